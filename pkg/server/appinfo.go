@@ -8,8 +8,7 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// Bodies of /apps/{app}/app-info. The sub_agents are written so by
-// adk-python too.
+// Response bodies of /apps/{app}/app-info. The field name sub_agents is adk-python's.
 type (
 	appInfoBody struct {
 		appBody
@@ -24,7 +23,7 @@ type (
 	}
 )
 
-// findApp is the snapshot of the app that the path names.
+// findApp returns the current revision of the app in the path.
 func (s *Server) findApp(r *http.Request) (*runtime.App, error) {
 	app := s.host.App(r.PathValue("app"))
 	if app == nil {
@@ -33,8 +32,8 @@ func (s *Server) findApp(r *http.Request) (*runtime.App, error) {
 	return app, nil
 }
 
-// handleAppInfo tells of the LLM agents of an app. As in adk-python, there must
-// be one at the top.
+// handleAppInfo describes the LLM agents of an app. As in adk-python, the root agent
+// must be an LLM agent.
 func (s *Server) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {

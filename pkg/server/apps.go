@@ -32,7 +32,7 @@ func (s *Server) handleListApps(w http.ResponseWriter, r *http.Request) error {
 	for i, a := range apps {
 		names[i] = a.Name
 	}
-	// The visual builder opens what it has made anew if it finds it here.
+	// The visual builder opens a new app only if the list includes its draft.
 	names = append(names, s.drafts.appNames()...)
 	slices.Sort(names)
 	return writeJSON(w, slices.Compact(names))
@@ -66,8 +66,8 @@ func (s *Server) handleDiagnostics(w http.ResponseWriter, r *http.Request) error
 	return writeJSON(w, st)
 }
 
-// findStatus is what the reloader says of an app. An app that it does not know,
-// because Go code built it, has no problems.
+// findStatus returns the reloader's status of an app. Apps built in Go code are unknown
+// to the reloader and have no problems.
 func (s *Server) findStatus(app string) (Status, bool) {
 	if s.opts.Reloader != nil {
 		if st, ok := s.opts.Reloader.Status(app); ok {
@@ -96,7 +96,7 @@ func (s *Server) handlePreview(w http.ResponseWriter, r *http.Request) error {
 	p, err := s.host.Preview(r.Context(), req)
 	var re *runtime.RunError
 	if errors.As(err, &re) && re.Code == runtime.CodeMissingValue {
-		// The state came with the request, so the answer is the asker's to give.
+		// The request contains the state, so a missing value is the client's error.
 		return badRequest(re.Message)
 	}
 	if err != nil {

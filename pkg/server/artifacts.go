@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// latestVersion is the version of the store that means the newest.
+// latestVersion is the version number by which the store returns the newest version.
 const latestVersion = -1
 
 const (
@@ -18,7 +18,8 @@ const (
 	errVersionNotFound  = notFoundError("Artifact version not found")
 )
 
-// As in adk-python, nobody asks here whether the app and the session are there.
+// artifactStore returns the store. As in adk-python, the app and the session need not
+// exist.
 func (s *Server) artifactStore() *store.Artifacts { return s.host.Store().Artifacts }
 
 func (s *Server) handleListArtifacts(w http.ResponseWriter, r *http.Request) error {
@@ -54,7 +55,7 @@ func (s *Server) handleDeleteArtifact(w http.ResponseWriter, r *http.Request) er
 	return writeJSON(w, nil)
 }
 
-// handleArtifact tells the paths below a name apart, which may have slashes:
+// handleArtifact parses the paths below an artifact name, which may contain slashes:
 //
 //	{name}  {name}/versions  {name}/versions/metadata
 //	{name}/versions/{version}  {name}/versions/{version}/metadata
@@ -126,13 +127,13 @@ func (s *Server) writeVersion(w http.ResponseWriter, r *http.Request, name strin
 	return writeJSON(w, v)
 }
 
-// invalidVersionError is the answer to a version that is no number.
+// invalidVersionError reports a version that is not a number.
 type invalidVersionError struct{}
 
-// Error is what the client is told.
+// Error returns the detail of the response.
 func (invalidVersionError) Error() string { return "Invalid version ID" }
 
-// parseVersion reads a version of the path.
+// parseVersion parses a version in the path.
 func parseVersion(text string) (int, error) {
 	if text == "latest" {
 		return latestVersion, nil

@@ -17,52 +17,52 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A fault is one thing that is wrong with a request body, as adk-python lists
-// it: its kind, the keys that lead to it, and a sentence.
+// An errorDetail is one error of a request body in adk-python's form: the kind, the
+// keys that lead to the value, and a message.
 type errorDetail struct {
 	Type string `json:"type"`
 	Loc  []any  `json:"loc"`
 	Msg  string `json:"msg"`
 }
 
-// invalidBodyError is the error of a body with faults.
+// invalidBodyError lists the errors of a request body.
 type invalidBodyError struct{ details []errorDetail }
 
-// Error names the first fault.
+// Error describes the first error.
 func (e *invalidBodyError) Error() string {
 	return fmt.Sprintf("request body: %v: %s", e.details[0].Loc, e.details[0].Msg)
 }
 
-// bodyReadError is the error of a body that did not come whole.
+// bodyReadError reports a request body that could not be read to its end.
 type bodyReadError struct{ err error }
 
-// Error is for the log.
+// Error returns the message for the log.
 func (e *bodyReadError) Error() string { return "reading the request body: " + e.err.Error() }
 
 // Unwrap returns the connection's error.
 func (e *bodyReadError) Unwrap() error { return e.err }
 
-// toFailure blames the client: it was too slow, or gave up.
+// toFailure returns 408 or 400: the client was too slow or closed the connection.
 func (e *bodyReadError) toFailure() failure {
 	if errors.Is(e.err, os.ErrDeadlineExceeded) {
-		return failure{http.StatusRequestTimeout, runtime.CodeInvalidRequest, "The request body came too slowly", 0}
+		return failure{http.StatusRequestTimeout, runtime.CodeInvalidRequest, "Request body timed out", 0}
 	}
-	return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, "The request body did not come whole", 0}
+	return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, "Request body is incomplete", 0}
 }
 
-// A body is a JSON object that a client sent. Its methods read one field each,
-// by the camelCase name, and note what is wrong with it; err tells it all.
-// Absent and null are the same.
+// A body is a JSON object sent by a client. Each method reads one field by its
+// camelCase name and records errors, which err returns together. Absent and null are
+// the same.
 type body struct {
 	fields  []field
 	details []errorDetail
-	// inlineFields is for the fields of most bodies.
+	// inlineFields avoids an allocation for most bodies.
 	inlineFields [8]field
 }
 
-// readBody reads a request's body. An empty one is an object without fields.
-// The error is a *[http.MaxBytesError], a [crowdedBody] or an *[invalidBody], or
-// the connection's.
+// readBody reads a request body. An empty body is an object without fields. The error
+// is a *[http.MaxBytesError], a [tooManyValuesError], an *[invalidBodyError] or a
+// *[bodyReadError].
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error) {
 	text, err := s.readRawBody(w, r)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error)
 	return b, b.err()
 }
 
-// readRawBody reads a request's body, in the time that ServeHTTP sets.
+// readRawBody reads a request body within the deadline set by ServeHTTP.
 func (s *Server) readRawBody(w http.ResponseWriter, r *http.Request) (text []byte, err error) {
 	if n := r.ContentLength; 0 <= n && n <= min(maxPreallocated, s.opts.MaxBody) {
 		text = make([]byte, n)
@@ -92,7 +92,8 @@ func (s *Server) readRawBody(w http.ResponseWriter, r *http.Request) (text []byt
 	return text, ignoreUnsupported(http.NewResponseController(w).SetReadDeadline(time.Time{}))
 }
 
-// maxPreallocated is how many bytes of a body there is room for before they come.
+// maxPreallocated is the largest Content-Length for which the buffer is allocated in
+// advance.
 const maxPreallocated = 64 << 10
 
 func (b *body) parseObject(text []byte) {
@@ -113,7 +114,7 @@ func (b *body) addDetail(kind, message string, keys ...any) {
 	b.details = append(b.details, errorDetail{kind, append([]any{"body"}, keys...), message})
 }
 
-// addFieldError notes an error of pkg/session about the value under the keys.
+// addFieldError records an error of pkg/session about the value at the keys.
 func (b *body) addFieldError(err error, keys ...any) {
 	var fe *session.FieldError
 	if !errors.As(err, &fe) {
@@ -129,7 +130,7 @@ func (b *body) err() error {
 	return &invalidBodyError{b.details}
 }
 
-// findField returns a field, or nil; camelCase wins.
+// findField returns a field or nil. The camelCase key takes precedence.
 func (b *body) findField(name string) (found *field) {
 	for i := range b.fields {
 		switch f := &b.fields[i]; {
@@ -143,7 +144,6 @@ func (b *body) findField(name string) (found *field) {
 	return found
 }
 
-// requireField notes that a field is missing.
 func (b *body) requireField(name string) {
 	if b.findField(name) == nil {
 		b.addDetail("missing", "Field required", name)
@@ -180,7 +180,8 @@ func (b *body) readBool(name string) *bool {
 	return nil
 }
 
-// decodeField reads a field with a function of pkg/session; absent is the zero value.
+// decodeField reads a field with a decoder of pkg/session. An absent field is the zero
+// value.
 func decodeField[T any](b *body, name string, read func(text []byte, keys ...any) (T, error)) (value T) {
 	f := b.findField(name)
 	if f == nil {
@@ -193,7 +194,7 @@ func decodeField[T any](b *body, name string, read func(text []byte, keys ...any
 	return value
 }
 
-// readMap reads a free-form map.
+// readMap reads a free-form object.
 func (b *body) readMap(name string) map[string]any { return decodeField(b, name, session.DecodeMap) }
 
 func (b *body) readContent(name string) *genai.Content {

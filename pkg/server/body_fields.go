@@ -7,19 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// jsonSpace is what may stand between the parts of a JSON text.
+// jsonSpace is the white space that JSON allows between tokens.
 const jsonSpace = " \t\r\n"
 
-// A field is a key of a JSON object, without escapes, with its value as it was
-// written.
+// A field is an unescaped key of a JSON object with its raw value.
 type field struct {
 	key   []byte
 	value json.RawMessage
 }
 
-// appendFields cuts an object, which is valid JSON, into its fields. The last of
-// those with the same key counts. Each request is cut once, and most of its values
-// are read by somebody who knows what they are: encoding/json would copy them all.
+// appendFields splits an object, which must be valid JSON, into its fields. The last of
+// several equal keys wins. It exists because encoding/json would copy every value once
+// more before a typed decoder reads it.
 func appendFields(all []field, text []byte) []field {
 	text = bytes.TrimLeft(text, jsonSpace)[1:]
 	for {
@@ -41,7 +40,7 @@ func appendFields(all []field, text []byte) []field {
 	}
 }
 
-// valueLength is the length of the value that a text begins with.
+// valueLength returns the length of the value at the start of text.
 func valueLength(text []byte) int {
 	depth := 0
 	for i := 0; ; i++ {
@@ -56,7 +55,7 @@ func valueLength(text []byte) int {
 		case '}', ']':
 			switch depth {
 			case 0:
-				return i // of what is around it
+				return i // the enclosing value ends here
 			case 1:
 				return i + 1
 			}
@@ -69,7 +68,7 @@ func valueLength(text []byte) int {
 	}
 }
 
-// stringLength is the length of the string that a text begins with.
+// stringLength returns the length of the string at the start of text.
 func stringLength(text []byte) int {
 	for i := 1; ; i++ {
 		switch text[i] {
@@ -86,11 +85,11 @@ func decodeKey(text []byte) []byte {
 		return key
 	}
 	var key string
-	_ = json.Unmarshal(text, &key) // it is valid
+	_ = json.Unmarshal(text, &key) // text is valid JSON
 	return []byte(key)
 }
 
-// plainString is what a JSON string says, if it says it without an escape.
+// plainString returns the content of a JSON string that has no escapes.
 func plainString(value []byte) (text []byte, ok bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return nil, false
@@ -99,7 +98,7 @@ func plainString(value []byte) (text []byte, ok bool) {
 	return text, bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text)
 }
 
-// isSnakeCase says whether a key is a camelCase name in snake_case.
+// isSnakeCase reports whether key is the snake_case form of a camelCase name.
 func isSnakeCase(key []byte, name string) bool {
 	i := 0
 	next := func(c byte) bool {

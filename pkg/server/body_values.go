@@ -8,44 +8,43 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// maxValues bounds the values and keys of a body. A value may take a byte to send,
-// and takes dozens to hold.
+// maxValues limits the values and keys of a body. A value that takes one byte to send
+// takes dozens of bytes in memory.
 const maxValues = 250_000
 
-// tooManyValuesError is the error of a body with too many values.
+// tooManyValuesError reports a body with more than maxValues values.
 type tooManyValuesError struct{}
 
-// Error is what the client is told.
+// Error returns the detail of the response.
 func (tooManyValuesError) Error() string {
-	return fmt.Sprintf("Request body holds more than %d values", maxValues)
+	return fmt.Sprintf("Request body exceeds the limit of %d values", maxValues)
 }
 
 func (e tooManyValuesError) toFailure() failure {
 	return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, e.Error(), 0}
 }
 
-// exceedsMaxValues says whether a JSON text has too many values. A value is counted by what
-// stands before it; most texts have so few of those letters that it need not be
-// found out which of them stand in texts.
+// exceedsMaxValues counts the separators before values. Most bodies have so few of
+// these characters that they need not be parsed.
 func exceedsMaxValues(text []byte) bool {
-	most := 0
+	atMost := 0
 	for _, mark := range []string{",", "[", "{", ":"} {
-		most += bytes.Count(text, []byte(mark))
+		atMost += bytes.Count(text, []byte(mark))
 	}
-	return most > maxValues && countSeparators(text) > maxValues
+	return atMost > maxValues && countSeparators(text) > maxValues
 }
 
-// countSeparators counts the marks that do not stand in texts.
+// countSeparators counts the separators outside of strings.
 func countSeparators(text []byte) (n int) {
-	inText := false
+	inString := false
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"':
-			inText = !inText
+			inString = !inString
 		case '\\':
 			i++
 		case ',', '[', '{', ':':
-			if !inText {
+			if !inString {
 				n++
 			}
 		}

@@ -2,15 +2,15 @@ package server
 
 import "sync"
 
-// maxPooledBuffer is how large a buffer may be that is kept: a large answer must not stay
-// in memory because it was asked for once.
+// maxPooledBuffer limits the capacity of pooled buffers, so that one large response
+// does not stay in memory.
 const maxPooledBuffer = 64 << 10
 
-// bufferPool lend memory for a text that is made, sent and forgotten. The zero value
-// has none yet. Many goroutines may use them.
+// bufferPool reuses buffers for encoded responses. The zero value is empty. It is safe
+// for concurrent use.
 type bufferPool struct{ pool sync.Pool }
 
-// get lends a buffer, which holds what somebody else left in it.
+// get returns a buffer with undefined content.
 func (b *bufferPool) get() *[]byte {
 	if buffer, ok := b.pool.Get().(*[]byte); ok {
 		return buffer

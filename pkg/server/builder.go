@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -21,18 +22,17 @@ const (
 	appFile       = "app.yaml"
 )
 
-// errDevDisabled refuses what only developers may do.
-const errDevDisabled = forbiddenError("This host does not show or change the files of its apps: start it with --dev")
+const errDevDisabled = forbiddenError("App files are not available: start the server with --dev")
 
-// A forbiddenError says what nobody may do here.
+// A forbiddenError reports an operation that this server does not allow.
 type forbiddenError string
 
-// Error is what the client is told.
+// Error returns the detail of the response.
 func (e forbiddenError) Error() string { return string(e) }
 
-// handleBuilderFile answers with a YAML file of an app as text, its draft if
-// that is asked for, and with an empty text when there is none: ADK's web client
-// takes an app without one for one that it cannot edit.
+// handleBuilderFile returns a YAML file of an app, or its draft if the client asks for
+// it. A missing file is an empty response: ADK's web client then treats the app as not
+// editable.
 func (s *Server) handleBuilderFile(w http.ResponseWriter, r *http.Request) error {
 	if !s.opts.Dev {
 		return errDevDisabled
@@ -67,14 +67,14 @@ func (s *Server) readBuilderFile(app, name string, tmp bool) ([]byte, error) {
 	return s.readAppFile(app, name)
 }
 
-// handleBuilderSave keeps files as the app's draft, or writes them with its draft
-// into the app's folder; what the builder cannot know stays.
+// handleBuilderSave stores files as the app's draft, or writes them together with the
+// draft to the app's folder. Fields that the builder does not support are kept.
 func (s *Server) handleBuilderSave(w http.ResponseWriter, r *http.Request) error {
 	return s.saveBuilderForm(w, r, r.PathValue("app"))
 }
 
-// handleBuilderSaveAny is the same for a path without an app: the names of the
-// files begin with it.
+// handleBuilderSaveAny is handleBuilderSave for a path without an app: file names start
+// with the app.
 func (s *Server) handleBuilderSaveAny(w http.ResponseWriter, r *http.Request) error {
 	return s.saveBuilderForm(w, r, "")
 }
@@ -94,7 +94,7 @@ func (s *Server) saveBuilderForm(w http.ResponseWriter, r *http.Request, app str
 	}
 	if tmp {
 		if !s.drafts.put(u.app, u.files) {
-			return badRequest("The draft of the app is too large")
+			return badRequest(fmt.Sprintf("Draft exceeds the limit of %d files or %d MiB", maxDraftFiles, maxDraftBytes>>20))
 		}
 		return writeJSON(w, true)
 	}
@@ -111,11 +111,11 @@ func (s *Server) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) er
 	case err != nil:
 		return withSessionKey(session.Key{App: u.app}, err)
 	case ds.HasErrors():
-		return badRequest("Nothing was saved, since the app would have problems:\n" + strings.Join(ds.Strings(), "\n"))
+		return badRequest("Nothing was saved: the files have errors:\n" + strings.Join(ds.Strings(), "\n"))
 	}
 	s.drafts.delete(u.app)
 	if len(kept) > 0 {
-		s.opts.Logger.Info("kept what the visual builder does not know", "app", u.app, "fields", kept)
+		s.opts.Logger.Info("kept fields that the visual builder does not support", "app", u.app, "fields", kept)
 		w.Header().Set("X-Kept-Fields", strings.Join(kept, ", "))
 	}
 	return writeJSON(w, true)
@@ -129,18 +129,18 @@ func (s *Server) handleBuilderCancel(w http.ResponseWriter, r *http.Request) err
 	return writeJSON(w, true)
 }
 
-// An upload is the files of a form, by their paths in the app's folder.
+// An upload holds the files of a form by their paths in the app's folder.
 type upload struct {
 	app   string
 	files map[string][]byte
 }
 
-// readForm reads the form's files, which are YAML. Each may be named with the app in
-// front; of a path without an app each is.
+// readForm reads the form's YAML files. File names may start with the app; if the path
+// names no app, they must.
 func (u *upload) readForm(r *http.Request) error {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return badRequest("The request has no form with files")
+		return badRequest("Request body must be a multipart form")
 	}
 	for {
 		part, err := form.NextRawPart()
@@ -162,7 +162,7 @@ func (u *upload) readForm(r *http.Request) error {
 	}
 }
 
-// wrapFormError keeps the error of a body that is too large, or too slow.
+// wrapFormError preserves errors about the size and the deadline of the body.
 func wrapFormError(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
@@ -171,11 +171,11 @@ func wrapFormError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &bodyReadError{err}
 	}
-	return badRequest("The form cannot be read")
+	return badRequest("Cannot read the multipart form")
 }
 
-// partFileName is a part's whole file name: FileName of the standard library drops the
-// folders.
+// partFileName returns the full file name of a part. FileName of the standard library
+// drops the folders.
 func partFileName(p *multipart.Part) string {
 	_, params, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
 	if err != nil {
@@ -193,10 +193,10 @@ func (u *upload) addFile(name string, text []byte) error {
 	case nested && app == u.app:
 		name = rest
 	case u.app == "":
-		return badRequest("The file " + name + " does not say whose it is: write app/" + name)
+		return badRequest("File " + name + " has no app: name it APP/" + name)
 	}
 	if !fs.ValidPath(name) || strings.Contains(name, ":") || path.Ext(name) != ".yaml" && path.Ext(name) != ".yml" {
-		return badRequest("The file " + name + " is no .yaml or .yml below the app's folder")
+		return badRequest("File " + name + " must be a .yaml or .yml file in the app's folder")
 	}
 	if _, ds := spec.Parse(name, text); ds.HasErrors() {
 		return badRequest(ds.Error())

@@ -9,18 +9,17 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A keeper carries over what ADK's visual builder would lose when it writes the
-// files of an app anew: it sends all that it knows of each agent, and it knows a
-// part of ADK's fields, and none of ours.
+// A builderMerger preserves fields that ADK's visual builder would drop. The builder
+// rewrites whole files but supports only some of ADK's fields and none of agenthost's.
 type builderMerger struct {
 	read    func(name string) ([]byte, error)
-	visited map[string]bool       // the files that were read
-	agents  map[string]*yaml.Node // by their names
+	visited map[string]bool       // files already read
+	agents  map[string]*yaml.Node // by name
 	kept    []string
 }
 
-// mergeBuilderFiles puts what stands in the files of an app, and the builder could not know,
-// into the files that it sends, and names what that was.
+// mergeBuilderFiles merges the builder's files into the files of an app and returns the
+// merged files and the names of the preserved fields.
 func (s *Server) mergeBuilderFiles(app string, files map[string][]byte) (map[string][]byte, []string) {
 	k := &builderMerger{
 		read:    func(name string) ([]byte, error) { return s.readAppFile(app, name) },
@@ -39,7 +38,7 @@ func (s *Server) mergeBuilderFiles(app string, files map[string][]byte) (map[str
 	return merged, k.kept
 }
 
-// collectFile finds the agents of a file of the app, and of those that it names.
+// collectFile collects the agents of a file and of the files it refers to.
 func (k *builderMerger) collectFile(name string) {
 	if k.visited[name] || name == appFile {
 		return
@@ -54,8 +53,9 @@ func (k *builderMerger) collectFile(name string) {
 	}
 }
 
-// collectAgent notes an agent under its name: the first that has it counts. The tree is
-// the document if the agent is all of it, for the comments at its ends.
+// collectAgent records an agent by its name; the first one wins. The tree is the
+// document if the agent is its root, so that its leading and trailing comments are
+// kept.
 func (k *builderMerger) collectAgent(tree, agent *yaml.Node, dir string) {
 	if name := findValue(agent, "name"); name != nil && k.agents[name.Value] == nil {
 		k.agents[name.Value] = tree
@@ -74,8 +74,8 @@ func (k *builderMerger) collectAgent(tree, agent *yaml.Node, dir string) {
 	}
 }
 
-// mergeFile is a file as the builder sends it, with what the app said of its agent
-// before. What cannot be merged stays as it was sent: its check tells why.
+// mergeFile merges a file of the builder into the agent of the same name. A file that
+// cannot be merged stays as sent; saving then reports its errors.
 func (k *builderMerger) mergeFile(file string, text []byte) []byte {
 	sent, err := parseTree(text)
 	if err != nil {
@@ -102,21 +102,21 @@ func (k *builderMerger) mergeFile(file string, text []byte) []byte {
 	return out
 }
 
-// omittedWhenEmpty are the fields that the builder leaves out where they are empty.
-// All others that it knows, it writes.
+// omittedWhenEmpty lists the fields that the builder omits when they are empty. It
+// always writes the other fields it supports.
 var omittedWhenEmpty = []string{"description", "max_iterations"}
 
-// A merging puts the values that were sent into an old tree, and names what it
-// kept of that tree though it was not sent.
+// A nodeMerger merges sent values into an existing tree and records the preserved
+// fields.
 type nodeMerger struct{ kept []string }
 
 func (m *nodeMerger) mergeAgent(old, sent *yaml.Node) {
 	m.mergeMapping(old, sent, "", func(key string) bool { return !slices.Contains(omittedWhenEmpty, key) })
 }
 
-// mergeMapping keeps the order of old, with its comments, and of its keys those that
-// were not sent and stay.
-func (m *nodeMerger) mergeMapping(old, sent *yaml.Node, at string, stays func(key string) bool) {
+// mergeMapping keeps the order and the comments of old. Keys that were not sent stay if
+// keep returns true.
+func (m *nodeMerger) mergeMapping(old, sent *yaml.Node, at string, keep func(key string) bool) {
 	var out []*yaml.Node
 	for i := 0; i+1 < len(old.Content); i += 2 {
 		key, value := old.Content[i], old.Content[i+1]
@@ -124,7 +124,7 @@ func (m *nodeMerger) mergeMapping(old, sent *yaml.Node, at string, stays func(ke
 		switch {
 		case now != nil:
 			out = append(out, key, m.mergeValue(value, now, at+key.Value))
-		case stays(key.Value):
+		case keep(key.Value):
 			out = append(out, key, value)
 			m.kept = append(m.kept, at+key.Value)
 		}
@@ -141,7 +141,8 @@ func (m *nodeMerger) mergeMapping(old, sent *yaml.Node, at string, stays func(ke
 	old.Content = out
 }
 
-// mergeValue is the old node where it says the same, for its comments and its style.
+// mergeValue returns the old node if its value is unchanged, to keep its comments and
+// style.
 func (m *nodeMerger) mergeValue(old, now *yaml.Node, at string) *yaml.Node {
 	switch {
 	case equalNodes(old, now):
@@ -150,7 +151,7 @@ func (m *nodeMerger) mergeValue(old, now *yaml.Node, at string) *yaml.Node {
 		m.mergeTools(old, now)
 		now.Style = old.Style
 	case strings.HasPrefix(at, "tools[AgentTool ") && old.Kind == yaml.MappingNode:
-		// The builder writes these args anew, with the two that it knows.
+		// The builder replaces these args with the two that it supports.
 		m.mergeMapping(old, now, at+".", func(string) bool { return true })
 		return old
 	}
@@ -161,17 +162,17 @@ func (m *nodeMerger) mergeValue(old, now *yaml.Node, at string) *yaml.Node {
 	return now
 }
 
-// mergeTools merges the tools that have the same name. To the builder, a tool of ours
-// has none: it sends none of them, or an empty one for each. Were there fewer, who
-// could say which?
+// mergeTools merges tools with equal names. In the builder, agenthost's own tools have
+// no name: it sends none of them, or an empty entry for each. If their numbers differ,
+// they cannot be matched.
 func (m *nodeMerger) mergeTools(old, now *yaml.Node) {
 	nameless := func(t *yaml.Node) bool { return toolKey(t) == "" }
-	silent := !slices.ContainsFunc(listItems(now), nameless)
+	omitted := !slices.ContainsFunc(listItems(now), nameless)
 	before := map[string][]*yaml.Node{}
 	for i, tool := range listItems(old) {
 		name := toolKey(tool)
 		before[name] = append(before[name], tool)
-		if silent && name == "" {
+		if omitted && name == "" {
 			at := min(i, len(now.Content))
 			now.Content = slices.Insert(now.Content, at, &yaml.Node{Kind: yaml.MappingNode})
 		}
@@ -193,7 +194,7 @@ func (m *nodeMerger) mergeTools(old, now *yaml.Node) {
 	}
 }
 
-// toolKey is what a tool is known by; of an agent as a tool, the file of the agent.
+// toolKey identifies a tool by its name; an agent tool also by the file of its agent.
 func toolKey(tool *yaml.Node) string {
 	name := findValue(tool, "name")
 	if name == nil {

@@ -13,33 +13,32 @@ import (
 	"agenthost/pkg/session"
 )
 
-// What a caller is told is no more than the status says: not whether a user, a
-// session or a path is there.
+// Error details reveal no more than the status: not whether a user, session or path
+// exists.
 var (
-	errUnauthenticated  = errors.New("the caller is not known")
-	errPermissionDenied = errors.New("the caller may not do this")
-	errAuthUnavailable  = errors.New("who calls cannot be found out")
+	errUnauthenticated  = errors.New("unauthenticated")
+	errPermissionDenied = errors.New("permission denied")
+	errAuthUnavailable  = errors.New("authentication unavailable")
 )
 
-// publicRoutes answer anybody. They say that the process is there, and whether runs
-// should be sent to it; the page holds nothing but itself, and asks for a token. The
-// OpenAPI document is the same for every server; ADK's clients poll /docs to find out
-// whether a server is up.
+// publicRoutes lists the routes that need no authentication: health checks, the page,
+// which contains no data and asks for a token, and the OpenAPI document, which is the
+// same on every server. ADK's clients poll /docs to detect whether a server is up.
 func publicRoutes() []string {
 	return append(probeRoutes(), "GET /{$}", "GET /ui/{file}", "GET /docs", "GET /openapi.json")
 }
 
-// isPublicRoute says whether a route answers anybody.
 func isPublicRoute(pattern string) bool { return slices.Contains(publicRoutes(), pattern) }
 
-// userRoutes answer every caller that is known; the handlers see to it that it
-// names no other user. So do all routes with a {user}, which is compared here. Any
-// other route is for administrators, so that a new one is not open by mistake.
+// userRoutes lists the routes without {user} that every authenticated caller may use;
+// their handlers check the user ID. Routes with {user} are checked in authorizeRequest.
+// All other routes require an administrator, so that a new route is not exposed by
+// mistake.
 func userRoutes() []string {
 	return []string{"GET /version", "GET /list-apps", "POST /run", "POST /run_sse"}
 }
 
-// authenticate is who asks; nil where nobody is asked who they are.
+// authenticate returns the caller, or nil if authentication is disabled.
 func (s *Server) authenticate(r *http.Request) (*auth.Principal, error) {
 	if s.opts.Auth == nil {
 		return nil, nil
@@ -47,16 +46,16 @@ func (s *Server) authenticate(r *http.Request) (*auth.Principal, error) {
 	p, err := s.opts.Auth.Authenticate(r.Context(), r.Header.Get("Authorization"))
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
-		s.opts.Logger.WarnContext(r.Context(), "a caller cannot be known", "error", err)
+		s.opts.Logger.WarnContext(r.Context(), "authentication unavailable", "error", err)
 		return nil, errAuthUnavailable
 	case err != nil:
-		s.opts.Logger.DebugContext(r.Context(), "a caller is not known", "path", r.URL.Path, "error", err)
+		s.opts.Logger.DebugContext(r.Context(), "authentication failed", "path", r.URL.Path, "error", err)
 		return nil, errUnauthenticated
 	}
 	return p, nil
 }
 
-// authorizeRequest lets a request in whose path matched the pattern, if its caller may.
+// authorizeRequest checks whether the caller may use the route of a pattern.
 func (s *Server) authorizeRequest(r *http.Request, pattern string) error {
 	if s.opts.Auth == nil || isPublicRoute(pattern) {
 		return nil
@@ -74,8 +73,8 @@ func (s *Server) authorizeRequest(r *http.Request, pattern string) error {
 	return nil
 }
 
-// Protect lets only administrators use a handler that is not a route of the server,
-// such as a profiler. Without Auth it lets everyone.
+// Protect restricts a handler outside of the server's routes, such as a profiler, to
+// administrators. Without Options.Auth it restricts nothing.
 func (s *Server) Protect(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.authorizeRequest(r, "protected"); err != nil {
@@ -86,8 +85,8 @@ func (s *Server) Protect(h http.Handler) http.Handler {
 	})
 }
 
-// resolveUser is the user that a request acts for: the one that it names, if that is the
-// caller. A caller need not say who it is.
+// resolveUser returns the user ID that a request acts as. The request may omit it; if
+// present, it must be the caller's, unless the caller is an administrator.
 func (s *Server) resolveUser(r *http.Request, app, user string) (string, error) {
 	p, err := s.authenticate(r)
 	switch {
@@ -104,8 +103,8 @@ func (s *Server) resolveUser(r *http.Request, app, user string) (string, error) 
 	return user, nil
 }
 
-// stateWriter is the party of the caller that writes state. Without authentication
-// nobody is an administrator.
+// stateWriter returns the role in which the caller writes state. Without authentication
+// there are no administrators.
 func (s *Server) stateWriter(r *http.Request) session.Writer {
 	if p, err := s.authenticate(r); err == nil && p != nil && p.Admin {
 		return session.WriterAdmin
@@ -113,9 +112,9 @@ func (s *Server) stateWriter(r *http.Request) session.Writer {
 	return session.WriterClient
 }
 
-// authorizeWrites refuses state keys that the caller may not write: those that the
-// app's state_schema reserves, and with authentication app: keys, which all users
-// read, unless the state_schema opens them.
+// authorizeWrites rejects state keys that the caller may not write: keys reserved by
+// the app's state_schema and, with authentication, app: keys, which are shared by all
+// users, unless the state_schema allows clients to write them.
 func (s *Server) authorizeWrites(r *http.Request, name string, deltas ...map[string]any) error {
 	app, w := s.host.App(name), s.stateWriter(r)
 	for _, delta := range deltas {
@@ -123,7 +122,7 @@ func (s *Server) authorizeWrites(r *http.Request, name string, deltas ...map[str
 			continue
 		}
 		if app == nil {
-			return appNotFound(name) // nothing says what may be written
+			return appNotFound(name) // no state_schema to check
 		}
 		if err := app.CheckWriter(w, delta); err != nil {
 			return err
@@ -133,26 +132,26 @@ func (s *Server) authorizeWrites(r *http.Request, name string, deltas ...map[str
 		}
 		for _, key := range slices.Sorted(maps.Keys(delta)) {
 			if strings.HasPrefix(key, session.AppPrefix) && !isClientWritable(app, key) {
-				return forbiddenError(fmt.Sprintf("permission denied: the state key %q is written by agents and administrators only", key))
+				return forbiddenError(fmt.Sprintf("permission denied: state key %q can only be written by agents and administrators", key))
 			}
 		}
 	}
 	return nil
 }
 
-// isClientWritable says whether an app lets clients write a key by name.
+// isClientWritable reports whether the app's state_schema allows clients to write a
+// key.
 func isClientWritable(app *runtime.App, key string) bool {
 	by, declared := app.Writable(key)
 	return declared && by == session.WriterClient
 }
 
-// isPrivileged says whether the caller may know what is the host's, not its own.
+// isPrivileged reports whether the caller may see the host's own data.
 func (s *Server) isPrivileged(r *http.Request) bool {
 	p, err := s.authenticate(r)
 	return err == nil && (p == nil || p.Admin)
 }
 
-// canUseApp says whether the caller may use an app.
 func (s *Server) canUseApp(r *http.Request, app string) bool {
 	p, err := s.authenticate(r)
 	return err == nil && (p == nil || p.MayUse(r.Context(), app))

@@ -2,56 +2,56 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 )
 
-// A Report tells what came of one change of an app's files.
+// A Report describes the outcome of one change of an app's files.
 type Report struct {
-	// Number counts the reports of a process, from 1.
+	// Number counts the reports of a process, starting at 1.
 	Number int       `json:"number"`
 	App    string    `json:"app"`
 	Time   time.Time `json:"time"`
-	// What is loaded, refused, waiting, mended (the files are again what serves)
-	// or removed.
+	// What is one of loaded, refused, waiting, recovered (the files match the active
+	// revision again) and removed.
 	What string `json:"what"`
-	// From is the revision that served before, To the one that serves now or
-	// waits; empty where there is none.
+	// From is the revision that was active before, To the one that is active or pending
+	// now; empty if there is none.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Changes are what agents say otherwise, and Files those that differ.
+	// Changes lists the fields of agents that differ, Files the files.
 	Changes []Difference `json:"changes,omitempty"`
 	Files   []string     `json:"files,omitempty"`
 }
 
-// A Difference is one thing that two revisions of an app say differently.
+// A Difference is one difference between two revisions of an app.
 type Difference struct {
-	// Where is an agent or app.yaml; Field is empty when all of it came or went.
+	// Where is an agent or app.yaml; Field is empty if all of it was added or removed.
 	Where string `json:"where"`
 	Field string `json:"field,omitempty"`
-	// What is added, removed or changed.
+	// What is one of added, removed and changed.
 	What   string `json:"what"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// changesBody is one frame of /-/changes: how all apps are, and what was told
-// since the frame before.
+// changesBody is one event of /-/changes: the status of all apps and the reports since
+// the previous event.
 type changesBody struct {
 	Version string `json:"version"`
-	// DevUI says whether ADK's web client is served too.
+	// DevUI reports whether ADK's web client is served.
 	DevUI   bool     `json:"devUI,omitempty"`
 	Apps    []Status `json:"apps"`
 	Reports []Report `json:"reports"`
 }
 
-// handleChanges streams how the apps are: at once, and whenever a change of
-// files came to something. Each frame is the whole picture, so that a client
-// that comes late, or comes back, needs no other. The stream ends when the host
-// is about to stop. Only so many are open at a time: each of them holds a connection,
-// and has the whole picture made anew whenever something changes.
+// handleChanges streams the status of all apps: once on connect, then after every
+// change. Each event is a complete snapshot, so a client can connect or reconnect at
+// any time. The stream ends on shutdown. The number of streams is limited: each holds a
+// connection and re-encodes the snapshot on every change.
 func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	if !s.runs.isOpen() {
 		return errShuttingDown
@@ -60,23 +60,23 @@ func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	case s.changeStreams <- struct{}{}:
 		defer func() { <-s.changeStreams }()
 	default:
-		return errTooManyStreams
+		return fmt.Errorf("%w (limit %d), retry later", errTooManyStreams, s.opts.MaxChangeStreams)
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	st := s.newStream(w, true)
 	defer st.startKeepAlive(stop)()
-	for told := 0; ; {
-		reports, more := s.reportsAfter(told)
+	for lastSent := 0; ; {
+		reports, more := s.reportsAfter(lastSent)
 		if len(reports) > 0 {
-			told = reports[len(reports)-1].Number
+			lastSent = reports[len(reports)-1].Number
 		}
 		frame, err := encodeJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.listStatuses(), append([]Report{}, reports...)})
 		if err != nil {
 			return err
 		}
 		if st.writeFrame([]byte("data: "+string(frame)+"\n\n")) != nil {
-			return nil // nobody listens
+			return nil // the client has disconnected
 		}
 		select {
 		case <-more:
@@ -88,7 +88,8 @@ func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// reportsAfter are those of the reloader; without one there will never be any.
+// reportsAfter returns the reloader's reports. Without a reloader there are none, and
+// the channel never closes.
 func (s *Server) reportsAfter(after int) ([]Report, <-chan struct{}) {
 	if s.opts.Reloader == nil {
 		return nil, nil
@@ -96,8 +97,8 @@ func (s *Server) reportsAfter(after int) ([]Report, <-chan struct{}) {
 	return s.opts.Reloader.Reports(after)
 }
 
-// listStatuses are the statuses of the reloader's apps and of those that Go code
-// built, sorted by name.
+// listStatuses returns the statuses of all apps sorted by name, including apps built in
+// Go code.
 func (s *Server) listStatuses() []Status {
 	all := append([]Status{}, s.reloaderStatuses()...)
 	for _, a := range s.host.Apps() {

@@ -2,8 +2,8 @@ package server
 
 import "net/http"
 
-// DemoOrders answers GET /demo/orders/{id}, for the example app tools. It is no
-// part of a [Server]: apps may not reach the host that serves them.
+// DemoOrders serves GET /demo/orders/{id} for the example app tools. It is not a route
+// of a [Server], because apps may not call the host that serves them.
 func DemoOrders() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /demo/orders/{id}", func(w http.ResponseWriter, r *http.Request) {
@@ -14,7 +14,7 @@ func DemoOrders() http.Handler {
 	return mux
 }
 
-// A demoOrder is what the example app tools looks up over HTTP.
+// A demoOrder is an order that the example app tools looks up over HTTP.
 type demoOrder struct {
 	ID     string     `json:"id"`
 	Status string     `json:"status"`

@@ -8,9 +8,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// newRunContext is that of a run. It ends with the request, or where that has
-// detach=true only when the run's time is over, or when the host gives up waiting
-// for it: then a client that leaves does not end the run.
+// newRunContext returns the context of a run. It ends with the request or after
+// Options.MaxRunTime. With ?detach=true it outlives the request and ends on
+// [Server.Abort]: a client that disconnects does not stop the run.
 func (s *Server) newRunContext(r *http.Request) (ctx context.Context, detached bool, end func(), err error) {
 	if detached, err = readQueryFlag(r, "detach"); err != nil {
 		return nil, false, nil, err
@@ -27,52 +27,53 @@ func (s *Server) newRunContext(r *http.Request) (ctx context.Context, detached b
 	return ctx, detached, end, nil
 }
 
-// Abort ends the runs whose clients may leave. It is for when there is no more time
-// to wait for them; all others end with their connections.
+// Abort cancels detached runs when the grace period of a shutdown is over. Other runs
+// end with their connections.
 func (s *Server) Abort() { s.detachedRuns.cancelAll() }
 
-// An aborting ends contexts. The zero value has none.
+// A cancelGroup cancels contexts together. The zero value is empty.
 type cancelGroup struct {
 	mu      sync.Mutex
 	next    int
 	cancels map[int]context.CancelFunc
 }
 
-// withCancel is a context that ends with the others, until end is called.
-func (a *cancelGroup) withCancel(ctx context.Context) (inner context.Context, end func()) {
+// withCancel returns a context that cancelAll cancels. The caller must call end to
+// remove it from the group.
+func (g *cancelGroup) withCancel(ctx context.Context) (inner context.Context, end func()) {
 	inner, cancel := context.WithCancel(ctx)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.cancels == nil {
-		a.cancels = map[int]context.CancelFunc{}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cancels == nil {
+		g.cancels = map[int]context.CancelFunc{}
 	}
-	a.next++
-	id := a.next
-	a.cancels[id] = cancel
+	g.next++
+	id := g.next
+	g.cancels[id] = cancel
 	return inner, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.cancels, id)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.cancels, id)
 		cancel()
 	}
 }
 
-func (a *cancelGroup) cancelAll() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, end := range a.cancels {
+func (g *cancelGroup) cancelAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, end := range g.cancels {
 		end()
 	}
 }
 
-// trackStream counts a stream, and tells the log when it ends why its client got no
-// more of it. The client itself cannot be told.
+// trackStream counts an open stream. When it ends early, end logs the reason, which the
+// client can no longer receive.
 func (s *Server) trackStream(r *http.Request, st *stream, key session.Key) (end func()) {
 	counted := s.opts.Metrics.trackStream(st)
 	return func() {
 		counted()
 		if st.writeErr != nil {
-			s.opts.Logger.InfoContext(r.Context(), "a client was dropped from its stream", "app", key.App, "session", key.ID, "reason", st.dropReason())
+			s.opts.Logger.InfoContext(r.Context(), "stream client dropped", "app", key.App, "session", key.ID, "reason", st.dropReason())
 		}
 	}
 }

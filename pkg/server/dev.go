@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// devRoutes are the paths for developers, which ADK's web client uses. Each is
-// at /dev/apps/{app}, as in ADK 2, and at /apps/{app}, as in ADK 1 and in its
-// servers in Go and Java.
+// devRoutes lists the developer routes used by ADK's web client. Each is served below
+// /dev/apps/{app}, as in ADK 2, and below /apps/{app}, as in ADK 1 and its Go and Java
+// servers.
 func (s *Server) devRoutes() []route {
 	table := []route{
 		{"GET /debug/trace/{event}", s.handleEventTrace},
@@ -76,8 +76,8 @@ func (s *Server) evalRoutes() []route {
 	return table
 }
 
-// handleTelemetry says that nobody is told anything, whatever was answered when
-// ADK's web client asked for it.
+// handleTelemetry reports that telemetry is off, whatever the user of ADK's web client
+// chose.
 func (s *Server) handleTelemetry(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, map[string]bool{"telemetry": false})
 }

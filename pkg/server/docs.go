@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// docsHead begins the page of /docs; its one style sheet is a file of the page.
+// docsHead is the start of the page /docs. Its only style sheet is a file of the page.
 const docsHead = `<!doctype html>
 <html lang="en">
 <head>
@@ -28,7 +28,7 @@ const docsHead = `<!doctype html>
 <p>The <a href="openapi.json">OpenAPI 3.1 document</a> describes every endpoint; client generators read it.</p>
 `
 
-// handleDocs answers with the OpenAPI document as a page without scripts.
+// handleDocs serves the OpenAPI document as a page without scripts.
 func (s *Server) handleDocs(w http.ResponseWriter, _ *http.Request) error {
 	page, err := s.docsPage()
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Server) handleDocs(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// renderDocsPage lists the operations by their tags, then the schemas.
+// renderDocsPage lists the operations by tag, then the schemas.
 func renderDocsPage() ([]byte, error) {
 	var base struct {
 		Components struct {
@@ -77,7 +77,7 @@ func renderDocsPage() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// writeHTML adds an operation: its path in one line, and what it takes and answers.
+// writeHTML writes an operation: a summary line, then its parameters and responses.
 func (op operation) writeHTML(b *strings.Builder) error {
 	method, path := splitPattern(op.pattern)
 	fmt.Fprintf(b, "<details id=%q><summary><b>%s</b> <code>%s</code> %s</summary>", op.id, method, html.EscapeString(path), html.EscapeString(op.summary))

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// palette are the colours of a drawing, and the sign of an agent: those of
-// adk-python's cli/agent_graph.py. The legend of ADK's web client has the signs.
+// A palette is the colors and the agent icon of a drawing, as in adk-python's
+// cli/agent_graph.py. The legend of ADK's web client uses the same icons.
 type palette struct{ background, line, text, highlight, highlightLine, agentIcon string }
 
 func graphPalette(dark bool) palette {
@@ -19,26 +19,26 @@ func graphPalette(dark bool) palette {
 	return palette{"#F8FAFC", "#64748B", "#0F172A", "#C4EBD0", "#0F5223", "✦ "}
 }
 
-// eventPalette are those of the drawings of events, which have one background.
+// eventPalette returns the palette of event drawings, which have only one background.
 func eventPalette() palette {
 	return palette{"#333537", "#cccccc", "#cccccc", "#0F5223", "#69CB87", "🤖 "}
 }
 
-// A way is a pair of names that an event went: from an agent to a tool, or back.
-// With one name only, it stayed there.
+// A highlight marks an edge that an event took, from an agent to a tool or back. With
+// one name it marks a node.
 type highlight struct{ from, to string }
 
-// A drawing writes a tree of agents in Graphviz's language. The ids of nodes are
-// the names of agents and tools: ADK's web client looks nodes up by them.
+// A dotWriter writes a tree of agents in Graphviz's DOT language. Node IDs are the
+// names of agents and tools, because ADK's web client looks up nodes by name.
 type dotWriter struct {
 	strings.Builder
 	palette
 	highlights []highlight
 }
 
-// renderDOT draws a tree, with the ways of an event marked.
-func renderDOT(p *runtime.AgentInfo, colours palette, ways ...highlight) string {
-	d := &dotWriter{palette: colours, highlights: ways}
+// renderDOT draws a tree with the highlights of an event.
+func renderDOT(p *runtime.AgentInfo, colors palette, highlights ...highlight) string {
+	d := &dotWriter{palette: colors, highlights: highlights}
 	fmt.Fprintf(d, "strict digraph %s {\n", quoteDOT(p.Name))
 	fmt.Fprintf(d, "rankdir=\"LR\" bgcolor=%s\n", quoteDOT(d.background))
 	fmt.Fprintf(d, "node [style=\"rounded\" fontname=\"Helvetica\" color=%s fontcolor=%[2]s]\n", quoteDOT(d.line), quoteDOT(d.text))
@@ -48,7 +48,7 @@ func renderDOT(p *runtime.AgentInfo, colours palette, ways ...highlight) string 
 	return d.String()
 }
 
-// quoteDOT is a text as Graphviz reads it.
+// quoteDOT quotes a string for Graphviz.
 func quoteDOT(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
 }
@@ -69,7 +69,7 @@ func (d *dotWriter) writeAgent(p *runtime.AgentInfo) {
 	}
 }
 
-// writeChildren draws what an agent may use or hand over to.
+// writeChildren writes the tools and the sub-agents of an agent.
 func (d *dotWriter) writeChildren(p *runtime.AgentInfo) {
 	for _, t := range p.Tools {
 		name := t.Declaration.Name
@@ -87,7 +87,7 @@ func (d *dotWriter) writeChildren(p *runtime.AgentInfo) {
 	}
 }
 
-// isCluster says whether an agent only runs others: they are drawn in a frame.
+// isCluster reports whether an agent only runs other agents. It is drawn as a frame.
 func isCluster(p *runtime.AgentInfo) bool {
 	switch p.Kind {
 	case "SequentialAgent", "ParallelAgent", "LoopAgent", "RouterAgent", "Workflow":
@@ -142,8 +142,8 @@ func (d *dotWriter) writeWorkflow(p *runtime.AgentInfo) {
 	}
 }
 
-// entryNode is the node that edges to an agent lead to, and exitOf the one that
-// edges from it begin at: a frame has no node of its own.
+// entryNode returns the node at which edges to an agent end, exitNode the one at which
+// edges from it start. A frame has no node of its own.
 func entryNode(p *runtime.AgentInfo) string {
 	switch {
 	case !isCluster(p) || p.Kind == "RouterAgent":
@@ -169,7 +169,7 @@ func (d *dotWriter) writeNode(id, label, shape string) {
 	d.WriteString("]\n")
 }
 
-// writeEdge draws an edge. One that the event went back is drawn with its arrow back.
+// writeEdge writes an edge. If the event took it backward, its arrow is reversed.
 func (d *dotWriter) writeEdge(from, to string, attributes ...string) {
 	switch {
 	case slices.Contains(d.highlights, highlight{from, to}):

@@ -6,24 +6,24 @@ import (
 	"sync"
 )
 
-// Bounds of what the visual builder may have unsaved.
+// Limits of unsaved files of the visual builder.
 const (
 	maxDrafts     = 32
 	maxDraftFiles = 200
 	maxDraftBytes = 8 << 20
 )
 
-// draftStore are files of apps that somebody edits and has not saved, by app. They
-// are kept in memory: a draft is no file of the app, and is lost with the host.
-// When there are too many, the one that was not touched for longest is
-// forgotten.
+// draftStore holds the unsaved files of the visual builder by app. Drafts are kept in
+// memory only and are lost on restart. Above maxDrafts the least recently changed draft
+// is dropped.
 type draftStore struct {
 	mu    sync.Mutex
 	apps  map[string]map[string][]byte
-	order []string // of the apps, the last one touched at the end
+	order []string // app names, most recently changed last
 }
 
-// put lays files over an app's draft; false when it would be too large.
+// put adds files to an app's draft. It returns false if the draft would exceed its
+// limits.
 func (d *draftStore) put(app string, files map[string][]byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,7 +51,7 @@ func (d *draftStore) put(app string, files map[string][]byte) bool {
 	return true
 }
 
-// get are the files of an app's draft; the caller does not change them.
+// get returns the files of an app's draft, which must not be modified.
 func (d *draftStore) get(app string) map[string][]byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,7 +65,6 @@ func (d *draftStore) delete(app string) {
 	d.order = slices.DeleteFunc(d.order, func(name string) bool { return name == app })
 }
 
-// appNames are the apps that have drafts.
 func (d *draftStore) appNames() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

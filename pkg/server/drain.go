@@ -5,25 +5,24 @@ import (
 	"sync"
 )
 
-// Drain lets the runs that are under way finish and makes new ones answer 503.
-// Streams of changes end, as they would never; everything else answers as
-// before. There is no way back.
+// Drain starts a graceful shutdown: running invocations finish, new ones get 503, and
+// change streams end. Other requests are served as before. It cannot be undone.
 func (s *Server) Drain() {
 	s.runs.close()
 	s.stop()
 }
 
-// Wait returns when no run is under way, or with ctx's error when that takes
-// too long. Without [Server.Drain] new runs may come at any time.
+// Wait blocks until no run is in progress or ctx ends. Without [Server.Drain] new runs
+// may start at any time.
 func (s *Server) Wait(ctx context.Context) error { return s.runs.wait(ctx) }
 
-// A gate counts who is inside, and can be shut for those who come. The zero
-// value is open.
+// A runGate counts runs in progress and rejects new ones once closed. The zero value is
+// open.
 type runGate struct {
 	mu      sync.Mutex
 	closed  bool
 	running int
-	idle    chan struct{} // closed when the last one leaves; nil where nobody waits for it
+	idle    chan struct{} // closed after the last run; nil if no one waits
 }
 
 func (g *runGate) acquire() bool {
@@ -57,7 +56,6 @@ func (g *runGate) isOpen() bool {
 	return !g.closed
 }
 
-// count is how many are inside.
 func (g *runGate) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,23 +11,22 @@ import (
 	"agenthost/pkg/session"
 )
 
-// internalDetail is all that a client hears of what only the log may know.
+// internalDetail is the detail of errors whose cause is only logged.
 const internalDetail = "internal error"
 
-// unavailableRetryAfter is after how many seconds a client may try again when the store
-// cannot be used. The store itself has waited by then.
+// unavailableRetryAfter is the Retry-After in seconds while the store is unavailable.
+// The store has already retried by then.
 const unavailableRetryAfter = 2
 
-// statusClientGone is nginx's number for an answer that nobody waits for.
+// statusClientGone is nginx's status for a client that closed the connection.
 const statusClientGone = 499
 
 var (
-	errShuttingDown   = errors.New("the host is about to stop: try again")
-	errTooManyStreams = errors.New("as many streams of changes are open as the host has: close a page of it, or try again")
+	errShuttingDown   = errors.New("server is shutting down, retry later")
+	errTooManyStreams = errors.New("too many open change streams")
 )
 
-// An aboutError says which session an error is about, where the path does not
-// name it.
+// A sessionError adds the session to an error if the path does not name it.
 type sessionError struct {
 	key session.Key
 	err error
@@ -35,9 +34,9 @@ type sessionError struct {
 
 func withSessionKey(key session.Key, err error) error { return &sessionError{key, err} }
 
-// wrapRunError is about for an error that ended a run. What the runtime did not word
-// for the client is not the client's fault, such as an event that cannot be
-// stored.
+// wrapRunError adds the session to an error that ended a run. Invalid data that comes
+// from the run itself, such as an event that cannot be stored, becomes an internal
+// error: it is not the client's fault.
 func wrapRunError(key session.Key, err error) error {
 	var re *runtime.RunError
 	if errors.Is(err, session.ErrInvalid) && !errors.As(err, &re) {
@@ -46,32 +45,32 @@ func wrapRunError(key session.Key, err error) error {
 	return withSessionKey(key, err)
 }
 
-// Error is the error's own text.
+// Error returns the message of the wrapped error.
 func (e *sessionError) Error() string { return e.err.Error() }
 
-// Unwrap returns the error.
+// Unwrap returns the wrapped error.
 func (e *sessionError) Unwrap() error { return e.err }
 
-// A missingError says what is not there.
+// A notFoundError reports a missing resource.
 type notFoundError string
 
 func appNotFound(app string) error { return notFoundError("App not found: " + app) }
 
-// Error is what the client is told.
+// Error returns the detail of the response.
 func (e notFoundError) Error() string { return string(e) }
 
-// A failure is an error as clients see it.
+// A failure is the response to an error.
 type failure struct {
 	status int
-	// code is for programs that read a stream.
+	// code identifies the error for clients of streams.
 	code string
-	// detail is a text, or a list of faults.
+	// detail is a string or a list of errorDetail.
 	detail any
-	// retryAfter is after how many seconds the same request may succeed; 0 is never.
+	// retryAfter is the Retry-After in seconds; 0 if retrying cannot help.
 	retryAfter int
 }
 
-// classifyError is the only map from errors to statuses.
+// classifyError is the only mapping from errors to statuses.
 func classifyError(key session.Key, err error) failure {
 	var (
 		invalid *invalidBodyError
@@ -91,7 +90,7 @@ func classifyError(key session.Key, err error) failure {
 	case errors.Is(err, errPermissionDenied):
 		return failure{http.StatusForbidden, "FORBIDDEN", "Forbidden", 0}
 	case errors.Is(err, errAuthUnavailable):
-		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", "Try again", 5}
+		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", "Authentication is unavailable, retry later", 5}
 	case errors.As(err, &limited):
 		return failure{http.StatusTooManyRequests, "RATE_LIMITED", limited.Error(), limited.retryAfterSeconds()}
 	case errors.As(err, &invalid):
@@ -99,7 +98,7 @@ func classifyError(key session.Key, err error) failure {
 	case errors.As(err, &invalidVersionError{}):
 		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, err.Error(), 0}
 	case errors.As(err, &large):
-		detail := fmt.Sprintf("Request body is larger than %d bytes", large.Limit)
+		detail := fmt.Sprintf("Request body exceeds the limit of %d bytes", large.Limit)
 		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, detail, 0}
 	case errors.As(err, &crowded):
 		return crowded.toFailure()
@@ -110,7 +109,7 @@ func classifyError(key session.Key, err error) failure {
 	case errors.Is(err, errResponsesFull):
 		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errResponsesFull.Error(), 5}
 	case errors.Is(err, errTooManyStreams):
-		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errTooManyStreams.Error(), 5}
+		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", err.Error(), 5}
 	case errors.As(err, &missing):
 		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), 0}
 	case errors.As(err, &forbid):
@@ -147,8 +146,8 @@ func classifyRunError(re *runtime.RunError) failure {
 	return f
 }
 
-// classifyStoreError is for what the store says, also in the middle of a run: the
-// session may be deleted or changed by somebody else at any time.
+// classifyStoreError maps errors of the store, which may also occur during a run: other
+// requests may delete or change the session at any time.
 func classifyStoreError(key session.Key, err error) failure {
 	switch {
 	case errors.Is(err, session.ErrNotFound):
@@ -159,10 +158,10 @@ func classifyStoreError(key session.Key, err error) failure {
 		detail := fmt.Sprintf("session %s is busy with another run, retry later", key.ID)
 		return failure{http.StatusConflict, runtime.CodeSessionBusy, detail, 1}
 	case errors.Is(err, session.ErrFenced):
-		detail := fmt.Sprintf("session %s was taken over by another host: try again", key.ID)
+		detail := fmt.Sprintf("session %s was taken over by another host, retry later", key.ID)
 		return failure{http.StatusConflict, runtime.CodeSessionTaken, detail, 1}
 	case errors.Is(err, session.ErrStale):
-		detail := fmt.Sprintf("session %s was changed by somebody else: try again", key.ID)
+		detail := fmt.Sprintf("session %s was changed by another writer, retry later", key.ID)
 		return failure{http.StatusConflict, "SESSION_STALE", detail, 1}
 	case errors.Is(err, session.ErrUnavailable):
 		detail := "session store unavailable: retry later"
@@ -176,10 +175,10 @@ func classifyStoreError(key session.Key, err error) failure {
 	}
 }
 
-// writeError answers with what went wrong. A request ends before its answer when its
-// client has left, or when the host gives up waiting for it.
+// writeError responds with an error. If the client has disconnected, it only records
+// the status; during a shutdown, canceled requests still get a response.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	var unread *bodyReadError // whose request has ended too, and who may still read
+	var unread *bodyReadError // its request has ended too, but the client may still read
 	if r.Context().Err() != nil && s.runs.isOpen() && !errors.As(err, &unread) {
 		w.WriteHeader(statusClientGone)
 		return
@@ -194,7 +193,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	writeDetail(w, f.status, f.detail)
 }
 
-// logFailure is failureOf, and tells the log what the client is not told.
+// logFailure classifies an error and logs the cause if the response omits it.
 func (s *Server) logFailure(r *http.Request, err error) failure {
 	key := pathKey(r)
 	var a *sessionError
@@ -202,10 +201,10 @@ func (s *Server) logFailure(r *http.Request, err error) failure {
 		key = a.key
 	}
 	f := classifyError(key, err)
-	log, text := s.opts.Logger.ErrorContext, "request failed"
+	log, message := s.opts.Logger.ErrorContext, "request failed"
 	switch {
 	case errors.Is(err, session.ErrUnavailable):
-		log, text = s.opts.Logger.WarnContext, "session store unavailable"
+		log, message = s.opts.Logger.WarnContext, "session store unavailable"
 	case f.status != http.StatusInternalServerError:
 		return f
 	}
@@ -213,11 +212,11 @@ func (s *Server) logFailure(r *http.Request, err error) failure {
 	if cause := internalCause(err); cause != nil {
 		args = append(args, "cause", cause)
 	}
-	log(r.Context(), text, args...)
+	log(r.Context(), message, args...)
 	return f
 }
 
-// internalCause is what a run's error does not tell clients, or nil.
+// internalCause returns the cause of a run error that clients do not see, or nil.
 func internalCause(err error) error {
 	var re *runtime.RunError
 	if errors.As(err, &re) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What ADK keeps of evaluations in an app's folder.
+// Names of ADK's evaluation files in an app's folder.
 const (
 	evalSetSuffix    = ".evalset.json"
 	evalHistory      = ".adk/eval_history"
@@ -18,24 +18,24 @@ const (
 	testSuffix       = ".json"
 )
 
-// Refusals of what this host does not do.
+// Errors of unsupported operations.
 const (
-	errNoEvals         = unsupportedError("This host carries out no evaluations: it lists and shows the eval sets and results of an app's folder")
-	errNoRecordedTests = unsupportedError("This host neither writes nor runs ADK's recorded tests: agenthost test runs the *.test.yaml of an app")
+	errNoEvals         = unsupportedError("Evaluations are not supported: this server only lists and shows the eval sets and results of an app's folder")
+	errNoRecordedTests = unsupportedError("ADK's recorded tests cannot be changed or run here: use agenthost test for the *.test.yaml files of an app")
 )
 
-// An unsupportedError says what this host does not do.
+// An unsupportedError reports an operation that is not implemented.
 type unsupportedError string
 
-// Error is what the client is told.
+// Error returns the detail of the response.
 func (e unsupportedError) Error() string { return string(e) }
 
 func rejectWith(err error) handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }
 }
 
-// An evalSet is as much of an eval set as is looked at. Its own keys are in
-// snake_case, those of its cases in either form.
+// An evalSet holds the cases of an eval set. Its own keys are snake_case, those of its
+// cases snake_case or camelCase.
 type evalSet struct {
 	Cases []json.RawMessage `json:"eval_cases"`
 }
@@ -45,14 +45,14 @@ func parseEvalID(c json.RawMessage) string {
 		Snake string `json:"eval_id"`
 		Camel string `json:"evalId"`
 	}
-	_ = json.Unmarshal(c, &head) // what is no case has no id
+	_ = json.Unmarshal(c, &head) // invalid cases have no ID
 	if head.Snake != "" {
 		return head.Snake
 	}
 	return head.Camel
 }
 
-// handleTests lists the tests that were recorded with ADK's web client.
+// handleTests lists the tests recorded with ADK's web client.
 func (s *Server) handleTests(w http.ResponseWriter, r *http.Request) error {
 	names, err := s.listFiles(r.PathValue("app"), testFolder, testSuffix)
 	if err != nil {
@@ -74,7 +74,8 @@ func (s *Server) handleTest(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// fileListHandler answers with names as they are, or as the one field of an object.
+// fileListHandler responds with file names, as a list or in the given field of an
+// object.
 func (s *Server) fileListHandler(dir, suffix, field string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		names, err := s.listFiles(r.PathValue("app"), dir, suffix)
@@ -88,8 +89,8 @@ func (s *Server) fileListHandler(dir, suffix, field string) handler {
 	}
 }
 
-// jsonFileHandler answers with a JSON file of an app's folder. Files of evaluations may
-// hold their JSON as a text.
+// jsonFileHandler responds with a JSON file of an app's folder. Evaluation files may
+// contain their JSON encoded as a string.
 func (s *Server) jsonFileHandler(dir, suffix, missing string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		name := r.PathValue("name")
@@ -115,8 +116,8 @@ func (s *Server) readEvalSet(r *http.Request) (*evalSet, error) {
 	return set, nil
 }
 
-// handleEvalSet answers with a whole eval set, whose own keys stay as they are in
-// ADK's API.
+// handleEvalSet responds with an eval set. As in ADK's API, its own keys stay
+// snake_case.
 func (s *Server) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	var set map[string]json.RawMessage
@@ -162,15 +163,15 @@ func (s *Server) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
 	return notFoundError("Eval set `" + r.PathValue("name") + "` or Eval `" + r.PathValue("case") + "` not found.")
 }
 
-// handleMetrics lists the metrics that cases can be judged by here: none.
+// handleMetrics lists the supported evaluation metrics: none.
 func (s *Server) handleMetrics(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, struct {
 		MetricsInfo []any `json:"metricsInfo"`
 	}{[]any{}})
 }
 
-// convertKeys writes the keys of ADK's files as its clients read them. What stands
-// under a key of freeForm is nobody's to rename.
+// convertKeys converts the keys of ADK's files to camelCase. Values under the keys of
+// isFreeForm are copied unchanged.
 func convertKeys(text []byte) []byte {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -212,7 +213,6 @@ func renameKeys(v any) any {
 	return v
 }
 
-// toCamelCase is a key in snake_case as a camelCase name.
 func toCamelCase(key string) string {
 	words := strings.Split(key, "_")
 	for i, word := range words[1:] {

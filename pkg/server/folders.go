@@ -13,21 +13,21 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Folders are the files of apps, for developers.
+// Folders gives developers access to the files of apps.
 type Folders interface {
-	// Open opens the folder of an app; [session.ErrNotFound] if there is none.
+	// Open opens the folder of an app. The error is [session.ErrNotFound] if there is
+	// none.
 	Open(app string) (*os.Root, error)
-	// Save writes YAML files into the folder of an app, which may have to be
-	// made, and returns when they are taken in. With errors among the
-	// diagnostics, nothing was written.
+	// Save writes YAML files to the folder of an app, creates the folder if needed, and
+	// waits for the reload. If the diagnostics contain errors, no file is written.
 	Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error)
 }
 
-// maxAppFileSize is the largest file that is read for developers.
+// maxAppFileSize limits the files that developers can read.
 const maxAppFileSize = 4 << 20
 
-// readAppFile reads a file of an app's folder. Without the app or the file the error
-// is [fs.ErrNotExist].
+// readAppFile reads a file of an app's folder. The error is [fs.ErrNotExist] if the app
+// or the file does not exist.
 func (s *Server) readAppFile(app, name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrNotExist
@@ -55,8 +55,8 @@ func (s *Server) openFolder(app string) (*os.Root, error) {
 	return root, err
 }
 
-// listFiles lists the files of an app's folder, or of one below it, that have a
-// suffix: their names without it, sorted. A folder that is not there has none.
+// listFiles returns the sorted names, without the suffix, of the files in a directory
+// of an app's folder. A missing directory is empty.
 func (s *Server) listFiles(app, dir, suffix string) ([]string, error) {
 	names := []string{}
 	root, err := s.openFolder(app)
@@ -80,14 +80,14 @@ func (s *Server) listFiles(app, dir, suffix string) ([]string, error) {
 	return names, nil
 }
 
-// readAppJSON reads a JSON file of an app's folder into v; false when there is none,
-// or it is no such thing.
+// readAppJSON decodes a JSON file of an app's folder into v. It returns false if the
+// file is missing or invalid.
 func (s *Server) readAppJSON(app, name string, v any) bool {
 	text, err := s.readAppFile(app, name)
 	return err == nil && json.Unmarshal(text, v) == nil
 }
 
-// readReadme is the text of an app's README.md; empty if it has none.
+// readReadme returns the content of an app's README.md, or an empty string.
 func (s *Server) readReadme(app string) string {
 	text, err := s.readAppFile(app, "README.md")
 	if err != nil {

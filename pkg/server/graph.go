@@ -6,7 +6,7 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// Bodies of build_graph, whose keys are those of adk-python's fields
+// Response bodies of build_graph. The keys are adk-python's
 // (cli/utils/graph_serialization.py).
 type (
 	graphBody struct {
@@ -44,11 +44,10 @@ type (
 	}
 )
 
-// startNode is where a workflow begins, as ADK calls it.
+// startNode is ADK's name for the start of a workflow.
 const startNode = "__START__"
 
-// handleBuildGraph tells what an app is made of, with its README.md, where its
-// folder has one.
+// handleBuildGraph describes the structure of an app and includes its README.md.
 func (s *Server) handleBuildGraph(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {
@@ -84,7 +83,7 @@ func newNodeBody(p *runtime.AgentInfo) *nodeBody {
 	return n
 }
 
-// nodeType is ADK's word for what stands at a place.
+// nodeType returns ADK's type name of a node.
 func nodeType(p *runtime.AgentInfo) string {
 	switch p.Kind {
 	case "Workflow":

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A dotBody is a drawing in Graphviz's language.
+// A dotBody is a drawing in Graphviz's DOT language.
 type dotBody struct {
 	DotSrc string `json:"dotSrc"`
 }
@@ -27,8 +27,8 @@ func (s *Server) handleGraph(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, dotBody{renderDOT(app.AgentInfo(), graphPalette(dark))})
 }
 
-// handleGraphImages draws each agent that has others below it, by its path, and
-// under dotSrc the one that is asked for: ADK's web client reads either.
+// handleGraphImages returns a drawing of each agent with sub-agents by its path, and of
+// the requested one as dotSrc. ADK's web client reads either form.
 func (s *Server) handleGraphImages(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {
@@ -38,28 +38,28 @@ func (s *Server) handleGraphImages(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	root, colours := app.AgentInfo(), graphPalette(dark)
-	asked := findAgent(root, r.URL.Query().Get("node"))
-	if asked == nil {
+	root, colors := app.AgentInfo(), graphPalette(dark)
+	requested := findAgent(root, r.URL.Query().Get("node"))
+	if requested == nil {
 		return notFoundError("Node not found: " + r.URL.Query().Get("node"))
 	}
-	images := map[string]any{"dotSrc": renderDOT(asked, colours), "": dotBody{renderDOT(root, colours)}}
-	addImages(images, root, root.Name, colours)
+	images := map[string]any{"dotSrc": renderDOT(requested, colors), "": dotBody{renderDOT(root, colors)}}
+	addImages(images, root, root.Name, colors)
 	return writeJSON(w, images)
 }
 
-// addImages draws what is below the root, by paths that begin with its name.
-func addImages(images map[string]any, p *runtime.AgentInfo, path string, colours palette) {
+// addImages adds drawings of the agents below p. Paths start with the name of the root.
+func addImages(images map[string]any, p *runtime.AgentInfo, path string, colors palette) {
 	for _, child := range p.Agents {
 		if len(child.Agents) > 0 {
-			images[path+"/"+child.Name] = dotBody{renderDOT(child, colours)}
-			addImages(images, child, path+"/"+child.Name, colours)
+			images[path+"/"+child.Name] = dotBody{renderDOT(child, colors)}
+			addImages(images, child, path+"/"+child.Name, colors)
 		}
 	}
 }
 
-// findAgent is the agent at a path below the root, whose own name may stand first. The
-// steps may be those of events, such as worker@2.
+// findAgent returns the agent at a path below the root. The path may start with the
+// name of the root, and its steps may be those of events, such as worker@2.
 func findAgent(root *runtime.AgentInfo, path string) *runtime.AgentInfo {
 	p := root
 	for i, step := range strings.Split(path, "/") {
@@ -83,8 +83,8 @@ func findChild(p *runtime.AgentInfo, name string) *runtime.AgentInfo {
 	return nil
 }
 
-// handleEventGraph draws the app with the way of an event marked. As in
-// adk-python, the answer is empty when there is no such session or event.
+// handleEventGraph draws the app and highlights an event. As in adk-python, the
+// response is an empty object if the session or the event does not exist.
 func (s *Server) handleEventGraph(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {
@@ -105,17 +105,17 @@ func (s *Server) handleEventGraph(w http.ResponseWriter, r *http.Request) error 
 	return writeJSON(w, struct{}{})
 }
 
-// eventHighlights are the ways that an event went (adk-python cli/dev_server.py).
+// eventHighlights returns the edges that an event took (adk-python cli/dev_server.py).
 func eventHighlights(ev *session.Event) []highlight {
-	var ways []highlight
+	var highlights []highlight
 	for _, c := range ev.Calls() {
-		ways = append(ways, highlight{ev.Author, c.Name})
+		highlights = append(highlights, highlight{ev.Author, c.Name})
 	}
 	for _, resp := range ev.Responses() {
-		ways = append(ways, highlight{resp.Name, ev.Author})
+		highlights = append(highlights, highlight{resp.Name, ev.Author})
 	}
-	if len(ways) == 0 {
-		ways = []highlight{{from: ev.Author}}
+	if len(highlights) == 0 {
+		highlights = []highlight{{from: ev.Author}}
 	}
-	return ways
+	return highlights
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// rejectReason says why a request is not let in; empty lets it in. Both rules are
-// those of adk-python's cli/api_server.py: they keep the pages of other sites
-// from using a browser to talk to this host.
+// rejectReason returns why a request is rejected, or an empty string. Both rules are
+// those of adk-python's cli/api_server.py: they prevent pages of other sites from
+// calling this server through a browser.
 func (s *Server) rejectReason(r *http.Request, pattern string) string {
 	switch {
 	case !s.isHostAllowed(r.Host) && !slices.Contains(probeRoutes(), pattern):
@@ -23,11 +23,11 @@ func (s *Server) rejectReason(r *http.Request, pattern string) string {
 	}
 }
 
-// probeRoutes answer whatever the Host header: who looks after a host calls it by
-// an address that nobody knows beforehand, such as that of a pod.
+// probeRoutes lists the routes that accept any Host header: health checks use addresses
+// that are not known in advance, such as the IP of a pod.
 func probeRoutes() []string { return []string{"GET /health", "GET /livez", "GET /readyz"} }
 
-// isHostAllowed stops names that somebody else made point to this machine.
+// isHostAllowed protects against DNS rebinding.
 func (s *Server) isHostAllowed(host string) bool {
 	if len(s.opts.AllowedHosts) == 0 {
 		return true
@@ -48,11 +48,11 @@ func stripPort(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// isOriginAllowed: a request that changes something and names its page's origin
-// must come from a page of this host, and on a loopback address from a page of
-// this machine. A browser that names no origin says at least whether it is this
-// one. Where an answer is not all that comes of it, as with a WebSocket, reading
-// is changing: pages of any site may open those.
+// isOriginAllowed reports whether a request that changes state comes from a page of
+// this server. If the request has an Origin, it must be the server's own and, on a
+// loopback address, a loopback name. Without an Origin, Sec-Fetch-Site decides.
+// WebSocket handshakes count as changes, because browsers let pages of any site open
+// them and read from them.
 func isOriginAllowed(r *http.Request) bool {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 	if reads && r.Header.Get("Upgrade") == "" {
@@ -86,8 +86,8 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// serverOrigin is the origin that the client used to reach this host, as a proxy
-// before it says. A page of another site cannot set these headers.
+// serverOrigin returns the origin that the client used, as reported by a proxy. Pages
+// of other sites cannot set these headers.
 func serverOrigin(r *http.Request) string {
 	if proto, host := parseForwarded(r.Header.Get("Forwarded")); proto != "" && host != "" {
 		return proto + "://" + host
@@ -106,7 +106,7 @@ func serverOrigin(r *http.Request) string {
 	return scheme + "://" + host
 }
 
-// parseForwarded reads the first element of a Forwarded header (RFC 7239).
+// parseForwarded parses the first element of a Forwarded header (RFC 7239).
 func parseForwarded(header string) (proto, host string) {
 	for pair := range strings.SplitSeq(firstListItem(header), ";") {
 		name, value, _ := strings.Cut(pair, "=")

@@ -16,11 +16,12 @@ import (
 // maxClockSkew is how far a client's clock may be ahead of the server's.
 const maxClockSkew = 5 * time.Minute
 
-// importEvents checks and marks the events that a client creates a session with.
-// They are history: models read them, and nothing else of the host relies on them.
-// So what could only steer the host is refused, as adk-python does since 2.7.1; a
-// state delta is let through, because the body may write the state anyway. Where
-// callers are authenticated, anything but the user's own words is for administrators.
+// importEvents validates and marks the events of a session that a client creates.
+// Imported events are history: models read them, and no other part of the host relies
+// on them. As in adk-python since 2.7.1, fields that would control the host are
+// rejected. A state delta is accepted, because the request may write the state anyway.
+// With authentication, only administrators may import events other than the user's own
+// input.
 func (s *Server) importEvents(r *http.Request, events []*session.Event) error {
 	ids := map[string]bool{}
 	for i, ev := range events {
@@ -32,7 +33,7 @@ func (s *Server) importEvents(r *http.Request, events []*session.Event) error {
 		}
 		ids[ev.ID] = true
 		if !isUserInput(ev) && !s.isPrivileged(r) {
-			return forbiddenError(fmt.Sprintf("permission denied: event %d is not the user's own words; only administrators import other events", i))
+			return forbiddenError(fmt.Sprintf("permission denied: event %d is not user input; only administrators can import other events", i))
 		}
 		ev.Provenance = session.Provenance{Imported: true}
 		delete(ev.Extra, "provenance")
@@ -40,7 +41,7 @@ func (s *Server) importEvents(r *http.Request, events []*session.Event) error {
 	return nil
 }
 
-// importProblem is why an event cannot be imported; empty when it can.
+// importProblem returns why an event cannot be imported, or an empty string.
 func (s *Server) importProblem(ev *session.Event) string {
 	a := ev.Actions
 	a.StateDelta = nil
@@ -62,7 +63,7 @@ func (s *Server) importProblem(ev *session.Event) string {
 	return ""
 }
 
-// functionNames are the names of an event's calls and responses.
+// functionNames returns the names of an event's calls and responses.
 func functionNames(ev *session.Event) []string {
 	var names []string
 	for _, c := range ev.Calls() {
@@ -74,7 +75,7 @@ func functionNames(ev *session.Event) []string {
 	return names
 }
 
-// isUserInput says whether an event holds nothing but words and files of the user.
+// isUserInput reports whether an event contains only text and files of the user.
 func isUserInput(ev *session.Event) bool {
 	if ev.Author != session.UserAuthor || ev.ErrorCode != "" || ev.InputTranscription != nil || ev.OutputTranscription != nil {
 		return false

@@ -2,8 +2,7 @@ package server
 
 import "net/http"
 
-// handleMemory remembers what was said in a session, in the place of what was
-// remembered of it before.
+// handleMemory adds a session to the memory and replaces its earlier entries.
 func (s *Server) handleMemory(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.readBody(w, r)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// codeOK stands for no error in the label code.
+// codeOK is the label code of a success.
 const codeOK = "OK"
 
-// Metrics count what a host does, for Prometheus. They are made before the host,
-// which tells them of its runs ([runtime.Options.Observe]), and given to
-// servers, which answer GET /metrics with them and with their own states. Many goroutines may use them.
+// Metrics collects the metrics of a host for Prometheus. Create it before the host,
+// pass Observe as [runtime.Options.Observe], and pass it to the servers that serve GET
+// /metrics. It is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -31,30 +31,30 @@ type Metrics struct {
 	streams         prometheus.Gauge
 }
 
-// NewMetrics makes metrics of a program of this version.
+// NewMetrics returns the metrics of a program of the given version.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.addGauge("build_info", "Always 1; the label tells the version.", prometheus.Labels{"version": version}).Set(1)
+	m.addGauge("build_info", "Always 1; the label is the version.", prometheus.Labels{"version": version}).Set(1)
 
-	runs := m.addCounter("runs_total", "Turns that have ended, by how: OK or the code of their error.", "app", "code")
-	runTime := m.addHistogram("run_duration_seconds", "How long turns took, waiting included.", "app")
-	wait := m.addHistogram("session_wait_seconds", "How long turns waited for other turns of their session.", "app")
+	runs := m.addCounter("runs_total", "Completed turns by result: OK or an error code.", "app", "code")
+	runTime := m.addHistogram("run_duration_seconds", "Duration of turns, including the wait for the session.", "app")
+	wait := m.addHistogram("session_wait_seconds", "Time that turns waited for other turns of their session.", "app")
 	m.runs.find = func(l labels) runMetrics {
 		return runMetrics{callMetrics{runs.WithLabelValues(l.app, l.code), runTime.WithLabelValues(l.app)}, wait.WithLabelValues(l.app)}
 	}
-	m.models.find = m.addCallMetrics("model", "Calls of models (steps), by how they ended.", "How long models took for their whole answer.")
-	m.tools.find = m.addCallMetrics("tool", "Calls of tools, by how they ended: OK or TOOL_FAILED.", "How long tools took.")
-	firstPiece := m.addHistogram("model_first_piece_seconds", "How long models took for the first piece of their answer.", "app", "model")
-	m.firstChunk.find = func(l labels) prometheus.Observer { return firstPiece.WithLabelValues(l.app, l.name) }
-	m.tokens = m.addCounter("model_tokens_total", "Tokens that models told of; those of the kind cached are also in input.", "app", "model", "kind")
-	requests := m.addCounter("http_requests_total", "Requests that were answered.", "route", "status")
-	requestTime := m.addHistogram("http_request_duration_seconds", "How long answers took, streams until their end.", "route")
+	m.models.find = m.addCallMetrics("model", "Model calls (steps) by result.", "Duration of model calls until the complete response.")
+	m.tools.find = m.addCallMetrics("tool", "Tool calls by result: OK or TOOL_FAILED.", "Duration of tool calls.")
+	firstChunk := m.addHistogram("model_first_chunk_seconds", "Time until the first chunk of a model response.", "app", "model")
+	m.firstChunk.find = func(l labels) prometheus.Observer { return firstChunk.WithLabelValues(l.app, l.name) }
+	m.tokens = m.addCounter("model_tokens_total", "Tokens reported by models; the kind cached is included in input.", "app", "model", "kind")
+	requests := m.addCounter("http_requests_total", "HTTP requests.", "route", "status")
+	requestTime := m.addHistogram("http_request_duration_seconds", "Duration of HTTP requests, of streams until their end.", "route")
 	m.requests.find = func(l requestLabels) callMetrics {
 		return callMetrics{requests.WithLabelValues(l.route, strconv.Itoa(l.status)), requestTime.WithLabelValues(l.route)}
 	}
-	m.streams = m.addGauge("http_streams_open", "Streams of events that are open.", nil)
-	m.dropped = m.addCounter("http_streams_dropped_total", "Streams that ended early, by why: the client left, or was too slow.", "reason")
+	m.streams = m.addGauge("http_streams_open", "Open event streams.", nil)
+	m.dropped = m.addCounter("http_streams_dropped_total", "Event streams that ended early by reason: gone (client disconnected) or slow (write timeout).", "reason")
 	return m
 }
 
@@ -70,8 +70,7 @@ func (m *Metrics) addGauge(name, help string, labels prometheus.Labels) promethe
 	return g
 }
 
-// addHistogram has buckets from a millisecond to five minutes: turns with tools
-// take long.
+// addHistogram uses buckets from 1 ms to 5 minutes, because turns with tools take long.
 func (m *Metrics) addHistogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "agenthost", Name: name, Help: help,
@@ -81,16 +80,16 @@ func (m *Metrics) addHistogram(name, help string, labels ...string) *prometheus.
 	return h
 }
 
-// addCallMetrics makes the metrics of what agents call.
-func (m *Metrics) addCallMetrics(what, calls, time string) (find func(labels) callMetrics) {
-	all := m.addCounter(what+"_calls_total", calls, "app", what, "code")
-	took := m.addHistogram(what+"_call_duration_seconds", time, "app", what)
+// addCallMetrics adds a counter and a histogram for calls of models or tools.
+func (m *Metrics) addCallMetrics(kind, countHelp, durationHelp string) (find func(labels) callMetrics) {
+	all := m.addCounter(kind+"_calls_total", countHelp, "app", kind, "code")
+	took := m.addHistogram(kind+"_call_duration_seconds", durationHelp, "app", kind)
 	return func(l labels) callMetrics {
 		return callMetrics{all.WithLabelValues(l.app, l.name, l.code), took.WithLabelValues(l.app, l.name)}
 	}
 }
 
-// Observe takes a span in.
+// Observe records a span.
 func (m *Metrics) Observe(s *runtime.Span) {
 	took := s.End.Sub(s.Start).Seconds()
 	switch s.Kind {
@@ -110,8 +109,8 @@ func (m *Metrics) Observe(s *runtime.Span) {
 	}
 }
 
-// observeRun leaves out the names of apps that are not there: anybody can make
-// those up, and each would be a series for ever.
+// observeRun omits the names of unknown apps: callers could invent any number of label
+// values.
 func (m *Metrics) observeRun(s *runtime.Span, took float64) {
 	l := labels{app: s.Name, code: spanCode(s)}
 	if l.code == runtime.CodeAppNotFound {
@@ -141,13 +140,12 @@ func (m *Metrics) observeTokens(app, model string, u *genai.GenerateContentRespo
 	}
 }
 
-// observeRequest takes an answer in. A path without a route has none in the
-// metrics either.
+// observeRequest records a response. Requests without a route have an empty label.
 func (m *Metrics) observeRequest(route string, status int, took time.Duration) {
 	m.requests.get(requestLabels{route, status}).observe(took.Seconds())
 }
 
-// trackStream counts a stream until the end is called.
+// trackStream counts an open stream until end is called.
 func (m *Metrics) trackStream(st *stream) (end func()) {
 	if m == nil {
 		return func() {}
@@ -161,7 +159,7 @@ func (m *Metrics) trackStream(st *stream) (end func()) {
 	}
 }
 
-// newHandler answers GET /metrics, with the states of one server.
+// newHandler serves GET /metrics, including the state metrics of one server.
 func (m *Metrics) newHandler(states *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, states}, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }

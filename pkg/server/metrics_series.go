@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metricCache are the metrics of labels, found once: each turn observes a dozen, and to
-// find one costs more than to observe it. Many goroutines may use them.
+// A metricCache caches the metrics of label values. A turn observes about a dozen, and
+// looking one up is slower than observing it. It is safe for concurrent use.
 type metricCache[L comparable, M any] struct {
 	find func(L) M
 
@@ -33,14 +33,14 @@ func (s *metricCache[L, M]) get(l L) M {
 }
 
 type (
-	// labels are those of runs and of what agents call, by name.
+	// labels identify runs and calls of models and tools.
 	labels        struct{ app, name, code string }
 	requestLabels struct {
 		route  string
 		status int
 	}
 
-	// callMetrics are things that are counted and take their time.
+	// callMetrics count operations and their durations.
 	callMetrics struct {
 		count    prometheus.Counter
 		duration prometheus.Observer
@@ -51,7 +51,7 @@ type (
 	}
 )
 
-// observe counts one that took so many seconds.
+// observe records an operation that took the given seconds.
 func (t callMetrics) observe(took float64) {
 	t.count.Inc()
 	t.duration.Observe(took)

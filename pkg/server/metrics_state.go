@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A stateCollector tells what can be looked up when somebody asks: how the
-// loading of apps went, and what the store did.
+// A stateCollector collects metrics that are read on request: the reloads of apps and
+// the statistics of the store.
 type stateCollector struct {
 	server *Server
 
@@ -26,29 +26,29 @@ func newStateCollector(s *Server) *stateCollector {
 	}
 	return &stateCollector{
 		server:        s,
-		appOK:         desc("app_info", "Always 1; the label tells the revision that serves, empty when none does.", "app", "revision"),
-		appFailed:     desc("app_last_reload_failed", "Whether the app's files had problems when they were loaded last: 1 or 0.", "app"),
-		appLoaded:     desc("app_last_reload_timestamp_seconds", "When the app's files were loaded last.", "app"),
-		appGood:       desc("app_last_good_reload_timestamp_seconds", "When the app's files were loaded without problems last; 0 is never.", "app"),
-		appLoads:      desc("app_reloads_total", "How often the app's files were loaded, by how that ended: good or failed.", "app", "outcome"),
-		draining:      desc("draining", "Whether the host is about to stop: 1 or 0."),
-		running:       desc("runs_running", "Turns that are under way."),
-		cacheReads:    desc("store_cache_reads_total", "Sessions that were read, by whether their history was at hand: hit or miss.", "outcome"),
-		cacheSessions: desc("store_cache_sessions", "Sessions whose history is at hand."),
-		cacheBytes:    desc("store_cache_bytes", "What the histories at hand take."),
-		waiting:       desc("store_waiting", "Turns that wait now: in the queue of a session, or for the lease of another host.", "for"),
-		waits:         desc("store_waits_total", "Waits that have ended.", "for"),
-		waited:        desc("store_wait_seconds_total", "How long the waits that have ended took together.", "for"),
+		appOK:         desc("app_info", "Always 1; the label is the active revision, empty if there is none.", "app", "revision"),
+		appFailed:     desc("app_last_reload_failed", "Whether the last reload of the app failed: 1 or 0.", "app"),
+		appLoaded:     desc("app_last_reload_timestamp_seconds", "Time of the last reload of the app.", "app"),
+		appGood:       desc("app_last_good_reload_timestamp_seconds", "Time of the last successful reload of the app; 0 if there was none.", "app"),
+		appLoads:      desc("app_reloads_total", "Reloads of the app by outcome: good or failed.", "app", "outcome"),
+		draining:      desc("draining", "Whether the server is shutting down: 1 or 0."),
+		running:       desc("runs_running", "Turns in progress."),
+		cacheReads:    desc("store_cache_reads_total", "Session reads by cache outcome: hit or miss.", "outcome"),
+		cacheSessions: desc("store_cache_sessions", "Sessions in the cache."),
+		cacheBytes:    desc("store_cache_bytes", "Size of the session cache."),
+		waiting:       desc("store_waiting", "Turns waiting: in the queue of a session, or for the lease of another host.", "for"),
+		waits:         desc("store_waits_total", "Completed waits.", "for"),
+		waited:        desc("store_wait_seconds_total", "Total duration of completed waits.", "for"),
 		writes:        desc("store_writes_total", "Writes to the database."),
-		transactions:  desc("store_transactions_total", "Transactions with those writes: many share one when many come at once."),
-		queued:        desc("store_writes_queued", "Writes that wait now."),
+		transactions:  desc("store_transactions_total", "Database transactions; concurrent writes share one (group commit)."),
+		queued:        desc("store_writes_queued", "Writes waiting for a transaction."),
 	}
 }
 
-// Describe sends nothing: the series depend on the apps that are there.
+// Describe sends nothing, because the series depend on the apps.
 func (c *stateCollector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect looks everything up.
+// Collect reads the current state.
 func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 	for _, app := range c.server.host.Apps() {
 		to <- constGauge(c.appOK, 1, app.Name, app.Revision)
@@ -103,7 +103,7 @@ func boolValue(b bool) float64 {
 	return 0
 }
 
-// unixSeconds are those since the epoch; 0 for no time at all.
+// unixSeconds returns 0 for the zero time.
 func unixSeconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

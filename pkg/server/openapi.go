@@ -9,13 +9,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// openAPIBase is the document without its paths.
+// openAPIBase is the OpenAPI document without its paths.
 //
 //go:embed openapi.yaml
 var openAPIBase []byte
 
-// encodeOpenAPI is the OpenAPI document of all routes. It is the same whatever a server
-// is started with: it is read without a token.
+// encodeOpenAPI returns the OpenAPI document of all routes. It does not depend on the
+// options of the server, because it is public.
 func encodeOpenAPI(table []route) ([]byte, error) {
 	var doc map[string]any
 	if err := yaml.Unmarshal(openAPIBase, &doc); err != nil {
@@ -41,7 +41,7 @@ func encodeOpenAPI(table []route) ([]byte, error) {
 	return encodeJSON(doc)
 }
 
-// handleOpenAPI answers with the document.
+// handleOpenAPI serves the document.
 func (s *Server) handleOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 	text, err := s.openAPI()
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Server) handleOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// splitPattern is the method and the path of a route as OpenAPI writes it.
+// splitPattern returns the method and the path of a route in OpenAPI's notation.
 func splitPattern(pattern string) (method, path string) {
 	method, path, _ = strings.Cut(pattern, " ")
 	return method, strings.NewReplacer("{$}", "", "...}", "}").Replace(path)
@@ -64,7 +64,8 @@ type pathItem struct {
 	json    map[string]any
 }
 
-// routeItems are those of the operation's routes: a path of developers has two.
+// routeItems returns an item for each of the operation's routes. Developer operations
+// have two.
 func (op operation) routeItems(tag string) []pathItem {
 	if !strings.Contains(op.pattern, "…") {
 		return []pathItem{{op.pattern, op.encodeOperation(op.pattern, tag)}}
@@ -77,7 +78,6 @@ func (op operation) routeItems(tag string) []pathItem {
 	return items
 }
 
-// encodeOperation is the operation as OpenAPI writes it.
 func (op operation) encodeOperation(pattern, tag string) map[string]any {
 	o := map[string]any{"operationId": op.id, "summary": op.summary, "tags": []string{tag}, "responses": op.encodeResponses()}
 	if op.answer == notSupported {
@@ -126,7 +126,7 @@ func (op operation) encodeResponses() map[string]any {
 	return all
 }
 
-// mediaContent is the content that a schema of an operation stands for.
+// mediaContent returns the content object of an operation's schema.
 func mediaContent(schema string) map[string]any {
 	media, inner, text := strings.Cut(schema, ":")
 	switch {

@@ -1,30 +1,31 @@
 package server
 
-// An operation is what the OpenAPI document says of a route.
+// An operation is the OpenAPI description of a route.
 type operation struct {
-	// pattern is the route's; those of developers have no prefix.
+	// pattern is the route's pattern. In developer routes … is the prefix of the app.
 	pattern string
-	// id is unique: client generators make a function of it.
+	// id is unique: client generators name functions after it.
 	id, summary string
-	// params are the names of query parameters and headers in openapi.yaml.
+	// params names query parameters and headers in openapi.yaml.
 	params []string
-	// body and answer are the schemas of both. [X] is a list, MEDIA/TYPE is text,
-	// MEDIA/TYPE:X is text that holds X. An empty answer is null.
+	// body and answer are the schemas of the request and the response. [X] is a list,
+	// MEDIA/TYPE is text, and MEDIA/TYPE:X is text that contains X. An empty answer is
+	// null.
 	body, answer string
-	// altStatus is another status with the same answer.
+	// altStatus is another status with the same response.
 	altStatus string
 }
 
-// An operationGroup is the operations of a tag of openapi.yaml.
+// An operationGroup holds the operations of a tag in openapi.yaml.
 type operationGroup struct {
 	tag        string
 	operations []operation
 }
 
-// notSupported is the answer of a route that this server refuses with 501.
+// notSupported is the answer of a route that always responds with 501.
 const notSupported = "501"
 
-// operationGroups describe every route of the table.
+// operationGroups describes every route of the server.
 func operationGroups() []operationGroup {
 	return []operationGroup{
 		{"sessions", sessionOperations()},
@@ -70,64 +71,64 @@ func artifactOperations() []operation {
 
 func serverOperations() []operation {
 	return []operation{
-		{pattern: "GET /{$}", id: "getPage", summary: "The page for authors of apps", answer: "text/html"},
-		{pattern: "GET /ui/{file}", id: "getPageFile", summary: "A file of the pages", answer: "text/plain"},
-		{pattern: "GET /docs", id: "getDocs", summary: "This document as a page", answer: "text/html"},
+		{pattern: "GET /{$}", id: "getPage", summary: "Page for app authors", answer: "text/html"},
+		{pattern: "GET /ui/{file}", id: "getPageFile", summary: "File of a page", answer: "text/plain"},
+		{pattern: "GET /docs", id: "getDocs", summary: "This document as a web page", answer: "text/html"},
 		{pattern: "GET /openapi.json", id: "getOpenAPI", summary: "This document", answer: "AnyObject"},
 		{pattern: "GET /health", id: "getHealth", summary: "Liveness", answer: "Health"},
 		{pattern: "GET /livez", id: "getLiveness", summary: "Liveness", answer: "Health"},
 		{pattern: "GET /readyz", id: "getReadiness", summary: "Readiness", answer: "Readiness", altStatus: "503"},
-		{pattern: "GET /version", id: "getVersion", summary: "The versions of the server and of Go", answer: "Version"},
-		{pattern: "POST /-/reload", id: "reload", summary: "Load changed files now", answer: "Reload", altStatus: "409"},
+		{pattern: "GET /version", id: "getVersion", summary: "Versions of the server and of Go", answer: "Version"},
+		{pattern: "POST /-/reload", id: "reload", summary: "Reload changed files now", answer: "Reload", altStatus: "409"},
 		{pattern: "GET /-/changes", id: "streamChanges", summary: "Stream the status of all apps", answer: "text/event-stream:Changes"},
-		{pattern: "GET /metrics", id: "getMetrics", summary: "Metrics for Prometheus", answer: "text/plain"},
+		{pattern: "GET /metrics", id: "getMetrics", summary: "Prometheus metrics", answer: "text/plain"},
 		{pattern: "GET /dev-ui", id: "redirectToDevUI", summary: "Redirect to ADK's web client", answer: "307"},
-		{pattern: "GET /dev-ui/config", id: "getDevUIConfig", summary: "The logo of ADK's web client", answer: "AnyObject"},
-		{pattern: "GET /dev-ui/assets/config/runtime-config.json", id: "getDevUIRuntimeConfig", summary: "The settings of ADK's web client", answer: "AnyObject"},
-		{pattern: "GET /dev-ui/{file...}", id: "getDevUIFile", summary: "A file of ADK's web client", answer: "text/plain"},
+		{pattern: "GET /dev-ui/config", id: "getDevUIConfig", summary: "Logo of ADK's web client", answer: "AnyObject"},
+		{pattern: "GET /dev-ui/assets/config/runtime-config.json", id: "getDevUIRuntimeConfig", summary: "Settings of ADK's web client", answer: "AnyObject"},
+		{pattern: "GET /dev-ui/{file...}", id: "getDevUIFile", summary: "File of ADK's web client", answer: "text/plain"},
 	}
 }
 
-// developerOperations are the paths of [Server.devRoutes], those below an app
-// without their two prefixes.
+// developerOperations describes the routes of [Server.devRoutes]. Routes of an app have
+// no prefix.
 func developerOperations() []operation {
 	return []operation{
-		{pattern: "GET /debug/trace/{event}", id: "getEventTrace", summary: "The attributes of an event's span", answer: "AnyObject"},
-		{pattern: "GET /debug/trace/session/{session}", id: "getSessionTrace", summary: "The spans of a session's runs", answer: "[Span]"},
-		{pattern: "POST /builder/save", id: "saveFiles", summary: "Save files of an app, with --dev", params: []string{"tmp"}, body: "multipart/form-data:BuilderUpload", answer: "boolean"},
-		{pattern: "GET /builder/app/{app}", id: "getAppFile", summary: "A file of an app", params: []string{"filePath", "tmp"}, answer: "application/x-yaml"},
-		{pattern: "POST /builder/app/{app}/cancel", id: "cancelAppDraft", summary: "Drop the draft of an app", answer: "boolean"},
-		{pattern: "GET /config/telemetry", id: "getTelemetry", summary: "Whether usage is reported: never", answer: "AnyObject"},
-		{pattern: "POST /config/telemetry", id: "setTelemetry", summary: "The same; nothing is changed", answer: "AnyObject"},
+		{pattern: "GET /debug/trace/{event}", id: "getEventTrace", summary: "Get the span attributes of an event", answer: "AnyObject"},
+		{pattern: "GET /debug/trace/session/{session}", id: "getSessionTrace", summary: "List the spans of a session", answer: "[Span]"},
+		{pattern: "POST /builder/save", id: "saveFiles", summary: "Save files of an app; requires --dev", params: []string{"tmp"}, body: "multipart/form-data:BuilderUpload", answer: "boolean"},
+		{pattern: "GET /builder/app/{app}", id: "getAppFile", summary: "Get a file of an app", params: []string{"filePath", "tmp"}, answer: "application/x-yaml"},
+		{pattern: "POST /builder/app/{app}/cancel", id: "cancelAppDraft", summary: "Discard the draft of an app", answer: "boolean"},
+		{pattern: "GET /config/telemetry", id: "getTelemetry", summary: "Get the telemetry setting: always off", answer: "AnyObject"},
+		{pattern: "POST /config/telemetry", id: "setTelemetry", summary: "Get the telemetry setting; the request changes nothing", answer: "AnyObject"},
 
-		{pattern: "GET …/build_graph", id: "getBuildGraph", summary: "The tree of agents", answer: "AnyObject"},
-		{pattern: "GET …/build_graph_image", id: "getBuildGraphImages", summary: "Drawings of agents in Graphviz's language", params: []string{"darkMode", "node"}, answer: "AnyObject"},
-		{pattern: "GET …/graph", id: "getGraph", summary: "A drawing of the app", params: []string{"darkMode"}, answer: "AnyObject"},
-		{pattern: "GET …/users/{user}/sessions/{session}/events/{event}/graph", id: "getEventGraph", summary: "A drawing that marks an event's agent", params: []string{"darkMode"}, answer: "AnyObject"},
-		{pattern: "GET …/debug/trace/{event}", id: "getAppEventTrace", summary: "The attributes of an event's span", answer: "AnyObject"},
-		{pattern: "GET …/debug/trace/session/{session}", id: "getAppSessionTrace", summary: "The spans of a session's runs", answer: "[Span]"},
-		{pattern: "GET …/builder", id: "getBuilderFile", summary: "A file of the app", params: []string{"filePath", "tmp"}, answer: "application/x-yaml"},
-		{pattern: "POST …/builder/save", id: "saveBuilderFiles", summary: "Save files of the app, with --dev", params: []string{"tmp"}, body: "multipart/form-data:BuilderUpload", answer: "boolean"},
-		{pattern: "POST …/builder/cancel", id: "cancelBuilderDraft", summary: "Drop the draft of the app", answer: "boolean"},
-		{pattern: "GET …/tests", id: "listTests", summary: "Recorded tests of the app's folder", answer: "[string]"},
-		{pattern: "GET …/tests/{name}", id: "getTest", summary: "A recorded test", answer: "any"},
+		{pattern: "GET …/build_graph", id: "getBuildGraph", summary: "Get the agent tree", answer: "AnyObject"},
+		{pattern: "GET …/build_graph_image", id: "getBuildGraphImages", summary: "Get drawings of agents in the DOT language", params: []string{"darkMode", "node"}, answer: "AnyObject"},
+		{pattern: "GET …/graph", id: "getGraph", summary: "Get a drawing of the app", params: []string{"darkMode"}, answer: "AnyObject"},
+		{pattern: "GET …/users/{user}/sessions/{session}/events/{event}/graph", id: "getEventGraph", summary: "Get a drawing that highlights an event", params: []string{"darkMode"}, answer: "AnyObject"},
+		{pattern: "GET …/debug/trace/{event}", id: "getAppEventTrace", summary: "Get the span attributes of an event", answer: "AnyObject"},
+		{pattern: "GET …/debug/trace/session/{session}", id: "getAppSessionTrace", summary: "List the spans of a session", answer: "[Span]"},
+		{pattern: "GET …/builder", id: "getBuilderFile", summary: "Get a file of the app", params: []string{"filePath", "tmp"}, answer: "application/x-yaml"},
+		{pattern: "POST …/builder/save", id: "saveBuilderFiles", summary: "Save files of the app; requires --dev", params: []string{"tmp"}, body: "multipart/form-data:BuilderUpload", answer: "boolean"},
+		{pattern: "POST …/builder/cancel", id: "cancelBuilderDraft", summary: "Discard the draft of the app", answer: "boolean"},
+		{pattern: "GET …/tests", id: "listTests", summary: "List the recorded tests in the app's folder", answer: "[string]"},
+		{pattern: "GET …/tests/{name}", id: "getTest", summary: "Get a recorded test", answer: "any"},
 		{pattern: "PUT …/tests/{name}", id: "saveTest", answer: notSupported},
 		{pattern: "DELETE …/tests/{name}", id: "deleteTest", answer: notSupported},
 		{pattern: "POST …/tests/rebuild", id: "rebuildTests", answer: notSupported},
 		{pattern: "POST …/tests/run", id: "runTests", answer: notSupported},
 
-		{pattern: "GET …/metrics-info", id: "listEvalMetrics", summary: "Metrics of evaluations: none", answer: "AnyObject"},
-		{pattern: "GET …/eval_sets", id: "listEvalSetsV1", summary: "Eval sets of the app's folder", answer: "[string]"},
-		{pattern: "GET …/eval-sets", id: "listEvalSets", summary: "Eval sets of the app's folder", answer: "AnyObject"},
-		{pattern: "GET …/eval_sets/{name}", id: "getEvalSetV1", summary: "An eval set", answer: "AnyObject"},
-		{pattern: "GET …/eval-sets/{name}", id: "getEvalSet", summary: "An eval set", answer: "AnyObject"},
-		{pattern: "GET …/eval_sets/{name}/evals", id: "listEvalCases", summary: "The cases of an eval set", answer: "[string]"},
-		{pattern: "GET …/eval_sets/{name}/evals/{case}", id: "getEvalCaseV1", summary: "A case", answer: "AnyObject"},
-		{pattern: "GET …/eval-sets/{name}/eval-cases/{case}", id: "getEvalCase", summary: "A case", answer: "AnyObject"},
-		{pattern: "GET …/eval_results", id: "listEvalResultsV1", summary: "Results of evaluations", answer: "[string]"},
-		{pattern: "GET …/eval-results", id: "listEvalResults", summary: "Results of evaluations", answer: "AnyObject"},
-		{pattern: "GET …/eval_results/{name}", id: "getEvalResultV1", summary: "A result", answer: "AnyObject"},
-		{pattern: "GET …/eval-results/{name}", id: "getEvalResult", summary: "A result", answer: "AnyObject"},
+		{pattern: "GET …/metrics-info", id: "listEvalMetrics", summary: "List evaluation metrics: none", answer: "AnyObject"},
+		{pattern: "GET …/eval_sets", id: "listEvalSetsV1", summary: "List the eval sets in the app's folder", answer: "[string]"},
+		{pattern: "GET …/eval-sets", id: "listEvalSets", summary: "List the eval sets in the app's folder", answer: "AnyObject"},
+		{pattern: "GET …/eval_sets/{name}", id: "getEvalSetV1", summary: "Get an eval set", answer: "AnyObject"},
+		{pattern: "GET …/eval-sets/{name}", id: "getEvalSet", summary: "Get an eval set", answer: "AnyObject"},
+		{pattern: "GET …/eval_sets/{name}/evals", id: "listEvalCases", summary: "List the cases of an eval set", answer: "[string]"},
+		{pattern: "GET …/eval_sets/{name}/evals/{case}", id: "getEvalCaseV1", summary: "Get an eval case", answer: "AnyObject"},
+		{pattern: "GET …/eval-sets/{name}/eval-cases/{case}", id: "getEvalCase", summary: "Get an eval case", answer: "AnyObject"},
+		{pattern: "GET …/eval_results", id: "listEvalResultsV1", summary: "List eval results", answer: "[string]"},
+		{pattern: "GET …/eval-results", id: "listEvalResults", summary: "List eval results", answer: "AnyObject"},
+		{pattern: "GET …/eval_results/{name}", id: "getEvalResultV1", summary: "Get an eval result", answer: "AnyObject"},
+		{pattern: "GET …/eval-results/{name}", id: "getEvalResult", summary: "Get an eval result", answer: "AnyObject"},
 		{pattern: "POST …/eval-sets", id: "createEvalSet", answer: notSupported},
 		{pattern: "POST …/eval_sets/{name}", id: "createEvalSetV1", answer: notSupported},
 		{pattern: "DELETE …/eval-sets/{name}", id: "deleteEvalSet", answer: notSupported},

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// pageFiles are the page: HTML, style sheet and modules, without a build step.
+// pageFiles contains the page: HTML, a style sheet and modules, without a build step.
 //
 //go:embed ui
 var pageFiles embed.FS
 
-// pageCSP allows resources of this server only: no inline script or style, no
-// other site (so images of an answer are never loaded), no frame around the page.
+// pageCSP allows resources of this server only: no inline scripts or styles, no other
+// origins (images in responses are never loaded), and no framing.
 const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
 	"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// handlePage serves the page for authors of apps.
+// handlePage serves the page for app authors.
 func (s *Server) handlePage(w http.ResponseWriter, r *http.Request) error {
 	return sendPageFile(w, r, "index.html")
 }
@@ -28,8 +28,8 @@ func (s *Server) handlePageFile(w http.ResponseWriter, r *http.Request) error {
 	return sendPageFile(w, r, r.PathValue("file"))
 }
 
-// sendPageFile sends a file of the page. Browsers revalidate it each time, so that
-// the page always belongs to the running binary.
+// sendPageFile serves a file of the page. Browsers revalidate it on each load, so the
+// page always matches the running binary.
 func sendPageFile(w http.ResponseWriter, r *http.Request, name string) error {
 	text, err := pageFiles.ReadFile("ui/" + name)
 	if err != nil {
@@ -42,7 +42,6 @@ func sendPageFile(w http.ResponseWriter, r *http.Request, name string) error {
 	return nil
 }
 
-// setPageHeaders are the headers of every page of ours.
 func setPageHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", pageCSP)
 	h.Set("Referrer-Policy", "no-referrer")

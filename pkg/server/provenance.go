@@ -6,18 +6,18 @@ import (
 	"agenthost/pkg/session"
 )
 
-// revisionHeader names the revision of the app that answers a run.
+// revisionHeader names the app revision that served a run.
 const revisionHeader = "X-Agenthost-Revision"
 
-// readEventForm is the form of events in the answer: ADK's, with the provenance of each
-// where the client asks for it with ?provenance=true.
+// readEventForm returns the form of events in the response: ADK's form, with the
+// provenance of each event if the request has ?provenance=true.
 func readEventForm(r *http.Request) (session.Form, error) {
-	asked, err := readQueryFlag(r, "provenance")
-	return session.Form{Provenance: asked}, err
+	provenance, err := readQueryFlag(r, "provenance")
+	return session.Form{Provenance: provenance}, err
 }
 
-// setRevisionHeader adds the revision that made an event to the header of an answer that
-// has not begun.
+// setRevisionHeader sets the header to the revision that created an event. Call it
+// before the response starts.
 func setRevisionHeader(w http.ResponseWriter, ev *session.Event) {
 	if revision := ev.Provenance.Revision; revision != "" && !ev.Provenance.Unverified {
 		w.Header().Set(revisionHeader, revision)

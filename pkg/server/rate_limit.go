@@ -12,13 +12,13 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A Rate is so many runs in a time. The zero Rate is no limit.
+// A Rate is a number of runs per period. The zero Rate is unlimited.
 type Rate struct {
 	Runs int
 	Per  time.Duration
 }
 
-// ParseRate reads 60/1m, and 60/m, which is the same. An empty text is no limit.
+// ParseRate parses a rate such as 60/1m or 60/m. An empty string is unlimited.
 func ParseRate(text string) (Rate, error) {
 	if text == "" {
 		return Rate{}, nil
@@ -28,14 +28,14 @@ func ParseRate(text string) (Rate, error) {
 		per = "1" + per
 	}
 	n, err := strconv.Atoi(runs)
-	d, wrong := time.ParseDuration(per)
-	if err != nil || wrong != nil || n < 1 || d <= 0 {
-		return Rate{}, fmt.Errorf("%q: write RUNS/TIME, such as 60/1m", text)
+	d, perErr := time.ParseDuration(per)
+	if err != nil || perErr != nil || n < 1 || d <= 0 {
+		return Rate{}, fmt.Errorf("rate must be RUNS/PERIOD such as 60/1m, got %q", text)
 	}
 	return Rate{n, d}, nil
 }
 
-// String is what ParseRate reads.
+// String returns the form that ParseRate parses.
 func (r Rate) String() string {
 	if r.Runs == 0 {
 		return ""
@@ -43,32 +43,32 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d/%s", r.Runs, r.Per)
 }
 
-// A limitedError says when to come again.
+// A rateLimitError reports when the next run may start.
 type rateLimitError struct{ after time.Duration }
 
-// Error is what the client is told.
+// Error returns the detail of the response.
 func (e *rateLimitError) Error() string {
-	return fmt.Sprintf("too many runs: try again in %d s", e.retryAfterSeconds())
+	return fmt.Sprintf("rate limit exceeded, retry in %d s", e.retryAfterSeconds())
 }
 
 func (e *rateLimitError) retryAfterSeconds() int { return max(1, int(math.Ceil(e.after.Seconds()))) }
 
-// maxTrackedNames bounds the names that are remembered. Those that have all of their
-// runs left are forgotten first; nobody gains by that.
+// maxTrackedNames limits the names whose runs are counted. Names with a full allowance
+// are evicted first.
 const maxTrackedNames = 100_000
 
-// rateLimiter counts the runs of each name. A name has as many at once as the rate
-// has in its time, and gets them back evenly. The zero value has no limit.
+// A rateLimiter is a token bucket per name. A bucket holds Rate.Runs tokens and refills
+// evenly within Rate.Per. The zero value is unlimited.
 type rateLimiter struct {
 	rate  Rate
 	clock func() time.Time
 
 	mu sync.Mutex
-	// fullAt is when a name has all of its runs again.
+	// fullAt is when the bucket of a name is full again.
 	fullAt map[string]time.Time
 }
 
-// acquire is one run of a name, or says how long there is none.
+// acquire takes a token of a name or returns a rateLimitError.
 func (l *rateLimiter) acquire(name string) error {
 	if l.rate.Runs == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (l *rateLimiter) acquire(name string) error {
 	if full.Before(now) {
 		full = now
 	}
-	// With a run more, it must not take longer than the whole time to be full.
+	// After this run, the bucket must be full again within the period.
 	full = full.Add(each)
 	if over := full.Sub(now) - l.rate.Per; over > 0 {
 		return &rateLimitError{over}
@@ -95,8 +95,8 @@ func (l *rateLimiter) acquire(name string) error {
 	return nil
 }
 
-// evictFull drops the names that have all of their runs, or else all: a limit that
-// is let go for once is better than memory without end.
+// evictFull removes the full buckets, or all of them if that is not enough: exceeding a
+// limit once is better than unbounded memory.
 func (l *rateLimiter) evictFull(now time.Time) {
 	for name, full := range l.fullAt {
 		if full.Before(now) {
@@ -108,7 +108,7 @@ func (l *rateLimiter) evictFull(now time.Time) {
 	}
 }
 
-// refund gives back the last run of a name.
+// refund returns the last token of a name.
 func (l *rateLimiter) refund(name string) {
 	if l.rate.Runs == 0 {
 		return
@@ -120,20 +120,20 @@ func (l *rateLimiter) refund(name string) {
 	}
 }
 
-// refundMissing gives an app back the run of a session that does not exist: runs of
-// made-up sessions must not use up what other users need. They count for their own
-// user.
+// refundMissing returns the token of the app if the session does not exist, so that
+// runs of invented sessions do not use up the allowance of other users. They still
+// count for their own user.
 func (s *Server) refundMissing(app string, err error) {
 	if classifyError(session.Key{}, err).status == http.StatusNotFound {
 		s.appLimiter.refund(app)
 	}
 }
 
-// reserveRun counts a run for its user and its app. A run that one of them refuses
-// counts for neither.
+// reserveRun counts a run for its user and its app. A run that exceeds one of the
+// limits counts for neither.
 func (s *Server) reserveRun(app, user string) error {
 	if s.host.App(app) == nil {
-		return nil // it fails at once, and names that are made up need no memory
+		return nil // the run fails anyway; do not track invented names
 	}
 	if err := s.userLimiter.acquire(user); err != nil {
 		return err

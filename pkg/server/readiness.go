@@ -9,50 +9,49 @@ import (
 	"agenthost/internal/safe"
 )
 
-// errStoreTimeout is the answer when the store did not say in time whether it can write.
-var errStoreTimeout = errors.New("the session store does not answer")
+var errStoreTimeout = errors.New("session store did not respond in time")
 
-// The bounds of a probe of the store: how long its outcome counts, how long a
-// request waits for it, and how long it may take itself.
+// Timing of store probes: how long a result is cached, how long a request waits for it,
+// and the timeout of a probe.
 const (
 	probeTTL     = time.Second
 	probeWait    = 3 * time.Second
 	probeTimeout = 30 * time.Second
 )
 
-// A readiness knows whether the store can write. However many ask, it writes once
-// a second at most, and one write at a time.
+// A readiness checks whether the store is writable. It writes at most once a second,
+// one write at a time, however many requests wait.
 type readiness struct {
 	ping  func(context.Context) error
 	clock func() time.Time
 
 	mu   sync.Mutex
-	last *probe // nil before the first one
+	last *probe // nil before the first probe
 }
 
-// A probe is one write. Its outcome is there when done is closed.
+// A probe is one test write. Its result is available once done is closed.
 type probe struct {
 	done chan struct{}
 	at   time.Time
 	err  error
 }
 
-// checkStore returns why the store cannot write, or nil.
+// checkStore returns nil if the store is writable.
 func (r *readiness) checkStore(ctx context.Context) error {
 	p := r.currentProbe()
-	patience := time.NewTimer(probeWait)
-	defer patience.Stop()
+	timeout := time.NewTimer(probeWait)
+	defer timeout.Stop()
 	select {
 	case <-p.done:
 		return p.err
-	case <-patience.C:
+	case <-timeout.C:
 		return errStoreTimeout
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// currentProbe is the probe under way, or the last one when it is recent, or a new one.
+// currentProbe returns the running probe, a recent one, or starts a new one.
 func (r *readiness) currentProbe() *probe {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +61,7 @@ func (r *readiness) currentProbe() *probe {
 	p := &probe{done: make(chan struct{})}
 	r.last = p
 	go func() {
-		defer safe.Recover(func(why *safe.Panic) { r.finishProbe(p, why) })
+		defer safe.Recover(func(panicErr *safe.Panic) { r.finishProbe(p, panicErr) })
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
 		r.finishProbe(p, r.ping(ctx))
@@ -70,7 +69,7 @@ func (r *readiness) currentProbe() *probe {
 	return p
 }
 
-// isExpired says that the probe has ended, and too long ago to count.
+// isExpired reports whether the probe has completed and its result is too old.
 func (p *probe) isExpired(now time.Time) bool {
 	select {
 	case <-p.done:

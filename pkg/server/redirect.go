@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// stripTrailingSlash is the address of a request without the slashes that its path ends
-// with, if that path has a route; as FastAPI redirects (Starlette's redirect_slashes).
-// The path of the address begins with one slash, so that it never names another host.
+// stripTrailingSlash returns the URL of a request without trailing slashes if that path
+// has a route, as FastAPI redirects (Starlette's redirect_slashes). The path starts
+// with exactly one slash, so that it cannot name another host.
 func (s *Server) stripTrailingSlash(r *http.Request) (to *url.URL, pattern string) {
 	escaped := r.URL.EscapedPath()
 	if !strings.HasSuffix(escaped, "/") {
@@ -19,7 +19,7 @@ func (s *Server) stripTrailingSlash(r *http.Request) (to *url.URL, pattern strin
 		return nil, ""
 	}
 	to.RawQuery = r.URL.RawQuery
-	// A route of another method counts as well: its answer is 405, not 404.
+	// Routes of other methods count too: the response is 405, not 404.
 	for _, method := range []string{r.Method, "GET", "POST", "PUT", "PATCH", "DELETE"} {
 		bare := &http.Request{Method: method, Host: r.Host, URL: &url.URL{Path: to.Path, RawPath: to.RawPath}}
 		if _, pattern = s.mux.Handler(bare); pattern != "" {
@@ -29,8 +29,8 @@ func (s *Server) stripTrailingSlash(r *http.Request) (to *url.URL, pattern strin
 	return nil, ""
 }
 
-// serveUnrouted answers a request without a route. Callers who are not known are not
-// told whether there is one for a similar path.
+// serveUnrouted responds to a request without a route. Unauthenticated callers do not
+// learn whether a similar path exists.
 func (s *Server) serveUnrouted(w http.ResponseWriter, r *http.Request) {
 	to, pattern := s.stripTrailingSlash(r)
 	if to == nil || !isPublicRoute(pattern) {
@@ -46,8 +46,7 @@ func (s *Server) serveUnrouted(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(&jsonErrorWriter{ResponseWriter: w}, r)
 }
 
-// redirectTo sends the client to another path of this server, with the same method and
-// body.
+// redirectTo redirects to another path of this server, with the same method and body.
 func redirectTo(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusTemporaryRedirect)

@@ -7,30 +7,29 @@ import (
 	"slices"
 )
 
-// handleLive says that the process is there; it asks nobody.
+// handleLive reports liveness. It checks no dependency.
 func (s *Server) handleLive(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, healthBody{"ok"})
 }
 
-// handleReady says whether runs should be sent here. An app whose files have
-// problems is a reason to look, and none to stay away: its last good revision
-// serves.
+// handleReady reports readiness. An app with errors in its files adds a reason but does
+// not make the server unready: its last good revision stays active.
 func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	body := readyBody{Ready: true, Reasons: []string{}}
-	hinder := func(reason string) { body.Ready, body.Reasons = false, append(body.Reasons, reason) }
+	addBlocker := func(reason string) { body.Ready, body.Reasons = false, append(body.Reasons, reason) }
 	if !s.runs.isOpen() {
-		hinder("the host is about to stop")
+		addBlocker("server is shutting down")
 	}
 	err := s.readiness.checkStore(r.Context())
-	if gone := r.Context().Err(); gone != nil {
-		return gone // it is the asker who gave up, not the store
+	if ctxErr := r.Context().Err(); ctxErr != nil {
+		return ctxErr // the client disconnected; the store did not fail
 	}
 	if err != nil {
-		s.opts.Logger.WarnContext(r.Context(), "the store cannot write", "error", err)
-		hinder("the session store cannot write")
+		s.opts.Logger.WarnContext(r.Context(), "session store is not writable", "error", err)
+		addBlocker("session store is not writable")
 	}
 	if len(s.host.Apps()) == 0 {
-		hinder("no app serves")
+		addBlocker("no app is active")
 	}
 	for _, st := range s.reloaderStatuses() {
 		body.Reasons = append(body.Reasons, st.readinessReasons()...)
@@ -41,19 +40,19 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	return writeStatus(w, body.Ready, http.StatusServiceUnavailable, body)
 }
 
-// readinessReasons are what a person should look at.
+// readinessReasons describes problems that need attention.
 func (st *Status) readinessReasons() []string {
 	switch {
 	case st.Loading:
-		return []string{fmt.Sprintf("app %s: its files are still loading", st.App)}
+		return []string{fmt.Sprintf("app %s: files are still loading", st.App)}
 	case st.OK:
 		return nil
 	case st.Waiting != "":
-		return []string{fmt.Sprintf("app %s: revision %s waits to be let in, revision %s serves on", st.App, st.Waiting, st.Revision)}
+		return []string{fmt.Sprintf("app %s: revision %s is waiting for a manual reload, revision %s stays active", st.App, st.Waiting, st.Revision)}
 	case st.Revision != "":
-		return []string{fmt.Sprintf("app %s: its files have problems, revision %s serves on", st.App, st.Revision)}
+		return []string{fmt.Sprintf("app %s: files have errors, revision %s stays active", st.App, st.Revision)}
 	default:
-		return []string{fmt.Sprintf("app %s: its files have problems, and it does not serve", st.App)}
+		return []string{fmt.Sprintf("app %s: files have errors, no revision is active", st.App)}
 	}
 }
 
@@ -62,8 +61,8 @@ func (s *Server) handlePrometheus(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// handleReload loads what was changed, and answers with the result of each app:
-// 409 when one has problems, else 202 when one is still loading.
+// handleReload reloads changed files and returns the result of each app. The status is
+// 409 if an app has errors, otherwise 202 if an app is still loading.
 func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 	before := map[string]Status{}
 	for _, st := range s.reloaderStatuses() {
@@ -95,7 +94,7 @@ func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 	return writeStatus(w, len(body.Loading) == 0, http.StatusAccepted, body)
 }
 
-// reloaderStatuses are those that the reloader knows, sorted by name.
+// reloaderStatuses returns the statuses of the reloader's apps, sorted by name.
 func (s *Server) reloaderStatuses() []Status {
 	if s.opts.Reloader == nil {
 		return nil
@@ -103,14 +102,14 @@ func (s *Server) reloaderStatuses() []Status {
 	return s.opts.Reloader.Statuses()
 }
 
-// writeStatus answers 200 when all is well, else with the status given.
-func writeStatus(w http.ResponseWriter, well bool, otherwise int, v any) error {
+// writeStatus responds with 200 if ok, otherwise with the given status.
+func writeStatus(w http.ResponseWriter, ok bool, otherwise int, v any) error {
 	text, err := encodeJSON(v)
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	if !well {
+	if !ok {
 		status = otherwise
 	}
 	writeRawJSON(w, status, text)

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// defaultResponseBytes bounds the large answers that are under way.
+	// defaultResponseBytes limits the large responses in progress.
 	defaultResponseBytes = 256 << 20
-	// userShareDivisor is the part of them that one user may have, one in so many.
+	// userShareDivisor limits one user to 1/userShareDivisor of the budget.
 	userShareDivisor = 4
-	// freeMemoryThreshold is from how many bytes of answers on memory is given back to
-	// the system when they have all been read.
+	// freeMemoryThreshold is the peak of buffered bytes above which memory is returned
+	// to the system once all responses have been read.
 	freeMemoryThreshold = 64 << 20
-	// freeMemoryDelay is how long after the last large answer that happens.
+	// freeMemoryDelay is the time between the last large response and that return.
 	freeMemoryDelay = time.Second
 )
 
-var errResponsesFull = errors.New("too many large answers are being read: retry later")
+var errResponsesFull = errors.New("too many large responses in progress, retry later")
 
-// responseBudget bounds the memory of large answers. Few are made at a time, since what
-// they are made of takes more memory than they do; those that are the same share
-// one text; and the texts that clients have yet to read have a limit on the whole
-// and for each user. Many goroutines may use it.
+// responseBudget limits the memory of large responses. It encodes few at a time,
+// because encoding needs more memory than the result; it shares the buffer of identical
+// responses; and it limits the bytes that clients have yet to read, in total and per
+// user. It is safe for concurrent use.
 type responseBudget struct {
 	max      int64
 	encoders chan struct{}
@@ -40,41 +40,41 @@ type responseBudget struct {
 	responses map[uint64]*sharedResponse
 	users     map[string]int64
 	bytes     int64
-	peak      int64 // since memory was given back
+	peak      int64 // since memory was last returned
 }
 
-// An answerText is a text that one client or more read.
+// A sharedResponse is a response body that one or more clients read.
 type sharedResponse struct {
 	body    []byte
 	readers int
-	user    string // whose share it counts for
+	user    string // whose share it counts against
 }
 
-func newResponseBudget(most int64) *responseBudget {
-	if most == 0 {
-		most = defaultResponseBytes
+func newResponseBudget(limit int64) *responseBudget {
+	if limit == 0 {
+		limit = defaultResponseBytes
 	}
 	return &responseBudget{
-		max: most, encoders: make(chan struct{}, max(4, runtime.GOMAXPROCS(0))), seed: maphash.MakeSeed(),
+		max: limit, encoders: make(chan struct{}, max(4, runtime.GOMAXPROCS(0))), seed: maphash.MakeSeed(),
 		responses: map[uint64]*sharedResponse{}, users: map[string]int64{},
 	}
 }
 
-// checkUser returns an error when no large answer of the user would be sent. A
-// request that writes asks before it does.
-func (a *responseBudget) checkUser(user string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.bytes >= a.max || a.users[user] >= a.max/userShareDivisor {
+// checkUser returns an error if the budget is exhausted, in total or for the user. A
+// request that writes calls it first.
+func (b *responseBudget) checkUser(user string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bytes >= b.max || b.users[user] >= b.max/userShareDivisor {
 		return errResponsesFull
 	}
 	return nil
 }
 
-// sendResponse makes a JSON answer for a user and writes it. An answer that reports what
-// was written has to be sent whatever the limit.
-func (a *responseBudget) sendResponse(w http.ResponseWriter, r *http.Request, q responseRequest) error {
-	text, release, err := a.encodeResponse(r, q)
+// sendResponse encodes a JSON response and writes it. Exempt responses are always sent:
+// they report a completed write.
+func (b *responseBudget) sendResponse(w http.ResponseWriter, r *http.Request, q responseRequest) error {
+	text, release, err := b.encodeResponse(r, q)
 	if err != nil {
 		return err
 	}
@@ -83,79 +83,80 @@ func (a *responseBudget) sendResponse(w http.ResponseWriter, r *http.Request, q 
 	return nil
 }
 
-// An answerRequest is an answer that is yet to be made.
+// A responseRequest describes a response to encode.
 type responseRequest struct {
 	user   string
 	exempt bool
 	encode func() ([]byte, error)
 }
 
-func (a *responseBudget) encodeResponse(r *http.Request, q responseRequest) (text []byte, release func(), err error) {
+func (b *responseBudget) encodeResponse(r *http.Request, q responseRequest) (text []byte, release func(), err error) {
 	select {
-	case a.encoders <- struct{}{}:
-		defer func() { <-a.encoders }()
+	case b.encoders <- struct{}{}:
+		defer func() { <-b.encoders }()
 	case <-r.Context().Done():
 		return nil, nil, r.Context().Err()
 	}
 	if text, err = q.encode(); err != nil || len(text) <= maxChunk {
 		return text, func() {}, err
 	}
-	return a.shareResponse(text, q)
+	return b.shareResponse(text, q)
 }
 
-// shareResponse counts a text, or finds one that is the same.
-func (a *responseBudget) shareResponse(text []byte, q responseRequest) ([]byte, func(), error) {
-	sum := maphash.Bytes(a.seed, text)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	t := a.responses[sum]
+// shareResponse counts a body against the budget, or returns the identical body of a
+// response in progress.
+func (b *responseBudget) shareResponse(text []byte, q responseRequest) ([]byte, func(), error) {
+	sum := maphash.Bytes(b.seed, text)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.responses[sum]
 	if t != nil && !bytes.Equal(t.body, text) {
-		return text, func() {}, nil // never seen; not counted
+		return text, func() {}, nil // hash collision; not counted
 	}
 	if t == nil {
 		n := int64(len(text))
-		total, own := a.bytes, a.users[q.user]
-		if !q.exempt && (total > 0 && total+n > a.max || own > 0 && own+n > a.max/userShareDivisor) {
+		total, own := b.bytes, b.users[q.user]
+		if !q.exempt && (total > 0 && total+n > b.max || own > 0 && own+n > b.max/userShareDivisor) {
 			return nil, nil, errResponsesFull
 		}
-		t = &sharedResponse{body: bytes.Clone(text), user: q.user} // without what it grew into
-		a.responses[sum] = t
-		a.bytes, a.users[q.user] = total+n, own+n
-		a.peak = max(a.peak, a.bytes)
+		t = &sharedResponse{body: bytes.Clone(text), user: q.user} // without its spare capacity
+		b.responses[sum] = t
+		b.bytes, b.users[q.user] = total+n, own+n
+		b.peak = max(b.peak, b.bytes)
 	}
 	t.readers++
-	return t.body, sync.OnceFunc(func() { a.releaseResponse(sum, t) }), nil
+	return t.body, sync.OnceFunc(func() { b.releaseResponse(sum, t) }), nil
 }
 
-func (a *responseBudget) releaseResponse(sum uint64, t *sharedResponse) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (b *responseBudget) releaseResponse(sum uint64, t *sharedResponse) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if t.readers--; t.readers > 0 {
 		return
 	}
 	n := int64(len(t.body))
-	delete(a.responses, sum)
-	a.bytes -= n
-	if a.users[t.user] -= n; a.users[t.user] == 0 {
-		delete(a.users, t.user)
+	delete(b.responses, sum)
+	b.bytes -= n
+	if b.users[t.user] -= n; b.users[t.user] == 0 {
+		delete(b.users, t.user)
 	}
-	if a.bytes == 0 && a.peak >= freeMemoryThreshold {
+	if b.bytes == 0 && b.peak >= freeMemoryThreshold {
 		time.AfterFunc(freeMemoryDelay, func() {
-			defer safe.Recover(func(*safe.Panic) {}) // memory is returned later, then
-			a.freeMemory()
+			defer safe.Recover(func(*safe.Panic) {}) // the next large response returns the memory
+			b.freeMemory()
 		})
 	}
 }
 
-// freeMemory returns memory to the system: the collector does so by itself only
-// after minutes when nothing else runs.
-func (a *responseBudget) freeMemory() {
-	a.mu.Lock()
-	quiet := a.bytes == 0 && a.peak >= freeMemoryThreshold
+// freeMemory returns memory to the system. Without it, an idle process keeps the memory
+// for minutes.
+func (b *responseBudget) freeMemory() {
+	b.mu.Lock()
+	quiet := b.bytes == 0 && b.peak >= freeMemoryThreshold
 	if quiet {
-		a.peak = 0
+		b.peak = 0
 	}
-	a.mu.Unlock()
+	b.mu.Unlock()
 	if quiet {
 		debug.FreeOSMemory()
 	}

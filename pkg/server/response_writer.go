@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// maxChunk is how much of an answer a client has to take in Options.WriteTimeout.
+// maxChunk is the largest chunk of a response that a client must read within
+// Options.WriteTimeout.
 const maxChunk = 64 << 10
 
-// responseWriter remembers the status that was sent, 0 is none yet, and waits neither for
-// a body nor for who reads the answer without end. Streams have times of their own
-// for each frame.
+// responseWriter records the status of a response, 0 if none was sent, and limits how
+// long a client may take to send its body and to read the response. Streams set a
+// deadline for each frame instead.
 type responseWriter struct {
 	http.ResponseWriter
 	control      http.ResponseController
@@ -19,42 +20,42 @@ type responseWriter struct {
 	status       int
 }
 
-// setReadDeadline sets the time for the request's body, also for one that no handler reads:
-// net/http reads it then, before it answers. A time that an answer before left on
-// the connection ends.
-func (a *responseWriter) setReadDeadline(r *http.Request, patience time.Duration) {
-	_ = a.control.SetWriteDeadline(time.Time{})
+// setReadDeadline limits how long the request body may take, even if no handler reads
+// it: net/http then reads it before it responds. It also removes the write deadline of
+// the previous response on the connection.
+func (w *responseWriter) setReadDeadline(r *http.Request, timeout time.Duration) {
+	_ = w.control.SetWriteDeadline(time.Time{})
 	if r.Body != nil && r.Body != http.NoBody {
-		_ = a.control.SetReadDeadline(time.Now().Add(patience))
+		_ = w.control.SetReadDeadline(time.Now().Add(timeout))
 	}
 }
 
-// extendWriteDeadline gives the client its time for what is written next, anew.
-func (a *responseWriter) extendWriteDeadline() {
-	_ = a.control.SetWriteDeadline(time.Now().Add(a.writeTimeout))
+func (w *responseWriter) extendWriteDeadline() {
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.writeTimeout))
 }
 
 // WriteHeader sends the status.
-func (a *responseWriter) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-		a.extendWriteDeadline()
+func (w *responseWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+		w.extendWriteDeadline()
 	}
-	a.ResponseWriter.WriteHeader(status)
+	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write sends a piece of the body.
-func (a *responseWriter) Write(b []byte) (n int, err error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-		a.extendWriteDeadline()
+// Write sends a part of the body in chunks of at most maxChunk bytes, each with its own
+// deadline.
+func (w *responseWriter) Write(b []byte) (n int, err error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+		w.extendWriteDeadline()
 	}
 	if len(b) <= maxChunk {
-		return a.ResponseWriter.Write(b)
+		return w.ResponseWriter.Write(b)
 	}
-	for piece := range slices.Chunk(b, maxChunk) {
-		a.extendWriteDeadline()
-		more, err := a.ResponseWriter.Write(piece)
+	for chunk := range slices.Chunk(b, maxChunk) {
+		w.extendWriteDeadline()
+		more, err := w.ResponseWriter.Write(chunk)
 		if n += more; err != nil {
 			return n, err
 		}
@@ -62,5 +63,5 @@ func (a *responseWriter) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Unwrap is for [http.ResponseController].
-func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+// Unwrap is called by [http.ResponseController].
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

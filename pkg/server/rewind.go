@@ -6,8 +6,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// handleRewind takes back the end of a session. With a message it answers with
-// the events of the run that follows, without one with the session.
+// handleRewind removes the end of a session. With a message it responds with the events
+// of the run that follows, otherwise with the session.
 func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// runRequest is a run as /run and /run_sse ask for it.
+// A runRequest is the request body of /run and /run_sse.
 type runRequest struct {
 	runtime.RunRequest
 	// singleFrame sends an event that saved artifacts in one frame.
@@ -21,7 +21,7 @@ func (q *runRequest) sessionKey() session.Key {
 	return session.Key{App: q.App, User: q.UserID, ID: q.SessionID}
 }
 
-// readRunRequest reads the body of both. The message itself is the host's to judge.
+// readRunRequest reads the body of /run and /run_sse. The host validates the message.
 func (s *Server) readRunRequest(w http.ResponseWriter, r *http.Request) (*runRequest, error) {
 	b, err := s.readBody(w, r)
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Server) readRunRequest(w http.ResponseWriter, r *http.Request) (*runReq
 	return q, nil
 }
 
-// readRunConfig is the app's run config with what the request says in its place;
-// nil when it says nothing, or there is no such app.
+// readRunConfig returns the run config of the app with the overrides of the request, or
+// nil if the request has none or the app does not exist.
 func (s *Server) readRunConfig(b *body, name string) *runtime.RunConfig {
 	f := b.findField("runConfig")
 	app := s.host.App(name)
@@ -76,8 +76,8 @@ func badRequest(message string) error {
 	return &runtime.RunError{Code: runtime.CodeInvalidRequest, Message: message, Err: session.ErrInvalid}
 }
 
-// handleRun answers with all events of an invocation. It never streams,
-// whatever the request or the app says (adk-python cli/api_server.py).
+// handleRun responds with all events of an invocation. It never streams, whatever the
+// request or the app configures (adk-python cli/api_server.py).
 func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
@@ -118,8 +118,7 @@ func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// appendListItem adds an event to a JSON list. A partial one is no part of the
-// answer.
+// appendListItem appends an event to a JSON list. Partial events are omitted.
 func appendListItem(list []byte, ev *session.Event, form session.Form) ([]byte, error) {
 	if ev.Partial {
 		return list, nil
@@ -130,7 +129,7 @@ func appendListItem(list []byte, ev *session.Event, form session.Form) ([]byte, 
 	return form.AppendEvent(list, ev)
 }
 
-// handleRunSSE answers with the events of an invocation as they happen.
+// handleRunSSE streams the events of an invocation.
 func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	ids, err := readEventIDsFlag(r)
 	if err != nil {
@@ -154,11 +153,11 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 		return errShuttingDown
 	}
 	defer s.runs.release()
-	ctx, detached, free, err := s.newRunContext(r)
+	ctx, detached, endRun, err := s.newRunContext(r)
 	if err != nil {
 		return err
 	}
-	defer free()
+	defer endRun()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	st := s.newStream(w, ids)
@@ -171,16 +170,17 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	s.refundMissing(q.App, err)
 	switch {
 	case err == nil:
-		_ = st.start() // a run without events
+		_ = st.start() // a run without events still sends the header
 		return nil
 	case st.writeErr != nil:
-		return nil // nobody listens
+		return nil // the client has disconnected
 	default:
 		return s.failStream(st, r, q, err)
 	}
 }
 
-// streamRun writes the events of a run. The error is the run's or the client's.
+// streamRun runs the request and writes its events. The error is that of the run or of
+// the connection.
 func (s *Server) streamRun(ctx context.Context, q *runRequest, st *stream) error {
 	last := false
 	q.OnLastEvent = func() { last = true }
@@ -195,8 +195,8 @@ func (s *Server) streamRun(ctx context.Context, q *runRequest, st *stream) error
 	return nil
 }
 
-// failStream ends a stream. What is wrong with the request itself, and a store that
-// cannot be used, becomes the answer's status, as long as nothing was sent; all else
+// failStream ends a stream with an error. If nothing was sent yet, errors of the
+// request and an unavailable store become the status of the response. Any other error
 // is the last frame.
 func (s *Server) failStream(st *stream, r *http.Request, q *runRequest, err error) error {
 	err = wrapRunError(q.sessionKey(), err)
@@ -208,7 +208,8 @@ func (s *Server) failStream(st *stream, r *http.Request, q *runRequest, err erro
 	return nil
 }
 
-// rootAgentName is the name of an app's root agent; empty when there is no such app.
+// rootAgentName returns the name of an app's root agent, or an empty string if the app
+// does not exist.
 func (s *Server) rootAgentName(app string) string {
 	if a := s.host.App(app); a != nil {
 		return a.Root.Name()

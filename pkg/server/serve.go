@@ -11,38 +11,38 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// ServeHTTP answers one request.
+// ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a := &responseWriter{ResponseWriter: w, control: *http.NewResponseController(w), writeTimeout: s.opts.WriteTimeout}
-	a.setReadDeadline(r, s.opts.ReadTimeout)
+	rw := &responseWriter{ResponseWriter: w, control: *http.NewResponseController(w), writeTimeout: s.opts.WriteTimeout}
+	rw.setReadDeadline(r, s.opts.ReadTimeout)
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		// Who sends Content-Length too may mean a proxy to see another request in
-		// the rest: the connection must not be used again (RFC 9112, 6.1). net/http
-		// has deleted that header by now, so that this holds for all such requests.
-		a.Header().Set("Connection", "close")
+		// A request that also has Content-Length may be request smuggling, so the
+		// connection must be closed (RFC 9112, 6.1). net/http has already removed the
+		// header, so every chunked HTTP/1.1 request closes its connection.
+		rw.Header().Set("Connection", "close")
 	}
 	h, pattern := s.mux.Handler(r)
-	defer s.recordRequest(a, r, pattern, s.opts.Clock())
-	defer s.recoverPanic(a, r)
-	a.Header().Set("X-Content-Type-Options", "nosniff")
-	if why := s.rejectReason(r, pattern); why != "" {
-		a.Header().Set("Content-Type", "text/plain")
-		a.WriteHeader(http.StatusForbidden)
-		_, _ = io.WriteString(a, why)
+	defer s.recordRequest(rw, r, pattern, s.opts.Clock())
+	defer s.recoverPanic(rw, r)
+	rw.Header().Set("X-Content-Type-Options", "nosniff")
+	if reason := s.rejectReason(r, pattern); reason != "" {
+		rw.Header().Set("Content-Type", "text/plain")
+		rw.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(rw, reason)
 		return
 	}
 	if pattern == "" {
-		s.serveUnrouted(a, r)
+		s.serveUnrouted(rw, r)
 		return
 	}
 	if strings.Contains(pattern, "{") {
-		h = s.mux // which looks once more, and takes the path apart
+		h = s.mux // the mux sets the path values
 	}
-	h.ServeHTTP(a, withCallerTrace(r))
+	h.ServeHTTP(rw, withCallerTrace(r))
 }
 
-// withCallerTrace has the spans of a run go on with the trace of its caller, which a
-// header tells (W3C Trace Context).
+// withCallerTrace continues the caller's trace if the request has a Traceparent header
+// (W3C Trace Context).
 func withCallerTrace(r *http.Request) *http.Request {
 	if r.Header.Get("Traceparent") == "" {
 		return r
@@ -50,54 +50,54 @@ func withCallerTrace(r *http.Request) *http.Request {
 	return r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 }
 
-// recordRequest counts a request that is answered, and writes it into the log.
-func (s *Server) recordRequest(a *responseWriter, r *http.Request, pattern string, began time.Time) {
+// recordRequest counts and logs a completed request.
+func (s *Server) recordRequest(rw *responseWriter, r *http.Request, pattern string, began time.Time) {
 	took := s.opts.Clock().Sub(began)
 	if s.opts.Metrics != nil {
-		s.opts.Metrics.observeRequest(pattern, a.status, took)
+		s.opts.Metrics.observeRequest(pattern, rw.status, took)
 	}
 	if s.opts.Logger.Enabled(r.Context(), slog.LevelDebug) {
-		s.opts.Logger.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", a.status, "took", took)
+		s.opts.Logger.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", rw.status, "took", took)
 	}
 }
 
-// recoverPanic answers for a handler that panicked. An answer that has begun is cut
-// off, so that nobody takes a part of it for the whole.
-func (s *Server) recoverPanic(a *responseWriter, r *http.Request) {
+// recoverPanic responds to a request whose handler panicked. It aborts a response that
+// has started, so that clients do not take it for complete.
+func (s *Server) recoverPanic(rw *responseWriter, r *http.Request) {
 	reason := recover()
 	if reason == nil {
 		return
 	}
 	if reason != http.ErrAbortHandler {
-		s.opts.Logger.ErrorContext(r.Context(), "a handler panicked",
+		s.opts.Logger.ErrorContext(r.Context(), "handler panicked",
 			"method", r.Method, "path", r.URL.Path, "reason", reason, "stack", string(debug.Stack()))
 	}
-	if a.status != 0 || reason == http.ErrAbortHandler {
+	if rw.status != 0 || reason == http.ErrAbortHandler {
 		panic(http.ErrAbortHandler)
 	}
-	writeDetail(a, http.StatusInternalServerError, internalDetail)
+	writeDetail(rw, http.StatusInternalServerError, internalDetail)
 }
 
-// jsonErrorWriter turns the mux's own texts, for paths and methods that have no
-// route, into JSON. Redirects to the clean form of a path pass.
+// A jsonErrorWriter replaces the text errors of the mux, for unknown paths and methods,
+// with JSON. Redirects to the canonical path pass through.
 type jsonErrorWriter struct {
 	http.ResponseWriter
 	replaced bool
 }
 
-// WriteHeader sends the status, and for a refusal the whole answer.
-func (u *jsonErrorWriter) WriteHeader(status int) {
-	if u.replaced = status >= http.StatusBadRequest; u.replaced {
-		writeDetail(u.ResponseWriter, status, http.StatusText(status))
+// WriteHeader sends the status and, for an error, the complete response.
+func (w *jsonErrorWriter) WriteHeader(status int) {
+	if w.replaced = status >= http.StatusBadRequest; w.replaced {
+		writeDetail(w.ResponseWriter, status, http.StatusText(status))
 		return
 	}
-	u.ResponseWriter.WriteHeader(status)
+	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write drops the text of a refusal.
-func (u *jsonErrorWriter) Write(b []byte) (int, error) {
-	if u.replaced {
+// Write discards the text of an error.
+func (w *jsonErrorWriter) Write(b []byte) (int, error) {
+	if w.replaced {
 		return len(b), nil
 	}
-	return u.ResponseWriter.Write(b)
+	return w.ResponseWriter.Write(b)
 }

@@ -19,20 +19,20 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Server answers HTTP requests over a host. Many goroutines may use it.
+// A Server serves a host over HTTP. It is safe for concurrent use.
 type Server struct {
-	host *runtime.Host
-	opts Options
-	mux  *http.ServeMux
-	runs runGate
-	// readiness knows whether the store can write.
+	host      *runtime.Host
+	opts      Options
+	mux       *http.ServeMux
+	runs      runGate
 	readiness readiness
-	// stopping is closed when the host is about to stop; stop closes it.
+	// stopping is closed by stop when a shutdown starts.
 	stopping chan struct{}
 	stop     func()
-	// stateMetrics are the metrics of this server and its host; nil without Metrics.
+	// stateMetrics are the metrics of this server and its host; nil without
+	// Options.Metrics.
 	stateMetrics *prometheus.Registry
-	// changeStreams has a place for each stream of changes that may be open.
+	// changeStreams is the semaphore of open change streams.
 	changeStreams chan struct{}
 
 	userLimiter, appLimiter rateLimiter
@@ -41,116 +41,115 @@ type Server struct {
 	buffers                 bufferPool
 	responses               *responseBudget
 
-	// openAPI and docsPage make both documents once, when they are first asked for.
+	// openAPI and docsPage encode their documents on first use.
 	openAPI, docsPage func() ([]byte, error)
 }
 
-// Options are what a server may be given. The zero value works.
+// Options configure a server. The zero value is valid.
 type Options struct {
-	// Version is what /version says; empty is "dev".
+	// Version is the version that /version reports; the default is "dev".
 	Version string
-	// Reloader knows the problems of apps; nil knows none.
+	// Reloader provides the load status of apps; nil if the apps are not loaded from
+	// files.
 	Reloader Reloader
-	// Logger is told of failures that clients are not told of, and at debug
-	// level of each request; nil is silent.
+	// Logger logs the causes of internal errors and, at level debug, each request; nil
+	// discards them.
 	Logger *slog.Logger
-	// MaxBody bounds the bytes of a request body; zero is 32 MiB.
+	// MaxBody limits the bytes of a request body; the default is 32 MiB.
 	MaxBody int64
-	// KeepAlive is how long a stream is silent before it gets a comment line; zero
-	// writes comments only to clients that ask for event ids, after 15 seconds.
+	// KeepAlive is the idle time after which a stream gets a comment line. If it is 0,
+	// only clients that ask for event IDs get comments, after 15 seconds.
 	KeepAlive time.Duration
-	// WriteTimeout bounds how long a client may take for one frame of a stream, or
-	// for 64 KiB of another answer; zero is 30 seconds.
+	// WriteTimeout limits how long a client may take to read one frame of a stream or
+	// 64 KiB of another response; the default is 30 seconds.
 	WriteTimeout time.Duration
-	// ReadTimeout bounds how long a client may take for the body of a request, also
-	// of one that needs none; zero is a minute.
+	// ReadTimeout limits how long a client may take to send a request body, whether or
+	// not the route reads it; the default is one minute.
 	ReadTimeout time.Duration
-	// MaxRunTime ends runs that take longer; zero ends none.
+	// MaxRunTime cancels runs that take longer; 0 is unlimited.
 	MaxRunTime time.Duration
-	// MaxResponseBytes bounds the bytes of large answers that clients have yet to read,
-	// a quarter of them for one user; zero is 256 MiB.
+	// MaxResponseBytes limits the bytes of large responses that clients have yet to
+	// read. One user may hold a quarter. The default is 256 MiB.
 	MaxResponseBytes int64
-	// MaxChangeStreams bounds the streams of changes that are open; zero is 64.
+	// MaxChangeStreams limits the open change streams; the default is 64.
 	MaxChangeStreams int
-	// Wait bounds how long a change of a session waits for a run of it; zero
-	// is 30 seconds.
+	// Wait limits how long a change of a session waits for a run of the session; the
+	// default is 30 seconds.
 	Wait time.Duration
-	// AllowedHosts are the Host headers that are answered, with a port or for
-	// any port; empty answers all.
+	// AllowedHosts lists the accepted Host headers, with a port or for any port; empty
+	// accepts all.
 	AllowedHosts []string
-	// Auth knows callers; nil asks nobody who they are, and believes them.
+	// Auth authenticates callers; nil disables authentication and trusts the user ID of
+	// each request.
 	Auth *auth.Auth
-	// RunsPerUser and RunsPerApp bound how many runs are let in; the zero Rate is
-	// no bound.
+	// RunsPerUser and RunsPerApp are rate limits for runs; the zero Rate is unlimited.
 	RunsPerUser, RunsPerApp Rate
-	// AutoCreateSession makes sessions that a run names and nobody made; else
-	// such a run is answered 404.
+	// AutoCreateSession creates missing sessions on first use. Otherwise such a run
+	// gets 404.
 	AutoCreateSession bool
-	// Metrics are what GET /metrics answers with; nil has no such path.
+	// Metrics are served at GET /metrics; nil disables the route.
 	Metrics *Metrics
-	// Traces are what developers see of runs; nil shows none.
+	// Traces are the spans shown to developers; nil shows none.
 	Traces *Traces
-	// Folders are the files of apps, which developers see; nil shows none.
+	// Folders gives developers access to the files of apps; nil gives none.
 	Folders Folders
-	// Dev lets whoever talks to the host write the files of Folders.
+	// Dev lets any client that may use the developer routes write the files of Folders.
 	Dev bool
-	// UI is a built ADK Web bundle, served at /dev-ui/; nil is none.
+	// UI is a built ADK Web bundle, served at /dev-ui/; nil disables it.
 	UI fs.FS
-	// Clock times requests for the log; nil is time.Now.
+	// Clock is the time source; the default is time.Now.
 	Clock func() time.Time
-	// NewID makes the ids of invocations that change a state; nil is random
+	// NewID generates the IDs of invocations that change a state; the default is random
 	// UUIDs.
 	NewID func() string
 }
 
-// A Reloader loads apps when their files change, and knows how that went.
+// A Reloader loads apps when their files change.
 type Reloader interface {
-	// Status is what is known of an app, also of one that never loaded; false
-	// when there is no such app.
+	// Status returns the status of an app, even if it never loaded. It returns false if
+	// the app does not exist.
 	Status(app string) (Status, bool)
-	// Statuses is what is known of every app, sorted by name.
+	// Statuses returns the status of every app, sorted by name.
 	Statuses() []Status
-	// Reload loads what was changed, now, and lets in what waited for it. It
-	// fails when that cannot be found out.
+	// Reload loads changed files now and activates pending revisions. It returns an
+	// error if the changes cannot be determined.
 	Reload(ctx context.Context) error
-	// Reports returns what was told after the report of a number, the oldest
-	// first, as far as it is remembered, and a channel that closes when there is
-	// more. Statuses that are asked for later are at least as new.
+	// Reports returns the retained reports after the given number, oldest first, and a
+	// channel that closes when there are more. Statuses read later are at least as new.
 	Reports(after int) ([]Report, <-chan struct{})
 }
 
-// A Status says how the loading of an app went. It is the body of
+// A Status is the load status of an app and the response body of
 // /apps/{app}/diagnostics.
 type Status struct {
 	App string `json:"app"`
-	// Revision is the one that serves; empty when none does.
+	// Revision is the active revision; empty if there is none.
 	Revision string `json:"revision"`
-	// OK says whether the app's files are what serves.
+	// OK reports whether the active revision matches the files.
 	OK bool `json:"ok"`
-	// Waiting is the revision of the app's files where it serves only when
-	// somebody says so.
+	// Waiting is the revision of the files that waits for a manual reload.
 	Waiting string `json:"waiting,omitempty"`
-	// Loading says that the files are still being loaded, or pass the app's gate,
-	// longer than a reload waits for it.
+	// Loading reports that the files are still being loaded, or that the gate of the
+	// app is still running, after a reload stopped waiting.
 	Loading bool `json:"loading,omitempty"`
-	// Diagnostics are the problems of the app's files, warnings too.
+	// Diagnostics lists the errors and warnings of the files.
 	Diagnostics spec.Diagnostics `json:"diagnostics"`
-	// Loaded is when the files were last loaded, or tried to.
+	// Loaded is when the last load of the files ended, successful or not.
 	Loaded time.Time `json:"loaded,omitzero"`
-	// Loads is for the metrics.
+	// Loads holds the counters for the metrics.
 	Loads Loads `json:"-"`
 }
 
-// Loads are the times that the files of an app were loaded.
+// Loads counts the loads of an app.
 type Loads struct {
-	// Last is when that was, Good when it went well for the last time.
+	// Last is the time of the last load, Good of the last successful one.
 	Last, Good time.Time
-	// All counts them, Failed those that went wrong.
+	// All counts all loads, Failed the failed ones.
 	All, Failed int
 }
 
-// New makes a server over a host, which stays the caller's to close. Nil
-// options are the zero options.
+// New returns a server for a host. The caller closes the host. Nil options are the zero
+// options.
 func New(host *runtime.Host, opts *Options) *Server {
 	s := &Server{host: host, mux: http.NewServeMux(), stopping: make(chan struct{})}
 	s.stop = sync.OnceFunc(func() { close(s.stopping) })
@@ -205,7 +204,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// A handler answers a request. An error that it returns becomes the answer.
+// A handler handles a request. An error that it returns becomes the response.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
 type route struct {
@@ -213,12 +212,12 @@ type route struct {
 	handle  handler
 }
 
-// allRoutes has every route, also those that the options of this server leave out.
+// allRoutes lists every route, including those that the options disable.
 func (s *Server) allRoutes() []route {
 	return slices.Concat(s.coreRoutes(), s.devRoutes(), s.devUIRoutes())
 }
 
-// isDisabled says whether the options of this server leave a route out.
+// isDisabled reports whether the options disable a route.
 func (s *Server) isDisabled(r route) bool {
 	switch {
 	case r.pattern == "GET /metrics":
@@ -228,8 +227,7 @@ func (s *Server) isDisabled(r route) bool {
 	}
 }
 
-// Patterns are those of the routes that this server answers, as [http.ServeMux] reads
-// them.
+// Patterns returns the patterns of the enabled routes in the syntax of [http.ServeMux].
 func (s *Server) Patterns() []string {
 	var all []string
 	for _, r := range slices.DeleteFunc(s.allRoutes(), s.isDisabled) {
@@ -289,7 +287,7 @@ func (s *Server) wrapHandler(rt route) http.HandlerFunc {
 	}
 }
 
-// pathKey is the session that the path names; what it does not name is empty.
+// pathKey returns the session key in the path; missing parts are empty.
 func pathKey(r *http.Request) session.Key {
 	return session.Key{App: r.PathValue("app"), User: r.PathValue("user"), ID: r.PathValue("session")}
 }

@@ -11,11 +11,11 @@ import (
 	"agenthost/pkg/store"
 )
 
-// evalSessionPrefix begins the ids of sessions that evaluations left behind
-// (adk-python cli/cli_eval.py).
+// evalSessionPrefix is the prefix of session IDs created by evaluations (adk-python
+// cli/cli_eval.py).
 const evalSessionPrefix = "___eval___session___"
 
-// defaultPageSize is the size of a page for which none is asked.
+// defaultPageSize is the page size if the request has only a page token.
 const defaultPageSize = 100
 
 func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) error {
@@ -37,7 +37,7 @@ func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) erro
 	}})
 }
 
-// listSessions are all sessions of a user, as in ADK, or the page that is asked for.
+// listSessions returns all sessions of a user, as in ADK, or the requested page.
 func (s *Server) listSessions(r *http.Request) (all []*session.Session, next string, err error) {
 	key, sessions, query := pathKey(r), s.host.Store().Sessions, r.URL.Query()
 	if !query.Has("pageSize") && !query.Has("pageToken") {
@@ -47,7 +47,7 @@ func (s *Server) listSessions(r *http.Request) (all []*session.Session, next str
 	req := &store.PageRequest{App: key.App, User: key.User, Size: defaultPageSize, Token: query.Get("pageToken")}
 	if query.Has("pageSize") {
 		if req.Size, err = strconv.Atoi(query.Get("pageSize")); err != nil {
-			return nil, "", fmt.Errorf("page size %q: write a whole number: %w", query.Get("pageSize"), session.ErrInvalid)
+			return nil, "", fmt.Errorf("pageSize must be a whole number, got %q: %w", query.Get("pageSize"), session.ErrInvalid)
 		}
 	}
 	return sessions.Page(r.Context(), req)
@@ -105,9 +105,9 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 	return s.writeSession(w, r, sess, form)
 }
 
-// handleCreateNamedSession takes the state as the whole body, as adk-python does. A
-// body whose only key is state and holds an object is {"state": {…}}, as ADK's
-// JavaScript client and adk-js write it.
+// handleCreateNamedSession reads the state from the whole body, as adk-python does. A
+// body whose only key is state with an object is {"state": {…}}, the form of ADK's
+// JavaScript client and adk-js.
 func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
@@ -149,7 +149,7 @@ type newSession struct {
 	events []*session.Event
 }
 
-// stateWrites are what it writes to the state.
+// stateWrites returns every map of state keys that the session writes.
 func (n *newSession) stateWrites() []map[string]any {
 	all := []map[string]any{n.state}
 	for _, ev := range n.events {
@@ -158,7 +158,7 @@ func (n *newSession) stateWrites() []map[string]any {
 	return all
 }
 
-// createSession makes a session with all its events, or none.
+// createSession creates a session with all its events, or none.
 func (s *Server) createSession(ctx context.Context, n newSession) (*session.Session, error) {
 	if s.host.App(n.key.App) == nil {
 		return nil, appNotFound(n.key.App)
@@ -167,11 +167,11 @@ func (s *Server) createSession(ctx context.Context, n newSession) (*session.Sess
 	if len(n.events) == 0 {
 		return sessions.Create(ctx, n.key, n.state)
 	}
-	ctx, free, err := sessions.Acquire(ctx, n.key, s.opts.Wait)
+	ctx, release, err := sessions.Acquire(ctx, n.key, s.opts.Wait)
 	if err != nil {
 		return nil, err
 	}
-	defer free()
+	defer release()
 	sess, err := sessions.Create(ctx, n.key, n.state)
 	if err != nil {
 		return nil, err
@@ -219,15 +219,15 @@ func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) erro
 	return s.writeSession(w, r, sess, form)
 }
 
-// patchSession changes a session's state between two runs: in the middle of one it
-// would make the run's next event stale.
+// patchSession changes the state of a session between two runs. During a run, the
+// change would make the next event of the run stale.
 func (s *Server) patchSession(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
 	sessions := s.host.Store().Sessions
-	ctx, free, err := sessions.Acquire(ctx, key, s.opts.Wait)
+	ctx, release, err := sessions.Acquire(ctx, key, s.opts.Wait)
 	if err != nil {
 		return nil, err
 	}
-	defer free()
+	defer release()
 	sess, err := sessions.Get(ctx, key, nil)
 	if err != nil {
 		return nil, err
@@ -237,6 +237,6 @@ func (s *Server) patchSession(ctx context.Context, key session.Key, delta map[st
 	if err := s.appendEvents(ctx, sess, ev); err != nil {
 		return nil, err
 	}
-	// The state at hand also has temp: keys, which end with this event.
+	// sess still has the temp: keys of the event; reload without them.
 	return sessions.Get(ctx, key, nil)
 }

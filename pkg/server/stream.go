@@ -13,48 +13,47 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A stream writes server-sent events: a data: line for each event, in one write,
-// since ADK's clients read an event that comes in two chunks twice. That is all that
-// ADK sends, and public clients parse every line as JSON. A client that asks for event
-// ids also gets an id: line after each complete event, in a block of its own: ADK's
-// JavaScript client wants data: first in a block and nothing after it. Comments keep
-// proxies from closing a silent connection.
+// A stream writes server-sent events: one data: line for each event, in one write,
+// because ADK's clients read an event that arrives in two chunks twice. ADK sends
+// nothing else, and public clients parse every line as JSON. A client that asks for
+// event IDs also gets an id: line after each complete event, in a block of its own:
+// ADK's JavaScript client expects data: first in a block and nothing after it. Comments
+// keep proxies from closing an idle connection.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	// eventIDs says that the client asked for event ids.
+	// eventIDs is set if the client asked for event IDs.
 	eventIDs bool
 	form     session.Form
-	// keepAliveInterval is how long the stream is silent before a comment; 0 writes none.
+	// keepAliveInterval is the idle time before a comment; 0 writes none.
 	keepAliveInterval time.Duration
 	writeTimeout      time.Duration
 	buffers           *bufferPool
 	logger            *slog.Logger
-	// author is that of the last event.
+	// author is the author of the last event.
 	author string
-	// detached says that what is told goes on without the client.
+	// detached is set if the run continues without the client.
 	detached bool
 
 	mu sync.Mutex
-	// keepAliveTimer is over when a comment is due, or what is held. It has no goroutine:
+	// keepAliveTimer fires when a comment or a flush is due. It needs no goroutine:
 	// there may be thousands of streams.
 	keepAliveTimer *time.Timer
 	started        bool
-	unflushed      bool  // the last frame is written and not flushed
-	ended          bool  // no comments are written any more
-	writeErr       error // why the client cannot be reached
+	unflushed      bool  // the last frame is written but not flushed
+	ended          bool  // no more comments
+	writeErr       error // the first write error
 }
 
-// maxFlushDelay is how long the last event of a run is held at most: the end of the answer,
-// which it is sent off with, comes within microseconds.
+// maxFlushDelay limits how long the last event of a run is buffered. The end of the
+// response, which flushes it, normally follows within microseconds.
 const maxFlushDelay = time.Millisecond
 
-// defaultKeepAlive is how long a stream is silent before a client that knows comments
-// gets one.
+// defaultKeepAlive is the keep-alive interval for clients that accept comments.
 const defaultKeepAlive = 15 * time.Second
 
-// newStream makes the stream of an answer. extended is for clients that know more of
-// server-sent events than ADK sends: they get event ids, and comments in any case.
+// newStream returns the stream of a response. An extended stream sends event IDs and
+// always sends comments: its client supports more of server-sent events than ADK sends.
 func (s *Server) newStream(w http.ResponseWriter, extended bool) *stream {
 	every := s.opts.KeepAlive
 	if extended && every == 0 {
@@ -63,32 +62,32 @@ func (s *Server) newStream(w http.ResponseWriter, extended bool) *stream {
 	return &stream{w: w, control: http.NewResponseController(w), logger: s.opts.Logger, eventIDs: extended, keepAliveInterval: every, writeTimeout: s.opts.WriteTimeout, buffers: &s.buffers}
 }
 
-// readEventIDsFlag says whether the client asked for event ids: with ?eventIds=true, or
+// readEventIDsFlag reports whether the client asked for event IDs, by ?eventIds=true or
 // by resuming a stream.
 func readEventIDsFlag(r *http.Request) (bool, error) {
-	asked, err := readQueryFlag(r, "eventIds")
-	return asked || r.Header.Get("Last-Event-ID") != "", err
+	eventIDs, err := readQueryFlag(r, "eventIds")
+	return eventIDs || r.Header.Get("Last-Event-ID") != "", err
 }
 
-// startKeepAlive flushes what is held and writes comments until end is called, and calls
-// lost when the client does not take one.
-func (st *stream) startKeepAlive(lost func()) (end func()) {
+// startKeepAlive flushes buffered frames and writes comments until end is called. It
+// calls onLost if a write fails.
+func (st *stream) startKeepAlive(onLost func()) (end func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.keepAliveTimer = time.AfterFunc(max(st.keepAliveInterval, maxFlushDelay), func() {
 		defer safe.Recover(func(p *safe.Panic) {
 			st.recordPanic(p)
-			lost()
+			onLost()
 		})
 		if st.flushOrKeepAlive() != nil && !st.detached {
-			lost()
+			onLost()
 		}
 	})
 	st.resetTimer(st.keepAliveInterval)
 	return st.stopKeepAlive
 }
 
-// flushOrKeepAlive sends off what is held, or else a comment.
+// flushOrKeepAlive flushes a buffered frame or writes a comment.
 func (st *stream) flushOrKeepAlive() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -104,8 +103,8 @@ func (st *stream) flushOrKeepAlive() error {
 	}
 }
 
-// stopKeepAlive returns when no comment is being written, and none will be. What is held goes
-// with the end of the answer.
+// stopKeepAlive stops the timer. When it returns, no comment is being written. The end
+// of the response flushes a buffered frame.
 func (st *stream) stopKeepAlive() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -113,29 +112,29 @@ func (st *stream) stopKeepAlive() {
 	st.keepAliveTimer.Stop()
 }
 
-// writeEvent writes an event and flushes it: the agent continues when this returns, so
-// everything that it does then, the client can know the reason of. Only the last
-// event of a run, which no agent continues after, goes with the end of the answer.
+// writeEvent writes an event and flushes it: the agent continues when writeEvent
+// returns, so the client receives an event before its effects. Only the last event of a
+// run, after which no agent continues, is flushed with the end of the response.
 //
-// An event that says something and saved artifacts becomes two frames with the same
-// id, unless it is to be whole: ADK's web client shows either the content or the
-// artifacts of a frame.
+// An event with both content and saved artifacts becomes two frames with the same ID,
+// unless whole is set: ADK's web client shows either the content or the artifacts of a
+// frame.
 func (st *stream) writeEvent(ev *session.Event, whole, last bool) error {
 	st.author = ev.Author
 	st.setRevision(ev)
 	if whole || len(ev.Actions.ArtifactDelta) == 0 || ev.Content == nil || len(ev.Content.Parts) == 0 {
 		return st.writeEventFrame(ev, !ev.Partial, last)
 	}
-	said, saved := *ev, *ev
-	said.Actions.ArtifactDelta = nil
-	saved.Content = nil
-	if err := st.writeEventFrame(&said, false, false); err != nil {
+	content, artifacts := *ev, *ev
+	content.Actions.ArtifactDelta = nil
+	artifacts.Content = nil
+	if err := st.writeEventFrame(&content, false, false); err != nil {
 		return err
 	}
-	return st.writeEventFrame(&saved, true, last)
+	return st.writeEventFrame(&artifacts, true, last)
 }
 
-// setRevision names the revision of a stream's first event.
+// setRevision sets the revision header from the first event of a stream.
 func (st *stream) setRevision(ev *session.Event) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -144,17 +143,17 @@ func (st *stream) setRevision(ev *session.Event) {
 	}
 }
 
-// writeEventFrame writes a frame. The id: line says that the event was seen to its end:
-// the pieces before have the same id.
-func (st *stream) writeEventFrame(ev *session.Event, ends, last bool) error {
-	// Most streams have nothing to say at most times: their frames share memory.
+// writeEventFrame writes a frame. The id: line marks a complete event; its partial
+// events have the same ID.
+func (st *stream) writeEventFrame(ev *session.Event, complete, last bool) error {
+	// Most streams are idle most of the time, so they share buffers.
 	buffer := st.buffers.get()
 	defer st.buffers.put(buffer)
 	frame, err := st.form.AppendEvent(append((*buffer)[:0], "data: "...), ev)
 	if err != nil {
 		return err
 	}
-	if ends && st.eventIDs {
+	if complete && st.eventIDs {
 		frame = append(frame, "\n\nid: "...)
 		frame = append(frame, ev.ID...)
 	}
@@ -165,8 +164,9 @@ func (st *stream) writeEventFrame(ev *session.Event, ends, last bool) error {
 	return st.writeFrame(*buffer)
 }
 
-// writeFailure writes what ended the run, with the author of its last event; author is for
-// a run without events. ADK's clients show a frame under its author's name.
+// writeFailure writes the error that ended the run, with the author of the last event,
+// or the given one if there was no event. ADK's clients show a frame under the name of
+// its author.
 func (st *stream) writeFailure(f failure, author string) error {
 	text, err := encodeJSON(errorFrame{f.detail, f.code, cmp.Or(st.author, author)})
 	if err != nil {
@@ -175,7 +175,7 @@ func (st *stream) writeFailure(f failure, author string) error {
 	return st.writeLastFrame([]byte("data: " + string(text) + "\n\n"))
 }
 
-// start sends the header, if nothing was sent yet.
+// start sends the header unless it was already sent.
 func (st *stream) start() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -185,12 +185,11 @@ func (st *stream) start() error {
 	return st.writeAndFlush(nil)
 }
 
-// writeFrame writes and flushes one frame. Once a client was lost, it is not tried again.
+// writeFrame writes and flushes a frame. After a write error it writes nothing.
 //
-// The first frame is written with the header on a goroutine for it alone: what
-// net/http does for a header needs a stack twice as large as everything else, and
-// that of a stream would stay as large as long as the stream is open. A panic there
-// continues here, where net/http contains it.
+// The first frame is written together with the header in a goroutine of its own:
+// writing the header in net/http doubles the stack, which would stay that large while
+// the stream is open. A panic continues on this goroutine, where net/http recovers it.
 func (st *stream) writeFrame(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -201,8 +200,8 @@ func (st *stream) writeFrame(frame []byte) error {
 	return st.writeErr
 }
 
-// writeLastFrame writes a frame that no other follows. The end of the answer flushes it, or
-// the timer does.
+// writeLastFrame writes the final frame. The end of the response or the timer flushes
+// it.
 func (st *stream) writeLastFrame(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -212,14 +211,14 @@ func (st *stream) writeLastFrame(frame []byte) error {
 	return st.writeErr
 }
 
-// writeAndFlush is send for who has the lock.
+// writeAndFlush is writeFrame for callers that hold the lock.
 func (st *stream) writeAndFlush(frame []byte) error {
 	st.bufferFrame(frame)
 	return st.flushFrame()
 }
 
-// bufferFrame writes a frame, for who has the lock, under a deadline of its own. What was
-// held goes before, by itself.
+// bufferFrame writes a frame under its own deadline, after flushing a buffered frame.
+// The caller holds the lock.
 func (st *stream) bufferFrame(frame []byte) {
 	if st.unflushed {
 		_ = st.flushFrame()
@@ -240,8 +239,8 @@ func (st *stream) bufferFrame(frame []byte) {
 	}
 }
 
-// flushFrame sends off what was put, for who has the lock, and takes the deadline back:
-// HTTP/2 resets a stream when its deadline passes, even if nothing is being written.
+// flushFrame flushes written frames and removes the deadline: HTTP/2 resets a stream
+// when its deadline passes, even if it is idle. The caller holds the lock.
 func (st *stream) flushFrame() error {
 	st.unflushed = false
 	if st.writeErr == nil {
@@ -254,28 +253,28 @@ func (st *stream) flushFrame() error {
 	return st.writeErr
 }
 
-// resetTimer has the timer come after so long a silence, or not at all after 0.
-func (st *stream) resetTimer(silence time.Duration) {
+// resetTimer schedules the timer after the given idle time; 0 stops it.
+func (st *stream) resetTimer(idle time.Duration) {
 	switch {
 	case st.keepAliveTimer == nil || st.ended || st.writeErr != nil:
-	case silence == 0:
+	case idle == 0:
 		st.keepAliveTimer.Stop()
 	default:
-		st.keepAliveTimer.Reset(silence)
+		st.keepAliveTimer.Reset(idle)
 	}
 }
 
-// recordPanic gives the client up because of a panic of the ResponseWriter.
+// recordPanic ends the stream after a panic of the ResponseWriter.
 func (st *stream) recordPanic(p *safe.Panic) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.writeErr == nil {
 		st.writeErr = p
 	}
-	p.Log(st.logger, "writing to a stream panicked")
+	p.Log(st.logger, "stream write panicked")
 }
 
-// dropReason says who is to blame for a client that was lost.
+// dropReason returns why the client was dropped: slow or gone.
 func (st *stream) dropReason() string {
 	if errors.Is(st.writeErr, os.ErrDeadlineExceeded) {
 		return "slow"
@@ -283,7 +282,7 @@ func (st *stream) dropReason() string {
 	return "gone"
 }
 
-// ignoreUnsupported forgives what a ResponseWriter cannot do.
+// ignoreUnsupported ignores operations that a ResponseWriter does not support.
 func ignoreUnsupported(err error) error {
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil

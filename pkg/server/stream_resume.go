@@ -10,17 +10,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// resumePollInterval is how often a run that is under way is looked at for a client that
-// came back.
+// resumePollInterval is the interval at which a resumed stream checks a running
+// invocation for new events.
 const resumePollInterval = 250 * time.Millisecond
 
-// resumeStream answers a client that came back to a stream: it gets what was
-// stored of the invocation behind the event that it saw last, and then what comes,
-// until the invocation has ended. Any process on the database can answer, and no
-// run begins.
+// resumeStream serves a client that reconnects: it sends the stored events of the
+// invocation after Last-Event-ID, then new events until the invocation ends. Any
+// replica can serve it, and no run is started.
 func (s *Server) resumeStream(w http.ResponseWriter, r *http.Request, q *runRequest, form session.Form) error {
-	c := &resumedStream{server: s, key: q.sessionKey(), lastEventID: r.Header.Get("Last-Event-ID")}
-	missed, err := c.loadMissed(r.Context())
+	rs := &resumedStream{server: s, key: q.sessionKey(), lastEventID: r.Header.Get("Last-Event-ID")}
+	missed, err := rs.loadMissed(r.Context())
 	if err != nil {
 		return withSessionKey(q.sessionKey(), err)
 	}
@@ -32,18 +31,18 @@ func (s *Server) resumeStream(w http.ResponseWriter, r *http.Request, q *runRequ
 	end := st.startKeepAlive(stop)
 	defer end()
 	err = st.start()
-	for over := false; err == nil; {
+	for ended := false; err == nil; {
 		for _, ev := range missed {
 			if err = st.writeEvent(ev, q.singleFrame, false); err != nil {
-				return nil // nobody listens
+				return nil // the client has disconnected
 			}
 		}
-		if over {
+		if ended {
 			return nil
 		}
-		if over, err = c.waitForRun(ctx); err == nil {
-			missed, err = c.loadMissed(ctx)
-			over = over || c.superseded
+		if ended, err = rs.waitForRun(ctx); err == nil {
+			missed, err = rs.loadMissed(ctx)
+			ended = ended || rs.superseded
 		}
 	}
 	end()
@@ -53,50 +52,50 @@ func (s *Server) resumeStream(w http.ResponseWriter, r *http.Request, q *runRequ
 	return nil
 }
 
-// A catchUp is how far a client that came back is.
+// A resumedStream is the position of a reconnected client in an invocation.
 type resumedStream struct {
 	server *Server
 	key    session.Key
-	// lastEventID is the event that the client saw last, of this invocation.
+	// lastEventID is the last event that the client has received.
 	lastEventID, invocationID string
-	// superseded says that another invocation has begun since.
+	// superseded is set once a later invocation has started.
 	superseded bool
 }
 
-// loadMissed are the events of agents that follow in the invocation.
-func (c *resumedStream) loadMissed(ctx context.Context) ([]*session.Event, error) {
-	sess, err := c.server.host.Store().Sessions.Get(ctx, c.key, nil)
+// loadMissed returns the agents' events that follow in the invocation.
+func (rs *resumedStream) loadMissed(ctx context.Context) ([]*session.Event, error) {
+	sess, err := rs.server.host.Store().Sessions.Get(ctx, rs.key, nil)
 	if err != nil {
 		return nil, err
 	}
 	events := sess.Events()
-	at := slices.IndexFunc(events, func(ev *session.Event) bool { return ev.ID == c.lastEventID })
+	at := slices.IndexFunc(events, func(ev *session.Event) bool { return ev.ID == rs.lastEventID })
 	if at < 0 {
-		return nil, notFoundError("Event not found: " + c.lastEventID)
+		return nil, notFoundError("Event not found: " + rs.lastEventID)
 	}
-	c.invocationID = events[at].InvocationID
+	rs.invocationID = events[at].InvocationID
 	var missed []*session.Event
 	for _, ev := range events[at+1:] {
 		switch {
 		case ev.Actions.Compaction != nil:
-		case ev.InvocationID != c.invocationID:
-			c.superseded = true
+		case ev.InvocationID != rs.invocationID:
+			rs.superseded = true
 		case ev.Author != session.UserAuthor:
-			missed, c.lastEventID = append(missed, ev), ev.ID
+			missed, rs.lastEventID = append(missed, ev), ev.ID
 		}
 	}
 	return missed, nil
 }
 
-// waitForRun waits a moment, or until no run has the session.
-func (c *resumedStream) waitForRun(ctx context.Context) (over bool, err error) {
-	_, free, err := c.server.host.Store().Sessions.Acquire(ctx, c.key, resumePollInterval)
+// waitForRun waits until no run holds the session, at most resumePollInterval.
+func (rs *resumedStream) waitForRun(ctx context.Context) (ended bool, err error) {
+	_, release, err := rs.server.host.Store().Sessions.Acquire(ctx, rs.key, resumePollInterval)
 	if errors.Is(err, session.ErrBusy) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	free()
+	release()
 	return true, nil
 }

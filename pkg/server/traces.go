@@ -13,33 +13,33 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Bounds of what is kept of runs.
+// Limits of retained spans.
 const (
 	maxSpans = 4096
-	// maxContentBytes bounds the bytes of what models and tools were told and said.
+	// maxContentBytes limits the total size of the inputs and outputs of models and
+	// tools.
 	maxContentBytes = 32 << 20
 )
 
-// Traces keep the latest spans of runs, for developers: as many as there is room
-// for, the oldest go first. Give Observe to the host. Many goroutines may use
-// them.
+// Traces retains the latest spans of runs for developers, up to maxSpans. Pass Observe
+// to the host. It is safe for concurrent use.
 type Traces struct {
 	contents bool
 
 	mu sync.Mutex
-	// spans is a ring, once it has all its room: the oldest is at next.
+	// spans is a ring buffer once it is full: the oldest span is at next.
 	spans []keptSpan
 	next  int
-	// stripped are so many of the oldest whose contents are gone, and said the bytes
-	// of all others.
+	// stripped counts the oldest spans whose contents were removed; contentBytes is the
+	// size of the remaining contents.
 	stripped, contentBytes int
 }
 
-// NewTraces makes traces. With contents they keep what models and tools were
-// told and said; else only what it was, when, and how much.
+// NewTraces returns an empty Traces. With contents it retains the inputs and outputs of
+// models and tools, otherwise only names, times and token counts.
 func NewTraces(contents bool) *Traces { return &Traces{contents: contents} }
 
-// keptSpan is what is kept of a span. It holds on to nothing of its run.
+// A keptSpan is a retained span. It holds no reference to its run.
 type keptSpan struct {
 	kind         runtime.SpanKind
 	name, agent  string
@@ -53,12 +53,12 @@ type keptSpan struct {
 	tokensIn               int32
 	tokensOut              int32
 	call                   string
-	// input and answered are JSON: the request and the answer of a model, or the
-	// arguments and the response of a tool.
+	// input and output are JSON: the request and the response of a model, or the
+	// arguments and the result of a tool.
 	input, output string
 }
 
-// Observe keeps a span.
+// Observe retains a span.
 func (t *Traces) Observe(s *runtime.Span) {
 	k := keptSpan{
 		kind: s.Kind, name: s.Name, agent: s.Agent, event: s.Event, began: s.Start, ended: s.End,
@@ -87,13 +87,12 @@ func (t *Traces) addSpan(k keptSpan) {
 		t.next = (t.next + 1) % maxSpans
 	}
 	for t.contentBytes += k.contentSize(); t.contentBytes > maxContentBytes; t.stripped++ {
-		bare := t.spanAt(t.stripped)
-		t.contentBytes -= bare.contentSize()
-		bare.input, bare.output = "", ""
+		oldest := t.spanAt(t.stripped)
+		t.contentBytes -= oldest.contentSize()
+		oldest.input, oldest.output = "", ""
 	}
 }
 
-// evictOldest makes room for one more.
 func (t *Traces) evictOldest() {
 	if t.stripped > 0 {
 		t.stripped--
@@ -102,13 +101,13 @@ func (t *Traces) evictOldest() {
 	t.contentBytes -= t.spanAt(0).contentSize()
 }
 
-// spanAt is the oldest span but n.
+// spanAt returns the nth oldest span, counted from 0.
 func (t *Traces) spanAt(n int) *keptSpan { return &t.spans[(t.next+n)%len(t.spans)] }
 
 func (k *keptSpan) contentSize() int { return len(k.input) + len(k.output) }
 
-// findSpans are the spans that are wanted, oldest first.
-func (t *Traces) findSpans(wanted func(*keptSpan) bool) []keptSpan {
+// findSpans returns the matching spans, oldest first.
+func (t *Traces) findSpans(matches func(*keptSpan) bool) []keptSpan {
 	if t == nil {
 		return nil
 	}
@@ -116,7 +115,7 @@ func (t *Traces) findSpans(wanted func(*keptSpan) bool) []keptSpan {
 	defer t.mu.Unlock()
 	var found []keptSpan
 	for n := range t.spans {
-		if k := t.spanAt(n); wanted(k) {
+		if k := t.spanAt(n); matches(k) {
 			found = append(found, *k)
 		}
 	}
@@ -152,14 +151,14 @@ func (k *keptSpan) setTool(c *runtime.TracedTool, contents bool) {
 	}
 }
 
-// tracedConfig is the settings of a request, its system instruction as a text.
+// A tracedConfig is the config of a request with its system instruction as text.
 type tracedConfig struct {
 	*genai.GenerateContentConfig
 	SystemInstruction string `json:"systemInstruction,omitempty"`
 }
 
-// traceRequest is a request as ADK's clients show it (adk-python
-// telemetry/tracing.py). Files are left out, and headers, which may hold keys.
+// traceRequest encodes a request in the form of ADK's clients (adk-python
+// telemetry/tracing.py). Files are omitted, and so are headers, which may contain keys.
 func traceRequest(req *model.Request) string {
 	if req == nil {
 		return ""
@@ -194,7 +193,7 @@ func traceResponse(r *model.Response) string {
 	}{traceContent(r.Content), r.FinishReason, r.ErrorCode, r.ErrorMessage, r.ModelVersion, r.UsageMetadata})
 }
 
-// traceContent is a content without its files.
+// traceContent encodes a content without its files.
 func traceContent(c *genai.Content) json.RawMessage {
 	if c == nil {
 		return nil
@@ -212,7 +211,7 @@ func traceContent(c *genai.Content) json.RawMessage {
 	return text
 }
 
-// jsonString is a value as JSON; empty if it is no such value.
+// jsonString encodes a value as JSON, or returns an empty string if that fails.
 func jsonString(v any) string {
 	text, err := encodeJSON(v)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// A spanBody is a span as ADK's clients read it: times in nanoseconds, no field
-// null but the parent, or ADK's web client refuses the whole list.
+// A spanBody is a span in the form of ADK's clients: times are in nanoseconds, and only
+// the parent may be null, otherwise ADK's web client rejects the whole list.
 type spanBody struct {
 	Name       string         `json:"name"`
 	SpanID     string         `json:"span_id"`
@@ -34,7 +34,7 @@ func (s *Server) handleSessionTrace(w http.ResponseWriter, r *http.Request) erro
 	return writeJSON(w, bodies)
 }
 
-// handleEventTrace tells of the model call or tool call that an event came of.
+// handleEventTrace describes the model call or tool call that produced an event.
 func (s *Server) handleEventTrace(w http.ResponseWriter, r *http.Request) error {
 	app, event := r.PathValue("app"), r.PathValue("event")
 	found := s.opts.Traces.findSpans(func(k *keptSpan) bool {
@@ -61,7 +61,7 @@ func (k *keptSpan) wireBody() spanBody {
 	return b
 }
 
-// spanName is adk-python's name of a span.
+// spanName returns adk-python's name of a span.
 func (k *keptSpan) spanName() string {
 	switch k.kind {
 	case runtime.SpanAgent:
@@ -74,8 +74,8 @@ func (k *keptSpan) spanName() string {
 	return "invocation"
 }
 
-// wireAttributes are those of adk-python's telemetry/tracing.py. What is not known
-// has none.
+// wireAttributes returns the attributes of adk-python's telemetry/tracing.py. Unknown
+// values are omitted.
 func (k *keptSpan) wireAttributes() map[string]any {
 	all := map[string]any{}
 	put := func(key, value string) {

@@ -5,11 +5,11 @@ import (
 	"net/http"
 )
 
-// runtimeConfig is what ADK's web client reads before it starts: requests go to
-// where it came from, and nobody is asked about telemetry.
+// runtimeConfig is the configuration of ADK's web client: the same origin as backend,
+// telemetry off.
 const runtimeConfig = `{"backendUrl":"","telemetry":false}`
 
-// devUIRoutes serve a built ADK Web bundle, where there is one.
+// devUIRoutes serves a built ADK Web bundle if there is one.
 func (s *Server) devUIRoutes() []route {
 	files := http.StripPrefix("/dev-ui/", http.FileServerFS(s.opts.UI))
 	return []route{
@@ -30,8 +30,8 @@ func (s *Server) devUIRoutes() []route {
 	}
 }
 
-// devUICSP lets the bundle have what comes from this host, and the fonts that it
-// names. Its page has an inline script and inline styles; no other site may frame it.
+// devUICSP allows resources of this server and the fonts that the bundle uses. The page
+// has an inline script and inline styles. Other sites may not frame it.
 const devUICSP = "default-src 'none'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; " +
 	"style-src 'self' 'unsafe-inline' https://fonts.googleapis.com; font-src 'self' data: https://fonts.gstatic.com; " +
 	"connect-src 'self' data: blob:; img-src 'self' data: blob:; media-src 'self' data: blob:; worker-src 'self' blob:; " +
@@ -44,7 +44,7 @@ func setDevUIHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-cache")
 }
 
-// redirectToDevUI keeps the query, which names an app or a session.
+// redirectToDevUI preserves the query, which names an app or a session.
 func redirectToDevUI(w http.ResponseWriter, r *http.Request) error {
 	to := "/dev-ui/"
 	if r.URL.RawQuery != "" {
@@ -54,7 +54,7 @@ func redirectToDevUI(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// isDevUIFile says whether there is such a file; the empty name is the page. Folders
+// isDevUIFile reports whether a file exists; the empty name is the page. Directories
 // are not listed.
 func (s *Server) isDevUIFile(name string) bool {
 	if name == "" {

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Bodies of answers. Those of sessions and events are written by pkg/session.
+// Response bodies. pkg/session encodes sessions and events.
 type (
 	healthBody struct {
 		Status string `json:"status"`
@@ -67,7 +67,8 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// writeRawJSON sends JSON. That a client did not take it is nobody's concern here.
+// writeRawJSON sends encoded JSON. It ignores write errors, because the client has
+// disconnected.
 func writeRawJSON(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -82,7 +83,7 @@ func writeDetail(w http.ResponseWriter, status int, detail any) {
 	writeRawJSON(w, status, text)
 }
 
-// writeSession answers a request that changed a session.
+// writeSession responds to a request that changed a session.
 func (s *Server) writeSession(w http.ResponseWriter, r *http.Request, sess *session.Session, form session.Form) error {
 	return s.responses.sendResponse(w, r, responseRequest{user: sess.User, exempt: true, encode: func() ([]byte, error) {
 		return form.AppendSession(nil, sess)

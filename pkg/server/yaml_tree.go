@@ -8,10 +8,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-var errUnsupportedYAML = errors.New("no mapping without anchors")
+var errUnsupportedYAML = errors.New("document must be a mapping without anchors")
 
-// parseTree parses a document that is a mapping, with its comments. One with
-// anchors has parts that cannot be moved by themselves, and is an error.
+// parseTree parses a document that is a mapping and keeps its comments. A document with
+// anchors is an error, because its nodes cannot be moved independently.
 func parseTree(text []byte) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -35,7 +35,7 @@ func hasAnchors(n *yaml.Node) bool {
 	return false
 }
 
-// encodeTree writes a tree, or a part of one, as a document.
+// encodeTree encodes a tree or a subtree as a document.
 func encodeTree(n *yaml.Node) ([]byte, error) {
 	if n.Kind == yaml.MappingNode {
 		n.Style &^= yaml.FlowStyle
@@ -49,7 +49,7 @@ func encodeTree(n *yaml.Node) ([]byte, error) {
 	return out.Bytes(), enc.Close()
 }
 
-// findValue is the value under a key, or nil; it may be asked of nil.
+// findValue returns the value of a key or nil. The node may be nil.
 func findValue(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
@@ -60,8 +60,7 @@ func findValue(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// findKey is where a key stands among the keys and values of a mapping; -1 if it
-// does not.
+// findKey returns the index of a key in the content of a mapping, or -1.
 func findKey(content []*yaml.Node, key string) int {
 	for i := 0; i+1 < len(content); i += 2 {
 		if content[i].Value == key {
@@ -71,7 +70,7 @@ func findKey(content []*yaml.Node, key string) int {
 	return -1
 }
 
-// listItems are the elements of a list, and none of anything else.
+// listItems returns the items of a list, or nil for any other node.
 func listItems(n *yaml.Node) []*yaml.Node {
 	if n == nil || n.Kind != yaml.SequenceNode {
 		return nil
@@ -79,7 +78,7 @@ func listItems(n *yaml.Node) []*yaml.Node {
 	return n.Content
 }
 
-// equalNodes says whether two nodes have the same value.
+// equalNodes reports whether two nodes have the same value.
 func equalNodes(a, b *yaml.Node) bool {
 	var x, y any
 	return a.Decode(&x) == nil && b.Decode(&y) == nil && reflect.DeepEqual(x, y)
