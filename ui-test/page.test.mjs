@@ -217,8 +217,8 @@ test('a host that has as many pages open as it may', async () => {
   assert.deepEqual([...new Set(feeds.map((f) => f.status))], [200]);
   const { page, close } = await tab(chrome, host.url, { viewport: { width: 360, height: 760 } });
   try {
-    await page.waitForSelector('#link:text("as many streams of changes are open as the host has")');
-    assert.match(await page.getAttribute('#link', 'title'), /close a page of it, or try again$/);
+    await page.waitForSelector('#link:text("too many open change streams")');
+    assert.match(await page.getAttribute('#link', 'title'), /\(limit \d+\), retry later$/);
     await shot(page, 'page full');
     const top = await page.locator('#top').boundingBox();
     assert.ok(top.height < 110, `the line at the top is ${top.height} pixels high`);

@@ -318,7 +318,7 @@ func testDeployment(t *testing.T, m *image, binary string) {
 		t.Fatalf("the stream begins with %q (%v)", first, err)
 	}
 	c.failOn(c.cmd.Process.Signal(syscall.SIGTERM))
-	c.waitForResponse(p.container().Readiness.HTTP.Path, ops, 503, "about to stop")
+	c.waitForResponse(p.container().Readiness.HTTP.Path, ops, 503, "shutting down")
 	c.expectResponse("GET", p.container().Liveness.HTTP.Path, "", 200, "")
 	close(held)
 	rest, err := io.ReadAll(stream)

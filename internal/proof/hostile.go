@@ -80,7 +80,7 @@ func (g *attackProof) makeRow(fresh resources, control *attackReport) row {
 	if at := strings.Index(log, "SIGQUIT"); at >= 0 {
 		log = log[:at]
 	}
-	panics, errs := strings.Count(log, "a handler panicked"), strings.Count(log, "level=ERROR")
+	panics, errs := strings.Count(log, "handler panicked"), strings.Count(log, "level=ERROR")
 	problems := slices.Clone(g.report.first)
 	if first := g.honest.firstErr.Load(); first != nil {
 		problems = append(problems, "an honest turn: "+(*first).Error())

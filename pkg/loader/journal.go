@@ -43,7 +43,7 @@ const (
 	// ReportWaiting means that the content is pending a manual reload.
 	ReportWaiting = "waiting"
 	// ReportRecovered means that the content matches the active revision again.
-	ReportRecovered = "mended"
+	ReportRecovered = "recovered"
 	// ReportRemoved means that the folder was removed.
 	ReportRemoved = "removed"
 )

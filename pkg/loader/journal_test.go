@@ -51,7 +51,7 @@ func TestReports(t *testing.T) {
 	s.pollAndExpect(2, "-x")
 	want := `2 x loaded; agent a instruction changed root_agent.yaml
 3 x refused
-4 x mended
+4 x recovered
 5 x loaded root_agent.yaml
 6 x removed
 `

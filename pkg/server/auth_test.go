@@ -20,9 +20,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestAuthAndRateLimits plays exchanges with a server that asks callers who they are, or
-// bounds their runs: the part auth is its document, and limits says RUNS/TIME for
-// a user, and behind it for an app. A file apps/… is an app of the host.
+// Each file in testdata/guarded is an exchange with a server that authenticates callers
+// or limits their runs. The part auth is the auth file; the part limits has the rate of
+// a user and, optionally, of an app. Parts apps/… are apps of the host.
 func TestAuthAndRateLimits(t *testing.T) {
 	files, err := filepath.Glob("testdata/guarded/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -59,7 +59,7 @@ func runGuarded(t *testing.T, file string) {
 		return
 	}
 	if diff := cmp.Diff(string(txtar.Format(ar)), string(text)); diff != "" || len(bytes.TrimSpace(ar.Comment)) == 0 {
-		t.Errorf("exchange (-want +got), which begins with prose:\n%s", diff)
+		t.Errorf("exchange (-want +got), which must start with a comment:\n%s", diff)
 	}
 }
 
@@ -104,8 +104,8 @@ func parseRate(t *testing.T, text string) server.Rate {
 func TestParseRate(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "60/1m": "60/1m0s", "5/s": "5/1s", "1/24h": "1/24h0m0s",
-		"60": `"60": write RUNS/TIME, such as 60/1m`, "0/1m": `"0/1m": write RUNS/TIME, such as 60/1m`,
-		"x/1m": `"x/1m": write RUNS/TIME, such as 60/1m`, "1/-1s": `"1/-1s": write RUNS/TIME, such as 60/1m`,
+		"60": `must be RUNS/TIME such as 60/1m, got "60"`, "0/1m": `must be RUNS/TIME such as 60/1m, got "0/1m"`,
+		"x/1m": `must be RUNS/TIME such as 60/1m, got "x/1m"`, "1/-1s": `must be RUNS/TIME such as 60/1m, got "1/-1s"`,
 	} {
 		r, err := server.ParseRate(text)
 		got := r.String()
@@ -118,8 +118,8 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
-// The API's description needs no token: clients poll /docs to find out whether a server
-// is up. It is the same document, whatever the server is started with.
+// The API documentation needs no token and does not depend on the options of the
+// server.
 func TestDocsWithoutToken(t *testing.T) {
 	open := newEnv(t, &server.Options{Metrics: server.NewMetrics("")})
 	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}]")})
@@ -129,8 +129,8 @@ func TestDocsWithoutToken(t *testing.T) {
 	}
 }
 
-// Runs for sessions that do not exist count for their user, and not for the app: they
-// cannot keep other users out. Runs of sessions that exist count for both.
+// Runs of missing sessions count against the rate limit of their user, but not of the
+// app.
 func TestRateLimitMissingSession(t *testing.T) {
 	for _, path := range []string{"/run", "/run_sse"} {
 		e := newEnv(t, &server.Options{RunsPerUser: parseRate(t, "4/1h"), RunsPerApp: parseRate(t, "3/1h")})
@@ -154,9 +154,9 @@ func TestRateLimitMissingSession(t *testing.T) {
 	}
 }
 
-// The files of apps are shown to developers only, with --dev.
+// Without --dev the files of apps are not served.
 func TestBuilderWithoutDev(t *testing.T) {
-	const want403 = `{"detail":"This host does not show or change the files of its apps: start it with --dev"}`
+	const want403 = `{"detail":"App files are not available: start the server with --dev"}`
 	e := newEnv(t, nil)
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	for _, path := range []string{"/apps/hello/builder", "/dev/apps/hello/builder?file_path=app.yaml", "/builder/app/hello?tmp=true"} {
@@ -164,7 +164,7 @@ func TestBuilderWithoutDev(t *testing.T) {
 	}
 }
 
-// The page of the Dev UI has a content security policy, and no site may frame it.
+// The Dev UI has a content security policy that forbids framing.
 func TestDevUIPolicy(t *testing.T) {
 	e := newEnv(t, &server.Options{UI: fstest.MapFS{"index.html": {Data: []byte("<p>")}, "main.js": {Data: []byte("1")}}})
 	for _, path := range []string{"/dev-ui/", "/dev-ui/main.js"} {
@@ -176,8 +176,7 @@ func TestDevUIPolicy(t *testing.T) {
 	}
 }
 
-// A handler that is not a route of the server needs the token of an administrator, if
-// the host authenticates its callers.
+// A protected handler requires an administrator if authentication is enabled.
 func TestProtect(t *testing.T) {
 	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}, {token: ops-ops-ops-ops-ops, claims: {sub: ops}}]\nadmin: claims.sub == \"ops\"")})

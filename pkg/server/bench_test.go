@@ -22,7 +22,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// instantModel answers at once; gated says a piece, and the rest when it is let.
+// instantModel responds immediately. gatedModel sends a first chunk and waits for the
+// gate before the rest.
 type (
 	instantModel struct{}
 	gatedModel   struct{ open chan struct{} }
@@ -48,7 +49,7 @@ func (g gatedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[
 	}
 }
 
-// newBenchServer is a server as the verb serve makes it, and where it listens.
+// newBenchServer starts a server configured like the serve command.
 func newBenchServer(b *testing.B, m model.LLM) (*store.Store, *httptest.Server) {
 	st, err := store.Open(b.Context(), "memory:", nil)
 	if err != nil {
@@ -88,8 +89,8 @@ func benchRequest(path, id string) []byte {
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }
 
-// BenchmarkRequest is a turn over a connection that stays open, in sessions of
-// five turns. What its client costs is in it.
+// BenchmarkRequest measures a turn over a keep-alive connection, in sessions of five
+// turns. The result includes the cost of the client.
 func BenchmarkRequest(b *testing.B) {
 	for _, path := range []string{"/run", "/run_sse"} {
 		b.Run(path[1:], func(b *testing.B) {
@@ -99,7 +100,7 @@ func BenchmarkRequest(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer conn.Close()
-			answers := bufio.NewReader(conn)
+			responses := bufio.NewReader(conn)
 			var request []byte
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
@@ -109,7 +110,7 @@ func BenchmarkRequest(b *testing.B) {
 				if _, err := conn.Write(request); err != nil {
 					b.Fatal(err)
 				}
-				resp, err := http.ReadResponse(answers, nil)
+				resp, err := http.ReadResponse(responses, nil)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -121,8 +122,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenStreams is the memory of streams that are open and have had their
-// first piece: heap and stacks, the little of their clients included.
+// BenchmarkOpenStreams measures the heap and stack memory of streams that have sent
+// their first chunk. The result includes the small cost of their clients.
 func BenchmarkOpenStreams(b *testing.B) {
 	const streams = 1000
 	for b.Loop() {
@@ -156,14 +157,14 @@ func BenchmarkOpenStreams(b *testing.B) {
 		for _, conn := range conns {
 			ended.Go(func() {
 				defer conn.Close()
-				_, _ = io.ReadFull(conn, make([]byte, 700)) // more than its last event
+				_, _ = io.ReadFull(conn, make([]byte, 700)) // until after its last event
 			})
 		}
 		ended.Wait()
 	}
 }
 
-// readMemStats is the memory that is in use after a collection.
+// readMemStats returns the memory statistics after a garbage collection.
 func readMemStats() (m goruntime.MemStats) {
 	goruntime.GC()
 	goruntime.GC()

@@ -132,7 +132,7 @@ func (s *Server) authorizeWrites(r *http.Request, name string, deltas ...map[str
 		}
 		for _, key := range slices.Sorted(maps.Keys(delta)) {
 			if strings.HasPrefix(key, session.AppPrefix) && !isClientWritable(app, key) {
-				return forbiddenError(fmt.Sprintf("permission denied: state key %q can only be written by agents and administrators", key))
+				return forbiddenError(fmt.Sprintf("permission denied: the state key %q is written by agents and administrators only", key))
 			}
 		}
 	}

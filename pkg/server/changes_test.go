@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/server"
 )
 
-// reportingReloader is a reloader with one app and what was told of it.
+// reportingReloader is a reloader with one app and a list of reports.
 type reportingReloader struct {
 	fakeReloader
 	reports []server.Report
@@ -25,7 +25,7 @@ func (n *reportingReloader) Reports(after int) ([]server.Report, <-chan struct{}
 	return n.reports[after:], n.more
 }
 
-// changeStream reads a stream of changes, frame by frame.
+// changeStream reads the events of GET /-/changes.
 type changeStream struct {
 	*testing.T
 	lines *bufio.Reader
@@ -62,12 +62,12 @@ func (f *changeStream) expectFrame(frame string) {
 	}
 }
 
-// Who listens is told at once how all apps are, those that Go code built too,
-// and then of each change, with what agents say otherwise. When the host is
-// about to stop, the stream ends, and there is no new one.
+// A client receives the status of all apps on connect, including apps built in Go code,
+// and then each report. The stream ends when the server drains, and new streams are
+// rejected.
 func TestChanges(t *testing.T) {
-	news := &reportingReloader{fakeReloader: fakeReloader{"hello": {App: "hello", Revision: "r1", OK: true}}, more: make(chan struct{})}
-	e := newEnv(t, &server.Options{Version: "1.2.3", Reloader: news})
+	reloader := &reportingReloader{fakeReloader: fakeReloader{"hello": {App: "hello", Revision: "r1", OK: true}}, more: make(chan struct{})}
+	e := newEnv(t, &server.Options{Version: "1.2.3", Reloader: reloader})
 	e.addLLMApp(t, "built", &runtime.LLMOptions{Model: scriptedModel(t)})
 	srv := httptest.NewServer(e.server)
 	defer srv.Close()
@@ -75,14 +75,14 @@ func TestChanges(t *testing.T) {
 	defer f.body.Close()
 	f.expectFrame(`{"version":"1.2.3","apps":[{"app":"built","revision":"","ok":true,"diagnostics":[]},{"app":"hello","revision":"r1","ok":true,"diagnostics":[]}],"reports":[]}`)
 
-	told := news.more
-	news.fakeReloader["hello"] = server.Status{App: "hello", Revision: "r2", OK: true}
-	news.reports = []server.Report{{
+	published := reloader.more
+	reloader.fakeReloader["hello"] = server.Status{App: "hello", Revision: "r2", OK: true}
+	reloader.reports = []server.Report{{
 		Number: 1, App: "hello", Time: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), What: "loaded", From: "r1", To: "r2",
 		Changes: []server.Difference{{Where: "agent hello", Field: "instruction", What: "changed", Before: "a", After: "b"}}, Files: []string{"root_agent.yaml"},
 	}}
-	news.more = make(chan struct{})
-	close(told)
+	reloader.more = make(chan struct{})
+	close(published)
 	f.expectFrame(`{"version":"1.2.3","apps":[{"app":"built","revision":"","ok":true,"diagnostics":[]},{"app":"hello","revision":"r2","ok":true,"diagnostics":[]}],` +
 		`"reports":[{"number":1,"app":"hello","time":"2026-11-21T10:00:00Z","what":"loaded","from":"r1","to":"r2",` +
 		`"changes":[{"where":"agent hello","field":"instruction","what":"changed","before":"a","after":"b"}],"files":["root_agent.yaml"]}]}`)
@@ -91,11 +91,10 @@ func TestChanges(t *testing.T) {
 	if _, err := f.lines.ReadByte(); err != io.EOF {
 		t.Errorf("the stream did not end: %v", err)
 	}
-	expectResponse(t, e.serve("GET", "/-/changes", ""), 503, `{"detail":"the host is about to stop: try again"}`)
+	expectResponse(t, e.serve("GET", "/-/changes", ""), 503, `{"detail":"server is shutting down, retry later"}`)
 }
 
-// Only so many streams are open at a time. Whoever comes then is told to come again,
-// and has the place of one that has left.
+// The number of open change streams is limited. A closed stream frees its slot.
 func TestChangeStreamLimit(t *testing.T) {
 	e := newEnv(t, &server.Options{MaxChangeStreams: 2})
 	srv := httptest.NewServer(e.server)
@@ -103,7 +102,7 @@ func TestChangeStreamLimit(t *testing.T) {
 	first, second := openChangeStream(t, srv.URL), openChangeStream(t, srv.URL)
 	defer second.body.Close()
 	w := e.serve("GET", "/-/changes", "")
-	expectResponse(t, w, 503, `{"detail":"as many streams of changes are open as the host has: close a page of it, or try again"}`)
+	expectResponse(t, w, 503, `{"detail":"too many open change streams (limit 2), retry later"}`)
 	if got := w.Header().Get("Retry-After"); got != "5" {
 		t.Errorf("Retry-After = %q, want 5", got)
 	}
@@ -113,7 +112,7 @@ func TestChangeStreamLimit(t *testing.T) {
 	for deadline := time.After(10 * time.Second); w.Code != 200; {
 		select {
 		case <-deadline:
-			t.Fatalf("the place of one that has left is not free: %d", w.Code)
+			t.Fatalf("GET after a stream was closed = %d, want 200", w.Code)
 		default:
 			w = httptest.NewRecorder()
 			e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/-/changes", nil))
@@ -121,7 +120,7 @@ func TestChangeStreamLimit(t *testing.T) {
 	}
 }
 
-// A host without files has a page too.
+// A server without a reloader has a change stream too.
 func TestChangesWithoutReloader(t *testing.T) {
 	e := newEnv(t, nil)
 	ctx, leave := context.WithCancel(t.Context())

@@ -17,8 +17,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// echoModel is the model that other servers were recorded with: it says what it was
-// told last, and calls the tool whose word is in it.
+// echoModel is the model of the recorded servers: it repeats the last message and calls
+// the tool named by a word in it.
 type echoModel struct{}
 
 func (echoModel) Name() string { return "fake-model" }
@@ -34,11 +34,11 @@ func (echoModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*mode
 			}
 		}
 		text := model.TextOf(last)
-		said := func(word string) bool { return strings.Contains(text, word) }
+		contains := func(word string) bool { return strings.Contains(text, word) }
 		switch {
-		case said("boom"):
+		case contains("boom"):
 			yield(nil, &model.Error{Status: "UNKNOWN_ERROR", Message: "fake model failure"})
-		case said("quota"):
+		case contains("quota"):
 			yield(&model.Response{ErrorCode: "RESOURCE_EXHAUSTED", ErrorMessage: "fake quota"}, nil)
 		default:
 			yield(modelResponse(requestedCalls(req, text)...), nil)
@@ -50,7 +50,7 @@ func modelResponse(parts ...*genai.Part) *model.Response {
 	return &model.Response{Content: &genai.Content{Role: genai.RoleModel, Parts: parts}, FinishReason: genai.FinishReasonStop}
 }
 
-// requestedCalls are the calls that a text asks for, if the agent has the tool.
+// requestedCalls returns the calls that a message asks for, if the agent has the tool.
 func requestedCalls(req *model.Request, text string) []*genai.Part {
 	calls := map[string][]*genai.Part{
 		"roll twice": {genai.NewPartFromFunctionCall("roll_die", map[string]any{"sides": 6}), genai.NewPartFromFunctionCall("roll_die", map[string]any{"sides": 20})},
@@ -68,7 +68,7 @@ func requestedCalls(req *model.Request, text string) []*genai.Part {
 	return []*genai.Part{{Text: "Echo: " + text}}
 }
 
-// recordedApps are the apps that other servers were recorded with.
+// recordedApps returns the apps of the recorded servers.
 func recordedApps(t *testing.T) *env {
 	t.Helper()
 	e := newEnv(t, &server.Options{Traces: server.NewTraces(true)})
@@ -78,12 +78,12 @@ func recordedApps(t *testing.T) *env {
 		SubAgents: []runtime.Agent{runtime.NewLLM("helper_agent", &runtime.LLMOptions{Description: "Helps."})},
 	})
 	e.addRootAgent(t, hello)
-	says := func(name, key string) runtime.Agent {
+	newAgent := func(name, key string) runtime.Agent {
 		return runtime.NewLLM(name, &runtime.LLMOptions{Model: echoModel{}, OutputKey: key})
 	}
-	e.addRootAgent(t, runtime.NewSequential("seq_app", "", says("writer", "draft"), says("reviewer", "review")))
-	e.addRootAgent(t, runtime.NewParallel("par_app", "", says("left", "l"), says("right", "r")))
-	e.addRootAgent(t, runtime.NewLoop("loop_app", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{says("worker", "w")}}))
+	e.addRootAgent(t, runtime.NewSequential("seq_app", "", newAgent("writer", "draft"), newAgent("reviewer", "review")))
+	e.addRootAgent(t, runtime.NewParallel("par_app", "", newAgent("left", "l"), newAgent("right", "r")))
+	e.addRootAgent(t, runtime.NewLoop("loop_app", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{newAgent("worker", "w")}}))
 	return e
 }
 
@@ -136,7 +136,7 @@ func recordedTools(t *testing.T) []tool.Tool {
 	return []tool.Tool{roll, save, longRunningTool{ask}, remove}
 }
 
-// longRunningTool is a tool whose answer comes later.
+// longRunningTool is a tool whose response is sent later.
 type longRunningTool struct{ tool.Tool }
 
 func (longRunningTool) Capabilities() tool.Capabilities { return tool.Capabilities{LongRunning: true} }

@@ -17,11 +17,10 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Requests that were sent to other servers of ADK are sent here, in their order
-// and with ids translated, to apps that do the same. Where the answer differs, in
-// its status or in what was said, called, answered and kept, it is listed in
-// testdata/rest, with a reason. -update writes the list; a reason that is missing
-// is a question mark, which fails.
+// Requests recorded with other ADK servers are replayed in order, with translated IDs,
+// against equivalent apps. Differences in the status, messages, calls, responses or
+// state are listed with a reason in testdata/rest. -update writes the list with a
+// question mark for each missing reason, which fails the test.
 func TestRecordedServers(t *testing.T) {
 	dir := os.Getenv("AGENTHOST_CORPUS")
 	for _, name := range []string{"adk-go", "adk-js"} {
@@ -41,7 +40,7 @@ func compareWith(t *testing.T, name string, files []string) {
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
-	whys := parseReasons(string(listed))
+	reasons := parseReasons(string(listed))
 	r := &replay{env: recordedApps(t), ids: map[string]string{}}
 	var out strings.Builder
 	same := 0
@@ -56,14 +55,14 @@ func compareWith(t *testing.T, name string, files []string) {
 			continue
 		}
 		step := strings.TrimSuffix(filepath.Base(file), ".txt")
-		why := whys[step]
-		if why == "" {
-			why = "?"
-			t.Errorf("%s differs, and nobody says why: %s\ntheirs: %s\nours:   %s", step, line, theirs, ours)
+		reason := reasons[step]
+		if reason == "" {
+			reason = "?"
+			t.Errorf("%s differs without a listed reason: %s\ntheirs: %s\nours:   %s", step, line, theirs, ours)
 		}
-		fmt.Fprintf(&out, "%s: %s\n  theirs: %s\n  ours:   %s\n  why:    %s\n", step, line, theirs, ours, why)
+		fmt.Fprintf(&out, "%s: %s\n  theirs: %s\n  ours:   %s\n  why:    %s\n", step, line, theirs, ours, reason)
 	}
-	got := fmt.Sprintf("%d of %d answers are the same. The others:\n\n%s", same, len(files), out.String())
+	got := fmt.Sprintf("%d of %d responses are the same. The others:\n\n%s", same, len(files), out.String())
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -75,18 +74,18 @@ func compareWith(t *testing.T, name string, files []string) {
 	}
 }
 
-// parseReasons are those of a list, by step.
+// parseReasons returns the reasons in a list by step.
 func parseReasons(list string) map[string]string {
-	whys := map[string]string{}
+	reasons := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^(\d{3}[^:]*): .*\n.*\n.*\n  why:    (.*)$`).FindAllStringSubmatch(list, -1) {
 		if m[2] != "?" {
-			whys[m[1]] = m[2]
+			reasons[m[1]] = m[2]
 		}
 	}
-	return whys
+	return reasons
 }
 
-// replay sends recorded requests to a server, with our ids in the place of theirs.
+// replay sends recorded requests to a server and replaces recorded IDs with its own.
 type replay struct {
 	env *env
 	ids map[string]string
@@ -120,26 +119,26 @@ func (r *replay) translateIDs(text string) string {
 	return text
 }
 
-// recordIDs notes the ids that both answers made: of a session, of events in their
-// order, and of calls by their names.
+// recordIDs maps the generated IDs of two responses to each other: session IDs, event
+// IDs by position, and call IDs by name.
 func (r *replay) recordIDs(theirs []byte, w *httptest.ResponseRecorder) {
 	ours := parseIDs(w.Body.Bytes())
 	for what, id := range parseIDs(theirs) {
-		// Names that a person chose are the same.
+		// IDs chosen by the client are equal.
 		if own := ours[what]; own != "" && own != id && id != "" {
 			r.ids[id] = own
 		}
 	}
 }
 
-// comparedResponse is as much of an answer as is compared.
+// comparedResponse holds the compared fields of a response.
 type comparedResponse struct {
 	ID     string
 	State  map[string]any
 	Events []*comparedEvent
 }
 
-// comparedEvent is as much of an event.
+// comparedEvent holds the compared fields of an event.
 type comparedEvent struct {
 	ID, InvocationID, Author, Branch, ErrorCode string
 	Partial                                     bool
@@ -161,7 +160,7 @@ type comparedEvent struct {
 	}
 }
 
-// parseEvents are the events of an answer, of a list, or of a stream.
+// parseEvents returns the events of a list or a stream.
 func parseEvents(body []byte) []*comparedEvent {
 	var events []*comparedEvent
 	if json.Unmarshal(body, &events) == nil {
@@ -195,9 +194,9 @@ func parseIDs(body []byte) map[string]string {
 	return ids
 }
 
-// summarizeBody is what an answer says, without what servers word and order as they
-// like: the state and the number of events of a session, what was said in a run,
-// names, or the keys of an object.
+// summarizeBody summarizes a response without server-specific wording and order: the
+// state and the number of events of a session, the events of a run, names, or the kind
+// of value.
 func summarizeBody(body []byte) string {
 	if text := strings.TrimSpace(string(body)); text == "null" || text == "[]" {
 		return text
@@ -211,7 +210,7 @@ func summarizeBody(body []byte) string {
 		for _, ev := range events {
 			all = append(all, ev.summarize())
 		}
-		if events[0].Branch != "" { // agents side by side come as they come
+		if events[0].Branch != "" { // parallel agents have no fixed order
 			slices.Sort(all)
 		}
 		return strings.Join(all, "; ")
@@ -239,16 +238,16 @@ func (ev *comparedEvent) summarize() string {
 		case p.FunctionCall != nil:
 			text += " calls " + p.FunctionCall.Name + shortenIDs(compactText(p.FunctionCall.Args))
 		case p.FunctionResponse != nil:
-			text += " answers " + p.FunctionResponse.Name + compactText(p.FunctionResponse.Response)
+			text += " responds " + p.FunctionResponse.Name + compactText(p.FunctionResponse.Response)
 		default:
-			text += " says " + fmt.Sprintf("%q", p.Text)
+			text += " text " + fmt.Sprintf("%q", p.Text)
 		}
 	}
 	if ev.ErrorCode != "" {
 		text += " fails " + ev.ErrorCode
 	}
 	if len(ev.Actions.StateDelta) > 0 {
-		text += " keeps " + compactText(ev.Actions.StateDelta)
+		text += " state " + compactText(ev.Actions.StateDelta)
 	}
 	if len(ev.Actions.ArtifactDelta) > 0 {
 		text += " saves " + compactText(ev.Actions.ArtifactDelta)

@@ -19,10 +19,10 @@ import (
 	"agenthost/pkg/session"
 )
 
-// emitTicks says one, two, three, a second apart.
-func emitTicks(ctx context.Context, say emitFunc) error {
+// emitTicks emits "one", "two" and "three", one second apart.
+func emitTicks(ctx context.Context, emit emitFunc) error {
 	for _, text := range []string{"one", "two", "three"} {
-		if !say(text) {
+		if !emit(text) {
 			return nil
 		}
 		if err := sleepContext(ctx, time.Second); err != nil {
@@ -32,7 +32,7 @@ func emitTicks(ctx context.Context, say emitFunc) error {
 	return nil
 }
 
-// leavingClient is a client that leaves after the first frame.
+// leavingClient disconnects after the first frame.
 type leavingClient struct {
 	*httptest.ResponseRecorder
 	leave context.CancelFunc
@@ -46,8 +46,8 @@ func (w *leavingClient) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// TestDetach: a client that leaves ends its run, and with detach=true not; what was
-// said without it is stored, as any event is.
+// A client that disconnects cancels its run, unless the request has detach=true. A
+// detached run stores its remaining events.
 func TestDetach(t *testing.T) {
 	for path, want := range map[string]string{
 		"/run_sse": "user ticking", "/run_sse?detach=true": "user ticking ticking ticking",
@@ -72,12 +72,12 @@ func TestDetach(t *testing.T) {
 	expectResponse(t, e.serve("POST", "/run?detach=perhaps", runBody("x", "s", "x")), 422, `{"detail":[{"type":"bool_parsing","loc":["query","detach"],"msg":"Input should be true or false"}]}`)
 }
 
-// TestAbort: a run whose client may leave ends when the host has no more time.
+// Abort cancels detached runs.
 func TestAbort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
-		e.addFuncApp(t, "endless", func(ctx context.Context, say emitFunc) error {
-			say("one")
+		e.addFuncApp(t, "endless", func(ctx context.Context, emit emitFunc) error {
+			emit("one")
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -94,8 +94,7 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// TestMaxRunTime: a run that takes longer than the host allows is stopped, and its
-// client is told.
+// A run that exceeds MaxRunTime is canceled, and its client receives an error.
 func TestMaxRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, &server.Options{MaxRunTime: 1500 * time.Millisecond})
@@ -106,12 +105,12 @@ func TestMaxRunTime(t *testing.T) {
 			t.Errorf("stored: %s", got)
 		}
 		if !strings.HasSuffix(w.Body.String(), `data: {"error":"the run was stopped","errorCode":"CANCELED","author":"ticking"}`+"\n\n") {
-			t.Errorf("the stream ends with %s", w.Body)
+			t.Errorf("stream = %s, want CANCELED as the last frame", w.Body)
 		}
 	})
 }
 
-// ids are those of the whole events of a stream, and what they say.
+// streamTexts returns the texts in a stream.
 func streamTexts(stream string) string {
 	var all []string
 	for _, m := range regexp.MustCompile(`"text":"(\w+)"`).FindAllStringSubmatch(stream, -1) {
@@ -120,9 +119,9 @@ func streamTexts(stream string) string {
 	return strings.Join(all, " ")
 }
 
-// resumeRun asks for what follows an event of session s.
+// resumeRun resumes the stream of session s after an event.
 func (e *env) resumeRun(app, event string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody(app, "s", "not said again")))
+	r := httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody(app, "s", "ignored")))
 	r.Header.Set("Last-Event-ID", event)
 	w := httptest.NewRecorder()
 	e.server.ServeHTTP(w, r)
@@ -138,9 +137,8 @@ func (e *env) loadEvents(t *testing.T, key session.Key) []*session.Event {
 	return sess.Events()
 }
 
-// TestResumeStream: a client that comes back with the id of the event that it saw last
-// gets those that it missed, then those that come, until the invocation has ended;
-// nothing is said again, and nothing of a later invocation is told.
+// A resumed stream sends the missed events, then new ones until the invocation ends. It
+// sends no event twice and none of a later invocation.
 func TestResumeStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
@@ -155,15 +153,15 @@ func TestResumeStream(t *testing.T) {
 		first := e.loadEvents(t, key)[1].ID
 		began := time.Now()
 		if w := e.resumeRun("ticking", first); streamTexts(w.Body.String()) != "two three" {
-			t.Errorf("caught up in the middle: %s", w.Body)
+			t.Errorf("resume during the run: %s", w.Body)
 		}
 		if took := time.Since(began); took < time.Second {
-			t.Errorf("it took %s: the client did not wait for the end", took)
+			t.Errorf("resume took %s, want at least 1s: the stream must wait for the end of the run", took)
 		}
 		<-ended
 		e.serve("POST", "/run", runBody("ticking", "s", "again"))
 		if w := e.resumeRun("ticking", first); w.Code != 200 || streamTexts(w.Body.String()) != "two three" {
-			t.Errorf("caught up at the end: %d %s", w.Code, w.Body)
+			t.Errorf("resume after the run: %d %s", w.Code, w.Body)
 		}
 		if got := e.eventAuthors(t, key); got != "user ticking ticking ticking user ticking ticking ticking" {
 			t.Errorf("stored: %s", got)
@@ -174,8 +172,8 @@ func TestResumeStream(t *testing.T) {
 	})
 }
 
-// TestSlowBody: a client that takes too long for the body of its request, or gives
-// up in the middle, is told so; the connection is not kept for it.
+// A client that sends its body too slowly or closes the connection early gets an error,
+// and the connection is closed.
 func TestSlowBody(t *testing.T) {
 	e := newEnv(t, &server.Options{ReadTimeout: 50 * time.Millisecond})
 	host := httptest.NewServer(e.server)
@@ -199,24 +197,24 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestDroppedClientIsLogged: the log says which client was dropped, and why.
+// The log and the metrics report a dropped client and the reason.
 func TestDroppedClientIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		e := newEnv(t, &server.Options{WriteTimeout: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)), Metrics: server.NewMetrics("")})
-		e.addFuncApp(t, "chatty", func(_ context.Context, say emitFunc) error {
-			for say("more") {
+		e.addFuncApp(t, "chatty", func(_ context.Context, emit emitFunc) error {
+			for emit("more") {
 			}
 			return nil
 		})
 		e.createSession(t, "chatty", "s")
 		w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), accepts: 2}
 		e.server.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/run_sse", strings.NewReader(runBody("chatty", "s", "x"))))
-		if !strings.Contains(log.String(), `msg="a client was dropped from its stream" app=chatty session=s reason=slow`) {
-			t.Errorf("the log says: %s", &log)
+		if !strings.Contains(log.String(), `msg="stream client dropped" app=chatty session=s reason=slow`) {
+			t.Errorf("log = %s", &log)
 		}
 		if m := e.serve("GET", "/metrics", "").Body.String(); !strings.Contains(m, `agenthost_http_streams_dropped_total{reason="slow"} 1`) {
-			t.Error("the metrics do not count it")
+			t.Error("the metrics do not count the dropped client")
 		}
 	})
 }

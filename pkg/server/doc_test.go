@@ -26,7 +26,7 @@ func TestDocListsEveryRoute(t *testing.T) {
 	}
 }
 
-// The page for developers has each path that answers with more than a refusal.
+// docs/dev-ui.md lists every developer route that is supported.
 func TestPageListsEveryDeveloperPath(t *testing.T) {
 	page, err := os.ReadFile("../../docs/dev-ui.md")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestForwardedHeader(t *testing.T) {
 	} {
 		proto, host := parseForwarded(tc.header)
 		if got := strings.Join([]string{proto, host}, " "); got != tc.want {
-			t.Errorf("forwarded(%q) = %q, want %q", tc.header, got, tc.want)
+			t.Errorf("parseForwarded(%q) = %q, want %q", tc.header, got, tc.want)
 		}
 	}
 }

@@ -26,15 +26,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// env is a server over a memory store, with ids that count up and a clock that
-// stands still.
+// env is a server on a memory store with sequential IDs and a fixed clock.
 type env struct {
 	host   *runtime.Host
 	store  *store.Store
 	server *server.Server
 }
 
-// sessionWait is how long requests of a test wait for a busy session.
+// sessionWait is how long test requests wait for a busy session.
 const sessionWait = time.Millisecond
 
 func newEnv(t *testing.T, opts *server.Options) *env {
@@ -42,14 +41,14 @@ func newEnv(t *testing.T, opts *server.Options) *env {
 	return newEnvOn(t, "memory:", opts)
 }
 
-// newEnvOn is newEnv with the sessions at a URL.
+// newEnvOn is newEnv with the session store at a URL.
 func newEnvOn(t *testing.T, url string, opts *server.Options) *env {
 	t.Helper()
-	still := time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC)
-	return newEnvWith(t, url, &store.Options{Clock: func() time.Time { return still }}, opts)
+	fixed := time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC)
+	return newEnvWith(t, url, &store.Options{Clock: func() time.Time { return fixed }}, opts)
 }
 
-// newEnvWith is newEnvOn with other options of the store, and its clock.
+// newEnvWith is newEnvOn with store options, whose clock the server shares.
 func newEnvWith(t *testing.T, url string, with *store.Options, opts *server.Options) *env {
 	t.Helper()
 	clock := with.Clock
@@ -92,7 +91,7 @@ func newEnvWith(t *testing.T, url string, with *store.Options, opts *server.Opti
 	return &env{host, st, server.New(host, opts)}
 }
 
-// addLLMApp puts an app into the host whose root is an LLM agent of the app's name.
+// addLLMApp adds an app whose root is an LLM agent with the name of the app.
 func (e *env) addLLMApp(t *testing.T, name string, opts *runtime.LLMOptions) {
 	t.Helper()
 	app, err := runtime.NewApp(name, runtime.NewLLM(name, opts), nil)
@@ -112,7 +111,7 @@ func (e *env) createSession(t *testing.T, app, id string) session.Key {
 	return key
 }
 
-// storeSession stores a session as runs of the host would have left it.
+// storeSession stores a session as if runs of the host had created it.
 func (e *env) storeSession(t *testing.T, text []byte) {
 	t.Helper()
 	var given struct {
@@ -135,7 +134,7 @@ func (e *env) storeSession(t *testing.T, text []byte) {
 	}
 }
 
-// eventAuthors lists who wrote the stored events.
+// eventAuthors lists the authors of the stored events.
 func (e *env) eventAuthors(t *testing.T, key session.Key) string {
 	t.Helper()
 	sess, err := e.store.Sessions.Get(context.Background(), key, nil)
@@ -149,19 +148,19 @@ func (e *env) eventAuthors(t *testing.T, key session.Key) string {
 	return strings.Join(names, " ")
 }
 
-// serve sends a request without a network.
+// serve handles a request without a network connection.
 func (e *env) serve(method, path, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	e.server.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return w
 }
 
-// runBody asks for a run of a session of user u.
+// runBody returns the body of a run in a session of user u.
 func runBody(app, sess, text string) string {
 	return fmt.Sprintf(`{"appName":%q,"userId":"u","sessionId":%q,"newMessage":{"parts":[{"text":%q}]}}`, app, sess, text)
 }
 
-// scriptedModel is the model of most apps here.
+// scriptedModel is the model of most test apps.
 func scriptedModel(t *testing.T) model.LLM {
 	t.Helper()
 	n, ds := spec.Parse("test.script.yaml", []byte(`
@@ -204,13 +203,13 @@ func saveNoteTool(t *testing.T) tool.Tool {
 	return st
 }
 
-// emitFunc makes an agent in Go say something: false when nobody listens.
+// emitFunc yields a text event. It returns false if the consumer has stopped.
 type emitFunc func(text string, edit ...func(*session.Event)) bool
 
 func markPartial(ev *session.Event) { ev.Partial = true }
 
-// agentFunc is what an agent in Go does.
-type agentFunc func(ctx context.Context, say emitFunc) error
+// agentFunc is the Run method of a funcAgent.
+type agentFunc func(ctx context.Context, emit emitFunc) error
 
 type funcAgent struct {
 	runtime.Base
@@ -219,23 +218,23 @@ type funcAgent struct {
 
 func (a *funcAgent) Run(ctx context.Context, inv *runtime.Invocation) runtime.Events {
 	return func(yield func(*session.Event, error) bool) {
-		left := false
-		say := func(text string, edit ...func(*session.Event)) bool {
+		stopped := false
+		emit := func(text string, edit ...func(*session.Event)) bool {
 			ev := inv.NewEvent()
 			ev.Content = model.ModelText(text)
 			for _, e := range edit {
 				e(ev)
 			}
-			left = !yield(ev, nil)
-			return !left
+			stopped = !yield(ev, nil)
+			return !stopped
 		}
-		if err := a.act(ctx, say); err != nil && !left {
+		if err := a.act(ctx, emit); err != nil && !stopped {
 			yield(nil, err)
 		}
 	}
 }
 
-// addFuncApp puts an app into the host whose root is an agent in Go.
+// addFuncApp adds an app whose root agent runs a function.
 func (e *env) addFuncApp(t *testing.T, name string, act agentFunc) {
 	t.Helper()
 	app, err := runtime.NewApp(name, &funcAgent{runtime.Base{AgentName: name}, act}, nil)
@@ -245,15 +244,15 @@ func (e *env) addFuncApp(t *testing.T, name string, act agentFunc) {
 	e.host.Swap(app)
 }
 
-// expectResponse fails unless the answer has a status and a body.
+// expectResponse fails unless the response has a status and a body.
 func expectResponse(t *testing.T, w *httptest.ResponseRecorder, status int, body string) {
 	t.Helper()
 	if w.Code != status || w.Body.String() != body {
-		t.Errorf("answer = %d %s\nwant %d %s", w.Code, w.Body, status, body)
+		t.Errorf("response = %d %s\nwant %d %s", w.Code, w.Body, status, body)
 	}
 }
 
-// addResumableApp adds the app line, a resumable line of two agents.
+// addResumableApp adds the app line, a resumable sequence of two agents.
 func (e *env) addResumableApp(t *testing.T, m model.LLM) {
 	t.Helper()
 	opts := &runtime.LLMOptions{Model: m}
@@ -265,14 +264,13 @@ func (e *env) addResumableApp(t *testing.T, m model.LLM) {
 	e.host.Swap(app)
 }
 
-// preloadMemoryTool shows the model what is remembered.
 func preloadMemoryTool(t *testing.T) tool.Tool { return builtinTool(t, "preload_memory") }
 
 func builtinTool(t *testing.T, name string) tool.Tool {
 	t.Helper()
 	kind, ok := tool.Builtins().Lookup(name)
 	if !ok {
-		t.Fatalf("there is no %s", name)
+		t.Fatalf("unknown built-in tool %s", name)
 	}
 	plan, ds := kind.Decode(nil)
 	if err := ds.Err(); err != nil {

@@ -29,13 +29,13 @@ import (
 	"agenthost/pkg/tool"
 )
 
-var update = flag.Bool("update", false, "write the answers into the exchanges")
+var update = flag.Bool("update", false, "write the responses into the exchanges")
 
-// Each exchange is a txtar file: prose that names the rules it guards, then
-// requests (method and path, headers, an empty line, body) and the responses
-// to them. New ids are numbered in the order in which they appear, also in requests. A file apps/…
-// is there from the beginning, in the folder that the host serves; stored is a session
-// that the host stored before, in its JSON form; options may say "dev: false".
+// Each file in testdata/http is an exchange: a comment that names the rules, then
+// requests (method and path, headers, an empty line, body) and their responses.
+// Generated IDs are numbered in order of appearance, also in requests. Parts apps/… are
+// files of the served folder; stored is a session in JSON that the host has stored;
+// options may be "dev: false".
 func TestExchanges(t *testing.T) {
 	files, err := filepath.Glob("testdata/http/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -52,7 +52,7 @@ func runExchange(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	if len(bytes.TrimSpace(ar.Comment)) == 0 {
-		t.Error("the file has no prose: say which rules it guards")
+		t.Error("missing comment: name the rules that the exchange tests")
 	}
 	e, dir := newExchangeEnv(t, ar)
 	got, ids := &txtar.Archive{Comment: ar.Comment}, idNames{}
@@ -79,10 +79,10 @@ func runExchange(t *testing.T, file string) {
 	}
 }
 
-// newExchangeEnv has the apps hello, noter (which saves a note, and sees what is
-// remembered), strict (whose instruction needs a state key) and line (which is
-// resumable); broken has problems and never loaded. The apps of the archive come
-// to them, from the folder that it returns.
+// newExchangeEnv returns a server with the apps hello, noter (saves a note and reads
+// the memory), strict (its instruction requires a state key) and line (resumable), and
+// the app broken, which has errors and never loaded. The apps of the archive are in the
+// returned folder.
 func newExchangeEnv(t *testing.T, ar *txtar.Archive) (*env, string) {
 	folders := &watchedFolders{}
 	e := newEnv(t, &server.Options{Version: "1.2.3", Reloader: fakeReloader{
@@ -93,7 +93,7 @@ func newExchangeEnv(t *testing.T, ar *txtar.Archive) (*env, string) {
 		"waiting": {App: "waiting", Revision: "rev-old", Waiting: "rev-new"},
 	}, Traces: server.NewTraces(true), Folders: folders, Dev: !hasOption(ar, "dev: false")})
 	m := scriptedModel(t)
-	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: m, Description: "Says hello."})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: m, Description: "Greets the user."})
 	e.addLLMApp(t, "noter", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name?}.", nil), Tools: []tool.Tool{saveNoteTool(t), preloadMemoryTool(t)}})
 	e.addLLMApp(t, "strict", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name}.", nil)})
 	e.addResumableApp(t, m)
@@ -113,7 +113,7 @@ func hasOption(ar *txtar.Archive, option string) bool {
 	})
 }
 
-// watchedFolders are folders that a real watch looks after, once the host is there.
+// watchedFolders are folders that a loader.Watch loads.
 type watchedFolders struct{ *loader.Watch }
 
 func (w *watchedFolders) loadApps(t *testing.T, e *env, ar *txtar.Archive, dir string) {
@@ -149,26 +149,26 @@ func (r fakeReloader) Statuses() []server.Status {
 	return slices.SortedFunc(maps.Values(r), func(a, b server.Status) int { return strings.Compare(a.App, b.App) })
 }
 
-// Reload finds hello changed, and waiting gone.
+// Reload changes hello and removes waiting.
 func (r fakeReloader) Reload(context.Context) error {
 	r["hello"] = server.Status{App: "hello", Revision: "rev-next", OK: true}
 	delete(r, "waiting")
 	return nil
 }
 
-// loadingReloader is a reloader whose app is still loading when the reload answers.
+// loadingReloader is a reloader whose app is still loading when Reload returns.
 type loadingReloader struct{ fakeReloader }
 
-// Reload changes nothing.
+// Reload does nothing.
 func (loadingReloader) Reload(context.Context) error { return nil }
 
-// TestReloadStillLoading: a reload answers though an app takes long: 202, with
-// the apps that are still loading, and /readyz names them.
+// A reload responds with 202 and lists the apps that are still loading; /readyz names
+// them too.
 func TestReloadStillLoading(t *testing.T) {
 	e := newEnv(t, &server.Options{Reloader: loadingReloader{fakeReloader{"slow": {App: "slow", Revision: "r1", OK: true, Loading: true}}}})
 	for _, tt := range []struct{ method, path, want string }{
 		{"POST", "/-/reload", `{"changed":[],"failed":[],"removed":[],"loading":[{"app":"slow","revision":"r1","ok":true,"loading":true,"diagnostics":[]}]}`},
-		{"GET", "/readyz", `"app slow: its files are still loading"`},
+		{"GET", "/readyz", `"app slow: files are still loading"`},
 	} {
 		w := httptest.NewRecorder()
 		e.server.ServeHTTP(w, httptest.NewRequest(tt.method, "http://127.0.0.1"+tt.path, nil))
@@ -178,7 +178,7 @@ func TestReloadStillLoading(t *testing.T) {
 	}
 }
 
-// Reports tells nothing.
+// Reports returns no reports.
 func (r fakeReloader) Reports(int) ([]server.Report, <-chan struct{}) { return nil, nil }
 
 func parseRequest(t *testing.T, text []byte) *http.Request {
@@ -188,7 +188,7 @@ func parseRequest(t *testing.T, text []byte) *http.Request {
 	lines.Scan()
 	method, path, ok := strings.Cut(lines.Text(), " ")
 	if !ok {
-		t.Fatalf("a request begins with METHOD PATH, not %q", lines.Text())
+		t.Fatalf("a request must start with METHOD PATH, got %q", lines.Text())
 	}
 	r := httptest.NewRequest(method, path, bytes.NewReader(bytes.TrimSpace(body)))
 	for lines.Scan() {
@@ -211,8 +211,8 @@ func formatResponse(w *httptest.ResponseRecorder) []byte {
 	return out.Bytes()
 }
 
-// idNames renames new ids in the order in which they appear, so that it does not
-// matter how many were made in between.
+// idNames replaces generated IDs with numbers in order of appearance, so that IDs
+// generated in between do not matter.
 type idNames []string
 
 func (n *idNames) normalizeIDs(text []byte) []byte {
@@ -226,7 +226,7 @@ func (n *idNames) normalizeIDs(text []byte) []byte {
 	})
 }
 
-// restoreIDs puts the ids themselves into a request.
+// restoreIDs replaces the numbers in a request with the generated IDs.
 func (n idNames) restoreIDs(text []byte) []byte {
 	return regexp.MustCompile(`\bID\d+\b`).ReplaceAllFunc(text, func(name []byte) []byte {
 		at, err := strconv.Atoi(string(name[len("ID"):]))

@@ -19,14 +19,14 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The proof of the promise asks for more, and with a seed of its own.
+// internal/proof runs the test with more rounds and another seed.
 var (
-	seed = flag.Uint64("seed", 1, "the seed of what is left to chance")
-	full = flag.Bool("full", false, "ask each route 1000 times")
+	seed = flag.Uint64("seed", 1, "seed of the random requests")
+	full = flag.Bool("full", false, "call each route 1000 times")
 )
 
-// similarUsers are names that somebody may take for one another: databases that compare
-// without case or accents, clients that trim, and people who read.
+// similarUsers returns user names that are easily confused: by databases that ignore
+// case or accents, by clients that trim, and by readers.
 func similarUsers() []string {
 	return []string{
 		"ana", "Ana", "ANA", "ána", "a\u0301na", "anа" /* a Cyrillic letter */, "ａｎａ", "ana ", " ana", "ana\u200b", "an%61",
@@ -34,10 +34,9 @@ func similarUsers() []string {
 	}
 }
 
-// TestIsolation: whatever the route, and however alike the names are, nobody
-// reads or changes what another user has. Each route of the table is asked by
-// random callers about random users. Where nobody is asked who they are, the same
-// requests get the secret, so that the test would notice.
+// No caller can read or change the data of another user, however similar the names are.
+// Random callers send requests about random users to every route. The control is a
+// server without authentication, on which the same requests return the secret.
 func TestIsolation(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { checkIsolation(t, "memory:") })
 	for _, engine := range testdb.Engines() {
@@ -86,17 +85,17 @@ func checkIsolation(t *testing.T, url string) {
 			caller, user := random.IntN(len(similarUsers())), random.IntN(len(similarUsers()))
 			w := httptest.NewRecorder()
 			e.server.ServeHTTP(w, newUserRequest(pattern, similarUsers()[user], caller))
-			told := w.Code < 300 && strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", user))
+			leaked := w.Code < 300 && strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", user))
 			if caller == user {
 				known++
 				if w.Code == http.StatusUnauthorized {
-					t.Errorf("%s of %q by themselves = %d", pattern, similarUsers()[user], w.Code)
+					t.Errorf("%s of %q by the same user = %d", pattern, similarUsers()[user], w.Code)
 				}
 				continue
 			}
 			foreign++
-			mine := strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", caller))
-			if told || mine || strings.Contains(pattern, "{user}") && w.Code < 300 {
+			own := strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", caller))
+			if leaked || own || strings.Contains(pattern, "{user}") && w.Code < 300 {
 				failed++
 				t.Errorf("%s of %q by %q = %d %s", pattern, similarUsers()[user], similarUsers()[caller], w.Code, w.Body)
 			}
@@ -110,9 +109,9 @@ func checkIsolation(t *testing.T, url string) {
 		}
 	}
 	if let == 0 || known == 0 {
-		t.Errorf("without protection %d requests got a secret, and %d were a user's own: the test shows nothing", let, known)
+		t.Errorf("without protection %d requests got a secret, and %d were a user's own: the test has no control", let, known)
 	}
-	t.Logf("shown: %s: %d requests about others, on %d routes, %d let through; control, nobody is asked who they are: %d secrets told",
+	t.Logf("shown: %s: %d requests about other users, on %d routes, %d let through; control, no authentication: %d secrets returned",
 		strings.TrimPrefix(t.Name(), "TestIsolation/"), foreign, len(e.server.Patterns()), failed, let)
 	for i, u := range similarUsers() {
 		sess, err := e.store.Sessions.Get(t.Context(), session.Key{App: "hello", User: u, ID: "s"}, nil)
@@ -125,7 +124,7 @@ func checkIsolation(t *testing.T, url string) {
 	}
 }
 
-// newUserRequest is a request of a caller about a user, in the path or the body.
+// newUserRequest returns a request of a caller with a user in the path or the body.
 func newUserRequest(pattern, user string, caller int) *http.Request {
 	method, path, _ := strings.Cut(pattern, " ")
 	for name, value := range map[string]string{
@@ -139,7 +138,7 @@ func newUserRequest(pattern, user string, caller int) *http.Request {
 	body := fmt.Sprintf(`{"appName":"hello","userId":%q,"sessionId":"s","stateDelta":{"k":1},"newMessage":{"parts":[{"text":"hi"}]},"eventId":"x"}`, user)
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", fmt.Sprintf("Bearer token-of-the-user-%04d", caller))
-	if path == "/-/changes" { // a feed lasts as long as who asks
+	if path == "/-/changes" { // the stream ends with its request
 		ctx, leave := context.WithCancel(r.Context())
 		leave()
 		r = r.WithContext(ctx)

@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// loadsReloader is a reloader that knows how two apps were loaded.
+// loadsReloader is a reloader with the load counts of two apps.
 type loadsReloader struct{ server.Reloader }
 
 func (loadsReloader) Statuses() []server.Status {
@@ -28,10 +28,9 @@ func (loadsReloader) Statuses() []server.Status {
 	}
 }
 
-// TestMetrics: what was done is counted by app, model and tool, how apps were
-// loaded by app, and requests by route. Names that callers make up are in no
-// label: each would be a series for ever. The clock stands still, so that nothing
-// took any time.
+// Metrics count runs by app, model and tool, reloads by app, and requests by route.
+// Names invented by callers are not used as labels. The clock is fixed, so that all
+// durations are 0.
 func TestMetrics(t *testing.T) {
 	e := newEnv(t, &server.Options{Metrics: server.NewMetrics("v1"), Reloader: loadsReloader{}, AutoCreateSession: true})
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t), Tools: []tool.Tool{saveNoteTool(t)}})
@@ -45,12 +44,11 @@ func TestMetrics(t *testing.T) {
 	if w.Code != http.StatusOK {
 		t.Fatalf("GET /metrics = %d", w.Code)
 	}
-	// Buckets say nothing where nothing took any time, and the size of a session
-	// is not what this is about.
-	boring := regexp.MustCompile(`_bucket|cache_bytes|build_info`)
+	// With a fixed clock all buckets are equal; the size of sessions is not tested here.
+	ignored := regexp.MustCompile(`_bucket|cache_bytes|build_info`)
 	var got strings.Builder
 	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "agenthost_") && !boring.MatchString(line) {
+		if strings.HasPrefix(line, "agenthost_") && !ignored.MatchString(line) {
 			got.WriteString(line)
 		}
 	}
@@ -69,7 +67,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve is what the metrics take of a turn: one run, agent and model.
+// BenchmarkObserve measures the cost of the metrics of one turn: a run, an agent and a
+// model call.
 func BenchmarkObserve(b *testing.B) {
 	m, at := server.NewMetrics(""), time.Now()
 	run := &runtime.TracedRun{App: "hello"}
@@ -86,8 +85,8 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// TestCallersTrace: the spans of a run belong to the trace of its caller, if a
-// header tells of one, and to one of their own if not.
+// The spans of a run continue the trace in the Traceparent header, or start a new
+// trace.
 func TestCallersTrace(t *testing.T) {
 	var parents []string
 	opts := &server.Options{AutoCreateSession: true}
@@ -115,8 +114,8 @@ func TestCallersTrace(t *testing.T) {
 	}
 }
 
-// TestMetricsOfTwoServers: two servers over one Metrics answer GET /metrics, each with the turns of
-// both and the apps of its own host.
+// Two servers that share Metrics each serve the runs of both and the apps of their own
+// host.
 func TestMetricsOfTwoServers(t *testing.T) {
 	m := server.NewMetrics("v1")
 	for _, app := range []string{"first", "second"} {

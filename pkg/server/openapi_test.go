@@ -21,7 +21,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// The OpenAPI document has each route of the table, and no other.
+// The OpenAPI document describes exactly the routes of the server.
 func TestOpenAPIListsEveryRoute(t *testing.T) {
 	var routed, described []string
 	for _, r := range New(nil, nil).allRoutes() {
@@ -41,7 +41,7 @@ func TestOpenAPIListsEveryRoute(t *testing.T) {
 	}
 }
 
-// readOpenAPI is the document as a client gets it.
+// readOpenAPI returns the document served to clients.
 func readOpenAPI(t *testing.T) map[string]any {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -53,8 +53,7 @@ func readOpenAPI(t *testing.T) map[string]any {
 	return doc.(map[string]any)
 }
 
-// A client generator can read the document: operations have unique ids, every
-// reference leads somewhere, and each part of a path is declared once.
+// Operation IDs are unique, references resolve, and path parameters are declared once.
 func TestOpenAPIIsValid(t *testing.T) {
 	doc := readOpenAPI(t)
 	ids := map[string]string{}
@@ -63,7 +62,7 @@ func TestOpenAPIIsValid(t *testing.T) {
 			op, _ := v.(map[string]any)
 			id := fmt.Sprint(op["operationId"])
 			if ids[id] != "" {
-				t.Errorf("%s and %s %s have the id %s", ids[id], method, path, id)
+				t.Errorf("%s and %s %s have the same id %s", ids[id], method, path, id)
 			}
 			ids[id] = method + " " + path
 			var declared []string
@@ -90,7 +89,7 @@ func checkReferences(t *testing.T, doc map[string]any, v any) {
 				at = at.(map[string]any)[key]
 			}
 			if at == nil {
-				t.Errorf("%s leads nowhere", to)
+				t.Errorf("unresolved reference %s", to)
 			}
 		}
 		for _, inner := range v {
@@ -103,7 +102,7 @@ func checkReferences(t *testing.T, doc map[string]any, v any) {
 	}
 }
 
-// A part and what is in it has the fields that Gemini's SDK knows.
+// The schema of Part and its fields have every field of Gemini's SDK.
 func TestOpenAPIPartHasEveryField(t *testing.T) {
 	schemas := readOpenAPI(t)["components"].(map[string]any)["schemas"].(map[string]any)
 	for name, of := range map[string]any{
@@ -123,8 +122,8 @@ func TestOpenAPIPartHasEveryField(t *testing.T) {
 	}
 }
 
-// Requests that are accepted and all answers of the exchanges in testdata/http are
-// what the document says, without a key that it does not name.
+// Accepted requests and all responses in testdata/http match the document and have no
+// undeclared keys.
 func TestOpenAPIDescribesExchanges(t *testing.T) {
 	checker := newSchemaChecker(t, readOpenAPI(t))
 	files, err := filepath.Glob("testdata/http/*.txtar")
@@ -153,12 +152,12 @@ func TestOpenAPIDescribesExchanges(t *testing.T) {
 	}
 }
 
-// The check finds an answer that is not what the document says.
+// The schema check rejects responses that do not match the document.
 func TestOpenAPICheckFindsFaults(t *testing.T) {
 	checker := newSchemaChecker(t, readOpenAPI(t))
 	for _, answer := range []string{`{"status":"fine"}`, `{"status":"ok","more":1}`, `[]`} {
 		if len(checker.checkExchange([]byte("GET /health\n"), []byte("200\nContent-Type: application/json\n\n"+answer+"\n"))) == 0 {
-			t.Errorf("%s passes as the answer of /health", answer)
+			t.Errorf("%s is accepted as the response of /health", answer)
 		}
 	}
 }
@@ -168,7 +167,7 @@ func firstLine(text []byte) string {
 	return line
 }
 
-// A checker compares bodies with the schemas of a document.
+// A schemaChecker validates bodies against the schemas of a document.
 type schemaChecker struct {
 	doc      map[string]any
 	compiler *jsonschema.Compiler
@@ -179,7 +178,7 @@ type schemaChecker struct {
 func newSchemaChecker(t *testing.T, doc map[string]any) *schemaChecker {
 	for _, schema := range doc["components"].(map[string]any)["schemas"].(map[string]any) {
 		if s := schema.(map[string]any); s["properties"] != nil && s["additionalProperties"] == nil {
-			s["additionalProperties"] = false // no key goes unnamed
+			s["additionalProperties"] = false // reject undeclared keys
 		}
 	}
 	c := jsonschema.NewCompiler()
@@ -190,7 +189,7 @@ func newSchemaChecker(t *testing.T, doc map[string]any) *schemaChecker {
 	return &schemaChecker{doc: doc, compiler: c, routes: New(nil, &Options{Metrics: NewMetrics("")})}
 }
 
-// checkExchange is what is wrong with an exchange.
+// checkExchange returns the mismatches of an exchange.
 func (c *schemaChecker) checkExchange(request, response []byte) (problems []error) {
 	method, target, _ := strings.Cut(firstLine(request), " ")
 	_, pattern := c.routes.mux.Handler(httptest.NewRequest(method, target, nil))
@@ -201,19 +200,19 @@ func (c *schemaChecker) checkExchange(request, response []byte) (problems []erro
 	_, path := splitPattern(pattern)
 	at := []string{"paths", path, strings.ToLower(method)}
 	responses := c.schemaAt(at...)["responses"].(map[string]any)
-	answer := []string{"components", "responses", "Error"}
+	schema := []string{"components", "responses", "Error"}
 	if responses[strconv.Itoa(status)] != nil && status != 501 {
-		answer = append(slices.Clone(at), "responses", strconv.Itoa(status))
+		schema = append(slices.Clone(at), "responses", strconv.Itoa(status))
 	}
-	problems = append(problems, c.validateBody(append(answer, "content", "application/json", "schema"), messageBody(response)))
+	problems = append(problems, c.validateBody(append(schema, "content", "application/json", "schema"), messageBody(response)))
 	if body := toDocumented(messageBody(request)); status == 200 && body != nil && c.schemaAt(at...)["requestBody"] != nil {
 		problems = append(problems, c.validateBody(append(at, "requestBody", "content", "application/json", "schema"), body))
 	}
 	return slices.DeleteFunc(problems, func(err error) bool { return err == nil })
 }
 
-// toDocumented is a request body in camelCase without nulls, which are as absent; nil
-// for a body that is no object.
+// toDocumented converts a request body to camelCase and removes nulls, which count as
+// absent. It returns nil if the body is not an object.
 func toDocumented(body []byte) []byte {
 	var fields map[string]any
 	if json.Unmarshal(convertKeys(body), &fields) != nil || fields == nil {
@@ -254,7 +253,7 @@ func messageBody(message []byte) []byte {
 	return body
 }
 
-// The page lists every operation, and has neither script nor style in it.
+// The page lists every operation and has no inline scripts or styles.
 func TestDocsPage(t *testing.T) {
 	w := httptest.NewRecorder()
 	New(nil, nil).ServeHTTP(w, httptest.NewRequest("GET", "/docs", nil))
@@ -268,7 +267,7 @@ func TestDocsPage(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`href="#(\w+)"`).FindAllStringSubmatch(page, -1) {
 		if !strings.Contains(page, `id="`+m[1]+`"`) {
-			t.Errorf("the link to %s leads nowhere", m[1])
+			t.Errorf("unresolved link to %s", m[1])
 		}
 	}
 	if policy := w.Header().Get("Content-Security-Policy"); policy != pageCSP || strings.Contains(page, "<script") || strings.Contains(page, "style=") {

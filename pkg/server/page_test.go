@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/server"
 )
 
-// The page has a policy without inline script or style and without other servers,
-// and is sent again only when it changed.
+// The page forbids inline scripts, inline styles and other origins, and is sent again
+// only if it has changed.
 func TestPage(t *testing.T) {
 	e := newEnv(t, nil)
 	for path, kind := range map[string]string{"/": "text/html", "/ui/app.js": "javascript", "/ui/style.css": "text/css"} {
@@ -36,8 +36,7 @@ func TestPage(t *testing.T) {
 	expectResponse(t, e.serve("POST", "/", ""), 405, `{"detail":"Method Not Allowed"}`)
 }
 
-// The page and its stream follow the rule of all routes: a request for a host name
-// that is not allowed gets neither.
+// Host names that are not allowed get neither the page nor the change stream.
 func TestPageHostCheck(t *testing.T) {
 	e := newEnv(t, &server.Options{AllowedHosts: []string{"localhost"}})
 	for _, path := range []string{"/", "/ui/app.js", "/-/changes"} {
@@ -49,8 +48,7 @@ func TestPageHostCheck(t *testing.T) {
 	}
 }
 
-// The sources of the page never turn text into HTML, and name no other server: a
-// renderer builds DOM nodes only.
+// The page never parses text as HTML and loads nothing from other servers.
 func TestPageSources(t *testing.T) {
 	banned := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|setHTML|DOMParser|createContextualFragment|srcdoc|document\.write|\beval\(|new Function|style=|https?://(?:[^w]|w[^w])`)
 	files, err := fs.Glob(os.DirFS("ui"), "*")
@@ -63,7 +61,7 @@ func TestPageSources(t *testing.T) {
 			t.Fatal(err)
 		}
 		if hit := banned.Find(text); hit != nil {
-			t.Errorf("ui/%s says %q", name, hit)
+			t.Errorf("ui/%s contains %q", name, hit)
 		}
 		if lines := strings.Count(string(text), "\n"); lines > 400 {
 			t.Errorf("ui/%s has %d lines, want 400 at most", name, lines)

@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// startPooler is the URL of an empty PostgreSQL schema behind a PgBouncer that
-// pools by transaction, and what ends all connections of the pooler to its server.
+// startPooler starts a PgBouncer in transaction mode for an empty PostgreSQL schema. It
+// returns the URL and a function that terminates the pooler's server connections.
 func startPooler(t *testing.T) (at string, kill func() error) {
 	t.Helper()
 	engine := testdb.Engines()[1]
@@ -57,7 +57,7 @@ func startPooler(t *testing.T) (at string, kill func() error) {
 	}
 }
 
-// newReplica is a server with ids of its own, on a database of others too.
+// newReplica returns a server with its own host on a shared database.
 func newReplica(t *testing.T, at string) *env {
 	t.Helper()
 	st, err := store.Open(t.Context(), at, &store.Options{Artifacts: "memory:"})
@@ -74,10 +74,9 @@ func newReplica(t *testing.T, at string) *env {
 	return &env{host, st, server.New(host, nil)}
 }
 
-// Two replicas behind one PgBouncer in transaction mode, with URLs that say
-// nothing of it. Conversations go from one replica to the other with every turn,
-// and the pooler loses its connections to the server again and again: every turn
-// is answered, and stored once.
+// Two replicas share a PgBouncer in transaction mode without special URL parameters.
+// Each conversation alternates between the replicas while server connections are
+// terminated: every turn succeeds and is stored once.
 func TestReplicasWithPgBouncer(t *testing.T) {
 	const conversations, turns = 4, 8
 	at, kill := startPooler(t)

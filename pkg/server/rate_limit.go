@@ -30,7 +30,7 @@ func ParseRate(text string) (Rate, error) {
 	n, err := strconv.Atoi(runs)
 	d, perErr := time.ParseDuration(per)
 	if err != nil || perErr != nil || n < 1 || d <= 0 {
-		return Rate{}, fmt.Errorf("rate must be RUNS/PERIOD such as 60/1m, got %q", text)
+		return Rate{}, fmt.Errorf("must be RUNS/TIME such as 60/1m, got %q", text)
 	}
 	return Rate{n, d}, nil
 }

@@ -27,7 +27,7 @@ func openReplica(t *testing.T, url string, clock func() time.Time) *store.Sessio
 	return st.Sessions
 }
 
-// A session in use by another process is as busy as one in use here.
+// A session in use on another replica is reported as busy.
 func TestSessionBusyOnOtherReplica(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	e := newEnvOn(t, url, nil)
@@ -45,9 +45,8 @@ func TestSessionBusyOnOtherReplica(t *testing.T) {
 	}
 }
 
-// Two replicas may be asked at once for a session that is to be made with its
-// first message. The one that comes second waits for the other, as for any
-// session; that there is one already is no answer to a run.
+// Two replicas create a session on first use at the same time. The second run waits for
+// the session instead of failing because it already exists.
 func TestSessionCreatedOnOtherReplica(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	key := session.Key{App: "hello", User: "u", ID: "s"}
@@ -62,11 +61,11 @@ func TestSessionCreatedOnOtherReplica(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A store looks at the clock when it asks for a session, and again when it
-	// makes the one that it did not find.
-	var looks atomic.Int64
+	// The store reads the clock when it reads the session, and again when it creates
+	// the missing session.
+	var clockReads atomic.Int64
 	clock := func() time.Time {
-		if looks.Add(1) == 2 {
+		if clockReads.Add(1) == 2 {
 			first()
 		}
 		return time.Now()
@@ -87,22 +86,22 @@ func TestSessionCreatedOnOtherReplica(t *testing.T) {
 	}
 }
 
-// A run whose session was taken over, because its host was not heard of for too
-// long, ends with its next event, and the client may try again.
+// A run whose session lease was taken over fails at its next event, and the client can
+// retry.
 func TestLeaseTakenOver(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	e := newEnvOn(t, url, nil)
 	key := e.createSession(t, "hello", "s")
 	later := openReplica(t, url, func() time.Time { return time.Now().Add(time.Hour) })
-	e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error {
-		say("one")
+	e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error {
+		emit("one")
 		_, free, err := later.Acquire(t.Context(), key, 0)
 		if err != nil {
 			t.Error(err)
 			return err
 		}
 		defer free()
-		say("two")
+		emit("two")
 		return nil
 	})
 	const message = "session s was taken over by another host during this turn: stored events are kept, retry later"
@@ -116,15 +115,15 @@ func TestLeaseTakenOver(t *testing.T) {
 	}
 }
 
-// A run that has nothing to store for a while hears of it all the same: what it
-// waits for is called off, and the client is told why.
+// A run that stores nothing for a while is canceled when its lease is taken over, and
+// the client receives the reason.
 func TestLeaseTakenOverDuringWait(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	e := newLeasedEnv(t, url, 300*time.Millisecond)
 	key := e.createSession(t, "hello", "s")
 	later := openReplica(t, url, func() time.Time { return time.Now().Add(time.Hour) })
-	e.addFuncApp(t, "hello", func(ctx context.Context, say emitFunc) error {
-		say("one")
+	e.addFuncApp(t, "hello", func(ctx context.Context, emit emitFunc) error {
+		emit("one")
 		_, free, err := later.Acquire(t.Context(), key, 0)
 		if err != nil {
 			t.Error(err)
@@ -141,7 +140,7 @@ func TestLeaseTakenOverDuringWait(t *testing.T) {
 	}
 }
 
-// newLeasedEnv is an environment by the clock on the wall.
+// newLeasedEnv returns a server with a lease duration and the real clock.
 func newLeasedEnv(t *testing.T, url string, lease time.Duration) *env {
 	t.Helper()
 	st, err := store.Open(t.Context(), url, &store.Options{Lease: lease})

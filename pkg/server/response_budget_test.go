@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// TestStalledReadersShareResponse: readers of one large session that do not read
-// its answer hold one text, and not one each.
+// Clients that request the same large session and do not read the response share one
+// buffer.
 func TestStalledReadersShareResponse(t *testing.T) {
 	const size, readers = 8 << 20, 50
 	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 32 << 20}, &server.Options{MaxResponseBytes: 4 * (size + 1<<20)})
@@ -37,7 +37,7 @@ func TestStalledReadersShareResponse(t *testing.T) {
 		}
 		defer conn.Close()
 		fmt.Fprint(conn, "GET /apps/large/users/u/sessions/s HTTP/1.1\r\nHost: x\r\n\r\n")
-		if _, err := io.ReadFull(conn, make([]byte, 64)); err != nil { // the answer has begun
+		if _, err := io.ReadFull(conn, make([]byte, 64)); err != nil { // the response has started
 			t.Fatal(err)
 		}
 	}
@@ -45,14 +45,14 @@ func TestStalledReadersShareResponse(t *testing.T) {
 		t.Errorf("%d stalled readers hold %d MiB, want at most %d", readers, more>>20, 3*size>>20)
 	}
 
-	// Another session is more than the user's share; a small one is answered.
+	// A second large session exceeds the user's share; small responses are still sent.
 	resp, err := srv.Client().Get(srv.URL + "/apps/large/users/u/sessions/t")
 	if err != nil {
 		t.Fatal(err)
 	}
 	body, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	want := `{"detail":"too many large answers are being read: retry later"}`
+	want := `{"detail":"too many large responses in progress, retry later"}`
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "5" || string(body) != want {
 		t.Errorf("GET = %d, Retry-After %q, %.100s, want 503, 5, %s", resp.StatusCode, resp.Header.Get("Retry-After"), body, want)
 	}
@@ -66,7 +66,7 @@ func TestStalledReadersShareResponse(t *testing.T) {
 	}
 }
 
-// heapBytes is how much memory is in use after a collection.
+// heapBytes returns the allocated heap after a garbage collection.
 func heapBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -26,9 +26,9 @@ func TestOversizedBody(t *testing.T) {
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	long := `{"state":{"k":"` + strings.Repeat("x", 64) + `"}}`
 	for _, path := range []string{"/run", "/run_sse", "/apps/hello/preview", "/apps/hello/users/u/sessions", "/apps/hello/users/u/sessions/s"} {
-		expectResponse(t, e.serve("POST", path, long), 413, `{"detail":"Request body is larger than 64 bytes"}`)
+		expectResponse(t, e.serve("POST", path, long), 413, `{"detail":"Request body exceeds the limit of 64 bytes"}`)
 	}
-	expectResponse(t, e.serve("PATCH", "/apps/hello/users/u/sessions/s", long), 413, `{"detail":"Request body is larger than 64 bytes"}`)
+	expectResponse(t, e.serve("PATCH", "/apps/hello/users/u/sessions/s", long), 413, `{"detail":"Request body exceeds the limit of 64 bytes"}`)
 }
 
 func TestBusySession(t *testing.T) {
@@ -55,24 +55,24 @@ func TestBusySession(t *testing.T) {
 
 func TestDrain(t *testing.T) {
 	e := newEnv(t, nil)
-	running, goOn := make(chan struct{}), make(chan struct{})
-	e.addFuncApp(t, "slow", func(_ context.Context, say emitFunc) error {
+	running, proceed := make(chan struct{}), make(chan struct{})
+	e.addFuncApp(t, "slow", func(_ context.Context, emit emitFunc) error {
 		close(running)
-		<-goOn
-		say("done")
+		<-proceed
+		emit("done")
 		return nil
 	})
 	e.createSession(t, "slow", "s")
 	if err := e.server.Wait(t.Context()); err != nil {
 		t.Errorf("Wait without runs = %v, want nil", err)
 	}
-	answer := make(chan *httptest.ResponseRecorder)
-	go func() { answer <- e.serve("POST", "/run", runBody("slow", "s", "x")) }()
+	response := make(chan *httptest.ResponseRecorder)
+	go func() { response <- e.serve("POST", "/run", runBody("slow", "s", "x")) }()
 	<-running
 	e.server.Drain()
 	for _, path := range []string{"/run", "/run_sse"} {
 		w := e.serve("POST", path, runBody("slow", "s", "x"))
-		expectResponse(t, w, 503, `{"detail":"the host is about to stop: try again"}`)
+		expectResponse(t, w, 503, `{"detail":"server is shutting down, retry later"}`)
 		if got := w.Header().Get("Retry-After"); got != "1" {
 			t.Errorf("%s: Retry-After = %q, want 1", path, got)
 		}
@@ -83,30 +83,30 @@ func TestDrain(t *testing.T) {
 	if err := e.server.Wait(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait during a run = %v, want the context's error", err)
 	}
-	close(goOn)
-	if w := <-answer; w.Code != 200 {
-		t.Errorf("the run under way = %d %s, want 200", w.Code, w.Body)
+	close(proceed)
+	if w := <-response; w.Code != 200 {
+		t.Errorf("the run in progress = %d %s, want 200", w.Code, w.Body)
 	}
 	if err := e.server.Wait(t.Context()); err != nil {
 		t.Errorf("Wait after the last run = %v, want nil", err)
 	}
 }
 
-// newBufferLogger makes a logger and returns what it was told.
+// newBufferLogger returns a logger and its output.
 func newBufferLogger(level slog.Level) (*slog.Logger, *bytes.Buffer) {
 	var out bytes.Buffer
 	return slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})), &out
 }
 
-// An internal text is for the log, which also says where it happened.
+// The cause of an internal error is only logged, together with the request.
 func TestInternalErrors(t *testing.T) {
 	logger, log := newBufferLogger(slog.LevelInfo)
 	e := newEnv(t, &server.Options{Logger: logger})
-	e.addFuncApp(t, "leaky", func(context.Context, emitFunc) error { return errors.New("the secret broke") })
+	e.addFuncApp(t, "leaky", func(context.Context, emitFunc) error { return errors.New("secret cause") })
 	e.createSession(t, "leaky", "s")
 
 	expectResponse(t, e.serve("POST", "/run", runBody("leaky", "s", "x")), 500, `{"detail":"internal error"}`)
-	for _, word := range []string{"method=POST", "path=/run", "app=leaky", "session=s", "the secret broke"} {
+	for _, word := range []string{"method=POST", "path=/run", "app=leaky", "session=s", "secret cause"} {
 		if !strings.Contains(log.String(), word) {
 			t.Errorf("log = %s, want %s in it", log, word)
 		}
@@ -130,7 +130,7 @@ func TestStoppedRun(t *testing.T) {
 	}
 }
 
-// What happens to a session behind a run's back ends the run.
+// A session that is deleted or changed during a run ends the run.
 func TestSessionChangedDuringRun(t *testing.T) {
 	tests := []struct {
 		name          string
@@ -146,19 +146,19 @@ func TestSessionChangedDuringRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := e.store.Sessions.Append(t.Context(), sess, &session.Event{Author: "somebody"}); err != nil {
+			if err := e.store.Sessions.Append(t.Context(), sess, &session.Event{Author: "other"}); err != nil {
 				t.Fatal(err)
 			}
-		}, 409, "session s was changed by somebody else: try again", "SESSION_STALE"},
+		}, 409, "session s was changed by another writer, retry later", "SESSION_STALE"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			e := newEnv(t, nil)
 			key := e.createSession(t, "hello", "s")
-			e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error {
-				say("one")
+			e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error {
+				emit("one")
 				tc.meanwhile(t, e, key)
-				say("two")
+				emit("two")
 				return nil
 			})
 			expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", "x")), tc.status, `{"detail":"`+tc.message+`"}`)
@@ -173,14 +173,14 @@ func TestSessionChangedDuringRun(t *testing.T) {
 	}
 }
 
-// An event that JSON cannot say is not the client's fault: the store rejects it, and
-// a partial one, which is not stored, is the host's own error.
+// An event that cannot be encoded as JSON is an error of the agent, and a partial one,
+// which is not stored, an internal error.
 func TestUnencodableEvent(t *testing.T) {
 	e := newEnv(t, nil)
-	e.addFuncApp(t, "odd", func(_ context.Context, say emitFunc) error {
+	e.addFuncApp(t, "odd", func(_ context.Context, emit emitFunc) error {
 		odd := func(ev *session.Event) { ev.AvgLogprobs = math.NaN() }
-		if say("one", markPartial, odd) {
-			say("two", odd)
+		if emit("one", markPartial, odd) {
+			emit("two", odd)
 		}
 		return nil
 	})
@@ -191,9 +191,9 @@ func TestUnencodableEvent(t *testing.T) {
 
 func TestPartialEventsStayOutOfRun(t *testing.T) {
 	e := newEnv(t, nil)
-	e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error {
-		say("on", markPartial)
-		say("one")
+	e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error {
+		emit("on", markPartial)
+		emit("one")
 		return nil
 	})
 	e.createSession(t, "hello", "s")
@@ -218,12 +218,12 @@ func TestRunWithoutEvents(t *testing.T) {
 	}
 }
 
-// panickingReloader breaks when it is asked about an app.
+// panickingReloader panics when a status is read.
 type panickingReloader struct{ server.Reloader }
 
-func (panickingReloader) Status(string) (server.Status, bool) { panic("the secret broke") }
+func (panickingReloader) Status(string) (server.Status, bool) { panic("secret cause") }
 
-// panickingWriter is a writer that breaks at the second frame.
+// panickingWriter panics at the second frame.
 type panickingWriter struct {
 	*httptest.ResponseRecorder
 	frames int
@@ -231,16 +231,15 @@ type panickingWriter struct {
 
 func (w *panickingWriter) Write(b []byte) (int, error) {
 	if w.frames++; w.frames > 1 {
-		panic("the writer broke")
+		panic("writer failed")
 	}
 	return w.ResponseRecorder.Write(b)
 }
 
-// TestAgentPanics: an agent that panics is the failure of its run, told without
-// the reason.
+// A panic of an agent fails its run. The response omits the cause.
 func TestAgentPanics(t *testing.T) {
 	e := newEnv(t, nil)
-	e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error { panic("the secret broke") })
+	e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error { panic("secret cause") })
 	e.createSession(t, "hello", "s")
 	expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"agent hello panicked"}`)
 	expectResponse(t, e.serve("POST", "/run_sse", runBody("hello", "s", "x")), 200,
@@ -250,19 +249,19 @@ func TestAgentPanics(t *testing.T) {
 func TestHandlerPanics(t *testing.T) {
 	logger, log := newBufferLogger(slog.LevelInfo)
 	e := newEnv(t, &server.Options{Logger: logger, Reloader: panickingReloader{}})
-	e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error {
-		say("one")
-		say("two")
+	e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error {
+		emit("one")
+		emit("two")
 		return nil
 	})
 	key := e.createSession(t, "hello", "s")
 
 	expectResponse(t, e.serve("GET", "/apps/hello/diagnostics", ""), 500, `{"detail":"internal error"}`)
-	if text := log.String(); !strings.Contains(text, "the secret broke") || !strings.Contains(text, "server_test.go") {
+	if text := log.String(); !strings.Contains(text, "secret cause") || !strings.Contains(text, "server_test.go") {
 		t.Errorf("log = %s, want the reason and the stack", text)
 	}
 
-	// A stream that has begun is cut off.
+	// A stream that has started is aborted.
 	func() {
 		defer func() {
 			if got := recover(); got != http.ErrAbortHandler {
@@ -300,7 +299,7 @@ func TestRequestLog(t *testing.T) {
 	}
 }
 
-// The orders of the example app are no route of a host, and need none.
+// The orders of the example app are not a route of the server.
 func TestDemoOrders(t *testing.T) {
 	expectResponse(t, newEnv(t, nil).serve("GET", "/demo/orders/1001", ""), 404, `{"detail":"Not Found"}`)
 	for path, answer := range map[string]string{
@@ -315,7 +314,7 @@ func TestDemoOrders(t *testing.T) {
 	}
 }
 
-// Whatever the body is, the answer is JSON and the server is not to blame.
+// For any body the response is JSON and not an internal error.
 func FuzzRunBody(f *testing.F) {
 	for _, seed := range []string{
 		"", "null", "{}", "[", runBody("hello", "s", "x"), runBody("hello", "nope", "x"),
@@ -355,27 +354,27 @@ func TestAutoCreateSession(t *testing.T) {
 	}
 }
 
-// TestReady: a host without an app that serves, or one that is about to stop,
-// wants no runs, and says why.
+// A server without an active app, or one that is shutting down, is not ready and
+// reports the reasons.
 func TestReady(t *testing.T) {
-	var now atomic.Int64 // each look at the clock is a second later
+	var now atomic.Int64 // the clock advances one second per reading
 	clock := func() time.Time { return time.Unix(now.Add(1), 0) }
 	e := newEnv(t, &server.Options{Clock: clock})
-	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["no app serves"]}`)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["no app is active"]}`)
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
 	expectResponse(t, e.serve("POST", "/-/reload", ""), 200, `{"changed":[],"failed":[],"removed":[]}`)
 	e.server.Drain()
-	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the host is about to stop"]}`)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["server is shutting down"]}`)
 	expectResponse(t, e.serve("GET", "/livez", ""), 200, `{"status":"ok"}`)
 	if err := e.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the host is about to stop","the session store cannot write"]}`)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["server is shutting down","session store is not writable"]}`)
 }
 
-// A client that leaves while it asks whether the host is ready is no trouble of the
-// store's: neither the answer nor the log says so.
+// A client that disconnects during a readiness check is not reported as a store
+// failure.
 func TestReadyClientLeaves(t *testing.T) {
 	var log bytes.Buffer
 	e := newEnv(t, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -384,11 +383,11 @@ func TestReadyClientLeaves(t *testing.T) {
 	w := httptest.NewRecorder()
 	e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
 	if expectResponse(t, w, 499, ""); log.Len() > 0 {
-		t.Errorf("the log says: %s", &log)
+		t.Errorf("log = %s, want it empty", &log)
 	}
 }
 
-// A preview that names no user is of one who begins, whatever tools want to know.
+// A preview without a user ID is that of a new user, whatever the tools need.
 func TestPreviewWithoutUser(t *testing.T) {
 	e := newEnv(t, nil)
 	e.addLLMApp(t, "filing", &runtime.LLMOptions{Model: scriptedModel(t), Tools: []tool.Tool{builtinTool(t, "load_artifacts")}})

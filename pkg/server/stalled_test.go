@@ -16,21 +16,21 @@ import (
 	"agenthost/pkg/store"
 )
 
-// newObservedServer is a server on this machine, and what closes when it has closed so many
-// connections.
+// newObservedServer starts a server. The channel is closed after the given number of
+// connections has been closed.
 func newObservedServer(t *testing.T, e *env, connections int) (srv *httptest.Server, closed chan struct{}) {
 	t.Helper()
 	closed = make(chan struct{})
 	srv = httptest.NewUnstartedServer(e.server)
-	left := make(chan struct{}, connections)
+	stateClosed := make(chan struct{}, connections)
 	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateClosed {
-			left <- struct{}{}
+			stateClosed <- struct{}{}
 		}
 	}
 	go func() {
 		for range connections {
-			<-left
+			<-stateClosed
 		}
 		close(closed)
 	}()
@@ -39,14 +39,13 @@ func newObservedServer(t *testing.T, e *env, connections int) (srv *httptest.Ser
 	return srv, closed
 }
 
-// TestMissingRequestBody: whatever the path and the answer, and whether anybody
-// reads it, a body that is promised and does not come holds a connection no longer
-// than Options.ReadTimeout.
+// A promised body that does not arrive holds a connection no longer than
+// Options.ReadTimeout, for any path and response.
 func TestMissingRequestBody(t *testing.T) {
 	opts := &server.Options{ReadTimeout: 50 * time.Millisecond, Dev: true, Folders: &watchedFolders{}}
 	e := newEnv(t, opts)
 	requests := []string{
-		"GET /health", "GET /nowhere", "PUT /run", "POST /run", "DELETE /apps/a/users/u/sessions/s", "POST /-/reload",
+		"GET /health", "GET /unknown", "PUT /run", "POST /run", "DELETE /apps/a/users/u/sessions/s", "POST /-/reload",
 		"POST /builder/save HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x",
 	}
 	srv, closed := newObservedServer(t, e, len(requests))
@@ -67,9 +66,8 @@ func TestMissingRequestBody(t *testing.T) {
 	<-closed
 }
 
-// TestUnreadResponse: a client that asks and does not read holds its
-// connection no longer than Options.WriteTimeout, be it one large answer or many
-// small ones.
+// A client that does not read holds its connection no longer than Options.WriteTimeout,
+// for one large response or many small ones.
 func TestUnreadResponse(t *testing.T) {
 	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 32 << 20}, &server.Options{WriteTimeout: 50 * time.Millisecond})
 	key := session.Key{App: "large", User: "u", ID: "s"}
@@ -91,8 +89,8 @@ func TestUnreadResponse(t *testing.T) {
 	<-closed
 }
 
-// TestSlowReader: a client that reads all the while gets a large
-// answer whole, though that takes longer than Options.WriteTimeout.
+// A client that reads slowly but steadily receives a large response completely, even if
+// that takes longer than Options.WriteTimeout.
 func TestSlowReader(t *testing.T) {
 	const timeout, size = 300 * time.Millisecond, 24 << 20
 	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 32 << 20}, &server.Options{WriteTimeout: timeout})
@@ -107,7 +105,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// With a small buffer, what the system holds for the client is soon read.
+	// A small receive buffer makes the server wait for the client.
 	if err := conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
 		t.Fatal(err)
 	}
@@ -115,12 +113,12 @@ func TestSlowReader(t *testing.T) {
 	each := time.NewTicker(timeout / 30)
 	defer each.Stop()
 	began, n := time.Now(), 0
-	for piece := make([]byte, 256<<10); err == nil; <-each.C {
-		var more int
-		more, err = io.ReadFull(conn, piece)
-		n += more
+	for chunk := make([]byte, 256<<10); err == nil; <-each.C {
+		var read int
+		read, err = io.ReadFull(conn, chunk)
+		n += read
 	}
 	if took := time.Since(began); n < size || took < 2*timeout {
-		t.Errorf("%d bytes came in %s, then %v; want all of the session, in more than %s", n, took, err, 2*timeout)
+		t.Errorf("received %d bytes in %s, then %v; want the complete session in more than %s", n, took, err, 2*timeout)
 	}
 }

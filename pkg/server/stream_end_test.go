@@ -11,9 +11,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// What a stream says after its end, such as its header, does not wake its timer
-// again: a host would carry one for each stream, and write where nothing is to be
-// written any more.
+// Writing to an ended stream, such as its header, does not restart the keep-alive
+// timer.
 func TestEndedStreamKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
@@ -26,7 +25,7 @@ func TestEndedStreamKeepAlive(t *testing.T) {
 			t.Fatal(err)
 		}
 		if st.keepAliveTimer.Stop() {
-			t.Error("the timer of a stream that ended runs")
+			t.Error("the timer of an ended stream is running")
 		}
 		<-time.After(3 * time.Second)
 		if got, want := w.Body.String(), ": keep-alive\n\n"; got != want {
@@ -35,7 +34,7 @@ func TestEndedStreamKeepAlive(t *testing.T) {
 	})
 }
 
-// A sent writer keeps what is sent off together.
+// A flushRecorder records what is flushed together.
 type flushRecorder struct {
 	*httptest.ResponseRecorder
 	flushes []string
@@ -46,17 +45,17 @@ func (w *flushRecorder) Flush() {
 	w.Body.Reset()
 }
 
-// Whatever follows an event that is held, a piece of an answer, a comment or what
-// ended the run, does not go with it.
+// A buffered event is flushed before any later frame: a partial event, a comment or an
+// error.
 func TestFramesFlushSeparately(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // no moment passes
+	synctest.Test(t, func(t *testing.T) { // no time passes
 		w := &flushRecorder{ResponseRecorder: httptest.NewRecorder()}
 		s := &Server{opts: Options{KeepAlive: time.Hour, WriteTimeout: time.Second}}
 		st := s.newStream(w, true)
 		end := st.startKeepAlive(func() {})
-		whole, piece := &session.Event{ID: "whole"}, &session.Event{ID: "piece"}
-		piece.Partial = true
-		for _, ev := range []*session.Event{whole, piece, whole} {
+		whole, partial := &session.Event{ID: "whole"}, &session.Event{ID: "partial"}
+		partial.Partial = true
+		for _, ev := range []*session.Event{whole, partial, whole} {
 			if err := st.writeEvent(ev, false, false); err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +69,7 @@ func TestFramesFlushSeparately(t *testing.T) {
 			frames = append(frames, strings.Count(text, "data: "))
 		}
 		if want := []int{1, 1, 1, 1}; !slices.Equal(frames, want) {
-			t.Errorf("%v frames were sent off at once, want %v", frames, want)
+			t.Errorf("frames per flush = %v, want %v", frames, want)
 		}
 	})
 }

@@ -19,15 +19,15 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An observedClient is a client that agents can look at: what has been flushed to it.
+// An observedClient records what has been flushed to it, for agents to inspect.
 type observedClient struct {
 	*httptest.ResponseRecorder
 
-	mu      sync.Mutex // parallel agents look while the other one's event is flushed
+	mu      sync.Mutex // parallel agents read while another event is flushed
 	flushed string
-	// neverReceives is the control: nothing that is flushed arrives.
+	// neverReceives is the control: the client receives nothing.
 	neverReceives bool
-	// late are the texts that had not arrived when somebody looked for them.
+	// late lists the texts that had not arrived when expected.
 	late []string
 }
 
@@ -39,7 +39,7 @@ func (c *observedClient) Flush() {
 	}
 }
 
-// expectFlushed notes a text that has not arrived.
+// expectFlushed records text that has not arrived.
 func (c *observedClient) expectFlushed(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,27 +48,27 @@ func (c *observedClient) expectFlushed(text string) {
 	}
 }
 
-// expectUnflushed notes a text that has arrived, although it is to go with the end.
+// expectUnflushed records text that has already arrived.
 func (c *observedClient) expectUnflushed(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if strings.Contains(c.flushed, text) {
-		c.late = append(c.late, "the last event was not held: "+text)
+		c.late = append(c.late, "the last event was flushed early: "+text)
 	}
 }
 
-// A sayer answers its texts in turn; "call NAME" calls a function. Before each answer,
-// and when it has answered, it looks for the texts that were said before.
+// A scriptModel sends its replies in turn; "call NAME" calls a function. Before and
+// after each reply it checks that the earlier texts were flushed.
 type scriptModel struct {
 	client  *observedClient
 	replies []string
-	// after is what has to have arrived before this model is asked.
+	// after lists the texts that must have arrived before the model is called.
 	after []string
-	// flushesLast says that also the last answer has to arrive before the run continues.
+	// flushesLast is set if the last reply must be flushed before the run continues.
 	flushesLast bool
 }
 
-func (*scriptModel) Name() string { return "sayer" }
+func (*scriptModel) Name() string { return "script" }
 
 func (m *scriptModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
@@ -96,7 +96,7 @@ func (m *scriptModel) Generate(_ context.Context, req *model.Request) iter.Seq2[
 	}
 }
 
-// An announcer is an agent of another kind, which says texts.
+// A textAgent is a custom agent that emits text events.
 type textAgent struct {
 	runtime.Base
 	client *observedClient
@@ -116,8 +116,8 @@ func (a *textAgent) Run(_ context.Context, inv *runtime.Invocation) runtime.Even
 	}
 }
 
-// orderedAgents are agents that look, whenever they continue, whether what was said before has
-// reached the client.
+// orderedAgents returns agents that check, whenever they continue, that earlier texts
+// have reached the client.
 func orderedAgents(t *testing.T, c *observedClient) map[string]runtime.Agent {
 	t.Helper()
 	look, err := tool.FromFunc("look", "Looks.", func(context.Context, *tool.Call, struct{}) (any, error) {
@@ -142,23 +142,23 @@ func orderedAgents(t *testing.T, c *observedClient) map[string]runtime.Agent {
 		}}
 	}
 	return map[string]runtime.Agent{
-		"one answer":         llm("a", &scriptModel{replies: []string{"one"}}, nil),
-		"tool":               llm("a", &scriptModel{replies: []string{"call look", "done"}}, nil),
-		"callback after":     llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, after),
-		"sequence":           runtime.NewSequential("s", "", llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, nil), llm("b", &scriptModel{replies: []string{"two"}, after: []string{"one"}}, nil)),
-		"router":             runtime.NewRouter("r", "", runtime.Route{Agent: llm("a", &scriptModel{replies: []string{"call look", "done"}}, nil)}),
-		"parallel":           runtime.NewParallel("p", "", llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, nil), llm("b", &scriptModel{replies: []string{"two"}, flushesLast: true}, nil)),
-		"loop":               runtime.NewLoop("l", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{llm("a", &scriptModel{replies: []string{"one", "two"}, flushesLast: true}, nil)}}),
-		"agent of one's own": &textAgent{runtime.Base{AgentName: "a"}, c, []string{"one", "two", "three"}},
+		"one reply":      llm("a", &scriptModel{replies: []string{"one"}}, nil),
+		"tool":           llm("a", &scriptModel{replies: []string{"call look", "done"}}, nil),
+		"callback after": llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, after),
+		"sequence":       runtime.NewSequential("s", "", llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, nil), llm("b", &scriptModel{replies: []string{"two"}, after: []string{"one"}}, nil)),
+		"router":         runtime.NewRouter("r", "", runtime.Route{Agent: llm("a", &scriptModel{replies: []string{"call look", "done"}}, nil)}),
+		"parallel":       runtime.NewParallel("p", "", llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, nil), llm("b", &scriptModel{replies: []string{"two"}, flushesLast: true}, nil)),
+		"loop":           runtime.NewLoop("l", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{llm("a", &scriptModel{replies: []string{"one", "two"}, flushesLast: true}, nil)}}),
+		"custom agent":   &textAgent{runtime.Base{AgentName: "a"}, c, []string{"one", "two", "three"}},
 	}
 }
 
-// lateEvents runs an agent over POST /run_sse, and returns what had not arrived when it was
-// looked for.
-func lateEvents(t *testing.T, name string, opts *runtime.AppOptions, deaf bool) (late []string) {
+// lateEvents runs an agent over POST /run_sse and returns the texts that had not
+// arrived when expected.
+func lateEvents(t *testing.T, name string, opts *runtime.AppOptions, isControl bool) (late []string) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { // no moment passes: nothing is flushed by a timer
-		c := &observedClient{ResponseRecorder: httptest.NewRecorder(), neverReceives: deaf}
+	synctest.Test(t, func(t *testing.T) { // no time passes: the timer flushes nothing
+		c := &observedClient{ResponseRecorder: httptest.NewRecorder(), neverReceives: isControl}
 		app, err := runtime.NewApp("app", orderedAgents(t, c)[name], opts)
 		if err != nil {
 			t.Fatal(err)
@@ -180,25 +180,26 @@ func lateEvents(t *testing.T, name string, opts *runtime.AppOptions, deaf bool) 
 	return late
 }
 
-// TestEventsBeforeAgentContinues: every event but the final one is written to the client and
-// flushed before the agent that yielded it, or whoever follows it, continues.
+// Every event except the last one is written and flushed before the agent that yielded
+// it, or the next agent, continues.
 func TestEventsBeforeAgentContinues(t *testing.T) {
 	for name := range orderedAgents(t, &observedClient{}) {
 		t.Run(name, func(t *testing.T) {
 			if late := lateEvents(t, name, nil, false); len(late) > 0 {
-				t.Errorf("not at the client when the run went on: %q", late)
+				t.Errorf("not flushed before the run continued: %q", late)
 			}
-			if late := lateEvents(t, name, nil, true); len(late) == 0 && name != "one answer" {
-				t.Error("control: a client that nothing arrives at is not noticed")
+			if late := lateEvents(t, name, nil, true); len(late) == 0 && name != "one reply" {
+				t.Error("control: a client that receives nothing is not detected")
 			}
 		})
 	}
 }
 
-// TestLastEventOfResumableApp: where a checkpoint follows, the answer is not held.
+// In a resumable app a checkpoint follows the last reply, so the reply is flushed
+// immediately.
 func TestLastEventOfResumableApp(t *testing.T) {
-	want := []string{"the last event was not held: one"}
-	if late := lateEvents(t, "one answer", &runtime.AppOptions{Resumable: true}, false); !slices.Equal(late, want) {
+	want := []string{"the last event was flushed early: one"}
+	if late := lateEvents(t, "one reply", &runtime.AppOptions{Resumable: true}, false); !slices.Equal(late, want) {
 		t.Errorf("got %q, want %q", late, want)
 	}
 }

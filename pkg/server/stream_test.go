@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/server"
 )
 
-// sleepContext passes the time of the bubble.
+// sleepContext waits in the fake time of synctest.
 func sleepContext(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -26,24 +26,24 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// splitFrames cuts a stream after each empty line.
+// splitFrames splits a stream at empty lines.
 func splitFrames(stream string) []string {
 	frames := strings.SplitAfter(stream, "\n\n")
 	return frames[:len(frames)-1]
 }
 
-// emitSlowly says something after 40, 14 and 16 seconds.
-func emitSlowly(ctx context.Context, say emitFunc) error {
+// emitSlowly emits events after 40, 14 and 16 seconds.
+func emitSlowly(ctx context.Context, emit emitFunc) error {
 	for _, d := range []time.Duration{40 * time.Second, 14 * time.Second, 16 * time.Second} {
-		if err := sleepContext(ctx, d); err != nil || !say(d.String()) {
+		if err := sleepContext(ctx, d); err != nil || !emit(d.String()) {
 			return err
 		}
 	}
 	return nil
 }
 
-// Each line of a stream is an event's data or empty, as in ADK, however long nothing
-// happens: public clients parse every line as JSON. What differs is asked for.
+// By default a stream has only data lines and empty lines, as in ADK, however long it
+// is idle: public clients parse every line as JSON.
 func TestStreamWithoutEventIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
@@ -53,7 +53,7 @@ func TestStreamWithoutEventIDs(t *testing.T) {
 		for _, frame := range splitFrames(w.Body.String()) {
 			event, ok := strings.CutPrefix(frame, "data: ")
 			if !ok || !json.Valid([]byte(event)) {
-				t.Errorf("frame %q is no event", frame)
+				t.Errorf("frame %q is not an event", frame)
 			}
 		}
 		if got := len(splitFrames(w.Body.String())); got != 3 {
@@ -96,17 +96,17 @@ func TestKeepAliveBytes(t *testing.T) {
 	})
 }
 
-// When the first event is slow, the header goes out with the first comment,
-// and what would have been a status is the last frame.
+// If a comment is sent before the first event, the header is sent too, and an error
+// becomes the last frame instead of the status.
 func TestErrorAfterKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, &server.Options{KeepAlive: time.Second})
-		e.addFuncApp(t, "slow", func(ctx context.Context, say emitFunc) error {
+		e.addFuncApp(t, "slow", func(ctx context.Context, emit emitFunc) error {
 			if err := sleepContext(ctx, 1500*time.Millisecond); err != nil {
 				return err
 			}
 			e.serve("DELETE", "/apps/slow/users/u/sessions/s", "")
-			say("too late")
+			emit("late")
 			return nil
 		})
 		e.createSession(t, "slow", "s")
@@ -115,8 +115,8 @@ func TestErrorAfterKeepAlive(t *testing.T) {
 	})
 }
 
-// stuckWriter is a client that takes the first frames and then no more: a
-// write ends at its deadline.
+// stuckWriter is a client that reads the first frames only. Later writes block until
+// their deadline.
 type stuckWriter struct {
 	*httptest.ResponseRecorder
 	accepts  int
@@ -143,13 +143,13 @@ func TestStuckClientEndsRun(t *testing.T) {
 		act   agentFunc
 		want  time.Duration
 	}{
-		{"at an event", 1, func(_ context.Context, say emitFunc) error {
-			for say("more") {
+		{"at an event", 1, func(_ context.Context, emit emitFunc) error {
+			for emit("more") {
 			}
 			return nil
 		}, 10 * time.Second},
-		{"at a comment", 1, func(ctx context.Context, say emitFunc) error {
-			say("one")
+		{"at a comment", 1, func(ctx context.Context, emit emitFunc) error {
+			emit("one")
 			<-ctx.Done()
 			return ctx.Err()
 		}, 25 * time.Second},
@@ -167,7 +167,7 @@ func TestStuckClientEndsRun(t *testing.T) {
 					t.Errorf("the run took %v, want %v", took, tc.want)
 				}
 				if _, free, err := e.store.Sessions.Acquire(t.Context(), key, 0); err != nil {
-					t.Errorf("the session is not free: %v", err)
+					t.Errorf("the session is not released: %v", err)
 				} else {
 					free()
 				}
@@ -176,14 +176,14 @@ func TestStuckClientEndsRun(t *testing.T) {
 	}
 }
 
-// An event is flushed before its agent continues, and its write deadline does not
-// stay: HTTP/2 would reset the stream.
+// An event is flushed before its agent continues, and its write deadline is removed:
+// HTTP/2 would reset the stream.
 func TestEventFlushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
 		w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), accepts: 9}
-		e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error {
-			say("one")
+		e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error {
+			emit("one")
 			if !w.deadline.IsZero() || !w.Flushed {
 				t.Errorf("deadline = %v, flushed = %v, want none and true", w.deadline, w.Flushed)
 			}
@@ -194,13 +194,13 @@ func TestEventFlushed(t *testing.T) {
 	})
 }
 
-// A client that leaves ends the run. What was stored stays, and the session is
-// free.
+// A client that disconnects cancels the run. Stored events are kept and the session is
+// released.
 func TestClientLeaves(t *testing.T) {
 	e := newEnv(t, nil)
 	stopped := make(chan error, 1)
-	e.addFuncApp(t, "slow", func(ctx context.Context, say emitFunc) error {
-		say("one")
+	e.addFuncApp(t, "slow", func(ctx context.Context, emit emitFunc) error {
+		emit("one")
 		<-ctx.Done()
 		stopped <- ctx.Err()
 		return ctx.Err()
@@ -232,7 +232,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 	_, free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
 	if err != nil {
-		t.Fatalf("the session is not free: %v", err)
+		t.Fatalf("the session is not released: %v", err)
 	}
 	free()
 	if got := e.eventAuthors(t, key); got != "user slow" {
@@ -240,8 +240,8 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// A request that ends before its answer: nobody reads the answer of a client
-// that left, but one whose run the host gave up is told so.
+// A canceled request gets no response if its client has disconnected, but an error if
+// the server is shutting down.
 func TestRequestEnds(t *testing.T) {
 	const frame = `data: {"error":"the run was stopped","errorCode":"CANCELED","author":"slow"}` + "\n\n"
 	for _, tc := range []struct {
@@ -250,8 +250,8 @@ func TestRequestEnds(t *testing.T) {
 		status     int
 		body       string
 	}{
-		{"run, client left", "/run", false, 499, ""},
-		{"run, host stops", "/run", true, 503, `{"detail":"the run was stopped"}`},
+		{"run, client disconnects", "/run", false, 499, ""},
+		{"run, server drains", "/run", true, 503, `{"detail":"the run was stopped"}`},
 		{"stream", "/run_sse", false, 200, frame},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

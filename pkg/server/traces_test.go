@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// modelSpan is the span of a model call.
+// modelSpan returns the span of a model call.
 func modelSpan(event, text string) *runtime.Span {
 	return &runtime.Span{
 		Kind: runtime.SpanModel, Event: event, Start: time.Unix(1, 0), End: time.Unix(2, 0),
@@ -34,7 +34,7 @@ func modelSpan(event, text string) *runtime.Span {
 
 func (t *Traces) allSpans() []keptSpan { return t.findSpans(func(*keptSpan) bool { return true }) }
 
-// Requests are shown without files and without headers, which may hold keys.
+// Traced requests omit files and headers, which may contain keys.
 func TestTracesShowRequests(t *testing.T) {
 	traces := NewTraces(true)
 	traces.Observe(modelSpan("e", "hello"))
@@ -48,7 +48,7 @@ func TestTracesShowRequests(t *testing.T) {
 	}
 }
 
-// Without contents, nothing of what was said is kept.
+// Without contents, traces retain no input or output.
 func TestTracesWithoutContents(t *testing.T) {
 	traces := NewTraces(false)
 	traces.Observe(modelSpan("e", "secret words"))
@@ -57,13 +57,13 @@ func TestTracesWithoutContents(t *testing.T) {
 	}})
 	for _, k := range traces.allSpans() {
 		if text := fmt.Sprintf("%+v", k); strings.Contains(text, "secret words") || strings.Contains(text, "Be kind") {
-			t.Errorf("a span without contents keeps %s", text)
+			t.Errorf("a span without contents has %s", text)
 		}
 	}
 }
 
-// Both bounds hold: as many spans, and as many bytes of what was said, oldest
-// first.
+// The number of spans and the size of their contents are limited. The oldest are
+// dropped first.
 func TestTraceLimits(t *testing.T) {
 	traces := NewTraces(true)
 	long := strings.Repeat("x", 1<<20)
@@ -79,38 +79,37 @@ func TestTraceLimits(t *testing.T) {
 	}
 	kept = traces.allSpans()
 	if len(kept) != maxSpans || kept[0].event != "short-10" {
-		t.Errorf("%d spans from %s on, want %d from short-10 on", len(kept), kept[0].event, maxSpans)
+		t.Errorf("%d spans starting at %s, want %d starting at short-10", len(kept), kept[0].event, maxSpans)
 	}
 	sum := 0
 	for _, k := range kept {
 		sum += k.contentSize()
 	}
 	if sum != traces.contentBytes || traces.stripped != 0 {
-		t.Errorf("the spans keep %d bytes, %d are counted, %d are bare", sum, traces.contentBytes, traces.stripped)
+		t.Errorf("the spans keep %d bytes, %d are counted, %d are stripped", sum, traces.contentBytes, traces.stripped)
 	}
 }
 
-// Drafts are bounded in number and size, and the oldest is forgotten.
+// The number and the size of drafts are limited. The oldest draft is dropped first.
 func TestDraftLimits(t *testing.T) {
 	var d draftStore
 	for i := range maxDrafts + 1 {
 		if !d.put(fmt.Sprintf("app%d", i), map[string][]byte{"a.yaml": nil}) {
-			t.Fatalf("draft %d was refused", i)
+			t.Fatalf("draft %d was rejected", i)
 		}
 	}
 	if d.get("app0") != nil || d.get("app1") == nil {
-		t.Error("the oldest draft is there, or the second one is not")
+		t.Error("got the oldest draft, or not the second one")
 	}
 	if d.put("app1", map[string][]byte{"b.yaml": make([]byte, maxDraftBytes+1)}) {
-		t.Error("a draft may be larger than its bound")
+		t.Error("a draft above the limit was accepted")
 	}
 	if len(d.get("app1")) != 1 {
-		t.Error("a refused draft has changed the one before it")
+		t.Error("a rejected draft changed the previous one")
 	}
 }
 
-// BenchmarkTraces is what each span of a run costs a host that serves no
-// developers.
+// BenchmarkTraces measures the cost of a span without contents.
 func BenchmarkTraces(b *testing.B) {
 	traces, span := NewTraces(false), modelSpan("e", "hello")
 	b.ReportAllocs()

@@ -23,14 +23,14 @@ import (
 	"agenthost/pkg/store"
 )
 
-// tickingClock is a clock that is a second later at each look.
+// tickingClock returns a clock that advances one second per reading.
 func tickingClock() func() time.Time {
 	var now atomic.Int64
 	return func() time.Time { return time.Unix(now.Add(1), 0) }
 }
 
-// While the store cannot be written, a host is not ready, runs and changes answer
-// 503 with Retry-After, and the log says why. Afterwards it serves as before.
+// While the store is unavailable, the server is not ready, requests get 503 with
+// Retry-After, and the log contains the cause. Afterwards it recovers.
 func TestStoreUnavailable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	var log bytes.Buffer
@@ -42,7 +42,7 @@ func TestStoreUnavailable(t *testing.T) {
 	if err := os.Rename(path, path+".away"); err != nil {
 		t.Fatal(err)
 	}
-	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the session store cannot write"]}`)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["session store is not writable"]}`)
 	for _, call := range [][3]string{
 		{"POST", "/run", runBody("hello", "s", "x")},
 		{"POST", "/run_sse", runBody("hello", "s", "x")},
@@ -66,15 +66,15 @@ func TestStoreUnavailable(t *testing.T) {
 	}
 	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
 	if w := e.serve("POST", "/run", runBody("hello", "s", "x")); w.Code != 200 {
-		t.Errorf("a run afterwards: %d %s", w.Code, w.Body)
+		t.Errorf("run after recovery: %d %s", w.Code, w.Body)
 	}
 }
 
-// Probes share their writes: those that come within a second cost nothing.
+// Readiness checks within a second share one write.
 func TestProbesShareWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
-	still := time.Now()
-	e := newEnvOn(t, "sqlite:///"+path, &server.Options{Clock: func() time.Time { return still }})
+	now := time.Now()
+	e := newEnvOn(t, "sqlite:///"+path, &server.Options{Clock: func() time.Time { return now }})
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	before := e.store.Stats()
 	for range 20 {
@@ -85,8 +85,7 @@ func TestProbesShareWrites(t *testing.T) {
 	}
 }
 
-// A stored row that is damaged is the host's trouble: 500 without a word of it, and
-// the log names app, user, session and event.
+// A damaged row is an internal error; the log names app, user, session and event.
 func TestDamagedRow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	st, err := store.Open(t.Context(), "sqlite:///"+path, nil)
@@ -111,7 +110,7 @@ func TestDamagedRow(t *testing.T) {
 		e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 		expectResponse(t, e.serve("GET", "/apps/hello/users/u/sessions/s", ""), 500, `{"detail":"internal error"}`)
 		expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"internal error"}`)
-		e.host.Close() // which gives the session free
+		e.host.Close() // releases the session
 		if err := e.store.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -121,9 +120,8 @@ func TestDamagedRow(t *testing.T) {
 	}
 }
 
-// Who sends both Content-Length and Transfer-Encoding may want a proxy to take a
-// part of the body for another request: the connection ends with the answer
-// (RFC 9112, 6.1), also one that has served requests before.
+// A request with both Content-Length and Transfer-Encoding may be request smuggling, so
+// its connection is closed (RFC 9112, 6.1), even after other requests.
 func TestAmbiguousLengthClosesConnection(t *testing.T) {
 	e := newEnv(t, nil)
 	srv := httptest.NewServer(e.server)
@@ -133,13 +131,13 @@ func TestAmbiguousLengthClosesConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	answers := bufio.NewReader(conn)
-	ask := func(head, body string) *http.Response {
+	responses := bufio.NewReader(conn)
+	send := func(head, body string) *http.Response {
 		t.Helper()
 		if _, err := io.WriteString(conn, "POST /apps/hello/users/u/sessions HTTP/1.1\r\nHost: "+srv.Listener.Addr().String()+"\r\n"+head+"\r\n"+body); err != nil {
 			t.Fatal(err)
 		}
-		res, err := http.ReadResponse(answers, nil)
+		res, err := http.ReadResponse(responses, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,15 +147,15 @@ func TestAmbiguousLengthClosesConnection(t *testing.T) {
 		return res
 	}
 	for range 2 {
-		if res := ask("Content-Length: 2\r\n", "{}"); res.Close {
+		if res := send("Content-Length: 2\r\n", "{}"); res.Close {
 			t.Error("a plain request closes the connection")
 		}
 	}
 	const smuggled = "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
-	if res := ask("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"+smuggled); !res.Close {
-		t.Error("the answer does not say that the connection closes")
+	if res := send("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"+smuggled); !res.Close {
+		t.Error("the response does not close the connection")
 	}
-	if rest, err := io.ReadAll(answers); len(rest) > 0 {
-		t.Errorf("after the answer comes %q, %v", rest, err)
+	if rest, err := io.ReadAll(responses); len(rest) > 0 {
+		t.Errorf("unexpected data after the response: %q, %v", rest, err)
 	}
 }

@@ -92,7 +92,7 @@ export function drawSignIn(section, { status, hasToken, enter }) {
 /** headline is a report in one line. */
 export function headline(r) {
   if (r.what === 'refused') return r.from ? `rejected: errors in the files, revision ${short(r.from)} keeps running` : 'rejected: errors in the files, not running';
-  if (r.what === 'mended') return `restored: the files match revision ${short(r.to)} again`;
+  if (r.what === 'recovered') return `recovered: the files match revision ${short(r.to)} again`;
   if (r.what === 'removed') return 'removed';
   if (r.what === 'loaded' && !r.from) return `loaded revision ${short(r.to)}`;
   const all = (r.changes ?? []).map((c) => (c.field ? `${c.where}: ${c.field} ${c.what}` : `${c.where} ${c.what}`));
