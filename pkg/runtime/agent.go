@@ -12,7 +12,7 @@ import (
 type Agent interface {
 	// Name is unique among its siblings, an identifier, and not "user".
 	Name() string
-	// Description tells other agents what this agent does.
+	// Description describes the agent for agents that can transfer to it.
 	Description() string
 	// SubAgents returns the children in order.
 	SubAgents() []Agent

@@ -16,7 +16,7 @@ import (
 // IncludeContents selects the part of the conversation that a model sees.
 type IncludeContents string
 
-// What an agent's model sees of the conversation.
+// The values of [IncludeContents].
 const (
 	IncludeDefault IncludeContents = "default" // all that is visible on its branch
 	IncludeNone    IncludeContents = "none"    // the current turn only

@@ -91,7 +91,7 @@ func (a *LoopAgent) run(ctx context.Context, inv *Invocation, yield func(*sessio
 		return false
 	}
 	for n := first; a.opts.MaxIterations == 0 || n < a.opts.MaxIterations; n++ {
-		// Sub-agents that do nothing would not notice.
+		// Sub-agents that do nothing do not check the context.
 		if ctx.Err() != nil {
 			yield(nil, AsRunError(ctx.Err()))
 			return false
@@ -113,8 +113,8 @@ type loopIteration struct {
 	inv  *Invocation
 	n    int
 	// from is the sub-agent at which a resumed iteration continues;
-	// checkpointed says that the checkpoint of that sub-agent is stored
-	// already.
+	// checkpointed reports whether the checkpoint of that sub-agent is already
+	// stored.
 	from         int
 	checkpointed bool
 	yield        func(*session.Event, error) bool

@@ -42,15 +42,15 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 	}
 	inner, cancel := context.WithCancel(ctx)
 	p := newParallelRun(inv)
-	defer func() { // nobody hears what is said from now on
+	defer func() { // events sent from now on are dropped
 		cancel()
 		for s := range p.events {
 			s.acknowledgeEvent(false)
 		}
 	}()
 	p.startChildren(inner, 0)
-	// Those that are quick have then arrived together: each that is waited for by
-	// itself costs two more switches.
+	// Wait until the fast children have all sent their events: waiting for each
+	// of them separately costs two more goroutine switches.
 	goruntime.Gosched()
 	for s := range p.events {
 		if !s.deliverEvent(yield) {

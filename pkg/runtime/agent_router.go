@@ -159,7 +159,7 @@ func (a *RouterAgent) run(ctx context.Context, inv *Invocation, yield func(*sess
 		yield(nil, err)
 		return false
 	case child < 0 && inv.frame != nil && len(inv.frame.prior.allEvents()) > 0:
-		return true // that was said before
+		return true // already reported
 	case child < 0:
 		return yield(inv.newSkippedEvent("routes: no condition is true"), nil)
 	case inv.Resumable() && !chosen:

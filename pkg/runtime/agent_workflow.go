@@ -42,9 +42,9 @@ const Start = -1
 
 // The conditions of an [Edge].
 const (
-	EdgeAlways  EdgeKind = iota // it is followed whatever the node said
-	EdgeRoute                   // it is followed when the node's route is the edge's
-	EdgeDefault                 // it is followed when no other route of the node is
+	EdgeAlways  EdgeKind = iota // always followed
+	EdgeRoute                   // followed when the route of the node matches
+	EdgeDefault                 // followed when no other route of the node matches
 )
 
 // An EdgeKind is the condition under which an edge is followed.

@@ -17,7 +17,7 @@ import (
 // closes after its last run.
 type App struct {
 	Name string
-	// Description says what the app does.
+	// Description describes the app.
 	Description string
 	// Revision is the content hash of all sources of the app; empty for apps
 	// built by Go code.
@@ -42,7 +42,7 @@ type App struct {
 	state    *tool.StateSchema
 	refs     refCount
 
-	compactor *compactor // nil: nothing is summarised
+	compactor *compactor // nil if compaction is disabled
 }
 
 // AppOptions are the settings of an app besides its agent tree.

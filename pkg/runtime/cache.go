@@ -23,7 +23,7 @@ type ContextCacheConfig struct {
 // time.Duration.
 const maxTTLSeconds = 100 * 365 * 24 * 60 * 60
 
-// Check reports numbers out of range, at their place in n, the mapping that the
+// Check reports numbers out of range at their position in n, the mapping that the
 // config was decoded from.
 func (c *ContextCacheConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics

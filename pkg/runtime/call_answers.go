@@ -8,14 +8,14 @@ import (
 	"agenthost/pkg/session"
 )
 
-// checkAnswers refuses function responses that no call waits for, before anything of
-// the user's message is stored. The model reads a response in place of the call's
-// last one, so any other call would get its answer from the client instead of from
-// its tool. Responses to calls of different events are refused too: the model has
-// responses after their calls, and no one place is after both.
+// checkAnswers rejects function responses to calls that are not pending, before
+// the user's message is stored. A response replaces the last response of its
+// call, so a client could otherwise forge the result of a tool. Responses to
+// calls of different events are rejected too, because a response must directly
+// follow its call.
 func checkAnswers(events []*session.Event, responses []*genai.FunctionResponse) error {
 	if len(responses) == 0 {
-		return nil // most messages: the history is not looked at
+		return nil // the common case: skip reading the history
 	}
 	events = session.Recorded(events)
 	var first *session.Event
@@ -41,7 +41,7 @@ func checkAnswers(events []*session.Event, responses []*genai.FunctionResponse) 
 	return nil
 }
 
-// findLastCall is the index of the last event with the call of an id, or -1.
+// findLastCall returns the index of the last event with a call of this ID, or -1.
 func findLastCall(events []*session.Event, id string) int {
 	for i, ev := range slices.Backward(events) {
 		if findCall(ev, id) != nil {
@@ -51,7 +51,7 @@ func findLastCall(events []*session.Event, id string) int {
 	return -1
 }
 
-// findCall is the event's call of an id, or nil.
+// findCall returns the event's call of this ID, or nil.
 func findCall(ev *session.Event, id string) *genai.FunctionCall {
 	for _, c := range ev.Calls() {
 		if c.ID == id {
@@ -72,7 +72,7 @@ func rejectionReason(since []*session.Event, f *genai.FunctionResponse) string {
 	if !slices.Contains(since[0].LongRunningToolIDs, f.ID) {
 		return "it does not accept an answer: " + call.Name + " is not long-running"
 	}
-	var last, final *genai.FunctionResponse // the tool's, and the user's
+	var last, final *genai.FunctionResponse // of the tool; of the user
 	processed := false
 	for _, ev := range since {
 		processed = processed || final != nil && ev.Author != session.UserAuthor
@@ -95,9 +95,9 @@ func rejectionReason(since []*session.Event, f *genai.FunctionResponse) string {
 	return ""
 }
 
-// isFinalAnswer says whether a user's response ends the waiting of its call. ADK has
-// no word for an intermediate answer: it is one that will continue, as Gemini's API
-// says, or whose status is pending, as that of a tool.
+// isFinalAnswer reports whether a user's response completes its call. ADK does
+// not define interim responses: a response is interim if its will_continue is
+// set, as in Gemini's API, or if its status is pending, as for tools.
 func isFinalAnswer(f *genai.FunctionResponse) bool {
 	return !(f.WillContinue != nil && *f.WillContinue) && f.Response["status"] != "pending"
 }

@@ -7,8 +7,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// callMemories are the memories of the run's user. An inner run shares them,
-// and has no session of its own that could be remembered.
+// callMemories accesses the memories of the run's user. An inner run shares
+// them, but its temporary session is never added.
 type callMemories struct{ run *run }
 
 func (m *callMemories) memoryStore() *store.Memories { return m.run.host.store.Memories }
@@ -29,7 +29,7 @@ func (m *callMemories) AddSession(ctx context.Context) error {
 	if m.run.inner {
 		return nil
 	}
-	// The run may see a part of the session only.
+	// The run may see only some events of the session.
 	sess, err := m.run.host.store.Sessions.Get(ctx, m.run.sess.Key, nil)
 	if err != nil {
 		return err

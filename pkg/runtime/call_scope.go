@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// callState is the session's state with one call's own writes on top. The
-// writes are stored with the call's event; until then no one else sees them.
+// callState overlays the session's state with the writes of one call. The
+// writes are stored with the call's event; until then only the call sees them.
 type callState struct {
 	run     *run
 	mu      sync.Mutex
@@ -34,7 +34,7 @@ func (s *callState) Get(key string) (any, bool) {
 	return cloneValue(v), true
 }
 
-// readOwnWrite is the value of a key that the call itself has written. The caller
+// readOwnWrite returns the value of a key that this call has written. The caller
 // holds the lock.
 func (s *callState) readOwnWrite(key string) (v any, written bool) {
 	if len(s.actions.StateUpdates) == 0 {
@@ -44,12 +44,12 @@ func (s *callState) readOwnWrite(key string) (v any, written bool) {
 	old, _ := s.run.sess.State.Get(key)
 	v, written, err := s.actions.Updated(key, old)
 	if err != nil {
-		return old, true // the append fails, and says why
+		return old, true // the append reports the error
 	}
 	return v, written
 }
 
-// Update records updates that can be computed from the values at hand.
+// Update records updates that can be applied to the current values.
 func (s *callState) Update(all ...session.StateUpdate) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *callState) Update(all ...session.StateUpdate) error {
 	return nil
 }
 
-// typeStateUpdate is an update with the default and the type of its key.
+// typeStateUpdate adds the default and the type of the key to an update.
 func (r *run) typeStateUpdate(u session.StateUpdate) session.StateUpdate {
 	schema := r.app.state
 	if schema == nil || u.Check != nil {
@@ -86,7 +86,8 @@ func (s *callState) Set(key string, value any) {
 
 func (s *callState) All() map[string]any { return cloneArgs(s.sharedValues()) }
 
-// sharedValues is All with the values of the session itself, which are only read.
+// sharedValues returns the same as All without copying the values of the
+// session; they must not be changed.
 func (s *callState) sharedValues() map[string]any {
 	all := s.run.sess.State.All()
 	s.mu.Lock()
@@ -105,8 +106,8 @@ func (s *callState) sharedValues() map[string]any {
 	return all
 }
 
-// callArtifacts are the session's artifacts; what a call saves is noted in its
-// actions.
+// callArtifacts accesses the session's artifacts, and records saved versions in
+// the actions of the call.
 type callArtifacts struct {
 	store   *store.Artifacts
 	key     session.Key
@@ -133,8 +134,8 @@ func (a *callArtifacts) Keys(ctx context.Context) ([]string, error) {
 	return a.store.Keys(ctx, a.key)
 }
 
-// cloneArgs copies arguments deeply: a tool may change its own, and the event
-// keeps the model's.
+// cloneArgs returns a deep copy of arguments: a tool may change its copy, while
+// the event keeps the original.
 func cloneArgs(args map[string]any) map[string]any {
 	if args == nil {
 		return map[string]any{}

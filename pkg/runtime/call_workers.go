@@ -8,30 +8,30 @@ import (
 	"agenthost/internal/safe"
 )
 
-// DefaultToolWorkers bounds the goroutines of a host that execute tool calls next
-// to those of the turns themselves.
+// DefaultToolWorkers is the default number of goroutines of a host that execute
+// tool calls, in addition to the goroutines of the runs.
 const DefaultToolWorkers = 256
 
-// callWorkers execute the calls of model answers next to each other: one call of
-// each answer on the goroutine of its turn, which goes through all of them, and
-// others on at most limit goroutines that all turns share. As no turn waits for a
-// worker, agents that are called as tools cannot block each other. Workers serve
-// the answers in turn, one call each, so that an answer with many calls does not
-// keep them from other sessions.
+// callWorkers executes the calls of model responses concurrently. The goroutine
+// of a run executes the calls of its response one after the other; at most limit
+// goroutines, shared by all runs, help it. No run waits for a worker, so agents
+// that are called as tools cannot deadlock. Workers serve the batches round
+// robin, one call each, so that a response with many calls does not starve other
+// sessions.
 type callWorkers struct {
 	limit  int
 	logger *slog.Logger
 
 	mu      sync.Mutex
 	running int
-	waiting []*callBatch // those with calls to begin, the next one first
+	waiting []*callBatch // batches with calls that have not started, next first
 }
 
-// A callBatch is the calls of one answer.
+// A callBatch has the calls of one response.
 type callBatch struct {
 	execute func(i int)
-	// next is the call to begin next, of total. At most most workers help, and
-	// helping do; they are guarded by the workers' lock.
+	// next is the next call to start, of total. At most maxHelpers workers help,
+	// and helpers currently do. The lock of the workers guards these fields.
 	next, total         int
 	maxHelpers, helpers int
 	pending             sync.WaitGroup
@@ -54,7 +54,7 @@ func (b *callBatch) executeCall(i int) {
 	b.execute(i)
 }
 
-// enqueueBatch starts workers for a batch, as far as there is room.
+// enqueueBatch starts workers for a batch, up to the limit.
 func (w *callWorkers) enqueueBatch(b *callBatch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *callWorkers) enqueueBatch(b *callBatch) {
 	}
 }
 
-// dequeueCall takes the next call of a batch.
+// dequeueCall returns the next call of a batch.
 func (w *callWorkers) dequeueCall(b *callBatch) (i int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +89,7 @@ func (w *callWorkers) dequeueLocked(b *callBatch) (i int, ok bool) {
 	return i, true
 }
 
-// runWorker executes calls until there are none to begin.
+// runWorker executes calls until none is waiting.
 func (w *callWorkers) runWorker() {
 	var b *callBatch
 	for {
@@ -101,8 +101,9 @@ func (w *callWorkers) runWorker() {
 	}
 }
 
-// nextCall ends the call of a worker's last batch, and takes one of the batch that
-// waits longest and has room for a worker. Without one the worker ends.
+// nextCall completes a worker's call and returns its next one: from the batch
+// that has waited longest and may use another worker. Without one the worker
+// ends.
 func (w *callWorkers) nextCall(last *callBatch) (b *callBatch, i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

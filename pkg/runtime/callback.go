@@ -41,9 +41,9 @@ type Callbacks struct {
 	OnToolError []ToolErrorFunc
 }
 
-// The kinds of callbacks. What a request holds is shared with the session:
-// replace its contents, never change them. A changed response begins as a
-// Clone of the model's, which keeps it the piece or the whole that it was.
+// The types of callbacks. The contents of a request are shared with the session:
+// replace them, never change them. To change a response, return a changed Clone,
+// which preserves whether the response is partial.
 type (
 	// AgentFunc is called before or after an agent.
 	AgentFunc func(ctx context.Context, m *CallbackContext) (*genai.Content, error)

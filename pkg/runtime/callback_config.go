@@ -17,7 +17,7 @@ import (
 // agentCallbackLists are the callbacks in YAML that all agents have.
 type agentCallbackLists struct {
 	Before callbackList `yaml:"before_agent_callbacks" doc:"Called before the agent: respond answers instead of it, set writes state, fail ends the run."`
-	After  callbackList `yaml:"after_agent_callbacks" doc:"Called after the agent: emit adds an event with a text, set writes state, fail ends the run."`
+	After  callbackList `yaml:"after_agent_callbacks" doc:"Called after the agent: emit adds an event with text, set writes state, fail ends the run."`
 }
 
 // llmCallbackLists are the additional callbacks of LLM agents.
@@ -270,7 +270,7 @@ func (h hookSpec) declareEnv() template.Env {
 }
 
 func (d *callbackDecoder) compileExpr(src spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) *template.Expr {
-	if src.Pos.Line == 0 { // it is not a text, as has been said
+	if src.Pos.Line == 0 { // not a string, which is already reported
 		return nil
 	}
 	x, err := compile(src.Value, env)

@@ -35,7 +35,7 @@ func (s *step) callModel(ctx context.Context, req *model.Request, yield response
 		yield = s.withModelCallbacks(ctx, req, yield)
 	}
 	if host.observe == nil {
-		return s.streamModel(ctx, req, yield), nil // spares making a function of the method
+		return s.streamModel(ctx, req, yield), nil // avoids allocating a method value
 	}
 	return host.traceModelCall(ctx, req, &s.id, s.streamModel, yield), nil
 }
@@ -46,7 +46,7 @@ func (inv *Invocation) runBeforeModel(ctx context.Context, m *CallbackContext, r
 	})
 }
 
-// withModelCallbacks wraps hear with the callbacks after the model.
+// withModelCallbacks wraps yield with the callbacks after the model.
 func (s *step) withModelCallbacks(ctx context.Context, req *model.Request, yield responseFunc) responseFunc {
 	return func(resp *model.Response, err error) bool {
 		if err != nil {

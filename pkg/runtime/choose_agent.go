@@ -57,8 +57,8 @@ func (r *run) findAnsweredCall() *session.Event {
 	return r.findCallEvent(id)
 }
 
-// findCallEvent is the latest event with the call of this id, or nil. An imported
-// event is none: no agent of this host made its calls.
+// findCallEvent returns the latest event with a call of this ID, or nil. It
+// ignores imported events, because no agent of this host made their calls.
 func (r *run) findCallEvent(id string) *session.Event {
 	if id == "" {
 		return nil

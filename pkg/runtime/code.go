@@ -23,7 +23,7 @@ type CodeExecutor interface {
 	ExecuteCode(ctx context.Context, m *CallbackContext, code *Code) (*CodeResult, error)
 }
 
-// Code is what a model wants to have run.
+// Code is code that a model wrote for execution.
 type Code struct {
 	Source string
 	// ExecutionID is the same for all code of a session when executions are
@@ -31,10 +31,10 @@ type Code struct {
 	ExecutionID string
 }
 
-// A CodeResult is what came of code.
+// A CodeResult is the result of an execution.
 type CodeResult struct {
 	Stdout string
-	// Stderr makes the execution a failed one, unless it is empty.
+	// Stderr, if not empty, marks the execution as failed.
 	Stderr string
 	// Files are saved as artifacts under their DisplayName.
 	Files []*genai.Blob
@@ -65,8 +65,8 @@ type CodeExecution struct {
 // CodeDelimiters enclose code or a result in text.
 type CodeDelimiters struct{ Before, After string }
 
-// The limits and marks of executions that set none (the marks and attempts are
-// those of adk-python code_executors/base_code_executor.py).
+// Defaults of the limits and delimiters; the delimiters and attempts are those
+// of adk-python code_executors/base_code_executor.py.
 const (
 	codeAttempts  = 2
 	codeTimeout   = 30 * time.Second

@@ -34,8 +34,8 @@ type namedCode struct {
 	Args *spec.Node `yaml:"args" doc:"Settings of the executor."`
 }
 
-// DecodeSpec accepts both forms. The executor itself is found when the
-// functions of the program are known.
+// DecodeSpec accepts both forms. Bind resolves the executor once the functions
+// of the program are known.
 func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	c.execution = &CodeExecution{}
 	if n.Kind == spec.Scalar {
@@ -84,7 +84,7 @@ func (a *codeArgs) buildExecution() *CodeExecution {
 	return c
 }
 
-// delimiterPair is a list of two texts.
+// delimiterPair is a list of two strings.
 type delimiterPair CodeDelimiters
 
 // DecodeSpec reads the list.
@@ -120,7 +120,8 @@ func (*codeConfig) SchemaSpec() map[string]any {
 	}}
 }
 
-// bindExecutor finds the executor that a document names: one of the program, or ours.
+// bindExecutor resolves the executor that a document names: a function of the
+// program or a built-in one.
 func (c *codeConfig) bindExecutor(f *Functions) spec.Diagnostics {
 	if c.name.Value == "" {
 		return nil

@@ -112,11 +112,12 @@ func (s *step) pendingCode(ev *session.Event) string {
 	return ""
 }
 
-// shownDelimiters are the marks with which a model is shown code and results.
+// shownDelimiters are the delimiters of code and results in requests to a model.
 type shownDelimiters struct{ code, result CodeDelimiters }
 
-// internDelimiters are one handle for all agents with the same marks, since each session
-// keeps them for each agent. It is zero when the model is shown code as it is.
+// internDelimiters returns the same handle for all agents with equal delimiters,
+// because each session stores it per agent. It is zero when requests keep code
+// parts unchanged.
 func (c *CodeExecution) internDelimiters() (none unique.Handle[shownDelimiters]) {
 	if !c.hasExecutor() {
 		return none

@@ -90,7 +90,7 @@ func (inv *Invocation) estimatePromptTokens(events []*session.Event) int {
 	}
 	contents, err := inv.buildContents(include)
 	if err != nil {
-		return 0 // the request itself will tell
+		return 0 // the model call reports the error
 	}
 	chars := 0
 	for _, c := range contents {

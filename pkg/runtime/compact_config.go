@@ -8,9 +8,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A CompactionConfig says when the older part of a conversation is replaced by
-// a summary. It is the events_compaction_config of app.yaml; fields and meaning
-// are ADK's (adk-python apps/_configs.py EventsCompactionConfig).
+// A CompactionConfig configures when summaries replace the older part of a
+// conversation: events_compaction_config of app.yaml. Fields and meaning are
+// those of adk-python apps/_configs.py EventsCompactionConfig.
 type CompactionConfig struct {
 	Interval       int `yaml:"compaction_interval" default:"10" doc:"Number of new invocations after which they are summarized."`
 	Overlap        int `yaml:"overlap_size" default:"0" doc:"Number of invocations of the previous summary that are summarized again."`
@@ -30,18 +30,18 @@ type SummarizerConfig struct {
 const historyMark = "{conversation_history}"
 
 const defaultSummaryPrompt = `Below is a conversation between a user and one or more AI agents. Write a summary
-that takes its place: whoever goes on with the conversation sees the summary and
-not the conversation. Keep what was asked, what was decided, names, numbers and
-facts, and what is still open. If it begins with an earlier summary, carry that
+that replaces it: the next agent sees the summary and
+not the conversation. Keep the user's requests, decisions, names, numbers and
+facts, and open questions. If it begins with an earlier summary, carry that
 over. Be brief, and write nothing but the summary.
 
 ` + historyMark + "\n"
 
-// DefaultCompactionInterval is the interval where nothing else is said.
+// DefaultCompactionInterval is the default of compaction_interval.
 const DefaultCompactionInterval = 10
 
-// Check reports values that cannot be meant, at their place in n, the mapping
-// that the config was decoded from.
+// Check reports invalid values at their position in n, the mapping that the
+// config was decoded from.
 func (c *CompactionConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	requireMin := func(key string, value, requireMin int) {

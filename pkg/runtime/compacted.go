@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// summaryAuthor is the author of summaries. It is no agent: every agent sees
-// summaries as context from others.
+// summaryAuthor is the author of summaries. It is not the name of an agent, so
+// every agent sees summaries as context from others.
 const summaryAuthor = "model"
 
 // rewritesPast reports whether an event changes which earlier events are

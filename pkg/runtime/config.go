@@ -8,22 +8,22 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A StreamingMode says how answers arrive.
+// A StreamingMode selects how responses are delivered.
 type StreamingMode string
 
 // The streaming modes. The empty mode is StreamingNone.
 const (
-	StreamingNone StreamingMode = "none" // one event for each answer
-	StreamingSSE  StreamingMode = "sse"  // partial events first, then the whole
-	StreamingBidi StreamingMode = "bidi" // both ways at once in live runs; as sse in others
+	StreamingNone StreamingMode = "none" // one event per response
+	StreamingSSE  StreamingMode = "sse"  // partial events, then the whole response
+	StreamingBidi StreamingMode = "bidi" // bidirectional in live runs, otherwise the same as sse
 )
 
-// DefaultMaxLLMCalls bounds the model calls of one invocation where nothing
-// else is said (adk-python agents/run_config.py).
+// DefaultMaxLLMCalls is the default limit on model calls of one invocation
+// (adk-python agents/run_config.py).
 const DefaultMaxLLMCalls = 500
 
-// A RunConfig says how an app's invocations run. It is the run_config of
-// app.yaml; a request may change the streaming mode and add metadata.
+// A RunConfig configures the invocations of an app: run_config of app.yaml.
+// [RunConfig.Override] changes single fields for one request.
 type RunConfig struct {
 	StreamingMode StreamingMode `yaml:"streaming_mode" enum:"none|sse|bidi" default:"none" doc:"How responses arrive: none sends one event per response, sse streams partial events first, bidi is for live runs and means sse otherwise. streaming in a request takes precedence."`
 	MaxLLMCalls   int           `yaml:"max_llm_calls" default:"500" doc:"Maximum number of model calls of one invocation, including agents called as tools. 0 or less means no limit."`
@@ -51,21 +51,21 @@ type RunConfig struct {
 	SaveLiveAudio            bool                                  `yaml:"save_live_audio" default:"false" deprecated:"use save_live_blob" doc:"Former name of save_live_blob in ADK."`
 }
 
-// DefaultRunConfig is what applies to an app that says nothing.
+// DefaultRunConfig returns the config of an app without run_config.
 func DefaultRunConfig() RunConfig {
 	return RunConfig{StreamingMode: StreamingNone, MaxLLMCalls: DefaultMaxLLMCalls, MaxFunctionCalls: DefaultMaxFunctionCalls}
 }
 
-// What is wrong with a config, wherever it was made.
+// Errors of configs from YAML, requests and Go code.
 const (
-	tooManyCalls    = "max_llm_calls must be less than %d; zero is no limit"
-	noWorkers       = "max_workers %d lets no call run; at least 1 is needed"
+	tooManyCalls    = "max_llm_calls must be less than %d; 0 means no limit"
+	noWorkers       = "max_workers must be at least 1, got %d"
 	noFunctionCalls = "max_function_calls must be at least 1, got %d"
-	cfcNeedsSSE     = "support_cfc needs streaming_mode: sse"
+	cfcNeedsSSE     = "support_cfc requires streaming_mode: sse"
 )
 
-// Check reports values that cannot be meant, at their place in n, the mapping
-// that the config was decoded from.
+// Check reports invalid values at their position in n, the mapping that the
+// config was decoded from.
 func (c *RunConfig) Check(n *spec.Node) spec.Diagnostics {
 	return append(c.checkCalls(n), c.checkSettings(n)...)
 }

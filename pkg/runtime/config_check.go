@@ -13,14 +13,14 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A SessionWindow narrows the events of a session that a run sees. With both
-// fields it is the latest of those after the time.
+// A SessionWindow limits the events of a session that a run sees. With both
+// fields, the run sees the latest events after the time.
 type SessionWindow struct {
 	NumRecentEvents *int     `yaml:"num_recent_events" doc:"Number of latest events; 0 means none."`
 	AfterTimestamp  *float64 `yaml:"after_timestamp" doc:"Only events at or after this time, in seconds since the epoch; 0 means all."`
 }
 
-// storeOptions is the window as the store knows it; nil asks for all events.
+// storeOptions converts the window for the store; nil means all events.
 func (w *SessionWindow) storeOptions() *store.GetOptions {
 	if w == nil {
 		return nil
@@ -33,18 +33,18 @@ func (w *SessionWindow) storeOptions() *store.GetOptions {
 	return o
 }
 
-// A ToolPool bounds how many calls of one answer are executed at the same time.
+// A ToolPool limits how many calls of one response run at the same time.
 type ToolPool struct {
 	MaxWorkers int `yaml:"max_workers" default:"4" doc:"Number of calls of one response that run at the same time, at least 1."`
 }
 
-// The bounds on the calls of one answer where nothing else is said.
+// Default limits on the calls of one response.
 const (
 	DefaultMaxFunctionCalls = 128
 	defaultToolWorkers      = 8
 )
 
-// maxToolWorkers is how many calls of one answer are executed at the same time.
+// maxToolWorkers returns how many calls of one response run at the same time.
 func (c *RunConfig) maxToolWorkers() int {
 	if c.ToolThreadPoolConfig == nil {
 		return defaultToolWorkers
@@ -52,7 +52,7 @@ func (c *RunConfig) maxToolWorkers() int {
 	return c.ToolThreadPoolConfig.MaxWorkers
 }
 
-// maxFunctionCalls is how many calls one answer may hold.
+// maxFunctionCalls returns the maximum number of calls in one response.
 func (c *RunConfig) maxFunctionCalls() int {
 	return cmp.Or(c.MaxFunctionCalls, DefaultMaxFunctionCalls)
 }

@@ -28,7 +28,7 @@ func TestRunConfigCheck(t *testing.T) {
 		{"unsaid", "streaming_mode: sse", ""},
 		{"zero", "max_llm_calls: 0", "app.yaml:1:16: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config]"},
 		{"negative", "max_llm_calls: -1", "app.yaml:1:16: warning: max_llm_calls -1 means no limit: a loop of agents can cause unbounded costs [run-config]"},
-		{"too many", "max_llm_calls: 2147483647", "app.yaml:1:16: max_llm_calls must be less than 2147483647; zero is no limit [run-config]"},
+		{"too many", "max_llm_calls: 2147483647", "app.yaml:1:16: max_llm_calls must be less than 2147483647; 0 means no limit [run-config]"},
 		{"mode", "streaming_mode: duplex", `app.yaml:1:17: "duplex" is not one of: none, sse, bidi [enum]`},
 	}
 	for _, tt := range tests {

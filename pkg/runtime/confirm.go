@@ -27,10 +27,10 @@ func IsReservedFunction(name string) bool {
 	return name == RequestConfirmation || name == RequestCredential || name == tool.RequestInput
 }
 
-// What the model is told of a call that waits for a person (the words of
-// adk-python tools/function_tool.py where it has some).
+// Responses to the model for calls that wait for a person, worded as in
+// adk-python tools/function_tool.py.
 const (
-	awaitsCredential   = "This tool call requires a credential, which the user is asked for."
+	awaitsCredential   = "This tool call requires a credential, which was requested from the user."
 	awaitsConfirmation = "This tool call requires confirmation, please approve or reject."
 	rejectedText       = "This tool call is rejected."
 )
@@ -46,7 +46,7 @@ func (t *AgentTool) WithConfirm(c tool.Confirmer) *AgentTool {
 	return &with
 }
 
-// Capabilities says what the document asked for.
+// Capabilities returns the settings of the document.
 func (t *AgentTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // withCallConfig returns a set of the tool with the call settings of the

@@ -13,18 +13,18 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A ContentFilter says which contents of a request a model is shown, and how;
-// those that it is given are only read. It must leave some.
+// A ContentFilter returns the contents of a request that the model receives. It
+// must not change the given contents, and must return at least one.
 type ContentFilter func(ctx context.Context, m *CallbackContext, contents []*genai.Content) ([]*genai.Content, error)
 
-// filterConfig is a filter in YAML: an expression that is true for a content to
-// show, or {name: NAME} of a function.
+// filterConfig is a filter in YAML: an expression that is true for the contents
+// to keep, or {name: NAME} of a function.
 type filterConfig struct {
 	name   spec.Text
 	filter ContentFilter
 }
 
-// DecodeSpec reads both forms, and compiles the expression.
+// DecodeSpec accepts both forms and compiles the expression.
 func (c *filterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if n.Kind == spec.Mapping {
 		var named struct {
@@ -52,7 +52,7 @@ func (*filterConfig) SchemaSpec() map[string]any {
 	return schema
 }
 
-// bindFilter finds the function that a document names.
+// bindFilter resolves the function that a document names.
 func (c *filterConfig) bindFilter(f *Functions) spec.Diagnostics {
 	if c.name.Value == "" {
 		return nil
@@ -65,7 +65,7 @@ func (c *filterConfig) bindFilter(f *Functions) spec.Diagnostics {
 		WithHint("write an expression that is true for the contents to keep, or register the function in Functions.ContentFilters")}
 }
 
-// contentEnv are the names that the expression of a filter sees.
+// contentEnv declares the names available to the expression of a filter.
 func contentEnv() template.Env {
 	env := conditionEnv()
 	env["content"] = template.Env{"role": "", "text": "", "calls": []any{}, "responses": []any{}}
@@ -73,9 +73,9 @@ func contentEnv() template.Env {
 	return env
 }
 
-// newExprFilter shows the contents that an expression is true for. The last one,
-// which the model answers, is always shown, and calls are shown with their
-// answers, which stand right behind them.
+// newExprFilter returns a filter that keeps the contents for which an expression
+// is true. It always keeps the last content, which the model answers, and keeps
+// calls together with the responses that directly follow them.
 func newExprFilter(x *template.Expr) ContentFilter {
 	return func(ctx context.Context, m *CallbackContext, contents []*genai.Content) ([]*genai.Content, error) {
 		vars := m.Invocation.conditionVars()
@@ -116,7 +116,7 @@ func contentVars(c *genai.Content) map[string]any {
 
 var errNothingLeft = errors.New("custom_filter removed all contents of the request")
 
-// applyFilter is the filter on the contents of a request.
+// applyFilter applies the filter to the contents of a request.
 func (c *filterConfig) applyFilter(ctx context.Context, m *CallbackContext, contents []*genai.Content) ([]*genai.Content, error) {
 	if c.filter == nil || len(contents) == 0 {
 		return contents, nil

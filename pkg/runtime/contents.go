@@ -27,8 +27,8 @@ func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content,
 		return v.currentContents()
 	}
 	v := inv.run.sess.History.Derive(key, func(last any, events []*session.Event) (any, int64) {
-		// Each caller gets its own header: another step of the same history
-		// may extend the view while this one's contents are on their way.
+		// Each caller gets its own slice header: another step of the same history
+		// may extend the view while a request still uses these contents.
 		v := newView(key)
 		if last != nil {
 			*v = *last.(*contentsView)
@@ -39,16 +39,16 @@ func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content,
 	return v.(*contentsView).currentContents()
 }
 
-// shortHistory is the number of events up to which what follows from them is
-// sooner made than found.
+// shortHistory is the number of events up to which building the contents is
+// faster than looking them up.
 const shortHistory = 8
 
-// A contentsView is the contents of one agent on one branch, brought up to date event
-// by event. Its contents slice is only ever appended to or replaced, so that
-// requests under way keep what they were given.
+// A contentsView has the contents of one agent on one branch, and is updated
+// event by event. The contents slice is only appended to or replaced, never
+// changed in place, because pending requests share it.
 type contentsView struct {
 	viewKey
-	// seen counts the events taken in.
+	// seen is the number of processed events.
 	seen     int
 	contents []*genai.Content
 	// sites are the positions of function calls; calls maps call IDs to sites.
@@ -58,11 +58,11 @@ type contentsView struct {
 	last lastEvent
 	// transcript is the sequence of transcriptions that the contents end with.
 	transcript transcript
-	// bytes is about what the view takes besides the events.
+	// bytes estimates the memory of the view, without the events.
 	bytes int64
 }
 
-// viewKey is who looks, and what its model wants to see.
+// viewKey identifies a view: the agent, its branch, and the options of its model.
 type viewKey struct {
 	agent, branch string
 	keepIDs       bool
@@ -77,24 +77,24 @@ type callSite struct {
 	at int
 	// response is the index of the content with the response, or -1.
 	response int
-	// answer is that response, with the ids it was stored with.
+	// answer is that response, with the IDs under which it is stored.
 	answer *genai.Content
 }
 
 type lastEvent struct {
 	responses bool
-	at        int // where the responses stand
+	at        int // index of the responses
 	err       error
 }
 
-// The estimates of what a view takes in memory.
+// Memory estimates for the parts of a view.
 const (
-	pointerBytes = 16  // in a list that grows
-	siteBytes    = 128 // a call with its site and its place in the map
+	pointerBytes = 16  // in a growing slice
+	siteBytes    = 128 // a call site with its map entry
 	partBytes    = 256
 )
 
-// contentBytes is about what a content takes that was made for a view.
+// contentBytes estimates the memory of a content that was built for a view.
 func contentBytes(c *genai.Content) int64 {
 	bytes := int64(partBytes)
 	for _, p := range c.Parts {
@@ -197,7 +197,7 @@ func (v *contentsView) addForeign(ev *session.Event) {
 
 func (v *contentsView) appendContent(c *genai.Content) int {
 	if v.contents == nil {
-		v.contents = make([]*genai.Content, 0, 4) // what most first turns have
+		v.contents = make([]*genai.Content, 0, 4) // enough for most first turns
 	}
 	v.contents = append(v.contents, c)
 	v.bytes += pointerBytes

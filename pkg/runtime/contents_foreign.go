@@ -12,9 +12,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// isForeign says whether an event is another agent's, so that this agent hears
-// of it as of something that was said, not as of its own words. The answer to
-// another agent's call is foreign too, whoever wrote it.
+// isForeign reports whether an event belongs to another agent, so that this
+// agent's model gets it as user content. A response to another agent's call is
+// foreign too, regardless of its author.
 func (v *contentsView) isForeign(ev *session.Event) bool {
 	if ev.Author != session.UserAuthor && (ev.Author != v.agent || isLive(ev)) {
 		return true
@@ -60,8 +60,8 @@ func presentPart(author string, p *genai.Part) *genai.Part {
 	return nil
 }
 
-// compactJSON writes a value as the model reads it; values that JSON cannot
-// hold are written as Go would.
+// compactJSON returns a value as JSON for the model, or in Go's format if JSON
+// cannot represent it.
 func compactJSON(m map[string]any) string {
 	if m == nil {
 		return "{}"

@@ -8,9 +8,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// currentEvents are the events of the current turn. A rewind among them may
-// have taken the turn itself back: then it is looked for among what stays. A
-// summary of earlier turns is none of this one's.
+// currentEvents returns the events of the current turn. If a rewind has removed
+// the start of the turn, the turn is determined from the remaining events.
+// Summaries of earlier turns are excluded.
 func currentEvents(events []*session.Event, v *contentsView) []*session.Event {
 	turn := events[findCurrentTurn(events, v):]
 	if !slices.ContainsFunc(turn, rewritesPast) {
@@ -23,9 +23,9 @@ func currentEvents(events []*session.Event, v *contentsView) []*session.Event {
 	})
 }
 
-// findCurrentTurn finds where the current turn begins: at the latest event that is
-// the user's or another agent's (_get_current_turn_contents). An answer to a
-// call of the agent itself only continues the turn of the call.
+// findCurrentTurn returns the index of the first event of the current turn: the
+// latest event of the user or another agent (_get_current_turn_contents). An
+// answer to a call of the agent itself continues the turn of the call.
 func findCurrentTurn(events []*session.Event, v *contentsView) int {
 	for i := len(events) - 1; i >= 0; i-- {
 		ev := events[i]
@@ -36,8 +36,8 @@ func findCurrentTurn(events []*session.Event, v *contentsView) int {
 	return len(events)
 }
 
-// answersOwnCall says whether an event answers a call that the view's agent made
-// in one of the earlier events.
+// answersOwnCall reports whether an event answers a call that the view's agent
+// made in an earlier event.
 func (v *contentsView) answersOwnCall(ev *session.Event, earlier []*session.Event) bool {
 	responses := ev.Responses()
 	if len(responses) == 0 {

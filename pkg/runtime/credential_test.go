@@ -100,7 +100,7 @@ func TestCredentialAfterApproval(t *testing.T) {
 	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 	got := formatRun(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{"confirmed": true})))
 	got += formatRun(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{"exchangedAuthCredential": map[string]any{"apiKey": "k"}})))
-	want := "a: call adk_request_credential\na: f map[error:This tool call requires a credential, which the user is asked for.]\n" +
+	want := "a: call adk_request_credential\na: f map[error:This tool call requires a credential, which was requested from the user.]\n" +
 		"a: f map[with:k]\na: done\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)

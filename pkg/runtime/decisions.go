@@ -24,10 +24,10 @@ type decisions struct {
 	open []*decision
 	// credentials are the state keys with the credentials that the user gave.
 	credentials map[string]any
-	// finished says that all calls were executed before, and the agent has
-	// given its final answer.
+	// finished reports whether all calls were executed before and the agent
+	// has given its final answer.
 	finished bool
-	// consumed says that the agent has executed them.
+	// consumed reports whether the agent has executed the calls.
 	consumed atomic.Bool
 }
 
@@ -56,7 +56,7 @@ func (r *run) readDecisions(req *RunRequest, events []*session.Event) error {
 	responses := model.ResponsesOf(r.user)
 	if !slices.ContainsFunc(responses, isDecision) {
 		if req.Message == nil {
-			return nil // it is a stored one
+			return nil // already stored
 		}
 		return checkAnswers(events, responses)
 	}

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The codes of a [RunError] that are not a model service's own.
+// The codes of a [RunError], besides those of model services.
 const (
 	CodeAppNotFound     = "APP_NOT_FOUND"
 	CodeSessionNotFound = "SESSION_NOT_FOUND"
@@ -40,7 +40,7 @@ type RunError struct {
 	Err           error
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *RunError) Error() string { return e.Message }
 
 // Unwrap returns the cause.
@@ -50,8 +50,9 @@ func failf(code string, err error, format string, args ...any) *RunError {
 	return &RunError{Code: code, Message: fmt.Sprintf(format, args...), Err: err}
 }
 
-// AsRunError returns err as a RunError. An error that is none becomes one
-// without its text: internal words are for the log.
+// AsRunError returns err as a RunError. For any other error it returns a
+// RunError with a generic message, because internal details belong in the log
+// only.
 func AsRunError(err error) *RunError {
 	var re *RunError
 	if errors.As(err, &re) {
@@ -63,7 +64,7 @@ func AsRunError(err error) *RunError {
 	return &RunError{Code: CodeInternal, Message: "internal error: see the host's log", Err: err}
 }
 
-// modelFailure words a failed model call.
+// modelFailure returns the error of a failed model call.
 func modelFailure(name string, err error) *RunError {
 	var me *model.Error
 	if errors.As(err, &me) {
@@ -92,8 +93,8 @@ func storeFailure(key session.Key, err error) error {
 	}
 }
 
-// eventFailure words why an agent's event could not be stored. What the agent
-// wrote is not the fault of whoever asked.
+// eventFailure returns the error of an agent's event that could not be stored.
+// An invalid event is an error of the agent, not of the request.
 func eventFailure(key session.Key, author string, err error) error {
 	if errors.Is(err, session.ErrInvalid) {
 		return failf(CodeEventRefused, nil, "an event of agent %s cannot be stored: %s", author, err)

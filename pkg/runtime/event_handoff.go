@@ -35,8 +35,8 @@ func (s *eventHandoff) deliverEvent(yield func(*session.Event, error) bool) (pro
 	return yield(s.ev, s.err) && s.err == nil
 }
 
-// acknowledgeEvent tells the agent whether to continue. It must be called for
-// each event, even when the run is over.
+// acknowledgeEvent unblocks the agent, which continues if proceed is true. It
+// must be called for each event, even when the run is over.
 func (s *eventHandoff) acknowledgeEvent(proceed bool) {
 	s.proceed = proceed
 	s.acknowledged.Done()

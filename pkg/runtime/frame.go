@@ -19,15 +19,14 @@ type frame struct {
 	// prior has the events of the agent before the invocation was resumed; nil
 	// if it had not started.
 	prior *frameRecord
-	// paused says that the agent, or one below it, has pending calls.
+	// paused reports whether the agent, or one below it, has pending calls.
 	paused atomic.Bool
 	// pending has the long-running calls of an LLM agent, and whether they are
 	// still unanswered.
 	pending map[string]bool
 }
 
-// The places beside an agent where its callbacks speak. No agent can have these
-// names.
+// Path suffixes for events of callbacks. No agent can have these names.
 const (
 	hookPathBeforeRun   = "(before_run)"
 	hookPathWhen        = "(when)"
@@ -114,8 +113,8 @@ func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, 
 }
 
 // beginAgent evaluates the agent's condition and calls its callbacks, unless
-// the agent has started before. goOn is false when the agent must not run, ok
-// is false when the run is over.
+// the agent has started before. proceed is false when the agent must not run,
+// ok is false when the run is over.
 func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event, error) bool) (proceed, ok bool) {
 	if len(inv.hookEvents(hookPathWhen)) > 0 {
 		return false, true

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// randomID makes a random UUID, version 4. The runtime's own generator is as
-// hard to guess as the system's, which a run would ask for each of its events.
+// randomID returns a random UUID, version 4. Go's generator is as unpredictable
+// as the system's, and needs no system call per event.
 func randomID() string {
 	var u uuid.UUID
 	binary.LittleEndian.PutUint64(u[:8], rand.Uint64())

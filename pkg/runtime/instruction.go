@@ -14,16 +14,16 @@ import (
 	"agenthost/pkg/template"
 )
 
-// An Instruction is a compiled text for a model, with the place it was written
-// at, so that a missing value can be told with its line.
+// An Instruction is compiled text for a model. It has its source position, so
+// that the error of a missing value contains the line.
 type Instruction struct {
 	written string
 	text    *template.Text
-	// at is the place of a byte offset.
+	// at returns the position of a byte offset.
 	at func(offset int) spec.Pos
 }
 
-// NewInstruction compiles a text. at may be nil for texts that no file holds.
+// NewInstruction compiles text. at is nil for text that is not in a file.
 func NewInstruction(text string, at func(offset int) spec.Pos) *Instruction {
 	if text == "" {
 		return nil
@@ -31,7 +31,7 @@ func NewInstruction(text string, at func(offset int) spec.Pos) *Instruction {
 	return &Instruction{written: text, text: template.Parse(text), at: at}
 }
 
-// sourceText is the text as it was written.
+// sourceText returns the text with placeholders.
 func (i *Instruction) sourceText() string {
 	if i == nil {
 		return ""
@@ -39,7 +39,7 @@ func (i *Instruction) sourceText() string {
 	return i.written
 }
 
-// Refs lists the placeholders of the text.
+// Refs returns the placeholders of the text.
 func (i *Instruction) Refs() []template.Ref {
 	if i == nil {
 		return nil
@@ -47,7 +47,7 @@ func (i *Instruction) Refs() []template.Ref {
 	return i.text.Refs()
 }
 
-// fixedText is the text, and whether there is nothing to fill in.
+// fixedText returns the text, and whether it has no placeholders.
 func (i *Instruction) fixedText() (string, bool) {
 	if i == nil {
 		return "", true
@@ -60,7 +60,7 @@ func (i *Instruction) renderText(ctx context.Context, inv *Invocation) (string, 
 	return strings.Join(chunks, ""), err
 }
 
-// appendChunks adds what the filled text is made of, to be joined.
+// appendChunks appends the chunks of the rendered text, for joining.
 func (i *Instruction) appendChunks(ctx context.Context, chunks []string, inv *Invocation) ([]string, error) {
 	if i == nil {
 		return chunks, nil
@@ -72,7 +72,8 @@ func (i *Instruction) appendChunks(ctx context.Context, chunks []string, inv *In
 	return chunks, nil
 }
 
-// explainError is a failure in words, with the place of a value that is missing.
+// explainError returns the error of rendering, with the position of a missing
+// value.
 func (i *Instruction) explainError(err error, inv *Invocation) error {
 	var missing *template.MissingError
 	if errors.As(err, &missing) {
@@ -92,7 +93,7 @@ func (i *Instruction) explainError(err error, inv *Invocation) error {
 	return err
 }
 
-// scope is where the placeholders of an agent's texts get their values.
+// scope resolves the placeholders in the texts of an agent.
 type scope struct{ inv *Invocation }
 
 func (s scope) Lookup(key string) (any, bool) { return s.inv.run.lookupState(key) }
@@ -142,7 +143,7 @@ func (inv *Invocation) buildInstructions(ctx context.Context, a *LLMAgent, req *
 	return userContents, nil
 }
 
-// appendDynamicInstruction adds the agent's own instruction as the user's words.
+// appendDynamicInstruction appends the agent's own instruction as user content.
 func (inv *Invocation) appendDynamicInstruction(ctx context.Context, to []*genai.Content, a *LLMAgent) ([]*genai.Content, error) {
 	system, err := prompt(nil).appendOwnInstruction(ctx, inv, a)
 	if err != nil || len(system) == 0 {
@@ -151,8 +152,8 @@ func (inv *Invocation) appendDynamicInstruction(ctx context.Context, to []*genai
 	return append(to, model.UserText(system.String())), nil
 }
 
-// identityText tells the model which agent it is, with quoted names and
-// descriptions (adk-python flows/llm_flows/identity.py).
+// identityText returns the part of the instruction that names the agent, with
+// quoted name and description (adk-python flows/llm_flows/identity.py).
 func identityText(name, description string) string {
 	s := `You are an agent. Your internal name is "` + name + `".`
 	if description != "" {
@@ -161,8 +162,8 @@ func identityText(name, description string) string {
 	return s
 }
 
-// splitStaticInstruction parts a static instruction into its text and, for files, a
-// reference in the text and a user content with the file.
+// splitStaticInstruction splits a static instruction into its text, with
+// references to its files, and user contents with the files.
 func splitStaticInstruction(c *genai.Content) (string, []*genai.Content) {
 	var texts []string
 	var files []*genai.Content

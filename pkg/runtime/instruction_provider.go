@@ -10,9 +10,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An InstructionProvider computes the whole text of an instruction: ADK's
-// function of that name as an expression. Nothing is injected into the text but
-// what the expression asks for.
+// An InstructionProvider computes a whole instruction: ADK's function of that
+// name as an expression. Placeholders are replaced only where the expression
+// calls inject.
 type InstructionProvider struct {
 	fn    InstructionFunc
 	expr  *template.Expr
@@ -20,26 +20,26 @@ type InstructionProvider struct {
 	at    spec.Expr
 }
 
-// An InstructionFunc computes an instruction in Go. It reads the invocation, and
-// may call its Inject; it is called by many goroutines at once. A [*RunError] is
-// told as it is.
+// An InstructionFunc computes an instruction in Go. It reads the invocation and
+// may call its Inject. It is called concurrently. A [*RunError] is reported
+// unchanged.
 type InstructionFunc func(ctx context.Context, inv *Invocation) (string, error)
 
-// NewInstructionProvider makes a provider of a function.
+// NewInstructionProvider returns a provider that calls a function.
 func NewInstructionProvider(fn InstructionFunc) *InstructionProvider {
 	return &InstructionProvider{fn: fn}
 }
 
-// Inject fills the placeholders of a text as those of an instruction are filled.
+// Inject replaces the placeholders of text like those of an instruction.
 func (inv *Invocation) Inject(ctx context.Context, text string) (string, error) {
 	return NewInstruction(text, nil).renderText(ctx, inv)
 }
 
-// Lookup reads a key of the session's state, or the default that the app's
-// state schema gives it.
+// Lookup returns the value of a key of the session's state, or its default in
+// the app's state schema.
 func (inv *Invocation) Lookup(key string) (any, bool) { return inv.run.lookupState(key) }
 
-// providerEnv declares the names that a provider may use.
+// providerEnv declares the names available to a provider.
 func providerEnv() template.Env {
 	env := conditionEnv()
 	env["inject"] = func(string) (string, error) { return "", nil }
@@ -47,8 +47,8 @@ func providerEnv() template.Env {
 	return env
 }
 
-// ReadFiles reads the files that the instruction provider names, so that an
-// app has them as they were when it was loaded.
+// ReadFiles reads the files that the instruction provider names, so that the
+// app keeps the versions that it was loaded with.
 func (c *llmConfig) ReadFiles(read func(path string) (string, error)) spec.Diagnostics {
 	var ds spec.Diagnostics
 	c.files = map[string]string{}
@@ -66,7 +66,7 @@ func (c *llmConfig) ReadFiles(read func(path string) (string, error)) spec.Diagn
 	return ds
 }
 
-// checkInstruction wants one of the two ways to instruct.
+// checkInstruction requires either instruction or instruction_provider.
 func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
 	at := n.Get("instruction_provider")
 	switch {
@@ -81,7 +81,8 @@ func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// describeProviderUse is the expression, and the placeholders of what it injects.
+// describeProviderUse returns the state keys that the expression reads,
+// including placeholders in the text that it injects.
 func (c *llmConfig) describeProviderUse() tool.StateUse {
 	var u tool.StateUse
 	p := c.InstructionProvider
@@ -100,7 +101,7 @@ func (c *llmConfig) describeProviderUse() tool.StateUse {
 	return u
 }
 
-// buildProvider is nil when the agent has an instruction as it is.
+// buildProvider returns nil when the agent has no instruction_provider.
 func (c *llmConfig) buildProvider() (*InstructionProvider, error) {
 	if c.InstructionProvider.Value == "" {
 		return nil, nil
@@ -112,7 +113,7 @@ func (c *llmConfig) buildProvider() (*InstructionProvider, error) {
 	return &InstructionProvider{expr: compiled, files: c.files, at: c.InstructionProvider}, nil
 }
 
-// computeText computes the instruction; nil is none.
+// computeText computes the instruction; it is empty for nil.
 func (p *InstructionProvider) computeText(ctx context.Context, inv *Invocation) (string, error) {
 	if p.fn != nil {
 		own := []ownedCallback[InstructionFunc]{{"agent " + inv.node.agent.Name(), p.fn}}

@@ -30,7 +30,7 @@ type Invocation struct {
 	// of it; nil for the agent itself.
 	callbackOf *Invocation
 	ended      atomic.Bool
-	// endsRun says that the run ends with this agent: no other agent, callback
+	// endsRun reports whether the run ends with this agent: no other agent, callback
 	// or plugin follows.
 	endsRun bool
 	// toolbox has the agent's tools including those of its toolsets, once they

@@ -131,7 +131,7 @@ func TestAddToMemoryError(t *testing.T) {
 	if got := formatRun(e.Host.Run(ctx, userMessage(key, "word"))); got != "keeper: done\n" {
 		t.Errorf("run = %s", got)
 	}
-	const want = `level=WARN msg="adding a run to the memory" app=app revision="" session=s invocation=e-`
+	const want = `level=WARN msg="adding run to memory failed" app=app revision="" session=s invocation=e-`
 	if !strings.Contains(log.String(), want) || !strings.Contains(log.String(), "context canceled") {
 		t.Errorf("log = %s, want %s", &log, want)
 	}

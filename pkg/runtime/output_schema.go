@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// schemaMixer is what a model implements that knows whether one request may hold
-// both tools and a schema for the answer. A model without the method may not.
+// schemaMixer is implemented by models that may accept tools and a response
+// schema in one request. Models without the method do not.
 type schemaMixer interface{ MixesToolsAndSchema() bool }
 
 func mixesToolsAndSchema(llm model.LLM) bool {
@@ -62,13 +62,13 @@ const (
 		"Do not write the final answer as text."
 )
 
-// A responseTool takes the final answer of an agent whose model cannot be held
-// to a schema in another way (adk-python tools/set_model_response_tool.py).
+// A responseTool receives the final answer of an agent whose model cannot combine
+// a schema with tools (adk-python tools/set_model_response_tool.py).
 type responseTool struct {
 	schema *tool.Schema
 	decl   *genai.FunctionDeclaration
-	// wrapped is the parameter that holds the answer; empty when the answer's
-	// fields are the parameters.
+	// wrapped is the parameter with the answer; empty if the fields of the
+	// answer are the parameters.
 	wrapped string
 }
 
@@ -90,8 +90,8 @@ func newResponseTool(schema *tool.Schema) *responseTool {
 	return t
 }
 
-// wrapSchema is the schema of an object whose one field is of the schema.
-// Definitions move to the top, where references look for them.
+// wrapSchema returns the schema of an object with one field of the given schema.
+// It moves definitions to the root, where references expect them.
 func wrapSchema(name string, schema map[string]any) map[string]any {
 	inner := maps.Clone(schema)
 	outer := map[string]any{"type": "object", "properties": map[string]any{name: inner}, "required": []any{name}}
@@ -104,7 +104,7 @@ func wrapSchema(name string, schema map[string]any) map[string]any {
 	return outer
 }
 
-// Declaration has the schema's fields as parameters.
+// Declaration returns the declaration, with the schema's fields as parameters.
 func (t *responseTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
 // Run validates the answer. An invalid one is reported to the model, which may
@@ -126,8 +126,8 @@ func (t *responseTool) Run(_ context.Context, call *tool.Call) (*tool.Result, er
 	return &tool.Result{Response: asResponse(answer)}, nil
 }
 
-// asResponse is a value as a function response: an object as it is, anything
-// else under result.
+// asResponse converts a value to a function response: an object unchanged,
+// anything else under the key result.
 func asResponse(v any) map[string]any {
 	if m, ok := v.(map[string]any); ok {
 		return m
@@ -135,7 +135,7 @@ func asResponse(v any) map[string]any {
 	return map[string]any{"result": v}
 }
 
-// emitStructuredOutput yields the answer that the response tool took, as an
+// emitStructuredOutput yields the answer that the response tool received, as an
 // event of the model (semantics 5.3).
 func (s *step) emitStructuredOutput(answer *session.Event) (*session.Event, bool) {
 	value := answer.Actions.SetModelResponse
@@ -168,8 +168,8 @@ func (s *step) emitAnswer(ev *session.Event) bool {
 	return true
 }
 
-// parseOutput is the value of a final text. A text that does not fit the schema
-// makes the event one of an error.
+// parseOutput returns the value of the final text. If the text does not match
+// the schema, it makes ev an error event.
 func (a *LLMAgent) parseOutput(ev *session.Event, text string) (any, *RunError) {
 	v, err := a.opts.OutputSchema.Parse(text)
 	if err == nil {
@@ -178,8 +178,8 @@ func (a *LLMAgent) parseOutput(ev *session.Event, text string) (any, *RunError) 
 	return nil, rejectOutput(ev, err, "the answer of agent %s does not match its output_schema: %s", a.AgentName, err)
 }
 
-// inputSchemaOf is what an agent wants to be given: of a composite agent, what
-// the first of its sub-agents wants (adk-python tools/agent_tool.py).
+// inputSchemaOf returns the input schema of an agent: for a composite agent,
+// that of its first sub-agent (adk-python tools/agent_tool.py).
 func inputSchemaOf(a Agent) *tool.Schema {
 	if l, ok := a.(*LLMAgent); ok {
 		return l.opts.InputSchema
@@ -190,8 +190,8 @@ func inputSchemaOf(a Agent) *tool.Schema {
 	return nil
 }
 
-// outputSchemaOf is how an agent answers: of a composite agent, how the last of
-// its sub-agents does.
+// outputSchemaOf returns the output schema of an agent: for a composite agent,
+// that of its last sub-agent.
 func outputSchemaOf(a Agent) *tool.Schema {
 	if l, ok := a.(*LLMAgent); ok {
 		return l.opts.OutputSchema

@@ -71,8 +71,8 @@ type panicGuard[T any] struct {
 	inv     *Invocation
 	yield   func(T, error) bool
 
-	inConsumer bool // the consumer is at work
-	stopped    bool // the consumer wants no more
+	inConsumer bool // the consumer is running
+	stopped    bool // the consumer has stopped
 }
 
 // forwardValue is the yield function of the iterator.

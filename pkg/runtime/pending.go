@@ -15,11 +15,11 @@ type PendingCalls struct {
 	Calls []*genai.FunctionCall
 }
 
-// Pending lists what the user has not answered, oldest first: the runtime's
-// requests, which [IsRequest] tells, and the calls of long-running tools. A call
-// whose own answer is a failure does not wait: it was not carried out, or a
-// person is asked about it by a request, or has rejected it. Nor does a request
-// that was answered before a rewind made it the last event again.
+// Pending returns the calls that the user has not answered, oldest first: the
+// requests of the runtime (see [IsRequest]) and the calls of long-running tools.
+// It excludes calls whose own result is a failure: they were not executed, or a
+// separate request asks about them, or they were rejected. It also excludes
+// requests that were answered before a rewind removed the answer.
 func Pending(events []*session.Event) []PendingCalls {
 	all, events := session.WithoutImported(events), session.Recorded(events)
 	open := openCalls(events)
@@ -38,16 +38,16 @@ func Pending(events []*session.Event) []PendingCalls {
 	return pending
 }
 
-// openCall is a call without an answer of the user.
+// openCall is a call that the user has not answered.
 type openCall struct {
 	// at is the index of its event.
 	at int
-	// failed says that its last result is a failure.
+	// failed reports whether its last result is a failure.
 	failed bool
 }
 
-// openCalls are by their ids. An id that a model uses again is that of the last
-// call.
+// openCalls maps call IDs to calls. An ID that a model reuses refers to the
+// latest call.
 func openCalls(events []*session.Event) map[string]openCall {
 	open := map[string]openCall{}
 	for i, ev := range events {

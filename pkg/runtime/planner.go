@@ -9,19 +9,19 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A Planner has a model think before it acts. At most one field says how; the
-// zero value and nil do nothing.
+// A Planner makes a model plan before it acts. At most one field is set; the zero
+// value and nil do nothing.
 type Planner struct {
-	// PlanReact asks the model for a plan, in words: any model can do it. The
-	// plan and what is thought on the way become thoughts, what follows the
-	// mark of the final answer is the answer.
+	// PlanReact instructs the model to write a plan, which works with any model.
+	// The plan and the reasoning become thoughts; the text after the tag of the
+	// final answer is the answer.
 	PlanReact bool
-	// Thinking has the model think by itself; it takes the place of the
+	// Thinking configures the thinking of the model. It replaces the
 	// thinking_config of the agent's settings.
 	Thinking *genai.ThinkingConfig
 }
 
-// The marks that a plan-react model writes before each part of what it says.
+// The tags that a plan-react model writes before each part of its response.
 const (
 	planningTag    = "/*PLANNING*/"
 	replanningTag  = "/*REPLANNING*/"
@@ -32,13 +32,13 @@ const (
 
 func thoughtTags() []string { return []string{planningTag, replanningTag, reasoningTag, actionTag} }
 
-const planReactText = `Work on the request in this order: make a plan, carry it out with your tools, then answer. Rely on what the tools tell rather than on what you remember. Put a mark before each part of what you write:
+const planReactText = `Work on the request in this order: make a plan, carry it out with your tools, then answer. Rely on the results of tools rather than on what you remember. Put a mark before each part of what you write:
 ` + planningTag + ` before the plan: a numbered list of steps that together cover all of the request. Each step uses one or more of the tools you have, and no other tools.
 ` + actionTag + ` before the calls of tools. Use only the tools and parameters that are declared, and do not write code in place of a call.
 ` + reasoningTag + ` between calls, before a short account of what is known so far and what the next step is.
 ` + replanningTag + ` before a new plan, when the first one turns out not to work. Then follow the new one.
-` + finalAnswerTag + ` before the final answer: exact, and in the form that was asked for. If the request cannot be answered with your tools, say why, and ask for what is missing.
-Do not call a tool for what the conversation tells already. When the request is not clear, ask before you act.`
+` + finalAnswerTag + ` before the final answer, which is exact and has the requested form. If your tools cannot answer the request, explain why, and ask for what is missing.
+Do not call a tool for information that the conversation already contains. When the request is not clear, ask before you act.`
 
 // planningInstruction returns the instruction about planning.
 func (p *Planner) planningInstruction() string {
@@ -48,8 +48,9 @@ func (p *Planner) planningInstruction() string {
 	return planReactText
 }
 
-// prepareRequest makes a request one of the planner. Thoughts of earlier steps are
-// shown as plain text to a plan-react model, which else would not see its plan.
+// prepareRequest applies the planner to a request. For a plan-react model it
+// converts thoughts of earlier steps to plain text; otherwise the model would
+// not see its plan.
 func (p *Planner) prepareRequest(req *model.Request) {
 	if p == nil {
 		return
@@ -62,7 +63,7 @@ func (p *Planner) prepareRequest(req *model.Request) {
 	}
 }
 
-// withoutThoughtMarks leaves the contents alone, which other requests share.
+// withoutThoughtMarks does not change contents, which other requests share.
 func withoutThoughtMarks(contents []*genai.Content) []*genai.Content {
 	isThought := func(p *genai.Part) bool { return p.Thought }
 	out := slices.Clone(contents)
@@ -83,7 +84,7 @@ func withoutThoughtMarks(contents []*genai.Content) []*genai.Content {
 	return out
 }
 
-// separatePlan tells plan from answer in what the model says (adk-python
+// separatePlan wraps yield to mark the plan in responses as thoughts (adk-python
 // planners/plan_re_act_planner.py process_planning_response).
 func (p *Planner) separatePlan(yield responseFunc) responseFunc {
 	if p == nil || !p.PlanReact {
@@ -106,10 +107,10 @@ func (p *Planner) separatePlan(yield responseFunc) responseFunc {
 	}
 }
 
-// splitPlan are the parts of a whole answer: texts with their thoughts marked, up
-// to the first calls that stand together. What the model says behind them is
-// made up: it has not seen their answers yet. Calls without a name are dropped,
-// unless nothing else is left.
+// splitPlan returns the parts of a whole response: texts with the plan marked as
+// thoughts, up to the first group of consecutive calls. Text after these calls is
+// dropped, because the model has not seen their results yet. Calls without a name
+// are dropped unless nothing else is left.
 func splitPlan(parts []*genai.Part) []*genai.Part {
 	var kept []*genai.Part
 	for i, p := range parts {
@@ -133,11 +134,11 @@ func splitPlan(parts []*genai.Part) []*genai.Part {
 	return kept
 }
 
-// planText is the text received so far, which may be streamed.
+// planText is the text received so far of a response that may be streamed.
 type planText struct{ text string }
 
-// markThoughts makes thoughts of the parts, or of the beginning of a part, that belong
-// to the plan.
+// markThoughts marks the parts, or the beginning of a part, that belong to the
+// plan as thoughts.
 func (t *planText) markThoughts(parts []*genai.Part) []*genai.Part {
 	var marked []*genai.Part
 	for _, p := range parts {
@@ -163,9 +164,9 @@ func (t *planText) markThoughts(parts []*genai.Part) []*genai.Part {
 	return marked
 }
 
-// thoughtLength is how much of a text is thought: all up to the last mark of a
-// final answer, else all of a text that begins with a mark. The beginning of a
-// mark counts as one: the rest is still to come.
+// thoughtLength returns the length of the plan in text: up to the last tag of a
+// final answer, otherwise all of the text if it begins with a tag. An incomplete
+// tag counts as one, because the rest may still be streamed.
 func thoughtLength(text string) int {
 	if i := strings.LastIndex(text, finalAnswerTag); i >= 0 {
 		return i + len(finalAnswerTag)

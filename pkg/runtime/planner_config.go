@@ -9,7 +9,7 @@ import (
 )
 
 // plannerConfig is the YAML of a planner: plan_react, or built_in with a
-// thinking_config. A planner written in code is not of YAML.
+// thinking_config. Planners written in code are not supported.
 type plannerConfig struct{ planner *Planner }
 
 type builtInPlannerConfig struct {

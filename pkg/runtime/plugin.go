@@ -106,7 +106,7 @@ func (a *App) closePlugins(logger *slog.Logger) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), pluginCloseTimeout)
 		if err := p.Close(ctx); err != nil {
-			logger.Warn("closing a plugin", "app", a.Name, "plugin", p.Name, "error", err)
+			logger.Warn("closing plugin failed", "app", a.Name, "plugin", p.Name, "error", err)
 		}
 		cancel()
 	}
@@ -196,7 +196,7 @@ func (r *run) runOnUserMessage(ctx context.Context, ev *session.Event) error {
 	if len(r.app.plugins) == 0 {
 		return nil
 	}
-	// The delta belongs to whoever asked for the run.
+	// The request owns the delta.
 	ev.Actions.StateDelta = maps.Clone(ev.Actions.StateDelta)
 	m := (&Invocation{run: r, node: r.app.rootNode}).newCallbackContext(&ev.Actions)
 	content, err := askPlugins(ctx, m.Invocation, "on_user_message", func(p *Plugin) func() (*genai.Content, error) {

@@ -14,7 +14,7 @@ type contextFilterConfig struct {
 	Custom filterConfig `yaml:"custom_filter" doc:"Filter of those contents: an expression that is true for the contents to keep and can use content (role, text, calls, responses), index, count, state, user, session, invocation and agent; or {name: NAME}, a function of the program."`
 }
 
-// DecodeSpec wants at least the present turn, and something to do.
+// DecodeSpec requires at least one setting, and keeps at least the current turn.
 func (c *contextFilterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	ds := spec.Decode(n, c)
 	switch at := n.Get("num_invocations_to_keep"); {
@@ -27,10 +27,10 @@ func (c *contextFilterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// Bind finds the function that custom_filter names.
+// Bind resolves the function that custom_filter names.
 func (c *contextFilterConfig) Bind(f *Functions) spec.Diagnostics { return c.Custom.bindFilter(f) }
 
-// newContextFilter makes ADK's ContextFilterPlugin.
+// newContextFilter returns ADK's ContextFilterPlugin.
 func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*Plugin, error) {
 	filter := func(ctx context.Context, m *CallbackContext, req *model.Request) (_ *model.Response, err error) {
 		if c.Keep > 0 {
@@ -42,8 +42,8 @@ func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*
 	return &Plugin{Name: "context_filter", Callbacks: Callbacks{BeforeModel: []BeforeModelFunc{filter}}}, nil
 }
 
-// lastTurns keeps the contents from the n-th last word of the user on. What is
-// said as the user's without a break is one turn; answers to calls begin none.
+// lastTurns returns the contents of the last n turns. Consecutive user contents
+// are one turn; responses to calls do not start a turn.
 func lastTurns(contents []*genai.Content, n int) []*genai.Content {
 	for i := len(contents) - 1; i > 0; i-- {
 		if !isUserTurn(contents[i]) || isUserTurn(contents[i-1]) {
@@ -60,8 +60,8 @@ func isUserTurn(c *genai.Content) bool {
 	return c.Role == genai.RoleUser && len(model.ResponsesOf(c)) == 0
 }
 
-// includeCalls moves the start of what is kept back to the calls whose answers
-// are kept: a model is never shown an answer without its call.
+// includeCalls moves the start of the kept contents back to the calls whose
+// responses are kept: a request never contains a response without its call.
 func includeCalls(contents []*genai.Content, from int) int {
 	open := map[string]bool{}
 	for i := len(contents) - 1; i >= 0; i-- {

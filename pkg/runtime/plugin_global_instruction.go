@@ -11,7 +11,7 @@ type globalInstructionConfig struct {
 	Instruction spec.Text `yaml:"instruction" required:"true" doc:"Instruction that every model gets first; {key} is replaced by the value in the session state."`
 }
 
-// newGlobalInstruction makes ADK's GlobalInstructionPlugin.
+// newGlobalInstruction returns ADK's GlobalInstructionPlugin.
 func newGlobalInstruction(_ context.Context, _ PluginEnv, c *globalInstructionConfig) (*Plugin, error) {
 	text := newInstructionAt(c.Instruction)
 	prepend := func(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {

@@ -6,20 +6,20 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// PluginEnv is what building a plugin may use.
+// PluginEnv has the dependencies of plugins.
 type PluginEnv struct {
 	// Logger is never nil.
 	Logger *slog.Logger
 }
 
-// PluginKinds lists every plugin that app.yaml may name.
+// PluginKinds returns the plugins that app.yaml can use.
 func PluginKinds() spec.Kinds[PluginEnv, *Plugin] {
 	return spec.Kinds[PluginEnv, *Plugin]{
-		spec.NewKind("add_to_memory", "Remembers what was said, at the end of every run.", newAddToMemory),
-		spec.NewKind("context_filter", "Shows models only the last turns of a conversation.", newContextFilter),
-		spec.NewKind("global_instruction", "Tells something to every agent, first of all.", newGlobalInstruction),
-		spec.NewKind("logging", "Writes what happens in a run to the host's log.", newLogging),
-		spec.NewKind("retry_and_reflect", "Asks a model to think again when a tool fails.", newRetryAndReflect),
-		spec.NewKind("save_files_as_artifacts", "Keeps files of the user's message as artifacts.", newSaveFiles),
+		spec.NewKind("add_to_memory", "Adds the events of each run to the memory when the run ends.", newAddToMemory),
+		spec.NewKind("context_filter", "Sends models only the last turns of a conversation.", newContextFilter),
+		spec.NewKind("global_instruction", "Puts an instruction before the instructions of every agent.", newGlobalInstruction),
+		spec.NewKind("logging", "Logs the steps of each run.", newLogging),
+		spec.NewKind("retry_and_reflect", "Returns guidance to the model when a tool fails, so that it retries.", newRetryAndReflect),
+		spec.NewKind("save_files_as_artifacts", "Saves files in user messages as artifacts.", newSaveFiles),
 	}
 }

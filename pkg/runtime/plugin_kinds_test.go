@@ -18,31 +18,31 @@ import (
 func TestLogging(t *testing.T) {
 	for _, tt := range []struct{ name, settings, want string }{
 		{"plain", "logging", `INFO user message
-INFO agent begins
-INFO model called
-INFO model answers
+INFO agent started
+INFO model call started
+INFO model responded
 INFO event
-INFO tool called
-WARN tool fails
+INFO tool call started
+WARN tool call failed
 INFO event
-INFO model called
-INFO model answers
+INFO model call started
+INFO model responded
 INFO event
-INFO agent ends
-INFO run ends`},
+INFO agent ended
+INFO run ended`},
 		{"contents", "{logging: {level: debug, contents: true}}", `DEBUG user message secret
-DEBUG agent begins
-DEBUG model called
-DEBUG model answers
+DEBUG agent started
+DEBUG model call started
+DEBUG model responded
 DEBUG event
-DEBUG tool called {"n":7}
-WARN tool fails
+DEBUG tool call started {"n":7}
+WARN tool call failed
 DEBUG event
-DEBUG model called
-DEBUG model answers all secret
+DEBUG model call started
+DEBUG model responded all secret
 DEBUG event
-DEBUG agent ends
-DEBUG run ends`},
+DEBUG agent ended
+DEBUG run ended`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log bytes.Buffer

@@ -17,8 +17,7 @@ type loggingConfig struct {
 	Contents bool   `yaml:"contents" default:"false" doc:"Whether to log message texts, arguments and results as well, truncated to 200 characters."`
 }
 
-// runLog writes the life of runs to a log. What people said is left out
-// unless it is asked for.
+// runLog logs the steps of runs, without message contents by default.
 type runLog struct {
 	logger   *slog.Logger
 	level    slog.Level
@@ -33,7 +32,7 @@ func newLogging(_ context.Context, env PluginEnv, c *loggingConfig) (*Plugin, er
 	return &Plugin{
 		Name: "logging",
 		Callbacks: Callbacks{
-			BeforeAgent: []AgentFunc{l.logAgent("agent begins")}, AfterAgent: []AgentFunc{l.logAgent("agent ends")},
+			BeforeAgent: []AgentFunc{l.logAgent("agent started")}, AfterAgent: []AgentFunc{l.logAgent("agent ended")},
 			BeforeModel: []BeforeModelFunc{l.logModelRequest}, AfterModel: []AfterModelFunc{l.logModelResponse}, OnModelError: []ModelErrorFunc{l.logModelError},
 			BeforeTool: []BeforeToolFunc{l.logToolCall}, AfterTool: []AfterToolFunc{l.logToolResult}, OnToolError: []ToolErrorFunc{l.logToolError},
 		},
@@ -41,7 +40,8 @@ func newLogging(_ context.Context, env PluginEnv, c *loggingConfig) (*Plugin, er
 	}, nil
 }
 
-// write puts what is said last, where it may be told.
+// write logs a record, with the content as the last attribute if contents are
+// enabled.
 func (l *runLog) write(ctx context.Context, msg string, content string, args ...any) {
 	if l.contents && content != "" {
 		args = append(args, "content", truncateText(content))
@@ -49,7 +49,7 @@ func (l *runLog) write(ctx context.Context, msg string, content string, args ...
 	l.logger.Log(ctx, l.level, msg, args...)
 }
 
-// maxLogged bounds what one line of the log holds of what was said.
+// maxLogged is the maximum length of logged content, in characters.
 const maxLogged = 200
 
 func truncateText(s string) string {
@@ -81,7 +81,7 @@ func (l *runLog) logAgent(msg string) AgentFunc {
 }
 
 func (l *runLog) logModelRequest(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
-	l.write(ctx, "model called", "", append(invocationAttrs(m.Invocation), "model", req.Model, "contents", len(req.Contents))...)
+	l.write(ctx, "model call started", "", append(invocationAttrs(m.Invocation), "model", req.Model, "contents", len(req.Contents))...)
 	return nil, nil
 }
 
@@ -93,17 +93,17 @@ func (l *runLog) logModelResponse(ctx context.Context, m *CallbackContext, resp 
 	if resp.ErrorCode != "" {
 		args = append(args, "error", resp.ErrorCode)
 	}
-	l.write(ctx, "model answers", model.TextOf(resp.Content), args...)
+	l.write(ctx, "model responded", model.TextOf(resp.Content), args...)
 	return nil, nil
 }
 
 func (l *runLog) logModelError(ctx context.Context, m *CallbackContext, req *model.Request, err error) (*model.Response, error) {
-	l.logger.WarnContext(ctx, "model fails", append(invocationAttrs(m.Invocation), "model", req.Model, "error", err)...)
+	l.logger.WarnContext(ctx, "model call failed", append(invocationAttrs(m.Invocation), "model", req.Model, "error", err)...)
 	return nil, nil
 }
 
 func (l *runLog) logToolCall(ctx context.Context, _ tool.Tool, call *tool.Call) (*tool.Result, error) {
-	l.write(ctx, "tool called", template.String(call.Args), callAttrs(call)...)
+	l.write(ctx, "tool call started", template.String(call.Args), callAttrs(call)...)
 	return nil, nil
 }
 
@@ -112,12 +112,12 @@ func (l *runLog) logToolResult(ctx context.Context, _ tool.Tool, call *tool.Call
 	if result != nil {
 		content = template.String(result.Response)
 	}
-	l.write(ctx, "tool answers", content, callAttrs(call)...)
+	l.write(ctx, "tool returned", content, callAttrs(call)...)
 	return nil, nil
 }
 
 func (l *runLog) logToolError(ctx context.Context, _ tool.Tool, call *tool.Call, err error) (*tool.Result, error) {
-	l.logger.WarnContext(ctx, "tool fails", append(callAttrs(call), "error", err)...)
+	l.logger.WarnContext(ctx, "tool call failed", append(callAttrs(call), "error", err)...)
 	return nil, nil
 }
 
@@ -127,6 +127,6 @@ func (l *runLog) logEvent(ctx context.Context, inv *Invocation, ev *session.Even
 }
 
 func (l *runLog) logRunEnd(ctx context.Context, inv *Invocation) error {
-	l.write(ctx, "run ends", "", invocationAttrs(inv)...)
+	l.write(ctx, "run ended", "", invocationAttrs(inv)...)
 	return nil
 }

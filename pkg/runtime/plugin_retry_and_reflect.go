@@ -15,12 +15,12 @@ type retryAndReflectConfig struct {
 	Scope      trackingScope `yaml:"tracking_scope" enum:"invocation|global" default:"invocation" doc:"Whether failures of a tool are counted per run or across all runs of the app."`
 }
 
-// trackingScope says which failures of a tool are in a row.
+// trackingScope selects which failures of a tool are counted together.
 type trackingScope string
 
 const trackGlobal trackingScope = "global"
 
-// stateKey is where the failures of a tool are counted.
+// stateKey returns the state key that counts the failures of a tool.
 func (s trackingScope) stateKey(call *tool.Call) string {
 	prefix := session.TempPrefix
 	if s == trackGlobal {
@@ -29,7 +29,7 @@ func (s trackingScope) stateKey(call *tool.Call) string {
 	return prefix + "retry_and_reflect:" + call.Name
 }
 
-// DecodeSpec refuses a negative count.
+// DecodeSpec rejects a negative count.
 func (c *retryAndReflectConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	ds := spec.Decode(n, c)
 	if at := n.Get("max_retries"); !ds.HasErrors() && c.MaxRetries < 0 {
@@ -38,9 +38,9 @@ func (c *retryAndReflectConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// retryAndReflect is ADK's ReflectAndRetryToolPlugin. It counts the failures
-// of each tool in the state: under a temp: key, which ends with the run, or under
-// an app: key, which all sessions on all replicas share.
+// retryAndReflect is ADK's ReflectAndRetryToolPlugin. It counts the failures of
+// each tool in the state: under a temp: key, which is dropped after the run, or
+// under an app: key, which all sessions on all replicas share.
 type retryAndReflect struct{ retryAndReflectConfig }
 
 func newRetryAndReflect(_ context.Context, _ PluginEnv, c *retryAndReflectConfig) (*Plugin, error) {
@@ -51,7 +51,8 @@ func newRetryAndReflect(_ context.Context, _ PluginEnv, c *retryAndReflectConfig
 	}}, nil
 }
 
-// reflectMark is the response_type by which ADK's clients know these answers.
+// reflectMark is the response_type that identifies these responses for ADK's
+// clients.
 const reflectMark = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
 func (p *retryAndReflect) reflectOnError(_ context.Context, _ tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
@@ -80,7 +81,7 @@ func reflectionResult(failure error, n int, guidance string) *tool.Result {
 	}}
 }
 
-// resetCount forgets the failures of a tool that answered.
+// resetCount resets the failure count of a tool that succeeded.
 func (p *retryAndReflect) resetCount(_ context.Context, _ tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error) {
 	if result != nil && result.Response["response_type"] == reflectMark {
 		return nil, nil

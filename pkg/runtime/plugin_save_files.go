@@ -11,8 +11,8 @@ import (
 
 type saveFilesConfig struct{}
 
-// newSaveFiles makes ADK's SaveFilesAsArtifactsPlugin. The versions are noted
-// on the user's event.
+// newSaveFiles returns ADK's SaveFilesAsArtifactsPlugin. The user's event records
+// the versions.
 func newSaveFiles(context.Context, PluginEnv, *saveFilesConfig) (*Plugin, error) {
 	return &Plugin{Name: "save_files_as_artifacts", OnUserMessage: saveMessageFiles}, nil
 }

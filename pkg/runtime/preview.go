@@ -13,23 +13,22 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A PreviewRequest asks what a model would be sent.
+// A PreviewRequest requests a [Preview].
 type PreviewRequest struct {
 	App string
-	// Agent is empty for the agent whose turn it would be; of a workflow
-	// agent, that is the first LLM agent below it.
+	// Agent is the agent to preview. If it is empty, the agent that would
+	// answer is used, or the first LLM agent below it.
 	Agent string
-	// UserID and SessionID name a stored session; without SessionID the
-	// preview is of a session that begins, and without UserID then of the user
-	// "user".
+	// UserID and SessionID identify a stored session. Without SessionID the
+	// preview uses a new session; UserID then defaults to "user".
 	UserID, SessionID string
-	// State is laid over the session's.
+	// State overlays the state of the session.
 	State map[string]any
-	// Text is the user's message; empty previews the session without one.
+	// Text is the user message; if it is empty, none is added.
 	Text string
 }
 
-// A Preview is the exact request that an agent's model would get.
+// A Preview is the exact request that would be sent to an agent's model.
 type Preview struct {
 	App               string                       `json:"app"`
 	Agent             string                       `json:"agent"`
@@ -40,9 +39,9 @@ type Preview struct {
 	Config            *genai.GenerateContentConfig `json:"config"`
 }
 
-// Preview builds the request that an agent's model would get, and calls no
-// model and no tool; callbacks before the model are asked, as they may change
-// it. No event is stored.
+// Preview builds the request that would be sent to an agent's model. It calls no
+// model and no tool, but does call the callbacks before the model, which may
+// change the request. It stores nothing.
 func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, error) {
 	app, err := h.acquireApp(req.App)
 	if err != nil {
@@ -69,8 +68,8 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 	return newPreview(app.Name, n, built)
 }
 
-// previewCallbacks lets callbacks change the request. What they write to the
-// state is lost.
+// previewCallbacks lets callbacks change the request. Their state writes are
+// discarded.
 func (inv *Invocation) previewCallbacks(ctx context.Context, req *model.Request) error {
 	answer, err := inv.runBeforeModel(ctx, inv.newCallbackContext(&session.Actions{}), req)
 	if err == nil && answer != nil {
@@ -79,7 +78,7 @@ func (inv *Invocation) previewCallbacks(ctx context.Context, req *model.Request)
 	return err
 }
 
-// previewSession is a copy that can be written to without a trace.
+// previewSession returns a copy of the session that is never stored.
 func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest) (*session.Session, error) {
 	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 	sess := &session.Session{Key: key, History: session.NewHistory(nil), State: session.NewState(nil)}
@@ -138,7 +137,7 @@ func (n *node) findFirstLLM() *node {
 	return nil
 }
 
-// AgentNames lists the agents of the tree, from the root down.
+// AgentNames returns the names of the agents of the tree, from the root down.
 func (a *App) AgentNames() []string {
 	var names []string
 	var walk func(n *node)
@@ -169,7 +168,7 @@ func newPreview(app string, n *node, req *model.Request) (*Preview, error) {
 	}
 	config := *req.Config
 	config.SystemInstruction, config.Tools = nil, nil
-	// Headers may hold keys, and are not what the model reads.
+	// Headers may contain credentials, and are not part of the prompt.
 	config.HTTPOptions = nil
 	p.Config = &config
 	return p, nil

@@ -14,7 +14,7 @@ func (p prompt) appendIdentity(n *node, l *LLMAgent) prompt {
 	return p.appendParagraph(l.identity).appendParagraph(l.opts.Planner.planningInstruction()).appendParagraph(n.transferText())
 }
 
-// appendParagraph adds a paragraph; an empty text is none.
+// appendParagraph appends a paragraph; empty text is ignored.
 func (p prompt) appendParagraph(text string) prompt {
 	if text == "" {
 		return p
@@ -22,7 +22,7 @@ func (p prompt) appendParagraph(text string) prompt {
 	return append(p.appendSeparator(), text)
 }
 
-// appendInstruction adds an instruction with its placeholders filled.
+// appendInstruction appends an instruction with its placeholders replaced.
 func (p prompt) appendInstruction(ctx context.Context, inv *Invocation, i *Instruction) (prompt, error) {
 	start := p.appendSeparator()
 	all, err := i.appendChunks(ctx, start, inv)
@@ -37,7 +37,7 @@ func (p prompt) appendInstruction(ctx context.Context, inv *Invocation, i *Instr
 	return p, nil
 }
 
-// appendOwnInstruction adds the agent's own instruction.
+// appendOwnInstruction appends the agent's own instruction.
 func (p prompt) appendOwnInstruction(ctx context.Context, inv *Invocation, a *LLMAgent) (prompt, error) {
 	if a.opts.InstructionProvider == nil {
 		return p.appendInstruction(ctx, inv, a.opts.Instruction)
@@ -46,7 +46,7 @@ func (p prompt) appendOwnInstruction(ctx context.Context, inv *Invocation, a *LL
 	return p.appendParagraph(text), err
 }
 
-// appendSeparator parts what comes from what is there.
+// appendSeparator appends a separator if the prompt is not empty.
 func (p prompt) appendSeparator() prompt {
 	if len(p) == 0 {
 		return p

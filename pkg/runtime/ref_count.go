@@ -6,7 +6,7 @@ import "sync/atomic"
 // one.
 type refCount struct {
 	count         atomic.Int64
-	onLastRelease func() // nil ends nothing
+	onLastRelease func() // may be nil
 }
 
 // acquire takes a reference; it returns false if the resource is already

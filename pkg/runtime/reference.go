@@ -6,7 +6,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// CommonConfig is the YAML that all agents share.
+// CommonConfig has the YAML fields of all agents.
 type CommonConfig struct {
 	AgentClass  spec.Text  `yaml:"agent_class" doc:"The agent class. Default: LlmAgent."`
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The agent's name: letters, digits and underscores, unique among its siblings."`
@@ -30,13 +30,13 @@ func (c *CommonConfig) AgentRefs() []*AgentRef {
 	return refs
 }
 
-// An AgentRef names an agent: by the file it is in, by its name under agents,
-// by the code that makes it, or by writing it out. Exactly one is set.
+// An AgentRef refers to an agent by its file, by its name under agents or by the
+// code that creates it, or contains it inline. Exactly one is set.
 type AgentRef struct {
 	ConfigPath, Use, Code spec.Text
 	// Inline is the agent's own mapping.
 	Inline *spec.Node
-	// Node is where the reference stands.
+	// Node is the node of the reference.
 	Node *spec.Node
 }
 
@@ -63,7 +63,7 @@ func (r *AgentRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// SchemaSpec describes the forms; the agent written out is #/$defs/agent.
+// SchemaSpec describes the forms; an inline agent is #/$defs/agent.
 func (r *AgentRef) SchemaSpec() map[string]any {
 	one := func(key, doc string) map[string]any {
 		return map[string]any{
@@ -79,24 +79,24 @@ func (r *AgentRef) SchemaSpec() map[string]any {
 	}}
 }
 
-// A ToolRef names a tool: by ADK's name with args, by its name under tools, or
+// A ToolRef refers to a tool by ADK's name with args, by its name under tools, or
 // by a kind with its settings.
 type ToolRef struct {
 	// Name is ADK's name of a built-in tool, or a dotted name of code.
 	Name spec.Text
-	// Args are the settings that go with Name; nil when there are none.
+	// Args are the arguments of Name; nil if there are none.
 	Args *spec.Node
-	// Use is the name of a tool of the document.
+	// Use is the name of a tool declared in the document.
 	Use spec.Text
 	// Kind is the key of a one-key mapping, Config its value.
 	Kind   spec.Text
 	Config *spec.Node
-	// Node is where the reference stands.
+	// Node is the node of the reference.
 	Node *spec.Node
 }
 
-// DecodeSpec accepts the three forms. ADK's args are a mapping, or, as the
-// Java dialect has it, a list of {name, value}.
+// DecodeSpec accepts the three forms. ADK's args are a mapping, or a list of
+// {name, value} as in ADK for Java.
 func (r *ToolRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	r.Node = n
 	switch {

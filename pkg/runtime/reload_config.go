@@ -2,38 +2,37 @@ package runtime
 
 import "agenthost/pkg/spec"
 
-// A SessionPolicy says which revision of an app answers a session after the
-// app was changed.
+// A SessionPolicy selects the revision that existing sessions use after an app
+// has changed.
 type SessionPolicy string
 
-// The policies. The empty one is FollowNextTurn.
+// The session policies. The empty policy is FollowNextTurn.
 const (
-	FollowNextTurn    SessionPolicy = "next_turn"    // the newest, from the next turn on
-	FollowNewSessions SessionPolicy = "new_sessions" // the one that the session began with
-	FollowManual      SessionPolicy = "manual"       // the newest that somebody let in
+	FollowNextTurn    SessionPolicy = "next_turn"    // the newest revision, from the next turn on
+	FollowNewSessions SessionPolicy = "new_sessions" // the revision with which the session started
+	FollowManual      SessionPolicy = "manual"       // the newest revision that was activated manually
 )
 
 // GateTests is the gate that runs the tests of an app.
 const GateTests = "tests"
 
-// DefaultKeepRevisions is how many revisions of an app are kept where nothing
-// is said.
+// DefaultKeepRevisions is the default of keep_revisions.
 const DefaultKeepRevisions = 20
 
-// A ReloadConfig says what becomes of changes of an app's files. It is the
-// reload of app.yaml.
+// A ReloadConfig configures how changes of an app's files are published: reload
+// in app.yaml.
 type ReloadConfig struct {
 	Sessions      SessionPolicy `yaml:"sessions" enum:"next_turn|new_sessions|manual" default:"next_turn" doc:"When a change takes effect: for every session with its next turn, only for new sessions, or only after SIGHUP, POST /-/reload or a restart."`
 	Gate          []string      `yaml:"gate" enum:"tests" doc:"What must pass before a change is published: tests runs all tests of the app. If one fails, the current revision keeps serving."`
 	KeepRevisions int           `yaml:"keep_revisions" default:"20" doc:"Number of revisions whose files the session database keeps, including the current one."`
 }
 
-// DefaultReloadConfig is what applies to an app that says nothing.
+// DefaultReloadConfig returns the config of an app without reload.
 func DefaultReloadConfig() ReloadConfig {
 	return ReloadConfig{Sessions: FollowNextTurn, KeepRevisions: DefaultKeepRevisions}
 }
 
-// Check reports numbers out of range, at their place in n, the mapping that the
+// Check reports numbers out of range at their position in n, the mapping that the
 // config was decoded from.
 func (c *ReloadConfig) Check(n *spec.Node) spec.Diagnostics {
 	if c.KeepRevisions >= 1 {

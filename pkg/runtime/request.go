@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// buildRequest builds what the agent's model called next, parts in ADK's order:
-// settings, instructions, contents, tools, and what tools add of their own.
+// buildRequest builds the next request to the agent's model in ADK's order:
+// settings, instructions, contents, tools, and the changes that tools make.
 func (inv *Invocation) buildRequest(ctx context.Context, a *LLMAgent) (*model.Request, error) {
 	if err := inv.loadToolsets(ctx); err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func (inv *Invocation) buildRequest(ctx context.Context, a *LLMAgent) (*model.Re
 	return req, inv.applyRequestEditors(ctx, req)
 }
 
-// prepareRequest is a request with all but its contents, and the contents that go with
-// its instruction.
+// prepareRequest returns a request without its contents, and the user contents
+// that belong to its instruction.
 func (inv *Invocation) prepareRequest(ctx context.Context, a *LLMAgent) (req *model.Request, userContents []*genai.Content, err error) {
 	if c := inv.node.fixedRequest().config; c != nil && !inv.run.config.affectsRequests() {
 		req = &model.Request{Config: c}
@@ -57,7 +57,7 @@ func (inv *Invocation) prepareRequest(ctx context.Context, a *LLMAgent) (req *mo
 	return req, userContents, nil
 }
 
-// setModelAndOrigin says who asks whom.
+// setModelAndOrigin sets the model and the caller of the request.
 func (inv *Invocation) setModelAndOrigin(req *model.Request) {
 	req.Model = inv.node.llm.Name()
 	req.Stream = inv.run.config.StreamingMode == StreamingSSE
@@ -74,7 +74,7 @@ func (inv *Invocation) applyRequestEditors(ctx context.Context, req *model.Reque
 	return nil
 }
 
-// newToolCall makes what one tool call sees.
+// newToolCall returns the context of one tool call.
 func (inv *Invocation) newToolCall(fc *genai.FunctionCall, actions *session.Actions) *tool.Call {
 	return &tool.Call{
 		ID: fc.ID, Name: fc.Name, Args: cloneArgs(fc.Args),

@@ -227,7 +227,7 @@ func (s *step) resumeAgent(ctx context.Context) bool {
 	case last == nil || last.ErrorCode != "":
 		return true
 	case last.Actions.AgentState != nil:
-		return true // all that it waited for is there
+		return true // all pending calls are answered
 	case last.Actions.TransferToAgent != "":
 		s.transferTo(ctx, last.Actions.TransferToAgent)
 		return false

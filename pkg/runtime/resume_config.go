@@ -2,15 +2,15 @@ package runtime
 
 import "agenthost/pkg/spec"
 
-// A ResumabilityConfig says whether invocations may be resumed. It is the
-// resumability_config of app.yaml, or of the root agent (adk-python apps/app.py
-// ResumabilityConfig). Both spellings mean the same.
+// A ResumabilityConfig configures whether invocations can be resumed:
+// resumability_config in app.yaml or of the root agent (adk-python apps/app.py
+// ResumabilityConfig). Both fields mean the same.
 type ResumabilityConfig struct {
 	IsResumable        bool `yaml:"is_resumable" doc:"Interrupted invocations can be resumed, and those that wait for input pause as a whole."`
 	EnableResumability bool `yaml:"enable_resumability" doc:"Same as is_resumable."`
 }
 
-// DecodeSpec decodes the fields and refuses two answers to one question.
+// DecodeSpec decodes the fields and rejects contradictory values.
 func (c *ResumabilityConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	type fields ResumabilityConfig
 	ds := spec.Decode(n, (*fields)(c))
@@ -33,7 +33,7 @@ func (c *ResumabilityConfig) SchemaSpec() map[string]any {
 	}
 }
 
-// Resumable says whether either field asks for it; nil does not.
+// Resumable reports whether either field is true; it is false for nil.
 func (c *ResumabilityConfig) Resumable() bool {
 	return c != nil && (c.IsResumable || c.EnableResumability)
 }

@@ -16,7 +16,7 @@ type revisionCache struct {
 	// build is nil when older revisions are not available.
 	build func(ctx context.Context, app, revision string) (*App, error)
 	mu    sync.Mutex
-	apps  map[string][]*App // by name, the one that was used last at the end
+	apps  map[string][]*App // by name, the most recently used last
 }
 
 // acquire returns the app of a revision and acquires a reference to it. The

@@ -16,31 +16,31 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A RewindRequest asks to take back the end of a conversation.
+// A RewindRequest undoes the end of a conversation.
 type RewindRequest struct {
 	App, UserID, SessionID string
-	// Exactly one of these says where: everything from the first event of an
-	// invocation on is taken back, or everything behind an event.
+	// Exactly one is set. BeforeInvocationID undoes an invocation and everything
+	// after it, AfterEventID everything after an event.
 	BeforeInvocationID, AfterEventID string
-	// Message is what the user says instead, at once; nil says nothing.
+	// Message starts a run after the rewind; nil starts none.
 	Message *genai.Content
-	// Streaming asks for partial events; nil leaves it to the app.
+	// Streaming requests partial events; nil uses the setting of the app.
 	Streaming *bool
-	// Writer is the party that asks; the zero value is a client. Keys of the
-	// state that it may not write stay as they are.
+	// Writer is the caller; the zero value is a client. State keys that it may not
+	// write are not restored.
 	Writer session.Writer
 }
 
-// Rewind takes back the end of a session. The session's own state and its
-// artifacts become what they were at that point; user: and app: keys and files
-// stay, and so do keys that the state_schema does not let the caller write. It is one event of the user, stored with the state in one step. Nothing
-// is deleted: the events that were taken back stay listed, and models see them
-// no more. Where the event that is to be the last is the last already, there is
-// nothing to take back, and no event.
+// Rewind undoes the end of a session. It restores the session's own state and
+// artifacts to that point. It keeps user: and app: keys and files, and keys that
+// the state_schema does not allow the caller to write. The rewind is one event of
+// the user, committed together with the state. It deletes nothing: undone events
+// are still listed, but models do not see them. If there is nothing to undo, no
+// event is stored.
 //
-// With a message, a run of it follows before any other run of the session, and
-// its events are yielded as [Host.Run] does; the rewind itself is not yielded,
-// and stays when the run fails. Without one the app need not be there.
+// With a message, a run follows before any other run of the session, and its
+// events are yielded as by [Host.Run]. The rewind itself is not yielded, and
+// stays even if the run fails. Without a message the app need not exist.
 func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
 		if err := req.validateRequest(); err != nil {
@@ -99,8 +99,8 @@ func (req *RewindRequest) validateRequest() error {
 	return nil
 }
 
-// findStart is the index of the first event that is taken back. Events that an
-// earlier rewind took back are found too.
+// findStart returns the index of the first event to undo. It also finds events
+// that an earlier rewind has undone.
 func (req *RewindRequest) findStart(events []*session.Event) (int, error) {
 	if req.AfterEventID != "" {
 		i := slices.IndexFunc(events, func(ev *session.Event) bool { return ev.ID == req.AfterEventID })
@@ -116,8 +116,8 @@ func (req *RewindRequest) findStart(events []*session.Event) (int, error) {
 	return i, nil
 }
 
-// rewindSession stores the event that takes the session back (adk-python runners.py
-// rewind_async). The caller holds the session.
+// rewindSession stores the rewind event (adk-python runners.py rewind_async). The
+// caller holds the session.
 func (h *Host) rewindSession(ctx context.Context, key session.Key, req *RewindRequest) error {
 	sess, err := h.store.Sessions.Get(ctx, key, nil)
 	if err != nil {
@@ -153,8 +153,8 @@ func (h *Host) rewindSession(ctx context.Context, key session.Key, req *RewindRe
 	return h.store.Sessions.Append(ctx, sess, ev)
 }
 
-// replayState is the session's own state after events. Earlier rewinds among
-// them need no care: their deltas are the way back that was gone.
+// replayState returns the session's own state after events. Earlier rewinds need
+// no special handling: their events contain the deltas that restore the state.
 func replayState(initial map[string]any, events []*session.Event) map[string]any {
 	state := maps.Clone(initial)
 	for _, ev := range events {
@@ -169,7 +169,7 @@ func replayState(initial map[string]any, events []*session.Event) map[string]any
 	return state
 }
 
-// sessionState are the keys that belong to the session alone.
+// sessionState returns the keys with session scope.
 func sessionState(all map[string]any) map[string]any {
 	own := map[string]any{}
 	for k, v := range all {
@@ -180,7 +180,7 @@ func sessionState(all map[string]any) map[string]any {
 	return own
 }
 
-// revertDelta is the delta that makes the state now what it was then.
+// revertDelta returns the delta that changes the state from now to former.
 func revertDelta(former, now map[string]any) map[string]any {
 	delta := map[string]any{}
 	for k, v := range former {
@@ -226,8 +226,9 @@ func (h *Host) restoreArtifacts(ctx context.Context, key session.Key, events []*
 	return saved, nil
 }
 
-// loadFormerArtifact is an artifact as it was. Nothing is left of one whose version
-// was deleted, or was itself an absence: only the first is worth a word.
+// loadFormerArtifact returns the former version of an artifact. If the version no
+// longer exists it returns an absence, and logs a warning unless the version was
+// itself an absence.
 func (h *Host) loadFormerArtifact(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
 	part, err := h.store.Artifacts.Load(ctx, key, name, version)
 	if !errors.Is(err, session.ErrNotFound) {
@@ -241,7 +242,7 @@ func (h *Host) loadFormerArtifact(ctx context.Context, key session.Key, name str
 	return store.Absence(), err
 }
 
-// savedVersions are the latest versions of the artifacts that events saved.
+// savedVersions returns the latest versions of the artifacts that events saved.
 func savedVersions(events []*session.Event) map[string]int {
 	all := map[string]int{}
 	for _, ev := range events {

@@ -8,9 +8,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// CheckRoutes warns when there is no default route and none may be taken. It is
-// silent when the routes name every value of a key that the schema knows the
-// values of. A nil schema knows none.
+// CheckRoutes warns if there is no default route and the conditions may all be
+// false. It does not warn if the routes cover every value of a key whose values
+// the schema enumerates. s may be nil.
 func (c *routerConfig) CheckRoutes(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
 	if len(c.Routes) == 0 || c.Routes[len(c.Routes)-1].When == nil || c.Check(n).HasErrors() {
 		return nil
@@ -26,8 +26,8 @@ func (c *routerConfig) CheckRoutes(n *spec.Node, s *tool.StateSchema) spec.Diagn
 	return spec.Diagnostics{d.WithHint("omit when in the last route")}
 }
 
-// uncoveredValues is the key of which the routes name most of the values, and the
-// values that no route is for; empty where no key has a list of values.
+// uncoveredValues returns the enumerated key with the fewest values that no route
+// matches, and these values; empty if the routes use no enumerated key.
 func (c *routerConfig) uncoveredValues(s *tool.StateSchema) (key string, missing []string) {
 	named := map[string]map[string]bool{}
 	for _, r := range c.Routes {

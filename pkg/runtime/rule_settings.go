@@ -4,8 +4,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// settingRange is what a setting of generate_content_config may be, by the
-// documentation of Gemini's API.
+// settingRange is the valid range of a setting of generate_content_config, from
+// the documentation of Gemini's API.
 type settingRange struct {
 	name, camel string
 	least, most float64
@@ -20,7 +20,7 @@ func settingRanges() []settingRange {
 	}
 }
 
-// checkRanges warns of settings that models refuse.
+// checkRanges warns of settings that models reject.
 func checkRanges(settings *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, r := range settingRanges() {

@@ -95,8 +95,8 @@ func TestOverride(t *testing.T) {
 		{`{"max_llm_calls": 0}`, unlimited, "none 0 [TEXT] run_config:1:19: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config]"},
 		{`{"max_llm_calls": 21}`, app, "run_config:1:19: max_llm_calls 21 exceeds the limit of the app, 20 [run-config]"},
 		{`{"max_llm_calls": 0}`, app, "run_config:1:19: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config] run_config:1:19: max_llm_calls 0 exceeds the limit of the app, 20 [run-config]"},
-		{`{"max_llm_calls": 2147483647}`, unlimited, "run_config:1:19: max_llm_calls must be less than 2147483647; zero is no limit [run-config]"},
-		{`{"support_cfc": true}`, app, "run_config:1:17: support_cfc needs streaming_mode: sse [run-config]"},
+		{`{"max_llm_calls": 2147483647}`, unlimited, "run_config:1:19: max_llm_calls must be less than 2147483647; 0 means no limit [run-config]"},
+		{`{"support_cfc": true}`, app, "run_config:1:17: support_cfc requires streaming_mode: sse [run-config]"},
 		{`{"streamingMode": "see"}`, app, `run_config:1:19: "see" is not one of: none, sse, bidi [enum]`},
 		{`{"maxCalls": 3}`, app, `run_config:1:2: unknown field "max_calls" [unknown-field]`},
 	} {
@@ -124,9 +124,9 @@ func TestRunConfigOfRequest(t *testing.T) {
 	}{
 		{"a limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 1 }, "a: call f\na: f map[result:<nil>]\nerror LLM_CALLS_LIMIT: Max number of llm calls limit of `1` exceeded\n"},
 		{"no limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 0 }, "a: call f\na: f map[result:<nil>]\na: done\n"},
-		{"too large a limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 1<<31 - 1 }, "error INVALID_REQUEST: max_llm_calls must be less than 2147483647; zero is no limit\n"},
-		{"no workers", func(c *runtime.RunConfig) { c.ToolThreadPoolConfig = &runtime.ToolPool{} }, "error INVALID_REQUEST: max_workers 0 lets no call run; at least 1 is needed\n"},
-		{"calls by code", func(c *runtime.RunConfig) { c.SupportCFC = true }, "error INVALID_REQUEST: support_cfc needs streaming_mode: sse\n"},
+		{"too large a limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 1<<31 - 1 }, "error INVALID_REQUEST: max_llm_calls must be less than 2147483647; 0 means no limit\n"},
+		{"no workers", func(c *runtime.RunConfig) { c.ToolThreadPoolConfig = &runtime.ToolPool{} }, "error INVALID_REQUEST: max_workers must be at least 1, got 0\n"},
+		{"calls by code", func(c *runtime.RunConfig) { c.SupportCFC = true }, "error INVALID_REQUEST: support_cfc requires streaming_mode: sse\n"},
 		{"another mode", func(c *runtime.RunConfig) { c.StreamingMode = "fast" }, "error INVALID_REQUEST: streaming_mode \"fast\" is not one of: none, sse, bidi\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestRunConfigOfRequest(t *testing.T) {
 	config := runtime.DefaultRunConfig()
 	config.MaxLLMCalls = 1<<31 - 1
 	_, err := runtime.NewApp("x", runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), &runtime.AppOptions{Config: &config})
-	if want := "app x: max_llm_calls must be less than 2147483647; zero is no limit"; err == nil || err.Error() != want {
+	if want := "app x: max_llm_calls must be less than 2147483647; 0 means no limit"; err == nil || err.Error() != want {
 		t.Errorf("NewApp() = %v, want %s", err, want)
 	}
 }

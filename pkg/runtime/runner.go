@@ -24,7 +24,7 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 		return
 	}
 	defer app.refs.release()
-	// An older revision does not bring back what the current one forbids.
+	// The current revision's restrictions also apply to older revisions.
 	if err := cmp.Or(current.CheckWriter(req.Writer, req.StateDelta), app.CheckWriter(req.Writer, req.StateDelta)); err != nil {
 		yield(nil, err)
 		return
@@ -89,7 +89,7 @@ func checkMessage(c *genai.Content) error {
 		return failf(CodeInvalidRequest, session.ErrInvalid, "No parts in the new_message.")
 	}
 	switch c.Role {
-	case "", genai.RoleUser, "function", "tool": // what clients send, or sent in the past
+	case "", genai.RoleUser, "function", "tool": // the roles that current and old clients send
 	default:
 		return failf(CodeInvalidRequest, session.ErrInvalid, "the role of the new message must be user, got %q", c.Role)
 	}
@@ -151,7 +151,7 @@ func (r *run) storeUserMessage(ctx context.Context, req *RunRequest) error {
 }
 
 // saveBlobs saves the files of the user's message as artifacts, and replaces
-// them by a text.
+// them by text.
 func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 	parts := make([]*genai.Part, len(r.user.Parts))
 	for i, p := range r.user.Parts {
@@ -197,8 +197,8 @@ func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 	if ev.Partial {
 		return nil
 	}
-	// Tools and answers are checked where they write; this is for callbacks and
-	// for agents written in Go.
+	// Writes of tools and answers are checked earlier; this check is for
+	// callbacks and agents written in Go.
 	if ev.Author != session.UserAuthor {
 		if err := r.app.state.CheckDelta(ev.Actions.StateDelta); err != nil {
 			return fmt.Errorf("%w: %w", err, session.ErrInvalid)

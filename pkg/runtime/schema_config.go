@@ -7,10 +7,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// outputSchema is the YAML of an answer's schema, compiled as it is read.
+// outputSchema is the YAML of an output schema, compiled when it is decoded.
 type outputSchema struct{ schema *tool.Schema }
 
-// DecodeSpec reads a short schema or a JSON Schema of any value.
+// DecodeSpec decodes a short schema or a JSON Schema of any value.
 func (s *outputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
 	s.schema, ds = decodeSchema(n, &spec.ValueSchema{})
 	return ds
@@ -19,10 +19,10 @@ func (s *outputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
 // SchemaSpec describes the forms.
 func (s *outputSchema) SchemaSpec() map[string]any { return (&spec.ValueSchema{}).SchemaSpec() }
 
-// inputSchema is the YAML of a schema of arguments, compiled as it is read.
+// inputSchema is the YAML of a schema of arguments, compiled when it is decoded.
 type inputSchema struct{ schema *tool.Schema }
 
-// DecodeSpec reads a short schema or a JSON Schema of an object.
+// DecodeSpec decodes a short schema or a JSON Schema of an object.
 func (s *inputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
 	s.schema, ds = decodeSchema(n, &spec.ShortSchema{})
 	return ds
@@ -41,8 +41,8 @@ type writtenSchema interface {
 	JSON() map[string]any
 }
 
-// decodeSchema reads and compiles. The rule is code for a schema that ADK looks
-// up in Python.
+// decodeSchema decodes and compiles a schema. The rule is code for a schema that
+// ADK resolves in Python.
 func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnostics) {
 	if at := CodeRef(n); at != nil {
 		return nil, spec.Diagnostics{schemaCodeError(at)}
@@ -63,8 +63,9 @@ func schemaCodeError(at *spec.Node) spec.Diagnostic {
 		WithHint("declare a replacement under functions in app.yaml, or write its fields here, such as {score: integer}, or a JSON Schema")
 }
 
-// CodeRef is the dotted name of ADK's CodeRef, or nil: {name: my.module.Class},
-// or the name alone. No type of a short schema has a dot.
+// CodeRef returns the node of the dotted name of an ADK CodeRef, or nil. The forms
+// are {name: my.module.Class} and the name alone: types of short schemas contain
+// no dot.
 func CodeRef(n *spec.Node) *spec.Node {
 	at := n
 	if n.Kind == spec.Mapping {

@@ -11,8 +11,8 @@ import (
 // StateSchemaConfig is the YAML of a state schema.
 type StateSchemaConfig struct{ Schema *tool.StateSchema }
 
-// DecodeSpec reads a short schema or a JSON Schema of an object, whose keys may
-// say who writes them.
+// DecodeSpec decodes a short schema or a JSON Schema of an object, whose keys may
+// restrict their writers.
 func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	var written spec.StateSchema
 	if at := CodeRef(n); at != nil {
@@ -75,11 +75,11 @@ func (a *App) CheckWriter(w session.Writer, delta map[string]any) error {
 	return nil
 }
 
-// Writable is the least trusted writer of a state key, and whether the app's
-// state_schema says so.
+// Writable returns the least trusted writer of a state key, and whether the app's
+// state_schema declares it.
 func (a *App) Writable(key string) (by session.Writer, declared bool) { return a.state.Writable(key) }
 
-// lookupState reads a key of the state, or its default.
+// lookupState returns the value of a state key, or its default.
 func (r *run) lookupState(key string) (any, bool) {
 	if v, ok := r.sess.State.Get(key); ok {
 		return v, true
@@ -87,15 +87,15 @@ func (r *run) lookupState(key string) (any, bool) {
 	return r.app.state.Default(key)
 }
 
-// stateWithDefaults is a copy of the state with the defaults of what is absent.
+// stateWithDefaults returns a copy of the state with defaults for missing keys.
 func (r *run) stateWithDefaults() map[string]any {
 	all := r.sess.State.All()
 	r.app.state.AddDefaults(all)
 	return all
 }
 
-// storeOutputValue puts an answer under the agent's output key. A value that the key does
-// not take makes the event one of an error.
+// storeOutputValue sets the agent's output key to an answer. If the value does not
+// match the type of the key, it makes ev an error event.
 func (a *LLMAgent) storeOutputValue(s *tool.StateSchema, ev *session.Event, v any) *RunError {
 	checked, err := s.Check(a.opts.OutputKey, v)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *LLMAgent) storeOutputValue(s *tool.StateSchema, ev *session.Event, v an
 	return nil
 }
 
-// rejectOutput makes an answer the event of an error, unless it is one already.
+// rejectOutput makes ev an error event, unless it already is one.
 func rejectOutput(ev *session.Event, err error, format string, args ...any) *RunError {
 	failure := failf(CodeOutputInvalid, err, format, args...)
 	if ev.ErrorCode == "" {
@@ -114,8 +114,8 @@ func rejectOutput(ev *session.Event, err error, format string, args ...any) *Run
 	return failure
 }
 
-// checkWrites refuses a tool call whose writes the state schema does not have;
-// none of them is made.
+// checkWrites rejects all writes of a tool call if one of them violates the state
+// schema.
 func (s *step) checkWrites(actions *session.Actions) error {
 	err := s.inv.run.app.state.CheckDelta(actions.StateDelta)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// StateUse is what an agent's mapping does with the state, its callbacks
-// included, its tools and sub-agents not. Config is what was decoded from it.
+// StateUse returns how an agent's mapping uses the state, including its callbacks
+// but not its tools and sub-agents. config was decoded from n.
 func StateUse(n *spec.Node, config any) tool.StateUse {
 	var u tool.StateUse
 	for _, c := range CallbackUses(n) {
@@ -38,7 +38,7 @@ func conditionExpr(e spec.Expr, guard string) tool.StateExpr {
 	return tool.StateExpr{Expr: e, Env: conditionEnv(), Bool: true, Guard: guard}
 }
 
-// stateKeyRefs are the placeholders of a text that are keys of the state.
+// stateKeyRefs returns the placeholders of text that refer to state keys.
 func stateKeyRefs(t *template.Text) []template.Ref {
 	refs := slices.Clone(t.Refs())
 	return slices.DeleteFunc(refs, func(r template.Ref) bool { return r.Artifact })
@@ -74,7 +74,8 @@ func (c *routerConfig) stateUse(*spec.Node) tool.StateUse {
 	return u
 }
 
-// WorkflowEdges are the edges of the workflow; nodes are counted as AgentRefs lists them.
+// WorkflowEdges returns the edges of the workflow. Nodes are indexed in the order
+// of AgentRefs.
 func (c *workflowConfig) WorkflowEdges() []Edge { return c.Edges.listEdges() }
 
 func (c *workflowConfig) stateUse(*spec.Node) tool.StateUse {
@@ -85,7 +86,7 @@ func (c *workflowConfig) stateUse(*spec.Node) tool.StateUse {
 	return u
 }
 
-// stateUse is the key that a node writes.
+// stateUse returns the key that a node writes.
 func (c *nodeConfig) stateUse(n *spec.Node) tool.StateUse {
 	at := n.Get("output_key")
 	if at.IsNull() || c.OutputKey == "" {
@@ -112,27 +113,27 @@ func (c *toolNodeConfig) stateUse(n *spec.Node) tool.StateUse {
 	return u
 }
 
-// StateUse has the condition of the confirmation.
+// StateUse returns the use of the confirmation condition.
 func (c *agentToolConfig) StateUse(*spec.Node) tool.StateUse {
 	return tool.ConfirmUse(c.Call.Call.Confirm)
 }
 
-// StateUse has the condition of the confirmation.
+// StateUse returns the use of the confirmation condition.
 func (c *agentKindConfig) StateUse(*spec.Node) tool.StateUse {
 	return tool.ConfirmUse(c.Call.Call.Confirm)
 }
 
 // A CallbackUse is a callback of an agent's mapping.
 type CallbackUse struct {
-	// Hook is the moment that it belongs to, such as before_model.
+	// Hook is the hook of the callback, such as before_model.
 	Hook string
 	Node *spec.Node
-	// Use is what it does with the state.
+	// Use is how the callback uses the state.
 	Use tool.StateUse
 }
 
-// CallbackUses are the callbacks of an agent's mapping, hook by hook. What is
-// wrongly written is left out.
+// CallbackUses returns the callbacks of an agent's mapping, grouped by hook. It
+// omits invalid callbacks.
 func CallbackUses(n *spec.Node) []CallbackUse {
 	var all []CallbackUse
 	for _, h := range hookSpecs() {
@@ -141,8 +142,8 @@ func CallbackUses(n *spec.Node) []CallbackUse {
 	return all
 }
 
-// collectUses are those of a list of callbacks. A rule is sure to be asked when none
-// above it may have answered.
+// collectUses returns the uses of a list of callbacks. A rule is certain to be
+// evaluated if no earlier rule can answer.
 func (h hookSpec) collectUses(list *spec.Node) []CallbackUse {
 	if list == nil {
 		return nil
@@ -164,8 +165,8 @@ func (h hookSpec) collectUses(list *spec.Node) []CallbackUse {
 	return all
 }
 
-// guardVerb is the verb of a rule that prevents something; empty for one that only
-// changes an answer or writes.
+// guardVerb returns the verb of a rule that prevents an action; empty if the rule
+// only changes an answer or writes state.
 func (h hookSpec) guardVerb(n *spec.Node) string {
 	for _, verb := range []string{"deny", "confirm", "fail", "respond"} {
 		if n.Get(verb) != nil && (verb != "respond" || strings.HasPrefix(h.name, "before_")) {
@@ -175,7 +176,7 @@ func (h hookSpec) guardVerb(n *spec.Node) string {
 	return ""
 }
 
-// describeRuleUse is that of one rule.
+// describeRuleUse returns the use of one rule.
 func (h hookSpec) describeRuleUse(n *spec.Node, c *CallbackConfig, sure bool) tool.StateUse {
 	var u tool.StateUse
 	env := h.declareEnv()

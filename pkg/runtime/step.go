@@ -28,8 +28,9 @@ type step struct {
 	last *session.Event
 	// guard wraps the model's stream.
 	guard panicGuard[*model.Response]
-	// emitted says that the agent has yielded an event in this run; done says
-	// that the run must end, after an error or because the consumer stopped.
+	// emitted reports whether the agent has yielded an event in this run; done
+	// reports that the run must end, after an error or because the consumer
+	// stopped.
 	emitted, done bool
 }
 

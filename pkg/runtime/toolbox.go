@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// toolbox is what one LLM agent may use, prepared once.
+// toolbox has the prepared tools of an LLM agent.
 type toolbox struct {
 	byName   map[string]tool.Tool
 	names    []string
@@ -43,15 +43,15 @@ func newToolbox(tools []tool.Tool) *toolbox {
 	return b
 }
 
-// buildToolbox is what the agent offers its model of these tools.
+// buildToolbox returns the toolbox of the agent with these tools.
 func (a *LLMAgent) buildToolbox(tools []tool.Tool) *toolbox {
 	b := newToolbox(tools)
 	b.declared = a.opts.Code.withBuiltinTool(b.declared)
 	return b
 }
 
-// loadToolsets asks the agent's sets which tools they have, once in each run of the
-// agent: what a server offers may change, but not while a model counts on it.
+// loadToolsets lists the tools of the agent's sets, once per run of the agent: the
+// tools of a server may change between runs, but not during one.
 func (inv *Invocation) loadToolsets(ctx context.Context) error {
 	a, ok := inv.node.agent.(*LLMAgent)
 	if !ok || len(inv.node.toolsets) == 0 || inv.toolbox != nil {
@@ -72,7 +72,7 @@ func (inv *Invocation) loadToolsets(ctx context.Context) error {
 	return nil
 }
 
-// activeToolbox are what the agent may use in this run.
+// activeToolbox returns the toolbox of the agent in this run.
 func (inv *Invocation) activeToolbox() *toolbox {
 	if inv.toolbox != nil {
 		return inv.toolbox

@@ -17,12 +17,12 @@ import (
 // A SpanKind is the kind of a [Span].
 type SpanKind string
 
-// What spans there are.
+// The kinds of spans.
 const (
-	SpanRun   SpanKind = "run"   // a whole invocation, from the request on
-	SpanAgent SpanKind = "agent" // an agent's run, with those of the agents below it
-	SpanModel SpanKind = "model" // one call of a model
-	SpanTool  SpanKind = "tool"  // one call of a tool
+	SpanRun   SpanKind = "run"   // a whole invocation, starting with the request
+	SpanAgent SpanKind = "agent" // a run of an agent, including its sub-agents
+	SpanModel SpanKind = "model" // a model call
+	SpanTool  SpanKind = "tool"  // a tool call
 )
 
 // A Span is a traced part of a run. The host reports each span when it ends
@@ -60,7 +60,7 @@ type spanCarrier struct {
 	span *Span
 }
 
-// SpanContext has the ids of the span and of its trace.
+// SpanContext returns the IDs of the span and its trace.
 func (t *spanCarrier) SpanContext() trace.SpanContext { return t.span.IDs }
 
 // A TracedRun is shared by all spans of a run. An agent that is called as a

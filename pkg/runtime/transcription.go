@@ -17,7 +17,7 @@ type transcript struct {
 	author, role, text string
 	// contentCount is the number of contents for it: zero when it is blank.
 	contentCount int
-	// bytes is about what they take.
+	// bytes estimates their memory.
 	bytes int64
 }
 
@@ -48,7 +48,7 @@ func (v *contentsView) mergeTranscription(ev *session.Event) *session.Event {
 	}
 	if next.author == last.author && next.role == last.role {
 		next.text = last.text + next.text
-		// Clipped: requests under way read the content that goes.
+		// Clip: pending requests still read the replaced content.
 		v.contents = slices.Clip(v.contents[:len(v.contents)-last.contentCount])
 		v.bytes -= last.bytes
 	}
@@ -58,9 +58,9 @@ func (v *contentsView) mergeTranscription(ev *session.Event) *session.Event {
 	return &merged
 }
 
-// isScoped says whether an event belongs to a task of ADK 2's node path, which
-// only the agent of that task sees. No agent of this host has such a scope;
-// stored sessions may hold the events.
+// isScoped reports whether an event belongs to a task of ADK 2's node path, which
+// only the agent of that task sees. Agents of this host have no such scope, but
+// imported sessions may contain such events.
 func isScoped(ev *session.Event) bool { return extraString(ev, "isolationScope") != "" }
 
 // isLive reports whether an event comes from a live conversation. An agent
@@ -79,9 +79,8 @@ func extraString(ev *session.Event, name string) string {
 	return s
 }
 
-// callIDKeeper is what a model implements whose requests hold each call's id, also
-// one that the runtime made. Of a model without the method such ids are left
-// out.
+// callIDKeeper is implemented by models whose requests keep call IDs that the
+// runtime assigned. For other models these IDs are omitted.
 type callIDKeeper interface{ KeepsCallIDs() bool }
 
 func keepsIDs(llm model.LLM) bool {
@@ -89,7 +88,7 @@ func keepsIDs(llm model.LLM) bool {
 	return ok && k.KeepsCallIDs()
 }
 
-// contentForModel is a content as the view's model knows it.
+// contentForModel converts a content for the view's model.
 func (v *contentsView) contentForModel(c *genai.Content) *genai.Content {
 	given := c
 	if v.delimiters != (unique.Handle[shownDelimiters]{}) {

@@ -27,7 +27,7 @@ func (c *Condition) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// SchemaSpec is that of an expression.
+// SchemaSpec returns the schema of an expression.
 func (c *Condition) SchemaSpec() map[string]any {
 	schema := c.Expr.SchemaSpec()
 	schema["title"] = "expression"
@@ -65,7 +65,7 @@ func (b *Base) setWhen(c *Condition) { b.when = c }
 
 func (b *Base) runCondition() *Condition { return b.when }
 
-// findCondition is an agent's own condition, or nil.
+// findCondition returns an agent's own condition, or nil.
 func findCondition(agent Agent) *Condition {
 	if a, ok := agent.(interface{ runCondition() *Condition }); ok {
 		return a.runCondition()
@@ -95,5 +95,5 @@ func (inv *Invocation) newSkippedEvent(reason string) *session.Event {
 	return ev
 }
 
-// isSkip says whether an event is one of skipped.
+// isSkip reports whether an event was created by newSkippedEvent.
 func isSkip(ev *session.Event) bool { return ev.Provenance.Skipped != "" }

@@ -9,20 +9,19 @@ import (
 	"agenthost/pkg/template"
 )
 
-// workflowEdges are the edges of a workflow as they are written: a list of
-// chains.
+// workflowEdges is the YAML of a workflow's edges: a list of chains.
 type workflowEdges struct {
 	refs      []*AgentRef
 	names     []string
-	firstUses []*spec.Node // where each node stands first
+	firstUses []*spec.Node // the first use of each node
 	edges     []parsedEdge
-	// routeExprs are the expressions that routes go by.
+	// routeExprs are the expressions of routes.
 	routeExprs []spec.Expr
-	// invalid says that not all edges could be read.
+	// invalid reports whether some edges could not be decoded.
 	invalid bool
 }
 
-// parsedEdge is an edge with its place.
+// parsedEdge is an edge with its position.
 type parsedEdge struct {
 	Edge
 	at *spec.Node
@@ -47,7 +46,7 @@ func (w *workflowEdges) SchemaSpec() map[string]any {
 	}
 }
 
-// DecodeSpec reads the chains.
+// DecodeSpec decodes the chains.
 func (w *workflowEdges) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if n.Kind != spec.Sequence {
 		return spec.Diagnostics{n.Errorf("type", "edges must be a list of chains, such as - [START, first.yaml, second.yaml]")}
@@ -60,8 +59,8 @@ func (w *workflowEdges) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// decodeChain reads the nodes of a list, each an edge on from the one before, and
-// mappings, which are routes on from the last node.
+// decodeChain decodes a chain: nodes, each connected to the previous one by an
+// edge, and mappings, which are routes from the last node.
 func (w *workflowEdges) decodeChain(n *spec.Node) spec.Diagnostics {
 	if n.Kind != spec.Sequence || len(n.Items) < 2 {
 		return spec.Diagnostics{n.Errorf("edges", "a chain must be a list of at least two nodes, or of a node and its routes")}
@@ -92,7 +91,7 @@ func (w *workflowEdges) decodeChain(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// decodeRoutes reads {value: node}, or {route: EXPR, to: {value: node}}.
+// decodeRoutes decodes {value: node}, or {route: EXPR, to: {value: node}}.
 func (w *workflowEdges) decodeRoutes(from int, n *spec.Node) spec.Diagnostics {
 	var by *template.Expr
 	if to := n.Get("to"); len(n.Entries) == 2 && n.Get("route") != nil && to != nil && to.Kind == spec.Mapping {
@@ -125,7 +124,7 @@ func (w *workflowEdges) decodeRoutes(from int, n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// addEdge keeps an edge, once.
+// addEdge adds an edge, and rejects duplicates.
 func (w *workflowEdges) addEdge(e Edge, at *spec.Node) spec.Diagnostics {
 	same := func(o parsedEdge) bool { return o.Edge == e }
 	if slices.ContainsFunc(w.edges, same) {
@@ -142,8 +141,8 @@ func (w *workflowEdges) nodeName(i int) string {
 	return w.names[i]
 }
 
-// resolveNode is the place of a node in the list of nodes. It is one node wherever it
-// is named.
+// resolveNode returns the index of a node. All references to the same node have
+// the same index.
 func (w *workflowEdges) resolveNode(n *spec.Node) (int, spec.Diagnostics) {
 	switch {
 	case isInlineAgent(n):
@@ -179,7 +178,8 @@ func isInlineAgent(n *spec.Node) bool {
 	return n.Kind == spec.Mapping && has("name") && (has("agent_class") || has("instruction") || has("instruction_provider"))
 }
 
-// resolveInlineNode is the place of a node that is written out. Other edges name it.
+// resolveInlineNode returns the index of an inline node, which other edges refer
+// to by name.
 func (w *workflowEdges) resolveInlineNode(n *spec.Node) (int, spec.Diagnostics) {
 	name := n.Get("name").Value
 	ref := &AgentRef{}
@@ -196,7 +196,7 @@ func (w *workflowEdges) resolveInlineNode(n *spec.Node) (int, spec.Diagnostics) 
 	return i, ds
 }
 
-// wrapInMapping is the mapping {key: n}, in n's place.
+// wrapInMapping returns the mapping {key: n} at n's position.
 func wrapInMapping(key string, n *spec.Node) *spec.Node {
 	k, m := *n, *n
 	k.Value = key
@@ -213,8 +213,8 @@ func (w *workflowEdges) listEdges() []Edge {
 	return edges
 }
 
-// validateGraph looks for a beginning, for nodes that no way leads to, and for circles
-// that no way leads out of.
+// validateGraph requires an edge from START, and rejects unreachable nodes and
+// infinite loops.
 func (w *workflowEdges) validateGraph(at *spec.Node) spec.Diagnostics {
 	if at == nil || at.Kind != spec.Sequence || w.invalid {
 		return nil
@@ -245,13 +245,14 @@ func (w *workflowEdges) validateGraph(at *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// mayEnd says whether the way may end at a node: none of its edges is always
-// followed, and no default takes what else comes.
+// mayEnd reports whether a path may end at a node: none of its edges is always
+// followed, and it has no default route.
 func (w *workflowEdges) mayEnd(i int) bool {
 	return !slices.ContainsFunc(w.edges, func(e parsedEdge) bool { return e.From == i && e.Kind != EdgeRoute })
 }
 
-// reachableFrom is all that can be reached along the edges, as along reads them.
+// reachableFrom returns the nodes reachable along the edges; endpoints selects
+// their direction.
 func (w *workflowEdges) reachableFrom(from []int, endpoints func(parsedEdge) (int, int)) map[int]bool {
 	reached := map[int]bool{}
 	for len(from) > 0 {

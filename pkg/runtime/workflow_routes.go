@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// chooseTargets are the nodes that follow: those that always do, and those of the
-// routes that match, or else of the default.
+// chooseTargets returns the next nodes: the targets of unconditional edges, and
+// those of the matching routes, or else of the default route.
 func (w *workflowRun) chooseTargets(ctx context.Context, o *outcome) ([]int, error) {
 	var targets []int
 	add := func(to int) {
@@ -25,7 +25,7 @@ func (w *workflowRun) chooseTargets(ctx context.Context, o *outcome) ([]int, err
 			add(e.To)
 			continue
 		case slices.ContainsFunc(edges[:i], func(f Edge) bool { return f.Kind != EdgeAlways && f.By == e.By }):
-			continue // the first edge of an expression stands for all
+			continue // only the first edge with an expression evaluates it
 		}
 		values, err := w.routeValues(ctx, o, e)
 		if err != nil {
@@ -38,7 +38,7 @@ func (w *workflowRun) chooseTargets(ctx context.Context, o *outcome) ([]int, err
 	return targets, nil
 }
 
-// matchingTargets are the targets of the edges that ask the same as e.
+// matchingTargets returns the targets of the matching edges with e's expression.
 func matchingTargets(edges []Edge, e Edge, values []string) []int {
 	var matched, fallback []int
 	for _, f := range edges {
@@ -56,9 +56,9 @@ func matchingTargets(edges []Edge, e Edge, values []string) []int {
 	return fallback
 }
 
-// routeValues is what decides between routes: the value of the edge's expression;
-// else the route that an event of the node set; else what the node said, which
-// is what its output_key keeps, where it has one.
+// routeValues returns the values that routes are matched against: the value of
+// the edge's expression, or else the route that an event of the node set, or else
+// the output of the node.
 func (w *workflowRun) routeValues(ctx context.Context, o *outcome, e Edge) ([]string, error) {
 	if e.By != nil {
 		v, err := e.By.Eval(ctx, w.inv.conditionVars())
@@ -73,8 +73,8 @@ func (w *workflowRun) routeValues(ctx context.Context, o *outcome, e Edge) ([]st
 	return routeTexts(w.nodeOutput(o)), nil
 }
 
-// nodeOutput is what a node gave, or else said: what its output_key keeps, where
-// it has one.
+// nodeOutput returns the output of a node: its explicit output, or else the value
+// of its output_key, or else its text.
 func (w *workflowRun) nodeOutput(o *outcome) any {
 	switch {
 	case o.output != nil || o.finalEvent == nil:

@@ -19,15 +19,15 @@ const maxNodeRuns = 1000
 
 var errNodeRuns = errors.New("no node runs left")
 
-// lane is the branch that a part of a workflow runs on, below the lane that it
-// forked from.
+// lane is the branch on which a part of a workflow runs. Its parent is the lane
+// from which it was forked.
 type lane struct {
 	branch string
 	depth  int
 	parent *lane
 }
 
-// commonLane is the lane that both forked from.
+// commonLane returns the nearest common ancestor of two lanes.
 func commonLane(a, b *lane) *lane {
 	for a != b {
 		if a.depth < b.depth {
@@ -38,31 +38,32 @@ func commonLane(a, b *lane) *lane {
 	return a
 }
 
-// task is a node that is to run, for the nth time in this run of the workflow.
+// task is the nth execution of a node in this run of the workflow.
 type task struct {
 	node, nth int
 	lane      *lane
-	// input is what the node before gave; nil for nodes that have no use for it.
+	// input is the output of the previous node; nil for nodes without input.
 	input *nodeValue
 }
 
-// nodeValue is what a node gives. A pointer, so that tasks can be compared.
+// nodeValue is the output of a node. Tasks contain a pointer to it so that they
+// are comparable.
 type nodeValue struct{ v any }
 
-// joinInput is a node that a join need not wait for any more.
+// joinInput is the output of a completed predecessor of a join.
 type joinInput struct {
 	lane   *lane
 	output any
 }
 
-// outcome is what the edges of a node may ask for.
+// outcome is the result of a task, which the edges of the node evaluate.
 type outcome struct {
 	task
 	route      any
 	finalEvent *session.Event
-	// output is what a node gave by itself.
+	// output is the explicit output of the node.
 	output any
-	// paused says that the node has pending calls.
+	// paused reports whether the node has pending calls.
 	paused bool
 }
 
@@ -78,18 +79,17 @@ func (o *outcome) recordEvent(ev *session.Event) {
 	}
 }
 
-// workflowRun is one run of a workflow. Its goroutine alone changes it.
+// workflowRun is one run of a workflow. Only its own goroutine changes it.
 type workflowRun struct {
 	*Workflow
 	inv   *Invocation
 	yield func(*session.Event, error) bool
 	queue []task
-	// joins holds, for each join that waits, the lanes of those that arrived.
+	// joins has the inputs received so far by each waiting join.
 	joins   map[int]map[int]joinInput
 	running int
 	runs    int
-	// times counts the runs of each node; live are the tasks that have begun
-	// and not ended.
+	// times counts the runs of each node; live has the running tasks.
 	times  []int
 	active []task
 
@@ -154,7 +154,7 @@ func (w *workflowRun) runTasks(ctx context.Context) bool {
 				return false
 			}
 		case <-ctx.Done():
-			return true // Run tells why
+			return true // Run reports the cause
 		}
 	}
 }
@@ -188,7 +188,7 @@ func (w *workflowRun) launchTasks(ctx context.Context) bool {
 	return true
 }
 
-// startTask runs one node on a goroutine, which reports how it ended.
+// startTask runs one node on a goroutine, which sends the outcome.
 func (w *workflowRun) startTask(ctx context.Context, t task) {
 	o := &outcome{task: t}
 	s := &eventHandoff{out: w.events}
@@ -200,7 +200,7 @@ func (w *workflowRun) startTask(ctx context.Context, t task) {
 	}()
 }
 
-// runTask runs one node, and notes in o how it ended.
+// runTask runs one node, and stores its result in o.
 func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHandoff, o *outcome) {
 	child.input = o.input
 	if _, join := w.Children[o.node].(*JoinNode); join {
@@ -229,7 +229,7 @@ func (w *workflowRun) followEdges(ctx context.Context, o *outcome) bool {
 		return false
 	}
 	if len(targets) == 0 && len(w.edges[o.node+1]) > 0 {
-		ev := w.inv.withBranch(o.lane.branch).newSkippedEvent("route: no edge on from " + w.nodeName(o.node) + " is for what it said")
+		ev := w.inv.withBranch(o.lane.branch).newSkippedEvent("route: no edge from " + w.nodeName(o.node) + " matches its output")
 		if w.inv.Resumable() {
 			ev.Actions.AgentState = w.inv.Checkpoint(w.checkpointState()).Actions.AgentState
 		}

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// A workflow's checkpoint says which nodes are to run on which lanes, and what
-// has arrived at which join. Nodes go by their names; under "nodes" stands for
-// each how it is, as ADK's clients draw it.
+// A workflow's checkpoint contains the queued and running tasks with their lanes,
+// and the inputs of waiting joins. It refers to nodes by name. The key "nodes"
+// has the status of each node, which ADK's clients display.
 const (
 	statusRunning = "running"
 	statusWaiting = "waiting"
@@ -46,7 +46,7 @@ func (w *workflowRun) checkpointState() map[string]any {
 	return map[string]any{"nodes": nodes, "tasks": tasks, "joins": joins, "lanes": lanes.encoded}
 }
 
-// laneList numbers lanes, those that they forked from first.
+// laneList numbers lanes, parents first.
 type laneList struct {
 	lanes   []*lane
 	encoded []any
@@ -87,8 +87,8 @@ type workflowReader struct {
 	lanes []*lane
 }
 
-// readLanes reads the lanes. All but the first forked from one before them, so
-// that any two meet.
+// readLanes reads the lanes. The parent of each lane but the first precedes it,
+// so that any two lanes have a common ancestor.
 func (r *workflowReader) readLanes(v any) {
 	for i, v := range r.readList("lanes", v) {
 		at := fmt.Sprintf("lanes[%d]", i)
@@ -117,7 +117,7 @@ func (r *workflowReader) readNodes(v any) {
 	}
 }
 
-// readJoins reads what has arrived at joins that wait.
+// readJoins reads the inputs of waiting joins.
 func (r *workflowReader) readJoins(v any) {
 	joins := r.readMapping("joins", v)
 	for _, name := range slices.Sorted(maps.Keys(joins)) {
@@ -153,8 +153,8 @@ func (r *workflowReader) readArrived(to int, name string, v any) {
 	}
 }
 
-// readTasks reads the nodes that were running or in line. Each is one of the runs
-// that its node has begun, and is there once.
+// readTasks reads the running and queued tasks. It rejects duplicates and run
+// numbers that exceed the run count of the node.
 func (r *workflowReader) readTasks(v any) {
 	type run struct{ node, nth int }
 	seen := map[run]bool{}
@@ -180,8 +180,8 @@ func (r *workflowReader) readTasks(v any) {
 	}
 }
 
-// findNode is the place of a node of the workflow; the error of a missing one says
-// that the workflow does not have it any more.
+// findNode returns the index of a node. The error of a missing node reports that
+// the workflow no longer has it.
 func (r *workflowReader) findNode(at, name string) int {
 	i := slices.IndexFunc(r.run.Children, func(a Agent) bool { return a.Name() == name })
 	switch {
@@ -194,7 +194,7 @@ func (r *workflowReader) findNode(at, name string) int {
 	return max(i, 0)
 }
 
-// findLane is the lane of a number; nil with an error when there is none.
+// findLane returns the lane with a number; nil with an error if there is none.
 func (r *workflowReader) findLane(at string, v any) *lane {
 	if len(r.lanes) == 0 {
 		r.rejectValue(at, "must be a lane of lanes", v)
