@@ -49,13 +49,13 @@ func (j *job) resolveModelCode(ctx context.Context, agent *spec.Node) model.LLM 
 }
 
 // checkCodeArgs reports arguments of a code name. Python passes them to the code;
-// the replacement under functions: takes none.
+// a replacement in functions takes none.
 func checkCodeArgs(ref *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, e := range ref.Entries {
 		if key := e.Key.Value; key == "args" || key == "params" {
 			ds = append(ds, e.Key.Errorf("code", "%s are not supported: entries under functions: take no arguments", key).
-				WithHint("write the values into the entry of functions:"))
+				WithHint("write the values into the entry under functions:"))
 		}
 	}
 	return ds

@@ -17,7 +17,7 @@ type document struct {
 
 	ContextCache *runtime.ContextCacheConfig `yaml:"context_cache_config" doc:"Context caching: models cache the beginning of a conversation, so that it is not sent and paid for again with each request."`
 	Resumability *runtime.ResumabilityConfig `yaml:"resumability_config" doc:"Whether interrupted or waiting invocations can be resumed."`
-	Compaction   *compactionNode             `yaml:"events_compaction_config" doc:"When to replace the older events of a session by a summary."`
+	Compaction   *compactionNode             `yaml:"events_compaction_config" doc:"When to replace the older events of a session with a summary."`
 	Reload       *runtime.ReloadConfig       `yaml:"reload" doc:"How changes of the app's files take effect while it runs."`
 	Retention    spec.Duration               `yaml:"retention" doc:"How long to keep a session after its last event, such as 30d; then serve deletes it and its artifacts. By default sessions are not deleted."`
 }

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// inlineNames replaces the names of schemas and callbacks in an agent's mapping by
+// inlineNames replaces the names of schemas and callbacks in an agent's mapping with
 // their definitions. Every node keeps its position.
 func (j *job) inlineNames(n *spec.Node) *spec.Node {
 	for _, key := range []string{"output_schema", "input_schema", "state_schema"} {
@@ -53,7 +53,7 @@ func (j *job) replaceKeyCached(n *spec.Node, key string, value *spec.Node) *spec
 	return getOrMake(j.src.cache, composedKey{n, key, value}, func() (*spec.Node, bool) { return replaceKey(n, key, value), true })
 }
 
-// checkDefaults checks the classes and keys under defaults:.
+// checkDefaults checks the classes and keys of defaults.
 func (j *job) checkDefaults() {
 	own := []string{"name", "agent_class", "sub_agents", "instruction", "instruction_provider"}
 	for class, d := range sortedParts(j.names.defaults) {
@@ -75,7 +75,7 @@ func (j *job) checkDefaults() {
 }
 
 // inlineSchema replaces the name of a schema, or of a code class that functions: maps
-// to a schema, by the schema.
+// to a schema, with the schema.
 func (j *job) inlineSchema(n *spec.Node, key string) *spec.Node {
 	at := n.Get(key)
 	if at.IsNull() {
@@ -132,7 +132,7 @@ func isTypeName(name string) bool {
 	return slices.Contains([]string{"string", "integer", "number", "boolean", "object", "any"}, name)
 }
 
-// inlineCallbacks replaces names of callbacks by their rules under functions:. A
+// inlineCallbacks replaces names of callbacks with their rules from functions. A
 // registered Go function of the name takes precedence.
 func (j *job) inlineCallbacks(n *spec.Node) *spec.Node {
 	for _, e := range n.Entries {

@@ -102,7 +102,7 @@ func (w *Watch) findOrCreateFolder(app string) (dir string, made bool, err error
 	}
 	i := slices.IndexFunc(w.dirs, func(dir string) bool { return !isApp(dir) })
 	if i < 0 {
-		return "", false, fmt.Errorf("cannot create app %s: the host serves single apps and no folder of apps: %w", app, session.ErrInvalid)
+		return "", false, fmt.Errorf("cannot create app %s: the host serves individual apps, not a folder of apps: %w", app, session.ErrInvalid)
 	}
 	dir = filepath.Join(w.dirs[i], app)
 	err = os.Mkdir(dir, 0o755)

@@ -123,7 +123,7 @@ func TestSaveWithoutAppsFolder(t *testing.T) {
 	_, shop := writeShop(t)
 	w, _ := newSaveWatch(t, shop)
 	_, err := w.Save(t.Context(), "fresh", map[string][]byte{"root_agent.yaml": []byte(pause)})
-	want := "cannot create app fresh: the host serves single apps and no folder of apps: invalid"
+	want := "cannot create app fresh: the host serves individual apps, not a folder of apps: invalid"
 	if !errors.Is(err, session.ErrInvalid) || err.Error() != want {
 		t.Errorf("Save = %v, want %s", err, want)
 	}

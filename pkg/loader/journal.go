@@ -34,7 +34,7 @@ type Report struct {
 	Files   []string
 }
 
-// The values of Report.What.
+// The values of Report.Kind.
 const (
 	// ReportLoaded means that the folder's content is active now.
 	ReportLoaded = "loaded"
