@@ -82,7 +82,7 @@ func TestLoadCacheSameResult(t *testing.T) {
 		put(file, edits[file][rnd.IntN(len(edits[file]))])
 		want, got := loadAsText(nil), loadAsText(r)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("edit %d, of %s (-alone +recalled):\n%s", i, file, diff)
+			t.Fatalf("edit %d, of %s (-uncached +cached):\n%s", i, file, diff)
 		}
 		if len(want) > 300 {
 			good++
