@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Files of apps, by their paths below a folder.
+// files are the files of apps, by path.
 type files map[string]string
 
 func (fs files) writeTo(dir string) error {
@@ -23,8 +23,7 @@ func (fs files) writeTo(dir string) error {
 	return nil
 }
 
-// saveFile replaces a file as editors do: the new one is written beside it and
-// takes its name.
+// saveFile replaces a file as editors do: it writes a temporary file and renames it.
 func saveFile(path, text string) error {
 	temp := path + "~"
 	if err := os.WriteFile(temp, []byte(text), 0o600); err != nil {
@@ -35,7 +34,8 @@ func saveFile(path, text string) error {
 
 const scriptedModel = "models:\n  demo: {provider: scripted, script: script.yaml}\n"
 
-// clerkApp notes each message with a tool and then answers: four events a turn.
+// clerkApp returns an app that calls a tool for each message and then answers: four
+// events a turn.
 func clerkApp() files {
 	return files{
 		"clerk/app.yaml": scriptedModel,
@@ -52,15 +52,15 @@ tools:
 	}
 }
 
-// ledgerApp answers each message, and notes some of them with a tool first. What
-// was cut off can be resumed. The model takes a moment for its answer, or
-// for each piece of it, so that kills come between the events of a turn.
+// ledgerApp returns a resumable app that calls a tool for some messages. The model
+// waits before an answer, or before each chunk, so that kills happen between the events
+// of a turn.
 func ledgerApp() files {
 	return files{
 		"ledger/app.yaml": "resumability_config: {is_resumable: true}\n" + scriptedModel,
 		"ledger/root_agent.yaml": `name: ledger
 model: demo
-instruction: Note what is to be noted.
+instruction: Save each note.
 tools:
   - expr: {name: note, params: {text: string}, value: args.text, set: {last: args.text}}
 `,
@@ -69,14 +69,14 @@ tools:
   delay: 50ms
 - when: user startsWith "note"
   calls: [{name: note, args: {text: "a message"}}]
-- text: "Heard: {user}"
+- text: "Echo: {user}"
   delay: 50ms
 `,
 	}
 }
 
-// guideApp says what its instruction says. Asked for "slow", it calls a tool
-// after a while, and answers in a second call of the model.
+// guideApp returns an app that answers with its instruction. For the message "slow" it
+// calls a tool after one second and answers in a second model call.
 func guideApp() files {
 	return files{
 		"guide/app.yaml":        scriptedModel,
@@ -100,8 +100,8 @@ tools:
 `, rule)
 }
 
-// generateApps makes apps of some agents each, as people write them: an instruction
-// with state, a tool of the app's and one of their own.
+// generateApps returns typical apps with the given number of agents: an instruction
+// with state, a shared tool and a tool of each agent.
 func generateApps(apps, agents int) files {
 	fs := files{}
 	for a := range apps {
@@ -155,19 +155,19 @@ tools:
 `, "NAME", name)
 }
 
-// victimApp answers, notes what it is told, and tells what it knows: an app that
-// hostile clients talk with.
+// victimApp returns the app that hostile clients attack. It has a tool, state and
+// artifacts.
 func victimApp() files {
 	return files{
-		"prey/root_agent.yaml": `name: prey
+		"victim/root_agent.yaml": `name: victim
 model: demo
 instruction: "Answer. {k?} {user:k?} {artifact.a.txt?}"
 tools:
   - expr: {name: note, params: {text: string}, value: args.text, set: {k: args.text}}
   - name: load_artifacts
 `,
-		"prey/app.yaml": "resumability_config: {is_resumable: true}\n" + scriptedModel,
-		"prey/script.yaml": `- when: responses.note != nil
+		"victim/app.yaml": "resumability_config: {is_resumable: true}\n" + scriptedModel,
+		"victim/script.yaml": `- when: responses.note != nil
   text: "Noted: {user}"
   chunks: 3
 - calls: [{name: note, args: {text: "a message"}}]

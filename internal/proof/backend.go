@@ -16,18 +16,17 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A place is a kind of database that keeps sessions.
+// A backend is a kind of database for sessions.
 type backend struct {
 	name string
-	// driver is its name in database/sql; memory has none.
+	// driver is the name in database/sql, or empty for memory.
 	driver string
-	// env names the variable with the URL of a server, and server is what
-	// stands in for it. Both are empty where no server is needed.
+	// env is the variable with the URL of a server, and server the default URL. Both
+	// are empty for backends without a server.
 	env, server string
 }
 
-// allBackends lists all that are tried. A server whose driver is not part of the
-// program is left out.
+// allBackends returns the backends whose driver is compiled in.
 func allBackends() []backend {
 	all := []backend{
 		{name: "memory"},
@@ -40,10 +39,10 @@ func allBackends() []backend {
 	})
 }
 
-// isDurable says whether what is kept outlives the process.
+// isDurable reports whether the data outlives the process.
 func (p backend) isDurable() bool { return p.driver != "" }
 
-// serverURL is the URL of the server.
+// serverURL returns the URL of the server.
 func (p backend) serverURL() string {
 	if fromEnv := os.Getenv(p.env); fromEnv != "" {
 		return fromEnv
@@ -51,8 +50,8 @@ func (p backend) serverURL() string {
 	return p.server
 }
 
-// findBackends returns the places that can be tried, and a line for each of the
-// others. A server that was named and does not answer is an error.
+// findBackends returns the available backends and a message for each skipped one. A
+// configured server that is unavailable is an error.
 func findBackends(ctx context.Context) (backends []backend, skipped []string, err error) {
 	for _, p := range allBackends() {
 		if p.server == "" {
@@ -64,9 +63,9 @@ func findBackends(ctx context.Context) (backends []backend, skipped []string, er
 		case pingErr == nil:
 			backends = append(backends, p)
 		case os.Getenv(p.env) != "":
-			return nil, nil, fmt.Errorf("%s names no %s server that answers: %w", p.env, p.name, pingErr)
+			return nil, nil, fmt.Errorf("%s: %s server not available: %w", p.env, p.name, pingErr)
 		default:
-			skipped = append(skipped, fmt.Sprintf("%s is left out: no server answers; %s can name one", p.name, p.env))
+			skipped = append(skipped, fmt.Sprintf("skipping %s: no server available; hint: set %s", p.name, p.env))
 		}
 	}
 	return backends, skipped, nil
@@ -91,7 +90,7 @@ func (p backend) openAdmin() (*sql.DB, error) {
 	return sql.Open(p.driver, formatDSN(p.driver, u))
 }
 
-// formatDSN is a URL in the form that a driver of database/sql takes.
+// formatDSN converts a URL into the DSN of a database/sql driver.
 func formatDSN(driver string, u *url.URL) string {
 	if driver != "mysql" {
 		return u.String()
@@ -103,15 +102,15 @@ func formatDSN(driver string, u *url.URL) string {
 	return fmt.Sprintf("%s@tcp(%s)%s", user, u.Host, u.Path)
 }
 
-// A database is an empty one that is thrown away in the end.
+// A database is a temporary empty database.
 type database struct {
 	backend
 	url        string
-	file       string // of SQLite
-	serverName string // its name on a server
+	file       string // path of a SQLite file
+	serverName string // name on a server
 }
 
-// createDatabase makes a database in a folder or on the server.
+// createDatabase creates a database in a folder or on the server.
 func (p backend) createDatabase(ctx context.Context, dir string) (*database, error) {
 	name := "agenthost_proof_" + strings.ToLower(rand.Text()[:10])
 	d := &database{backend: p, url: "memory:"}
@@ -145,7 +144,7 @@ func (p backend) runStatement(ctx context.Context, text string) error {
 	return nil
 }
 
-// dropDatabase throws the database away, also when everything else was called off.
+// dropDatabase drops the database, even if the context is canceled.
 func (d *database) dropDatabase(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	switch {
@@ -168,8 +167,7 @@ func (d *database) openStore(ctx context.Context) (*store.Store, error) {
 	return store.Open(ctx, d.url, &store.Options{Artifacts: "memory:"})
 }
 
-// openStores opens as many stores on the database as replicas would. Memory has
-// only one.
+// openStores opens n stores on the database, like replicas. Memory has only one.
 func (d *database) openStores(ctx context.Context, n int) (stores []*store.Store, shut func() error, err error) {
 	if !d.isDurable() {
 		n = 1
@@ -191,8 +189,7 @@ func (d *database) openStores(ctx context.Context, n int) (stores []*store.Store
 	return stores, shut, nil
 }
 
-// openSQL opens the database without any store. For SQLite it sets nothing that
-// the store sets.
+// openSQL opens the database without a store. It sets no SQLite options of the store.
 func (d *database) openSQL() (*sql.DB, error) {
 	if d.file != "" {
 		return sql.Open(d.driver, "file:"+(&url.URL{Path: d.file}).EscapedPath())

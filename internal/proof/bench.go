@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A ratio is what is read of one workload in the bench's report.
+// A benchResult is one workload in the JSON report of the bench.
 type benchResult struct {
 	Workload string  `json:"workload"`
 	Target   float64 `json:"target"`
@@ -24,14 +24,14 @@ type benchResult struct {
 	} `json:"sides"`
 }
 
-// A cost is what one operation took, or may take.
+// An opCost is the measured or maximum cost of one operation.
 type opCost struct {
 	CPU    time.Duration `json:"cpuNs"`
 	Allocs float64       `json:"allocs"`
 }
 
-// benchRows runs the quick form of the bench. It is built first, so that
-// it is one process, which can be ended.
+// benchRows runs the quick form of the bench. It builds the bench first, so that
+// canceling the context ends the only process.
 func benchRows(ctx context.Context, l *lab) ([]row, error) {
 	program, file := filepath.Join(l.dir, "bench"), filepath.Join(l.dir, "bench.json")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
@@ -56,10 +56,10 @@ func readRatios(file string) ([]row, error) {
 		Results []benchResult `json:"results"`
 	}
 	if err := json.Unmarshal(text, &report); err != nil {
-		return nil, fmt.Errorf("reading the bench's report: %w", err)
+		return nil, fmt.Errorf("parsing the bench report: %w", err)
 	}
 	if len(report.Results) == 0 {
-		return nil, errors.New("the bench measured nothing")
+		return nil, errors.New("the bench report has no results")
 	}
 	var rows []row
 	for _, r := range report.Results {
@@ -71,9 +71,10 @@ func readRatios(file string) ([]row, error) {
 	return rows, nil
 }
 
-// targetRow is a workload's line. One without a target only has to be measured.
+// targetRow returns the row of a workload. A workload without a target only has to be
+// measured.
 func (r benchResult) targetRow() row {
-	promised := r.Workload + ": measured beside adk-go"
+	promised := r.Workload + ": measured with adk-go"
 	if r.Target > 0 {
 		promised = fmt.Sprintf("%s: %.3g× less CPU than adk-go", r.Workload, r.Target)
 	}
@@ -86,7 +87,7 @@ func (r benchResult) targetRow() row {
 	return row{promised, shown, r.Ratio > 0 && r.Ratio >= r.Target}
 }
 
-// limitRow is the line of what agenthost may take at most.
+// limitRow returns the row of the cost limit.
 func (r benchResult) limitRow() row {
 	var took opCost
 	for _, s := range r.Sides {
@@ -102,8 +103,8 @@ func (r benchResult) limitRow() row {
 	}
 }
 
-// ratioDecimals are those that a ratio is printed with: three digits, so that one
-// just below its target is not printed as if it reached it.
+// ratioDecimals returns the number of decimals for three significant digits, so that a
+// ratio just below its target is not rounded up to it.
 func ratioDecimals(ratio float64) int {
 	switch {
 	case ratio < 10:

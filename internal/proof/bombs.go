@@ -15,16 +15,16 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// What one bomb may cost, in time of the processor and in memory.
+// The limits of one bomb.
 const (
 	bombTime   = 250 * time.Millisecond
 	bombMemory = 64 << 20
 )
 
-// A bomb is small to write and wants to be large.
+// A bomb is a small input that expands to a large value.
 type bomb struct {
 	name string
-	// set off returns an error when it is refused.
+	// setOff returns an error if the input is rejected.
 	setOff func(ctx context.Context) error
 }
 
@@ -39,7 +39,7 @@ func bombRows(ctx context.Context, l *lab) ([]row, error) {
 	largest, longest := "", ""
 	for _, b := range all {
 		s := measureCost(func() error { return b.setOff(ctx) })
-		for range l.choose(2, 9) { // others use the processor's caches too: the cheapest counts
+		for range l.choose(2, 9) { // keep the cheapest run: other processes share the CPU caches
 			repeat := measureCost(func() error { return b.setOff(ctx) })
 			s.time, s.memory = min(s.time, repeat.time), min(s.memory, repeat.memory)
 		}
@@ -67,14 +67,14 @@ func bombRows(ctx context.Context, l *lab) ([]row, error) {
 		return nil, control.err
 	}
 	return []row{{
-		"M27: no bomb of a file, an expression or a value takes 250 ms of the processor or 64 MiB",
-		fmt.Sprintf("%d bombs: %d refused, the others harmless, %d too dear%s; at most %s (%s) and %.1f MiB allocated (%s); control, the library of expressions alone: %d MiB, and no error",
+		"M27: no file, expression or value takes 250 ms of CPU time or 64 MiB of memory",
+		fmt.Sprintf("%d bombs: %d rejected, the others harmless, %d too expensive%s; at most %s (%s) and %.1f MiB allocated (%s); control, the expression library alone: %d MiB and no error",
 			len(all), refused, len(expensive), strings.Join(append([]string{""}, expensive...), ": "), roundMillis(peak.time), longest, float64(peak.memory)/(1<<20), largest, control.memory>>20),
 		len(expensive) == 0 && refused > len(all)/2 && control.memory > bombMemory,
 	}}, nil
 }
 
-// yamlBombs are apps, each in a folder.
+// yamlBombs returns apps, each in a folder of its own.
 func yamlBombs(dir string) ([]bomb, error) {
 	const head = "name: a\ninstruction: x\n"
 	var all []bomb
@@ -123,7 +123,7 @@ func yamlBombs(dir string) ([]bomb, error) {
 	return all, nil
 }
 
-// repeatNumbered repeats a text with the numbers from 0 on.
+// repeatNumbered repeats the format with the numbers 0 to n-1.
 func repeatNumbered(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -132,7 +132,7 @@ func repeatNumbered(n int, format string) string {
 	return b.String()
 }
 
-// addDoubling adds to a document 25 parts, each of which uses the next one twice.
+// addDoubling appends 25 parts to a document. Each part uses the next one twice.
 func addDoubling(part, text string) string {
 	for i := range 25 {
 		text += fmt.Sprintf("  a%[1]d: {"+part+"}\n", i, i+1)
@@ -140,7 +140,8 @@ func addDoubling(part, text string) string {
 	return text
 }
 
-// expressionBombs are evaluated, with a text of a mebibyte and a deep list.
+// expressionBombs returns expressions that are evaluated with a string of 1 MiB and a
+// deeply nested list.
 func expressionBombs() []bomb {
 	deep := any("x")
 	for range 5_000 {
@@ -165,7 +166,7 @@ func expressionBombs() []bomb {
 	return all
 }
 
-// valueBombs come from models and from the state.
+// valueBombs returns values as models or the state may contain them.
 func valueBombs() []bomb {
 	large := largeState{strings.Repeat("a", 1<<20)}
 	text := template.Parse(strings.Repeat("{a}", 1<<18))
@@ -192,11 +193,11 @@ func valueBombs() []bomb {
 	}
 }
 
-// largeState is a state in which every key has a large value.
+// largeState is a state in which every key has the same large value.
 type largeState struct{ value string }
 
-// Lookup finds every key.
+// Lookup returns the large value for every key.
 func (h largeState) Lookup(string) (any, bool) { return h.value, true }
 
-// Artifact finds none.
+// Artifact never finds an artifact.
 func (h largeState) Artifact(context.Context, string) (string, bool, error) { return "", false, nil }

@@ -24,23 +24,24 @@ import (
 )
 
 const (
-	// neighbourSave is how soon a save is live next to hostile folders, at the median.
+	// neighbourSave is the maximum median time until a save is live next to hostile
+	// folders.
 	neighbourSave = 2 * time.Second
-	// neighbourCPU is how much of a processor a host at rest takes with them.
+	// neighbourCPU is the maximum CPU share of an idle host with hostile folders.
 	neighbourCPU = 0.2
-	// stormMemory is how much a host may grow by four turns at once that call a costly
-	// tool, in MB: the 128 MiB of each turn's expressions. stormWait is the longest turn
-	// of others meanwhile.
+	// stormMemory is the maximum memory growth, in MB, while four concurrent turns call
+	// an expensive tool: 128 MiB of expression memory for each turn.
 	stormMemory = 4 * 134
-	// stormTurns are those of each of four clients.
+	// stormTurns is the number of turns of each of the four clients.
 	stormTurns = 10
-	stormWait  = 3 * time.Second
-	// readersMemory is how much 100 readers that stall may hold, in MB.
+	// stormWait is the maximum latency of an honest turn meanwhile.
+	stormWait = 3 * time.Second
+	// readersMemory is the maximum memory, in MB, for 100 stalled readers.
 	readersMemory = 200
 	stalledReader = 100
 )
 
-// boundRows show that the bounds hold for a whole host, not for each part.
+// boundRows checks limits of a whole host rather than of single components.
 func boundRows(ctx context.Context, l *lab) (rows []row, err error) {
 	for _, show := range []func(context.Context, *lab) (row, error){hostileFolders, callStorm, stalledReaders, removedDatabase, sharedCounters} {
 		r, err := show(ctx, l)
@@ -52,12 +53,12 @@ func boundRows(ctx context.Context, l *lab) (rows []row, err error) {
 	return rows, nil
 }
 
-// aliasBomb repeats a long text by aliases.
+// aliasBomb returns a document with 1000 aliases of a long string.
 func aliasBomb() string {
 	return "name: bomb\nx: &a " + strings.Repeat("x", 100_000) + "\ny: [" + strings.TrimSuffix(strings.Repeat("*a,", 1000), ",") + "]\n"
 }
 
-// hostileFolders saves an app next to others that are made to be slow.
+// hostileFolders measures saves of one app while other folders are expensive to load.
 func hostileFolders(ctx context.Context, l *lab) (row, error) {
 	dir := filepath.Join(l.dir, "hostile-folders")
 	slowGate := func(rule string) string { return "name: gated\nmodel: demo\ninstruction: " + rule + "\n" }
@@ -113,14 +114,14 @@ func hostileFolders(ctx context.Context, l *lab) (row, error) {
 	slices.Sort(latencies)
 	control := checkNaively(aliasBomb())
 	return row{
-		"an app with a long text behind 1000 aliases, one with 900 nested folders and one with a slow gate delay no other app",
-		fmt.Sprintf("5 saves of another app live after %s at the median, %s at most; the host at rest takes %.0f %% of a processor; control, a reader that follows each alias: %s for one look",
+		"an app with 1000 aliases of a long string, one with 900 nested folders and one with a slow gate do not delay other apps",
+		fmt.Sprintf("5 saves of another app live after %s median, %s at most; the idle host uses %.0f %% of a CPU; control, a reader that follows each alias: %s for one scan",
 			roundMillis(latencies[2]), roundMillis(latencies[4]), 100*idleShare, roundMillis(control)),
 		latencies[2] < neighbourSave && idleShare < neighbourCPU && control > time.Second,
 	}, nil
 }
 
-// checkNaively looks at every text of a document as often as aliases name it.
+// checkNaively scans a document and visits each aliased string once for each alias.
 func checkNaively(text string) time.Duration {
 	began := time.Now()
 	var doc yaml.Node
@@ -142,10 +143,10 @@ func checkNaively(text string) time.Duration {
 	return time.Since(began)
 }
 
-// stormExpression takes some megabytes.
+// stormExpression allocates several megabytes.
 const stormExpression = "len(map(1..30000, map(1..3, #)))"
 
-// callStorm has a model call a costly tool 1000 times in one answer.
+// callStorm runs a model that calls an expensive tool up to 1000 times in one answer.
 func callStorm(ctx context.Context, l *lab) (row, error) {
 	dir := filepath.Join(l.dir, "storm")
 	calls := func(n int) string {
@@ -184,7 +185,7 @@ func callStorm(ctx context.Context, l *lab) (row, error) {
 		wg.Go(func() {
 			for n := 0; stormCtx.Err() == nil && n < stormTurns; n++ {
 				c := newClient(h.url, "storm", fmt.Sprintf("s%d-%d", i, n/2))
-				_, _ = c.runTurn(stormCtx, "go") // refused, or ended by a limit
+				_, _ = c.runTurn(stormCtx, "go") // rejected, or stopped by a limit
 				c.close()
 			}
 		})
@@ -207,15 +208,15 @@ func callStorm(ctx context.Context, l *lab) (row, error) {
 	wg.Wait()
 	control := evaluateNaively(1000)
 	return row{
-		"models that call a costly tool 128 and 1000 times in one answer take neither the memory nor the time of others",
-		fmt.Sprintf("%.0f MB more at most, 100 turns of others meanwhile: %d failed, %s the longest; control, the same expressions by the library alone, all at once: %.0f MB more; 100 cheap calls in one answer: %q",
+		"128 or 1000 expensive tool calls in one model answer do not affect the memory or latency of other turns",
+		fmt.Sprintf("at most %.0f MB more, 100 other turns meanwhile: %d failed, longest %s; control, the same expressions run concurrently by the library alone: %.0f MB more; 100 cheap calls in one answer: %q",
 			peak-baseline, failed, roundMillis(longest), control, answer),
 		peak-baseline < stormMemory && failed == 0 && longest < stormWait && control > stormMemory && answer == "done",
 	}, nil
 }
 
-// evaluateNaively evaluates the expression many times at once with the library alone,
-// and returns the memory that it took, in MB.
+// evaluateNaively evaluates the expression many times concurrently with the library
+// alone and returns the memory growth in MB.
 func evaluateNaively(times int) float64 {
 	program, err := expr.Compile(stormExpression)
 	if err != nil {
@@ -247,7 +248,8 @@ func evaluateNaively(times int) float64 {
 	return float64(peak-min(peak, before)) / (1 << 20)
 }
 
-// stalledReaders ask for a large session and do not read it.
+// stalledReaders requests a large session on many connections and does not read the
+// responses.
 func stalledReaders(ctx context.Context, l *lab) (row, error) {
 	dir := filepath.Join(l.dir, "readers")
 	if err := guideApp().writeTo(dir); err != nil {
@@ -296,13 +298,13 @@ func stalledReaders(ctx context.Context, l *lab) (row, error) {
 		return row{}, err
 	}
 	return row{
-		"100 readers that stall in a session of 12 MiB hold one copy of it, and its memory returns within seconds",
-		fmt.Sprintf("%.0f MB more while they stall, %.0f MB more within 5 s of their end; control, a server that writes each an answer of its own: %.0f MB for 20 of them", held-before, after-before, control),
+		"100 stalled readers of a 12 MiB session hold one copy of it, and its memory is freed within seconds",
+		fmt.Sprintf("%.0f MB more while they stall, %.0f MB more within 5 s after they close; control, a server that builds a response for each reader: %.0f MB for 20 readers", held-before, after-before, control),
 		held-before < readersMemory && after-before < readersMemory/2 && control > readersMemory,
 	}, err
 }
 
-// stallReaders opens connections that ask for a path and read only the first bytes.
+// stallReaders opens connections that request a path and read only the first bytes.
 func stallReaders(ctx context.Context, addr, path string, n int) (closeAll func(), err error) {
 	var all []net.Conn
 	closeAll = func() {
@@ -325,8 +327,8 @@ func stallReaders(ctx context.Context, addr, path string, n int) (closeAll func(
 	return closeAll, nil
 }
 
-// stallNaively is the control: a handler that makes an answer for each reader. It
-// returns the memory held, in MB.
+// stallNaively is the control: a handler that builds a response for each reader. It
+// returns the memory growth in MB.
 func stallNaively(ctx context.Context, readers int) (float64, error) {
 	large := strings.Repeat("x", 12<<20)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -347,7 +349,7 @@ func stallNaively(ctx context.Context, readers int) (float64, error) {
 	return float64(now-min(now, before)) / (1 << 20), err
 }
 
-// removedDatabase takes the file of the database away under a host.
+// removedDatabase removes the SQLite file of a running host.
 func removedDatabase(ctx context.Context, l *lab) (row, error) {
 	dir, db := filepath.Join(l.dir, "removed"), filepath.Join(l.dir, "removed.db")
 	if err := guideApp().writeTo(dir); err != nil {
@@ -377,13 +379,13 @@ func removedDatabase(ctx context.Context, l *lab) (row, error) {
 	ready := statusOf(err)
 	control := insertAfterRemoval(ctx, filepath.Join(l.dir, "removed-naive.db"))
 	return row{
-		"a host whose SQLite file was removed acknowledges nothing more and is not ready",
-		fmt.Sprintf("a turn: %d, /readyz: %d; control, a program that keeps the file open: its insert succeeds: %v", turn, ready, control),
+		"a host whose SQLite file was removed acknowledges no more turns and is not ready",
+		fmt.Sprintf("a turn: %d, /readyz: %d; control, an insert through the open file succeeds: %v", turn, ready, control),
 		turn == http.StatusServiceUnavailable && ready == http.StatusServiceUnavailable && control,
 	}, nil
 }
 
-// statusOf is the status of an answer by the error of asking.
+// statusOf returns the HTTP status that an error stands for, 200 for nil, or 0.
 func statusOf(err error) int {
 	if err == nil {
 		return http.StatusOK
@@ -394,7 +396,8 @@ func statusOf(err error) int {
 	return 0
 }
 
-// insertAfterRemoval inserts into a database whose file was removed.
+// insertAfterRemoval reports whether an insert succeeds after the database file was
+// removed.
 func insertAfterRemoval(ctx context.Context, path string) bool {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)")
 	if err != nil {
@@ -412,8 +415,8 @@ func insertAfterRemoval(ctx context.Context, path string) bool {
 	return err == nil
 }
 
-// sharedCounters counts with add and, as the control, with set, from many sessions
-// of one user at once.
+// sharedCounters increments a counter with add and, as the control, with set, from many
+// concurrent sessions of one user.
 func sharedCounters(ctx context.Context, l *lab) (row, error) {
 	const sessions, each = 8, 25
 	dir := filepath.Join(l.dir, "counters")
@@ -458,7 +461,7 @@ after_agent_callbacks:
 	written, err := f.readState(ctx, "user:written")
 	return row{
 		"no increment of a shared counter is lost",
-		fmt.Sprintf("%d sessions added 1 to a key of their user %d times each: %v; control, read and written back: %v", sessions, each, added, written),
+		fmt.Sprintf("%d sessions added 1 to a key of their user %d times each: %v; control, read-modify-write: %v", sessions, each, added, written),
 		added == float64(sessions*each) && written != float64(sessions*each),
 	}, err
 }

@@ -13,7 +13,7 @@ const (
 	checkLimit = time.Second
 )
 
-// checkManyAgents lets the program check a hundred apps of ten agents each.
+// checkManyAgents runs the check command on a hundred apps with ten agents each.
 func checkManyAgents(ctx context.Context, l *lab) ([]row, error) {
 	apps := filepath.Join(l.dir, "check")
 	if err := generateApps(100, 10).writeTo(apps); err != nil {
@@ -32,8 +32,8 @@ func checkManyAgents(ctx context.Context, l *lab) ([]row, error) {
 		}
 	}
 	return []row{{
-		"1000 agents are checked in less than 1 s",
-		fmt.Sprintf("%s, with %s of processor time, best of %d", roundMillis(wall), roundMillis(cpu), checkRuns),
+		"check validates 1000 agents in less than 1 s",
+		fmt.Sprintf("%s, with %s of CPU time, best of %d", roundMillis(wall), roundMillis(cpu), checkRuns),
 		wall < checkLimit,
 	}}, nil
 }

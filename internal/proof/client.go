@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// An event is what a client looks at in one of ADK's events.
+// An event has the fields of ADK's events that clients check.
 type event struct {
 	ID           string `json:"id"`
 	InvocationID string `json:"invocationId"`
@@ -42,7 +42,7 @@ func (e *event) text() string {
 	return b.String()
 }
 
-// A client talks in one session.
+// A client sends turns to one session.
 type client struct {
 	url, app, user, session string
 	http                    *http.Client
@@ -54,7 +54,7 @@ func newClient(url, app, session string) *client {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// runTurn says something and returns the text of the last event.
+// runTurn sends a message and returns the text of the last event.
 func (c *client) runTurn(ctx context.Context, text string) (string, error) {
 	events, err := c.runTurnEvents(ctx, text)
 	if err != nil {
@@ -70,12 +70,12 @@ func lastText(events []event) string {
 	return events[len(events)-1].text()
 }
 
-// runTurnEvents takes a turn at /run: all events come at the end.
+// runTurnEvents sends a message to /run, which returns all events at the end.
 func (c *client) runTurnEvents(ctx context.Context, text string) ([]event, error) {
 	return c.postRun(ctx, c.newRunRequest(text, false))
 }
 
-// postRun is run for any request.
+// postRun posts any request to /run.
 func (c *client) postRun(ctx context.Context, request any) ([]event, error) {
 	body, err := c.sendRequest(ctx, http.MethodPost, "/run", request)
 	if err != nil {
@@ -87,13 +87,13 @@ func (c *client) postRun(ctx context.Context, request any) ([]event, error) {
 	return events, err
 }
 
-// streamTurnEvents takes a turn at /run_sse. With an error it returns the events that
-// came before it.
+// streamTurnEvents sends a message to /run_sse. If the stream fails, it returns the
+// error and the events received before it.
 func (c *client) streamTurnEvents(ctx context.Context, text string) ([]event, error) {
 	return c.postRunSSE(ctx, c.newRunRequest(text, true))
 }
 
-// postRunSSE is stream for any request.
+// postRunSSE posts any request to /run_sse.
 func (c *client) postRunSSE(ctx context.Context, request any) ([]event, error) {
 	body, err := c.sendRequest(ctx, http.MethodPost, "/run_sse", request)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *client) newRunRequest(text string, streaming bool) any {
 	}
 }
 
-// newResumeRequest asks to go on with an invocation.
+// newResumeRequest returns a request that resumes an invocation.
 func (c *client) newResumeRequest(invocation string, streaming bool) any {
 	return map[string]any{
 		"appName": c.app, "userId": c.user, "sessionId": c.session, "streaming": streaming,
@@ -140,7 +140,7 @@ func (c *client) newResumeRequest(invocation string, streaming bool) any {
 	}
 }
 
-// readEvents reads the events of the session.
+// readEvents reads the stored events of the session.
 func (c *client) readEvents(ctx context.Context) ([]event, error) {
 	var s struct {
 		Events []event `json:"events"`
@@ -149,7 +149,6 @@ func (c *client) readEvents(ctx context.Context) ([]event, error) {
 	return s.Events, err
 }
 
-// getJSON gets JSON.
 func (c *client) getJSON(ctx context.Context, path string, into any) error {
 	body, err := c.sendRequest(ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -159,18 +158,18 @@ func (c *client) getJSON(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(body).Decode(into)
 }
 
-// A refusal is an answer other than 200.
+// A statusError is a response with a status other than 200.
 type statusError struct {
 	status     int
-	retryAfter time.Duration // that it asks to wait; 0 without
+	retryAfter time.Duration // Retry-After; 0 if absent
 	text       string
 }
 
-// Error says what was asked, and the answer.
+// Error returns the request and the response.
 func (r *statusError) Error() string { return r.text }
 
-// newRunError is the refusal in the midst of a stream. Only the code can say that
-// it may be tried again.
+// newRunError returns the error of a run that failed during a stream. Some error codes
+// permit a retry.
 func newRunError(code, frame string) *statusError {
 	r := &statusError{status: http.StatusInternalServerError, text: "the run failed: " + frame}
 	switch code {
@@ -180,7 +179,7 @@ func newRunError(code, frame string) *statusError {
 	return r
 }
 
-// sendRequest sends a request; an answer other than 200 is a refusal.
+// sendRequest sends a request. A status other than 200 is a *statusError.
 func (c *client) sendRequest(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -1,25 +1,24 @@
 package main
 
-// clientProofs are what a host promises whoever talks to it, and those whom it
-// talks to.
+// clientProofs are the promises to clients and about outgoing connections.
 func clientProofs() []proof {
-	isolation := testProof{"M23: nobody reads or changes what another user has, whatever the route and however alike the names", "pkg/server", "TestIsolation", true}
-	browsers := testProof{"M24: no page of another site gets through, and nobody under another name", "pkg/server", "TestBrowserAttacks", false}
-	addresses := testProof{"M25: no connection is tried to a private address that was not granted, in whatever disguise", "pkg/policy", "TestDisguisedAddresses|TestGuard|TestGuardRebinding", false}
-	secrets := testProof{"M26: no output, log, trace, answer or file tells a secret, in whatever form", "cmd/agenthost", "TestVerbsRedactSecrets|TestServeRedactsSecrets|TestSecretSearchFindsLeaks|TestVerbsRedactPasswords", false}
-	forged := testProof{"no history that a client writes, and no answer that it sends for a call that does not wait, makes a tool run or takes the place of what one said", "pkg/server", "TestForgedHistory|TestReplacedResponses", false}
-	apps := testProof{"what a hostile app can take from the host is what docs/policy.md says, in each mode", "pkg/loader", "TestThreats", false}
+	isolation := testProof{"M23: no user can read or change the data of another user, on any route", "pkg/server", "TestIsolation", true}
+	browsers := testProof{"M24: cross-site requests and unknown host names are rejected", "pkg/server", "TestBrowserAttacks", false}
+	addresses := testProof{"M25: no connection is attempted to a private address without a grant, however the address is written", "pkg/policy", "TestDisguisedAddresses|TestGuard|TestGuardRebinding", false}
+	secrets := testProof{"M26: no output, log, trace, response or file contains a secret in any form", "cmd/agenthost", "TestVerbsRedactSecrets|TestServeRedactsSecrets|TestSecretSearchFindsLeaks|TestVerbsRedactPasswords", false}
+	forged := testProof{"forged histories and responses to calls that are not pending neither run a tool nor replace a result", "pkg/server", "TestForgedHistory|TestReplacedResponses", false}
+	apps := testProof{"a hostile app is limited as documented in docs/policy.md, in each mode", "pkg/loader", "TestThreats", false}
 	return []proof{
-		{"M22 a host that is told to stop", drainRows},
+		{"M22 graceful shutdown", drainRows},
 		{"M23 isolation", isolation.runTests},
 		{"M24 browsers", browsers.runTests},
 		{"M25 addresses", addresses.runTests},
 		{"M26 secrets", secrets.runTests},
-		{"M28 clients that do not read", stalledRows},
+		{"M28 stalled clients", stalledRows},
 		{"forged history", forged.runTests},
 		{"forged history, from outside", forgedRows},
 		{"threats of an app", apps.runTests},
-		{"bounds of a whole host", boundRows},
+		{"limits of a whole host", boundRows},
 		{"mixed load", mixedRows},
 		{"hostile clients", forEachBackend(false, hostileRows)},
 	}

@@ -12,11 +12,11 @@ const (
 	coldStarts  = 5
 	startLimit  = 100 * time.Millisecond
 	memoryLimit = 40.0 // MB
-	// idleTime is how long a host is left alone before its memory is looked at.
+	// idleTime is the pause before the memory of an idle host is measured.
 	idleTime = 500 * time.Millisecond
 )
 
-// coldStartRows starts the host on ten apps, each time on a new database.
+// coldStartRows starts the host with ten apps, each time on a new database.
 func coldStartRows(ctx context.Context, l *lab) ([]row, error) {
 	dir := filepath.Join(l.dir, "coldstart")
 	apps := filepath.Join(dir, "apps")
@@ -37,20 +37,20 @@ func coldStartRows(ctx context.Context, l *lab) ([]row, error) {
 	}
 	return []row{
 		{
-			"ten apps answer within 100 ms of the start",
+			"a host with ten apps answers within 100 ms of its start",
 			fmt.Sprintf("%s from exec to the first answer, best of %d", roundMillis(quickest), coldStarts),
 			quickest < startLimit,
 		},
 		{
-			"an idle host takes less than 40 MB",
-			fmt.Sprintf("%.1f MB resident after the first answer, %.1f of them no pages of files, most of %d", peak, ownPeak, coldStarts),
+			"an idle host uses less than 40 MB",
+			fmt.Sprintf("%.1f MB resident after the first answer, %.1f MB of it anonymous, maximum of %d", peak, ownPeak, coldStarts),
 			peak < memoryLimit,
 		},
 	}, nil
 }
 
-// measureStart measures the time to the first answer, and the memory afterwards: all of
-// it, and what of it is the process's own.
+// measureStart returns the time to the first answer, and the resident and anonymous
+// memory after it.
 func measureStart(ctx context.Context, l *lab, db, apps string) (took time.Duration, all, ownPeak float64, err error) {
 	h, err := serveSQLite(ctx, l, db, apps)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A configState is what a host says of an app's files.
+// A configState is the reload status of an app.
 type configState struct {
 	Revision    string            `json:"revision"`
 	OK          bool              `json:"ok"`
@@ -29,19 +29,18 @@ func (c *client) readDiagnostics(ctx context.Context) (s configState, err error)
 	return s, err
 }
 
-// waitForConfig waits until the host says what is looked for.
-func (c *client) waitForConfig(ctx context.Context, what string, there func(s configState) bool) (s configState, err error) {
+// waitForConfig polls the reload status until the condition holds.
+func (c *client) waitForConfig(ctx context.Context, what string, isReached func(s configState) bool) (s configState, err error) {
 	err = pollUntil(ctx, what, func() (bool, error) {
 		var err error
 		s, err = c.readDiagnostics(ctx)
-		return err == nil && there(s), err
+		return err == nil && isReached(s), err
 	})
 	return s, err
 }
 
-// configRows saves an app twenty times, breaks it, and goes back to each of
-// its revisions: the host says at each time what serves, and why what lies in the
-// folder does not.
+// configRows is M8. It saves an app twenty times, breaks it, and rolls back to each
+// revision. The host must report the active revision and the errors of the failed save.
 func configRows(ctx context.Context, l *lab) ([]row, error) {
 	const revisions = 20
 	dir := filepath.Join(l.dir, "config")
@@ -54,7 +53,7 @@ func configRows(ctx context.Context, l *lab) ([]row, error) {
 		return nil, err
 	}
 	defer h.kill()
-	c := newClient(h.url, "said", "none")
+	c := newClient(h.url, "config", "none")
 	defer c.close()
 	s, err := c.waitForConfig(ctx, "the first revision", func(s configState) bool { return s.OK })
 	if err != nil {
@@ -86,20 +85,20 @@ func configRows(ctx context.Context, l *lab) ([]row, error) {
 	rejectedErr := exec.CommandContext(ctx, l.bin, "rollback", app, "ffff", "--session-db", "sqlite:///"+db).Run()
 	longest := latencies[len(latencies)-1]
 	return []row{{
-		"M8: a host says what serves and why a save does not, and goes back to any of 20 revisions in less than 1 s",
-		fmt.Sprintf("a broken save: revision as before: %v, problems told: %d; %d rollbacks, median %s, longest %s; control, a revision that is not kept is refused: %v",
+		"M8: the host reports the active revision and why a save failed, and rolls back to any of 20 revisions in less than 1 s",
+		fmt.Sprintf("failed save: revision unchanged: %v, diagnostics: %d; %d rollbacks, median %s, longest %s; control, an unknown revision is rejected: %v",
 			broken.Revision == all[revisions-1], len(broken.Diagnostics), len(latencies), roundMillis(latencies[len(latencies)/2]), roundMillis(longest), rejectedErr != nil),
 		broken.Revision == all[revisions-1] && len(broken.Diagnostics) > 0 && longest < time.Second && rejectedErr != nil,
 	}}, nil
 }
 
-// configProofPaths are the app and the database in the folder of the topic.
+// configProofPaths returns the app folder and the database.
 func configProofPaths(dir string) (app, db string) {
-	return filepath.Join(dir, "apps", "said"), filepath.Join(dir, "config.db")
+	return filepath.Join(dir, "apps", "config"), filepath.Join(dir, "config.db")
 }
 
-// measureRollbacks goes back to each revision, and returns how long it took until the
-// host said that it serves.
+// measureRollbacks rolls back to each revision and returns the times until the host
+// reported it as active.
 func measureRollbacks(ctx context.Context, l *lab, c *client, all []string) ([]time.Duration, error) {
 	app, db := configProofPaths(filepath.Join(l.dir, "config"))
 	var latencies []time.Duration
@@ -108,7 +107,7 @@ func measureRollbacks(ctx context.Context, l *lab, c *client, all []string) ([]t
 		cmd := exec.CommandContext(ctx, l.bin, "rollback", app, rev, "--session-db", "sqlite:///"+db)
 		cmd.Dir = l.dir
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return nil, errors.Join(fmt.Errorf("rollback said %q", out), err)
+			return nil, errors.Join(fmt.Errorf("rollback printed %q", out), err)
 		}
 		if _, err := c.waitForConfig(ctx, "a rollback", func(s configState) bool { return s.OK && s.Revision == rev }); err != nil {
 			return nil, err

@@ -17,13 +17,13 @@ import (
 const (
 	costSessions = 400
 	costTime     = 10 * time.Second
-	// costRest is how long a session rests at least between two turns, as with
-	// people: longer than a lease that nobody uses any more is kept.
+	// costRest is the minimum pause of a session between two turns. It is longer than
+	// the time for which an unused lease is kept.
 	costRest = 300 * time.Millisecond
 )
 
-// measureReplicas prints what a turn costs with one, two and three replicas on
-// PostgreSQL, and what it waits for. It judges nothing.
+// measureReplicas prints the cost of a turn with one, two and three replicas on
+// PostgreSQL, and the latency of single turns. It has no targets.
 func measureReplicas(ctx context.Context, o *options, out io.Writer) (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, shortLimit)
 	defer cancel()
@@ -32,7 +32,7 @@ func measureReplicas(ctx context.Context, o *options, out io.Writer) (ok bool, e
 		return false, err
 	}
 	defer os.RemoveAll(l.dir)
-	costs, waits := [][]string{{"replicas"}}, [][]string{{"a turn comes to", "half take", "99 in 100 take"}}
+	costs, waits := [][]string{{"replicas"}}, [][]string{{"a turn runs on", "p50", "p99"}}
 	for n := 1; n <= replicas; n++ {
 		fmt.Fprintln(l.progress, n, "replicas")
 		_, err := l.runOnFresh(ctx, server, func(ctx context.Context, s *sandbox) (int, error) {
@@ -65,7 +65,7 @@ func newPostgresLab(ctx context.Context, o *options) (*lab, backend, error) {
 	server, _, err := findBackends(ctx)
 	i := slices.IndexFunc(server, func(p backend) bool { return p.driver == "pgx" })
 	if err == nil && i < 0 {
-		err = errors.New("no PostgreSQL server answers: AGENTHOST_TEST_POSTGRES can name one")
+		err = errors.New("no PostgreSQL server available; hint: set AGENTHOST_TEST_POSTGRES to the URL of one")
 	}
 	if err != nil {
 		return nil, backend{}, err
@@ -82,7 +82,7 @@ func (s *sandbox) startCostFleet(ctx context.Context, hosts int) (*fleet, error)
 	return newFleet(ctx, &fleet{lab: s.lab, store: s.url, apps: apps}, hosts)
 }
 
-// loadCosts are what some turns took.
+// loadCosts are the measurements of one load.
 type loadCosts struct {
 	took   []time.Duration
 	whole  time.Duration
@@ -90,27 +90,27 @@ type loadCosts struct {
 	memory float64 // MB of one host
 }
 
-// A usage is what was used up to a moment.
+// A resourceUsage holds counters at one point in time.
 type resourceUsage struct {
-	hosts, server    time.Duration // of processors
+	hosts, server    time.Duration // CPU time
 	commits          int64
-	log, tables      int64 // bytes: the server's log, and the database
+	log, tables      int64 // bytes of WAL and of the database
 	conns, processes int
 }
 
-// measureLoad lets many sessions talk for a while, each with rests.
+// measureLoad runs turns in many sessions, with pauses.
 func (s *sandbox) measureLoad(ctx context.Context, f *fleet) (*loadCosts, error) {
 	db, err := s.openSQL()
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	// Sessions are made and connections opened before anything is counted.
+	// Create the sessions and open the connections before measuring.
 	if _, err := f.measureTurns(ctx, time.Second); err != nil {
 		return nil, err
 	}
-	// A database that has lived for some minutes knows its tables. One that does
-	// not looks for a session among all that its user has.
+	// Without statistics, the planner of a new database looks up a session among all
+	// sessions of its user.
 	if _, err := db.ExecContext(ctx, "ANALYZE"); err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (s *sandbox) measureLoad(ctx context.Context, f *fleet) (*loadCosts, error)
 	return c, err
 }
 
-// measureTurns takes turns for a time, and returns how long each took.
+// measureTurns runs turns for a while and returns their latencies.
 func (f *fleet) measureTurns(ctx context.Context, long time.Duration) ([]time.Duration, error) {
 	var mu sync.Mutex
 	var all []time.Duration
@@ -162,7 +162,7 @@ func (f *fleet) measureTurns(ctx context.Context, long time.Duration) ([]time.Du
 
 func (f *fleet) readUsage(ctx context.Context, db *sql.DB) (resourceUsage, error) {
 	var u resourceUsage
-	// What a backend counts is seen a second later.
+	// PostgreSQL publishes its counters within a second.
 	if err := waitFor(ctx, 1500*time.Millisecond); err != nil {
 		return u, err
 	}
@@ -189,7 +189,7 @@ func (f *fleet) readUsage(ctx context.Context, db *sql.DB) (resourceUsage, error
 			return u, err
 		}
 		u.conns++
-		// A server on another machine has no processes here.
+		// The processes of a remote server are not visible here.
 		if spent, err := processorTime(pid); err == nil {
 			u.server += spent
 			u.processes++
@@ -207,7 +207,7 @@ func (u resourceUsage) subtract(before resourceUsage) resourceUsage {
 	return u
 }
 
-// addColumn adds the figures of so many replicas to a table.
+// addColumn adds the measurements of one number of replicas to the table.
 func (c *loadCosts) addColumn(table [][]string, hosts int) [][]string {
 	turns := float64(len(c.took))
 	each := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000/turns) }
@@ -218,15 +218,15 @@ func (c *loadCosts) addColumn(table [][]string, hosts int) [][]string {
 	figures := [][2]string{
 		{"replicas", fmt.Sprint(hosts)},
 		{"turns a second", fmt.Sprintf("%.0f", turns/c.whole.Seconds())},
-		{"half of them take", roundMillis(percentile(c.took, 50)).String()},
-		{"99 in 100 take", roundMillis(percentile(c.took, 99)).String()},
-		{"ms of processor a turn, hosts", each(c.spent.hosts)},
-		{"ms of processor a turn, PostgreSQL", server},
+		{"p50 latency", roundMillis(percentile(c.took, 50)).String()},
+		{"p99 latency", roundMillis(percentile(c.took, 99)).String()},
+		{"ms of CPU a turn, hosts", each(c.spent.hosts)},
+		{"ms of CPU a turn, PostgreSQL", server},
 		{"commits a turn", fmt.Sprintf("%.1f", float64(c.spent.commits)/turns)},
 		{"KiB of tables and indexes a turn", fmt.Sprintf("%.2f", float64(c.spent.tables)/1024/turns)},
-		{"KiB of the server's log a turn", fmt.Sprintf("%.2f", float64(c.spent.log)/1024/turns)},
-		{"connections of a host", fmt.Sprintf("%.1f", float64(c.spent.conns)/float64(hosts))},
-		{"MB of a host in memory", fmt.Sprintf("%.0f", c.memory)},
+		{"KiB of WAL a turn", fmt.Sprintf("%.2f", float64(c.spent.log)/1024/turns)},
+		{"connections per host", fmt.Sprintf("%.1f", float64(c.spent.conns)/float64(hosts))},
+		{"MB resident per host", fmt.Sprintf("%.0f", c.memory)},
 	}
 	for i, f := range figures {
 		if i == len(table) {

@@ -9,18 +9,18 @@ import (
 
 const waitTries = 50
 
-// measureWaits measures single turns of a fleet that has nothing else to do: at the
-// host of the last turn and at another one, at once and after a rest.
+// measureWaits measures single turns of an otherwise idle fleet: on the replica of the
+// previous turn or on another one, immediately or after a pause.
 func (f *fleet) measureWaits(ctx context.Context, table [][]string) ([][]string, error) {
 	for _, w := range []struct {
 		what  string
 		rest  time.Duration
 		other bool
 	}{
-		{"the same replica, at once", 0, false},
-		{"the same replica, after a rest", costRest, false},
-		{"another replica, after a rest", costRest, true},
-		{"another replica, at once", 0, true},
+		{"the same replica, immediately", 0, false},
+		{"the same replica, after a pause", costRest, false},
+		{"another replica, after a pause", costRest, true},
+		{"another replica, immediately", 0, true},
 	} {
 		took, err := f.measureSingleTurns(ctx, w.rest, w.other)
 		if err != nil {
@@ -38,7 +38,7 @@ func (f *fleet) measureSingleTurns(ctx context.Context, rest time.Duration, othe
 		clients[i] = newClient(h.url, "clerk", fmt.Sprint("single-", rest, other))
 		defer clients[i].close()
 	}
-	// The first turn at each host reads the session, and opens the connection.
+	// The first turn on each host loads the session and opens a connection.
 	for n := range waitTries + len(f.hosts) {
 		c := clients[0]
 		if other {

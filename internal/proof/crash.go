@@ -17,17 +17,17 @@ import (
 	"agenthost/pkg/store"
 )
 
-// crashSessions is the number of sessions that a child writes to at once.
+// crashSessions is the number of sessions that a child writes concurrently.
 const crashSessions = 8
 
-// A crash kills children in the midst of their writes, and looks what is there
-// afterwards. Event n of session i has the id i-n, and sets a key of each scope
-// to n: so what is stored tells whether it is all and nothing twice.
+// A crashProof kills child processes while they append and verifies the store
+// afterwards. Event n of session i has the ID i-n and sets a key of each scope to n, so
+// a lost, duplicated or torn event is visible.
 type crashProof struct {
 	*sandbox
 	mode                                     string
 	kills                                    int
-	acked                                    []int // by session, the last event that was acknowledged
+	acked                                    []int // by session: the last acknowledged event
 	total, lost, duplicated, torn, corrupted int
 }
 
@@ -35,7 +35,7 @@ func newCrash(s *sandbox, mode string) *crashProof {
 	return &crashProof{sandbox: s, mode: mode, acked: make([]int, crashSessions)}
 }
 
-// runRounds kills so many children, and looks after each.
+// runRounds kills n children and verifies the store after each.
 func (c *crashProof) runRounds(ctx context.Context, n int) error {
 	st, err := c.openStore(ctx)
 	if err != nil {
@@ -60,8 +60,8 @@ func (c *crashProof) runRounds(ctx context.Context, n int) error {
 	return nil
 }
 
-// killChild runs a child until it has acknowledged so many events, and a moment
-// longer.
+// killChild runs a child until it has acknowledged the given number of events and a
+// short time longer.
 func (c *crashProof) killChild(ctx context.Context, events int, longer time.Duration) error {
 	cmd := exec.CommandContext(ctx, c.self, "child", c.mode, c.url, formatNumbers(c.acked))
 	cmd.Stderr = c.progress
@@ -77,7 +77,7 @@ func (c *crashProof) killChild(ctx context.Context, events int, longer time.Dura
 	for n := 1; lines.Scan(); n++ {
 		var i, event int
 		if _, err := fmt.Sscanf(lines.Text(), "%d-%d", &i, &event); err != nil {
-			continue // cut off by the end
+			continue // truncated by the kill
 		}
 		c.acked[i] = max(c.acked[i], event)
 		c.total++
@@ -95,7 +95,7 @@ func (c *crashProof) killChild(ctx context.Context, events int, longer time.Dura
 	return nil
 }
 
-// verifyStore compares what is stored with what was acknowledged.
+// verifyStore compares the stored sessions with the acknowledged events.
 func (c *crashProof) verifyStore(ctx context.Context) (err error) {
 	st, err := c.openStore(ctx)
 	if err != nil {
@@ -139,12 +139,11 @@ func (c *crashProof) compareSession(i int, sess *session.Session) {
 			c.torn++
 		}
 	}
-	// What is lost is told once. What is there and was not acknowledged is sent
-	// again by the next child.
+	// Report a lost event once. The next child retries stored events that were not
+	// acknowledged.
 	c.acked[i] = min(c.acked[i], last)
 }
 
-// countViolations is everything that must be zero.
 func (c *crashProof) countViolations() int { return c.lost + c.duplicated + c.torn + c.corrupted }
 
 func countTornAppends(ctx context.Context, s *sandbox) (int, error) {
@@ -159,26 +158,26 @@ func countSplitWrites(ctx context.Context, s *sandbox) (int, error) {
 	return c.torn, err
 }
 
-// The ways in which a child writes.
+// The modes of a child.
 const (
 	childNormal = "normal"
-	// childAckFirst acknowledges an event before it is appended.
+	// childAckFirst acknowledges an event before appending it.
 	childAckFirst = "early"
-	// childSplitState appends the event first and its state afterwards.
+	// childSplitState appends an event first and its state with the next event.
 	childSplitState = "halves"
 )
 
-// runChild appends to the sessions of a database until it is killed, from behind
-// the given numbers of events on.
-func runChild(ctx context.Context, args []string, complaints io.Writer) int {
-	err := errors.New("a child is started by proof itself: child MODE URL NUMBERS")
+// runChild appends to the sessions of a database until it is killed. It continues after
+// the given event numbers.
+func runChild(ctx context.Context, args []string, stderr io.Writer) int {
+	err := errors.New("child is internal: want child MODE URL NUMBERS")
 	switch {
 	case len(args) == 3:
 		err = runWriters(ctx, args[0], args[1], args[2])
 	case len(args) == 1 && args[0] == panicMode:
 		readCheckpointNaively(`{"waiting_for": [1]}`)
 	}
-	fmt.Fprintln(complaints, "child:", err)
+	fmt.Fprintln(stderr, "child:", err)
 	return 1
 }
 
@@ -197,7 +196,7 @@ func runWriters(ctx context.Context, mode, url, numbers string) error {
 	})
 }
 
-// A writing is one session of a child.
+// A childWriter appends to one session.
 type childWriter struct {
 	mode     string
 	sessions *store.Sessions
@@ -220,7 +219,7 @@ func (w *childWriter) appendNext(ctx context.Context, sess *session.Session, n i
 		return errors.Join(acknowledge(ev.ID), w.sessions.Append(ctx, sess, ev))
 	}
 	if w.mode == childSplitState && n%2 == 1 {
-		ev.Actions.StateDelta = nil // the next event brings it
+		ev.Actions.StateDelta = nil // stored with the next event
 	}
 	if err := w.sessions.Append(ctx, sess, ev); err != nil {
 		return err
@@ -228,7 +227,7 @@ func (w *childWriter) appendNext(ctx context.Context, sess *session.Session, n i
 	return acknowledge(ev.ID)
 }
 
-// acknowledge writes a line by one call of the system, which writes it whole.
+// acknowledge writes a line with one system call, so that a kill cannot truncate it.
 func acknowledge(id string) error {
 	_, err := os.Stdout.Write([]byte(id + "\n"))
 	return err

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/url"
 
-	// The driver that is named in sql.Open.
+	// registers the driver "sqlite"
 	_ "modernc.org/sqlite"
 )
 
-// checkIntegrity lets SQLite look through the whole file, which is only read.
+// checkIntegrity runs SQLite's integrity check on a read-only connection.
 func checkIntegrity(ctx context.Context, file string) error {
 	at := url.URL{Scheme: "file", Path: file, RawQuery: "mode=ro"}
 	db, err := sql.Open("sqlite", at.String())
@@ -23,7 +23,7 @@ func checkIntegrity(ctx context.Context, file string) error {
 		return fmt.Errorf("checking the database: %w", err)
 	}
 	if verdict != "ok" {
-		return fmt.Errorf("the database is broken: %s", verdict)
+		return fmt.Errorf("integrity check failed: %s", verdict)
 	}
 	return nil
 }

@@ -18,11 +18,11 @@ import (
 
 const (
 	drainTurns = 100
-	// secondSignalLimit is how long a host may live after a second signal.
+	// secondSignalLimit is the maximum time until a host exits after a second signal.
 	secondSignalLimit = time.Second
 )
 
-// slowApp answers in pieces, or after a tool, and takes a second and a half.
+// slowApp returns an app whose answers take 1.5 s, in chunks or with a tool call.
 func slowApp() files {
 	return files{
 		"unhurried/app.yaml": scriptedModel,
@@ -45,20 +45,20 @@ tools:
 	}
 }
 
-// A draining is a host that is told to stop while turns are under way.
+// A drainProof stops hosts while turns are running.
 type drainProof struct {
 	lab  *lab
 	apps string
 
 	rounds, turns int
-	// cut are turns that did not come to their end, with a second signal on
-	// purpose.
+	// cut counts turns that did not complete, and cutBySecond those that a second
+	// signal was meant to cut.
 	cut, cutBySecond int
-	codes            map[int]int // exit codes, by how often they came
-	// readyTooLong are hosts that did not say that they want no runs while turns ran, and
-	// wrong new turns that were not told to come again.
+	codes            map[int]int // number of exits by exit code
+	// readyTooLong counts hosts that were ready although they were draining, and
+	// notRefused new turns that were not rejected with Retry-After.
 	readyTooLong, notRefused int
-	longestExit              time.Duration // the longest that a host lived after a second signal
+	longestExit              time.Duration // longest time to exit after a second signal
 	firstErrors              []string
 }
 
@@ -79,14 +79,14 @@ func drainRows(ctx context.Context, l *lab) ([]row, error) {
 		}
 	}
 	return []row{{
-		"M22: a signal ends no turn that is under way, new ones are told to come again, and a second signal ends all",
-		fmt.Sprintf("%d signals, %d turns under way: %d cut, %d times not 503 at /readyz while they ran, %d new turns not told to come again, exit codes %v%s; after a second signal gone within %s; control, that second signal: %d turns cut",
+		"M22: a graceful shutdown completes running turns and rejects new ones with Retry-After; a second signal cancels all",
+		fmt.Sprintf("%d signals, %d running turns: %d cut off, %d times /readyz not 503 while they ran, %d new turns without 503 and Retry-After, exit codes %v%s; exit within %s after a second signal; control, the second signal: %d turns cut off",
 			d.rounds, d.turns, d.cut, d.readyTooLong, d.notRefused, d.codes, formatTrouble(d.firstErrors), roundMillis(d.longestExit), d.cutBySecond),
 		d.turns == d.rounds*drainTurns && d.cut+d.readyTooLong+d.notRefused == 0 && d.codes[0] == d.rounds && len(d.codes) == 1 && d.longestExit < secondSignalLimit && d.cutBySecond > 0,
 	}}, nil
 }
 
-// A crowd is turns under way.
+// runningTurns are concurrent turns on one host.
 type runningTurns struct {
 	host     *host
 	wg       sync.WaitGroup
@@ -95,7 +95,7 @@ type runningTurns struct {
 	firstErr atomic.Pointer[error]
 }
 
-// startTurns begins turns, half of them streams, and returns when each is under way.
+// startTurns starts turns, half of them streaming, and returns when all are running.
 func (d *drainProof) startTurns(ctx context.Context) (*runningTurns, error) {
 	db := filepath.Join(d.lab.dir, "drain.db")
 	if err := errors.Join(os.RemoveAll(db), os.RemoveAll(db+"-wal"), os.RemoveAll(db+"-shm")); err != nil {
@@ -115,14 +115,14 @@ func (d *drainProof) startTurns(ctx context.Context) (*runningTurns, error) {
 	}
 	probe := newClient(h.url, "unhurried", "none")
 	defer probe.close()
-	err = pollUntil(ctx, "all turns to be under way", func() (bool, error) {
+	err = pollUntil(ctx, "all turns to be running", func() (bool, error) {
 		n, err := probe.readMetric(ctx, "agenthost_runs_running")
 		return n == drainTurns, err
 	})
 	return c, err
 }
 
-// runTurn takes a turn, which has to come to its end.
+// runTurn runs one turn and records whether it completed.
 func (c *runningTurns) runTurn(ctx context.Context, i int) {
 	client := newClient(c.host.url, "unhurried", fmt.Sprint("s-", i))
 	defer client.close()
@@ -140,7 +140,7 @@ func (c *runningTurns) runTurn(ctx context.Context, i int) {
 	}
 }
 
-// drainOnce lets a host stop by itself.
+// drainOnce sends one SIGTERM and waits for the exit.
 func (d *drainProof) drainOnce(ctx context.Context) error {
 	c, err := d.startTurns(ctx)
 	if err != nil {
@@ -166,11 +166,12 @@ func (d *drainProof) drainOnce(ctx context.Context) error {
 	return nil
 }
 
-// checkRefusal waits until the host says that it wants no runs, and asks for one.
+// checkRefusal waits until the host is not ready and sends a new turn, which must be
+// rejected.
 func (d *drainProof) checkRefusal(ctx context.Context, c *runningTurns) error {
 	probe := newClient(c.host.url, "unhurried", "late")
 	defer probe.close()
-	err := pollUntil(ctx, "the host to say that it stops", func() (bool, error) {
+	err := pollUntil(ctx, "the host to report that it is draining", func() (bool, error) {
 		var r *statusError
 		_, err := probe.sendRequest(ctx, http.MethodGet, "/readyz", nil)
 		if errors.As(err, &r) && r.status == http.StatusServiceUnavailable {
@@ -192,7 +193,7 @@ func (d *drainProof) checkRefusal(ctx context.Context, c *runningTurns) error {
 	return nil
 }
 
-// signalTwice gives two signals.
+// signalTwice sends a second SIGTERM while the host is draining.
 func (d *drainProof) signalTwice(ctx context.Context) error {
 	c, err := d.startTurns(ctx)
 	if err != nil {
@@ -215,7 +216,7 @@ func (d *drainProof) signalTwice(ctx context.Context) error {
 	return nil
 }
 
-// readMetric reads a number of /metrics that has no labels.
+// readMetric reads a metric without labels from /metrics.
 func (c *client) readMetric(ctx context.Context, name string) (float64, error) {
 	body, err := c.sendRequest(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
@@ -227,5 +228,5 @@ func (c *client) readMetric(ctx context.Context, name string) (float64, error) {
 			return strconv.ParseFloat(text, 64)
 		}
 	}
-	return 0, fmt.Errorf("/metrics has no %s", name)
+	return 0, fmt.Errorf("metric %s not found", name)
 }

@@ -15,37 +15,37 @@ import (
 
 const (
 	soakClients = 64
-	// sessionLife is how many turns a session has. Then a client begins another
-	// one, and every other client deletes the old one.
+	// sessionLife is the number of turns of a session. A client then starts another
+	// session, and every other client deletes the old one.
 	sessionLife = 20
-	// slopeLimit is how much more memory a host may take after each hour, in MB.
+	// slopeLimit is the maximum memory growth in MB per hour.
 	slopeLimit = 1.0
 )
 
-// A regime says how long a host is talked to, and how much.
+// A soakConfig sets the length and load of a soak.
 type soakConfig struct {
 	length, reloadEvery, measureEvery time.Duration
 	rate                              int // turns a second
-	// keepSessions leaves every other client's sessions there, so that the cache of
-	// sessions fills. Without it all that are over are deleted.
+	// keepSessions keeps the sessions of every other client, which fills the session
+	// cache. Otherwise all finished sessions are deleted.
 	keepSessions bool
-	// holdTurns has a turn begin with each revision that does not end.
+	// holdTurns starts a turn that never completes with each revision.
 	holdTurns bool
 }
 
-// An endurance is a host that is talked to at an even pace and reloaded now and
-// then, and whose memory is looked at all the while.
+// A hostSoak runs turns on a host at a constant rate, reloads its app and measures its
+// memory.
 type hostSoak struct {
 	soakConfig
 	host        *host
-	file        string // the root agent's
+	file        string // of the root agent
 	turns       turnCount
-	rule        atomic.Int64 // the latest one that was answered
+	rule        atomic.Int64 // latest rule in an answer
 	saves       int
 	saved       time.Time
-	missedSaves int       // saves that were not answered in time
-	liveMB      []float64 // the memory that lives, in MB, at each look
-	residentMB  []float64 // what is in RAM then
+	missedSaves int       // saves that no answer reflected in time
+	liveMB      []float64 // live memory at each measurement
+	residentMB  []float64 // resident memory at each measurement
 }
 
 // hostSoakRows is M20.
@@ -67,31 +67,31 @@ func hostSoakRows(ctx context.Context, l *lab) ([]row, error) {
 	return []row{e.makeRow(control)}, nil
 }
 
-// makeRow holds the long form against the limit, and the short one against what
-// the control grows by. Neither says that a host grows as long as its doubt leaves
-// it open; but the control has to be caught.
+// makeRow compares the full form with the limit and the short form with the growth of
+// the control. Growth within the standard error is not reported as growth, but the
+// growth of the control must exceed it.
 func (e *hostSoak) makeRow(control *hostSoak) row {
 	detail := ""
 	if first := e.turns.firstErr.Load(); first != nil {
 		detail = ": " + (*first).Error()
 	}
 	fit, heldTurns := e.fitGrowth(), control.fitGrowth()
-	stable, growthText := fit.slope < heldTurns.slope/5, fmt.Sprintf("%.3f ± %.3f MB more with each reload", fit.slope, fit.stdErr)
+	stable, growthText := fit.slope < heldTurns.slope/5, fmt.Sprintf("%.3f ± %.3f MB more per reload", fit.slope, fit.stdErr)
 	if e.length >= time.Hour {
 		hours := e.reloadEvery.Hours()
-		stable, growthText = fit.slope-2*fit.stdErr < slopeLimit*hours, fmt.Sprintf("%.2f ± %.2f MB more in an hour", fit.slope/hours, fit.stdErr/hours)
+		stable, growthText = fit.slope-2*fit.stdErr < slopeLimit*hours, fmt.Sprintf("%.2f ± %.2f MB more per hour", fit.slope/hours, fit.stdErr/hours)
 	}
 	half := len(e.residentMB) / 2
 	return row{
-		"M20: turns and reloads for a long time: none fails, and the memory that lives stays",
-		fmt.Sprintf("%d turns in %s, %d failed%s; %d reloads of 50 agents, %d not seen; %.0f MB alive, %s; in RAM %.0f MB at most in the first half, %.0f in the second; control, turns that do not end hold their revisions: %.3f ± %.3f MB with each reload",
+		"M20: over a long time of turns and reloads none fails, and live memory does not grow",
+		fmt.Sprintf("%d turns in %s, %d failed%s; %d reloads of 50 agents, %d missed; %.0f MB live, %s; resident %.0f MB at most in the first half, %.0f MB in the second; control, turns that never complete retain their revisions: %.3f ± %.3f MB per reload",
 			e.turns.turns.Load(), e.length, e.turns.failed.Load(), detail, e.saves, e.missedSaves, fit.mean, growthText,
 			slices.Max(e.residentMB[:half]), slices.Max(e.residentMB[half:]), heldTurns.slope, heldTurns.stdErr),
 		e.turns.turns.Load() > 0 && e.turns.failed.Load() == 0 && e.saves > 0 && e.missedSaves == 0 && stable && heldTurns.slope > 2*heldTurns.stdErr,
 	}
 }
 
-// staffApp is an app of fifty agents, each with its file. The first one answers; it
+// staffApp returns an app of fifty agents, each in a file of its own. The root agent
 // has the others as tools.
 func staffApp() files {
 	fs := files{"staff/app.yaml": scriptedModel + lookupTool, "staff/root_agent.yaml": staffAgent(0), "staff/script.yaml": `- when: user == "hold"
@@ -122,7 +122,7 @@ tools:
 	return b.String()
 }
 
-// runSoak serves the app, for as long as that is to last.
+// runSoak serves the app under load for the configured length.
 func (e *hostSoak) runSoak(ctx context.Context, l *lab, name string) (err error) {
 	dir := filepath.Join(l.dir, name)
 	apps := filepath.Join(dir, "apps")
@@ -146,7 +146,7 @@ func (e *hostSoak) runSoak(ctx context.Context, l *lab, name string) (err error)
 	return errors.Join(err, ctx.Err())
 }
 
-// reloadAndMeasure saves the agent and looks at the host's memory until the time is over.
+// reloadAndMeasure saves the agent and measures memory until the context ends.
 func (e *hostSoak) reloadAndMeasure(ctx context.Context, heldTurns *sync.WaitGroup) error {
 	measureTicker, reloadTicker := time.NewTicker(e.measureEvery), time.NewTicker(e.reloadEvery)
 	defer measureTicker.Stop()
@@ -167,7 +167,8 @@ func (e *hostSoak) reloadAndMeasure(ctx context.Context, heldTurns *sync.WaitGro
 	}
 }
 
-// measureMemory looks at the host's memory, first at what is in RAM: a collection follows.
+// measureMemory measures the resident memory first, because liveMemory runs a garbage
+// collection.
 func (e *hostSoak) measureMemory() error {
 	ram, err := e.host.residentMemory()
 	if err != nil {
@@ -178,7 +179,7 @@ func (e *hostSoak) measureMemory() error {
 	return err
 }
 
-// saveNextRule saves the agent, unless the last save is still to be seen.
+// saveNextRule saves the agent, unless the previous save is not visible yet.
 func (e *hostSoak) saveNextRule(ctx context.Context, heldTurns *sync.WaitGroup) error {
 	if e.rule.Load() < int64(e.saves) {
 		if time.Since(e.saved) < max(loadLimit, e.reloadEvery) {
@@ -195,14 +196,14 @@ func (e *hostSoak) saveNextRule(ctx context.Context, heldTurns *sync.WaitGroup) 
 	return saveFile(e.file, staffAgent(e.saves))
 }
 
-// holdTurn begins a turn that does not end by itself.
+// holdTurn starts a turn that completes only when the context ends.
 func (e *hostSoak) holdTurn(ctx context.Context, n int) {
 	c := newClient(e.host.url, "staff", fmt.Sprint("held-", n))
 	defer c.close()
 	_, _ = c.runTurnEvents(ctx, "hold")
 }
 
-// runClient takes turns at an even pace, in one session after the other.
+// runClient runs turns at a constant rate in consecutive sessions.
 func (e *hostSoak) runClient(ctx context.Context, i int) {
 	each := time.Second / time.Duration(e.rate)
 	if waitFor(ctx, each*time.Duration(i)) != nil {
@@ -212,7 +213,7 @@ func (e *hostSoak) runClient(ctx context.Context, i int) {
 	defer next.Stop()
 	for n := 0; ; n++ {
 		c := newClient(e.host.url, "staff", fmt.Sprintf("client-%d-%d", i, n))
-		// The first sessions end at different times.
+		// The first sessions have different lengths.
 		for turn := 1; turn <= sessionLife && (n > 0 || turn <= 1+i%sessionLife); turn++ {
 			e.runTurn(ctx, c, turn, i%4 == 0)
 			select {
@@ -229,8 +230,8 @@ func (e *hostSoak) runClient(ctx context.Context, i int) {
 	}
 }
 
-// runTurn takes one turn. It fails also when the conversation was forgotten, or
-// when an older rule comes back.
+// runTurn runs one turn. The turn fails if the session lost its history or an older
+// rule returns.
 func (e *hostSoak) runTurn(ctx context.Context, c *client, want int, streaming bool) {
 	before := e.rule.Load()
 	send := c.runTurnEvents
@@ -254,7 +255,7 @@ func (e *hostSoak) runTurn(ctx context.Context, c *client, want int, streaming b
 	}
 }
 
-// deleteSession deletes a session. It counts as a turn when it fails.
+// deleteSession deletes a session. A failure counts as a failed turn.
 func (e *hostSoak) deleteSession(ctx context.Context, c *client) {
 	body, err := c.sendRequest(ctx, http.MethodDelete, "/apps/"+c.app+"/users/user/sessions/"+c.session, nil)
 	if err == nil {

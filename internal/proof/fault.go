@@ -10,18 +10,17 @@ import (
 	"syscall"
 )
 
-// A cut takes a database away from a store that is open, and gives it back.
+// A faultInjector makes the database of an open store unavailable, and available again.
 type faultInjector interface {
-	// url is where the store finds the database.
+	// url is the database URL for the store.
 	url() string
 	startFault() error
 	endFault() error
-	// close ends the cut for good.
+	// close ends the fault and releases resources.
 	close() error
 }
 
-// newFaultInjector is a network that fails for a server, and a disk that takes nothing
-// more for a file.
+// newFaultInjector returns a failing network for a server and a full disk for a file.
 func newFaultInjector(s *sandbox) (faultInjector, error) {
 	if s.file != "" {
 		return &fullDisk{at: s.url}, nil
@@ -29,11 +28,11 @@ func newFaultInjector(s *sandbox) (faultInjector, error) {
 	return newFaultyProxy(s.database)
 }
 
-// fullDiskSize is the size beyond which no file can be written.
+// fullDiskSize is the file size at which writes fail.
 const fullDiskSize = 64 << 10
 
-// A fullDisk makes writes to files fail, those of this whole process: the file
-// system is not asked to be full, which would disturb others.
+// A fullDisk makes writes fail for this process only, by RLIMIT_FSIZE, so that other
+// processes are not affected.
 type fullDisk struct {
 	at     string
 	before syscall.Rlimit
@@ -42,7 +41,7 @@ type fullDisk struct {
 func (f *fullDisk) url() string { return f.at }
 
 func (f *fullDisk) startFault() error {
-	// What a disk answers is an error, not a signal.
+	// A full disk returns an error and sends no signal.
 	signal.Ignore(syscall.SIGXFSZ)
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &f.before); err != nil {
 		return err
@@ -54,7 +53,7 @@ func (f *fullDisk) endFault() error { return syscall.Setrlimit(syscall.RLIMIT_FS
 
 func (f *fullDisk) close() error { return nil }
 
-// A line leads to a server, over a port of its own.
+// A faultyProxy forwards TCP connections to a server.
 type faultyProxy struct {
 	at, server string
 	listener   net.Listener
@@ -92,8 +91,7 @@ func (l *faultyProxy) acceptConns() {
 	}
 }
 
-// forwardConn connects a client with the server until one of them has enough, or the
-// line is cut.
+// forwardConn copies data in both directions until one side closes or the fault starts.
 func (l *faultyProxy) forwardConn(client net.Conn) {
 	defer client.Close()
 	if !l.trackConn(client) {
@@ -120,7 +118,7 @@ func (l *faultyProxy) forwardConn(client net.Conn) {
 	<-back
 }
 
-// trackConn remembers a connection, unless the line is down.
+// trackConn registers a connection. It returns false during a fault.
 func (l *faultyProxy) trackConn(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +134,7 @@ func (l *faultyProxy) untrackConn(c net.Conn) {
 	delete(l.conns, c)
 }
 
-// startFault cuts every connection; new ones are closed at once.
+// startFault closes every connection. New connections are closed immediately.
 func (l *faultyProxy) startFault() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

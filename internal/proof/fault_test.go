@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// startEchoServer is a server that says what it hears.
 func startEchoServer(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,8 +32,7 @@ func startEchoServer(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A line carries what is said, until it is cut; after it was mended, new
-// connections work again.
+// A proxy forwards data until a fault starts. New connections work after the fault.
 func TestFaultyProxy(t *testing.T) {
 	l, err := newFaultyProxy(&database{url: "x://user@" + startEchoServer(t) + "/db"})
 	if err != nil {
@@ -48,7 +46,7 @@ func TestFaultyProxy(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	hears := func(c net.Conn) error {
+	roundTrip := func(c net.Conn) error {
 		if _, err := c.Write([]byte("hello")); err != nil {
 			return err
 		}
@@ -56,23 +54,23 @@ func TestFaultyProxy(t *testing.T) {
 		return err
 	}
 	first := dial()
-	if err := hears(first); err != nil {
-		t.Errorf("before the cut: %v", err)
+	if err := roundTrip(first); err != nil {
+		t.Errorf("before the fault: %v", err)
 	}
 	if err := l.startFault(); err != nil {
 		t.Fatal(err)
 	}
-	if err := hears(first); err == nil {
-		t.Error("a connection outlived the cut")
+	if err := roundTrip(first); err == nil {
+		t.Error("an open connection still works during the fault")
 	}
-	if err := hears(dial()); err == nil {
-		t.Error("a connection was made while the line was down")
+	if err := roundTrip(dial()); err == nil {
+		t.Error("a new connection works during the fault")
 	}
 	if err := l.endFault(); err != nil {
 		t.Fatal(err)
 	}
-	if err := hears(dial()); err != nil {
-		t.Errorf("after the mending: %v", err)
+	if err := roundTrip(dial()); err != nil {
+		t.Errorf("after the fault: %v", err)
 	}
 	if err := l.close(); err != nil {
 		t.Error(err)
@@ -97,6 +95,6 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("writing to a full disk = %v", full)
 	}
 	if _, err := f.WriteAt([]byte("x"), fullDiskSize); err != nil {
-		t.Errorf("writing afterwards = %v", err)
+		t.Errorf("writing after the fault = %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 package main
 
-// documentedEvents are events that have every field of ADK's published schema
-// between them, and fields that nobody knows.
+// documentedEvents returns events that together have every field of ADK's published
+// schema, and unknown fields.
 func documentedEvents() []string {
 	return []string{eventFields, contentFields, groundingFields, actionFields}
 }

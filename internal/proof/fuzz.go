@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A fuzzer loads damaged trees whose texts are in memory: a disk would make most
-// of a load's time. Its folders are on the disk, with the files as they were.
+// A fuzzer loads damaged trees whose files are in memory, because disk access would
+// dominate the time of a load. Its folders on disk have the undamaged files.
 type fuzzer struct {
 	seeds []files
 	dirs  []string // of the seeds
@@ -26,11 +26,11 @@ type fuzzer struct {
 	executions, refused, loaded, panics, wrong atomic.Int64
 
 	mu sync.Mutex
-	// trouble is what was not as it must be, with the damage that did it.
+	// trouble maps each problem to the mutations that caused it.
 	trouble map[string]string
 }
 
-// fuzzRows has the loader read what nobody meant, as often as can be.
+// fuzzRows loads randomly damaged apps.
 func fuzzRows(ctx context.Context, l *lab) ([]row, error) {
 	seeds, err := loadRealTrees()
 	if err != nil {
@@ -55,7 +55,7 @@ func fuzzRows(ctx context.Context, l *lab) ([]row, error) {
 	var control malformedTrees
 	control.loadNaively(newMutator(seeds, l.seed, yamlTokens()), 500)
 	return []row{{
-		"Fuzz: the loader reads any damaged tree without a panic, and refuses it with a place and a rule, or has an app",
+		"Fuzz: the loader never panics on a damaged tree; it loads the app, or reports errors with a position and a rule",
 		fmt.Sprintf("%s; control, a loader of forty lines: %d panics in %d", f.summarize(), control.panics, control.trees),
 		f.executions.Load() >= f.want && f.panics.Load() == 0 && f.wrong.Load() == 0 && f.refused.Load() > f.want/4 && control.panics > 0,
 	}}, nil
@@ -68,13 +68,13 @@ func (f *fuzzer) summarize() string {
 	for _, problem := range slices.Sorted(maps.Keys(f.trouble)) {
 		details += "; " + problem + " (" + f.trouble[problem] + ")"
 	}
-	return fmt.Sprintf("%d executions over %d apps: %d refused, %d loaded, %d panics, %d without a place or a rule%s",
+	return fmt.Sprintf("%d executions over %d apps: %d rejected, %d loaded, %d panics, %d without a position or a rule%s",
 		f.executions.Load(), len(f.seeds), f.refused.Load(), f.loaded.Load(), f.panics.Load(), f.wrong.Load(), details)
 }
 
-// runWorker loads trees with a loader of its own until there were enough.
+// runWorker loads trees with a loader of its own until the total is reached.
 func (f *fuzzer) runWorker(ctx context.Context, l *lab, d *mutator) error {
-	open := map[string]string{} // the texts, by their full paths
+	open := map[string]string{} // file contents by full path
 	ldr := loader.New(&loader.Options{Open: func(path string) ([]byte, bool) {
 		text, ok := open[path]
 		return []byte(text), ok
@@ -105,7 +105,8 @@ func (f *fuzzer) runWorker(ctx context.Context, l *lab, d *mutator) error {
 	}
 }
 
-// loadTree loads what is open. The error says what was not as it must be.
+// loadTree loads the files in memory. It returns an error if the result is not as
+// promised.
 func (f *fuzzer) loadTree(ctx context.Context, ldr *loader.Loader, dir string) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -122,19 +123,20 @@ func (f *fuzzer) loadTree(ctx context.Context, ldr *loader.Loader, dir string) (
 	}
 	if ds.HasErrors() == (app != nil) {
 		f.wrong.Add(1)
-		return fmt.Errorf("an app is there: %v, with %d problems", app != nil, len(ds))
+		return fmt.Errorf("app loaded: %v, with %d diagnostics", app != nil, len(ds))
 	}
 	for _, diagnostic := range ds {
-		if !hasPlaceAndRule(diagnostic) {
+		if !hasPositionAndRule(diagnostic) {
 			f.wrong.Add(1)
-			return fmt.Errorf("no place or rule: %+v", diagnostic)
+			return fmt.Errorf("diagnostic without position or rule: %+v", diagnostic)
 		}
 	}
 	return nil
 }
 
-// hasPlaceAndRule says whether a problem has a rule, and a place or the whole of a file.
-func hasPlaceAndRule(d spec.Diagnostic) bool {
+// hasPositionAndRule reports whether a diagnostic has a rule, and a position or a whole
+// file.
+func hasPositionAndRule(d spec.Diagnostic) bool {
 	whole := d.Pos.Line == 0 && d.Pos.Col == 0
 	return d.Rule != "" && d.Message != "" && d.Pos.File != "" && (whole || d.Pos.Line > 0 && d.Pos.Col > 0)
 }

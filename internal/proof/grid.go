@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// printGrid writes lines of cells as a Markdown table; the first line is the
-// head.
+// printGrid writes rows of cells as a Markdown table. The first row is the header.
 func printGrid(w io.Writer, lines [][]string) error {
 	wide := make([]int, len(lines[0]))
 	for _, line := range lines {

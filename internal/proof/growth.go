@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// growthWindows are the pieces of time of which each has one look at the memory: the
-// median of many, since a collector's work comes and goes.
+// growthWindows is the number of time windows. The median of each window reduces the
+// noise of the garbage collector.
 const growthWindows = 20
 
-// A growth is how a host's memory moves, in MB, with each reload.
+// A memoryGrowth is the growth of a host's memory in MB per reload.
 type memoryGrowth struct{ mean, slope, stdErr float64 }
 
-// fitGrowth fits a line to the memory, after half of the time, in which the cache
-// of sessions fills and the collector settles.
+// fitGrowth fits a line to the live memory of the second half, when the session cache
+// is full.
 func (e *hostSoak) fitGrowth() memoryGrowth {
 	settled := e.liveMB[len(e.liveMB)/2:]
 	size := max(1, len(settled)/growthWindows)
@@ -25,8 +25,7 @@ func (e *hostSoak) fitGrowth() memoryGrowth {
 	return fitLine(at, mb)
 }
 
-// fitLine fits a line by least squares; the doubt is the standard error of its
-// slope.
+// fitLine fits a line by least squares. stdErr is the standard error of its slope.
 func fitLine(x, y []float64) memoryGrowth {
 	n := float64(len(x))
 	var mx, my, xx, xy, yy float64

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A leak shows as what it is, whatever a collector's work adds and takes away,
-// and however the memory rose before it settled.
+// The fit finds a leak despite the noise of the garbage collector and a warm-up phase.
 func TestFitGrowth(t *testing.T) {
 	for _, leak := range []float64{0, 0.5} {
 		e := &hostSoak{soakConfig: soakConfig{measureEvery: time.Second, reloadEvery: 10 * time.Second}}

@@ -17,23 +17,24 @@ import (
 	"time"
 )
 
-// waitLimit bounds everything that is waited for.
+// waitLimit is the maximum time of every wait.
 const waitLimit = 20 * time.Second
 
 // A host is a running agenthost serve.
 type host struct {
 	cmd       *exec.Cmd
-	log       *bytes.Buffer // its stderr; to be read when it has ended
+	log       *bytes.Buffer // stderr; read it only after the process has exited
 	url       string
 	startedAt time.Time
 }
 
-// serveSQLite starts the program on a database file and waits for its greeting.
+// serveSQLite starts the program on a SQLite file and waits until it listens.
 func serveSQLite(ctx context.Context, l *lab, db, apps string) (*host, error) {
 	return serveStore(ctx, l, "sqlite:///"+db, apps)
 }
 
-// serveStore is serve for a store's URL, and with further flags.
+// serveStore starts the program on a store URL with additional flags and waits until it
+// listens.
 func serveStore(ctx context.Context, l *lab, url, apps string, flags ...string) (*host, error) {
 	h := &host{log: new(bytes.Buffer)}
 	h.cmd = exec.CommandContext(ctx, l.bin, append([]string{
@@ -53,33 +54,33 @@ func serveStore(ctx context.Context, l *lab, url, apps string, flags ...string) 
 	greeting, err := bufio.NewReader(out).ReadString('\n')
 	at, ok := strings.CutPrefix(strings.TrimSpace(greeting), "agenthost serves at ")
 	if err != nil || !ok {
-		return nil, fmt.Errorf("no greeting, but %q: %w", greeting, errors.Join(err, h.kill()))
+		return nil, fmt.Errorf("unexpected first line %q: %w", greeting, errors.Join(err, h.kill()))
 	}
 	h.url = at
 	return h, nil
 }
 
-// kill ends the process with SIGKILL, without any notice.
+// kill terminates the process with SIGKILL.
 func (h *host) kill() error { return h.signalAndWait(syscall.SIGKILL) }
 
-// signalAndWait sends a signal and waits until the process is gone. Once it is, nothing
-// happens.
+// signalAndWait sends a signal and waits for the exit. It does nothing if the process
+// has exited.
 func (h *host) signalAndWait(sig syscall.Signal) error {
 	if h.cmd.ProcessState != nil {
 		return nil
 	}
 	if err := h.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("ending the program: %w", err)
+		return fmt.Errorf("stopping the program: %w", err)
 	}
 	var failure *exec.ExitError
 	if err := h.cmd.Wait(); err != nil && !errors.As(err, &failure) {
-		return fmt.Errorf("waiting for the program's end: %w", err)
+		return fmt.Errorf("waiting for the program to exit: %w", err)
 	}
 	return nil
 }
 
-// countGoroutines ends the process by SIGQUIT, upon which Go prints the stack of
-// each goroutine, and counts them.
+// countGoroutines terminates the process with SIGQUIT and counts the goroutines in the
+// stack dump.
 func (h *host) countGoroutines() (int, error) {
 	if err := h.signalAndWait(syscall.SIGQUIT); err != nil {
 		return 0, err
@@ -87,7 +88,7 @@ func (h *host) countGoroutines() (int, error) {
 	return strings.Count(h.log.String(), "\ngoroutine "), nil
 }
 
-// procPath is a file or folder of the process below /proc.
+// procPath returns the path of a file or folder of the process in /proc.
 func (h *host) procPath(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(h.cmd.Process.Pid), name)
 }
@@ -102,12 +103,12 @@ func (h *host) countHandles() (handles, threads int, err error) {
 	return len(fds), len(tasks), err
 }
 
-// residentMemory is the memory of the process that is in RAM, in MB.
+// residentMemory returns the resident memory in MB.
 func (h *host) residentMemory() (float64, error) { return h.readMemory("VmRSS") }
 
-// anonMemory is what of it no file holds: heap, stacks, changed variables. The rest is
-// pages of the program, of which the kernel maps more or fewer at once as they
-// happen to lie in its cache.
+// anonMemory returns the resident anonymous memory in MB: heap, stacks and modified
+// variables. The other resident pages belong to the program file, and their number
+// varies with the page cache.
 func (h *host) anonMemory() (float64, error) { return h.readMemory("RssAnon") }
 
 func (h *host) readMemory(kind string) (float64, error) {
@@ -121,17 +122,17 @@ func (h *host) readMemory(kind string) (float64, error) {
 			return float64(n) / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("/proc tells no %s", kind)
+	return 0, fmt.Errorf("%s not found in /proc/PID/status", kind)
 }
 
-// liveMemory is what a collection leaves of the memory that Go gave out, in MB. The
-// host collects for it, and has to serve with --pprof.
+// liveMemory runs a garbage collection in the host and returns its live heap and its
+// stacks in MB. The host must serve with --pprof.
 func (h *host) liveMemory() (heap, stacks float64, err error) {
 	resp, err := http.Get(h.url + "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
 		return 0, 0, err
 	}
-	defer http.DefaultClient.CloseIdleConnections() // the host's file handles are counted
+	defer http.DefaultClient.CloseIdleConnections() // open connections would count as file handles of the host
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -139,42 +140,42 @@ func (h *host) liveMemory() (heap, stacks float64, err error) {
 	}
 	mega := func(name string) float64 {
 		_, rest, _ := strings.Cut(string(text), "# "+name+" = ")
-		n, wrong := strconv.Atoi(rest[:max(strings.IndexAny(rest, " \n"), 0)])
-		err = errors.Join(err, wrong)
+		n, parseErr := strconv.Atoi(rest[:max(strings.IndexAny(rest, " \n"), 0)])
+		err = errors.Join(err, parseErr)
 		return float64(n) / (1 << 20)
 	}
 	heap, stacks = mega("HeapAlloc"), mega("Stack")
 	return heap, stacks, err
 }
 
-// clockTicks is how often a second the kernel counts the time of processors.
+// clockTicks is the number of kernel clock ticks per second in /proc.
 const clockTicks = 100
 
-// processorTime is what a process of this machine has spent on processors.
+// processorTime returns the CPU time of a local process.
 func processorTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name stands in brackets, and may have any characters.
+	// The process name is in parentheses and may contain any characters.
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc tells no times of process %d", pid)
+		return 0, fmt.Errorf("invalid /proc/%d/stat", pid)
 	}
 	user, errUser := strconv.Atoi(fields[11])
 	system, errSystem := strconv.Atoi(fields[12])
 	return time.Duration(user+system) * time.Second / clockTicks, errors.Join(errUser, errSystem)
 }
 
-// pollUntil looks again and again until what is looked for is there.
-func pollUntil(ctx context.Context, what string, there func() (bool, error)) error {
+// pollUntil calls done until it returns true or an error.
+func pollUntil(ctx context.Context, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if ok, err := there(); ok || err != nil {
+		if ok, err := done(); ok || err != nil {
 			return err
 		}
 		select {

@@ -17,36 +17,36 @@ import (
 )
 
 const (
-	// measuredTurns are the turns by which a host's speed is told.
+	// measuredTurns is the number of turns for measuring the CPU time of a turn.
 	measuredTurns = 400
-	// maxSlowdown is how much more of the processor a turn may take after the
-	// hostile clients than before: the sessions that they made are there.
+	// maxSlowdown is the maximum ratio of the CPU time of a turn after and before the
+	// attack. The attackers' sessions remain stored.
 	maxSlowdown = 1.5
-	// moreGoroutines are those that a host may have beyond a fresh one's.
+	// moreGoroutines is the permitted number of goroutines above that of a fresh host.
 	moreGoroutines = 5
-	// stuckAfter is when a session counts as held by somebody who left: a lease
-	// that nobody gives back takes 15 s, a busy machine a second.
+	// stuckAfter is the latency from which a session counts as stuck. An abandoned
+	// lease takes 15 s to expire; a busy machine delays a turn by a second.
 	stuckAfter = 5 * time.Second
 )
 
-// A siege is a host with honest clients, which others attack.
+// An attackProof runs honest and hostile clients on one host.
 type attackProof struct {
 	site   *sandbox
 	apps   string
 	host   *host
 	honest *reloadProof
-	// kept is an honest session that nobody talks in meanwhile.
+	// kept is an honest session without turns during the attack.
 	kept     *client
 	report   *attackReport
-	slowKept int // clients that trickle, and were not turned away in time
+	slowKept int // slow clients that were not disconnected in time
 
-	before, after time.Duration // of the processor, for a turn
-	changed       int           // honest sessions and files that are not as they were
-	stuck         int           // sessions of hostile clients that cannot be talked in
+	before, after time.Duration // CPU time of a turn
+	changed       int           // honest sessions and files that changed
+	stuck         int           // sessions of hostile clients that accept no turn
 	afterAttack   resources
 }
 
-// hostileRows attacks a host at a place.
+// hostileRows attacks a host on one kind of database.
 func hostileRows(ctx context.Context, s *sandbox) ([]row, error) {
 	g := &attackProof{site: s, apps: filepath.Join(s.dir, "siege-"+s.name)}
 	if err := errors.Join(guideApp().writeTo(g.apps), victimApp().writeTo(g.apps)); err != nil {
@@ -74,7 +74,7 @@ func hostileRows(ctx context.Context, s *sandbox) ([]row, error) {
 	return []row{g.makeRow(fresh, control)}, nil
 }
 
-// makeRow makes the row. What the log calls an error is a failure too.
+// makeRow returns the row. Errors in the host log are failures.
 func (g *attackProof) makeRow(fresh resources, control *attackReport) row {
 	log := g.host.log.String()
 	if at := strings.Index(log, "SIGQUIT"); at >= 0 {
@@ -89,10 +89,10 @@ func (g *attackProof) makeRow(fresh resources, control *attackReport) row {
 		problems = append(problems, "the log: "+log[:min(len(log), 1000)])
 	}
 	return row{
-		fmt.Sprintf("hostile clients, %s: a host tells them nothing, breaks for none, keeps nothing of them, and others notice nothing", g.site.name),
-		fmt.Sprintf("%d requests: %d answers of 5xx, %d with internal words, %d without an end, %d slow ones kept; %d panics, %d errors in the log%s; "+
-			"%d honest turns meanwhile, %d failed, %d honest sessions or files changed, %d sessions stuck; a turn took %.2f ms of the processor before and %.2f after; "+
-			"%d → %d file handles, %d → %d goroutines; control, a server of thirty lines: %d answers of 5xx, %d with internal words",
+		fmt.Sprintf("hostile clients, %s: malformed traffic gets no internals, causes no failure, leaks nothing and disturbs no one", g.site.name),
+		fmt.Sprintf("%d requests: %d unexplained 5xx, %d with internals, %d unfinished, %d slow clients kept; %d panics, %d errors in the log%s; "+
+			"%d honest turns meanwhile, %d failed, %d honest sessions or files changed, %d sessions stuck; a turn took %.2f ms of CPU time before and %.2f ms after; "+
+			"%d → %d file handles, %d → %d goroutines; control, a server of thirty lines: %d unexplained 5xx, %d with internals",
 			g.report.requests, g.report.serverErrors, g.report.leaking, g.report.unfinished, g.slowKept, panics, errs, formatTrouble(problems),
 			g.honest.turns.Load(), g.honest.failed.Load(), g.changed, g.stuck, toMillis(g.before), toMillis(g.after),
 			fresh.handles, g.afterAttack.handles, fresh.goroutines, g.afterAttack.goroutines, control.serverErrors, control.leaking),
@@ -103,7 +103,7 @@ func (g *attackProof) makeRow(fresh resources, control *attackReport) row {
 	}
 }
 
-// formatTrouble is what went wrong, for a row.
+// formatTrouble returns the problems in parentheses, or an empty string.
 func formatTrouble(problems []string) string {
 	if len(problems) == 0 {
 		return ""
@@ -113,7 +113,7 @@ func formatTrouble(problems []string) string {
 
 func toMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// runAttack lets the attack come, and looks before and after it.
+// runAttack runs the attack and compares the state before and after it.
 func (g *attackProof) runAttack(ctx context.Context) (err error) {
 	g.honest = &reloadProof{host: g.host}
 	g.kept = newClient(g.host.url, "guide", "kept")
@@ -148,7 +148,7 @@ func (g *attackProof) runAttack(ctx context.Context) (err error) {
 	return err
 }
 
-// snapshotHonest is what the honest session and the files of its app are.
+// snapshotHonest returns the events of the honest session and the files of its app.
 func (g *attackProof) snapshotHonest(ctx context.Context) ([]string, error) {
 	events, err := g.kept.readEvents(ctx)
 	if err != nil {
@@ -165,7 +165,8 @@ func (g *attackProof) snapshotHonest(ctx context.Context) ([]string, error) {
 	return seen, nil
 }
 
-// sendAttack fires all shots while honest clients talk, and slow ones trickle.
+// sendAttack sends all hostile requests while honest clients run turns and slow clients
+// send single bytes.
 func (g *attackProof) sendAttack(ctx context.Context) error {
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
@@ -185,7 +186,7 @@ func (g *attackProof) sendAttack(ctx context.Context) error {
 
 func (g *attackProof) hostAddr() string { return strings.TrimPrefix(g.host.url, "http://") }
 
-// turnCost is the time of the processor that a turn takes.
+// turnCost returns the CPU time of a turn.
 func (g *attackProof) turnCost(ctx context.Context, name string) (time.Duration, error) {
 	pid := g.host.cmd.Process.Pid
 	before, err := processorTime(pid)
@@ -206,11 +207,11 @@ func (g *attackProof) turnCost(ctx context.Context, name string) (time.Duration,
 	return (after - before) / measuredTurns, errors.Join(err, failure)
 }
 
-// countStuckSessions takes a turn in each session that hostile clients talked of, and counts
-// those where that fails: nothing that was cut off may hold one.
+// countStuckSessions runs a turn in each session that hostile clients used and counts
+// the failures.
 func (g *attackProof) countStuckSessions(ctx context.Context) (stuck int) {
 	for i := range victimSessions {
-		c := newClient(g.host.url, victimName, fmt.Sprint("prey-", i))
+		c := newClient(g.host.url, victimName, fmt.Sprint("victim-", i))
 		c.user = hostileUser
 		began := time.Now()
 		if _, err := c.runTurn(ctx, "hi"); err != nil || time.Since(began) > stuckAfter {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A member is a key of a JSON object and its value, which is a text of JSON, a list
-// of members, or a list of values.
+// A jsonField is a key of a JSON object and its value: JSON text, a list of fields, or
+// a list of values.
 type jsonField struct {
 	key   string
 	value any
 }
 
-// honestBody has every field that some route reads: what one does not know, it
-// ignores.
+// honestBody returns a body with every field of every route. A route ignores the fields
+// of others.
 func honestBody(app, user, sess string) []jsonField {
 	content := []jsonField{{"role", `"user"`}, {"parts", []any{
 		[]jsonField{{"text", `"hi"`}},
@@ -47,20 +47,19 @@ func honestBody(app, user, sess string) []jsonField {
 
 func quoteJSON(text string) string { return fmt.Sprintf("%q", text) }
 
-// A spoiler writes JSON and spoils some of it.
+// A jsonMutator writes JSON with errors.
 type jsonMutator struct {
 	random *rand.Rand
-	// odds are in how many values one is spoilt; 0 spoils none.
+	// odds is the n of a 1-in-n chance that a value is replaced; 0 replaces none.
 	odds int
 	out  strings.Builder
 }
 
-// mutateBody is a body with some of its values, keys or bytes spoilt.
+// mutateBody returns a body with some invalid values, keys or bytes.
 func mutateBody(random *rand.Rand, fields []jsonField) []byte {
 	selected := fields[:0:0]
 	for _, f := range fields {
-		// Most fields are left out, so that what is wrong with one is not hidden
-		// behind what is wrong with another.
+		// Omit most fields, so that an error in one does not hide errors in others.
 		if random.IntN(3) == 0 || strings.HasSuffix(f.key, "Id") && random.IntN(8) > 0 || f.key == "appName" {
 			selected = append(selected, f)
 		}
@@ -127,7 +126,7 @@ func (s *jsonMutator) writeObject(fields []jsonField) {
 	s.out.WriteByte('}')
 }
 
-// mutateKey is a key that is nearly another, or none.
+// mutateKey returns a similar or an unusual key.
 func (s *jsonMutator) mutateKey(key string) string {
 	switch s.random.IntN(6) {
 	case 0:
@@ -144,7 +143,7 @@ func (s *jsonMutator) mutateKey(key string) string {
 	return pickString(s.random, "", " ", "\x00", "app:", "temp:", "user:", "a.b", "\u202e"+key, "$ref")
 }
 
-// badValues are what stands in the place of a value.
+// badValues are replacements for a value.
 func badValues() []string {
 	return []string{
 		"null", "true", "0", "-0", "1e400", "-1e-400", "9007199254740993", "1.5", "-1", "123456789012345678901234567890", strings.Repeat("9", 5000),

@@ -15,33 +15,33 @@ import (
 	"time"
 )
 
-// answerLimit is how long an answer may take, and dripPieces in how many pieces a
-// slow client sends.
+// answerLimit is the maximum time of a response, and slowChunks the number of chunks
+// that a slow client sends.
 const (
 	answerLimit = 15 * time.Second
 	slowChunks  = 20
 )
 
-// internalWords are what no answer may tell: files and lines, types and packages of
-// Go, databases and what they say, folders of the machine.
+// internalWords match internals that no response may contain: source positions, Go
+// types and packages, SQL, and paths of the machine.
 var internalWords = regexp.MustCompile(`\.go:\d|goroutine \d|(?i:runtime error|nil pointer|panic|unmarshal)|\breflect\b|interface \{|map\[string|` +
 	`\b(json|http|session|store|runtime|server|genai|strconv|fmt|errors|url|multipart)\.[A-Z][a-z]|0xc0[0-9a-f]{6}|` +
 	`(?i:\bsql(ite|state)?\b|SELECT |INSERT |constraint|pgconn|gorm|duplicate key|no such table)|/(tmp|home|root|work|var|usr)/`)
 
-// isAllowedStatus are the failures of a server that are no failures: what it says that it
-// does not do, versions of HTTP and encodings that it does not know.
+// isAllowedStatus reports whether a 5xx status is permitted: unsupported methods,
+// encodings and HTTP versions.
 func isAllowedStatus(status int) bool {
 	return status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported
 }
 
-// A reckoning is what is held against a server.
+// An attackReport counts the failures of a server.
 type attackReport struct {
 	mu           sync.Mutex
 	requests     int
 	statuses     map[int]int
-	serverErrors int // answers of 5xx that nothing explains
-	leaking      int // answers with internal words
-	unfinished   int // connections that were not answered and closed
+	serverErrors int // unexplained 5xx responses
+	leaking      int // responses that contain internals
+	unfinished   int // connections that were neither answered nor closed
 	first        []string
 }
 
@@ -54,7 +54,8 @@ func (report *attackReport) recordFailure(count *int, s hostileRequest, reason s
 	}
 }
 
-// sendHostileRequests sends shots of a seed from some clients at once, and judges the answers.
+// sendHostileRequests sends generated requests from concurrent clients and checks the
+// responses.
 func sendHostileRequests(ctx context.Context, addr string, a *requestGenerator, shots int) (*attackReport, error) {
 	report := &attackReport{statuses: map[int]int{}, requests: shots}
 	next := make(chan hostileRequest)
@@ -79,8 +80,8 @@ func sendHostileRequests(ctx context.Context, addr string, a *requestGenerator, 
 	return report, errors.Join(err, ctx.Err())
 }
 
-// sendRequest sends one shot. The error is one of connecting: a server that is not there
-// any more.
+// sendRequest sends one request. It returns an error only if the server does not accept
+// the connection.
 func (report *attackReport) sendRequest(ctx context.Context, addr string, s hostileRequest) error {
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -111,14 +112,15 @@ func (report *attackReport) sendRequest(ctx context.Context, addr string, s host
 	}
 	answer, err := io.ReadAll(conn)
 	if netErr := net.Error(nil); errors.As(err, &netErr) && netErr.Timeout() {
-		report.recordFailure(&report.unfinished, s, "no end")
+		report.recordFailure(&report.unfinished, s, "not finished in time")
 		return nil
 	}
 	report.checkAnswer(s, answer)
 	return nil
 }
 
-// writeTo says all; what a server does not want to hear any more is no matter.
+// writeTo writes the request. It ignores write errors: the server may close the
+// connection early.
 func (s hostileRequest) writeTo(conn *net.TCPConn) {
 	size := len(s.text)
 	if s.slow {
@@ -134,10 +136,10 @@ func (s hostileRequest) writeTo(conn *net.TCPConn) {
 	}
 }
 
-// checkAnswer looks at each answer of a connection.
+// checkAnswer checks each response of a connection.
 func (report *attackReport) checkAnswer(s hostileRequest, answer []byte) {
 	if at := internalWords.FindIndex(answer); at != nil {
-		report.recordFailure(&report.leaking, s, fmt.Sprintf("tells %q", answer[max(0, at[0]-100):min(len(answer), at[1]+100)]))
+		report.recordFailure(&report.leaking, s, fmt.Sprintf("contains %q", answer[max(0, at[0]-100):min(len(answer), at[1]+100)]))
 	}
 	r := bufio.NewReader(bytes.NewReader(answer))
 	for {

@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/server"
 )
 
-// serveNaiveHost is a host such as one writes in a quarter of an hour: it tells its
-// errors, and takes each for its own.
+// serveNaiveHost is a naive handler that returns internal errors to clients, with
+// status 500 for every mistake.
 func serveNaiveHost(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		AppName    string `json:"appName"`
@@ -43,7 +43,7 @@ func serveNaiveHost(w http.ResponseWriter, r *http.Request) {
 	w.Write(text)
 }
 
-// attackNaiveHost is the control: the same requests for a naive host.
+// attackNaiveHost is the control: it sends the same requests to a naive host.
 func attackNaiveHost(ctx context.Context, shots int) (report *attackReport, err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,46 +7,46 @@ import (
 	"strings"
 )
 
-// The app and the user that hostile clients talk of.
+// The app, user and sessions in the requests of hostile clients.
 const (
-	victimName     = "prey"
+	victimName     = "victim"
 	hostileUser    = "mallory"
 	victimSessions = 20
 )
 
-// An ending is what a client does when it has said what it says.
+// A closeMode is what a client does after sending its request.
 type closeMode int
 
 const (
-	readsUntilClose closeMode = iota // until the server closes
-	closesWriteSide                  // its writing side, and listens
-	resetsAtOnce                     // with a reset, without listening
-	resetsOnAnswer                   // with a reset, at the first bytes of an answer
-	closesReadSide                   // closes its reading side, and waits
+	readsUntilClose closeMode = iota // reads until the server closes
+	closesWriteSide                  // closes its writing side and reads on
+	resetsAtOnce                     // resets the connection without reading
+	resetsOnAnswer                   // resets the connection at the first bytes of the response
+	closesReadSide                   // closes its reading side and waits
 	closeModes
 )
 
-// A shot is one hostile request, or some behind one another.
+// A hostileRequest is one malformed request, or several pipelined ones.
 type hostileRequest struct {
 	what string
 	text []byte
 	end  closeMode
-	// slow sends the text in pieces of a few bytes.
+	// slow sends the request in chunks of a few bytes.
 	slow bool
 }
 
-// An armoury makes shots; all that they are follows from the seed.
+// A requestGenerator generates requests from a seed.
 type requestGenerator struct {
 	random   *rand.Rand
 	patterns []string // of every route
 }
 
-// next draws one.
+// next returns a random request.
 func (a *requestGenerator) next() hostileRequest {
 	kinds := []struct {
 		name string
 		make func() []byte
-		// whole says that a server need not wait for more.
+		// whole reports that the request is complete, so that the server can answer it.
 		whole bool
 	}{
 		{"body", a.malformedBody, true},
@@ -74,7 +74,7 @@ func (a *requestGenerator) next() hostileRequest {
 	return s
 }
 
-// malformedBody is a request to a route that takes one, with a body that is spoilt.
+// malformedBody returns a request with a mutated body for a route that accepts one.
 func (a *requestGenerator) malformedBody() []byte {
 	method, path := a.pickRoute()
 	for method == "GET" {
@@ -84,17 +84,17 @@ func (a *requestGenerator) malformedBody() []byte {
 	return buildRequest(method, path, []string{"Content-Type: application/json"}, text)
 }
 
-// malformedPath is a request for a route whose path is spoilt.
+// malformedPath returns a request for a route with invalid path segments.
 func (a *requestGenerator) malformedPath() []byte {
 	method, path := a.pickRoute()
 	if a.random.IntN(4) == 0 {
 		method = pickString(a.random, "HEAD", "OPTIONS", "TRACE", "CONNECT", "PUT", "PATCH", "PROPFIND", "get", "G\x00T", "X"+strings.Repeat("X", 9000), "")
 	}
-	pieces := strings.Split(path, "/")
+	segments := strings.Split(path, "/")
 	for range 1 + a.random.IntN(3) {
-		pieces[a.random.IntN(len(pieces))] = pickString(a.random, badPathSegments()...)
+		segments[a.random.IntN(len(segments))] = pickString(a.random, badPathSegments()...)
 	}
-	path = strings.Join(pieces, "/")
+	path = strings.Join(segments, "/")
 	if a.random.IntN(5) == 0 {
 		path += "?" + pickString(a.random, "pageSize=-1", "pageSize=99999999999999999999", "pageToken=%00", "pageToken="+strings.Repeat("A", 3000), "version=1e9", "version=-9", "tmp=maybe",
 			"detach=2", "file_path=../../x.yaml", "file_path=%00.yaml", "dark_mode=x", "detailed=x", "%zz=1", "a;b=c", "=&=&&", "after=-1")
@@ -114,7 +114,7 @@ func badPathSegments() []string {
 	}
 }
 
-// malformedHeader is a request that would be good, with headers that are not.
+// malformedHeader returns a valid request with malformed headers.
 func (a *requestGenerator) malformedHeader() []byte {
 	method, path := a.pickRoute()
 	headers := []string{pickString(a.random, badHeaders()...)}
@@ -128,7 +128,7 @@ func (a *requestGenerator) malformedHeader() []byte {
 	return buildRequest(method, path, headers, body)
 }
 
-// renderFields writes members as they are.
+// renderFields writes fields without mutations.
 func renderFields(fields []jsonField) string {
 	s := &jsonMutator{random: rand.New(rand.NewPCG(0, 0))}
 	s.out.WriteByte('{')
@@ -155,7 +155,7 @@ func badHeaders() []string {
 	}
 }
 
-// malformedFraming is a request whose length cannot be made out, or not agreed upon.
+// malformedFraming returns a request with an ambiguous or invalid length.
 func (a *requestGenerator) malformedFraming() []byte {
 	const head = "POST /run HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
 	body := renderFields(honestBody(victimName, hostileUser, a.pickSession())[:4])
@@ -182,7 +182,7 @@ func (a *requestGenerator) malformedFraming() []byte {
 	))
 }
 
-// pipelinedRequests is some requests behind one another, with junk among them.
+// pipelinedRequests returns several requests on one connection, with junk between them.
 func (a *requestGenerator) pipelinedRequests() []byte {
 	var all []byte
 	for range 2 + a.random.IntN(5) {
@@ -199,28 +199,29 @@ func (a *requestGenerator) pipelinedRequests() []byte {
 	return append(all, buildRequest("GET", "/health", nil, nil)...)
 }
 
-// withoutClose is a request that lets another follow.
+// withoutClose removes the Connection: close header, so that another request can
+// follow.
 func withoutClose(request []byte) []byte {
 	return []byte(strings.Replace(string(request), "Connection: close\r\n", "", 1))
 }
 
-// malformedForm is a form of the visual builder that is not to be let in.
+// malformedForm returns a form of the visual builder that the server must reject.
 func (a *requestGenerator) malformedForm() []byte {
 	var b strings.Builder
 	for range 1 + a.random.IntN(3) {
 		fmt.Fprintf(&b, "--x\r\nContent-Disposition: form-data; name=%q; filename=%s\r\n\r\n%s\r\n",
 			pickString(a.random, "files", "files", "x", ""),
-			pickString(a.random, `"prey/../guide/root_agent.yaml"`, `"../guide/root_agent.yaml"`, `"prey/root_agent.yaml"`, `"/x.yaml"`, `"prey/x.go"`, `"prey\\..\\x.yaml"`, `"`, `""`, strings.Repeat("a", 9000), "\"prey/\x00.yaml\"", `"guide:x/a.yaml"`),
-			pickString(a.random, "name: [", "\x00\xff", "a: &a [*a]", strings.Repeat("- ", 5000), "name: prey\nx: 1", "", "--x--"))
+			pickString(a.random, `"victim/../guide/root_agent.yaml"`, `"../guide/root_agent.yaml"`, `"victim/root_agent.yaml"`, `"/x.yaml"`, `"victim/x.go"`, `"victim\\..\\x.yaml"`, `"`, `""`, strings.Repeat("a", 9000), "\"victim/\x00.yaml\"", `"guide:x/a.yaml"`),
+			pickString(a.random, "name: [", "\x00\xff", "a: &a [*a]", strings.Repeat("- ", 5000), "name: victim\nx: 1", "", "--x--"))
 	}
 	if a.random.IntN(3) > 0 {
 		b.WriteString("--x--\r\n")
 	}
-	path := pickString(a.random, "/builder/save", "/builder/save?tmp=true", "/apps/prey/builder/save?tmp=true", "/dev/apps/prey/builder/save", "/dev/apps/..%2fguide/builder/save")
+	path := pickString(a.random, "/builder/save", "/builder/save?tmp=true", "/apps/victim/builder/save?tmp=true", "/dev/apps/victim/builder/save", "/dev/apps/..%2fguide/builder/save")
 	return buildRequest("POST", path, []string{"Content-Type: multipart/form-data; boundary=" + pickString(a.random, "x", "x", "x", "y", "", strings.Repeat("x", 200))}, []byte(b.String()))
 }
 
-// randomBytes is no request at all.
+// randomBytes returns bytes that are not a request.
 func (a *requestGenerator) randomBytes() []byte {
 	text := make([]byte, 1+a.random.IntN(3000))
 	for i := range text {
@@ -230,11 +231,11 @@ func (a *requestGenerator) randomBytes() []byte {
 }
 
 func (a *requestGenerator) pickSession() string {
-	return fmt.Sprint("prey-", a.random.IntN(victimSessions))
+	return fmt.Sprint("victim-", a.random.IntN(victimSessions))
 }
 
-// pickRoute is a method and a path of some route, but not of the feed of changes,
-// which lasts as long as who asks, and seldom of those that do nothing.
+// pickRoute returns the method and path of a random route. It omits the change feed,
+// which stays open as long as its client, and rarely picks routes without effects.
 func (a *requestGenerator) pickRoute() (method, path string) {
 	for {
 		method, path, _ = strings.Cut(a.patterns[a.random.IntN(len(a.patterns))], " ")
@@ -266,7 +267,7 @@ func (a *requestGenerator) pathValue(name string) string {
 	return "a.txt"
 }
 
-// buildRequest writes a request as it is on the wire.
+// buildRequest returns a request as sent on the wire.
 func buildRequest(method, path string, headers []string, body []byte) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", method, path)

@@ -8,16 +8,17 @@ import (
 	"time"
 )
 
-// What a host gives a client for the head of a request, and for its body.
+// The timeouts of a host for the head and the body of a request.
 const (
 	headTimeout = 10 * time.Second
 	bodyTimeout = time.Minute
-	// closeSlack is how much later the end may come.
+	// closeSlack is how much later the host may close the connection.
 	closeSlack = 5 * time.Second
 )
 
-// countSlowClientsKept opens connections that say a byte now and then, and counts those that
-// are not closed in time. Bodies take a minute, and are tried in the long form.
+// countSlowClientsKept opens connections that send single bytes and counts those that
+// the host does not close in time. Only the full form sends bodies, which takes a
+// minute.
 func (g *attackProof) countSlowClientsKept(ctx context.Context) int {
 	type slow struct {
 		head string
@@ -27,7 +28,7 @@ func (g *attackProof) countSlowClientsKept(ctx context.Context) int {
 		{"", headTimeout}, {"GET /health HTTP/1.1\r\nHost: ", headTimeout}, {"POST /run HTTP/1.1\r\nHost: x\r\nX-A: ", headTimeout},
 	}
 	if g.site.full {
-		for _, target := range []string{"POST /run", "GET /health", "GET /nowhere", "POST /builder/save", "DELETE /apps/prey/users/mallory/sessions/prey-1"} {
+		for _, target := range []string{"POST /run", "GET /health", "GET /no-such-path", "POST /builder/save", "DELETE /apps/victim/users/mallory/sessions/victim-1"} {
 			all = append(all, slow{target + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000000\r\n\r\n", bodyTimeout})
 		}
 	}
@@ -42,8 +43,8 @@ func (g *attackProof) countSlowClientsKept(ctx context.Context) int {
 	return int(open.Load())
 }
 
-// closedWithin says whether a connection is closed in time, upon which one byte
-// comes after the other.
+// closedWithin reports whether the host closes a connection that receives single bytes
+// within the limit.
 func closedWithin(ctx context.Context, addr, head string, limit time.Duration) bool {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	"agenthost/pkg/server"
 )
 
-// TestHostileClients: whatever a client sends, and however it leaves, a server
-// answers or closes, tells nothing internal, calls nothing its own fault, and
-// keeps nothing of it.
+// A server answers or closes every malformed connection, without internals, unexplained
+// 5xx or leaked goroutines.
 func TestHostileClients(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dir := t.TempDir()
@@ -36,10 +35,10 @@ func TestHostileClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.serverErrors+r.leaking+r.unfinished > 0 {
-		t.Errorf("%d requests: %d answers of 5xx, %d with internal words, %d without an end:\n%s", r.requests, r.serverErrors, r.leaking, r.unfinished, strings.Join(r.first, "\n"))
+		t.Errorf("%d requests: %d unexplained 5xx, %d with internals, %d unfinished:\n%s", r.requests, r.serverErrors, r.leaking, r.unfinished, strings.Join(r.first, "\n"))
 	}
 	if r.statuses[200] < 100 || r.statuses[422] < 100 || r.statuses[404] < 50 {
-		t.Errorf("the requests say little: %v", r.statuses)
+		t.Errorf("too few kinds of responses: %v", r.statuses)
 	}
 	t.Log(r.statuses)
 }

@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// An operation is what one caller saw of a session: a read of a version, or an
-// append behind a version.
+// An operation is one recorded call: a read of a version, or an append to a version.
 type operation struct {
-	began, ended time.Duration // since the beginning of the race
+	began, ended time.Duration // since the start of the race
 	append       bool
-	// version is the one that was read, or that the append was built on.
+	// version is the version that was read, or to which the event was appended.
 	version int64
-	// won says that the append was acknowledged, and id is its event's.
+	// won reports that the append was acknowledged. id is the ID of its event.
 	won bool
 	id  string
 }
 
-// findContradictions says what contradicts a session that changes by one append after the
-// other: ids is its history in the end. Since every append names its version,
-// one order only is possible, and it is enough to hold it against the clock.
+// findContradictions returns the contradictions between recorded operations and the
+// final history of event IDs. Each append names its version, so only one order is
+// possible; it must agree with the clock.
 func findContradictions(ops []operation, ids []string) []string {
 	var problems []string
 	addProblem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -31,7 +30,7 @@ func findContradictions(ops []operation, ids []string) []string {
 		switch {
 		case !op.append || !op.won:
 		case op.version >= int64(len(ids)) || ids[op.version] != op.id:
-			addProblem("event %s was acknowledged as number %d and is not there", op.id, op.version+1)
+			addProblem("event %s was acknowledged as number %d and is missing", op.id, op.version+1)
 		case seen[op.version]:
 			addProblem("event number %d was acknowledged twice", op.version+1)
 		default:
@@ -54,9 +53,9 @@ func findContradictions(ops []operation, ids []string) []string {
 	return append(problems, checkClockOrder(ops, appends)...)
 }
 
-// checkClockOrder holds reads and refusals against the appends. A read of version
-// v ends after append v began, and begins before append v+1 ended. A refusal of
-// version v ends after append v+1 began.
+// checkClockOrder compares reads and rejected appends with the acknowledged appends. A
+// read of version v ends after append v began and begins before append v+1 ended. A
+// rejected append to version v ends after append v+1 began.
 func checkClockOrder(ops, appends []operation) []string {
 	var problems []string
 	for _, op := range ops {
@@ -65,7 +64,7 @@ func checkClockOrder(ops, appends []operation) []string {
 		case op.append && op.won:
 		case op.append:
 			if v >= len(appends) || op.ended < appends[v].began {
-				problems = append(problems, fmt.Sprintf("an append behind version %d was refused, and nobody was faster", v))
+				problems = append(problems, fmt.Sprintf("an append to version %d was rejected without a concurrent append", v))
 			}
 		case v > len(appends) || v > 0 && op.ended < appends[v-1].began:
 			problems = append(problems, fmt.Sprintf("version %d was read before it was written", v))
@@ -76,8 +75,7 @@ func checkClockOrder(ops, appends []operation) []string {
 	return problems
 }
 
-// countWinners counts the rounds by the number of appends that were acknowledged
-// behind the same version.
+// countWinners counts the versions with one acknowledged append and those with more.
 func countWinners(ops []operation) (one, more int) {
 	won := map[int64]int{}
 	for _, op := range ops {
@@ -95,7 +93,6 @@ func countWinners(ops []operation) (one, more int) {
 	return one, more
 }
 
-// sortByStart sorts operations by their beginning.
 func sortByStart(ops []operation) {
 	slices.SortFunc(ops, func(a, b operation) int { return cmp.Compare(a.began, b.began) })
 }

@@ -8,8 +8,8 @@ import (
 
 func fromMillis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// What one caller after the other does is linear; what contradicts the clock,
-// or was acknowledged and is not there, is found.
+// Sequential operations have no contradictions. Lost events and operations that
+// disagree with the clock are found.
 func TestFindContradictions(t *testing.T) {
 	reads := func(began, ended, version int) operation {
 		return operation{began: fromMillis(began), ended: fromMillis(ended), version: int64(version)}
@@ -25,24 +25,24 @@ func TestFindContradictions(t *testing.T) {
 		name string
 		ops  []operation
 		ids  string
-		want string // empty: nothing is wrong
+		want string // empty: no contradiction
 	}{
-		{"one after the other", good, "a b", ""},
-		{"lost", good, "a", "event b was acknowledged as number 2 and is not there"},
-		{"changed places", good, "b a", "event a was acknowledged as number 1 and is not there"},
-		{"one more", good, "a b c", "event number 3 was never acknowledged"},
+		{"sequential", good, "a b", ""},
+		{"lost", good, "a", "event b was acknowledged as number 2 and is missing"},
+		{"swapped", good, "b a", "event a was acknowledged as number 1 and is missing"},
+		{"unknown event", good, "a b c", "event number 3 was never acknowledged"},
 		{"two winners", append(good, wins(2, 4, 0, "a")), "a b", "event number 1 was acknowledged twice"},
 		{"old read", append(good, reads(9, 10, 1)), "a b", "version 1 was read when version 2 was acknowledged"},
 		{"early read", append(good, reads(0, 1, 1)), "a b", "version 1 was read before it was written"},
-		{"read of nothing", append(good, reads(9, 10, 3)), "a b", "version 3 was read before it was written"},
-		{"refused without reason", append(good, stale(0, 1, 0)), "a b", "an append behind version 0 was refused, and nobody was faster"},
+		{"read of a future version", append(good, reads(9, 10, 3)), "a b", "version 3 was read before it was written"},
+		{"rejected without reason", append(good, stale(0, 1, 0)), "a b", "an append to version 0 was rejected without a concurrent append"},
 		{"backwards", []operation{wins(5, 6, 0, "a"), wins(1, 2, 1, "b")}, "a b", "event number 2 ended before number 1 began"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := strings.Join(findContradictions(tt.ops, strings.Fields(tt.ids)), "; ")
 			if !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
-				t.Errorf("linear() = %q, want %q", got, tt.want)
+				t.Errorf("findContradictions() = %q, want %q", got, tt.want)
 			}
 		})
 	}

@@ -13,11 +13,12 @@ import (
 
 const (
 	shortSession = 100
-	// maxReadRatio is how much more a long session may cost than a short one.
+	// maxReadRatio is the maximum ratio of the read times of a long and a short
+	// session.
 	maxReadRatio = 2.0
 )
 
-// longSessionRows is M16: what a turn reads before it begins.
+// longSessionRows is M16: the read at the start of a turn.
 func longSessionRows(ctx context.Context, s *sandbox) (rows []row, err error) {
 	events := s.choose(5000, 100_000)
 	for i, n := range []int{shortSession, events} {
@@ -47,23 +48,23 @@ func longSessionRows(ctx context.Context, s *sandbox) (rows []row, err error) {
 		return nil, err
 	}
 	control, err := compareFirst(func(i int) (time.Duration, error) { return s.timeFirstGet(ctx, i) })
-	controlText := fmt.Sprintf("control, all events read anew: %s", control)
+	controlText := fmt.Sprintf("control, all events read again: %s", control)
 	return []row{
 		{
-			fmt.Sprintf("M16 %s: a turn after %d events reads its session in at most twice the time of one after %d", s.name, events, shortSession),
+			fmt.Sprintf("M16 %s: the read at the start of a turn takes at most twice as long after %d events as after %d", s.name, events, shortSession),
 			fmt.Sprintf("%s; %s", warm, controlText),
 			warm.ratio() <= maxReadRatio && control.ratio() > maxReadRatio,
 		},
 		{
-			fmt.Sprintf("M16 %s: so do the last %d events, of a session that is not in memory", s.name, last),
+			fmt.Sprintf("M16 %s: so does a read of the last %d events of a session that is not cached", s.name, last),
 			recent.String(),
 			recent.ratio() <= maxReadRatio,
 		},
 	}, err
 }
 
-// fillSession makes a session of many events. A file is filled without waiting for
-// the disk.
+// fillSession creates a session with many events. SQLite files are filled without
+// syncs.
 func (s *sandbox) fillSession(ctx context.Context, i, events int) (err error) {
 	url := s.url
 	if s.file != "" {
@@ -81,18 +82,18 @@ func (s *sandbox) fillSession(ctx context.Context, i, events int) (err error) {
 	return err
 }
 
-// A comparison is what the short session took, and the long one.
+// A readComparison has the times of the short and the long session.
 type readComparison [2]time.Duration
 
 func (c readComparison) ratio() float64 { return float64(c[1]) / float64(c[0]) }
 
-// String says both and the ratio.
+// String returns both times and the ratio.
 func (c readComparison) String() string {
 	return fmt.Sprintf("%s and %s, %.2f×", c[0].Round(time.Microsecond), c[1].Round(time.Microsecond), c.ratio())
 }
 
-// compareReads takes the median of many reads of each session, in turns, and
-// the best of some medians.
+// compareReads alternates between blocks of reads of both sessions and returns the
+// lowest median of each.
 func compareReads(read func(i int) (time.Duration, error)) (best readComparison, err error) {
 	const blocks, reads = 5, 101
 	for b := range blocks {
@@ -114,7 +115,7 @@ func compareReads(read func(i int) (time.Duration, error)) (best readComparison,
 	return best, nil
 }
 
-// compareFirst takes the best of a few reads.
+// compareFirst returns the best of three reads of each session.
 func compareFirst(read func(i int) (time.Duration, error)) (best readComparison, err error) {
 	for b := range 3 {
 		for i := range best {
@@ -130,7 +131,7 @@ func compareFirst(read func(i int) (time.Duration, error)) (best readComparison,
 	return best, nil
 }
 
-// timeNextTurn appends what the turn before left behind, and times the read.
+// timeNextTurn appends an event and times the next read.
 func timeNextTurn(ctx context.Context, st *store.Store, i int) (time.Duration, error) {
 	sess, err := st.Sessions.Get(ctx, sessionKey(0, i), nil)
 	if err == nil {
@@ -148,7 +149,7 @@ func timedGet(ctx context.Context, st *store.Store, i int, o *store.GetOptions) 
 	return time.Since(began), err
 }
 
-// timeFirstGet reads a session by a store that knows nothing of it.
+// timeFirstGet times a read by a store without a cache.
 func (s *sandbox) timeFirstGet(ctx context.Context, i int) (took time.Duration, err error) {
 	st, err := s.openStore(ctx)
 	if err != nil {

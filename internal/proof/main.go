@@ -1,12 +1,12 @@
-// Command proof treats the built program and its store badly, and prints tables
-// of what is promised and what was shown. It exits with 1 when something was not
-// shown. It uses the loopback interface, a temporary folder, and databases of
-// its own on the servers that it is told of; it ends what it starts.
+// Command proof verifies promises of the built program and its store under kills,
+// faults and attacks, and prints tables of promises and results. It exits with 1 if a
+// promise is not kept. It uses the loopback interface, a temporary folder, and new
+// databases on the configured servers, and stops every process that it starts.
 //
 //	go run ./internal/proof          the table of promises
-//	go run ./internal/proof -full    the same in its long form: hours
-//	go run ./internal/proof probes   a table that must show zeros
-//	go run ./internal/proof replicas what a turn costs with 1, 2 and 3 replicas
+//	go run ./internal/proof -full    the same in the full form: hours
+//	go run ./internal/proof probes   counts that must be zero
+//	go run ./internal/proof replicas the cost of a turn with 1, 2 and 3 replicas
 package main
 
 import (
@@ -26,24 +26,24 @@ import (
 	"time"
 )
 
-// The limits of everything, so that what hangs is a line that fails.
+// The limits of a run, so that a hang becomes a failed row.
 const (
 	shortLimit = 20 * time.Minute
 	fullLimit  = 6 * time.Hour
 )
 
-// A lab is what the topics have in common.
+// A lab holds what all proofs share.
 type lab struct {
-	bin      string // the program, as a path from anywhere
+	bin      string // absolute path of the program
 	self     string // this program
 	bench    string // the folder of the bench module
 	dir      string // a temporary folder
-	seed     uint64 // of everything that is left to chance
-	full     bool   // the long form
+	seed     uint64 // of all random choices
+	full     bool   // the full form
 	progress io.Writer
 }
 
-// describeRun says what was tried, when everything is over.
+// describeRun returns the commit, seed and environment of the run.
 func (l *lab) describeRun() string {
 	commit := "unknown"
 	if out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output(); err == nil {
@@ -55,17 +55,18 @@ func (l *lab) describeRun() string {
 	return fmt.Sprintf("commit %s, seed %d, %s, %d processors", commit, l.seed, runtime.Version(), runtime.NumCPU())
 }
 
-// allProofs are made one after the other: they would disturb each other's times.
+// allProofs returns the proofs. They run one after the other, so that they do not
+// affect each other's times.
 func allProofs() []proof {
 	return slices.Concat([]proof{
 		{"restart after kill -9", restartRows},
-		{"reload under a running conversation", reloadRows},
+		{"reload during conversations", reloadRows},
 		{"cold start", coldStartRows},
 		{"check of 1000 agents", checkManyAgents},
 	}, reloadProofs(), storeProofs(), clientProofs(), []proof{{"the same work as adk-go", benchRows}})
 }
 
-// options is what the command line asks for.
+// options are the command-line flags.
 type options struct {
 	bin, bench string
 	seed       uint64
@@ -80,7 +81,7 @@ func main() {
 	os.Exit(code)
 }
 
-// runCommand is the program; it returns the exit code.
+// runCommand runs the program and returns its exit code.
 func runCommand(ctx context.Context, args []string) int {
 	verb := ""
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -96,7 +97,7 @@ func runCommand(ctx context.Context, args []string) int {
 		table = measureReplicas
 	case "":
 	default:
-		fmt.Fprintf(os.Stderr, "proof: %q is unknown: there are probes and replicas, and nothing for the table of promises\n", verb)
+		fmt.Fprintf(os.Stderr, "proof: unknown command %q; hint: use probes, replicas, or no command for the table of promises\n", verb)
 		return 2
 	}
 	o, err := parseFlags(args)
@@ -113,23 +114,23 @@ func runCommand(ctx context.Context, args []string) int {
 	return 0
 }
 
-// parseFlags reads the flags; what is wrong with them is printed.
+// parseFlags parses the flags and prints errors.
 func parseFlags(args []string) (*options, error) {
 	o := &options{only: regexp.MustCompile("")}
 	f := flag.NewFlagSet("proof", flag.ContinueOnError)
-	f.StringVar(&o.bin, "bin", "bin/agenthost", "the program")
-	f.StringVar(&o.bench, "bench", "bench", "the folder of the bench module")
-	f.Uint64Var(&o.seed, "seed", 1, "the seed of what is left to chance")
-	f.BoolVar(&o.full, "full", false, "the long form, which takes hours")
-	f.Func("run", "only the topics whose name matches this `regexp`", func(s string) (err error) {
+	f.StringVar(&o.bin, "bin", "bin/agenthost", "the agenthost `program`")
+	f.StringVar(&o.bench, "bench", "bench", "the `folder` of the bench module")
+	f.Uint64Var(&o.seed, "seed", 1, "the seed of all random choices")
+	f.BoolVar(&o.full, "full", false, "run the full form, which takes hours")
+	f.Func("run", "run only the proofs whose name matches this `regexp`", func(s string) (err error) {
 		o.only, err = regexp.Compile(s)
 		return err
 	})
 	return o, f.Parse(args)
 }
 
-// printProofs goes through the topics and prints the table. It says whether every
-// line is as it should be.
+// printProofs runs the proofs, prints the table, and reports whether every promise is
+// kept.
 func printProofs(ctx context.Context, o *options, out io.Writer) (bool, error) {
 	limit := shortLimit
 	if o.full {
@@ -153,7 +154,8 @@ func printProofs(ctx context.Context, o *options, out io.Writer) (bool, error) {
 	return t.ok(), t.print(out)
 }
 
-// printProbes prints the table of zeros.
+// printProbes runs the probes, prints the table, and reports whether every count is
+// zero.
 func printProbes(ctx context.Context, o *options, out io.Writer) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortLimit)
 	defer cancel()
@@ -171,7 +173,7 @@ func newLab(o *options) (*lab, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(full); err != nil {
-		return nil, fmt.Errorf("looking for the program (make build makes it): %w", err)
+		return nil, fmt.Errorf("finding the program: %w; hint: run make build", err)
 	}
 	self, err := os.Executable()
 	if err != nil {

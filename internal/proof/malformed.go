@@ -14,24 +14,24 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// What one tree may cost, in time of the processor and in memory.
+// The limits of one tree.
 const (
 	treeTime   = 100 * time.Millisecond
 	treeMemory = 64 << 20
 )
 
-// malformedTrees counts what became of trees that are not what people meant.
+// malformedTrees counts the results of loading damaged trees.
 type malformedTrees struct {
 	trees, refused, loaded  int
 	panics, changed, costly int
 	longest                 time.Duration
 	largest                 uint64
-	// first is the first one that was not as it must be.
+	// first describes the first tree that broke a promise.
 	first string
 }
 
-// malformedTreeRows is M3: folders of real apps are damaged in every way, and put
-// where an app serves.
+// malformedTreeRows is M3. It damages folders of real apps in many ways while they are
+// served.
 func malformedTreeRows(ctx context.Context, l *lab) ([]row, error) {
 	seeds, err := loadRealTrees()
 	if err != nil {
@@ -50,7 +50,7 @@ func malformedTreeRows(ctx context.Context, l *lab) ([]row, error) {
 	}
 	control.loadNaively(newMutator(seeds, l.seed, tokens), 500)
 	return []row{{
-		"M3: no tree that is damaged ends the program, changes what serves, or costs 100 ms or 64 MiB",
+		"M3: no damaged tree stops the process, changes the active revision, or costs 100 ms or 64 MiB",
 		fmt.Sprintf("%s, of %d apps; control, a loader of forty lines: %d panics, %d of %d wrong trees served", m.summarize(), len(seeds), control.panics, control.changed, control.trees),
 		m.panics == 0 && m.changed == 0 && m.costly == 0 && m.refused > m.trees/4 && control.panics > 0 && control.changed > 0,
 	}}, nil
@@ -61,11 +61,12 @@ func (m *malformedTrees) summarize() string {
 	if m.first != "" {
 		first = ": " + m.first
 	}
-	return fmt.Sprintf("%d trees: %d refused, %d loaded, %d panics, %d changed what serves though they were refused, %d too dear%s; at most %s of the processor and %.1f MiB allocated",
+	return fmt.Sprintf("%d trees: %d rejected, %d loaded, %d panics, %d rejected but changed the active revision, %d too expensive%s; at most %s of CPU time and %.1f MiB allocated",
 		m.trees, m.refused, m.loaded, m.panics, m.changed, m.costly, first, m.longest.Round(time.Millisecond), float64(m.largest)/(1<<20))
 }
 
-// loadDamaged puts so many trees into the place of one app.
+// loadDamaged replaces the files of a served app by n damaged trees, one after the
+// other.
 func (m *malformedTrees) loadDamaged(ctx context.Context, l *lab, d *mutator, n int) (err error) {
 	top := filepath.Join(l.dir, "malformed")
 	dir := filepath.Join(top, "app")
@@ -96,11 +97,11 @@ func (m *malformedTrees) loadDamaged(ctx context.Context, l *lab, d *mutator, n 
 	return nil
 }
 
-// loadTree loads what is there, and looks at what it was.
+// loadTree loads the files on disk and records the result.
 func (m *malformedTrees) loadTree(ctx context.Context, s *watchedHost, changes string) {
 	before := s.servedRevision()
 	spent := measureCost(func() error { return s.watch.Sync(ctx) })
-	for range 2 { // others use the processor's caches too: the cheapest of three counts
+	for range 2 { // keep the cheapest of three runs: other processes share the CPU caches
 		if spent.err == nil && (spent.time > treeTime || spent.memory > treeMemory) {
 			repeat := measureCost(func() error {
 				app, _ := loader.New(nil).Load(ctx, filepath.Join(s.dir, "app"))
@@ -136,7 +137,7 @@ func (m *malformedTrees) loadTree(ctx context.Context, s *watchedHost, changes s
 	}
 }
 
-// servedRevision is the revision that the next turn would run.
+// servedRevision returns the revision that the next turn would use.
 func (s *watchedHost) servedRevision() string {
 	app := s.host.App("app")
 	if app == nil {

@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// mixedInterval is how often the memory is measured.
+	// mixedInterval is the interval of the memory measurements.
 	mixedInterval = time.Second
-	// mixedGrowth is how much more live memory a host may have in the last quarter
-	// of the time than in the second, in MB. The race detector's own is not part of it.
+	// mixedGrowth is the maximum growth of live memory between the second and the last
+	// quarter, in MB, without the memory of the race detector.
 	mixedGrowth = 8.0
-	// oversized is longer than the longest body that a host accepts.
+	// oversized is the length of a body above the server's limit.
 	oversized = 40 << 20
 )
 
-// A mixedLoad is a host, built with the race detector, under honest turns, hostile
-// requests, forged histories and oversized bodies, all at once.
+// A mixedLoad sends honest turns, hostile requests, forged histories and oversized
+// bodies to one host concurrently. The host is built with the race detector.
 type mixedLoad struct {
 	host   *host
 	length time.Duration
-	// keepSessions never deletes a session, and gives each a large state: the control.
+	// keepSessions never deletes a session and gives each a large state: the control.
 	keepSessions bool
 
 	honest    turnCount
@@ -41,11 +41,11 @@ type mixedLoad struct {
 	forgeries atomic.Int64
 	worked    atomic.Int64
 	large     atomic.Int64
-	accepted  atomic.Int64 // oversized bodies that were not refused
-	liveMB    []float64    // live memory in MB, at each look
+	accepted  atomic.Int64 // oversized bodies that were not rejected
+	liveMB    []float64    // live memory in MB, at each measurement
 }
 
-// mixedRows is the soak under mixed load: 20 seconds, or ten minutes.
+// mixedRows runs the mixed load for 20 seconds, or ten minutes in the full form.
 func mixedRows(ctx context.Context, l *lab) ([]row, error) {
 	raceBin := filepath.Join(l.dir, "agenthost-race")
 	build := exec.CommandContext(ctx, "go", "build", "-race", "-tags=grpcnotrace", "-o", raceBin, "./cmd/agenthost")
@@ -69,7 +69,6 @@ func mixedRows(ctx context.Context, l *lab) ([]row, error) {
 	return []row{m.makeRow(control)}, nil
 }
 
-// makeRow makes the row.
 func (m *mixedLoad) makeRow(control *mixedLoad) row {
 	log := m.host.log.String()
 	races, panics := strings.Count(log, "WARNING: DATA RACE"), strings.Count(log, "panic")
@@ -81,9 +80,9 @@ func (m *mixedLoad) makeRow(control *mixedLoad) row {
 		problems = append(problems, "the log: "+log[:min(len(log), 2000)])
 	}
 	return row{
-		fmt.Sprintf("%s of mixed load with forged and oversized requests under the race detector: no 5xx, no race, no growth", m.length),
-		fmt.Sprintf("%d honest turns, %d failed; %d hostile requests, %d answers of 5xx; %d forgeries, %d with an effect; %d oversized bodies, %d accepted; %d races, %d panics%s; "+
-			"%.1f MB live in the second quarter, %.1f in the last; control, sessions that are kept: %.1f and %.1f",
+		fmt.Sprintf("%s of mixed load with forged and oversized requests: no 5xx, data race or memory growth", m.length),
+		fmt.Sprintf("%d honest turns, %d failed; %d hostile requests, %d unexplained 5xx; %d forgeries, %d with an effect; %d oversized bodies, %d accepted; %d data races, %d panics%s; "+
+			"%.1f MB live in the second quarter, %.1f MB in the last; control, sessions that are never deleted: %.1f MB and %.1f MB",
 			m.honest.turns.Load(), m.honest.failed.Load(), m.report.requests, m.report.serverErrors, m.forgeries.Load(), m.worked.Load(), m.large.Load(), m.accepted.Load(), races, panics, formatTrouble(problems),
 			leastInQuarter(m.liveMB, 1), leastInQuarter(m.liveMB, 3), leastInQuarter(control.liveMB, 1), leastInQuarter(control.liveMB, 3)),
 		m.honest.turns.Load() > 0 && m.honest.failed.Load() == 0 && m.report.serverErrors+races+panics == 0 && m.forgeries.Load() > 0 && m.worked.Load() == 0 &&
@@ -91,13 +90,13 @@ func (m *mixedLoad) makeRow(control *mixedLoad) row {
 	}
 }
 
-// liveGrowth is how much more memory is live in the last quarter than in the second.
+// liveGrowth returns the growth of live memory between the second and the last quarter.
 func (m *mixedLoad) liveGrowth() float64 {
 	return leastInQuarter(m.liveMB, 3) - leastInQuarter(m.liveMB, 1)
 }
 
-// leastInQuarter is the smallest look of a quarter: bodies that are being read come
-// and go, and what stays is in every look.
+// leastInQuarter returns the lowest measurement of a quarter. Bodies in flight raise
+// single measurements; a leak raises all of them.
 func leastInQuarter(looks []float64, quarter int) float64 {
 	part := looks[len(looks)*quarter/4 : len(looks)*(quarter+1)/4]
 	if len(part) == 0 {
@@ -106,7 +105,7 @@ func leastInQuarter(looks []float64, quarter int) float64 {
 	return slices.Min(part)
 }
 
-// runLoad serves the apps and loads them until the time is over.
+// runLoad serves the apps under load for the configured length.
 func (m *mixedLoad) runLoad(ctx context.Context, l *lab, name string) (err error) {
 	apps := filepath.Join(l.dir, name)
 	if err := errors.Join(guideApp().writeTo(apps), victimApp().writeTo(apps), tillApp(true).writeTo(apps), panelApp().writeTo(apps)); err != nil {
@@ -151,7 +150,7 @@ func (m *mixedLoad) runLoad(ctx context.Context, l *lab, name string) (err error
 	return errors.Join(loadErr, ctx.Err())
 }
 
-// runHonestClient takes honest turns, in one session after the other.
+// runHonestClient runs honest turns in consecutive sessions.
 func (m *mixedLoad) runHonestClient(ctx context.Context, i int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		c := newClient(m.host.url, "guide", fmt.Sprintf("honest-%d-%d", i, n))
@@ -182,7 +181,6 @@ func (m *mixedLoad) runHonestClient(ctx context.Context, i int) {
 	}
 }
 
-// deleteSession deletes a session.
 func (m *mixedLoad) deleteSession(ctx context.Context, c *client) {
 	body, err := c.sendRequest(ctx, http.MethodDelete, "/apps/"+c.app+"/users/"+c.user+"/sessions/"+c.session, nil)
 	if err == nil {
@@ -190,7 +188,7 @@ func (m *mixedLoad) deleteSession(ctx context.Context, c *client) {
 	}
 }
 
-// runForgeries tries all forgeries again and again.
+// runForgeries runs all forgeries repeatedly.
 func (m *mixedLoad) runForgeries(ctx context.Context) {
 	f := &forger{client: newClient(m.host.url, "till", "none")}
 	f.user = "forger"
@@ -210,7 +208,7 @@ func (m *mixedLoad) runForgeries(ctx context.Context) {
 	}
 }
 
-// sendOversized sends bodies that are too long.
+// sendOversized sends bodies above the limit.
 func (m *mixedLoad) sendOversized(ctx context.Context) {
 	c := &http.Client{Transport: new(http.Transport)}
 	defer c.CloseIdleConnections()
@@ -225,7 +223,7 @@ func (m *mixedLoad) sendOversized(ctx context.Context) {
 			return
 		}
 		m.large.Add(1)
-		if err == nil { // a host may also close the connection
+		if err == nil { // the host may also close the connection
 			if res.StatusCode != http.StatusRequestEntityTooLarge {
 				m.accepted.Add(1)
 			}
@@ -237,10 +235,10 @@ func (m *mixedLoad) sendOversized(ctx context.Context) {
 	}
 }
 
-// endless is a JSON string that does not end.
+// endless is a JSON string without an end.
 type endless struct{ left int }
 
-// Read is of io.Reader.
+// Read implements io.Reader.
 func (e *endless) Read(p []byte) (int, error) {
 	n := min(len(p), e.left)
 	if n == 0 {
@@ -256,7 +254,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// sendHostile fires hostile requests until the time is over.
+// sendHostile sends hostile requests until the context ends.
 func (m *mixedLoad) sendHostile(ctx context.Context, seed uint64) error {
 	a := &requestGenerator{random: rand.New(rand.NewPCG(seed, 7)), patterns: server.New(nil, &server.Options{Metrics: server.NewMetrics("")}).Patterns()}
 	for ctx.Err() == nil {

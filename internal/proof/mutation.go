@@ -14,8 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// loadRealTrees are the apps of the project, those of the loader's tests, and those
-// of the corpus where there is one.
+// loadRealTrees returns the apps of the repository, those of the loader tests, and
+// those of the corpus if it is available.
 func loadRealTrees() ([]files, error) {
 	all, err := brokenApps()
 	if err != nil {
@@ -50,7 +50,7 @@ func loadRealTrees() ([]files, error) {
 	return trees, nil
 }
 
-// addTrees adds each folder with a root agent, if the one above them is there.
+// addTrees adds each folder with a root agent below top, if top exists.
 func addTrees(all map[string]files, top string) error {
 	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
@@ -73,11 +73,11 @@ func addTrees(all map[string]files, top string) error {
 	})
 }
 
-// A damager makes wrong trees of right ones.
+// A mutator derives damaged trees from valid ones.
 type mutator struct {
 	seeds  []files
-	lines  []string // of all of them
-	tokens []string // what it puts in
+	lines  []string // of all seeds
+	tokens []string // strings to insert
 	random *rand.Rand
 }
 
@@ -93,7 +93,7 @@ func newMutator(seeds []files, seed uint64, marks []string) *mutator {
 
 func (d *mutator) pickTree() files { return d.seeds[d.random.IntN(len(d.seeds))] }
 
-// mutateTree is a tree with up to four damages, and what they are.
+// mutateTree returns a tree with up to four mutations and their description.
 func (d *mutator) mutateTree(tree files) (files, string) {
 	tree = maps.Clone(tree)
 	var changes []string
@@ -105,29 +105,29 @@ func (d *mutator) mutateTree(tree files) (files, string) {
 		changes = append(changes, change.name+" in "+name)
 		if other := names[d.random.IntN(len(names))]; d.random.IntN(20) == 0 {
 			tree[name], tree[other] = tree[other], tree[name]
-			changes = append(changes, "exchanged with "+other)
+			changes = append(changes, "swapped with "+other)
 		}
 		if d.random.IntN(20) == 0 && name != "root_agent.yaml" {
 			delete(tree, name)
-			changes = append(changes, "taken away")
+			changes = append(changes, "removed")
 		}
 	}
 	return tree, strings.Join(changes, ", ")
 }
 
-// A damage changes a text.
+// A mutation changes the content of a file.
 type mutation struct {
 	name  string
 	apply func(d *mutator, text string) string
 }
 
 var mutations = []mutation{
-	{"cut off", func(d *mutator, text string) string { return text[:d.pickOffset(text)] }},
-	{"a piece left out", func(d *mutator, text string) string {
+	{"truncated", func(d *mutator, text string) string { return text[:d.pickOffset(text)] }},
+	{"range removed", func(d *mutator, text string) string {
 		from := d.pickOffset(text)
 		return text[:from] + text[from+d.random.IntN(len(text)-from+1):]
 	}},
-	{"a byte changed", func(d *mutator, text string) string {
+	{"byte changed", func(d *mutator, text string) string {
 		if text == "" {
 			return text
 		}
@@ -135,22 +135,22 @@ var mutations = []mutation{
 		b[d.random.IntN(len(b))] = byte(d.random.IntN(256))
 		return string(b)
 	}},
-	{"a mark put in", func(d *mutator, text string) string {
+	{"token inserted", func(d *mutator, text string) string {
 		at := d.pickOffset(text)
 		return text[:at] + d.pickToken() + text[at:]
 	}},
-	{"another's line", (*mutator).insertForeignLine},
-	{"a line twice", func(d *mutator, text string) string {
+	{"foreign line inserted", (*mutator).insertForeignLine},
+	{"line duplicated", func(d *mutator, text string) string {
 		return d.mutateLine(text, func(line string) string { return line + line })
 	}},
-	{"a line left out", func(d *mutator, text string) string { return d.mutateLine(text, func(string) string { return "" }) }},
-	{"a line moved in", func(d *mutator, text string) string {
+	{"line removed", func(d *mutator, text string) string { return d.mutateLine(text, func(string) string { return "" }) }},
+	{"line indented", func(d *mutator, text string) string {
 		return d.mutateLine(text, func(line string) string { return strings.Repeat(" ", 1+d.random.IntN(4)) + line })
 	}},
-	{"a line moved out", func(d *mutator, text string) string {
+	{"line dedented", func(d *mutator, text string) string {
 		return d.mutateLine(text, func(line string) string { return strings.TrimPrefix(line, "  ") })
 	}},
-	{"another value", func(d *mutator, text string) string {
+	{"value replaced", func(d *mutator, text string) string {
 		return d.mutateLine(text, func(line string) string {
 			key, _, ok := strings.Cut(line, ":")
 			if !ok {
@@ -159,18 +159,17 @@ var mutations = []mutation{
 			return key + ": " + d.pickToken() + "\n"
 		})
 	}},
-	{"much more of it", func(d *mutator, text string) string {
+	{"line repeated", func(d *mutator, text string) string {
 		return d.mutateLine(text, func(line string) string { return strings.Repeat(line, 1<<d.random.IntN(9)) })
 	}},
 }
 
-// pickOffset is a place in a text.
+// pickOffset returns a random offset.
 func (d *mutator) pickOffset(text string) int { return d.random.IntN(len(text) + 1) }
 
-// pickToken is something to be put in.
 func (d *mutator) pickToken() string { return d.tokens[d.random.IntN(len(d.tokens))] }
 
-// mutateLine changes one line of a text.
+// mutateLine changes one random line.
 func (d *mutator) mutateLine(text string, change func(string) string) string {
 	lines := strings.SplitAfter(text, "\n")
 	i := d.random.IntN(len(lines))
@@ -178,13 +177,13 @@ func (d *mutator) mutateLine(text string, change func(string) string) string {
 	return strings.Join(lines, "")
 }
 
-// insertForeignLine puts a line of any file of any app before one of this.
+// insertForeignLine inserts a line of any file of any app.
 func (d *mutator) insertForeignLine(text string) string {
 	other := d.lines[d.random.IntN(len(d.lines))]
 	return d.mutateLine(text, func(line string) string { return other + line })
 }
 
-// yamlTokens are what means something to somebody who reads files.
+// yamlTokens are strings with a meaning in YAML, templates, expressions or paths.
 func yamlTokens() []string {
 	return []string{
 		"*a", "&a ", "<<: *a\n", "!!binary ", "!!python/object:os.system ", "${env:HOME}", "${file:/etc/passwd}", "${", "{", "}", "[", "]",
@@ -194,7 +193,7 @@ func yamlTokens() []string {
 	}
 }
 
-// expansionBombs are small and want to be large.
+// expansionBombs are small strings that expand to large values.
 func expansionBombs() []string {
 	return []string{
 		strings.Repeat("[", 20_000), strings.Repeat("{a: ", 5_000), strings.Repeat("- ", 5_000), strings.Repeat("a", 1<<17),
@@ -202,7 +201,8 @@ func expansionBombs() []string {
 	}
 }
 
-// billionLaughs is a value that is nine times the one before it, level by level.
+// billionLaughs returns nested aliases, each with nine times the size of the previous
+// one.
 func billionLaughs(levels int) string {
 	var b strings.Builder
 	b.WriteString("{l0: &l0 [x, x, x, x, x, x, x, x, x]")

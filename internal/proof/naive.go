@@ -6,8 +6,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// loadNaively loads damaged trees as the first forty lines of a loader would: it
-// believes that what can be read is what was meant.
+// loadNaively loads damaged trees with a naive loader that trusts all parsed values.
 func (m *malformedTrees) loadNaively(d *mutator, n int) {
 	for range n {
 		tree, _ := d.mutateTree(d.pickTree())
@@ -24,7 +23,7 @@ func (m *malformedTrees) loadNaively(d *mutator, n int) {
 	}
 }
 
-// serveNaively serves a tree whose files are YAML. The error is a panic.
+// serveNaively loads a tree of YAML files. The error is a recovered panic.
 func serveNaively(tree files) (served bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -44,7 +43,7 @@ func serveNaively(tree files) (served bool, err error) {
 
 func joinAgentNames(agents map[string]map[string]any, agent map[string]any, depth int) string {
 	if depth > 1000 {
-		panic("stack overflow, which no program survives")
+		panic("stack overflow")
 	}
 	name := agent["name"].(string)
 	subs, _ := agent["sub_agents"].([]any)

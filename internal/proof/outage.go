@@ -13,11 +13,11 @@ import (
 	"agenthost/pkg/store"
 )
 
-// longestCall is what no call may take.
+// longestCall is the maximum time of a call.
 const longestCall = time.Minute
 
-// An outage is a load on a store whose database goes away and comes back. Each
-// session tries an event until it is acknowledged.
+// An outageProof appends to a store while its database becomes unavailable and
+// available again. Each session retries an event until it is acknowledged.
 type outageProof struct {
 	*crashProof
 	store *store.Store
@@ -28,10 +28,10 @@ type outageProof struct {
 	mu              sync.Mutex
 	down            bool
 	repairedAt      time.Time
-	longestRecovery time.Duration // longest from a mending to the first acknowledgment
+	longestRecovery time.Duration // longest time from the repair to the next acknowledgment
 	failed          int
 	longest         time.Duration
-	errorTexts      []string // the different errors
+	errorTexts      []string // distinct errors
 }
 
 // outageRows is M19.
@@ -47,19 +47,19 @@ func outageRows(ctx context.Context, s *sandbox) ([]row, error) {
 		}
 		return o.lost, nil
 	})
-	condition := "gone"
+	condition := "unavailable"
 	if s.file != "" {
-		condition = "full"
+		condition = "out of disk space"
 	}
 	return []row{{
-		fmt.Sprintf("M19 %s: %s for a while, it loses nothing, says why, and recovers by itself", s.name, condition),
-		fmt.Sprintf("%d times for up to %s: %d events acknowledged, %d lost, %d doubled, %d torn, %d times broken; %d calls failed (%s), longest call %s, back after %s; control, acknowledged early: %d lost",
+		fmt.Sprintf("M19 %s: while %s, the store loses nothing and reports why, and it recovers by itself", s.name, condition),
+		fmt.Sprintf("%d outages of up to %s: %d events acknowledged, %d lost, %d duplicated, %d torn, %d times corrupted; %d calls failed (%s), longest call %s, recovered after %s; control, acknowledged before the append: %d lost",
 			len(s.outagePauses()), slices.Max(s.outagePauses()), o.total, o.lost, o.duplicated, o.torn, o.corrupted, o.failed, o.shortestError(), roundMillis(o.longest), roundMillis(o.longestRecovery), control),
 		o.countViolations() == 0 && o.failed > 0 && o.longest < longestCall && o.longestRecovery < longestCall && control > 0,
 	}}, err
 }
 
-// outagePauses are how long the database is away, each time.
+// outagePauses returns the lengths of the outages.
 func (s *sandbox) outagePauses() []time.Duration {
 	pauses := []time.Duration{10 * time.Second}
 	for i := range s.choose(2, 100) {
@@ -68,7 +68,7 @@ func (s *sandbox) outagePauses() []time.Duration {
 	return pauses
 }
 
-// runOutages lets sessions write through all outages, and compares what is there.
+// runOutages appends during all outages and verifies the store.
 func (s *sandbox) runOutages(ctx context.Context, pauses []time.Duration, ackFirst bool) (*outageProof, error) {
 	o := &outageProof{crashProof: newCrash(s, childNormal), ackFirst: ackFirst}
 	if err := o.runRounds(ctx, 0); err != nil {
@@ -90,7 +90,7 @@ func (s *sandbox) runOutages(ctx context.Context, pauses []time.Duration, ackFir
 	close(quit)
 	wg.Wait()
 	if err := o.store.Close(); err != nil {
-		// Connections that were cut cannot say farewell.
+		// Closing an interrupted connection may fail.
 		fmt.Fprintln(o.progress, err)
 	}
 	err = errors.Join(err, o.fault.close())
@@ -115,7 +115,8 @@ func (o *outageProof) injectAll(ctx context.Context, pauses []time.Duration) err
 	return nil
 }
 
-// injectOnce takes the database away for a while, and waits until it is in use again.
+// injectOnce makes the database unavailable for a while and waits until the store has
+// recovered.
 func (o *outageProof) injectOnce(ctx context.Context, pause time.Duration) error {
 	o.setDown(true)
 	if err := o.fault.startFault(); err != nil {
@@ -148,8 +149,8 @@ func (o *outageProof) hasRecovered() bool {
 	return o.repairedAt.IsZero()
 }
 
-// appendUntilQuit tries event after event. After an error it reads the session again, as
-// a host does whose client tries once more.
+// appendUntilQuit appends one event after the other. After an error it reads the
+// session again, like a host whose client retries.
 func (o *outageProof) appendUntilQuit(ctx context.Context, i int, quit <-chan struct{}) {
 	var sess *session.Session
 	for n := 1; ; {
@@ -203,7 +204,7 @@ func (o *outageProof) recordAttempt(err error, took time.Duration) {
 	}
 }
 
-// shortestError is the shortest of the errors.
+// shortestError returns the shortest of the distinct errors.
 func (o *outageProof) shortestError() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -213,7 +214,7 @@ func (o *outageProof) shortestError() string {
 	return slices.MinFunc(o.errorTexts, func(a, b string) int { return len(a) - len(b) })
 }
 
-// waitFor lets time pass.
+// waitFor waits for a duration or until the context ends.
 func waitFor(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

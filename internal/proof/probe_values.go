@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// throughStore appends events to a session, closes the store where it is
-// durable, and reads the session again.
+// throughStore appends events to a session, reopens a durable store, and reads the
+// session.
 func (s *sandbox) throughStore(ctx context.Context, events ...*session.Event) (*session.Session, error) {
 	st, err := s.openStore(ctx)
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *sandbox) throughStore(ctx context.Context, events ...*session.Event) (*
 
 const simultaneousCount = 40
 
-// simultaneousEvents makes events of one microsecond, whose ids fall while they are
-// said, and one whose clock was set back.
+// simultaneousEvents returns events with the same timestamp and descending IDs, and one
+// event with an earlier timestamp.
 func simultaneousEvents() []*session.Event {
 	at := time.UnixMicro(1_800_000_000_000_000)
 	var events []*session.Event
@@ -69,8 +69,7 @@ func countMisplacedEvents(ctx context.Context, s *sandbox) (int, error) {
 	return countMisplaced(sess.Events()), nil
 }
 
-// countMisplacedByTime is what a reader sees who orders by time, and by id in one
-// moment.
+// countMisplacedByTime orders events by timestamp and ID.
 func countMisplacedByTime(ctx context.Context, s *sandbox) (int, error) {
 	sess, err := s.throughStore(ctx, simultaneousEvents()...)
 	if err != nil {
@@ -95,7 +94,7 @@ func countMisplaced(events []*session.Event) int {
 	return n
 }
 
-// edgeNumbers are numbers that a float64 or a database may change.
+// edgeNumbers are numbers that float64 or a database may change.
 func edgeNumbers() map[string]any {
 	return map[string]any{
 		"above": int64(1<<53 + 1), "largest": int64(1<<63 - 1), "smallest": int64(-1 << 63),
@@ -104,7 +103,8 @@ func edgeNumbers() map[string]any {
 	}
 }
 
-// numberEvent has the numbers in every scope of the state, and in a call.
+// numberEvent returns an event with the numbers in every scope of the state and in a
+// call.
 func numberEvent() (*session.Event, error) {
 	delta := map[string]any{}
 	for k, v := range edgeNumbers() {
@@ -137,7 +137,7 @@ func countChangedNumbers(ctx context.Context, s *sandbox) (int, error) {
 	return n + len(findDifferences("", want, text)), nil
 }
 
-// countChangedByFloat reads what is stored as most programs read JSON.
+// countChangedByFloat decodes numbers as float64.
 func countChangedByFloat(ctx context.Context, s *sandbox) (int, error) {
 	state, _, _, err := s.roundTripNumbers(ctx)
 	if err != nil {
@@ -160,8 +160,8 @@ func countChangedByFloat(ctx context.Context, s *sandbox) (int, error) {
 	return n, nil
 }
 
-// roundTripNumbers takes the numbers through the store, and returns the state and the
-// event as they are read, and the event as it was written.
+// roundTripNumbers returns the stored state, the stored event and the event as it was
+// appended.
 func (s *sandbox) roundTripNumbers(ctx context.Context) (state map[string]any, event, want any, err error) {
 	ev, err := numberEvent()
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *sandbox) roundTripNumbers(ctx context.Context) (state map[string]any, e
 	return sess.State.All(), event, want, err
 }
 
-// eventTree is an event's JSON form with its numbers as they are written.
+// eventTree returns the JSON form of an event with exact numbers.
 func eventTree(ev *session.Event) (any, error) {
 	text, err := session.AppendEvent(nil, ev)
 	if err != nil {
@@ -194,7 +194,7 @@ func parseTree(text string) (any, error) {
 	return v, dec.Decode(&v)
 }
 
-// findDifferences lists the paths at which something that was written is not read.
+// findDifferences returns the paths of written values that were not read back.
 func findDifferences(at string, want, got any) []string {
 	switch w := want.(type) {
 	case map[string]any:
@@ -245,7 +245,7 @@ func countLostFields(ctx context.Context, s *sandbox) (int, error) {
 	return n, nil
 }
 
-// fieldsOf takes an event through a database of its own.
+// fieldsOf stores an event in a database of its own and returns its JSON form.
 func (s *sandbox) fieldsOf(ctx context.Context, ev *session.Event) (got any, err error) {
 	_, err = s.runOnFresh(ctx, s.backend, func(ctx context.Context, s *sandbox) (int, error) {
 		sess, err := s.throughStore(ctx, ev)
@@ -257,7 +257,7 @@ func (s *sandbox) fieldsOf(ctx context.Context, ev *session.Event) (got any, err
 	return got, err
 }
 
-// countLostByColumns leaves out what adk-go keeps no column for.
+// countLostByColumns removes the fields for which adk-go has no column.
 func countLostByColumns(context.Context, *sandbox) (int, error) {
 	n := 0
 	for _, text := range documentedEvents() {
@@ -274,8 +274,8 @@ func countLostByColumns(context.Context, *sandbox) (int, error) {
 	return n, nil
 }
 
-// fillAndDelete makes a session with events and state, and lets remove take it
-// away.
+// fillAndDelete creates a session with events and state, calls remove, and counts what
+// remains.
 func (s *sandbox) fillAndDelete(ctx context.Context, remove func(*store.Store, session.Key) error) (left int, err error) {
 	st, err := s.openStore(ctx)
 	if err != nil {
@@ -300,7 +300,8 @@ func (s *sandbox) fillAndDelete(ctx context.Context, remove func(*store.Store, s
 	return s.recreateSession(ctx, st, key, rows)
 }
 
-// recreateSession makes a session with the same key: nothing may come back.
+// recreateSession creates a session with the same key and counts the state and events
+// that return.
 func (s *sandbox) recreateSession(ctx context.Context, st *store.Store, key session.Key, rows int) (int, error) {
 	sess, err := st.Sessions.Create(ctx, key, nil)
 	if err != nil {
@@ -309,7 +310,7 @@ func (s *sandbox) recreateSession(ctx context.Context, st *store.Store, key sess
 	return rows + sess.History.Len() + len(sess.State.All()), nil
 }
 
-// rowsOf counts what the tables hold of a session. There is no other one.
+// rowsOf counts the rows of the session, which is the only one.
 func (s *sandbox) rowsOf(ctx context.Context, key session.Key) (rows int, err error) {
 	if !s.isDurable() {
 		return 0, nil
@@ -333,7 +334,7 @@ func countLeftRows(ctx context.Context, s *sandbox) (int, error) {
 	return s.fillAndDelete(ctx, func(st *store.Store, key session.Key) error { return st.Sessions.Delete(ctx, key) })
 }
 
-// countLeftByRow deletes the row of the session and forgets the others.
+// countLeftByRow deletes only the row of the session.
 func countLeftByRow(ctx context.Context, s *sandbox) (int, error) {
 	return s.fillAndDelete(ctx, func(*store.Store, session.Key) error {
 		db, err := s.openSQL()

@@ -14,12 +14,12 @@ import (
 	"agenthost/pkg/store"
 )
 
-// textEvent is an event of a turn.
+// textEvent returns an event with text.
 func textEvent(author, text string) *session.Event {
 	return &session.Event{Author: author, InvocationID: "e-1", Response: model.Response{Content: model.UserText(text)}}
 }
 
-// stateEvent is an event that only changes the state.
+// stateEvent returns an event that only changes the state.
 func stateEvent(delta map[string]any) *session.Event {
 	ev := &session.Event{Author: "agent", InvocationID: "e-1"}
 	ev.Actions.StateDelta = delta
@@ -30,7 +30,7 @@ func sessionKey(user, id int) session.Key {
 	return session.Key{App: "app", User: fmt.Sprint("user-", user), ID: fmt.Sprint("s-", id)}
 }
 
-// runConcurrently calls do at once for each number below n, and joins the errors.
+// runConcurrently runs n calls of do concurrently and joins their errors.
 func runConcurrently(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -43,8 +43,8 @@ func runConcurrently(n int, do func(i int) error) error {
 
 const concurrentTurns = 100
 
-// countConcurrentFailures lets a host take turns of one session at once. What is
-// counted failed, or is stored between the events of another turn.
+// countConcurrentFailures sends concurrent turns of one session to a host. It counts
+// failed turns and turns that are interleaved with another.
 func countConcurrentFailures(ctx context.Context, s *sandbox) (int, error) {
 	apps := s.dir + "/turns"
 	if err := clerkApp().writeTo(apps); err != nil {
@@ -84,8 +84,8 @@ func countConcurrentFailures(ctx context.Context, s *sandbox) (int, error) {
 	return int(failed.Load()) + mixed, nil
 }
 
-// countUnqueuedFailures stores turns of one session from what each read before any
-// other was stored. It counts those that were refused.
+// countUnqueuedFailures appends concurrent turns that all read the same version, and
+// counts the rejected ones.
 func countUnqueuedFailures(ctx context.Context, s *sandbox) (int, error) {
 	st, err := s.openStore(ctx)
 	if err != nil {
@@ -114,12 +114,11 @@ func countUnqueuedFailures(ctx context.Context, s *sandbox) (int, error) {
 	return int(stale.Load()), err
 }
 
-// A sharing is a number of writers that set keys of shared scopes, each in a
-// session of its own, on two stores of one database.
+// sharedWriters set keys of shared scopes, each in a session of its own, on two stores
+// of one database.
 type sharedWriters struct {
 	writers, users, writes int
-	// singleMap keeps the keys of a scope in one JSON map, which is read and
-	// written back.
+	// singleMap keeps the keys of a scope in one JSON map, with read-modify-write.
 	singleMap bool
 }
 
@@ -131,7 +130,7 @@ func countLostKeysOfMap(ctx context.Context, s *sandbox) (int, error) {
 	return sharedWriters{writers: 32, users: 4, writes: 10, singleMap: true}.countLost(ctx, s)
 }
 
-// countLost counts the acknowledged keys that are not there in the end.
+// countLost counts the acknowledged keys that are missing at the end.
 func (sh sharedWriters) countLost(ctx context.Context, s *sandbox) (n int, err error) {
 	stores, closeStores, err := s.openStores(ctx, 2)
 	if err != nil {
@@ -149,7 +148,7 @@ func (sh sharedWriters) countLost(ctx context.Context, s *sandbox) (n int, err e
 	err = runConcurrently(sh.writers, func(i int) error {
 		sessions := stores[i%len(stores)].Sessions
 		sess, err := sessions.Get(ctx, created[i].Key, nil)
-		// So all have read before the first one writes.
+		// All writers read before the first one writes.
 		barrier.Done()
 		barrier.Wait()
 		for n := 0; n < sh.writes && err == nil; n++ {
@@ -168,7 +167,7 @@ func (sh sharedWriters) countLost(ctx context.Context, s *sandbox) (n int, err e
 	return sh.countMissing(ctx, stores[0])
 }
 
-// keyDelta sets a key of each scope, or puts it into the map that was read.
+// keyDelta sets a key in each scope, or in the map that was read.
 func (sh sharedWriters) keyDelta(sess *session.Session, name string) map[string]any {
 	if !sh.singleMap {
 		return map[string]any{"app:" + name: 1, "user:" + name: 1, "app:same": name}
@@ -186,7 +185,7 @@ func (sh sharedWriters) keyDelta(sess *session.Session, name string) map[string]
 	return delta
 }
 
-// countMissing looks for every key, as a user of each of the scopes sees it.
+// countMissing looks up every key in a session of each user.
 func (sh sharedWriters) countMissing(ctx context.Context, st *store.Store) (int, error) {
 	missing := 0
 	for user := range sh.users {
@@ -218,9 +217,9 @@ func (sh sharedWriters) hasKey(state map[string]any, prefix, name string) bool {
 	return ok
 }
 
-// countFailedAppends writes to many sessions at once through two stores, and counts
-// every error.
-func countFailedAppends(ctx context.Context, s *sandbox) (refused int, err error) {
+// countFailedAppends appends to many sessions concurrently through two stores and
+// counts the errors.
+func countFailedAppends(ctx context.Context, s *sandbox) (failures int, err error) {
 	stores, closeStores, err := s.openStores(ctx, 2)
 	if err != nil {
 		return 0, err
@@ -244,8 +243,8 @@ func countFailedAppends(ctx context.Context, s *sandbox) (refused int, err error
 	return 0, nil
 }
 
-// countFailedTransactions does what comes to mind first: transactions that read,
-// and then write two shared rows in the order in which they come.
+// countFailedTransactions runs naive transactions: read, then write two shared rows in
+// varying order.
 func countFailedTransactions(ctx context.Context, s *sandbox) (int, error) {
 	db, err := s.openSQL()
 	if err != nil {
@@ -282,9 +281,8 @@ func countFailedTransactions(ctx context.Context, s *sandbox) (int, error) {
 	return int(failed.Load()), ctx.Err()
 }
 
-// countTornTurns kills a host while sessions talk. It counts the events that a
-// client was shown and that are not stored, and the sessions in which the next
-// turn fails.
+// countTornTurns kills a host during turns. It counts received events that are not
+// stored and sessions whose next turn fails.
 func countTornTurns(ctx context.Context, s *sandbox) (int, error) {
 	dir := filepath.Join(s.dir, "torn-"+s.name)
 	if err := clerkApp().writeTo(filepath.Join(dir, "apps")); err != nil {

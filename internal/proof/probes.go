@@ -9,50 +9,49 @@ import (
 	"regexp"
 )
 
-// A probe counts something that must never be there.
+// A probe counts failures of one kind.
 type probe struct {
 	name  string
 	count func(ctx context.Context, s *sandbox) (int, error)
-	// control says what is done wrongly by broken, which must count something:
-	// else the probe sees nothing. Without broken there is no control.
+	// control describes what countControl does wrongly. Its count must not be zero, or
+	// the probe is blind. A probe without countControl has no control.
 	control      string
 	countControl func(ctx context.Context, s *sandbox) (int, error)
-	// durable leaves out what does not outlive the process; tables has no
-	// control there.
+	// durable skips memory. needsTables means that there is no control in memory.
 	durable, needsTables bool
 }
 
-// A site is an empty database at which something is tried.
+// A sandbox is an empty database for one proof.
 type sandbox struct {
 	*lab
 	*database
 	random *rand.Rand
 }
 
-// allProbes lists them in the order of the table.
+// allProbes returns the probes in the order of the table.
 func allProbes() []probe {
 	return []probe{
 		{
-			name: "100 concurrent turns of one session: failed or mixed", count: countConcurrentFailures,
-			control: "nobody waits in line", countControl: countUnqueuedFailures,
+			name: "100 concurrent turns of one session: failed or interleaved", count: countConcurrentFailures,
+			control: "no queue of turns", countControl: countUnqueuedFailures,
 		},
 		{
 			name: "app: and user: keys of 32 concurrent writers: lost", count: countLostKeys,
-			control: "one JSON map of keys, read and written back", countControl: countLostKeysOfMap,
+			control: "one JSON map of keys, read-modify-write", countControl: countLostKeysOfMap,
 		},
 		{
-			name: "32 sessions written at once: locked, deadlocked or refused", count: countFailedAppends,
-			control: "transactions that lock as they go", countControl: countFailedTransactions, needsTables: true,
+			name: "32 sessions written concurrently: locked, deadlocked or rejected", count: countFailedAppends,
+			control: "transactions that lock in sequence", countControl: countFailedTransactions, needsTables: true,
 		},
 		{
-			name: "kill -9, events: lost, doubled, or without their state", count: countTornAppends, durable: true,
-			control: "the state is written after the event", countControl: countSplitWrites,
+			name: "kill -9, events: lost, duplicated or without their state", count: countTornAppends, durable: true,
+			control: "state written after the event", countControl: countSplitWrites,
 		},
 		{
-			name: "kill -9, turns: shown events lost, or next turns failed", count: countTornTurns, durable: true,
+			name: "kill -9, turns: received events lost, or next turns failed", count: countTornTurns, durable: true,
 		},
 		{
-			name: "events of one microsecond, or of a clock set back: out of order", count: countMisplacedEvents,
+			name: "events of one microsecond, or after a clock was set back: out of order", count: countMisplacedEvents,
 			control: "ordered by time", countControl: countMisplacedByTime,
 		},
 		{
@@ -61,7 +60,7 @@ func allProbes() []probe {
 		},
 		{
 			name: "fields of events, known and unknown: lost or changed", count: countLostFields,
-			control: "fields that adk-go's table has no column for", countControl: countLostByColumns,
+			control: "fields without a column in adk-go's table", countControl: countLostByColumns,
 		},
 		{
 			name: "rows and state left after delete", count: countLeftRows,
@@ -70,20 +69,20 @@ func allProbes() []probe {
 	}
 }
 
-// A finding is what a probe and its control counted at one place.
+// A finding has the counts of a probe and its control on one backend.
 type finding struct {
 	count, control     int
-	skipped, noControl bool // nothing was counted; there is no control
+	skipped, noControl bool // the probe did not run; it has no control
 	err                error
 }
 
-// cellText is the cell of the table: a count, and behind it that of the control.
+// cellText returns the table cell: the count and the count of the control.
 func (f finding) cellText() string {
 	switch {
 	case f.skipped:
 		return "-"
 	case f.err != nil:
-		return "broke off"
+		return "aborted"
 	case f.noControl:
 		return fmt.Sprintf("%d", f.count)
 	default:
@@ -95,14 +94,14 @@ func (f finding) ok() bool {
 	return f.skipped || f.err == nil && f.count == 0 && (f.noControl || f.control > 0)
 }
 
-// runProbes carries out all probes at all places and prints a table that must
-// show zeros. It says whether it does.
+// runProbes runs the probes on all backends, prints a table of counts, and reports
+// whether all of them are zero.
 func runProbes(ctx context.Context, l *lab, only *regexp.Regexp, out io.Writer) (bool, error) {
 	backends, skipped, err := findBackends(ctx)
 	if err != nil {
 		return false, err
 	}
-	ok, lines := true, [][]string{{"what is counted", "control: what is done wrongly"}}
+	ok, lines := true, [][]string{{"failures counted", "control"}}
 	for _, b := range backends {
 		lines[0] = append(lines[0], b.name)
 	}
@@ -129,7 +128,7 @@ func runProbes(ctx context.Context, l *lab, only *regexp.Regexp, out io.Writer) 
 	for _, a := range skipped {
 		fmt.Fprintln(l.progress, a)
 	}
-	fmt.Fprintf(out, "%s\nEach cell: counted / counted by the control.\n\n", l.describeRun())
+	fmt.Fprintf(out, "%s\nEach cell: count / count of the control.\n\n", l.describeRun())
 	return ok, printGrid(out, lines)
 }
 
@@ -145,7 +144,7 @@ func probeAt(ctx context.Context, l *lab, p probe, b backend) finding {
 	return f
 }
 
-// runOnFresh counts something on a database of its own.
+// runOnFresh runs count on a temporary database.
 func (l *lab) runOnFresh(ctx context.Context, b backend, count func(context.Context, *sandbox) (int, error)) (n int, err error) {
 	d, err := b.createDatabase(ctx, l.dir)
 	if err != nil {

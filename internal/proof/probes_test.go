@@ -23,13 +23,13 @@ func TestFindingCell(t *testing.T) {
 		cell  string
 		ok    bool
 	}{
-		{"zero, and a control that counts", probe{count: returnCount(0, nil), countControl: returnCount(7, nil)}, disk, "0 / 7", true},
-		{"something", probe{count: returnCount(2, nil), countControl: returnCount(7, nil)}, disk, "2 / 7", false},
-		{"a control that sees nothing", probe{count: returnCount(0, nil), countControl: returnCount(0, nil)}, disk, "0 / 0", false},
+		{"zero count", probe{count: returnCount(0, nil), countControl: returnCount(7, nil)}, disk, "0 / 7", true},
+		{"failures found", probe{count: returnCount(2, nil), countControl: returnCount(7, nil)}, disk, "2 / 7", false},
+		{"control finds nothing", probe{count: returnCount(0, nil), countControl: returnCount(0, nil)}, disk, "0 / 0", false},
 		{"no control", probe{count: returnCount(0, nil)}, disk, "0", true},
-		{"a control that needs tables", probe{count: returnCount(0, nil), countControl: returnCount(0, nil), needsTables: true}, memory, "0", true},
-		{"a failure", probe{count: returnCount(0, errors.New("no disk"))}, disk, "broke off", false},
-		{"a control that fails", probe{count: returnCount(0, nil), countControl: returnCount(0, errors.New("no disk"))}, disk, "broke off", false},
+		{"control needs tables", probe{count: returnCount(0, nil), countControl: returnCount(0, nil), needsTables: true}, memory, "0", true},
+		{"probe error", probe{count: returnCount(0, errors.New("no disk"))}, disk, "aborted", false},
+		{"control error", probe{count: returnCount(0, nil), countControl: returnCount(0, errors.New("no disk"))}, disk, "aborted", false},
 		{"not durable", probe{count: returnCount(3, nil), durable: true}, memory, "-", true},
 	}
 	for _, tt := range tests {
@@ -42,7 +42,7 @@ func TestFindingCell(t *testing.T) {
 	}
 }
 
-// The probes that need no program of their own.
+// The probes that need no separate process find no failures.
 func TestProbesCountZero(t *testing.T) {
 	l := &lab{dir: t.TempDir(), progress: t.Output()}
 	for _, p := range allProbes() {
@@ -68,19 +68,19 @@ func TestDifferences(t *testing.T) {
 	}
 	all := findDifferences("", want, got)
 	if len(all) != 3 || !strings.Contains(strings.Join(all, " "), ".a.b[1]") {
-		t.Errorf("differences() = %q", all)
+		t.Errorf("findDifferences() = %q", all)
 	}
 	if diff := cmp.Diff([]string(nil), findDifferences("", want, want)); diff != "" {
-		t.Errorf("of the same:\n%s", diff)
+		t.Errorf("equal values:\n%s", diff)
 	}
 }
 
 func TestParseNumbers(t *testing.T) {
 	got, err := parseNumbers(formatNumbers([]int{3, 0, 12}))
 	if diff := cmp.Diff([]int{3, 0, 12}, got); diff != "" || err != nil {
-		t.Errorf("numbersOf(): %v\n%s", err, diff)
+		t.Errorf("parseNumbers(): %v\n%s", err, diff)
 	}
 	if _, err := parseNumbers("1,x"); err == nil {
-		t.Error("numbersOf() takes a letter")
+		t.Error("parseNumbers() accepts x")
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A race lets stores on one database append to one session at the same moment.
+// A raceProof appends to one session from several stores of one database at the same
+// time.
 type raceProof struct {
 	*sandbox
 	stores []*store.Store
@@ -52,15 +53,14 @@ func raceRows(ctx context.Context, s *sandbox) (rows []row, err error) {
 	one, more := countWinners(r.ops)
 	blindWins, tamperedFound, err := r.runControls(ctx, ids)
 	return []row{{
-		fmt.Sprintf("M13 %s: of many racing appends exactly one wins, and the history is linear", s.name),
-		fmt.Sprintf("%d rounds of 2 to %d callers in %d stores: one winner in %d, more in %d, %d contradictions in %d operations; controls: %d of 20 rounds won by more who append blindly, %d contradictions found in a history that was tampered with",
+		fmt.Sprintf("M13 %s: of several racing appends exactly one wins, and the history is linearizable", s.name),
+		fmt.Sprintf("%d rounds of 2 to %d callers on %d stores: one winner in %d, more in %d, %d contradictions in %d operations; controls: %d of 20 rounds of blind appends with several winners, %d contradictions found in an altered history",
 			rounds, racers, len(stores), one, more, len(problems), len(r.ops), blindWins, tamperedFound),
 		one == rounds && more == 0 && len(problems) == 0 && len(ids) == rounds && blindWins > 0 && tamperedFound > 0,
 	}}, err
 }
 
-// readEventIDs reads the session by a store that remembers nothing, where there can
-// be one.
+// readEventIDs reads the session through a new store, if the backend is durable.
 func (s *sandbox) readEventIDs(ctx context.Context, known *store.Store) (ids []string, err error) {
 	if !s.isDurable() {
 		return eventIDs(ctx, known)
@@ -85,7 +85,7 @@ func eventIDs(ctx context.Context, st *store.Store) ([]string, error) {
 	return ids, nil
 }
 
-// runRound lets callers read, and then append when all have read.
+// runRound lets all callers read and then append.
 func (r *raceProof) runRound(ctx context.Context, n, callers int) error {
 	var barrier sync.WaitGroup
 	barrier.Add(callers)
@@ -129,9 +129,8 @@ func (r *raceProof) recordOp(op operation) {
 	r.ops = append(r.ops, op)
 }
 
-// runControls counts the rounds that more than one caller wins when who is refused
-// appends behind whatever is there, and what is found to be wrong with a
-// history in which two events changed places.
+// runControls counts the rounds with several winners when callers retry blindly, and
+// the contradictions found in a history with two swapped events.
 func (r *raceProof) runControls(ctx context.Context, ids []string) (blindWins, tamperedFound int, err error) {
 	for n := range 20 {
 		before, err := eventIDs(ctx, r.stores[0])

@@ -14,24 +14,24 @@ import (
 const (
 	reloadSaves = 100
 	companions  = 3
-	// turnPause lies between the turns of a companion: people type.
+	// turnPause is the pause between two turns of a client.
 	turnPause = 10 * time.Millisecond
-	// saveLimit is when a save has to be what is answered.
+	// saveLimit is the maximum time until a save takes effect.
 	saveLimit = time.Second
 )
 
-// A reloading is a host whose one agent is changed while it talks.
+// A reloadProof changes the agent of a host during conversations.
 type reloadProof struct {
 	host   *host
-	file   string // the agent's
+	file   string // of the agent
 	prober *client
-	// turns and failed count those of the companions.
+	// turns and failed count the turns of the companions.
 	turns, failed atomic.Int64
-	firstErr      atomic.Pointer[error] // why the first one failed
+	firstErr      atomic.Pointer[error] // of the first failed turn
 	delays        []time.Duration
 }
 
-// reloadRows changes an agent again and again, while sessions talk with it.
+// reloadRows saves an agent repeatedly while clients run turns.
 func reloadRows(ctx context.Context, l *lab) ([]row, error) {
 	dir := filepath.Join(l.dir, "reload")
 	apps := filepath.Join(dir, "apps")
@@ -59,7 +59,7 @@ func reloadRows(ctx context.Context, l *lab) ([]row, error) {
 	return append(rows, more...), err
 }
 
-// saveUnderLoad saves the agent a hundred times while companions talk.
+// saveUnderLoad saves the agent a hundred times while companions run turns.
 func (r *reloadProof) saveUnderLoad(ctx context.Context) ([]row, error) {
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
@@ -83,19 +83,19 @@ func (r *reloadProof) saveUnderLoad(ctx context.Context) ([]row, error) {
 	}
 	return []row{
 		{
-			"no turn fails while an agent is changed",
+			"no turn fails while an agent is saved repeatedly",
 			fmt.Sprintf("%d saves, %d turns in %d sessions, %d failed%s", reloadSaves, r.turns.Load(), companions, r.failed.Load(), detail),
 			r.turns.Load() > 0 && r.failed.Load() == 0,
 		},
 		{
-			"a save is answered within 1 s",
+			"a save takes effect within 1 s",
 			fmt.Sprintf("longest %s, median %s", roundMillis(longest), roundMillis(r.delays[len(r.delays)/2])),
 			longest < saveLimit,
 		},
 	}, nil
 }
 
-// saveAndWait saves a rule and asks until it is what is answered.
+// saveAndWait saves a rule and polls until it is in an answer.
 func (r *reloadProof) saveAndWait(ctx context.Context, rule int) error {
 	saved := time.Now()
 	if err := saveFile(r.file, guideAgent(rule)); err != nil {
@@ -109,7 +109,7 @@ func (r *reloadProof) saveAndWait(ctx context.Context, rule int) error {
 	return err
 }
 
-// askRule takes a turn and returns its number and the rule that was answered.
+// askRule runs a turn and returns its number and the rule in the answer.
 func (r *reloadProof) askRule(ctx context.Context, c *client, text string) (turn, rule int, err error) {
 	answer, err := c.runTurn(ctx, text)
 	if err != nil {
@@ -121,8 +121,8 @@ func (r *reloadProof) askRule(ctx context.Context, c *client, text string) (turn
 	return turn, rule, nil
 }
 
-// runCompanion talks until it is to quit. A turn fails also when the conversation
-// was forgotten, or when an older rule comes back.
+// runCompanion runs turns until quit is closed. A turn also fails if the session lost
+// its history or an older rule returns.
 func (r *reloadProof) runCompanion(ctx context.Context, c *client, quit <-chan struct{}) {
 	defer c.close()
 	next := time.NewTicker(turnPause)
@@ -147,7 +147,7 @@ func (r *reloadProof) runCompanion(ctx context.Context, c *client, quit <-chan s
 	}
 }
 
-// reloadDuringTurn changes the agent while a turn is between two calls of the model.
+// reloadDuringTurn saves the agent while a turn is between two model calls.
 func (r *reloadProof) reloadDuringTurn(ctx context.Context) ([]row, error) {
 	slow := newClient(r.host.url, "guide", "slow")
 	defer slow.close()
@@ -156,7 +156,7 @@ func (r *reloadProof) reloadDuringTurn(ctx context.Context) ([]row, error) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _, rule, turnErr = r.askRule(ctx, slow, "slow") })
 	err := pollUntil(ctx, "the slow turn to begin", func() (bool, error) {
-		// Until the turn has stored its message there is no session.
+		// The session does not exist until the turn has stored its message.
 		events, err := slow.readEvents(ctx)
 		return err == nil && len(events) > 0, nil
 	})
@@ -170,14 +170,14 @@ func (r *reloadProof) reloadDuringTurn(ctx context.Context) ([]row, error) {
 		return nil, err
 	}
 	return []row{{
-		"a turn in flight ends on the text it began with",
-		fmt.Sprintf("answered rule %d, %s after others were answered rule %d", rule, roundMillis(outlivedBy), reloadSaves+1),
+		"a running turn completes on the revision that it started with",
+		fmt.Sprintf("answered with rule %d, %s after other turns were answered with rule %d", rule, roundMillis(outlivedBy), reloadSaves+1),
 		rule == reloadSaves && outlivedBy > 0,
 	}}, nil
 }
 
-// saveBroken saves an agent with a misspelt field in its third line, and a new
-// instruction that must not be answered.
+// saveBroken saves an agent with a misspelled field in line 3 and a new instruction,
+// which must not take effect.
 func (r *reloadProof) saveBroken(ctx context.Context) ([]row, error) {
 	if err := saveFile(r.file, "name: guide\nmodel: demo\ndescripton: A guide.\ninstruction: Rule 999.\n"); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (r *reloadProof) saveBroken(ctx context.Context) ([]row, error) {
 	}
 	d := status.Diagnostics[0]
 	return []row{{
-		"a broken save changes nothing, and is told with its place",
+		"a broken save changes nothing and is reported with its position",
 		fmt.Sprintf("still rule %d; %s:%d:%d: %s", rule, filepath.Base(d.File), d.Line, d.Column, d.Message),
 		rule == reloadSaves+1 && !status.OK && filepath.Base(d.File) == "root_agent.yaml" && d.Line == 3 && d.Column == 1,
 	}}, nil

@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// loadClients talk while an app is reloaded; every other one streams, for as
-// long as a streamed answer takes.
+// loadClients is the number of clients during reloads. Every other client streams.
 const loadClients = 64
 
-// pairApp has two agents, one after the other, each of which says its rule. A turn
-// that two revisions made says two rules.
+// pairApp returns an app with two agents in sequence, each of which answers with its
+// rule. The rules of a turn differ if it mixes two revisions.
 func pairApp(rule int) files {
 	return files{
 		"pair/app.yaml": scriptedModel + "reload: {keep_revisions: 5}\n",
@@ -29,7 +28,7 @@ sub_agents:
 `, rule),
 		"pair/second.yaml": fmt.Sprintf("{name: second, model: demo, instruction: Rule %d.}\n", rule),
 		"pair/script.yaml": `- when: user == "slowly"
-  text: "{instruction} and so on and on"
+  text: "{instruction} one two three four"
   chunks: 5
   delay: 100ms
 - text: "{instruction}"
@@ -54,7 +53,7 @@ func (t *turnCount) addTurn(err error, mixed bool) {
 	}
 }
 
-// reloadLoadRows reloads an app again and again while clients talk with it.
+// reloadLoadRows is M1 and M2: it reloads an app repeatedly under load.
 func reloadLoadRows(ctx context.Context, l *lab) ([]row, error) {
 	dir := filepath.Join(l.dir, "load")
 	apps := filepath.Join(dir, "apps")
@@ -79,25 +78,25 @@ func reloadLoadRows(ctx context.Context, l *lab) ([]row, error) {
 	}
 	return []row{
 		{
-			"M1: no turn fails, is cut, or is of two revisions while an app is reloaded",
-			fmt.Sprintf("%d reloads, %d clients, %d turns: %d failed or cut, %d mixed%s; control, a turn of two requests: %d mixed; a reload took %s at the median, %s at p99, settling included",
+			"M1: no turn fails, is cut off or mixes two revisions while an app is reloaded",
+			fmt.Sprintf("%d reloads, %d clients, %d turns: %d failed or cut off, %d mixed%s; control, a turn of two requests: %d mixed; reload latency %s median, %s p99, including the settle time",
 				n, loadClients, whole.turns.Load(), whole.failed.Load(), whole.mixed.Load(), detail, after.split.mixed.Load(), roundMillis(after.percentile(50)), roundMillis(after.percentile(99))),
 			whole.turns.Load() > 0 && whole.failed.Load() == 0 && whole.mixed.Load() == 0 && after.split.mixed.Load() > 0,
 		},
 		{
-			"M2: reloads leave nothing behind",
-			fmt.Sprintf("without → after %d reloads: %d → %d file handles, %d → %d threads, %d → %d goroutines",
+			"M2: reloads leak no file handles, threads or goroutines",
+			fmt.Sprintf("before → after %d reloads: %d → %d file handles, %d → %d threads, %d → %d goroutines",
 				n, fresh.handles, after.handles, fresh.threads, after.threads, fresh.goroutines, after.goroutines),
 			after.handles <= fresh.handles+moreHandles && after.threads <= fresh.threads+moreThreads && after.goroutines <= fresh.goroutines+5,
 		},
 	}, nil
 }
 
-// A loaded is a host after a load.
+// A loadResult is the state of a host after a load.
 type loadResult struct {
 	resources
 	latencies []time.Duration
-	// whole are turns, apart those that were two requests.
+	// whole counts turns of one request, and split those of two requests.
 	whole, split *turnCount
 }
 
@@ -109,8 +108,8 @@ func (l *loadResult) percentile(percent int) time.Duration {
 	return l.latencies[(len(l.latencies)-1)*percent/100]
 }
 
-// runReloadLoad serves the apps of a folder under load with so many reloads, and
-// looks at what is left.
+// runReloadLoad serves the app under load with the given number of reloads and measures
+// the resources at the end.
 func runReloadLoad(ctx context.Context, l *lab, dir string, reloads int) (*loadResult, error) {
 	apps := filepath.Join(dir, "apps")
 	h, err := serveSQLite(ctx, l, filepath.Join(dir, fmt.Sprintf("after-%d.db", reloads)), apps)
@@ -136,11 +135,11 @@ func runReloadLoad(ctx context.Context, l *lab, dir string, reloads int) (*loadR
 	return end, err
 }
 
-// reloadRepeatedly saves both files anew and asks for a reload, so many times.
+// reloadRepeatedly saves both files and requests a reload, n times.
 func (l *loadResult) reloadRepeatedly(ctx context.Context, c *client, apps string, n int) error {
 	defer c.close()
 	if n == 0 {
-		n = 1 // the same load for a while, without a change
+		n = 1 // the same load without a change
 	}
 	for rule := range n {
 		began := time.Now()
@@ -163,11 +162,12 @@ func (l *loadResult) reloadRepeatedly(ctx context.Context, c *client, apps strin
 	return nil
 }
 
-// turnsPerSession is after how many turns a client begins a new session: what long
-// sessions cost is no matter here.
+// turnsPerSession limits the length of sessions, so that their cost does not matter
+// here.
 const turnsPerSession = 100
 
-// runPairClient takes turns until it is to quit. A streamed turn that ends early is cut.
+// runPairClient runs turns until quit is closed. A streamed turn that ends early is cut
+// off.
 func runPairClient(ctx context.Context, c *client, streaming bool, t *turnCount, quit <-chan struct{}) {
 	defer c.close()
 	name := c.session
@@ -194,7 +194,7 @@ func runPairTurn(ctx context.Context, c *client, streaming bool) ([]event, error
 	return c.runTurnEvents(ctx, "hi")
 }
 
-// answeredRules are those that a turn's whole events say.
+// answeredRules returns the rules in the complete events of a turn.
 func answeredRules(events []event) []string {
 	var all []string
 	for _, ev := range events {
@@ -205,8 +205,8 @@ func answeredRules(events []event) []string {
 	return all
 }
 
-// runSplitTurns takes what is one turn for others as two: nothing keeps a reload
-// from between them.
+// runSplitTurns runs each turn as two requests, so that a reload may happen between
+// them.
 func runSplitTurns(ctx context.Context, c *client, t *turnCount, quit <-chan struct{}) {
 	defer c.close()
 	for {

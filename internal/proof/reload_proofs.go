@@ -16,29 +16,29 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// reloadProofs are what a host promises of the changes of its files.
+// reloadProofs are the promises of the hot reload.
 func reloadProofs() []proof {
 	return []proof{
 		{"M1 M2 reload under load", reloadLoadRows},
 		{"M20 soak", hostSoakRows},
-		{"M3 trees that are damaged", malformedTreeRows},
+		{"M3 damaged trees", malformedTreeRows},
 		{"fuzz the loader", fuzzRows},
 		{"M27 bombs", bombRows},
-		{"M4 builds that fail", failingBuildRows},
+		{"M4 failing builds", failingBuildRows},
 		{"M5 ways of saving", saveMethodRows},
-		{"M6 a watcher that is killed", killedWatcherRows},
-		{"M7 trees that are half written", halfWrittenRows},
-		{"M8 a config that answers", configRows},
+		{"M6 killed watcher", killedWatcherRows},
+		{"M7 prefixes of files", halfWrittenRows},
+		{"M8 config status and rollback", configRows},
 		{"M9 random edits", editRows},
 		{"a save among 100 apps", saveAmongManyRows},
 	}
 }
 
-// loadLimit is when a save has to be loaded at the latest.
+// loadLimit is the maximum time until a save is loaded.
 const loadLimit = 3 * time.Second
 
-// saveMethodRows saves a file in twelve ways, and sees each save loaded, and
-// nothing else. The ways have an app each, and are taken side by side.
+// saveMethodRows is M5. It saves a file in twelve ways concurrently, each in an app of
+// its own. Each save must be loaded, and nothing else.
 func saveMethodRows(ctx context.Context, l *lab) ([]row, error) {
 	c := &saveCount{lab: l, saves: l.choose(5, 1000)}
 	var wg sync.WaitGroup
@@ -52,21 +52,21 @@ func saveMethodRows(ctx context.Context, l *lab) ([]row, error) {
 	}
 	controlLoads, err := countUnsettledLoads(ctx, filepath.Join(l.dir, "ways", "control"))
 	return []row{{
-		"M5: every way of saving is seen within 3 s, and no part of a save is loaded",
-		fmt.Sprintf("%d ways × %d saves: %d not loaded, %d loads of something else; control, loaded at the first look: %d parts of files were",
+		"M5: every way of saving is detected within 3 s, and no partial save is loaded",
+		fmt.Sprintf("%d ways × %d saves: %d not loaded, %d loads of something else; control, loaded at the first poll: %d partial files loaded",
 			len(saveMethods()), c.saves, c.late.Load(), c.partial.Load(), controlLoads),
 		c.late.Load() == 0 && c.partial.Load() == 0 && controlLoads > 0,
 	}}, err
 }
 
-// A saveCount counts what became of saves.
+// A saveCount counts the results of saves.
 type saveCount struct {
 	lab           *lab
-	saves         int // in each way
+	saves         int // with each method
 	late, partial atomic.Int64
 }
 
-// runMethod saves the file of an app in one way, again and again.
+// runMethod saves the file of an app repeatedly with one method.
 func (c *saveCount) runMethod(ctx context.Context, top string, w saveMethod) error {
 	dir := filepath.Join(top, "app")
 	if err := (files{"root_agent.yaml": describedAgent("first")}).writeTo(dir); err != nil {
@@ -95,8 +95,8 @@ func (c *saveCount) runMethod(ctx context.Context, top string, w saveMethod) err
 	return s.close()
 }
 
-// countUnsettledLoads writes a file in pieces, and counts how many of them a watch takes
-// that does not wait until all is quiet.
+// countUnsettledLoads writes a file in chunks and counts the partial files loaded by a
+// watch without a settle time.
 func countUnsettledLoads(ctx context.Context, top string) (int, error) {
 	dir := filepath.Join(top, "app")
 	if err := (files{"root_agent.yaml": describedAgent("first")}).writeTo(dir); err != nil {
@@ -119,7 +119,7 @@ func countUnsettledLoads(ctx context.Context, top string) (int, error) {
 	return len(s.loads), s.close()
 }
 
-// killedWatcherRows closes what tells of changes again and again; the next save is
+// killedWatcherRows is M6. It closes the file watcher repeatedly. The next save must be
 // loaded each time.
 func killedWatcherRows(ctx context.Context, l *lab) ([]row, error) {
 	n, missed := l.choose(50, 1000), 0
@@ -143,13 +143,13 @@ func killedWatcherRows(ctx context.Context, l *lab) ([]row, error) {
 	}
 	controlMissed, err := countMissedSaves(ctx, filepath.Join(l.dir, "deaf"))
 	return []row{{
-		"M6: a file watcher that is killed is made anew, and the next save is loaded",
-		fmt.Sprintf("killed %d times, %d saves not loaded; control, one that is not made anew, and no looks: %d of 1", n, missed, controlMissed),
+		"M6: a killed file watcher is recreated, and the next save is loaded",
+		fmt.Sprintf("killed %d times, %d saves missed; control, not recreated and without polling: %d of 1 missed", n, missed, controlMissed),
 		missed == 0 && controlMissed == 1,
 	}}, err
 }
 
-// A killer ends the watcher that was made last.
+// A watcherKiller closes the latest file watcher.
 type watcherKiller struct {
 	mu   sync.Mutex
 	last *fsnotify.Watcher
@@ -172,7 +172,7 @@ func (k *watcherKiller) closeLast() {
 	k.last.Close()
 }
 
-// newKillableHost is a stand that finds changes by its watcher alone.
+// newKillableHost returns a host that detects changes by its file watcher only.
 func newKillableHost(ctx context.Context, top string, remake func() (*fsnotify.Watcher, error)) (*watchedHost, *watcherKiller, error) {
 	if err := (files{"app/root_agent.yaml": describedAgent("first")}).writeTo(top); err != nil {
 		return nil, nil, err
@@ -184,12 +184,12 @@ func newKillableHost(ctx context.Context, top string, remake func() (*fsnotify.W
 	}
 	s.discardLoads()
 	s.startWatch(ctx)
-	// The first save shows that the watcher is there.
+	// The first save shows that the watcher works.
 	if err := saveFile(rootAgentPath(filepath.Join(top, "app")), describedAgent("second")); err != nil {
 		return nil, nil, errors.Join(err, s.close())
 	}
 	if _, ok := s.nextLoad(ctx, loadLimit); !ok {
-		return nil, nil, errors.Join(errors.New("the watcher saw nothing"), s.close())
+		return nil, nil, errors.Join(errors.New("the file watcher did not detect a save"), s.close())
 	}
 	return s, k, nil
 }
@@ -198,7 +198,7 @@ func countMissedSaves(ctx context.Context, top string) (int, error) {
 	created := false
 	s, k, err := newKillableHost(ctx, top, func() (*fsnotify.Watcher, error) {
 		if created {
-			return nil, errors.New("not made anew")
+			return nil, errors.New("not recreated")
 		}
 		created = true
 		return fsnotify.NewWatcher()
@@ -207,7 +207,7 @@ func countMissedSaves(ctx context.Context, top string) (int, error) {
 		return 0, err
 	}
 	k.closeLast()
-	// The end of the old watcher makes one more look, which must be over.
+	// Closing the old watcher triggers one more poll. Wait until it is over.
 	time.Sleep(500 * time.Millisecond)
 	if err := saveFile(rootAgentPath(filepath.Join(top, "app")), describedAgent("third")); err != nil {
 		return 0, errors.Join(err, s.close())
@@ -218,8 +218,8 @@ func countMissedSaves(ctx context.Context, top string) (int, error) {
 	return 1, s.close()
 }
 
-// halfWrittenRows writes every prefix of apps, each a moment after the other: none
-// of them is loaded, the whole is.
+// halfWrittenRows is M7. It writes every prefix of a file in steps of 10 ms. Only the
+// complete file may be loaded.
 func halfWrittenRows(ctx context.Context, l *lab) ([]row, error) {
 	trees, prefixes, loads, wholeLoads := l.choose(10, 100), 0, 0, 0
 	top := filepath.Join(l.dir, "half")
@@ -256,7 +256,7 @@ func halfWrittenRows(ctx context.Context, l *lab) ([]row, error) {
 	controlLoads, err := countUnsettledLoads(ctx, filepath.Join(l.dir, "half-control"))
 	return []row{{
 		"M7: no prefix of a file that is being written is loaded",
-		fmt.Sprintf("%d prefixes of %d files, 10 ms apart: %d loaded, and %d of the whole files; control, loaded at the first look: %d of one file's", prefixes, trees, loads, wholeLoads, controlLoads),
+		fmt.Sprintf("%d prefixes of %d files, 10 ms apart: %d loaded; %d complete files loaded; control, loaded at the first poll: %d prefixes of one file", prefixes, trees, loads, wholeLoads, controlLoads),
 		loads == 0 && wholeLoads == trees && controlLoads > 0,
 	}}, err
 }

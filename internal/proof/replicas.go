@@ -14,36 +14,35 @@ import (
 
 const (
 	replicas = 3
-	// replicaLease is shorter than by default, so that the sessions of a host
-	// that was killed wait less.
+	// replicaLease is shorter than the default, so that the sessions of a killed host
+	// are taken over sooner.
 	replicaLease = "5s"
-	// sharedEvery: one in so many sessions has two speakers.
+	// sharedEvery: one in sharedEvery sessions has two clients.
 	sharedEvery = 5
 )
 
-// A rush is a number of sessions that talk to a fleet while its hosts are
-// killed.
+// A replicaLoad is a load on a fleet whose hosts are killed.
 type replicaLoad struct {
-	store               string // the URL that each host opens
+	store               string // the store URL of each host
 	sessions, turns     int    // turns of each session
 	killEvery           time.Duration
 	maxPause, turnLimit time.Duration
 	retryBlindly        bool
 }
 
-// A tally is what came of a rush.
+// A replicaResult is the result of a replicaLoad.
 type replicaResult struct {
 	violations
 	turns, kills, cut, resumed, seen int
-	// differ are histories that the hosts do not tell alike, and gaps sessions
-	// with a hole in their numbers.
+	// differ counts sessions that differ between hosts, and gaps those with missing
+	// sequence numbers.
 	differ, gaps int
 	took         []time.Duration
 	duration     time.Duration
 	unexplained  []error
 }
 
-// replicaRows shows that turns go on, on any replica, while replicas die.
+// replicaRows shows that turns continue on other replicas when one is killed.
 func replicaRows(ctx context.Context, s *sandbox) ([]row, error) {
 	if s.driver != "pgx" {
 		return nil, nil
@@ -69,22 +68,22 @@ func replicaRows(ctx context.Context, s *sandbox) ([]row, error) {
 		return t.duplicated, err
 	})
 	return []row{{
-		fmt.Sprintf("%d replicas on PostgreSQL, one killed every %s: nothing lost, doubled, mixed or unanswered", replicas, mainLoad.killEvery),
-		fmt.Sprintf("%s; controls: %d lost by replicas with a memory of their own, %d doubled by clients that say it again without looking",
+		fmt.Sprintf("%d replicas on PostgreSQL, one killed every %s: no event is lost, duplicated, mixed or unanswered", replicas, mainLoad.killEvery),
+		fmt.Sprintf("%s; controls: %d lost by replicas with separate memory stores, %d duplicated by clients that retry without checking",
 			t, memory.lost, duplicated),
 		t.ok() && t.turns == mainLoad.sessions*mainLoad.turns && memory.lost > 0 && duplicated > 0,
 	}}, err
 }
 
-// String is the tally in words.
+// String summarizes the result.
 func (t *replicaResult) String() string {
 	slices.Sort(t.took)
 	text := fmt.Sprintf("%d turns in %s, %d kills, %d answers cut off, %d invocations resumed; %d events acknowledged: "+
-		"%d lost, %d doubled, %d mixed, %d gaps, %d told differently by another replica, %d turns unanswered; turns took %s, 1 in 100 more than %s",
+		"%d lost, %d duplicated, %d mixed, %d gaps, %d differences between replicas, %d turns unanswered; turn latency %s median, %s p99",
 		t.turns, t.duration.Round(time.Second), t.kills, t.cut, t.resumed, t.seen,
 		t.lost, t.duplicated, t.mixed, t.gaps, t.differ, t.unanswered, roundMillis(percentile(t.took, 50)), roundMillis(percentile(t.took, 99)))
 	if len(t.unexplained) > 0 {
-		text += fmt.Sprintf("; %d refusals that nothing explains, such as %s", len(t.unexplained), strings.TrimSpace(t.unexplained[0].Error()))
+		text += fmt.Sprintf("; %d unexplained errors, such as %s", len(t.unexplained), strings.TrimSpace(t.unexplained[0].Error()))
 	}
 	return text
 }
@@ -93,7 +92,7 @@ func (t *replicaResult) ok() bool {
 	return t.violations == violations{} && t.gaps == 0 && t.differ == 0 && len(t.unexplained) == 0 && t.kills > 0 && t.resumed > 0 && t.seen > 0
 }
 
-// percentile is the time that so many in a hundred do not exceed; times are sorted.
+// percentile returns a percentile of sorted times.
 func percentile(times []time.Duration, percent int) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -125,7 +124,7 @@ func (s *sandbox) runReplicaLoad(ctx context.Context, r replicaLoad) (t *replica
 	return t, err
 }
 
-// newSessionRecords are the sessions and their speakers.
+// newSessionRecords returns the sessions and their clients.
 func (s *sandbox) newSessionRecords(r replicaLoad, url string) []sessionRecord {
 	all := make([]sessionRecord, r.sessions)
 	number := 0
@@ -145,9 +144,9 @@ func (s *sandbox) newSessionRecords(r replicaLoad, url string) []sessionRecord {
 	return all
 }
 
-// runLoad lets everybody speak while hosts die.
+// runLoad runs all clients while hosts are killed.
 func (t *replicaResult) runLoad(ctx context.Context, f *fleet, accounts []sessionRecord, r replicaLoad, dice *rand.Rand) error {
-	// The hosts outlive the talk: ctx is theirs.
+	// The hosts outlive the load: ctx is their context.
 	talking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	began, quit, killErr := time.Now(), make(chan struct{}), make(chan error, 1)
@@ -176,8 +175,8 @@ func (t *replicaResult) runLoad(ctx context.Context, f *fleet, accounts []sessio
 	return err
 }
 
-// compareReplicas holds what each host tells of each session against the accounts. The
-// first host is believed, the others have to say the same.
+// compareReplicas compares the sessions of the first host with the records, and those
+// of the other hosts with the first.
 func (t *replicaResult) compareReplicas(ctx context.Context, f *fleet, accounts []sessionRecord) error {
 	for i, a := range accounts {
 		var first []event
@@ -217,7 +216,8 @@ func (t *replicaResult) addClient(s *retryingClient) {
 	}
 }
 
-// countSequenceGaps counts the sessions whose events are not numbered from 1 on.
+// countSequenceGaps counts the sessions whose events are not numbered 1, 2, 3 and so
+// on.
 func (s *sandbox) countSequenceGaps(ctx context.Context) (n int, err error) {
 	db, err := s.openSQL()
 	if err != nil {

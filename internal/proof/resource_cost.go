@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// resourceCost is what something took.
+// A resourceCost is the CPU time and memory of one call.
 type resourceCost struct {
 	time   time.Duration
 	memory uint64
 	err    error
 }
 
-// measureCost measures what is done on one thread; a panic is an error.
+// measureCost measures a call on one thread. A panic becomes an error.
 func measureCost(do func() error) (s resourceCost) {
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
@@ -29,7 +29,7 @@ func measureCost(do func() error) (s resourceCost) {
 	return resourceCost{err: do()}
 }
 
-// threadTime is what the thread has spent on processors.
+// threadTime returns the CPU time of the thread.
 func threadTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {
@@ -38,7 +38,7 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// allocatedBytes is all memory that was ever asked for, which no collector takes back.
+// allocatedBytes returns all memory ever allocated, including freed memory.
 func allocatedBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

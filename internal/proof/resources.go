@@ -8,21 +8,22 @@ import (
 )
 
 const (
-	// moreHandles is how many file handles a host may have beyond those of a
-	// fresh one: the database opens connections as readers happen to meet, up
-	// to a bound. What a reload left behind would be there a hundred times.
+	// moreHandles is the permitted number of file handles above that of a fresh host.
+	// The database opens connections on demand; a leak in a reload would occur a
+	// hundred times.
 	moreHandles = 6
-	// moreThreads is how many threads Go may start beyond those that a fresh
-	// host has: it keeps those that once waited for the disk.
+	// moreThreads is the permitted number of threads above that of a fresh host. Go
+	// keeps threads that once waited for the disk.
 	moreThreads = 6
-	// freshTurns are taken in each session before a fresh host is looked at.
+	// freshTurns is the number of turns in each session before a fresh host is
+	// measured.
 	freshTurns = 30
 )
 
-// A holding is what a process holds when nobody talks with it.
+// resources are what an idle process holds.
 type resources struct{ handles, threads, goroutines int }
 
-// measureFreshHost is that of a host on a store that reloaded nothing.
+// measureFreshHost measures a host that has not reloaded.
 func measureFreshHost(ctx context.Context, l *lab, url, apps string) (resources, error) {
 	h, err := serveStore(ctx, l, url, apps)
 	if err != nil {
@@ -56,8 +57,7 @@ func runFreshTurns(ctx context.Context, c *client) error {
 	return nil
 }
 
-// compareResources compares what the host holds after all reloads with what a fresh
-// one does.
+// compareResources compares the resources after all reloads with those of a fresh host.
 func (r *reloadProof) compareResources(ctx context.Context, fresh resources) ([]row, error) {
 	r.prober.close()
 	current, err := r.host.measureResources(ctx)
@@ -65,15 +65,15 @@ func (r *reloadProof) compareResources(ctx context.Context, fresh resources) ([]
 		return nil, err
 	}
 	return []row{{
-		"reloads leave nothing behind",
+		"reloads leak no file handles, threads or goroutines",
 		fmt.Sprintf("fresh → after all reloads: %d → %d file handles, %d → %d threads, %d → %d goroutines",
 			fresh.handles, current.handles, fresh.threads, current.threads, fresh.goroutines, current.goroutines),
 		current.handles <= fresh.handles+moreHandles && current.threads <= fresh.threads+moreThreads && current.goroutines <= fresh.goroutines,
 	}}, nil
 }
 
-// measureResources waits until two looks see the same handles, so that connections that
-// clients closed are gone, and ends the process.
+// measureResources waits until two consecutive polls see the same number of file
+// handles, so that closed connections are gone, and terminates the process.
 func (h *host) measureResources(ctx context.Context) (resources, error) {
 	var current resources
 	ticker := time.NewTicker(300 * time.Millisecond)

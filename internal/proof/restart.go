@@ -17,18 +17,17 @@ const (
 	recordingClients = 6
 )
 
-// A talker takes turn after turn in its own session, and remembers every event
-// that it was shown.
+// A recordingClient runs turns in its own session and records the received events.
 type recordingClient struct {
 	client *client
 	seen   []string
 	turns  int
-	cut    int   // turns that the end of the host cut off
-	err    error // why another turn failed
+	cut    int   // turns cut off by a kill
+	err    error // failures without a kill
 }
 
-// runUntilFailure goes on until a turn fails. That is no failure of the host when it was
-// killed. Every other turn is streamed.
+// runUntilFailure runs turns until one fails. A failure after a kill is expected. Every
+// other turn is streamed.
 func (t *recordingClient) runUntilFailure(ctx context.Context, killed <-chan struct{}) {
 	var err error
 	for err == nil {
@@ -61,7 +60,7 @@ func (t *recordingClient) runTurn(ctx context.Context) error {
 	return err
 }
 
-// countMissing counts the events that were seen and are not stored in that order.
+// countMissing counts the received events that are not stored in the same order.
 func (t *recordingClient) countMissing(ctx context.Context) (int, error) {
 	events, err := t.client.readEvents(ctx)
 	if err != nil {
@@ -70,7 +69,7 @@ func (t *recordingClient) countMissing(ctx context.Context) (int, error) {
 	return countMissingIDs(t.seen, events), nil
 }
 
-// countMissingIDs counts the ids that are not those of events in that order.
+// countMissingIDs counts the seen IDs that are not among the events in the same order.
 func countMissingIDs(seen []string, events []event) int {
 	missing := 0
 	for _, id := range seen {
@@ -84,15 +83,15 @@ func countMissingIDs(seen []string, events []event) int {
 	return missing
 }
 
-// A killing is what came of all rounds.
+// A killProof is the result of all rounds.
 type killProof struct {
-	url, file                        string // of the database; the file is SQLite's
+	url, file                        string // of the database; file is empty unless it is SQLite
 	rounds, missing, intact, resumed int
 	clients                          []*recordingClient
 	errs                             []error
 }
 
-// restartRows kills the host again and again, while sessions talk.
+// restartRows kills the host repeatedly while clients run turns.
 func restartRows(ctx context.Context, l *lab) ([]row, error) {
 	dir := filepath.Join(l.dir, "restart")
 	if err := clerkApp().writeTo(filepath.Join(dir, "apps")); err != nil {
@@ -116,8 +115,8 @@ func newKilling(url, file string) *killProof {
 	return k
 }
 
-// runRound lets the sessions talk until a moment that nobody knows before, kills
-// the host, starts it again, and looks what is there.
+// runRound kills the host at a random time while clients run turns, restarts it, and
+// verifies the sessions.
 func (k *killProof) runRound(ctx context.Context, l *lab, dir string) error {
 	apps := filepath.Join(dir, "apps")
 	h, err := k.serveClients(ctx, l, apps)
@@ -152,7 +151,7 @@ func (k *killProof) runUntilKilled(ctx context.Context, h *host) error {
 	return err
 }
 
-// serveClients starts the host and points all clients to it.
+// serveClients starts the host and connects all clients to it.
 func (k *killProof) serveClients(ctx context.Context, l *lab, apps string) (*host, error) {
 	h, err := serveStore(ctx, l, k.url, apps)
 	if err != nil {
@@ -165,8 +164,8 @@ func (k *killProof) serveClients(ctx context.Context, l *lab, apps string) (*hos
 	return h, nil
 }
 
-// verifySessions compares what is stored with what was seen, and takes a turn in each
-// session.
+// verifySessions compares the stored events with the received ones and runs a turn in
+// each session.
 func (k *killProof) verifySessions(ctx context.Context) {
 	for _, t := range k.clients {
 		missing, err := t.countMissing(ctx)
@@ -203,17 +202,17 @@ func (k *killProof) resultRows() []row {
 	}
 	return []row{
 		{
-			"kill -9 loses no event that a client has seen",
-			fmt.Sprintf("%d kills, %d turns cut off, %d events seen, %d missing", k.rounds, cut, seen, k.missing),
+			"kill -9 loses no event that a client received",
+			fmt.Sprintf("%d kills, %d turns cut off, %d events received, %d missing", k.rounds, cut, seen, k.missing),
 			k.rounds == killRounds && seen > 0 && k.missing == 0,
 		},
 		{
-			"the conversation goes on after it",
+			"conversations continue after a kill",
 			fmt.Sprintf("%d of %d next turns answered%s", k.resumed, next, detail),
 			next > 0 && k.resumed == next,
 		},
 		{
-			"the database stays whole",
+			"a kill does not corrupt the database",
 			fmt.Sprintf("integrity_check ok after %d of %d kills", k.intact, k.rounds),
 			k.rounds == killRounds && k.intact == k.rounds,
 		},

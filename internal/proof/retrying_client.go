@@ -11,49 +11,49 @@ import (
 	"time"
 )
 
-// A sentence is what a speaker says in one turn.
+// A message is what a client sends in one turn.
 type message struct {
 	text string
-	// resumes is how often its invocation was taken up again.
+	// resumes counts the resumptions of its invocation.
 	resumes int
 }
 
-// callsTool says whether the answer takes a call of a tool.
+// callsTool reports whether the turn needs a tool call.
 func (s *message) callsTool() bool { return strings.HasPrefix(s.text, "note ") }
 
-// wantAnswer is what the agent says in the end.
+// wantAnswer returns the expected answer.
 func (s *message) wantAnswer() string {
 	if s.callsTool() {
 		return "Noted: " + s.text
 	}
-	return "Heard: " + s.text
+	return "Echo: " + s.text
 }
 
-// A speaker takes turn after turn in a session, which it may share, and tries
-// each until it is answered. Before it tries again, it looks whether its message
-// is stored: if so, it resumes the invocation.
+// A retryingClient sends turns to a session and retries each until it is answered.
+// Before a retry it checks whether its message is stored; if so, it resumes the
+// invocation.
 type retryingClient struct {
 	client *client
 	number int
 	random *rand.Rand
-	// shared says that others speak in the session too. What was cut off is then
-	// resumed behind what they said, and a model that is asked again there may
-	// call a tool again: so nothing is said that takes one.
+	// shared reports that other clients use the session too. A resumed turn then
+	// follows their turns, and the model may call a tool again. Such a client sends no
+	// messages that need a tool.
 	shared bool
-	// retryBlindly does not look, but says it again.
+	// retryBlindly sends the message again without checking the session.
 	retryBlindly bool
-	// maxPause is the longest one between two turns, and patience how long one turn
-	// may take with everything.
+	// maxPause is the longest pause between two turns, and turnLimit the maximum time
+	// for one turn with its retries.
 	maxPause, turnLimit time.Duration
 
 	messages    []*message
-	seen        []string // ids of the events that it was shown
-	cut         int      // answers that did not come, or not to their end
+	seen        []string // IDs of the received events
+	cut         int      // missing or truncated responses
 	took        []time.Duration
-	unexplained []error // refusals that no kill explains
+	unexplained []error // errors that a kill does not explain
 }
 
-// runTurns takes turns until one of them was tried in vain.
+// runTurns runs turns until one of them fails.
 func (s *retryingClient) runTurns(ctx context.Context, turns int) {
 	defer s.client.close()
 	for n := range turns {
@@ -68,7 +68,7 @@ func (s *retryingClient) runTurn(ctx context.Context, n int) bool {
 	defer cancel()
 	verb := "note"
 	if s.shared || n%2 == 1 {
-		verb = "hear"
+		verb = "echo"
 	}
 	msg := &message{text: fmt.Sprintf("%s %d of %d", verb, n, s.number)}
 	s.messages = append(s.messages, msg)
@@ -90,7 +90,7 @@ func (s *retryingClient) runTurn(ctx context.Context, n int) bool {
 	}
 }
 
-// sendMessage says a sentence, or resumes its invocation.
+// sendMessage sends a message or resumes its invocation.
 func (s *retryingClient) sendMessage(ctx context.Context, msg *message, invocation string, streaming bool) ([]event, error) {
 	request := s.client.newRunRequest(msg.text, streaming)
 	if invocation != "" {
@@ -110,9 +110,9 @@ func (s *retryingClient) recordEvents(events []event) {
 	}
 }
 
-// findInvocation waits as long as a failure asks for, and finds the invocation of a
-// sentence. It is empty when the sentence has to be said again. The error is
-// that of patience at its end.
+// findInvocation waits as long as the error asks for and returns the invocation of a
+// stored message. It returns an empty string if the client must send the message again,
+// and an error after turnLimit.
 func (s *retryingClient) findInvocation(ctx context.Context, msg *message, lastErr error) (invocation string, err error) {
 	for {
 		if err := waitFor(ctx, s.retryDelay(lastErr)); err != nil {
@@ -127,13 +127,13 @@ func (s *retryingClient) findInvocation(ctx context.Context, msg *message, lastE
 		}
 		var r *statusError
 		if errors.As(lastErr, &r) && r.status == http.StatusNotFound {
-			return "", nil // the session was to be made with the message
+			return "", nil // the message would have created the session
 		}
 	}
 }
 
-// retryDelay is how long a failure asks to wait. One that is neither of the network
-// nor says when to come again is noted.
+// retryDelay returns how long to wait before a retry. It records errors that are
+// neither network errors nor have Retry-After.
 func (s *retryingClient) retryDelay(lastErr error) time.Duration {
 	var r *statusError
 	if errors.As(lastErr, &r) && r.retryAfter == 0 && r.status != http.StatusBadGateway {
@@ -145,7 +145,7 @@ func (s *retryingClient) retryDelay(lastErr error) time.Duration {
 	return time.Second
 }
 
-// invocationOf is the invocation that began with a text.
+// invocationOf returns the invocation that began with the message, or an empty string.
 func invocationOf(events []event, text string) string {
 	i := slices.IndexFunc(events, func(e event) bool { return e.Author == "user" && e.text() == text })
 	if i < 0 {

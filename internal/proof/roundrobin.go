@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A roundRobin hands each request to the next of its hosts, whatever it is
-// about and whether the host lives: it knows no session and looks after nobody.
+// A roundRobin is a reverse proxy that sends each request to the next host, without
+// session affinity or health checks.
 type roundRobin struct {
 	url    string
 	server *http.Server
@@ -30,13 +30,13 @@ func newRoundRobin(hosts int) (*roundRobin, error) {
 		return nil, err
 	}
 	r := &roundRobin{url: "http://" + listener.Addr().String(), hosts: make([]atomic.Pointer[url.URL], hosts)}
-	discardLog := log.New(io.Discard, "", 0) // hosts that are gone are what is tried
+	discardLog := log.New(io.Discard, "", 0) // unavailable hosts are part of the proof
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(req *httputil.ProxyRequest) {
 			req.SetURL(r.hosts[r.next.Add(1)%uint64(len(r.hosts))].Load())
 		},
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 256},
-		FlushInterval: -1, // each frame at once
+		FlushInterval: -1, // flush each frame immediately
 		ErrorLog:      discardLog,
 	}
 	r.server = &http.Server{Handler: proxy, ErrorLog: discardLog, ReadHeaderTimeout: waitLimit}
@@ -44,7 +44,7 @@ func newRoundRobin(hosts int) (*roundRobin, error) {
 	return r, nil
 }
 
-// setHost makes a host the i-th one.
+// setHost sets the URL of the i-th host.
 func (r *roundRobin) setHost(i int, hostURL string) error {
 	target, err := url.Parse(hostURL)
 	if err == nil {
@@ -59,10 +59,10 @@ func (r *roundRobin) close() error {
 	return err
 }
 
-// A fleet is some hosts on one database, behind a round-robin.
+// A fleet has several hosts on one database behind a round-robin proxy.
 type fleet struct {
 	lab   *lab
-	store string // its URL
+	store string // URL
 	apps  string
 	flags []string
 	hosts []*host
@@ -70,8 +70,8 @@ type fleet struct {
 	kills int
 }
 
-// newFleet starts all hosts at once, so that one of them makes the tables and
-// the others wait for it.
+// newFleet starts all hosts concurrently, so that one of them creates the tables while
+// the others wait.
 func newFleet(ctx context.Context, f *fleet, hosts int) (*fleet, error) {
 	var err error
 	if f.proxy, err = newRoundRobin(hosts); err != nil {
@@ -91,8 +91,8 @@ func (f *fleet) startHost(ctx context.Context, i int) (err error) {
 	return f.proxy.setHost(i, f.hosts[i].url)
 }
 
-// killPeriodically kills one of the hosts again and again, and starts it anew, until
-// quit is closed.
+// killPeriodically kills and restarts one of the hosts at each interval until quit is
+// closed.
 func (f *fleet) killPeriodically(ctx context.Context, interval time.Duration, choose func(n int) int, quit <-chan struct{}) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -113,7 +113,7 @@ func (f *fleet) killPeriodically(ctx context.Context, interval time.Duration, ch
 	}
 }
 
-// close kills what still runs.
+// close kills the running hosts and stops the proxy.
 func (f *fleet) close() error {
 	var errs []error
 	for _, h := range f.hosts {

@@ -1,17 +1,17 @@
 package main
 
-// An account is what was said in one session, and shown of it to whom, to be
-// held against what is stored.
+// A sessionRecord holds the messages that clients sent in one session and the events
+// that they received, to compare them with the stored session.
 type sessionRecord struct {
 	clients []*retryingClient
 }
 
-// A verdict counts what must not be.
+// violations counts the broken promises.
 type violations struct {
-	lost       int // acknowledged, and not stored
-	duplicated int // stored more than once, or done more than once
-	mixed      int // events of one turn between those of another
-	unanswered int // turns without what belongs to them
+	lost       int // acknowledged but not stored
+	duplicated int // stored or executed more than once
+	mixed      int // events of one turn between events of another
+	unanswered int // turns with a missing message, call, response or answer
 }
 
 func (v *violations) add(o violations) {
@@ -21,7 +21,6 @@ func (v *violations) add(o violations) {
 	v.unanswered += o.unanswered
 }
 
-// compareEvents compares an account with the events of its session.
 func (a sessionRecord) compareEvents(events []event) violations {
 	var v violations
 	ids := map[string]bool{}
@@ -38,11 +37,11 @@ func (a sessionRecord) compareEvents(events []event) violations {
 	return v
 }
 
-// checkTurn looks at the turn of one sentence: one message, one call and its
-// response where it takes one, one answer. A turn that was cut off and resumed
-// may lie around the turns of others, in as many pieces more as it was resumed.
+// checkTurn checks the turn of one message: one message, one call and one response if
+// it uses the tool, and one answer. The events of a resumed turn may be interleaved
+// with other turns, with one more segment for each resumption.
 func (s *message) checkTurn(events []event) violations {
-	var messages, calls, responses, answers, pieces int
+	var messages, calls, responses, answers, segments int
 	var v violations
 	invocation, inside := "", false
 	for _, ev := range events {
@@ -54,7 +53,7 @@ func (s *message) checkTurn(events []event) violations {
 			inside = false
 			continue
 		} else if inside = true; !wasInside {
-			pieces++
+			segments++
 		}
 		for _, p := range ev.Content.Parts {
 			switch {
@@ -72,12 +71,12 @@ func (s *message) checkTurn(events []event) violations {
 		wantCalls = 1
 	}
 	v.duplicated = countAbove(messages, 1) + countAbove(calls, wantCalls) + countAbove(responses, wantCalls) + countAbove(answers, 1)
-	v.mixed = countAbove(pieces, 1+s.resumes)
+	v.mixed = countAbove(segments, 1+s.resumes)
 	if messages == 0 || answers == 0 || calls < wantCalls || responses < wantCalls {
 		v.unanswered = 1
 	}
 	return v
 }
 
-// countAbove is by how much n is greater than most.
+// countAbove returns by how much n exceeds the limit.
 func countAbove(n, limit int) int { return max(0, n-limit) }

@@ -12,8 +12,8 @@ import (
 
 const soakSessions = 256
 
-// A soak lets many sessions read, write, list, and now and then begin anew, on
-// two stores of one database.
+// A storeSoak reads, writes, lists, deletes and recreates many sessions on two stores
+// of one database.
 type storeSoak struct {
 	stores             []*store.Store
 	deadline           time.Time
@@ -46,10 +46,10 @@ func soakRows(ctx context.Context, s *sandbox) (rows []row, err error) {
 		if control, err = s.runOnOther(ctx, countFailedTransactions); err != nil {
 			return nil, err
 		}
-		controlText = fmt.Sprintf("; control, transactions that lock as they go: %d of 320 failed", control)
+		controlText = fmt.Sprintf("; control, transactions that lock in sequence: %d of 320 failed", control)
 	}
 	return []row{{
-		fmt.Sprintf("M15 %s: nothing is locked, deadlocked or refused", s.name),
+		fmt.Sprintf("M15 %s: no operation is locked, deadlocked or rejected", s.name),
 		fmt.Sprintf("%d sessions, %d operations in %s, %d failed%s%s", soakSessions, k.operations.Load(), length, k.failed.Load(), detail, controlText),
 		k.operations.Load() > soakSessions && k.failed.Load() == 0 && control > 0,
 	}}, nil
@@ -66,7 +66,7 @@ func (k *storeSoak) runSession(ctx context.Context, i int) {
 	}
 }
 
-// runOperation is one operation; which one follows from its number.
+// runOperation runs the operation that follows from the number n.
 func (k *storeSoak) runOperation(ctx context.Context, i, n int) error {
 	const life = 100
 	sessions, key := k.stores[(i+n)%len(k.stores)].Sessions, sessionKey(i%16, i)

@@ -19,20 +19,21 @@ import (
 )
 
 const (
-	// stallTimeout is how long a client that reads nothing is waited for, and
-	// stalledSlack how much later it may be gone.
+	// stallTimeout is when the host closes a client that does not read, and stallSlack
+	// how much later it may do so.
 	stallTimeout = 30 * time.Second
 	stallSlack   = 5 * time.Second
-	// stalledMemory is what a host may keep for one, in KiB.
+	// stalledMemory is the maximum memory for one client, in KiB.
 	stalledMemory = 256
-	// maxStallSlowdown is how much more of the processor a turn of others may take.
+	// maxStallSlowdown is the maximum ratio of the CPU time of other turns with and
+	// without stalled clients.
 	maxStallSlowdown = 1.1
-	// torrentSize is what a stream has to say: more than the system takes for a
-	// client with a small buffer.
+	// torrentSize is the size of a stream: more than the kernel buffers for a client
+	// with a small receive buffer.
 	torrentSize = 800_000
 )
 
-// torrentApp says a lot in many pieces.
+// torrentApp returns an app that answers with a large stream of many chunks.
 func torrentApp() files {
 	return files{
 		"torrent/app.yaml":        scriptedModel,
@@ -41,7 +42,7 @@ func torrentApp() files {
 	}
 }
 
-// A standstill is a host with clients that begin streams and do not read them.
+// A stallProof has a host with clients that start streams and do not read them.
 type stallProof struct {
 	lab     *lab
 	host    *host
@@ -49,11 +50,11 @@ type stallProof struct {
 
 	before, during turnCost
 	memory         float64       // KiB for each client
-	closed         time.Duration // until all were gone; 0 is never
+	closed         time.Duration // time until all were closed; 0 is never
 	afterStall     resources
 }
 
-// An effort is what turns took.
+// A turnCost is the cost of turns.
 type turnCost struct{ processor, p99 time.Duration }
 
 // stalledRows is M28.
@@ -83,8 +84,8 @@ func stalledRows(ctx context.Context, l *lab) (rows []row, err error) {
 		closed = "after " + roundMillis(s.closed).String()
 	}
 	return []row{{
-		"M28: clients that do not read their streams are closed after 30 s, and cost others nothing",
-		fmt.Sprintf("%d of them, all closed %s; %.0f KiB for each; a turn of others took %.3f ms of the processor without them and %.3f with, p99 %s and %s; %d → %d file handles, %d → %d goroutines; control, a server that writes without a time, all at once: %d of 50 open after %s, %.0f KiB for each",
+		"M28: clients that do not read their streams are closed after 30 s and do not slow down others",
+		fmt.Sprintf("%d clients, all closed %s; %.0f KiB each; a turn of others took %.3f ms of CPU time without them and %.3f ms with them, p99 %s and %s; %d → %d file handles, %d → %d goroutines; control, a server without a write timeout: %d of 50 open after %s, %.0f KiB each",
 			s.clients, closed, s.memory, toMillis(s.before.processor), toMillis(s.during.processor), s.before.p99.Round(100*time.Microsecond), s.during.p99.Round(100*time.Microsecond),
 			fresh.handles, s.afterStall.handles, fresh.goroutines, s.afterStall.goroutines, stillOpen, stallTimeout+stallSlack, control),
 		s.closed > stallTimeout-stallSlack && s.closed <= stallTimeout+stallSlack && s.memory > 0 && s.memory < stalledMemory &&
@@ -93,13 +94,14 @@ func stalledRows(ctx context.Context, l *lab) (rows []row, err error) {
 	}}, nil
 }
 
-// liveMemory is the memory of the host that is no garbage, in MB.
+// liveMemory returns the live memory of the host in MB.
 func (s *stallProof) liveMemory() (float64, error) {
 	heap, stacks, err := s.host.liveMemory()
 	return heap + stacks, err
 }
 
-// measureStall measures turns, lets clients stall, and measures again until they are gone.
+// measureStall measures turns before and during the stall, and waits until the clients
+// are closed.
 func (s *stallProof) measureStall(ctx context.Context) (err error) {
 	if s.before, err = s.measureTurns(ctx, "before"); err != nil {
 		return err
@@ -123,7 +125,7 @@ func (s *stallProof) measureStall(ctx context.Context) (err error) {
 	}
 	probe := newClient(s.host.url, "torrent", "none")
 	defer probe.close()
-	err = pollUntil(ctx, "all streams to be under way", func() (bool, error) {
+	err = pollUntil(ctx, "all streams to be running", func() (bool, error) {
 		n, err := probe.readMetric(ctx, "agenthost_runs_running")
 		return int(n) == s.clients, err
 	})
@@ -133,13 +135,13 @@ func (s *stallProof) measureStall(ctx context.Context) (err error) {
 	if err := s.waitUntilIdle(ctx); err != nil {
 		return err
 	}
-	began := time.Now() // the last one has just stalled
+	began := time.Now() // the last client has just stalled
 	now, err := s.liveMemory()
 	if err != nil {
 		return err
 	}
 	s.memory = (now - before) * 1024 / float64(s.clients)
-	if s.during, err = s.measureTurns(ctx, "beside"); err != nil {
+	if s.during, err = s.measureTurns(ctx, "during"); err != nil {
 		return err
 	}
 	for s.closed == 0 && time.Since(began) < 2*stallTimeout {
@@ -158,8 +160,8 @@ func (s *stallProof) measureStall(ctx context.Context) (err error) {
 	return err
 }
 
-// waitUntilIdle waits until the host does next to nothing: until then some streams are still
-// told things.
+// waitUntilIdle waits until the host is nearly idle, because until then it still writes
+// to some streams.
 func (s *stallProof) waitUntilIdle(ctx context.Context) error {
 	var spent time.Duration
 	return pollUntil(ctx, "all streams to stall", func() (bool, error) {
@@ -170,8 +172,7 @@ func (s *stallProof) waitUntilIdle(ctx context.Context) error {
 	})
 }
 
-// measureTurns are some of others: the best of three times, since the machine does other
-// things too.
+// measureTurns measures turns of other clients, the best of three rounds.
 func (s *stallProof) measureTurns(ctx context.Context, name string) (best turnCost, err error) {
 	for n := range 3 {
 		before, err := processorTime(s.host.cmd.Process.Pid)
@@ -210,8 +211,8 @@ func (s *stallProof) measureTurns(ctx context.Context, name string) (best turnCo
 	return best, nil
 }
 
-// openStalledStreams opens connections that ask for a stream and do not read. Their buffers are
-// small, and so are their packets, by which the other side's buffer is measured.
+// openStalledStreams opens connections that request a stream and do not read. Receive
+// buffers and segments are small, so that the send buffer of the host stays small too.
 func openStalledStreams(ctx context.Context, addr string, n int, app string) ([]net.Conn, error) {
 	d := &net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		failure := c.Control(func(fd uintptr) {
@@ -234,9 +235,9 @@ func openStalledStreams(ctx context.Context, addr string, n int, app string) ([]
 	return slices.DeleteFunc(conns, func(c net.Conn) bool { return c == nil }), err
 }
 
-// runNaiveStreams is the control: a server that makes its whole answer and writes it,
-// however long that takes. It returns the KiB that it keeps for a client, and how
-// many it still has when they should be gone.
+// runNaiveStreams is the control: a server that builds its whole response and writes it
+// without a timeout. It returns the KiB for each client and the number of clients that
+// are still connected after the timeout.
 func runNaiveStreams(ctx context.Context, n int) (memory float64, open int, err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -273,7 +274,7 @@ func runNaiveStreams(ctx context.Context, n int) (memory float64, open int, err 
 	return memory, stillOpen, err
 }
 
-// heapBytes is the memory that this program's objects take.
+// heapBytes returns the heap of this program.
 func heapBytes() int64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)

@@ -7,22 +7,21 @@ import (
 	"math/rand/v2"
 )
 
-// storeProofs are the promises of the store. Each has a control that must fail.
+// storeProofs are the promises of the session store.
 func storeProofs() []proof {
 	return []proof{
 		{"M10 kill -9 while sessions are written", forEachBackend(true, crashRows)},
-		{"M12 shared keys of many writers", forEachBackend(false, sharedRows)},
-		{"M13 many stores race for one session", forEachBackend(false, raceRows)},
+		{"M12 shared keys of concurrent writers", forEachBackend(false, sharedRows)},
+		{"M13 racing appends to one session", forEachBackend(false, raceRows)},
 		{"M15 soak of 256 sessions", forEachBackend(false, soakRows)},
 		{"M16 cost of a long session", forEachBackend(true, longSessionRows)},
 		{"M17 throughput", forEachBackend(true, throughputRows)},
-		{"M19 the database is gone, or full", forEachBackend(true, outageRows)},
+		{"M19 outages of the database", forEachBackend(true, outageRows)},
 		{"replicas that are killed", forEachBackend(true, replicaRows)},
 	}
 }
 
-// forEachBackend tries something at every place that can be reached, or only at those
-// that outlive the process.
+// forEachBackend runs a proof on each available backend, or only on the durable ones.
 func forEachBackend(durable bool, run func(ctx context.Context, s *sandbox) ([]row, error)) func(context.Context, *lab) ([]row, error) {
 	return func(ctx context.Context, l *lab) ([]row, error) {
 		backends, skipped, err := findBackends(ctx)
@@ -55,7 +54,7 @@ func (l *lab) runRowsAt(ctx context.Context, b backend, run func(ctx context.Con
 	return run(ctx, &sandbox{l, d, rand.New(rand.NewPCG(l.seed, 0))})
 }
 
-// choose chooses between the short form and the full one.
+// choose returns the value for the short form or the full form.
 func (l *lab) choose(short, full int) int {
 	if l.full {
 		return full
@@ -63,7 +62,7 @@ func (l *lab) choose(short, full int) int {
 	return short
 }
 
-// runOnOther counts something on another database of the same place.
+// runOnOther runs count on another database of the same backend.
 func (s *sandbox) runOnOther(ctx context.Context, count func(context.Context, *sandbox) (int, error)) (int, error) {
 	return s.runOnFresh(ctx, s.backend, count)
 }
@@ -81,11 +80,11 @@ func crashRows(ctx context.Context, s *sandbox) ([]row, error) {
 	})
 	corruptedText := ""
 	if s.file != "" {
-		corruptedText = fmt.Sprintf(", %d times broken", c.corrupted)
+		corruptedText = fmt.Sprintf(", %d times corrupted", c.corrupted)
 	}
 	return []row{{
-		fmt.Sprintf("M10 %s: kill -9 loses no acknowledged event, doubles and tears none", s.name),
-		fmt.Sprintf("%d kills, %d events acknowledged, %d lost, %d doubled, %d torn%s; control, acknowledged early: %d lost",
+		fmt.Sprintf("M10 %s: kill -9 loses, duplicates and tears no acknowledged event", s.name),
+		fmt.Sprintf("%d kills, %d events acknowledged, %d lost, %d duplicated, %d torn%s; control, acknowledged before the append: %d lost",
 			c.kills, c.total, c.lost, c.duplicated, c.torn, corruptedText, control),
 		c.total > 0 && c.countViolations() == 0 && control > 0,
 	}}, err

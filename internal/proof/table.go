@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// A topic shows some promises. Its error is one of the topic itself: what it
-// should show is then not known.
+// A proof checks some promises. It returns an error if it cannot run to its end.
 type proof struct {
 	name string
 	run  func(ctx context.Context, l *lab) ([]row, error)
 }
 
-// A row is a line of the table.
+// A row is a promise and its result.
 type row struct {
 	promised, shown string
 	ok              bool
@@ -21,12 +20,12 @@ type row struct {
 
 type table struct{ rows []row }
 
-// runProof makes a topic. One that breaks off leaves a row that says why.
+// runProof runs a proof and adds its rows. An error becomes a failed row.
 func (t *table) runProof(ctx context.Context, l *lab, p proof) {
 	rows, err := p.run(ctx, l)
 	t.rows = append(t.rows, rows...)
 	if err != nil {
-		t.rows = append(t.rows, row{p.name, "broke off: " + err.Error(), false})
+		t.rows = append(t.rows, row{p.name, "aborted: " + err.Error(), false})
 	}
 }
 
@@ -41,7 +40,7 @@ func (t *table) ok() bool {
 
 // print writes the table as Markdown.
 func (t *table) print(w io.Writer) error {
-	lines := [][]string{{"what is promised", "what was shown", "ok"}}
+	lines := [][]string{{"promise", "result", "ok"}}
 	for _, r := range t.rows {
 		lines = append(lines, []string{r.promised, strings.ReplaceAll(r.shown, "\n", " "), map[bool]string{true: "yes", false: "NO"}[r.ok]})
 	}

@@ -21,22 +21,22 @@ func TestTable(t *testing.T) {
 		ok    bool
 		want  string
 	}{
-		{"kept", newProof([]row{kept}, nil), true, `
-| what is promised | what was shown | ok  |
-| ---------------- | -------------- | --- |
-| it starts        | 46ms           | yes |
+		{"passed", newProof([]row{kept}, nil), true, `
+| promise   | result | ok  |
+| --------- | ------ | --- |
+| it starts | 46ms   | yes |
 `},
-		{"not kept", newProof([]row{kept, {"10× less", "6×", false}}, nil), false, `
-| what is promised | what was shown | ok  |
-| ---------------- | -------------- | --- |
-| it starts        | 46ms           | yes |
-| 10× less         | 6×             | NO  |
+		{"failed", newProof([]row{kept, {"10× less", "6×", false}}, nil), false, `
+| promise   | result | ok  |
+| --------- | ------ | --- |
+| it starts | 46ms   | yes |
+| 10× less  | 6×     | NO  |
 `},
-		{"broke off", newProof([]row{kept}, errors.New("no greeting,\nbut noise")), false, `
-| what is promised | what was shown                    | ok  |
-| ---------------- | --------------------------------- | --- |
-| it starts        | 46ms                              | yes |
-| speed            | broke off: no greeting, but noise | NO  |
+		{"aborted", newProof([]row{kept}, errors.New("no address,\nbut noise")), false, `
+| promise   | result                         | ok  |
+| --------- | ------------------------------ | --- |
+| it starts | 46ms                           | yes |
+| speed     | aborted: no address, but noise | NO  |
 `},
 	}
 	for _, tt := range tests {
@@ -59,7 +59,7 @@ func TestTable(t *testing.T) {
 
 func TestNewLabWithoutProgram(t *testing.T) {
 	_, err := newLab(&options{bin: "no/such/program", bench: "bench"})
-	if err == nil || !strings.Contains(err.Error(), "make build makes it") {
-		t.Errorf("newLab() = %v, want how to make the program", err)
+	if err == nil || !strings.Contains(err.Error(), "hint: run make build") {
+		t.Errorf("newLab() = %v, want the hint to build the program", err)
 	}
 }

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// shownLine is what a test tells of a proof: t.Logf("shown: …").
+// shownLine matches a result that a test logs: t.Logf("shown: …").
 var shownLine = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: shown: (.*)$`)
 
-// A tested promise is shown by tests of the program, with a control of their own.
-// They log what they show.
+// A testProof runs tests of the program that have controls of their own and log their
+// results.
 type testProof struct {
 	promised string
-	// pkg is the package below the module, and tests the names.
+	// pkg is the package path in the module, and tests the pattern of test names.
 	pkg, tests string
-	// seeded says that they take the flags -seed and -full.
+	// seeded means that the tests accept the flags -seed and -full.
 	seeded bool
 }
 
-// runTests runs the tests and makes a row of what they say.
+// runTests runs the tests and returns a row with the results that they log.
 func (p testProof) runTests(ctx context.Context, l *lab) ([]row, error) {
 	args := []string{"test", "-count=1", "-v", "-timeout", fullLimit.String(), "-run", "^(" + p.tests + ")$", "./" + p.pkg}
 	if p.seeded {

@@ -12,17 +12,17 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A stand is a host in this process whose apps follow a folder.
+// A watchedHost is a host in this process that watches a folder of apps.
 type watchedHost struct {
 	dir       string
 	store     *store.Store
 	host      *runtime.Host
 	watch     *loader.Watch
-	loads     chan string // the description of each app that was swapped in
+	loads     chan string // descriptions of the published apps
 	stopWatch func()
 }
 
-// newWatchedHost makes a stand over a folder, and loads what is there.
+// newWatchedHost creates a host and loads the apps of the folder.
 func newWatchedHost(ctx context.Context, dir string, opts *loader.WatchOptions) (*watchedHost, error) {
 	st, err := store.Open(ctx, "memory:", nil)
 	if err != nil {
@@ -34,16 +34,16 @@ func newWatchedHost(ctx context.Context, dir string, opts *loader.WatchOptions) 
 	return s, s.watch.Sync(ctx)
 }
 
-// Swap notes what is swapped in.
+// Swap publishes an app and records its description.
 func (s *watchedHost) Swap(app *runtime.App) {
 	s.host.Swap(app)
 	s.loads <- app.Description
 }
 
-// Remove takes an app away.
+// Remove removes an app.
 func (s *watchedHost) Remove(name string) { s.host.Remove(name) }
 
-// startWatch has the watch follow the folder until the stand closes.
+// startWatch watches the folder until the host is closed.
 func (s *watchedHost) startWatch(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -57,15 +57,15 @@ func (s *watchedHost) close() error {
 	return s.store.Close()
 }
 
-// activeRevision is that which serves.
+// activeRevision returns the active revision of an app.
 func (s *watchedHost) activeRevision(app string) string {
 	st, _ := s.watch.Status(app)
 	return st.Revision
 }
 
-// nextLoad waits for something to be swapped in; false when nothing is in time.
-func (s *watchedHost) nextLoad(ctx context.Context, patience time.Duration) (string, bool) {
-	timer := time.NewTimer(patience)
+// nextLoad waits for the next published app. It returns false after the timeout.
+func (s *watchedHost) nextLoad(ctx context.Context, timeout time.Duration) (string, bool) {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case description := <-s.loads:
@@ -76,7 +76,7 @@ func (s *watchedHost) nextLoad(ctx context.Context, patience time.Duration) (str
 	return "", false
 }
 
-// discardLoads drops the news that are there.
+// discardLoads discards the recorded loads.
 func (s *watchedHost) discardLoads() {
 	for {
 		select {
@@ -87,26 +87,25 @@ func (s *watchedHost) discardLoads() {
 	}
 }
 
-// describedAgent is an agent file with a description, and an end that a part of the
-// file does not have.
+// describedAgent returns an agent file with a description. Its last line marks a
+// complete file.
 func describedAgent(description string) string {
 	return "name: a\ndescription: " + description + "\ninstruction: Answer.\n# end\n"
 }
 
-// A way is a way of saving the file root_agent.yaml of a folder.
+// A saveMethod is a way of saving root_agent.yaml in a folder.
 type saveMethod struct {
 	name string
 	save func(dir, text string) error
 }
 
-// rootAgentPath is the file that is saved.
 func rootAgentPath(dir string) string { return filepath.Join(dir, "root_agent.yaml") }
 
-// saveMethods are twelve of them.
+// saveMethods returns twelve ways of saving a file.
 func saveMethods() []saveMethod {
 	return []saveMethod{
 		{"in place", func(dir, text string) error { return os.WriteFile(rootAgentPath(dir), []byte(text), 0o600) }},
-		{"renamed over it", func(dir, text string) error { return saveFile(rootAgentPath(dir), text) }},
+		{"temporary file and rename", func(dir, text string) error { return saveFile(rootAgentPath(dir), text) }},
 		{"rsync", renameFrom(".root_agent.yaml.Xy12")},
 		{"vim", func(dir, text string) error {
 			return runSteps(
@@ -123,7 +122,7 @@ func saveMethods() []saveMethod {
 				func() error { return os.Remove(lock) },
 			)
 		}},
-		{"deleted and made anew", func(dir, text string) error {
+		{"deleted and recreated", func(dir, text string) error {
 			return runSteps(
 				func() error { return os.Remove(rootAgentPath(dir)) },
 				func() error {
@@ -132,8 +131,8 @@ func saveMethods() []saveMethod {
 				},
 			)
 		}},
-		{"in pieces", func(dir, text string) error { return writeInChunks(rootAgentPath(dir), text, 5, 30*time.Millisecond) }},
-		{"emptied, a pause, written", func(dir, text string) error {
+		{"in chunks", func(dir, text string) error { return writeInChunks(rootAgentPath(dir), text, 5, 30*time.Millisecond) }},
+		{"truncated, a pause, written", func(dir, text string) error {
 			return runSteps(
 				func() error { return os.Truncate(rootAgentPath(dir), 0) },
 				func() error {
@@ -142,15 +141,15 @@ func saveMethods() []saveMethod {
 				},
 			)
 		}},
-		{"a link turned", func(dir, text string) error {
+		{"symbolic link replaced", func(dir, text string) error {
 			target := fmt.Sprintf("v%d.txt", time.Now().UnixNano())
 			if err := os.WriteFile(filepath.Join(dir, target), []byte(text), 0o600); err != nil {
 				return err
 			}
 			return replaceLink(target, rootAgentPath(dir))
 		}},
-		{"a ConfigMap", saveConfigMap},
-		{"the folder replaced", func(dir, text string) error {
+		{"ConfigMap", saveConfigMap},
+		{"folder replaced", func(dir, text string) error {
 			fresh := dir + ".new"
 			return runSteps(
 				func() error { return files{"root_agent.yaml": text}.writeTo(fresh) },
@@ -158,7 +157,7 @@ func saveMethods() []saveMethod {
 				func() error { return os.Rename(fresh, dir) },
 			)
 		}},
-		{"touched, its mode changed, then saved", func(dir, text string) error {
+		{"touched, mode changed, then saved", func(dir, text string) error {
 			return runSteps(
 				func() error { return os.Chtimes(rootAgentPath(dir), time.Now(), time.Now()) },
 				func() error { return os.Chmod(rootAgentPath(dir), 0o644) },
@@ -187,7 +186,7 @@ func renameFrom(name string) func(dir, text string) error {
 	}
 }
 
-// writeInChunks writes a file in so many pieces with pauses between them.
+// writeInChunks writes a file in n chunks with pauses between them.
 func writeInChunks(path, text string, n int, pause time.Duration) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC|os.O_CREATE, 0o600)
 	if err != nil {
@@ -205,15 +204,16 @@ func writeInChunks(path, text string, n int, pause time.Duration) error {
 	return f.Sync()
 }
 
-// replaceLink puts a link in the place of what is there.
+// replaceLink replaces a file by a symbolic link atomically.
 func replaceLink(target, at string) error {
-	if err := os.Symlink(target, at+".turn"); err != nil {
+	if err := os.Symlink(target, at+".new"); err != nil {
 		return err
 	}
-	return os.Rename(at+".turn", at)
+	return os.Rename(at+".new", at)
 }
 
-// saveConfigMap does what a kubelet does: a new folder, and ..data turned to it.
+// saveConfigMap updates a folder like a kubelet: it creates a new folder and replaces
+// the link ..data.
 func saveConfigMap(dir, text string) error {
 	version := fmt.Sprintf("..%d", time.Now().UnixNano())
 	before, _ := os.Readlink(filepath.Join(dir, "..data"))

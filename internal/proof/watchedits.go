@@ -17,10 +17,11 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// towerDepth is how far below the root the agents of a tree stand.
+// towerDepth is the depth of the lowest agent below the root.
 const towerDepth = 5
 
-// towerApp has an agent on each of its floors, one file each. The lowest answers.
+// towerApp returns an app with one agent on each level, each in a file of its own. The
+// lowest agent answers.
 func towerApp() files {
 	fs := files{"tower/app.yaml": scriptedModel, "tower/script.yaml": "- text: \"{instruction}\"\n"}
 	for floor := range towerDepth + 1 {
@@ -43,8 +44,8 @@ func floorAgent(floor, rule int) string {
 	return fmt.Sprintf("name: floor%d\nagent_class: SequentialAgent\ndescription: Rule %d.\nsub_agents: [{config_path: %s}]\n", floor, rule, floorFile(floor+1))
 }
 
-// editRows changes agents on all floors: each edit is what the next turn
-// runs, and what a fresh process would load.
+// editRows is M9. It edits agents on all levels. Each edit must take effect in the next
+// turn and equal a fresh load.
 func editRows(ctx context.Context, l *lab) ([]row, error) {
 	top := filepath.Join(l.dir, "edits")
 	if err := towerApp().writeTo(top); err != nil {
@@ -88,13 +89,13 @@ func editRows(ctx context.Context, l *lab) ([]row, error) {
 		}
 	}
 	return []row{{
-		"M9: an edit of any agent of a tree is what the next turn runs, and what a fresh load has",
-		fmt.Sprintf("%d edits on %d floors: %d revisions unlike a fresh one, %d answers of an older text; control, agents kept from the first load: %d unlike", n, towerDepth+1, different, outdated, control),
+		"M9: an edit of any agent takes effect in the next turn and equals a fresh load",
+		fmt.Sprintf("%d edits on %d levels: %d revisions differ from a fresh load, %d outdated answers; control, agents kept from the first load: %d differ", n, towerDepth+1, different, outdated, control),
 		different == 0 && outdated == 0 && control == n,
 	}}, s.close()
 }
 
-// runTurn takes a turn in a new session, and returns the last text.
+// runTurn runs a turn in a new session and returns the last text.
 func (s *watchedHost) runTurn(ctx context.Context, app, session string) (string, error) {
 	text := ""
 	for ev, err := range s.host.Run(ctx, &runtime.RunRequest{App: app, UserID: "user", SessionID: session, Message: model.UserText("hi"), CreateSession: true}) {
@@ -106,7 +107,7 @@ func (s *watchedHost) runTurn(ctx context.Context, app, session string) (string,
 	return text, nil
 }
 
-// brokenApps are the folders of apps that must not load, from the loader's tests.
+// brokenApps returns the failing apps of the loader tests.
 func brokenApps() (map[string]files, error) {
 	names, err := filepath.Glob(filepath.Join("pkg", "loader", "testdata", "err", "*.txtar"))
 	if err != nil {
@@ -125,14 +126,14 @@ func brokenApps() (map[string]files, error) {
 			}
 		}
 		if app["root_agent.yaml"]+app["app.yaml"] != "" {
-			all[name] = app // what has neither is no app, and ends one
+			all[name] = app // without both files the folder is not an app
 		}
 	}
 	return all, nil
 }
 
-// failingBuildRows puts everything that can be wrong into the folder of an app that
-// serves; nothing of it may change, and the next good save is taken.
+// failingBuildRows is M4. It replaces a served app by each failing app. The active
+// revision must not change, and the next good save must be loaded.
 func failingBuildRows(ctx context.Context, l *lab) ([]row, error) {
 	all, err := brokenApps()
 	if err != nil {
@@ -161,21 +162,21 @@ func failingBuildRows(ctx context.Context, l *lab) ([]row, error) {
 		}
 	}
 	return []row{{
-		"M4: a build that fails changes nothing, says why, and is over with the next good save",
-		fmt.Sprintf("%d kinds of failure: %d changed what serves, %d were not told, %d kept a good save out; control, good saves that are another revision: %d of 1 taken", t.tried, t.changed, t.unreported, t.stuck, s.countGoodSave(ctx, dir)),
+		"M4: a failing build changes nothing, is reported, and ends with the next good save",
+		fmt.Sprintf("%d kinds of failure: %d changed the active revision, %d unreported, %d blocked a good save; control, good saves of another revision: %d of 1 loaded", t.tried, t.changed, t.unreported, t.stuck, s.countGoodSave(ctx, dir)),
 		t.tried >= 40 && t.changed == 0 && t.unreported == 0 && t.stuck == 0,
 	}}, s.close()
 }
 
-// buildFailures counts what came of builds that fail.
+// buildFailures counts the results of failing builds.
 type buildFailures struct {
 	*watchedHost
-	good                              string // the revision that must go on serving
+	good                              string // the revision that must stay active
 	tried, changed, unreported, stuck int
 }
 
-// tryBuild puts files into the app's folder. Those that are only warned of are no
-// failure.
+// tryBuild writes files into the folder of the app. Files that cause only warnings do
+// not count.
 func (t *buildFailures) tryBuild(ctx context.Context, name, dir string, app files) error {
 	if err := replaceFiles(dir, app); err != nil {
 		return err
@@ -195,14 +196,14 @@ func (t *buildFailures) tryBuild(ctx context.Context, name, dir string, app file
 	return nil
 }
 
-// reloadChanged looks until all is quiet, and says whether another revision serves.
+// reloadChanged reloads and reports whether the active revision changed.
 func (s *watchedHost) reloadChanged(ctx context.Context) (bool, error) {
 	before := s.activeRevision("app")
 	err := s.watch.Reload(ctx)
 	return s.activeRevision("app") != before, err
 }
 
-// countGoodSave counts a good change as 1 when it is taken.
+// countGoodSave returns 1 if a good save is loaded.
 func (s *watchedHost) countGoodSave(ctx context.Context, dir string) int {
 	if err := saveFile(filepath.Join(dir, "root_agent.yaml"), "name: a\nmodel: demo\ninstruction: Better.\n"); err != nil {
 		return 0
@@ -213,7 +214,7 @@ func (s *watchedHost) countGoodSave(ctx context.Context, dir string) int {
 	return 1
 }
 
-// replaceFiles gives a folder these files and no others.
+// replaceFiles replaces the contents of a folder.
 func replaceFiles(dir string, fs files) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
