@@ -1,5 +1,4 @@
-// Package artifactsuite is what every backend of artifacts must do. Tests run it
-// over each of them.
+// Package artifactsuite tests the behavior that every artifact backend must have.
 package artifactsuite
 
 import (
@@ -17,33 +16,32 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A Suite opens empty artifacts for each of its tests.
+// A Suite tests one artifact backend.
 type Suite struct {
-	// Open opens artifacts that nobody has used, with these options; the test
-	// ends them.
+	// Open opens an empty backend with these options. The test closes it.
 	Open func(t *testing.T, o *store.Options) *store.Artifacts
-	// Bucket says that what only a whole part can tell is not kept, as in
-	// adk-python, that values of metadata become texts, and that the bucket's
-	// clock counts.
+	// Bucket allows the limits of buckets: some part fields are not stored, as in
+	// adk-python, metadata values become strings, and the bucket's clock sets the
+	// creation time.
 	Bucket bool
-	// URI begins the canonical URIs.
+	// URI is the prefix of canonical URIs.
 	URI string
 }
 
 func aliceKey() session.Key { return session.Key{App: "app", User: "alice", ID: "s"} }
 
-// Run runs all tests.
+// Run runs all tests as subtests.
 func (s *Suite) Run(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
-		"PartsSurvive": s.testParts, "Versions": s.testVersions, "Metadata": s.testMetadata, "Scopes": s.testScopes,
-		"Delete": s.testDelete, "Refused": s.testRejected, "Places": s.testDistinctKeys, "SavesAtOnce": s.testConcurrentSaves,
-		"Copies": s.testCopies, "Absence": s.testAbsence, "Limits": s.testLimits, "Many": s.testPages, "References": s.testReferences,
+		"Parts": s.testParts, "Versions": s.testVersions, "Metadata": s.testMetadata, "Scopes": s.testScopes,
+		"Delete": s.testDelete, "Rejected": s.testRejected, "DistinctKeys": s.testDistinctKeys, "ConcurrentSaves": s.testConcurrentSaves,
+		"Copies": s.testCopies, "Absence": s.testAbsence, "Limits": s.testLimits, "Pages": s.testPages, "References": s.testReferences,
 	} {
 		t.Run(name, test)
 	}
 }
 
-// A shelf is artifacts under test.
+// testArtifacts wraps the artifacts under test.
 type testArtifacts struct {
 	*store.Artifacts
 	t *testing.T
@@ -94,7 +92,7 @@ func wantEqual(t testing.TB, what string, want, got any) {
 	}
 }
 
-// wantedError is an error that a test asks for.
+// wantedError is an expected error and a part of its text.
 type wantedError struct {
 	is   error
 	text string
@@ -139,7 +137,7 @@ func (s *Suite) testVersions(t *testing.T) {
 	wantEqual(t, "latest", "11", a.mustLoad(aliceKey(), "reports/may.txt", -1).Text)
 	wantEqual(t, "version 2", "2", a.mustLoad(aliceKey(), "reports/may.txt", 2).Text)
 	_, err := a.Load(t.Context(), aliceKey(), "reports/may.txt", 12)
-	wantErr(t, "Load of a version to come", err, wantedError{session.ErrNotFound, "artifact not found: reports/may.txt version 12"})
+	wantErr(t, "Load of an unknown version", err, wantedError{session.ErrNotFound, "artifact not found: reports/may.txt version 12"})
 
 	all, err := a.Versions(t.Context(), aliceKey(), "reports/may.txt")
 	if err != nil || len(all) != 12 {
@@ -158,10 +156,10 @@ func (s *Suite) testVersions(t *testing.T) {
 		t.Errorf("Version(-1) = %+v, %v", latest, err)
 	}
 	_, err = a.Version(t.Context(), aliceKey(), "reports/may.txt", 12)
-	wantErr(t, "Version to come", err, wantedError{session.ErrNotFound, "artifact not found: reports/may.txt version 12"})
+	wantErr(t, "Version of an unknown version", err, wantedError{session.ErrNotFound, "artifact not found: reports/may.txt version 12"})
 	all, err = a.Versions(t.Context(), aliceKey(), "none")
 	if err != nil || len(all) != 0 {
-		t.Errorf("Versions of nothing = %+v, %v", all, err)
+		t.Errorf("Versions of an unknown artifact = %+v, %v", all, err)
 	}
 }
 
@@ -200,19 +198,19 @@ func (s *Suite) testScopes(t *testing.T) {
 	a.mustSave(aliceKey(), "b", textPart("session"))
 	a.mustSave(aliceKey(), "user:b", textPart("user"))
 	a.mustSave(aliceKey(), "a/c", textPart("folder"))
-	a.mustSave(aliceKey(), "a", textPart("name of the folder"))
+	a.mustSave(aliceKey(), "a", textPart("folder name"))
 	a.mustSave(other, "user:z", textPart("z"))
 	wantEqual(t, "keys of the session", []string{"a", "a/c", "b", "user:b", "user:z"}, a.mustListKeys(aliceKey()))
 	wantEqual(t, "keys of another session", []string{"user:b", "user:z"}, a.mustListKeys(other))
 	wantEqual(t, "keys of the user", []string{"user:b", "user:z"}, a.mustListKeys(session.Key{App: "app", User: "alice"}))
 	wantEqual(t, "keys of another user", []string{}, a.mustListKeys(session.Key{App: "app", User: "bob", ID: "s"}))
 	wantEqual(t, "keys of another app", []string{}, a.mustListKeys(session.Key{App: "ap", User: "alice", ID: "s"}))
-	wantEqual(t, "user's", "user", a.mustLoad(other, "user:b", -1).Text)
+	wantEqual(t, "user scope", "user", a.mustLoad(other, "user:b", -1).Text)
 	_, err := a.Load(t.Context(), other, "b", -1)
 	wantErr(t, "Load from another session", err, wantedError{session.ErrNotFound, "artifact not found: b"})
 	_, err = a.Load(t.Context(), session.Key{App: "app", User: "bob", ID: "s"}, "user:b", -1)
 	wantErr(t, "Load of another user", err, wantedError{session.ErrNotFound, "artifact not found: user:b"})
-	wantEqual(t, "folder's name", "name of the folder", a.mustLoad(aliceKey(), "a", 0).Text)
+	wantEqual(t, "folder name", "folder name", a.mustLoad(aliceKey(), "a", 0).Text)
 }
 
 func (s *Suite) testDelete(t *testing.T) {
@@ -230,6 +228,7 @@ func (s *Suite) testDelete(t *testing.T) {
 	wantEqual(t, "version after Delete", 0, a.mustSave(aliceKey(), "a", textPart("new")))
 }
 
+// testRejected: invalid parts, keys and names are rejected.
 func (s *Suite) testRejected(t *testing.T) {
 	tests := []struct {
 		what string
@@ -242,11 +241,11 @@ func (s *Suite) testRejected(t *testing.T) {
 		{"a call", aliceKey(), "a", &genai.Part{FunctionCall: &genai.FunctionCall{}}, "is required"},
 		{"no user", session.Key{App: "a", ID: "s"}, "a", textPart("x"), "app and user are required"},
 		{"no session", session.Key{App: "app", User: "alice"}, "a", textPart("x"), `artifact "a": session id is required`},
-		{"a way up", aliceKey(), "../a", textPart("x"), `artifact name "../a" contains an empty, . or .. element`},
-		{"a way up in the middle", aliceKey(), "a/../b", textPart("x"), "contains an empty, . or .. element"},
-		{"a way up for the user", aliceKey(), "user:../a", textPart("x"), "contains an empty, . or .. element"},
-		{"an absolute one", aliceKey(), "/etc/passwd", textPart("x"), "must be relative"},
-		{"an absolute one for the user", aliceKey(), "user:/etc/passwd", textPart("x"), "must be relative"},
+		{"a parent path", aliceKey(), "../a", textPart("x"), `artifact name "../a" contains an empty, . or .. element`},
+		{"a parent path in the middle", aliceKey(), "a/../b", textPart("x"), "contains an empty, . or .. element"},
+		{"a parent path in the user scope", aliceKey(), "user:../a", textPart("x"), "contains an empty, . or .. element"},
+		{"an absolute path", aliceKey(), "/etc/passwd", textPart("x"), "must be relative"},
+		{"an absolute path in the user scope", aliceKey(), "user:/etc/passwd", textPart("x"), "must be relative"},
 		{"no name", aliceKey(), "", textPart("x"), "is empty"},
 		{"not UTF-8", aliceKey(), "\xff", textPart("x"), "is not UTF-8"},
 	}
@@ -256,12 +255,12 @@ func (s *Suite) testRejected(t *testing.T) {
 		wantErr(t, "Save of "+tt.what, err, wantedError{session.ErrInvalid, tt.want})
 	}
 	_, err := a.Keys(t.Context(), session.Key{})
-	wantErr(t, "Keys of nobody", err, wantedError{session.ErrInvalid, "app and user are required"})
+	wantErr(t, "Keys without a user", err, wantedError{session.ErrInvalid, "app and user are required"})
 	wantEqual(t, "keys", []string{}, a.mustListKeys(aliceKey()))
 }
 
-// testDistinctKeys: ids and names that look like the layout, or like each other, stay
-// apart.
+// testDistinctKeys: IDs and names that resemble the storage layout or each other stay
+// distinct.
 func (s *Suite) testDistinctKeys(t *testing.T) {
 	ids := []string{
 		"user", "User", "..", ".", "a", "A", "+a", "%2b", "a/b", "a%2fb", "a%2Fb", "a%252Fb", "a%25b", "a%b", "versions", "~",
@@ -273,7 +272,7 @@ func (s *Suite) testDistinctKeys(t *testing.T) {
 			for _, name := range []string{"a", "user:a"} {
 				key := session.Key{App: app, User: id, ID: id}
 				if n := a.mustSave(key, name, textPart(app+id+name)); n != 0 {
-					t.Errorf("%v %s met another: version %d", key, name, n)
+					t.Errorf("%v %s collides with another key: version %d", key, name, n)
 				}
 			}
 			key := session.Key{App: app, User: id, ID: id}
@@ -281,7 +280,7 @@ func (s *Suite) testDistinctKeys(t *testing.T) {
 			wantEqual(t, "text of "+id, app+id+"a", a.mustLoad(key, "a", 0).Text)
 		}
 	}
-	// One user's folders do not become another's session.
+	// A slash in a user or session ID does not collide with another session.
 	for _, key := range []session.Key{{App: "x", User: "u/s", ID: "t"}, {App: "x", User: "u", ID: "s/t"}, {App: "x/u", User: "s", ID: "t"}} {
 		wantEqual(t, "version at "+key.String(), 0, a.mustSave(key, "f", textPart("f")))
 		wantEqual(t, "keys", []string{"f"}, a.mustListKeys(key))
@@ -355,8 +354,7 @@ func (s *Suite) testCopies(t *testing.T) {
 	}
 }
 
-// testAbsence is a version that loads as missing; what was there before it is there
-// still.
+// testAbsence: an absent version loads as not found, and older versions remain.
 func (s *Suite) testAbsence(t *testing.T) {
 	a := s.openEmpty(t, nil)
 	a.mustSave(aliceKey(), "f", textPart("x"))
@@ -372,18 +370,18 @@ func (s *Suite) testLimits(t *testing.T) {
 	a := s.openEmpty(t, &store.Options{MaxArtifactBytes: 8})
 	a.mustSave(aliceKey(), "a", textPart("12345678"))
 	_, err := a.Save(t.Context(), aliceKey(), "a", textPart("123456789"))
-	wantErr(t, "Save of a large one", err, wantedError{session.ErrInvalid, `artifact "a" with 9 bytes exceeds the limit of 8 bytes`})
+	wantErr(t, "Save of a large part", err, wantedError{session.ErrInvalid, `artifact "a" with 9 bytes exceeds the limit of 8 bytes`})
 	wantEqual(t, "kept", "12345678", a.mustLoad(aliceKey(), "a", -1).Text)
 
 	big := strings.Repeat("0123456789abcdef", 1<<16)
 	b := s.openEmpty(t, nil)
 	b.mustSave(aliceKey(), "big", &genai.Part{InlineData: &genai.Blob{MIMEType: "application/octet-stream", Data: []byte(big)}})
 	if got := b.mustLoad(aliceKey(), "big", -1).InlineData.Data; string(got) != big {
-		t.Errorf("a megabyte came back as %d other bytes", len(got))
+		t.Errorf("Load returned %d other bytes, want 1 MiB unchanged", len(got))
 	}
 }
 
-// testPages: lists longer than a page are whole.
+// testPages: a list longer than one page is complete.
 func (s *Suite) testPages(t *testing.T) {
 	a := s.openEmpty(t, nil)
 	var want []string
@@ -395,7 +393,8 @@ func (s *Suite) testPages(t *testing.T) {
 	wantEqual(t, "keys", want, a.mustListKeys(aliceKey()))
 }
 
-// testReferences: a part that names another artifact of the user loads as that one.
+// testReferences: a part that refers to another artifact of the user loads as that
+// artifact.
 func (s *Suite) testReferences(t *testing.T) {
 	a := s.openEmpty(t, nil)
 	refer := func(name, uri string) {

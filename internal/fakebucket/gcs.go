@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// GCS answers Google's JSON API at /storage/v1 and /upload/storage/v1. Each
-// bucket but "missing" is there.
+// GCS serves Google's JSON API at /storage/v1 and /upload/storage/v1. Every bucket
+// except "missing" exists.
 type GCS struct{ objects objects }
 
 type gcsObject struct {
@@ -26,7 +26,7 @@ type gcsObject struct {
 	Metageneration string            `json:"metageneration"`
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP handles one request.
 func (g *GCS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, upload := strings.CutPrefix(r.URL.EscapedPath(), "/upload")
 	path = strings.TrimPrefix(path, "/storage/v1/b/")

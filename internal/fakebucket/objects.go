@@ -1,6 +1,6 @@
-// Package fakebucket answers like Google Cloud Storage and Amazon S3, as far as
-// artifacts need it: lists with prefix, delimiter and pages, reads, uploads that
-// must be the first, deletes. Tests use it; nothing is kept.
+// Package fakebucket is a fake of Google Cloud Storage and Amazon S3 for tests. It
+// supports what artifacts need: lists with prefix, delimiter and pages, reads,
+// conditional uploads and deletes. Objects are kept in memory.
 package fakebucket
 
 import (
@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// pageSize is how many objects a list has at most: few, so that tests see pages.
+// pageSize is the maximum number of objects in a list. It is small, so that tests see
+// several pages.
 const pageSize = 7
 
 type object struct {
@@ -22,7 +23,7 @@ type object struct {
 	content     []byte
 }
 
-// objects are those of all buckets, by bucket and name.
+// objects are the objects of all buckets, by bucket and name.
 type objects struct {
 	mu  sync.Mutex
 	all map[string]object
@@ -35,7 +36,7 @@ func (s *objects) get(name string) (object, bool) {
 	return o, ok
 }
 
-// add says false when there is an object of the name and it must be the first.
+// add returns false if first is set and the object exists.
 func (s *objects) add(name string, o object, first bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +58,7 @@ func (s *objects) remove(name string) bool {
 	return exists
 }
 
-// list returns a page of names behind a name, and whether there are more.
+// list returns a page of the names after a name, and whether there are more.
 func (s *objects) list(bucket, prefix, delimiter, after string) (names []string, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +76,7 @@ func (s *objects) list(bucket, prefix, delimiter, after string) (names []string,
 	return names, false
 }
 
-// checkName says what no bucket takes as a name.
+// checkName returns an error for an invalid object name.
 func checkName(name string) error {
 	if name == "" || name == "." || name == ".." || len(name) > 1024 || strings.ContainsAny(name, "\r\n") {
 		return fmt.Errorf("invalid object name %q", name)

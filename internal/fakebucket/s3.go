@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// S3 answers Amazon's REST API with the bucket in the path. Requests must carry
-// a signature with the right hash of their body; the signature itself is not
-// computed again. Each bucket but "missing" is there.
+// S3 serves Amazon's REST API with the bucket in the path. Requests must be signed with
+// the correct hash of the body; the signature itself is not verified. Every bucket
+// except "missing" exists.
 type S3 struct{ objects objects }
 
-// ServeHTTP answers one request.
+// ServeHTTP handles one request.
 func (s *S3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	bucket, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	body, err := io.ReadAll(r.Body)

@@ -10,20 +10,20 @@ import (
 	"google.golang.org/genai"
 )
 
-// A Cache is contents that the server keeps, as it was asked to.
+// A Cache is a cached content.
 type Cache struct {
-	// Name is cachedContents/1 and so on; of Vertex AI with the project's path
-	// in front.
+	// Name is cachedContents/1 and so on; on Vertex AI it is prefixed with the project
+	// path.
 	Name string
-	// Model is models/gemini-x; of Vertex AI the model's path.
+	// Model is models/gemini-x; on Vertex AI it is the model path.
 	Model string
-	// Created and Expires are by the server's clock.
+	// Created and Expires are times of the server clock.
 	Created, Expires time.Time
-	// Body is the JSON of the call that made it.
+	// Body is the JSON of the create request.
 	Body map[string]any
 }
 
-// caches is what a server keeps.
+// caches are the cached contents of a server.
 type caches struct {
 	clock    func() time.Time
 	created  int
@@ -31,16 +31,15 @@ type caches struct {
 	failures map[string]Reply
 }
 
-// SetClock gives the server the time at which caches end; without it caches
-// live by time.Now.
+// SetClock sets the clock for cache expiry. The default is time.Now.
 func (s *Server) SetClock(now func() time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.caches.clock = now
 }
 
-// RefuseCaches answers calls about caches that have this HTTP method with a
-// failure from now on; nil ends that.
+// RefuseCaches makes cache requests with this HTTP method fail. A nil failure ends
+// that.
 func (s *Server) RefuseCaches(method string, failure *Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,14 +49,14 @@ func (s *Server) RefuseCaches(method string, failure *Reply) {
 	}
 }
 
-// DropCaches forgets every cache, as if somebody else had deleted them.
+// DropCaches deletes all caches, like another client would.
 func (s *Server) DropCaches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.caches.byName)
 }
 
-// Caches returns the caches that live, by name.
+// Caches returns the caches that have not expired, by name.
 func (s *Server) Caches() map[string]Cache {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +71,7 @@ func (s *Server) Caches() map[string]Cache {
 
 func (c *caches) isLive(one *Cache) bool { return one != nil && c.clock().Before(one.Expires) }
 
-// routeCaches adds the methods of cachedContents for both backends.
+// routeCaches adds the cachedContents methods of both backends.
 func (s *Server) routeCaches(mux *http.ServeMux) {
 	for _, prefix := range []string{"/v1beta/", "/v1beta1/projects/{project}/locations/{location}/"} {
 		mux.HandleFunc("POST "+prefix+"cachedContents", s.handleCache(s.createCache))
@@ -82,7 +81,7 @@ func (s *Server) routeCaches(mux *http.ServeMux) {
 	}
 }
 
-// handleCache records a call about caches and answers it, or refuses.
+// handleCache records a cache request and answers it or returns a failure.
 func (s *Server) handleCache(answer func(r *http.Request, req Request) (any, *Reply)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req, err := readRequest(r)
@@ -134,12 +133,12 @@ func parseTTL(body map[string]any) (time.Duration, error) {
 	text, _ := body["ttl"].(string)
 	ttl, err := time.ParseDuration(text)
 	if err != nil || ttl <= 0 || !strings.HasSuffix(text, "s") {
-		return 0, fmt.Errorf("ttl %q is no duration such as 3.5s", text)
+		return 0, fmt.Errorf("ttl %q must be a duration such as 3.5s", text)
 	}
 	return ttl, nil
 }
 
-// cacheParent is what stands in front of a cache's name.
+// cacheParent returns the prefix of a cache name.
 func cacheParent(r *http.Request) string {
 	if r.PathValue("project") == "" {
 		return ""
@@ -196,8 +195,8 @@ func (c *Cache) resource() *genai.CachedContent {
 	}
 }
 
-// checkCache refuses a request whose cache is not there, is of another model,
-// or stands beside what only the cache may say.
+// checkCache rejects a request whose cache does not exist or has another model, or that
+// sets fields which only the cache may set.
 func (s *Server) checkCache(req Request) *Reply {
 	name, _ := req.Body["cachedContent"].(string)
 	if name == "" {
@@ -224,7 +223,8 @@ func (s *Server) checkCache(req Request) *Reply {
 	return nil
 }
 
-// defaultBody lets a request without a body, such as DELETE, have one.
+// defaultBody returns an empty JSON object for a request without a body, such as
+// DELETE.
 func defaultBody(raw []byte) []byte {
 	if len(raw) == 0 {
 		return json.RawMessage("{}")

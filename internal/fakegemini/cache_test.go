@@ -12,7 +12,7 @@ import (
 	"agenthost/internal/fakegemini"
 )
 
-// TestCaches plays the life of a cache by the SDK's own methods.
+// The SDK can create, update, use and delete a cache.
 func TestCaches(t *testing.T) {
 	s := fakegemini.New()
 	defer s.Close()
@@ -44,20 +44,20 @@ func TestCaches(t *testing.T) {
 	with := &genai.GenerateContentConfig{CachedContent: "cachedContents/1"}
 	const gone = "Error 403, Message: CachedContent not found (or permission denied), Status: PERMISSION_DENIED, Details: []"
 	for _, tt := range []struct{ name, got, want string }{
-		{"no time", in(0), `Error 400, Message: ttl "" is no duration such as 3.5s, Status: INVALID_ARGUMENT, Details: []`},
+		{"no ttl", in(0), `Error 400, Message: ttl "" must be a duration such as 3.5s, Status: INVALID_ARGUMENT, Details: []`},
 		{"create", in(time.Minute), "cachedContents/1 of models/m ends in 1m0s"},
 		{"extend", name(client.Caches.Update(ctx, "cachedContents/1", &genai.UpdateCachedContentConfig{TTL: time.Hour})), "cachedContents/1 of models/m ends in 1h0m0s"},
 		{"get", name(client.Caches.Get(ctx, "cachedContents/1", nil)), "cachedContents/1 of models/m ends in 1h0m0s"},
 		{"use", generate("m", with), "hi"},
 		{"another model", generate("n", with), "Error 400, Message: Model used by GenerateContent request (n) and CachedContent (models/m) has to be the same., Status: INVALID_ARGUMENT, Details: []"},
 		{
-			"settings beside it",
+			"settings next to the cache",
 			generate("m", &genai.GenerateContentConfig{CachedContent: "cachedContents/1", SystemInstruction: genai.Text("x")[0]}),
 			"Error 400, Message: CachedContent can not be used with GenerateContent request setting system_instruction, tools or tool_config., Status: INVALID_ARGUMENT, Details: []",
 		},
 		{"delete", deleteCache(ctx, client, "cachedContents/1"), "deleted"},
 		{"delete again", deleteCache(ctx, client, "cachedContents/1"), gone},
-		{"use what is gone", generate("m", with), gone},
+		{"use a deleted cache", generate("m", with), gone},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -66,10 +66,10 @@ func TestCaches(t *testing.T) {
 	in(time.Minute)
 	now = now.Add(time.Minute)
 	if got := s.Caches(); len(got) != 0 {
-		t.Errorf("Caches() = %v after their time", got)
+		t.Errorf("Caches() = %v after expiry", got)
 	}
 	if got := name(client.Caches.Get(ctx, "cachedContents/2", nil)); got != gone {
-		t.Errorf("Get after its time = %s, want %s", got, gone)
+		t.Errorf("Get after expiry = %s, want %s", got, gone)
 	}
 }
 

@@ -1,7 +1,7 @@
-// Package fakegemini is a Gemini server for tests. It speaks the real HTTP of
-// the Gemini API and of Vertex AI (generateContent, streamGenerateContent,
-// countTokens, cachedContents), so that the SDK itself is under test. It answers
-// from a queue of [Reply] values, and remembers every [Request].
+// Package fakegemini is a Gemini server for tests. It implements the HTTP API of Gemini
+// and Vertex AI (generateContent, streamGenerateContent, countTokens, cachedContents),
+// so that tests run the real SDK. It answers from a queue of [Reply] values and records
+// every [Request].
 //
 //	s := fakegemini.New()
 //	defer s.Close()
@@ -22,8 +22,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// A Server is a fake Gemini on a loopback port. It is safe for use by many
-// goroutines.
+// A Server is a fake Gemini server on a loopback port. It is safe for concurrent use.
 type Server struct {
 	http *httptest.Server
 
@@ -33,17 +32,17 @@ type Server struct {
 	caches   caches
 }
 
-// A Request is one call that the server received.
+// A Request is one received request.
 type Request struct {
-	// Path is the URL's path with its query.
+	// Path is the path of the URL with its query.
 	Path string
-	// Model and Action are the parts of the path's last element, such as
-	// gemini-x and generateContent.
+	// Model and Action are the parts of the last path element, such as gemini-x and
+	// generateContent.
 	Model, Action string
-	// Credential tells what the caller proved itself with, by the last four
-	// characters: "key …cret" or "bearer …oken". Empty is nothing.
+	// Credential is the type and the last four characters of the credential: "key
+	// …cret" or "bearer …oken". It is empty without a credential.
 	Credential string
-	// Header is without the credential.
+	// Header has no credential.
 	Header http.Header
 	// Body is the decoded JSON.
 	Body map[string]any
@@ -52,7 +51,7 @@ type Request struct {
 	contents []*genai.Content
 }
 
-// New starts a server. The caller closes it.
+// New starts a server. The caller must close it.
 func New() *Server {
 	s := &Server{caches: caches{clock: time.Now, byName: map[string]*Cache{}, failures: map[string]Reply{}}}
 	mux := http.NewServeMux()
@@ -61,33 +60,33 @@ func New() *Server {
 	mux.HandleFunc("POST /v1beta1/projects/{project}/locations/{location}/publishers/google/models/{call}", s.handleCall)
 	s.routeCaches(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		Failure(http.StatusNotFound, "no such method: "+r.Method+" "+r.URL.Path).writeFailure(w)
+		Failure(http.StatusNotFound, "unknown method: "+r.Method+" "+r.URL.Path).writeFailure(w)
 	})
 	s.http = httptest.NewServer(mux)
 	return s
 }
 
-// URL is the base URL, without a trailing slash.
+// URL returns the base URL without a trailing slash.
 func (s *Server) URL() string { return s.http.URL }
 
-// Client is an HTTP client whose idle connections Close ends.
+// Client returns an HTTP client. Close closes its idle connections.
 func (s *Server) Client() *http.Client { return s.http.Client() }
 
-// Close cuts open connections and stops the server.
+// Close closes open connections and stops the server.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// Enqueue appends replies. Each generate call takes one; when none is left, the
-// server echoes the last user text.
+// Enqueue appends replies. Each generate call takes one. Without replies the server
+// echoes the last user text.
 func (s *Server) Enqueue(replies ...Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replies = append(s.replies, replies...)
 }
 
-// Requests returns what was received so far, in order.
+// Requests returns the received requests in order.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,18 +100,18 @@ func (s *Server) handleCall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.recordRequest(req)
-	refused := s.checkCache(req)
-	if refused == nil {
-		refused = checkParts(req.Body)
+	failure := s.checkCache(req)
+	if failure == nil {
+		failure = checkParts(req.Body)
 	}
-	if refused == nil {
-		refused = checkCalls(req.contents)
+	if failure == nil {
+		failure = checkCalls(req.contents)
 	}
 	switch {
 	case req.Credential == "":
 		Failure(http.StatusForbidden, "Method doesn't allow unregistered callers.").writeFailure(w)
-	case refused != nil:
-		refused.writeFailure(w)
+	case failure != nil:
+		failure.writeFailure(w)
 	case req.Action == "generateContent":
 		s.nextReply(req).writeUnary(w, r)
 	case req.Action == "streamGenerateContent" && r.URL.Query().Get("alt") == "sse":
@@ -120,7 +119,7 @@ func (s *Server) handleCall(w http.ResponseWriter, r *http.Request) {
 	case req.Action == "countTokens":
 		writeJSON(w, http.StatusOK, map[string]any{"totalTokens": len(strings.Fields(req.user))})
 	default:
-		Failure(http.StatusNotFound, "no such action: "+req.Action).writeFailure(w)
+		Failure(http.StatusNotFound, "unknown action: "+req.Action).writeFailure(w)
 	}
 }
 
@@ -190,7 +189,7 @@ func lastUserText(contents []*genai.Content) string {
 	return ""
 }
 
-// checkParts refuses parts without any data, as the service does.
+// checkParts rejects parts without data, as the service does.
 func checkParts(body map[string]any) *Reply {
 	contents, _ := body["contents"].([]any)
 	if instruction := body["systemInstruction"]; instruction != nil {
@@ -212,7 +211,7 @@ func checkParts(body map[string]any) *Reply {
 	return nil
 }
 
-// checkCalls refuses calls that are not answered right behind them.
+// checkCalls rejects calls that are not followed by their responses.
 func checkCalls(contents []*genai.Content) *Reply {
 	for i, c := range contents {
 		calls, answers := 0, 0

@@ -44,7 +44,7 @@ func TestAnswers(t *testing.T) {
 		},
 		{
 			"unknown action", "/v1beta/models/m:sing", nil, 404,
-			`{"error":{"code":404,"message":"no such action: sing","status":"NOT_FOUND"}}` + "\n",
+			`{"error":{"code":404,"message":"unknown action: sing","status":"NOT_FOUND"}}` + "\n",
 		},
 		{
 			"vertex", "/v1beta1/projects/p/locations/l/publishers/google/models/m:countTokens", nil, 200,
@@ -83,7 +83,7 @@ func TestCutAndHold(t *testing.T) {
 	hold := make(chan struct{})
 	s.Enqueue(fakegemini.Reply{Hold: hold, Started: func() { close(hold) }})
 	if _, _, err := postHello(t, s, "/v1beta/models/m:generateContent"); err != nil {
-		t.Errorf("held answer: %v", err)
+		t.Errorf("held reply: %v", err)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestRequestsRedactCredential(t *testing.T) {
 	}
 	got := reqs[0]
 	if strings.Contains(fmt.Sprint(got), "my-secret") {
-		t.Errorf("Requests() = %v, holds the key", got)
+		t.Errorf("Requests() = %v, contains the key", got)
 	}
 	want := "m generateContent key …cret"
 	if text := got.Model + " " + got.Action + " " + got.Credential; text != want {

@@ -8,47 +8,46 @@ import (
 	"google.golang.org/genai"
 )
 
-// A Reply is one answer of the server. The zero value is an empty answer that
-// finished with STOP.
+// A Reply is one response of the server. The zero value is an empty answer with finish
+// reason STOP.
 type Reply struct {
-	// Parts is the answer. In a stream each part is a chunk of its own; in one
-	// piece, adjacent texts of the same kind are joined.
+	// Parts is the answer. In a stream each part is a chunk; otherwise adjacent texts
+	// of the same kind are joined.
 	Parts []*genai.Part
-	// Finish is the finish reason of the last chunk; empty is STOP.
+	// Finish is the finish reason of the last chunk; empty means STOP.
 	Finish        genai.FinishReason
 	FinishMessage string
-	// Block, if set, is why the prompt was blocked; there is no answer then.
+	// Block, if set, is the reason why the prompt was blocked. There is no answer then.
 	Block genai.BlockedReason
-	// Usage goes with the last chunk.
+	// Usage is sent with the last chunk.
 	Usage *genai.GenerateContentResponseUsageMetadata
 
 	// Status, if set, makes this a failure with Google's error JSON.
 	Status  int
 	Message string
-	// RetryAfter is the header of that name.
+	// RetryAfter is the Retry-After header.
 	RetryAfter string
-	// RetryDelay is the detail google.rpc.RetryInfo, such as "3s".
+	// RetryDelay is the google.rpc.RetryInfo detail, such as "3s".
 	RetryDelay string
 
-	// Raw, if set, is the body as it is, for answers that are not well formed
-	// and failures without Google's JSON. In a stream it follows the parts'
-	// chunks.
+	// Raw, if set, is sent as the body, for malformed responses and failures without
+	// Google's JSON. In a stream it follows the chunks of the parts.
 	Raw string
-	// Cut closes the connection in the middle: after the parts' chunks in a
-	// stream, inside the body otherwise.
+	// Cut closes the connection early: in a stream after the chunks of the parts,
+	// otherwise inside the body.
 	Cut bool
 
-	// Hold, if set, keeps the answer back until the channel is closed or the
-	// caller goes away. A stream sends its first chunk before.
+	// Hold, if set, delays the answer until the channel is closed or the caller
+	// disconnects. A stream sends its first chunk before.
 	Hold <-chan struct{}
-	// Started, if set, is called when the request has arrived.
+	// Started, if set, is called when the request arrives.
 	Started func()
 }
 
-// Text answers with text; in a stream each piece is a chunk.
-func Text(pieces ...string) Reply {
+// Text answers with text. In a stream each string is a chunk.
+func Text(chunks ...string) Reply {
 	var r Reply
-	for _, s := range pieces {
+	for _, s := range chunks {
 		r.Parts = append(r.Parts, &genai.Part{Text: s})
 	}
 	return r
@@ -144,7 +143,7 @@ func (r Reply) waitForHold(req *http.Request) bool {
 	}
 }
 
-// joinTexts joins adjacent texts, as the service does in an answer of one piece.
+// joinTexts joins adjacent texts, as the service does in unary responses.
 func (r Reply) joinTexts() []*genai.Part {
 	var parts []*genai.Part
 	for _, p := range r.Parts {

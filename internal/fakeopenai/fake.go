@@ -1,8 +1,7 @@
-// Package fakeopenai is a server for tests that has OpenAI's chat completions.
-// It speaks the real HTTP, in one piece and as a stream, and refuses what OpenAI
-// refuses: a call without an answer, an answer without a call, a role that there
-// is not. It answers from a queue of [Reply] values, and remembers every
-// [Request].
+// Package fakeopenai is an OpenAI server for tests. It implements the HTTP API of chat
+// completions, unary and streaming, and rejects what OpenAI rejects: a call without a
+// response, a response without a call, an unknown role. It answers from a queue of
+// [Reply] values and records every [Request].
 package fakeopenai
 
 import (
@@ -15,8 +14,7 @@ import (
 	"sync"
 )
 
-// A Server is a fake OpenAI on a loopback port. It is safe for use by many
-// goroutines.
+// A Server is a fake OpenAI server on a loopback port. It is safe for concurrent use.
 type Server struct {
 	http *httptest.Server
 
@@ -25,7 +23,7 @@ type Server struct {
 	requests []Request
 }
 
-// A Request is one call that the server received.
+// A Request is one received request.
 type Request struct {
 	// Key is the bearer token.
 	Key    string
@@ -34,7 +32,7 @@ type Request struct {
 	Body map[string]any
 }
 
-// New starts a server. The caller closes it.
+// New starts a server. The caller must close it.
 func New() *Server {
 	s := &Server{}
 	mux := http.NewServeMux()
@@ -46,27 +44,27 @@ func New() *Server {
 	return s
 }
 
-// URL is the base URL, with its version.
+// URL returns the base URL with its version.
 func (s *Server) URL() string { return s.http.URL + "/v1" }
 
-// Client is an HTTP client whose idle connections Close ends.
+// Client returns an HTTP client. Close closes its idle connections.
 func (s *Server) Client() *http.Client { return s.http.Client() }
 
-// Close cuts open connections and stops the server.
+// Close closes open connections and stops the server.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// Enqueue appends replies. Each call takes one; when none is left, the server
-// says "ok".
+// Enqueue appends replies. Each call takes one. Without replies the server answers
+// "ok".
 func (s *Server) Enqueue(replies ...Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replies = append(s.replies, replies...)
 }
 
-// Requests returns what was received so far, in order.
+// Requests returns the received requests in order.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +103,7 @@ func (s *Server) nextReply(req Request) Reply {
 	return reply
 }
 
-// checkRequest refuses what OpenAI refuses.
+// checkRequest rejects what OpenAI rejects.
 func checkRequest(body map[string]any) error {
 	messages, _ := body["messages"].([]any)
 	if body["model"] == nil || len(messages) == 0 {

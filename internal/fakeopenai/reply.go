@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// A Reply is one answer of the server.
+// A Reply is one response of the server.
 type Reply struct {
 	// Pieces are the text; in a stream each is a chunk.
 	Pieces []string
-	// Thought comes before the text, as reasoning_content.
+	// Thought is sent before the text, as reasoning_content.
 	Thought string
 	Refusal string
 	Calls   []Call
-	// Finish is the finish reason; empty is stop, or tool_calls.
+	// Finish is the finish reason; empty means stop, or tool_calls if there are calls.
 	Finish string
-	// Usage is the object of that name.
+	// Usage is the usage object.
 	Usage map[string]any
 
 	// Status, if set, makes this a failure with OpenAI's error JSON.
 	Status     int
 	Message    string
 	RetryAfter string
-	// Raw, if set, is the body as it is; in a stream it follows the chunks of
-	// the text, and nothing follows it.
+	// Raw, if set, is sent as the body. In a stream it follows the chunks of the text
+	// and ends the stream.
 	Raw string
-	// Hold, if set, keeps the answer back until the channel is closed or the
-	// caller goes away. A stream sends its first chunk before.
+	// Hold, if set, delays the answer until the channel is closed or the caller
+	// disconnects. A stream sends its first chunk before.
 	Hold <-chan struct{}
-	// Started, if set, is called when the request has arrived.
+	// Started, if set, is called when the request arrives.
 	Started func()
 }
 
@@ -47,7 +47,7 @@ func (r Reply) finishReason() string {
 	return "stop"
 }
 
-// startReply says whether there is an answer to write.
+// startReply writes a failure. It returns false if there is one.
 func (r Reply) startReply(w http.ResponseWriter) bool {
 	if r.Started != nil {
 		r.Started()

@@ -1,6 +1,6 @@
-// Package gcscompat runs the suite of artifacts against fake-gcs-server, a fake
-// of Google Cloud Storage by other people. It is a module of its own: that server
-// brings some two hundred modules with it.
+// Package gcscompat runs the artifact suite against fake-gcs-server, a third-party fake
+// of Google Cloud Storage. It is a module of its own, because that server depends on
+// about two hundred modules.
 package gcscompat
 
 import (
@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// gs: does what the suite asks for on a server that knows nothing of us.
+// gs: passes the artifact suite on an independent implementation of the server.
 func TestFakeGCSServer(t *testing.T) {
 	server, err := fakestorage.NewServerWithOptions(fakestorage.Options{Scheme: "http", Host: "127.0.0.1", NoListener: false})
 	if err != nil {

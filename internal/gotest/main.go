@@ -1,6 +1,6 @@
-// Command gotest runs go test with the given arguments and prints what go test prints
-// without -v, and a line SKIPPED: for each test that was skipped, which go test keeps
-// to itself. CI fails on those lines.
+// Command gotest runs go test with the given arguments and prints its output without
+// -v, and a line SKIPPED: for each skipped test, which go test omits. CI fails on those
+// lines.
 package main
 
 import (
@@ -39,7 +39,7 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
-// A test is one of a package; without a name it is the package itself.
+// A testID identifies a test, or a package if the name is empty.
 type testID struct{ pkg, name string }
 
 // printReport prints the events of a run.
@@ -51,7 +51,7 @@ func printReport(in io.Reader, out io.Writer) error {
 		if line != "" {
 			var ev event
 			if json.Unmarshal([]byte(line), &ev) != nil {
-				ev = event{Action: "build-output", Output: line} // not of a test
+				ev = event{Action: "build-output", Output: line} // not from a test
 			}
 			if _, err := io.WriteString(out, ev.render(held)); err != nil {
 				return err
@@ -66,8 +66,8 @@ func printReport(in io.Reader, out io.Writer) error {
 	}
 }
 
-// render is what an event adds to the report. The output of a test is held until it is
-// known how the test ended.
+// render returns the output for an event. It holds the output of a test until the test
+// ends.
 func (ev *event) render(held map[testID][]string) string {
 	id := testID{ev.Package, ev.Test}
 	switch ev.Action {
@@ -95,12 +95,12 @@ func (ev *event) render(held map[testID][]string) string {
 	return ""
 }
 
-// isVerdict says whether a line tells how a package ended.
+// isVerdict reports whether a line is the result of a package.
 func isVerdict(line string) bool {
 	return strings.HasPrefix(line, "ok  \t") || strings.HasPrefix(line, "?   \t") || strings.HasPrefix(line, "FAIL\t")
 }
 
-// skipReason is what a skipped test printed, in one line.
+// skipReason returns the output of a skipped test in one line.
 func skipReason(output []string) string {
 	var lines []string
 	for _, line := range output {

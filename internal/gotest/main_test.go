@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A test file that skips in both ways, fails and passes.
+// sampleTests skip in both ways, fail and pass.
 const sampleTests = `package a
 
 import "testing"
@@ -21,17 +21,17 @@ func TestFails(t *testing.T) {
 }
 `
 
-// runCommand runs a program in a folder, and returns what it printed.
+// runCommand runs a program in a folder and returns its output.
 func runCommand(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	out, _ := cmd.Output() // tests fail here
+	out, _ := cmd.Output() // failing tests return an error
 	return string(out)
 }
 
-// findSkips is what .ci/skips finds in a log.
+// findSkips returns the lines that .ci/skips finds in a log.
 func findSkips(t *testing.T, log string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "log")
@@ -48,8 +48,8 @@ func writeFile(t *testing.T, name, text string) {
 	}
 }
 
-// A skipped test is named, a failed one is printed with its output, one that passed is
-// not; go test itself says nothing of the skipped one.
+// The report names skipped tests, prints the output of failed tests and omits passed
+// tests. go test itself does not report skipped tests.
 func TestSkippedTestsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "go.mod"), "module example.org/a\n\ngo 1.26\n")
@@ -78,7 +78,7 @@ func TestSkippedTestsAreReported(t *testing.T) {
 	}
 }
 
-// A package that does not compile is reported as go test does.
+// A build failure is reported as go test does.
 func TestBuildFailureIsReported(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "go.mod"), "module example.org/a\n\ngo 1.26\n")
@@ -92,7 +92,8 @@ func TestBuildFailureIsReported(t *testing.T) {
 	}
 }
 
-// What node --test skips is found in its log, and a log without skips has none.
+// .ci/skips finds skipped tests in a log of node --test, and nothing in a log without
+// skips.
 func TestSkippedNodeTestsAreFound(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.test.mjs")

@@ -1,5 +1,5 @@
-// Package kubecompat decodes the manifests of deploy/kubernetes by Kubernetes' own
-// types. It is a module of its own: those bring some fifty modules with them.
+// Package kubecompat decodes the manifests of deploy/kubernetes into Kubernetes' own
+// types. It is a module of its own, because those types depend on about fifty modules.
 package kubecompat
 
 import (
@@ -18,7 +18,7 @@ import (
 
 const manifests = "../../deploy/kubernetes"
 
-// kinds are the types of what is deployed.
+// resourceTypes returns the types of the deployed resources.
 func resourceTypes() map[string]any {
 	return map[string]any{
 		"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}, "ConfigMap": &corev1.ConfigMap{}, "Secret": &corev1.Secret{},
@@ -26,8 +26,8 @@ func resourceTypes() map[string]any {
 	}
 }
 
-// What kustomize makes of the folder has only fields that Kubernetes knows, with
-// values of their types, and so has the Secret beside it.
+// The output of kustomize and the example Secret have only fields of the Kubernetes
+// API, with valid types.
 func TestManifestsDecode(t *testing.T) {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestManifestsDecode(t *testing.T) {
 	slices.Sort(names)
 	want := []string{"ConfigMap", "ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service"}
 	if !slices.Equal(names, want) {
-		t.Errorf("kustomize makes %q, want %q", names, want)
+		t.Errorf("kustomize generates %q, want %q", names, want)
 	}
 	secret, err := os.ReadFile(manifests + "/secret.example.yaml")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestManifestsDecode(t *testing.T) {
 	decodeStrict(t, "Secret", secret)
 }
 
-// kustomize gives the pods the names of the ConfigMaps that it makes.
+// Volumes refer to the names of the generated ConfigMaps.
 func TestPodsMountGeneratedConfigMaps(t *testing.T) {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestPodsMountGeneratedConfigMaps(t *testing.T) {
 	}
 	for _, v := range deployment.Spec.Template.Spec.Volumes {
 		if v.ConfigMap != nil && !maps[v.ConfigMap.Name] {
-			t.Errorf("the volume %s is of the ConfigMap %s, which is not made", v.Name, v.ConfigMap.Name)
+			t.Errorf("volume %s refers to the unknown ConfigMap %s", v.Name, v.ConfigMap.Name)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func decodeStrict(t *testing.T, kind string, text []byte) {
 	t.Helper()
 	into := resourceTypes()[kind]
 	if into == nil {
-		t.Fatalf("nothing of the kind %s is expected", kind)
+		t.Fatalf("unexpected kind %s", kind)
 	}
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
 		t.Errorf("%s: %v\n%s", kind, err, text)

@@ -1,8 +1,7 @@
-// Package pace sets how much garbage a server carries. Go's collector comes when
-// there is as much of it as there is memory in use, however long that takes: a host
-// of thousands of open streams that say little would hold twice what it needs, and a
-// small one that is busy would be collected many times in a second. Here it comes
-// about as often as costs next to nothing.
+// Package pace tunes Go's garbage collector for servers. At the default pace a host
+// with thousands of quiet streams would hold twice the memory it needs, and a small
+// busy host would collect many times a second. This package sets the GC percentage so
+// that a collection happens about every two seconds.
 package pace
 
 import (
@@ -15,18 +14,18 @@ import (
 )
 
 const (
-	// interval is how often a collection costs next to nothing.
+	// interval is the target time between two collections.
 	interval = 2 * time.Second
-	// The bounds of the garbage, in percent of what is in use. Go's own is 100,
-	// which is too little only as long as both together are less than room.
+	// The bounds of the GC percentage. Above heapRoom the maximum is Go's default of
+	// 100; a smaller heap may grow to heapRoom.
 	minPercent, maxPercent = 20, 100
 	heapRoom               = 128 << 20
-	// minHeap is the heap that Go takes a share of where there is less.
+	// minHeap is the minimum heap that Go applies the percentage to.
 	minHeap = 4 << 20
 )
 
-// Keep sets the pace from now on, for as long as the process lives. It leaves a
-// process alone whose user has set GOGC or GOMEMLIMIT.
+// Keep adjusts the GC percentage for the life of the process. It does nothing if GOGC
+// or GOMEMLIMIT is set.
 func Keep() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -36,16 +35,17 @@ func Keep() {
 	p.watchCollections()
 }
 
-// A pacer looks at each collection.
+// A pacer adjusts the GC percentage after each collection.
 type pacer struct {
 	percent        int
 	lastCollection time.Time // the last collection
-	// inUse is what GOGC is a share of: what is left of the heap, stacks and
-	// variables. made is all that was ever allocated. Both are bytes.
+	// inUse is the base of GOGC in bytes: live heap, stacks and globals. allocated is
+	// the total of bytes ever allocated.
 	inUse, allocated uint64
 }
 
-// watchCollections waits for a collection: it is when a thing goes that nobody has.
+// watchCollections adjusts the percentage after the next collection, which frees an
+// unreachable object and runs its cleanup.
 func (p *pacer) watchCollections() {
 	runtime.AddCleanup(new([32]byte), func(p *pacer) {
 		p.adjustPercent(time.Now())
@@ -74,8 +74,8 @@ func (p *pacer) readMetrics() {
 	}
 }
 
-// computePercent is how much garbage, in percent of what is used, comes together in the time
-// of every, where so many bytes were made in the time that it took.
+// computePercent returns the GC percentage at which the heap grows for about one
+// interval between collections, given the bytes allocated in the elapsed time.
 func computePercent(used, made uint64, took time.Duration) int {
 	if used == 0 || took <= 0 {
 		return maxPercent

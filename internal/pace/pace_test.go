@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Garbage may be what comes together in two seconds, but at least a fifth of what
-// is in use, and at most as much as that, or what makes 128 MB with it.
+// The percentage matches two seconds of allocation. It is at least 20, and at most 100
+// or what grows the heap to 128 MB.
 func TestComputePercent(t *testing.T) {
 	const mega = 1 << 20
 	tests := []struct {
@@ -17,25 +17,25 @@ func TestComputePercent(t *testing.T) {
 		took       time.Duration
 		want       int
 	}{
-		{"much is made", 100 * mega, 100 * mega, time.Second, 100},
-		{"half of it in two seconds", 100 * mega, 100 * mega, 4 * time.Second, 50},
-		{"hardly anything is made", 100 * mega, mega, 4 * time.Second, 20},
-		{"nothing is known yet", 0, mega, time.Second, 100},
-		{"no time has passed", mega, mega, 0, 100},
-		{"much is made of little", 16 * mega, 100 * mega, time.Second, 700},
-		{"much is made of next to nothing", mega, 100 * mega, time.Second, 3100},
-		{"much is made of some", 48 * mega, 100 * mega, time.Second, 167},
-		{"something is made of little", 16 * mega, 8 * mega, time.Second, 100},
+		{"high allocation rate", 100 * mega, 100 * mega, time.Second, 100},
+		{"half of the heap in two seconds", 100 * mega, 100 * mega, 4 * time.Second, 50},
+		{"low allocation rate", 100 * mega, mega, 4 * time.Second, 20},
+		{"no measurement yet", 0, mega, time.Second, 100},
+		{"no elapsed time", mega, mega, 0, 100},
+		{"high rate, small heap", 16 * mega, 100 * mega, time.Second, 700},
+		{"high rate, tiny heap", mega, 100 * mega, time.Second, 3100},
+		{"high rate, medium heap", 48 * mega, 100 * mega, time.Second, 167},
+		{"medium rate, small heap", 16 * mega, 8 * mega, time.Second, 100},
 	}
 	for _, tt := range tests {
 		if got := computePercent(tt.used, tt.made, tt.took); got != tt.want {
-			t.Errorf("%s: share() = %d, want %d", tt.name, got, tt.want)
+			t.Errorf("%s: computePercent() = %d, want %d", tt.name, got, tt.want)
 		}
 	}
 }
 
-// The collector of a process that made next to nothing for a long time comes
-// sooner, and one that makes much gets its garbage back.
+// After a long time without allocations the percentage is the minimum. High allocation
+// raises it again.
 func TestAdjustPercent(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(maxPercent))
 	runtime.GC()
@@ -43,16 +43,16 @@ func TestAdjustPercent(t *testing.T) {
 	p.readMetrics()
 	p.adjustPercent(p.lastCollection.Add(time.Hour))
 	if got := debug.SetGCPercent(maxPercent); got != minPercent {
-		t.Errorf("after an hour of nothing the collector is at %d, want %d", got, minPercent)
+		t.Errorf("after an idle hour the percentage is %d, want %d", got, minPercent)
 	}
 	p.allocated = 0
 	p.adjustPercent(p.lastCollection.Add(time.Nanosecond))
 	if p.percent < maxPercent {
-		t.Errorf("after much in no time the collector is at %d, want %d or more", p.percent, maxPercent)
+		t.Errorf("after many allocations the percentage is %d, want %d or more", p.percent, maxPercent)
 	}
 }
 
-// Whoever sets the collector has set it.
+// Keep does nothing if the environment configures the collector.
 func TestKeepRespectsEnvironment(t *testing.T) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Setenv(name, "100")
@@ -60,7 +60,7 @@ func TestKeepRespectsEnvironment(t *testing.T) {
 		Keep()
 		runtime.GC()
 		if got := debug.SetGCPercent(70); got != 70 {
-			t.Errorf("with %s the collector is at %d, want 70", name, got)
+			t.Errorf("with %s the percentage is %d, want 70", name, got)
 		}
 	}
 }

@@ -1,11 +1,10 @@
-// Package safe contains panics: a goroutine that panics without recovering ends
-// the whole process, with the turns of everybody else. Each goroutine of the
-// product therefore begins with
+// Package safe contains panics. A goroutine that panics without recovering crashes the
+// whole process. Therefore each goroutine of the product begins with
 //
 //	defer safe.Recover(func(p *safe.Panic) { … })
 //
-// where the function reports the panic to whoever waits for the goroutine.
-// internal/house tests that none is without it.
+// where the function reports the panic to the code that waits for the goroutine.
+// internal/house tests that no goroutine omits it.
 package safe
 
 import (
@@ -17,11 +16,11 @@ import (
 // A Panic is a recovered panic.
 type Panic struct {
 	Value any
-	// Stack is that of the goroutine that panicked.
+	// Stack is the stack of the goroutine that panicked.
 	Stack string
 }
 
-// Error returns the value of the panic. It is for logs, not for clients.
+// Error returns the panic value. It is for logs, not for clients.
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
 // Log reports the panic with its stack.
@@ -29,8 +28,8 @@ func (p *Panic) Log(logger *slog.Logger, message string, args ...any) {
 	logger.Error(message, append(args, "panic", p.Value, "stack", p.Stack)...)
 }
 
-// Recover is deferred. It recovers a panic and gives it to report; without a
-// panic it does nothing.
+// Recover is deferred. It recovers a panic and passes it to report. Without a panic it
+// does nothing.
 func Recover(report func(*Panic)) {
 	if v := recover(); v != nil {
 		report(&Panic{Value: v, Stack: string(debug.Stack())})

@@ -16,18 +16,17 @@ import (
 )
 
 // A Pooler is a PgBouncer process in front of a PostgreSQL server. It pools by
-// transaction: a client has a server connection for one transaction, and each of
-// its transactions may get another one.
+// transaction: each transaction of a client may use another server connection.
 type Pooler struct {
 	addr string
 	cmd  *exec.Cmd
 }
 
-// ErrNoPooler: PgBouncer is not installed.
-var ErrNoPooler = errors.New("SKIPPED: no PgBouncer: apt-get install pgbouncer")
+// ErrNoPooler means that PgBouncer is not installed.
+var ErrNoPooler = errors.New("SKIPPED: PgBouncer not found; hint: apt-get install pgbouncer")
 
-// StartPooler starts a PgBouncer with its configuration in a folder. It keeps at
-// most size connections to the server.
+// StartPooler starts a PgBouncer with its configuration in a folder. It opens at most
+// size connections to the server.
 func StartPooler(ctx context.Context, server *url.URL, dir string, size int) (*Pooler, error) {
 	program, err := findPooler()
 	if err != nil {
@@ -41,7 +40,7 @@ func StartPooler(ctx context.Context, server *url.URL, dir string, size int) (*P
 	if err := os.WriteFile(file, []byte(poolerConfig(server, port, size)), 0o600); err != nil {
 		return nil, err
 	}
-	// It outlives the test's context: stores are closed after that ends.
+	// The process outlives the context of the test, because stores are closed later.
 	p := &Pooler{addr: net.JoinHostPort("127.0.0.1", port), cmd: exec.CommandContext(context.WithoutCancel(ctx), program, "-q", file)}
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
@@ -61,8 +60,8 @@ func findPooler() (string, error) {
 	return "", ErrNoPooler
 }
 
-// poolerConfig is for transaction pooling. As root, PgBouncer runs as another
-// user: it refuses to run as root.
+// poolerConfig returns a configuration for transaction pooling. PgBouncer refuses to
+// run as root and switches to another user.
 func poolerConfig(server *url.URL, port string, size int) string {
 	config := fmt.Sprintf(`[databases]
 * = host=%s port=%s user=%s
@@ -91,7 +90,7 @@ func freePort(ctx context.Context) (string, error) {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
 }
 
-// awaitListener waits for five seconds at most.
+// awaitListener waits at most five seconds until PgBouncer accepts connections.
 func (p *Pooler) awaitListener(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -105,12 +104,12 @@ func (p *Pooler) awaitListener(ctx context.Context) error {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("pgbouncer does not listen: %w", err)
+			return fmt.Errorf("pgbouncer does not accept connections: %w", err)
 		}
 	}
 }
 
-// Through is the URL of a database behind the pooler.
+// Through returns the URL of a database through the pooler.
 func (p *Pooler) Through(at string) (string, error) {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -120,11 +119,11 @@ func (p *Pooler) Through(at string) (string, error) {
 	return u.String(), nil
 }
 
-// Stop ends the process.
+// Stop stops the process.
 func (p *Pooler) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	_ = p.cmd.Wait() // its status is that of a process that was ended
+	_ = p.cmd.Wait() // a signal causes a nonzero status
 	return nil
 }

@@ -1,6 +1,5 @@
-// Package testdb makes databases for tests: files of SQLite, and schemas or
-// databases on the servers of the machine, or those that
-// AGENTHOST_TEST_POSTGRES and AGENTHOST_TEST_MYSQL name.
+// Package testdb creates databases for tests: SQLite files, and schemas or databases on
+// local servers or on the servers of AGENTHOST_TEST_POSTGRES and AGENTHOST_TEST_MYSQL.
 package testdb
 
 import (
@@ -21,21 +20,20 @@ import (
 	_ "modernc.org/sqlite"             // the driver "sqlite"
 )
 
-// ErrAbsent: there is no server to try.
+// ErrAbsent means that no server is available.
 var ErrAbsent = errors.New("SKIPPED: no server")
 
-// An Engine is where tests make databases.
+// An Engine is a kind of database.
 type Engine struct {
 	// Name is sqlite, postgres or mysql.
 	Name string
-	// env names the variable with the URL of a server, and server is what
-	// stands in for it.
+	// env is the variable with the URL of a server, and server the default URL.
 	env, server string
-	// create and drop make a place for tables on the server, and take it away.
+	// create and drop are the statements that create and drop a schema or database.
 	create, drop string
 }
 
-// Engines are all that sessions are kept in.
+// Engines returns the engines that store sessions.
 func Engines() []Engine {
 	return []Engine{
 		{Name: "sqlite"},
@@ -50,28 +48,28 @@ func Engines() []Engine {
 	}
 }
 
-// Server is the URL of the engine's server. One that does not answer is
-// ErrAbsent, unless it was named; files need none.
+// Server returns the URL of the server, or nil for files. If no server is configured
+// and the default one is unavailable, it returns ErrAbsent.
 func (e Engine) Server(ctx context.Context) (*url.URL, error) {
 	if e.server == "" {
 		return nil, nil
 	}
 	u, err := url.Parse(cmp.Or(os.Getenv(e.env), e.server))
 	if err != nil {
-		return nil, fmt.Errorf("%s is no URL", e.env)
+		return nil, fmt.Errorf("%s must be a URL", e.env)
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
 	if err != nil && os.Getenv(e.env) != "" {
-		return nil, fmt.Errorf("%s names a server that does not answer: %w", e.env, err)
+		return nil, fmt.Errorf("%s: server not available: %w", e.env, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w of %s: %w", ErrAbsent, e.env, err)
+		return nil, fmt.Errorf("%w for %s: %w", ErrAbsent, e.env, err)
 	}
 	return u, conn.Close()
 }
 
-// Fresh makes an empty database and returns its URL, and what takes it away.
-// One of SQLite is a file in the folder that is not made yet.
+// Fresh creates an empty database and returns its URL and a function that drops it. A
+// SQLite file in the folder is created on first use.
 func (e Engine) Fresh(ctx context.Context, dir string) (at string, drop func() error, err error) {
 	name := "t" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	if e.server == "" {
@@ -94,7 +92,7 @@ func (e Engine) Fresh(ctx context.Context, dir string) (at string, drop func() e
 	return u.String(), drop, Exec(ctx, server, fmt.Sprintf(e.create, name))
 }
 
-// Open opens the database of a URL by its driver.
+// Open opens the database of a URL.
 func Open(at string) (*sql.DB, error) {
 	if file, ok := strings.CutPrefix(at, "sqlite:///"); ok {
 		return sql.Open("sqlite", file)
@@ -116,7 +114,7 @@ func Open(at string) (*sql.DB, error) {
 	return sql.Open("mysql", c.FormatDSN())
 }
 
-// Exec carries out SQL statements in the database of a URL.
+// Exec executes SQL statements in the database of a URL.
 func Exec(ctx context.Context, at, text string) error {
 	db, err := Open(at)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"agenthost/pkg/session"
 )
 
-// callIDPattern is the id of a call in a line of input: {ship} is that of the last call
-// of ship, {ship#1} that of the first one in the session.
+// callIDPattern matches the ID of a call in an input line: {ship} is the last call of
+// ship, {ship#1} the first one in the session.
 var callIDPattern = regexp.MustCompile(`"id": "\{(\w+)(?:#(\d+))?\}"`)
 
-// resolveCallIDs puts the ids of calls in the place of their names. Ids are made in an
-// order that nobody promises: a line that had one would one day answer nothing.
+// resolveCallIDs replaces call names by call IDs. The order in which IDs are generated
+// is not fixed, so input lines must not contain them.
 func (e *Env) resolveCallIDs(t *testing.T, key session.Key, line string) string {
 	t.Helper()
 	return callIDPattern.ReplaceAllStringFunc(line, func(found string) string {
@@ -30,7 +30,7 @@ func (e *Env) resolveCallIDs(t *testing.T, key session.Key, line string) string 
 	})
 }
 
-// CallIDs are the ids of all calls of a name in a session, oldest first.
+// CallIDs returns the IDs of all calls of a tool in a session, oldest first.
 func (e *Env) CallIDs(t *testing.T, key session.Key, name string) []string {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)

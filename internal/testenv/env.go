@@ -1,6 +1,6 @@
-// Package testenv sets the whole house up for a test: a host on a memory
-// store, with ids and times that are the same each time, and apps from YAML.
-// Nothing in it is a mock: store, models and loader are those of the product.
+// Package testenv sets up a complete host for a test: a memory store, deterministic IDs
+// and times, and apps from YAML. It has no mocks: store, models and loader are those of
+// the product.
 package testenv
 
 import (
@@ -26,26 +26,25 @@ type Env struct {
 	Loader *loader.Loader
 }
 
-// Options are what an Env may be given. The zero value works.
+// Options configure an Env. The zero value is valid.
 type Options struct {
 	// URL of the session store; empty is memory:.
 	URL string
-	// Artifacts is where artifacts are kept; empty is what belongs to the URL.
-	// Buckets take what they need from Env.
+	// Artifacts is the artifact URL; empty means the default of the store URL. Buckets
+	// read their settings from Env.
 	Artifacts string
 	Env       func(name string) (string, bool)
 	Loader    *loader.Options
-	// FirstID is where the ids begin, for a host that takes up what another
-	// one wrote.
+	// FirstID is the first ID, for a host that continues the data of another one.
 	FirstID int
-	// Observe and Logger are those of the host.
+	// Observe and Logger are options of the host.
 	Observe func(*runtime.Span)
 	Logger  *slog.Logger
-	// ToolWorkers is that of the host.
+	// ToolWorkers is an option of the host.
 	ToolWorkers int
 }
 
-// New makes a host over a store. Both end with the test.
+// New creates a host and its store. The test closes both.
 func New(t testing.TB, opts *Options) *Env {
 	t.Helper()
 	if opts == nil {
@@ -72,7 +71,7 @@ func New(t testing.TB, opts *Options) *Env {
 	return &Env{Host: h, Store: st, Loader: loader.New(opts.Loader)}
 }
 
-// Load puts the app of a folder into the host.
+// Load publishes the app of a folder.
 func (e *Env) Load(t testing.TB, dir string) *runtime.App {
 	t.Helper()
 	app, ds := e.Loader.Load(t.Context(), dir)
@@ -93,7 +92,7 @@ func (e *Env) Session(t testing.TB, app, id string, state map[string]any) sessio
 	return key
 }
 
-// Files writes files by name below a new folder of the given name.
+// Files writes files to a new folder of the given name.
 func Files(t testing.TB, name string, files map[string][]byte) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
@@ -121,7 +120,7 @@ func (c *counter) next() string {
 	return fmt.Sprintf("%08d-0000-4000-8000-000000000000", c.n)
 }
 
-// A Clock goes on by a second each time it is read.
+// A Clock advances by a second each time it is read.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time

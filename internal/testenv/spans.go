@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// spans are those that a host told of.
+// spans are the spans of a host.
 type spans struct {
 	mu  sync.Mutex
 	all []*runtime.Span
@@ -24,8 +24,8 @@ func (s *spans) record(span *runtime.Span) {
 	s.all = append(s.all, span)
 }
 
-// render has a line for each span, in the order in which they began, inner ones
-// below outer ones. An event's id is its number.
+// render returns a line for each span in order of its start, with child spans indented.
+// An event ID is shown as its number.
 func (s *spans) render() string {
 	slices.SortFunc(s.all, func(a, b *runtime.Span) int { return a.Start.Compare(b.Start) })
 	var out strings.Builder

@@ -23,16 +23,15 @@ import (
 	"agenthost/pkg/session"
 )
 
-var update = flag.Bool("update", false, "write what came out into the transcripts")
+var update = flag.Bool("update", false, "update the transcripts with the actual output")
 
-// Transcripts plays every transcript below a folder. A transcript is a txtar
-// file: prose that names the rule it guards; the app's files; input, a line
-// for each turn (a text, or JSON {"message", "parts", "stateDelta",
-// "streaming", "state", "session", "stop", "rewindBefore", "rewindAfter"}, where
-// the id of a call is written as its name in braces); and events, what came out: for each turn the events that were seen, then what was
-// stored in the last session and its state at the end. Ids and times are left
-// out, as are the parts of an event that say nothing. A transcript may have
-// spans: those that the host told of, inner ones below outer ones.
+// Transcripts runs every transcript in a folder. A transcript is a txtar file with a
+// comment that names the tested rule, the files of the app, and these sections: input,
+// with a line for each turn (plain text, or JSON {"message", "parts", "stateDelta",
+// "streaming", "state", "session", "stop", "rewindBefore", "rewindAfter"}, with call
+// names in braces instead of call IDs); events, with the events of each turn, the
+// stored authors of the last session and its final state; and optionally spans, with
+// the spans of the host. IDs, times and empty fields are omitted.
 func Transcripts(t *testing.T, dir string, opts func() *loader.Options) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -51,7 +50,7 @@ func runTranscript(t *testing.T, file string, opts *loader.Options) {
 		t.Fatal(err)
 	}
 	if len(bytes.TrimSpace(ar.Comment)) == 0 {
-		t.Error("the transcript has no prose: say which rule it guards")
+		t.Error("the transcript has no comment; hint: name the tested rule")
 	}
 	parts := map[string][]byte{}
 	app := map[string][]byte{}
@@ -74,13 +73,13 @@ func runTranscript(t *testing.T, file string, opts *loader.Options) {
 	}
 }
 
-// golden is a file whose parts say what is to come out.
+// golden is a transcript file with expected sections.
 type golden struct {
 	file string
 	*txtar.Archive
 }
 
-// compareSection wants a part to be as it came out, or writes it.
+// compareSection compares a section with the actual output, or updates it.
 func (g golden) compareSection(t *testing.T, part, got string) {
 	t.Helper()
 	i := slices.IndexFunc(g.Files, func(f txtar.File) bool { return f.Name == part })
@@ -105,14 +104,14 @@ type turn struct {
 	Parts      []json.RawMessage `json:"parts"`
 	StateDelta map[string]any    `json:"stateDelta"`
 	Streaming  *bool             `json:"streaming"`
-	// State belongs to the first line: the session begins with it.
+	// State is the initial state of a session.
 	State map[string]any `json:"state"`
-	// Session goes on in a new session of this id, with State.
+	// Session continues in a new session with this ID and State.
 	Session string `json:"session"`
-	// Stop makes the consumer leave after so many events.
+	// Stop stops reading the events after this number.
 	Stop int `json:"stop"`
-	// RewindBefore takes the session back to before the invocation of the
-	// event of this number, RewindAfter to this event; the message follows.
+	// RewindBefore rewinds to before the invocation of the event with this number,
+	// RewindAfter to after the event. Then the message is sent.
 	RewindBefore int `json:"rewindBefore"`
 	RewindAfter  int `json:"rewindAfter"`
 }
@@ -193,7 +192,7 @@ func (e *Env) runTurn(t *testing.T, key session.Key, tu turn, out *strings.Build
 	}
 }
 
-// runOrRewind are those of a run, or of a rewind, which need not have a message.
+// runOrRewind runs a turn or a rewind, which needs no message.
 func (e *Env) runOrRewind(t *testing.T, req *runtime.RunRequest, tu turn) runtime.Events {
 	if tu.RewindBefore == 0 && tu.RewindAfter == 0 {
 		return e.Host.Run(t.Context(), req)
@@ -239,8 +238,8 @@ func (e *Env) writeSession(t *testing.T, key session.Key, out *strings.Builder) 
 	}
 }
 
-// Stable is an event as one line of JSON without what differs from run to run
-// and without what says nothing.
+// Stable returns an event as a line of JSON, without fields that differ between runs
+// and without empty fields.
 func Stable(t testing.TB, ev *session.Event) string {
 	t.Helper()
 	b, err := json.Marshal(ev)
@@ -254,7 +253,7 @@ func Stable(t testing.TB, ev *session.Event) string {
 	for _, k := range []string{"id", "invocationId", "timestamp", "nodeInfo", "modelVersion"} {
 		delete(m, k)
 	}
-	// The revision is left out: it is the hash of the transcript's own files.
+	// Omit the revision: it is the hash of the transcript's own files.
 	if ev.Provenance.Skipped != "" {
 		m["provenance"] = map[string]any{"skipped": ev.Provenance.Skipped}
 	}

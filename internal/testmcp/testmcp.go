@@ -1,6 +1,6 @@
-// Package testmcp is an MCP server for tests, made with the official SDK. [New]
-// is one to be served over HTTP; as a program it is the test binary itself, which
-// calls [ServeIfAsked] before its tests.
+// Package testmcp is an MCP server for tests, built with the official SDK. [New] serves
+// over HTTP. For stdio, the test binary starts itself and calls [ServeIfAsked] before
+// its tests.
 package testmcp
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Asked is the variable of the environment that makes a test binary a server:
-// "serve" serves, "quit" complains and ends, and "deaf" never answers.
+// Asked is the environment variable that turns a test binary into a server: "serve"
+// serves, "quit" prints errors and exits, and "deaf" never responds.
 const Asked = "AGENTHOST_TEST_MCP"
 
-// ServeIfAsked serves on standard input and output, and ends the process, if the
-// environment asks for it.
+// ServeIfAsked serves on standard input and output and exits, if the environment
+// variable is set.
 func ServeIfAsked() {
 	switch os.Getenv(Asked) {
 	case "serve":
@@ -34,11 +34,11 @@ func ServeIfAsked() {
 	os.Exit(0)
 }
 
-// Serve serves on standard input and output, until the input ends.
+// Serve serves on standard input and output until the input is closed.
 func Serve() { _ = New("a program").Run(context.Background(), &mcp.StdioTransport{}) }
 
-// Stay never answers and never ends, and has the pipe of the variable HELD open as
-// long as its process lives.
+// Stay never responds and never exits. It keeps the pipe of the variable HELD open
+// while the process runs.
 func Stay() {
 	pipe, err := os.OpenFile(os.Getenv("HELD"), os.O_WRONLY, 0)
 	if err != nil {
@@ -65,22 +65,22 @@ type serverInfo struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
 	Dir  string `json:"dir"`
-	// Env are the names of the environment.
+	// Env has the names of the environment variables.
 	Env []string `json:"env"`
 }
 
-// New is a server that says it is of this name. Its tools are add, echo (which is read
-// only), who, fail and die, which ends the process without an answer.
+// New returns a server with this name. Its tools are add, echo (read-only), who, fail,
+// and die, which exits without a response.
 func New(title string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: title, Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers."}, func(_ context.Context, _ *mcp.CallToolRequest, in addInput) (*mcp.CallToolResult, addOutput, error) {
 		return nil, addOutput{in.A + in.B}, nil
 	})
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true}
-	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "Says what a variable is.", Annotations: readOnly}, func(_ context.Context, _ *mcp.CallToolRequest, in echoInput) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "Returns the value of a variable.", Annotations: readOnly}, func(_ context.Context, _ *mcp.CallToolRequest, in echoInput) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Name + "=" + os.Getenv(in.Name)}}}, nil, nil
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "who", Description: "Says who serves."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, serverInfo, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "who", Description: "Returns the name and process of the server."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, serverInfo, error) {
 		return nil, describeServer(title), nil
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "fail", Description: "Fails."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
