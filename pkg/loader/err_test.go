@@ -131,7 +131,7 @@ func TestLargeProblems(t *testing.T) {
 		},
 		{
 			"agents that double", doublingAgents(20),
-			"the app has more than 4000 agents, counted at every place that uses them [limit]",
+			"the app exceeds the limit of 4000 agents, counting every use [limit]",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -231,7 +231,7 @@ func doublingSchemas(levels int) string {
 
 func TestCheckMissingFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
-	want := "none: cannot read the app's folder: there is no such file [file]\n"
+	want := "none: cannot read the app's folder: file not found [file]\n"
 	if got := renderText(t, check(t, dir)); got != want {
 		t.Errorf("Check = %q, want %q", got, want)
 	}

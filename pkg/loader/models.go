@@ -15,12 +15,11 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// geminiNamePattern is how names of models that Gemini's service has begin.
+// geminiNamePattern matches the model names of Gemini's service.
 var geminiNamePattern = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/|tunedModels/)`)
 
-// buildModels builds every model of the app, used or not: building finds the
-// problems of their settings and connects to nothing. Those that were included
-// are built when they are used.
+// buildModels builds every declared model, used or not, to validate its settings. It
+// opens no connections. Models from includes are built when they are used.
 func (j *job) buildModels(ctx context.Context) {
 	for name, p := range sortedParts(j.names.models) {
 		if !p.shared {
@@ -29,8 +28,8 @@ func (j *job) buildModels(ctx context.Context) {
 	}
 }
 
-// buildDeclaredModel is one of models:, with what it falls back to. It is nil when its
-// settings are wrong.
+// buildDeclaredModel builds a declared model with its fallbacks. It returns nil if the
+// settings are invalid.
 func (j *job) buildDeclaredModel(ctx context.Context, name string) model.LLM {
 	return j.buildPartModel(ctx, name, j.names.models[name])
 }
@@ -48,7 +47,7 @@ func (j *job) buildPartModel(ctx context.Context, name string, p part) model.LLM
 	return j.models[name]
 }
 
-// A bareModel is one of models: by itself.
+// A bareModel is a declared model without its fallbacks.
 type bareModel struct {
 	model     model.LLM
 	fallbacks []spec.Text
@@ -64,15 +63,15 @@ func (j *job) buildBareModel(ctx context.Context, name string, p part) bareModel
 	return b
 }
 
-// resolveFallbacks finds the models that are asked when one fails. What a fallback
-// falls back to itself does not count, so there is no circle.
+// resolveFallbacks returns the fallback models of a model. The fallbacks of a fallback
+// are ignored, so there are no cycles.
 func (j *job) resolveFallbacks(ctx context.Context, name string, refs []spec.Text) []model.LLM {
 	var others []model.LLM
 	for _, ref := range refs {
 		p, named := j.names.models[ref.Value]
 		switch {
 		case ref.Value == name:
-			j.report(ref.Errorf(0, "model", "the model %s cannot be its own fallback", name))
+			j.report(ref.Errorf(0, "model", "model %s cannot be its own fallback", name))
 		case named:
 			if b := j.buildBareModel(ctx, ref.Value, p); b.model != nil {
 				others = append(others, b.model)
@@ -88,11 +87,11 @@ func (j *job) resolveFallbacks(ctx context.Context, name string, refs []spec.Tex
 
 func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.LLM, []spec.Text) {
 	if n.Kind != spec.Mapping {
-		return nil, nil // told already, when the document was decoded
+		return nil, nil // already reported when the document was decoded
 	}
 	at := n.Get("provider")
 	if at == nil {
-		j.report(n.Errorf("required", "a model needs a provider: %s", strings.Join(j.loader.providers.Names(), " or ")))
+		j.report(n.Errorf("required", "a model requires a provider: %s", strings.Join(j.loader.providers.Names(), " or ")))
 		return nil, nil
 	}
 	kind, ok := j.loader.providers.Lookup(at.Value)
@@ -121,9 +120,9 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 	return m, fallbacks
 }
 
-// acquireModel is what the settings of a model come to. One that reaches a server is that
-// of the revision before, when settings and .env are the same, with its
-// connections, its login and its caches.
+// acquireModel builds a model from its settings. If the model reaches a server, and its
+// settings and .env are unchanged, it returns the model of the previous revision with
+// its connections, login and caches.
 func (j *job) acquireModel(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
 	env := j.newModelEnv(name)
 	endpoint, ok := modelEndpoint(plan.Config, env)
@@ -147,17 +146,17 @@ func (j *job) acquireModel(ctx context.Context, plan spec.Plan[provider.Env, mod
 	return m, err
 }
 
-// newModelEnv is what models read: the host's variables by the names of their
-// providers, which the app itself need not be allowed to read, and the app's own.
+// newModelEnv returns the environment of models: the host's variables, which providers
+// may read without a grant to the app, and the variables of the app.
 func (j *job) newModelEnv(name string) provider.Env {
 	return provider.Env{Name: name, Lookup: j.src.env, App: j.src.dotenv, Logger: j.loader.opts.Logger}
 }
 
-// readModelFile reads a file that a model's settings name, such as a script.
+// readModelFile reads a file of a model's settings, such as a script.
 func (j *job) readModelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
 	file := path.Clean(at.Value)
 	if escapesFolder(at.Value) {
-		return nil, spec.Diagnostics{addSlashHint(at.Errorf(0, "path", "%s leads out of the app's folder", at.Value), at.Value)}
+		return nil, spec.Diagnostics{addSlashHint(at.Errorf(0, "path", "%s is outside of the app folder", at.Value), at.Value)}
 	}
 	if !j.src.fileExists(file) {
 		return nil, spec.Diagnostics{at.Errorf(0, "file", "%s", j.src.missingFileMessage(file))}
@@ -165,9 +164,9 @@ func (j *job) readModelFile(_ context.Context, at spec.Text) (*spec.Node, spec.D
 	return j.src.readDocument(file)
 }
 
-// resolveModel finds the model that an agent names: one of models, else
-// provider/model, else a model of Gemini's. It is nil when the agent names
-// none, or names one whose settings are wrong.
+// resolveModel resolves the model name of an agent: a declared model, provider/model,
+// or a Gemini model. It returns nil if the agent names no model, or one with invalid
+// settings.
 func (j *job) resolveModel(ctx context.Context, name spec.Text) model.LLM {
 	if j.loader.opts.Model != nil {
 		return j.loader.opts.Model
@@ -189,8 +188,8 @@ func (j *job) resolveModel(ctx context.Context, name spec.Text) model.LLM {
 	return m
 }
 
-// resolveModelName builds a model that is not under models: by its provider and its
-// name, or by its name alone.
+// resolveModelName builds a model that is not under models, from provider/model or from
+// the name alone.
 func (j *job) resolveModelName(ctx context.Context, name spec.Text) model.LLM {
 	vendor, rest, qualified := strings.Cut(name.Value, "/")
 	if kind, ok := j.loader.providers.Lookup(vendor); ok && qualified && rest != "" {
@@ -202,12 +201,12 @@ func (j *job) resolveModelName(ctx context.Context, name spec.Text) model.LLM {
 	return j.buildGeminiModel(ctx, name)
 }
 
-// buildProviderModel builds a model that has no settings but its name.
+// buildProviderModel builds a model that has only a name.
 func (j *job) buildProviderModel(ctx context.Context, kind spec.Kind[provider.Env, model.LLM], name spec.Text, rest string) model.LLM {
 	plan, ds := kind.Decode(name.Mapping("model", rest))
 	if ds.HasErrors() {
-		j.report(name.Errorf(0, "model", "the provider %s needs more than a name", kind.Name).
-			WithHint("write its settings under models: of app.yaml, and name it here"))
+		j.report(name.Errorf(0, "model", "provider %s requires settings", kind.Name).
+			WithHint("declare the model under models in app.yaml, and refer to it by name"))
 		return nil
 	}
 	if e, ok := modelEndpoint(plan.Config, j.newModelEnv("")); ok && name.Pos.Line > 0 {
@@ -221,23 +220,23 @@ func (j *job) buildProviderModel(ctx context.Context, kind spec.Kind[provider.En
 	return m
 }
 
-// reportUnknownModel tells of a name that is none of the app's models and does not look
-// like one of Gemini's. It is an error where it is plainly a slip.
+// reportUnknownModel reports a name that is not declared and does not look like a
+// Gemini model. It is an error if the name is similar to a declared one.
 func (j *job) reportUnknownModel(name spec.Text) {
 	if j.appBroken || strings.Contains(name.Value, "${") {
-		return // what is wrong is told already
+		return // already reported
 	}
 	vendor, _, qualified := strings.Cut(name.Value, "/")
 	near := spec.Suggest(name.Value, slices.Collect(maps.Keys(j.names.models)))
 	switch {
 	case qualified:
-		j.report(name.Errorf(0, "model", "there is no provider %s", vendor).
-			WithHint("name the model under models: of app.yaml, with a provider: %s", strings.Join(j.loader.providers.Names(), " or ")))
+		j.report(name.Errorf(0, "model", "unknown provider %q", vendor).
+			WithHint("declare the model under models in app.yaml with one of the providers %s", strings.Join(j.loader.providers.Names(), " or ")))
 	case near != "":
-		j.report(name.Errorf(0, "model", "%s is none of the app's models", name.Value).WithHint("did you mean %q?", near))
+		j.report(name.Errorf(0, "model", "unknown model %q", name.Value).WithHint("did you mean %q?", near))
 	default:
-		j.report(name.Warnf(0, "model", "%s is none of the app's models: it is taken for a model of Gemini's", name.Value).
-			WithHint("write PROVIDER/%s for a model of another provider; names of the app's own stand under models: in app.yaml", name.Value))
+		j.report(name.Warnf(0, "model", "unknown model %q, assuming a Gemini model", name.Value).
+			WithHint("write PROVIDER/%s for a model of another provider, or declare the model under models in app.yaml", name.Value))
 	}
 }
 
@@ -246,7 +245,7 @@ func (j *job) buildGeminiModel(ctx context.Context, name spec.Text) model.LLM {
 	return j.buildProviderModel(ctx, kind, name, name.Value)
 }
 
-// buildDefaultModel serves agents with no model of their own and none above.
+// buildDefaultModel builds the model of agents that neither name nor inherit one.
 func (j *job) buildDefaultModel(ctx context.Context) model.LLM {
 	if j.loader.opts.Model != nil {
 		return j.loader.opts.Model

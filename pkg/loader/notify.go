@@ -12,11 +12,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Run watches until ctx ends. It polls an app when the file system notifies of a
-// change in it, and all apps from time to time in any case: a notice is only a
-// hint that makes things faster. A watcher that is not available or breaks down
-// is made again; until then, polling goes on. When Run returns, nothing is
-// loaded or published any more.
+// Run watches until ctx is done. It polls an app when the file system reports a change
+// in it, and all apps at the poll interval: notifications only reduce latency. If the
+// watcher is unavailable or fails, Run polls and tries to create it again. After Run
+// returns, no load or publication is in progress.
 func (w *Watch) Run(ctx context.Context) error {
 	defer w.stopPolls()
 	every := time.NewTicker(w.opts.Poll)
@@ -26,7 +25,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	n := &notifier{watch: w}
 	defer n.close()
 	n.updateWatches()
-	// A notice does not move a poll that is due: steady writes delay nothing.
+	// A notification does not reschedule a pending poll, so steady writes cannot delay
+	// it.
 	arm := func() {
 		if !armed {
 			armed = true
@@ -56,7 +56,7 @@ func (w *Watch) Run(ctx context.Context) error {
 		}
 		w.reportDiscovery(w.pollDue(all))
 		all = false
-		// What happened in a folder before it was watched made no event.
+		// Poll new folders: earlier changes in them caused no events.
 		if n.updateWatches() {
 			all = true
 			arm()
@@ -64,7 +64,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// reportDiscovery logs, once, that the folders cannot be read, and that they can
+// reportDiscovery logs once that the folders cannot be read, and once that they can
 // again.
 func (w *Watch) reportDiscovery(err error) {
 	previous := w.discoverErr
@@ -75,25 +75,25 @@ func (w *Watch) reportDiscovery(err error) {
 	switch {
 	case w.discoverErr == previous:
 	case err != nil:
-		w.opts.Logger.Error("cannot look for apps: those that serve go on", "error", err)
+		w.opts.Logger.Error("cannot discover apps; loaded apps keep serving", "error", err)
 	default:
-		w.opts.Logger.Info("can look for apps again")
+		w.opts.Logger.Info("app discovery recovered")
 	}
 }
 
-// notifier is a file watcher that may be missing.
+// notifier wraps a file watcher that may be unavailable.
 type notifier struct {
 	watch   *Watch
 	watcher *fsnotify.Watcher
-	// appByDir are the apps of the folders that are watched, "" where it is none.
+	// appByDir maps watched folders to the names of their apps; "" means none.
 	appByDir map[string]string
-	// fallbackReason is why changes are found by looking alone.
+	// fallbackReason is the reason for falling back to polling.
 	fallbackReason string
 }
 
-// updateWatches watches exactly the folders in which a change can matter. Those that
-// are watched are added again: another folder may stand under the path by now.
-// It returns whether there is one that was not watched before.
+// updateWatches watches exactly the folders in which a change matters. It adds watched
+// folders again, because the folder of a path may have been replaced. It reports
+// whether it added a new folder.
 func (n *notifier) updateWatches() (more bool) {
 	if n.watch.opts.PollOnly {
 		return false
@@ -111,14 +111,14 @@ func (n *notifier) updateWatches() (more bool) {
 	for _, dir := range n.watcher.WatchList() {
 		before[dir] = true
 		if _, ok := n.appByDir[dir]; !ok {
-			_ = n.watcher.Remove(dir) // fails when the folder went away, which is as good
+			_ = n.watcher.Remove(dir) // fails if the folder was deleted, which needs no watch
 		}
 	}
 	var failure error
 	for _, dir := range slices.Sorted(maps.Keys(n.appByDir)) {
 		err := n.watcher.Add(dir)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it went away meanwhile
+		case errors.Is(err, fs.ErrNotExist): // deleted in the meantime
 		case err != nil:
 			failure = err
 		default:
@@ -129,11 +129,11 @@ func (n *notifier) updateWatches() (more bool) {
 	return more
 }
 
-// markChangedApp makes the app due that a change is in. It is false when that is not
-// known.
+// markChangedApp schedules a poll of the changed app. It returns false if the app is
+// unknown.
 func (n *notifier) markChangedApp(event fsnotify.Event, ok bool) bool {
 	app := n.appByDir[filepath.Dir(event.Name)]
-	// An app's own folder is watched for what replaces it too.
+	// The folder of an app is also watched for its own replacement.
 	if !ok || app == "" || n.appByDir[event.Name] != "" {
 		return false
 	}
@@ -141,8 +141,8 @@ func (n *notifier) markChangedApp(event fsnotify.Event, ok bool) bool {
 	return true
 }
 
-// reportFallback tells, once, that changes are found by looking alone, and that they are
-// told of again.
+// reportFallback logs once that the watch falls back to polling, and once that
+// notifications are available again.
 func (n *notifier) reportFallback(err error) {
 	previous := n.fallbackReason
 	n.fallbackReason = ""
@@ -152,17 +152,17 @@ func (n *notifier) reportFallback(err error) {
 	switch {
 	case (n.fallbackReason == "") == (previous == ""):
 	case err != nil:
-		n.watch.opts.Logger.Warn("the system does not tell of all changes of files: they are found by looking", "every", n.watch.opts.Poll, "error", err)
+		n.watch.opts.Logger.Warn("file notifications unavailable, falling back to polling", "every", n.watch.opts.Poll, "error", err)
 	default:
-		n.watch.opts.Logger.Info("the system tells of changes of files again")
+		n.watch.opts.Logger.Info("file notifications available again")
 	}
 }
 
-// logWatcherError takes an error of the watcher: whatever it was, a look follows. Too many
-// changes at once are nothing to tell.
+// logWatcherError logs an error of the watcher, after which all folders are polled. An
+// event overflow is not logged.
 func (n *notifier) logWatcherError(err error) {
 	if err != nil && !errors.Is(err, fsnotify.ErrEventOverflow) {
-		n.watch.opts.Logger.Warn("the file watcher had an error: looking at all folders", "error", err)
+		n.watch.opts.Logger.Warn("file watcher failed; polling all folders", "error", err)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestWatcherUnavailable(t *testing.T) {
 	next("x four")
 	write("five")(s)
 	next("x five")
-	if n := log.countOccurrences("the system tells of changes of files again"); n != 1 {
+	if n := log.countOccurrences("file notifications available again"); n != 1 {
 		t.Errorf("told %d times that it is over, want once", n)
 	}
 }

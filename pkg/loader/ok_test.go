@@ -143,7 +143,7 @@ func TestDiscover(t *testing.T) {
 			t.Errorf("Discover(%s): %v (-want +got):\n%s", tt.dir, err, diff)
 		}
 	}
-	if _, err := loader.Discover(filepath.Join(top, "gone")); err == nil || !strings.HasPrefix(err.Error(), "looking for apps: ") {
+	if _, err := loader.Discover(filepath.Join(top, "gone")); err == nil || !strings.HasPrefix(err.Error(), "finding apps: ") {
 		t.Errorf("Discover of no folder: %v", err)
 	}
 }

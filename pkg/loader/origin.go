@@ -14,58 +14,58 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An Origin is what a revision says of an agent. Places are those of the
-// revision's files, as file:line:column.
+// An Origin describes an agent in a revision. Positions are in the revision's files, as
+// file:line:column.
 type Origin struct {
 	Agent string `json:"agent"`
 	Class string `json:"class"`
 	At    string `json:"at"`
-	// YAML is the agent as it counts, without the agents below it; each line ends
-	// with the place where it was written.
+	// YAML is the effective agent without its sub-agents. Each line ends with the
+	// position where it was written.
 	YAML string `json:"yaml"`
-	// Model is what the agent names, or the next one above it that names one;
-	// nil is the host's default.
+	// Model is the model of the agent or of the nearest ancestor with one; nil means the
+	// default model of the host.
 	Model *OriginPart `json:"model,omitempty"`
-	// Texts are what a model is told, to be filled: the root's global instruction
-	// and the agent's own.
+	// Texts are the instruction templates of the model: the global instruction of the
+	// root and the instruction of the agent.
 	Texts []OriginText `json:"-"`
-	// Provider is where an expression computes the instruction; empty is nowhere.
+	// Provider is the position of the expression that computes the instruction, if any.
 	Provider string `json:"-"`
-	// Variables are those that its lines name.
+	// Variables are the environment variables that the lines refer to.
 	Variables []string `json:"variables,omitempty"`
-	// StateUse is what the agent itself does with the state.
+	// StateUse is the state use of the agent itself.
 	StateUse  OriginPart   `json:"-"`
 	Callbacks []OriginPart `json:"callbacks"`
 	Tools     []OriginPart `json:"tools"`
 }
 
-// An OriginText is a text with placeholders.
+// An OriginText is a text with placeholders and its position.
 type OriginText struct{ Field, Source, At string }
 
 // An OriginPart is a model, a tool or a callback of an agent.
 type OriginPart struct {
-	// Name is that of a model or a tool, or the hook of a callback.
+	// Name is the name of a model or a tool, or the hook of a callback.
 	Name string `json:"name"`
-	// Detail is the kind of a tool, what a callback does, or where a model's
-	// settings stand.
+	// Detail is the kind of a tool, the effect of a callback, or the position of a model's
+	// settings.
 	Detail string `json:"does,omitempty"`
 	At     string `json:"at"`
-	// Reads and Writes are the keys of the state that it names.
+	// Reads and Writes are the state keys that it names.
 	Reads  []OriginKey `json:"reads,omitempty"`
 	Writes []OriginKey `json:"writes,omitempty"`
-	// ReadsAny says that it may read any key.
+	// ReadsAny reports that it may read any state key.
 	ReadsAny bool `json:"readsAny,omitempty"`
 }
 
-// An OriginKey is a key of the state, where it is named.
+// An OriginKey is a state key and the position that names it.
 type OriginKey struct {
 	Key string `json:"key"`
 	At  string `json:"at"`
 }
 
-// Origins finds an agent in a revision: at each place where one of that name is
-// written, mostly one. Values of the environment, which no revision keeps, stand
-// in it as $NAME.
+// Origins finds an agent in a revision. It returns one entry for each declaration with
+// that name, usually one. Revisions contain no values of environment variables; they
+// appear as $NAME.
 func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string) []*Origin {
 	j := l.newRevisionJob(rev, func(name string) string { return "$" + name })
 	defer j.closeResources()
@@ -86,8 +86,8 @@ func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string)
 	return all
 }
 
-// newRevisionJob is the load of a revision without what its host had: variables stand for
-// their names.
+// newRevisionJob returns a job for a revision without the environment of its host.
+// Variables expand to placeholders.
 func (l *Loader) newRevisionJob(rev *store.Revision, variable func(name string) string) *job {
 	bare := *l
 	bare.opts.Env = func(string) (string, bool) { return "", false }
@@ -97,8 +97,7 @@ func (l *Loader) newRevisionJob(rev *store.Revision, variable func(name string) 
 	return newJob(&bare, src)
 }
 
-// findOverlayName is the environment whose overlay is among the files of a revision;
-// they were all read.
+// findOverlayName returns the environment of the overlay in a revision's files.
 func findOverlayName(files map[string][]byte) string {
 	for file := range files {
 		if name, ok := strings.CutPrefix(file, "app."); ok && path.Ext(name) == ".yaml" {
@@ -108,8 +107,7 @@ func findOverlayName(files map[string][]byte) string {
 	return ""
 }
 
-// visitWithModel visits an agent and all below it, each with the model that counts
-// for it.
+// visitWithModel visits an agent and its descendants, each with its effective model.
 func (j *job) visitWithModel(p *resolvedAgent, inherited spec.Text, visit func(p *resolvedAgent, model spec.Text)) {
 	if m, ok := p.plan.Config.(interface{ ModelName() spec.Text }); ok && m.ModelName().Value != "" {
 		inherited = m.ModelName()
@@ -157,8 +155,8 @@ func (j *job) describeOrigin(ctx context.Context, root, p *resolvedAgent, model 
 	return o
 }
 
-// agentStateUse is what the agent itself does with the state, and the global
-// instruction, which is the root's.
+// agentStateUse returns the state use of an agent, including the global instruction of
+// the root.
 func agentStateUse(root, p *resolvedAgent) tool.StateUse {
 	use := runtime.AgentUse(p.plan.Node, p.plan.Config)
 	global := func(of *resolvedAgent) func(t tool.StateText) bool {
@@ -176,7 +174,7 @@ func agentStateUse(root, p *resolvedAgent) tool.StateUse {
 	return use
 }
 
-// instructionTexts are the texts that the agent's model is told.
+// instructionTexts returns the instruction templates of an agent's model.
 func instructionTexts(root, p *resolvedAgent) []OriginText {
 	var all []OriginText
 	for _, text := range []struct {
@@ -213,7 +211,7 @@ func newOriginPart(name, does string, at *spec.Node, use tool.StateUse) OriginPa
 	return part
 }
 
-// removeKey is a mapping without a key.
+// removeKey returns a copy of a mapping without a key.
 func removeKey(n *spec.Node, key string) *spec.Node {
 	rest := *n
 	rest.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return e.Key.Value == key })
@@ -222,6 +220,6 @@ func removeKey(n *spec.Node, key string) *spec.Node {
 
 func renderText(n *spec.Node) string {
 	var b bytes.Buffer
-	_ = spec.Print(&b, n, true) // a buffer takes all
+	_ = spec.Print(&b, n, true) // cannot fail for a buffer
 	return b.String()
 }

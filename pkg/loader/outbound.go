@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// configAddresses are the addresses that the config of a tool names.
+// configAddresses returns the addresses in the config of a tool.
 func configAddresses(config any) []spec.Text {
 	if c, ok := config.(interface{ Addresses() []spec.Text }); ok {
 		return c.Addresses()
@@ -19,8 +19,8 @@ func configAddresses(config any) []spec.Text {
 	return nil
 }
 
-// modelEndpoint is where the model of a config is reached; false when it is not
-// reached over the network.
+// modelEndpoint returns the endpoint of a model's config; false means that the model
+// does not use the network.
 func modelEndpoint(config any, env provider.Env) (provider.Endpoint, bool) {
 	if c, ok := config.(interface {
 		Endpoint(env provider.Env) provider.Endpoint
@@ -30,9 +30,9 @@ func modelEndpoint(config any, env provider.Env) (provider.Endpoint, bool) {
 	return provider.Endpoint{}, false
 }
 
-// acquireToolClient is one for a tool: it reaches what the host lets the app reach, and what
-// the config itself names. Those that name the same share their connections, also
-// with other revisions.
+// acquireToolClient returns an HTTP client for a tool. It can reach the addresses that
+// the host grants to the app, and those in the config. Tools with the same addresses
+// share connections, also across revisions.
 func (j *job) acquireToolClient(config any) (*http.Client, func() error) {
 	addresses := configAddresses(config)
 	words := []string{"client", j.src.name}
@@ -41,20 +41,20 @@ func (j *job) acquireToolClient(config any) (*http.Client, func() error) {
 	}
 	return j.acquireGuardedClient(words, func(guard *policy.Guard) {
 		for _, text := range addresses {
-			_ = guard.Check(text.Value) // what is refused was reported when it was decoded
+			_ = guard.Check(text.Value) // a refusal was reported when the config was decoded
 		}
 	})
 }
 
-// acquireModelClient is one for a model. It may reach the provider's own address, or the
-// host's, with the host's key; an address or a key that the app has chosen needs a
-// grant for the address.
+// acquireModelClient returns an HTTP client for a model. It can reach the address of
+// the provider, or the address in the host's configuration with the host's key. An
+// address or a key from the app requires a grant for the address.
 func (j *job) acquireModelClient(e provider.Endpoint) (*http.Client, func() error) {
 	return j.acquireGuardedClient([]string{"model client", j.src.name, e.URL, fmt.Sprint(e.OfHost)}, func(guard *policy.Guard) {
 		if e.OfHost {
 			guard.Trust(e.URL)
 		} else {
-			_ = guard.Check(e.URL) // what is refused was reported when it was decoded
+			_ = guard.Check(e.URL) // a refusal was reported when the config was decoded
 		}
 	})
 }
@@ -75,9 +75,8 @@ func (j *job) acquireGuardedClient(words []string, prepare func(guard *policy.Gu
 	return client, end
 }
 
-// checkPolicy refuses the programs of a config that the host does not let the app
-// run, and the addresses that it does not let it reach. A caller's own client
-// decides about addresses itself.
+// checkPolicy reports programs and addresses of a config that the host does not grant.
+// If the caller supplies its own HTTP client, that client decides about addresses.
 func (j *job) checkPolicy(config any) spec.Diagnostics {
 	ds := j.checkProgram(config)
 	for _, text := range configAddresses(config) {
@@ -86,8 +85,8 @@ func (j *job) checkPolicy(config any) spec.Diagnostics {
 	return ds
 }
 
-// checkEndpoint refuses the address of a model that the app has chosen, or to
-// which it brings a key of its own, at its place or else at that of the model.
+// checkEndpoint reports a model endpoint without a grant if the app chose the address
+// or the key. The diagnostic is at the address, or at the model.
 func (j *job) checkEndpoint(e provider.Endpoint, at spec.Text) spec.Diagnostics {
 	if e.OfHost {
 		return nil
@@ -114,7 +113,7 @@ func (j *job) checkProgram(config any) spec.Diagnostics {
 	return policyDiagnostic(j.loader.opts.Policy.CheckProgram(j.src.name, asked.Program), asked.At)
 }
 
-// policyDiagnostic is the problem of a refusal at the place that asks.
+// policyDiagnostic converts a refusal to a diagnostic at its position.
 func policyDiagnostic(err error, at spec.Text) spec.Diagnostics {
 	refused := (*policy.Refused)(nil)
 	if !errors.As(err, &refused) {

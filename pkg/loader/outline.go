@@ -10,27 +10,27 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An Outline is what the documents of an app name, for editors. Of an app with
-// problems it has what could be found.
+// An Outline lists the names that the documents of an app declare, for editors. If the
+// app has errors, the outline may be incomplete.
 type Outline struct {
 	// Agents, Tools and Models are sorted by name.
 	Agents, Tools, Models []Symbol
-	// State are the keys of the state that the documents write or declare.
+	// State are the state keys that the documents write or declare.
 	State []string
-	// Documents are the files that were read, by their paths in the app.
+	// Documents are the parsed files, by their paths in the app.
 	Documents map[string]*spec.Node
 }
 
-// Symbol is a thing that a document names.
+// A Symbol is a named declaration.
 type Symbol struct {
 	Name string
 	// Doc is its description.
 	Doc string
-	// Pos is where it is written.
+	// Pos is the position of the declaration.
 	Pos spec.Pos
 }
 
-// Outline reads an app's folder, with its tests, for editors. The problems are
+// Outline reads the folder of an app, with its tests, for editors. The diagnostics are
 // those of [Loader.Check].
 func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagnostics) {
 	var o *Outline
@@ -91,8 +91,8 @@ func sortSymbols(all map[string]Symbol) []Symbol {
 	return slices.SortedFunc(maps.Values(all), func(a, b Symbol) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// collectStateKeys are the keys under output_key, state_schema, and the verbs that write
-// state.
+// collectStateKeys returns the keys under output_key, under state_schema, and under the
+// verbs that write state.
 func collectStateKeys(documents map[string]*spec.Node) []string {
 	var keys []string
 	var walk func(n *spec.Node)

@@ -14,17 +14,17 @@ import (
 	"agenthost/pkg/loader"
 )
 
-const irregularSuffix = " is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder [file]"
+const irregularSuffix = " is not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder [file]"
 
 // TestFilesOutsideRejected has everything in and around an app's folder that is no
 // file of it: paths and links that lead out, links in a circle, pipes, devices
 // and folders. Each is refused with its place, and none is waited for.
 func TestFilesOutsideRejected(t *testing.T) {
 	for _, tt := range []struct{ name, app, agent, want string }{
-		{"a path up", "", "sub_agents: [{config_path: ../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path ../other/root_agent.yaml leads out of the folder of this file [path]"},
-		{"a path down and up", "", "sub_agents: [{config_path: a/../../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path a/../../other/root_agent.yaml leads out of the folder of this file [path]"},
-		{"a whole path", "", "sub_agents: [{config_path: /etc/passwd}]", "app/root_agent.yaml:3:28: config_path /etc/passwd leads out of the folder of this file [path]"},
-		{"a path of Windows", "", `sub_agents: [{config_path: ..\other.yaml}]`, `app/root_agent.yaml:3:28: config_path ..\other.yaml leads out of the folder of this file [path]`},
+		{"a path up", "", "sub_agents: [{config_path: ../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path ../other/root_agent.yaml is outside of the folder of this file [path]"},
+		{"a path down and up", "", "sub_agents: [{config_path: a/../../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path a/../../other/root_agent.yaml is outside of the folder of this file [path]"},
+		{"a whole path", "", "sub_agents: [{config_path: /etc/passwd}]", "app/root_agent.yaml:3:28: config_path /etc/passwd is outside of the folder of this file [path]"},
+		{"a path of Windows", "", `sub_agents: [{config_path: ..\other.yaml}]`, `app/root_agent.yaml:3:28: config_path ..\other.yaml is outside of the folder of this file [path]`},
 		{"a link out", "", "sub_agents: [{config_path: link}]", "app/root_agent.yaml:3:28: app/link" + irregularSuffix},
 		{"a link to a device", "", "sub_agents: [{config_path: zero}]", "app/root_agent.yaml:3:28: app/zero" + irregularSuffix},
 		{"a pipe", "", "sub_agents: [{config_path: pipe}]", "app/root_agent.yaml:3:28: app/pipe" + irregularSuffix},
@@ -32,15 +32,15 @@ func TestFilesOutsideRejected(t *testing.T) {
 		{"a folder", "", "sub_agents: [{config_path: folder}]", "app/root_agent.yaml:3:28: app/folder" + irregularSuffix},
 		{"a text that is a link", "", "description: ${file:link}", "app/root_agent.yaml:3:14: app/link" + irregularSuffix},
 		{"a text that is a pipe", "", "description: ${file:pipe}", "app/root_agent.yaml:3:14: app/pipe" + irregularSuffix},
-		{"a text elsewhere", "", "description: ${file:/etc/hostname}", "app/root_agent.yaml:3:14: /etc/hostname leads out of the app's folder [file]"},
-		{"a secret that is a pipe", `models: {m: {provider: gemini, model: gemini-x, api_key: "${secret:PIPE}"}}`, "", "app/app.yaml:1:59: cannot read the secret PIPE: not a regular file [file]"},
+		{"a text elsewhere", "", "description: ${file:/etc/hostname}", "app/root_agent.yaml:3:14: /etc/hostname is outside of the app folder [file]"},
+		{"a secret that is a pipe", `models: {m: {provider: gemini, model: gemini-x, api_key: "${secret:PIPE}"}}`, "", "app/app.yaml:1:59: cannot read secret PIPE: not a regular file [file]"},
 		{"a script that is a device", "models: {m: {provider: scripted, script: zero}}", "", "app/app.yaml:1:42: app/zero" + irregularSuffix},
-		{"a script elsewhere", "models: {m: {provider: scripted, script: ../s.yaml}}", "", "app/app.yaml:1:42: ../s.yaml leads out of the app's folder [path]"},
+		{"a script elsewhere", "models: {m: {provider: scripted, script: ../s.yaml}}", "", "app/app.yaml:1:42: ../s.yaml is outside of the app folder [path]"},
 		{"an include that is a pipe", "include: [pipe]", "", "app/app.yaml:1:11: app/pipe" + irregularSuffix},
 		{"a shared file that is a device", "include: [../zero.yaml]", "", "app/app.yaml:1:11: zero.yaml" + irregularSuffix},
 		{"a shared file that leads on", "include: [../on.yaml]", "", "app/app.yaml:1:11: on.yaml" + irregularSuffix},
-		{"an include two folders up", "include: [../../x.yaml]", "", "app/app.yaml:1:11: include ../../x.yaml leads out of the app's folder [path]"},
-		{"a root agent elsewhere", "root_agent: ../other/root_agent.yaml", "", "app/app.yaml:1:13: there is no file ../other/root_agent.yaml in the app's folder [file]"},
+		{"an include two folders up", "include: [../../x.yaml]", "", "app/app.yaml:1:11: include ../../x.yaml is outside of the app folder [path]"},
+		{"a root agent elsewhere", "root_agent: ../other/root_agent.yaml", "", "app/app.yaml:1:13: file ../other/root_agent.yaml not found in the app folder [file]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := newSurroundedApp(t)
@@ -64,7 +64,7 @@ func TestFilesOutsideRejected(t *testing.T) {
 // as what is no file: they are told, and not taken for missing. An editor's lock is
 // nobody's file.
 func TestIrregularFiles(t *testing.T) {
-	const message = "this is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder [file]"
+	const message = "not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder [file]"
 	for _, tt := range []struct{ from, to, want string }{
 		{"pipe", "app.yaml", "app/app.yaml: " + message},
 		{"folder", "app.yaml", "app/app.yaml: " + message},

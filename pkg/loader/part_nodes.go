@@ -2,8 +2,8 @@ package loader
 
 import "agenthost/pkg/spec"
 
-// The parts of a document that are decoded later, when it is known what they
-// are: they keep their nodes, and tell editors what may stand there.
+// These types keep the nodes of sections that are decoded later, when their kinds are
+// known. Their schemas describe the possible values for editors.
 type (
 	modelNode    struct{ node *spec.Node }
 	agentNode    struct{ node *spec.Node }
@@ -46,16 +46,16 @@ func (t *toolNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 // SchemaSpec refers to the definition.
 func (t *toolNode) SchemaSpec() map[string]any { return map[string]any{"$ref": "#/$defs/tool"} }
 
-// DecodeSpec keeps the node; what it must be depends on where its name stands.
+// DecodeSpec keeps the node; its type depends on where the name is used.
 func (f *functionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	f.node = n
 	if n.IsNull() {
-		return spec.Diagnostics{n.Errorf("type", "a function is a tool, the rule of a callback, a schema, an agent or a model")}
+		return spec.Diagnostics{n.Errorf("type", "a function must be a tool, a callback rule, a schema, an agent or a model")}
 	}
 	return nil
 }
 
-// SchemaSpec describes what may stand in the place of a name.
+// SchemaSpec describes the possible replacements of a name.
 func (f *functionNode) SchemaSpec() map[string]any {
 	return map[string]any{
 		"title": "a tool, a callback, a schema, an agent or a model",
@@ -69,7 +69,7 @@ func (f *functionNode) SchemaSpec() map[string]any {
 	}
 }
 
-// DecodeSpec keeps a schema that is right.
+// DecodeSpec keeps a valid schema.
 func (s *schemaNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	s.node = n
 	return nil
@@ -80,7 +80,7 @@ func (s *schemaNode) SchemaSpec() map[string]any { return (&spec.ValueSchema{}).
 
 // DecodeSpec keeps the node.
 func (d *defaultsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	return keepMapping(n, &d.node, "what the agents of a class have")
+	return keepMapping(n, &d.node, "the defaults of a class")
 }
 
 // SchemaSpec describes a mapping of an agent's fields.
@@ -91,7 +91,7 @@ func (d *defaultsNode) SchemaSpec() map[string]any {
 func keepMapping(n *spec.Node, into **spec.Node, what string) spec.Diagnostics {
 	*into = n
 	if n.Kind != spec.Mapping {
-		return spec.Diagnostics{n.Errorf("type", "%s is a mapping with its settings", what)}
+		return spec.Diagnostics{n.Errorf("type", "%s must be a mapping", what)}
 	}
 	return nil
 }

@@ -9,41 +9,40 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// parts are what documents declare by name. Names belong to the whole app,
-// whichever document has them.
+// parts are the named declarations of a document. Names are global to the app.
 type parts struct {
 	Models    map[string]modelNode    `yaml:"models" doc:"Models by the names that agents use, each with its provider."`
 	Agents    map[string]agentNode    `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
 	Tools     map[string]toolNode     `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
-	Functions map[string]functionNode `yaml:"functions" doc:"What stands in the place of a name of code: a tool, a callback's rule or a list of them, a schema, an agent, or a model."`
+	Functions map[string]functionNode `yaml:"functions" doc:"Replacements of names of code: a tool, a callback rule or a list of them, a schema, an agent, or a model."`
 	Schemas   map[string]schemaNode   `yaml:"schemas" doc:"Schemas by name, for output_schema, input_schema, state_schema and params."`
-	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"By class, what agents have that do not say it themselves."`
+	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"Default values of agents, by class."`
 }
 
-// rootParts are the parts that the root agent's file may declare beside the
-// agent; models and tools have another meaning there.
+// rootParts are the declarations that the root agent's file may contain next to the
+// agent. models and tools have other meanings there.
 type rootParts struct {
-	Include   []spec.Text             `yaml:"include" doc:"At the top of the root agent's file: files whose parts belong to the app too."`
+	Include   []spec.Text             `yaml:"include" doc:"At the top of the root agent's file: files with shared declarations."`
 	Agents    map[string]agentNode    `yaml:"agents" doc:"At the top of a file: agents by name, for {use: NAME}."`
-	Functions map[string]functionNode `yaml:"functions" doc:"At the top of the root agent's file: what stands in the place of names of code."`
+	Functions map[string]functionNode `yaml:"functions" doc:"At the top of the root agent's file: replacements of names of code."`
 	Schemas   map[string]schemaNode   `yaml:"schemas" doc:"At the top of the root agent's file: schemas by name."`
-	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"At the top of the root agent's file: by class, what agents have that do not say it themselves."`
+	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"At the top of the root agent's file: default values of agents, by class."`
 }
 
-// agentParts are those that any other agent's file may declare.
+// agentParts are the declarations that the file of any other agent may contain.
 type agentParts struct {
 	Agents map[string]agentNode `yaml:"agents" doc:"At the top of a file: agents by name, for {use: NAME}."`
 }
 
-// A part is declared: its node, and the file that it stands in.
+// A part is a declaration: its node and its file.
 type part struct {
 	node *spec.Node
 	file string
-	// shared says that it was included: it need not be used.
+	// shared reports that the part comes from an include and may be unused.
 	shared bool
 }
 
-// registry has the parts of an app, by what they are and by name.
+// registry holds the declarations of an app by kind and name.
 type registry struct {
 	models, agents, tools, functions, schemas, defaults map[string]part
 }
@@ -55,17 +54,18 @@ func newRegistry() registry {
 	}
 }
 
-// A shelf has the parts of one sort, and what messages call them.
+// A partTable holds the declarations of one kind, and the label of the kind in
+// messages.
 type partTable struct {
 	label string
 	parts map[string]part
 }
 
-// partNode is a part in a document, of whatever kind.
+// partNode is the node of a declaration of any kind.
 type partNode interface{ yamlNode() *spec.Node }
 
-// declareNamed makes the parts of a document known. A name that is taken is an
-// error that names both places.
+// declareNamed registers the declarations of a document. A duplicate name is an error
+// with both positions.
 func declareNamed[N partNode](j *job, into partTable, found map[string]N, from part) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		n := found[name].yamlNode()
@@ -73,7 +73,7 @@ func declareNamed[N partNode](j *job, into partTable, found map[string]N, from p
 		switch {
 		case n == nil || taken && old.node.Pos == n.Pos:
 		case taken:
-			j.report(n.Errorf("clash", "the %s %s is there already, at %s", into.label, name, old.node.Pos))
+			j.report(n.Errorf("clash", "duplicate %s %s, first declared at %s", into.label, name, old.node.Pos))
 		default:
 			into.parts[name] = part{n, from.file, from.shared}
 		}
@@ -89,15 +89,15 @@ func (j *job) declareParts(p *parts, from part) {
 	declareNamed(j, partTable{"default of", j.names.defaults}, p.Defaults, from)
 }
 
-// includeFiles takes in the parts of other files.
+// includeFiles registers the declarations of included files.
 func (j *job) includeFiles(files []spec.Text, from string) {
 	for _, at := range files {
 		file := path.Join(path.Dir(from), at.Value)
 		switch {
 		case j.included[file]:
 		case path.IsAbs(at.Value) || strings.Contains(at.Value, "\\") || escapesFolder(file) && !isSharedFile(file):
-			d := at.Errorf(0, "path", "include %s leads out of the app's folder", at.Value).
-				WithHint("an include is a file of the app, or one beside the app's folder: ../NAME.yaml")
+			d := at.Errorf(0, "path", "include %s is outside of the app folder", at.Value).
+				WithHint("an include must be a file of the app, or a file next to the app folder: ../NAME.yaml")
 			j.report(addSlashHint(d, at.Value))
 		case !j.src.fileExists(file):
 			j.report(at.Errorf(0, "file", "%s", j.src.missingFileMessage(file)))
@@ -122,16 +122,15 @@ func (j *job) includeFile(file string) {
 	j.declareParts(&p, part{file: file, shared: true})
 }
 
-// isSharedFile says whether a path is that of a YAML file beside the app's folder,
-// which several apps may include.
+// isSharedFile reports whether a path is a YAML file next to the app folder, which
+// several apps may include.
 func isSharedFile(file string) bool {
 	name, ok := strings.CutPrefix(file, "../")
 	return ok && !strings.ContainsAny(name, `/\`) && !strings.HasPrefix(name, ".") && (path.Ext(name) == ".yaml" || path.Ext(name) == ".yml")
 }
 
-// extractParts declares the parts that an agent's file brings, and returns the
-// file's own agent without them. Only the root agent's file has more than
-// agents.
+// extractParts registers the declarations in an agent's file, and returns the agent
+// without them. Only the root agent's file may declare more than agents.
 func (j *job) extractParts(n *spec.Node, file string, root bool) *spec.Node {
 	if n.Get("agent_class") == nil && n.Get("name") == nil {
 		return n

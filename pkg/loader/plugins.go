@@ -7,7 +7,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// pluginRef is a plugin of the app: its name alone, or with its settings.
+// pluginRef is a plugin of the app: its name, with optional settings.
 type pluginRef struct {
 	name   *spec.Node
 	config *spec.Node
@@ -21,7 +21,7 @@ func (p *pluginRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	case n.Kind == spec.Mapping && len(n.Entries) == 1:
 		p.name, p.config = n.Entries[0].Key, n.Entries[0].Value
 	default:
-		return spec.Diagnostics{n.Errorf("type", "a plugin is a name, or one name with its settings, such as context_filter: {…}")}
+		return spec.Diagnostics{n.Errorf("type", "a plugin must be a name, or a mapping of one name to its settings, such as context_filter: {…}")}
 	}
 	if p.config.IsNull() {
 		empty := *n
@@ -34,13 +34,13 @@ func (p *pluginRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 // SchemaSpec refers to the definition.
 func (p *pluginRef) SchemaSpec() map[string]any { return map[string]any{"$ref": "#/$defs/plugin"} }
 
-// buildPlugins builds the plugins of app.yaml, and finds every problem of
-// their settings.
+// buildPlugins builds the plugins of app.yaml and reports all problems of their
+// settings.
 func (j *job) buildPlugins(ctx context.Context) {
 	seen := map[string]bool{}
 	for _, ref := range j.doc.Plugins {
 		if ref.name == nil {
-			continue // told already, when app.yaml was decoded
+			continue // already reported when app.yaml was decoded
 		}
 		kind, ok := j.loader.plugins.Lookup(ref.name.Value)
 		if !ok {
@@ -48,7 +48,7 @@ func (j *job) buildPlugins(ctx context.Context) {
 			continue
 		}
 		if seen[kind.Name] {
-			j.report(ref.name.Errorf("duplicate-name", "the plugin %s is there already", kind.Name))
+			j.report(ref.name.Errorf("duplicate-name", "duplicate plugin %s", kind.Name))
 		}
 		seen[kind.Name] = true
 		if p := j.buildPlugin(ctx, kind, ref.config); p != nil {
@@ -72,7 +72,8 @@ func (j *job) buildPlugin(ctx context.Context, kind spec.Kind[runtime.PluginEnv,
 	return p
 }
 
-// pluginSchema is a name, or one name with its settings.
+// pluginSchema returns the schema of a plugin: a name, or a mapping of one name to its
+// settings.
 func (l *Loader) pluginSchema(set *spec.SchemaSet) map[string]any {
 	var names []any
 	for _, name := range l.plugins.Names() {

@@ -10,14 +10,13 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// RecordTools returns what [Options.WrapTool] may be: tools that do as they do,
-// and have their calls recorded.
+// RecordTools returns a value for [Options.WrapTool] that records the calls of tools.
 func RecordTools(rec *provider.Recorder) func(tool.Tool) tool.Tool {
 	return func(t tool.Tool) tool.Tool { return &recordedTool{wrappedTool{t}, rec} }
 }
 
-// ReplayTools returns what [Options.WrapTool] may be: tools that do nothing, and
-// answer from a record. A call that the record does not have ends the run.
+// ReplayTools returns a value for [Options.WrapTool] that answers calls from a record
+// without running tools. A call that is not in the record ends the run.
 func ReplayTools(s *provider.Script) func(tool.Tool) tool.Tool {
 	replay := provider.NewToolReplay(s)
 	return func(t tool.Tool) tool.Tool { return &replayedTool{wrappedTool{t}, replay} }
@@ -25,7 +24,7 @@ func ReplayTools(s *provider.Script) func(tool.Tool) tool.Tool {
 
 type wrappedTool struct{ tool.Tool }
 
-// Capabilities are those of the tool itself.
+// Capabilities returns the capabilities of the wrapped tool.
 func (t wrappedTool) Capabilities() tool.Capabilities { return tool.CapabilitiesOf(t.Tool) }
 
 type recordedTool struct {
@@ -33,8 +32,8 @@ type recordedTool struct {
 	rec *provider.Recorder
 }
 
-// Run runs the tool; see [tool.Tool]. A call that is given up is not recorded,
-// and neither are wrong arguments: they are refused again.
+// Run runs the tool; see [tool.Tool]. Canceled calls and calls with invalid arguments
+// are not recorded.
 func (t *recordedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	c := &provider.ToolCall{Origin: call.Origin, Name: call.Name, Args: maps.Clone(call.Args)}
 	before := maps.Clone(call.Actions.StateDelta)
@@ -60,7 +59,7 @@ func (t *recordedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, 
 	return result, err
 }
 
-// changedKeys are the keys that differ from those before.
+// changedKeys returns the keys whose values differ from before.
 func changedKeys(before, after map[string]any) map[string]any {
 	state := map[string]any{}
 	for k, v := range after {
@@ -97,16 +96,16 @@ func (t *replayedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, 
 	return &tool.Result{Response: found.Response}, nil
 }
 
-// wrappedSet is a set whose tools are wrapped.
+// wrappedSet is a set of wrapped tools.
 type wrappedSet struct {
 	tool.Set
 	wrap func(tool.Tool) tool.Tool
 }
 
-// Dynamic is that of the set itself.
+// Dynamic reports whether the wrapped set is dynamic.
 func (s wrappedSet) Dynamic() bool { return tool.Dynamic(s.Set) }
 
-// Tools are those of the set, each wrapped.
+// Tools returns the wrapped tools of the set.
 func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
 	tools, err := s.Set.Tools(ctx)
 	if err != nil {

@@ -13,30 +13,30 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Reference is the Markdown page of every field that documents may have. It is
-// made of the same fields that the loader decodes.
+// Reference returns the Markdown reference of all fields. It is generated from the
+// types that the loader decodes.
 func (l *Loader) Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceTop)
-	writeChapter(&b, "app.yaml", "An app beside its agents' files; every field may be missing.",
+	writeChapter(&b, "app.yaml", "The settings of an app. Every field is optional.",
 		spec.Reference("The document", "The fields of app.yaml.", reflect.TypeFor[document]()),
-		spec.Reference("run_config", "How invocations run.", reflect.TypeFor[runtime.RunConfig]()),
-		spec.Reference("events_compaction_config", "When the older part of a conversation is replaced by a summary.", reflect.TypeFor[runtime.CompactionConfig]()))
-	writeChapter(&b, "Agents", "An agent is a file, or stands under `sub_agents:`, `agents:` or `root_agent:`.", renderKinds(l.agentKinds)...)
-	writeChapter(&b, "Callbacks", "An item of the lists that end in `_callbacks`; which verbs and names a list knows is told in [language.md](language.md#callbacks).",
-		spec.Reference("A callback", "The name of a function, or a rule of one verb.", reflect.TypeFor[runtime.CallbackConfig]()))
+		spec.Reference("run_config", "The settings of invocations.", reflect.TypeFor[runtime.RunConfig]()),
+		spec.Reference("events_compaction_config", "When to replace older events of a session by a summary.", reflect.TypeFor[runtime.CompactionConfig]()))
+	writeChapter(&b, "Agents", "An agent is declared in a file, or under `sub_agents:`, `agents:` or `root_agent:`.", renderKinds(l.agentKinds)...)
+	writeChapter(&b, "Callbacks", "An item of the `_callbacks` lists. [language.md](language.md#callbacks) describes the verbs and variables of each list.",
+		spec.Reference("A callback", "The name of a function, or a rule with one verb.", reflect.TypeFor[runtime.CallbackConfig]()))
 	adk, short := l.renderAgentTools()
 	writeChapter(&b, "Tools", "Under `tools:`, a tool is a mapping with one of these keys, or `use: NAME`, or the `name:` of a built-in tool.",
 		append(renderKinds(l.toolKinds), short...)...)
-	writeChapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK; fields, where there are any, stand in `args:`.",
+	writeChapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK. Settings, if any, are in `args:`.",
 		append(renderKinds(l.builtins), adk...)...)
 	writeChapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", renderKinds(l.providers)...)
 	writeChapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", renderKinds(l.plugins)...)
-	writeChapter(&b, "Scripts", "The scripted model's file is a list; the first entry that matches answers.",
-		spec.Reference("An entry", "One answer.", reflect.TypeFor[provider.ScriptEntry]()))
-	writeChapter(&b, "Tests", "A file `*.test.yaml` beside an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
-	writeChapter(&b, "Policy", "The file that `--policy` names; see [policy.md](policy.md).", policy.Reference())
-	writeChapter(&b, "Callers", "The file that `--auth` names, or `auth:` in that of `--config`; see [security.md](security.md).", auth.Reference())
+	writeChapter(&b, "Scripts", "The file of a scripted model is a list. The first matching entry answers.",
+		spec.Reference("An entry", "One response of the model.", reflect.TypeFor[provider.ScriptEntry]()))
+	writeChapter(&b, "Tests", "A file `*.test.yaml` in an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
+	writeChapter(&b, "Policy", "The file of `--policy`; see [policy.md](policy.md).", policy.Reference())
+	writeChapter(&b, "Callers", "The file of `--auth`, or `auth:` in the file of `--config`; see [security.md](security.md).", auth.Reference())
 	return newLinkReplacer().Replace(b.String())
 }
 
@@ -50,8 +50,8 @@ func writeChapter(b *strings.Builder, title, about string, pages ...string) {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n%s", title, about, strings.Join(pages, "\n"))
 }
 
-// renderAgentTools are those of the two ways to name an agent as a tool: by
-// ADK's name, and by a key.
+// renderAgentTools returns the reference of both forms of an agent as a tool: ADK's
+// name and the key agent.
 func (l *Loader) renderAgentTools() (adk, short []string) {
 	for _, k := range l.agentTools {
 		if k.Name == "AgentTool" {
@@ -63,8 +63,7 @@ func (l *Loader) renderAgentTools() (adk, short []string) {
 	return adk, short
 }
 
-// newLinkReplacer puts links where the fields only know that a value is told of
-// elsewhere on the page.
+// newLinkReplacer returns a replacer that links types to their sections.
 func newLinkReplacer() *strings.Replacer {
 	const agent, tool = "[agent](#agents)", "[tool](#tools)"
 	return strings.NewReplacer(
@@ -84,7 +83,7 @@ func newLinkReplacer() *strings.Replacer {
 	)
 }
 
-// renderKinds are those of a list of kinds, by name.
+// renderKinds returns the reference of each kind, sorted by name.
 func renderKinds[Env, T any](kinds spec.Kinds[Env, T]) []string {
 	var all []string
 	for _, k := range kinds {

@@ -10,8 +10,8 @@ import (
 
 var errNotRegular = errors.New("not a regular file")
 
-// openRegular opens a regular file. A pipe would have nobody on its other end, and
-// a device no end: they are refused, and never waited for.
+// openRegular opens a regular file. It rejects pipes and devices, so that reading
+// cannot block or be endless.
 func openRegular(open func(name string, flag int, perm os.FileMode) (*os.File, error), name string) (*os.File, error) {
 	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -31,7 +31,7 @@ func openRegular(open func(name string, flag int, perm os.FileMode) (*os.File, e
 	return f, nil
 }
 
-// readRegular reads a regular file anywhere, up to the largest that is read.
+// readRegular reads a regular file up to the size limit.
 func readRegular(path string) ([]byte, error) {
 	f, err := openRegular(os.OpenFile, path)
 	if err != nil {
@@ -41,7 +41,8 @@ func readRegular(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
-// A plainFS has the regular files of a folder, and nothing that leads out of it.
+// A regularFS gives access to the regular files in a folder. Links cannot leave the
+// folder.
 type regularFS struct{ root *os.Root }
 
 // Open opens a regular file.
@@ -53,5 +54,5 @@ func (p regularFS) Open(name string) (fs.File, error) {
 	return f, nil
 }
 
-// Stat tells of a file, and follows links.
+// Stat follows links; see [fs.StatFS].
 func (p regularFS) Stat(name string) (fs.FileInfo, error) { return p.root.Stat(name) }

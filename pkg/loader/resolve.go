@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"agenthost/pkg/model"
@@ -15,19 +16,18 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// job is one load of one app: it gathers what the files say and every problem
-// on the way.
+// job is one load of one app. It collects the contents of the files and all problems.
 type job struct {
 	loader *Loader
 	src    *source
 	ds     spec.Diagnostics
 
 	doc     document
-	appNode *spec.Node // app.yaml with its overlay; nil when there is none
-	// partKeys are the keys of the parts that agents' files declare.
+	appNode *spec.Node // app.yaml with its overlay; nil if there is none
+	// partKeys are the keys of declarations in agents' files.
 	partKeys []*spec.Node
-	// appBroken says that app.yaml could not be read whole: what it would name
-	// is not known.
+	// appBroken reports that app.yaml could not be parsed completely, so that
+	// declarations may be missing.
 	appBroken     bool
 	names         registry
 	included      map[string]bool
@@ -37,15 +37,15 @@ type job struct {
 	bareModels    map[string]bareModel
 	plugins       []*runtime.Plugin
 	used          map[*spec.Node]bool
-	sharedTools   map[*spec.Node]*resolvedTool // tools under tools: that are built, for all who use them
+	sharedTools   map[*spec.Node]*resolvedTool // built tools under tools, shared by their users
 	closers       []func() error
-	// contextCacheNode is where app.yaml asks for caching; nil when it does not.
+	// contextCacheNode is the context cache setting of app.yaml, or nil.
 	contextCacheNode *spec.Node
 
 	summarizer model.LLM
-	// guard says which addresses the app may name.
+	// guard decides which addresses the app may use.
 	guard *policy.Guard
-	// summary gathers what the app says; nil when nobody wants to know.
+	// summary collects the summary of the app; nil means none is requested.
 	summary *Summary
 }
 
@@ -58,8 +58,8 @@ func newJob(l *Loader, src *source) *job {
 
 func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
 
-// loadAndCompile is the whole load. It returns an app only when nothing stands in the way,
-// and the tree as far as it is known.
+// loadAndCompile loads the app. It returns an app only if there are no errors, and the
+// agent tree as far as it is known.
 func (j *job) loadAndCompile(ctx context.Context) (*runtime.App, *resolvedAgent) {
 	root := j.resolveApp(ctx)
 	if root == nil || j.ds.HasErrors() || j.src.budget.isExceeded() {
@@ -69,8 +69,8 @@ func (j *job) loadAndCompile(ctx context.Context) (*runtime.App, *resolvedAgent)
 	return j.compileApp(ctx, root), root
 }
 
-// resolveApp reads and checks everything, and returns the tree of agents as far as
-// it is known.
+// resolveApp reads and validates everything. It returns the agent tree as far as it is
+// known.
 func (j *job) resolveApp(ctx context.Context) *resolvedAgent {
 	j.report(j.loader.checkAppName(j.src)...)
 	if j.src.fileExists(appFile) || j.src.hasOverlay(j.loader.opts.Overlay) {
@@ -98,7 +98,7 @@ func (j *job) resolveApp(ctx context.Context) *resolvedAgent {
 		j.checkSecrets,
 	} {
 		if j.src.budget.isExceeded() {
-			break // what is missing now may only not have been read
+			break // a missing name may be in an unread file
 		}
 		check()
 	}
@@ -125,16 +125,16 @@ func (j *job) readAppFile() {
 	j.report(ds...)
 	j.appBroken = j.appBroken || ds.HasErrors()
 	if name := j.doc.Name; name.Value != "" && name.Value != j.src.name {
-		d := name.Errorf(0, "app-name", "the app's name is that of its folder, %s", j.src.name)
-		d.Hint = "leave name out, or rename the folder"
+		d := name.Errorf(0, "app-name", "the app name must be that of its folder, %s", j.src.name)
+		d.Hint = "remove name, or rename the folder"
 		j.report(d)
 	}
 	j.includeFiles(j.doc.Include, appFile)
 	j.declareParts(&j.doc.Parts, part{file: appFile})
 }
 
-// readRootAgent reads the root agent and declares the parts that its file brings.
-// It is nil when there is none.
+// readRootAgent reads the root agent and registers the declarations of its file. It
+// returns nil if there is no root agent.
 func (j *job) readRootAgent() (*spec.Node, ancestry) {
 	ref := j.doc.RootAgent
 	if ref != nil && ref.inline != nil {
@@ -145,31 +145,31 @@ func (j *job) readRootAgent() (*spec.Node, ancestry) {
 		file = path.Clean(ref.file.Value)
 	}
 	if ref != nil && !j.src.fileExists(file) {
-		j.report(ref.file.Errorf(0, "file", "there is no file %s in the app's folder", file))
+		j.report(ref.file.Errorf(0, "file", "file %s not found in the app folder", file))
 		return nil, ancestry{}
 	}
 	if ref == nil && !j.src.fileExists(file) {
 		j.report(spec.Diagnostic{
 			Pos: spec.Pos{File: j.src.displayPath(appFile)}, Rule: "required",
-			Message: "the app has no agent", Hint: j.missingAgentHint(),
+			Message: "the app has no root agent", Hint: j.missingAgentHint(),
 		})
 		return nil, ancestry{}
 	}
 	return j.readAgentFile(file, ancestry{}, true)
 }
 
-// missingAgentHint says how an app without an agent gets one.
+// missingAgentHint returns how to add a root agent.
 func (j *job) missingAgentHint() string {
 	for _, names := range misnamedFiles() {
 		if names[1] == agentFile && j.src.fileExists(names[0]) {
 			return "rename " + names[0] + " to " + agentFile
 		}
 	}
-	return "write a root_agent.yaml beside app.yaml, or the agent under root_agent:"
+	return "create root_agent.yaml next to app.yaml, or declare the agent under root_agent"
 }
 
-// ancestry is the way from the root to an agent: the file it stands in, and what
-// was passed on the way, to find circles.
+// ancestry is the path from the root to an agent: the current file, and the files and
+// names on the path, to detect cycles.
 type ancestry struct {
 	file    string
 	visited []string
@@ -181,8 +181,8 @@ func (t ancestry) extendWith(file, mark string) ancestry {
 	return ancestry{file: file, visited: append(slices.Clone(t.visited), mark)}
 }
 
-// readAgentFile reads a file with an agent, and declares what else is in it. The
-// node is nil when the file holds no agent.
+// readAgentFile reads an agent's file and registers its declarations. It returns a nil
+// node if the file does not contain an agent.
 func (j *job) readAgentFile(file string, t ancestry, root bool) (*spec.Node, ancestry) {
 	n, ds := j.src.readDocument(file)
 	j.report(ds...)
@@ -190,7 +190,7 @@ func (j *job) readAgentFile(file string, t ancestry, root bool) (*spec.Node, anc
 		return nil, t
 	}
 	if n.Kind != spec.Mapping {
-		j.report(n.Errorf("type", "the file holds no agent: an agent is a mapping with a name"))
+		j.report(n.Errorf("type", "the file does not contain an agent: an agent is a mapping with a name"))
 		return nil, t
 	}
 	return j.extractParts(n, file, root), t.extendWith(file, file)
@@ -204,16 +204,16 @@ func (j *job) resolveAgentFile(ctx context.Context, file string, t ancestry) *re
 	return j.resolveAgent(ctx, n, t)
 }
 
-// maxAgents bounds an app's tree: agents that use each other twice, level by
-// level, would otherwise grow beyond any machine.
+// maxAgents limits the size of the tree. Agents that use each other twice at each level
+// would otherwise grow exponentially.
 const maxAgents = 4000
 
-// resolvedAgent is an agent at its place in the tree, checked and not yet built.
+// resolvedAgent is an agent at its position in the tree, validated but not built.
 type resolvedAgent struct {
 	plan spec.Plan[runtime.AgentEnv, runtime.Agent]
 	name string
-	// at is the reference that leads to the agent, and nil for the root; base is
-	// its mapping as it was written, with the defaults of its class.
+	// at is the reference to the agent, nil for the root. base is the mapping as
+	// written, with the defaults of its class.
 	at, base *spec.Node
 	subs     []*resolvedAgent
 	tools    []*resolvedTool
@@ -223,17 +223,17 @@ type resolvedAgent struct {
 	use       *lazyStateUse
 }
 
-// resolveAgent checks an agent and all below it. It is nil when the agent
-// cannot be known at all; problems are reported either way.
+// resolveAgent validates an agent and its descendants. It returns nil if the agent
+// cannot be determined. It reports problems in either case.
 func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *resolvedAgent {
 	if j.agentCount++; j.agentCount > maxAgents {
 		if j.agentCount == maxAgents+1 {
-			j.report(n.Errorf("limit", "the app has more than %d agents, counted at every place that uses them", maxAgents))
+			j.report(n.Errorf("limit", "the app exceeds the limit of %d agents, counting every use", maxAgents))
 		}
 		return nil
 	}
 	if n.Kind != spec.Mapping || j.src.budget.isExceeded() {
-		return nil // reported already, when the list of agents was decoded, or at the end
+		return nil // already reported when the list was decoded, or reported at the end
 	}
 	place := j.summary.reserveSlot()
 	if n = j.applyMappedClass(n); n == nil {
@@ -280,7 +280,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *resol
 	return p
 }
 
-// decodedAgent is what an agent's mapping says by itself.
+// decodedAgent is a decoded agent mapping.
 type decodedAgent struct {
 	plan      spec.Plan[runtime.AgentEnv, runtime.Agent]
 	callbacks runtime.Callbacks
@@ -293,8 +293,8 @@ type agentKey struct {
 	node  *spec.Node
 }
 
-// decodeAgent reads an agent's mapping. What has files that are no documents is read
-// each time.
+// decodeAgent decodes an agent mapping. Agents that read other files are decoded each
+// time.
 func (j *job) decodeAgent(kind spec.Kind[runtime.AgentEnv, runtime.Agent], n *spec.Node) *decodedAgent {
 	return getOrMake(j.src.cache, agentKey{kind.Name, n}, func() (*decodedAgent, bool) {
 		d := &decodedAgent{}
@@ -309,7 +309,7 @@ func (j *job) decodeAgent(kind spec.Kind[runtime.AgentEnv, runtime.Agent], n *sp
 	})
 }
 
-// bindFunctions lets a config find the program's functions that it names.
+// bindFunctions resolves the registered functions that a config names.
 func (j *job) bindFunctions(config any) spec.Diagnostics {
 	if c, ok := config.(interface {
 		Bind(f *runtime.Functions) spec.Diagnostics
@@ -319,7 +319,7 @@ func (j *job) bindFunctions(config any) spec.Diagnostics {
 	return nil
 }
 
-// checkConfig asks a config for the problems that only it can see.
+// checkConfig runs the config's own validation.
 func checkConfig(config any, n *spec.Node) spec.Diagnostics {
 	if c, ok := config.(interface {
 		Check(n *spec.Node) spec.Diagnostics
@@ -329,9 +329,9 @@ func checkConfig(config any, n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// findAgentKind finds an agent's class. Where it is not known, the error is reported
-// and the rest of the agent is checked as one of the class that the name is near
-// to, with known true, or else as an LlmAgent.
+// findAgentKind finds the class of an agent. If the class is unknown, it reports the
+// error and returns the suggested class with known true, or else LlmAgent, so that the
+// rest of the agent is validated.
 func (j *job) findAgentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runtime.Agent], known bool) {
 	kinds := j.loader.agentKinds
 	fallback, _ := kinds.Lookup("LlmAgent")
@@ -340,7 +340,7 @@ func (j *job) findAgentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runt
 		return fallback, true
 	}
 	if class.Kind != spec.Scalar {
-		j.report(class.Errorf("type", "an agent class is text, such as LoopAgent"))
+		j.report(class.Errorf("type", "agent_class must be a string, such as LoopAgent"))
 		return fallback, false
 	}
 	name := normalizeClassName(class.Value)
@@ -349,7 +349,7 @@ func (j *job) findAgentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runt
 	}
 	if strings.Contains(name, ".") {
 		j.report(missingCodeError(class, "agent class", name,
-			"say under functions: in app.yaml which agent stands in its place, or write this one with one of the classes "+strings.Join(kinds.Names(), ", ")))
+			"declare a replacement agent under functions in app.yaml, or use one of the classes "+strings.Join(kinds.Names(), ", ")))
 		return fallback, false
 	}
 	j.report(unknownNameError(class, "agent class %s", name, kinds.Names()))
@@ -359,17 +359,18 @@ func (j *job) findAgentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runt
 	return fallback, false
 }
 
-// dropClassProblems leaves out what follows from a class that is not known: which
-// fields there are, which of them are required, and the class itself.
+// dropClassProblems removes problems that follow from an unknown class: unknown and
+// missing fields, and the class itself.
 func dropClassProblems(ds spec.Diagnostics, class *spec.Node) spec.Diagnostics {
 	return slices.DeleteFunc(slices.Clone(ds), func(d spec.Diagnostic) bool {
 		return d.Rule == "unknown-field" || d.Rule == "required" || d.Pos == class.Pos
 	})
 }
 
-// unknownNameError words a name that is none of a list; what has %s for the name.
+// unknownNameError returns the error for a name that is not in a list. The format what
+// contains %s for the quoted name.
 func unknownNameError(at *spec.Node, what, name string, names []string) spec.Diagnostic {
-	d := at.Errorf("unknown-name", "there is no %s; %s", fmt.Sprintf(what, name), listNames(names))
+	d := at.Errorf("unknown-name", "unknown %s; %s", fmt.Sprintf(what, strconv.Quote(name)), listNames(names))
 	near := spec.Suggest(name, names)
 	if i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, name+"_") }); near == "" && i >= 0 {
 		near = names[i]
@@ -380,20 +381,17 @@ func unknownNameError(at *spec.Node, what, name string, names []string) spec.Dia
 	return d
 }
 
-// maxListed is how many names a message lists.
+// maxListed limits how many names a message lists.
 const maxListed = 50
 
 func listNames(names []string) string {
-	switch len(names) {
-	case 0:
-		return "there are none"
-	case 1:
-		return "there is only " + names[0]
+	if len(names) == 0 {
+		return "none available"
 	}
 	if len(names) > maxListed {
-		return fmt.Sprintf("there are %s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+		return fmt.Sprintf("available: %s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
 	}
-	return "there are " + strings.Join(names, ", ")
+	return "available: " + strings.Join(names, ", ")
 }
 
 func (j *job) resolveRef(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
@@ -403,7 +401,7 @@ func (j *job) resolveRef(ctx context.Context, ref *runtime.AgentRef, t ancestry)
 			return j.resolveMappedAgent(ctx, f, ref.Code.Value, t)
 		}
 		j.report(missingCodeError(ref.Node.Get("code"), "agent", ref.Code.Value,
-			"say what stands in its place under functions: in app.yaml, or write an agent here"))
+			"declare a replacement under functions in app.yaml, or write an agent here"))
 	case ref.Use.Value != "":
 		return j.resolveUse(ctx, ref, t)
 	case ref.ConfigPath.Value != "":
@@ -418,7 +416,7 @@ func (j *job) resolveUse(ctx context.Context, ref *runtime.AgentRef, t ancestry)
 	name := ref.Use.Value
 	d, ok := j.names.agents[name]
 	if !ok && j.appBroken {
-		return nil // it may well be in what could not be read
+		return nil // it may be declared in an unread file
 	}
 	if !ok {
 		j.report(unknownNameError(ref.Node.Get("use"), "agent %s under agents", name, slices.Sorted(maps.Keys(j.names.agents))))
@@ -426,16 +424,16 @@ func (j *job) resolveUse(ctx context.Context, ref *runtime.AgentRef, t ancestry)
 	}
 	mark := "use " + name
 	if t.hasVisited(mark) {
-		j.report(ref.Use.Errorf(0, "cycle", "agent %s stands below itself: %s", name, formatCycle(t.visited, mark)))
+		j.report(ref.Use.Errorf(0, "cycle", "agent %s contains itself: %s", name, formatCycle(t.visited, mark)))
 		return nil
 	}
 	j.markUsed(d)
 	return j.resolveAgent(ctx, addDefaultName(d.node, name), t.extendWith(d.file, mark))
 }
 
-// resolveConfigPath follows config_path. As in ADK, a path is relative to the file
-// it stands in and stays below that file's folder
-// (adk-python agents/config_agent_utils.py).
+// resolveConfigPath resolves a config_path. As in ADK, a path is relative to its file
+// and must stay below the folder of that file (adk-python
+// agents/config_agent_utils.py).
 func (j *job) resolveConfigPath(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
 	given := ref.ConfigPath.Value
 	fail := func(rule, format string, args ...any) *resolvedAgent {
@@ -444,12 +442,12 @@ func (j *job) resolveConfigPath(ctx context.Context, ref *runtime.AgentRef, t an
 	}
 	rel := path.Clean(strings.TrimPrefix(given, "./"))
 	if escapesFolder(given) {
-		j.report(addSlashHint(ref.ConfigPath.Errorf(0, "path", "config_path %s leads out of the folder of this file", given), given))
+		j.report(addSlashHint(ref.ConfigPath.Errorf(0, "path", "config_path %s is outside of the folder of this file", given), given))
 		return nil
 	}
 	file := path.Join(path.Dir(t.file), rel)
 	if t.hasVisited(file) {
-		return fail("cycle", "agent file %s stands below itself: %s", given, formatCycle(t.visited, file))
+		return fail("cycle", "agent file %s includes itself: %s", given, formatCycle(t.visited, file))
 	}
 	if !j.src.fileExists(file) {
 		return fail("file", "%s", j.src.missingFileMessage(file))

@@ -9,22 +9,20 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// An Effective app is what its files come to.
+// An EffectiveApp is the effective configuration of an app.
 type EffectiveApp struct {
-	// Document is app.yaml as it counts: overlay, includes and values are in it,
-	// and the whole tree of agents, with their defaults and schemas, stands under
-	// root_agent. Each node has the place where it was written. It is printed by
-	// [spec.Print], which hides secrets.
+	// Document is the effective app.yaml, with overlay, includes and values. root_agent
+	// contains the whole agent tree with defaults and schemas. Each node has the
+	// position where it was written. [spec.Print] prints it without secrets.
 	Document *spec.Node
-	// Files are all that were read, and Values the variables and secrets that
-	// were asked for, such as "env MODEL"; sorted.
+	// Files are all files that were read. Values are the variables and secrets that were
+	// read, such as "env MODEL". Both are sorted.
 	Files, Values []string
-	// Revision is that of the app that would be built.
+	// Revision is the revision of the app.
 	Revision string
 }
 
-// ResolveEffective puts an app's files together. With an error among the problems
-// there is none.
+// ResolveEffective returns the effective configuration of an app, or nil if there are errors.
 func (l *Loader) ResolveEffective(ctx context.Context, dir string) (*EffectiveApp, spec.Diagnostics) {
 	var e *EffectiveApp
 	ds := l.inspectApp(ctx, dir, func(j *job, root *resolvedAgent) {
@@ -36,8 +34,7 @@ func (l *Loader) ResolveEffective(ctx context.Context, dir string) (*EffectiveAp
 	return e, ds
 }
 
-// inspectApp resolves an app and shows it, when nothing is wrong with it, before
-// it is closed again.
+// inspectApp resolves an app, calls look if there are no errors, and closes the app.
 func (l *Loader) inspectApp(ctx context.Context, dir string, look func(j *job, root *resolvedAgent)) spec.Diagnostics {
 	src, ds := l.openAppFolder(dir)
 	if src == nil {
@@ -52,7 +49,8 @@ func (l *Loader) inspectApp(ctx context.Context, dir string, look func(j *job, r
 	return j.collectProblems()
 }
 
-// buildEffectiveDocument is app.yaml without what was taken into the agents.
+// buildEffectiveDocument returns app.yaml without the declarations that are merged into
+// the agents.
 func (j *job) buildEffectiveDocument(root *resolvedAgent) *spec.Node {
 	doc := &spec.Node{Kind: spec.Mapping, Tag: "!!map"}
 	if j.appNode != nil {
@@ -75,13 +73,12 @@ func (j *job) buildEffectiveDocument(root *resolvedAgent) *spec.Node {
 	return doc
 }
 
-// newScalar is a text that was written nowhere.
+// newScalar returns a scalar without a position.
 func newScalar(text string) *spec.Node {
 	return &spec.Node{Kind: spec.Scalar, Tag: "!!str", Value: text}
 }
 
-// expandRefs is the agent's mapping with those below it written out in the place of
-// their references.
+// expandRefs returns the agent's mapping with its references replaced by the agents.
 func (p *resolvedAgent) expandRefs() *spec.Node {
 	at := map[*spec.Node]*resolvedAgent{}
 	for _, sub := range p.subs {
@@ -113,5 +110,5 @@ func expandNode(n *spec.Node, at map[*spec.Node]*resolvedAgent) *spec.Node {
 	return &out
 }
 
-// isCodeName says whether a name is one of code, and not of a kind.
+// isCodeName reports whether a name refers to code, not to a kind.
 func isCodeName(name string) bool { return strings.Contains(name, ".") }

@@ -7,50 +7,51 @@ import (
 	"sync"
 )
 
-// resources are what apps hold open, or keep warm, from one revision to the
-// next: sets of tools, clients of models, connections. What the next revision
-// of an app asks for in the same words is the same one; what it asks for in
-// other words is made before it serves. A resource closes when the last app that
-// has it does, which is after the last run. Many goroutines may use resources.
+// resources are the open resources of apps that survive reloads: tool sets, model
+// clients, connections. The next revision of an app shares a resource if its key is
+// equal; otherwise a new resource is created before the revision serves. A resource is
+// closed when its last user, which has no more runs, releases it. It is safe for
+// concurrent use.
 type resources struct {
 	mu    sync.Mutex
 	byKey map[resourceKey]*resource
 }
 
-// A resourceKey is what a resource is made from, as a hash: first its sort and
-// the app's name. Where the words stand does not matter.
+// A resourceKey is the hash of a resource's kind, app and settings. Positions in files
+// do not count.
 type resourceKey [sha256.Size]byte
 
 func hashResourceKey(words ...string) resourceKey {
 	return sha256.Sum256([]byte(strings.Join(words, "\x00")))
 }
 
-// A resource and how many have it.
+// A resource is reference-counted.
 type resource struct {
 	value    any
 	close    func() error
 	refCount int
 }
 
-// acquireResource returns the resource of a key, which is made when nobody has it, and
-// how to give it back, once.
+// acquireResource returns the resource of a key, and its release function, which may be
+// called once. It creates the resource if it does not exist.
 func acquireResource[T any](r *resources, key resourceKey, make func() (T, func() error, error)) (T, func() error, error) {
 	release := func() error { return r.releaseResource(key) }
 	if got := r.acquireOrAdd(key, nil); got != nil {
 		return got.value.(T), release, nil
 	}
-	value, end, err := make() // may take its time
+	value, end, err := make() // may be slow
 	if err != nil {
 		return value, nil, err
 	}
 	made := &resource{value: value, close: end}
-	if got := r.acquireOrAdd(key, made); got != made { // somebody else has made one meanwhile
+	if got := r.acquireOrAdd(key, made); got != made { // another goroutine was faster
 		return got.value.(T), closeBoth(end, release), nil
 	}
 	return value, release, nil
 }
 
-// acquireOrAdd counts one more user of the resource that is there, or else of a new one.
+// acquireOrAdd increments the reference count of the existing resource, or adds the new
+// one.
 func (r *resources) acquireOrAdd(key resourceKey, made *resource) *resource {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +82,7 @@ func (r *resources) releaseResource(key resourceKey) error {
 	return got.close()
 }
 
-// closeBoth ends two things, in this order.
+// closeBoth returns a function that calls both functions in order.
 func closeBoth(first, second func() error) func() error {
 	return func() error { return errors.Join(first(), second()) }
 }

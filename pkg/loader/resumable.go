@@ -11,8 +11,7 @@ const (
 	resumabilityRule = "resumability"
 )
 
-// isResumable says whether the app or its root agent asks for invocations that
-// can be resumed.
+// isResumable reports whether the app or its root agent enables resumable invocations.
 func (j *job) isResumable(root *resolvedAgent) bool {
 	if j.doc.Resumability.Resumable() {
 		return true
@@ -22,12 +21,12 @@ func (j *job) isResumable(root *resolvedAgent) bool {
 		return false
 	}
 	var c runtime.ResumabilityConfig
-	c.DecodeSpec(n) // its problems were told when the agent was decoded
+	c.DecodeSpec(n) // problems were reported when the agent was decoded
 	return c.Resumable()
 }
 
-// checkResumability wants the setting at the root alone, and in an app that has it
-// names that tell sub-agents apart.
+// checkResumability validates that resumability is set only on the root agent, and that
+// sub-agents of a resumable app have unique names.
 func (j *job) checkResumability(root *resolvedAgent) {
 	if root == nil {
 		return
@@ -39,13 +38,13 @@ func (j *job) checkResumability(root *resolvedAgent) {
 		for _, sub := range p.subs {
 			if resumable && sub.name != "" && seen[sub.name] {
 				j.report(sub.plan.Node.Get("name").Errorf(resumabilityRule,
-					"agent %s has two sub-agents named %s: a resumed invocation could not tell which of them ran", p.name, sub.name))
+					"agent %s has more than one sub-agent named %s: resumable apps require unique names", p.name, sub.name))
 			}
 			seen[sub.name] = true
 		}
 		for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
 			if at := sub.plan.Node.Get(resumabilityKey); !at.IsNull() {
-				j.report(at.Errorf(resumabilityRule, "agent %s is not the root: invocations are resumed as a whole", sub.name).
+				j.report(at.Errorf(resumabilityRule, "resumability is allowed only on the root agent, not on agent %s", sub.name).
 					WithHint("set it in app.yaml or on the root agent"))
 			}
 			below(sub)

@@ -12,18 +12,18 @@ import (
 // A Loaded is an app with the files that it was built from.
 type LoadedApp struct {
 	App *runtime.App
-	// Files are by path from the app's folder. A .env is not among them: its
-	// values are secrets of this machine.
+	// Files are the files by path in the app folder, except .env, which contains secrets
+	// of this machine.
 	Files map[string][]byte
 }
 
-// SaveRevision puts the app's revision into a store. An event may name it from then on.
+// SaveRevision stores the app's revision, so that events may refer to it.
 func (a *LoadedApp) SaveRevision(ctx context.Context, revisions *store.Revisions) error {
 	return revisions.Put(ctx, &store.Revision{App: a.App.Name, ID: a.App.Revision, Files: a.Files}, a.App.Reload.KeepRevisions)
 }
 
-// LoadFiles is [Loader.Load] and the files that were read. Without an app there
-// is nothing.
+// LoadFiles is like [Loader.Load], but also returns the files. It returns nil if there
+// are errors.
 func (l *Loader) LoadFiles(ctx context.Context, dir string) (*LoadedApp, spec.Diagnostics) {
 	got := l.loadApp(ctx, dir, nil, nil)
 	if got.app == nil {
@@ -32,9 +32,9 @@ func (l *Loader) LoadFiles(ctx context.Context, dir string) (*LoadedApp, spec.Di
 	return &LoadedApp{got.app, got.files}, got.ds
 }
 
-// LoadRevision builds the app of a revision from its files, with the present
-// environment and the .env of the app's folder. The app has the revision's id,
-// whatever that environment says by now.
+// LoadRevision builds the app of a revision from its files, with the current
+// environment and the current .env of the app folder. The app has the ID of the
+// revision, whatever the environment.
 func (l *Loader) LoadRevision(ctx context.Context, rev *store.Revision, dir string) (*runtime.App, error) {
 	src := newSource(rev.App, dir, &l.opts)
 	src.storedRevision = rev

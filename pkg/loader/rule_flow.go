@@ -11,31 +11,30 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// stateFlow is what all agents and tools of an app do with the state, to find
-// keys that nobody writes, that are read too early, or that nobody reads.
+// stateFlow collects the state use of all agents and tools of an app, to find keys that
+// are never written, read too early, or never read.
 type stateFlow struct {
 	schema   *tool.StateSchema
 	accesses []stateAccess
-	// writers are the pieces that write a key, in the order of the tree.
+	// writers are the agents and tools that write a key, in the order of the tree.
 	writers  map[string][]stateAccess
 	keys     []string // of writers, sorted
 	readKeys map[string]bool
-	// unwrittenCount is how many reads were told.
+	// unwrittenCount counts the reported reads of unwritten keys.
 	unwrittenCount int
-	// suggestions has what nearest has found.
+	// suggestions caches the results of suggestKey.
 	suggestions map[string]string
-	// opaque says that code may write any key; readsAny, that any key may be
-	// read.
+	// opaque reports that code may write any key, readsAny that any key may be read.
 	opaque, readsAny bool
 	mayBeFinal       map[*resolvedAgent]bool
-	// checkedGuards are the guards that were checked, and warned the keys that one
-	// was warned of.
+	// checkedGuards are the guards that were checked. warnedKeys are the keys with a
+	// warning.
 	checkedGuards map[spec.Pos]bool
 	warnedKeys    keySet
 	ds            spec.Diagnostics
 }
 
-// stateAccess is an agent, or a tool of an agent.
+// stateAccess is the state use of an agent, or of a tool of an agent.
 type stateAccess struct {
 	use   tool.StateUse
 	agent *resolvedAgent
@@ -43,8 +42,8 @@ type stateAccess struct {
 	tool *resolvedTool
 }
 
-// checkFlow follows the keys of the state through the tree. It looks at apps
-// that have no errors: what is missing could be anybody's.
+// checkFlow analyzes the use of state keys in the tree. It skips apps with errors,
+// since missing declarations may use any key.
 func (j *job) checkFlow(root *resolvedAgent) {
 	if root == nil || j.ds.HasErrors() {
 		return
@@ -68,7 +67,7 @@ func (j *job) checkFlow(root *resolvedAgent) {
 
 func (f *stateFlow) addProblem(d spec.Diagnostic) { f.ds = append(f.ds, d) }
 
-// collectAccesses reads an agent, its tools, and all below it.
+// collectAccesses collects the state use of an agent, its tools and its descendants.
 func (f *stateFlow) collectAccesses(p *resolvedAgent) {
 	f.addAccess(stateAccess{use: p.stateUse(), agent: p})
 	for _, t := range p.tools {
@@ -104,8 +103,8 @@ func (f *stateFlow) addAccess(p stateAccess) {
 	}
 }
 
-// markFinalAgents marks the agents that may have the last word below an agent: what
-// they write may be for whoever asked.
+// markFinalAgents marks the agents below an agent that may give the final answer: the
+// caller may read the keys that they write.
 func (f *stateFlow) markFinalAgents(p *resolvedAgent) {
 	f.mayBeFinal[p] = true
 	subs := p.subs
@@ -123,20 +122,20 @@ func mayBeSkipped(p *resolvedAgent) bool {
 	return !p.plan.Node.Get("when").IsNull() || p.plan.Kind.Name == "RouterAgent"
 }
 
-// isKnownKey says that a key need not be looked for: the schema has it, or code may
+// isKnownKey reports whether a key needs no writer: the schema declares it, or code may
 // write it.
 func (f *stateFlow) isKnownKey(key string) bool {
 	typed := f.schema.Closed() && !strings.Contains(key, ":")
 	return typed || f.schema.Declares(key) || f.opaque || f.writers[key] != nil || strings.HasPrefix(key, "_adk")
 }
 
-// outlivesSession says that a key outlives its session, so that another may have written
-// it.
+// outlivesSession reports whether a key outlives its session, so that another session
+// may have written it.
 func outlivesSession(key string) bool {
 	return strings.HasPrefix(key, session.AppPrefix) || strings.HasPrefix(key, session.UserPrefix)
 }
 
-// stateRead is one use of a key, and the way out where it may be missing.
+// stateRead is one read of a key, and the hint for a read that may be missing.
 type stateRead struct {
 	at       spec.Text
 	offset   int
@@ -145,9 +144,8 @@ type stateRead struct {
 	hint     string
 }
 
-// checkReads warns of keys that nothing writes. A placeholder that may be
-// missing, or whose key outlives the session, is only held against the keys
-// that are written: it may be a slip of one.
+// checkReads warns of keys that nothing writes. An optional placeholder, or one whose
+// key outlives the session, causes a warning only if it is similar to a written key.
 func (f *stateFlow) checkReads(p stateAccess) {
 	for _, t := range p.use.Texts {
 		f.checkPlaceholders(t)
@@ -163,11 +161,10 @@ func (f *stateFlow) checkReads(p stateAccess) {
 	}
 }
 
-// maxUnwrittenReports is how many reads of keys that nothing writes are told: one text
-// may have any number of them.
+// maxUnwrittenReports limits the warnings about keys that nothing writes.
 const maxUnwrittenReports = 1000
 
-// suggestKey is the key that is written and most like one that is not, or "".
+// suggestKey returns the written key that is most similar to an unwritten one, or "".
 func (f *stateFlow) suggestKey(key string) string {
 	near, asked := f.suggestions[key]
 	if !asked {
@@ -177,8 +174,8 @@ func (f *stateFlow) suggestKey(key string) string {
 	return near
 }
 
-// checkRead warns of a key that nothing writes, when it must be there or is near
-// to one that is written.
+// checkRead warns of a key that nothing writes if it is required or similar to a
+// written key.
 func (f *stateFlow) checkRead(r stateRead) {
 	if f.isKnownKey(r.key) || f.unwrittenCount >= maxUnwrittenReports {
 		return
@@ -189,7 +186,7 @@ func (f *stateFlow) checkRead(r stateRead) {
 	}
 	f.unwrittenCount++
 	d := r.at.Warnf(r.offset, "state-unwritten", "nothing in the app writes the state key %s", r.key)
-	switch declare := "if sessions begin with it, declare it in the state_schema of the root agent"; {
+	switch declare := "if the initial state has it, declare it in the state_schema of the root agent"; {
 	case near != "":
 		d = d.WithHint("did you mean %q?", near)
 	case strings.Contains(r.key, ":"):
@@ -202,8 +199,8 @@ func (f *stateFlow) checkRead(r stateRead) {
 	f.addProblem(d)
 }
 
-// checkWrites warns of keys that nothing reads, that no placeholder can read,
-// and that one agent writes twice.
+// checkWrites warns of keys that nothing reads, that no placeholder can read, and that
+// one agent writes twice.
 func (f *stateFlow) checkWrites(p stateAccess) {
 	for _, w := range p.use.Writes {
 		key := w.Key.Value
@@ -211,10 +208,10 @@ func (f *stateFlow) checkWrites(p stateAccess) {
 		switch {
 		case !isPlaceholderKey(key) && !f.readKeys[key] && !f.readsAny:
 			f.addProblem(w.Key.Warnf(0, "state-key", "no placeholder can read the state key %s: its name is not an identifier", key).
-				WithHint("use letters, digits and underscores; in an expression it is state[%q]", key))
+				WithHint("use letters, digits and underscores; in an expression, write state[%q]", key))
 		case p.tool == nil && f.isUnread(key) && !f.mayBeFinal[p.agent]:
-			d := w.Key.Warnf(0, "state-unread", "nothing in the app reads the state key %s, and agent %s does not have the last word", key, p.agent.name)
-			f.addProblem(d.WithHint("leave it out, or declare it in the state_schema of the root agent if clients read it"))
+			d := w.Key.Warnf(0, "state-unread", "nothing in the app reads the state key %s, and agent %s does not give the final answer", key, p.agent.name)
+			f.addProblem(d.WithHint("remove it, or declare it in the state_schema of the root agent if clients read it"))
 		}
 	}
 	if p.tool != nil {
@@ -227,7 +224,7 @@ func (f *stateFlow) isUnread(key string) bool {
 	return !f.readKeys[key] && !f.readsAny && !f.opaque && !typed && !strings.Contains(key, ":")
 }
 
-// checkOverwritten warns of a tool that writes the key of its agent's answer.
+// checkOverwritten warns of a tool that writes the output_key of its agent.
 func (f *stateFlow) checkOverwritten(p stateAccess) {
 	for _, w := range p.agent.stateUse().Writes {
 		if w.Verb != "output_key" {
@@ -235,8 +232,8 @@ func (f *stateFlow) checkOverwritten(p stateAccess) {
 		}
 		for _, by := range p.use.Writes {
 			if by.Key.Value == w.Key.Value {
-				f.addProblem(w.Key.Warnf(0, "output-key", "a tool of agent %s writes the state key %s too, at %s: the answer takes the place of what it wrote",
-					p.agent.name, w.Key.Value, by.Key.Pos).WithHint("give the answer a key of its own"))
+				f.addProblem(w.Key.Warnf(0, "output-key", "a tool of agent %s also writes the state key %s, at %s: the answer overwrites it",
+					p.agent.name, w.Key.Value, by.Key.Pos).WithHint("use a separate key for the answer"))
 			}
 		}
 	}

@@ -10,10 +10,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// checkGuards warns of conditions that decide what is carried out, and read a
-// key that any client may write: a client switches them off with a stateDelta.
-// Settled are the keys that are certain to be replaced by an agent's answer
-// before the agent runs.
+// checkGuards warns of conditions that control execution and read a key that clients
+// may write, because a client can bypass them with a stateDelta. settled are the keys
+// that an earlier agent always overwrites with its answer.
 func (f *stateFlow) checkGuards(p *resolvedAgent, settled keySet) {
 	use := p.stateUse()
 	own := settled
@@ -49,8 +48,8 @@ func (f *stateFlow) checkGuards(p *resolvedAgent, settled keySet) {
 	}
 }
 
-// addCertainAnswers adds the keys that an agent is certain to replace by an answer. A
-// key that `set` computes may still follow from what a client wrote.
+// addCertainAnswers adds the keys that an agent always overwrites with its answer. A
+// key that `set` computes is not added, because its value may derive from a client's.
 func (f *stateFlow) addCertainAnswers(p *resolvedAgent, into keySet) {
 	for key, w := range f.collectCertainWrites(p) {
 		if w.Verb == "output_key" {
@@ -68,15 +67,15 @@ func (f *stateFlow) checkGuard(e tool.StateExpr, settled keySet) {
 		if f.warnedKeys[m.Name] || settled[m.Name] || !f.isClientWritable(m.Name) {
 			continue
 		}
-		f.warnedKeys[m.Name] = true // one line repairs all of its guards
+		f.warnedKeys[m.Name] = true // one declaration fixes all guards of the key
 		d := e.Expr.Warnf(m.Offset, "state-guard", "%s reads the state key %s, which clients may write", e.Guard, m.Name)
 		f.addProblem(d.WithHint("%s", f.reserveKeyHint(m.Name)))
 	}
 }
 
-// isClientWritable says whether clients may write a key, and the document does
-// not say that this is meant. Clients do not write app: keys of a server with
-// authentication. A key that is misspelt has a warning of its own.
+// isClientWritable reports whether clients may write a key and the document does not
+// declare that. Clients cannot write app: keys of a server with authentication.
+// Misspelled keys have a separate warning.
 func (f *stateFlow) isClientWritable(key string) bool {
 	if !f.schema.Has(key) || !f.isKnownKey(key) && f.suggestKey(key) != "" {
 		return false
@@ -85,7 +84,7 @@ func (f *stateFlow) isClientWritable(key string) bool {
 	return !declared && !strings.HasPrefix(key, session.AppPrefix)
 }
 
-// reserveKeyHint is the way to reserve a key for agents.
+// reserveKeyHint returns the hint to reserve a key for agents.
 func (f *stateFlow) reserveKeyHint(key string) string {
 	line := key + ": {writable: agent}"
 	if strings.Contains(key, ":") {

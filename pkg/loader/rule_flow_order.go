@@ -18,23 +18,23 @@ func (k keySet) union(more keySet) keySet {
 	return all
 }
 
-// walkState is how the tree comes to an agent in the first run of a session: what may
-// have been written before, and whether the agent is certain to be reached.
+// walkState is the state of the walk at an agent, in the first run of a session: the
+// keys that may have been written, and whether the agent always runs.
 type walkState struct {
 	before  keySet
 	certain bool
 }
 
-// checkOrder warns of keys that the first run of a session is certain to read
-// before anything can have written them. It ends there each time, so that no
-// later run has them either.
+// checkOrder warns of keys that the first run of a session always reads before anything
+// can have written them. Such a run always fails, so that no later run has the keys
+// either.
 func (f *stateFlow) checkOrder(root *resolvedAgent) {
 	if !f.opaque {
 		f.walkInOrder(root, walkState{keySet{}, true})
 	}
 }
 
-// walkInOrder walks the tree in the order in which it runs.
+// walkInOrder walks the tree in execution order.
 func (f *stateFlow) walkInOrder(p *resolvedAgent, w walkState) {
 	use := p.stateUse()
 	for _, write := range use.Writes {
@@ -65,7 +65,7 @@ func (f *stateFlow) walkInOrder(p *resolvedAgent, w walkState) {
 	}
 }
 
-// checkEarlyReads looks at a text that is filled when its agent begins.
+// checkEarlyReads checks a text that is filled when its agent starts.
 func (f *stateFlow) checkEarlyReads(p *resolvedAgent, t tool.StateText, w walkState) {
 	if !t.Begins {
 		return
@@ -77,8 +77,8 @@ func (f *stateFlow) checkEarlyReads(p *resolvedAgent, t tool.StateText, w walkSt
 			continue
 		}
 		by := writers[0]
-		d := t.Text.Warnf(ref.Offset, "state-order", "agent %s reads the state key %s before anything can have written it", p.name, ref.Name)
-		f.addProblem(d.WithHint("agent %s writes it, at %s: let that agent end first, or write {%s?}", by.agent.name, findWritePos(by, ref.Name), ref.Name))
+		d := t.Text.Warnf(ref.Offset, "state-order", "agent %s reads the state key %s before it is written", p.name, ref.Name)
+		f.addProblem(d.WithHint("agent %s writes it, at %s: run that agent first, or write {%s?}", by.agent.name, findWritePos(by, ref.Name), ref.Name))
 	}
 }
 
@@ -91,7 +91,8 @@ func findWritePos(p stateAccess, key string) spec.Pos {
 	return p.agent.plan.Node.Pos
 }
 
-// collectPossibleWrites are the keys that an agent, its tools and all below it may write.
+// collectPossibleWrites returns the keys that an agent, its tools and its descendants
+// may write.
 func (f *stateFlow) collectPossibleWrites(p *resolvedAgent) keySet {
 	all := keySet{}
 	f.addPossibleWrites(p, all)
@@ -115,7 +116,7 @@ func (f *stateFlow) addPossibleWrites(p *resolvedAgent, into keySet) {
 	}
 }
 
-// workflowEdges are the edges of a workflow, whose nodes are the sub-agents.
+// workflowEdges returns the edges of a workflow, whose nodes are the sub-agents.
 func workflowEdges(p *resolvedAgent) []runtime.Edge {
 	c, ok := p.plan.Config.(interface{ WorkflowEdges() []runtime.Edge })
 	if !ok {
@@ -124,7 +125,7 @@ func workflowEdges(p *resolvedAgent) []runtime.Edge {
 	return c.WorkflowEdges()
 }
 
-// walkEdges walks the nodes that a workflow is certain to come to.
+// walkEdges walks the nodes that a workflow always reaches.
 func (f *stateFlow) walkEdges(p *resolvedAgent, w walkState) {
 	edges := workflowEdges(p)
 	certain := reachableNodes(edges, runtime.Start, func(e runtime.Edge) (int, int, bool) { return e.From, e.To, e.Kind == runtime.EdgeAlways })
@@ -140,8 +141,8 @@ func (f *stateFlow) walkEdges(p *resolvedAgent, w walkState) {
 	}
 }
 
-// reachableNodes are the nodes that edges lead to from a node, which is among them only
-// when a circle leads back.
+// reachableNodes returns the nodes that are reachable from a node. The node itself is
+// included only if it is in a cycle.
 func reachableNodes(edges []runtime.Edge, from int, along func(runtime.Edge) (from, to int, ok bool)) map[int]bool {
 	reached := map[int]bool{}
 	for next := []int{from}; len(next) > 0; next = next[1:] {

@@ -8,8 +8,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// checkRaces warns of agents that run side by side and are certain to write the
-// same key.
+// checkRaces warns of agents that run in parallel and always write the same key.
 func (f *stateFlow) checkRaces(p *resolvedAgent) {
 	for _, group := range groupParallel(p) {
 		f.checkRace(group)
@@ -19,7 +18,7 @@ func (f *stateFlow) checkRaces(p *resolvedAgent) {
 	}
 }
 
-// groupParallel are the groups of agents that an agent begins at the same time.
+// groupParallel returns the groups of sub-agents that an agent starts at the same time.
 func groupParallel(p *resolvedAgent) [][]*resolvedAgent {
 	if p.plan.Kind.Name == "ParallelAgent" {
 		return [][]*resolvedAgent{p.subs}
@@ -43,15 +42,15 @@ func (f *stateFlow) checkRace(group []*resolvedAgent) {
 		sure := f.collectCertainWrites(p)
 		for _, key := range slices.Sorted(maps.Keys(sure)) {
 			if by := taken[key]; by != nil {
-				f.addProblem(sure[key].Key.Warnf(0, "state-race", "agents %s and %s run side by side, and both write the state key %s: the one that ends last wins", by.name, p.name, key).
-					WithHint("give each a key of its own"))
+				f.addProblem(sure[key].Key.Warnf(0, "state-race", "agents %s and %s run in parallel and both write the state key %s: the last one to finish wins", by.name, p.name, key).
+					WithHint("use a separate key for each agent"))
 			}
 			taken[key] = p
 		}
 	}
 }
 
-// collectCertainWrites are the writes that are made whenever an agent runs.
+// collectCertainWrites returns the writes of every run of an agent.
 func (f *stateFlow) collectCertainWrites(p *resolvedAgent) map[string]tool.StateWrite {
 	sure := map[string]tool.StateWrite{}
 	use := p.stateUse()

@@ -8,19 +8,18 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// backtickName finds `names` in a text for a model.
+// backtickName matches `names` in an instruction.
 var backtickName = regexp.MustCompile("`([A-Za-z_][A-Za-z0-9_]*)(?:\\(\\))?`")
 
-// callPhrase finds the words before a name that tell a model to call it; forbidden
-// those that tell it not to.
+// callPhrase matches a request to call the tool before its name; forbidden matches a
+// request not to.
 var (
 	callPhrase     = regexp.MustCompile(`(?i)\b(?:call|calling|invoke|use|using)\s+(?:the\s+)?(?:tool\s+|function\s+)?$`)
 	negationPhrase = regexp.MustCompile(`(?i)\b(?:not|never|don't|cannot|can't|without)\b[^.]*$`)
 )
 
-// checkMentions warns of an instruction that tells a model to call a tool which
-// its agent does not have: one that another agent has, one that is built in, or a
-// slip of its own.
+// checkMentions warns of an instruction to call a tool that the agent does not have: a
+// tool of another agent, a built-in tool, or a misspelled name.
 func (c *treeCheck) checkMentions(p *resolvedAgent) {
 	own, complete := c.listTools(p)
 	config, ok := p.plan.Config.(interface{ Instructions() []spec.Text })
@@ -61,7 +60,7 @@ func (c *treeCheck) checkMention(p *resolvedAgent, m mention, own []string) {
 	c.addProblem(d.WithHint("add it to the tools of the agent"))
 }
 
-// listTools are the names of an agent's tools, and whether they are all.
+// listTools returns the names of an agent's tools, and whether the list is complete.
 func (c *treeCheck) listTools(p *resolvedAgent) (names []string, complete bool) {
 	for _, t := range p.tools {
 		own := t.listToolNames(c.ctx)

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// checkAgentName returns an agent's name. It must be an identifier and not "user",
-// which is the author of what the user says (adk-python agents/base_agent.py).
+// checkAgentName returns an agent's name. It must be an identifier, but not "user", the
+// author of user messages (adk-python agents/base_agent.py).
 func (j *job) checkAgentName(n *spec.Node) string {
 	at := n.Get("name")
 	if at == nil || at.Kind != spec.Scalar || at.IsNull() {
@@ -17,10 +17,10 @@ func (j *job) checkAgentName(n *spec.Node) string {
 	}
 	switch {
 	case at.Value == "user":
-		j.report(at.Errorf("agent-name", "an agent cannot be named user: that is the author of what the user says"))
+		j.report(at.Errorf("agent-name", "the agent name user is reserved for the author of user messages"))
 	case !isIdentifier(at.Value):
 		j.report(at.Errorf("agent-name", "agent name %q is not an identifier", at.Value).
-			WithHint("use letters, digits and underscores, and begin with a letter"))
+			WithHint("use letters, digits and underscores, beginning with a letter"))
 	}
 	return at.Value
 }
@@ -34,49 +34,49 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
-// checkSiblings warns of sub-agents with one name: only the first of them can
-// be handed over to. ADK warns too, and goes on.
+// checkSiblings warns of sub-agents with the same name: only the first one can be a
+// transfer target. ADK also warns.
 func (j *job) checkSiblings(p *resolvedAgent) {
 	seen := map[string]bool{}
 	for _, sub := range p.subs {
 		if sub.name != "" && seen[sub.name] {
-			j.report(sub.plan.Node.Get("name").Warnf("duplicate-name", "agent %s has another sub-agent named %s", p.name, sub.name))
+			j.report(sub.plan.Node.Get("name").Warnf("duplicate-name", "agent %s has more than one sub-agent named %s", p.name, sub.name))
 		}
 		seen[sub.name] = true
 	}
 }
 
-// checkJoinNodes refuses a JoinNode that is no node of a Workflow.
+// checkJoinNodes rejects a JoinNode outside of a Workflow.
 func (j *job) checkJoinNodes(p *resolvedAgent) {
 	if p.plan.Kind.Name == "Workflow" {
 		return
 	}
 	for _, sub := range p.subs {
 		if sub.plan.Kind.Name == "JoinNode" {
-			j.report(sub.plan.Node.Errorf("edges", "the JoinNode %s is no node of a Workflow: there is nothing to join", sub.name))
+			j.report(sub.plan.Node.Errorf("edges", "JoinNode %s is not a node of a Workflow", sub.name))
 		}
 	}
 }
 
-// checkToolNames warns of tools with one name: a model can call only one of
-// them, which is the first.
+// checkToolNames warns of tools with the same name: a model can call only the first
+// one.
 func (j *job) checkToolNames(ctx context.Context, p *resolvedAgent) {
 	seen := map[string]bool{}
 	for _, t := range p.tools {
 		for _, name := range t.listToolNames(ctx) {
 			if seen[name] {
-				j.report(t.at.Warnf("duplicate-name", "agent %s has another tool named %s: the first one is called", p.name, name))
+				j.report(t.at.Warnf("duplicate-name", "agent %s has more than one tool named %s: only the first one is called", p.name, name))
 			}
 			seen[name] = true
 		}
 	}
 }
 
-// isDynamic says whether the tools are not known before a run asks for them.
+// isDynamic reports whether the tools are unknown until a run lists them.
 func (t *resolvedTool) isDynamic() bool { return t.set != nil && tool.Dynamic(t.set) }
 
-// listToolNames are the names by which a model knows the tools. A set that cannot list
-// them now has none; the run will tell.
+// listToolNames returns the names of the tools for the model. A set that cannot list
+// its tools now has none; the run reports the error.
 func (t *resolvedTool) listToolNames(ctx context.Context) []string {
 	if t.isDynamic() {
 		return nil

@@ -7,14 +7,14 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// reservedToolNames are tools and calls that the runtime makes; a tool of that name would
-// stand in their place.
+// reservedToolNames returns the names of tools and calls of the runtime, which would
+// replace a tool with such a name.
 func reservedToolNames() []string {
 	return []string{runtime.RequestConfirmation, runtime.RequestCredential, "set_model_response", "transfer_to_agent"}
 }
 
-// checkToolNames warns of tools that hide those of the runtime, or whose calls
-// clients or models take for something else.
+// checkToolNames warns of tools with the names of runtime tools, or whose calls clients
+// or models would misinterpret.
 func (c *treeCheck) checkToolNames(p *resolvedAgent) {
 	for _, t := range p.tools {
 		if _, builtin := tool.Builtins().Lookup(t.kind); builtin {
@@ -22,21 +22,21 @@ func (c *treeCheck) checkToolNames(p *resolvedAgent) {
 		}
 		for _, name := range t.listToolNames(c.ctx) {
 			if why := describeReserved(name); why != "" {
-				c.addProblem(t.at.Warnf("tool-name", "the tool %s has the name of %s", name, why).WithHint("give it another name"))
+				c.addProblem(t.at.Warnf("tool-name", "the tool name %s is reserved for %s", name, why).WithHint("rename the tool"))
 			}
 		}
 	}
 }
 
-// describeReserved says what a name stands for already; empty is nothing.
+// describeReserved returns the use of a reserved name; empty if it is not reserved.
 func describeReserved(name string) string {
 	switch {
 	case slices.Contains(reservedToolNames(), name):
-		return "one that the runtime itself makes"
+		return "a tool or call of the runtime"
 	case name == tool.RequestInput:
 		return "calls of request_input, which clients show as questions"
 	case name == "adk_framework":
-		return "calls that ADK keeps from models: they would never see its answers"
+		return "calls that ADK hides from models: the model would not get its responses"
 	}
 	return ""
 }

@@ -9,11 +9,11 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// treeCheck looks for agents that cannot do what they are there for. Like
-// stateFlow, it looks at trees that have no errors.
+// treeCheck finds agents that cannot do their work. Like stateFlow, it skips apps with
+// errors.
 type treeCheck struct {
 	ctx context.Context
-	// agents and tools are the names of all, those of built-in tools included.
+	// agents and tools are all names, including built-in tools.
 	agents, tools map[string]bool
 	ds            spec.Diagnostics
 }
@@ -45,8 +45,8 @@ func (c *treeCheck) collectNames(p *resolvedAgent) {
 	}
 }
 
-// checkAgent looks at an agent and all below it; above are the agents that it stands
-// below, from the root down.
+// checkAgent checks an agent and its descendants. above are its ancestors from the root
+// down.
 func (c *treeCheck) checkAgent(p *resolvedAgent, above []*resolvedAgent) {
 	switch p.plan.Kind.Name {
 	case "LlmAgent":
@@ -65,38 +65,38 @@ func (c *treeCheck) checkAgent(p *resolvedAgent, above []*resolvedAgent) {
 	}
 }
 
-// checkEmpty warns of a workflow agent that has nothing to run.
+// checkEmpty warns of a workflow agent without sub-agents.
 func (c *treeCheck) checkEmpty(p *resolvedAgent) {
 	runs := []string{"SequentialAgent", "ParallelAgent", "LoopAgent"}
 	if len(p.subs) == 0 && slices.Contains(runs, p.plan.Kind.Name) {
-		c.addProblem(p.plan.Node.Warnf("no-agents", "the %s %s has no sub_agents: it does nothing", p.plan.Kind.Name, p.name).
+		c.addProblem(p.plan.Node.Warnf("no-agents", "the %s %s has no sub_agents and does nothing", p.plan.Kind.Name, p.name).
 			WithHint("list the agents that it runs under sub_agents"))
 	}
 }
 
-// checkLLMAgent looks at an agent that asks a model.
+// checkLLMAgent checks an agent with a model.
 func (c *treeCheck) checkLLMAgent(p *resolvedAgent, above []*resolvedAgent) {
 	c.checkTransferTargets(p)
 	c.checkMentions(p)
 	if at := p.plan.Node.Get("global_instruction"); !at.IsNull() && len(above) > 0 {
-		c.addProblem(at.Warnf("global-instruction", "agent %s is not the root: its global_instruction is told to nobody", p.name).
-			WithHint("move it to the root agent, or write it into instruction"))
+		c.addProblem(at.Warnf("global-instruction", "global_instruction has no effect on agent %s: only that of the root agent is used", p.name).
+			WithHint("move it to the root agent, or to instruction"))
 	}
 	inLoop := slices.ContainsFunc(above, func(a *resolvedAgent) bool { return a.plan.Kind.Name == "LoopAgent" })
 	for _, t := range p.tools {
 		switch {
 		case t.kind == "exit_loop" && !inLoop:
-			c.addProblem(t.at.Warnf("exit-loop", "agent %s has exit_loop, and there is no LoopAgent above it to end", p.name).
-				WithHint("put the agent into a LoopAgent, or leave the tool out"))
+			c.addProblem(t.at.Warnf("exit-loop", "agent %s has exit_loop, but is not inside a LoopAgent", p.name).
+				WithHint("put the agent into a LoopAgent, or remove the tool"))
 		case t.kind == "transfer_to_agent" && len(c.agents) == 1:
-			c.addProblem(t.at.Warnf("transfer", "agent %s has transfer_to_agent, and the app has no other agent", p.name).
-				WithHint("agents with sub_agents can hand over without this tool"))
+			c.addProblem(t.at.Warnf("transfer", "agent %s has transfer_to_agent, but the app has no other agent", p.name).
+				WithHint("remove the tool: agents with sub_agents can transfer without it"))
 		}
 	}
 }
 
-// checkTransferTargets looks at what the model knows of the agents that it may hand over
-// to.
+// checkTransferTargets checks the descriptions of the agents that the model may
+// transfer to.
 func (c *treeCheck) checkTransferTargets(p *resolvedAgent) {
 	seen, named := map[string]*resolvedAgent{}, map[string]int{}
 	for _, sub := range p.subs {
@@ -108,20 +108,20 @@ func (c *treeCheck) checkTransferTargets(p *resolvedAgent) {
 		}
 		at := sub.plan.Node.Get("description")
 		if at.IsNull() || strings.TrimSpace(at.Value) == "" {
-			c.addProblem(sub.plan.Node.Warnf("no-description", "agent %s has no description: the model of agent %s cannot tell when to hand over to it", sub.name, p.name).
-				WithHint("say in its description what it is for"))
+			c.addProblem(sub.plan.Node.Warnf("no-description", "agent %s has no description: the model of agent %s cannot decide when to transfer to it", sub.name, p.name).
+				WithHint("add a description of its purpose"))
 			continue
 		}
 		words := strings.ToLower(strings.Join(strings.Fields(at.Value), " "))
 		if other := seen[words]; other != nil && other.plan.Node.Pos != sub.plan.Node.Pos {
 			c.addProblem(at.Warnf("same-description", "agents %s and %s have the same description: the model of agent %s cannot choose between them", other.name, sub.name, p.name).
-				WithHint("say in each what the other is not for"))
+				WithHint("describe how they differ"))
 		}
 		seen[words] = sub
 	}
 }
 
-// checkLoopEnd warns of a loop that nothing can end but the limit on model calls.
+// checkLoopEnd warns of a loop that only the limit of model calls can end.
 func (c *treeCheck) checkLoopEnd(p *resolvedAgent) {
 	n := p.plan.Node
 	if number := n.Get("max_iterations"); !number.IsNull() && number.Value != "0" || !n.Get("until").IsNull() || len(p.subs) == 0 {
@@ -130,11 +130,11 @@ func (c *treeCheck) checkLoopEnd(p *resolvedAgent) {
 	if slices.ContainsFunc(p.subs, mayBeSkipped) || c.mayEndLoop(p) {
 		return
 	}
-	c.addProblem(n.Warnf("endless-loop", "nothing ends the loop %s: it goes on until the limit of model calls", p.name).
-		WithHint("give it max_iterations or until, or an agent in it the tool exit_loop"))
+	c.addProblem(n.Warnf("endless-loop", "nothing ends the loop %s before the limit of model calls", p.name).
+		WithHint("set max_iterations or until, or add the tool exit_loop to an agent in the loop"))
 }
 
-// mayEndLoop says whether something below an agent may end the run or the loop: a
+// mayEndLoop reports whether an agent or its descendants may end the run or the loop: a
 // tool that escalates or waits for a person, or any callback.
 func (c *treeCheck) mayEndLoop(p *resolvedAgent) bool {
 	for _, e := range p.plan.Node.Entries {
@@ -157,7 +157,7 @@ func (c *treeCheck) toolMayEndLoop(t *resolvedTool) bool {
 	}
 	tools, err := t.set.Tools(c.ctx)
 	if err != nil {
-		return true // it is not known what it can do
+		return true // its effects are unknown
 	}
 	return slices.ContainsFunc(tools, func(one tool.Tool) bool {
 		traits := tool.CapabilitiesOf(one)

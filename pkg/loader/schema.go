@@ -15,16 +15,15 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// SchemaNames are the documents that have a JSON Schema: app is app.yaml,
-// agent is an agent's file, parts is a file that others include, script is a
-// script of the scripted model, test is a file of tests, policy is
-// policy.yaml, auth the file of callers.
+// SchemaNames returns the names of the documents with a JSON Schema: app is app.yaml,
+// agent is an agent's file, parts is an include, script is a script of the scripted
+// model, test is a test file, policy is policy.yaml, and auth is the --auth file.
 func SchemaNames() []string {
 	return []string{"app", "agent", "parts", "script", "test", "policy", "auth"}
 }
 
-// Schema is the JSON Schema of a document, for editors. It is made of the same
-// fields that the loader decodes.
+// Schema returns the JSON Schema of a document, for editors. It is generated from the
+// types that the loader decodes.
 func (l *Loader) Schema(name string) (map[string]any, error) {
 	var set spec.SchemaSet
 	switch name {
@@ -46,10 +45,10 @@ func (l *Loader) Schema(name string) (map[string]any, error) {
 	case "auth":
 		return auth.Schema(), nil
 	}
-	return nil, fmt.Errorf("there is no schema %s: the schemas are %s", name, strings.Join(SchemaNames(), ", "))
+	return nil, fmt.Errorf("unknown schema %q, must be one of %s", name, strings.Join(SchemaNames(), ", "))
 }
 
-// addDefinitions makes the definitions that documents refer to: #/$defs/agent,
+// addDefinitions adds the definitions that documents refer to: #/$defs/agent,
 // named_agent, tool, model and run_config.
 func (l *Loader) addDefinitions(set *spec.SchemaSet) {
 	set.Define("agent", anyOfSchema(l.agentSchemas(set, false)))
@@ -89,8 +88,8 @@ func removeValue(list []any, value any) []any {
 	return slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == value })
 }
 
-// agentSchemas is a schema for each class. A file may bring named agents, whose
-// names are those of their keys.
+// agentSchemas returns a schema for each class. A file may contain named agents, whose
+// names are their keys.
 func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 	var all []any
 	for _, k := range l.agentKinds {
@@ -114,14 +113,14 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 		all = append(all, setDescription(a, k.Doc))
 	}
 	return append(all, map[string]any{
-		"type": "object", "required": []any{"agent_class"}, "description": "An agent of a class of code, which functions: has.",
+		"type": "object", "required": []any{"agent_class"}, "description": "An agent of a class that is declared under functions.",
 		"properties": map[string]any{"agent_class": map[string]any{
 			"type": "string", "pattern": `\.`, "not": map[string]any{"pattern": `^(com\.)?google\.adk\.`},
 		}},
 	})
 }
 
-// classNames are ADK's names of a class, with and without package and module.
+// classNames returns ADK's names of a class, with and without package and module.
 func classNames(class string) []any {
 	module := strings.ToLower(strings.TrimSuffix(class, "Agent")) + "_agent"
 	names := []any{class, "google.adk.agents." + class, "com.google.adk.agents." + class, "google.adk.agents." + module + "." + class}
@@ -131,7 +130,7 @@ func classNames(class string) []any {
 	return names
 }
 
-// toolSchemas is a schema for each way to write a tool.
+// toolSchemas returns a schema for each form of a tool.
 func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
 	var names []any
 	for _, n := range append(l.builtins.Names(), "AgentTool", "FunctionTool", "LongRunningFunctionTool") {
@@ -140,7 +139,7 @@ func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
 	all := []any{
 		newObjectSchema("name", map[string]any{"anyOf": []any{map[string]any{"enum": names}, map[string]any{"type": "string", "pattern": `\.`}}},
 			"args", map[string]any{"type": []any{"object", "array"}}),
-		newObjectSchema("use", map[string]any{"type": "string", "description": "A tool of tools: in app.yaml."}),
+		newObjectSchema("use", map[string]any{"type": "string", "description": "A tool under tools in app.yaml."}),
 	}
 	for _, k := range l.toolKinds {
 		all = append(all, newObjectSchema(k.Name, setDescription(set.Object(k.ConfigType()), k.Doc)))
@@ -151,8 +150,8 @@ func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
 	return all
 }
 
-// newObjectSchema is a closed mapping whose first key is required. It takes keys and
-// schemas in turn.
+// newObjectSchema returns the schema of a closed mapping whose first key is required.
+// The arguments alternate between keys and schemas.
 func newObjectSchema(first string, schema any, more ...any) map[string]any {
 	properties := map[string]any{first: schema}
 	for i := 0; i+1 < len(more); i += 2 {

@@ -25,25 +25,25 @@ import (
 const (
 	appFile   = "app.yaml"
 	agentFile = "root_agent.yaml"
-	// dotenvFile holds variables beside those of the environment.
+	// dotenvFile contains variables in addition to the environment.
 	dotenvFile = ".env"
-	// maxFile is the largest file that is read.
+	// maxFile limits the size of a file, in bytes.
 	maxFile = 4 << 20
 )
 
-// appName is ADK's rule for the name of an app (adk-python apps/app.py).
+// appName matches the names that ADK allows for apps (adk-python apps/app.py).
 var appName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
 
-// Discover lists the app folders of a folder: the folder itself when it is an
-// app, else its sub-folders that are, sorted by name. Folders whose name
-// begins with a dot or an underscore are passed over.
+// Discover lists the app folders in a folder: the folder itself if it is an app, else
+// its subfolders that are apps, sorted by name. It ignores folders whose names begin
+// with a dot or an underscore.
 func Discover(dir string) ([]string, error) {
 	if isApp(dir) {
 		return []string{dir}, nil
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("looking for apps: %w", err)
+		return nil, fmt.Errorf("finding apps: %w", err)
 	}
 	var found []string
 	for _, e := range entries {
@@ -64,8 +64,8 @@ func isApp(dir string) bool {
 	return false
 }
 
-// misnamedFiles are the names that people give to a file in the place of agentFile or
-// appFile, and the name that it should have.
+// misnamedFiles returns common wrong names of agentFile and appFile, with the correct
+// names.
 func misnamedFiles() [][2]string {
 	return [][2]string{
 		{"root_agent.yml", agentFile},
@@ -76,11 +76,11 @@ func misnamedFiles() [][2]string {
 	}
 }
 
-// FindMisnamed looks for a file that was meant to make a folder, or one in it, an app, and
-// returns its path and the name that it should have. They are empty when there is none.
+// FindMisnamed finds a file with a wrong name that would make the folder, or a folder
+// in it, an app. It returns the path and the correct name, or empty strings.
 func FindMisnamed(dir string) (file, name string) {
 	folders := []string{dir}
-	entries, _ := os.ReadDir(dir) // what cannot be read has no file to rename
+	entries, _ := os.ReadDir(dir) // an unreadable folder has no file to rename
 	for _, e := range entries {
 		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
 			folders = append(folders, filepath.Join(dir, e.Name()))
@@ -97,48 +97,46 @@ func FindMisnamed(dir string) (file, name string) {
 	return "", ""
 }
 
-// source reads one app's files and environment, and remembers what it read:
-// the app's revision is the hash of all of it.
+// source reads the files and the environment of one app, and records what it read. The
+// app's revision is the hash of all of it.
 type source struct {
-	name string // the app's
-	dir  string // as it was given
+	name string // the name of the app
+	dir  string // as given by the caller
 	root *os.Root
-	// storedRevision is the revision that is read in the place of the folder, or nil.
+	// storedRevision is the revision that is read instead of the folder, or nil.
 	storedRevision *store.Revision
-	// parentRoot is the folder above it, once something there was asked for.
+	// parentRoot is the parent folder, once a file in it was read.
 	parentRoot *os.Root
-	// displayDir is how the folder is called in messages.
+	// displayDir is the folder in messages.
 	displayDir string
 	env        func(string) (string, bool)
 	dotenv     map[string]string
-	// secrets is the folder of secrets; "" is none.
+	// secrets is the secrets folder; "" means none.
 	secrets string
-	// policy says which values of the host the app may read.
+	// policy decides which values of the host the app may read.
 	policy *policy.Policy
-	// placeholder, if set, is what variables and secrets are instead of their values.
+	// placeholder, if set, replaces the values of variables and secrets.
 	placeholder func(name string) string
-	// open reads files as an editor has them, by their full paths.
+	// open reads files that are open in an editor, by their full paths.
 	open       func(path string) ([]byte, bool)
 	readFiles  map[string][]byte
 	usedValues map[string]string
-	// documents are the YAML files that were read, each for itself; roots are
-	// what they were put together to, and outside the files that do not stand in
-	// the app's folder.
+	// documents are the parsed YAML files. roots are the merged documents. outside are
+	// the files outside of the app folder.
 	documents map[string]*spec.Node
-	// filled are those of them that were asked for whole.
+	// filled are the documents with expanded references.
 	filled       map[string]filledDocument
 	roots        []*spec.Node
 	outsideFiles []string
-	// unfilled are the scalars that could not be filled in, and toldOf what was
-	// told of them.
+	// unfilled are the scalars with references that could not be expanded, and
+	// unfilledProblems the reported problems.
 	unfilled         []unfilledScalar
 	unfilledProblems spec.Diagnostics
 	cache            *loadCache
 	budget           *loadBudget
 }
 
-// filledDocument is a document with its references filled in, or without one the first of
-// its problems.
+// filledDocument is a document with expanded references, or the first problem.
 type filledDocument struct {
 	node *spec.Node
 	ds   spec.Diagnostics
@@ -163,7 +161,7 @@ func openSource(dir string, opts *Options) (*source, error) {
 	return s, nil
 }
 
-// absoluteDir is the app's, by its full path.
+// absoluteDir returns the absolute path of the app folder.
 func (s *source) absoluteDir() string {
 	full, err := filepath.Abs(s.dir)
 	if err != nil {
@@ -172,10 +170,10 @@ func (s *source) absoluteDir() string {
 	return full
 }
 
-// formatDir is how messages call a folder.
+// formatDir formats a folder for messages.
 func formatDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
 
-// newSource is a source without files.
+// newSource returns a source that has not read any files.
 func newSource(name, dir string, opts *Options) *source {
 	return &source{
 		name: name, dir: dir, displayDir: formatDir(dir), env: opts.Env, secrets: opts.Secrets, policy: opts.Policy,
@@ -192,8 +190,8 @@ func (s *source) close() {
 	}
 }
 
-// addDependency remembers a file elsewhere, there or not: when it changes, so may the
-// app.
+// addDependency records a file outside of the app folder, existing or not, whose
+// changes may affect the app.
 func (s *source) addDependency(file string) {
 	switch {
 	case slices.Contains(s.outsideFiles, file):
@@ -204,8 +202,8 @@ func (s *source) addDependency(file string) {
 	}
 }
 
-// locateFile is where a file is read from, and its name there: the app's folder, for a
-// file that apps share the one above it, or the revision that is kept.
+// locateFile returns the file system of a file, and its name in it: the app folder, its
+// parent for a shared file, or the stored revision.
 func (s *source) locateFile(file string) (fs.FS, string, error) {
 	if s.storedRevision != nil {
 		return fileSet(s.storedRevision.Files), file, nil
@@ -229,7 +227,7 @@ func (s *source) locateFile(file string) (fs.FS, string, error) {
 	return regularFS{s.parentRoot}, path.Base(file), nil
 }
 
-// displayPath is the path of a file as messages show it.
+// displayPath returns the path of a file for messages.
 func (s *source) displayPath(file string) string { return path.Join(s.displayDir, file) }
 
 func (s *source) fileExists(file string) bool {
@@ -244,8 +242,8 @@ func (s *source) fileExists(file string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// isIrregular says whether something of this name is there that cannot be read as a
-// file of the app: a pipe, a folder, or a link that leads out or nowhere.
+// isIrregular reports whether the name exists but is not a readable file of the app: a
+// pipe, a folder, or a link out of the app folder or to nothing.
 func (s *source) isIrregular(file string) bool {
 	folder, name, err := s.locateFile(file)
 	plain, ok := folder.(regularFS)
@@ -256,15 +254,15 @@ func (s *source) isIrregular(file string) bool {
 	return err == nil
 }
 
-// missingFileMessage says why a file cannot be had.
+// missingFileMessage returns why a file cannot be read.
 func (s *source) missingFileMessage(file string) string {
 	if s.isIrregular(file) {
-		return s.displayPath(file) + " is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder"
+		return s.displayPath(file) + " is not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder"
 	}
-	return "there is no file " + s.displayPath(file)
+	return "file " + s.displayPath(file) + " not found"
 }
 
-// readWithinBudget reads a file of the app.
+// readWithinBudget reads a file of the app within the limits of a load.
 func (s *source) readWithinBudget(file string) ([]byte, error) {
 	if s.budget.isExceeded() {
 		return nil, s.budget.exceeded
@@ -298,7 +296,7 @@ func (s *source) readFile(file string) ([]byte, error) {
 	return b, nil
 }
 
-// editorContent is a file as an editor has it.
+// editorContent returns the content of a file that is open in an editor.
 func (s *source) editorContent(file string) ([]byte, bool) {
 	if s.open == nil {
 		return nil, false
@@ -306,12 +304,11 @@ func (s *source) editorContent(file string) ([]byte, bool) {
 	return s.open(filepath.Join(s.dir, filepath.FromSlash(file)))
 }
 
-// OverlayFile is the name of the file that is laid over app.yaml for the
-// environment of that name.
+// OverlayFile returns the name of the overlay of app.yaml for an environment.
 func OverlayFile(env string) string { return "app." + env + ".yaml" }
 
-// readAppDocument reads app.yaml with its overlay, or the one of them that is there.
-// What the overlay takes away is not looked at: it may name variables that only
+// readAppDocument reads app.yaml with its overlay, either of which may be missing.
+// Values that the overlay replaces are not expanded: they may name variables that only
 // other environments have.
 func (s *source) readAppDocument(overlay string) (*spec.Node, spec.Diagnostics) {
 	if !s.hasOverlay(overlay) {
@@ -330,7 +327,7 @@ func (s *source) readAppDocument(overlay string) (*spec.Node, spec.Diagnostics) 
 		}
 	}
 	if patch.Kind != spec.Mapping && !patch.IsNull() {
-		return nil, append(ds, patch.Errorf("type", "an overlay is a mapping: what it says is laid over app.yaml"))
+		return nil, append(ds, patch.Errorf("type", "an overlay must be a mapping, which is merged into app.yaml"))
 	}
 	if base == nil || !patch.IsNull() {
 		base = spec.Patch(base, patch)
@@ -340,8 +337,8 @@ func (s *source) readAppDocument(overlay string) (*spec.Node, spec.Diagnostics) 
 
 func (s *source) hasOverlay(name string) bool { return name != "" && s.fileExists(OverlayFile(name)) }
 
-// readDocument reads a YAML file of the app, with its references filled in. A file
-// that many agents name is read once, and its warnings are told once.
+// readDocument reads a YAML file of the app and expands its references. A file that
+// many agents use is read once, and its warnings are reported once.
 func (s *source) readDocument(file string) (*spec.Node, spec.Diagnostics) {
 	if d, ok := s.filled[file]; ok {
 		return d.node, d.ds
@@ -355,7 +352,7 @@ func (s *source) readDocument(file string) (*spec.Node, spec.Diagnostics) {
 	return n, append(ds, s.fillReferences(n)...)
 }
 
-// parseFile reads a YAML file of the app as it stands there.
+// parseFile parses a YAML file of the app without expanding references.
 func (s *source) parseFile(file string) (*spec.Node, spec.Diagnostics) {
 	b, err := s.readWithinBudget(file)
 	if err == nil {
@@ -370,9 +367,9 @@ func (s *source) parseFile(file string) (*spec.Node, spec.Diagnostics) {
 	got := getOrMake(s.cache, parsedKey{file, sha256.Sum256(b)}, func() (parsedDocument, bool) {
 		n, ds := spec.Parse(s.displayPath(file), b)
 		if n != nil && !ds.HasErrors() {
-			ds = append(ds, checkCredentials(n)...) // before values of the environment are in
+			ds = append(ds, checkCredentials(n)...) // before references are expanded
 		}
-		// A reference is filled in where it stands.
+		// Documents with references are parsed again, because expansion modifies them.
 		return parsedDocument{n, ds}, n != nil && !hasReferences(n)
 	})
 	s.documents[file] = got.node
@@ -385,7 +382,7 @@ type parsedDocument struct {
 	ds   spec.Diagnostics
 }
 
-// hasReferences says whether there may be something to fill in.
+// hasReferences reports whether there may be references to expand.
 func hasReferences(n *spec.Node) bool {
 	return strings.Contains(n.Value, "${") || slices.ContainsFunc(n.Items, hasReferences) ||
 		slices.ContainsFunc(n.Entries, func(e spec.Entry) bool { return hasReferences(e.Value) })
@@ -396,19 +393,19 @@ type parsedKey struct {
 	sum  [sha256.Size]byte
 }
 
-// formatOSError is an error without the call and the path that os puts in front.
+// formatOSError formats an error without the operation and the path.
 func formatOSError(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "there is no such file"
+		return "file not found"
 	}
 	return err.Error()
 }
 
-// computeRevision is the hash of every file and every value that was read.
+// computeRevision returns the hash of all files and values that were read.
 func (s *source) computeRevision() string {
 	if s.storedRevision != nil {
 		return s.storedRevision.ID
@@ -423,8 +420,8 @@ func (s *source) computeRevision() string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// revisionFiles are those that were read, but for .env: its values are secrets of this
-// machine.
+// revisionFiles returns the files that were read, except .env, which contains secrets
+// of this machine.
 func (s *source) revisionFiles() map[string][]byte {
 	files := maps.Clone(s.readFiles)
 	delete(files, dotenvFile)

@@ -13,24 +13,24 @@ type stateUser interface {
 	StateUse(n *spec.Node) tool.StateUse
 }
 
-// routeChecker is a config whose ways on can be checked by the state's schema,
-// which is nil where there is none.
+// routeChecker is a config whose routes can be checked against the state schema, which
+// may be nil.
 type routeChecker interface {
 	CheckRoutes(n *spec.Node, s *tool.StateSchema) spec.Diagnostics
 }
 
-// stateSchema is that of the app: the root agent's.
+// stateSchema returns the state schema of the app, which the root agent declares.
 func stateSchema(root *resolvedAgent) *tool.StateSchema {
 	n := root.plan.Node.Get("state_schema")
 	if n.IsNull() {
 		return nil
 	}
 	var c runtime.StateSchemaConfig
-	c.DecodeSpec(n) // its problems were told when the agent was decoded
+	c.DecodeSpec(n) // problems were reported when the agent was decoded
 	return c.Schema
 }
 
-// checkState checks all agents and tools of the tree by the state's schema.
+// checkState checks all agents and tools of the tree against the state schema.
 func (j *job) checkState(root *resolvedAgent) {
 	if root == nil {
 		return
@@ -42,10 +42,10 @@ func (j *job) checkState(root *resolvedAgent) {
 	}
 }
 
-// checkStateBelow checks an agent that is not the root.
+// checkStateBelow checks an agent other than the root.
 func (j *job) checkStateBelow(p *resolvedAgent, s *tool.StateSchema) {
 	if at := p.plan.Node.Get("state_schema"); !at.IsNull() {
-		j.report(at.Errorf("state-schema", "agent %s is not the root: the state has one schema, which the root agent has", p.name))
+		j.report(at.Errorf("state-schema", "state_schema is allowed only on the root agent, not on agent %s", p.name))
 	}
 	j.checkStateOf(p, s)
 	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
@@ -64,19 +64,18 @@ func (j *job) checkStateOf(p *resolvedAgent, s *tool.StateSchema) {
 	}
 }
 
-// stateUse is what the tool does with the state, but for the agent that it
-// calls.
+// stateUse returns the state use of the tool, without the agent that it calls.
 func (t *resolvedTool) stateUse() tool.StateUse {
 	if t.use == nil {
-		return tool.StateUse{Opaque: t.kind == ""} // a tool of the program
+		return tool.StateUse{Opaque: t.kind == ""} // a registered tool
 	}
 	return t.use.get()
 }
 
-// stateUse is what the agent itself does with the state, its callbacks included.
+// stateUse returns the state use of the agent itself, including its callbacks.
 func (p *resolvedAgent) stateUse() tool.StateUse { return p.use.get() }
 
-// A lazyUse is found when it is asked for.
+// A lazyStateUse is computed on first use.
 type lazyStateUse struct {
 	find  func() tool.StateUse
 	found *tool.StateUse
@@ -90,7 +89,7 @@ func (u *lazyStateUse) get() tool.StateUse {
 	return *u.found
 }
 
-// newLazyUse is what a tool of this config does with the state.
+// newLazyUse returns the state use of a tool with this config.
 func newLazyUse(config any, n *spec.Node) *lazyStateUse {
 	return &lazyStateUse{find: func() tool.StateUse {
 		if c, ok := config.(stateUser); ok {

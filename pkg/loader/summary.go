@@ -12,21 +12,21 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A Sketch is what an app says, agent by agent, for comparing. Values of the
-// environment stand in it as they are written: ${env:NAME}.
+// A Summary lists the fields of an app by agent, for comparisons. Values of environment
+// variables appear as ${env:NAME}.
 type Summary struct {
-	agents   []string // by name, in the order of the tree; empty ones are none
+	agents   []string // names in the order of the tree; empty strings are unused slots
 	sections map[string]fieldTexts
 }
 
-// A saying is an agent or app.yaml: its fields as texts. A list of tools has a
-// field for each.
+// fieldTexts are the fields of an agent or of app.yaml as text. A list of tools has one
+// field for each tool.
 type fieldTexts map[string]string
 
-// appSection is the name of the part that is app.yaml; no agent has such a name.
+// appSection is the section of app.yaml; no agent can have this name.
 const appSection = "app.yaml"
 
-// Summarize reads what a revision says, also of one that has problems.
+// Summarize returns the summary of a revision, even if it has errors.
 func (l *Loader) Summarize(ctx context.Context, rev *store.Revision) *Summary {
 	j := l.newRevisionJob(rev, func(name string) string { return "${env:" + name + "}" })
 	j.summary = &Summary{sections: map[string]fieldTexts{}}
@@ -36,8 +36,8 @@ func (l *Loader) Summarize(ctx context.Context, rev *store.Revision) *Summary {
 	return j.summary
 }
 
-// addApp notes what app.yaml says but for its agents, which are noted where
-// they stand in the tree.
+// addApp adds app.yaml without its agents, which are added at their positions in the
+// tree.
 func (s *Summary) addApp(n *spec.Node) {
 	if s == nil || n.Kind != spec.Mapping {
 		return
@@ -57,7 +57,7 @@ func (s *Summary) addApp(n *spec.Node) {
 	s.sections[appSection] = p
 }
 
-// reserveSlot keeps the place of an agent before those below it.
+// reserveSlot reserves the slot of an agent before its descendants.
 func (s *Summary) reserveSlot() int {
 	if s == nil {
 		return 0
@@ -66,8 +66,8 @@ func (s *Summary) reserveSlot() int {
 	return len(s.agents) - 1
 }
 
-// addAgent notes what an agent says of itself, at its place. One that stands in
-// several places is noted once.
+// addAgent adds the own fields of an agent in its slot. An agent that is used more than
+// once is added once.
 func (s *Summary) addAgent(at int, n *spec.Node, subs []*resolvedAgent) {
 	if s == nil {
 		return
@@ -98,7 +98,7 @@ func (s *Summary) addAgent(at int, n *spec.Node, subs []*resolvedAgent) {
 	s.sections[name] = p
 }
 
-// toolName is how a tool is called where an agent lists it.
+// toolName returns the name of a tool in the list of an agent.
 func toolName(n *spec.Node) string {
 	for _, key := range []string{"use", "name"} {
 		if at := n.Get(key); at != nil {
@@ -114,8 +114,8 @@ func toolName(n *spec.Node) string {
 	return n.Entries[0].Key.Value
 }
 
-// textOf is a value as text: a scalar's own, else JSON. An agent in it is its
-// name: it is noted by itself.
+// textOf returns a value as text: the text of a scalar, else JSON. An agent is
+// represented by its name.
 func textOf(n *spec.Node) string {
 	if n == nil {
 		return ""
@@ -150,9 +150,9 @@ func withoutAgents(n *spec.Node) any {
 	return n.Any()
 }
 
-// A Change is one thing that two sketches say differently.
+// A Change is one difference between two summaries.
 type Change struct {
-	// Where is an agent or app.yaml; Field is empty when all of it came or went.
+	// Where is an agent or app.yaml. Field is empty if all of it was added or removed.
 	Where string `json:"where"`
 	Field string `json:"field,omitempty"`
 	// Kind is added, removed or changed.
@@ -162,15 +162,15 @@ type Change struct {
 	After  string `json:"after,omitempty"`
 }
 
-// The words of Change.What.
+// The values of Change.What.
 const (
 	Added   = "added"
 	Removed = "removed"
 	Changed = "changed"
 )
 
-// Compare lists what b says otherwise than a, app.yaml first and then agents in
-// the order of b's tree. What means the same to the loader is no change.
+// Compare lists the changes from a to b: app.yaml first, then agents in the order of
+// b's tree. It omits changes without effect on the loader.
 func Compare(a, b *Summary) []Change {
 	names := append([]string{appSection}, b.agents...)
 	for _, name := range a.agents {
@@ -217,7 +217,7 @@ func (p fieldTexts) diffFields(q fieldTexts, where string) []Change {
 	return all
 }
 
-// ChangedFiles lists the files that are not the same in both, sorted.
+// ChangedFiles returns the names of the files that differ, sorted.
 func ChangedFiles(a, b map[string][]byte) []string {
 	both := maps.Clone(a)
 	maps.Copy(both, b)

@@ -17,17 +17,16 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// testSuffix is how the files of tests end.
+// testSuffix is the suffix of test files.
 const testSuffix = ".test.yaml"
 
-// A Suite is the tests of an app, checked, and how they open it.
+// A Suite holds the validated tests of an app, and opens the app for them.
 type Suite struct {
-	// App is the app's name, Revision that of the content that was checked.
+	// App is the name of the app, Revision the revision that was validated.
 	App, Revision string
-	// Tests are in the order of their files and places.
+	// Tests are in the order of their files and positions.
 	Tests []*apptest.Test
-	// UnmockedTools are the tools that do their work in a test as they do it elsewhere:
-	// those that need nothing from outside the session.
+	// UnmockedTools are the tools that run in a test without a stub: they use only the session.
 	UnmockedTools []string
 
 	loader *Loader
@@ -35,8 +34,8 @@ type Suite struct {
 	names  *apptest.Names
 }
 
-// Suite reads the tests of a folder's app. The problems are those of the app
-// and of its tests; with an error among them there is no suite.
+// Suite reads the tests of an app. The diagnostics are those of the app and its tests.
+// It returns nil if there are errors.
 func (l *Loader) Suite(ctx context.Context, dir string) (*Suite, spec.Diagnostics) {
 	got := l.loadApp(ctx, dir, nil, (*job).readTests)
 	if got.app != nil {
@@ -45,7 +44,7 @@ func (l *Loader) Suite(ctx context.Context, dir string) (*Suite, spec.Diagnostic
 	return got.suite, got.ds
 }
 
-// Decode checks a text as a file of the suite's tests.
+// Decode validates text as a test file of the suite.
 func (s *Suite) Decode(file string, text []byte) ([]*apptest.Test, spec.Diagnostics) {
 	n, ds := spec.Parse(file, text)
 	if ds.HasErrors() {
@@ -55,15 +54,14 @@ func (s *Suite) Decode(file string, text []byte) ([]*apptest.Test, spec.Diagnost
 	return tests, append(ds, more...)
 }
 
-// Run runs one of the suite's tests, on an app, a store and a host of its own.
-// Tests may be run side by side.
+// Run runs one test with its own app, store and host. Tests may run in parallel.
 func (s *Suite) Run(ctx context.Context, t *apptest.Test) *apptest.Result {
 	r := t.Run(ctx, s.openApp)
 	r.App = cmp.Or(r.App, s.App)
 	return r
 }
 
-// openApp loads the app with what a test puts in the place of the world.
+// openApp loads the app in the environment of a test.
 func (s *Suite) openApp(ctx context.Context, env *apptest.TestEnv) (*runtime.App, error) {
 	opts := s.loader.opts
 	opts.Model, opts.HTTP, opts.ReplaceTool, opts.WrapTool = env.Model, env.HTTP, env.Replace, nil
@@ -73,13 +71,12 @@ func (s *Suite) openApp(ctx context.Context, env *apptest.TestEnv) (*runtime.App
 	}
 	if app.Revision != s.Revision {
 		app.Close()
-		return nil, fmt.Errorf("the files of app %s changed while its tests ran", s.App)
+		return nil, fmt.Errorf("the files of app %s changed during its tests", s.App)
 	}
 	return app, nil
 }
 
-// readTests reads the tests beside an app, whose tree is nil when it cannot be
-// known.
+// readTests reads the tests of an app. The tree is nil if it could not be resolved.
 func (j *job) readTests(ctx context.Context, root *resolvedAgent) *Suite {
 	s := &Suite{App: j.src.name, Revision: j.src.computeRevision(), loader: j.loader, dir: j.src.dir}
 	s.names = j.collectTestNames(ctx, root)
@@ -96,8 +93,8 @@ func (j *job) readTests(ctx context.Context, root *resolvedAgent) *Suite {
 	return s
 }
 
-// testFiles lists the files of tests, in folders that are not hidden. One that
-// cannot be read is a problem: nothing else would show that its tests do not run.
+// testFiles lists the test files in folders that are not hidden. An unreadable file is
+// an error, since nothing else would show that its tests do not run.
 func (j *job) testFiles(ctx context.Context) []string {
 	root, err := filepath.EvalSymlinks(j.src.dir)
 	var files []string
@@ -108,7 +105,7 @@ func (j *job) testFiles(ctx context.Context) []string {
 		case !strings.HasSuffix(file, testSuffix):
 		case j.src.fileExists(file):
 			files = append(files, file)
-		case !isIgnored(path.Base(file)): // an editor's lock is a hidden link to nowhere
+		case !isIgnored(path.Base(file)): // the lock file of an editor may be a hidden dangling link
 			j.reportIrregularFile(file)
 		}
 	}
@@ -118,7 +115,7 @@ func (j *job) testFiles(ctx context.Context) []string {
 	if limit := (*limitError)(nil); errors.As(err, &limit) {
 		j.report(limit.toDiagnostic(j.src.displayDir))
 	} else if err != nil {
-		j.report(spec.Diagnostic{Pos: spec.Pos{File: j.src.displayDir}, Rule: "file", Message: "cannot look for tests: " + formatOSError(err)})
+		j.report(spec.Diagnostic{Pos: spec.Pos{File: j.src.displayDir}, Rule: "file", Message: "cannot find tests: " + formatOSError(err)})
 	}
 	return files
 }
@@ -148,8 +145,8 @@ func (j *job) collectTestNames(ctx context.Context, root *resolvedAgent) *apptes
 	return names
 }
 
-// listUnmockedTools are expressions, the built-in tools but for the search of memories,
-// and what the runtime adds.
+// listUnmockedTools returns the tools that run in tests without a stub: expressions,
+// the built-in tools except memory search, and the tools of the runtime.
 func listUnmockedTools(ctx context.Context, root *resolvedAgent) []string {
 	own := []string{"set_model_response", "transfer_to_agent"}
 	if root == nil {
@@ -167,8 +164,7 @@ func listUnmockedTools(ctx context.Context, root *resolvedAgent) []string {
 	return own
 }
 
-// visitTree visits an agent and all below it, those that are called as tools
-// included.
+// visitTree visits an agent and its descendants, including agents called as tools.
 func (p *resolvedAgent) visitTree(visit func(*resolvedAgent)) {
 	visit(p)
 	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
@@ -176,7 +172,7 @@ func (p *resolvedAgent) visitTree(visit func(*resolvedAgent)) {
 	}
 }
 
-// replaceSetTools is a set whose tools are replaced when they are known.
+// replaceSetTools wraps a set so that its tools are replaced when they are listed.
 func (j *job) replaceSetTools(set tool.Set) tool.Set {
 	if replace := j.loader.opts.ReplaceTool; replace != nil {
 		return wrappedSet{set, replace}
@@ -184,7 +180,7 @@ func (j *job) replaceSetTools(set tool.Set) tool.Set {
 	return set
 }
 
-// replaceTools gives each tool the one that takes its place.
+// replaceTools replaces each tool.
 func (j *job) replaceTools(tools []tool.Tool, err error) ([]tool.Tool, error) {
 	if err != nil || j.loader.opts.ReplaceTool == nil {
 		return tools, err

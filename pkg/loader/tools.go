@@ -12,14 +12,14 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// resolvedTool is a tool of an agent, checked: built already, or waiting for the
-// agent that it calls.
+// resolvedTool is a validated tool of an agent. Its set is built, unless it waits for
+// the agent that it calls.
 type resolvedTool struct {
 	at  *spec.Node // where the agent names it
 	set tool.Set
-	// kind is the name of its kind, or of the built-in tool.
+	// kind is the kind of the tool, or the name of the built-in tool.
 	kind string
-	// config and node are what the set was built from.
+	// config and node are the settings of the set.
 	config any
 	node   *spec.Node
 	plan   spec.Plan[runtime.AgentToolEnv, tool.Set]
@@ -27,8 +27,8 @@ type resolvedTool struct {
 	use    *lazyStateUse
 }
 
-// resolveTool finds and checks one tool of an agent. Nothing comes back for a
-// tool that cannot be had; its problems are reported.
+// resolveTool resolves and validates one tool of an agent. It returns nothing if there
+// are errors, which it reports.
 func (j *job) resolveTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
 	switch {
 	case ref.Use.Value != "":
@@ -57,29 +57,29 @@ func (j *job) resolveToolUse(ctx context.Context, ref *runtime.ToolRef, t ancest
 		return []*resolvedTool{&again}
 	}
 	found := j.resolveDeclaredTool(ctx, n, t)
-	// A tool that calls an agent is another one at each place.
+	// Each use of a tool that calls an agent has its own instance.
 	if len(found) == 1 && found[0].set != nil {
 		j.sharedTools[n.node] = found[0]
 	}
 	return found
 }
 
-// resolveDeclaredTool is a tool under tools:.
+// resolveDeclaredTool resolves a tool under tools.
 func (j *job) resolveDeclaredTool(ctx context.Context, p part, t ancestry) []*resolvedTool {
 	n := p.node
 	if n.Kind != spec.Mapping {
-		return nil // told already, when app.yaml was decoded
+		return nil // already reported when app.yaml was decoded
 	}
 	var inner runtime.ToolRef
 	j.report(inner.DecodeSpec(n)...)
 	if inner.Use.Value != "" {
-		j.report(inner.Use.Errorf(0, "use", "a tool under tools: cannot be the use of another"))
+		j.report(inner.Use.Errorf(0, "use", "a tool under tools cannot use another one"))
 		return nil
 	}
 	return j.resolveTool(ctx, &inner, ancestry{file: p.file, visited: t.visited})
 }
 
-// resolveNamedTool is a tool by ADK's name.
+// resolveNamedTool resolves a tool by ADK's name.
 func (j *job) resolveNamedTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
 	name := ref.Name.Value
 	if own, ok := j.loader.opts.Functions.Tools[name]; ok {
@@ -95,7 +95,7 @@ func (j *job) resolveNamedTool(ctx context.Context, ref *runtime.ToolRef, t ance
 	if kind, ok := j.loader.builtins.Lookup(name); ok {
 		found := j.buildTool(ctx, kind, normalizeArgs(ref))
 		for _, t := range found {
-			if t.isDynamic() { // the tools are a server's, and built in only by name
+			if t.isDynamic() { // a server provides the tools
 				t.set = j.wrapSet(t.set)
 			}
 		}
@@ -114,14 +114,14 @@ func (j *job) resolveNamedTool(ctx context.Context, ref *runtime.ToolRef, t ance
 
 func missingToolCodeError(at *spec.Node, name string) spec.Diagnostic {
 	return missingCodeError(at, "tool", name,
-		"say what stands in its place under functions: in app.yaml, write a tool here, or register a Go function of this name")
+		"declare a replacement under functions in app.yaml, write a tool here, or register a Go function of this name")
 }
 
-// resolveProgramTool is a tool that the program has under this name. It is built, so
-// there is nothing to set.
+// resolveProgramTool resolves a tool that the program has registered. It is already
+// built and has no settings.
 func (j *job) resolveProgramTool(ref *runtime.ToolRef, t tool.Tool) []*resolvedTool {
 	if !ref.Args.IsNull() {
-		j.report(ref.Args.Errorf("tool", "tool %s is one of this program, which built it: it takes no args", ref.Name.Value))
+		j.report(ref.Args.Errorf("tool", "tool %s is registered by this program and takes no args", ref.Name.Value))
 		return nil
 	}
 	set := tool.One(t)
@@ -131,7 +131,7 @@ func (j *job) resolveProgramTool(ref *runtime.ToolRef, t tool.Tool) []*resolvedT
 	return []*resolvedTool{{set: set}}
 }
 
-// wrapSet is a set with what the loader puts around tools.
+// wrapSet wraps a set with the wrappers of the loader.
 func (j *job) wrapSet(set tool.Set) tool.Set {
 	if wrap := j.loader.opts.WrapTool; wrap != nil {
 		return wrappedSet{set, wrap}
@@ -146,7 +146,7 @@ func unknownToolError(ref *runtime.ToolRef, name string, builtins []string) spec
 	return unknownNameError(ref.Node.Get("name"), "built-in tool %s", name, append(builtins, "AgentTool"))
 }
 
-// resolveKindTool is a tool by our kinds: one key with its settings.
+// resolveKindTool resolves a tool of one of our kinds: one key with its settings.
 func (j *job) resolveKindTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
 	name := ref.Kind.Value
 	if kind, ok := j.loader.agentTools.Lookup(name); ok && name == "agent" {
@@ -160,7 +160,7 @@ func (j *job) resolveKindTool(ctx context.Context, ref *runtime.ToolRef, t ances
 		return found
 	}
 	if slices.Contains([]string{"openapi", "command"}, name) {
-		j.report(ref.Kind.Errorf(0, "tool", "this version does not have tools of the kind %s yet; %s", name, listNames(append(j.loader.toolKinds.Names(), "agent"))))
+		j.report(ref.Kind.Errorf(0, "tool", "this version does not support tools of the kind %s yet; %s", name, listNames(append(j.loader.toolKinds.Names(), "agent"))))
 		return nil
 	}
 	j.report(unknownNameError(ref.Node.Entries[0].Key, "kind of tool %s", name, append(j.loader.toolKinds.Names(), "agent")))
@@ -183,7 +183,7 @@ func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set],
 	return []*resolvedTool{{set: set, kind: kind.Name, config: d.plan.Config, node: n, use: d.use}}
 }
 
-// decodedTool is what a tool's mapping says by itself; key is that of its set.
+// decodedTool is a decoded tool mapping; key is the resource key of its set.
 type decodedTool struct {
 	plan spec.Plan[tool.Env, tool.Set]
 	key  resourceKey
@@ -204,8 +204,8 @@ func (j *job) decodeTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node) *deco
 	})
 }
 
-// acquireToolSet is what the settings of a tool come to: a new set, or that of the
-// revision before.
+// acquireToolSet returns the set for a tool's settings: a new one, or that of the
+// previous revision.
 func (j *job) acquireToolSet(ctx context.Context, d *decodedTool) (tool.Set, error) {
 	set, release, err := acquireResource(j.loader.resources, d.key, func() (tool.Set, func() error, error) {
 		client, end := j.acquireToolClient(d.plan.Config)
@@ -245,8 +245,8 @@ func (j *job) resolveAgentTool(ctx context.Context, kind spec.Kind[runtime.Agent
 	return []*resolvedTool{pt}
 }
 
-// reportBuildError tells why something could not be built, at its own place if the
-// builder knows one.
+// reportBuildError reports a build error, at its own position if the builder returns
+// one.
 func (j *job) reportBuildError(n *spec.Node, rule string, err error) {
 	var ds spec.Diagnostics
 	if errors.As(err, &ds) {

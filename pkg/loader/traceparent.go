@@ -8,12 +8,12 @@ import (
 
 const traceparent = "Traceparent"
 
-// A tracing transport tells whoever is asked by a model's or a tool's span which
-// span that is (W3C Trace Context), so that its own go on with the trace. What the
-// caller's trace carries besides is not passed on: who is asked may be anybody.
+// A tracingTransport adds the current span to requests of models and tools (W3C Trace
+// Context), so that their servers continue the trace. It does not forward the baggage
+// of the caller's trace, because a server may be untrusted.
 type tracingTransport struct{ base http.RoundTripper }
 
-// RoundTrip carries one request. A header that the document gives stays.
+// RoundTrip sends one request. It keeps a traceparent header from the document.
 func (t tracingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	header := http.Header{}
 	propagation.TraceContext{}.Inject(req.Context(), propagation.HeaderCarrier(header))

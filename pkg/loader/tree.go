@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// A tree knows the content of an app's folder by a hash. Files that cannot have
-// changed since they were last read are not read again.
+// A folderHasher computes the hash of an app folder. It does not read files again that
+// cannot have changed.
 type folderHasher struct {
 	states map[string]fileState
-	// folders are those of the last hash, the app's own first; no more than may
-	// be watched.
+	// folders are the folders of the last hash, the app's own first. Their number is
+	// limited.
 	folders []string
 }
 
-// A mark is a file as it was when it was read.
+// A fileState is the state of a file when it was read.
 type fileState struct {
 	size     int64
 	modified time.Time
@@ -32,13 +32,13 @@ type fileState struct {
 	sum      [sha256.Size]byte
 }
 
-// racyWindow is how long a file's time of change must lie back at reading for equal
-// times to mean equal content: file systems keep coarse times.
+// racyWindow is the minimum age of a modification time at reading for equal times to
+// mean equal content: file systems have coarse timestamps.
 const racyWindow = 2 * time.Second
 
-// hashFolder reads the folder and everything below it, but for hidden folders and
-// those that hold no part of an app, and then the files elsewhere that the app
-// depends on. The error is a [*limitError] when the folder is too large.
+// hashFolder hashes the folder and its subfolders, except hidden ones and those that
+// cannot contain parts of an app, and then the outside files that the app depends on.
+// The error is a [*limitError] if the folder is too large.
 func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []string) (string, error) {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []str
 	note := func(path, rel string, info fs.FileInfo) {
 		m, err := t.readState(path, info, now)
 		if err != nil {
-			return // removed in the meantime: the next poll sees it
+			return // deleted in the meantime, the next poll reports it
 		}
 		next[path] = m
 		fmt.Fprintf(h, "%q %x\n", rel, m.sum)
@@ -85,7 +85,7 @@ func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []str
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// readState returns the mark of a file, from the last time where it is the same.
+// readState returns the state of a file, from the cache if it is unchanged.
 func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (fileState, error) {
 	m := fileState{size: info.Size(), modified: info.ModTime(), id: info, read: now}
 	old, known := t.states[path]
@@ -100,16 +100,16 @@ func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (
 	return m, err
 }
 
-// A walker visits the files and folders below a root in the order of their
-// names. It follows links as the loader does: while they stay below the root.
-// A folder is entered once, whatever leads to it. It stops with a
-// [*limitError] at the limits of an app's folder.
+// A walker visits the files and folders below a root, sorted by name. Like the loader,
+// it follows links that stay below the root. It enters a folder once, even if several
+// links lead to it. It stops with a [*limitError] at the limits of an app folder.
 type walker struct {
 	root    string
 	entered map[string]bool
-	// entries is how many more may be read.
+	// entries is the remaining number of entries.
 	entries int
-	// file gets whatever is no folder; info is nil when it is no regular file.
+	// file is called for everything but folders. info is nil if it is not a regular
+	// file.
 	file   func(path, rel string, info fs.FileInfo)
 	folder func(real, rel string)
 }
@@ -118,7 +118,7 @@ func newWalker(root string) *walker {
 	return &walker{root: root, entered: map[string]bool{root: true}, entries: maxFolderEntries, folder: func(string, string) {}}
 }
 
-// walkFolder visits a folder, whose path has no links in it.
+// walkFolder visits a folder, whose path contains no links.
 func (w *walker) walkFolder(ctx context.Context, dir, rel string, depth int) error {
 	entries, err := w.readDir(dir)
 	if err != nil {
@@ -144,7 +144,7 @@ func (w *walker) walkFolder(ctx context.Context, dir, rel string, depth int) err
 		}
 		w.entered[real] = true
 		w.folder(real, rel)
-		// A folder that cannot be read now is read at the next poll.
+		// Retry an unreadable folder at the next poll.
 		if err := w.walkFolder(ctx, real, rel, depth+1); isLimitError(err) || ctx.Err() != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (w *walker) walkFolder(ctx context.Context, dir, rel string, depth int) err
 	return nil
 }
 
-// readDir lists a folder by name, and reads no more entries than are allowed.
+// readDir lists a folder by name, up to the remaining number of entries.
 func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -170,8 +170,8 @@ func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// resolveEntry returns what an entry is after following links, and its path
-// without them; nil when there is nothing.
+// resolveEntry follows links and returns the target and its path, or nil if it does not
+// exist.
 func resolveEntry(path string, e fs.DirEntry) (info fs.FileInfo, real string) {
 	if e.Type()&fs.ModeSymlink == 0 {
 		info, err := e.Info()

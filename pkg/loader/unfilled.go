@@ -7,11 +7,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// unfilledScalar is a scalar in a line with a reference that could not be filled in.
+// unfilledScalar is the range of a scalar with a reference that could not be expanded.
 type unfilledScalar struct{ from, to spec.Pos }
 
-// recordUnfilled remembers the scalars of a tree that problems with references are
-// told of.
+// recordUnfilled records the scalars of a tree whose references have problems.
 func (s *source) recordUnfilled(n *spec.Node, problems spec.Diagnostics) {
 	for _, e := range n.Entries {
 		s.recordUnfilled(e.Value, problems)
@@ -34,8 +33,8 @@ func (s *source) recordUnfilled(n *spec.Node, problems spec.Diagnostics) {
 	}
 }
 
-// dropFollowUpProblems leaves out what is wrong with a scalar only because a
-// reference in it could not be filled in, which is told already.
+// dropFollowUpProblems removes problems of scalars that only follow from an unexpanded
+// reference, which is already reported.
 func (s *source) dropFollowUpProblems(ds spec.Diagnostics) spec.Diagnostics {
 	if len(s.unfilled) == 0 {
 		return ds
@@ -45,8 +44,8 @@ func (s *source) dropFollowUpProblems(ds spec.Diagnostics) spec.Diagnostics {
 	})
 }
 
-// containsPos says whether a place is that of the scalar. In one of many lines it is
-// where the scalar begins: what stands in other lines is told for itself.
+// containsPos reports whether a position is in the scalar. For a multi-line scalar,
+// only the start counts: problems in its other lines are reported separately.
 func (u unfilledScalar) containsPos(at spec.Pos) bool {
 	oneLine := u.from.Line == u.to.Line && at.Line == u.from.Line && u.from.Col <= at.Col && at.Col <= u.to.Col
 	return at.File == u.from.File && (oneLine || at == u.from)

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// sortedParts yields parts by their names, in order.
+// sortedParts yields declarations sorted by name.
 func sortedParts(parts map[string]part) iter.Seq2[string, part] {
 	return func(yield func(string, part) bool) {
 		for _, name := range slices.Sorted(maps.Keys(parts)) {
@@ -20,9 +20,8 @@ func sortedParts(parts map[string]part) iter.Seq2[string, part] {
 	}
 }
 
-// markUsed notes that something uses a part. The references in one that was included
-// are filled in only then: what they name need not be there for an app that does
-// without the part.
+// markUsed marks a declaration as used. References in an included declaration are
+// expanded only now, so that apps need not define the variables of unused ones.
 func (j *job) markUsed(p part) {
 	if j.used[p.node] {
 		return
@@ -33,8 +32,8 @@ func (j *job) markUsed(p part) {
 	}
 }
 
-// checkIrregularFiles tells of files that an app need not have, where something of the name
-// is there that cannot be read: it would be passed over as if it were not.
+// checkIrregularFiles reports optional files that exist but cannot be read. They would
+// otherwise be ignored.
 func (j *job) checkIrregularFiles() {
 	files := []string{appFile}
 	if overlay := j.loader.opts.Overlay; overlay != "" {
@@ -50,21 +49,20 @@ func (j *job) checkIrregularFiles() {
 func (j *job) reportIrregularFile(file string) {
 	j.report(spec.Diagnostic{
 		Pos: spec.Pos{File: j.src.displayPath(file)}, Rule: "file",
-		Message: "this is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder",
+		Message: "not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder",
 	})
 }
 
-// checkUnused looks at parts that nothing uses: their problems are problems
-// too. What was included need not be used, and is not looked at then.
+// checkUnused validates unused declarations and warns of them. It skips included ones.
 func (j *job) checkUnused(ctx context.Context) {
-	// Whoever uses it may stand in what is wrong.
+	// If there are errors, the user of a declaration may be unknown.
 	sure := !j.ds.HasErrors()
 	unused := func(what, name string, p part) bool {
 		if j.used[p.node] || p.shared {
 			return false
 		}
 		if sure {
-			j.report(p.node.Warnf("unused", "%s %s is used nowhere", what, name))
+			j.report(p.node.Warnf("unused", "unused %s %s", what, name))
 		}
 		return true
 	}
@@ -87,11 +85,11 @@ func (j *job) checkUnused(ctx context.Context) {
 		unused("schema", name, p)
 	}
 	for class, p := range sortedParts(j.names.defaults) {
-		unused("the default of", class, p)
+		unused("default of", class, p)
 	}
 }
 
-// isToolDefinition says whether a function that nothing uses is plainly a tool.
+// isToolDefinition reports whether an unused function is a tool.
 func (j *job) isToolDefinition(n *spec.Node) bool {
 	if n.Kind != spec.Mapping || len(n.Entries) != 1 {
 		return false

@@ -16,10 +16,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// maxSecret is the largest file that is read as a secret.
+// maxSecret limits the size of a secret file, in bytes.
 const maxSecret = 64 << 10
 
-// fillReferences replaces the references of a document.
+// fillReferences expands the references of a document.
 func (s *source) fillReferences(root *spec.Node) spec.Diagnostics {
 	s.roots = append(s.roots, root)
 	ds := spec.Interpolate(root, s.resolveReference)
@@ -30,8 +30,8 @@ func (s *source) fillReferences(root *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// resolveReference is what a reference stands for. All of it counts for the revision.
-// Beyond the limits of a load it is nothing: that is reported once.
+// resolveReference returns the value of a reference and adds it to the revision. Beyond
+// the limits of a load it returns nothing, which is reported once.
 func (s *source) resolveReference(kind, name string) (string, error) {
 	if s.budget.isExceeded() {
 		return "", nil
@@ -63,8 +63,8 @@ func (s *source) lookUpReference(kind, name string) (value string, err error) {
 	return value, err
 }
 
-// lookUpVariable reads a variable: that of the host, if the app may read it, or else
-// the one of the app's .env.
+// lookUpVariable reads a variable from the host's environment, if the app may read it,
+// else from the app's .env.
 func (s *source) lookUpVariable(name string) (string, error) {
 	value, isSet := s.env(name)
 	err := s.policy.CheckVariable(s.name, name)
@@ -83,9 +83,9 @@ func (s *source) lookUpVariable(name string) (string, error) {
 	return value, nil
 }
 
-// lookUpSecret reads a secret: the file of that name in the app's own folder of secrets;
-// or, if the app may use them, the shared file of that name or the host's
-// variable; or else the variable of the app's .env.
+// lookUpSecret reads a secret: the file in the app's own secrets folder; if the app may
+// use them, the shared file or the host's variable; else the variable of the app's
+// .env.
 func (s *source) lookUpSecret(name string) (string, error) {
 	value, err := s.readOwnSecret(name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -110,8 +110,8 @@ func (s *source) lookUpSecret(name string) (string, error) {
 	return "", spec.ErrUnset
 }
 
-// policyError is the problem of a reference that the app may not use; instead is
-// how it gets a value of its own.
+// policyError returns the error for a reference that the app may not use. instead is
+// the hint for a value of the app's own.
 func (s *source) policyError(err error, isSet bool, instead string) error {
 	refused := (*policy.Refused)(nil)
 	if !errors.As(err, &refused) {
@@ -127,7 +127,7 @@ func (s *source) policyError(err error, isSet bool, instead string) error {
 	return e
 }
 
-// readOwnSecret reads a file of the app's own folder of secrets.
+// readOwnSecret reads a file in the app's own secrets folder.
 func (s *source) readOwnSecret(name string) (string, error) {
 	if s.secrets == "" || !appName.MatchString(s.name) {
 		return "", fs.ErrNotExist
@@ -138,7 +138,7 @@ func (s *source) readOwnSecret(name string) (string, error) {
 	}
 	defer root.Close()
 	s.addDependency(filepath.Join(s.secrets, s.name, name))
-	// Some file systems find a folder by a name in another case.
+	// Case-insensitive file systems find folders by other names.
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil || !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == s.name }) {
 		return "", fs.ErrNotExist
@@ -151,8 +151,8 @@ func (s *source) readOwnSecret(name string) (string, error) {
 	return readSecret(own, name)
 }
 
-// lookUpSharedSecret reads a file of the folder of secrets itself, or else a variable of
-// the host.
+// lookUpSharedSecret reads a file of the secrets folder itself, or a variable of the
+// host.
 func (s *source) lookUpSharedSecret(name string) (string, error) {
 	value, ok := s.env(name)
 	if s.secrets != "" {
@@ -175,14 +175,13 @@ func (s *source) lookUpSharedSecret(name string) (string, error) {
 func (s *source) openSecrets() (*os.Root, error) {
 	root, err := os.OpenRoot(s.secrets)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the folder of secrets: %s", formatOSError(err))
+		return nil, fmt.Errorf("cannot read the secrets folder: %s", formatOSError(err))
 	}
 	return root, nil
 }
 
-// readSecret reads a secret of a folder. It follows links as Kubernetes makes
-// them: as long as they stay in the folder. The line feed that ends a file is no
-// part of it.
+// readSecret reads a secret file. It follows links that stay in the folder, such as
+// those of Kubernetes. It removes the trailing line feed.
 func readSecret(root *os.Root, name string) (string, error) {
 	f, err := openRegular(root.OpenFile, name)
 	if err != nil {
@@ -194,9 +193,9 @@ func readSecret(root *os.Root, name string) (string, error) {
 	case err != nil:
 		return "", secretError(name, err)
 	case len(b) > maxSecret:
-		return "", fmt.Errorf("the secret %s is larger than 64 KiB", name)
+		return "", fmt.Errorf("secret %s exceeds the limit of 64 KiB", name)
 	case !utf8.Valid(b):
-		return "", fmt.Errorf("the secret %s is no text in UTF-8", name)
+		return "", fmt.Errorf("secret %s is not valid UTF-8", name)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
 }
@@ -205,20 +204,20 @@ func secretError(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("cannot read the secret %s: %s", name, formatOSError(err))
+	return fmt.Errorf("cannot read secret %s: %s", name, formatOSError(err))
 }
 
-// readTextFile reads a text of the app, by its path from the app's folder.
+// readTextFile reads a text file of the app, by its path in the app folder.
 func (s *source) readTextFile(given string) (string, error) {
 	file := path.Clean(given)
 	if strings.Contains(given, "\\") {
-		return "", fmt.Errorf("%s has a \\: %s", given, slashHint)
+		return "", fmt.Errorf("%s contains a backslash: %s", given, slashHint)
 	}
 	if escapesFolder(given) {
-		return "", fmt.Errorf("%s leads out of the app's folder", given)
+		return "", fmt.Errorf("%s is outside of the app folder", given)
 	}
 	if strings.EqualFold(path.Base(file), dotenvFile) {
-		return "", fmt.Errorf("%s holds secrets: write ${env:NAME} or ${secret:NAME} for one of its variables", given)
+		return "", fmt.Errorf("%s contains secrets: write ${env:NAME} or ${secret:NAME} for one of its variables", given)
 	}
 	if !s.fileExists(file) {
 		return "", errors.New(s.missingFileMessage(file))
@@ -230,17 +229,17 @@ func (s *source) readTextFile(given string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("cannot read %s: %s", s.displayPath(file), formatOSError(err))
 	case len(b) > maxFile:
-		return "", fmt.Errorf("%s is larger than 4 MiB", s.displayPath(file))
+		return "", fmt.Errorf("%s exceeds the limit of 4 MiB", s.displayPath(file))
 	case !utf8.Valid(b):
-		return "", fmt.Errorf("%s is no text in UTF-8", s.displayPath(file))
+		return "", fmt.Errorf("%s is not valid UTF-8", s.displayPath(file))
 	}
 	return string(b), nil
 }
 
-// slashHint is for paths as Windows writes them.
+// slashHint is the hint for paths with backslashes.
 const slashHint = `write / instead of \`
 
-// addSlashHint adds slashHint to what is said of such a path.
+// addSlashHint adds slashHint to the diagnostic of such a path.
 func addSlashHint(d spec.Diagnostic, given string) spec.Diagnostic {
 	if strings.Contains(given, "\\") {
 		return d.WithHint("%s: %s", slashHint, strings.ReplaceAll(given, "\\", "/"))
@@ -248,15 +247,15 @@ func addSlashHint(d spec.Diagnostic, given string) spec.Diagnostic {
 	return d
 }
 
-// escapesFolder says whether a path leaves the folder that it starts in, or may do so
-// where \ stands between folders.
+// escapesFolder reports whether a path leaves the folder that it is relative to, or
+// would do so with backslashes as separators.
 func escapesFolder(given string) bool {
 	file := path.Clean(given)
 	return path.IsAbs(given) || strings.Contains(given, "\\") || file == ".." || strings.HasPrefix(file, "../")
 }
 
-// readDotenv reads the .env beside the app: NAME=value lines, with comments,
-// quotes and a leading export.
+// readDotenv reads the .env of the app: lines of NAME=value, with comments, quotes and
+// an optional export.
 func (s *source) readDotenv() (map[string]string, error) {
 	b, err := s.readWithinBudget(dotenvFile)
 	if errors.Is(err, fs.ErrNotExist) {

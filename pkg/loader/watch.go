@@ -23,46 +23,44 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A Host is what a [Watch] publishes apps to; *runtime.Host is one.
+// A Host receives the apps that a [Watch] publishes; *runtime.Host implements it.
 type Host interface {
 	Swap(app *runtime.App)
 	Remove(name string)
 }
 
-// A Watch keeps a host's apps as the folders say. A change is loaded when two
-// polls, a short while apart, see the same content, and published when nothing
-// is wrong with it. A broken app changes nothing: the last good revision keeps
-// serving, and the problems are in its [Status]. Each app is polled, loaded and
-// gated by itself, so that a slow one delays no other. Many goroutines may use
-// a Watch.
+// A Watch keeps the apps of a host up to date with their folders. It loads a change
+// when two successive polls see the same content, and publishes it if there are no
+// errors. If there are, the last good revision keeps serving, and [Status] has the
+// problems. Each app is polled, loaded and gated independently, so that a slow app does
+// not delay others. A Watch is safe for concurrent use.
 type Watch struct {
 	loader *Loader
 	host   Host
 	dirs   []string
 	opts   WatchOptions
 
-	// discoverErr is why the folders cannot be read; only Run uses it.
+	// discoverErr is the reason why the folders cannot be read; only Run uses it.
 	discoverErr string
 
-	// saveMu is held while somebody writes files through the watch.
+	// saveMu is held while files are written through the watch.
 	saveMu sync.Mutex
 
-	// pollCtx is the context of polls, which outlive the caller that asked for
-	// them. It ends with Run.
+	// pollCtx is the context of polls, which outlive the caller that requested them. It
+	// is canceled when Run returns.
 	pollCtx     context.Context
 	cancelPolls context.CancelFunc
 	polls       sync.WaitGroup
-	// lanes bound the polls that run at once: cheap apps have one, costly apps
-	// the other.
+	// The lanes limit concurrent polls: one for cheap apps, one for costly apps.
 	cheapLane, costlyLane chan struct{}
-	// wake tells Run that an app is due; it has room for one notice.
+	// wake notifies Run that an app is due; its capacity is 1.
 	wake chan struct{}
 
 	mu   sync.Mutex // guards apps, due and the folders of apps
 	apps map[string]*watchedApp
 	due  map[string]bool
 
-	// reportMu is held while a result is reported: one after the other.
+	// reportMu serializes the reports of results.
 	reportMu sync.Mutex
 	statusMu sync.RWMutex
 	status   map[string]Status
@@ -70,112 +68,108 @@ type Watch struct {
 	journal *journal
 }
 
-// WatchOptions are what a watch may be given. The zero value works.
+// WatchOptions configure a Watch. The zero value works.
 type WatchOptions struct {
-	// Settle is how long content must stay the same; zero is 100 ms.
+	// Settle is how long content must stay unchanged before it is loaded. Default: 100
+	// ms.
 	Settle time.Duration
-	// Poll is how often folders are looked at when nothing tells of a change;
-	// zero is 2 s.
+	// Poll is the interval of polls without notifications. Default: 2 s.
 	Poll time.Duration
-	// PollOnly has nothing but the looks find changes: some file systems tell of
-	// none, or of a part.
+	// PollOnly disables file notifications, which some file systems do not support.
 	PollOnly bool
-	// Watcher makes what tells of changes; nil is fsnotify's own.
+	// Watcher creates the file watcher. Default: fsnotify.NewWatcher.
 	Watcher func() (*fsnotify.Watcher, error)
-	// Absence is how long a folder must be missing for its app to end; zero is
-	// 2 s. It may come back.
+	// Absence is how long a folder must be missing before its app is removed. Default: 2
+	// s. The app may come back.
 	Absence time.Duration
-	// Revisions keeps every revision before it serves; nil keeps none.
+	// Revisions stores every revision before it serves; nil disables it.
 	Revisions *store.Revisions
-	// Clock tells the time; nil is time.Now.
+	// Clock returns the current time. Default: time.Now.
 	Clock func() time.Time
-	// Logger is told of every load; nil is silent.
+	// Logger logs every load; nil disables it.
 	Logger *slog.Logger
-	// Gate is asked before an app is let in; nil is [Loader.Gate].
+	// Gate decides whether an app is published. Default: [Loader.Gate].
 	Gate Gate
-	// MaxWait is how long Sync and Reload wait for one app; zero is 10 s. An app
-	// that takes longer goes on loading.
+	// MaxWait is how long Sync and Reload wait for one app. Default: 10 s. The load of
+	// an app that takes longer continues in the background.
 	MaxWait time.Duration
-	// Problems gets the problems of every load as text for people, with source
-	// lines and carets; nil drops them.
+	// Problems receives the diagnostics of every load as text, with source lines and
+	// carets; nil discards them.
 	Problems io.Writer
-	// Tests reads the tests beside an app too: files that they read elsewhere are
-	// watched, and their problems are the app's.
+	// Tests also reads the tests of apps. Files that they read elsewhere are watched,
+	// and their problems are problems of the app.
 	Tests bool
-	// OnLoad is told what came of every load, one after the other; nil is told
-	// nothing.
+	// OnLoad, if set, is called after every load, serially.
 	OnLoad func(Status)
 }
 
-// A Status is what a watch knows of an app.
+// A Status is the state of a watched app.
 type Status struct {
 	App string
 	Dir string
-	// Revision is the one that serves; empty when none ever could.
+	// Revision is the serving revision; empty if there is none.
 	Revision string
-	// OK says whether the folder's content is what serves.
+	// OK reports whether the content of the folder is serving.
 	OK bool
-	// PendingRevision is the revision of the folder's content where the app wants to be
-	// told before it serves; empty when none waits.
+	// PendingRevision is the revision of a change that waits for a manual reload; empty
+	// if there is none.
 	PendingRevision string
-	// Loading says that the folder's content has been loading, or passing its
-	// gate, for longer than Sync and Reload wait for it.
+	// Loading reports that the content of the folder has been loading, or passing the
+	// gate, for longer than Sync and Reload wait.
 	Loading bool
-	// Diagnostics are the problems of the folder's content, warnings too.
+	// Diagnostics are the problems of the content of the folder, including warnings.
 	Diagnostics spec.Diagnostics
-	// Loaded is when the content was last looked at by the loader, Good when that
-	// went well for the last time.
+	// Loaded is the time of the last load, LastGood the time of the last successful one.
 	Loaded, LastGood time.Time
-	// LoadCount counts how often it was looked at, Failed how often that went wrong.
+	// LoadCount counts loads, FailedCount failed loads.
 	LoadCount, FailedCount int
 }
 
-// Problems are the diagnostics for those who do not see this machine: files are
-// named with the app, and not with where its folder lies.
+// Problems returns the diagnostics for remote clients: file names are relative to the
+// app, and do not reveal the location of its folder.
 func (s Status) Problems() spec.Diagnostics { return relativeToApps(s.Dir, s.Diagnostics) }
 
-// watchedApp is one app's folder between polls.
+// watchedApp is the state of one app's folder between polls.
 type watchedApp struct {
 	name string
-	// busy is held by the poll of the app that runs, or by who polls it until it
-	// is settled. It guards all below but folders, missed and cost.
+	// busy is held by the running poll of the app, or by the caller that polls it until
+	// it settles. It guards the fields below except folders, missed and pollCost.
 	busy chan struct{}
 
 	dir           string
 	tree          folderHasher
-	outsideFiles  []string // files elsewhere that the app was loaded from
-	loadedHash    string   // the content that was loaded last
-	attemptedHash string   // the content of the last load, also of one that panicked
-	// pendingHash is the content seen at the last poll, not loaded yet; since is when
-	// it was seen first.
+	outsideFiles  []string // files outside of the folder that the app depends on
+	loadedHash    string   // the content of the last load
+	attemptedHash string   // the content of the last attempted load, even if it panicked
+	// pendingHash is the content at the last poll, if not yet loaded, and pendingSince
+	// the time when it was first seen.
 	pendingHash  string
 	pendingSince time.Time
-	// missingSince is since when the folder is missing; zero when it is there.
+	// missingSince is the time since which the folder is missing; zero if it exists.
 	missingSince time.Time
 	cache        loadCache
-	// manualReload says that the app that serves wants to be told of a change.
+	// manualReload reports whether changes of the serving app require a manual reload.
 	manualReload bool
-	// servingFiles are the files of the revision that serves.
+	// servingFiles are the files of the serving revision.
 	servingFiles map[string][]byte
 
-	folders []string // those to watch; guarded by Watch.mu
-	// missed says that the app was busy when it was due.
+	folders []string // to watch; guarded by Watch.mu
+	// missed reports that the app was busy when it was due.
 	missed atomic.Bool
-	// pollCost is how long polls took of late, in nanoseconds; rested is when Run may
-	// start the next one, in nanoseconds of the Unix time.
+	// pollCost is the recent duration of polls, in nanoseconds. nextPollAt is the
+	// earliest time of the next poll, in nanoseconds of Unix time.
 	pollCost, nextPollAt atomic.Int64
 }
 
-// A pass is what a poll is for.
+// A pollMode is the purpose of a poll.
 type pollMode struct {
-	// immediate takes what is there for settled.
+	// immediate loads changed content without waiting for it to settle.
 	immediate bool
-	// requested is somebody's word that apps which wait for it may serve, and that
-	// those which are missing are to end.
+	// requested publishes apps that wait for a manual reload, and removes missing ones.
 	requested bool
 }
 
-// NewWatch makes a watch over folders: folders of apps, or apps themselves.
+// NewWatch returns a watch over folders: apps, or folders of apps.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	w := &Watch{
 		loader: l, host: host, dirs: dirs, apps: map[string]*watchedApp{}, due: map[string]bool{}, status: map[string]Status{}, journal: newJournal(),
@@ -210,25 +204,24 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	return w
 }
 
-// Sync loads every app whose content differs from what was loaded, now. It
-// fails when a folder cannot be read; apps already there stay. It does not wait
-// for an app that takes longer than the patience of the watch.
+// Sync loads every changed app now. It returns an error if a folder cannot be read;
+// existing apps keep serving. It does not wait for apps that exceed the patience of the
+// watch.
 func (w *Watch) Sync(ctx context.Context) error {
 	_, err := w.pollAll(ctx, pollMode{immediate: true, requested: true})
 	return err
 }
 
-// Reload polls each app until it changes no more, loads what differs, and lets
-// in what waited for it. It is for whoever has changed files and wants to know
-// what came of it: see the statuses. It fails when a folder cannot be read, and
-// waits no longer than the patience of the watch, and 30 s for all apps: one
-// that takes longer goes on, and its status says Loading.
+// Reload polls each app until it settles, loads changes, and publishes changes that
+// wait for a manual reload. The statuses then have the results. It returns an error if
+// a folder cannot be read. It waits at most the patience of the watch for an app, and
+// 30 s for all apps. Slower loads continue with status Loading.
 func (w *Watch) Reload(ctx context.Context) error {
 	return w.pollUntilSettled(ctx, pollMode{requested: true}, nil)
 }
 
-// discoverApps finds the app folders by name. A name that is taken belongs to the
-// folder that was given first.
+// discoverApps returns the app folders by name. For a duplicate name, the first folder
+// counts.
 func (w *Watch) discoverApps() (map[string]string, error) {
 	found := map[string]string{}
 	for _, dir := range w.dirs {
@@ -239,7 +232,7 @@ func (w *Watch) discoverApps() (map[string]string, error) {
 		for _, app := range apps {
 			name := AppName(app)
 			if other, taken := found[name]; taken && other != app {
-				w.opts.Logger.Error("two folders have one app name; the first one serves", "app", name, "first", other, "second", app)
+				w.opts.Logger.Error("duplicate app name; the first folder is served", "app", name, "first", other, "second", app)
 				continue
 			}
 			found[name] = app
@@ -248,7 +241,7 @@ func (w *Watch) discoverApps() (map[string]string, error) {
 	return found, nil
 }
 
-// removeIfAbsent ends an app whose folder has been missing for long enough.
+// removeIfAbsent removes an app whose folder has been missing for long enough.
 func (w *Watch) removeIfAbsent(a *watchedApp, p pollMode) (again bool) {
 	now := w.opts.Clock()
 	first := a.missingSince.IsZero()
@@ -272,16 +265,16 @@ func (w *Watch) removeIfAbsent(a *watchedApp, p pollMode) (again bool) {
 	return false
 }
 
-// reloadIfChanged compares a folder with what was loaded. A difference is loaded
-// when it was there at the last poll too, or at once where that is asked for. It
-// returns whether another poll should follow soon.
+// reloadIfChanged compares a folder with the loaded content. It loads a difference that
+// the last poll also saw, or immediately if requested. It reports whether another poll
+// should follow soon.
 func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) (again bool) {
 	hash, limit, err := w.hashApp(ctx, a)
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case err != nil:
-		w.opts.Logger.Warn("cannot read an app's folder: what was loaded serves on", "app", a.name, "error", err)
+		w.opts.Logger.Warn("cannot read app folder; the loaded revision keeps serving", "app", a.name, "error", err)
 		return false
 	case hash == a.loadedHash && !(p.requested && w.hasPendingRevision(a.name)):
 		a.pendingHash = ""
@@ -291,7 +284,7 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 		a.pendingHash, a.pendingSince = hash, w.opts.Clock()
 		return true
 	case w.opts.Clock().Sub(a.pendingSince) < w.opts.Settle:
-		return true // another poll was just now
+		return true // the last poll was too recent
 	}
 	a.attemptedHash = hash
 	before := a.outsideFiles
@@ -301,7 +294,8 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 	} else {
 		got = w.loader.loadAppSafely(ctx, a.dir, &a.cache, w.readTests())
 	}
-	// What was read in the middle of a change is not what was seen twice.
+	// Files may have changed during the load: the loaded content must be the settled
+	// one.
 	now, _, err := w.hashApp(ctx, a)
 	if ctx.Err() != nil || !p.immediate && (err != nil || now != hash) {
 		if got.app != nil {
@@ -320,7 +314,7 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 	return false
 }
 
-// readTests is how the tests beside an app are read; nil does not read them.
+// readTests returns how to read the tests of an app; nil if tests are not read.
 func (w *Watch) readTests() func(*job, context.Context, *resolvedAgent) *Suite {
 	if w.opts.Tests {
 		return (*job).readTests
@@ -328,8 +322,8 @@ func (w *Watch) readTests() func(*job, context.Context, *resolvedAgent) *Suite {
 	return nil
 }
 
-// hashApp is that of the folder, and of the files elsewhere. A folder beyond the
-// limits has the hash of the limit.
+// hashApp returns the hash of the folder and of the outside files. The hash of a folder
+// beyond the limits is the hash of the limit.
 func (w *Watch) hashApp(ctx context.Context, a *watchedApp) (string, *limitError, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxLoadTime, folderTooSlow)
 	defer cancel()
@@ -342,7 +336,7 @@ func (w *Watch) hashApp(ctx context.Context, a *watchedApp) (string, *limitError
 	w.mu.Lock()
 	if !slices.Equal(a.folders, a.tree.folders) {
 		a.folders = a.tree.folders
-		w.wakeUp() // the new ones are to be watched
+		w.wakeUp() // watch the new folders
 	}
 	w.mu.Unlock()
 	if limit := (*limitError)(nil); errors.As(err, &limit) {
@@ -351,9 +345,8 @@ func (w *Watch) hashApp(ctx context.Context, a *watchedApp) (string, *limitError
 	return hash, nil, err
 }
 
-// watchedFolders are all folders in which a change can matter, with the name of
-// their app: those of apps, and those that become an app when a file is put
-// there, which have none.
+// watchedFolders returns all folders in which a change matters, with the names of their
+// apps. Folders that would become an app with a new file have no name.
 func (w *Watch) watchedFolders() map[string]string {
 	all := map[string]string{}
 	for _, dir := range w.dirs {

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Status returns what is known of an app, and whether there is such an app.
+// Status returns the status of an app, and whether the app exists.
 func (w *Watch) Status(app string) (Status, bool) {
 	w.statusMu.RLock()
 	defer w.statusMu.RUnlock()
@@ -21,14 +21,14 @@ func (w *Watch) Status(app string) (Status, bool) {
 	return s, ok
 }
 
-// Statuses returns what is known of every app, sorted by name.
+// Statuses returns the statuses of all apps, sorted by name.
 func (w *Watch) Statuses() []Status {
 	w.statusMu.RLock()
 	defer w.statusMu.RUnlock()
 	return slices.SortedFunc(maps.Values(w.status), func(a, b Status) int { return strings.Compare(a.App, b.App) })
 }
 
-// Diagnostics returns the problems of an app's folder as it was last loaded.
+// Diagnostics returns the problems of an app's folder at its last load.
 func (w *Watch) Diagnostics(app string) spec.Diagnostics {
 	s, _ := w.Status(app)
 	return s.Diagnostics
@@ -45,12 +45,11 @@ func (w *Watch) deleteStatus(app string) {
 	delete(w.status, app)
 }
 
-// LoadRevision builds an app of a revision that served once, from the files that were
-// kept of it.
+// LoadRevision builds an app from the stored files of an earlier revision.
 func (w *Watch) LoadRevision(ctx context.Context, app, revision string) (*runtime.App, error) {
 	s, ok := w.Status(app)
 	if !ok || w.opts.Revisions == nil {
-		return nil, fmt.Errorf("app %s: no revision is kept: %w", app, session.ErrNotFound)
+		return nil, fmt.Errorf("app %s: revisions are not stored: %w", app, session.ErrNotFound)
 	}
 	rev, err := w.opts.Revisions.Get(ctx, app, revision)
 	if err != nil {
@@ -59,7 +58,7 @@ func (w *Watch) LoadRevision(ctx context.Context, app, revision string) (*runtim
 	return w.loader.LoadRevision(ctx, rev, s.Dir)
 }
 
-// markLoading sets that an app takes longer than is waited for.
+// markLoading sets the status Loading of a slow app.
 func (w *Watch) markLoading(app, dir string) {
 	w.statusMu.Lock()
 	defer w.statusMu.Unlock()
@@ -83,7 +82,7 @@ func (w *Watch) unmarkLoading(app string) {
 	}
 }
 
-// publishResult swaps a loaded app in, or keeps the one that serves.
+// publishResult swaps in a loaded app, or keeps the serving one.
 func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult, p pollMode) {
 	old, _ := w.Status(a.name)
 	s := Status{App: a.name, Dir: a.dir, Revision: old.Revision, OK: got.app != nil, Diagnostics: got.ds, Loaded: w.opts.Clock()}
@@ -112,7 +111,7 @@ func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult
 		w.logRejected(a.name, s)
 	}
 	if err := s.Diagnostics.WriteText(w.opts.Problems); err != nil {
-		w.opts.Logger.Warn("cannot print the problems of an app", "app", a.name, "error", err)
+		w.opts.Logger.Warn("cannot write the diagnostics of an app", "app", a.name, "error", err)
 	}
 	w.statusMu.Lock()
 	w.status[a.name] = s
@@ -121,9 +120,9 @@ func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult
 	w.recordReport(a, got, old, s)
 }
 
-// gateAndSwap puts an app before the gate, keeps its revision, since events will name
-// it, and lets it serve. One that cannot be kept is tried again at a later poll.
-// It is false when the watch has ended meanwhile, and there is nothing to report.
+// gateAndSwap passes an app through the gate, stores its revision, since events refer
+// to it, and publishes it. If the revision cannot be stored, a later poll retries. It
+// returns false if the watch has ended.
 func (w *Watch) gateAndSwap(ctx context.Context, a *watchedApp, got loadResult, s *Status) bool {
 	s.Diagnostics = append(slices.Clone(got.ds), w.opts.Gate(ctx, a.dir, got.app)...)
 	if ctx.Err() == nil && !s.Diagnostics.HasErrors() && w.opts.Revisions != nil {
@@ -131,7 +130,7 @@ func (w *Watch) gateAndSwap(ctx context.Context, a *watchedApp, got loadResult, 
 		if err := kept.SaveRevision(ctx, w.opts.Revisions); err != nil {
 			a.loadedHash = ""
 			s.Diagnostics = append(s.Diagnostics, spec.Diagnostic{
-				Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "file", Message: "the app's revision cannot be kept, and does not serve before it is: " + err.Error(),
+				Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "file", Message: "cannot store the revision, which is required before it serves: " + err.Error(),
 			})
 		}
 	}
@@ -151,14 +150,14 @@ func (w *Watch) gateAndSwap(ctx context.Context, a *watchedApp, got loadResult, 
 	return true
 }
 
-// logRejected logs that a change is refused, unless that was logged before.
+// logRejected logs that a change is rejected, once.
 func (w *Watch) logRejected(name string, s Status) {
 	if old, ok := w.Status(name); ok && slices.Equal(old.Diagnostics.Strings(), s.Diagnostics.Strings()) {
 		return
 	}
-	what := "the app has problems and does not serve"
+	what := "app rejected; no revision is serving"
 	if s.Revision != "" {
-		what = "the app has problems: the last good revision serves on"
+		what = "app rejected; the last good revision keeps serving"
 	}
 	w.opts.Logger.Error(what, "app", name, "revision", s.Revision, "problems", len(s.Diagnostics))
 }

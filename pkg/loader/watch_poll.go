@@ -11,31 +11,30 @@ import (
 )
 
 const (
-	// maxLaneTime is how long a poll keeps others in its lane waiting: then it goes
-	// on beside them.
+	// maxLaneTime is how long a poll blocks others in its lane; then they run
+	// concurrently.
 	maxLaneTime = time.Second
-	// costlyThreshold is the time from which on a poll makes its app a costly one.
+	// costlyThreshold is the poll duration from which an app is costly.
 	costlyThreshold = 250 * time.Millisecond
-	// idleFactor is how many times as long as reading its folder took an app is
-	// left alone, so that none takes more than a tenth of a processor at rest.
+	// idleFactor is the minimum pause between polls, as a multiple of the poll duration,
+	// so that an idle app uses at most a tenth of a processor.
 	idleFactor = 10
-	// reloadTimeout bounds how long Reload waits for all apps together.
+	// reloadTimeout limits how long Reload waits for all apps.
 	reloadTimeout = 30 * time.Second
-	// stopTimeout bounds how long Run waits for polls that do not end, such as those
-	// of a file system that does not answer.
+	// stopTimeout limits how long Run waits for polls that do not end, such as on a file
+	// system that does not respond.
 	stopTimeout = 10 * time.Second
 )
 
-// A poll is one comparison of an app's folder with what was loaded, which runs
-// by itself.
+// A poll is one comparison of an app's folder with the loaded content. It runs in its
+// own goroutine.
 type poll struct {
-	// done is closed when it has ended, late when it takes longer than the watch
-	// waits for it.
+	// done is closed at the end, late when the poll exceeds the patience of the watch.
 	done, late chan struct{}
-	pollAgain  bool // whether the app should be polled again soon; set when it is over
+	pollAgain  bool // whether to poll the app again soon; set at the end
 }
 
-// waitDone returns when the poll is over or late, or ctx ends.
+// waitDone returns when the poll is done or late, or with the error of ctx.
 func (p *poll) waitDone(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -46,8 +45,8 @@ func (p *poll) waitDone(ctx context.Context) error {
 	return nil
 }
 
-// visitApps finds the folders of apps, and calls visit for every app that is there
-// or was, by name, with its folder: "" is none.
+// visitApps finds the app folders and calls visit for every known app by name, with its
+// folder, or "" if it is missing.
 func (w *Watch) visitApps(visit func(a *watchedApp, dir string)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,8 +66,8 @@ func (w *Watch) visitApps(visit func(a *watchedApp, dir string)) error {
 	return nil
 }
 
-// pollAll polls every app once, side by side, and waits for them. It returns
-// whether another poll should follow soon.
+// pollAll polls every app once, in parallel, and waits. It reports whether another poll
+// should follow soon.
 func (w *Watch) pollAll(ctx context.Context, p pollMode) (again bool, err error) {
 	var mu sync.Mutex
 	err = w.runForApps(ctx, nil, func(ctx context.Context, a *watchedApp, dir string) error {
@@ -86,8 +85,8 @@ func (w *Watch) pollAll(ctx context.Context, p pollMode) (again bool, err error)
 	return again, err
 }
 
-// pollUntilSettled polls apps until they change no more, each by itself, and waits for
-// them. It is about the apps that only allows; nil is all.
+// pollUntilSettled polls apps until they settle, in parallel, and waits. only selects
+// apps; nil selects all.
 func (w *Watch) pollUntilSettled(ctx context.Context, p pollMode, only func(name string) bool) error {
 	limited, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
@@ -118,14 +117,13 @@ func (w *Watch) pollUntilSettled(ctx context.Context, p pollMode, only func(name
 		}
 	})
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return nil // what is left goes on
+		return nil // the remaining polls continue
 	}
 	return err
 }
 
-// runForApps calls do for every app that only allows, side by side, once the app is not
-// busy, and waits for all of them, within its patience. A poll that do starts
-// releases the app.
+// runForApps calls do for every selected app in parallel, once the app is not busy, and
+// waits within the patience of the watch. A poll that do starts releases the app.
 func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, do func(ctx context.Context, a *watchedApp, dir string) error) error {
 	var all sync.WaitGroup
 	errs := make(chan error, 1)
@@ -171,8 +169,8 @@ func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, do 
 	}
 }
 
-// pollDue starts a poll of each app that is due, or of all, and waits for none.
-// An app that is busy is polled when it is not.
+// pollDue starts polls of the due apps, or of all apps, without waiting. A busy app is
+// polled later.
 func (w *Watch) pollDue(all bool) error {
 	return w.visitApps(func(a *watchedApp, dir string) {
 		if !all && !w.due[a.name] && dir != "" {
@@ -197,7 +195,7 @@ func (w *Watch) pollDue(all bool) error {
 	})
 }
 
-// setDue has Run poll an app soon.
+// setDue schedules a poll of an app.
 func (w *Watch) setDue(name string) {
 	w.mu.Lock()
 	w.due[name] = true
@@ -212,16 +210,16 @@ func (w *Watch) wakeUp() {
 	}
 }
 
-// startPoll polls an app in a goroutine of its own. The caller holds the app's
-// busy, which the poll releases.
+// startPoll polls an app in a new goroutine. The caller holds the app's busy lock,
+// which the poll releases.
 func (w *Watch) startPoll(a *watchedApp, dir string, p pollMode) *poll {
 	job := &poll{done: make(chan struct{}), late: make(chan struct{})}
 	w.polls.Go(func() {
 		defer safe.Recover(w.logPanic)
 		defer close(job.done)
 		if panicked := safe.Call(func() { job.pollAgain = w.pollApp(a, dir, p, job) }); panicked != nil {
-			panicked.Log(w.opts.Logger, "reloading an app panicked", "app", a.name)
-			a.loadedHash, a.pendingHash = a.attemptedHash, "" // until its files change
+			panicked.Log(w.opts.Logger, "app reload panicked", "app", a.name)
+			a.loadedHash, a.pendingHash = a.attemptedHash, "" // retry after its files change
 		}
 		<-a.busy
 		if a.missed.Swap(false) || job.pollAgain {
@@ -267,7 +265,7 @@ func (w *Watch) pollApp(a *watchedApp, dir string, p pollMode, job *poll) (again
 
 func (w *Watch) logPanic(p *safe.Panic) { p.Log(w.opts.Logger, "watching apps panicked") }
 
-// stopPolls ends all polls and waits for them, as long as that is bounded.
+// stopPolls cancels all polls and waits for them up to stopTimeout.
 func (w *Watch) stopPolls() {
 	w.cancelPolls()
 	ended := make(chan struct{})
@@ -279,6 +277,6 @@ func (w *Watch) stopPolls() {
 	select {
 	case <-ended:
 	case <-time.After(stopTimeout):
-		w.opts.Logger.Warn("loads of apps did not end in time")
+		w.opts.Logger.Warn("app loads did not stop in time")
 	}
 }

@@ -282,7 +282,7 @@ func TestWatchUnreadable(t *testing.T) {
 	s := newServingEnv(t)
 	s.must(os.Rename(s.top, s.top+"~"))
 	for range 3 {
-		if _, err := s.watch.pollAll(t.Context(), pollMode{}); err == nil || !strings.HasPrefix(err.Error(), "looking for apps: ") {
+		if _, err := s.watch.pollAll(t.Context(), pollMode{}); err == nil || !strings.HasPrefix(err.Error(), "finding apps: ") {
 			t.Errorf("look = %v, want an error", err)
 		}
 	}

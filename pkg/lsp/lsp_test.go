@@ -242,7 +242,7 @@ func TestDiagnostics(t *testing.T) {
 	defer e.close()
 	got := e.openDocument("root_agent.yaml", "name: desk\nmodel: fsat\ninstruction: Help.\ntols: []\n# é𝄞: x\n")
 	want := []string{
-		"1:7-11 fsat is none of the app's models\ndid you mean \"fast\"? [model]",
+		"1:7-11 unknown model \"fsat\"\ndid you mean \"fast\"? [model]",
 		"3:0-4 unknown field \"tols\"\ndid you mean \"tools\"? [unknown-field]",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -263,7 +263,7 @@ func TestDiagnostics(t *testing.T) {
 		t.Errorf("diagnostics = %q, want none after the fix", got)
 	}
 	change("app.yaml", strings.Replace(shop, "answer:", "answers:", 1))
-	if got := e.waitForDiagnostics("root_agent.yaml"); len(got) != 1 || !strings.Contains(got[0], "there is no agent answer under agents") {
+	if got := e.waitForDiagnostics("root_agent.yaml"); len(got) != 1 || !strings.Contains(got[0], `unknown agent "answer" under agents`) {
 		t.Errorf("diagnostics = %q, want the error caused by another file", got)
 	}
 	e.notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri("app.yaml")}})
