@@ -100,8 +100,8 @@ func TestWatcherUnavailable(t *testing.T) {
 		write(description)(s)
 		next("x " + description)
 	}
-	if n := log.countOccurrences("they are found by looking"); n != 1 {
-		t.Errorf("told %d times that changes are found by looking, want once", n)
+	if n := log.countOccurrences("falling back to polling"); n != 1 {
+		t.Errorf("logged the fallback to polling %d times, want once", n)
 	}
 	available <- true
 	write("four")(s)
@@ -109,7 +109,7 @@ func TestWatcherUnavailable(t *testing.T) {
 	write("five")(s)
 	next("x five")
 	if n := log.countOccurrences("file notifications available again"); n != 1 {
-		t.Errorf("told %d times that it is over, want once", n)
+		t.Errorf("logged the end of the fallback %d times, want once", n)
 	}
 }
 
