@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A Loaded is an app with the files that it was built from.
+// A LoadedApp is an app with the files that it was built from.
 type LoadedApp struct {
 	App *runtime.App
 	// Files are the files by path in the app folder, except .env, which contains secrets

@@ -205,8 +205,8 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 }
 
 // Sync loads every changed app now. It returns an error if a folder cannot be read;
-// existing apps keep serving. It does not wait for apps that exceed the patience of the
-// watch.
+// existing apps keep serving. It does not wait for apps that take longer than
+// MaxWait.
 func (w *Watch) Sync(ctx context.Context) error {
 	_, err := w.pollAll(ctx, pollMode{immediate: true, requested: true})
 	return err
@@ -214,8 +214,8 @@ func (w *Watch) Sync(ctx context.Context) error {
 
 // Reload polls each app until it settles, loads changes, and publishes changes that
 // wait for a manual reload. The statuses then have the results. It returns an error if
-// a folder cannot be read. It waits at most the patience of the watch for an app, and
-// 30 s for all apps. Slower loads continue with status Loading.
+// a folder cannot be read. It waits at most MaxWait for an app, and 30 s for all
+// apps. Slower loads continue with status Loading.
 func (w *Watch) Reload(ctx context.Context) error {
 	return w.pollUntilSettled(ctx, pollMode{requested: true}, nil)
 }

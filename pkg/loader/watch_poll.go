@@ -29,7 +29,7 @@ const (
 // A poll is one comparison of an app's folder with the loaded content. It runs in its
 // own goroutine.
 type poll struct {
-	// done is closed at the end, late when the poll exceeds the patience of the watch.
+	// done is closed at the end, late when the poll exceeds MaxWait.
 	done, late chan struct{}
 	pollAgain  bool // whether to poll the app again soon; set at the end
 }
@@ -123,7 +123,7 @@ func (w *Watch) pollUntilSettled(ctx context.Context, p pollMode, only func(name
 }
 
 // runForApps calls do for every selected app in parallel, once the app is not busy, and
-// waits within the patience of the watch. A poll that do starts releases the app.
+// waits at most MaxWait. A poll that do starts releases the app.
 func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, do func(ctx context.Context, a *watchedApp, dir string) error) error {
 	var all sync.WaitGroup
 	errs := make(chan error, 1)
