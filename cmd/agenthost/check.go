@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// checkRun is one run of check, as its flags say.
+// checkRun holds the flags of one run of check.
 type checkRun struct {
 	load     loadFlags
 	format   string
@@ -30,30 +30,30 @@ func newCheck(io stdio) *cobra.Command {
 	var c checkRun
 	cmd := &cobra.Command{
 		Use:   "check DIR...",
-		Short: "Report all problems of apps",
-		Long: `Check reports all problems of all apps at once, each with its place, and exits
-with status 1 when there are errors. DIR is an app or a folder of apps.
+		Short: "Check apps and report all problems",
+		Long: `Check reports all problems of all apps at once, each with its file and line, and
+exits with status 1 when there are errors. DIR is an app or a folder of apps.
 
-With --fix, problems with one certain repair are repaired in the files: misspelt
-fields, missing quotes inside { } and [ ], misspelt prefixes of the state. All
-else in the files stays as it is. What was repaired is told on standard error,
-what is left on standard output.`,
+With --fix, check repairs problems that have exactly one fix: misspelt fields,
+missing quotes inside { } and [ ], and misspelt state prefixes. The rest of the
+files does not change. Repairs are reported on standard error, remaining problems
+on standard output.`,
 		Args:    requireArgs(1, -1),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			if !slices.Contains(checkFormats(), c.format) {
-				return fmt.Errorf("--format %q: write %s", c.format, strings.Join(checkFormats(), ", "))
+				return fmt.Errorf("--format must be one of %s, got %q", strings.Join(checkFormats(), ", "), c.format)
 			}
 			if c.fix && c.portable {
-				return errors.New("--fix and --portable exclude each other: what plain ADK lacks has no repair")
+				return errors.New("--fix and --portable cannot be combined: features that plain ADK lacks have no fix")
 			}
 			return c.checkApps(cmd.Context(), io, dirs)
 		},
 	}
 	c.load.registerFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&c.portable, "portable", false, "warn of what plain ADK would not understand")
-	cmd.Flags().StringVar(&c.format, "format", "text", strings.Join(checkFormats(), ", "))
-	cmd.Flags().BoolVar(&c.fix, "fix", false, "carry out the repairs that are certain")
+	cmd.Flags().BoolVar(&c.portable, "portable", false, "warn about features that plain ADK does not support")
+	cmd.Flags().StringVar(&c.format, "format", "text", "output format: "+strings.Join(checkFormats(), ", "))
+	cmd.Flags().BoolVar(&c.fix, "fix", false, "repair problems that have exactly one fix")
 	return cmd
 }
 
@@ -79,7 +79,7 @@ func (c *checkRun) checkApps(ctx context.Context, io stdio, dirs []string) error
 		ds = append(ds, found...)
 	}
 	if ctx.Err() != nil {
-		return failWithf("stopped by a signal before all was checked")
+		return failWithf("interrupted by a signal before all apps were checked")
 	}
 	if err := c.writeProblems(io, ds); err != nil {
 		return failWith(err)
@@ -93,7 +93,8 @@ func (c *checkRun) checkApps(ctx context.Context, io stdio, dirs []string) error
 	return nil
 }
 
-// findProblems is the problems of an app; those that --fix repairs are told at once.
+// findProblems returns the problems of an app. With --fix, it repairs what it can
+// and reports each repair immediately.
 func (c *checkRun) findProblems(ctx context.Context, io stdio, l *loader.Loader, app string) (spec.Diagnostics, error) {
 	switch {
 	case c.portable:
@@ -121,7 +122,7 @@ func (c *checkRun) writeProblems(io stdio, ds spec.Diagnostics) error {
 	return ds.WriteText(io.out)
 }
 
-// discoverApps finds the apps of folders; a folder without any is an error.
+// discoverApps finds the apps in the folders; a folder without apps is an error.
 func discoverApps(dirs []string) ([]string, error) {
 	var apps []string
 	for _, dir := range dirs {
@@ -140,41 +141,41 @@ func discoverApps(dirs []string) ([]string, error) {
 	return apps, nil
 }
 
-// noAppError says that a folder holds no app, and which file of it may only have the wrong
-// name.
+// noAppError reports that a folder contains no app, and names a file that may be
+// misnamed.
 func noAppError(dir string) error {
 	if file, name := loader.FindMisnamed(dir); file != "" {
-		return failWithf("there is no app in %s: rename %s to %s", dir, file, name)
+		return failWithf("no app found in %s: rename %s to %s", dir, file, name)
 	}
-	return failWithf("there is no app in %s: an app is a folder with a root_agent.yaml or an app.yaml", dir)
+	return failWithf("no app found in %s: an app is a folder with a root_agent.yaml or an app.yaml", dir)
 }
 
-// checkApp says in plain words why a folder cannot be the one of an app.
+// checkApp returns an error unless the folder is exactly one app.
 func checkApp(dir string) error {
 	apps, err := discoverApps([]string{dir})
 	if err == nil && apps[0] != dir {
-		return failWithf("%s holds several apps: name one of them, such as %s", dir, apps[0])
+		return failWithf("%s contains several apps: name one of them, such as %s", dir, apps[0])
 	}
 	return err
 }
 
-func formatCount(n int, what string) string {
+func formatCount(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// checkFolder says in plain words why a folder cannot be one of apps.
+// checkFolder returns an error unless dir is an existing folder.
 func checkFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return failWithf("there is no folder %s", dir)
+		return failWithf("folder %s not found", dir)
 	case err != nil:
 		return failWith(err)
 	case !info.IsDir():
-		return failWithf("%s is a file: give the app's folder, %s", dir, filepath.Dir(dir))
+		return failWithf("%s is a file: use the app's folder, %s", dir, filepath.Dir(dir))
 	}
 	return nil
 }

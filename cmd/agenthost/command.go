@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// newRoot is the whole command line.
+// newRoot builds the command line with all verbs.
 func newRoot(io stdio) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "agenthost",
@@ -39,26 +39,26 @@ func newRoot(io stdio) *cobra.Command {
 
 const rootHelp = `agenthost turns folders of YAML into running AI agents.
 
-An app is a folder with a root_agent.yaml, as Google's Agent Development Kit
-has it, or with an app.yaml. A folder of Agent Config files loads as it is.
+An app is a folder with a root_agent.yaml, the format of Google's Agent Development
+Kit, or with an app.yaml. A folder of Agent Config files loads unchanged.
 
-  agenthost new hello            write an app that runs, offline
+  agenthost new hello            create an app that runs offline
   agenthost run hello "Hi"       talk to it
-  agenthost serve hello          serve it, and take in every change as you save
+  agenthost serve hello          serve it with hot reload
 `
 
-// requireArgs wants so many arguments; at most below 0 is no bound.
-func requireArgs(least, most int) cobra.PositionalArgs {
+// requireArgs accepts between minimum and maximum arguments; a negative maximum means no limit.
+func requireArgs(minimum, maximum int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least || most >= 0 && len(args) > most {
-			return fmt.Errorf("write %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		if len(args) < minimum || maximum >= 0 && len(args) > maximum {
+			return fmt.Errorf("wrong number of arguments, usage: %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 		}
 		return nil
 	}
 }
 
-// addVerbs makes a verb that is nothing without one of those below it. A word that is
-// none of them is named, with the one that was meant.
+// addVerbs adds subcommands to a verb that cannot run without one. An unknown
+// subcommand is an error that suggests the most similar one.
 func addVerbs(cmd *cobra.Command, verbs ...*cobra.Command) {
 	cmd.AddCommand(verbs...)
 	names := make([]string, len(verbs))
@@ -73,20 +73,20 @@ func addVerbs(cmd *cobra.Command, verbs ...*cobra.Command) {
 		if near := spec.Suggest(args[0], names); near != "" {
 			return fmt.Errorf("%s: did you mean %q?", unknown, near)
 		}
-		return errors.New(unknown + ": there are " + joinNames(names))
+		return errors.New(unknown + ": available commands are " + joinNames(names))
 	}
 	cmd.RunE = func(*cobra.Command, []string) error {
-		return fmt.Errorf("%s needs one of %s", cmd.Name(), joinNames(names))
+		return fmt.Errorf("%s requires one of the commands %s", cmd.Name(), joinNames(names))
 	}
 }
 
-// joinNames is a, b and c.
+// joinNames formats names as "a, b and c".
 func joinNames(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// setFromEnv gives flags that were not set the values of their variables:
-// --session-db is AGENTHOST_SESSION_DB.
+// setFromEnv sets flags that are not on the command line from their environment
+// variables: --session-db from AGENTHOST_SESSION_DB.
 func setFromEnv(flags *pflag.FlagSet) error {
 	var failure error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -104,5 +104,5 @@ func setFromEnv(flags *pflag.FlagSet) error {
 	return failure
 }
 
-// applyEnvironment is setFromEnv as a step before a verb runs.
+// applyEnvironment calls setFromEnv before a verb runs.
 func applyEnvironment(cmd *cobra.Command, _ []string) error { return setFromEnv(cmd.Flags()) }

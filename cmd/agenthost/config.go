@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// configFlags are those of config.
+// configFlags are the flags of config.
 type configFlags struct {
 	load     loadFlags
 	resolved bool
@@ -20,12 +20,11 @@ func newConfig(io stdio) *cobra.Command {
 	var f configFlags
 	cmd := &cobra.Command{
 		Use:   "config APPDIR",
-		Short: "Print what an app's files come to",
-		Long: `Config prints the revision that an app's files make, and the files, variables and
-secrets that it was made of. With --resolved it prints the document as it counts:
-overlay, includes, defaults, schemas and values are in it, and all agents stand
-in their places. Each line ends with the file and line that it came from. Secrets
-are ***.`,
+		Short: "Print the resolved configuration of an app",
+		Long: `Config prints the revision of an app, and the files, variables and secrets that it
+depends on. With --resolved it prints the effective document: overlay, includes,
+defaults, schemas and values are applied, and all agents are inlined. Each line ends
+with the file and line that it came from. Secrets are printed as ***.`,
 		Args:    requireArgs(1, 1),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,7 +32,7 @@ are ***.`,
 		},
 	}
 	f.load.registerFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&f.resolved, "resolved", false, "print the document as it counts")
+	cmd.Flags().BoolVar(&f.resolved, "resolved", false, "print the effective document")
 	return cmd
 }
 
@@ -62,7 +61,7 @@ func printConfig(ctx context.Context, io stdio, f *configFlags, dir string) erro
 	return nil
 }
 
-// newLoader makes a loader for the one app of a folder.
+// newLoader returns a loader for the single app of a folder.
 func (f *loadFlags) newLoader(dir string) (*loader.Loader, error) {
 	if err := checkApp(dir); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// dbFlags are those of the verbs below db.
+// dbFlags are the flags of the subcommands of db.
 type dbFlags struct {
 	sessionDB string
 	json      bool
@@ -21,25 +21,25 @@ type dbFlags struct {
 func newDB(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "db",
-		Short: "Look after the session database, and import those of ADKs",
-		Long: `Db looks after the database that keeps sessions: say what it is and how much it
-holds, bring its schema up to date, check it, or import the sessions of Google's
-ADKs. URL is written as for --session-db, which counts where it is not given.`,
+		Short: "Manage the session database, and import sessions from ADK",
+		Long: `Db manages the session database: show its status, migrate its schema, check its
+integrity, or import sessions from databases of Google's ADKs. URL has the same
+form as --session-db, which is the default.`,
 	}
 	addVerbs(cmd, newDBStatus(io), newDBMigrate(io), newDBCheck(io), newDBImport(io))
 	return cmd
 }
 
-// setupCommand makes a verb below db, with the flags that all of them have.
+// setupCommand adds the flags that all subcommands of db share, and the function to run.
 func (f *dbFlags) setupCommand(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd.PreRunE = applyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
-	cmd.Flags().StringVar(&f.sessionDB, "session-db", defaultSessionDB, "where sessions are kept: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database or mysql://user@host/database")
+	cmd.Flags().StringVar(&f.sessionDB, "session-db", defaultSessionDB, "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database or mysql://user@host/database")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
-// databaseURL is the argument, or else the flag.
+// databaseURL returns the argument, or the flag if there is none.
 func (f *dbFlags) databaseURL(args []string) string {
 	if len(args) > 0 {
 		return args[0]
@@ -51,11 +51,11 @@ func newDBStatus(io stdio) *cobra.Command {
 	var f dbFlags
 	return f.setupCommand(&cobra.Command{
 		Use:   "status [URL]",
-		Short: "Say what the database is, and how much it holds",
-		Long: `Status says which engine and which version of the schema a database has, what
-this program wants, which steps are missing, and how much is stored. It writes
-nothing, and makes no database. The exit status is 1 when a newer program made the schema, which this
-one refuses.`,
+		Short: "Show the engine, the schema version and the size of the database",
+		Long: `Status prints the engine of a database, its schema version and the one that this
+program requires, pending migrations, and how much is stored. It writes nothing and
+creates no database. The exit status is 1 when the schema is newer than this program
+supports.`,
 		Args: requireArgs(0, 1),
 	}, func(ctx context.Context, args []string) error { return dbStatus(ctx, io, &f, f.databaseURL(args)) })
 }
@@ -71,15 +71,15 @@ func dbStatus(ctx context.Context, io stdio, f *dbFlags, url string) error {
 		err = printStatus(io, s)
 	}
 	if err == nil && s.Newer() {
-		return &codedError{exitProblems, errors.New("a newer program made this schema: use a newer agenthost or another database")}
+		return &codedError{exitProblems, errors.New("the schema is newer than this agenthost supports: upgrade agenthost or use another database")}
 	}
 	return err
 }
 
-// withMigrateHint adds the way out where a database is not there.
+// withMigrateHint adds how to create a missing database.
 func withMigrateHint(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: agenthost db migrate makes it, as serve does", err)
+		err = fmt.Errorf("%w: create it with agenthost db migrate or agenthost serve", err)
 	}
 	return failWith(err)
 }
@@ -92,7 +92,7 @@ func printStatus(io stdio, s *store.Status) error {
 	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "database\t%s\n", s.Database)
 	fmt.Fprintf(w, "engine\t%s\n", s.Engine)
-	fmt.Fprintf(w, "schema\tversion %d, this program wants %d\n", s.Schema, s.Wants)
+	fmt.Fprintf(w, "schema\tversion %d, required version %d\n", s.Schema, s.Wants)
 	for _, step := range s.Pending {
 		fmt.Fprintf(w, "pending\t%d, %s\n", step.Version, step.Name)
 	}
@@ -107,10 +107,11 @@ func newDBMigrate(io stdio) *cobra.Command {
 	var f dbFlags
 	return f.setupCommand(&cobra.Command{
 		Use:   "migrate [URL]",
-		Short: "Bring the schema up to date",
-		Long: `Migrate carries out the steps that a database lacks, and says which. A missing
-file is made; a server's database has to be there. Serve and run do the same when
-they start. Many may do it at once: each step is carried out by one of them.`,
+		Short: "Migrate the schema to the current version",
+		Long: `Migrate applies the pending migrations of a database, and lists them. A missing
+SQLite file is created; a database on a server must exist. serve and run also
+migrate when they start. Concurrent migrations are safe: one process applies each
+step.`,
 		Args: requireArgs(0, 1),
 	}, func(ctx context.Context, args []string) error { return dbMigrate(ctx, io, &f, f.databaseURL(args)) })
 }
@@ -136,11 +137,11 @@ func newDBCheck(io stdio) *cobra.Command {
 	var f dbFlags
 	return f.setupCommand(&cobra.Command{
 		Use:   "check [URL]",
-		Short: "Check every row",
-		Long: `Check reads the whole database and says what is wrong in it: what the engine
-itself finds, gaps in the numbers of events, rows whose session is gone, texts
-that do not decode. It writes nothing, and may run while the host serves. The
-exit status is 1 when something is wrong.`,
+		Short: "Check the integrity of every row",
+		Long: `Check reads the whole database and reports damage: errors that the engine finds,
+gaps in event numbers, rows without a session, and values that do not decode. It
+writes nothing, and can run while the host is serving. The exit status is 1 when it
+finds damage.`,
 		Args: requireArgs(0, 1),
 	}, func(ctx context.Context, args []string) error { return dbCheck(ctx, io, &f, f.databaseURL(args)) })
 }

@@ -16,36 +16,35 @@ func newDBImport(io stdio) *cobra.Command {
 	var o adkdb.Options
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "import SOURCE",
-		Short: "Import the sessions of an ADK, or of another database of agenthost",
-		Long: `Import takes sessions, events and state out of a database of adk-python or
-adk-go, or these, memories and the revisions of apps out of another one of
-agenthost, and writes them into the one of --session-db. SOURCE is a URL like
-that one, of any engine; it is only read. Hosts may use both meanwhile: a session
-that one of them runs is left out. What is there already is not written again,
-and a session that is there with other events is left out, so that an import can
-be repeated.
-The exit status is 1 when something was left out; the report says what and why.`,
+		Short: "Import sessions from an ADK database or another agenthost database",
+		Long: `Import copies sessions, events and state from a database of adk-python or adk-go
+into the database of --session-db. From another agenthost database it also copies
+memories and app revisions. SOURCE is a URL of the same form, with any engine; it is
+only read. Hosts can use both databases during the import: sessions with a running
+turn are left out. Existing rows are not written again, and sessions that exist with
+different events are left out, so an import can be repeated.
+The exit status is 1 when something was left out; the report lists the reasons.`,
 		Args: requireArgs(1, 1),
 	}, func(ctx context.Context, args []string) error { return dbImport(ctx, io, &f, args[0], &o) })
-	cmd.Flags().StringVar(&o.App, "app", "", "only the sessions and the state of this app")
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would be done, and write nothing")
+	cmd.Flags().StringVar(&o.App, "app", "", "import only the sessions and the state of this app")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "report what would be imported, and write nothing")
 	return cmd
 }
 
 func dbImport(ctx context.Context, io stdio, f *dbFlags, from string, o *adkdb.Options) error {
 	r, err := adkdb.Import(ctx, from, f.sessionDB, o)
 	if r != nil {
-		print := printImport
+		printReport := printImport
 		if f.json {
-			print = func(io stdio, r *adkdb.Report) error { return printJSON(io, r) }
+			printReport = func(io stdio, r *adkdb.Report) error { return printJSON(io, r) }
 		}
-		if perr := print(io, r); perr != nil {
-			return errors.Join(failWith(err), perr)
+		if printErr := printReport(io, r); printErr != nil {
+			return errors.Join(failWith(err), printErr)
 		}
 	}
 	switch {
 	case err != nil && r != nil:
-		return failWithf("%w: the import is not complete, and can be run again", err)
+		return failWithf("%w: the import is incomplete, run it again to continue", err)
 	case err != nil:
 		return failWith(err)
 	case len(r.LeftOut) > 0:
@@ -54,7 +53,7 @@ func dbImport(ctx context.Context, io stdio, f *dbFlags, from string, o *adkdb.O
 	return nil
 }
 
-// maxSkippedLines bounds the lines of what was left out; JSON has all.
+// maxSkippedLines limits the printed list of rows that were left out; JSON has all.
 const maxSkippedLines = 200
 
 func printImport(io stdio, r *adkdb.Report) error {
@@ -70,7 +69,7 @@ func printImport(io stdio, r *adkdb.Report) error {
 		adkdb.Count
 	}{{"sessions", r.Sessions}, {"events", r.Events}, {"state keys", r.Keys}, {"memories", r.Memories}, {"revisions", r.Revisions}} {
 		if (row.name == "memories" || row.name == "revisions") && row.Read == 0 {
-			continue // ADKs keep none
+			continue // ADK databases contain none
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", row.name, row.Read, row.Written, row.Present, row.LeftOut)
 	}
@@ -79,7 +78,7 @@ func printImport(io stdio, r *adkdb.Report) error {
 	}
 	for i, l := range r.LeftOut {
 		if i == maxSkippedLines {
-			fmt.Fprintf(io.out, "and %d more: --json has them all\n", len(r.LeftOut)-i)
+			fmt.Fprintf(io.out, "and %d more: use --json to list all\n", len(r.LeftOut)-i)
 			break
 		}
 		fmt.Fprintf(io.out, "left out: %s: %s\n", l.What, l.Reason)

@@ -14,12 +14,13 @@ import (
 
 const variablePrefix = "AGENTHOST_"
 
-// flagVariable is the variable of a flag: that of --session-db is AGENTHOST_SESSION_DB.
+// flagVariable returns the environment variable of a flag: AGENTHOST_SESSION_DB for
+// --session-db.
 func flagVariable(flag string) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// flagVariables are the variables of the flags of all verbs.
+// flagVariables returns the environment variables of the flags of all verbs.
 func flagVariables(root *cobra.Command) []string {
 	var names []string
 	add := func(f *pflag.Flag) { names = append(names, flagVariable(f.Name)) }
@@ -35,11 +36,11 @@ func flagVariables(root *cobra.Command) []string {
 	return slices.Compact(names)
 }
 
-// warnUnknownVariables warns of AGENTHOST_ variables that set nothing: a misspelt one
-// would be ignored without a word. Those that the host's own documents read, in used,
-// are known.
+// warnUnknownVariables warns about AGENTHOST_ variables that set nothing, because a
+// misspelt variable would be ignored silently. It accepts the variables in used, which
+// the host's own documents read.
 func warnUnknownVariables(logger *slog.Logger, known, used []string) {
-	short := make([]string, len(known)) // the prefix would make all of them alike
+	short := make([]string, len(known)) // the shared prefix would make all names similar
 	for i, name := range known {
 		short[i] = strings.TrimPrefix(name, variablePrefix)
 	}
@@ -51,15 +52,15 @@ func warnUnknownVariables(logger *slog.Logger, known, used []string) {
 			continue
 		}
 		if near := spec.Suggest(strings.TrimPrefix(name, variablePrefix), short); near != "" {
-			logger.Warn("unknown environment variable, it is ignored", "variable", name, "did you mean", variablePrefix+near)
+			logger.Warn("ignoring unknown environment variable", "variable", name, "did you mean", variablePrefix+near)
 			continue
 		}
-		logger.Warn("unknown environment variable, it is ignored", "variable", name)
+		logger.Warn("ignoring unknown environment variable", "variable", name)
 	}
 }
 
-// isForeignVariable says whether a variable is one of agenthost's own tests, or of those that
-// Kubernetes and Docker set for a service that is named agenthost.
+// isForeignVariable reports whether a variable belongs to agenthost's own tests, or is
+// one that Kubernetes and Docker set for a service named agenthost.
 func isForeignVariable(name, value string) bool {
 	rest := strings.TrimPrefix(name, variablePrefix)
 	return rest == "CORPUS" || strings.HasPrefix(rest, "TEST_") || strings.HasPrefix(rest, "SERVICE_") ||

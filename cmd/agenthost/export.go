@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// exportFlags are those of export.
+// exportFlags are the flags of export.
 type exportFlags struct {
 	load loadFlags
 	adk  string
@@ -22,12 +22,12 @@ func newExport(io stdio) *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
 		Use:   "export APPDIR --adk DIR",
-		Short: "Write an app as plain files of ADK",
-		Long: `Export writes an app into a new folder, as files of ADK's Agent Config that need
-nothing of this host: a file for each agent, models by their names, values in the
-place of their references. A model that answers from a script is left out, with a
-warning: ADK then asks its default. What ADK cannot say is an error at its place,
-and then nothing is written; "agenthost check --portable" lists it all.`,
+		Short: "Export an app as plain ADK files",
+		Long: `Export writes an app into a new folder as ADK Agent Config files that do not depend
+on agenthost: one file per agent, models by name, and values instead of references.
+Scripted models are left out with a warning: ADK then uses its default model.
+Features that ADK does not support are errors, and then nothing is written;
+"agenthost check --portable" lists them all.`,
 		Args:    requireArgs(1, 1),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,27 +35,27 @@ and then nothing is written; "agenthost check --portable" lists it all.`,
 		},
 	}
 	f.load.registerFlags(cmd.Flags())
-	cmd.Flags().StringVar(&f.adk, "adk", "", "the folder to write; it must not be there, or be empty")
+	cmd.Flags().StringVar(&f.adk, "adk", "", "output folder, which must be new or empty")
 	return cmd
 }
 
 func exportApp(ctx context.Context, io stdio, f *exportFlags, dir string) error {
 	if f.adk == "" {
-		return errors.New("export needs --adk DIR: the folder to write")
+		return errors.New("--adk is required: the output folder")
 	}
 	l, err := f.load.newLoader(dir)
 	if err != nil {
 		return err
 	}
-	if there, err := os.ReadDir(f.adk); err == nil && len(there) > 0 {
-		return failWithf("%s is not empty: export writes into a new folder", f.adk)
+	if entries, err := os.ReadDir(f.adk); err == nil && len(entries) > 0 {
+		return failWithf("%s is not empty: export requires a new or empty folder", f.adk)
 	}
 	files, ds := l.Export(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return err
 	}
 	if files == nil {
-		return &codedError{exitProblems, fmt.Errorf("%s cannot be written for ADK", dir)}
+		return &codedError{exitProblems, fmt.Errorf("cannot export %s to ADK", dir)}
 	}
 	if err := os.MkdirAll(f.adk, 0o755); err != nil {
 		return failWith(err)

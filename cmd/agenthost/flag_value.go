@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A flagError is a value that a flag does not take, wherever it was written.
+// A flagError is an invalid value of a flag from the command line, the environment or
+// the config file.
 type flagError struct{ message, hint string }
 
 func (e *flagError) Error() string {
@@ -20,8 +21,8 @@ func (e *flagError) Error() string {
 	return e.message + ": " + e.hint
 }
 
-// explainFlag names a duration that has no unit, or is none, by the flag, variable or
-// key that it was written for. Other errors stay as they are.
+// explainFlag explains an invalid duration, with the name of the flag, variable or key
+// that has it. It returns other errors unchanged.
 func explainFlag(name string, err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) || invalid.GetFlag().Value.Type() != "duration" {
@@ -38,7 +39,7 @@ func explainFlag(name string, err error) error {
 	return e
 }
 
-// explainFlags is explainFlag for the flags of a command line.
+// explainFlags applies explainFlag to the flags of a command line.
 func explainFlags(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// licensesFile lists the modules that are linked into the binary, one a line with its
-// version and licence, and after an empty line the texts of their licences and notices.
+// licensesFile lists the modules that are linked into the binary, one per line with its
+// version and licence, then an empty line and the texts of licences and notices.
 // TestLicensesFresh writes it.
 //
 //go:embed licenses.txt.gz
@@ -24,13 +24,13 @@ func newLicenses(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "licenses",
 		Short: "Print the licences of the software in this binary",
-		Long: `Licenses prints the modules that this binary is made of, with their versions and
-licences. With --full it prints the texts of the licences and notices. The sources of
-each module are at its path, in the version that is printed.`,
+		Long: `Licenses prints the modules that are linked into this binary, with their versions and
+licences. With --full it also prints the texts of licences and notices. The source of
+each module is available at its path, in the printed version.`,
 		Args: requireArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error { return failWith(printLicenses(io.out, full)) },
 	}
-	cmd.Flags().BoolVar(&full, "full", false, "print the texts of the licences too")
+	cmd.Flags().BoolVar(&full, "full", false, "also print the texts of the licences")
 	return cmd
 }
 

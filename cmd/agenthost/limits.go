@@ -10,18 +10,18 @@ import (
 	"agenthost/pkg/store"
 )
 
-// limitFlags bound what sessions may hold. Verbs without the flags have no limits:
-// an operator works on what is stored.
+// limitFlags limit the size of sessions. Verbs without these flags have no limits, so
+// that an operator can work on all stored data.
 type limitFlags struct{ state, event, session sizeFlag }
 
 func (f *limitFlags) registerFlags(flags *pflag.FlagSet) {
 	*f = limitFlags{4 << 20, 32 << 20, 256 << 20}
-	flags.Var(&f.state, "max-state", "limit of the state of one session, of the user: keys of one user and of the app: keys of one app")
-	flags.Var(&f.event, "max-event", "limit of one event")
-	flags.Var(&f.session, "max-session", "limit of all events of one session")
+	flags.Var(&f.state, "max-state", "size limit of the state of one session, of the user: keys of one user, and of the app: keys of one app")
+	flags.Var(&f.event, "max-event", "size limit of one event")
+	flags.Var(&f.session, "max-session", "size limit of all events of one session")
 }
 
-// applyTo gives the limits to a store; nil is none.
+// applyTo sets the limits of a store; nil means no limits.
 func (f *limitFlags) applyTo(o *store.Options) {
 	if f == nil {
 		f = &limitFlags{math.MaxInt64, math.MaxInt64, math.MaxInt64}
@@ -29,10 +29,10 @@ func (f *limitFlags) applyTo(o *store.Options) {
 	o.MaxStateBytes, o.MaxEventBytes, o.MaxSessionBytes = int64(f.state), int64(f.event), int64(f.session)
 }
 
-// A sizeFlag is a number of bytes above 0.
+// A sizeFlag is a positive number of bytes.
 type sizeFlag int64
 
-// Set reads the flag.
+// Set parses the flag.
 func (s *sizeFlag) Set(text string) error {
 	n, ok := spec.ParseSize(text)
 	if !ok || n <= 0 {
@@ -42,8 +42,8 @@ func (s *sizeFlag) Set(text string) error {
 	return nil
 }
 
-// String is the size as it is written.
+// String formats the size as users write it.
 func (s *sizeFlag) String() string { return spec.FormatSize(int64(*s)) }
 
-// Type is for the usage text.
+// Type names the type in the usage text.
 func (s *sizeFlag) Type() string { return "size" }

@@ -17,27 +17,26 @@ import (
 	"agenthost/pkg/store"
 )
 
-// loadFlags say how apps are loaded.
+// loadFlags control how apps are loaded.
 type loadFlags struct {
 	env, secrets, policy string
-	// reserved is what apps may not read or reach, whatever the policy grants.
+	// reserved lists what apps may not read or reach, even if the policy grants it.
 	reserved policy.Host
 	flags    *pflag.FlagSet
 }
 
 func (f *loadFlags) registerFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.env, "env", "", "lay app.NAME.yaml over the app.yaml of every app that has one")
+	flags.StringVar(&f.env, "env", "", "apply the overlay app.NAME.yaml to the app.yaml of every app that has one")
 	f.flags = flags
-	flags.StringVar(&f.policy, "policy", "", "file with the variables, secrets, addresses and programs that are granted to apps (default: the environment, and public and loopback addresses)")
-	flags.StringVar(&f.secrets, "secrets", "", "folder of secrets: APP/NAME is a secret of one app, NAME a shared one (default: secrets are variables of the environment)")
+	flags.StringVar(&f.policy, "policy", "", "file that grants variables, secrets, addresses and programs to apps (default: the environment, and public and loopback addresses)")
+	flags.StringVar(&f.secrets, "secrets", "", "folder with secrets: APP/NAME is a secret of one app, NAME a shared one (default: secrets are environment variables)")
 }
 
-// overlayName is what may stand between app. and .yaml.
+// overlayName matches the names that are allowed in app.NAME.yaml.
 var overlayName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// loaderOptions returns options with what the flags say; nil options are the zero ones.
-// A name that no app has an overlay of is a slip; without folders there is no
-// telling.
+// loaderOptions applies the flags to options; nil means default options. It rejects an
+// overlay name that no app uses; without folders it does not check the name.
 func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader.Options, error) {
 	if opts == nil {
 		opts = &loader.Options{}
@@ -48,14 +47,14 @@ func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader
 	}
 	if f.secrets != "" {
 		if info, err := os.Stat(f.secrets); err != nil || !info.IsDir() {
-			return nil, failWithf("--secrets %s: there is no such folder", f.secrets)
+			return nil, failWithf("--secrets %s: folder not found", f.secrets)
 		}
 	}
 	if f.env == "" || len(dirs) == 0 {
 		return opts, nil
 	}
 	if !overlayName.MatchString(f.env) {
-		return nil, fmt.Errorf("--env %q: write a name of letters, digits, _ and -", f.env)
+		return nil, fmt.Errorf("--env must contain only letters, digits, _ and -, got %q", f.env)
 	}
 	for _, dir := range dirs {
 		apps, err := loader.Discover(dir)
@@ -71,9 +70,9 @@ func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader
 	return nil, failWithf("--env %s: no app has a file %s", f.env, loader.OverlayFile(f.env))
 }
 
-// openHost makes a host with the one app of a folder. Its problems go to stderr;
-// with an error among them there is no host, and no store is opened. The host
-// and its store are the caller's to close, in this order.
+// openHost loads the single app of a folder into a new host. It prints problems to
+// stderr; if there are errors, it returns an error before it opens the store. The
+// caller closes the host, then its store.
 func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *loader.Options, open storeOpener) (*runtime.Host, string, error) {
 	if err := checkApp(dir); err != nil {
 		return nil, "", err
@@ -97,7 +96,7 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 	}
 	if err := loaded.SaveRevision(ctx, st.Revisions); err != nil {
 		loaded.App.Close()
-		return nil, "", failWith(errors.Join(fmt.Errorf("keeping the app's revision: %w", err), st.Close()))
+		return nil, "", failWith(errors.Join(fmt.Errorf("storing the app's revision: %w", err), st.Close()))
 	}
 	host := runtime.NewHost(st, &runtime.Options{LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
 		rev, err := st.Revisions.Get(ctx, app, revision)
@@ -110,5 +109,5 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 	return host, loaded.App.Name, nil
 }
 
-// storeOpener opens the store of a host.
+// A storeOpener opens the store of a host.
 type storeOpener func(ctx context.Context, logger *slog.Logger) (*store.Store, error)

@@ -10,10 +10,10 @@ func newLSP(io stdio) *cobra.Command {
 	var load loadFlags
 	cmd := &cobra.Command{
 		Use:   "lsp",
-		Short: "Serve an editor over stdin and stdout",
-		Long: `Lsp speaks the Language Server Protocol over stdin and stdout: the problems of an
-app as its files are typed and their repairs, completion, hover and definitions.
-Editors start it; docs/developer-tools.md has their settings.`,
+		Short: "Run a language server over stdin and stdout",
+		Long: `Lsp speaks the Language Server Protocol over stdin and stdout: diagnostics while you
+type, quick fixes, completion, hover and definitions. Editors start it;
+docs/developer-tools.md has their settings.`,
 		Args:    requireArgs(0, 0),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, _ []string) error {

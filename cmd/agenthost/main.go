@@ -11,17 +11,17 @@ import (
 	"syscall"
 )
 
-// The exit codes.
+// Exit codes.
 const (
-	exitOK       = 0 // it worked
-	exitProblems = 1 // it worked, and the answer is no: problems were found
-	exitUsage    = 2 // the command line is wrong
-	exitFailure  = 3 // it could not be done
-	// it worked, and something would change
+	exitOK       = 0 // success
+	exitProblems = 1 // the command ran and found problems
+	exitUsage    = 2 // the command line is invalid
+	exitFailure  = 3 // the command failed
+	// the command ran and found changes to apply
 	exitChanges = 4
 )
 
-// stdio is where a verb reads and writes.
+// stdio holds the standard streams of a verb.
 type stdio struct {
 	in       io.Reader
 	out, err io.Writer
@@ -29,14 +29,14 @@ type stdio struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the process at once.
+	// A second signal ends the process immediately.
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr})
 	stop()
 	os.Exit(code)
 }
 
-// run carries out a command line and returns the exit code.
+// run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, io stdio) int {
 	root := newRoot(io)
 	root.SetArgs(args)
@@ -57,8 +57,8 @@ func run(ctx context.Context, args []string, io stdio) int {
 	return coded.code
 }
 
-// codedError is an error with the exit code that it means. Without err,
-// everything there is to say has been said.
+// codedError is an error with its exit code. A nil err means that the verb has
+// already printed the reason.
 type codedError struct {
 	code int
 	err  error
@@ -73,7 +73,7 @@ func (e *codedError) Error() string {
 
 func (e *codedError) Unwrap() error { return e.err }
 
-// failWith says that something could not be done; nil stays nil.
+// failWith wraps an error with exitFailure; nil stays nil.
 func failWith(err error) error {
 	if err == nil {
 		return nil

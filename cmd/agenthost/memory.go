@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// memoryFlags are those of the verbs below memory.
+// memoryFlags are the flags of the subcommands of memory.
 type memoryFlags struct {
 	storeFlags
 	user  string
@@ -27,17 +27,17 @@ func newMemory(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "memory",
 		Short: "Add sessions to a user's memory, search and delete it",
-		Long: `Memory looks after what an app remembers of a user: what was said in the sessions
-that were added. Agents find it with the tools load_memory and preload_memory.
-APPDIR is the app's folder; it is not loaded.`,
+		Long: `Memory manages the memories of an app's users, which are the messages of the
+sessions that were added. Agents search them with the tools load_memory and
+preload_memory. APPDIR is the app's folder; the app is not loaded.`,
 	}
 	addVerbs(cmd, newMemoryAdd(io), newMemorySearch(io), newMemoryDelete(io))
 	return cmd
 }
 
-// setupCommand makes a verb below memory, with the flags that all of them have.
+// setupCommand adds the flags that all subcommands of memory share, and the function to run.
 func (f *memoryFlags) setupCommand(cmd *cobra.Command, missing missingDatabase, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
-	cmd.Flags().StringVar(&f.user, "user", "user", "whose memory it is")
+	cmd.Flags().StringVar(&f.user, "user", "user", "user who owns the memory")
 	return f.storeFlags.setupCommand(cmd, missing, run)
 }
 
@@ -45,7 +45,7 @@ func newMemoryAdd(io stdio) *cobra.Command {
 	var f memoryFlags
 	return f.setupCommand(&cobra.Command{
 		Use:   "add APPDIR SESSION",
-		Short: "Remember what was said in a session, in the place of what was remembered of it",
+		Short: "Add a session to the memory, replacing its earlier memories",
 		Args:  requireArgs(2, 2),
 	}, createDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		sess, err := st.Sessions.Get(ctx, f.sessionKey(args), nil)
@@ -55,7 +55,7 @@ func newMemoryAdd(io stdio) *cobra.Command {
 		if err != nil {
 			return failWith(err)
 		}
-		fmt.Fprintf(io.err, "session %s is remembered\n", args[1])
+		fmt.Fprintf(io.err, "session %s added to memory\n", args[1])
 		return nil
 	})
 }
@@ -64,7 +64,7 @@ func newMemorySearch(io stdio) *cobra.Command {
 	var f memoryFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "search APPDIR TEXT",
-		Short: "Show what is remembered and fits a text, the best first",
+		Short: "Search the memory, best match first",
 		Args:  requireArgs(2, 2),
 	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		found, err := st.Memories.Search(ctx, loader.AppName(args[0]), f.user, store.MemoryQuery{Text: args[1], Limit: f.limit})
@@ -73,7 +73,7 @@ func newMemorySearch(io stdio) *cobra.Command {
 		}
 		return f.printMemories(io, found)
 	})
-	cmd.Flags().IntVar(&f.limit, "limit", 10, "how many at most")
+	cmd.Flags().IntVar(&f.limit, "limit", 10, "maximum number of results")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -94,26 +94,26 @@ func newMemoryDelete(io stdio) *cobra.Command {
 	var f memoryFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "delete APPDIR (SESSION | --all)",
-		Short: "Forget what a session left, or all that is remembered of a user",
+		Short: "Delete the memories of a session, or all memories of a user",
 		Args:  requireArgs(1, 2),
 	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		switch {
 		case f.all == (len(args) == 2):
-			return errors.New("write either the SESSION whose memories are to be deleted, or --all")
+			return errors.New("exactly one of SESSION and --all is required")
 		case f.all:
 			if err := st.Memories.DeleteAll(ctx, loader.AppName(args[0]), f.user); err != nil {
 				return failWith(err)
 			}
-			fmt.Fprintf(io.err, "nothing is remembered of %s any more\n", f.user)
+			fmt.Fprintf(io.err, "all memories of user %s deleted\n", f.user)
 		default:
 			if err := st.Memories.Delete(ctx, f.sessionKey(args)); err != nil {
 				return failWith(err)
 			}
-			fmt.Fprintf(io.err, "nothing is remembered of session %s any more\n", args[1])
+			fmt.Fprintf(io.err, "memories of session %s deleted\n", args[1])
 		}
 		return nil
 	})
-	cmd.Flags().BoolVar(&f.all, "all", false, "all of the user's, of whatever session")
+	cmd.Flags().BoolVar(&f.all, "all", false, "delete all memories of the user")
 	return cmd
 }
 

@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// The files of a new app. In them, NAME is the app's name.
+// newFiles are the files of a new app. APPNAME and AGENTNAME are placeholders.
 //
 //go:embed new
 var newFiles embed.FS
@@ -24,9 +24,9 @@ var newFiles embed.FS
 func newNew(io stdio) *cobra.Command {
 	return &cobra.Command{
 		Use:   "new DIR",
-		Short: "Write an app that runs",
-		Long: `New writes a small app into a new folder DIR. It answers from a script, without
-a key and without a network, until you name a model.`,
+		Short: "Create a new app",
+		Long: `New creates a small app in a new folder DIR. It answers from a script, without an
+API key or network access, until you configure a model.`,
 		Args: requireArgs(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error { return writeApp(io, args[0]) },
 	}
@@ -41,7 +41,7 @@ func writeApp(io stdio, dir string) error {
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return failWithf("%s is there already: new writes into a new folder only", dir)
+			return failWithf("%s already exists: new requires a new folder", dir)
 		}
 		return failWith(err)
 	}
@@ -58,11 +58,11 @@ func writeApp(io stdio, dir string) error {
 			return failWith(err)
 		}
 	}
-	fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n  agenthost run %s\n\nWhat you save in its files meanwhile, the next answer has.\n", dir, dir)
+	fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n  agenthost run %s\n\nEdit the files while you chat: the next answer uses the saved version.\n", dir, dir)
 	return nil
 }
 
-// appFiles are the files of a new app by path, schemas for editors included.
+// appFiles returns the files of a new app by path, including the schemas for editors.
 func appFiles(name string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	agent := strings.ReplaceAll(name, "-", "_")

@@ -19,7 +19,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// observeFlags say how a host is watched.
+// observeFlags configure logs, traces and profiles of a host.
 type observeFlags struct {
 	logLevel, logFormat string
 	otlp                string
@@ -28,18 +28,18 @@ type observeFlags struct {
 }
 
 func (f *observeFlags) registerFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
-	flags.StringVar(&f.otlp, "otlp", "", "send traces to the OpenTelemetry collector of this URL, such as http://localhost:4318")
-	flags.BoolVar(&f.traceContents, "trace-contents", false, "let what is said, and what tools are asked and answer, into the traces of --otlp")
-	flags.BoolVar(&f.pprof, "pprof", false, "answer Go's profiler at /debug/pprof/, for callers on this machine, with --auth for administrators")
+	flags.StringVar(&f.logLevel, "log-level", "info", "log level: debug, info, warn or error")
+	flags.StringVar(&f.logFormat, "log-format", "text", "log format: text or json")
+	flags.StringVar(&f.otlp, "otlp", "", "send traces to the OpenTelemetry collector at this URL, such as http://localhost:4318")
+	flags.BoolVar(&f.traceContents, "trace-contents", false, "include messages, tool arguments and tool results in the traces of --otlp")
+	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiler at /debug/pprof/ to callers on this machine; with --auth, to administrators only")
 }
 
-// newLogger is the host's log.
+// newLogger returns the host's logger.
 func (f *observeFlags) newLogger(io stdio) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: write debug, info, warn or error", f.logLevel)
+		return nil, fmt.Errorf("--log-level must be debug, info, warn or error, got %q", f.logLevel)
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	switch f.logFormat {
@@ -48,12 +48,12 @@ func (f *observeFlags) newLogger(io stdio) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(io.err, opts)), nil
 	}
-	return nil, fmt.Errorf("--log-format %q: write text or json", f.logFormat)
+	return nil, fmt.Errorf("--log-format must be text or json, got %q", f.logFormat)
 }
 
-// problemReporter are where a watch prints the problems of apps, and what it reports
-// them to: with --log-format json every line of the log is JSON, so that each
-// problem is an entry with its facts as attributes.
+// problemReporter returns how a watch reports the problems of apps: as text to out, or
+// with --log-format json to report, which logs one entry per problem with its facts as
+// attributes.
 func (f *observeFlags) problemReporter(io stdio, logger *slog.Logger) (out goio.Writer, report func(loader.Status)) {
 	if f.logFormat != "json" {
 		return io.err, nil
@@ -70,8 +70,7 @@ func (f *observeFlags) problemReporter(io stdio, logger *slog.Logger) (out goio.
 	}
 }
 
-// printNotice prints a line for the person who started the host, as a log entry with
-// --log-format json.
+// printNotice prints a line for the operator, or a log entry with --log-format json.
 func (f *observeFlags) printNotice(io stdio, logger *slog.Logger, text string) {
 	if f.logFormat == "json" {
 		logger.Info(text)
@@ -80,12 +79,12 @@ func (f *observeFlags) printNotice(io stdio, logger *slog.Logger, text string) {
 	fmt.Fprintln(io.err, text)
 }
 
-// newObserver is told of the spans of runs, and tells all who want to know; finish
-// sends what has not been sent yet.
+// newObserver returns a function that passes the spans of runs to all observers and,
+// with --otlp, to a collector. finish flushes spans that are not sent yet.
 func (f *observeFlags) newObserver(ctx context.Context, logger *slog.Logger, all ...func(*runtime.Span)) (observe func(*runtime.Span), finish func(), err error) {
 	finish = func() {}
 	if f.otlp != "" {
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("traces cannot be sent", "error", err) }))
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("sending traces failed", "error", err) }))
 		e, err := newExporter(ctx, f.otlp, f.traceContents)
 		if err != nil {
 			return nil, nil, err
@@ -93,14 +92,14 @@ func (f *observeFlags) newObserver(ctx context.Context, logger *slog.Logger, all
 		all = append(all, e.Observe)
 		finish = func() {
 			if err := e.close(); err != nil {
-				logger.Warn("the last traces cannot be sent", "error", err)
+				logger.Warn("sending the last traces failed", "error", err)
 			}
 		}
 	}
 	return combineObservers(all...), finish, nil
 }
 
-// combineObservers tells several who want to hear of the spans of runs.
+// combineObservers returns a function that passes each span to all observers.
 func combineObservers(all ...func(*runtime.Span)) func(*runtime.Span) {
 	return func(s *runtime.Span) {
 		for _, observe := range all {
@@ -109,15 +108,15 @@ func combineObservers(all ...func(*runtime.Span)) func(*runtime.Span) {
 	}
 }
 
-// withProfiler puts Go's profiler before a handler, if --pprof is set. Its users can slow
-// the host down and read its memory: they are on this machine, and protect lets
-// administrators only use it.
+// withProfiler adds Go's profiler to a handler if --pprof is set. Profiling can slow the
+// host down and expose its memory, so it requires a local caller, and protect restricts
+// it to administrators.
 func (f *observeFlags) withProfiler(h http.Handler, protect func(http.Handler) http.Handler) http.Handler {
 	if !f.pprof {
 		return h
 	}
 	mux := http.NewServeMux()
-	// There is no cmdline: flags may have the password of a database.
+	// No cmdline handler: flags may contain the password of a database.
 	for path, handle := range map[string]http.HandlerFunc{
 		"": pprof.Index, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 	} {
@@ -133,9 +132,9 @@ func (f *observeFlags) withProfiler(h http.Handler, protect func(http.Handler) h
 	})
 }
 
-// isLocalRequest says whether a request is from this machine and for it: not through a
-// proxy that says so, not from the page of another site, and not by a name that
-// somebody made point here.
+// isLocalRequest reports whether a request comes from this machine and is addressed to
+// it. It rejects forwarded requests, cross-site requests, and host names that are not
+// loopback names, which guards against DNS rebinding.
 func isLocalRequest(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	host, _, splitErr := net.SplitHostPort(r.Host)

@@ -17,20 +17,20 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// An exporter sends the spans of runs to a collector, in the background. What a
-// collector does not take in time is dropped: no run waits for it.
+// An exporter sends the spans of runs to a collector in the background. It drops spans
+// that the collector does not accept in time, so that no run waits for it.
 type exporter struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
-	// contents says that texts, arguments and answers go along.
+	// contents includes messages, tool arguments and tool results.
 	contents bool
 }
 
-// newExporter makes an exporter to the base URL of a collector, by OTLP over HTTP.
+// newExporter returns an exporter to the base URL of a collector that accepts OTLP over HTTP.
 func newExporter(ctx context.Context, base string, contents bool) (*exporter, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("--otlp %q: write the base URL of a collector, such as http://localhost:4318", base)
+		return nil, fmt.Errorf("--otlp must be the base URL of a collector, such as http://localhost:4318, got %q", base)
 	}
 	client, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.JoinPath("v1/traces").String()))
 	if err != nil {
@@ -41,10 +41,10 @@ func newExporter(ctx context.Context, base string, contents bool) (*exporter, er
 	return &exporter{p, p.Tracer("agenthost"), contents}, nil
 }
 
-// flushTimeout is how long a collector has for what is left when the host stops.
+// flushTimeout limits how long the host waits for the collector when it shuts down.
 const flushTimeout = 5 * time.Second
 
-// close sends what is left.
+// close flushes the remaining spans.
 func (e *exporter) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
@@ -53,16 +53,17 @@ func (e *exporter) close() error {
 
 type spanIDs struct{}
 
-// recordedIDs gives a span the ids that it has, for logs and for the Dev UI.
+// recordedIDs is an ID generator that keeps the IDs that a span already has in logs and
+// in the Dev UI.
 type recordedIDs struct{}
 
-// NewIDs returns the ids of the span at hand.
+// NewIDs returns the IDs of the span in ctx.
 func (recordedIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	ids, _ := ctx.Value(spanIDs{}).(trace.SpanContext)
 	return ids.TraceID(), ids.SpanID()
 }
 
-// NewSpanID returns the id of the span at hand.
+// NewSpanID returns the ID of the span in ctx.
 func (g recordedIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	_, id := g.NewIDs(ctx)
 	return id
@@ -89,7 +90,7 @@ func (e *exporter) Observe(s *runtime.Span) {
 	span.End(trace.WithTimestamp(s.End))
 }
 
-// spanName is that of the GenAI conventions.
+// spanName returns the name of a span in the GenAI semantic conventions.
 func spanName(s *runtime.Span) string {
 	switch s.Kind {
 	case runtime.SpanAgent:
@@ -102,8 +103,9 @@ func spanName(s *runtime.Span) string {
 	return "invocation"
 }
 
-// spanAttributes are those of OpenTelemetry's GenAI conventions (1.41), and our own. A
-// user's id is no attribute: collectors are read by many.
+// spanAttributes returns the attributes of OpenTelemetry's GenAI semantic conventions
+// (1.41) and agenthost's own. They exclude the user ID, because many people can read a
+// collector.
 func (e *exporter) spanAttributes(s *runtime.Span) []attribute.KeyValue {
 	all := []attribute.KeyValue{}
 	add := func(key, value string) {
@@ -170,7 +172,7 @@ func (e *exporter) modelAttributes(m *runtime.TracedModel) []attribute.KeyValue 
 	return all
 }
 
-// encodeJSON is a value as JSON; empty if it has none.
+// encodeJSON returns a value as JSON, or an empty string if it cannot be encoded.
 func encodeJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -17,11 +17,11 @@ func newPlan(io stdio) *cobra.Command {
 	var live time.Duration
 	cmd := f.addLoadFlags(f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "plan DIR...",
-		Short: "Say what serving these files would change",
-		Long: `Plan compares the apps of the folders with what served last on the session
-database, and changes nothing. DIR is an app or a folder of apps. It exits with
-0 when nothing would change, with 4 when something would, and with 1 when an app
-has problems, and so would not be taken.`,
+		Short: "Show what serving these files would change",
+		Long: `Plan compares the apps of the folders with the revisions that the session database
+served last, and changes nothing. DIR is an app or a folder of apps. The exit status
+is 0 when nothing would change, 4 when something would, and 1 when an app has
+problems and would not be activated.`,
 		Args: requireArgs(1, -1),
 	}, treatAsEmpty, func(ctx context.Context, st *store.Store, dirs []string) error {
 		opts, err := f.load.loaderOptions(nil, dirs...)
@@ -31,7 +31,7 @@ has problems, and so would not be taken.`,
 		p := &planner{io: io, loader: loader.New(opts), store: st, since: time.Now().Add(-live)}
 		return p.planApps(ctx, dirs, f.json)
 	})))
-	cmd.Flags().DurationVar(&live, "live", 24*time.Hour, "count sessions as live in which something happened for so long")
+	cmd.Flags().DurationVar(&live, "live", 24*time.Hour, "count a session as live if its last event is newer than this")
 	return cmd
 }
 
@@ -43,11 +43,11 @@ type planner struct {
 	since  time.Time
 }
 
-// A plan is what serving an app's files would change.
+// A plan describes what serving an app's files would change.
 type plan struct {
 	App string `json:"app"`
 	comparison
-	// Reach is whom it reaches, a policy of reload.
+	// Reach is the reload policy, which selects the sessions that change.
 	Reach    runtime.SessionPolicy `json:"reach"`
 	Sessions int                   `json:"sessions"`
 	Live     int                   `json:"live"`
@@ -96,7 +96,7 @@ func (p *planner) planApps(ctx context.Context, dirs []string, asJSON bool) erro
 	return nil
 }
 
-// planApp compares one app; nil when it has problems.
+// planApp compares one app with the revision served last; nil if the app has problems.
 func (p *planner) planApp(ctx context.Context, dir string) (*plan, error) {
 	loaded, ds := p.loader.LoadFiles(ctx, dir)
 	if err := writeDiagnostics(p.io, ds); err != nil || loaded == nil {
@@ -153,17 +153,17 @@ func (p *planner) printPlans(plans []*plan) {
 		}
 		fmt.Fprintf(p.io.out, "app %s: revision %s → %s\n", one.App, one.From, one.To)
 		one.printText(p.io)
-		fmt.Fprintf(p.io.out, "reaches %s: %d, %d of them live\n", one.describeReach(), one.Sessions, one.Live)
+		fmt.Fprintf(p.io.out, "applies to %s: %d sessions, %d live\n", one.describeReach(), one.Sessions, one.Live)
 	}
 }
 
 func (one *plan) describeReach() string {
 	switch one.Reach {
 	case runtime.FollowNewSessions:
-		return "new sessions; these stay with their revision"
+		return "new sessions; existing sessions keep their revision"
 	case runtime.FollowManual:
-		return "nobody before somebody lets it in, then every session"
+		return "every session after a manual reload"
 	default:
-		return "every session with its next turn"
+		return "every session from its next turn"
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// applyPolicy gives the options of a loader the policy: that of the file, if there is
-// one, for a host with these settings.
+// applyPolicy sets the policy of loader options: the policy file, if there is one,
+// combined with what the host reserves.
 func (f *loadFlags) applyPolicy(opts *loader.Options) error {
 	var p *policy.Policy
 	if f.policy != "" {
@@ -33,21 +33,20 @@ func (f *loadFlags) applyPolicy(opts *loader.Options) error {
 	return nil
 }
 
-// secretFlags are the values of flags that hold a password: URLs of databases, and
-// the like.
+// secretFlags returns the values of flags that contain a password, such as database URLs.
 func secretFlags(flags *pflag.FlagSet) []string {
 	var values []string
 	if flags == nil {
 		return nil
 	}
 	flags.VisitAll(func(f *pflag.Flag) { values = append(values, passwordsIn(f.Value.String())...) })
-	for _, name := range []string{"AGENTHOST_SESSION_DB", "AGENTHOST_ARTIFACTS", "AGENTHOST_MEMORY"} { // also for verbs without the flag
+	for _, name := range []string{"AGENTHOST_SESSION_DB", "AGENTHOST_ARTIFACTS", "AGENTHOST_MEMORY"} { // for verbs without these flags
 		values = append(values, passwordsIn(os.Getenv(name))...)
 	}
 	return values
 }
 
-// passwordsIn are a URL with a password and the password; nothing without one.
+// passwordsIn returns a URL with a password, and the password; nothing for other values.
 func passwordsIn(address string) (secrets []string) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -62,7 +61,8 @@ func passwordsIn(address string) (secrets []string) {
 	return secrets
 }
 
-// reserveListener tells the policy of the loader which addresses lead to the host itself.
+// reserveListener adds the addresses of the host itself to the policy of the loader, so
+// that apps cannot call the host.
 func (f *serveFlags) reserveListener(opts *loader.Options, at net.Addr) {
 	host := f.load.reserved
 	host.Names = f.allowedHosts

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// previewFlags are those of preview.
+// previewFlags are the flags of preview.
 type previewFlags struct {
 	storeFlags
 	load                 loadFlags
@@ -25,10 +25,10 @@ func newPreview(io stdio) *cobra.Command {
 	var f previewFlags
 	cmd := &cobra.Command{
 		Use:   "preview APPDIR [TEXT]",
-		Short: "Print the exact request that a model would get",
-		Long: `Preview prints, as JSON, the exact request that an agent's model would get: for
-TEXT as the user's next words, or without it for the session as it stands. No
-model is called and nothing is stored.`,
+		Short: "Print the exact request that a model would receive",
+		Long: `Preview prints, as JSON, the exact request that an agent's model would receive: with
+TEXT as the next user message, or without it for the current session. It calls no
+model and stores nothing.`,
 		Args:    requireArgs(1, 2),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,11 +38,11 @@ model is called and nothing is stored.`,
 	flags := cmd.Flags()
 	f.registerFlags(flags)
 	f.load.registerFlags(flags)
-	flags.StringVar(&f.agent, "agent", "", "the agent whose request it is (default: the one whose turn it is)")
-	flags.StringVar(&f.session, "session", "", "a stored session (default: one that begins)")
-	flags.StringVar(&f.user, "user", "user", "the user of the session")
-	flags.StringArrayVar(&f.state, "state", nil, "a state key, KEY=VALUE; may be given again")
-	flags.StringVar(&f.stateFile, "state-file", "", "a JSON or YAML file with state keys")
+	flags.StringVar(&f.agent, "agent", "", "agent to preview (default: the agent that handles the next turn)")
+	flags.StringVar(&f.session, "session", "", "stored session (default: a new session)")
+	flags.StringVar(&f.user, "user", "user", "user of the session")
+	flags.StringArrayVar(&f.state, "state", nil, "state as KEY=VALUE; repeatable")
+	flags.StringVar(&f.stateFile, "state-file", "", "JSON or YAML file with state")
 	return cmd
 }
 
@@ -82,16 +82,16 @@ func (f *previewFlags) readState() (map[string]any, error) {
 		}
 		state = fromFile
 	}
-	given, err := parseState(f.state)
+	fromFlags, err := parseState(f.state)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(state, given)
+	maps.Copy(state, fromFlags)
 	return state, nil
 }
 
-// runFailure is a failure of a run in words for people, with the cause behind it
-// where the words do not say enough.
+// runFailure returns the error of a run for people. An internal error is replaced by its
+// cause, which has the details.
 func runFailure(err error) error {
 	re := runtime.AsRunError(err)
 	if re.Code == runtime.CodeInternal && re.Err != nil {

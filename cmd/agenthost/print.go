@@ -12,22 +12,22 @@ import (
 	"agenthost/pkg/session"
 )
 
-// printer prints events for people: text as it comes, calls and their answers
-// on lines of their own, and the author where it is not the root agent.
+// printer prints events for people: text as it streams, calls and their responses on
+// separate lines, and the author if it is not the root agent.
 type printer struct {
 	out  io.Writer
 	root string
-	// author is who wrote the line that is open; empty when none is.
+	// author is the author of the unfinished line, or empty.
 	author string
-	// streamed says that the open answer's pieces are printed already.
+	// streamed reports that partial events of the current answer are already printed.
 	streamed bool
-	// problem is that of the last event. One that ends the run is told by run.
+	// problem is the error of the last event. run reports an error that ends the run.
 	problem string
 }
 
 func (p *printer) printEvent(ev *session.Event) {
 	p.flushProblem()
-	// A refusal that the event itself says is not told twice.
+	// Skip an error that repeats the text of the event.
 	if ev.ErrorCode != "" && (ev.ErrorMessage == "" || ev.ErrorMessage != ev.Text()) {
 		p.endLine()
 		p.problem = cmp.Or(ev.ErrorMessage, ev.ErrorCode)
@@ -47,7 +47,7 @@ func (p *printer) printEvent(ev *session.Event) {
 func (p *printer) printPart(ev *session.Event, part *genai.Part) {
 	switch {
 	case part.FunctionCall != nil && part.FunctionCall.Name == runtime.RequestConfirmation:
-		// The person at the terminal is asked in words.
+		// answerPending prompts for it.
 	case part.FunctionCall != nil && !ev.Partial:
 		p.endLine()
 		fmt.Fprintf(p.out, "  %s → %s(%s)\n", ev.Author, part.FunctionCall.Name, abbreviateJSON(part.FunctionCall.Args))
@@ -72,7 +72,7 @@ func (p *printer) printText(author, text string) {
 	fmt.Fprint(p.out, text)
 }
 
-// flushProblem prints the problem of the last event, which did not end the run.
+// flushProblem prints the error of the last event, which did not end the run.
 func (p *printer) flushProblem() {
 	if p.problem != "" {
 		p.endLine()
@@ -81,7 +81,7 @@ func (p *printer) flushProblem() {
 	}
 }
 
-// endLine closes the line that is open.
+// endLine ends the unfinished line.
 func (p *printer) endLine() {
 	if p.author != "" {
 		fmt.Fprintln(p.out)
@@ -90,15 +90,15 @@ func (p *printer) endLine() {
 }
 
 func abbreviateJSON(v map[string]any) string {
-	const most = 200
+	const limit = 200
 	line := compactJSON(v)
-	if len(line) > most {
-		return line[:most] + "…"
+	if len(line) > limit {
+		return line[:limit] + "…"
 	}
 	return line
 }
 
-// compactJSON leaves nothing out: a person who approves sees all of it.
+// compactJSON formats all of v, because a person who approves a call must see all of it.
 func compactJSON(v map[string]any) string {
 	if v == nil {
 		return "{}"

@@ -14,11 +14,10 @@ import (
 	"agenthost/pkg/store"
 )
 
-// pruneEvery is how often serve looks for sessions that are past their
-// retention.
+// pruneEvery is the interval at which serve deletes sessions past their retention.
 const pruneEvery = 10 * time.Minute
 
-// pruneFlags are those of session prune.
+// pruneFlags are the flags of session prune.
 type pruneFlags struct {
 	sessionFlags
 	olderThan string
@@ -29,21 +28,21 @@ func newSessionPrune(io stdio) *cobra.Command {
 	var f pruneFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "prune APPDIR --older-than AGE",
-		Short: "Delete the sessions that nothing has happened in for a while",
+		Short: "Delete sessions without recent events",
 		Long: `Prune deletes the sessions of an app whose last event is older than AGE, such as
-30d or 12h, with their events, state and artifacts. One that is run at the
-moment is left alone. With retention: in app.yaml, serve does it by itself.`,
+30d or 12h, with their events, state and artifacts. It skips sessions with a running
+turn. With retention: in app.yaml, serve prunes sessions automatically.`,
 		Args: requireArgs(1, 1),
 	}, func(ctx context.Context, args []string) error { return pruneSessions(ctx, io, &f, args[0]) })
-	cmd.Flags().StringVar(&f.olderThan, "older-than", "", "how long ago the last event is, such as 30d")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "delete nothing, only say what would be deleted")
+	cmd.Flags().StringVar(&f.olderThan, "older-than", "", "minimum age of the last event, such as 30d")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list the sessions without deleting them")
 	return cmd
 }
 
 func pruneSessions(ctx context.Context, io stdio, f *pruneFlags, dir string) error {
 	var age spec.Duration
 	if ds := age.DecodeSpec(&spec.Node{Kind: spec.Scalar, Value: f.olderThan}); ds.HasErrors() || age == 0 {
-		return fmt.Errorf("--older-than %q: write an age above zero, such as 30d, 12h or 1h30m", f.olderThan)
+		return fmt.Errorf("--older-than must be a duration above zero, such as 30d, 12h or 1h30m, got %q", f.olderThan)
 	}
 	st, err := f.openStoreFor(ctx, requireDatabase)
 	if err != nil {
@@ -54,24 +53,25 @@ func pruneSessions(ctx context.Context, io stdio, f *pruneFlags, dir string) err
 		App: loader.AppName(dir), Before: time.Now().Add(-time.Duration(age)), DryRun: f.dryRun,
 		Each: func(key session.Key) { fmt.Fprintf(io.out, "%s\t%s\n", key.ID, key.User) },
 	})
-	done := "deleted"
+	outcome := "deleted"
 	if f.dryRun {
-		done = "would be deleted"
+		outcome = "would be deleted"
 	}
-	fmt.Fprintf(io.err, "%d sessions %s\n", n, done)
+	fmt.Fprintf(io.err, "%d sessions %s\n", n, outcome)
 	return failWith(err)
 }
 
-// pruneRegularly deletes sessions that are past their app's retention, until ctx ends.
+// pruneRegularly deletes sessions past their app's retention every 10 minutes, until ctx
+// ends.
 func (m *serveMain) pruneRegularly(ctx context.Context) {
-	round := time.NewTicker(pruneEvery)
-	defer round.Stop()
+	ticker := time.NewTicker(pruneEvery)
+	defer ticker.Stop()
 	for {
 		if p := safe.Call(func() { m.pruneExpired(ctx) }); p != nil {
-			p.Log(m.logger, "deleting old sessions panicked")
+			p.Log(m.logger, "deleting expired sessions panicked")
 		}
 		select {
-		case <-round.C:
+		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
@@ -85,10 +85,10 @@ func (m *serveMain) pruneExpired(ctx context.Context) {
 		}
 		n, err := m.store.Prune(ctx, &store.PruneRequest{App: app.Name, Before: time.Now().Add(-app.Retention)})
 		if n > 0 {
-			m.logger.Info("sessions deleted that are past their retention", "app", app.Name, "sessions", n, "retention", app.Retention)
+			m.logger.Info("deleted expired sessions", "app", app.Name, "sessions", n, "retention", app.Retention)
 		}
 		if err != nil && ctx.Err() == nil {
-			m.logger.Warn("old sessions could not be deleted", "app", app.Name, "error", err)
+			m.logger.Warn("deleting expired sessions failed", "app", app.Name, "error", err)
 		}
 	}
 }

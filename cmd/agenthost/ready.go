@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxReadyBytes bounds what is read of a host's answer.
+	// maxReadyBytes limits the size of the response.
 	maxReadyBytes = 64 << 10
-	// readyTimeout is how long a host may take to say whether it is ready.
+	// readyTimeout limits how long a host may take to respond.
 	readyTimeout = 3 * time.Second
 )
 
@@ -25,22 +25,22 @@ func newReady(io stdio) *cobra.Command {
 	var addr string
 	cmd := &cobra.Command{
 		Use:   "ready",
-		Short: "Say whether a host takes runs",
-		Long: `Ready asks the host that listens at --addr whether runs should be sent to it. It
-says why not, and exits with status 1 then. It is the health check of a container,
-which holds no other program that could ask.`,
+		Short: "Check whether a host is ready",
+		Long: `Ready checks the readiness of the host that listens on --addr. When the host is not
+ready, it prints the reasons and exits with status 1. Use it as the health check of
+a container that contains no other program.`,
 		Args:    requireArgs(0, 0),
 		PreRunE: applyEnvironment,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return checkReady(cmd.Context(), io, addr) },
 	}
-	cmd.Flags().StringVar(&addr, "addr", defaultAddr, "the address that serve listens on")
+	cmd.Flags().StringVar(&addr, "addr", defaultAddr, "address that serve listens on")
 	return cmd
 }
 
 func checkReady(ctx context.Context, std stdio, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("--addr %q: write HOST:PORT, such as %s", addr, defaultAddr)
+		return fmt.Errorf("--addr must be HOST:PORT, such as %s, got %q", defaultAddr, addr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -52,7 +52,7 @@ func checkReady(ctx context.Context, std stdio, addr string) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
 	if err != nil {
-		return notReady("no host answers at %s", at)
+		return notReady("no host responds at %s", at)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxReadyBytes))
@@ -61,7 +61,7 @@ func checkReady(ctx context.Context, std stdio, addr string) error {
 		Reasons []string `json:"reasons"`
 	}
 	if err != nil || json.Unmarshal(text, &body) != nil || body.Ready == nil {
-		return notReady("what answers at %s is no agenthost: status %d", at, res.StatusCode)
+		return notReady("the server at %s is not an agenthost: status %d", at, res.StatusCode)
 	}
 	for _, reason := range body.Reasons {
 		fmt.Fprintln(std.err, reason)
@@ -77,7 +77,7 @@ func notReady(format string, args ...any) error {
 	return &codedError{exitProblems, fmt.Errorf(format, args...)}
 }
 
-// dialHost is where a host is found that listens on every address.
+// dialHost returns the loopback address for a host that listens on all addresses.
 func dialHost(host string) string {
 	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	switch {

@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// runRecorded lets a verb run with its models' answers and its tools' calls added
-// to a script. A file that was there goes on at its end, as a session does.
+// runRecorded runs a verb and appends the responses of its models and tools to a script.
+// It appends to an existing file, because a session continues too.
 func runRecorded(file string, run func(opts *loader.Options) error) error {
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -18,14 +18,14 @@ func runRecorded(file string, run func(opts *loader.Options) error) error {
 	}
 	rec := provider.NewRecorder(out)
 	err = run(&loader.Options{WrapModel: rec.Wrap, WrapTool: loader.RecordTools(rec)})
-	if lost := errors.Join(rec.Err(), out.Close()); err == nil {
-		err = failWith(lost)
+	if writeErr := errors.Join(rec.Err(), out.Close()); err == nil {
+		err = failWith(writeErr)
 	}
 	return err
 }
 
-// replayOptions is how an app is loaded whose models and tools answer from a
-// record.
+// replayOptions returns loader options that replay the responses of models and tools
+// from a record.
 func replayOptions(io stdio, file string) (*loader.Options, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// recordFlags are those of record.
+// recordFlags are the flags of record.
 type recordFlags struct {
 	storeFlags
 	load            loadFlags
@@ -25,15 +25,15 @@ func newRecord(io stdio) *cobra.Command {
 	var f recordFlags
 	cmd := &cobra.Command{
 		Use:   "record APPDIR SESSION",
-		Short: "Make a test of a stored session",
-		Long: `Record prints a stored session as a test: what the user said and decided, the
-answers of the models and of tools that reach out, and expectations of the calls
-and the last text of each turn. The test is run once; when the app does not do
-what it did then, it is told on stderr and the status is 1. --db is short for
---session-db.
+		Short: "Create a test from a stored session",
+		Long: `Record prints a stored session as a test: the user's messages and decisions, the
+responses of models and of tools with external effects, and expectations for the
+calls and the last text of each turn. Record runs the test once; when the app no
+longer behaves as in the session, it prints the differences on stderr and exits with
+status 1. --db is short for --session-db.
 
-A session holds what was said in it, so a test made of it does too: read it
-before you give it to others.`,
+A session contains the user's messages, and so does its test: review the test before
+you share it.`,
 		Args:    requireArgs(2, 2),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,13 +44,13 @@ before you give it to others.`,
 	f.registerFlags(flags)
 	f.load.registerFlags(flags)
 	flags.SetNormalizeFunc(expandDBFlag)
-	flags.StringVar(&f.user, "user", "user", "whose session it is")
-	flags.StringVar(&f.name, "name", "", "what the test is called (default: after the session)")
-	flags.StringVar(&f.out, "out", "", "add the test to this file, such as root_agent.test.yaml")
+	flags.StringVar(&f.user, "user", "user", "user of the session")
+	flags.StringVar(&f.name, "name", "", "name of the test (default: the name of the session)")
+	flags.StringVar(&f.out, "out", "", "append the test to this file, such as root_agent.test.yaml")
 	return cmd
 }
 
-// expandDBFlag lets a person write --db for --session-db.
+// expandDBFlag makes --db an alias of --session-db.
 func expandDBFlag(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	if name == "db" {
 		name = "session-db"
@@ -77,10 +77,10 @@ func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string)
 	record.Own = suite.UnmockedTools
 	text, cutOff, err := apptest.Make(record)
 	if err != nil {
-		return failWithf("session %s cannot be a test: %w", args[1], err)
+		return failWithf("cannot create a test from session %s: %w", args[1], err)
 	}
 	if cutOff {
-		fmt.Fprintf(io.err, "agenthost: the last turn of session %s was cut off before its answer: it is left out of the test\n", args[1])
+		fmt.Fprintf(io.err, "agenthost: the last turn of session %s has no answer and is not part of the test\n", args[1])
 	}
 	if err := f.writeTest(io, text); err != nil {
 		return err
@@ -88,7 +88,7 @@ func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string)
 	return runRecordedTest(ctx, io, suite, text)
 }
 
-// readSession takes what a test is made of from the store.
+// readSession reads the session and its initial state from the store.
 func (f *recordFlags) readSession(ctx context.Context, key session.Key) (*apptest.Record, error) {
 	st, err := f.openStoreFor(ctx, requireDatabase)
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *recordFlags) readSession(ctx context.Context, key session.Key) (*apptes
 	return r, nil
 }
 
-// writeTest prints the test, or adds it to a file.
+// writeTest prints the test, or appends it to the file of --out.
 func (f *recordFlags) writeTest(io stdio, text string) error {
 	if f.out == "" {
 		_, err := fmt.Fprint(io.out, text)
@@ -125,11 +125,11 @@ func (f *recordFlags) writeTest(io stdio, text string) error {
 	return failWith(file.Close())
 }
 
-// runRecordedTest runs the test that was made.
+// runRecordedTest checks that the new test passes.
 func runRecordedTest(ctx context.Context, io stdio, suite *loader.Suite, text string) error {
 	tests, ds := suite.Decode("the test", []byte(text))
 	if ds.HasErrors() {
-		return &codedError{exitProblems, fmt.Errorf("the test was made, and does not fit the app as it is now:\n%w", ds.Err())}
+		return &codedError{exitProblems, fmt.Errorf("the test was created, but is not valid for the current app:\n%w", ds.Err())}
 	}
 	for _, t := range tests {
 		if r := suite.Run(ctx, t); !r.Passed() {
@@ -137,7 +137,7 @@ func runRecordedTest(ctx context.Context, io stdio, suite *loader.Suite, text st
 			if err := writeResult(&out, r); err != nil {
 				return failWith(err)
 			}
-			return &codedError{exitProblems, fmt.Errorf("the test was made, and does not pass:\n%s", out.String())}
+			return &codedError{exitProblems, fmt.Errorf("the test was created, but fails:\n%s", out.String())}
 		}
 	}
 	return nil

@@ -13,14 +13,14 @@ import (
 	"agenthost/pkg/store"
 )
 
-// revisionFlags are those of the verbs of revisions.
+// revisionFlags are the flags of the verbs that work on revisions.
 type revisionFlags struct {
 	storeFlags
 	load loadFlags
 	json bool
 }
 
-// addLoadFlags is for the verbs that load a folder.
+// addLoadFlags adds the flags of verbs that load a folder.
 func (f *revisionFlags) addLoadFlags(cmd *cobra.Command) *cobra.Command {
 	f.load.registerFlags(cmd.Flags())
 	return cmd
@@ -35,17 +35,18 @@ func newRevisions(io stdio) *cobra.Command {
 	var f revisionFlags
 	return f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "revisions APPDIR",
-		Short: "List the revisions of an app that are kept, the newest first",
-		Long: `Revisions lists what the app was when it served: each content of its files has a
-revision, which every event of it names. How many are kept is reload:
-keep_revisions of app.yaml. APPDIR is the app's folder; it is not loaded.`,
+		Short: "List the stored revisions of an app, newest first",
+		Long: `Revisions lists the revisions of an app that were served. A revision identifies the
+content of the app's files; every event records its revision. reload: keep_revisions
+in app.yaml limits how many are stored. APPDIR is the app's folder; the app is not
+loaded.`,
 		Args: requireArgs(1, 1),
 	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		return listRevisions(ctx, io, &f, st, loader.AppName(args[0]))
 	}))
 }
 
-// revisionLine is a revision in the list of revisions.
+// revisionLine is a line of the list of revisions.
 type revisionLine struct {
 	Revision string `json:"revision"`
 	Served   string `json:"served"`
@@ -75,10 +76,10 @@ func newDiff(io stdio) *cobra.Command {
 	var f revisionFlags
 	return f.addLoadFlags(f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "diff APPDIR REVISION [REVISION]",
-		Short: "Say what another revision of an app says otherwise",
-		Long: `Diff says which agents came, went or changed between two revisions, and in which
-of their fields; with one revision, between that and the files of APPDIR. The
-beginning of a revision will do. Variables stand as they are written.`,
+		Short: "Compare two revisions of an app",
+		Long: `Diff lists the agents that were added, removed or changed between two revisions, and
+their changed fields; with one revision, it compares that revision with the files in
+APPDIR. A unique prefix of a revision is enough. Variables are not resolved.`,
 		Args: requireArgs(2, 3),
 	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		before, err := st.Revisions.Get(ctx, loader.AppName(args[0]), args[1])
@@ -100,8 +101,8 @@ beginning of a revision will do. Variables stand as they are written.`,
 	})))
 }
 
-// loadRevision is what the files of a folder are now. With problems there is
-// none.
+// loadRevision returns the revision of the current files of a folder. It fails if the
+// files have errors.
 func (f *revisionFlags) loadRevision(ctx context.Context, io stdio, dir string) (*store.Revision, error) {
 	if err := checkApp(dir); err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func (f *revisionFlags) printDiff(ctx context.Context, io stdio, before, after *
 	return nil
 }
 
-// printText writes the changes for people, agent by agent.
+// printText prints the changes for people, agent by agent.
 func (c *comparison) printText(io stdio) {
 	where := ""
 	for _, ch := range c.Changes {
@@ -161,9 +162,9 @@ func (c *comparison) printText(io stdio) {
 	}
 	switch {
 	case len(c.Changes) == 0 && len(c.Files) > 0:
-		fmt.Fprintln(io.out, "no agent says anything else: comments, order, and files that tools and models read")
+		fmt.Fprintln(io.out, "no agent changed, only comments, order, or files that tools and models read")
 	case len(c.Changes) == 0 && c.From != c.To:
-		fmt.Fprintln(io.out, "the files are the same: a variable of the environment or .env is another")
+		fmt.Fprintln(io.out, "the files are the same, but an environment variable or .env differs")
 	}
 	if len(c.Files) > 0 {
 		fmt.Fprintf(io.out, "files: %s\n", strings.Join(c.Files, ", "))
@@ -178,8 +179,7 @@ func formatChange(ch loader.Change) string {
 	return fmt.Sprintf("%s: %s → %s", ch.Field, was, is)
 }
 
-// firstDifference are the first lines of two texts that differ, cut to a width that
-// can be read.
+// firstDifference returns the first different lines of two texts, truncated.
 func firstDifference(a, b string) (was, is string) {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	i := 0

@@ -22,11 +22,11 @@ func newRollback(io stdio) *cobra.Command {
 	var f revisionFlags
 	return f.addLoadFlags(f.setupCommand(&cobra.Command{
 		Use:   "rollback APPDIR REVISION",
-		Short: "Give an app's folder the files of an earlier revision",
-		Long: `Rollback writes the files of a revision into the app's folder, and takes away
-what the newest revision has beside them; a host that serves the folder takes
-that in as any other change. What is replaced and is not of the newest revision
-is kept beside it in .replaced. The .env stays as it is.`,
+		Short: "Restore the files of an earlier revision",
+		Long: `Rollback writes the files of a revision into the app's folder, and deletes the other
+files of the newest revision. A host that serves the folder reloads it as after any
+other change. Files that differ from the newest revision are saved in .replaced
+before they are overwritten or deleted. The .env file does not change.`,
 		Args: requireArgs(2, 2),
 	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		id, err := rollBack(ctx, io, st, args)
@@ -37,7 +37,7 @@ is kept beside it in .replaced. The .env stays as it is.`,
 	}))
 }
 
-// rollBack gives the folder the files, and returns the revision's whole id.
+// rollBack restores the files of a revision and returns its full ID.
 func rollBack(ctx context.Context, io stdio, st *store.Store, args []string) (id string, err error) {
 	dir, app := args[0], loader.AppName(args[0])
 	rev, err := st.Revisions.Get(ctx, app, args[1])
@@ -61,34 +61,34 @@ func rollBack(ctx context.Context, io stdio, st *store.Store, args []string) (id
 	if err := r.restoreFiles(rev.Files); err != nil {
 		return "", failWith(fmt.Errorf("rolling back %s: %w", dir, err))
 	}
-	fmt.Fprintf(io.err, "%s has the files of revision %s: %d written, %d taken away, %d kept in %s\n", dir, rev.ID, r.written, r.removed, r.kept, replacedDir)
+	fmt.Fprintf(io.err, "%s restored to revision %s: %d files written, %d deleted, %d saved in %s\n", dir, rev.ID, r.written, r.removed, r.kept, replacedDir)
 	for _, name := range r.shared {
-		fmt.Fprintf(io.err, "%s is for other apps too, and stays as it is\n", filepath.Join(dir, name))
+		fmt.Fprintf(io.err, "%s is shared with other apps and was not changed\n", filepath.Join(dir, name))
 	}
 	return rev.ID, nil
 }
 
-// reportOtherRevision tells when the files make another revision: the environment has
-// its part in it.
+// reportOtherRevision prints the revision of the folder if it differs from the expected
+// one, because a revision also depends on the environment.
 func (f *revisionFlags) reportOtherRevision(ctx context.Context, io stdio, dir, want string) error {
 	got, err := f.loadRevision(ctx, io, dir)
 	if err == nil && got.ID != want {
-		fmt.Fprintf(io.err, "with the environment and .env of now it is revision %s\n", got.ID)
+		fmt.Fprintf(io.err, "with the current environment and .env, the revision is %s\n", got.ID)
 	}
 	return err
 }
 
-// replacedDir is where files go that no revision holds. It begins with a dot,
-// so it is no part of the app.
+// replacedDir is the folder for files that are in no revision. Its name starts with a
+// dot, so it is not part of the app.
 const replacedDir = ".replaced"
 
-// A restorer gives a folder the files of a revision.
+// A restorer restores the files of a revision in a folder.
 type restorer struct {
 	root *os.Root
-	// known are the files of the newest revision: those need no other keeping.
+	// known are the files of the newest revision, which need no backup.
 	known                  map[string][]byte
 	written, removed, kept int
-	// shared are files above the folder, which other apps have too: they stay.
+	// shared are files outside the folder, which other apps use. They do not change.
 	shared []string
 }
 
@@ -117,7 +117,7 @@ func (r *restorer) restoreFiles(files map[string][]byte) error {
 	return nil
 }
 
-// writeFile puts a file there in one step: nobody sees a part of it.
+// writeFile replaces a file atomically.
 func (r *restorer) writeFile(name string, content []byte) error {
 	if now, err := r.root.ReadFile(name); err == nil && bytes.Equal(now, content) {
 		return nil
@@ -128,15 +128,15 @@ func (r *restorer) writeFile(name string, content []byte) error {
 	if err := r.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	draft := path.Join(path.Dir(name), ".rollback-"+path.Base(name))
-	if err := r.root.WriteFile(draft, content, 0o644); err != nil {
+	temp := path.Join(path.Dir(name), ".rollback-"+path.Base(name))
+	if err := r.root.WriteFile(temp, content, 0o644); err != nil {
 		return err
 	}
 	r.written++
-	return r.root.Rename(draft, name)
+	return r.root.Rename(temp, name)
 }
 
-// backUpFile copies a file that is not of the newest revision aside.
+// backUpFile saves a file in replacedDir if it differs from the newest revision.
 func (r *restorer) backUpFile(name string) error {
 	now, err := r.root.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,10 +145,10 @@ func (r *restorer) backUpFile(name string) error {
 	if err != nil || bytes.Equal(now, r.known[name]) {
 		return err
 	}
-	aside := filepath.ToSlash(filepath.Join(replacedDir, name))
-	if err := r.root.MkdirAll(path.Dir(aside), 0o755); err != nil {
+	backup := filepath.ToSlash(filepath.Join(replacedDir, name))
+	if err := r.root.MkdirAll(path.Dir(backup), 0o755); err != nil {
 		return err
 	}
 	r.kept++
-	return r.root.WriteFile(aside, now, 0o644)
+	return r.root.WriteFile(backup, now, 0o644)
 }

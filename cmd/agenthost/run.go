@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// runFlags are those of run.
+// runFlags are the flags of run.
 type runFlags struct {
 	storeFlags
 	load          loadFlags
@@ -33,23 +33,22 @@ func newRun(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run APPDIR [TEXT]",
 		Short: "Talk to an app",
-		Long: `Run says TEXT to an app and prints the answer; without TEXT it holds a
-conversation. The session is kept, and --session goes on with it.
+		Long: `Run sends TEXT to an app and prints the answer; without TEXT it starts a
+conversation. The session is stored, and --session continues it.
 
-A call that a person has to approve, or to answer, is asked for in a conversation,
-also when it was made in an earlier one. Calls are answered as those of
-request_input, get_user_choice and long-running tools are: with a text, or with
-JSON, as the call asks for it. An empty line leaves one open, and /answer asks
-again.
+A conversation prompts for tool calls that wait for a confirmation or an answer,
+including calls from earlier conversations. Answer calls of request_input,
+get_user_choice and long-running tools with text or JSON, as the call requires. An
+empty line leaves a call pending, and /answer prompts for it again.
 
-With --resume it says nothing: it goes on with the session's last invocation,
-which was cut off, of an app that is resumable.
+With --resume it sends no message: it resumes the last invocation of the session,
+which was interrupted. The app must be resumable.
 
-A file that is saved during a conversation counts from the next answer on; a
-broken one is told and changes nothing.
+Files that you save during a conversation apply from the next answer on; a file with
+errors is reported and changes nothing.
 
-In a conversation, /state prints the session's state, /session its id, /answer
-asks again for what was left open, and /quit ends it.`,
+In a conversation, /state prints the session's state, /session its ID, /answer
+prompts again for pending calls, and /quit ends it.`,
 		Args:    requireArgs(1, 2),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,20 +59,20 @@ asks again for what was left open, and /quit ends it.`,
 	f.registerFlags(flags)
 	f.registerLimits(flags)
 	f.load.registerFlags(flags)
-	flags.StringVar(&f.session, "session", "", "go on with this session, or begin one with this id")
-	flags.StringVar(&f.user, "user", "user", "who is talking")
-	flags.StringArrayVar(&f.state, "state", nil, "a state key, KEY=VALUE, set with the first message; may be given again")
+	flags.StringVar(&f.session, "session", "", "continue this session, or start one with this ID")
+	flags.StringVar(&f.user, "user", "user", "user ID")
+	flags.StringArrayVar(&f.state, "state", nil, "state to set with the first message, as KEY=VALUE; repeatable")
 	flags.BoolVar(&f.json, "json", false, "print each event as a line of JSON")
-	flags.BoolVar(&f.resume, "resume", false, "go on with the last invocation of --session, which was cut off")
-	flags.StringVar(&f.record, "record", "", "add what models and tools answer to this script, for --replay and for a model of the provider scripted")
-	flags.StringVar(&f.replay, "replay", "", "let models and tools answer from this record; nothing else is asked")
+	flags.BoolVar(&f.resume, "resume", false, "resume the last, interrupted invocation of --session")
+	flags.StringVar(&f.record, "record", "", "append the responses of models and tools to this script, for --replay and for scripted models")
+	flags.StringVar(&f.replay, "replay", "", "replay the responses of models and tools from this record, without calling them")
 	return cmd
 }
 
 func runApp(ctx context.Context, io stdio, f *runFlags, args []string) error {
 	switch {
 	case f.record != "" && f.replay != "":
-		return errors.New("--record and --replay exclude each other: a record is made of what models and tools answer themselves")
+		return errors.New("--record and --replay cannot be combined: a replay calls no models or tools to record")
 	case f.replay != "":
 		opts, err := replayOptions(io, f.replay)
 		if err != nil {
@@ -92,7 +91,7 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 		return err
 	}
 	if f.resume && (f.session == "" || len(args) == 2) {
-		return errors.New("--resume goes on with what was said in --session: name the session, and leave TEXT out")
+		return errors.New("--resume requires --session and does not accept TEXT")
 	}
 	host, app, err := f.load.openHost(ctx, io, args[0], opts, f.openStore)
 	if err != nil {
@@ -121,7 +120,7 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 	return t.runLoop(ctx, loader.New(opts), args[0])
 }
 
-// ensureSession names the session, and makes it when it is not there.
+// ensureSession creates the session unless it exists, and returns its key.
 func (f *runFlags) ensureSession(ctx context.Context, io stdio, key session.Key, st *store.Store) (session.Key, error) {
 	if key.ID == "" {
 		key.ID = uuid.NewString()
@@ -131,37 +130,37 @@ func (f *runFlags) ensureSession(ctx context.Context, io stdio, key session.Key,
 	case errors.Is(err, session.ErrExists):
 		return key, nil
 	case err == nil && f.session != "":
-		// A mistyped id would go unnoticed otherwise.
-		fmt.Fprintf(io.err, "session %s is new\n", key.ID)
+		// Report it, because the ID may be misspelt.
+		fmt.Fprintf(io.err, "session %s created\n", key.ID)
 	}
 	return key, failWith(err)
 }
 
-// conversation talks to one app in one session.
+// A conversation is a session with one app in the terminal.
 type conversation struct {
 	io    stdio
 	host  *runtime.Host
 	key   session.Key
 	state map[string]any
 	json  bool
-	// lines are those of a conversation.
+	// lines receives the lines that the user types.
 	lines chan string
-	// prompted has the ids of what a person was asked in it.
+	// prompted has the IDs of the calls that the user was prompted for.
 	prompted map[string]bool
-	// reloads is the last of what became of files that were saved, until it is told.
+	// reloads holds the latest reload status until it is printed.
 	reloads chan loader.Status
-	// reportedRevision is the revision that was told of last.
+	// reportedRevision is the revision of the last printed status.
 	reportedRevision string
-	// hasProblems says that the last news was of problems.
+	// hasProblems reports that the last reload failed.
 	hasProblems bool
 }
 
-// sendText says a text.
+// sendText sends a user message and prints the answer.
 func (t *conversation) sendText(ctx context.Context, text string) error {
 	return t.runInvocation(ctx, model.UserText(text))
 }
 
-// runInvocation runs one invocation and prints what comes.
+// runInvocation runs one invocation and prints its events.
 func (t *conversation) runInvocation(ctx context.Context, message *genai.Content) error {
 	streaming := !t.json
 	req := &runtime.RunRequest{
@@ -172,7 +171,7 @@ func (t *conversation) runInvocation(ctx context.Context, message *genai.Content
 	return t.printEvents(t.host.Run(ctx, req))
 }
 
-// resumeInvocation goes on with the invocation that was cut off.
+// resumeInvocation resumes the last invocation of the session, which was interrupted.
 func (t *conversation) resumeInvocation(ctx context.Context) error {
 	sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
 	if err != nil {
@@ -180,7 +179,7 @@ func (t *conversation) resumeInvocation(ctx context.Context) error {
 	}
 	id := runtime.ResumableInvocation(sess.Events())
 	if id == "" {
-		fmt.Fprintf(t.io.err, "there is nothing to resume: the last invocation of session %s has ended\n", t.key.ID)
+		fmt.Fprintf(t.io.err, "nothing to resume: the last invocation of session %s is complete\n", t.key.ID)
 		return nil
 	}
 	streaming := !t.json

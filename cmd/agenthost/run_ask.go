@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// answerPending asks the person at the terminal for what waits in the session, each
-// thing once, and says the answers. It is false when the conversation is over.
+// answerPending prompts once for each pending call of the session, and sends the
+// responses. It returns false at the end of the conversation.
 func (t *conversation) answerPending(ctx context.Context) bool {
 	for !t.json {
 		open := t.unpromptedCalls(ctx)
@@ -41,8 +41,8 @@ func (t *conversation) answerPending(ctx context.Context) bool {
 	return true
 }
 
-// unpromptedCalls are the oldest calls of one event that wait, and that were not put to
-// this person yet.
+// unpromptedCalls returns the pending calls of the oldest event that has calls the user
+// was not prompted for yet.
 func (t *conversation) unpromptedCalls(ctx context.Context) []*genai.FunctionCall {
 	for _, w := range t.pendingCalls(ctx) {
 		open := slices.DeleteFunc(w.Calls, func(c *genai.FunctionCall) bool { return t.prompted[c.ID] })
@@ -53,8 +53,8 @@ func (t *conversation) unpromptedCalls(ctx context.Context) []*genai.FunctionCal
 	return nil
 }
 
-// pendingCalls is what waits in the session; nothing where it cannot be read, which
-// the next run will tell.
+// pendingCalls returns the pending calls of the session, or nothing if it cannot be read,
+// which the next run reports.
 func (t *conversation) pendingCalls(ctx context.Context) []runtime.PendingCalls {
 	sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
 	if err != nil {
@@ -63,8 +63,8 @@ func (t *conversation) pendingCalls(ctx context.Context) []runtime.PendingCalls 
 	return runtime.Pending(sess.Events())
 }
 
-// promptUser puts a question to the person until a line answers it. The response is nil
-// where the person leaves it open; false is the end of the conversation.
+// promptUser prompts until a line answers the question. The response is nil if the user
+// leaves the call pending; it returns false at the end of the conversation.
 func (t *conversation) promptUser(ctx context.Context, q *question) (map[string]any, bool) {
 	if q.message != "" {
 		fmt.Fprintf(t.io.err, "%s\n", q.message)
@@ -84,14 +84,14 @@ func (t *conversation) promptUser(ctx context.Context, q *question) (map[string]
 	}
 }
 
-// printPending tells whoever has said a single text what waits.
+// printPending lists the pending calls after a single message.
 func (t *conversation) printPending(ctx context.Context, dir string) {
 	if t.json {
 		return
 	}
 	for _, w := range t.pendingCalls(ctx) {
 		for _, call := range w.Calls {
-			fmt.Fprintf(t.io.err, "%s: agenthost run %s --session %s asks for it\n", newQuestion(call).pendingText, dir, t.key.ID)
+			fmt.Fprintf(t.io.err, "%s: answer with agenthost run %s --session %s\n", newQuestion(call).pendingText, dir, t.key.ID)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// runLoop reads lines until the end of input, /quit, or ctx's end. Meanwhile
-// it takes in what is saved in dir.
+// runLoop handles lines until the end of input, /quit, or the end of ctx. It hot-reloads
+// the app when files in dir are saved.
 func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -22,7 +22,7 @@ func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string
 	t.reloads = make(chan loader.Status, 1)
 	t.reportedRevision = t.host.App(t.key.App).Revision
 	watching.Go(func() { t.watchFiles(ctx, l, dir) })
-	fmt.Fprintf(t.io.err, "Talking to %s, session %s. /quit ends it.\n", t.key.App, t.key.ID)
+	fmt.Fprintf(t.io.err, "Talking to %s, session %s. Type /quit to exit.\n", t.key.App, t.key.ID)
 	prompt := ""
 	if isTerminal(t.io.in) {
 		prompt = "> "
@@ -50,7 +50,8 @@ func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string
 	return nil
 }
 
-// readLine reads a line; false at the end of input, at /quit, and at ctx's end.
+// readLine reads a line; it returns false at the end of input, at /quit, and at the end
+// of ctx.
 func (t *conversation) readLine(ctx context.Context, prompt string) (string, bool) {
 	fmt.Fprint(t.io.err, prompt)
 	for {
@@ -73,7 +74,7 @@ func (t *conversation) readLine(ctx context.Context, prompt string) (string, boo
 	}
 }
 
-// handleLine carries out a command or says a line.
+// handleLine runs a command, or sends the line as a message.
 func (t *conversation) handleLine(ctx context.Context, line string) error {
 	switch {
 	case line == "":
@@ -82,7 +83,7 @@ func (t *conversation) handleLine(ctx context.Context, line string) error {
 		fmt.Fprintln(t.io.out, t.key.ID)
 		return nil
 	case line == "/answer":
-		clear(t.prompted) // settle asks
+		clear(t.prompted) // answerPending prompts
 		return nil
 	case line == "/state":
 		sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
@@ -91,12 +92,12 @@ func (t *conversation) handleLine(ctx context.Context, line string) error {
 		}
 		return printJSON(t.io, sess.State.All())
 	case strings.HasPrefix(line, "/"):
-		return fmt.Errorf("there is no command %s: the commands are /state, /session, /answer and /quit", line)
+		return fmt.Errorf("unknown command %s: the commands are /state, /session, /answer and /quit", line)
 	}
 	return t.sendText(ctx, line)
 }
 
-// isTerminal says whether somebody types there.
+// isTerminal reports whether in is a terminal.
 func isTerminal(in io.Reader) bool {
 	f, ok := in.(*os.File)
 	if !ok {

@@ -10,27 +10,26 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// watchFiles takes in what is saved in an app's folder, until ctx ends. What came
-// of it is kept for the next time that the conversation listens. Tests beside
-// the app keep nothing out: whoever mends an app wants to talk to it.
+// watchFiles hot-reloads the app when files in its folder are saved, until ctx ends, and
+// queues the status for the conversation. Failing tests do not block the reload, because
+// a user who repairs an app needs to try it.
 func (t *conversation) watchFiles(ctx context.Context, l *loader.Loader, dir string) {
-	let := func(context.Context, string, *runtime.App) spec.Diagnostics { return nil }
+	passGate := func(context.Context, string, *runtime.App) spec.Diagnostics { return nil }
 	w := loader.NewWatch(l, persistentHost{t.host}, []string{dir}, &loader.WatchOptions{
-		Revisions: t.host.Store().Revisions, Gate: let, OnLoad: t.queueReload,
+		Revisions: t.host.Store().Revisions, Gate: passGate, OnLoad: t.queueReload,
 	})
 	if err := w.Run(ctx); err != nil {
-		fmt.Fprintf(t.io.err, "files that are saved are not taken in any more: %s\n", err)
+		fmt.Fprintf(t.io.err, "watching for file changes failed: %s\n", err)
 	}
 }
 
-// persistentHost is a host whose app stays when its folder goes away.
+// persistentHost is a host that keeps its app when the app's folder is deleted.
 type persistentHost struct{ *runtime.Host }
 
-// Remove has nothing to do.
+// Remove does nothing.
 func (persistentHost) Remove(string) {}
 
-// queueReload keeps what a load came to, in the place of news that nobody has
-// heard yet.
+// queueReload stores the latest reload status, replacing one that is not printed yet.
 func (t *conversation) queueReload(s loader.Status) {
 	if s.App != t.key.App {
 		return
@@ -42,7 +41,7 @@ func (t *conversation) queueReload(s loader.Status) {
 	t.reloads <- s
 }
 
-// printQueuedReload says what nobody has heard yet.
+// printQueuedReload prints the stored reload status, if there is one.
 func (t *conversation) printQueuedReload() {
 	select {
 	case s := <-t.reloads:
@@ -51,8 +50,8 @@ func (t *conversation) printQueuedReload() {
 	}
 }
 
-// printReload says what became of a save, behind before; it is false where there
-// is nothing to say.
+// printReload prints a reload status after the text before. It returns false if there is
+// nothing to print.
 func (t *conversation) printReload(s loader.Status, before string) bool {
 	text := t.describeReload(s)
 	t.reportedRevision, t.hasProblems = s.Revision, !s.OK && s.PendingRevision == ""
@@ -61,7 +60,7 @@ func (t *conversation) printReload(s loader.Status, before string) bool {
 	}
 	var b strings.Builder
 	b.WriteString(before)
-	_ = s.Diagnostics.WriteText(&b) // nothing can go wrong there
+	_ = s.Diagnostics.WriteText(&b) // a strings.Builder returns no errors
 	fmt.Fprintf(&b, "%s %s\n", s.App, text)
 	fmt.Fprint(t.io.err, b.String())
 	return true
@@ -70,15 +69,15 @@ func (t *conversation) printReload(s loader.Status, before string) bool {
 func (t *conversation) describeReload(s loader.Status) string {
 	switch {
 	case s.PendingRevision != "":
-		return "was changed, and says reload: sessions: manual: it goes on as it was until you start it again"
+		return "was changed, but reload: sessions is manual: restart the conversation to use the new version"
 	case !s.OK:
-		return "goes on as it was"
+		return "was not reloaded: the previous version stays active"
 	case s.Revision == t.reportedRevision && t.hasProblems:
-		return "is right again"
+		return "is valid again"
 	case s.Revision == t.reportedRevision:
 		return ""
 	case t.host.App(s.App).Reload.Sessions == runtime.FollowNewSessions:
-		return "was changed, and says reload: sessions: new_sessions: this session goes on as it was"
+		return "was reloaded, but reload: sessions is new_sessions: this session keeps its revision"
 	}
-	return "was changed: the next answer has it"
+	return "was reloaded: the next answer uses it"
 }

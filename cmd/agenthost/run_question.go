@@ -12,16 +12,16 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A question is a call that waits, as it is put to a person.
+// A question is a pending call as a prompt for the user.
 type question struct {
-	// pendingText says in one line that the call waits.
+	// pendingText is a line that describes the pending call.
 	pendingText string
-	// message stands above the prompt; it may be empty.
+	// message is printed above the prompt unless it is empty.
 	message, prompt string
-	// optional says that an empty line leaves the call open.
+	// optional means that an empty line leaves the call pending.
 	optional bool
-	// parseLine makes the response of a line. Without one the line is no answer, and
-	// the problem, if it has words, says why.
+	// parseLine parses a line into a response. A nil response means that the line is not
+	// a valid answer; problem, if not empty, is the reason.
 	parseLine func(line string) (response map[string]any, problem string)
 }
 
@@ -40,14 +40,14 @@ func newQuestion(call *genai.FunctionCall) *question {
 	}
 	var schema *tool.Schema
 	if written != nil {
-		// A model may write what is no schema: then anything answers.
+		// A model may write an invalid schema: then any answer is valid.
 		schema, _ = tool.NewSchema(written)
 	}
 	q.parseLine = func(line string) (map[string]any, string) { return parseAnswer(schema, line) }
 	return q
 }
 
-// answerSchema is what the answer of a call has to be; nil where nothing is said.
+// answerSchema returns the JSON schema for the answer of a call, or nil.
 func answerSchema(call *genai.FunctionCall) map[string]any {
 	switch call.Name {
 	case tool.RequestInput:
@@ -63,9 +63,9 @@ func answerSchema(call *genai.FunctionCall) map[string]any {
 	return nil
 }
 
-// parseAnswer reads a line as JSON where the schema takes that, else as a text.
-// Without a schema only an object is JSON. An object is the response as it is;
-// anything else is its result, as in ADK.
+// parseAnswer parses a line as JSON if the schema accepts that, otherwise as a string.
+// Without a schema only an object is JSON. An object is the response itself; any other
+// value is its result, as in ADK.
 func parseAnswer(schema *tool.Schema, line string) (response map[string]any, problem string) {
 	if schema == nil {
 		if !strings.HasPrefix(line, "{") {
@@ -73,7 +73,7 @@ func parseAnswer(schema *tool.Schema, line string) (response map[string]any, pro
 		}
 		m, err := session.DecodeMap([]byte(line))
 		if err != nil {
-			return nil, "the answer begins as a JSON object, and is none: " + err.Error()
+			return nil, "the answer starts like a JSON object but is not valid JSON: " + err.Error()
 		}
 		return m, ""
 	}
@@ -84,7 +84,7 @@ func parseAnswer(schema *tool.Schema, line string) (response map[string]any, pro
 			if !json.Valid([]byte(line)) {
 				err = asText
 			}
-			return nil, "the answer does not fit: " + err.Error()
+			return nil, "invalid answer: " + err.Error()
 		}
 	}
 	if m, ok := v.(map[string]any); ok {
@@ -93,7 +93,7 @@ func parseAnswer(schema *tool.Schema, line string) (response map[string]any, pro
 	return map[string]any{"result": v}, ""
 }
 
-// approvalQuestion asks for a yes or a no.
+// approvalQuestion prompts for yes or no.
 func approvalQuestion(request *genai.FunctionCall) *question {
 	confirmation, _ := request.Args["toolConfirmation"].(map[string]any)
 	original, _ := request.Args["originalFunctionCall"].(map[string]any)

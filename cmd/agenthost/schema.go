@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// hostSchemaName is the schema of the file of serve --config.
+// hostSchemaName names the schema of the file of serve --config.
 const hostSchemaName = "host"
 
 func schemaNames() []string { return append(loader.SchemaNames(), hostSchemaName) }
@@ -22,10 +22,10 @@ func newSchema(io stdio) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [" + strings.Join(schemaNames(), "|") + "]",
 		Short: "Print the JSON Schema of a document",
-		Long: `Schema prints the JSON Schema of app.yaml (app), of an agent's file (agent), of
-a file that others include (parts), of a script of the scripted model (script),
-of a file of tests (test), of the host's policy (policy), of its callers (auth), or
-of the file of serve --config (host). Editors complete and check by it.`,
+		Long: `Schema prints the JSON Schema of a document: app.yaml (app), an agent file (agent), an
+included file (parts), a script of the scripted model (script), a test file (test),
+the host's policy (policy), its authentication (auth), or the file of serve --config
+(host). Editors use it for completion and validation.`,
 		Args:      requireArgs(0, 1),
 		ValidArgs: schemaNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -34,7 +34,7 @@ of the file of serve --config (host). Editors complete and check by it.`,
 			case name == hostSchemaName:
 				return printJSON(io, hostSchema())
 			case !slices.Contains(schemaNames(), name):
-				return fmt.Errorf("there is no schema %s: the schemas are %s", name, strings.Join(schemaNames(), ", "))
+				return fmt.Errorf("unknown schema %s: the schemas are %s", name, strings.Join(schemaNames(), ", "))
 			}
 			schema, err := loader.New(nil).Schema(name)
 			if err != nil {
@@ -45,13 +45,13 @@ of the file of serve --config (host). Editors complete and check by it.`,
 	}
 }
 
-// hostSchema is the JSON Schema of the file of serve --config: its flags, with the
-// folders and the callers.
+// hostSchema returns the JSON Schema of the file of serve --config: the flags of serve,
+// the folders and the authentication.
 func hostSchema() map[string]any {
 	var set spec.SchemaSet
-	callers := set.Define("auth", auth.SchemaIn(&set))
+	authSchema := set.Define("auth", auth.SchemaIn(&set))
 	properties := map[string]any{
-		keyDirs: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "The folders that are served: an app, or a folder of apps."},
+		keyDirs: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "The folders to serve, each an app or a folder of apps."},
 	}
 	newServe(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(commandLineOnly(), f.Name) {
@@ -59,7 +59,7 @@ func hostSchema() map[string]any {
 		}
 		schema := flagSchema(f)
 		if f.Name == keyAuth {
-			schema = map[string]any{"oneOf": []any{map[string]any{"type": "string"}, callers}}
+			schema = map[string]any{"oneOf": []any{map[string]any{"type": "string"}, authSchema}}
 		}
 		schema["description"] = f.Usage
 		properties[strings.ReplaceAll(f.Name, "-", "_")] = schema
@@ -67,8 +67,8 @@ func hostSchema() map[string]any {
 	return set.Document(map[string]any{"type": []any{"object", "null"}, "additionalProperties": false, "properties": properties})
 }
 
-// flagSchema is what a flag takes in a file; it may be a variable. Null is as if
-// the key were not there.
+// flagSchema returns the schema of a flag in a file. A value may be a variable; null is
+// the same as no key.
 func flagSchema(f *pflag.Flag) map[string]any {
 	const text, variable = "string", `^\$\{`
 	switch f.Value.Type() {

@@ -29,13 +29,13 @@ import (
 
 const (
 	defaultAddr = "127.0.0.1:8000"
-	// extraPorts is how many further ports are tried when the default one is taken.
+	// extraPorts is the number of ports to try after the default one.
 	extraPorts = 20
-	// minLease leaves room for a disk or a machine that is slow for a moment.
+	// minLease tolerates a short pause of a disk or a machine.
 	minLease = time.Second
 )
 
-// serveFlags are those of serve.
+// serveFlags are the flags of serve.
 type serveFlags struct {
 	storeFlags
 	load          loadFlags
@@ -49,12 +49,12 @@ type serveFlags struct {
 	insecure      bool
 	allowedHosts  []string
 
-	// config is a file with flags, auth one with callers; authNode and dirs are
-	// what the config file says of callers and folders.
+	// config is a file with flags, auth a file with the authentication. authNode and
+	// dirs are the authentication and the folders of the config file.
 	config, auth string
 	authNode     *spec.Node
 	dirs         []string
-	// knownVariables are the variables that set flags.
+	// knownVariables are the environment variables that set flags.
 	knownVariables []string
 
 	runsPerUser, runsPerApp string
@@ -68,12 +68,12 @@ func newServe(io stdio) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve DIR...",
-		Short: "Serve apps over HTTP, and take in changes as files are saved",
-		Long: `Serve answers ADK's requests for every app of the folders: DIR is an app or a
-folder of apps. A saved file is checked and, when nothing is wrong with it, is
-what the next turn runs; a broken one changes nothing. Every flag has a
-variable, --session-db is AGENTHOST_SESSION_DB, and a key in the file of --config,
-session_db; the command line counts before the environment, and both before the
+		Short: "Serve apps over HTTP with hot reload",
+		Long: `Serve implements ADK's HTTP API for all apps in the folders: DIR is an app or a
+folder of apps. Saved files are checked and reloaded, and the next turn uses them; a
+file with errors changes nothing. Every flag has an environment variable
+(AGENTHOST_SESSION_DB for --session-db) and a key in the file of --config
+(session_db). The command line overrides the environment, and both override the
 file.`,
 		Args:    requireArgs(0, -1),
 		PreRunE: applyEnvironment,
@@ -90,28 +90,28 @@ file.`,
 	f.registerFlags(flags)
 	f.registerLimits(flags)
 	f.load.registerFlags(flags)
-	flags.StringVar(&f.addr, "addr", defaultAddr, "the address to listen on; the next free port when the default one is taken")
-	flags.DurationVar(&f.drain, "drain", 30*time.Second, "how long running turns may take to end after a signal")
-	flags.DurationVar(&f.poll, "poll", 0, "look for changes this often, and do not rely on the system to tell of them (default: it tells, and every 2s)")
-	flags.DurationVar(&f.lease, "lease", 15*time.Second, "how long other processes on the database leave a session to this one when it dies in the middle of a turn")
-	flags.BoolVar(&f.createSession, "auto-create-session", false, "make sessions that a run names and nobody made")
-	flags.BoolVar(&f.demo, "demo", false, "also answer GET /demo/orders/{id} at http://"+demoAddr+", for the example app tools")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that is not of this machine only, though nobody is asked who they are")
-	flags.StringVar(&f.config, "config", "", "a file with these flags, by their names with _ for -, with dirs: and auth:")
-	flags.StringVar(&f.auth, "auth", "", "the file that says who may call, by tokens or JWTs (default: nobody is asked who they are)")
-	flags.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "the Host headers that are answered, with a port or for any (default: those of this machine; all, where --auth or --insecure allows an address that others can reach)")
-	flags.StringVar(&f.runsPerUser, "runs-per-user", "", "how many runs a user may begin, such as 60/1m (default: no bound)")
-	flags.DurationVar(&f.maxRunTime, "max-run-time", 0, "end turns that take longer (default: no bound)")
-	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "how many runs an app may begin, such as 600/1m (default: no bound)")
-	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams after this silence, for proxies that close idle connections (default: only to clients that ask for event ids, after 15s)")
+	flags.StringVar(&f.addr, "addr", defaultAddr, "address to listen on; if the default port is in use, serve uses the next free one")
+	flags.DurationVar(&f.drain, "drain", 30*time.Second, "grace period for running turns after a signal")
+	flags.DurationVar(&f.poll, "poll", 0, "poll for changes at this interval instead of using file notifications (default: notifications, and polling every 2s)")
+	flags.DurationVar(&f.lease, "lease", 15*time.Second, "session lease duration; after a crash other replicas take over a session once it expires")
+	flags.BoolVar(&f.createSession, "auto-create-session", false, "create missing sessions on first use")
+	flags.BoolVar(&f.demo, "demo", false, "also serve GET /demo/orders/{id} at http://"+demoAddr+", for the example app tools")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow listening on a non-loopback address without authentication")
+	flags.StringVar(&f.config, "config", "", "file with these flags as keys, with _ instead of -, and with dirs: and auth:")
+	flags.StringVar(&f.auth, "auth", "", "file that configures authentication by tokens or JWTs (default: no authentication)")
+	flags.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "allowed Host headers, with or without a port (default: loopback names; any host if --auth or --insecure allows a non-loopback address)")
+	flags.StringVar(&f.runsPerUser, "runs-per-user", "", "rate limit of runs per user, such as 60/1m (default: no limit)")
+	flags.DurationVar(&f.maxRunTime, "max-run-time", 0, "maximum duration of a turn (default: no limit)")
+	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "rate limit of runs per app, such as 600/1m (default: no limit)")
+	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams that are idle for this duration, for proxies that close idle connections (default: 15s, only for clients that request event IDs)")
 	f.maxAnswers = 256 << 20
-	flags.Var(&f.maxAnswers, "max-answers", "limit of the large answers that clients have yet to read, a quarter of it for one user")
+	flags.Var(&f.maxAnswers, "max-answers", "memory limit for large responses that clients have not read yet; a quarter of it per user")
 	f.dev.registerFlags(flags)
 	f.observe.registerFlags(flags)
 	return cmd
 }
 
-// serveMain is all that serve holds while it runs.
+// serveMain is the state of a running serve.
 type serveMain struct {
 	flags  *serveFlags
 	dirs   []string
@@ -127,10 +127,10 @@ type serveMain struct {
 
 func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if f.lease < minLease {
-		return fmt.Errorf("--lease %s: write %s or more", f.lease, minLease)
+		return fmt.Errorf("--lease must be at least %s, got %s", minLease, f.lease)
 	}
 	if f.poll < 0 {
-		return fmt.Errorf("--poll %s: write a time above 0, such as 2s", f.poll)
+		return fmt.Errorf("--poll must be above 0, such as 2s, got %s", f.poll)
 	}
 	if f.keepAlive < 0 {
 		return fmt.Errorf("--keep-alive must be 0 or more, got %s", f.keepAlive)
@@ -140,7 +140,7 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 		return err
 	}
 	m := &serveMain{flags: f, dirs: dirs, io: io, logger: logger}
-	// Libraries that log by themselves must not write over the host's output.
+	// Redirect the standard logger, which libraries use, to the host's log.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
 	opts, err := f.serverOptions()
 	if err != nil {
@@ -203,28 +203,28 @@ func checkFolders(dirs []string) error {
 	return nil
 }
 
-// openListener takes the address. When it is the default one and taken, the next
-// free port is.
+// openListener listens on the address. If the default port is in use, it tries the
+// following ports.
 func (m *serveMain) openListener(ctx context.Context) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", m.flags.addr)
 	if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
 		return l, err
 	}
-	taken := fmt.Errorf("%s is taken by another process: choose another --addr", m.flags.addr)
+	inUse := fmt.Errorf("%s is already in use: choose another --addr", m.flags.addr)
 	if m.flags.addrGiven {
-		return nil, taken
+		return nil, inUse
 	}
 	for port := 8001; port < 8001+extraPorts; port++ {
 		if l, err := lc.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			m.flags.observe.printNotice(m.io, m.logger, fmt.Sprintf("%s is taken: serving at %s", m.flags.addr, l.Addr()))
+			m.flags.observe.printNotice(m.io, m.logger, fmt.Sprintf("%s is already in use, serving at %s", m.flags.addr, l.Addr()))
 			return l, nil
 		}
 	}
-	return nil, taken
+	return nil, inUse
 }
 
-// serveUntilDone serves until ctx ends, then lets running turns end.
+// serveUntilDone serves until ctx ends, then drains running turns.
 func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) error {
 	watching, stopWatching := context.WithCancel(ctx)
 	watched := make(chan error, 1)
@@ -259,7 +259,7 @@ func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) e
 		served <- web.Serve(listener)
 	}()
 	m.printGreeting("http://" + listener.Addr().String())
-	for range 2 { // what loading has left behind; what pools keep goes with the second
+	for range 2 { // release the memory of loading; sync pools need two collections
 		debug.FreeOSMemory()
 	}
 	pace.Keep()
@@ -273,17 +273,17 @@ func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) e
 	return failWith(errors.Join(err, <-watched))
 }
 
-// backgroundPanicked is for work that nobody waits for.
+// backgroundPanicked logs the panic of a background task.
 func (m *serveMain) backgroundPanicked(p *safe.Panic) { p.Log(m.logger, "background work panicked") }
 
-// shutDown refuses new runs, and gives those under way their time.
+// shutDown rejects new runs, and waits for running turns up to the grace period.
 func (m *serveMain) shutDown(web *http.Server) error {
-	m.flags.observe.printNotice(m.io, m.logger, "stopping: turns under way may end, a second signal stops at once")
+	m.flags.observe.printNotice(m.io, m.logger, "shutting down: waiting for running turns, a second signal stops immediately")
 	ctx, cancel := context.WithTimeout(context.Background(), m.flags.drain)
 	defer cancel()
 	m.server.Drain()
-	// Shutdown would close the listener first: who comes now is told to come
-	// again, and not left without an answer.
+	// Shutdown would close the listener first. Keep it open so that new requests get a
+	// response to retry later.
 	err := m.server.Wait(ctx)
 	if err == nil {
 		err = web.Shutdown(ctx)
@@ -291,17 +291,17 @@ func (m *serveMain) shutDown(web *http.Server) error {
 	if err != nil {
 		m.server.Abort()
 		web.Close()
-		return fmt.Errorf("turns were still under way after %s: %w", m.flags.drain, err)
+		return fmt.Errorf("turns were still running after %s: %w", m.flags.drain, err)
 	}
 	return nil
 }
 
 // printGreeting prints the apps, the address, and a request to try.
 func (m *serveMain) printGreeting(url string) {
-	// One write: who waits for the greeting sees all of it.
+	// Write once, so that a reader that waits for the greeting gets all of it.
 	out := new(bytes.Buffer)
 	defer func() { _, _ = out.WriteTo(m.io.out) }()
-	fmt.Fprintf(out, "agenthost serves at %s\nOpen %s/ in a browser to talk to the apps; %s/docs describes the API.\n\n", url, url, url)
+	fmt.Fprintf(out, "agenthost serves at %s\nOpen %s/ in a browser to talk to the apps; %s/docs documents the API.\n\n", url, url, url)
 	example := ""
 	for _, s := range m.watch.Statuses() {
 		state := m.host.App(s.App)
@@ -310,7 +310,7 @@ func (m *serveMain) printGreeting(url string) {
 			continue
 		}
 		if state == nil {
-			fmt.Fprintf(out, "  %-12s has problems: agenthost check %s\n", s.App, s.Dir)
+			fmt.Fprintf(out, "  %-12s has problems: run agenthost check %s\n", s.App, s.Dir)
 			continue
 		}
 		if example == "" || s.App == "hello" {
@@ -326,8 +326,8 @@ func (m *serveMain) printGreeting(url string) {
 	}
 }
 
-// exampleRequest is a first turn by curl. Where callers are asked who they are, it takes their
-// token, and their name for the path.
+// exampleRequest returns curl commands for a first turn. With authentication, they use
+// the caller's token and user ID.
 func (m *serveMain) exampleRequest(url, app string) string {
 	title, header, user, body := "Try it:", "", "user", `"userId":"user",`
 	if m.flags.auth != "" || m.flags.authNode != nil {

@@ -15,18 +15,18 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// The keys of a config file that are no flags, or more than a flag.
+// Keys of a config file that are not flags, or accept more than the flag.
 const (
 	keyDirs = "dirs"
 	keyAuth = "auth"
 )
 
-// commandLineOnly are flags that a config file cannot set.
+// commandLineOnly lists the flags that a config file cannot set.
 func commandLineOnly() []string { return []string{"config", "help"} }
 
-// applyConfigFile gives flags that neither the command line nor the environment has set
-// the values of the config file: session_db is --session-db. The folders and what
-// auth: says are the file's own.
+// applyConfigFile sets flags from the config file unless the command line or the
+// environment has set them: session_db sets --session-db. It also reads the keys dirs
+// and auth.
 func (f *serveFlags) applyConfigFile(flags *pflag.FlagSet) error {
 	if f.config == "" {
 		return nil
@@ -47,7 +47,7 @@ func (f *serveFlags) applyConfigKeys(flags *pflag.FlagSet, root *spec.Node) (ds 
 		return nil
 	}
 	if root.Kind != spec.Mapping {
-		return spec.Diagnostics{root.Errorf("config", "expected a mapping: the names of flags, with their values")}
+		return spec.Diagnostics{root.Errorf("config", "expected a mapping of flag names to values")}
 	}
 	for _, e := range root.Entries {
 		key := e.Key.Value
@@ -70,7 +70,7 @@ func (f *serveFlags) applyConfigKeys(flags *pflag.FlagSet, root *spec.Node) (ds 
 	return ds
 }
 
-// unknownKey says that a key names no flag, and which one it may have meant.
+// unknownKey reports a key that names no flag, and suggests the most similar one.
 func unknownKey(key *spec.Node, flags *pflag.FlagSet) spec.Diagnostic {
 	keys := []string{keyDirs}
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -78,14 +78,14 @@ func unknownKey(key *spec.Node, flags *pflag.FlagSet) spec.Diagnostic {
 			keys = append(keys, strings.ReplaceAll(f.Name, "-", "_"))
 		}
 	})
-	d := key.Errorf("config", "there is no flag --%s", strings.ReplaceAll(key.Value, "_", "-"))
+	d := key.Errorf("config", "unknown flag --%s", strings.ReplaceAll(key.Value, "_", "-"))
 	if near := spec.Suggest(key.Value, keys); near != "" {
 		d = d.WithHint("did you mean %q?", near)
 	}
 	return d
 }
 
-// setFromNode sets a flag to a scalar, or to a list of them.
+// setFromNode sets a flag to a scalar or a list of scalars.
 func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, n *spec.Node) spec.Diagnostics {
 	value := n.Value
 	if n.Kind == spec.Sequence && flag.Value.Type() == "stringSlice" {
@@ -111,7 +111,7 @@ func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, n *spec.Node) spec.Diag
 	return nil
 }
 
-// loadAuth are those that the host knows; nil asks nobody who they are.
+// loadAuth returns the authentication of the host; nil means no authentication.
 func (f *serveFlags) loadAuth() (*auth.Auth, error) {
 	n := f.authNode
 	if n == nil && f.auth == "" {
@@ -133,7 +133,8 @@ func (f *serveFlags) loadAuth() (*auth.Auth, error) {
 	return a, problemsError("--auth", name, ds)
 }
 
-// hideTokens keeps the tokens of a document of callers from apps.
+// hideTokens reserves the tokens of an authentication document, so that apps cannot read
+// them.
 func (f *serveFlags) hideTokens(n *spec.Node) {
 	tokens := n.Get("tokens")
 	if tokens == nil {
@@ -147,8 +148,8 @@ func (f *serveFlags) hideTokens(n *spec.Node) {
 	}
 }
 
-// resolveReference is what ${env:X} and ${secret:X} stand for in the host's own documents.
-// No app may read what they name.
+// resolveReference resolves ${env:X} and ${secret:X} in the host's own documents, and
+// reserves the names and secrets, so that apps cannot read them.
 func (f *serveFlags) resolveReference(kind, name string) (string, error) {
 	value, err := f.readReference(kind, name)
 	if err == nil {
@@ -192,7 +193,7 @@ func readDocument(flag, file string) (*spec.Node, error) {
 	return n, problemsError(flag, file, ds)
 }
 
-// problemsError is the error of a file with problems that a flag names.
+// problemsError returns the problems of the file of a flag as an error, or nil.
 func problemsError(flag, file string, ds spec.Diagnostics) error {
 	if !ds.HasErrors() {
 		return nil
@@ -204,8 +205,8 @@ func problemsError(flag, file string, ds spec.Diagnostics) error {
 	return &codedError{exitProblems, fmt.Errorf("%s: %s has problems:\n%s", flag, file, strings.TrimSuffix(problems.String(), "\n"))}
 }
 
-// resolveSettings fills the flags from the environment and the config file, in this order,
-// and says which folders are served.
+// resolveSettings sets flags from the environment and the config file, in this order, and
+// returns the folders to serve.
 func (f *serveFlags) resolveSettings(cmd *cobra.Command, dirs []string) ([]string, error) {
 	f.addrGiven = cmd.Flags().Changed("addr")
 	if err := f.applyConfigFile(cmd.Flags()); err != nil {
@@ -216,7 +217,7 @@ func (f *serveFlags) resolveSettings(cmd *cobra.Command, dirs []string) ([]strin
 		dirs = f.dirs
 	}
 	if len(dirs) == 0 {
-		return nil, fmt.Errorf("write %s, or dirs: in a --config", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		return nil, fmt.Errorf("DIR is required: pass it as in %s, or set dirs: in the file of --config", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 	}
 	return dirs, nil
 }

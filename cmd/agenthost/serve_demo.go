@@ -11,12 +11,12 @@ import (
 	"agenthost/pkg/server"
 )
 
-// demoAddr is where --demo serves the orders of the example app tools: not at the
-// host's own address, which its apps may not reach.
+// demoAddr is the address of the orders that --demo serves for the example app tools. It
+// differs from the host's own address, which apps cannot call.
 const demoAddr = "127.0.0.1:8010"
 
-// serveDemo answers for the orders of the example app until it is stopped. When the
-// address is taken, another host most likely does so.
+// serveDemo serves the orders of the example app until stop is called. If the address is
+// in use, most likely by another host, it logs a warning.
 func (f *serveFlags) serveDemo(ctx context.Context, logger *slog.Logger) (stop func()) {
 	if !f.demo {
 		return func() {}
@@ -32,7 +32,7 @@ func (f *serveFlags) serveDemo(ctx context.Context, logger *slog.Logger) (stop f
 	go func() {
 		defer close(done)
 		defer safe.Recover(func(p *safe.Panic) { p.Log(logger, "serving the demo orders panicked") })
-		_ = web.Serve(l) // ends when it is closed
+		_ = web.Serve(l) // returns when the server is closed
 	}()
 	return func() {
 		web.Close()

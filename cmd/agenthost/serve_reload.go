@@ -12,16 +12,16 @@ import (
 	"agenthost/pkg/server"
 )
 
-// watchReloader lets the server ask the watch how the apps are.
+// watchReloader gives the server access to the status of apps and to reloads.
 type watchReloader struct{ watch *loader.Watch }
 
-// Status tells of one app.
+// Status returns the status of one app.
 func (s watchReloader) Status(app string) (server.Status, bool) {
 	st, ok := s.watch.Status(app)
 	return serverStatus(st), ok
 }
 
-// Statuses tells of all apps.
+// Statuses returns the status of all apps.
 func (s watchReloader) Statuses() []server.Status {
 	var all []server.Status
 	for _, st := range s.watch.Statuses() {
@@ -30,19 +30,19 @@ func (s watchReloader) Statuses() []server.Status {
 	return all
 }
 
-// Reload loads what was changed.
+// Reload loads changed apps.
 func (s watchReloader) Reload(ctx context.Context) error { return s.watch.Reload(ctx) }
 
-// Reports tells what came of changes.
+// Reports returns the reload reports after a number.
 func (s watchReloader) Reports(after int) ([]server.Report, <-chan struct{}) {
 	reports, more := s.watch.Reports(after)
 	var all []server.Report
 	for _, r := range reports {
-		told := server.Report{Number: r.Number, App: r.App, Time: r.Time, What: r.Kind, From: r.From, To: r.To, Files: r.Files}
+		report := server.Report{Number: r.Number, App: r.App, Time: r.Time, What: r.Kind, From: r.From, To: r.To, Files: r.Files}
 		for _, c := range r.Changes {
-			told.Changes = append(told.Changes, server.Difference{Where: c.Where, Field: c.Field, What: c.Kind, Before: c.Before, After: c.After})
+			report.Changes = append(report.Changes, server.Difference{Where: c.Where, Field: c.Field, What: c.Kind, Before: c.Before, After: c.After})
 		}
-		all = append(all, told)
+		all = append(all, report)
 	}
 	return all, more
 }
@@ -54,7 +54,7 @@ func serverStatus(st loader.Status) server.Status {
 	}
 }
 
-// reloadOnSignal loads what was changed at each SIGHUP, until ctx ends.
+// reloadOnSignal loads changed apps on each SIGHUP, until ctx ends.
 func (m *serveMain) reloadOnSignal(ctx context.Context) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
@@ -71,7 +71,7 @@ func (m *serveMain) reloadOnSignal(ctx context.Context) {
 			p.Log(m.logger, "reload panicked")
 		}
 		if err != nil && ctx.Err() == nil {
-			m.logger.Error("reloading", "error", err)
+			m.logger.Error("reload failed", "error", err)
 		}
 		for _, st := range m.watch.Statuses() {
 			if st.Loading {
@@ -81,8 +81,8 @@ func (m *serveMain) reloadOnSignal(ctx context.Context) {
 	}
 }
 
-// buildRevision builds an app of a revision that served once. The watch is there
-// before the first run.
+// buildRevision builds an app from a stored revision. The watch is set before the first
+// run.
 func (m *serveMain) buildRevision(ctx context.Context, app, revision string) (*runtime.App, error) {
 	return m.watch.LoadRevision(ctx, app, revision)
 }

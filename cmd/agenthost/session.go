@@ -19,7 +19,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// sessionFlags are those of the verbs below session.
+// sessionFlags are the flags of the subcommands of session.
 type sessionFlags struct {
 	storeFlags
 	load          loadFlags
@@ -35,15 +35,15 @@ func newSession(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "session",
 		Short: "List, show, rewind, delete and prune sessions",
-		Long: `Session looks after the stored sessions of an app: list them, show one with its
-events and state, take back the end of one, or delete it or all old ones. APPDIR is the app's
-folder; only a rewind that goes on with a TEXT loads it.`,
+		Long: `Session manages the stored sessions of an app: list them, show the events and state of
+one, rewind one, delete one, or prune old ones. APPDIR is the app's folder; only a
+rewind with TEXT loads the app.`,
 	}
 	addVerbs(cmd, newSessionList(io), newSessionShow(io), newSessionRewind(io), newSessionDelete(io), newSessionPrune(io))
 	return cmd
 }
 
-// setupCommand makes a verb below session, with the flags that all of them have.
+// setupCommand adds the flags that all subcommands of session share, and the function to run.
 func (f *sessionFlags) setupCommand(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd.PreRunE = applyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.addLocation(run(cmd.Context(), args)) }
@@ -58,9 +58,9 @@ func newSessionList(io stdio) *cobra.Command {
 		Short: "List sessions",
 		Args:  requireArgs(1, 1),
 	}, func(ctx context.Context, args []string) error { return listSessions(ctx, io, &f, args[0]) })
-	cmd.Flags().StringVar(&f.user, "user", "", "only the sessions of this user (default: of all)")
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "at most so many, and a token for the next ones (default: all)")
-	cmd.Flags().StringVar(&f.page, "page", "", "go on behind a list that was cut, by its token")
+	cmd.Flags().StringVar(&f.user, "user", "", "list only the sessions of this user (default: all users)")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "maximum number of sessions per page (default: all)")
+	cmd.Flags().StringVar(&f.page, "page", "", "continue the list from this page token")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -72,7 +72,7 @@ func newSessionShow(io stdio) *cobra.Command {
 		Short: "Show the events and the state of a session",
 		Args:  requireArgs(2, 2),
 	}, func(ctx context.Context, args []string) error { return showSession(ctx, io, &f, args) })
-	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
+	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -81,18 +81,18 @@ func newSessionRewind(io stdio) *cobra.Command {
 	var f sessionFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "rewind APPDIR SESSION (--turns N | --before INVOCATION | --after EVENT) [TEXT]",
-		Short: "Take back the end of a session, and go on with TEXT",
-		Long: `Rewind takes back the end of a session: its state and its artifacts become what
-they were, and models see nothing of what was taken back. It stays stored. What
-belongs to the user or the app does not change.`,
+		Short: "Rewind a session, and continue it with TEXT",
+		Long: `Rewind undoes the end of a session: it restores the session's state and artifacts,
+and models no longer receive the undone events, which remain stored. State and
+artifacts of the user or the app do not change.`,
 		Args: requireArgs(2, 3),
 	}, func(ctx context.Context, args []string) error { return rewindSession(ctx, io, &f, args) })
-	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
+	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
 	f.load.registerFlags(cmd.Flags())
-	cmd.Flags().StringVar(&f.before, "before", "", "take back this invocation and all behind it")
-	cmd.Flags().IntVar(&f.turns, "turns", 0, "take back so many of the user's last messages and what came of them")
-	cmd.Flags().StringVar(&f.after, "after", "", "take back all behind this event")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print the events that follow as lines of JSON")
+	cmd.Flags().StringVar(&f.before, "before", "", "undo this invocation and all later ones")
+	cmd.Flags().IntVar(&f.turns, "turns", 0, "number of turns to undo")
+	cmd.Flags().StringVar(&f.after, "after", "", "undo all events after this one")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the new events as lines of JSON")
 	return cmd
 }
 
@@ -103,7 +103,7 @@ func newSessionDelete(io stdio) *cobra.Command {
 		Short: "Delete a session with its events, state and artifacts",
 		Args:  requireArgs(2, 2),
 	}, func(ctx context.Context, args []string) error { return deleteSession(ctx, io, &f, args) })
-	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
+	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
 	return cmd
 }
 
@@ -118,7 +118,7 @@ func listSessions(ctx context.Context, io stdio, f *sessionFlags, dir string) er
 		return failWith(err)
 	}
 	if next != "" {
-		defer fmt.Fprintf(io.err, "there are more: --page %s\n", next)
+		defer fmt.Fprintf(io.err, "more sessions: --page %s\n", next)
 	}
 	if f.json {
 		heads := []any{}
@@ -166,14 +166,14 @@ func showSession(ctx context.Context, io stdio, f *sessionFlags, args []string) 
 	}
 	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "EVENT\tINVOCATION\tAUTHOR\tWHAT")
-	counts := map[*session.Event]bool{}
+	active := map[*session.Event]bool{}
 	for _, ev := range session.WithoutRewound(sess.Events()) {
-		counts[ev] = true
+		active[ev] = true
 	}
 	for _, ev := range sess.Events() {
 		what := summarizeEvent(ev)
-		if ev.Actions.RewindBeforeInvocationID == "" && !counts[ev] {
-			what = "(taken back) " + what
+		if ev.Actions.RewindBeforeInvocationID == "" && !active[ev] {
+			what = "(undone) " + what
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", ev.ID, ev.InvocationID, ev.Author, what)
 	}
@@ -184,40 +184,40 @@ func showSession(ctx context.Context, io stdio, f *sessionFlags, args []string) 
 	return printJSON(io, sess.State.All())
 }
 
-// summarizeEvent is what an event says and does, in brief.
+// summarizeEvent returns the content and the actions of an event in one line.
 func summarizeEvent(ev *session.Event) string {
-	var said []string
+	var parts []string
 	if ev.Actions.RewindBeforeInvocationID != "" {
-		said = append(said, "(rewind)")
+		parts = append(parts, "(rewind)")
 	}
 	if c := ev.Actions.Compaction; c != nil {
-		said = append(said, "(summary) "+strings.Join(strings.Fields(model.TextOf(c.CompactedContent)), " "))
+		parts = append(parts, "(summary) "+strings.Join(strings.Fields(model.TextOf(c.CompactedContent)), " "))
 	}
 	if ev.Content != nil {
 		for _, p := range ev.Content.Parts {
 			switch {
 			case p.FunctionCall != nil:
-				said = append(said, "→ "+p.FunctionCall.Name+"("+abbreviateJSON(p.FunctionCall.Args)+")")
+				parts = append(parts, "→ "+p.FunctionCall.Name+"("+abbreviateJSON(p.FunctionCall.Args)+")")
 			case p.FunctionResponse != nil:
-				said = append(said, "← "+p.FunctionResponse.Name+" "+abbreviateJSON(p.FunctionResponse.Response))
+				parts = append(parts, "← "+p.FunctionResponse.Name+" "+abbreviateJSON(p.FunctionResponse.Response))
 			case p.Text != "" && !p.Thought:
-				said = append(said, strings.Join(strings.Fields(p.Text), " "))
+				parts = append(parts, strings.Join(strings.Fields(p.Text), " "))
 			}
 		}
 	}
 	if ev.Actions.AgentState != nil {
-		said = append(said, "(at) "+abbreviateJSON(ev.Actions.AgentState))
+		parts = append(parts, "(at) "+abbreviateJSON(ev.Actions.AgentState))
 	}
 	if ev.Actions.EndOfAgent {
-		said = append(said, "(end)")
+		parts = append(parts, "(end)")
 	}
 	if ev.ErrorCode != "" {
-		said = append(said, "! "+ev.ErrorCode)
+		parts = append(parts, "! "+ev.ErrorCode)
 	}
 	if len(ev.Actions.StateDelta) > 0 {
-		said = append(said, "state "+abbreviateJSON(ev.Actions.StateDelta))
+		parts = append(parts, "state "+abbreviateJSON(ev.Actions.StateDelta))
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(parts, "; ")
 }
 
 func rewindSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
@@ -250,10 +250,10 @@ func rewindSession(ctx context.Context, io stdio, f *sessionFlags, args []string
 	return t.printEvents(host.Rewind(ctx, req))
 }
 
-// findTurn is the invocation that the last turns begin with.
+// findTurn returns the invocation at which the last N turns start.
 func (f *sessionFlags) findTurn(ctx context.Context, st *store.Store, key session.Key) (string, error) {
 	if f.before+f.after != "" || f.turns < 0 {
-		return "", errors.New("--turns is a number above 0, and stands without --before and --after")
+		return "", errors.New("--turns must be above 0 and cannot be combined with --before or --after")
 	}
 	sess, err := st.Sessions.Get(ctx, key, nil)
 	if err != nil {
@@ -267,10 +267,10 @@ func (f *sessionFlags) findTurn(ctx context.Context, st *store.Store, key sessio
 			}
 		}
 	}
-	return "", failWithf("session %s has %d turns, not %d", key.ID, f.turns-left, f.turns)
+	return "", failWithf("cannot rewind session %s: it has %d turns, not %d", key.ID, f.turns-left, f.turns)
 }
 
-// openHost is one with the app when there is something to say to it, else one
+// openHost returns a host with the app if there is a TEXT to run, otherwise a host
 // without apps.
 func (f *sessionFlags) openHost(ctx context.Context, io stdio, args []string) (*runtime.Host, error) {
 	if len(args) == 3 {

@@ -6,36 +6,36 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// cleanupTimeout is how long a verb has after a signal to put away what it holds.
+// cleanupTimeout limits how long a verb may clean up after a signal.
 const cleanupTimeout = 2 * time.Second
 
-// stopOnSignal has every verb below cmd end with a signal. A verb that hears of it
-// ends by itself; one that waits for a file on a disk that is away never does, and is
-// ended with the process.
+// stopOnSignal makes every verb of cmd stop on a signal. Most verbs return when their
+// context ends. A verb that is blocked, for example on an unreachable disk, does not
+// return, so that the process exits after a timeout.
 func stopOnSignal(cmd *cobra.Command) {
 	for _, verb := range cmd.Commands() {
 		stopOnSignal(verb)
 	}
-	work := cmd.RunE
-	if work == nil {
+	runVerb := cmd.RunE
+	if runVerb == nil {
 		return
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		done := make(chan error, 1)
-		go func() { done <- work(cmd, args) }()
+		go func() { done <- runVerb(cmd, args) }()
 		select {
 		case err := <-done:
 			return err
 		case <-cmd.Context().Done():
 		}
-		allowed := cleanupTimeout
+		timeout := cleanupTimeout
 		if drain, err := cmd.Flags().GetDuration("drain"); err == nil {
-			allowed += drain + flushTimeout // turns under way may end, and be told of
+			timeout += drain + flushTimeout // drain running turns and flush their traces
 		}
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(allowed):
+		case <-time.After(timeout):
 			return failWithf("stopped by a signal while waiting for a file or another program")
 		}
 	}

@@ -20,23 +20,23 @@ import (
 	"agenthost/pkg/store"
 )
 
-// defaultSessionDB is where sessions are kept unless something else is said.
+// defaultSessionDB is the default of --session-db.
 const defaultSessionDB = "sqlite:///data/agenthost.db"
 
-// storeFlags say where sessions, artifacts and memories are kept.
+// storeFlags select the stores of sessions, artifacts and memories.
 type storeFlags struct {
 	sessionDB, artifacts, memory string
-	lease                        time.Duration // 0 is the store's own
+	lease                        time.Duration // 0 means the default of the store
 	limits                       *limitFlags
 }
 
 func (f *storeFlags) registerFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.sessionDB, "session-db", defaultSessionDB, "where sessions are kept: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database or memory:")
-	flags.StringVar(&f.artifacts, "artifacts", "", "where artifacts are kept: dir:///folder, gs://bucket/prefix, s3://bucket/prefix or memory: (default: beside the database file, or in data/)")
-	flags.StringVar(&f.memory, "memory", "", "where memories are kept: a URL as of --session-db (default: in the session database)")
+	flags.StringVar(&f.sessionDB, "session-db", defaultSessionDB, "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database or memory:")
+	flags.StringVar(&f.artifacts, "artifacts", "", "artifact store URL: dir:///folder, gs://bucket/prefix, s3://bucket/prefix or memory: (default: next to the database file, or in data/)")
+	flags.StringVar(&f.memory, "memory", "", "memory database URL, in the form of --session-db (default: the session database)")
 }
 
-// registerLimits is for verbs that run apps.
+// registerLimits adds the limits of verbs that run apps.
 func (f *storeFlags) registerLimits(flags *pflag.FlagSet) {
 	f.limits = &limitFlags{}
 	f.limits.registerFlags(flags)
@@ -52,20 +52,20 @@ func (f *storeFlags) openStore(ctx context.Context, logger *slog.Logger) (*store
 	return st, nil
 }
 
-// A missingDatabase is what a verb does where there is no database file.
+// A missingDatabase selects what a verb does if there is no database file.
 type missingDatabase int
 
 const (
-	// requireDatabase is for verbs that look at what is stored.
+	// requireDatabase fails. Verbs that read stored data use it.
 	requireDatabase missingDatabase = iota
-	// treatAsEmpty is for verbs that have an answer all the same.
+	// treatAsEmpty uses an empty database.
 	treatAsEmpty
-	// createDatabase is for verbs that store something.
+	// createDatabase creates the database. Verbs that write data use it.
 	createDatabase
 )
 
-// setupCommand makes a verb that works on a store, with the flags that all of them have.
-// The store is closed after it.
+// setupCommand adds the store flags and a function that runs with an open store. The
+// store is closed afterwards.
 func (f *storeFlags) setupCommand(cmd *cobra.Command, missing missingDatabase, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.PreRunE = applyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -80,8 +80,8 @@ func (f *storeFlags) setupCommand(cmd *cobra.Command, missing missingDatabase, r
 	return cmd
 }
 
-// openStoreFor opens the store, and makes neither a database nor a folder unless the verb
-// stores something.
+// openStoreFor opens the store. It creates a database or a folder only with
+// createDatabase.
 func (f *storeFlags) openStoreFor(ctx context.Context, missing missingDatabase) (*store.Store, error) {
 	if missing == createDatabase {
 		return f.openStore(ctx, nil)
@@ -93,14 +93,14 @@ func (f *storeFlags) openStoreFor(ctx context.Context, missing missingDatabase) 
 	case errors.Is(err, fs.ErrNotExist) && missing == treatAsEmpty:
 		return store.Open(ctx, "memory:", nil)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, failWithf("no session database at %s: name it with --session-db, or change to the folder that agenthost was run in", f.displayName())
+		return nil, failWithf("no session database at %s: set --session-db, or change to the folder in which agenthost was run", f.displayName())
 	case err != nil:
 		return nil, failWithf("opening the session database: %w", err)
 	}
 	return st, nil
 }
 
-// displayName is the session database for people: the file, or the URL without its password.
+// displayName returns the file of the session database, or its URL without the password.
 func (f *storeFlags) displayName() string {
 	_, path, ok := strings.Cut(f.sessionDB, ":///")
 	if strings.HasPrefix(f.sessionDB, "sqlite") && ok {
@@ -112,7 +112,7 @@ func (f *storeFlags) displayName() string {
 	return store.Redacted(f.sessionDB)
 }
 
-// addLocation adds to an error that something was not found where it was looked for.
+// addLocation adds the session database to a not-found error.
 func (f *storeFlags) addLocation(err error) error {
 	if errors.Is(err, session.ErrNotFound) {
 		return failWithf("%w in %s", err, f.displayName())
@@ -127,14 +127,13 @@ func writeDiagnostics(io stdio, ds spec.Diagnostics) error {
 	return nil
 }
 
-// parseState reads k=v pairs; a value that is JSON is taken as such, any other
-// as text.
+// parseState parses KEY=VALUE pairs. A value that is not valid JSON is a string.
 func parseState(pairs []string) (map[string]any, error) {
 	state := map[string]any{}
 	for _, p := range pairs {
 		k, v, ok := strings.Cut(p, "=")
 		if !ok || k == "" {
-			return nil, fmt.Errorf("--state %q: write KEY=VALUE", p)
+			return nil, fmt.Errorf("--state must be KEY=VALUE, got %q", p)
 		}
 		state[k] = parseValue(v)
 	}
@@ -149,7 +148,7 @@ func parseValue(v string) any {
 	return m["v"]
 }
 
-// readState reads a file with a JSON or YAML mapping.
+// readState reads a JSON or YAML file with a mapping.
 func readState(file string) (map[string]any, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -161,7 +160,7 @@ func readState(file string) (map[string]any, error) {
 	}
 	state, ok := n.Any().(map[string]any)
 	if !ok {
-		return nil, failWithf("--state-file %s holds no mapping", file)
+		return nil, failWithf("--state-file %s must contain a mapping", file)
 	}
 	return state, nil
 }

@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// testFlags are those of test.
+// testFlags are the flags of test.
 type testFlags struct {
 	load    loadFlags
 	run     string
@@ -29,11 +29,11 @@ func newTest(io stdio) *cobra.Command {
 	var f testFlags
 	cmd := &cobra.Command{
 		Use:   "test DIR...",
-		Short: "Run the tests that stand beside apps",
-		Long: `Test runs the tests in the files *.test.yaml of apps, side by side and in memory:
-models answer from the tests' scripts, and nothing reaches the network. DIR is
-an app or a folder of apps. It exits with status 1 when a test fails or a file
-has problems, and with 3 when there is no test to run.`,
+		Short: "Run the tests of apps",
+		Long: `Test runs the tests in the *.test.yaml files of apps, in parallel and in memory:
+models answer from the scripts of the tests, and nothing accesses the network. DIR is
+an app or a folder of apps. The exit status is 1 when a test fails or a file has
+problems, and 3 when there is no test to run.`,
 		Args:    requireArgs(1, -1),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
@@ -49,11 +49,11 @@ has problems, and with 3 when there is no test to run.`,
 	}
 	flags := cmd.Flags()
 	f.load.registerFlags(flags)
-	flags.StringVar(&f.run, "run", "", "only the tests whose names match this regular expression")
-	flags.StringVar(&f.format, "format", "text", "text, json or junit")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every test, with what was said")
-	flags.BoolVar(&f.watch, "watch", false, "run the tests of an app again whenever a file of the app or of its tests is saved")
-	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long a test may take")
+	flags.StringVar(&f.run, "run", "", "run only the tests whose names match this regular expression")
+	flags.StringVar(&f.format, "format", "text", "output format: text, json or junit")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print every test with its transcript")
+	flags.BoolVar(&f.watch, "watch", false, "rerun the tests of an app when a file of the app or of its tests is saved")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "maximum duration of a test")
 	return cmd
 }
 
@@ -73,10 +73,10 @@ func newTester(io stdio, f *testFlags, dirs []string) (*tester, error) {
 	switch f.format {
 	case "text", "json", "junit":
 	default:
-		return nil, fmt.Errorf("--format %q: write text, json or junit", f.format)
+		return nil, fmt.Errorf("--format must be text, json or junit, got %q", f.format)
 	}
 	if f.watch && f.format != "text" {
-		return nil, fmt.Errorf("--watch goes on and on: it prints text, not %s", f.format)
+		return nil, fmt.Errorf("--watch requires --format text, got %s", f.format)
 	}
 	opts, err := f.load.loaderOptions(nil, dirs...)
 	if err != nil {
@@ -85,7 +85,7 @@ func newTester(io stdio, f *testFlags, dirs []string) (*tester, error) {
 	return &tester{io: io, flags: f, name: name, loader: loader.New(opts)}, nil
 }
 
-// runOnce runs all tests of all apps.
+// runOnce runs all tests of all apps once.
 func (t *tester) runOnce(ctx context.Context, dirs []string) error {
 	began := time.Now()
 	apps, err := discoverApps(dirs)
@@ -104,14 +104,14 @@ func (t *tester) runOnce(ctx context.Context, dirs []string) error {
 	case r.problems.HasErrors() || r.countFailed() > 0:
 		return &codedError{code: exitProblems}
 	case len(r.results) == 0 && t.flags.run != "":
-		return failWithf("no test has a name that matches %s", t.flags.run)
+		return failWithf("no test name matches %s", t.flags.run)
 	case len(r.results) == 0:
-		return failWithf("there is no test: write one in a file beside an agent, such as %s/root_agent.test.yaml", apps[0])
+		return failWithf("no tests found: write one in a file next to an agent, such as %s/root_agent.test.yaml", apps[0])
 	}
 	return nil
 }
 
-// testApp runs the tests of an app, as many at once as there are processors.
+// testApp runs the tests of an app in parallel, one per processor.
 func (t *tester) testApp(ctx context.Context, dir string, r *testReport) {
 	suite, ds := t.loader.Suite(ctx, dir)
 	r.problems = append(r.problems, ds...)
@@ -126,12 +126,12 @@ func (t *tester) testApp(ctx context.Context, dir string, r *testReport) {
 	}
 	results := make([]*apptest.Result, len(tests))
 	var wg sync.WaitGroup
-	free := make(chan struct{}, goruntime.GOMAXPROCS(0))
+	slots := make(chan struct{}, goruntime.GOMAXPROCS(0))
 	for i, one := range tests {
-		free <- struct{}{}
+		slots <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-free }()
-			ctx, cancel := context.WithTimeoutCause(ctx, t.flags.timeout, fmt.Errorf("the test took longer than %s", t.flags.timeout))
+			defer func() { <-slots }()
+			ctx, cancel := context.WithTimeoutCause(ctx, t.flags.timeout, fmt.Errorf("the test exceeded the timeout of %s", t.flags.timeout))
 			defer cancel()
 			results[i] = suite.Run(ctx, one)
 		})
@@ -151,7 +151,7 @@ func (t *tester) writeReport(r *testReport) error {
 	return r.writeText(t.io, t.flags.verbose)
 }
 
-// testReport is what came of the tests of some apps.
+// testReport holds the results of the tests of apps.
 type testReport struct {
 	problems spec.Diagnostics
 	results  []*apptest.Result

@@ -12,9 +12,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// writeText prints failed tests on stdout, each with the place of what was
-// expected, the values of its parts and what was said; passed ones when all is
-// to be told. The problems and the sum go to stderr.
+// writeText prints failed tests on stdout, each with the failed expectation, the values
+// of its parts and the transcript; with verbose, also passed tests. It prints problems
+// and the summary on stderr.
 func (r *testReport) writeText(out stdio, verbose bool) error {
 	if err := r.problems.WriteText(out.err); err != nil {
 		return err
@@ -33,11 +33,11 @@ func (r *testReport) writeText(out stdio, verbose bool) error {
 
 func writeResult(w io.Writer, r *apptest.Result) error {
 	var b strings.Builder
-	word := "ok  "
+	outcome := "ok  "
 	if !r.Passed() {
-		word = "FAIL"
+		outcome = "FAIL"
 	}
-	fmt.Fprintf(&b, "%s %s: %s\n", word, r.App, r.Test.Name)
+	fmt.Fprintf(&b, "%s %s: %s\n", outcome, r.App, r.Test.Name)
 	for _, f := range r.Failures {
 		if err := (spec.Diagnostics{f.Diagnostic}).WriteText(&b); err != nil {
 			return err
@@ -65,7 +65,7 @@ type testJSON struct {
 	Transcript []string      `json:"transcript"`
 }
 
-// failureJSON is a failure in it.
+// failureJSON is a failure of a test in --format json.
 type failureJSON struct {
 	Turn       int            `json:"turn"`
 	File       string         `json:"file"`
@@ -97,7 +97,7 @@ func (r *testReport) writeJSON(out stdio) error {
 	return printJSON(out, map[string]any{"problems": r.problems, "tests": tests})
 }
 
-// The elements of --format junit, as build servers read them.
+// The elements of --format junit, in the form that build servers read.
 type (
 	junitSuites struct {
 		XMLName  xml.Name      `xml:"testsuites"`
@@ -130,8 +130,8 @@ type (
 	}
 )
 
-// writeJUnit prints a suite for each app, and one with the problems that kept
-// tests from being run.
+// writeJUnit prints a suite for each app, and a suite with the problems that prevented
+// tests from running.
 func (r *testReport) writeJUnit(out stdio) error {
 	all := &junitSuites{Time: formatSeconds(r.duration)}
 	byApp := map[string]*junitSuite{}

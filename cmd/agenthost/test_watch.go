@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// watchApps runs the tests of an app whenever a file of its folder, or one that it or its
-// tests read elsewhere, has changed, until ctx ends.
+// watchApps runs the tests of an app when a file in its folder, or another file that the
+// app or its tests read, changes, until ctx ends.
 func (t *tester) watchApps(ctx context.Context, dirs []string) error {
 	if err := checkFolders(dirs); err != nil {
 		return err
@@ -26,11 +26,11 @@ func (t *tester) watchApps(ctx context.Context, dirs []string) error {
 	return w.Run(ctx)
 }
 
-// openGate holds nothing back: every app's tests run.
+// openGate accepts every app, so that all tests run.
 func openGate(context.Context, string, *runtime.App) spec.Diagnostics { return nil }
 
-// rerunTests runs the tests of an app that was loaded, and prints what came of them. The
-// watch has printed the problems of the app and of its tests.
+// rerunTests runs the tests of a reloaded app and prints the results. The watch has
+// already printed the problems of the app and its tests.
 func (t *tester) rerunTests(ctx context.Context, s loader.Status) {
 	if !s.OK {
 		return
@@ -45,11 +45,11 @@ func (t *tester) rerunTests(ctx context.Context, s loader.Status) {
 	}
 }
 
-// emptyHost serves nothing: apps are only looked at.
+// emptyHost is a host that serves no apps.
 type emptyHost struct{}
 
-// Swap lets go of the app.
+// Swap closes the app.
 func (emptyHost) Swap(app *runtime.App) { app.Close() }
 
-// Remove has nothing to do.
+// Remove does nothing.
 func (emptyHost) Remove(string) {}

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release and commit are set by the Makefile and the Dockerfile (-ldflags -X): what git
-// says of the sources. A build without them falls back to what Go recorded.
+// release and commit come from git; the Makefile and the Dockerfile set them with
+// -ldflags -X. A build without them falls back to what Go recorded.
 var release, commit string
 
 func newVersion(io stdio) *cobra.Command {
@@ -25,12 +25,12 @@ func newVersion(io stdio) *cobra.Command {
 	}
 }
 
-// versionLine is all that is known of the build.
+// versionLine returns version, commit and platform of the build.
 func versionLine() string {
 	return fmt.Sprintf("%s (commit %s, %s %s/%s)", buildVersion(), cmp.Or(commit, recordedCommit(), "unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// buildVersion is the release, that of the module, or the commit it was built from.
+// buildVersion returns the release, the module version, or the commit of the build.
 func buildVersion() string {
 	recorded := ""
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
@@ -39,7 +39,7 @@ func buildVersion() string {
 	return cmp.Or(release, recorded, commit, recordedCommit(), "development")
 }
 
-// recordedCommit is the commit that Go found while it built; empty without one.
+// recordedCommit returns the commit that Go recorded in the build, or an empty string.
 func recordedCommit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

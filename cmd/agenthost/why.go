@@ -20,12 +20,12 @@ func newWhy(io stdio) *cobra.Command {
 	var user string
 	cmd := f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "why APPDIR SESSION [EVENT]",
-		Short: "Say what made an event: the lines, the instruction, the state",
-		Long: `Why says which agent made an event and by which lines of YAML, what its model was
-told, which keys of the state were read and who wrote them, and which tools and
-callbacks took part. It reads the session and the revision that the event names,
-not the files of now; what neither of them tells is listed as not known. EVENT
-is an id or the beginning of one; without it, it is the last event.`,
+		Short: "Explain an event: its agent, instruction and state",
+		Long: `Why shows the agent that produced an event and its lines of YAML, the instruction that
+its model received, the state keys that were read and who wrote them, and the tools
+and callbacks that took part. It uses the session and the revision recorded in the
+event, not the current files; facts that are in neither are listed as unknown. EVENT
+is an event ID or a prefix of one; the default is the last event.`,
 		Args: requireArgs(2, 3),
 	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		w, err := explainEvent(ctx, st, session.Key{App: loader.AppName(args[0]), User: user, ID: args[1]}, strings.Join(args[2:], ""))
@@ -38,11 +38,11 @@ is an id or the beginning of one; without it, it is the last event.`,
 		w.printText(io)
 		return nil
 	}))
-	cmd.Flags().StringVar(&user, "user", "user", "whose session it is")
+	cmd.Flags().StringVar(&user, "user", "user", "user of the session")
 	return cmd
 }
 
-// explanation is what is known of how an event came about.
+// explanation describes how an event was produced.
 type explanation struct {
 	App        string `json:"app"`
 	Session    string `json:"session"`
@@ -50,32 +50,32 @@ type explanation struct {
 	Invocation string `json:"invocation"`
 	Author     string `json:"author"`
 	Revision   string `json:"revision,omitempty"`
-	// Made says in words what the event is.
+	// Made describes the event in words.
 	Made string `json:"made"`
-	// Agent is what the revision says of the author.
+	// Agent is the definition of the author in the revision.
 	Agent *loader.Origin `json:"agent,omitempty"`
-	// ModelVersion is what the model calls itself.
+	// ModelVersion is the version that the model reported.
 	ModelVersion string `json:"modelVersion,omitempty"`
-	// Tools are those that the event asks for or is the answer of.
+	// Tools are the tools that the event calls or that responded.
 	Tools []whyTool `json:"tools"`
-	// Instructions is the instruction with its placeholders filled.
+	// Instructions are the instructions with resolved placeholders.
 	Instructions []whyText `json:"told"`
 	// Read and Wrote are keys of the state.
 	Read  []*whyKey `json:"read"`
 	Wrote []*whyKey `json:"wrote"`
-	// Callbacks are those that belong to the moments of such an event.
+	// Callbacks are the callbacks that can run for such an event.
 	Callbacks []loader.OriginPart `json:"callbacks"`
 	Unknown   []string            `json:"unknown"`
 
-	// fromTools says that it is the answer of tools, so that no model made it.
+	// fromTools reports that the event contains tool responses, not model output.
 	fromTools bool
 }
 
 type whyTool struct {
 	Name string `json:"name"`
-	// At is empty for tools that no line names, such as transfer_to_agent.
+	// At is empty for tools without a line of YAML, such as transfer_to_agent.
 	At string `json:"at,omitempty"`
-	// CallEvent is the event with the call, where this one has the answer.
+	// CallEvent is the event with the call, if this event has the response.
 	CallEvent string `json:"asked,omitempty"`
 }
 
@@ -89,11 +89,11 @@ type whyKey struct {
 	Key   string   `json:"key"`
 	Value any      `json:"value"`
 	At    []string `json:"at,omitempty"`
-	// By says who wrote it.
+	// By describes the writer.
 	By string `json:"by,omitempty"`
 }
 
-// explainEvent gathers what the store tells of an event.
+// explainEvent collects what the store contains about an event.
 func explainEvent(ctx context.Context, st *store.Store, key session.Key, id string) (*explanation, error) {
 	h, err := readHistory(ctx, st, key)
 	if err != nil {
@@ -123,40 +123,40 @@ func explainEvent(ctx context.Context, st *store.Store, key session.Key, id stri
 	return w, nil
 }
 
-// describeEvent says what an event is.
+// describeEvent returns the kind of an event in words.
 func describeEvent(ev *session.Event) string {
 	switch {
 	case ev.Provenance.Imported:
 		return "imported: a client created the session with it"
 	case ev.Actions.RewindBeforeInvocationID != "":
-		return "a rewind, which took back the end of the session"
+		return "a rewind of the session"
 	case ev.Actions.Compaction != nil:
 		return "a summary of older events"
 	case ev.Author == session.UserAuthor && len(ev.Responses()) > 0:
 		return "the user's answer to a call"
 	case ev.Author == session.UserAuthor:
-		return "what the user said"
+		return "a message of the user"
 	case len(ev.Responses()) > 0:
-		return "the answer of tools"
+		return "tool responses"
 	case len(ev.Calls()) > 0:
-		return "calls of tools, which the model asked for"
+		return "tool calls requested by the model"
 	case ev.ErrorCode != "":
-		return "the failure " + ev.ErrorCode
+		return "error " + ev.ErrorCode
 	case ev.Content == nil:
-		return "no words: it only writes state or says where the agent is"
+		return "no content, only state or the position of the agent"
 	}
-	return "what the agent said"
+	return "a message of the agent"
 }
 
-// findAgent finds the lines of the author in the revision of the event.
+// findAgent finds the definition of the author in the revision of the event.
 func (w *explanation) findAgent(ctx context.Context, st *store.Store) error {
 	if w.Revision == "" {
-		w.addUnknown("which lines made it: the event names no revision")
+		w.addUnknown("the lines of YAML: the event has no revision")
 		return nil
 	}
 	rev, err := st.Revisions.Get(ctx, w.App, w.Revision)
 	if errors.Is(err, session.ErrNotFound) {
-		w.addUnknown("which lines made it: revision %s is not kept any more", w.Revision)
+		w.addUnknown("the lines of YAML: revision %s is no longer stored", w.Revision)
 		return nil
 	}
 	if err != nil {
@@ -165,7 +165,7 @@ func (w *explanation) findAgent(ctx context.Context, st *store.Store) error {
 	found := loader.New(nil).Origins(ctx, rev, w.Author)
 	switch len(found) {
 	case 0:
-		w.addUnknown("which lines made it: the revision has no agent %s", w.Author)
+		w.addUnknown("the lines of YAML: the revision has no agent %s", w.Author)
 		return nil
 	case 1:
 	default:
@@ -173,13 +173,13 @@ func (w *explanation) findAgent(ctx context.Context, st *store.Store) error {
 		for _, o := range found {
 			places = append(places, o.At)
 		}
-		w.addUnknown("which of the agents of this name made it: they stand at %s; this is about the first", strings.Join(places, ", "))
+		w.addUnknown("which agent of this name produced it: the candidates are at %s; this shows the first", strings.Join(places, ", "))
 	}
 	w.Agent = found[0]
 	return nil
 }
 
-// addUnknown notes what cannot be known.
+// addUnknown records a fact that cannot be determined.
 func (w *explanation) addUnknown(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(w.Unknown, text) {
 		w.Unknown = append(w.Unknown, text)
@@ -215,8 +215,8 @@ func (w *explanation) findTool(name string) *loader.OriginPart {
 	return nil
 }
 
-// involvedParts are what of the agent takes part in such an event: its own lines or the
-// tools that answered, and the callbacks, which it notes.
+// involvedParts returns the parts of the agent that are involved in such an event: its
+// own lines or the tools that responded, and the callbacks, which it also records.
 func (w *explanation) involvedParts(ev *session.Event) []loader.OriginPart {
 	if w.Agent == nil {
 		return nil
@@ -238,18 +238,18 @@ func (w *explanation) involvedParts(ev *session.Event) []loader.OriginPart {
 	return append(all, w.Callbacks...)
 }
 
-// addParts says what they read.
+// addParts records the keys that the parts read.
 func (w *explanation) addParts(h *history, parts []loader.OriginPart) {
 	for _, part := range parts {
 		for _, key := range part.Reads {
 			w.addRead(h, key)
 		}
 		if part.ReadsAny {
-			w.addUnknown("which other keys were read: %s at %s may read any", part.Name, part.At)
+			w.addUnknown("which other keys were read: %s at %s can read any key", part.Name, part.At)
 		}
 	}
 	if len(w.Callbacks) > 0 {
-		w.addUnknown("which conditions of the callbacks held, and which of them answered: no event says it")
+		w.addUnknown("which callback conditions were true, and which callbacks responded: events do not record it")
 	}
 }
 
@@ -265,7 +265,7 @@ func (w *explanation) addRead(h *history, key loader.OriginKey) {
 	w.Read = append(w.Read, k)
 }
 
-// addWrites says which lines name the keys that the event writes.
+// addWrites records the lines that name the keys that the event writes.
 func (w *explanation) addWrites(ev *session.Event, parts []loader.OriginPart) {
 	for _, key := range slices.Sorted(maps.Keys(ev.Actions.StateDelta)) {
 		k := &whyKey{Key: key, Value: ev.Actions.StateDelta[key]}

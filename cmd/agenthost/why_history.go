@@ -12,10 +12,10 @@ import (
 	"agenthost/pkg/template"
 )
 
-// unknownPrefix begins what is said of a value that nobody can tell any more.
-const unknownPrefix = "not known"
+// unknownPrefix starts the description of a value that cannot be determined.
+const unknownPrefix = "unknown"
 
-// history is what a session says of the time before one of its events.
+// history is the part of a session before one of its events.
 type history struct {
 	events  []*session.Event
 	initial map[string]any
@@ -32,8 +32,8 @@ func readHistory(ctx context.Context, st *store.Store, key session.Key) (*histor
 	return &history{events: sess.Events(), initial: initial, now: sess.State}, err
 }
 
-// findEvent is the place of the event whose id is or begins with this; of the last
-// one without an id.
+// findEvent returns the index of the event with an ID or a unique prefix of it; without
+// an ID, of the last event.
 func (h *history) findEvent(id string) (int, error) {
 	if len(h.events) == 0 {
 		return 0, fmt.Errorf("the session has no events")
@@ -52,15 +52,14 @@ func (h *history) findEvent(id string) (int, error) {
 	}
 	switch len(found) {
 	case 0:
-		return 0, fmt.Errorf("the session has no event %s: agenthost session show lists them", id)
+		return 0, fmt.Errorf("event %s not found in the session: agenthost session show lists its events", id)
 	case 1:
 		return found[0], nil
 	}
-	return 0, fmt.Errorf("%d events begin with %s: write more of it", len(found), id)
+	return 0, fmt.Errorf("%d events have the prefix %s: use a longer prefix", len(found), id)
 }
 
-// lastBefore is the place of the last event before this one that has something, or
-// -1.
+// lastBefore returns the index of the last earlier event for which has is true, or -1.
 func (h *history) lastBefore(has func(ev *session.Event) bool) int {
 	for i := h.at - 1; i >= 0; i-- {
 		if has(h.events[i]) {
@@ -70,7 +69,7 @@ func (h *history) lastBefore(has func(ev *session.Event) bool) int {
 	return -1
 }
 
-// findCall is the event with the call of an id.
+// findCall returns the ID of the event with a call, or an empty string.
 func (h *history) findCall(id string) string {
 	i := h.lastBefore(func(ev *session.Event) bool {
 		for _, c := range ev.Calls() {
@@ -86,48 +85,47 @@ func (h *history) findCall(id string) string {
 	return h.events[i].ID
 }
 
-// valueBefore is what a key of the state was just before the event, and who wrote it;
-// nil is nothing, or what cannot be known.
+// valueBefore returns the value of a state key before the event, and who wrote it. The
+// value is nil if the key was not set or the value cannot be determined.
 func (h *history) valueBefore(key string) (v any, by string) {
 	scope, _ := session.ScopeOf(key)
 	i := h.lastBefore(func(ev *session.Event) bool { _, wrote := ev.Actions.StateDelta[key]; return wrote })
 	switch {
 	case scope == session.ScopeTemp:
-		return nil, unknownPrefix + ": temp: keys are not kept"
+		return nil, unknownPrefix + ": temp: keys are not stored"
 	case i >= 0:
 		by := describeWriter(h.events[i])
 		if areParallel(h.events[i], h.events[h.at]) {
-			by += ", perhaps while this one was made"
+			by += ", possibly concurrently with this event"
 		}
 		if scope != session.ScopeSession {
 			by += "; other sessions may have written it since"
 		}
 		return h.events[i].Actions.StateDelta[key], by
 	case scope == session.ScopeSession && h.initial[key] != nil:
-		return h.initial[key], "the session began with it"
+		return h.initial[key], "initial state of the session"
 	case scope == session.ScopeSession:
-		return nil, "it was not there"
+		return nil, "not set"
 	case h.writtenSince(key):
-		return nil, unknownPrefix + ": it came from outside the session, and was written since"
+		return nil, unknownPrefix + ": it was set outside the session, and overwritten since"
 	}
 	if v, ok := h.now.Get(key); ok {
-		return v, "as it is now: no event of the session wrote it"
+		return v, "current value: no event of the session wrote it"
 	}
-	return nil, unknownPrefix + ": it is not there now, and no event of the session wrote it"
+	return nil, unknownPrefix + ": it is not set now, and no event of the session wrote it"
 }
 
 func (h *history) writtenSince(key string) bool {
 	return slices.ContainsFunc(h.events[h.at:], func(ev *session.Event) bool { _, wrote := ev.Actions.StateDelta[key]; return wrote })
 }
 
-// areParallel says whether two events were made side by side, on branches of one
-// invocation.
+// areParallel reports whether two events are on parallel branches of one invocation.
 func areParallel(a, b *session.Event) bool {
 	under := func(a, b string) bool { return b == "" || strings.HasPrefix(a+".", b+".") }
 	return a.InvocationID == b.InvocationID && !under(a.Branch, b.Branch) && !under(b.Branch, a.Branch)
 }
 
-// describeWriter says who wrote with an event.
+// describeWriter returns the event and its author as text.
 func describeWriter(ev *session.Event) string {
 	by := "event " + ev.ID + " of " + describeAuthor(ev)
 	var tools []string
@@ -147,32 +145,32 @@ func describeAuthor(ev *session.Event) string {
 	return "agent " + ev.Author
 }
 
-// renderInstructions fills the texts of the agent as they were before the event.
+// renderInstructions renders the instructions of the agent with the state before the event.
 func (w *explanation) renderInstructions(ctx context.Context, h *history) {
 	for _, t := range w.Agent.Texts {
 		text, err := template.Parse(t.Source).Render(ctx, &knownValues{h, w})
 		if err != nil {
-			w.addUnknown("what the %s came to: %s", t.Field, err)
+			w.addUnknown("the rendered %s: %s", t.Field, err)
 			continue
 		}
 		w.Instructions = append(w.Instructions, whyText{t.Field, t.At, text})
 	}
 	if at := w.Agent.Provider; at != "" {
-		w.addUnknown("what the instruction came to that is computed at %s", at)
+		w.addUnknown("the instruction that is computed at %s", at)
 	}
 	if names := w.Agent.Variables; len(names) > 0 {
-		w.addUnknown("the values of variables, which no revision keeps: %s", strings.Join(names, ", "))
+		w.addUnknown("the values of variables, which revisions do not store: %s", strings.Join(names, ", "))
 	}
 }
 
-// knownValues gives placeholders the values that are known; others stay as they are
-// written.
+// knownValues resolves placeholders to the values before the event; placeholders with
+// unknown values are not changed.
 type knownValues struct {
 	h *history
 	w *explanation
 }
 
-// Lookup finds the value of a key.
+// Lookup returns the value of a key.
 func (k *knownValues) Lookup(key string) (any, bool) {
 	v, by := k.h.valueBefore(key)
 	if v == nil && strings.HasPrefix(by, unknownPrefix) {
@@ -181,7 +179,7 @@ func (k *knownValues) Lookup(key string) (any, bool) {
 	return v, v != nil
 }
 
-// Artifact leaves the placeholder.
+// Artifact returns the placeholder.
 func (k *knownValues) Artifact(_ context.Context, name string) (string, bool, error) {
 	k.w.addUnknown("which version of artifact %s was read", name)
 	return "{artifact." + name + "}", true, nil

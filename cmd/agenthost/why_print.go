@@ -8,30 +8,30 @@ import (
 	"agenthost/pkg/template"
 )
 
-// printText writes it for people: a heading for each sort of cause.
+// printText prints the explanation for people, with a heading for each kind of cause.
 func (w *explanation) printText(io stdio) {
 	fmt.Fprintf(io.out, "event %s of session %s: %s\n", w.Event, w.Session, w.Made)
 	p := &whyPrinter{io}
-	p.printList("made by", w.describeOrigin())
+	p.printList("produced by", w.describeOrigin())
 	if w.Agent != nil {
-		p.printList("its lines", strings.Split(strings.TrimSuffix(w.Agent.YAML, "\n"), "\n"))
+		p.printList("definition", strings.Split(strings.TrimSuffix(w.Agent.YAML, "\n"), "\n"))
 	}
 	for _, t := range w.Instructions {
 		p.printList(t.Field+", "+t.At, strings.Split(strings.TrimSuffix(t.Text, "\n"), "\n"))
 	}
 	p.printList("read", formatKeys(w.Read))
 	p.printList("wrote", formatKeys(w.Wrote))
-	var asked []string
+	var callbacks []string
 	for _, c := range w.Callbacks {
-		asked = append(asked, fmt.Sprintf("%s (%s), %s", c.Name, c.Detail, c.At))
+		callbacks = append(callbacks, fmt.Sprintf("%s (%s), %s", c.Name, c.Detail, c.At))
 	}
-	p.printList("callbacks", asked)
-	p.printList("not known", w.Unknown)
+	p.printList("callbacks", callbacks)
+	p.printList("unknown", w.Unknown)
 }
 
 type whyPrinter struct{ io stdio }
 
-// printList writes lines under a heading; without lines it writes nothing.
+// printList prints lines under a heading; without lines it prints nothing.
 func (p *whyPrinter) printList(heading string, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -42,7 +42,7 @@ func (p *whyPrinter) printList(heading string, lines []string) {
 	}
 }
 
-// describeOrigin are the author, its model, and the tools.
+// describeOrigin returns lines for the author, its model and the tools.
 func (w *explanation) describeOrigin() []string {
 	if w.Author == session.UserAuthor {
 		return []string{"the user, in invocation " + w.Invocation}
@@ -55,10 +55,10 @@ func (w *explanation) describeOrigin() []string {
 	if m := w.Agent.Model; m != nil && !w.fromTools {
 		line := "model " + m.Name + ", " + m.At
 		if m.Detail != "" {
-			line += ", set up at " + m.Detail
+			line += ", configured at " + m.Detail
 		}
 		if w.ModelVersion != "" {
-			line += "; it answered as " + w.ModelVersion
+			line += "; reported version " + w.ModelVersion
 		}
 		lines = append(lines, line)
 	}
@@ -68,7 +68,7 @@ func (w *explanation) describeOrigin() []string {
 			line += ", " + t.At
 		}
 		if t.CallEvent != "" {
-			line += ", asked for in event " + t.CallEvent
+			line += ", called in event " + t.CallEvent
 		}
 		lines = append(lines, line)
 	}
