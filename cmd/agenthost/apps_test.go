@@ -19,7 +19,7 @@ import (
 
 const appsDir = "../../apps"
 
-// lookupEnv is all that an app can see of the environment.
+// lookupEnv returns the environment of an app, which has only vars.
 func lookupEnv(vars map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		v, ok := vars[name]
@@ -36,7 +36,8 @@ func exampleApps(t *testing.T) []string {
 	return apps
 }
 
-// TestExampleApps holds for every app that people copy from.
+// TestExampleApps checks rules for every example app: no problems, a short README and a
+// schema line in each file.
 func TestExampleApps(t *testing.T) {
 	for _, dir := range exampleApps(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -54,7 +55,7 @@ func TestExampleApps(t *testing.T) {
 	}
 }
 
-// testSchemaHeader looks for the line by which editors complete and check.
+// testSchemaHeader checks the first line, which names the schema for editors.
 func testSchemaHeader(t *testing.T, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -82,13 +83,13 @@ func readText(t *testing.T, file string) string {
 	return string(b)
 }
 
-// TestApps talks to the apps on the scripted model. Each text is said in the
-// session before its colon, and has an answer that ends the turn.
+// TestApps runs the example apps on the scripted model. Each text has the form "session:
+// message" and is paired with the final answer of its turn.
 func TestApps(t *testing.T) {
 	orders := httptest.NewServer(server.DemoOrders())
 	defer orders.Close()
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	unreachable := httptest.NewServer(nil)
+	unreachable.Close()
 	for _, tt := range []struct {
 		name, app string
 		env       map[string]string
@@ -120,7 +121,7 @@ func TestApps(t *testing.T) {
 			{"s: good morning in Portuguese, please", "clerk: In Portuguese: Bom dia (para: Good morning)"},
 			{"s: where is order 1001?", "clerk: Order 1001 is shipped."},
 		}, state: map[string]any{"last_net": int64(100)}},
-		{name: "tools without orders", app: "tools", env: map[string]string{"ORDERS_URL": gone.URL}, talk: [][2]string{
+		{name: "tools without orders", app: "tools", env: map[string]string{"ORDERS_URL": unreachable.URL}, talk: [][2]string{
 			{"s: where is order 1001?", "clerk: I cannot look that up now: http tool order_lookup: …"},
 			{"s: what is 100 with tax?", "clerk: With tax that is 121."},
 		}, state: map[string]any{"last_net": int64(100)}},
@@ -133,7 +134,7 @@ func TestApps(t *testing.T) {
 				id, text, _ := strings.Cut(turn[0], ": ")
 				key = ensureSession(t, env, tt.app, id)
 				got := finalAnswer(t, env, key, text)
-				if want, open := strings.CutSuffix(turn[1], "…"); got != want && !(open && strings.HasPrefix(got, want)) {
+				if want, isPrefix := strings.CutSuffix(turn[1], "…"); got != want && !(isPrefix && strings.HasPrefix(got, want)) {
 					t.Errorf("%s = %q, want %q", turn[0], got, turn[1])
 				}
 			}
@@ -148,20 +149,20 @@ func TestApps(t *testing.T) {
 	}
 }
 
-// TestPipelineRunsLoopTwice has the rounds of the loop, by who spoke.
+// TestPipelineRunsLoopTwice checks the authors of the answers in each loop iteration.
 func TestPipelineRunsLoopTwice(t *testing.T) {
 	env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: lookupEnv(nil)}})
 	env.Load(t, filepath.Join(appsDir, "pipeline"))
-	var spoke []string
+	var authors []string
 	for ev := range finalEvents(t, env, env.Session(t, "pipeline", "s", nil), "why sleep matters") {
-		spoke = append(spoke, ev.Author)
+		authors = append(authors, ev.Author)
 	}
-	if diff := cmp.Diff([]string{"outliner", "writer", "critic", "editor", "critic"}, spoke); diff != "" {
+	if diff := cmp.Diff([]string{"outliner", "writer", "critic", "editor", "critic"}, authors); diff != "" {
 		t.Errorf("final answers (-want +got):\n%s", diff)
 	}
 }
 
-// ensureSession makes the session when it is not there yet.
+// ensureSession creates the session unless it exists.
 func ensureSession(t *testing.T, env *testenv.Env, app, id string) session.Key {
 	t.Helper()
 	key := session.Key{App: app, User: "u", ID: id}
@@ -171,7 +172,7 @@ func ensureSession(t *testing.T, env *testenv.Env, app, id string) session.Key {
 	return env.Session(t, app, id, nil)
 }
 
-// finalAnswer is the last answer of a turn, after its author.
+// finalAnswer returns the last answer of a turn, prefixed with its author.
 func finalAnswer(t *testing.T, env *testenv.Env, key session.Key, text string) string {
 	t.Helper()
 	answer := ""
@@ -181,7 +182,7 @@ func finalAnswer(t *testing.T, env *testenv.Env, key session.Key, text string) s
 	return answer
 }
 
-// finalEvents are the final answers of a turn; a failure of it is the test's.
+// finalEvents returns the final events of a turn; an error fails the test.
 func finalEvents(t *testing.T, env *testenv.Env, key session.Key, text string) func(func(*session.Event) bool) {
 	t.Helper()
 	return func(yield func(*session.Event) bool) {

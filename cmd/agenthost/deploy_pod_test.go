@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// labels are what selectors go by.
+// labels are the labels of a Kubernetes object.
 type labels map[string]string
 
 func (l labels) isSubsetOf(others labels) bool {
@@ -20,7 +20,7 @@ func (l labels) isSubsetOf(others labels) bool {
 	return len(l) > 0
 }
 
-// manifest is what the tests read of a file of deploy/kubernetes.
+// manifest has the fields of a file in deploy/kubernetes that the tests read.
 type manifest struct {
 	Metadata struct{ Name string }
 	Spec     struct {
@@ -46,7 +46,7 @@ type port struct {
 	TargetPort string `yaml:"targetPort"`
 }
 
-// pod is that of the Deployment.
+// pod is the pod of the Deployment.
 type pod struct {
 	Grace        int   `yaml:"terminationGracePeriodSeconds"`
 	ServiceLinks *bool `yaml:"enableServiceLinks"`
@@ -115,8 +115,7 @@ func readSecret(t *testing.T) map[string]string {
 	return readManifest(t, "secret.example.yaml").StringData
 }
 
-// The ports, the labels and the names by which the parts of a deployment find each
-// other are the same on both sides.
+// Ports, labels and names that the parts of a deployment use to refer to each other match.
 func TestDeployedNamesMatch(t *testing.T) {
 	d := readManifest(t, "deployment.yaml")
 	p, c := &d.Spec.Template.Spec, d.Spec.Template.Spec.container()
@@ -130,40 +129,40 @@ func TestDeployedNamesMatch(t *testing.T) {
 		"service.yaml": service.Spec.Ports[0].TargetPort, "network.yaml": network.Spec.Ingress[0].Ports[0].Port,
 	} {
 		if name != c.Ports[0].Name {
-			t.Errorf("%s goes to the port %v, which is called %s", what, name, c.Ports[0].Name)
+			t.Errorf("%s uses port %v, want %s", what, name, c.Ports[0].Name)
 		}
 	}
-	for what, chosen := range map[string]labels{
+	for what, selected := range map[string]labels{
 		"deployment.yaml": selector(d), "service.yaml": selector(service), "disruption.yaml": selector(budget), "network.yaml": network.Spec.PodSelector.MatchLabels,
 	} {
-		if !chosen.isSubsetOf(d.Spec.Template.Metadata.Labels) {
-			t.Errorf("%s is for pods with %v, the pods have %v", what, chosen, d.Spec.Template.Metadata.Labels)
+		if !selected.isSubsetOf(d.Spec.Template.Metadata.Labels) {
+			t.Errorf("%s selects pods with %v, the pods have %v", what, selected, d.Spec.Template.Metadata.Labels)
 		}
 	}
 	if budget.Spec.MinAvailable >= d.Spec.Replicas {
-		t.Errorf("%d of %d replicas have to stay: no node could be emptied", budget.Spec.MinAvailable, d.Spec.Replicas)
+		t.Errorf("minAvailable is %d of %d replicas: no node could be drained", budget.Spec.MinAvailable, d.Spec.Replicas)
 	}
 	if c.EnvFrom[0].SecretRef.Name != readManifest(t, "secret.example.yaml").Metadata.Name {
-		t.Errorf("the pods take the Secret %s", c.EnvFrom[0].SecretRef.Name)
+		t.Errorf("the pods use the Secret %s", c.EnvFrom[0].SecretRef.Name)
 	}
 	if p.ServiceLinks == nil || *p.ServiceLinks {
-		t.Error("variables of the Service come into the pods, and begin as those of flags do")
+		t.Error("enableServiceLinks adds variables with the prefix AGENTHOST_ to the pods")
 	}
 }
 
 func selector(m *manifest) labels {
 	found := labels{}
-	chosen, _ := m.Spec.Selector.(map[string]any)
-	if inner, ok := chosen["matchLabels"].(map[string]any); ok {
-		chosen = inner
+	selected, _ := m.Spec.Selector.(map[string]any)
+	if inner, ok := selected["matchLabels"].(map[string]any); ok {
+		selected = inner
 	}
-	for k, v := range chosen {
+	for k, v := range selected {
 		found[k], _ = v.(string)
 	}
 	return found
 }
 
-// kustomization says of which files the ConfigMaps are made.
+// kustomization lists the files of each ConfigMap.
 type kustomization struct {
 	Maps []struct {
 		Name    string
@@ -174,7 +173,7 @@ type kustomization struct {
 	} `yaml:"configMapGenerator"`
 }
 
-// mountedFiles are the files of the pod's ConfigMaps by the folder that they come to.
+// mountedFiles returns the files of the pod's ConfigMaps by mount folder.
 func mountedFiles(t *testing.T) map[string][]string {
 	t.Helper()
 	var k kustomization
@@ -185,9 +184,9 @@ func mountedFiles(t *testing.T) map[string][]string {
 			if v.Name != m.Name || v.ConfigMap == nil {
 				continue
 			}
-			for _, made := range k.Maps {
-				if made.Name == v.ConfigMap.Name {
-					files[m.Path] = made.Files
+			for _, configMap := range k.Maps {
+				if configMap.Name == v.ConfigMap.Name {
+					files[m.Path] = configMap.Files
 				}
 			}
 		}
@@ -195,8 +194,8 @@ func mountedFiles(t *testing.T) map[string][]string {
 	return files
 }
 
-// A change of an app comes to the pods that run; one of the host's settings makes
-// new ones.
+// A change of an app's ConfigMap updates running pods; a change of the host's settings
+// creates new pods.
 func TestDeployedConfigMaps(t *testing.T) {
 	var k kustomization
 	decodeYAML(t, readText(t, kubeDir+"/kustomization.yaml"), &k)
@@ -207,7 +206,7 @@ func TestDeployedConfigMaps(t *testing.T) {
 	}
 	for _, m := range readPod(t).container().Mounts {
 		if m.SubPath != "" {
-			t.Errorf("%s is mounted by subPath: it never changes", m.Path)
+			t.Errorf("%s is mounted by subPath, so updates do not reach it", m.Path)
 		}
 	}
 	if got, want := slices.Sorted(maps.Keys(mountedFiles(t))), []string{"/apps/desk", "/etc/agenthost"}; !slices.Equal(got, want) {

@@ -22,7 +22,7 @@ import (
 	"agenthost/internal/fakegemini"
 )
 
-// containedHost is a process in a file system of its own, as a container runs it.
+// containedHost is a host process with its own file system and user, as in a container.
 type containedHost struct {
 	t    *testing.T
 	root string
@@ -31,17 +31,17 @@ type containedHost struct {
 	cmd  *exec.Cmd
 	url  string
 	log  *lockedBuffer
-	// ended is closed when the process is, with err as what came of it.
-	ended chan struct{}
-	err   error
+	// exited is closed when the process exits; err is then its result.
+	exited chan struct{}
+	err    error
 }
 
-// newContainedHost makes the file system of the image with the binary in it, which the
-// Dockerfile's own command has built. Its user may write to data only.
+// newContainedHost creates the file system of the image with a binary that the
+// Dockerfile's build command produced. Its user can write only to data.
 func newContainedHost(t *testing.T, m *image, binary string) *containedHost {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root may change what the root of a process is")
+		t.Skip("chroot requires root")
 	}
 	user, group, _ := strings.Cut(m.user, ":")
 	uid, err := strconv.ParseUint(user, 10, 32)
@@ -66,8 +66,8 @@ func (c *containedHost) failOn(err error) {
 	}
 }
 
-// mountFiles puts files behind a link, as Kubernetes mounts a ConfigMap. A further time
-// it changes them.
+// mountFiles mounts files through symbolic links, as Kubernetes mounts a ConfigMap. A
+// second call updates them.
 func (c *containedHost) mountFiles(at string, files map[string]string) {
 	c.t.Helper()
 	dir := filepath.Join(c.root, at)
@@ -92,8 +92,8 @@ func (c *containedHost) newCommand(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// startHost starts the process with variables, of which later ones count, and waits
-// until it serves.
+// startHost starts the process with variables, where later ones override earlier ones,
+// and waits until it serves.
 func (c *containedHost) startHost(args []string, variables ...map[string]string) {
 	c.t.Helper()
 	all := map[string]string{}
@@ -103,32 +103,32 @@ func (c *containedHost) startHost(args []string, variables ...map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		c.env = append(c.env, name+"="+all[name])
 	}
-	c.cmd, c.ended = c.newCommand(args...), make(chan struct{})
+	c.cmd, c.exited = c.newCommand(args...), make(chan struct{})
 	out, err := c.cmd.StdoutPipe()
 	c.failOn(err)
 	c.cmd.Stderr = c.log
 	c.failOn(c.cmd.Start())
 	reader := bufio.NewReader(out)
-	said, err := reader.ReadString('\n')
+	greeting, err := reader.ReadString('\n')
 	go func() {
 		_, _ = io.Copy(io.Discard, reader)
 		c.err = c.cmd.Wait()
-		close(c.ended)
+		close(c.exited)
 	}()
 	c.t.Cleanup(func() {
-		_ = c.cmd.Process.Kill() // it may have ended already
-		<-c.ended
+		_ = c.cmd.Process.Kill() // it may have exited already
+		<-c.exited
 	})
 	if err != nil {
-		<-c.ended
+		<-c.exited
 		c.t.Fatalf("%q ended: %v\n%s", args, c.err, c.log)
 	}
-	_, port, _ := strings.Cut(strings.TrimPrefix(said, "agenthost serves at http://[::]"), ":")
+	_, port, _ := strings.Cut(strings.TrimPrefix(greeting, "agenthost serves at http://[::]"), ":")
 	c.url = "http://127.0.0.1:" + strings.TrimSpace(port)
 	c.env = append(c.env, "AGENTHOST_ADDR=0.0.0.0:"+strings.TrimSpace(port))
 }
 
-// requestText returns status and body.
+// requestText sends a request and returns status and body.
 func (c *containedHost) requestText(method, path, token, body string) (int, string) {
 	c.t.Helper()
 	res := c.sendRequest(method, path, token, body)
@@ -160,11 +160,11 @@ func (c *containedHost) expectResponse(method, path, token string, status int, p
 	}
 }
 
-// waitForResponse asks again and again, until the answer is this.
+// waitForResponse repeats a request until the response matches.
 func (c *containedHost) waitForResponse(path, token string, status int, part string) {
 	c.t.Helper()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
 	deadline := time.After(waitLimit)
 	for {
 		got, body := c.requestText(http.MethodGet, path, token, "")
@@ -172,27 +172,27 @@ func (c *containedHost) waitForResponse(path, token string, status int, part str
 			return
 		}
 		select {
-		case <-again.C:
+		case <-ticker.C:
 		case <-deadline:
 			c.t.Fatalf("GET %s = %d %s, want %d with %q", path, got, body, status, part)
 		}
 	}
 }
 
-// expectExit sees the process end with 0 in time.
-func (c *containedHost) expectExit(most time.Duration) {
+// expectExit checks that the process exits with status 0 within limit.
+func (c *containedHost) expectExit(limit time.Duration) {
 	c.t.Helper()
 	select {
-	case <-c.ended:
-	case <-time.After(most):
-		c.t.Fatalf("it still runs %s after the signal", most)
+	case <-c.exited:
+	case <-time.After(limit):
+		c.t.Fatalf("the host still runs %s after the signal", limit)
 	}
 	if c.err != nil {
-		c.t.Errorf("it ended: %v\n%s", c.err, c.log)
+		c.t.Errorf("the host exited: %v\n%s", c.err, c.log)
 	}
 }
 
-// lockedBuffer is what a process has written so far.
+// lockedBuffer collects the output of a process.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -210,9 +210,9 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// The binary is built by the Dockerfile's own command, and runs with what the image
-// and the Deployment say: alone in a file system, as the image's user, with the same
-// words and variables. Only the port is another, and what the Secret holds.
+// The image and the Deployment run. The binary is built by the Dockerfile's command and
+// runs in its own file system as the image's user, with the same arguments and
+// variables, except for the port and the content of the Secret.
 func TestDeployedHostsRun(t *testing.T) {
 	m, dir := readImage(t), t.TempDir()
 	binary := filepath.Join(dir, "agenthost")
@@ -225,8 +225,8 @@ func TestDeployedHostsRun(t *testing.T) {
 	t.Run("deployment", func(t *testing.T) { testDeployment(t, m, binary) })
 }
 
-// The image by itself serves the apps of /apps and keeps sessions in /data. It says
-// what is missing when nobody has said who may call.
+// The image alone serves the apps of /apps and stores sessions in /data. Without
+// authentication it exits with an error that names the flag.
 func testImage(t *testing.T, m *image, binary string) {
 	c := newContainedHost(t, m, binary)
 	hello := map[string]string{
@@ -239,8 +239,8 @@ func testImage(t *testing.T, m *image, binary string) {
 	for name, value := range m.env {
 		c.env = append(c.env, name+"="+value)
 	}
-	if out, err := c.newCommand(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "say by --auth who may call") {
-		t.Errorf("the image alone says %s (%v)", out, err)
+	if out, err := c.newCommand(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "set --auth") {
+		t.Errorf("the image alone prints %s (%v)", out, err)
 	}
 	c.env = nil
 	c.startHost(args, m.env, map[string]string{"AGENTHOST_INSECURE": "true", "AGENTHOST_ADDR": "0.0.0.0:0"})
@@ -258,7 +258,7 @@ func testImage(t *testing.T, m *image, binary string) {
 	c.failOn(c.cmd.Process.Signal(syscall.SIGTERM))
 	c.expectExit(shutdownTime)
 	if out, err := c.newCommand(m.health...).CombinedOutput(); err == nil {
-		t.Errorf("%q of a host that has ended: %s", m.health, out)
+		t.Errorf("%q of a stopped host: %s", m.health, out)
 	}
 }
 
@@ -266,9 +266,9 @@ func runBody(app, user string) string {
 	return fmt.Sprintf(`{"appName":%q,"userId":%q,"sessionId":"s","streaming":true,"newMessage":{"parts":[{"text":"hi"}]}}`, app, user)
 }
 
-// The Deployment's host serves on PostgreSQL, takes in a change of a ConfigMap, and
-// when it is told to end it is not ready any more, lets its streams come to their
-// end, and ends with 0 within its grace.
+// The Deployment's host serves on PostgreSQL and reloads a changed ConfigMap. After
+// SIGTERM it is not ready, drains its streams, and exits with status 0 within its grace
+// period.
 func testDeployment(t *testing.T, m *image, binary string) {
 	url, drop, err := postgresEngine().Fresh(t.Context(), "")
 	if err != nil {
@@ -284,7 +284,7 @@ func testDeployment(t *testing.T, m *image, binary string) {
 	p := readPod(t)
 	m.user = fmt.Sprintf("%d:%d", p.Security.User, p.Security.Group)
 	c := newContainedHost(t, m, binary)
-	// The file system of the pod cannot be written.
+	// The file system of the pod is read-only.
 	c.failOn(os.Chown(filepath.Join(c.root, "data"), 0, 0))
 	files := map[string]map[string]string{}
 	for at, names := range mountedFiles(t) {
@@ -305,22 +305,22 @@ func testDeployment(t *testing.T, m *image, binary string) {
 	c.expectResponse("GET", "/metrics", ops, 200, "agenthost_app_info")
 	c.expectResponse("POST", "/apps/desk/users/ops/sessions/s", ops, 200, `"id":"s"`)
 
-	files["/apps/desk"]["root_agent.yaml"] += "description: changed in its place\n"
+	files["/apps/desk"]["root_agent.yaml"] += "description: changed while running\n"
 	c.mountFiles("/apps/desk", files["/apps/desk"])
-	c.waitForResponse("/list-apps?detailed=true", ops, 200, "changed in its place")
+	c.waitForResponse("/list-apps?detailed=true", ops, 200, "changed while running")
 
-	held := make(chan struct{})
-	model.Enqueue(fakegemini.Reply{Parts: fakegemini.Text("one ", "two").Parts, Hold: held})
+	release := make(chan struct{})
+	model.Enqueue(fakegemini.Reply{Parts: fakegemini.Text("one ", "two").Parts, Hold: release})
 	res := c.sendRequest("POST", "/run_sse", ops, runBody("desk", "ops"))
 	defer res.Body.Close()
 	stream := bufio.NewReader(res.Body)
 	if first, err := stream.ReadString('\n'); err != nil || !strings.Contains(first, "one ") {
-		t.Fatalf("the stream begins with %q (%v)", first, err)
+		t.Fatalf("the stream starts with %q (%v)", first, err)
 	}
 	c.failOn(c.cmd.Process.Signal(syscall.SIGTERM))
 	c.waitForResponse(p.container().Readiness.HTTP.Path, ops, 503, "shutting down")
 	c.expectResponse("GET", p.container().Liveness.HTTP.Path, "", 200, "")
-	close(held)
+	close(release)
 	rest, err := io.ReadAll(stream)
 	if err != nil || !strings.Contains(string(rest), "one two") {
 		t.Errorf("the stream ends with %q (%v)", rest, err)

@@ -20,12 +20,12 @@ import (
 const (
 	deployDir = repo + "/deploy"
 	kubeDir   = deployDir + "/kubernetes"
-	// shutdownTime is what a host may take to end beside its drain: to tell of traces,
-	// to close its database.
+	// shutdownTime is the time that a host needs after its drain period, to flush traces
+	// and close its database.
 	shutdownTime = 5 * time.Second
 )
 
-// image is what deploy/Dockerfile says of the container.
+// image is the container that deploy/Dockerfile describes.
 type image struct {
 	user             string
 	env              map[string]string
@@ -61,7 +61,7 @@ func readImage(t *testing.T) *image {
 	return m
 }
 
-// unit is what deploy/agenthost.service says, by its keys.
+// unit has the values of deploy/agenthost.service by key.
 type unit map[string][]string
 
 func readUnit(t *testing.T) unit {
@@ -75,8 +75,7 @@ func readUnit(t *testing.T) unit {
 	return u
 }
 
-// A setting that a deployment names is one that serve has, and its value one that
-// serve takes.
+// Settings of the deployments are flags of serve, with valid values.
 func TestDeployedSettings(t *testing.T) {
 	m, pod := readImage(t), readPod(t)
 	container := pod.container()
@@ -92,7 +91,7 @@ func TestDeployedSettings(t *testing.T) {
 	for name, value := range readSecret(t) {
 		t.Setenv(name, value)
 	}
-	for _, started := range []struct {
+	for _, deployment := range []struct {
 		args []string
 		host string // the file that is its /etc/agenthost/host.yaml
 	}{
@@ -100,12 +99,12 @@ func TestDeployedSettings(t *testing.T) {
 		{container.Args, kubeDir + "/host.yaml"},
 		{strings.Fields(readUnit(t)["ExecStart"][0])[1:], deployDir + "/host.yaml"},
 	} {
-		if started.args[0] != "serve" {
-			t.Fatalf("%q does not serve", started.args)
+		if deployment.args[0] != "serve" {
+			t.Fatalf("%q does not serve", deployment.args)
 		}
-		words := slices.Clone(started.args[1:])
+		words := slices.Clone(deployment.args[1:])
 		for i, w := range words {
-			words[i] = strings.Replace(w, "/etc/agenthost/host.yaml", started.host, 1)
+			words[i] = strings.Replace(w, "/etc/agenthost/host.yaml", deployment.host, 1)
 		}
 		parseServeFlags(t, words)
 	}
@@ -120,7 +119,7 @@ func setFlag(t *testing.T, flags *pflag.FlagSet, variable, name, value string) {
 	}
 }
 
-// parseServeFlags is what serve makes of its words and of the file that they name.
+// parseServeFlags parses arguments of serve and the config file that they name.
 func parseServeFlags(t *testing.T, words []string) *serveFlags {
 	t.Helper()
 	cmd := newServe(stdio{})
@@ -142,22 +141,22 @@ func parseServeFlags(t *testing.T, words []string) *serveFlags {
 	return &f
 }
 
-// Who stops a host gives its turns the time that they have, and some to end in.
+// The grace periods of the deployments exceed the drain period plus shutdown.
 func TestDeployedGracePeriods(t *testing.T) {
 	t.Setenv("OPS_TOKEN", readSecret(t)["OPS_TOKEN"])
 	pod := readPod(t)
 	drain := parseServeFlags(t, []string{"--config", kubeDir + "/host.yaml"}).drain
 	before := time.Duration(pod.container().Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if grace := time.Duration(pod.Grace) * time.Second; grace < before+drain+shutdownTime {
-		t.Errorf("terminationGracePeriodSeconds is %s: preStop takes %s, drain: %s, ending %s", grace, before, drain, shutdownTime)
+		t.Errorf("terminationGracePeriodSeconds is %s: preStop takes %s, drain %s, shutdown %s", grace, before, drain, shutdownTime)
 	}
 	drain = parseServeFlags(t, []string{"--config", deployDir + "/host.yaml"}).drain
 	if stop := parseSeconds(t, readUnit(t)["TimeoutStopSec"][0]); stop < drain+shutdownTime {
-		t.Errorf("TimeoutStopSec is %s: drain: %s, ending %s", stop, drain, shutdownTime)
+		t.Errorf("TimeoutStopSec is %s: drain takes %s, shutdown %s", stop, drain, shutdownTime)
 	}
 }
 
-// The apps that are deployed load without a problem.
+// The deployed apps load without problems.
 func TestDeployedAppsLoad(t *testing.T) {
 	apps, err := loader.Discover(kubeDir + "/apps")
 	if err != nil || len(apps) == 0 {
@@ -170,17 +169,16 @@ func TestDeployedAppsLoad(t *testing.T) {
 	}
 }
 
-// The container is built with the version of Go that the module asks for, and runs
-// as nobody.
+// The image is built with the Go version of the module, and its user is not root.
 func TestDeployedImage(t *testing.T) {
 	module, file := readText(t, repo+"/go.mod"), readText(t, deployDir+"/Dockerfile")
 	_, version, _ := strings.Cut(file, "ARG GO=")
 	version, _, _ = strings.Cut(version, "\n")
 	if !strings.Contains(module, "\ngo "+version+".") {
-		t.Errorf("the Dockerfile builds with Go %s, go.mod asks for another", version)
+		t.Errorf("the Dockerfile builds with Go %s, go.mod requires another version", version)
 	}
 	for line := range strings.Lines(file) {
-		// Podman and buildah on Debian do not know short names of images.
+		// Podman and buildah on Debian do not resolve short image names.
 		if name, ok := strings.CutPrefix(line, "FROM "); ok && name != "scratch\n" && !strings.HasPrefix(name, "docker.io/library/") {
 			t.Errorf("the image %q has no registry", strings.TrimSpace(name))
 		}
@@ -190,21 +188,21 @@ func TestDeployedImage(t *testing.T) {
 	}
 }
 
-// systemd itself finds nothing wrong with the unit, and little that it leaves open.
+// systemd-analyze verifies the unit, and rates its exposure as low.
 func TestDeployedUnit(t *testing.T) {
 	u := readUnit(t)
 	if u["ExecReload"][0] != "/bin/kill -HUP $MAINPID" || u["DynamicUser"][0] != "yes" || u["WorkingDirectory"][0] != "/var/lib/"+u["StateDirectory"][0] {
-		t.Errorf("the unit says %v", u)
+		t.Errorf("the unit is %v", u)
 	}
 	program, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Skip("systemd-analyze is not there")
+		t.Skip("systemd-analyze is not installed")
 	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It looks for the binary, which is not installed here.
+	// systemd-analyze checks that the binary exists, which is not installed here.
 	file := filepath.Join(t.TempDir(), "agenthost.service")
 	text := strings.Replace(readText(t, deployDir+"/agenthost.service"), "ExecStart=/usr/local/bin/agenthost", "ExecStart="+self, 1)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

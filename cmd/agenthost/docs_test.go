@@ -56,12 +56,12 @@ func pageScript(dir, page string) string {
 	return filepath.Join(dir, strings.TrimSuffix(filepath.Base(page), ".md")+".txtar")
 }
 
-// docPage is a page of docs/ as a script.
+// docPage is a page of the docs, converted to a script.
 type docPage struct {
 	text    string
 	script  strings.Builder
 	archive txtar.Archive
-	// commands has the line of each file that holds what a command prints.
+	// commands has the command line of each file with expected output.
 	commands map[string]string
 }
 
@@ -89,15 +89,15 @@ func (p *docPage) addFile(name, data string) {
 	p.archive.Files = append(p.archive.Files, txtar.File{Name: name, Data: []byte(data)})
 }
 
-// addCommand adds a command line and what it prints. What printf says to it is
-// its input.
+// addCommand adds a command line and its expected output. A printf that is piped into
+// the command is its input.
 func (p *docPage) addCommand(text string) {
 	line, want, _ := strings.Cut(text, "\n")
 	command := line
 	if input, piped, ok := strings.Cut(line, " | "); ok {
-		said := strings.ReplaceAll(strings.Trim(strings.TrimPrefix(input, "printf "), "'"), `\n`, "\n")
+		stdin := strings.ReplaceAll(strings.Trim(strings.TrimPrefix(input, "printf "), "'"), `\n`, "\n")
 		name := fmt.Sprintf("in-%d", len(p.archive.Files))
-		p.addFile(name, said)
+		p.addFile(name, stdin)
 		fmt.Fprintf(&p.script, "stdin %s\n", name)
 		command = piped
 	}
@@ -107,7 +107,7 @@ func (p *docPage) addCommand(text string) {
 	fmt.Fprintf(&p.script, "exec %s\ncmp stdout %s\n", strings.ReplaceAll(command, `"`, "'"), name)
 }
 
-// withOutput is the page with what its commands have printed.
+// withOutput returns the page with the actual output of its commands.
 func (p *docPage) withOutput(ran *txtar.Archive) string {
 	text := p.text
 	for i, f := range ran.Files {

@@ -14,10 +14,9 @@ import (
 	"agenthost/internal/testdb"
 )
 
-// TestEngineScripts carries out scripts once for each engine. $ENGINE is its
-// name, $DB and $DB2 are URLs of two fresh databases of it, and $OTHER is one of
-// another engine. What differs by engine comes in files whose names end with
-// -ENGINE.sql.
+// TestEngineScripts runs scripts once for each database engine. $ENGINE is its name, $DB
+// and $DB2 are URLs of two new databases, and $OTHER is a database of another engine.
+// SQL that differs between engines is in files whose names end with -ENGINE.sql.
 func TestEngineScripts(t *testing.T) {
 	for i, e := range testdb.Engines() {
 		others := append(testdb.Engines()[i+1:], testdb.Engines()[:i]...)
@@ -58,8 +57,8 @@ func setUpDB(t *testing.T, env *testscript.Env, name string, e testdb.Engine) er
 	return nil
 }
 
-// runSQLite carries out files of SQL statements in a database file, which is made
-// when it is missing.
+// runSQLite runs files of SQL statements on a database file, which it creates if it is
+// missing.
 func runSQLite(ts *testscript.TestScript, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: sqlite DATABASE FILE.sql...")
@@ -67,7 +66,7 @@ func runSQLite(ts *testscript.TestScript, args []string) {
 	runSQL(ts, append([]string{"sqlite:///" + ts.MkAbs(args[0])}, args[1:]...))
 }
 
-// runSQL carries out files of SQL statements in the database of a URL.
+// runSQL runs files of SQL statements on the database of a URL.
 func runSQL(ts *testscript.TestScript, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: sql URL FILE.sql...")

@@ -16,9 +16,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestFilesApp: wherever artifacts are kept, a file that comes with a message is
-// kept under its name, read when it is asked for, gone after a rewind, and the
-// user's own file is in the instruction.
+// TestFilesApp runs the example app files on each kind of artifact store: a file in a
+// message is stored under its name, read on request, and removed by a rewind, and the
+// user's own file is part of the instruction.
 func TestFilesApp(t *testing.T) {
 	google := httptest.NewServer(&fakebucket.GCS{})
 	defer google.Close()
@@ -28,33 +28,33 @@ func TestFilesApp(t *testing.T) {
 			env := testenv.New(t, &testenv.Options{Artifacts: place, Env: emulator, Loader: &loader.Options{Env: lookupEnv(nil)}})
 			env.Load(t, filepath.Join(appsDir, "files"))
 			key := env.Session(t, "files", "s", nil)
-			say := func(want string, parts ...*genai.Part) {
+			expectAnswer := func(want string, parts ...*genai.Part) {
 				t.Helper()
 				if got := answerToParts(t, env, key, parts); got != want {
 					t.Errorf("%s\nwant %s", got, want)
 				}
 			}
-			say("Send me a file called note.txt, and I will save it.", genai.NewPartFromText("read it"))
+			expectAnswer("Send me a file called note.txt, and I keep it.", genai.NewPartFromText("read it"))
 			file := &genai.Part{InlineData: &genai.Blob{DisplayName: "note.txt", MIMEType: "text/plain", Data: []byte("buy milk")}}
-			say("It is saved. Ask me to read note.txt.", genai.NewPartFromText("here: "), file)
-			say("I have read it. Artifact note.txt is: buy milk", genai.NewPartFromText("read it"))
-			kept, err := env.Store.Artifacts.Load(t.Context(), key, "note.txt", 0)
-			if diff := cmp.Diff(file, kept); err != nil || diff != "" {
-				t.Errorf("kept (-want +got): %v\n%s", err, diff)
+			expectAnswer("I keep it. Ask me to read note.txt.", genai.NewPartFromText("here: "), file)
+			expectAnswer("I have read it. Artifact note.txt is: buy milk", genai.NewPartFromText("read it"))
+			stored, err := env.Store.Artifacts.Load(t.Context(), key, "note.txt", 0)
+			if diff := cmp.Diff(file, stored); err != nil || diff != "" {
+				t.Errorf("stored file (-want +got): %v\n%s", err, diff)
 			}
 			rewindToFile(t, env, key)
 			if _, err := env.Store.Artifacts.Load(t.Context(), key, "note.txt", -1); err == nil {
-				t.Error("after the rewind the file is there still")
+				t.Error("the file exists after the rewind")
 			}
 			if _, err := env.Store.Artifacts.Save(t.Context(), key, "user:style.txt", &genai.Part{Text: "in rhymes"}); err != nil {
 				t.Fatal(err)
 			}
-			say("Send me a file for the top of the pile.", genai.NewPartFromText("hello"))
+			expectAnswer("Send me a file; I keep it in a pile.", genai.NewPartFromText("hello"))
 		})
 	}
 }
 
-// rewindToFile takes back everything from the invocation on that kept the file.
+// rewindToFile rewinds to before the invocation that stored the file.
 func rewindToFile(t *testing.T, env *testenv.Env, key session.Key) {
 	t.Helper()
 	sess, err := env.Store.Sessions.Get(t.Context(), key, nil)
@@ -73,7 +73,7 @@ func rewindToFile(t *testing.T, env *testenv.Env, key session.Key) {
 	}
 }
 
-// answerToParts is the last answer of a turn.
+// answerToParts returns the last answer of a turn.
 func answerToParts(t *testing.T, env *testenv.Env, key session.Key, parts []*genai.Part) string {
 	t.Helper()
 	answer := ""

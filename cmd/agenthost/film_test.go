@@ -13,15 +13,15 @@ import (
 	"agenthost/internal/film"
 )
 
-// volatile is what each recording has anew: times, and the id of the session.
+// volatile matches text that differs between recordings: times and the session ID.
 var volatile = regexp.MustCompile(`\d+\.\d+(%|s\b| s )|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 func stableLines(svg []byte) []string {
 	return strings.Split(volatile.ReplaceAllString(string(svg), "…"), "\n")
 }
 
-// TestFilmFresh plays the film of the README again, and wants what is there.
-// make film draws it anew.
+// TestFilmFresh records the film of the README and compares it with the stored one,
+// which make film updates.
 func TestFilmFresh(t *testing.T) {
 	bin, err := exec.LookPath("agenthost")
 	if err != nil {
@@ -42,6 +42,6 @@ func TestFilmFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(stableLines(want), stableLines(got)); diff != "" {
-		t.Errorf("make film draws the film anew (-want +got):\n%s", diff)
+		t.Errorf("the film is not fresh: run make film (-want +got):\n%s", diff)
 	}
 }

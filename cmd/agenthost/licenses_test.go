@@ -20,7 +20,7 @@ import (
 // A linkedModule is a module whose packages are in the binary.
 type linkedModule struct{ Path, Version, Dir string }
 
-// linkedModules are those of the binary as it is released, and Go's own library.
+// linkedModules returns the modules of the release binary, and Go's standard library.
 func linkedModules(t *testing.T) []linkedModule {
 	t.Helper()
 	goCommand := func(args ...string) []byte {
@@ -47,8 +47,8 @@ func linkedModules(t *testing.T) []linkedModule {
 	return modules
 }
 
-// licenceNames are the licences that modules may have, by words that only their texts
-// have. A new one is looked at by a person before it is added here.
+// licenceNames returns the allowed licences, each with words that occur only in its
+// text. A person reviews a new licence before it is added here.
 func licenceNames() []struct{ name, words string } {
 	return []struct{ name, words string }{
 		{"Apache-2.0", "Apache License Version 2.0"},
@@ -64,8 +64,8 @@ func licenceNames() []struct{ name, words string } {
 
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|patents|authors)([.-].*)?$`)
 
-// writeLicenses is the file of licences, before it is packed. A text that modules have
-// in common is there once.
+// writeLicenses returns the uncompressed content of the licence file. Texts that several
+// modules share appear once.
 func writeLicenses(t *testing.T, modules []linkedModule) string {
 	var list, texts strings.Builder
 	var order []string
@@ -97,7 +97,7 @@ func writeLicenses(t *testing.T, modules []linkedModule) string {
 			users[text] = append(users[text], m.Path+" "+m.Version+" ("+e.Name()+")")
 		}
 		if len(names) == 0 {
-			t.Errorf("%s %s in %s has no known licence: look at it, and add it to licenceNames", m.Path, m.Version, m.Dir)
+			t.Errorf("%s %s in %s has no known licence: review it, and add it to licenceNames", m.Path, m.Version, m.Dir)
 		}
 		fmt.Fprintf(&list, "%s %s %s\n", m.Path, m.Version, strings.Join(names, ","))
 	}
@@ -107,7 +107,7 @@ func writeLicenses(t *testing.T, modules []linkedModule) string {
 	return list.String() + "\n" + texts.String()
 }
 
-// The licences in the binary are those of the modules that are linked into it.
+// The licences in the binary match the linked modules.
 func TestLicensesFresh(t *testing.T) {
 	want := writeLicenses(t, linkedModules(t))
 	if updating() {
@@ -129,6 +129,6 @@ func TestLicensesFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("licenses.txt.gz is not fresh: make generate writes it (-want +got):\n%.2000s", diff)
+		t.Errorf("licenses.txt.gz is not fresh: run make generate (-want +got):\n%.2000s", diff)
 	}
 }

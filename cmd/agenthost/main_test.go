@@ -11,13 +11,13 @@ import (
 	"agenthost/internal/testmcp"
 )
 
-// TestMain makes the test binary an agenthost as well, the MCP server of the pages,
-// and one that hears nothing: a script that runs one starts a process of its own.
+// TestMain lets scripts run the test binary as agenthost, as the MCP server of the docs,
+// and as an MCP server that ignores the end of its input.
 func TestMain(m *testing.M) {
 	testscript.Main(leakCheck{m}, map[string]func(){"agenthost": main, "sums-mcp": testmcp.Serve, "stays-mcp": testmcp.Stay})
 }
 
-// leakCheck runs the tests, then looks for goroutines that they left behind.
+// leakCheck runs the tests, then checks for leaked goroutines.
 type leakCheck struct{ m *testing.M }
 
 func (l leakCheck) Run() int {

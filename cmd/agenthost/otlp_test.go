@@ -23,9 +23,9 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestExportedSpans: a collector gets the spans of a run with the ids that they
-// have, by the names of the GenAI conventions, inner ones inside outer ones; what
-// was said only where that is allowed, and who said it never.
+// TestExportedSpans checks that a collector receives the spans of a run with their IDs,
+// nested, and with names of the GenAI conventions. They contain messages only with
+// contents, and never the user.
 func TestExportedSpans(t *testing.T) {
 	for _, contents := range []bool{false, true} {
 		t.Run(fmt.Sprint("contents=", contents), func(t *testing.T) {
@@ -49,11 +49,12 @@ func TestExportedSpans(t *testing.T) {
 	}
 }
 
-// collectTraces plays the app of an archive, and writes down what a collector gets.
+// collectTraces runs the app of an archive, and formats the spans that a collector
+// receives.
 func collectTraces(t *testing.T, ar *txtar.Archive, contents bool) string {
 	t.Helper()
 	var spans []*traced.Span
-	collecting := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	collectorServer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var req collector.ExportTraceServiceRequest
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
@@ -68,8 +69,8 @@ func collectTraces(t *testing.T, ar *txtar.Archive, contents bool) string {
 			}
 		}
 	}))
-	defer collecting.Close()
-	e, err := newExporter(t.Context(), collecting.URL, contents)
+	defer collectorServer.Close()
+	e, err := newExporter(t.Context(), collectorServer.URL, contents)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func collectTraces(t *testing.T, ar *txtar.Archive, contents bool) string {
 	req := &runtime.RunRequest{App: "app", UserID: "ana", SessionID: "s", CreateSession: true, Message: model.UserText("hi")}
 	for _, err := range env.Host.Run(t.Context(), req) {
 		if err != nil {
-			break // the spans tell
+			break // the spans contain the error
 		}
 	}
 	if err := e.close(); err != nil {

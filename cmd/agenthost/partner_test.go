@@ -21,24 +21,24 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// waitLimit bounds everything that a script waits for.
+// waitLimit is the timeout of everything that a script waits for.
 const waitLimit = 20 * time.Second
 
-// scriptState is what goes on beside a script: the processes that serve, an answer
-// that is being read, and ports that are taken.
+// scriptState holds the resources of a script: running hosts, an open event stream, and
+// occupied ports.
 type scriptState struct {
-	vars   []string // the environment that the script began with
+	vars   []string // the initial environment of the script
 	hosts  map[string]*servedHost
-	name   string // of the host that commands are about
-	answer *bufio.Reader
+	name   string // of the current host
+	stream *bufio.Reader
 	open   []io.Closer
 }
 
-// servedHost is a process that serves.
+// servedHost is a running agenthost serve.
 type servedHost struct {
 	*exec.Cmd
-	url   string
-	ended chan struct{} // closed when it has ended
+	url    string
+	exited chan struct{} // closed when the process has exited
 }
 
 type scriptStateKey struct{}
@@ -47,11 +47,11 @@ func stateOf(ts *testscript.TestScript) *scriptState {
 	return ts.Value(scriptStateKey{}).(*scriptState)
 }
 
-// stopAll lets nothing outlive the script.
+// stopAll kills all hosts and closes all resources of the script.
 func (p *scriptState) stopAll() {
 	for _, h := range p.hosts {
-		_ = h.Process.Kill() // it may have ended already
-		<-h.ended
+		_ = h.Process.Kill() // it may have exited already
+		<-h.exited
 	}
 	for _, c := range p.open {
 		c.Close()
@@ -82,7 +82,7 @@ func scriptCommands() map[string]scriptCommand {
 	}
 }
 
-// withoutNegation is a command that has no meaning with a ! before it.
+// withoutNegation returns a command that rejects a ! before it.
 func withoutNegation(run func(*testscript.TestScript, []string)) scriptCommand {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg {
@@ -115,22 +115,21 @@ func serveBackground(ts *testscript.TestScript, args []string) {
 	p := stateOf(ts)
 	program, err := exec.LookPath("agenthost")
 	ts.Check(err)
-	h := &servedHost{Cmd: exec.Command(program, append([]string{"serve"}, args...)...), ended: make(chan struct{})}
+	h := &servedHost{Cmd: exec.Command(program, append([]string{"serve"}, args...)...), exited: make(chan struct{})}
 	h.Dir = ts.MkAbs(".")
 	h.Env = p.vars
 	h.Stdout, h.Stderr = createFile(ts, p.name+".out"), createFile(ts, p.name+".err")
 	ts.Check(h.Start())
 	p.hosts[p.name] = h
 	go func() {
-		_ = h.Wait() // the status is looked at by exited
-		close(h.ended)
+		_ = h.Wait() // waitForExit checks the status
+		close(h.exited)
 	}()
 	p.awaitGreeting(ts, h)
 	ts.Setenv("URL", h.url)
 }
 
-// chooseHost makes what follows be about the host of a name, which may have to
-// be started yet.
+// chooseHost selects the host for the following commands, which may not be started yet.
 func chooseHost(ts *testscript.TestScript, args []string) {
 	p := stateOf(ts)
 	p.name = args[0]
@@ -139,7 +138,7 @@ func chooseHost(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// currentHost is the host that commands are about.
+// currentHost returns the selected host.
 func currentHost(ts *testscript.TestScript) *servedHost {
 	p := stateOf(ts)
 	h := p.hosts[p.name]
@@ -162,7 +161,7 @@ var greeting = regexp.MustCompile(`agenthost serves at (http://\S+)\n`)
 func (p *scriptState) awaitGreeting(ts *testscript.TestScript, h *servedHost) {
 	pollUntil(ts, "the greeting", func() bool {
 		select {
-		case <-h.ended:
+		case <-h.exited:
 			ts.Fatalf("serve ended: %s\n%s", h.ProcessState, ts.ReadFile(p.name+".err"))
 		default:
 		}
@@ -173,16 +172,15 @@ func (p *scriptState) awaitGreeting(ts *testscript.TestScript, h *servedHost) {
 	})
 }
 
-// pollUntil looks again and again, every few milliseconds, until what is looked
-// for is there.
-func pollUntil(ts *testscript.TestScript, what string, there func() bool) {
+// pollUntil polls every few milliseconds until a condition is true.
+func pollUntil(ts *testscript.TestScript, what string, isTrue func() bool) {
 	deadline := time.NewTimer(waitLimit)
 	defer deadline.Stop()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for !there() {
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !isTrue() {
 		select {
-		case <-again.C:
+		case <-ticker.C:
 		case <-deadline.C:
 			ts.Fatalf("no %s after %s", what, waitLimit)
 		}
@@ -197,7 +195,7 @@ func sendSignal(ts *testscript.TestScript, args []string) {
 func waitForExit(ts *testscript.TestScript, args []string) {
 	h := currentHost(ts)
 	select {
-	case <-h.ended:
+	case <-h.exited:
 	case <-time.After(waitLimit):
 		ts.Fatalf("the host still runs after %s", waitLimit)
 	}
@@ -214,27 +212,27 @@ func stopHost(ts *testscript.TestScript, args []string) {
 func killHost(ts *testscript.TestScript, _ []string) {
 	h := currentHost(ts)
 	ts.Check(h.Process.Kill())
-	<-h.ended
+	<-h.exited
 }
 
 func httpCommand(ts *testscript.TestScript, args []string) {
-	answer, err := requestText(ts, args)
+	response, err := requestText(ts, args)
 	ts.Check(err)
-	fmt.Fprint(ts.Stdout(), answer)
+	fmt.Fprint(ts.Stdout(), response)
 }
 
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	text, last := args[2], ""
-	defer func() { ts.Logf("the last answer: %s", last) }()
-	pollUntil(ts, "answer with "+text, func() bool {
-		answer, err := requestText(ts, append([]string{args[0], args[1]}, args[3:]...))
+	defer func() { ts.Logf("the last response: %s", last) }()
+	pollUntil(ts, "response with "+text, func() bool {
+		response, err := requestText(ts, append([]string{args[0], args[1]}, args[3:]...))
 		ts.Check(err)
-		last = answer
-		return strings.Contains(answer, text) != neg
+		last = response
+		return strings.Contains(response, text) != neg
 	})
 }
 
-// requestText asks METHOD PATH [BODY-FILE] and returns status and body.
+// requestText sends METHOD PATH [BODY-FILE] and returns status and body.
 func requestText(ts *testscript.TestScript, args []string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
@@ -268,13 +266,13 @@ func beginSSE(ts *testscript.TestScript, args []string) {
 	res, err := sendRequest(context.Background(), ts, []string{http.MethodPost, "/run_sse", args[0]})
 	ts.Check(err)
 	p.open = append(p.open, res.Body)
-	p.answer = bufio.NewReader(res.Body)
-	fmt.Fprint(ts.Stdout(), nextFrame(ts, p.answer))
+	p.stream = bufio.NewReader(res.Body)
+	fmt.Fprint(ts.Stdout(), nextFrame(ts, p.stream))
 }
 
 func endSSE(ts *testscript.TestScript, _ []string) {
 	p := stateOf(ts)
-	for frame := nextFrame(ts, p.answer); frame != ""; frame = nextFrame(ts, p.answer) {
+	for frame := nextFrame(ts, p.stream); frame != ""; frame = nextFrame(ts, p.stream) {
 		fmt.Fprint(ts.Stdout(), frame)
 	}
 }

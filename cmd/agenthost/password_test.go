@@ -14,8 +14,7 @@ import (
 	"agenthost/internal/testdb"
 )
 
-// A heard is what a verb prints. At the first line on stdout, a host that
-// serves is told to end.
+// outputCapture collects the output of a verb, and stops a host at its first write.
 type outputCapture struct {
 	bytes.Buffer
 	cancel context.CancelFunc
@@ -28,8 +27,8 @@ func (h *outputCapture) Write(b []byte) (int, error) {
 
 const dbPassword = "hunter2-canary"
 
-// secretURLs are URLs with a password: of a server that answers, of one that
-// does not, and such as people get wrong.
+// secretURLs returns URLs with a password: of reachable servers, of an unreachable
+// server, and invalid ones.
 func secretURLs(t *testing.T) []string {
 	all := []string{"oracle://me:" + dbPassword + "@127.0.0.1/x", "postgres:me:" + dbPassword + "@127.0.0.1/x", "sqlite://me:" + dbPassword + "@127.0.0.1/x.db", "sqlite:///none.db?key=" + dbPassword}
 	for _, e := range testdb.Engines()[1:] {
@@ -63,7 +62,7 @@ func secretURLs(t *testing.T) []string {
 	return all
 }
 
-// Whatever goes wrong with whichever URL, no verb prints a password.
+// No verb prints the password of a URL, whatever the error.
 func TestVerbsRedactPasswords(t *testing.T) {
 	t.Chdir(t.TempDir())
 	app := "echo"

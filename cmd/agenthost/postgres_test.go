@@ -16,7 +16,7 @@ func postgresEngine() testdb.Engine {
 	return testdb.Engines()[i]
 }
 
-// evalCondition knows postgres: there is a server.
+// evalCondition evaluates the condition [postgres], which is true if there is a server.
 func evalCondition(name string) (bool, error) {
 	if name != "postgres" {
 		return false, fmt.Errorf("unknown condition %q", name)
@@ -28,7 +28,7 @@ func evalCondition(name string) (bool, error) {
 	return err == nil, err
 }
 
-// createPostgres makes a database that ends with the script.
+// createPostgres creates a database that is dropped after the script.
 func createPostgres(ts *testscript.TestScript, args []string) {
 	url, drop, err := postgresEngine().Fresh(context.Background(), "")
 	ts.Check(err)

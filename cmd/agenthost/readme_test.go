@@ -13,15 +13,15 @@ import (
 
 const repo = "../.."
 
-// TestReadmeCommands runs what the READMEs tell people to type, as far as that
-// needs neither a key nor a running host, and looks for what they should see.
+// TestReadmeCommands runs the commands of the READMEs that need neither an API key nor a
+// running host, and checks their output.
 func TestReadmeCommands(t *testing.T) {
 	t.Setenv("DEMO_MODEL", "demo")
 	apps, err := filepath.Abs(appsDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	folders := map[string]string{} // one for each file: its commands follow each other
+	folders := map[string]string{} // one for each README, whose commands build on each other
 	for _, tt := range []struct{ file, command, want string }{
 		{"README.md", "agenthost new hello", "Wrote hello."},
 		{"README.md", "agenthost schema agent", `"instruction"`},
@@ -63,7 +63,7 @@ func linkApps(t *testing.T, apps string) string {
 	return dir
 }
 
-// runCommandLine carries out a command and returns what it prints.
+// runCommandLine runs a command and returns its output.
 func runCommandLine(t *testing.T, command, input string) string {
 	t.Helper()
 	var args []string
@@ -77,7 +77,7 @@ func runCommandLine(t *testing.T, command, input string) string {
 	return out.String()
 }
 
-// promptedLines are what a README says after a prompt.
+// promptedLines returns the lines after a prompt in a README.
 func promptedLines(readme string) string {
 	var b strings.Builder
 	for _, m := range promptLine.FindAllStringSubmatch(readme, -1) {
@@ -86,12 +86,13 @@ func promptedLines(readme string) string {
 	return b.String()
 }
 
-// promptLine finds lines after a prompt.
+// promptLine matches a line after a prompt.
 var promptLine = regexp.MustCompile(`(?m)^    > (.*)$`)
 
-// shellWord splits a command as a shell does, as far as the READMEs need it.
+// shellWord matches a word of a command line, with the quoting that the READMEs use.
 var shellWord = regexp.MustCompile(`"([^"]*)"|(\S+)`)
 
+// No file of the repository contains an absolute path of one machine.
 func TestNoAbsoluteHomePaths(t *testing.T) {
 	place := regexp.MustCompile(`(^|[^\w.:/])/(work|home|root|Users)/\w`)
 	err := filepath.WalkDir(repo, func(path string, d fs.DirEntry, err error) error {
@@ -106,11 +107,11 @@ func TestNoAbsoluteHomePaths(t *testing.T) {
 			return nil
 		}
 		if name == ".git" {
-			return nil // a worktree's, which says where its repository is
+			return nil // a worktree's file with the path of its repository
 		}
 		b, err := os.ReadFile(path)
 		if m := place.Find(b); m != nil && !bytes.ContainsRune(b, 0) {
-			t.Errorf("%s names %q", path, bytes.TrimSpace(m))
+			t.Errorf("%s contains %q", path, bytes.TrimSpace(m))
 		}
 		return err
 	})

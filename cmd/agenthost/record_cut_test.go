@@ -10,9 +10,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A last turn without an answer, as a client leaves it that goes away, is left out of a
-// recorded test, which passes; record says so in one line. With nothing else in the
-// session, there is no test.
+// record leaves out a last turn without an answer, for example of a disconnected client,
+// and reports it; the test passes. A session with only such a turn cannot become a test.
 func TestRecordSkipsUnansweredTurn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "echo")
 	saveFile(t, dir, "root_agent.yaml", "name: echo\nmodel: demo\ninstruction: Repeat.\n")
@@ -49,14 +48,14 @@ func TestRecordSkipsUnansweredTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, problems := agenthost("record", dir, "s")
-	if want := "agenthost: the last turn of session s was cut off before its answer: it is left out of the test\n"; code != exitOK || problems != want {
+	if want := "agenthost: the last turn of session s has no answer and is not part of the test\n"; code != exitOK || problems != want {
 		t.Errorf("record = %d, stderr %q, want %q", code, problems, want)
 	}
 	if !strings.Contains(out, `user: "one"`) || strings.Contains(out, "never answered") {
 		t.Errorf("the test is\n%s", out)
 	}
 	code, _, problems = agenthost("record", dir, "only")
-	if want := "agenthost: session only cannot be a test: the only turn was interrupted before an answer\n"; code != exitFailure || problems != want {
+	if want := "agenthost: cannot create a test from session only: the only turn was interrupted before an answer\n"; code != exitFailure || problems != want {
 		t.Errorf("record = %d, stderr %q, want %q", code, problems, want)
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestRecordedAppsReplay records a conversation with each example app, and has
-// it again from the script alone: every event is the same, pieces included.
+// TestRecordedAppsReplay records a conversation with each example app, and replays it
+// from the script alone: all events are equal, including partial events.
 func TestRecordedAppsReplay(t *testing.T) {
-	said := map[string][]string{
+	messages := map[string][]string{
 		"hello":    {"good morning", "my name is Ana", "thanks", "thanks"},
 		"files":    {"hello"},
 		"memory":   {"My cat is called Milo.", "What is my cat called?", "look up the cat"},
@@ -30,19 +30,19 @@ func TestRecordedAppsReplay(t *testing.T) {
 	}
 	for _, dir := range exampleApps(t) {
 		app := filepath.Base(dir)
-		if len(said[app]) == 0 {
-			t.Errorf("the app %s is not recorded: say something to it", app)
+		if len(messages[app]) == 0 {
+			t.Errorf("the app %s is not recorded: add messages for it", app)
 		}
 		for _, streaming := range []bool{false, true} {
 			t.Run(app, func(t *testing.T) {
 				var script strings.Builder
 				rec := provider.NewRecorder(&script)
-				want := runConversation(t, dir, said[app], streaming, &loader.Options{WrapModel: rec.Wrap, WrapTool: loader.RecordTools(rec)})
+				want := runConversation(t, dir, messages[app], streaming, &loader.Options{WrapModel: rec.Wrap, WrapTool: loader.RecordTools(rec)})
 				if rec.Err() != nil {
 					t.Fatal(rec.Err())
 				}
 				recorded := decodeScript(t, script.String())
-				got := runConversation(t, dir, said[app], streaming, &loader.Options{
+				got := runConversation(t, dir, messages[app], streaming, &loader.Options{
 					Model: provider.NewScripted(recorded, nil), WrapTool: loader.ReplayTools(recorded),
 				})
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -66,15 +66,15 @@ func decodeScript(t *testing.T, text string) *provider.Script {
 	return script
 }
 
-// runConversation has the events of all turns of a new session.
-func runConversation(t *testing.T, dir string, said []string, streaming bool, opts *loader.Options) []string {
+// runConversation returns the events of all turns of a new session.
+func runConversation(t *testing.T, dir string, messages []string, streaming bool, opts *loader.Options) []string {
 	t.Helper()
 	opts.Env = lookupEnv(map[string]string{"ORDERS_URL": "http://127.0.0.1:1"})
 	e := testenv.New(t, &testenv.Options{Loader: opts})
 	app := e.Load(t, dir)
 	key := e.Session(t, app.Name, "s", nil)
 	var events []string
-	for _, text := range said {
+	for _, text := range messages {
 		req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText(text), Streaming: &streaming}
 		for ev, err := range e.Host.Run(t.Context(), req) {
 			if err != nil {

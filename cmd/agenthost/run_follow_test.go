@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestRunReloadsSavedFiles saves files in the middle of a conversation: the next answer
-// is of what was saved, a broken file is told and changes nothing, and a folder
-// that goes away ends nothing.
+// TestRunReloadsSavedFiles saves files during a conversation: the next answer uses the
+// saved version, a file with errors is reported and changes nothing, and the
+// conversation continues after its folder is deleted.
 func TestRunReloadsSavedFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "guide")
 	save := func(file, text string) { t.Helper(); saveFile(t, dir, file, text) }
@@ -19,51 +19,51 @@ func TestRunReloadsSavedFiles(t *testing.T) {
 	save("s.yaml", "- text: \"Turn {turn}: {instruction}\"\n")
 	save("root_agent.yaml", "name: guide\nmodel: demo\ninstruction: be kind.\n")
 
-	said, say := io.Pipe()
-	heard, tell := io.Pipe()
-	ended := make(chan int, 1)
+	stdin, input := io.Pipe()
+	output, stdout := io.Pipe()
+	exitCode := make(chan int, 1)
 	go func() {
-		ended <- run(t.Context(), []string{"run", dir, "--session-db", "memory:", "--artifacts", "memory:"}, stdio{said, tell, tell})
-		tell.Close()
+		exitCode <- run(t.Context(), []string{"run", dir, "--session-db", "memory:", "--artifacts", "memory:"}, stdio{stdin, stdout, stdout})
+		stdout.Close()
 	}()
-	lines := bufio.NewScanner(heard)
+	lines := bufio.NewScanner(output)
 	wait := func(text string) { t.Helper(); readUntil(t, lines, text) }
-	ask := func(want string) {
+	expectAnswer := func(want string) {
 		t.Helper()
-		if _, err := io.WriteString(say, "hi\n"); err != nil {
+		if _, err := io.WriteString(input, "hi\n"); err != nil {
 			t.Fatal(err)
 		}
 		wait(want)
 	}
 	wait("Talking to guide")
-	ask("Turn 1: be kind.")
+	expectAnswer("Turn 1: be kind.")
 	save("root_agent.yaml", "name: guide\nmodel: demo\ninstruction: be terse.\n")
-	wait("guide was changed: the next answer has it")
-	ask("Turn 2: be terse.")
+	wait("guide was reloaded: the next answer uses it")
+	expectAnswer("Turn 2: be terse.")
 	save("root_agent.yaml", "name: guide\nmodel: demo\ninstructon: be terse.\n")
 	wait(`root_agent.yaml:3:1: unknown field "instructon"`)
 	wait("| ^")
-	wait("guide goes on as it was")
-	ask("Turn 3: be terse.")
+	wait("guide was not reloaded: the previous version stays active")
+	expectAnswer("Turn 3: be terse.")
 	save("root_agent.yaml", "name: guide\nmodel: demo\ninstruction: be terse.\n")
-	wait("guide is right again")
-	ask("Turn 4: be terse.")
+	wait("guide is valid again")
+	expectAnswer("Turn 4: be terse.")
 	save("app.yaml", "models: {demo: {provider: scripted, script: s.yaml}}\nreload: {sessions: new_sessions}\n")
-	wait("guide was changed, and says reload: sessions: new_sessions: this session goes on as it was")
-	ask("Turn 5: be terse.")
+	wait("guide was reloaded, but reload: sessions is new_sessions: this session keeps its revision")
+	expectAnswer("Turn 5: be terse.")
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	ask("Turn 6: be terse.")
-	say.Close()
+	expectAnswer("Turn 6: be terse.")
+	input.Close()
 	for lines.Scan() {
 	}
-	if code := <-ended; code != exitOK {
+	if code := <-exitCode; code != exitOK {
 		t.Errorf("exit status %d, want 0", code)
 	}
 }
 
-// saveFile writes a file of a folder, which is made where it is missing.
+// saveFile writes a file, and creates its folder if it is missing.
 func saveFile(t *testing.T, dir, file, text string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -74,7 +74,7 @@ func saveFile(t *testing.T, dir, file, text string) {
 	}
 }
 
-// readUntil reads what a program prints up to a line with the text.
+// readUntil reads the output of a program up to a line with the text.
 func readUntil(t *testing.T, lines *bufio.Scanner, text string) {
 	t.Helper()
 	for lines.Scan() {
@@ -82,5 +82,5 @@ func readUntil(t *testing.T, lines *bufio.Scanner, text string) {
 			return
 		}
 	}
-	t.Fatalf("the program ended before it said %q", text)
+	t.Fatalf("the program exited before it printed %q", text)
 }

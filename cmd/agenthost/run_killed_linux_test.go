@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A host that is killed takes the programs of MCP servers with it, also one that
-// does not care that its input has ended: the pipe that it holds open is let go.
+// The kernel ends the MCP servers of a killed host, even a server that ignores the end of
+// its input: the pipe that the server holds open is closed.
 func TestKilledHostEndsMCPServers(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "held")
@@ -29,7 +29,7 @@ func TestKilledHostEndsMCPServers(t *testing.T) {
 	if err := host.Start(); err != nil {
 		t.Fatal(err)
 	}
-	held, err := os.OpenFile(pipe, os.O_RDONLY, 0) // once the program has it
+	held, err := os.OpenFile(pipe, os.O_RDONLY, 0) // blocks until the server opens it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +42,6 @@ func TestKilledHostEndsMCPServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, held); err != nil {
-		t.Errorf("the program has outlived the host: %v", err)
+		t.Errorf("the MCP server still runs after the host: %v", err)
 	}
 }

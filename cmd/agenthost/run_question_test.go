@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestParseAnswer reads lines as answers: as JSON where the schema takes that, else
-// as a text.
+// TestParseAnswer checks that a line is parsed as JSON if the schema accepts that,
+// otherwise as a string.
 func TestParseAnswer(t *testing.T) {
 	input := func(schema any) *genai.FunctionCall {
 		return &genai.FunctionCall{Name: tool.RequestInput, Args: map[string]any{"message": "Well?", "response_schema": schema}}
@@ -29,10 +29,10 @@ func TestParseAnswer(t *testing.T) {
 		{other, `12`, `{"result":"12"}`},
 		{other, `["a"]`, `{"result":"[\"a\"]"}`},
 		{other, `{"at": "sea"}`, `{"at":"sea"}`},
-		{other, `{"at"`, `the answer begins as a JSON object, and is none: `},
+		{other, `{"at"`, `the answer starts like a JSON object but is not valid JSON: `},
 		{input(nil), `true`, `{"result":"true"}`},
 		{input(map[string]any{"type": "boolean"}), `true`, `{"result":true}`},
-		{input(map[string]any{"type": "boolean"}), `yes`, `the answer does not fit: got string, want boolean`},
+		{input(map[string]any{"type": "boolean"}), `yes`, `invalid answer: got string, want boolean`},
 		{input(map[string]any{"type": "array", "items": map[string]any{"type": "integer"}}), `[1, 2]`, `{"result":[1,2]}`},
 		{input(map[string]any{"type": "object"}), `{"a": 1}`, `{"a":1}`},
 		{input(map[string]any{}), `12`, `{"result":12}`},
@@ -41,9 +41,9 @@ func TestParseAnswer(t *testing.T) {
 		{text, `"12"`, `{"result":"12"}`},
 		{text, `{"a": 1}`, `{"result":"{\"a\": 1}"}`},
 		{choice, `1`, `{"result":"1"}`},
-		{choice, `3`, `the answer does not fit: value must be one of '1', 'two'`},
-		{credential, `key`, `the answer does not fit: got string, want object`},
-		{credential, `{"apiKey": "k"}`, `the answer does not fit: missing property 'exchangedAuthCredential'`},
+		{choice, `3`, `invalid answer: value must be one of '1', 'two'`},
+		{credential, `key`, `invalid answer: got string, want object`},
+		{credential, `{"apiKey": "k"}`, `invalid answer: missing property 'exchangedAuthCredential'`},
 		{credential, `{"exchangedAuthCredential": {"apiKey": "k"}}`, `{"exchangedAuthCredential":{"apiKey":"k"}}`},
 	} {
 		response, got := newQuestion(c.call).parseLine(c.line)
@@ -55,7 +55,7 @@ func TestParseAnswer(t *testing.T) {
 			got = string(b)
 		}
 		if !strings.HasPrefix(got, c.want) || response != nil && got != c.want {
-			t.Errorf("%s: answer %s is read as %s, want %s", compactJSON(c.call.Args), c.line, got, c.want)
+			t.Errorf("%s: answer %s is parsed as %s, want %s", compactJSON(c.call.Args), c.line, got, c.want)
 		}
 	}
 }

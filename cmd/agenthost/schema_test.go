@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestHostSchemaFresh keeps the file for editors as the flags of serve are.
+// TestHostSchemaFresh compares the schema file for editors with the flags of serve.
 func TestHostSchemaFresh(t *testing.T) {
 	var out bytes.Buffer
 	if err := printJSON(stdio{out: &out}, hostSchema()); err != nil {
@@ -20,8 +20,7 @@ func TestHostSchemaFresh(t *testing.T) {
 	testFresh(t, "../../schemas/agenthost.host.schema.json", out.Bytes())
 }
 
-// The schema of the host's file lets in what serve takes, and refuses what serve
-// refuses.
+// The host schema accepts and rejects the same files as serve.
 func TestHostSchemaMatchesServe(t *testing.T) {
 	compiler := jsonschema.NewCompiler()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(readText(t, "../../schemas/agenthost.host.schema.json")))
@@ -39,17 +38,17 @@ func TestHostSchemaMatchesServe(t *testing.T) {
 		{"the unit's", readText(t, deployDir+"/host.yaml"), true},
 		{"the Deployment's", readText(t, kubeDir+"/host.yaml"), true},
 		{"nothing", "", true},
-		{"callers in another file", "auth: auth.yaml", true},
+		{"authentication in another file", "auth: auth.yaml", true},
 		{"a variable", "drain: ${env:DRAIN}\ndev: ${env:DEV}", true},
 		{"one host", "allowed_hosts: a.example", true},
 		{"several", "allowed_hosts: [a.example, b.example]", true},
-		{"nothing said of a flag", "drain:", true},
-		{"no flag", "drian: 5s", false},
-		{"a flag's name as it is typed", "log-level: info", false},
+		{"a flag without a value", "drain:", true},
+		{"an unknown flag", "drian: 5s", false},
+		{"a flag name with a dash", "log-level: info", false},
 		{"a time without a unit", "drain: 30", false},
-		{"what is no yes or no", "dev: often", false},
+		{"an invalid boolean", "dev: often", false},
 		{"a mapping", "addr: {port: 80}", false},
-		{"callers of no kind", "auth: {tokens: [{tokn: x}]}", false},
+		{"invalid authentication", "auth: {tokens: [{tokn: x}]}", false},
 		{"the file itself", "config: host.yaml", false},
 	} {
 		n, ds := spec.Parse("host.yaml", []byte(tt.text))
@@ -57,17 +56,17 @@ func TestHostSchemaMatchesServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(n.Any()); (err == nil) != tt.want {
-			t.Errorf("%s: the schema says %v, want it in: %v", tt.name, err, tt.want)
+			t.Errorf("%s: validation error %v, want valid: %v", tt.name, err, tt.want)
 		}
 	}
 }
 
-// Every flag of serve is told of on the page about it.
+// docs/serving.md documents every flag of serve.
 func TestServingDocumentsFlags(t *testing.T) {
 	page := readText(t, repo+"/docs/serving.md")
 	newServe(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && !strings.Contains(page, "`--"+f.Name+"`") {
-			t.Errorf("docs/serving.md has nothing of --%s", f.Name)
+			t.Errorf("docs/serving.md does not mention --%s", f.Name)
 		}
 	})
 }

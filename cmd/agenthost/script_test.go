@@ -14,36 +14,36 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// updating says whether the tests write what they get into the golden files:
-// the flag -update, which package testenv has too.
+// updating reports whether the tests write golden files: the flag -update, which package
+// testenv defines.
 func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
-// TestScripts carries out command lines as people write them. Each script
-// begins with the verb that it is about in its name, and with prose that says
-// what it shows. Beside testscript's own commands there are:
+// TestScripts runs command lines. The name of each script starts with the verb that it
+// tests, and its first line describes the rule that it tests. These commands extend
+// those of testscript:
 //
-//	exits CODE PROGRAM ARG...         exec, and see it end with this status
-//	host NAME                         what follows is about the host NAME (before: serve); $URL is its address
+//	exits CODE PROGRAM ARG...         exec, and check the exit status
+//	host NAME                         select the host NAME (default: serve); $URL is its address
 //	serve-bg ARG...                   start agenthost serve, set $URL; output in NAME.out, NAME.err
-//	                                  (at a free port, unless ARG has --addr or is --default-addr)
-//	signal INT|TERM|HUP               send a signal to it
-//	end-with INT|TERM                 the same, and see it end with status 0
-//	kill-9                            end it at once
-//	exited CODE                       wait until it ended, with this status
-//	http METHOD PATH [BODY-FILE]      ask it, print status and body
+//	                                  (on a free port, unless ARG has --addr or is --default-addr)
+//	signal INT|TERM|HUP               send a signal to the host
+//	end-with INT|TERM                 the same, and check that it exits with status 0
+//	kill-9                            kill the host
+//	exited CODE                       wait until the host exits, with this status
+//	http METHOD PATH [BODY-FILE]      send a request, print status and body
 //	sse BODY-FILE                     POST it to /run_sse, print the data lines
-//	sse-begin BODY-FILE               the same, but go on after the first of them
+//	sse-begin BODY-FILE               the same, but continue after the first line
 //	sse-end                           print the rest
-//	[!] wait-for METHOD PATH TEXT [BODY-FILE]   ask until the answer has the text
+//	[!] wait-for METHOD PATH TEXT [BODY-FILE]   repeat a request until the response contains the text
 //	keep-last VAR PATTERN             set VAR to the last match in the last output, or its group
-//	sqlite DATABASE FILE.sql...       carry out SQL statements in a database file
-//	sql URL FILE.sql...               the same in the database of a URL
-//	postgres VAR                      make a PostgreSQL database for the script, set VAR to its URL
-//	listen VAR [ADDR]                 see that a port is taken (any free one), set VAR to its address
+//	sqlite DATABASE FILE.sql...       run SQL statements on a database file
+//	sql URL FILE.sql...               the same on the database of a URL
+//	postgres VAR                      create a PostgreSQL database for the script, set VAR to its URL
+//	listen VAR [ADDR]                 occupy a port (default: any free one), set VAR to its address
 //
 // Requests have the bearer token $TOKEN, if it is set.
 //
-// The condition [postgres] says whether there is a PostgreSQL server.
+// The condition [postgres] is true if there is a PostgreSQL server.
 func TestScripts(t *testing.T) { runScripts(t, filepath.Join("testdata", "script")) }
 
 func runScripts(t *testing.T, dir string) {
@@ -54,7 +54,7 @@ func runScripts(t *testing.T, dir string) {
 		Condition:           evalCondition,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Deadline:            time.Now().Add(time.Minute), // ends what was not to run on
+		Deadline:            time.Now().Add(time.Minute), // stops programs that should have exited
 		UpdateScripts:       updating(),
 	})
 }
@@ -73,6 +73,7 @@ func setUpScript(env *testscript.Env) error {
 	return nil
 }
 
+// Each script has a verb in its name and a headline.
 func TestScriptsHaveHeadlines(t *testing.T) {
 	verbs := []string{"help", "usage"}
 	for _, c := range newRoot(stdio{}).Commands() {
@@ -87,14 +88,14 @@ func TestScriptsHaveHeadlines(t *testing.T) {
 	for _, file := range files {
 		verb, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".txtar"), "-")
 		if !slices.Contains(verbs, verb) {
-			t.Errorf("%s: the name does not begin with a verb", file)
+			t.Errorf("%s: the name does not start with a verb", file)
 		}
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.HasPrefix(b, []byte("# ")) {
-			t.Errorf("%s has no prose: say what it shows", file)
+			t.Errorf("%s has no headline: describe what it tests", file)
 		}
 	}
 }

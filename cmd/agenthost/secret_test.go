@@ -26,31 +26,31 @@ import (
 	"agenthost/internal/testenv"
 )
 
-// Secrets that must not come out anywhere: one of apps, with letters that URLs, JSON
-// and shells write in other ways, and one of a caller.
+// Secrets that no output may contain: one of an app, with characters that URLs, JSON and
+// shells escape, and the token of a caller.
 const (
 	canary       = `c4n4ry/v4lue<&"+{x}`
 	callersToken = "c4n4ry-of-a-caller-0001"
 )
 
-// newEchoService is a service that says all that it was told, in its answers and in its
-// failures, as it is and as URLs, JSON and base64 have it, and counts who knew the
+// newEchoService starts a service that repeats the received secret in its responses and
+// errors, plain and encoded for URLs, JSON and base64, and counts requests with the
 // secret.
-func newEchoService(t *testing.T) (url string, knew *atomic.Int64) {
-	knew = new(atomic.Int64)
+func newEchoService(t *testing.T) (url string, received *atomic.Int64) {
+	received = new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := cmp.Or(r.Header.Get("X-Goog-Api-Key"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 		if key == canary {
-			knew.Add(1)
+			received.Add(1)
 		}
 		inJSON, _ := json.Marshal(key)
-		said := fmt.Sprintf("you said %s%s, %s, %q, %s, %s at %s", r.Header.Get("Authorization"), r.Header.Get("X-Goog-Api-Key"),
+		echo := fmt.Sprintf("received %s%s, %s, %q, %s, %s at %s", r.Header.Get("Authorization"), r.Header.Get("X-Goog-Api-Key"),
 			r.URL.Query().Get("key"), key, inJSON, base64.StdEncoding.EncodeToString([]byte(key)), r.URL)
-		whole, _ := json.Marshal(map[string]any{"said": said, key: []string{key}})
-		w.Header().Set("X-Said", r.Header.Get("Authorization"))
+		whole, _ := json.Marshal(map[string]any{"echo": echo, key: []string{key}})
+		w.Header().Set("X-Echo", r.Header.Get("Authorization"))
 		switch r.URL.Path {
 		case "/good":
-			_, _ = io.WriteString(w, said)
+			_, _ = io.WriteString(w, echo)
 		case "/json":
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write(bytes.ReplaceAll(whole, []byte("/"), []byte(`\/`))) // as PHP writes it
@@ -60,25 +60,25 @@ func newEchoService(t *testing.T) (url string, knew *atomic.Int64) {
 		case "/phrase":
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err == nil {
-				fmt.Fprintf(conn, "HTTP/1.1 400 you said %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", key)
+				fmt.Fprintf(conn, "HTTP/1.1 400 received %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", key)
 				conn.Close()
 			}
 		case "/garbled/v1beta/models/m:generateContent", "/garbled/chat/completions":
-			_, _ = io.WriteString(w, "{"+said)
+			_, _ = io.WriteString(w, "{"+echo)
 		default:
 			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, said)
+			_, _ = io.WriteString(w, echo)
 		}
 	}))
 	t.Cleanup(s.Close)
-	return s.URL, knew
+	return s.URL, received
 }
 
-// failingModels are models that fail and tell the key, each in its way.
+// failingModels returns models whose errors contain the key in different ways.
 func failingModels() []string { return []string{"real", "garbled", "other", "othergarbled", "lost"} }
 
-// writeSecretApp is an app that uses the secret wherever it may: it calls tools that
-// answer, tools that fail, and a model that fails.
+// writeSecretApp writes an app that uses the secret wherever possible: it calls tools
+// that succeed, tools that fail, and a model that fails.
 func writeSecretApp(t *testing.T, url, asker string) (dir, secrets string) {
 	t.Helper()
 	text := `
@@ -98,7 +98,7 @@ root_agent:
       model: demo
       instruction: Call.
       tools:
-        - http: {name: good, url: "URL/good", headers: {Authorization: "Bearer ${secret:TOKEN}"}, query: {key: "${secret:TOKEN}"}, result: '{"body": body, "said": headers["x-said"]}'}
+        - http: {name: good, url: "URL/good", headers: {Authorization: "Bearer ${secret:TOKEN}"}, query: {key: "${secret:TOKEN}"}, result: '{"body": body, "echo": headers["x-echo"]}'}
         - http: {name: as_json, url: "URL/json", headers: {Authorization: "Bearer ${secret:TOKEN}"}, query: {key: "${secret:TOKEN}"}}
         - http: {name: bad, url: "URL/bad", headers: {Authorization: "Bearer ${secret:TOKEN}"}, query: {key: "${secret:TOKEN}"}}
         - http: {name: phrase, url: "URL/phrase", headers: {Authorization: "Bearer ${secret:TOKEN}"}}
@@ -117,21 +117,21 @@ root_agent:
 	return filepath.Join(top, "app"), filepath.Join(top, "secrets")
 }
 
-// TestVerbsRedactSecrets lets every way out of the program speak, and listens for
-// the secret: output, logs, events, answers over HTTP, and what is stored.
+// TestVerbsRedactSecrets searches all outputs of verbs for the secret: output, logs,
+// events, and stored files.
 func TestVerbsRedactSecrets(t *testing.T) {
-	ways, heard := 0, 0
+	outputs, total := 0, 0
 	for _, asker := range failingModels() {
 		t.Run(asker, func(t *testing.T) {
 			n, size := searchVerbs(t, asker)
-			ways, heard = ways+n, heard+size
+			outputs, total = outputs+n, total+size
 		})
 	}
-	t.Logf("shown: %d outputs and files of verbs searched, %d KiB", ways, heard>>10)
+	t.Logf("shown: %d outputs and files of verbs searched, %d KiB", outputs, total>>10)
 }
 
-func searchVerbs(t *testing.T, asker string) (ways, size int) {
-	url, knew := newEchoService(t)
+func searchVerbs(t *testing.T, asker string) (outputs, size int) {
+	url, received := newEchoService(t)
 	dir, secrets := writeSecretApp(t, url, asker)
 	db := filepath.Join(t.TempDir(), "s.db")
 	at := []string{"--session-db", "sqlite:///" + db}
@@ -154,15 +154,15 @@ func searchVerbs(t *testing.T, asker string) (ways, size int) {
 		{"export", dir, "--adk", filepath.Join(filepath.Dir(db), "adk"), "--secrets", secrets},
 	} {
 		run(t.Context(), args, stdio{strings.NewReader(""), all, all})
-		ways++
+		outputs++
 	}
-	if want := int64(12); asker != "lost" && knew.Load() < want {
-		t.Errorf("the service was told the secret %d times, want %d:\n%s", knew.Load(), want, all)
+	if want := int64(12); asker != "lost" && received.Load() < want {
+		t.Errorf("the service received the secret %d times, want %d:\n%s", received.Load(), want, all)
 	}
-	if strings.Count(all.String(), "you said Bearer ***") < 2 {
-		t.Errorf("the answers are not there:\n%s", all)
+	if strings.Count(all.String(), "received Bearer ***") < 2 {
+		t.Errorf("the output does not contain the responses:\n%s", all)
 	}
-	// An app that is refused speaks too.
+	// The errors of an invalid app are searched too.
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte("- text: ${secret:TOKEN}\n- texts: ${secret:TOKEN}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -174,25 +174,25 @@ func searchVerbs(t *testing.T, asker string) (ways, size int) {
 		if err == nil && d.Type().IsRegular() {
 			text := []byte(readText(t, path))
 			checkNoSecret(t, path, text)
-			ways, size = ways+1, size+len(text)
+			outputs, size = outputs+1, size+len(text)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ways, size + all.Len()
+	return outputs, size + all.Len()
 }
 
-// findSecret is where a text tells a secret, as it is or in another form; -1 if nowhere.
-// It looks for what a template, a shell or a URL cannot change, and for base64 of
-// it, wherever in three letters it begins.
+// findSecret returns the index of a secret in text, plain or encoded, or -1. It searches
+// for a part that templates, shells and URLs do not change, and for its base64 at each
+// of the three alignments.
 func findSecret(text []byte) int {
-	const tell = "c4n4ry"
-	forms := []string{tell, hex.EncodeToString([]byte(tell))}
+	const marker = "c4n4ry"
+	forms := []string{marker, hex.EncodeToString([]byte(marker))}
 	for before := range 3 {
-		code := base64.RawStdEncoding.EncodeToString([]byte("xx"[:before] + tell))
-		// The letters at both ends have bits of what stands beside.
+		code := base64.RawStdEncoding.EncodeToString([]byte("xx"[:before] + marker))
+		// The first and last characters contain bits of adjacent bytes.
 		forms = append(forms, code[(before*8+5)/6:len(code)-1])
 	}
 	for _, form := range forms {
@@ -206,12 +206,12 @@ func findSecret(text []byte) int {
 func checkNoSecret(t *testing.T, where string, b []byte) {
 	t.Helper()
 	if at := findSecret(b); at >= 0 {
-		t.Errorf("%s tells the secret: …%s…", where, b[max(0, at-200):min(len(b), at+80)])
+		t.Errorf("%s contains the secret: …%s…", where, b[max(0, at-200):min(len(b), at+80)])
 	}
 }
 
-// TestSecretSearchFindsLeaks is the control: a logger that leaks is caught, in whichever form
-// it does.
+// TestSecretSearchFindsLeaks is the control: findSecret finds the secret of a leaking
+// logger in every form.
 func TestSecretSearchFindsLeaks(t *testing.T) {
 	inJSON, err := json.Marshal(canary)
 	if err != nil {
@@ -229,35 +229,35 @@ func TestSecretSearchFindsLeaks(t *testing.T) {
 		if findSecret(log.Bytes()) >= 0 {
 			caught++
 		} else {
-			t.Errorf("%s: %s is not heard", name, &log)
+			t.Errorf("%s: findSecret misses %s", name, &log)
 		}
 	}
 	if findSecret([]byte("Bearer ***")) >= 0 {
-		t.Error("what is hidden is heard")
+		t.Error("findSecret reports a redacted secret")
 	}
-	t.Logf("shown: control, a logger that leaks: heard in %d of %d forms", caught, len(forms))
+	t.Logf("shown: control, a logger that leaks: found in %d of %d forms", caught, len(forms))
 }
 
-// TestServeRedactsSecrets is the same for serve, with its log at its loudest, its
-// developers' tools, and its traces sent: every answer, the log and the traces.
+// TestServeRedactsSecrets does the same for serve with debug logs, developer tools and
+// exported traces: it searches all responses, the log and the traces.
 func TestServeRedactsSecrets(t *testing.T) {
-	ways := 0
+	outputs := 0
 	for _, asker := range failingModels() {
-		t.Run(asker, func(t *testing.T) { ways += searchResponses(t, asker) })
+		t.Run(asker, func(t *testing.T) { outputs += searchResponses(t, asker) })
 	}
-	t.Logf("shown: %d answers, logs and traces of serve searched", ways)
+	t.Logf("shown: %d answers, logs and traces of serve searched", outputs)
 }
 
-func searchResponses(t *testing.T, asker string) (ways int) {
+func searchResponses(t *testing.T, asker string) (outputs int) {
 	url, _ := newEchoService(t)
 	dir, secrets := writeSecretApp(t, url, asker)
-	traces, told := newCollector(t)
+	traces, received := newCollector(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	log := new(bytes.Buffer)
 	out, in := io.Pipe()
-	ended := make(chan int)
+	exitCode := make(chan int)
 	go func() {
-		ended <- run(ctx, []string{
+		exitCode <- run(ctx, []string{
 			"serve", dir, "--addr", "127.0.0.1:0", "--session-db", "memory:", "--artifacts", "memory:", "--dev",
 			"--otlp", traces, "--trace-contents", "--auth", filepath.Join(filepath.Dir(dir), "auth.yaml"),
 			"--secrets", secrets, "--log-level", "debug", "--auto-create-session", "--policy", filepath.Join(filepath.Dir(dir), "policy.yaml"),
@@ -272,7 +272,7 @@ func searchResponses(t *testing.T, asker string) (ways int) {
 	go func() { _, _ = io.Copy(io.Discard, greeting) }()
 	base := strings.TrimSpace(strings.TrimPrefix(line, "agenthost serves at "))
 	const message = `{"appName":"app","userId":"u","sessionId":"s","streaming":true,"newMessage":{"parts":[{"text":"Hello"}]}}`
-	answers := []string{
+	responses := []string{
 		sendPlain(t, http.MethodPost, base+"/run_sse", message),
 		sendPlain(t, http.MethodPost, base+"/run", message),
 		sendPlain(t, http.MethodPost, base+"/apps/app/preview", `{"agent":"asker","text":"hi","userId":"u"}`),
@@ -281,32 +281,32 @@ func searchResponses(t *testing.T, asker string) (ways int) {
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte("- texts: ${secret:TOKEN}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	answers = append(answers, sendPlain(t, http.MethodPost, base+"/-/reload", ""))
+	responses = append(responses, sendPlain(t, http.MethodPost, base+"/-/reload", ""))
 	for _, path := range []string{
 		"/apps/app/users/u/sessions/s", "/apps/app/users/u/sessions", "/apps/app/diagnostics", "/apps/app/app-info", "/list-apps?detailed=true", "/metrics", "/readyz",
-		"/debug/trace/session/s", "/apps/app/builder", "/apps/app/builder?file_path=app.yaml", "/apps/app/graph", "/apps/app/build_graph", "/apps/app/tests", "/nowhere",
+		"/debug/trace/session/s", "/apps/app/builder", "/apps/app/builder?file_path=app.yaml", "/apps/app/graph", "/apps/app/build_graph", "/apps/app/tests", "/unknown",
 	} {
-		answers = append(answers, sendPlain(t, http.MethodGet, base+path, ""))
+		responses = append(responses, sendPlain(t, http.MethodGet, base+path, ""))
 	}
 	cancel()
-	if code := <-ended; code != exitOK {
+	if code := <-exitCode; code != exitOK {
 		t.Errorf("serve: exit status %d\n%s", code, log)
 	}
-	said := strings.Join(answers, "\n")
-	if !strings.Contains(said, "you said Bearer ***") || !strings.Contains(told.String(), "Hello") {
-		t.Errorf("the answers or the traces are not there:\n%s\n%s", said, told)
+	joined := strings.Join(responses, "\n")
+	if !strings.Contains(joined, "received Bearer ***") || !strings.Contains(received.String(), "Hello") {
+		t.Errorf("the responses or the traces are missing:\n%s\n%s", joined, received)
 	}
-	for _, answer := range answers {
-		checkNoSecret(t, "an answer", []byte(answer))
+	for _, response := range responses {
+		checkNoSecret(t, "a response", []byte(response))
 	}
 	checkNoSecret(t, "the log", log.Bytes())
-	checkNoSecret(t, "the traces", told.Bytes())
-	return len(answers) + 2
+	checkNoSecret(t, "the traces", received.Bytes())
+	return len(responses) + 2
 }
 
-// newCollector is a collector of traces, and what it was told.
-func newCollector(t *testing.T) (url string, told *bytes.Buffer) {
-	told = new(bytes.Buffer)
+// newCollector starts a trace collector and returns the data that it received.
+func newCollector(t *testing.T) (url string, received *bytes.Buffer) {
+	received = new(bytes.Buffer)
 	var mu sync.Mutex
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
@@ -315,10 +315,10 @@ func newCollector(t *testing.T) (url string, told *bytes.Buffer) {
 		if zipped, err := gzip.NewReader(r.Body); r.Header.Get("Content-Encoding") == "gzip" && err == nil {
 			body = zipped
 		}
-		_, _ = io.Copy(told, body)
+		_, _ = io.Copy(received, body)
 	}))
 	t.Cleanup(s.Close)
-	return s.URL, told
+	return s.URL, received
 }
 
 func sendPlain(t *testing.T, method, url, body string) string {
@@ -329,7 +329,7 @@ func sendPlain(t *testing.T, method, url, body string) string {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+callersToken)
-	// A client of its own leaves no connection open.
+	// A separate client leaves no connection open.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTestWatch saves files while agenthost test --watch looks at their folder: the
-// app's, the tests', and one that the tests read. Problems of tests are printed.
+// TestTestWatch saves files while agenthost test --watch runs: files of the app, of the
+// tests, and a file that the tests read. Problems of tests are printed.
 func TestTestWatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shop")
 	save := func(file, text string) { t.Helper(); saveFile(t, dir, file, text) }
@@ -17,13 +17,13 @@ func TestTestWatch(t *testing.T) {
 	save("root_agent.test.yaml", "- name: sells\n  user: hi\n  model: [{text: Hello}]\n  expect: ['requests[0].instruction contains \"Sell\"']\n")
 
 	ctx, cancel := context.WithCancel(t.Context())
-	told, tell := io.Pipe()
-	ended := make(chan int, 1)
+	output, stdout := io.Pipe()
+	exitCode := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"test", "--watch", dir}, stdio{out: tell, err: tell})
-		tell.Close()
+		exitCode <- run(ctx, []string{"test", "--watch", dir}, stdio{out: stdout, err: stdout})
+		stdout.Close()
 	}()
-	lines := bufio.NewScanner(told)
+	lines := bufio.NewScanner(output)
 	wait := func(text string) { t.Helper(); readUntil(t, lines, text) }
 	wait("1 test passed, 0 failed")
 	save("root_agent.yaml", "name: clerk\ninstruction: Give away.\n")
@@ -46,7 +46,7 @@ func TestTestWatch(t *testing.T) {
 	cancel()
 	for lines.Scan() {
 	}
-	if code := <-ended; code != exitOK {
+	if code := <-exitCode; code != exitOK {
 		t.Errorf("exit status %d, want 0", code)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestUsageFresh compares the help of every verb with the file that keeps it.
+// TestUsageFresh compares the help of every verb with its golden file.
 func TestUsageFresh(t *testing.T) {
 	for _, c := range newRoot(stdio{}).Commands() {
 		if c.Name() != "help" {
@@ -29,8 +29,8 @@ func renderHelp(t *testing.T, verb ...string) []byte {
 	return out.Bytes()
 }
 
-// testFresh compares a generated file with what it would be now; with -update
-// it writes it.
+// testFresh compares a generated file with its current content, or writes it with
+// -update.
 func testFresh(t *testing.T, file string, want []byte) {
 	t.Helper()
 	if updating() {
@@ -44,6 +44,6 @@ func testFresh(t *testing.T, file string, want []byte) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s is not fresh: make generate writes it anew (-want +got)\n%s", file, diff)
+		t.Errorf("%s is not fresh: run make generate (-want +got)\n%s", file, diff)
 	}
 }
