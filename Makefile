@@ -1,27 +1,28 @@
-# agenthost: two commands matter. make run serves the example apps; make test
-# runs everything. Both set up what they need.
+# make run serves the example apps; make test runs all checks. Both install what they
+# need.
 
 GO      ?= go
 BIN     := bin/agenthost
-# The inner loop needs no C compiler; only the race detector does.
+# Only the race detector needs a C compiler.
 NOCGO   := CGO_ENABLED=0
-# What the binary says it is; without git it says what Go recorded. Both may be given.
+# The version and commit of the binary, from git unless given. Without git, the binary
+# uses the build information that Go records.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
-# What nobody asks a binary for: symbols, the builder's folders, and the pages of
-# gRPC's traces, which Google's library for credentials would bring along.
+# Strip symbols and build paths, and leave out gRPC's trace pages, a dependency of
+# Google's credentials library.
 SLIM    := -trimpath -tags=grpcnotrace -ldflags='-s -w -X main.release=$(VERSION) -X main.commit=$(COMMIT)'
 TOOLS   := tools/go.mod
-# go test that also prints which tests were skipped.
+# go test that also prints skipped tests.
 GOTEST  := $(CURDIR)/bin/gotest
-# What proof and probes leave to chance follows from this number.
+# The random seed of proof and probes.
 SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
 .PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
 
-all: test ## the same as test
+all: test ## same as test
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,22 +33,22 @@ build: ## build bin/agenthost
 run: build ## build, then serve the example apps on the scripted model
 	$(BIN) serve apps --auto-create-session --demo --dev
 
-test: fmt-check lint pgbouncer unit race apps bench-test gcs-test kube-test ## everything: format, lint, tests, race detector, apps, bench module
+test: fmt-check lint pgbouncer unit race apps bench-test gcs-test kube-test ## run all checks: format, lint, tests, race detector, apps, other modules
 
-pgbouncer: ## install PgBouncer for the tests, as root on Debian
+pgbouncer: ## install PgBouncer for the tests (root on Debian)
 	tools/install-pgbouncer.sh
 
 .PHONY: gotest
 gotest:
 	$(NOCGO) $(GO) build -o $(GOTEST) ./internal/gotest
 
-unit: gotest ## tests, without the race detector
+unit: gotest ## run tests without the race detector
 	$(NOCGO) $(GOTEST) -shuffle=on ./...
 
-race: gotest ## tests under the race detector
+race: gotest ## run tests with the race detector
 	CGO_ENABLED=1 $(GOTEST) -race -shuffle=on ./pkg/session ./pkg/store ./pkg/adkdb ./pkg/runtime ./pkg/loader ./pkg/server ./pkg/provider
 
-lint: ## go vet, staticcheck, a tidy module
+lint: ## run go vet and staticcheck, check that the module is tidy
 	$(NOCGO) $(GO) vet ./...
 	$(NOCGO) $(GO) tool -modfile=$(TOOLS) staticcheck ./...
 	$(GO) mod tidy -diff
@@ -57,53 +58,53 @@ fmt: ## format all Go files
 
 fmt-check:
 	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal pkg bench); \
-	if [ -n "$$out" ]; then echo "not formatted (make fmt repairs it):"; echo "$$out"; exit 1; fi
+	if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
 
-generate: ## write schemas, reference, usage texts and licences
+generate: ## generate schemas, reference, usage texts and licences
 	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemaFilesUpToDate' -update
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh|TestHostSchemaFresh|TestLicensesFresh' -update
 
-film: ## play the film of the README anew, and draw it
+film: ## record the film of the README
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestFilmFresh' -update
 
-apps: build ## check the example apps, and run their tests
+apps: build ## check the example apps and run their tests
 	$(BIN) check apps
 	$(BIN) test apps
 
 bench-test: gotest
 	cd bench && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
-gcs-test: gotest ## artifacts on other people's fake of Google Cloud Storage, a module of its own
+gcs-test: gotest ## test artifacts on a third-party fake of Google Cloud Storage (separate module)
 	cd internal/gcscompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
-kube-test: gotest ## the manifests of deploy/ by Kubernetes' own types, a module of its own
+kube-test: gotest ## validate the manifests in deploy/ with Kubernetes' own types (separate module)
 	cd internal/kubecompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
-bench: ## measure against adk-go, and print ratios
+bench: ## benchmark against adk-go and print ratios
 	cd bench && $(NOCGO) $(GO) run .
 
-bench-stores: ## the same for the session stores alone; needs a C compiler, for adk-go's best setup
+bench-stores: ## benchmark the session stores only; needs a C compiler for adk-go's best setup
 	cd bench && CGO_ENABLED=1 $(GO) run ./stores
 
-proof: build ## print a table of what is promised and shown
+proof: build ## verify the guarantees under load and faults, print a table
 	$(NOCGO) $(GO) run ./internal/proof -bin $(BIN) -seed $(SEED)
 
-proof-full: build ## the same in its long form, which takes hours
+proof-full: build ## run proof in its long form, which takes hours
 	$(NOCGO) $(GO) run ./internal/proof -bin $(BIN) -seed $(SEED) -full
 
-probes: build ## print a table of what a session store must never do, which must show zeros
+probes: build ## count violations of session store guarantees, print a table of zeros
 	$(NOCGO) $(GO) run ./internal/proof probes -bin $(BIN) -seed $(SEED)
 
-bench-http: ## the same for both HTTP servers, each a process of its own; some twenty minutes
+bench-http: ## benchmark both HTTP servers in separate processes, about 20 minutes
 	cd bench && CGO_ENABLED=1 $(GO) run ./http
 
-bench-replicas: build ## measure turns with 1, 2 and 3 replicas on PostgreSQL
+bench-replicas: build ## benchmark turns with 1, 2 and 3 replicas on PostgreSQL
 	$(NOCGO) $(GO) run ./internal/proof replicas -bin $(BIN) -seed $(SEED)
 
-ui-test: build ## the page and the official Dev UI in a browser, and ADK's own client; sets up what it needs but npm, and as root Chromium too
+ui-test: build ## test the page, the official Dev UI and ADK's own client in a browser; requires npm, installs the rest (Chromium as root)
 	ui-test/run.sh
 
-fuzz: ## let each fuzz target run for ten seconds
+fuzz: ## run each fuzz target for 10 seconds
 	@for pkg in $$($(GO) list ./pkg/...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "$$pkg $$target"; $(NOCGO) $(GO) test $$pkg -run '^$$' -fuzz "^$$target\$$" -fuzztime 10s || exit 1; \
@@ -119,5 +120,5 @@ module: ## change the module path everywhere: make module PATH=github.com/you/ag
 cover: ## print test coverage by package
 	$(NOCGO) $(GO) test -cover ./pkg/... | awk '{print $$2, $$5}'
 
-clean: ## remove what was built
+clean: ## remove build output
 	rm -rf bin dist

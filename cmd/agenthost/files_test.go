@@ -34,9 +34,9 @@ func TestFilesApp(t *testing.T) {
 					t.Errorf("%s\nwant %s", got, want)
 				}
 			}
-			expectAnswer("Send me a file called note.txt, and I keep it.", genai.NewPartFromText("read it"))
+			expectAnswer("Send me a file called note.txt, and I will save it.", genai.NewPartFromText("read it"))
 			file := &genai.Part{InlineData: &genai.Blob{DisplayName: "note.txt", MIMEType: "text/plain", Data: []byte("buy milk")}}
-			expectAnswer("I keep it. Ask me to read note.txt.", genai.NewPartFromText("here: "), file)
+			expectAnswer("It is saved. Ask me to read note.txt.", genai.NewPartFromText("here: "), file)
 			expectAnswer("I have read it. Artifact note.txt is: buy milk", genai.NewPartFromText("read it"))
 			stored, err := env.Store.Artifacts.Load(t.Context(), key, "note.txt", 0)
 			if diff := cmp.Diff(file, stored); err != nil || diff != "" {
@@ -49,7 +49,7 @@ func TestFilesApp(t *testing.T) {
 			if _, err := env.Store.Artifacts.Save(t.Context(), key, "user:style.txt", &genai.Part{Text: "in rhymes"}); err != nil {
 				t.Fatal(err)
 			}
-			expectAnswer("Send me a file; I keep it in a pile.", genai.NewPartFromText("hello"))
+			expectAnswer("Send me a file for the top of the pile.", genai.NewPartFromText("hello"))
 		})
 	}
 }

@@ -217,7 +217,7 @@ func (f *serveFlags) resolveSettings(cmd *cobra.Command, dirs []string) ([]strin
 		dirs = f.dirs
 	}
 	if len(dirs) == 0 {
-		return nil, fmt.Errorf("DIR is required: pass it as in %s, or set dirs: in the file of --config", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		return nil, errors.New("DIR is required, as an argument or as dirs: in the file of --config")
 	}
 	return dirs, nil
 }

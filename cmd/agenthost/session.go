@@ -267,7 +267,7 @@ func (f *sessionFlags) findTurn(ctx context.Context, st *store.Store, key sessio
 			}
 		}
 	}
-	return "", failWithf("cannot rewind session %s: it has %d turns, not %d", key.ID, f.turns-left, f.turns)
+	return "", failWithf("cannot rewind session %s by %d turns: it has %d", key.ID, f.turns, f.turns-left)
 }
 
 // openHost returns a host with the app if there is a TEXT to run, otherwise a host

@@ -13,29 +13,29 @@ import (
 const (
 	width        = 780
 	margin       = 20
-	cell         = 8.4 // the width of a letter
+	cell         = 8.4 // the width of a character
 	rowHeight    = 21
-	barHeight    = 36 // of the line above a pane, which names it
+	barHeight    = 36 // the title bar of a pane
 	editorRows   = 9
 	terminalRows = 15
 )
 
-// style colours the texts on a dark ground of the picture's own, which can be
-// read on light pages and on dark ones. The panes are strips of film, of which
-// a window shows one frame. Who wants no motion sees the last.
+// style uses a dark background, which is readable on light and dark pages. Each pane is
+// a strip of frames, and a clip path shows one of them. With reduced motion, it
+// shows the last frame.
 const style = `
 text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#c9d1d9;white-space:pre}
 .key{fill:#79c0ff}.dim{fill:#8b949e}.good{fill:#7ee787}.bad{fill:#ff7b72}.hot{fill:#ffa657}.you{fill:#ffffff;font-weight:600}
 .cursor{fill:#58a6ff;opacity:.75}.row{fill:#388bfd;opacity:.13}.bar{fill:#1c2128}
 `
 
-// drawSVG makes the picture of what was recorded.
+// drawSVG returns the recording as SVG.
 func (r *recorder) drawSVG() []byte {
 	b := new(bytes.Buffer)
 	editorHeight, terminalHeight := paneHeight(editorRows), paneHeight(terminalRows)
 	height := editorHeight + terminalHeight
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img">`+"\n", width, height)
-	fmt.Fprintf(b, "<title>An app is edited while somebody talks to it</title>\n<desc>%s</desc>\n", html.EscapeString(strings.Join(r.screen, "\n")))
+	fmt.Fprintf(b, "<title>An app is edited during a conversation</title>\n<desc>%s</desc>\n", html.EscapeString(strings.Join(r.screen, "\n")))
 	fmt.Fprintf(b, "<style>%s", style)
 	r.animateStrip(b, "editor", r.editor, editorHeight)
 	r.animateStrip(b, "terminal", r.terminal, terminalHeight)
@@ -54,7 +54,7 @@ func (r *recorder) drawSVG() []byte {
 
 func paneHeight(rows int) int { return barHeight + rows*rowHeight + margin }
 
-// animateStrip moves a strip from frame to frame at their times.
+// animateStrip writes the CSS animation that moves a strip from frame to frame.
 func (r *recorder) animateStrip(b *bytes.Buffer, name string, frames []frame, height int) {
 	fmt.Fprintf(b, "#%s{animation:%s %.2fs steps(1,end) infinite}\n@keyframes %s{", name, name, r.now.Seconds(), name)
 	for i, f := range frames {
@@ -63,13 +63,13 @@ func (r *recorder) animateStrip(b *bytes.Buffer, name string, frames []frame, he
 	fmt.Fprintf(b, "}\n@media (prefers-reduced-motion:reduce){#%s{animation:none;transform:translateY(%dpx)}}\n", name, -(len(frames)-1)*height)
 }
 
-// pane is where a strip is seen.
+// pane is the position of a strip.
 type pane struct {
 	y, height int
 	terminal  bool
 }
 
-// textCache has each line of text once: frames repeat most of them.
+// textCache stores each line of text once, because frames repeat most lines.
 type textCache struct {
 	ids  map[string]int
 	defs bytes.Buffer
@@ -80,8 +80,7 @@ func (t *textCache) drawStrip(b *bytes.Buffer, name string, frames []frame, p pa
 	fmt.Fprintf(b, `<svg x="%d" y="%d" width="%d" height="%d"><g id="%s">`+"\n", margin, p.y, width-2*margin, p.height, name)
 	for i, f := range frames {
 		fmt.Fprintf(b, `<g transform="translate(0 %d)">`, i*p.height)
-		// A title may tell a time, which is another one in each recording: it gets
-		// no number of its own.
+		// A title may contain a time, which differs between recordings. Do not cache it.
 		fmt.Fprintf(b, `<text class="dim" y="21" xml:space="preserve">%s</text>`, html.EscapeString(f.title))
 		for row, line := range f.lines {
 			y := barHeight + row*rowHeight
@@ -102,7 +101,7 @@ func (t *textCache) drawStrip(b *bytes.Buffer, name string, frames []frame, p pa
 	b.WriteString("</g></svg>\n")
 }
 
-// placeLine puts a line where it belongs. painted is what stands behind "<text ".
+// placeLine draws a line at y. painted is the line as SVG after "<text ".
 func (t *textCache) placeLine(b *bytes.Buffer, y int, line, painted string) {
 	if strings.TrimSpace(line) == "" {
 		return
@@ -111,7 +110,7 @@ func (t *textCache) placeLine(b *bytes.Buffer, y int, line, painted string) {
 	if !ok {
 		id = len(t.ids)
 		t.ids[painted] = id
-		// Whatever the font, the letters stand in their columns.
+		// textLength aligns characters in columns with any font.
 		fmt.Fprintf(&t.defs, `<text id="t%d" y="15" xml:space="preserve" textLength="%.1f" lengthAdjust="spacingAndGlyphs" %s</text>`+"\n", id, float64(len([]rune(line)))*cell, painted)
 	}
 	fmt.Fprintf(b, `<use href="#t%d" y="%d"/>`, id, y)
@@ -127,7 +126,7 @@ func paintYAML(line string) string {
 	return ">" + m[1] + `<tspan class="key">` + m[2] + "</tspan>" + html.EscapeString(m[3])
 }
 
-// terminalColours say by its beginning or its end what a line is.
+// terminalColours selects the class of a line by a pattern.
 var terminalColours = []struct {
 	class string
 	line  *regexp.Regexp
@@ -135,8 +134,8 @@ var terminalColours = []struct {
 	{"you", regexp.MustCompile(`^[$>] `)},
 	{"bad", regexp.MustCompile(`^\S+:\d+:\d+: `)},
 	{"hot", regexp.MustCompile(`^  \| +\^$`)},
-	{"good", regexp.MustCompile(`^` + app + ` was changed`)},
-	{"hot", regexp.MustCompile(`^` + app + ` goes on`)},
+	{"good", regexp.MustCompile(`^` + app + ` was reloaded`)},
+	{"hot", regexp.MustCompile(`^` + app + ` was not reloaded`)},
 	{"dim", regexp.MustCompile(`^(  |Talking )`)},
 }
 

@@ -1,6 +1,5 @@
-// Package film records what agenthost prints while an app is edited, and draws
-// it as one animated picture for the README. What is printed is what the
-// program printed, and so is the time that it took; the typing is made up.
+// Package film records the output of agenthost while an app is edited, and draws it as
+// an animated SVG for the README. Output and its timing are real; typing is simulated.
 package film
 
 import (
@@ -12,7 +11,7 @@ import (
 	"time"
 )
 
-// The app that is edited.
+// shop is the app that is edited.
 //
 //go:embed shop
 var shop embed.FS
@@ -20,33 +19,33 @@ var shop embed.FS
 const (
 	app  = "shop"
 	file = app + "/root_agent.yaml"
-	// readingTime is how long a reader has for what is new.
+	// readingTime is the pause after new output.
 	readingTime = 1600 * time.Millisecond
 )
 
-// playStory is what a person does: talks, edits, goes on talking, makes a mistake,
-// and mends it.
+// playStory performs the actions of a user: chat, edit, chat again, save a mistake, and
+// fix it.
 func playStory(r *recorder) {
 	r.runCommand("agenthost run "+app, "Talking to")
 	r.sendLine("How much is the blue lamp?", "That is 121 euro.")
 
 	r.editFile("args.net * ", "1.21", "1.25")
-	r.saveFile("was changed")
+	r.saveFile("was reloaded")
 	r.sendLine("And now?", "That is 125 euro.")
 
 	r.editFile("1.25)", "", " + arg.net / 20")
-	r.saveFile("goes on as it was")
+	r.saveFile("was not reloaded")
 	r.advanceClock(2 * readingTime)
 	r.sendLine("Still there?", "That is 125 euro.")
 
 	r.editFile("+ arg", "", "s")
-	r.saveFile("was changed")
+	r.saveFile("was reloaded")
 	r.sendLine("With shipping?", "That is 130 euro.")
 	r.advanceClock(2 * readingTime)
 }
 
-// Record plays the story with the program agenthost that stands at path bin,
-// in a folder that is removed behind it, and returns the picture as SVG.
+// Record plays the story with the agenthost binary at path bin, in a temporary folder,
+// and returns the recording as SVG.
 func Record(ctx context.Context, bin string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "film")
 	if err != nil {

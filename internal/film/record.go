@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// How fast somebody types.
+// Typing speed.
 const (
 	keyDelay     = 55 * time.Millisecond
 	thinkingTime = 700 * time.Millisecond
 )
 
-// A frame is what a pane shows from a moment on.
+// A frame is the content of a pane from time at on.
 type frame struct {
 	at    time.Duration
 	title string
 	lines []string
-	// row and col are where the cursor stands; row is -1 where there is none.
+	// row and col are the position of the cursor; row is -1 without a cursor.
 	row, col int
 }
 
-// recorder plays a story, and keeps the frames of both panes. The first thing
-// that goes wrong ends it: everything behind does nothing.
+// recorder plays a story and stores the frames of both panes. After the first error, all
+// methods do nothing.
 type recorder struct {
 	ctx      context.Context
 	bin, dir string
@@ -36,12 +36,12 @@ type recorder struct {
 
 	process *exec.Cmd
 	typing  io.WriteCloser
-	printed chan string // the lines of the process; closed at their end
+	printed chan string // the output lines of the process; closed at the end of output
 
 	now              time.Duration
 	editor, terminal []frame
-	text             []string // what the editor has
-	screen           []string // what the terminal has
+	text             []string // the lines in the editor
+	screen           []string // the lines in the terminal
 }
 
 func newRecorder(ctx context.Context, bin, dir, text string) *recorder {
@@ -57,14 +57,15 @@ func (r *recorder) showEditor(status string, row, col int) {
 	r.editor = append(r.editor, frame{r.now, file + status, slices.Clone(r.text), row, col})
 }
 
-// showTerminal shows the end of the terminal, the cursor behind its last line.
+// showTerminal adds a frame with the last lines of the terminal, and the cursor at their
+// end.
 func (r *recorder) showTerminal() {
 	lines := slices.Clone(r.screen[max(0, len(r.screen)-terminalRows):])
 	last := len(lines) - 1
 	r.terminal = append(r.terminal, frame{r.now, "terminal", lines, last, len([]rune(lines[last]))})
 }
 
-// typeText types a text behind what stands in the terminal's last line.
+// typeText types text at the end of the terminal's last line.
 func (r *recorder) typeText(text string) {
 	r.advanceClock(thinkingTime)
 	for _, c := range text {
@@ -75,7 +76,7 @@ func (r *recorder) typeText(text string) {
 	r.advanceClock(thinkingTime / 2)
 }
 
-// runCommand types a command and starts it; what it prints ends with until.
+// runCommand types a command, starts it, and shows its output up to a line with until.
 func (r *recorder) runCommand(command, until string) {
 	r.typeText(command)
 	r.process = exec.CommandContext(r.ctx, r.bin, strings.Fields(command)[1:]...)
@@ -109,7 +110,8 @@ func (r *recorder) runCommand(command, until string) {
 	r.showOutput(until)
 }
 
-// sendLine types a line in the conversation; the answer ends with until.
+// sendLine types a line in the conversation, and shows the output up to a line with
+// until.
 func (r *recorder) sendLine(line, until string) {
 	r.typeText(line)
 	if r.err != nil {
@@ -121,8 +123,7 @@ func (r *recorder) sendLine(line, until string) {
 	r.advanceClock(readingTime)
 }
 
-// showOutput shows what is printed, when it is, to the line with until. Then the
-// terminal has its prompt again.
+// showOutput shows output as it is printed, up to a line with until, then the prompt.
 func (r *recorder) showOutput(until string) {
 	if r.err != nil {
 		return
@@ -132,18 +133,18 @@ func (r *recorder) showOutput(until string) {
 		select {
 		case line, ok := <-r.printed:
 			if !ok {
-				r.err = fmt.Errorf("the program ended before it said %q", until)
+				r.err = fmt.Errorf("the program exited before it printed %q", until)
 				return
 			}
 			r.now = from + time.Since(began)
 			r.screen = append(r.screen, line)
-			over := strings.Contains(line, until)
-			if over {
-				// A conversation at a terminal begins each line so.
+			done := strings.Contains(line, until)
+			if done {
+				// The prompt of a conversation in a terminal.
 				r.screen = append(r.screen, "> ")
 			}
 			r.showTerminal()
-			if over {
+			if done {
 				return
 			}
 		case <-r.ctx.Done():
@@ -153,15 +154,15 @@ func (r *recorder) showOutput(until string) {
 	}
 }
 
-// editFile takes away what stands behind a text of the file, and types something.
-func (r *recorder) editFile(behind, old, text string) {
-	row := slices.IndexFunc(r.text, func(line string) bool { return strings.Contains(line, behind+old) })
+// editFile deletes old after prefix in the file, and types text instead.
+func (r *recorder) editFile(prefix, old, text string) {
+	row := slices.IndexFunc(r.text, func(line string) bool { return strings.Contains(line, prefix+old) })
 	if row < 0 {
-		r.err = fmt.Errorf("%s does not have %q", file, behind+old)
+		r.err = fmt.Errorf("%s does not contain %q", file, prefix+old)
 		return
 	}
-	before, after, _ := strings.Cut(r.text[row], behind+old)
-	before += behind + old
+	before, after, _ := strings.Cut(r.text[row], prefix+old)
+	before += prefix + old
 	show := func(status string) {
 		r.text[row] = before + after
 		r.showEditor(status, row, len([]rune(before)))
@@ -181,7 +182,7 @@ func (r *recorder) editFile(behind, old, text string) {
 	r.advanceClock(thinkingTime)
 }
 
-// saveFile saves the file; what the conversation says of it ends with until.
+// saveFile saves the file, and shows the output up to a line with until.
 func (r *recorder) saveFile(until string) {
 	if r.err == nil {
 		r.err = os.WriteFile(r.filePath(), []byte(strings.Join(r.text, "\n")+"\n"), 0o600)
@@ -190,12 +191,12 @@ func (r *recorder) saveFile(until string) {
 	last := r.editor[len(r.editor)-1]
 	r.showEditor("   saved", last.row, last.col)
 	r.showOutput(until)
-	r.showEditor(fmt.Sprintf("   saved, told %.2f s later", (r.now-saved).Seconds()), last.row, last.col)
+	r.showEditor(fmt.Sprintf("   saved, reloaded after %.2f s", (r.now-saved).Seconds()), last.row, last.col)
 	r.advanceClock(readingTime)
 	r.showEditor("", -1, 0)
 }
 
-// stopProcess ends the process.
+// stopProcess stops the process.
 func (r *recorder) stopProcess() {
 	if r.process == nil || r.process.Process == nil {
 		return
@@ -203,5 +204,5 @@ func (r *recorder) stopProcess() {
 	r.typing.Close()
 	for range r.printed {
 	}
-	_ = r.process.Wait() // what it thinks of its end is not shown
+	_ = r.process.Wait() // the exit status does not matter
 }
