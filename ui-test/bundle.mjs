@@ -1,5 +1,5 @@
-// The official Dev UI, and ADK's client of its API, out of npm: unpacked once,
-// without its dependencies, and only if it is exactly this package.
+// The official Dev UI and ADK's API client from npm: unpacked once, without
+// dependencies, and only if the checksum matches.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
@@ -9,7 +9,7 @@ const PACKAGE = '@google/adk-devtools@2.0.0';
 const SHA512 = '9q88zzLjSE5DQg+42JWBVZjEi4byuhKFod9T4jcgYj3IysulqDaEh+cObFe/54LJUI9RvpjFfAWxrC46BggYqQ==';
 const here = import.meta.dirname;
 
-// unpacked is the folder of the package.
+// unpacked returns the folder of the package.
 export function unpacked() {
   const folder = join(here, '.bundle');
   if (existsSync(join(folder, 'package.json'))) return folder;
@@ -26,8 +26,8 @@ export function unpacked() {
   return folder;
 }
 
-// devUI is the folder that serve --ui-dir takes.
+// devUI returns the folder for serve --ui-dir.
 export const devUI = () => join(unpacked(), 'dist', 'browser');
 
-// apiClient is ADK's client of its own API.
+// apiClient returns ADK's client of its API.
 export const apiClient = async () => (await import(join(unpacked(), 'dist', 'esm', 'server', 'adk_api_client.js'))).AdkApiClient;

@@ -1,5 +1,5 @@
-// ADK's own client of its API, as its JavaScript tools use it, carries on a
-// conversation: sessions, streams, state, artifacts.
+// Conversations with the client that ADK's JavaScript tools use: sessions, streams,
+// state and artifacts.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { apiClient } from './bundle.mjs';
@@ -33,15 +33,15 @@ test('apps and sessions', async () => {
   assert.deepEqual((await client.listSessions(user)).map((s) => s.id), ['s1']);
 });
 
-test('a turn, whole and streamed', async () => {
+test('a turn without and with streaming', async () => {
   const whole = await run('s1', 'hello');
   assert.equal(whole.map(textOf).join('|'), 'Hello! What can I do for you?');
   const streamed = await run('s1', 'hello', true);
-  assert.ok(streamed.length > 2 && streamed.slice(0, -1).every((ev) => ev.partial), 'the pieces come first');
+  assert.ok(streamed.length > 2 && streamed.slice(0, -1).every((ev) => ev.partial), 'the chunks come first');
   assert.equal(streamed.slice(0, -1).map(textOf).join(''), textOf(streamed.at(-1)));
 });
 
-test('state goes in and comes out', async () => {
+test('state is written and read', async () => {
   await run('s1', 'hello', false, { tier: 'gold' });
   const session = await client.getSession({ ...user, sessionId: 's1' });
   assert.equal(session.state.tier, 'gold');
@@ -59,7 +59,7 @@ test('files are artifacts', async () => {
   assert.equal(Buffer.from(part.inlineData.data, 'base64url').toString(), 'buy milk');
 });
 
-test('a failure is told, and a session ends', async () => {
+test('a failed run is an error, and a session is deleted', async () => {
   await assert.rejects(run('s1', 'fail'), /failed: the model is away/);
   await client.deleteSession({ ...user, sessionId: 's1' });
   await assert.rejects(client.getSession({ ...user, sessionId: 's1' }));

@@ -1,5 +1,5 @@
-// The official Dev UI in a browser without a screen: each test does what a person
-// does with it, and looks at what it shows. Screenshots are in screenshots/.
+// The official Dev UI in a headless browser: each test performs the steps of a user and
+// checks the page. Screenshots are in screenshots/.
 import assert from 'node:assert/strict';
 import { readFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ before(async () => {
   host = await serve(folders.dir, '--ui-dir', devUI());
   chrome = await browser();
   page = await blank(chrome, { viewport: { width: 1500, height: 950 } });
-  // Its fonts come from elsewhere: without them, icons are words.
+  // Block other servers: without their fonts, icons are words.
   await page.route((url) => url.hostname !== '127.0.0.1', (route) => route.abort());
   page.on('response', (r) => {
     const { pathname } = new URL(r.url());
@@ -29,14 +29,14 @@ after(async () => {
   folders.remove();
 });
 
-// What the bundle asks for and nobody has: a style sheet that it does not bring,
-// the app that Google's builder assistant is, and drawings of a draft.
+// Requests of the bundle that are expected to fail: a style sheet missing in the bundle,
+// Google's builder assistant app, and drawings of a draft.
 const expected = (path) => path.endsWith('/prism-dark.css') || path.includes('/__adk_agent_builder_assistant/')
   || path.startsWith('/dev/apps/fresh/build_graph');
 
 const shot = (name) => shotOf(page, `dev-ui ${name}`);
 
-// test is a step of the one conversation that all of them hold.
+// test runs a step; all steps share one page.
 const test = (name, act) => node(name, async () => {
   try {
     await act();
@@ -48,9 +48,9 @@ const test = (name, act) => node(name, async () => {
 
 const box = () => page.locator('textarea.chat-input-box');
 const sees = (text) => page.getByText(text, { exact: false }).last().waitFor();
-const say = async (text) => { await box().fill(text); await box().press('Enter'); };
-// When a run has ended, the page takes the focus to its own box: what is typed at that
-// moment stands there.
+const sendMessage = async (text) => { await box().fill(text); await box().press('Enter'); };
+// When a run ends, the page focuses its message box, so text typed at that moment goes
+// there. write retries.
 async function write(field, text) {
   for (let tries = 0; tries < 10; tries++) {
     await field.fill(text);
@@ -62,30 +62,29 @@ const panel = () => page.locator('app-side-panel');
 const icon = (name) => panel().locator('button.mat-mdc-icon-button', { hasText: new RegExp(`^\\s*${name}\\s*$`) }).first();
 const escape = async () => { await page.keyboard.press('Escape'); await page.locator('.cdk-overlay-backdrop').waitFor({ state: 'detached' }); };
 
-// open goes to an app.
+// open opens an app.
 async function open(app) {
   await page.goto(`${host.url}/dev-ui/?app=${app}`);
   await box().waitFor();
 }
 
-// The page loads anew by itself once a new app is made or a save is answered: what
-// is done before that is lost.
-const loadedAnew = (act) => Promise.all([page.waitForEvent('load'), act()]);
+// The page reloads after an app is created or saved, which discards earlier input.
+const reloaded = (act) => Promise.all([page.waitForEvent('load'), act()]);
 
-// The builder opens before it has read the agent, and then those below it: what is
-// written before that is written over, and what is saved lacks them.
+// The builder opens before it has loaded the agent and its sub-agents: earlier input is
+// overwritten, and saving would omit the sub-agents.
 async function inBuilder(instruction, ...below) {
   await page.waitForFunction((text) => [...document.querySelectorAll('textarea')].some((area) => area.checkVisibility() && area.value === text), instruction);
   for (const name of below) await page.locator('.node-title', { hasText: name }).waitFor();
 }
 
-// requestOf is the body of the next run that the page asks for, while act is done.
+// requestOf returns the body of the next run that the page requests during act.
 async function requestOf(act) {
   const [request] = await Promise.all([page.waitForRequest((r) => r.url().endsWith('/run_sse')), act()]);
   return request.postDataJSON();
 }
 
-test('an app is picked', async () => {
+test('an app is selected', async () => {
   await page.goto(`${host.url}/dev-ui/`);
   await page.locator('.selector-button').first().click();
   await page.getByText('desk', { exact: true }).last().click();
@@ -94,17 +93,17 @@ test('an app is picked', async () => {
   await shot('app');
 });
 
-test('a turn without streaming, then with it', async () => {
-  const first = await requestOf(() => say('hello'));
+test('a turn without, then with streaming', async () => {
+  const first = await requestOf(() => sendMessage('hello'));
   assert.equal(first.streaming, false);
   await sees('Hello! What can I do for you?');
   await page.getByRole('button', { name: 'More options' }).click();
   await page.getByRole('menuitem', { name: 'Streaming' }).click();
   await escape();
-  const second = await requestOf(() => say('hello again'));
+  const second = await requestOf(() => sendMessage('hello again'));
   assert.equal(second.streaming, true);
   await page.getByText('Hello! What can I do for you?').nth(1).waitFor();
-  assert.equal(await page.getByText('Hello! What can I do for you?').count(), 2, 'the pieces became one answer');
+  assert.equal(await page.getByText('Hello! What can I do for you?').count(), 2, 'the chunks became one response');
   await shot('chat');
 });
 
@@ -122,16 +121,16 @@ test('the inspector shows the request and the response of a model call', async (
   await shot('response');
 });
 
-test('a person confirms a call', async () => {
-  await say('refund');
+test('the user confirms a call', async () => {
+  await sendMessage('refund');
   await page.getByText('Confirmed').click();
   await shot('confirmation');
   await page.getByRole('button', { name: 'Submit' }).click();
   await sees('The refund is done.');
 });
 
-test('a person answers a call that takes long', async () => {
-  await say('choose');
+test('the user answers a long-running call', async () => {
+  await sendMessage('choose');
   await write(page.getByPlaceholder('Enter your response...'), 'tea');
   await page.locator('app-long-running-response button').click();
   await sees('You chose {"result":"tea"}.');
@@ -167,9 +166,9 @@ test('traces: agents, model calls and tool calls of each invocation', async () =
 
 test('state and artifacts', async () => {
   await page.locator('input[type=file]').setInputFiles({ name: 'note.txt', mimeType: 'text/plain', buffer: Buffer.from('buy milk') });
-  await say('keep it');
+  await sendMessage('keep it');
   await page.getByText('Hello! What can I do for you?').nth(2).waitFor();
-  // The page hears of the files of the user's own message when it reads the session.
+  // The page shows the files of the user's own message after it has read the session.
   await page.reload();
   await page.getByText('Hello! What can I do for you?').nth(2).waitFor();
   await page.getByRole('tab', { name: 'State' }).click();
@@ -183,7 +182,7 @@ test('state and artifacts', async () => {
 
 test('sessions: a new one, back to the first one, and one is deleted', async () => {
   await page.getByRole('button', { name: 'New Session' }).click();
-  await say('hello from the second session');
+  await sendMessage('hello from the second session');
   await sees('What can I do');
   await page.locator('.selector-button').nth(1).click();
   const items = page.locator('app-session-tab .session-item');
@@ -201,16 +200,16 @@ test('sessions: a new one, back to the first one, and one is deleted', async () 
   assert.deepEqual(left.map((s) => s.id), [url.searchParams.get('session')]);
 });
 
-// saved presses the button, and waits for what came of it.
+// saved clicks the button and waits for the reload.
 async function saved(app) {
   const [answer] = await Promise.all([
     page.waitForResponse((r) => r.url().endsWith(`/dev/apps/${app}/builder/save`)),
-    loadedAnew(() => page.locator('button.save-button').click()),
+    reloaded(() => page.locator('button.save-button').click()),
   ]);
   assert.equal(answer.status(), 200);
 }
 
-test('the visual builder changes an app, and the next turn has it', async () => {
+test('the visual builder changes an app, and the next turn uses the change', async () => {
   const file = () => readFileSync(join(folders.dir, 'plain', 'root_agent.yaml'), 'utf8');
   const before = file();
   await open('plain');
@@ -222,23 +221,23 @@ test('the visual builder changes an app, and the next turn has it', async () => 
   await saved('plain');
   assert.deepEqual(file().split('\n'), before.replace('Be brief.', 'Be brief and kind.').split('\n'), 'nothing else changed');
   await open('plain');
-  await say('what?');
-  await sees('I was told: Be brief and kind.');
+  await sendMessage('what?');
+  await sees('My instruction: Be brief and kind.');
   await shot('built');
 });
 
-test('the visual builder makes an app', async () => {
+test('the visual builder creates an app', async () => {
   await page.locator('.selector-button').first().click();
   await page.getByText('add', { exact: true }).first().click();
   await write(page.locator('app-add-item-dialog input'), 'fresh');
-  await loadedAnew(() => page.locator('app-add-item-dialog').getByText('Create', { exact: true }).click());
+  await reloaded(() => page.locator('app-add-item-dialog').getByText('Create', { exact: true }).click());
   await page.waitForURL(/app=fresh.*mode=builder/);
   await inBuilder('You are the root agent that coordinates other agents.');
   await saved('fresh');
   assert.ok(existsSync(join(folders.dir, 'fresh', 'root_agent.yaml')));
   assert.ok((await (await fetch(`${host.url}/list-apps`)).json()).includes('fresh'));
   await box().waitFor();
-  await shot('built-anew');
+  await shot('created');
 });
 
-test('nothing that the page asked for was refused', () => assert.deepEqual(refused, []));
+test('no request of the page failed', () => assert.deepEqual(refused, []));

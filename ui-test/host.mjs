@@ -1,5 +1,5 @@
-// Hosts for tests: each serves copies of apps that the test may change, with its
-// sessions in memory, at whatever port is free.
+// Test hosts. Each serves copies of apps that the test may change, with sessions in
+// memory, on a free port.
 
 import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
@@ -9,14 +9,14 @@ import { createInterface } from 'node:readline';
 
 const root = join(import.meta.dirname, '..');
 
-/** apps makes a folder of copies of apps, by their paths from the repository. */
+/** apps creates a folder with copies of apps, given by their paths in the repository. */
 export function apps(...paths) {
   const dir = mkdtempSync(join(tmpdir(), 'agenthost-ui-'));
   for (const path of paths) cpSync(join(root, path), join(dir, path.split('/').pop()), { recursive: true });
   return { dir, remove: () => rmSync(dir, { recursive: true, force: true }) };
 }
 
-/** serve starts a host, and says where it serves. No key of whoever tests reaches it. */
+/** serve starts a host and returns its URL. The host does not inherit API keys. */
 export async function serve(dir, ...flags) {
   const host = spawn(join(root, 'bin', 'agenthost'), ['serve', dir, '--addr', '127.0.0.1:0', '--session-db', 'memory:', '--drain', '1s', '--dev', '--demo', ...flags],
     { env: { PATH: process.env.PATH, HOME: dir } });

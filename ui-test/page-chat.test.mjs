@@ -1,5 +1,5 @@
-// The chat of the page at /: what happens to messages and answers when the app goes
-// away, the page reloads, a run fails, or another window has the same session.
+// The chat of the page at /: messages and responses when the app is removed, the page
+// reloads, a run fails, or another window shows the same session.
 
 import test from 'node:test';
 import assert from 'node:assert/strict';
@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { apps, serve } from './host.mjs';
 import { shot, tab } from './page/browser.mjs';
-import { idle, say, start } from './page/see.mjs';
+import { idle, sendMessage, start } from './page/see.mjs';
 
 const { see, chrome, host, file } = await start('apps/hello', 'apps/team', 'apps/tools', 'ui-test/page/apps/desk', 'ui-test/page/apps/slow', 'ui-test/page/apps/needy');
 
@@ -19,9 +19,9 @@ test.after(() => rmSync(elsewhere, { recursive: true }));
 const answers = (page) => page.locator('.event:not(.mine) .text').allTextContents();
 const get = async (path) => (await fetch(host.url + path)).json();
 
-// An open app whose folder goes away is never replaced by another one: the page says
-// so, sends nothing, and keeps the draft until the folder is back.
-see('the open app is removed while a message is written, and comes back', async (page) => {
+// If the folder of the selected app is removed, the page does not select another app: it
+// shows an error, sends nothing, and keeps the draft until the folder is back.
+see('the selected app is removed and restored while the user writes a message', async (page) => {
   await page.waitForSelector('#head h1:text("team")');
   await page.fill('#message', 'please refund order 7');
   renameSync(file('team'), away);
@@ -50,20 +50,20 @@ see('the open app is removed while a message is written, and comes back', async 
   assert.equal((await get('/apps/team/users/user/sessions')).length, 1);
 }, { hash: '/#team' });
 
-// The moment between the removal and the page's knowledge of it: the server rejects
-// the message, and the message is a draft again.
-see('a message to an app that is gone on the server is a draft again', async (page) => {
+// The app was removed but the page has not received the change yet: the server rejects
+// the message, which becomes the draft again.
+see('a message to a removed app becomes the draft again', async (page) => {
   await page.waitForSelector('#head h1:text("hello")');
   await page.route('**/apps/hello/users/user/sessions', (route) => (route.request().method() === 'POST'
     ? route.fulfill({ status: 404, json: { detail: 'App not found: hello' } }) : route.continue()));
-  await say(page, 'for hello alone');
+  await sendMessage(page, 'for hello alone');
   await page.waitForSelector('#events >> text=App not found: hello');
   assert.equal(await page.inputValue('#message'), 'for hello alone');
 }, { hash: '/#hello', forgive: /404/ });
 
-// A choice of another app while a message is on its way ends the run: nothing of it
-// goes to the other app.
-see('another app is chosen while the session is created', async (page) => {
+// Selecting another app while a message is being sent cancels the run; nothing is sent
+// to the other app.
+see('another app is selected while the session is being created', async (page) => {
   await page.waitForSelector('#head h1:text("hello")');
   const sent = [];
   await page.route('**/apps/hello/users/user/sessions', async (route) => {
@@ -72,7 +72,7 @@ see('another app is chosen while the session is created', async (page) => {
     return route.continue().catch(() => {});
   });
   page.on('request', (request) => request.url().endsWith('/run_sse') && sent.push(request.postData()));
-  await say(page, 'for hello alone');
+  await sendMessage(page, 'for hello alone');
   await page.waitForSelector('#head h1:text("desk")');
   await idle(page);
   await page.waitForFunction(() => document.querySelectorAll('.event').length === 0);
@@ -82,14 +82,14 @@ see('another app is chosen while the session is created', async (page) => {
 see('a stop before the session is created keeps the message as a draft', async (page) => {
   await page.waitForSelector('#head h1:text("hello")');
   await page.route('**/apps/hello/users/user/sessions', (route) => (route.request().method() === 'POST' ? null : route.continue()));
-  await say(page, 'never mind');
+  await sendMessage(page, 'never mind');
   await page.waitForSelector('#send:text("Stop")');
   await page.keyboard.press('Escape');
   await page.waitForSelector('.interrupted:has-text("Interrupted before the message was sent.")');
   assert.equal(await page.inputValue('#message'), 'never mind');
 }, { hash: '/#hello' });
 
-see('an address that names no app', async (page) => {
+see('a URL with an unknown app', async (page) => {
   await page.waitForSelector('#head h1:text("No app named nosuch")');
   assert.match(await page.textContent('#head'), /Apps of this server:.*hello/);
   assert.ok(await page.isDisabled('#send'));
@@ -99,9 +99,9 @@ see('an address that names no app', async (page) => {
   assert.ok(await page.isEnabled('#send'));
 }, { hash: '/#nosuch' });
 
-// The stored events tell: a turn without a final event, which no run has any more.
-see('a reload in the middle of an answer shows the interrupted turn, with a retry', async (page) => {
-  await say(page, 'wait for it');
+// A stored turn without a final event and without a running invocation was interrupted.
+see('a page reload during a response shows the interrupted turn with a retry', async (page) => {
+  await sendMessage(page, 'wait for it');
   await page.waitForSelector('#send:text("Stop")');
   await page.waitForFunction(() => location.hash.split('/').length === 2);
   await page.waitForTimeout(300);
@@ -116,11 +116,11 @@ see('a reload in the middle of an answer shows the interrupted turn, with a retr
   await page.reload();
   await page.waitForSelector('.text:has-text("At last.")');
   assert.equal(await page.locator('.event.mine').count(), 1, 'the turn is not shown twice');
-  assert.equal(await page.inputValue('#message'), '', 'what was sent is no draft');
+  assert.equal(await page.inputValue('#message'), '', 'a sent message is not a draft');
   assert.equal(await page.locator('.interrupted').count(), 0);
 }, { hash: '/#slow' });
 
-see('a turn that another client runs is followed to its end', async (page) => {
+see('a turn started by another client is followed to its end', async (page) => {
   await fetch(`${host.url}/apps/slow/users/user/sessions/shared`, { method: 'POST' });
   const run = fetch(`${host.url}/run`, { method: 'POST', body: JSON.stringify({ appName: 'slow', userId: 'user', sessionId: 'shared', newMessage: { parts: [{ text: 'wait for it' }] } }) });
   for (let i = 0; i < 100 && (await get('/apps/slow/users/user/sessions/shared')).events.length === 0; i++) await new Promise((done) => setTimeout(done, 20));
@@ -133,7 +133,7 @@ see('a turn that another client runs is followed to its end', async (page) => {
   assert.equal(await page.locator('.interrupted').count(), 0);
 }, { hash: '/#slow' });
 
-see('a turn that ended with its tools is shown as interrupted', async (page) => {
+see('a turn that ended after a tool call is shown as interrupted', async (page) => {
   const turn = (id, author, parts, more = {}) => ({ id, author, invocationId: 'e-1', content: { role: author === 'user' ? 'user' : 'model', parts }, ...more });
   const call = { functionCall: { id: 'c1', name: 'order', args: {} } };
   const response = { functionResponse: { id: 'c1', name: 'order', response: { ok: true } } };
@@ -143,7 +143,7 @@ see('a turn that ended with its tools is shown as interrupted', async (page) => 
 }, { hash: '/#desk' });
 
 see('an error is shown once, with a retry', async (page) => {
-  await say(page, 'fail, please');
+  await sendMessage(page, 'fail, please');
   await page.waitForSelector('#events .bad');
   await page.waitForSelector('.interrupted >> text=Retry');
   const text = await page.textContent('#events');
@@ -154,13 +154,13 @@ see('an error is shown once, with a retry', async (page) => {
 }, { hash: '/#slow' });
 
 see('an error without an event is shown once', async (page) => {
-  await say(page, 'hello');
+  await sendMessage(page, 'hello');
   await page.waitForSelector('#events .bad');
   await idle(page);
   assert.equal((await page.textContent('#events')).split('Context variable not found').length - 1, 1);
 }, { hash: '/#needy' });
 
-see('a new session begins with state, and its state can be edited', async (page) => {
+see('a new session starts with initial state, and its state can be edited', async (page) => {
   await page.click('#state >> text=Set initial state');
   await page.fill('#state textarea', '{"team": "red"');
   await page.click('#state >> text=Save');
@@ -172,7 +172,7 @@ see('a new session begins with state, and its state can be edited', async (page)
   await page.fill('#state textarea', '{"team": "red", "user:lang": "pt"}');
   await page.click('#state >> text=Save');
   await page.waitForSelector('#state th:text("team")');
-  await say(page, 'hello');
+  await sendMessage(page, 'hello');
   await page.waitForSelector('.text:has-text("The team is red")');
   await idle(page);
   await page.click('#state h2 button:text("Edit")');
@@ -182,12 +182,12 @@ see('a new session begins with state, and its state can be edited', async (page)
   await page.waitForSelector('#state td:has-text("blue")');
   const [app, session] = new URL(page.url()).hash.slice(1).split('/');
   assert.deepEqual((await get(`/apps/${app}/users/user/sessions/${session}`)).state, { team: 'blue' });
-  await say(page, 'again');
+  await sendMessage(page, 'again');
   await page.waitForSelector('.text:has-text("The team is blue")');
 }, { hash: '/#needy' });
 
-see('delete asks first, and Escape cancels', async (page) => {
-  await say(page, 'little things');
+see('delete requires confirmation, and Escape cancels', async (page) => {
+  await sendMessage(page, 'little things');
   await page.waitForSelector('#send:text("Send")');
   await idle(page);
   await page.waitForSelector('#session option:checked:has-text("little things")', { state: 'attached' });
@@ -210,10 +210,9 @@ see('delete asks first, and Escape cancels', async (page) => {
   assert.equal((await fetch(`${host.url}/apps/desk/users/user/sessions/${session}`)).status, 404);
 }, { hash: '/#desk' });
 
-// Both windows offer the approval; the second one shows that it is decided, and what
-// came of it.
-see('an approval that another window decided is not sent again', async (page) => {
-  await say(page, 'refund it');
+// Both windows offer the approval; the second one then shows the decision and its result.
+see('an approval given in another window is not sent again', async (page) => {
+  await sendMessage(page, 'refund it');
   await page.waitForSelector('.question >> text=Approve');
   await idle(page);
   const other = await tab(chrome, page.url());
@@ -225,7 +224,7 @@ see('an approval that another window decided is not sent again', async (page) =>
     await other.page.click('.question >> text=Approve');
     await other.page.waitForSelector('.notice:has-text("already answered in another window")');
     assert.deepEqual(await answers(other.page), await answers(page));
-    await say(page, 'a little more');
+    await sendMessage(page, 'a little more');
     await idle(page);
     await page.waitForSelector('.text:has-text("The till says {\\"paid\\":5}.")');
     await other.page.evaluate(() => window.dispatchEvent(new Event('focus')));
@@ -242,12 +241,12 @@ see('an approval that another window decided is not sent again', async (page) =>
 
 see('a message can be copied', async (page) => {
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-  await say(page, 'one');
+  await sendMessage(page, 'one');
   await page.click('.event:not(.mine) .copy');
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'I heard: one');
 }, { hash: '/#desk' });
 
-test('a server with authentication says what is wrong with a token', async () => {
+test('a server with authentication reports why a token is rejected', async () => {
   const some = apps('apps/tools');
   const auth = join(some.dir, '..', `${some.dir.split('/').pop()}-auth.yaml`);
   writeFileSync(auth, 'tokens:\n- {token: an-administrators-token, claims: {sub: ops, admin: true}}\n- {token: the-token-of-ana-a-user, claims: {sub: ana}}\nadmin: claims.admin ?? false\n');

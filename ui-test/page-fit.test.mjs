@@ -1,10 +1,10 @@
-// The page at the widths that people have: a whole screen, half of one next to an
-// editor, a phone. No problem, caret, hint, tree or answer is cut off.
+// The page at common widths: full screen, half a screen next to an editor, and phone. No
+// error, caret, hint, tree or response is cut off.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { shot } from './page/browser.mjs';
-import { idle, say, start } from './page/see.mjs';
+import { idle, sendMessage, start } from './page/see.mjs';
 
 const { see, file, save } = await start('apps/hello', 'apps/pipeline', 'ui-test/page/apps/desk', 'ui-test/page/apps/writer');
 
@@ -15,7 +15,7 @@ const panes = async (page, pane) => {
   if (await page.isVisible('#panes')) await page.click(`#panes [data-pane=${pane}]`);
 };
 
-/** cutOff are elements of a selector that reach beyond the page or beyond their pane. */
+/** cutOff returns the elements of a selector that exceed the page or their pane. */
 const cutOff = (page, selector) => page.evaluate((sought) => [...document.querySelectorAll(sought)].flatMap((element) => {
   const box = element.getBoundingClientRect();
   const pane = (element.closest('#app, #talk') ?? document.body).getBoundingClientRect();
@@ -40,7 +40,7 @@ for (const width of [1920, 1280, 960, 700, 500, 390, 320]) {
       await page.waitForSelector('.node[data-agent=critic]');
       assert.deepEqual(await cutOff(page, '.tree, .tree svg, .node rect'), []);
       await panes(page, 'talk');
-      await say(page, 'Tea in winter');
+      await sendMessage(page, 'Tea in winter');
       await idle(page);
       await panes(page, 'app');
       await page.waitForSelector('#state th');
@@ -49,7 +49,7 @@ for (const width of [1920, 1280, 960, 700, 500, 390, 320]) {
       await page.click('#apps button[data-app=desk]');
       await page.waitForSelector('#head h1:text("desk")');
       await panes(page, 'talk');
-      await say(page, 'refund it all');
+      await sendMessage(page, 'refund it all');
       await page.waitForSelector('.question');
       await idle(page);
       assert.deepEqual(await cutOff(page, '#talk *:not(select, option)'), []);
@@ -58,7 +58,7 @@ for (const width of [1920, 1280, 960, 700, 500, 390, 320]) {
       await page.click('#apps button[data-app=writer]');
       await panes(page, 'talk');
       await page.waitForSelector('#session select');
-      await say(page, 'What is the refund policy?');
+      await sendMessage(page, 'What is the refund policy?');
       await page.waitForSelector('.md .task');
       await idle(page);
       assert.deepEqual(await cutOff(page, '.md > :not(.scroll, .code)'), []);

@@ -1,13 +1,13 @@
-// Answers are Markdown: what it becomes, that it never becomes anything else, and
-// that hostile or long text costs no more than its length.
+// Markdown of responses: the elements it becomes, that it cannot become anything else,
+// and that drawing hostile or long text takes linear time.
 
 import assert from 'node:assert/strict';
 import { shot } from './page/browser.mjs';
-import { idle, say, start } from './page/see.mjs';
+import { idle, sendMessage, start } from './page/see.mjs';
 
 const { see } = await start('ui-test/page/apps/writer');
 
-/** draw is the HTML of the nodes that a Markdown text becomes. */
+/** draw returns the HTML of the nodes drawn for a Markdown text. */
 const draw = (page, text) => page.evaluate(async (source) => {
   const { drawMarkdown } = await import('/ui/markdown.js');
   return drawMarkdown(source).innerHTML.replaceAll('<button type="button" class="copy">Copy</button>', '');
@@ -20,7 +20,7 @@ const CASES = [
   ['a line break stays', 'one\ntwo  \nthree', '<p>one\ntwo\nthree</p>'],
   ['paragraphs', 'one\n\n\ntwo', '<p>one</p><p>two</p>'],
   ['headings', '# A #\n## B\nC\n===\nD\n---', '<h4 data-level="1">A</h4><h5 data-level="2">B</h5><h4 data-level="1">C</h4><h5 data-level="2">D</h5>'],
-  ['no heading', '#tag\n####### x', '<p>#tag\n####### x</p>'],
+  ['not a heading', '#tag\n####### x', '<p>#tag\n####### x</p>'],
   ['a rule', 'a\n\n---\n* * *', '<p>a</p><hr><hr>'],
   ['emphasis', '*a* **b** ***c*** _d_ __e__ ~~f~~', '<p><em>a</em> <strong>b</strong> <em><strong>c</strong></em> <em>d</em> <strong>e</strong> <del>f</del></p>'],
   ['emphasis in words', 'snake_case_name 2*3*4 a**b**c', '<p>snake_case_name 2<em>3</em>4 a<strong>b</strong>c</p>'],
@@ -33,7 +33,7 @@ const CASES = [
   ['lists', '- a\n- b\n  continued\n\n  more\n+ c', '<ul><li><p>a</p></li><li><p>b\ncontinued</p><p>more</p></li></ul><ul><li><p>c</p></li></ul>'],
   ['nested lists', '1. a\n  - b\n    - c\n2. d', '<ol><li><p>a</p><ul><li><p>b</p><ul><li><p>c</p></li></ul></li></ul></li><li><p>d</p></li></ol>'],
   ['a list with its own start', '3. a\n4. b', '<ol start="3"><li><p>a</p></li><li><p>b</p></li></ol>'],
-  ['a year is no list', 'in\n1984. x', '<p>in\n1984. x</p>'],
+  ['a year does not start a list', 'in\n1984. x', '<p>in\n1984. x</p>'],
   ['tasks', '- [x] a\n- [ ] b', '<ul><li class="task" data-done=""><p>a</p></li><li class="task"><p>b</p></li></ul>'],
   ['quotes', '> a\nlazy\n> > b\n\nc', '<blockquote><p>a\nlazy</p><blockquote><p>b</p></blockquote></blockquote><p>c</p>'],
   ['a table', '|a|b|\n|-|:-:|\n|`1`|x\\|y|\n|2|\nafter', '<div class="scroll" tabindex="0" role="region" aria-label="Table"><table><thead><tr><th>a</th><th data-align="center">b</th></tr></thead><tbody><tr><td><code>1</code></td><td data-align="center">x|y</td></tr><tr><td>2</td><td data-align="center"></td></tr><tr><td>after</td><td data-align="center"></td></tr></tbody></table></div>'],
@@ -51,16 +51,16 @@ const CASES = [
   ['HTML in code, cells and labels', '`<b>` [<i>](https://x.example)\n\n|<b>|\n|-|', `<p><code>&lt;b&gt;</code> ${LINK('https://x.example/', '&lt;i&gt;')}</p><div class="scroll" tabindex="0" role="region" aria-label="Table"><table><thead><tr><th>&lt;b&gt;</th></tr></thead><tbody></tbody></table></div>`],
   ['a javascript: link', '[x](javascript:alert(1)) [y](JaVaScRiPt:alert(1)) <javascript:alert(1)>', '<p>x (javascript:alert(1)) y (JaVaScRiPt:alert(1)) &lt;javascript:alert(1)&gt;</p>'],
   ['other schemes', '[a](data:text/html,x) [b](vbscript:x) [c](file:///etc/passwd) [d](blob:x) [e](//evil.example) [f](/-/reload) [g](#desk)', '<p>a (data:text/html,x) b (vbscript:x) c (file:///etc/passwd) d (blob:x) e (//evil.example) f (/-/reload) g (#desk)</p>'],
-  ['a scheme behind control characters', '[a](java\tscript:x) [b](<java\tscript:alert(1)>) [c](&#106;avascript:x) [d](\\javascript:x)', '<p>[a](java\tscript:x) b (java\tscript:alert(1)) c (&amp;#106;avascript:x) d (\\javascript:x)</p>'],
+  ['a scheme after control characters', '[a](java\tscript:x) [b](<java\tscript:alert(1)>) [c](&#106;avascript:x) [d](\\javascript:x)', '<p>[a](java\tscript:x) b (java\tscript:alert(1)) c (&amp;#106;avascript:x) d (\\javascript:x)</p>'],
   ['an attribute in an address', '[a](https://x.example/"onmouseover="alert(1))', `<p>${LINK('https://x.example/%22onmouseover=%22alert(1)', 'a')}</p>`],
   ['an image loads nothing', '![a](http://127.0.0.1:9/x.png) ![b](data:image/png;base64,AAAA)', `<p>${LINK('http://127.0.0.1:9/x.png', 'a')} b (data:image/png;base64,AAAA)</p>`],
   ['the name of a language is a name', '```js"><b>\nx\n```', CODE('js', 'x')],
 ];
 
-see('Markdown becomes elements, and nothing else becomes any', async (page) => {
+see('Markdown becomes the expected elements only', async (page) => {
   await page.waitForSelector('#head h1:text("writer")');
   for (const [name, text, want] of CASES) assert.equal(await draw(page, text), want, name);
-  // Text that arrives in chunks comes to the same, however it is cut.
+  // Any division into chunks gives the same result.
   const drawn = await page.evaluate(async (sources) => {
     const { Markdown } = await import('/ui/markdown.js');
     return sources.map((source) => [1, 2, 5, 17].map((size) => {
@@ -89,9 +89,9 @@ const HOSTILE = {
   'angles': '<https://'.repeat(N / 9), 'entities': '&amp'.repeat(N / 4), 'escapes': '\\'.repeat(N), 'hashes': '#'.repeat(N), 'spaces': `${' '.repeat(N)}x`, 'a long line': 'abc '.repeat(N / 4), 'tabs': '\t'.repeat(N), 'objects': `{${'"a":'.repeat(N / 4)}`,
 };
 
-// A million characters of anything are drawn within seconds, in a bounded number of
-// elements and levels; the tab stays alive.
-see('hostile text costs no more than its length', async (page) => {
+// A million characters of any kind are drawn within seconds, with a bounded number of
+// elements and levels.
+see('hostile text is drawn in linear time', async (page) => {
   await page.waitForSelector('#head h1:text("writer")');
   for (const [name, text] of Object.entries(HOSTILE)) {
     const { ms, elements, depth, length } = await page.evaluate(async (source) => {
@@ -111,9 +111,9 @@ see('hostile text costs no more than its length', async (page) => {
   }
 }, { hash: '/#writer' });
 
-// Chunks of a long answer cost about as much as the whole answer: four times the
-// text takes no more than some eight times as long, not sixteen.
-see('a long answer in chunks is not drawn again for each of them', async (page) => {
+// Drawing a long response in chunks takes about linear time: four times the text takes at
+// most about eight times as long, not sixteen.
+see('a long response is not redrawn for each chunk', async (page) => {
   await page.waitForSelector('#head h1:text("writer")');
   const costs = await page.evaluate(async () => {
     const { Markdown } = await import('/ui/markdown.js');
@@ -141,7 +141,7 @@ see('a long answer in chunks is not drawn again for each of them', async (page) 
   for (const [name, { drawing, total }] of Object.entries(costs)) assert.ok(drawing < total / 2, `${name}: drawing took ${drawing} of ${total} ms`);
 }, { hash: '/#writer' });
 
-see('an answer in Markdown is streamed without a flicker', async (page) => {
+see('a Markdown response is streamed without flicker', async (page) => {
   await page.waitForSelector('.node');
   await page.evaluate(() => {
     window.moved = 0;
@@ -156,7 +156,7 @@ see('an answer in Markdown is streamed without a flicker', async (page) => {
     };
     look();
   });
-  await say(page, 'What is the refund policy?');
+  await sendMessage(page, 'What is the refund policy?');
   await page.waitForSelector('.md .task');
   await idle(page);
   assert.equal(await page.locator('.md h4:text("Refund policy")').count(), 1);
@@ -164,11 +164,11 @@ see('an answer in Markdown is streamed without a flicker', async (page) => {
   assert.equal(await page.locator('.md td').count(), 4);
   assert.match(await page.textContent('.md pre code'), /# <b>not bold<\/b>/);
   assert.ok(await page.evaluate(() => window.moved) < 0.01, 'the page moved');
-  assert.equal(await page.evaluate(() => window.shrunk), 0, 'the answer shrank');
+  assert.equal(await page.evaluate(() => window.shrunk), 0, 'the response shrank');
   await shot(page, 'page markdown');
-  await say(page, '**user** text stays <b>plain</b>');
+  await sendMessage(page, '**user** text stays <b>plain</b>');
   await page.waitForSelector('.event.mine:has-text("**user** text stays <b>plain</b>")');
   await idle(page);
-  await say(page, 'as json');
+  await sendMessage(page, 'as json');
   await page.waitForSelector('.md pre code:has-text("a*b*c")');
 }, { hash: '/#writer' });

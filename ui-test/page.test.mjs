@@ -1,5 +1,5 @@
-// The page at /: the apps and their problems, the tree, the chat, the state, and
-// what each save of a file came to.
+// The page at /: apps and their errors, the tree, the chat, the state, and the result of
+// each saved file.
 
 import test from 'node:test';
 import assert from 'node:assert/strict';
@@ -7,23 +7,23 @@ import { mkdirSync, readFileSync, writeFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { apps, serve } from './host.mjs';
 import { shot, tab } from './page/browser.mjs';
-import { idle, say, start } from './page/see.mjs';
+import { idle, sendMessage, start } from './page/see.mjs';
 
 const { see, chrome, file, save } = await start('apps/hello', 'apps/pipeline', 'apps/team', 'apps/tools', 'apps/memory', 'ui-test/page/apps/desk');
 
-see('a conversation, with its call and what it changed', async (page) => {
+see('a conversation with a call and its state change', async (page) => {
   await page.click('#apps button[data-app=hello]');
   await page.waitForSelector('#head h1:text("hello")');
-  await say(page, 'My name is Ana');
+  await sendMessage(page, 'My name is Ana');
   await page.waitForSelector('.text:has-text("Nice to meet you, Ana!")');
   await idle(page);
   assert.match(await page.textContent('.call'), /remember_name\(name: "Ana"\) ← \{"kept":"Ana"\}/);
   assert.match(await page.textContent('#state tr.changed'), /name"Ana"new/);
   assert.equal(await page.textContent('#state caption code'), 'user:');
-  assert.match(await page.textContent('#said'), /hello: Nice to meet you, Ana!/);
+  assert.match(await page.textContent('#announcement'), /hello: Nice to meet you, Ana!/);
   await page.click('.call summary');
   assert.match(await page.textContent('.call .json'), /"name": "Ana"/);
-  await say(page, 'Hi');
+  await sendMessage(page, 'Hi');
   await page.waitForSelector('.text:has-text("Hello again, Ana!")');
   await idle(page);
   await page.reload();
@@ -31,13 +31,13 @@ see('a conversation, with its call and what it changed', async (page) => {
   assert.equal(await page.locator('.event.mine').count(), 2);
 }, { hash: '/#hello' });
 
-see('an answer that is streamed, and nothing moves when it is whole', async (page) => {
+see('a streamed response does not move when it completes', async (page) => {
   await page.waitForSelector('.node');
   await page.evaluate(() => {
     window.moved = 0;
     new PerformanceObserver((list) => list.getEntries().forEach((e) => { window.moved += e.hadRecentInput ? 0 : e.value; })).observe({ type: 'layout-shift' });
   });
-  await say(page, 'Tell me a story');
+  await sendMessage(page, 'Tell me a story');
   await page.waitForSelector('.text:has-text("the whole street listened to the answer.")');
   await idle(page);
   assert.equal(await page.locator('.event:not(.mine) .text').count(), 1);
@@ -45,8 +45,8 @@ see('an answer that is streamed, and nothing moves when it is whole', async (pag
   assert.ok(moved < 0.01, `the page moved by ${moved}`);
 }, { hash: '/#desk' });
 
-see('a call that waits for approval, denied and then approved', async (page) => {
-  await say(page, 'refund it');
+see('a call that requires approval, denied and then approved', async (page) => {
+  await sendMessage(page, 'refund it');
   await page.waitForSelector('.question');
   assert.match(await page.textContent('.question'), /refund waits for approval.*refund\(amount: 500\)/);
   await idle(page);
@@ -54,7 +54,7 @@ see('a call that waits for approval, denied and then approved', async (page) => 
   await page.click('.question >> text=Deny');
   await page.waitForSelector('.answered:text("denied")');
   await idle(page);
-  await say(page, 'refund it again');
+  await sendMessage(page, 'refund it again');
   await page.click('.question >> text=Approve');
   await page.waitForSelector('.answered:text("approved")');
   await page.waitForSelector('.text:has-text("The till says {\\"paid\\":500}.")');
@@ -63,40 +63,40 @@ see('a call that waits for approval, denied and then approved', async (page) => 
   assert.match(await page.textContent('#state'), /app:.*refunds1new/);
 }, { hash: '/#desk' });
 
-see('calls that are answered later', async (page) => {
-  await say(page, 'order tea');
+see('long-running calls are answered later', async (page) => {
+  await sendMessage(page, 'order tea');
   await page.waitForSelector('.question input');
   await idle(page);
   await page.fill('.question input', '{"status": "sent"}');
   await page.press('.question input', 'Enter');
   await page.waitForSelector('.text:has-text("sent")');
   await idle(page);
-  await say(page, 'let me choose');
+  await sendMessage(page, 'let me choose');
   await page.click('.question >> text=black');
   await page.waitForSelector('.text:has-text("You chose {\\"result\\":\\"black\\"}.")');
   await idle(page);
 }, { hash: '/#desk' });
 
-see('a call that failed has no answer later', async (page) => {
-  await say(page, 'order nothing');
+see('a failed call does not wait for an answer', async (page) => {
+  await sendMessage(page, 'order nothing');
   await page.waitForSelector('.text:has-text("The order says {\\"error\\"")');
   await idle(page);
   assert.equal(await page.locator('.question:visible').count(), 0);
 }, { hash: '/#desk' });
 
-see('what people say is text', async (page) => {
+see('user messages are plain text', async (page) => {
   const text = '<img src=x onerror=alert(1)> <b>bold</b>';
-  await say(page, text);
+  await sendMessage(page, text);
   await page.waitForSelector('.text:has-text("I heard: <img src=x")');
   await idle(page);
   assert.equal(await page.locator('#events img, #events p b').count(), 0);
 }, { hash: '/#desk' });
 
-see('a slip shows its caret within a second, and its mending what changed', async (page) => {
+see('an error shows its caret within a second, and its fix shows the change', async (page) => {
   await page.waitForSelector('#head h1:text("team")');
   const good = readFileSync(file('team', 'root_agent.yaml'), 'utf8');
   const slip = good.replace('instruction: Find', 'instuction: Find');
-  // A machine that does much besides is given ten tries.
+  // Ten attempts, for busy machines.
   const took = [];
   for (let i = 0; i < 10 && !took.some((ms) => ms < 1000); i++) {
     save(good, 'team', 'root_agent.yaml');
@@ -117,12 +117,12 @@ see('a slip shows its caret within a second, and its mending what changed', asyn
   await page.waitForSelector('#changes li[data-what=loaded] >> text=agent front_desk: instruction changed');
   await page.click('#changes li[data-what=loaded] summary');
   assert.match(await page.textContent('#changes .diff .is'), /Be kind/);
-  await shot(page, 'page mended');
+  await shot(page, 'page fixed');
   save(good, 'team', 'root_agent.yaml');
   await page.waitForSelector('#changes li[data-what=loaded]:nth-child(1) >> text=agent front_desk: instruction changed');
 }, { hash: '/#team' });
 
-see('an app that wants to be told is let in', async (page) => {
+see('an app with manual reload is reloaded by the user', async (page) => {
   writeFileSync(file('hello', 'app.yaml'), readFileSync(file('hello', 'app.yaml'), 'utf8') + 'reload: {sessions: manual}\n');
   await page.waitForSelector('#changes li[data-what=loaded] >> text=reload added');
   save(readFileSync(file('hello', 'root_agent.yaml'), 'utf8').replace('one friendly sentence', 'two friendly sentences'), 'hello', 'root_agent.yaml');
@@ -133,7 +133,7 @@ see('an app that wants to be told is let in', async (page) => {
   await page.waitForSelector('.node[data-changed]');
 }, { hash: '/#hello' });
 
-see('an answer that nobody wants is stopped, by the keyboard alone', async (page) => {
+see('a response is stopped with the keyboard', async (page) => {
   await page.waitForSelector('.node');
   await page.keyboard.press('/');
   await page.keyboard.type('wait for it');
@@ -144,7 +144,7 @@ see('an answer that nobody wants is stopped, by the keyboard alone', async (page
   await idle(page);
 }, { hash: '/#desk' });
 
-see('a new folder is a new app, and leaves the list when it is removed', async (page) => {
+see('a new folder adds an app, and removing it removes the app', async (page) => {
   await page.waitForSelector('#head h1:text("hello")');
   mkdirSync(file('fresh'));
   save('name: fresh\nmodel: nosuch\n', 'fresh', 'root_agent.yaml');
@@ -154,9 +154,9 @@ see('a new folder is a new app, and leaves the list when it is removed', async (
   await page.waitForSelector('#apps button[data-app=fresh]', { state: 'detached' });
 }, { hash: '/#hello' });
 
-see('the tree, an agent of it, and what its model was sent', async (page) => {
+see('the tree, an agent, and its model request', async (page) => {
   await page.waitForSelector('.node[data-agent=critic]');
-  await say(page, 'a haiku about rain');
+  await sendMessage(page, 'a haiku about rain');
   await idle(page);
   await page.focus('.node[data-agent=pipeline]');
   await page.keyboard.press('ArrowDown');
@@ -174,7 +174,7 @@ see('the tree, an agent of it, and what its model was sent', async (page) => {
   await page.waitForSelector('#agent', { state: 'hidden' });
 }, { hash: '/#pipeline' });
 
-test('a host without apps, and the first one that comes', async () => {
+test('a server without apps, and the first app', async () => {
   const none = apps();
   const empty = await serve(none.dir);
   const { page, complaints, close } = await tab(chrome, empty.url);
@@ -192,7 +192,7 @@ test('a host without apps, and the first one that comes', async () => {
   }
 });
 
-test('a server that stops, and starts again', async () => {
+test('a server that stops and starts again', async () => {
   const some = apps('apps/hello');
   const first = await serve(some.dir);
   const { page, close } = await tab(chrome, first.url);
@@ -209,12 +209,12 @@ test('a server that stops, and starts again', async () => {
   }
 });
 
-test('a host that has as many pages open as it may', async () => {
+test('a server at its limit of open pages', async () => {
   const some = apps('apps/hello');
   const host = await serve(some.dir);
   const full = new AbortController();
-  const feeds = await Promise.all(Array.from({ length: 64 }, () => fetch(`${host.url}/-/changes`, { signal: full.signal })));
-  assert.deepEqual([...new Set(feeds.map((f) => f.status))], [200]);
+  const streams = await Promise.all(Array.from({ length: 64 }, () => fetch(`${host.url}/-/changes`, { signal: full.signal })));
+  assert.deepEqual([...new Set(streams.map((f) => f.status))], [200]);
   const { page, close } = await tab(chrome, host.url, { viewport: { width: 360, height: 760 } });
   try {
     await page.waitForSelector('#link:text("too many open change streams")');
@@ -237,12 +237,12 @@ test('fifty apps, a long instruction and 500 events', async () => {
   const many = apps();
   for (let i = 0; i < 50; i++) {
     mkdirSync(join(many.dir, `app${i}`));
-    writeFileSync(join(many.dir, `app${i}`, 'root_agent.yaml'), `name: agent${i}\nmodel: gemini-flash-latest\ninstruction: |\n${'  Say what is to be said, and say {topic?} no more than once.\n'.repeat(i ? 1 : 400)}`);
+    writeFileSync(join(many.dir, `app${i}`, 'root_agent.yaml'), `name: agent${i}\nmodel: gemini-flash-latest\ninstruction: |\n${'  Answer the question about {topic?}, and no more than once.\n'.repeat(i ? 1 : 400)}`);
   }
   const host = await serve(many.dir);
   const events = Array.from({ length: 500 }, (_, i) => ({
     author: i % 2 ? 'agent0' : 'user', invocationId: `e-${i >> 1}`, id: `id-${i}`,
-    content: { role: i % 2 ? 'model' : 'user', parts: [{ text: `What was said as number ${i}. `.repeat(1 + (i % 7)) }] },
+    content: { role: i % 2 ? 'model' : 'user', parts: [{ text: `This is message number ${i}. `.repeat(1 + (i % 7)) }] },
   }));
   const made = await fetch(`${host.url}/apps/app0/users/user/sessions`, { method: 'POST', body: JSON.stringify({ sessionId: 'long', events }) });
   assert.equal(made.status, 200, host.log());

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up what the tests of user interfaces need, and runs them; Chromium too,
-# where that takes no password. Without it, or without npm, it says so, and skips.
+# Installs the dependencies of the user interface tests, including Chromium if that
+# needs no password, and runs the tests. Without Chromium or npm they are skipped.
 # Screenshots go to CI_ARTIFACTS, or to ui-test/screenshots.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -27,5 +27,5 @@ shots=${CI_ARTIFACTS:-$PWD/screenshots}
 mkdir -p "$shots"
 rm -f "$shots/"{page,dev-ui}' '*.png
 trap 'echo "screenshots are in $shots"' EXIT
-# One after the other: each has a browser and a host. Spec prints a line a test.
+# Run sequentially: each file has its own browser and host. spec prints a line per test.
 timeout -k 10 900 node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs

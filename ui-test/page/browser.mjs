@@ -1,20 +1,20 @@
-// A browser for tests: what people see is driven as they would.
+// The browser of the tests.
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 
-// A machine that is busy with other tests takes its time.
+// A long timeout for machines that run other tests.
 const patience = 60_000;
 const shots = process.env.CI_ARTIFACTS || join(import.meta.dirname, '..', 'screenshots');
 
-/** browser is the Chromium that run.sh found. */
+/** browser starts the Chromium that run.sh found. */
 export function browser() {
-  if (!process.env.CHROMIUM) throw new Error('the tests are run by make ui-test: it says in CHROMIUM where the browser is');
+  if (!process.env.CHROMIUM) throw new Error('CHROMIUM is required: run the tests with make ui-test');
   return chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'], timeout: patience });
 }
 
-/** blank is a page that shows nothing yet. */
+/** blank opens an empty page. */
 export async function blank(chrome, options = {}) {
   const context = await chrome.newContext({ viewport: { width: 1600, height: 1000 }, ...options });
   const page = await context.newPage();
@@ -24,8 +24,8 @@ export async function blank(chrome, options = {}) {
 }
 
 /**
- * tab opens a page whose every complaint counts: errors, violations of its
- * policy, requests to other hosts.
+ * tab opens a page and records complaints: errors, warnings, violations of the
+ * content security policy, and requests to other hosts.
  */
 export async function tab(chrome, url, options = {}) {
   const page = await blank(chrome, options);
@@ -33,13 +33,13 @@ export async function tab(chrome, url, options = {}) {
   page.on('pageerror', (error) => complaints.push(String(error.stack ?? error)));
   page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complaints.push(message.text()));
   page.on('request', (request) => {
-    if (new URL(request.url()).host !== new URL(url).host && !request.url().startsWith('data:')) complaints.push(`asked ${request.url()}`);
+    if (new URL(request.url()).host !== new URL(url).host && !request.url().startsWith('data:')) complaints.push(`requested ${request.url()}`);
   });
   await page.goto(url);
   return { page, complaints, close: () => page.context().close() };
 }
 
-/** shot keeps what a page looks like, for people to look at. */
+/** shot saves a screenshot for manual review. */
 export async function shot(page, name) {
   mkdirSync(shots, { recursive: true });
   await page.screenshot({ path: join(shots, `${name}.png`) });

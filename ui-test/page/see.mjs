@@ -1,4 +1,4 @@
-// One server and one browser for the tests of a file, each test on a page of its own.
+// One server and one browser for the tests of a file; each test has its own page.
 
 import test from 'node:test';
 import assert from 'node:assert/strict';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { apps, serve } from '../host.mjs';
 import { browser, shot, tab } from './browser.mjs';
 
-/** start serves copies of apps, and returns see, which runs a test on its page. */
+/** start serves copies of apps and returns see, which runs a test on a page. */
 export async function start(...paths) {
   const folders = apps(...paths);
   const host = await serve(folders.dir);
@@ -19,7 +19,7 @@ export async function start(...paths) {
   });
   const file = (...parts) => join(folders.dir, ...parts);
 
-  /** see runs a test on a page, which must not have complained. */
+  /** see runs a test on a page and fails if the page logged errors. */
   function see(name, steps, options = {}) {
     test(name, async () => {
       const { page, complaints, close } = await tab(chrome, (options.url ?? host.url) + (options.hash ?? ''), options);
@@ -38,11 +38,11 @@ export async function start(...paths) {
   return { see, host, chrome, file, dir: folders.dir, save: (text, ...parts) => writeFileSync(file(...parts), text) };
 }
 
-/** say sends a message as people do. */
-export async function say(page, text) {
+/** sendMessage types and sends a message. */
+export async function sendMessage(page, text) {
   await page.fill('#message', text);
   await page.press('#message', 'Enter');
 }
 
-/** idle waits until no answer is in progress. */
+/** idle waits until no response is in progress. */
 export const idle = (page) => page.waitForFunction(() => document.getElementById('send').textContent === 'Send');

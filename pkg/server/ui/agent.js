@@ -1,10 +1,10 @@
-// The agent that is selected in the tree.
+// The panel of the agent selected in the tree.
 
 import { el, fold } from './dom.js';
 import { kindOf } from './tree.js';
 import { drawRequest } from './request.js';
 
-/** drawAgent shows an agent's settings, and the request its model would get. */
+/** drawAgent shows an agent's settings and a preview of its next model request. */
 export function drawAgent(section, agent, { preview, close }) {
   section.hidden = !agent;
   if (!agent) {
@@ -22,14 +22,14 @@ export function drawAgent(section, agent, { preview, close }) {
     agent.model ? fold('The request its model would get now', () => fetched(preview)) : '');
 }
 
-/** fetched shows a request once it is loaded. */
+/** fetched shows a request after loading it. */
 export function fetched(load) {
   const node = el('div', {}, el('p', { class: 'dim' }, 'Loading…'));
   load().then((request) => node.replaceChildren(drawRequest(request)), (error) => node.replaceChildren(el('p', { class: 'bad' }, error.message)));
   return node;
 }
 
-// Placeholders stand out from the text around them.
+// withKeys highlights placeholders.
 function withKeys(text) {
-  return text.split(/(\{[^{}\n]{1,80}\})/).map((piece, i) => (i % 2 ? el('mark', {}, piece) : piece));
+  return text.split(/(\{[^{}\n]{1,80}\})/).map((part, i) => (i % 2 ? el('mark', {}, part) : part));
 }

@@ -1,8 +1,8 @@
-// The page for authors of apps, to keep open next to their files: the apps and
-// their problems, the agents of one, and a chat with it.
+// The page for app authors, to keep open next to the editor: the apps and their
+// problems, the agents of the selected app, and a chat with it.
 
 import { el, byId } from './dom.js';
-import { ask, get, follow, hasToken, keepToken, path } from './wire.js';
+import { fetchOK, get, followChanges, hasToken, keepToken, path } from './wire.js';
 import { drawApps, drawHead, drawMissing, drawSignIn, drawChanges, headline } from './apps.js';
 import { drawProblems } from './problems.js';
 import { drawTree, lightUp, find } from './tree.js';
@@ -22,7 +22,7 @@ function onFrame(frame, isFirst) {
   view.apps = frame.apps;
   view.reports = [...(isFirst ? [] : view.reports), ...frame.reports].slice(-MAX_REPORTS);
   for (const app of frame.apps) view.seen.add(app.app);
-  // The page stays on its app when that is gone: only a person chooses another one.
+  // If the selected app is removed, stay on it: only the user selects another one.
   if (!view.chosen) openAddress();
   else if (isFirst || !chosenApp() || !view.info) loadInfo();
   if (isFirst) chat.sync();
@@ -34,7 +34,7 @@ function onReports(reports) {
   for (const r of reports) {
     if (r.what === 'loaded') view.changed = new Set((r.changes ?? []).map((c) => c.where.replace(/^agent /, '')));
     chat.notify(headline(r), `notice ${r.what}`);
-    byId('said').textContent = `${r.app}: ${headline(r)}`;
+    byId('announcement').textContent = `${r.app}: ${headline(r)}`;
   }
   if (reports.some((r) => r.what === 'loaded')) loadInfo();
 }
@@ -57,10 +57,10 @@ function drawTop() {
   const app = chosenApp();
   if (!view.apps) return;
   if (view.chosen && !app) drawMissing(byId('head'), view.chosen, { isGone: view.seen.has(view.chosen), apps: view.apps, choose });
-  else drawHead(byId('head'), app, view.info?.root_agent, () => ask('POST', '-/reload').catch((error) => chat.notify(error.message, 'bad')));
+  else drawHead(byId('head'), app, view.info?.root_agent, () => fetchOK('POST', '-/reload').catch((error) => chat.notify(error.message, 'bad')));
 }
 
-// reasonToWait says why no message can be sent to the chosen app.
+// reasonToWait returns why messages cannot be sent to the selected app.
 function reasonToWait(app) {
   if (!view.chosen) return 'No app to talk to.';
   if (!app) return view.seen.has(view.chosen) ? `App ${view.chosen} is gone: messages cannot be sent.` : `No app named ${view.chosen}: messages cannot be sent.`;
@@ -101,7 +101,7 @@ function chooseAgent(name) {
   drawAgents();
 }
 
-// The tree has another layout where there is less room.
+// The layout of the tree depends on the width.
 let treeWidth = 0;
 new ResizeObserver(([{ contentRect }]) => {
   if (contentRect.width === treeWidth) return;
@@ -109,7 +109,7 @@ new ResizeObserver(([{ contentRect }]) => {
   drawTreeOnly();
 }).observe(byId('app'));
 
-// The address names the app and the session, so that the page can be reloaded.
+// The URL hash names the app and the session, so that the page can be reloaded.
 
 function fromAddress() {
   const [app = '', id = ''] = location.hash.replace(/^#\/?/, '').split('/').map(decode);
@@ -151,7 +151,7 @@ document.addEventListener('keydown', (event) => {
   }
 });
 
-// On a narrow screen one half is shown at a time.
+// A narrow screen shows one pane at a time.
 function showPane(pane) {
   document.body.dataset.pane = pane;
   for (const button of byId('panes').children) button.setAttribute('aria-pressed', button.dataset.pane === pane);
@@ -161,7 +161,7 @@ byId('panes').addEventListener('click', (event) => event.target.dataset.pane && 
 
 // The connection.
 
-follow(onFrame, (isLive, refused) => {
+followChanges(onFrame, (isLive, refused) => {
   const needsToken = refused?.status === 401 || refused?.status === 403;
   const text = isLive ? 'Connected' : needsToken ? 'Sign-in required' : refused?.message ?? 'Server not reachable, retrying…';
   byId('link').dataset.live = isLive ? 'yes' : 'no';

@@ -1,9 +1,9 @@
-// The apps: the health of each, and the changes of its files.
+// The list of apps with their health, and the changes of their files.
 
 import { el, fold, block, short, clock, count } from './dom.js';
 import { hunks } from './diff.js';
 
-/** health is ok, warned, waiting, stale or down. */
+/** health returns ok, warned, waiting, stale or down. */
 export function health(app) {
   if (app.waiting) return 'waiting';
   if (!app.ok) return app.revision ? 'stale' : 'down';
@@ -21,10 +21,10 @@ const WORDS = {
   down: 'errors in the files: not running',
 };
 
-/** mark is the sign of an app's health. */
+/** mark returns the symbol of an app's health. */
 export const mark = (app) => el('span', { class: 'mark', 'data-health': health(app), title: WORDS[health(app)] }, MARKS[health(app)]);
 
-/** drawApps fills the list of apps. */
+/** drawApps draws the list of apps. */
 export function drawApps(nav, apps, chosen, choose) {
   const filter = nav.querySelector('input')?.value ?? '';
   const focus = document.activeElement?.closest?.('#apps button')?.dataset.app;
@@ -50,7 +50,7 @@ function problemCount(app) {
   return n > 0 && el('span', { class: 'count', title: count(n, 'error') }, n);
 }
 
-/** drawHead shows the chosen app and its health. */
+/** drawHead shows the selected app and its health. */
 export function drawHead(section, app, info, reload) {
   if (!app) {
     section.replaceChildren(el('h1', {}, 'No apps yet'),
@@ -67,7 +67,7 @@ export function drawHead(section, app, info, reload) {
     info?.description ? el('p', { class: 'dim' }, info.description) : '');
 }
 
-/** drawMissing stands for an app that is gone, or that never was there. */
+/** drawMissing is shown if the selected app was removed or never existed. */
 export function drawMissing(section, name, { isGone, apps, choose }) {
   section.replaceChildren(
     el('h1', { role: 'alert' }, isGone ? `App ${name} is gone` : `No app named ${name}`),
@@ -77,7 +77,7 @@ export function drawMissing(section, name, { isGone, apps, choose }) {
     el('ul', { class: 'choices' }, apps.map((app) => el('li', {}, el('button', { type: 'button', class: 'quiet', onclick: () => choose(app.app) }, app.app)))));
 }
 
-/** drawSignIn asks for a token, and says what was wrong with the one before. */
+/** drawSignIn asks for a token and explains why the previous one was rejected. */
 export function drawSignIn(section, { status, hasToken, enter }) {
   const field = el('input', { type: 'password', 'aria-label': 'Token', placeholder: 'token', autocomplete: 'off', required: true });
   const wrong = status === 403 ? 'The token is valid, but it is not an administrator’s. This page is for administrators.'
@@ -89,7 +89,7 @@ export function drawSignIn(section, { status, hasToken, enter }) {
   field.focus();
 }
 
-/** headline is a report in one line. */
+/** headline summarizes a report in one line. */
 export function headline(r) {
   if (r.what === 'refused') return r.from ? `rejected: errors in the files, revision ${short(r.from)} keeps running` : 'rejected: errors in the files, not running';
   if (r.what === 'recovered') return `recovered: the files match revision ${short(r.to)} again`;
@@ -100,7 +100,7 @@ export function headline(r) {
   return `${r.what === 'loaded' ? 'reloaded' : 'waiting for a reload'}: ${what || 'no agent changed'}`;
 }
 
-/** drawChanges lists the reloads of the app, the newest first; old ones are folded. */
+/** drawChanges lists the reloads of the app, newest first. Older ones are folded. */
 export function drawChanges(section, reports) {
   const open = new Set([...section.querySelectorAll('details[open]')].map((d) => d.dataset.number));
   const list = (some) => el('ol', { class: 'reports' }, some.map((r) => report(r, open.has(String(r.number)))));

@@ -1,6 +1,6 @@
-// The blocks of a Markdown text: each has a kind, the line where it begins, and
-// what is in it. Each line is looked at a bounded number of times: nesting is
-// limited, and no pattern backtracks over a line.
+// Parses Markdown into blocks. Each block has a kind, its first line, and its
+// content. Each line is read a bounded number of times: nesting is limited, and no
+// pattern backtracks over a line.
 
 const MAX_DEPTH = 8;
 const MAX_COLUMNS = 50;
@@ -13,7 +13,7 @@ const UNDERLINE = /^ {0,3}(=+|-{2,})[ \t]*$/;
 const TABLE_RULE = /^[ \t|:-]+$/;
 const TASK = /^\[([ xX])\] /;
 
-/** parseBlocks are the blocks of lines; depth counts the blocks around them. */
+/** parseBlocks parses lines into blocks; depth counts the enclosing blocks. */
 export function parseBlocks(lines, depth = 0) {
   const blocks = [];
   for (let at = 0; at < lines.length;) {
@@ -42,7 +42,7 @@ function parseBlock(lines, at, depth) {
   return parseParagraph(lines, at, depth);
 }
 
-// startsBlock says whether a line ends the paragraph before it.
+// startsBlock reports whether a line ends the preceding paragraph.
 function startsBlock(lines, at, depth) {
   const line = lines[at];
   if (isFence(line) || HEADING.test(line) || isRule(line)) return true;
@@ -50,8 +50,8 @@ function startsBlock(lines, at, depth) {
   return isTable(lines, at);
 }
 
-// An item interrupts a paragraph when it has text; a number only when it is 1, as
-// a line may begin with a year.
+// An item interrupts a paragraph only if it has text, and a numbered item only if
+// its number is 1, because a line may start with a year.
 function interruptsParagraph(line) {
   const item = ITEM.exec(line);
   return item !== null && item[0].length < line.trimEnd().length && (!isNumber(item) || parseInt(item[2], 10) === 1);
@@ -73,7 +73,7 @@ function headingText(line) {
   return text.slice(from, isClosed ? to : text.length).trim();
 }
 
-// The text after backticks must not have one: such a line has a code span.
+// A line with another backtick after the fence is a code span.
 function isFence(line) {
   const fence = FENCE.exec(line);
   return fence !== null && (fence[1][0] === '~' || !fence[2].includes('`'));
@@ -103,8 +103,8 @@ function parseQuote(lines, at) {
   return { kind: 'quote', lines: content, to };
 }
 
-// parseList reads items of one kind. What is indented by two columns more than the
-// first item belongs to the item before it: models rarely indent by more.
+// parseList reads items of one kind. Lines indented by two columns more than the
+// first item belong to the preceding item: models rarely indent further.
 function parseList(lines, at) {
   const first = ITEM.exec(lines[at]);
   const base = indentOf(lines[at]);
@@ -132,7 +132,7 @@ function readItem(lines, at, base) {
   const text = stripIndent(rest, gap);
   const task = TASK.exec(text);
   const content = [task ? text.slice(4) : text];
-  let indent = 0; // of what follows in the item: at most that of its text
+  let indent = 0; // of the following lines of the item, at most that of its text
   let to = at + 1;
   for (; to < lines.length; to++) {
     if (isBlank(lines[to])) {
@@ -170,7 +170,7 @@ function parseTable(lines, at) {
   return { kind: 'table', head: splitRow(lines[at]), align, rows, to };
 }
 
-// splitRow are the cells of a row; a \| belongs to its cell.
+// splitRow splits a row into cells; \| does not separate cells.
 function splitRow(line) {
   const text = line.trim();
   const cells = [];
@@ -196,7 +196,7 @@ function parseParagraph(lines, at, depth) {
   return { kind: 'paragraph', lines: lines.slice(at, to), to };
 }
 
-// indentOf counts columns; a tab is four.
+// indentOf counts columns; a tab is four columns.
 function indentOf(line) {
   let columns = 0;
   for (const c of line) {

@@ -1,18 +1,18 @@
-// The chat with one app: the session bar, the events, the message box, the state.
+// The chat with the selected app: session bar, events, message box and state.
 
 import { el, byId, confirmed } from './dom.js';
-import { ask, get, path } from './wire.js';
+import { fetchOK, get, path } from './wire.js';
 import { Conversation } from './conversation.js';
 import { Transcript } from './events.js';
 import { StatePanel, diffState } from './state.js';
 import { findOpenTurn, isQuestionOpen, keepVisible } from './turns.js';
 import { nameOf, rememberName, loadDraft, storeDraft } from './memory.js';
 
-/** A Chat is with the app that was chosen last. */
+/** A Chat is a conversation with the selected app. */
 export class Chat {
   /**
-   * page.lightUp(names) marks agents at work, page.onSession() is called when the
-   * session changed, and page.isResumable() says whether runs of the app resume.
+   * page.lightUp(names) marks active agents, page.onSession() is called after the
+   * session has changed, and page.isResumable() reports whether the app is resumable.
    */
   constructor(page) {
     const { answer, request, artifact } = this;
@@ -32,7 +32,7 @@ export class Chat {
     return this.talk.id;
   }
 
-  /** open switches to an app and one of its sessions, or to a new one. Each app keeps its own draft. */
+  /** open switches to an app and a session, or a new session. Each app has its own draft. */
   open(app, session) {
     this.talk.choose(app);
     this.message.value = loadDraft(app);
@@ -40,21 +40,21 @@ export class Chat {
     if (app) this.talk.list().catch(() => {});
   }
 
-  /** setBlocked says why no message can be sent; '' is none. */
+  /** setBlocked sets the reason why messages cannot be sent; '' if they can. */
   setBlocked(reason) {
     this.blocked = reason;
     byId('talk').toggleAttribute('data-blocked', !!reason);
     this.drawSend();
   }
 
-  /** notify adds a line to a chat that has begun. */
+  /** notify adds a line to a chat that has events. */
   notify(text, cls) {
-    if (byId('events').querySelector('.turn')) this.transcript.say(text, cls);
+    if (byId('events').querySelector('.turn')) this.transcript.addNotice(text, cls);
   }
 
   async openSession(id) {
     const { app } = this;
-    const view = this.view = {}; // what was asked for another view is not drawn in this one
+    const view = this.view = {}; // results requested by an earlier view are not drawn
     this.talk.stop();
     this.isFollowing = false;
     this.loadedAt = 0;
@@ -72,12 +72,12 @@ export class Chat {
     } catch (error) {
       if (view !== this.view) return;
       this.talk.id = '';
-      this.transcript.say(error.message, 'bad');
+      this.transcript.addNotice(error.message, 'bad');
     }
   }
 
-  // show draws a stored session. A turn without an end may still be running, here
-  // or in another window: then its events follow.
+  // show draws a stored session. If its last turn is incomplete, it may still be
+  // running, here or in another window: follow its events.
   show(session) {
     this.transcript.show(session.events);
     this.state.set(session.state);
@@ -103,16 +103,16 @@ export class Chat {
     else this.offerRetry(turn);
   }
 
-  // offerRetry shows below the events that the last turn has no answer, and repeats
-  // it: resumable apps continue, others rewind and get the same message again.
+  // offerRetry shows that the last turn is incomplete and offers to repeat it:
+  // resumable apps resume, others rewind and receive the message again.
   offerRetry(turn, text) {
-    const said = text ?? (turn.hasFailed ? '' : turn.hasAnswer ? 'This answer was interrupted.' : 'This turn was interrupted before it had an answer.');
+    const note = text ?? (turn.hasFailed ? '' : turn.hasAnswer ? 'This answer was interrupted.' : 'This turn was interrupted before it had an answer.');
     const isResumable = this.page.isResumable() && !turn.hasFailed;
     const action = isResumable ? ['Resume', 'Continue where the turn stopped'] : ['Retry', 'Take the turn back and send its message again'];
     const again = isResumable ? () => this.resume(turn) : () => this.retry(turn);
     const canRepeat = isResumable || turn.message;
-    if (!said && !canRepeat) return;
-    this.transcript.setLine(el('p', { class: 'interrupted', role: 'status' }, said,
+    if (!note && !canRepeat) return;
+    this.transcript.setLine(el('p', { class: 'interrupted', role: 'status' }, note,
       canRepeat ? el('button', { type: 'button', class: 'quiet', title: action[1], onclick: again }, action[0]) : ' Send a message to continue.'));
   }
 
@@ -141,7 +141,7 @@ export class Chat {
     return !!this.talk.running || !!this.blocked;
   }
 
-  /** send runs a message of the user's; the message is for the app that is shown now. */
+  /** send runs a message of the user in the selected app. */
   async send(content) {
     this.transcript.setLine(null);
     this.transcript.add({ id: `mine-${performance.now()}`, author: 'user', content });
@@ -159,7 +159,7 @@ export class Chat {
     const outcome = await this.talk.run({ streaming: byId('streaming').checked, state: this.initial.get(app), ...request });
     if (!outcome.isAccepted && !outcome.isStopped && text && !this.isLeaving) this.restoreDraft(app, text);
     if (view !== this.view) return outcome;
-    if (outcome.error && !outcome.isStopped) this.transcript.say(outcome.error, 'bad');
+    if (outcome.error && !outcome.isStopped) this.transcript.addNotice(outcome.error, 'bad');
     if (outcome.isStopped) await this.showStopped(outcome, text);
     if (!this.session || view !== this.view) return outcome;
     if (outcome.hasFailed && !outcome.isStopped) await this.offerRetryOfFailed(view);
@@ -168,8 +168,8 @@ export class Chat {
     return outcome;
   }
 
-  // showStopped shows what the server has of a stopped turn; a message that it does
-  // not have is a draft again.
+  // showStopped shows the stored events of a stopped turn. A message that was not
+  // stored becomes the draft again.
   async showStopped(outcome, text) {
     const { app, view } = this;
     this.openTurn = null;
@@ -179,20 +179,20 @@ export class Chat {
     this.transcript.setLine(el('p', { class: 'interrupted', role: 'status' }, 'Interrupted before the message was sent.'));
   }
 
-  // A message that the server did not accept is a draft again.
+  // restoreDraft makes a message that the server did not accept the draft again.
   restoreDraft(app, text) {
     if (app !== this.app) storeDraft(app, loadDraft(app) || text);
     else if (!this.message.value) this.setDraft(text);
   }
 
-  // The error is shown already: the turn needs only its Retry.
+  // offerRetryOfFailed adds only the Retry button: the error is already shown.
   async offerRetryOfFailed(view) {
     const session = await this.talk.load().catch(() => null);
     const turn = session && findOpenTurn(session.events);
     if (turn && view === this.view && !this.talk.running) this.offerRetry({ ...turn, hasFailed: true });
   }
 
-  // sync shows what happened to the session elsewhere, such as in another window.
+  // sync shows changes made elsewhere, such as in another window.
   async sync(isChanged = false) {
     const { session, view } = this;
     if (!session || this.talk.running) return;
@@ -207,7 +207,7 @@ export class Chat {
     }
   }
 
-  // isCurrent compares times first: a long session is not fetched on every focus.
+  // isCurrent compares update times, so that a long session is not fetched on every focus.
   async isCurrent() {
     const { session, loadedAt } = this;
     if (!loadedAt) return false;
@@ -217,7 +217,7 @@ export class Chat {
 
   // Tools of the events.
 
-  // answer sends the answer to a call, once: another window may have been faster.
+  // answer responds to a call unless another window already did.
   async answer(event, call, response) {
     if (this.talk.running) throw new Error('Wait until the current answer is complete.');
     if (this.blocked) throw new Error(this.blocked);
@@ -226,7 +226,7 @@ export class Chat {
     if (view !== this.view) return;
     if (!isQuestionOpen(stored.events, call.id)) {
       this.show(stored);
-      this.transcript.say('This call was already answered in another window.');
+      this.transcript.addNotice('This call was already answered in another window.');
       return;
     }
     const parts = [{ functionResponse: { id: call.id, name: call.name, response } }];
@@ -234,27 +234,27 @@ export class Chat {
     this.transcript.add({ id: `mine-${performance.now()}`, author: 'user', content: { role: 'user', parts } });
     const outcome = await this.run({ newMessage: { role: 'user', parts }, ...resume });
     if (outcome.isAccepted || view !== this.view) return;
-    await this.sync(true); // the question is open again
-    this.transcript.say(outcome.error, 'bad');
+    await this.sync(true); // the question is unanswered again
+    this.transcript.addNotice(outcome.error, 'bad');
   }
 
   async request(event) {
     const trace = await get(path('dev', 'apps', this.app, 'debug', 'trace', event.id)).catch((error) => {
       throw error.status === 404 ? new Error('Request not found: the server keeps only the latest ones.') : error;
     });
-    const asked = trace['gcp.vertex.agent.llm_request'];
-    if (!asked) throw new Error('The server keeps requests only with --dev.');
-    return JSON.parse(asked);
+    const text = trace['gcp.vertex.agent.llm_request'];
+    if (!text) throw new Error('The server keeps requests only with --dev.');
+    return JSON.parse(text);
   }
 
   artifact(name, version) {
     return get(`${this.talk.address}/${path(this.session, 'artifacts', ...name.split('/'), 'versions')}/${version}`);
   }
 
-  /** preview is the request that an agent's model would get now. */
+  /** preview returns the next request of an agent's model. */
   async preview(agent) {
     const body = { agent, userId: this.talk.user, sessionId: this.session, text: this.message.value };
-    return (await ask('POST', path('apps', this.app, 'preview'), body)).json();
+    return (await fetchOK('POST', path('apps', this.app, 'preview'), body)).json();
   }
 
   async saveState(next, before) {
@@ -272,7 +272,7 @@ export class Chat {
     if (session.id === this.session) this.state.set(session.state);
   }
 
-  // What the run reports.
+  // Callbacks of the run.
 
   onEvent(event) {
     this.transcript.add(event);
@@ -283,7 +283,7 @@ export class Chat {
     this.state.apply(event.actions?.stateDelta);
     this.page.lightUp(event.actions?.transferToAgent ?? event.author);
     const text = event.author !== 'user' && (event.content?.parts ?? []).map((p) => (p.thought ? '' : p.text ?? '')).join('');
-    if (text) byId('said').textContent = `${event.author}: ${text}`;
+    if (text) byId('announcement').textContent = `${event.author}: ${text}`;
   }
 
   onCreated(session) {
@@ -331,7 +331,7 @@ export class Chat {
   }
 
   listen() {
-    byId('say').addEventListener('submit', (event) => {
+    byId('composer').addEventListener('submit', (event) => {
       event.preventDefault();
       this.submit();
     });
@@ -341,7 +341,7 @@ export class Chat {
       event.preventDefault();
       if (!this.talk.running) this.submit();
     });
-    window.addEventListener('beforeunload', () => { this.isLeaving = true; }); // a reload cuts the run off, after the server has the message
+    window.addEventListener('beforeunload', () => { this.isLeaving = true; }); // a page reload aborts the run, but the server has the message
     window.addEventListener('focus', () => this.sync());
     document.addEventListener('visibilitychange', () => document.hidden || this.sync());
   }
@@ -377,7 +377,7 @@ export class Chat {
       await this.openSession('');
       this.message.focus();
     } catch (error) {
-      this.transcript.say(error.message, 'bad');
+      this.transcript.addNotice(error.message, 'bad');
     }
   }
 }

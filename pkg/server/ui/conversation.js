@@ -1,17 +1,17 @@
 // A conversation: the sessions of one user with one app, and the run in progress.
 
-import { ask, get, frames, path, Refused } from './wire.js';
+import { fetchOK, get, frames, path, HTTPError } from './wire.js';
 
 const RECENT = 50;
 
 /** A Conversation holds one session; a new one is created by its first message. */
 export class Conversation {
-  /** tell has onEvent, onRun(running), onSessions and onCreated(session). */
-  constructor(tell) {
-    Object.assign(this, { tell, app: '', user: 'user', id: '', sessions: [], running: null });
+  /** handlers are onEvent, onRun(running), onSessions and onCreated(session). */
+  constructor(handlers) {
+    Object.assign(this, { handlers, app: '', user: 'user', id: '', sessions: [], running: null });
   }
 
-  /** choose switches to an app, without a session yet. */
+  /** choose switches to an app without selecting a session. */
   choose(app) {
     this.stop();
     Object.assign(this, { app, id: '', sessions: [] });
@@ -25,13 +25,13 @@ export class Conversation {
     return `${this.address}/${encodeURIComponent(this.id)}`;
   }
 
-  /** list fetches the recent sessions of the user, the newest first. */
+  /** list fetches the recent sessions of the user, newest first. */
   async list() {
     const { app, user } = this;
     const all = await get(`${this.address}?pageSize=${RECENT}`);
     if (app !== this.app || user !== this.user) return;
     this.sessions = all.sort((a, b) => b.lastUpdateTime - a.lastUpdateTime);
-    this.tell.onSessions();
+    this.handlers.onSessions();
   }
 
   /** open switches to a session and fetches it with its events. */
@@ -46,33 +46,33 @@ export class Conversation {
     return get(`${this.sessionAddress}?provenance=true`);
   }
 
-  /** state fetches what is stored now. */
+  /** state fetches the stored state. */
   async state() {
     await this.list();
     const listed = this.sessions.find((s) => s.id === this.id);
     return (listed ?? await this.load()).state;
   }
 
-  /** patch changes the state, and returns the session. */
+  /** patch changes the state and returns the session. */
   async patch(stateDelta) {
-    return (await ask('PATCH', this.sessionAddress, { stateDelta })).json();
+    return (await fetchOK('PATCH', this.sessionAddress, { stateDelta })).json();
   }
 
-  /** rewind takes the session back to before an invocation, and returns it. */
+  /** rewind takes the session back to before an invocation and returns it. */
   async rewind(invocationId) {
-    return (await ask('POST', `${this.sessionAddress}/rewind`, { rewindBeforeInvocationId: invocationId })).json();
+    return (await fetchOK('POST', `${this.sessionAddress}/rewind`, { rewindBeforeInvocationId: invocationId })).json();
   }
 
   async remove(id) {
-    await ask('DELETE', `${this.address}/${encodeURIComponent(id)}`);
+    await fetchOK('DELETE', `${this.address}/${encodeURIComponent(id)}`);
     if (id === this.id) this.id = '';
     await this.list();
   }
 
   /**
-   * run sends a message (or, without one, resumes) and reports each event. A new
-   * session begins with state. The outcome has isStopped, isAccepted, hasFailed,
-   * and the error, which is '' when an event has shown it already.
+   * run sends a message, or resumes without one, and reports each event. A new
+   * session starts with state. The outcome has isStopped, isAccepted, hasFailed,
+   * and the error, which is '' if an event already contains it.
    */
   run({ newMessage, state, ...more }) {
     const { app, user } = this;
@@ -82,22 +82,22 @@ export class Conversation {
     });
   }
 
-  /** follow reports what comes after an event, until no run has the session. */
+  /** follow reports the events after an event until the run has ended. */
   follow(lastEventId) {
     const { app, user, id } = this;
     return this.during((signal, outcome) => this.read({ appName: app, userId: user, sessionId: id }, { signal, outcome, headers: { 'Last-Event-ID': lastEventId } }));
   }
 
   async create(state, signal) {
-    const made = await (await ask('POST', this.address, state ? { state } : {}, { signal })).json();
+    const made = await (await fetchOK('POST', this.address, state ? { state } : {}, { signal })).json();
     signal.throwIfAborted();
     this.id = made.id;
     this.sessions = [made, ...this.sessions];
-    this.tell.onCreated(made);
+    this.handlers.onCreated(made);
   }
 
   async read(body, { signal, outcome, headers }) {
-    const answer = await ask('POST', 'run_sse?provenance=true', body, { signal, headers });
+    const answer = await fetchOK('POST', 'run_sse?provenance=true', body, { signal, headers });
     outcome.isAccepted = true;
     let shown = '';
     for await (const frame of frames(answer)) {
@@ -108,26 +108,26 @@ export class Conversation {
         continue;
       }
       shown = frame.errorMessage || shown;
-      this.tell.onEvent(frame);
+      this.handlers.onEvent(frame);
     }
   }
 
-  // during does what a run does, which stop can end.
+  // during tracks work as the run in progress; stop aborts it.
   async during(work) {
     const end = new AbortController();
     const outcome = { error: '', isStopped: false, isAccepted: false, hasFailed: false };
     this.running = end;
-    this.tell.onRun(true);
+    this.handlers.onRun(true);
     try {
       await work(end.signal, outcome);
     } catch (error) {
       outcome.isStopped = end.signal.aborted;
       outcome.hasFailed = true;
-      outcome.error = error instanceof Refused ? error.message : end.signal.aborted ? 'stopped' : 'The server is not reachable.';
+      outcome.error = error instanceof HTTPError ? error.message : end.signal.aborted ? 'stopped' : 'The server is not reachable.';
     } finally {
       if (this.running === end) {
         this.running = null;
-        this.tell.onRun(false);
+        this.handlers.onRun(false);
       }
     }
     return outcome;

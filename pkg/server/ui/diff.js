@@ -1,6 +1,6 @@
-// What became of the lines of a text.
+// Line diffs.
 
-/** hunks are lines with what became of them: 'same', 'was' or 'is'. */
+/** hunks returns lines with their status: 'same', 'was' or 'is'. */
 export function hunks(before, after) {
   const [a, b] = [before, after].map((text) => text.replace(/\n$/, '').split('\n'));
   if (a.join('\n') === b.join('\n')) return [['was', before], ['is', after]];
@@ -16,8 +16,8 @@ export function hunks(before, after) {
   ];
 }
 
-// The longest lines in common stay; texts that are too long for that are shown
-// as a whole.
+// between keeps the longest common subsequence of lines; texts that are too long for
+// that are shown completely.
 function between(a, b) {
   const whole = [...a.map((l) => ['was', l]), ...b.map((l) => ['is', l])];
   if (a.length * b.length > 250_000) return whole;

@@ -1,9 +1,9 @@
-// Helpers that build the page. Text is only ever set as text, never as HTML, so
-// that nothing from models, tools or users becomes markup.
+// Helpers that build the page. Strings are always set as text, never as HTML, so that
+// output of models, tools and users cannot become markup.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** el creates an element; attributes that are null or false are left out. */
+/** el creates an element; null and false attributes are omitted. */
 export function el(tag, attrs = {}, ...children) {
   return filled(document.createElement(tag), attrs, children);
 }
@@ -23,10 +23,10 @@ function filled(node, attrs, children) {
   return node;
 }
 
-/** byId is the element of the page with an id. */
+/** byId returns the element with an id. */
 export const byId = (id) => document.getElementById(id);
 
-/** fold is a section that opens; its body is created when it first does. */
+/** fold creates a collapsible section; its body is created on first opening. */
 export function fold(summary, body, attrs = {}) {
   const node = el('details', attrs, el('summary', {}, summary));
   const open = () => {
@@ -44,32 +44,32 @@ export const block = (text, cls = '') => el('pre', { class: cls }, text);
 /** json shows a value as indented JSON. */
 export const json = (value) => block(JSON.stringify(value, null, 2), 'json');
 
-/** inline is a value as JSON in one short line. */
+/** inline formats a value as JSON in one short line. */
 export function inline(value, width = 80) {
   const text = JSON.stringify(value) ?? 'undefined';
   return text.length > width ? text.slice(0, width - 1) + '…' : text;
 }
 
-/** callText is a function call in one line. */
+/** callText formats a function call in one line. */
 export function callText(name, args) {
   const list = Object.entries(args ?? {}).map(([k, v]) => `${k}: ${inline(v, 40)}`).join(', ');
   return `${name}(${list.length > 90 ? list.slice(0, 89) + '…' : list})`;
 }
 
-/** short is the first characters of a revision. */
+/** short abbreviates a revision. */
 export const short = (revision) => (revision ?? '').slice(0, 10);
 
-/** clock is the time of day. */
+/** clock formats the time of day. */
 export const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false });
 
-/** when is the time of day, or the date when it is not today. */
+/** when formats the time of day, or the date if it is not today. */
 export function when(time) {
   const at = new Date(time);
   const today = at.toDateString() === new Date().toDateString();
   return at.toLocaleString([], today ? { hour: '2-digit', minute: '2-digit', hour12: false } : { dateStyle: 'short' });
 }
 
-/** count is a number with its noun. */
+/** count formats a number with its noun. */
 export const count = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
 
 /** copyButton copies the text that read returns. */
@@ -83,7 +83,7 @@ export function copyButton(read, attrs = {}) {
   return navigator.clipboard ? el('button', { type: 'button', class: 'copy', ...attrs, onclick: copy }, 'Copy') : null;
 }
 
-/** confirmed asks a question in a dialog, and resolves to whether the answer is yes. */
+/** confirmed shows a confirmation dialog and resolves to whether the user confirmed. */
 export function confirmed({ title, text, action }) {
   const dialog = el('dialog', { 'aria-labelledby': 'dialog-title' },
     el('h2', { id: 'dialog-title' }, title), el('p', {}, text),

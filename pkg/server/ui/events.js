@@ -1,4 +1,4 @@
-// The events of a session, as they arrive: messages, calls, questions.
+// The events of a session as they arrive: messages, calls and questions.
 
 import { el, fold, block, json, callText, inline, count, short, copyButton } from './dom.js';
 import { fetched } from './agent.js';
@@ -11,15 +11,15 @@ const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 /** A Transcript draws events into an element. */
 export class Transcript {
   /**
-   * tools.answer(event, call, response) sends an answer, tools.request(event)
-   * fetches the request to the model, tools.artifact(name, version) a file.
+   * tools.answer(event, call, response) responds to a call, tools.request(event)
+   * fetches the model request, tools.artifact(name, version) fetches a file.
    */
   constructor(root, tools) {
     Object.assign(this, { root, tools });
     this.clear();
   }
 
-  /** clear shows a session without events; hint says what to do with it. */
+  /** clear shows a session without events, and a hint. */
   clear(hint = '') {
     this.root.replaceChildren(...(hint ? [el('p', { class: 'empty' }, hint)] : []));
     this.rows = new Map();
@@ -41,7 +41,7 @@ export class Transcript {
     }
     if (event.actions?.rewindBeforeInvocationId) {
       this.rows.set(event.id, null);
-      this.say('The session was rewound.');
+      this.addNotice('The session was rewound.');
       return;
     }
     let row = this.rows.get(event.id);
@@ -53,7 +53,7 @@ export class Transcript {
     this.note(row, event);
   }
 
-  /** show draws a session from its stored events; it keeps a position above the end. */
+  /** show draws the stored events of a session and keeps the scroll position. */
   show(events) {
     const isAtEnd = this.atEnd();
     const { scrollTop } = this.root;
@@ -62,18 +62,18 @@ export class Transcript {
     this.root.scrollTop = isAtEnd ? this.root.scrollHeight : scrollTop;
   }
 
-  /** isMissing says whether an event of an agent was not drawn yet. */
+  /** isMissing reports whether an agent's event is not drawn yet. */
   isMissing(event) {
     return event.author !== 'user' && !this.rows.has(event.id);
   }
 
-  /** say adds a line that is no event. */
-  say(text, cls = 'notice') {
+  /** addNotice adds a line that is not an event. */
+  addNotice(text, cls = 'notice') {
     this.keepEnd(() => this.put(el('p', { class: cls }, text)));
     this.turn = null;
   }
 
-  /** setLine shows one line below the last event, or none. */
+  /** setLine sets or removes the line below the last event. */
   setLine(node) {
     this.keepEnd(() => {
       this.line?.remove();
@@ -82,7 +82,7 @@ export class Transcript {
     });
   }
 
-  /** keepEnd draws, and stays at the end when it was there. */
+  /** keepEnd draws and stays scrolled to the end if it was there. */
   keepEnd(draw) {
     const isAtEnd = this.atEnd();
     draw();
@@ -94,7 +94,7 @@ export class Transcript {
     this.root.append(node);
   }
 
-  // answers shows the answer to a question in the place of the question.
+  // answers replaces questions by their answers. It returns false for other events.
   answers(event) {
     const parts = event.content?.parts ?? [];
     if (event.author !== 'user' || !parts.length || !parts.every((p) => this.calls.has(p.functionResponse?.id))) return false;
@@ -109,17 +109,17 @@ export class Transcript {
       this.put(this.turn);
       this.last = null;
     }
-    const said = el('div', { class: 'parts' });
+    const body = el('div', { class: 'parts' });
     const meta = el('div', { class: 'meta' });
     const node = el('article', { class: mine ? 'event mine' : 'event', 'data-author': event.author },
-      event.author !== this.last && !mine && el('h3', {}, event.author, event.branch?.includes('.') && el('span', { class: 'dim' }, ` ${event.branch}`)), said, meta);
+      event.author !== this.last && !mine && el('h3', {}, event.author, event.branch?.includes('.') && el('span', { class: 'dim' }, ` ${event.branch}`)), body, meta);
     this.last = event.author;
     this.turn.append(node);
-    return { node, said, meta, isMine: mine, texts: [] };
+    return { node, body, meta, isMine: mine, texts: [] };
   }
 
-  // Chunks of an answer extend the texts that are drawn. The whole answer finishes
-  // them in place, so that nothing moves; where it has other texts, it replaces them.
+  // fill extends the drawn texts by chunks. The complete event finishes them in place,
+  // so that nothing moves, or replaces them if its texts differ.
   fill(row, event) {
     const parts = event.content.parts ?? [];
     const texts = parts.filter((p) => typeof p.text === 'string' && (p.text || event.partial));
@@ -129,8 +129,8 @@ export class Transcript {
     }
     if (row.texts.length === texts.length && texts.every((p, i) => row.texts[i].isThought === !!p.thought)) {
       for (const [i, part] of texts.entries()) row.texts[i].finish(part.text);
-    } else row.said.replaceChildren(...texts.map((part) => (row.isMine ? el('p', { class: 'text' }, part.text) : part.thought ? thought(part.text) : drawMarkdown(part.text))));
-    row.said.append(...parts.filter((p) => typeof p.text !== 'string').flatMap((p) => this.part(p, event)));
+    } else row.body.replaceChildren(...texts.map((part) => (row.isMine ? el('p', { class: 'text' }, part.text) : part.thought ? thought(part.text) : drawMarkdown(part.text))));
+    row.body.append(...parts.filter((p) => typeof p.text !== 'string').flatMap((p) => this.part(p, event)));
     row.texts = [];
   }
 
@@ -143,11 +143,11 @@ export class Transcript {
     if (isThought) {
       const node = thought('');
       const text = node.querySelector('pre');
-      row.said.append(node);
+      row.body.append(node);
       return { isThought, append: (chunk) => text.append(chunk), finish: (whole) => { text.textContent = whole; } };
     }
     const node = el('div', { class: 'text md' });
-    row.said.append(node);
+    row.body.append(node);
     const view = new Markdown(node, (draw) => this.keepEnd(draw));
     return { isThought, append: (chunk) => view.append(chunk), finish: (whole) => view.finish(whole) };
   }
@@ -182,7 +182,7 @@ export class Transcript {
     known.result.classList.toggle('bad', failed);
     known.body?.replaceChildren(json(response.response));
     if (known.question && event.author === 'user') known.question.replaceWith(known.question = settled(response));
-    else if (known.question) known.question.hidden = isFailure(response.response); // the call failed: it has no later answer
+    else if (known.question) known.question.hidden = isFailure(response.response); // the call failed, so it needs no answer
     return [];
   }
 
@@ -199,8 +199,8 @@ export class Transcript {
     row.meta.append(...chips);
     const text = textOf(event.content);
     if (text) row.meta.append(copyButton(() => text, { title: 'Copy this message' }) ?? '');
-    if (event.output !== undefined && !event.content) row.said.append(fold(['output ', inline(event.output)], () => json(event.output), { class: 'call' }));
-    if (event.errorCode || event.errorMessage) row.said.append(el('p', { class: 'bad' }, [event.errorCode, event.errorMessage].filter(Boolean).join(': ')));
+    if (event.output !== undefined && !event.content) row.body.append(fold(['output ', inline(event.output)], () => json(event.output), { class: 'call' }));
+    if (event.errorCode || event.errorMessage) row.body.append(el('p', { class: 'bad' }, [event.errorCode, event.errorMessage].filter(Boolean).join(': ')));
     if (fromModel(event)) row.meta.append(fold(el('span', { class: 'chip quiet' }, ['request', usage(event)].filter(Boolean).join(' · ')), () => fetched(() => this.tools.request(event))));
     const revision = event.provenance?.revision;
     if (revision) row.node.title = `${event.author} · revision ${short(revision)}`;
@@ -215,7 +215,7 @@ export class Transcript {
   }
 }
 
-// A call whose response has only an error was not executed.
+// isFailure: a call whose response has only an error was not executed.
 const isFailure = (response) => !!response && typeof response === 'object' && Object.keys(response).join() === 'error';
 
 const fromModel = (event) => event.author !== 'user' && (event.usageMetadata || event.finishReason || event.modelVersion

@@ -1,6 +1,6 @@
 // Inline Markdown: emphasis, code spans, links. The parser builds DOM nodes from
 // text and never HTML; markup in the source stays text. It runs in linear time:
-// every scan is bounded, and delimiters are matched as CommonMark describes
+// every scan is bounded, and delimiters are matched as in CommonMark
 // (openers_bottom), so that hostile input costs no more than its length.
 
 import { newLink, readTarget, safeURL, trimURL } from './links.js';
@@ -19,7 +19,7 @@ const ESCAPABLE = /[!-/:-@[-`{-~\n]/;
 const SPACE = /\s/;
 const PUNCTUATION = /[\p{P}\p{S}]/u;
 
-/** drawInline appends text with its inline markup to parent; budget counts elements. */
+/** drawInline appends text with inline markup to parent; budget limits the elements. */
 export function drawInline(parent, text, budget) {
   new Inline(text, budget).parse().appendTo(parent);
 }
@@ -29,7 +29,7 @@ const matchAt = (pattern, text, at) => {
   return pattern.exec(text);
 };
 
-// An Inline holds the parsed pieces as a linked list: each is text, an element,
+// An Inline holds the parsed segments as a linked list: each is text, an element,
 // or a run of delimiters that may still become an element.
 class Inline {
   constructor(text, budget) {
@@ -80,12 +80,12 @@ class Inline {
     return this.add({ node, depth });
   }
 
-  add(piece) {
-    piece.prev = this.tail;
-    piece.next = null;
-    this.tail.next = piece;
-    this.tail = piece;
-    return piece;
+  add(segment) {
+    segment.prev = this.tail;
+    segment.next = null;
+    this.tail.next = segment;
+    this.tail = segment;
+    return segment;
   }
 
   parseEscape(at) {
@@ -107,8 +107,8 @@ class Inline {
     return end + length;
   }
 
-  // findRun is where the next run of exactly so many backticks begins. Runs are
-  // found once, and those that were passed are dropped.
+  // findRun returns the start of the next run of exactly length backticks. Runs are
+  // found once; passed ones are dropped.
   findRun(length, from) {
     if (!this.runs) {
       this.runs = new Map();
@@ -124,13 +124,13 @@ class Inline {
 
   parseDelimiters(at, char) {
     const count = runLength(this.text, at, char);
-    const piece = this.addText(this.text.slice(at, at + count));
+    const segment = this.addText(this.text.slice(at, at + count));
     const before = this.text[at - 1] ?? ' ';
     const after = this.text[at + count] ?? ' ';
     const [left, right] = [isFlanking(after, before), isFlanking(before, after)];
     const inWord = char === '_';
     const delimiter = {
-      char, count, total: count, piece, next: null, prev: this.lastDelimiter,
+      char, count, total: count, segment, next: null, prev: this.lastDelimiter,
       canOpen: left && (!inWord || !right || PUNCTUATION.test(before)),
       canClose: right && (!inWord || !left || PUNCTUATION.test(after)),
     };
@@ -141,12 +141,12 @@ class Inline {
   }
 
   openBracket(at, length) {
-    const piece = this.addText(this.text.slice(at, at + length));
-    this.brackets.push({ piece, delimiter: this.lastDelimiter });
+    const segment = this.addText(this.text.slice(at, at + length));
+    this.brackets.push({ segment, delimiter: this.lastDelimiter });
     return at + length;
   }
 
-  // closeBracket makes a link of what follows the bracket that was opened last.
+  // closeBracket turns the text after the last open bracket into a link.
   // Images become links too: the page loads nothing from other servers.
   closeBracket(at) {
     const open = this.brackets.pop();
@@ -155,19 +155,19 @@ class Inline {
     this.matchEmphasis(open.delimiter);
     const url = safeURL(target.url);
     if (!url) this.addText(` (${target.url})`);
-    else if (this.isTooDeep(open.piece, null)) return this.addLiteral(at, 1);
+    else if (this.isTooDeep(open.segment, null)) return this.addLiteral(at, 1);
     else this.wrapLink(newLink(url), open);
-    open.piece.text = '';
+    open.segment.text = '';
     return target.end;
   }
 
-  // wrapLink moves what follows a bracket into a link; links do not nest.
+  // wrapLink moves the text after a bracket into a link; links do not nest.
   wrapLink(link, open) {
-    const depth = this.wrap(link, open.piece, null);
+    const depth = this.wrap(link, open.segment, null);
     for (const inner of link.querySelectorAll('a')) inner.replaceWith(...inner.childNodes);
     if (!link.hasChildNodes()) link.textContent = link.title;
     this.addNode(link, depth);
-    if (open.piece.text === '[') this.brackets.length = 0;
+    if (open.segment.text === '[') this.brackets.length = 0;
   }
 
   parseAngle(at) {
@@ -205,18 +205,18 @@ class Inline {
     this.addNode(link);
   }
 
-  // wrap moves the pieces between two others into an element; to is the end of the
-  // list when it is null. It returns the depth of what it made.
+  // wrap moves the segments between from and to into an element; a null to is the end
+  // of the list. It returns the depth of the element.
   wrap(element, from, to) {
-    const depth = appendPieces(element, from.next, to);
+    const depth = appendSegments(element, from.next, to);
     from.next = to;
     if (to) to.prev = from;
     else this.tail = from;
     return depth + 1;
   }
 
-  // isTooDeep stops all nesting once there is too much of it, so that pieces are
-  // not looked at again and again.
+  // isTooDeep disables nesting once it is too deep, so that segments are not visited
+  // again and again.
   isTooDeep(from, to) {
     for (let p = from.next; p !== to && !this.tooDeep; p = p.next) this.tooDeep = p.depth >= MAX_NESTING;
     return this.tooDeep;
@@ -224,7 +224,7 @@ class Inline {
 
   // matchEmphasis turns the delimiters after bottom into elements.
   matchEmphasis(bottom) {
-    const floors = new Map(); // no opener for such a closer is after this delimiter
+    const floors = new Map(); // after this delimiter there is no opener for such a closer
     let closer = bottom ? bottom.next : this.firstDelimiter();
     while (closer) {
       if (!closer.canClose) {
@@ -251,20 +251,20 @@ class Inline {
     return first;
   }
 
-  // emphasize makes one element of a pair, and returns the delimiter to go on with.
+  // emphasize turns a pair into an element and returns the next delimiter.
   emphasize(opener, closer) {
     for (let d = closer.prev; d !== opener; d = closer.prev) this.drop(d);
     const use = closer.char === '~' ? closer.count : Math.min(opener.count, closer.count, 2);
-    if (this.budget.left <= 0 || this.isTooDeep(opener.piece, closer.piece)) {
+    if (this.budget.left <= 0 || this.isTooDeep(opener.segment, closer.segment)) {
       this.drop(opener);
       const { next } = closer;
       this.drop(closer);
       return next;
     }
     const element = document.createElement(EMPHASIS[closer.char][use - 1]);
-    const depth = this.wrap(element, opener.piece, closer.piece);
-    const piece = { node: element, depth, prev: opener.piece, next: closer.piece };
-    opener.piece.next = closer.piece.prev = piece;
+    const depth = this.wrap(element, opener.segment, closer.segment);
+    const segment = { node: element, depth, prev: opener.segment, next: closer.segment };
+    opener.segment.next = closer.segment.prev = segment;
     this.budget.left--;
     this.shorten(opener, use);
     this.shorten(closer, use);
@@ -277,7 +277,7 @@ class Inline {
 
   shorten(delimiter, by) {
     delimiter.count -= by;
-    delimiter.piece.text = delimiter.piece.text.slice(by);
+    delimiter.segment.text = delimiter.segment.text.slice(by);
   }
 
   drop(delimiter) {
@@ -287,13 +287,13 @@ class Inline {
   }
 
   appendTo(parent) {
-    appendPieces(parent, this.head.next, null);
+    appendSegments(parent, this.head.next, null);
   }
 }
 
-// appendPieces adds pieces up to another; texts in a row become one. It returns how
-// deep they are.
-function appendPieces(parent, from, to) {
+// appendSegments adds segments up to another one and merges adjacent texts. It returns
+// their depth.
+function appendSegments(parent, from, to) {
   let [depth, text] = [0, ''];
   const flush = () => {
     if (text) parent.appendChild(document.createTextNode(text));
@@ -317,8 +317,8 @@ function runLength(text, at, char) {
   return end - at;
 }
 
-// A run of delimiters is flanking towards text: what is inside is no space, and
-// punctuation only where there is a space or punctuation outside.
+// A run of delimiters flanks text if the inner character is not a space, and not
+// punctuation unless the outer character is a space or punctuation.
 const isFlanking = (inside, outside) => !SPACE.test(inside) && (!PUNCTUATION.test(inside) || SPACE.test(outside) || PUNCTUATION.test(outside));
 
 function isPair(opener, closer) {

@@ -1,11 +1,11 @@
-// The links of an answer: which addresses they may have, and how they are written.
+// Links in model responses: allowed URLs and their syntax.
 
 const SCHEMES = ['http:', 'https:', 'mailto:'];
 const MAX_URL = 2000;
 const MAX_TITLE = 500;
 const MAX_PARENTHESES = 8;
 
-/** safeURL is an address that a link of an answer may have, or null. */
+/** safeURL returns the URL if links may use it, otherwise null. */
 export function safeURL(text) {
   if (!/^(https?:\/\/|mailto:)/i.test(text)) return null;
   try {
@@ -16,7 +16,7 @@ export function safeURL(text) {
   }
 }
 
-/** newLink is a link that opens in a tab of its own and tells the target nothing. */
+/** newLink creates a link that opens in a new tab and sends no referrer. */
 export function newLink(url) {
   const link = document.createElement('a');
   link.href = url;
@@ -26,7 +26,7 @@ export function newLink(url) {
   return link;
 }
 
-/** readTarget reads (url "title") after its parenthesis; the title is not used. */
+/** readTarget parses (url "title") after the parenthesis; the title is ignored. */
 export function readTarget(text, at) {
   let pos = skipBlanks(text, at);
   let url;
@@ -67,7 +67,7 @@ function skipBlanks(text, at) {
   return pos;
 }
 
-/** trimURL leaves out what ends the sentence around an address. */
+/** trimURL removes the punctuation of the surrounding sentence. */
 export function trimURL(text) {
   const endings = text.includes('(') ? '.,;:!?*_~\'"]}' : '.,;:!?*_~\'"]})';
   let end = text.length;

@@ -1,7 +1,7 @@
-// Markdown as models write it: headings, lists, tables, fenced code, quotes, and
-// the inline markup of inline.js. It becomes DOM nodes, never HTML. Text that
-// arrives in chunks is parsed again only from its last open block on. The number of
-// elements is bounded: what exceeds it is shown as plain text.
+// Markdown of models: headings, lists, tables, fenced code, quotes, and the inline
+// markup of inline.js. It becomes DOM nodes, never HTML. A new chunk of text is parsed
+// together with the last open block only. The number of elements is limited: text
+// beyond it is shown as plain text.
 
 import { el, copyButton } from './dom.js';
 import { drawInline } from './inline.js';
@@ -13,9 +13,9 @@ const SHARE = 1 / 6;
 const MIN_PAUSE = 16;
 const MAX_PAUSE = 1000;
 
-/** A Markdown view draws a text into an element, as it arrives. */
+/** A Markdown view draws text into an element as it arrives. */
 export class Markdown {
-  /** around(draw) calls draw; the caller can keep its scroll position there. */
+  /** around(draw) must call draw; it can preserve the scroll position. */
   constructor(root, around = (draw) => draw()) {
     Object.assign(this, { root, around });
     this.reset();
@@ -23,12 +23,12 @@ export class Markdown {
 
   reset() {
     clearTimeout(this.timer);
-    // stable is where the blocks begin that may still change, and open their nodes.
+    // stable is the offset of the blocks that may still change, open their nodes.
     Object.assign(this, { text: '', drawn: 0, stable: 0, open: [], elements: MAX_ELEMENTS, timer: 0, pause: 0 });
     this.root.replaceChildren();
   }
 
-  /** append adds a chunk, and draws it soon. */
+  /** append adds a chunk and schedules drawing. */
   append(chunk) {
     this.text += normalize(chunk);
     if (!this.timer) this.timer = setTimeout(() => this.drawChunks(), this.pause);
@@ -40,7 +40,7 @@ export class Markdown {
     this.pause = Math.min(MAX_PAUSE, Math.max(MIN_PAUSE, (performance.now() - began) / SHARE));
   }
 
-  /** finish draws the whole text at once; what is drawn already stays. */
+  /** finish draws the complete text; nodes that are already drawn stay. */
   finish(text) {
     if (normalize(text) !== this.text) {
       this.reset();
@@ -49,7 +49,7 @@ export class Markdown {
     this.draw();
   }
 
-  // draw replaces the open blocks by those that the text has now.
+  // draw replaces the open blocks by those of the current text.
   draw() {
     clearTimeout(this.timer);
     this.timer = 0;
@@ -73,15 +73,15 @@ export class Markdown {
     for (let line = 0; line < stableLine; line++) this.stable += lines[line].length + 1;
   }
 
-  // A whole answer that is an object, as agents with an output_schema give it, is
-  // shown as it is.
+  // parse shows a response that is a JSON object as code: agents with an output_schema
+  // send such responses.
   parse(lines) {
     if (this.text.startsWith('{')) return [{ kind: 'code', from: 0, lines }];
     return this.elements > 0 ? parseBlocks(lines) : [{ kind: 'plain', from: 0, lines }];
   }
 }
 
-/** drawMarkdown draws a whole text. */
+/** drawMarkdown draws a complete text. */
 export function drawMarkdown(text) {
   const node = el('div', { class: 'text md' });
   new Markdown(node).finish(text);
@@ -90,8 +90,8 @@ export function drawMarkdown(text) {
 
 const normalize = (text) => text.replaceAll('\r', '');
 
-// countClosed is how many blocks cannot change any more: the last one may go on,
-// and where it begins in the line that is not complete, the one before it, too.
+// countClosed counts the blocks that cannot change any more: the last block may
+// continue and, if it starts in the incomplete last line, also the one before it.
 function countClosed(blocks, lastLine) {
   const closed = blocks.length - 1;
   return Math.max(0, closed > 0 && blocks[closed].from >= lastLine ? closed - 1 : closed);
@@ -116,7 +116,7 @@ function drawBlocks(parent, lines, depth, budget) {
   }
 }
 
-// Headings of an answer are below those of the page.
+// Headings of a response are below those of the page.
 function heading({ level, text }, budget) {
   const node = el(`h${Math.min(6, level + 3)}`, { 'data-level': level });
   drawInline(node, text, budget);

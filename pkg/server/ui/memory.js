@@ -1,5 +1,5 @@
-// What the browser remembers for this page: the draft of each app, and the first
-// words of sessions as their names. Where users sign in, that ends with the tab.
+// Browser storage of the page: the draft of each app, and the first words of sessions
+// as their names. With authentication it is cleared when the tab closes.
 
 import { when } from './dom.js';
 import { hasToken } from './wire.js';
@@ -9,23 +9,23 @@ const NAMES = 'agenthost.names';
 const MAX_NAMES = 200;
 const MAX_NAME = 60;
 
-/** loadDraft is the message that was written for an app and not sent yet. */
+/** loadDraft returns the unsent message of an app. */
 export const loadDraft = (app) => sessionStorage.getItem(DRAFT + app) ?? '';
 
-/** storeDraft keeps it until the tab closes. */
+/** storeDraft stores it until the tab closes. */
 export function storeDraft(app, text) {
   if (text) store(sessionStorage, DRAFT + app, text);
   else sessionStorage.removeItem(DRAFT + app);
 }
 
-/** rememberName names a session after the first words of a text. */
+/** rememberName names a session after the first words of its first message. */
 export function rememberName(id, text) {
   const name = text.trim().split(/\s+/, 12).join(' ').slice(0, MAX_NAME);
   const names = [[id, name], ...loadNames().filter(([known]) => known !== id)];
   store(area(), NAMES, JSON.stringify(names.slice(0, MAX_NAMES)));
 }
 
-/** nameOf is the name of a session with its time, or its id. */
+/** nameOf returns the name of a session, or its ID, with the time. */
 export function nameOf(session) {
   const given = session.state?.__session_metadata__?.displayName;
   const name = typeof given === 'string' && given ? given : loadNames().find(([id]) => id === session.id)?.[1];

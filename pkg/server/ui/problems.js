@@ -1,11 +1,11 @@
-// The problems of an app's files, with line, caret and hint.
+// The errors and warnings of an app's files, with line, caret and hint.
 
 import { el, count } from './dom.js';
 
 const MAX_SHOWN = 100;
 const MAX_OPEN_WARNINGS = 3;
 
-/** drawProblems lists errors, and then warnings: many of them are folded. */
+/** drawProblems lists errors, then warnings; long lists of warnings are folded. */
 export function drawProblems(section, app) {
   const all = app?.diagnostics ?? [];
   const opened = new Map([...section.querySelectorAll('details')].map((d) => [d.dataset.severity, d.open]));
@@ -31,8 +31,8 @@ function problem(d) {
 
 // The caret is below its character, however the line wraps.
 function snippet(d) {
-  const letters = [...d.source];
+  const characters = [...d.source];
   const at = d.column - 1;
   return el('pre', { class: 'snippet' }, el('span', { class: 'no', 'aria-hidden': 'true' }, d.line),
-    letters.slice(0, at).join(''), el('span', { class: 'at' }, letters[at] ?? ' '), letters.slice(at + 1).join(''));
+    characters.slice(0, at).join(''), el('span', { class: 'at' }, characters[at] ?? ' '), characters.slice(at + 1).join(''));
 }

@@ -1,27 +1,27 @@
-// Calls that wait for a person: those to approve, and those with a later answer.
+// Calls that wait for the user: confirmations and long-running calls.
 
 import { el, fold, json, callText } from './dom.js';
 
 const CONFIRM = 'adk_request_confirmation';
 const INPUT = 'adk_request_input';
 
-/** isQuestion says whether a call asks a person, not a tool. */
+/** isQuestion reports whether a call is a request to the user instead of a tool call. */
 export const isQuestion = (call) => [CONFIRM, INPUT, 'adk_request_credential'].includes(call.name);
 
-/** question is a form that answers a call once. */
+/** question creates a form that answers a call once. */
 export function question(call, answer) {
   const form = call.name === CONFIRM ? confirmation(call) : call.args?.options?.every?.((o) => typeof o === 'string') ? choice(call) : reply(call);
   const node = el('form', { class: 'question', 'data-question': call.id }, form);
   node.addEventListener('submit', async (event) => {
     event.preventDefault();
-    const said = node.querySelector('.bad');
+    const errorLine = node.querySelector('.bad');
     try {
       const response = read(node, event.submitter, call);
       for (const field of node.elements) field.disabled = true;
       await answer(response);
     } catch (error) {
       for (const field of node.elements) field.disabled = false;
-      said.textContent = error.message;
+      errorLine.textContent = error.message;
     }
   });
   return node;

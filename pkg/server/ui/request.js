@@ -1,10 +1,10 @@
-// A request to a model: the exact one of a step, or the one that would be next.
+// A model request: that of a step, or a preview of the next one.
 
 import { el, fold, block, json, count } from './dom.js';
 
 /**
  * drawRequest shows a request to a model. Traces use snake_case or camelCase;
- * previews have all parts at the top level.
+ * previews have all fields at the top level.
  */
 export function drawRequest(request) {
   const { config = {} } = request;
@@ -22,7 +22,7 @@ export function drawRequest(request) {
     fold('The whole request as JSON', () => json(request)));
 }
 
-/** textOf is the text of a content; a plain string is its own text. */
+/** textOf returns the text of a content or of a plain string. */
 export function textOf(content) {
   if (typeof content === 'string') return content;
   return (content?.parts ?? []).map((p) => p.text ?? '').join('');

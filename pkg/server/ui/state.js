@@ -1,5 +1,5 @@
-// The state of the session, by scope. Keys that begin with temp: are not shown:
-// they end with the run, and no event contains them.
+// The state of the session by scope. temp: keys are not shown: they exist only during
+// the run, and events do not contain them.
 
 import { el, fold, json, inline } from './dom.js';
 
@@ -9,9 +9,9 @@ const SCOPES = [
   ['app:', 'app:', 'all users of the app'],
 ];
 
-/** A StatePanel shows the state, marks what the last run changed, and edits it. */
+/** A StatePanel shows and edits the state and marks the changes of the last run. */
 export class StatePanel {
-  /** save(next, before) stores edited state, or throws why it cannot. */
+  /** save(next, before) stores the edited state or throws an error. */
   constructor(section, save) {
     Object.assign(this, { save, editor: el('div'), tables: el('div') });
     this.edit = el('button', { type: 'button', class: 'quiet', onclick: () => this.openEditor() });
@@ -19,21 +19,21 @@ export class StatePanel {
     this.clear({}, true);
   }
 
-  /** clear shows another session; a new one will begin with values. */
+  /** clear shows another session. A new session will start with values. */
   clear(values, isNew) {
-    Object.assign(this, { values: { ...values }, isNew, changed: new Map() }); // changed: key → value before, undefined where there was none
+    Object.assign(this, { values: { ...values }, isNew, changed: new Map() }); // changed maps keys to their previous values, undefined for new keys
     this.editor.replaceChildren();
     this.draw();
   }
 
-  /** begin forgets which keys changed. */
+  /** begin clears the marks of changed keys. */
   begin() {
     this.isNew = false;
     this.changed.clear();
     this.draw();
   }
 
-  /** set shows what is stored now. */
+  /** set shows the stored state. */
   set(values) {
     this.values = { ...values };
     this.isNew = false;
@@ -87,7 +87,7 @@ export class StatePanel {
   }
 }
 
-/** diffState is the delta that turns one state into another; null removes a key. */
+/** diffState returns the delta between two states; null removes a key. */
 export function diffState(before, after) {
   const delta = {};
   for (const key of Object.keys(before)) if (!(key in after)) delta[key] = null;

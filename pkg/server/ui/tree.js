@@ -1,5 +1,5 @@
-// The tree of agents, drawn from left to right; where there is less room, as an
-// indented list.
+// The agent tree, drawn from left to right, or as an indented list if there is not
+// enough width.
 
 import { el, svg } from './dom.js';
 
@@ -8,7 +8,7 @@ const GAP = { x: 46, y: 14 };
 const LINE = 17;
 const HEAD = 44;
 const MOST_TOOLS = 4;
-// A drawing that is smaller than this cannot be read.
+// Drawings scaled below this factor are not legible.
 const SMALLEST = 0.8;
 const INDENT = 24;
 
@@ -17,13 +17,13 @@ const KINDS = {
   Workflow: 'workflow', FunctionNode: 'function', ToolNode: 'tool', JoinNode: 'join',
 };
 
-/** kindOf is a short name of an agent's class. */
+/** kindOf returns a short name of an agent's class. */
 export const kindOf = (agent) => KINDS[agent.agent_class] ?? agent.agent_class ?? agent.type ?? 'agent';
 
-/** below are the sub-agents of an agent. */
+/** below returns the sub-agents of an agent. */
 export const below = (agent) => agent.sub_agents ?? agent.graph?.nodes.filter((n) => n.type !== 'start') ?? [];
 
-/** find is the first agent with a name. */
+/** find returns the first agent with a name. */
 export function find(agent, name) {
   if (!agent || agent.name === name) return agent;
   for (const child of below(agent)) {
@@ -56,7 +56,7 @@ export function drawTree(section, root, { chosen, changed, choose }) {
   if (focused) (drawing.querySelector('[aria-selected=true]') ?? drawing.querySelector('[tabindex="0"]'))?.focus();
 }
 
-/** lightUp marks the agent that is at work, or none. */
+/** lightUp marks the active agent, or none. */
 export function lightUp(section, name) {
   for (const node of section.querySelectorAll('[data-agent]')) node.toggleAttribute('data-busy', node.dataset.agent === name);
 }
@@ -71,8 +71,8 @@ function layOut(root, placeAll) {
 
 const size = (agent) => 1 + below(agent).reduce((n, child) => n + size(child), 0);
 const isLoop = (agent) => agent.agent_class === 'LoopAgent';
-// ways are the edges of a workflow between the agents below it, and the way back
-// of a loop: from where to where, and by which routes.
+// ways returns the edges between the sub-agents of a workflow with their routes, or
+// the back edge of a loop.
 function ways(agent) {
   const all = below(agent);
   if (isLoop(agent) && all.length) return [{ from: all.length - 1, to: 0, label: agent.max_iterations ? `≤ ${agent.max_iterations}` : '' }];
@@ -87,11 +87,11 @@ function ways(agent) {
   return [...found.values()];
 }
 
-// A way is short and straight, or leads around what stands between.
+// An edge to the next agent is straight; other edges pass around the agents between.
 const isStraight = (way) => way.to === way.from + 1 && !way.label;
 const reach = (way) => 18 + 15 * Math.max(1, Math.abs(way.to - way.from));
 
-// room is what the ways between the sub-agents of a node take on their right side.
+// room returns the width of the edges to the right of the sub-agents.
 function room({ agent, isIndented }) {
   const around = ways(agent).filter((w) => !isStraight(w)).map((w) => reach(w) * 0.75 + 8 + w.label.length * 6.5);
   return around.length ? (isIndented ? INDENT : WIDTH + GAP.x) + Math.max(...around) : 0;
@@ -112,7 +112,7 @@ function placeIndented(agent, level, cursor) {
   return node;
 }
 
-// place gives each level a column; an agent is at the middle of its sub-agents.
+// place puts each level into a column and centers an agent on its sub-agents.
 function place(agent, level, cursor) {
   const height = heightOf(agent);
   const from = cursor.y;
@@ -152,13 +152,13 @@ function curve(node, child) {
 
 const elbow = (node, child) => `M${node.x + 8} ${node.y + node.height}V${child.y + HEAD / 2}H${child.x}`;
 
-// In a list, the sub-agents of a are between it and b: the line passes on their left.
+// In a list, the sub-agents of a are between a and b: the line passes to their left.
 function between(a, b) {
   const x = a.x + (a.isIndented && a.children.length ? 16 : 20);
   return svg('path', { class: 'flow', d: `M${x} ${a.y + a.height}V${b.y - 1}`, 'marker-end': 'url(#tip)' });
 }
 
-// around leads from one agent to another of its column, on their right side.
+// around connects two agents of a column to their right.
 function around(a, b, way) {
   const aside = a === b ? 8 : 4;
   const [x, y1, y2] = [a.x + WIDTH, a.y + HEAD / 2 + aside, b.y + HEAD / 2 - aside];
@@ -192,7 +192,7 @@ function box(node, { chosen, changed, choose, first }) {
 
 const cut = (text, width) => (text.length > width ? text.slice(0, width - 1) + '…' : text);
 
-// walk moves through the tree by the arrows, as through any list.
+// walk moves the focus with the arrow keys.
 function walk(event) {
   const step = { ArrowDown: 1, ArrowUp: -1, ArrowRight: 1, ArrowLeft: -1 }[event.key];
   const items = [...event.currentTarget.querySelectorAll('[role=treeitem]')];

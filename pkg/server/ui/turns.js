@@ -1,8 +1,8 @@
-// What the stored events say about turns: what was rewound, and whether the last
-// turn came to its end. An answer that was cut off leaves no mark of its own: no
-// chunk of it is stored. So a turn without a final event was interrupted.
+// Derives from the stored events which turns were rewound and whether the last turn is
+// complete. Chunks of an interrupted response are not stored, so a turn without a final
+// event was interrupted.
 
-/** keepVisible leaves out what a rewind took back. */
+/** keepVisible omits events that were rewound. */
 export function keepVisible(events) {
   const visible = [];
   for (const event of events) {
@@ -16,8 +16,8 @@ export function keepVisible(events) {
 }
 
 /**
- * findOpenTurn is the last turn where it failed or was interrupted, else null. Its
- * message is what the user wrote, where the turn can be repeated with it.
+ * findOpenTurn returns the last turn if it failed or was interrupted, otherwise null.
+ * message is the user's message if the turn can be repeated with it.
  */
 export function findOpenTurn(events) {
   const visible = keepVisible(events);
@@ -35,7 +35,7 @@ export function findOpenTurn(events) {
   };
 }
 
-/** isQuestionOpen says whether a call waits for an answer that nobody gave yet. */
+/** isQuestionOpen reports whether a call still waits for an answer. */
 export function isQuestionOpen(events, callId) {
   return !keepVisible(events).some((e) => e.author === 'user' && responsesOf(e).some((r) => r.id === callId));
 }
@@ -46,7 +46,7 @@ const partsOf = (event, kind) => (event.content?.parts ?? []).map((p) => p[kind]
 const callsOf = (event) => partsOf(event, 'functionCall');
 const responsesOf = (event) => partsOf(event, 'functionResponse');
 
-// ADK's is_final_response, and calls that wait for a person.
+// isFinal is ADK's is_final_response, extended by calls that wait for the user.
 function isFinal(event, turn) {
   if (event.author === 'user') return false;
   if (event.longRunningToolIds?.length || event.actions?.skipSummarization || event.actions?.escalate) return true;

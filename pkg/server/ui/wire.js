@@ -1,7 +1,7 @@
-// How the page talks to the server: ADK's API, and the stream of changes.
+// The page's HTTP client: ADK's API and the change stream.
 
-/** A Refused is an answer whose status is no 2xx. */
-export class Refused extends Error {
+/** An HTTPError is a response whose status is not 2xx. */
+export class HTTPError extends Error {
   constructor(status, detail) {
     super(typeof detail === 'string' ? detail : detail.map((d) => `${d.loc.join('.')}: ${d.msg}`).join('; '));
     this.status = status;
@@ -13,42 +13,42 @@ const TOKEN = 'agenthost.token';
 /** keepToken stores the token for all requests, until the tab closes. */
 export const keepToken = (token) => sessionStorage.setItem(TOKEN, token);
 
-/** hasToken says whether requests are sent with a token. */
+/** hasToken reports whether requests are sent with a token. */
 export const hasToken = () => !!sessionStorage.getItem(TOKEN);
 
-/** path joins escaped parts to a path. */
+/** path escapes and joins path segments. */
 export const path = (...parts) => parts.map(encodeURIComponent).join('/');
 
-/** ask sends a request; an answer whose status is no 2xx is thrown as Refused. */
-export async function ask(method, url, body, { signal, headers: more } = {}) {
+/** fetchOK sends a request and throws an HTTPError if the status is not 2xx. */
+export async function fetchOK(method, url, body, { signal, headers: more } = {}) {
   const headers = body === undefined ? { ...more } : { 'Content-Type': 'application/json', ...more };
   const token = sessionStorage.getItem(TOKEN);
   if (token) headers.Authorization = `Bearer ${token}`;
-  const answer = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal });
-  if (answer.ok) return answer;
-  const text = await answer.text();
-  let detail = text || answer.statusText;
+  const response = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal });
+  if (response.ok) return response;
+  const text = await response.text();
+  let detail = text || response.statusText;
   try {
     detail = JSON.parse(text).detail ?? detail;
-  } catch { /* a proxy in front of the server answers in its own format */ }
-  throw new Refused(answer.status, detail);
+  } catch { /* a proxy in front of the server responds in its own format */ }
+  throw new HTTPError(response.status, detail);
 }
 
 /** get fetches JSON. */
-export const get = async (url) => (await ask('GET', url)).json();
+export const get = async (url) => (await fetchOK('GET', url)).json();
 
 /** frames reads a stream of server-sent events; each is JSON. */
-export async function* frames(answer) {
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+export async function* frames(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      const pieces = (rest + value).split('\n\n');
-      rest = pieces.pop();
-      for (const piece of pieces) {
-        const data = piece.split('\n').filter((l) => l.startsWith('data:')).map((l) => l.slice(5)).join('\n');
+      const blocks = (rest + value).split('\n\n');
+      rest = blocks.pop();
+      for (const block of blocks) {
+        const data = block.split('\n').filter((l) => l.startsWith('data:')).map((l) => l.slice(5)).join('\n');
         if (data) yield JSON.parse(data);
       }
     }
@@ -58,19 +58,19 @@ export async function* frames(answer) {
 }
 
 /**
- * follow reads the stream of changes while the page is visible: browsers limit the
- * connections to one server, and the first frame has the whole picture anyway.
+ * followChanges reads the change stream while the page is visible: browsers limit the
+ * connections to a server, and the first frame is a complete snapshot anyway.
  */
-export async function follow(onFrame, onLink) {
+export async function followChanges(onFrame, onLink) {
   for (let wait = 500; ; wait = Math.min(wait * 2, 5000)) {
-    await seen();
+    await whenVisible();
     const end = new AbortController();
     const hide = () => document.hidden && end.abort();
     document.addEventListener('visibilitychange', hide);
     let first = true;
     let refused;
     try {
-      for await (const frame of frames(await ask('GET', '-/changes', undefined, { signal: end.signal }))) {
+      for await (const frame of frames(await fetchOK('GET', '-/changes', undefined, { signal: end.signal }))) {
         wait = 500;
         onLink(true);
         show(onFrame, frame, first);
@@ -78,7 +78,7 @@ export async function follow(onFrame, onLink) {
       }
     } catch (error) {
       // The server is not reachable, rejects the request, or the page is hidden: retry.
-      if (error instanceof Refused) refused = error;
+      if (error instanceof HTTPError) refused = error;
     }
     document.removeEventListener('visibilitychange', hide);
     if (!document.hidden) {
@@ -96,7 +96,7 @@ function show(onFrame, frame, first) {
   }
 }
 
-function seen() {
+function whenVisible() {
   if (!document.hidden) return Promise.resolve();
   return new Promise((done) => document.addEventListener('visibilitychange', done, { once: true }));
 }
