@@ -75,7 +75,7 @@ func checkIsolation(t *testing.T, url string) {
 		}
 	}
 	random := rand.New(rand.NewPCG(*seed, 1))
-	let, known, foreign, failed := 0, 0, 0, 0
+	secrets, own, foreign, failed := 0, 0, 0, 0
 	rounds := 1000 / len(e.server.Patterns())
 	if *full {
 		rounds = 1000
@@ -87,15 +87,15 @@ func checkIsolation(t *testing.T, url string) {
 			e.server.ServeHTTP(w, newUserRequest(pattern, similarUsers()[user], caller))
 			leaked := w.Code < 300 && strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", user))
 			if caller == user {
-				known++
+				own++
 				if w.Code == http.StatusUnauthorized {
 					t.Errorf("%s of %q by the same user = %d", pattern, similarUsers()[user], w.Code)
 				}
 				continue
 			}
 			foreign++
-			own := strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", caller))
-			if leaked || own || strings.Contains(pattern, "{user}") && w.Code < 300 {
+			ownSecret := strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", caller))
+			if leaked || ownSecret || strings.Contains(pattern, "{user}") && w.Code < 300 {
 				failed++
 				t.Errorf("%s of %q by %q = %d %s", pattern, similarUsers()[user], similarUsers()[caller], w.Code, w.Body)
 			}
@@ -104,15 +104,15 @@ func checkIsolation(t *testing.T, url string) {
 				open.ServeHTTP(w, newUserRequest(pattern, similarUsers()[user], caller))
 			}
 			if strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", user)) {
-				let++
+				secrets++
 			}
 		}
 	}
-	if let == 0 || known == 0 {
-		t.Errorf("without protection %d requests got a secret, and %d were a user's own: the test has no control", let, known)
+	if secrets == 0 || own == 0 {
+		t.Errorf("without protection %d requests got a secret, and %d were a user's own: the test has no control", secrets, own)
 	}
 	t.Logf("shown: %s: %d requests about other users, on %d routes, %d let through; control, no authentication: %d secrets returned",
-		strings.TrimPrefix(t.Name(), "TestIsolation/"), foreign, len(e.server.Patterns()), failed, let)
+		strings.TrimPrefix(t.Name(), "TestIsolation/"), foreign, len(e.server.Patterns()), failed, secrets)
 	for i, u := range similarUsers() {
 		sess, err := e.store.Sessions.Get(t.Context(), session.Key{App: "hello", User: u, ID: "s"}, nil)
 		if err != nil {

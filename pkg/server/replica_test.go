@@ -33,11 +33,11 @@ func TestSessionBusyOnOtherReplica(t *testing.T) {
 	e := newEnvOn(t, url, nil)
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	key := e.createSession(t, "hello", "s")
-	_, free, err := openReplica(t, url, time.Now).Acquire(t.Context(), key, 0)
+	_, release, err := openReplica(t, url, time.Now).Acquire(t.Context(), key, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer free()
+	defer release()
 	w := e.serve("POST", "/run", runBody("hello", "s", "x"))
 	expectResponse(t, w, 409, `{"detail":"session s is busy with another run, retry later"}`)
 	if got := w.Header().Get("Retry-After"); got != "1" {
@@ -51,13 +51,13 @@ func TestSessionCreatedOnOtherReplica(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	key := session.Key{App: "hello", User: "u", ID: "s"}
 	other := openReplica(t, url, time.Now)
-	free := func() {}
+	release := func() {}
 	first := func() {
 		if _, err := other.Create(t.Context(), key, nil); err != nil {
 			t.Error(err)
 		}
 		var err error
-		if _, free, err = other.Acquire(t.Context(), key, 0); err != nil {
+		if _, release, err = other.Acquire(t.Context(), key, 0); err != nil {
 			t.Error(err)
 		}
 	}
@@ -77,7 +77,7 @@ func TestSessionCreatedOnOtherReplica(t *testing.T) {
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After = %q, want 1", got)
 	}
-	free()
+	release()
 	if err := other.Delete(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
@@ -95,12 +95,12 @@ func TestLeaseTakenOver(t *testing.T) {
 	later := openReplica(t, url, func() time.Time { return time.Now().Add(time.Hour) })
 	e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error {
 		emit("one")
-		_, free, err := later.Acquire(t.Context(), key, 0)
+		_, release, err := later.Acquire(t.Context(), key, 0)
 		if err != nil {
 			t.Error(err)
 			return err
 		}
-		defer free()
+		defer release()
 		emit("two")
 		return nil
 	})
@@ -124,12 +124,12 @@ func TestLeaseTakenOverDuringWait(t *testing.T) {
 	later := openReplica(t, url, func() time.Time { return time.Now().Add(time.Hour) })
 	e.addFuncApp(t, "hello", func(ctx context.Context, emit emitFunc) error {
 		emit("one")
-		_, free, err := later.Acquire(t.Context(), key, 0)
+		_, release, err := later.Acquire(t.Context(), key, 0)
 		if err != nil {
 			t.Error(err)
 			return err
 		}
-		defer free()
+		defer release()
 		<-ctx.Done()
 		return ctx.Err()
 	})

@@ -34,11 +34,11 @@ func TestOversizedBody(t *testing.T) {
 func TestBusySession(t *testing.T) {
 	e := newEnv(t, nil)
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
-	_, free, err := e.store.Sessions.Acquire(t.Context(), e.createSession(t, "hello", "s"), 0)
+	_, release, err := e.store.Sessions.Acquire(t.Context(), e.createSession(t, "hello", "s"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer free()
+	defer release()
 	for _, req := range []struct{ method, path, body string }{
 		{"POST", "/run", runBody("hello", "s", "x")},
 		{"POST", "/run_sse", runBody("hello", "s", "x")},
@@ -272,11 +272,11 @@ func TestHandlerPanics(t *testing.T) {
 			httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
 	}()
 
-	_, free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
+	_, release, err := e.store.Sessions.Acquire(t.Context(), key, 0)
 	if err != nil {
 		t.Fatalf("the session after a panic: %v", err)
 	}
-	free()
+	release()
 	if err := e.server.Wait(t.Context()); err != nil {
 		t.Errorf("Wait after a panic = %v, want nil", err)
 	}

@@ -166,10 +166,10 @@ func TestStuckClientEndsRun(t *testing.T) {
 				if took := time.Since(began); took != tc.want {
 					t.Errorf("the run took %v, want %v", took, tc.want)
 				}
-				if _, free, err := e.store.Sessions.Acquire(t.Context(), key, 0); err != nil {
+				if _, release, err := e.store.Sessions.Acquire(t.Context(), key, 0); err != nil {
 					t.Errorf("the session is not released: %v", err)
 				} else {
-					free()
+					release()
 				}
 			})
 		})
@@ -230,11 +230,11 @@ func TestClientLeaves(t *testing.T) {
 	if err := e.server.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
+	_, release, err := e.store.Sessions.Acquire(t.Context(), key, 0)
 	if err != nil {
 		t.Fatalf("the session is not released: %v", err)
 	}
-	free()
+	release()
 	if got := e.eventAuthors(t, key); got != "user slow" {
 		t.Errorf("stored events are of %q, want user slow", got)
 	}
