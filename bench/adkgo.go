@@ -26,14 +26,14 @@ const (
 	adkAgent = "weather"
 )
 
-// adkGo is the side of google.golang.org/adk/v2.
+// adkGo is the google.golang.org/adk/v2 side.
 type adkGo struct{}
 
-// Name is adk-go.
+// Name returns the name of the side.
 func (adkGo) Name() string { return "adk-go" }
 
-// Open runs the scene's agents on adk-go's in-memory sessions, or on its
-// database sessions with prepared statements.
+// Open runs the agents of the scene on adk-go's in-memory sessions, or on its database
+// sessions with prepared statements.
 func (adkGo) Open(_ context.Context, s Setup) (Chat, error) {
 	c := &adkChat{sessions: session.InMemoryService(), model: newADKModel(s.Scene)}
 	if s.Dir != "" {
@@ -43,18 +43,18 @@ func (adkGo) Open(_ context.Context, s Setup) (Chat, error) {
 	}
 	root, err := adkTree(s.Scene, c.model)
 	if err != nil {
-		return nil, fmt.Errorf("making the agents: %w", err)
+		return nil, fmt.Errorf("creating the agents: %w", err)
 	}
 	run, err := newADKRunner(c.sessions, root)
 	if err != nil {
-		return nil, fmt.Errorf("making the runner: %w", err)
+		return nil, fmt.Errorf("creating the runner: %w", err)
 	}
 	c.runner = run
 	return c, nil
 }
 
-// Template fills placeholders by adk-go's InjectSessionState. That needs a
-// context which only a run can give, so one turn is made to get hold of it.
+// Template fills placeholders with adk-go's InjectSessionState. Only a run provides the
+// context that it needs, so Template runs one turn.
 func (adkGo) Template(ctx context.Context, text string, state map[string]any) (func(context.Context) (string, error), error) {
 	var inside agent.ReadonlyContext
 	sessions := session.InMemoryService()
@@ -66,18 +66,18 @@ func (adkGo) Template(ctx context.Context, text string, state map[string]any) (f
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the agent: %w", err)
+		return nil, fmt.Errorf("creating the agent: %w", err)
 	}
 	run, err := newADKRunner(sessions, root)
 	if err != nil {
-		return nil, fmt.Errorf("making the runner: %w", err)
+		return nil, fmt.Errorf("creating the runner: %w", err)
 	}
 	req := &session.CreateRequest{AppName: adkApp, UserID: adkUser, SessionID: "template", State: state}
 	if _, err := sessions.Create(ctx, req); err != nil {
 		return nil, fmt.Errorf("creating the session: %w", err)
 	}
 	if _, err := adkTurn(ctx, run, "template", agent.RunConfig{}); err != nil {
-		return nil, fmt.Errorf("making one turn: %w", err)
+		return nil, fmt.Errorf("running one turn: %w", err)
 	}
 	return func(context.Context) (string, error) {
 		return instructionutil.InjectSessionState(inside, text)
@@ -88,7 +88,7 @@ func newADKRunner(sessions session.Service, root agent.Agent) (*runner.Runner, e
 	return runner.New(runner.Config{AppName: adkApp, Agent: root, SessionService: sessions})
 }
 
-// adkTurn asks Question; what the model saw is not in the answer yet.
+// adkTurn sends Question and returns the answer without Seen.
 func adkTurn(ctx context.Context, run *runner.Runner, id string, config agent.RunConfig) (Answer, error) {
 	question := genai.NewContentFromText(Question, genai.RoleUser)
 	var a Answer
@@ -104,7 +104,7 @@ func adkTurn(ctx context.Context, run *runner.Runner, id string, config agent.Ru
 	return a, nil
 }
 
-// adkChat is adk-go on one storage.
+// adkChat runs adk-go with one storage.
 type adkChat struct {
 	db       *sql.DB // nil in memory
 	sessions session.Service
@@ -119,8 +119,8 @@ func (c *adkChat) openDatabase(st Storage) error {
 	if err != nil {
 		return err
 	}
-	// Every first turn asks for app state that is not there, which gorm would
-	// print; and adk-go's own tests prepare statements.
+	// The first turn of a session queries missing app state, which gorm would log.
+	// Prepared statements follow adk-go's own tests.
 	options := &gorm.Config{PrepareStmt: true, Logger: logger.Discard}
 	sessions, err := database.NewSessionService(sqlite.New(sqlite.Config{Conn: db}), options)
 	if err == nil {
@@ -151,7 +151,8 @@ func (c *adkChat) Create(ctx context.Context, id string, n int) error {
 	return nil
 }
 
-// earlierEvent is the i-th event of a filled session: the user's are even.
+// earlierEvent returns the i-th event of a filled session. Even events are from the
+// user.
 func earlierEvent(ctx context.Context, i int) *session.Event {
 	ev := session.NewEvent(ctx, fmt.Sprintf("invocation-%d", i/2))
 	if i%2 == 0 {
@@ -162,7 +163,7 @@ func earlierEvent(ctx context.Context, i int) *session.Event {
 	return ev
 }
 
-// Turn runs the agent by adk-go's runner.
+// Turn runs the agent with adk-go's runner.
 func (c *adkChat) Turn(ctx context.Context, id string) (Answer, error) {
 	var config agent.RunConfig
 	if len(c.model.chunks) > 0 {

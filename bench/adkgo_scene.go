@@ -16,7 +16,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// adkTree makes the agents of a scene.
+// adkTree creates the agents of a scene.
 func adkTree(s Scene, m model.LLM) (agent.Agent, error) {
 	config := llmagent.Config{Name: adkAgent, Model: m, Instruction: Instruction}
 	if s.Tool {
@@ -46,7 +46,7 @@ func adkTree(s Scene, m model.LLM) (agent.Agent, error) {
 	return llmagent.New(config)
 }
 
-// adkModel answers at once.
+// adkModel answers immediately.
 type adkModel struct {
 	scene  Scene
 	chunks []*model.LLMResponse
@@ -61,11 +61,11 @@ func newADKModel(s Scene) *adkModel {
 	return m
 }
 
-// Name is the name of no real model.
+// Name returns a name that no real model has.
 func (*adkModel) Name() string { return "instant" }
 
-// GenerateContent answers as the scene says and remembers the length of the
-// request.
+// GenerateContent answers according to the scene and records the number of contents in
+// the request.
 func (m *adkModel) GenerateContent(_ context.Context, req *model.LLMRequest, _ bool) iter.Seq2[*model.LLMResponse, error] {
 	return func(yield func(*model.LLMResponse, error) bool) {
 		m.seen.Store(int64(len(req.Contents)))

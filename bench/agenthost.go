@@ -19,13 +19,13 @@ const (
 	hostAgent = "weather"
 )
 
-// agenthost is our side.
+// agenthost is the agenthost side.
 type agenthost struct{}
 
-// Name is agenthost.
+// Name returns the name of the side.
 func (agenthost) Name() string { return "agenthost" }
 
-// Open runs the scene's agents on a memory store, or on an SQLite store.
+// Open runs the agents of the scene on a memory store or a SQLite store.
 func (agenthost) Open(ctx context.Context, s Setup) (Chat, error) {
 	url := "memory:"
 	if s.Dir != "" {
@@ -38,34 +38,34 @@ func (agenthost) Open(ctx context.Context, s Setup) (Chat, error) {
 	m := newHostModel(s.Scene)
 	root, err := hostTree(s.Scene, m)
 	if err != nil {
-		return nil, fmt.Errorf("making the agents: %w", err)
+		return nil, fmt.Errorf("creating the agents: %w", err)
 	}
 	app, err := runtime.NewApp(hostApp, root, nil)
 	if err != nil {
-		return nil, fmt.Errorf("making the app: %w", err)
+		return nil, fmt.Errorf("creating the app: %w", err)
 	}
 	c := &hostChat{store: opened, host: runtime.NewHost(opened, nil), model: m}
 	c.host.Swap(app)
 	return c, nil
 }
 
-// Template compiles the text, as loading an agent does, and renders it over a
-// session's state.
+// Template compiles the text, as loading an agent does, and renders it with the state
+// of a session.
 func (agenthost) Template(_ context.Context, text string, state map[string]any) (func(context.Context) (string, error), error) {
 	compiled, over := template.Parse(text), stateScope{session.NewState(state)}
 	return func(ctx context.Context) (string, error) { return compiled.Render(ctx, over) }, nil
 }
 
-// stateScope fills placeholders from a session's state.
+// stateScope resolves placeholders from the state of a session.
 type stateScope struct{ state *session.State }
 
 // Lookup reads the state.
 func (s stateScope) Lookup(key string) (any, bool) { return s.state.Get(key) }
 
-// Artifact has none.
+// Artifact never finds an artifact.
 func (stateScope) Artifact(context.Context, string) (string, bool, error) { return "", false, nil }
 
-// hostChat is agenthost on one storage.
+// hostChat runs agenthost with one storage.
 type hostChat struct {
 	store *store.Store
 	host  *runtime.Host
@@ -93,7 +93,7 @@ func (c *hostChat) Create(ctx context.Context, id string, n int) error {
 	return nil
 }
 
-// Turn runs one invocation through the host's only door.
+// Turn runs one invocation with Host.Run.
 func (c *hostChat) Turn(ctx context.Context, id string) (Answer, error) {
 	var a Answer
 	streaming := len(c.model.chunks) > 0
@@ -122,7 +122,7 @@ func (c *hostChat) Count(ctx context.Context, id string) (int, error) {
 	return len(sess.Events()), nil
 }
 
-// Close ends the host and its store.
+// Close closes the host and its store.
 func (c *hostChat) Close() error {
 	c.host.Close()
 	return c.store.Close()

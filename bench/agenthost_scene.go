@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// hostTree makes the agents of a scene.
+// hostTree creates the agents of a scene.
 func hostTree(s Scene, m model.LLM) (runtime.Agent, error) {
 	opts := runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction(Instruction, nil)}
 	if s.Tool {
@@ -38,7 +38,7 @@ func hostTree(s Scene, m model.LLM) (runtime.Agent, error) {
 	return runtime.NewLLM(hostAgent, &opts), nil
 }
 
-// hostModel answers at once.
+// hostModel answers immediately.
 type hostModel struct {
 	scene  Scene
 	chunks []*model.Response
@@ -53,10 +53,11 @@ func newHostModel(s Scene) *hostModel {
 	return m
 }
 
-// Name is the name of no real model.
+// Name returns a name that no real model has.
 func (*hostModel) Name() string { return "instant" }
 
-// Generate answers as the scene says and remembers the length of the request.
+// Generate answers according to the scene and records the number of contents in the
+// request.
 func (m *hostModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		m.seen.Store(int64(len(req.Contents)))

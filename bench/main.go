@@ -11,7 +11,7 @@ import (
 	"agenthost/internal/pace"
 )
 
-// allSides are those that take part.
+// allSides returns the compared sides.
 func allSides() []Side {
 	return []Side{
 		adkGo{},
@@ -24,13 +24,13 @@ func main() {
 	command.Main(runCommand)
 }
 
-// options is what the command line asks for.
+// options are the command-line flags.
 type options struct {
 	*command.Flags
 	json, synchronous string
 }
 
-// runCommand is the program; it returns the exit code.
+// runCommand runs the program and returns its exit code.
 func runCommand(ctx context.Context, args []string, out, progress io.Writer) int {
 	o := newOptions()
 	return o.Run(args, progress, func() (bool, error) {
@@ -47,13 +47,13 @@ func runCommand(ctx context.Context, args []string, out, progress io.Writer) int
 
 func newOptions() *options {
 	o := &options{
-		Flags:       command.New("bench", "fewer rounds, about a minute", "only the workloads whose name matches this `regexp`"),
+		Flags:       command.New("bench", "fewer rounds, about a minute", "run only the workloads whose name matches this `regexp`"),
 		synchronous: "FULL",
 	}
-	o.StringVar(&o.json, "json", "", "also write the figures to this `file`")
+	o.StringVar(&o.json, "json", "", "also write the results to this `file`")
 	o.Func("synchronous", "SQLite's setting on both sides, `FULL` or NORMAL (default FULL)", func(s string) error {
 		if s != "FULL" && s != "NORMAL" {
-			return errors.New("want FULL or NORMAL")
+			return errors.New("must be FULL or NORMAL")
 		}
 		o.synchronous = s
 		return nil
@@ -61,7 +61,7 @@ func newOptions() *options {
 	return o
 }
 
-// compareAll makes the chosen workloads in a temporary folder.
+// compareAll runs the selected workloads in a temporary folder.
 func compareAll(ctx context.Context, o *options, progress io.Writer) (*Report, error) {
 	chosen, err := command.Chosen(o.Flags, allWorkloads(), func(w workload) string { return w.name })
 	if err != nil {

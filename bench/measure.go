@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// A Cost is what one operation took on average.
+// A Cost is the average cost of one operation.
 type Cost struct {
-	// CPU is the time of all the process's threads, in the system too: the
-	// garbage collector is part of it.
+	// CPU is the user and system time of all threads of the process, including the
+	// garbage collector.
 	CPU    time.Duration `json:"cpuNs"`
 	Wall   time.Duration `json:"wallNs"`
 	Allocs float64       `json:"allocs"`
 	Bytes  float64       `json:"bytes"`
 }
 
-// dividedBy is the cost of one when n were taken together.
+// dividedBy returns the cost of one of n operations.
 func (c Cost) dividedBy(n int) Cost {
 	return Cost{
 		CPU:    c.CPU / time.Duration(n),
@@ -28,9 +28,9 @@ func (c Cost) dividedBy(n int) Cost {
 	}
 }
 
-// measureOps calls op with 0, 1, 2 and so on, count times, or until limit is over,
-// and at least once. It returns the mean cost and the number of calls. The
-// heap is collected before, so that nobody pays for what was left behind.
+// measureOps calls op with 0, 1, 2 and so on, count times or until the time limit, at
+// least once. It returns the mean cost and the number of calls. It runs the garbage
+// collector first, so that earlier allocations do not count.
 func measureOps(count int, limit time.Duration, op func(i int) error) (Cost, int, error) {
 	runtime.GC()
 	var before, after runtime.MemStats
@@ -50,19 +50,19 @@ func measureOps(count int, limit time.Duration, op func(i int) error) (Cost, int
 	return total.dividedBy(n), n, nil
 }
 
-// cpuTime is the processor time that the process has used so far. Linux counts
-// it in microseconds, not in clock ticks.
+// cpuTime returns the CPU time of the process. Linux counts it in microseconds, not in
+// clock ticks.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
-	// It fails only for a bad pointer or a bad first argument.
+	// Getrusage fails only for invalid arguments.
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// bestMedian takes the median round, by CPU, of each block of rounds, and returns the
-// cheapest of them. A neighbour on the machine can only make a round dearer,
-// and a median is not fooled by one round that the collector spared. A short
-// block counts only if it is all there is; without any round there is no cost.
+// bestMedian returns the lowest of the median rounds, by CPU time, of each block of
+// rounds. Other load can only raise a result, and a median ignores a round without a
+// garbage collection. A short last block counts only if it is the only one. Without
+// rounds the cost is zero.
 func bestMedian(rounds []Cost, block int) Cost {
 	var cheapest Cost
 	for i, b := range slices.Collect(slices.Chunk(rounds, block)) {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// The measures of the instruction that is rendered.
+// The size of the rendered instruction.
 const (
 	textLength   = 2048
 	placeholders = 10
 	stateKeys    = 100
 )
 
-// renderRound times the filling of an instruction's placeholders.
+// renderRound measures filling the placeholders of an instruction.
 func renderRound(ctx context.Context, _ *lab, s Side) (Cost, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -30,7 +30,7 @@ func renderRound(ctx context.Context, _ *lab, s Side) (Cost, error) {
 	if got != want {
 		return Cost{}, fmt.Errorf("rendering: got %q, want %q", got, want)
 	}
-	// One rendering is so short that a look at the clock would count.
+	// One rendering is too short for the resolution of the clock.
 	const batch = 100
 	cost, _, err := measureOps(10_000, shortLimit, func(int) error {
 		for range batch {
@@ -47,7 +47,8 @@ func renderRound(ctx context.Context, _ *lab, s Side) (Cost, error) {
 	return cost.dividedBy(batch), err
 }
 
-// buildInstruction makes the text and a session's state. Every tenth key is used.
+// buildInstruction returns the text and the state of a session. The text uses every
+// tenth key.
 func buildInstruction() (string, map[string]any) {
 	state := map[string]any{}
 	var b strings.Builder
@@ -65,7 +66,7 @@ func buildInstruction() (string, map[string]any) {
 	return b.String(), state
 }
 
-// fillPlaceholders replaces the placeholders by plain means.
+// fillPlaceholders replaces placeholders with strings.ReplaceAll.
 func fillPlaceholders(text string, state map[string]any) string {
 	for key, value := range state {
 		text = strings.ReplaceAll(text, "{"+key+"}", value.(string))

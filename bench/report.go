@@ -18,7 +18,7 @@ const (
 	oursName   = "agenthost"
 )
 
-// A Report is the outcome of a run of the program, as -json writes it.
+// A Report is the result of a run, as written by -json.
 type Report struct {
 	Go          string   `json:"go"`
 	CPUs        int      `json:"cpus"`
@@ -27,29 +27,29 @@ type Report struct {
 	Results     []Result `json:"results"`
 }
 
-// A Result is the outcome of a workload.
+// A Result is the result of a workload.
 type Result struct {
 	Workload string  `json:"workload"`
 	Target   float64 `json:"target,omitempty"`
-	// Limit is what agenthost may take at most; what is zero is not limited.
+	// Limit is the maximum cost of agenthost; zero means no limit.
 	Limit Limit      `json:"limit,omitzero"`
 	Sides []Measured `json:"sides"`
-	// Ratio is adk-go's CPU over agenthost's; 0 when one of them is not known.
+	// Ratio is adk-go's CPU time divided by agenthost's; 0 if one is unknown.
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
-// A Limit is the most that one operation of agenthost may take.
+// A Limit is the maximum cost of one operation of agenthost.
 type Limit struct {
 	CPU    time.Duration `json:"cpuNs"`
 	Allocs float64       `json:"allocs"`
 }
 
-// isKept says whether a cost is known and within the limit.
+// isKept reports whether a cost is known and within the limit.
 func (l Limit) isKept(c Cost) bool {
 	return l == Limit{} || c.CPU > 0 && c.CPU <= l.CPU && c.Allocs <= l.Allocs
 }
 
-// Measured is what a side took, or why that is not known.
+// Measured is the cost of a side, or the reason why it is unknown.
 type Measured struct {
 	Side string `json:"side"`
 	Cost
@@ -60,15 +60,15 @@ func newReport(synchronous string, quick bool) *Report {
 	return &Report{Go: runtime.Version(), CPUs: runtime.NumCPU(), Synchronous: synchronous, Quick: quick}
 }
 
-// addResult takes a result and works out its ratio.
+// addResult adds a result and computes its ratio.
 func (r *Report) addResult(res Result) {
 	a, b := res.costOf(theirsName), res.costOf(oursName)
 	res.Ratio = figure.Ratio(float64(a.CPU), float64(b.CPU))
 	r.Results = append(r.Results, res)
 }
 
-// allMet says whether every target is reached and every limit kept. What could not
-// be measured is not.
+// allMet reports whether every target is reached and every limit kept. Unknown costs
+// count as missed.
 func (r *Report) allMet() bool {
 	for _, res := range r.Results {
 		if res.Target > 0 && res.Ratio < res.Target || !res.Limit.isKept(res.costOf(oursName)) {
@@ -78,7 +78,7 @@ func (r *Report) allMet() bool {
 	return true
 }
 
-// costOf returns what a side took; nothing if it did not take part or failed.
+// costOf returns the cost of a side; zero if it failed or did not run.
 func (r *Result) costOf(side string) Cost {
 	for _, m := range r.Sides {
 		if m.Side == side {
@@ -88,7 +88,7 @@ func (r *Result) costOf(side string) Cost {
 	return Cost{}
 }
 
-// printTables writes the tables, and the errors below them.
+// printTables writes the tables, followed by limits and errors.
 func (r *Report) printTables(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "workload\t%s CPU\t%s CPU\tratio\ttarget\tok\n", theirsName, oursName)
@@ -113,7 +113,7 @@ func (r *Report) printTables(w io.Writer) error {
 	return r.printErrors(w)
 }
 
-// printLimits writes what was allowed beside what was taken.
+// printLimits writes the limits and the measured costs.
 func (r *Report) printLimits(w io.Writer) error {
 	for _, res := range r.Results {
 		if res.Limit == (Limit{}) {
@@ -154,7 +154,8 @@ func (r *Report) saveJSON(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// targetCell is the last column: a target reached or missed, or none.
+// targetCell returns the last column: whether the target is reached, or "-" without a
+// target.
 func (r *Result) targetCell() string {
 	switch {
 	case r.Target == 0 || r.Ratio == 0:

@@ -17,8 +17,8 @@ func TestBestMedian(t *testing.T) {
 	}{
 		{"none", nil, 0},
 		{"one", []int{7}, 7},
-		{"the median, not the least", []int{9, 1, 5}, 5},
-		{"the least median", []int{9, 8, 7, 4, 5, 6}, 5},
+		{"the median, not the minimum", []int{9, 1, 5}, 5},
+		{"the lowest median", []int{9, 8, 7, 4, 5, 6}, 5},
 		{"a short block at the end", []int{9, 8, 7, 1}, 8},
 	}
 	for _, tt := range tests {
@@ -27,7 +27,7 @@ func TestBestMedian(t *testing.T) {
 			rounds = append(rounds, Cost{CPU: time.Duration(n)})
 		}
 		if got := bestMedian(rounds, 3); got.CPU != time.Duration(tt.want) {
-			t.Errorf("%s: best(%v) = %d, want %d", tt.name, tt.rounds, got.CPU, tt.want)
+			t.Errorf("%s: bestMedian(%v) = %d, want %d", tt.name, tt.rounds, got.CPU, tt.want)
 		}
 	}
 }
@@ -39,22 +39,22 @@ func TestMeasureOps(t *testing.T) {
 		want  int
 	}{
 		{"all", time.Hour, 5},
-		{"no time, but once", 0, 1},
+		{"at least once", 0, 1},
 	}
 	for _, tt := range tests {
 		calls := 0
 		_, n, err := measureOps(5, tt.limit, func(int) error { calls++; return nil })
 		if n != tt.want || calls != n || err != nil {
-			t.Errorf("%s: measure() = %d operations, %v, %d calls, want %d", tt.name, n, err, calls, tt.want)
+			t.Errorf("%s: measureOps() = %d operations, %v, %d calls, want %d", tt.name, n, err, calls, tt.want)
 		}
 	}
 	boom := errors.New("boom")
 	if _, _, err := measureOps(1, 0, func(int) error { return boom }); !errors.Is(err, boom) {
-		t.Errorf("measure() = %v, want %v", err, boom)
+		t.Errorf("measureOps() = %v, want %v", err, boom)
 	}
 }
 
-// sampleReport has a target reached, one missed, one that is not known, and none.
+// sampleReport has targets that are reached, missed, unknown and absent.
 func sampleReport() *Report {
 	cost := func(side string, cpu time.Duration, allocs float64) Measured {
 		return Measured{Side: side, Cost: Cost{CPU: cpu, Wall: 2 * cpu, Allocs: allocs}}
@@ -104,7 +104,7 @@ unbounded: agenthost took 0.50 µs of 0.60, 4.5 allocations of 4: NO
 broken: agenthost failed: no disk
 `
 	if diff := cmp.Diff(want, "\n"+b.String()); diff != "" {
-		t.Errorf("print() (-want +got):\n%s", diff)
+		t.Errorf("printTables() (-want +got):\n%s", diff)
 	}
 }
 
@@ -121,11 +121,11 @@ func TestAllMet(t *testing.T) {
 		{"within its limit", r.Results[3:4], true},
 		{"over its limit", r.Results[4:5], false},
 		{"missed", r.Results[1:2], false},
-		{"not known", r.Results[2:3], false},
+		{"unknown", r.Results[2:3], false},
 	}
 	for _, tt := range tests {
 		if got := (&Report{Results: tt.results}).allMet(); got != tt.want {
-			t.Errorf("%s: met() = %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: allMet() = %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }

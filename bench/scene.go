@@ -4,48 +4,46 @@ import (
 	"google.golang.org/genai"
 )
 
-// A Scene is what the agents of an app do with a question. At most one field is
-// set; the zero Scene is one agent that answers.
+// A Scene is what the agents of an app do with a question. At most one field is set. In
+// the zero Scene one agent answers.
 type Scene struct {
 	// Tool makes the agent call the tool ToolName before it answers.
 	Tool bool
 	// Sequence is a number of agents that answer one after the other.
 	Sequence int
-	// Parallel is a number of agents that answer side by side.
+	// Parallel is a number of agents that answer in parallel.
 	Parallel int
-	// Chunks is a number of pieces that come before the whole answer.
+	// Chunks is the number of partial events before the complete answer.
 	Chunks int
 }
 
-// What the tool of a scene is: a Go function of a city, wrapped as the program's
-// users would.
+// The tool of a scene, a Go function wrapped in each side's usual way.
 const (
 	ToolName   = "forecast"
-	ToolHelp   = "tells the weather of a city"
+	ToolHelp   = "Returns the weather of a city."
 	toolCity   = "Paris"
 	toolResult = "sunny"
 )
 
-// A Forecast is what the tool answers.
+// A Forecast is the result of the tool.
 type Forecast struct {
 	Sky string `json:"sky"`
 }
 
-// A Place is what the tool is asked for.
+// A Place has the arguments of the tool.
 type Place struct {
 	City string `json:"city"`
 }
 
-// A trace is what a turn of a scene has to leave behind.
+// A trace has the expected results of a turn.
 type trace struct {
-	// stored is how many events are added to the session.
+	// stored is the number of events added to the session.
 	stored int
-	// visible is how many of them an agent is shown as contents in later turns.
+	// visible is the number of them in the contents of later turns.
 	visible int
-	// seen is how many contents the last model call is shown besides those of
-	// earlier turns.
+	// seen is the number of contents of this turn in the last model call.
 	seen int
-	// chunks is how many partial events are given out.
+	// chunks is the number of partial events.
 	chunks int
 }
 
@@ -62,7 +60,7 @@ func (s Scene) wantTrace() trace {
 	}
 }
 
-// modelAnswer is what a model of the scene says to these contents, new for each call.
+// modelAnswer returns the answer of the model, newly built for each call.
 func (s Scene) modelAnswer(contents []*genai.Content) *genai.Content {
 	if s.Tool && !endsWithToolResponse(contents) {
 		return genai.NewContentFromFunctionCall(ToolName, map[string]any{"city": toolCity}, genai.RoleModel)
@@ -70,7 +68,7 @@ func (s Scene) modelAnswer(contents []*genai.Content) *genai.Content {
 	return genai.NewContentFromText(Reply, genai.RoleModel)
 }
 
-// endsWithToolResponse says whether the last content is the tool's answer.
+// endsWithToolResponse reports whether the last content is the tool's response.
 func endsWithToolResponse(contents []*genai.Content) bool {
 	if len(contents) == 0 {
 		return false
@@ -82,8 +80,8 @@ func endsWithToolResponse(contents []*genai.Content) bool {
 	return parts[0].FunctionResponse.Response["sky"] == toolResult
 }
 
-// partialContents are the contents that come before the whole answer. A model makes them
-// once, so that what is measured is what the program does with them.
+// partialContents returns the contents of the partial events. A model builds them once,
+// so that their cost does not count.
 func (s Scene) partialContents() []*genai.Content {
 	all := make([]*genai.Content, s.Chunks)
 	for i := range all {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// testSide is what every side has to pass to be compared.
+// testSide is the test that every side must pass.
 func testSide(t *testing.T, s Side) {
 	t.Run("memory", func(t *testing.T) {
 		withSideChat(t, s, Setup{}, func(c Chat) { createAndTurn(t, c, 4) })
@@ -26,10 +26,10 @@ func testSide(t *testing.T, s Side) {
 		})
 	}
 	t.Run("rounds", func(t *testing.T) { testRounds(t, s) })
-	t.Run("leaves nothing behind", func(t *testing.T) { testNoMemoryLeak(t, s) })
+	t.Run("no memory leak", func(t *testing.T) { testNoMemoryLeak(t, s) })
 }
 
-// testRounds makes one small round of every sort of work.
+// testRounds runs one small round of every kind of work.
 func testRounds(t *testing.T, s Side) {
 	tests := map[string]func(context.Context, *lab, Side) (Cost, error){
 		"memory, fresh":   conversation{sessions: 2, turns: 1, limit: longLimit}.runRound,
@@ -40,27 +40,27 @@ func testRounds(t *testing.T, s Side) {
 		"tool":            conversation{scene: Scene{Tool: true}, sessions: 2, turns: 2, limit: longLimit}.runRound,
 		"sequence":        conversation{scene: Scene{Sequence: 3}, sessions: 2, turns: 2, limit: longLimit}.runRound,
 		"parallel":        conversation{scene: Scene{Parallel: 4}, sessions: 2, turns: 2, limit: longLimit}.runRound,
-		"pieces":          conversation{scene: Scene{Chunks: 5}, sessions: 2, turns: 2, opsPerTurn: 5, limit: longLimit}.runRound,
+		"chunks":          conversation{scene: Scene{Chunks: 5}, sessions: 2, turns: 2, opsPerTurn: 5, limit: longLimit}.runRound,
 		"fill a template": renderRound,
 	}
 	for name, round := range tests {
 		t.Run(name, func(t *testing.T) {
 			l := &lab{dir: t.TempDir(), synchronous: "FULL"}
 			if _, err := round(t.Context(), l, s); err != nil {
-				t.Errorf("round() = %v", err)
+				t.Errorf("runRound() = %v", err)
 			}
 		})
 	}
 }
 
-// testLeavesNothing fails when what a round filled stays in memory, where the
-// other side's collections would have to walk it.
+// testNoMemoryLeak fails if the sessions of a round stay in memory, where they would
+// slow down the garbage collections of the other side.
 func testNoMemoryLeak(t *testing.T, s Side) {
 	var heap []uint64
 	for range 4 {
 		work := conversation{sessions: 4, events: 500, turns: 2, limit: longLimit}
 		if _, err := work.runRound(t.Context(), &lab{}, s); err != nil {
-			t.Fatalf("round() = %v", err)
+			t.Fatalf("runRound() = %v", err)
 		}
 		runtime.GC()
 		var m runtime.MemStats
@@ -75,11 +75,11 @@ func testNoMemoryLeak(t *testing.T, s Side) {
 func withSideChat(t *testing.T, s Side, st Setup, use func(Chat)) {
 	t.Helper()
 	if err := withChat(t.Context(), s, st, func(c Chat) error { use(c); return nil }); err != nil {
-		t.Fatalf("visit() = %v", err)
+		t.Fatalf("withChat() = %v", err)
 	}
 }
 
-// createAndTurn creates a session of n events and makes a turn in it.
+// createAndTurn creates a session with n events and runs a turn in it.
 func createAndTurn(t *testing.T, c Chat, n int) {
 	t.Helper()
 	if err := c.Create(t.Context(), "talk", n); err != nil {
@@ -93,7 +93,7 @@ func createAndTurn(t *testing.T, c Chat, n int) {
 func wantTurn(t *testing.T, c Chat, earlier int) {
 	t.Helper()
 	if err := (conversation{}).runTurn(t.Context(), c, "talk", earlier); err != nil {
-		t.Errorf("turn() = %v", err)
+		t.Errorf("runTurn() = %v", err)
 	}
 }
 
@@ -105,12 +105,12 @@ func wantCount(t *testing.T, c Chat, want int) {
 	}
 }
 
-// fakeSide is a side that keeps nothing but numbers, and may be wrong in one way.
+// fakeSide is a side that only counts, and may be wrong in one way.
 type fakeSide struct {
 	answer         string // instead of Reply
-	hiddenContents int    // contents that the model is not shown
+	hiddenContents int    // contents missing in the model call
 	lostEvents     int    // events that are not stored
-	lostChunks     int    // pieces that are not given out
+	lostChunks     int    // missing partial events
 	rendered       string // instead of the filled template
 }
 

@@ -5,34 +5,32 @@ import (
 	"time"
 )
 
-// A workload is a piece of work that both sides do.
+// A workload is work that both sides do.
 type workload struct {
 	name string
-	// target is how many times less CPU than adk-go agenthost has to take; 0
-	// demands nothing.
+	// target is the minimum ratio of adk-go's CPU time to agenthost's; 0 means no
+	// target.
 	target float64
-	// limit is what agenthost may take at most; the zero Limit demands nothing.
+	// limit is the maximum cost of agenthost; the zero Limit means no limit.
 	limit Limit
-	// round does the work for a while and returns what one operation took. It
-	// fails when the work was not done right. Nothing of it stays in memory.
+	// round does the work for a while and returns the cost of one operation. It returns
+	// an error if the work was not done correctly. It leaves nothing in memory.
 	round func(ctx context.Context, l *lab, s Side) (Cost, error)
 }
 
-// How long the timed part of a round lasts at most. With long histories in
-// memory, agenthost could never allocate enough for the collector to come in
-// proportion before the sessions had grown too much. There the time is so short
-// that it seldom comes on either side.
+// The maximum times of the measured part of a round. With long histories in memory,
+// sessions would grow too much before agenthost's garbage collections were in
+// proportion. Such rounds are so short that collections are rare on both sides.
 const (
 	longLimit  = 250 * time.Millisecond
 	shortLimit = 50 * time.Millisecond
-	// journalLimit is long enough for more than a thousand durable turns in fresh
-	// sessions on both sides. SQLite's journal then reaches its working size, and
-	// carrying it over to the database is part of the cost, as in a host that
-	// runs for days. A shorter round would count it on neither side.
+	// journalLimit allows more than a thousand durable turns in new sessions on both
+	// sides. SQLite's WAL then reaches its working size, and checkpoints are part of
+	// the cost, as in a long-running host.
 	journalLimit = 3 * time.Second
 )
 
-// allWorkloads lists them in the order of the report.
+// allWorkloads returns the workloads in the order of the report.
 func allWorkloads() []workload {
 	return []workload{
 		{name: "turn in memory, fresh session", target: 6, round: conversation{sessions: 2000, events: 0, turns: 1, limit: longLimit}.runRound},
@@ -56,18 +54,18 @@ func allWorkloads() []workload {
 	}
 }
 
-// A lab is where rounds are made.
+// A lab has the settings of all rounds.
 type lab struct {
 	// dir is a folder for databases.
 	dir string
-	// synchronous is SQLite's setting while the clock runs.
+	// synchronous is SQLite's setting during the measurement.
 	synchronous string
 }
 
-// A plan is how much is measured.
+// A plan limits the number of rounds.
 type plan struct {
 	blocks, rounds int           // rounds of each block
-	budget         time.Duration // of a workload; but the first block is made in any case
+	budget         time.Duration // of a workload; the first block always runs
 }
 
 func planFor(quick bool) plan {
@@ -77,8 +75,7 @@ func planFor(quick bool) plan {
 	return plan{blocks: 5, rounds: 5, budget: 30 * time.Second}
 }
 
-// compareSides lets the sides do a workload in turns: A B A B. A side that fails is
-// not asked again.
+// compareSides alternates between the sides. A side that failed is skipped.
 func compareSides(ctx context.Context, l *lab, p plan, w workload, sides []Side) Result {
 	costs := make([][]Cost, len(sides))
 	errs := make([]error, len(sides))

@@ -9,29 +9,28 @@ import (
 	"time"
 )
 
-// A client sends requests that were made beforehand, on one connection, and looks
-// at no more of an answer than it has to: it shares the processors with the
-// server that is measured.
+// A client sends prepared requests on one connection and parses as little of a response
+// as possible, because it shares the CPUs with the measured server.
 type client struct {
 	addr string
-	conn net.Conn // nil until it is needed, and after an error
-	buf  []byte   // what came of the answer, in front of a larger buffer
+	conn net.Conn // nil before the first request and after an error
+	buf  []byte   // the response so far; its capacity is the buffer
 }
 
-// A reply is an answer, and when it came.
+// A reply is a response with its times.
 type reply struct {
 	status int
-	// text is head and body, until the next request. A body in chunks is as it
-	// came.
+	// text is the head and the body, valid until the next request. Chunked bodies are
+	// not decoded.
 	text []byte
-	// first is when the first byte came, event the first event of a stream, and
-	// took the end.
+	// first is the time to the first byte, event to the first event of a stream, and
+	// took to the end.
 	first, event, took time.Duration
 }
 
-var errConnBroken = errors.New("the connection broke off")
+var errConnBroken = errors.New("connection closed early")
 
-// sendRequest sends a request and waits for the whole answer.
+// sendRequest sends a request and reads the whole response.
 func (c *client) sendRequest(request []byte) (reply, error) {
 	if err := c.ensureConn(); err != nil {
 		return reply{}, err
@@ -87,16 +86,16 @@ func (c *client) exchangeBytes(request []byte) (r reply, err error) {
 	return r, nil
 }
 
-// responseParser is what is known of an answer that is under way.
+// A responseParser is the state of a partially received response.
 type responseParser struct {
 	status int
-	head   int  // bytes, with the empty line; 0 until it is there
-	length int  // of the body; -1 is in chunks
-	done   bool // all of it is there
+	head   int  // length of the head in bytes, with the empty line; 0 until it is complete
+	length int  // of the body; -1 means chunked
+	done   bool // the response is complete
 }
 
-// parse sees whether the answer is whole. Nothing comes behind it, since nothing was
-// asked, so that the end of the chunks is the end of the text.
+// parse checks whether the response is complete. Requests are not pipelined, so the end
+// of the chunks is the end of the received bytes.
 func (p *responseParser) parse(text []byte) error {
 	if p.head == 0 {
 		end := bytes.Index(text, []byte("\r\n\r\n"))
@@ -116,13 +115,13 @@ func (p *responseParser) parse(text []byte) error {
 	return nil
 }
 
-// parseHead reads the head.
+// parseHead parses the status and the length of the body.
 func (p *responseParser) parseHead(head []byte) (err error) {
 	if len(head) < len("HTTP/1.1 200") {
-		return fmt.Errorf("no answer of HTTP: %q", head)
+		return fmt.Errorf("malformed HTTP response: %q", head)
 	}
 	if p.status, err = strconv.Atoi(string(head[9:12])); err != nil {
-		return fmt.Errorf("no answer of HTTP: %q", head)
+		return fmt.Errorf("malformed HTTP response: %q", head)
 	}
 	if bytes.Contains(head, []byte("\r\nTransfer-Encoding: chunked\r\n")) {
 		p.length = -1
@@ -131,12 +130,12 @@ func (p *responseParser) parseHead(head []byte) (err error) {
 	_, rest, found := bytes.Cut(head, []byte("\r\nContent-Length: "))
 	length, _, _ := bytes.Cut(rest, []byte("\r\n"))
 	if p.length, err = strconv.Atoi(string(length)); err != nil || !found {
-		return fmt.Errorf("an answer without a length: %q", head)
+		return fmt.Errorf("response without Content-Length: %q", head)
 	}
 	return nil
 }
 
-// hasEvent says whether the first event of a stream is there.
+// hasEvent reports whether the first event of a stream has arrived.
 func (p *responseParser) hasEvent(text []byte) bool {
 	return p.head > 0 && bytes.Contains(text[p.head:], []byte("data: "))
 }

@@ -17,7 +17,7 @@ const (
 	theirsName = "adk-go"
 )
 
-// A storage is where both sides keep sessions.
+// A sessionStorage is where both sides store sessions.
 type sessionStorage struct {
 	name string
 	// engine is nil in memory.
@@ -29,7 +29,7 @@ func allStorages() []sessionStorage {
 	return []sessionStorage{{name: "memory"}, {"sqlite", &lite}, {"postgres", &pg}}
 }
 
-// setupNames are the ways to open adk-go's sessions, of which the best counts.
+// setupNames returns the configurations of adk-go to try. The best result counts.
 func (s sessionStorage) setupNames() []string {
 	if s.engine == nil {
 		return []string{""}
@@ -41,14 +41,14 @@ func (s sessionStorage) setupNames() []string {
 	return names
 }
 
-// A work is a load on a storage, and what agenthost promises for it.
+// A work is a load on a storage with its targets.
 type work struct {
 	sessionStorage
 	load
-	// rateTarget is how many times more turns than adk-go agenthost has to answer in a
-	// second, and tail how many times less its p99 has to be; 0 demands nothing.
+	// rateTarget is the minimum ratio of agenthost's turns per second to adk-go's, and
+	// tailTarget of adk-go's p99 latency to agenthost's; 0 means no target.
 	rateTarget, tailTarget float64
-	// memory is the most that agenthost may have, in bytes; 0 is no bound.
+	// memory is the maximum memory of agenthost in bytes; 0 means no limit.
 	memory int64
 }
 
@@ -58,17 +58,17 @@ func (w *work) name() string {
 	case w.startSpread > 0:
 		what = fmt.Sprintf("%d open streams", w.clients)
 	case w.script.Chunks > 0:
-		what += fmt.Sprintf(", %d pieces", w.script.Chunks)
+		what += fmt.Sprintf(", %d chunks", w.script.Chunks)
 	case w.clients == 1:
 		what = "1 client"
 	}
 	return fmt.Sprintf("%s %s, %s", w.sessionStorage.name, w.path, what)
 }
 
-// streamMemory is what agenthost may have for all open streams.
+// streamMemory is the maximum memory of agenthost for all open streams.
 const streamMemory = 250e6
 
-// allWorks are all that is compared.
+// allWorks returns all comparisons.
 func allWorks(quick bool) []*work {
 	var all []*work
 	for _, s := range allStorages() {
@@ -88,7 +88,7 @@ func allWorks(quick bool) []*work {
 	return all
 }
 
-// newTurnWork are as many turns as the faster side makes in about a second and a half.
+// newTurnWork returns a work of about 1.5 seconds for the faster side.
 func newTurnWork(s sessionStorage, path string, clients int, sc script) *work {
 	w := &work{sessionStorage: s, load: load{path: path, clients: clients, script: sc, limit: 4 * time.Second}}
 	memory := s.engine == nil
@@ -111,7 +111,7 @@ func newTurnWork(s sessionStorage, path string, clients int, sc script) *work {
 	return w
 }
 
-// openStreams are open side by side; each gets a piece every second.
+// openStreams returns a work with n concurrent streams, each with a chunk every second.
 func openStreams(s sessionStorage, n int) *work {
 	l := load{
 		path: pathStream, clients: n, turns: n, script: script{Chunks: 19, Every: time.Second},
@@ -120,7 +120,7 @@ func openStreams(s sessionStorage, n int) *work {
 	return &work{sessionStorage: s, load: l, memory: streamMemory}
 }
 
-// makeQuick makes it quick.
+// makeQuick reduces the work for the quick form.
 func (w *work) makeQuick() {
 	if w.startSpread > 0 {
 		w.clients, w.turns, w.script.Chunks, w.startSpread = w.clients/10, w.turns/10, 4, 2*time.Second
@@ -129,12 +129,12 @@ func (w *work) makeQuick() {
 	w.turns, w.limit = max(w.turns/4, w.clients), 2*time.Second
 }
 
-// A bench is how it is measured.
+// A bench has the settings of all comparisons.
 type bench struct {
 	dir      string
 	rounds   int
 	progress io.Writer
-	profile  string // of agenthost
+	profile  string // CPU profile of agenthost
 }
 
 func compareAll(ctx context.Context, o *options, out, progress io.Writer) (met bool, err error) {
@@ -162,11 +162,11 @@ func compareAll(ctx context.Context, o *options, out, progress io.Writer) (met b
 	return rep.allMet(), rep.printTables(out)
 }
 
-// compareSides lets the sides do a work in turns.
+// compareSides alternates between the sides.
 func (b *bench) compareSides(ctx context.Context, w *work) *comparison {
 	rounds := b.rounds
 	if w.startSpread > 0 {
-		rounds = 1 // it is long, and what counts is not its speed
+		rounds = 1 // it is long, and its speed does not count
 	}
 	l := &comparison{work: w, ours: &result{}}
 	for _, name := range w.setupNames() {
@@ -181,7 +181,7 @@ func (b *bench) compareSides(ctx context.Context, w *work) *comparison {
 	return l
 }
 
-// runRound gives a side a new process and an empty database.
+// runRound starts a new process of a side with an empty database.
 func (b *bench) runRound(ctx context.Context, w *work, at serverConfig) (o *outcome, err error) {
 	at.Script = w.script
 	if w.engine != nil {
@@ -198,7 +198,7 @@ func (b *bench) runRound(ctx context.Context, w *work, at serverConfig) (o *outc
 	}
 	o, err = w.runLoad(ctx, p)
 	if err = errors.Join(err, p.stop()); err == nil {
-		fmt.Fprintf(b.progress, "  %-9s %-16s %6.0f answered a second, %d of %d failed, p99 %s, CPU %s, %d MB\n",
+		fmt.Fprintf(b.progress, "  %-9s %-16s %6.0f turns a second, %d of %d failed, p99 %s, CPU %s, %d MB\n",
 			at.Side, at.Setup, o.rate(), o.failed, o.failed+o.answered, p99(o.took), o.cpuPerTurn(), o.peakMemory>>20)
 	}
 	return o, err

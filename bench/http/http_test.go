@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The test program is also the server process, as the program is.
+// The test binary is also the server process, like the program.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == serveVerb {
 		os.Exit(runCommand(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Both sides, in every setup on memory and SQLite, answer and store every turn
-// that a few clients ask for, and tell what it took.
+// Both sides, in every configuration on memory and SQLite, answer and store every turn
+// of a few clients and report their resource usage.
 func TestSides(t *testing.T) {
 	memory, lite := allStorages()[0], allStorages()[1]
 	works := []*work{
@@ -44,11 +44,11 @@ func TestSides(t *testing.T) {
 	}
 }
 
-// A server process that cannot begin says why, and leaves nothing behind.
+// A server process reports why it cannot start.
 func TestServeRejectsInvalidConfig(t *testing.T) {
 	tests := []struct{ text, want string }{
-		{`{"side":"nobody"}`, "http: opening nobody: there is no such side\n"},
-		{`{"side":"adk-go","url":"sqlite:////tmp/x.db","setup":"none"}`, "http: opening adk-go: no setup is called \"none\"\n"},
+		{`{"side":"unknown"}`, "http: opening unknown: unknown side \"unknown\"\n"},
+		{`{"side":"adk-go","url":"sqlite:////tmp/x.db","setup":"none"}`, "http: opening adk-go: unknown setup \"none\"\n"},
 		{`{`, "http: unexpected end of JSON input\n"},
 	}
 	for _, tt := range tests {
@@ -59,21 +59,21 @@ func TestServeRejectsInvalidConfig(t *testing.T) {
 	}
 }
 
-// A client knows where an answer ends, by its length or its last chunk, wherever
-// the connection cuts it.
+// A client finds the end of a response by its length or its last chunk, wherever the
+// response is split.
 func TestClient(t *testing.T) {
 	tests := []struct {
 		name   string
 		chunks []string
 		status int
-		end    string // of the text
+		end    string // suffix of the text
 		err    error
 	}{
 		{"length", []string{"HTTP/1.1 200 OK\r\nContent-Len", "gth: 4\r\n\r\nab", "cd"}, 200, "abcd", nil},
 		{"chunks", []string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nabcd\r\n", "0\r\n", "\r\n"}, 200, "abcd\r\n0\r\n\r\n", nil},
 		{"no body in chunks", []string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, 200, "\r\n0\r\n\r\n", nil},
-		{"refusal", []string{"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}"}, 404, "{}", nil},
-		{"broken off", []string{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab"}, 0, "", errConnBroken},
+		{"status 404", []string{"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}"}, 404, "{}", nil},
+		{"closed early", []string{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab"}, 0, "", errConnBroken},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,13 +81,14 @@ func TestClient(t *testing.T) {
 			defer c.close()
 			r, err := c.sendRequest(buildGet("/"))
 			if r.status != tt.status || !strings.HasSuffix(string(r.text), tt.end) || !errors.Is(err, tt.err) {
-				t.Errorf("ask() = %d, %q, %v, want %d, %q, %v", r.status, r.text, err, tt.status, tt.end, tt.err)
+				t.Errorf("sendRequest() = %d, %q, %v, want %d, %q, %v", r.status, r.text, err, tt.status, tt.end, tt.err)
 			}
 		})
 	}
 }
 
-// startFakeServer answers one request with these pieces, and hangs up.
+// startFakeServer sends the given chunks in response to one request and closes the
+// connection.
 func startFakeServer(t *testing.T, chunks []string) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,7 +116,7 @@ func startFakeServer(t *testing.T, chunks []string) (addr string) {
 	return l.Addr().String()
 }
 
-// An answer counts only when it is the model's, with all of its events.
+// A response counts only if it is the model's answer with all events.
 func TestCheckReply(t *testing.T) {
 	event := `data: {"content":{"parts":[{"text":"sunny all day"}]}}` + "\n\n"
 	tests := []struct {
@@ -123,11 +124,11 @@ func TestCheckReply(t *testing.T) {
 		status, chunks   int
 		want             string
 	}{
-		{"whole", pathRun, `[{"text":"sunny all day"}]`, 200, 0, ""},
-		{"refused", pathRun, "stale session", 500, 0, "status 500: stale session"},
+		{"complete", pathRun, `[{"text":"sunny all day"}]`, 200, 0, ""},
+		{"error status", pathRun, "stale session", 500, 0, "status 500: stale session"},
 		{"stream", pathStream, event, 200, 0, ""},
-		{"piece lost", pathStream, event, 200, 1, "1 events came, want 2"},
-		{"failed at the end", pathStream, event + `data: {"error":"locked"}`, 200, 0, `status 200: data: {"content":{"parts":[{"text":"sunny all day"}]}} data: {"error":"locked"}`},
+		{"chunk lost", pathStream, event, 200, 1, "got 1 events, want 2"},
+		{"error at the end", pathStream, event + `data: {"error":"locked"}`, 200, 0, `status 200: data: {"content":{"parts":[{"text":"sunny all day"}]}} data: {"error":"locked"}`},
 	}
 	for _, tt := range tests {
 		got := ""
@@ -135,7 +136,7 @@ func TestCheckReply(t *testing.T) {
 			got = err.Error()
 		}
 		if got != tt.want {
-			t.Errorf("%s: answers() = %q, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: checkReply() = %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }
@@ -153,7 +154,7 @@ func TestRunUsage(t *testing.T) {
 	for _, tt := range tests {
 		var out, progress strings.Builder
 		if code := runCommand(t.Context(), strings.Fields(tt.args), &out, &progress); code != tt.code || !strings.Contains(progress.String(), tt.want) {
-			t.Errorf("run(%s) = %d, %q, want %d, %q", tt.args, code, progress.String(), tt.code, tt.want)
+			t.Errorf("runCommand(%s) = %d, %q, want %d, %q", tt.args, code, progress.String(), tt.code, tt.want)
 		}
 	}
 }

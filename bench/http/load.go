@@ -12,34 +12,34 @@ import (
 	"time"
 )
 
-// turnsPerSession is how many turns a session has, so that none grows long.
+// turnsPerSession limits the length of sessions.
 const turnsPerSession = 5
 
-// A load is what clients do at the same time, each on a connection of its own,
-// in sessions of its own.
+// A load is what concurrent clients do, each on its own connection and in its own
+// sessions.
 type load struct {
 	path    string
 	clients int
-	// turns are those of all clients together.
+	// turns is the number of turns of all clients together.
 	turns  int
 	script script
-	// limit is when no more turns begin.
+	// limit is the time after which no more turns start.
 	limit time.Duration
-	// startSpread spreads the beginnings of the clients; 0 has them begin together.
+	// startSpread is the period over which the clients start; 0 starts them together.
 	startSpread time.Duration
 }
 
-// An outcome is what a server did with a load.
+// An outcome is the result of a load on a server.
 type outcome struct {
 	answered, failed int
-	lastErr          error // of one that failed
+	lastErr          error // of a failed turn
 	wall, cpu        time.Duration
 	peakMemory       int64
-	// took, first and event are the times of answered turns, sorted.
+	// took, first and event are the sorted times of answered turns.
 	took, first, event []time.Duration
 }
 
-// rate is how many turns were answered in a second.
+// rate returns the answered turns per second.
 func (o *outcome) rate() float64 {
 	if o.wall == 0 {
 		return 0
@@ -47,10 +47,10 @@ func (o *outcome) rate() float64 {
 	return float64(o.answered) / o.wall.Seconds()
 }
 
-// cpuPerTurn is the processor time of an answered turn.
+// cpuPerTurn returns the CPU time of an answered turn.
 func (o *outcome) cpuPerTurn() time.Duration { return o.cpu / time.Duration(max(o.answered, 1)) }
 
-// quantile is the time that so much of all is not longer than.
+// quantile returns a quantile of sorted times.
 func quantile(times []time.Duration, share float64) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -61,17 +61,17 @@ func quantile(times []time.Duration, share float64) time.Duration {
 func userOf(client int) string             { return fmt.Sprintf("user-%d", client) }
 func sessionOf(client, session int) string { return fmt.Sprintf("session-%d-%d", client, session) }
 
-// each client has so many sessions.
+// sessionsPerClient returns the number of sessions of each client.
 func (l *load) sessionsPerClient() int {
 	turns := (l.turns + l.clients - 1) / l.clients
 	return (turns + turnsPerSession - 1) / turnsPerSession
 }
 
-// runLoad makes the sessions, lets the clients work, and looks afterwards whether what
-// was answered is stored.
+// runLoad creates the sessions, runs the clients, and verifies that the answered turns
+// are stored.
 func (l *load) runLoad(ctx context.Context, p *process) (*outcome, error) {
 	if err := l.createSessions(ctx, p.addr); err != nil {
-		return nil, fmt.Errorf("making sessions: %w", err)
+		return nil, fmt.Errorf("creating sessions: %w", err)
 	}
 	clients := make([]*client, l.clients)
 	for i := range clients {
@@ -104,7 +104,7 @@ func (l *load) runLoad(ctx context.Context, p *process) (*outcome, error) {
 	return all, errors.Join(ctx.Err(), l.verifyStored(ctx, p.addr, parts))
 }
 
-// runClient is what one client does.
+// runClient runs the turns of one client.
 func (l *load) runClient(ctx context.Context, c *client, i int, start time.Time, o *outcome) {
 	turns := (l.turns + i) / l.clients
 	requests := make([][]byte, l.sessionsPerClient())
@@ -147,8 +147,8 @@ func mergeOutcomes(parts []outcome) *outcome {
 	return all
 }
 
-// creators make sessions side by side, and patient ones: adk-go's databases refuse
-// some, and how many is not measured.
+// creators create sessions concurrently and retry, because adk-go's databases reject
+// some requests. This phase is not measured.
 const (
 	creators = 8
 	attempts = 1000
@@ -188,12 +188,12 @@ func createSession(ctx context.Context, c *client, path string) error {
 	return last
 }
 
-// verifyStored reads the first session of some clients: both events of every turn that
-// was answered must be there.
+// verifyStored reads the first session of some clients. Both events of every answered
+// turn must be stored.
 func (l *load) verifyStored(ctx context.Context, addr string, parts []outcome) error {
 	for i := 0; i < len(parts); i += max(1, len(parts)/8) {
 		if parts[i].failed > 0 {
-			continue // it is not known which of its turns were answered
+			continue // a failed turn may be stored
 		}
 		text, err := fetchText(ctx, "http://"+addr+sessionPath(userOf(i), sessionOf(i, 0)))
 		if err != nil {

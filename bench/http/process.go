@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A process is this program, run again as a server.
+// A process is this program running as a server.
 type process struct {
 	addr string
 
@@ -20,7 +20,7 @@ type process struct {
 	out *json.Decoder
 }
 
-// startProcess runs a server process, which is ready when it returns.
+// startProcess starts a server process and waits until it listens.
 func startProcess(ctx context.Context, at *serverConfig) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -45,12 +45,12 @@ func startProcess(ctx context.Context, at *serverConfig) (*process, error) {
 		return nil, err
 	}
 	if err := p.out.Decode(&p.addr); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s did not begin to serve: %w", at.Side, err), p.stop())
+		return nil, errors.Join(fmt.Errorf("starting the server of %s: %w", at.Side, err), p.stop())
 	}
 	return p, nil
 }
 
-// readUsage asks the process what it has used.
+// readUsage reads the resource usage of the process.
 func (p *process) readUsage() (u usage, err error) {
 	if _, err := io.WriteString(p.in, "\n"); err != nil {
 		return u, err
@@ -58,7 +58,7 @@ func (p *process) readUsage() (u usage, err error) {
 	return u, p.out.Decode(&u)
 }
 
-// stop ends the process.
+// stop stops the process.
 func (p *process) stop() error {
 	return errors.Join(p.in.Close(), p.cmd.Wait())
 }

@@ -12,14 +12,13 @@ import (
 	"agenthost/bench/internal/figure"
 )
 
-// A result is what a side did with a work in all rounds: its fastest one, and
-// what failed in any.
+// A result is the fastest round of a side, with the failures of all rounds.
 type result struct {
 	setup string
 	outcome
-	// failures are those of all rounds.
+	// failures counts the failed turns of all rounds.
 	failures int
-	// err is why a round came to nothing.
+	// err is the error of a failed round.
 	err error
 }
 
@@ -36,14 +35,14 @@ func (r *result) addRound(o *outcome, err error) {
 	r.lastErr = lastErr
 }
 
-// A line is a work that was done by agenthost, and by adk-go in all its setups.
+// A comparison has the results of agenthost and of adk-go in all configurations.
 type comparison struct {
 	work   *work
 	ours   *result
 	theirs []*result
 }
 
-// bestADK is adk-go's setup that answered the most.
+// bestADK returns adk-go's result with the highest rate.
 func (l *comparison) bestADK() *result {
 	return slices.MaxFunc(l.theirs, func(a, b *result) int { return cmp.Compare(a.rate(), b.rate()) })
 }
@@ -54,7 +53,7 @@ func (l *comparison) tailRatio() float64 {
 	return figure.Ratio(float64(quantile(l.bestADK().took, 0.99)), float64(quantile(l.ours.took, 0.99)))
 }
 
-// promise is what the line is asked for, and whether it has it.
+// A promise is a target and whether it is met.
 type promise struct {
 	what string
 	met  bool
@@ -64,7 +63,7 @@ func (l *comparison) checkPromises() []promise {
 	w := l.work
 	var all []promise
 	if w.rateTarget > 0 {
-		all = append(all, promise{fmt.Sprintf("answered %s of %s", figure.Times(l.rateRatio()), figure.Times(w.rateTarget)), l.rateRatio() >= w.rateTarget})
+		all = append(all, promise{fmt.Sprintf("rate %s of %s", figure.Times(l.rateRatio()), figure.Times(w.rateTarget)), l.rateRatio() >= w.rateTarget})
 	}
 	if w.tailTarget > 0 {
 		all = append(all, promise{fmt.Sprintf("p99 %s of %s", figure.Times(l.tailRatio()), figure.Times(w.tailTarget)), l.tailRatio() >= w.tailTarget})
@@ -75,10 +74,10 @@ func (l *comparison) checkPromises() []promise {
 	return append(all, promise{fmt.Sprintf("%d errors", l.ours.failures), l.ours.failures == 0 && l.ours.err == nil})
 }
 
-// A report is all that was compared.
+// A report has all comparisons.
 type report struct{ lines []*comparison }
 
-// allMet says whether all is reached that agenthost promises.
+// allMet reports whether all targets are met.
 func (r *report) allMet() bool {
 	for _, l := range r.lines {
 		if slices.ContainsFunc(l.checkPromises(), func(v promise) bool { return !v.met }) {
@@ -88,18 +87,18 @@ func (r *report) allMet() bool {
 	return true
 }
 
-// printTables writes the tables, adk-go's figure first in each pair, and below them what
-// went wrong.
+// printTables writes the tables, with adk-go's value first in each pair, followed by
+// the errors.
 func (r *report) printTables(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "adk-go / agenthost\tanswered a second\tratio\terrors\tp50\tp99\tratio\n")
+	fmt.Fprintf(t, "adk-go / agenthost\tturns a second\tratio\terrors\tp50\tp99\tratio\n")
 	for _, l := range r.lines {
 		a, b := l.bestADK(), l.ours
 		fmt.Fprintf(t, "%s\t%s / %s\t%s\t%d / %d\t%s\t%s\t%s\n", l.work.name(),
 			figure.Number(a.rate()), figure.Number(b.rate()), figure.Times(l.rateRatio()), a.failures, b.failures,
 			formatPair(a.took, b.took, 0.5), formatPair(a.took, b.took, 0.99), figure.Times(l.tailRatio()))
 	}
-	fmt.Fprintf(t, "\nadk-go / agenthost\tCPU of an answer\tratio\tmost memory, MB\tratio\tadk-go's best setup\n")
+	fmt.Fprintf(t, "\nadk-go / agenthost\tCPU of a turn\tratio\tpeak memory, MB\tratio\tadk-go's best setup\n")
 	for _, l := range r.lines {
 		a, b := l.bestADK(), l.ours
 		fmt.Fprintf(t, "%s\t%s / %s\t%s\t%s / %s\t%s\t%s\n", l.work.name(),
@@ -113,7 +112,7 @@ func (r *report) printTables(w io.Writer) error {
 				formatPair(a.first, b.first, 0.5), formatPair(a.first, b.first, 0.99), formatPair(a.event, b.event, 0.5), formatPair(a.event, b.event, 0.99))
 		}
 	}
-	fmt.Fprintf(t, "\npromised\tmeasured\tok\n")
+	fmt.Fprintf(t, "\ntarget\tmeasured\tok\n")
 	for _, l := range r.lines {
 		for _, v := range l.checkPromises() {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", l.work.name(), v.what, map[bool]string{true: "yes", false: "NO"}[v.met])

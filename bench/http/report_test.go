@@ -9,14 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// newOutcome is an outcome of so many turns in a second, each of which took so long.
+// newOutcome returns an outcome with the given turns per second and latency.
 func newOutcome(rate int, took time.Duration) *outcome {
 	times := []time.Duration{took}
 	return &outcome{answered: rate, wall: time.Second, cpu: time.Duration(rate) * took / 2, peakMemory: int64(rate) * 1e4, took: times, first: times, event: times}
 }
 
-// The fastest round counts, adk-go's best setup is what agenthost is held
-// against, and an error in any round is one.
+// The fastest round counts, agenthost is compared with adk-go's best configuration, and
+// an error in any round counts.
 func TestReport(t *testing.T) {
 	memory, lite := allStorages()[0], allStorages()[1]
 	fast := &comparison{work: newTurnWork(memory, pathRun, 32, script{}), ours: &result{}, theirs: []*result{{}}}
@@ -43,12 +43,12 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-adk-go / agenthost                  answered a second  ratio  errors  p50                      p99                      ratio
-memory /run, 32 clients             1000 / 3000        3×     0 / 0   4.00 ms / 1.00 ms        4.00 ms / 1.00 ms        4×
-sqlite /run_sse, 256 clients        100 / 900          9×     0 / 2   90.00 ms / 10.00 ms      90.00 ms / 10.00 ms      9×
-memory /run_sse, 5000 open streams  5000 / 5000        1×     0 / 0   1000.00 ms / 1000.00 ms  1000.00 ms / 1000.00 ms  1×
+adk-go / agenthost                  turns a second  ratio  errors  p50                      p99                      ratio
+memory /run, 32 clients             1000 / 3000     3×     0 / 0   4.00 ms / 1.00 ms        4.00 ms / 1.00 ms        4×
+sqlite /run_sse, 256 clients        100 / 900       9×     0 / 2   90.00 ms / 10.00 ms      90.00 ms / 10.00 ms      9×
+memory /run_sse, 5000 open streams  5000 / 5000     1×     0 / 0   1000.00 ms / 1000.00 ms  1000.00 ms / 1000.00 ms  1×
 
-adk-go / agenthost                  CPU of an answer       ratio  most memory, MB  ratio   adk-go's best setup
+adk-go / agenthost                  CPU of a turn          ratio  peak memory, MB  ratio   adk-go's best setup
 memory /run, 32 clients             2.00 ms / 500.0 µs     4×     10 / 30          0.333×  -
 sqlite /run_sse, 256 clients        45.00 ms / 5.00 ms     9×     1 / 9            0.111×  one
 memory /run_sse, 5000 open streams  500.00 ms / 500.00 ms  1×     50 / 251         0.199×  -
@@ -57,36 +57,35 @@ adk-go / agenthost                  first byte p50           p99                
 sqlite /run_sse, 256 clients        90.00 ms / 10.00 ms      90.00 ms / 10.00 ms      90.00 ms / 10.00 ms      90.00 ms / 10.00 ms
 memory /run_sse, 5000 open streams  1000.00 ms / 1000.00 ms  1000.00 ms / 1000.00 ms  1000.00 ms / 1000.00 ms  1000.00 ms / 1000.00 ms
 
-promised                            measured            ok
-memory /run, 32 clients             answered 3× of 3×   yes
-memory /run, 32 clients             p99 4× of 3×        yes
-memory /run, 32 clients             0 errors            yes
-sqlite /run_sse, 256 clients        answered 9× of 10×  NO
-sqlite /run_sse, 256 clients        2 errors            NO
-memory /run_sse, 5000 open streams  251 MB of 250       NO
-memory /run_sse, 5000 open streams  0 errors            yes
+target                              measured        ok
+memory /run, 32 clients             rate 3× of 3×   yes
+memory /run, 32 clients             p99 4× of 3×    yes
+memory /run, 32 clients             0 errors        yes
+sqlite /run_sse, 256 clients        rate 9× of 10×  NO
+sqlite /run_sse, 256 clients        2 errors        NO
+memory /run_sse, 5000 open streams  251 MB of 250   NO
+memory /run_sse, 5000 open streams  0 errors        yes
 
 sqlite /run_sse, 256 clients, agenthost, 2 errors, such as: status 409: busy
 
 sqlite /run_sse, 256 clients, adk-go many, 0 errors, such as: no disk
 `
 	if diff := cmp.Diff(want, "\n"+b.String()); diff != "" {
-		t.Errorf("print() (-want +got):\n%s", diff)
+		t.Errorf("printTables() (-want +got):\n%s", diff)
 	}
 	if r.allMet() || !(&report{lines: r.lines[:1]}).allMet() {
-		t.Errorf("met() = %v of all, %v of the first", r.allMet(), !r.allMet())
+		t.Errorf("allMet() = %v of all, %v of the first", r.allMet(), !r.allMet())
 	}
 }
 
-// at tells how long the fastest so many took; nothing took no time.
 func TestQuantile(t *testing.T) {
 	times := []time.Duration{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	for share, want := range map[float64]time.Duration{0: 1, 0.5: 6, 0.99: 10, 1: 10} {
 		if got := quantile(times, share); got != want {
-			t.Errorf("at(%v) = %d, want %d", share, got, want)
+			t.Errorf("quantile(%v) = %d, want %d", share, got, want)
 		}
 	}
 	if got := quantile(nil, 0.5); got != 0 {
-		t.Errorf("at() of nothing = %d", got)
+		t.Errorf("quantile(nil) = %d", got)
 	}
 }

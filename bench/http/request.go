@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// The requests of the comparison.
+// The paths of the requests.
 const (
 	pathRun    = "/run"
 	pathStream = "/run_sse"
 )
 
-// turnRequest asks for a turn.
+// turnRequest returns the request of a turn.
 func turnRequest(path, user, session string) []byte {
 	streaming := ""
 	if path == pathStream {
@@ -22,7 +22,7 @@ func turnRequest(path, user, session string) []byte {
 		app, user, session, streaming, question))
 }
 
-// sessionPath is where a session is made and read.
+// sessionPath returns the path of a session.
 func sessionPath(user, session string) string {
 	return "/apps/" + app + "/users/" + user + "/sessions/" + session
 }
@@ -35,8 +35,7 @@ func buildGet(path string) []byte {
 	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", path)
 }
 
-// checkReply says whether a reply is the whole answer of the model, in as many events
-// as there are pieces, or what is wrong with it.
+// checkReply returns an error unless a reply has the complete answer with all events.
 func (s script) checkReply(r reply, path string) error {
 	if r.status != 200 || !bytes.Contains(r.text, []byte(`"text":"`+wholeText+`"`)) || bytes.Contains(r.text, []byte(`"error":`)) {
 		return fmt.Errorf("status %d: %s", r.status, abbreviate(r.text))
@@ -45,12 +44,12 @@ func (s script) checkReply(r reply, path string) error {
 		return nil
 	}
 	if got := bytes.Count(r.text, []byte("data: ")); got != s.Chunks+1 {
-		return fmt.Errorf("%d events came, want %d", got, s.Chunks+1)
+		return fmt.Errorf("got %d events, want %d", got, s.Chunks+1)
 	}
 	return nil
 }
 
-// abbreviate is the end of an answer, where errors are.
+// abbreviate returns the end of a response, which contains the errors.
 func abbreviate(text []byte) string {
 	line := strings.Join(strings.Fields(string(text)), " ")
 	if len(line) > 200 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What both sides say. The app has the name of its agent, as adk-go's loader has it.
+// The texts of both sides. The app has the name of its agent, as in adk-go's loader.
 const (
 	app         = "weather"
 	instruction = "Answer the user in three words."
@@ -14,14 +14,14 @@ const (
 	chunkText   = "sunny"
 )
 
-// A script is what the model of both sides answers: so many pieces, one each
-// time, and then the whole.
+// A script is the answer of the model on both sides: chunks at an interval, then the
+// complete text.
 type script struct {
-	Chunks int           `json:"pieces"`
+	Chunks int           `json:"chunks"`
 	Every  time.Duration `json:"every"`
 }
 
-// streamText says the answer until nobody wants more of it, or the context ends.
+// streamText yields the answer until yield returns false or the context ends.
 func (s script) streamText(ctx context.Context, yield func(text string, partial bool) bool) error {
 	for range s.Chunks {
 		if err := waitFor(ctx, s.Every); err != nil {

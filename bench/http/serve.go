@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// serveVerb makes the program a server process. It prints its address, then what
-// it has used for every line that it reads, and ends with its input.
+// serveVerb makes the program a server process. It prints its address, prints its
+// resource usage for every input line, and exits at the end of the input.
 const serveVerb = "serve"
 
-// serverConfig says what a server process is.
+// serverConfig configures a server process.
 type serverConfig struct {
 	// Side is adk-go or agenthost.
 	Side string `json:"side"`
-	// URL is that of its database; empty is memory. Setup says how adk-go opens it.
+	// URL is the database URL; empty means memory. Setup is adk-go's configuration.
 	URL    string `json:"url"`
 	Setup  string `json:"setup"`
 	Script script `json:"script"`
-	// Profile is a file for where its time went; empty is none.
+	// Profile is the file for a CPU profile; empty means none.
 	Profile string `json:"profile"`
 }
 
@@ -66,8 +66,7 @@ func serveProcess(ctx context.Context, text string, in io.Reader, out io.Writer)
 	return errors.Join(err, closer.Close(), stopProfile())
 }
 
-// startProfile writes where the process spends its time into a file, until it is told to
-// end.
+// startProfile starts a CPU profile and returns a function that stops it.
 func startProfile(file string) (end func() error, err error) {
 	if file == "" {
 		return func() error { return nil }, nil
@@ -92,24 +91,24 @@ func openSide(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, e
 	case theirsName:
 		return openADKGo(ctx, at)
 	}
-	return nil, nil, fmt.Errorf("there is no such side")
+	return nil, nil, fmt.Errorf("unknown side %q", at.Side)
 }
 
-// usage is what a process has used so far.
+// usage is the resource usage of a process.
 type usage struct {
 	CPU time.Duration `json:"cpu"`
-	// Peak is the most memory that it had, in bytes.
+	// Peak is the maximum resident memory in bytes.
 	Peak int64 `json:"peak"`
 }
 
-// processUsage is what this process has used.
+// processUsage returns the resource usage of this process.
 func processUsage() (usage, error) {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
 		return usage{}, err
 	}
 	u := usage{CPU: time.Duration(r.Utime.Nano() + r.Stime.Nano())}
-	// Maxrss is of no use: it begins with what the parent had.
+	// Maxrss includes the memory of the parent process before exec.
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return usage{}, err

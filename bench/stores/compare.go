@@ -12,18 +12,18 @@ import (
 	"agenthost/bench/internal/engine"
 )
 
-// A side is a keeper with a database of its own.
+// A side is a session store on a database of its own.
 type side struct {
 	name string
 	sessionStore
 	drop func()
-	// best is the best of the rounds of what is measured at the moment, and err
-	// why there is none.
+	// best is the best round of the current measurement, and err the reason if there is
+	// none.
 	best float64
 	err  error
 }
 
-// compareSides measures everything at one kind of database.
+// compareSides runs all measurements on one kind of database.
 func (b *bench) compareSides(ctx context.Context) ([]measurement, error) {
 	sides, err := b.openSides(ctx)
 	defer func() {
@@ -62,7 +62,7 @@ func (b *bench) compareSides(ctx context.Context) ([]measurement, error) {
 	return append(append(lines, more...), idle), err
 }
 
-// openSides opens agenthost and all setups of adk-go, each on its own database.
+// openSides opens agenthost and all configurations of adk-go, each on its own database.
 func (b *bench) openSides(ctx context.Context) (sides []*side, err error) {
 	add := func(name string, open func(*engine.Database) (sessionStore, error)) error {
 		at, drop, err := b.Create(ctx, b.dir)
@@ -88,7 +88,7 @@ func (b *bench) openSides(ctx context.Context) (sides []*side, err error) {
 	return sides, nil
 }
 
-// measureRates lets the sides do something in turns, and takes the best round of each.
+// measureRates alternates between the sides and keeps the best round of each.
 func (b *bench) measureRates(ctx context.Context, sides []*side, what string, round func(k sessionStore, round int) (float64, error)) measurement {
 	fmt.Fprintln(b.progress, b.Name, what)
 	for _, s := range sides {
@@ -106,7 +106,7 @@ func (b *bench) measureRates(ctx context.Context, sides []*side, what string, ro
 	return b.newLine(what, sides)
 }
 
-// newLine holds agenthost against the best of the others.
+// newLine compares agenthost with the best of the other sides.
 func (b *bench) newLine(what string, sides []*side) measurement {
 	l := measurement{engine: b.Name, what: what, ours: sides[0].best}
 	for _, s := range sides {
@@ -120,8 +120,7 @@ func (b *bench) newLine(what string, sides []*side) measurement {
 	return l
 }
 
-// runConcurrently lets so many sessions do something again and again, and returns how
-// often that was in a second.
+// runConcurrently runs do repeatedly in n goroutines and returns the calls per second.
 func (b *bench) runConcurrently(ctx context.Context, n int, do func(i int) error) (float64, error) {
 	counts, errs := make([]int, n), make([]error, n)
 	start := time.Now()
@@ -141,7 +140,7 @@ func (b *bench) runConcurrently(ctx context.Context, n int, do func(i int) error
 	for _, c := range counts {
 		total += c
 	}
-	// One error says enough, where many have the same.
+	// Return one error: the others are usually the same.
 	first := slices.IndexFunc(errs, func(err error) bool { return err != nil })
 	if first >= 0 {
 		return 0, errs[first]
@@ -160,8 +159,8 @@ func (b *bench) appendAll(ctx context.Context, k sessionStore, name string, n in
 	return b.runConcurrently(ctx, n, func(i int) error { return sessions[i].appendEvent(ctx) })
 }
 
-// turnAll reads the session for each turn and appends a question and an answer,
-// as runners do. Every turn has a new session after five.
+// turnAll reads the session for each turn and appends a question and an answer, like a
+// runner. A session has five turns.
 func (b *bench) turnAll(ctx context.Context, k sessionStore, name string, n int) (float64, error) {
 	const turns = 5
 	turnCounts := make([]int, n)
@@ -203,13 +202,13 @@ func (b *bench) measureLengths(ctx context.Context, sides []*side) ([]measuremen
 			return b.runConcurrently(ctx, 1, func(int) error {
 				t, err := k.readSession(ctx, id)
 				if err == nil && t.eventCount() < n {
-					err = fmt.Errorf("%d events were read, want %d", t.eventCount(), n)
+					err = fmt.Errorf("got %d events, want %d", t.eventCount(), n)
 				}
 				return err
 			})
 		}))
 	}
-	// In turns, and the best of some medians: a neighbour disturbs either.
+	// Alternate, and keep the lowest of several medians: other load affects both.
 	var took [2]time.Duration
 	for block := range 5 {
 		for i, n := range []int{10, 5000} {
@@ -223,12 +222,12 @@ func (b *bench) measureLengths(ctx context.Context, sides []*side) ([]measuremen
 		}
 	}
 	return append(lines, measurement{
-		engine: b.Name, what: "turn after 5000 events, in turns after 10 (at most 2)",
+		engine: b.Name, what: "turn after 5000 events / after 10 (at most 2)",
 		ours: float64(took[1]) / float64(took[0]), most: 2,
 	}), nil
 }
 
-// medianTurn times turns of one session.
+// medianTurn returns the median latency of turns of one session.
 func medianTurn(ctx context.Context, s *side, id string) (time.Duration, error) {
 	var took []time.Duration
 	for range 50 {
@@ -244,8 +243,7 @@ func medianTurn(ctx context.Context, s *side, id string) (time.Duration, error) 
 
 const idleSessions = 10_000
 
-// measureIdle measures the memory that agenthost holds for sessions that it has seen
-// and nobody uses.
+// measureIdle measures the memory that agenthost holds for idle sessions.
 func (b *bench) measureIdle(ctx context.Context) (measurement, error) {
 	fmt.Fprintln(b.progress, b.Name, "idle sessions")
 	at, drop, err := b.Create(ctx, b.dir)
@@ -279,7 +277,7 @@ func (b *bench) measureIdle(ctx context.Context) (measurement, error) {
 	}, err
 }
 
-// liveMB is the memory in use after a collection, in MB.
+// liveMB returns the live memory in MB.
 func liveMB() float64 {
 	runtime.GC()
 	runtime.GC()

@@ -1,9 +1,9 @@
-// Command stores keeps sessions with google.golang.org/adk/v2's session/database
-// and with agenthost's store, on the same kind of database with the same
-// settings, one process for both, and prints what each did in a second.
+// Command stores compares google.golang.org/adk/v2's session/database with agenthost's
+// store on the same kind of database with the same settings, in one process, and prints
+// operations per second.
 //
-// On SQLite both write ahead, and each append is on the disk when it returns.
-// adk-go is tried in several configurations, of which the best one counts.
+// On SQLite both use WAL, and each append is synced to disk when it returns. adk-go is
+// opened in several configurations. The best one counts.
 package main
 
 import (
@@ -19,17 +19,17 @@ import (
 
 func main() { command.Main(runCommand) }
 
-// runCommand is the program; it returns the exit code.
+// runCommand runs the program and returns its exit code.
 func runCommand(ctx context.Context, args []string, out, progress io.Writer) int {
-	f := command.New("stores", "shorter rounds", "only the databases whose name matches this `regexp`")
+	f := command.New("stores", "shorter rounds", "run only the databases whose name matches this `regexp`")
 	return f.Run(args, progress, func() (bool, error) { return compareAll(ctx, f, out, progress) })
 }
 
-// A bench is what is measured at one kind of database.
+// A bench has the settings for one kind of database.
 type bench struct {
 	engine.Engine
-	// appends is how many times more of them than adk-go agenthost has to make
-	// with 64 sessions; 0 demands nothing.
+	// appends is the minimum ratio of agenthost's appends to adk-go's with 64 sessions;
+	// 0 means no target.
 	appends  float64
 	length   time.Duration // of a round
 	rounds   int
@@ -37,7 +37,7 @@ type bench struct {
 	progress io.Writer
 }
 
-// allBenches are those of all kinds, with what agenthost promises there.
+// allBenches returns the kinds of databases with their targets.
 func allBenches() []*bench {
 	return []*bench{
 		{Engine: engine.SQLite(), appends: 10},

@@ -8,7 +8,7 @@ import (
 	"agenthost/bench/internal/engine"
 )
 
-// Both sides append, take turns, and read back what they appended.
+// Both sides append, run turns and read back the appended events.
 func TestSides(t *testing.T) {
 	b := &bench{Engine: engine.SQLite(), length: 20 * time.Millisecond, rounds: 1, dir: t.TempDir(), progress: t.Output()}
 	sides, err := b.openSides(t.Context())
@@ -29,7 +29,7 @@ func TestSides(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := s.readSession(t.Context(), "full"); err != nil || got.eventCount() != 7 {
-				t.Errorf("open() = %v, %v, want 7 events", got, err)
+				t.Errorf("readSession() = %v, %v, want 7 events", got, err)
 			}
 		})
 	}
@@ -45,7 +45,7 @@ func TestLines(t *testing.T) {
 		{"reached", measurement{ours: 4000, theirs: 400, setup: "s", target: 10}, "10× yes", true},
 		{"missed", measurement{ours: 3990, theirs: 400, setup: "s", target: 10}, "10× NO", false},
 		{"no target", measurement{ours: 1, theirs: 400, setup: "s"}, "- -", true},
-		{"nobody to compare with", measurement{ours: 4000, target: 10}, "10× NO", false},
+		{"no other result", measurement{ours: 4000, target: 10}, "10× NO", false},
 		{"small enough", measurement{ours: 99, most: 100}, "- yes", true},
 		{"too much", measurement{ours: 101, most: 100}, "- NO", false},
 	}
@@ -66,6 +66,6 @@ func TestLines(t *testing.T) {
 func TestRunUsage(t *testing.T) {
 	var out, progress strings.Builder
 	if code := runCommand(t.Context(), []string{"-fast"}, &out, &progress); code != 2 || !strings.Contains(progress.String(), "-fast") {
-		t.Errorf("run(-fast) = %d, %q", code, progress.String())
+		t.Errorf("runCommand(-fast) = %d, %q", code, progress.String())
 	}
 }

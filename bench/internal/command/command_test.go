@@ -25,13 +25,13 @@ func TestRun(t *testing.T) {
 	}
 	for _, tt := range tests {
 		f := New("walks", "shorter ones", "only these `walks`")
-		var complaints strings.Builder
-		code := f.Run(strings.Fields(tt.args), &complaints, func() (bool, error) {
+		var stderr strings.Builder
+		code := f.Run(strings.Fields(tt.args), &stderr, func() (bool, error) {
 			_, err := Chosen(f, []string{"hill", "forest"}, func(s string) string { return s })
 			return tt.met, errors.Join(err, tt.err)
 		})
-		if got := complaints.String(); code != tt.code || !strings.HasPrefix(got, tt.want) {
-			t.Errorf("Run(%s) = %d, %q, want %d, %q", tt.args, code, complaints.String(), tt.code, tt.want)
+		if got := stderr.String(); code != tt.code || !strings.HasPrefix(got, tt.want) {
+			t.Errorf("Run(%s) = %d, %q, want %d, %q", tt.args, code, stderr.String(), tt.code, tt.want)
 		}
 	}
 }

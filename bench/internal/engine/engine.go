@@ -1,5 +1,5 @@
-// Package engine makes empty databases, of which each side of a comparison gets
-// one with the same settings, and opens adk-go's sessions on them.
+// Package engine creates empty databases with the same settings for each side of a
+// comparison, and opens adk-go's sessions on them.
 package engine
 
 import (
@@ -16,34 +16,35 @@ import (
 
 // An Engine is a kind of database.
 type Engine struct {
-	// Name is that of a scheme of agenthost's URLs.
+	// Name is the scheme of agenthost's URLs.
 	Name string
-	// The variable that names a server, and what stands in for it.
+	// variable is the environment variable with the URL of a server, and server the
+	// default URL.
 	variable, server string
 }
 
-// SQLite keeps a database in a file.
+// SQLite stores a database in a file.
 func SQLite() Engine { return Engine{Name: "sqlite"} }
 
-// Postgres is a server, that of AGENTHOST_TEST_POSTGRES or one on this machine.
+// Postgres is the server of AGENTHOST_TEST_POSTGRES or a local one.
 func Postgres() Engine {
 	return Engine{"postgres", "AGENTHOST_TEST_POSTGRES", "postgres://postgres@127.0.0.1:5432/test"}
 }
 
-// MySQL is a server, that of AGENTHOST_TEST_MYSQL or one on this machine.
+// MySQL is the server of AGENTHOST_TEST_MYSQL or a local one.
 func MySQL() Engine {
 	return Engine{"mysql", "AGENTHOST_TEST_MYSQL", "mysql://root@127.0.0.1:3306/test"}
 }
 
-// A Database is one that a side has for itself.
+// A Database is the database of one side.
 type Database struct {
 	Engine
-	file string   // of SQLite
-	at   *url.URL // on a server
+	file string   // path of a SQLite file
+	at   *url.URL // URL of a server
 }
 
-// Create makes a database, that of SQLite in a folder, and a function that throws
-// it away.
+// Create creates a database and returns a function that drops it. SQLite files are in
+// the folder.
 func (e Engine) Create(ctx context.Context, dir string) (*Database, func(), error) {
 	name := "agenthost_bench_" + strings.ToLower(rand.Text()[:10])
 	if e.server == "" {
@@ -78,7 +79,7 @@ func (e Engine) Create(ctx context.Context, dir string) (*Database, func(), erro
 	}, nil
 }
 
-// URL is where agenthost finds the database.
+// URL returns the URL for agenthost.
 func (d *Database) URL() string {
 	if d.file != "" {
 		return "sqlite:///" + d.file + "?synchronous=full"
@@ -86,7 +87,7 @@ func (d *Database) URL() string {
 	return d.at.String()
 }
 
-// Parse is the database of a URL.
+// Parse returns the database of a URL.
 func Parse(text string) (*Database, error) {
 	at, err := url.Parse(text)
 	if err != nil {
@@ -101,7 +102,7 @@ func Parse(text string) (*Database, error) {
 			return &Database{Engine: e, at: at}, nil
 		}
 	}
-	return nil, fmt.Errorf("%q is no URL of a database", text)
+	return nil, fmt.Errorf("unknown database URL %q", text)
 }
 
 func (e Engine) driver() string {
@@ -111,8 +112,8 @@ func (e Engine) driver() string {
 	return e.Name
 }
 
-// pool opens the database as adk-go's users would for speed: SQLite writes
-// ahead and takes the lock at once.
+// pool opens the database with fast settings for adk-go: SQLite uses WAL and immediate
+// transactions.
 func (d *Database) pool(driver string) (*sql.DB, error) {
 	switch {
 	case d.file != "":

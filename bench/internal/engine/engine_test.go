@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A database is found again by its URL, so that another process can open it.
+// Parse finds a database by its URL, so that another process can open it.
 func TestParse(t *testing.T) {
 	made, drop, err := SQLite().Create(context.Background(), t.TempDir())
 	if err != nil {
@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("Parse(%q) = %+v, %v", url, found, err)
 		}
 	}
-	if _, err := Parse("oracle://x"); err == nil || err.Error() != `"oracle://x" is no URL of a database` {
+	if _, err := Parse("oracle://x"); err == nil || err.Error() != `unknown database URL "oracle://x"` {
 		t.Errorf("Parse() = %v", err)
 	}
 }

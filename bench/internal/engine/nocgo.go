@@ -2,5 +2,5 @@
 
 package engine
 
-// cgo says whether the program has SQLite's engine in C.
+// cgo reports whether SQLite's C engine is available.
 const cgo = false

@@ -17,14 +17,14 @@ import (
 	_ "modernc.org/sqlite" // the engine "sqlite" of database/sql
 )
 
-// A Setup is a way to open adk-go's sessions.
+// A Setup is a configuration of adk-go's sessions.
 type Setup struct {
 	Name   string
 	driver string
-	conns  int // 0 is no bound
+	conns  int // 0 means no limit
 }
 
-// Setups are those that are tried. SQLite's engine in C is there when the
+// Setups returns the configurations to try. SQLite's C engine is available if the
 // program was built with cgo.
 func (e Engine) Setups() []Setup {
 	if e.server != "" {
@@ -40,7 +40,7 @@ func (e Engine) Setups() []Setup {
 	return all
 }
 
-// Open opens adk-go's sessions, and the connections that they use.
+// Open opens adk-go's sessions and their connection pool.
 func (d *Database) Open(s Setup) (adk.Service, *sql.DB, error) {
 	pool, err := d.pool(s.driver)
 	if err != nil {
@@ -48,7 +48,8 @@ func (d *Database) Open(s Setup) (adk.Service, *sql.DB, error) {
 	}
 	pool.SetMaxOpenConns(s.conns)
 	pool.SetMaxIdleConns(max(s.conns, 64))
-	// A server has only so many, and others wait for their rounds.
+	// The connections of a server are limited, and other sides need them in their
+	// rounds.
 	pool.SetConnMaxIdleTime(time.Second)
 	service, err := database.NewSessionService(d.dialector(pool), &gorm.Config{PrepareStmt: true, Logger: logger.Discard})
 	if err == nil {
@@ -60,7 +61,6 @@ func (d *Database) Open(s Setup) (adk.Service, *sql.DB, error) {
 	return service, pool, nil
 }
 
-// dialector is for GORM.
 func (d *Database) dialector(pool *sql.DB) gorm.Dialector {
 	switch d.Name {
 	case "postgres":

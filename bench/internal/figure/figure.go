@@ -1,4 +1,4 @@
-// Package figure words what was measured. What is not known is 0, and a dash.
+// Package figure formats measurements. 0 means unknown and is formatted as a dash.
 package figure
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Ratio is a over b.
+// Ratio returns a divided by b, or 0 if one is unknown.
 func Ratio(a, b float64) float64 {
 	if a == 0 || b == 0 {
 		return 0
@@ -14,7 +14,7 @@ func Ratio(a, b float64) float64 {
 	return a / b
 }
 
-// Times words a ratio.
+// Times formats a ratio.
 func Times(ratio float64) string {
 	if ratio == 0 {
 		return "-"
@@ -22,7 +22,7 @@ func Times(ratio float64) string {
 	return fmt.Sprintf("%.3g×", ratio)
 }
 
-// Time words a duration, to three or four digits.
+// Time formats a duration with three or four digits.
 func Time(d time.Duration) string {
 	switch {
 	case d == 0:
@@ -34,7 +34,7 @@ func Time(d time.Duration) string {
 	}
 }
 
-// Number words anything else, to at least two digits.
+// Number formats any other value with at least two digits.
 func Number(n float64) string {
 	switch {
 	case n == 0:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What is not known has no ratio, and is a dash in a table.
+// Unknown values have no ratio and are formatted as a dash.
 func TestFigures(t *testing.T) {
 	tests := []struct{ got, want string }{
 		{Times(Ratio(12, 4)), "3×"},

@@ -12,27 +12,27 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A talk measures turns in sessions of a given length.
+// A conversation measures turns in sessions of a given length.
 type conversation struct {
 	durable bool
 	scene   Scene
-	// cold leaves out the turn in each session before the timed ones, so that
-	// the history is met for the first time.
+	// cold omits the turn in each session before the measured turns, so that the
+	// history is not cached.
 	cold bool
-	// opsPerTurn, if set, is how many operations a turn counts for.
+	// opsPerTurn, if set, is the number of operations of a turn.
 	opsPerTurn int
-	// sessions is how many there are, each with this many earlier events when
-	// its first timed turn begins.
+	// sessions is the number of sessions, each with this number of events before its
+	// first measured turn.
 	sessions, events int
-	// turns are timed in each session. It grows with each turn, so they
-	// are few: it ends 2 % longer at most.
+	// turns is the number of measured turns of each session. It is small, so that a
+	// session grows by 2 % at most.
 	turns int
-	// limit is the wall time after which no more turns are begun.
+	// limit is the time after which no more turns start.
 	limit time.Duration
 }
 
-// runRound opens the side anew, times turns, and counts what is stored afterwards;
-// if that is durable, the side is opened once more for the count.
+// runRound opens the side, measures turns and verifies the stored events. A durable
+// side is reopened for that.
 func (t conversation) runRound(ctx context.Context, l *lab, s Side) (Cost, error) {
 	st, err := t.openStorage(ctx, l, s)
 	if err != nil {
@@ -55,7 +55,7 @@ func (t conversation) runRound(ctx context.Context, l *lab, s Side) (Cost, error
 	return cost.dividedBy(max(t.opsPerTurn, 1)), err
 }
 
-// withChat opens a side and closes it after use.
+// withChat opens a side, calls use and closes the side.
 func withChat(ctx context.Context, s Side, setup Setup, use func(Chat) error) error {
 	c, err := s.Open(ctx, setup)
 	if err != nil {
@@ -64,8 +64,8 @@ func withChat(ctx context.Context, s Side, setup Setup, use func(Chat) error) er
 	return errors.Join(use(c), c.Close())
 }
 
-// openStorage is memory, or a copy of a database that was filled once. A copy is a
-// new folder, to be removed.
+// openStorage returns memory, or a copy of a filled database in a new folder, which the
+// caller removes.
 func (t conversation) openStorage(ctx context.Context, l *lab, s Side) (Storage, error) {
 	if !t.durable {
 		return Storage{}, nil
@@ -84,7 +84,7 @@ func (t conversation) openStorage(ctx context.Context, l *lab, s Side) (Storage,
 	return Storage{Dir: dir, Synchronous: l.synchronous}, nil
 }
 
-// fillDatabase fills a database, unless the folder is there.
+// fillDatabase fills a database if its folder does not exist.
 func (t conversation) fillDatabase(ctx context.Context, s Side, dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -96,8 +96,8 @@ func (t conversation) fillDatabase(ctx context.Context, s Side, dir string) erro
 	return withChat(ctx, s, setup, func(c Chat) error { return t.createSessions(ctx, c) })
 }
 
-// createSessions makes the sessions. The last turn before the timed ones is left to run,
-// unless they are cold.
+// createSessions creates the sessions. Unless cold, it leaves out the last turn before
+// the measured ones, which warmUp runs.
 func (t conversation) createSessions(ctx context.Context, c Chat) error {
 	events := t.events
 	if !t.cold {
@@ -111,8 +111,8 @@ func (t conversation) createSessions(ctx context.Context, c Chat) error {
 	return nil
 }
 
-// runTurns makes the untimed turns and then the timed ones, and returns how many of
-// those there were.
+// runTurns runs the unmeasured turns and then the measured ones, and returns the number
+// of the latter.
 func (t conversation) runTurns(ctx context.Context, c Chat) (Cost, int, error) {
 	if !t.durable {
 		if err := t.createSessions(ctx, c); err != nil {
@@ -127,8 +127,8 @@ func (t conversation) runTurns(ctx context.Context, c Chat) (Cost, int, error) {
 	})
 }
 
-// warmUp makes a few turns in a session of its own, and one in each session that
-// has a history, as if the conversation had been going on just before.
+// warmUp runs a few turns in a separate session, and one in each session with a
+// history, so that its history may be cached.
 func (t conversation) warmUp(ctx context.Context, c Chat) error {
 	if err := c.Create(ctx, "warm", 0); err != nil {
 		return err
@@ -149,10 +149,9 @@ func (t conversation) warmUp(ctx context.Context, c Chat) error {
 	return nil
 }
 
-// runTurn makes a turn and checks that the answer came with its pieces, from a
-// model that was shown the earlier contents and those of the turn. As with a request to a server, the
-// context ends with the turn: adk-go hangs children on it that it does not end
-// itself, and they hold the session.
+// runTurn runs a turn and checks the answer, its chunks and the number of contents in
+// the model call. As in a server, the context ends with the turn: adk-go registers
+// children on the context, which retain the session until then.
 func (t conversation) runTurn(ctx context.Context, c Chat, id string, earlier int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -165,15 +164,16 @@ func (t conversation) runTurn(ctx context.Context, c Chat, id string, earlier in
 	}
 	want := t.scene.wantTrace()
 	if a.Seen != earlier+want.seen {
-		return fmt.Errorf("%s, turn after %d events: the model saw %d contents, want %d", id, earlier, a.Seen, earlier+want.seen)
+		return fmt.Errorf("%s, turn after %d events: the model received %d contents, want %d", id, earlier, a.Seen, earlier+want.seen)
 	}
 	if a.Chunks != want.chunks {
-		return fmt.Errorf("%s, turn after %d events: %d pieces came, want %d", id, earlier, a.Chunks, want.chunks)
+		return fmt.Errorf("%s, turn after %d events: got %d chunks, want %d", id, earlier, a.Chunks, want.chunks)
 	}
 	return nil
 }
 
-// verifyEvents counts the events of every session after so many timed turns.
+// verifyEvents checks the number of stored events of every session after the measured
+// turns.
 func (t conversation) verifyEvents(ctx context.Context, c Chat, timed int) error {
 	for i := range t.sessions {
 		got, err := c.Count(ctx, sessionID(i))

@@ -10,12 +10,13 @@ import (
 
 const oursName = "agenthost"
 
-// A line is one thing that was measured.
+// A measurement has the results of both sides.
 type measurement struct {
 	engine, what string
 	ours, theirs float64
-	setup        string // of theirs
-	// target is the least ratio, most what ours may be; 0 demands nothing.
+	setup        string // adk-go's best configuration
+	// target is the minimum ratio, and most the maximum of agenthost's result; 0 means
+	// none.
 	target, most float64
 }
 

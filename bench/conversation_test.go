@@ -17,10 +17,10 @@ func TestRunRoundValidatesWork(t *testing.T) {
 		{"right", fakeSide{}, work, ""},
 		{"right template", fakeSide{}, renderRound, ""},
 		{"wrong answer", fakeSide{answer: "no"}, work, `warming up: warm, turn after 0 events: answer "no", want "ok"`},
-		{"history not shown", fakeSide{hiddenContents: 1}, work, "warming up: warm, turn after 0 events: the model saw 0 contents, want 1"},
-		{"piece lost", fakeSide{lostChunks: 1}, conversation{scene: Scene{Chunks: 3}, sessions: 1, turns: 1}.runRound, "warming up: warm, turn after 0 events: 2 pieces came, want 3"},
+		{"history missing", fakeSide{hiddenContents: 1}, work, "warming up: warm, turn after 0 events: the model received 0 contents, want 1"},
+		{"chunk lost", fakeSide{lostChunks: 1}, conversation{scene: Scene{Chunks: 3}, sessions: 1, turns: 1}.runRound, "warming up: warm, turn after 0 events: got 2 chunks, want 3"},
 		{"right tool turn", fakeSide{}, conversation{scene: Scene{Tool: true}, sessions: 2, turns: 2, limit: longLimit}.runRound, ""},
-		{"event lost", fakeSide{lostEvents: 1}, conversation{sessions: 1, turns: 1}.runRound, "warming up: warm, turn after 2 events: the model saw 2 contents, want 3"},
+		{"event lost", fakeSide{lostEvents: 1}, conversation{sessions: 1, turns: 1}.runRound, "warming up: warm, turn after 2 events: the model received 2 contents, want 3"},
 		{"template wrong", fakeSide{rendered: "no"}, renderRound, `rendering: got "no", want "\nKeep in mind that value 0 holds`},
 	}
 	for _, tt := range tests {
@@ -31,7 +31,7 @@ func TestRunRoundValidatesWork(t *testing.T) {
 				got = err.Error()
 			}
 			if !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
-				t.Errorf("round() = %q, want %q", got, tt.want)
+				t.Errorf("runRound() = %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -60,7 +60,7 @@ func TestVerifyEvents(t *testing.T) {
 			got = err.Error()
 		}
 		if got != tt.want {
-			t.Errorf("%s: verify(%d) = %q, want %q", tt.name, tt.timed, got, tt.want)
+			t.Errorf("%s: verifyEvents(%d) = %q, want %q", tt.name, tt.timed, got, tt.want)
 		}
 	}
 }
@@ -68,10 +68,10 @@ func TestVerifyEvents(t *testing.T) {
 func TestBuildInstruction(t *testing.T) {
 	text, state := buildInstruction()
 	if len(text) != 2048 || len(state) != 100 || strings.Count(text, "{key_") != 10 {
-		t.Errorf("instruction() = %d bytes, %d keys, %d placeholders, want 2048, 100, 10",
+		t.Errorf("buildInstruction() = %d bytes, %d keys, %d placeholders, want 2048, 100, 10",
 			len(text), len(state), strings.Count(text, "{key_"))
 	}
 	if got := fillPlaceholders(text, state); strings.ContainsAny(got, "{}") {
-		t.Errorf("filled() = %q, want no placeholder left", got)
+		t.Errorf("fillPlaceholders() = %q, want no placeholder left", got)
 	}
 }

@@ -17,29 +17,29 @@ import (
 
 const (
 	app, user = "app", "user-1"
-	// text is what every event says.
+	// text is the text of every event.
 	text = "When does the next ferry leave? The next one leaves at 14:05 from the second pier, and takes half an hour."
 )
 
-// A keeper keeps sessions. Many goroutines use it, each with a session of its
-// own. What it appends is durable when it returns.
+// A sessionStore stores sessions. It is used concurrently, each session by one
+// goroutine. Appended events are durable when append returns.
 type sessionStore interface {
-	// createSession makes a session.
+	// createSession creates a session.
 	createSession(ctx context.Context, id string) (openSession, error)
-	// readSession reads a session, as a turn does before it begins.
+	// readSession reads a session, as at the start of a turn.
 	readSession(ctx context.Context, id string) (openSession, error)
 	close() error
 }
 
-// A talk is a session that was made or read.
+// An openSession is a session that was created or read.
 type openSession interface {
-	// appendEvent adds an event.
+	// appendEvent appends an event.
 	appendEvent(ctx context.Context) error
-	// eventCount is how many there are.
+	// eventCount returns the number of events.
 	eventCount() int
 }
 
-// agenthostStore is agenthost.
+// agenthostStore is agenthost's session store.
 type agenthostStore struct{ store *store.Store }
 
 func openOurs(ctx context.Context, d *engine.Database) (sessionStore, error) {
@@ -74,7 +74,7 @@ func (t *agenthostSession) appendEvent(ctx context.Context) error {
 
 func (t *agenthostSession) eventCount() int { return t.session.History.Len() }
 
-// adkStore is adk-go.
+// adkStore is adk-go's session service.
 type adkStore struct {
 	pool    *sql.DB
 	service adk.Service
@@ -120,7 +120,7 @@ func (t *adkSession) appendEvent(ctx context.Context) error {
 
 func (t *adkSession) eventCount() int { return t.session.Events().Len() }
 
-// fillSession makes a session of so many events.
+// fillSession creates a session with events.
 func fillSession(ctx context.Context, k sessionStore, id string, events int) error {
 	t, err := k.createSession(ctx, id)
 	for n := 0; n < events && err == nil; n++ {

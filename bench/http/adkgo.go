@@ -23,9 +23,9 @@ import (
 	"agenthost/bench/internal/engine"
 )
 
-// openADKGo is adk-go's REST server as its command "web api" serves it: with a log of
-// requests, which goes nowhere, and with traces for developers. Only a stream may
-// take longer there.
+// openADKGo returns adk-go's REST server as served by its command "web api", with
+// traces for developers and a request log, which is discarded. The write timeout of
+// streams is raised to one hour.
 func openADKGo(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
 	log.SetOutput(io.Discard)
 	sessions, closer, err := adkSessions(at)
@@ -71,18 +71,18 @@ func adkSessions(at *serverConfig) (session.Service, io.Closer, error) {
 	setups := d.Setups()
 	i := slices.IndexFunc(setups, func(s engine.Setup) bool { return s.Name == at.Setup })
 	if i < 0 {
-		return nil, nil, fmt.Errorf("no setup is called %q", at.Setup)
+		return nil, nil, fmt.Errorf("unknown setup %q", at.Setup)
 	}
 	return d.Open(setups[i])
 }
 
-// adkModel plays a script.
+// adkModel answers with a script.
 type adkModel struct{ script script }
 
-// Name is the name of no real model.
+// Name returns a name that no real model has.
 func (adkModel) Name() string { return "script" }
 
-// GenerateContent plays it; pieces come only to who asks for a stream.
+// GenerateContent streams the script. Requests without streaming get no chunks.
 func (m adkModel) GenerateContent(ctx context.Context, _ *model.LLMRequest, stream bool) iter.Seq2[*model.LLMResponse, error] {
 	return func(yield func(*model.LLMResponse, error) bool) {
 		err := m.script.streamText(ctx, func(text string, partial bool) bool {

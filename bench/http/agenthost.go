@@ -19,7 +19,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// openAgenthost is agenthost's server as the verb serve makes it, with metrics and traces.
+// openAgenthost returns agenthost's server as configured by the serve command, with
+// metrics and traces.
 func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
 	st, err := store.Open(ctx, cmp.Or(at.URL, "memory:"), &store.Options{Artifacts: "memory:"})
 	if err != nil {
@@ -43,7 +44,7 @@ func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Clos
 	return server.New(host, &server.Options{Logger: logger, Metrics: metrics, Traces: traces}), hostCloser{host, st}, nil
 }
 
-// hostCloser ends a host and its store.
+// hostCloser closes a host and its store.
 type hostCloser struct {
 	host  *runtime.Host
 	store *store.Store
@@ -55,13 +56,13 @@ func (c hostCloser) Close() error {
 	return c.store.Close()
 }
 
-// ourModel plays a script.
+// ourModel answers with a script.
 type ourModel struct{ script script }
 
-// Name is the name of no real model.
+// Name returns a name that no real model has.
 func (ourModel) Name() string { return "script" }
 
-// Generate plays it; pieces come only to who asks for a stream.
+// Generate streams the script. Requests without streaming get no chunks.
 func (m ourModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		err := m.script.streamText(ctx, func(text string, partial bool) bool {
