@@ -179,6 +179,15 @@ func newRunError(code, frame string) *statusError {
 	return r
 }
 
+// deleteSession deletes the session.
+func (c *client) deleteSession(ctx context.Context) error {
+	body, err := c.sendRequest(ctx, http.MethodDelete, "/apps/"+c.app+"/users/"+c.user+"/sessions/"+c.session, nil)
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
 // sendRequest sends a request. A status other than 200 is a *statusError.
 func (c *client) sendRequest(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
 	text, err := json.Marshal(body)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -257,10 +256,7 @@ func (e *hostSoak) runTurn(ctx context.Context, c *client, want int, streaming b
 
 // deleteSession deletes a session. A failure counts as a failed turn.
 func (e *hostSoak) deleteSession(ctx context.Context, c *client) {
-	body, err := c.sendRequest(ctx, http.MethodDelete, "/apps/"+c.app+"/users/user/sessions/"+c.session, nil)
-	if err == nil {
-		err = body.Close()
-	}
+	err := c.deleteSession(ctx)
 	if err != nil && ctx.Err() == nil {
 		e.turns.addTurn(err, false)
 	}

@@ -175,16 +175,9 @@ func (m *mixedLoad) runHonestClient(ctx context.Context, i int) {
 			m.honest.addTurn(err, false)
 		}
 		if !m.keepSessions {
-			m.deleteSession(ctx, c)
+			_ = c.deleteSession(ctx)
 		}
 		c.close()
-	}
-}
-
-func (m *mixedLoad) deleteSession(ctx context.Context, c *client) {
-	body, err := c.sendRequest(ctx, http.MethodDelete, "/apps/"+c.app+"/users/"+c.user+"/sessions/"+c.session, nil)
-	if err == nil {
-		_ = body.Close()
 	}
 }
 
@@ -203,7 +196,7 @@ func (m *mixedLoad) runForgeries(ctx context.Context) {
 			if succeeded || err != nil {
 				m.worked.Add(1)
 			}
-			m.deleteSession(ctx, f.client)
+			_ = f.deleteSession(ctx)
 		}
 	}
 }
