@@ -15,8 +15,8 @@ type Report struct {
 	Number int       `json:"number"`
 	App    string    `json:"app"`
 	Time   time.Time `json:"time"`
-	// What has the value loaded, refused, waiting, recovered (the files match the active
-	// revision again) or removed.
+	// What: loaded, refused, waiting, recovered (the files match the active revision
+	// again) or removed.
 	What string `json:"what"`
 	// From is the revision that was active before, To the one that is active or pending
 	// now; empty if there is none.
@@ -32,7 +32,7 @@ type Difference struct {
 	// Where is an agent or app.yaml; Field is empty if all of it was added or removed.
 	Where string `json:"where"`
 	Field string `json:"field,omitempty"`
-	// What has the value added, removed or changed.
+	// What: added, removed or changed.
 	What   string `json:"what"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`

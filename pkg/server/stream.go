@@ -117,12 +117,12 @@ func (st *stream) stopKeepAlive() {
 // run, after which no agent continues, is flushed with the end of the response.
 //
 // An event with both content and saved artifacts becomes two frames with the same ID,
-// unless whole is set: ADK's web client shows either the content or the artifacts of a
+// unless singleFrame is set: ADK's web client shows either the content or the artifacts of a
 // frame.
-func (st *stream) writeEvent(ev *session.Event, whole, last bool) error {
+func (st *stream) writeEvent(ev *session.Event, singleFrame, last bool) error {
 	st.author = ev.Author
 	st.setRevision(ev)
-	if whole || len(ev.Actions.ArtifactDelta) == 0 || ev.Content == nil || len(ev.Content.Parts) == 0 {
+	if singleFrame || len(ev.Actions.ArtifactDelta) == 0 || ev.Content == nil || len(ev.Content.Parts) == 0 {
 		return st.writeEventFrame(ev, !ev.Partial, last)
 	}
 	content, artifacts := *ev, *ev

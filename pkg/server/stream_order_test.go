@@ -96,7 +96,7 @@ func (m *scriptModel) Generate(_ context.Context, req *model.Request) iter.Seq2[
 	}
 }
 
-// A textAgent is a custom agent that emits text events.
+// textAgent is a custom agent that emits text events.
 type textAgent struct {
 	runtime.Base
 	client *observedClient
