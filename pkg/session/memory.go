@@ -31,14 +31,14 @@ func MemoriesOf(events []*Event) []*Memory {
 		if ev.Partial || ev.Content == nil {
 			continue
 		}
-		said := &genai.Content{Role: ev.Content.Role}
+		content := &genai.Content{Role: ev.Content.Role}
 		for _, p := range ev.Content.Parts {
 			if p != nil && p.Text != "" && !p.Thought {
-				said.Parts = append(said.Parts, &genai.Part{Text: p.Text})
+				content.Parts = append(content.Parts, &genai.Part{Text: p.Text})
 			}
 		}
-		if len(said.Parts) > 0 {
-			ms = append(ms, &Memory{Content: said, Author: ev.Author, Timestamp: ev.Timestamp, ID: ev.ID})
+		if len(content.Parts) > 0 {
+			ms = append(ms, &Memory{Content: content, Author: ev.Author, Timestamp: ev.Timestamp, ID: ev.ID})
 		}
 	}
 	return ms

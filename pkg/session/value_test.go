@@ -145,19 +145,19 @@ func TestDecodeValue(t *testing.T) {
 			t.Errorf("DecodeValue(%s): %v (-want +got):\n%s", in, err, diff)
 		}
 	}
-	if _, err := DecodeValue([]byte(`1 2`)); err == nil || err.Error() != "want the end of the text, got a number" {
+	if _, err := DecodeValue([]byte(`1 2`)); err == nil || err.Error() != "expected the end of the text, got a number" {
 		t.Errorf("DecodeValue of two: %v", err)
 	}
 }
 
 func TestDecodeMapErrors(t *testing.T) {
 	for in, want := range map[string]string{
-		``:               "stateDelta: want an object, got the end of the text",
-		`[]`:             "stateDelta: want an object, got a list",
-		`null 1`:         "stateDelta: want the end of the text, got a number",
-		`{"a":[1,}`:      "stateDelta.a[1]: want a value, got '}' at byte 8",
-		`{"a":NaN}`:      "stateDelta.a: want a value, got 'N' at byte 5",
-		`{"a":{"b":+1}}`: "stateDelta.a.b: want a value, got '+' at byte 10",
+		``:               "stateDelta: expected an object, got the end of the text",
+		`[]`:             "stateDelta: expected an object, got a list",
+		`null 1`:         "stateDelta: expected the end of the text, got a number",
+		`{"a":[1,}`:      "stateDelta.a[1]: expected a value, got '}' at byte 8",
+		`{"a":NaN}`:      "stateDelta.a: expected a value, got 'N' at byte 5",
+		`{"a":{"b":+1}}`: "stateDelta.a.b: expected a value, got '+' at byte 10",
 	} {
 		t.Run(in, func(t *testing.T) {
 			if _, err := DecodeMap([]byte(in), "stateDelta"); err == nil || err.Error() != want {

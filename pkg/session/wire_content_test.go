@@ -59,12 +59,12 @@ func TestDecodeContentErrors(t *testing.T) {
 		{"mistyped in snake_case", `{"parts":[{"text":"a"},{"function_cal":{}}]}`, `newMessage.parts[1].function_cal: unknown key (did you mean "functionCall"?)`},
 		{"nothing near", `{"parts":[{"colour":"red"}]}`, `newMessage.parts[0].colour: unknown key`},
 		{"deep inside", `{"parts":[{"functionResponse":{"parts":[{"inlineData":{"mime":"a"}}]}}]}`, `newMessage.parts[0].functionResponse.parts[0].inlineData.mime: unknown key`},
-		{"wrong type", `{"parts":[{"text":5}]}`, `newMessage.parts[0].text: want a string, got a number`},
-		{"not a content", `"hi"`, `newMessage: want an object, got a string`},
-		{"null", `null`, `newMessage: want an object, got null`},
-		{"nothing", ``, `newMessage: want an object, got the end of the text`},
-		{"two", `{}{}`, `newMessage: want the end of the text, got an object`},
-		{"bytes", `{"parts":[{"thoughtSignature":"?"}]}`, `newMessage.parts[0].thoughtSignature: want base64`},
+		{"wrong type", `{"parts":[{"text":5}]}`, `newMessage.parts[0].text: expected a string, got a number`},
+		{"not a content", `"hi"`, `newMessage: expected an object, got a string`},
+		{"null", `null`, `newMessage: expected an object, got null`},
+		{"nothing", ``, `newMessage: expected an object, got the end of the text`},
+		{"two", `{}{}`, `newMessage: expected the end of the text, got an object`},
+		{"bytes", `{"parts":[{"thoughtSignature":"?"}]}`, `newMessage.parts[0].thoughtSignature: expected base64`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -29,7 +29,7 @@ func (r *reader) setError(format string, args ...any) {
 
 // failExpected sets an error with the expected and the actual value.
 func (r *reader) failExpected(what string) {
-	r.setError("want %s, got %s", what, r.describeNext())
+	r.setError("expected %s, got %s", what, r.describeNext())
 }
 
 func (r *reader) describeNext() string {
@@ -281,7 +281,7 @@ func (r *reader) readHexDigits() rune {
 	}
 	n, err := strconv.ParseUint(string(r.b[r.pos:r.pos+4]), 16, 16)
 	if err != nil {
-		r.setError("want four hexadecimal digits at byte %d", r.pos)
+		r.setError("expected four hexadecimal digits at byte %d", r.pos)
 		return 0
 	}
 	r.pos += 4

@@ -88,7 +88,7 @@ func (r *reader) readTypedInt(v reflect.Value) {
 	case errors.Is(err, strconv.ErrRange):
 		r.setError("the number %s is out of range", text)
 	case err != nil:
-		r.setError("want an integer, got %s", text)
+		r.setError("expected an integer, got %s", text)
 	default:
 		v.SetInt(n)
 	}
@@ -155,7 +155,7 @@ func (r *reader) readBase64() []byte {
 	}
 	b, err := enc.AppendDecode(nil, s)
 	if err != nil {
-		r.setError("want base64")
+		r.setError("expected base64")
 	}
 	return b
 }

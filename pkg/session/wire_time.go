@@ -61,7 +61,7 @@ func (r *reader) readDuration() time.Duration {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		r.setError(`want a duration such as "3.5s", got %q`, s)
+		r.setError(`expected a duration such as "3.5s", got %q`, s)
 	}
 	return d
 }
@@ -90,7 +90,7 @@ func (r *reader) readTimeText() time.Time {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		r.setError("want seconds or a time such as 2026-07-29T08:00:00Z, got %q", s)
+		r.setError("expected seconds or a time such as 2026-07-29T08:00:00Z, got %q", s)
 		return time.Time{}
 	}
 	if t = t.UTC().Round(time.Microsecond); !isTimeInRange(t) {

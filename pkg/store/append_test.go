@@ -15,11 +15,11 @@ import (
 
 func TestAppendVisibility(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		at := time.Date(2026, 1, 2, 3, 4, 5, 678901999, time.FixedZone("", 3600))
-		ev := said("user", "hi")
+		ev := textEvent("user", "hi")
 		ev.Timestamp = at
-		appendTo(t, s, sess, ev)
+		appendEvent(t, s, sess, ev)
 		if ev.ID == "" || ev.Seq != 1 || sess.Version != 1 || sess.History.Len() != 1 || sess.Events()[0] != ev {
 			t.Errorf("after Append: id %q, seq %d, version %d, %d events", ev.ID, ev.Seq, sess.Version, sess.History.Len())
 		}
@@ -27,7 +27,7 @@ func TestAppendVisibility(t *testing.T) {
 		if !ev.Timestamp.Equal(want) || !sess.LastUpdate.Equal(want) {
 			t.Errorf("times = %v, %v, want %v", ev.Timestamp, sess.LastUpdate, want)
 		}
-		again := get(t, s, alice, nil)
+		again := getSession(t, s, alice, nil)
 		diff(t, "Get", plainState(t, sess), plainState(t, again))
 	})
 }
@@ -43,8 +43,8 @@ func TestAppendAssignsIDAndTime(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			n = 0
 			s := openStore(t, be.url(t), o)
-			sess := create(t, s, session.Key{App: "a", User: "u"}, nil)
-			ev := appendTo(t, s, sess, said("user", "hi"))
+			sess := createSession(t, s, session.Key{App: "a", User: "u"}, nil)
+			ev := appendEvent(t, s, sess, textEvent("user", "hi"))
 			diff(t, "ids", []string{"id1", "id2"}, []string{sess.ID, ev.ID})
 			diff(t, "time", now.Truncate(time.Microsecond), ev.Timestamp)
 		})
@@ -54,12 +54,12 @@ func TestAppendAssignsIDAndTime(t *testing.T) {
 // The scopes of adk-python sessions/state.py; a null removes, as in adk-java.
 func TestAppendScopes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, map[string]any{"gone": 1, "user:gone": 1, "app:gone": 1})
+		sess := createSession(t, s, alice, map[string]any{"gone": 1, "user:gone": 1, "app:gone": 1})
 		delta := map[string]any{
 			"k": "s", "user:k": "u", "app:k": "a", "temp:k": "t", "other:k": "o",
 			"gone": nil, "user:gone": nil, "app:gone": nil, "never": nil,
 		}
-		ev := appendTo(t, s, sess, change(delta))
+		ev := appendEvent(t, s, sess, stateEvent(delta))
 		stored := map[string]any{
 			"k": "s", "user:k": "u", "app:k": "a", "other:k": "o",
 			"gone": nil, "user:gone": nil, "app:gone": nil, "never": nil,
@@ -67,25 +67,25 @@ func TestAppendScopes(t *testing.T) {
 		diff(t, "delta of the event", stored, ev.Actions.StateDelta)
 		diff(t, "live state", map[string]any{"k": "s", "user:k": "u", "app:k": "a", "other:k": "o", "temp:k": "t"}, sess.State.All())
 		want := map[string]any{"k": "s", "user:k": "u", "app:k": "a", "other:k": "o"}
-		diff(t, "stored state", want, get(t, s, alice, nil).State.All())
-		diff(t, "stored delta", stored, get(t, s, alice, nil).Events()[0].Actions.StateDelta)
+		diff(t, "stored state", want, getSession(t, s, alice, nil).State.All())
+		diff(t, "stored delta", stored, getSession(t, s, alice, nil).Events()[0].Actions.StateDelta)
 
 		same := session.Key{App: "app", User: "alice", ID: "t"}
-		diff(t, "another session", map[string]any{"user:k": "u", "app:k": "a"}, create(t, s, same, nil).State.All())
+		diff(t, "another session", map[string]any{"user:k": "u", "app:k": "a"}, createSession(t, s, same, nil).State.All())
 		other := session.Key{App: "app", User: "bob", ID: "s"}
-		diff(t, "another user", map[string]any{"app:k": "a"}, create(t, s, other, nil).State.All())
+		diff(t, "another user", map[string]any{"app:k": "a"}, createSession(t, s, other, nil).State.All())
 		foreign := session.Key{App: "other", User: "alice", ID: "s"}
-		diff(t, "another app", map[string]any{}, create(t, s, foreign, nil).State.All())
+		diff(t, "another app", map[string]any{}, createSession(t, s, foreign, nil).State.All())
 	})
 }
 
 func TestCreateState(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, map[string]any{"k": 1, "user:k": 2, "app:k": 3, "temp:k": 4, "nil": nil})
+		sess := createSession(t, s, alice, map[string]any{"k": 1, "user:k": 2, "app:k": 3, "temp:k": 4, "nil": nil})
 		want := map[string]any{"k": int64(1), "user:k": int64(2), "app:k": int64(3)}
 		diff(t, "state of Create", want, sess.State.All())
-		diff(t, "state of Get", want, get(t, s, alice, nil).State.All())
-		second := create(t, s, session.Key{App: "app", User: "alice", ID: "t"}, map[string]any{"app:k": 5})
+		diff(t, "state of Get", want, getSession(t, s, alice, nil).State.All())
+		second := createSession(t, s, session.Key{App: "app", User: "alice", ID: "t"}, map[string]any{"app:k": 5})
 		diff(t, "state of a second", map[string]any{"user:k": int64(2), "app:k": int64(5)}, second.State.All())
 	})
 }
@@ -109,10 +109,10 @@ func TestStateValueRoundTrip(t *testing.T) {
 		"user:text": "u", "app:list": []any{true}, "": "no key", "user:": "no key either",
 	}
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
-		appendTo(t, s, sess, change(values))
+		sess := createSession(t, s, alice, nil)
+		appendEvent(t, s, sess, stateEvent(values))
 		diff(t, "live state", want, sess.State.All())
-		again := get(t, s, alice, nil)
+		again := getSession(t, s, alice, nil)
 		diff(t, "state", want, again.State.All())
 		diff(t, "delta", want, again.Events()[0].Actions.StateDelta)
 		list, err := s.Sessions.List(t.Context(), "app", "")
@@ -143,16 +143,16 @@ func TestStateValueInvalid(t *testing.T) {
 		{"NUL in the key", "a\x00", 1, `state key "a\x00" contains a NUL byte`},
 	}
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		for _, tt := range tests {
 			delta := map[string]any{tt.key: tt.value}
-			wantErr(t, "Append of "+tt.name, s.Sessions.Append(t.Context(), sess, change(delta)), session.ErrInvalid, tt.want)
+			wantErr(t, "Append of "+tt.name, s.Sessions.Append(t.Context(), sess, stateEvent(delta)), session.ErrInvalid, tt.want)
 			_, err := s.Sessions.Create(t.Context(), session.Key{App: "a", User: "u"}, delta)
 			wantErr(t, "Create with "+tt.name, err, session.ErrInvalid, tt.want)
 		}
-		ev := said("user", "hi")
+		ev := textEvent("user", "hi")
 		ev.ID = strings.Repeat("x", 129)
-		foreign := said("user", "hi")
+		foreign := textEvent("user", "hi")
 		foreign.InvocationID = strings.Repeat("x", 129)
 		wantErr(t, "long invocation id", s.Sessions.Append(t.Context(), sess, foreign), session.ErrInvalid, "invocation id exceeds the limit of 128 characters")
 		wantErr(t, "long id", s.Sessions.Append(t.Context(), sess, ev), session.ErrInvalid, "event id exceeds the limit of 128 characters")
@@ -166,53 +166,53 @@ func TestStateValueInvalid(t *testing.T) {
 // again.
 func TestAppendStale(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		old := create(t, s, alice, nil)
-		now := get(t, s, alice, nil)
-		appendTo(t, s, now, change(map[string]any{"k": "new"}))
-		ev := change(map[string]any{"k": "old", "temp:t": 1})
+		old := createSession(t, s, alice, nil)
+		now := getSession(t, s, alice, nil)
+		appendEvent(t, s, now, stateEvent(map[string]any{"k": "new"}))
+		ev := stateEvent(map[string]any{"k": "old", "temp:t": 1})
 		err := s.Sessions.Append(t.Context(), old, ev)
 		wantErr(t, "append by the other", err, session.ErrStale, "session s changed since it was read: it was at version 0, now it is at 1")
 		if old.Version != 0 || ev.Seq != 0 || len(old.State.All()) != 0 || ev.Actions.StateDelta["temp:t"] != 1 {
 			t.Errorf("after ErrStale: version %d, seq %d, state %v, delta %v", old.Version, ev.Seq, old.State.All(), ev.Actions.StateDelta)
 		}
-		again := get(t, s, alice, nil)
+		again := getSession(t, s, alice, nil)
 		diff(t, "stored state", map[string]any{"k": "new"}, again.State.All())
-		appendTo(t, s, again, ev)
-		diff(t, "history", 2, get(t, s, alice, nil).History.Len())
+		appendEvent(t, s, again, ev)
+		diff(t, "history", 2, getSession(t, s, alice, nil).History.Len())
 	})
 }
 
 func TestAppendIdempotent(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
-		first := change(map[string]any{"k": 1})
+		sess := createSession(t, s, alice, nil)
+		first := stateEvent(map[string]any{"k": 1})
 		first.ID = "one"
-		appendTo(t, s, sess, first)
-		appendTo(t, s, sess, first)
-		second := change(map[string]any{"k": 2})
+		appendEvent(t, s, sess, first)
+		appendEvent(t, s, sess, first)
+		second := stateEvent(map[string]any{"k": 2})
 		second.ID = "two"
-		appendTo(t, s, sess, second)
+		appendEvent(t, s, sess, second)
 
-		repeat := change(map[string]any{"k": 3})
+		repeat := stateEvent(map[string]any{"k": 3})
 		repeat.ID = "one"
-		appendTo(t, s, sess, repeat)
+		appendEvent(t, s, sess, repeat)
 		if repeat.Seq != 1 || sess.Version != 2 || sess.History.Len() != 2 {
 			t.Errorf("after a repeat: seq %d, version %d, %d events", repeat.Seq, sess.Version, sess.History.Len())
 		}
 		diff(t, "live state", map[string]any{"k": int64(2)}, sess.State.All())
-		diff(t, "Get", plainState(t, sess), plainState(t, get(t, s, alice, nil)))
+		diff(t, "Get", plainState(t, sess), plainState(t, getSession(t, s, alice, nil)))
 	})
 }
 
 // Whoever heard no answer to an append tries again with what was read before.
 func TestAppendRetryAfterLostResponse(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		create(t, s, alice, nil)
-		a, b := get(t, s, alice, nil), get(t, s, alice, nil)
-		ev, repeat := change(map[string]any{"k": 1}), change(map[string]any{"k": 1})
+		createSession(t, s, alice, nil)
+		a, b := getSession(t, s, alice, nil), getSession(t, s, alice, nil)
+		ev, repeat := stateEvent(map[string]any{"k": 1}), stateEvent(map[string]any{"k": 1})
 		ev.ID, repeat.ID = "one", "one"
-		appendTo(t, s, a, ev)
-		appendTo(t, s, b, repeat)
+		appendEvent(t, s, a, ev)
+		appendEvent(t, s, b, repeat)
 		if b.Version != 1 || b.History.Len() != 1 || repeat.Seq != 1 {
 			t.Errorf("second handle: version %d, %d events, seq %d", b.Version, b.History.Len(), repeat.Seq)
 		}
@@ -222,10 +222,10 @@ func TestAppendRetryAfterLostResponse(t *testing.T) {
 
 func TestAppendPartialEvent(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
-		ev := change(map[string]any{"k": 1})
+		sess := createSession(t, s, alice, nil)
+		ev := stateEvent(map[string]any{"k": 1})
 		ev.Partial = true
-		appendTo(t, s, sess, ev)
+		appendEvent(t, s, sess, ev)
 		if ev.ID != "" || ev.Seq != 0 || sess.Version != 0 || sess.History.Len() != 0 || len(sess.State.All()) != 0 {
 			t.Errorf("after a partial event: %+v, version %d", ev, sess.Version)
 		}
@@ -234,11 +234,11 @@ func TestAppendPartialEvent(t *testing.T) {
 
 func TestAppendMissingSession(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		if err := s.Sessions.Delete(t.Context(), alice); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(t, "Append to a deleted session", s.Sessions.Append(t.Context(), sess, said("user", "hi")), session.ErrNotFound, "session not found: s")
+		wantErr(t, "Append to a deleted session", s.Sessions.Append(t.Context(), sess, textEvent("user", "hi")), session.ErrNotFound, "session not found: s")
 	})
 }
 
@@ -246,15 +246,15 @@ func TestAppendMissingSession(t *testing.T) {
 // stored.
 func TestAppendCopiesMaps(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		inner := []any{"a"}
 		delta := map[string]any{"list": inner}
-		ev := appendTo(t, s, sess, change(delta))
+		ev := appendEvent(t, s, sess, stateEvent(delta))
 		inner[0], delta["more"] = "changed", 1
 		v, _ := sess.State.Get("list")
 		v.([]any)[0] = "changed too"
 		want := map[string]any{"list": []any{"a"}}
-		diff(t, "stored state", want, get(t, s, alice, nil).State.All())
+		diff(t, "stored state", want, getSession(t, s, alice, nil).State.All())
 		diff(t, "event", want, ev.Actions.StateDelta)
 	})
 }
@@ -273,19 +273,19 @@ func TestEventRoundTrip(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			url := be.url(t)
 			s := openStore(t, url, nil)
-			sess := create(t, s, alice, nil)
+			sess := createSession(t, s, alice, nil)
 			ev := &session.Event{}
 			if err := json.Unmarshal([]byte(text), ev); err != nil {
 				t.Fatal(err)
 			}
-			appendTo(t, s, sess, ev)
+			appendEvent(t, s, sess, ev)
 			want := eventText(t, ev)
-			diff(t, "cached", want, eventText(t, get(t, s, alice, nil).Events()[0]))
+			diff(t, "cached", want, eventText(t, getSession(t, s, alice, nil).Events()[0]))
 			if be.name == "memory" {
 				return
 			}
 			closeStore(t, s)
-			again := get(t, openStore(t, url, nil), alice, nil)
+			again := getSession(t, openStore(t, url, nil), alice, nil)
 			diff(t, "stored", want, eventText(t, again.Events()[0]))
 			diff(t, "state", map[string]any{"n": int64(9007199254740993)}, again.State.All())
 		})

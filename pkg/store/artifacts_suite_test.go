@@ -26,8 +26,8 @@ func TestArtifacts(t *testing.T) {
 	}{
 		{"memory", "memory://apps/app/", false, func(*testing.T) string { return "memory:" }},
 		{"dir", "file:///", false, func(t *testing.T) string { return "dir://" + t.TempDir() }},
-		{"gs", "gs://box/", true, func(t *testing.T) string { return "gs://box/" + folder(t) }},
-		{"s3", "s3://box/", true, func(t *testing.T) string { return "s3://box/" + folder(t) + "?region=eu-central-1" }},
+		{"gs", "gs://box/", true, func(t *testing.T) string { return "gs://box/" + randomFolder(t) }},
+		{"s3", "s3://box/", true, func(t *testing.T) string { return "s3://box/" + randomFolder(t) + "?region=eu-central-1" }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,5 +51,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// folder is a prefix that no other test has.
-func folder(t *testing.T) string { return path.Base(path.Dir(t.TempDir())) + path.Base(t.TempDir()) }
+// randomFolder is a prefix that no other test has.
+func randomFolder(t *testing.T) string {
+	return path.Base(path.Dir(t.TempDir())) + path.Base(t.TempDir())
+}

@@ -35,7 +35,7 @@ func benchmarkTurn(b *testing.B, be testBackend, length int) {
 		b.Fatal(err)
 	}
 	for range length {
-		if err := s.Append(ctx, sess, said("user", "hello there, how are you today?")); err != nil {
+		if err := s.Append(ctx, sess, textEvent("user", "hello there, how are you today?")); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -58,7 +58,7 @@ func runTurn(ctx context.Context, s *Sessions, key session.Key) error {
 	sess, err := s.Get(ctx, key, nil)
 	for _, author := range []string{"user", "agent"} {
 		if err == nil {
-			err = s.Append(ctx, sess, said(author, "hello there, how are you today?"))
+			err = s.Append(ctx, sess, textEvent(author, "hello there, how are you today?"))
 		}
 	}
 	return err
@@ -101,7 +101,7 @@ func BenchmarkAppendAtOnce(b *testing.B) {
 				key := session.Key{App: "app", User: "user", ID: fmt.Sprint(n.Add(1))}
 				sess, err := s.Create(b.Context(), key, nil)
 				for err == nil && pb.Next() {
-					err = s.Append(b.Context(), sess, said("user", "hello there, how are you today?"))
+					err = s.Append(b.Context(), sess, textEvent("user", "hello there, how are you today?"))
 				}
 				if err != nil {
 					b.Error(err)
@@ -120,7 +120,7 @@ func BenchmarkColdGet(b *testing.B) {
 			key := session.Key{App: "app", User: "user", ID: "long"}
 			sess, err := s.Create(b.Context(), key, nil)
 			for i := 0; i < 5000 && err == nil; i++ {
-				err = s.Append(b.Context(), sess, said("user", "hello there, how are you today?"))
+				err = s.Append(b.Context(), sess, textEvent("user", "hello there, how are you today?"))
 			}
 			for err == nil && b.Loop() {
 				s.cache.drop(key)
@@ -143,7 +143,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func said(author, text string) *session.Event {
+func textEvent(author, text string) *session.Event {
 	content := model.UserText(text)
 	if author != session.UserAuthor {
 		content = model.ModelText(text)
@@ -161,19 +161,19 @@ func BenchmarkMemory(b *testing.B) {
 		}
 		var events []*session.Event
 		for i := range 10_000 {
-			events = append(events, spoken(fmt.Sprint(i), "user", text(i), i))
+			events = append(events, eventAtMinute(fmt.Sprint(i), "user", text(i), i))
 		}
 		addEvents(b, s, alice, events...)
 		b.Run(be.name+"/add", func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				key := session.Key{App: "app", User: "other", ID: "s"}
-				addEvents(b, s, key, spoken(fmt.Sprint("u", i), "user", text(i), i), spoken(fmt.Sprint("a", i), "agent", text(i+1), i))
+				addEvents(b, s, key, eventAtMinute(fmt.Sprint("u", i), "user", text(i), i), eventAtMinute(fmt.Sprint("a", i), "agent", text(i+1), i))
 			}
 		})
 		for _, query := range []string{"subject 77", "what did I tell you of the topic and thing 5000"} {
 			b.Run(be.name+"/search/"+fmt.Sprint(len(queryTerms(query))), func(b *testing.B) {
 				for b.Loop() {
-					found(b, s, alice, query)
+					searchText(b, s, alice, query)
 				}
 			})
 		}

@@ -217,9 +217,9 @@ func TestGCSLayout(t *testing.T) {
 	saveArtifact(t, a, alice, "notes/may.txt", textPart("hi"))
 	saveArtifact(t, a, alice, "user:me.png", &genai.Part{InlineData: &genai.Blob{MIMEType: "image/png", Data: []byte("p"), DisplayName: "Me"}})
 	saveArtifact(t, a, alice, "ref", &genai.Part{FileData: &genai.FileData{FileURI: "gs://b/o", MIMEType: "text/csv"}})
-	diff(t, "text", `app/alice/s/notes/may.txt/0 text/plain map[adkIsText:true] "hi"`, blobAt(t, server, "app/alice/s/notes/may.txt/0"))
-	diff(t, "bytes of the user", `app/alice/user/user:me.png/0 image/png map[adkDisplayName:Me] "p"`, blobAt(t, server, "app/alice/user/user:me.png/0"))
-	diff(t, "reference", `app/alice/s/ref/0 text/csv map[adkFileMimeType:text/csv adkFileUri:gs://b/o] ""`, blobAt(t, server, "app/alice/s/ref/0"))
+	diff(t, "text", `app/alice/s/notes/may.txt/0 text/plain map[adkIsText:true] "hi"`, readBlob(t, server, "app/alice/s/notes/may.txt/0"))
+	diff(t, "bytes of the user", `app/alice/user/user:me.png/0 image/png map[adkDisplayName:Me] "p"`, readBlob(t, server, "app/alice/user/user:me.png/0"))
+	diff(t, "reference", `app/alice/s/ref/0 text/csv map[adkFileMimeType:text/csv adkFileUri:gs://b/o] ""`, readBlob(t, server, "app/alice/s/ref/0"))
 
 	put := func(name, kind, metadata, content string) {
 		body := fmt.Sprintf("--b\r\nContent-Type: application/json\r\n\r\n{\"name\":%q,\"contentType\":%q,\"metadata\":%s}\r\n--b\r\nContent-Type: x/y\r\n\r\n%s\r\n--b--\r\n", name, kind, metadata, content)
@@ -257,8 +257,8 @@ func TestGCSLayout(t *testing.T) {
 	}
 }
 
-// blobAt tells an object as the service has it.
-func blobAt(t *testing.T, s service, name string) string {
+// readBlob tells an object as the service has it.
+func readBlob(t *testing.T, s service, name string) string {
 	t.Helper()
 	address := "http://gcs.test/storage/v1/b/box/o/" + strings.ReplaceAll(name, "/", "%2F")
 	var o gcsObject

@@ -22,14 +22,14 @@ func TestCacheCountsDerivedValues(t *testing.T) {
 				s := openStore(t, be.url(t), &Options{CacheBytes: bound})
 				for i := range sessions {
 					key := session.Key{App: "app", User: "alice", ID: fmt.Sprint(i)}
-					sess := create(t, s, key, nil)
+					sess := createSession(t, s, key, nil)
 					sess.History.Derive("large", func(any, []*session.Event) (any, int64) {
 						if counted {
 							return strings.Repeat("x", each), each
 						}
 						return strings.Repeat("x", each), 0
 					})
-					appendTo(t, s, sess, said("user", "hi"))
+					appendEvent(t, s, sess, textEvent("user", "hi"))
 				}
 				held := derivedBytes(s.Sessions.cache, "large")
 				if exceeds := held > bound; exceeds == counted {

@@ -33,14 +33,14 @@ func TestConcurrentSessions(t *testing.T) {
 			for n := 0; n < events && err == nil; n++ {
 				var sess *session.Session
 				if sess, err = s.Sessions.Get(t.Context(), key(i), nil); err == nil {
-					err = s.Sessions.Append(t.Context(), sess, change(map[string]any{fmt.Sprint("k", n): i}))
+					err = s.Sessions.Append(t.Context(), sess, stateEvent(map[string]any{fmt.Sprint("k", n): i}))
 				}
 			}
 			return err
 		})
 		s.Sessions.cache = newCache(1)
 		for i := range sessions {
-			sess := get(t, s, key(i), nil)
+			sess := getSession(t, s, key(i), nil)
 			if sess.History.Len() != events || len(sess.State.All()) != events {
 				t.Errorf("session %d has %d events, %d keys", i, sess.History.Len(), len(sess.State.All()))
 			}
@@ -61,11 +61,11 @@ func TestConcurrentSharedStateWrites(t *testing.T) {
 			sess, err := s.Sessions.Create(t.Context(), key, nil)
 			for n := 0; n < keys && err == nil; n++ {
 				name := fmt.Sprint(i, "-", n)
-				err = s.Sessions.Append(t.Context(), sess, change(map[string]any{"app:" + name: n, "user:" + name: n, "app:same": n}))
+				err = s.Sessions.Append(t.Context(), sess, stateEvent(map[string]any{"app:" + name: n, "user:" + name: n, "app:same": n}))
 			}
 			return err
 		})
-		sess := create(t, s, session.Key{App: "app", User: "u0"}, nil)
+		sess := createSession(t, s, session.Key{App: "app", User: "u0"}, nil)
 		want := writers*keys + 1 + writers/4*keys
 		if got := len(sess.State.All()); got != want {
 			t.Errorf("state has %d keys, want %d", got, want)
@@ -76,7 +76,7 @@ func TestConcurrentSharedStateWrites(t *testing.T) {
 func TestConcurrentSessionWrites(t *testing.T) {
 	const writers, rounds = 8, 20
 	eachBackend(t, func(t *testing.T, s *Store) {
-		create(t, s, alice, nil)
+		createSession(t, s, alice, nil)
 		var stored atomic.Int64
 		runConcurrently(t, writers, func(i int) error {
 			for range rounds {
@@ -84,7 +84,7 @@ func TestConcurrentSessionWrites(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				switch err = s.Sessions.Append(t.Context(), sess, said("user", fmt.Sprint(i))); {
+				switch err = s.Sessions.Append(t.Context(), sess, textEvent("user", fmt.Sprint(i))); {
 				case err == nil:
 					stored.Add(1)
 				case !errors.Is(err, session.ErrStale):
@@ -93,9 +93,9 @@ func TestConcurrentSessionWrites(t *testing.T) {
 			}
 			return nil
 		})
-		cached := get(t, s, alice, nil)
+		cached := getSession(t, s, alice, nil)
 		s.Sessions.cache.drop(alice)
-		sess := get(t, s, alice, nil)
+		sess := getSession(t, s, alice, nil)
 		diff(t, "cached and stored", plainState(t, sess), plainState(t, cached))
 		if sess.Version != stored.Load() || int64(sess.History.Len()) != stored.Load() {
 			t.Errorf("version %d, %d events, want %d", sess.Version, sess.History.Len(), stored.Load())
@@ -109,7 +109,7 @@ func TestConcurrentCreateDeleteRead(t *testing.T) {
 			for range 20 {
 				sess, err := s.Sessions.Create(t.Context(), alice, nil)
 				if err == nil {
-					err = s.Sessions.Append(t.Context(), sess, said("user", "hi"))
+					err = s.Sessions.Append(t.Context(), sess, textEvent("user", "hi"))
 				}
 				if err == nil {
 					sess, err = s.Sessions.Get(t.Context(), alice, nil)

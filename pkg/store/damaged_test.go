@@ -13,7 +13,7 @@ import (
 func breakRows(t *testing.T, s *Store, text string) {
 	t.Helper()
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
-	must(t, text, w.runWrite(t.Context(), func(w *writer) error { return w.orm.Exec(text).Error }))
+	mustSucceed(t, text, w.runWrite(t.Context(), func(w *writer) error { return w.orm.Exec(text).Error }))
 	s.Sessions.cache = newCache(1)
 }
 
@@ -36,9 +36,9 @@ func TestDamagedRows(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			eachDatabase(t, func(t *testing.T, url string) {
 				s := openStore(t, url, nil)
-				sess := create(t, s, alice, map[string]any{"k": 1})
+				sess := createSession(t, s, alice, map[string]any{"k": 1})
 				for range 3 {
-					appendTo(t, s, sess, said("user", "hi"))
+					appendEvent(t, s, sess, textEvent("user", "hi"))
 				}
 				breakRows(t, s, tt.damage)
 				var opts *GetOptions
@@ -58,18 +58,18 @@ func TestDamagedRows(t *testing.T) {
 // Windows of a sound session are no gaps, also when it is deleted while it is read.
 func TestValidWindows(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		for range 3 {
-			appendTo(t, s, sess, said("user", "hi"))
+			appendEvent(t, s, sess, textEvent("user", "hi"))
 		}
 		for last := range 5 {
 			s.Sessions.cache.drop(alice)
-			if n := get(t, s, alice, &GetOptions{NumRecentEvents: &last}).History.Len(); n != min(last, 3) {
+			if n := getSession(t, s, alice, &GetOptions{NumRecentEvents: &last}).History.Len(); n != min(last, 3) {
 				t.Errorf("the last %d events are %d", last, n)
 			}
 			s.Sessions.cache.drop(alice)
 			after := sess.Events()[1].Timestamp
-			if n := get(t, s, alice, &GetOptions{After: after, NumRecentEvents: &last}).History.Len(); n > last {
+			if n := getSession(t, s, alice, &GetOptions{After: after, NumRecentEvents: &last}).History.Len(); n > last {
 				t.Errorf("the last %d events after a time are %d", last, n)
 			}
 		}
@@ -91,22 +91,22 @@ func TestDatabaseRestoredFromOlderBackup(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			eachDatabase(t, func(t *testing.T, url string) {
 				s := openStore(t, url, nil)
-				sess := create(t, s, alice, nil)
-				appendTo(t, s, sess, said("user", "one"))
-				appendTo(t, s, sess, said("user", "lost"))
+				sess := createSession(t, s, alice, nil)
+				appendEvent(t, s, sess, textEvent("user", "one"))
+				appendEvent(t, s, sess, textEvent("user", "lost"))
 				other := openStore(t, url, &Options{Artifacts: "memory:"})
 				w := other.Sessions.backend.(*sqlBackend).writers[0]
-				must(t, "losing an event", w.runWrite(t.Context(), func(w *writer) error { return w.orm.Exec("DELETE FROM events WHERE seq = 2").Error }))
+				mustSucceed(t, "losing an event", w.runWrite(t.Context(), func(w *writer) error { return w.orm.Exec("DELETE FROM events WHERE seq = 2").Error }))
 				want := []string{"one"}
-				theirs := get(t, other, alice, nil)
+				theirs := getSession(t, other, alice, nil)
 				for _, text := range tt.later {
-					appendTo(t, other, theirs, said("user", text))
+					appendEvent(t, other, theirs, textEvent("user", text))
 					want = append(want, text)
 				}
-				got := get(t, s, alice, nil)
+				got := getSession(t, s, alice, nil)
 				diff(t, "texts", want, sessionTexts(got))
-				appendTo(t, s, got, said("user", "on"))
-				diff(t, "texts of the other", append(want, "on"), sessionTexts(get(t, other, alice, nil)))
+				appendEvent(t, s, got, textEvent("user", "on"))
+				diff(t, "texts of the other", append(want, "on"), sessionTexts(getSession(t, other, alice, nil)))
 			})
 		})
 	}

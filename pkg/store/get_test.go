@@ -32,17 +32,17 @@ func TestGetFilters(t *testing.T) {
 		for _, kept := range []string{"cached", "not cached"} {
 			t.Run(be.name+"/"+kept, func(t *testing.T) {
 				s := openStore(t, be.url(t), nil)
-				sess := create(t, s, alice, map[string]any{"k": "v"})
+				sess := createSession(t, s, alice, map[string]any{"k": "v"})
 				for i := range 5 {
-					ev := said("user", "hi")
+					ev := textEvent("user", "hi")
 					ev.Timestamp = at(int64(i+1) * 10)
-					appendTo(t, s, sess, ev)
+					appendEvent(t, s, sess, ev)
 				}
 				for _, tt := range tests {
 					if kept == "not cached" {
 						s.Sessions.cache.drop(alice)
 					}
-					sess := get(t, s, alice, tt.o)
+					sess := getSession(t, s, alice, tt.o)
 					var got []int64
 					for _, e := range sess.Events() {
 						got = append(got, e.Seq)
@@ -63,14 +63,14 @@ func TestGetFilters(t *testing.T) {
 // A run that reads only a part of the history appends like any other.
 func TestAppendAfterFilteredGet(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
-		appendTo(t, s, sess, said("user", "one"))
-		appendTo(t, s, sess, said("agent", "two"))
+		sess := createSession(t, s, alice, nil)
+		appendEvent(t, s, sess, textEvent("user", "one"))
+		appendEvent(t, s, sess, textEvent("agent", "two"))
 		one := 1
-		part := get(t, s, alice, &GetOptions{NumRecentEvents: &one})
-		ev := appendTo(t, s, part, said("user", "three"))
+		part := getSession(t, s, alice, &GetOptions{NumRecentEvents: &one})
+		ev := appendEvent(t, s, part, textEvent("user", "three"))
 		diff(t, "events of the part", 2, part.History.Len())
-		whole := get(t, s, alice, nil)
+		whole := getSession(t, s, alice, nil)
 		if whole.History.Len() != 3 || whole.Events()[2] != ev {
 			t.Errorf("whole history has %d events", whole.History.Len())
 		}
@@ -79,12 +79,12 @@ func TestAppendAfterFilteredGet(t *testing.T) {
 
 func TestHistoryShared(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		created := create(t, s, alice, nil)
-		a, b := get(t, s, alice, nil), get(t, s, alice, nil)
+		created := createSession(t, s, alice, nil)
+		a, b := getSession(t, s, alice, nil), getSession(t, s, alice, nil)
 		if a.History != b.History || a.History != created.History {
 			t.Error("two readers have two histories")
 		}
-		appendTo(t, s, a, said("user", "hi"))
+		appendEvent(t, s, a, textEvent("user", "hi"))
 		if b.History.Len() != 1 {
 			t.Errorf("the other reader sees %d events, want 1", b.History.Len())
 		}
@@ -94,7 +94,7 @@ func TestHistoryShared(t *testing.T) {
 func TestGetCopiesState(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		want := map[string]any{"k": []any{"v"}, "app:m": map[string]any{"a": "b"}}
-		sess := create(t, s, alice, map[string]any{"k": []any{"v"}, "app:m": map[string]any{"a": "b"}})
+		sess := createSession(t, s, alice, map[string]any{"k": []any{"v"}, "app:m": map[string]any{"a": "b"}})
 		for range 2 {
 			diff(t, "state", want, sess.State.All())
 			for _, v := range sess.State.All() {
@@ -106,7 +106,7 @@ func TestGetCopiesState(t *testing.T) {
 				}
 			}
 			sess.State.Apply(map[string]any{"more": 1})
-			sess = get(t, s, alice, nil)
+			sess = getSession(t, s, alice, nil)
 		}
 		diff(t, "state", want, sess.State.All())
 	})
@@ -114,19 +114,19 @@ func TestGetCopiesState(t *testing.T) {
 
 func TestDeleteAndCreateAgain(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		old := create(t, s, alice, map[string]any{"k": 1, "user:k": 2})
-		appendTo(t, s, old, change(map[string]any{"l": 3}))
+		old := createSession(t, s, alice, map[string]any{"k": 1, "user:k": 2})
+		appendEvent(t, s, old, stateEvent(map[string]any{"l": 3}))
 		if err := s.Sessions.Delete(t.Context(), alice); err != nil {
 			t.Fatal(err)
 		}
 		_, err := s.Sessions.Get(t.Context(), alice, nil)
 		wantErr(t, "Get", err, session.ErrNotFound, "session not found: s")
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		if sess.Version != 0 || sess.History == old.History || sess.History.Len() != 0 {
 			t.Errorf("new session: version %d, %d events, the old history: %v", sess.Version, sess.History.Len(), sess.History == old.History)
 		}
 		diff(t, "state", map[string]any{"user:k": int64(2)}, sess.State.All())
-		wantErr(t, "Append by the old handle", s.Sessions.Append(t.Context(), old, said("user", "x")), session.ErrStale, "")
+		wantErr(t, "Append by the old handle", s.Sessions.Append(t.Context(), old, textEvent("user", "x")), session.ErrStale, "")
 	})
 }
 
@@ -134,9 +134,9 @@ func TestListOrder(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		ids := []string{"z", "a", "m", "b"}
 		for _, id := range ids {
-			create(t, s, session.Key{App: "app", User: "u" + id, ID: id}, map[string]any{"k": id, "user:u": id, "app:a": id})
+			createSession(t, s, session.Key{App: "app", User: "u" + id, ID: id}, map[string]any{"k": id, "user:u": id, "app:a": id})
 		}
-		appendTo(t, s, get(t, s, session.Key{App: "app", User: "uz", ID: "z"}, nil), said("user", "hi"))
+		appendEvent(t, s, getSession(t, s, session.Key{App: "app", User: "uz", ID: "z"}, nil), textEvent("user", "hi"))
 		list, err := s.Sessions.List(t.Context(), "app", "")
 		if err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestCacheByteLimit(t *testing.T) {
 			s := openStore(t, be.url(t), &Options{CacheBytes: 3 * entryBytes})
 			for i := range 10 {
 				key := session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}
-				appendTo(t, s, create(t, s, key, nil), said("user", key.ID))
+				appendEvent(t, s, createSession(t, s, key, nil), textEvent("user", key.ID))
 			}
 			c := s.Sessions.cache
 			if c.bytes > c.maxBytes || c.order.Len() != len(c.byKey) || c.order.Len() == 0 {
@@ -167,10 +167,10 @@ func TestCacheByteLimit(t *testing.T) {
 			}
 			for i := range 10 {
 				key := session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}
-				sess := get(t, s, key, nil)
+				sess := getSession(t, s, key, nil)
 				diff(t, "text", key.ID, sess.Events()[0].Text())
-				appendTo(t, s, sess, said("agent", "yes"))
-				diff(t, "events", 2, get(t, s, key, nil).History.Len())
+				appendEvent(t, s, sess, textEvent("agent", "yes"))
+				diff(t, "events", 2, getSession(t, s, key, nil).History.Len())
 			}
 		})
 	}
@@ -179,15 +179,15 @@ func TestCacheByteLimit(t *testing.T) {
 // A history that the cache gave up still grows for the one who holds it.
 func TestAppendAfterEviction(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		held := create(t, s, alice, nil)
+		held := createSession(t, s, alice, nil)
 		s.Sessions.cache.drop(alice)
-		other := get(t, s, alice, nil)
-		appendTo(t, s, held, said("user", "hi"))
+		other := getSession(t, s, alice, nil)
+		appendEvent(t, s, held, textEvent("user", "hi"))
 		if held.History == other.History || held.History.Len() != 1 || other.History.Len() != 1 {
 			t.Errorf("histories have %d and %d events", held.History.Len(), other.History.Len())
 		}
 		s.Sessions.cache.drop(alice)
-		appendTo(t, s, held, said("agent", "hello"))
-		diff(t, "Get", plainState(t, held), plainState(t, get(t, s, alice, nil)))
+		appendEvent(t, s, held, textEvent("agent", "hello"))
+		diff(t, "Get", plainState(t, held), plainState(t, getSession(t, s, alice, nil)))
 	})
 }

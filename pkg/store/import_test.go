@@ -9,12 +9,12 @@ import (
 	"agenthost/pkg/session"
 )
 
-// imported is a session of another database with n events.
-func imported(n int) *Import {
+// newImport is a session of another database with n events.
+func newImport(n int) *Import {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	imp := &Import{Key: alice, Created: at, State: map[string]any{"n": n}}
 	for i := range n {
-		ev := said("user", fmt.Sprint(i))
+		ev := textEvent("user", fmt.Sprint(i))
 		ev.ID, ev.Timestamp = fmt.Sprint("e", i), at.Add(time.Duration(i)*time.Second)
 		imp.Events = append(imp.Events, ev)
 	}
@@ -35,7 +35,7 @@ func openImporter(t *testing.T, url string) *Importer {
 	return i
 }
 
-func importOf(t *testing.T, i *Importer, imp *Import) Imported {
+func runImport(t *testing.T, i *Importer, imp *Import) Imported {
 	t.Helper()
 	out, err := i.Session(t.Context(), imp)
 	if err != nil {
@@ -55,16 +55,16 @@ func eachDatabase(t *testing.T, test func(t *testing.T, url string)) {
 func TestImportDuringRun(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
-		diff(t, "a new session", Imported{New: true, Events: 2, Keys: 1}, importOf(t, i, imported(2)))
+		diff(t, "a new session", Imported{New: true, Events: 2, Keys: 1}, runImport(t, i, newImport(2)))
 		release := acquire(t, host.Sessions, alice)
-		diff(t, "a session that is run", Imported{Refused: "it has an active run: import it again later"}, importOf(t, i, imported(5)))
-		diff(t, "one that has nothing new", Imported{Present: 2}, importOf(t, i, imported(2)))
-		if n := get(t, host, alice, nil).Version; n != 2 {
+		diff(t, "a session that is run", Imported{Refused: "it has an active run: import it again later"}, runImport(t, i, newImport(5)))
+		diff(t, "one that has nothing new", Imported{Present: 2}, runImport(t, i, newImport(2)))
+		if n := getSession(t, host, alice, nil).Version; n != 2 {
 			t.Errorf("%d events are there, want 2", n)
 		}
 		release()
-		diff(t, "the same, afterwards", Imported{Present: 2, Events: 3, Keys: 1}, importOf(t, i, imported(5)))
-		sess := get(t, host, alice, nil)
+		diff(t, "the same, afterwards", Imported{Present: 2, Events: 3, Keys: 1}, runImport(t, i, newImport(5)))
+		sess := getSession(t, host, alice, nil)
 		if sess.Version != 5 || sess.Events()[4].ID != "e4" {
 			t.Errorf("%d events are there, want 5", sess.Version)
 		}
@@ -77,8 +77,8 @@ func TestImportDuringRun(t *testing.T) {
 func TestImportFenced(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
-		importOf(t, i, imported(2))
-		p := &importPlan{Import: imported(5), state: map[string]any{"n": 5}}
+		runImport(t, i, newImport(2))
+		p := &importPlan{Import: newImport(5), state: map[string]any{"n": 5}}
 		if err := i.comparePlan(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestImportFenced(t *testing.T) {
 		wantErr(t, "writing under an old lease", i.backend.importSession(t.Context(), p), session.ErrFenced, "")
 		p.pk = 0
 		wantErr(t, "making a session that is there", i.backend.importSession(t.Context(), p), session.ErrExists, "")
-		if n := get(t, host, alice, nil).Version; n != 2 {
+		if n := getSession(t, host, alice, nil).Version; n != 2 {
 			t.Errorf("%d events are there, want 2", n)
 		}
 	})
@@ -97,17 +97,17 @@ func TestImportFenced(t *testing.T) {
 func TestImportAtomic(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
-		imp := imported(2*rowsAtOnce + 7)
+		imp := newImport(2*rowsAtOnce + 7)
 		imp.Events[3].Content.Parts[0].Text = strings.Repeat("x", 2*packetBytes)
 		imp.Events[rowsAtOnce+1].ID = "e1"
-		if out := importOf(t, i, imp); out.Refused == "" {
+		if out := runImport(t, i, imp); out.Refused == "" {
 			t.Errorf("events of one id were taken: %+v", out)
 		}
 		_, err := host.Sessions.Get(t.Context(), alice, nil)
 		wantErr(t, "Get of what was undone", err, session.ErrNotFound, "")
 		imp.Events[rowsAtOnce+1].ID = "other"
-		diff(t, "afterwards", Imported{New: true, Events: len(imp.Events), Keys: 1}, importOf(t, i, imp))
-		if n := get(t, host, alice, nil).History.Len(); n != len(imp.Events) {
+		diff(t, "afterwards", Imported{New: true, Events: len(imp.Events), Keys: 1}, runImport(t, i, imp))
+		if n := getSession(t, host, alice, nil).History.Len(); n != len(imp.Events) {
 			t.Errorf("%d events are there, want %d", n, len(imp.Events))
 		}
 	})
@@ -117,13 +117,13 @@ func TestImportAtomic(t *testing.T) {
 func TestImportKeepsSharedKeys(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
-		create(t, host, alice, map[string]any{"app:a": 1, "app:b": 2})
+		createSession(t, host, alice, map[string]any{"app:a": 1, "app:b": 2})
 		out, err := i.States(t.Context(), "app", "", map[string]any{"a": 1, "b": 3, "c": 4})
 		if err != nil {
 			t.Fatal(err)
 		}
 		diff(t, "report", Imported{Keys: 1, Present: 1, Left: []string{`state key "b": exists with another value`}}, out)
-		diff(t, "state", map[string]any{"app:a": int64(1), "app:b": int64(2), "app:c": int64(4)}, get(t, host, alice, nil).State.All())
+		diff(t, "state", map[string]any{"app:a": int64(1), "app:b": int64(2), "app:c": int64(4)}, getSession(t, host, alice, nil).State.All())
 	})
 }
 
@@ -134,14 +134,14 @@ func TestImportRetryAfterLostResponse(t *testing.T) {
 		p, url := startProxy(t, url)
 		i := openImporter(t, url)
 		for lost := range int64(8) {
-			imp := imported(3)
+			imp := newImport(3)
 			imp.Key.ID = fmt.Sprint(lost)
 			p.deaf.Store(lost + 1)
-			diff(t, fmt.Sprint("a new session, answer ", lost), Imported{New: true, Events: 3, Keys: 1}, importOf(t, i, imp))
-			more := imported(5)
+			diff(t, fmt.Sprint("a new session, answer ", lost), Imported{New: true, Events: 3, Keys: 1}, runImport(t, i, imp))
+			more := newImport(5)
 			more.Key = imp.Key
 			p.deaf.Store(lost + 1)
-			diff(t, fmt.Sprint("a grown one, answer ", lost), Imported{Present: 3, Events: 2, Keys: 1}, importOf(t, i, more))
+			diff(t, fmt.Sprint("a grown one, answer ", lost), Imported{Present: 3, Events: 2, Keys: 1}, runImport(t, i, more))
 			p.deaf.Store(0)
 		}
 	})
@@ -150,7 +150,7 @@ func TestImportRetryAfterLostResponse(t *testing.T) {
 // Revisions of apps come over byte for byte, once.
 func TestImportRevisions(t *testing.T) {
 	source := sqliteFile(t)
-	putRev(t, openStore(t, source, nil), "app", "abc1", 20)
+	storeRevision(t, openStore(t, source, nil), "app", "abc1", 20)
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
 		for _, written := range []bool{true, false} {

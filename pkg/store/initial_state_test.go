@@ -12,13 +12,13 @@ func TestInitial(t *testing.T) {
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {
 			s := openStore(t, be.url(t), nil)
-			sess := create(t, s, alice, map[string]any{
+			sess := createSession(t, s, alice, map[string]any{
 				"n": 1, "f": 1.0, "m": map[string]any{"l": []any{int64(2)}}, "none": nil,
 				"user:u": 1, "app:a": 1, "temp:t": 1,
 			})
-			ev := said("user", "hi")
+			ev := textEvent("user", "hi")
 			ev.Actions.StateDelta = map[string]any{"n": 2, "f": nil, "later": true}
-			appendTo(t, s, sess, ev)
+			appendEvent(t, s, sess, ev)
 			got, err := s.Sessions.Initial(t.Context(), alice)
 			if err != nil {
 				t.Fatal(err)

@@ -36,7 +36,7 @@ func appendForever(url string) int {
 			key := session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}
 			sess, err := s.Sessions.Get(ctx, key, nil)
 			for err == nil {
-				ev := change(map[string]any{"n": 1, "app:n": 2})
+				ev := stateEvent(map[string]any{"n": 1, "app:n": 2})
 				if err = s.Sessions.Append(ctx, sess, ev); err == nil {
 					out.Lock()
 					fmt.Println(key.ID, ev.ID)
@@ -55,7 +55,7 @@ func TestProcessKilled(t *testing.T) {
 	url := sqliteFile(t)
 	s := openStore(t, url, nil)
 	for i := range childSessions {
-		create(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
+		createSession(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
 	}
 	closeStore(t, s)
 	acked := map[string]string{}
@@ -109,7 +109,7 @@ func checkAcked(t *testing.T, url string, acked map[string]string) {
 	}
 	stored := map[string]string{}
 	for i := range childSessions {
-		sess := get(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
+		sess := getSession(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
 		if int64(sess.History.Len()) != sess.Version {
 			t.Errorf("session %d has version %d, %d events", i, sess.Version, sess.History.Len())
 		}

@@ -58,7 +58,7 @@ func eachTimedPair(t *testing.T, test func(t *testing.T, a, b *Store)) {
 
 // lease returns the lease of a session as its backend has it: who holds it until
 // when.
-func leaseOf(t *testing.T, s *Store, key session.Key) (l leaseColumns) {
+func readLease(t *testing.T, s *Store, key session.Key) (l leaseColumns) {
 	t.Helper()
 	switch b := s.Sessions.backend.(type) {
 	case *memBackend:
@@ -93,23 +93,23 @@ func killStore(s *Store) {
 // sees what the one before has stored, though it remembers the session.
 func TestLeaseExclusive(t *testing.T) {
 	eachPair(t, func(t *testing.T, a, b *Store) {
-		create(t, a, alice, nil)
-		other := create(t, a, session.Key{App: "app", User: "alice", ID: "other"}, nil)
-		get(t, b, alice, nil)
+		createSession(t, a, alice, nil)
+		other := createSession(t, a, session.Key{App: "app", User: "alice", ID: "other"}, nil)
+		getSession(t, b, alice, nil)
 		release := acquire(t, a.Sessions, alice)
 		_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
 		wantErr(t, "Acquire elsewhere", err, session.ErrBusy, "session s: busy with another run, of "+a.Sessions.leases.owner)
 		acquire(t, b.Sessions, other.Key)()
 
-		appendTo(t, a, get(t, a, alice, nil), said("user", "hi"))
+		appendEvent(t, a, getSession(t, a, alice, nil), textEvent("user", "hi"))
 		release()
 		release = acquire(t, b.Sessions, alice)
 		defer release()
-		sess := get(t, b, alice, nil)
+		sess := getSession(t, b, alice, nil)
 		if sess.Version != 1 {
 			t.Errorf("the next run is at version %d, want 1", sess.Version)
 		}
-		appendTo(t, b, sess, said("user", "hi"))
+		appendEvent(t, b, sess, textEvent("user", "hi"))
 		_, _, err = a.Sessions.Acquire(t.Context(), alice, 0)
 		wantErr(t, "Acquire of the first", err, session.ErrBusy, "of "+b.Sessions.leases.owner)
 	})
@@ -119,7 +119,7 @@ func TestLeaseExclusive(t *testing.T) {
 // not.
 func TestLeaseWait(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
-		create(t, a, alice, nil)
+		createSession(t, a, alice, nil)
 		release := acquire(t, a.Sessions, alice)
 		start := time.Now()
 		_, _, err := b.Sessions.Acquire(t.Context(), alice, 40*time.Second)
@@ -127,7 +127,7 @@ func TestLeaseWait(t *testing.T) {
 		if d := time.Since(start); d != 40*time.Second {
 			t.Errorf("waited %v, want 40s", d)
 		}
-		appendTo(t, a, get(t, a, alice, nil), said("user", "still mine"))
+		appendEvent(t, a, getSession(t, a, alice, nil), textEvent("user", "still mine"))
 		go func() {
 			time.Sleep(10 * time.Second)
 			release()
@@ -144,19 +144,19 @@ func TestLeaseWait(t *testing.T) {
 // refused and changes nothing.
 func TestLeaseTakeover(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
-		sess := create(t, a, alice, map[string]any{"k": 1})
+		sess := createSession(t, a, alice, map[string]any{"k": 1})
 		release := acquire(t, a.Sessions, alice)
-		appendTo(t, a, sess, said("user", "hi"))
+		appendEvent(t, a, sess, textEvent("user", "hi"))
 		killStore(a)
 		start := time.Now()
 		next := acquire(t, b.Sessions, alice)
 		if d := time.Since(start); d < 14*time.Second || d > 16*time.Second {
 			t.Errorf("took over after %v, want about 15s", d)
 		}
-		theirs := get(t, b, alice, nil)
+		theirs := getSession(t, b, alice, nil)
 
 		before := plainState(t, sess)
-		late := change(map[string]any{"k": 2, "user:k": 2, "app:k": 2})
+		late := stateEvent(map[string]any{"k": 2, "user:k": 2, "app:k": 2})
 		err := a.Sessions.Append(t.Context(), sess, late)
 		wantErr(t, "late append", err, session.ErrFenced, "session s was taken over by another host in the middle of this turn: changed since it was read")
 		wantErr(t, "late append", err, session.ErrStale, "")
@@ -164,14 +164,14 @@ func TestLeaseTakeover(t *testing.T) {
 		if late.Seq != 0 {
 			t.Errorf("the refused event has seq %d", late.Seq)
 		}
-		diff(t, "what is stored", plainState(t, theirs), plainState(t, get(t, b, alice, nil)))
-		appendTo(t, b, theirs, said("user", "mine now"))
-		wantErr(t, "later append", a.Sessions.Append(t.Context(), sess, said("user", "me?")), session.ErrFenced, "")
+		diff(t, "what is stored", plainState(t, theirs), plainState(t, getSession(t, b, alice, nil)))
+		appendEvent(t, b, theirs, textEvent("user", "mine now"))
+		wantErr(t, "later append", a.Sessions.Append(t.Context(), sess, textEvent("user", "me?")), session.ErrFenced, "")
 
 		release()
 		next()
 		acquire(t, a.Sessions, alice)()
-		appendTo(t, a, get(t, a, alice, nil), said("user", "again"))
+		appendEvent(t, a, getSession(t, a, alice, nil), textEvent("user", "again"))
 	})
 }
 
@@ -181,17 +181,17 @@ func TestLeaseExpiry(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			stores := replicas(t, be, 2, &Options{Lease: 300 * time.Millisecond})
 			a, b := stores[0], stores[1]
-			sess := create(t, a, alice, nil)
+			sess := createSession(t, a, alice, nil)
 			defer acquire(t, a.Sessions, alice)()
-			appendTo(t, a, sess, change(map[string]any{"k": 1}))
+			appendEvent(t, a, sess, stateEvent(map[string]any{"k": 1}))
 			killStore(a)
 			defer acquire(t, b.Sessions, alice)()
-			for _, late := range []*session.Event{said("user", "hi"), change(map[string]any{"k": 2, "app:k": 2})} {
+			for _, late := range []*session.Event{textEvent("user", "hi"), stateEvent(map[string]any{"k": 2, "app:k": 2})} {
 				wantErr(t, "late append", a.Sessions.Append(t.Context(), sess, late), session.ErrFenced, "")
 			}
-			theirs := get(t, b, alice, nil)
+			theirs := getSession(t, b, alice, nil)
 			diff(t, "what is stored", plainState(t, sess), plainState(t, theirs))
-			appendTo(t, b, theirs, said("user", "mine now"))
+			appendEvent(t, b, theirs, textEvent("user", "mine now"))
 		})
 	}
 }
@@ -200,10 +200,10 @@ func TestLeaseExpiry(t *testing.T) {
 // somebody else has the session by now.
 func TestLeaseRepeatedEvent(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
-		old := create(t, a, alice, nil)
+		old := createSession(t, a, alice, nil)
 		defer acquire(t, a.Sessions, alice)()
-		ev := said("user", "hi")
-		appendTo(t, a, get(t, a, alice, nil), ev)
+		ev := textEvent("user", "hi")
+		appendEvent(t, a, getSession(t, a, alice, nil), ev)
 		killStore(a)
 		defer acquire(t, b.Sessions, alice)()
 		again := *ev
@@ -211,7 +211,7 @@ func TestLeaseRepeatedEvent(t *testing.T) {
 		if err := a.Sessions.Append(t.Context(), old, &again); err != nil && !errors.Is(err, session.ErrStale) {
 			t.Errorf("repeated append = %v", err)
 		}
-		if n := get(t, b, alice, nil).Version; n != 1 {
+		if n := getSession(t, b, alice, nil).Version; n != 1 {
 			t.Errorf("%d events, want 1", n)
 		}
 	})
@@ -221,10 +221,10 @@ func TestLeaseRepeatedEvent(t *testing.T) {
 func TestLeaseCreatedWithSession(t *testing.T) {
 	eachPair(t, func(t *testing.T, a, b *Store) {
 		release := acquire(t, a.Sessions, alice)
-		sess := create(t, a, alice, nil)
+		sess := createSession(t, a, alice, nil)
 		_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
 		wantErr(t, "Acquire of a session that was just made", err, session.ErrBusy, "")
-		appendTo(t, a, sess, said("user", "hi"))
+		appendEvent(t, a, sess, textEvent("user", "hi"))
 		release()
 		acquire(t, b.Sessions, alice)()
 	})
@@ -237,15 +237,15 @@ func TestLeaseSessionCreatedElsewhere(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
 		defer acquire(t, a.Sessions, alice)()
 		release := acquire(t, b.Sessions, alice)
-		create(t, b, alice, nil)
+		createSession(t, b, alice, nil)
 		_, err := a.Sessions.Create(t.Context(), alice, nil)
 		wantErr(t, "Create", err, session.ErrExists, "")
-		sess := get(t, a, alice, nil)
-		wantErr(t, "Append", a.Sessions.Append(t.Context(), sess, said("user", "hi")), session.ErrBusy, "")
+		sess := getSession(t, a, alice, nil)
+		wantErr(t, "Append", a.Sessions.Append(t.Context(), sess, textEvent("user", "hi")), session.ErrBusy, "")
 		release()
 		time.Sleep(4 * idleLeaseDuration)
-		appendTo(t, a, sess, said("user", "hi"))
-		if l := leaseOf(t, a, alice); l.Owner != a.Sessions.leases.owner {
+		appendEvent(t, a, sess, textEvent("user", "hi"))
+		if l := readLease(t, a, alice); l.Owner != a.Sessions.leases.owner {
 			t.Errorf("the lease is %+v, want that of the first store", l)
 		}
 	})
@@ -255,13 +255,13 @@ func TestLeaseSessionCreatedElsewhere(t *testing.T) {
 // who waits elsewhere has to wait for it to run out.
 func TestLeaseIdleReuse(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, _ *Store) {
-		create(t, a, alice, nil)
+		createSession(t, a, alice, nil)
 		acquire(t, a.Sessions, alice)()
-		first := leaseOf(t, a, alice)
+		first := readLease(t, a, alice)
 		acquire(t, a.Sessions, alice)()
-		diff(t, "the lease of the second run", first, leaseOf(t, a, alice))
+		diff(t, "the lease of the second run", first, readLease(t, a, alice))
 		time.Sleep(4 * idleLeaseDuration)
-		diff(t, "the lease afterwards", leaseColumns{Owner: first.Owner, Epoch: first.Epoch}, leaseOf(t, a, alice))
+		diff(t, "the lease afterwards", leaseColumns{Owner: first.Owner, Epoch: first.Epoch}, readLease(t, a, alice))
 		l := a.Sessions.leases
 		l.mu.Lock()
 		if len(l.held) != 0 || l.stopRenewal != nil {
@@ -269,7 +269,7 @@ func TestLeaseIdleReuse(t *testing.T) {
 		}
 		l.mu.Unlock()
 		acquire(t, a.Sessions, alice)()
-		if l := leaseOf(t, a, alice); l.Epoch != first.Epoch+1 {
+		if l := readLease(t, a, alice); l.Epoch != first.Epoch+1 {
 			t.Errorf("the next lease is %+v, want epoch %d", l, first.Epoch+1)
 		}
 	})
@@ -277,14 +277,14 @@ func TestLeaseIdleReuse(t *testing.T) {
 
 func TestLeaseDeletedSession(t *testing.T) {
 	eachPair(t, func(t *testing.T, a, b *Store) {
-		create(t, a, alice, nil)
+		createSession(t, a, alice, nil)
 		acquire(t, a.Sessions, alice)()
 		if err := a.Sessions.Delete(t.Context(), alice); err != nil {
 			t.Fatal(err)
 		}
-		create(t, b, alice, nil)
+		createSession(t, b, alice, nil)
 		defer acquire(t, a.Sessions, alice)()
-		appendTo(t, a, get(t, a, alice, nil), said("user", "hi"))
+		appendEvent(t, a, getSession(t, a, alice, nil), textEvent("user", "hi"))
 		_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
 		wantErr(t, "Acquire", err, session.ErrBusy, "")
 	})
@@ -293,7 +293,7 @@ func TestLeaseDeletedSession(t *testing.T) {
 func TestCloseReleasesLeases(t *testing.T) {
 	url := sqliteFile(t)
 	a, b := openStore(t, url, nil), openStore(t, url, nil)
-	create(t, a, alice, nil)
+	createSession(t, a, alice, nil)
 	release := acquire(t, a.Sessions, alice)
 	closeStore(t, a)
 	release()
@@ -312,7 +312,7 @@ func TestLeaseRace(t *testing.T) {
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {
 			stores := replicas(t, be, hosts, nil)
-			create(t, stores[0], alice, nil)
+			createSession(t, stores[0], alice, nil)
 			runConcurrently(t, hosts, func(i int) error {
 				for n := range rounds {
 					if err := raceTurn(t, stores[i].Sessions, fmt.Sprint(i, " ", n)); err != nil {
@@ -321,7 +321,7 @@ func TestLeaseRace(t *testing.T) {
 				}
 				return nil
 			})
-			sess := get(t, stores[0], alice, nil)
+			sess := getSession(t, stores[0], alice, nil)
 			if sess.Version != 2*hosts*rounds {
 				t.Errorf("%d events, want %d", sess.Version, 2*hosts*rounds)
 			}
@@ -343,7 +343,7 @@ func raceTurn(t *testing.T, s *Sessions, id string) error {
 	sess, err := s.Get(t.Context(), alice, nil)
 	for range 2 {
 		if err == nil {
-			ev := said("user", "hi")
+			ev := textEvent("user", "hi")
 			ev.InvocationID = id
 			err = s.Append(t.Context(), sess, ev)
 		}
@@ -358,13 +358,13 @@ func TestAppendRaceWithoutLease(t *testing.T) {
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {
 			stores := replicas(t, be, hosts, nil)
-			create(t, stores[0], alice, nil)
+			createSession(t, stores[0], alice, nil)
 			won := make([]int64, hosts)
 			runConcurrently(t, hosts, func(i int) error {
 				for range rounds / hosts {
 					sess, err := stores[i].Sessions.Get(t.Context(), alice, nil)
 					if err == nil {
-						err = stores[i].Sessions.Append(t.Context(), sess, said("user", "hi"))
+						err = stores[i].Sessions.Append(t.Context(), sess, textEvent("user", "hi"))
 					}
 					if err == nil {
 						won[i]++
@@ -378,7 +378,7 @@ func TestAppendRaceWithoutLease(t *testing.T) {
 			for _, n := range won {
 				sum += n
 			}
-			if sess := get(t, stores[0], alice, nil); sess.Version != sum || int64(sess.History.Len()) != sum {
+			if sess := getSession(t, stores[0], alice, nil); sess.Version != sum || int64(sess.History.Len()) != sum {
 				t.Errorf("version %d, %d events, want %d", sess.Version, sess.History.Len(), sum)
 			}
 		})
@@ -389,7 +389,7 @@ func TestAppendRaceWithoutLease(t *testing.T) {
 func TestLeaseWritesNotSynced(t *testing.T) {
 	for _, tt := range []struct{ query, light, whole string }{{"", "1", "2"}, {"?synchronous=normal", "1", "1"}} {
 		s := openStore(t, sqliteFile(t)+tt.query, nil)
-		create(t, s, alice, nil)
+		createSession(t, s, alice, nil)
 		level := func() (level string) {
 			conn := s.Sessions.backend.(*sqlBackend).writers[0].conn
 			if err := conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&level); err != nil {
@@ -399,7 +399,7 @@ func TestLeaseWritesNotSynced(t *testing.T) {
 		}
 		defer acquire(t, s.Sessions, alice)()
 		diff(t, "synchronous of the lease"+tt.query, tt.light, level())
-		appendTo(t, s, get(t, s, alice, nil), said("user", "hi"))
+		appendEvent(t, s, getSession(t, s, alice, nil), textEvent("user", "hi"))
 		diff(t, "synchronous of the event"+tt.query, tt.whole, level())
 	}
 }
@@ -418,7 +418,7 @@ func TestRunCancelledOnLeaseLoss(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			stores := replicas(t, be, 2, &Options{Lease: 300 * time.Millisecond})
 			a, b := stores[0], stores[1]
-			create(t, a, alice, nil)
+			createSession(t, a, alice, nil)
 			run, release, err := a.Sessions.Acquire(t.Context(), alice, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -428,7 +428,7 @@ func TestRunCancelledOnLeaseLoss(t *testing.T) {
 			wantErr(t, "the end of a run that was taken over", context.Cause(run), session.ErrFenced, "session s was taken over by another host in the middle of this turn")
 			release()
 
-			other := create(t, a, session.Key{App: "app", User: "alice", ID: "other"}, nil)
+			other := createSession(t, a, session.Key{App: "app", User: "alice", ID: "other"}, nil)
 			run, release, err = a.Sessions.Acquire(t.Context(), other.Key, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -453,8 +453,8 @@ func TestRunCancelledOnLeaseLoss(t *testing.T) {
 // stealLease gives a session to a store, whoever holds it, as time does in the end.
 func stealLease(t *testing.T, s *Store, key session.Key) {
 	t.Helper()
-	l := leaseOf(t, s, key)
-	if err := s.Sessions.backend.releaseLeases(t.Context(), []*grant{{key: key, id: headOf(t, s, key), epoch: l.Epoch}}); err != nil {
+	l := readLease(t, s, key)
+	if err := s.Sessions.backend.releaseLeases(t.Context(), []*grant{{key: key, id: readHeadID(t, s, key), epoch: l.Epoch}}); err != nil {
 		t.Fatal(err)
 	}
 	_, release, err := s.Sessions.Acquire(t.Context(), key, 0)
@@ -464,7 +464,7 @@ func stealLease(t *testing.T, s *Store, key session.Key) {
 	t.Cleanup(release)
 }
 
-func headOf(t *testing.T, s *Store, key session.Key) int64 {
+func readHeadID(t *testing.T, s *Store, key session.Key) int64 {
 	t.Helper()
 	snap, err := s.Sessions.backend.readSession(t.Context(), key, eventWindow{})
 	if err != nil {
@@ -482,7 +482,7 @@ func TestLeaseOfKilledProcess(t *testing.T) {
 	url := sqliteFile(t)
 	o := &Options{Lease: time.Hour}
 	a, b := openStore(t, url, o), openStore(t, url, o)
-	sess := create(t, a, alice, nil)
+	sess := createSession(t, a, alice, nil)
 	defer acquire(t, a.Sessions, alice)()
 	killStore(a)
 	_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
@@ -492,7 +492,7 @@ func TestLeaseOfKilledProcess(t *testing.T) {
 	}
 	a.Sessions.backend.(*sqlBackend).liveness = nil
 	release := acquire(t, b.Sessions, alice)
-	wantErr(t, "late append", a.Sessions.Append(t.Context(), sess, said("user", "hi")), session.ErrFenced, "")
+	wantErr(t, "late append", a.Sessions.Append(t.Context(), sess, textEvent("user", "hi")), session.ErrFenced, "")
 	release()
 	closeStore(t, b)
 

@@ -37,21 +37,21 @@ func TestStateLimit(t *testing.T) {
 			key := session.Key{App: "limited", User: "alice", ID: scope}
 			prefix := map[string]string{"session": "", "user": "user:", "app": "app:"}[scope]
 			want := fmt.Sprintf("state of the %s exceeds the limit of 1 KiB", scope)
-			sess := create(t, s, key, map[string]any{prefix + "a": strings.Repeat("x", 600)})
+			sess := createSession(t, s, key, map[string]any{prefix + "a": strings.Repeat("x", 600)})
 			before := sess.State.All()
 
-			over := change(map[string]any{prefix + "b": strings.Repeat("x", 600)})
+			over := stateEvent(map[string]any{prefix + "b": strings.Repeat("x", 600)})
 			wantLimit(t, s.Sessions.Append(t.Context(), sess, over), want)
-			diff(t, "events", 0, len(get(t, s, key, nil).Events()))
-			diff(t, "state", before, get(t, s, key, nil).State.All())
+			diff(t, "events", 0, len(getSession(t, s, key, nil).Events()))
+			diff(t, "state", before, getSession(t, s, key, nil).State.All())
 			diff(t, "state at hand", before, sess.State.All())
 
 			// The parts of one key count, and writes one after the other.
-			appendTo(t, s, sess, change(map[string]any{prefix + "b": map[string]any{"list": []any{"x", 12345, nil, 1.5}}}))
-			appendTo(t, s, sess, change(map[string]any{prefix + "c": strings.Repeat("x", 300)}))
-			wantLimit(t, s.Sessions.Append(t.Context(), sess, change(map[string]any{prefix + "d": strings.Repeat("x", 90)})), want)
-			appendTo(t, s, sess, change(map[string]any{prefix + "a": nil, prefix + "d": strings.Repeat("x", 600)}))
-			diff(t, "events", 3, len(get(t, s, key, nil).Events()))
+			appendEvent(t, s, sess, stateEvent(map[string]any{prefix + "b": map[string]any{"list": []any{"x", 12345, nil, 1.5}}}))
+			appendEvent(t, s, sess, stateEvent(map[string]any{prefix + "c": strings.Repeat("x", 300)}))
+			wantLimit(t, s.Sessions.Append(t.Context(), sess, stateEvent(map[string]any{prefix + "d": strings.Repeat("x", 90)})), want)
+			appendEvent(t, s, sess, stateEvent(map[string]any{prefix + "a": nil, prefix + "d": strings.Repeat("x", 600)}))
+			diff(t, "events", 3, len(getSession(t, s, key, nil).Events()))
 		}
 	})
 }
@@ -61,7 +61,7 @@ func TestStateLimit(t *testing.T) {
 func TestStateLimitCreate(t *testing.T) {
 	eachLimited(t, func(t *testing.T, s *Store) {
 		long := strings.Repeat("x", 600)
-		create(t, s, alice, map[string]any{"user:a": long, "app:a": long, "a": long, "temp:a": strings.Repeat("x", 2000)})
+		createSession(t, s, alice, map[string]any{"user:a": long, "app:a": long, "a": long, "temp:a": strings.Repeat("x", 2000)})
 		large := session.Key{App: "app", User: "alice", ID: "large"}
 		for prefix, scope := range map[string]string{"": "session", "user:": "user", "app:": "app"} {
 			state := map[string]any{prefix + "b": long}
@@ -74,7 +74,7 @@ func TestStateLimitCreate(t *testing.T) {
 				t.Errorf("the session is there: %v", err)
 			}
 		}
-		create(t, s, session.Key{App: "app", User: "bob", ID: "s"}, map[string]any{"user:b": long})
+		createSession(t, s, session.Key{App: "app", User: "bob", ID: "s"}, map[string]any{"user:b": long})
 	})
 }
 
@@ -86,23 +86,23 @@ func TestStateLimitUpdates(t *testing.T) {
 			want := fmt.Sprintf("state of the %s exceeds the limit of 1 KiB", scope)
 			key := session.Key{App: "limited", User: "alice", ID: "updates-" + scope}
 			item := strings.Repeat("x", 300)
-			sess := create(t, s, key, nil)
-			early := get(t, s, key, nil)
+			sess := createSession(t, s, key, nil)
+			early := getSession(t, s, key, nil)
 			for range 3 {
-				appendTo(t, s, sess, updating(prefix+"list", session.UpdateAppend, item))
+				appendEvent(t, s, sess, updateEvent(prefix+"list", session.UpdateAppend, item))
 			}
-			before := get(t, s, key, nil).State.All()
-			wantLimit(t, s.Sessions.Append(t.Context(), sess, updating(prefix+"list", session.UpdateAppend, item)), want)
+			before := getSession(t, s, key, nil).State.All()
+			wantLimit(t, s.Sessions.Append(t.Context(), sess, updateEvent(prefix+"list", session.UpdateAppend, item)), want)
 			if prefix != "" {
 				other := key
 				other.ID += "-other"
-				second := create(t, s, other, nil)
+				second := createSession(t, s, other, nil)
 				second.State = early.State
-				wantLimit(t, s.Sessions.Append(t.Context(), second, updating(prefix+"list", session.UpdateAppend, item)), want)
+				wantLimit(t, s.Sessions.Append(t.Context(), second, updateEvent(prefix+"list", session.UpdateAppend, item)), want)
 			}
-			diff(t, "state", before, get(t, s, key, nil).State.All())
-			diff(t, "events", 3, len(get(t, s, key, nil).Events()))
-			appendTo(t, s, sess, updating(prefix+"n", session.UpdateAdd, 1))
+			diff(t, "state", before, getSession(t, s, key, nil).State.All())
+			diff(t, "events", 3, len(getSession(t, s, key, nil).Events()))
+			appendEvent(t, s, sess, updateEvent(prefix+"n", session.UpdateAdd, 1))
 		}
 	})
 }
@@ -112,33 +112,33 @@ func TestStateLimitUpdates(t *testing.T) {
 func TestStateLimitShrink(t *testing.T) {
 	eachPair(t, func(t *testing.T, a, b *Store) {
 		b.Sessions.limits.state = 1 << 10
-		create(t, a, alice, map[string]any{"user:a": strings.Repeat("x", 4000), "user:b": strings.Repeat("x", 4000)})
-		sess := get(t, b, alice, nil)
-		appendTo(t, b, sess, said("user", "hi"))
-		appendTo(t, b, sess, change(map[string]any{"k": 1}))
-		appendTo(t, b, sess, change(map[string]any{"user:a": strings.Repeat("x", 3000)}))
-		wantLimit(t, b.Sessions.Append(t.Context(), sess, change(map[string]any{"user:c": 1})), "state of the user exceeds the limit of 1 KiB")
-		appendTo(t, b, sess, change(map[string]any{"user:a": nil, "user:b": nil}))
-		appendTo(t, b, sess, change(map[string]any{"user:c": 1}))
+		createSession(t, a, alice, map[string]any{"user:a": strings.Repeat("x", 4000), "user:b": strings.Repeat("x", 4000)})
+		sess := getSession(t, b, alice, nil)
+		appendEvent(t, b, sess, textEvent("user", "hi"))
+		appendEvent(t, b, sess, stateEvent(map[string]any{"k": 1}))
+		appendEvent(t, b, sess, stateEvent(map[string]any{"user:a": strings.Repeat("x", 3000)}))
+		wantLimit(t, b.Sessions.Append(t.Context(), sess, stateEvent(map[string]any{"user:c": 1})), "state of the user exceeds the limit of 1 KiB")
+		appendEvent(t, b, sess, stateEvent(map[string]any{"user:a": nil, "user:b": nil}))
+		appendEvent(t, b, sess, stateEvent(map[string]any{"user:c": 1}))
 	})
 }
 
 // An event that is too long is rejected, and the session stays usable.
 func TestEventLimit(t *testing.T) {
 	eachLimited(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		const want = "event exceeds the limit of 4 KiB"
-		wantLimit(t, s.Sessions.Append(t.Context(), sess, said("user", strings.Repeat("x", 5000))), want)
+		wantLimit(t, s.Sessions.Append(t.Context(), sess, textEvent("user", strings.Repeat("x", 5000))), want)
 		// Escapes count: the JSON of these is six times as long.
-		wantLimit(t, s.Sessions.Append(t.Context(), sess, said("user", strings.Repeat("\x01", 800))), want)
-		appendTo(t, s, sess, said("user", "hi"))
+		wantLimit(t, s.Sessions.Append(t.Context(), sess, textEvent("user", strings.Repeat("\x01", 800))), want)
+		appendEvent(t, s, sess, textEvent("user", "hi"))
 		for range 3 {
-			appendTo(t, s, sess, updating("user:list", session.UpdateAppend, strings.Repeat("x", 200)))
+			appendEvent(t, s, sess, updateEvent("user:list", session.UpdateAppend, strings.Repeat("x", 200)))
 		}
-		ev := updating("user:list", session.UpdateAppend, "x")
-		ev.Content = said("user", strings.Repeat("x", 3500)).Content
+		ev := updateEvent("user:list", session.UpdateAppend, "x")
+		ev.Content = textEvent("user", strings.Repeat("x", 3500)).Content
 		wantLimit(t, s.Sessions.Append(t.Context(), sess, ev), want)
-		diff(t, "events", 4, len(get(t, s, alice, nil).Events()))
+		diff(t, "events", 4, len(getSession(t, s, alice, nil).Events()))
 	})
 }
 
@@ -147,21 +147,21 @@ func TestEventLimit(t *testing.T) {
 func TestSessionLimit(t *testing.T) {
 	eachLimited(t, func(t *testing.T, s *Store) {
 		const want = "session exceeds the limit of 16 KiB: start a new session"
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		for range 5 {
-			appendTo(t, s, sess, said("user", strings.Repeat("x", 2800)))
+			appendEvent(t, s, sess, textEvent("user", strings.Repeat("x", 2800)))
 		}
-		large := func() *session.Event { return said("user", strings.Repeat("x", 2800)) }
+		large := func() *session.Event { return textEvent("user", strings.Repeat("x", 2800)) }
 		wantLimit(t, s.Sessions.Append(t.Context(), sess, large()), want)
 		few := 2
-		wantLimit(t, s.Sessions.Append(t.Context(), get(t, s, alice, &GetOptions{NumRecentEvents: &few}), large()), want)
+		wantLimit(t, s.Sessions.Append(t.Context(), getSession(t, s, alice, &GetOptions{NumRecentEvents: &few}), large()), want)
 		s.Sessions.cache.drop(alice)
-		wantLimit(t, s.Sessions.Append(t.Context(), get(t, s, alice, &GetOptions{NumRecentEvents: &few}), large()), want)
+		wantLimit(t, s.Sessions.Append(t.Context(), getSession(t, s, alice, &GetOptions{NumRecentEvents: &few}), large()), want)
 		s.Sessions.cache.drop(alice)
 		wantLimit(t, s.Sessions.Append(t.Context(), sess, large()), want)
-		diff(t, "events", 5, len(get(t, s, alice, nil).Events()))
-		appendTo(t, s, get(t, s, alice, nil), said("user", "short"))
-		appendTo(t, s, create(t, s, session.Key{App: "app", User: "alice", ID: "next"}, nil), large())
+		diff(t, "events", 5, len(getSession(t, s, alice, nil).Events()))
+		appendEvent(t, s, getSession(t, s, alice, nil), textEvent("user", "short"))
+		appendEvent(t, s, createSession(t, s, session.Key{App: "app", User: "alice", ID: "next"}, nil), large())
 	})
 }
 
@@ -172,10 +172,10 @@ func TestStateLimitConcurrent(t *testing.T) {
 	const writers, each = 12, 100 << 10
 	writes := map[string]func(t *testing.T, s *Store, sess *session.Session) error{
 		"append": func(t *testing.T, s *Store, sess *session.Session) error {
-			return s.Sessions.Append(t.Context(), sess, change(map[string]any{"user:" + sess.ID: strings.Repeat("x", each)}))
+			return s.Sessions.Append(t.Context(), sess, stateEvent(map[string]any{"user:" + sess.ID: strings.Repeat("x", each)}))
 		},
 		"update": func(t *testing.T, s *Store, sess *session.Session) error {
-			return s.Sessions.Append(t.Context(), sess, updating("user:"+sess.ID, session.UpdateAppend, strings.Repeat("x", each)))
+			return s.Sessions.Append(t.Context(), sess, updateEvent("user:"+sess.ID, session.UpdateAppend, strings.Repeat("x", each)))
 		},
 		"create": func(t *testing.T, s *Store, sess *session.Session) error {
 			key := sess.Key
@@ -190,7 +190,7 @@ func TestStateLimitConcurrent(t *testing.T) {
 				s := openStore(t, be.url(t), &Options{MaxStateBytes: 500 << 10})
 				var all []*session.Session
 				for i := range writers {
-					all = append(all, create(t, s, session.Key{App: "app", User: "alice", ID: fmt.Sprint(i)}, nil))
+					all = append(all, createSession(t, s, session.Key{App: "app", User: "alice", ID: fmt.Sprint(i)}, nil))
 				}
 				var stored atomic.Int64
 				var wait sync.WaitGroup
@@ -206,7 +206,7 @@ func TestStateLimitConcurrent(t *testing.T) {
 				}
 				wait.Wait()
 				diff(t, "writes that were stored", int64(4), stored.Load())
-				diff(t, "keys", 4, len(get(t, s, all[0].Key, nil).State.All()))
+				diff(t, "keys", 4, len(getSession(t, s, all[0].Key, nil).State.All()))
 			})
 		}
 	}

@@ -15,16 +15,16 @@ func TestPagesMatchList(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		for i := range 23 {
 			key := session.Key{App: "app", User: fmt.Sprint("u", i%2), ID: fmt.Sprint(i)}
-			appendTo(t, s, create(t, s, key, map[string]any{"k": i, "user:k": i, "app:k": i}), said("user", "hi"))
+			appendEvent(t, s, createSession(t, s, key, map[string]any{"k": i, "user:k": i, "app:k": i}), textEvent("user", "hi"))
 		}
-		create(t, s, session.Key{App: "other", User: "u0", ID: "x"}, nil)
+		createSession(t, s, session.Key{App: "other", User: "u0", ID: "x"}, nil)
 		for _, user := range []string{"", "u0", "nobody"} {
 			for _, size := range []int{1, 5, 12, 23, 24, 1000} {
 				want, err := s.Sessions.List(t.Context(), "app", user)
 				if err != nil {
 					t.Fatal(err)
 				}
-				got := pages(t, s, &PageRequest{App: "app", User: user, Size: size})
+				got := listPages(t, s, &PageRequest{App: "app", User: user, Size: size})
 				if len(got) != len(want) {
 					t.Fatalf("user %q, size %d: %d sessions, want %d", user, size, len(got), len(want))
 				}
@@ -36,8 +36,8 @@ func TestPagesMatchList(t *testing.T) {
 	})
 }
 
-// pages reads all pages from a first one on.
-func pages(t *testing.T, s *Store, req *PageRequest) (all []*session.Session) {
+// listPages reads all pages from a first one on.
+func listPages(t *testing.T, s *Store, req *PageRequest) (all []*session.Session) {
 	t.Helper()
 	for {
 		page, next, err := s.Sessions.Page(t.Context(), req)

@@ -11,7 +11,7 @@ import (
 func TestMemoryTablesMigration(t *testing.T) {
 	url := sqliteFile(t)
 	s := openStore(t, url, nil)
-	create(t, s, alice, nil)
+	createSession(t, s, alice, nil)
 	err := s.Sessions.backend.(*sqlBackend).writers[0].runWrite(t.Context(), func(w *writer) error {
 		for _, statement := range []string{
 			"DROP TABLE memories", "DROP TABLE memory_terms", "DROP TABLE memory_owners", "DELETE FROM schema_migrations WHERE version >= 2",
@@ -27,15 +27,15 @@ func TestMemoryTablesMigration(t *testing.T) {
 	}
 	closeStore(t, s)
 	s = openStore(t, url, nil)
-	addEvents(t, s, alice, spoken("e", "user", "word", 1))
-	diff(t, "memories", "word", found(t, s, alice, "word"))
-	get(t, s, alice, nil)
+	addEvents(t, s, alice, eventAtMinute("e", "user", "word", 1))
+	diff(t, "memories", "word", searchText(t, s, alice, "word"))
+	getSession(t, s, alice, nil)
 }
 
 func TestMemoryDeleteRemovesRows(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
-	addEvents(t, s, alice, spoken("e", "user", "two words", 1))
-	remember(t, s, sessionOf(alice, spoken("f", "user", "other words", 1)))
+	addEvents(t, s, alice, eventAtMinute("e", "user", "two words", 1))
+	addToMemory(t, s, newSession(alice, eventAtMinute("f", "user", "other words", 1)))
 	count := func(table string) (n int) {
 		b := s.Sessions.backend.(*sqlBackend)
 		if err := b.reads.QueryRow("SELECT count(*) FROM " + table).Scan(&n); err != nil {
@@ -59,15 +59,15 @@ func TestMemoryDeleteRemovesRows(t *testing.T) {
 // A long session is added and replaced in portions.
 func TestManyMemories(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := sessionOf(alice)
+		sess := newSession(alice)
 		for i := range 2*rowsAtOnce + 1 {
-			sess.History.Append(spoken(fmt.Sprint(i), "user", fmt.Sprintf("n%d %s", i, strings.Repeat("天地玄黄宇宙洪荒", i%3)), i))
+			sess.History.Append(eventAtMinute(fmt.Sprint(i), "user", fmt.Sprintf("n%d %s", i, strings.Repeat("天地玄黄宇宙洪荒", i%3)), i))
 		}
-		remember(t, s, sess)
+		addToMemory(t, s, sess)
 		addEvents(t, s, alice, sess.Events()...)
-		diff(t, "found", "n600 ", found(t, s, alice, "n600"))
-		remember(t, s, sessionOf(alice, spoken("0", "user", "left", 1)))
-		diff(t, "replaced", "left", found(t, s, alice, "left n600 天地"))
+		diff(t, "found", "n600 ", searchText(t, s, alice, "n600"))
+		addToMemory(t, s, newSession(alice, eventAtMinute("0", "user", "left", 1)))
+		diff(t, "replaced", "left", searchText(t, s, alice, "left n600 天地"))
 	})
 }
 
@@ -94,7 +94,7 @@ func TestMemoryPlan(t *testing.T) {
 
 func TestMemoryDamagedRow(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
-	addEvents(t, s, alice, spoken("e", "user", "word", 1))
+	addEvents(t, s, alice, eventAtMinute("e", "user", "word", 1))
 	b := s.Sessions.backend.(*sqlBackend)
 	err := b.writers[0].runWrite(t.Context(), func(w *writer) error {
 		_, err := w.conn.ExecContext(context.Background(), "UPDATE memories SET memory = '['")

@@ -14,18 +14,18 @@ import (
 	"agenthost/pkg/session"
 )
 
-// spoken is an event with a text, so many minutes into a day.
-func spoken(id, author, text string, minute int) *session.Event {
-	ev := said(author, text)
+// eventAtMinute is an event with a text, so many minutes into a day.
+func eventAtMinute(id, author, text string, minute int) *session.Event {
+	ev := textEvent(author, text)
 	ev.ID, ev.Timestamp = id, time.Date(2026, 11, 21, 10, minute, 0, 0, time.UTC)
 	return ev
 }
 
-func sessionOf(key session.Key, events ...*session.Event) *session.Session {
+func newSession(key session.Key, events ...*session.Event) *session.Session {
 	return &session.Session{Key: key, History: session.NewHistory(events), State: session.NewState(nil)}
 }
 
-func remember(t testing.TB, s *Store, sess *session.Session) {
+func addToMemory(t testing.TB, s *Store, sess *session.Session) {
 	t.Helper()
 	if err := s.Memories.AddSession(t.Context(), sess); err != nil {
 		t.Fatalf("AddSession(%v) = %v", sess.Key, err)
@@ -39,13 +39,13 @@ func addEvents(t testing.TB, s *Store, key session.Key, events ...*session.Event
 	}
 }
 
-// found are the texts that a query finds, joined by bars.
-func found(t testing.TB, s *Store, key session.Key, query string) string {
+// searchText are the texts that a query finds, joined by bars.
+func searchText(t testing.TB, s *Store, key session.Key, query string) string {
 	t.Helper()
-	return foundBy(t, s, key, MemoryQuery{Text: query})
+	return searchSessions(t, s, key, MemoryQuery{Text: query})
 }
 
-func foundBy(t testing.TB, s *Store, key session.Key, q MemoryQuery) string {
+func searchSessions(t testing.TB, s *Store, key session.Key, q MemoryQuery) string {
 	t.Helper()
 	ms, err := s.Memories.Search(t.Context(), key.App, key.User, q)
 	if err != nil {
@@ -60,7 +60,7 @@ func foundBy(t testing.TB, s *Store, key session.Key, q MemoryQuery) string {
 
 func TestMemoryRoundTrip(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		remember(t, s, sessionOf(alice, spoken("e1", "user", "My cat is Milo <3", 1)))
+		addToMemory(t, s, newSession(alice, eventAtMinute("e1", "user", "My cat is Milo <3", 1)))
 		ms, err := s.Memories.Search(t.Context(), "app", "alice", MemoryQuery{Text: "cat?"})
 		want := []*session.Memory{{
 			Content: &genai.Content{Role: "user", Parts: []*genai.Part{{Text: "My cat is Milo <3"}}},
@@ -71,7 +71,7 @@ func TestMemoryRoundTrip(t *testing.T) {
 		}
 		diff(t, "memories", want, ms)
 		ms[0].Content.Parts[0].Text = "changed"
-		diff(t, "after a change by the caller", "My cat is Milo <3", found(t, s, alice, "cat"))
+		diff(t, "after a change by the caller", "My cat is Milo <3", searchText(t, s, alice, "cat"))
 	})
 }
 
@@ -79,23 +79,23 @@ func TestMemoryRoundTrip(t *testing.T) {
 // adds those that are new.
 func TestMemoryAdd(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		remember(t, s, sessionOf(alice, spoken("a", "user", "word one", 1), spoken("b", "agent", "word two", 2)))
+		addToMemory(t, s, newSession(alice, eventAtMinute("a", "user", "word one", 1), eventAtMinute("b", "agent", "word two", 2)))
 		other := session.Key{App: "app", User: "alice", ID: "other"}
-		remember(t, s, sessionOf(other, spoken("a", "user", "word other", 3)))
-		diff(t, "two sessions", "word other|word two|word one", found(t, s, alice, "word"))
+		addToMemory(t, s, newSession(other, eventAtMinute("a", "user", "word other", 3)))
+		diff(t, "two sessions", "word other|word two|word one", searchText(t, s, alice, "word"))
 
-		remember(t, s, sessionOf(alice, spoken("b", "agent", "word changed", 2), spoken("c", "user", "word new", 4)))
-		diff(t, "added again", "word new|word other|word changed", found(t, s, alice, "word"))
-		diff(t, "what was replaced", "", found(t, s, alice, "two"))
+		addToMemory(t, s, newSession(alice, eventAtMinute("b", "agent", "word changed", 2), eventAtMinute("c", "user", "word new", 4)))
+		diff(t, "added again", "word new|word other|word changed", searchText(t, s, alice, "word"))
+		diff(t, "what was replaced", "", searchText(t, s, alice, "two"))
 
-		addEvents(t, s, alice, spoken("c", "user", "word other than before", 5), spoken("d", "user", "word last", 6))
-		diff(t, "events", "word last|word new|word other|word changed", found(t, s, alice, "word"))
+		addEvents(t, s, alice, eventAtMinute("c", "user", "word other than before", 5), eventAtMinute("d", "user", "word last", 6))
+		diff(t, "events", "word last|word new|word other|word changed", searchText(t, s, alice, "word"))
 		addEvents(t, s, alice)
-		remember(t, s, sessionOf(alice))
-		diff(t, "an empty session", "word other", found(t, s, alice, "word"))
+		addToMemory(t, s, newSession(alice))
+		diff(t, "an empty session", "word other", searchText(t, s, alice, "word"))
 
-		addEvents(t, s, session.Key{App: "app", User: "alice"}, spoken("a", "user", "word of no session", 7))
-		diff(t, "of no session", "word of no session|word other", found(t, s, alice, "word"))
+		addEvents(t, s, session.Key{App: "app", User: "alice"}, eventAtMinute("a", "user", "word of no session", 7))
+		diff(t, "of no session", "word of no session|word other", searchText(t, s, alice, "word"))
 	})
 }
 
@@ -124,7 +124,7 @@ func TestMemoryWithoutSession(t *testing.T) {
 			if err := s.Memories.Add(t.Context(), "app", "alice", again); err != nil {
 				t.Fatal(err)
 			}
-			diff(t, "the same id", "likes coffee", found(t, s, alice, "likes tea coffee"))
+			diff(t, "the same id", "likes coffee", searchText(t, s, alice, "likes tea coffee"))
 		})
 	}
 }
@@ -133,8 +133,8 @@ func TestMemoryWithoutSession(t *testing.T) {
 func TestMemoryRanking(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		addEvents(t, s, alice,
-			spoken("1", "user", "red car", 1), spoken("2", "user", "red house", 2), spoken("3", "user", "red roof", 3),
-			spoken("4", "user", "blue house", 4), spoken("5", "user", "blue car", 1), spoken("6", "user", "nothing of it", 9))
+			eventAtMinute("1", "user", "red car", 1), eventAtMinute("2", "user", "red house", 2), eventAtMinute("3", "user", "red roof", 3),
+			eventAtMinute("4", "user", "blue house", 4), eventAtMinute("5", "user", "blue car", 1), eventAtMinute("6", "user", "nothing of it", 9))
 		for _, tt := range []struct{ query, want string }{
 			{"red house", "red house|blue house|red roof|red car"},
 			{"roof red", "red roof|red house|red car"},
@@ -146,9 +146,9 @@ func TestMemoryRanking(t *testing.T) {
 			{`"roof" OR NOT * red:`, "red roof|red house|red car"},
 			{"'; DROP TABLE memories; -- roof", "red roof"},
 		} {
-			diff(t, tt.query, tt.want, found(t, s, alice, tt.query))
+			diff(t, tt.query, tt.want, searchText(t, s, alice, tt.query))
 		}
-		diff(t, "limit", "red house|blue house", foundBy(t, s, alice, MemoryQuery{Text: "red house", Limit: 2}))
+		diff(t, "limit", "red house|blue house", searchSessions(t, s, alice, MemoryQuery{Text: "red house", Limit: 2}))
 	})
 }
 
@@ -157,11 +157,11 @@ func TestMemoryCommonWords(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		var events []*session.Event
 		for i := range fewMemories {
-			events = append(events, spoken(fmt.Sprint(i), "user", fmt.Sprintf("the n%d", i), i))
+			events = append(events, eventAtMinute(fmt.Sprint(i), "user", fmt.Sprintf("the n%d", i), i))
 		}
 		addEvents(t, s, alice, events...)
-		diff(t, "with a rare word", "the n7", found(t, s, alice, "the n7"))
-		diff(t, "alone", "the n19|the n18", foundBy(t, s, alice, MemoryQuery{Text: "the", Limit: 2}))
+		diff(t, "with a rare word", "the n7", searchText(t, s, alice, "the n7"))
+		diff(t, "alone", "the n19|the n18", searchSessions(t, s, alice, MemoryQuery{Text: "the", Limit: 2}))
 		ms, err := s.Memories.Search(t.Context(), "app", "alice", MemoryQuery{Text: "the"})
 		if err != nil || len(ms) != defaultFound {
 			t.Errorf("without a limit: %d memories, %v", len(ms), err)
@@ -178,12 +178,12 @@ func TestMemoryVeryCommonWords(t *testing.T) {
 			if i > manyMemories+1 {
 				text = fmt.Sprintf("seldom n%d", i)
 			}
-			events = append(events, spoken(fmt.Sprint(i), "user", text, i))
+			events = append(events, eventAtMinute(fmt.Sprint(i), "user", text, i))
 		}
 		addEvents(t, s, alice, events...)
-		diff(t, "with a rarer word", "often n7", found(t, s, alice, "often n7"))
-		diff(t, "alone", "often n1001", foundBy(t, s, alice, MemoryQuery{Text: "often", Limit: 1}))
-		diff(t, "at the bound", "often n7|seldom n2001", foundBy(t, s, alice, MemoryQuery{Text: "seldom n7", Limit: 2}))
+		diff(t, "with a rarer word", "often n7", searchText(t, s, alice, "often n7"))
+		diff(t, "alone", "often n1001", searchSessions(t, s, alice, MemoryQuery{Text: "often", Limit: 1}))
+		diff(t, "at the bound", "often n7|seldom n2001", searchSessions(t, s, alice, MemoryQuery{Text: "seldom n7", Limit: 2}))
 	})
 }
 
@@ -194,7 +194,7 @@ func TestMemoryLanguages(t *testing.T) {
 			"우리 집에 고양이가 있어요", "Der Weg zur Straße", "мой пёс Рекс", "ｶﾀｶﾅ",
 		}
 		for i, text := range texts {
-			addEvents(t, s, alice, spoken(fmt.Sprint(i), "user", text, i))
+			addEvents(t, s, alice, eventAtMinute(fmt.Sprint(i), "user", text, i))
 		}
 		for _, tt := range []struct {
 			query string
@@ -212,7 +212,7 @@ func TestMemoryLanguages(t *testing.T) {
 			{"Пес", 7},
 			{"カタカナ", 8},
 		} {
-			diff(t, tt.query, texts[tt.want], foundBy(t, s, alice, MemoryQuery{Text: tt.query, Limit: 1}))
+			diff(t, tt.query, texts[tt.want], searchSessions(t, s, alice, MemoryQuery{Text: tt.query, Limit: 1}))
 		}
 	})
 }
@@ -236,10 +236,10 @@ func TestMemoryScopes(t *testing.T) {
 	}
 	eachBackend(t, func(t *testing.T, s *Store) {
 		for i, key := range keys {
-			remember(t, s, sessionOf(key, spoken("e", "user", fmt.Sprintf("secret %d", i), i)))
+			addToMemory(t, s, newSession(key, eventAtMinute("e", "user", fmt.Sprintf("secret %d", i), i)))
 		}
 		for i, key := range keys {
-			diff(t, fmt.Sprint(key), fmt.Sprintf("secret %d", i), found(t, s, key, "secret"))
+			diff(t, fmt.Sprint(key), fmt.Sprintf("secret %d", i), searchText(t, s, key, "secret"))
 		}
 		if err := s.Memories.DeleteAll(t.Context(), keys[0].App, keys[0].User); err != nil {
 			t.Fatal(err)
@@ -252,7 +252,7 @@ func TestMemoryScopes(t *testing.T) {
 			if i < 2 {
 				want = ""
 			}
-			diff(t, "after deletions: "+fmt.Sprint(key), want, found(t, s, key, "secret"))
+			diff(t, "after deletions: "+fmt.Sprint(key), want, searchText(t, s, key, "secret"))
 		}
 	})
 }
@@ -262,48 +262,48 @@ func TestMemoryDelete(t *testing.T) {
 	other := session.Key{App: "app", User: "alice", ID: "other"}
 	eachBackend(t, func(t *testing.T, s *Store) {
 		for _, key := range []session.Key{alice, other} {
-			sess := create(t, s, key, nil)
-			appendTo(t, s, sess, said("user", "word of "+key.ID))
-			remember(t, s, sess)
+			sess := createSession(t, s, key, nil)
+			appendEvent(t, s, sess, textEvent("user", "word of "+key.ID))
+			addToMemory(t, s, sess)
 		}
 		if err := s.Sessions.Delete(t.Context(), alice); err != nil {
 			t.Fatal(err)
 		}
-		diff(t, "without the session", "word of s", found(t, s, alice, "s"))
+		diff(t, "without the session", "word of s", searchText(t, s, alice, "s"))
 		if err := s.Memories.Delete(t.Context(), alice); err != nil {
 			t.Fatal(err)
 		}
-		diff(t, "deleted", "word of other", found(t, s, alice, "word"))
+		diff(t, "deleted", "word of other", searchText(t, s, alice, "word"))
 		for range 2 {
 			if err := s.Memories.DeleteAll(t.Context(), "app", "alice"); err != nil {
 				t.Fatal(err)
 			}
-			diff(t, "all deleted", "", found(t, s, alice, "word"))
+			diff(t, "all deleted", "", searchText(t, s, alice, "word"))
 		}
-		addEvents(t, s, alice, spoken("e", "user", "word again", 1))
-		diff(t, "begun again", "word again", found(t, s, alice, "word"))
+		addEvents(t, s, alice, eventAtMinute("e", "user", "word again", 1))
+		diff(t, "begun again", "word again", searchText(t, s, alice, "word"))
 	})
 }
 
 func TestMemoryExcludeSession(t *testing.T) {
 	other := session.Key{App: "app", User: "alice", ID: "other"}
 	eachBackend(t, func(t *testing.T, s *Store) {
-		remember(t, s, sessionOf(alice, spoken("e", "user", "word here", 1)))
-		remember(t, s, sessionOf(other, spoken("e", "user", "word there", 2)))
-		addEvents(t, s, session.Key{App: "app", User: "alice"}, spoken("e", "user", "word nowhere", 3))
-		diff(t, "others", "word nowhere|word there", foundBy(t, s, alice, MemoryQuery{Text: "word", NotSession: "s"}))
+		addToMemory(t, s, newSession(alice, eventAtMinute("e", "user", "word here", 1)))
+		addToMemory(t, s, newSession(other, eventAtMinute("e", "user", "word there", 2)))
+		addEvents(t, s, session.Key{App: "app", User: "alice"}, eventAtMinute("e", "user", "word nowhere", 3))
+		diff(t, "others", "word nowhere|word there", searchSessions(t, s, alice, MemoryQuery{Text: "word", NotSession: "s"}))
 	})
 }
 
 // What was taken back is not remembered.
 func TestMemoryRewound(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		back := spoken("r", "user", "", 3)
+		back := eventAtMinute("r", "user", "", 3)
 		back.Content, back.Actions.RewindBeforeInvocationID = nil, "e-2"
-		first, second := spoken("1", "user", "word one", 1), spoken("2", "user", "word two", 2)
+		first, second := eventAtMinute("1", "user", "word one", 1), eventAtMinute("2", "user", "word two", 2)
 		first.InvocationID, second.InvocationID, back.InvocationID = "e-1", "e-2", "e-3"
-		remember(t, s, sessionOf(alice, first, second, back))
-		diff(t, "remembered", "word one", found(t, s, alice, "word"))
+		addToMemory(t, s, newSession(alice, first, second, back))
+		diff(t, "remembered", "word one", searchText(t, s, alice, "word"))
 	})
 }
 
@@ -324,7 +324,7 @@ func TestMemoryInvalid(t *testing.T) {
 			want error
 			text string
 		}{
-			{"session without id", m.AddSession(ctx, sessionOf(session.Key{App: "a", User: "u"})), session.ErrInvalid, "session id is required"},
+			{"session without id", m.AddSession(ctx, newSession(session.Key{App: "a", User: "u"})), session.ErrInvalid, "session id is required"},
 			{"events without user", m.AddEvents(ctx, session.Key{App: "a"}, nil), session.ErrInvalid, "app and user are required"},
 			{"events of a long session id", m.AddEvents(ctx, session.Key{App: "a", User: "u", ID: long}, nil), session.ErrInvalid, "session id exceeds the limit"},
 			{"memory without text", m.Add(ctx, "app", "u", &session.Memory{ID: "m1"}), session.ErrInvalid, `memory "m1" has no text`},
@@ -343,18 +343,18 @@ func TestMemoryInvalid(t *testing.T) {
 		bad := tea("m")
 		bad.CustomMetadata = map[string]any{"k": make(chan int)}
 		wantErr(t, "metadata that JSON cannot say", m.Add(ctx, "app", "u", tea("good"), bad), session.ErrInvalid, "customMetadata")
-		diff(t, "nothing was added", "", found(t, s, session.Key{App: "app", User: "u"}, "tea"))
+		diff(t, "nothing was added", "", searchText(t, s, session.Key{App: "app", User: "u"}, "tea"))
 	})
 }
 
 func TestMemoryClosed(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		addEvents(t, s, alice, spoken("e", "user", "word", 1))
+		addEvents(t, s, alice, eventAtMinute("e", "user", "word", 1))
 		closeStore(t, s)
 		ctx, m := t.Context(), s.Memories
 		_, err := m.Search(ctx, "app", "alice", MemoryQuery{Text: "word"})
 		wantErr(t, "Search", err, errClosed, "store is closed")
-		wantErr(t, "AddEvents", m.AddEvents(ctx, alice, []*session.Event{spoken("f", "user", "x", 1)}), errClosed, "store is closed")
+		wantErr(t, "AddEvents", m.AddEvents(ctx, alice, []*session.Event{eventAtMinute("f", "user", "x", 1)}), errClosed, "store is closed")
 		wantErr(t, "DeleteAll", m.DeleteAll(ctx, "app", "alice"), errClosed, "store is closed")
 	})
 }
@@ -366,14 +366,14 @@ func TestMemoryConcurrent(t *testing.T) {
 			key := session.Key{App: "app", User: fmt.Sprint(i % 2), ID: fmt.Sprint(i)}
 			wg.Go(func() {
 				for j := range 5 {
-					addEvents(t, s, key, spoken(fmt.Sprint(j), "user", "word", j))
-					found(t, s, key, "word")
+					addEvents(t, s, key, eventAtMinute(fmt.Sprint(j), "user", "word", j))
+					searchText(t, s, key, "word")
 				}
 			})
 		}
 		wg.Wait()
 		for _, user := range []string{"0", "1"} {
-			if got := foundBy(t, s, session.Key{App: "app", User: user}, MemoryQuery{Text: "word", Limit: 100}); strings.Count(got, "word") != 20 {
+			if got := searchSessions(t, s, session.Key{App: "app", User: user}, MemoryQuery{Text: "word", Limit: 100}); strings.Count(got, "word") != 20 {
 				t.Errorf("user %s: %s", user, got)
 			}
 		}
@@ -384,12 +384,12 @@ func TestMemoryConcurrent(t *testing.T) {
 func TestMemorySeparateDatabase(t *testing.T) {
 	sessions, memory := sqliteFile(t), sqliteFile(t)
 	s := openStore(t, sessions, &Options{Memory: memory})
-	addEvents(t, s, alice, spoken("e", "user", "kept", 1))
+	addEvents(t, s, alice, eventAtMinute("e", "user", "kept", 1))
 	closeStore(t, s)
-	diff(t, "with the sessions", "", found(t, openStore(t, sessions, nil), alice, "kept"))
-	diff(t, "elsewhere", "kept", found(t, openStore(t, "memory:", &Options{Memory: memory}), alice, "kept"))
-	diff(t, "the same place", "kept", found(t, openStore(t, memory, &Options{Memory: memory}), alice, "kept"))
-	diff(t, "in memory", "", found(t, openStore(t, memory, &Options{Memory: "memory:"}), alice, "kept"))
+	diff(t, "with the sessions", "", searchText(t, openStore(t, sessions, nil), alice, "kept"))
+	diff(t, "elsewhere", "kept", searchText(t, openStore(t, "memory:", &Options{Memory: memory}), alice, "kept"))
+	diff(t, "the same place", "kept", searchText(t, openStore(t, memory, &Options{Memory: memory}), alice, "kept"))
+	diff(t, "in memory", "", searchText(t, openStore(t, memory, &Options{Memory: "memory:"}), alice, "kept"))
 
 	for url, want := range map[string]string{
 		"redis:":  `opening memories "redis:": unknown scheme "redis": supported are memory:, sqlite:///file.db, postgres://user@host/database and mysql://user@host/database`,

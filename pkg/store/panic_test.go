@@ -43,7 +43,7 @@ func TestWritePanics(t *testing.T) {
 				log := &logged{}
 				s := openStore(t, be.url(t), &Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 				w := s.Sessions.backend.(*sqlBackend).writerFor(alice)
-				sess := create(t, s, alice, nil)
+				sess := createSession(t, s, alice, nil)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
 				began, release := make(chan struct{}), make(chan struct{})
@@ -79,7 +79,7 @@ func TestWritePanics(t *testing.T) {
 						t.Errorf("Append() after a panic = %v", err)
 					}
 				}
-				if n := len(get(t, s, alice, nil).Events()); n != 4 {
+				if n := len(getSession(t, s, alice, nil).Events()); n != 4 {
 					t.Errorf("%d events are stored, want 4", n)
 				}
 				if !strings.Contains(log.String(), "panic_test.go") {
@@ -151,7 +151,7 @@ func TestLeaseRenewalPanics(t *testing.T) {
 	s := openStore(t, sqliteFile(t), &Options{Lease: 300 * time.Millisecond})
 	b := &panickingBackend{backend: s.Sessions.leases.backend, renewed: make(chan int, 10)}
 	s.Sessions.leases.backend = b
-	create(t, s, alice, nil)
+	createSession(t, s, alice, nil)
 	_, free, err := s.Sessions.Acquire(t.Context(), alice, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -12,15 +12,15 @@ import (
 	"agenthost/pkg/session"
 )
 
-// fill puts many events into a session in one transaction, a second apart.
-func fill(t testing.TB, s *Store, key session.Key, n int) (first time.Time) {
+// fillSession puts many events into a session in one transaction, a second apart.
+func fillSession(t testing.TB, s *Store, key session.Key, n int) (first time.Time) {
 	t.Helper()
 	first = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	create(t, s, key, nil)
+	createSession(t, s, key, nil)
 	b := s.Sessions.backend.(*sqlBackend)
 	err := b.writers[0].runWrite(t.Context(), func(w *writer) error {
 		for i := range n {
-			ev := said("user", fmt.Sprint(i))
+			ev := textEvent("user", fmt.Sprint(i))
 			ev.ID, ev.Timestamp = fmt.Sprint(i), first.Add(time.Duration(i)*time.Second)
 			text, err := session.AppendEvent(nil, ev)
 			if err != nil {
@@ -40,8 +40,8 @@ func fill(t testing.TB, s *Store, key session.Key, n int) (first time.Time) {
 	return first
 }
 
-// planOf is how the engine of a store carries a query out, in its own words.
-func planOf(t *testing.T, b *sqlBackend, text string) string {
+// queryPlan is how the engine of a store carries a query out, in its own words.
+func queryPlan(t *testing.T, b *sqlBackend, text string) string {
 	t.Helper()
 	rows, err := b.readers.Raw(text).Rows()
 	if err != nil {
@@ -84,20 +84,20 @@ func TestPartialReadUsesPrimaryKey(t *testing.T) {
 		t.Run(tt.engine, func(t *testing.T) {
 			url := newDatabase(t, tt.engine)
 			s := openStore(t, url, nil)
-			first := fill(t, s, alice, 5000)
+			first := fillSession(t, s, alice, 5000)
 			for i := range 20 {
-				fill(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, 100)
+				fillSession(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, 100)
 			}
 			execSQL(t, url, tt.refresh)
 			at := first.Add(4990 * time.Second)
-			id := headOf(t, s, alice)
+			id := readHeadID(t, s, alice)
 			b := s.Sessions.backend.(*sqlBackend)
 			for _, w := range []eventWindow{{last: 10}, {last: -1, after: &at}, {last: 10, after: &at}} {
 				dry := *b
 				dry.readers = b.readers.Session(&gorm.Session{DryRun: true})
 				var rows []eventRow
 				st := dry.narrowQuery(t.Context(), head{id: id, version: 5000}, w).Find(&rows).Statement
-				plan := planOf(t, b, tt.explain+b.readers.Dialector.Explain(st.SQL.String(), st.Vars...))
+				plan := queryPlan(t, b, tt.explain+b.readers.Dialector.Explain(st.SQL.String(), st.Vars...))
 				for _, never := range tt.never {
 					if strings.Contains(plan, never) {
 						t.Errorf("window %+v: there is %q in\n%s", w, never, plan)
@@ -115,10 +115,10 @@ func TestPartialReadUsesPrimaryKey(t *testing.T) {
 // memory.
 func TestPartialReadOfLongSession(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
-	first := fill(t, s, alice, 50_000)
+	first := fillSession(t, s, alice, 50_000)
 	last := 3
 	for _, o := range []*GetOptions{{NumRecentEvents: &last}, {After: first.Add(49_997 * time.Second)}} {
-		sess := get(t, s, alice, o)
+		sess := getSession(t, s, alice, o)
 		if sess.Version != 50_000 || sess.History.Len() != 3 || sess.Events()[0].Seq != 49_998 {
 			t.Errorf("%+v: version %d, %d events", o, sess.Version, sess.History.Len())
 		}
@@ -135,7 +135,7 @@ func BenchmarkNarrowTurn(b *testing.B) {
 		for _, by := range []string{"number", "time"} {
 			b.Run(fmt.Sprint(by, "/", n), func(b *testing.B) {
 				s := openStore(b, sqliteFile(b), nil)
-				first := fill(b, s, alice, n)
+				first := fillSession(b, s, alice, n)
 				at := func(i int) time.Time { return first.Add(time.Duration(i) * time.Second) }
 				ten := 10
 				for i := n; b.Loop(); i++ {
@@ -147,9 +147,9 @@ func BenchmarkNarrowTurn(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					ev := said("user", "hello there, how are you today?")
+					ev := textEvent("user", "hello there, how are you today?")
 					ev.Timestamp = at(i)
-					appendTo(b, s, sess, ev)
+					appendEvent(b, s, sess, ev)
 				}
 			})
 		}

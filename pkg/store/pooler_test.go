@@ -22,11 +22,11 @@ func TestPoolerConnectionsKilled(t *testing.T) {
 			direct := postgresSchema(t)
 			name := "kills" + direct[strings.Index(direct, "search_path=")+12:][:20]
 			kill := "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '" + name + "'"
-			url := pooled(t, direct, size) + "&application_name=" + name
+			url := startPooler(t, direct, size) + "&application_name=" + name
 			replicas := []*Store{openStore(t, url, nil), openStore(t, url, nil)}
 			key := func(i int) session.Key { return session.Key{App: "app", User: "u", ID: fmt.Sprint(i)} }
 			for i := range 3 {
-				create(t, replicas[0], key(i), nil)
+				createSession(t, replicas[0], key(i), nil)
 			}
 			var count atomic.Int64
 			runConcurrently(t, 6, func(i int) error {
@@ -43,7 +43,7 @@ func TestPoolerConnectionsKilled(t *testing.T) {
 			})
 			for i := range 3 {
 				replicas[0].Sessions.cache.drop(key(i))
-				if n := get(t, replicas[0], key(i), nil).History.Len(); n != 48 {
+				if n := getSession(t, replicas[0], key(i), nil).History.Len(); n != 48 {
 					t.Errorf("session %d has %d events, want 48", i, n)
 				}
 			}
@@ -60,7 +60,7 @@ func runOnce(t *testing.T, s *Sessions, key session.Key) error {
 	defer release()
 	sess, err := s.Get(t.Context(), key, nil)
 	for i := 0; i < 2 && err == nil; i++ {
-		err = s.Append(t.Context(), sess, change(map[string]any{"k": i, "app:k": key.ID}))
+		err = s.Append(t.Context(), sess, stateEvent(map[string]any{"k": i, "app:k": key.ID}))
 	}
 	return err
 }
@@ -87,13 +87,13 @@ func TestPoolerDetection(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			url := postgresSchema(t)
 			if tt.pooled {
-				url = pooled(t, url, 2)
+				url = startPooler(t, url, 2)
 			}
 			s := openStore(t, url+tt.params, nil)
-			sess := create(t, s, alice, map[string]any{"k": 1})
-			appendTo(t, s, sess, change(map[string]any{"k": nil, "app:k": "语", "user:k": int64(1)<<53 + 1}))
+			sess := createSession(t, s, alice, map[string]any{"k": 1})
+			appendEvent(t, s, sess, stateEvent(map[string]any{"k": nil, "app:k": "语", "user:k": int64(1)<<53 + 1}))
 			s.Sessions.cache.drop(alice)
-			diff(t, "stored", plainState(t, sess), plainState(t, get(t, s, alice, nil)))
+			diff(t, "stored", plainState(t, sess), plainState(t, getSession(t, s, alice, nil)))
 			b := s.Sessions.backend.(*sqlBackend)
 			var got bool
 			if err := b.writers[0].conn.QueryRowContext(t.Context(), prepared).Scan(&got); err != nil || got != tt.want {
@@ -105,7 +105,7 @@ func TestPoolerDetection(t *testing.T) {
 
 // A setting of a session is refused where it would not last.
 func TestPoolerRefusesSessionSettings(t *testing.T) {
-	url := pooled(t, postgresSchema(t), 2) + "&synchronous_commit=off"
+	url := startPooler(t, postgresSchema(t), 2) + "&synchronous_commit=off"
 	s, err := Open(t.Context(), url, nil)
 	if err == nil {
 		closeStore(t, s)

@@ -150,7 +150,7 @@ func (tr *trial) event(delta map[string]any) (*session.Event, plainEvent) {
 	if rapid.IntRange(0, 9).Draw(tr.t, "repeat") == 0 {
 		id = rapid.IntRange(1, tr.made).Draw(tr.t, "id of the event")
 	}
-	ev := said("user", fmt.Sprint("text ", tr.made))
+	ev := textEvent("user", fmt.Sprint("text ", tr.made))
 	ev.ID = fmt.Sprint("event-", id)
 	ev.Timestamp = time.Unix(int64(rapid.IntRange(1, 6).Draw(tr.t, "time")), 0).UTC()
 	ev.Actions.StateDelta = maps.Clone(delta)

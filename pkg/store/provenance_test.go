@@ -18,15 +18,15 @@ func TestProvenanceStored(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			url := be.url(t)
 			s := openStore(t, url, nil)
-			sess := create(t, s, alice, nil)
+			sess := createSession(t, s, alice, nil)
 			for i := range 3 {
-				ev := said("agent", "hi")
+				ev := textEvent("agent", "hi")
 				ev.ID = fmt.Sprint("e", i)
 				ev.CustomMetadata = map[string]any{"agenthost.revision": "forged"}
 				if i == 1 {
 					ev.Provenance = want
 				}
-				appendTo(t, s, sess, ev)
+				appendEvent(t, s, sess, ev)
 			}
 			look := func(what string, sess *session.Session) {
 				t.Helper()
@@ -39,16 +39,16 @@ func TestProvenanceStored(t *testing.T) {
 					diff(t, fmt.Sprint(what, ", metadata ", i), map[string]any{"agenthost.revision": "forged"}, ev.CustomMetadata)
 				}
 			}
-			look("same store", get(t, s, alice, nil))
+			look("same store", getSession(t, s, alice, nil))
 			if be.name == "memory" {
 				return
 			}
 			two := 2
-			look("latest events", get(t, openStore(t, url, nil), alice, &GetOptions{NumRecentEvents: &two}))
-			look("another store", get(t, openStore(t, url, nil), alice, nil))
+			look("latest events", getSession(t, openStore(t, url, nil), alice, &GetOptions{NumRecentEvents: &two}))
+			look("another store", getSession(t, openStore(t, url, nil), alice, nil))
 			target := sqliteFile(t)
 			copySession(t, url, target)
-			look("imported from another database", get(t, openStore(t, target, nil), alice, nil))
+			look("imported from another database", getSession(t, openStore(t, target, nil), alice, nil))
 		})
 	}
 }
@@ -65,7 +65,7 @@ func copySession(t *testing.T, from, to string) {
 	if err := r.Fill(t.Context(), imp, func(_ string, err error) { t.Error(err) }); err != nil {
 		t.Fatal(err)
 	}
-	if out := importOf(t, openImporter(t, to), imp); out.Refused != "" {
+	if out := runImport(t, openImporter(t, to), imp); out.Refused != "" {
 		t.Fatal(out.Refused)
 	}
 }
@@ -78,14 +78,14 @@ func TestProvenanceOfOlderSchema(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			url := be.url(t)
 			s := openStore(t, url, nil)
-			sess := create(t, s, alice, nil)
-			answer := said("agent", "hi")
+			sess := createSession(t, s, alice, nil)
+			answer := textEvent("agent", "hi")
 			answer.CustomMetadata = map[string]any{"agenthost.revision": "r1", "skipped": "the client's", "rewindAfterEventId": "x", "mine": true}
 			skip := &session.Event{Author: "agent", Response: model.Response{CustomMetadata: map[string]any{"skipped": "when: x"}}}
 			rewind := &session.Event{Author: session.UserAuthor, Response: model.Response{CustomMetadata: map[string]any{"rewindAfterEventId": "e0"}}}
 			rewind.Actions.RewindBeforeInvocationID = "e-1"
 			for _, ev := range []*session.Event{answer, skip, rewind} {
-				appendTo(t, s, sess, ev)
+				appendEvent(t, s, sess, ev)
 			}
 			err := s.Sessions.backend.(*sqlBackend).writers[0].runWrite(t.Context(), func(w *writer) error {
 				for _, statement := range []string{"ALTER TABLE events DROP COLUMN provenance", "DELETE FROM schema_migrations WHERE version >= 6"} {
@@ -100,7 +100,7 @@ func TestProvenanceOfOlderSchema(t *testing.T) {
 			}
 			closeStore(t, s)
 			s = openStore(t, url, nil)
-			events := get(t, s, alice, nil).Events()
+			events := getSession(t, s, alice, nil).Events()
 			diff(t, "answer", session.Provenance{Revision: "r1", Unverified: true}, events[0].Provenance)
 			diff(t, "metadata of the answer", map[string]any{"skipped": "the client's", "rewindAfterEventId": "x", "mine": true}, events[0].CustomMetadata)
 			diff(t, "skipped agent", session.Provenance{Skipped: "when: x", Unverified: true}, events[1].Provenance)

@@ -20,28 +20,28 @@ func TestPrune(t *testing.T) {
 			s := openStore(t, be.url(t), &Options{Clock: func() time.Time { return now }})
 			key := func(i int) session.Key { return session.Key{App: "app", User: "u", ID: fmt.Sprint(i)} }
 			for i := range old {
-				create(t, s, key(i), map[string]any{"k": i, "user:k": i})
+				createSession(t, s, key(i), map[string]any{"k": i, "user:k": i})
 				saveText(t, s, key(i), "note.txt")
 			}
 			saveText(t, s, key(0), "user:note.txt")
-			create(t, s, session.Key{App: "other", User: "u", ID: "x"}, nil)
+			createSession(t, s, session.Key{App: "other", User: "u", ID: "x"}, nil)
 			running, spoken := key(3), key(5)
 			release := acquire(t, s.Sessions, running)
 			now = day.Add(48 * time.Hour)
-			appendTo(t, s, get(t, s, spoken, nil), said("user", "still here"))
-			young := create(t, s, session.Key{App: "app", User: "u", ID: "young"}, nil)
+			appendEvent(t, s, getSession(t, s, spoken, nil), textEvent("user", "still here"))
+			young := createSession(t, s, session.Key{App: "app", User: "u", ID: "young"}, nil)
 
 			var told []session.Key
 			req := &PruneRequest{App: "app", Before: day.Add(24 * time.Hour), DryRun: true, Each: func(k session.Key) { told = append(told, k) }}
-			pruned(t, s, req, old-2)
+			wantPruned(t, s, req, old-2)
 			if len(told) != old-2 || slices.Contains(told, running) {
 				t.Errorf("told of %d sessions", len(told))
 			}
 			req.DryRun = false
-			pruned(t, s, req, old-2)
-			pruned(t, s, req, 0)
+			wantPruned(t, s, req, old-2)
+			wantPruned(t, s, req, 0)
 			release()
-			pruned(t, s, req, 1)
+			wantPruned(t, s, req, 1)
 
 			list, err := s.Sessions.List(t.Context(), "app", "")
 			if err != nil || len(list) != 2 || list[0].ID != spoken.ID || list[1].ID != young.ID {
@@ -56,7 +56,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-func pruned(t *testing.T, s *Store, req *PruneRequest, want int) {
+func wantPruned(t *testing.T, s *Store, req *PruneRequest, want int) {
 	t.Helper()
 	if n, err := s.Prune(t.Context(), req); err != nil || n != want {
 		t.Errorf("Prune = %d, %v, want %d", n, err, want)
@@ -74,9 +74,9 @@ func saveText(t *testing.T, s *Store, key session.Key, name string) {
 func TestStoreDeleteRemovesAllRows(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		s := openStore(t, url, nil)
-		sess := create(t, s, alice, map[string]any{"k": 1})
+		sess := createSession(t, s, alice, map[string]any{"k": 1})
 		release := acquire(t, s.Sessions, alice)
-		appendTo(t, s, sess, change(map[string]any{"l": 1}))
+		appendEvent(t, s, sess, stateEvent(map[string]any{"l": 1}))
 		release()
 		saveText(t, s, alice, "note.txt")
 		if err := s.Delete(t.Context(), alice); err != nil {

@@ -14,7 +14,7 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			url := be.url(t)
 			s := openStore(t, url, nil)
-			create(t, s, alice, nil)
+			createSession(t, s, alice, nil)
 			r, err := OpenReadOnly(t.Context(), url)
 			if err != nil {
 				t.Fatal(err)
@@ -23,7 +23,7 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 			if _, err := r.tx.ExecContext(t.Context(), "DELETE FROM sessions"); err == nil {
 				t.Error("it was carried out")
 			}
-			get(t, s, alice, nil)
+			getSession(t, s, alice, nil)
 		})
 	}
 }
@@ -46,7 +46,7 @@ func TestReadOnlySnapshot(t *testing.T) {
 				return n
 			}
 			before := count()
-			create(t, s, alice, nil)
+			createSession(t, s, alice, nil)
 			if n := count(); n != before {
 				t.Errorf("%d sessions came into view", n)
 			}

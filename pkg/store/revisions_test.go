@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-func putRev(t testing.TB, s *Store, app, id string, keep int) {
+func storeRevision(t testing.TB, s *Store, app, id string, keep int) {
 	t.Helper()
 	rev := &Revision{App: app, ID: id, Files: map[string][]byte{"root_agent.yaml": []byte("name: " + id), "prompts/x.md": {0, 255}}}
 	if err := s.Revisions.Put(t.Context(), rev, keep); err != nil {
@@ -16,8 +16,8 @@ func putRev(t testing.TB, s *Store, app, id string, keep int) {
 	}
 }
 
-// kept are the ids of an app's revisions, the newest first.
-func kept(t testing.TB, s *Store, app string) string {
+// revisionIDs are the ids of an app's revisions, the newest first.
+func revisionIDs(t testing.TB, s *Store, app string) string {
 	t.Helper()
 	all, err := s.Revisions.List(t.Context(), app)
 	if err != nil {
@@ -36,9 +36,9 @@ func TestRevisionRoundTrip(t *testing.T) {
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {
 			s := openStore(t, be.url(t), &Options{Clock: clock})
-			putRev(t, s, "app", "abc1", 20)
-			putRev(t, s, "app", "abd2", 20)
-			putRev(t, s, "other", "abc1", 20)
+			storeRevision(t, s, "app", "abc1", 20)
+			storeRevision(t, s, "app", "abd2", 20)
+			storeRevision(t, s, "other", "abc1", 20)
 			got, err := s.Revisions.Get(t.Context(), "app", "abc")
 			if err != nil {
 				t.Fatal(err)
@@ -67,18 +67,18 @@ func TestRevisionOrder(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			s := openStore(t, be.url(t), &Options{Clock: func() time.Time { now = now.Add(-time.Second); return now }})
 			for _, id := range []string{"a", "b", "c"} {
-				putRev(t, s, "app", id, 3)
+				storeRevision(t, s, "app", id, 3)
 			}
-			diff(t, "three", "c b a", kept(t, s, "app"))
-			putRev(t, s, "app", "a", 3)
-			putRev(t, s, "app", "a", 3)
-			diff(t, "the first again", "a c b", kept(t, s, "app"))
-			putRev(t, s, "other", "z", 1)
-			putRev(t, s, "app", "d", 3)
-			diff(t, "one more than are kept", "d a c", kept(t, s, "app"))
-			putRev(t, s, "app", "e", 1)
-			diff(t, "only one is kept", "e", kept(t, s, "app"))
-			diff(t, "another app", "z", kept(t, s, "other"))
+			diff(t, "three", "c b a", revisionIDs(t, s, "app"))
+			storeRevision(t, s, "app", "a", 3)
+			storeRevision(t, s, "app", "a", 3)
+			diff(t, "the first again", "a c b", revisionIDs(t, s, "app"))
+			storeRevision(t, s, "other", "z", 1)
+			storeRevision(t, s, "app", "d", 3)
+			diff(t, "one more than are kept", "d a c", revisionIDs(t, s, "app"))
+			storeRevision(t, s, "app", "e", 1)
+			diff(t, "only one is kept", "e", revisionIDs(t, s, "app"))
+			diff(t, "another app", "z", revisionIDs(t, s, "other"))
 		})
 	}
 }

@@ -10,16 +10,16 @@ import (
 	"agenthost/internal/testdb"
 )
 
-func engineOf(name string) testdb.Engine {
+func engineByName(name string) testdb.Engine {
 	i := slices.IndexFunc(testdb.Engines(), func(e testdb.Engine) bool { return e.Name == name })
 	return testdb.Engines()[i]
 }
 
-// serverOf is the URL of a server that answers; without one the test is
+// engineURL is the URL of a server that answers; without one the test is
 // skipped.
-func serverOf(t testing.TB, engine string) *url.URL {
+func engineURL(t testing.TB, engine string) *url.URL {
 	t.Helper()
-	u, err := engineOf(engine).Server(t.Context())
+	u, err := engineByName(engine).Server(t.Context())
 	skipAbsent(t, err)
 	return u
 }
@@ -37,7 +37,7 @@ func skipAbsent(t testing.TB, err error) {
 // newDatabase is the URL of a database that is dropped when the test ends.
 func newDatabase(t testing.TB, engine string) string {
 	t.Helper()
-	at, drop, err := engineOf(engine).Fresh(t.Context(), t.TempDir())
+	at, drop, err := engineByName(engine).Fresh(t.Context(), t.TempDir())
 	skipAbsent(t, err)
 	t.Cleanup(func() {
 		if err := drop(); err != nil {
@@ -52,7 +52,7 @@ func sqliteFile(t testing.TB) string { return newDatabase(t, "sqlite") }
 func postgresSchema(t testing.TB) string { return newDatabase(t, "postgres") }
 
 // poolerSchema is a schema behind a pooler with few connections to its server.
-func poolerSchema(t testing.TB) string { return pooled(t, postgresSchema(t), 3) }
+func poolerSchema(t testing.TB) string { return startPooler(t, postgresSchema(t), 3) }
 
 func mysqlDatabase(t testing.TB) string { return newDatabase(t, "mysql") }
 
@@ -64,11 +64,11 @@ func execSQL(t testing.TB, url, text string) {
 	}
 }
 
-// pooled is the URL of a PostgreSQL database behind a PgBouncer that pools by
+// startPooler is the URL of a PostgreSQL database behind a PgBouncer that pools by
 // transaction.
-func pooled(t testing.TB, at string, size int) string {
+func startPooler(t testing.TB, at string, size int) string {
 	t.Helper()
-	p, err := testdb.StartPooler(t.Context(), serverOf(t, "postgres"), t.TempDir(), size)
+	p, err := testdb.StartPooler(t.Context(), engineURL(t, "postgres"), t.TempDir(), size)
 	if errors.Is(err, testdb.ErrNoPooler) {
 		t.Skip(err)
 	}

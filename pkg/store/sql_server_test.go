@@ -115,12 +115,12 @@ func TestConnectionReplaced(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		p, url := startProxy(t, url)
 		s := openStore(t, url, nil)
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		for i := range 3 {
-			appendTo(t, s, sess, change(map[string]any{"k": i}))
+			appendEvent(t, s, sess, stateEvent(map[string]any{"k": i}))
 			p.sever()
 			s.Sessions.cache.drop(alice)
-			if n := get(t, s, alice, nil).History.Len(); n != i+1 {
+			if n := getSession(t, s, alice, nil).History.Len(); n != i+1 {
 				t.Errorf("%d events, want %d", n, i+1)
 			}
 			p.sever()
@@ -137,10 +137,10 @@ func TestServerRestart(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		p, url := startProxy(t, url)
 		s := openStore(t, url, nil)
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		addr := p.listener.Addr().String()
 		p.cut()
-		ev := said("user", "hi")
+		ev := textEvent("user", "hi")
 		const text = "session store: database unreachable"
 		calls := []func() error{
 			func() error { return s.Sessions.Append(t.Context(), sess, ev) },
@@ -155,8 +155,8 @@ func TestServerRestart(t *testing.T) {
 			return nil
 		})
 		p.listen(t, addr)
-		appendTo(t, s, sess, ev)
-		if n := get(t, s, alice, nil).History.Len(); n != 1 || ev.Seq != 1 {
+		appendEvent(t, s, sess, ev)
+		if n := getSession(t, s, alice, nil).History.Len(); n != 1 || ev.Seq != 1 {
 			t.Errorf("%d events, seq %d", n, ev.Seq)
 		}
 	})
@@ -171,14 +171,14 @@ func TestLostResponse(t *testing.T) {
 		for lost := range int64(7) {
 			key := session.Key{App: "app", User: "u", ID: fmt.Sprint(lost)}
 			p.deaf.Store(lost + 1)
-			sess := create(t, s, key, map[string]any{"k": 0})
+			sess := createSession(t, s, key, map[string]any{"k": 0})
 			p.deaf.Store(lost + 1)
-			appendTo(t, s, sess, change(map[string]any{"k": lost, "app:k": lost, "user:gone": nil}))
+			appendEvent(t, s, sess, stateEvent(map[string]any{"k": lost, "app:k": lost, "user:gone": nil}))
 			p.deaf.Store(lost + 1)
-			appendTo(t, s, sess, said("user", "hi"))
+			appendEvent(t, s, sess, textEvent("user", "hi"))
 			p.deaf.Store(0)
 			s.Sessions.cache.drop(key)
-			again := get(t, s, key, nil)
+			again := getSession(t, s, key, nil)
 			if again.History.Len() != 2 || again.Version != 2 {
 				t.Errorf("answer %d lost: %d events, version %d, want 2", lost, again.History.Len(), again.Version)
 			}
@@ -202,13 +202,13 @@ func TestConnectionLossUnderLoad(t *testing.T) {
 				if count.Add(1)%40 == 0 {
 					p.sever()
 				}
-				err = s.Sessions.Append(t.Context(), sess, change(map[string]any{"app:k": n}))
+				err = s.Sessions.Append(t.Context(), sess, stateEvent(map[string]any{"app:k": n}))
 			}
 			return err
 		})
 		s.Sessions.cache = newCache(1)
 		for i := range 8 {
-			if n := get(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil).History.Len(); n != 30 {
+			if n := getSession(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil).History.Len(); n != 30 {
 				t.Errorf("session %d has %d events", i, n)
 			}
 		}
@@ -221,7 +221,7 @@ func TestTwoStoresOnOneServer(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		stores := []*Store{openStore(t, url, nil), openStore(t, url, nil)}
 		for i := range 4 {
-			create(t, stores[0], session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
+			createSession(t, stores[0], session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
 		}
 		var stored atomic.Int64
 		runConcurrently(t, 16, func(i int) error {
@@ -236,7 +236,7 @@ func TestTwoStoresOnOneServer(t *testing.T) {
 					value = nil
 				}
 				delta := map[string]any{fmt.Sprint("app:k", n%3): value, fmt.Sprint("user:k", (i+n)%3): i, fmt.Sprint("app:k", (n+1)%3): i}
-				err = s.Sessions.Append(t.Context(), sess, change(delta))
+				err = s.Sessions.Append(t.Context(), sess, stateEvent(delta))
 				if err == nil {
 					stored.Add(1)
 				} else if !errors.Is(err, session.ErrStale) {
@@ -249,7 +249,7 @@ func TestTwoStoresOnOneServer(t *testing.T) {
 		for i := range 4 {
 			key := session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}
 			stores[0].Sessions.cache.drop(key)
-			events += int64(get(t, stores[0], key, nil).History.Len())
+			events += int64(getSession(t, stores[0], key, nil).History.Len())
 		}
 		if events != stored.Load() {
 			t.Errorf("%d events, %d were acknowledged", events, stored.Load())
@@ -330,7 +330,7 @@ func TestInterruptedMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
-	create(t, openStore(t, url, nil), alice, map[string]any{"k": 1})
+	createSession(t, openStore(t, url, nil), alice, map[string]any{"k": 1})
 }
 
 // Nothing depends on statements that are prepared, or on the parameters' order.
@@ -353,11 +353,11 @@ func TestServerURLParameters(t *testing.T) {
 				separator = "&"
 			}
 			s := openStore(t, url+separator+tt.params, nil)
-			sess := create(t, s, alice, map[string]any{"k": 1})
-			appendTo(t, s, sess, change(map[string]any{"k": nil, "app:k": "语", "user:k": int64(1)<<53 + 1}))
-			appendTo(t, s, sess, said("user", "hi"))
+			sess := createSession(t, s, alice, map[string]any{"k": 1})
+			appendEvent(t, s, sess, stateEvent(map[string]any{"k": nil, "app:k": "语", "user:k": int64(1)<<53 + 1}))
+			appendEvent(t, s, sess, textEvent("user", "hi"))
 			s.Sessions.cache.drop(alice)
-			diff(t, "stored", plainState(t, sess), plainState(t, get(t, s, alice, nil)))
+			diff(t, "stored", plainState(t, sess), plainState(t, getSession(t, s, alice, nil)))
 			var got string
 			b := s.Sessions.backend.(*sqlBackend)
 			if err := b.reads.QueryRowContext(t.Context(), tt.ask).Scan(&got); err != nil || got != tt.want {
@@ -369,7 +369,7 @@ func TestServerURLParameters(t *testing.T) {
 
 // Without a schema to put the tables in, the error says what is missing.
 func TestMissingSchema(t *testing.T) {
-	url := serverOf(t, "postgres")
+	url := engineURL(t, "postgres")
 	url.RawQuery = "search_path=nowhere"
 	_, err := Open(t.Context(), url.String(), nil)
 	if err == nil || !strings.Contains(err.Error(), `no schema of search_path "nowhere" exists: create it with CREATE SCHEMA, or name an existing one`) {
@@ -386,7 +386,7 @@ func TestLargeEvents(t *testing.T) {
 		runConcurrently(t, 8, func(i int) error {
 			sess, err := s.Sessions.Create(t.Context(), session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
 			if err == nil {
-				err = s.Sessions.Append(t.Context(), sess, said("user", text))
+				err = s.Sessions.Append(t.Context(), sess, textEvent("user", text))
 			}
 			return err
 		})

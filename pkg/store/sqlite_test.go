@@ -19,9 +19,9 @@ import (
 func TestReopenKeepsData(t *testing.T) {
 	url := sqliteFile(t)
 	s := openStore(t, url, nil)
-	sess := create(t, s, alice, map[string]any{"k": 1, "user:k": "u", "app:k": []any{true}})
+	sess := createSession(t, s, alice, map[string]any{"k": 1, "user:k": "u", "app:k": []any{true}})
 	for i := range 300 {
-		appendTo(t, s, sess, said("user", fmt.Sprint(i)))
+		appendEvent(t, s, sess, textEvent("user", fmt.Sprint(i)))
 	}
 	if _, err := s.Artifacts.Save(t.Context(), alice, "a.txt", textPart("kept")); err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestReopenKeepsData(t *testing.T) {
 	closeStore(t, s)
 
 	s = openStore(t, url, nil)
-	diff(t, "session", want, plainState(t, get(t, s, alice, nil)))
+	diff(t, "session", want, plainState(t, getSession(t, s, alice, nil)))
 	part, err := s.Artifacts.Load(t.Context(), alice, "a.txt", -1)
 	if err != nil || part.Text != "kept" {
 		t.Errorf("artifact = %v, %v", part, err)
@@ -42,19 +42,19 @@ func TestReopenKeepsData(t *testing.T) {
 func TestTwoStoresOnOneFile(t *testing.T) {
 	url := sqliteFile(t)
 	a, b := openStore(t, url, nil), openStore(t, url, nil)
-	mine := create(t, a, alice, nil)
-	theirs := get(t, b, alice, nil)
-	appendTo(t, b, theirs, change(map[string]any{"k": "b"}))
-	wantErr(t, "stale append", a.Sessions.Append(t.Context(), mine, said("user", "x")), session.ErrStale, "")
-	diff(t, "the first sees", plainState(t, theirs), plainState(t, get(t, a, alice, nil)))
+	mine := createSession(t, a, alice, nil)
+	theirs := getSession(t, b, alice, nil)
+	appendEvent(t, b, theirs, stateEvent(map[string]any{"k": "b"}))
+	wantErr(t, "stale append", a.Sessions.Append(t.Context(), mine, textEvent("user", "x")), session.ErrStale, "")
+	diff(t, "the first sees", plainState(t, theirs), plainState(t, getSession(t, a, alice, nil)))
 
 	if err := b.Sessions.Delete(t.Context(), alice); err != nil {
 		t.Fatal(err)
 	}
-	anew := create(t, b, alice, nil)
-	appendTo(t, b, anew, said("user", "first"))
-	appendTo(t, b, anew, said("user", "second"))
-	diff(t, "the first sees the new one", plainState(t, anew), plainState(t, get(t, a, alice, nil)))
+	anew := createSession(t, b, alice, nil)
+	appendEvent(t, b, anew, textEvent("user", "first"))
+	appendEvent(t, b, anew, textEvent("user", "second"))
+	diff(t, "the first sees the new one", plainState(t, anew), plainState(t, getSession(t, a, alice, nil)))
 	if err := b.Sessions.Delete(t.Context(), alice); err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +63,9 @@ func TestTwoStoresOnOneFile(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, s := range []*Store{a, b, a, b} {
 		wg.Go(func() {
-			sess := create(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
+			sess := createSession(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
 			for range 50 {
-				appendTo(t, s, sess, said("user", "hi"))
+				appendEvent(t, s, sess, textEvent("user", "hi"))
 			}
 		})
 	}
@@ -74,8 +74,8 @@ func TestTwoStoresOnOneFile(t *testing.T) {
 
 func TestDeleteRemovesRows(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
-	sess := create(t, s, alice, map[string]any{"k": 1, "user:k": 2})
-	appendTo(t, s, sess, change(map[string]any{"l": 1}))
+	sess := createSession(t, s, alice, map[string]any{"k": 1, "user:k": 2})
+	appendEvent(t, s, sess, stateEvent(map[string]any{"l": 1}))
 	if err := s.Sessions.Delete(t.Context(), alice); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestDeleteRemovesRows(t *testing.T) {
 // the writer as it was.
 func TestBatchWithFailingJob(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
-	sess := create(t, s, alice, nil)
+	sess := createSession(t, s, alice, nil)
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
 	broken := errors.New("disk on fire")
 	write := func(id string) *job {
@@ -118,19 +118,19 @@ func TestBatchWithFailingJob(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Errorf("%d sessions, %v, want the two of the good jobs", len(list), err)
 	}
-	appendTo(t, s, sess, said("user", "hi"))
+	appendEvent(t, s, sess, textEvent("user", "hi"))
 }
 
 // An event that is there already does not spoil what else is in its batch.
 func TestBatchRepeatedEvent(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
-	sess := create(t, s, alice, nil)
-	ev := said("user", "hi")
+	sess := createSession(t, s, alice, nil)
+	ev := textEvent("user", "hi")
 	ev.ID = "one"
-	appendTo(t, s, sess, ev)
+	appendEvent(t, s, sess, ev)
 	b := s.Sessions.backend.(*sqlBackend)
 	repeat := &appendJob{record: record{key: alice, version: 1, event: ev}}
-	other := change(nil)
+	other := stateEvent(nil)
 	other.ID = "two"
 	next := &appendJob{record: record{key: alice, version: 1, event: other}}
 	batch := []*job{
@@ -178,13 +178,13 @@ func TestWriteQueueCancelled(t *testing.T) {
 func TestCloseWaitsForWrites(t *testing.T) {
 	url := sqliteFile(t)
 	s := openStore(t, url, nil)
-	sess := create(t, s, alice, nil)
+	sess := createSession(t, s, alice, nil)
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
 	started, goOn := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = w.runWrite(t.Context(), func(*writer) error { close(started); <-goOn; return nil }) })
 	<-started
-	wg.Go(func() { appendTo(t, s, sess, said("user", "hi")) })
+	wg.Go(func() { appendEvent(t, s, sess, textEvent("user", "hi")) })
 	for queued := 0; queued == 0; {
 		w.mu.Lock()
 		queued = len(w.queue)
@@ -199,7 +199,7 @@ func TestCloseWaitsForWrites(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Fatal(err)
 	}
-	if n := get(t, openStore(t, url, nil), alice, nil).History.Len(); n != 1 {
+	if n := getSession(t, openStore(t, url, nil), alice, nil).History.Len(); n != 1 {
 		t.Errorf("%d events after Close, want 1", n)
 	}
 }

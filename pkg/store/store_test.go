@@ -62,7 +62,7 @@ func closeStore(t testing.TB, s *Store) {
 
 var alice = session.Key{App: "app", User: "alice", ID: "s"}
 
-func create(t testing.TB, s *Store, key session.Key, state map[string]any) *session.Session {
+func createSession(t testing.TB, s *Store, key session.Key, state map[string]any) *session.Session {
 	t.Helper()
 	sess, err := s.Sessions.Create(t.Context(), key, state)
 	if err != nil {
@@ -71,7 +71,7 @@ func create(t testing.TB, s *Store, key session.Key, state map[string]any) *sess
 	return sess
 }
 
-func get(t testing.TB, s *Store, key session.Key, o *GetOptions) *session.Session {
+func getSession(t testing.TB, s *Store, key session.Key, o *GetOptions) *session.Session {
 	t.Helper()
 	sess, err := s.Sessions.Get(t.Context(), key, o)
 	if err != nil {
@@ -80,7 +80,7 @@ func get(t testing.TB, s *Store, key session.Key, o *GetOptions) *session.Sessio
 	return sess
 }
 
-func appendTo(t testing.TB, s *Store, sess *session.Session, ev *session.Event) *session.Event {
+func appendEvent(t testing.TB, s *Store, sess *session.Session, ev *session.Event) *session.Event {
 	t.Helper()
 	if err := s.Sessions.Append(t.Context(), sess, ev); err != nil {
 		t.Fatalf("Append(%v) = %v", sess.Key, err)
@@ -88,8 +88,8 @@ func appendTo(t testing.TB, s *Store, sess *session.Session, ev *session.Event) 
 	return ev
 }
 
-// change is an event that only changes the state.
-func change(delta map[string]any) *session.Event {
+// stateEvent is an event that only changes the state.
+func stateEvent(delta map[string]any) *session.Event {
 	ev := &session.Event{InvocationID: "e-1", Author: "agent"}
 	ev.Actions.StateDelta = delta
 	return ev
@@ -112,7 +112,7 @@ func diff(t testing.TB, what string, want, got any) {
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	nameless := func(engine string) string {
-		u := serverOf(t, engine)
+		u := engineURL(t, engine)
 		u.Path = "/nameless"
 		return u.String()
 	}
@@ -195,7 +195,7 @@ func TestOpenURLForms(t *testing.T) {
 		t.Run(url, func(t *testing.T) {
 			url = strings.Replace(url, "?no", "", 1)
 			s := openStore(t, url, nil)
-			create(t, s, session.Key{App: "app", User: "u"}, nil)
+			createSession(t, s, session.Key{App: "app", User: "u"}, nil)
 			if err := s.Ping(t.Context()); err != nil {
 				t.Errorf("Ping() = %v", err)
 			}
@@ -205,7 +205,7 @@ func TestOpenURLForms(t *testing.T) {
 
 func TestStoreClosed(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		closeStore(t, s)
 		closeStore(t, s)
 		ctx := t.Context()
@@ -214,7 +214,7 @@ func TestStoreClosed(t *testing.T) {
 			"Get":           func() error { _, err := s.Sessions.Get(ctx, alice, nil); return err },
 			"List":          func() error { _, err := s.Sessions.List(ctx, "app", ""); return err },
 			"Delete":        func() error { return s.Sessions.Delete(ctx, alice) },
-			"Append":        func() error { return s.Sessions.Append(ctx, sess, said("user", "hi")) },
+			"Append":        func() error { return s.Sessions.Append(ctx, sess, textEvent("user", "hi")) },
 			"Ping":          func() error { return s.Ping(ctx) },
 			"Artifacts":     func() error { _, err := s.Artifacts.Keys(ctx, alice); return err },
 			"Save":          func() error { _, err := s.Artifacts.Save(ctx, alice, "a", textPart("x")); return err },
@@ -233,7 +233,7 @@ func TestStoreClosed(t *testing.T) {
 
 func TestContextCancelled(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		calls := map[string]func() error{
@@ -241,7 +241,7 @@ func TestContextCancelled(t *testing.T) {
 			"Get":    func() error { _, err := s.Sessions.Get(ctx, alice, nil); return err },
 			"List":   func() error { _, err := s.Sessions.List(ctx, "app", ""); return err },
 			"Delete": func() error { return s.Sessions.Delete(ctx, alice) },
-			"Append": func() error { return s.Sessions.Append(ctx, sess, change(map[string]any{"k": 1})) },
+			"Append": func() error { return s.Sessions.Append(ctx, sess, stateEvent(map[string]any{"k": 1})) },
 			"Save":   func() error { _, err := s.Artifacts.Save(ctx, alice, "a", textPart("x")); return err },
 			"Acquire": func() error {
 				_, _, err := s.Sessions.Acquire(ctx, alice, 0)
@@ -255,7 +255,7 @@ func TestContextCancelled(t *testing.T) {
 		if sess.Version != 0 || sess.History.Len() != 0 {
 			t.Errorf("after a failed append: version %d, %d events", sess.Version, sess.History.Len())
 		}
-		if got := get(t, s, alice, nil); got.Version != 0 {
+		if got := getSession(t, s, alice, nil); got.Version != 0 {
 			t.Errorf("stored version = %d, want 0", got.Version)
 		}
 	})
@@ -292,16 +292,16 @@ func TestInvalidKeys(t *testing.T) {
 		wantErr(t, "List of an app with a NUL", err, session.ErrInvalid, `app "a\x00b" contains a NUL byte`)
 		_, err = s.Sessions.List(t.Context(), "a", "\xff")
 		wantErr(t, "List of a user that is not UTF-8", err, session.ErrInvalid, `user id "\xff" is not UTF-8`)
-		create(t, s, session.Key{App: "a", User: strings.Repeat("語", 255), ID: "s"}, nil)
+		createSession(t, s, session.Key{App: "a", User: strings.Repeat("語", 255), ID: "s"}, nil)
 	})
 }
 
 func TestCreateSessionID(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		if got := create(t, s, session.Key{App: "a", User: "u", ID: " \tx\n"}, nil).ID; got != "x" {
+		if got := createSession(t, s, session.Key{App: "a", User: "u", ID: " \tx\n"}, nil).ID; got != "x" {
 			t.Errorf("id = %q, want x", got)
 		}
-		a, b := create(t, s, session.Key{App: "a", User: "u", ID: "  "}, nil), create(t, s, session.Key{App: "a", User: "u"}, nil)
+		a, b := createSession(t, s, session.Key{App: "a", User: "u", ID: "  "}, nil), createSession(t, s, session.Key{App: "a", User: "u"}, nil)
 		if a.ID == "" || a.ID == b.ID {
 			t.Errorf("new ids = %q, %q", a.ID, b.ID)
 		}
@@ -318,19 +318,19 @@ func TestIDsCompareBytewise(t *testing.T) {
 	ids := []string{"a", "A", "a ", " a", "ä", "a\u0308", "Ä", "ss", "ß", "a\t", "ａ", "🙂", "🙃"}
 	eachBackend(t, func(t *testing.T, s *Store) {
 		for i, id := range ids {
-			sess := create(t, s, session.Key{App: id, User: "u", ID: "s"}, map[string]any{"app:" + id: i})
+			sess := createSession(t, s, session.Key{App: id, User: "u", ID: "s"}, map[string]any{"app:" + id: i})
 			for _, ev := range ids {
-				e := said("user", "hi")
+				e := textEvent("user", "hi")
 				e.ID = ev
-				appendTo(t, s, sess, e)
+				appendEvent(t, s, sess, e)
 			}
-			create(t, s, session.Key{App: "app", User: id, ID: "s"}, map[string]any{"app:" + id: i, "user:k": i})
+			createSession(t, s, session.Key{App: "app", User: id, ID: "s"}, map[string]any{"app:" + id: i, "user:k": i})
 		}
 		for i, id := range ids {
-			sess := get(t, s, session.Key{App: id, User: "u", ID: "s"}, nil)
+			sess := getSession(t, s, session.Key{App: id, User: "u", ID: "s"}, nil)
 			diff(t, "state of the app "+id, map[string]any{"app:" + id: int64(i)}, sess.State.All())
 			diff(t, "events", len(ids), sess.History.Len())
-			sess = get(t, s, session.Key{App: "app", User: id, ID: "s"}, nil)
+			sess = getSession(t, s, session.Key{App: "app", User: id, ID: "s"}, nil)
 			v, _ := sess.State.Get("user:k")
 			diff(t, "state of the user "+id, int64(i), v)
 			diff(t, "keys", len(ids)+1, len(sess.State.All()))

@@ -31,7 +31,7 @@ func TestPingWrites(t *testing.T) {
 				url, role = roleOf(t, url, -1)
 			}
 			s := openStore(t, url, nil)
-			must(t, "a ping", s.Ping(t.Context()))
+			mustSucceed(t, "a ping", s.Ping(t.Context()))
 			execSQL(t, admin, formatRole(tt.breaks, role))
 			drop(t, s) // a role's setting is that of new connections
 			if err := s.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -39,7 +39,7 @@ func TestPingWrites(t *testing.T) {
 			}
 			execSQL(t, admin, formatRole(tt.repairs, role))
 			drop(t, s)
-			must(t, "a ping after the repair", s.Ping(t.Context()))
+			mustSucceed(t, "a ping after the repair", s.Ping(t.Context()))
 			for _, table := range []string{"sessions", "events", "states"} {
 				var n int
 				query := "SELECT count(*) FROM " + table
@@ -54,22 +54,22 @@ func TestPingWrites(t *testing.T) {
 // A full disk is an error that says so, and no store failure of another kind.
 func TestFullDatabaseFile(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
-	sess := create(t, s, alice, nil)
+	sess := createSession(t, s, alice, nil)
 	limit := func(pages string) {
 		t.Helper()
 		w := s.Sessions.backend.(*sqlBackend).writers[0]
-		must(t, "limiting the file", w.runWrite(t.Context(), func(w *writer) error {
+		mustSucceed(t, "limiting the file", w.runWrite(t.Context(), func(w *writer) error {
 			return w.orm.Exec("PRAGMA max_page_count = " + pages).Error
 		}))
 	}
 	limit("1") // SQLite takes the size that the file has
 	var err error
 	for n := 0; err == nil && n < 1000; n++ {
-		err = s.Sessions.Append(t.Context(), sess, said("user", strings.Repeat("x", 2000)))
+		err = s.Sessions.Append(t.Context(), sess, textEvent("user", strings.Repeat("x", 2000)))
 	}
 	wantErr(t, "an append to a full file", err, session.ErrUnavailable, "session store: database not writable: ")
 	limit("100000")
-	appendTo(t, s, sess, said("user", "hi"))
+	appendEvent(t, s, sess, textEvent("user", "hi"))
 }
 
 // A database file that is removed or replaced while it is open is noticed by the
@@ -81,19 +81,19 @@ func TestDatabaseFileReplaced(t *testing.T) {
 			path := strings.TrimPrefix(url, "sqlite:///")
 			var log strings.Builder
 			s := openStore(t, url, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			sess := create(t, s, alice, nil)
-			appendTo(t, s, sess, said("user", "one"))
+			sess := createSession(t, s, alice, nil)
+			appendEvent(t, s, sess, textEvent("user", "one"))
 			taken := path
 			if name == "journal removed" {
 				taken = path + "-wal"
 			}
-			must(t, "moving the file", os.Rename(taken, taken+".away"))
+			mustSucceed(t, "moving the file", os.Rename(taken, taken+".away"))
 			if name == "replaced" {
-				must(t, "replacing the file", os.WriteFile(path, nil, 0o600))
+				mustSucceed(t, "replacing the file", os.WriteFile(path, nil, 0o600))
 			}
 			const text = "session store: database file removed or replaced"
 			for what, err := range map[string]error{
-				"Append": s.Sessions.Append(t.Context(), sess, said("user", "two")),
+				"Append": s.Sessions.Append(t.Context(), sess, textEvent("user", "two")),
 				"Ping":   s.Ping(t.Context()),
 			} {
 				wantErr(t, what, err, session.ErrUnavailable, text)
@@ -106,7 +106,7 @@ func TestDatabaseFileReplaced(t *testing.T) {
 			if n := strings.Count(log.String(), "database file removed or replaced"); n != 1 || !strings.Contains(log.String(), filepath.Base(taken)) {
 				t.Errorf("log: %s", log.String())
 			}
-			must(t, "moving the file back", os.Rename(taken+".away", taken))
+			mustSucceed(t, "moving the file back", os.Rename(taken+".away", taken))
 			if err := s.Ping(t.Context()); err != nil {
 				t.Errorf("Ping() = %v after the file is back", err)
 			}
@@ -137,7 +137,7 @@ func TestTooManyConnections(t *testing.T) {
 				for i := range 12 {
 					key := session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}
 					s.Sessions.cache.drop(key)
-					if n := get(t, s, key, nil).History.Len(); n != 6 {
+					if n := getSession(t, s, key, nil).History.Len(); n != 6 {
 						t.Errorf("session %d has %d events", i, n)
 					}
 				}
@@ -151,16 +151,16 @@ func TestUnreachableIsUnavailable(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		p, url := startProxy(t, url)
 		s := openStore(t, url, nil)
-		sess := create(t, s, alice, nil)
+		sess := createSession(t, s, alice, nil)
 		p.cut()
-		err := s.Sessions.Append(t.Context(), sess, said("user", "hi"))
+		err := s.Sessions.Append(t.Context(), sess, textEvent("user", "hi"))
 		if !errors.Is(err, session.ErrUnavailable) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("Append() = %v", err)
 		}
 	})
 }
 
-func must(t testing.TB, what string, err error) {
+func mustSucceed(t testing.TB, what string, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)

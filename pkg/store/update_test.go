@@ -12,9 +12,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// updating is an event that updates one key.
-func updating(key string, verb session.UpdateVerb, v any) *session.Event {
-	ev := said("user", "hi")
+// updateEvent is an event that updates one key.
+func updateEvent(key string, verb session.UpdateVerb, v any) *session.Event {
+	ev := textEvent("user", "hi")
 	ev.Actions.Update(session.StateUpdate{Key: key, Verb: verb, Value: v})
 	return ev
 }
@@ -49,18 +49,18 @@ func TestUpdateVerbs(t *testing.T) {
 			for _, prefix := range []string{"", "user:", "app:", "temp:"} {
 				key := fmt.Sprint(prefix, "k", i)
 				where := session.Key{App: "app", User: "alice", ID: fmt.Sprint(strings.TrimSuffix(prefix, ":"), i)}
-				sess := create(t, s, where, map[string]any{key: tt.old})
+				sess := createSession(t, s, where, map[string]any{key: tt.old})
 				if tt.old != nil && prefix == "temp:" {
 					sess.State.Apply(map[string]any{key: session.Normalize(tt.old)})
 				}
-				ev := appendTo(t, s, sess, updating(key, tt.verb, tt.by))
+				ev := appendEvent(t, s, sess, updateEvent(key, tt.verb, tt.by))
 				got, _ := sess.State.Get(key)
 				diff(t, key+" at hand", tt.want, got)
 				if prefix == "temp:" {
 					diff(t, "event of temp:", 0, len(ev.Actions.StateDelta))
 					continue
 				}
-				again := get(t, s, where, nil)
+				again := getSession(t, s, where, nil)
 				got, _ = again.State.Get(key)
 				diff(t, key, tt.want, got)
 				diff(t, "event of "+key, map[string]any{key: tt.want}, again.Events()[0].Actions.StateDelta)
@@ -74,18 +74,18 @@ func TestUpdateVerbs(t *testing.T) {
 // the same event; a plain write behind them replaces them.
 func TestUpdatesInOneEvent(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		sess := create(t, s, alice, map[string]any{"user:n": 1, "n": 1, "user:set": 7})
-		ev := said("user", "hi")
+		sess := createSession(t, s, alice, map[string]any{"user:n": 1, "n": 1, "user:set": 7})
+		ev := textEvent("user", "hi")
 		ev.Actions.Update(session.StateUpdate{Key: "user:set", Verb: session.UpdateAdd, Value: 100})
 		ev.Actions.SetState("user:set", 5)
 		for _, key := range []string{"user:n", "n", "user:set", "user:new"} {
 			ev.Actions.Update(session.StateUpdate{Key: key, Verb: session.UpdateAdd, Value: 2, Default: 10})
 			ev.Actions.Update(session.StateUpdate{Key: key, Verb: session.UpdateMax, Value: 4})
 		}
-		appendTo(t, s, sess, ev)
+		appendEvent(t, s, sess, ev)
 		want := map[string]any{"user:n": int64(4), "n": int64(4), "user:set": int64(7), "user:new": int64(12)}
 		diff(t, "delta", want, ev.Actions.StateDelta)
-		diff(t, "state", want, get(t, s, alice, nil).State.All())
+		diff(t, "state", want, getSession(t, s, alice, nil).State.All())
 	})
 }
 
@@ -110,9 +110,9 @@ func TestUpdateRejected(t *testing.T) {
 			for _, prefix := range []string{"", "user:", "app:"} {
 				key := fmt.Sprint(prefix, "k", i)
 				where := session.Key{App: "app", User: "alice", ID: fmt.Sprint(strings.TrimSuffix(prefix, ":"), i)}
-				sess := create(t, s, where, map[string]any{key: tt.old})
-				before := get(t, s, where, nil).State.All()
-				ev := updating("user:a", session.UpdateAdd, 1)
+				sess := createSession(t, s, where, map[string]any{key: tt.old})
+				before := getSession(t, s, where, nil).State.All()
+				ev := updateEvent("user:a", session.UpdateAdd, 1)
 				ev.Actions.SetState("plain", true)
 				ev.Actions.Update(session.StateUpdate{Key: key, Verb: tt.verb, Value: tt.by})
 				err := s.Sessions.Append(t.Context(), sess, ev)
@@ -121,7 +121,7 @@ func TestUpdateRejected(t *testing.T) {
 					t.Errorf("Append = %v, want %q", err, want)
 				}
 				diff(t, "updates of the event", 2, len(ev.Actions.StateUpdates))
-				again := get(t, s, where, nil)
+				again := getSession(t, s, where, nil)
 				diff(t, "state", before, again.State.All())
 				diff(t, "events", 0, len(again.Events()))
 			}
@@ -137,7 +137,7 @@ func TestUpdatesConcurrent(t *testing.T) {
 		stores := []*Store{a, b}
 		all := make([]*session.Session, sessions)
 		for i := range all {
-			all[i] = create(t, stores[i%2], session.Key{App: "app", User: "alice", ID: fmt.Sprint(i)}, nil)
+			all[i] = createSession(t, stores[i%2], session.Key{App: "app", User: "alice", ID: fmt.Sprint(i)}, nil)
 		}
 		together := func(write func(sess *session.Session) *session.Event) map[string]any {
 			var wait sync.WaitGroup
@@ -151,10 +151,10 @@ func TestUpdatesConcurrent(t *testing.T) {
 				})
 			}
 			wait.Wait()
-			return get(t, a, all[0].Key, nil).State.All()
+			return getSession(t, a, all[0].Key, nil).State.All()
 		}
 		state := together(func(*session.Session) *session.Event {
-			ev := updating("user:n", session.UpdateAdd, 1)
+			ev := updateEvent("user:n", session.UpdateAdd, 1)
 			ev.Actions.Update(session.StateUpdate{Key: "app:n", Verb: session.UpdateAdd, Value: 2})
 			ev.Actions.SetState("user:other", "x")
 			return ev
@@ -166,7 +166,7 @@ func TestUpdatesConcurrent(t *testing.T) {
 		state = together(func(sess *session.Session) *session.Event {
 			n, _ := sess.State.Get("user:control")
 			old, _ := n.(int64)
-			return change(map[string]any{"user:control": old + 1})
+			return stateEvent(map[string]any{"user:control": old + 1})
 		})
 		diff(t, "the control, which loses the updates of the others", any(int64(each)), state["user:control"])
 	})
@@ -176,29 +176,29 @@ func TestUpdatesConcurrent(t *testing.T) {
 // add twice; the sender gets what was stored.
 func TestUpdateRetry(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		first, second := create(t, s, alice, nil), get(t, s, alice, nil)
-		ev := updating("user:n", session.UpdateAdd, 1)
+		first, second := createSession(t, s, alice, nil), getSession(t, s, alice, nil)
+		ev := updateEvent("user:n", session.UpdateAdd, 1)
 		ev.ID = "same"
-		again := updating("user:n", session.UpdateAdd, 1)
+		again := updateEvent("user:n", session.UpdateAdd, 1)
 		again.ID = "same"
-		appendTo(t, s, first, ev)
-		other := create(t, s, session.Key{App: "app", User: "alice", ID: "other"}, nil)
-		appendTo(t, s, other, updating("user:n", session.UpdateAdd, 1))
-		appendTo(t, s, second, again)
+		appendEvent(t, s, first, ev)
+		other := createSession(t, s, session.Key{App: "app", User: "alice", ID: "other"}, nil)
+		appendEvent(t, s, other, updateEvent("user:n", session.UpdateAdd, 1))
+		appendEvent(t, s, second, again)
 		diff(t, "delta", map[string]any{"user:n": int64(1)}, again.Actions.StateDelta)
-		diff(t, "state", map[string]any{"user:n": int64(2)}, get(t, s, alice, nil).State.All())
-		diff(t, "events", 1, len(get(t, s, alice, nil).Events()))
+		diff(t, "state", map[string]any{"user:n": int64(2)}, getSession(t, s, alice, nil).State.All())
+		diff(t, "events", 1, len(getSession(t, s, alice, nil).Events()))
 	})
 }
 
 // A stale append does not add.
 func TestUpdateStale(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		first, second := create(t, s, alice, nil), get(t, s, alice, nil)
-		appendTo(t, s, first, said("user", "one"))
-		if err := s.Sessions.Append(t.Context(), second, updating("app:new", session.UpdateAdd, 1)); !errors.Is(err, session.ErrStale) {
+		first, second := createSession(t, s, alice, nil), getSession(t, s, alice, nil)
+		appendEvent(t, s, first, textEvent("user", "one"))
+		if err := s.Sessions.Append(t.Context(), second, updateEvent("app:new", session.UpdateAdd, 1)); !errors.Is(err, session.ErrStale) {
 			t.Errorf("Append = %v, want ErrStale", err)
 		}
-		diff(t, "state", 0, len(get(t, s, alice, nil).State.All()))
+		diff(t, "state", 0, len(getSession(t, s, alice, nil).State.All()))
 	})
 }
