@@ -35,7 +35,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkTurnObserved is the same where somebody is told of spans.
+// BenchmarkTurnObserved measures a turn with spans enabled.
 func BenchmarkTurnObserved(b *testing.B) {
 	benchTurn(b, "memory:", 0, func(*runtime.Span) {})
 }

@@ -22,8 +22,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// cacheModel is a model that notes what it is asked to cache, and answers with
-// the metadata of a cache.
+// cacheModel records cache requests, and returns the metadata of a cache.
 type cacheModel struct {
 	modelFunc
 	requests *[]string
@@ -57,14 +56,13 @@ func formatCacheRequest(req *model.Request) string {
 	}
 }
 
-// activeCache is the metadata of a cache that was just made, named by the answer.
+// activeCache returns the metadata of a new cache, named after the response.
 func activeCache(n int) *model.CacheMetadata {
 	return &model.CacheMetadata{Name: fmt.Sprint("cache", n), Expires: time.Unix(2_000_000_000, 0), Used: 1, Fingerprint: "f", Contents: 1}
 }
 
-// TestCacheRequests has the newest metadata and prompt size of the agent's own
-// events; a cache of another invocation counts as used once more, those of the
-// same do not.
+// TestCacheRequests: a request contains the latest metadata and prompt size of the
+// agent's own events. The first use in a new invocation increments the use count.
 func TestCacheRequests(t *testing.T) {
 	var requests []string
 	llm := cacheModel{toolCallModel("look"), &requests, activeCache}
@@ -93,7 +91,8 @@ func TestCacheRequests(t *testing.T) {
 	}
 }
 
-// TestCacheFingerprintNotCounted: without a cache there is nothing to be used.
+// TestCacheFingerprintNotCounted: a fingerprint without a cache does not count as
+// a use.
 func TestCacheFingerprintNotCounted(t *testing.T) {
 	var requests []string
 	metadata := func(int) *model.CacheMetadata { return &model.CacheMetadata{Fingerprint: "f", Contents: 1} }
@@ -108,8 +107,8 @@ func TestCacheFingerprintNotCounted(t *testing.T) {
 	}
 }
 
-// TestCacheAgentTool: an agent that is called as a tool has a session that
-// ends with the call, and an app without the setting asks for nothing.
+// TestCacheAgentTool: agents that are called as tools, and apps without the
+// setting, do not request caching.
 func TestCacheAgentTool(t *testing.T) {
 	var requests []string
 	helper := runtime.NewAgentTool(runtime.NewLLM("helper", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &requests, activeCache}}), false)
@@ -132,8 +131,8 @@ func TestCacheAgentTool(t *testing.T) {
 	}
 }
 
-// TestCacheAcrossRestart: the history is all that is kept of a cache, so that
-// another host goes on with it.
+// TestCacheAcrossRestart: the cache state is stored in the history, so a new host
+// continues to use the cache.
 func TestCacheAcrossRestart(t *testing.T) {
 	fake := fakegemini.New()
 	defer fake.Close()
@@ -159,12 +158,12 @@ func TestCacheAcrossRestart(t *testing.T) {
 		}
 	}
 	if created != 1 {
-		t.Errorf("%d caches were made, want 1", created)
+		t.Errorf("%d caches created, want 1", created)
 	}
 }
 
-// runOnNewHost says something to an app on a host that begins and ends with
-// it, and tells of the cache of the answer.
+// runOnNewHost runs one message on a new host, and summarizes the cache metadata
+// of the response.
 func runOnNewHost(t *testing.T, l *loader.Loader, dir, url string) (summary string) {
 	t.Helper()
 	st, err := store.Open(t.Context(), url, nil)

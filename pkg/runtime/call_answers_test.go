@@ -16,8 +16,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// rewindToCall takes a session back to the last event of a function's call, which is the
-// last one then.
+// rewindToCall rewinds a session to the last call of a function.
 func rewindToCall(t *testing.T, e *testenv.Env, key session.Key, name string) {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
@@ -47,9 +46,8 @@ func countPendingCalls(t *testing.T, e *testenv.Env, key session.Key) int {
 	return len(runtime.Pending(sess.Events()))
 }
 
-// TestDecisionAfterRewind: an answer to a confirmation counts once. What it had
-// carried out, or rejected, was so also after a rewind made the question the last
-// event again: the question waits no more, and another answer is refused.
+// TestDecisionAfterRewind: a decision is final. After a rewind to the confirmation
+// request, the request is not pending and a second answer is rejected.
 func TestDecisionAfterRewind(t *testing.T) {
 	for _, resumable := range []bool{false, true} {
 		for _, confirmed := range []bool{true, false} {
@@ -75,14 +73,14 @@ func TestDecisionAfterRewind(t *testing.T) {
 				t.Errorf("resumable %t, confirmed %t: second answer = %q after %d runs and %d more, want %q", resumable, confirmed, got, before, runs-before, want)
 			}
 			if out := formatRun(e.Host.Run(t.Context(), userMessage(key, "and now"))); strings.Contains(out, "error INVALID") {
-				t.Errorf("the session goes on with %q", out)
+				t.Errorf("the session continues with %q", out)
 			}
 		}
 	}
 }
 
-// TestDecisionConcurrent: of two approvals at the same time, on two hosts of one
-// database, one carries the call out.
+// TestDecisionConcurrent: of concurrent approvals on two hosts that share a
+// database, only one executes the call.
 func TestDecisionConcurrent(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	var runs atomic.Int32
@@ -113,8 +111,8 @@ func TestDecisionConcurrent(t *testing.T) {
 	}
 }
 
-// TestAnswerAfterRewind: an answer to a long-running call carries nothing out, so
-// after a rewind the question may be answered otherwise.
+// TestAnswerAfterRewind: an answer to a long-running call executes nothing, so
+// after a rewind the call accepts a different answer.
 func TestAnswerAfterRewind(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
@@ -132,7 +130,7 @@ func TestAnswerAfterRewind(t *testing.T) {
 		t.Errorf("first answer: %q", got)
 	}
 	if got := answer("right"); !strings.Contains(got, "it already has its final answer") {
-		t.Errorf("second answer: %q, want that there is one", got)
+		t.Errorf("second answer: %q, want an error that it is already answered", got)
 	}
 	rewindToCall(t, e, key, "f")
 	if n := countPendingCalls(t, e, key); n != 1 {
@@ -143,8 +141,8 @@ func TestAnswerAfterRewind(t *testing.T) {
 	}
 }
 
-// TestAnswerAfterCrash: a final answer whose run ended before an agent took it up may
-// be sent again, as it was.
+// TestAnswerAfterCrash: a final answer can be sent again unchanged if its run ended
+// before an agent processed it.
 func TestAnswerAfterCrash(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)

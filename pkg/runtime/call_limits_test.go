@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// manyCallsModel is a model's answer of n calls of f.
+// manyCallsModel returns n calls of f in one response.
 func manyCallsModel(n int) modelFunc {
 	names := make([]string, n)
 	for i := range names {
@@ -25,8 +25,8 @@ func manyCallsModel(n int) modelFunc {
 	return toolCallModel(names...)
 }
 
-// TestFunctionCallsLimit: an answer with more calls than max_function_calls ends the run
-// with an event that answers each of them; none is executed.
+// TestFunctionCallsLimit: a response with more calls than max_function_calls ends the
+// run with an event that answers each call with an error; none is executed.
 func TestFunctionCallsLimit(t *testing.T) {
 	for _, tt := range []struct {
 		calls  int
@@ -70,8 +70,8 @@ func TestFunctionCallsLimit(t *testing.T) {
 	}
 }
 
-// TestToolWorkers: at most 8 calls of an answer are executed at the same time, or as many as
-// tool_thread_pool_config says, and on the whole host one for each turn and Options.ToolWorkers.
+// TestToolWorkers: at most 8 calls of a response, or tool_thread_pool_config, run at the
+// same time; on the whole host, at most one per turn plus Options.ToolWorkers.
 func TestToolWorkers(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -87,7 +87,7 @@ func TestToolWorkers(t *testing.T) {
 			e := testenv.New(t, &testenv.Options{ToolWorkers: int(tt.host)})
 			key := e.Session(t, "app", "s", nil)
 			var running, peak atomic.Int64
-			full := make(chan struct{}) // closed when as many are there as are wanted
+			full := make(chan struct{}) // closed when the wanted number of calls is running
 			f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
 				n := running.Add(1)
 				defer running.Add(-1)
@@ -117,8 +117,8 @@ func TestToolWorkers(t *testing.T) {
 	}
 }
 
-// TestToolWorkersFair: while the calls of one session hold all workers of the host, the turn of
-// another one is executed on its own goroutine, and agents as tools inside of them cannot block.
+// TestToolWorkersFair: while the calls of one session occupy all workers of the host, turns of
+// other sessions still make progress, and agents that are called as tools cannot deadlock.
 func TestToolWorkersFair(t *testing.T) {
 	e := testenv.New(t, &testenv.Options{ToolWorkers: 2})
 	slow, quick := e.Session(t, "app", "slow", nil), e.Session(t, "app", "quick", nil)
@@ -158,8 +158,8 @@ func TestToolWorkersFair(t *testing.T) {
 	}
 }
 
-// TestExpressionBudgetOfTurn: the expressions of one turn share a budget; calls beyond it fail with
-// a clear error, and the next turn has a budget of its own.
+// TestExpressionBudgetOfTurn: the expressions of one turn share a budget. Calls beyond it fail
+// with an error; the next turn has a new budget.
 func TestExpressionBudgetOfTurn(t *testing.T) {
 	calls := strings.TrimSuffix(strings.Repeat("{name: build}, ", 100), ", ")
 	e := testenv.New(t, nil)

@@ -27,7 +27,7 @@ func toolResult(key string, v any) *tool.Result {
 	return &tool.Result{Response: map[string]any{key: v}}
 }
 
-// The callbacks of the tests, each with one thing to do.
+// Callbacks for tests.
 func replyAsAgent(text string) runtime.AgentFunc {
 	return func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		if text == "" {
@@ -71,7 +71,7 @@ func recoverToolError(_ context.Context, t tool.Tool, call *tool.Call, err error
 	return toolResult("rescued", t.Declaration().Description+": "+err.Error()), nil
 }
 
-// failingModel is a model that cannot answer.
+// failingModel fails every call.
 func failingModel(context.Context, *model.Request) (*genai.Content, error) {
 	return nil, &model.Error{Code: 503, Status: "UNAVAILABLE", Message: "overloaded"}
 }
@@ -87,7 +87,7 @@ func TestCallbacks(t *testing.T) {
 	}{
 		{"none", textModel("hi"), runtime.Callbacks{}, "a: hi\n", "{}"},
 		{
-			"before_agent answers in place of the agent", textModel("hi"),
+			"before_agent answers instead of the agent", textModel("hi"),
 			runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{replyAsAgent("no"), replyAsAgent("never")}, AfterAgent: []runtime.AgentFunc{replyAsAgent("after")}},
 			"a: no\n", "{}",
 		},
@@ -97,7 +97,7 @@ func TestCallbacks(t *testing.T) {
 			"a: \na: hi\n", `{"n":1}`,
 		},
 		{
-			"after_agent says one thing more", textModel("hi"),
+			"after_agent adds an event", textModel("hi"),
 			runtime.Callbacks{AfterAgent: []runtime.AgentFunc{setState("n", 1), replyAsAgent("bye")}},
 			"a: hi\na: bye\n", `{"n":1}`,
 		},
@@ -155,7 +155,7 @@ func TestCallbacks(t *testing.T) {
 			"a: call bad\na: bad map[after:map[rescued:: broken]]\na: done\n", `{"rescued":"bad"}`,
 		},
 		{
-			"on_tool_error has no answer, after_tool is not asked", toolCallModel("bad"),
+			"on_tool_error has no answer, after_tool is not called", toolCallModel("bad"),
 			runtime.Callbacks{
 				OnToolError: []runtime.ToolErrorFunc{func(context.Context, tool.Tool, *tool.Call, error) (*tool.Result, error) { return nil, nil }},
 				AfterTool:   []runtime.AfterToolFunc{wrapToolResult},
@@ -163,7 +163,7 @@ func TestCallbacks(t *testing.T) {
 			"a: call bad\na: bad map[error:broken]\na: done\n", "{}",
 		},
 		{
-			"an unknown tool, after_tool is not asked", toolCallModel("none"),
+			"an unknown tool, after_tool is not called", toolCallModel("none"),
 			runtime.Callbacks{OnToolError: []runtime.ToolErrorFunc{recoverToolError}, AfterTool: []runtime.AfterToolFunc{wrapToolResult}},
 			"a: call none\na: none map[rescued:Tool not found: tool \"none\" not found: the available tools are good, bad]\na: done\n", `{"rescued":"none"}`,
 		},
@@ -189,7 +189,7 @@ func TestCallbacks(t *testing.T) {
 }
 
 // TestCallbackError: a callback's error ends the run in words of its own, and
-// is no error of the model or the tool. A panic takes nothing else down.
+// is not an error of the model or the tool. A panic does not stop the host.
 func TestCallbackError(t *testing.T) {
 	broken := errors.New("no database")
 	runErr := &runtime.RunError{Code: "QUOTA", Message: "come back tomorrow"}
@@ -246,7 +246,7 @@ func TestCallbackError(t *testing.T) {
 	}
 }
 
-// streamingModel is a model that answers in two pieces and then as a whole.
+// streamingModel returns two partial responses and then the whole response.
 type streamingModel struct{}
 
 func (streamingModel) Name() string { return "streaming" }
@@ -265,7 +265,7 @@ func (streamingModel) Generate(context.Context, *model.Request) iter.Seq2[*model
 	}
 }
 
-// TestAfterModelStreams: after_model is asked about each piece, and what it
+// TestAfterModelStreams: after_model is called for each partial response, and what it
 // writes is stored once, with the whole.
 func TestAfterModelStreams(t *testing.T) {
 	e := testenv.New(t, nil)
@@ -337,7 +337,8 @@ func TestBeforeAgentEndsOnlyItsAgent(t *testing.T) {
 	}
 }
 
-// TestCallbackArtifacts: what a callback saves is noted on its event.
+// TestCallbackArtifacts: the event of a callback records the artifacts that it
+// saves.
 func TestCallbackArtifacts(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
@@ -356,8 +357,8 @@ func TestCallbackArtifacts(t *testing.T) {
 	}
 }
 
-// TestPreviewBeforeModelCallback: a preview shows the request as the callbacks
-// leave it, and says when none would be sent.
+// TestPreviewBeforeModelCallback: a preview shows the request after the callbacks,
+// and fails if a callback answers instead of the model.
 func TestPreviewBeforeModelCallback(t *testing.T) {
 	e := testenv.New(t, nil)
 	adds := func(_ context.Context, _ *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
@@ -388,7 +389,7 @@ func TestPreviewBeforeModelCallback(t *testing.T) {
 	}
 }
 
-// goodAndBadTools are a tool that answers with its arguments and one that fails.
+// goodAndBadTools returns a tool that returns its arguments and one that fails.
 func goodAndBadTools() []tool.Tool {
 	return []tool.Tool{
 		&testTool{name: "good", run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {

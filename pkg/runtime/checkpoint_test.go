@@ -14,8 +14,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// checkpointAgents are agents that keep checkpoints, each named x, below a parallel
-// agent, which runs them on goroutines of their own.
+// checkpointAgents returns agents named x that store checkpoints.
 func checkpointAgents(t *testing.T) map[string]runtime.Agent {
 	t.Helper()
 	f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
@@ -37,8 +36,8 @@ func checkpointAgents(t *testing.T) map[string]runtime.Agent {
 	}
 }
 
-// resumeFrom resumes an invocation of which only one checkpoint of the agent x,
-// below the agent fan, is stored.
+// resumeFrom resumes an invocation with one stored checkpoint of the agent x,
+// which runs below the parallel agent fan on a goroutine of its own.
 func resumeFrom(t *testing.T, keeper runtime.Agent, path, state string) string {
 	t.Helper()
 	e := testenv.New(t, nil)
@@ -64,9 +63,8 @@ func resumeFrom(t *testing.T, keeper runtime.Agent, path, state string) string {
 	return formatRun(e.Host.Run(t.Context(), &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, InvocationID: "e-1"}))
 }
 
-// TestCheckpointInvalid: a checkpoint that no agent of this program wrote, as
-// clients that import events may send, is a clear error of the turn that resumes
-// from it, on whatever goroutine the agent runs.
+// TestCheckpointInvalid: resuming from a forged checkpoint, such as one in an
+// imported event, fails with an error on any goroutine.
 func TestCheckpointInvalid(t *testing.T) {
 	const lanes = `"lanes":[{"branch":"","up":-1}]`
 	for _, tt := range []struct{ keeper, state, want string }{
@@ -135,13 +133,13 @@ func TestNodePathInvalid(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			got := resumeFrom(t, checkpointAgents(t)["llm"], path, `{}`)
 			if !strings.HasPrefix(got, "error INVALID_REQUEST: the invocation cannot be resumed: ") {
-				t.Errorf("Run() =\n%s\nwant an error that says that it cannot be resumed", got)
+				t.Errorf("Run() =\n%s\nwant an error that it cannot be resumed", got)
 			}
 		})
 	}
 }
 
-// withoutCheckpoints drops the events that say nothing.
+// withoutCheckpoints drops events without content.
 func withoutCheckpoints(outline string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(outline, "fan: \n", ""), "x: \n", "")
 }

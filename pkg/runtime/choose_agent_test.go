@@ -58,6 +58,6 @@ func TestAnswerOnBranch(t *testing.T) {
 		}
 	}
 	if strings.Contains(seen, "sibling") {
-		t.Errorf("the model was shown what the sibling said:\n%s", seen)
+		t.Errorf("the model sees the sibling's events:\n%s", seen)
 	}
 }

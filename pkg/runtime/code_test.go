@@ -42,15 +42,15 @@ func TestCodeBuiltIn(t *testing.T) {
 	}
 }
 
-// executorFunc is a code executor made of a function.
+// executorFunc is a function as a code executor.
 type executorFunc func(ctx context.Context, m *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error)
 
 func (f executorFunc) ExecuteCode(ctx context.Context, m *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
 	return f(ctx, m, code)
 }
 
-// TestCodeExecutor has what an executor may do: whatever it is, the model is
-// told, and the run goes on.
+// TestCodeExecutor: results and errors of an executor are returned to the model,
+// and the run continues.
 func TestCodeExecutor(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -73,7 +73,7 @@ func TestCodeExecutor(t *testing.T) {
 			nil, "OUTCOME_FAILED the sandbox is gone",
 		},
 		{
-			"says nothing",
+			"no output",
 			func(context.Context, *runtime.CallbackContext, *runtime.Code) (*runtime.CodeResult, error) {
 				return nil, nil
 			},
@@ -96,7 +96,7 @@ func TestCodeExecutor(t *testing.T) {
 			"OUTCOME_DEADLINE_EXCEEDED the code exceeded its timeout of 1ms",
 		},
 		{
-			"says too much",
+			"output over the limit",
 			func(context.Context, *runtime.CallbackContext, *runtime.Code) (*runtime.CodeResult, error) {
 				return &runtime.CodeResult{Stdout: strings.Repeat("é", 10)}, nil
 			},

@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// meteredModel is a model that tells how long its prompts are.
+// meteredModel is a model that reports the size of its prompts.
 type meteredModel func(req *model.Request) (answer *genai.Content, tokens int32)
 
 func (meteredModel) Name() string { return "metered" }
@@ -31,7 +31,7 @@ func (f meteredModel) Generate(_ context.Context, req *model.Request) iter.Seq2[
 	}
 }
 
-// summarizerModel is a summarizer.
+// summarizerModel returns a model that writes a fixed summary.
 func summarizerModel(tokens int32) meteredModel {
 	return func(*model.Request) (*genai.Content, int32) { return model.ModelText("in brief"), tokens }
 }
@@ -110,7 +110,7 @@ func TestCompactionInRun(t *testing.T) {
 	}
 }
 
-// formatContents is what contents say, without roles.
+// formatContents formats contents without roles.
 func formatContents(contents []*genai.Content) string {
 	var lines []string
 	for _, c := range contents {
@@ -128,8 +128,8 @@ func formatContents(contents []*genai.Content) string {
 	return strings.NewReplacer("For context: | ", "For context: ").Replace(strings.Join(lines, " | "))
 }
 
-// TestCompactionLateAnswer: an answer to a call that is only in a summary is
-// told as what it is, and does not end the conversation.
+// TestCompactionLateAnswer: an answer to a call that only a summary covers is sent
+// to the model as context.
 func TestCompactionLateAnswer(t *testing.T) {
 	e := testenv.New(t, nil)
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: modelFunc(echoRequest)}), nil)
@@ -157,7 +157,7 @@ func TestCompactionLateAnswer(t *testing.T) {
 	}
 }
 
-// errorModel answers with an error of its service.
+// errorModel returns an error response of its service.
 type errorModel struct{ modelFunc }
 
 func (errorModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
@@ -166,7 +166,7 @@ func (errorModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Res
 	}
 }
 
-// TestCompactionError: a model that cannot summarise is told of in the log only.
+// TestCompactionError: a failed compaction is only logged.
 func TestCompactionError(t *testing.T) {
 	for name, summarizer := range map[string]model.LLM{
 		"model answering: RESOURCE":    errorModel{},
@@ -199,8 +199,8 @@ func TestCompactionError(t *testing.T) {
 	}
 }
 
-// TestCompactionWithoutModel: without a summarizer it is the root's model, which
-// a workflow agent has none of.
+// TestCompactionWithoutModel: the default summarizer is the root agent's model,
+// and a workflow agent has none.
 func TestCompactionWithoutModel(t *testing.T) {
 	root := &testAgent{Base: runtime.Base{AgentName: "flow"}}
 	_, err := runtime.NewApp("app", root, &runtime.AppOptions{Compaction: &runtime.CompactionConfig{}, Model: textModel("x")})
@@ -209,8 +209,8 @@ func TestCompactionWithoutModel(t *testing.T) {
 	}
 }
 
-// TestCompactionOfEndedRuns: a run that failed, or whose consumer left, is not
-// summarised; the next one that ends well is, and they with it.
+// TestCompactionOfEndedRuns: failed and canceled runs do not trigger compaction;
+// the next successful run compacts them too.
 func TestCompactionOfEndedRuns(t *testing.T) {
 	e := testenv.New(t, nil)
 	fail := true

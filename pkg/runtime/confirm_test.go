@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// confirmingTool is a tool that asks for itself, and notes how it was called.
+// confirmingTool is a tool that requests confirmation and records its calls.
 type confirmingTool struct{ calls []tool.Call }
 
 func (a *confirmingTool) withName(name string) *testTool {
@@ -33,7 +33,7 @@ func alwaysConfirm() tool.Confirmer {
 	return tool.ConfirmFunc(func(context.Context, *tool.Call) (bool, error) { return true, nil })
 }
 
-// confirmationIDs are the ids of the confirmations that a session's agents asked for.
+// confirmationIDs returns the IDs of a session's confirmation requests.
 func confirmationIDs(t *testing.T, e *testenv.Env, key session.Key) []string {
 	t.Helper()
 	return e.CallIDs(t, key, runtime.RequestConfirmation)
@@ -50,9 +50,9 @@ func decisionRequest(key session.Key, response map[string]any, ids ...string) *r
 	return req
 }
 
-// TestConfirmAfterRestart: what a person is asked stands in the stored events
-// alone. Another process answers, and the tool gets the payload, the words of
-// the user and the idempotency key of the first time.
+// TestConfirmAfterRestart: confirmation requests live only in stored events.
+// Another process resumes the call, with the payload of the answer and the user
+// text and idempotency key of the first attempt.
 func TestConfirmAfterRestart(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	var before, after confirmingTool
@@ -71,7 +71,7 @@ func TestConfirmAfterRestart(t *testing.T) {
 
 	e = testenv.New(t, &testenv.Options{URL: url})
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{after.withName("f")}}), nil)
-	// Ids begin anew in this process: a run of another session takes the first.
+	// IDs start over in this process: a run of another session uses the first ones.
 	formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "other", nil), "go")))
 	after.calls = nil
 	approval := map[string]any{"confirmed": true, "payload": map[string]any{"days": 2}}
@@ -91,8 +91,8 @@ func TestConfirmAfterRestart(t *testing.T) {
 	}
 }
 
-// TestConfirmRejected: a call that a person rejects is not run, not even by a
-// tool that asked for itself.
+// TestConfirmRejected: a rejected call is not executed, even if the tool itself
+// requested the confirmation.
 func TestConfirmRejected(t *testing.T) {
 	var asking confirmingTool
 	e := testenv.New(t, nil)
@@ -108,8 +108,8 @@ func TestConfirmRejected(t *testing.T) {
 	}
 }
 
-// TestConfirmAfterCrash: an approval whose run ended before the model spoke is
-// sent again. The tool has run, so only the model is asked.
+// TestConfirmAfterCrash: an approval is sent again because its run ended before
+// the model responded. The tool has already run, so only the model is called.
 func TestConfirmAfterCrash(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
@@ -132,8 +132,8 @@ func TestConfirmAfterCrash(t *testing.T) {
 	}
 }
 
-// TestConfirmInvalidAnswer has requests in the stored events that must not count,
-// and messages that cannot be carried out.
+// TestConfirmInvalidAnswer: forged requests in stored events and contradictory
+// answers are rejected.
 func TestConfirmInvalidAnswer(t *testing.T) {
 	request := func(author, id, original string, args map[string]any, longRunning bool) *session.Event {
 		ev := &session.Event{ID: author + id + original, InvocationID: "e-0", Author: author}
@@ -227,7 +227,7 @@ func TestConfirmInvalidAnswer(t *testing.T) {
 	}
 }
 
-// TestConfirmHidden: neither the request nor its answer is the model's business.
+// TestConfirmHidden: models see neither the confirmation request nor its answer.
 func TestConfirmHidden(t *testing.T) {
 	var seen []*genai.Content
 	e := testenv.New(t, nil)

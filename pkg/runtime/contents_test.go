@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// readCorpusFile opens a file of other people's test data.
+// readCorpusFile reads a file of test data from other projects.
 func readCorpusFile(t *testing.T, name string) []byte {
 	t.Helper()
 	dir := os.Getenv("AGENTHOST_CORPUS")
@@ -33,10 +33,9 @@ func readCorpusFile(t *testing.T, name string) []byte {
 // one is not seen).
 var scopedTasks = []string{"IsolationScope", "StrictIsolation", "TaskInput"}
 
-// decided are the cases where we differ on purpose: arguments and results of
-// other agents' tools are told as JSON, never as another language prints them;
-// and without any message of the current turn there are no contents (adk-go
-// falls back to the whole history).
+// decided are intentional differences: arguments and results of other agents'
+// tools are formatted as JSON, and without a message of the current turn there
+// are no contents (adk-go falls back to the whole history).
 var decided = []string{"agentTransfer.include_contents=", "other_agent_function_", "robot.include_contents=none"}
 
 // TestContentsCorpus replays what the unit tests of adk-python and adk-go

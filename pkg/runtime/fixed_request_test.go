@@ -10,9 +10,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestRequestSettings: what one is shown of a request is that request's own: the
-// next one knows nothing of what a callback has changed, a run's own settings are
-// not the next run's, and what nobody may change is made once.
+// TestRequestSettings: changes by callbacks and settings of one run do not leak
+// into later requests. A config that nothing can change is built once and shared.
 func TestRequestSettings(t *testing.T) {
 	cold := genai.Ptr[float32](0)
 	setTemperature := func(_ context.Context, _ *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
@@ -30,7 +29,7 @@ func TestRequestSettings(t *testing.T) {
 		callbacks         runtime.Callbacks
 		planner           *runtime.Planner
 		shared            bool
-		told              string // behind the agent's identity
+		suffix            string // after the agent's identity
 		temperature       *float32
 	}{
 		{name: "plain", instruction: "Answer.", shared: true},
@@ -38,7 +37,7 @@ func TestRequestSettings(t *testing.T) {
 		{
 			name: "changed by a callback", instruction: "Answer.",
 			callbacks: runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{setTemperature}},
-			told:      "\n\nBe brief.", temperature: cold,
+			suffix:    "\n\nBe brief.", temperature: cold,
 		},
 		{
 			name: "shown to a callback", instruction: "Answer.",
@@ -82,7 +81,7 @@ func TestRequestSettings(t *testing.T) {
 			if len(configs[0].ResponseModalities) != 0 || len(configs[1].ResponseModalities) != 1 || len(configs[2].ResponseModalities) != 0 {
 				t.Errorf("modalities %v, %v, %v", configs[0].ResponseModalities, configs[1].ResponseModalities, configs[2].ResponseModalities)
 			}
-			want := "Answer.\n\nYou are an agent. Your internal name is \"clerk\"." + tt.told
+			want := "Answer.\n\nYou are an agent. Your internal name is \"clerk\"." + tt.suffix
 			for i, c := range configs {
 				if got := model.TextOf(c.SystemInstruction); got != want || c.Temperature != tt.temperature {
 					t.Errorf("request %d: temperature %v, instruction %q, want %v, %q", i+1, c.Temperature, got, tt.temperature, want)

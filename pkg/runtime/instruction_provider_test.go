@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestInjectMissingValue: a value that inject misses is told with the place of the
+// TestInjectMissingValue: a missing value of inject is reported with the position of the
 // expression, as that of an instruction is.
 func TestInjectMissingValue(t *testing.T) {
 	e := testenv.New(t, nil)
@@ -33,7 +33,7 @@ func TestInjectMissingValue(t *testing.T) {
 
 // TestInstructionFunc: Go code computes an instruction from what it may read,
 // and injects on request (semantics 4.2). Its failure ends the run before the
-// model is asked.
+// model is called.
 func TestInstructionFunc(t *testing.T) {
 	for _, tt := range []struct {
 		name string

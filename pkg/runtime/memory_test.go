@@ -20,7 +20,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// searchMemories are the texts that a search finds, joined by bars.
+// searchMemories returns the texts that a search finds, joined by bars.
 func searchMemories(t *testing.T, e *testenv.Env, key session.Key, query string) string {
 	t.Helper()
 	ms, err := e.Store.Memories.Search(t.Context(), key.App, key.User, store.MemoryQuery{Text: query})
@@ -38,9 +38,8 @@ func addSessionToMemory(ctx context.Context, m *runtime.CallbackContext) (*genai
 	return nil, m.Memories.AddSession(ctx)
 }
 
-// A callback adds the session as far as it is stored, all of it: also what a
-// run with a narrow window does not see. A tool adds what comes from no
-// session.
+// A callback adds all stored events of the session, including those outside the
+// run's window. A tool can add memories without a session.
 func TestCallbackAddsMemory(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
@@ -65,8 +64,8 @@ func TestCallbackAddsMemory(t *testing.T) {
 	}
 }
 
-// An agent that is called as a tool finds what its caller finds, but what is
-// said to it is not remembered: it is no conversation with the user.
+// An agent that is called as a tool searches the caller's memories, but its own
+// run is not added, because it is not a conversation with the user.
 func TestAgentToolRunNotInMemory(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
@@ -118,7 +117,7 @@ func newAddToMemoryPlugin(t *testing.T, logger *slog.Logger) *runtime.Plugin {
 	return p
 }
 
-// What cannot be remembered is told to the log: the answer has been given.
+// A failure to add memories is only logged, because the answer is already sent.
 func TestAddToMemoryError(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)

@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// modelFunc is a model made of a function.
+// modelFunc is a function as a model.
 type modelFunc func(ctx context.Context, req *model.Request) (*genai.Content, error)
 
 func (modelFunc) Name() string { return "answering" }
@@ -33,12 +33,12 @@ func (f modelFunc) Generate(ctx context.Context, req *model.Request) iter.Seq2[*
 	}
 }
 
-// textModel answers the same text each time.
+// textModel always returns the same text.
 func textModel(text string) modelFunc {
 	return func(context.Context, *model.Request) (*genai.Content, error) { return model.ModelText(text), nil }
 }
 
-// toolCallModel calls functions once in a run, then says "done".
+// toolCallModel calls functions once in a run, then answers "done".
 func toolCallModel(names ...string) modelFunc {
 	return func(_ context.Context, req *model.Request) (*genai.Content, error) {
 		if len(model.ResponsesOf(req.Contents[len(req.Contents)-1])) > 0 {
@@ -52,7 +52,7 @@ func toolCallModel(names ...string) modelFunc {
 	}
 }
 
-// echoRequest answers with the conversation that it was sent.
+// echoRequest answers with the contents of the request.
 func echoRequest(_ context.Context, req *model.Request) (*genai.Content, error) {
 	var b strings.Builder
 	for _, c := range req.Contents {
@@ -64,10 +64,10 @@ func echoRequest(_ context.Context, req *model.Request) (*genai.Content, error) 
 			case p.ExecutableCode != nil, p.CodeExecutionResult != nil:
 				b.WriteString(" (part of code)")
 			default:
-				// What was told before is told in brief: it holds all of it again.
-				before, _, told := strings.Cut(p.Text, "<")
+				// Shorten earlier echoes, which would otherwise nest.
+				before, _, nested := strings.Cut(p.Text, "<")
 				b.WriteString(" " + before)
-				if told {
+				if nested {
 					b.WriteString("…")
 				}
 			}
@@ -81,7 +81,7 @@ func TestSeen(t *testing.T) {
 	testenv.Transcripts(t, "testdata/seen", func() *loader.Options { return &loader.Options{Model: modelFunc(echoRequest)} })
 }
 
-// testTool is a tool made of a function.
+// testTool is a function as a tool.
 type testTool struct {
 	name         string
 	capabilities tool.Capabilities
@@ -98,7 +98,7 @@ func (a *testTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, erro
 	return a.run(ctx, call)
 }
 
-// testAgent is an agent made of a function.
+// testAgent is a function as an agent.
 type testAgent struct {
 	runtime.Base
 	run func(ctx context.Context, inv *runtime.Invocation) runtime.Events
@@ -108,7 +108,7 @@ func (c *testAgent) Run(ctx context.Context, inv *runtime.Invocation) runtime.Ev
 	return c.run(ctx, inv)
 }
 
-// deployApp puts an app named app into the environment's host.
+// deployApp publishes an app named app in the environment's host.
 func deployApp(t *testing.T, e *testenv.Env, root runtime.Agent, opts *runtime.AppOptions) *runtime.App {
 	t.Helper()
 	app, err := runtime.NewApp("app", root, opts)
@@ -123,7 +123,7 @@ func userMessage(key session.Key, text string) *runtime.RunRequest {
 	return &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText(text)}
 }
 
-// formatRun is a run as texts, calls, answers and the error at its end.
+// formatRun formats the texts, calls and responses of a run, and its final error.
 func formatRun(events runtime.Events) string {
 	var b strings.Builder
 	for ev, err := range events {

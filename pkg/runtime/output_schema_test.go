@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// mixingModel is a model that takes tools and a schema in one request.
+// mixingModel is a model that accepts tools and a schema in one request.
 type mixingModel struct{ modelFunc }
 
 func (mixingModel) MixesToolsAndSchema() bool { return true }
@@ -28,9 +28,8 @@ func numberSchema(t *testing.T) *tool.Schema {
 	return s
 }
 
-// TestOutputSchemaRequest has the requests of an agent with an output schema:
-// the schema stands in the request where it may, else there is a tool for it
-// and a sentence about it.
+// TestOutputSchemaRequest: an output schema is part of the request if the model
+// supports it, and otherwise a tool with an instruction.
 func TestOutputSchemaRequest(t *testing.T) {
 	noop := &testTool{name: "noop"}
 	for _, tt := range []struct {
@@ -41,8 +40,8 @@ func TestOutputSchemaRequest(t *testing.T) {
 		want  string
 	}{
 		{"alone", nil, nil, false, "schema integer application/json"},
-		{"tools", []tool.Tool{noop}, nil, false, "tools noop set_model_response told"},
-		{"hand-over", nil, []runtime.Agent{runtime.NewLLM("sub", nil)}, false, "tools transfer_to_agent set_model_response told"},
+		{"tools", []tool.Tool{noop}, nil, false, "tools noop set_model_response instruction"},
+		{"hand-over", nil, []runtime.Agent{runtime.NewLLM("sub", nil)}, false, "tools transfer_to_agent set_model_response instruction"},
 		{"tools, and a model that mixes", []tool.Tool{noop}, nil, true, "schema integer application/json tools noop"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,7 +67,7 @@ func TestOutputSchemaRequest(t *testing.T) {
 	}
 }
 
-// formatRequest names what a request says about tools and the answer's schema.
+// formatRequest formats the tools and the response schema of a request.
 func formatRequest(req *model.Request) string {
 	var words []string
 	if s, ok := req.Config.ResponseJsonSchema.(map[string]any); ok {
@@ -81,7 +80,7 @@ func formatRequest(req *model.Request) string {
 		}
 	}
 	if strings.Contains(req.Instruction(), "`set_model_response`") {
-		words = append(words, "told")
+		words = append(words, "instruction")
 	}
 	return strings.Join(words, " ")
 }

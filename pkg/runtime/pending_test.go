@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestPending: what was asked and not answered, by the event that asked; what
-// was taken back waits no longer.
+// TestPending: unanswered requests are grouped by their event; rewound requests
+// are not pending.
 func TestPending(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
@@ -49,8 +49,8 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestPendingCalls: calls of long-running tools wait until the user has answered
-// them, whatever the tool itself has said, unless that is a failure.
+// TestPendingCalls: calls of long-running tools are pending until the user answers
+// them, unless their own result is a failure.
 func TestPendingCalls(t *testing.T) {
 	called := func(ids ...string) *session.Event {
 		ev := &session.Event{Author: "a", InvocationID: "i1", LongRunningToolIDs: ids}
@@ -80,7 +80,7 @@ func TestPendingCalls(t *testing.T) {
 		"failed":          {[]*session.Event{called("c1"), answered("a", "c1", "error")}, "[]"},
 		"approved":        {[]*session.Event{called("c1"), answered("a", "c1", "error"), answered("a", "c1", "status")}, "[[c1]]"},
 		"an id again":     {[]*session.Event{called("c1"), answered("user", "c1", "result"), called("c1")}, "[[c1]]"},
-		"taken back":      {[]*session.Event{called("c1"), {Author: "user", InvocationID: "i2", Actions: session.Actions{RewindBeforeInvocationID: "i1"}}}, "[]"},
+		"rewound":         {[]*session.Event{called("c1"), {Author: "user", InvocationID: "i2", Actions: session.Actions{RewindBeforeInvocationID: "i1"}}}, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ids := [][]string{}

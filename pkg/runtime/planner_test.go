@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// requestBodies plays one message to an agent and returns the bodies of the requests.
+// requestBodies runs one message and returns the bodies of the model requests.
 func requestBodies(t *testing.T, yaml string, replies ...fakegemini.Reply) []map[string]any {
 	t.Helper()
 	fake := fakegemini.New()
@@ -34,8 +34,8 @@ func requestBodies(t *testing.T, yaml string, replies ...fakegemini.Reply) []map
 	return bodies
 }
 
-// TestPlannerBuiltIn: the planner's thinking_config wins over the one of the
-// agent's settings, whose other fields stay (adk-python
+// TestPlannerBuiltIn: the planner's thinking_config takes precedence over that of
+// the agent's settings, whose other fields are kept (adk-python
 // planners/built_in_planner.py).
 func TestPlannerBuiltIn(t *testing.T) {
 	bodies := requestBodies(t, `
@@ -55,9 +55,9 @@ planner: {built_in: {thinking_config: {include_thoughts: true, thinking_budget: 
 	}
 }
 
-// TestPlannerShowsPlan: in the next step a plan-react model sees its plan, and
-// not as a thought (adk-python flows/llm_flows/_nl_planning.py); what it is told
-// of planning follows the instruction.
+// TestPlannerShowsPlan: in the next step a plan-react model sees its plan as plain
+// text (adk-python flows/llm_flows/_nl_planning.py). The planning instruction
+// follows the agent's instruction.
 func TestPlannerShowsPlan(t *testing.T) {
 	bodies := requestBodies(t, `
 name: a
@@ -84,7 +84,7 @@ tools: [{expr: {name: two, description: Two., value: 2}}]
 	for _, s := range []string{"Help.", "PLANNING", "REPLANNING", "FINAL_ANSWER"} {
 		i := strings.Index(string(system[at:]), s)
 		if i < 0 {
-			t.Fatalf("system instruction %s lacks %s in its place", system, s)
+			t.Fatalf("system instruction %s lacks %s in the expected order", system, s)
 		}
 		at += i
 	}

@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// TestLogging: the plugin logging tells the life of a run, and what was said
-// only when it is asked for.
+// TestLogging: the plugin logging logs the steps of a run, and contents only if
+// enabled.
 func TestLogging(t *testing.T) {
 	for _, tt := range []struct{ name, settings, want string }{
 		{"plain", "logging", `INFO user message
@@ -61,7 +61,7 @@ DEBUG run ended`},
 	}
 }
 
-// formatLog is level, message and content of each line.
+// formatLog returns the level, message and content of each line.
 func formatLog(log string) string {
 	line := regexp.MustCompile(`level=(\w+) msg="?([\w ]+?)"? app=.*?(?: content=(.*))?$`)
 	var out []string

@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A record is a list that many may write to.
+// A callLog is a list of lines for concurrent writers.
 type callLog struct {
 	mu    sync.Mutex
 	lines []string
@@ -30,7 +30,7 @@ func (r *callLog) add(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// loggingPlugin is a plugin that notes all that it is asked, and answers nothing.
+// loggingPlugin returns a plugin that records its calls and never answers.
 func loggingPlugin(r *callLog) *runtime.Plugin {
 	around := func(hook string) []runtime.AgentFunc {
 		return []runtime.AgentFunc{func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
@@ -79,7 +79,7 @@ func loggingPlugin(r *callLog) *runtime.Plugin {
 	}
 }
 
-// TestPluginOrder: a plugin is asked at each of its moments, around the run,
+// TestPluginOrder: a plugin is called at each of its hooks, around the run,
 // and closed once; an agent that is called as a tool has the plugins of its
 // caller, and does not close them.
 func TestPluginOrder(t *testing.T) {
@@ -223,7 +223,7 @@ func TestAfterRunSkippedOnError(t *testing.T) {
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: modelFunc(failingModel)}), &runtime.AppOptions{Plugins: []*runtime.Plugin{loggingPlugin(r)}})
 	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 	if got := strings.Join(r.lines, "\n"); strings.Contains(got, "after_run") {
-		t.Errorf("after a failure the plugin was asked:\n%s", got)
+		t.Errorf("after a failure the plugin was called:\n%s", got)
 	}
 }
 

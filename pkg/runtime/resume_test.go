@@ -22,10 +22,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestResume cuts a reference conversation off behind each of its events, as a
-// kill of the process does, and resumes it in a new host: the history has to
-// become that of the conversation which was not cut off. What answers a call of
-// the invocation is said again where it was not heard.
+// TestResume truncates a reference conversation after each of its events, as a
+// crash does, and resumes it on a new host. The resulting history must equal that
+// of the uninterrupted conversation. Messages that were not stored are sent again.
 func TestResume(t *testing.T) {
 	files, err := filepath.Glob("testdata/resume/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -42,7 +41,7 @@ func TestResume(t *testing.T) {
 			for cut := 1; cut <= len(whole); cut++ {
 				got := c.replay(t, whole[:cut])
 				if diff := cmp.Diff(want, c.formatEvents(t, got)); diff != "" {
-					t.Fatalf("cut off behind event %d of %d (-whole +resumed):\n%s\nwhole:\n%s", cut, len(whole), diff, strings.Join(want, "\n"))
+					t.Fatalf("cut off after event %d of %d (-whole +resumed):\n%s\nwhole:\n%s", cut, len(whole), diff, strings.Join(want, "\n"))
 				}
 				c.service.checkKeys(t, got)
 			}
@@ -52,8 +51,8 @@ func TestResume(t *testing.T) {
 
 type conversation struct {
 	files map[string][]byte
-	// inputs are the user's messages: a text, or {"answer": TOOL, "response": …}
-	// for the call of that tool which is open.
+	// inputs are the user's messages: text, or {"answer": TOOL, "response": …} for
+	// the pending call of that tool.
 	inputs []string
 	// unordered is a conversation with parallel branches.
 	unordered bool
@@ -76,8 +75,8 @@ func readConversation(t *testing.T, file string) *conversation {
 	return c
 }
 
-// replay plays the conversation in a new host, from the events of an earlier one
-// on, and returns all that is stored.
+// replay runs the conversation on a new host, starting from earlier events, and
+// returns all stored events.
 func (c *conversation) replay(t *testing.T, before []*session.Event) []*session.Event {
 	e := testenv.New(t, &testenv.Options{FirstID: 1000 * (len(before) + 1)})
 	e.Load(t, testenv.Files(t, "app", c.files))
@@ -123,7 +122,7 @@ func (c *conversation) run(t *testing.T, e *testenv.Env, req *runtime.RunRequest
 	}
 }
 
-// answerOpenCall answers the open call of a tool.
+// answerOpenCall returns an answer to the pending call of a tool.
 func answerOpenCall(t *testing.T, e *testenv.Env, key session.Key, input string) *genai.Content {
 	var a struct {
 		Answer   string
@@ -145,15 +144,15 @@ func answerOpenCall(t *testing.T, e *testenv.Env, key session.Key, input string)
 			}
 		}
 	}
-	t.Fatalf("nobody called %s", a.Answer)
+	t.Fatalf("no call of %s found", a.Answer)
 	return nil
 }
 
-// madeID are the ids of calls that the runtime made.
+// madeID matches call IDs that the runtime assigned.
 var madeID = regexp.MustCompile(`adk-[0-9a-z-]+`)
 
-// formatEvents are the events as text, without ids. Those of parallel branches are in
-// no order, and a workflow's own notes on the way depend on it.
+// formatEvents formats events without IDs. Events of parallel branches are sorted,
+// and workflow checkpoints, which depend on their order, are omitted.
 func (c *conversation) formatEvents(t *testing.T, events []*session.Event) []string {
 	var all []string
 	for _, ev := range events {
@@ -168,7 +167,7 @@ func (c *conversation) formatEvents(t *testing.T, events []*session.Event) []str
 	return all
 }
 
-// A service answers every call and keeps the key that each came with.
+// An idempotencyServer answers every call and records idempotency keys.
 type idempotencyServer struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -187,8 +186,8 @@ func newService(t *testing.T) *idempotencyServer {
 	return s
 }
 
-// checkKeys wants every call of the tool lookup to have reached the service
-// with its key.
+// checkKeys checks that every call of the tool lookup reached the service with
+// its key.
 func (s *idempotencyServer) checkKeys(t *testing.T, events []*session.Event) {
 	t.Helper()
 	s.mu.Lock()

@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// revisionLoader builds apps of any revision but those named gone and broken; each says
-// its revision and how many calls it has heard answers of.
+// revisionLoader builds apps of any revision except gone and broken; each app
+// answers with its revision.
 type revisionLoader struct {
 	*testing.T
 	policy        runtime.SessionPolicy
@@ -63,12 +63,12 @@ func (s *revisionLoader) swapTo(e *testenv.Env, revision string) {
 func (s *revisionLoader) wantRevision(e *testenv.Env, key session.Key, want string) {
 	s.Helper()
 	if got := formatRun(e.Host.Run(s.Context(), userMessage(key, "hi"))); !strings.HasPrefix(got, "a: revision "+want+"\n") {
-		s.Errorf("session %s hears %q, want revision %s", key.ID, got, want)
+		s.Errorf("session %s got %q, want revision %s", key.ID, got, want)
 	}
 }
 
-// TestSessionPolicies: a change reaches every session with its next turn, or
-// only those that begin after it.
+// TestSessionPolicies: a change applies to every session with its next turn, or
+// only to new sessions.
 func TestSessionPolicies(t *testing.T) {
 	for policy, want := range map[runtime.SessionPolicy]string{runtime.FollowNextTurn: "two", runtime.FollowNewSessions: "one"} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -121,7 +121,8 @@ func TestRevisionImported(t *testing.T) {
 	}
 }
 
-// TestRevisionsBounded: only so many old revisions are held, those used last.
+// TestRevisionsBounded: the cache keeps the most recently used revisions, up to a
+// limit.
 func TestRevisionsBounded(t *testing.T) {
 	s, e := newRevisionLoader(t, runtime.FollowNewSessions)
 	var keys []session.Key
@@ -145,7 +146,7 @@ func TestRevisionsBounded(t *testing.T) {
 	}
 }
 
-// TestRevisionNotKept: a session whose revision cannot be had goes on with the one
+// TestRevisionNotKept: a session whose revision is unavailable continues with the one
 // that serves; an invocation that waits does not.
 func TestRevisionNotKept(t *testing.T) {
 	for _, missing := range []struct{ revision, why string }{{"gone", "is no longer kept"}, {"broken", "cannot be loaded"}} {

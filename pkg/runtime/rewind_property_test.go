@@ -16,15 +16,14 @@ import (
 	"agenthost/pkg/session"
 )
 
-// snapshot is what a session was right after an event.
+// snapshot is the state of a session after an event.
 type snapshot struct {
 	state map[string]any
 	note  string
 }
 
-// TestRewindRestores: a rewind to before an invocation, or to an event, brings
-// back the session's own state and its artifact as they were there, whatever
-// came between, earlier rewinds included. What belongs to the user stays.
+// TestRewindRestores: a rewind restores the session's own state and artifact, also
+// across earlier rewinds. It does not change user state.
 func TestRewindRestores(t *testing.T) {
 	google := httptest.NewServer(&fakebucket.GCS{})
 	defer google.Close()
@@ -67,8 +66,8 @@ func TestRewindRestores(t *testing.T) {
 	}
 }
 
-// rewindToRandomEvent draws a place, rewinds to it, and compares with the moment
-// that was there.
+// rewindToRandomEvent draws an event, rewinds to it, and compares the session with
+// the snapshot taken there.
 func rewindToRandomEvent(t *testing.T, rt *rapid.T, e *testenv.Env, key session.Key, snapshots []snapshot) snapshot {
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
@@ -76,7 +75,7 @@ func rewindToRandomEvent(t *testing.T, rt *rapid.T, e *testenv.Env, key session.
 	}
 	events := sess.Events()
 	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID}
-	// After the last event there is nothing to take back.
+	// After the last event there is nothing to undo.
 	at := rapid.IntRange(0, len(events)-1).Draw(rt, "at")
 	want := snapshots[at]
 	if at > 0 && rapid.Bool().Draw(rt, "to an event") {

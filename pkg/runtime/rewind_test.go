@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestRewindInvalid: what cannot be rewound is told, and changes nothing.
+// TestRewindInvalid: an invalid rewind fails and changes nothing.
 func TestRewindInvalid(t *testing.T) {
 	e := testenv.New(t, nil)
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), nil)
@@ -55,7 +55,7 @@ func TestRewindInvalid(t *testing.T) {
 	}
 }
 
-// TestRewindNothing: the last event is the last already, and no event says so.
+// TestRewindNothing: a rewind to the last event stores no event.
 func TestRewindNothing(t *testing.T) {
 	e := testenv.New(t, nil)
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), nil)

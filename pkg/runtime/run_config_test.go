@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestRunConfigInRequests wants response_modalities and speech_config in what
-// the model is asked, unless the agent says something else.
+// TestRunConfigInRequests: requests contain response_modalities and speech_config
+// unless the agent's own settings override them.
 func TestRunConfigInRequests(t *testing.T) {
 	inPortuguese, inGerman := &genai.SpeechConfig{LanguageCode: "pt-BR"}, &genai.SpeechConfig{LanguageCode: "de-DE"}
 	config := runtime.DefaultRunConfig()
@@ -49,8 +49,8 @@ func TestRunConfigInRequests(t *testing.T) {
 	}
 }
 
-// TestToolPool wants no more calls at a time than tool_thread_pool_config
-// lets in.
+// TestToolPool: no more calls run at the same time than tool_thread_pool_config
+// allows.
 func TestToolPool(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestToolPool(t *testing.T) {
 	}
 }
 
-// TestOverride: a request may say any field of the run config, in either
-// spelling. What cannot be meant is told, and the app's limit stays.
+// TestOverride: a request can set any field of the run config, in either spelling.
+// Invalid values are reported, and the app's limits apply.
 func TestOverride(t *testing.T) {
 	app := runtime.DefaultRunConfig()
 	app.MaxLLMCalls, app.ResponseModalities = 20, []string{"TEXT"}

@@ -19,7 +19,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// blockingModel is a model that tells when it is asked, and answers when it may.
+// blockingModel signals each call and blocks until the test supplies the reply.
 type blockingModel struct {
 	called  chan struct{}
 	replies chan string
@@ -39,7 +39,7 @@ func (g *blockingModel) respond(ctx context.Context, _ *model.Request) (*genai.C
 	}
 }
 
-// startRun runs in the background; the outline comes when the run has ended.
+// startRun runs in the background, and sends the formatted run when it has ended.
 func startRun(ctx context.Context, e *testenv.Env, req *runtime.RunRequest) <-chan string {
 	out := make(chan string, 1)
 	go func() { out <- formatRun(e.Host.Run(ctx, req)) }()
@@ -168,8 +168,8 @@ func TestCancelIdleLoop(t *testing.T) {
 	}
 }
 
-// TestEventStoredBeforeYield: when an agent goes on after a yield, its event is stored
-// and was seen, in this order.
+// TestEventStoredBeforeYield: an event is first stored, then consumed, and then the
+// agent continues.
 func TestEventStoredBeforeYield(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
@@ -251,7 +251,7 @@ func TestToolErrors(t *testing.T) {
 			"a: call f\na: f map[error:f: timed out after 1ms]\na: done\n",
 		},
 		{
-			"nothing to say", &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},
+			"no result", &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},
 			"a: call f\na: f map[result:<nil>]\na: done\n",
 		},
 		{
@@ -278,8 +278,8 @@ func TestToolErrors(t *testing.T) {
 	}
 }
 
-// TestParallelFailureStopsSiblings: of parallel agents and of parallel calls, the first
-// failure stops the others, and only it is told.
+// TestParallelFailureStopsSiblings: the first failure of parallel agents or calls
+// cancels the others, and is the only one reported.
 func TestParallelFailureStopsSiblings(t *testing.T) {
 	waiting := make(chan struct{})
 	stopped := make(chan error, 1)
@@ -401,7 +401,7 @@ func TestCustomMetadata(t *testing.T) {
 	}
 }
 
-// TestConcurrentRuns: sessions do not touch each other, nor do parallel agents.
+// TestConcurrentRuns: concurrent sessions and parallel agents are isolated.
 func TestConcurrentRuns(t *testing.T) {
 	const sessions, agents = 64, 8
 	e := testenv.New(t, nil)

@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// panickingAgent is an agent that says something and then panics.
+// panickingAgent returns an agent that yields an event and then panics.
 func panickingAgent(name string) runtime.Agent {
 	return &testAgent{Base: runtime.Base{AgentName: name}, run: func(_ context.Context, inv *runtime.Invocation) runtime.Events {
 		return func(yield func(*session.Event, error) bool) {
@@ -31,7 +31,7 @@ func panickingAgent(name string) runtime.Agent {
 	}}
 }
 
-// panickingTrees are trees in which somebody's code panics, and how their runs end.
+// panickingTrees returns trees with panicking code and the expected run.
 func panickingTrees() []struct {
 	name string
 	root runtime.Agent
@@ -58,10 +58,10 @@ func panickingTrees() []struct {
 		{"agent", panickingAgent("a"), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
 		{"agent before its first event", early, "error AGENT_FAILED: agent early panicked\n"},
 		{"agent in a sequence", runtime.NewSequential("s", "", panickingAgent("a"), waiting("b")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
-		{"agent beside others", runtime.NewParallel("p", "", waiting("b"), panickingAgent("a"), waiting("c")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
+		{"agent in parallel with others", runtime.NewParallel("p", "", waiting("b"), panickingAgent("a"), waiting("c")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
 		{"model", runtime.NewLLM("a", &runtime.LLMOptions{Model: panicking}), "a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it panicked\n"},
 		{
-			"model beside others", runtime.NewParallel("p", "", waiting("b"), runtime.NewLLM("a", &runtime.LLMOptions{Model: panicking})),
+			"model in parallel with others", runtime.NewParallel("p", "", waiting("b"), runtime.NewLLM("a", &runtime.LLMOptions{Model: panicking})),
 			"a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it panicked\n",
 		},
 		{
@@ -75,7 +75,7 @@ func panickingTrees() []struct {
 			}}), "a: call f\na: f map[error:after_tool of agent a failed: it panicked]\nerror CALLBACK_FAILED: after_tool of agent a failed: it panicked\n",
 		},
 		{
-			"tool beside others", runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f", "g"), Tools: []tool.Tool{
+			"tool in parallel with others", runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f", "g"), Tools: []tool.Tool{
 				&testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { panic("nil map") }},
 				&testTool{name: "g", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},
 			}}), "a: call f call g\na: f map[error:tool f panicked] g map[result:<nil>]\na: done\n",
@@ -142,9 +142,8 @@ func TestPanicOutsideAgents(t *testing.T) {
 	}
 }
 
-// TestPanicInConsumer: what panics while it is shown an event is not the
-// agent's failure; it goes on up, the session is free, and no agent that runs
-// beside others stays behind.
+// TestPanicInConsumer: a panic of the consumer is not a failure of the agent. It
+// propagates, the session is released, and no goroutine leaks.
 func TestPanicInConsumer(t *testing.T) {
 	trees := multiEventTrees(t)
 	trees["one of another kind"] = panickingAgent("a")
@@ -168,7 +167,7 @@ func TestPanicInConsumer(t *testing.T) {
 	}
 }
 
-// multiEventTrees are trees with many events of every sort.
+// multiEventTrees returns trees with several events of each kind of agent.
 func multiEventTrees(t *testing.T) map[string]runtime.Agent {
 	t.Helper()
 	f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
@@ -191,8 +190,8 @@ func multiEventTrees(t *testing.T) map[string]runtime.Agent {
 	}
 }
 
-// TestConsumerStopsAtEachEvent: a client may leave at any event. What it saw is
-// stored, and the session is free at once.
+// TestConsumerStopsAtEachEvent: a consumer can stop at any event. The events that
+// it received are stored, and the session is released immediately.
 func TestConsumerStopsAtEachEvent(t *testing.T) {
 	for name, root := range multiEventTrees(t) {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +221,8 @@ func TestConsumerStopsAtEachEvent(t *testing.T) {
 	}
 }
 
-// runUntilEvent runs and leaves at the nth event; it returns the ids of those seen.
+// runUntilEvent stops a run at the nth event, and returns the IDs of the received
+// events.
 func runUntilEvent(t *testing.T, e *testenv.Env, key session.Key, n int) []string {
 	t.Helper()
 	var ids []string

@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// deepTree makes agents below each other: each level holds width parents, ten
-// agents in all, and the last of them goes on one level deeper.
+// deepTree returns a tree with ten agents per level, the last of which has the next
+// level as its child.
 func deepTree(depth int) runtime.Agent {
 	var subs []runtime.Agent
 	for i := range 9 {
@@ -35,7 +35,7 @@ func deepTree(depth int) runtime.Agent {
 	return runtime.NewLoop(name, &runtime.LoopOptions{SubAgents: subs, MaxIterations: 1})
 }
 
-// TestDeepTree: a hundred agents, ten levels deep, each speak once, in order.
+// TestDeepTree: a hundred agents on ten levels run once each, in order.
 func TestDeepTree(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
@@ -52,8 +52,8 @@ func TestDeepTree(t *testing.T) {
 	}
 }
 
-// TestManyBranchesWrite: what 64 branches write side by side is all there, each
-// value whole, and each branch reads its own.
+// TestManyBranchesWrite: concurrent writes of 64 branches are all stored, and each
+// branch reads its own.
 func TestManyBranchesWrite(t *testing.T) {
 	const branches, writes = 64, 8
 	e := testenv.New(t, nil)
@@ -71,7 +71,7 @@ func TestManyBranchesWrite(t *testing.T) {
 			return &tool.Result{Response: map[string]any{"read": v}}, nil
 		}}
 		subs = append(subs, runtime.NewLLM(name, &runtime.LLMOptions{
-			Model: toolCallModel("write"), Tools: []tool.Tool{write}, OutputKey: "said_" + name,
+			Model: toolCallModel("write"), Tools: []tool.Tool{write}, OutputKey: "output_" + name,
 		}))
 	}
 	deployApp(t, e, runtime.NewParallel("all", "", subs...), nil)
@@ -98,7 +98,7 @@ func TestManyBranchesWrite(t *testing.T) {
 			wantState(t, sess, fmt.Sprintf("%s_%d", name, j), int64(j))
 		}
 		wantState(t, sess, "user:"+name, true)
-		wantState(t, sess, "said_"+name, "done")
+		wantState(t, sess, "output_"+name, "done")
 	}
 }
 
@@ -115,7 +115,7 @@ func TestFiftyCalls(t *testing.T) {
 	const calls = 50
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	// Each call waits for the one behind it, so that they end in reverse.
+	// Each call waits for the next one, so that they end in reverse order.
 	ended := make([]chan struct{}, calls+1)
 	names, tools := make([]string, calls), make([]tool.Tool, calls)
 	for i := range ended {
@@ -149,7 +149,7 @@ func TestFiftyCalls(t *testing.T) {
 	wantState(t, sess, "last", int64(calls-1))
 }
 
-// transferModel hands over to the named agent, again and again.
+// transferModel always transfers to the named agent.
 func transferModel(to string) modelFunc {
 	return func(context.Context, *model.Request) (*genai.Content, error) {
 		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{
@@ -158,7 +158,7 @@ func transferModel(to string) modelFunc {
 	}
 }
 
-// endlessTrees are trees that never end by themselves.
+// endlessTrees returns trees whose runs do not terminate.
 func endlessTrees(t *testing.T) map[string]runtime.Agent {
 	t.Helper()
 	answer := func(name string) runtime.Agent {
@@ -175,7 +175,7 @@ func endlessTrees(t *testing.T) map[string]runtime.Agent {
 	return map[string]runtime.Agent{
 		"loop":   runtime.NewLoop("loop", &runtime.LoopOptions{SubAgents: []runtime.Agent{answer("a")}}),
 		"circle": circle,
-		"calls for ever": runtime.NewLLM("a", &runtime.LLMOptions{Tools: []tool.Tool{again}, Model: modelFunc(
+		"endless calls": runtime.NewLLM("a", &runtime.LLMOptions{Tools: []tool.Tool{again}, Model: modelFunc(
 			func(context.Context, *model.Request) (*genai.Content, error) {
 				return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{Name: "f"}}}}, nil
 			},
@@ -187,8 +187,8 @@ func endlessTrees(t *testing.T) map[string]runtime.Agent {
 	}
 }
 
-// TestEndlessRunBounded: what never ends by itself is ended by the limit of model
-// calls, which is told; the session is free at once.
+// TestEndlessRunBounded: the limit on model calls ends an endless run with an
+// error, and the session is released immediately.
 func TestEndlessRunBounded(t *testing.T) {
 	for name, root := range endlessTrees(t) {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestEndlessRunBounded(t *testing.T) {
 	}
 }
 
-// TestEndlessRunCanceled: without such a limit, whoever asked can stop it.
+// TestEndlessRunCanceled: without a limit, the caller can cancel the run.
 func TestEndlessRunCanceled(t *testing.T) {
 	for name, root := range endlessTrees(t) {
 		t.Run(name, func(t *testing.T) {
@@ -228,8 +228,8 @@ func TestEndlessRunCanceled(t *testing.T) {
 	}
 }
 
-// TestWorkflowCycleWithoutModel: a circle that asks no model is bounded by the number
-// of its nodes' runs.
+// TestWorkflowCycleWithoutModel: the limit on node executions ends a cycle that
+// calls no model.
 func TestWorkflowCycleWithoutModel(t *testing.T) {
 	silent := func(name string) runtime.Agent {
 		return &testAgent{Base: runtime.Base{AgentName: name}, run: func(context.Context, *runtime.Invocation) runtime.Events {
@@ -249,7 +249,7 @@ func TestWorkflowCycleWithoutModel(t *testing.T) {
 	wantRunEnd(t, e, key, "error NODE_RUNS_LIMIT: workflow circle exceeded 1000 node executions; possible infinite loop\n")
 }
 
-// wantRunEnd makes a run that has to end so, and leave the session free.
+// wantRunEnd checks how a run ends, and that the session is released.
 func wantRunEnd(t *testing.T, e *testenv.Env, key session.Key, want string) {
 	t.Helper()
 	got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
@@ -262,7 +262,7 @@ func wantRunEnd(t *testing.T, e *testenv.Env, key session.Key, want string) {
 	wantSessionFree(t, e, key)
 }
 
-// wantSessionFree fails when the session is still held by a run.
+// wantSessionFree checks that no run holds the session.
 func wantSessionFree(t *testing.T, e *testenv.Env, key session.Key) {
 	t.Helper()
 	_, free, err := e.Store.Sessions.Acquire(t.Context(), key, 1)

@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// visibleInLines is what an agent sees of events that are written one a line.
+// visibleInLines returns the contents that an agent sees of events, one per line.
 func visibleInLines(t *testing.T, who viewKey, include IncludeContents, lines string) string {
 	t.Helper()
 	var events []*session.Event
@@ -24,9 +24,9 @@ func visibleInLines(t *testing.T, who viewKey, include IncludeContents, lines st
 	return string(visibleContents(t, who, include, events))
 }
 
-// TestContentsTranscription: pieces of what one side said in a live conversation are
-// one text, also another agent's and after a blank piece; another speaker, or
-// anything else that is seen, ends it (semantics 2.6).
+// TestContentsTranscription: consecutive transcriptions of one speaker are merged
+// into one text, across blank ones. Another speaker or any other visible event ends
+// the text (semantics 2.6).
 func TestContentsTranscription(t *testing.T) {
 	const events = `
 {"author":"user","inputTranscription":{"text":"hel"}}
@@ -54,8 +54,8 @@ func TestContentsTranscription(t *testing.T) {
 	}
 }
 
-// TestContentsTranscriptionShared: contents that were handed out stay as they were
-// when more is said.
+// TestContentsTranscriptionShared: returned contents do not change when more
+// transcriptions are added.
 func TestContentsTranscriptionShared(t *testing.T) {
 	v := newView(viewKey{agent: "a"})
 	newEvent := func(text string) *session.Event {
@@ -80,8 +80,8 @@ func TestContentsTranscriptionShared(t *testing.T) {
 	}
 }
 
-// TestContentsLive: what an agent said in a live conversation it hears of as of
-// another's words (semantics 2.6).
+// TestContentsLive: an agent sees its own events of a live conversation as those of
+// another agent (semantics 2.6).
 func TestContentsLive(t *testing.T) {
 	const events = `{"author":"a","liveSessionId":"l","content":{"role":"model","parts":[{"text":"hi"}]}}`
 	const want = `[{"parts":[{"text":"For context:"},{"text":"[a] said: hi"}],"role":"user"}]`
@@ -90,8 +90,8 @@ func TestContentsLive(t *testing.T) {
 	}
 }
 
-// TestContentsScoped: an event of a task's scope is seen by nobody outside of
-// the task (semantics 2.6).
+// TestContentsScoped: events of a task's scope are visible only within the task
+// (semantics 2.6).
 func TestContentsScoped(t *testing.T) {
 	const events = `
 {"author":"user","content":{"role":"user","parts":[{"text":"to all"}]}}

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// textNode is an agent that says its name, once.
+// textNode returns an agent that yields one event with its name.
 func textNode(name string, edit func(*session.Event)) *testAgent {
 	return &testAgent{runtime.Base{AgentName: name}, func(_ context.Context, inv *runtime.Invocation) runtime.Events {
 		return func(yield func(*session.Event, error) bool) {
@@ -26,15 +26,15 @@ func textNode(name string, edit func(*session.Event)) *testAgent {
 	}}
 }
 
-// TestWorkflowRoutes has the forms of a route that an event may set. It wins
-// over what the node says; a list is several routes.
+// TestWorkflowRoutes: the route of an event takes precedence over the output of
+// the node; a list matches several routes.
 func TestWorkflowRoutes(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		route any
 		want  string
 	}{
-		{"nothing, so what it says", nil, "first said"},
+		{"no route, so the output", nil, "first said"},
 		{"text", " b ", "first b"},
 		{"number", 3.0, "first three"},
 		{"true", true, "first yes"},
@@ -86,8 +86,7 @@ func TestWorkflowInvalid(t *testing.T) {
 	}
 }
 
-// TestWorkflowStopped wants a workflow to end with its context, whatever its
-// nodes wait for.
+// TestWorkflowStopped: a workflow ends with its context, even while nodes wait.
 func TestWorkflowStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := &testAgent{runtime.Base{AgentName: "waiting"}, func(ctx context.Context, _ *runtime.Invocation) runtime.Events {
@@ -110,7 +109,7 @@ func TestWorkflowStopped(t *testing.T) {
 	}
 }
 
-// TestFunctionNode has what a function of the program may do as a node.
+// TestFunctionNode tests the results that a function of the program can return.
 func TestFunctionNode(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -125,7 +124,7 @@ func TestFunctionNode(t *testing.T) {
 			"first: {\"was\":\"go\"}\nother: other\n",
 		},
 		{
-			"says a content and names the route",
+			"returns a content and sets the route",
 			func(_ context.Context, m *runtime.CallbackContext, _ any) (any, error) {
 				m.Actions.Route = "b"
 				return model.ModelText("hello"), nil
