@@ -1,11 +1,11 @@
-// Package session is the domain: what a conversation is made of.
+// Package session defines the data of a conversation.
 //
 // A [Session] belongs to one user of one app. It has a [History], the
 // append-only list of its events, and a [State], the values that instructions
-// and tools read. An [Event] is a stored fact: something said, called or
-// answered, together with its [Actions]: what it does beside its content. An
-// invocation is one run, from a user message to the last event that follows
-// from it; its events share an invocation id.
+// and tools read. An [Event] is an immutable record of a message, a call or a
+// response, together with its [Actions], its effects besides its content. An
+// invocation is one run, from a user message to its last event; its events share
+// an invocation ID.
 //
 //	session  app/user/id ─┬─ history   [user] → [agent: call] → [agent: response] → [agent: text]
 //	                      └─ state     key, user:key, app:key, temp:key
@@ -15,7 +15,7 @@
 // and is never stored; everything else is the session's own. A null in a state
 // delta removes the key.
 //
-// This package knows no database and no HTTP, but it owns the JSON form of
-// events and sessions, which both use: camelCase keys, absent instead of null,
-// float seconds, URL-safe base64 (the ADK wire, docs of adk-python 2.x).
+// This package does not depend on databases or HTTP, but defines the JSON form of
+// events and sessions that both use: camelCase keys, absent instead of null, float
+// seconds, URL-safe base64 (the wire format of adk-python 2.x).
 package session

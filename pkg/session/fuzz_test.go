@@ -39,7 +39,7 @@ func FuzzEventJSON(f *testing.F) {
 	})
 }
 
-// What a client may send comes back as it was.
+// Valid client input survives decoding and encoding unchanged.
 func FuzzContent(f *testing.F) {
 	for _, in := range []string{
 		`{"role":"user","parts":[{"text":"hi"}]}`,

@@ -5,11 +5,11 @@ import "fmt"
 // A LimitError reports that a part of a session exceeds a size limit. It is an
 // [ErrTooLarge] and an [ErrInvalid].
 type LimitError struct {
-	// What is the part, such as "state of the user".
+	// What names the part, such as "state of the user".
 	What string
 	// Limit is in bytes.
 	Limit int64
-	// Hint says how to continue; it may be empty.
+	// Hint is an instruction for the user; it may be empty.
 	Hint string
 }
 

@@ -93,7 +93,7 @@ func TestNormalizeUnsupportedTypes(t *testing.T) {
 	ring := []any{nil}
 	ring[0] = ring
 	if _, ok := Normalize(ring).([]any); !ok {
-		t.Error("Normalize of a list that holds itself is no list")
+		t.Error("Normalize of a list that holds itself is not a list")
 	}
 }
 

@@ -19,7 +19,7 @@ func acquire(t *testing.T, s *Sessions, key session.Key) func() {
 	return release
 }
 
-// waitUntilIdle says that nobody holds or waits for anything.
+// waitUntilIdle waits until no session is held or waited for.
 func waitUntilIdle(t *testing.T, s *Sessions) {
 	t.Helper()
 	if n := len(s.runs.waiting); n != 0 {

@@ -15,7 +15,7 @@ import (
 //
 // Append generates a missing id and a missing time. Both stay set if the append
 // fails, so that a retry appends the same event: an event whose id the session
-// already has is not added again, which is no error. Times are truncated to
+// already has is not added again, and the append succeeds. Times are truncated to
 // microseconds. A nil value in the state delta deletes its key. State updates
 // are computed from the stored values in the same transaction, and the stored
 // event has their results in its state delta; an update that cannot be computed

@@ -204,7 +204,7 @@ func TestAppendIdempotent(t *testing.T) {
 	})
 }
 
-// Whoever heard no answer to an append tries again with what was read before.
+// After a lost response, an append is retried with the same session handle.
 func TestAppendRetryAfterLostResponse(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		createSession(t, s, alice, nil)
@@ -242,8 +242,7 @@ func TestAppendMissingSession(t *testing.T) {
 	})
 }
 
-// What the caller does to its maps after the append changes nothing that is
-// stored.
+// Changes to the caller's maps after an append do not affect stored data.
 func TestAppendCopiesMaps(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := createSession(t, s, alice, nil)

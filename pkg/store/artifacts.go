@@ -36,7 +36,7 @@ type artifactBackend interface {
 	listNames(ctx context.Context, app, user, id string) ([]string, error)
 	// listVersions describes all versions in order, without their content.
 	listVersions(ctx context.Context, at artifactKey) ([]session.ArtifactVersion, error)
-	// deleteArtifact deletes all versions. A missing artifact is no error.
+	// deleteArtifact deletes all versions. Deleting a missing artifact succeeds.
 	deleteArtifact(ctx context.Context, at artifactKey) error
 }
 
@@ -183,7 +183,7 @@ func (a *Artifacts) Version(ctx context.Context, key session.Key, name string, v
 	return session.ArtifactVersion{}, at.errNotFound(version)
 }
 
-// Delete deletes all versions of an artifact. A missing artifact is no error.
+// Delete deletes all versions of an artifact. Deleting a missing artifact succeeds.
 func (a *Artifacts) Delete(ctx context.Context, key session.Key, name string) error {
 	at, err := newArtifactKey(key, name)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestArtifactIncompleteVersion(t *testing.T) {
 	}
 }
 
-// A link in the folder is no way out of it.
+// Symbolic links cannot escape the folder.
 func TestArtifactSymlinkEscape(t *testing.T) {
 	dir, secret := t.TempDir(), t.TempDir()
 	a := openStore(t, "memory:", &Options{Artifacts: "dir://" + dir}).Artifacts
@@ -69,8 +69,7 @@ func TestArtifactSymlinkEscape(t *testing.T) {
 	}
 }
 
-// Nothing is left of a deleted artifact, and nothing is written beside the
-// folder.
+// A deleted artifact leaves no files, and nothing is written outside the folder.
 func TestArtifactFolders(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "artifacts")
 	a := openStore(t, "memory:", &Options{Artifacts: "dir://" + dir}).Artifacts
@@ -79,7 +78,7 @@ func TestArtifactFolders(t *testing.T) {
 		saveArtifact(t, a, session.Key{App: "..", User: "..", ID: ".."}, name, textPart(name))
 		saveArtifact(t, a, alice, name, textPart(name))
 	}
-	diff(t, "beside the folder", []string{filepath.Base(dir)}, listFiles(t, filepath.Dir(dir))[:1])
+	diff(t, "outside the folder", []string{filepath.Base(dir)}, listFiles(t, filepath.Dir(dir))[:1])
 	for _, name := range names {
 		if err := a.Delete(t.Context(), alice, name); err != nil {
 			t.Error(err)

@@ -28,7 +28,7 @@ type sessionBackend interface {
 	// state and without events.
 	listSessions(ctx context.Context, q sessionQuery) ([]*listedSession, error)
 	// deleteSession deletes a session with its events and its own state. A
-	// missing session is no error.
+	// missing session is not an error.
 	deleteSession(ctx context.Context, key session.Key) error
 	// appendEvent inserts an event and writes its cells in one transaction that
 	// is durable on return. It fails with ErrStale if the session is not at the
@@ -72,7 +72,7 @@ type cell struct {
 
 // An eventWindow selects the events that a read returns.
 type eventWindow struct {
-	// id is the head id that the caller knows, or 0. If the key now belongs to
+	// id is the head ID of the caller's copy, or 0. If the key now belongs to
 	// another session, since is treated as 0.
 	id int64
 	// since selects the events with a greater sequence number, provided that

@@ -24,7 +24,7 @@ type bucket interface {
 	// createObject creates an object and sets its creation time. An existing
 	// name is fs.ErrExist.
 	createObject(ctx context.Context, o *object) error
-	// deleteObject deletes an object. A missing object is no error.
+	// deleteObject deletes an object. Deleting a missing object succeeds.
 	deleteObject(ctx context.Context, name string) error
 	// close closes idle connections.
 	close() error

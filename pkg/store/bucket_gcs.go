@@ -225,13 +225,13 @@ func mapGCSError(err error) error {
 }
 
 func decodeGCSReason(body []byte) string {
-	var told struct {
+	var errBody struct {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(body, &told) != nil {
+	if json.Unmarshal(body, &errBody) != nil {
 		return ""
 	}
-	return told.Error.Message
+	return errBody.Error.Message
 }

@@ -218,9 +218,9 @@ func mapS3Error(err error) error {
 }
 
 func decodeS3Reason(body []byte) string {
-	var told struct{ Code, Message string }
-	if xml.Unmarshal(body, &told) != nil {
+	var errBody struct{ Code, Message string }
+	if xml.Unmarshal(body, &errBody) != nil {
 		return ""
 	}
-	return strings.TrimPrefix(told.Code+": "+told.Message, ": ")
+	return strings.TrimPrefix(errBody.Code+": "+errBody.Message, ": ")
 }

@@ -147,7 +147,7 @@ func TestBucketRetryLimit(t *testing.T) {
 	}
 }
 
-// Who does not wait any longer is not kept waiting.
+// Canceling the context ends the retries.
 func TestBucketRetryCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -200,7 +200,7 @@ func TestBucketInvalidArtifact(t *testing.T) {
 	wantErr(t, "Create with much metadata", err, session.ErrInvalid, "metadata of 2427 bytes exceeds the S3 limit of 2048 bytes")
 }
 
-// What others wrote may be larger than we would have.
+// Objects of other writers may exceed the size limit.
 func TestBucketLargeArtifact(t *testing.T) {
 	for url, service := range map[string]service{"gs://box": serve(&fakebucket.GCS{}), "s3://box": serve(&fakebucket.S3{})} {
 		saveArtifact(t, openBucket(t, url, service, nil), alice, "a", textPart("123456789"))
@@ -257,7 +257,7 @@ func TestGCSLayout(t *testing.T) {
 	}
 }
 
-// readBlob tells an object as the service has it.
+// readBlob formats an object as stored by the service.
 func readBlob(t *testing.T, s service, name string) string {
 	t.Helper()
 	address := "http://gcs.test/storage/v1/b/box/o/" + strings.ReplaceAll(name, "/", "%2F")

@@ -8,9 +8,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// What runs derive from the histories of cached sessions counts for the bound of
-// the cache, as soon as a session is used again. The control does not report what
-// it derives, and exceeds the bound.
+// Values derived from the histories of cached sessions count towards the cache
+// limit once a session is used again. The control case does not report its derived
+// values and exceeds the limit.
 func TestCacheCountsDerivedValues(t *testing.T) {
 	const bound, sessions, each = 1 << 20, 64, 64 << 10
 	for _, be := range backends() {

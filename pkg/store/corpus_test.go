@@ -313,8 +313,8 @@ func checkField(t *testing.T, what, field string, want any, r stepResult) {
 	}
 }
 
-// checkList wants each session to have its own state, which the corpus says in
-// words.
+// checkList checks that each session has its own state, which the corpus describes
+// in prose.
 func checkList(t *testing.T, what string, want []any, list []*session.Session) {
 	t.Helper()
 	var got []any

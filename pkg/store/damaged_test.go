@@ -22,12 +22,12 @@ func breakRows(t *testing.T, s *Store, text string) {
 func TestDamagedRows(t *testing.T) {
 	for _, tt := range []struct {
 		name, damage, want string
-		last               int // events that are asked for; 0 is all
+		last               int // number of requested events; 0 means all
 	}{
-		{"an event that is no JSON", "UPDATE events SET event = '{' WHERE seq = 2", `session app/alice/s is damaged: event 2: `, 0},
+		{"an event that is not JSON", "UPDATE events SET event = '{' WHERE seq = 2", `session app/alice/s is damaged: event 2: `, 0},
 		{"an event of another form", `UPDATE events SET event = '{"author": 1}' WHERE seq = 2`, `session app/alice/s is damaged: event 2: `, 0},
 		{"an event of another form, of the last two", `UPDATE events SET event = '{"author": 1}' WHERE seq = 2`, `session app/alice/s is damaged: event 2: `, 2},
-		{"a value that is no JSON", "UPDATE states SET value = '{'", `session app/alice/s is damaged: state key "k": reading a state value: `, 0},
+		{"a value that is not JSON", "UPDATE states SET value = '{'", `session app/alice/s is damaged: state key "k": reading a state value: `, 0},
 		{"the first event is missing", "DELETE FROM events WHERE seq = 1", "session app/alice/s is damaged: event 1: row is missing", 0},
 		{"an event is missing", "DELETE FROM events WHERE seq = 2", "session app/alice/s is damaged: event 2: row is missing", 0},
 		{"an event is missing, of the last two", "DELETE FROM events WHERE seq = 2", "session app/alice/s is damaged: event 2: row is missing", 2},
@@ -55,7 +55,8 @@ func TestDamagedRows(t *testing.T) {
 	}
 }
 
-// Windows of a sound session are no gaps, also when it is deleted while it is read.
+// Windows of an intact session are not reported as gaps, even if it is deleted during
+// the read.
 func TestValidWindows(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := createSession(t, s, alice, nil)
@@ -76,9 +77,9 @@ func TestValidWindows(t *testing.T) {
 	})
 }
 
-// A database that went back to an older state, as when a standby takes over that
-// lacked the last events, is believed: the events that are cached are not shown, and
-// turns go on from what is stored.
+// After the database is restored to an older state, as by the failover to a lagging
+// standby, cached events that it lacks are not returned, and turns continue from the
+// stored events.
 func TestDatabaseRestoredFromOlderBackup(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -16,7 +16,7 @@ func TestGetFilters(t *testing.T) {
 		o    *GetOptions
 		want []int64
 	}{
-		{"nothing said", nil, []int64{1, 2, 3, 4, 5}},
+		{"no options", nil, []int64{1, 2, 3, 4, 5}},
 		{"zero options", &GetOptions{}, []int64{1, 2, 3, 4, 5}},
 		{"the last two", &GetOptions{NumRecentEvents: n(2)}, []int64{4, 5}},
 		{"none", &GetOptions{NumRecentEvents: n(0)}, nil},

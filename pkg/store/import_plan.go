@@ -86,11 +86,11 @@ func (p *importPlan) initialState() map[string]any {
 	}
 	first := map[string]any{}
 	for k, v := range p.state {
-		told := slices.ContainsFunc(p.Events, func(ev *session.Event) bool {
+		hasEvent := slices.ContainsFunc(p.Events, func(ev *session.Event) bool {
 			_, ok := ev.Actions.StateDelta[k]
 			return ok
 		})
-		if !told && v != nil {
+		if !hasEvent && v != nil {
 			first[k] = v
 		}
 	}

@@ -113,7 +113,7 @@ func TestImportAtomic(t *testing.T) {
 	})
 }
 
-// A key of an app or a user that is there stays, and is told.
+// Existing keys of apps and users are kept and reported.
 func TestImportKeepsSharedKeys(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
@@ -127,8 +127,8 @@ func TestImportKeepsSharedKeys(t *testing.T) {
 	})
 }
 
-// Whichever answer of the server is lost, a session is imported once, and the
-// import hears that it was.
+// Whichever response of the server is lost, a session is imported once, and the
+// import reports success.
 func TestImportRetryAfterLostResponse(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		p, url := startProxy(t, url)

@@ -6,8 +6,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// What a session began with stays known, whatever happens to its state, and
-// is given back as it was.
+// The initial state of a session is preserved unchanged, regardless of later writes.
 func TestInitial(t *testing.T) {
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {

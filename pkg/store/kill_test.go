@@ -20,8 +20,7 @@ const childDatabase = "STORE_TEST_CHILD_DATABASE"
 // childSessions is the number of sessions that the child appends to at once.
 const childSessions = 8
 
-// appendForever says "session event" on stdout after each append that came
-// back.
+// appendForever prints "session event" on stdout after each acknowledged append.
 func appendForever(url string) int {
 	ctx := context.Background()
 	s, err := Open(ctx, url, nil)
@@ -65,8 +64,7 @@ func TestProcessKilled(t *testing.T) {
 	}
 }
 
-// killAfter runs the child until it has acknowledged so many events, and kills
-// it in the midst of its work.
+// killAfter kills the child once it has acknowledged a number of events.
 func killAfter(t *testing.T, url string, events int, acked map[string]string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -41,7 +41,7 @@ func eachPair(t *testing.T, test func(t *testing.T, a, b *Store)) {
 	}
 }
 
-// eachTimedPair is eachPair with a clock that goes on when everybody waits.
+// eachTimedPair is eachPair with a clock that advances when all goroutines wait.
 func eachTimedPair(t *testing.T, test func(t *testing.T, a, b *Store)) {
 	for _, be := range backends() {
 		if be.name != "memory" && be.name != "sqlite" {
@@ -89,8 +89,8 @@ func killStore(s *Store) {
 	l.renewer.Wait()
 }
 
-// One run at a time, whoever else has the database open; and who comes next
-// sees what the one before has stored, though it remembers the session.
+// Only one store of a database runs a session at a time, and the next one sees the
+// stored events even if it has cached the session.
 func TestLeaseExclusive(t *testing.T) {
 	eachPair(t, func(t *testing.T, a, b *Store) {
 		createSession(t, a, alice, nil)
@@ -115,8 +115,8 @@ func TestLeaseExclusive(t *testing.T) {
 	})
 }
 
-// Who waits gets the session soon after it is released, and is busy when it is
-// not.
+// A waiting store acquires the session soon after its release, and otherwise fails
+// with a busy error.
 func TestLeaseWait(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
 		createSession(t, a, alice, nil)
@@ -140,8 +140,8 @@ func TestLeaseWait(t *testing.T) {
 	})
 }
 
-// A store that is not heard of loses its sessions, and what it writes later is
-// refused and changes nothing.
+// A store that stops renewing loses its sessions; its later writes are rejected and
+// change nothing.
 func TestLeaseTakeover(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
 		sess := createSession(t, a, alice, map[string]any{"k": 1})
@@ -196,8 +196,7 @@ func TestLeaseExpiry(t *testing.T) {
 	}
 }
 
-// An event that was stored in time is stored, also when the answer was lost and
-// somebody else has the session by now.
+// An event stored before the takeover stays stored, even if the response was lost.
 func TestLeaseRepeatedEvent(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
 		old := createSession(t, a, alice, nil)
@@ -230,9 +229,8 @@ func TestLeaseCreatedWithSession(t *testing.T) {
 	})
 }
 
-// When somebody else makes the session that a run waits to make, the run has
-// nothing before its first event: then it takes the session, or is told that it
-// is too late.
+// If another store creates the session first, the run's first event either acquires
+// the session or fails with a busy error.
 func TestLeaseSessionCreatedElsewhere(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
 		defer acquire(t, a.Sessions, alice)()
@@ -251,8 +249,8 @@ func TestLeaseSessionCreatedElsewhere(t *testing.T) {
 	})
 }
 
-// A turn that soon follows another of the same store finds the lease; nobody
-// who waits elsewhere has to wait for it to run out.
+// A following turn of the same store reuses the lease; other waiting stores do not
+// have to wait until it expires.
 func TestLeaseIdleReuse(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, _ *Store) {
 		createSession(t, a, alice, nil)
@@ -411,8 +409,8 @@ func TestOpenNegativeLease(t *testing.T) {
 	}
 }
 
-// A run whose session is not its own any more ends soon, and not only at its
-// next event, which may be long in coming; its context says why.
+// A run that loses its lease is canceled promptly, not only at its next event; the
+// cause of its context has the reason.
 func TestRunCancelledOnLeaseLoss(t *testing.T) {
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {
@@ -450,7 +448,7 @@ func TestRunCancelledOnLeaseLoss(t *testing.T) {
 	}
 }
 
-// stealLease gives a session to a store, whoever holds it, as time does in the end.
+// stealLease transfers a lease to a store, as its expiry would.
 func stealLease(t *testing.T, s *Store, key session.Key) {
 	t.Helper()
 	l := readLease(t, s, key)
@@ -473,11 +471,11 @@ func readHeadID(t *testing.T, s *Store, key session.Key) int64 {
 	return snap.id
 }
 
-// A session of a host that was killed is free at once, where hosts can tell; one
-// of a host that is only slow is not, and neither is one whose name says nothing.
+// The sessions of a killed host are released immediately where liveness locks are
+// supported; those of a slow host, or of an owner without a lock, are not.
 func TestLeaseOfKilledProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("SKIPPED: only Linux has the locks that tell")
+		t.Skip("SKIPPED: liveness locks require Linux")
 	}
 	url := sqliteFile(t)
 	o := &Options{Lease: time.Hour}

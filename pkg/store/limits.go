@@ -11,9 +11,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// limits bound what a session may hold, in bytes. They are checked before anything
-// is written, by what is known of a session already: its state follows the writes
-// of whoever has read it, and its history has the sum of its events.
+// limits are the maximum sizes of the parts of a session, in bytes. They are
+// checked before each write against the session in memory, which has the current
+// state and the total size of its events.
 type limits struct{ state, event, session int64 }
 
 // appendLimits are the limits of one append.
@@ -32,8 +32,8 @@ const (
 	growthWait  = 30 * time.Second
 )
 
-// writeRecord checks a record against the limits, gives it the event's JSON, and hands it
-// to the backend. What follows from updates is checked when they are settled.
+// writeRecord checks a record against the limits, encodes its event, and passes it to
+// the backend. The results of updates are checked when the backend computes them.
 func (s *Sessions) writeRecord(ctx context.Context, sess *session.Session, rec *record) (appendResult, error) {
 	size, err := s.loadEventBytes(ctx, sess)
 	if err != nil {
@@ -123,8 +123,8 @@ func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLim
 	return release, nil
 }
 
-// loadEventBytes is how many bytes the events of a session take. Who read only a part of
-// them asks the backend once.
+// loadEventBytes returns the total size of the session's events. For a partial read it
+// queries the backend once.
 func (s *Sessions) loadEventBytes(ctx context.Context, sess *session.Session) (int64, error) {
 	n := sess.History.Bytes()
 	if n > 0 || sess.Version == 0 {

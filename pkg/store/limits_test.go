@@ -20,7 +20,7 @@ func eachLimited(t *testing.T, test func(t *testing.T, s *Store)) {
 	}
 }
 
-// wantLimit checks that an error says which limit is exceeded.
+// wantLimit checks which limit an error reports.
 func wantLimit(t *testing.T, err error, want string) {
 	t.Helper()
 	if !errors.Is(err, session.ErrInvalid) || !errors.Is(err, session.ErrTooLarge) || err.Error() != want {
@@ -44,7 +44,7 @@ func TestStateLimit(t *testing.T) {
 			wantLimit(t, s.Sessions.Append(t.Context(), sess, over), want)
 			diff(t, "events", 0, len(getSession(t, s, key, nil).Events()))
 			diff(t, "state", before, getSession(t, s, key, nil).State.All())
-			diff(t, "state at hand", before, sess.State.All())
+			diff(t, "state in memory", before, sess.State.All())
 
 			// The parts of one key count, and writes one after the other.
 			appendEvent(t, s, sess, stateEvent(map[string]any{prefix + "b": map[string]any{"list": []any{"x", 12345, nil, 1.5}}}))
@@ -142,8 +142,8 @@ func TestEventLimit(t *testing.T) {
 	})
 }
 
-// A session whose events reach the limit takes no more, however it was read, also
-// from another store; others go on.
+// A session that has reached the limit rejects further events from every store and
+// handle; other sessions are unaffected.
 func TestSessionLimit(t *testing.T) {
 	eachLimited(t, func(t *testing.T, s *Store) {
 		const want = "session exceeds the limit of 16 KiB: start a new session"

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Locks of an open file, and not of a process, so that two stores of one process
-// are told apart. (https://man7.org/linux/man-pages/man2/F_OFD_SETLK.2const.html)
+// Open file description locks distinguish two stores of one process
+// (https://man7.org/linux/man-pages/man2/F_OFD_SETLK.2const.html).
 const (
 	fcntlGetLock = 36 // F_OFD_GETLK
 	fcntlSetLock = 37 // F_OFD_SETLK

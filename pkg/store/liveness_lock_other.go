@@ -4,7 +4,7 @@ package store
 
 import "os"
 
-// Elsewhere nobody is known to be dead before the lease runs out.
+// Other systems detect a dead host only when its lease expires.
 
 func lockByte(*os.File, int64) error { return nil }
 

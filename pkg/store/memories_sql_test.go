@@ -71,7 +71,7 @@ func TestManyMemories(t *testing.T) {
 	})
 }
 
-// What a search looks at does not grow with what it does not find.
+// The rows that a search reads do not grow with the number of other memories.
 func TestMemoryPlan(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	text, args := buildSearchSQL(1, &memorySearch{weights: []termWeight{{"a", 1}, {"b", 2}}, not: "s", limit: 3})

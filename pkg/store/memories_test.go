@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// eventAtMinute is an event with a text, so many minutes into a day.
+// eventAtMinute returns a text event at a minute of the day.
 func eventAtMinute(id, author, text string, minute int) *session.Event {
 	ev := textEvent(author, text)
 	ev.ID, ev.Timestamp = id, time.Date(2026, 11, 21, 10, minute, 0, 0, time.UTC)
@@ -75,8 +75,7 @@ func TestMemoryRoundTrip(t *testing.T) {
 	})
 }
 
-// Adding a session takes the place of what was remembered of it; adding events
-// adds those that are new.
+// Adding a session replaces its memories; adding events adds the new ones.
 func TestMemoryAdd(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		addToMemory(t, s, newSession(alice, eventAtMinute("a", "user", "word one", 1), eventAtMinute("b", "agent", "word two", 2)))
@@ -152,7 +151,7 @@ func TestMemoryRanking(t *testing.T) {
 	})
 }
 
-// What nearly all memories say is not looked for, unless there is nothing else.
+// Terms that occur in nearly all memories are ignored unless the query has no other.
 func TestMemoryCommonWords(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		var events []*session.Event
@@ -217,7 +216,7 @@ func TestMemoryLanguages(t *testing.T) {
 	})
 }
 
-// One user's memories are nobody else's, whatever the ids look like.
+// Users see only their own memories, for any form of IDs.
 func TestMemoryScopes(t *testing.T) {
 	keys := []session.Key{
 		{App: "app", User: "u", ID: "s"},
@@ -290,12 +289,12 @@ func TestMemoryExcludeSession(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		addToMemory(t, s, newSession(alice, eventAtMinute("e", "user", "word here", 1)))
 		addToMemory(t, s, newSession(other, eventAtMinute("e", "user", "word there", 2)))
-		addEvents(t, s, session.Key{App: "app", User: "alice"}, eventAtMinute("e", "user", "word nowhere", 3))
-		diff(t, "others", "word nowhere|word there", searchSessions(t, s, alice, MemoryQuery{Text: "word", NotSession: "s"}))
+		addEvents(t, s, session.Key{App: "app", User: "alice"}, eventAtMinute("e", "user", "word elsewhere", 3))
+		diff(t, "others", "word elsewhere|word there", searchSessions(t, s, alice, MemoryQuery{Text: "word", NotSession: "s"}))
 	})
 }
 
-// What was taken back is not remembered.
+// Rewound events are not remembered.
 func TestMemoryRewound(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		back := eventAtMinute("r", "user", "", 3)
@@ -329,10 +328,10 @@ func TestMemoryInvalid(t *testing.T) {
 			{"events of a long session id", m.AddEvents(ctx, session.Key{App: "a", User: "u", ID: long}, nil), session.ErrInvalid, "session id exceeds the limit"},
 			{"memory without text", m.Add(ctx, "app", "u", &session.Memory{ID: "m1"}), session.ErrInvalid, `memory "m1" has no text`},
 			{"memory of a long id", m.Add(ctx, "app", "u", tea(long)), session.ErrInvalid, "memory id exceeds the limit"},
-			{"memory of nobody", m.Add(ctx, "app", "", tea("")), session.ErrInvalid, "app and user are required"},
+			{"memory without user", m.Add(ctx, "app", "", tea("")), session.ErrInvalid, "app and user are required"},
 			{"delete without session", m.Delete(ctx, session.Key{App: "a", User: "u"}), session.ErrInvalid, "session id is required"},
-			{"delete of nobody", m.DeleteAll(ctx, "a", ""), session.ErrInvalid, "app and user are required"},
-			{"search of nobody", search(ctx, "", MemoryQuery{Text: "x"}), session.ErrInvalid, "app and user are required"},
+			{"delete without user", m.DeleteAll(ctx, "a", ""), session.ErrInvalid, "app and user are required"},
+			{"search without user", search(ctx, "", MemoryQuery{Text: "x"}), session.ErrInvalid, "app and user are required"},
 			{"search of less than none", search(ctx, "u", MemoryQuery{Text: "x", Limit: -1}), session.ErrInvalid, "limit must not be negative, got -1"},
 			{"cancelled search", search(ended, "u", MemoryQuery{Text: "x"}), context.Canceled, ""},
 			{"cancelled add", m.Add(ended, "app", "u", tea("")), context.Canceled, ""},
@@ -342,7 +341,7 @@ func TestMemoryInvalid(t *testing.T) {
 		}
 		bad := tea("m")
 		bad.CustomMetadata = map[string]any{"k": make(chan int)}
-		wantErr(t, "metadata that JSON cannot say", m.Add(ctx, "app", "u", tea("good"), bad), session.ErrInvalid, "customMetadata")
+		wantErr(t, "metadata that JSON cannot represent", m.Add(ctx, "app", "u", tea("good"), bad), session.ErrInvalid, "customMetadata")
 		diff(t, "nothing was added", "", searchText(t, s, session.Key{App: "app", User: "u"}, "tea"))
 	})
 }

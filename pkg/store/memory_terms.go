@@ -17,7 +17,7 @@ const (
 	maxTerm       = 64
 )
 
-// indexTerms returns the distinct index terms of a text.
+// indexTerms returns the distinct index terms of text.
 func indexTerms(text string) []string {
 	return (&tokenizer{maxTerms: maxIndexTerms}).splitText(text)
 }
@@ -28,8 +28,8 @@ func queryTerms(text string) []string {
 	return (&tokenizer{maxTerms: maxQueryTerms, query: true}).splitText(text)
 }
 
-// foldText normalizes a text: it removes accents, case, and the widths and
-// ligatures of letters.
+// foldText normalizes text: it removes accents, case, character widths and
+// ligatures.
 func foldText(text string) string {
 	if len(text) > maxTermText {
 		text = text[:maxTermText]
@@ -71,7 +71,7 @@ func isAccent(r rune) bool {
 	return false
 }
 
-// A tokenizer splits a text into terms: words where spaces separate them, else
+// A tokenizer splits text into terms: words where spaces separate them, else
 // pairs of adjacent characters.
 type tokenizer struct {
 	maxTerms int
@@ -140,7 +140,7 @@ func (s *tokenizer) endWord() {
 }
 
 // endRun adds the pairs of a run and its single characters: all of them to the
-// index, and to a query those that stand alone or may be words.
+// index, and to a query those that are isolated or may be words.
 func (s *tokenizer) endRun() {
 	for i, unit := range s.units {
 		first, _ := utf8.DecodeRuneInString(unit)

@@ -15,7 +15,7 @@ func TestTerms(t *testing.T) {
 		{"widths", "ＡＢＣ ﾃﾞｰﾀ", "abc デ ー デー タ ータ", "abc デー ータ"},
 		{"Chinese", "我的猫。", "我 的 我的 猫 的猫", "我 的 我的 猫 的猫"},
 		{"Japanese", "猫はタマ", "猫 は 猫は タ はタ マ タマ", "猫 猫は はタ タマ"},
-		{"voicing is no accent", "がか", "が か がか", "がか"},
+		{"voicing is not an accent", "がか", "が か がか", "がか"},
 		{"Thai keeps vowels", "ที่นี่", "ที่ นี่ ที่นี่", "ที่นี่"},
 		{"Korean", "집에", "집 에 집에", "집에"},
 		{"one character", "あ!", "あ", "あ"},
@@ -47,7 +47,7 @@ func TestTermLimit(t *testing.T) {
 		t.Errorf("%d query terms", n)
 	}
 	if got := indexTerms(strings.Repeat(" ", maxTermText-1) + "語語語"); len(got) != 0 {
-		t.Errorf("terms behind the bound: %q", got)
+		t.Errorf("terms over the limit: %q", got)
 	}
 }
 

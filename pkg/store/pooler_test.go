@@ -65,8 +65,8 @@ func runOnce(t *testing.T, s *Sessions, key session.Key) error {
 	return err
 }
 
-// On a direct connection statements are prepared once; behind a pooler they are
-// not prepared by name, unless the URL says how they are sent.
+// On a direct connection statements are prepared once; behind a pooler they are not
+// prepared by name, unless the URL sets the mode.
 func TestPoolerDetection(t *testing.T) {
 	const prepared = "SELECT count(*) > 0 FROM pg_prepared_statements"
 	for _, tt := range []struct {
@@ -116,7 +116,7 @@ func TestPoolerRefusesSessionSettings(t *testing.T) {
 	}
 }
 
-// The schema's name is put before tables, and nowhere else.
+// The schema name qualifies tables and nothing else.
 func TestQualifiedStatements(t *testing.T) {
 	q := newSchemaQualifier(`a"b'$1`)
 	const schema = `"a""b'$1"`

@@ -79,7 +79,7 @@ type trial struct {
 	plain  *plainStore
 	app    string
 	made   int // events
-	// held are handles that somebody read once and kept.
+	// held are retained session handles.
 	held []handle
 }
 
@@ -170,7 +170,7 @@ func (tr *trial) append(*rapid.T) {
 // appendToHeld uses a handle that may be old.
 func (tr *trial) appendToHeld(t *rapid.T) {
 	if len(tr.held) == 0 {
-		t.Skip("nobody holds a session")
+		t.Skip("no session is held")
 	}
 	tr.appendTo(rapid.SampledFrom(tr.held).Draw(t, "handle"), tr.delta())
 }
@@ -238,8 +238,8 @@ func (tr *trial) delete(t *rapid.T) {
 	tr.is("Delete", tr.sessions().Delete(t.Context(), key), nil)
 	delete(tr.plain.sessions, key)
 	tr.plain.order = slices.DeleteFunc(tr.plain.order, func(k session.Key) bool { return k == key })
-	// An old handle of a session that came back has its version only by chance;
-	// which of the two it is then, nobody promises.
+	// An old handle of a recreated session may have the same version by chance; either
+	// result is allowed.
 	tr.held = slices.DeleteFunc(tr.held, func(h handle) bool { return h.Key == key })
 }
 
@@ -355,7 +355,7 @@ func TestRandomOperations(t *testing.T) {
 				for range replicas {
 					stores = append(stores, openStore(t, url, nil))
 				}
-				// A server is asked over a network, and gets fewer tries.
+				// Servers need network round trips, so they get fewer attempts.
 				few, tries := be.name != "memory" && be.name != "sqlite", 0
 				rapid.Check(t, func(rt *rapid.T) {
 					tries++ // each in an app of its own: nothing is there before

@@ -9,9 +9,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// What the host knows about an event is stored next to it, and comes back with
-// every way to read: from another store, in part, and through an import. What
-// customMetadata says stays there, whatever its keys are.
+// Provenance is stored with the event and returned by every read: from another
+// store, by partial reads, and after an import. customMetadata is unchanged,
+// whatever its keys are.
 func TestProvenanceStored(t *testing.T) {
 	want := session.Provenance{Revision: "r1", Imported: true, Skipped: "when: <x>\n", RewindAfter: "e0"}
 	for _, be := range backends() {

@@ -19,17 +19,16 @@ const (
 // A PruneRequest selects old sessions.
 type PruneRequest struct {
 	App string
-	// Before is the time since which nothing may have happened in a session,
-	// its creation included.
+	// Before selects the sessions whose creation and last event are older.
 	Before time.Time
 	// DryRun deletes nothing.
 	DryRun bool
-	// Each hears of every session that is, or would be, deleted; nil is nobody.
+	// Each, if set, is called for every session that is, or would be, deleted.
 	Each func(session.Key)
 }
 
 // Delete deletes a session as [Sessions.Delete] does, and its artifacts.
-// Artifacts of the user stay. A missing session is no error.
+// Artifacts of the user stay. Deleting a missing session succeeds.
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
 	if err := checkSession(key); err != nil {
 		return err

@@ -31,11 +31,11 @@ func TestPrune(t *testing.T) {
 			appendEvent(t, s, getSession(t, s, spoken, nil), textEvent("user", "still here"))
 			young := createSession(t, s, session.Key{App: "app", User: "u", ID: "young"}, nil)
 
-			var told []session.Key
-			req := &PruneRequest{App: "app", Before: day.Add(24 * time.Hour), DryRun: true, Each: func(k session.Key) { told = append(told, k) }}
+			var reported []session.Key
+			req := &PruneRequest{App: "app", Before: day.Add(24 * time.Hour), DryRun: true, Each: func(k session.Key) { reported = append(reported, k) }}
 			wantPruned(t, s, req, old-2)
-			if len(told) != old-2 || slices.Contains(told, running) {
-				t.Errorf("told of %d sessions", len(told))
+			if len(reported) != old-2 || slices.Contains(reported, running) {
+				t.Errorf("reported %d sessions", len(reported))
 			}
 			req.DryRun = false
 			wantPruned(t, s, req, old-2)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is shown of a URL says where, and neither who nor how.
+// A redacted URL keeps the location, without credentials and parameters.
 func TestRedacted(t *testing.T) {
 	for in, want := range map[string]string{
 		"memory:":                                   "memory:",

@@ -59,8 +59,8 @@ func TestRevisionRoundTrip(t *testing.T) {
 	}
 }
 
-// The order is that of serving, whatever the clock says: one that serves again
-// is the newest again. Only so many are kept.
+// Revisions are ordered by when they were last served, independent of the clock, and
+// only the newest are kept.
 func TestRevisionOrder(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, be := range backends() {

@@ -56,7 +56,7 @@ func poolerSchema(t testing.TB) string { return startPooler(t, postgresSchema(t)
 
 func mysqlDatabase(t testing.TB) string { return newDatabase(t, "mysql") }
 
-// execSQL carries out SQL statements behind a store's back.
+// execSQL executes SQL statements without the store.
 func execSQL(t testing.TB, url, text string) {
 	t.Helper()
 	if err := testdb.Exec(t.Context(), url, text); err != nil {
@@ -64,8 +64,8 @@ func execSQL(t testing.TB, url, text string) {
 	}
 }
 
-// startPooler is the URL of a PostgreSQL database behind a PgBouncer that pools by
-// transaction.
+// startPooler returns the URL of a PostgreSQL database behind a PgBouncer with
+// transaction pooling.
 func startPooler(t testing.TB, at string, size int) string {
 	t.Helper()
 	p, err := testdb.StartPooler(t.Context(), engineURL(t, "postgres"), t.TempDir(), size)

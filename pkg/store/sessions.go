@@ -163,7 +163,7 @@ func newSessionView(key session.Key, snap *snapshot, h *session.History) *sessio
 }
 
 // Delete deletes a session with its events and its own state; app: and user:
-// keys stay. A missing session is no error.
+// keys stay. Deleting a missing session succeeds.
 func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
 	if err := checkSession(key); err != nil {
 		return err

@@ -226,7 +226,7 @@ const (
 // The statements that read a session. The first reads a consistent snapshot of
 // the head, that is, number and time of the last event, and of the state keys by
 // scope. The second reads the events up to that head; events never change, so it
-// may run later. For the last event that the caller knows, it reads only the id.
+// may run later. For the last event of the caller's copy it reads only the ID.
 const (
 	lastEventSQL = `LEFT JOIN events h ON h.session_pk = s.pk
  AND h.seq = (SELECT max(m.seq) FROM events m WHERE m.session_pk = s.pk)`
@@ -354,9 +354,9 @@ func scopeOfRow(kind int) session.Scope {
 	}
 }
 
-// readEvents reads the events that a window selects, up to a head. If the
-// events that the caller knows are not in the database, because an older backup
-// was restored, it reads all events.
+// readEvents reads the events that a window selects, up to a head. If the events
+// of the caller's copy are not in the database, because an older backup was
+// restored, it reads all events.
 func (b *sqlBackend) readEvents(ctx context.Context, snap *snapshot, w eventWindow) ([]storedEvent, error) {
 	if w.isNarrow() {
 		return b.readNarrow(ctx, snap.head, w)
@@ -379,7 +379,7 @@ func (b *sqlBackend) readEvents(ctx context.Context, snap *snapshot, w eventWind
 }
 
 // queryEvents reads the events after a number, and reports whether the event
-// with that number is the one that the caller knows.
+// with that number is the one in the caller's copy.
 func (b *sqlBackend) queryEvents(ctx context.Context, h head, w eventWindow) (events []storedEvent, same bool, err error) {
 	rows, err := b.events.QueryContext(ctx, h.id, w.since, h.version)
 	if err != nil {

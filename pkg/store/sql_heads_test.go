@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// What is asked for while readings are under way goes into the next one together,
-// and each asker gets the head of its own session, or the error of its reading.
+// Requests during a read are batched into the next one, and each caller gets the head
+// of its own session, or the error of its read.
 func TestHeadReadsBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -66,8 +66,8 @@ func TestHeadReadsBatched(t *testing.T) {
 	})
 }
 
-// Nobody waits for a server longer than they want to: who gives up while others
-// wait leaves them their answer, and a reading that nobody waits for ends.
+// Canceling one caller does not affect the others; a read without callers is
+// canceled.
 func TestHeadReadCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, ended := make(chan struct{}), 0

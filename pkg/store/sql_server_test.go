@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// servers are the backends behind a network.
+// servers returns the backends that are database servers.
 func servers() []testBackend { return backends()[2:] }
 
 func eachServer(t *testing.T, test func(t *testing.T, url string)) {
@@ -24,7 +24,7 @@ func eachServer(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// A proxy stands between a store and its server, and can be cut.
+// A proxy forwards connections between a store and its server, and can drop them.
 type proxy struct {
 	to string
 
@@ -110,7 +110,7 @@ func (p *proxy) sever() {
 	p.conns = nil
 }
 
-// Connections that died are replaced, and nobody hears of it.
+// Dead connections are replaced without an error.
 func TestConnectionReplaced(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		p, url := startProxy(t, url)
@@ -131,8 +131,7 @@ func TestConnectionReplaced(t *testing.T) {
 	})
 }
 
-// A database that is gone is an error that says so, and one that is back is
-// used again.
+// An unavailable database is reported as such, and used again once it is back.
 func TestServerRestart(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		p, url := startProxy(t, url)
@@ -162,8 +161,8 @@ func TestServerRestart(t *testing.T) {
 	})
 }
 
-// When the connection ends before an answer comes, whichever it is, nobody knows
-// what is stored. Everything is done once.
+// If the connection is lost before a response, the outcome is unknown; a retry
+// applies every write exactly once.
 func TestLostResponse(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		p, url := startProxy(t, url)
@@ -215,8 +214,8 @@ func TestConnectionLossUnderLoad(t *testing.T) {
 	})
 }
 
-// Two programs whose writers meet at the same keys and sessions, in opposite
-// orders: nobody hears of deadlocks.
+// Two programs that write the same keys and sessions in opposite orders do not
+// report deadlocks.
 func TestTwoStoresOnOneServer(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		stores := []*Store{openStore(t, url, nil), openStore(t, url, nil)}
@@ -286,7 +285,7 @@ func TestNewerServerSchemaIsRefused(t *testing.T) {
 	})
 }
 
-// Tables that somebody else made are left alone.
+// Foreign tables are not changed.
 func TestForeignTablesAreRefused(t *testing.T) {
 	for _, be := range backends()[1:] {
 		t.Run(be.name, func(t *testing.T) {
@@ -367,18 +366,18 @@ func TestServerURLParameters(t *testing.T) {
 	}
 }
 
-// Without a schema to put the tables in, the error says what is missing.
+// If no schema of the search path exists, the error names the missing one.
 func TestMissingSchema(t *testing.T) {
 	url := engineURL(t, "postgres")
-	url.RawQuery = "search_path=nowhere"
+	url.RawQuery = "search_path=absent"
 	_, err := Open(t.Context(), url.String(), nil)
-	if err == nil || !strings.Contains(err.Error(), `no schema of search_path "nowhere" exists: create it with CREATE SCHEMA, or name an existing one`) {
+	if err == nil || !strings.Contains(err.Error(), `no schema of search_path "absent" exists: create it with CREATE SCHEMA, or name an existing one`) {
 		t.Errorf("Open = %v", err)
 	}
 }
 
-// An event of several megabytes, and many such in one batch, stay below what a
-// server takes in one packet.
+// Events of several megabytes, also many in one batch, stay below the packet limit of
+// the server.
 func TestLargeEvents(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		s := openStore(t, url, nil)

@@ -14,7 +14,7 @@ import (
 )
 
 // errConflict means that an event could not be inserted: its number or id is in
-// use, or its session is gone. explainConflict tells them apart.
+// use, or its session is gone. explainConflict distinguishes the cases.
 var errConflict = errors.New("event cannot be inserted")
 
 // writeStatements are prepared on the connection of a writer.

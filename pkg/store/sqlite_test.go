@@ -37,8 +37,8 @@ func TestReopenKeepsData(t *testing.T) {
 	}
 }
 
-// Two programs, or two stores, on one file see what the other writes, and
-// neither mistakes a new session for the one that it remembers.
+// Two stores on one file see each other's writes, and do not confuse a recreated
+// session with a cached one.
 func TestTwoStoresOnOneFile(t *testing.T) {
 	url := sqliteFile(t)
 	a, b := openStore(t, url, nil), openStore(t, url, nil)
@@ -51,10 +51,10 @@ func TestTwoStoresOnOneFile(t *testing.T) {
 	if err := b.Sessions.Delete(t.Context(), alice); err != nil {
 		t.Fatal(err)
 	}
-	anew := createSession(t, b, alice, nil)
-	appendEvent(t, b, anew, textEvent("user", "first"))
-	appendEvent(t, b, anew, textEvent("user", "second"))
-	diff(t, "the first sees the new one", plainState(t, anew), plainState(t, getSession(t, a, alice, nil)))
+	recreated := createSession(t, b, alice, nil)
+	appendEvent(t, b, recreated, textEvent("user", "first"))
+	appendEvent(t, b, recreated, textEvent("user", "second"))
+	diff(t, "the first sees the new one", plainState(t, recreated), plainState(t, getSession(t, a, alice, nil)))
 	if err := b.Sessions.Delete(t.Context(), alice); err != nil {
 		t.Fatal(err)
 	}
@@ -143,15 +143,14 @@ func TestBatchRepeatedEvent(t *testing.T) {
 	}
 }
 
-// Whoever gives up while in the queue leaves nothing behind, and the others go
-// on.
+// A write that is canceled in the queue has no effect, and the others continue.
 func TestWriteQueueCancelled(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
-	started, goOn := make(chan struct{}), make(chan struct{})
+	started, proceed := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := w.runWrite(t.Context(), func(*writer) error { close(started); <-goOn; return nil })
+		err := w.runWrite(t.Context(), func(*writer) error { close(started); <-proceed; return nil })
 		if err != nil {
 			t.Errorf("the first job: %v", err)
 		}
@@ -168,7 +167,7 @@ func TestWriteQueueCancelled(t *testing.T) {
 			}
 		})
 	}
-	close(goOn)
+	close(proceed)
 	wg.Wait()
 	if w.busy || len(w.queue) != 0 {
 		t.Errorf("busy %v, %d in the queue", w.busy, len(w.queue))
@@ -180,9 +179,9 @@ func TestCloseWaitsForWrites(t *testing.T) {
 	s := openStore(t, url, nil)
 	sess := createSession(t, s, alice, nil)
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
-	started, goOn := make(chan struct{}), make(chan struct{})
+	started, proceed := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = w.runWrite(t.Context(), func(*writer) error { close(started); <-goOn; return nil }) })
+	wg.Go(func() { _ = w.runWrite(t.Context(), func(*writer) error { close(started); <-proceed; return nil }) })
 	<-started
 	wg.Go(func() { appendEvent(t, s, sess, textEvent("user", "hi")) })
 	for queued := 0; queued == 0; {
@@ -194,7 +193,7 @@ func TestCloseWaitsForWrites(t *testing.T) {
 	go func() { closed <- s.Close() }()
 	for !w.isClosed() {
 	}
-	close(goOn)
+	close(proceed)
 	wg.Wait()
 	if err := <-closed; err != nil {
 		t.Fatal(err)
@@ -283,7 +282,7 @@ func TestPragmas(t *testing.T) {
 	}
 }
 
-// What is asked of a long session is found by an index.
+// Queries on long sessions use an index.
 func TestQueryPlans(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	b := s.Sessions.backend.(*sqlBackend)

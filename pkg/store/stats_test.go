@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestStats: a session that is read again is at hand, which begins with its making; a run that waits behind
-// another is counted while it waits, and its time when it has waited.
+// TestStats: sessions are cached from their creation; waiting runs are counted, and
+// their waiting time is recorded when they stop waiting.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := openStore(t, "memory:", nil)

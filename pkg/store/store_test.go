@@ -139,8 +139,8 @@ func TestOpenErrors(t *testing.T) {
 		{"s3 with an unknown parameter", "memory:", "s3://bucket?zone=x", `unknown parameter "zone": supported are region= and endpoint=`},
 		{"s3 without keys", "memory:", "s3://bucket", "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for the host"},
 		{"server without slashes", "postgres:host", "", `write //USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in user and password`},
-		{"odd password behind a number", "mysql://u:1/secret@host/db", "", `opening store "mysql://***@host/db": write //USER`},
-		{"odd password behind a database", "mysql://u:1/x?secret@host/db", "", `opening store "mysql://***@host/db": write //USER`},
+		{"odd password after a number", "mysql://u:1/secret@host/db", "", `opening store "mysql://***@host/db": write //USER`},
+		{"odd password after a database", "mysql://u:1/x?secret@host/db", "", `opening store "mysql://***@host/db": write //USER`},
 		{"no database", "postgres://u:secret@host", "", `opening store "postgres://***@host": name one database: //HOST/DATABASE`},
 		{"odd password", "postgres://u:se/cr@et@host/db", "", `opening store "postgres://***@host/db": write //USER`},
 		{"odd password with ?", "mysql://u:se?cret@host/db", "", `opening store "mysql://***@host/db": write //USER`},
@@ -312,8 +312,8 @@ func TestCreateSessionID(t *testing.T) {
 	})
 }
 
-// Ids are bytes: neither case, nor accents, nor blanks at the end, nor the form
-// of a letter make two of them one.
+// IDs are compared bytewise: case, accents, trailing blanks and Unicode forms are
+// significant.
 func TestIDsCompareBytewise(t *testing.T) {
 	ids := []string{"a", "A", "a ", " a", "ä", "a\u0308", "Ä", "ss", "ß", "a\t", "ａ", "🙂", "🙃"}
 	eachBackend(t, func(t *testing.T, s *Store) {

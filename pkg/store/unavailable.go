@@ -94,8 +94,8 @@ func retryOpen[T any](ctx context.Context, d dialect, open func() (T, error)) (T
 	var r retries
 	for {
 		opened, err := open()
-		var told *openError
-		if err != nil && !errors.As(err, &told) && d.isConnectionLost(err) {
+		var openErr *openError
+		if err != nil && !errors.As(err, &openErr) && d.isConnectionLost(err) {
 			err = newUnreachableError(err)
 		}
 		if err == nil || !d.server.isConnectionLimit(err) {

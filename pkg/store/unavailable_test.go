@@ -51,7 +51,7 @@ func TestPingWrites(t *testing.T) {
 	}
 }
 
-// A full disk is an error that says so, and no store failure of another kind.
+// A full disk is reported as such.
 func TestFullDatabaseFile(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	sess := createSession(t, s, alice, nil)
@@ -146,7 +146,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// A database that is away is one that cannot be used now, whatever was asked.
+// Every operation on an unreachable database fails with ErrUnavailable.
 func TestUnreachableIsUnavailable(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		p, url := startProxy(t, url)
@@ -193,8 +193,8 @@ func drop(t *testing.T, s *Store) {
 	b.closeIdleReaders()
 }
 
-// roleOf is the URL of a database for a role of its own, which may open so many
-// connections; -1 is any number.
+// roleOf returns the URL of a database for a new role with a connection limit; -1
+// means no limit.
 func roleOf(t *testing.T, url string, most int) (as, role string) {
 	t.Helper()
 	role = "r" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20]

@@ -19,8 +19,8 @@ func updateEvent(key string, verb session.UpdateVerb, v any) *session.Event {
 	return ev
 }
 
-// A verb changes what is stored, in every scope: the event has the result, and so
-// have the session at hand and every later reader.
+// An update verb changes the stored value in every scope: the event, the session in
+// memory and later reads have the result.
 func TestUpdateVerbs(t *testing.T) {
 	tests := []struct {
 		verb    session.UpdateVerb
@@ -55,7 +55,7 @@ func TestUpdateVerbs(t *testing.T) {
 				}
 				ev := appendEvent(t, s, sess, updateEvent(key, tt.verb, tt.by))
 				got, _ := sess.State.Get(key)
-				diff(t, key+" at hand", tt.want, got)
+				diff(t, key+" in memory", tt.want, got)
 				if prefix == "temp:" {
 					diff(t, "event of temp:", 0, len(ev.Actions.StateDelta))
 					continue
@@ -64,14 +64,14 @@ func TestUpdateVerbs(t *testing.T) {
 				got, _ = again.State.Get(key)
 				diff(t, key, tt.want, got)
 				diff(t, "event of "+key, map[string]any{key: tt.want}, again.Events()[0].Actions.StateDelta)
-				diff(t, "event at hand", again.Events()[0].Actions.StateDelta, ev.Actions.StateDelta)
+				diff(t, "event in memory", again.Events()[0].Actions.StateDelta, ev.Actions.StateDelta)
 			}
 		}
 	})
 }
 
-// Several updates of a key follow one another, and follow a plain write of it in
-// the same event; a plain write behind them replaces them.
+// Updates of a key in one event are applied in order, after a plain write of the key;
+// a later plain write replaces them.
 func TestUpdatesInOneEvent(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := createSession(t, s, alice, map[string]any{"user:n": 1, "n": 1, "user:set": 7})
@@ -172,8 +172,8 @@ func TestUpdatesConcurrent(t *testing.T) {
 	})
 }
 
-// An event that is sent again, because nobody heard that it was stored, does not
-// add twice; the sender gets what was stored.
+// An event that is retried after a lost response is applied once, and the retry
+// returns the stored event.
 func TestUpdateRetry(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		first, second := createSession(t, s, alice, nil), getSession(t, s, alice, nil)

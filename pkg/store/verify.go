@@ -219,7 +219,7 @@ func (v *verifier) checkSessions(ctx context.Context) error {
 }
 
 func (v *verifier) checkEvents(ctx context.Context) error {
-	v.beginRule("each event decodes, and says what its columns say")
+	v.beginRule("each event decodes and matches its columns")
 	err := v.r.Each(ctx, func(rows *sql.Rows) error {
 		var row eventRow
 		var text, provenance sql.RawBytes
