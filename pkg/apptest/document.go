@@ -11,7 +11,7 @@ import (
 
 // testConfig is an item of a test file: the first turn and the later ones.
 type testConfig struct {
-	Name  spec.Text            `yaml:"name" required:"true" doc:"What the test verifies, in a few words."`
+	Name  spec.Text            `yaml:"name" required:"true" doc:"Short description of the test."`
 	Model answersNode          `yaml:"model" doc:"Answers of the models: a list for each agent, one list for all agents, or a script file of the app."`
 	Tools map[string]stubsNode `yaml:"tools" doc:"Stubs by tool name: one response or a list. Tools without a stub run without network access."`
 	First turnConfig           `yaml:",inline"`

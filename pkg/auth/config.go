@@ -85,7 +85,7 @@ func Schema() map[string]any {
 
 // Reference returns the reference page of auth.yaml.
 func Reference() string {
-	return spec.Reference("Authentication", "Who may call the server, and their claims.", reflect.TypeFor[fileConfig]())
+	return spec.Reference("Authentication", "Authentication and authorization of callers.", reflect.TypeFor[fileConfig]())
 }
 
 func compileExpr(ds *spec.Diagnostics, e spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) *template.Expr {

@@ -8,7 +8,7 @@ import (
 // A document is app.yaml: the settings of an app apart from its agents' files.
 type document struct {
 	Name        spec.Text      `yaml:"name" doc:"The app's name. It must match the name of the folder."`
-	Description string         `yaml:"description" doc:"What the app is for."`
+	Description string         `yaml:"description" doc:"Description of the app."`
 	RootAgent   *rootRef       `yaml:"root_agent" doc:"The root agent: a file (default root_agent.yaml), or the agent inline."`
 	Include     []spec.Text    `yaml:"include" doc:"Files with further models, tools, functions, schemas, agents and defaults of the app: in its folder, or next to it (../NAME.yaml)."`
 	Parts       parts          `yaml:",inline"`

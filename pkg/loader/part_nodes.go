@@ -85,7 +85,7 @@ func (d *defaultsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 
 // SchemaSpec describes a mapping of an agent's fields.
 func (d *defaultsNode) SchemaSpec() map[string]any {
-	return map[string]any{"type": "object", "title": "mapping of the fields of an agent of this class"}
+	return map[string]any{"type": "object", "title": "mapping of fields of the class"}
 }
 
 func keepMapping(n *spec.Node, into **spec.Node, what string) spec.Diagnostics {

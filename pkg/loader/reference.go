@@ -67,7 +67,7 @@ func (l *Loader) renderAgentTools() (adk, short []string) {
 func newLinkReplacer() *strings.Replacer {
 	const agent, tool = "[agent](#agents)", "[tool](#tools)"
 	return strings.NewReplacer(
-		"`root_agent` | see below", "`root_agent` | text or "+agent,
+		"`root_agent` | see below", "`root_agent` | string or "+agent,
 		"`schemas` | mapping of see below", "`schemas` | mapping of schema",
 		"`models` | mapping of see below", "`models` | mapping of [model](#models)",
 		"`agents` | mapping of see below", "`agents` | mapping of "+agent,
@@ -79,7 +79,7 @@ func newLinkReplacer() *strings.Replacer {
 		"`tools` | list of see below", "`tools` | list of "+tool,
 		"`agent` | see below", "`agent` | "+agent,
 		"`routes[].agent` | see below", "`routes[].agent` | "+agent,
-		"`static_instruction` | see below", "`static_instruction` | text, or a Content of the API",
+		"`static_instruction` | see below", "`static_instruction` | string, or a Content of the API",
 	)
 }
 

@@ -45,6 +45,6 @@ func Kinds() spec.Kinds[Env, model.LLM] {
 	return spec.Kinds[Env, model.LLM]{
 		spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini),
 		spec.NewKind("openai_compatible", "Any server with OpenAI's chat completions API: OpenAI, or a local server.", buildOpenAI),
-		spec.NewKind("scripted", "Answers from a script: no network, no key.", buildScripted),
+		spec.NewKind("scripted", "Answers from a script, without network access or an API key.", buildScripted),
 	}
 }

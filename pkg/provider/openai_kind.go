@@ -10,7 +10,7 @@ import (
 
 type openAIConfig struct {
 	Provider string                 `yaml:"provider" doc:"openai_compatible."`
-	Model    string                 `yaml:"model" required:"true" doc:"The model's name, as the server knows it."`
+	Model    string                 `yaml:"model" required:"true" doc:"The model's name on the server."`
 	BaseURL  spec.Text              `yaml:"base_url" doc:"The URL of the server, without /chat/completions. Default: OPENAI_BASE_URL, or OpenAI's."`
 	APIKey   spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: OPENAI_API_KEY. Local servers may need none."`
 	Headers  map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`

@@ -27,7 +27,7 @@ type NodeFunc func(ctx context.Context, m *CallbackContext, input any) (any, err
 type nodeConfig struct {
 	AgentClass  spec.Text  `yaml:"agent_class" doc:"FunctionNode or ToolNode."`
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The node's name: letters, digits and underscores."`
-	Description string     `yaml:"description" doc:"What the node does."`
+	Description string     `yaml:"description" doc:"Description of the node."`
 	When        *Condition `yaml:"when" doc:"Run the node only when this is true, and skip it otherwise."`
 	OutputKey   string     `yaml:"output_key" doc:"State key that receives the output of the node."`
 

@@ -102,7 +102,7 @@ func (p *delimiterPair) DecodeSpec(n *spec.Node) spec.Diagnostics {
 
 // SchemaSpec describes the list.
 func (*delimiterPair) SchemaSpec() map[string]any {
-	return map[string]any{"type": "array", "items": map[string]any{"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2, "title": "two texts"}
+	return map[string]any{"type": "array", "items": map[string]any{"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2, "title": "two strings"}
 }
 
 // SchemaSpec describes both forms.

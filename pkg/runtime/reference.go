@@ -10,7 +10,7 @@ import (
 type CommonConfig struct {
 	AgentClass  spec.Text  `yaml:"agent_class" doc:"The agent class. Default: LlmAgent."`
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The agent's name: letters, digits and underscores, unique among its siblings."`
-	Description string     `yaml:"description" doc:"What the agent does; other agents use it to decide about transfers."`
+	Description string     `yaml:"description" doc:"Description of the agent; other agents use it to decide about transfers."`
 	SubAgents   []AgentRef `yaml:"sub_agents" doc:"The sub-agents, in order."`
 	When        *Condition `yaml:"when" doc:"Run the agent only when this is true, and skip it otherwise; can use state, user, session, invocation and agent."`
 

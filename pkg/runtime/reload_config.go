@@ -23,7 +23,7 @@ const DefaultKeepRevisions = 20
 // in app.yaml.
 type ReloadConfig struct {
 	Sessions      SessionPolicy `yaml:"sessions" enum:"next_turn|new_sessions|manual" default:"next_turn" doc:"When a change takes effect: for every session with its next turn, only for new sessions, or only after SIGHUP, POST /-/reload or a restart."`
-	Gate          []string      `yaml:"gate" enum:"tests" doc:"What must pass before a change is published: tests runs all tests of the app. If one fails, the current revision keeps serving."`
+	Gate          []string      `yaml:"gate" enum:"tests" doc:"Checks that must pass before a change is published: tests runs all tests of the app. If one fails, the current revision keeps serving."`
 	KeepRevisions int           `yaml:"keep_revisions" default:"20" doc:"Number of revisions whose files the session database keeps, including the current one."`
 }
 
