@@ -7,10 +7,10 @@ import (
 	"google.golang.org/genai"
 )
 
-// An Aggregator folds the pieces of one streamed answer into the whole one:
-// parts in order, adjacent texts of the same kind (thought or not) joined.
-// The rule is ADK's progressive SSE (adk-python utils/streaming_utils.py).
-// The zero value is ready; it is for one goroutine.
+// An Aggregator merges the chunks of a streamed response: it keeps the order of parts
+// and joins adjacent texts of the same kind (thought or not), like ADK's progressive SSE
+// (adk-python utils/streaming_utils.py). The zero value is ready to use. It is not safe
+// for concurrent use.
 type Aggregator struct {
 	last      Response
 	seen      bool
@@ -21,7 +21,7 @@ type Aggregator struct {
 	role      string
 }
 
-// Add takes one piece, in the order of arrival. It does not keep r.
+// Add adds a chunk, in order of arrival. It does not keep r.
 func (a *Aggregator) Add(r *Response) {
 	before := a.last
 	a.last = *r
@@ -36,7 +36,7 @@ func (a *Aggregator) Add(r *Response) {
 	}
 }
 
-// inheritFields takes over what only earlier pieces said.
+// inheritFields copies fields that only earlier chunks set.
 func (r *Response) inheritFields(before *Response) {
 	r.TurnComplete = r.TurnComplete || before.TurnComplete
 	r.Interrupted = r.Interrupted || before.Interrupted
@@ -83,8 +83,8 @@ func (a *Aggregator) flushText() {
 	a.thought = false
 }
 
-// Whole returns the complete answer, not partial: the parts folded, the other
-// fields as the latest piece that had them. Without any piece it is nil.
+// Whole returns the complete response: the merged parts, and the latest value of each
+// other field. It returns nil if no chunk was added.
 func (a *Aggregator) Whole() *Response {
 	if !a.seen {
 		return nil
@@ -99,14 +99,13 @@ func (a *Aggregator) Whole() *Response {
 	return &r
 }
 
-// isPlainText says whether a part is nothing but text, its kind and its
-// signature.
+// isPlainText reports whether a part has only text, its kind and its signature.
 func isPlainText(p *genai.Part) bool {
 	return isText(p) && p.VideoMetadata == nil && p.SpeechMetadata == nil &&
 		p.MediaResolution == nil && p.MediaProcessing == "" && len(p.PartMetadata) == 0
 }
 
-// isText says whether a part holds no other data than text.
+// isText reports whether a part has no data other than text.
 func isText(p *genai.Part) bool {
 	return p.FunctionCall == nil && p.FunctionResponse == nil && p.InlineData == nil && p.FileData == nil &&
 		p.ExecutableCode == nil && p.CodeExecutionResult == nil && p.ToolCall == nil && p.ToolResponse == nil &&

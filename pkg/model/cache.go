@@ -2,54 +2,50 @@ package model
 
 import "time"
 
-// CacheConfig says which contents a model keeps for later requests, and for
-// how long.
+// CacheConfig configures context caching.
 type CacheConfig struct {
-	// MinTokens is how large the last prompt must have been; the service's own
-	// least size counts beside it.
+	// MinTokens is the minimum size of the last prompt. The service has its own minimum.
 	MinTokens int
-	// TTL is how long a cache lives.
+	// TTL is the lifetime of a cache.
 	TTL time.Duration
-	// Intervals is how many invocations may use a cache before it is made anew.
+	// Intervals is the number of invocations that use a cache before it is recreated.
 	Intervals int
 }
 
-// A CacheRequest asks a model to keep the beginning of the conversation, so
-// that later requests need not send it again. It holds what the last answer
-// said, for the model itself remembers nothing.
+// A CacheRequest asks a model to cache the beginning of the conversation. It carries the
+// metadata of the last response because models are stateless.
 type CacheRequest struct {
 	CacheConfig
-	// Metadata is that of the agent's newest answer that has any; nil is none.
+	// Metadata is the latest metadata in the agent's responses, or nil.
 	Metadata *CacheMetadata
-	// PromptTokens is how large the agent's last prompt was; 0 is not known.
+	// PromptTokens is the size of the agent's last prompt, or 0 if unknown.
 	PromptTokens int
 }
 
-// CacheMetadata is what an answer tells of the cache that it used, or of the
-// prefix that a cache may be made of next time. It travels on events: the
-// history is the only place where it is kept (adk-python
+// CacheMetadata describes the cache that a response used, or the prefix from which the
+// next request may create one. It is stored only in events (adk-python
 // models/cache_metadata.py).
 type CacheMetadata struct {
-	// Name, Expires and Used are set together when there is a cache: its name
-	// at the service, when it ends there, and how many invocations used it.
+	// Name, Expires and Used are set if there is a cache: its name at the service, its
+	// expiry, and the number of invocations that used it.
 	Name    string
 	Expires time.Time
 	Used    int
-	// Fingerprint stands for the settings and contents of the prefix.
+	// Fingerprint is a hash of the settings and contents of the prefix.
 	Fingerprint string
-	// Contents is how many contents the prefix has.
+	// Contents is the number of contents of the prefix.
 	Contents int
-	// Created is when the cache was made; zero without one.
+	// Created is the creation time of the cache, or zero.
 	Created time.Time
 }
 
-// Active says whether there is a cache, and not only a fingerprint.
+// Active reports whether there is a cache and not only a fingerprint.
 func (m *CacheMetadata) Active() bool {
 	return m != nil && m.Name != "" && !m.Expires.IsZero() && m.Used > 0
 }
 
-// CanCache says whether a model heeds [Request.Cache]. A model that does has a
-// method CachesContents.
+// CanCache reports whether a model supports [Request.Cache]: it has a method
+// CachesContents.
 func CanCache(m LLM) bool {
 	c, ok := m.(interface{ CachesContents() bool })
 	return ok && c.CachesContents()

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// TextOf returns the content's text: all parts that are text and not thought,
-// joined without separator. A nil content has none.
+// TextOf returns the text of a content: all text parts except thoughts, joined without a
+// separator. It accepts nil.
 func TextOf(c *genai.Content) string {
 	if c == nil {
 		return ""
@@ -24,8 +24,8 @@ func TextOf(c *genai.Content) string {
 	return b.String()
 }
 
-// IsEmptyText says whether a part is a text without characters. A part that
-// holds no data at all is one: the API's type does not tell them apart.
+// IsEmptyText reports whether a part is an empty text. That includes a part without any
+// data: the API's type does not distinguish the two.
 func IsEmptyText(p *genai.Part) bool { return p.Text == "" && isText(p) }
 
 // CallsOf returns the content's function calls in order.
@@ -56,14 +56,13 @@ func ResponsesOf(c *genai.Content) []*genai.FunctionResponse {
 	return rs
 }
 
-// UserText makes a content of role user with one text part.
+// UserText returns a content of role user with one text part.
 func UserText(text string) *genai.Content { return textContent(genai.RoleUser, text) }
 
-// ModelText makes a content of role model with one text part.
+// ModelText returns a content of role model with one text part.
 func ModelText(text string) *genai.Content { return textContent(genai.RoleModel, text) }
 
-// textContent makes the content, its part and the list of it at one go: there
-// are many of them.
+// textContent allocates the content, its part and their list at once.
 func textContent(role, text string) *genai.Content {
 	all := &struct {
 		content genai.Content

@@ -7,19 +7,19 @@ import (
 	"strconv"
 )
 
-// An Error is a failed model call, as the service named it.
+// An Error is a failed model call.
 type Error struct {
-	// Code is the HTTP status, or 0 when there was no answer.
+	// Code is the HTTP status, or 0 without a response.
 	Code int
-	// Status is the service's word for it, such as RESOURCE_EXHAUSTED.
+	// Status is the status of the service, such as RESOURCE_EXHAUSTED.
 	Status string
-	// Message is for people. It never holds a key or a token.
+	// Message describes the error. It contains no key or token.
 	Message string
 	// Err is the cause, if any.
 	Err error
 }
 
-// Error says code, status and message.
+// Error returns the code, status and message.
 func (e *Error) Error() string {
 	switch {
 	case e.Code != 0 && e.Status != "":
@@ -34,8 +34,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable says whether the same call may succeed later: no answer at all,
-// 408, 429, or a 5xx.
+// Retryable reports whether a retry may succeed: after no response, 408, 429 or 5xx.
 func (e *Error) Retryable() bool {
 	if errors.Is(e.Err, context.Canceled) {
 		return false
@@ -43,8 +42,8 @@ func (e *Error) Retryable() bool {
 	return e.Code == 0 || e.Code == 408 || e.Code == 429 || e.Code >= 500
 }
 
-// EventCode is the text that an event carries as its errorCode: the status if
-// there is one, else the number, else MODEL_ERROR.
+// EventCode returns the errorCode of an event: the status, or else the number, or else
+// MODEL_ERROR.
 func (e *Error) EventCode() string {
 	switch {
 	case e.Status != "":

@@ -1,7 +1,5 @@
-// Package model is the contract between agents and language models: what a
-// model is asked ([Request]), what it answers ([Response]), and who answers
-// ([LLM]). Contents are [genai.Content] throughout; only a provider translates,
-// at its own edge.
+// Package model defines the interface between agents and language models: [Request],
+// [Response] and [LLM]. Contents are [genai.Content]; only providers translate them.
 package model
 
 import (
@@ -13,47 +11,45 @@ import (
 	"google.golang.org/genai"
 )
 
-// An LLM answers requests. Implementations are safe for use by many goroutines.
+// An LLM generates responses. Implementations are safe for concurrent use.
 type LLM interface {
-	// Name is the model's name, as the provider knows it.
+	// Name returns the model's name at the provider.
 	Name() string
 
-	// Generate asks the model once. Without req.Stream it yields exactly one
-	// response that is not partial. With req.Stream it yields any number of
-	// partial responses, then the whole answer as one that is not partial.
-	// A failure is yielded as (nil, err) and ends the sequence; failures that
-	// the service names are an [*Error]. A consumer that stops early cancels
-	// the call. The request and all it points to are only read.
+	// Generate calls the model once. Without req.Stream it yields exactly one response,
+	// which is not partial. With req.Stream it yields any number of partial responses,
+	// then the complete one. A failure is yielded as (nil, err) and ends the sequence;
+	// errors of the service are an [*Error]. Stopping the iteration cancels the call.
+	// Generate does not modify the request or anything it points to.
 	Generate(ctx context.Context, req *Request) iter.Seq2[*Response, error]
 }
 
 // A Request is one call of a model.
 type Request struct {
-	// Model is the name sent to the provider; empty means the LLM's own.
+	// Model overrides the LLM's name if it is not empty.
 	Model string
 
-	// Contents is the conversation. The contents are shared with the session's
-	// history: whoever wants to change one replaces it by a changed copy.
+	// Contents is the conversation. It is shared with the session's history: replace a
+	// content by a copy to change it.
 	Contents []*genai.Content
 
-	// Config holds system instruction, tools and generation settings. It is
-	// never nil. Where a callback or a tool is shown the request, it is this
-	// request's own, though what it points to may be shared; anywhere else it may
-	// be shared, too.
+	// Config holds the system instruction, tools and generation settings. It is never
+	// nil. Callbacks and tools get a config that belongs to this request, though what it
+	// points to may be shared; elsewhere the config may be shared, too.
 	Config *genai.GenerateContentConfig
 
-	// Stream asks for partial responses.
+	// Stream requests partial responses.
 	Stream bool
 
-	// Origin says who asks. It is never sent to a remote model.
+	// Origin identifies the run. It is never sent to a remote model.
 	Origin Origin
 
-	// Cache asks for contents to be kept; nil is not to. Models that cannot
-	// (see [CanCache]) pass over it.
+	// Cache requests context caching; nil disables it. Models that do not support it
+	// (see [CanCache]) ignore it.
 	Cache *CacheRequest
 }
 
-// Instruction is the request's system instruction as one text.
+// Instruction returns the text of the system instruction.
 func (r *Request) Instruction() string {
 	if r.Config == nil {
 		return ""
@@ -61,8 +57,8 @@ func (r *Request) Instruction() string {
 	return TextOf(r.Config.SystemInstruction)
 }
 
-// AppendInstruction adds text to the system instruction, two line feeds after
-// what is there. Empty text changes nothing.
+// AppendInstruction appends text to the system instruction, after two line feeds. It
+// ignores empty text.
 func (r *Request) AppendInstruction(text string) {
 	if text == "" {
 		return
@@ -73,35 +69,34 @@ func (r *Request) AppendInstruction(text string) {
 	r.Config.SystemInstruction = textContent("", text)
 }
 
-// An Origin names the run that a request belongs to. The scripted model
-// answers by it; logs and traces show it.
+// An Origin identifies the run of a request, for the scripted model, logs and traces.
 type Origin struct {
 	App, Agent, UserID, SessionID, InvocationID string
 
 	// User is the text of the invocation's user message.
 	User string
-	// Step counts the model calls of the invocation before this one.
+	// Step is the number of earlier model calls of the invocation.
 	Step int
-	// Turn counts the session's user messages, this one included.
+	// Turn is the number of user messages of the session, including this one.
 	Turn int
-	// State reads the session's state; nil reads nothing.
+	// State reads the session's state; nil is an empty state.
 	State func(key string) (any, bool)
-	// Now is the host's clock; nil where there is none.
+	// Now is the host's clock, or nil.
 	Now func() time.Time
 }
 
-// A Response is an answer of a model, whole or partial. Inside an event it is
-// part of the session's history and never changed.
+// A Response is a complete or partial response of a model. As part of an event, it is
+// immutable.
 type Response struct {
 	Content *genai.Content
-	// Partial marks a piece of a streamed answer.
+	// Partial marks a chunk of a streamed response.
 	Partial bool
-	// TurnComplete and Interrupted belong to live conversations.
+	// TurnComplete and Interrupted are for live conversations.
 	TurnComplete, Interrupted bool
 
 	FinishReason genai.FinishReason
-	// ErrorCode and ErrorMessage name a failure that came as an answer: a
-	// blocked prompt, a finish reason other than STOP.
+	// ErrorCode and ErrorMessage describe a failure reported in a response: a blocked
+	// prompt, or a finish reason other than STOP.
 	ErrorCode, ErrorMessage string
 
 	ModelVersion        string
@@ -113,12 +108,11 @@ type Response struct {
 	AvgLogprobs         float64
 	LogprobsResult      *genai.LogprobsResult
 	CustomMetadata      map[string]any
-	// CacheMetadata answers a request's Cache; it stands on whole answers only.
+	// CacheMetadata answers the request's Cache, on complete responses only.
 	CacheMetadata *CacheMetadata
 }
 
-// Clone returns a copy whose CustomMetadata map is its own. Everything else is
-// shared.
+// Clone returns a copy with its own CustomMetadata map. Everything else is shared.
 func (r *Response) Clone() *Response {
 	c := *r
 	c.CustomMetadata = maps.Clone(r.CustomMetadata)

@@ -2,7 +2,7 @@ package provider
 
 import "agenthost/pkg/spec"
 
-// callsConfig is the YAML of what happens when calls fail.
+// callsConfig configures retries and fallbacks.
 type callsConfig struct {
 	Retry    retryConfig `yaml:"retry" doc:"When to retry failed calls."`
 	Fallback []spec.Text `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
@@ -13,8 +13,8 @@ type retryConfig struct {
 	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum number of attempts, including the first."`
 }
 
-// decodeService decodes the settings of a service, and checks also what the
-// fields alone do not say: base and calls are fields of dst.
+// decodeService decodes and checks the settings of a service. base and calls are fields
+// of dst.
 func decodeService(n *spec.Node, dst any, base *spec.Text, calls *callsConfig) spec.Diagnostics {
 	ds := spec.Decode(n, dst)
 	if base.Value != "" {
@@ -27,7 +27,6 @@ func decodeService(n *spec.Node, dst any, base *spec.Text, calls *callsConfig) s
 	return ds
 }
 
-// retryOptions are what [Retry] takes.
 func (c *retryConfig) retryOptions(env Env) *RetryOptions {
 	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger}
 }

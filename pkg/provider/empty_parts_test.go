@@ -64,8 +64,8 @@ var emptyParts = []struct {
 	{
 		"last word",
 		[]*genai.Content{model.UserText("a"), model.ModelText("b"), model.UserText("")},
-		`[{"parts":[{"text":"a"}],"role":"user"},{"parts":[{"text":"b"}],"role":"model"},{"parts":[{"text":"Go on with what you were asked. When nothing is left to be done, say so and sum up."}],"role":"user"}]`,
-		`[{"content":"a","role":"user"},{"content":"b","role":"assistant"},{"content":"Go on with what you were asked. When nothing is left to be done, say so and sum up.","role":"user"}]`,
+		`[{"parts":[{"text":"a"}],"role":"user"},{"parts":[{"text":"b"}],"role":"model"},{"parts":[{"text":"Continue with the previous request. If nothing is left to do, provide a summary."}],"role":"user"}]`,
+		`[{"content":"a","role":"user"},{"content":"b","role":"assistant"},{"content":"Continue with the previous request. If nothing is left to do, provide a summary.","role":"user"}]`,
 	},
 }
 

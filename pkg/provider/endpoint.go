@@ -9,18 +9,18 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// An Endpoint is where the calls of a model go.
+// An Endpoint is the address of a model.
 type Endpoint struct {
 	URL string
-	// At is where the document names it; without a place when it does not.
+	// At is the text of the document that sets it. Its position is zero if there is
+	// none.
 	At spec.Text
-	// OfHost says that the address is the host's or the provider's own, and that
-	// the key is the host's. Otherwise the app has chosen one of the two.
+	// OfHost is set if the host or the provider chose the address and the key belongs to
+	// the host. Otherwise the app chose one of the two.
 	OfHost bool
 }
 
-// variables are what a model reads: the host's environment, and the app's own
-// .env, which counts where the host has none.
+// variables reads the host's environment, then the app's .env.
 type variables struct {
 	host func(name string) (string, bool)
 	app  map[string]string
@@ -33,13 +33,13 @@ func newVariables(host func(name string) (string, bool), app map[string]string) 
 	return variables{host, app}
 }
 
-// A setting is a value, and whose it is.
+// A setting is a value and its owner.
 type setting struct {
 	value string
 	ofApp bool
 }
 
-// firstSet returns the first of some variables that is set and not empty.
+// firstSet returns the first variable that is set and not empty.
 func (v variables) firstSet(names ...string) setting {
 	for _, name := range names {
 		if value, _ := v.lookupVar(name); value.value != "" {
@@ -59,13 +59,13 @@ func (v variables) lookupVar(name string) (setting, bool) {
 
 func (v variables) valueOf(name string) string { return v.firstSet(name).value }
 
-// ownKey returns the first of some variables that the app itself sets.
+// ownKey returns the first variable that the app sets.
 func (v variables) ownKey(names ...string) setting {
 	return variables{func(string) (string, bool) { return "", false }, v.app}.firstSet(names...)
 }
 
-// chooseKey chooses the key for an address: the document's, or that of a variable. A key
-// of the host's never goes to an address that the app has chosen.
+// chooseKey returns the key for an address: that of the document or of a variable. A key
+// of the host is never sent to an address that the app chose.
 func (v variables) chooseKey(document string, base setting, names ...string) setting {
 	switch {
 	case document != "":
@@ -76,7 +76,7 @@ func (v variables) chooseKey(document string, base setting, names ...string) set
 	return v.firstSet(names...)
 }
 
-// chooseBase chooses the address: the document's, the variable's, or the provider's own.
+// chooseBase returns the address of the document, of the variable, or the default.
 func (v variables) chooseBase(document, name, usual string) setting {
 	if document != "" {
 		return setting{document, true}
@@ -87,11 +87,11 @@ func (v variables) chooseBase(document, name, usual string) setting {
 	return setting{value: usual}
 }
 
-// location is how Google names its regions; anything else could lead to another
-// host, since it becomes a part of the address.
+// location matches the names of Google's regions. The region becomes part of the host
+// name, so other characters could change the host.
 var location = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 
-// vertexURL is the address of Vertex AI in a location, as the SDK has it.
+// vertexURL returns the address of Vertex AI in a region, like the SDK.
 func vertexURL(at string) (string, error) {
 	switch {
 	case at == "" || at == "global":
@@ -104,7 +104,7 @@ func vertexURL(at string) (string, error) {
 	return "https://" + at + "-aiplatform.googleapis.com/", nil
 }
 
-// Endpoint is where the model's calls go.
+// Endpoint returns the address of the model's calls.
 func (c *geminiConfig) Endpoint(env Env) Endpoint {
 	s, err := geminiSettings(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
 	if err != nil {
@@ -113,14 +113,14 @@ func (c *geminiConfig) Endpoint(env Env) Endpoint {
 	return Endpoint{URL: s.base.value, At: c.BaseURL, OfHost: !s.base.ofApp && !s.key.ofApp && !s.project.ofApp}
 }
 
-// Endpoint is where the model's calls go.
+// Endpoint returns the address of the model's calls.
 func (c *openAIConfig) Endpoint(env Env) Endpoint {
 	base, key := openAISettings(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
 	return Endpoint{URL: base.value, At: c.BaseURL, OfHost: !base.ofApp && !key.ofApp}
 }
 
-// openAISettings are the address and the key of a server. One that the document
-// names gets no key but the document's.
+// openAISettings returns the address and the key of a server. An address of the document
+// gets only the document's key.
 func openAISettings(v variables, key, base string) (at, with setting) {
 	at = v.chooseBase(strings.TrimSuffix(base, "/"), "OPENAI_BASE_URL", openAIURL)
 	at.value = strings.TrimSuffix(at.value, "/")
@@ -130,16 +130,16 @@ func openAISettings(v variables, key, base string) (at, with setting) {
 	return at, v.chooseKey(key, at, "OPENAI_API_KEY")
 }
 
-// A geminiChoice is how a Gemini model is reached.
+// A geminiChoice is the backend of a Gemini model with its address and credentials.
 type geminiChoice struct {
 	vertex             bool
 	base, key, project setting
 	location           string
 }
 
-// geminiSettings chooses the backend, the address and the credentials: on Vertex
-// AI, as the SDK does, a key of the document's, then the project, then the
-// environment's key. A base URL alone is a proxy that knows the rest.
+// geminiSettings chooses the backend, the address and the credentials. On Vertex AI it
+// prefers a key of the document, then the project, then a key of the environment, like
+// the SDK. A base URL alone needs no credentials: a proxy adds them.
 func geminiSettings(v variables, key, base string) (geminiChoice, error) {
 	keys := []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"}
 	if !v.usesVertex() {
@@ -162,7 +162,7 @@ func geminiSettings(v variables, key, base string) (geminiChoice, error) {
 	return c, err
 }
 
-// usesVertex reads the two switches; the newer one wins when it is set at all.
+// usesVertex reads both switches; the newer one takes precedence if it is set.
 func (v variables) usesVertex() bool {
 	for _, name := range []string{"GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI"} {
 		if s, ok := v.lookupVar(name); ok {

@@ -28,7 +28,7 @@ type fallbackModel struct {
 	logger *slog.Logger
 }
 
-// MixesToolsAndSchema says whether all of them do.
+// MixesToolsAndSchema reports whether all models support it.
 func (f *fallbackModel) MixesToolsAndSchema() bool {
 	return f.allCan(func(m model.LLM) bool {
 		mixer, ok := m.(interface{ MixesToolsAndSchema() bool })
@@ -36,10 +36,11 @@ func (f *fallbackModel) MixesToolsAndSchema() bool {
 	})
 }
 
-// CachesContents says what the first one does: the others are sent everything.
+// CachesContents reports whether the first model supports it; the others get the
+// complete contents.
 func (f *fallbackModel) CachesContents() bool { return model.CanCache(f.LLM) }
 
-// RunsCode says whether all of them do; see [model.RunsCode].
+// RunsCode reports whether all models support it; see [model.RunsCode].
 func (f *fallbackModel) RunsCode() bool { return f.allCan(model.RunsCode) }
 
 func (f *fallbackModel) allCan(can func(model.LLM) bool) bool {
@@ -67,7 +68,7 @@ func (f *fallbackModel) Generate(ctx context.Context, req *model.Request) iter.S
 				return
 			}
 			f.logger.WarnContext(ctx, "model failed, trying fallback", "model", asked.Name(), "fallback", next.Name(), "error", err)
-			// The name and the cache are those of another service.
+			// The name and the cache belong to the first model.
 			own := *req
 			own.Model, own.Cache = "", nil
 			asked, req = next, &own

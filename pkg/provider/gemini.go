@@ -20,36 +20,35 @@ import (
 	"agenthost/pkg/model"
 )
 
-// GeminiOptions say how to reach Gemini. The zero value reads everything from
-// the process's environment, by the names that Google's SDK reads.
+// GeminiOptions configure a Gemini model. The zero value reads the environment variables
+// of Google's SDK.
 type GeminiOptions struct {
 	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
-	// App are the app's own variables, which count where Lookup has none. An
-	// address among them never gets a key or a token of the host's.
+	// App holds the app's own variables, used if Lookup has none. An address in App
+	// never gets a key or token of the host.
 	App map[string]string
 	// APIKey overrides GOOGLE_API_KEY and GEMINI_API_KEY.
 	APIKey string
 	// BaseURL overrides GOOGLE_GEMINI_BASE_URL or GOOGLE_VERTEX_BASE_URL. Like an
-	// address of App, it gets only APIKey, a key of App, or Token.
+	// address in App, it gets only APIKey, a key in App, or Token.
 	BaseURL string
-	// Token yields the bearer token for Vertex AI; nil is Google's application
+	// Token returns the bearer token for Vertex AI; nil means Google's application
 	// default credentials.
 	Token func(context.Context) (string, error)
-	// HTTP carries the calls; nil is [http.DefaultClient]. Redirects are errors.
+	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
-	// Retry says when to ask again.
+	// Retry configures retries.
 	Retry RetryOptions
-	// Clock tells when caches of contents end; nil is [time.Now].
+	// Clock is used for the expiry of context caches; nil is [time.Now].
 	Clock func() time.Time
 	// Logger logs failures of context caches; nil discards logs.
 	Logger *slog.Logger
 }
 
-// NewGemini returns the Gemini model of that name. It reads the environment and
-// connects at the first call, so it never fails here; without a key the first
-// call does, with a [*model.Error] that says what to set. Failed calls are
-// repeated as opts.Retry says. Nil options are the zero options.
+// NewGemini returns the Gemini model with a name. It reads the environment and connects
+// on the first call. If a setting is missing, that call fails with a [*model.Error] that
+// names it. opts may be nil.
 func NewGemini(name string, opts *GeminiOptions) model.LLM {
 	g := &gemini{name: name}
 	if opts != nil {
@@ -77,28 +76,28 @@ type gemini struct {
 
 func (g *gemini) Name() string { return g.name }
 
-// MixesToolsAndSchema says whether one request may hold both tools and a schema
-// for the answer: Vertex AI takes both from Gemini 2 on
-// (adk-python utils/output_schema_utils.py).
+// MixesToolsAndSchema reports whether one request may have both tools and a response
+// schema: Vertex AI supports it for Gemini 2 and newer (adk-python
+// utils/output_schema_utils.py).
 func (g *gemini) MixesToolsAndSchema() bool {
 	return g.newVariables().usesVertex() && isGemini2(g.name)
 }
 
-// isGemini2 says whether a name is that of a Gemini 2 or newer; a name without
-// a version, such as gemini-flash-latest, is that of a new one.
+// isGemini2 reports whether the model is Gemini 2 or newer, or has no version, such as
+// gemini-flash-latest.
 func isGemini2(name string) bool {
 	version, ok := strings.CutPrefix(path.Base(name), "gemini-")
 	return ok && !strings.HasPrefix(version, "1.")
 }
 
-// Generate asks once; see [model.LLM].
+// Generate calls the model once; see [model.LLM].
 func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		client, err := g.clientOrConnect(ctx)
 		if err == nil && req.Config != nil && req.Config.HTTPOptions != nil && req.Config.HTTPOptions.BaseURL != "" {
-			// It would get the key of the model's own address.
+			// Another address would receive the key of this one.
 			err = newConfigError(http.StatusBadRequest, "http_options cannot change the address of a call: set the base_url of the model")
 		}
 		if err != nil {
@@ -114,8 +113,8 @@ func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 	}
 }
 
-// clientOrConnect makes the client at the first call. A failure is not remembered: the
-// next call tries again.
+// clientOrConnect creates the client on the first call. After a failure, the next call
+// tries again.
 func (g *gemini) clientOrConnect(ctx context.Context) (*genai.Client, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,7 +126,7 @@ func (g *gemini) clientOrConnect(ctx context.Context) (*genai.Client, error) {
 	return client, err
 }
 
-// A geminiCall is one request in the form that the SDK takes.
+// A geminiCall is one request in the SDK's types.
 type geminiCall struct {
 	client   *genai.Client
 	model    string
@@ -149,9 +148,8 @@ func newGeminiCall(name string, client *genai.Client, req *model.Request) *gemin
 	return c
 }
 
-// keepEmptyTexts has the body say "text": "" where a part holds a thought
-// signature and no text: the SDK leaves an empty text out, and the service refuses
-// a part that has nothing else.
+// keepEmptyTexts sends "text": "" for parts with a thought signature and no text: the
+// SDK omits empty texts, and the service rejects parts without data.
 func (c *geminiCall) keepEmptyTexts() {
 	isBare := func(p *genai.Part) bool { return model.IsEmptyText(p) }
 	if !slices.ContainsFunc(c.contents, func(c *genai.Content) bool { return slices.ContainsFunc(c.Parts, isBare) }) {
@@ -163,7 +161,7 @@ func (c *geminiCall) keepEmptyTexts() {
 	c.config.HTTPOptions.ExtrasRequestProvider = writeEmptyTexts
 }
 
-// writeEmptyTexts adds the texts to a body.
+// writeEmptyTexts adds the texts to a request body.
 func writeEmptyTexts(body map[string]any) map[string]any {
 	for _, content := range toMappings(body["contents"]) {
 		for _, part := range toMappings(content["parts"]) {
@@ -176,7 +174,7 @@ func writeEmptyTexts(body map[string]any) map[string]any {
 	return body
 }
 
-// toMappings are the mappings of a list in a body of the SDK.
+// toMappings returns the mappings of a list in a request body.
 func toMappings(list any) []map[string]any {
 	if all, ok := list.([]map[string]any); ok {
 		return all
@@ -191,11 +189,11 @@ func toMappings(list any) []map[string]any {
 	return all
 }
 
-// agentLabel is the label that tells bills apart by agent (adk-python
+// agentLabel is the label for billing by agent (adk-python
 // flows/llm_flows/base_llm_flow.py).
 const agentLabel = "adk_agent_name"
 
-// addAgentLabel names the agent that asks. A label has lower case only.
+// addAgentLabel adds the agent's name as a label, which must be lower case.
 func (c *geminiCall) addAgentLabel(agent string) {
 	if c.config.Labels[agentLabel] != "" || agent == "" {
 		return
@@ -208,9 +206,8 @@ func (c *geminiCall) addAgentLabel(agent string) {
 	c.config.Labels = labels
 }
 
-// copyConfig copies what the SDK writes into: it fills the instruction's role and
-// the header map of a config that parallel agents may share. It also switches
-// off what would make one call many.
+// copyConfig copies what the SDK modifies: the instruction's role and the headers of a
+// config that parallel agents may share. It also disables automatic function calling.
 func copyConfig(shared *genai.GenerateContentConfig) *genai.GenerateContentConfig {
 	var own genai.GenerateContentConfig
 	if shared != nil {
@@ -234,8 +231,8 @@ func copyConfig(shared *genai.GenerateContentConfig) *genai.GenerateContentConfi
 	return &own
 }
 
-// dropVertexOnly removes what the Gemini API refuses and Vertex AI takes: labels
-// and display names (adk-python models/google_llm.py does the same).
+// dropVertexOnly removes labels and display names, which the Gemini API rejects and
+// Vertex AI accepts (as adk-python models/google_llm.py does).
 func (c *geminiCall) dropVertexOnly() {
 	c.config.Labels = nil
 	contents := make([]*genai.Content, len(c.contents))
@@ -292,7 +289,7 @@ func (c *geminiCall) sendRequest(ctx context.Context) (answer *genai.GenerateCon
 }
 
 func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Response, error) bool) {
-	// Pulling keeps the consumer's own panics apart from those of the SDK.
+	// Pull the responses to distinguish panics of the consumer from those of the SDK.
 	next, stop := iter.Pull2(c.client.Models.GenerateContentStream(ctx, c.model, c.contents, c.config))
 	defer stop()
 	var whole model.Aggregator
@@ -323,17 +320,17 @@ func nextChunk(next func() (*genai.GenerateContentResponse, error, bool)) (r *ge
 	return next()
 }
 
-// recoverMalformed turns a panic of the SDK into an error: the SDK uses unchecked type
-// assertions, so a response such as {"candidates":[null]} would end the process.
+// recoverMalformed converts a panic of the SDK to an error: the SDK uses unchecked type
+// assertions, so a response such as {"candidates":[null]} would crash the process.
 func recoverMalformed(err *error) {
 	if p := recover(); p != nil {
 		*err = &model.Error{Message: fmt.Sprintf("malformed response from Gemini: %.200v", p)}
 	}
 }
 
-// toModelError names an error of the SDK. What the service or the wire said comes
-// as *model.Error from the transport or as APIError from inside a stream; what
-// is left is the SDK refusing the request.
+// toModelError converts an error of the SDK. Errors of the service or the network are a
+// *model.Error of the transport, or an APIError inside a stream. Others are requests
+// that the SDK rejected.
 func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("calling %s: %w", c.model, ctx.Err())
@@ -341,24 +338,24 @@ func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 	if named, ok := errors.AsType[*model.Error](err); ok {
 		return named
 	}
-	if said, ok := errors.AsType[genai.APIError](err); ok {
-		return &model.Error{Code: said.Code, Status: said.Status, Message: said.Message, Err: retryDelay(said.Details)}
+	if apiErr, ok := errors.AsType[genai.APIError](err); ok {
+		return &model.Error{Code: apiErr.Code, Status: apiErr.Status, Message: apiErr.Message, Err: retryDelay(apiErr.Details)}
 	}
-	if lost, ok := errors.AsType[*url.Error](err); ok {
-		return &model.Error{Message: "no response from Gemini: " + lost.Err.Error(), Err: lost.Err}
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
+		return &model.Error{Message: "no response from Gemini: " + urlErr.Err.Error(), Err: urlErr.Err}
 	}
 	return &model.Error{Code: http.StatusBadRequest, Status: "INVALID_ARGUMENT", Message: err.Error(), Err: err}
 }
 
-// endWithUser appends a user message if the last content is not the user's: the
-// service requires one. An agent that continues after its own answer, as in a loop,
+// endWithUser appends a user message if the last content is not a user's, because the
+// service requires one. An agent that continues after its own response, as in a loop,
 // has none (adk-python models/google_llm.py _maybe_append_user_content).
 func endWithUser(contents []*genai.Content) []*genai.Content {
 	switch n := len(contents); {
 	case n == 0:
 		return []*genai.Content{model.UserText("Do what your instructions ask of you.")}
 	case contents[n-1].Role != genai.RoleUser:
-		return append(slices.Clip(contents), model.UserText("Go on with what you were asked. When nothing is left to be done, say so and sum up."))
+		return append(slices.Clip(contents), model.UserText("Continue with the previous request. If nothing is left to do, provide a summary."))
 	}
 	return contents
 }

@@ -17,48 +17,48 @@ import (
 	"agenthost/pkg/model"
 )
 
-// minCachedTokens is the smallest prompt that the service keeps, in tokens.
+// minCachedTokens is the service's minimum prompt size for a cache.
 const minCachedTokens = 4096
 
-// cachingModel answers [model.Request.Cache] by the algorithm of adk-python
-// models/gemini_context_cache_manager.py: the first answer only tells the
-// fingerprint of its request; a later request that begins with the same makes a
-// cache of it, and those after it use that cache until it ends, was used
-// often enough, or the beginning differs. It stands around the retries, so that
-// a call that is repeated makes no second cache. It remembers nothing.
+// cachingModel implements [model.Request.Cache] like adk-python
+// models/gemini_context_cache_manager.py: the first response carries only the
+// fingerprint of its request. A later request with the same prefix creates a cache,
+// which the next ones use until it expires, was used often enough, or the prefix
+// changes. It wraps the retries, so that a retried call creates no second cache. It is
+// stateless.
 type cachingModel struct {
 	model.LLM
 	gemini *gemini
 }
 
-// CachesContents says that it does; see [model.CanCache].
+// CachesContents returns true; see [model.CanCache].
 func (c *cachingModel) CachesContents() bool { return true }
 
-// RunsCode says that Gemini does; see [model.RunsCode].
+// RunsCode returns true; see [model.RunsCode].
 func (c *cachingModel) RunsCode() bool { return true }
 
-// Generate asks once, with a cache where that is asked for; see [model.LLM].
+// Generate calls the model once, with a cache if requested; see [model.LLM].
 func (c *cachingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	if req.Cache == nil {
 		return c.LLM.Generate(ctx, req)
 	}
 	return func(yield func(*model.Response, error) bool) {
-		// What a cache holds is counted in contents, so that none may come later.
+		// Normalize first: the metadata counts contents.
 		if err := c.generateCached(ctx, &cacheResolver{gemini: c.gemini, req: normalizeRequest(req), config: req.Cache}, yield); err != nil {
 			yield(nil, err)
 		}
 	}
 }
 
-// generateCached yields the responses; an error is not yielded but returned.
+// generateCached yields the responses and returns the error.
 func (c *cachingModel) generateCached(ctx context.Context, k *cacheResolver, yield func(*model.Response, error) bool) error {
 	metadata, err := k.resolveCache(ctx)
 	if err != nil {
 		return err
 	}
 	if metadata.Active() {
-		lost, err := c.generateWith(ctx, k.requestWithCache(metadata), metadata, yield)
-		if !lost {
+		stale, err := c.generateWith(ctx, k.requestWithCache(metadata), metadata, yield)
+		if !stale {
 			return err
 		}
 		c.gemini.opts.Logger.WarnContext(ctx, "cached contents unusable, sending all contents",
@@ -69,9 +69,9 @@ func (c *cachingModel) generateCached(ctx context.Context, k *cacheResolver, yie
 	return err
 }
 
-// generateWith asks, and adds the metadata to the whole answer. A failure is returned;
-// lost says that the cache may be to blame for it, and nothing was yielded.
-func (c *cachingModel) generateWith(ctx context.Context, req *model.Request, metadata *model.CacheMetadata, yield func(*model.Response, error) bool) (lost bool, err error) {
+// generateWith calls the model and adds the metadata to the complete response. It
+// returns a failure; stale is set if the cache may be the cause and nothing was yielded.
+func (c *cachingModel) generateWith(ctx context.Context, req *model.Request, metadata *model.CacheMetadata, yield func(*model.Response, error) bool) (stale bool, err error) {
 	started := false
 	for resp, err := range c.LLM.Generate(ctx, req) {
 		if err != nil {
@@ -91,15 +91,15 @@ func (c *cachingModel) generateWith(ctx context.Context, req *model.Request, met
 	return false, nil
 }
 
-// isCacheError: a cache that is gone is said to be forbidden, not found or
-// expired. When it is the request that is wrong, the same is said again of the
-// request without the cache.
+// isCacheError reports whether an unavailable cache may be the cause: the service then
+// reports it as forbidden, not found or expired. If the request itself is invalid, the
+// retry without the cache fails again.
 func isCacheError(err error) bool {
 	failed, ok := errors.AsType[*model.Error](err)
 	return ok && slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound}, failed.Code)
 }
 
-// A keeper finds the cache for one request.
+// A cacheResolver finds or creates the cache of one request.
 type cacheResolver struct {
 	gemini *gemini
 	req    *model.Request
@@ -108,7 +108,7 @@ type cacheResolver struct {
 
 func (k *cacheResolver) modelName() string { return firstNonEmpty(k.req.Model, k.gemini.name) }
 
-// resolveCache says what to use: an active one names a cache that holds the
+// resolveCache returns the metadata to use. If it is active, its cache contains the
 // beginning of the request.
 func (k *cacheResolver) resolveCache(ctx context.Context) (*model.CacheMetadata, error) {
 	old, all := k.config.Metadata, len(k.req.Contents)
@@ -134,19 +134,18 @@ func (k *cacheResolver) resolveCache(ctx context.Context) (*model.CacheMetadata,
 	return withoutCache(old), nil
 }
 
-// withoutCache keeps the prefix, so that the next request may make a cache of
-// it.
+// withoutCache keeps the fingerprint, so that the next request may create a cache.
 func withoutCache(m *model.CacheMetadata) *model.CacheMetadata {
 	return &model.CacheMetadata{Fingerprint: m.Fingerprint, Contents: m.Contents}
 }
 
-// isUsable says whether there is a cache that may still be used.
+// isUsable reports whether there is a cache that may still be used.
 func (k *cacheResolver) isUsable(m *model.CacheMetadata) bool {
 	return m.Active() && k.gemini.opts.Clock().Before(m.Expires) && m.Used <= k.config.Intervals
 }
 
-// hasSamePrefix says whether the request begins as the one that the metadata
-// tells of. Something must follow: the service wants contents beside a cache.
+// hasSamePrefix reports whether the request starts with the prefix of the metadata. At
+// least one content must follow: the service requires contents in addition to a cache.
 func (k *cacheResolver) hasSamePrefix(m *model.CacheMetadata) (bool, error) {
 	if m.Contents < 0 || m.Contents >= len(k.req.Contents) {
 		return false, nil
@@ -155,8 +154,8 @@ func (k *cacheResolver) hasSamePrefix(m *model.CacheMetadata) (bool, error) {
 	return err == nil && now.Fingerprint == m.Fingerprint, err
 }
 
-// fingerprintPrefix stands for the first n contents and all that is cached with them.
-// The model belongs to it, because a cache is of one model.
+// fingerprintPrefix hashes the model, the first n contents and everything cached with
+// them.
 func (k *cacheResolver) fingerprintPrefix(n int) (*model.CacheMetadata, error) {
 	h := sha256.New()
 	config := k.req.Config
@@ -165,19 +164,19 @@ func (k *cacheResolver) fingerprintPrefix(n int) (*model.CacheMetadata, error) {
 	})
 	if err != nil {
 		return nil, &model.Error{
-			Code: http.StatusBadRequest, Status: statusWord(http.StatusBadRequest), Message: "the request is no JSON: " + err.Error(), Err: err,
+			Code: http.StatusBadRequest, Status: statusWord(http.StatusBadRequest), Message: "request is not valid JSON: " + err.Error(), Err: err,
 		}
 	}
 	return &model.CacheMetadata{Fingerprint: hex.EncodeToString(h.Sum(nil))[:16], Contents: n}, nil
 }
 
-// createCache makes a cache of the prefix that m tells of. It is nil when the prefix
-// is too small for one, or the service refuses: then everything is sent.
+// createCache creates a cache of the prefix of m. It returns nil if the prefix is too
+// small or the service refuses; the request is then sent completely.
 func (k *cacheResolver) createCache(ctx context.Context, m *model.CacheMetadata) *model.CacheMetadata {
 	if k.config.PromptTokens < max(k.config.MinTokens, minCachedTokens) {
 		return nil
 	}
-	// The time before the call: the service's cache ends a little later.
+	// Take the time before the call, so that the local expiry is the earlier one.
 	now := k.gemini.opts.Clock()
 	name, err := k.gemini.createCache(ctx, k, m.Contents, fmt.Sprintf("adk-cache-%d-%dcontents", now.Unix(), m.Contents))
 	if err != nil {
@@ -190,8 +189,8 @@ func (k *cacheResolver) createCache(ctx context.Context, m *model.CacheMetadata)
 	}
 }
 
-// deleteCache deletes a cache that is of no more use. When that fails, the cache
-// ends by itself; most often it has done so already.
+// deleteCache deletes an obsolete cache. If that fails, the cache expires on its own, if
+// it has not already.
 func (k *cacheResolver) deleteCache(ctx context.Context, name string) {
 	err := k.gemini.deleteCache(ctx, k, name)
 	if err == nil {
@@ -204,7 +203,7 @@ func (k *cacheResolver) deleteCache(ctx context.Context, name string) {
 	k.gemini.opts.Logger.Log(ctx, level, "deleting context cache failed", "model", k.modelName(), "cache", name, "error", err)
 }
 
-// requestWithCache is the request without what the cache holds.
+// requestWithCache returns the request without the cached contents.
 func (k *cacheResolver) requestWithCache(m *model.CacheMetadata) *model.Request {
 	short := *k.req
 	config := *k.req.Config
@@ -214,8 +213,8 @@ func (k *cacheResolver) requestWithCache(m *model.CacheMetadata) *model.Request 
 	return &short
 }
 
-// createCache keeps the first n contents at the service, with the settings
-// that belong to them, in the same form in which they would be sent.
+// createCache caches the first n contents at the service with their settings, in the
+// form in which they would be sent.
 func (g *gemini) createCache(ctx context.Context, k *cacheResolver, n int, title string) (name string, err error) {
 	client, err := g.clientOrConnect(ctx)
 	if err != nil {
@@ -249,8 +248,8 @@ func (g *gemini) deleteCache(ctx context.Context, k *cacheResolver, name string)
 	return nil
 }
 
-// cacheHTTP has the headers of the request for calls about its cache; what it
-// adds to the body is meant for the request alone.
+// cacheHTTP returns the HTTP options for calls about the cache of a request: its
+// headers, but not its additions to the body.
 func cacheHTTP(config *genai.GenerateContentConfig) *genai.HTTPOptions {
 	if config.HTTPOptions == nil {
 		return nil
@@ -262,5 +261,5 @@ func cacheHTTP(config *genai.GenerateContentConfig) *genai.HTTPOptions {
 	return &options
 }
 
-// MixesToolsAndSchema says what the model itself says.
+// MixesToolsAndSchema reports the capability of the model.
 func (c *cachingModel) MixesToolsAndSchema() bool { return c.gemini.MixesToolsAndSchema() }

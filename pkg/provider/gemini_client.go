@@ -25,8 +25,8 @@ const (
 		"or run gcloud auth application-default login"
 )
 
-// newClient makes the SDK's client. Everything that the SDK would read from the
-// process's environment is given to it, so that the app's .env counts as well.
+// newClient creates the SDK's client. It passes all settings explicitly, so that the
+// app's .env applies as well and the SDK reads no environment variables.
 func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	config, err := g.clientConfig()
 	if err != nil {
@@ -41,7 +41,7 @@ func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	config.HTTPClient = &client
 	made, err := genai.NewClient(ctx, config)
 	if err != nil {
-		// The cause is not kept: the SDK prints its config, with the key.
+		// Do not wrap the cause: the SDK prints its config with the key.
 		return nil, newConfigError(http.StatusBadRequest, spec.NewRedactor(config.APIKey).RedactString(err.Error()))
 	}
 	return made, nil
@@ -85,16 +85,16 @@ func (g *gemini) backendConfig() (*genai.ClientConfig, error) {
 	return config, nil
 }
 
-// usesDefaultBase says whether nobody has named an address.
+// usesDefaultBase reports whether no base URL is set.
 func (g *gemini) usesDefaultBase() bool {
 	return g.opts.BaseURL == "" && g.newVariables().valueOf("GOOGLE_VERTEX_BASE_URL") == ""
 }
 
 func (g *gemini) newVariables() variables { return newVariables(g.opts.Lookup, g.opts.App) }
 
-// addCredentials gives the transport the token of a Vertex project. Behind a base URL
-// it may be missing: the proxy there adds its own. An address that the app has
-// chosen gets no token of the host's.
+// addCredentials adds the token of a Vertex project to the transport. With a base URL,
+// the token may be missing: a proxy adds its own. An address that the app chose gets no
+// token of the host.
 func (g *gemini) addCredentials(ctx context.Context, config *genai.ClientConfig, wire *geminiTransport) error {
 	if config.Project == "" {
 		return nil
@@ -126,13 +126,13 @@ func (g *gemini) addCredentials(ctx context.Context, config *genai.ClientConfig,
 	return nil
 }
 
-// newConfigError is a call that cannot be made as things are set: asking again would
-// not help, so it has the status that the service would answer with.
+// newConfigError returns an error of the configuration. Retries cannot fix it, so it has
+// the status that the service would return.
 func newConfigError(code int, message string) *model.Error {
 	return &model.Error{Code: code, Status: statusWord(code), Message: message}
 }
 
-// badBaseURL says what is wrong with a base URL, or nothing.
+// badBaseURL returns the problem of a base URL, or "".
 func badBaseURL(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

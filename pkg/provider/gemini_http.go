@@ -29,7 +29,7 @@ type geminiTransport struct {
 	redactor *spec.Redactor
 }
 
-// RoundTrip carries one request. Any status but 2xx is an error.
+// RoundTrip sends one request. Any status other than 2xx is an error.
 func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	req, err := t.authorizeRequest(req)
 	if err != nil {
@@ -75,23 +75,23 @@ func (t *geminiTransport) toModelError(resp *http.Response) *model.Error {
 	if err != nil {
 		body = nil
 	}
-	said := parseErrorBody([]byte(t.redactor.RedactString(string(body))))
-	e := &model.Error{Code: resp.StatusCode, Status: said.Status, Message: t.redactor.RedactString(said.Message)}
+	apiErr := parseErrorBody([]byte(t.redactor.RedactString(string(body))))
+	e := &model.Error{Code: resp.StatusCode, Status: apiErr.Status, Message: t.redactor.RedactString(apiErr.Message)}
 	if e.Status == "" {
 		e.Status = statusWord(e.Code)
 	}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("Gemini answered %s", resp.Status)
 	}
-	e.Err = retryDelay(said.Details)
+	e.Err = retryDelay(apiErr.Details)
 	if asked := retryAfter(resp.Header); asked != nil {
 		e.Err = asked
 	}
 	return e
 }
 
-// parseErrorBody reads Google's error JSON, alone or in a list (as Vertex AI sends
-// it for streams). Other bodies are taken as the message.
+// parseErrorBody parses Google's error JSON, alone or in a list (as Vertex AI sends it
+// for streams). It uses other bodies as the message.
 func parseErrorBody(body []byte) genai.APIError {
 	var one struct{ Error genai.APIError }
 	if json.Unmarshal(body, &one) == nil && one.Error.Message != "" {
@@ -108,7 +108,7 @@ func bufferResponse(resp *http.Response, redactor *spec.Redactor) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes))
 	if err != nil {
-		return &model.Error{Message: "the answer of Gemini was cut: " + err.Error(), Err: err}
+		return &model.Error{Message: "response of Gemini was truncated: " + err.Error(), Err: err}
 	}
 	if err := wellFormed(body); err != nil {
 		return &model.Error{Message: malformedMessage(redactor, body, err), Err: err}
@@ -117,8 +117,8 @@ func bufferResponse(resp *http.Response, redactor *spec.Redactor) error {
 	return nil
 }
 
-// wellFormed says whether an answer, or an error inside a stream, has the shape
-// that the SDK expects without looking.
+// wellFormed reports an error if a response, or an error inside a stream, does not have
+// the structure that the SDK assumes.
 func wellFormed(answer []byte) error {
 	var r genai.GenerateContentResponse
 	if err := json.Unmarshal(answer, &r); err != nil {
@@ -140,10 +140,9 @@ func truncateBytes(text []byte) string {
 	return string(text)
 }
 
-// sseReader reads server-sent events and hands them on in the one form that the
-// SDK takes: `data:` lines alone. Comments and other fields are dropped. A
-// stream that is cut or malformed ends with an error block in place of what
-// cannot be used.
+// sseReader converts server-sent events to the only form that the SDK accepts: `data:`
+// lines. It drops comments and other fields. It ends a truncated or malformed stream
+// with an error block.
 type sseReader struct {
 	lines    *bufio.Scanner
 	body     io.Closer
@@ -158,7 +157,7 @@ func newSSEReader(body io.ReadCloser, redactor *spec.Redactor) *sseReader {
 	return b
 }
 
-// Read returns whole blocks, cut to the size of p.
+// Read returns whole blocks, split to the size of p.
 func (b *sseReader) Read(p []byte) (int, error) {
 	for b.ready.Len() == 0 {
 		if b.ended {
@@ -178,7 +177,7 @@ func (b *sseReader) Close() error {
 func (b *sseReader) readEvent() {
 	data := bytes.TrimSpace(b.nextData())
 	if err := b.lines.Err(); err != nil {
-		b.writeError("the stream of Gemini was cut: " + err.Error())
+		b.writeError("stream of Gemini was interrupted: " + err.Error())
 		return
 	}
 	if len(data) == 0 {
@@ -191,8 +190,8 @@ func (b *sseReader) readEvent() {
 	b.writeData(data)
 }
 
-// nextData joins the data lines up to an empty line. A line that is no field of
-// an event stream is taken as data, since Google sends late errors as bare JSON.
+// nextData joins the data lines up to an empty line. It reads a line that is not a field
+// of an event stream as data, because Google sends late errors as bare JSON.
 func (b *sseReader) nextData() []byte {
 	var data []byte
 	for b.lines.Scan() {
@@ -215,9 +214,9 @@ func (b *sseReader) nextData() []byte {
 
 func (b *sseReader) writeError(message string) {
 	b.ended = true
-	said, err := json.Marshal(map[string]any{"error": map[string]any{"message": message}})
+	body, err := json.Marshal(map[string]any{"error": map[string]any{"message": message}})
 	if err == nil {
-		b.writeData(said)
+		b.writeData(body)
 	}
 }
 

@@ -15,12 +15,12 @@ type geminiConfig struct {
 	Calls    callsConfig `yaml:",inline"`
 }
 
-// DecodeSpec checks also what the fields alone do not say.
+// DecodeSpec decodes and checks the config.
 func (c *geminiConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return decodeService(n, c, &c.BaseURL, &c.Calls)
 }
 
-// Fallbacks returns the models that are asked when this one fails.
+// Fallbacks returns the names of the fallback models.
 func (c *geminiConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
 
 func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error) {

@@ -8,10 +8,10 @@ import (
 	"agenthost/pkg/model"
 )
 
-// fromGemini translates one answer or chunk, by ADK's rule: the first candidate
-// counts; content with parts, or the finish reason STOP, is a success; anything
-// else is named by the finish reason or the block reason; nothing at all is an
-// empty success. The second result is the finish message.
+// fromGemini converts a response or chunk like ADK: it uses the first candidate. Content
+// with parts, or the finish reason STOP, is a success; other responses get the error
+// code of the finish reason or the block reason; an empty response is an empty success.
+// The second result is the finish message.
 func fromGemini(answer *genai.GenerateContentResponse) (*model.Response, string) {
 	r := &model.Response{ModelVersion: answer.ModelVersion, UsageMetadata: answer.UsageMetadata}
 	if len(answer.Candidates) == 0 || answer.Candidates[0] == nil {
@@ -31,8 +31,8 @@ func fromGemini(answer *genai.GenerateContentResponse) (*model.Response, string)
 	return r, c.FinishMessage
 }
 
-// toPartial is the form in which a chunk is passed on. A failure is told once, on
-// the whole answer.
+// toPartial converts a chunk to a partial response. Errors are reported only once, on
+// the complete response.
 func toPartial(r *model.Response) *model.Response {
 	p := *r
 	p.Partial = true
@@ -40,9 +40,8 @@ func toPartial(r *model.Response) *model.Response {
 	return &p
 }
 
-// withFinishError names, on the whole of a streamed answer, the reason why it ended
-// other than with STOP, even when there is content. A stream without any chunk
-// is an empty answer.
+// withFinishError sets the error of a complete streamed response whose finish reason is
+// not STOP, even if it has content. A stream without chunks is an empty response.
 func withFinishError(whole *model.Response, finishMessage string) *model.Response {
 	if whole == nil {
 		return &model.Response{}
@@ -53,7 +52,7 @@ func withFinishError(whole *model.Response, finishMessage string) *model.Respons
 	return whole
 }
 
-// withContent gives a success without content an empty one of role model.
+// withContent adds an empty content of role model to a success without content.
 func withContent(r *model.Response) *model.Response {
 	if r.Content == nil && r.ErrorCode == "" {
 		r.Content = modelContent()
@@ -61,7 +60,7 @@ func withContent(r *model.Response) *model.Response {
 	return r
 }
 
-// withoutNil drops the parts that the service sent as null.
+// withoutNil removes parts that the service sent as null.
 func withoutNil(c *genai.Content) *genai.Content {
 	if c != nil {
 		c.Parts = slices.DeleteFunc(c.Parts, func(p *genai.Part) bool { return p == nil })

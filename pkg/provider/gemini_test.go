@@ -152,8 +152,8 @@ func TestGeminiErrors(t *testing.T) {
 		{"failure without words", fakegemini.Reply{Status: 500, Raw: "[]"}, false, nil, "model: 500 INTERNAL: []", true},
 		{"blank failure", fakegemini.Reply{Status: 500, Raw: "\n"}, false, nil, "model: 500 INTERNAL: Gemini answered 500 Internal Server Error", true},
 		{"key in the message", fakegemini.Failure(400, "bad key test-key-1234"), false, nil, "model: 400 INVALID_ARGUMENT: bad key ***", false},
-		{"cut", fakegemini.Reply{Cut: true}, false, nil, "model: the answer of Gemini was cut: unexpected EOF", true},
-		{"cut streamed", cut, true, []string{"+one "}, "model: the stream of Gemini was cut: unexpected EOF", true},
+		{"cut", fakegemini.Reply{Cut: true}, false, nil, "model: response of Gemini was truncated: unexpected EOF", true},
+		{"cut streamed", cut, true, []string{"+one "}, "model: stream of Gemini was interrupted: unexpected EOF", true},
 		{
 			"malformed",
 			fakegemini.Reply{Raw: "<html>"},

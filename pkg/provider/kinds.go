@@ -1,11 +1,11 @@
-// Package provider holds the language models that a document may name: gemini,
-// openai_compatible and scripted. Each is a kind with a config struct ([Kinds])
-// and a constructor for Go callers ([NewGemini], [NewOpenAI], [NewScripted]). All of them are a [model.LLM];
-// one test suite says what that means.
+// Package provider implements the language models: gemini, openai_compatible and
+// scripted. Each is a kind with a config struct ([Kinds]) and a constructor for Go
+// callers ([NewGemini], [NewOpenAI], [NewScripted]). One test suite verifies that all of
+// them implement [model.LLM].
 //
-// Building a model does no network I/O: gemini and openai_compatible connect at their calls, and
-// scripted reads and checks its script. So a check of an app builds its models
-// too, and finds every problem that has a place.
+// Building a model does no network I/O: gemini and openai_compatible connect on the
+// first call, and scripted loads and checks its script. Checking an app therefore builds
+// its models too, and reports all problems with their positions.
 package provider
 
 import (
@@ -18,29 +18,29 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Env is what building a model may use.
+// Env is the input for building a model.
 type Env struct {
-	// Name is what the document calls the model; empty leaves it to the kind.
+	// Name is the model's name in the document; if empty, the kind chooses one.
 	Name string
 	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
-	// App are the variables of the app's .env, which count where Lookup has none.
-	// An address that the app has chosen never gets a key of Lookup.
+	// App holds the variables of the app's .env, used if Lookup has none. An address
+	// that the app chose never gets a key from Lookup.
 	App map[string]string
-	// File reads a document of the app by its path there. The problems it
-	// returns have places, that of the path included.
+	// File parses a document of the app by its path. It reports problems with positions,
+	// including that of the path.
 	File func(ctx context.Context, path spec.Text) (*spec.Node, spec.Diagnostics)
-	// HTTP carries calls of models; nil is [http.DefaultClient].
+	// HTTP is the client for calls of models; nil is [http.DefaultClient].
 	HTTP *http.Client
-	// Wait passes the time before a retry and before a scripted answer, or
-	// returns ctx's error; nil waits on timers.
+	// Wait waits before a retry or a scripted response, or returns ctx's error; nil uses
+	// timers.
 	Wait func(ctx context.Context, d time.Duration) error
 	// Logger logs retries; nil discards logs.
 	Logger *slog.Logger
 }
 
-// Kinds lists every provider that a model of app.yaml may name. A problem that
-// a builder finds at a place of a file is an error of type [spec.Diagnostics].
+// Kinds lists the providers of models in app.yaml. Problems that a builder finds in a
+// file are a [spec.Diagnostics] error.
 func Kinds() spec.Kinds[Env, model.LLM] {
 	return spec.Kinds[Env, model.LLM]{
 		spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini),

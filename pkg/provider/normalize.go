@@ -8,26 +8,23 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A conversation as services accept it differs from what is stored: a call must
-// have an answer, and a part must hold something. Both hold for as long as the
-// session lives, so that one odd event would make every later turn fail. The
-// contents themselves are only read; one that needs no change is shared.
-
-// normalizeContents is the conversation without empty texts, and with an answer to each
-// call.
+// normalizeContents returns a conversation that services accept: every part has data,
+// and every call has a response. Both must hold for the whole session, otherwise one odd
+// event would make every later turn fail. It does not modify contents; unchanged ones
+// are shared.
 func normalizeContents(contents []*genai.Content) []*genai.Content {
 	return fillOpenCalls(dropEmptyContents(contents))
 }
 
-// normalizeRequest is the request with an acceptable conversation.
+// normalizeRequest returns the request with normalized contents.
 func normalizeRequest(req *model.Request) *model.Request {
 	whole := *req
 	whole.Contents = normalizeContents(req.Contents)
 	return &whole
 }
 
-// dropEmptyContents drops empty parts, and contents without parts. A part with a
-// thought signature is kept, with its empty text.
+// dropEmptyContents drops empty parts, and contents without parts. It keeps a part with
+// a thought signature and its empty text.
 func dropEmptyContents(contents []*genai.Content) []*genai.Content {
 	if !slices.ContainsFunc(contents, hasEmpty) {
 		return contents
@@ -41,7 +38,7 @@ func dropEmptyContents(contents []*genai.Content) []*genai.Content {
 	return kept
 }
 
-// dropEmptyParts is nil for a content that has nothing left.
+// dropEmptyParts returns nil if no part remains.
 func dropEmptyParts(c *genai.Content) *genai.Content {
 	if !hasEmpty(c) {
 		return c

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// pendingCallStatus is what a model is told of a call that has no answer.
-const pendingCallStatus = "No answer to this call is known: it may still come, or the call was cut off."
+// pendingCallStatus is the placeholder response of a call without one.
+const pendingCallStatus = "No response to this call is available: it may still be pending, or the call was interrupted."
 
 // fillOpenCalls adds a placeholder response after each call without one, because
 // services reject conversations with open calls. Such calls remain after an
@@ -47,8 +47,8 @@ func callsOf(c *genai.Content) []*genai.FunctionCall {
 	return model.CallsOf(c)
 }
 
-// openCallResponses are answers to the calls that next does not answer. Calls without
-// an id are told from each other by name.
+// openCallResponses returns responses to the calls that next does not answer. Calls
+// without an ID are matched by name.
 func openCallResponses(calls []*genai.FunctionCall, next *genai.Content) []*genai.Part {
 	open := slices.Clone(calls)
 	for _, r := range model.ResponsesOf(next) {

@@ -24,33 +24,32 @@ const (
 		"or give the model an api_key or a base_url under models: in app.yaml"
 )
 
-// OpenAIOptions say how to reach a server that has OpenAI's chat completions.
-// The zero value is OpenAI itself, with the key of the process's environment.
+// OpenAIOptions configure a server with OpenAI's chat completions API. The zero value is
+// OpenAI itself with the key of the process's environment.
 type OpenAIOptions struct {
 	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
-	// App are the app's own variables, which count where Lookup has none. An
-	// address among them never gets a key of the host's.
+	// App holds the app's own variables, used if Lookup has none. An address in App
+	// never gets a key of the host.
 	App map[string]string
-	// BaseURL is what stands before /chat/completions; empty is OPENAI_BASE_URL,
-	// else OpenAI's own.
+	// BaseURL is the URL without /chat/completions; the default is OPENAI_BASE_URL, or
+	// OpenAI.
 	BaseURL string
-	// APIKey is the bearer token. Empty is OPENAI_API_KEY, unless BaseURL is
-	// set: an address that the document names does not get that key.
+	// APIKey is the bearer token; the default is OPENAI_API_KEY, unless BaseURL is set:
+	// an address of the document does not get that key.
 	APIKey string
 	// Header is sent with each call.
 	Header http.Header
-	// HTTP carries the calls; nil is [http.DefaultClient]. Redirects are errors.
+	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
-	// Retry says when to ask again.
+	// Retry configures retries.
 	Retry RetryOptions
 	// Logger logs unsupported settings; nil discards logs.
 	Logger *slog.Logger
 }
 
-// NewOpenAI returns a model of a server that has OpenAI's chat completions. It
-// reads the environment at each call, so it never fails here. Failed calls are
-// repeated as opts.Retry says. Nil options are the zero options.
+// NewOpenAI returns a model on a server with OpenAI's chat completions API. It reads the
+// environment on each call. opts may be nil.
 func NewOpenAI(name string, opts *OpenAIOptions) model.LLM {
 	o := &openAI{name: name}
 	if opts != nil {
@@ -97,7 +96,7 @@ func (o *openAI) isOpenAI() bool {
 	return err == nil && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".openai.azure.com"))
 }
 
-// Generate asks once; see [model.LLM].
+// Generate calls the model once; see [model.LLM].
 func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -118,14 +117,14 @@ func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 	}
 }
 
-// drainBody reads what follows the last word of a stream, which is its end: only a
-// connection that was read out is used again. It waits for a second at most.
+// drainBody reads the rest of a stream for at most a second: only a drained connection
+// is reused.
 func drainBody(body io.Reader, cancel func()) {
 	defer time.AfterFunc(time.Second, cancel).Stop()
 	_, _ = io.CopyN(io.Discard, body, 4<<10)
 }
 
-// sendRequest sends the request. Any status but 2xx is an error.
+// sendRequest sends the request. Any status other than 2xx is an error.
 func (o *openAI) sendRequest(ctx context.Context, req *model.Request) (*http.Response, error) {
 	body, err := o.encodeRequest(ctx, req)
 	if err != nil {
@@ -171,8 +170,7 @@ func (o *openAI) setHeaders(h http.Header, req *model.Request) {
 	}
 }
 
-// errorFromResponse reads the error of a service: OpenAI's form, and those of servers
-// that do it their own way.
+// errorFromResponse parses an error of OpenAI or of a server with its own format.
 func (o *openAI) errorFromResponse(resp *http.Response) *model.Error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	if err != nil {
@@ -185,25 +183,25 @@ func (o *openAI) errorFromResponse(resp *http.Response) *model.Error {
 	return e
 }
 
-// errorMessage is the text of an error body: {"error": {"message": …}}, {"error":
-// …}, {"message": …}, {"detail": …}, or else the body itself.
+// errorMessage returns the message of an error body: {"error": {"message": …}},
+// {"error": …}, {"message": …}, {"detail": …}, or else the body itself.
 func errorMessage(body []byte) string {
-	var said map[string]any
-	if json.Unmarshal(body, &said) != nil {
+	var fields map[string]any
+	if json.Unmarshal(body, &fields) != nil {
 		return truncateBytes(bytes.TrimSpace(body))
 	}
-	if inner, ok := said["error"].(map[string]any); ok {
-		said = inner
+	if inner, ok := fields["error"].(map[string]any); ok {
+		fields = inner
 	}
 	for _, key := range []string{"message", "error", "detail"} {
-		if text, ok := said[key].(string); ok && text != "" {
+		if text, ok := fields[key].(string); ok && text != "" {
 			return text
 		}
 	}
 	return truncateBytes(bytes.TrimSpace(body))
 }
 
-// redactSecrets takes the key and the headers of the document out of a text.
+// redactSecrets replaces the key and the headers of the document in a text.
 func (o *openAI) redactSecrets(text string) string {
 	secrets := []string{o.apiKey()}
 	for _, values := range o.opts.Header {
@@ -212,7 +210,7 @@ func (o *openAI) redactSecrets(text string) string {
 	return spec.NewRedactor(secrets...).RedactString(text)
 }
 
-// toModelError names an error of the wire.
+// toModelError converts a network error.
 func (o *openAI) toModelError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("calling %s: %w", o.name, ctx.Err())
@@ -220,8 +218,8 @@ func (o *openAI) toModelError(ctx context.Context, err error) error {
 	if named, ok := errors.AsType[*model.Error](err); ok {
 		return named
 	}
-	if lost, ok := errors.AsType[*url.Error](err); ok {
-		err = lost.Err
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
+		err = urlErr.Err
 	}
 	return &model.Error{Message: fmt.Sprintf("no response from %s: %s", o.name, o.redactSecrets(err.Error())), Err: err}
 }

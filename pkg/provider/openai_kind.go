@@ -17,12 +17,12 @@ type openAIConfig struct {
 	Calls    callsConfig            `yaml:",inline"`
 }
 
-// DecodeSpec checks also what the fields alone do not say.
+// DecodeSpec decodes and checks the config.
 func (c *openAIConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return decodeService(n, c, &c.BaseURL, &c.Calls)
 }
 
-// Fallbacks returns the models that are asked when this one fails.
+// Fallbacks returns the names of the fallback models.
 func (c *openAIConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
 
 func buildOpenAI(_ context.Context, env Env, c *openAIConfig) (model.LLM, error) {

@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// chatMessages is the conversation: the system instruction first, and the
-// answer of each call right behind the message that made it.
+// chatMessages converts the conversation: the system instruction first, and each tool
+// response right after the message with its call.
 func chatMessages(req *model.Request) ([]chatMessage, error) {
 	w := &chatWriter{open: map[string][]string{}}
 	if instruction := req.Instruction(); instruction != "" {
@@ -28,11 +28,11 @@ func chatMessages(req *model.Request) ([]chatMessage, error) {
 	return w.messages, nil
 }
 
-// A chatWriter makes messages of contents.
+// A chatWriter converts contents to messages.
 type chatWriter struct {
 	messages []chatMessage
-	// open are the ids of calls without an answer yet, by the function's name,
-	// and made how many ids were made up: Gemini's calls need none.
+	// open holds the IDs of calls without a response, by function name; made counts the
+	// generated IDs, because Gemini's calls need none.
 	open         map[string][]string
 	generatedIDs int
 }
@@ -68,7 +68,7 @@ func (w *chatWriter) addContent(c *genai.Content) error {
 	return nil
 }
 
-// addAssistant is what the model said and called. Its thoughts are not told again.
+// addAssistant adds the text and calls of the model, without thoughts.
 func (w *chatWriter) addAssistant(c *genai.Content) error {
 	m := chatMessage{Role: "assistant"}
 	var text strings.Builder
@@ -116,7 +116,7 @@ func (w *chatWriter) encodeCall(c *genai.FunctionCall) (chatCall, error) {
 	return chatCall{ID: id, Type: "function", Function: chatFunction{Name: c.Name, Arguments: string(raw)}}, nil
 }
 
-// addToolResponse goes to the call of its id, or to the first open one of its name.
+// addToolResponse answers the call with its ID, or the first open call of its name.
 func (w *chatWriter) addToolResponse(r *genai.FunctionResponse) error {
 	raw, err := json.Marshal(r.Response)
 	if err != nil {
@@ -127,7 +127,7 @@ func (w *chatWriter) addToolResponse(r *genai.FunctionResponse) error {
 		id, w.open[r.Name] = open[0], open[1:]
 	}
 	if id == "" {
-		// Nobody called it that the model still sees: it is told as a fact.
+		// The call is no longer in the conversation: add the response as text.
 		w.messages = append(w.messages, chatMessage{Role: "user", Content: fmt.Sprintf("%s answered: %s", r.Name, raw)})
 		return nil
 	}
@@ -135,8 +135,7 @@ func (w *chatWriter) addToolResponse(r *genai.FunctionResponse) error {
 	return nil
 }
 
-// userPart is a text, an image, a sound or a file; nil for a part that holds
-// nothing.
+// userPart converts a text, an image, audio or a file; it returns nil for an empty part.
 func userPart(p *genai.Part) (*chatPart, error) {
 	switch {
 	case p.InlineData != nil:

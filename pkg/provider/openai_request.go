@@ -14,7 +14,6 @@ import (
 	"agenthost/pkg/model"
 )
 
-// encodeRequest is the body of a call.
 func (o *openAI) encodeRequest(ctx context.Context, req *model.Request) ([]byte, error) {
 	config := req.Config
 	if config == nil {
@@ -69,7 +68,7 @@ func (o *openAI) addSettings(body map[string]any, c *genai.GenerateContentConfig
 	}
 }
 
-// addFormat asks for an answer in JSON, and for one that fits a schema.
+// addFormat requests JSON, or JSON that matches a schema.
 func (o *openAI) addFormat(body map[string]any, c *genai.GenerateContentConfig) {
 	schema := c.ResponseJsonSchema
 	if schema == nil && c.ResponseSchema != nil {
@@ -85,8 +84,8 @@ func (o *openAI) addFormat(body map[string]any, c *genai.GenerateContentConfig) 
 	}
 }
 
-// addTools adds the functions, and whether the model must call one. Gemini's
-// own tools are refused: an answer without them would be another one.
+// addTools adds the functions and the tool choice. It rejects Gemini's built-in tools,
+// which cannot be ignored without changing the result.
 func (o *openAI) addTools(body map[string]any, c *genai.GenerateContentConfig) error {
 	var tools []any
 	for _, t := range c.Tools {
@@ -143,8 +142,8 @@ func toolChoice(c *genai.FunctionCallingConfig) any {
 	return nil
 }
 
-// plainSchema is Gemini's form of a schema as JSON Schema: its types are in
-// capital letters, and its counts are texts.
+// plainSchema converts Gemini's schema format to JSON Schema: its types are upper case,
+// and its counts are strings.
 func plainSchema(s *genai.Schema) any {
 	raw, err := json.Marshal(s)
 	var v any
@@ -176,8 +175,7 @@ func lowerTypes(v any) any {
 	return v
 }
 
-// supportedSettings are the settings of Gemini's API that a call here carries, or that
-// mean nothing to it.
+// supportedSettings lists the Gemini API settings that are sent or have no effect here.
 func supportedSettings() []string {
 	return []string{
 		"httpOptions", "systemInstruction", "temperature", "topP", "maxOutputTokens", "stopSequences", "presencePenalty", "frequencyPenalty",
@@ -185,7 +183,7 @@ func supportedSettings() []string {
 	}
 }
 
-// logUnsupported logs the settings that the other API does not have.
+// logUnsupported logs settings that the chat completions API lacks.
 func (o *openAI) logUnsupported(ctx context.Context, c *genai.GenerateContentConfig) {
 	left := *c
 	if t := left.ThinkingConfig; t != nil && t.ThinkingBudget == nil {
@@ -200,7 +198,7 @@ func (o *openAI) logUnsupported(ctx context.Context, c *genai.GenerateContentCon
 	}
 }
 
-// jsonKeys are the fields of a struct that are set, as JSON names them, sorted.
+// jsonKeys returns the JSON names of the non-empty fields of a struct, sorted.
 func jsonKeys(v any) []string {
 	raw, err := json.Marshal(v)
 	var fields map[string]json.RawMessage

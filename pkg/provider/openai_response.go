@@ -12,11 +12,11 @@ import (
 	"agenthost/pkg/model"
 )
 
-// readResponse reads an answer of one piece.
+// readResponse reads a response that is not streamed.
 func (o *openAI) readResponse(ctx context.Context, body io.Reader) (*model.Response, error) {
 	raw, err := io.ReadAll(io.LimitReader(body, maxResponseBytes))
 	if err != nil {
-		return nil, o.toModelError(ctx, fmt.Errorf("the answer was cut: %w", err))
+		return nil, o.toModelError(ctx, fmt.Errorf("response was truncated: %w", err))
 	}
 	var answer chatAnswer
 	if err := json.Unmarshal(raw, &answer); err != nil {
@@ -27,7 +27,7 @@ func (o *openAI) readResponse(ctx context.Context, body io.Reader) (*model.Respo
 	}
 	r := &model.Response{ModelVersion: answer.Model, UsageMetadata: answer.Usage.usageMetadata()}
 	if len(answer.Choices) == 0 || answer.Choices[0].Message == nil {
-		return nil, o.malformedError(raw, fmt.Errorf("it holds no message"))
+		return nil, o.malformedError(raw, fmt.Errorf("no message"))
 	}
 	choice := answer.Choices[0]
 	r.Content = modelContent(textParts(choice.Message)...)
@@ -52,25 +52,24 @@ func (o *openAI) malformedError(answer []byte, err error) *model.Error {
 	return &model.Error{Message: fmt.Sprintf("malformed response from %s: %v in %q", o.name, err, truncateBytes([]byte(o.redactSecrets(string(answer))))), Err: err}
 }
 
-// errorInBody is an error that came with a good status, as some servers and
-// streams have it.
+// errorInBody returns an error that some servers send with status 200.
 func (o *openAI) errorInBody(answer *chatAnswer) *model.Error {
 	if len(answer.Error) == 0 || string(answer.Error) == "null" {
 		return nil
 	}
-	var said struct {
+	var details struct {
 		Code any `json:"code"`
 	}
 	e := &model.Error{Message: o.redactSecrets(errorMessage([]byte(`{"error":` + string(answer.Error) + `}`)))}
-	if json.Unmarshal(answer.Error, &said) == nil {
-		if code, ok := said.Code.(float64); ok && code >= 400 && code <= 599 {
+	if json.Unmarshal(answer.Error, &details) == nil {
+		if code, ok := details.Code.(float64); ok && code >= 400 && code <= 599 {
 			e.Code, e.Status = int(code), statusWord(int(code))
 		}
 	}
 	return e
 }
 
-// textParts are what the model thought and what it said.
+// textParts returns the model's thoughts and its text.
 func textParts(m *chatReply) []*genai.Part {
 	var parts []*genai.Part
 	if thought := firstNonEmpty(m.ReasoningContent, m.Reasoning); thought != "" {
@@ -82,10 +81,10 @@ func textParts(m *chatReply) []*genai.Part {
 	return parts
 }
 
-// A badCall is a call whose arguments are no JSON object.
+// A malformedCall is a call whose arguments are not a JSON object.
 type malformedCall struct{ name, args string }
 
-// errorResponse makes an answer that says so in place of one that cannot be carried out.
+// errorResponse returns a response with the error MALFORMED_FUNCTION_CALL.
 func (b *malformedCall) errorResponse(r *model.Response) *model.Response {
 	r.Content, r.FinishReason = nil, genai.FinishReasonMalformedFunctionCall
 	r.ErrorCode = string(r.FinishReason)
@@ -103,7 +102,7 @@ func callPart(c chatCall) (*genai.Part, *malformedCall) {
 	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: c.ID, Name: c.Function.Name, Args: args}}, nil
 }
 
-// finishReason is Gemini's word for why an answer ended.
+// finishReason converts a finish reason to Gemini's.
 func finishReason(reason string) genai.FinishReason {
 	switch reason {
 	case "length":
@@ -116,7 +115,7 @@ func finishReason(reason string) genai.FinishReason {
 	return genai.FinishReasonOther
 }
 
-// usageMetadata counts thoughts apart from the answer, as Gemini does.
+// usageMetadata counts thoughts separately from the response, as Gemini does.
 func (u *chatUsage) usageMetadata() *genai.GenerateContentResponseUsageMetadata {
 	if u == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A chatStream is an answer that comes in chunks. Text is passed on as it
-// comes; a call once it is whole.
+// A chatStream reads a streamed response. It emits text at once, and calls when they are
+// complete.
 type chatStream struct {
 	llm   *openAI
 	yield func(*model.Response, error) bool
@@ -30,8 +30,8 @@ type chatStream struct {
 	stopped bool
 }
 
-// streamResponse passes the answer on, and ends with the whole of it. It says whether that
-// was heard.
+// streamResponse yields the chunks and then the complete response. It reports whether
+// the stream was read completely.
 func (o *openAI) streamResponse(ctx context.Context, body io.Reader, yield func(*model.Response, error) bool) (whole bool) {
 	s := &chatStream{llm: o, yield: yield}
 	err := s.readEvents(body)
@@ -45,8 +45,8 @@ func (o *openAI) streamResponse(ctx context.Context, body io.Reader, yield func(
 	return err == nil && !s.stopped
 }
 
-// readEvents takes the events of the stream. It ends well with [DONE], or after a
-// finish reason: not all servers say both.
+// readEvents reads the events of the stream. The stream is complete after [DONE] or a
+// finish reason: not all servers send both.
 func (s *chatStream) readEvents(body io.Reader) error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxResponseBytes)
@@ -64,10 +64,10 @@ func (s *chatStream) readEvents(body io.Reader) error {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("the stream was cut: %w", err)
+		return fmt.Errorf("stream was interrupted: %w", err)
 	}
 	if s.finish == "" {
-		return errors.New("the stream was cut before the answer ended")
+		return errors.New("stream ended before the response was complete")
 	}
 	return nil
 }
@@ -98,10 +98,10 @@ func (s *chatStream) handleChunk(data []byte) error {
 	return nil
 }
 
-// addCalls puts the pieces of calls together. A piece belongs to the last call
-// of its index; another id there is another call, as some servers count none.
-func (s *chatStream) addCalls(pieces []chatCall) {
-	for _, p := range pieces {
+// addCalls merges the chunks of calls. A chunk belongs to the last call of its index,
+// unless it has another ID: some servers send no index.
+func (s *chatStream) addCalls(chunks []chatCall) {
+	for _, p := range chunks {
 		c := s.findOpenCall(p)
 		if c == nil {
 			c = &chatCall{Index: p.Index, ID: p.ID}
@@ -127,7 +127,7 @@ func (s *chatStream) findOpenCall(p chatCall) *chatCall {
 	return nil
 }
 
-// emitParts hands parts on as a piece of the answer.
+// emitParts yields parts as a chunk.
 func (s *chatStream) emitParts(parts ...*genai.Part) {
 	for _, p := range parts {
 		if s.stopped {

@@ -273,10 +273,10 @@ func TestOpenAIFailures(t *testing.T) {
 		{"a redirect", fakeopenai.Reply{Status: 302}, false, `model: 302: {"error":{"code":null,"message":"","param":null,"type":"error"}}`, false},
 		{"an error with a good status", fakeopenai.Reply{Raw: `{"error": {"message": "no credits", "code": 402}}`}, false, "model: 402: no credits", false},
 		{"no JSON", fakeopenai.Reply{Raw: "hello"}, false, `model: malformed response from gpt-x: invalid character 'h' looking for beginning of value in "hello"`, true},
-		{"no message", fakeopenai.Reply{Raw: `{"choices": []}`}, false, `model: malformed response from gpt-x: it holds no message in "{\"choices\": []}"`, true},
+		{"no message", fakeopenai.Reply{Raw: `{"choices": []}`}, false, `model: malformed response from gpt-x: no message in "{\"choices\": []}"`, true},
 		{"an error in a stream", fakeopenai.Reply{Pieces: []string{"a"}, Raw: "data: {\"error\": {\"message\": \"gone\", \"code\": 503}}\n\n"}, true, "model: 503 UNAVAILABLE: gone", true},
 		{"no JSON in a stream", fakeopenai.Reply{Raw: "data: {\n\n"}, true, `model: malformed response from gpt-x: unexpected end of JSON input in "{"`, true},
-		{"a stream that is cut", fakeopenai.Reply{Pieces: []string{"a"}, Raw: ": bye\n\n"}, true, "model: no response from gpt-x: the stream was cut before the answer ended", true},
+		{"a stream that is cut", fakeopenai.Reply{Pieces: []string{"a"}, Raw: ": bye\n\n"}, true, "model: no response from gpt-x: stream ended before the response was complete", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			llm, _ := fakeOpenAI(t, tt.reply)

@@ -10,7 +10,7 @@ type chatMessage struct {
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
-// A chatPart is a piece of what the user says.
+// A chatPart is a part of a user message.
 type chatPart struct {
 	Type     string     `json:"type"`
 	Text     string     `json:"text,omitempty"`
@@ -33,7 +33,7 @@ type chatFile struct {
 	Data string `json:"file_data"`
 }
 
-// A chatCall is a tool call, whole or a piece of one in a stream.
+// A chatCall is a tool call, or a chunk of one in a stream.
 type chatCall struct {
 	Index    *int         `json:"index,omitempty"`
 	ID       string       `json:"id,omitempty"`
@@ -46,7 +46,7 @@ type chatFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-// A chatAnswer is an answer, whole or a chunk of a stream.
+// A chatAnswer is a response, or a chunk of a streamed one.
 type chatAnswer struct {
 	Model   string          `json:"model"`
 	Choices []chatChoice    `json:"choices"`
@@ -61,7 +61,7 @@ type chatChoice struct {
 	FinishReason string     `json:"finish_reason"`
 }
 
-// A chatReply is what the model says. Two names are about for its thoughts.
+// A chatReply is a message of the model. Servers use two names for its thoughts.
 type chatReply struct {
 	Content          string     `json:"content"`
 	Refusal          string     `json:"refusal"`

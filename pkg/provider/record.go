@@ -18,30 +18,27 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A Recorder writes what models answer as a script ([ScriptEntry]) that answers
-// the same when the same is asked again: an entry for each call of a model,
-// written when the call is over. It keeps what a script can say: content,
-// finish reason, tokens and failures; not grounding, citations and
-// probabilities. A call that is given up is not recorded. Many goroutines may
-// use it.
+// A Recorder records the responses of models as a script ([ScriptEntry]) that reproduces
+// them. It writes an entry when a model call ends. It records what a script supports:
+// content, finish reason, tokens and errors, but not grounding, citations and
+// probabilities. It does not record canceled calls. It is safe for concurrent use.
 //
-// The entries of one agent for one message of one turn follow each other, so
-// that they need no number: the calls of agents side by side are counted
-// together, and who comes first is chance.
+// The entries of one agent for one message of a turn follow each other, so they need no
+// number. Calls of parallel agents with the same name are recorded in the order in which
+// they end.
 type Recorder struct {
 	mu  sync.Mutex
 	out io.Writer
 	err error
 }
 
-// NewRecorder makes a recorder that appends to a script. The writer stays the
-// caller's to close.
+// NewRecorder returns a recorder that appends to a script. The caller closes the writer.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{out: w} }
 
-// Wrap returns a model that answers as llm does, and records it.
+// Wrap returns a model that records the responses of llm.
 func (r *Recorder) Wrap(llm model.LLM) model.LLM { return &recordingModel{LLM: llm, recorder: r} }
 
-// Err is the first failure to write. What models answer does not depend on it.
+// Err returns the first write error. It does not affect the models.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,25 +61,25 @@ type recordingModel struct {
 	recorder *Recorder
 }
 
-// CachesContents says what the model itself does; see [model.CanCache].
+// CachesContents reports the capability of the model; see [model.CanCache].
 func (m *recordingModel) CachesContents() bool { return model.CanCache(m.LLM) }
 
-// RunsCode says what the model itself does; see [model.RunsCode].
+// RunsCode reports the capability of the model; see [model.RunsCode].
 func (m *recordingModel) RunsCode() bool { return model.RunsCode(m.LLM) }
 
-// Generate asks once; see [model.LLM]. An answer is recorded before it is
-// passed on.
+// Generate calls the model once; see [model.LLM]. It records a response before yielding
+// it.
 func (m *recordingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		var pieces []*genai.Part
+		var chunks []*genai.Part
 		for resp, err := range m.LLM.Generate(ctx, req) {
 			switch {
 			case err != nil:
 				m.recordFailure(ctx, req, err)
 			case resp.Partial && resp.Content != nil:
-				pieces = append(pieces, resp.Content.Parts...)
+				chunks = append(chunks, resp.Content.Parts...)
 			case !resp.Partial:
-				m.recorder.writeEntry(answerEntry(req, resp, pieces))
+				m.recorder.writeEntry(answerEntry(req, resp, chunks))
 			}
 			if !yield(resp, err) {
 				return
@@ -91,8 +88,7 @@ func (m *recordingModel) Generate(ctx context.Context, req *model.Request) iter.
 	}
 }
 
-// recordFailure records what the service said. Whoever leaves is no failure of the
-// model.
+// recordFailure records an error of the service, but not a cancellation.
 func (m *recordingModel) recordFailure(ctx context.Context, req *model.Request, err error) {
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok || ctx.Err() != nil {
@@ -107,19 +103,19 @@ func (m *recordingModel) recordFailure(ctx context.Context, req *model.Request, 
 	m.recorder.writeEntry(e.String(), nil)
 }
 
-// answerEntry writes a whole answer, in short form where that says it all.
-func answerEntry(req *model.Request, resp *model.Response, pieces []*genai.Part) (string, error) {
+// answerEntry writes a complete response, in the short form if possible.
+func answerEntry(req *model.Request, resp *model.Response, chunks []*genai.Part) (string, error) {
 	e := newEntryText(req)
-	err := e.addAnswer(resp, pieces)
+	err := e.addAnswer(resp, chunks)
 	return e.String(), err
 }
 
-func (e *entryText) addAnswer(resp *model.Response, pieces []*genai.Part) error {
+func (e *entryText) addAnswer(resp *model.Response, chunks []*genai.Part) error {
 	if short := shortAnswerOf(resp.Content); short != nil {
-		if err := e.addShortAnswer(short, pieces); err != nil {
+		if err := e.addShortAnswer(short, chunks); err != nil {
 			return err
 		}
-	} else if err := e.addRawParts(resp.Content, pieces); err != nil {
+	} else if err := e.addRawParts(resp.Content, chunks); err != nil {
 		return err
 	}
 	if reason := finishOf(resp); reason != "" {
@@ -131,7 +127,7 @@ func (e *entryText) addAnswer(resp *model.Response, pieces []*genai.Part) error 
 	return nil
 }
 
-// finishOf is how an answer ended, when not as usual.
+// finishOf returns the finish reason, unless it is STOP.
 func finishOf(resp *model.Response) string {
 	if resp.FinishReason != "" && resp.FinishReason != genai.FinishReasonStop {
 		return string(resp.FinishReason)
@@ -139,13 +135,13 @@ func finishOf(resp *model.Response) string {
 	return resp.ErrorCode
 }
 
-// entryText is an entry of a script as it grows.
+// entryText builds a script entry.
 type entryText struct{ strings.Builder }
 
-// maxConditionBytes bounds how much of the user's message a condition repeats.
+// maxConditionBytes limits the part of the user's message in a condition.
 const maxConditionBytes = 200
 
-// newEntryText begins an entry with the condition under which it answers.
+// newEntryText starts an entry with its condition.
 func newEntryText(req *model.Request) *entryText {
 	asked, whole := userText(req), true
 	for len(asked) > maxConditionBytes {
@@ -165,14 +161,14 @@ func newEntryText(req *model.Request) *entryText {
 
 func (e *entryText) addKey(name, value string) { e.WriteString("  " + name + ": " + value + "\n") }
 
-// shortAnswer is an answer that needs no raw parts.
+// shortAnswer is a response that needs no raw parts.
 type shortAnswer struct {
 	thought, text string
 	calls         []*genai.FunctionCall
 }
 
-// shortAnswerOf returns nil for an answer that has more than one thought, one text
-// and calls, in this order, or whose texts a script would fill.
+// shortAnswerOf returns nil unless the response consists of at most one thought, one
+// text and calls, in this order, without placeholders.
 func shortAnswerOf(c *genai.Content) *shortAnswer {
 	s := &shortAnswer{}
 	if c == nil {
@@ -209,20 +205,20 @@ func isPlainCall(p *genai.Part) bool {
 	return samePart(p, &genai.Part{FunctionCall: &genai.FunctionCall{Name: c.Name, Args: c.Args}})
 }
 
-// samePart compares parts by what is written of them.
+// samePart reports whether the encodings of two parts are equal.
 func samePart(a, b *genai.Part) bool {
 	one, err1 := YAMLPart(a)
 	two, err2 := YAMLPart(b)
 	return err1 == nil && err2 == nil && one == two
 }
 
-func (e *entryText) addShortAnswer(s *shortAnswer, pieces []*genai.Part) error {
+func (e *entryText) addShortAnswer(s *shortAnswer, chunks []*genai.Part) error {
 	if s.thought != "" {
 		e.addKey("thought", YAMLText(s.thought))
 	}
 	if s.text != "" {
 		e.addKey("text", YAMLText(s.text))
-		if n := countTexts(pieces); n > 0 {
+		if n := countTexts(chunks); n > 0 {
 			e.addKey("chunks", strconv.Itoa(n))
 		}
 	}
@@ -240,9 +236,9 @@ func (e *entryText) addShortAnswer(s *shortAnswer, pieces []*genai.Part) error {
 	return nil
 }
 
-func countTexts(pieces []*genai.Part) int {
+func countTexts(chunks []*genai.Part) int {
 	n := 0
-	for _, p := range pieces {
+	for _, p := range chunks {
 		if isPlain(p) && !p.Thought {
 			n++
 		}
@@ -250,13 +246,13 @@ func countTexts(pieces []*genai.Part) int {
 	return n
 }
 
-// addRawParts writes the parts as they are; of a streamed answer, the pieces.
-func (e *entryText) addRawParts(c *genai.Content, pieces []*genai.Part) error {
-	if len(pieces) == 0 && c != nil {
-		pieces = c.Parts
+// addRawParts writes raw parts; for a streamed response, its chunks.
+func (e *entryText) addRawParts(c *genai.Content, chunks []*genai.Part) error {
+	if len(chunks) == 0 && c != nil {
+		chunks = c.Parts
 	}
-	parts := make([]string, len(pieces))
-	for i, p := range pieces {
+	parts := make([]string, len(chunks))
+	for i, p := range chunks {
 		text, err := YAMLPart(p)
 		if err != nil {
 			return err
@@ -267,8 +263,8 @@ func (e *entryText) addRawParts(c *genai.Content, pieces []*genai.Part) error {
 	return nil
 }
 
-// withoutPlaceholders is a text that a script prints as it is: where it holds
-// what a script would fill, its braces become parentheses.
+// withoutPlaceholders replaces braces by parentheses in text with placeholders, because
+// a script would replace those.
 func withoutPlaceholders(text string) string {
 	if compiled, err := template.ParsePaths(text); err == nil {
 		if plain, ok := compiled.Static(); ok && plain == text {

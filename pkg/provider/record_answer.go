@@ -9,15 +9,15 @@ import (
 	"agenthost/pkg/model"
 )
 
-// AnswerEntry writes an answer of a model as an entry of a list that
-// [DecodeAnswers] reads: lines, the first of which begins with a dash. An answer
-// with an error and no content is a failed call.
+// AnswerEntry writes a response as an entry of a list for [DecodeAnswers]; its first
+// line starts with a dash. A response with an error and without content is a failed
+// call.
 func AnswerEntry(resp *model.Response) (string, error) {
 	e := &entryText{}
 	if resp.ErrorCode != "" && resp.Content == nil {
 		message := resp.ErrorMessage
-		if _, said, ok := strings.Cut(message, " failed: "); ok && strings.HasPrefix(message, "model ") {
-			message = said
+		if _, reason, ok := strings.Cut(message, " failed: "); ok && strings.HasPrefix(message, "model ") {
+			message = reason
 		}
 		e.addKey("error", fmt.Sprintf("{status: %s, message: %s}", YAMLText(resp.ErrorCode), YAMLText(withoutPlaceholders(message))))
 	} else if err := e.addAnswer(withoutIDs(resp), nil); err != nil {
@@ -26,8 +26,7 @@ func AnswerEntry(resp *model.Response) (string, error) {
 	return "-" + strings.TrimPrefix(e.String(), " "), nil
 }
 
-// withoutIDs is the answer as the model gave it: the ids of its calls are the
-// runtime's.
+// withoutIDs removes the IDs of calls, which the runtime adds.
 func withoutIDs(resp *model.Response) *model.Response {
 	if resp.Content == nil {
 		return resp

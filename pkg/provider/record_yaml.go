@@ -10,10 +10,10 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The values of a recorded script are JSON, which is YAML too, but for
-// characters that YAML does not print or takes for line breaks.
+// Recorded values are JSON, which is also YAML except for some characters that YAML
+// forbids or treats as line breaks.
 
-// YAMLText writes a text as YAML, in quotes on one line.
+// YAMLText returns a string as YAML, quoted on one line.
 func YAMLText(s string) string {
 	text, err := jsonText(s)
 	if err != nil {
@@ -22,15 +22,14 @@ func YAMLText(s string) string {
 	return yamlSafe(text)
 }
 
-// YAMLPart writes a part as YAML on one line, as it stands in an event: whole
-// floats keep their point, so that they are floats when they are read again.
+// YAMLPart returns a part as YAML on one line, as in an event: whole floats keep their
+// decimal point, so that they remain floats.
 func YAMLPart(p *genai.Part) (string, error) {
 	b, err := session.EncodePart(p)
 	return yamlSafe(string(b)), err
 }
 
-// YAMLMapping writes a mapping as YAML on one line, with the floats of
-// [YAMLPart].
+// YAMLMapping returns a mapping as YAML on one line, with floats as in [YAMLPart].
 func YAMLMapping(args map[string]any) (string, error) {
 	b, err := session.EncodePart(&genai.Part{FunctionCall: &genai.FunctionCall{Args: args}})
 	if err != nil {
@@ -48,7 +47,7 @@ func YAMLMapping(args map[string]any) (string, error) {
 	return yamlSafe(string(part.FunctionCall.Args)), nil
 }
 
-// yamlSafe escapes such characters. In JSON they stand only inside of quotes.
+// yamlSafe escapes such characters, which JSON contains only in strings.
 func yamlSafe(text string) string {
 	var b strings.Builder
 	for _, r := range text {

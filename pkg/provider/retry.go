@@ -14,21 +14,19 @@ import (
 	"agenthost/pkg/model"
 )
 
-// RetryOptions say when a failed call is repeated.
+// RetryOptions configure the retries of failed calls.
 type RetryOptions struct {
-	// Codes are the HTTP statuses that are worth another try; nil is 429, 500,
-	// 502, 503 and 504. A call that got no usable answer at all (refused, cut,
-	// malformed) is always worth one.
+	// Codes are the HTTP statuses to retry; nil is 429, 500, 502, 503 and 504. Calls
+	// without a usable response (refused, truncated, malformed) are always retried.
 	Codes []int
-	// Attempts counts all tries, the first included; 0 is 3, 1 is no retry.
+	// Attempts is the maximum number of attempts, including the first; 0 is 3.
 	Attempts int
-	// Initial is the first wait, which doubles from try to try; 0 is 1 s.
+	// Initial is the first delay, which doubles with each attempt; 0 is 1 s.
 	Initial time.Duration
-	// Max bounds each wait; 0 is 30 s. When the service asks for a longer one,
-	// the call fails at once.
+	// Max is the maximum delay; 0 is 30 s. If the service requests a longer one, the
+	// call fails at once.
 	Max time.Duration
-	// Wait passes the time, or returns ctx's error; nil waits on a timer for d
-	// and up to a quarter more.
+	// Wait waits, or returns ctx's error; nil uses a timer and adds up to 25 %.
 	Wait func(ctx context.Context, d time.Duration) error
 	// Logger logs each retry; nil discards logs.
 	Logger *slog.Logger
@@ -71,7 +69,7 @@ type retryingModel struct {
 	opts RetryOptions
 }
 
-// MixesToolsAndSchema says what the model below says.
+// MixesToolsAndSchema reports the capability of the model.
 func (r *retryingModel) MixesToolsAndSchema() bool {
 	m, ok := r.LLM.(interface{ MixesToolsAndSchema() bool })
 	return ok && m.MixesToolsAndSchema()
@@ -100,8 +98,8 @@ func (r *retryingModel) Generate(ctx context.Context, req *model.Request) iter.S
 	}
 }
 
-// forwardResponses passes one call of llm through, but for its error. It says whether any
-// response was passed on.
+// forwardResponses yields the responses of one call and returns its error. started
+// reports whether it yielded any.
 func forwardResponses(ctx context.Context, llm model.LLM, req *model.Request, yield func(*model.Response, error) bool) (started bool, err error) {
 	for resp, err := range llm.Generate(ctx, req) {
 		if err != nil {

@@ -143,7 +143,7 @@ func TestGeminiRetry(t *testing.T) {
 			true,
 			[]string{"+one "},
 			nil,
-			"model: the stream of Gemini was cut: unexpected EOF",
+			"model: stream of Gemini was interrupted: unexpected EOF",
 		},
 	}
 	for _, tt := range tests {

@@ -12,9 +12,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A ScriptEntry is one answer of a script, as it is written. It says at least
-// one of text, json, calls, thought, parts and finish, or else error, or else
-// tool.
+// A ScriptEntry is one reply of a script. It requires at least one of text, json, calls,
+// thought, parts and finish, or only error, or only tool.
 type ScriptEntry struct {
 	When    spec.Expr      `yaml:"when" doc:"The condition of the entry. Default: always."`
 	Text    spec.Text      `yaml:"text" doc:"The reply's text, with {placeholders}."`
@@ -31,7 +30,7 @@ type ScriptEntry struct {
 	Delay   spec.Duration  `yaml:"delay" doc:"The delay before the first chunk and between chunks."`
 }
 
-// A ScriptCall is one function call of an answer.
+// A ScriptCall is one function call of a reply.
 type ScriptCall struct {
 	Name string         `yaml:"name" required:"true" doc:"The function's name."`
 	Args map[string]any `yaml:"args" doc:"Its arguments."`
@@ -44,24 +43,24 @@ type ScriptFailure struct {
 	Message spec.Text `yaml:"message" doc:"The message of the service, with {placeholders}."`
 }
 
-// A ScriptFinish is an end that the service tells of.
+// A ScriptFinish is a finish reason of the service.
 type ScriptFinish struct {
 	Reason  string    `yaml:"reason" required:"true" doc:"The finish reason, such as MAX_TOKENS or SAFETY."`
 	Message spec.Text `yaml:"message" doc:"The message of the service, with {placeholders}."`
 }
 
-// A ScriptUsage is what an answer cost.
+// A ScriptUsage is the token usage of a reply.
 type ScriptUsage struct {
 	Prompt     int32 `yaml:"prompt" doc:"Tokens of the prompt."`
 	Candidates int32 `yaml:"candidates" doc:"Tokens of the answer."`
 }
 
-// A Script is a checked list of entries, compiled. It does not change; many
-// models may use it.
+// A Script is a checked and compiled list of entries. It is immutable and safe for
+// concurrent use.
 type Script struct {
 	file    string
 	entries []*scriptEntry
-	// keys are those of the state that the conditions read.
+	// keys are the state keys that the conditions read.
 	keys []string
 }
 
@@ -73,8 +72,8 @@ type scriptEntry struct {
 	finish                 *template.Paths
 }
 
-// DecodeScript reads a script: a list whose items are [ScriptEntry] mappings.
-// It reports every problem; with any the script is not usable.
+// DecodeScript decodes a script: a list of [ScriptEntry] mappings. It reports every
+// problem. A script with problems must not be used.
 func DecodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 	if n.Kind != spec.Sequence {
 		return nil, spec.Diagnostics{n.Errorf("type", "a script must be a list of entries")}
@@ -83,8 +82,8 @@ func DecodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 	return d.decodeScript(n)
 }
 
-// DecodeAnswers reads a list of answers that are given in order: a script whose
-// entries without a condition answer once each.
+// DecodeAnswers decodes a list of replies in order: a script whose entries without a
+// condition answer once each.
 func DecodeAnswers(n *spec.Node) (*Script, spec.Diagnostics) {
 	if n.Kind != spec.Sequence {
 		return nil, spec.Diagnostics{n.Errorf("type", "the answers of a model must be a list of entries")}
@@ -96,7 +95,7 @@ func DecodeAnswers(n *spec.Node) (*Script, spec.Diagnostics) {
 type scriptDecoder struct {
 	script      Script
 	diagnostics spec.Diagnostics
-	// once says that an entry without a condition answers once.
+	// once makes entries without a condition answer only once.
 	once bool
 }
 
@@ -142,28 +141,28 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 	if n.Kind != spec.Mapping {
 		return
 	}
-	var said []string
+	var present []string
 	for _, key := range []string{"text", "json", "calls", "thought", "parts", "finish"} {
 		if v := n.Get(key); v != nil && !v.IsNull() {
-			said = append(said, key)
+			present = append(present, key)
 		}
 	}
 	failure, played := n.Get("error"), n.Get("tool")
 	if played != nil {
-		d.checkTool(n, played, append(said, "error"))
+		d.checkTool(n, played, append(present, "error"))
 		return
 	}
 	switch {
-	case failure == nil && len(said) == 0:
+	case failure == nil && len(present) == 0:
 		d.addDiagnostics(n.Errorf("script", "an entry requires text, json, calls, thought, parts, finish or error"))
-	case failure != nil && len(said) > 0:
-		d.addDiagnostics(failure.Errorf("script", "error and %s are mutually exclusive", said[0]))
-	case slices.Contains(said, "text") && slices.Contains(said, "json"):
+	case failure != nil && len(present) > 0:
+		d.addDiagnostics(failure.Errorf("script", "error and %s are mutually exclusive", present[0]))
+	case slices.Contains(present, "text") && slices.Contains(present, "json"):
 		d.addDiagnostics(n.Get("json").Errorf("script", "text and json are mutually exclusive"))
 	}
 }
 
-// checkTool refuses what a model says beside what a tool answered.
+// checkTool rejects an entry that has both a tool response and a model's reply.
 func (d *scriptDecoder) checkTool(n, at *spec.Node, others []string) {
 	for _, key := range append(others, "usage", "chunks", "delay") {
 		if n.Get(key) != nil {
@@ -225,7 +224,7 @@ func offsetOf(err error) int {
 	return 0
 }
 
-// jsonText writes a value as one line of JSON, without HTML escapes.
+// jsonText encodes a value as one line of JSON, without HTML escapes.
 func jsonText(v any) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

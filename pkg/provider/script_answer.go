@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// renderParts makes the parts of a reply, each of them new. When streaming, the text
-// is in pieces.
+// renderParts renders new parts of a reply. When streaming, the text is split into
+// chunks.
 func (e *scriptEntry) renderParts(q *scriptInput, stream bool) ([]*genai.Part, error) {
 	if e.Error != nil {
 		return nil, e.renderError(q)
@@ -31,8 +31,8 @@ func (e *scriptEntry) renderParts(q *scriptInput, stream bool) ([]*genai.Part, e
 	if err != nil {
 		return nil, err
 	}
-	for _, piece := range e.splitChunks(text, stream) {
-		parts = append(parts, &genai.Part{Text: piece})
+	for _, chunk := range e.splitChunks(text, stream) {
+		parts = append(parts, &genai.Part{Text: chunk})
 	}
 	if err := e.checkRepeatedCalls(q); err != nil {
 		return nil, err
@@ -46,14 +46,14 @@ func (e *scriptEntry) renderParts(q *scriptInput, stream bool) ([]*genai.Part, e
 	return parts, nil
 }
 
-// checkRepeatedCalls fails for a call of a tool that the agent does not have and that
-// was told so in this turn: the script would call it for ever.
+// checkRepeatedCalls fails if the script calls an unknown tool again after the error in
+// the same turn, because it would repeat the call forever.
 func (e *scriptEntry) checkRepeatedCalls(q *scriptInput) error {
 	tools, _ := q.vars["tools"].([]any)
 	responses, _ := q.vars["responses"].(map[string]any)
 	for _, c := range e.Calls {
-		if _, told := responses[c.Name]; told && !slices.Contains(tools, any(c.Name)) {
-			return e.fieldError("calls", fmt.Errorf("%s is none of the agent's tools, and was called before in this turn: its tools are %s", c.Name, joinNames(tools)))
+		if _, answered := responses[c.Name]; answered && !slices.Contains(tools, any(c.Name)) {
+			return e.fieldError("calls", fmt.Errorf("%s is not a tool of the agent and was already called in this turn; its tools are %s", c.Name, joinNames(tools)))
 		}
 	}
 	return nil
@@ -70,7 +70,7 @@ func joinNames(names []any) string {
 	return strings.Join(texts, ", ")
 }
 
-// copyPart copies what the runtime writes into: it gives calls their ids.
+// copyPart copies the fields that the runtime modifies: the IDs of calls.
 func copyPart(p *genai.Part) *genai.Part {
 	own := *p
 	if p.FunctionCall != nil {
@@ -107,14 +107,14 @@ func (e *scriptEntry) renderField(field string, text *template.Paths, q *scriptI
 	return out, nil
 }
 
-// fieldError is a field of an entry that fails on the request at hand.
+// fieldError returns an error for a field of an entry that fails for a request.
 func (e *scriptEntry) fieldError(field string, err error) error {
 	return &model.Error{
 		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%s of the script entry at %s: %v", field, e.pos.Short(), err), Err: err,
 	}
 }
 
-// renderFinish is the finish reason and its message.
+// renderFinish returns the finish reason and its message.
 func (e *scriptEntry) renderFinish(q *scriptInput) (genai.FinishReason, string, error) {
 	if e.Finish == nil {
 		return genai.FinishReasonStop, "", nil
@@ -135,8 +135,8 @@ func (e *scriptEntry) usageMetadata() *genai.GenerateContentResponseUsageMetadat
 
 const maxChunks = 16
 
-// splitChunks cuts a text for streaming: between words while there are enough of
-// them, else between characters.
+// splitChunks splits a text for streaming: between words if there are enough, otherwise
+// between characters.
 func (e *scriptEntry) splitChunks(text string, stream bool) []string {
 	switch {
 	case text == "":
@@ -152,15 +152,14 @@ func (e *scriptEntry) splitChunks(text string, stream bool) []string {
 		atoms = strings.Split(text, "")
 		n = min(n, len(atoms))
 	}
-	pieces := make([]string, n)
-	for i := range pieces {
-		pieces[i] = strings.Join(atoms[i*len(atoms)/n:(i+1)*len(atoms)/n], "")
+	chunks := make([]string, n)
+	for i := range chunks {
+		chunks[i] = strings.Join(atoms[i*len(atoms)/n:(i+1)*len(atoms)/n], "")
 	}
-	return pieces
+	return chunks
 }
 
-// splitWords cuts a text before each word, so that blanks stay with the word that
-// they follow.
+// splitWords splits a text before each word; spaces belong to the preceding word.
 func splitWords(text string) []string {
 	var all []string
 	start, word, blank := 0, false, false

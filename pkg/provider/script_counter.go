@@ -7,11 +7,11 @@ import (
 	"agenthost/pkg/model"
 )
 
-// maxCountedSessions bounds the sessions whose counts are kept.
+// maxCountedSessions limits the sessions with counters.
 const maxCountedSessions = 1024
 
-// A tally counts, for each session, how often an entry answered. The zero tally
-// is ready; many goroutines may use it.
+// An answerCounter counts the answers of each entry by session. The zero value is ready
+// to use. It is safe for concurrent use.
 type answerCounter struct {
 	mu       sync.Mutex
 	sessions map[counterKey]*list.Element // of *sessionTally
@@ -25,8 +25,8 @@ type sessionCounts struct {
 	count map[int]int
 }
 
-// countAnswer counts one answer of an entry and says whether it is still within the
-// limit. Zero is no limit.
+// countAnswer counts one answer of an entry and reports whether it is within the limit.
+// A limit of 0 means no limit.
 func (t *answerCounter) countAnswer(from model.Origin, entry, limit int) bool {
 	if limit == 0 {
 		return true

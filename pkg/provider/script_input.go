@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// scriptEnv declares what conditions may read.
+// scriptEnv declares the variables of conditions.
 func scriptEnv() template.Env {
 	return template.Env{
 		"agent": "", "user": "", "instruction": "", "added": "", "step": 0, "turn": 0,
@@ -20,7 +20,7 @@ func scriptEnv() template.Env {
 	}
 }
 
-// A question is what a script looks at in a request.
+// A scriptInput is the part of a request that scripts read.
 type scriptInput struct {
 	vars  map[string]any
 	state func(key string) (any, bool)
@@ -46,8 +46,7 @@ func newScriptInput(req *model.Request, keys []string) *scriptInput {
 	return q
 }
 
-// lookupPath finds the value of a placeholder: a variable, or else a key of the
-// state.
+// lookupPath returns the value of a placeholder: a variable, or else a state key.
 func (q *scriptInput) lookupPath(path string) (any, bool) {
 	name, rest, _ := strings.Cut(path, ".")
 	if v, ok := q.vars[name]; ok && name != "state" {
@@ -63,8 +62,8 @@ func (q *scriptInput) lookupPath(path string) (any, bool) {
 	return template.Dig(v, rest)
 }
 
-// userText is the text of the invocation's user message. A caller that has no
-// invocation is taken at its contents.
+// userText returns the text of the invocation's user message. Without an invocation, it
+// reads the contents.
 func userText(req *model.Request) string {
 	if req.Origin.User != "" {
 		return req.Origin.User
@@ -77,40 +76,39 @@ func userText(req *model.Request) string {
 	return ""
 }
 
-// isUserMessage tells what a user said from the function responses, which have
-// the same role.
+// isUserMessage distinguishes user messages from function responses, which have the same
+// role.
 func isUserMessage(c *genai.Content) bool {
 	return c.Role == genai.RoleUser && slices.ContainsFunc(c.Parts, func(p *genai.Part) bool { return p.FunctionResponse == nil })
 }
 
-// splitToolContents takes what tools have put behind the answers of functions, such as
-// loaded artifacts, for what it is: nobody said it. Its texts are joined by
-// spaces.
-func splitToolContents(req *model.Request) (said []*genai.Content, added string) {
-	said = req.Contents
+// splitToolContents separates contents that tools added after function responses, such
+// as loaded artifacts, from the conversation. It joins their texts with spaces.
+func splitToolContents(req *model.Request) (conversation []*genai.Content, added string) {
+	conversation = req.Contents
 	if req.Origin.Step == 0 {
-		return said, ""
+		return conversation, ""
 	}
-	answered := len(said)
-	for answered > 0 && isUserMessage(said[answered-1]) {
+	answered := len(conversation)
+	for answered > 0 && isUserMessage(conversation[answered-1]) {
 		answered--
 	}
-	if answered == 0 || len(model.ResponsesOf(said[answered-1])) == 0 {
-		return said, ""
+	if answered == 0 || len(model.ResponsesOf(conversation[answered-1])) == 0 {
+		return conversation, ""
 	}
 	var texts []string
-	for _, c := range said[answered:] {
+	for _, c := range conversation[answered:] {
 		for _, p := range c.Parts {
 			if p.Text != "" {
 				texts = append(texts, p.Text)
 			}
 		}
 	}
-	return said[:answered], strings.Join(texts, " ")
+	return conversation[:answered], strings.Join(texts, " ")
 }
 
-// responsesOf collects the function responses since the last user message, by
-// name. Of two with one name the later one counts.
+// responsesOf returns the function responses since the last user message by name. Later
+// responses replace earlier ones.
 func responsesOf(contents []*genai.Content) map[string]any {
 	start := 0
 	for i, c := range slices.Backward(contents) {
@@ -141,9 +139,8 @@ func toolNames(config *genai.GenerateContentConfig) []any {
 	return names
 }
 
-// stateKeys lists the keys of the state that an expression reads. A session's
-// state is read by key and cannot be listed, so each must be written out. The
-// error is a [*template.Error].
+// stateKeys lists the state keys that an expression reads. State is read by key and
+// cannot be listed, so each key must be literal. The error is a [*template.Error].
 func stateKeys(src string) ([]string, error) {
 	tree, err := parser.Parse(src)
 	if err != nil {
@@ -159,14 +156,13 @@ func stateKeys(src string) ([]string, error) {
 	return r.keys, nil
 }
 
-// A stateReader walks an expression. Children come before their parents, so a
-// key takes back the whole that its node was first taken for.
+// A stateReader walks an expression. It visits children before their parents, so a key
+// reverts the assumption that its node reads the whole state.
 type stateReader struct {
 	keys  []string
 	whole []ast.Node
 }
 
-// Visit looks at one node.
 func (r *stateReader) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:

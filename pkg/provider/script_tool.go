@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A ScriptTool is what one call of a tool came to. Models do not look at it:
-// it answers in the tool's place when a record is played ([ToolReplay]).
+// A ScriptTool is the recorded result of a tool call. Models ignore it; [ToolReplay]
+// returns it instead of calling the tool.
 type ScriptTool struct {
 	Name     string         `yaml:"name" required:"true" doc:"The tool's name."`
 	Args     map[string]any `yaml:"args" doc:"The arguments that the call must have. Default: any."`
@@ -21,20 +21,20 @@ type ScriptTool struct {
 	State    map[string]any `yaml:"state" doc:"The state keys that the call set; null removed a key."`
 }
 
-// A ToolCall is a call of a tool, and what came of it.
+// A ToolCall is a tool call and its result.
 type ToolCall struct {
 	Origin model.Origin
 	Name   string
 	Args   map[string]any
-	// Response is nil when the tool answered nothing, and when it failed.
+	// Response is nil if the tool returned nothing or failed.
 	Response map[string]any
-	// Error is empty unless it failed.
+	// Error is the error message, or empty.
 	Error string
-	// State are the keys that it set.
+	// State holds the state keys that the call set.
 	State map[string]any
 }
 
-// AddToolCall writes an entry that answers the same call the same.
+// AddToolCall records a tool call for replay.
 func (r *Recorder) AddToolCall(c *ToolCall) {
 	r.writeEntry(toolEntry(c))
 }
@@ -64,19 +64,19 @@ func toolEntry(c *ToolCall) (string, error) {
 	return e.String(), nil
 }
 
-// A ToolReplay answers calls of tools from a script, whose entries it uses up
-// as [ScriptEntry] says, apart from those of models. Many goroutines may use it.
+// A ToolReplay answers tool calls from a script. It counts the use of entries like
+// [ScriptEntry], separately from models. It is safe for concurrent use.
 type ToolReplay struct {
 	script *Script
 	used   answerCounter
 }
 
-// NewToolReplay makes one of a script, which [DecodeScript] found without
+// NewToolReplay returns a replay of a script that [DecodeScript] returned without
 // problems.
 func NewToolReplay(s *Script) *ToolReplay { return &ToolReplay{script: s} }
 
-// Answer finds what a call came to. The error says what the script has in its
-// place, and where.
+// Answer returns the recorded result of a call. The error names the closest entry and
+// its position.
 func (p *ToolReplay) Answer(ctx context.Context, from model.Origin, name string, args map[string]any) (*ScriptTool, error) {
 	given, err := YAMLMapping(args)
 	if err != nil {
@@ -107,18 +107,18 @@ func (p *ToolReplay) Answer(ctx context.Context, from model.Origin, name string,
 		}
 		near.consider(e, "answered already", 2)
 	}
-	return nil, fmt.Errorf("%s has no answer for this call of %s by agent %s in turn %d, with the arguments %s: %s; record the conversation anew, or add an entry",
+	return nil, fmt.Errorf("%s has no answer for this call of %s by agent %s in turn %d, with the arguments %s: %s; record the conversation again, or add an entry",
 		p.script.fileName(), name, strconv.Quote(from.Agent), from.Turn, given, near.describeEntry(name))
 }
 
-// clone is a copy whose maps the caller may change.
+// clone returns a copy whose maps the caller may modify.
 func (t *ScriptTool) clone() *ScriptTool {
 	c := *t
 	c.Response, c.State = maps.Clone(t.Response), maps.Clone(t.State)
 	return &c
 }
 
-// closestEntry is the entry that came closest to a call.
+// closestEntry is the entry most similar to a call.
 type closestEntry struct {
 	entry *scriptEntry
 	why   string

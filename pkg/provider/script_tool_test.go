@@ -59,7 +59,7 @@ func TestToolReplayMissing(t *testing.T) {
 		{"h", "there is no entry of the tool h"},
 	} {
 		_, err := replay.Answer(t.Context(), model.Origin{Agent: "a", Turn: 1}, tt.name, map[string]any{"a": 2})
-		want := "s.yaml has no answer for this call of " + tt.name + ` by agent "a" in turn 1, with the arguments {"a":2}: ` + tt.want + "; record the conversation anew, or add an entry"
+		want := "s.yaml has no answer for this call of " + tt.name + ` by agent "a" in turn 1, with the arguments {"a":2}: ` + tt.want + "; record the conversation again, or add an entry"
 		if diff := cmp.Diff(want, errorText(err)); diff != "" {
 			t.Errorf("Answer(%s) (-want +got):\n%s", tt.name, diff)
 		}

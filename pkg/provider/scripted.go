@@ -23,7 +23,7 @@ type scriptedConfig struct {
 	Fallback []spec.Text  `yaml:"fallback" doc:"Models of the app to try in this order when this one fails."`
 }
 
-// Check reports what the fields alone do not say.
+// Check reports problems that depend on several fields.
 func (c *scriptedConfig) Check(n *spec.Node) spec.Diagnostics {
 	if c.Retry == nil {
 		return nil
@@ -31,7 +31,7 @@ func (c *scriptedConfig) Check(n *spec.Node) spec.Diagnostics {
 	return c.Retry.validateRetry(n.Get("retry"))
 }
 
-// Fallbacks returns the models that are asked when this one fails.
+// Fallbacks returns the names of the fallback models.
 func (c *scriptedConfig) Fallbacks() []spec.Text { return c.Fallback }
 
 func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, error) {
@@ -53,21 +53,18 @@ func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, 
 	return llm, nil
 }
 
-// ScriptedOptions are those of [NewScripted].
+// ScriptedOptions configure a scripted model.
 type ScriptedOptions struct {
-	// Name is the model's name; empty is "scripted".
+	// Name is the model's name; the default is "scripted".
 	Name string
-	// Wait passes the time of an entry's delay, or returns ctx's error; nil
-	// waits on a timer.
+	// Wait waits for the delay of an entry, or returns ctx's error; nil uses a timer.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// NewScripted returns a model that answers from a script, which [DecodeScript]
-// found without problems. The first entry that matches a request answers. No
-// match is a [*model.Error] that says what was asked. Each model has its own
-// counts of how often an entry answered in a session; of more than 1024
-// sessions it forgets the one that asked the longest ago. Nil options are the
-// zero options.
+// NewScripted returns a model that answers from a script that [DecodeScript] returned
+// without problems. The first matching entry answers. If none matches, the error is a
+// [*model.Error] that describes the request. Each model counts the answers of entries by
+// session, for the 1024 most recently used sessions. opts may be nil.
 func NewScripted(s *Script, opts *ScriptedOptions) model.LLM {
 	m := &scriptedModel{script: s}
 	if opts != nil {
@@ -105,7 +102,7 @@ func (m *scriptedModel) Generate(ctx context.Context, req *model.Request) iter.S
 	}
 }
 
-// matchEntry finds the first entry that matches and is not used up.
+// matchEntry returns the first matching entry that is not used up.
 func (m *scriptedModel) matchEntry(ctx context.Context, q *scriptInput, from model.Origin) (*scriptEntry, error) {
 	for i, e := range m.script.entries {
 		if e.Tool != nil {
@@ -135,11 +132,11 @@ func (m *scriptedModel) noMatchError(q *scriptInput) error {
 	)}
 }
 
-// fileName is the script's file, or a word for it.
+// fileName returns the script's file, or "the script".
 func (s *Script) fileName() string { return cmp.Or(spec.Pos{File: s.file}.Short().File, "the script") }
 
-// generateEntry yields the answer of an entry, in pieces when streaming. An error is
-// not yielded but returned.
+// generateEntry yields the response of an entry, in chunks when streaming, and returns
+// the error.
 func (m *scriptedModel) generateEntry(ctx context.Context, e *scriptEntry, q *scriptInput, stream bool, yield func(*model.Response, error) bool) error {
 	if err := m.waitDelay(ctx, e); err != nil {
 		return err
@@ -160,9 +157,9 @@ func (m *scriptedModel) generateEntry(ctx context.Context, e *scriptEntry, q *sc
 				return err
 			}
 		}
-		piece := &model.Response{Content: modelContent(p), Partial: true, ModelVersion: m.opts.Name}
-		whole.Add(piece)
-		if stream && !yield(piece, nil) {
+		chunk := &model.Response{Content: modelContent(p), Partial: true, ModelVersion: m.opts.Name}
+		whole.Add(chunk)
+		if stream && !yield(chunk, nil) {
 			return nil
 		}
 	}
@@ -174,7 +171,7 @@ func (m *scriptedModel) generateEntry(ctx context.Context, e *scriptEntry, q *sc
 	return nil
 }
 
-// waitDelay passes the entry's delay. It ends with ctx also when there is none.
+// waitDelay waits for the entry's delay. It returns ctx's error even without a delay.
 func (m *scriptedModel) waitDelay(ctx context.Context, e *scriptEntry) error {
 	err := ctx.Err()
 	if err == nil && e.Delay > 0 {

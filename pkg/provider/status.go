@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// statusWord is Google's word for an HTTP status (google.rpc.Code).
+// statusWord returns Google's name of an HTTP status (google.rpc.Code).
 func statusWord(code int) string {
 	switch code {
 	case http.StatusBadRequest:
@@ -36,14 +36,14 @@ func statusWord(code int) string {
 	}
 }
 
-// An askedWait is the time that a service asks to wait before the next try. It
-// travels as the cause of a [model.Error].
+// A requestedWait is the delay that a service requests before a retry. It is the cause
+// of a [model.Error].
 type requestedWait time.Duration
 
 func (w requestedWait) Error() string { return "asked to wait " + time.Duration(w).String() }
 
-// retryAfter reads the header of that name: seconds, or a date that is compared
-// with the response's own. Nil is none.
+// retryAfter parses the Retry-After header: seconds, or a date relative to the
+// response's own date. It returns nil if there is none.
 func retryAfter(h http.Header) error {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(value); err == nil && seconds >= 0 {
@@ -60,8 +60,8 @@ func retryAfter(h http.Header) error {
 	return requestedWait(max(0, until.Sub(sent)))
 }
 
-// retryDelay reads the wait from Google's error details (google.rpc.RetryInfo).
-// Nil is none.
+// retryDelay reads the delay from Google's error details (google.rpc.RetryInfo). It
+// returns nil if there is none.
 func retryDelay(details []map[string]any) error {
 	for _, d := range details {
 		text, _ := d["retryDelay"].(string)
