@@ -33,19 +33,19 @@ func NewBudget(memory int64, limit time.Duration) *Budget {
 	return &Budget{memory: memory, time: int64(limit)}
 }
 
-// WithSlots returns the budget, whose large evaluations wait for a slot.
+// WithSlots makes the large evaluations of the budget wait for a slot, and returns b.
 func (b *Budget) WithSlots(slots Slots) *Budget {
 	b.slots = slots
 	return b
 }
 
-// Slots bound how many large evaluations are under way at once, such as those of
-// all turns of a host: each may hold some megabytes. An evaluation acquires a slot
-// when it has taken 4096 steps and releases it at its end; waiting is not part of its
-// time. Many goroutines may share them. Nil is no bound.
+// Slots limit the number of large evaluations in progress, such as those of all turns of
+// a host: each may use some megabytes. An evaluation acquires a slot after 4096 steps
+// and releases it at its end. Waiting for a slot does not count as evaluation time.
+// Slots are safe for concurrent use. Nil means no limit.
 type Slots chan struct{}
 
-// NewSlots makes n slots.
+// NewSlots returns n slots.
 func NewSlots(n int) Slots { return make(Slots, n) }
 
 // bytesPerStep is the memory charged for a step: most steps build a list element.
@@ -63,8 +63,7 @@ func (b *Budget) checkLimits() error {
 	return nil
 }
 
-// chargeEvaluation takes what an evaluation has used: steps and texts, its result, and its
-// time.
+// chargeEvaluation charges the steps, strings, result and time of an evaluation.
 func (b *Budget) chargeEvaluation(m *meter, result any) {
 	if b == nil {
 		return

@@ -2,7 +2,7 @@ package template
 
 import "strings"
 
-// A compiledText is a text split at its placeholders: literals[i] precedes refs[i],
+// A compiledText is a template split at its placeholders: literals[i] precedes refs[i],
 // and the last literal follows all of them.
 type compiledText struct {
 	literals []string
@@ -27,7 +27,7 @@ func (b *compiledText) renderText(lookup func(*Ref) (any, bool, error)) (string,
 	return strings.Join(segments, ""), err
 }
 
-// maxValueBytes limits the total size of the values in one text: a text may name
+// maxValueBytes limits the total size of the values in one template, which may name
 // a large value any number of times.
 const maxValueBytes = 16 << 20
 

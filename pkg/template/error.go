@@ -2,7 +2,7 @@ package template
 
 import "fmt"
 
-// An Error is a problem at a position in a text or an expression. The loader
+// An Error is a problem at a position in a template or an expression. The loader
 // adds Offset to the position of the text and reports a diagnostic.
 type Error struct {
 	Offset int    // byte offset in the source

@@ -62,7 +62,7 @@ func (m *meter) spendSteps(n int) error {
 	return m.checkTime()
 }
 
-// acquireSlot waits until the evaluation may be large. The time is not its own.
+// acquireSlot waits for a slot. The wait does not count as evaluation time.
 func (m *meter) acquireSlot() error {
 	began := time.Now()
 	select {
@@ -76,7 +76,6 @@ func (m *meter) acquireSlot() error {
 	return nil
 }
 
-// releaseSlot lets another evaluation be large.
 func (m *meter) releaseSlot() {
 	if m.holdsSlot {
 		<-m.slots

@@ -43,20 +43,29 @@ func convertNumber(n json.Number) any {
 // normalizeResult copies a result into JSON types: nil, bool, string, int64,
 // float64, []any, map[string]any.
 func normalizeResult(v any, m *meter) (any, error) {
-	switch v := v.(type) {
-	case nil, bool, string, int64:
-		return v, nil
-	case int:
-		return int64(v), nil
-	case float64:
-		return finiteNumber(v)
-	case json.Number:
-		return convertNumber(v), nil
+	if scalar, ok, err := normalizeScalar(v); ok {
+		return scalar, err
 	}
 	if err := m.chargeValues(v); err != nil {
 		return nil, err
 	}
 	return copyValue(v)
+}
+
+// normalizeScalar converts a value of a simple JSON type; ok is false for all others.
+func normalizeScalar(v any) (scalar any, ok bool, err error) {
+	switch v := v.(type) {
+	case nil, bool, string, int64:
+		return v, true, nil
+	case int:
+		return int64(v), true, nil
+	case float64:
+		scalar, err = finiteNumber(v)
+		return scalar, true, err
+	case json.Number:
+		return convertNumber(v), true, nil
+	}
+	return nil, false, nil
 }
 
 func finiteNumber(f float64) (any, error) {
@@ -69,15 +78,10 @@ func finiteNumber(f float64) (any, error) {
 // copyValue is the slow path of normalizeResult, for values that were charged to
 // the meter.
 func copyValue(v any) (any, error) {
+	if scalar, ok, err := normalizeScalar(v); ok {
+		return scalar, err
+	}
 	switch v := v.(type) {
-	case nil, bool, string, int64:
-		return v, nil
-	case int:
-		return int64(v), nil
-	case float64:
-		return finiteNumber(v)
-	case json.Number:
-		return convertNumber(v), nil
 	case time.Time:
 		return v.Format(time.RFC3339Nano), nil
 	case time.Duration:

@@ -18,7 +18,7 @@ type Paths struct {
 	body compiledText
 }
 
-// ParsePaths compiles a text. Braces around anything but a path are literal.
+// ParsePaths compiles a template. Braces around anything but a path are literal.
 // The error is an [*Error] for a mistyped path, such as {args.} or {args..id}.
 func ParsePaths(src string) (*Paths, error) {
 	var b textBuilder

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A Text is a compiled text with placeholders. It is immutable and safe for
+// A Text is a compiled template with placeholders. It is immutable and safe for
 // concurrent use. The zero Text is empty.
 type Text struct {
 	body compiledText
 }
 
-// A Ref is one placeholder of a text.
+// A Ref is one placeholder of a template.
 type Ref struct {
 	Name     string // with prefix; without "artifact."
 	Artifact bool
@@ -20,7 +20,7 @@ type Ref struct {
 	Offset   int // byte offset in the source
 }
 
-// Parse compiles a text. Every string is valid: anything that is not a
+// Parse compiles a template. Every string is valid: anything that is not a
 // placeholder is literal text.
 func Parse(src string) *Text {
 	s := textScanner{src: src}

@@ -315,7 +315,7 @@ func echoPlaceholder(inner string) (string, bool) {
 	return "{" + name + "}<" + name + "?>", true
 }
 
-// TestRenderOversizedValues renders a text that names a large value many times.
+// TestRenderOversizedValues renders a template that names a large value many times.
 func TestRenderOversizedValues(t *testing.T) {
 	scope := mapScope{state: map[string]any{"doc": strings.Repeat("a", 1<<20)}}
 	_, err := Parse(strings.Repeat("{doc}", 20)).Render(t.Context(), scope)

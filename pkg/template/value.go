@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// String formats a value for a text: strings unchanged, numbers and booleans as
+// String formats a value for a template: strings unchanged, numbers and booleans as
 // JSON, times by RFC 3339, maps and lists as compact JSON with sorted keys and
 // without HTML escapes, nil as the empty string. Values that JSON cannot hold
 // (NaN, infinities, functions) are formatted by package fmt.

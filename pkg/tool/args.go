@@ -245,10 +245,10 @@ func validationErrors(e *jsonschema.ValidationError, whole string) []string {
 		}
 		return lines
 	}
-	said := e.BasicOutput().Error.String()
+	message := e.BasicOutput().Error.String()
 	place := cmp.Or(strings.Join(e.InstanceLocation, "."), whole)
 	if place == "" {
-		return []string{said}
+		return []string{message}
 	}
-	return []string{place + ": " + said}
+	return []string{place + ": " + message}
 }

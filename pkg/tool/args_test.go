@@ -187,7 +187,7 @@ definitions: {person: {type: object, properties: {name: {type: string}}, require
 		t.Errorf("CheckArgs = %v (-want +got):\n%s", err, diff)
 	}
 	if _, err := CheckArgs(decl, map[string]any{"who": map[string]any{}}); err == nil {
-		t.Error("CheckArgs found nothing wrong behind the reference")
+		t.Error("CheckArgs reported no error for the referenced schema")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 const loadArtifactsName = "load_artifacts"
 
-// artifactsInstruction tells the model which artifacts exist; %s is a JSON
+// artifactsInstruction lists the artifacts for the model; %s is a JSON
 // list.
 const artifactsInstruction = "You have access to these artifacts:\n  %s\n\n" +
 	"Before you answer a question about one of them, call the function `load_artifacts` with its name, " +

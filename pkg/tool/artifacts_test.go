@@ -73,7 +73,7 @@ func TestLoadArtifactsEditsRequest(t *testing.T) {
 		contents []*genai.Content
 		want     []*genai.Content
 	}{
-		{"nothing was asked for", []*genai.Content{hello}, nil},
+		{"no request", []*genai.Content{hello}, nil},
 		{"no contents", nil, nil},
 		{"no parts", []*genai.Content{{}}, nil},
 		{"session first, else the user's", []*genai.Content{asked([]any{"a.csv", "b <1>.png"})}, []*genai.Content{csv, png}},

@@ -119,7 +119,7 @@ func TestBuiltinWrongArgs(t *testing.T) {
 		want string
 	}{
 		{
-			"an agent that is no target", NewTransfer([]string{"billing", "sales"}),
+			"agent not among the targets", NewTransfer([]string{"billing", "sales"}),
 			map[string]any{"agent_name": "boss"},
 			"Invoking `transfer_to_agent()` failed as the following input parameters are wrong:\n" +
 				"agent_name: value must be one of 'billing', 'sales'" + retry,
@@ -135,12 +135,12 @@ func TestBuiltinWrongArgs(t *testing.T) {
 				"You could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory parameters.",
 		},
 		{
-			"options that are no list", builtin(t, "get_user_choice"),
+			"options not a list", builtin(t, "get_user_choice"),
 			map[string]any{"options": "a"},
 			"Invoking `get_user_choice()` failed as the following input parameters are wrong:\noptions: got string, want array" + retry,
 		},
 		{
-			"names that are no list", builtin(t, "load_artifacts"),
+			"names not a list", builtin(t, "load_artifacts"),
 			map[string]any{"artifact_names": "a"},
 			"Invoking `load_artifacts()` failed as the following input parameters are wrong:\nartifact_names: got string, want array" + retry,
 		},
@@ -212,8 +212,8 @@ func TestModelTools(t *testing.T) {
 					t.Errorf("tools after two edits (-want +got):\n%s", diff)
 				}
 			}
-			if behind := shared[:2][1]; behind != nil {
-				t.Errorf("EditRequest wrote %v into the shared list", behind)
+			if appended := shared[:2][1]; appended != nil {
+				t.Errorf("EditRequest wrote %v into the shared list", appended)
 			}
 			_, err := tool.Run(t.Context(), newCall(nil, nil))
 			if want := tt.name + " runs inside the model's service and cannot be called"; errorString(err) != want {

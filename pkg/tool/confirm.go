@@ -81,7 +81,7 @@ type confirmExpr struct {
 }
 
 // NeedsConfirmation implements [Confirmer]. Arguments that the tool would
-// reject are an error, so no one is asked to confirm them.
+// reject are an error, so that no confirmation is requested.
 func (e *confirmExpr) NeedsConfirmation(ctx context.Context, call *Call) (bool, error) {
 	args, err := e.params.Check(call.Args)
 	if err != nil {

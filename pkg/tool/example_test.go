@@ -10,7 +10,7 @@ import (
 
 type quote struct {
 	Product  string `json:"product" doc:"What is bought."`
-	Quantity int    `json:"quantity,omitempty" doc:"How many; 1 if nothing is said."`
+	Quantity int    `json:"quantity,omitempty" doc:"Quantity; default 1."`
 }
 
 type price struct {
@@ -18,7 +18,7 @@ type price struct {
 }
 
 func ExampleFromFunc() {
-	t, err := tool.FromFunc("quote", "Says what something costs.",
+	t, err := tool.FromFunc("quote", "Returns the price of an item.",
 		func(_ context.Context, _ *tool.Call, q quote) (price, error) {
 			return price{Euro: 2.5 * float64(max(q.Quantity, 1))}, nil
 		})
@@ -42,7 +42,7 @@ func ExampleFromFunc() {
 	//       "type": "string"
 	//     },
 	//     "quantity": {
-	//       "description": "How many; 1 if nothing is said.",
+	//       "description": "Quantity; default 1.",
 	//       "type": "integer"
 	//     }
 	//   },

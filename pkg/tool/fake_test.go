@@ -110,7 +110,7 @@ func newCall(args, state map[string]any) *Call {
 	}
 }
 
-// buildTool makes the one tool that a document piece describes.
+// buildTool builds a single tool from YAML.
 func buildTool(t *testing.T, kind, yaml string) (Tool, error) {
 	t.Helper()
 	k, ok := Kinds().Lookup(kind)

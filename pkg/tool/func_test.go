@@ -31,7 +31,7 @@ type search struct {
 	Exact   bool
 	Score   float32 `json:",omitempty"`
 	Hidden  string  `json:"-"`
-	//lint:ignore U1000 shows that it is no parameter
+	//lint:ignore U1000 shows that unexported fields are not parameters
 	secret string
 }
 
@@ -105,7 +105,7 @@ func TestFromFuncResult(t *testing.T) {
 	}{
 		{"a struct", receipt{9007199254740993}, object1{"id": int64(9007199254740993)}},
 		{"a map", map[string]int{"a": 1}, object1{"a": int64(1)}},
-		{"a text", "x", object1{"result": "x"}},
+		{"a string", "x", object1{"result": "x"}},
 		{"a number", 3, object1{"result": int64(3)}},
 		{"a list", []int{1, 2}, object1{"result": []any{int64(1), int64(2)}}},
 		{"a nil pointer", (*receipt)(nil), object1{"result": nil}},

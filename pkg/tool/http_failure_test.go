@@ -23,31 +23,31 @@ func TestHTTPFailures(t *testing.T) {
 		answer     http.HandlerFunc
 		want       string
 	}{
-		{"a status", "", nil, say(404, "text/plain", "no such order\n"), "http tool it: 404 Not Found: no such order"},
-		{"a status without text", "", nil, say(503, "", ""), "http tool it: 503 Service Unavailable"},
+		{"a status", "", nil, respondWith(404, "text/plain", "no such order\n"), "http tool it: 404 Not Found: no such order"},
+		{"a status without text", "", nil, respondWith(503, "", ""), "http tool it: 503 Service Unavailable"},
 		{
-			"a long text is cut", "", nil, say(500, "text/plain", strings.Repeat("é", 200)),
+			"long text is truncated", "", nil, respondWith(500, "text/plain", strings.Repeat("é", 200)),
 			"http tool it: 500 Internal Server Error: " + strings.Repeat("é", 100),
 		},
 		{
-			"too large", "max_response: 1KiB", nil, say(200, "text/plain", strings.Repeat("x", 1025)),
+			"too large", "max_response: 1KiB", nil, respondWith(200, "text/plain", strings.Repeat("x", 1025)),
 			"http tool it: the response exceeds the limit of 1 KiB",
 		},
 		{
-			"no JSON after all", "", nil, say(200, "application/json", "<html>"),
+			"invalid JSON", "", nil, respondWith(200, "application/json", "<html>"),
 			"http tool it: response declared as JSON but failed to parse: invalid character '<' looking for beginning of value",
 		},
 		{
-			"more after the JSON", "", nil, say(200, "application/json", "{} {}"),
+			"more after the JSON", "", nil, respondWith(200, "application/json", "{} {}"),
 			"http tool it: response declared as JSON but failed to parse: unexpected data after the value",
 		},
 		{
-			"bytes", "", nil, say(200, "image/png", "\x89PNG"),
+			"bytes", "", nil, respondWith(200, "image/png", "\x89PNG"),
 			`http tool it: the response is neither JSON nor UTF-8 text (content type "image/png")`,
 		},
 		{"cut off", "", nil, cutOff, "http tool it: reading response: unexpected EOF"},
 		{
-			"result", "result: 1 / status - 1 / status + 1 / (status - 200)", nil, say(200, "", ""),
+			"result", "result: 1 / status - 1 / status + 1 / (status - 200)", nil, respondWith(200, "", ""),
 			"http tool it: result: the result is not a finite number; is there a division by zero?",
 		},
 		{
@@ -107,7 +107,7 @@ func TestHTTPFailures(t *testing.T) {
 	}
 }
 
-func say(status int, kind, body string) http.HandlerFunc {
+func respondWith(status int, kind, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		w.WriteHeader(status)

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A valueTemplate is a text with placeholders. A single placeholder without
+// A valueTemplate is a string with placeholders. A single placeholder without
 // other text renders to the value itself: numbers stay numbers.
 type valueTemplate struct {
 	parts         []templatePart
@@ -40,19 +40,19 @@ func compileValue(src string, p *Params) (*valueTemplate, error) {
 // compileSecret compiles the text between the secrets: braces inside a secret
 // are literal.
 func compileSecret(src spec.Secret, p *Params) (*valueTemplate, error) {
-	pieces := src.Parts()
-	if len(pieces) < 2 && src.Value == src.Reveal() {
+	parts := src.Parts()
+	if len(parts) < 2 && src.Value == src.Reveal() {
 		return compileValue(src.Value, p)
 	}
 	t := &valueTemplate{}
-	for _, piece := range pieces {
-		if piece.Hidden {
-			t.parts = append(t.parts, templatePart{secret: piece.Text})
+	for _, part := range parts {
+		if part.Hidden {
+			t.parts = append(t.parts, templatePart{secret: part.Text})
 			continue
 		}
-		v, err := compileValue(piece.Text, p)
+		v, err := compileValue(part.Text, p)
 		if err != nil {
-			return nil, shiftError(err, piece.Offset)
+			return nil, shiftError(err, part.Offset)
 		}
 		t.parts = append(t.parts, v.parts...)
 	}

@@ -89,7 +89,7 @@ func TestHTTPRequest(t *testing.T) {
 			"PATCH /o\n" + json + `{"all":{"name":"Bo"},"list":[true,1.5,null],"n":9007199254740993,"text":"n=9007199254740993"}`,
 		},
 		{
-			"a text is sent as text", "method: POST\nurl: HOST/o\nbody: \"Dear {user:name}\"\nheaders: {Idempotency-Key: mine}",
+			"string body is sent as text", "method: POST\nurl: HOST/o\nbody: \"Dear {user:name}\"\nheaders: {Idempotency-Key: mine}",
 			"POST /o\nContent-Type: text/plain; charset=utf-8\nIdempotency-Key: mine\nUser-Agent: agenthost\n\nDear Ana B",
 		},
 		{
@@ -130,7 +130,7 @@ func TestHTTPReply(t *testing.T) {
 		{"an object", "application/json", `{"id": 9007199254740993, "x": 1.5}`, "", map[string]any{"id": int64(9007199254740993), "x": 1.5}},
 		{"other JSON", "application/json; charset=utf-8", `[1]`, "", map[string]any{"result": []any{int64(1)}}},
 		{"JSON of a kind", "application/problem+json", `{"a":null}`, "", map[string]any{"a": nil}},
-		{"JSON that does not say so", "text/html", `{"a":1}`, "", map[string]any{"a": int64(1)}},
+		{"JSON with another content type", "text/html", `{"a":1}`, "", map[string]any{"a": int64(1)}},
 		{"text", "text/plain", "12", "", map[string]any{"result": "12"}},
 		{"text that begins like JSON", "text/plain", "[draft] hello", "", map[string]any{"result": "[draft] hello"}},
 		{"text in an old encoding", "text/plain", "ol\xe1", "", map[string]any{"result": "ol\uFFFD"}},

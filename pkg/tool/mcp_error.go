@@ -53,8 +53,8 @@ func (s *mcpSet) errorReason(ctx context.Context, err error) string {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Sprintf("program %s not found; install it on the host, or use its absolute path", s.server.command[0].Value)
 	case len(s.server.command) > 0:
-		if said := s.stderr.lastLine(); said != "" {
-			s.logger.Warn("mcp server failed", "server", s.server.displayName(), "stderr", s.redactor.RedactString(said))
+		if line := s.stderr.lastLine(); line != "" {
+			s.logger.Warn("mcp server failed", "server", s.server.displayName(), "stderr", s.redactor.RedactString(line))
 			return fmt.Sprintf("the server program failed: %s; the host log has its last line of output", stripURL(err))
 		}
 		return fmt.Sprintf("the server program failed: %s; run it manually to see why", stripURL(err))

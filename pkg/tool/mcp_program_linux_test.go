@@ -39,8 +39,7 @@ func TestMCPProgram(t *testing.T) {
 	}
 }
 
-// TestMCPServerKilledBetweenCalls: a program that was killed between two calls is started again,
-// and nobody notices.
+// A program that is killed between two calls is restarted transparently.
 func TestMCPServerKilledBetweenCalls(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
 	before := int(whoServes(t, set)["pid"].(int64))

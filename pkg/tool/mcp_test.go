@@ -132,11 +132,11 @@ func callOf(t *testing.T, set Set, name string, args map[string]any) (map[string
 
 func whoServes(t *testing.T, set Set) map[string]any {
 	t.Helper()
-	said, err := callOf(t, set, "who", nil)
+	result, err := callOf(t, set, "who", nil)
 	if err != nil {
 		t.Fatalf("who: %v", err)
 	}
-	return asMap(said["structuredContent"])
+	return asMap(result["structuredContent"])
 }
 
 // TestMCP checks that tools are listed and called in the same way over all
@@ -162,13 +162,13 @@ func TestMCP(t *testing.T) {
 			if diff := cmp.Diff([]string{"calc_add", "calc_fail"}, namesOf(t, set)); diff != "" {
 				t.Fatalf("tools (-want +got):\n%s", diff)
 			}
-			said, err := callOf(t, set, "calc_add", map[string]any{"a": 2, "b": 3})
+			result, err := callOf(t, set, "calc_add", map[string]any{"a": 2, "b": 3})
 			want := map[string]any{
 				"content":           []any{map[string]any{"type": "text", "text": `{"sum":5}`}},
 				"structuredContent": map[string]any{"sum": int64(5)},
 				"isError":           false,
 			}
-			if diff := cmp.Diff(want, said); diff != "" || err != nil {
+			if diff := cmp.Diff(want, result); diff != "" || err != nil {
 				t.Errorf("add: %v (-want +got):\n%s", err, diff)
 			}
 			_, err = callOf(t, set, "calc_add", map[string]any{"a": 2})
@@ -184,11 +184,10 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-// TestMCPTerminateOnClose: a server hears that its session is over, unless ADK's
-// terminate_on_close says that it is not to.
+// Close terminates the server's session, unless terminate_on_close is false.
 func TestMCPTerminateOnClose(t *testing.T) {
 	for _, tt := range []struct {
-		said string
+		yaml string
 		want int64
 	}{{"", 1}, {", terminate_on_close: true", 1}, {", terminate_on_close: false", 0}} {
 		h := serveMCP(t, false)
@@ -200,13 +199,13 @@ func TestMCPTerminateOnClose(t *testing.T) {
 			handler.ServeHTTP(w, r)
 		})
 		h.now.Store(&counting)
-		set := buildSet(t, "McpToolset", "streamable_http_connection_params: {url: '"+h.URL+"', headers: {X-Key: k3y}"+tt.said+"}")
+		set := buildSet(t, "McpToolset", "streamable_http_connection_params: {url: '"+h.URL+"', headers: {X-Key: k3y}"+tt.yaml+"}")
 		namesOf(t, set)
 		if err := set.Close(); err != nil {
 			t.Error(err)
 		}
 		if got := ended.Load(); got != tt.want {
-			t.Errorf("with %q the server was told %d times that the session is over, want %d", tt.said, got, tt.want)
+			t.Errorf("with %q, %d sessions were terminated, want %d", tt.yaml, got, tt.want)
 		}
 		h.forget()
 	}
@@ -216,14 +215,14 @@ func TestMCPTerminateOnClose(t *testing.T) {
 func TestMCPSecrets(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
 	set.(*mcpSet).redactor = spec.NewRedactor("t0ken")
-	said, err := callOf(t, set, "echo", map[string]any{"name": "TOKEN"})
-	if text := fmt.Sprint(said, err); strings.Contains(text, "t0ken") || !strings.Contains(text, "TOKEN=***") {
+	result, err := callOf(t, set, "echo", map[string]any{"name": "TOKEN"})
+	if text := fmt.Sprint(result, err); strings.Contains(text, "t0ken") || !strings.Contains(text, "TOKEN=***") {
 		t.Errorf("echo = %s", text)
 	}
 }
 
-// TestMCPServerExitsDuringCall: a server that dies during a call fails that call, since it may have
-// been carried out; the next one finds it started again.
+// A server that exits during a call fails that call, which may have been executed. The
+// next call restarts it.
 func TestMCPServerExitsDuringCall(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
 	before := whoServes(t, set)["pid"]
@@ -237,8 +236,7 @@ func TestMCPServerExitsDuringCall(t *testing.T) {
 	}
 }
 
-// TestMCPServerRestarted: a server that has forgotten its sessions has not heard the
-// call, which is made again.
+// A call is retried if a restarted server does not recognize the session.
 func TestMCPServerRestarted(t *testing.T) {
 	h := serveMCP(t, false)
 	set := buildSet(t, "mcp", "url: "+h.URL+"\nheaders: {X-Key: k3y}")
@@ -257,8 +255,7 @@ func TestMCPServerRestarted(t *testing.T) {
 	}
 }
 
-// TestMCPErrors: what keeps a server from being used is told with the server, its
-// place and the way out, and without its whole address.
+// Errors name the server, its position and a hint, but not the whole URL.
 func TestMCPErrors(t *testing.T) {
 	h := serveMCP(t, false)
 	gone := httptest.NewServer(nil)
@@ -301,8 +298,8 @@ func TestMCPErrors(t *testing.T) {
 	}
 }
 
-// TestMCPLogsStderr: the last line that a program wrote before it ended is in the
-// host's log, without secrets, and not in what users are told.
+// The last line of a program's stderr is logged without secrets, and is not part of the
+// error for users.
 func TestMCPLogsStderr(t *testing.T) {
 	var log strings.Builder
 	set := buildSet(t, "mcp", self("quit")).(*mcpSet)
@@ -316,8 +313,7 @@ func TestMCPLogsStderr(t *testing.T) {
 	}
 }
 
-// TestMCPContextCancelled: who stops waiting for a server gets an answer at once, and
-// leaves no program behind.
+// A canceled wait for a server returns at once and leaves no program running.
 func TestMCPContextCancelled(t *testing.T) {
 	set := buildSet(t, "mcp", self("deaf"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -327,8 +323,7 @@ func TestMCPContextCancelled(t *testing.T) {
 	}
 }
 
-// TestMCPOffline: in a test of an app no server is asked. The tools are those that
-// the document names, and stubs answer for them.
+// Tests of apps call no server. The tools are those of tool_filter, answered by stubs.
 func TestMCPOffline(t *testing.T) {
 	k, _ := Kinds().Lookup("mcp")
 	for _, tt := range []struct{ yaml, want string }{

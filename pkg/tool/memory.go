@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Memories are what the app remembers about the session's user, from this and
-// earlier sessions. Nothing is added automatically.
+// Memories are the stored memories of the session's user, from this and earlier
+// sessions. Nothing is added automatically.
 type Memories interface {
 	// Search returns at most ten memories that match a query, the best first.
 	Search(ctx context.Context, query string) ([]*session.Memory, error)
@@ -29,7 +29,7 @@ type Memories interface {
 	Add(ctx context.Context, memories ...*session.Memory) error
 }
 
-// loadMemoryInstruction tells the model that there is a memory.
+// loadMemoryInstruction makes the model aware of the memory.
 const loadMemoryInstruction = "You have a memory of earlier conversations with this user. " +
 	"When a question needs information that is not in this conversation, call the function `load_memory` with a search query."
 

@@ -83,7 +83,7 @@ func TestPreloadMemory(t *testing.T) {
 		{"found", "my cat?", remembered(), nil, block, []string{"of others: my cat?"}, ""},
 		{"nothing found", "my cat?", nil, nil, "", []string{"of others: my cat?"}, ""},
 		{"nothing to show", "my cat?", []*session.Memory{{ID: "x"}}, nil, "", []string{"of others: my cat?"}, ""},
-		{"nothing said", "", remembered(), nil, "", nil, ""},
+		{"no user message", "", remembered(), nil, "", nil, ""},
 		{"failing", "my cat?", nil, errors.New("no disk"), "", []string{"of others: my cat?"}, `level=WARN msg="memory search failed" app=shop session=s1 error="no disk"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ type StateUse struct {
 	Guarded bool
 }
 
-// A StateText is a text with placeholders.
+// A StateText is a template that reads the state.
 type StateText struct {
 	Text spec.Text
 	// Refs are the placeholders that name state keys.
@@ -67,7 +67,7 @@ func (u *StateUse) Add(more StateUse) {
 	u.Guarded = u.Guarded || more.Guarded
 }
 
-// AddPaths adds a text whose placeholders are dotted paths. named reports
+// AddPaths adds a template whose placeholders are dotted paths. named reports
 // whether the root of a path is not a state key.
 func (u *StateUse) AddPaths(t spec.Text, named func(root string) bool) {
 	paths, err := template.ParsePaths(t.Value)
