@@ -11,10 +11,10 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// agents is how many agents the benchmarks have.
+// agents is the number of agents in the benchmarks.
 const agents = 1000
 
-// helperYAML is the file of one agent.
+// helperYAML returns the file of one agent.
 func helperYAML(i int, instruction string) string {
 	return fmt.Sprintf(`name: helper_%d
 description: Helps with part %[1]d.
@@ -29,11 +29,11 @@ before_model_callbacks:
 `, i, instruction)
 }
 
-// agentsPerDesk is how many agents have one agent above them.
+// agentsPerDesk is the number of agents below each intermediate agent.
 const agentsPerDesk = 40
 
-// writeApps writes the agents into so many apps, each agent into its file, and
-// returns where the file of one is.
+// writeApps distributes the agents over the apps, one file for each agent, and returns
+// a function from agents to files.
 func writeApps(b *testing.B, top string, apps int) func(i int) string {
 	file := func(i int) string {
 		return filepath.Join(top, fmt.Sprintf("app_%d", i%apps), fmt.Sprintf("h_%d.yaml", i))
@@ -52,10 +52,10 @@ func writeApps(b *testing.B, top string, apps int) func(i int) string {
 	return file
 }
 
-// BenchmarkReload is what the change of one file costs among 1000 agents that are
-// one app, 100 or 1000: full is the start of a host, quiet a look that finds
-// nothing, and one-file a change. cpu-ms is what the process computed; time says
-// little on a machine that has more to do.
+// BenchmarkReload measures the cost of a change of one file among 1000 agents in 1, 100
+// or 1000 apps: full is the start of a host, quiet a poll without changes, one-file a
+// poll with one change. cpu-ms is the CPU time of the process, because wall time varies
+// on a busy machine.
 func BenchmarkReload(b *testing.B) {
 	for _, apps := range []int{1, 100, agents} {
 		top := b.TempDir()
@@ -96,7 +96,7 @@ func BenchmarkReload(b *testing.B) {
 	}
 }
 
-// cpuTime is what the process has computed so far.
+// cpuTime returns the CPU time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// TestFunctions: a name in a list of callbacks is a function that the program
-// brings; it counts in the lists of its hooks only.
+// TestFunctions expects a registered function to be called by name, and only for its
+// hooks.
 func TestFunctions(t *testing.T) {
 	guard := func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		return model.ModelText("guarded " + m.Agent().Name()), nil
@@ -46,12 +46,12 @@ func TestFunctions(t *testing.T) {
 		ev = e
 	}
 	if ev.Text() != "guarded a" {
-		t.Errorf("the agent says %q, want the function's answer", ev.Text())
+		t.Errorf("text = %q, want the function's answer", ev.Text())
 	}
 
 	write(t, file, "name: a\ninstruction: x\nafter_agent_callbacks: [{name: my_pkg.guard}]\n")
 	ds = loader.New(opts).Check(t.Context(), dir)
 	if len(ds) != 1 || ds[0].Rule != "code" {
-		t.Errorf("in a list of another hook: %s", ds.Error())
+		t.Errorf("Check of another hook: %s", ds.Error())
 	}
 }

@@ -15,11 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// docs is the folder of the pages, seen from this package.
+// docs is the path of the documentation folder.
 const docs = "../../docs"
 
-// TestLanguagePage loads every app of the pages about the language: nothing may
-// be wrong with it, and nothing be warned of.
+// TestLanguagePage loads every app of the language pages without errors or warnings.
 func TestLanguagePage(t *testing.T) {
 	page := readPage(t, "language.md") + readPage(t, "memory.md")
 	apps := map[string][]block{}
@@ -44,8 +43,8 @@ func TestLanguagePage(t *testing.T) {
 	}
 }
 
-// TestChecksPage plays every example of the page about the rules: its files
-// must give the text that stands behind them, and that of the rule's section.
+// TestChecksPage runs every example of the page of rules: its files must produce the
+// text that follows, with the rule of the section.
 func TestChecksPage(t *testing.T) {
 	page := readPage(t, "checks.md")
 	shown := page
@@ -82,8 +81,8 @@ func TestChecksPage(t *testing.T) {
 	}
 }
 
-// runExample writes the app of an example. Where it shows no root agent, a
-// correct one is beside it.
+// runExample writes the app of an example. It adds a valid root agent if the example
+// has none.
 func runExample(t *testing.T, files []block) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "app")
@@ -94,15 +93,15 @@ func runExample(t *testing.T, files []block) string {
 	return dir
 }
 
-// TestChecksPageIsComplete wants a section for each rule that the code names,
-// and no other; and an example in each, but for rules that no file can break.
+// TestChecksPageIsComplete expects one section for each rule in the code, with an
+// example unless no file can violate the rule.
 func TestChecksPageIsComplete(t *testing.T) {
 	var documented []string
 	unplayed := map[string]string{
-		"build":       "found only when a tree that was checked cannot be built",
+		"build":       "occurs only if a validated tree cannot be built",
 		"deprecated":  "no field is deprecated yet",
-		"portable":    "asked for by check --portable and export only",
-		"test-failed": "found only when tests are run",
+		"portable":    "reported only by check --portable and export",
+		"test-failed": "reported only when tests run",
 	}
 	for _, s := range sectionsOf(readPage(t, "checks.md")) {
 		if s.rule == "" {
@@ -114,13 +113,12 @@ func TestChecksPageIsComplete(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(rulesOfCode(t), documented); diff != "" {
-		t.Errorf("the rules of the code, sorted, and those of the page (-code +page):\n%s", diff)
+		t.Errorf("rules (-code +page):\n%s", diff)
 	}
 }
 
-// rulesOfCode are the rules that the sources name, sorted: the values of a
-// field Rule, and the first plain word among the arguments of the functions
-// that make diagnostics.
+// rulesOfCode returns the rules in the sources, sorted: the values of fields named
+// Rule, and the rule arguments of functions that create diagnostics.
 func rulesOfCode(t *testing.T) []string {
 	t.Helper()
 	var rules []string
@@ -168,7 +166,7 @@ func ruleIn(n ast.Node) string {
 	return ""
 }
 
-// calleeOf is the name of what is called; functions of fmt have none here.
+// calleeOf returns the name of the called function, or "" for functions of fmt.
 func calleeOf(call *ast.CallExpr) string {
 	switch f := call.Fun.(type) {
 	case *ast.Ident:
@@ -205,8 +203,8 @@ func readPage(t *testing.T, name string) string {
 	return string(b)
 }
 
-// A section is what follows a heading of the third level; its rule is the
-// heading when that is the name of one.
+// A section is the text after a third-level heading. rule is the heading if it is the
+// name of a rule.
 type section struct{ rule, text string }
 
 func sectionsOf(page string) []section {
@@ -221,12 +219,12 @@ func sectionsOf(page string) []section {
 	return all
 }
 
-// A block is a fenced block below a mark <!-- kind: MARK -->. A text block has
-// none: it ends the example that stands above it.
+// A block is a fenced block after a mark <!-- kind: MARK -->. A text block has no mark:
+// it ends the preceding example.
 type block struct{ mark, language, text, whole string }
 
-// blocksOf finds the marked blocks of a page in order, and with the first one
-// marked also the text blocks.
+// blocksOf returns the marked blocks of a page in order, and the text blocks after the
+// first marked one.
 func blocksOf(page, kind string) []block {
 	var all []block
 	fence := regexp.MustCompile("(?:<!-- " + kind + ": ([^ ]+) -->\n```(yaml)|```(text))\n((?s:.*?))```\n")

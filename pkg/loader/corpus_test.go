@@ -41,8 +41,8 @@ func readSamples(t *testing.T) (folder string, all []sample) {
 	return folder, all
 }
 
-// TestCorpus loads the agent config apps that people published. Those that
-// need no code run a turn; those that do are told every name that is missing.
+// TestCorpus loads published agent config apps. Apps without code run a turn; for apps
+// with code, every missing name is reported.
 func TestCorpus(t *testing.T) {
 	folder, all := readSamples(t)
 	for _, s := range all {
@@ -74,7 +74,7 @@ func TestCorpus(t *testing.T) {
 func runSample(t *testing.T, dir string) {
 	t.Helper()
 	if ds := check(t, dir); len(ds) > 0 {
-		t.Errorf("a published app is warned of:\n%s", renderText(t, ds))
+		t.Errorf("warnings for a published app:\n%s", renderText(t, ds))
 	}
 	env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: lookUpEnv, Model: newAnsweringModel(t, "It works.")}})
 	app := env.Load(t, dir)
@@ -88,12 +88,12 @@ func runSample(t *testing.T, dir string) {
 		replies = append(replies, model.TextOf(ev.Content))
 	}
 	if !slices.Contains(replies, "It works.") {
-		t.Errorf("Run said %q, want the model's answer", replies)
+		t.Errorf("replies = %q, want the model's answer", replies)
 	}
 }
 
-// newAnsweringModel is a scripted model that says one thing. A loop around its agents
-// ends, as it has them call exit_loop where that is offered.
+// newAnsweringModel returns a scripted model with one answer. It calls exit_loop if
+// available, so that loops end.
 func newAnsweringModel(t *testing.T, text string) model.LLM {
 	t.Helper()
 	n, ds := spec.Parse("script.yaml", []byte(`
@@ -107,8 +107,8 @@ func newAnsweringModel(t *testing.T, text string) model.LLM {
 	return provider.NewScripted(script, nil)
 }
 
-// checkCode wants an error for every name of code and for nothing else, but
-// for ADK's own tools that are not here.
+// checkCode expects an error for every name of code, and otherwise only errors for
+// unsupported tools of ADK.
 func checkCode(t *testing.T, dir string, s sample) {
 	t.Helper()
 	var got []string
@@ -116,7 +116,8 @@ func checkCode(t *testing.T, dir string, s sample) {
 		words := strings.Fields(d.Message)
 		switch {
 		case d.Rule == "code" && strings.Contains(d.Source, "func:"):
-			// what LongRunningFunctionTool wraps; the list names that tool alone
+			// The list of LongRunningFunctionTool names only the wrapper, not the wrapped
+			// function.
 			if !slices.Contains(s.Builtin, "LongRunningFunctionTool") {
 				t.Errorf("Check: %s", d)
 			}

@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestBrokenApps shows what people see of every kind of broken app: each file
-// has the rule in a sentence, the app's files, and the problems as printed.
+// TestBrokenApps checks the diagnostics of invalid apps. Each archive has the rule in a
+// sentence, the files of the app, and the printed diagnostics.
 func TestBrokenApps(t *testing.T) {
 	for name, archive := range readArchives(t, "err") {
 		t.Run(name, func(t *testing.T) {
@@ -27,8 +27,7 @@ func TestBrokenApps(t *testing.T) {
 	}
 }
 
-// checkGolden checks the app of an archive, and holds what is printed against what the
-// archive wants.
+// checkGolden compares the diagnostics of an archive with its file want.
 func checkGolden(t *testing.T, folder, name string, archive *txtar.Archive) spec.Diagnostics {
 	t.Helper()
 	dir := unpackArchive(t, archive)
@@ -49,21 +48,20 @@ func checkGolden(t *testing.T, folder, name string, archive *txtar.Archive) spec
 	return ds
 }
 
-// checkOneVerdict wants that an app is loaded when check finds no error in it, and
-// only then.
+// checkOneVerdict expects an app to load if and only if check reports no errors.
 func checkOneVerdict(t *testing.T, dir string, ds spec.Diagnostics) {
 	t.Helper()
 	app, more := loader.New(newOptions(dir)).Load(t.Context(), dir)
 	if app != nil {
 		app.Close()
 	}
-	testsOnly := !more.HasErrors() // errors in tests do not keep an app from being loaded
+	testsOnly := !more.HasErrors() // errors in tests do not prevent loading
 	if ds.HasErrors() != (app == nil) && !testsOnly {
-		t.Errorf("check has errors: %v, and there is an app: %v", ds.HasErrors(), app != nil)
+		t.Errorf("check has errors: %v, app loaded: %v", ds.HasErrors(), app != nil)
 	}
 }
 
-// wantFile is the archive's last file, want.
+// wantFile returns the last file of an archive, want.
 func wantFile(archive *txtar.Archive) *txtar.File {
 	last := len(archive.Files) - 1
 	if archive.Files[last].Name != "want" {
@@ -73,8 +71,8 @@ func wantFile(archive *txtar.Archive) *txtar.File {
 	return &archive.Files[last]
 }
 
-// checkPlaces wants every problem in a file that is there, at a line of it. Only
-// what is about a file or folder as a whole has no line.
+// checkPlaces expects every problem to have an existing file and line. Only problems of
+// a whole file or folder have no line.
 func checkPlaces(t *testing.T, above string, ds spec.Diagnostics) {
 	t.Helper()
 	for _, d := range ds {
@@ -97,12 +95,12 @@ func checkPlaces(t *testing.T, above string, ds spec.Diagnostics) {
 			continue
 		}
 		if line := lines[d.Pos.Line-1]; d.Pos.Col < 1 || d.Pos.Col > len([]rune(line))+1 || d.Source != line {
-			t.Errorf("%s: the source %q and the column are not those of the line %q", d, d.Source, line)
+			t.Errorf("%s: source %q and column do not match line %q", d, d.Source, line)
 		}
 	}
 }
 
-// TestLargeProblems has the broken apps that are too large for a file here.
+// TestLargeProblems covers invalid apps that are too large for testdata.
 func TestLargeProblems(t *testing.T) {
 	for _, tt := range []struct{ name, agent, want string }{
 		{
@@ -145,8 +143,8 @@ func TestLargeProblems(t *testing.T) {
 	}
 }
 
-// TestManyProblems has apps with more mistakes than anybody reads: all are told,
-// and no load takes the square of their number.
+// TestManyProblems covers apps with thousands of errors. All are reported, in linear
+// time.
 func TestManyProblems(t *testing.T) {
 	for _, tt := range []struct {
 		name, agent string
@@ -166,22 +164,22 @@ func TestManyProblems(t *testing.T) {
 	}
 }
 
-// TestFileUsedByMany has a file that many name: it is read once, and what is wrong
-// with it is told once.
+// TestFileUsedByMany covers a file that many agents use: it is read once, and its
+// errors are reported once.
 func TestFileUsedByMany(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\nagent_class: SequentialAgent\nsub_agents:\n"+strings.Repeat("- config_path: b.yaml\n", 1000))
 	write(t, filepath.Join(dir, "b.yaml"), "name: b\ninstruction: x\ndescription: "+strings.Repeat("x", 1<<19)+"\nnaem: c\n")
 	if got := check(t, dir); len(got) != 2 || got[1].Rule != "unknown-field" {
-		t.Errorf("Check = %.300q, want one unknown field, and that all have one name", got.Strings())
+		t.Errorf("Check = %.300q, want one unknown field and one duplicate name", got.Strings())
 	}
 	write(t, filepath.Join(dir, "b.yaml"), "name: [")
 	if got := check(t, dir); len(got) != 1 || got[0].Rule != "yaml" {
-		t.Errorf("Check = %.300q, want one problem of YAML", got.Strings())
+		t.Errorf("Check = %.300q, want one YAML error", got.Strings())
 	}
 }
 
-// repeatNumbered repeats a text with the numbers from 0 on.
+// repeatNumbered repeats a format with the numbers from 0 to n-1.
 func repeatNumbered(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -190,7 +188,7 @@ func repeatNumbered(n int, format string) string {
 	return b.String()
 }
 
-// doublingAgents is an app in which each agent uses the next one twice.
+// doublingAgents returns an app in which each agent uses the next one twice.
 func doublingAgents(levels int) string {
 	var b strings.Builder
 	b.WriteString("agent_class: SequentialAgent\nname: a\nsub_agents: [{use: a0}]\nagents:\n")
@@ -201,8 +199,8 @@ func doublingAgents(levels int) string {
 	return b.String()
 }
 
-// TestDoublingSchemas has schemas that use each other twice, level by level: each
-// that is too large is told, and nothing else.
+// TestDoublingSchemas covers schemas that use each other twice at each level: each
+// oversized schema is reported, and nothing else.
 func TestDoublingSchemas(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	write(t, filepath.Join(dir, "root_agent.yaml"), doublingSchemas(30))
@@ -212,13 +210,13 @@ func TestDoublingSchemas(t *testing.T) {
 	}
 	for _, d := range ds {
 		if d.Rule != "limit" {
-			t.Errorf("Check also says %s", d)
+			t.Errorf("unexpected diagnostic %s", d)
 		}
 	}
 }
 
-// doublingSchemas is an app whose answer has a schema in which each uses the next
-// one twice.
+// doublingSchemas returns an app with an output schema in which each schema uses the
+// next one twice.
 func doublingSchemas(levels int) string {
 	var b strings.Builder
 	b.WriteString("name: a\ninstruction: x\noutput_schema: S0\nschemas:\n")
@@ -237,9 +235,9 @@ func TestCheckMissingFolder(t *testing.T) {
 	}
 }
 
-// TestOtherProgramsMistakes has what goes wrong, silently or at another place, in other
-// programs that read agents from YAML. Each file says the rule in a sentence, and
-// wants what is printed here, which is nothing where nothing is wrong.
+// TestOtherProgramsMistakes covers mistakes that other frameworks ignore or report at a
+// wrong position. Each archive has the rule in a sentence and the printed diagnostics,
+// which are empty for valid apps.
 func TestOtherProgramsMistakes(t *testing.T) {
 	for name, archive := range readArchives(t, "elsewhere") {
 		t.Run(name, func(t *testing.T) { checkGolden(t, "elsewhere", name, archive) })

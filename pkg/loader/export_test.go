@@ -13,9 +13,9 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestExportLoadsAgain exports every good app that ADK could have, here and in
-// the corpus: what was written has nothing foreign in it, and the same agents,
-// which send their models the same.
+// TestExportLoadsAgain exports every good app that ADK supports, from testdata and the
+// corpus. The exported app has no foreign features, the same agents, and sends the same
+// requests to models.
 func TestExportLoadsAgain(t *testing.T) {
 	dirs := map[string]string{}
 	for name, archive := range readArchives(t, "ok") {
@@ -47,7 +47,7 @@ func TestExportLoadsAgain(t *testing.T) {
 				t.Errorf("Portable:\n%s", renderText(t, ds))
 			}
 			if diff := cmp.Diff(previewAll(t, dir, opts), previewAll(t, again, &loader.Options{Env: lookUpEnv, Model: opts.Model})); diff != "" {
-				t.Errorf("what models are sent (-app +exported):\n%s", diff)
+				t.Errorf("model requests (-app +exported):\n%s", diff)
 			}
 		})
 	}
@@ -56,7 +56,7 @@ func TestExportLoadsAgain(t *testing.T) {
 	}
 }
 
-// previewAll are the requests of all agents of an app's tree.
+// previewAll returns the model requests of all agents in the tree.
 func previewAll(t *testing.T, dir string, opts *loader.Options) map[string]*runtime.Preview {
 	t.Helper()
 	env := testenv.New(t, &testenv.Options{Loader: opts})
@@ -75,7 +75,7 @@ func previewAll(t *testing.T, dir string, opts *loader.Options) map[string]*runt
 	return all
 }
 
-// optionalSamples is samples where the corpus is, and nothing elsewhere.
+// optionalSamples returns the samples of the corpus, or none if it is missing.
 func optionalSamples(t *testing.T) (string, []sample) {
 	t.Helper()
 	corpus := os.Getenv("AGENTHOST_CORPUS")
@@ -85,8 +85,8 @@ func optionalSamples(t *testing.T) (string, []sample) {
 	return readSamples(t)
 }
 
-// TestCorpusMapped gives the corpus' apps that need code what stands in the
-// place of each name: then they load, and run a turn.
+// TestCorpusMapped declares a replacement for each name of code in the corpus. The apps
+// then load and run a turn.
 func TestCorpusMapped(t *testing.T) {
 	folder, all := readSamples(t)
 	mapped := 0
@@ -101,7 +101,7 @@ func TestCorpusMapped(t *testing.T) {
 		}
 		functions, ok := stubFunctions(t, dir)
 		if !ok {
-			continue // a class of agents, or a tool that this host does not have
+			continue // an agent class, or an unsupported tool
 		}
 		mapped++
 		t.Run(s.Root, func(t *testing.T) {
@@ -118,7 +118,8 @@ func TestCorpusMapped(t *testing.T) {
 	}
 }
 
-// stubFunctions has an entry for each name of code that an app needs.
+// stubFunctions returns a functions section with an entry for each name of code of an
+// app.
 func stubFunctions(t *testing.T, dir string) (string, bool) {
 	t.Helper()
 	var b strings.Builder

@@ -6,13 +6,12 @@ import (
 	"testing"
 )
 
-// TestReplaceFile puts a text in the place of the one that was read, in one step:
-// a file that somebody changed meanwhile stays as it is, and nothing is left
-// beside it.
+// TestReplaceFile expects a file to be replaced atomically, and to stay unchanged if it
+// was modified since it was read. No temporary files remain.
 func TestReplaceFile(t *testing.T) {
 	for _, tt := range []struct{ name, content, want, problem string }{
 		{"as it was read", "old", "new", ""},
-		{"changed meanwhile", "theirs", "theirs", "file changed since it was read: run check again"},
+		{"modified in the meantime", "theirs", "theirs", "file changed since it was read: run check again"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -35,10 +34,10 @@ func TestReplaceFile(t *testing.T) {
 			b, _ := os.ReadFile(file)
 			info, _ := os.Stat(file)
 			if string(b) != tt.want || info.Mode().Perm() != 0o600 {
-				t.Errorf("the file holds %q with mode %v, want %q and -rw-------", b, info.Mode(), tt.want)
+				t.Errorf("the file contains %q with mode %v, want %q and -rw-------", b, info.Mode(), tt.want)
 			}
 			if entries, _ := os.ReadDir(filepath.Dir(file)); len(entries) != 1 {
-				t.Errorf("%d files stand in the folder, want 1", len(entries))
+				t.Errorf("%d files in the folder, want 1", len(entries))
 			}
 		})
 	}

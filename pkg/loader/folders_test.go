@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// newSaveWatch is a watch over one folder, with one app.
+// newSaveWatch returns a watch over one folder with one app.
 func newSaveWatch(t *testing.T, dir string) (*loader.Watch, *runtime.Host) {
 	t.Helper()
 	host, err := runtime.InMemory()
@@ -48,7 +48,8 @@ func writeShop(t *testing.T) (apps, shop string) {
 	return apps, shop
 }
 
-// What is saved serves when Save returns, sub-agents in folders of their own too.
+// TestSaveServes expects saved files to be serving when Save returns, also sub-agents
+// in subfolders.
 func TestSaveServes(t *testing.T) {
 	apps, shop := writeShop(t)
 	w, host := newSaveWatch(t, apps)
@@ -62,7 +63,7 @@ func TestSaveServes(t *testing.T) {
 		t.Fatalf("Save = %v, %v", ds, err)
 	}
 	if app := host.App("shop"); app.Revision == before || app.Agent("step") == nil {
-		t.Errorf("revision %s with agents %v serves, want the saved one", app.Revision, app.AgentNames())
+		t.Errorf("serving revision %s with agents %v, want the saved one", app.Revision, app.AgentNames())
 	}
 	left, err := filepath.Glob(filepath.Join(shop, "*", ".*"))
 	if err != nil || len(left) > 0 {
@@ -70,8 +71,8 @@ func TestSaveServes(t *testing.T) {
 	}
 }
 
-// Nothing is written when the app would have problems: not a file, and of an app
-// that was not there not its folder.
+// TestSaveRejectsProblems expects nothing to be written if the app would have errors,
+// including the folder of a new app.
 func TestSaveRejectsProblems(t *testing.T) {
 	apps, shop := writeShop(t)
 	w, _ := newSaveWatch(t, apps)
@@ -84,10 +85,10 @@ func TestSaveRejectsProblems(t *testing.T) {
 	}
 	text, err := os.ReadFile(filepath.Join(shop, "root_agent.yaml"))
 	if err != nil || string(text) != pause {
-		t.Errorf("root_agent.yaml = %q, %v, want it as it was", text, err)
+		t.Errorf("root_agent.yaml = %q, %v, want it unchanged", text, err)
 	}
 	if _, err := os.Stat(filepath.Join(apps, "fresh")); err == nil {
-		t.Error("the folder of the app with problems is there")
+		t.Error("the folder of the rejected app exists")
 	}
 }
 
@@ -118,7 +119,8 @@ func TestSaveRejectsNames(t *testing.T) {
 	}
 }
 
-// Where the host serves single apps, there is no place for new ones.
+// TestSaveWithoutAppsFolder expects an error for a new app if the host serves single
+// apps.
 func TestSaveWithoutAppsFolder(t *testing.T) {
 	_, shop := writeShop(t)
 	w, _ := newSaveWatch(t, shop)

@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// FuzzLoad loads an app of any bytes: no file can end the program, and every
-// problem has its place.
+// FuzzLoad loads an app from arbitrary bytes. No file causes a panic, and every problem
+// has a position.
 func FuzzLoad(f *testing.F) {
 	for _, folder := range []string{"err", "ok"} {
 		for _, archive := range readArchives(f, folder) {
@@ -48,7 +48,7 @@ func FuzzLoad(f *testing.F) {
 		for _, d := range ds {
 			whole := d.Pos.Line == 0 && d.Pos.Col == 0
 			if d.Pos.File == "" || !whole && (d.Pos.Line < 1 || d.Pos.Col < 1) || d.Rule == "" {
-				t.Errorf("%+v has no place or no rule", d)
+				t.Errorf("%+v has no position or no rule", d)
 			}
 		}
 		if slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Fix != (spec.Fix{}) }) {
@@ -57,11 +57,10 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// otherFiles are the files that have the same text.
+// otherFiles returns the other files with the same text.
 func otherFiles() []string { return []string{"s.yaml", "demo.script.yaml", "b.yaml"} }
 
-// newEmptyApp is a folder of files whose texts are not saved: a disk would make the
-// loads slow.
+// newEmptyApp returns a folder in memory, because a disk would slow down the loads.
 func newEmptyApp(f *testing.F, more ...string) string {
 	dir := filepath.Join(f.TempDir(), "app")
 	for _, name := range append(append(otherFiles(), "root_agent.yaml"), more...) {
@@ -70,7 +69,7 @@ func newEmptyApp(f *testing.F, more ...string) string {
 	return dir
 }
 
-// checkFixIdempotent carries out the repairs of an app: a second time there are none.
+// checkFixIdempotent expects that fixing an app a second time changes nothing.
 func checkFixIdempotent(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "app")
@@ -82,11 +81,11 @@ func checkFixIdempotent(t *testing.T, files map[string]string) {
 		t.Fatalf("Fix: %v", err)
 	}
 	if again, left, err := l.Fix(t.Context(), dir); len(again) > 0 || err != nil {
-		t.Errorf("Fix found %v once more and left %v: %v", again, left, err)
+		t.Errorf("second Fix applied %v and left %v: %v", again, left, err)
 	}
 }
 
-// BenchmarkCheck1000 checks 100 apps of 10 agents, each agent in its file.
+// BenchmarkCheck1000 checks 100 apps with 10 agents each, one file for each agent.
 func BenchmarkCheck1000(b *testing.B) {
 	top := b.TempDir()
 	for i := range 100 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// newGatedEnv is an app whose changes must pass its tests.
+// newGatedEnv returns an app whose changes must pass its tests.
 func newGatedEnv(t *testing.T) *watchEnv {
 	t.Helper()
 	s := newWatchEnv(t)
@@ -17,13 +17,13 @@ func newGatedEnv(t *testing.T) *watchEnv {
 	return s
 }
 
-// instructionTest is a test of what the instruction is.
+// instructionTest returns a test of the instruction.
 func instructionTest(instruction string) string {
-	return "- name: says it\n  user: hi\n  model: [{text: yes}]\n  expect: ['requests[0].instruction contains \"" + instruction + "\"']\n"
+	return "- name: has it\n  user: hi\n  model: [{text: yes}]\n  expect: ['requests[0].instruction contains \"" + instruction + "\"']\n"
 }
 
-// TestGate has a change that breaks a test: the last good revision serves on,
-// and the diagnostics say so, until the change or the test is mended.
+// TestGate expects a change that breaks a test to be rejected with diagnostics, until
+// the change or the test is fixed.
 func TestGate(t *testing.T) {
 	s := newGatedEnv(t)
 	s.writeFile("x/root_agent.yaml", strings.Replace(agentYAML("two"), "x", "y", 1))
@@ -33,7 +33,7 @@ func TestGate(t *testing.T) {
 		t.Errorf("status = %+v, want the revision that serves, and not OK", status)
 	}
 	got := strings.Join(status.Diagnostics.Strings(), "\n")
-	want := `x/root_agent.test.yaml:4:13: test "says it" failed: requests[0].instruction contains "x" is false [test-failed]`
+	want := `x/root_agent.test.yaml:4:13: test "has it" failed: requests[0].instruction contains "x" is false [test-failed]`
 	if !strings.HasSuffix(got, want) {
 		t.Errorf("diagnostics = %s, want %s", got, want)
 	}
@@ -47,8 +47,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestGateRunsOnlyIfConfigured has tests that fail in an app that does not ask for them,
-// and files of tests that cannot be read in one that does.
+// TestGateRunsOnlyIfConfigured covers failing tests in an app without a gate, and
+// unreadable test files in an app with one.
 func TestGateRunsOnlyIfConfigured(t *testing.T) {
 	s := newGatedEnv(t)
 	s.writeFile("x/app.yaml", "description: free\n")

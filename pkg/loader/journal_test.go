@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// formatReports are the reports after one of a number, a line each.
+// formatReports returns the reports after a number, one per line.
 func (s *watchEnv) formatReports(after int) string {
 	var b strings.Builder
 	reports, _ := s.watch.Reports(after)
@@ -29,8 +29,8 @@ func (s *watchEnv) formatReports(after int) string {
 	return b.String()
 }
 
-// TestReports tells what each save came to: a change by agent and field, a slip
-// once, its mending, and the end of the folder.
+// TestReports covers the report of each save: a change by agent and field, an error
+// once, its fix, and the removal of the folder.
 func TestReports(t *testing.T) {
 	s := newServingEnv(t)
 	_, more := s.watch.Reports(1)
@@ -39,7 +39,7 @@ func TestReports(t *testing.T) {
 	select {
 	case <-more:
 	default:
-		t.Error("nobody was told that there is more")
+		t.Error("no notification of new reports")
 	}
 	s.writeFile("x/root_agent.yaml", "name: a\ninstuction: y\n")
 	s.pollAndExpect(4)
@@ -60,7 +60,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestReportsManualReload tells of an app that waits, and of what it would change.
+// TestReportsManualReload covers the report of a pending change.
 func TestReportsManualReload(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/app.yaml", "reload: {sessions: manual}\n")
@@ -77,7 +77,7 @@ func TestReportsManualReload(t *testing.T) {
 	}
 }
 
-// TestReportsAreBounded forgets the oldest, and goes on counting.
+// TestReportsAreBounded expects the oldest reports to be dropped.
 func TestReportsAreBounded(t *testing.T) {
 	j := newJournal()
 	for range maxReports + 3 {
@@ -92,8 +92,8 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 }
 
-// TestReportsUnread keeps the files of the last reports only: what has
-// changed is found out when somebody asks, and an asked report keeps it.
+// TestReportsUnread expects changes to be computed when a report is read. Only the last
+// reports keep their files; a report that was read keeps its changes.
 func TestReportsUnread(t *testing.T) {
 	j := newJournal()
 	revisionAt := func(n int) *store.Revision {

@@ -12,9 +12,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestLoadCacheSameResult: a load that knows what the one before it has made says the same as
-// one that knows nothing, whatever was edited between them: in problems, the
-// revision, and the document as it counts.
+// TestLoadCacheSameResult expects a load with a cache to have the same result as a load
+// without one after any edit: the same problems, revision and effective document.
 func TestLoadCacheSameResult(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	put := func(file, text string) {
@@ -82,22 +81,22 @@ func TestLoadCacheSameResult(t *testing.T) {
 		put(file, edits[file][rnd.IntN(len(edits[file]))])
 		want, got := loadAsText(nil), loadAsText(r)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("edit %d, of %s (-uncached +cached):\n%s", i, file, diff)
+			t.Fatalf("edit %d of %s (-uncached +cached):\n%s", i, file, diff)
 		}
 		if len(want) > 300 {
 			good++
 		}
 	}
 	if good < 30 {
-		t.Errorf("%d loads were good: too few to show anything", good)
+		t.Errorf("%d loads succeeded, too few for the test", good)
 	}
 	if n := len(l.resources.byKey); n != 0 {
 		t.Errorf("%d resources are left", n)
 	}
 }
 
-// TestLoadCacheEviction: what a load does not ask for is not kept for ever, and a
-// load that got nowhere loses nothing.
+// TestLoadCacheEviction expects unused entries to be evicted, except by a load that
+// failed.
 func TestLoadCacheEviction(t *testing.T) {
 	r, made := &loadCache{}, 0
 	requestKeys := func(keys ...string) {
@@ -118,7 +117,7 @@ func TestLoadCacheEviction(t *testing.T) {
 		{[]string{"b"}, 5},
 	} {
 		if requestKeys(step.keys...); made != step.made {
-			t.Errorf("after %q, %d were made, want %d", step.keys, made, step.made)
+			t.Errorf("after %q: created %d, want %d", step.keys, made, step.made)
 		}
 	}
 }

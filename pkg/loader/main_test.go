@@ -15,23 +15,23 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// isUpdating says whether the tests write what they get into the golden files:
-// the flag -update, which package testenv has too.
+// isUpdating reports whether golden files are updated. Package testenv shares the flag
+// -update.
 func isUpdating() bool { return flag.Lookup("update").Value.String() == "true" }
 
-// TestMain makes the test binary an MCP server as well.
+// TestMain also runs the test binary as an MCP server.
 func TestMain(m *testing.M) {
 	testmcp.ServeIfAsked()
 	goleak.VerifyTestMain(m)
 }
 
-// lookUpEnv is all that the tests' apps can see of the environment.
+// lookUpEnv returns the environment of the test apps.
 func lookUpEnv(name string) (string, bool) {
 	v, ok := map[string]string{"SET": "from the environment", "SIXTY": "60", "ORDERS_KEY": "key", "OTHER_KEY": "key"}[name]
 	return v, ok
 }
 
-// readArchives are the txtar files of a folder of testdata, by name.
+// readArchives returns the txtar files of a folder of testdata by name.
 func readArchives(t testing.TB, folder string) map[string]*txtar.Archive {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
@@ -45,16 +45,16 @@ func readArchives(t testing.TB, folder string) map[string]*txtar.Archive {
 			t.Fatal(err)
 		}
 		if len(strings.TrimSpace(string(archive.Comment))) == 0 {
-			t.Errorf("%s has no prose: say which rule it guards", file)
+			t.Errorf("%s has no headline that names its rule", file)
 		}
 		all[strings.TrimSuffix(filepath.Base(file), ".txtar")] = archive
 	}
 	return all
 }
 
-// unpackArchive writes the files of an archive, but for want, below a new folder. It
-// returns the app's: app, or the first part of the files' names when they are
-// in a folder of apps/. What stands in secrets/ are the app's secrets.
+// unpackArchive writes the files of an archive, except want, to a new folder. It
+// returns the folder of the app: app, or the first element of the paths if they are in
+// a folder of apps/. Files in secrets/ are the secrets of the app.
 func unpackArchive(t testing.TB, archive *txtar.Archive) string {
 	t.Helper()
 	top := t.TempDir()
@@ -88,8 +88,8 @@ func write(t testing.TB, file, content string) {
 	}
 }
 
-// newOptions are those of the tests: the app.prod.yaml of an app counts, and so
-// does a folder of secrets beside it.
+// newOptions returns the options of the tests: the overlay app.prod.yaml and the
+// secrets folder next to the app are used.
 func newOptions(dir string) *loader.Options {
 	opts := &loader.Options{Env: lookUpEnv, Overlay: "prod"}
 	if secrets := filepath.Join(filepath.Dir(dir), "secrets"); isFolder(secrets) {
@@ -103,7 +103,8 @@ func isFolder(dir string) bool {
 	return err == nil && info.IsDir()
 }
 
-// check is Check with the paths of the problems below the app's parent folder.
+// check runs Check and makes the paths of the problems relative to the app's parent
+// folder.
 func check(t testing.TB, dir string) spec.Diagnostics {
 	t.Helper()
 	ds := loader.New(newOptions(dir)).Check(t.Context(), dir)

@@ -17,8 +17,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// countChildren counts the processes that this one has started and that are not gone,
-// the dead ones that nobody has looked after included.
+// countChildren counts the child processes of this process, including zombies.
 func countChildren(t *testing.T) int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -29,7 +28,7 @@ func countChildren(t *testing.T) int {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended meanwhile
+			continue // ended in the meantime
 		}
 		_, rest, _ := strings.Cut(string(text), ") ")
 		var state string
@@ -41,7 +40,7 @@ func countChildren(t *testing.T) int {
 	return count
 }
 
-// newGrantingPolicy is a policy that lets all apps run this program.
+// newGrantingPolicy returns a policy that allows all apps to run this program.
 func newGrantingPolicy(t *testing.T) *policy.Policy {
 	t.Helper()
 	n, ds := spec.Parse("policy.yaml", fmt.Appendf(nil, "grants: [{commands: [[%q]], env: [%s, MOOD]}]", os.Args[0], testmcp.Asked))
@@ -52,10 +51,9 @@ func newGrantingPolicy(t *testing.T) *policy.Policy {
 	return p
 }
 
-// TestProgramsOutliveReloads: an MCP server that is a program starts with the first
-// run that needs it, and is the same process after each reload that leaves its
-// words alone. One with other words takes its place, and the old one ends; none is
-// left when the app goes.
+// TestProgramsOutliveReloads expects an MCP server process to start with the first run
+// that needs it, and to survive reloads that keep its settings. With changed settings
+// it is replaced. No process remains after the app is closed.
 func TestProgramsOutliveReloads(t *testing.T) {
 	s := newWatchEnv(t)
 	st, err := store.Open(t.Context(), "memory:", nil)
@@ -84,7 +82,7 @@ func TestProgramsOutliveReloads(t *testing.T) {
 				if id, ok := who["pid"].(int64); ok {
 					return int(id)
 				}
-				t.Fatalf("who has answered %v", answer.Response)
+				t.Fatalf("response of who = %v", answer.Response)
 			}
 		}
 		t.Fatal("who was not called")
@@ -92,39 +90,39 @@ func TestProgramsOutliveReloads(t *testing.T) {
 	}
 	reload("calm", "0")
 	if n := countChildren(t); n != before {
-		t.Errorf("loading has started %d programs", n-before)
+		t.Errorf("loading started %d programs", n-before)
 	}
 	first := pid()
 	for i := range 100 {
 		reload("calm", fmt.Sprint(i))
 		if i%20 == 0 && pid() != first {
-			t.Fatalf("reload %d has started the program again", i)
+			t.Fatalf("reload %d restarted the program", i)
 		}
 	}
 	if n := countChildren(t); n != before+1 {
-		t.Errorf("after 100 reloads there are %d programs, want 1", n-before)
+		t.Errorf("%d programs after 100 reloads, want 1", n-before)
 	}
 	for i := range 10 {
 		last := pid()
 		reload(fmt.Sprint("mood", i), "1")
 		if err := syscall.Kill(last, 0); !errors.Is(err, syscall.ESRCH) {
-			t.Fatalf("the program of other words is still there: %v", err)
+			t.Fatalf("the replaced program is still running: %v", err)
 		}
 		if pid() == last {
-			t.Fatal("the old program still answers")
+			t.Fatal("the replaced program still answers")
 		}
 	}
 	if n := countChildren(t); n != before+1 {
-		t.Errorf("after 10 other programs there are %d, want 1", n-before)
+		t.Errorf("%d programs after 10 replacements, want 1", n-before)
 	}
 	host.Close()
 	if n := countChildren(t); n != before {
-		t.Errorf("%d programs have outlived the host", n-before)
+		t.Errorf("%d programs are running after the host was closed", n-before)
 	}
 }
 
-// TestToolsServerDown: an app whose server is down loads and talks; what needs
-// the server fails, and says which server it is and what to look at.
+// TestToolsServerDown expects an app to load and to answer while its server is down. A
+// call of the server fails with an error that names the server and what to check.
 func TestToolsServerDown(t *testing.T) {
 	s := newWatchEnv(t)
 	st, err := store.Open(t.Context(), "memory:", nil)

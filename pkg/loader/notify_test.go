@@ -11,7 +11,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// startWatch runs a watch over app x until the test ends; next waits for the news
+// startWatch runs a watch over app x until the test ends. next waits for the next event
 // of the host.
 func startWatch(t *testing.T, opts *WatchOptions) (s *watchEnv, next func(want string)) {
 	s = newWatchEnv(t)
@@ -33,18 +33,18 @@ func startWatch(t *testing.T, opts *WatchOptions) (s *watchEnv, next func(want s
 		select {
 		case got := <-s.host.eventChannel:
 			if got != want {
-				t.Errorf("the host heard %q, want %q", got, want)
+				t.Errorf("host event = %q, want %q", got, want)
 			}
 		case <-ctx.Done():
-			t.Fatalf("the host never heard %q", want)
+			t.Fatalf("no host event, want %q", want)
 		}
 	}
 	next("x one")
 	return s, next
 }
 
-// TestWatcherClosed: a watcher that dies is made anew, and what was saved
-// meanwhile is seen, though nobody looks by himself.
+// TestWatcherClosed expects a failed watcher to be replaced, and changes in the
+// meantime to be found without a poll interval.
 func TestWatcherClosed(t *testing.T) {
 	made := make(chan *fsnotify.Watcher, 100)
 	s, next := startWatch(t, &WatchOptions{Poll: time.Hour, Watcher: func() (*fsnotify.Watcher, error) {
@@ -61,13 +61,13 @@ func TestWatcherClosed(t *testing.T) {
 	}
 }
 
-// logBuffer is a log that many goroutines write.
+// logBuffer is a log for concurrent writers.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// Write adds to the log.
+// Write appends to the log.
 func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,8 +80,8 @@ func (l *logBuffer) countOccurrences(what string) int {
 	return strings.Count(l.text.String(), what)
 }
 
-// TestWatcherUnavailable: when inotify is exhausted, changes are found by
-// looking, which is told once, as is the day when it is back.
+// TestWatcherUnavailable expects the watch to poll if inotify is exhausted, and to log
+// the fallback and its end once.
 func TestWatcherUnavailable(t *testing.T) {
 	log := &logBuffer{}
 	available := make(chan bool, 1)
@@ -113,11 +113,11 @@ func TestWatcherUnavailable(t *testing.T) {
 	}
 }
 
-// TestWatchPollOnly asks the system for nothing.
+// TestWatchPollOnly expects no file watcher.
 func TestWatchPollOnly(t *testing.T) {
 	s, next := startWatch(t, &WatchOptions{Poll: 5 * time.Millisecond, PollOnly: true, Watcher: func() (*fsnotify.Watcher, error) {
-		t.Error("a watcher was made")
-		return nil, errors.New("not wanted")
+		t.Error("unexpected file watcher")
+		return nil, errors.New("unexpected file watcher")
 	}})
 	write("two")(s)
 	next("x two")

@@ -21,8 +21,8 @@ func mustLoad(t testing.TB, dir string, opts *loader.Options) *runtime.App {
 	return app
 }
 
-// TestApps loads apps in which nothing is wrong. The prose of each file ends
-// with the agents of its tree, from the root down.
+// TestApps loads valid apps. The headline of each archive ends with the agents of its
+// tree, from the root down.
 func TestApps(t *testing.T) {
 	for name, archive := range readArchives(t, "ok") {
 		t.Run(name, func(t *testing.T) {
@@ -30,21 +30,20 @@ func TestApps(t *testing.T) {
 			app := mustLoad(t, dir, newOptions(dir))
 			_, agents, ok := strings.Cut(string(archive.Comment), "# agents: ")
 			if !ok {
-				t.Fatal("the prose does not name the agents")
+				t.Fatal("the headline does not list the agents")
 			}
 			if diff := cmp.Diff(strings.Fields(agents), app.AgentNames()); diff != "" {
 				t.Errorf("AgentNames (-want +got):\n%s", diff)
 			}
 			dir = unpackArchive(t, archive)
 			if again := mustLoad(t, dir, newOptions(dir)); again.Revision != app.Revision {
-				t.Errorf("the same files are revision %s, then %s", app.Revision, again.Revision)
+				t.Errorf("the same files have revisions %s and %s", app.Revision, again.Revision)
 			}
 		})
 	}
 }
 
-// TestRevision has the changes that make another revision of an app, and those
-// that do not.
+// TestRevision covers changes with and without effect on the revision of an app.
 func TestRevision(t *testing.T) {
 	const (
 		agent  = "name: a\ninstruction: Say ${env:GREETING:-Hello}\nmodel: m\ndescription: ${file:d.md}"
@@ -101,7 +100,7 @@ func loadRevision(t *testing.T, files, env map[string]string) string {
 	return mustLoad(t, dir, &loader.Options{Env: lookup}).Revision
 }
 
-// TestDotenv has the lines that a .env may hold. The environment comes first.
+// TestDotenv covers the lines of a .env. The environment takes precedence.
 func TestDotenv(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{"X=plain", "plain"},
@@ -144,6 +143,6 @@ func TestDiscover(t *testing.T) {
 		}
 	}
 	if _, err := loader.Discover(filepath.Join(top, "gone")); err == nil || !strings.HasPrefix(err.Error(), "finding apps: ") {
-		t.Errorf("Discover of no folder: %v", err)
+		t.Errorf("Discover of a missing folder: %v", err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"agenthost/pkg/store"
 )
 
-// TestOrigins finds an agent in a revision at each of its places, with what
-// counts for it there: the model above it, the root's global instruction, and
-// the overlay that the revision was built with.
+// TestOrigins expects each occurrence of an agent in a revision with its effective
+// settings: the inherited model, the global instruction of the root, and the overlay of
+// the revision.
 func TestOrigins(t *testing.T) {
 	rev := &store.Revision{App: "desk", ID: "r", Files: map[string][]byte{
 		"app.yaml":        []byte("models: {demo: {provider: gemini, model: x}}\ndefaults:\n  LlmAgent: {description: Ours.}\n"),
@@ -55,6 +55,6 @@ sub_agents:
 		t.Errorf("Origins (-want +got)\n%s", diff)
 	}
 	if none := loader.New(nil).Origins(t.Context(), rev, "nobody"); len(none) != 0 {
-		t.Errorf("Origins of nobody = %v", none)
+		t.Errorf("Origins of an unknown agent = %v", none)
 	}
 }

@@ -16,29 +16,29 @@ import (
 
 const irregularSuffix = " is not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder [file]"
 
-// TestFilesOutsideRejected has everything in and around an app's folder that is no
-// file of it: paths and links that lead out, links in a circle, pipes, devices
-// and folders. Each is refused with its place, and none is waited for.
+// TestFilesOutsideRejected covers everything in and around an app folder that is not a
+// regular file of the app: paths and links out of it, link cycles, pipes, devices and
+// folders. Each is rejected at its position without blocking.
 func TestFilesOutsideRejected(t *testing.T) {
 	for _, tt := range []struct{ name, app, agent, want string }{
 		{"a path up", "", "sub_agents: [{config_path: ../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path ../other/root_agent.yaml is outside of the folder of this file [path]"},
 		{"a path down and up", "", "sub_agents: [{config_path: a/../../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path a/../../other/root_agent.yaml is outside of the folder of this file [path]"},
 		{"a whole path", "", "sub_agents: [{config_path: /etc/passwd}]", "app/root_agent.yaml:3:28: config_path /etc/passwd is outside of the folder of this file [path]"},
-		{"a path of Windows", "", `sub_agents: [{config_path: ..\other.yaml}]`, `app/root_agent.yaml:3:28: config_path ..\other.yaml is outside of the folder of this file [path]`},
+		{"a Windows path", "", `sub_agents: [{config_path: ..\other.yaml}]`, `app/root_agent.yaml:3:28: config_path ..\other.yaml is outside of the folder of this file [path]`},
 		{"a link out", "", "sub_agents: [{config_path: link}]", "app/root_agent.yaml:3:28: app/link" + irregularSuffix},
 		{"a link to a device", "", "sub_agents: [{config_path: zero}]", "app/root_agent.yaml:3:28: app/zero" + irregularSuffix},
 		{"a pipe", "", "sub_agents: [{config_path: pipe}]", "app/root_agent.yaml:3:28: app/pipe" + irregularSuffix},
-		{"a circle of links", "", "sub_agents: [{config_path: round}]", "app/root_agent.yaml:3:28: app/round" + irregularSuffix},
+		{"a link cycle", "", "sub_agents: [{config_path: round}]", "app/root_agent.yaml:3:28: app/round" + irregularSuffix},
 		{"a folder", "", "sub_agents: [{config_path: folder}]", "app/root_agent.yaml:3:28: app/folder" + irregularSuffix},
-		{"a text that is a link", "", "description: ${file:link}", "app/root_agent.yaml:3:14: app/link" + irregularSuffix},
-		{"a text that is a pipe", "", "description: ${file:pipe}", "app/root_agent.yaml:3:14: app/pipe" + irregularSuffix},
-		{"a text elsewhere", "", "description: ${file:/etc/hostname}", "app/root_agent.yaml:3:14: /etc/hostname is outside of the app folder [file]"},
+		{"a text file that is a link", "", "description: ${file:link}", "app/root_agent.yaml:3:14: app/link" + irregularSuffix},
+		{"a text file that is a pipe", "", "description: ${file:pipe}", "app/root_agent.yaml:3:14: app/pipe" + irregularSuffix},
+		{"a text file elsewhere", "", "description: ${file:/etc/hostname}", "app/root_agent.yaml:3:14: /etc/hostname is outside of the app folder [file]"},
 		{"a secret that is a pipe", `models: {m: {provider: gemini, model: gemini-x, api_key: "${secret:PIPE}"}}`, "", "app/app.yaml:1:59: cannot read secret PIPE: not a regular file [file]"},
 		{"a script that is a device", "models: {m: {provider: scripted, script: zero}}", "", "app/app.yaml:1:42: app/zero" + irregularSuffix},
 		{"a script elsewhere", "models: {m: {provider: scripted, script: ../s.yaml}}", "", "app/app.yaml:1:42: ../s.yaml is outside of the app folder [path]"},
 		{"an include that is a pipe", "include: [pipe]", "", "app/app.yaml:1:11: app/pipe" + irregularSuffix},
 		{"a shared file that is a device", "include: [../zero.yaml]", "", "app/app.yaml:1:11: zero.yaml" + irregularSuffix},
-		{"a shared file that leads on", "include: [../on.yaml]", "", "app/app.yaml:1:11: on.yaml" + irregularSuffix},
+		{"a shared file that is a link", "include: [../on.yaml]", "", "app/app.yaml:1:11: on.yaml" + irregularSuffix},
 		{"an include two folders up", "include: [../../x.yaml]", "", "app/app.yaml:1:11: include ../../x.yaml is outside of the app folder [path]"},
 		{"a root agent elsewhere", "root_agent: ../other/root_agent.yaml", "", "app/app.yaml:1:13: file ../other/root_agent.yaml not found in the app folder [file]"},
 	} {
@@ -60,9 +60,9 @@ func TestFilesOutsideRejected(t *testing.T) {
 	}
 }
 
-// TestIrregularFiles has the files of an app that it need not have, those of tests too,
-// as what is no file: they are told, and not taken for missing. An editor's lock is
-// nobody's file.
+// TestIrregularFiles covers optional files of an app, including tests, that are not
+// regular files. They are reported, not treated as missing. Lock files of editors are
+// ignored.
 func TestIrregularFiles(t *testing.T) {
 	const message = "not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder [file]"
 	for _, tt := range []struct{ from, to, want string }{
@@ -89,8 +89,8 @@ func TestIrregularFiles(t *testing.T) {
 	}
 }
 
-// newSurroundedApp is an app's folder with all that is no file of the app in and
-// around it. A pipe here has nobody on its other end: who opens it, waits.
+// newSurroundedApp returns an app folder with all kinds of irregular files in and
+// around it. Opening a pipe here would block.
 func newSurroundedApp(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir()
@@ -102,12 +102,12 @@ func newSurroundedApp(t *testing.T) string {
 		"app/link": "../other/root_agent.yaml", "app/zero": "/dev/zero", "app/round": "round", "zero.yaml": "/dev/zero", "on.yaml": "/etc/hostname",
 	} {
 		if err := os.Symlink(target, filepath.Join(top, filepath.FromSlash(name))); err != nil {
-			t.Skipf("no links here: %v", err)
+			t.Skipf("links are not supported: %v", err)
 		}
 	}
 	for _, name := range []string{"app/pipe", "secrets/PIPE"} {
 		if err := syscall.Mkfifo(filepath.Join(top, filepath.FromSlash(name)), 0o644); err != nil {
-			t.Skipf("no pipes here: %v", err)
+			t.Skipf("pipes are not supported: %v", err)
 		}
 	}
 	return dir

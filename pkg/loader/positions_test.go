@@ -8,11 +8,11 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// TestProblemPositions makes each mistake in each way in which an agent
-// can come into an app. It is told at the line that the person has written, with
-// the caret below the mistake, whatever led to it.
+// TestProblemPositions makes each mistake in each place that can declare an agent. The
+// problem is reported at the line that the user wrote, with the caret below the
+// mistake.
 func TestProblemPositions(t *testing.T) {
-	// In line, what the caret stands below is in ‹›.
+	// In line, ‹› marks the position of the caret.
 	mistakes := []struct{ rule, line string }{
 		{"unknown-field", `‹output_keyy›: x`},
 		{"enum", `include_contents: ‹al›`},
@@ -56,7 +56,7 @@ func TestProblemPositions(t *testing.T) {
 			"app/app.yaml":        "agents:\n  b:\n    instruction: x\n",
 			"app/app.prod.yaml":   "agents:\n  b:\n    MISTAKE\n",
 		}},
-		{"in the place of code", "app/app.yaml", map[string]string{
+		{"as a replacement of code", "app/app.yaml", map[string]string{
 			"app/root_agent.yaml": "agent_class: SequentialAgent\nname: a\nsub_agents: [{code: my_pkg.agents.b}]\n",
 			"app/app.yaml":        "functions:\n  my_pkg.agents.b:\n    instruction: x\n    MISTAKE\n",
 		}},
@@ -78,7 +78,7 @@ func TestProblemPositions(t *testing.T) {
 						return
 					}
 				}
-				t.Errorf("Check of %q does not tell it there:\n%s", line, renderText(t, ds))
+				t.Errorf("Check of %q does not report it at its position:\n%s", line, renderText(t, ds))
 			})
 		}
 	}

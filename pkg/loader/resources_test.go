@@ -19,14 +19,14 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// doorKind is a kind of tool that opens and closes, and keeps a diary of both.
+// doorKind is a kind of tool that logs when it is opened and closed.
 type doorKind struct {
 	mu  sync.Mutex
 	log []string
 }
 
 type doorConfig struct {
-	Name string `yaml:"name" required:"true" doc:"Which door."`
+	Name string `yaml:"name" required:"true" doc:"The name of the door."`
 }
 
 type door struct {
@@ -43,7 +43,7 @@ func (d *doorKind) addLine(format string, args ...any) {
 	d.log = append(d.log, fmt.Sprintf(format, args...))
 }
 
-// drainLog is the diary since the last time.
+// drainLog returns and clears the log.
 func (d *doorKind) drainLog() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +55,7 @@ func (d *doorKind) drainLog() string {
 func (d *doorKind) newKind() spec.Kind[tool.Env, tool.Set] {
 	return spec.NewKind("door", "A door.", func(_ context.Context, _ tool.Env, c *doorConfig) (tool.Set, error) {
 		if c.Name == "stuck" {
-			return nil, fmt.Errorf("door %s does not open", c.Name)
+			return nil, fmt.Errorf("cannot open door %s", c.Name)
 		}
 		d.addLine("open %s", c.Name)
 		t, err := tool.FromFunc(c.Name, "A door.", func(context.Context, *tool.Call, struct{}) (string, error) { return "", nil })
@@ -63,9 +63,8 @@ func (d *doorKind) newKind() spec.Kind[tool.Env, tool.Set] {
 	})
 }
 
-// TestResources: what is asked for in the same words stays open across a reload, what
-// is new opens before the swap, and what nobody has any more closes after the
-// last run.
+// TestResources expects resources with the same settings to stay open across a reload,
+// new ones to open before the swap, and unused ones to close after the last run.
 func TestResources(t *testing.T) {
 	d := &doorKind{}
 	s := newWatchEnv(t)
@@ -89,7 +88,7 @@ func TestResources(t *testing.T) {
 		want := strings.Split(step.diary, ", ")
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: the doors did %q, want %q", step.name, got, want)
+			t.Errorf("%s: log = %q, want %q", step.name, got, want)
 		}
 	}
 	host.Remove("x")
@@ -98,7 +97,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// A switchboard is a model's server that counts its connections.
+// A countingServer is a model server that counts its connections.
 type countingServer struct {
 	*httptest.Server
 	mu           sync.Mutex
@@ -133,9 +132,9 @@ func (s *countingServer) countConnections() (made, closed int) {
 	return s.made, s.closed
 }
 
-// TestConnectionsOutliveReloads: a model that says the same in the next revision
-// keeps its client and its connections; one that says otherwise has new ones,
-// and the old ones close after the last run. Nothing is left when the app goes.
+// TestConnectionsOutliveReloads expects a model with unchanged settings to keep its
+// client and connections across reloads. With changed settings it gets new ones, and
+// the old ones close after the last run. No connection remains after the app is closed.
 func TestConnectionsOutliveReloads(t *testing.T) {
 	server, s := newCountingServer(t), newWatchEnv(t)
 	st, err := store.Open(t.Context(), "memory:", nil)
@@ -157,21 +156,21 @@ func TestConnectionsOutliveReloads(t *testing.T) {
 	for i := range reloads {
 		turn("/v1", fmt.Sprint("rule ", i))
 	}
-	// net/http gives up a connection whose writer did not report within 50 ms,
-	// which happens on a machine that is busy.
+	// net/http drops a connection whose writer did not report within 50 ms, which
+	// happens on a busy machine.
 	before, _ := server.countConnections()
 	if before > 3 {
-		t.Errorf("%d reloads made %d connections, want 1", reloads, before)
+		t.Errorf("%d reloads opened %d connections, want 1", reloads, before)
 	}
 	held := len(l.resources.byKey)
 	for i := range reloads {
 		turn(fmt.Sprint("/v1/", i), "rule")
 	}
 	if made, _ := server.countConnections(); made < before+reloads {
-		t.Errorf("%d new addresses made %d connections more, want one for each", reloads, made-before)
+		t.Errorf("%d new addresses opened %d connections, want one for each", reloads, made-before)
 	}
 	if now := len(l.resources.byKey); now != held {
-		t.Errorf("%d resources are held after reloads with new addresses, want %d as before", now, held)
+		t.Errorf("%d resources after reloads with new addresses, want %d", now, held)
 	}
 	host.Remove("x")
 	if n := len(l.resources.byKey); n != 0 {

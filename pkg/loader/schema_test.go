@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// schemaText is a schema as its file has it.
+// schemaText returns the text of a schema file.
 func schemaText(t *testing.T, name string) string {
 	t.Helper()
 	schema, err := loader.New(nil).Schema(name)
@@ -28,7 +28,7 @@ func schemaText(t *testing.T, name string) string {
 	return string(b) + "\n"
 }
 
-// TestSchemaFilesUpToDate keeps the files for editors as the loader has them.
+// TestSchemaFilesUpToDate expects the schema files to match the loader.
 func TestSchemaFilesUpToDate(t *testing.T) {
 	for _, name := range loader.SchemaNames() {
 		file := filepath.Join("..", "..", "schemas", "agenthost."+name+".schema.json")
@@ -41,7 +41,7 @@ func TestSchemaFilesUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, string(got)); diff != "" {
-			t.Errorf("%s is old: run go test ./pkg/loader -update (-want +got):\n%s", file, diff)
+			t.Errorf("%s is out of date, run go test ./pkg/loader -update (-want +got):\n%s", file, diff)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestSchemaFilesUpToDate(t *testing.T) {
 func TestSchemaStable(t *testing.T) {
 	for _, name := range loader.SchemaNames() {
 		if one, two := schemaText(t, name), schemaText(t, name); one != two {
-			t.Errorf("the schema %s differs from itself:\n%s", name, cmp.Diff(one, two))
+			t.Errorf("schema %s is not deterministic:\n%s", name, cmp.Diff(one, two))
 		}
 	}
 }
@@ -62,13 +62,13 @@ func TestSchemaUnknown(t *testing.T) {
 	}
 }
 
-// TestSchemasAcceptGoodApps wants every file of every good app to be one for its schema.
+// TestSchemasAcceptGoodApps expects every file of every good app to match its schema.
 func TestSchemasAcceptGoodApps(t *testing.T) {
 	schemas := compileSchemas(t)
 	for name, archive := range readArchives(t, "ok") {
 		for _, f := range archive.Files {
 			if path.Ext(f.Name) != ".yaml" || f.Name == loader.OverlayFile("prod") {
-				continue // an overlay is a part of a document
+				continue // an overlay is a partial document
 			}
 			if err := schemas[documentKind(f.Name)].Validate(plainJSON(t, f.Data)); err != nil {
 				t.Errorf("%s %s: %v", name, f.Name, err)
@@ -77,7 +77,7 @@ func TestSchemasAcceptGoodApps(t *testing.T) {
 	}
 }
 
-// TestSchemasRejectMistakes has mistakes that an editor can show.
+// TestSchemasRejectMistakes covers mistakes that an editor can show.
 func TestSchemasRejectMistakes(t *testing.T) {
 	schemas := compileSchemas(t)
 	for _, tt := range []struct{ kind, text string }{
@@ -98,7 +98,7 @@ func TestSchemasRejectMistakes(t *testing.T) {
 		{"script", "[{txt: x}]"},
 	} {
 		if err := schemas[tt.kind].Validate(plainJSON(t, []byte(tt.text))); err == nil {
-			t.Errorf("the schema %s takes %s", tt.kind, tt.text)
+			t.Errorf("schema %s accepts %s", tt.kind, tt.text)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func compileSchemas(t *testing.T) map[string]*jsonschema.Schema {
 		}
 		s, err := c.Compile(name)
 		if err != nil {
-			t.Fatalf("the schema %s is none: %v", name, err)
+			t.Fatalf("invalid schema %s: %v", name, err)
 		}
 		all[name] = s
 	}
@@ -136,7 +136,7 @@ func documentKind(file string) string {
 	return "agent"
 }
 
-// plainJSON is a YAML document as a JSON parser would have it.
+// plainJSON converts a YAML document to the values of a JSON parser.
 func plainJSON(t *testing.T, text []byte) any {
 	t.Helper()
 	n, ds := spec.Parse("file", text)

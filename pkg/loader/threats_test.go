@@ -23,27 +23,27 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// canary is what the hostile app is after.
+// canary is the secret that the hostile app tries to read.
 const canary = "c4n4ry-of-the-host-0001"
 
-// A threat is something that a hostile app tries: a row of the table in
-// docs/policy.md, which says where it succeeds.
+// A threat is an attempt of a hostile app: a row of the table in docs/policy.md, which
+// lists where it succeeds.
 type threat struct {
 	row string
-	// files are those of the app mal, and of what lies beside it. @service is a
-	// server on a loopback address. The control has controlFiles, if there are any.
+	// files are the files of the app mal and around it. @service is a server on a
+	// loopback address. controlFiles, if set, are the files of the control.
 	files, controlFiles map[string]string
 	env                 map[string]string
-	// listens says that the server is the host itself.
+	// listens reports that the server is the host itself.
 	listens bool
-	// captured takes the connections of the app, so that the attempt is only about
-	// what it reads: canary in a request to evil.example is success. Otherwise a
-	// request to the server is, or a file named marker in the app's folder, or a load
-	// where only the address is in question.
+	// captured captures the connections of the app. The attempt then succeeds if a
+	// request to evil.example contains canary. Otherwise it succeeds with a request to
+	// the server, with a file named marker in the app folder, or, if only the address
+	// matters, with a load.
 	captured bool
-	// refusal is what the app is told where it fails.
+	// refusal is part of the error if the attempt fails.
 	refusal string
-	// control undoes the protection: the attempt must succeed then.
+	// control removes the protection, so that the attempt must succeed.
 	control func(a *attempt)
 }
 
@@ -131,9 +131,9 @@ func listThreats() []threat {
 	}
 }
 
-// TestThreats tries what docs/policy.md says that a hostile app can and cannot do:
-// on a developer's own machine, with --auth, and with a policy that grants nothing.
-// The control of each row is the same attempt without the protection.
+// TestThreats runs the attempts of docs/policy.md: on a developer's own machine, with
+// --auth, and with a policy that grants nothing. The control of each row is the same
+// attempt without the protection.
 func TestThreats(t *testing.T) {
 	page, err := os.ReadFile("../../docs/policy.md")
 	if err != nil {
@@ -146,14 +146,14 @@ func TestThreats(t *testing.T) {
 		table[m[1]] = m[2:]
 	}
 	if len(table) != len(listThreats()) {
-		t.Errorf("the page has %d rows, and %d are tested", len(table), len(listThreats()))
+		t.Errorf("the page has %d rows, but %d are tested", len(table), len(listThreats()))
 	}
 	refused, allowed, controls := 0, 0, 0
 	for _, th := range listThreats() {
 		t.Run(th.row, func(t *testing.T) {
 			want := table[th.row]
 			if want == nil {
-				t.Fatal("the page has no such row")
+				t.Fatal("the page does not have this row")
 			}
 			for i, a := range []*attempt{{}, {host: policy.Host{Shared: true}}, {policy: &policy.Policy{}, host: policy.Host{Shared: true}}} {
 				column := []string{"own machine", "--auth", "--policy"}[i]
@@ -164,13 +164,13 @@ func TestThreats(t *testing.T) {
 					refused++
 				}
 				if got := map[bool]string{true: "yes", false: "no"}[succeeded]; got != want[i] {
-					t.Errorf("%s: it can: %s, want %s\n%s", column, got, want[i], output)
+					t.Errorf("%s: succeeded: %s, want %s\n%s", column, got, want[i], output)
 				}
 				if !succeeded && !strings.Contains(output, th.refusal) {
-					t.Errorf("%s: the refusal does not say %q:\n%s", column, th.refusal, output)
+					t.Errorf("%s: the refusal does not contain %q:\n%s", column, th.refusal, output)
 				}
 				if strings.Contains(output, canary) {
-					t.Errorf("%s: the refusal shows the value:\n%s", column, output)
+					t.Errorf("%s: the refusal contains the value:\n%s", column, output)
 				}
 			}
 			if succeeded, output := th.attemptThreat(t, &attempt{policy: &policy.Policy{}}, true); !succeeded {
@@ -193,7 +193,8 @@ func decodePolicy(text string) *policy.Policy {
 	return p
 }
 
-// attemptThreat is one attempt: whether it succeeded, and what the app was told.
+// attemptThreat runs one attempt. It returns whether it succeeded, and the output for
+// the app.
 func (th *threat) attemptThreat(t *testing.T, a *attempt, control bool) (succeeded bool, output string) {
 	t.Helper()
 	var received atomic.Int64
@@ -212,7 +213,7 @@ func (th *threat) attemptThreat(t *testing.T, a *attempt, control bool) (succeed
 	if th.listens {
 		a.host.Listeners = []netip.AddrPort{at}
 	}
-	if strings.Contains(th.files["mal/root_agent.yaml"], "@host") { // the server leads to the host
+	if strings.Contains(th.files["mal/root_agent.yaml"], "@host") { // the server redirects to the host
 		a.host.Listeners = []netip.AddrPort{netip.MustParseAddrPort(other.Listener.Addr().String())}
 		hostURL = strings.Replace(other.URL, "127.0.0.1", "[::ffff:7f00:1]", 1)
 	}
@@ -273,7 +274,7 @@ func (th *threat) attemptThreat(t *testing.T, a *attempt, control bool) (succeed
 	return sent.hasSent(canary) || received.Load() > 0 || err == nil || onlyAddress && !strings.Contains(output, "may not"), output
 }
 
-// capture answers every request, and remembers it.
+// capture answers and records every request.
 type capture struct {
 	mu   sync.Mutex
 	sent []string

@@ -19,9 +19,9 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// Whoever a run asks by HTTP is told of the span that asks it, in the trace of the
-// caller: models and tools, but a tool whose document has a header of its own. What
-// else the caller's trace carries stays here.
+// TestTraceparentPropagation expects HTTP requests of models and tools to carry the
+// current span in the caller's trace, except for a tool with its own header. Baggage is
+// not forwarded.
 func TestTraceparentPropagation(t *testing.T) {
 	var mu sync.Mutex
 	received := map[string]string{}

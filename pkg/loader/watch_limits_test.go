@@ -13,15 +13,15 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// listProblems are those of an app's status, without the paths of the test.
+// listProblems returns the problems of an app's status, without the test folder.
 func (s *watchEnv) listProblems(app string) string {
 	all := strings.Join(s.watch.Diagnostics(app).Strings(), "\n")
 	return strings.ReplaceAll(all, filepath.ToSlash(s.top)+"/", "")
 }
 
-// TestWatchFolderBeyondLimits: a folder that is too deep or too full is a problem
-// of its app alone. The last good revision keeps serving, other apps reload, and
-// the app is back when the folder is within the limits.
+// TestWatchFolderBeyondLimits covers a folder that is too deep or too large. The
+// problem affects only its app: the last good revision keeps serving, and other apps
+// reload. The app recovers with the folder.
 func TestWatchFolderBeyondLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -60,7 +60,7 @@ func TestWatchFolderBeyondLimits(t *testing.T) {
 	}
 }
 
-// TestCheckFolderBeyondLimits: check reports the same as the watch.
+// TestCheckFolderBeyondLimits expects check to report the same limit as the watch.
 func TestCheckFolderBeyondLimits(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/root_agent.yaml", agentYAML("one"))
@@ -72,8 +72,8 @@ func TestCheckFolderBeyondLimits(t *testing.T) {
 	}
 }
 
-// TestLoadBeyondLimits: what one load reads is limited as a whole, and reported
-// once, for the app.
+// TestLoadBeyondLimits covers the total limits of a load, which are reported once for
+// the app.
 func TestLoadBeyondLimits(t *testing.T) {
 	lines := func(n int, format string) string {
 		var b strings.Builder
@@ -87,11 +87,11 @@ func TestLoadBeyondLimits(t *testing.T) {
 		put  func(s *watchEnv)
 		want string
 	}{
-		{"a text that is put in 20 times", func(s *watchEnv) {
+		{"a text file that is included 20 times", func(s *watchEnv) {
 			s.writeFile("x/long.txt", strings.Repeat("long ", 400_000))
 			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: \""+strings.Repeat("${file:long.txt}", 20)+"\"\n")
 		}, "x: the files and values of the app exceed the limit of 32 MiB [limit]"},
-		{"a text that is put in 10 times", func(s *watchEnv) {
+		{"a text file that is included 10 times", func(s *watchEnv) {
 			s.writeFile("x/long.txt", strings.Repeat("long ", 400_000))
 			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: Answer.\ndescription: \""+strings.Repeat("${file:long.txt}", 7)+"\"\n")
 		}, ""},
@@ -101,7 +101,7 @@ func TestLoadBeyondLimits(t *testing.T) {
 				s.writeFile(fmt.Sprintf("x/p%d.yaml", i), fmt.Sprintf("name: p%d\ninstruction: x\ndescription: x\nmodel: gemini-x\nmetadata: [%s]\n", i, strings.Repeat("a,", 49_000)))
 			}
 		}, "x: the app's documents exceed the limit of 500000 lines, keys and items [limit]"},
-		{"secrets that are many", func(s *watchEnv) {
+		{"many secrets", func(s *watchEnv) {
 			s.writeFile("x/app.yaml", "include:\n"+lines(1200, "  - ../shared%d.yaml\n"))
 			s.writeFile("x/root_agent.yaml", agentYAML("one"))
 		}, "x: the app exceeds the limit of 1000 files outside of its folder [limit]"},
@@ -126,22 +126,22 @@ func TestLoadBeyondLimits(t *testing.T) {
 	}
 }
 
-// TestLoadTooLong: a load ends at its deadline, wherever it is.
+// TestLoadTooLong expects a load to end at its deadline.
 func TestLoadTooLong(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(loadTooLong)
 	b := newLoadBudget(ctx)
 	if err := b.consume(1, 1); err == nil || err.Error() != "loading the app was cancelled: loading the app exceeds the limit of 10s" {
-		t.Errorf("spend of a stopped load = %v", err)
+		t.Errorf("consume of a stopped load = %v", err)
 	}
 	b = newLoadBudget(t.Context())
 	b.deadline = time.Now().Add(-time.Nanosecond)
 	if err := b.consume(0, 0); err != error(loadTooLong) {
-		t.Errorf("spend after the deadline = %v, want %v", err, loadTooLong)
+		t.Errorf("consume after the deadline = %v, want %v", err, loadTooLong)
 	}
 }
 
-// newBlockedEnv is a watch over x, whose gate waits until somebody lets it go on.
+// newBlockedEnv returns a watch over x whose gate blocks until it is released.
 func newBlockedEnv(t *testing.T) (s *watchEnv, began chan string, free chan struct{}) {
 	s = newServingEnv(t)
 	began, free = make(chan string, 10), make(chan struct{})
@@ -160,9 +160,8 @@ func newBlockedEnv(t *testing.T) (s *watchEnv, began chan string, free chan stru
 	return s, began, free
 }
 
-// TestWatchSlowGate: an app whose gate takes long delays no other app, and no
-// answer to who asked for a reload. Its status says so; it serves when it has
-// passed.
+// TestWatchSlowGate expects a slow gate to delay neither other apps nor the response of
+// Reload. The status reports the load; the app serves after the gate.
 func TestWatchSlowGate(t *testing.T) {
 	s, began, free := newBlockedEnv(t)
 	s.writeFile("x/root_agent.yaml", agentYAML("slow"))
@@ -170,11 +169,11 @@ func TestWatchSlowGate(t *testing.T) {
 	s.host.events = nil
 	s.must(s.watch.Reload(t.Context()))
 	if got := <-began; got != "x" {
-		t.Errorf("the gate was asked of %s, want x", got)
+		t.Errorf("the gate was called for %s, want x", got)
 	}
 	before, _ := s.watch.Status("x")
 	if !before.Loading || !before.OK || s.host.apps["x"].Description != "one" || s.host.apps["y"] == nil {
-		t.Errorf("while the gate runs: Status = %+v, apps %v; want x loading and still one, and y", before, s.host.apps)
+		t.Errorf("while the gate runs: Status = %+v, apps %v; want x loading with revision one, and y", before, s.host.apps)
 	}
 	s.writeFile("y/root_agent.yaml", agentYAML("newer"))
 	s.must(s.watch.Reload(t.Context()))
@@ -187,12 +186,12 @@ func TestWatchSlowGate(t *testing.T) {
 	s.must(s.watch.Sync(t.Context()))
 	after, _ := s.watch.Status("x")
 	if after.Loading || after.Revision == before.Revision || s.host.apps["x"].Description != "slow" {
-		t.Errorf("after the gate: Status = %+v, want another revision that serves", after)
+		t.Errorf("after the gate: Status = %+v, want a new serving revision", after)
 	}
 }
 
-// TestWatchStoppedDuringGate: when Run ends, gates and loads under way are stopped,
-// and nothing is published after that.
+// TestWatchStoppedDuringGate expects gates and loads to be canceled when Run ends, and
+// nothing to be published afterwards.
 func TestWatchStoppedDuringGate(t *testing.T) {
 	s, began, _ := newBlockedEnv(t)
 	s.watch.opts.Settle, s.watch.opts.Clock = time.Millisecond, time.Now

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// TestWatchShared has a file that two apps include: a change is a change of
-// both, and a break of it breaks neither.
+// TestWatchShared covers a file that two apps include: a change reloads both, and an
+// invalid file keeps both serving.
 func TestWatchShared(t *testing.T) {
 	s := newWatchEnv(t)
 	for _, app := range []string{"x", "y"} {
 		s.writeFile(app+"/app.yaml", "include: [../shared.yaml]\nroot_agent: {name: a, instruction: x, sub_agents: [use: helper]}")
 	}
-	s.pollAndExpect(3) // what is included is not there: nothing can be served
+	s.pollAndExpect(3) // the include is missing, so that no app can load
 	s.writeFile("shared.yaml", "agents: {helper: {instruction: Help.}}")
 	s.pollAndExpect(2, "x ", "y ")
 	s.pollAndExpect(2)
@@ -20,7 +20,7 @@ func TestWatchShared(t *testing.T) {
 	s.writeFile("shared.yaml", "agents: {helper: {instruction: Help more.}}")
 	s.pollAndExpect(2, "x ", "y ")
 	if s.host.apps["x"].Revision == first {
-		t.Error("the revision is the same")
+		t.Error("the revision did not change")
 	}
 	s.writeFile("shared.yaml", "agents: {helper: {instructon: Help.}}")
 	s.pollAndExpect(3)
@@ -33,7 +33,7 @@ func TestWatchShared(t *testing.T) {
 	s.pollAndExpect(2)
 }
 
-// TestWatchSecret has a secret change as Kubernetes does it: by a link.
+// TestWatchSecret changes a secret by a link, as Kubernetes does.
 func TestWatchSecret(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("../secrets/..v1/KEY", "one")

@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestWatchLoadPanics: a panic while an app is loaded is a problem of this app, whose last good
-// revision continues to serve; the other apps are loaded.
+// TestWatchLoadPanics expects a panic during a load to be a problem of that app only.
+// Its last good revision keeps serving, and other apps load.
 func TestWatchLoadPanics(t *testing.T) {
 	s := newWatchEnv(t)
 	var log bytes.Buffer
@@ -35,13 +35,13 @@ func TestWatchLoadPanics(t *testing.T) {
 		t.Errorf("Status = OK %v, revision %s, %s; want the revision %s and %q", st.OK, st.Revision, st.Diagnostics.Error(), before.Revision, want)
 	}
 	if !strings.Contains(log.String(), "watch_panic_test.go") {
-		t.Errorf("log %s\nhas no stack of the panic", log.String())
+		t.Errorf("log %s\nlacks the stack of the panic", log.String())
 	}
 	s.writeFile("x/root_agent.yaml", agentYAML("three"))
 	s.pollAndExpect(2, "x three")
 }
 
-// A panickyHost panics when it is given an app for the first time.
+// A panickingHost panics at the first swap.
 type panickingHost struct {
 	*recorder
 	given int
@@ -54,8 +54,8 @@ func (h *panickingHost) Swap(app *runtime.App) {
 	h.recorder.Swap(app)
 }
 
-// TestWatchRunPanics: a panic during a look ends neither the watch nor the process; the next
-// change is loaded.
+// TestWatchRunPanics expects the watch to survive a panic during a poll, and to load
+// the next change.
 func TestWatchRunPanics(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/root_agent.yaml", agentYAML("one"))
@@ -70,7 +70,7 @@ func TestWatchRunPanics(t *testing.T) {
 		case got = <-s.host.eventChannel:
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			t.Fatal("the watch ended with the panic")
+			t.Fatal("the watch ended after the panic")
 		}
 	}
 	stop()

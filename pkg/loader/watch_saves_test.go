@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A saveMethod is a way in which programs save a file. After each step but the last
-// somebody looks, and nothing may be loaded; what is there after the last step
-// is seen at the first look, and taken at the second.
+// A saveMethod is a way in which programs save a file. The test polls after each step
+// but the last, and nothing may be loaded. The first poll after the last step sees the
+// change, the second one loads it.
 type saveMethod struct {
 	name  string
 	steps []func(*watchEnv)
@@ -17,18 +17,18 @@ type saveMethod struct {
 
 const rootFile = "x/root_agent.yaml"
 
-// saveMethods are the ways. Each begins with an app that says "one", and ends with
-// one that says "two".
+// saveMethods returns the methods. Each begins with an app described as "one" and ends
+// with "two".
 func saveMethods() []saveMethod {
 	return []saveMethod{
 		{"written in place", stepList(write("two"))},
 		{"emptied, and written after a pause", stepList(writeRoot(""), write("two"))},
-		{"written in pieces, each of them good YAML", stepList(writeRoot("name: a\n"), writeRoot("name: a\ninstruction: x\n"), write("two"))},
-		{"written beside it and renamed", stepList(func(s *watchEnv) { s.writeFile("x/.tmp123", agentYAML("two")); s.rename("x/.tmp123", rootFile) })},
-		{"renamed to a backup, as vim does, and written anew", stepList(
+		{"written in chunks of valid YAML", stepList(writeRoot("name: a\n"), writeRoot("name: a\ninstruction: x\n"), write("two"))},
+		{"written to a temporary file and renamed", stepList(func(s *watchEnv) { s.writeFile("x/.tmp123", agentYAML("two")); s.rename("x/.tmp123", rootFile) })},
+		{"renamed to a backup and rewritten, as vim does", stepList(
 			func(s *watchEnv) { s.rename(rootFile, rootFile+"~") }, write("two"), removeFile(rootFile+"~"),
 		)},
-		{"under a lock and beside a draft, as emacs does", stepList(
+		{"written with a lock file and a draft, as emacs does", stepList(
 			func(s *watchEnv) {
 				s.must(os.Symlink("ana@host.42", s.path("x/.#root_agent.yaml")))
 				s.writeFile("x/#root_agent.yaml#", agentYAML("draft"))
@@ -46,11 +46,11 @@ func saveMethods() []saveMethod {
 				s.rename("x/.root_agent.yaml.Xy12", rootFile)
 			},
 		)},
-		{"deleted and made anew", stepList(removeFile(rootFile), write("two"))},
-		{"in another folder that takes the place of the old one", stepList(
+		{"deleted and recreated", stepList(removeFile(rootFile), write("two"))},
+		{"in a folder that replaces the old one", stepList(
 			func(s *watchEnv) { s.rename("x", "../old") }, write("two"),
 		)},
-		{"behind a link that is turned", stepList(
+		{"behind a link that is switched", stepList(
 			func(s *watchEnv) { s.writeFile("x/a.yaml", agentYAML("one")); s.replaceLink("a.yaml", rootFile) },
 			func(s *watchEnv) { s.writeFile("x/b.yaml", agentYAML("two")); s.replaceLink("b.yaml", rootFile) },
 		)},
@@ -66,17 +66,17 @@ func saveMethods() []saveMethod {
 				s.must(os.RemoveAll(s.path("x/..v1")))
 			},
 		)},
-		{"one of many files that git checks out, which do without each other for a while", stepList(
+		{"one of many files of a git checkout, which are inconsistent for a while", stepList(
 			writeRoot(agentYAML("two")+"sub_agents: [{config_path: parts/b.yaml}]"),
 			func(s *watchEnv) { s.writeFile("x/parts/b.yaml", "{name: b, instruction: y}") },
 		)},
-		{"in the same size and with the old time, as cp -p does", stepList(func(s *watchEnv) {
+		{"with the same size and time, as cp -p does", stepList(func(s *watchEnv) {
 			info, err := os.Stat(s.path(rootFile))
 			s.must(err)
 			write("two")(s)
 			s.must(os.Chtimes(s.path(rootFile), info.ModTime(), info.ModTime()))
 		})},
-		{"and its mode taken and given back", stepList(
+		{"with a temporary change of its mode", stepList(
 			func(s *watchEnv) { write("two")(s); s.must(os.Chmod(s.path(rootFile), 0o600)) },
 		)},
 	}
@@ -99,7 +99,7 @@ func (s *watchEnv) rename(from, to string) {
 	s.must(os.Rename(s.path(from), s.path(to)))
 }
 
-// replaceLink puts a link in the place of what is there, in one step.
+// replaceLink replaces a file by a link atomically.
 func (s *watchEnv) replaceLink(target, at string) {
 	s.Helper()
 	s.must(os.Symlink(target, s.path(at)+".new"))
@@ -108,7 +108,7 @@ func (s *watchEnv) replaceLink(target, at string) {
 
 func TestWatchSaveMethods(t *testing.T) {
 	if n := len(saveMethods()); n < 12 {
-		t.Fatalf("%d ways of saving, want at least 12", n)
+		t.Fatalf("%d save methods, want at least 12", n)
 	}
 	for _, save := range saveMethods() {
 		t.Run(save.name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestWatchSaveMethods(t *testing.T) {
 	}
 }
 
-// TestWatchIrrelevantChanges has what is done to files and changes nothing.
+// TestWatchIrrelevantChanges covers file operations that change nothing.
 func TestWatchIrrelevantChanges(t *testing.T) {
 	for name, touch := range map[string]func(*watchEnv){
 		"a new time": func(s *watchEnv) {
@@ -154,9 +154,8 @@ func TestWatchIrrelevantChanges(t *testing.T) {
 	}
 }
 
-// TestWatchChangedWhileLoading: what is read after the second look may be the
-// beginning of a change that nobody has seen. Then nothing is loaded, and the
-// looks begin anew.
+// TestWatchChangedWhileLoading covers a change after the second poll, during the load.
+// The load is discarded, and the change must settle again.
 func TestWatchChangedWhileLoading(t *testing.T) {
 	s := newWatchEnv(t)
 	write("one")(s)
@@ -171,8 +170,8 @@ func TestWatchChangedWhileLoading(t *testing.T) {
 	s.pollAndExpect(1, "x three")
 }
 
-// TestWatchFolderRestored: a folder that is away for a moment takes no app down, one
-// that stays away does.
+// TestWatchFolderRestored expects an app to survive a folder that is missing briefly,
+// but not one that stays missing.
 func TestWatchFolderRestored(t *testing.T) {
 	s := newServingEnv(t)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -189,8 +188,8 @@ func TestWatchFolderRestored(t *testing.T) {
 	s.pollAndExpect(1, "-x")
 }
 
-// TestWatchReload looks until all is settled, tells what came of it, and lets
-// in what waited for somebody's word.
+// TestWatchReload expects Reload to poll until all apps settle, and to publish pending
+// changes.
 func TestWatchReload(t *testing.T) {
 	s := newServingEnv(t)
 	s.host.events = nil
@@ -206,14 +205,14 @@ func TestWatchReload(t *testing.T) {
 		step.change(s)
 		s.host.events = nil
 		s.must(s.watch.Reload(t.Context()))
-		slices.Sort(s.host.events) // apps are loaded side by side
+		slices.Sort(s.host.events) // apps load in parallel
 		if !slices.Equal(s.host.events, step.want) {
-			t.Errorf("after Reload the host heard %q, want %q", s.host.events, step.want)
+			t.Errorf("host events after Reload = %q, want %q", s.host.events, step.want)
 		}
 	}
 }
 
-// TestWatchManual: an app may want a word before a change serves.
+// TestWatchManual covers an app with manual reload.
 func TestWatchManual(t *testing.T) {
 	s := newServingEnv(t)
 	s.writeFile("x/app.yaml", "reload: {sessions: manual}")
@@ -222,13 +221,13 @@ func TestWatchManual(t *testing.T) {
 	s.pollAndExpect(4)
 	st, _ := s.watch.Status("x")
 	if st.OK || st.PendingRevision == "" || st.PendingRevision == st.Revision {
-		t.Errorf("Status = %+v, want another revision that waits", st)
+		t.Errorf("Status = %+v, want a pending revision", st)
 	}
 	waiting := st.PendingRevision
 	write("one")(s)
 	s.pollAndExpect(4)
 	if st, _ = s.watch.Status("x"); !st.OK || st.PendingRevision != "" {
-		t.Errorf("after the old content came back: Status = %+v, want that nothing waits", st)
+		t.Errorf("after the old content came back: Status = %+v, want no pending revision", st)
 	}
 	write("two")(s)
 	s.pollAndExpect(2)

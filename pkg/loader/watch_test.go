@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// recorder is a host that tells what was published: description for a swap,
-// "-" and the name for a removal.
+// recorder is a host that records what is published: the description for a swap, "-"
+// and the name for a removal.
 type recorder struct {
 	mu           sync.Mutex
 	apps         map[string]*runtime.App
@@ -73,7 +73,7 @@ func newWatchEnv(t *testing.T, more ...string) *watchEnv {
 	return s
 }
 
-// clock goes on by more than an absence may last each time it is read.
+// clock advances by more than the absence limit with each call.
 func (s *watchEnv) clock() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,19 +105,19 @@ func (s *watchEnv) path(file string) string {
 	return filepath.Join(s.top, file)
 }
 
-// writeFile writes a file below the folder of apps.
+// writeFile writes a file in the folder of apps.
 func (s *watchEnv) writeFile(file, content string) {
 	s.Helper()
 	s.mkdir(filepath.Dir(s.path(file)))
 	s.must(os.WriteFile(s.path(file), []byte(content), 0o644))
 }
 
-// agentYAML is a root agent with a description.
+// agentYAML returns a root agent with a description.
 func agentYAML(description string) string {
 	return "name: a\ninstruction: x\ndescription: " + description + "\n"
 }
 
-// pollAndExpect polls so many times and wants the news that it made, in any order.
+// pollAndExpect polls n times and compares the events of the host, in any order.
 func (s *watchEnv) pollAndExpect(n int, want ...string) {
 	s.Helper()
 	s.host.events = nil
@@ -125,13 +125,13 @@ func (s *watchEnv) pollAndExpect(n int, want ...string) {
 		_, err := s.watch.pollAll(s.Context(), pollMode{})
 		s.must(err)
 	}
-	slices.Sort(s.host.events) // apps are loaded side by side
+	slices.Sort(s.host.events) // apps load in parallel
 	if diff := cmp.Diff(want, s.host.events); diff != "" {
-		s.Errorf("after %d looks (-want +got):\n%s", n, diff)
+		s.Errorf("after %d polls (-want +got):\n%s", n, diff)
 	}
 }
 
-// newServingEnv is a stage whose app x serves "one".
+// newServingEnv returns an environment whose app x serves "one".
 func newServingEnv(t *testing.T) *watchEnv {
 	t.Helper()
 	s := newWatchEnv(t)
@@ -141,8 +141,8 @@ func newServingEnv(t *testing.T) *watchEnv {
 	return s
 }
 
-// TestWatchConfigMap swaps the link ..data, as Kubernetes does for a mounted
-// volume, for files and for a folder.
+// TestWatchConfigMap swaps the link ..data, as Kubernetes does for a mounted volume,
+// for files and for a folder.
 func TestWatchConfigMap(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/..v1/root_agent.yaml", agentYAML("one")+"sub_agents: [{config_path: parts/b.yaml}]")
@@ -193,7 +193,7 @@ func TestWatchLinkLoop(t *testing.T) {
 	s.pollAndExpect(2, "x one")
 }
 
-// TestWatchHalfWritten never loads what the next look does not see again.
+// TestWatchHalfWritten expects content to be loaded only if two polls see it.
 func TestWatchHalfWritten(t *testing.T) {
 	s := newServingEnv(t)
 	s.writeFile("x/root_agent.yaml", "name: a\ninstr")
@@ -206,7 +206,8 @@ func TestWatchHalfWritten(t *testing.T) {
 	s.pollAndExpect(1, "x two")
 }
 
-// TestWatchBroken keeps the last good revision until the folder is mended.
+// TestWatchBroken expects the last good revision to keep serving until the folder is
+// fixed.
 func TestWatchBroken(t *testing.T) {
 	s := newServingEnv(t)
 	before, _ := s.watch.Status("x")
@@ -225,8 +226,8 @@ func TestWatchBroken(t *testing.T) {
 	s.pollAndExpect(2, "x two")
 }
 
-// TestWatchBrokenFirst tells of an app that never could serve, and serves it
-// when it can.
+// TestWatchBrokenFirst covers an app whose first load fails, and which serves once it
+// is fixed.
 func TestWatchBrokenFirst(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/root_agent.yaml", "name: a\n")
@@ -243,11 +244,11 @@ func TestWatchTouch(t *testing.T) {
 	info, err := os.Stat(s.path("x/root_agent.yaml"))
 	s.must(err)
 	s.must(os.Chtimes(s.path("x/root_agent.yaml"), info.ModTime().Add(time.Minute), info.ModTime().Add(time.Minute)))
-	s.writeFile("x/.git/HEAD", "hidden folders are no part of an app")
+	s.writeFile("x/.git/HEAD", "hidden folders are not part of an app")
 	s.pollAndExpect(3)
 }
 
-// TestWatchUnreadFile does not swap for a file that the app does not read.
+// TestWatchUnreadFile expects no swap for a file that the app does not read.
 func TestWatchUnreadFile(t *testing.T) {
 	s := newServingEnv(t)
 	s.writeFile("x/README.md", "read me")
@@ -268,7 +269,8 @@ func TestWatchNewAndRemoved(t *testing.T) {
 	}
 }
 
-// TestWatchFolderMissingOnce keeps an app whose folder is missing at one look only.
+// TestWatchFolderMissingOnce expects an app to survive a folder that is missing at one
+// poll.
 func TestWatchFolderMissingOnce(t *testing.T) {
 	s := newServingEnv(t)
 	s.must(os.Rename(s.path("x"), s.path("../x")))
@@ -277,20 +279,21 @@ func TestWatchFolderMissingOnce(t *testing.T) {
 	s.pollAndExpect(3)
 }
 
-// TestWatchUnreadable keeps all apps while the folder of apps cannot be read.
+// TestWatchUnreadable expects all apps to keep serving while their folder cannot be
+// read.
 func TestWatchUnreadable(t *testing.T) {
 	s := newServingEnv(t)
 	s.must(os.Rename(s.top, s.top+"~"))
 	for range 3 {
 		if _, err := s.watch.pollAll(t.Context(), pollMode{}); err == nil || !strings.HasPrefix(err.Error(), "finding apps: ") {
-			t.Errorf("look = %v, want an error", err)
+			t.Errorf("pollAll = %v, want an error", err)
 		}
 	}
 	s.must(os.Rename(s.top+"~", s.top))
 	s.pollAndExpect(3)
 }
 
-// TestWatchSameName serves the app of the folder that was given first.
+// TestWatchSameName expects the first folder of a duplicate name to be served.
 func TestWatchSameName(t *testing.T) {
 	other := t.TempDir()
 	s := newWatchEnv(t, other)
@@ -301,8 +304,8 @@ func TestWatchSameName(t *testing.T) {
 	s.pollAndExpect(2, "x second")
 }
 
-// withDeadline is the test's context with its deadline, some time before all
-// tests are stopped.
+// withDeadline returns the context of the test with its deadline, before the timeout of
+// all tests.
 func withDeadline(t *testing.T) (context.Context, context.CancelFunc) {
 	if at, ok := t.Deadline(); ok {
 		return context.WithDeadline(t.Context(), at.Add(-time.Second))
@@ -310,8 +313,8 @@ func withDeadline(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-// TestWatchRun goes from a save to the swap through the file system's events:
-// the time between looks without an event is longer than any test.
+// TestWatchRun expects a saved file to be published through file notifications: the
+// poll interval is longer than any test.
 func TestWatchRun(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/root_agent.yaml", agentYAML("one"))
@@ -334,10 +337,10 @@ func TestWatchRun(t *testing.T) {
 		select {
 		case got := <-s.host.eventChannel:
 			if got != step.want {
-				t.Errorf("the host heard %q, want %q", got, step.want)
+				t.Errorf("host event = %q, want %q", got, step.want)
 			}
 		case <-ctx.Done():
-			t.Fatalf("the host never heard %q", step.want)
+			t.Fatalf("no host event, want %q", step.want)
 		}
 	}
 	stop()
