@@ -239,7 +239,7 @@ func TestCheckMissingFolder(t *testing.T) {
 // wrong position. Each archive has the rule in a sentence and the printed diagnostics,
 // which are empty for valid apps.
 func TestOtherProgramsMistakes(t *testing.T) {
-	for name, archive := range readArchives(t, "elsewhere") {
-		t.Run(name, func(t *testing.T) { checkGolden(t, "elsewhere", name, archive) })
+	for name, archive := range readArchives(t, "frameworks") {
+		t.Run(name, func(t *testing.T) { checkGolden(t, "frameworks", name, archive) })
 	}
 }

@@ -231,7 +231,7 @@ func (j *job) reportUnknownModel(name spec.Text) {
 	switch {
 	case qualified:
 		j.report(name.Errorf(0, "model", "unknown provider %q", vendor).
-			WithHint("declare the model under models in app.yaml with one of the providers %s", strings.Join(j.loader.providers.Names(), " or ")))
+			WithHint("declare the model under models in app.yaml with one of the providers %s", strings.Join(j.loader.providers.Names(), ", ")))
 	case near != "":
 		j.report(name.Errorf(0, "model", "unknown model %q", name.Value).WithHint("did you mean %q?", near))
 	default:

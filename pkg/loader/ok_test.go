@@ -51,7 +51,7 @@ func TestRevision(t *testing.T) {
 		script = "- text: hi"
 	)
 	files := func(agent, doc, script string) map[string]string {
-		return map[string]string{"root_agent.yaml": agent, "app.yaml": doc, "s.yaml": script, "d.md": "Says."}
+		return map[string]string{"root_agent.yaml": agent, "app.yaml": doc, "s.yaml": script, "d.md": "Greets."}
 	}
 	with := func(files map[string]string, name, content string) map[string]string {
 		files[name] = content
@@ -73,7 +73,7 @@ func TestRevision(t *testing.T) {
 		{"app.yaml", files(agent, doc+"\n", script), nil, false},
 		{"the script", files(agent, doc, script+"!"), nil, false},
 		{"a secret", files(agent, doc, script), map[string]string{"KEY": "other"}, false},
-		{"a text", with(files(agent, doc, script), "d.md", "other"), nil, false},
+		{"a text file", with(files(agent, doc, script), "d.md", "other"), nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := loadRevision(t, files(agent, doc, script), nil)

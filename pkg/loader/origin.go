@@ -39,7 +39,7 @@ type Origin struct {
 	Tools     []OriginPart `json:"tools"`
 }
 
-// An OriginText is a text with placeholders and its position.
+// An OriginText is an instruction with placeholders and its position.
 type OriginText struct{ Field, Source, At string }
 
 // An OriginPart is a model, a tool or a callback of an agent.

@@ -54,7 +54,7 @@ sub_agents:
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("Origins (-want +got)\n%s", diff)
 	}
-	if none := loader.New(nil).Origins(t.Context(), rev, "nobody"); len(none) != 0 {
+	if none := loader.New(nil).Origins(t.Context(), rev, "unknown"); len(none) != 0 {
 		t.Errorf("Origins of an unknown agent = %v", none)
 	}
 }

@@ -24,7 +24,7 @@ func TestProblemPositions(t *testing.T) {
 		{"unknown-field", `generate_content_config: {‹temperatur›: 1}`},
 		{"unknown-name", `tools: [{name: ‹google_serch›}]`},
 		{"expression", `tools: [{expr: {name: v, value: args.n ‹+›}}]`},
-		{"model", `model: ‹nobody/large›`},
+		{"model", `model: ‹unknown/large›`},
 		{"env", `global_instruction: "For ‹${env:NOT_SET}›"`},
 	}
 	ways := []struct {

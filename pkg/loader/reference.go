@@ -42,8 +42,8 @@ func (l *Loader) Reference() string {
 
 const referenceTop = `# Reference
 
-Every field, as the loader knows it. ` + "`make generate`" + ` writes this page; what the
-fields are for is told in [language.md](language.md).
+All fields of all documents. ` + "`make generate`" + ` writes this page from the code.
+[language.md](language.md) explains the fields.
 `
 
 func writeChapter(b *strings.Builder, title, about string, pages ...string) {

@@ -65,7 +65,7 @@ func (f *stateFlow) walkInOrder(p *resolvedAgent, w walkState) {
 	}
 }
 
-// checkEarlyReads checks a text that is filled when its agent starts.
+// checkEarlyReads checks an instruction that is rendered when its agent starts.
 func (f *stateFlow) checkEarlyReads(p *resolvedAgent, t tool.StateText, w walkState) {
 	if !t.Begins {
 		return

@@ -50,11 +50,11 @@ func saveMethods() []saveMethod {
 		{"in a folder that replaces the old one", stepList(
 			func(s *watchEnv) { s.rename("x", "../old") }, write("two"),
 		)},
-		{"behind a link that is switched", stepList(
+		{"a link that is switched", stepList(
 			func(s *watchEnv) { s.writeFile("x/a.yaml", agentYAML("one")); s.replaceLink("a.yaml", rootFile) },
 			func(s *watchEnv) { s.writeFile("x/b.yaml", agentYAML("two")); s.replaceLink("b.yaml", rootFile) },
 		)},
-		{"behind ..data, as Kubernetes mounts a ConfigMap", stepList(
+		{"a file under ..data, as Kubernetes mounts a ConfigMap", stepList(
 			func(s *watchEnv) {
 				s.writeFile("x/..v1/root_agent.yaml", agentYAML("one"))
 				s.replaceLink("..v1", "x/..data")
