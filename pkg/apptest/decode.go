@@ -82,7 +82,7 @@ func (d *decoder) decodeTest(n *spec.Node) *Test {
 		t.tools[name] = d.decodeStubs(n.Get("tools"), name, c.Tools[name])
 	}
 	t.turns = append(t.turns, d.decodeTurn(n, &c.First))
-	for i, item := range sequenceItems(n.Get("then")) {
+	for i, item := range listItems(n.Get("then")) {
 		if i < len(c.Then) {
 			t.turns = append(t.turns, d.decodeTurn(item, &c.Then[i]))
 		}
@@ -94,7 +94,7 @@ func (d *decoder) decodeTest(n *spec.Node) *Test {
 	return t
 }
 
-func sequenceItems(n *spec.Node) []*spec.Node {
+func listItems(n *spec.Node) []*spec.Node {
 	if n == nil {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (d *decoder) compileExpectation(src spec.Expr) *expectation {
 	if src.Pos == (spec.Pos{}) {
 		return nil // already reported by spec.Decode
 	}
-	env := expectEnv(d.names.State)
+	env := newExpectationEnv(d.names.State)
 	compiled, err := template.CompileBool(src.Value, env)
 	if err != nil {
 		offset := 0

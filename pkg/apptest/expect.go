@@ -21,9 +21,9 @@ type namedExpr struct {
 	expr *template.Expr
 }
 
-// expectEnv declares the variables of expectations; see docs/testing.md. state has
+// newExpectationEnv declares the variables of expectations; see docs/testing.md. state has
 // sample values of the typed keys.
-func expectEnv(state map[string]any) template.Env {
+func newExpectationEnv(state map[string]any) template.Env {
 	if state == nil {
 		state = map[string]any{}
 	}
@@ -54,9 +54,9 @@ type turnOutcome struct {
 	err       *runtime.RunError
 }
 
-// exprVars returns the values of the variables in [expectEnv].
-func (o *turnOutcome) exprVars() map[string]any {
-	calls := callVars(o.events)
+// buildExprVars returns the values of the variables in [expectEnv].
+func (o *turnOutcome) buildExprVars() map[string]any {
+	calls := buildCallVars(o.events)
 	texts, text, agent := []any{}, "", ""
 	for _, ev := range o.events {
 		if eventText := ev.Text(); eventText != "" {
@@ -66,8 +66,8 @@ func (o *turnOutcome) exprVars() map[string]any {
 	}
 	vars := map[string]any{
 		"text": text, "texts": texts, "agent": agent, "calls": calls,
-		"events": eventVars(o.events), "state": o.session.State.All(), "artifacts": toAnyList(o.artifacts),
-		"pending": pendingVars(o.session), "usage": o.usageVars(len(calls)), "requests": requestVars(o.requests), "error": nil,
+		"events": buildEventVars(o.events), "state": o.session.State.All(), "artifacts": convertToAnyList(o.artifacts),
+		"pending": buildPendingVars(o.session), "usage": o.buildUsageVars(len(calls)), "requests": buildRequestVars(o.requests), "error": nil,
 	}
 	if o.err != nil {
 		vars["error"] = map[string]any{"code": o.err.Code, "message": o.err.Message}
@@ -75,7 +75,7 @@ func (o *turnOutcome) exprVars() map[string]any {
 	return vars
 }
 
-func (o *turnOutcome) usageVars(calls int) map[string]any {
+func (o *turnOutcome) buildUsageVars(calls int) map[string]any {
 	var prompt, output, total int64
 	for _, ev := range o.events {
 		if u := ev.UsageMetadata; u != nil {
@@ -87,7 +87,7 @@ func (o *turnOutcome) usageVars(calls int) map[string]any {
 	}
 }
 
-func toAnyList(texts []string) []any {
+func convertToAnyList(texts []string) []any {
 	all := make([]any, len(texts))
 	for i, s := range texts {
 		all[i] = s
@@ -95,7 +95,7 @@ func toAnyList(texts []string) []any {
 	return all
 }
 
-func requestVars(requests []modelRequest) []any {
+func buildRequestVars(requests []modelRequest) []any {
 	all := make([]any, len(requests))
 	for i, r := range requests {
 		all[i] = map[string]any{"agent": r.agent, "instruction": r.instruction, "tools": r.tools}
@@ -103,9 +103,9 @@ func requestVars(requests []modelRequest) []any {
 	return all
 }
 
-// callVars returns the calls of agents with their responses, in order, without
+// buildCallVars returns the calls of agents with their responses, in order, without
 // the requests to the user.
-func callVars(events []*session.Event) []any {
+func buildCallVars(events []*session.Event) []any {
 	responses := map[string]any{}
 	for _, ev := range events {
 		for _, r := range ev.Responses() {
@@ -116,21 +116,21 @@ func callVars(events []*session.Event) []any {
 	for _, ev := range events {
 		for _, c := range ev.Calls() {
 			if !runtime.IsRequest(ev, c) {
-				all = append(all, map[string]any{"agent": ev.Author, "name": c.Name, "args": orEmpty(c.Args), "response": responses[c.ID]})
+				all = append(all, map[string]any{"agent": ev.Author, "name": c.Name, "args": orEmptyMap(c.Args), "response": responses[c.ID]})
 			}
 		}
 	}
 	return all
 }
 
-func orEmpty(m map[string]any) map[string]any {
+func orEmptyMap(m map[string]any) map[string]any {
 	if m == nil {
 		return map[string]any{}
 	}
 	return m
 }
 
-func eventVars(events []*session.Event) []any {
+func buildEventVars(events []*session.Event) []any {
 	all := make([]any, len(events))
 	for i, ev := range events {
 		responses := []any{}
@@ -138,16 +138,16 @@ func eventVars(events []*session.Event) []any {
 			responses = append(responses, map[string]any{"name": r.Name, "response": r.Response})
 		}
 		all[i] = map[string]any{
-			"author": ev.Author, "text": ev.Text(), "thought": thoughtOf(ev), "branch": ev.Branch,
-			"calls": callVars([]*session.Event{ev}), "responses": responses,
-			"state": orEmpty(ev.Actions.StateDelta), "transfer": ev.Actions.TransferToAgent, "escalate": ev.Actions.Escalate,
-			"final": ev.IsFinal(), "error": ev.ErrorCode, "metadata": orEmpty(ev.CustomMetadata),
+			"author": ev.Author, "text": ev.Text(), "thought": joinThoughts(ev), "branch": ev.Branch,
+			"calls": buildCallVars([]*session.Event{ev}), "responses": responses,
+			"state": orEmptyMap(ev.Actions.StateDelta), "transfer": ev.Actions.TransferToAgent, "escalate": ev.Actions.Escalate,
+			"final": ev.IsFinal(), "error": ev.ErrorCode, "metadata": orEmptyMap(ev.CustomMetadata),
 		}
 	}
 	return all
 }
 
-func thoughtOf(ev *session.Event) string {
+func joinThoughts(ev *session.Event) string {
 	thought := ""
 	if ev.Content != nil {
 		for _, p := range ev.Content.Parts {

@@ -7,9 +7,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// pendingVars returns what the session is waiting for: confirmations, oldest first,
+// buildPendingVars returns what the session is waiting for: confirmations, oldest first,
 // and responses to long-running calls.
-func pendingVars(sess *session.Session) map[string]any {
+func buildPendingVars(sess *session.Session) map[string]any {
 	confirmations := []any{}
 	for _, open := range pendingApprovals(sess.Events()) {
 		for _, request := range open {
@@ -22,7 +22,7 @@ func pendingVars(sess *session.Session) map[string]any {
 	}
 	calls := []any{}
 	for _, w := range pendingCalls(sess) {
-		calls = append(calls, map[string]any{"agent": w.author, "name": w.call.Name, "args": orEmpty(w.call.Args), "response": nil})
+		calls = append(calls, map[string]any{"agent": w.author, "name": w.call.Name, "args": orEmptyMap(w.call.Args), "response": nil})
 	}
 	pending := map[string]any{"confirmation": nil, "confirmations": confirmations, "calls": calls}
 	if len(confirmations) > 0 {

@@ -46,7 +46,7 @@ func Make(r *Record) (text string, cutOff bool, err error) {
 			last.events = append(last.events, ev)
 		}
 	}
-	if n := len(m.turns); n > 0 && m.turns[n-1].isCutOff() {
+	if n := len(m.turns); n > 0 && m.turns[n-1].isInterrupted() {
 		m.turns, cutOff = m.turns[:n-1], true
 	}
 	switch {
@@ -59,10 +59,10 @@ func Make(r *Record) (text string, cutOff bool, err error) {
 	return text, cutOff, err
 }
 
-// isCutOff reports whether the run of a turn was interrupted before its answer: no
+// isInterrupted reports whether the run of a turn was interrupted before its answer: no
 // event of an agent was stored, or the last one is a call without a response that is
 // not long-running.
-func (t *recordedTurn) isCutOff() bool {
+func (t *recordedTurn) isInterrupted() bool {
 	if len(t.events) == 0 {
 		return t.user.Content != nil && len(t.user.Responses()) == 0
 	}
@@ -148,7 +148,7 @@ func (m *recorder) renderTurn(i int, t *recordedTurn) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := maps.Clone(orEmpty(t.user.Actions.StateDelta))
+	state := maps.Clone(orEmptyMap(t.user.Actions.StateDelta))
 	if i == 0 {
 		maps.Copy(state, m.record.Initial)
 		maps.Copy(state, m.sharedState())

@@ -94,7 +94,7 @@ func (m *recorder) findCall(id string) *genai.FunctionCall {
 }
 
 func (m *recorder) addStub(c *genai.FunctionCall, outcome string, state map[string]any) {
-	args, err := provider.YAMLMapping(orEmpty(c.Args))
+	args, err := provider.YAMLMapping(orEmptyMap(c.Args))
 	if err != nil {
 		args = "{}" // cannot happen: stored calls can be encoded
 	}

@@ -177,7 +177,7 @@ func (p *testRun) runTurn(ctx context.Context, n int, tu *turn) error {
 		p.addFailure(n, tu, err)
 		return nil
 	}
-	p.result.Transcript = append(p.result.Transcript, userLines(message)...)
+	p.result.Transcript = append(p.result.Transcript, formatUserMessage(message)...)
 	o := &turnOutcome{}
 	before := len(p.model.requestsSince(0))
 	req := &runtime.RunRequest{App: p.key.App, UserID: p.key.User, SessionID: p.key.ID, Message: message, StateDelta: delta, Writer: session.WriterAdmin}
@@ -194,7 +194,7 @@ func (p *testRun) runTurn(ctx context.Context, n int, tu *turn) error {
 	if err := p.readOutcome(ctx, o, before); err != nil {
 		return err
 	}
-	p.result.Transcript = append(p.result.Transcript, agentLines(o)...)
+	p.result.Transcript = append(p.result.Transcript, formatTurnOutcome(o)...)
 	p.checkExpectations(ctx, n, tu, o)
 	return nil
 }
@@ -225,10 +225,10 @@ func (p *testRun) readOutcome(ctx context.Context, o *turnOutcome, before int) e
 // fails, unless an expectation reads the error.
 func (p *testRun) checkExpectations(ctx context.Context, n int, tu *turn, o *turnOutcome) {
 	if o.err != nil && !slices.ContainsFunc(tu.expect, (*expectation).readsError) {
-		p.addFailure(n, tu, rootCause(o.err))
+		p.addFailure(n, tu, unwrapInternalError(o.err))
 		return
 	}
-	vars := o.exprVars()
+	vars := o.buildExprVars()
 	for _, e := range tu.expect {
 		if f := e.checkTurn(ctx, vars); f != nil {
 			f.Turn = n
@@ -244,8 +244,8 @@ func (e *expectation) readsError() bool {
 	})
 }
 
-// rootCause returns the cause of an internal error, whose own message is generic.
-func rootCause(err *runtime.RunError) error {
+// unwrapInternalError returns the cause of an internal error, whose own message is generic.
+func unwrapInternalError(err *runtime.RunError) error {
 	if err.Code == runtime.CodeInternal && err.Err != nil {
 		return err.Err
 	}

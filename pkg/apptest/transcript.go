@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// userLines returns the transcript lines of the user's message or decision.
-func userLines(c *genai.Content) []string {
+// formatUserMessage returns the transcript lines of the user's message or decision.
+func formatUserMessage(c *genai.Content) []string {
 	var lines []string
 	for _, p := range c.Parts {
 		switch {
@@ -26,15 +26,15 @@ func userLines(c *genai.Content) []string {
 	return lines
 }
 
-// agentLines returns the transcript lines of agents and tools.
-func agentLines(o *turnOutcome) []string {
+// formatTurnOutcome returns the transcript lines of agents and tools.
+func formatTurnOutcome(o *turnOutcome) []string {
 	var lines []string
 	failed := ""
 	for _, ev := range o.events {
 		failed = ev.ErrorCode
 		if ev.Content != nil {
 			for _, p := range ev.Content.Parts {
-				lines = append(lines, partLines(ev, p)...)
+				lines = append(lines, formatPart(ev, p)...)
 			}
 		}
 		if delta := ev.Actions.StateDelta; len(delta) > 0 {
@@ -45,16 +45,16 @@ func agentLines(o *turnOutcome) []string {
 		}
 	}
 	if o.err != nil && o.err.Code != failed {
-		lines = append(lines, fmt.Sprintf("  ! %s %s", o.err.Code, truncateText(rootCause(o.err).Error())))
+		lines = append(lines, fmt.Sprintf("  ! %s %s", o.err.Code, truncateText(unwrapInternalError(o.err).Error())))
 	}
 	return lines
 }
 
-// partLines returns the transcript line of a part, if it has one.
-func partLines(ev *session.Event, p *genai.Part) []string {
+// formatPart returns the transcript line of a part, if it has one.
+func formatPart(ev *session.Event, p *genai.Part) []string {
 	switch {
 	case p.FunctionCall != nil && runtime.IsRequest(ev, p.FunctionCall):
-		return []string{fmt.Sprintf("  %s asks the user%s", ev.Author, requestSubject(p.FunctionCall))}
+		return []string{fmt.Sprintf("  %s asks the user%s", ev.Author, formatRequestSubject(p.FunctionCall))}
 	case p.FunctionCall != nil:
 		return []string{fmt.Sprintf("  %s → %s(%s)", ev.Author, p.FunctionCall.Name, formatMap(p.FunctionCall.Args))}
 	case p.FunctionResponse != nil:
@@ -65,9 +65,9 @@ func partLines(ev *session.Event, p *genai.Part) []string {
 	return nil
 }
 
-// requestSubject returns what a request asks the user for: to approve a call, or for
+// formatRequestSubject returns what a request asks the user for: to approve a call, or for
 // a credential.
-func requestSubject(request *genai.FunctionCall) string {
+func formatRequestSubject(request *genai.FunctionCall) string {
 	call, ok := request.Args["originalFunctionCall"].(map[string]any)
 	if !ok {
 		return " for a credential"
@@ -76,4 +76,4 @@ func requestSubject(request *genai.FunctionCall) string {
 	return fmt.Sprintf(" to approve %s(%s)", call["name"], formatMap(args))
 }
 
-func formatMap(m map[string]any) string { return truncateText(template.String(orEmpty(m))) }
+func formatMap(m map[string]any) string { return truncateText(template.String(orEmptyMap(m))) }

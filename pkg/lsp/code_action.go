@@ -17,8 +17,8 @@ func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 		return nil, err
 	}
 	path := pathFromURI(p.Document.URI)
-	text, ok := s.files.textOf(path)
-	dir := s.files.appOf(path)
+	text, ok := s.files.readText(path)
+	dir := s.files.findAppFolder(path)
 	actions := []codeAction{}
 	if !ok || dir == "" || !p.includesQuickFix() {
 		return actions, nil
@@ -28,7 +28,7 @@ func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 			return nil, err
 		}
 	}
-	lines := splitLines(text)
+	lines := splitIntoLines(text)
 	for _, d := range s.apps[dir].problems {
 		line := d.Fix.Line - 1
 		if d.Pos.File != path || line < p.Range.Start.Line || line > p.Range.End.Line {
@@ -39,8 +39,8 @@ func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 		}
 		actions = append(actions, codeAction{
 			Title: fmt.Sprintf("Change %s to %s", d.Fix.Old, d.Fix.New), Kind: quickFix, IsPreferred: true,
-			Diagnostics: []diagnostic{diagnosticOf(d, lines)},
-			Edit:        workspaceEdit{map[string][]textEdit{p.Document.URI: {{fixRange(d.Fix, lines[line]), d.Fix.New}}}},
+			Diagnostics: []diagnostic{newDiagnostic(d, lines)},
+			Edit:        workspaceEdit{map[string][]textEdit{p.Document.URI: {{rangeOfFix(d.Fix, lines[line]), d.Fix.New}}}},
 		})
 	}
 	return actions, nil
@@ -53,8 +53,8 @@ func (p *codeActionParams) includesQuickFix() bool {
 	})
 }
 
-// fixRange returns the range of the text that a fix replaces.
-func fixRange(f spec.Fix, line string) textRange {
+// rangeOfFix returns the range of the text that a fix replaces.
+func rangeOfFix(f spec.Fix, line string) textRange {
 	start := utf16Units(line, f.Col-1)
 	rest := line[byteOffset(line, start):]
 	return textRange{position{f.Line - 1, start}, position{f.Line - 1, start + utf16Units(rest, len(f.Old))}}

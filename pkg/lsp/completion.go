@@ -10,9 +10,9 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// completeAt returns the completions at the cursor: state keys inside a
+// completeAtCursor returns the completions at the cursor: state keys inside a
 // placeholder, otherwise keys of the document or values.
-func (s *Server) completeAt(c *cursor) any {
+func (s *Server) completeAtCursor(c *cursor) any {
 	var items []completionItem
 	switch {
 	case c.inPlaceholder():
@@ -36,12 +36,12 @@ func (c *cursor) inPlaceholder() bool {
 	if brace < 0 || c.before[brace] != '{' || strings.ContainsAny(c.before[brace:], " :,") {
 		return false
 	}
-	return !isFlow(c.before[:brace])
+	return !startsFlowMapping(c.before[:brace])
 }
 
-// isFlow reports whether a brace after this text begins a YAML flow mapping: after a
+// startsFlowMapping reports whether a brace after this text begins a YAML flow mapping: after a
 // key, after a dash, or inside another mapping or list.
-func isFlow(before string) bool {
+func startsFlowMapping(before string) bool {
 	text := strings.TrimRight(before, " ")
 	return text == "" || strings.ContainsAny(text[len(text)-1:], ":-[,{")
 }
@@ -60,10 +60,10 @@ func (s *Server) completeFields(c *cursor) []completionItem {
 	for _, named := range s.namedKeys(c) {
 		items = append(items, completionItem{Label: named.Name, Kind: kindName, Documentation: newMarkdown(named.Doc), InsertText: named.Name + ": "})
 	}
-	for _, f := range sortedFields(filterBySiblings(s.schemaFor(c.documentKind()).schemasAt(c.keys), c.siblings)) {
+	for _, f := range sortedFields(filterBySiblings(s.loadSchema(c.documentKind()).schemasAt(c.keys), c.siblings)) {
 		if _, set := c.siblings[f.name]; !set {
 			items = append(items, completionItem{
-				Label: f.name, Kind: kindProperty, Detail: typeName(f.schema),
+				Label: f.name, Kind: kindProperty, Detail: schemaTypeName(f.schema),
 				Documentation: newMarkdown(stringProperty(f.schema, "description")), InsertText: f.name + ": ",
 			})
 		}
@@ -89,7 +89,7 @@ func (s *Server) namedKeys(c *cursor) []loader.Symbol {
 	return nil
 }
 
-func typeName(one map[string]any) string {
+func schemaTypeName(one map[string]any) string {
 	if title := stringProperty(one, "title"); title != "" {
 		return title
 	}
@@ -104,7 +104,7 @@ func (s *Server) completeValues(c *cursor) []completionItem {
 	}
 	switch c.key {
 	case "config_path", "script":
-		for _, file := range yamlFiles(c.dir, filepath.Dir(c.path)) {
+		for _, file := range listYAMLFiles(c.dir, filepath.Dir(c.path)) {
 			items = append(items, completionItem{Label: file, Kind: kindFile})
 		}
 	case "output_key":
@@ -114,7 +114,7 @@ func (s *Server) completeValues(c *cursor) []completionItem {
 	if c.key != "" {
 		keys = append(slices.Clone(keys), c.key)
 	}
-	for _, v := range enumValues(s.schemaFor(c.documentKind()).schemasAt(keys)) {
+	for _, v := range enumValues(s.loadSchema(c.documentKind()).schemasAt(keys)) {
 		items = append(items, completionItem{Label: v, Kind: kindValue})
 	}
 	return items
@@ -138,9 +138,9 @@ func (s *Server) namesForKey(c *cursor) []loader.Symbol {
 	return nil
 }
 
-// yamlFiles lists the YAML files below dir, with paths relative to the folder
+// listYAMLFiles lists the YAML files below dir, with paths relative to the folder
 // from.
-func yamlFiles(dir, from string) []string {
+func listYAMLFiles(dir, from string) []string {
 	if dir == "" {
 		return nil
 	}

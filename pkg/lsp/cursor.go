@@ -25,8 +25,8 @@ type cursor struct {
 	siblings map[string]string
 }
 
-func newCursor(path, text string, at position) *cursor {
-	c := &cursor{path: path, lines: splitLines(text), line: at.Line, siblings: map[string]string{}}
+func newCursorAt(path, text string, at position) *cursor {
+	c := &cursor{path: path, lines: splitIntoLines(text), line: at.Line, siblings: map[string]string{}}
 	if at.Line >= len(c.lines) || at.Line < 0 {
 		return c
 	}
@@ -55,14 +55,14 @@ func lineMarkers(line string) []marker {
 		col += len(rest) - len(next)
 		rest = next
 	}
-	if key, value, ok := cutKey(rest); ok {
+	if key, value, ok := splitKeyValue(rest); ok {
 		marks = append(marks, marker{col, key, value})
 	}
 	return marks
 }
 
-// cutKey splits text of the form key: value.
-func cutKey(text string) (key, value string, ok bool) {
+// splitKeyValue splits text of the form key: value.
+func splitKeyValue(text string) (key, value string, ok bool) {
 	if text == "" || strings.ContainsAny(text[:1], "#{[&*!|>%@`") {
 		return "", "", false
 	}
@@ -246,15 +246,15 @@ func (f *flowReader) recordValue() {
 
 // wordAtCursor returns the whole name at the cursor and its start offset.
 func (c *cursor) wordAtCursor() (string, int) {
-	start := strings.LastIndexFunc(c.before, func(r rune) bool { return !isNameRune(r) }) + 1
-	end := strings.IndexFunc(c.after, func(r rune) bool { return !isNameRune(r) })
+	start := strings.LastIndexFunc(c.before, func(r rune) bool { return !isNameCharacter(r) }) + 1
+	end := strings.IndexFunc(c.after, func(r rune) bool { return !isNameCharacter(r) })
 	if end < 0 {
 		end = len(c.after)
 	}
 	return c.before[start:] + c.after[:end], start
 }
 
-func isNameRune(r rune) bool {
+func isNameCharacter(r rune) bool {
 	return r == '_' || r == '-' || r == '.' || r == '/' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r > 127
 }
 

@@ -6,9 +6,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// definitionAt returns the location of the file or the definition that the word
+// definitionAtCursor returns the location of the file or the definition that the word
 // at the cursor names.
-func (s *Server) definitionAt(c *cursor) any {
+func (s *Server) definitionAtCursor(c *cursor) any {
 	word, _ := c.wordAtCursor()
 	if word == "" {
 		return nil
@@ -19,8 +19,8 @@ func (s *Server) definitionAt(c *cursor) any {
 		}
 	}
 	if named, _, ok := s.findNamed(c, word); ok {
-		text, _ := s.files.textOf(named.Pos.File)
-		at := wordRange(spec.Pos{Line: named.Pos.Line, Col: 1}, splitLines(text)).Start
+		text, _ := s.files.readText(named.Pos.File)
+		at := rangeOfWord(spec.Pos{Line: named.Pos.Line, Col: 1}, splitIntoLines(text)).Start
 		return location{URI: uriFromPath(named.Pos.File), Range: textRange{at, at}}
 	}
 	return nil

@@ -44,11 +44,11 @@ func (s *Server) checkApp(ctx context.Context, dir string) error {
 }
 
 func (s *Server) publishDiagnostics(file string, ds spec.Diagnostics) error {
-	text, _ := s.files.textOf(file)
-	lines := splitLines(text)
+	text, _ := s.files.readText(file)
+	lines := splitIntoLines(text)
 	p := publishParams{URI: uriFromPath(file), Diagnostics: []diagnostic{}}
 	for _, d := range ds {
-		p.Diagnostics = append(p.Diagnostics, diagnosticOf(d, lines))
+		p.Diagnostics = append(p.Diagnostics, newDiagnostic(d, lines))
 	}
 	params, err := json.Marshal(p)
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *Server) publishDiagnostics(file string, ds spec.Diagnostics) error {
 	return writeMessage(s.out, &message{Method: "textDocument/publishDiagnostics", Params: params})
 }
 
-func diagnosticOf(d spec.Diagnostic, lines []string) diagnostic {
-	out := diagnostic{Range: wordRange(d.Pos, lines), Severity: severityError, Code: d.Rule, Source: "agenthost", Message: d.Message}
+func newDiagnostic(d spec.Diagnostic, lines []string) diagnostic {
+	out := diagnostic{Range: rangeOfWord(d.Pos, lines), Severity: severityError, Code: d.Rule, Source: "agenthost", Message: d.Message}
 	if d.Severity == spec.Warning {
 		out.Severity = severityWarning
 	}
@@ -68,8 +68,8 @@ func diagnosticOf(d spec.Diagnostic, lines []string) diagnostic {
 	return out
 }
 
-// wordRange returns the range of the word at a position.
-func wordRange(pos spec.Pos, lines []string) textRange {
+// rangeOfWord returns the range of the word at a position.
+func rangeOfWord(pos spec.Pos, lines []string) textRange {
 	n := max(pos.Line-1, 0)
 	if n >= len(lines) {
 		return textRange{position{n, 0}, position{n, 0}}

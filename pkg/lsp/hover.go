@@ -9,9 +9,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// hoverAt describes the word at the cursor: the documentation of a key, the
+// hoverAtCursor describes the word at the cursor: the documentation of a key, the
 // definition of a name, or the resolved value of a string with ${…}.
-func (s *Server) hoverAt(c *cursor) any {
+func (s *Server) hoverAtCursor(c *cursor) any {
 	word, start := c.wordAtCursor()
 	if word == "" {
 		return nil
@@ -19,8 +19,8 @@ func (s *Server) hoverAt(c *cursor) any {
 	if text := s.resolvedValue(c); text != "" {
 		return hoverResult{*newMarkdown(text)}
 	}
-	if c.onKey(start) {
-		for _, f := range sortedFields(filterBySiblings(s.schemaFor(c.documentKind()).schemasAt(c.keys), c.siblings)) {
+	if c.isOnKey(start) {
+		for _, f := range sortedFields(filterBySiblings(s.loadSchema(c.documentKind()).schemasAt(c.keys), c.siblings)) {
 			if f.name == word {
 				return hoverResult{*newMarkdown(describeField(f))}
 			}
@@ -36,8 +36,8 @@ func (s *Server) hoverAt(c *cursor) any {
 	return nil
 }
 
-// onKey reports whether the word that starts at this offset is a key.
-func (c *cursor) onKey(start int) bool {
+// isOnKey reports whether the word that starts at this offset is a key.
+func (c *cursor) isOnKey(start int) bool {
 	head := strings.TrimLeft(c.before[:start], " -")
 	return head == "" || strings.HasSuffix(head, "{") || strings.HasSuffix(strings.TrimRight(head, " "), ",")
 }
@@ -45,7 +45,7 @@ func (c *cursor) onKey(start int) bool {
 func describeField(f field) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s**", f.name)
-	if t := typeName(f.schema); t != "" {
+	if t := schemaTypeName(f.schema); t != "" {
 		fmt.Fprintf(&b, " (%s)", t)
 	}
 	if d := stringProperty(f.schema, "description"); d != "" {

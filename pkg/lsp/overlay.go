@@ -16,7 +16,7 @@ type overlay struct {
 	open map[string]string
 }
 
-func newOverlay() *overlay { return &overlay{open: map[string]string{}} }
+func newFileOverlay() *overlay { return &overlay{open: map[string]string{}} }
 
 func (f *overlay) set(path, text string) {
 	f.mu.Lock()
@@ -38,8 +38,8 @@ func (f *overlay) read(path string) ([]byte, bool) {
 	return []byte(text), ok
 }
 
-// textOf returns the text of a file, from the editor if open, else from disk.
-func (f *overlay) textOf(path string) (string, bool) {
+// readText returns the text of a file, from the editor if open, else from disk.
+func (f *overlay) readText(path string) (string, bool) {
 	if b, ok := f.read(path); ok {
 		return string(b), true
 	}
@@ -47,9 +47,9 @@ func (f *overlay) textOf(path string) (string, bool) {
 	return string(b), err == nil
 }
 
-// appOf returns the folder of the app that a file belongs to: the nearest parent
+// findAppFolder returns the folder of the app that a file belongs to: the nearest parent
 // folder with a root agent or an app.yaml. It is empty if there is none.
-func (f *overlay) appOf(path string) string {
+func (f *overlay) findAppFolder(path string) string {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		for _, name := range []string{"app.yaml", "root_agent.yaml"} {
 			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -99,12 +99,12 @@ func byteOffset(line string, count int) int {
 	return len(line)
 }
 
-func splitLines(text string) []string {
+func splitIntoLines(text string) []string {
 	return strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 }
 
 // hasFile reports whether the file is open or on disk.
 func (f *overlay) hasFile(path string) bool {
-	_, ok := f.textOf(path)
+	_, ok := f.readText(path)
 	return ok
 }

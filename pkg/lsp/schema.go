@@ -9,8 +9,8 @@ import (
 // schema is the JSON Schema of a document kind.
 type schema struct{ root, defs map[string]any }
 
-// schemaFor returns the schema of a document kind, or nil if it has none.
-func (s *Server) schemaFor(kind string) *schema {
+// loadSchema returns the schema of a document kind, or nil if it has none.
+func (s *Server) loadSchema(kind string) *schema {
 	if cached, ok := s.schemas[kind]; ok {
 		return cached
 	}
@@ -32,7 +32,7 @@ func (s *schema) schemasAt(keys []string) []map[string]any {
 	for _, key := range keys {
 		var next []map[string]any
 		for _, one := range found {
-			for _, inner := range stepInto(one, key) {
+			for _, inner := range childSchemas(one, key) {
 				next = append(next, s.expandRefs(inner)...)
 			}
 		}
@@ -41,8 +41,8 @@ func (s *schema) schemasAt(keys []string) []map[string]any {
 	return found
 }
 
-// stepInto returns the schemas of a key's value, or of a list's items.
-func stepInto(one map[string]any, key string) []map[string]any {
+// childSchemas returns the schemas of a key's value, or of a list's items.
+func childSchemas(one map[string]any, key string) []map[string]any {
 	if key == listItem {
 		items, _ := one["items"].(map[string]any)
 		return wrapSchema(items)

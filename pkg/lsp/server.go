@@ -49,7 +49,7 @@ func New(opts *Options) *Server {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &Server{opts: *opts, files: newOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}}
+	s := &Server{opts: *opts, files: newFileOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}}
 	s.opts.Loader.Open = s.files.read
 	s.loader = loader.New(&s.opts.Loader)
 	return s
@@ -139,7 +139,7 @@ func (s *Server) handleMessage(ctx context.Context, m *message) error {
 	if m.Method == "" {
 		return nil // a response; the server sends no requests
 	}
-	result, err := s.dispatch(ctx, m)
+	result, err := s.dispatchMessage(ctx, m)
 	if m.ID == nil {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (s *Server) handleMessage(ctx context.Context, m *message) error {
 	return writeMessage(s.out, reply)
 }
 
-func (s *Server) dispatch(ctx context.Context, m *message) (any, error) {
+func (s *Server) dispatchMessage(ctx context.Context, m *message) (any, error) {
 	if s.shutdown {
 		return nil, &rpcError{codeInvalidCall, "server is shut down"}
 	}
@@ -172,11 +172,11 @@ func (s *Server) dispatch(ctx context.Context, m *message) (any, error) {
 	case "workspace/didChangeWatchedFiles":
 		return nil, s.onWatchedFiles(m)
 	case "textDocument/completion":
-		return s.answerAtCursor(ctx, m, s.completeAt)
+		return s.answerAtCursor(ctx, m, s.completeAtCursor)
 	case "textDocument/hover":
-		return s.answerAtCursor(ctx, m, s.hoverAt)
+		return s.answerAtCursor(ctx, m, s.hoverAtCursor)
 	case "textDocument/definition":
-		return s.answerAtCursor(ctx, m, s.definitionAt)
+		return s.answerAtCursor(ctx, m, s.definitionAtCursor)
 	case "textDocument/codeAction":
 		return s.codeActions(ctx, m)
 	case "initialized", "$/cancelRequest", "$/setTrace", "workspace/didChangeConfiguration":
@@ -234,7 +234,7 @@ func (s *Server) onWatchedFiles(m *message) error {
 
 // markDirty schedules a check of the app that the file belongs to.
 func (s *Server) markDirty(path string) {
-	if dir := s.files.appOf(path); dir != "" {
+	if dir := s.files.findAppFolder(path); dir != "" {
 		s.dirty[dir] = true
 	}
 }
@@ -247,12 +247,12 @@ func (s *Server) answerAtCursor(ctx context.Context, m *message, answer func(*cu
 		return nil, err
 	}
 	path := pathFromURI(p.Document.URI)
-	text, ok := s.files.textOf(path)
+	text, ok := s.files.readText(path)
 	if !ok {
 		return nil, nil
 	}
-	c := newCursor(path, text, p.Position)
-	c.dir = s.files.appOf(path)
+	c := newCursorAt(path, text, p.Position)
+	c.dir = s.files.findAppFolder(path)
 	// The last change may have added the name at the cursor.
 	if c.dir != "" && (s.dirty[c.dir] || s.apps[c.dir] == nil) {
 		if err := s.checkApp(ctx, c.dir); err != nil {

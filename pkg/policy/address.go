@@ -13,7 +13,7 @@ import (
 func ParseAddr(host string) (netip.Addr, bool) {
 	host = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
-		return unmapAddr(addr), true
+		return unmapAddress(addr), true
 	}
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {
@@ -21,7 +21,7 @@ func ParseAddr(host string) (netip.Addr, bool) {
 	}
 	var value uint64
 	for i, part := range parts {
-		n, ok := parsePart(part)
+		n, ok := parseAddressPart(part)
 		bits := 8
 		if i == len(parts)-1 {
 			bits = 8 * (5 - len(parts)) // the last part fills the remaining bytes
@@ -36,8 +36,8 @@ func ParseAddr(host string) (netip.Addr, bool) {
 	return netip.AddrFrom4(b), true
 }
 
-// parsePart parses a number as in C: 0x is hexadecimal, 0 octal.
-func parsePart(part string) (uint64, bool) {
+// parseAddressPart parses a number as in C: 0x is hexadecimal, 0 octal.
+func parseAddressPart(part string) (uint64, bool) {
 	if part == "" || strings.ContainsAny(part, "_+-bBoO") {
 		return 0, false
 	}
@@ -52,14 +52,14 @@ func parsePart(part string) (uint64, bool) {
 	return n, err == nil
 }
 
-// unmapAddr returns the address without its zone, and IPv4-mapped addresses as IPv4.
-func unmapAddr(addr netip.Addr) netip.Addr { return addr.WithZone("").Unmap() }
+// unmapAddress returns the address without its zone, and IPv4-mapped addresses as IPv4.
+func unmapAddress(addr netip.Addr) netip.Addr { return addr.WithZone("").Unmap() }
 
 // Private reports whether an address is not on the public internet: loopback,
 // private, link-local, metadata and reserved addresses. For an IPv6 address that
 // embeds an IPv4 address, the IPv4 address counts.
 func Private(addr netip.Addr) bool {
-	addr = unmapAddr(addr)
+	addr = unmapAddress(addr)
 	if inner, ok := embeddedIPv4(addr); ok {
 		return Private(inner)
 	}
@@ -127,8 +127,8 @@ func isLocalName(host string) bool {
 // canonicalHost returns a host name in the form for comparisons.
 func canonicalHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
-// cutPort splits off the port, if there is one.
-func cutPort(text string) (host, port string) {
+// splitHostAndPort splits off the port, if there is one.
+func splitHostAndPort(text string) (host, port string) {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 || strings.Count(text, ":") > 1 && !strings.HasPrefix(text, "[") || strings.HasSuffix(text, "]") {
 		return text, ""

@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// privateAddrs returns private addresses: loopback, private networks, metadata services.
-func privateAddrs() []string {
+// privateAddresses returns private addresses: loopback, private networks, metadata services.
+func privateAddresses() []string {
 	return []string{"127.0.0.1", "127.8.8.8", "10.0.0.5", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.100.100.200", "192.0.0.192", "0.0.0.0"}
 }
 
-// addrForms returns the ways to write an IPv4 address as the host of a URL.
-func addrForms(text string) []string {
+// addressForms returns the ways to write an IPv4 address as the host of a URL.
+func addressForms(text string) []string {
 	b := netip.MustParseAddr(text).As4()
 	n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 	high, low := n>>16, n&0xffff
@@ -43,7 +43,7 @@ func addrForms(text string) []string {
 func TestDisguisedAddresses(t *testing.T) {
 	first := newTestServer(t)
 	requests, attempts, refused, control := 0, 0, 0, 0
-	for _, addr := range privateAddrs() {
+	for _, addr := range privateAddresses() {
 		names := newResolver(t, addr)
 		g := (*Policy)(nil).Guard("shop")
 		g.resolve = names
@@ -53,7 +53,7 @@ func TestDisguisedAddresses(t *testing.T) {
 		transport := g.Transport()
 		transport.DialContext = countConnections(&attempts, first.port, transport.DialContext)
 		guarded, open := &http.Client{Transport: transport}, &http.Client{Transport: newCountingTransport(&control, names)}
-		for _, host := range addrForms(addr) {
+		for _, host := range addressForms(addr) {
 			target := "http://" + host + ":81/latest/meta-data"
 			for _, address := range []string{target, first.URL + "/?to=" + url.QueryEscape(target)} {
 				requests++

@@ -37,7 +37,7 @@ func (g *Guard) Check(address string) error {
 	if err != nil || u.Host == "" {
 		return nil // not an address; reported elsewhere
 	}
-	host, port := canonicalHost(u.Hostname()), portOf(u)
+	host, port := canonicalHost(u.Hostname()), portOfURL(u)
 	addr, literal := ParseAddr(host)
 	local := isLocalName(host)
 	if local {
@@ -49,31 +49,31 @@ func (g *Guard) Check(address string) error {
 		g.mu.Unlock()
 	}
 	switch {
-	case g.policy.isOwnName(host, port) && !g.policy.allowsOwnAddress(g.app, host, port, netip.Addr{}):
+	case g.policy.isOwnHostName(host, port) && !g.policy.allowsOwnAddress(g.app, host, port, netip.Addr{}):
 		return g.refuseOwnAddress(host, port)
 	case literal:
-		return g.checkAddr(host, port, addr)
-	case g.policy.hasFile() && !g.policy.allowsName(g.app, host, port) && !g.isTrusted(host, port):
+		return g.checkAddress(host, port, addr)
+	case g.policy.hasPolicyFile() && !g.policy.allowsHostName(g.app, host, port) && !g.isTrustedHost(host, port):
 		return g.refuseAddress(host, port, "")
 	}
 	return nil
 }
 
-// checkAddr checks whether the app may reach an address under a host name. It
+// checkAddress checks whether the app may reach an address under a host name. It
 // returns nil or a [*Refused].
-func (g *Guard) checkAddr(host, port string, addr netip.Addr) error {
-	addr = unmapAddr(addr)
+func (g *Guard) checkAddress(host, port string, addr netip.Addr) error {
+	addr = unmapAddress(addr)
 	g.mu.RLock()
 	named := g.namedHosts[net.JoinHostPort(host, port)]
 	g.mu.RUnlock()
 	private := Private(addr)
 	switch {
-	case g.policy.isOwnAddr(addr, port):
+	case g.policy.isOwnAddress(addr, port):
 		if !g.policy.allowsOwnAddress(g.app, host, port, addr) {
 			return g.refuseOwnAddress(host, port)
 		}
 		return nil
-	case g.isTrusted(host, port), named && addr.IsLoopback(), !private && !g.policy.hasFile(), g.policy.allowsAddr(g.app, host, port, addr):
+	case g.isTrustedHost(host, port), named && addr.IsLoopback(), !private && !g.policy.hasPolicyFile(), g.policy.allowsAddress(g.app, host, port, addr):
 		return nil
 	case private:
 		return g.refuseAddress(host, port, "a private address")
@@ -81,13 +81,13 @@ func (g *Guard) checkAddr(host, port string, addr netip.Addr) error {
 	return g.refuseAddress(host, port, "")
 }
 
-func (g *Guard) isTrusted(host, port string) bool {
+func (g *Guard) isTrustedHost(host, port string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return g.trustedHosts[net.JoinHostPort(host, port)]
 }
 
-func portOf(u *url.URL) string {
+func portOfURL(u *url.URL) string {
 	switch {
 	case u.Port() != "":
 		return u.Port()
@@ -102,7 +102,7 @@ func (g *Guard) Trust(address string) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.trustedHosts[net.JoinHostPort(canonicalHost(u.Hostname()), portOf(u))] = true
+		g.trustedHosts[net.JoinHostPort(canonicalHost(u.Hostname()), portOfURL(u))] = true
 	}
 }
 
@@ -113,7 +113,7 @@ func (g *Guard) refuseAddress(host, port, reason string) *Refused {
 	if port == "80" || port == "443" {
 		target = host
 	}
-	return g.policy.newRefused(g.app, "reach "+target, reason, "network: "+quoteList(target))
+	return g.policy.newRefused(g.app, "reach "+target, reason, "network: "+quoteYAMLList(target))
 }
 
 // refuseOwnAddress returns a Refused with the only grant that allows an app to call its
@@ -122,11 +122,11 @@ func (g *Guard) refuseOwnAddress(host, port string) *Refused {
 	target := net.JoinHostPort(host, port)
 	grant := ""
 	if addr, literal := ParseAddr(host); literal {
-		grant = "network: " + quoteList(net.JoinHostPort(addr.String(), port))
-	} else if g.policy.isOwnName(host, port) {
-		grant = "network: " + quoteList(target)
+		grant = "network: " + quoteYAMLList(net.JoinHostPort(addr.String(), port))
+	} else if g.policy.isOwnHostName(host, port) {
+		grant = "network: " + quoteYAMLList(target)
 	} else if isLocalName(host) {
-		grant = "network: " + quoteList("127.0.0.1:"+port, "[::1]:"+port)
+		grant = "network: " + quoteYAMLList("127.0.0.1:"+port, "[::1]:"+port)
 	}
 	return g.policy.newRefused(g.app, "reach "+target, "the address belongs to the host", grant)
 }
@@ -135,14 +135,14 @@ func (g *Guard) refuseOwnAddress(host, port string) *Refused {
 // each resolved address just before connecting, also after redirects.
 func (g *Guard) Transport() *http.Transport {
 	return &http.Transport{
-		DialContext: g.dialContext, Proxy: g.proxyFor, ForceAttemptHTTP2: true, MaxIdleConns: 100,
+		DialContext: g.dialContext, Proxy: g.selectProxy, ForceAttemptHTTP2: true, MaxIdleConns: 100,
 		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second,
 	}
 }
 
-// proxyFor returns the proxy of the host's environment. The proxy resolves names, so
+// selectProxy returns the proxy of the host's environment. The proxy resolves names, so
 // that the guard can check only names and literal addresses.
-func (g *Guard) proxyFor(req *http.Request) (*url.URL, error) {
+func (g *Guard) selectProxy(req *http.Request) (*url.URL, error) {
 	proxy, err := http.ProxyFromEnvironment(req)
 	if proxy == nil || err != nil {
 		return proxy, err
@@ -155,14 +155,14 @@ func (g *Guard) proxyFor(req *http.Request) (*url.URL, error) {
 }
 
 func (g *Guard) checkProxied(u *url.URL) error {
-	host, port := canonicalHost(u.Hostname()), portOf(u)
+	host, port := canonicalHost(u.Hostname()), portOfURL(u)
 	addr, literal := ParseAddr(host)
 	switch {
-	case g.policy.isOwnName(host, port) && !g.policy.allowsOwnAddress(g.app, host, port, netip.Addr{}):
+	case g.policy.isOwnHostName(host, port) && !g.policy.allowsOwnAddress(g.app, host, port, netip.Addr{}):
 		return g.refuseOwnAddress(host, port)
 	case literal:
-		return g.checkAddr(host, port, addr)
-	case !g.policy.hasFile() || g.isTrusted(host, port) || g.policy.grantsName(g.app, host, port):
+		return g.checkAddress(host, port, addr)
+	case !g.policy.hasPolicyFile() || g.isTrustedHost(host, port) || g.policy.grantsHostName(g.app, host, port):
 		return nil
 	}
 	return g.refuseAddress(host, port, "")
@@ -174,7 +174,7 @@ func (g *Guard) dialContext(ctx context.Context, network, address string) (net.C
 		return nil, err
 	}
 	host := canonicalHost(name)
-	if g.policy.isOwnName(host, port) && !g.policy.allowsOwnAddress(g.app, host, port, netip.Addr{}) {
+	if g.policy.isOwnHostName(host, port) && !g.policy.allowsOwnAddress(g.app, host, port, netip.Addr{}) {
 		return nil, g.refuseOwnAddress(host, port)
 	}
 	d := &net.Dialer{Timeout: 30 * time.Second, Resolver: g.resolve, Control: func(_, resolved string, _ syscall.RawConn) error {
@@ -182,7 +182,7 @@ func (g *Guard) dialContext(ctx context.Context, network, address string) (net.C
 		if err != nil {
 			return g.refuseAddress(host, port, "")
 		}
-		return g.checkAddr(host, port, at.Addr())
+		return g.checkAddress(host, port, at.Addr())
 	}}
 	conn, err := d.DialContext(ctx, network, address)
 	if refused := (*Refused)(nil); errors.As(err, &refused) {

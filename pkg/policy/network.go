@@ -20,7 +20,7 @@ func parseTarget(text string) (target, bool) {
 	if prefix, err := netip.ParsePrefix(text); err == nil {
 		return target{prefix: prefix.Masked()}, true
 	}
-	host, port := cutPort(text)
+	host, port := splitHostAndPort(text)
 	if strings.Trim(port, "0123456789") != "" || strings.HasSuffix(text, ":") {
 		return target{}, false
 	}
@@ -40,62 +40,62 @@ func parseTarget(text string) (target, bool) {
 	return target{host: canonicalHost(host), port: port}, true
 }
 
-// hasName reports whether the target matches a host name. Patterns match only if
+// matchesHostName reports whether the target matches a host name. Patterns match only if
 // the address is public.
-func (t *target) hasName(host, port string, public bool) bool {
+func (t *target) matchesHostName(host, port string, public bool) bool {
 	if t.port != "" && t.port != port {
 		return false
 	}
 	return t.host != "" && t.host == host || public && (t.any || t.suffix != "" && strings.HasSuffix(host, t.suffix))
 }
 
-func (t *target) hasAddr(addr netip.Addr, port string) bool {
+func (t *target) matchesAddress(addr netip.Addr, port string) bool {
 	return (t.port == "" || t.port == port) && t.prefix.IsValid() && t.prefix.Contains(addr)
 }
 
-// allowsAddr reports whether an app may reach an address under a host name.
-func (p *Policy) allowsAddr(app, host, port string, addr netip.Addr) bool {
+// allowsAddress reports whether an app may reach an address under a host name.
+func (p *Policy) allowsAddress(app, host, port string, addr netip.Addr) bool {
 	public := !Private(addr)
-	return p.grantsTo(app, func(g *grant) bool {
-		return slices.ContainsFunc(g.targets, func(t target) bool { return t.hasName(host, port, public) || t.hasAddr(addr, port) })
+	return p.hasMatchingGrant(app, func(g *grant) bool {
+		return slices.ContainsFunc(g.targets, func(t target) bool { return t.matchesHostName(host, port, public) || t.matchesAddress(addr, port) })
 	})
 }
 
-// allowsName reports whether an app may try to reach a name before it is resolved: a
+// allowsHostName reports whether an app may try to reach a name before it is resolved: a
 // grant of addresses may match the result.
-func (p *Policy) allowsName(app, host, port string) bool {
-	return p.grantsTo(app, func(g *grant) bool {
+func (p *Policy) allowsHostName(app, host, port string) bool {
+	return p.hasMatchingGrant(app, func(g *grant) bool {
 		return slices.ContainsFunc(g.targets, func(t target) bool {
-			return t.hasName(host, port, true) || t.prefix.IsValid() && (t.port == "" || t.port == port)
+			return t.matchesHostName(host, port, true) || t.prefix.IsValid() && (t.port == "" || t.port == port)
 		})
 	})
 }
 
-// grantsName reports whether a grant matches a host name, for connections through a
+// grantsHostName reports whether a grant matches a host name, for connections through a
 // proxy that resolves the name.
-func (p *Policy) grantsName(app, host, port string) bool {
-	return p.grantsTo(app, func(g *grant) bool {
-		return slices.ContainsFunc(g.targets, func(t target) bool { return t.hasName(host, port, true) })
+func (p *Policy) grantsHostName(app, host, port string) bool {
+	return p.hasMatchingGrant(app, func(g *grant) bool {
+		return slices.ContainsFunc(g.targets, func(t target) bool { return t.matchesHostName(host, port, true) })
 	})
 }
 
-// isOwnAddr reports whether the host itself listens on an address, in any form.
-func (p *Policy) isOwnAddr(addr netip.Addr, port string) bool {
+// isOwnAddress reports whether the host itself listens on an address, in any form.
+func (p *Policy) isOwnAddress(addr netip.Addr, port string) bool {
 	if p == nil {
 		return false
 	}
-	addr = unmapAddr(addr)
-	if inner, ok := embeddedIPv4(addr); ok && p.isOwnAddr(inner, port) {
+	addr = unmapAddress(addr)
+	if inner, ok := embeddedIPv4(addr); ok && p.isOwnAddress(inner, port) {
 		return true
 	}
-	if inner, ok := isatapIPv4(addr); ok && p.isOwnAddr(inner, port) {
+	if inner, ok := isatapIPv4(addr); ok && p.isOwnAddress(inner, port) {
 		return true
 	}
 	return slices.ContainsFunc(p.host.Listeners, func(own netip.AddrPort) bool {
-		if portText(own) != port {
+		if formatPort(own) != port {
 			return false
 		}
-		at := unmapAddr(own.Addr())
+		at := unmapAddress(own.Addr())
 		switch {
 		case at == addr:
 			return true
@@ -106,7 +106,7 @@ func (p *Policy) isOwnAddr(addr netip.Addr, port string) bool {
 	})
 }
 
-func portText(at netip.AddrPort) string {
+func formatPort(at netip.AddrPort) string {
 	_, port, _ := net.SplitHostPort(at.String())
 	return port
 }
@@ -123,18 +123,18 @@ func isInterfaceAddr(addr netip.Addr) bool {
 			return false
 		}
 		own, ok := netip.AddrFromSlice(ipNet.IP)
-		return ok && unmapAddr(own) == addr
+		return ok && unmapAddress(own) == addr
 	})
 }
 
-// isOwnName reports whether this is a public name of the host. Local names may also
+// isOwnHostName reports whether this is a public name of the host. Local names may also
 // lead to other programs; addresses decide about those.
-func (p *Policy) isOwnName(host, port string) bool {
+func (p *Policy) isOwnHostName(host, port string) bool {
 	if _, literal := ParseAddr(host); literal || isLocalName(host) {
 		return false
 	}
 	return p != nil && slices.ContainsFunc(p.host.Names, func(name string) bool {
-		own, ownPort := cutPort(name)
+		own, ownPort := splitHostAndPort(name)
 		return canonicalHost(own) == host && (ownPort == "" || ownPort == port)
 	})
 }
@@ -142,7 +142,7 @@ func (p *Policy) isOwnName(host, port string) bool {
 // allowsOwnAddress reports whether a grant explicitly names the host's own address or
 // public name, with its port.
 func (p *Policy) allowsOwnAddress(app, host, port string, addr netip.Addr) bool {
-	return p.grantsTo(app, func(g *grant) bool {
+	return p.hasMatchingGrant(app, func(g *grant) bool {
 		return slices.ContainsFunc(g.targets, func(t target) bool {
 			one := t.prefix.IsValid() && t.prefix.IsSingleIP() && t.prefix.Contains(addr)
 			return t.port == port && (one || !addr.IsValid() && t.host == host)

@@ -13,7 +13,7 @@ import (
 // policies grant everything on the machine except the address itself.
 func hostPolicies(t *testing.T, host Host) map[string]*Policy {
 	t.Helper()
-	wide, problems := decodePolicy(t, "grants:\n- {network: [127.0.0.0/8, 0.0.0.0/0, '::/0', '*', localhost, 127.0.0.1, '::1', own.test, 'own.test:"+portText(host.Listeners[0])+"']}")
+	wide, problems := decodePolicy(t, "grants:\n- {network: [127.0.0.0/8, 0.0.0.0/0, '::/0', '*', localhost, 127.0.0.1, '::1', own.test, 'own.test:"+formatPort(host.Listeners[0])+"']}")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -69,12 +69,12 @@ func TestOwnInterface(t *testing.T) {
 	}
 	for _, a := range all {
 		addr, _ := netip.AddrFromSlice(a.(*net.IPNet).IP)
-		for _, listener := range []string{"0.0.0.0:8000", "[::]:8000", netip.AddrPortFrom(unmapAddr(addr), 8000).String()} {
+		for _, listener := range []string{"0.0.0.0:8000", "[::]:8000", netip.AddrPortFrom(unmapAddress(addr), 8000).String()} {
 			p := (*Policy)(nil).For(Host{Listeners: []netip.AddrPort{netip.MustParseAddrPort(listener)}})
-			if !p.isOwnAddr(addr, "8000") {
+			if !p.isOwnAddress(addr, "8000") {
 				t.Errorf("%s is not recognized as an address of a host that listens on %s", addr, listener)
 			}
-			if p.isOwnAddr(addr, "8001") || p.isOwnAddr(netip.MustParseAddr("8.8.8.8"), "8000") {
+			if p.isOwnAddress(addr, "8001") || p.isOwnAddress(netip.MustParseAddr("8.8.8.8"), "8000") {
 				t.Errorf("listening on %s: another port or machine is recognized as the host", listener)
 			}
 		}
@@ -139,10 +139,10 @@ func TestPublicGrants(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		if got := p.Guard("shop").checkAddr(tt.host, "443", netip.MustParseAddr(tt.addr)) == nil; got != tt.want {
+		if got := p.Guard("shop").checkAddress(tt.host, "443", netip.MustParseAddr(tt.addr)) == nil; got != tt.want {
 			t.Errorf("network %s: %s at %s allowed = %v, want %v", tt.network, tt.host, tt.addr, got, tt.want)
 		}
-		if p.Guard("desk").checkAddr(tt.host, "443", netip.MustParseAddr(tt.addr)) == nil {
+		if p.Guard("desk").checkAddress(tt.host, "443", netip.MustParseAddr(tt.addr)) == nil {
 			t.Errorf("network %s: another app reaches %s", tt.network, tt.host)
 		}
 	}

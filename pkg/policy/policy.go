@@ -68,18 +68,20 @@ func (p *Policy) For(h Host) *Policy {
 	return &bound
 }
 
-// hasFile reports whether there is a policy file.
-func (p *Policy) hasFile() bool { return p != nil && !p.withoutFile }
+// hasPolicyFile reports whether there is a policy file.
+func (p *Policy) hasPolicyFile() bool { return p != nil && !p.withoutFile }
 
 // isOwnMachine reports whether the host is a developer's own machine.
 func (p *Policy) isOwnMachine() bool { return p == nil || p.withoutFile && !p.host.Shared }
 
-// grantsTo reports whether one of an app's grants matches.
-func (p *Policy) grantsTo(app string, matches func(g *grant) bool) bool {
-	return p != nil && slices.ContainsFunc(p.grants, func(g grant) bool { return g.isFor(app) && matches(&g) })
+// hasMatchingGrant reports whether one of an app's grants matches.
+func (p *Policy) hasMatchingGrant(app string, matches func(g *grant) bool) bool {
+	return p != nil && slices.ContainsFunc(p.grants, func(g grant) bool { return g.appliesToApp(app) && matches(&g) })
 }
 
-func (g *grant) isFor(app string) bool { return len(g.apps) == 0 || slices.Contains(g.apps, app) }
+func (g *grant) appliesToApp(app string) bool {
+	return len(g.apps) == 0 || slices.Contains(g.apps, app)
+}
 
 // Decode decodes a policy file. It reports all problems.
 func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {

@@ -17,12 +17,12 @@ type Program struct {
 // with exactly these arguments and all of its variables. It returns nil or a
 // [*Refused]. Without a policy file, no program is allowed.
 func (p *Policy) CheckProgram(app string, program Program) error {
-	if p.grantsTo(app, func(g *grant) bool { return g.allowsProgram(program) }) {
+	if p.hasMatchingGrant(app, func(g *grant) bool { return g.allowsProgram(program) }) {
 		return nil
 	}
-	line := "commands: [" + quoteList(program.Args...) + "]"
+	line := "commands: [" + quoteYAMLList(program.Args...) + "]"
 	if len(program.Env) > 0 {
-		line += ", env: " + quoteList(program.Env...)
+		line += ", env: " + quoteYAMLList(program.Env...)
 	}
 	return p.newRefused(app, "run "+strings.Join(program.Args, " "), "", line)
 }

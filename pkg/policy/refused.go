@@ -56,14 +56,14 @@ func (p *Policy) newRefused(app, action, reason, grant string) *Refused {
 	if grant != "" {
 		e.Line = fmt.Sprintf("- {apps: [%s], %s}", app, grant)
 	}
-	if p.hasFile() {
+	if p.hasPolicyFile() {
 		e.file = p.file
 	}
 	return e
 }
 
-// quoteList returns a YAML list of quoted strings.
-func quoteList(texts ...string) string {
+// quoteYAMLList returns a YAML list of quoted strings.
+func quoteYAMLList(texts ...string) string {
 	quoted := make([]string, len(texts))
 	for i, text := range texts {
 		var b bytes.Buffer

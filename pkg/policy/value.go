@@ -15,10 +15,10 @@ func (p *Policy) CheckVariable(app, name string) error {
 	switch {
 	case p.configuresHost(name):
 		return p.newRefused(app, "read the environment variable "+name, "it configures the host", "")
-	case p.isOwnMachine() || p.grantsTo(app, func(g *grant) bool { return matchesAny(g.variables, name) }):
+	case p.isOwnMachine() || p.hasMatchingGrant(app, func(g *grant) bool { return matchesAnyPattern(g.variables, name) }):
 		return nil
 	}
-	return p.newRefused(app, "read the environment variable "+name, "", "variables: "+quoteList(name))
+	return p.newRefused(app, "read the environment variable "+name, "", "variables: "+quoteYAMLList(name))
 }
 
 // CheckSecret checks whether an app may use a shared secret, by name: a file directly
@@ -28,10 +28,10 @@ func (p *Policy) CheckSecret(app, name string) error {
 	switch {
 	case p.configuresHost(name):
 		return p.newRefused(app, "use the secret "+name, "it configures the host", "")
-	case p.isOwnMachine() || p.grantsTo(app, func(g *grant) bool { return matchesAny(g.secrets, name) || matchesAny(g.variables, name) }):
+	case p.isOwnMachine() || p.hasMatchingGrant(app, func(g *grant) bool { return matchesAnyPattern(g.secrets, name) || matchesAnyPattern(g.variables, name) }):
 		return nil
 	}
-	return p.newRefused(app, "use the secret "+name, "", "secrets: "+quoteList(name))
+	return p.newRefused(app, "use the secret "+name, "", "secrets: "+quoteYAMLList(name))
 }
 
 // CheckValue checks the value of a variable or shared secret that the app may read by
@@ -112,7 +112,7 @@ func parsePatterns(texts []spec.Text) (patterns []string, ds spec.Diagnostics) {
 	return patterns, ds
 }
 
-func matchesAny(patterns []string, name string) bool {
+func matchesAnyPattern(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		prefix, open := strings.CutSuffix(pattern, "*")
 		return name == pattern || open && strings.HasPrefix(name, prefix)
