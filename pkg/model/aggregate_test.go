@@ -8,7 +8,7 @@ import (
 	"google.golang.org/genai"
 )
 
-func piece(parts ...*genai.Part) *Response {
+func chunk(parts ...*genai.Part) *Response {
 	return &Response{Partial: true, Content: &genai.Content{Role: genai.RoleModel, Parts: parts}}
 }
 
@@ -26,24 +26,24 @@ func TestAggregatorParts(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		pieces []*Response
+		chunks []*Response
 		want   []*genai.Part
 	}{
-		{"texts are joined", []*Response{piece(text("The next ")), piece(text("ferry"))}, []*genai.Part{text("The next ferry")}},
-		{"texts of one piece too", []*Response{piece(text("a"), text("b"))}, []*genai.Part{text("ab")}},
-		{"thoughts stay apart", []*Response{piece(thought("hm")), piece(thought("m")), piece(text("yes"))}, []*genai.Part{thought("hmm"), text("yes")}},
-		{"a thought between texts", []*Response{piece(text("a")), piece(thought("b")), piece(text("c"))}, []*genai.Part{text("a"), thought("b"), text("c")}},
-		{"calls keep their order", []*Response{piece(call("one")), piece(text("and")), piece(call("two"), call("three"))}, []*genai.Part{call("one"), text("and"), call("two"), call("three")}},
-		{"texts around a call are not joined", []*Response{piece(text("a"), call("f"), text("b"))}, []*genai.Part{text("a"), call("f"), text("b")}},
-		{"the last signature counts", []*Response{piece(signed(text("a"), "1")), piece(signed(text("b"), "2"))}, []*genai.Part{signed(text("ab"), "2")}},
-		{"a signature without text", []*Response{piece(thought("a")), piece(signed(text(""), "s"))}, []*genai.Part{thought("a"), signed(text(""), "s")}},
-		{"empty texts vanish", []*Response{piece(text("a")), piece(text(""))}, []*genai.Part{text("a")}},
-		{"a piece without content", []*Response{piece(text("a")), {}, piece(text("b"))}, []*genai.Part{text("ab")}},
+		{"texts are joined", []*Response{chunk(text("The next ")), chunk(text("ferry"))}, []*genai.Part{text("The next ferry")}},
+		{"texts of one chunk", []*Response{chunk(text("a"), text("b"))}, []*genai.Part{text("ab")}},
+		{"thoughts stay apart", []*Response{chunk(thought("hm")), chunk(thought("m")), chunk(text("yes"))}, []*genai.Part{thought("hmm"), text("yes")}},
+		{"a thought between texts", []*Response{chunk(text("a")), chunk(thought("b")), chunk(text("c"))}, []*genai.Part{text("a"), thought("b"), text("c")}},
+		{"calls keep their order", []*Response{chunk(call("one")), chunk(text("and")), chunk(call("two"), call("three"))}, []*genai.Part{call("one"), text("and"), call("two"), call("three")}},
+		{"texts around a call are not joined", []*Response{chunk(text("a"), call("f"), text("b"))}, []*genai.Part{text("a"), call("f"), text("b")}},
+		{"the last signature counts", []*Response{chunk(signed(text("a"), "1")), chunk(signed(text("b"), "2"))}, []*genai.Part{signed(text("ab"), "2")}},
+		{"a signature without text", []*Response{chunk(thought("a")), chunk(signed(text(""), "s"))}, []*genai.Part{thought("a"), signed(text(""), "s")}},
+		{"empty texts vanish", []*Response{chunk(text("a")), chunk(text(""))}, []*genai.Part{text("a")}},
+		{"a chunk without content", []*Response{chunk(text("a")), {}, chunk(text("b"))}, []*genai.Part{text("ab")}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var a Aggregator
-			for _, p := range tt.pieces {
+			for _, p := range tt.chunks {
 				a.Add(p)
 			}
 			whole := a.Whole()
@@ -57,8 +57,8 @@ func TestAggregatorParts(t *testing.T) {
 	}
 }
 
-// Every part that is more than text must come through, also parts with fields
-// that a newer genai adds.
+// Parts with data other than text are kept, including fields that a newer genai
+// version adds.
 func TestAggregatorKeepsEveryKindOfPart(t *testing.T) {
 	part := reflect.TypeFor[genai.Part]()
 	for i := range part.NumField() {
@@ -80,7 +80,7 @@ func TestAggregatorKeepsEveryKindOfPart(t *testing.T) {
 				v.Set(reflect.ValueOf(map[string]any{"k": "v"}))
 			}
 			var a Aggregator
-			a.Add(piece(p))
+			a.Add(chunk(p))
 			if diff := cmp.Diff([]*genai.Part{p}, a.Whole().Content.Parts); diff != "" {
 				t.Errorf("Whole().Content.Parts (-want +got):\n%s", diff)
 			}
@@ -94,11 +94,11 @@ func TestAggregatorFields(t *testing.T) {
 	grounding := &genai.GroundingMetadata{WebSearchQueries: []string{"ferry"}}
 	citation := &genai.CitationMetadata{}
 	logprobs := &genai.LogprobsResult{}
-	heard, said := &genai.Transcription{Text: "in"}, &genai.Transcription{Text: "out"}
+	input, output := &genai.Transcription{Text: "in"}, &genai.Transcription{Text: "out"}
 
 	tests := []struct {
 		name   string
-		pieces []*Response
+		chunks []*Response
 		want   *Response
 	}{
 		{"nothing was added", nil, nil},
@@ -109,12 +109,12 @@ func TestAggregatorFields(t *testing.T) {
 			&Response{UsageMetadata: more},
 		},
 		{
-			"what only an earlier piece said is kept",
+			"fields of earlier chunks are kept",
 			[]*Response{
 				{
 					ModelVersion: "m-1", FinishReason: genai.FinishReasonStop, GroundingMetadata: grounding,
 					CitationMetadata: citation, LogprobsResult: logprobs, AvgLogprobs: -0.5,
-					InputTranscription: heard, OutputTranscription: said,
+					InputTranscription: input, OutputTranscription: output,
 					CustomMetadata: map[string]any{"k": "v"}, TurnComplete: true, Interrupted: true,
 				},
 				{},
@@ -122,7 +122,7 @@ func TestAggregatorFields(t *testing.T) {
 			&Response{
 				ModelVersion: "m-1", FinishReason: genai.FinishReasonStop, GroundingMetadata: grounding,
 				CitationMetadata: citation, LogprobsResult: logprobs, AvgLogprobs: -0.5,
-				InputTranscription: heard, OutputTranscription: said,
+				InputTranscription: input, OutputTranscription: output,
 				CustomMetadata: map[string]any{"k": "v"}, TurnComplete: true, Interrupted: true,
 			},
 		},
@@ -132,12 +132,12 @@ func TestAggregatorFields(t *testing.T) {
 			&Response{ErrorCode: "OTHER", ModelVersion: "m-1"},
 		},
 		{
-			"a role is model unless said otherwise",
+			"the default role is model",
 			[]*Response{{Content: &genai.Content{Parts: []*genai.Part{text("a")}}}},
 			&Response{Content: ModelText("a")},
 		},
 		{
-			"the role of an earlier piece is kept",
+			"the role of an earlier chunk is kept",
 			[]*Response{
 				{Content: UserText("a")},
 				{Content: &genai.Content{Parts: []*genai.Part{text("b")}}},
@@ -148,7 +148,7 @@ func TestAggregatorFields(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var a Aggregator
-			for _, p := range tt.pieces {
+			for _, p := range tt.chunks {
 				a.Add(p)
 			}
 			if diff := cmp.Diff(tt.want, a.Whole()); diff != "" {
@@ -160,9 +160,9 @@ func TestAggregatorFields(t *testing.T) {
 
 func TestAggregatorAddAfterWhole(t *testing.T) {
 	var a Aggregator
-	a.Add(piece(text("a")))
+	a.Add(chunk(text("a")))
 	first := a.Whole()
-	a.Add(piece(call("f")))
+	a.Add(chunk(call("f")))
 	if got := len(first.Content.Parts); got != 1 {
 		t.Errorf("the first answer has %d parts after the second, want 1", got)
 	}

@@ -15,8 +15,7 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// emptyParts are conversations with empty texts, as models and clients send
-// them, and what each service is sent.
+// emptyParts are conversations with empty texts, and the request that each service gets.
 var emptyParts = []struct {
 	name           string
 	contents       []*genai.Content
@@ -29,7 +28,7 @@ var emptyParts = []struct {
 		`[{"content":"a","role":"user"},{"content":"b","role":"assistant"},{"content":"c","role":"user"}]`,
 	},
 	{
-		"next to a text",
+		"next to text",
 		[]*genai.Content{{Role: "user", Parts: []*genai.Part{{}, {Text: "a"}}}},
 		`[{"parts":[{"text":"a"}],"role":"user"}]`, `[{"content":"a","role":"user"}]`,
 	},
@@ -69,9 +68,9 @@ var emptyParts = []struct {
 	},
 }
 
-// TestEmptyParts: an empty text is never sent to a model, nor a content that
-// has nothing else; a signature keeps its part and its empty text. Gemini refuses
-// a part without data with 400, and so every later turn of the session.
+// Empty texts, and contents that have nothing else, are never sent to a model. A part
+// with a signature keeps its empty text. Otherwise Gemini rejects the request with 400,
+// and every later turn of the session.
 func TestEmptyParts(t *testing.T) {
 	for _, tt := range emptyParts {
 		t.Run(tt.name, func(t *testing.T) {
@@ -103,7 +102,7 @@ func TestEmptyParts(t *testing.T) {
 	}
 }
 
-// TestEmptyInstruction: an instruction of nothing is none.
+// An empty instruction is not sent.
 func TestEmptyInstruction(t *testing.T) {
 	gemini := newFake(t)
 	req := scriptInput("b", false)
@@ -116,7 +115,7 @@ func TestEmptyInstruction(t *testing.T) {
 	}
 }
 
-// TestSignatureInCache: what Gemini keeps for later holds the signature too.
+// Cached contents keep signatures.
 func TestSignatureInCache(t *testing.T) {
 	gemini := newFake(t)
 	req := scriptInput("b", false)

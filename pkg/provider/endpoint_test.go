@@ -11,9 +11,9 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// TestHostKeyStaysWithHostAddress: the host's key goes to the provider and to an
-// address that the host names, and never to one that the app names: by base_url, or
-// by a variable of its .env. The app's own key goes to either.
+// The host's key is sent only to the provider and to an address that the host sets,
+// never to one that the app sets by base_url or its .env. The app's own key is sent to
+// either.
 func TestHostKeyStaysWithHostAddress(t *testing.T) {
 	const vertex = "GOOGLE_GENAI_USE_VERTEXAI"
 	gemini, openai := newFake(t), fakeopenai.New()
@@ -76,8 +76,7 @@ func TestHostKeyStaysWithHostAddress(t *testing.T) {
 	}
 }
 
-// TestVertexLocation: a location that could lead to another host is refused before
-// anything is sent there.
+// A location that changes the host name is rejected before a request is sent.
 func TestVertexLocation(t *testing.T) {
 	for _, location := range []string{"evil.example/#", "evil.example:443/", "user@evil.example/x?", "EU West", strings.Repeat("a", 64)} {
 		sent := false
@@ -93,8 +92,7 @@ func TestVertexLocation(t *testing.T) {
 	}
 }
 
-// TestRequestBaseURL: the settings of a call cannot lead it to another address, which
-// would get the key.
+// http_options cannot change the address of a call, which would receive the key.
 func TestRequestBaseURL(t *testing.T) {
 	fake, evil := newFake(t), newFake(t)
 	opts := fakeOptions(fake)

@@ -11,8 +11,7 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// TestFallback has the failures after which another model is asked, and those
-// after which none is.
+// The fallback is called only after retryable errors without a response.
 func TestFallback(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -36,14 +35,14 @@ func TestFallback(t *testing.T) {
 			req := scriptInput("hi", stream)
 			req.Model = "gpt-first"
 			got, err := collect(provider.Fallback(first, []model.LLM{second}, nil).Generate(t.Context(), req))
-			said := ""
+			text := ""
 			if err != nil {
-				said = err.Error()
+				text = err.Error()
 			} else {
-				said = outline(got)[len(got)-1]
+				text = outline(got)[len(got)-1]
 			}
-			if said != tt.want || len(asked.Requests()) != tt.asked {
-				t.Errorf("Generate() = %s, with %d calls of the fallback, want %s and %d", said, len(asked.Requests()), tt.want, tt.asked)
+			if text != tt.want || len(asked.Requests()) != tt.asked {
+				t.Errorf("Generate() = %s, with %d calls of the fallback, want %s and %d", text, len(asked.Requests()), tt.want, tt.asked)
 			}
 			if tt.asked > 0 && asked.Requests()[0].Body["model"] != "gpt-x" {
 				t.Errorf("the fallback was asked for %v, want its own name", asked.Requests()[0].Body["model"])
@@ -52,7 +51,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestFallbackLogs tells whose answer it was.
+// The log names the model that answered.
 func TestFallbackLogs(t *testing.T) {
 	first, _ := fakeOpenAI(t, fakeopenai.Reply{Status: 503, Message: "busy"})
 	second, _ := fakeOpenAI(t)

@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// FuzzStream feeds any bytes as the body of a streamed answer: there is an
-// error, or partial responses and then a whole one, and never a panic.
+// FuzzStream sends arbitrary bytes as a streamed response: the result is an error, or
+// partial responses and a complete one, but never a panic.
 func FuzzStream(f *testing.F) {
 	for _, seed := range []string{
 		"", "\n", ": x\n\n", "data: {}\n\n", "data: null\n\n", "data: []\n\n", "data: 7", "data: {\"error\":{\"code\":503}}\n\n", "{\"error\":7}\n",
@@ -51,7 +51,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// answering is a network whose every answer has status 200.
+// answering is a transport whose responses have status 200.
 type answering func() []byte
 
 func (a answering) RoundTrip(*http.Request) (*http.Response, error) {

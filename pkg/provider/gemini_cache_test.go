@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// clock is a time that the test moves on.
+// clock is a clock that the test advances.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -254,7 +254,7 @@ func TestCacheLife(t *testing.T) {
 	}
 }
 
-// What goes wrong with a cache is told in the log, and to nobody else.
+// Errors of caches are only logged.
 func TestCacheLog(t *testing.T) {
 	k := newTalk(t, fakeOptions)
 	refused := fakegemini.Failure(429, "no room")
@@ -289,8 +289,8 @@ func TestCacheLog(t *testing.T) {
 	}
 }
 
-// A cache has the settings that its requests then leave out; a file's display
-// name, which the Gemini API refuses, is left out of it too.
+// A cache contains the settings that its requests omit, but no display names, which the
+// Gemini API rejects.
 func TestCacheBodies(t *testing.T) {
 	k := newTalk(t, fakeOptions)
 	k.contents = []*genai.Content{{Role: genai.RoleUser, Parts: []*genai.Part{
@@ -330,7 +330,7 @@ func TestCacheBodies(t *testing.T) {
 	}
 }
 
-// Vertex AI names caches with the project's path.
+// On Vertex AI, names of caches include the project's path.
 func TestCacheVertex(t *testing.T) {
 	k := newTalk(t, vertexOptions)
 	const name = "projects/p/locations/global/cachedContents/1"
@@ -345,7 +345,7 @@ func TestCacheVertex(t *testing.T) {
 	}
 }
 
-// A call that is repeated uses the cache that was made for it.
+// A retried call uses the cache that was created for it.
 func TestCacheRetry(t *testing.T) {
 	var waited waits
 	k := newTalk(t, func(fake *fakegemini.Server) *provider.GeminiOptions {
@@ -361,7 +361,7 @@ func TestCacheRetry(t *testing.T) {
 	}
 }
 
-// Conversations side by side each have their own cache.
+// Parallel conversations have separate caches.
 func TestCacheParallel(t *testing.T) {
 	first := newTalk(t, fakeOptions)
 	var group sync.WaitGroup
@@ -386,7 +386,7 @@ func TestCacheParallel(t *testing.T) {
 	}
 }
 
-// Without Cache nothing is told of caches.
+// Without Cache, responses have no cache metadata.
 func TestCacheNotRequested(t *testing.T) {
 	fake := newFake(t)
 	got, err := ask(t, provider.NewGemini("gemini-x", fakeOptions(fake)), false)

@@ -187,7 +187,7 @@ func TestGeminiRefusesParameter(t *testing.T) {
 	}
 }
 
-// Parallel agents share one config; the SDK writes into what it gets.
+// Parallel agents share a config, which the SDK must not modify.
 func TestGeminiSharedConfig(t *testing.T) {
 	fake := newFake(t)
 	llm := provider.NewGemini("gemini-x", fakeOptions(fake))
@@ -234,8 +234,8 @@ func TestGeminiWithoutCredentials(t *testing.T) {
 	}
 }
 
-// TestGeminiLabels: on Vertex AI each request names its agent, so that bills can
-// be told apart; a label of the agent's own stays. The Gemini API has no labels.
+// On Vertex AI, each request has a label with its agent for billing; a label of the
+// agent takes precedence. The Gemini API has no labels.
 func TestGeminiLabels(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

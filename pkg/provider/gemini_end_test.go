@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// The service wants the user to have the last word; an agent that goes on after
-// its own answer gets a word of the user's to go on from.
+// The last content must be the user's: an agent that continues after its own response
+// gets an additional user message.
 func TestEndWithUser(t *testing.T) {
 	user, own := model.UserText("hi"), model.ModelText("hello")
 	for _, tt := range []struct {

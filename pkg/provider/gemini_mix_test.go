@@ -6,8 +6,7 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// TestMixesToolsAndSchema: only Vertex AI takes tools and a schema in one
-// request, from Gemini 2 on.
+// Only Vertex AI supports tools and a schema in one request, for Gemini 2 and newer.
 func TestMixesToolsAndSchema(t *testing.T) {
 	vertex := map[string]string{"GOOGLE_GENAI_USE_VERTEXAI": "true"}
 	for _, tt := range []struct {

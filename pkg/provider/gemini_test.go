@@ -76,8 +76,7 @@ func TestGeminiMapping(t *testing.T) {
 	}
 }
 
-// Only Vertex AI says more than the reason: the SDK drops it from the answers of
-// the Gemini API.
+// Only Vertex AI returns a finish message: the SDK drops it for the Gemini API.
 func TestGeminiFinishMessage(t *testing.T) {
 	reply := fakegemini.Text("one")
 	reply.Finish, reply.FinishMessage = genai.FinishReasonMaxTokens, "too long"
@@ -99,7 +98,7 @@ func TestGeminiFinishMessage(t *testing.T) {
 	}
 }
 
-// detail shows a response as "+role: (thought)[text] FINISH n tokens !CODE(message)".
+// detail formats a response as "+role: (thought)[text] FINISH n tokens !CODE(message)".
 func detail(r *model.Response) string {
 	var words []string
 	if r.Content != nil {

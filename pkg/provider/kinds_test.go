@@ -11,8 +11,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// buildModel does what a loader does with one model of app.yaml, whose files
-// are given by name.
+// buildModel builds a model of app.yaml like the loader, with files by name.
 func buildModel(t *testing.T, src string, files map[string]string) (model.LLM, []string) {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(src))

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// calling is a model's content with calls, each ID:NAME.
+// calling returns a content of the model with calls, each ID:NAME.
 func calling(calls ...string) *genai.Content {
 	c := &genai.Content{Role: genai.RoleModel}
 	for _, call := range calls {
@@ -32,8 +32,8 @@ func replying(calls ...string) *genai.Content {
 	return c
 }
 
-// openCalls are conversations in which calls have no answer, as they are left by
-// runs that were cut off and by answers that come later.
+// openCalls are conversations with calls without a response, as left by interrupted runs
+// and pending calls.
 var openCalls = []struct {
 	name     string
 	contents []*genai.Content
@@ -45,8 +45,8 @@ var openCalls = []struct {
 	{"two turns", []*genai.Content{model.UserText("a"), calling("1:f"), model.UserText("b"), calling("2:f"), replying("2:f")}},
 }
 
-// TestOpenCalls: services refuse a conversation with a call that nobody
-// answered (semantics 22, trap 28), so that one cut off there would be over.
+// Services reject conversations with a call without a response (semantics 22, trap 28),
+// so that an interrupted conversation could not continue.
 func TestOpenCalls(t *testing.T) {
 	for _, tt := range openCalls {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,8 +72,7 @@ func TestOpenCalls(t *testing.T) {
 	}
 }
 
-// TestOpenCallsInRequest: the model reads of a call without an answer that there
-// is none.
+// A call without a response gets a placeholder.
 func TestOpenCallsInRequest(t *testing.T) {
 	fake := newFake(t)
 	req := scriptInput("b", false)

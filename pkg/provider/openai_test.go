@@ -41,7 +41,7 @@ func openAISubject(t *testing.T, s scenario) model.LLM {
 	return llm
 }
 
-// fakeOpenAI is a model on a fake server, without retries.
+// fakeOpenAI returns a model on a fake server, without retries.
 func fakeOpenAI(t *testing.T, replies ...fakeopenai.Reply) (model.LLM, *fakeopenai.Server) {
 	t.Helper()
 	fake := fakeopenai.New()
@@ -52,8 +52,7 @@ func fakeOpenAI(t *testing.T, replies ...fakeopenai.Reply) (model.LLM, *fakeopen
 	}), fake
 }
 
-// TestOpenAIKeepsConnections: the next question takes the connection of the last
-// one, also behind a stream, whose last word is not the end of what is sent.
+// Connections are reused, also after a stream that continues after its last event.
 func TestOpenAIKeepsConnections(t *testing.T) {
 	var made atomic.Int64
 	heard := make(chan struct{}, 1)
@@ -85,7 +84,7 @@ func TestOpenAIKeepsConnections(t *testing.T) {
 	}
 }
 
-// TestOpenAIRequest sends all that both APIs have, and compares the JSON.
+// A request contains all settings that both APIs have.
 func TestOpenAIRequest(t *testing.T) {
 	llm, fake := fakeOpenAI(t)
 	low, seed := float32(0.5), int32(7)
@@ -172,8 +171,7 @@ func TestOpenAIRequest(t *testing.T) {
 	}
 }
 
-// TestOpenAIAnswer has the forms of an answer, in one piece and streamed: the
-// whole is the same.
+// Streamed and other responses have the same result.
 func TestOpenAIAnswer(t *testing.T) {
 	usage := map[string]any{
 		"prompt_tokens": 10, "completion_tokens": 7, "total_tokens": 17,
@@ -242,8 +240,8 @@ func TestOpenAIAnswer(t *testing.T) {
 	}
 }
 
-// TestOpenAITruncatedResponse names the reason on the whole of a stream only, as it is
-// with Gemini: in one piece, a text that ended early is an answer.
+// The finish reason of a truncated response is an error only for a stream, as with
+// Gemini.
 func TestOpenAITruncatedResponse(t *testing.T) {
 	for stream, want := range map[bool]string{false: "Once", true: "Once!MAX_TOKENS"} {
 		llm, _ := fakeOpenAI(t, fakeopenai.Reply{Pieces: []string{"Once"}, Finish: "length"})
@@ -254,8 +252,7 @@ func TestOpenAITruncatedResponse(t *testing.T) {
 	}
 }
 
-// TestOpenAIFailures has what can go wrong, in the words that people see, and
-// whether another try may help.
+// Each failure has a message and is retryable or not.
 func TestOpenAIFailures(t *testing.T) {
 	const key = "test-key-1234"
 	for _, tt := range []struct {
@@ -289,7 +286,7 @@ func TestOpenAIFailures(t *testing.T) {
 	}
 }
 
-// TestOpenAIRefuses has requests that cannot be sent: the call is not made.
+// Unsupported requests are rejected without a call.
 func TestOpenAIRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -330,8 +327,8 @@ func TestOpenAIRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenAIKey has which key is sent where: that of the environment only to
-// the server that the environment names, or to OpenAI.
+// The environment's key is sent only to the server that the environment sets, or to
+// OpenAI.
 func TestOpenAIKey(t *testing.T) {
 	fake := fakeopenai.New()
 	defer fake.Close()
@@ -362,7 +359,7 @@ func TestOpenAIKey(t *testing.T) {
 	}
 }
 
-// TestOpenAIUnsupportedSettings logs the settings that only Gemini has.
+// Settings that only Gemini has are logged.
 func TestOpenAIUnsupportedSettings(t *testing.T) {
 	fake := fakeopenai.New()
 	defer fake.Close()
@@ -384,7 +381,7 @@ func TestOpenAIUnsupportedSettings(t *testing.T) {
 	}
 }
 
-// TestOpenAIRetry waits as the service asks, and asks again.
+// A retry waits for the delay that the service requests.
 func TestOpenAIRetry(t *testing.T) {
 	fake := fakeopenai.New()
 	defer fake.Close()
@@ -400,8 +397,8 @@ func TestOpenAIRetry(t *testing.T) {
 	}
 }
 
-// TestOpenAIOtherStreams has streams of servers that do it their own way: calls
-// without an index or with one for all, thoughts under another name, no [DONE].
+// Variants of streams are supported: calls without an index or with the same one, other
+// names of thoughts, no [DONE].
 func TestOpenAIOtherStreams(t *testing.T) {
 	for _, tt := range []struct{ name, raw, want string }{
 		{

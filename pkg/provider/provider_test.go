@@ -19,17 +19,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A scenario is what a model shall do at its only call.
+// A scenario configures the only call of a model.
 type scenario struct {
 	pieces []string
 	call   *genai.FunctionCall
 	fail   *model.Error
-	// hold, if set, is called when the model was asked, and the answer never
-	// comes.
+	// hold, if set, is called when the call starts; the response then never arrives.
 	hold func()
 }
 
-// A subject is a provider under the suite.
+// A subject is a provider under test.
 type subject struct {
 	name  string
 	build func(t *testing.T, s scenario) model.LLM
@@ -62,8 +61,8 @@ func newFake(t *testing.T) *fakegemini.Server {
 	return fake
 }
 
-// fakeOptions reach the fake, with an environment that holds only a key, and
-// without retries.
+// fakeOptions connect to the fake, with only a key in the environment and without
+// retries.
 func fakeOptions(fake *fakegemini.Server) *provider.GeminiOptions {
 	return &provider.GeminiOptions{
 		Lookup: lookup(nil), APIKey: "test-key-1234", BaseURL: fake.URL(), HTTP: fake.Client(),
@@ -71,7 +70,7 @@ func fakeOptions(fake *fakegemini.Server) *provider.GeminiOptions {
 	}
 }
 
-// vertexOptions reach the fake by the form of Vertex AI.
+// vertexOptions connect to the fake like to Vertex AI.
 func vertexOptions(fake *fakegemini.Server) *provider.GeminiOptions {
 	opts := fakeOptions(fake)
 	opts.APIKey = ""
@@ -87,7 +86,7 @@ func lookup(env map[string]string) func(string) (string, bool) {
 	}
 }
 
-// ask calls with the text of one user message.
+// ask calls the model with one user message.
 func ask(t *testing.T, llm model.LLM, stream bool) ([]*model.Response, error) {
 	t.Helper()
 	return collect(llm.Generate(t.Context(), scriptInput("hi", stream)))
@@ -111,7 +110,7 @@ func collect(seq iter.Seq2[*model.Response, error]) ([]*model.Response, error) {
 	return all, nil
 }
 
-// outline shows responses as texts, partial ones with a leading +, calls as
+// outline formats responses as texts, partial ones with a leading +, and calls as
 // name().
 func outline(rs []*model.Response) []string {
 	var out []string
@@ -238,7 +237,7 @@ func mode(stream bool) string {
 	return "unary"
 }
 
-// waits records the waits it is asked for and passes none of the time.
+// waits records requested delays without waiting.
 type waits []time.Duration
 
 func (w *waits) wait(ctx context.Context, d time.Duration) error {

@@ -17,15 +17,15 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// saying is a model that yields fixed answers, then an error if there is one.
-type saying struct {
+// fixedModel yields fixed responses and then an optional error.
+type fixedModel struct {
 	answers []*model.Response
 	err     error
 }
 
-func (saying) Name() string { return "saying" }
+func (fixedModel) Name() string { return "fixedModel" }
 
-func (s saying) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
+func (s fixedModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		for _, r := range s.answers {
 			if !yield(r, nil) {
@@ -38,7 +38,7 @@ func (s saying) Generate(context.Context, *model.Request) iter.Seq2[*model.Respo
 	}
 }
 
-// answer is a whole answer with these parts.
+// answer returns a complete response with these parts.
 func answer(parts ...*genai.Part) *model.Response {
 	return &model.Response{Content: &genai.Content{Role: genai.RoleModel, Parts: parts}, FinishReason: genai.FinishReasonStop}
 }
@@ -54,14 +54,13 @@ func record(t *testing.T, llm model.LLM, req *model.Request) string {
 	return script.String()
 }
 
-// TestRecord has the entry for each kind of answer, and sees that the entry
-// gives the same answer again.
+// Each recorded entry reproduces its response.
 func TestRecord(t *testing.T) {
 	text := func(s string) *genai.Part { return &genai.Part{Text: s} }
 	call := func(args map[string]any) *genai.Part {
 		return &genai.Part{FunctionCall: &genai.FunctionCall{Name: "f", Args: args}}
 	}
-	piece := func(p *genai.Part) *model.Response {
+	chunk := func(p *genai.Part) *model.Response {
 		r := answer(p)
 		r.Partial, r.FinishReason = true, ""
 		return r
@@ -69,32 +68,32 @@ func TestRecord(t *testing.T) {
 	used, cut, blocked := answer(text("Yes.")), answer(text("Once up")), &model.Response{FinishReason: "SAFETY", ErrorCode: "SAFETY", ErrorMessage: "not {this}"}
 	used.UsageMetadata = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: 7, CandidatesTokenCount: 2, TotalTokenCount: 9}
 	cut.FinishReason = genai.FinishReasonMaxTokens
-	cutInPieces := cut.Clone()
-	cutInPieces.ErrorCode, cutInPieces.ErrorMessage = "MAX_TOKENS", "too long"
+	cutInChunks := cut.Clone()
+	cutInChunks.ErrorCode, cutInChunks.ErrorMessage = "MAX_TOKENS", "too long"
 	for _, tt := range []struct {
 		name string
-		llm  saying
+		llm  fixedModel
 		want string
 	}{
-		{"text", saying{answers: []*model.Response{used}}, `text: "Yes."; usage: {prompt: 7, candidates: 2}`},
-		{"lines", saying{answers: []*model.Response{answer(text("a: # 'b'\n\t\"c\" \u2028 \u0085 \ufeff é 🙂 <"))}}, `text: "a: # 'b'\n\t\"c\" \u2028 \u0085 \ufeff é 🙂 <"`},
-		{"thought, text and calls", saying{answers: []*model.Response{answer(
+		{"text", fixedModel{answers: []*model.Response{used}}, `text: "Yes."; usage: {prompt: 7, candidates: 2}`},
+		{"lines", fixedModel{answers: []*model.Response{answer(text("a: # 'b'\n\t\"c\" \u2028 \u0085 \ufeff é 🙂 <"))}}, `text: "a: # 'b'\n\t\"c\" \u2028 \u0085 \ufeff é 🙂 <"`},
+		{"thought, text and calls", fixedModel{answers: []*model.Response{answer(
 			&genai.Part{Text: "hm", Thought: true}, text("Wait."), call(map[string]any{"n": 1.0, "m": int64(2), "s": []any{"x", nil}}), call(nil),
 		)}}, `thought: "hm"; text: "Wait."; calls: [{name: "f", args: {"m":2,"n":1.0,"s":["x",null]}}, {name: "f", args: {}}]`},
-		{"placeholders", saying{answers: []*model.Response{answer(text("Say {user} and {!x}"))}}, `parts: [{"text":"Say {user} and {!x}"}]`},
-		{"braces", saying{answers: []*model.Response{answer(text(`{"a": {}}`))}}, `text: "{\"a\": {}}"`},
-		{"text behind a call", saying{answers: []*model.Response{answer(call(nil), text("x"))}}, `parts: [{"functionCall":{"args":{},"name":"f"}}, {"text":"x"}]`},
-		{"an id and a signature", saying{answers: []*model.Response{answer(&genai.Part{
+		{"placeholders", fixedModel{answers: []*model.Response{answer(text("Say {user} and {!x}"))}}, `parts: [{"text":"Say {user} and {!x}"}]`},
+		{"braces", fixedModel{answers: []*model.Response{answer(text(`{"a": {}}`))}}, `text: "{\"a\": {}}"`},
+		{"text after a call", fixedModel{answers: []*model.Response{answer(call(nil), text("x"))}}, `parts: [{"functionCall":{"args":{},"name":"f"}}, {"text":"x"}]`},
+		{"an id and a signature", fixedModel{answers: []*model.Response{answer(&genai.Part{
 			FunctionCall: &genai.FunctionCall{ID: "c1", Name: "f"}, ThoughtSignature: []byte{250, 251, 252},
 		})}}, `parts: [{"functionCall":{"id":"c1","args":{},"name":"f"},"thoughtSignature":"-vv8"}]`},
-		{"nothing", saying{answers: []*model.Response{answer()}}, `parts: []`},
-		{"cut off", saying{answers: []*model.Response{cut}}, `text: "Once up"; finish: {reason: "MAX_TOKENS", message: ""}`},
-		{"cut off in pieces", saying{answers: []*model.Response{piece(text("Once up")), cutInPieces}}, `text: "Once up"; chunks: 1; finish: {reason: "MAX_TOKENS", message: "too long"}`},
-		{"blocked", saying{answers: []*model.Response{blocked}}, `parts: []; finish: {reason: "SAFETY", message: "not (this)"}`},
-		{"pieces", saying{answers: []*model.Response{piece(text("one ")), piece(text("two")), answer(text("one two"))}}, `text: "one two"; chunks: 2`},
-		{"raw pieces", saying{answers: []*model.Response{piece(text("{a} ")), piece(text("two")), answer(text("{a} two"))}}, `parts: [{"text":"{a} "}, {"text":"two"}]`},
-		{"failure", saying{err: &model.Error{Code: 429, Status: "RESOURCE_EXHAUSTED", Message: "no {room}"}}, `error: {code: 429, status: "RESOURCE_EXHAUSTED", message: "no (room)"}`},
-		{"no answer", saying{err: &model.Error{Message: "cut"}}, `error: {code: 503, status: "MODEL_ERROR", message: "cut"}`},
+		{"nothing", fixedModel{answers: []*model.Response{answer()}}, `parts: []`},
+		{"cut off", fixedModel{answers: []*model.Response{cut}}, `text: "Once up"; finish: {reason: "MAX_TOKENS", message: ""}`},
+		{"cut off in chunks", fixedModel{answers: []*model.Response{chunk(text("Once up")), cutInChunks}}, `text: "Once up"; chunks: 1; finish: {reason: "MAX_TOKENS", message: "too long"}`},
+		{"blocked", fixedModel{answers: []*model.Response{blocked}}, `parts: []; finish: {reason: "SAFETY", message: "not (this)"}`},
+		{"chunks", fixedModel{answers: []*model.Response{chunk(text("one ")), chunk(text("two")), answer(text("one two"))}}, `text: "one two"; chunks: 2`},
+		{"raw chunks", fixedModel{answers: []*model.Response{chunk(text("{a} ")), chunk(text("two")), answer(text("{a} two"))}}, `parts: [{"text":"{a} "}, {"text":"two"}]`},
+		{"failure", fixedModel{err: &model.Error{Code: 429, Status: "RESOURCE_EXHAUSTED", Message: "no {room}"}}, `error: {code: 429, status: "RESOURCE_EXHAUSTED", message: "no (room)"}`},
+		{"no answer", fixedModel{err: &model.Error{Message: "cut"}}, `error: {code: 503, status: "MODEL_ERROR", message: "cut"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			req := scriptInput("it's\nme", len(tt.llm.answers) > 1)
@@ -104,7 +103,7 @@ func TestRecord(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("the entry (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(told(tt.llm, req), told(replay(t, got), req)); diff != "" {
+			if diff := cmp.Diff(replayOutline(tt.llm, req), replayOutline(replay(t, got), req)); diff != "" {
 				t.Errorf("replayed (-recorded +replayed):\n%s\n%s", diff, got)
 			}
 		})
@@ -121,8 +120,8 @@ func replay(t *testing.T, script string) model.LLM {
 	return provider.NewScripted(decoded, nil)
 }
 
-// told is what came, but for the messages and names that a script changes.
-func told(llm model.LLM, req *model.Request) []string {
+// replayOutline formats responses without the messages and names that a script changes.
+func replayOutline(llm model.LLM, req *model.Request) []string {
 	var all []string
 	for r, err := range llm.Generate(context.Background(), req) {
 		if failed, ok := errors.AsType[*model.Error](err); ok {
@@ -147,27 +146,26 @@ func told(llm model.LLM, req *model.Request) []string {
 	return all
 }
 
-// A long message is repeated by its beginning, between two characters.
+// The condition of a long message contains its beginning, cut between two characters.
 func TestRecordLongMessage(t *testing.T) {
 	req := scriptInput(strings.Repeat("é", 101), false)
-	got := record(t, saying{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}}, req)
+	got := record(t, fixedModel{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}}, req)
 	want := `- when: 'agent == "root" and turn == 0 and user startsWith "` + strings.Repeat("é", 100) + "\"'\n  times: 1\n  text: \"ok\"\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the entry (-want +got):\n%s", diff)
 	}
 }
 
-// Whoever leaves is no failure of the model, and an error of the program none
-// that a script can say.
+// Cancellations and internal errors are not recorded.
 func TestRecordCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var script strings.Builder
 	rec := provider.NewRecorder(&script)
 	for _, err := range []error{&model.Error{Message: "cut"}, errors.New("broken")} {
-		_, _ = collect(rec.Wrap(saying{err: err}).Generate(ctx, scriptInput("hi", false)))
+		_, _ = collect(rec.Wrap(fixedModel{err: err}).Generate(ctx, scriptInput("hi", false)))
 	}
-	for range rec.Wrap(saying{answers: []*model.Response{{Partial: true, Content: model.ModelText("a")}, answer()}}).Generate(t.Context(), scriptInput("hi", true)) {
+	for range rec.Wrap(fixedModel{answers: []*model.Response{{Partial: true, Content: model.ModelText("a")}, answer()}}).Generate(t.Context(), scriptInput("hi", true)) {
 		break
 	}
 	if script.Len() != 0 || rec.Err() != nil {
@@ -179,10 +177,10 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
 
-// The first failure to write is kept, and the answers go on.
+// The first write error is kept and does not affect responses.
 func TestRecordFails(t *testing.T) {
 	rec := provider.NewRecorder(full{})
-	llm := rec.Wrap(saying{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}})
+	llm := rec.Wrap(fixedModel{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}})
 	for range 2 {
 		if got, err := ask(t, llm, false); err != nil || model.TextOf(got[0].Content) != "ok" {
 			t.Errorf("Generate() = %v, %v, want ok", outline(got), err)
@@ -193,11 +191,11 @@ func TestRecordFails(t *testing.T) {
 	}
 }
 
-// Answers that come side by side are entries one after the other.
+// Parallel responses are recorded one after the other.
 func TestRecordParallel(t *testing.T) {
 	var script strings.Builder
 	rec := provider.NewRecorder(&script)
-	llm := rec.Wrap(saying{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}})
+	llm := rec.Wrap(fixedModel{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}})
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() { _, _ = collect(llm.Generate(context.Background(), scriptInput(fmt.Sprint(i), false))) })
@@ -211,10 +209,10 @@ func TestRecordParallel(t *testing.T) {
 	}
 }
 
-// A recorded model can what the model itself can.
+// A recording model has the capabilities of its model.
 func TestRecordCapabilities(t *testing.T) {
 	rec := provider.NewRecorder(full{})
-	gemini, other := rec.Wrap(geminiSubject(t, scenario{})), rec.Wrap(saying{})
+	gemini, other := rec.Wrap(geminiSubject(t, scenario{})), rec.Wrap(fixedModel{})
 	if !model.CanCache(gemini) || model.CanCache(other) {
 		t.Error("CanCache of a recorded model is not that of the model")
 	}
@@ -223,7 +221,7 @@ func TestRecordCapabilities(t *testing.T) {
 	}
 }
 
-// FuzzRecord: any text comes back as it was, whoever asks for it.
+// FuzzRecord records and replays arbitrary text.
 func FuzzRecord(f *testing.F) {
 	for _, s := range []string{"a", "{user}", "{args.}", "a: b # c", "\x00\x7f\u0085\u2028\ufeff\U0001f642", "' \" \\ \n", "{{", "\xff"} {
 		f.Add(s, s)
@@ -234,9 +232,9 @@ func FuzzRecord(f *testing.F) {
 			t.Skip()
 		}
 		req := scriptInput(strings.ToValidUTF8(user, "?"), false)
-		llm := saying{answers: []*model.Response{answer(&genai.Part{Text: text})}}
+		llm := fixedModel{answers: []*model.Response{answer(&genai.Part{Text: text})}}
 		script := record(t, llm, req)
-		if diff := cmp.Diff(told(llm, req), told(replay(t, script), req)); diff != "" {
+		if diff := cmp.Diff(replayOutline(llm, req), replayOutline(replay(t, script), req)); diff != "" {
 			t.Errorf("replayed (-recorded +replayed):\n%s\n%s", diff, script)
 		}
 	})

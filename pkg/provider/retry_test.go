@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// A failing model fails a number of times and then answers.
+// failing fails a number of times before it answers.
 type failing struct {
 	left int
 	err  error
@@ -138,7 +138,7 @@ func TestGeminiRetry(t *testing.T) {
 		{"cut at once", []fakegemini.Reply{{Cut: true}}, false, []string{"hi"}, waits{time.Second}, ""},
 		{"error as the first chunk", []fakegemini.Reply{first}, true, []string{"+hi", "hi"}, waits{time.Second}, ""},
 		{
-			"not after the first piece",
+			"not after the first chunk",
 			[]fakegemini.Reply{late},
 			true,
 			[]string{"+one "},

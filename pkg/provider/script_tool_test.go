@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestToolReplay: what was recorded of a call comes back as it was, once.
+// A recorded tool call is replayed unchanged, once.
 func TestToolReplay(t *testing.T) {
 	from := model.Origin{Agent: "a", User: "it's\nme", Turn: 2}
 	for _, tt := range []struct {
@@ -50,7 +50,7 @@ func TestToolReplay(t *testing.T) {
 	}
 }
 
-// TestToolReplayMissing: the error names the entry that came closest.
+// The error names the closest entry.
 func TestToolReplayMissing(t *testing.T) {
 	replay := provider.NewToolReplay(decode(t, "- text: hi\n- when: turn == 9\n  tool: {name: f, args: {a: 1}}\n- when: turn == 1\n  tool: {name: g, args: {a: 1}}\n"))
 	for _, tt := range []struct{ name, want string }{

@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// scriptedSubject writes a scenario as a script.
+// scriptedSubject converts a scenario to a script.
 func scriptedSubject(t *testing.T, s scenario) model.LLM {
 	var b strings.Builder
 	if s.fail != nil {
@@ -117,7 +117,7 @@ func TestScripted(t *testing.T) {
 			"model: [You said: thanks] STOP",
 		},
 		{
-			"what a tool adds behind the answers hides none of them",
+			"contents that tools add after responses hide none of them",
 			model.Request{Contents: append(slices.Clip(answered), model.UserText("Artifact a is:")), Origin: model.Origin{Agent: "refund", Step: 1}},
 			"model: [Done, : R1] STOP",
 		},
@@ -219,7 +219,7 @@ func TestScriptedTimes(t *testing.T) {
 
 func TestScriptedEvictsOldSessions(t *testing.T) {
 	llm := provider.NewScripted(script(t, "- {text: first, times: 1}\n- text: later"), nil)
-	say := func(session int) string {
+	reply := func(session int) string {
 		req := scriptInput("hi", false)
 		req.Origin.SessionID = fmt.Sprint(session)
 		rs, err := collect(llm.Generate(t.Context(), req))
@@ -229,9 +229,9 @@ func TestScriptedEvictsOldSessions(t *testing.T) {
 		return outline(rs)[0]
 	}
 	for session := range 1025 {
-		say(session)
+		reply(session)
 	}
-	if got := say(1) + " " + say(0); got != "later first" {
+	if got := reply(1) + " " + reply(0); got != "later first" {
 		t.Errorf("sessions 1 and 0 after 1025 others = %q, want \"later first\"", got)
 	}
 }
@@ -241,8 +241,8 @@ func TestScriptedChunks(t *testing.T) {
 		name, src string
 		want      []string
 	}{
-		{"a piece for each word", "- text: ' one two  three '", []string{"+ one ", "+two  ", "+three ", " one two  three "}},
-		{"one piece", "- {text: one two, chunks: 1}", []string{"+one two", "one two"}},
+		{"a chunk for each word", "- text: ' one two  three '", []string{"+ one ", "+two  ", "+three ", " one two  three "}},
+		{"one chunk", "- {text: one two, chunks: 1}", []string{"+one two", "one two"}},
 		{"fewer than words", "- {text: one two three, chunks: 2}", []string{"+one ", "+two three", "one two three"}},
 		{"more than words", "- {text: día, chunks: 2}", []string{"+d", "+ía", "día"}},
 		{"more than characters", "- {text: ab, chunks: 9}", []string{"+a", "+b", "ab"}},
@@ -263,7 +263,7 @@ func TestScriptedChunks(t *testing.T) {
 	}
 	many := provider.NewScripted(script(t, "- text: "+strings.Repeat("word ", 50)), nil)
 	if got, err := ask(t, many, true); err != nil || len(got) != 17 {
-		t.Errorf("50 words: %d responses, %v, want 16 pieces and the whole", len(got), err)
+		t.Errorf("50 words: %d responses, %v, want 16 chunks and the complete response", len(got), err)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestDecodeScript(t *testing.T) {
 		want      []string
 	}{
 		{"no list", "text: hi", []string{"s.yaml:1:1: a script must be a list of entries [type]"}},
-		{"says nothing", "- times: 1", []string{"s.yaml:1:3: an entry requires text, json, calls, thought, parts, finish or error [script]"}},
+		{"empty entry", "- times: 1", []string{"s.yaml:1:3: an entry requires text, json, calls, thought, parts, finish or error [script]"}},
 		{"two texts", "- {text: a, json: {}}", []string{"s.yaml:1:19: text and json are mutually exclusive [script]"}},
 		{
 			"fails and answers", "- {error: {code: 500}, calls: [{name: f}]}",
