@@ -19,8 +19,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestCodeBuiltIn: the service is told that the model may run code, beside the
-// agent's own tools (adk-python code_executors/built_in_code_executor.py).
+// TestCodeBuiltIn: the request enables code execution in addition to the agent's own
+// tools (adk-python code_executors/built_in_code_executor.py).
 func TestCodeBuiltIn(t *testing.T) {
 	fake := fakegemini.New()
 	defer fake.Close()

@@ -12,9 +12,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// conversation reads events, one a word and a second: t a text, c1 a call, r1
-// its answer, w1 a wait for a person about call 1, S2-4 a summary of the seconds
-// 2 to 4. A / begins an invocation, a = stands before what is as old as the last.
+// conversation parses events, one per word and second: t is text, c1 a call, r1 its
+// response, w1 a pending request about call 1, S2-4 a summary of the seconds 2 to 4.
+// A / starts an invocation; = marks an event with the time of the previous one.
 func conversation(text string) []*session.Event {
 	var events []*session.Event
 	invocation, now := 0, 0

@@ -73,9 +73,8 @@ func TestCompactionEvent(t *testing.T) {
 	}
 }
 
-// TestCompactionInRun: the newest prompt that a model told of counts, in the
-// middle of a run too; what the model answers next, and the call that belongs
-// to it, stays.
+// TestCompactionInRun: the latest prompt size that a model reported triggers the
+// compaction, also during a run. The last event and its call are kept.
 func TestCompactionInRun(t *testing.T) {
 	var prompts []string
 	look := func(context.Context, *tool.Call) (*tool.Result, error) {

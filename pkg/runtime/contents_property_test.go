@@ -69,9 +69,8 @@ func drawPart(t *rapid.T, i int, open *[]*genai.FunctionCall) *genai.Part {
 	return &genai.Part{Text: fmt.Sprint("text", i)}
 }
 
-// TestContentsIncremental: what a model sees is the same whether the contents
-// grew event by event, were looked at now and then, or are built at once. What
-// was handed out before does not change.
+// TestContentsIncremental: contents are the same whether they are updated event by
+// event, read in between, or built at once. Returned contents do not change.
 func TestContentsIncremental(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)

@@ -108,8 +108,7 @@ func Example_functions() {
 	// croupier: Bye.
 }
 
-// upperExecutor is a code executor for the simplest of languages: a program says
-// itself aloud.
+// upperExecutor is a code executor whose output is the code in upper case.
 type upperExecutor struct{}
 
 func (upperExecutor) ExecuteCode(_ context.Context, _ *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {

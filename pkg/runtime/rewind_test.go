@@ -74,8 +74,8 @@ func TestRewindNothing(t *testing.T) {
 	}
 }
 
-// TestRewindMissingArtifact: an artifact whose old version is gone is empty after
-// the rewind, as in ADK, and the log says so (semantics 11).
+// TestRewindMissingArtifact: an artifact whose former version was deleted is empty
+// after the rewind, as in ADK, and a warning is logged (semantics 11).
 func TestRewindMissingArtifact(t *testing.T) {
 	var log bytes.Buffer
 	e := testenv.New(t, &testenv.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})

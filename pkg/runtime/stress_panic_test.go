@@ -83,8 +83,8 @@ func panickingTrees() []struct {
 	}
 }
 
-// TestPanicContained: whatever panics is told as a failure of its own, ends
-// at most its run, and leaves the session free.
+// TestPanicContained: every panic is reported as a failure of its origin, ends at
+// most its run, and releases the session.
 func TestPanicContained(t *testing.T) {
 	for _, tt := range panickingTrees() {
 		t.Run(tt.name, func(t *testing.T) {

@@ -56,8 +56,8 @@ func TestHistoryAppend(t *testing.T) {
 	}
 }
 
-// Whoever appends to the slice that Events gave must not write into the
-// history's own room.
+// Appending to the slice that Events returned does not write to the history's
+// backing array.
 func TestHistoryEventsAreClipped(t *testing.T) {
 	h := NewHistory(append(make([]*Event, 0, 8), eventsNamed("1")...))
 	mine := append(h.Events(), &Event{ID: "mine"})

@@ -20,8 +20,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Each file of testdata/events says in its prose which rule it guards: in.json
-// is read as an event, want.json is how that event is written.
+// The headline of each file in testdata/events names its rule: in.json is decoded as
+// an event, and want.json is its encoding.
 func TestEventFiles(t *testing.T) {
 	for _, file := range eventFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
@@ -256,8 +256,7 @@ func TestUnmarshalKeepsSeqOnly(t *testing.T) {
 	}
 }
 
-// Through encoding/json the form is the same; it escapes HTML by itself unless
-// told not to.
+// encoding/json produces the same form; it escapes HTML unless this is disabled.
 func TestEncodingJSON(t *testing.T) {
 	e := &Event{ID: "<1>"}
 	var b bytes.Buffer
