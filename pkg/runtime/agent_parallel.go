@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	goruntime "runtime"
 	"sync/atomic"
 
 	"agenthost/internal/safe"
@@ -48,10 +47,7 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 			s.acknowledgeEvent(false)
 		}
 	}()
-	p.startChildren(inner, 0)
-	// Wait until the fast children have all sent their events: waiting for each
-	// of them separately costs two more goroutine switches.
-	goruntime.Gosched()
+	p.startChildren(inner)
 	for s := range p.events {
 		if !s.deliverEvent(yield) {
 			return false
@@ -93,22 +89,16 @@ func newParallelRun(inv *Invocation) *parallelRun {
 	return p
 }
 
-// startChildren starts the children from the ith on. Each child starts the
-// next one before it runs, so that only one goroutine at a time is runnable
-// and can be stolen by another processor: short children then run one after
-// the other on the same processor.
-func (p *parallelRun) startChildren(ctx context.Context, i int) {
-	if i == len(p.children) {
-		return
-	}
-	go func() {
-		defer p.markChildDone()
-		defer safe.Recover(p.children[i].reportPanic)
-		growStack(false)
-		p.startChildren(ctx, i+1)
+// startChildren starts each child on a goroutine of its own.
+func (p *parallelRun) startChildren(ctx context.Context) {
+	for i := range p.children {
 		s := &p.children[i]
-		s.inv.runAgent(ctx, s.sendEvent)
-	}()
+		go func() {
+			defer p.markChildDone()
+			defer safe.Recover(s.reportPanic)
+			s.inv.runAgent(ctx, s.sendEvent)
+		}()
+	}
 }
 
 // reportPanic turns an unrecovered panic into an error of the agent, which the

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	goruntime "runtime"
 	"sync"
 
 	"agenthost/pkg/session"
@@ -40,16 +39,4 @@ func (s *eventHandoff) deliverEvent(yield func(*session.Event, error) bool) (pro
 func (s *eventHandoff) acknowledgeEvent(proceed bool) {
 	s.proceed = proceed
 	s.acknowledged.Done()
-}
-
-// growStack grows the stack of a new goroutine while it is empty. Growing it
-// later would copy all frames twice. The function prologue reserves the stack,
-// so the array need not be used, and is not cleared.
-//
-//go:noinline
-func growStack(use bool) {
-	if use {
-		var stack [6 << 10]byte
-		goruntime.KeepAlive(&stack)
-	}
 }
