@@ -62,8 +62,8 @@ func measureReplicas(ctx context.Context, o *options, out io.Writer) (ok bool, e
 }
 
 func newPostgresLab(ctx context.Context, o *options) (*lab, backend, error) {
-	server, _, err := findBackends(ctx)
-	i := slices.IndexFunc(server, func(p backend) bool { return p.driver == "pgx" })
+	backends, _, err := findBackends(ctx)
+	i := slices.IndexFunc(backends, func(p backend) bool { return p.driver == "pgx" })
 	if err == nil && i < 0 {
 		err = errors.New("no PostgreSQL server available; hint: set AGENTHOST_TEST_POSTGRES to the URL of one")
 	}
@@ -71,7 +71,7 @@ func newPostgresLab(ctx context.Context, o *options) (*lab, backend, error) {
 		return nil, backend{}, err
 	}
 	l, err := newLab(o)
-	return l, server[i], err
+	return l, backends[i], err
 }
 
 func (s *sandbox) startCostFleet(ctx context.Context, hosts int) (*fleet, error) {

@@ -25,14 +25,14 @@ const (
 // slowApp returns an app whose answers take 1.5 s, in chunks or with a tool call.
 func slowApp() files {
 	return files{
-		"unhurried/app.yaml": scriptedModel,
-		"unhurried/root_agent.yaml": `name: unhurried
+		"slow/app.yaml": scriptedModel,
+		"slow/root_agent.yaml": `name: slow
 model: demo
 instruction: Take your time.
 tools:
   - expr: {name: note, params: {text: string}, value: args.text, set: {last: args.text}}
 `,
-		"unhurried/script.yaml": `- when: user == "talk"
+		"slow/script.yaml": `- when: user == "talk"
   text: one two three
   chunks: 3
   delay: 500ms
@@ -55,7 +55,7 @@ type drainProof struct {
 	// signal was meant to cut.
 	cut, cutBySecond int
 	codes            map[int]int // number of exits by exit code
-	// readyTooLong counts hosts that were ready although they were draining, and
+	// readyTooLong counts hosts that stayed ready until all turns had completed, and
 	// notRefused new turns that were not rejected with Retry-After.
 	readyTooLong, notRefused int
 	longestExit              time.Duration // longest time to exit after a second signal
@@ -113,7 +113,7 @@ func (d *drainProof) startTurns(ctx context.Context) (*runningTurns, error) {
 			c.runTurn(ctx, i)
 		})
 	}
-	probe := newClient(h.url, "unhurried", "none")
+	probe := newClient(h.url, "slow", "none")
 	defer probe.close()
 	err = pollUntil(ctx, "all turns to be running", func() (bool, error) {
 		n, err := probe.readMetric(ctx, "agenthost_runs_running")
@@ -124,7 +124,7 @@ func (d *drainProof) startTurns(ctx context.Context) (*runningTurns, error) {
 
 // runTurn runs one turn and records whether it completed.
 func (c *runningTurns) runTurn(ctx context.Context, i int) {
-	client := newClient(c.host.url, "unhurried", fmt.Sprint("s-", i))
+	client := newClient(c.host.url, "slow", fmt.Sprint("s-", i))
 	defer client.close()
 	send := client.runTurnEvents
 	if i%2 == 0 {
@@ -169,7 +169,7 @@ func (d *drainProof) drainOnce(ctx context.Context) error {
 // checkRefusal waits until the host is not ready and sends a new turn, which must be
 // rejected.
 func (d *drainProof) checkRefusal(ctx context.Context, c *runningTurns) error {
-	probe := newClient(c.host.url, "unhurried", "late")
+	probe := newClient(c.host.url, "slow", "late")
 	defer probe.close()
 	err := pollUntil(ctx, "the host to report that it is draining", func() (bool, error) {
 		var r *statusError

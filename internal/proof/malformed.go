@@ -116,7 +116,7 @@ func (m *malformedTrees) loadTree(ctx context.Context, s *watchedHost, changes s
 	m.trees++
 	m.longest, m.largest = max(m.longest, spent.time), max(m.largest, spent.memory)
 	st, known := s.watch.Status("app")
-	panicked := func(d spec.Diagnostic) bool { return strings.Contains(d.Message, "panicked, which is a fault") }
+	panicked := func(d spec.Diagnostic) bool { return strings.Contains(d.Message, "loading the app panicked") }
 	switch {
 	case spent.err != nil || slices.ContainsFunc(st.Diagnostics, panicked):
 		m.panics++

@@ -128,7 +128,7 @@ func (k *killProof) runRound(ctx context.Context, l *lab, dir string) error {
 	}
 	k.rounds++
 	if h, err = k.serveClients(ctx, l, apps); err != nil {
-		return fmt.Errorf("starting again: %w", err)
+		return fmt.Errorf("restarting: %w", err)
 	}
 	k.verifySessions(ctx)
 	return h.kill()

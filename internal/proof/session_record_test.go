@@ -40,7 +40,7 @@ func TestCompareEvents(t *testing.T) {
 		name    string
 		stored  [][]string
 		seen    string
-		resumes int // of the first sentence
+		resumes int // of the first message
 		want    violations
 	}{
 		{name: "in order", stored: [][]string{noteTurn("a"), echoTurn("b")}, seen: "1 2 3 5"},

@@ -21,7 +21,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestRecoverOnGoroutine: the goroutine reports its panic and the process lives.
+// TestRecoverOnGoroutine: the goroutine reports its panic and the process continues.
 func TestRecoverOnGoroutine(t *testing.T) {
 	reported := make(chan *safe.Panic, 1)
 	go func() {
