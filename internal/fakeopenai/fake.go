@@ -96,7 +96,7 @@ func (s *Server) nextReply(req Request) Reply {
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, req)
 	if len(s.replies) == 0 {
-		return Reply{Pieces: []string{"ok"}}
+		return Reply{Chunks: []string{"ok"}}
 	}
 	reply := s.replies[0]
 	s.replies = s.replies[1:]

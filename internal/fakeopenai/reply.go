@@ -9,8 +9,8 @@ import (
 
 // A Reply is one response of the server.
 type Reply struct {
-	// Pieces are the text; in a stream each is a chunk.
-	Pieces []string
+	// Chunks are the text. In a stream each is a chunk of its own.
+	Chunks []string
 	// Thought is sent before the text, as reasoning_content.
 	Thought string
 	Refusal string
@@ -79,7 +79,7 @@ func (r Reply) writeReply(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	message := map[string]any{"role": "assistant", "content": nil, "refusal": nil}
-	if text := strings.Join(r.Pieces, ""); text != "" {
+	if text := strings.Join(r.Chunks, ""); text != "" {
 		message["content"] = text
 	}
 	if r.Thought != "" {
@@ -120,7 +120,7 @@ func (r Reply) streamReply(w http.ResponseWriter, req *http.Request, usage bool)
 	if r.Thought != "" {
 		delta(map[string]any{"reasoning_content": r.Thought})
 	}
-	for i, chunk := range r.Pieces {
+	for i, chunk := range r.Chunks {
 		delta(map[string]any{"content": chunk})
 		if i == 0 && !r.waitForHold(req) {
 			return

@@ -82,7 +82,7 @@ func TestEmptyParts(t *testing.T) {
 			}
 			gemini := newFake(t)
 			gemini.Enqueue(fakegemini.Text("fine"))
-			openai, fake := fakeOpenAI(t, fakeopenai.Reply{Pieces: []string{"fine"}})
+			openai, fake := fakeOpenAI(t, fakeopenai.Reply{Chunks: []string{"fine"}})
 			for name, llm := range map[string]model.LLM{"gemini": provider.NewGemini("gemini-x", fakeOptions(gemini)), "openai": openai} {
 				got, err := collect(llm.Generate(t.Context(), req))
 				if err != nil || cmp.Diff([]string{"fine"}, outline(got)) != "" {

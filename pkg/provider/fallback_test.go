@@ -20,18 +20,18 @@ func TestFallback(t *testing.T) {
 		want   string
 		asked  int
 	}{
-		{"an answer", fakeopenai.Reply{Pieces: []string{"one"}}, fakeopenai.Reply{}, "one", 0},
-		{"overloaded", fakeopenai.Reply{Status: 503}, fakeopenai.Reply{Pieces: []string{"two"}}, "two", 1},
-		{"nothing usable", fakeopenai.Reply{Raw: "x"}, fakeopenai.Reply{Pieces: []string{"two"}}, "two", 1},
+		{"an answer", fakeopenai.Reply{Chunks: []string{"one"}}, fakeopenai.Reply{}, "one", 0},
+		{"overloaded", fakeopenai.Reply{Status: 503}, fakeopenai.Reply{Chunks: []string{"two"}}, "two", 1},
+		{"nothing usable", fakeopenai.Reply{Raw: "x"}, fakeopenai.Reply{Chunks: []string{"two"}}, "two", 1},
 		{"a wrong request", fakeopenai.Reply{Status: 400, Message: "no"}, fakeopenai.Reply{}, "model: 400 INVALID_ARGUMENT: no", 0},
 		{"a wrong key", fakeopenai.Reply{Status: 401, Message: "who"}, fakeopenai.Reply{}, "model: 401 UNAUTHENTICATED: who", 0},
 		{"both fail", fakeopenai.Reply{Status: 503}, fakeopenai.Reply{Status: 500, Message: "too"}, "model: 500 INTERNAL: too", 1},
-		{"an answer that was begun", fakeopenai.Reply{Pieces: []string{"a"}, Raw: "data: x\n\n"}, fakeopenai.Reply{}, `model: malformed response from gpt-x: invalid character 'x' looking for beginning of value in "x"`, 0},
+		{"an answer that was begun", fakeopenai.Reply{Chunks: []string{"a"}, Raw: "data: x\n\n"}, fakeopenai.Reply{}, `model: malformed response from gpt-x: invalid character 'x' looking for beginning of value in "x"`, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			first, _ := fakeOpenAI(t, tt.first)
 			second, asked := fakeOpenAI(t, tt.second)
-			stream := tt.first.Raw != "" && len(tt.first.Pieces) > 0
+			stream := tt.first.Raw != "" && len(tt.first.Chunks) > 0
 			req := scriptInput("hi", stream)
 			req.Model = "gpt-first"
 			got, err := collect(provider.Fallback(first, []model.LLM{second}, nil).Generate(t.Context(), req))

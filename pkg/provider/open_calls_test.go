@@ -55,7 +55,7 @@ func TestOpenCalls(t *testing.T) {
 			before := len(tt.contents)
 			gemini := newFake(t)
 			gemini.Enqueue(fakegemini.Text("fine"))
-			openai, _ := fakeOpenAI(t, fakeopenai.Reply{Pieces: []string{"fine"}})
+			openai, _ := fakeOpenAI(t, fakeopenai.Reply{Chunks: []string{"fine"}})
 			for name, llm := range map[string]model.LLM{
 				"gemini": provider.NewGemini("gemini-x", fakeOptions(gemini)),
 				"openai": openai,

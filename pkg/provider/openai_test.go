@@ -23,7 +23,7 @@ import (
 )
 
 func openAISubject(t *testing.T, s scenario) model.LLM {
-	reply := fakeopenai.Reply{Pieces: s.pieces}
+	reply := fakeopenai.Reply{Chunks: s.pieces}
 	if s.call != nil {
 		args, err := json.Marshal(s.call.Args)
 		if err != nil {
@@ -185,7 +185,7 @@ func TestOpenAIAnswer(t *testing.T) {
 		{
 			"thoughts, text, calls and usage",
 			fakeopenai.Reply{
-				Thought: "Hm.", Pieces: []string{"Look", "ing."}, Usage: usage,
+				Thought: "Hm.", Chunks: []string{"Look", "ing."}, Usage: usage,
 				Calls: []fakeopenai.Call{{ID: "c1", Name: "look", Arguments: `{"at": "a b"}`}, {ID: "c2", Name: "look", Arguments: ""}},
 			},
 			&model.Response{
@@ -244,7 +244,7 @@ func TestOpenAIAnswer(t *testing.T) {
 // Gemini.
 func TestOpenAITruncatedResponse(t *testing.T) {
 	for stream, want := range map[bool]string{false: "Once", true: "Once!MAX_TOKENS"} {
-		llm, _ := fakeOpenAI(t, fakeopenai.Reply{Pieces: []string{"Once"}, Finish: "length"})
+		llm, _ := fakeOpenAI(t, fakeopenai.Reply{Chunks: []string{"Once"}, Finish: "length"})
 		got, err := ask(t, llm, stream)
 		if err != nil || outline(got)[len(got)-1] != want {
 			t.Errorf("stream %v: %q, %v, want %s", stream, outline(got), err, want)
@@ -271,9 +271,9 @@ func TestOpenAIFailures(t *testing.T) {
 		{"an error with a good status", fakeopenai.Reply{Raw: `{"error": {"message": "no credits", "code": 402}}`}, false, "model: 402: no credits", false},
 		{"no JSON", fakeopenai.Reply{Raw: "hello"}, false, `model: malformed response from gpt-x: invalid character 'h' looking for beginning of value in "hello"`, true},
 		{"no message", fakeopenai.Reply{Raw: `{"choices": []}`}, false, `model: malformed response from gpt-x: no message in "{\"choices\": []}"`, true},
-		{"an error in a stream", fakeopenai.Reply{Pieces: []string{"a"}, Raw: "data: {\"error\": {\"message\": \"gone\", \"code\": 503}}\n\n"}, true, "model: 503 UNAVAILABLE: gone", true},
+		{"an error in a stream", fakeopenai.Reply{Chunks: []string{"a"}, Raw: "data: {\"error\": {\"message\": \"gone\", \"code\": 503}}\n\n"}, true, "model: 503 UNAVAILABLE: gone", true},
 		{"no JSON in a stream", fakeopenai.Reply{Raw: "data: {\n\n"}, true, `model: malformed response from gpt-x: unexpected end of JSON input in "{"`, true},
-		{"a stream that is cut", fakeopenai.Reply{Pieces: []string{"a"}, Raw: ": bye\n\n"}, true, "model: no response from gpt-x: stream ended before the response was complete", true},
+		{"a stream that is cut", fakeopenai.Reply{Chunks: []string{"a"}, Raw: ": bye\n\n"}, true, "model: no response from gpt-x: stream ended before the response was complete", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			llm, _ := fakeOpenAI(t, tt.reply)
