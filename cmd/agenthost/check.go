@@ -26,7 +26,7 @@ type checkRun struct {
 	fix      bool
 }
 
-func newCheck(io stdio) *cobra.Command {
+func newCheckCommand(io stdio) *cobra.Command {
 	var c checkRun
 	cmd := &cobra.Command{
 		Use:   "check DIR...",

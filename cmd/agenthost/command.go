@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// newRoot builds the command line with all verbs.
-func newRoot(io stdio) *cobra.Command {
+// newRootCommand builds the command line with all verbs.
+func newRootCommand(io stdio) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "agenthost",
 		Short:         "Turns folders of YAML into running AI agents",
@@ -28,9 +28,9 @@ func newRoot(io stdio) *cobra.Command {
 	root.SetErr(io.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newServe(io), newReady(io), newRun(io), newCheck(io), newTest(io), newRecord(io), newLSP(io), newPreview(io), newConfig(io), newExport(io),
-		newSession(io), newMemory(io), newDB(io), newRevisions(io), newDiff(io), newPlan(io), newRollback(io), newWhy(io),
-		newSchema(io), newNew(io), newVersion(io), newLicenses(io),
+		newServeCommand(io), newReadyCommand(io), newRunCommand(io), newCheckCommand(io), newTestCommand(io), newRecordCommand(io), newLSPCommand(io), newPreviewCommand(io), newConfigCommand(io), newExportCommand(io),
+		newSessionCommand(io), newMemoryCommand(io), newDBCommand(io), newRevisionsCommand(io), newDiffCommand(io), newPlanCommand(io), newRollbackCommand(io), newWhyCommand(io),
+		newSchemaCommand(io), newNewCommand(io), newVersionCommand(io), newLicensesCommand(io),
 	)
 	root.SetFlagErrorFunc(explainFlags)
 	stopOnSignal(root)
@@ -57,9 +57,9 @@ func requireArgs(minimum, maximum int) cobra.PositionalArgs {
 	}
 }
 
-// addVerbs adds subcommands to a verb that cannot run without one. An unknown
+// addSubcommands adds subcommands to a verb that cannot run without one. An unknown
 // subcommand is an error that suggests the most similar one.
-func addVerbs(cmd *cobra.Command, verbs ...*cobra.Command) {
+func addSubcommands(cmd *cobra.Command, verbs ...*cobra.Command) {
 	cmd.AddCommand(verbs...)
 	names := make([]string, len(verbs))
 	for i, v := range verbs {

@@ -16,7 +16,7 @@ type configFlags struct {
 	resolved bool
 }
 
-func newConfig(io stdio) *cobra.Command {
+func newConfigCommand(io stdio) *cobra.Command {
 	var f configFlags
 	cmd := &cobra.Command{
 		Use:   "config APPDIR",

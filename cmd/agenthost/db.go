@@ -18,7 +18,7 @@ type dbFlags struct {
 	json      bool
 }
 
-func newDB(io stdio) *cobra.Command {
+func newDBCommand(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "db",
 		Short: "Manage the session database, and import sessions from ADK",
@@ -26,7 +26,7 @@ func newDB(io stdio) *cobra.Command {
 integrity, or import sessions from databases of Google's ADKs. URL has the same
 form as --session-db, which is the default.`,
 	}
-	addVerbs(cmd, newDBStatus(io), newDBMigrate(io), newDBCheck(io), newDBImport(io))
+	addSubcommands(cmd, newDBStatusCommand(io), newDBMigrateCommand(io), newDBCheckCommand(io), newDBImportCommand(io))
 	return cmd
 }
 
@@ -47,7 +47,7 @@ func (f *dbFlags) databaseURL(args []string) string {
 	return f.sessionDB
 }
 
-func newDBStatus(io stdio) *cobra.Command {
+func newDBStatusCommand(io stdio) *cobra.Command {
 	var f dbFlags
 	return f.setupCommand(&cobra.Command{
 		Use:   "status [URL]",
@@ -103,7 +103,7 @@ func printStatus(io stdio, s *store.Status) error {
 	return failWith(w.Flush())
 }
 
-func newDBMigrate(io stdio) *cobra.Command {
+func newDBMigrateCommand(io stdio) *cobra.Command {
 	var f dbFlags
 	return f.setupCommand(&cobra.Command{
 		Use:   "migrate [URL]",
@@ -133,7 +133,7 @@ func dbMigrate(ctx context.Context, io stdio, f *dbFlags, url string) error {
 	return nil
 }
 
-func newDBCheck(io stdio) *cobra.Command {
+func newDBCheckCommand(io stdio) *cobra.Command {
 	var f dbFlags
 	return f.setupCommand(&cobra.Command{
 		Use:   "check [URL]",

@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/adkdb"
 )
 
-func newDBImport(io stdio) *cobra.Command {
+func newDBImportCommand(io stdio) *cobra.Command {
 	var f dbFlags
 	var o adkdb.Options
 	cmd := f.setupCommand(&cobra.Command{

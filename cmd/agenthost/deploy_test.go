@@ -80,7 +80,7 @@ func TestDeployedSettings(t *testing.T) {
 	m, pod := readImage(t), readPod(t)
 	container := pod.container()
 	variables := []map[string]string{m.env, container.variables(), readSecret(t)}
-	flags := newServe(stdio{}).Flags()
+	flags := newServeCommand(stdio{}).Flags()
 	for _, set := range variables {
 		for name, value := range set {
 			if flag, ours := strings.CutPrefix(name, "AGENTHOST_"); ours {
@@ -122,7 +122,7 @@ func setFlag(t *testing.T, flags *pflag.FlagSet, variable, name, value string) {
 // parseServeFlags parses arguments of serve and the config file that they name.
 func parseServeFlags(t *testing.T, words []string) *serveFlags {
 	t.Helper()
-	cmd := newServe(stdio{})
+	cmd := newServeCommand(stdio{})
 	if err := cmd.ParseFlags(words); err != nil {
 		t.Errorf("serve %q: %v", words, err)
 	}

@@ -18,7 +18,7 @@ type exportFlags struct {
 	adk  string
 }
 
-func newExport(io stdio) *cobra.Command {
+func newExportCommand(io stdio) *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
 		Use:   "export APPDIR --adk DIR",

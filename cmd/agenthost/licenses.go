@@ -19,7 +19,7 @@ import (
 //go:embed licenses.txt.gz
 var licensesFile []byte
 
-func newLicenses(io stdio) *cobra.Command {
+func newLicensesCommand(io stdio) *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
 		Use:   "licenses",

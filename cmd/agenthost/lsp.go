@@ -6,7 +6,7 @@ import (
 	"agenthost/pkg/lsp"
 )
 
-func newLSP(io stdio) *cobra.Command {
+func newLSPCommand(io stdio) *cobra.Command {
 	var load loadFlags
 	cmd := &cobra.Command{
 		Use:   "lsp",

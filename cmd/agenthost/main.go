@@ -38,7 +38,7 @@ func main() {
 
 // run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, io stdio) int {
-	root := newRoot(io)
+	root := newRootCommand(io)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {

@@ -23,7 +23,7 @@ type memoryFlags struct {
 	all   bool
 }
 
-func newMemory(io stdio) *cobra.Command {
+func newMemoryCommand(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "memory",
 		Short: "Add sessions to a user's memory, search and delete it",
@@ -31,7 +31,7 @@ func newMemory(io stdio) *cobra.Command {
 sessions that were added. Agents search them with the tools load_memory and
 preload_memory. APPDIR is the app's folder; the app is not loaded.`,
 	}
-	addVerbs(cmd, newMemoryAdd(io), newMemorySearch(io), newMemoryDelete(io))
+	addSubcommands(cmd, newMemoryAddCommand(io), newMemorySearchCommand(io), newMemoryDeleteCommand(io))
 	return cmd
 }
 
@@ -41,7 +41,7 @@ func (f *memoryFlags) setupCommand(cmd *cobra.Command, missing missingDatabase, 
 	return f.storeFlags.setupCommand(cmd, missing, run)
 }
 
-func newMemoryAdd(io stdio) *cobra.Command {
+func newMemoryAddCommand(io stdio) *cobra.Command {
 	var f memoryFlags
 	return f.setupCommand(&cobra.Command{
 		Use:   "add APPDIR SESSION",
@@ -60,7 +60,7 @@ func newMemoryAdd(io stdio) *cobra.Command {
 	})
 }
 
-func newMemorySearch(io stdio) *cobra.Command {
+func newMemorySearchCommand(io stdio) *cobra.Command {
 	var f memoryFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "search APPDIR TEXT",
@@ -90,7 +90,7 @@ func (f *memoryFlags) printMemories(io stdio, found []*session.Memory) error {
 	return failWith(w.Flush())
 }
 
-func newMemoryDelete(io stdio) *cobra.Command {
+func newMemoryDeleteCommand(io stdio) *cobra.Command {
 	var f memoryFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "delete APPDIR (SESSION | --all)",

@@ -21,18 +21,18 @@ import (
 //go:embed new
 var newFiles embed.FS
 
-func newNew(io stdio) *cobra.Command {
+func newNewCommand(io stdio) *cobra.Command {
 	return &cobra.Command{
 		Use:   "new DIR",
 		Short: "Create a new app",
 		Long: `New creates a small app in a new folder DIR. It answers from a script, without an
 API key or network access, until you configure a model.`,
 		Args: requireArgs(1, 1),
-		RunE: func(_ *cobra.Command, args []string) error { return writeApp(io, args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error { return writeNewApp(io, args[0]) },
 	}
 }
 
-func writeApp(io stdio, dir string) error {
+func writeNewApp(io stdio, dir string) error {
 	if err := loader.CheckAppName(dir); err != nil {
 		return failWith(err)
 	}
@@ -45,7 +45,7 @@ func writeApp(io stdio, dir string) error {
 		}
 		return failWith(err)
 	}
-	files, err := appFiles(loader.AppName(dir))
+	files, err := newAppFiles(loader.AppName(dir))
 	if err != nil {
 		return failWith(err)
 	}
@@ -62,8 +62,8 @@ func writeApp(io stdio, dir string) error {
 	return nil
 }
 
-// appFiles returns the files of a new app by path, including the schemas for editors.
-func appFiles(name string) (map[string][]byte, error) {
+// newAppFiles returns the files of a new app by path, including the schemas for editors.
+func newAppFiles(name string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	agent := strings.ReplaceAll(name, "-", "_")
 	err := fs.WalkDir(newFiles, "new", func(file string, d fs.DirEntry, err error) error {

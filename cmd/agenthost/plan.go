@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-func newPlan(io stdio) *cobra.Command {
+func newPlanCommand(io stdio) *cobra.Command {
 	var f revisionFlags
 	var live time.Duration
 	cmd := f.addLoadFlags(f.addJSONFlag(f.setupCommand(&cobra.Command{

@@ -21,7 +21,7 @@ type previewFlags struct {
 	stateFile            string
 }
 
-func newPreview(io stdio) *cobra.Command {
+func newPreviewCommand(io stdio) *cobra.Command {
 	var f previewFlags
 	cmd := &cobra.Command{
 		Use:   "preview APPDIR [TEXT]",

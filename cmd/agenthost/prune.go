@@ -24,7 +24,7 @@ type pruneFlags struct {
 	dryRun    bool
 }
 
-func newSessionPrune(io stdio) *cobra.Command {
+func newSessionPruneCommand(io stdio) *cobra.Command {
 	var f pruneFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "prune APPDIR --older-than AGE",

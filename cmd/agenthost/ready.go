@@ -21,7 +21,7 @@ const (
 	readyTimeout = 3 * time.Second
 )
 
-func newReady(io stdio) *cobra.Command {
+func newReadyCommand(io stdio) *cobra.Command {
 	var addr string
 	cmd := &cobra.Command{
 		Use:   "ready",

@@ -21,7 +21,7 @@ type recordFlags struct {
 	user, name, out string
 }
 
-func newRecord(io stdio) *cobra.Command {
+func newRecordCommand(io stdio) *cobra.Command {
 	var f recordFlags
 	cmd := &cobra.Command{
 		Use:   "record APPDIR SESSION",

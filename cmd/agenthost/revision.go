@@ -31,7 +31,7 @@ func (f *revisionFlags) addJSONFlag(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func newRevisions(io stdio) *cobra.Command {
+func newRevisionsCommand(io stdio) *cobra.Command {
 	var f revisionFlags
 	return f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "revisions APPDIR",
@@ -72,7 +72,7 @@ func listRevisions(ctx context.Context, io stdio, f *revisionFlags, st *store.St
 	return failWith(w.Flush())
 }
 
-func newDiff(io stdio) *cobra.Command {
+func newDiffCommand(io stdio) *cobra.Command {
 	var f revisionFlags
 	return f.addLoadFlags(f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "diff APPDIR REVISION [REVISION]",

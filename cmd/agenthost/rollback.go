@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-func newRollback(io stdio) *cobra.Command {
+func newRollbackCommand(io stdio) *cobra.Command {
 	var f revisionFlags
 	return f.addLoadFlags(f.setupCommand(&cobra.Command{
 		Use:   "rollback APPDIR REVISION",

@@ -28,7 +28,7 @@ type runFlags struct {
 	replay        string
 }
 
-func newRun(io stdio) *cobra.Command {
+func newRunCommand(io stdio) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run APPDIR [TEXT]",

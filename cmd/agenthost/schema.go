@@ -18,7 +18,7 @@ const hostSchemaName = "host"
 
 func schemaNames() []string { return append(loader.SchemaNames(), hostSchemaName) }
 
-func newSchema(io stdio) *cobra.Command {
+func newSchemaCommand(io stdio) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [" + strings.Join(schemaNames(), "|") + "]",
 		Short: "Print the JSON Schema of a document",
@@ -53,7 +53,7 @@ func hostSchema() map[string]any {
 	properties := map[string]any{
 		keyDirs: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "The folders to serve, each an app or a folder of apps."},
 	}
-	newServe(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
+	newServeCommand(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(commandLineOnly(), f.Name) {
 			return
 		}

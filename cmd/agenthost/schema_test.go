@@ -64,7 +64,7 @@ func TestHostSchemaMatchesServe(t *testing.T) {
 // docs/serving.md documents every flag of serve.
 func TestServingDocumentsFlags(t *testing.T) {
 	page := readText(t, repo+"/docs/serving.md")
-	newServe(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
+	newServeCommand(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && !strings.Contains(page, "`--"+f.Name+"`") {
 			t.Errorf("docs/serving.md does not mention --%s", f.Name)
 		}

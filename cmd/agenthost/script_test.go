@@ -76,7 +76,7 @@ func setUpScript(env *testscript.Env) error {
 // Each script has a verb in its name and a headline.
 func TestScriptsHaveHeadlines(t *testing.T) {
 	verbs := []string{"help", "usage"}
-	for _, c := range newRoot(stdio{}).Commands() {
+	for _, c := range newRootCommand(stdio{}).Commands() {
 		verbs = append(verbs, c.Name())
 	}
 	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))

@@ -64,7 +64,7 @@ type serveFlags struct {
 	dev                     devFlags
 }
 
-func newServe(io stdio) *cobra.Command {
+func newServeCommand(io stdio) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve DIR...",

@@ -31,7 +31,7 @@ type sessionFlags struct {
 	page          string
 }
 
-func newSession(io stdio) *cobra.Command {
+func newSessionCommand(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "session",
 		Short: "List, show, rewind, delete and prune sessions",
@@ -39,7 +39,7 @@ func newSession(io stdio) *cobra.Command {
 one, rewind one, delete one, or prune old ones. APPDIR is the app's folder; only a
 rewind with TEXT loads the app.`,
 	}
-	addVerbs(cmd, newSessionList(io), newSessionShow(io), newSessionRewind(io), newSessionDelete(io), newSessionPrune(io))
+	addSubcommands(cmd, newSessionListCommand(io), newSessionShowCommand(io), newSessionRewindCommand(io), newSessionDeleteCommand(io), newSessionPruneCommand(io))
 	return cmd
 }
 
@@ -51,7 +51,7 @@ func (f *sessionFlags) setupCommand(cmd *cobra.Command, run func(ctx context.Con
 	return cmd
 }
 
-func newSessionList(io stdio) *cobra.Command {
+func newSessionListCommand(io stdio) *cobra.Command {
 	var f sessionFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "list APPDIR",
@@ -65,7 +65,7 @@ func newSessionList(io stdio) *cobra.Command {
 	return cmd
 }
 
-func newSessionShow(io stdio) *cobra.Command {
+func newSessionShowCommand(io stdio) *cobra.Command {
 	var f sessionFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "show APPDIR SESSION",
@@ -77,7 +77,7 @@ func newSessionShow(io stdio) *cobra.Command {
 	return cmd
 }
 
-func newSessionRewind(io stdio) *cobra.Command {
+func newSessionRewindCommand(io stdio) *cobra.Command {
 	var f sessionFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "rewind APPDIR SESSION (--turns N | --before INVOCATION | --after EVENT) [TEXT]",
@@ -96,7 +96,7 @@ artifacts of the user or the app do not change.`,
 	return cmd
 }
 
-func newSessionDelete(io stdio) *cobra.Command {
+func newSessionDeleteCommand(io stdio) *cobra.Command {
 	var f sessionFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "delete APPDIR SESSION",

@@ -25,7 +25,7 @@ type testFlags struct {
 	timeout time.Duration
 }
 
-func newTest(io stdio) *cobra.Command {
+func newTestCommand(io stdio) *cobra.Command {
 	var f testFlags
 	cmd := &cobra.Command{
 		Use:   "test DIR...",

@@ -11,7 +11,7 @@ import (
 
 // TestUsageFresh compares the help of every verb with its golden file.
 func TestUsageFresh(t *testing.T) {
-	for _, c := range newRoot(stdio{}).Commands() {
+	for _, c := range newRootCommand(stdio{}).Commands() {
 		if c.Name() != "help" {
 			t.Run(c.Name(), func(t *testing.T) { testFresh(t, filepath.Join("usage", c.Name()+".txt"), renderHelp(t, c.Name())) })
 		}

@@ -13,7 +13,7 @@ import (
 // -ldflags -X. A build without them falls back to what Go recorded.
 var release, commit string
 
-func newVersion(io stdio) *cobra.Command {
+func newVersionCommand(io stdio) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit and the version of Go",

@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-func newWhy(io stdio) *cobra.Command {
+func newWhyCommand(io stdio) *cobra.Command {
 	var f revisionFlags
 	var user string
 	cmd := f.addJSONFlag(f.setupCommand(&cobra.Command{
