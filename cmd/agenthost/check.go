@@ -102,12 +102,12 @@ func (c *checkRun) findProblems(ctx context.Context, io stdio, l *loader.Loader,
 	case !c.fix:
 		return l.Check(ctx, app), nil
 	}
-	repaired, left, err := l.Fix(ctx, app)
+	repaired, remaining, err := l.Fix(ctx, app)
 	for _, d := range repaired {
 		at := spec.Pos{File: d.Pos.File, Line: d.Fix.Line, Col: d.Fix.Col}
 		fmt.Fprintf(io.err, "%s: %s → %s [%s]\n", at, d.Fix.Old, d.Fix.New, d.Rule)
 	}
-	return left, err
+	return remaining, err
 }
 
 func (c *checkRun) writeProblems(io stdio, ds spec.Diagnostics) error {

@@ -83,7 +83,7 @@ func TestDeployedSettings(t *testing.T) {
 	flags := newServeCommand(stdio{}).Flags()
 	for _, set := range variables {
 		for name, value := range set {
-			if flag, ours := strings.CutPrefix(name, "AGENTHOST_"); ours {
+			if flag, isFlag := strings.CutPrefix(name, "AGENTHOST_"); isFlag {
 				setFlag(t, flags, name, strings.ReplaceAll(strings.ToLower(flag), "_", "-"), value)
 			}
 		}

@@ -36,8 +36,8 @@ func newExporter(ctx context.Context, base string, contents bool) (*exporter, er
 	if err != nil {
 		return nil, failWithf("--otlp: %w", err)
 	}
-	about := resource.NewSchemaless(attribute.String("service.name", "agenthost"), attribute.String("service.version", buildVersion()))
-	p := sdk.NewTracerProvider(sdk.WithBatcher(client), sdk.WithResource(about), sdk.WithIDGenerator(recordedIDs{}))
+	attributes := resource.NewSchemaless(attribute.String("service.name", "agenthost"), attribute.String("service.version", buildVersion()))
+	p := sdk.NewTracerProvider(sdk.WithBatcher(client), sdk.WithResource(attributes), sdk.WithIDGenerator(recordedIDs{}))
 	return &exporter{p, p.Tracer("agenthost"), contents}, nil
 }
 

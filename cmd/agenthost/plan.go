@@ -64,16 +64,16 @@ func (p *planner) planApps(ctx context.Context, dirs []string, asJSON bool) erro
 			return noAppError(dir)
 		}
 		for _, app := range apps {
-			one, err := p.planApp(ctx, app)
+			appPlan, err := p.planApp(ctx, app)
 			if err != nil {
 				return err
 			}
-			if one == nil {
+			if appPlan == nil {
 				broken = true
 				fmt.Fprintf(p.io.err, "agenthost: cannot plan app %s: its files have problems\n", loader.AppName(app))
 			}
-			if one != nil && one.From != one.To {
-				plans = append(plans, one)
+			if appPlan != nil && appPlan.From != appPlan.To {
+				plans = append(plans, appPlan)
 			}
 		}
 	}
@@ -108,32 +108,32 @@ func (p *planner) planApp(ctx context.Context, dir string) (*plan, error) {
 	if err != nil {
 		return nil, failWith(err)
 	}
-	one := &plan{App: after.App, Reach: loaded.App.Reload.Sessions, comparison: comparison{To: after.ID, Changes: []loader.Change{}, Files: []string{}}}
+	appPlan := &plan{App: after.App, Reach: loaded.App.Reload.Sessions, comparison: comparison{To: after.ID, Changes: []loader.Change{}, Files: []string{}}}
 	if len(served) == 0 || served[0].ID == after.ID {
 		if len(served) > 0 {
-			one.From = after.ID
+			appPlan.From = after.ID
 		}
-		return one, nil
+		return appPlan, nil
 	}
 	before, err := p.store.Revisions.Get(ctx, after.App, served[0].ID)
 	if err != nil {
 		return nil, failWith(err)
 	}
-	one.comparison = compareRevisions(ctx, before, after)
-	return one, p.countSessions(ctx, one)
+	appPlan.comparison = compareRevisions(ctx, before, after)
+	return appPlan, p.countSessions(ctx, appPlan)
 }
 
 // countSessions counts the sessions of the app.
-func (p *planner) countSessions(ctx context.Context, one *plan) error {
+func (p *planner) countSessions(ctx context.Context, appPlan *plan) error {
 	for token := ""; ; {
-		page, next, err := p.store.Sessions.Page(ctx, &store.PageRequest{App: one.App, Size: 1000, Token: token})
+		page, next, err := p.store.Sessions.Page(ctx, &store.PageRequest{App: appPlan.App, Size: 1000, Token: token})
 		if err != nil {
 			return failWith(err)
 		}
 		for _, sess := range page {
-			one.Sessions++
+			appPlan.Sessions++
 			if sess.LastUpdate.After(p.since) {
-				one.Live++
+				appPlan.Live++
 			}
 		}
 		if token = next; token == "" {
@@ -143,22 +143,22 @@ func (p *planner) countSessions(ctx context.Context, one *plan) error {
 }
 
 func (p *planner) printPlans(plans []*plan) {
-	for i, one := range plans {
+	for i, appPlan := range plans {
 		if i > 0 {
 			fmt.Fprintln(p.io.out)
 		}
-		if one.From == "" {
-			fmt.Fprintf(p.io.out, "app %s is new: revision %s\n", one.App, one.To)
+		if appPlan.From == "" {
+			fmt.Fprintf(p.io.out, "app %s is new: revision %s\n", appPlan.App, appPlan.To)
 			continue
 		}
-		fmt.Fprintf(p.io.out, "app %s: revision %s → %s\n", one.App, one.From, one.To)
-		one.printText(p.io)
-		fmt.Fprintf(p.io.out, "applies to %s: %d sessions, %d live\n", one.describeReach(), one.Sessions, one.Live)
+		fmt.Fprintf(p.io.out, "app %s: revision %s → %s\n", appPlan.App, appPlan.From, appPlan.To)
+		appPlan.printText(p.io)
+		fmt.Fprintf(p.io.out, "applies to %s: %s, %d live\n", appPlan.describeReach(), formatCount(appPlan.Sessions, "session"), appPlan.Live)
 	}
 }
 
-func (one *plan) describeReach() string {
-	switch one.Reach {
+func (appPlan *plan) describeReach() string {
+	switch appPlan.Reach {
 	case runtime.FollowNewSessions:
 		return "new sessions; existing sessions keep their revision"
 	case runtime.FollowManual:

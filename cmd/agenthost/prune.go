@@ -57,7 +57,7 @@ func pruneSessions(ctx context.Context, io stdio, f *pruneFlags, dir string) err
 	if f.dryRun {
 		outcome = "would be deleted"
 	}
-	fmt.Fprintf(io.err, "%d sessions %s\n", n, outcome)
+	fmt.Fprintf(io.err, "%s %s\n", formatCount(n, "session"), outcome)
 	return failWith(err)
 }
 

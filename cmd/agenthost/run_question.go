@@ -29,8 +29,8 @@ func newQuestion(call *genai.FunctionCall) *question {
 	if call.Name == runtime.RequestConfirmation {
 		return approvalQuestion(call)
 	}
-	whole := fmt.Sprintf("%s(%s)", call.Name, compactJSON(call.Args))
-	q := &question{pendingText: whole + " waits for an answer", prompt: "answer " + whole + " [Enter: later] ", optional: true}
+	callText := fmt.Sprintf("%s(%s)", call.Name, compactJSON(call.Args))
+	q := &question{pendingText: callText + " waits for an answer", prompt: "answer " + callText + " [Enter: later] ", optional: true}
 	written := answerSchema(call)
 	if message, ok := call.Args["message"].(string); ok && call.Name == tool.RequestInput {
 		q.message, q.prompt = message, "answer [Enter: later] "

@@ -75,11 +75,13 @@ func newEchoService(t *testing.T) (url string, received *atomic.Int64) {
 }
 
 // failingModels returns models whose errors contain the key in different ways.
-func failingModels() []string { return []string{"real", "garbled", "other", "othergarbled", "lost"} }
+func failingModels() []string {
+	return []string{"real", "garbled", "other", "othergarbled", "unreachable"}
+}
 
 // writeSecretApp writes an app that uses the secret wherever possible: it calls tools
 // that succeed, tools that fail, and a model that fails.
-func writeSecretApp(t *testing.T, url, asker string) (dir, secrets string) {
+func writeSecretApp(t *testing.T, url, modelName string) (dir, secrets string) {
 	t.Helper()
 	text := `
 models:
@@ -88,7 +90,7 @@ models:
   garbled: {provider: gemini, model: m, api_key: "${secret:TOKEN}", retry: {attempts: 1}, base_url: "URL/garbled"}
   other: {provider: openai_compatible, model: m, api_key: "${secret:TOKEN}", retry: {attempts: 1}, base_url: "URL", headers: {X-Key: "${secret:TOKEN}"}}
   othergarbled: {provider: openai_compatible, model: m, api_key: "${secret:TOKEN}", retry: {attempts: 1}, base_url: "URL/garbled"}
-  lost: {provider: openai_compatible, model: m, api_key: "${secret:TOKEN}", retry: {attempts: 1}, base_url: "http://127.0.0.1:1"}
+  unreachable: {provider: openai_compatible, model: m, api_key: "${secret:TOKEN}", retry: {attempts: 1}, base_url: "http://127.0.0.1:1"}
 plugins: [logging: {level: debug, contents: true}]
 root_agent:
   agent_class: SequentialAgent
@@ -104,14 +106,14 @@ root_agent:
         - http: {name: phrase, url: "URL/phrase", headers: {Authorization: "Bearer ${secret:TOKEN}"}}
         - http: {name: away, url: "URL/away", headers: {Authorization: "Bearer ${secret:TOKEN}"}}
         - http: {name: gone, url: "http://127.0.0.1:1/gone", query: {key: "${secret:TOKEN}"}}
-    - {name: asker, model: ASKER, instruction: Answer.}
+    - {name: answerer, model: MODEL, instruction: Answer.}
 `
 	top := testenv.Files(t, "top", map[string][]byte{
 		"secrets/app/TOKEN": []byte(canary + "\n"),
 		"secrets/CALLER":    []byte(callersToken + "\n"),
 		"auth.yaml":         []byte("tokens: [{token: \"${secret:CALLER}\", claims: {sub: u}}]\nadmin: \"true\"\n"),
 		"policy.yaml":       []byte("grants: [{apps: [app], network: [127.0.0.1]}]\n"),
-		"app/app.yaml":      []byte(strings.NewReplacer("URL", url, "ASKER", asker).Replace(text)),
+		"app/app.yaml":      []byte(strings.NewReplacer("URL", url, "MODEL", modelName).Replace(text)),
 		"app/s.yaml":        []byte("- {when: responses.good == nil, calls: [{name: good}, {name: as_json}, {name: bad}, {name: phrase}, {name: away}, {name: gone}]}\n- text: \"{responses}\"\n"),
 	})
 	return filepath.Join(top, "app"), filepath.Join(top, "secrets")
@@ -121,18 +123,18 @@ root_agent:
 // events, and stored files.
 func TestVerbsRedactSecrets(t *testing.T) {
 	outputs, total := 0, 0
-	for _, asker := range failingModels() {
-		t.Run(asker, func(t *testing.T) {
-			n, size := searchVerbs(t, asker)
+	for _, modelName := range failingModels() {
+		t.Run(modelName, func(t *testing.T) {
+			n, size := searchVerbs(t, modelName)
 			outputs, total = outputs+n, total+size
 		})
 	}
 	t.Logf("shown: %d outputs and files of verbs searched, %d KiB", outputs, total>>10)
 }
 
-func searchVerbs(t *testing.T, asker string) (outputs, size int) {
+func searchVerbs(t *testing.T, modelName string) (outputs, size int) {
 	url, received := newEchoService(t)
-	dir, secrets := writeSecretApp(t, url, asker)
+	dir, secrets := writeSecretApp(t, url, modelName)
 	db := filepath.Join(t.TempDir(), "s.db")
 	at := []string{"--session-db", "sqlite:///" + db}
 	all := new(bytes.Buffer)
@@ -142,7 +144,7 @@ func searchVerbs(t *testing.T, asker string) (outputs, size int) {
 		{"check", dir, "--portable", "--secrets", secrets},
 		{"config", dir, "--resolved", "--secrets", secrets},
 		{"config", dir, "--secrets", secrets},
-		{"preview", dir, "Hello", "--agent", "asker", "--session-db", "memory:", "--secrets", secrets},
+		{"preview", dir, "Hello", "--agent", "answerer", "--session-db", "memory:", "--secrets", secrets},
 		append([]string{"run", dir, "Hello", "--json", "--session", "s", "--secrets", secrets}, at...),
 		append([]string{"run", dir, "Hello", "--secrets", secrets, "--record", filepath.Join(filepath.Dir(db), "record.yaml")}, at...),
 		append([]string{"session", "list", dir}, at...),
@@ -156,7 +158,7 @@ func searchVerbs(t *testing.T, asker string) (outputs, size int) {
 		run(t.Context(), args, stdio{strings.NewReader(""), all, all})
 		outputs++
 	}
-	if want := int64(12); asker != "lost" && received.Load() < want {
+	if want := int64(12); modelName != "unreachable" && received.Load() < want {
 		t.Errorf("the service received the secret %d times, want %d:\n%s", received.Load(), want, all)
 	}
 	if strings.Count(all.String(), "received Bearer ***") < 2 {
@@ -242,15 +244,15 @@ func TestSecretSearchFindsLeaks(t *testing.T) {
 // exported traces: it searches all responses, the log and the traces.
 func TestServeRedactsSecrets(t *testing.T) {
 	outputs := 0
-	for _, asker := range failingModels() {
-		t.Run(asker, func(t *testing.T) { outputs += searchResponses(t, asker) })
+	for _, modelName := range failingModels() {
+		t.Run(modelName, func(t *testing.T) { outputs += searchResponses(t, modelName) })
 	}
 	t.Logf("shown: %d answers, logs and traces of serve searched", outputs)
 }
 
-func searchResponses(t *testing.T, asker string) (outputs int) {
+func searchResponses(t *testing.T, modelName string) (outputs int) {
 	url, _ := newEchoService(t)
-	dir, secrets := writeSecretApp(t, url, asker)
+	dir, secrets := writeSecretApp(t, url, modelName)
 	traces, received := newCollector(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	log := new(bytes.Buffer)
@@ -275,7 +277,7 @@ func searchResponses(t *testing.T, asker string) (outputs int) {
 	responses := []string{
 		sendPlain(t, http.MethodPost, base+"/run_sse", message),
 		sendPlain(t, http.MethodPost, base+"/run", message),
-		sendPlain(t, http.MethodPost, base+"/apps/app/preview", `{"agent":"asker","text":"hi","userId":"u"}`),
+		sendPlain(t, http.MethodPost, base+"/apps/app/preview", `{"agent":"answerer","text":"hi","userId":"u"}`),
 		sendPlain(t, http.MethodPost, base+"/-/reload", ""),
 	}
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte("- texts: ${secret:TOKEN}\n"), 0o600); err != nil {

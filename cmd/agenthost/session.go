@@ -259,15 +259,15 @@ func (f *sessionFlags) findTurn(ctx context.Context, st *store.Store, key sessio
 	if err != nil {
 		return "", failWith(err)
 	}
-	left := f.turns
+	remaining := f.turns
 	for _, ev := range slices.Backward(session.WithoutRewound(sess.Events())) {
 		if ev.Author == session.UserAuthor && ev.Text() != "" && ev.Actions.Compaction == nil {
-			if left--; left == 0 {
+			if remaining--; remaining == 0 {
 				return ev.InvocationID, nil
 			}
 		}
 	}
-	return "", failWithf("cannot rewind session %s by %d turns: it has %d", key.ID, f.turns, f.turns-left)
+	return "", failWithf("cannot rewind session %s by %d turns: it has %d", key.ID, f.turns, f.turns-remaining)
 }
 
 // openHost returns a host with the app if there is a TEXT to run, otherwise a host

@@ -63,11 +63,11 @@ func interruptVerb(t *testing.T, signal os.Signal, args []string) *blockedVerb {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	other, err := os.OpenFile(pipe, os.O_WRONLY, 0) // blocks until the verb opens it
+	pipeWriter, err := os.OpenFile(pipe, os.O_WRONLY, 0) // blocks until the verb opens it
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { other.Close() })
+	t.Cleanup(func() { pipeWriter.Close() })
 	if err := s.cmd.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}

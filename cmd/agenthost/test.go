@@ -119,21 +119,21 @@ func (t *tester) testApp(ctx context.Context, dir string, r *testReport) {
 		return
 	}
 	var tests []*apptest.Test
-	for _, one := range suite.Tests {
-		if t.name.MatchString(one.Name) {
-			tests = append(tests, one)
+	for _, test := range suite.Tests {
+		if t.name.MatchString(test.Name) {
+			tests = append(tests, test)
 		}
 	}
 	results := make([]*apptest.Result, len(tests))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, goruntime.GOMAXPROCS(0))
-	for i, one := range tests {
+	for i, test := range tests {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeoutCause(ctx, t.flags.timeout, fmt.Errorf("the test exceeded the timeout of %s", t.flags.timeout))
 			defer cancel()
-			results[i] = suite.Run(ctx, one)
+			results[i] = suite.Run(ctx, test)
 		})
 	}
 	wg.Wait()
@@ -160,8 +160,8 @@ type testReport struct {
 
 func (r *testReport) countFailed() int {
 	n := 0
-	for _, one := range r.results {
-		if !one.Passed() {
+	for _, result := range r.results {
+		if !result.Passed() {
 			n++
 		}
 	}

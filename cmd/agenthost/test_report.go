@@ -19,11 +19,11 @@ func (r *testReport) writeText(out stdio, verbose bool) error {
 	if err := r.problems.WriteText(out.err); err != nil {
 		return err
 	}
-	for _, one := range r.results {
-		if one.Passed() && !verbose {
+	for _, result := range r.results {
+		if result.Passed() && !verbose {
 			continue
 		}
-		if err := writeResult(out.out, one); err != nil {
+		if err := writeResult(out.out, result); err != nil {
 			return err
 		}
 	}
@@ -79,12 +79,12 @@ type failureJSON struct {
 // writeJSON prints an object with the problems and the tests.
 func (r *testReport) writeJSON(out stdio) error {
 	tests := []testJSON{}
-	for _, one := range r.results {
+	for _, result := range r.results {
 		t := testJSON{
-			App: one.App, Name: one.Test.Name, File: one.Test.Pos.File, Line: one.Test.Pos.Line,
-			Passed: one.Passed(), Seconds: one.Took.Seconds(), Transcript: one.Transcript,
+			App: result.App, Name: result.Test.Name, File: result.Test.Pos.File, Line: result.Test.Pos.Line,
+			Passed: result.Passed(), Seconds: result.Took.Seconds(), Transcript: result.Transcript,
 		}
-		for _, f := range one.Failures {
+		for _, f := range result.Failures {
 			values := map[string]any{}
 			for _, v := range f.Values {
 				values[v.Part] = v.Value
@@ -142,10 +142,10 @@ func (r *testReport) writeJUnit(out stdio) error {
 		}
 		return byApp[name]
 	}
-	for _, one := range r.results {
-		suite(one.App).addCase(junitCase{
-			Name: one.Test.Name, Class: one.App, File: one.Test.Pos.File, Line: one.Test.Pos.Line,
-			Time: formatSeconds(one.Took), Failure: junitFailureOf(one), Out: strings.Join(one.Transcript, "\n"),
+	for _, result := range r.results {
+		suite(result.App).addCase(junitCase{
+			Name: result.Test.Name, Class: result.App, File: result.Test.Pos.File, Line: result.Test.Pos.Line,
+			Time: formatSeconds(result.Took), Failure: junitFailureOf(result), Out: strings.Join(result.Transcript, "\n"),
 		})
 	}
 	for _, d := range r.problems {
