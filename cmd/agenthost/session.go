@@ -270,7 +270,7 @@ func (f *sessionFlags) findTurn(ctx context.Context, st *store.Store, key sessio
 	return "", failWithf("cannot rewind session %s by %d turns: it has %d", key.ID, f.turns, f.turns-remaining)
 }
 
-// openHost returns a host with the app if there is a TEXT to run, otherwise a host
+// openHost returns a host with the app if there is TEXT to run, otherwise a host
 // without apps.
 func (f *sessionFlags) openHost(ctx context.Context, io stdio, args []string) (*runtime.Host, error) {
 	if len(args) == 3 {

@@ -191,7 +191,7 @@ func (r *recorder) saveFile(until string) {
 	last := r.editor[len(r.editor)-1]
 	r.showEditor("   saved", last.row, last.col)
 	r.showOutput(until)
-	r.showEditor(fmt.Sprintf("   saved, reloaded after %.2f s", (r.now-saved).Seconds()), last.row, last.col)
+	r.showEditor(fmt.Sprintf("   saved, reloaded %.2f s later", (r.now-saved).Seconds()), last.row, last.col)
 	r.advanceClock(readingTime)
 	r.showEditor("", -1, 0)
 }
