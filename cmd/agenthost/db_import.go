@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/pkg/adkdb"
+	"agenthost/internal/adkdb"
 )
 
 func newDBImportCommand(io stdio) *cobra.Command {

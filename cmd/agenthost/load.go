@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"agenthost/internal/policy"
 	"agenthost/pkg/loader"
-	"agenthost/pkg/policy"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
 )

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"agenthost/pkg/lsp"
+	"agenthost/internal/lsp"
 )
 
 func newLSPCommand(io stdio) *cobra.Command {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"agenthost/internal/policy"
 	"agenthost/pkg/loader"
-	"agenthost/pkg/policy"
 	"agenthost/pkg/spec"
 )
 

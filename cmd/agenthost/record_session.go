@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"agenthost/pkg/apptest"
+	"agenthost/internal/apptest"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"agenthost/pkg/auth"
+	"agenthost/internal/auth"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )

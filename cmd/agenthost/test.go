@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/pkg/apptest"
+	"agenthost/internal/apptest"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )

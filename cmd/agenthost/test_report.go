@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/pkg/apptest"
+	"agenthost/internal/apptest"
 	"agenthost/pkg/spec"
 )
 

@@ -11,12 +11,12 @@ import (
 // floors is the plan of the house: a package imports only packages of lower floors.
 var floors = map[string]int{
 	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0, "internal/pace": 0, "internal/safe": 0,
-	"pkg/session": 1, "pkg/policy": 1,
-	"pkg/store": 2, "pkg/provider": 2, "pkg/tool": 2, "pkg/auth": 2, "internal/a2a": 2,
-	"pkg/runtime": 3, "pkg/adkdb": 3,
-	"pkg/apptest": 4, "pkg/eval": 4,
+	"pkg/session": 1, "internal/policy": 1,
+	"pkg/store": 2, "pkg/provider": 2, "pkg/tool": 2, "internal/auth": 2, "internal/a2a": 2,
+	"pkg/runtime": 3, "internal/adkdb": 3,
+	"internal/apptest": 4, "pkg/eval": 4,
 	"pkg/loader": 5,
-	"pkg/server": 6, "pkg/lsp": 6,
+	"pkg/server": 6, "internal/lsp": 6,
 	"cmd/agenthost": 7, "internal/proof": 7, "internal/gotest": 7, "internal/dist": 0,
 
 	// Test support: only tests import it.

@@ -18,16 +18,16 @@ var unguarded = map[string]string{
 	"cmd/agenthost/run_converse.go: watching.Go": "a conversation in a terminal has no turn but its own",
 	"cmd/agenthost/signal.go: go":                "a verb of the command line ends with its panic, as main does; what serve runs recovers",
 	"cmd/agenthost/test.go: wg.Go":               "the panic of a test ends the test run with its stack",
-	"pkg/lsp/server.go: go":                      "the language server belongs to one editor, which starts it again",
+	"internal/lsp/server.go: go":                 "the language server belongs to one editor, which starts it again",
 }
 
 // A panic on a goroutine without recover ends the process and all its turns. Each
-// goroutine of pkg and cmd begins with defer safe.Recover(…), or is listed above with
+// goroutine of the program begins with defer safe.Recover(…), or is listed above with
 // its reason.
 func TestGoroutinesRecover(t *testing.T) {
 	seen := map[string]bool{}
 	eachFile(t, func(path string, fset *token.FileSet, f *ast.File) {
-		if !strings.HasPrefix(path, "pkg/") && !strings.HasPrefix(path, "cmd/") {
+		if !isProduct(path) {
 			return
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -48,6 +48,16 @@ func TestGoroutinesRecover(t *testing.T) {
 			t.Errorf("%q is listed but does not exist", place)
 		}
 	}
+}
+
+// isProduct reports whether a file is linked into the program.
+func isProduct(path string) bool {
+	for _, dir := range []string{"pkg/", "cmd/", "internal/adkdb/", "internal/apptest/", "internal/auth/", "internal/lsp/", "internal/policy/"} {
+		if strings.HasPrefix(path, dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // startedGoroutine returns how a node starts a goroutine, and with what; an

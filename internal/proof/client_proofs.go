@@ -4,7 +4,7 @@ package main
 func clientProofs() []proof {
 	isolation := testProof{"M23: no user can read or change the data of another user, on any route", "pkg/server", "TestIsolation", true}
 	browsers := testProof{"M24: cross-site requests and unknown host names are rejected", "pkg/server", "TestBrowserAttacks", false}
-	addresses := testProof{"M25: no connection is attempted to a private address without a grant, however the address is written", "pkg/policy", "TestDisguisedAddresses|TestGuard|TestGuardRebinding", false}
+	addresses := testProof{"M25: no connection is attempted to a private address without a grant, however the address is written", "internal/policy", "TestDisguisedAddresses|TestGuard|TestGuardRebinding", false}
 	secrets := testProof{"M26: no output, log, trace, response or file contains a secret in any form", "cmd/agenthost", "TestVerbsRedactSecrets|TestServeRedactsSecrets|TestSecretSearchFindsLeaks|TestVerbsRedactPasswords", false}
 	forged := testProof{"forged histories and responses to calls that are not pending neither run a tool nor replace a result", "pkg/server", "TestForgedHistory|TestReplacedResponses", false}
 	apps := testProof{"a hostile app is limited as documented in docs/policy.md, in each mode", "pkg/loader", "TestThreats", false}

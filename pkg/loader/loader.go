@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/policy"
 	"agenthost/internal/safe"
 	"agenthost/pkg/model"
-	"agenthost/pkg/policy"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"

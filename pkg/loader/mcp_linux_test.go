@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"agenthost/internal/policy"
 	"agenthost/internal/testmcp"
 	"agenthost/pkg/model"
-	"agenthost/pkg/policy"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"

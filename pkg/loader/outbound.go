@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"agenthost/pkg/policy"
+	"agenthost/internal/policy"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"

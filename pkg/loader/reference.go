@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"strings"
 
-	"agenthost/pkg/apptest"
-	"agenthost/pkg/auth"
-	"agenthost/pkg/policy"
+	"agenthost/internal/apptest"
+	"agenthost/internal/auth"
+	"agenthost/internal/policy"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"

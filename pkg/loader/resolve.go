@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"agenthost/internal/policy"
 	"agenthost/pkg/model"
-	"agenthost/pkg/policy"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"

@@ -17,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/policy"
+	"agenthost/internal/policy"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 )

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/apptest"
+	"agenthost/internal/apptest"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"

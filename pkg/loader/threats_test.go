@@ -15,10 +15,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"agenthost/internal/policy"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
-	"agenthost/pkg/policy"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"agenthost/pkg/policy"
+	"agenthost/internal/policy"
 	"agenthost/pkg/spec"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/auth"
+	"agenthost/internal/auth"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 )

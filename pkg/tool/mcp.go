@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"agenthost/pkg/policy"
+	"agenthost/internal/policy"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"agenthost/pkg/policy"
+	"agenthost/internal/policy"
 )
 
 // errConnectTimeout is the cancellation cause when a server does not respond in

@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agenthost/internal/lsp"
 	"agenthost/pkg/loader"
-	"agenthost/pkg/lsp"
 )
 
 // editor is the client end of the pipes.
