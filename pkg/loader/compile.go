@@ -3,9 +3,12 @@ package loader
 import (
 	"context"
 	"errors"
+	"maps"
+	"reflect"
 	"slices"
 	"time"
 
+	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
 )
@@ -93,4 +96,140 @@ func (j *job) buildTools(ctx context.Context, t *resolvedTool) ([]tool.Tool, err
 		}
 	}
 	return j.replaceTools(set.Tools(ctx))
+}
+
+// wrapSet wraps a set with the wrappers of the loader.
+func (j *job) wrapSet(set tool.Set) tool.Set {
+	if wrap := j.loader.opts.WrapTool; wrap != nil {
+		return wrappedSet{set, wrap}
+	}
+	return set
+}
+
+// replaceSetTools wraps a set so that its tools are replaced when they are listed.
+func (j *job) replaceSetTools(set tool.Set) tool.Set {
+	if replace := j.loader.opts.ReplaceTool; replace != nil {
+		return wrappedSet{set, replace}
+	}
+	return set
+}
+
+// replaceTools replaces each tool.
+func (j *job) replaceTools(tools []tool.Tool, err error) ([]tool.Tool, error) {
+	if err != nil || j.loader.opts.ReplaceTool == nil {
+		return tools, err
+	}
+	all := make([]tool.Tool, len(tools))
+	for i, t := range tools {
+		all[i] = j.loader.opts.ReplaceTool(t)
+	}
+	return all, nil
+}
+
+// RecordTools returns a value for [Options.WrapTool] that records the calls of tools.
+func RecordTools(rec *provider.Recorder) func(tool.Tool) tool.Tool {
+	return func(t tool.Tool) tool.Tool { return &recordedTool{wrappedTool{t}, rec} }
+}
+
+// ReplayTools returns a value for [Options.WrapTool] that answers calls from a record
+// without running tools. A call that is not in the record ends the run.
+func ReplayTools(s *provider.Script) func(tool.Tool) tool.Tool {
+	replay := provider.NewToolReplay(s)
+	return func(t tool.Tool) tool.Tool { return &replayedTool{wrappedTool{t}, replay} }
+}
+
+type wrappedTool struct{ tool.Tool }
+
+// Capabilities returns the capabilities of the wrapped tool.
+func (t wrappedTool) Capabilities() tool.Capabilities { return tool.CapabilitiesOf(t.Tool) }
+
+type recordedTool struct {
+	wrappedTool
+	rec *provider.Recorder
+}
+
+// Run runs the tool; see [tool.Tool]. Canceled calls and calls with invalid arguments
+// are not recorded.
+func (t *recordedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	c := &provider.ToolCall{Origin: call.Origin, Name: call.Name, Args: maps.Clone(call.Args)}
+	before := maps.Clone(call.Actions.StateDelta)
+	result, err := t.Tool.Run(ctx, call)
+	late, wrong := (*tool.TimeoutError)(nil), (*tool.ArgsError)(nil)
+	switch {
+	case errors.As(err, &wrong):
+		return result, err
+	case err != nil && errors.As(context.Cause(ctx), &late):
+		c.Error = late.Error()
+	case err != nil && ctx.Err() != nil:
+		return result, err
+	case err != nil:
+		c.Error = err.Error()
+	case result != nil:
+		c.Response = result.Response
+	}
+	c.State = changedKeys(before, call.Actions.StateDelta)
+	for _, key := range call.Actions.UpdatedKeys() {
+		c.State[key], _ = call.State.Get(key)
+	}
+	t.rec.AddToolCall(c)
+	return result, err
+}
+
+// changedKeys returns the keys whose values differ from before.
+func changedKeys(before, after map[string]any) map[string]any {
+	state := map[string]any{}
+	for k, v := range after {
+		if old, ok := before[k]; !ok || !reflect.DeepEqual(old, v) {
+			state[k] = v
+		}
+	}
+	return state
+}
+
+type replayedTool struct {
+	wrappedTool
+	replay *provider.ToolReplay
+}
+
+// Run answers from the record; see [tool.Tool].
+func (t *replayedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if _, err := tool.CheckArgs(t.Declaration(), call.Args); err != nil {
+		return nil, err
+	}
+	found, err := t.replay.Answer(ctx, call.Origin, call.Name, call.Args)
+	if err != nil {
+		return nil, &tool.EndError{Err: err}
+	}
+	for k, v := range found.State {
+		call.State.Set(k, v)
+	}
+	switch {
+	case found.Error != "":
+		return nil, errors.New(found.Error)
+	case found.Response == nil:
+		return nil, nil
+	}
+	return &tool.Result{Response: found.Response}, nil
+}
+
+// wrappedSet is a set of wrapped tools.
+type wrappedSet struct {
+	tool.Set
+	wrap func(tool.Tool) tool.Tool
+}
+
+// Dynamic reports whether the wrapped set is dynamic.
+func (s wrappedSet) Dynamic() bool { return tool.Dynamic(s.Set) }
+
+// Tools returns the wrapped tools of the set.
+func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
+	tools, err := s.Set.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wrapped := make([]tool.Tool, len(tools))
+	for i, t := range tools {
+		wrapped[i] = s.wrap(t)
+	}
+	return wrapped, nil
 }

@@ -1,6 +1,10 @@
 package loader
 
 import (
+	"iter"
+	"maps"
+	"slices"
+
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
@@ -20,6 +24,22 @@ type document struct {
 	Compaction   *compactionNode             `yaml:"events_compaction_config" doc:"When to replace the older events of a session with a summary."`
 	Reload       *runtime.ReloadConfig       `yaml:"reload" doc:"How changes of the app's files take effect while it runs."`
 	Retention    spec.Duration               `yaml:"retention" doc:"How long to keep a session after its last event, such as 30d; then serve deletes it and its artifacts. By default sessions are not deleted."`
+}
+
+// runConfig returns the app's setting, or nil.
+func (d *document) runConfig() *runtime.RunConfig {
+	if d.RunConfig == nil {
+		return nil
+	}
+	return &d.RunConfig.config
+}
+
+// compactionConfig returns the app's setting, or nil.
+func (d *document) compactionConfig() *runtime.CompactionConfig {
+	if d.Compaction == nil {
+		return nil
+	}
+	return &d.Compaction.config
 }
 
 // rootRef is the root agent: a file, or the agent inline.
@@ -66,10 +86,215 @@ func (r *runConfigNode) SchemaSpec() map[string]any {
 	return map[string]any{"$ref": "#/$defs/run_config"}
 }
 
-// runConfig returns the app's setting, or nil.
-func (d *document) runConfig() *runtime.RunConfig {
-	if d.RunConfig == nil {
-		return nil
+// compactionNode is events_compaction_config with its position.
+type compactionNode struct {
+	node   *spec.Node
+	config runtime.CompactionConfig
+}
+
+// DecodeSpec decodes and validates the settings.
+func (c *compactionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	c.node = n
+	ds := spec.Decode(n, &c.config)
+	if !ds.HasErrors() {
+		ds = append(ds, c.config.Check(n)...)
 	}
-	return &d.RunConfig.config
+	return ds
+}
+
+// SchemaSpec references the definition.
+func (c *compactionNode) SchemaSpec() map[string]any {
+	return map[string]any{"$ref": "#/$defs/events_compaction_config"}
+}
+
+// pluginRef is a plugin of the app: its name, with optional settings.
+type pluginRef struct {
+	name   *spec.Node
+	config *spec.Node
+}
+
+// DecodeSpec accepts both forms.
+func (p *pluginRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	switch {
+	case n.Kind == spec.Scalar && !n.IsNull():
+		p.name = n
+	case n.Kind == spec.Mapping && len(n.Entries) == 1:
+		p.name, p.config = n.Entries[0].Key, n.Entries[0].Value
+	default:
+		return spec.Diagnostics{n.Errorf("type", "a plugin must be a name, or a mapping of one name to its settings, such as context_filter: {…}")}
+	}
+	if p.config.IsNull() {
+		empty := *n
+		empty.Kind, empty.Tag, empty.Value, empty.Entries = spec.Mapping, "!!map", "", nil
+		p.config = &empty
+	}
+	return nil
+}
+
+// SchemaSpec refers to the definition.
+func (p *pluginRef) SchemaSpec() map[string]any { return map[string]any{"$ref": "#/$defs/plugin"} }
+
+// These types keep the nodes of sections that are decoded later, when their kinds are
+// known. Their schemas describe the possible values for editors.
+type (
+	modelNode    struct{ node *spec.Node }
+	agentNode    struct{ node *spec.Node }
+	toolNode     struct{ node *spec.Node }
+	functionNode struct{ node *spec.Node }
+	schemaNode   struct{ node *spec.Node }
+	defaultsNode struct{ node *spec.Node }
+)
+
+func (m modelNode) yamlNode() *spec.Node { return m.node }
+
+func (a agentNode) yamlNode() *spec.Node { return a.node }
+
+func (t toolNode) yamlNode() *spec.Node { return t.node }
+
+func (f functionNode) yamlNode() *spec.Node { return f.node }
+
+func (s schemaNode) yamlNode() *spec.Node { return s.node }
+
+func (d defaultsNode) yamlNode() *spec.Node { return d.node }
+
+// DecodeSpec keeps the node.
+func (m *modelNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return keepMapping(n, &m.node, "a model")
+}
+
+// SchemaSpec refers to the definition.
+func (m *modelNode) SchemaSpec() map[string]any { return map[string]any{"$ref": "#/$defs/model"} }
+
+// DecodeSpec keeps the node.
+func (a *agentNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return keepMapping(n, &a.node, "an agent")
+}
+
+// SchemaSpec refers to the definition.
+func (a *agentNode) SchemaSpec() map[string]any {
+	return map[string]any{"$ref": "#/$defs/named_agent"}
+}
+
+// DecodeSpec keeps the node.
+func (t *toolNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return keepMapping(n, &t.node, "a tool")
+}
+
+// SchemaSpec refers to the definition.
+func (t *toolNode) SchemaSpec() map[string]any { return map[string]any{"$ref": "#/$defs/tool"} }
+
+// DecodeSpec keeps the node; its type depends on where the name is used.
+func (f *functionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	f.node = n
+	if n.IsNull() {
+		return spec.Diagnostics{n.Errorf("type", "a function must be a tool, a callback rule, a schema, an agent or a model")}
+	}
+	return nil
+}
+
+// SchemaSpec describes the possible replacements of a name.
+func (f *functionNode) SchemaSpec() map[string]any {
+	return map[string]any{
+		"title": "a tool, a callback, a schema, an agent or a model",
+		"anyOf": []any{
+			map[string]any{"$ref": "#/$defs/tool"},
+			map[string]any{"$ref": "#/$defs/callback"},
+			map[string]any{"$ref": "#/$defs/named_agent"},
+			map[string]any{"$ref": "#/$defs/model"},
+			map[string]any{"type": []any{"object", "array", "string"}},
+		},
+	}
+}
+
+// DecodeSpec keeps a valid schema.
+func (s *schemaNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	s.node = n
+	return nil
+}
+
+// SchemaSpec describes the forms.
+func (s *schemaNode) SchemaSpec() map[string]any { return (&spec.ValueSchema{}).SchemaSpec() }
+
+// DecodeSpec keeps the node.
+func (d *defaultsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return keepMapping(n, &d.node, "the defaults of a class")
+}
+
+// SchemaSpec describes a mapping of an agent's fields.
+func (d *defaultsNode) SchemaSpec() map[string]any {
+	return map[string]any{"type": "object", "title": "mapping of fields of the class"}
+}
+
+func keepMapping(n *spec.Node, into **spec.Node, what string) spec.Diagnostics {
+	*into = n
+	if n.Kind != spec.Mapping {
+		return spec.Diagnostics{n.Errorf("type", "%s must be a mapping", what)}
+	}
+	return nil
+}
+
+// parts are the named declarations of a document. Names are global to the app.
+type parts struct {
+	Models    map[string]modelNode    `yaml:"models" doc:"Models by the names that agents use, each with its provider."`
+	Agents    map[string]agentNode    `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
+	Tools     map[string]toolNode     `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
+	Functions map[string]functionNode `yaml:"functions" doc:"Replacements of names of code: a tool, a callback rule or a list of them, a schema, an agent, or a model."`
+	Schemas   map[string]schemaNode   `yaml:"schemas" doc:"Schemas by name, for output_schema, input_schema, state_schema and params."`
+	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"Default values of agents, by class."`
+}
+
+// rootParts are the declarations that the root agent's file may contain next to the
+// agent. models and tools have other meanings there.
+type rootParts struct {
+	Include   []spec.Text             `yaml:"include" doc:"At the top of the root agent's file: files with shared declarations."`
+	Agents    map[string]agentNode    `yaml:"agents" doc:"At the top of a file: agents by name, for {use: NAME}."`
+	Functions map[string]functionNode `yaml:"functions" doc:"At the top of the root agent's file: replacements of names of code."`
+	Schemas   map[string]schemaNode   `yaml:"schemas" doc:"At the top of the root agent's file: schemas by name."`
+	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"At the top of the root agent's file: default values of agents, by class."`
+}
+
+// agentParts are the declarations that the file of any other agent may contain.
+type agentParts struct {
+	Agents map[string]agentNode `yaml:"agents" doc:"At the top of a file: agents by name, for {use: NAME}."`
+}
+
+// partNode is the node of a declaration of any kind.
+type partNode interface{ yamlNode() *spec.Node }
+
+// A part is a declaration: its node and its file.
+type part struct {
+	node *spec.Node
+	file string
+	// shared reports that the part comes from an include and may be unused.
+	shared bool
+}
+
+// registry holds the declarations of an app by kind and name.
+type registry struct {
+	models, agents, tools, functions, schemas, defaults map[string]part
+}
+
+func newRegistry() registry {
+	return registry{
+		models: map[string]part{}, agents: map[string]part{}, tools: map[string]part{},
+		functions: map[string]part{}, schemas: map[string]part{}, defaults: map[string]part{},
+	}
+}
+
+// A partTable holds the declarations of one kind, and the label of the kind in
+// messages.
+type partTable struct {
+	label string
+	parts map[string]part
+}
+
+// sortedParts yields declarations sorted by name.
+func sortedParts(parts map[string]part) iter.Seq2[string, part] {
+	return func(yield func(string, part) bool) {
+		for _, name := range slices.Sorted(maps.Keys(parts)) {
+			if !yield(name, parts[name]) {
+				return
+			}
+		}
+	}
 }

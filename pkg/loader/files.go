@@ -1,29 +1,229 @@
 package loader
 
-import "agenthost/pkg/spec"
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
 
-// readConfigFiles reads the files that a config names, and reports whether there are
-// none.
-func (j *job) readConfigFiles(config any, ds *spec.Diagnostics) (selfContained bool) {
-	selfContained = true
-	if c, ok := config.(interface {
-		ReadFiles(read func(path string) (string, error)) spec.Diagnostics
-	}); ok {
-		*ds = append(*ds, c.ReadFiles(func(path string) (string, error) {
-			selfContained = false
-			return j.src.readTextFile(path)
-		})...)
+var errNotRegular = errors.New("not a regular file")
+
+// openRegular opens a regular file. It rejects pipes and devices, so that reading
+// cannot block or be endless.
+func openRegular(open func(name string, flag int, perm os.FileMode) (*os.File, error), name string) (*os.File, error) {
+	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
 	}
-	return selfContained
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+		if info.IsDir() {
+			err = syscall.EISDIR
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
-// checkSecrets reports secrets in fields that are displayed. All documents must have
-// been decoded before.
-func (j *job) checkSecrets() {
-	if j.ds.HasErrors() {
-		return // decoding may be incomplete
+// readRegular reads a regular file up to the size limit.
+func readRegular(path string) ([]byte, error) {
+	f, err := openRegular(os.OpenFile, path)
+	if err != nil {
+		return nil, err
 	}
-	for _, root := range j.src.roots {
-		j.report(spec.CheckSecrets(root)...)
-	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
+
+// A regularFS gives access to the regular files in a folder. Links cannot leave the
+// folder.
+type regularFS struct{ root *os.Root }
+
+// Open opens a regular file.
+func (p regularFS) Open(name string) (fs.File, error) {
+	f, err := openRegular(p.root.OpenFile, name)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Stat follows links; see [fs.StatFS].
+func (p regularFS) Stat(name string) (fs.FileInfo, error) { return p.root.Stat(name) }
+
+// A fileSet is a read-only file system of files by path, without folders.
+type fileSet map[string][]byte
+
+// Open opens a file.
+func (s fileSet) Open(name string) (fs.File, error) {
+	content, ok := s[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return &setFile{bytes.NewReader(content), path.Base(name)}, nil
+}
+
+// setFile is an open file of a set and its file info.
+type setFile struct {
+	*bytes.Reader
+	name string
+}
+
+// Stat returns the file itself.
+func (f *setFile) Stat() (fs.FileInfo, error) { return f, nil }
+
+// Close does nothing.
+func (f *setFile) Close() error { return nil }
+
+// Name returns the base name.
+func (f *setFile) Name() string { return f.name }
+
+// Mode is that of a read-only regular file.
+func (f *setFile) Mode() fs.FileMode { return 0o444 }
+
+// ModTime is the zero time.
+func (f *setFile) ModTime() time.Time { return time.Time{} }
+
+// IsDir returns false.
+func (f *setFile) IsDir() bool { return false }
+
+// Sys is nil.
+func (f *setFile) Sys() any { return nil }
+
+// A walker visits the files and folders below a root, sorted by name. Like the loader,
+// it follows links that stay below the root. It enters a folder once, even if several
+// links lead to it. It stops with a [*limitError] at the limits of an app folder.
+type walker struct {
+	root    string
+	entered map[string]bool
+	// entries is the remaining number of entries.
+	entries int
+	// file is called for everything but folders. info is nil if it is not a regular
+	// file.
+	file   func(path, rel string, info fs.FileInfo)
+	folder func(real, rel string)
+}
+
+func newWalker(root string) *walker {
+	return &walker{root: root, entered: map[string]bool{root: true}, entries: maxFolderEntries, folder: func(string, string) {}}
+}
+
+// walkFolder visits a folder, whose path contains no links.
+func (w *walker) walkFolder(ctx context.Context, dir, rel string, depth int) error {
+	entries, err := w.readDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		path, rel := filepath.Join(dir, e.Name()), filepath.Join(rel, e.Name())
+		info, real := resolveEntry(path, e)
+		switch {
+		case info == nil || !info.IsDir():
+			if info != nil && !info.Mode().IsRegular() {
+				info = nil
+			}
+			w.file(path, rel, info)
+			continue
+		case isIgnored(e.Name()) || w.entered[real] || !strings.HasPrefix(real, w.root+string(filepath.Separator)):
+			continue
+		case depth >= maxFolderDepth:
+			return folderTooDeep
+		}
+		w.entered[real] = true
+		w.folder(real, rel)
+		// Retry an unreadable folder at the next poll.
+		if err := w.walkFolder(ctx, real, rel, depth+1); isLimitError(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readDir lists a folder by name, up to the remaining number of entries.
+func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(w.entries + 1)
+	if err == io.EOF {
+		err = nil // an empty folder
+	}
+	if w.entries -= len(entries); w.entries < 0 {
+		return nil, folderTooFull
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// resolveEntry follows links and returns the target and its path, or nil if it does not
+// exist.
+func resolveEntry(path string, e fs.DirEntry) (info fs.FileInfo, real string) {
+	if e.Type()&fs.ModeSymlink == 0 {
+		info, err := e.Info()
+		if err != nil {
+			return nil, ""
+		}
+		return info, path
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, ""
+	}
+	if info.IsDir() {
+		if real, err = filepath.EvalSymlinks(path); err != nil {
+			return nil, ""
+		}
+	}
+	return info, real
+}
+
+func isIgnored(name string) bool {
+	return strings.HasPrefix(name, ".") || name == "tmp" || name == "__pycache__" || name == "node_modules"
+}
+
+// escapesFolder reports whether a path leaves the folder that it is relative to, or
+// would do so with backslashes as separators.
+func escapesFolder(given string) bool {
+	file := path.Clean(given)
+	return path.IsAbs(given) || strings.Contains(given, "\\") || file == ".." || strings.HasPrefix(file, "../")
+}
+
+// isSharedFile reports whether a path is a YAML file next to the app folder, which
+// several apps may include.
+func isSharedFile(file string) bool {
+	name, ok := strings.CutPrefix(file, "../")
+	return ok && !strings.ContainsAny(name, `/\`) && !strings.HasPrefix(name, ".") && (path.Ext(name) == ".yaml" || path.Ext(name) == ".yml")
+}
+
+// formatOSError formats an error without the operation and the path.
+func formatOSError(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "file not found"
+	}
+	return err.Error()
+}
+
+// formatDir formats a folder for messages.
+func formatDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }

@@ -15,9 +15,11 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// maxFixRounds limits how often an app is checked again after a repair: a syntax
-// error hides later problems.
-const maxFixRounds = 100
+// Check reports all problems of a folder's app and of its tests.
+func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
+	_, ds := l.Suite(ctx, dir)
+	return ds
+}
 
 // Fix applies the safe fixes to the files of an app; all other bytes stay
 // unchanged. It returns the repaired and the remaining problems. Files are

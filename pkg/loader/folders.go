@@ -1,198 +1,176 @@
 package loader
 
 import (
-	"bytes"
 	"context"
-	"errors"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
-
-	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
+	"time"
 )
 
-// Open opens the folder of a watched app for reading. The error is
-// [session.ErrNotFound] if the app does not exist.
-func (w *Watch) Open(app string) (*os.Root, error) {
-	s, ok := w.Status(app)
-	if !ok {
-		return nil, fmt.Errorf("app %s: %w", app, session.ErrNotFound)
+// Discover lists the app folders in a folder: the folder itself if it is an app, else
+// its subfolders that are apps, sorted by name. It ignores folders whose names begin
+// with a dot or an underscore.
+func Discover(dir string) ([]string, error) {
+	if isApp(dir) {
+		return []string{dir}, nil
 	}
-	return os.OpenRoot(s.Dir)
-}
-
-// Save writes YAML files, by their paths in the app's folder, and returns after the
-// app was reloaded. A new app is created in the first folder of apps. If the app
-// would have errors with these files, nothing is written, and the diagnostics
-// contain them, with paths that begin with the app's name. The error of an invalid
-// app or file name is [session.ErrInvalid].
-func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error) {
-	if err := checkSaveRequest(app, files); err != nil {
-		return nil, err
-	}
-	w.saveMu.Lock()
-	defer w.saveMu.Unlock()
-	dir, made, err := w.findOrCreateFolder(app)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("finding apps: %w", err)
 	}
-	got := w.loader.withEditedFiles(dir, files).loadApp(ctx, dir, nil, nil)
-	if got.app == nil {
-		if made {
-			err = os.Remove(dir)
-		}
-		return relativeToApps(dir, got.ds), err
-	}
-	got.app.Close()
-	if err := writeFiles(dir, files); err != nil {
-		return nil, err
-	}
-	return relativeToApps(dir, got.ds), w.pollUntilSettled(ctx, pollMode{}, func(name string) bool { return name == app })
-}
-
-// relativeToApps shortens the paths of files in an app's folder so that they begin
-// with the app's name and do not reveal where the folder is.
-func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
-	below := func(at *spec.Pos) {
-		if rel, err := filepath.Rel(filepath.Dir(dir), at.File); err == nil && filepath.IsLocal(rel) {
-			at.File = filepath.ToSlash(rel)
+	var found []string
+	for _, e := range entries {
+		sub := filepath.Join(dir, e.Name())
+		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") && isApp(sub) {
+			found = append(found, sub)
 		}
 	}
-	named := slices.Clone(ds)
-	for i := range named {
-		below(&named[i].Pos)
-		named[i].Also = slices.Clone(named[i].Also)
-		for k := range named[i].Also {
-			below(&named[i].Also[k].Pos)
+	return found, nil
+}
+
+func isApp(dir string) bool {
+	for _, name := range []string{agentFile, appFile} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+			return true
 		}
 	}
-	return named
+	return false
 }
 
-// checkSaveRequest rejects invalid app names, and files that are not YAML files
-// within the app's folder.
-func checkSaveRequest(app string, files map[string][]byte) error {
-	if !appName.MatchString(app) || app == "user" {
-		return fmt.Errorf("app name must be a letter followed by letters, digits, _ or -, and not user, got %q: %w", app, session.ErrInvalid)
+// misnamedFiles returns common wrong names of agentFile and appFile, with the correct
+// names.
+func misnamedFiles() [][2]string {
+	return [][2]string{
+		{"root_agent.yml", agentFile},
+		{"agent.yaml", agentFile},
+		{"agent.yml", agentFile},
+		{"root-agent.yaml", agentFile},
+		{"app.yml", appFile},
 	}
-	for name, text := range files {
-		hidden := slices.ContainsFunc(strings.Split(name, "/"), func(step string) bool { return strings.HasPrefix(step, ".") })
-		ext := path.Ext(name)
-		switch {
-		case !fs.ValidPath(name) || hidden || strings.ContainsAny(name, `\:`) || ext != ".yaml" && ext != ".yml":
-			return fmt.Errorf("file name must be the path of a .yaml or .yml file within the app's folder, got %q: %w", name, session.ErrInvalid)
-		case len(text) > maxFile:
-			return fmt.Errorf("file %s has %d bytes, which exceeds the limit of %d: %w", name, len(text), maxFile, session.ErrInvalid)
+}
+
+// FindMisnamed finds a file with a wrong name that would make the folder, or a folder
+// in it, an app. It returns the path and the correct name, or empty strings.
+func FindMisnamed(dir string) (file, name string) {
+	folders := []string{dir}
+	entries, _ := os.ReadDir(dir) // an unreadable folder has no file to rename
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
+			folders = append(folders, filepath.Join(dir, e.Name()))
 		}
 	}
-	return nil
-}
-
-// findOrCreateFolder returns the folder of an app, and whether it was created.
-func (w *Watch) findOrCreateFolder(app string) (dir string, made bool, err error) {
-	if s, ok := w.Status(app); ok {
-		return s.Dir, false, nil
-	}
-	i := slices.IndexFunc(w.dirs, func(dir string) bool { return !isApp(dir) })
-	if i < 0 {
-		return "", false, fmt.Errorf("cannot create app %s: the host serves individual apps, not a folder of apps: %w", app, session.ErrInvalid)
-	}
-	dir = filepath.Join(w.dirs[i], app)
-	err = os.Mkdir(dir, 0o755)
-	if errors.Is(err, fs.ErrExist) {
-		return dir, false, nil
-	}
-	return dir, err == nil, err
-}
-
-// withEditedFiles returns a loader that reads these files instead of those on disk.
-func (l *Loader) withEditedFiles(dir string, files map[string][]byte) *Loader {
-	opts := l.opts
-	open := opts.Open
-	opts.Open = func(file string) ([]byte, bool) {
-		rel, err := filepath.Rel(dir, file)
-		if text, ok := files[filepath.ToSlash(rel)]; ok && err == nil {
-			return text, true
-		}
-		if open == nil {
-			return nil, false
-		}
-		return open(file)
-	}
-	return New(&opts)
-}
-
-// writeFiles writes each file atomically, and the root agent last, so that the app
-// changes only when all other files are there.
-func writeFiles(dir string, files map[string][]byte) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	names := slices.Sorted(maps.Keys(files))
-	slices.SortStableFunc(names, func(a, b string) int { return writeOrder(a) - writeOrder(b) })
-	for _, name := range names {
-		if err := writeFile(root, name, files[name]); err != nil {
-			return fmt.Errorf("writing %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func writeOrder(name string) int {
-	if name == agentFile {
-		return 1
-	}
-	return 0
-}
-
-// checkParentFolders rejects a path that leads through a file, or through a link out
-// of the app, with [session.ErrInvalid].
-func checkParentFolders(root *os.Root, name string) error {
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		info, err := root.Stat(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-				continue
+	for _, folder := range folders {
+		for _, names := range misnamedFiles() {
+			file := filepath.Join(folder, names[0])
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+				return file, names[1]
 			}
 		}
-		if err != nil || !info.IsDir() {
-			return fmt.Errorf("%s must be a folder within the app's folder: %w", dir, session.ErrInvalid)
-		}
 	}
-	return nil
+	return "", ""
 }
 
-func writeFile(root *os.Root, name string, text []byte) error {
-	if old, err := root.ReadFile(name); err == nil && bytes.Equal(old, text) {
+func candidateFolders(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil || isApp(dir) {
 		return nil
 	}
-	if err := checkParentFolders(root, name); err != nil {
-		return err
+	var all []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
+			all = append(all, filepath.Join(dir, e.Name()))
+		}
 	}
-	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return err
-	}
-	// The watch ignores folders that begin with a dot, and the loader such files.
-	draft := path.Join(path.Dir(name), "."+path.Base(name)+".new")
-	f, err := root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	return all
+}
+
+// A folderHasher computes the hash of an app folder. It does not read files again that
+// cannot have changed.
+type folderHasher struct {
+	states map[string]fileState
+	// folders are the folders of the last hash, the app's own first. Their number is
+	// limited.
+	folders []string
+}
+
+// A fileState is the state of a file when it was read.
+type fileState struct {
+	size     int64
+	modified time.Time
+	id       os.FileInfo
+	read     time.Time
+	sum      [sha256.Size]byte
+}
+
+// racyWindow is the minimum age of a modification time at reading for equal times to
+// mean equal content: file systems have coarse timestamps.
+const racyWindow = 2 * time.Second
+
+// hashFolder hashes the folder and its subfolders, except hidden ones and those that
+// cannot contain parts of an app, and then the outside files that the app depends on.
+// The error is a [*limitError] if the folder is too large.
+func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []string) (string, error) {
+	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = io.Copy(f, bytes.NewReader(text))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = root.Rename(draft, name)
+	h, now := sha256.New(), time.Now()
+	next, folders, left := map[string]fileState{}, []string{root}, int64(maxFolderBytes)
+	note := func(path, rel string, info fs.FileInfo) {
+		m, err := t.readState(path, info, now)
+		if err != nil {
+			return // deleted in the meantime, the next poll reports it
+		}
+		next[path] = m
+		fmt.Fprintf(h, "%q %x\n", rel, m.sum)
 	}
-	if err != nil {
-		_ = root.Remove(draft)
+	w := newWalker(root)
+	w.folder = func(real, rel string) {
+		if len(folders) < maxWatchedFolders {
+			folders = append(folders, real)
+		}
+		fmt.Fprintf(h, "%q -> %q\n", rel, strings.TrimPrefix(real, root))
 	}
-	return err
+	w.file = func(path, rel string, info fs.FileInfo) {
+		if info == nil {
+			return
+		}
+		if info.Size() <= maxFile {
+			left -= info.Size()
+		}
+		if left >= 0 {
+			note(path, rel, info)
+		}
+	}
+	if err = w.walkFolder(ctx, root, "", 0); err == nil && left < 0 {
+		err = folderTooLarge
+	}
+	h.Write([]byte("outside\n"))
+	for _, file := range outside {
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			note(file, file, info)
+		}
+	}
+	t.states, t.folders = next, folders
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// readState returns the state of a file, from the cache if it is unchanged.
+func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (fileState, error) {
+	m := fileState{size: info.Size(), modified: info.ModTime(), id: info, read: now}
+	old, known := t.states[path]
+	if known && old.size == m.size && old.modified.Equal(m.modified) && os.SameFile(old.id, info) && old.read.Sub(old.modified) > racyWindow {
+		return old, nil
+	}
+	if info.Size() > maxFile {
+		return m, nil
+	}
+	b, err := readRegular(path)
+	m.sum = sha256.Sum256(b)
+	return m, err
 }

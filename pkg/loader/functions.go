@@ -2,10 +2,13 @@ package loader
 
 import (
 	"context"
+	"slices"
 	"strings"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // findFunction returns the entry of functions: for a name of code.
@@ -68,15 +71,205 @@ func (j *job) resolveMappedAgent(ctx context.Context, f part, name string, t anc
 	return j.resolveRef(ctx, &ref, t.extendWith(f.file, mark))
 }
 
-// missingCodeError reports a code name that this host has no implementation for.
-func missingCodeError(at *spec.Node, what, name, ways string) spec.Diagnostic {
-	return at.Errorf("code", "%s %s is code that this host does not have", what, name).WithHint("%s", ways)
-}
-
 // addDefaultName adds a name to a mapping without one.
 func addDefaultName(n *spec.Node, name string) *spec.Node {
 	if n.Kind != spec.Mapping || n.Get("name") != nil {
 		return n
 	}
 	return n.WithEntry("name", name)
+}
+
+// resolveModelCode returns the model that functions: maps an agent's model_code to.
+func (j *job) resolveModelCode(ctx context.Context, agent *spec.Node) model.LLM {
+	code := agent.Get("model_code")
+	ref := runtime.CodeRef(code)
+	if ref == nil {
+		j.report(code.Errorf("type", "model_code must name code, such as {name: my_pkg.models.one}"))
+		return nil
+	}
+	if named := agent.Get("model"); !named.IsNull() {
+		j.report(code.Errorf("model", "model_code and model cannot be combined"))
+	}
+	j.report(checkCodeArgs(code)...)
+	f, ok := j.findFunction(ref.Value)
+	switch {
+	case !ok:
+		j.report(missingCodeError(ref, "model", ref.Value, "map the name to a model under functions: in app.yaml, or set model: instead"))
+		return nil
+	case j.loader.opts.Model != nil || f.node.Kind == spec.Scalar:
+		return j.resolveModel(ctx, f.node.Text())
+	}
+	return j.buildPartModel(ctx, ref.Value, f)
+}
+
+// checkCodeArgs reports arguments of a code name. Python passes them to the code;
+// a replacement in functions takes none.
+func checkCodeArgs(ref *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, e := range ref.Entries {
+		if key := e.Key.Value; key == "args" || key == "params" {
+			ds = append(ds, e.Key.Errorf("code", "%s are not supported: entries under functions: take no arguments", key).
+				WithHint("write the values into the entry under functions:"))
+		}
+	}
+	return ds
+}
+
+// stripCodeArgs returns a code name without its arguments, and reports them.
+func (j *job) stripCodeArgs(ref *spec.Node) *spec.Node {
+	ds := checkCodeArgs(ref)
+	if len(ds) == 0 || ref.Get("name") == nil {
+		return ref
+	}
+	j.report(ds...)
+	bare := *ref
+	bare.Entries = slices.DeleteFunc(slices.Clone(ref.Entries), func(e spec.Entry) bool { return e.Key.Value == "args" || e.Key.Value == "params" })
+	return &bare
+}
+
+// applyMappedClass merges the agent that functions: maps a code class to into an
+// agent of this class; fields of the agent itself take precedence. It returns nil
+// when the mapped agent is invalid.
+func (j *job) applyMappedClass(n *spec.Node) *spec.Node {
+	class := n.Get("agent_class")
+	if class.IsNull() || class.Kind != spec.Scalar || !isCodeName(class.Value) {
+		return n
+	}
+	f, ok := j.findFunction(class.Value)
+	if !ok {
+		return n
+	}
+	var mapped runtime.AgentRef
+	ds := mapped.DecodeSpec(f.node)
+	j.report(ds...)
+	switch {
+	case ds.HasErrors():
+		return nil
+	case mapped.Inline == nil:
+		j.report(f.node.Errorf("agent-ref", "the agent for the class %s must be written inline: every agent of the class gets its fields", class.Value))
+		return nil
+	}
+	own := *n
+	own.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return e.Key.Value == "agent_class" })
+	for _, e := range f.node.Entries {
+		if own.Get(e.Key.Value) == nil {
+			own.Entries = append(own.Entries, e)
+		}
+	}
+	return &own
+}
+
+// resolveFunctionTool resolves FunctionTool and LongRunningFunctionTool to the tool
+// that the program or functions: has for the function.
+func (j *job) resolveFunctionTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
+	args := normalizeArgs(ref)
+	at := args.Get("func")
+	for _, e := range args.Entries {
+		if e.Value != at {
+			j.report(e.Key.Errorf("unknown-field", "unknown field %q", e.Key.Value).WithHint("use func, the only field of these args"))
+		}
+	}
+	if at.IsNull() || at.Kind != spec.Scalar {
+		j.report(ref.Node.Errorf("required", "%s requires the name of a function: args: {func: NAME}", ref.Name.Value))
+		return nil
+	}
+	name, longRunning := at.Value, trimToolModule(ref.Name.Value) == "LongRunningFunctionTool"
+	if own, ok := j.loader.opts.Functions.Tools[name]; ok {
+		if longRunning && !tool.CapabilitiesOf(own).LongRunning {
+			j.report(at.Errorf("tool", "the registered tool %s is not long-running: use FunctionTool or its plain name", name))
+			return nil
+		}
+		return []*resolvedTool{{set: j.wrapSet(tool.One(own))}}
+	}
+	f, ok := j.findFunction(name)
+	if !ok {
+		j.report(missingToolCodeError(at, name))
+		return nil
+	}
+	if longRunning {
+		f.node = markLongRunning(f.node)
+	}
+	return j.resolveMappedTool(ctx, f, name, t)
+}
+
+// markLongRunning adds long_running: true to a tool definition.
+func markLongRunning(n *spec.Node) *spec.Node {
+	if n.Kind != spec.Mapping || len(n.Entries) != 1 || n.Entries[0].Value.Kind != spec.Mapping {
+		return n
+	}
+	e := n.Entries[0]
+	if e.Value.Get("long_running") != nil {
+		return n
+	}
+	return replaceKey(n, e.Key.Value, e.Value.WithEntry("long_running", "true"))
+}
+
+// isCodeName reports whether a name refers to code, not to a kind.
+func isCodeName(name string) bool { return strings.Contains(name, ".") }
+
+// missingCodeError reports a code name that this host has no implementation for.
+func missingCodeError(at *spec.Node, what, name, ways string) spec.Diagnostic {
+	return at.Errorf("code", "%s %s is code that this host does not have", what, name).WithHint("%s", ways)
+}
+
+// This file handles spellings that differ between ADK for Python, Java and Go.
+
+// normalizeClassName removes the package and module that Python and Java allow in
+// front of the name of an agent class of ADK. Agent is an alias of LlmAgent.
+func normalizeClassName(name string) string {
+	if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, "com."), "google.adk.agents."); ok {
+		name = lastWord(rest)
+	}
+	if name == "Agent" {
+		return "LlmAgent"
+	}
+	return name
+}
+
+// trimToolModule shortens the import path of an ADK tool to the tool's name; other
+// names stay unchanged.
+func trimToolModule(name string) string {
+	if strings.HasPrefix(name, "google.adk.tools.") {
+		return lastWord(name)
+	}
+	return name
+}
+
+// normalizeArgs returns the args of a named tool as a mapping. ADK for Java writes
+// them as a list of {name, value}; without args the mapping is empty.
+func normalizeArgs(ref *runtime.ToolRef) *spec.Node {
+	empty := *ref.Node
+	empty.Entries = nil
+	if ref.Args == nil || ref.Args.IsNull() {
+		return &empty
+	}
+	if ref.Args.Kind != spec.Sequence {
+		return ref.Args
+	}
+	empty.Pos = ref.Args.Pos
+	for _, item := range ref.Args.Items {
+		if key, value := item.Get("name"), item.Get("value"); key != nil && value != nil {
+			empty.Entries = append(empty.Entries, spec.Entry{Key: key, Value: value})
+		}
+	}
+	return &empty
+}
+
+// normalizeAgentToolArgs returns the args of AgentTool. ADK for Go writes
+// skip_summarization into the agent reference; it moves to the args.
+func normalizeAgentToolArgs(args *spec.Node) *spec.Node {
+	agent := args.Get("agent")
+	skip := agent.Get("skip_summarization")
+	if skip == nil || agent.Get("name") != nil || args.Get("skip_summarization") != nil {
+		return args
+	}
+	ref := *agent
+	ref.Entries = slices.DeleteFunc(slices.Clone(agent.Entries), func(e spec.Entry) bool { return e.Value == skip })
+	moved := replaceKey(args, "agent", &ref)
+	for _, e := range agent.Entries {
+		if e.Value == skip {
+			moved.Entries = append(moved.Entries, e)
+		}
+	}
+	return moved
 }

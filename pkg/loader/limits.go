@@ -20,17 +20,6 @@ const (
 	maxWatchedFolders = 500
 )
 
-// A limitError is a limit that an app exceeds, with a hint.
-type limitError struct{ message, hint string }
-
-// Error returns the message.
-func (e *limitError) Error() string { return e.message }
-
-// toDiagnostic returns the error as a problem of an app's folder.
-func (e *limitError) toDiagnostic(dir string) spec.Diagnostic {
-	return spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "limit", Message: e.message, Hint: e.hint}
-}
-
 // The limits of one load of an app.
 const (
 	// maxLoadTime limits the time of a load without its tests.
@@ -43,6 +32,55 @@ const (
 	// maxOutsideFiles limits the files outside of its folder that an app depends on.
 	maxOutsideFiles = 1000
 )
+
+// maxAgents limits the size of the tree. Agents that use each other twice at each level
+// would otherwise grow exponentially.
+const maxAgents = 4000
+
+// maxTransferPairs limits the pairs of agents that may transfer to each other. The
+// requests of each agent describe all of its transfer targets, so 1000 sub-agents of
+// one agent would take 1,000,000 descriptions.
+const maxTransferPairs = 100_000
+
+// maxSecret limits the size of a secret file, in bytes.
+const maxSecret = 64 << 10
+
+const (
+	// maxGateTests limits the concurrent tests of an app, because the host serves
+	// requests at the same time.
+	maxGateTests = 2
+	// gateTestTimeout limits the time of one test, maxGateTime that of all tests.
+	gateTestTimeout = 30 * time.Second
+	maxGateTime     = 2 * time.Minute
+)
+
+// A watch keeps maxReports reports. Only the last maxCompared of them keep the files
+// that are needed to compute changes.
+const (
+	maxReports  = 64
+	maxCompared = 8
+)
+
+// maxFixRounds limits how often an app is checked again after a repair: a syntax
+// error hides later problems.
+const maxFixRounds = 100
+
+// maxUnwrittenReports limits the warnings about keys that nothing writes.
+const maxUnwrittenReports = 1000
+
+// maxListed limits how many names a message lists.
+const maxListed = 50
+
+// A limitError is a limit that an app exceeds, with a hint.
+type limitError struct{ message, hint string }
+
+// Error returns the message.
+func (e *limitError) Error() string { return e.message }
+
+// toDiagnostic returns the error as a problem of an app's folder.
+func (e *limitError) toDiagnostic(dir string) spec.Diagnostic {
+	return spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "limit", Message: e.message, Hint: e.hint}
+}
 
 // A loadBudget tracks the limits of one load. The first exceeded limit ends the load:
 // nothing more is read.
@@ -104,23 +142,4 @@ var (
 func isLimitError(err error) bool {
 	limit := (*limitError)(nil)
 	return errors.As(err, &limit)
-}
-
-// maxTransferPairs limits the pairs of agents that may transfer to each other. The
-// requests of each agent describe all of its transfer targets, so 1000 sub-agents of
-// one agent would take 1,000,000 descriptions.
-const maxTransferPairs = 100_000
-
-// countTransferPairs counts the pairs among an LLM agent and its sub-agents, and
-// reports an error when the limit is exceeded.
-func (j *job) countTransferPairs(p *resolvedAgent) {
-	if p.plan.Kind.Name != "LlmAgent" {
-		return
-	}
-	before := j.transferPairs
-	j.transferPairs += len(p.subs) * (len(p.subs) + 1)
-	if before <= maxTransferPairs && j.transferPairs > maxTransferPairs {
-		j.report(p.plan.Node.Errorf("limit", "the app exceeds the limit of %d pairs of agents that may transfer to each other", maxTransferPairs).
-			WithHint("nest sub-agents more deeply, or use agents as tools"))
-	}
 }

@@ -1,7 +1,22 @@
+// Package loader builds apps from folders of YAML, and keeps the apps of a host in
+// sync with the folders. From file to app, in order:
+//
+//  1. [Discover] finds app folders: those with a root_agent.yaml or an app.yaml.
+//  2. Files are read through the app's [os.Root]: files outside of the folder
+//     are not accessible.
+//  3. ${env:…} references are resolved; each node keeps its position.
+//  4. Nodes are decoded into the config structs of agents, tools and models.
+//  5. References are followed: config_path, use, models.
+//  6. Rules check the whole app: names, cycles, unused parts.
+//  7. Models, tools and agents are built, leaves first, into a [runtime.App].
+//
+// Every problem is a [spec.Diagnostic]; all of them are reported at once, and an
+// error among them means that no app is built. check, run, serve and reload share
+// this path; [Watch] only decides when to load.
 package loader
 
 import (
-	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -10,7 +25,6 @@ import (
 	"strings"
 
 	"agenthost/internal/policy"
-	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -98,92 +112,6 @@ func New(opts *Options) *Loader {
 	return l
 }
 
-// Load builds the app of a folder. It returns all problems, sorted by position; if
-// one of them is an error, the app is nil. Building opens no connections. The caller
-// owns the app and must pass it to a host or Close it.
-func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
-	got := l.loadApp(ctx, dir, nil, nil)
-	return got.app, got.ds
-}
-
-// loadResult is the result of loading a folder.
-type loadResult struct {
-	app   *runtime.App
-	suite *Suite
-	ds    spec.Diagnostics
-	// outside are the files outside of the folder that the app depends on.
-	outside []string
-	// files are those that the app was built from; read are those that were read
-	// from the folder, also when there is no app.
-	files, read map[string][]byte
-}
-
-// loadApp builds the app of a folder with the cache of the previous load, and then
-// reads its tests with readTests; both may be nil.
-func (l *Loader) loadApp(ctx context.Context, dir string, r *loadCache, readTests func(*job, context.Context, *resolvedAgent) *Suite) loadResult {
-	src, ds := l.openAppFolder(dir)
-	if src == nil {
-		return loadResult{ds: ds}
-	}
-	defer src.close()
-	if src.cache = r; r != nil {
-		r.startLoad()
-	}
-	return l.loadSource(ctx, src, readTests)
-}
-
-// loadAppSafely is loadApp for a running host: a panic becomes a problem of this app
-// and does not affect others. In other programs a panic ends the process.
-func (l *Loader) loadAppSafely(ctx context.Context, dir string, r *loadCache, readTests func(*job, context.Context, *resolvedAgent) *Suite) (got loadResult) {
-	p := safe.Call(func() { got = l.loadApp(ctx, dir, r, readTests) })
-	if p == nil {
-		return got
-	}
-	p.Log(l.opts.Logger, "loading an app panicked", "app", AppName(dir))
-	return loadResult{ds: spec.Diagnostics{{
-		Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "build",
-		Message: "loading the app panicked, which is a bug in agenthost: " + p.Error(),
-	}}}
-}
-
-// loadSource builds the app of an open source.
-func (l *Loader) loadSource(ctx context.Context, src *source, readTests func(*job, context.Context, *resolvedAgent) *Suite) loadResult {
-	src.budget = newLoadBudget(ctx)
-	j := newJob(l, src)
-	app, root := j.loadAndCompile(ctx)
-	var suite *Suite
-	if readTests != nil {
-		suite = readTests(j, ctx, root)
-		j.checkSecrets()
-	}
-	if src.budget.exceeded != nil {
-		j.report(src.budget.exceeded.toDiagnostic(src.displayDir))
-	}
-	j.ds = j.collectProblems()
-	if j.ds.HasErrors() {
-		if app != nil {
-			app.Close()
-		}
-		return loadResult{ds: j.ds, outside: src.outsideFiles, read: src.readFiles}
-	}
-	return loadResult{app, suite, j.ds, src.outsideFiles, src.revisionFiles(), src.readFiles}
-}
-
-// openAppFolder opens an app's folder, or returns the problem.
-func (l *Loader) openAppFolder(dir string) (*source, spec.Diagnostics) {
-	src, err := openSource(dir, &l.opts)
-	if err != nil {
-		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + formatOSError(err)}}
-	}
-	return src, nil
-}
-
-// Check reports all problems of a folder's app and of its tests.
-func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
-	_, ds := l.Suite(ctx, dir)
-	return ds
-}
-
 // AppName returns the name of the app in a folder, which is the folder's base name.
 func AppName(dir string) string {
 	full, err := filepath.Abs(dir)
@@ -191,6 +119,16 @@ func AppName(dir string) string {
 		full = dir
 	}
 	return filepath.Base(full)
+}
+
+// CheckAppName returns an error if the name of a folder is not a valid app name.
+// The folder need not exist.
+func CheckAppName(dir string) error {
+	ds := (*Loader)(nil).checkAppName(&source{name: AppName(dir), displayDir: dir})
+	if err := ds.Err(); err != nil {
+		return fmt.Errorf("%w: %s", err, ds[0].Hint)
+	}
+	return nil
 }
 
 func (l *Loader) checkAppName(src *source) spec.Diagnostics {

@@ -3,7 +3,6 @@ package loader
 import (
 	"bytes"
 	"context"
-	"path"
 	"slices"
 	"strings"
 
@@ -84,27 +83,6 @@ func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string)
 		}
 	})
 	return all
-}
-
-// newRevisionJob returns a job for a revision without the environment of its host.
-// Variables expand to placeholders.
-func (l *Loader) newRevisionJob(rev *store.Revision, variable func(name string) string) *job {
-	bare := *l
-	bare.opts.Env = func(string) (string, bool) { return "", false }
-	bare.opts.Overlay, bare.opts.Secrets = findOverlayName(rev.Files), ""
-	src := newSource(rev.App, "", &bare.opts)
-	src.storedRevision, src.placeholder = rev, variable
-	return newJob(&bare, src)
-}
-
-// findOverlayName returns the environment of the overlay in a revision's files.
-func findOverlayName(files map[string][]byte) string {
-	for file := range files {
-		if name, ok := strings.CutPrefix(file, "app."); ok && path.Ext(name) == ".yaml" {
-			return strings.TrimSuffix(name, ".yaml")
-		}
-	}
-	return ""
 }
 
 // visitWithModel visits an agent and its descendants, each with its effective model.

@@ -2,61 +2,14 @@ package loader
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
-	"agenthost/internal/policy"
-	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/tool"
 )
-
-// job is one load of one app. It collects the contents of the files and all problems.
-type job struct {
-	loader *Loader
-	src    *source
-	ds     spec.Diagnostics
-
-	doc     document
-	appNode *spec.Node // app.yaml with its overlay; nil if there is none
-	// partKeys are the keys of declarations in agents' files.
-	partKeys []*spec.Node
-	// appBroken reports that app.yaml could not be parsed completely, so that
-	// declarations may be missing.
-	appBroken     bool
-	names         registry
-	included      map[string]bool
-	agentCount    int
-	transferPairs int
-	models        map[string]model.LLM
-	bareModels    map[string]bareModel
-	plugins       []*runtime.Plugin
-	used          map[*spec.Node]bool
-	sharedTools   map[*spec.Node]*resolvedTool // built tools under tools, shared by their users
-	closers       []func() error
-	// contextCacheNode is the context cache setting of app.yaml, or nil.
-	contextCacheNode *spec.Node
-
-	summarizer model.LLM
-	// guard decides which addresses the app may use.
-	guard *policy.Guard
-	// summary collects the summary of the app; nil means none is requested.
-	summary *Summary
-}
-
-func newJob(l *Loader, src *source) *job {
-	return &job{
-		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{}, bareModels: map[string]bareModel{},
-		used: map[*spec.Node]bool{}, sharedTools: map[*spec.Node]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
-	}
-}
-
-func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
 
 // loadAndCompile loads the app. It returns an app only if there are no errors, and the
 // agent tree as far as it is known.
@@ -168,19 +121,6 @@ func (j *job) missingAgentHint() string {
 	return "create root_agent.yaml next to app.yaml, or declare the agent under root_agent"
 }
 
-// ancestry is the path from the root to an agent: the current file, and the files and
-// names on the path, to detect cycles.
-type ancestry struct {
-	file    string
-	visited []string
-}
-
-func (t ancestry) hasVisited(mark string) bool { return slices.Contains(t.visited, mark) }
-
-func (t ancestry) extendWith(file, mark string) ancestry {
-	return ancestry{file: file, visited: append(slices.Clone(t.visited), mark)}
-}
-
 // readAgentFile reads an agent's file and registers its declarations. It returns a nil
 // node if the file does not contain an agent.
 func (j *job) readAgentFile(file string, t ancestry, root bool) (*spec.Node, ancestry) {
@@ -196,266 +136,208 @@ func (j *job) readAgentFile(file string, t ancestry, root bool) (*spec.Node, anc
 	return j.extractParts(n, file, root), t.extendWith(file, file)
 }
 
-func (j *job) resolveAgentFile(ctx context.Context, file string, t ancestry) *resolvedAgent {
-	n, t := j.readAgentFile(file, t, false)
-	if n == nil {
-		return nil
+// buildPlugins builds the plugins of app.yaml and reports all problems of their
+// settings.
+func (j *job) buildPlugins(ctx context.Context) {
+	seen := map[string]bool{}
+	for _, ref := range j.doc.Plugins {
+		if ref.name == nil {
+			continue // already reported when app.yaml was decoded
+		}
+		kind, ok := j.loader.plugins.Lookup(ref.name.Value)
+		if !ok {
+			j.report(unknownNameError(ref.name, "plugin %s", ref.name.Value, j.loader.plugins.Names()))
+			continue
+		}
+		if seen[kind.Name] {
+			j.report(ref.name.Errorf("duplicate-name", "duplicate plugin %s", kind.Name))
+		}
+		seen[kind.Name] = true
+		if p := j.buildPlugin(ctx, kind, ref.config); p != nil {
+			j.plugins = append(j.plugins, p)
+		}
 	}
-	return j.resolveAgent(ctx, n, t)
 }
 
-// maxAgents limits the size of the tree. Agents that use each other twice at each level
-// would otherwise grow exponentially.
-const maxAgents = 4000
-
-// resolvedAgent is an agent at its position in the tree, validated but not built.
-type resolvedAgent struct {
-	plan spec.Plan[runtime.AgentEnv, runtime.Agent]
-	name string
-	// at is the reference to the agent, nil for the root. base is the mapping as
-	// written, with the defaults of its class.
-	at, base *spec.Node
-	subs     []*resolvedAgent
-	tools    []*resolvedTool
-	model    model.LLM
-
-	callbacks runtime.Callbacks
-	use       *lazyStateUse
-}
-
-// resolveAgent validates an agent and its descendants. It returns nil if the agent
-// cannot be determined. It reports problems in either case.
-func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *resolvedAgent {
-	if j.agentCount++; j.agentCount > maxAgents {
-		if j.agentCount == maxAgents+1 {
-			j.report(n.Errorf("limit", "the app exceeds the limit of %d agents, counting every use", maxAgents))
-		}
+func (j *job) buildPlugin(ctx context.Context, kind spec.Kind[runtime.PluginEnv, *runtime.Plugin], n *spec.Node) *runtime.Plugin {
+	plan, ds := kind.Decode(n)
+	ds = append(ds, j.bindFunctions(plan.Config)...)
+	j.report(ds...)
+	if ds.HasErrors() {
 		return nil
 	}
-	if n.Kind != spec.Mapping || j.src.budget.isExceeded() {
-		return nil // already reported when the list was decoded, or reported at the end
-	}
-	place := j.summary.reserveSlot()
-	if n = j.applyMappedClass(n); n == nil {
+	p, err := plan.Build(ctx, runtime.PluginEnv{Logger: j.loader.opts.Logger})
+	if err != nil {
+		j.reportBuildError(n, "build", err)
 		return nil
 	}
-	kind, known := j.findAgentKind(n)
-	base := j.applyDefaults(n, kind.Name)
-	n = j.inlineNames(base)
-	d := j.decodeAgent(kind, n)
-	plan := d.plan
-	if known {
-		j.report(d.ds...)
-	} else {
-		j.report(dropClassProblems(d.ds, n.Get("agent_class"))...)
-	}
-	p := &resolvedAgent{plan: plan, name: j.checkAgentName(n), base: base, callbacks: d.callbacks, use: d.use}
-	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
-		p.model = j.resolveModel(ctx, m.ModelName())
-	}
-	if m, ok := plan.Config.(interface{ ModelCodeNode() *spec.Node }); ok && !m.ModelCodeNode().IsNull() {
-		p.model = j.resolveModelCode(ctx, n)
-	}
-	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
-		for _, ref := range refs.AgentRefs() {
-			if sub := j.resolveRef(ctx, ref, t); sub != nil {
-				sub.at = ref.Node
-				p.subs = append(p.subs, sub)
-			}
-		}
-	}
-	j.checkSiblings(p)
-	j.checkJoinNodes(p)
-	j.countTransferPairs(p)
-	if refs, ok := plan.Config.(interface{ ToolRefs() []*runtime.ToolRef }); ok {
-		for _, ref := range refs.ToolRefs() {
-			for _, pt := range j.resolveTool(ctx, ref, t) {
-				pt.at = ref.Node
-				p.tools = append(p.tools, pt)
-			}
-		}
-	}
-	j.checkToolNames(ctx, p)
-	j.summary.addAgent(place, n, p.subs)
 	return p
 }
 
-// decodedAgent is a decoded agent mapping.
-type decodedAgent struct {
-	plan      spec.Plan[runtime.AgentEnv, runtime.Agent]
-	callbacks runtime.Callbacks
-	use       *lazyStateUse
-	ds        spec.Diagnostics
-}
-
-type agentKey struct {
-	class string
-	node  *spec.Node
-}
-
-// decodeAgent decodes an agent mapping. Agents that read other files are decoded each
-// time.
-func (j *job) decodeAgent(kind spec.Kind[runtime.AgentEnv, runtime.Agent], n *spec.Node) *decodedAgent {
-	return getOrMake(j.src.cache, agentKey{kind.Name, n}, func() (*decodedAgent, bool) {
-		d := &decodedAgent{}
-		d.plan, d.ds = kind.Decode(n)
-		d.ds = append(addFieldHints(d.ds, n, agentFieldHints()), checkConfig(d.plan.Config, n)...)
-		selfContained := j.readConfigFiles(d.plan.Config, &d.ds)
-		d.ds = append(d.ds, j.bindFunctions(d.plan.Config)...)
-		callbacks, ds := runtime.DecodeCallbacks(n, j.loader.opts.Functions.Callbacks)
-		d.callbacks, d.ds = callbacks, append(d.ds, ds...)
-		d.use = &lazyStateUse{find: func() tool.StateUse { return runtime.StateUse(n, d.plan.Config) }}
-		return d, selfContained
-	})
-}
-
-// bindFunctions resolves the registered functions that a config names.
-func (j *job) bindFunctions(config any) spec.Diagnostics {
-	if c, ok := config.(interface {
-		Bind(f *runtime.Functions) spec.Diagnostics
-	}); ok {
-		return c.Bind(&j.loader.opts.Functions)
-	}
-	return nil
-}
-
-// checkConfig runs the config's own validation.
-func checkConfig(config any, n *spec.Node) spec.Diagnostics {
-	if c, ok := config.(interface {
-		Check(n *spec.Node) spec.Diagnostics
-	}); ok {
-		return c.Check(n)
-	}
-	return nil
-}
-
-// findAgentKind finds the class of an agent. If the class is unknown, it reports the
-// error and returns the suggested class with known true, or else LlmAgent, so that the
-// rest of the agent is validated.
-func (j *job) findAgentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runtime.Agent], known bool) {
-	kinds := j.loader.agentKinds
-	fallback, _ := kinds.Lookup("LlmAgent")
-	class := n.Get("agent_class")
-	if class.IsNull() {
-		return fallback, true
-	}
-	if class.Kind != spec.Scalar {
-		j.report(class.Errorf("type", "agent_class must be a string, such as LoopAgent"))
-		return fallback, false
-	}
-	name := normalizeClassName(class.Value)
-	if kind, ok := kinds.Lookup(name); ok {
-		return kind, true
-	}
-	if strings.Contains(name, ".") {
-		j.report(missingCodeError(class, "agent class", name,
-			"declare a replacement agent under functions in app.yaml, or use one of the classes "+strings.Join(kinds.Names(), ", ")))
-		return fallback, false
-	}
-	j.report(unknownNameError(class, "agent class %s", name, kinds.Names()))
-	if near, ok := kinds.Lookup(spec.Suggest(name, kinds.Names())); ok {
-		return near, true
-	}
-	return fallback, false
-}
-
-// dropClassProblems removes problems that follow from an unknown class: unknown and
-// missing fields, and the class itself.
-func dropClassProblems(ds spec.Diagnostics, class *spec.Node) spec.Diagnostics {
-	return slices.DeleteFunc(slices.Clone(ds), func(d spec.Diagnostic) bool {
-		return d.Rule == "unknown-field" || d.Rule == "required" || d.Pos == class.Pos
-	})
-}
-
-// unknownNameError returns the error for a name that is not in a list. The format what
-// contains %s for the quoted name.
-func unknownNameError(at *spec.Node, what, name string, names []string) spec.Diagnostic {
-	d := at.Errorf("unknown-name", "unknown %s; %s", fmt.Sprintf(what, strconv.Quote(name)), listNames(names))
-	near := spec.Suggest(name, names)
-	if i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, name+"_") }); near == "" && i >= 0 {
-		near = names[i]
-	}
-	if near != "" {
-		d = d.WithHint("did you mean %q?", near)
-	}
-	return d
-}
-
-// maxListed limits how many names a message lists.
-const maxListed = 50
-
-func listNames(names []string) string {
-	if len(names) == 0 {
-		return "none available"
-	}
-	if len(names) > maxListed {
-		return fmt.Sprintf("available: %s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
-	}
-	return "available: " + strings.Join(names, ", ")
-}
-
-func (j *job) resolveRef(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
-	switch {
-	case ref.Code.Value != "":
-		if f, ok := j.findFunction(ref.Code.Value); ok {
-			return j.resolveMappedAgent(ctx, f, ref.Code.Value, t)
+// checkUnused validates unused declarations and warns of them. It skips included ones.
+func (j *job) checkUnused(ctx context.Context) {
+	// If there are errors, the user of a declaration may be unknown.
+	sure := !j.ds.HasErrors()
+	unused := func(what, name string, p part) bool {
+		if j.used[p.node] || p.shared {
+			return false
 		}
-		j.report(missingCodeError(ref.Node.Get("code"), "agent", ref.Code.Value,
-			"declare a replacement under functions in app.yaml, or write an agent here"))
-	case ref.Use.Value != "":
-		return j.resolveUse(ctx, ref, t)
-	case ref.ConfigPath.Value != "":
-		return j.resolveConfigPath(ctx, ref, t)
-	case ref.Inline != nil:
-		return j.resolveAgent(ctx, ref.Inline, t)
+		if sure {
+			j.report(p.node.Warnf("unused", "unused %s %s", what, name))
+		}
+		return true
 	}
-	return nil
+	for name, p := range sortedParts(j.names.agents) {
+		if unused("agent", name, p) {
+			j.resolveAgent(ctx, addDefaultName(p.node, name), ancestry{file: p.file, visited: []string{"use " + name}})
+		}
+	}
+	for name, p := range sortedParts(j.names.tools) {
+		if unused("tool", name, p) {
+			j.resolveDeclaredTool(ctx, p, ancestry{})
+		}
+	}
+	for name, p := range sortedParts(j.names.functions) {
+		if unused("function", name, p) && j.isToolDefinition(p.node) {
+			j.resolveMappedTool(ctx, p, name, ancestry{})
+		}
+	}
+	for name, p := range sortedParts(j.names.schemas) {
+		unused("schema", name, p)
+	}
+	for class, p := range sortedParts(j.names.defaults) {
+		unused("default of", class, p)
+	}
 }
 
-func (j *job) resolveUse(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
-	name := ref.Use.Value
-	d, ok := j.names.agents[name]
-	if !ok && j.appBroken {
-		return nil // it may be declared in an unread file
+// isToolDefinition reports whether an unused function is a tool.
+func (j *job) isToolDefinition(n *spec.Node) bool {
+	if n.Kind != spec.Mapping || len(n.Entries) != 1 {
+		return false
 	}
-	if !ok {
-		j.report(unknownNameError(ref.Node.Get("use"), "agent %s under agents", name, slices.Sorted(maps.Keys(j.names.agents))))
-		return nil
-	}
-	mark := "use " + name
-	if t.hasVisited(mark) {
-		j.report(ref.Use.Errorf(0, "cycle", "agent %s contains itself: %s", name, formatCycle(t.visited, mark)))
-		return nil
-	}
-	j.markUsed(d)
-	return j.resolveAgent(ctx, addDefaultName(d.node, name), t.extendWith(d.file, mark))
+	_, ok := j.loader.toolKinds.Lookup(n.Entries[0].Key.Value)
+	return ok
 }
 
-// resolveConfigPath resolves a config_path. As in ADK, a path is relative to its file
-// and must stay below the folder of that file (adk-python
-// agents/config_agent_utils.py).
-func (j *job) resolveConfigPath(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
-	given := ref.ConfigPath.Value
-	fail := func(rule, format string, args ...any) *resolvedAgent {
-		j.report(ref.ConfigPath.Errorf(0, rule, format, args...))
-		return nil
+// checkIrregularFiles reports optional files that exist but cannot be read. They would
+// otherwise be ignored.
+func (j *job) checkIrregularFiles() {
+	files := []string{appFile}
+	if overlay := j.loader.opts.Overlay; overlay != "" {
+		files = append(files, OverlayFile(overlay))
 	}
-	rel := path.Clean(strings.TrimPrefix(given, "./"))
-	if escapesFolder(given) {
-		j.report(addSlashHint(ref.ConfigPath.Errorf(0, "path", "config_path %s is outside of the folder of this file", given), given))
-		return nil
+	for _, file := range files {
+		if j.src.isIrregular(file) {
+			j.reportIrregularFile(file)
+		}
 	}
-	file := path.Join(path.Dir(t.file), rel)
-	if t.hasVisited(file) {
-		return fail("cycle", "agent file %s includes itself: %s", given, formatCycle(t.visited, file))
-	}
-	if !j.src.fileExists(file) {
-		return fail("file", "%s", j.src.missingFileMessage(file))
-	}
-	return j.resolveAgentFile(ctx, file, t)
 }
 
-func formatCycle(passed []string, back string) string {
-	from := slices.Index(passed, back)
-	return strings.Join(append(slices.Clone(passed[from:]), back), " → ")
+func (j *job) reportIrregularFile(file string) {
+	j.report(spec.Diagnostic{
+		Pos: spec.Pos{File: j.src.displayPath(file)}, Rule: "file",
+		Message: "not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder",
+	})
+}
+
+// collectProblems returns what a load has found, sorted by place, each problem once.
+func (j *job) collectProblems() spec.Diagnostics {
+	ds := j.src.dropFollowUpProblems(j.ds)
+	ds.Sort()
+	return ds.Merge(sharedRules...)
+}
+
+// sharedRules are the rules about names: a name that the app or the host lacks is
+// one problem, however many agents use it.
+var sharedRules = []string{"code", "env", "file", "grant", "model", "unknown-name"}
+
+// declareNamed registers the declarations of a document. A duplicate name is an error
+// with both positions.
+func declareNamed[N partNode](j *job, into partTable, found map[string]N, from part) {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		n := found[name].yamlNode()
+		old, taken := into.parts[name]
+		switch {
+		case n == nil || taken && old.node.Pos == n.Pos:
+		case taken:
+			j.report(n.Errorf("clash", "duplicate %s %s, first declared at %s", into.label, name, old.node.Pos))
+		default:
+			into.parts[name] = part{n, from.file, from.shared}
+		}
+	}
+}
+
+func (j *job) declareParts(p *parts, from part) {
+	declareNamed(j, partTable{"model", j.names.models}, p.Models, from)
+	declareNamed(j, partTable{"agent", j.names.agents}, p.Agents, from)
+	declareNamed(j, partTable{"tool", j.names.tools}, p.Tools, from)
+	declareNamed(j, partTable{"function", j.names.functions}, p.Functions, from)
+	declareNamed(j, partTable{"schema", j.names.schemas}, p.Schemas, from)
+	declareNamed(j, partTable{"default of", j.names.defaults}, p.Defaults, from)
+}
+
+// includeFiles registers the declarations of included files.
+func (j *job) includeFiles(files []spec.Text, from string) {
+	for _, at := range files {
+		file := path.Join(path.Dir(from), at.Value)
+		switch {
+		case j.included[file]:
+		case path.IsAbs(at.Value) || strings.Contains(at.Value, "\\") || escapesFolder(file) && !isSharedFile(file):
+			d := at.Errorf(0, "path", "include %s is outside of the app folder", at.Value).
+				WithHint("an include must be a file of the app, or a file next to the app folder: ../NAME.yaml")
+			j.report(addSlashHint(d, at.Value))
+		case !j.src.fileExists(file):
+			j.report(at.Errorf(0, "file", "%s", j.src.missingFileMessage(file)))
+		default:
+			j.included[file] = true
+			j.includeFile(file)
+		}
+	}
+}
+
+func (j *job) includeFile(file string) {
+	n, ds := j.src.parseFile(file)
+	j.report(ds...)
+	if n == nil || ds.HasErrors() {
+		j.appBroken = true
+		return
+	}
+	var p parts
+	ds = spec.Decode(n, &p)
+	j.report(ds...)
+	j.appBroken = j.appBroken || ds.HasErrors()
+	j.declareParts(&p, part{file: file, shared: true})
+}
+
+// extractParts registers the declarations in an agent's file, and returns the agent
+// without them. Only the root agent's file may declare more than agents.
+func (j *job) extractParts(n *spec.Node, file string, root bool) *spec.Node {
+	if n.Get("agent_class") == nil && n.Get("name") == nil {
+		return n
+	}
+	var some agentParts
+	var all rootParts
+	keys, into := []string{"agents"}, any(&some)
+	if root {
+		keys, into = []string{"include", "agents", "functions", "schemas", "defaults"}, &all
+	}
+	isPart := func(e spec.Entry) bool { return slices.Contains(keys, e.Key.Value) }
+	if !slices.ContainsFunc(n.Entries, isPart) {
+		return n
+	}
+	for _, e := range n.Entries {
+		if isPart(e) {
+			j.partKeys = append(j.partKeys, e.Key)
+		}
+	}
+	rest, only := *n, *n
+	rest.Entries = slices.DeleteFunc(slices.Clone(n.Entries), isPart)
+	only.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return !isPart(e) })
+	j.report(spec.Decode(&only, into)...)
+	if !root {
+		all.Agents = some.Agents
+	}
+	j.includeFiles(all.Include, file)
+	j.declareParts(&parts{Agents: all.Agents, Functions: all.Functions, Schemas: all.Schemas, Defaults: all.Defaults}, part{file: file})
+	return &rest
 }

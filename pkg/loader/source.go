@@ -34,69 +34,6 @@ const (
 // appName matches the names that ADK allows for apps (adk-python apps/app.py).
 var appName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
 
-// Discover lists the app folders in a folder: the folder itself if it is an app, else
-// its subfolders that are apps, sorted by name. It ignores folders whose names begin
-// with a dot or an underscore.
-func Discover(dir string) ([]string, error) {
-	if isApp(dir) {
-		return []string{dir}, nil
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("finding apps: %w", err)
-	}
-	var found []string
-	for _, e := range entries {
-		sub := filepath.Join(dir, e.Name())
-		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") && isApp(sub) {
-			found = append(found, sub)
-		}
-	}
-	return found, nil
-}
-
-func isApp(dir string) bool {
-	for _, name := range []string{agentFile, appFile} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
-			return true
-		}
-	}
-	return false
-}
-
-// misnamedFiles returns common wrong names of agentFile and appFile, with the correct
-// names.
-func misnamedFiles() [][2]string {
-	return [][2]string{
-		{"root_agent.yml", agentFile},
-		{"agent.yaml", agentFile},
-		{"agent.yml", agentFile},
-		{"root-agent.yaml", agentFile},
-		{"app.yml", appFile},
-	}
-}
-
-// FindMisnamed finds a file with a wrong name that would make the folder, or a folder
-// in it, an app. It returns the path and the correct name, or empty strings.
-func FindMisnamed(dir string) (file, name string) {
-	folders := []string{dir}
-	entries, _ := os.ReadDir(dir) // an unreadable folder has no file to rename
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
-			folders = append(folders, filepath.Join(dir, e.Name()))
-		}
-	}
-	for _, folder := range folders {
-		for _, names := range misnamedFiles() {
-			file := filepath.Join(folder, names[0])
-			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
-				return file, names[1]
-			}
-		}
-	}
-	return "", ""
-}
-
 // source reads the files and the environment of one app, and records what it read. The
 // app's revision is the hash of all of it.
 type source struct {
@@ -161,6 +98,36 @@ func openSource(dir string, opts *Options) (*source, error) {
 	return s, nil
 }
 
+// readDotenv reads the .env of the app: lines of NAME=value, with comments, quotes and
+// an optional export.
+func (s *source) readDotenv() (map[string]string, error) {
+	b, err := s.readWithinBudget(dotenvFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %s", s.displayPath(dotenvFile), formatOSError(err))
+	}
+	vars := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
+		name, value, ok := strings.Cut(line, "=")
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		vars[strings.TrimSpace(name)] = unquoteValue(strings.TrimSpace(value))
+	}
+	return vars, nil
+}
+
+func unquoteValue(v string) string {
+	if len(v) >= 2 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
+		return v[1 : len(v)-1]
+	}
+	v, _, _ = strings.Cut(v, " #")
+	return strings.TrimSpace(v)
+}
+
 // absoluteDir returns the absolute path of the app folder.
 func (s *source) absoluteDir() string {
 	full, err := filepath.Abs(s.dir)
@@ -169,9 +136,6 @@ func (s *source) absoluteDir() string {
 	}
 	return full
 }
-
-// formatDir formats a folder for messages.
-func formatDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
 
 // newSource returns a source that has not read any files.
 func newSource(name, dir string, opts *Options) *source {
@@ -307,103 +271,7 @@ func (s *source) editorContent(file string) ([]byte, bool) {
 // OverlayFile returns the name of the overlay of app.yaml for an environment.
 func OverlayFile(env string) string { return "app." + env + ".yaml" }
 
-// readAppDocument reads app.yaml with its overlay, either of which may be missing.
-// Values that the overlay replaces are not expanded: they may name variables that only
-// other environments have.
-func (s *source) readAppDocument(overlay string) (*spec.Node, spec.Diagnostics) {
-	if !s.hasOverlay(overlay) {
-		return s.readDocument(appFile)
-	}
-	patch, ds := s.parseFile(OverlayFile(overlay))
-	if ds.HasErrors() {
-		return nil, ds
-	}
-	var base *spec.Node
-	if s.fileExists(appFile) {
-		var more spec.Diagnostics
-		base, more = s.parseFile(appFile)
-		if ds = append(ds, more...); ds.HasErrors() {
-			return nil, ds
-		}
-	}
-	if patch.Kind != spec.Mapping && !patch.IsNull() {
-		return nil, append(ds, patch.Errorf("type", "an overlay must be a mapping, which is merged into app.yaml"))
-	}
-	if base == nil || !patch.IsNull() {
-		base = spec.Patch(base, patch)
-	}
-	return base, append(ds, s.fillReferences(base)...)
-}
-
 func (s *source) hasOverlay(name string) bool { return name != "" && s.fileExists(OverlayFile(name)) }
-
-// readDocument reads a YAML file of the app and expands its references. A file that
-// many agents use is read once, and its warnings are reported once.
-func (s *source) readDocument(file string) (*spec.Node, spec.Diagnostics) {
-	if d, ok := s.filled[file]; ok {
-		return d.node, d.ds
-	}
-	n, ds := s.parseFile(file)
-	if n == nil || ds.HasErrors() {
-		s.filled[file] = filledDocument{nil, ds[:1:1]}
-		return nil, ds
-	}
-	s.filled[file] = filledDocument{node: n}
-	return n, append(ds, s.fillReferences(n)...)
-}
-
-// parseFile parses a YAML file of the app without expanding references.
-func (s *source) parseFile(file string) (*spec.Node, spec.Diagnostics) {
-	b, err := s.readWithinBudget(file)
-	if err == nil {
-		err = s.budget.consume(0, spec.EstimateNodes(b))
-	}
-	if isLimitError(err) {
-		return nil, spec.Diagnostics{s.budget.exceeded.toDiagnostic(s.displayDir)}
-	}
-	if err != nil {
-		return nil, spec.Diagnostics{{Pos: spec.Pos{File: s.displayPath(file)}, Rule: "file", Message: "cannot read the file: " + formatOSError(err)}}
-	}
-	got := getOrMake(s.cache, parsedKey{file, sha256.Sum256(b)}, func() (parsedDocument, bool) {
-		n, ds := spec.Parse(s.displayPath(file), b)
-		if n != nil && !ds.HasErrors() {
-			ds = append(ds, checkCredentials(n)...) // before references are expanded
-		}
-		// Documents with references are parsed again, because expansion modifies them.
-		return parsedDocument{n, ds}, n != nil && !hasReferences(n)
-	})
-	s.documents[file] = got.node
-	return got.node, slices.Clip(got.ds)
-}
-
-// parsedDocument is a document and its problems.
-type parsedDocument struct {
-	node *spec.Node
-	ds   spec.Diagnostics
-}
-
-// hasReferences reports whether there may be references to expand.
-func hasReferences(n *spec.Node) bool {
-	return strings.Contains(n.Value, "${") || slices.ContainsFunc(n.Items, hasReferences) ||
-		slices.ContainsFunc(n.Entries, func(e spec.Entry) bool { return hasReferences(e.Value) })
-}
-
-type parsedKey struct {
-	file string
-	sum  [sha256.Size]byte
-}
-
-// formatOSError formats an error without the operation and the path.
-func formatOSError(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return "file not found"
-	}
-	return err.Error()
-}
 
 // computeRevision returns the hash of all files and values that were read.
 func (s *source) computeRevision() string {
@@ -426,4 +294,39 @@ func (s *source) revisionFiles() map[string][]byte {
 	files := maps.Clone(s.readFiles)
 	delete(files, dotenvFile)
 	return files
+}
+
+// A loadCache keeps what a load of an app derived from its documents for the next
+// load. A document with the same content is the same node, and values that depend
+// only on a node are cached by it. Entries that a load does not use are evicted. A
+// nil loadCache caches nothing. It is not safe for concurrent use.
+type loadCache struct{ previous, current map[any]any }
+
+// startLoad begins another load.
+func (r *loadCache) startLoad() {
+	if len(r.current) > 0 { // otherwise the last load failed early
+		r.previous = r.current
+	}
+	r.current = map[any]any{}
+}
+
+// getOrMake returns the cached value of a key, or makes it. Values that are not
+// cacheable are made each time.
+func getOrMake[K comparable, T any](r *loadCache, key K, make func() (made T, cacheable bool)) T {
+	if r == nil {
+		made, _ := make()
+		return made
+	}
+	if known, ok := r.current[key]; ok {
+		return known.(T)
+	}
+	if known, ok := r.previous[key]; ok {
+		r.current[key] = known
+		return known.(T)
+	}
+	made, cacheable := make()
+	if cacheable {
+		r.current[key] = made
+	}
+	return made
 }

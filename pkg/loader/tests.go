@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"agenthost/internal/apptest"
+	"agenthost/internal/safe"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -74,6 +76,52 @@ func (s *Suite) openApp(ctx context.Context, env *apptest.TestEnv) (*runtime.App
 		return nil, fmt.Errorf("the files of app %s changed during its tests", s.App)
 	}
 	return app, nil
+}
+
+// A Gate checks a changed app before it replaces the running revision. If the
+// returned problems include an error, the previous revision stays active.
+type Gate func(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics
+
+// Gate is the gate that the app configures with reload: {gate: […]}: with tests, all
+// tests of the app must pass. It returns the failures.
+func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics {
+	if !slices.Contains(app.Reload.Gate, runtime.GateTests) {
+		return nil
+	}
+	suite, ds := l.Suite(ctx, dir)
+	switch {
+	case suite == nil:
+		return ds
+	case suite.Revision != app.Revision:
+		return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "the files changed before the tests ran; the tests run again"}}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, maxGateTime, errors.New("the tests exceeded the limit of 2m0s"))
+	defer cancel()
+	failures := make([]spec.Diagnostics, len(suite.Tests))
+	var wg sync.WaitGroup
+	free := make(chan struct{}, maxGateTests)
+	for i, t := range suite.Tests {
+		free <- struct{}{}
+		if ctx.Err() != nil {
+			failures[i] = spec.Diagnostics{{
+				Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed",
+				Message: fmt.Sprintf("the gate was stopped before %d of %d tests ran: %s", len(suite.Tests)-i, len(suite.Tests), context.Cause(ctx)),
+			}}
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-free }()
+			defer safe.Recover(func(p *safe.Panic) {
+				p.Log(l.opts.Logger, "test panicked", "app", app.Name, "test", t.Name)
+				failures[i] = spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "test " + t.Name + " panicked, which is a bug in agenthost: " + p.Error()}}
+			})
+			ctx, cancel := context.WithTimeoutCause(ctx, gateTestTimeout, errors.New("the test exceeded the limit of 30s"))
+			defer cancel()
+			failures[i] = suite.Run(ctx, t).Diagnostics()
+		})
+	}
+	wg.Wait()
+	return slices.Concat(failures...)
 }
 
 // readTests reads the tests of an app. The tree is nil if it could not be resolved.
@@ -162,32 +210,4 @@ func listUnmockedTools(ctx context.Context, root *resolvedAgent) []string {
 		}
 	})
 	return own
-}
-
-// visitTree visits an agent and its descendants, including agents called as tools.
-func (p *resolvedAgent) visitTree(visit func(*resolvedAgent)) {
-	visit(p)
-	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
-		sub.visitTree(visit)
-	}
-}
-
-// replaceSetTools wraps a set so that its tools are replaced when they are listed.
-func (j *job) replaceSetTools(set tool.Set) tool.Set {
-	if replace := j.loader.opts.ReplaceTool; replace != nil {
-		return wrappedSet{set, replace}
-	}
-	return set
-}
-
-// replaceTools replaces each tool.
-func (j *job) replaceTools(tools []tool.Tool, err error) ([]tool.Tool, error) {
-	if err != nil || j.loader.opts.ReplaceTool == nil {
-		return tools, err
-	}
-	all := make([]tool.Tool, len(tools))
-	for i, t := range tools {
-		all[i] = j.loader.opts.ReplaceTool(t)
-	}
-	return all, nil
 }

@@ -16,9 +16,6 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// maxSecret limits the size of a secret file, in bytes.
-const maxSecret = 64 << 10
-
 // fillReferences expands the references of a document.
 func (s *source) fillReferences(root *spec.Node) spec.Diagnostics {
 	s.roots = append(s.roots, root)
@@ -236,50 +233,46 @@ func (s *source) readTextFile(given string) (string, error) {
 	return string(b), nil
 }
 
-// slashHint is the hint for paths with backslashes.
-const slashHint = `write / instead of \`
+// unfilledScalar is the range of a scalar with a reference that could not be expanded.
+type unfilledScalar struct{ from, to spec.Pos }
 
-// addSlashHint adds slashHint to the diagnostic of such a path.
-func addSlashHint(d spec.Diagnostic, given string) spec.Diagnostic {
-	if strings.Contains(given, "\\") {
-		return d.WithHint("%s: %s", slashHint, strings.ReplaceAll(given, "\\", "/"))
+// recordUnfilled records the scalars of a tree whose references have problems.
+func (s *source) recordUnfilled(n *spec.Node, problems spec.Diagnostics) {
+	for _, e := range n.Entries {
+		s.recordUnfilled(e.Value, problems)
 	}
-	return d
-}
-
-// escapesFolder reports whether a path leaves the folder that it is relative to, or
-// would do so with backslashes as separators.
-func escapesFolder(given string) bool {
-	file := path.Clean(given)
-	return path.IsAbs(given) || strings.Contains(given, "\\") || file == ".." || strings.HasPrefix(file, "../")
-}
-
-// readDotenv reads the .env of the app: lines of NAME=value, with comments, quotes and
-// an optional export.
-func (s *source) readDotenv() (map[string]string, error) {
-	b, err := s.readWithinBudget(dotenvFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	for _, item := range n.Items {
+		s.recordUnfilled(item, problems)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %s", s.displayPath(dotenvFile), formatOSError(err))
-	}
-	vars := map[string]string{}
-	for line := range strings.Lines(string(b)) {
-		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
-		name, value, ok := strings.Cut(line, "=")
-		if !ok || strings.HasPrefix(line, "#") {
-			continue
+	text := n.Text()
+	for i := strings.Index(text.Value, "${"); i >= 0; {
+		at := text.At(i)
+		if slices.ContainsFunc(problems, func(d spec.Diagnostic) bool { return d.Pos == at }) {
+			s.unfilled = append(s.unfilled, unfilledScalar{n.Pos, text.At(len(text.Value))})
+			return
 		}
-		vars[strings.TrimSpace(name)] = unquoteValue(strings.TrimSpace(value))
+		next := strings.Index(text.Value[i+1:], "${")
+		if next < 0 {
+			return
+		}
+		i += 1 + next
 	}
-	return vars, nil
 }
 
-func unquoteValue(v string) string {
-	if len(v) >= 2 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
-		return v[1 : len(v)-1]
+// dropFollowUpProblems removes problems of scalars that only follow from an unexpanded
+// reference, which is already reported.
+func (s *source) dropFollowUpProblems(ds spec.Diagnostics) spec.Diagnostics {
+	if len(s.unfilled) == 0 {
+		return ds
 	}
-	v, _, _ = strings.Cut(v, " #")
-	return strings.TrimSpace(v)
+	return slices.DeleteFunc(ds, func(d spec.Diagnostic) bool {
+		return !slices.ContainsFunc(s.unfilledProblems, d.Equal) && slices.ContainsFunc(s.unfilled, func(u unfilledScalar) bool { return u.containsPos(d.Pos) })
+	})
+}
+
+// containsPos reports whether a position is in the scalar. For a multi-line scalar,
+// only the start counts: problems in its other lines are reported separately.
+func (u unfilledScalar) containsPos(at spec.Pos) bool {
+	oneLine := u.from.Line == u.to.Line && at.Line == u.from.Line && u.from.Col <= at.Col && at.Col <= u.to.Col
+	return at.File == u.from.File && (oneLine || at == u.from)
 }

@@ -3,7 +3,7 @@ package loader
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -19,6 +19,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 )
@@ -129,6 +130,25 @@ type Status struct {
 // app, and do not reveal the location of its folder.
 func (s Status) Problems() spec.Diagnostics { return relativeToApps(s.Dir, s.Diagnostics) }
 
+// relativeToApps shortens the paths of files in an app's folder so that they begin
+// with the app's name and do not reveal where the folder is.
+func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
+	below := func(at *spec.Pos) {
+		if rel, err := filepath.Rel(filepath.Dir(dir), at.File); err == nil && filepath.IsLocal(rel) {
+			at.File = filepath.ToSlash(rel)
+		}
+	}
+	named := slices.Clone(ds)
+	for i := range named {
+		below(&named[i].Pos)
+		named[i].Also = slices.Clone(named[i].Also)
+		for k := range named[i].Also {
+			below(&named[i].Also[k].Pos)
+		}
+	}
+	return named
+}
+
 // watchedApp is the state of one app's folder between polls.
 type watchedApp struct {
 	name string
@@ -169,6 +189,22 @@ type pollMode struct {
 	requested bool
 }
 
+const (
+	// maxLaneTime is how long a poll blocks others in its lane; then they run
+	// concurrently.
+	maxLaneTime = time.Second
+	// costlyThreshold is the poll duration from which an app is costly.
+	costlyThreshold = 250 * time.Millisecond
+	// idleFactor is the minimum pause between polls, as a multiple of the poll duration,
+	// so that an idle app uses at most a tenth of a processor.
+	idleFactor = 10
+	// reloadTimeout limits how long Reload waits for all apps.
+	reloadTimeout = 30 * time.Second
+	// stopTimeout limits how long Run waits for polls that do not end, such as on a file
+	// system that does not respond.
+	stopTimeout = 10 * time.Second
+)
+
 // NewWatch returns a watch over folders: apps, or folders of apps.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	w := &Watch{
@@ -204,22 +240,6 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	return w
 }
 
-// Sync loads every changed app now. It returns an error if a folder cannot be read;
-// existing apps keep serving. It does not wait for apps that take longer than
-// MaxWait.
-func (w *Watch) Sync(ctx context.Context) error {
-	_, err := w.pollAll(ctx, pollMode{immediate: true, requested: true})
-	return err
-}
-
-// Reload polls each app until it settles, loads changes, and publishes changes that
-// wait for a manual reload. The statuses then have the results. It returns an error if
-// a folder cannot be read. It waits at most MaxWait for an app, and 30 s for all
-// apps. Slower loads continue with status Loading.
-func (w *Watch) Reload(ctx context.Context) error {
-	return w.pollUntilSettled(ctx, pollMode{requested: true}, nil)
-}
-
 // discoverApps returns the app folders by name. For a duplicate name, the first folder
 // counts.
 func (w *Watch) discoverApps() (map[string]string, error) {
@@ -239,110 +259,6 @@ func (w *Watch) discoverApps() (map[string]string, error) {
 		}
 	}
 	return found, nil
-}
-
-// removeIfAbsent removes an app whose folder has been missing for long enough.
-func (w *Watch) removeIfAbsent(a *watchedApp, p pollMode) (again bool) {
-	now := w.opts.Clock()
-	first := a.missingSince.IsZero()
-	if first {
-		a.missingSince = now
-	}
-	if !p.immediate && (first || now.Sub(a.missingSince) < w.opts.Absence && !p.requested) {
-		return true
-	}
-	w.host.Remove(a.name)
-	a.loadedHash, a.pendingHash = "", ""
-	w.mu.Lock()
-	delete(w.apps, a.name)
-	w.mu.Unlock()
-	w.reportMu.Lock()
-	defer w.reportMu.Unlock()
-	was, _ := w.Status(a.name)
-	w.deleteStatus(a.name)
-	w.opts.Logger.Info("app removed", "app", a.name)
-	w.journal.appendReport(Report{App: a.name, Time: now, Kind: ReportRemoved, From: was.Revision}, nil, nil)
-	return false
-}
-
-// reloadIfChanged compares a folder with the loaded content. It loads a difference that
-// the last poll also saw, or immediately if requested. It reports whether another poll
-// should follow soon.
-func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) (again bool) {
-	hash, limit, err := w.hashApp(ctx, a)
-	switch {
-	case ctx.Err() != nil:
-		return false
-	case err != nil:
-		w.opts.Logger.Warn("cannot read app folder; the loaded revision keeps serving", "app", a.name, "error", err)
-		return false
-	case hash == a.loadedHash && !(p.requested && w.hasPendingRevision(a.name)):
-		a.pendingHash = ""
-		return false
-	case hash == a.loadedHash || p.immediate:
-	case hash != a.pendingHash:
-		a.pendingHash, a.pendingSince = hash, w.opts.Clock()
-		return true
-	case w.opts.Clock().Sub(a.pendingSince) < w.opts.Settle:
-		return true // the last poll was too recent
-	}
-	a.attemptedHash = hash
-	before := a.outsideFiles
-	var got loadResult
-	if limit != nil {
-		got.ds = append(got.ds, limit.toDiagnostic(a.dir))
-	} else {
-		got = w.loader.loadAppSafely(ctx, a.dir, &a.cache, w.readTests())
-	}
-	// Files may have changed during the load: the loaded content must be the settled
-	// one.
-	now, _, err := w.hashApp(ctx, a)
-	if ctx.Err() != nil || !p.immediate && (err != nil || now != hash) {
-		if got.app != nil {
-			got.app.Close()
-		}
-		a.pendingHash, a.pendingSince = now, w.opts.Clock()
-		return ctx.Err() == nil
-	}
-	if a.outsideFiles = got.outside; !slices.Equal(before, a.outsideFiles) {
-		if hash, _, err = w.hashApp(ctx, a); err != nil {
-			hash = ""
-		}
-	}
-	a.loadedHash, a.pendingHash = hash, ""
-	w.publishResult(ctx, a, got, p)
-	return false
-}
-
-// readTests returns how to read the tests of an app; nil if tests are not read.
-func (w *Watch) readTests() func(*job, context.Context, *resolvedAgent) *Suite {
-	if w.opts.Tests {
-		return (*job).readTests
-	}
-	return nil
-}
-
-// hashApp returns the hash of the folder and of the outside files. The hash of a folder
-// beyond the limits is the hash of the limit.
-func (w *Watch) hashApp(ctx context.Context, a *watchedApp) (string, *limitError, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, maxLoadTime, folderTooSlow)
-	defer cancel()
-	began := time.Now()
-	hash, err := a.tree.hashFolder(ctx, a.dir, a.outsideFiles)
-	now := time.Now()
-	if rest := idleFactor * now.Sub(began); rest > w.opts.Settle {
-		a.nextPollAt.Store(now.Add(min(rest, w.opts.Poll)).UnixNano())
-	}
-	w.mu.Lock()
-	if !slices.Equal(a.folders, a.tree.folders) {
-		a.folders = a.tree.folders
-		w.wakeUp() // watch the new folders
-	}
-	w.mu.Unlock()
-	if limit := (*limitError)(nil); errors.As(err, &limit) {
-		return limit.message, limit, nil
-	}
-	return hash, nil, err
 }
 
 // watchedFolders returns all folders in which a change matters, with the names of their
@@ -373,16 +289,93 @@ func (w *Watch) watchedFolders() map[string]string {
 	return all
 }
 
-func candidateFolders(dir string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil || isApp(dir) {
-		return nil
+func (w *Watch) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
 	}
-	var all []string
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
-			all = append(all, filepath.Join(dir, e.Name()))
-		}
+}
+
+// Reports returns the retained reports with a number greater than after, oldest
+// first, and a channel that is closed when there are more. A later call of Status is
+// at least as recent.
+func (w *Watch) Reports(after int) ([]Report, <-chan struct{}) { return w.journal.reportsAfter(after) }
+
+// Open opens the folder of a watched app for reading. The error is
+// [session.ErrNotFound] if the app does not exist.
+func (w *Watch) Open(app string) (*os.Root, error) {
+	s, ok := w.Status(app)
+	if !ok {
+		return nil, fmt.Errorf("app %s: %w", app, session.ErrNotFound)
 	}
-	return all
+	return os.OpenRoot(s.Dir)
+}
+
+// Status returns the status of an app, and whether the app exists.
+func (w *Watch) Status(app string) (Status, bool) {
+	w.statusMu.RLock()
+	defer w.statusMu.RUnlock()
+	s, ok := w.status[app]
+	return s, ok
+}
+
+// Statuses returns the statuses of all apps, sorted by name.
+func (w *Watch) Statuses() []Status {
+	w.statusMu.RLock()
+	defer w.statusMu.RUnlock()
+	return slices.SortedFunc(maps.Values(w.status), func(a, b Status) int { return strings.Compare(a.App, b.App) })
+}
+
+// Diagnostics returns the problems of an app's folder at its last load.
+func (w *Watch) Diagnostics(app string) spec.Diagnostics {
+	s, _ := w.Status(app)
+	return s.Diagnostics
+}
+
+func (w *Watch) hasPendingRevision(app string) bool {
+	s, _ := w.Status(app)
+	return s.PendingRevision != ""
+}
+
+func (w *Watch) deleteStatus(app string) {
+	w.statusMu.Lock()
+	defer w.statusMu.Unlock()
+	delete(w.status, app)
+}
+
+// LoadRevision builds an app from the stored files of an earlier revision.
+func (w *Watch) LoadRevision(ctx context.Context, app, revision string) (*runtime.App, error) {
+	s, ok := w.Status(app)
+	if !ok || w.opts.Revisions == nil {
+		return nil, fmt.Errorf("app %s: revisions are not stored: %w", app, session.ErrNotFound)
+	}
+	rev, err := w.opts.Revisions.Get(ctx, app, revision)
+	if err != nil {
+		return nil, err
+	}
+	return w.loader.LoadRevision(ctx, rev, s.Dir)
+}
+
+// markLoading sets the status Loading of a slow app.
+func (w *Watch) markLoading(app, dir string) {
+	w.statusMu.Lock()
+	defer w.statusMu.Unlock()
+	s, ok := w.status[app]
+	if !ok && dir == "" {
+		return
+	}
+	s.App, s.Loading = app, true
+	if !ok {
+		s.Dir = dir
+	}
+	w.status[app] = s
+}
+
+func (w *Watch) unmarkLoading(app string) {
+	w.statusMu.Lock()
+	defer w.statusMu.Unlock()
+	if s, ok := w.status[app]; ok && s.Loading {
+		s.Loading = false
+		w.status[app] = s
+	}
 }

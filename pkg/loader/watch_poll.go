@@ -10,21 +10,21 @@ import (
 	"agenthost/internal/safe"
 )
 
-const (
-	// maxLaneTime is how long a poll blocks others in its lane; then they run
-	// concurrently.
-	maxLaneTime = time.Second
-	// costlyThreshold is the poll duration from which an app is costly.
-	costlyThreshold = 250 * time.Millisecond
-	// idleFactor is the minimum pause between polls, as a multiple of the poll duration,
-	// so that an idle app uses at most a tenth of a processor.
-	idleFactor = 10
-	// reloadTimeout limits how long Reload waits for all apps.
-	reloadTimeout = 30 * time.Second
-	// stopTimeout limits how long Run waits for polls that do not end, such as on a file
-	// system that does not respond.
-	stopTimeout = 10 * time.Second
-)
+// Sync loads every changed app now. It returns an error if a folder cannot be read;
+// existing apps keep serving. It does not wait for apps that take longer than
+// MaxWait.
+func (w *Watch) Sync(ctx context.Context) error {
+	_, err := w.pollAll(ctx, pollMode{immediate: true, requested: true})
+	return err
+}
+
+// Reload polls each app until it settles, loads changes, and publishes changes that
+// wait for a manual reload. The statuses then have the results. It returns an error if
+// a folder cannot be read. It waits at most MaxWait for an app, and 30 s for all
+// apps. Slower loads continue with status Loading.
+func (w *Watch) Reload(ctx context.Context) error {
+	return w.pollUntilSettled(ctx, pollMode{requested: true}, nil)
+}
 
 // A poll is one comparison of an app's folder with the loaded content. It runs in its
 // own goroutine.
@@ -201,13 +201,6 @@ func (w *Watch) setDue(name string) {
 	w.due[name] = true
 	w.mu.Unlock()
 	w.wakeUp()
-}
-
-func (w *Watch) wakeUp() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // startPoll polls an app in a new goroutine. The caller holds the app's busy lock,

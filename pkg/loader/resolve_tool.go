@@ -12,21 +12,6 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// resolvedTool is a validated tool of an agent. Its set is built, unless it waits for
-// the agent that it calls.
-type resolvedTool struct {
-	at  *spec.Node // where the agent names it
-	set tool.Set
-	// kind is the kind of the tool, or the name of the built-in tool.
-	kind string
-	// config and node are the settings of the set.
-	config any
-	node   *spec.Node
-	plan   spec.Plan[runtime.AgentToolEnv, tool.Set]
-	agent  *resolvedAgent
-	use    *lazyStateUse
-}
-
 // resolveTool resolves and validates one tool of an agent. It returns nothing if there
 // are errors, which it reports.
 func (j *job) resolveTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
@@ -129,14 +114,6 @@ func (j *job) resolveProgramTool(ref *runtime.ToolRef, t tool.Tool) []*resolvedT
 		set = j.wrapSet(set)
 	}
 	return []*resolvedTool{{set: set}}
-}
-
-// wrapSet wraps a set with the wrappers of the loader.
-func (j *job) wrapSet(set tool.Set) tool.Set {
-	if wrap := j.loader.opts.WrapTool; wrap != nil {
-		return wrappedSet{set, wrap}
-	}
-	return set
 }
 
 func unknownToolError(ref *runtime.ToolRef, name string, builtins []string) spec.Diagnostic {
@@ -245,13 +222,16 @@ func (j *job) resolveAgentTool(ctx context.Context, kind spec.Kind[runtime.Agent
 	return []*resolvedTool{pt}
 }
 
-// reportBuildError reports a build error, at its own position if the builder returns
+// checkToolNames warns of tools with the same name: a model can call only the first
 // one.
-func (j *job) reportBuildError(n *spec.Node, rule string, err error) {
-	var ds spec.Diagnostics
-	if errors.As(err, &ds) {
-		j.report(ds...)
-		return
+func (j *job) checkToolNames(ctx context.Context, p *resolvedAgent) {
+	seen := map[string]bool{}
+	for _, t := range p.tools {
+		for _, name := range t.listToolNames(ctx) {
+			if seen[name] {
+				j.report(t.at.Warnf("duplicate-name", "agent %s has more than one tool named %s: only the first one is called", p.name, name))
+			}
+			seen[name] = true
+		}
 	}
-	j.report(n.Errorf(rule, "%s", err))
 }

@@ -47,12 +47,6 @@ func (j *job) buildPartModel(ctx context.Context, name string, p part) model.LLM
 	return j.models[name]
 }
 
-// A bareModel is a declared model without its fallbacks.
-type bareModel struct {
-	model     model.LLM
-	fallbacks []spec.Text
-}
-
 func (j *job) buildBareModel(ctx context.Context, name string, p part) bareModel {
 	b, ok := j.bareModels[name]
 	if !ok {
