@@ -96,7 +96,7 @@ func setFromEnv(flags *pflag.FlagSet) error {
 			return
 		}
 		if err := flags.Set(f.Name, v); err != nil {
-			if failure = explainFlag(name, err); failure == err {
+			if failure = explainFlag(name, err); errors.Is(failure, err) {
 				failure = fmt.Errorf("%s: %w", name, err)
 			}
 		}

@@ -52,7 +52,7 @@ func warnUnknownVariables(logger *slog.Logger, known, used []string) {
 			continue
 		}
 		if near := spec.Suggest(strings.TrimPrefix(name, variablePrefix), short); near != "" {
-			logger.Warn("ignoring unknown environment variable", "variable", name, "did you mean", variablePrefix+near)
+			logger.Warn("ignoring unknown environment variable", "variable", name, "did_you_mean", variablePrefix+near)
 			continue
 		}
 		logger.Warn("ignoring unknown environment variable", "variable", name)

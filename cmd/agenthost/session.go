@@ -71,7 +71,7 @@ func newSessionShowCommand(io stdio) *cobra.Command {
 		Use:   "show APPDIR SESSION",
 		Short: "Show the events and the state of a session",
 		Args:  requireArgs(2, 2),
-	}, func(ctx context.Context, args []string) error { return showSession(ctx, io, &f, args) })
+	}, func(ctx context.Context, args []string) error { return printSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
@@ -147,7 +147,7 @@ func (f *sessionFlags) sessionKey(args []string) session.Key {
 	return session.Key{App: loader.AppName(args[0]), User: f.user, ID: args[1]}
 }
 
-func showSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
+func printSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
 	st, err := f.openStoreFor(ctx, requireDatabase)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 // maxKeySetBytes limits the size of a JWK set.
 const maxKeySetBytes = 1 << 20
 
-func (ks *keySet) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
+func (ks *keySet) loadKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	text, err := ks.readText(ctx)
 	if err != nil {
 		return nil, err

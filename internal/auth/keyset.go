@@ -92,7 +92,7 @@ func (ks *keySet) startFetch(ctx context.Context, now time.Time) {
 	ks.fetches.Go(func() {
 		defer cancel()
 		defer safe.Recover(func(p *safe.Panic) { ks.finishFetch(r, nil, fmt.Errorf("%w\n%s", p, p.Stack)) })
-		keys, err := ks.fetchKeys(ctx)
+		keys, err := ks.loadKeys(ctx)
 		ks.finishFetch(r, keys, err)
 	})
 }

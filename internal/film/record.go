@@ -46,20 +46,20 @@ type recorder struct {
 
 func newRecorder(ctx context.Context, bin, dir, text string) *recorder {
 	r := &recorder{ctx: ctx, bin: bin, dir: dir, text: strings.Split(strings.TrimSuffix(text, "\n"), "\n"), screen: []string{"$ "}}
-	r.showEditor("", -1, 0)
-	r.showTerminal()
+	r.drawEditor("", -1, 0)
+	r.drawTerminal()
 	return r
 }
 
 func (r *recorder) advanceClock(d time.Duration) { r.now += d }
 
-func (r *recorder) showEditor(status string, row, col int) {
+func (r *recorder) drawEditor(status string, row, col int) {
 	r.editor = append(r.editor, frame{r.now, file + status, slices.Clone(r.text), row, col})
 }
 
-// showTerminal adds a frame with the last lines of the terminal, and the cursor at their
+// drawTerminal adds a frame with the last lines of the terminal, and the cursor at their
 // end.
-func (r *recorder) showTerminal() {
+func (r *recorder) drawTerminal() {
 	lines := slices.Clone(r.screen[max(0, len(r.screen)-terminalRows):])
 	last := len(lines) - 1
 	r.terminal = append(r.terminal, frame{r.now, "terminal", lines, last, len([]rune(lines[last]))})
@@ -70,7 +70,7 @@ func (r *recorder) typeText(text string) {
 	r.advanceClock(thinkingTime)
 	for _, c := range text {
 		r.screen[len(r.screen)-1] += string(c)
-		r.showTerminal()
+		r.drawTerminal()
 		r.advanceClock(keyDelay)
 	}
 	r.advanceClock(thinkingTime / 2)
@@ -107,7 +107,7 @@ func (r *recorder) runCommand(command, until string) {
 			}
 		}
 	}()
-	r.showOutput(until)
+	r.drawOutput(until)
 }
 
 // sendLine types a line in the conversation, and shows the output up to a line with
@@ -118,13 +118,13 @@ func (r *recorder) sendLine(line, until string) {
 		return
 	}
 	if _, r.err = io.WriteString(r.typing, line+"\n"); r.err == nil {
-		r.showOutput(until)
+		r.drawOutput(until)
 	}
 	r.advanceClock(readingTime)
 }
 
-// showOutput shows output as it is printed, up to a line with until, then the prompt.
-func (r *recorder) showOutput(until string) {
+// drawOutput shows output as it is printed, up to a line with until, then the prompt.
+func (r *recorder) drawOutput(until string) {
 	if r.err != nil {
 		return
 	}
@@ -143,7 +143,7 @@ func (r *recorder) showOutput(until string) {
 				// The prompt of a conversation in a terminal.
 				r.screen = append(r.screen, "> ")
 			}
-			r.showTerminal()
+			r.drawTerminal()
 			if done {
 				return
 			}
@@ -165,7 +165,7 @@ func (r *recorder) editFile(prefix, old, text string) {
 	before += prefix + old
 	show := func(status string) {
 		r.text[row] = before + after
-		r.showEditor(status, row, len([]rune(before)))
+		r.drawEditor(status, row, len([]rune(before)))
 		r.advanceClock(2 * keyDelay)
 	}
 	r.advanceClock(thinkingTime)
@@ -189,11 +189,11 @@ func (r *recorder) saveFile(until string) {
 	}
 	saved := r.now
 	last := r.editor[len(r.editor)-1]
-	r.showEditor("   saved", last.row, last.col)
-	r.showOutput(until)
-	r.showEditor(fmt.Sprintf("   saved, reloaded %.2f s later", (r.now-saved).Seconds()), last.row, last.col)
+	r.drawEditor("   saved", last.row, last.col)
+	r.drawOutput(until)
+	r.drawEditor(fmt.Sprintf("   saved, reloaded %.2f s later", (r.now-saved).Seconds()), last.row, last.col)
 	r.advanceClock(readingTime)
-	r.showEditor("", -1, 0)
+	r.drawEditor("", -1, 0)
 }
 
 // stopProcess stops the process.

@@ -63,13 +63,13 @@ func hostSoakRows(ctx context.Context, l *lab) ([]row, error) {
 	if err := errors.Join(err, controlErr); err != nil {
 		return nil, err
 	}
-	return []row{e.makeRow(control)}, nil
+	return []row{e.buildRow(control)}, nil
 }
 
-// makeRow compares the full form with the limit and the short form with the growth of
+// buildRow compares the full form with the limit and the short form with the growth of
 // the control. Growth within the standard error is not reported as growth, but the
 // growth of the control must exceed it.
-func (e *hostSoak) makeRow(control *hostSoak) row {
+func (e *hostSoak) buildRow(control *hostSoak) row {
 	detail := ""
 	if first := e.turns.firstErr.Load(); first != nil {
 		detail = ": " + (*first).Error()
@@ -190,13 +190,13 @@ func (e *hostSoak) saveNextRule(ctx context.Context, heldTurns *sync.WaitGroup) 
 	e.saved = time.Now()
 	if e.holdTurns {
 		n := e.saves
-		heldTurns.Go(func() { e.holdTurn(ctx, n) })
+		heldTurns.Go(func() { e.blockTurn(ctx, n) })
 	}
 	return saveFile(e.file, staffAgent(e.saves))
 }
 
-// holdTurn starts a turn that completes only when the context ends.
-func (e *hostSoak) holdTurn(ctx context.Context, n int) {
+// blockTurn starts a turn that completes only when the context ends.
+func (e *hostSoak) blockTurn(ctx context.Context, n int) {
 	c := newClient(e.host.url, "staff", fmt.Sprint("held-", n))
 	defer c.close()
 	_, _ = c.runTurnEvents(ctx, "hold")

@@ -71,11 +71,11 @@ func hostileRows(ctx context.Context, s *sandbox) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []row{g.makeRow(fresh, control)}, nil
+	return []row{g.buildRow(fresh, control)}, nil
 }
 
-// makeRow returns the row. Errors in the host log are failures.
-func (g *attackProof) makeRow(fresh resources, control *attackReport) row {
+// buildRow returns the row. Errors in the host log are failures.
+func (g *attackProof) buildRow(fresh resources, control *attackReport) row {
 	log := g.host.log.String()
 	if at := strings.Index(log, "SIGQUIT"); at >= 0 {
 		log = log[:at]

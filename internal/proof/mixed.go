@@ -66,10 +66,10 @@ func mixedRows(ctx context.Context, l *lab) ([]row, error) {
 	if err := control.runLoad(ctx, l, "mixed-control"); err != nil {
 		return nil, err
 	}
-	return []row{m.makeRow(control)}, nil
+	return []row{m.buildRow(control)}, nil
 }
 
-func (m *mixedLoad) makeRow(control *mixedLoad) row {
+func (m *mixedLoad) buildRow(control *mixedLoad) row {
 	log := m.host.log.String()
 	races, panics := strings.Count(log, "WARNING: DATA RACE"), strings.Count(log, "panic")
 	problems := slices.Clone(m.report.first)
