@@ -42,13 +42,3 @@ func Call(f func()) (p *Panic) {
 	f()
 	return nil
 }
-
-// CallApart calls f on a goroutine of its own and waits for it. A panic of f
-// continues on the goroutine of the caller.
-func CallApart(f func()) {
-	done := make(chan *Panic, 1)
-	go func() { done <- Call(f) }()
-	if p := <-done; p != nil {
-		panic(p.Value)
-	}
-}

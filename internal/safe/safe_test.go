@@ -3,7 +3,6 @@ package safe_test
 import (
 	"bytes"
 	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -30,13 +29,6 @@ func TestRecoverOnGoroutine(t *testing.T) {
 	}()
 	if p := <-reported; !strings.Contains(p.Error(), "nil map") {
 		t.Errorf("reported %v, want the panic", p)
-	}
-}
-
-// TestCallApartPanics: the panic continues on the caller's goroutine, unchanged.
-func TestCallApartPanics(t *testing.T) {
-	if p := safe.Call(func() { safe.CallApart(func() { panic(http.ErrAbortHandler) }) }); p == nil || p.Value != http.ErrAbortHandler {
-		t.Errorf("CallApart() panicked with %v, want the panic of its function", p)
 	}
 }
 

@@ -114,7 +114,8 @@ func (st *stream) stopKeepAlive() {
 
 // writeEvent writes an event and flushes it: the agent continues when writeEvent
 // returns, so the client receives an event before its effects. Only the last event of a
-// run, after which no agent continues, is flushed with the end of the response.
+// run, which is final and after which no agent continues, is flushed with the end of
+// the response.
 //
 // An event with both content and saved artifacts becomes two frames with the same ID,
 // unless singleFrame is set: ADK's web client shows either the content or the artifacts of a
@@ -186,18 +187,10 @@ func (st *stream) start() error {
 }
 
 // writeFrame writes and flushes a frame. After a write error it writes nothing.
-//
-// The first frame is written together with the header in a goroutine of its own:
-// writing the header in net/http doubles the stack, which would stay that large while
-// the stream is open. A panic continues on this goroutine, where net/http recovers it.
 func (st *stream) writeFrame(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.started {
-		return st.writeAndFlush(frame)
-	}
-	safe.CallApart(func() { _ = st.writeAndFlush(frame) })
-	return st.writeErr
+	return st.writeAndFlush(frame)
 }
 
 // writeLastFrame writes the final frame. The end of the response or the timer flushes
