@@ -13,7 +13,6 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
-	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 )
 
@@ -86,7 +85,7 @@ func readText(t *testing.T, file string) string {
 // TestApps runs the example apps on the scripted model. Each text has the form "session:
 // message" and is paired with the final answer of its turn.
 func TestApps(t *testing.T) {
-	orders := httptest.NewServer(server.DemoOrders())
+	orders := httptest.NewServer(demoOrders())
 	defer orders.Close()
 	unreachable := httptest.NewServer(nil)
 	unreachable.Close()

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
 	"agenthost/internal/safe"
-	"agenthost/pkg/server"
 )
 
 // demoAddr is the address of the orders that --demo serves for the example app tools. It
@@ -27,7 +27,7 @@ func (f *serveFlags) serveDemo(ctx context.Context, logger *slog.Logger) (stop f
 		logger.Warn("cannot serve the demo orders", "addr", demoAddr, "error", err)
 		return func() {}
 	}
-	web := &http.Server{Handler: server.DemoOrders(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	web := &http.Server{Handler: demoOrders(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -38,4 +38,37 @@ func (f *serveFlags) serveDemo(ctx context.Context, logger *slog.Logger) (stop f
 		web.Close()
 		<-done
 	}
+}
+
+// demoOrders serves GET /demo/orders/{id} for the example app tools.
+func demoOrders() http.Handler {
+	orders := map[string]demoOrder{
+		"1001": {"1001", "shipped", 42.5, []demoItem{{"Tea pot", 1}, {"Cup", 4}}},
+		"1002": {"1002", "packing", 18, []demoItem{{"Notebook", 3}}},
+		"1003": {"1003", "delivered", 129.9, []demoItem{{"Desk lamp", 1}}},
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /demo/orders/{id}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		var answer any = map[string]string{"detail": "Order not found: " + r.PathValue("id")}
+		if order, ok := orders[r.PathValue("id")]; ok {
+			answer = order
+		} else {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_ = json.NewEncoder(w).Encode(answer) // the client has disconnected
+	})
+	return mux
+}
+
+type demoOrder struct {
+	ID     string     `json:"id"`
+	Status string     `json:"status"`
+	Total  float64    `json:"total"`
+	Items  []demoItem `json:"items"`
+}
+
+type demoItem struct {
+	Name     string `json:"name"`
+	Quantity int    `json:"quantity"`
 }

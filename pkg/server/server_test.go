@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -296,21 +295,6 @@ func TestRequestLog(t *testing.T) {
 	}
 	if got := w.Header().Get("X-Content-Type-Options"); got != "nosniff" {
 		t.Errorf("X-Content-Type-Options = %q, want nosniff", got)
-	}
-}
-
-// The orders of the example app are not a route of the server.
-func TestDemoOrders(t *testing.T) {
-	expectResponse(t, newEnv(t, nil).serve("GET", "/demo/orders/1001", ""), 404, `{"detail":"Not Found"}`)
-	for path, answer := range map[string]string{
-		"/demo/orders/1001": `200 {"id":"1001","status":"shipped","total":42.5,"items":[{"name":"Tea pot","quantity":1},{"name":"Cup","quantity":4}]}`,
-		"/demo/orders/7":    `404 {"detail":"Order not found: 7"}`,
-	} {
-		w := httptest.NewRecorder()
-		server.DemoOrders().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		if got := fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String())); got != answer {
-			t.Errorf("GET %s = %s, want %s", path, got, answer)
-		}
 	}
 }
 

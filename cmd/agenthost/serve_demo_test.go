@@ -1,0 +1,21 @@
+package main
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestDemoOrders(t *testing.T) {
+	for path, want := range map[string]string{
+		"/demo/orders/1001": `200 {"id":"1001","status":"shipped","total":42.5,"items":[{"name":"Tea pot","quantity":1},{"name":"Cup","quantity":4}]}`,
+		"/demo/orders/7":    `404 {"detail":"Order not found: 7"}`,
+	} {
+		w := httptest.NewRecorder()
+		demoOrders().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if got := fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String())); got != want {
+			t.Errorf("GET %s = %s, want %s", path, got, want)
+		}
+	}
+}
