@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"agenthost/bench/internal/command"
-	"agenthost/internal/pace"
 )
 
 // allSides returns the compared sides.
@@ -20,7 +19,6 @@ func allSides() []Side {
 }
 
 func main() {
-	pace.Keep() // for both sides
 	command.Main(runCommand)
 }
 

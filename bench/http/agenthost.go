@@ -12,7 +12,6 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/pace"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -40,7 +39,6 @@ func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Clos
 		traces.Observe(s)
 	}})
 	host.Swap(a)
-	pace.Keep()
 	return server.New(host, &server.Options{Logger: logger, Metrics: metrics, Traces: traces}), hostCloser{host, st}, nil
 }
 

@@ -66,7 +66,7 @@ func (w *work) name() string {
 }
 
 // streamMemory is the maximum memory of agenthost for all open streams.
-const streamMemory = 250e6
+const streamMemory = 350e6
 
 // allWorks returns all comparisons.
 func allWorks(quick bool) []*work {

@@ -67,6 +67,7 @@ func setUpScript(env *testscript.Env) error {
 		}
 		env.Setenv(name, full)
 	}
+	env.Setenv("GOMEMLIMIT", "off") // no memory limit, and no log line about it, from the machine's cgroup
 	p := &scriptState{vars: slices.Clone(env.Vars), hosts: map[string]*servedHost{}, name: "serve"}
 	env.Values[scriptStateKey{}] = p
 	env.Defer(p.stopAll)

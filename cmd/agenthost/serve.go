@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/internal/pace"
 	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
@@ -139,6 +137,7 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	if err != nil {
 		return err
 	}
+	limitMemory(logger)
 	m := &serveMain{flags: f, dirs: dirs, io: io, logger: logger}
 	// Redirect the standard logger, which libraries use, to the host's log.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
@@ -259,10 +258,6 @@ func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) e
 		served <- web.Serve(listener)
 	}()
 	m.printGreeting("http://" + listener.Addr().String())
-	for range 2 { // release the memory of loading; sync pools need two collections
-		debug.FreeOSMemory()
-	}
-	pace.Keep()
 	var err error
 	select {
 	case <-ctx.Done():

@@ -6,11 +6,7 @@ import (
 	"hash/maphash"
 	"net/http"
 	"runtime"
-	"runtime/debug"
 	"sync"
-	"time"
-
-	"agenthost/internal/safe"
 )
 
 const (
@@ -18,11 +14,6 @@ const (
 	defaultResponseBytes = 256 << 20
 	// userShareDivisor limits one user to 1/userShareDivisor of the budget.
 	userShareDivisor = 4
-	// freeMemoryThreshold is the peak of buffered bytes above which memory is returned
-	// to the system once all responses have been read.
-	freeMemoryThreshold = 64 << 20
-	// freeMemoryDelay is the time between the last large response and that return.
-	freeMemoryDelay = time.Second
 )
 
 var errResponsesFull = errors.New("too many large responses in progress, retry later")
@@ -40,7 +31,6 @@ type responseBudget struct {
 	responses map[uint64]*sharedResponse
 	users     map[string]int64
 	bytes     int64
-	peak      int64 // since memory was last returned
 }
 
 // A sharedResponse is a response body that one or more clients read.
@@ -122,7 +112,6 @@ func (b *responseBudget) shareResponse(text []byte, q responseRequest) ([]byte, 
 		t = &sharedResponse{body: bytes.Clone(text), user: q.user} // without its spare capacity
 		b.responses[sum] = t
 		b.bytes, b.users[q.user] = total+n, own+n
-		b.peak = max(b.peak, b.bytes)
 	}
 	t.readers++
 	return t.body, sync.OnceFunc(func() { b.releaseResponse(sum, t) }), nil
@@ -139,25 +128,5 @@ func (b *responseBudget) releaseResponse(sum uint64, t *sharedResponse) {
 	b.bytes -= n
 	if b.users[t.user] -= n; b.users[t.user] == 0 {
 		delete(b.users, t.user)
-	}
-	if b.bytes == 0 && b.peak >= freeMemoryThreshold {
-		time.AfterFunc(freeMemoryDelay, func() {
-			defer safe.Recover(func(*safe.Panic) {}) // the next large response returns the memory
-			b.freeMemory()
-		})
-	}
-}
-
-// freeMemory returns memory to the system. Without it, an idle process keeps the memory
-// for minutes.
-func (b *responseBudget) freeMemory() {
-	b.mu.Lock()
-	quiet := b.bytes == 0 && b.peak >= freeMemoryThreshold
-	if quiet {
-		b.peak = 0
-	}
-	b.mu.Unlock()
-	if quiet {
-		debug.FreeOSMemory()
 	}
 }

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// memoryShare is the share of the cgroup's memory limit for Go's heap and stacks. The
+// rest is for SQLite, whose memory is outside of the heap, and for the program's code.
+const memoryShare = 0.8
+
+// limitMemory sets Go's soft memory limit from the limit of the cgroup, unless the
+// environment sets GOMEMLIMIT: the collector then works harder before the kernel ends
+// the process.
+func limitMemory(logger *slog.Logger) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	total, ok := findCgroupLimit(os.DirFS("/"))
+	if !ok {
+		return
+	}
+	limit := int64(float64(total) * memoryShare)
+	debug.SetMemoryLimit(limit)
+	logger.Info("memory limit set from the cgroup", "limit", limit, "cgroup", total)
+}
+
+// findCgroupLimit returns the lowest memory limit, in bytes, of the process's cgroup and
+// its parents (cgroup v2).
+func findCgroupLimit(root fs.FS) (limit int64, ok bool) {
+	group, ok := findCgroup(root)
+	if !ok {
+		return 0, false
+	}
+	limit = math.MaxInt64
+	for dir := path.Join("sys/fs/cgroup", group); dir != "sys/fs"; dir = path.Dir(dir) {
+		text, err := fs.ReadFile(root, path.Join(dir, "memory.max"))
+		if err != nil {
+			continue // the root of the hierarchy has no limit
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil { // not "max"
+			limit = min(limit, n)
+		}
+	}
+	return limit, limit < math.MaxInt64
+}
+
+// findCgroup returns the path of the process's cgroup below the root that it can see.
+func findCgroup(root fs.FS) (group string, ok bool) {
+	text, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return "", false // not Linux
+	}
+	for line := range strings.Lines(string(text)) {
+		if group, ok = strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return path.Join("/", group), true
+		}
+	}
+	return "", false
+}
