@@ -190,7 +190,7 @@ func (a *App) prepareTools(n *node) error {
 		if err != nil {
 			return err
 		}
-		n.transferTargets = transferTargets(n, l)
+		n.transferTargets = listTransferTargets(n, l)
 		if len(n.transferTargets) > 0 {
 			tools = append(tools, tool.NewTransfer(targetNames(n.transferTargets)))
 		}

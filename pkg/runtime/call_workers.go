@@ -20,7 +20,7 @@ const DefaultToolWorkers = 256
 // sessions.
 type callWorkers struct {
 	limit  int
-	logger *slog.Logger
+	log *slog.Logger
 
 	mu      sync.Mutex
 	running int
@@ -37,9 +37,9 @@ type callBatch struct {
 	pending             sync.WaitGroup
 }
 
-// run executes calls 0 to total-1, at most limit at a time, and waits for them.
+// runBatch executes calls 0 to total-1, at most limit at a time, and waits for them.
 // execute recovers panics itself.
-func (w *callWorkers) run(total, limit int, execute func(i int)) {
+func (w *callWorkers) runBatch(total, limit int, execute func(i int)) {
 	b := &callBatch{execute: execute, total: total, maxHelpers: limit - 1}
 	b.pending.Add(total)
 	w.enqueueBatch(b)
@@ -65,7 +65,7 @@ func (w *callWorkers) enqueueBatch(b *callBatch) {
 	for range min(b.maxHelpers, b.total-1, w.limit-w.running) {
 		w.running++
 		go func() {
-			defer safe.Recover(func(p *safe.Panic) { p.Log(w.logger, "worker of tool calls panicked") })
+			defer safe.Recover(func(p *safe.Panic) { p.Log(w.log, "worker of tool calls panicked") })
 			w.runWorker()
 		}()
 	}

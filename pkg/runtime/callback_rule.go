@@ -27,9 +27,9 @@ type rule struct {
 // toCallbacks returns the rule as a callback for each hook.
 func (r *rule) toCallbacks() Callbacks {
 	return Callbacks{
-		BeforeAgent: []AgentFunc{r.aroundAgent}, AfterAgent: []AgentFunc{r.aroundAgent},
-		BeforeModel: []BeforeModelFunc{r.beforeModel}, AfterModel: []AfterModelFunc{r.afterModel}, OnModelError: []ModelErrorFunc{r.onModelError},
-		BeforeTool: []BeforeToolFunc{r.beforeTool}, AfterTool: []AfterToolFunc{r.afterTool}, OnToolError: []ToolErrorFunc{r.onToolError},
+		BeforeAgent: []AgentFunc{r.answerAroundAgent}, AfterAgent: []AgentFunc{r.answerAroundAgent},
+		BeforeModel: []BeforeModelFunc{r.answerBeforeModel}, AfterModel: []AfterModelFunc{r.editAfterModel}, OnModelError: []ModelErrorFunc{r.answerModelError},
+		BeforeTool: []BeforeToolFunc{r.answerBeforeTool}, AfterTool: []AfterToolFunc{r.editAfterTool}, OnToolError: []ToolErrorFunc{r.answerToolError},
 	}
 }
 
@@ -125,7 +125,7 @@ func placeholderLookup(vars map[string]any, state tool.State) func(path string) 
 	}
 }
 
-func (r *rule) aroundAgent(ctx context.Context, m *CallbackContext) (*genai.Content, error) {
+func (r *rule) answerAroundAgent(ctx context.Context, m *CallbackContext) (*genai.Content, error) {
 	vars := m.ruleVars()
 	if ev := m.Event; ev != nil {
 		vars["event"] = map[string]any{"id": ev.ID, "author": ev.Author, "branch": ev.Branch, "text": ev.Text(), "error_code": ev.ErrorCode}
@@ -137,7 +137,7 @@ func (r *rule) aroundAgent(ctx context.Context, m *CallbackContext) (*genai.Cont
 	return model.ModelText(template.String(v)), nil
 }
 
-func (r *rule) beforeModel(ctx context.Context, m *CallbackContext, _ *model.Request) (*model.Response, error) {
+func (r *rule) answerBeforeModel(ctx context.Context, m *CallbackContext, _ *model.Request) (*model.Response, error) {
 	v, err := r.evaluateRule(ctx, m.ruleVars(), m.State)
 	if v == nil || err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (r *rule) beforeModel(ctx context.Context, m *CallbackContext, _ *model.Req
 	return answer, nil
 }
 
-func (r *rule) afterModel(ctx context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error) {
+func (r *rule) editAfterModel(ctx context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error) {
 	text := model.TextOf(resp.Content)
 	if r.verb == "replace" && !hasText(resp.Content) {
 		return nil, nil
@@ -197,7 +197,7 @@ func withText(c *genai.Content, text string) *genai.Content {
 	return out
 }
 
-func (r *rule) onModelError(ctx context.Context, m *CallbackContext, _ *model.Request, failure error) (*model.Response, error) {
+func (r *rule) answerModelError(ctx context.Context, m *CallbackContext, _ *model.Request, failure error) (*model.Response, error) {
 	vars := m.ruleVars()
 	runErr := modelFailure(m.node.llm.Name(), failure)
 	vars["error"] = map[string]any{"code": runErr.Code, "message": runErr.Message}
@@ -208,11 +208,11 @@ func (r *rule) onModelError(ctx context.Context, m *CallbackContext, _ *model.Re
 	return &model.Response{Content: model.ModelText(template.String(v)), FinishReason: genai.FinishReasonStop}, nil
 }
 
-func (r *rule) beforeTool(ctx context.Context, _ tool.Tool, call *tool.Call) (*tool.Result, error) {
+func (r *rule) answerBeforeTool(ctx context.Context, _ tool.Tool, call *tool.Call) (*tool.Result, error) {
 	return r.evaluateForTool(ctx, call, "", nil)
 }
 
-func (r *rule) afterTool(ctx context.Context, _ tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error) {
+func (r *rule) editAfterTool(ctx context.Context, _ tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error) {
 	var response map[string]any
 	if result != nil {
 		response = result.Response
@@ -220,7 +220,7 @@ func (r *rule) afterTool(ctx context.Context, _ tool.Tool, call *tool.Call, resu
 	return r.evaluateForTool(ctx, call, "response", response)
 }
 
-func (r *rule) onToolError(ctx context.Context, _ tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
+func (r *rule) answerToolError(ctx context.Context, _ tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
 	return r.evaluateForTool(ctx, call, "error", map[string]any{"message": failure.Error()})
 }
 

@@ -190,7 +190,7 @@ func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[strin
 // decides on, and returns whether the agent continues with a model call.
 func (s *step) executeDecisions(ctx context.Context) bool {
 	d := s.inv.run.decisions
-	if d.author != s.inv.node.agent.Name() || d.consumed.Swap(true) {
+	if d.author != s.inv.node.agent.Name() || !d.consumed.CompareAndSwap(false, true) {
 		return true
 	}
 	if len(d.open) == 0 {

@@ -55,7 +55,7 @@ type contentsView struct {
 	sites []callSite
 	calls map[string]int
 	// last describes the latest event in the contents.
-	last lastEvent
+	last lastAdded
 	// transcript is the sequence of transcriptions that the contents end with.
 	transcript transcript
 	// bytes estimates the memory of the view, without the events.
@@ -81,7 +81,7 @@ type callSite struct {
 	answer *genai.Content
 }
 
-type lastEvent struct {
+type lastAdded struct {
 	responses bool
 	at        int // index of the responses
 	err       error
@@ -181,7 +181,7 @@ func (v *contentsView) addEvent(ev *session.Event) {
 	case len(model.ResponsesOf(content)) > 0:
 		v.insertResponse(content)
 	default:
-		v.last = lastEvent{}
+		v.last = lastAdded{}
 		v.indexCalls(ev, v.appendContent(v.contentForModel(content)))
 	}
 }
@@ -189,7 +189,7 @@ func (v *contentsView) addEvent(ev *session.Event) {
 func (v *contentsView) addForeign(ev *session.Event) {
 	v.indexCalls(ev, -1)
 	if foreign := presentForeign(ev); foreign != nil {
-		v.last = lastEvent{}
+		v.last = lastAdded{}
 		v.bytes += contentBytes(foreign)
 		v.appendContent(v.contentForModel(foreign))
 	}
@@ -209,7 +209,7 @@ func (v *contentsView) appendContent(c *genai.Content) int {
 func (v *contentsView) insertResponse(content *genai.Content) {
 	site, err := v.findCallSite(content)
 	if err != nil {
-		v.last = lastEvent{err: err}
+		v.last = lastAdded{err: err}
 		return
 	}
 	switch {
@@ -227,7 +227,7 @@ func (v *contentsView) insertResponse(content *genai.Content) {
 		site.response = at
 	}
 	site.answer = content
-	v.last = lastEvent{responses: true, at: site.response}
+	v.last = lastAdded{responses: true, at: site.response}
 }
 
 // findCallSite returns the call event that a response event answers. All

@@ -44,7 +44,7 @@ func (a *App) fixedSystemInstruction(n *node, l *LLMAgent) *genai.Content {
 		return nil
 	}
 	text := prompt(nil).appendParagraph(first).appendParagraph(own).appendIdentity(n, l)
-	return &genai.Content{Parts: []*genai.Part{{Text: text.String()}}}
+	return &genai.Content{Parts: []*genai.Part{{Text: text.joinText()}}}
 }
 
 // applySettings sets the agent's settings in a request.

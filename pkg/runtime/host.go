@@ -87,7 +87,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	}
 	h.revisions.build = opts.LoadRevision
 	h.evaluations = template.NewSlots(max(2, goruntime.GOMAXPROCS(0)))
-	h.workers = callWorkers{limit: cmp.Or(opts.ToolWorkers, DefaultToolWorkers), logger: h.logger}
+	h.workers = callWorkers{limit: cmp.Or(opts.ToolWorkers, DefaultToolWorkers), log: h.logger}
 	h.apps.Store(&map[string]*App{})
 	return h
 }

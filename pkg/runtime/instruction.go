@@ -139,7 +139,7 @@ func (inv *Invocation) buildInstructions(ctx context.Context, a *LLMAgent, req *
 	if err != nil {
 		return nil, err
 	}
-	req.AppendInstruction(system.appendIdentity(inv.node, a).String())
+	req.AppendInstruction(system.appendIdentity(inv.node, a).joinText())
 	return userContents, nil
 }
 
@@ -149,7 +149,7 @@ func (inv *Invocation) appendDynamicInstruction(ctx context.Context, to []*genai
 	if err != nil || len(system) == 0 {
 		return to, err
 	}
-	return append(to, model.UserText(system.String())), nil
+	return append(to, model.UserText(system.joinText())), nil
 }
 
 // identityText returns the part of the instruction that names the agent, with

@@ -44,3 +44,13 @@ func AgentToolKinds() spec.Kinds[AgentToolEnv, tool.Set] {
 		spec.NewKind("agent", "Lets the model call an agent.", newAgentKind),
 	}
 }
+
+// asBuiltin returns an agent of this package, or nil. An agent that embeds one
+// of them is not built in: its own Run is called.
+func asBuiltin(agent Agent) builtinAgent {
+	switch a := agent.(type) {
+	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
+		return a.(builtinAgent)
+	}
+	return nil
+}

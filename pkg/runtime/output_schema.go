@@ -43,7 +43,7 @@ func (n *node) applyOutputSchema(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, e
 	}
 	transfer := n.transferText
 	n.transferText = sync.OnceValue(func() string {
-		return prompt(nil).appendParagraph(setModelResponseText).appendParagraph(transfer()).String()
+		return prompt(nil).appendParagraph(setModelResponseText).appendParagraph(transfer()).joinText()
 	})
 	return append(tools, newResponseTool(schema)), nil
 }

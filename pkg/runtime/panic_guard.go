@@ -20,9 +20,8 @@ func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Eve
 	if inv.hasEnded() {
 		return true
 	}
-	switch a := inv.node.agent.(type) {
-	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
-		return a.(builtinAgent).run(ctx, inv, yield)
+	if a := asBuiltin(inv.node.agent); a != nil {
+		return a.run(ctx, inv, yield)
 	}
 	return forwardEvents(inv.runCustomAgent(ctx), yield)
 }

@@ -54,5 +54,5 @@ func (p prompt) appendSeparator() prompt {
 	return append(p, "\n\n")
 }
 
-// String joins the strings.
-func (p prompt) String() string { return strings.Join(p, "") }
+// joinText joins the strings.
+func (p prompt) joinText() string { return strings.Join(p, "") }

@@ -45,7 +45,7 @@ func (s *step) runConcurrently(ctx context.Context, calls []*genai.FunctionCall,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	run := s.inv.run
-	run.host.workers.run(len(calls), run.config.maxToolWorkers(), func(i int) {
+	run.host.workers.runBatch(len(calls), run.config.maxToolWorkers(), func(i int) {
 		defer safe.Recover(func(p *safe.Panic) {
 			agent := s.inv.node.agent.Name()
 			p.Log(run.logger(), "tool call panicked", "tool", calls[i].Name, "agent", agent)

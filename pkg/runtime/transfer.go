@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// transferTargets returns the agents that an LLM agent can transfer to: its
+// listTransferTargets returns the agents that an LLM agent can transfer to: its
 // children, and its parent and peers if the parent is an LLM agent and nothing
 // forbids it (adk-python flows/llm_flows/agent_transfer.py).
-func transferTargets(n *node, a *LLMAgent) []*node {
+func listTransferTargets(n *node, a *LLMAgent) []*node {
 	targets := slices.Clone(n.children)
 	if n.parent == nil {
 		return targets
