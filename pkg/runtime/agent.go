@@ -3,8 +3,20 @@ package runtime
 import (
 	"context"
 	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unique"
 
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 // An Agent is a node in the agent tree of an app. It is immutable once built,
@@ -75,4 +87,382 @@ func forwardEvents(events Events, yield func(*session.Event, error) bool) bool {
 		}
 	}
 	return true
+}
+
+// Callbacks are functions that are called at certain points of an agent's run
+// (adk-python agents/callback_context.py and the callbacks of its agents). The
+// functions of a list are called in order until one returns an answer; nil
+// continues normally. An error ends the run; a [*RunError] is reported
+// unchanged. Functions are called concurrently. The lists for models and tools
+// apply to LLM agents only.
+type Callbacks struct {
+	// BeforeAgent: an answer becomes an event instead of the agent's run, and
+	// AfterAgent is not called. Other agents of the run continue.
+	BeforeAgent []AgentFunc
+	// AfterAgent: an answer becomes an additional event after the agent's own.
+	AfterAgent []AgentFunc
+	// BeforeModel may change the request. An answer replaces the model call,
+	// does not count as a call, and is not passed to AfterModel.
+	BeforeModel []BeforeModelFunc
+	// AfterModel: an answer replaces the model's response. It is called for
+	// each partial response of a stream and for the whole response.
+	AfterModel []AfterModelFunc
+	// OnModelError: an answer replaces the error of a failed call.
+	OnModelError []ModelErrorFunc
+	// BeforeTool may change the arguments. An answer replaces the tool call;
+	// AfterTool is called nevertheless.
+	BeforeTool []BeforeToolFunc
+	// AfterTool: an answer replaces the tool's result. It is not called for
+	// errors that OnToolError did not handle.
+	AfterTool []AfterToolFunc
+	// OnToolError: an answer replaces the error of a failed call. It is also
+	// called for unknown tools; AfterTool is not called then.
+	OnToolError []ToolErrorFunc
+}
+
+// The types of callbacks. The contents of a request are shared with the session:
+// replace them, never change them. To change a response, return a changed Clone,
+// which preserves whether the response is partial.
+type (
+	// AgentFunc is called before or after an agent.
+	AgentFunc func(ctx context.Context, m *CallbackContext) (*genai.Content, error)
+	// BeforeModelFunc is called before a model.
+	BeforeModelFunc func(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error)
+	// AfterModelFunc is called after a model.
+	AfterModelFunc func(ctx context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error)
+	// ModelErrorFunc is called when a model call fails.
+	ModelErrorFunc func(ctx context.Context, m *CallbackContext, req *model.Request, err error) (*model.Response, error)
+	// BeforeToolFunc is called before a tool.
+	BeforeToolFunc func(ctx context.Context, t tool.Tool, call *tool.Call) (*tool.Result, error)
+	// AfterToolFunc is called after a tool; the result is nil when the tool
+	// returned none.
+	AfterToolFunc func(ctx context.Context, t tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error)
+	// ToolErrorFunc is called when a tool fails.
+	ToolErrorFunc func(ctx context.Context, t tool.Tool, call *tool.Call, err error) (*tool.Result, error)
+)
+
+// A CallbackContext is the context of a callback: the invocation of its agent,
+// and the state, actions and artifacts that it can write. It is valid during
+// the call.
+type CallbackContext struct {
+	*Invocation
+	// State reads the session's state including the writes of this callback.
+	State tool.State
+	// Actions are added to the resulting event: the callback's own, or that of
+	// the model response. Before and after an agent, a state write alone
+	// yields an event without content.
+	Actions *session.Actions
+	// Artifacts of the session and its user.
+	Artifacts tool.Artifacts
+	// Memories of the session's user; a callback can add the session.
+	Memories tool.Memories
+	// Event is the last event of the agent, or of one below it, in this run.
+	// It is set for callbacks after an agent only, and nil if there is none.
+	Event *session.Event
+}
+
+// hooks are the callbacks that apply to one agent, each with its owner. It is
+// nil for an agent without callbacks.
+type hooks struct {
+	beforeAgent  []ownedCallback[AgentFunc]
+	afterAgent   []ownedCallback[AgentFunc]
+	beforeModel  []ownedCallback[BeforeModelFunc]
+	afterModel   []ownedCallback[AfterModelFunc]
+	onModelError []ownedCallback[ModelErrorFunc]
+	beforeTool   []ownedCallback[BeforeToolFunc]
+	afterTool    []ownedCallback[AfterToolFunc]
+	onToolError  []ownedCallback[ToolErrorFunc]
+}
+
+// ownedCallback is a callback with the name of its owner.
+type ownedCallback[F any] struct {
+	owner string
+	fn    F
+}
+
+// A Plugin applies to every run of an app (adk-python plugins/base_plugin.py).
+// All functions are optional and are called concurrently. Plugins are called
+// in the order of the app's list, before the callbacks of agents. The first
+// answer stops the chain: later plugins and the agent's callbacks are not
+// called. An error ends the run.
+type Plugin struct {
+	// Name is unique in its app.
+	Name string
+	// Callbacks are called for every agent of the app, before the agent's own.
+	Callbacks Callbacks
+
+	// OnUserMessage may replace the user's message before it is stored. The
+	// agent of the context is the root; state writes are part of the user's
+	// event.
+	OnUserMessage func(ctx context.Context, m *CallbackContext, message *genai.Content) (*genai.Content, error)
+	// BeforeRun: an answer becomes an event of the author model instead of the
+	// agent's run.
+	BeforeRun func(ctx context.Context, inv *Invocation) (*genai.Content, error)
+	// OnEvent may replace an event, including partial ones, before it is
+	// stored and yielded. The non-zero fields of its answer replace those of
+	// the event, except for ID, invocation and time. It must not change the
+	// event itself, with which the agent continues.
+	OnEvent func(ctx context.Context, inv *Invocation, ev *session.Event) (*session.Event, error)
+	// AfterRun is called when the agent has ended without error. It is not
+	// called when the consumer stopped the run.
+	AfterRun func(ctx context.Context, inv *Invocation) error
+	// Close releases the resources of the plugin, within the five seconds of
+	// its context. It is called once, after the last run of the app.
+	Close func(ctx context.Context) error
+}
+
+// A Condition is a boolean expression in YAML. It is compiled when it is
+// decoded, so that errors are reported at their position. It can use state,
+// user, session, invocation and agent.
+type Condition struct {
+	spec.Expr
+	compiled *template.Expr
+}
+
+// A Route is one alternative of a router.
+type Route struct {
+	// When is nil for the default route.
+	When  *Condition
+	Agent Agent
+}
+
+// An App is an immutable snapshot of one deployed app. A run holds the
+// snapshot that it started with. A snapshot that was replaced in the host
+// closes after its last run.
+type App struct {
+	Name string
+	// Description describes the app.
+	Description string
+	// Revision is the content hash of all sources of the app; empty for apps
+	// built by Go code.
+	Revision string
+	// Root is the root of the agent tree.
+	Root Agent
+	// Config is the run config of invocations; a request can override it.
+	Config RunConfig
+	// ContextCache configures context caching of models; nil disables it.
+	ContextCache *ContextCacheConfig
+	// Resumable is set by AppOptions.
+	Resumable bool
+	// Retention is how long a session is kept after its last event; 0 means
+	// forever. The program that serves the app deletes expired sessions.
+	Retention time.Duration
+	// Reload configures how changes of the app's files are published.
+	Reload ReloadConfig
+
+	nodes    map[Agent]*node
+	rootNode *node
+	plugins  []*Plugin
+	state    *tool.StateSchema
+	refs     refCount
+
+	compactor *compactor // nil if compaction is disabled
+}
+
+// AppOptions are the settings of an app besides its agent tree.
+type AppOptions struct {
+	// Description is empty to use that of the root agent.
+	Description string
+	Revision    string
+	// Config is nil for [DefaultRunConfig].
+	Config *RunConfig
+	// ContextCache is nil for no caching.
+	ContextCache *ContextCacheConfig
+	// Retention is how long a session is kept after its last event; 0 means
+	// forever.
+	Retention time.Duration
+	// Model is used by LLM agents that neither have a model nor inherit one.
+	Model model.LLM
+	// Compaction replaces the older part of a conversation by summaries; nil
+	// disables it.
+	Compaction *CompactionConfig
+	// Summarizer writes the summaries; nil uses the model of the root agent.
+	Summarizer model.LLM
+	// StateSchema types the keys of the state; nil accepts all values.
+	StateSchema *tool.StateSchema
+	// Reload is nil for [DefaultReloadConfig].
+	Reload *ReloadConfig
+	// Resumable allows invocations to be resumed after an interruption, or to
+	// pause until a call is answered. Events then carry checkpoints.
+	Resumable bool
+	// Close releases the resources of the app. It is called once, after the
+	// last run.
+	Close func()
+	// Plugins apply to every run, in this order; their names are unique.
+	Plugins []*Plugin
+	// Logger receives errors of closing plugins; nil disables logging.
+	Logger *slog.Logger
+}
+
+// compactor writes summaries for an app.
+type compactor struct {
+	CompactionConfig
+	llm model.LLM
+}
+
+// Agent returns the first agent of this name, depth first from the root, or
+// nil.
+func (a *App) Agent(name string) Agent {
+	if n := a.findNode(name); n != nil {
+		return n.agent
+	}
+	return nil
+}
+
+// findNode returns the first agent of this name, depth first from the root.
+func (a *App) findNode(name string) *node { return a.rootNode.findNode(name) }
+
+// node is the place of an agent in the tree, with the data that depends on it.
+type node struct {
+	agent    Agent
+	parent   *node
+	children []*node
+	// branch is the branch on which the agent runs in a parallel agent,
+	// relative to the parent's branch.
+	branch string
+
+	when         *Condition
+	llm          model.LLM
+	transferable bool
+	// tools are the static tools, which toolsets extend.
+	tools           *toolbox
+	staticTools     []tool.Tool
+	toolsets        []tool.Set
+	delimiters      unique.Handle[shownDelimiters]
+	transferTargets []*node
+	// transferText is the part of the system instruction that lists the
+	// transfer targets. It is built on first use, because it is long for
+	// agents with many peers.
+	transferText func() string
+	// fixedRequest is built on first use, too.
+	fixedRequest   func() *fixedRequest
+	responseSchema map[string]any
+	// hooks is nil if no callback applies.
+	hooks *hooks
+}
+
+func (n *node) findNode(name string) *node {
+	if n.agent.Name() == name {
+		return n
+	}
+	for _, c := range n.children {
+		if hit := c.findNode(name); hit != nil {
+			return hit
+		}
+	}
+	return nil
+}
+
+// toolbox has the prepared tools of an LLM agent.
+type toolbox struct {
+	byName   map[string]tool.Tool
+	names    []string
+	declared []*genai.Tool
+	editors  []namedEditor
+}
+
+type namedEditor struct {
+	name string
+	edit tool.RequestEditor
+}
+
+// fixedRequest is the part of an agent's requests that is the same in every
+// run.
+type fixedRequest struct {
+	// system is the system instruction; nil if it has placeholders.
+	system *genai.Content
+	// config is the config that requests share; nil if runs, callbacks or
+	// tools may change it.
+	config *genai.GenerateContentConfig
+}
+
+// shownDelimiters are the delimiters of code and results in requests to a model.
+type shownDelimiters struct{ code, result CodeDelimiters }
+
+// A Host holds apps and runs invocations of them. It is safe for concurrent
+// use.
+type Host struct {
+	store  *store.Store
+	newID  func() string
+	now    func() time.Time
+	wait   time.Duration
+	logger *slog.Logger
+	// observe is nil when spans are not observed.
+	observe func(*Span)
+
+	mu   sync.Mutex // serialises Swap and Remove
+	apps atomic.Pointer[map[string]*App]
+
+	revisions revisionCache
+	workers   callWorkers
+	// evaluations bound the large expressions of all runs.
+	evaluations template.Slots
+}
+
+// Store returns the store of the host's sessions and artifacts.
+func (h *Host) Store() *store.Store { return h.store }
+
+// revisionCache holds apps of older revisions, loaded for sessions that still
+// use them.
+type revisionCache struct {
+	// build is nil when older revisions are not available.
+	build func(ctx context.Context, app, revision string) (*App, error)
+	mu    sync.Mutex
+	apps  map[string][]*App // by name, the most recently used last
+}
+
+// Options configure a host. The zero value is valid.
+type Options struct {
+	// NewID returns IDs for events, invocations and calls; nil means random
+	// UUIDs.
+	NewID func() string
+	// Clock returns the time of events; nil means time.Now.
+	Clock func() time.Time
+	// Wait is the longest time that a run waits for another run of its
+	// session; zero means 30 seconds.
+	Wait time.Duration
+	// LoadRevision loads an app at an older revision, for invocations and
+	// sessions that continue on it. It returns [session.ErrNotFound] for a
+	// revision that is not kept. Nil runs everything on the current revision.
+	LoadRevision func(ctx context.Context, app, revision string) (*App, error)
+	// Logger receives log records; nil disables logging.
+	Logger *slog.Logger
+	// ToolWorkers is the maximum number of goroutines that execute tool calls,
+	// in addition to the goroutines of the runs; zero means
+	// [DefaultToolWorkers].
+	ToolWorkers int
+	// Observe is called with each span of a run when the span ends. It is
+	// called on the goroutines of the run, so slow work must be done
+	// elsewhere. Nil disables spans.
+	Observe func(*Span)
+}
+
+// A RunRequest describes one invocation.
+type RunRequest struct {
+	App, UserID, SessionID string
+	// Message is the user message. It must have parts and must not contain a
+	// function call.
+	Message *genai.Content
+	// StateDelta is applied with the user's event.
+	StateDelta map[string]any
+	// Writer is the author of StateDelta; the zero value is a client.
+	Writer session.Writer
+	// Streaming requests partial events; nil uses the setting of the app.
+	Streaming *bool
+	// CustomMetadata is added to every event.
+	CustomMetadata map[string]any
+	// Config replaces the config of the app; nil uses the app's. To change
+	// single fields, see [RunConfig.Override].
+	Config *RunConfig
+	// CreateSession creates the session when it does not exist.
+	CreateSession bool
+	// InvocationID resumes an interrupted invocation of a resumable app,
+	// without a message or with one that answers a call of it. An invocation
+	// that has ended has no more events. A message that answers a call resumes
+	// the invocation of the call even without InvocationID.
+	InvocationID string
+	// OnLastEvent, if set, is called before the run yields its last event. It
+	// is not called when the last event is not known in advance: when
+	// callbacks, plugins, checkpoints or other agents follow.
+	OnLastEvent func()
 }

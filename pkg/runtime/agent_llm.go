@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,222 +10,8 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
-
-// IncludeContents selects the part of the conversation that a model sees.
-type IncludeContents string
-
-// The values of [IncludeContents].
-const (
-	IncludeDefault IncludeContents = "default" // all that is visible on its branch
-	IncludeNone    IncludeContents = "none"    // the current turn only
-)
-
-// llmConfig is the YAML of an LlmAgent. Fields and meaning are those of ADK
-// (adk-python agents/llm_agent_config.py).
-type llmConfig struct {
-	Common CommonConfig `yaml:",inline"`
-
-	Model             spec.Text      `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Default: the model of the nearest ancestor that has one."`
-	ModelCode         *spec.Node     `yaml:"model_code" doc:"ADK's name of a model that is code, instead of model; functions in app.yaml declares its replacement."`
-	Instruction       spec.Text      `yaml:"instruction" doc:"The instruction for the model; {key} is replaced by the value in the session state. Required unless instruction_provider is set."`
-	StaticInstruction *StaticContent `yaml:"static_instruction" doc:"Fixed system instruction without placeholders; instruction is then sent as user content."`
-	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: instruction for every agent of the tree, sent first."`
-	Tools             []ToolRef      `yaml:"tools" doc:"The tools that the agent can call."`
-
-	CodeExecutor codeConfig `yaml:"code_executor" doc:"Runs code that the model writes: built_in is Gemini's sandbox, expr evaluates expressions, other names are executors of the program."`
-
-	Planner plannerConfig `yaml:"planner" doc:"Makes the model plan before it acts: plan_react, or built_in with a thinking_config."`
-
-	OutputKey                string          `yaml:"output_key" doc:"State key that receives the text of the agent's final answer, or with output_schema its value."`
-	OutputSchema             outputSchema    `yaml:"output_schema" doc:"Schema of the final answer, as a short schema or a JSON Schema."`
-	InputSchema              inputSchema     `yaml:"input_schema" doc:"Schema of the parameters when the agent is called as a tool, as a short schema or a JSON Schema."`
-	IncludeContents          IncludeContents `yaml:"include_contents" enum:"default|none" default:"default" doc:"The part of the conversation that the model sees: all of it, or only the current turn."`
-	DisallowTransferToParent bool            `yaml:"disallow_transfer_to_parent" doc:"Do not allow transfers to the parent agent."`
-	DisallowTransferToPeers  bool            `yaml:"disallow_transfer_to_peers" doc:"Do not allow transfers to sibling agents."`
-
-	InstructionProvider spec.Expr `yaml:"instruction_provider" doc:"Expression that computes the whole instruction; inject(text) replaces placeholders, file(path) returns the text of a file of the app."`
-
-	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, named as in the Gemini API: temperature, max_output_tokens, safety_settings and so on."`
-
-	Callbacks llmCallbackLists `yaml:",inline"`
-
-	// files maps the paths that InstructionProvider uses to their text.
-	files map[string]string
-}
-
-func (c *llmConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
-
-// ToolRefs returns the tools of the agent.
-func (c *llmConfig) ToolRefs() []*ToolRef {
-	refs := make([]*ToolRef, len(c.Tools))
-	for i := range c.Tools {
-		refs[i] = &c.Tools[i]
-	}
-	return refs
-}
-
-// Bind resolves the names of functions registered by the program.
-func (c *llmConfig) Bind(f *Functions) spec.Diagnostics { return c.CodeExecutor.bindExecutor(f) }
-
-// BuiltInCode returns the node that selects the model's own sandbox, or nil.
-func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
-	if x := c.CodeExecutor.execution; x == nil || x.hasExecutor() {
-		return nil
-	}
-	return n.Get("code_executor")
-}
-
-// ModelName returns the model of the agent; its Value is empty when it has
-// none.
-func (c *llmConfig) ModelName() spec.Text { return c.Model }
-
-// ModelCodeNode returns the value of model_code, or nil.
-func (c *llmConfig) ModelCodeNode() *spec.Node { return c.ModelCode }
-
-// Instructions returns the texts with placeholders for state keys.
-func (c *llmConfig) Instructions() []spec.Text {
-	return []spec.Text{c.Instruction, c.GlobalInstruction}
-}
-
-// misplacedSettings lists the settings that ADK rejects inside
-// generate_content_config, in both spellings, and what to use instead.
-func misplacedSettings() [][3]string {
-	return [][3]string{
-		{"tools", "tools", "use tools of the agent"},
-		{"system_instruction", "systemInstruction", "use instruction or static_instruction of the agent"},
-		{"cached_content", "cachedContent", "use context_cache_config in app.yaml"},
-		{"response_schema", "responseSchema", "use output_schema of the agent"},
-	}
-}
-
-// Check reports settings that ADK rejects inside generate_content_config.
-func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	settings := n.Get("generate_content_config")
-	for _, m := range misplacedSettings() {
-		for _, key := range m[:2] {
-			if v := settings.Get(key); v != nil {
-				ds = append(ds, v.Errorf("generate-content-config", "%s is not allowed in generate_content_config: %s", key, m[2]))
-				break
-			}
-		}
-	}
-	for _, options := range []string{"http_options", "httpOptions"} {
-		for _, key := range []string{"base_url", "baseUrl"} {
-			if v := settings.Get(options).Get(key); v != nil {
-				ds = append(ds, v.Errorf("generate-content-config", "%s is not allowed in %s: set base_url of the model under models in app.yaml", key, options))
-			}
-		}
-	}
-	ds = append(ds, c.checkOutputSchemaConflicts(settings)...)
-	ds = append(ds, checkRanges(settings)...)
-	return append(ds, c.checkInstruction(n)...)
-}
-
-// checkOutputSchemaConflicts reports settings that conflict with
-// output_schema.
-func (c *llmConfig) checkOutputSchemaConflicts(settings *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	if c.OutputSchema.schema == nil {
-		return nil
-	}
-	for _, key := range []string{"response_json_schema", "responseJsonSchema", "response_mime_type", "responseMimeType"} {
-		if v := settings.Get(key); v != nil {
-			ds = append(ds, v.Errorf("generate-content-config", "%s must not be set: the agent's output_schema determines it", key))
-		}
-	}
-	return ds
-}
-
-func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
-	provider, err := c.buildProvider()
-	if err != nil {
-		return nil, err
-	}
-	opts := &LLMOptions{
-		Description: c.Common.Description,
-		Model:       env.Model, SubAgents: env.SubAgents, Tools: env.Tools, Toolsets: env.Toolsets,
-		Instruction:       newInstructionAt(c.Instruction),
-		GlobalInstruction: newInstructionAt(c.GlobalInstruction),
-		OutputKey:         c.OutputKey, IncludeContents: c.IncludeContents,
-		OutputSchema: c.OutputSchema.schema, InputSchema: c.InputSchema.schema,
-		DisallowTransferToParent: c.DisallowTransferToParent,
-		DisallowTransferToPeers:  c.DisallowTransferToPeers,
-		GenerateContentConfig:    c.GenerateContentConfig,
-		Code:                     c.CodeExecutor.execution,
-		Planner:                  c.Planner.planner,
-	}
-	opts.InstructionProvider = provider
-	if c.StaticInstruction != nil {
-		opts.StaticInstruction = c.StaticInstruction.Content
-	}
-	return NewLLM(c.Common.Name.Value, opts), nil
-}
-
-func newInstructionAt(t spec.Text) *Instruction {
-	return NewInstruction(t.Value, t.At)
-}
-
-// LLMOptions are the optional settings of an LLM agent.
-type LLMOptions struct {
-	Description string
-	// Model is nil to inherit the model of the nearest ancestor.
-	Model             model.LLM
-	Instruction       *Instruction
-	GlobalInstruction *Instruction
-	// StaticInstruction is sent unchanged; Instruction then becomes user
-	// content.
-	StaticInstruction *genai.Content
-	Tools             []tool.Tool
-	// Toolsets provide more tools, listed once per run of the agent. The
-	// caller closes them.
-	Toolsets  []tool.Set
-	SubAgents []Agent
-	// Code is nil to treat code that the model writes as text.
-	Code *CodeExecution
-	// Planner is nil for no planning.
-	Planner *Planner
-	// OutputKey is the state key that receives the text of the final answer.
-	OutputKey string
-	// OutputSchema, if set, is the schema of the final answer; OutputKey then
-	// receives the decoded value instead of the text.
-	OutputSchema *tool.Schema
-	// InputSchema has the parameters of the agent when it is called as a tool.
-	InputSchema              *tool.Schema
-	IncludeContents          IncludeContents
-	DisallowTransferToParent bool
-	DisallowTransferToPeers  bool
-	GenerateContentConfig    *genai.GenerateContentConfig
-	Callbacks                Callbacks
-
-	// InstructionProvider, if set, replaces Instruction.
-	InstructionProvider *InstructionProvider
-}
-
-// An LLMAgent calls a model, executes the tool calls of the response, and
-// repeats both until the model returns a final answer.
-type LLMAgent struct {
-	Base
-	opts     LLMOptions
-	identity string
-}
-
-// NewLLM returns an LLM agent; opts may be nil.
-func NewLLM(name string, opts *LLMOptions) *LLMAgent {
-	if opts == nil {
-		opts = &LLMOptions{}
-	}
-	a := &LLMAgent{
-		Base:     Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents, Callbacks: opts.Callbacks},
-		opts:     *opts,
-		identity: identityText(name, opts.Description),
-	}
-	a.opts.Code = opts.Code.withDefaults()
-	return a
-}
 
 // Run executes steps until one ends with a final event.
 func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
@@ -249,6 +36,262 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 		s.pauseIfPending()
 	}
 	return !s.done
+}
+
+// runOnce runs the step, and returns whether another one must follow.
+func (s *step) runOnce(ctx context.Context) bool {
+	s.decided, s.state, s.last = nil, nil, nil
+	s.inv.compactBefore(ctx)
+	req, err := s.inv.buildRequest(ctx, s.agent)
+	whole := false
+	if err == nil {
+		whole, err = s.callModel(ctx, req, s.agent.opts.Planner.separatePlan(func(resp *model.Response, err error) bool {
+			return s.handleResponse(ctx, resp, err)
+		}))
+	}
+	if err != nil {
+		s.emitEvent(nil, err)
+		return false
+	}
+	return whole && s.last != nil && !s.last.IsFinal()
+}
+
+func (s *step) ensureState() *stepState {
+	if s.state == nil {
+		s.state = &stepState{}
+	}
+	return s.state
+}
+
+// handleResponse yields a response of the model, and returns whether the step
+// continues.
+func (s *step) handleResponse(ctx context.Context, resp *model.Response, err error) bool {
+	if err != nil {
+		s.handleModelError(err)
+		return false
+	}
+	if !isMeaningful(resp) {
+		return true
+	}
+	if upTo, code := s.findCode(resp); upTo != nil {
+		return s.emitAndRunCode(ctx, resp, upTo, code)
+	}
+	ev := s.newModelEvent(resp)
+	if !s.emitAnswer(ev) {
+		return false
+	}
+	if ev.Partial {
+		return true
+	}
+	s.last = ev
+	if calls := ev.Calls(); len(calls) > 0 {
+		answer, ok := s.answerCalls(ctx, calls)
+		if answer != nil {
+			s.last = answer
+		}
+		return ok
+	}
+	return true
+}
+
+// isMeaningful reports whether a response has content; others are dropped
+// (adk-python base_llm_flow.py).
+func isMeaningful(r *model.Response) bool {
+	return r.Content != nil || r.ErrorCode != "" || r.Interrupted || r.GroundingMetadata != nil
+}
+
+// newModelEvent returns the event of a model response. The partial responses
+// of a stream and the whole response share one ID.
+func (s *step) newModelEvent(resp *model.Response) *session.Event {
+	ev := s.inv.newEventWithID(s.id)
+	ev.Response = *resp
+	s.attachCallbackActions(ev)
+	if calls := ev.Calls(); len(calls) > 0 {
+		ev.Content = s.assignCallIDs(ev.Content)
+		ev.LongRunningToolIDs = s.longRunningIDs(ev.Calls())
+	}
+	return ev
+}
+
+// assignCallIDs assigns IDs to calls that the model sent without one.
+func (s *step) assignCallIDs(c *genai.Content) *genai.Content {
+	parts := slices.Clone(c.Parts)
+	for i, p := range parts {
+		if p.FunctionCall == nil || p.FunctionCall.ID != "" {
+			continue
+		}
+		call := *p.FunctionCall
+		k := s.ensureState()
+		call.ID = k.ids[p.FunctionCall]
+		if call.ID == "" {
+			call.ID = ownIDPrefix + s.inv.run.host.newID()
+			if k.ids == nil {
+				k.ids = map[*genai.FunctionCall]string{}
+			}
+			k.ids[p.FunctionCall] = call.ID
+		}
+		q := *p
+		q.FunctionCall = &call
+		parts[i] = &q
+	}
+	return &genai.Content{Role: c.Role, Parts: parts}
+}
+
+// handleModelError yields an event with the model's error, and ends the run.
+func (s *step) handleModelError(err error) {
+	if hookErr, ok := asHookError(err); ok {
+		s.emitEvent(nil, hookErr)
+		return
+	}
+	failure := modelFailure(s.inv.node.llm.Name(), err)
+	if failure.Code != CodeCanceled {
+		ev := s.inv.NewEvent()
+		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+		s.attachCallbackActions(ev)
+		if !s.emitEvent(ev, nil) {
+			return
+		}
+	}
+	s.emitEvent(nil, failure)
+}
+
+// callModel calls the model with its callbacks, and returns whether the whole
+// stream was consumed. Only a real model call is counted. The error is one
+// that occurred before the call.
+func (s *step) callModel(ctx context.Context, req *model.Request, yield responseFunc) (whole bool, err error) {
+	host, hooked := s.inv.run.host, s.inv.node.hooks != nil
+	if hooked {
+		answer, err := s.inv.runBeforeModel(ctx, s.modelCallbackContext(), req)
+		if err != nil {
+			return false, err
+		}
+		if answer != nil {
+			s.id = host.newID()
+			return yield(answer, nil), nil
+		}
+	}
+	if err := s.inv.run.budget.spendCall(); err != nil {
+		return false, err
+	}
+	s.id = host.newID()
+	if hooked {
+		yield = s.withModelCallbacks(ctx, req, yield)
+	}
+	if host.observe == nil {
+		return s.streamModel(ctx, req, yield), nil // avoids allocating a method value
+	}
+	return host.traceModelCall(ctx, req, &s.id, s.streamModel, yield), nil
+}
+
+func (inv *Invocation) runBeforeModel(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
+	return firstAnswer(ctx, inv, "before_model", inv.node.hooks.beforeModel, func(f BeforeModelFunc) (*model.Response, error) {
+		return f(ctx, m, req)
+	})
+}
+
+// withModelCallbacks wraps yield with the callbacks after the model.
+func (s *step) withModelCallbacks(ctx context.Context, req *model.Request, yield responseFunc) responseFunc {
+	return func(resp *model.Response, err error) bool {
+		if err != nil {
+			resp, err = s.recoverModelError(ctx, req, err)
+		}
+		if err == nil {
+			resp, err = s.runAfterModel(ctx, resp)
+		}
+		return yield(resp, err) && err == nil
+	}
+}
+
+// recoverModelError calls the callbacks for a failed model call, and returns
+// the error if none answers. They are not called when the run was canceled.
+func (s *step) recoverModelError(ctx context.Context, req *model.Request, failure error) (*model.Response, error) {
+	if ctx.Err() != nil {
+		return nil, failure
+	}
+	answer, err := firstAnswer(ctx, s.inv, "on_model_error", s.inv.node.hooks.onModelError, func(f ModelErrorFunc) (*model.Response, error) {
+		return f(ctx, s.modelCallbackContext(), req, failure)
+	})
+	if answer == nil && err == nil {
+		err = failure
+	}
+	return answer, err
+}
+
+func (s *step) runAfterModel(ctx context.Context, resp *model.Response) (*model.Response, error) {
+	answer, err := firstAnswer(ctx, s.inv, "after_model", s.inv.node.hooks.afterModel, func(f AfterModelFunc) (*model.Response, error) {
+		return f(ctx, s.modelCallbackContext(), resp)
+	})
+	if answer == nil {
+		answer = resp
+	}
+	return answer, err
+}
+
+// modelCallbackContext returns the context that the model's callbacks share
+// until an event takes their writes.
+func (s *step) modelCallbackContext() *CallbackContext {
+	k := s.ensureState()
+	if k.callbackContext == nil {
+		k.callbackContext = s.inv.newCallbackContext(&session.Actions{})
+	}
+	return k.callbackContext
+}
+
+// attachCallbackActions adds the writes of the model's callbacks to an event.
+// A partial event gets a copy; the whole response takes them.
+func (s *step) attachCallbackActions(ev *session.Event) {
+	if s.state == nil || s.state.callbackContext == nil {
+		return
+	}
+	ev.Actions = *s.state.callbackContext.Actions
+	if ev.Partial {
+		ev.Actions.StateDelta = maps.Clone(ev.Actions.StateDelta)
+		ev.Actions.ArtifactDelta = maps.Clone(ev.Actions.ArtifactDelta)
+		return
+	}
+	s.state.callbackContext = nil
+}
+
+// streamModel calls the agent's model, and returns whether the whole stream
+// was consumed. A panic of the model is a failed call.
+func (s *step) streamModel(ctx context.Context, req *model.Request, yield responseFunc) (whole bool) {
+	s.guard = panicGuard[*model.Response]{onPanic: (*Invocation).modelPanicked, inv: s.inv, yield: yield}
+	defer s.guard.recoverPanic()
+	s.inv.node.llm.Generate(ctx, req)(s.guard.forwardValue)
+	return !s.guard.stopped
+}
+
+// emitStructuredOutput yields the answer that the response tool received, as an
+// event of the model (semantics 5.3).
+func (s *step) emitStructuredOutput(answer *session.Event) (*session.Event, bool) {
+	value := answer.Actions.SetModelResponse
+	if value == nil || s.inv.node.tools.byName[setModelResponse] == nil {
+		return answer, true
+	}
+	ev := s.inv.NewEvent()
+	ev.Content = model.ModelText(jsonText(value))
+	ev.Actions.SetModelResponse = value
+	return ev, s.emitAnswer(ev)
+}
+
+// emitAnswer stores the output of an event and yields the event. An answer
+// that does not match the schema is stored and ends the run.
+func (s *step) emitAnswer(ev *session.Event) bool {
+	var failure *RunError
+	if !ev.Partial {
+		failure = s.agent.storeOutput(s.inv.run.app.state, ev)
+	}
+	if failure == nil && s.inv.endsRun && s.inv.endsWithAgent() && !ev.Partial && ev.IsFinal() && len(ev.Calls()) == 0 {
+		s.inv.run.onLastEvent()
+	}
+	if !s.emitEvent(ev, nil) {
+		return false
+	}
+	if failure != nil {
+		s.emitEvent(nil, failure)
+		return false
+	}
+	return true
 }
 
 // storeOutput sets the agent's output key to the text of a final event, so
@@ -277,40 +320,12 @@ func (a *LLMAgent) storeOutput(s *tool.StateSchema, ev *session.Event) *RunError
 	return a.storeOutputValue(s, ev, v)
 }
 
-// StaticContent is the YAML of a static instruction: a string, a part, a list
-// of both, or a content with parts.
-type StaticContent struct{ Content *genai.Content }
-
-// DecodeSpec accepts all forms.
-func (s *StaticContent) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	if n.Kind == spec.Mapping && n.Get("parts") != nil {
-		s.Content = &genai.Content{}
-		return spec.Decode(n, s.Content)
+// parseOutput returns the value of the final text. If the text does not match
+// the schema, it makes ev an error event.
+func (a *LLMAgent) parseOutput(ev *session.Event, text string) (any, *RunError) {
+	v, err := a.opts.OutputSchema.Parse(text)
+	if err == nil {
+		return v, nil
 	}
-	s.Content = &genai.Content{}
-	items := []*spec.Node{n}
-	if n.Kind == spec.Sequence {
-		items = n.Items
-	}
-	var ds spec.Diagnostics
-	for _, item := range items {
-		p := &genai.Part{Text: item.Value}
-		if item.Kind != spec.Scalar {
-			ds = append(ds, spec.Decode(item, p)...)
-		}
-		s.Content.Parts = append(s.Content.Parts, p)
-	}
-	return ds
-}
-
-// SchemaSpec describes the forms.
-func (s *StaticContent) SchemaSpec() map[string]any {
-	return map[string]any{"type": []string{"string", "object", "array"}}
-}
-
-func joinNames(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
+	return nil, rejectOutput(ev, err, "the answer of agent %s does not match its output_schema: %s", a.AgentName, err)
 }

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -264,4 +265,49 @@ func collectEventText(ev *session.Event) string {
 		}
 	}
 	return strings.Join(texts, "\n")
+}
+
+// WithConfirm returns the tool with a rule for which of its calls require
+// confirmation; nil means none.
+func (t *AgentTool) WithConfirm(c tool.Confirmer) *AgentTool {
+	with := *t
+	with.capabilities.Confirm = c
+	return &with
+}
+
+// Capabilities returns the settings of the document.
+func (t *AgentTool) Capabilities() tool.Capabilities { return t.capabilities }
+
+// withCallConfig returns a set of the tool with the call settings of the
+// document.
+func (t *AgentTool) withCallConfig(c *agentCallConfig) (tool.Set, error) {
+	traits, err := c.Call.Capabilities(t.decl)
+	if err != nil {
+		return nil, err
+	}
+	traits.LongRunning = c.LongRunning
+	with := *t
+	with.capabilities, with.withoutPlugins = traits, !c.IncludePlugins
+	if c.LongRunning {
+		decl := *t.decl
+		decl.Description = tool.WithPendingNote(decl.Description)
+		with.decl = &decl
+	}
+	return tool.One(&with), nil
+}
+
+// Check validates confirm.
+func (c *agentToolConfig) Check(*spec.Node) spec.Diagnostics {
+	return checkConfirm(c.Call.Call.Confirm)
+}
+
+// checkConfirm validates a confirm expression, except for the names of
+// arguments, which are known once the agent is built.
+func checkConfirm(src spec.Expr) spec.Diagnostics {
+	_, err := tool.CompileConfirm(src, &genai.FunctionDeclaration{
+		ParametersJsonSchema: map[string]any{"type": "object", "additionalProperties": true},
+	})
+	var ds spec.Diagnostics
+	errors.As(err, &ds)
+	return ds
 }

@@ -1,84 +1,17 @@
 package runtime
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
-	"unique"
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/tool"
 )
-
-// An App is an immutable snapshot of one deployed app. A run holds the
-// snapshot that it started with. A snapshot that was replaced in the host
-// closes after its last run.
-type App struct {
-	Name string
-	// Description describes the app.
-	Description string
-	// Revision is the content hash of all sources of the app; empty for apps
-	// built by Go code.
-	Revision string
-	// Root is the root of the agent tree.
-	Root Agent
-	// Config is the run config of invocations; a request can override it.
-	Config RunConfig
-	// ContextCache configures context caching of models; nil disables it.
-	ContextCache *ContextCacheConfig
-	// Resumable is set by AppOptions.
-	Resumable bool
-	// Retention is how long a session is kept after its last event; 0 means
-	// forever. The program that serves the app deletes expired sessions.
-	Retention time.Duration
-	// Reload configures how changes of the app's files are published.
-	Reload ReloadConfig
-
-	nodes    map[Agent]*node
-	rootNode *node
-	plugins  []*Plugin
-	state    *tool.StateSchema
-	refs     refCount
-
-	compactor *compactor // nil if compaction is disabled
-}
-
-// AppOptions are the settings of an app besides its agent tree.
-type AppOptions struct {
-	// Description is empty to use that of the root agent.
-	Description string
-	Revision    string
-	// Config is nil for [DefaultRunConfig].
-	Config *RunConfig
-	// ContextCache is nil for no caching.
-	ContextCache *ContextCacheConfig
-	// Retention is how long a session is kept after its last event; 0 means
-	// forever.
-	Retention time.Duration
-	// Model is used by LLM agents that neither have a model nor inherit one.
-	Model model.LLM
-	// Compaction replaces the older part of a conversation by summaries; nil
-	// disables it.
-	Compaction *CompactionConfig
-	// Summarizer writes the summaries; nil uses the model of the root agent.
-	Summarizer model.LLM
-	// StateSchema types the keys of the state; nil accepts all values.
-	StateSchema *tool.StateSchema
-	// Reload is nil for [DefaultReloadConfig].
-	Reload *ReloadConfig
-	// Resumable allows invocations to be resumed after an interruption, or to
-	// pause until a call is answered. Events then carry checkpoints.
-	Resumable bool
-	// Close releases the resources of the app. It is called once, after the
-	// last run.
-	Close func()
-	// Plugins apply to every run, in this order; their names are unique.
-	Plugins []*Plugin
-	// Logger receives errors of closing plugins; nil disables logging.
-	Logger *slog.Logger
-}
 
 // NewApp returns a snapshot of an agent tree. It fails when an agent appears
 // more than once, or an LLM agent has no model.
@@ -119,35 +52,6 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
 	return a, nil
-}
-
-// node is the place of an agent in the tree, with the data that depends on it.
-type node struct {
-	agent    Agent
-	parent   *node
-	children []*node
-	// branch is the branch on which the agent runs in a parallel agent,
-	// relative to the parent's branch.
-	branch string
-
-	when         *Condition
-	llm          model.LLM
-	transferable bool
-	// tools are the static tools, which toolsets extend.
-	tools           *toolbox
-	staticTools     []tool.Tool
-	toolsets        []tool.Set
-	delimiters      unique.Handle[shownDelimiters]
-	transferTargets []*node
-	// transferText is the part of the system instruction that lists the
-	// transfer targets. It is built on first use, because it is long for
-	// agents with many peers.
-	transferText func() string
-	// fixedRequest is built on first use, too.
-	fixedRequest   func() *fixedRequest
-	responseSchema map[string]any
-	// hooks is nil if no callback applies.
-	hooks *hooks
 }
 
 func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, error) {
@@ -235,30 +139,71 @@ func (a *App) bindAgentTools(n *node, tools []tool.Tool) ([]tool.Tool, error) {
 	return placed, nil
 }
 
-// findNode returns the first agent of this name, depth first from the root.
-func (a *App) findNode(name string) *node { return a.rootNode.findNode(name) }
-
-func (n *node) findNode(name string) *node {
-	if n.agent.Name() == name {
-		return n
-	}
-	for _, c := range n.children {
-		if hit := c.findNode(name); hit != nil {
-			return hit
-		}
-	}
-	return nil
-}
-
-// Agent returns the first agent of this name, depth first from the root, or
-// nil.
-func (a *App) Agent(name string) Agent {
-	if n := a.findNode(name); n != nil {
-		return n.agent
-	}
-	return nil
-}
-
 // Close releases a snapshot that was never published in a host. A published
 // snapshot closes by itself.
 func (a *App) Close() { a.refs.release() }
+
+// pluginCloseTimeout is the time limit for closing each plugin (adk-python
+// runners.py).
+const pluginCloseTimeout = 5 * time.Second
+
+// checkPlugins requires a unique name for each plugin.
+func checkPlugins(plugins []*Plugin) error {
+	seen := map[string]bool{}
+	for _, p := range plugins {
+		if p.Name == "" {
+			return errors.New("plugin name is required")
+		}
+		if seen[p.Name] {
+			return fmt.Errorf("duplicate plugin name %s", p.Name)
+		}
+		seen[p.Name] = true
+	}
+	return nil
+}
+
+// registerPlugins validates the app's plugins and closes them with the app.
+func (a *App) registerPlugins(opts *AppOptions) error {
+	if len(opts.Plugins) == 0 {
+		return nil
+	}
+	a.plugins = slices.Clone(opts.Plugins)
+	logger := opts.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	a.refs.onLastRelease = func() {
+		a.closePlugins(logger)
+		if opts.Close != nil {
+			opts.Close()
+		}
+	}
+	return checkPlugins(a.plugins)
+}
+
+// collectHooks returns the callbacks of the plugins, followed by the agent's
+// own.
+func (a *App) collectHooks(agent Agent) *hooks {
+	var h *hooks
+	for _, p := range a.plugins {
+		h = h.withCallbacks("plugin "+p.Name, &p.Callbacks)
+	}
+	if own, ok := agent.(interface{ agentCallbacks() *Callbacks }); ok {
+		h = h.withCallbacks("agent "+agent.Name(), own.agentCallbacks())
+	}
+	return h
+}
+
+// closePlugins closes all plugins one after the other.
+func (a *App) closePlugins(logger *slog.Logger) {
+	for _, p := range a.plugins {
+		if p.Close == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), pluginCloseTimeout)
+		if err := p.Close(ctx); err != nil {
+			logger.Warn("closing plugin failed", "app", a.Name, "plugin", p.Name, "error", err)
+		}
+		cancel()
+	}
+}

@@ -2,85 +2,44 @@ package runtime
 
 import (
 	"context"
+	"errors"
+	"runtime/debug"
+	"slices"
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/model"
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
 
-// Callbacks are functions that are called at certain points of an agent's run
-// (adk-python agents/callback_context.py and the callbacks of its agents). The
-// functions of a list are called in order until one returns an answer; nil
-// continues normally. An error ends the run; a [*RunError] is reported
-// unchanged. Functions are called concurrently. The lists for models and tools
-// apply to LLM agents only.
-type Callbacks struct {
-	// BeforeAgent: an answer becomes an event instead of the agent's run, and
-	// AfterAgent is not called. Other agents of the run continue.
-	BeforeAgent []AgentFunc
-	// AfterAgent: an answer becomes an additional event after the agent's own.
-	AfterAgent []AgentFunc
-	// BeforeModel may change the request. An answer replaces the model call,
-	// does not count as a call, and is not passed to AfterModel.
-	BeforeModel []BeforeModelFunc
-	// AfterModel: an answer replaces the model's response. It is called for
-	// each partial response of a stream and for the whole response.
-	AfterModel []AfterModelFunc
-	// OnModelError: an answer replaces the error of a failed call.
-	OnModelError []ModelErrorFunc
-	// BeforeTool may change the arguments. An answer replaces the tool call;
-	// AfterTool is called nevertheless.
-	BeforeTool []BeforeToolFunc
-	// AfterTool: an answer replaces the tool's result. It is not called for
-	// errors that OnToolError did not handle.
-	AfterTool []AfterToolFunc
-	// OnToolError: an answer replaces the error of a failed call. It is also
-	// called for unknown tools; AfterTool is not called then.
-	OnToolError []ToolErrorFunc
+// Functions are the Go functions that documents can refer to by name. The zero
+// value has none.
+type Functions struct {
+	// Callbacks can be used in the callback lists of the hooks that they have
+	// functions for.
+	Callbacks map[string]Callbacks
+	// Tools can be used in lists of tools and in a ToolNode. Models see the
+	// name in their Declaration.
+	Tools map[string]tool.Tool
+	// Nodes can be used in a FunctionNode.
+	Nodes map[string]NodeFunc
+	// CodeExecutors can be used in code_executor.
+	CodeExecutors map[string]CodeExecutor
+	// ContentFilters can be used in custom_filter of the plugin context_filter.
+	ContentFilters map[string]ContentFilter
 }
 
-// The types of callbacks. The contents of a request are shared with the session:
-// replace them, never change them. To change a response, return a changed Clone,
-// which preserves whether the response is partial.
-type (
-	// AgentFunc is called before or after an agent.
-	AgentFunc func(ctx context.Context, m *CallbackContext) (*genai.Content, error)
-	// BeforeModelFunc is called before a model.
-	BeforeModelFunc func(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error)
-	// AfterModelFunc is called after a model.
-	AfterModelFunc func(ctx context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error)
-	// ModelErrorFunc is called when a model call fails.
-	ModelErrorFunc func(ctx context.Context, m *CallbackContext, req *model.Request, err error) (*model.Response, error)
-	// BeforeToolFunc is called before a tool.
-	BeforeToolFunc func(ctx context.Context, t tool.Tool, call *tool.Call) (*tool.Result, error)
-	// AfterToolFunc is called after a tool; the result is nil when the tool
-	// returned none.
-	AfterToolFunc func(ctx context.Context, t tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error)
-	// ToolErrorFunc is called when a tool fails.
-	ToolErrorFunc func(ctx context.Context, t tool.Tool, call *tool.Call, err error) (*tool.Result, error)
-)
+// A NodeFunc computes the output of a [FunctionNode] from the output of the
+// previous node. It returns a value that JSON can represent, or a
+// [*genai.Content], which becomes the content of the event. The state and
+// actions that it writes to the context are part of the event. Many runs call
+// it concurrently.
+type NodeFunc func(ctx context.Context, m *CallbackContext, input any) (any, error)
 
-// A CallbackContext is the context of a callback: the invocation of its agent,
-// and the state, actions and artifacts that it can write. It is valid during
-// the call.
-type CallbackContext struct {
-	*Invocation
-	// State reads the session's state including the writes of this callback.
-	State tool.State
-	// Actions are added to the resulting event: the callback's own, or that of
-	// the model response. Before and after an agent, a state write alone
-	// yields an event without content.
-	Actions *session.Actions
-	// Artifacts of the session and its user.
-	Artifacts tool.Artifacts
-	// Memories of the session's user; a callback can add the session.
-	Memories tool.Memories
-	// Event is the last event of the agent, or of one below it, in this run.
-	// It is set for callbacks after an agent only, and nil if there is none.
-	Event *session.Event
-}
+// A ContentFilter returns the contents of a request that the model receives. It
+// must not change the given contents, and must return at least one.
+type ContentFilter func(ctx context.Context, m *CallbackContext, contents []*genai.Content) ([]*genai.Content, error)
 
 func (inv *Invocation) newCallbackContext(actions *session.Actions) *CallbackContext {
 	r := inv.run
@@ -108,4 +67,135 @@ func (c *Callbacks) Add(more *Callbacks) {
 func (c *Callbacks) countFunctions() int {
 	return len(c.BeforeAgent) + len(c.AfterAgent) + len(c.BeforeModel) + len(c.AfterModel) +
 		len(c.OnModelError) + len(c.BeforeTool) + len(c.AfterTool) + len(c.OnToolError)
+}
+
+// hookAfterAgent is the name of the callbacks after an agent.
+const hookAfterAgent = "after_agent"
+
+// runAgentCallbacks calls the callbacks before or after an agent, and yields
+// an event with their answer or their state writes. It returns whether there
+// was an answer, and false when the run is over.
+func (inv *Invocation) runAgentCallbacks(ctx context.Context, hook string, list []ownedCallback[AgentFunc], yield func(*session.Event, error) bool) (answered, ok bool) {
+	if len(list) == 0 {
+		return false, true
+	}
+	actions := &session.Actions{}
+	m := inv.newCallbackContext(actions)
+	if hook == hookAfterAgent {
+		m.Event = inv.lastOwnEvent()
+	}
+	content, err := firstAnswer(ctx, inv, hook, list, func(f AgentFunc) (*genai.Content, error) { return f(ctx, m) })
+	if err != nil {
+		hookErr, _ := asHookError(err)
+		yield(nil, hookErr)
+		return false, false
+	}
+	if content == nil && len(actions.StateDelta)+len(actions.StateUpdates) == 0 {
+		return false, true
+	}
+	ev := inv.NewEvent()
+	ev.Content, ev.Actions = content, *actions
+	return content != nil, yield(ev, nil)
+}
+
+// lastOwnEvent returns the last event of the agent, or of one below it, in
+// this run, or nil.
+func (inv *Invocation) lastOwnEvent() *session.Event {
+	for _, ev := range slices.Backward(inv.run.sess.Events()) {
+		switch {
+		case ev.InvocationID != inv.run.id || ev.Author == session.UserAuthor:
+			return nil
+		case ev.Content != nil && onBranch(ev.Branch, inv.branch) && inv.node.findNode(ev.Author) != nil:
+			return ev
+		}
+	}
+	return nil
+}
+
+// withCallbacks appends callbacks; nil stays nil when there are none.
+func (h *hooks) withCallbacks(by string, c *Callbacks) *hooks {
+	if c.countFunctions() == 0 {
+		return h
+	}
+	if h == nil {
+		h = &hooks{}
+	}
+	h.beforeAgent = appendOwned(h.beforeAgent, by, c.BeforeAgent)
+	h.afterAgent = appendOwned(h.afterAgent, by, c.AfterAgent)
+	h.beforeModel = appendOwned(h.beforeModel, by, c.BeforeModel)
+	h.afterModel = appendOwned(h.afterModel, by, c.AfterModel)
+	h.onModelError = appendOwned(h.onModelError, by, c.OnModelError)
+	h.beforeTool = appendOwned(h.beforeTool, by, c.BeforeTool)
+	h.afterTool = appendOwned(h.afterTool, by, c.AfterTool)
+	h.onToolError = appendOwned(h.onToolError, by, c.OnToolError)
+	return h
+}
+
+func appendOwned[F any](list []ownedCallback[F], by string, fns []F) []ownedCallback[F] {
+	for _, fn := range fns {
+		list = append(list, ownedCallback[F]{by, fn})
+	}
+	return list
+}
+
+// firstAnswer calls the callbacks of one list until one returns an answer.
+func firstAnswer[F, A any](ctx context.Context, inv *Invocation, hook string, list []ownedCallback[F], ask func(F) (*A, error)) (*A, error) {
+	for _, o := range list {
+		answer, err := callRecovering(inv, hook, o, ask)
+		if err != nil {
+			return nil, wrapHookError(ctx, o.owner, hook, err)
+		}
+		if answer != nil {
+			return answer, nil
+		}
+	}
+	return nil, nil
+}
+
+// callRecovering calls one callback. A panic is an error of that callback and
+// does not stop the host.
+func callRecovering[F, A any](inv *Invocation, hook string, o ownedCallback[F], ask func(F) (*A, error)) (answer *A, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			inv.run.logger().Error("callback panicked", "callback", hook, "of", o.owner,
+				"panic", p, "stack", string(debug.Stack()))
+			answer, err = nil, errPanicked
+		}
+	}()
+	return ask(o.fn)
+}
+
+// A hookError is the error of a callback. It ends the run, and is not an error
+// of the model or a tool.
+type hookError struct{ runErr *RunError }
+
+func (f *hookError) Error() string { return f.runErr.Message }
+
+func (f *hookError) Unwrap() error { return f.runErr }
+
+func wrapHookError(ctx context.Context, by, hook string, err error) error {
+	var runErr *RunError
+	switch {
+	case errors.As(err, &runErr):
+	case ctx.Err() != nil:
+		runErr = AsRunError(ctx.Err())
+	default:
+		runErr = failf(CodeCallbackFailed, err, "%s of %s failed: %s", hook, by, err)
+	}
+	return &hookError{runErr}
+}
+
+// asHookError returns the error of a callback in an error chain.
+func asHookError(err error) (*RunError, bool) {
+	var f *hookError
+	if errors.As(err, &f) {
+		return f.runErr, true
+	}
+	return nil, false
+}
+
+// panicFailure logs a panic of the agent and returns the error for clients.
+func (inv *Invocation) panicFailure(p *safe.Panic) error {
+	p.Log(inv.run.logger(), "agent panicked", "agent", inv.node.agent.Name())
+	return failf(CodeAgentFailed, errPanicked, "agent %s panicked", inv.node.agent.Name())
 }

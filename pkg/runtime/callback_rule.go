@@ -60,13 +60,6 @@ func (r *rule) evaluateRule(ctx context.Context, vars map[string]any, state tool
 	return text, wrapWithKey(r.verb, err)
 }
 
-func wrapWithKey(key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", key, err)
-}
-
 // renderPaths renders a string within the budget of the turn.
 func renderPaths(text *template.Paths, vars map[string]any, state tool.State) (string, error) {
 	rendered, err := text.Render(placeholderLookup(vars, state), nil)
@@ -268,4 +261,11 @@ func (m *CallbackContext) ruleVars() map[string]any {
 
 		template.BudgetName: r.expressions,
 	}
+}
+
+func wrapWithKey(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", key, err)
 }

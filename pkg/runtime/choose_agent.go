@@ -1,8 +1,34 @@
 package runtime
 
 import (
+	"slices"
+	"strings"
+
 	"agenthost/pkg/session"
 )
+
+// newRootInvocation returns the invocation of the first agent: the recorded
+// one, or the one that chooseAgent returns.
+func (r *run) newRootInvocation() (*Invocation, error) {
+	if !r.app.Resumable {
+		return r.newTurnInvocation(), nil
+	}
+	path := r.record.rootPath()
+	if path == "" {
+		inv := r.newTurnInvocation()
+		inv.frame = &frame{path: inv.node.agent.Name() + "@1"}
+		return inv, nil
+	}
+	name, first := strings.CutSuffix(path, "@1")
+	n := r.app.findNode(name)
+	switch {
+	case !first:
+		return nil, invalidRequest("the invocation cannot be resumed: its node path must begin with an agent's name and @1, got %.60q", path)
+	case n == nil:
+		return nil, invalidRequest("the invocation cannot be resumed: agent %s, which started it, is no longer part of the app; start a new one", name)
+	}
+	return &Invocation{run: r, node: n, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
+}
 
 // chooseAgent chooses the agent that answers: the author of the call that the user
 // answers; else the last agent that kept the conversation; else the root
@@ -82,4 +108,36 @@ func (r *run) findAnsweredBranch() string {
 		return call.Branch
 	}
 	return ""
+}
+
+// listTransferTargets returns the agents that an LLM agent can transfer to: its
+// children, and its parent and peers if the parent is an LLM agent and nothing
+// forbids it (adk-python flows/llm_flows/agent_transfer.py).
+func listTransferTargets(n *node, a *LLMAgent) []*node {
+	targets := slices.Clone(n.children)
+	if n.parent == nil {
+		return targets
+	}
+	if _, ok := n.parent.agent.(*LLMAgent); !ok {
+		return targets
+	}
+	if !a.opts.DisallowTransferToParent {
+		targets = append(targets, n.parent)
+	}
+	if !a.opts.DisallowTransferToPeers {
+		for _, peer := range n.parent.children {
+			if peer != n {
+				targets = append(targets, peer)
+			}
+		}
+	}
+	return targets
+}
+
+func targetNames(targets []*node) []string {
+	names := make([]string, len(targets))
+	for i, t := range targets {
+		names[i] = t.agent.Name()
+	}
+	return names
 }

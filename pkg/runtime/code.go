@@ -2,116 +2,25 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+	"unique"
 
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
 )
-
-// A CodeExecutor runs code that a model writes. Many runs use one at once.
-type CodeExecutor interface {
-	// ExecuteCode runs code, and ends when ctx does. An error is returned to
-	// the model, like output on Stderr, and the model may try again. State and
-	// actions written to the context are part of the event of the result.
-	ExecuteCode(ctx context.Context, m *CallbackContext, code *Code) (*CodeResult, error)
-}
-
-// Code is code that a model wrote for execution.
-type Code struct {
-	Source string
-	// ExecutionID is the same for all code of a session when executions are
-	// stateful, and empty when each is on its own.
-	ExecutionID string
-}
-
-// A CodeResult is the result of an execution.
-type CodeResult struct {
-	Stdout string
-	// Stderr, if not empty, marks the execution as failed.
-	Stderr string
-	// Files are saved as artifacts under their DisplayName.
-	Files []*genai.Blob
-}
-
-// CodeExecution configures the execution of code that an agent's model writes.
-// The zero value uses the model's own sandbox, whose responses contain the
-// code and its result. The other fields apply to an Executor only.
-type CodeExecution struct {
-	Executor CodeExecutor
-	// Stateful keeps the interpreter state between executions of a session.
-	Stateful bool
-	// Attempts is the maximum number of consecutive failures in one
-	// invocation; after that, the model's text is its answer. Zero means 2.
-	Attempts int
-	// Blocks are the delimiters of code in the model's text; the first pair is
-	// used to show code to the model. Result are the delimiters of results.
-	// Nil and zero mean ADK's.
-	Blocks []CodeDelimiters
-	Result CodeDelimiters
-	// Timeout limits an execution; zero means 30 seconds.
-	Timeout time.Duration
-	// MaxOutput limits each output that the model sees, in bytes; zero means
-	// 64 KiB.
-	MaxOutput int
-}
-
-// CodeDelimiters enclose code or a result in text.
-type CodeDelimiters struct{ Before, After string }
-
-// Defaults of the limits and delimiters; the delimiters and attempts are those
-// of adk-python code_executors/base_code_executor.py.
-const (
-	codeAttempts  = 2
-	codeTimeout   = 30 * time.Second
-	codeMaxOutput = 64 << 10
-)
-
-func defaultCodeBlocks() []CodeDelimiters {
-	return []CodeDelimiters{{"```tool_code\n", "\n```"}, {"```python\n", "\n```"}}
-}
-
-// withDefaults returns the execution with defaults for unset fields.
-func (c *CodeExecution) withDefaults() *CodeExecution {
-	if c == nil || c.Executor == nil {
-		return c
-	}
-	s := *c
-	if s.Attempts == 0 {
-		s.Attempts = codeAttempts
-	}
-	if len(s.Blocks) == 0 {
-		s.Blocks = defaultCodeBlocks()
-	}
-	if s.Result == (CodeDelimiters{}) {
-		s.Result = CodeDelimiters{"```tool_output\n", "\n```"}
-	}
-	if s.Timeout == 0 {
-		s.Timeout = codeTimeout
-	}
-	if s.MaxOutput == 0 {
-		s.MaxOutput = codeMaxOutput
-	}
-	return &s
-}
-
-// withBuiltinTool adds the model's sandbox to the tools of a request.
-func (c *CodeExecution) withBuiltinTool(tools []*genai.Tool) []*genai.Tool {
-	if c == nil || c.Executor != nil {
-		return tools
-	}
-	return append(slices.Clip(tools), &genai.Tool{CodeExecution: &genai.ToolCodeExecution{}})
-}
-
-// hasExecutor reports whether code runs in an executor other than the model's
-// own.
-func (c *CodeExecution) hasExecutor() bool { return c != nil && c.Executor != nil }
 
 // emitAndRunCode yields a response up to its code, which is not a final
 // answer, and then the result of the code.
@@ -226,4 +135,299 @@ func codeResultPart(stdout string, files []*genai.Blob) *genai.Part {
 		sections = append(sections, "Saved artifacts:\n"+strings.Join(names, ","))
 	}
 	return &genai.Part{CodeExecutionResult: &genai.CodeExecutionResult{Outcome: genai.OutcomeOK, Output: strings.Join(sections, "\n\n")}}
+}
+
+// CodeExpr is the name of [ExprExecutor] in documents.
+const CodeExpr = "expr"
+
+// An ExprExecutor runs code that is one expression of the configuration
+// language. It can use the names that conditions have, and has no other
+// access. The result is a string as it is, and any other value as JSON.
+type ExprExecutor struct{}
+
+// ExecuteCode evaluates the expression.
+func (ExprExecutor) ExecuteCode(ctx context.Context, m *CallbackContext, code *Code) (*CodeResult, error) {
+	x, err := template.Compile(code.Source, conditionEnv())
+	if err != nil {
+		return nil, err
+	}
+	v, err := x.Eval(ctx, m.Invocation.conditionVars())
+	if err != nil {
+		return nil, err
+	}
+	if text, ok := v.(string); ok {
+		return &CodeResult{Stdout: text}, nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the result: %w", err)
+	}
+	return &CodeResult{Stdout: string(b)}, nil
+}
+
+// findCode returns the code to run in a response of the agent's model, and the
+// response up to the code: text after the code is dropped, because the model
+// has not seen the result yet. Tool calls take precedence: a response with
+// calls has no code.
+func (s *step) findCode(resp *model.Response) (upTo *genai.Content, code string) {
+	c := s.agent.opts.Code
+	if !c.hasExecutor() || resp.Partial || resp.Content == nil || len(model.CallsOf(resp.Content)) > 0 {
+		return nil, ""
+	}
+	if upTo, code = c.extractCode(resp.Content); code == "" || s.countCodeFailures() >= c.Attempts {
+		return nil, ""
+	}
+	return upTo, code
+}
+
+// extractCode returns the first code of a content: a code part without result,
+// or text between delimiters (adk-python code_execution_utils.py
+// extract_code_and_truncate_content). Thoughts are ignored.
+func (c *CodeExecution) extractCode(content *genai.Content) (*genai.Content, string) {
+	parts := content.Parts
+	for i, p := range parts {
+		if p.ExecutableCode != nil && (i == len(parts)-1 || parts[i+1].CodeExecutionResult == nil) {
+			return &genai.Content{Role: content.Role, Parts: parts[:i+1]}, p.ExecutableCode.Code
+		}
+	}
+	upTo := &genai.Content{Role: content.Role}
+	for _, p := range parts {
+		before, code, found := "", "", false
+		if p.Text != "" && !p.Thought {
+			before, code, found = c.findDelimited(p.Text)
+		}
+		if !found {
+			upTo.Parts = append(upTo.Parts, p)
+			continue
+		}
+		if before != "" {
+			upTo.Parts = append(upTo.Parts, &genai.Part{Text: before})
+		}
+		upTo.Parts = append(upTo.Parts, newCodePart(code))
+		return upTo, code
+	}
+	return nil, ""
+}
+
+// findDelimited returns the first text between delimiters.
+func (c *CodeExecution) findDelimited(text string) (before, code string, found bool) {
+	first := len(text)
+	for _, m := range c.Blocks {
+		at := strings.Index(text, m.Before)
+		if at < 0 || at >= first {
+			continue
+		}
+		inner, _, closed := strings.Cut(text[at+len(m.Before):], m.After)
+		if closed && strings.TrimSpace(inner) != "" {
+			first, before, code, found = at, text[:at], inner, true
+		}
+	}
+	return before, code, found
+}
+
+func newCodePart(code string) *genai.Part {
+	return &genai.Part{ExecutableCode: &genai.ExecutableCode{Language: genai.LanguagePython, Code: code}}
+}
+
+// countCodeFailures returns the number of consecutive code failures of the
+// agent in this invocation. It reads them from the history, which survives a
+// restart.
+func (s *step) countCodeFailures() int {
+	n := 0
+	for _, ev := range slices.Backward(s.inv.run.sess.Events()) {
+		if ev.InvocationID != s.inv.run.id {
+			break
+		}
+		if ev.Author != s.inv.node.agent.Name() || !isCodeResult(ev.Content) {
+			continue
+		}
+		if ev.Content.Parts[0].CodeExecutionResult.Outcome == genai.OutcomeOK {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// isCodeResult reports whether a content is the result of an executor.
+func isCodeResult(c *genai.Content) bool {
+	return c != nil && len(c.Parts) == 1 && c.Parts[0].CodeExecutionResult != nil
+}
+
+// pendingCode returns the code at the end of an event that was not run because
+// the invocation was interrupted.
+func (s *step) pendingCode(ev *session.Event) string {
+	if ev == nil || s.agent == nil || !s.agent.opts.Code.hasExecutor() || ev.Content == nil || len(ev.Content.Parts) == 0 {
+		return ""
+	}
+	if last := ev.Content.Parts[len(ev.Content.Parts)-1]; last.ExecutableCode != nil && s.countCodeFailures() < s.agent.opts.Code.Attempts {
+		return last.ExecutableCode.Code
+	}
+	return ""
+}
+
+// internDelimiters returns the same handle for all agents with equal delimiters,
+// because each session stores it per agent. It is zero when requests keep code
+// parts unchanged.
+func (c *CodeExecution) internDelimiters() (none unique.Handle[shownDelimiters]) {
+	if !c.hasExecutor() {
+		return none
+	}
+	return unique.Make(shownDelimiters{c.Blocks[0], c.Result})
+}
+
+// renderContent returns a content for a model without code parts: code and
+// results become text between delimiters, and a result alone gets the role
+// user. Other contents are returned unchanged.
+func (w shownDelimiters) renderContent(content *genai.Content) *genai.Content {
+	isCode := func(p *genai.Part) bool { return p.ExecutableCode != nil || p.CodeExecutionResult != nil }
+	if !slices.ContainsFunc(content.Parts, isCode) {
+		return content
+	}
+	as := &genai.Content{Role: content.Role, Parts: slices.Clone(content.Parts)}
+	for i, p := range as.Parts {
+		switch {
+		case p.ExecutableCode != nil:
+			as.Parts[i] = &genai.Part{Text: w.code.Before + p.ExecutableCode.Code + w.code.After}
+		case p.CodeExecutionResult != nil:
+			as.Parts[i] = &genai.Part{Text: w.result.Before + p.CodeExecutionResult.Output + w.result.After}
+		}
+	}
+	if isCodeResult(content) {
+		as.Role = genai.RoleUser
+	}
+	return as
+}
+
+// CodeBuiltIn is the name, in documents, of the model's own sandbox.
+const CodeBuiltIn = "built_in"
+
+// codeConfig is the YAML of a code executor: a name, or {name, args}.
+type codeConfig struct {
+	name      spec.Text
+	execution *CodeExecution
+}
+
+// codeArgs are the args of an executor that is not the model's own, named as
+// those of adk-python code_executors/base_code_executor.py.
+type codeArgs struct {
+	Stateful   bool            `yaml:"stateful" doc:"Keep the interpreter state between executions of a session, if the executor supports it."`
+	Attempts   int             `yaml:"error_retry_attempts" default:"2" doc:"Maximum number of consecutive failures in one invocation, at least 1."`
+	Delimiters []delimiterPair `yaml:"code_block_delimiters" doc:"Pairs of strings that delimit code; the first pair is used to show code to the model."`
+	Result     delimiterPair   `yaml:"execution_result_delimiters" doc:"The pair of strings that delimits the result of the code."`
+	Timeout    spec.Duration   `yaml:"timeout" default:"30s" doc:"Timeout of one execution."`
+	MaxOutput  spec.Size       `yaml:"max_output" default:"64KiB" doc:"Maximum size of each output that the model sees."`
+}
+
+type namedCode struct {
+	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, or the name of an executor registered by the program."`
+	Args *spec.Node `yaml:"args" doc:"Settings of the executor."`
+}
+
+// DecodeSpec accepts both forms. Bind resolves the executor once the functions
+// of the program are known.
+func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	c.execution = &CodeExecution{}
+	if n.Kind == spec.Scalar {
+		return c.name.DecodeSpec(n)
+	}
+	var named namedCode
+	ds := spec.Decode(n, &named)
+	c.name = named.Name
+	if ds.HasErrors() || named.Args.IsNull() {
+		return ds
+	}
+	if c.name.Value == CodeBuiltIn {
+		return append(ds, named.Args.Errorf("code-executor", "built_in takes no args"))
+	}
+	var args codeArgs
+	ds = append(ds, spec.Decode(named.Args, &args)...)
+	if !ds.HasErrors() {
+		ds = append(ds, args.validateArgs(named.Args)...)
+	}
+	c.execution = args.buildExecution()
+	return ds
+}
+
+func (a *codeArgs) validateArgs(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if a.Attempts < 1 {
+		ds = append(ds, n.Get("error_retry_attempts").Errorf("value", "error_retry_attempts must be 1 or more, got %d", a.Attempts))
+	}
+	if a.Timeout <= 0 {
+		ds = append(ds, n.Get("timeout").Errorf("value", "timeout must be more than 0"))
+	}
+	if a.MaxOutput <= 0 {
+		ds = append(ds, n.Get("max_output").Errorf("value", "max_output must be more than 0"))
+	}
+	return ds
+}
+
+func (a *codeArgs) buildExecution() *CodeExecution {
+	c := &CodeExecution{
+		Stateful: a.Stateful, Attempts: a.Attempts, Result: CodeDelimiters(a.Result),
+		Timeout: time.Duration(a.Timeout), MaxOutput: int(a.MaxOutput),
+	}
+	for _, p := range a.Delimiters {
+		c.Blocks = append(c.Blocks, CodeDelimiters(p))
+	}
+	return c
+}
+
+// delimiterPair is a list of two strings.
+type delimiterPair CodeDelimiters
+
+// DecodeSpec reads the list.
+func (p *delimiterPair) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	var both []string
+	ds := spec.Decode(n, &both)
+	if !ds.HasErrors() && (len(both) != 2 || both[0] == "" || both[1] == "") {
+		ds = append(ds, n.Errorf("value", "delimiters must be a list of two strings: the opening and the closing one"))
+	}
+	if !ds.HasErrors() {
+		p.Before, p.After = both[0], both[1]
+	}
+	return ds
+}
+
+// SchemaSpec describes the list.
+func (*delimiterPair) SchemaSpec() map[string]any {
+	return map[string]any{"type": "array", "items": map[string]any{"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2, "title": "two strings"}
+}
+
+// SchemaSpec describes both forms.
+func (*codeConfig) SchemaSpec() map[string]any {
+	set := new(spec.SchemaSet)
+	return map[string]any{"title": "a name, or [a name with args](language.md#code-execution)", "anyOf": []any{
+		map[string]any{"type": "string"},
+		map[string]any{
+			"type": "object", "additionalProperties": false, "required": []string{"name"},
+			"properties": map[string]any{
+				"name": map[string]any{"type": "string"},
+				"args": set.Object(reflect.TypeFor[codeArgs]()),
+			},
+		},
+	}}
+}
+
+// bindExecutor resolves the executor that a document names: a function of the
+// program or a built-in one.
+func (c *codeConfig) bindExecutor(f *Functions) spec.Diagnostics {
+	if c.name.Value == "" {
+		return nil
+	}
+	if found := f.CodeExecutors[c.name.Value]; found != nil {
+		c.execution.Executor = found
+		return nil
+	}
+	switch c.name.Value {
+	case CodeBuiltIn:
+	case CodeExpr:
+		c.execution.Executor = ExprExecutor{}
+	default:
+		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeExpr)
+		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "unknown code executor %s: available are %s", c.name.Value, joinNames(known)).
+			WithHint("a program that embeds agenthost can register others in Functions.CodeExecutors")}
+	}
+	return nil
 }

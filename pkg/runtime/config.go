@@ -1,11 +1,18 @@
 package runtime
 
 import (
+	"cmp"
 	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
 )
 
 // A StreamingMode selects how responses are delivered.
@@ -83,4 +90,431 @@ func (c *RunConfig) checkCalls(n *spec.Node) spec.Diagnostics {
 		return spec.Diagnostics{d}
 	}
 	return nil
+}
+
+// A SessionWindow limits the events of a session that a run sees. With both
+// fields, the run sees the latest events after the time.
+type SessionWindow struct {
+	NumRecentEvents *int     `yaml:"num_recent_events" doc:"Number of latest events; 0 means none."`
+	AfterTimestamp  *float64 `yaml:"after_timestamp" doc:"Only events at or after this time, in seconds since the epoch; 0 means all."`
+}
+
+// storeOptions converts the window for the store; nil means all events.
+func (w *SessionWindow) storeOptions() *store.GetOptions {
+	if w == nil {
+		return nil
+	}
+	o := &store.GetOptions{NumRecentEvents: w.NumRecentEvents}
+	if at := w.AfterTimestamp; at != nil && *at > 0 {
+		whole, part := math.Modf(*at)
+		o.After = time.Unix(int64(whole), int64(part*1e9)).UTC()
+	}
+	return o
+}
+
+// A ToolPool limits how many calls of one response run at the same time.
+type ToolPool struct {
+	MaxWorkers int `yaml:"max_workers" default:"4" doc:"Number of calls of one response that run at the same time, at least 1."`
+}
+
+// Default limits on the calls of one response.
+const (
+	DefaultMaxFunctionCalls = 128
+	defaultToolWorkers      = 8
+)
+
+// maxToolWorkers returns how many calls of one response run at the same time.
+func (c *RunConfig) maxToolWorkers() int {
+	if c.ToolThreadPoolConfig == nil {
+		return defaultToolWorkers
+	}
+	return c.ToolThreadPoolConfig.MaxWorkers
+}
+
+// maxFunctionCalls returns the maximum number of calls in one response.
+func (c *RunConfig) maxFunctionCalls() int {
+	return cmp.Or(c.MaxFunctionCalls, DefaultMaxFunctionCalls)
+}
+
+// applyToRequest sets the run's settings in a request; those of the agent take
+// precedence.
+func (c *RunConfig) applyToRequest(g *genai.GenerateContentConfig) {
+	if len(c.ResponseModalities) > 0 && len(g.ResponseModalities) == 0 {
+		g.ResponseModalities = c.ResponseModalities
+	}
+	if c.SpeechConfig != nil && g.SpeechConfig == nil {
+		g.SpeechConfig = c.SpeechConfig
+	}
+}
+
+// affectsRequests reports whether a run changes requests.
+func (c *RunConfig) affectsRequests() bool {
+	return len(c.ResponseModalities) > 0 || c.SpeechConfig != nil
+}
+
+// checkSettings validates the settings other than max_llm_calls.
+func (c *RunConfig) checkSettings(n *spec.Node) spec.Diagnostics {
+	ds := c.checkNumbers(n)
+	switch at := n.Get("support_cfc"); {
+	case c.SupportCFC && c.StreamingMode != StreamingSSE:
+		ds = append(ds, at.Errorf("run-config", cfcNeedsSSE))
+	case c.SupportCFC:
+		ds = append(ds, at.Warnf("run-config", "support_cfc has no effect: agenthost does not use the live API, and models call tools without it"))
+	}
+	if c.RealtimeInputConfig != nil {
+		ds = append(ds, checkRealtime(c.RealtimeInputConfig, n.Get("realtime_input_config"))...)
+	}
+	for key, a := range map[string]*genai.AudioTranscriptionConfig{"output_audio_transcription": c.OutputAudioTranscription, "input_audio_transcription": c.InputAudioTranscription} {
+		if a != nil {
+			ds = append(ds, checkEnum(n.Get(key), "mode", string(a.Mode), "VERBATIM", "SMART")...)
+		}
+	}
+	ds.Sort()
+	return ds
+}
+
+func (c *RunConfig) checkNumbers(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if p := c.ToolThreadPoolConfig; p != nil && p.MaxWorkers < 1 {
+		ds = append(ds, n.Get("tool_thread_pool_config").Get("max_workers").Errorf("run-config", noWorkers, p.MaxWorkers))
+	}
+	if at := n.Get("max_function_calls"); !at.IsNull() && c.MaxFunctionCalls < 1 {
+		ds = append(ds, at.Errorf("run-config", noFunctionCalls, c.MaxFunctionCalls))
+	}
+	if w := c.SessionWindow; w != nil {
+		at := n.Get("get_session_config")
+		if w.NumRecentEvents != nil && *w.NumRecentEvents < 0 {
+			ds = append(ds, at.Get("num_recent_events").Errorf("run-config", "num_recent_events must be 0 or more, got %d", *w.NumRecentEvents))
+		}
+		if t := w.AfterTimestamp; t != nil && !(*t >= 0 && *t < 1e11) {
+			ds = append(ds, at.Get("after_timestamp").Errorf("run-config", "after_timestamp must be a time in seconds since the epoch"))
+		}
+	}
+	return ds
+}
+
+func checkRealtime(c *genai.RealtimeInputConfig, n *spec.Node) spec.Diagnostics {
+	ds := checkEnum(n, "activity_handling", string(c.ActivityHandling), "START_OF_ACTIVITY_INTERRUPTS", "NO_INTERRUPTION")
+	ds = append(ds, checkEnum(n, "turn_coverage", string(c.TurnCoverage),
+		"TURN_INCLUDES_ONLY_ACTIVITY", "TURN_INCLUDES_ALL_INPUT", "TURN_INCLUDES_AUDIO_ACTIVITY_AND_ALL_VIDEO")...)
+	if d := c.AutomaticActivityDetection; d != nil {
+		at := getAnySpelling(n, "automatic_activity_detection")
+		ds = append(ds, checkEnum(at, "start_of_speech_sensitivity", string(d.StartOfSpeechSensitivity), "START_SENSITIVITY_HIGH", "START_SENSITIVITY_LOW")...)
+		ds = append(ds, checkEnum(at, "end_of_speech_sensitivity", string(d.EndOfSpeechSensitivity), "END_SENSITIVITY_HIGH", "END_SENSITIVITY_LOW")...)
+	}
+	return ds
+}
+
+// checkEnum requires one of the values of the live API, whose Go type accepts
+// any string.
+func checkEnum(n *spec.Node, key, value string, words ...string) spec.Diagnostics {
+	if value == "" || slices.Contains(words, value) {
+		return nil
+	}
+	d := getAnySpelling(n, key).Errorf("enum", "%q is not one of: %s", value, strings.Join(words, ", "))
+	if near := spec.Suggest(value, words); near != "" {
+		d = d.WithHint("did you mean %q?", near)
+	}
+	return spec.Diagnostics{d}
+}
+
+// getAnySpelling returns the value of a key in snake_case or camelCase.
+func getAnySpelling(n *spec.Node, key string) *spec.Node {
+	if v := n.Get(key); v != nil {
+		return v
+	}
+	for _, e := range n.Entries {
+		if strings.EqualFold(e.Key.Value, strings.ReplaceAll(key, "_", "")) {
+			return e.Value
+		}
+	}
+	return n
+}
+
+// Override returns the config with the fields of one request replaced: a JSON
+// object with the fields of run_config, in snake_case or camelCase. It is
+// validated like the YAML. Limits of c cannot be raised.
+func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
+	n, ds := spec.Parse("run_config", text)
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	convertKeysToSnake(n)
+	for _, key := range []string{"get_session_config", "tool_thread_pool_config"} {
+		if v := n.Get(key); v != nil {
+			convertKeysToSnake(v)
+		}
+	}
+	asked := &RunConfig{}
+	if ds = spec.Decode(n, asked); !ds.HasErrors() {
+		if n.Get("streaming_mode").IsNull() {
+			asked.StreamingMode = c.StreamingMode
+		}
+		ds = append(ds, asked.Check(n)...)
+	}
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	if at := n.Get("max_llm_calls"); !at.IsNull() && c.MaxLLMCalls > 0 && (asked.MaxLLMCalls <= 0 || asked.MaxLLMCalls > c.MaxLLMCalls) {
+		return nil, append(ds, at.Errorf("run-config", "max_llm_calls %d exceeds the limit of the app, %d", asked.MaxLLMCalls, c.MaxLLMCalls))
+	}
+	if at := n.Get("max_function_calls"); !at.IsNull() && asked.MaxFunctionCalls > c.maxFunctionCalls() {
+		return nil, append(ds, at.Errorf("run-config", "max_function_calls %d exceeds the limit of the app, %d", asked.MaxFunctionCalls, c.maxFunctionCalls()))
+	}
+	from, to := reflect.ValueOf(asked).Elem(), reflect.ValueOf(&c).Elem()
+	for i := range from.NumField() {
+		if !n.Get(from.Type().Field(i).Tag.Get("yaml")).IsNull() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return &c, ds
+}
+
+// convertKeysToSnake converts the keys of a mapping to snake_case.
+func convertKeysToSnake(n *spec.Node) {
+	for _, e := range n.Entries {
+		var snake strings.Builder
+		for _, c := range e.Key.Value {
+			if 'A' <= c && c <= 'Z' {
+				snake.WriteByte('_')
+				c += 'a' - 'A'
+			}
+			snake.WriteRune(c)
+		}
+		e.Key.Value = snake.String()
+	}
+}
+
+// validateConfig rejects invalid configs made by Go code; configs from YAML
+// are validated when they are decoded.
+func (c *RunConfig) validateConfig() error {
+	switch {
+	case c.MaxLLMCalls >= math.MaxInt32:
+		return invalidRequest(tooManyCalls, math.MaxInt32)
+	case c.SupportCFC && c.StreamingMode != StreamingSSE:
+		return invalidRequest("%s", cfcNeedsSSE)
+	case c.ToolThreadPoolConfig != nil && c.ToolThreadPoolConfig.MaxWorkers < 1:
+		return invalidRequest(noWorkers, c.ToolThreadPoolConfig.MaxWorkers)
+	case c.MaxFunctionCalls < 0:
+		return invalidRequest(noFunctionCalls, c.MaxFunctionCalls)
+	case c.StreamingMode != "" && c.StreamingMode != StreamingNone && c.StreamingMode != StreamingSSE && c.StreamingMode != StreamingBidi:
+		return invalidRequest("streaming_mode %q is not one of: none, sse, bidi", c.StreamingMode)
+	}
+	return nil
+}
+
+// settingRange is the valid range of a setting of generate_content_config, from
+// the documentation of Gemini's API.
+type settingRange struct {
+	name, camel string
+	least, most float64
+}
+
+func settingRanges() []settingRange {
+	return []settingRange{
+		{"temperature", "temperature", 0, 2},
+		{"top_p", "topP", 0, 1},
+		{"presence_penalty", "presencePenalty", -2, 2},
+		{"frequency_penalty", "frequencyPenalty", -2, 2},
+	}
+}
+
+// checkRanges warns of settings that models reject.
+func checkRanges(settings *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, r := range settingRanges() {
+		for _, key := range []string{r.name, r.camel} {
+			at := settings.Get(key)
+			if v, ok := parseNumber(at); ok && (v < r.least || v > r.most) {
+				ds = append(ds, at.Warnf("generate-range", "%s %s must be between %v and %v: models reject other values", key, at.Value, r.least, r.most))
+				break
+			}
+		}
+	}
+	for _, key := range []string{"max_output_tokens", "maxOutputTokens"} {
+		at := settings.Get(key)
+		if v, ok := parseNumber(at); ok && v < 1 {
+			ds = append(ds, at.Warnf("generate-range", "%s %s leaves no tokens for an answer", key, at.Value))
+		}
+	}
+	return ds
+}
+
+func parseNumber(n *spec.Node) (float64, bool) {
+	if n.IsNull() || n.Kind != spec.Scalar {
+		return 0, false
+	}
+	switch v := n.Any().(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// A ContextCacheConfig configures context caching of models:
+// context_cache_config in app.yaml (adk-python
+// agents/context_cache_config.py), for every LLM agent of the tree. Agents
+// that are called as tools are excluded, because each call is a session of its
+// own that never continues.
+type ContextCacheConfig struct {
+	MinTokens      int `json:"min_tokens" yaml:"min_tokens" default:"0" doc:"Minimum size of the agent's last prompt, in tokens, to create a cache. The service requires at least 4096."`
+	TTLSeconds     int `json:"ttl_seconds" yaml:"ttl_seconds" default:"1800" doc:"Lifetime of a cache in seconds."`
+	CacheIntervals int `json:"cache_intervals" yaml:"cache_intervals" default:"10" doc:"Number of invocations that use a cache before it is recreated, 1 to 100."`
+}
+
+// maxTTLSeconds is 100 years; about three times as much overflows a
+// time.Duration.
+const maxTTLSeconds = 100 * 365 * 24 * 60 * 60
+
+// Check reports numbers out of range at their position in n, the mapping that the
+// config was decoded from.
+func (c *ContextCacheConfig) Check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	require := func(key string, ok bool, expected string) {
+		if !ok {
+			ds = append(ds, n.Get(key).Errorf("value", "%s must be %s", key, expected))
+		}
+	}
+	require("min_tokens", c.MinTokens >= 0, "0 or more")
+	require("ttl_seconds", 0 < c.TTLSeconds && c.TTLSeconds <= maxTTLSeconds, "more than 0, and at most a hundred years")
+	require("cache_intervals", 1 <= c.CacheIntervals && c.CacheIntervals <= 100, "from 1 to 100")
+	return ds
+}
+
+func (c *ContextCacheConfig) toModelConfig() model.CacheConfig {
+	return model.CacheConfig{MinTokens: c.MinTokens, TTL: time.Duration(c.TTLSeconds) * time.Second, Intervals: c.CacheIntervals}
+}
+
+// A CompactionConfig configures when summaries replace the older part of a
+// conversation: events_compaction_config of app.yaml. Fields and meaning are
+// those of adk-python apps/_configs.py EventsCompactionConfig.
+type CompactionConfig struct {
+	Interval       int `yaml:"compaction_interval" default:"10" doc:"Number of new invocations after which they are summarized."`
+	Overlap        int `yaml:"overlap_size" default:"0" doc:"Number of invocations of the previous summary that are summarized again."`
+	TokenThreshold int `yaml:"token_threshold" doc:"Prompt size in tokens at which the conversation is summarized, even during a run. Requires event_retention_size."`
+	EventRetention int `yaml:"event_retention_size" doc:"Number of latest events that a summary by token threshold keeps."`
+
+	Summarizer SummarizerConfig `yaml:"summarizer" doc:"Model and prompt of the summaries."`
+}
+
+// A SummarizerConfig configures the model and the prompt of summaries.
+type SummarizerConfig struct {
+	Model  spec.Text `yaml:"model" doc:"The model, named as in agents. Default: the model of the root agent."`
+	Prompt spec.Text `yaml:"prompt" doc:"Prompt of the summary; {conversation_history} is replaced by the conversation. Default: a built-in prompt."`
+}
+
+// DefaultCompactionInterval is the default of compaction_interval.
+const DefaultCompactionInterval = 10
+
+// historyMark is the placeholder of the conversation in a prompt.
+const historyMark = "{conversation_history}"
+
+const defaultSummaryPrompt = `Below is a conversation between a user and one or more AI agents. Write a summary
+that replaces it: the next agent sees the summary and
+not the conversation. Keep the user's requests, decisions, names, numbers and
+facts, and open questions. If it begins with an earlier summary, carry that
+over. Be brief, and write nothing but the summary.
+
+` + historyMark + "\n"
+
+// Check reports invalid values at their position in n, the mapping that the
+// config was decoded from.
+func (c *CompactionConfig) Check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	requireMin := func(key string, value, requireMin int) {
+		if at := n.Get(key); at != nil && value < requireMin {
+			ds = append(ds, at.Errorf("compaction", "%s must be %d or more", key, requireMin))
+		}
+	}
+	requireMin("compaction_interval", c.Interval, 1)
+	requireMin("overlap_size", c.Overlap, 0)
+	requireMin("token_threshold", c.TokenThreshold, 1)
+	requireMin("event_retention_size", c.EventRetention, 0)
+	for _, pair := range [][2]string{{"token_threshold", "event_retention_size"}, {"event_retention_size", "token_threshold"}} {
+		if at := n.Get(pair[0]); at != nil && n.Get(pair[1]) == nil {
+			ds = append(ds, at.Errorf("compaction", "token_threshold and event_retention_size must be set together").
+				WithHint("add %s", pair[1]))
+		}
+	}
+	if p := c.Summarizer.Prompt; p.Value != "" && !strings.Contains(p.Value, historyMark) {
+		ds = append(ds, p.Errorf(0, "compaction", "the prompt must contain %s, the placeholder of the conversation", historyMark))
+	}
+	return ds
+}
+
+// A SessionPolicy selects the revision that existing sessions use after an app
+// has changed.
+type SessionPolicy string
+
+// The session policies. The empty policy is FollowNextTurn.
+const (
+	FollowNextTurn    SessionPolicy = "next_turn"    // the newest revision, from the next turn on
+	FollowNewSessions SessionPolicy = "new_sessions" // the revision with which the session started
+	FollowManual      SessionPolicy = "manual"       // the newest revision that was activated manually
+)
+
+// GateTests is the gate that runs the tests of an app.
+const GateTests = "tests"
+
+// DefaultKeepRevisions is the default of keep_revisions.
+const DefaultKeepRevisions = 20
+
+// A ReloadConfig configures how changes of an app's files are published: reload
+// in app.yaml.
+type ReloadConfig struct {
+	Sessions      SessionPolicy `yaml:"sessions" enum:"next_turn|new_sessions|manual" default:"next_turn" doc:"When a change takes effect: for every session with its next turn, only for new sessions, or only after SIGHUP, POST /-/reload or a restart."`
+	Gate          []string      `yaml:"gate" enum:"tests" doc:"Checks that must pass before a change is published: tests runs all tests of the app. If one fails, the current revision keeps serving."`
+	KeepRevisions int           `yaml:"keep_revisions" default:"20" doc:"Number of revisions whose files the session database keeps, including the current one."`
+}
+
+// DefaultReloadConfig returns the config of an app without reload.
+func DefaultReloadConfig() ReloadConfig {
+	return ReloadConfig{Sessions: FollowNextTurn, KeepRevisions: DefaultKeepRevisions}
+}
+
+// Check reports numbers out of range at their position in n, the mapping that the
+// config was decoded from.
+func (c *ReloadConfig) Check(n *spec.Node) spec.Diagnostics {
+	if c.KeepRevisions >= 1 {
+		return nil
+	}
+	return spec.Diagnostics{n.Get("keep_revisions").Errorf("value", "keep_revisions must be 1 or more: the current revision is always kept")}
+}
+
+// A ResumabilityConfig configures whether invocations can be resumed:
+// resumability_config in app.yaml or of the root agent (adk-python apps/app.py
+// ResumabilityConfig). Both fields mean the same.
+type ResumabilityConfig struct {
+	IsResumable        bool `yaml:"is_resumable" doc:"Interrupted invocations can be resumed, and those that wait for input pause as a whole."`
+	EnableResumability bool `yaml:"enable_resumability" doc:"Same as is_resumable."`
+}
+
+// DecodeSpec decodes the fields and rejects contradictory values.
+func (c *ResumabilityConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	type fields ResumabilityConfig
+	ds := spec.Decode(n, (*fields)(c))
+	at := n.Get("enable_resumability")
+	if !ds.HasErrors() && at != nil && n.Get("is_resumable") != nil && c.IsResumable != c.EnableResumability {
+		ds = append(ds, at.Errorf("resumability", "is_resumable and enable_resumability are the same setting, but their values differ").
+			WithHint("remove one of them"))
+	}
+	return ds
+}
+
+// SchemaSpec describes the fields.
+func (c *ResumabilityConfig) SchemaSpec() map[string]any {
+	return map[string]any{
+		"type": "object", "additionalProperties": false,
+		"properties": map[string]any{
+			"is_resumable":        map[string]any{"type": "boolean"},
+			"enable_resumability": map[string]any{"type": "boolean"},
+		},
+	}
+}
+
+// Resumable reports whether either field is true; it is false for nil.
+func (c *ResumabilityConfig) Resumable() bool {
+	return c != nil && (c.IsResumable || c.EnableResumability)
 }

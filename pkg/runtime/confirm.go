@@ -3,11 +3,13 @@ package runtime
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -37,51 +39,6 @@ const (
 
 var errNoHuman = errors.New("this tool call requires human input, which an agent that is called as a tool cannot request: " +
 	"require confirmation for the call of the agent instead")
-
-// WithConfirm returns the tool with a rule for which of its calls require
-// confirmation; nil means none.
-func (t *AgentTool) WithConfirm(c tool.Confirmer) *AgentTool {
-	with := *t
-	with.capabilities.Confirm = c
-	return &with
-}
-
-// Capabilities returns the settings of the document.
-func (t *AgentTool) Capabilities() tool.Capabilities { return t.capabilities }
-
-// withCallConfig returns a set of the tool with the call settings of the
-// document.
-func (t *AgentTool) withCallConfig(c *agentCallConfig) (tool.Set, error) {
-	traits, err := c.Call.Capabilities(t.decl)
-	if err != nil {
-		return nil, err
-	}
-	traits.LongRunning = c.LongRunning
-	with := *t
-	with.capabilities, with.withoutPlugins = traits, !c.IncludePlugins
-	if c.LongRunning {
-		decl := *t.decl
-		decl.Description = tool.WithPendingNote(decl.Description)
-		with.decl = &decl
-	}
-	return tool.One(&with), nil
-}
-
-// Check validates confirm.
-func (c *agentToolConfig) Check(*spec.Node) spec.Diagnostics {
-	return checkConfirm(c.Call.Call.Confirm)
-}
-
-// checkConfirm validates a confirm expression, except for the names of
-// arguments, which are known once the agent is built.
-func checkConfirm(src spec.Expr) spec.Diagnostics {
-	_, err := tool.CompileConfirm(src, &genai.FunctionDeclaration{
-		ParametersJsonSchema: map[string]any{"type": "object", "additionalProperties": true},
-	})
-	var ds spec.Diagnostics
-	errors.As(err, &ds)
-	return ds
-}
 
 // checkApproval runs before a tool that may require confirmation. A result
 // replaces the tool call; nil lets the tool run.
@@ -163,6 +120,22 @@ func (s *step) emitHumanRequests(answer *session.Event, calls []*genai.FunctionC
 	return true
 }
 
+// alreadyRequested reports whether a request for the call was made before the
+// invocation was interrupted, so that it is not repeated.
+func (s *step) alreadyRequested(request, call string) bool {
+	if s.inv.frame == nil {
+		return false
+	}
+	for _, ev := range s.inv.frame.prior.allEvents() {
+		for _, c := range ev.Calls() {
+			if c.Name == request && IsRequest(ev, c) && requestedCall(c) == call {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // addRequest adds a request to an event, which it creates first.
 func (s *step) addRequest(ev *session.Event, name string, args map[string]any) *session.Event {
 	if ev == nil {
@@ -184,6 +157,230 @@ func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[strin
 		"originalFunctionCall": map[string]any{"id": fc.ID, "name": fc.Name, "args": cloneArgs(fc.Args)},
 		"toolConfirmation":     ask,
 	}
+}
+
+// applyToCall sets the decision on a call. The idempotency key is that of the
+// first attempt, so that a service executes the operation only once.
+func (d *decision) applyToCall(call *tool.Call) {
+	call.Confirmation = d.confirmation
+	call.IdempotencyKey = idempotencyKey(d.invocation, d.call.ID)
+	call.Origin.User = d.user
+}
+
+// readDecisions reads the decisions of the user's message. It runs before the
+// message is stored, so that an invalid message leaves no trace.
+func (r *run) readDecisions(req *RunRequest, events []*session.Event) error {
+	responses := model.ResponsesOf(r.user)
+	if !slices.ContainsFunc(responses, isDecision) {
+		if req.Message == nil {
+			return nil // already stored
+		}
+		return checkAnswers(events, responses)
+	}
+	if len(responses) < len(r.user.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
+		return invalidRequest("a message that answers %s or %s must not contain anything else", RequestConfirmation, RequestCredential)
+	}
+	all, events := session.WithoutImported(events), session.Recorded(events)
+	d := &decisions{credentials: map[string]any{}}
+	for _, resp := range responses {
+		if err := d.readResponse(all, events, resp); err != nil {
+			return err
+		}
+	}
+	if r.app.findNode(d.author) == nil {
+		return invalidRequest("agent %s, which made the request, is no longer part of the app", d.author)
+	}
+	d.finished = len(d.open) == 0 && lastAgentEvent(events).IsFinal()
+	r.decisions = d
+	return nil
+}
+
+func isDecision(f *genai.FunctionResponse) bool {
+	return f.Name == RequestConfirmation || f.Name == RequestCredential
+}
+
+// lastAgentEvent returns the last event of an agent.
+func lastAgentEvent(events []*session.Event) *session.Event {
+	for _, ev := range slices.Backward(events) {
+		if ev.Author != session.UserAuthor {
+			return ev
+		}
+	}
+	return &session.Event{}
+}
+
+// readResponse reads one answer of the message. events are the current events;
+// all also has those that rewinds removed, because calls executed there stay
+// executed.
+func (d *decisions) readResponse(all, events []*session.Event, resp *genai.FunctionResponse) error {
+	at, request, err := findRequest(events, resp)
+	if err != nil {
+		return err
+	}
+	author := events[at].Author
+	if d.author != "" && d.author != author {
+		return invalidRequest("the message answers agent %s and agent %s: send a separate message to each", d.author, author)
+	}
+	d.author = author
+	one, err := findOriginalCall(events[:at], author, request)
+	if err == nil && request.Name == RequestCredential {
+		err = d.readCredential(request, resp)
+	} else if err == nil {
+		one.confirmation, err = readConfirmation(resp)
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(d.open, func(other *decision) bool { return other.call.ID == one.call.ID }) {
+		return invalidRequest("the message contains two answers to call %s", one.call.ID)
+	}
+	if wasExecuted(events[at:], resp.ID, one.call.ID) {
+		return nil
+	}
+	if wasExecuted(all, resp.ID, one.call.ID) {
+		return invalidRequest("the %s %s was answered before the session was rewound: rewind to before the call to answer it again", requestNoun(resp.Name), resp.ID)
+	}
+	d.open = append(d.open, one)
+	return nil
+}
+
+// findRequest finds the event with the request of this ID.
+func findRequest(events []*session.Event, resp *genai.FunctionResponse) (at int, request *genai.FunctionCall, err error) {
+	for i, ev := range events {
+		for _, c := range ev.Calls() {
+			if c.ID != resp.ID || c.Name != resp.Name || !IsRequest(ev, c) {
+				continue
+			}
+			if request != nil && (ev.Author != events[at].Author || !sameJSON(c.Args, request.Args)) {
+				return 0, nil, invalidRequest("the %s %s was requested for different calls", requestNoun(resp.Name), resp.ID)
+			}
+			at, request = i, c
+		}
+	}
+	if request == nil {
+		return 0, nil, invalidRequest("no request for %s %q in this session", requestNoun(resp.Name), resp.ID)
+	}
+	return at, request, nil
+}
+
+// findOriginalCall finds the stored call of the agent that a request is about.
+func findOriginalCall(events []*session.Event, author string, request *genai.FunctionCall) (*decision, error) {
+	original, _ := request.Args["originalFunctionCall"].(map[string]any)
+	id := requestedCall(request)
+	for i, ev := range slices.Backward(events) {
+		if ev.Author != author {
+			continue
+		}
+		for _, c := range ev.Calls() {
+			if c.ID != id {
+				continue
+			}
+			if original != nil && (c.Name != original["name"] || !sameJSON(cloneArgs(c.Args), original["args"])) {
+				return nil, invalidRequest("the confirmation %s does not match call %s", request.ID, id)
+			}
+			return &decision{
+				call: c, confirmation: findApproval(events[i:], id),
+				invocation: ev.InvocationID, user: findUserText(events, ev.InvocationID),
+			}, nil
+		}
+	}
+	return nil, invalidRequest("the %s %s refers to call %q, which agent %s never made", requestNoun(request.Name), request.ID, id, author)
+}
+
+// findApproval returns the approval of a call that was approved and then
+// requested a credential, or nil.
+func findApproval(since []*session.Event, call string) *session.Confirmation {
+	asked := map[string]bool{}
+	var given *session.Confirmation
+	for _, ev := range since {
+		for _, c := range ev.Calls() {
+			original, _ := c.Args["originalFunctionCall"].(map[string]any)
+			if IsRequest(ev, c) && original["id"] == call {
+				asked[c.ID] = true
+			}
+		}
+		for _, f := range ev.Responses() {
+			if ev.Author != session.UserAuthor || !asked[f.ID] {
+				continue
+			}
+			if c, err := readConfirmation(f); err == nil {
+				given = c
+			}
+		}
+	}
+	return given
+}
+
+// findUserText returns the text of the user's message of an invocation.
+func findUserText(events []*session.Event, invocation string) string {
+	for _, ev := range events {
+		if ev.InvocationID == invocation && ev.Author == session.UserAuthor {
+			return ev.Text()
+		}
+	}
+	return ""
+}
+
+// readConfirmation reads {"confirmed", "payload"}, or the same as a JSON
+// string in the key response.
+func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, error) {
+	m, err := unwrapResponse(resp)
+	if err != nil {
+		return nil, err
+	}
+	c := &session.Confirmation{Payload: m["payload"]}
+	var ok bool
+	if c.Confirmed, ok = m["confirmed"].(bool); !ok {
+		return nil, invalidRequest(`the answer to the confirmation %s requires "confirmed", true or false`, resp.ID)
+	}
+	for key := range m {
+		if key != "confirmed" && key != "payload" && key != "hint" {
+			return nil, invalidRequest("the answer to the confirmation %s has the unknown key %q", resp.ID, key)
+		}
+	}
+	return c, nil
+}
+
+// readCredential stores a credential in the state key that was requested.
+func (d *decisions) readCredential(request *genai.FunctionCall, resp *genai.FunctionResponse) error {
+	m, err := unwrapResponse(resp)
+	if err != nil {
+		return err
+	}
+	credential, ok := m["exchangedAuthCredential"].(map[string]any)
+	if !ok {
+		return invalidRequest("the answer to the credential %s has no exchangedAuthCredential", resp.ID)
+	}
+	config, _ := request.Args["authConfig"].(map[string]any)
+	key, _ := config["credentialKey"].(string)
+	d.credentials[session.TempPrefix+key] = credential
+	return nil
+}
+
+// withCredentials returns a state delta with the credentials added. They
+// belong to the invocation and are not kept in the state.
+func (d *decisions) withCredentials(delta map[string]any) map[string]any {
+	if d == nil || len(d.credentials) == 0 {
+		return delta
+	}
+	all := map[string]any{}
+	maps.Copy(all, delta)
+	maps.Copy(all, d.credentials)
+	return all
+}
+
+// unwrapResponse returns the content of a response, which may be a JSON string
+// in the key response.
+func unwrapResponse(resp *genai.FunctionResponse) (map[string]any, error) {
+	text, ok := resp.Response["response"].(string)
+	if !ok || len(resp.Response) != 1 {
+		return resp.Response, nil
+	}
+	m, err := session.DecodeMap([]byte(text))
+	if err != nil {
+		return nil, invalidRequest("the answer to the %s %s must be a JSON object: %s", requestNoun(resp.Name), resp.ID, err)
+	}
+	return m, nil
 }
 
 // executeDecisions executes the calls of this agent that the user's message

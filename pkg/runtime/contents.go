@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"slices"
-	"strings"
 	"unique"
 
 	"google.golang.org/genai"
@@ -39,9 +38,46 @@ func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content,
 	return v.(*contentsView).currentContents()
 }
 
-// shortHistory is the number of events up to which building the contents is
-// faster than looking them up.
-const shortHistory = 8
+// currentEvents returns the events of the current turn. If a rewind has removed
+// the start of the turn, the turn is determined from the remaining events.
+// Summaries of earlier turns are excluded.
+func currentEvents(events []*session.Event, v *contentsView) []*session.Event {
+	turn := events[findCurrentTurn(events, v):]
+	if !slices.ContainsFunc(turn, rewritesPast) {
+		return turn
+	}
+	events = session.WithoutRewound(events)
+	turn = events[findCurrentTurn(events, v):]
+	return slices.DeleteFunc(slices.Clone(turn), func(ev *session.Event) bool {
+		return isCompaction(ev) && ev.Actions.Compaction.EndTimestamp < eventSeconds(turn[0])
+	})
+}
+
+// findCurrentTurn returns the index of the first event of the current turn: the
+// latest event of the user or another agent (_get_current_turn_contents). An
+// answer to a call of the agent itself continues the turn of the call.
+func findCurrentTurn(events []*session.Event, v *contentsView) int {
+	for i := len(events) - 1; i >= 0; i-- {
+		ev := events[i]
+		if v.isVisible(ev) && (v.isForeign(ev) || ev.Author == session.UserAuthor && !v.answersOwnCall(ev, events[:i])) {
+			return i
+		}
+	}
+	return len(events)
+}
+
+// answersOwnCall reports whether an event answers a call that the view's agent
+// made in an earlier event.
+func (v *contentsView) answersOwnCall(ev *session.Event, earlier []*session.Event) bool {
+	responses := ev.Responses()
+	if len(responses) == 0 {
+		return false
+	}
+	isCall := func(c *genai.FunctionCall) bool { return c.ID == responses[0].ID }
+	return slices.ContainsFunc(earlier, func(e *session.Event) bool {
+		return e.Author == v.agent && slices.ContainsFunc(e.Calls(), isCall)
+	})
+}
 
 // A contentsView has the contents of one agent on one branch, and is updated
 // event by event. The contents slice is only appended to or replaced, never
@@ -85,22 +121,6 @@ type lastAdded struct {
 	responses bool
 	at        int // index of the responses
 	err       error
-}
-
-// Memory estimates for the parts of a view.
-const (
-	pointerBytes = 16  // in a growing slice
-	siteBytes    = 128 // a call site with its map entry
-	partBytes    = 256
-)
-
-// contentBytes estimates the memory of a content that was built for a view.
-func contentBytes(c *genai.Content) int64 {
-	bytes := int64(partBytes)
-	for _, p := range c.Parts {
-		bytes += partBytes + int64(len(p.Text))
-	}
-	return bytes
 }
 
 func newView(key viewKey) *contentsView { return &contentsView{viewKey: key} }
@@ -265,27 +285,6 @@ func (v *contentsView) shiftSites(from int) {
 	}
 }
 
-// mergeResponses returns the older response content with the parts of the
-// newer one: a response with the same ID is replaced, others are appended.
-func mergeResponses(old, now *genai.Content) *genai.Content {
-	merged := &genai.Content{Role: old.Role, Parts: slices.Clone(old.Parts)}
-	for _, p := range now.Parts {
-		i := -1
-		if p.FunctionResponse != nil {
-			i = slices.IndexFunc(merged.Parts, func(q *genai.Part) bool {
-				r := q.FunctionResponse
-				return r != nil && r.ID == p.FunctionResponse.ID && (r.ID != "" || r.Name == p.FunctionResponse.Name)
-			})
-		}
-		if i >= 0 {
-			merged.Parts[i] = p
-		} else {
-			merged.Parts = append(merged.Parts, p)
-		}
-	}
-	return merged
-}
-
 // isVisible reports whether the agent sees an event on its branch.
 func (v *contentsView) isVisible(ev *session.Event) bool {
 	if isEmpty(ev.Content) && readTranscription(ev).text == "" {
@@ -294,104 +293,54 @@ func (v *contentsView) isVisible(ev *session.Event) bool {
 	return !isScoped(ev) && onBranch(v.branch, ev.Branch) && !isFrameworkEvent(ev.Content)
 }
 
-// onBranch reports whether an event on branch theirs is visible on branch
-// mine: children see the events of their ancestors, siblings do not see each
-// other, and without a branch all events are visible.
-func onBranch(mine, theirs string) bool {
-	return mine == "" || theirs == "" || mine == theirs || strings.HasPrefix(mine, theirs+".")
-}
-
-// isEmpty reports whether a content has nothing for a model. Calls and
-// responses count even when they are marked as thoughts.
-func isEmpty(c *genai.Content) bool {
-	if c == nil || c.Role == "" {
+// isForeign reports whether an event belongs to another agent, so that this
+// agent's model gets it as user content. A response to another agent's call is
+// foreign too, regardless of its author.
+func (v *contentsView) isForeign(ev *session.Event) bool {
+	if ev.Author != session.UserAuthor && (ev.Author != v.agent || isLive(ev)) {
 		return true
 	}
-	for _, p := range c.Parts {
-		if p.FunctionCall != nil || p.FunctionResponse != nil {
-			return false
-		}
-		if !p.Thought && (p.Text != "" || len(p.ThoughtSignature) > 0 || p.InlineData != nil || p.FileData != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil) {
-			return false
-		}
-	}
-	return true
-}
-
-// isFrameworkEvent reports whether a content is a request for human input or
-// its answer, which models do not see.
-func isFrameworkEvent(c *genai.Content) bool {
-	if c == nil {
-		return false
-	}
-	for _, p := range c.Parts {
-		var name string
-		switch {
-		case p.FunctionCall != nil:
-			name = p.FunctionCall.Name
-		case p.FunctionResponse != nil:
-			name = p.FunctionResponse.Name
-		default:
-			continue
-		}
-		switch name {
-		case "adk_framework", "adk_request_credential", "adk_request_confirmation":
+	for _, r := range model.ResponsesOf(ev.Content) {
+		if i, ok := v.calls[r.ID]; ok && v.sites[i].at < 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// ownIDPrefix marks call IDs that the runtime assigned.
-const ownIDPrefix = "adk-"
-
-// withoutOwnIDs removes the IDs that the runtime assigned from calls and
-// responses. A content without any is returned unchanged.
-func withoutOwnIDs(c *genai.Content) *genai.Content {
-	var parts []*genai.Part
-	for i, p := range c.Parts {
-		bare := withoutOwnID(p)
-		if bare == p {
-			continue
-		}
-		if parts == nil {
-			parts = slices.Clone(c.Parts)
-		}
-		parts[i] = bare
+// contentForModel converts a content for the view's model.
+func (v *contentsView) contentForModel(c *genai.Content) *genai.Content {
+	given := c
+	if v.delimiters != (unique.Handle[shownDelimiters]{}) {
+		c = v.delimiters.Value().renderContent(c)
 	}
-	if parts == nil {
-		return c
+	if !v.keepIDs {
+		c = withoutOwnIDs(c)
 	}
-	return &genai.Content{Role: c.Role, Parts: parts}
+	if c != given {
+		v.bytes += contentBytes(c)
+	}
+	return c
 }
 
-func withoutOwnID(p *genai.Part) *genai.Part {
-	switch {
-	case p.FunctionCall != nil && strings.HasPrefix(p.FunctionCall.ID, ownIDPrefix):
-		call := *p.FunctionCall
-		call.ID = ""
-		q := *p
-		q.FunctionCall = &call
-		return &q
-	case p.FunctionResponse != nil && strings.HasPrefix(p.FunctionResponse.ID, ownIDPrefix):
-		resp := *p.FunctionResponse
-		resp.ID = ""
-		q := *p
-		q.FunctionResponse = &resp
-		return &q
+// mergeTranscription converts a transcription to content. Consecutive
+// transcriptions of one speaker form one text, which replaces the last content
+// (adk-python contents.py).
+func (v *contentsView) mergeTranscription(ev *session.Event) *session.Event {
+	next := readTranscription(ev)
+	last := v.transcript
+	v.transcript = transcript{}
+	if next.text == "" {
+		return ev
 	}
-	return p
-}
-
-// insertBeforeUserTail inserts contents before the trailing user contents, the
-// position of contents that belong to a static instruction.
-func insertBeforeUserTail(contents, added []*genai.Content) []*genai.Content {
-	if len(added) == 0 {
-		return contents
+	if next.author == last.author && next.role == last.role {
+		next.text = last.text + next.text
+		// Clip: pending requests still read the replaced content.
+		v.contents = slices.Clip(v.contents[:len(v.contents)-last.contentCount])
+		v.bytes -= last.bytes
 	}
-	i := len(contents)
-	for i > 0 && contents[i-1].Role == genai.RoleUser && len(model.ResponsesOf(contents[i-1])) == 0 {
-		i--
-	}
-	return slices.Concat(contents[:i], added, contents[i:])
+	v.transcript = next
+	merged := *ev
+	merged.Content = &genai.Content{Role: next.role, Parts: []*genai.Part{{Text: next.text}}}
+	return &merged
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 )
@@ -100,4 +102,53 @@ func eventFailure(key session.Key, author string, err error) error {
 		return failf(CodeEventRefused, nil, "an event of agent %s cannot be stored: %s", author, err)
 	}
 	return storeFailure(key, err)
+}
+
+func invalidRequest(format string, args ...any) error {
+	return failf(CodeInvalidRequest, session.ErrInvalid, format, args...)
+}
+
+// errPanicked is all that clients see of a panic; the log has the details.
+var errPanicked = errors.New("it panicked")
+
+func (inv *Invocation) modelPanicked(p *safe.Panic) error {
+	p.Log(inv.run.logger(), "model panicked", "agent", inv.node.agent.Name())
+	return errPanicked
+}
+
+// A panicGuard wraps an iterator and turns its panic into its last error. A
+// panic of the consumer passes through.
+type panicGuard[T any] struct {
+	// onPanic converts a panic of the iterator to an error; inv is its
+	// argument.
+	onPanic func(inv *Invocation, p *safe.Panic) error
+	inv     *Invocation
+	yield   func(T, error) bool
+
+	inConsumer bool // the consumer is running
+	stopped    bool // the consumer has stopped
+}
+
+// forwardValue is the yield function of the iterator.
+func (s *panicGuard[T]) forwardValue(v T, err error) bool {
+	if s.stopped {
+		return false
+	}
+	s.inConsumer = true
+	ok := s.yield(v, err)
+	s.inConsumer, s.stopped = false, !ok
+	return ok
+}
+
+// recoverPanic must be deferred around the iterator.
+func (s *panicGuard[T]) recoverPanic() {
+	if s.inConsumer {
+		return
+	}
+	if v := recover(); v != nil {
+		if err := s.onPanic(s.inv, &safe.Panic{Value: v, Stack: string(debug.Stack())}); !s.stopped {
+			var none T
+			s.yield(none, err)
+		}
+	}
 }

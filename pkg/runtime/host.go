@@ -8,63 +8,16 @@ import (
 	"maps"
 	goruntime "runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/template"
 )
-
-// A Host holds apps and runs invocations of them. It is safe for concurrent
-// use.
-type Host struct {
-	store  *store.Store
-	newID  func() string
-	now    func() time.Time
-	wait   time.Duration
-	logger *slog.Logger
-	// observe is nil when spans are not observed.
-	observe func(*Span)
-
-	mu   sync.Mutex // serialises Swap and Remove
-	apps atomic.Pointer[map[string]*App]
-
-	revisions revisionCache
-	workers   callWorkers
-	// evaluations bound the large expressions of all runs.
-	evaluations template.Slots
-}
-
-// Options configure a host. The zero value is valid.
-type Options struct {
-	// NewID returns IDs for events, invocations and calls; nil means random
-	// UUIDs.
-	NewID func() string
-	// Clock returns the time of events; nil means time.Now.
-	Clock func() time.Time
-	// Wait is the longest time that a run waits for another run of its
-	// session; zero means 30 seconds.
-	Wait time.Duration
-	// LoadRevision loads an app at an older revision, for invocations and
-	// sessions that continue on it. It returns [session.ErrNotFound] for a
-	// revision that is not kept. Nil runs everything on the current revision.
-	LoadRevision func(ctx context.Context, app, revision string) (*App, error)
-	// Logger receives log records; nil disables logging.
-	Logger *slog.Logger
-	// ToolWorkers is the maximum number of goroutines that execute tool calls,
-	// in addition to the goroutines of the runs; zero means
-	// [DefaultToolWorkers].
-	ToolWorkers int
-	// Observe is called with each span of a run when the span ends. It is
-	// called on the goroutines of the run, so slow work must be done
-	// elsewhere. Nil disables spans.
-	Observe func(*Span)
-}
 
 // NewHost returns a host without apps. The caller closes the store after the
 // last run.
@@ -106,9 +59,6 @@ func InMemory(apps ...*App) (*Host, error) {
 	}
 	return h, nil
 }
-
-// Store returns the store of the host's sessions and artifacts.
-func (h *Host) Store() *store.Store { return h.store }
 
 // Apps returns the current snapshots, sorted by name.
 func (h *Host) Apps() []*App {
@@ -173,36 +123,6 @@ func (h *Host) acquireApp(name string) (*App, error) {
 			return nil, failf(CodeAppNotFound, session.ErrNotFound, "App not found: %s", name)
 		}
 	}
-}
-
-// A RunRequest describes one invocation.
-type RunRequest struct {
-	App, UserID, SessionID string
-	// Message is the user message. It must have parts and must not contain a
-	// function call.
-	Message *genai.Content
-	// StateDelta is applied with the user's event.
-	StateDelta map[string]any
-	// Writer is the author of StateDelta; the zero value is a client.
-	Writer session.Writer
-	// Streaming requests partial events; nil uses the setting of the app.
-	Streaming *bool
-	// CustomMetadata is added to every event.
-	CustomMetadata map[string]any
-	// Config replaces the config of the app; nil uses the app's. To change
-	// single fields, see [RunConfig.Override].
-	Config *RunConfig
-	// CreateSession creates the session when it does not exist.
-	CreateSession bool
-	// InvocationID resumes an interrupted invocation of a resumable app,
-	// without a message or with one that answers a call of it. An invocation
-	// that has ended has no more events. A message that answers a call resumes
-	// the invocation of the call even without InvocationID.
-	InvocationID string
-	// OnLastEvent, if set, is called before the run yields its last event. It
-	// is not called when the last event is not known in advance: when
-	// callbacks, plugins, checkpoints or other agents follow.
-	OnLastEvent func()
 }
 
 // validateRequest requires a message, unless an invocation is resumed.
@@ -289,4 +209,159 @@ func reportingStoreCause(ctx context.Context, key session.Key, yield func(*sessi
 		}
 		return yield(ev, err)
 	}
+}
+
+// effectiveConfig returns the config of a request.
+func (req *RunRequest) effectiveConfig(app *App) RunConfig {
+	if req.Config != nil {
+		return *req.Config
+	}
+	return app.Config
+}
+
+// validateConfig validates the config of a request, and logs one without a
+// limit on model calls.
+func (req *RunRequest) validateConfig(h *Host) error {
+	if req.Config == nil {
+		return nil
+	}
+	if err := req.Config.validateConfig(); err != nil {
+		return err
+	}
+	if req.Config.MaxLLMCalls <= 0 {
+		h.logger.Warn("request without a limit on model calls",
+			"app", req.App, "session", req.SessionID, "max_llm_calls", req.Config.MaxLLMCalls)
+	}
+	return nil
+}
+
+func checkMessage(c *genai.Content) error {
+	if c == nil || len(c.Parts) == 0 {
+		return failf(CodeInvalidRequest, session.ErrInvalid, "No parts in the new_message.")
+	}
+	switch c.Role {
+	case "", genai.RoleUser, "function", "tool": // the roles that current and old clients send
+	default:
+		return failf(CodeInvalidRequest, session.ErrInvalid, "the role of the new message must be user, got %q", c.Role)
+	}
+	if len(model.CallsOf(c)) > 0 {
+		return failf(CodeInvalidRequest, session.ErrInvalid, "the new message must not contain a function call")
+	}
+	return nil
+}
+
+// runPanicked handles a panic of the run outside of any agent.
+func (h *Host) runPanicked(req *RunRequest, p *safe.Panic) error {
+	p.Log(h.logger, "run panicked", "app", req.App, "session", req.SessionID)
+	return AsRunError(errPanicked)
+}
+
+// acquire returns the app of a revision and acquires a reference to it. The
+// cache keeps at most KeepRevisions apps per name.
+func (r *revisionCache) acquire(ctx context.Context, serving *App, revision string) (*App, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name, all := serving.Name, r.apps[serving.Name]
+	at := slices.IndexFunc(all, func(a *App) bool { return a.Revision == revision })
+	var app *App
+	if at >= 0 {
+		app = all[at]
+		all = slices.Delete(all, at, at+1)
+	} else {
+		var err error
+		if app, err = r.build(ctx, name, revision); err != nil {
+			return nil, err
+		}
+	}
+	all = append(all, app)
+	for len(all) > serving.Reload.KeepRevisions {
+		all[0].refs.release()
+		all = all[1:]
+	}
+	if r.apps == nil {
+		r.apps = map[string][]*App{}
+	}
+	r.apps[name] = all
+	app.refs.acquire()
+	return app, nil
+}
+
+// dropApp releases all revisions of an app.
+func (r *revisionCache) dropApp(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.apps[name] {
+		a.refs.release()
+	}
+	delete(r.apps, name)
+}
+
+// acquireRevision returns the app that runs a request, and acquires a
+// reference to it: the current one, or that of the revision on which the
+// request continues.
+func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (*App, error) {
+	revision, continues, err := h.chooseRevision(ctx, serving, sess, req)
+	if err != nil {
+		return nil, err
+	}
+	if revision == "" || revision == serving.Revision || h.revisions.build == nil {
+		serving.refs.acquire()
+		return serving, nil
+	}
+	app, err := h.revisions.acquire(ctx, serving, revision)
+	switch {
+	case err == nil:
+		return app, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case continues && errors.Is(err, session.ErrNotFound):
+		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, is no longer kept; start a new one", revision, serving.Name)
+	case continues:
+		h.logger.Error("loading a revision failed", "app", serving.Name, "revision", revision, "error", err)
+		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, cannot be loaded; start a new one", revision, serving.Name)
+	}
+	h.logger.Warn("revision not available; continuing the session on the current revision",
+		"app", serving.Name, "session", sess.ID, "revision", revision, "serving", serving.Revision, "error", err)
+	serving.refs.acquire()
+	return serving, nil
+}
+
+// chooseRevision returns the revision for a request; empty for the current
+// one. A resumed invocation continues on the revision that it started with.
+func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (revision string, continues bool, err error) {
+	answers := model.ResponsesOf(req.Message)
+	if serving.Revision == "" || req.InvocationID == "" && len(answers) == 0 {
+		if serving.Reload.Sessions == FollowNewSessions {
+			revision = session.LastRevision(sess.Events())
+		}
+		return revision, false, nil
+	}
+	events := sess.Events()
+	if req.effectiveConfig(serving).SessionWindow.storeOptions() != nil {
+		whole, err := h.store.Sessions.Get(ctx, sess.Key, nil)
+		if err != nil {
+			return "", false, storeFailure(sess.Key, err)
+		}
+		events = whole.Events()
+	}
+	events = session.Recorded(events)
+	invocation := req.InvocationID
+	if answered := findAnsweredInvocation(events, answers); answered != "" {
+		invocation = answered
+	}
+	if len(answers) == 0 && hasFailed(events, invocation) {
+		return "", false, nil
+	}
+	return session.RevisionOf(events, invocation), serving.Resumable, nil
+}
+
+// hasFailed reports whether an invocation ended with an error. It is then
+// resumed on the current revision, which most likely contains the fix.
+func hasFailed(events []*session.Event, invocation string) bool {
+	for _, ev := range slices.Backward(events) {
+		if ev.InvocationID == invocation {
+			return ev.ErrorCode != ""
+		}
+	}
+	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -13,15 +14,6 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
-
-// An Instruction is compiled text for a model. It has its source position, so
-// that the error of a missing value contains the line.
-type Instruction struct {
-	written string
-	text    *template.Text
-	// at returns the position of a byte offset.
-	at func(offset int) spec.Pos
-}
 
 // NewInstruction compiles text. at is nil for text that is not in a file.
 func NewInstruction(text string, at func(offset int) spec.Pos) *Instruction {
@@ -152,16 +144,6 @@ func (inv *Invocation) appendDynamicInstruction(ctx context.Context, to []*genai
 	return append(to, model.UserText(system.joinText())), nil
 }
 
-// identityText returns the part of the instruction that names the agent, with
-// quoted name and description (adk-python flows/llm_flows/identity.py).
-func identityText(name, description string) string {
-	s := `You are an agent. Your internal name is "` + name + `".`
-	if description != "" {
-		s += ` The description about you is "` + description + `".`
-	}
-	return s
-}
-
 // splitStaticInstruction splits a static instruction into its text, with
 // references to its files, and user contents with the files.
 func splitStaticInstruction(c *genai.Content) (string, []*genai.Content) {
@@ -193,4 +175,140 @@ func describeFile(name, mime string) string {
 
 func fileReference(kind, id string, p *genai.Part) *genai.Content {
 	return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: fmt.Sprintf("Referenced %s: %s", kind, id)}, p}}
+}
+
+// NewInstructionProvider returns a provider that calls a function.
+func NewInstructionProvider(fn InstructionFunc) *InstructionProvider {
+	return &InstructionProvider{fn: fn}
+}
+
+// Inject replaces the placeholders of text like those of an instruction.
+func (inv *Invocation) Inject(ctx context.Context, text string) (string, error) {
+	return NewInstruction(text, nil).renderText(ctx, inv)
+}
+
+// Lookup returns the value of a key of the session's state, or its default in
+// the app's state schema.
+func (inv *Invocation) Lookup(key string) (any, bool) { return inv.run.lookupState(key) }
+
+// providerEnv declares the names available to a provider.
+func providerEnv() template.Env {
+	env := conditionEnv()
+	env["inject"] = func(string) (string, error) { return "", nil }
+	env["file"] = func(string) (string, error) { return "", nil }
+	return env
+}
+
+// computeText computes the instruction; it is empty for nil.
+func (p *InstructionProvider) computeText(ctx context.Context, inv *Invocation) (string, error) {
+	if p.fn != nil {
+		own := []ownedCallback[InstructionFunc]{{"agent " + inv.node.agent.Name(), p.fn}}
+		text, err := firstAnswer(ctx, inv, "instruction_provider", own, func(f InstructionFunc) (*string, error) {
+			text, err := f(ctx, inv)
+			return &text, err
+		})
+		if err != nil {
+			runErr, _ := asHookError(err)
+			return "", runErr
+		}
+		return *text, nil
+	}
+	vars := inv.conditionVars()
+	vars["inject"] = func(text string) (string, error) {
+		return NewInstruction(text, func(int) spec.Pos { return p.at.At(0) }).renderText(ctx, inv)
+	}
+	vars["file"] = func(path string) (string, error) {
+		text, ok := p.files[path]
+		if !ok {
+			return "", fmt.Errorf("file %s was not read when the app was loaded", path)
+		}
+		return text, nil
+	}
+	v, err := p.expr.Eval(ctx, vars)
+	var runErr *RunError
+	if errors.As(err, &runErr) {
+		return "", runErr
+	}
+	if err != nil {
+		return "", failf(CodeInvalidRequest, err, "instruction_provider of agent %s: %s", inv.node.agent.Name(), err)
+	}
+	text, ok := v.(string)
+	if !ok && v != nil {
+		return "", failf(CodeInvalidRequest, nil, "instruction_provider of agent %s must return a string, got %s", inv.node.agent.Name(), template.String(v))
+	}
+	return text, nil
+}
+
+// A prompt is a system instruction under construction: strings that form
+// paragraphs.
+type prompt []string
+
+// appendIdentity appends the agent's identity and transfer targets.
+func (p prompt) appendIdentity(n *node, l *LLMAgent) prompt {
+	return p.appendParagraph(l.identity).appendParagraph(l.opts.Planner.planningInstruction()).appendParagraph(n.transferText())
+}
+
+// appendParagraph appends a paragraph; empty text is ignored.
+func (p prompt) appendParagraph(text string) prompt {
+	if text == "" {
+		return p
+	}
+	return append(p.appendSeparator(), text)
+}
+
+// appendInstruction appends an instruction with its placeholders replaced.
+func (p prompt) appendInstruction(ctx context.Context, inv *Invocation, i *Instruction) (prompt, error) {
+	start := p.appendSeparator()
+	all, err := i.appendChunks(ctx, start, inv)
+	if err != nil {
+		return nil, err
+	}
+	for _, chunk := range all[len(start):] {
+		if chunk != "" {
+			return all, nil
+		}
+	}
+	return p, nil
+}
+
+// appendOwnInstruction appends the agent's own instruction.
+func (p prompt) appendOwnInstruction(ctx context.Context, inv *Invocation, a *LLMAgent) (prompt, error) {
+	if a.opts.InstructionProvider == nil {
+		return p.appendInstruction(ctx, inv, a.opts.Instruction)
+	}
+	text, err := a.opts.InstructionProvider.computeText(ctx, inv)
+	return p.appendParagraph(text), err
+}
+
+// appendSeparator appends a separator if the prompt is not empty.
+func (p prompt) appendSeparator() prompt {
+	if len(p) == 0 {
+		return p
+	}
+	return append(p, "\n\n")
+}
+
+// joinText joins the strings.
+func (p prompt) joinText() string { return strings.Join(p, "") }
+
+// transferInstruction returns the instruction about transfer targets; empty
+// without any.
+func transferInstruction(n *node) string {
+	if len(n.transferTargets) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("Other agents can take over the conversation:\n")
+	for _, t := range n.transferTargets {
+		fmt.Fprintf(&b, "\nAgent name: %s\nAgent description: %s\n", t.agent.Name(), t.agent.Description())
+	}
+	names := targetNames(n.transferTargets)
+	slices.Sort(names)
+	fmt.Fprintf(&b, "\nAnswer yourself when you are the best one for the question. When another agent is better placed by its description, "+
+		"call the function `transfer_to_agent` with that agent's name, and write nothing besides the call. "+
+		"The only names you may use are: `%s`.", strings.Join(names, "`, `"))
+	if p := n.parent; p != nil && slices.Contains(n.transferTargets, p) {
+		fmt.Fprintf(&b, "\n\nWhen neither you nor one of the others fits, hand over to your parent agent `%s`.", p.agent.Name())
+	}
+	return b.String()
 }

@@ -2,10 +2,16 @@ package runtime
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 
+	"github.com/google/uuid"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
@@ -68,6 +74,10 @@ type run struct {
 	commit func(ctx context.Context, ev *session.Event) error
 }
 
+// nodeValue is the output of a node. Tasks contain a pointer to it so that they
+// are comparable.
+type nodeValue struct{ v any }
+
 // logger is the logger of the host with the attributes of the run.
 func (r *run) logger() *slog.Logger { return r.withRunAttrs(r.host.logger) }
 
@@ -115,54 +125,6 @@ func (inv *Invocation) newEventWithID(id string) *session.Event {
 	return ev
 }
 
-// RunChild runs a child of this agent on the same branch, for the first time.
-// An agent that runs a child repeatedly uses [Invocation.RunChildAgain].
-func (inv *Invocation) RunChild(ctx context.Context, i int) Events {
-	return inv.RunChildAgain(ctx, i, 1)
-}
-
-// RunChildAgain runs a child of this agent on the same branch for the nth time
-// in this run, counted from 1. A resumed invocation uses the number to find
-// the run that it continues.
-func (inv *Invocation) RunChildAgain(ctx context.Context, i, nth int) Events {
-	child := inv.childInvocation(i, nth)
-	return func(yield func(*session.Event, error) bool) { child.runAgent(ctx, yield) }
-}
-
-// childInvocation returns the invocation of a child on the same branch.
-func (inv *Invocation) childInvocation(i, nth int) *Invocation {
-	return inv.newChildInvocation(inv.node.children[i], inv.branch, nth)
-}
-
-// newChildInvocation returns the invocation of an agent that this one runs. If
-// this invocation has ended, the new one has too.
-func (inv *Invocation) newChildInvocation(n *node, branch string, nth int) *Invocation {
-	below := &Invocation{}
-	inv.initChildInvocation(below, n, branch, nth)
-	return below
-}
-
-// initChildInvocation initializes below as the invocation of an agent that
-// this one runs.
-func (inv *Invocation) initChildInvocation(below *Invocation, n *node, branch string, nth int) {
-	below.run, below.node, below.branch = inv.run, n, branch
-	below.frame = inv.frame.childFrame(inv.run.record, n.agent.Name(), nth)
-	if inv.hasEnded() {
-		below.EndInvocation()
-	}
-}
-
-// withBranch returns the invocation on another branch.
-func (inv *Invocation) withBranch(branch string) *Invocation {
-	return &Invocation{run: inv.run, node: inv.node, branch: branch, frame: inv.frame, input: inv.input}
-}
-
-// endsWithAgent reports that nothing follows the agent itself: no callback
-// after it, and no event that marks its end.
-func (inv *Invocation) endsWithAgent() bool {
-	return inv.frame == nil && (inv.node.hooks == nil || len(inv.node.hooks.afterAgent) == 0)
-}
-
 // EndInvocation ends the run of this agent, as ADK's end_invocation does: its
 // model is not called again, no sub-agent starts, and no callback after the
 // agent is called. A model response in progress and its tool calls are still
@@ -175,38 +137,6 @@ func (inv *Invocation) EndInvocation() {
 }
 
 func (inv *Invocation) hasEnded() bool { return inv.ended.Load() }
-
-// runAgent runs the agent with its condition, callbacks and span. It returns
-// false when the run is over.
-func (inv *Invocation) runAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
-	ctx, span := inv.run.host.beginSpan(ctx, SpanAgent, inv.node.agent.Name())
-	defer span.end(inv.run.host.now)
-	yield = span.recordErrors(yield)
-	if inv.frame != nil {
-		return inv.runFrame(ctx, yield)
-	}
-	if inv.node.when != nil {
-		return inv.runIfCondition(ctx, yield)
-	}
-	return inv.runUnconditionally(ctx, yield)
-}
-
-// runUnconditionally runs the agent with its callbacks.
-func (inv *Invocation) runUnconditionally(ctx context.Context, yield func(*session.Event, error) bool) bool {
-	if inv.node.hooks != nil {
-		return inv.runWithCallbacks(ctx, yield)
-	}
-	return inv.runAgentBody(ctx, yield)
-}
-
-// subBranch returns the branch of a child of a parallel agent (adk-python
-// agents/parallel_agent.py).
-func (inv *Invocation) subBranch(child *node) string {
-	if inv.branch == "" {
-		return child.branch
-	}
-	return inv.branch + "." + child.branch
-}
 
 // requestOrigin identifies the caller of a model or tool.
 func (inv *Invocation) requestOrigin() model.Origin {
@@ -236,4 +166,281 @@ func (b *callBudget) spendCall() error {
 		return failf(CodeLLMCallsLimit, errBudget, "Max number of llm calls limit of `%d` exceeded", b.limit)
 	}
 	return nil
+}
+
+// Input is the output of the previous node of a [Workflow]. For a JoinNode it
+// is a mapping from the names of the joined nodes to their outputs; for the
+// first node, and for agents outside of a workflow, it is the text of the user
+// message.
+func (inv *Invocation) Input() any {
+	if inv.input != nil {
+		return inv.input.v
+	}
+	return inv.run.userText
+}
+
+// AgentState returns the state of the agent's last checkpoint, or nil.
+func (inv *Invocation) AgentState() map[string]any {
+	if inv.frame == nil || inv.frame.prior == nil {
+		return nil
+	}
+	return inv.frame.prior.state
+}
+
+// atHook returns the invocation for a callback of the agent, with a path of
+// its own.
+func (inv *Invocation) atHook(name string) *Invocation {
+	if inv.frame == nil {
+		return inv
+	}
+	return &Invocation{
+		run: inv.run, node: inv.node, branch: inv.branch, input: inv.input, callbackOf: inv,
+		frame: &frame{path: inv.frame.path + "/" + name, parent: inv.frame},
+	}
+}
+
+// hookEvents returns the recorded events of a callback of the agent.
+func (inv *Invocation) hookEvents(name string) []*session.Event {
+	return inv.run.record.frameAt(inv.frame.path + "/" + name).allEvents()
+}
+
+// A frame is the run of one agent within an invocation of a resumable app. Its
+// path has one segment for each enclosing agent and for the agent itself, with
+// the number of the run: pipeline@1/writer@2. All events of the run carry the
+// path, so that a resumed invocation finds what each agent did.
+type frame struct {
+	path   string
+	parent *frame
+	// prior has the events of the agent before the invocation was resumed; nil
+	// if it had not started.
+	prior *frameRecord
+	// paused reports whether the agent, or one below it, has pending calls.
+	paused atomic.Bool
+	// pending has the long-running calls of an LLM agent, and whether they are
+	// still unanswered.
+	pending map[string]bool
+}
+
+// Path suffixes for events of callbacks. No agent can have these names.
+const (
+	hookPathBeforeRun   = "(before_run)"
+	hookPathWhen        = "(when)"
+	hookPathBeforeAgent = "(before_agent)"
+	hookPathAfterAgent  = "(after_agent)"
+)
+
+// childFrame returns the frame of the nth run of a child.
+func (f *frame) childFrame(rec *invocationRecord, name string, nth int) *frame {
+	if f == nil {
+		return nil
+	}
+	path := fmt.Sprintf("%s/%s@%d", f.path, name, nth)
+	return &frame{path: path, parent: f, prior: rec.frameAt(path)}
+}
+
+// markPaused marks this agent and all enclosing ones as paused.
+func (f *frame) markPaused() {
+	for ; f != nil; f = f.parent {
+		f.paused.Store(true)
+	}
+}
+
+// trackPending updates the set of calls that are answered later. A call whose
+// own result is a failure is not pending: it was not executed, or a separate
+// request asks a person about it.
+func (f *frame) trackPending(ev *session.Event) {
+	if f == nil || ev == nil || ev.Partial {
+		return
+	}
+	for _, r := range ev.Responses() {
+		if _, later := f.pending[r.ID]; later {
+			f.pending[r.ID] = !isFailure(r.Response)
+		}
+	}
+	for _, id := range ev.LongRunningToolIDs {
+		if f.pending == nil {
+			f.pending = map[string]bool{}
+		}
+		f.pending[id] = true
+	}
+}
+
+// A frameRecord has the recorded events of one frame.
+type frameRecord struct {
+	events []*session.Event
+	state  map[string]any
+	ended  bool
+}
+
+func (p *frameRecord) hasEnded() bool { return p != nil && p.ended }
+
+func (p *frameRecord) allEvents() []*session.Event {
+	if p == nil {
+		return nil
+	}
+	return p.events
+}
+
+// lastEvent returns the last event of the agent itself, or nil.
+func (p *frameRecord) lastEvent() *session.Event {
+	if events := p.allEvents(); len(events) > 0 {
+		return events[len(events)-1]
+	}
+	return nil
+}
+
+// An invocationRecord has the events of a resumed invocation, read from the
+// session. It is nil for a new invocation.
+type invocationRecord struct {
+	events []*session.Event // of agents, in order
+	users  []*session.Event // of the user
+	frames map[string]*frameRecord
+	starts map[string]bool // paths with an event at or below them
+}
+
+func (rec *invocationRecord) frameAt(path string) *frameRecord {
+	if rec == nil {
+		return nil
+	}
+	return rec.frames[path]
+}
+
+// rootPath returns the path of the first frame; empty when no agent has an
+// event.
+func (rec *invocationRecord) rootPath() string {
+	if rec == nil || len(rec.events) == 0 {
+		return ""
+	}
+	path, _, _ := strings.Cut(rec.events[0].NodePath, "/")
+	return path
+}
+
+func (rec *invocationRecord) hasBegun(path string) bool { return rec != nil && rec.starts[path] }
+
+// decisions are the answers in a user's message to confirmation and credential
+// requests. They are read from stored events only, because another process may
+// have made the requests.
+type decisions struct {
+	// author is the agent that made the calls.
+	author string
+	// open are the calls that have not been executed yet.
+	open []*decision
+	// credentials are the state keys with the credentials that the user gave.
+	credentials map[string]any
+	// finished reports whether all calls were executed before and the agent
+	// has given its final answer.
+	finished bool
+	// consumed reports whether the agent has executed the calls.
+	consumed atomic.Bool
+}
+
+// decision is a person's decision on one call, with the data needed to execute
+// the call as it was made.
+type decision struct {
+	call         *genai.FunctionCall
+	confirmation *session.Confirmation
+	// invocation and user belong to the run that made the call.
+	invocation, user string
+}
+
+// A step is one call of an agent's model and the tool calls of its response.
+// An agent runs one step after the other.
+type step struct {
+	inv *Invocation
+	// agent is nil in a ToolNode.
+	agent *LLMAgent
+	sink  func(*session.Event, error) bool
+	// decided has the decisions of a person, by call ID.
+	decided map[string]*decision
+	// state is nil until a value is stored, which most steps do not need.
+	state *stepState
+	// id is the ID of the events with the model response; last is the latest
+	// event that is not partial.
+	id   string
+	last *session.Event
+	// guard wraps the model's stream.
+	guard panicGuard[*model.Response]
+	// emitted reports whether the agent has yielded an event in this run; done
+	// reports that the run must end, after an error or because the consumer
+	// stopped.
+	emitted, done bool
+}
+
+// stepState is the state that a step keeps between the responses of a stream.
+type stepState struct {
+	// ids are the IDs assigned to calls without one: the partial responses and
+	// the whole response contain the same call.
+	ids map[*genai.FunctionCall]string
+	// callbackContext is the context of model callbacks; nil until one is
+	// called.
+	callbackContext *CallbackContext
+}
+
+// responseFunc receives the responses of a model, partial ones included, or
+// the error that ends the call. It returns false to stop the stream.
+type responseFunc = func(*model.Response, error) bool
+
+// emitEvent yields an event, and returns whether the agent's run continues.
+func (s *step) emitEvent(ev *session.Event, err error) bool {
+	if f := s.inv.frame; f != nil && ev != nil && ev.NodePath == f.path {
+		f.trackPending(ev)
+	}
+	s.emitted = true
+	s.done = s.done || !s.sink(ev, err) || err != nil
+	return !s.done
+}
+
+// callResult is the outcome of one call: a part for the model, which is nil
+// when the result comes later, the actions, or an error that ends the run.
+type callResult struct {
+	part    *genai.Part
+	actions session.Actions
+	err     error
+	// span is nil when spans are not observed.
+	span *Span
+}
+
+func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any) {
+	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
+}
+
+// stampMetadata adds the run's metadata and the app's revision to an event.
+// The event's own metadata takes precedence.
+func (r *run) stampMetadata(ev *session.Event) {
+	ev.Provenance.Revision = r.app.Revision
+	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
+		ev.CustomMetadata = given // events share it: no one changes the map of an event
+	} else if len(given) > 0 {
+		ev.CustomMetadata = mergeMaps(given, ev.CustomMetadata)
+	}
+}
+
+// mergeMaps returns a map with the entries of both; those of b take
+// precedence.
+func mergeMaps(a, b map[string]any) map[string]any {
+	merged := make(map[string]any, len(a)+len(b))
+	maps.Copy(merged, a)
+	maps.Copy(merged, b)
+	return merged
+}
+
+// onBranch reports whether an event on branch theirs is visible on branch
+// mine: children see the events of their ancestors, siblings do not see each
+// other, and without a branch all events are visible.
+func onBranch(mine, theirs string) bool {
+	return mine == "" || theirs == "" || mine == theirs || strings.HasPrefix(mine, theirs+".")
+}
+
+// ownIDPrefix marks call IDs that the runtime assigned.
+const ownIDPrefix = "adk-"
+
+// randomID returns a random UUID, version 4. Go's generator is as unpredictable
+// as the system's, and needs no system call per event.
+func randomID() string {
+	var u uuid.UUID
+	binary.LittleEndian.PutUint64(u[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(u[8:], rand.Uint64())
+	u[6] = u[6]&0x0f | 0x40
+	u[8] = u[8]&0x3f | 0x80
+	return u.String()
 }

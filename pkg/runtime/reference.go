@@ -2,8 +2,12 @@ package runtime
 
 import (
 	"fmt"
+	"log/slog"
+	"strings"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // CommonConfig has the YAML fields of all agents.
@@ -129,4 +133,73 @@ func (r *ToolRef) decodeNamed(n *spec.Node) spec.Diagnostics {
 	ds := spec.Decode(n, &c)
 	r.Name, r.Args = c.Name, c.Args
 	return ds
+}
+
+// referenceKey is equal for references to the same agent; it is empty for an
+// inline agent.
+func (r *AgentRef) referenceKey() string {
+	switch {
+	case r.Use.Value != "":
+		return "use " + r.Use.Value
+	case r.ConfigPath.Value != "":
+		return "config_path " + r.ConfigPath.Value
+	}
+	return ""
+}
+
+// CodeRef returns the node of the dotted name of an ADK CodeRef, or nil. The forms
+// are {name: my.module.Class} and the name alone: types of short schemas contain
+// no dot.
+func CodeRef(n *spec.Node) *spec.Node {
+	at := n
+	if n.Kind == spec.Mapping {
+		at = n.Get("name")
+	}
+	if at == nil || at.Kind != spec.Scalar || !strings.Contains(at.Value, ".") {
+		return nil
+	}
+	return at
+}
+
+func schemaCodeError(at *spec.Node) spec.Diagnostic {
+	return at.Errorf("code", "schema %s is code that this host does not have", at.Value).
+		WithHint("declare a replacement under functions in app.yaml, or write its fields here, such as {score: integer}, or a JSON Schema")
+}
+
+func nameOrMappingSchema() map[string]any {
+	return map[string]any{"title": "name", "anyOf": []any{
+		map[string]any{"type": "string"},
+		map[string]any{
+			"type": "object", "additionalProperties": false, "required": []string{"name"},
+			"properties": map[string]any{"name": map[string]any{"type": "string"}},
+		},
+	}}
+}
+
+func joinNames(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// AgentEnv has the parts that an agent is built from.
+type AgentEnv struct {
+	SubAgents []Agent
+	Tools     []tool.Tool
+	// Toolsets provide tools that are listed during a run.
+	Toolsets []tool.Set
+	// Model is nil if the agent does not set one.
+	Model model.LLM
+}
+
+// AgentToolEnv has the parts that an agent tool is built from.
+type AgentToolEnv struct {
+	Agent Agent
+}
+
+// PluginEnv has the dependencies of plugins.
+type PluginEnv struct {
+	// Logger is never nil.
+	Logger *slog.Logger
 }

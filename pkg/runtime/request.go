@@ -74,17 +74,154 @@ func (inv *Invocation) applyRequestEditors(ctx context.Context, req *model.Reque
 	return nil
 }
 
-// newToolCall returns the context of one tool call.
-func (inv *Invocation) newToolCall(fc *genai.FunctionCall, actions *session.Actions) *tool.Call {
-	return &tool.Call{
-		ID: fc.ID, Name: fc.Name, Args: cloneArgs(fc.Args),
-		Origin:         inv.requestOrigin(),
-		State:          &callState{run: inv.run, actions: actions},
-		Actions:        actions,
-		Artifacts:      &callArtifacts{store: inv.run.host.store.Artifacts, key: inv.run.sess.Key, actions: actions},
-		Memories:       &callMemories{inv.run},
-		IdempotencyKey: idempotencyKey(inv.run.id, fc.ID),
-		EndInvocation:  inv.EndInvocation,
-		Expressions:    inv.run.expressions,
+func (a *App) buildFixedRequest(n *node, l *LLMAgent) *fixedRequest {
+	s := &fixedRequest{system: a.fixedSystemInstruction(n, l)}
+	editable := n.hooks != nil && len(n.hooks.beforeModel)+len(n.hooks.onModelError) > 0 || len(n.tools.editors) > 0
+	if s.system == nil || editable || len(n.toolsets) > 0 || l.opts.Planner != nil {
+		return s
 	}
+	c := &genai.GenerateContentConfig{}
+	n.applySettings(c, l)
+	if c.SystemInstruction == nil {
+		c.SystemInstruction, c.Tools = s.system, slices.Clip(n.tools.declared)
+		s.config = c
+	}
+	return s
+}
+
+// fixedSystemInstruction returns the system instruction of an agent without
+// placeholders, or nil.
+func (a *App) fixedSystemInstruction(n *node, l *LLMAgent) *genai.Content {
+	var global *Instruction
+	if root, ok := a.Root.(*LLMAgent); ok {
+		global = root.opts.GlobalInstruction
+	}
+	first, fixed := global.fixedText()
+	own, alsoFixed := l.opts.Instruction.fixedText()
+	if !fixed || !alsoFixed || l.opts.InstructionProvider != nil || l.opts.StaticInstruction != nil {
+		return nil
+	}
+	text := prompt(nil).appendParagraph(first).appendParagraph(own).appendIdentity(n, l)
+	return &genai.Content{Parts: []*genai.Part{{Text: text.joinText()}}}
+}
+
+// applySettings sets the agent's settings in a request.
+func (n *node) applySettings(c *genai.GenerateContentConfig, l *LLMAgent) {
+	if l.opts.GenerateContentConfig != nil {
+		*c = *l.opts.GenerateContentConfig
+	}
+	n.addResponseSchema(c)
+}
+
+// buildCacheRequest returns the cache data of the agent's last responses for
+// the model. The first use of a cache in an invocation counts as one more
+// (adk-python flows/llm_flows/context_cache_processor.py).
+func (inv *Invocation) buildCacheRequest() *model.CacheRequest {
+	state := inv.readCacheState()
+	req := &model.CacheRequest{
+		CacheConfig: inv.run.app.ContextCache.toModelConfig(), Metadata: state.metadata, PromptTokens: state.promptTokens,
+	}
+	if state.metadata.Active() && state.invocation != inv.run.id {
+		again := *state.metadata
+		again.Used++
+		req.Metadata = &again
+	}
+	return req
+}
+
+type cacheKey struct{ agent string }
+
+// cacheState is the latest cache data in the events of an agent. It does not
+// change once it is derived.
+type cacheState struct {
+	seen         int
+	metadata     *model.CacheMetadata
+	invocation   string
+	promptTokens int
+}
+
+// readCacheState reads each event once.
+func (inv *Invocation) readCacheState() *cacheState {
+	agent := inv.node.agent.Name()
+	state := inv.run.sess.History.Derive(cacheKey{agent}, func(last any, events []*session.Event) (any, int64) {
+		state := &cacheState{}
+		if last != nil {
+			*state = *last.(*cacheState)
+		}
+		for _, ev := range events[state.seen:] {
+			if ev.Author == agent && !ev.Provenance.Imported {
+				state.recordEvent(ev)
+			}
+		}
+		state.seen = len(events)
+		return state, partBytes
+	})
+	return state.(*cacheState)
+}
+
+func (c *cacheState) recordEvent(ev *session.Event) {
+	if ev.CacheMetadata != nil {
+		c.metadata, c.invocation = ev.CacheMetadata, ev.InvocationID
+	}
+	if u := ev.UsageMetadata; u != nil && u.PromptTokenCount > 0 {
+		c.promptTokens = int(u.PromptTokenCount)
+	}
+}
+
+// loadToolsets lists the tools of the agent's sets, once per run of the agent: the
+// tools of a server may change between runs, but not during one.
+func (inv *Invocation) loadToolsets(ctx context.Context) error {
+	a, ok := inv.node.agent.(*LLMAgent)
+	if !ok || len(inv.node.toolsets) == 0 || inv.toolbox != nil {
+		return nil
+	}
+	tools := slices.Clip(inv.node.staticTools)
+	for _, set := range inv.node.toolsets {
+		more, err := set.Tools(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return AsRunError(ctx.Err())
+		case err != nil:
+			return failf(CodeToolFailed, err, "listing the tools of agent %s failed: %s", a.AgentName, err)
+		}
+		tools = append(tools, more...)
+	}
+	inv.toolbox = a.buildToolbox(tools)
+	return nil
+}
+
+// activeToolbox returns the toolbox of the agent in this run.
+func (inv *Invocation) activeToolbox() *toolbox {
+	if inv.toolbox != nil {
+		return inv.toolbox
+	}
+	return inv.node.tools
+}
+
+func newToolbox(tools []tool.Tool) *toolbox {
+	b := &toolbox{byName: map[string]tool.Tool{}}
+	var decls []*genai.FunctionDeclaration
+	for _, t := range tools {
+		d := t.Declaration()
+		if e, ok := t.(tool.RequestEditor); ok {
+			b.editors = append(b.editors, namedEditor{d.Name, e})
+		}
+		if tool.CapabilitiesOf(t).Builtin || b.byName[d.Name] != nil {
+			continue
+		}
+		b.byName[d.Name] = t
+		b.names = append(b.names, d.Name)
+		decls = append(decls, d)
+	}
+	if len(decls) > 0 {
+		b.declared = []*genai.Tool{{FunctionDeclarations: decls}}
+	}
+	return b
+}
+
+// buildToolbox returns the toolbox of the agent with these tools.
+func (a *LLMAgent) buildToolbox(tools []tool.Tool) *toolbox {
+	b := newToolbox(tools)
+	b.declared = a.opts.Code.withBuiltinTool(b.declared)
+	return b
 }

@@ -74,26 +74,6 @@ func (r *run) resumeInvocation(rec *invocationRecord, id string, req *RunRequest
 	return nil
 }
 
-// findAnsweredInvocation returns the invocation of the latest call that is
-// answered.
-func findAnsweredInvocation(events []*session.Event, answers []*genai.FunctionResponse) string {
-	ids := map[string]bool{}
-	for _, f := range answers {
-		ids[f.ID] = true
-	}
-	if len(ids) == 0 {
-		return ""
-	}
-	for _, ev := range slices.Backward(events) {
-		for _, c := range ev.Calls() {
-			if ids[c.ID] {
-				return ev.InvocationID
-			}
-		}
-	}
-	return ""
-}
-
 // ResumableInvocation returns the last invocation of a session if it can be
 // resumed: one of a resumable app that was interrupted or has pending calls.
 // It is empty if the last invocation has ended or cannot be resumed.
@@ -112,54 +92,11 @@ func ResumableInvocation(events []*session.Event) string {
 	return ""
 }
 
-// newRootInvocation returns the invocation of the first agent: the recorded
-// one, or the one that chooseAgent returns.
-func (r *run) newRootInvocation() (*Invocation, error) {
-	if !r.app.Resumable {
-		return r.newTurnInvocation(), nil
-	}
-	path := r.record.rootPath()
-	if path == "" {
-		inv := r.newTurnInvocation()
-		inv.frame = &frame{path: inv.node.agent.Name() + "@1"}
-		return inv, nil
-	}
-	name, first := strings.CutSuffix(path, "@1")
-	n := r.app.findNode(name)
-	switch {
-	case !first:
-		return nil, invalidRequest("the invocation cannot be resumed: its node path must begin with an agent's name and @1, got %.60q", path)
-	case n == nil:
-		return nil, invalidRequest("the invocation cannot be resumed: agent %s, which started it, is no longer part of the app; start a new one", name)
-	}
-	return &Invocation{run: r, node: n, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
-}
-
 // restoreCredentials restores the credentials of the user's message in a
 // resumed run, because temp: keys are not stored.
 func (r *run) restoreCredentials() {
 	if r.decisions != nil && len(r.decisions.credentials) > 0 {
 		r.sess.State.Apply(r.decisions.credentials)
-	}
-}
-
-// trackPending updates the set of calls that are answered later. A call whose
-// own result is a failure is not pending: it was not executed, or a separate
-// request asks a person about it.
-func (f *frame) trackPending(ev *session.Event) {
-	if f == nil || ev == nil || ev.Partial {
-		return
-	}
-	for _, r := range ev.Responses() {
-		if _, later := f.pending[r.ID]; later {
-			f.pending[r.ID] = !isFailure(r.Response)
-		}
-	}
-	for _, id := range ev.LongRunningToolIDs {
-		if f.pending == nil {
-			f.pending = map[string]bool{}
-		}
-		f.pending[id] = true
 	}
 }
 
@@ -288,15 +225,63 @@ func (s *step) unansweredCalls(later map[string]bool) []*genai.FunctionCall {
 	return open
 }
 
-// alreadyRequested reports whether a request for the call was made before the
-// invocation was interrupted, so that it is not repeated.
-func (s *step) alreadyRequested(request, call string) bool {
-	if s.inv.frame == nil {
+// newInvocationRecord collects the events of one invocation.
+func newInvocationRecord(events []*session.Event, invocation string) *invocationRecord {
+	rec := &invocationRecord{frames: map[string]*frameRecord{}, starts: map[string]bool{}}
+	for _, ev := range events {
+		switch {
+		case ev.InvocationID != invocation:
+		case ev.Author == session.UserAuthor:
+			rec.users = append(rec.users, ev)
+		case ev.NodePath != "":
+			rec.addEvent(ev)
+		}
+	}
+	return rec
+}
+
+func (rec *invocationRecord) addEvent(ev *session.Event) {
+	rec.events = append(rec.events, ev)
+	for i, c := range ev.NodePath {
+		if c == '/' {
+			rec.starts[ev.NodePath[:i]] = true
+		}
+	}
+	rec.starts[ev.NodePath] = true
+	p := rec.frames[ev.NodePath]
+	if p == nil {
+		p = &frameRecord{}
+		rec.frames[ev.NodePath] = p
+	}
+	p.events = append(p.events, ev)
+	if ev.Actions.AgentState != nil {
+		p.state = ev.Actions.AgentState
+	}
+	p.ended = p.ended || ev.Actions.EndOfAgent
+}
+
+// eventsUnder returns the events of a frame and of the frames below it.
+func (rec *invocationRecord) eventsUnder(path string) []*session.Event {
+	if !rec.hasBegun(path) {
+		return nil
+	}
+	var all []*session.Event
+	for _, ev := range rec.events {
+		if ev.NodePath == path || strings.HasPrefix(ev.NodePath, path+"/") {
+			all = append(all, ev)
+		}
+	}
+	return all
+}
+
+// isAnswered reports whether the user has given the final answer to a call.
+func (rec *invocationRecord) isAnswered(call string) bool {
+	if rec == nil {
 		return false
 	}
-	for _, ev := range s.inv.frame.prior.allEvents() {
-		for _, c := range ev.Calls() {
-			if c.Name == request && IsRequest(ev, c) && requestedCall(c) == call {
+	for _, ev := range rec.users {
+		for _, f := range ev.Responses() {
+			if f.ID == call && isFinalAnswer(f) {
 				return true
 			}
 		}
@@ -304,10 +289,18 @@ func (s *step) alreadyRequested(request, call string) bool {
 	return false
 }
 
-// lastEvent returns the last event of the agent itself, or nil.
-func (p *frameRecord) lastEvent() *session.Event {
-	if events := p.allEvents(); len(events) > 0 {
-		return events[len(events)-1]
+// countModelAnswers counts the model calls that events show. Calls of a
+// ToolNode do not count.
+func (rec *invocationRecord) countModelAnswers(app *App) int {
+	n := 0
+	for _, ev := range rec.events {
+		if at := app.findNode(ev.Author); at != nil && at.isGraphNode() {
+			continue
+		}
+		notModel := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
+		if !notModel && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "" && !isCallFailure(ev)) {
+			n++
+		}
 	}
-	return nil
+	return n
 }

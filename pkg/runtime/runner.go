@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 
 	"google.golang.org/genai"
 
@@ -84,21 +85,6 @@ func (h *Host) loadHistory(ctx context.Context, r *run, req *RunRequest) ([]*ses
 	return whole.Events(), nil
 }
 
-func checkMessage(c *genai.Content) error {
-	if c == nil || len(c.Parts) == 0 {
-		return failf(CodeInvalidRequest, session.ErrInvalid, "No parts in the new_message.")
-	}
-	switch c.Role {
-	case "", genai.RoleUser, "function", "tool": // the roles that current and old clients send
-	default:
-		return failf(CodeInvalidRequest, session.ErrInvalid, "the role of the new message must be user, got %q", c.Role)
-	}
-	if len(model.CallsOf(c)) > 0 {
-		return failf(CodeInvalidRequest, session.ErrInvalid, "the new message must not contain a function call")
-	}
-	return nil
-}
-
 func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 	r := &run{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: req.effectiveConfig(app)}
 	if req.Streaming != nil {
@@ -150,6 +136,30 @@ func (r *run) storeUserMessage(ctx context.Context, req *RunRequest) error {
 	return nil
 }
 
+// runOnUserMessage lets the plugins replace the user's message.
+func (r *run) runOnUserMessage(ctx context.Context, ev *session.Event) error {
+	if len(r.app.plugins) == 0 {
+		return nil
+	}
+	// The request owns the delta.
+	ev.Actions.StateDelta = maps.Clone(ev.Actions.StateDelta)
+	m := (&Invocation{run: r, node: r.app.rootNode}).newCallbackContext(&ev.Actions)
+	content, err := askPlugins(ctx, m.Invocation, "on_user_message", func(p *Plugin) func() (*genai.Content, error) {
+		if p.OnUserMessage == nil {
+			return nil
+		}
+		return func() (*genai.Content, error) { return p.OnUserMessage(ctx, m, r.user) }
+	})
+	if err != nil || content == nil {
+		return err
+	}
+	if len(content.Parts) == 0 || len(model.CallsOf(content)) > 0 {
+		return failf(CodeCallbackFailed, nil, "on_user_message of a plugin returned a message without parts, or with a function call")
+	}
+	r.user = content
+	return nil
+}
+
 // saveBlobs saves the files of the user's message as artifacts, and replaces
 // them by text.
 func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
@@ -169,26 +179,6 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 	}
 	r.user = &genai.Content{Role: r.user.Role, Parts: parts}
 	return nil
-}
-
-// stampMetadata adds the run's metadata and the app's revision to an event.
-// The event's own metadata takes precedence.
-func (r *run) stampMetadata(ev *session.Event) {
-	ev.Provenance.Revision = r.app.Revision
-	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
-		ev.CustomMetadata = given // events share it: no one changes the map of an event
-	} else if len(given) > 0 {
-		ev.CustomMetadata = mergeMaps(given, ev.CustomMetadata)
-	}
-}
-
-// mergeMaps returns a map with the entries of both; those of b take
-// precedence.
-func mergeMaps(a, b map[string]any) map[string]any {
-	merged := make(map[string]any, len(a)+len(b))
-	maps.Copy(merged, a)
-	maps.Copy(merged, b)
-	return merged
 }
 
 // storeEvent commits one event. Partial events are not stored.
@@ -227,29 +217,115 @@ func (r *run) commitThenYield(ctx context.Context, yield func(*session.Event, er
 	}
 }
 
-type turnsKey struct{}
-
-type turnCount struct{ seen, turns int }
-
-// countTurns returns the number of user messages in a history, without answers
-// to function calls. It reads each event once.
-func countTurns(h *session.History) int {
-	if events := h.Events(); len(events) <= shortHistory {
-		return turnCount{}.countEvents(events).turns
-	}
-	v := h.Derive(turnsKey{}, func(last any, events []*session.Event) (any, int64) {
-		c, _ := last.(turnCount)
-		return c.countEvents(events), pointerBytes
+// runAndCompact runs the invocation, and compacts the history afterwards if
+// the run completed without error and the consumer did not stop it.
+func (inv *Invocation) runAndCompact(ctx context.Context, yield func(*session.Event, error) bool) {
+	ended := true
+	inv.run.runWithPlugins(ctx, inv, func(ev *session.Event, err error) bool {
+		ended = yield(ev, err) && err == nil
+		return ended
 	})
-	return v.(turnCount).turns
+	if ended && ctx.Err() == nil {
+		inv.compactAfter(ctx)
+	}
 }
 
-func (c turnCount) countEvents(events []*session.Event) turnCount {
-	for _, ev := range events[c.seen:] {
-		if ev.Author == session.UserAuthor && ev.Content != nil && len(ev.Responses()) == 0 {
-			c.turns++
+// runWithPlugins runs an agent with the plugins of the app.
+func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
+	if len(r.app.plugins) == 0 {
+		inv.runAgent(ctx, r.commitThenYield(ctx, yield))
+		return
+	}
+	if !r.runAgentWithPlugins(ctx, inv, r.commitThenYield(ctx, yield)) {
+		return
+	}
+	_, err := askPlugins(ctx, inv, "after_run", func(p *Plugin) func() (*struct{}, error) {
+		if p.AfterRun == nil {
+			return nil
+		}
+		return func() (*struct{}, error) { return nil, p.AfterRun(ctx, inv) }
+	})
+	if err != nil {
+		yield(nil, err)
+	}
+}
+
+// runAgentWithPlugins yields the agent's events as the plugins return them, or
+// the one event of a plugin instead. It returns whether the run continues.
+func (r *run) runAgentWithPlugins(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
+	hookInv := inv.atHook(hookPathBeforeRun)
+	if inv.frame != nil && len(inv.hookEvents(hookPathBeforeRun)) > 0 {
+		return true
+	}
+	content, err := askPlugins(ctx, inv, "before_run", func(p *Plugin) func() (*genai.Content, error) {
+		if p.BeforeRun == nil {
+			return nil
+		}
+		return func() (*genai.Content, error) { return p.BeforeRun(ctx, inv) }
+	})
+	if err != nil {
+		yield(nil, err)
+		return false
+	}
+	if content != nil {
+		ev := hookInv.NewEvent()
+		ev.Author, ev.Content = genai.RoleModel, content
+		return yield(ev, nil)
+	}
+	return inv.runAgent(ctx, func(ev *session.Event, err error) bool {
+		if err == nil {
+			ev, err = r.runOnEvent(ctx, inv, ev)
+		}
+		return yield(ev, err) && err == nil
+	})
+}
+
+// runOnEvent lets the plugins replace an event.
+func (r *run) runOnEvent(ctx context.Context, inv *Invocation, ev *session.Event) (*session.Event, error) {
+	replaced, err := askPlugins(ctx, inv, "on_event", func(p *Plugin) func() (*session.Event, error) {
+		if p.OnEvent == nil {
+			return nil
+		}
+		return func() (*session.Event, error) { return p.OnEvent(ctx, inv, ev) }
+	})
+	if err != nil || replaced == nil {
+		return ev, err
+	}
+	merged := *ev
+	overlayFields(reflect.ValueOf(&merged).Elem(), reflect.ValueOf(replaced).Elem())
+	merged.ID, merged.InvocationID, merged.Timestamp, merged.Seq = ev.ID, ev.InvocationID, ev.Timestamp, ev.Seq
+	return &merged, nil
+}
+
+// overlayFields copies the non-zero fields of a struct.
+func overlayFields(to, from reflect.Value) {
+	for i := range from.NumField() {
+		switch f := from.Field(i); {
+		case from.Type().Field(i).Anonymous:
+			overlayFields(to.Field(i), f)
+		case !f.IsZero():
+			to.Field(i).Set(f)
 		}
 	}
-	c.seen = len(events)
-	return c
+}
+
+// askPlugins calls one function of each plugin until one returns an answer. of
+// returns nil for a plugin without the function.
+func askPlugins[A any](ctx context.Context, inv *Invocation, hook string, of func(*Plugin) func() (*A, error)) (*A, error) {
+	for _, p := range inv.run.app.plugins {
+		fn := of(p)
+		if fn == nil {
+			continue
+		}
+		one := []ownedCallback[func() (*A, error)]{{"plugin " + p.Name, fn}}
+		answer, err := firstAnswer(ctx, inv, hook, one, func(f func() (*A, error)) (*A, error) { return f() })
+		if err != nil {
+			hookErr, _ := asHookError(err)
+			return nil, hookErr
+		}
+		if answer != nil {
+			return answer, nil
+		}
+	}
+	return nil, nil
 }

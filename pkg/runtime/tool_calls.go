@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"google.golang.org/genai"
 
@@ -13,6 +14,58 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
+
+func (s *step) longRunningIDs(calls []*genai.FunctionCall) []string {
+	ids := []string{}
+	for _, c := range calls {
+		if t := s.inv.activeToolbox().byName[c.Name]; t != nil && tool.CapabilitiesOf(t).LongRunning {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+// answerCalls executes the calls of an event, yields requests for human input
+// and the merged result, and transfers to another agent if a call requests it.
+// It returns the result, which is nil when every call is answered later, and
+// false when the agent's run is over.
+func (s *step) answerCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
+	answer, failed, err := s.runCalls(ctx, calls)
+	if answer != nil && (!s.emitHumanRequests(answer, calls) || !s.emitEvent(answer, nil)) {
+		return nil, false
+	}
+	if err != nil {
+		if failed == nil || s.emitEvent(failed, nil) {
+			s.emitEvent(nil, err)
+		}
+		return nil, false
+	}
+	if answer == nil {
+		return nil, true
+	}
+	if to := answer.Actions.TransferToAgent; to != "" {
+		s.transferTo(ctx, to)
+		return nil, false
+	}
+	return s.emitStructuredOutput(answer)
+}
+
+// transferTo runs another agent within this agent's run. This agent does not
+// continue after it.
+func (s *step) transferTo(ctx context.Context, name string) {
+	i := slices.IndexFunc(s.inv.node.transferTargets, func(n *node) bool { return n.agent.Name() == name })
+	target := s.inv.run.app.findNode(name)
+	if i >= 0 {
+		target = s.inv.node.transferTargets[i]
+	}
+	if target == nil {
+		s.emitEvent(nil, failf(CodeTransferFailed, nil, "Agent %s not found in the agent tree.", name))
+		return
+	}
+	to := s.inv.newChildInvocation(target, s.inv.branch, 1)
+	to.endsRun = s.inv.endsRun && s.inv.endsWithAgent()
+	to.runAgent(ctx, s.emitEvent)
+}
 
 // runCalls executes the calls of one event concurrently and merges their
 // results, in the order of the calls, into one event, which is nil when every
@@ -136,20 +189,6 @@ func (s *step) newFailureEvent(calls []*genai.FunctionCall, answers []*callResul
 	return ev
 }
 
-// isCallFailure reports whether an event has a failure instead of results: a
-// resumed run executes its calls again.
-func isCallFailure(ev *session.Event) bool { return ev.ErrorCode != "" && len(ev.Responses()) > 0 }
-
-// callResult is the outcome of one call: a part for the model, which is nil
-// when the result comes later, the actions, or an error that ends the run.
-type callResult struct {
-	part    *genai.Part
-	actions session.Actions
-	err     error
-	// span is nil when spans are not observed.
-	span *Span
-}
-
 func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *callResult {
 	a := &callResult{}
 	t := s.inv.activeToolbox().byName[fc.Name]
@@ -184,10 +223,6 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *callResult 
 		a.setResponse(fc, result.Response)
 	}
 	return a
-}
-
-func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any) {
-	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
 }
 
 // errorResponse returns the response to the model for a failed call.
@@ -258,4 +293,79 @@ func (s *step) wrapToolError(ctx context.Context, name string, err error) error 
 		return AsRunError(ctx.Err())
 	}
 	return failf(CodeToolFailed, err, "tool %s of agent %s failed: %s", name, s.inv.node.agent.Name(), err)
+}
+
+// runToolWithCallbacks runs one tool with its callbacks (adk-python
+// flows/llm_flows/functions.py).
+func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
+	h := s.inv.node.hooks
+	if h == nil {
+		return s.invokeTool(ctx, t, call, traits)
+	}
+	result, err := firstAnswer(ctx, s.inv, "before_tool", h.beforeTool, func(f BeforeToolFunc) (*tool.Result, error) {
+		return f(ctx, t, call)
+	})
+	if result == nil && err == nil {
+		if result, err = s.invokeTool(ctx, t, call, traits); err != nil {
+			result, err = s.recoverToolError(ctx, t, call, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	replaced, err := firstAnswer(ctx, s.inv, "after_tool", h.afterTool, func(f AfterToolFunc) (*tool.Result, error) {
+		return f(ctx, t, call, result)
+	})
+	if replaced != nil {
+		result = replaced
+	}
+	return result, err
+}
+
+// recoverToolError calls the callbacks for a failed tool, and returns the
+// error if none answers. Errors that end the run are not passed to them.
+func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
+	var end *tool.EndError
+	if ctx.Err() != nil || errors.Is(failure, errBudget) || errors.As(failure, &end) {
+		return nil, failure
+	}
+	answer, err := firstAnswer(ctx, s.inv, "on_tool_error", s.inv.node.hooks.onToolError, func(f ToolErrorFunc) (*tool.Result, error) {
+		return f(ctx, t, call, failure)
+	})
+	if answer == nil && err == nil {
+		err = failure
+	}
+	return answer, err
+}
+
+// answerUnknownTool answers a call of an unknown tool.
+func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a *callResult) {
+	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, joinNames(s.inv.activeToolbox().names))
+	if s.inv.node.hooks == nil {
+		a.setResponse(fc, errorResponse(err))
+		return
+	}
+	result, err := s.recoverToolError(ctx, missingTool{fc.Name}, s.inv.newToolCall(fc, &a.actions), err)
+	hookErr, failed := asHookError(err)
+	switch {
+	case failed:
+		a.err = hookErr
+	case ctx.Err() != nil:
+		a.err = AsRunError(ctx.Err())
+	case err != nil:
+		a.setResponse(fc, errorResponse(err))
+	default:
+		a.setResponse(fc, result.Response)
+	}
+}
+
+// missingTool represents an unknown tool.
+type missingTool struct{ name string }
+
+func (t missingTool) Declaration() *genai.FunctionDeclaration {
+	return &genai.FunctionDeclaration{Name: t.name, Description: "Tool not found"}
+}
+
+func (t missingTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
+	return nil, fmt.Errorf("tool %q not found", t.name)
 }

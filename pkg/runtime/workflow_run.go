@@ -2,100 +2,15 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 )
-
-// CodeNodeRunsLimit is the error code of a workflow that exceeds its limit of
-// node executions.
-const CodeNodeRunsLimit = "NODE_RUNS_LIMIT"
-
-// maxNodeRuns is the maximum number of node executions of a workflow run. A
-// cycle of nodes without models is not limited by model calls.
-const maxNodeRuns = 1000
-
-var errNodeRuns = errors.New("no node runs left")
-
-// lane is the branch on which a part of a workflow runs. Its parent is the lane
-// from which it was forked.
-type lane struct {
-	branch string
-	depth  int
-	parent *lane
-}
-
-// commonLane returns the nearest common ancestor of two lanes.
-func commonLane(a, b *lane) *lane {
-	for a != b {
-		if a.depth < b.depth {
-			a, b = b, a
-		}
-		a = a.parent
-	}
-	return a
-}
-
-// task is the nth execution of a node in this run of the workflow.
-type task struct {
-	node, nth int
-	lane      *lane
-	// input is the output of the previous node; nil for nodes without input.
-	input *nodeValue
-}
-
-// nodeValue is the output of a node. Tasks contain a pointer to it so that they
-// are comparable.
-type nodeValue struct{ v any }
-
-// joinInput is the output of a completed predecessor of a join.
-type joinInput struct {
-	lane   *lane
-	output any
-}
-
-// outcome is the result of a task, which the edges of the node evaluate.
-type outcome struct {
-	task
-	route      any
-	finalEvent *session.Event
-	// output is the explicit output of the node.
-	output any
-	// paused reports whether the node has pending calls.
-	paused bool
-}
-
-func (o *outcome) recordEvent(ev *session.Event) {
-	if ev.Actions.Route != nil {
-		o.route = ev.Actions.Route
-	}
-	if ev.Content != nil && ev.IsFinal() {
-		o.finalEvent, o.output = ev, nil
-	}
-	if ev.Output != nil {
-		o.output = ev.Output
-	}
-}
-
-// workflowRun is one run of a workflow. Only its own goroutine changes it.
-type workflowRun struct {
-	*Workflow
-	inv   *Invocation
-	yield func(*session.Event, error) bool
-	queue []task
-	// joins has the inputs received so far by each waiting join.
-	joins   map[int]map[int]joinInput
-	running int
-	runs    int
-	// times counts the runs of each node; live has the running tasks.
-	times  []int
-	active []task
-
-	events   chan *eventHandoff
-	outcomes chan *outcome
-}
 
 // Run runs the nodes, and yields their events as they arrive.
 func (a *Workflow) Run(ctx context.Context, inv *Invocation) Events { return streamEvents(ctx, a, inv) }
@@ -116,6 +31,90 @@ func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session
 		return false
 	}
 	return inv.Paused() || w.reportUnmetJoins()
+}
+
+// workflowRun is one run of a workflow. Only its own goroutine changes it.
+type workflowRun struct {
+	*Workflow
+	inv   *Invocation
+	yield func(*session.Event, error) bool
+	queue []task
+	// joins has the inputs received so far by each waiting join.
+	joins   map[int]map[int]joinInput
+	running int
+	runs    int
+	// times counts the runs of each node; live has the running tasks.
+	times  []int
+	active []task
+
+	events   chan *eventHandoff
+	outcomes chan *outcome
+}
+
+// lane is the branch on which a part of a workflow runs. Its parent is the lane
+// from which it was forked.
+type lane struct {
+	branch string
+	depth  int
+	parent *lane
+}
+
+// task is the nth execution of a node in this run of the workflow.
+type task struct {
+	node, nth int
+	lane      *lane
+	// input is the output of the previous node; nil for nodes without input.
+	input *nodeValue
+}
+
+// outcome is the result of a task, which the edges of the node evaluate.
+type outcome struct {
+	task
+	route      any
+	finalEvent *session.Event
+	// output is the explicit output of the node.
+	output any
+	// paused reports whether the node has pending calls.
+	paused bool
+}
+
+// CodeNodeRunsLimit is the error code of a workflow that exceeds its limit of
+// node executions.
+const CodeNodeRunsLimit = "NODE_RUNS_LIMIT"
+
+// maxNodeRuns is the maximum number of node executions of a workflow run. A
+// cycle of nodes without models is not limited by model calls.
+const maxNodeRuns = 1000
+
+var errNodeRuns = errors.New("no node runs left")
+
+// commonLane returns the nearest common ancestor of two lanes.
+func commonLane(a, b *lane) *lane {
+	for a != b {
+		if a.depth < b.depth {
+			a, b = b, a
+		}
+		a = a.parent
+	}
+	return a
+}
+
+// joinInput is the output of a completed predecessor of a join.
+type joinInput struct {
+	lane   *lane
+	output any
+}
+
+func (o *outcome) recordEvent(ev *session.Event) {
+	if ev.Actions.Route != nil {
+		o.route = ev.Actions.Route
+	}
+	if ev.Content != nil && ev.IsFinal() {
+		o.finalEvent, o.output = ev, nil
+	}
+	if ev.Output != nil {
+		o.output = ev.Output
+	}
 }
 
 // startOrRestore follows the first edges, or queues the tasks of an
@@ -303,4 +302,109 @@ func (w *workflowRun) nodeName(i int) string {
 		return "START"
 	}
 	return w.Children[i].Name()
+}
+
+// chooseTargets returns the next nodes: the targets of unconditional edges, and
+// those of the matching routes, or else of the default route.
+func (w *workflowRun) chooseTargets(ctx context.Context, o *outcome) ([]int, error) {
+	var targets []int
+	add := func(to int) {
+		if !slices.Contains(targets, to) {
+			targets = append(targets, to)
+		}
+	}
+	edges := w.edges[o.node+1]
+	for i, e := range edges {
+		switch {
+		case e.Kind == EdgeAlways:
+			add(e.To)
+			continue
+		case slices.ContainsFunc(edges[:i], func(f Edge) bool { return f.Kind != EdgeAlways && f.By == e.By }):
+			continue // only the first edge with an expression evaluates it
+		}
+		values, err := w.routeValues(ctx, o, e)
+		if err != nil {
+			return nil, err
+		}
+		for _, to := range matchingTargets(edges, e, values) {
+			add(to)
+		}
+	}
+	return targets, nil
+}
+
+// matchingTargets returns the targets of the matching edges with e's expression.
+func matchingTargets(edges []Edge, e Edge, values []string) []int {
+	var matched, fallback []int
+	for _, f := range edges {
+		switch {
+		case f.Kind == EdgeAlways || f.By != e.By:
+		case f.Kind == EdgeDefault:
+			fallback = append(fallback, f.To)
+		case slices.Contains(values, f.Route):
+			matched = append(matched, f.To)
+		}
+	}
+	if len(matched) > 0 {
+		return matched
+	}
+	return fallback
+}
+
+// routeValues returns the values that routes are matched against: the value of
+// the edge's expression, or else the route that an event of the node set, or else
+// the output of the node.
+func (w *workflowRun) routeValues(ctx context.Context, o *outcome, e Edge) ([]string, error) {
+	if e.By != nil {
+		v, err := e.By.Eval(ctx, w.inv.conditionVars())
+		if err != nil {
+			return nil, failf(CodeInvalidRequest, err, "route of workflow %s after %s: %s", w.AgentName, w.nodeName(o.node), err)
+		}
+		return routeTexts(v), nil
+	}
+	if o.route != nil {
+		return routeTexts(o.route), nil
+	}
+	return routeTexts(w.nodeOutput(o)), nil
+}
+
+// nodeOutput returns the output of a node: its explicit output, or else the value
+// of its output_key, or else its text.
+func (w *workflowRun) nodeOutput(o *outcome) any {
+	switch {
+	case o.output != nil || o.finalEvent == nil:
+		return o.output
+	case o.node != Start:
+		if l, ok := w.Children[o.node].(*LLMAgent); ok {
+			if v, kept := o.finalEvent.Actions.StateDelta[l.opts.OutputKey]; kept {
+				return v
+			}
+		}
+	}
+	if text := model.TextOf(o.finalEvent.Content); text != "" {
+		return text
+	}
+	return nil
+}
+
+// routeTexts returns the route values of an output: one per element of a list,
+// a string without surrounding white space, anything else as JSON.
+func routeTexts(v any) []string {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case string:
+		return []string{strings.TrimSpace(v)}
+	case []any:
+		var all []string
+		for _, e := range v {
+			all = append(all, routeTexts(e)...)
+		}
+		return all
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return []string{string(b)}
 }

@@ -12,6 +12,7 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -135,49 +136,6 @@ func asResponse(v any) map[string]any {
 	return map[string]any{"result": v}
 }
 
-// emitStructuredOutput yields the answer that the response tool received, as an
-// event of the model (semantics 5.3).
-func (s *step) emitStructuredOutput(answer *session.Event) (*session.Event, bool) {
-	value := answer.Actions.SetModelResponse
-	if value == nil || s.inv.node.tools.byName[setModelResponse] == nil {
-		return answer, true
-	}
-	ev := s.inv.NewEvent()
-	ev.Content = model.ModelText(jsonText(value))
-	ev.Actions.SetModelResponse = value
-	return ev, s.emitAnswer(ev)
-}
-
-// emitAnswer stores the output of an event and yields the event. An answer
-// that does not match the schema is stored and ends the run.
-func (s *step) emitAnswer(ev *session.Event) bool {
-	var failure *RunError
-	if !ev.Partial {
-		failure = s.agent.storeOutput(s.inv.run.app.state, ev)
-	}
-	if failure == nil && s.inv.endsRun && s.inv.endsWithAgent() && !ev.Partial && ev.IsFinal() && len(ev.Calls()) == 0 {
-		s.inv.run.onLastEvent()
-	}
-	if !s.emitEvent(ev, nil) {
-		return false
-	}
-	if failure != nil {
-		s.emitEvent(nil, failure)
-		return false
-	}
-	return true
-}
-
-// parseOutput returns the value of the final text. If the text does not match
-// the schema, it makes ev an error event.
-func (a *LLMAgent) parseOutput(ev *session.Event, text string) (any, *RunError) {
-	v, err := a.opts.OutputSchema.Parse(text)
-	if err == nil {
-		return v, nil
-	}
-	return nil, rejectOutput(ev, err, "the answer of agent %s does not match its output_schema: %s", a.AgentName, err)
-}
-
 // inputSchemaOf returns the input schema of an agent: for a composite agent,
 // that of its first sub-agent (adk-python tools/agent_tool.py).
 func inputSchemaOf(a Agent) *tool.Schema {
@@ -200,4 +158,156 @@ func outputSchemaOf(a Agent) *tool.Schema {
 		return outputSchemaOf(subs[len(subs)-1])
 	}
 	return nil
+}
+
+// outputSchema is the YAML of an output schema, compiled when it is decoded.
+type outputSchema struct{ schema *tool.Schema }
+
+// DecodeSpec decodes a short schema or a JSON Schema of any value.
+func (s *outputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
+	s.schema, ds = decodeSchema(n, &spec.ValueSchema{})
+	return ds
+}
+
+// SchemaSpec describes the forms.
+func (s *outputSchema) SchemaSpec() map[string]any { return (&spec.ValueSchema{}).SchemaSpec() }
+
+// inputSchema is the YAML of a schema of arguments, compiled when it is decoded.
+type inputSchema struct{ schema *tool.Schema }
+
+// DecodeSpec decodes a short schema or a JSON Schema of an object.
+func (s *inputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
+	s.schema, ds = decodeSchema(n, &spec.ShortSchema{})
+	return ds
+}
+
+// SchemaSpec describes the forms.
+func (s *inputSchema) SchemaSpec() map[string]any {
+	forms := (&spec.ShortSchema{}).SchemaSpec()
+	forms["title"] = "schema"
+	return forms
+}
+
+// writtenSchema is a schema in YAML.
+type writtenSchema interface {
+	spec.Decoder
+	JSON() map[string]any
+}
+
+// decodeSchema decodes and compiles a schema. The rule is code for a schema that
+// ADK resolves in Python.
+func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnostics) {
+	if at := CodeRef(n); at != nil {
+		return nil, spec.Diagnostics{schemaCodeError(at)}
+	}
+	ds := into.DecodeSpec(n)
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	schema, err := tool.NewSchema(into.JSON())
+	if err != nil {
+		return nil, append(ds, n.Errorf("value", "%s", err))
+	}
+	return schema, ds
+}
+
+// StateSchemaConfig is the YAML of a state schema.
+type StateSchemaConfig struct{ Schema *tool.StateSchema }
+
+// DecodeSpec decodes a short schema or a JSON Schema of an object, whose keys may
+// restrict their writers.
+func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	var written spec.StateSchema
+	if at := CodeRef(n); at != nil {
+		return spec.Diagnostics{schemaCodeError(at)}
+	}
+	ds := written.DecodeSpec(n)
+	if ds.HasErrors() {
+		return ds
+	}
+	whole := written.JSON()
+	properties, _ := whole["properties"].(map[string]any)
+	for key, at := range written.Writers() {
+		if _, known := session.ParseWriter(at.Value); !known {
+			ds = append(ds, unknownWriterError(at))
+			continue
+		}
+		if prop, ok := properties[key].(map[string]any); ok {
+			prop["writable"] = at.Value
+		}
+	}
+	if ds.HasErrors() {
+		return ds
+	}
+	schema, err := tool.NewStateSchema(whole)
+	if err != nil {
+		return append(ds, n.Errorf("state-schema", "%s", err))
+	}
+	s.Schema = schema
+	return ds
+}
+
+func unknownWriterError(at *spec.Node) spec.Diagnostic {
+	d := at.Errorf("state-schema", "writable must be one of %s, got %q", strings.Join(session.WriterNames(), ", "), at.Value)
+	if near := spec.Suggest(at.Value, session.WriterNames()); near != "" {
+		d = d.WithHint("did you mean %q?", near)
+	}
+	return d
+}
+
+// SchemaSpec describes the forms.
+func (s *StateSchemaConfig) SchemaSpec() map[string]any {
+	forms := (&inputSchema{}).SchemaSpec()
+	var names []any
+	for _, name := range session.WriterNames() {
+		names = append(names, name)
+	}
+	forms["additionalProperties"] = map[string]any{"properties": map[string]any{"writable": map[string]any{
+		"enum":        names,
+		"description": "Who can write the key: client (the default) means everyone, agent the app's agents, tools and callbacks and administrators, admin only administrators.",
+	}}}
+	return forms
+}
+
+// CheckWriter returns an error for the first key of a delta that the
+// state_schema does not let the writer write.
+func (a *App) CheckWriter(w session.Writer, delta map[string]any) error {
+	if err := a.state.CheckWriter(w, delta); err != nil {
+		return failf(CodeForbidden, err, "%s", err)
+	}
+	return nil
+}
+
+// Writable returns the least trusted writer of a state key, and whether the app's
+// state_schema declares it.
+func (a *App) Writable(key string) (by session.Writer, declared bool) { return a.state.Writable(key) }
+
+// checkWrites rejects all writes of a tool call if one of them violates the state
+// schema.
+func (s *step) checkWrites(actions *session.Actions) error {
+	err := s.inv.run.app.state.CheckDelta(actions.StateDelta)
+	if err != nil {
+		*actions = session.Actions{ArtifactDelta: actions.ArtifactDelta}
+	}
+	return err
+}
+
+// storeOutputValue sets the agent's output key to an answer. If the value does not
+// match the type of the key, it makes ev an error event.
+func (a *LLMAgent) storeOutputValue(s *tool.StateSchema, ev *session.Event, v any) *RunError {
+	checked, err := s.Check(a.opts.OutputKey, v)
+	if err != nil {
+		return rejectOutput(ev, err, "the answer of agent %s cannot be stored: %s", a.AgentName, err)
+	}
+	ev.Actions.SetState(a.opts.OutputKey, checked)
+	return nil
+}
+
+// rejectOutput makes ev an error event, unless it already is one.
+func rejectOutput(ev *session.Event, err error, format string, args ...any) *RunError {
+	failure := failf(CodeOutputInvalid, err, format, args...)
+	if ev.ErrorCode == "" {
+		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+	}
+	return failure
 }

@@ -4,8 +4,10 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/session"
 )
 
 // DefaultToolWorkers is the default number of goroutines of a host that execute
@@ -19,8 +21,8 @@ const DefaultToolWorkers = 256
 // robin, one call each, so that a response with many calls does not starve other
 // sessions.
 type callWorkers struct {
-	limit  int
-	log *slog.Logger
+	limit int
+	log   *slog.Logger
 
 	mu      sync.Mutex
 	running int
@@ -120,4 +122,66 @@ func (w *callWorkers) nextCall(last *callBatch) (b *callBatch, i int) {
 	w.waiting = append(slices.Delete(w.waiting, at, at+1), b)
 	i, _ = w.dequeueLocked(b)
 	return b, i
+}
+
+// An eventHandoff passes the events of an agent that runs on its own goroutine
+// to the goroutine of the run, one at a time.
+type eventHandoff struct {
+	out chan<- *eventHandoff
+	ev  *session.Event
+	err error
+
+	acknowledged sync.WaitGroup
+	proceed      bool
+}
+
+// sendEvent passes on an event and waits until it is acknowledged.
+func (s *eventHandoff) sendEvent(ev *session.Event, err error) bool {
+	s.ev, s.err = ev, err
+	s.acknowledged.Add(1)
+	s.out <- s
+	s.acknowledged.Wait()
+	return s.proceed
+}
+
+// deliverEvent yields the event to the consumer, and returns whether the run
+// continues. It acknowledges the event even if the consumer panics, because
+// the agent would otherwise wait forever.
+func (s *eventHandoff) deliverEvent(yield func(*session.Event, error) bool) (proceed bool) {
+	defer func() { s.acknowledgeEvent(proceed) }()
+	return yield(s.ev, s.err) && s.err == nil
+}
+
+// acknowledgeEvent unblocks the agent, which continues if proceed is true. It
+// must be called for each event, even when the run is over.
+func (s *eventHandoff) acknowledgeEvent(proceed bool) {
+	s.proceed = proceed
+	s.acknowledged.Done()
+}
+
+// A refCount counts the references to a resource and releases it with the last
+// one.
+type refCount struct {
+	count         atomic.Int64
+	onLastRelease func() // may be nil
+}
+
+// acquire takes a reference; it returns false if the resource is already
+// released.
+func (h *refCount) acquire() bool {
+	for {
+		n := h.count.Load()
+		if n == 0 {
+			return false
+		}
+		if h.count.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (h *refCount) release() {
+	if h.count.Add(-1) == 0 && h.onLastRelease != nil {
+		h.onLastRelease()
+	}
 }

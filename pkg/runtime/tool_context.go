@@ -10,7 +10,25 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/tool"
 )
+
+// newToolCall returns the context of one tool call.
+func (inv *Invocation) newToolCall(fc *genai.FunctionCall, actions *session.Actions) *tool.Call {
+	return &tool.Call{
+		ID: fc.ID, Name: fc.Name, Args: cloneArgs(fc.Args),
+		Origin:         inv.requestOrigin(),
+		State:          &callState{run: inv.run, actions: actions},
+		Actions:        actions,
+		Artifacts:      &callArtifacts{store: inv.run.host.store.Artifacts, key: inv.run.sess.Key, actions: actions},
+		Memories:       &callMemories{inv.run},
+		IdempotencyKey: idempotencyKey(inv.run.id, fc.ID),
+		EndInvocation:  inv.EndInvocation,
+		Expressions:    inv.run.expressions,
+	}
+}
+
+func idempotencyKey(invocation, call string) string { return invocation + "/" + call }
 
 // callState overlays the session's state with the writes of one call. The
 // writes are stored with the call's event; until then only the call sees them.
@@ -159,4 +177,60 @@ func cloneValue(v any) any {
 		return c
 	}
 	return v
+}
+
+// lookupState returns the value of a state key, or its default.
+func (r *run) lookupState(key string) (any, bool) {
+	if v, ok := r.sess.State.Get(key); ok {
+		return v, true
+	}
+	return r.app.state.Default(key)
+}
+
+// stateWithDefaults returns a copy of the state with defaults for missing keys.
+func (r *run) stateWithDefaults() map[string]any {
+	all := r.sess.State.All()
+	r.app.state.AddDefaults(all)
+	return all
+}
+
+// callMemories accesses the memories of the run's user. An inner run shares
+// them, but its temporary session is never added.
+type callMemories struct{ run *run }
+
+func (m *callMemories) memoryStore() *store.Memories { return m.run.host.store.Memories }
+
+func (m *callMemories) Search(ctx context.Context, query string) ([]*session.Memory, error) {
+	return m.searchMemories(ctx, store.MemoryQuery{Text: query})
+}
+
+func (m *callMemories) SearchOthers(ctx context.Context, query string) ([]*session.Memory, error) {
+	return m.searchMemories(ctx, store.MemoryQuery{Text: query, NotSession: m.run.sess.ID})
+}
+
+func (m *callMemories) searchMemories(ctx context.Context, q store.MemoryQuery) ([]*session.Memory, error) {
+	return m.memoryStore().Search(ctx, m.run.sess.App, m.run.sess.User, q)
+}
+
+func (m *callMemories) AddSession(ctx context.Context) error {
+	if m.run.inner {
+		return nil
+	}
+	// The run may see only some events of the session.
+	sess, err := m.run.host.store.Sessions.Get(ctx, m.run.sess.Key, nil)
+	if err != nil {
+		return err
+	}
+	return m.memoryStore().AddSession(ctx, sess)
+}
+
+func (m *callMemories) AddEvents(ctx context.Context, events []*session.Event) error {
+	if m.run.inner {
+		return nil
+	}
+	return m.memoryStore().AddEvents(ctx, m.run.sess.Key, events)
+}
+
+func (m *callMemories) Add(ctx context.Context, memories ...*session.Memory) error {
+	return m.memoryStore().Add(ctx, m.run.sess.App, m.run.sess.User, memories...)
 }

@@ -1,0 +1,379 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// Memory estimates for the parts of a view.
+const (
+	pointerBytes = 16  // in a growing slice
+	siteBytes    = 128 // a call site with its map entry
+	partBytes    = 256
+)
+
+// shortHistory is the number of events up to which building the contents is
+// faster than looking them up.
+const shortHistory = 8
+
+// contentBytes estimates the memory of a content that was built for a view.
+func contentBytes(c *genai.Content) int64 {
+	bytes := int64(partBytes)
+	for _, p := range c.Parts {
+		bytes += partBytes + int64(len(p.Text))
+	}
+	return bytes
+}
+
+// isEmpty reports whether a content has nothing for a model. Calls and
+// responses count even when they are marked as thoughts.
+func isEmpty(c *genai.Content) bool {
+	if c == nil || c.Role == "" {
+		return true
+	}
+	for _, p := range c.Parts {
+		if p.FunctionCall != nil || p.FunctionResponse != nil {
+			return false
+		}
+		if !p.Thought && (p.Text != "" || len(p.ThoughtSignature) > 0 || p.InlineData != nil || p.FileData != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// isFrameworkEvent reports whether a content is a request for human input or
+// its answer, which models do not see.
+func isFrameworkEvent(c *genai.Content) bool {
+	if c == nil {
+		return false
+	}
+	for _, p := range c.Parts {
+		var name string
+		switch {
+		case p.FunctionCall != nil:
+			name = p.FunctionCall.Name
+		case p.FunctionResponse != nil:
+			name = p.FunctionResponse.Name
+		default:
+			continue
+		}
+		switch name {
+		case "adk_framework", "adk_request_credential", "adk_request_confirmation":
+			return true
+		}
+	}
+	return false
+}
+
+// withoutOwnIDs removes the IDs that the runtime assigned from calls and
+// responses. A content without any is returned unchanged.
+func withoutOwnIDs(c *genai.Content) *genai.Content {
+	var parts []*genai.Part
+	for i, p := range c.Parts {
+		bare := withoutOwnID(p)
+		if bare == p {
+			continue
+		}
+		if parts == nil {
+			parts = slices.Clone(c.Parts)
+		}
+		parts[i] = bare
+	}
+	if parts == nil {
+		return c
+	}
+	return &genai.Content{Role: c.Role, Parts: parts}
+}
+
+func withoutOwnID(p *genai.Part) *genai.Part {
+	switch {
+	case p.FunctionCall != nil && strings.HasPrefix(p.FunctionCall.ID, ownIDPrefix):
+		call := *p.FunctionCall
+		call.ID = ""
+		q := *p
+		q.FunctionCall = &call
+		return &q
+	case p.FunctionResponse != nil && strings.HasPrefix(p.FunctionResponse.ID, ownIDPrefix):
+		resp := *p.FunctionResponse
+		resp.ID = ""
+		q := *p
+		q.FunctionResponse = &resp
+		return &q
+	}
+	return p
+}
+
+// mergeResponses returns the older response content with the parts of the
+// newer one: a response with the same ID is replaced, others are appended.
+func mergeResponses(old, now *genai.Content) *genai.Content {
+	merged := &genai.Content{Role: old.Role, Parts: slices.Clone(old.Parts)}
+	for _, p := range now.Parts {
+		i := -1
+		if p.FunctionResponse != nil {
+			i = slices.IndexFunc(merged.Parts, func(q *genai.Part) bool {
+				r := q.FunctionResponse
+				return r != nil && r.ID == p.FunctionResponse.ID && (r.ID != "" || r.Name == p.FunctionResponse.Name)
+			})
+		}
+		if i >= 0 {
+			merged.Parts[i] = p
+		} else {
+			merged.Parts = append(merged.Parts, p)
+		}
+	}
+	return merged
+}
+
+// insertBeforeUserTail inserts contents before the trailing user contents, the
+// position of contents that belong to a static instruction.
+func insertBeforeUserTail(contents, added []*genai.Content) []*genai.Content {
+	if len(added) == 0 {
+		return contents
+	}
+	i := len(contents)
+	for i > 0 && contents[i-1].Role == genai.RoleUser && len(model.ResponsesOf(contents[i-1])) == 0 {
+		i--
+	}
+	return slices.Concat(contents[:i], added, contents[i:])
+}
+
+// presentForeign returns another agent's event as user content, or nil if it
+// has nothing to present (adk-python contents.py
+// _present_other_agent_message).
+func presentForeign(ev *session.Event) *genai.Content {
+	content := model.UserText("For context:")
+	content.Parts = slices.Grow(content.Parts, len(ev.Content.Parts))
+	for _, p := range ev.Content.Parts {
+		if q := presentPart(ev.Author, p); q != nil {
+			content.Parts = append(content.Parts, q)
+		}
+	}
+	if len(content.Parts) == 1 {
+		return nil
+	}
+	return content
+}
+
+func presentPart(author string, p *genai.Part) *genai.Part {
+	switch {
+	case p.Thought:
+		return nil
+	case strings.TrimSpace(p.Text) != "":
+		return &genai.Part{Text: "[" + author + "] said: " + p.Text}
+	case p.FunctionCall != nil:
+		return &genai.Part{Text: fmt.Sprintf("[%s] called tool `%s` with parameters: %s", author, p.FunctionCall.Name, compactJSON(p.FunctionCall.Args))}
+	case p.FunctionResponse != nil:
+		return &genai.Part{Text: fmt.Sprintf("[%s] `%s` tool returned result: %s", author, p.FunctionResponse.Name, compactJSON(p.FunctionResponse.Response))}
+	case p.InlineData != nil, p.FileData != nil, p.ExecutableCode != nil, p.CodeExecutionResult != nil:
+		return p
+	}
+	return nil
+}
+
+// compactJSON returns a value as JSON for the model, or in Go's format if JSON
+// cannot represent it.
+func compactJSON(m map[string]any) string {
+	if m == nil {
+		return "{}"
+	}
+	return jsonText(m)
+}
+
+func jsonText(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// A transcript is a sequence of transcriptions of one speaker of a live
+// conversation. The zero value is empty.
+type transcript struct {
+	author, role, text string
+	// contentCount is the number of contents for it: zero when it is blank.
+	contentCount int
+	// bytes estimates their memory.
+	bytes int64
+}
+
+// readTranscription returns the transcription of an event without content.
+func readTranscription(ev *session.Event) transcript {
+	s := transcript{author: ev.Author}
+	if !isEmpty(ev.Content) {
+		return s
+	}
+	switch in, out := ev.InputTranscription, ev.OutputTranscription; {
+	case in != nil && in.Text != "":
+		s.role, s.text = genai.RoleUser, in.Text
+	case out != nil && out.Text != "":
+		s.role, s.text = genai.RoleModel, out.Text
+	}
+	return s
+}
+
+// isScoped reports whether an event belongs to a task of ADK 2's node path, which
+// only the agent of that task sees. Agents of this host have no such scope, but
+// imported sessions may contain such events.
+func isScoped(ev *session.Event) bool { return extraString(ev, "isolationScope") != "" }
+
+// isLive reports whether an event comes from a live conversation. An agent
+// sees its own events of it as another agent's.
+func isLive(ev *session.Event) bool { return extraString(ev, "liveSessionId") != "" }
+
+func extraString(ev *session.Event, name string) string {
+	raw, ok := ev.Extra[name]
+	if !ok {
+		return ""
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// callIDKeeper is implemented by models whose requests keep call IDs that the
+// runtime assigned. For other models these IDs are omitted.
+type callIDKeeper interface{ KeepsCallIDs() bool }
+
+func keepsIDs(llm model.LLM) bool {
+	k, ok := llm.(callIDKeeper)
+	return ok && k.KeepsCallIDs()
+}
+
+// summaryAuthor is the author of summaries. It is not the name of an agent, so
+// every agent sees summaries as context from others.
+const summaryAuthor = "model"
+
+// rewritesPast reports whether an event changes which earlier events are
+// visible.
+func rewritesPast(ev *session.Event) bool {
+	return ev.Actions.RewindBeforeInvocationID != "" || isCompaction(ev)
+}
+
+func isCompaction(ev *session.Event) bool {
+	return ev.Actions.Compaction != nil && ev.Actions.Compaction.CompactedContent != nil && !ev.Provenance.Imported
+}
+
+// eventSeconds returns the time of an event in seconds, as in compactions.
+func eventSeconds(ev *session.Event) float64 { return float64(ev.Timestamp.UnixMicro()) / 1e6 }
+
+// applyCompactions replaces events by their summaries (adk-python contents.py
+// _process_compaction_events). A compaction covers only events before it; its
+// summary is placed at the last of them. It also returns the covered events.
+func applyCompactions(events []*session.Event) (seen, covered []*session.Event) {
+	isCovered := make([]bool, len(events))
+	summaries := map[int][]*session.Event{}
+	for _, k := range currentCompactions(events) {
+		c, at := events[k].Actions.Compaction, k
+		for i, ev := range events[:k] {
+			if t := eventSeconds(ev); !isCompaction(ev) && c.StartTimestamp <= t && t <= c.EndTimestamp {
+				isCovered[i], at = true, i
+			}
+		}
+		summaries[at] = append(summaries[at], summaryEvent(events[k]))
+	}
+	for i, ev := range events {
+		switch {
+		case isCovered[i]:
+			covered = append(covered, ev)
+		case !isCompaction(ev):
+			seen = append(seen, ev)
+		}
+		seen = append(seen, summaries[i]...)
+	}
+	return seen, covered
+}
+
+// currentCompactions returns the indexes of the compactions in effect: one
+// whose time range lies within another is omitted, of two with equal ranges
+// the older.
+func currentCompactions(events []*session.Event) []int {
+	var all []int
+	for i, ev := range events {
+		if isCompaction(ev) {
+			all = append(all, i)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(i int) bool {
+		c := events[i].Actions.Compaction
+		return slices.ContainsFunc(all, func(j int) bool {
+			other := events[j].Actions.Compaction
+			within := other.StartTimestamp <= c.StartTimestamp && c.EndTimestamp <= other.EndTimestamp
+			equal := other.StartTimestamp == c.StartTimestamp && c.EndTimestamp == other.EndTimestamp
+			return i != j && within && (!equal || j > i)
+		})
+	})
+}
+
+func summaryEvent(ev *session.Event) *session.Event {
+	c := ev.Actions.Compaction
+	s := &session.Event{
+		ID: ev.ID, InvocationID: ev.InvocationID, Author: summaryAuthor,
+		Timestamp: time.UnixMicro(int64(c.EndTimestamp * 1e6)).UTC(),
+	}
+	s.Content = &genai.Content{Role: genai.RoleModel, Parts: c.CompactedContent.Parts}
+	return s
+}
+
+type liveKey struct{}
+
+// liveEvents returns the events that were not rewound, including compactions.
+// It reads each event once.
+func liveEvents(h *session.History) []*session.Event {
+	type live struct {
+		seen   int
+		events []*session.Event
+	}
+	v := h.Derive(liveKey{}, func(last any, events []*session.Event) (any, int64) {
+		l, _ := last.(live)
+		for ; l.seen < len(events); l.seen++ {
+			if events[l.seen].Actions.RewindBeforeInvocationID != "" {
+				l.events = session.WithoutRewound(events[:l.seen+1])
+			} else {
+				l.events = append(l.events, events[l.seen])
+			}
+		}
+		return l, pointerBytes * int64(len(l.events))
+	})
+	return slices.Clip(v.(live).events)
+}
+
+// countTurns returns the number of user messages in a history, without answers
+// to function calls. It reads each event once.
+func countTurns(h *session.History) int {
+	if events := h.Events(); len(events) <= shortHistory {
+		return turnCount{}.countEvents(events).turns
+	}
+	v := h.Derive(turnsKey{}, func(last any, events []*session.Event) (any, int64) {
+		c, _ := last.(turnCount)
+		return c.countEvents(events), pointerBytes
+	})
+	return v.(turnCount).turns
+}
+
+type turnsKey struct{}
+
+type turnCount struct{ seen, turns int }
+
+func (c turnCount) countEvents(events []*session.Event) turnCount {
+	for _, ev := range events[c.seen:] {
+		if ev.Author == session.UserAuthor && ev.Content != nil && len(ev.Responses()) == 0 {
+			c.turns++
+		}
+	}
+	c.seen = len(events)
+	return c
+}

@@ -1,0 +1,233 @@
+package runtime
+
+import (
+	"context"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// llmConfig is the YAML of an LlmAgent. Fields and meaning are those of ADK
+// (adk-python agents/llm_agent_config.py).
+type llmConfig struct {
+	Common CommonConfig `yaml:",inline"`
+
+	Model             spec.Text      `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Default: the model of the nearest ancestor that has one."`
+	ModelCode         *spec.Node     `yaml:"model_code" doc:"ADK's name of a model that is code, instead of model; functions in app.yaml declares its replacement."`
+	Instruction       spec.Text      `yaml:"instruction" doc:"The instruction for the model; {key} is replaced by the value in the session state. Required unless instruction_provider is set."`
+	StaticInstruction *StaticContent `yaml:"static_instruction" doc:"Fixed system instruction without placeholders; instruction is then sent as user content."`
+	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: instruction for every agent of the tree, sent first."`
+	Tools             []ToolRef      `yaml:"tools" doc:"The tools that the agent can call."`
+
+	CodeExecutor codeConfig `yaml:"code_executor" doc:"Runs code that the model writes: built_in is Gemini's sandbox, expr evaluates expressions, other names are executors of the program."`
+
+	Planner plannerConfig `yaml:"planner" doc:"Makes the model plan before it acts: plan_react, or built_in with a thinking_config."`
+
+	OutputKey                string          `yaml:"output_key" doc:"State key that receives the text of the agent's final answer, or with output_schema its value."`
+	OutputSchema             outputSchema    `yaml:"output_schema" doc:"Schema of the final answer, as a short schema or a JSON Schema."`
+	InputSchema              inputSchema     `yaml:"input_schema" doc:"Schema of the parameters when the agent is called as a tool, as a short schema or a JSON Schema."`
+	IncludeContents          IncludeContents `yaml:"include_contents" enum:"default|none" default:"default" doc:"The part of the conversation that the model sees: all of it, or only the current turn."`
+	DisallowTransferToParent bool            `yaml:"disallow_transfer_to_parent" doc:"Do not allow transfers to the parent agent."`
+	DisallowTransferToPeers  bool            `yaml:"disallow_transfer_to_peers" doc:"Do not allow transfers to sibling agents."`
+
+	InstructionProvider spec.Expr `yaml:"instruction_provider" doc:"Expression that computes the whole instruction; inject(text) replaces placeholders, file(path) returns the text of a file of the app."`
+
+	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, named as in the Gemini API: temperature, max_output_tokens, safety_settings and so on."`
+
+	Callbacks llmCallbackLists `yaml:",inline"`
+
+	// files maps the paths that InstructionProvider uses to their text.
+	files map[string]string
+}
+
+func (c *llmConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
+
+// ToolRefs returns the tools of the agent.
+func (c *llmConfig) ToolRefs() []*ToolRef {
+	refs := make([]*ToolRef, len(c.Tools))
+	for i := range c.Tools {
+		refs[i] = &c.Tools[i]
+	}
+	return refs
+}
+
+// Bind resolves the names of functions registered by the program.
+func (c *llmConfig) Bind(f *Functions) spec.Diagnostics { return c.CodeExecutor.bindExecutor(f) }
+
+// BuiltInCode returns the node that selects the model's own sandbox, or nil.
+func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
+	if x := c.CodeExecutor.execution; x == nil || x.hasExecutor() {
+		return nil
+	}
+	return n.Get("code_executor")
+}
+
+// ModelName returns the model of the agent; its Value is empty when it has
+// none.
+func (c *llmConfig) ModelName() spec.Text { return c.Model }
+
+// ModelCodeNode returns the value of model_code, or nil.
+func (c *llmConfig) ModelCodeNode() *spec.Node { return c.ModelCode }
+
+// Instructions returns the texts with placeholders for state keys.
+func (c *llmConfig) Instructions() []spec.Text {
+	return []spec.Text{c.Instruction, c.GlobalInstruction}
+}
+
+// ReadFiles reads the files that the instruction provider names, so that the
+// app keeps the versions that it was loaded with.
+func (c *llmConfig) ReadFiles(read func(path string) (string, error)) spec.Diagnostics {
+	var ds spec.Diagnostics
+	c.files = map[string]string{}
+	for _, call := range template.Calls(c.InstructionProvider.Value, "file") {
+		if !call.Literal {
+			ds = append(ds, c.InstructionProvider.Errorf(call.Offset, "file", `file requires a literal string, such as file("prompts/pt.md"): files are read when the app is loaded`))
+			continue
+		}
+		text, err := read(call.Text)
+		if err != nil {
+			ds = append(ds, c.InstructionProvider.Errorf(call.Offset, "file", "%s", err))
+		}
+		c.files[call.Text] = text
+	}
+	return ds
+}
+
+// misplacedSettings lists the settings that ADK rejects inside
+// generate_content_config, in both spellings, and what to use instead.
+func misplacedSettings() [][3]string {
+	return [][3]string{
+		{"tools", "tools", "use tools of the agent"},
+		{"system_instruction", "systemInstruction", "use instruction or static_instruction of the agent"},
+		{"cached_content", "cachedContent", "use context_cache_config in app.yaml"},
+		{"response_schema", "responseSchema", "use output_schema of the agent"},
+	}
+}
+
+// Check reports settings that ADK rejects inside generate_content_config.
+func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	settings := n.Get("generate_content_config")
+	for _, m := range misplacedSettings() {
+		for _, key := range m[:2] {
+			if v := settings.Get(key); v != nil {
+				ds = append(ds, v.Errorf("generate-content-config", "%s is not allowed in generate_content_config: %s", key, m[2]))
+				break
+			}
+		}
+	}
+	for _, options := range []string{"http_options", "httpOptions"} {
+		for _, key := range []string{"base_url", "baseUrl"} {
+			if v := settings.Get(options).Get(key); v != nil {
+				ds = append(ds, v.Errorf("generate-content-config", "%s is not allowed in %s: set base_url of the model under models in app.yaml", key, options))
+			}
+		}
+	}
+	ds = append(ds, c.checkOutputSchemaConflicts(settings)...)
+	ds = append(ds, checkRanges(settings)...)
+	return append(ds, c.checkInstruction(n)...)
+}
+
+// checkInstruction requires either instruction or instruction_provider.
+func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
+	at := n.Get("instruction_provider")
+	switch {
+	case at.IsNull() && n.Get("instruction").IsNull():
+		return spec.Diagnostics{n.Errorf("required", "missing field %q", "instruction")}
+	case at.IsNull():
+		return nil
+	case !n.Get("instruction").IsNull():
+		return spec.Diagnostics{at.Errorf("instruction", "instruction and instruction_provider are mutually exclusive")}
+	}
+	_, ds := compileIn(c.InstructionProvider, providerEnv(), template.Compile)
+	return ds
+}
+
+// checkOutputSchemaConflicts reports settings that conflict with
+// output_schema.
+func (c *llmConfig) checkOutputSchemaConflicts(settings *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if c.OutputSchema.schema == nil {
+		return nil
+	}
+	for _, key := range []string{"response_json_schema", "responseJsonSchema", "response_mime_type", "responseMimeType"} {
+		if v := settings.Get(key); v != nil {
+			ds = append(ds, v.Errorf("generate-content-config", "%s must not be set: the agent's output_schema determines it", key))
+		}
+	}
+	return ds
+}
+
+func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
+	provider, err := c.buildProvider()
+	if err != nil {
+		return nil, err
+	}
+	opts := &LLMOptions{
+		Description: c.Common.Description,
+		Model:       env.Model, SubAgents: env.SubAgents, Tools: env.Tools, Toolsets: env.Toolsets,
+		Instruction:       newInstructionAt(c.Instruction),
+		GlobalInstruction: newInstructionAt(c.GlobalInstruction),
+		OutputKey:         c.OutputKey, IncludeContents: c.IncludeContents,
+		OutputSchema: c.OutputSchema.schema, InputSchema: c.InputSchema.schema,
+		DisallowTransferToParent: c.DisallowTransferToParent,
+		DisallowTransferToPeers:  c.DisallowTransferToPeers,
+		GenerateContentConfig:    c.GenerateContentConfig,
+		Code:                     c.CodeExecutor.execution,
+		Planner:                  c.Planner.planner,
+	}
+	opts.InstructionProvider = provider
+	if c.StaticInstruction != nil {
+		opts.StaticInstruction = c.StaticInstruction.Content
+	}
+	return NewLLM(c.Common.Name.Value, opts), nil
+}
+
+func newInstructionAt(t spec.Text) *Instruction {
+	return NewInstruction(t.Value, t.At)
+}
+
+// buildProvider returns nil when the agent has no instruction_provider.
+func (c *llmConfig) buildProvider() (*InstructionProvider, error) {
+	if c.InstructionProvider.Value == "" {
+		return nil, nil
+	}
+	compiled, ds := compileIn(c.InstructionProvider, providerEnv(), template.Compile)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	return &InstructionProvider{expr: compiled, files: c.files, at: c.InstructionProvider}, nil
+}
+
+// StaticContent is the YAML of a static instruction: a string, a part, a list
+// of both, or a content with parts.
+type StaticContent struct{ Content *genai.Content }
+
+// DecodeSpec accepts all forms.
+func (s *StaticContent) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	if n.Kind == spec.Mapping && n.Get("parts") != nil {
+		s.Content = &genai.Content{}
+		return spec.Decode(n, s.Content)
+	}
+	s.Content = &genai.Content{}
+	items := []*spec.Node{n}
+	if n.Kind == spec.Sequence {
+		items = n.Items
+	}
+	var ds spec.Diagnostics
+	for _, item := range items {
+		p := &genai.Part{Text: item.Value}
+		if item.Kind != spec.Scalar {
+			ds = append(ds, spec.Decode(item, p)...)
+		}
+		s.Content.Parts = append(s.Content.Parts, p)
+	}
+	return ds
+}
+
+// SchemaSpec describes the forms.
+func (s *StaticContent) SchemaSpec() map[string]any {
+	return map[string]any{"type": []string{"string", "object", "array"}}
+}

@@ -1,0 +1,225 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// LLMOptions are the optional settings of an LLM agent.
+type LLMOptions struct {
+	Description string
+	// Model is nil to inherit the model of the nearest ancestor.
+	Model             model.LLM
+	Instruction       *Instruction
+	GlobalInstruction *Instruction
+	// StaticInstruction is sent unchanged; Instruction then becomes user
+	// content.
+	StaticInstruction *genai.Content
+	Tools             []tool.Tool
+	// Toolsets provide more tools, listed once per run of the agent. The
+	// caller closes them.
+	Toolsets  []tool.Set
+	SubAgents []Agent
+	// Code is nil to treat code that the model writes as text.
+	Code *CodeExecution
+	// Planner is nil for no planning.
+	Planner *Planner
+	// OutputKey is the state key that receives the text of the final answer.
+	OutputKey string
+	// OutputSchema, if set, is the schema of the final answer; OutputKey then
+	// receives the decoded value instead of the text.
+	OutputSchema *tool.Schema
+	// InputSchema has the parameters of the agent when it is called as a tool.
+	InputSchema              *tool.Schema
+	IncludeContents          IncludeContents
+	DisallowTransferToParent bool
+	DisallowTransferToPeers  bool
+	GenerateContentConfig    *genai.GenerateContentConfig
+	Callbacks                Callbacks
+
+	// InstructionProvider, if set, replaces Instruction.
+	InstructionProvider *InstructionProvider
+}
+
+// IncludeContents selects the part of the conversation that a model sees.
+type IncludeContents string
+
+// The values of [IncludeContents].
+const (
+	IncludeDefault IncludeContents = "default" // all that is visible on its branch
+	IncludeNone    IncludeContents = "none"    // the current turn only
+)
+
+// An LLMAgent calls a model, executes the tool calls of the response, and
+// repeats both until the model returns a final answer.
+type LLMAgent struct {
+	Base
+	opts     LLMOptions
+	identity string
+}
+
+// NewLLM returns an LLM agent; opts may be nil.
+func NewLLM(name string, opts *LLMOptions) *LLMAgent {
+	if opts == nil {
+		opts = &LLMOptions{}
+	}
+	a := &LLMAgent{
+		Base:     Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents, Callbacks: opts.Callbacks},
+		opts:     *opts,
+		identity: identityText(name, opts.Description),
+	}
+	a.opts.Code = opts.Code.withDefaults()
+	return a
+}
+
+// identityText returns the part of the instruction that names the agent, with
+// quoted name and description (adk-python flows/llm_flows/identity.py).
+func identityText(name, description string) string {
+	s := `You are an agent. Your internal name is "` + name + `".`
+	if description != "" {
+		s += ` The description about you is "` + description + `".`
+	}
+	return s
+}
+
+// An Instruction is compiled text for a model. It has its source position, so
+// that the error of a missing value contains the line.
+type Instruction struct {
+	written string
+	text    *template.Text
+	// at returns the position of a byte offset.
+	at func(offset int) spec.Pos
+}
+
+// An InstructionProvider computes a whole instruction: ADK's function of that
+// name as an expression. Placeholders are replaced only where the expression
+// calls inject.
+type InstructionProvider struct {
+	fn    InstructionFunc
+	expr  *template.Expr
+	files map[string]string
+	at    spec.Expr
+}
+
+// An InstructionFunc computes an instruction in Go. It reads the invocation and
+// may call its Inject. It is called concurrently. A [*RunError] is reported
+// unchanged.
+type InstructionFunc func(ctx context.Context, inv *Invocation) (string, error)
+
+// A Planner makes a model plan before it acts. At most one field is set; the zero
+// value and nil do nothing.
+type Planner struct {
+	// PlanReact instructs the model to write a plan, which works with any model.
+	// The plan and the reasoning become thoughts; the text after the tag of the
+	// final answer is the answer.
+	PlanReact bool
+	// Thinking configures the thinking of the model. It replaces the
+	// thinking_config of the agent's settings.
+	Thinking *genai.ThinkingConfig
+}
+
+// A CodeExecutor runs code that a model writes. Many runs use one at once.
+type CodeExecutor interface {
+	// ExecuteCode runs code, and ends when ctx does. An error is returned to
+	// the model, like output on Stderr, and the model may try again. State and
+	// actions written to the context are part of the event of the result.
+	ExecuteCode(ctx context.Context, m *CallbackContext, code *Code) (*CodeResult, error)
+}
+
+// Code is code that a model wrote for execution.
+type Code struct {
+	Source string
+	// ExecutionID is the same for all code of a session when executions are
+	// stateful, and empty when each is on its own.
+	ExecutionID string
+}
+
+// A CodeResult is the result of an execution.
+type CodeResult struct {
+	Stdout string
+	// Stderr, if not empty, marks the execution as failed.
+	Stderr string
+	// Files are saved as artifacts under their DisplayName.
+	Files []*genai.Blob
+}
+
+// CodeExecution configures the execution of code that an agent's model writes.
+// The zero value uses the model's own sandbox, whose responses contain the
+// code and its result. The other fields apply to an Executor only.
+type CodeExecution struct {
+	Executor CodeExecutor
+	// Stateful keeps the interpreter state between executions of a session.
+	Stateful bool
+	// Attempts is the maximum number of consecutive failures in one
+	// invocation; after that, the model's text is its answer. Zero means 2.
+	Attempts int
+	// Blocks are the delimiters of code in the model's text; the first pair is
+	// used to show code to the model. Result are the delimiters of results.
+	// Nil and zero mean ADK's.
+	Blocks []CodeDelimiters
+	Result CodeDelimiters
+	// Timeout limits an execution; zero means 30 seconds.
+	Timeout time.Duration
+	// MaxOutput limits each output that the model sees, in bytes; zero means
+	// 64 KiB.
+	MaxOutput int
+}
+
+// CodeDelimiters enclose code or a result in text.
+type CodeDelimiters struct{ Before, After string }
+
+// Defaults of the limits and delimiters; the delimiters and attempts are those
+// of adk-python code_executors/base_code_executor.py.
+const (
+	codeAttempts  = 2
+	codeTimeout   = 30 * time.Second
+	codeMaxOutput = 64 << 10
+)
+
+func defaultCodeBlocks() []CodeDelimiters {
+	return []CodeDelimiters{{"```tool_code\n", "\n```"}, {"```python\n", "\n```"}}
+}
+
+// withDefaults returns the execution with defaults for unset fields.
+func (c *CodeExecution) withDefaults() *CodeExecution {
+	if c == nil || c.Executor == nil {
+		return c
+	}
+	s := *c
+	if s.Attempts == 0 {
+		s.Attempts = codeAttempts
+	}
+	if len(s.Blocks) == 0 {
+		s.Blocks = defaultCodeBlocks()
+	}
+	if s.Result == (CodeDelimiters{}) {
+		s.Result = CodeDelimiters{"```tool_output\n", "\n```"}
+	}
+	if s.Timeout == 0 {
+		s.Timeout = codeTimeout
+	}
+	if s.MaxOutput == 0 {
+		s.MaxOutput = codeMaxOutput
+	}
+	return &s
+}
+
+// withBuiltinTool adds the model's sandbox to the tools of a request.
+func (c *CodeExecution) withBuiltinTool(tools []*genai.Tool) []*genai.Tool {
+	if c == nil || c.Executor != nil {
+		return tools
+	}
+	return append(slices.Clip(tools), &genai.Tool{CodeExecution: &genai.ToolCodeExecution{}})
+}
+
+// hasExecutor reports whether code runs in an executor other than the model's
+// own.
+func (c *CodeExecution) hasExecutor() bool { return c != nil && c.Executor != nil }

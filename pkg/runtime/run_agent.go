@@ -1,0 +1,325 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// RunChild runs a child of this agent on the same branch, for the first time.
+// An agent that runs a child repeatedly uses [Invocation.RunChildAgain].
+func (inv *Invocation) RunChild(ctx context.Context, i int) Events {
+	return inv.RunChildAgain(ctx, i, 1)
+}
+
+// RunChildAgain runs a child of this agent on the same branch for the nth time
+// in this run, counted from 1. A resumed invocation uses the number to find
+// the run that it continues.
+func (inv *Invocation) RunChildAgain(ctx context.Context, i, nth int) Events {
+	child := inv.childInvocation(i, nth)
+	return func(yield func(*session.Event, error) bool) { child.runAgent(ctx, yield) }
+}
+
+// childInvocation returns the invocation of a child on the same branch.
+func (inv *Invocation) childInvocation(i, nth int) *Invocation {
+	return inv.newChildInvocation(inv.node.children[i], inv.branch, nth)
+}
+
+// newChildInvocation returns the invocation of an agent that this one runs. If
+// this invocation has ended, the new one has too.
+func (inv *Invocation) newChildInvocation(n *node, branch string, nth int) *Invocation {
+	below := &Invocation{}
+	inv.initChildInvocation(below, n, branch, nth)
+	return below
+}
+
+// initChildInvocation initializes below as the invocation of an agent that
+// this one runs.
+func (inv *Invocation) initChildInvocation(below *Invocation, n *node, branch string, nth int) {
+	below.run, below.node, below.branch = inv.run, n, branch
+	below.frame = inv.frame.childFrame(inv.run.record, n.agent.Name(), nth)
+	if inv.hasEnded() {
+		below.EndInvocation()
+	}
+}
+
+// withBranch returns the invocation on another branch.
+func (inv *Invocation) withBranch(branch string) *Invocation {
+	return &Invocation{run: inv.run, node: inv.node, branch: branch, frame: inv.frame, input: inv.input}
+}
+
+// subBranch returns the branch of a child of a parallel agent (adk-python
+// agents/parallel_agent.py).
+func (inv *Invocation) subBranch(child *node) string {
+	if inv.branch == "" {
+		return child.branch
+	}
+	return inv.branch + "." + child.branch
+}
+
+// endsWithAgent reports that nothing follows the agent itself: no callback
+// after it, and no event that marks its end.
+func (inv *Invocation) endsWithAgent() bool {
+	return inv.frame == nil && (inv.node.hooks == nil || len(inv.node.hooks.afterAgent) == 0)
+}
+
+// runAgent runs the agent with its condition, callbacks and span. It returns
+// false when the run is over.
+func (inv *Invocation) runAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	ctx, span := inv.run.host.beginSpan(ctx, SpanAgent, inv.node.agent.Name())
+	defer span.end(inv.run.host.now)
+	yield = span.recordErrors(yield)
+	if inv.frame != nil {
+		return inv.runFrame(ctx, yield)
+	}
+	if inv.node.when != nil {
+		return inv.runIfCondition(ctx, yield)
+	}
+	return inv.runUnconditionally(ctx, yield)
+}
+
+// runUnconditionally runs the agent with its callbacks.
+func (inv *Invocation) runUnconditionally(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.node.hooks != nil {
+		return inv.runWithCallbacks(ctx, yield)
+	}
+	return inv.runAgentBody(ctx, yield)
+}
+
+// runWithCallbacks runs an agent with its callbacks (adk-python
+// agents/base_agent.py run_async).
+func (inv *Invocation) runWithCallbacks(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	h := inv.node.hooks
+	answered, ok := inv.runAgentCallbacks(ctx, "before_agent", h.beforeAgent, yield)
+	if answered || !ok {
+		return ok
+	}
+	if !inv.runAgentBody(ctx, yield) {
+		return false
+	}
+	if inv.hasEnded() {
+		return true
+	}
+	_, ok = inv.runAgentCallbacks(ctx, hookAfterAgent, h.afterAgent, yield)
+	return ok
+}
+
+// runFrame runs the agent of a resumable app with its callbacks, continues
+// where it was interrupted, and yields an event that marks its end. Completed
+// work is not repeated.
+func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.frame.prior.hasEnded() {
+		return true
+	}
+	proceed, ok := inv.beginAgent(ctx, yield)
+	if ok && proceed {
+		ok = inv.runAgentBody(ctx, yield) && (inv.Paused() || inv.hasEnded() || inv.runAfterAgent(ctx, yield))
+	}
+	if _, join := inv.node.agent.(*JoinNode); !ok || join || inv.Paused() {
+		return ok
+	}
+	ev := inv.NewEvent()
+	ev.Actions.EndOfAgent = true
+	return yield(ev, nil)
+}
+
+// beginAgent evaluates the agent's condition and calls its callbacks, unless
+// the agent has started before. proceed is false when the agent must not run,
+// ok is false when the run is over.
+func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event, error) bool) (proceed, ok bool) {
+	if len(inv.hookEvents(hookPathWhen)) > 0 {
+		return false, true
+	}
+	for _, ev := range inv.hookEvents(hookPathBeforeAgent) {
+		if ev.Content != nil {
+			return false, true
+		}
+	}
+	if inv.run.record.hasBegun(inv.frame.path) {
+		return true, true
+	}
+	if when := inv.node.when; when != nil {
+		holds, err := when.evaluateFor(ctx, inv, "when")
+		if err != nil {
+			yield(nil, err)
+			return false, false
+		}
+		if !holds {
+			return false, yield(inv.atHook(hookPathWhen).newSkippedEvent("when: "+when.Value), nil)
+		}
+	}
+	if inv.node.hooks == nil {
+		return true, true
+	}
+	answered, ok := inv.atHook(hookPathBeforeAgent).runAgentCallbacks(ctx, "before_agent", inv.node.hooks.beforeAgent, yield)
+	return !answered, ok
+}
+
+// runAfterAgent calls the callbacks after the agent. It returns false when the
+// run is over.
+func (inv *Invocation) runAfterAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.node.hooks == nil || len(inv.hookEvents(hookPathAfterAgent)) > 0 {
+		return true
+	}
+	_, ok := inv.atHook(hookPathAfterAgent).runAgentCallbacks(ctx, hookAfterAgent, inv.node.hooks.afterAgent, yield)
+	return ok
+}
+
+// runAgentBody runs the agent itself. A panic of an agent from another package
+// is an error of that agent and does not stop the host. An agent that was
+// ended before does not start.
+func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.hasEnded() {
+		return true
+	}
+	if a := asBuiltin(inv.node.agent); a != nil {
+		return a.run(ctx, inv, yield)
+	}
+	return forwardEvents(inv.runCustomAgent(ctx), yield)
+}
+
+// runCustomAgent runs an agent of another package.
+func (inv *Invocation) runCustomAgent(ctx context.Context) Events {
+	return func(yield func(*session.Event, error) bool) {
+		s := panicGuard[*session.Event]{onPanic: (*Invocation).panicFailure, inv: inv, yield: yield}
+		defer s.recoverPanic()
+		inv.node.agent.Run(ctx, inv)(s.forwardValue)
+	}
+}
+
+// runIfCondition runs the agent when its condition is true, and otherwise
+// yields an event that it was skipped.
+func (inv *Invocation) runIfCondition(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	when := inv.node.when
+	ok, err := when.evaluateFor(ctx, inv, "when")
+	switch {
+	case err != nil:
+		yield(nil, err)
+		return false
+	case ok:
+		return inv.runUnconditionally(ctx, yield)
+	}
+	return yield(inv.newSkippedEvent("when: "+when.Value), nil)
+}
+
+// newSkippedEvent returns an event with the reason why the agent was skipped.
+func (inv *Invocation) newSkippedEvent(reason string) *session.Event {
+	ev := inv.NewEvent()
+	ev.Provenance.Skipped = reason
+	return ev
+}
+
+// isSkip reports whether an event was created by newSkippedEvent.
+func isSkip(ev *session.Event) bool { return ev.Provenance.Skipped != "" }
+
+// DecodeSpec reads and compiles the expression.
+func (c *Condition) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	ds := c.Expr.DecodeSpec(n)
+	if ds.HasErrors() {
+		return ds
+	}
+	c.compiled, ds = compileCondition(c.Expr)
+	return ds
+}
+
+// SchemaSpec returns the schema of an expression.
+func (c *Condition) SchemaSpec() map[string]any {
+	schema := c.Expr.SchemaSpec()
+	schema["title"] = "expression"
+	return schema
+}
+
+// evaluateFor evaluates the condition for an agent; key is the field of the
+// condition, for errors. A nil condition is true.
+func (c *Condition) evaluateFor(ctx context.Context, inv *Invocation, key string) (bool, error) {
+	if c == nil || c.compiled == nil {
+		return true, nil
+	}
+	ok, err := c.compiled.Bool(ctx, inv.conditionVars())
+	if err != nil {
+		return false, failf(CodeInvalidRequest, err, "%s of agent %s: %s", key, inv.node.agent.Name(), err)
+	}
+	return ok, nil
+}
+
+// SetCondition sets the condition under which an agent runs; nil means always.
+// The agent must not be part of an app yet. It fails for an agent that does
+// not embed [Base].
+func SetCondition(agent Agent, when *Condition) error {
+	a, ok := agent.(interface{ setWhen(*Condition) })
+	switch {
+	case ok:
+		a.setWhen(when)
+	case when != nil:
+		return fmt.Errorf("agent %s cannot have a when: its type %T does not embed runtime.Base", agent.Name(), agent)
+	}
+	return nil
+}
+
+func (b *Base) setWhen(c *Condition) { b.when = c }
+
+func (b *Base) runCondition() *Condition { return b.when }
+
+// findCondition returns an agent's own condition, or nil.
+func findCondition(agent Agent) *Condition {
+	if a, ok := agent.(interface{ runCondition() *Condition }); ok {
+		return a.runCondition()
+	}
+	return nil
+}
+
+// conditionEnv declares the names that an agent's conditions may use.
+func conditionEnv() template.Env {
+	return template.Env{
+		"state":      map[string]any{},
+		"user":       "",
+		"session":    map[string]any{},
+		"invocation": map[string]any{},
+		"agent":      "",
+	}
+}
+
+// conditionVars are the values of those names.
+func (inv *Invocation) conditionVars() map[string]any {
+	r := inv.run
+	return map[string]any{
+		"state":      r.stateWithDefaults(),
+		"user":       r.userText,
+		"session":    map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App},
+		"invocation": map[string]any{"id": r.id},
+		"agent":      inv.node.agent.Name(),
+
+		template.BudgetName: r.expressions,
+	}
+}
+
+// compileCondition compiles a boolean expression, and reports errors at their
+// position.
+func compileCondition(e spec.Expr) (*template.Expr, spec.Diagnostics) {
+	return compileConditionIn(e, conditionEnv())
+}
+
+func compileConditionIn(e spec.Expr, env template.Env) (*template.Expr, spec.Diagnostics) {
+	return compileIn(e, env, template.CompileBool)
+}
+
+// compileIn compiles an expression. It returns nil for a value that is not a
+// string, which the decoder reports.
+func compileIn(e spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) (*template.Expr, spec.Diagnostics) {
+	if e.Pos.Line == 0 {
+		return nil, nil
+	}
+	compiled, err := compile(e.Value, env)
+	var te *template.Error
+	switch {
+	case errors.As(err, &te):
+		return nil, spec.Diagnostics{e.Errorf(te.Offset, "expression", "%s", te.Msg)}
+	case err != nil:
+		return nil, spec.Diagnostics{e.Errorf(0, "expression", "%s", err)}
+	}
+	return compiled, nil
+}
