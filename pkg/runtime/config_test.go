@@ -1,12 +1,20 @@
 package runtime_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
 
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 func TestDefaultRunConfig(t *testing.T) {
@@ -43,5 +51,144 @@ func TestRunConfigCheck(t *testing.T) {
 				t.Errorf("Check() (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestRunConfigInRequests: requests contain response_modalities and speech_config
+// unless the agent's own settings override them.
+func TestRunConfigInRequests(t *testing.T) {
+	inPortuguese, inGerman := &genai.SpeechConfig{LanguageCode: "pt-BR"}, &genai.SpeechConfig{LanguageCode: "de-DE"}
+	config := runtime.DefaultRunConfig()
+	config.ResponseModalities, config.SpeechConfig = []string{"AUDIO"}, inPortuguese
+	for _, tt := range []struct {
+		name        string
+		agent, want *genai.GenerateContentConfig
+	}{
+		{"of the run", nil, &genai.GenerateContentConfig{ResponseModalities: []string{"AUDIO"}, SpeechConfig: inPortuguese}},
+		{
+			"of the agent",
+			&genai.GenerateContentConfig{ResponseModalities: []string{"TEXT"}, SpeechConfig: inGerman},
+			&genai.GenerateContentConfig{ResponseModalities: []string{"TEXT"}, SpeechConfig: inGerman},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			var got *genai.GenerateContentConfig
+			llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+				got = &genai.GenerateContentConfig{ResponseModalities: req.Config.ResponseModalities, SpeechConfig: req.Config.SpeechConfig}
+				return model.ModelText("ok"), nil
+			})
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: llm, GenerateContentConfig: tt.agent}), &runtime.AppOptions{Config: &config})
+			formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "hi")))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("the request's config (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestToolPool: no more calls run at the same time than tool_thread_pool_config
+// allows.
+func TestToolPool(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			e := testenv.New(t, nil)
+			var running, most atomic.Int64
+			count := &testTool{name: "count", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+				defer running.Add(-1)
+				for now := running.Add(1); ; {
+					if m := most.Load(); now <= m || most.CompareAndSwap(m, now) {
+						return &tool.Result{Response: map[string]any{"ok": true}}, nil
+					}
+				}
+			}}
+			llm := modelFunc(toolCallModel("count", "count", "count", "count", "count", "count"))
+			config := runtime.DefaultRunConfig()
+			config.ToolThreadPoolConfig = &runtime.ToolPool{MaxWorkers: workers}
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: llm, Tools: []tool.Tool{count}}), &runtime.AppOptions{Config: &config})
+			formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "hi")))
+			if got := most.Load(); got < 1 || got > int64(workers) {
+				t.Errorf("%d calls ran at a time, want at most %d", got, workers)
+			}
+		})
+	}
+}
+
+// TestOverride: a request can set any field of the run config, in either spelling.
+// Invalid values are reported, and the app's limits apply.
+func TestOverride(t *testing.T) {
+	app := runtime.DefaultRunConfig()
+	app.MaxLLMCalls, app.ResponseModalities = 20, []string{"TEXT"}
+	unlimited := app
+	unlimited.MaxLLMCalls = 0
+	for _, tt := range []struct {
+		text string
+		app  runtime.RunConfig
+		want string
+	}{
+		{`{}`, app, "none 20 [TEXT]"},
+		{`{"maxLlmCalls": 5, "streaming_mode": "sse"}`, app, "sse 5 [TEXT]"},
+		{`{"responseModalities": ["AUDIO"], "maxLlmCalls": null}`, app, "none 20 [AUDIO]"},
+		{`{"getSessionConfig": {"numRecentEvents": 3}, "streamingMode": "sse", "supportCfc": true}`, unlimited, "sse 0 [TEXT] run_config:1:84: warning: support_cfc has no effect: agenthost does not use the live API, and models call tools without it [run-config]"},
+		{`{"max_llm_calls": 0}`, unlimited, "none 0 [TEXT] run_config:1:19: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config]"},
+		{`{"max_llm_calls": 21}`, app, "run_config:1:19: max_llm_calls 21 exceeds the limit of the app, 20 [run-config]"},
+		{`{"max_llm_calls": 0}`, app, "run_config:1:19: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config] run_config:1:19: max_llm_calls 0 exceeds the limit of the app, 20 [run-config]"},
+		{`{"max_llm_calls": 2147483647}`, unlimited, "run_config:1:19: max_llm_calls must be less than 2147483647; 0 means no limit [run-config]"},
+		{`{"support_cfc": true}`, app, "run_config:1:17: support_cfc requires streaming_mode: sse [run-config]"},
+		{`{"streamingMode": "see"}`, app, `run_config:1:19: "see" is not one of: none, sse, bidi [enum]`},
+		{`{"maxCalls": 3}`, app, `run_config:1:2: unknown field "max_calls" [unknown-field]`},
+	} {
+		got, problems := tt.app.Override([]byte(tt.text))
+		summary := strings.Join(problems.Strings(), " ")
+		if got != nil {
+			summary = strings.TrimSpace(fmt.Sprintf("%s %d %v %s", got.StreamingMode, got.MaxLLMCalls, got.ResponseModalities, summary))
+		}
+		if summary != tt.want {
+			t.Errorf("Override(%s) = %s\nwant %s", tt.text, summary, tt.want)
+		}
+	}
+	if app.MaxLLMCalls != 20 || len(app.ResponseModalities) != 1 {
+		t.Error("the app's own config was changed")
+	}
+}
+
+// TestRunConfigOfRequest: a request of Go code runs with its own config, and
+// one that cannot be is refused before anything is stored.
+func TestRunConfigOfRequest(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*runtime.RunConfig)
+		want   string
+	}{
+		{"a limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 1 }, "a: call f\na: f map[result:<nil>]\nerror LLM_CALLS_LIMIT: Max number of llm calls limit of `1` exceeded\n"},
+		{"no limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 0 }, "a: call f\na: f map[result:<nil>]\na: done\n"},
+		{"too large a limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 1<<31 - 1 }, "error INVALID_REQUEST: max_llm_calls must be less than 2147483647; 0 means no limit\n"},
+		{"no workers", func(c *runtime.RunConfig) { c.ToolThreadPoolConfig = &runtime.ToolPool{} }, "error INVALID_REQUEST: max_workers must be at least 1, got 0\n"},
+		{"calls by code", func(c *runtime.RunConfig) { c.SupportCFC = true }, "error INVALID_REQUEST: support_cfc requires streaming_mode: sse\n"},
+		{"another mode", func(c *runtime.RunConfig) { c.StreamingMode = "fast" }, "error INVALID_REQUEST: streaming_mode \"fast\" is not one of: none, sse, bidi\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{f}}), nil)
+			config := runtime.DefaultRunConfig()
+			tt.change(&config)
+			key := e.Session(t, "app", "s", nil)
+			req := userMessage(key, "hi")
+			req.Config = &config
+			got := formatRun(e.Host.Run(t.Context(), req))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s", diff)
+			}
+			if stored := storedAuthors(t, e, key); strings.HasPrefix(got, "error") && stored != "" {
+				t.Errorf("stored: %q, want nothing", stored)
+			}
+		})
+	}
+	config := runtime.DefaultRunConfig()
+	config.MaxLLMCalls = 1<<31 - 1
+	_, err := runtime.NewApp("x", runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), &runtime.AppOptions{Config: &config})
+	if want := "app x: max_llm_calls must be less than 2147483647; 0 means no limit"; err == nil || err.Error() != want {
+		t.Errorf("NewApp() = %v, want %s", err, want)
 	}
 }
