@@ -219,16 +219,16 @@ see('an approval given in another window is not sent again', async (page) => {
   try {
     await other.page.waitForSelector('.question >> text=Approve');
     await page.click('.question >> text=Approve');
-    await page.waitForSelector('.text:has-text("The till says {\\"paid\\":500}.")');
+    await page.waitForSelector('.text:has-text("The till returned {\\"paid\\":500}.")');
     await idle(page);
     await other.page.click('.question >> text=Approve');
     await other.page.waitForSelector('.notice:has-text("already answered in another window")');
     assert.deepEqual(await answers(other.page), await answers(page));
     await sendMessage(page, 'a little more');
     await idle(page);
-    await page.waitForSelector('.text:has-text("The till says {\\"paid\\":5}.")');
+    await page.waitForSelector('.text:has-text("The till returned {\\"paid\\":5}.")');
     await other.page.evaluate(() => window.dispatchEvent(new Event('focus')));
-    await other.page.waitForSelector('.text:has-text("The till says {\\"paid\\":5}.")');
+    await other.page.waitForSelector('.text:has-text("The till returned {\\"paid\\":5}.")');
     const asked = [];
     other.page.on('request', (request) => asked.push(new URL(request.url()).pathname));
     await Promise.all([other.page.waitForResponse('**/sessions?*'), other.page.evaluate(() => window.dispatchEvent(new Event('focus')))]);
@@ -243,7 +243,7 @@ see('a message can be copied', async (page) => {
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await sendMessage(page, 'one');
   await page.click('.event:not(.mine) .copy');
-  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'I heard: one');
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'You wrote: one');
 }, { hash: '/#desk' });
 
 test('a server with authentication reports why a token is rejected', async () => {

@@ -57,7 +57,7 @@ see('a call that requires approval, denied and then approved', async (page) => {
   await sendMessage(page, 'refund it again');
   await page.click('.question >> text=Approve');
   await page.waitForSelector('.answered:text("approved")');
-  await page.waitForSelector('.text:has-text("The till says {\\"paid\\":500}.")');
+  await page.waitForSelector('.text:has-text("The till returned {\\"paid\\":500}.")');
   await idle(page);
   assert.match(await page.textContent('#state'), /refunded500new/);
   assert.match(await page.textContent('#state'), /app:.*refunds1new/);
@@ -79,7 +79,7 @@ see('long-running calls are answered later', async (page) => {
 
 see('a failed call does not wait for an answer', async (page) => {
   await sendMessage(page, 'order nothing');
-  await page.waitForSelector('.text:has-text("The order says {\\"error\\"")');
+  await page.waitForSelector('.text:has-text("The order returned {\\"error\\"")');
   await idle(page);
   assert.equal(await page.locator('.question:visible').count(), 0);
 }, { hash: '/#desk' });
@@ -87,7 +87,7 @@ see('a failed call does not wait for an answer', async (page) => {
 see('user messages are plain text', async (page) => {
   const text = '<img src=x onerror=alert(1)> <b>bold</b>';
   await sendMessage(page, text);
-  await page.waitForSelector('.text:has-text("I heard: <img src=x")');
+  await page.waitForSelector('.text:has-text("You wrote: <img src=x")');
   await idle(page);
   assert.equal(await page.locator('#events img, #events p b').count(), 0);
 }, { hash: '/#desk' });

@@ -98,8 +98,8 @@ func TestApps(t *testing.T) {
 		{name: "hello", app: "hello", talk: [][2]string{
 			{"first: good morning", "hello: Hello! What is your name? (Try: my name is Ana)"},
 			{"first: my name is Ana", "hello: Nice to meet you, Ana! I will remember you."},
-			{"first: thanks", "hello: Hello again, Ana! You said: thanks"},
-			{"later: good morning", "hello: Hello again, Ana! You said: good morning"},
+			{"first: thanks", "hello: Hello again, Ana! You wrote: thanks"},
+			{"later: good morning", "hello: Hello again, Ana! You wrote: good morning"},
 		}, state: map[string]any{"user:name": "Ana"}},
 		{name: "pipeline", app: "pipeline", talk: [][2]string{
 			{"s: why sleep matters", "critic: I give it 9 of 10."},

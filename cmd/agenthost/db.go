@@ -92,7 +92,7 @@ func printStatus(io stdio, s *store.Status) error {
 	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "database\t%s\n", s.Database)
 	fmt.Fprintf(w, "engine\t%s\n", s.Engine)
-	fmt.Fprintf(w, "schema\tversion %d, required version %d\n", s.Schema, s.Wants)
+	fmt.Fprintf(w, "schema\tversion %d, required version %d\n", s.Schema, s.Required)
 	for _, step := range s.Pending {
 		fmt.Fprintf(w, "pending\t%d, %s\n", step.Version, step.Name)
 	}

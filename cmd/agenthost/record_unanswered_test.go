@@ -16,7 +16,7 @@ func TestRecordSkipsUnansweredTurn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "echo")
 	saveFile(t, dir, "root_agent.yaml", "name: echo\nmodel: demo\ninstruction: Repeat.\n")
 	saveFile(t, dir, "app.yaml", "models: {demo: {provider: scripted, script: s.yaml}}\n")
-	saveFile(t, dir, "s.yaml", "- text: \"You said: {user}\"\n")
+	saveFile(t, dir, "s.yaml", "- text: \"You wrote: {user}\"\n")
 	db := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	agenthost := func(args ...string) (code int, out, problems string) {
 		var o, e strings.Builder

@@ -50,8 +50,8 @@ type explanation struct {
 	Invocation string `json:"invocation"`
 	Author     string `json:"author"`
 	Revision   string `json:"revision,omitempty"`
-	// Made describes the event in words.
-	Made string `json:"made"`
+	// Description describes the event in words.
+	Description string `json:"description"`
 	// Agent is the definition of the author in the revision.
 	Agent *loader.Origin `json:"agent,omitempty"`
 	// ModelVersion is the version that the model reported.
@@ -59,7 +59,7 @@ type explanation struct {
 	// Tools are the tools that the event calls or that responded.
 	Tools []whyTool `json:"tools"`
 	// Instructions are the instructions with resolved placeholders.
-	Instructions []whyText `json:"told"`
+	Instructions []whyText `json:"instructions"`
 	// Read and Wrote are keys of the state.
 	Read  []*whyKey `json:"read"`
 	Wrote []*whyKey `json:"wrote"`
@@ -76,7 +76,7 @@ type whyTool struct {
 	// At is empty for tools without a line of YAML, such as transfer_to_agent.
 	At string `json:"at,omitempty"`
 	// CallEvent is the event with the call, if this event has the response.
-	CallEvent string `json:"asked,omitempty"`
+	CallEvent string `json:"callEvent,omitempty"`
 }
 
 type whyText struct {
@@ -104,7 +104,7 @@ func explainEvent(ctx context.Context, st *store.Store, key session.Key, id stri
 	}
 	ev := h.events[h.at]
 	w := &explanation{
-		App: key.App, Session: key.ID, Event: ev.ID, Invocation: ev.InvocationID, Author: ev.Author, Revision: ev.Provenance.Revision, Made: describeEvent(ev), ModelVersion: ev.ModelVersion,
+		App: key.App, Session: key.ID, Event: ev.ID, Invocation: ev.InvocationID, Author: ev.Author, Revision: ev.Provenance.Revision, Description: describeEvent(ev), ModelVersion: ev.ModelVersion,
 		Tools: []whyTool{}, Instructions: []whyText{}, Read: []*whyKey{}, Wrote: []*whyKey{}, Callbacks: []loader.OriginPart{}, Unknown: []string{},
 	}
 	if ev.Author != session.UserAuthor {

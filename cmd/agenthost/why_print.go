@@ -10,7 +10,7 @@ import (
 
 // printText prints the explanation for people, with a heading for each kind of cause.
 func (w *explanation) printText(io stdio) {
-	fmt.Fprintf(io.out, "event %s of session %s: %s\n", w.Event, w.Session, w.Made)
+	fmt.Fprintf(io.out, "event %s of session %s: %s\n", w.Event, w.Session, w.Description)
 	p := &whyPrinter{io}
 	p.printList("produced by", w.describeOrigin())
 	if w.Agent != nil {

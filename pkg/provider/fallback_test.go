@@ -45,7 +45,7 @@ func TestFallback(t *testing.T) {
 				t.Errorf("Generate() = %s, with %d calls of the fallback, want %s and %d", text, len(asked.Requests()), tt.want, tt.asked)
 			}
 			if tt.asked > 0 && asked.Requests()[0].Body["model"] != "gpt-x" {
-				t.Errorf("the fallback was asked for %v, want its own name", asked.Requests()[0].Body["model"])
+				t.Errorf("the request to the fallback has the model %v, want its own name", asked.Requests()[0].Body["model"])
 			}
 		})
 	}
@@ -61,7 +61,7 @@ func TestFallbackLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := `msg="model failed, trying fallback" model=gpt-x fallback=gpt-x error="model: 503 UNAVAILABLE: busy"`; !strings.Contains(log.String(), want) {
-		t.Errorf("the log says %s, want %s", &log, want)
+		t.Errorf("the log is %s, want %s", &log, want)
 	}
 	if model.RunsCode(llm) || model.CanCache(llm) || llm.Name() != "gpt-x" {
 		t.Error("it can more than both of them")

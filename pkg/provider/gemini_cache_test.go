@@ -36,9 +36,9 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// talk is a conversation with a model that is asked to cache. It does what the
-// runtime does between the answers: it keeps what they say of caches.
-type talk struct {
+// conversation is a conversation with a model that caches. Like the runtime, it keeps
+// the cache metadata of each answer for the next request.
+type conversation struct {
 	llm    model.LLM
 	fake   *fakegemini.Server
 	clock  *clock
@@ -50,15 +50,15 @@ type talk struct {
 	stream      bool
 
 	contents []*genai.Content
-	said     *model.CacheMetadata
+	metadata *model.CacheMetadata
 	prompt   int
 	shown    int
 }
 
-// newTalk reaches the fake as the given options say.
-func newTalk(t *testing.T, reach func(*fakegemini.Server) *provider.GeminiOptions) *talk {
+// newConversation connects to the fake with the given options.
+func newConversation(t *testing.T, reach func(*fakegemini.Server) *provider.GeminiOptions) *conversation {
 	t.Helper()
-	k := &talk{
+	k := &conversation{
 		fake: newFake(t), clock: &clock{now: time.Unix(1_800_000_000, 0)}, instruction: "Answer.", tokens: 5000,
 		config: model.CacheConfig{TTL: time.Hour, Intervals: 10},
 	}
@@ -72,7 +72,7 @@ func newTalk(t *testing.T, reach func(*fakegemini.Server) *provider.GeminiOption
 
 // ask makes the next request of the conversation. The answer is the fake's
 // next reply, or an echo.
-func (k *talk) ask(t *testing.T) (*model.Response, error) {
+func (k *conversation) ask(t *testing.T) (*model.Response, error) {
 	t.Helper()
 	k.contents = append(k.contents, model.UserText(fmt.Sprint("question ", len(k.contents))))
 	req := &model.Request{
@@ -81,10 +81,10 @@ func (k *talk) ask(t *testing.T) (*model.Response, error) {
 			SystemInstruction: &genai.Content{Parts: []*genai.Part{{Text: k.instruction}}},
 			Tools:             []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "f"}}}},
 		},
-		Cache: &model.CacheRequest{CacheConfig: k.config, Metadata: k.said, PromptTokens: k.prompt},
+		Cache: &model.CacheRequest{CacheConfig: k.config, Metadata: k.metadata, PromptTokens: k.prompt},
 	}
-	if k.said.Active() {
-		again := *k.said
+	if k.metadata.Active() {
+		again := *k.metadata
 		again.Used++
 		req.Cache.Metadata = &again
 	}
@@ -94,18 +94,18 @@ func (k *talk) ask(t *testing.T) (*model.Response, error) {
 	}
 	for _, r := range answers[:len(answers)-1] {
 		if r.CacheMetadata != nil {
-			t.Errorf("a piece of a streamed answer tells of the cache: %v", r.CacheMetadata)
+			t.Errorf("a partial response has cache metadata: %v", r.CacheMetadata)
 		}
 	}
 	whole := answers[len(answers)-1]
 	k.contents = append(k.contents, whole.Content)
-	k.said, k.prompt = whole.CacheMetadata, int(k.tokens)
+	k.metadata, k.prompt = whole.CacheMetadata, int(k.tokens)
 	return whole, nil
 }
 
-// turn makes the next request, and tells what the service was asked and what
-// the answer says of the cache.
-func (k *talk) turn(t *testing.T) string {
+// turn makes the next request and returns an outline of the requests that the service
+// received and of the cache metadata of the answer.
+func (k *conversation) turn(t *testing.T) string {
 	t.Helper()
 	_, err := k.ask(t)
 	var b strings.Builder
@@ -117,10 +117,10 @@ func (k *talk) turn(t *testing.T) string {
 	switch {
 	case err != nil:
 		b.WriteString(err.Error())
-	case k.said.Active():
-		fmt.Fprintf(&b, "%s holds %d, use %d", k.said.Name, k.said.Contents, k.said.Used)
+	case k.metadata.Active():
+		fmt.Fprintf(&b, "%s holds %d, use %d", k.metadata.Name, k.metadata.Contents, k.metadata.Used)
 	default:
-		fmt.Fprintf(&b, "fingerprint of %d", k.said.Contents)
+		fmt.Fprintf(&b, "fingerprint of %d", k.metadata.Contents)
 	}
 	return b.String()
 }
@@ -144,7 +144,7 @@ func TestCacheLife(t *testing.T) {
 	tests := []struct {
 		name string
 		// before acts ahead of a turn, by its number from 1.
-		before map[int]func(k *talk)
+		before map[int]func(k *conversation)
 		want   []string
 	}{
 		{"fingerprint, then a cache, then its use", nil, []string{
@@ -153,59 +153,59 @@ func TestCacheLife(t *testing.T) {
 			"send 4 after 1, cachedContents/1 holds 1, use 2",
 			"send 6 after 1, cachedContents/1 holds 1, use 3",
 		}},
-		{"used often enough", map[int]func(*talk){1: func(k *talk) { k.config.Intervals = 2 }}, []string{
+		{"used often enough", map[int]func(*conversation){1: func(k *conversation) { k.config.Intervals = 2 }}, []string{
 			"send 1, fingerprint of 1",
 			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
 			"send 4 after 1, cachedContents/1 holds 1, use 2",
 			"delete 1, keep 1, send 6 after 2, cachedContents/2 holds 1, use 1",
 		}},
-		{"its time is over", map[int]func(*talk){3: func(k *talk) { k.clock.pass(time.Hour) }}, []string{
+		{"its time is over", map[int]func(*conversation){3: func(k *conversation) { k.clock.pass(time.Hour) }}, []string{
 			"send 1, fingerprint of 1",
 			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
 			"delete 1, keep 1, send 4 after 2, cachedContents/2 holds 1, use 1",
 		}},
-		{"its time is nearly over", map[int]func(*talk){3: func(k *talk) { k.clock.pass(time.Hour - 1) }}, []string{
+		{"its time is nearly over", map[int]func(*conversation){3: func(k *conversation) { k.clock.pass(time.Hour - 1) }}, []string{
 			"send 1, fingerprint of 1",
 			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
 			"send 4 after 1, cachedContents/1 holds 1, use 2",
 		}},
-		{"another instruction", map[int]func(*talk){3: func(k *talk) { k.instruction = "Sing." }}, []string{
+		{"another instruction", map[int]func(*conversation){3: func(k *conversation) { k.instruction = "Sing." }}, []string{
 			"send 1, fingerprint of 1",
 			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
 			"delete 1, send 5, fingerprint of 5",
 			"keep 5, send 2 after 2, cachedContents/2 holds 5, use 1",
 		}},
-		{"another conversation", map[int]func(*talk){2: func(k *talk) { k.contents = []*genai.Content{model.UserText("anew")} }}, []string{
+		{"another conversation", map[int]func(*conversation){2: func(k *conversation) { k.contents = []*genai.Content{model.UserText("another topic")} }}, []string{
 			"send 1, fingerprint of 1",
 			"send 2, fingerprint of 2",
 		}},
-		{"nothing after what is kept", map[int]func(*talk){3: func(k *talk) { k.contents = nil }}, []string{
+		{"nothing after what is kept", map[int]func(*conversation){3: func(k *conversation) { k.contents = nil }}, []string{
 			"send 1, fingerprint of 1",
 			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
 			"delete 1, send 1, fingerprint of 1",
 		}},
-		{"a small prompt", map[int]func(*talk){
-			1: func(k *talk) { k.tokens = 4095 }, 2: func(k *talk) { k.tokens = 4096 },
+		{"a small prompt", map[int]func(*conversation){
+			1: func(k *conversation) { k.tokens = 4095 }, 2: func(k *conversation) { k.tokens = 4096 },
 		}, []string{
 			"send 1, fingerprint of 1",
 			"send 3, fingerprint of 1",
 			"keep 1, send 4 after 1, cachedContents/1 holds 1, use 1",
 		}},
-		{"smaller than asked", map[int]func(*talk){1: func(k *talk) { k.config.MinTokens = 5001 }}, []string{
+		{"smaller than asked", map[int]func(*conversation){1: func(k *conversation) { k.config.MinTokens = 5001 }}, []string{
 			"send 1, fingerprint of 1", "send 3, fingerprint of 1",
 		}},
-		{"size not known", map[int]func(*talk){1: func(k *talk) { k.tokens = 0 }}, []string{
+		{"size not known", map[int]func(*conversation){1: func(k *conversation) { k.tokens = 0 }}, []string{
 			"send 1, fingerprint of 1", "send 3, fingerprint of 1",
 		}},
-		{"the service keeps nothing", map[int]func(*talk){
-			2: func(k *talk) { k.fake.RefuseCaches("POST", &refused) }, 4: func(k *talk) { k.fake.RefuseCaches("POST", nil) },
+		{"the service keeps nothing", map[int]func(*conversation){
+			2: func(k *conversation) { k.fake.RefuseCaches("POST", &refused) }, 4: func(k *conversation) { k.fake.RefuseCaches("POST", nil) },
 		}, []string{
 			"send 1, fingerprint of 1",
 			"keep 1, send 3, fingerprint of 1",
 			"keep 1, send 5, fingerprint of 1",
 			"keep 1, send 6 after 1, cachedContents/1 holds 1, use 1",
 		}},
-		{"the service deletes nothing", map[int]func(*talk){3: func(k *talk) {
+		{"the service deletes nothing", map[int]func(*conversation){3: func(k *conversation) {
 			k.fake.RefuseCaches("DELETE", &refused)
 			k.instruction = "Sing."
 		}}, []string{
@@ -213,20 +213,20 @@ func TestCacheLife(t *testing.T) {
 			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
 			"delete 1, send 5, fingerprint of 5",
 		}},
-		{"somebody else deleted it", map[int]func(*talk){3: func(k *talk) { k.fake.DropCaches() }}, []string{
+		{"deleted by another client", map[int]func(*conversation){3: func(k *conversation) { k.fake.DropCaches() }}, []string{
 			"send 1, fingerprint of 1",
 			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
 			"send 4 after 1, send 5, fingerprint of 1",
 			"keep 1, send 6 after 2, cachedContents/2 holds 1, use 1",
 		}},
-		{"the request is at fault", map[int]func(*talk){3: func(k *talk) {
+		{"the request is at fault", map[int]func(*conversation){3: func(k *conversation) {
 			k.fake.Enqueue(fakegemini.Failure(400, "bad image"), fakegemini.Failure(400, "bad image"))
 		}}, []string{
 			"send 1, fingerprint of 1",
 			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
 			"send 4 after 1, send 5, model: 400 INVALID_ARGUMENT: bad image",
 		}},
-		{"the service is at fault", map[int]func(*talk){3: func(k *talk) {
+		{"the service is at fault", map[int]func(*conversation){3: func(k *conversation) {
 			k.fake.Enqueue(fakegemini.Failure(503, "overloaded"))
 		}}, []string{
 			"send 1, fingerprint of 1",
@@ -237,7 +237,7 @@ func TestCacheLife(t *testing.T) {
 	for _, tt := range tests {
 		for _, stream := range []bool{false, true} {
 			t.Run(tt.name+"/"+mode(stream), func(t *testing.T) {
-				k := newTalk(t, fakeOptions)
+				k := newConversation(t, fakeOptions)
 				k.stream = stream
 				var got []string
 				for i := range tt.want {
@@ -256,7 +256,7 @@ func TestCacheLife(t *testing.T) {
 
 // Errors of caches are only logged.
 func TestCacheLog(t *testing.T) {
-	k := newTalk(t, fakeOptions)
+	k := newConversation(t, fakeOptions)
 	refused := fakegemini.Failure(429, "no room")
 	k.fake.RefuseCaches("POST", &refused)
 	k.turn(t)
@@ -281,8 +281,8 @@ func TestCacheLog(t *testing.T) {
 	}
 	var got []string
 	for line := range strings.Lines(k.log.String()) {
-		_, said, _ := strings.Cut(strings.TrimSpace(line), " ")
-		got = append(got, said)
+		_, record, _ := strings.Cut(strings.TrimSpace(line), " ")
+		got = append(got, record)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
@@ -292,7 +292,7 @@ func TestCacheLog(t *testing.T) {
 // A cache contains the settings that its requests omit, but no display names, which the
 // Gemini API rejects.
 func TestCacheBodies(t *testing.T) {
-	k := newTalk(t, fakeOptions)
+	k := newConversation(t, fakeOptions)
 	k.contents = []*genai.Content{{Role: genai.RoleUser, Parts: []*genai.Part{
 		{InlineData: &genai.Blob{DisplayName: "cat.png", MIMEType: "image/png", Data: []byte{1}}},
 	}}}
@@ -323,16 +323,16 @@ func TestCacheBodies(t *testing.T) {
 	}
 	m := &model.CacheMetadata{
 		Name: "cachedContents/1", Expires: k.clock.read().Add(time.Hour), Used: 1, Contents: 2, Created: k.clock.read(),
-		Fingerprint: k.said.Fingerprint,
+		Fingerprint: k.metadata.Fingerprint,
 	}
-	if diff := cmp.Diff(m, k.said); diff != "" || len(m.Fingerprint) != 16 {
+	if diff := cmp.Diff(m, k.metadata); diff != "" || len(m.Fingerprint) != 16 {
 		t.Errorf("metadata with a fingerprint of 16 digits (-want +got):\n%s", diff)
 	}
 }
 
 // On Vertex AI, names of caches include the project's path.
 func TestCacheVertex(t *testing.T) {
-	k := newTalk(t, vertexOptions)
+	k := newConversation(t, vertexOptions)
 	const name = "projects/p/locations/global/cachedContents/1"
 	want := []string{
 		"send 1, fingerprint of 1",
@@ -348,7 +348,7 @@ func TestCacheVertex(t *testing.T) {
 // A retried call uses the cache that was created for it.
 func TestCacheRetry(t *testing.T) {
 	var waited waits
-	k := newTalk(t, func(fake *fakegemini.Server) *provider.GeminiOptions {
+	k := newConversation(t, func(fake *fakegemini.Server) *provider.GeminiOptions {
 		opts := fakeOptions(fake)
 		opts.Retry = provider.RetryOptions{Wait: waited.wait}
 		return opts
@@ -363,7 +363,7 @@ func TestCacheRetry(t *testing.T) {
 
 // Parallel conversations have separate caches.
 func TestCacheParallel(t *testing.T) {
-	first := newTalk(t, fakeOptions)
+	first := newConversation(t, fakeOptions)
 	var group sync.WaitGroup
 	for i := range 8 {
 		k := *first
@@ -375,8 +375,8 @@ func TestCacheParallel(t *testing.T) {
 					return
 				}
 			}
-			if !k.said.Active() || k.said.Used != 3 || k.said.Contents != 1 {
-				t.Errorf("conversation %d ends with %+v, want a cache of one content, used 3 times", i, k.said)
+			if !k.metadata.Active() || k.metadata.Used != 3 || k.metadata.Contents != 1 {
+				t.Errorf("conversation %d ends with %+v, want a cache of one content, used 3 times", i, k.metadata)
 			}
 		})
 	}
@@ -407,7 +407,7 @@ func TestCanCache(t *testing.T) {
 func TestCacheActive(t *testing.T) {
 	for _, m := range []*model.CacheMetadata{nil, {}, {Name: "c"}, {Name: "c", Used: 1}, {Used: 1, Expires: time.Unix(1, 0)}} {
 		if m.Active() {
-			t.Errorf("%+v is active: it says only half of a cache", m)
+			t.Errorf("%+v is active: it describes only half of a cache", m)
 		}
 	}
 }

@@ -183,7 +183,7 @@ func TestGeminiRefusesParameter(t *testing.T) {
 		t.Errorf("Generate() (-want +got):\n%s", diff)
 	}
 	if n := len(fake.Requests()); n != 0 {
-		t.Errorf("the service was asked %d times", n)
+		t.Errorf("the service received %d requests", n)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestGeminiWithoutCredentials(t *testing.T) {
 	opts.Token = nil
 	_, err := ask(t, provider.NewGemini("gemini-x", opts), false)
 	if got, want := errorText(err), "model: 403 PERMISSION_DENIED: Method doesn't allow unregistered callers."; got != want {
-		t.Errorf("behind a base URL: Generate() = %q, want the service's answer %q", got, want)
+		t.Errorf("with a base URL: Generate() = %q, want the service's answer %q", got, want)
 	}
 	opts.BaseURL = ""
 	_, err = ask(t, provider.NewGemini("gemini-x", opts), false)

@@ -17,7 +17,7 @@ func TestEndWithUser(t *testing.T) {
 		contents []*genai.Content
 		added    bool
 	}{
-		{"nothing said", nil, true},
+		{"no contents", nil, true},
 		{"the model spoke last", []*genai.Content{user, own}, true},
 		{"the user spoke last", []*genai.Content{user, own, user}, false},
 	} {

@@ -214,7 +214,7 @@ func TestGeminiNoAnswer(t *testing.T) {
 	_, err := ask(t, provider.NewGemini("gemini-x", opts), false)
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok || !failed.Retryable() || !strings.HasPrefix(failed.Error(), "model: no response from Gemini: dial tcp ") {
-		t.Errorf("Generate() = %v, want a retryable *model.Error that says it could not dial", err)
+		t.Errorf("Generate() = %v, want a retryable *model.Error about a failed dial", err)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestKinds(t *testing.T) {
 		{"gemini elsewhere", "{provider: gemini, model: gemini-x, base_url: 'http://127.0.0.1:1', api_key: k}", "gemini-x"},
 		{"openai elsewhere", "{provider: openai_compatible, model: qwen, base_url: 'http://127.0.0.1:1/v1', headers: {X-Key: k}, fallback: [a]}", "qwen"},
 		{"openai", "{provider: openai_compatible, model: gpt-x}", "gpt-x"},
-		{"scripted that is asked again", "{provider: scripted, script: demo.yaml, retry: {attempts: 2}}", "scripted"},
+		{"scripted with retries", "{provider: scripted, script: demo.yaml, retry: {attempts: 2}}", "scripted"},
 		{"scripted", "{provider: scripted, script: demo.yaml}", "scripted"},
 		{"scripted with a name", "{provider: scripted, script: demo.yaml, model: demo}", "demo"},
 	}

@@ -82,9 +82,9 @@ func TestOpenCallsInRequest(t *testing.T) {
 	}
 	contents := fake.Requests()[0].Body["contents"].([]any)
 	parts := contents[2].(map[string]any)["parts"].([]any)
-	told := parts[1].(map[string]any)["functionResponse"]
+	answer := parts[1].(map[string]any)["functionResponse"]
 	want := map[string]any{"id": "1", "name": "f", "response": map[string]any{"status": "No response to this call is available: it may still be pending, or the call was interrupted."}}
-	if diff := cmp.Diff(any(want), told); diff != "" || len(parts) != 2 {
+	if diff := cmp.Diff(any(want), answer); diff != "" || len(parts) != 2 {
 		t.Errorf("%d parts; the open call (-want +got):\n%s", len(parts), diff)
 	}
 }

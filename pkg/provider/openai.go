@@ -201,7 +201,7 @@ func errorMessage(body []byte) string {
 	return truncateBytes(bytes.TrimSpace(body))
 }
 
-// redactSecrets replaces the key and the headers of the document in a text.
+// redactSecrets replaces the key and the headers of the document in a string.
 func (o *openAI) redactSecrets(text string) string {
 	secrets := []string{o.apiKey()}
 	for _, values := range o.opts.Header {

@@ -135,7 +135,7 @@ func (w *chatWriter) addToolResponse(r *genai.FunctionResponse) error {
 	return nil
 }
 
-// userPart converts a text, an image, audio or a file; it returns nil for an empty part.
+// userPart converts text, an image, audio or a file; it returns nil for an empty part.
 func userPart(p *genai.Part) (*chatPart, error) {
 	switch {
 	case p.InlineData != nil:

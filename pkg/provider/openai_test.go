@@ -23,7 +23,7 @@ import (
 )
 
 func openAISubject(t *testing.T, s scenario) model.LLM {
-	reply := fakeopenai.Reply{Chunks: s.pieces}
+	reply := fakeopenai.Reply{Chunks: s.chunks}
 	if s.call != nil {
 		args, err := json.Marshal(s.call.Args)
 		if err != nil {
@@ -55,11 +55,11 @@ func fakeOpenAI(t *testing.T, replies ...fakeopenai.Reply) (model.LLM, *fakeopen
 // Connections are reused, also after a stream that continues after its last event.
 func TestOpenAIKeepsConnections(t *testing.T) {
 	var made atomic.Int64
-	heard := make(chan struct{}, 1)
+	received := make(chan struct{}, 1)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "data: {\"choices\": [{\"delta\": {\"content\": \"hi\"}, \"finish_reason\": \"stop\"}]}\n\ndata: [DONE]\n\n")
 		_ = http.NewResponseController(w).Flush()
-		<-heard
+		<-received
 	}))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -75,7 +75,7 @@ func TestOpenAIKeepsConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !resp.Partial {
-				heard <- struct{}{}
+				received <- struct{}{}
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func TestOpenAIAnswer(t *testing.T) {
 			&model.Response{ErrorCode: "SAFETY", ErrorMessage: "I will not.", FinishReason: genai.FinishReasonSafety, ModelVersion: "fake-openai"},
 		},
 		{
-			"arguments that are no JSON",
+			"arguments that are not JSON",
 			fakeopenai.Reply{Calls: []fakeopenai.Call{{ID: "c1", Name: "look", Arguments: `{"at": `}}},
 			&model.Response{
 				ErrorCode: "MALFORMED_FUNCTION_CALL", ErrorMessage: `arguments of look must be a JSON object: {"at":`,
@@ -264,7 +264,7 @@ func TestOpenAIFailures(t *testing.T) {
 	}{
 		{"overloaded", fakeopenai.Reply{Status: 429, Message: "Slow down."}, false, "model: 429 RESOURCE_EXHAUSTED: Slow down.", true},
 		{"a wrong key, repeated", fakeopenai.Reply{Status: 401, Message: "Incorrect API key: " + key}, false, "model: 401 UNAUTHENTICATED: Incorrect API key: ***", false},
-		{"an error that is a text", fakeopenai.Reply{Status: 500, Raw: `{"error": "out of memory"}`}, false, "model: 500 INTERNAL: out of memory", true},
+		{"an error that is a string", fakeopenai.Reply{Status: 500, Raw: `{"error": "out of memory"}`}, false, "model: 500 INTERNAL: out of memory", true},
 		{"an error with a detail", fakeopenai.Reply{Status: 404, Raw: `{"detail": "no such model"}`}, false, "model: 404 NOT_FOUND: no such model", false},
 		{"a page", fakeopenai.Reply{Status: 502, Raw: "<html>Bad gateway</html>"}, false, "model: 502: <html>Bad gateway</html>", true},
 		{"a redirect", fakeopenai.Reply{Status: 302}, false, `model: 302: {"error":{"code":null,"message":"","param":null,"type":"error"}}`, false},
@@ -374,7 +374,7 @@ func TestOpenAIUnsupportedSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(log.String(), `settings="[safetySettings topK]"`) {
-		t.Errorf("the log says %s", &log)
+		t.Errorf("the log is %s", &log)
 	}
 	if got := fake.Requests()[0].Body["reasoning_effort"]; got != "low" {
 		t.Errorf("reasoning_effort is %v, want low", got)

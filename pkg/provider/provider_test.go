@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A scenario configures the only call of a model.
 type scenario struct {
-	pieces []string
+	chunks []string
 	call   *genai.FunctionCall
 	fail   *model.Error
 	// hold, if set, is called when the call starts; the response then never arrives.
@@ -39,7 +39,7 @@ func subjects() []subject {
 }
 
 func geminiSubject(t *testing.T, s scenario) model.LLM {
-	reply := fakegemini.Text(s.pieces...)
+	reply := fakegemini.Text(s.chunks...)
 	if s.call != nil {
 		reply.Parts = append(reply.Parts, &genai.Part{FunctionCall: s.call})
 	}
@@ -139,11 +139,11 @@ func TestSuite(t *testing.T) {
 		stream   bool
 		want     []string
 	}{
-		{"text", scenario{pieces: []string{"one ", "two"}}, false, []string{"one two"}},
-		{"text streamed", scenario{pieces: []string{"one ", "two"}}, true, []string{"+one ", "+two", "one two"}},
+		{"text", scenario{chunks: []string{"one ", "two"}}, false, []string{"one two"}},
+		{"text streamed", scenario{chunks: []string{"one ", "two"}}, true, []string{"+one ", "+two", "one two"}},
 		{"call", scenario{call: call}, false, []string{"lookup()"}},
 		{"call streamed", scenario{call: call}, true, []string{"+lookup()", "lookup()"}},
-		{"text and call streamed", scenario{pieces: []string{"wait"}, call: call}, true, []string{"+wait", "+lookup()", "waitlookup()"}},
+		{"text and call streamed", scenario{chunks: []string{"wait"}, call: call}, true, []string{"+wait", "+lookup()", "waitlookup()"}},
 	}
 	for _, p := range subjects() {
 		for _, tt := range tests {
@@ -198,7 +198,7 @@ func TestSuiteCancel(t *testing.T) {
 			t.Run(p.name+"/"+mode(stream), func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				llm := p.build(t, scenario{pieces: []string{"a ", "b"}, hold: cancel})
+				llm := p.build(t, scenario{chunks: []string{"a ", "b"}, hold: cancel})
 				_, err := collect(llm.Generate(ctx, scriptInput("hi", stream)))
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("Generate() = %v, want context canceled", err)
@@ -211,7 +211,7 @@ func TestSuiteCancel(t *testing.T) {
 func TestSuiteStopEarly(t *testing.T) {
 	for _, p := range subjects() {
 		t.Run(p.name, func(t *testing.T) {
-			llm := p.build(t, scenario{pieces: []string{"a ", "b ", "c"}})
+			llm := p.build(t, scenario{chunks: []string{"a ", "b ", "c"}})
 			for r, err := range llm.Generate(t.Context(), scriptInput("hi", true)) {
 				if err != nil || !r.Partial {
 					t.Errorf("Generate() = %v, %v, want a partial response", r, err)

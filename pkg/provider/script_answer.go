@@ -135,7 +135,7 @@ func (e *scriptEntry) usageMetadata() *genai.GenerateContentResponseUsageMetadat
 
 const maxChunks = 16
 
-// splitChunks splits a text for streaming: between words if there are enough, otherwise
+// splitChunks splits text for streaming: between words if there are enough, otherwise
 // between characters.
 func (e *scriptEntry) splitChunks(text string, stream bool) []string {
 	switch {
@@ -159,7 +159,7 @@ func (e *scriptEntry) splitChunks(text string, stream bool) []string {
 	return chunks
 }
 
-// splitWords splits a text before each word; spaces belong to the preceding word.
+// splitWords splits text before each word; spaces belong to the preceding word.
 func splitWords(text string) []string {
 	var all []string
 	start, word, blank := 0, false, false

@@ -24,8 +24,8 @@ func scriptedSubject(t *testing.T, s scenario) model.LLM {
 	if s.fail != nil {
 		fmt.Fprintf(&b, "- error: {code: %d, message: %s}\n", s.fail.Code, s.fail.Message)
 	} else {
-		fmt.Fprintf(&b, "- text: %q\n", strings.Join(s.pieces, ""))
-		if n := len(s.pieces); n > 0 {
+		fmt.Fprintf(&b, "- text: %q\n", strings.Join(s.chunks, ""))
+		if n := len(s.chunks); n > 0 {
 			fmt.Fprintf(&b, "  chunks: %d\n", n)
 		}
 		if s.call != nil {
@@ -59,7 +59,7 @@ func script(t *testing.T, src string) *provider.Script {
 
 const demo = `
 - when: user == "read"
-  text: "It says: {added}"
+  text: "Loaded: {added}"
 - when: agent == "triage" and user contains "refund"
   json: {intent: refund, why: "<b>"}
 - when: responses.create_refund != nil
@@ -84,7 +84,7 @@ const demo = `
 - when: user == "nothing"
   text: ""
 - when: user != "unknown"
-  text: "You said: {user}"
+  text: "You wrote: {user}"
 `
 
 func TestScripted(t *testing.T) {
@@ -114,7 +114,7 @@ func TestScripted(t *testing.T) {
 		{
 			"responses before the last message",
 			model.Request{Contents: append(answered, model.UserText("thanks"))},
-			"model: [You said: thanks] STOP",
+			"model: [You wrote: thanks] STOP",
 		},
 		{
 			"contents that tools add after responses hide none of them",
@@ -124,7 +124,7 @@ func TestScripted(t *testing.T) {
 		{
 			"added",
 			model.Request{Contents: append(slices.Clip(answered), model.UserText("Artifact a is:"), model.UserText("x")), Origin: model.Origin{User: "read", Step: 1}},
-			"model: [It says: Artifact a is: x] STOP",
+			"model: [Loaded: Artifact a is: x] STOP",
 		},
 		{
 			"state",
@@ -137,7 +137,7 @@ func TestScripted(t *testing.T) {
 			`model: (["search"] for root, step 2, turn 3)[found] STOP 15 tokens`,
 		},
 		{"empty text", model.Request{Origin: model.Origin{User: "nothing"}}, "model:  STOP"},
-		{"user from contents", model.Request{Contents: []*genai.Content{model.UserText("hello")}}, "model: [You said: hello] STOP"},
+		{"user from contents", model.Request{Contents: []*genai.Content{model.UserText("hello")}}, "model: [You wrote: hello] STOP"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

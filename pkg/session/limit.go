@@ -5,8 +5,8 @@ import "fmt"
 // A LimitError reports that a part of a session exceeds a size limit. It is an
 // [ErrTooLarge] and an [ErrInvalid].
 type LimitError struct {
-	// What names the part, such as "state of the user".
-	What string
+	// Part is the name of the part, such as "state of the user".
+	Part string
 	// Limit is in bytes.
 	Limit int64
 	// Hint is an instruction for the user; it may be empty.
@@ -15,7 +15,7 @@ type LimitError struct {
 
 // Error returns "state of the user exceeds the limit of 4 MiB: " and the hint.
 func (e *LimitError) Error() string {
-	text := fmt.Sprintf("%s exceeds the limit of %s", e.What, formatBytes(e.Limit))
+	text := fmt.Sprintf("%s exceeds the limit of %s", e.Part, formatBytes(e.Limit))
 	if e.Hint != "" {
 		text += ": " + e.Hint
 	}

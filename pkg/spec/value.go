@@ -2,7 +2,7 @@ package spec
 
 import "fmt"
 
-// A Text is a string with its position, for messages and templates. It accepts strings,
+// Text is a string with its position, for messages and templates. It accepts strings,
 // and numbers and booleans as written.
 type Text struct {
 	Value string

@@ -167,10 +167,10 @@ func (b *appendLimits) encodeEvent(room []byte, ev *session.Event) ([]byte, erro
 	}
 	n := int64(len(text))
 	if n > b.event {
-		return nil, &session.LimitError{What: "event", Limit: b.event}
+		return nil, &session.LimitError{Part: "event", Limit: b.event}
 	}
 	if b.size+n > b.session {
-		return nil, &session.LimitError{What: "session", Limit: b.session, Hint: "start a new session"}
+		return nil, &session.LimitError{Part: "session", Limit: b.session, Hint: "start a new session"}
 	}
 	return text, nil
 }
@@ -223,7 +223,7 @@ func (b *appendLimits) checkScopes(since, growth *[session.ScopeTemp]int64) erro
 			size += since[scope]
 		}
 		if size > b.limits.state {
-			return &session.LimitError{What: "state of the " + scopeName(session.Scope(scope)), Limit: b.limits.state}
+			return &session.LimitError{Part: "state of the " + scopeName(session.Scope(scope)), Limit: b.limits.state}
 		}
 	}
 	return nil

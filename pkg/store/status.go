@@ -23,11 +23,11 @@ type Status struct {
 	Database string `json:"database"`
 	// Engine is the engine's name and version.
 	Engine string `json:"engine"`
-	// Schema is the schema version of the database, 0 if it is empty; Wants is
+	// Schema is the schema version of the database, 0 if it is empty; Required is
 	// the version of this program.
-	Schema int64 `json:"schema"`
-	Wants  int64 `json:"wants"`
-	// Pending are the migrations from Schema to Wants.
+	Schema   int64 `json:"schema"`
+	Required int64 `json:"required"`
+	// Pending are the migrations from Schema to Required.
 	Pending   []Step     `json:"pending"`
 	Sessions  int64      `json:"sessions"`
 	Events    int64      `json:"events"`
@@ -38,7 +38,7 @@ type Status struct {
 
 // Newer reports that the schema is newer than this program, which therefore
 // rejects the database.
-func (s *Status) Newer() bool { return s.Schema > s.Wants }
+func (s *Status) Newer() bool { return s.Schema > s.Required }
 
 // ReadStatus reads the status of a database and changes nothing. A missing
 // database is [fs.ErrNotExist]; a database with tables of another program is
@@ -54,7 +54,7 @@ func ReadStatus(ctx context.Context, url string) (*Status, error) {
 		return nil, err
 	}
 	all := migrations()
-	s.Wants, s.Pending = all[len(all)-1].version, pendingSteps(s.Schema)
+	s.Required, s.Pending = all[len(all)-1].version, pendingSteps(s.Schema)
 	return s, s.measureDatabase(ctx, r)
 }
 

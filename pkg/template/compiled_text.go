@@ -58,7 +58,7 @@ func (b *compiledText) appendSegments(segments []string, lookup func(*Ref) (any,
 	return append(segments, b.literals[len(b.refs)]), nil
 }
 
-// A textBuilder builds a compiledText from left to right.
+// textBuilder builds a compiledText from left to right.
 type textBuilder struct {
 	text    compiledText
 	pending strings.Builder

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Text is a compiled template with placeholders. It is immutable and safe for
+// Text is a compiled template with placeholders. It is immutable and safe for
 // concurrent use. The zero Text is empty.
 type Text struct {
 	body compiledText
@@ -67,7 +67,7 @@ func scopeLookup(ctx context.Context, s Scope) func(*Ref) (any, bool, error) {
 	}
 }
 
-// A textScanner finds the placeholders of ADK's language: the matches of the
+// textScanner finds the placeholders of ADK's language: the matches of the
 // regular expression {+[^{}]*}+, from left to right.
 type textScanner struct {
 	src     string
