@@ -134,8 +134,8 @@ func (d *dotWriter) writeWorkflow(p *runtime.AgentInfo) {
 		if e.From != runtime.Start {
 			from = exitNode(p.Agents[e.From])
 		}
-		if route := edgeRoute(e); route != "" {
-			d.writeEdge(from, entryNode(p.Agents[e.To]), "label="+quoteDOT(route))
+		if condition := edgeRoute(e); condition != "" {
+			d.writeEdge(from, entryNode(p.Agents[e.To]), "label="+quoteDOT(condition))
 		} else {
 			d.writeEdge(from, entryNode(p.Agents[e.To]))
 		}

@@ -51,7 +51,7 @@ func NewMetrics(version string) *Metrics {
 	requests := m.addCounter("http_requests_total", "HTTP requests.", "route", "status")
 	requestTime := m.addHistogram("http_request_duration_seconds", "Duration of HTTP requests, of streams until their end.", "route")
 	m.requests.find = func(l requestLabels) callMetrics {
-		return callMetrics{requests.WithLabelValues(l.route, strconv.Itoa(l.status)), requestTime.WithLabelValues(l.route)}
+		return callMetrics{requests.WithLabelValues(l.pattern, strconv.Itoa(l.status)), requestTime.WithLabelValues(l.pattern)}
 	}
 	m.streams = m.addGauge("http_streams_open", "Open event streams.", nil)
 	m.dropped = m.addCounter("http_streams_dropped_total", "Event streams that ended early by reason: gone (client disconnected) or slow (write timeout).", "reason")
@@ -140,9 +140,9 @@ func (m *Metrics) observeTokens(app, model string, u *genai.GenerateContentRespo
 	}
 }
 
-// observeRequest records a response. Requests without a route have an empty label.
-func (m *Metrics) observeRequest(route string, status int, took time.Duration) {
-	m.requests.get(requestLabels{route, status}).observe(took.Seconds())
+// observeRequest records a response. Requests without a route have an empty pattern.
+func (m *Metrics) observeRequest(pattern string, status int, took time.Duration) {
+	m.requests.get(requestLabels{pattern, status}).observe(took.Seconds())
 }
 
 // trackStream counts an open stream until end is called.

@@ -36,8 +36,8 @@ type (
 	// labels identify runs and calls of models and tools.
 	labels        struct{ app, name, code string }
 	requestLabels struct {
-		route  string
-		status int
+		pattern string
+		status  int
 	}
 
 	// callMetrics count operations and their durations.

@@ -14,9 +14,9 @@ import (
 //go:embed openapi.yaml
 var openAPIBase []byte
 
-// encodeOpenAPI returns the OpenAPI document of all routes. It does not depend on the
-// options of the server, because it is public.
-func encodeOpenAPI(table []route) ([]byte, error) {
+// encodeOpenAPI returns the OpenAPI document of the patterns of all routes. It does not
+// depend on the options of the server, because it is public.
+func encodeOpenAPI(patterns []string) ([]byte, error) {
 	var doc map[string]any
 	if err := yaml.Unmarshal(openAPIBase, &doc); err != nil {
 		return nil, err
@@ -30,12 +30,12 @@ func encodeOpenAPI(table []route) ([]byte, error) {
 		}
 	}
 	paths := map[string]map[string]any{}
-	for _, r := range table {
-		method, path := splitPattern(r.pattern)
+	for _, pattern := range patterns {
+		method, path := splitPattern(pattern)
 		if paths[path] == nil {
 			paths[path] = map[string]any{}
 		}
-		paths[path][strings.ToLower(method)] = described[r.pattern].json
+		paths[path][strings.ToLower(method)] = described[pattern].json
 	}
 	doc["paths"] = paths
 	return encodeJSON(doc)

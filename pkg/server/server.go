@@ -162,16 +162,22 @@ func New(host *runtime.Host, opts *Options) *Server {
 	s.changeStreams = make(chan struct{}, s.opts.MaxChangeStreams)
 	s.userLimiter = rateLimiter{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
 	s.appLimiter = rateLimiter{rate: s.opts.RunsPerApp, clock: s.opts.Clock}
-	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(s.allRoutes()) })
-	s.docsPage = sync.OnceValues(renderDocsPage)
 	if s.opts.Metrics != nil {
 		s.stateMetrics = prometheus.NewRegistry()
 		s.stateMetrics.MustRegister(newStateCollector(s))
 	}
+	s.registerRoutes()
+	return s
+}
+
+// registerRoutes registers the enabled routes, and the documents that describe all
+// routes.
+func (s *Server) registerRoutes() {
 	for _, r := range slices.DeleteFunc(s.allRoutes(), s.isDisabled) {
 		s.mux.HandleFunc(r.pattern, s.wrapHandler(r))
 	}
-	return s
+	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(listPatterns(s.allRoutes())) })
+	s.docsPage = sync.OnceValues(renderDocsPage)
 }
 
 func (o *Options) setDefaults() {
@@ -229,11 +235,15 @@ func (s *Server) isDisabled(r route) bool {
 
 // Patterns returns the patterns of the enabled routes in the syntax of [http.ServeMux].
 func (s *Server) Patterns() []string {
-	var all []string
-	for _, r := range slices.DeleteFunc(s.allRoutes(), s.isDisabled) {
-		all = append(all, r.pattern)
+	return listPatterns(slices.DeleteFunc(s.allRoutes(), s.isDisabled))
+}
+
+func listPatterns(routes []route) []string {
+	patterns := make([]string, len(routes))
+	for i, r := range routes {
+		patterns[i] = r.pattern
 	}
-	return all
+	return patterns
 }
 
 func (s *Server) coreRoutes() []route {

@@ -8,45 +8,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Response bodies. pkg/session encodes sessions and events.
-type (
-	healthBody struct {
-		Status string `json:"status"`
-	}
-	versionBody struct {
-		Version         string `json:"version"`
-		Language        string `json:"language"`
-		LanguageVersion string `json:"language_version"`
-	}
-	appsBody struct {
-		Apps []appBody `json:"apps"`
-	}
-	appBody struct {
-		Name          string `json:"name"`
-		RootAgentName string `json:"rootAgentName"`
-		Description   string `json:"description"`
-		Language      string `json:"language"`
-		IsComputerUse bool   `json:"isComputerUse"`
-	}
-	readyBody struct {
-		Ready   bool     `json:"ready"`
-		Reasons []string `json:"reasons"`
-	}
-	reloadBody struct {
-		Changed []Status `json:"changed"`
-		Failed  []Status `json:"failed"`
-		Removed []string `json:"removed"`
-		Loading []Status `json:"loading,omitempty"`
-	}
-	detailBody struct {
-		Detail any `json:"detail"`
-	}
-	errorFrame struct {
-		Error     any    `json:"error"`
-		ErrorCode string `json:"errorCode"`
-		Author    string `json:"author,omitempty"`
-	}
-)
+type detailBody struct {
+	Detail any `json:"detail"`
+}
 
 func encodeJSON(v any) ([]byte, error) {
 	var text bytes.Buffer
