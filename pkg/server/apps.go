@@ -5,15 +5,30 @@ import (
 	"net/http"
 	goruntime "runtime"
 	"slices"
-	"strconv"
 	"strings"
+
+	"google.golang.org/genai"
 
 	"agenthost/pkg/runtime"
 )
 
-func (s *Server) handleHealth(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, healthBody{"ok"})
-}
+type (
+	versionBody struct {
+		Version         string `json:"version"`
+		Language        string `json:"language"`
+		LanguageVersion string `json:"language_version"`
+	}
+	appsBody struct {
+		Apps []appBody `json:"apps"`
+	}
+	appBody struct {
+		Name          string `json:"name"`
+		RootAgentName string `json:"rootAgentName"`
+		Description   string `json:"description"`
+		Language      string `json:"language"`
+		IsComputerUse bool   `json:"isComputerUse"`
+	}
+)
 
 func (s *Server) handleVersion(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, versionBody{s.opts.Version, "go", strings.TrimPrefix(goruntime.Version(), "go")})
@@ -36,18 +51,6 @@ func (s *Server) handleListApps(w http.ResponseWriter, r *http.Request) error {
 	names = append(names, s.drafts.appNames()...)
 	slices.Sort(names)
 	return writeJSON(w, slices.Compact(names))
-}
-
-func readQueryFlag(r *http.Request, name string) (bool, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return false, nil
-	}
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, &invalidBodyError{[]errorDetail{{"bool_parsing", []any{"query", name}, "Input should be true or false"}}}
-	}
-	return on, nil
 }
 
 func newAppBodies(apps []*runtime.App) []appBody {
@@ -103,4 +106,68 @@ func (s *Server) handlePreview(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return writeJSON(w, p)
+}
+
+// Response bodies of /apps/{app}/app-info. The field name sub_agents is adk-python's.
+type (
+	appInfoBody struct {
+		appBody
+		Agents map[string]*agentInfoBody `json:"agents"`
+	}
+	agentInfoBody struct {
+		Name        string        `json:"name"`
+		Description string        `json:"description"`
+		Instruction string        `json:"instruction"`
+		Tools       []*genai.Tool `json:"tools"`
+		SubAgents   []string      `json:"sub_agents"`
+	}
+)
+
+// findApp returns the current revision of the app in the path.
+func (s *Server) findApp(r *http.Request) (*runtime.App, error) {
+	app := s.host.App(r.PathValue("app"))
+	if app == nil {
+		return nil, appNotFound(r.PathValue("app"))
+	}
+	return app, nil
+}
+
+// handleAppInfo describes the LLM agents of an app. As in adk-python, the root agent
+// must be an LLM agent.
+func (s *Server) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
+	app, err := s.findApp(r)
+	if err != nil {
+		return err
+	}
+	if _, ok := app.Root.(*runtime.LLMAgent); !ok {
+		return badRequest("Root agent is not an LlmAgent")
+	}
+	body := appInfoBody{appBody: newAppBodies([]*runtime.App{app})[0], Agents: map[string]*agentInfoBody{}}
+	body.addAgents(app.AgentInfo())
+	return writeJSON(w, body)
+}
+
+func (b *appInfoBody) addAgents(p *runtime.AgentInfo) {
+	if p.Kind == "LlmAgent" {
+		b.Agents[p.Name] = newAgentInfo(p)
+	}
+	for _, child := range p.Agents {
+		b.addAgents(child)
+	}
+}
+
+func newAgentInfo(p *runtime.AgentInfo) *agentInfoBody {
+	info := &agentInfoBody{
+		Name: p.Name, Description: p.Description, Instruction: p.Instruction,
+		Tools: []*genai.Tool{}, SubAgents: []string{},
+	}
+	for _, t := range p.Tools {
+		if !t.Builtin {
+			info.Tools = append(info.Tools, &genai.Tool{FunctionDeclarations: []*genai.FunctionDeclaration{t.Declaration}})
+		}
+	}
+	for _, child := range p.Agents {
+		info.SubAgents = append(info.SubAgents, child.Name)
+	}
+	return info
 }

@@ -127,12 +127,6 @@ func (s *Server) writeVersion(w http.ResponseWriter, r *http.Request, name strin
 	return writeJSON(w, v)
 }
 
-// invalidVersionError reports a version that is not a number.
-type invalidVersionError struct{}
-
-// Error returns the detail of the response.
-func (invalidVersionError) Error() string { return "Invalid version ID" }
-
 // parseVersion parses a version in the path.
 func parseVersion(text string) (int, error) {
 	if text == "latest" {

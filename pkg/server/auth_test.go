@@ -2,14 +2,12 @@ package server_test
 
 import (
 	"bytes"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -92,43 +90,6 @@ func newAuth(t *testing.T, text string) *auth.Auth {
 	return a
 }
 
-func parseRate(t *testing.T, text string) server.Rate {
-	t.Helper()
-	r, err := server.ParseRate(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func TestParseRate(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "60/1m": "60/1m0s", "5/s": "5/1s", "1/24h": "1/24h0m0s",
-		"60": `must be RUNS/TIME such as 60/1m, got "60"`, "0/1m": `must be RUNS/TIME such as 60/1m, got "0/1m"`,
-		"x/1m": `must be RUNS/TIME such as 60/1m, got "x/1m"`, "1/-1s": `must be RUNS/TIME such as 60/1m, got "1/-1s"`,
-	} {
-		r, err := server.ParseRate(text)
-		got := r.String()
-		if err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("ParseRate(%q) = %s, want %s", text, got, want)
-		}
-	}
-}
-
-// The API documentation needs no token and does not depend on the options of the
-// server.
-func TestDocsWithoutToken(t *testing.T) {
-	open := newEnv(t, &server.Options{Metrics: server.NewMetrics("")})
-	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}]")})
-	expectResponse(t, e.serve("GET", "/list-apps", ""), 401, `{"detail":"Not authenticated"}`)
-	for _, path := range []string{"/docs", "/openapi.json"} {
-		expectResponse(t, e.serve("GET", path, ""), 200, open.serve("GET", path, "").Body.String())
-	}
-}
-
 // Runs of missing sessions count against the rate limit of their user, but not of the
 // app.
 func TestRateLimitMissingSession(t *testing.T) {
@@ -161,32 +122,5 @@ func TestBuilderWithoutDev(t *testing.T) {
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	for _, path := range []string{"/apps/hello/builder", "/dev/apps/hello/builder?file_path=app.yaml", "/builder/app/hello?tmp=true"} {
 		expectResponse(t, e.serve("GET", path, ""), 403, want403)
-	}
-}
-
-// The Dev UI has a content security policy that forbids framing.
-func TestDevUIPolicy(t *testing.T) {
-	e := newEnv(t, &server.Options{UI: fstest.MapFS{"index.html": {Data: []byte("<p>")}, "main.js": {Data: []byte("1")}}})
-	for _, path := range []string{"/dev-ui/", "/dev-ui/main.js"} {
-		h := e.serve("GET", path, "").Header()
-		policy := h.Get("Content-Security-Policy")
-		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || h.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("GET %s: the headers are %v", path, h)
-		}
-	}
-}
-
-// A protected handler requires an administrator if authentication is enabled.
-func TestProtect(t *testing.T) {
-	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}, {token: ops-ops-ops-ops-ops, claims: {sub: ops}}]\nadmin: claims.sub == \"ops\"")})
-	for token, code := range map[string]int{"": 401, "x": 401, "ana-ana-ana-ana-ana": 403, "ops-ops-ops-ops-ops": 418} {
-		r := httptest.NewRequest("GET", "/debug/pprof/heap", nil)
-		r.Header.Set("Authorization", "Bearer "+token)
-		w := httptest.NewRecorder()
-		e.server.Protect(inner).ServeHTTP(w, r)
-		if w.Code != code {
-			t.Errorf("token %q: %d, want %d", token, w.Code, code)
-		}
 	}
 }

@@ -1,64 +1,19 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 )
 
-// handleLive reports liveness. It checks no dependency.
-func (s *Server) handleLive(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, healthBody{"ok"})
-}
-
-// handleReady reports readiness. An app with errors in its files adds a reason but does
-// not make the server unready: its last good revision stays active.
-func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
-	body := readyBody{Ready: true, Reasons: []string{}}
-	addBlocker := func(reason string) { body.Ready, body.Reasons = false, append(body.Reasons, reason) }
-	if !s.runs.isOpen() {
-		addBlocker("server is shutting down")
-	}
-	err := s.readiness.checkStore(r.Context())
-	if ctxErr := r.Context().Err(); ctxErr != nil {
-		return ctxErr // the client disconnected; the store did not fail
-	}
-	if err != nil {
-		s.opts.Logger.WarnContext(r.Context(), "session store is not writable", "error", err)
-		addBlocker("session store is not writable")
-	}
-	if len(s.host.Apps()) == 0 {
-		addBlocker("no app is active")
-	}
-	for _, st := range s.reloaderStatuses() {
-		body.Reasons = append(body.Reasons, st.readinessReasons()...)
-	}
-	if !s.isPrivileged(r) || !s.isHostAllowed(r.Host) {
-		body.Reasons = []string{}
-	}
-	return writeStatus(w, body.Ready, http.StatusServiceUnavailable, body)
-}
-
-// readinessReasons describes problems that need attention.
-func (st *Status) readinessReasons() []string {
-	switch {
-	case st.Loading:
-		return []string{fmt.Sprintf("app %s: files are still loading", st.App)}
-	case st.OK:
-		return nil
-	case st.Waiting != "":
-		return []string{fmt.Sprintf("app %s: revision %s is waiting for a manual reload, revision %s stays active", st.App, st.Waiting, st.Revision)}
-	case st.Revision != "":
-		return []string{fmt.Sprintf("app %s: files have errors, revision %s stays active", st.App, st.Revision)}
-	default:
-		return []string{fmt.Sprintf("app %s: files have errors, no revision is active", st.App)}
-	}
-}
-
-func (s *Server) handlePrometheus(w http.ResponseWriter, r *http.Request) error {
-	s.opts.Metrics.newHandler(s.stateMetrics).ServeHTTP(w, r)
-	return nil
+type reloadBody struct {
+	Changed []Status `json:"changed"`
+	Failed  []Status `json:"failed"`
+	Removed []string `json:"removed"`
+	Loading []Status `json:"loading,omitempty"`
 }
 
 // handleReload reloads changed files and returns the result of each app. The status is
@@ -94,24 +49,74 @@ func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 	return writeStatus(w, len(body.Loading) == 0, http.StatusAccepted, body)
 }
 
-// reloaderStatuses returns the statuses of the reloader's apps, sorted by name.
-func (s *Server) reloaderStatuses() []Status {
-	if s.opts.Reloader == nil {
-		return nil
+// handleChanges streams the status of all apps: once on connect, then after every
+// change. Each event is a complete snapshot, so a client can connect or reconnect at
+// any time. The stream ends on shutdown. The number of streams is limited: each holds a
+// connection and re-encodes the snapshot on every change.
+func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
+	if !s.runs.isOpen() {
+		return errShuttingDown
 	}
-	return s.opts.Reloader.Statuses()
+	select {
+	case s.changeStreams <- struct{}{}:
+		defer func() { <-s.changeStreams }()
+	default:
+		return fmt.Errorf("%w (limit %d), retry later", errTooManyStreams, s.opts.MaxChangeStreams)
+	}
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	st := s.newStream(w, true)
+	defer st.startKeepAlive(stop)()
+	for lastSent := 0; ; {
+		reports, more := s.reportsAfter(lastSent)
+		if len(reports) > 0 {
+			lastSent = reports[len(reports)-1].Number
+		}
+		frame, err := encodeJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.listStatuses(), append([]Report{}, reports...)})
+		if err != nil {
+			return err
+		}
+		if st.writeFrame([]byte("data: "+string(frame)+"\n\n")) != nil {
+			return nil // the client has disconnected
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return nil
+		case <-s.stopping:
+			return nil
+		}
+	}
 }
 
-// writeStatus responds with 200 if ok, otherwise with the given status.
-func writeStatus(w http.ResponseWriter, ok bool, otherwise int, v any) error {
-	text, err := encodeJSON(v)
-	if err != nil {
-		return err
+// changesBody is one event of /-/changes: the status of all apps and the reports since
+// the previous event.
+type changesBody struct {
+	Version string `json:"version"`
+	// DevUI reports whether ADK's web client is served.
+	DevUI   bool     `json:"devUI,omitempty"`
+	Apps    []Status `json:"apps"`
+	Reports []Report `json:"reports"`
+}
+
+// reportsAfter returns the reloader's reports. Without a reloader there are none, and
+// the channel never closes.
+func (s *Server) reportsAfter(after int) ([]Report, <-chan struct{}) {
+	if s.opts.Reloader == nil {
+		return nil, nil
 	}
-	status := http.StatusOK
-	if !ok {
-		status = otherwise
+	return s.opts.Reloader.Reports(after)
+}
+
+// listStatuses returns the statuses of all apps sorted by name, including apps built in
+// Go code.
+func (s *Server) listStatuses() []Status {
+	all := append([]Status{}, s.reloaderStatuses()...)
+	for _, a := range s.host.Apps() {
+		if !slices.ContainsFunc(all, func(st Status) bool { return st.App == a.Name }) {
+			all = append(all, Status{App: a.Name, Revision: a.Revision, OK: true})
+		}
 	}
-	writeRawJSON(w, status, text)
-	return nil
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.App, b.App) })
+	return all
 }

@@ -5,8 +5,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
+	"os"
 	"sync"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 
 	"agenthost/internal/auth"
 	"agenthost/pkg/runtime"
-	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
 
@@ -104,6 +102,16 @@ type Options struct {
 	NewID func() string
 }
 
+// Folders gives developers access to the files of apps.
+type Folders interface {
+	// Open opens the folder of an app. The error is [session.ErrNotFound] if there is
+	// none.
+	Open(app string) (*os.Root, error)
+	// Save writes YAML files to the folder of an app, creates the folder if needed, and
+	// waits for the reload. If the diagnostics contain errors, no file is written.
+	Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error)
+}
+
 // A Reloader loads apps when their files change.
 type Reloader interface {
 	// Status returns the status of an app, even if it never loaded. It returns false if
@@ -148,6 +156,35 @@ type Loads struct {
 	All, Failed int
 }
 
+// A Report describes the outcome of one change of an app's files.
+type Report struct {
+	// Number counts the reports of a process, starting at 1.
+	Number int       `json:"number"`
+	App    string    `json:"app"`
+	Time   time.Time `json:"time"`
+	// What: loaded, refused, waiting, recovered (the files match the active revision
+	// again) or removed.
+	What string `json:"what"`
+	// From is the revision that was active before, To the one that is active or pending
+	// now; empty if there is none.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Changes lists the fields of agents that differ, Files the files.
+	Changes []Difference `json:"changes,omitempty"`
+	Files   []string     `json:"files,omitempty"`
+}
+
+// A Difference is one difference between two revisions of an app.
+type Difference struct {
+	// Where is an agent or app.yaml; Field is empty if all of it was added or removed.
+	Where string `json:"where"`
+	Field string `json:"field,omitempty"`
+	// What: added, removed or changed.
+	What   string `json:"what"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
 // New returns a server for a host. The caller closes the host. Nil options are the zero
 // options.
 func New(host *runtime.Host, opts *Options) *Server {
@@ -168,16 +205,6 @@ func New(host *runtime.Host, opts *Options) *Server {
 	}
 	s.registerRoutes()
 	return s
-}
-
-// registerRoutes registers the enabled routes, and the documents that describe all
-// routes.
-func (s *Server) registerRoutes() {
-	for _, r := range slices.DeleteFunc(s.allRoutes(), s.isDisabled) {
-		s.mux.HandleFunc(r.pattern, s.wrapHandler(r))
-	}
-	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(listPatterns(s.allRoutes())) })
-	s.docsPage = sync.OnceValues(renderDocsPage)
 }
 
 func (o *Options) setDefaults() {
@@ -213,91 +240,10 @@ func (o *Options) setDefaults() {
 // A handler handles a request. An error that it returns becomes the response.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-type route struct {
-	pattern string
-	handle  handler
-}
-
-// allRoutes lists every route, including those that the options disable.
-func (s *Server) allRoutes() []route {
-	return slices.Concat(s.coreRoutes(), s.devRoutes(), s.devUIRoutes())
-}
-
-// isDisabled reports whether the options disable a route.
-func (s *Server) isDisabled(r route) bool {
-	switch {
-	case r.pattern == "GET /metrics":
-		return s.opts.Metrics == nil
-	default:
-		return s.opts.UI == nil && strings.HasPrefix(r.pattern, "GET /dev-ui")
+// reloaderStatuses returns the statuses of the reloader's apps, sorted by name.
+func (s *Server) reloaderStatuses() []Status {
+	if s.opts.Reloader == nil {
+		return nil
 	}
-}
-
-// Patterns returns the patterns of the enabled routes in the syntax of [http.ServeMux].
-func (s *Server) Patterns() []string {
-	return listPatterns(slices.DeleteFunc(s.allRoutes(), s.isDisabled))
-}
-
-func listPatterns(routes []route) []string {
-	patterns := make([]string, len(routes))
-	for i, r := range routes {
-		patterns[i] = r.pattern
-	}
-	return patterns
-}
-
-func (s *Server) coreRoutes() []route {
-	const sessions = "/apps/{app}/users/{user}/sessions"
-	return []route{
-		{"GET /{$}", s.handlePage},
-		{"GET /ui/{file}", s.handlePageFile},
-		{"GET /docs", s.handleDocs},
-		{"GET /openapi.json", s.handleOpenAPI},
-		{"GET /health", s.handleHealth},
-		{"GET /livez", s.handleLive},
-		{"GET /readyz", s.handleReady},
-		{"POST /-/reload", s.handleReload},
-		{"GET /-/changes", s.handleChanges},
-		{"GET /version", s.handleVersion},
-		{"GET /list-apps", s.handleListApps},
-		{"GET /apps/{app}/diagnostics", s.handleDiagnostics},
-		{"GET /apps/{app}/app-info", s.handleAppInfo},
-		{"POST /apps/{app}/preview", s.handlePreview},
-
-		{"GET " + sessions, s.handleListSessions},
-		{"POST " + sessions, s.handleCreateSession},
-		{"GET " + sessions + "/{session}", s.handleSession},
-		{"POST " + sessions + "/{session}", s.handleCreateNamedSession},
-		{"DELETE " + sessions + "/{session}", s.handleDeleteSession},
-		{"PATCH " + sessions + "/{session}", s.handlePatchSession},
-		{"POST " + sessions + "/{session}/rewind", s.handleRewind},
-		{"PATCH /apps/{app}/users/{user}/memory", s.handleMemory},
-
-		{"GET " + sessions + "/{session}/artifacts", s.handleListArtifacts},
-		{"POST " + sessions + "/{session}/artifacts", s.handleSaveArtifact},
-		{"GET " + sessions + "/{session}/artifacts/{name...}", s.handleArtifact},
-		{"DELETE " + sessions + "/{session}/artifacts/{name...}", s.handleDeleteArtifact},
-
-		{"POST /run", s.handleRun},
-		{"POST /run_sse", s.handleRunSSE},
-
-		{"GET /metrics", s.handlePrometheus},
-	}
-}
-
-func (s *Server) wrapHandler(rt route) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		err := s.authorizeRequest(r, rt.pattern)
-		if err == nil {
-			err = rt.handle(w, r)
-		}
-		if err != nil {
-			s.writeError(w, r, err)
-		}
-	}
-}
-
-// pathKey returns the session key in the path; missing parts are empty.
-func pathKey(r *http.Request) session.Key {
-	return session.Key{App: r.PathValue("app"), User: r.PathValue("user"), ID: r.PathValue("session")}
+	return s.opts.Reloader.Statuses()
 }

@@ -3,32 +3,17 @@ package server_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
-	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
-
-func TestOversizedBody(t *testing.T) {
-	e := newEnv(t, &server.Options{MaxBody: 64})
-	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
-	long := `{"state":{"k":"` + strings.Repeat("x", 64) + `"}}`
-	for _, path := range []string{"/run", "/run_sse", "/apps/hello/preview", "/apps/hello/users/u/sessions", "/apps/hello/users/u/sessions/s"} {
-		expectResponse(t, e.serve("POST", path, long), 413, `{"detail":"Request body exceeds the limit of 64 bytes"}`)
-	}
-	expectResponse(t, e.serve("PATCH", "/apps/hello/users/u/sessions/s", long), 413, `{"detail":"Request body exceeds the limit of 64 bytes"}`)
-}
 
 func TestBusySession(t *testing.T) {
 	e := newEnv(t, nil)
@@ -118,105 +103,6 @@ func TestInternalErrors(t *testing.T) {
 	expectResponse(t, e.serve("GET", "/apps/leaky/users/u/sessions/s", ""), 500, `{"detail":"internal error"}`)
 }
 
-func TestStoppedRun(t *testing.T) {
-	e := newEnv(t, nil)
-	e.addFuncApp(t, "late", func(context.Context, emitFunc) error { return context.DeadlineExceeded })
-	e.createSession(t, "late", "s")
-	w := e.serve("POST", "/run", runBody("late", "s", "x"))
-	expectResponse(t, w, 503, `{"detail":"the run was stopped"}`)
-	if got := w.Header().Get("Retry-After"); got != "1" {
-		t.Errorf("Retry-After = %q, want 1", got)
-	}
-}
-
-// A session that is deleted or changed during a run ends the run.
-func TestSessionChangedDuringRun(t *testing.T) {
-	tests := []struct {
-		name          string
-		meanwhile     func(t *testing.T, e *env, key session.Key)
-		status        int
-		message, code string
-	}{
-		{"deleted", func(_ *testing.T, e *env, _ session.Key) {
-			e.serve("DELETE", "/apps/hello/users/u/sessions/s", "")
-		}, 404, "Session not found: s", "SESSION_NOT_FOUND"},
-		{"changed", func(t *testing.T, e *env, key session.Key) {
-			sess, err := e.store.Sessions.Get(t.Context(), key, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := e.store.Sessions.Append(t.Context(), sess, &session.Event{Author: "other"}); err != nil {
-				t.Fatal(err)
-			}
-		}, 409, "session s was changed by another writer, retry later", "SESSION_STALE"},
-	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			e := newEnv(t, nil)
-			key := e.createSession(t, "hello", "s")
-			e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error {
-				emit("one")
-				tc.meanwhile(t, e, key)
-				emit("two")
-				return nil
-			})
-			expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", "x")), tc.status, `{"detail":"`+tc.message+`"}`)
-			if tc.status == 404 {
-				e.createSession(t, "hello", "s")
-			}
-			w := e.serve("POST", "/run_sse", runBody("hello", "s", "x"))
-			if last := `data: {"error":"` + tc.message + `","errorCode":"` + tc.code + `","author":"hello"}` + "\n\n"; !strings.HasSuffix(w.Body.String(), last) {
-				t.Errorf("stream = %s\nwant it to end with %s", w.Body, last)
-			}
-		})
-	}
-}
-
-// An event that cannot be encoded as JSON is an error of the agent, and a partial one,
-// which is not stored, an internal error.
-func TestUnencodableEvent(t *testing.T) {
-	e := newEnv(t, nil)
-	e.addFuncApp(t, "odd", func(_ context.Context, emit emitFunc) error {
-		odd := func(ev *session.Event) { ev.AvgLogprobs = math.NaN() }
-		if emit("one", markPartial, odd) {
-			emit("two", odd)
-		}
-		return nil
-	})
-	e.createSession(t, "odd", "s")
-	expectResponse(t, e.serve("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"an event of agent odd cannot be stored: encoding event \"new-0004\": avgLogprobs: NaN is not a JSON number: invalid"}`)
-	expectResponse(t, e.serve("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"odd"}`+"\n\n")
-}
-
-func TestPartialEventsStayOutOfRun(t *testing.T) {
-	e := newEnv(t, nil)
-	e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error {
-		emit("on", markPartial)
-		emit("one")
-		return nil
-	})
-	e.createSession(t, "hello", "s")
-	var events []struct{ Partial bool }
-	if err := json.Unmarshal(e.serve("POST", "/run", runBody("hello", "s", "x")).Body.Bytes(), &events); err != nil {
-		t.Fatal(err)
-	}
-	if len(events) != 1 || events[0].Partial {
-		t.Errorf("POST /run = %v, want the whole event only", events)
-	}
-}
-
-func TestRunWithoutEvents(t *testing.T) {
-	e := newEnv(t, nil)
-	e.addFuncApp(t, "mute", func(context.Context, emitFunc) error { return nil })
-	e.createSession(t, "mute", "s")
-	expectResponse(t, e.serve("POST", "/run", runBody("mute", "s", "x")), 200, "[]")
-	w := e.serve("POST", "/run_sse", runBody("mute", "s", "x"))
-	expectResponse(t, w, 200, "")
-	if got := w.Header().Get("Content-Type"); got != "text/event-stream; charset=utf-8" {
-		t.Errorf("Content-Type = %q, want an event stream", got)
-	}
-}
-
 // panickingReloader panics when a status is read.
 type panickingReloader struct{ server.Reloader }
 
@@ -233,16 +119,6 @@ func (w *panickingWriter) Write(b []byte) (int, error) {
 		panic("writer failed")
 	}
 	return w.ResponseRecorder.Write(b)
-}
-
-// A panic of an agent fails its run. The response omits the cause.
-func TestAgentPanics(t *testing.T) {
-	e := newEnv(t, nil)
-	e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error { panic("secret cause") })
-	e.createSession(t, "hello", "s")
-	expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"agent hello panicked"}`)
-	expectResponse(t, e.serve("POST", "/run_sse", runBody("hello", "s", "x")), 200,
-		`data: {"error":"agent hello panicked","errorCode":"AGENT_FAILED","author":"hello"}`+"\n\n")
 }
 
 func TestHandlerPanics(t *testing.T) {
@@ -278,96 +154,6 @@ func TestHandlerPanics(t *testing.T) {
 	release()
 	if err := e.server.Wait(t.Context()); err != nil {
 		t.Errorf("Wait after a panic = %v, want nil", err)
-	}
-}
-
-func TestRequestLog(t *testing.T) {
-	logger, log := newBufferLogger(slog.LevelDebug)
-	now := time.Unix(0, 0)
-	clock := func() time.Time {
-		now = now.Add(time.Second)
-		return now
-	}
-	e := newEnv(t, &server.Options{Logger: logger, Clock: clock})
-	w := e.serve("GET", "/health", "")
-	if want := "level=DEBUG msg=request method=GET path=/health status=200 took=1s\n"; !strings.HasSuffix(log.String(), want) {
-		t.Errorf("log = %s, want %s", log, want)
-	}
-	if got := w.Header().Get("X-Content-Type-Options"); got != "nosniff" {
-		t.Errorf("X-Content-Type-Options = %q, want nosniff", got)
-	}
-}
-
-// For any body the response is JSON and not an internal error.
-func FuzzRunBody(f *testing.F) {
-	for _, seed := range []string{
-		"", "null", "{}", "[", runBody("hello", "s", "x"), runBody("hello", "nope", "x"),
-		`{"app_name":"hello","user_id":"u","session_id":"s","new_message":{"parts":[{"functionCall":{}}]}}`,
-		`{"appName":"hello","userId":"u","sessionId":"s","newMessage":{"parts":[{"inlineData":{"data":"_-8="}}]},"stateDelta":{"a":1e400}}`,
-		`{"userId":"\ud800","sessionId":"\u0000","streaming":1,"customMetadata":[]}`,
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		e := newEnv(t, nil)
-		e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
-		e.createSession(t, "hello", "s")
-		for _, path := range []string{"/run", "/apps/hello/preview", "/apps/hello/users/u/sessions", "/apps/hello/users/u/sessions/s2"} {
-			w := e.serve("POST", path, text)
-			if !json.Valid(w.Body.Bytes()) {
-				t.Errorf("POST %s %q = %d %s, want JSON", path, text, w.Code, w.Body)
-			}
-			if strings.Contains(w.Body.String(), "internal error") {
-				t.Errorf("POST %s %q = %d %s, want no internal error", path, text, w.Code, w.Body)
-			}
-		}
-	})
-}
-
-func TestAutoCreateSession(t *testing.T) {
-	e := newEnv(t, &server.Options{AutoCreateSession: true})
-	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
-	for _, path := range []string{"/run", "/run_sse"} {
-		id := strings.TrimPrefix(path, "/")
-		if w := e.serve("POST", path, runBody("hello", id, "x")); w.Code != 200 {
-			t.Errorf("POST %s = %d %s, want 200", path, w.Code, w.Body)
-		}
-		if got := e.eventAuthors(t, session.Key{App: "hello", User: "u", ID: id}); got != "user hello" {
-			t.Errorf("POST %s stored events of %q, want user hello", path, got)
-		}
-	}
-}
-
-// A server without an active app, or one that is shutting down, is not ready and
-// reports the reasons.
-func TestReady(t *testing.T) {
-	var now atomic.Int64 // the clock advances one second per reading
-	clock := func() time.Time { return time.Unix(now.Add(1), 0) }
-	e := newEnv(t, &server.Options{Clock: clock})
-	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["no app is active"]}`)
-	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
-	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
-	expectResponse(t, e.serve("POST", "/-/reload", ""), 200, `{"changed":[],"failed":[],"removed":[]}`)
-	e.server.Drain()
-	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["server is shutting down"]}`)
-	expectResponse(t, e.serve("GET", "/livez", ""), 200, `{"status":"ok"}`)
-	if err := e.store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["server is shutting down","session store is not writable"]}`)
-}
-
-// A client that disconnects during a readiness check is not reported as a store
-// failure.
-func TestReadyClientLeaves(t *testing.T) {
-	var log bytes.Buffer
-	e := newEnv(t, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	ctx, leave := context.WithCancel(t.Context())
-	leave()
-	w := httptest.NewRecorder()
-	e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
-	if expectResponse(t, w, 499, ""); log.Len() > 0 {
-		t.Errorf("log = %s, want it empty", &log)
 	}
 }
 

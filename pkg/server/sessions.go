@@ -4,9 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"google.golang.org/genai"
+
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
@@ -239,4 +245,170 @@ func (s *Server) patchSession(ctx context.Context, key session.Key, delta map[st
 	}
 	// sess still has the temp: keys of the event; reload without them.
 	return sessions.Get(ctx, key, nil)
+}
+
+// writeSession responds to a request that changed a session.
+func (s *Server) writeSession(w http.ResponseWriter, r *http.Request, sess *session.Session, form session.Form) error {
+	return s.responses.sendResponse(w, r, responseRequest{user: sess.User, exempt: true, encode: func() ([]byte, error) {
+		return form.AppendSession(nil, sess)
+	}})
+}
+
+// maxClockSkew is how far a client's clock may be ahead of the server's.
+const maxClockSkew = 5 * time.Minute
+
+// importEvents validates and marks the events of a session that a client creates.
+// Imported events are history: models read them, and no other part of the host relies
+// on them. As in adk-python since 2.7.1, fields that would control the host are
+// rejected. A state delta is accepted, because the request may write the state anyway.
+// With authentication, only administrators may import events other than the user's own
+// input.
+func (s *Server) importEvents(r *http.Request, events []*session.Event) error {
+	ids := map[string]bool{}
+	for i, ev := range events {
+		if reason := s.importProblem(ev); reason != "" {
+			return badRequest(fmt.Sprintf("cannot import event %d: %s", i, reason))
+		}
+		if ev.ID != "" && ids[ev.ID] {
+			return badRequest(fmt.Sprintf("cannot import event %d: id %q appears more than once", i, ev.ID))
+		}
+		ids[ev.ID] = true
+		if !isUserInput(ev) && !s.isPrivileged(r) {
+			return forbiddenError(fmt.Sprintf("permission denied: event %d is not user input; only administrators can import other events", i))
+		}
+		ev.Provenance = session.Provenance{Imported: true}
+		delete(ev.Extra, "provenance")
+	}
+	return nil
+}
+
+// importProblem returns why an event cannot be imported, or an empty string.
+func (s *Server) importProblem(ev *session.Event) string {
+	a := ev.Actions
+	a.StateDelta = nil
+	switch {
+	case ev.Partial:
+		return "partial events are not stored"
+	case len(ev.LongRunningToolIDs) > 0:
+		return "longRunningToolIds must be empty"
+	case !a.IsEmpty():
+		return "actions must be empty except stateDelta"
+	case ev.Timestamp.After(s.opts.Clock().Add(maxClockSkew)):
+		return "timestamp is in the future"
+	}
+	for _, name := range functionNames(ev) {
+		if runtime.IsReservedFunction(name) {
+			return fmt.Sprintf("function name %q is reserved", name)
+		}
+	}
+	return ""
+}
+
+// functionNames returns the names of an event's calls and responses.
+func functionNames(ev *session.Event) []string {
+	var names []string
+	for _, c := range ev.Calls() {
+		names = append(names, c.Name)
+	}
+	for _, f := range ev.Responses() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// isUserInput reports whether an event contains only text and files of the user.
+func isUserInput(ev *session.Event) bool {
+	if ev.Author != session.UserAuthor || ev.ErrorCode != "" || ev.InputTranscription != nil || ev.OutputTranscription != nil {
+		return false
+	}
+	if ev.Content == nil {
+		return true
+	}
+	return (ev.Content.Role == "" || ev.Content.Role == genai.RoleUser) && !slices.ContainsFunc(ev.Content.Parts, func(p *genai.Part) bool {
+		if p == nil {
+			return true
+		}
+		rest := *p
+		rest.Text, rest.InlineData, rest.FileData = "", nil, nil
+		return !reflect.ValueOf(rest).IsZero()
+	})
+}
+
+// handleRewind removes the end of a session. With a message it responds with the events
+// of the run that follows, otherwise with the session.
+func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
+	form, err := readEventForm(r)
+	if err != nil {
+		return err
+	}
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	key := pathKey(r)
+	req := &runtime.RewindRequest{
+		App: key.App, UserID: key.User, SessionID: key.ID,
+		BeforeInvocationID: b.readString("rewindBeforeInvocationId"), AfterEventID: b.readString("eventId"),
+		Message: b.readContent("newMessage"), Streaming: new(bool), Writer: s.stateWriter(r),
+	}
+	if err := b.err(); err != nil {
+		return err
+	}
+	if req.Message != nil {
+		if err := s.reserveRun(key.App, key.User); err != nil {
+			return err
+		}
+	}
+	if err := s.responses.checkUser(key.User); err != nil {
+		return err
+	}
+	if !s.runs.acquire() {
+		return errShuttingDown
+	}
+	defer s.runs.release()
+	text := []byte{'['}
+	for ev, err := range s.host.Rewind(r.Context(), req) {
+		if err != nil {
+			if req.Message != nil {
+				s.refundMissing(key.App, err)
+			}
+			return wrapRunError(key, err)
+		}
+		setRevisionHeader(w, ev)
+		if text, err = appendListItem(text, ev, form); err != nil {
+			return wrapRunError(key, err)
+		}
+	}
+	if req.Message != nil {
+		writeRawJSON(w, http.StatusOK, append(text, ']'))
+		return nil
+	}
+	sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
+	if err != nil {
+		return err
+	}
+	return s.writeSession(w, r, sess, form)
+}
+
+// handleMemory adds a session to the memory and replaces its earlier entries.
+func (s *Server) handleMemory(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	b.requireField("sessionId")
+	key := pathKey(r)
+	key.ID = b.readString("sessionId")
+	if err := b.err(); err != nil {
+		return err
+	}
+	st := s.host.Store()
+	sess, err := st.Sessions.Get(r.Context(), key, nil)
+	if err != nil {
+		return withSessionKey(key, err)
+	}
+	if err := st.Memories.AddSession(r.Context(), sess); err != nil {
+		return withSessionKey(key, err)
+	}
+	return writeJSON(w, nil)
 }

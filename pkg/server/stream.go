@@ -52,6 +52,12 @@ const maxFlushDelay = time.Millisecond
 // defaultKeepAlive is the keep-alive interval for clients that accept comments.
 const defaultKeepAlive = 15 * time.Second
 
+type errorFrame struct {
+	Error     any    `json:"error"`
+	ErrorCode string `json:"errorCode"`
+	Author    string `json:"author,omitempty"`
+}
+
 // newStream returns the stream of a response. An extended stream sends event IDs and
 // always sends comments: its client supports more of server-sent events than ADK sends.
 func (s *Server) newStream(w http.ResponseWriter, extended bool) *stream {
@@ -67,6 +73,18 @@ func (s *Server) newStream(w http.ResponseWriter, extended bool) *stream {
 func readEventIDsFlag(r *http.Request) (bool, error) {
 	eventIDs, err := readQueryFlag(r, "eventIds")
 	return eventIDs || r.Header.Get("Last-Event-ID") != "", err
+}
+
+// trackStream counts an open stream. When it ends early, end logs the reason, which the
+// client can no longer receive.
+func (s *Server) trackStream(r *http.Request, st *stream, key session.Key) (end func()) {
+	counted := s.opts.Metrics.trackStream(st)
+	return func() {
+		counted()
+		if st.writeErr != nil {
+			s.opts.Logger.InfoContext(r.Context(), "stream client dropped", "app", key.App, "session", key.ID, "reason", st.dropReason())
+		}
+	}
 }
 
 // startKeepAlive flushes buffered frames and writes comments until end is called. It
@@ -273,12 +291,4 @@ func (st *stream) dropReason() string {
 		return "slow"
 	}
 	return "gone"
-}
-
-// ignoreUnsupported ignores operations that a ResponseWriter does not support.
-func ignoreUnsupported(err error) error {
-	if errors.Is(err, http.ErrNotSupported) {
-		return nil
-	}
-	return err
 }

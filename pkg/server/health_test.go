@@ -1,13 +1,10 @@
 package server_test
 
 import (
-	"bufio"
 	"bytes"
+	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -22,6 +19,39 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
+
+// A server without an active app, or one that is shutting down, is not ready and
+// reports the reasons.
+func TestReady(t *testing.T) {
+	var now atomic.Int64 // the clock advances one second per reading
+	clock := func() time.Time { return time.Unix(now.Add(1), 0) }
+	e := newEnv(t, &server.Options{Clock: clock})
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["no app is active"]}`)
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
+	expectResponse(t, e.serve("POST", "/-/reload", ""), 200, `{"changed":[],"failed":[],"removed":[]}`)
+	e.server.Drain()
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["server is shutting down"]}`)
+	expectResponse(t, e.serve("GET", "/livez", ""), 200, `{"status":"ok"}`)
+	if err := e.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["server is shutting down","session store is not writable"]}`)
+}
+
+// A client that disconnects during a readiness check is not reported as a store
+// failure.
+func TestReadyClientLeaves(t *testing.T) {
+	var log bytes.Buffer
+	e := newEnv(t, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	w := httptest.NewRecorder()
+	e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
+	if expectResponse(t, w, 499, ""); log.Len() > 0 {
+		t.Errorf("log = %s, want it empty", &log)
+	}
+}
 
 // tickingClock returns a clock that advances one second per reading.
 func tickingClock() func() time.Time {
@@ -117,45 +147,5 @@ func TestDamagedRow(t *testing.T) {
 		if n := strings.Count(log.String(), "session hello/u/s is damaged: event 1: "); n != 2 {
 			t.Errorf("log: %s", &log)
 		}
-	}
-}
-
-// A request with both Content-Length and Transfer-Encoding may be request smuggling, so
-// its connection is closed (RFC 9112, 6.1), even after other requests.
-func TestAmbiguousLengthClosesConnection(t *testing.T) {
-	e := newEnv(t, nil)
-	srv := httptest.NewServer(e.server)
-	defer srv.Close()
-	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	responses := bufio.NewReader(conn)
-	send := func(head, body string) *http.Response {
-		t.Helper()
-		if _, err := io.WriteString(conn, "POST /apps/hello/users/u/sessions HTTP/1.1\r\nHost: "+srv.Listener.Addr().String()+"\r\n"+head+"\r\n"+body); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(responses, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, res.Body); err != nil {
-			t.Fatal(err)
-		}
-		return res
-	}
-	for range 2 {
-		if res := send("Content-Length: 2\r\n", "{}"); res.Close {
-			t.Error("a plain request closes the connection")
-		}
-	}
-	const smuggled = "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
-	if res := send("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"+smuggled); !res.Close {
-		t.Error("the response does not close the connection")
-	}
-	if rest, err := io.ReadAll(responses); len(rest) > 0 {
-		t.Errorf("unexpected data after the response: %q, %v", rest, err)
 	}
 }

@@ -8,6 +8,16 @@ import (
 	"agenthost/pkg/runtime"
 )
 
+// startNode is ADK's name for the start of a workflow.
+const startNode = "__START__"
+
+func edgeRoute(e runtime.Edge) string {
+	if e.Kind == runtime.EdgeDefault {
+		return "default"
+	}
+	return e.Route
+}
+
 // A palette is the colors and the agent icon of a drawing, as in adk-python's
 // cli/agent_graph.py. The legend of ADK's web client uses the same icons.
 type palette struct{ background, line, text, highlight, highlightLine, agentIcon string }

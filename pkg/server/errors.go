@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 )
-
-// internalDetail is the detail of errors whose cause is only logged.
-const internalDetail = "internal error"
 
 // unavailableRetryAfter is the Retry-After in seconds while the store is unavailable.
 // The store has already retried by then.
@@ -25,6 +23,93 @@ var (
 	errShuttingDown   = errors.New("server is shutting down, retry later")
 	errTooManyStreams = errors.New("too many open change streams")
 )
+
+// Error details reveal no more than the status: not whether a user, session or path
+// exists.
+var (
+	errUnauthenticated  = errors.New("unauthenticated")
+	errPermissionDenied = errors.New("permission denied")
+	errAuthUnavailable  = errors.New("authentication unavailable")
+)
+
+func badRequest(message string) error {
+	return &runtime.RunError{Code: runtime.CodeInvalidRequest, Message: message, Err: session.ErrInvalid}
+}
+
+// A notFoundError reports a missing resource.
+type notFoundError string
+
+func appNotFound(app string) error { return notFoundError("App not found: " + app) }
+
+// Error returns the detail of the response.
+func (e notFoundError) Error() string { return string(e) }
+
+// A forbiddenError reports an operation that this server does not allow.
+type forbiddenError string
+
+// Error returns the detail of the response.
+func (e forbiddenError) Error() string { return string(e) }
+
+// An unsupportedError reports an operation that is not implemented.
+type unsupportedError string
+
+// Error returns the detail of the response.
+func (e unsupportedError) Error() string { return string(e) }
+
+// invalidVersionError reports a version that is not a number.
+type invalidVersionError struct{}
+
+// Error returns the detail of the response.
+func (invalidVersionError) Error() string { return "Invalid version ID" }
+
+// An errorDetail is one error of a request body in adk-python's form: the kind, the
+// keys that lead to the value, and a message.
+type errorDetail struct {
+	Type string `json:"type"`
+	Loc  []any  `json:"loc"`
+	Msg  string `json:"msg"`
+}
+
+// invalidBodyError lists the errors of a request body.
+type invalidBodyError struct{ details []errorDetail }
+
+// Error describes the first error.
+func (e *invalidBodyError) Error() string {
+	return fmt.Sprintf("request body: %v: %s", e.details[0].Loc, e.details[0].Msg)
+}
+
+// bodyReadError reports a request body that could not be read to its end.
+type bodyReadError struct{ err error }
+
+// Error returns the message for the log.
+func (e *bodyReadError) Error() string { return "reading the request body: " + e.err.Error() }
+
+// Unwrap returns the connection's error.
+func (e *bodyReadError) Unwrap() error { return e.err }
+
+// toFailure returns 408 or 400: the client was too slow or closed the connection.
+func (e *bodyReadError) toFailure() failure {
+	if errors.Is(e.err, os.ErrDeadlineExceeded) {
+		return failure{http.StatusRequestTimeout, runtime.CodeInvalidRequest, "Request body timed out", 0}
+	}
+	return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, "Request body is incomplete", 0}
+}
+
+// maxValues limits the values and keys of a body. A value that takes one byte to send
+// takes dozens of bytes in memory.
+const maxValues = 250_000
+
+// tooManyValuesError reports a body with more than maxValues values.
+type tooManyValuesError struct{}
+
+// Error returns the detail of the response.
+func (tooManyValuesError) Error() string {
+	return fmt.Sprintf("Request body exceeds the limit of %d values", maxValues)
+}
+
+func (e tooManyValuesError) toFailure() failure {
+	return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, e.Error(), 0}
+}
 
 // A sessionError adds the session to an error if the path does not name it.
 type sessionError struct {
@@ -50,14 +135,6 @@ func (e *sessionError) Error() string { return e.err.Error() }
 
 // Unwrap returns the wrapped error.
 func (e *sessionError) Unwrap() error { return e.err }
-
-// A notFoundError reports a missing resource.
-type notFoundError string
-
-func appNotFound(app string) error { return notFoundError("App not found: " + app) }
-
-// Error returns the detail of the response.
-func (e notFoundError) Error() string { return string(e) }
 
 // A failure is the response to an error.
 type failure struct {

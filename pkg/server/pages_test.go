@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"agenthost/pkg/server"
 )
@@ -65,6 +66,29 @@ func TestPageSources(t *testing.T) {
 		}
 		if lines := strings.Count(string(text), "\n"); lines > 400 {
 			t.Errorf("ui/%s has %d lines, want 400 at most", name, lines)
+		}
+	}
+}
+
+// The API documentation needs no token and does not depend on the options of the
+// server.
+func TestDocsWithoutToken(t *testing.T) {
+	open := newEnv(t, &server.Options{Metrics: server.NewMetrics("")})
+	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}]")})
+	expectResponse(t, e.serve("GET", "/list-apps", ""), 401, `{"detail":"Not authenticated"}`)
+	for _, path := range []string{"/docs", "/openapi.json"} {
+		expectResponse(t, e.serve("GET", path, ""), 200, open.serve("GET", path, "").Body.String())
+	}
+}
+
+// The Dev UI has a content security policy that forbids framing.
+func TestDevUIPolicy(t *testing.T) {
+	e := newEnv(t, &server.Options{UI: fstest.MapFS{"index.html": {Data: []byte("<p>")}, "main.js": {Data: []byte("1")}}})
+	for _, path := range []string{"/dev-ui/", "/dev-ui/main.js"} {
+		h := e.serve("GET", path, "").Header()
+		policy := h.Get("Content-Security-Policy")
+		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("GET %s: the headers are %v", path, h)
 		}
 	}
 }

@@ -13,20 +13,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Error details reveal no more than the status: not whether a user, session or path
-// exists.
-var (
-	errUnauthenticated  = errors.New("unauthenticated")
-	errPermissionDenied = errors.New("permission denied")
-	errAuthUnavailable  = errors.New("authentication unavailable")
-)
-
 // publicRoutes lists the routes that need no authentication: health checks, the page,
 // which contains no data and asks for a token, and the OpenAPI document, which is the
 // same on every server. ADK's clients poll /docs to detect whether a server is up.
 func publicRoutes() []string {
 	return append(probeRoutes(), "GET /{$}", "GET /ui/{file}", "GET /docs", "GET /openapi.json")
 }
+
+// probeRoutes lists the routes that accept any Host header: health checks use addresses
+// that are not known in advance, such as the IP of a pod.
+func probeRoutes() []string { return []string{"GET /health", "GET /livez", "GET /readyz"} }
 
 func isPublicRoute(pattern string) bool { return slices.Contains(publicRoutes(), pattern) }
 
@@ -71,18 +67,6 @@ func (s *Server) authorizeRequest(r *http.Request, pattern string) error {
 		return errPermissionDenied
 	}
 	return nil
-}
-
-// Protect restricts a handler outside of the server's routes, such as a profiler, to
-// administrators. Without Options.Auth it restricts nothing.
-func (s *Server) Protect(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := s.authorizeRequest(r, "protected"); err != nil {
-			s.writeError(w, r, err)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
 }
 
 // resolveUser returns the user ID that a request acts as. The request may omit it; if

@@ -3,9 +3,9 @@ package server_test
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"io"
+	"encoding/json"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,9 +15,159 @@ import (
 	"testing/synctest"
 	"time"
 
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 )
+
+func TestStoppedRun(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addFuncApp(t, "late", func(context.Context, emitFunc) error { return context.DeadlineExceeded })
+	e.createSession(t, "late", "s")
+	w := e.serve("POST", "/run", runBody("late", "s", "x"))
+	expectResponse(t, w, 503, `{"detail":"the run was stopped"}`)
+	if got := w.Header().Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After = %q, want 1", got)
+	}
+}
+
+// A session that is deleted or changed during a run ends the run.
+func TestSessionChangedDuringRun(t *testing.T) {
+	tests := []struct {
+		name          string
+		meanwhile     func(t *testing.T, e *env, key session.Key)
+		status        int
+		message, code string
+	}{
+		{"deleted", func(_ *testing.T, e *env, _ session.Key) {
+			e.serve("DELETE", "/apps/hello/users/u/sessions/s", "")
+		}, 404, "Session not found: s", "SESSION_NOT_FOUND"},
+		{"changed", func(t *testing.T, e *env, key session.Key) {
+			sess, err := e.store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.store.Sessions.Append(t.Context(), sess, &session.Event{Author: "other"}); err != nil {
+				t.Fatal(err)
+			}
+		}, 409, "session s was changed by another writer, retry later", "SESSION_STALE"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			e := newEnv(t, nil)
+			key := e.createSession(t, "hello", "s")
+			e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error {
+				emit("one")
+				tc.meanwhile(t, e, key)
+				emit("two")
+				return nil
+			})
+			expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", "x")), tc.status, `{"detail":"`+tc.message+`"}`)
+			if tc.status == 404 {
+				e.createSession(t, "hello", "s")
+			}
+			w := e.serve("POST", "/run_sse", runBody("hello", "s", "x"))
+			if last := `data: {"error":"` + tc.message + `","errorCode":"` + tc.code + `","author":"hello"}` + "\n\n"; !strings.HasSuffix(w.Body.String(), last) {
+				t.Errorf("stream = %s\nwant it to end with %s", w.Body, last)
+			}
+		})
+	}
+}
+
+// An event that cannot be encoded as JSON is an error of the agent, and a partial one,
+// which is not stored, an internal error.
+func TestUnencodableEvent(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addFuncApp(t, "odd", func(_ context.Context, emit emitFunc) error {
+		odd := func(ev *session.Event) { ev.AvgLogprobs = math.NaN() }
+		if emit("one", markPartial, odd) {
+			emit("two", odd)
+		}
+		return nil
+	})
+	e.createSession(t, "odd", "s")
+	expectResponse(t, e.serve("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"an event of agent odd cannot be stored: encoding event \"new-0004\": avgLogprobs: NaN is not a JSON number: invalid"}`)
+	expectResponse(t, e.serve("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"odd"}`+"\n\n")
+}
+
+func TestPartialEventsStayOutOfRun(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error {
+		emit("on", markPartial)
+		emit("one")
+		return nil
+	})
+	e.createSession(t, "hello", "s")
+	var events []struct{ Partial bool }
+	if err := json.Unmarshal(e.serve("POST", "/run", runBody("hello", "s", "x")).Body.Bytes(), &events); err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != 1 || events[0].Partial {
+		t.Errorf("POST /run = %v, want the whole event only", events)
+	}
+}
+
+func TestRunWithoutEvents(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addFuncApp(t, "mute", func(context.Context, emitFunc) error { return nil })
+	e.createSession(t, "mute", "s")
+	expectResponse(t, e.serve("POST", "/run", runBody("mute", "s", "x")), 200, "[]")
+	w := e.serve("POST", "/run_sse", runBody("mute", "s", "x"))
+	expectResponse(t, w, 200, "")
+	if got := w.Header().Get("Content-Type"); got != "text/event-stream; charset=utf-8" {
+		t.Errorf("Content-Type = %q, want an event stream", got)
+	}
+}
+
+func TestAutoCreateSession(t *testing.T) {
+	e := newEnv(t, &server.Options{AutoCreateSession: true})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	for _, path := range []string{"/run", "/run_sse"} {
+		id := strings.TrimPrefix(path, "/")
+		if w := e.serve("POST", path, runBody("hello", id, "x")); w.Code != 200 {
+			t.Errorf("POST %s = %d %s, want 200", path, w.Code, w.Body)
+		}
+		if got := e.eventAuthors(t, session.Key{App: "hello", User: "u", ID: id}); got != "user hello" {
+			t.Errorf("POST %s stored events of %q, want user hello", path, got)
+		}
+	}
+}
+
+// A panic of an agent fails its run. The response omits the cause.
+func TestAgentPanics(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addFuncApp(t, "hello", func(_ context.Context, emit emitFunc) error { panic("secret cause") })
+	e.createSession(t, "hello", "s")
+	expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"agent hello panicked"}`)
+	expectResponse(t, e.serve("POST", "/run_sse", runBody("hello", "s", "x")), 200,
+		`data: {"error":"agent hello panicked","errorCode":"AGENT_FAILED","author":"hello"}`+"\n\n")
+}
+
+// For any body the response is JSON and not an internal error.
+func FuzzRunBody(f *testing.F) {
+	for _, seed := range []string{
+		"", "null", "{}", "[", runBody("hello", "s", "x"), runBody("hello", "nope", "x"),
+		`{"app_name":"hello","user_id":"u","session_id":"s","new_message":{"parts":[{"functionCall":{}}]}}`,
+		`{"appName":"hello","userId":"u","sessionId":"s","newMessage":{"parts":[{"inlineData":{"data":"_-8="}}]},"stateDelta":{"a":1e400}}`,
+		`{"userId":"\ud800","sessionId":"\u0000","streaming":1,"customMetadata":[]}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		e := newEnv(t, nil)
+		e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+		e.createSession(t, "hello", "s")
+		for _, path := range []string{"/run", "/apps/hello/preview", "/apps/hello/users/u/sessions", "/apps/hello/users/u/sessions/s2"} {
+			w := e.serve("POST", path, text)
+			if !json.Valid(w.Body.Bytes()) {
+				t.Errorf("POST %s %q = %d %s, want JSON", path, text, w.Code, w.Body)
+			}
+			if strings.Contains(w.Body.String(), "internal error") {
+				t.Errorf("POST %s %q = %d %s, want no internal error", path, text, w.Code, w.Body)
+			}
+		}
+	})
+}
 
 // emitTicks emits "one", "two" and "three", one second apart.
 func emitTicks(ctx context.Context, emit emitFunc) error {
@@ -170,31 +320,6 @@ func TestResumeStream(t *testing.T) {
 		expectResponse(t, e.resumeRun("ticking", "made-up"), 404, `{"detail":"Event not found: made-up"}`)
 		expectResponse(t, e.resumeRun("other", first), 404, `{"detail":"Session not found"}`)
 	})
-}
-
-// A client that sends its body too slowly or closes the connection early gets an error,
-// and the connection is closed.
-func TestSlowBody(t *testing.T) {
-	e := newEnv(t, &server.Options{ReadTimeout: 50 * time.Millisecond})
-	host := httptest.NewServer(e.server)
-	defer host.Close()
-	for end, want := range map[bool]string{false: "408 Request Timeout", true: "400 Bad Request"} {
-		c, err := net.Dial("tcp", host.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		fmt.Fprint(c, "POST /run HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-		if end {
-			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		answer, err := io.ReadAll(c)
-		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+want) {
-			t.Errorf("answer = %q, %v, want %s", answer, err, want)
-		}
-	}
 }
 
 // The log and the metrics report a dropped client and the reason.

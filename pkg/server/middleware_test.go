@@ -1,13 +1,17 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
+	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"agenthost/pkg/server"
 )
@@ -157,4 +161,76 @@ func boundRequest(t *testing.T, bound, method, host, headers string) *http.Reque
 		r.Header.Set(name, value)
 	}
 	return r
+}
+
+// A protected handler requires an administrator if authentication is enabled.
+func TestProtect(t *testing.T) {
+	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}, {token: ops-ops-ops-ops-ops, claims: {sub: ops}}]\nadmin: claims.sub == \"ops\"")})
+	for token, code := range map[string]int{"": 401, "x": 401, "ana-ana-ana-ana-ana": 403, "ops-ops-ops-ops-ops": 418} {
+		r := httptest.NewRequest("GET", "/debug/pprof/heap", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		e.server.Protect(inner).ServeHTTP(w, r)
+		if w.Code != code {
+			t.Errorf("token %q: %d, want %d", token, w.Code, code)
+		}
+	}
+}
+
+func TestRequestLog(t *testing.T) {
+	logger, log := newBufferLogger(slog.LevelDebug)
+	now := time.Unix(0, 0)
+	clock := func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	}
+	e := newEnv(t, &server.Options{Logger: logger, Clock: clock})
+	w := e.serve("GET", "/health", "")
+	if want := "level=DEBUG msg=request method=GET path=/health status=200 took=1s\n"; !strings.HasSuffix(log.String(), want) {
+		t.Errorf("log = %s, want %s", log, want)
+	}
+	if got := w.Header().Get("X-Content-Type-Options"); got != "nosniff" {
+		t.Errorf("X-Content-Type-Options = %q, want nosniff", got)
+	}
+}
+
+// A request with both Content-Length and Transfer-Encoding may be request smuggling, so
+// its connection is closed (RFC 9112, 6.1), even after other requests.
+func TestAmbiguousLengthClosesConnection(t *testing.T) {
+	e := newEnv(t, nil)
+	srv := httptest.NewServer(e.server)
+	defer srv.Close()
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	responses := bufio.NewReader(conn)
+	send := func(head, body string) *http.Response {
+		t.Helper()
+		if _, err := io.WriteString(conn, "POST /apps/hello/users/u/sessions HTTP/1.1\r\nHost: "+srv.Listener.Addr().String()+"\r\n"+head+"\r\n"+body); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(responses, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	for range 2 {
+		if res := send("Content-Length: 2\r\n", "{}"); res.Close {
+			t.Error("a plain request closes the connection")
+		}
+	}
+	const smuggled = "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+	if res := send("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"+smuggled); !res.Close {
+		t.Error("the response does not close the connection")
+	}
+	if rest, err := io.ReadAll(responses); len(rest) > 0 {
+		t.Errorf("unexpected data after the response: %q, %v", rest, err)
+	}
 }

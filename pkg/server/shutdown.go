@@ -80,3 +80,42 @@ func (g *runGate) wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// Abort cancels detached runs when the grace period of a shutdown is over. Other runs
+// end with their connections.
+func (s *Server) Abort() { s.detachedRuns.cancelAll() }
+
+// A cancelGroup cancels contexts together. The zero value is empty.
+type cancelGroup struct {
+	mu      sync.Mutex
+	next    int
+	cancels map[int]context.CancelFunc
+}
+
+// withCancel returns a context that cancelAll cancels. The caller must call end to
+// remove it from the group.
+func (g *cancelGroup) withCancel(ctx context.Context) (inner context.Context, end func()) {
+	inner, cancel := context.WithCancel(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cancels == nil {
+		g.cancels = map[int]context.CancelFunc{}
+	}
+	g.next++
+	id := g.next
+	g.cancels[id] = cancel
+	return inner, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.cancels, id)
+		cancel()
+	}
+}
+
+func (g *cancelGroup) cancelAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, end := range g.cancels {
+		end()
+	}
+}

@@ -3,11 +3,94 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net/http"
+	"os"
 	"path"
 	"slices"
 	"strings"
+
+	"agenthost/pkg/session"
 )
+
+const (
+	rootAgentFile = "root_agent.yaml"
+	appFile       = "app.yaml"
+)
+
+// maxAppFileSize limits the files that developers can read.
+const maxAppFileSize = 4 << 20
+
+// readAppFile reads a file of an app's folder. The error is [fs.ErrNotExist] if the app
+// or the file does not exist.
+func (s *Server) readAppFile(app, name string) ([]byte, error) {
+	if !fs.ValidPath(name) {
+		return nil, fs.ErrNotExist
+	}
+	root, err := s.openFolder(app)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	info, err := root.Stat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxAppFileSize {
+		return nil, fs.ErrNotExist
+	}
+	return root.ReadFile(name)
+}
+
+func (s *Server) openFolder(app string) (*os.Root, error) {
+	if s.opts.Folders == nil {
+		return nil, fs.ErrNotExist
+	}
+	root, err := s.opts.Folders.Open(app)
+	if errors.Is(err, session.ErrNotFound) {
+		err = fs.ErrNotExist
+	}
+	return root, err
+}
+
+// listFiles returns the sorted names, without the suffix, of the files in a directory
+// of an app's folder. A missing directory is empty.
+func (s *Server) listFiles(app, dir, suffix string) ([]string, error) {
+	names := []string{}
+	root, err := s.openFolder(app)
+	if errors.Is(err, fs.ErrNotExist) {
+		return names, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), suffix); ok && e.Type().IsRegular() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// readAppJSON decodes a JSON file of an app's folder into v. It returns false if the
+// file is missing or invalid.
+func (s *Server) readAppJSON(app, name string, v any) bool {
+	text, err := s.readAppFile(app, name)
+	return err == nil && json.Unmarshal(text, v) == nil
+}
+
+// readReadme returns the content of an app's README.md, or an empty string.
+func (s *Server) readReadme(app string) string {
+	text, err := s.readAppFile(app, "README.md")
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
 
 // Names of ADK's evaluation files in an app's folder.
 const (
@@ -23,12 +106,6 @@ const (
 	errNoEvals         = unsupportedError("Evaluations are not supported: this server only lists and shows the eval sets and results of an app's folder")
 	errNoRecordedTests = unsupportedError("ADK's recorded tests cannot be changed or run here: use agenthost test for the *.test.yaml files of an app")
 )
-
-// An unsupportedError reports an operation that is not implemented.
-type unsupportedError string
-
-// Error returns the detail of the response.
-func (e unsupportedError) Error() string { return string(e) }
 
 func rejectWith(err error) handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }

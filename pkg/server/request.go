@@ -4,50 +4,40 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 )
 
-// An errorDetail is one error of a request body in adk-python's form: the kind, the
-// keys that lead to the value, and a message.
-type errorDetail struct {
-	Type string `json:"type"`
-	Loc  []any  `json:"loc"`
-	Msg  string `json:"msg"`
+// pathKey returns the session key in the path; missing parts are empty.
+func pathKey(r *http.Request) session.Key {
+	return session.Key{App: r.PathValue("app"), User: r.PathValue("user"), ID: r.PathValue("session")}
 }
 
-// invalidBodyError lists the errors of a request body.
-type invalidBodyError struct{ details []errorDetail }
-
-// Error describes the first error.
-func (e *invalidBodyError) Error() string {
-	return fmt.Sprintf("request body: %v: %s", e.details[0].Loc, e.details[0].Msg)
-}
-
-// bodyReadError reports a request body that could not be read to its end.
-type bodyReadError struct{ err error }
-
-// Error returns the message for the log.
-func (e *bodyReadError) Error() string { return "reading the request body: " + e.err.Error() }
-
-// Unwrap returns the connection's error.
-func (e *bodyReadError) Unwrap() error { return e.err }
-
-// toFailure returns 408 or 400: the client was too slow or closed the connection.
-func (e *bodyReadError) toFailure() failure {
-	if errors.Is(e.err, os.ErrDeadlineExceeded) {
-		return failure{http.StatusRequestTimeout, runtime.CodeInvalidRequest, "Request body timed out", 0}
+func readQueryFlag(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return false, nil
 	}
-	return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, "Request body is incomplete", 0}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, &invalidBodyError{[]errorDetail{{"bool_parsing", []any{"query", name}, "Input should be true or false"}}}
+	}
+	return on, nil
+}
+
+// readEventForm returns the form of events in the response: ADK's form, with the
+// provenance of each event if the request has ?provenance=true.
+func readEventForm(r *http.Request) (session.Form, error) {
+	provenance, err := readQueryFlag(r, "provenance")
+	return session.Form{Provenance: provenance}, err
 }
 
 // A body is a JSON object sent by a client. Each method reads one field by its
@@ -223,4 +213,144 @@ func (b *body) readEvents(name string) []*session.Event {
 		}
 	}
 	return events
+}
+
+// exceedsMaxValues counts the separators before values. Most bodies have so few of
+// these characters that they need not be parsed.
+func exceedsMaxValues(text []byte) bool {
+	atMost := 0
+	for _, mark := range []string{",", "[", "{", ":"} {
+		atMost += bytes.Count(text, []byte(mark))
+	}
+	return atMost > maxValues && countSeparators(text) > maxValues
+}
+
+// countSeparators counts the separators outside of strings.
+func countSeparators(text []byte) (n int) {
+	inString := false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			inString = !inString
+		case '\\':
+			i++
+		case ',', '[', '{', ':':
+			if !inString {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// jsonSpace is the white space that JSON allows between tokens.
+const jsonSpace = " \t\r\n"
+
+// A field is an unescaped key of a JSON object with its raw value.
+type field struct {
+	key   []byte
+	value json.RawMessage
+}
+
+// appendFields splits an object, which must be valid JSON, into its fields. The last of
+// several equal keys wins. It exists because encoding/json would copy every value once
+// more before a typed decoder reads it.
+func appendFields(all []field, text []byte) []field {
+	text = bytes.TrimLeft(text, jsonSpace)[1:]
+	for {
+		text = bytes.TrimLeft(text, jsonSpace+",")
+		if text[0] == '}' {
+			return all
+		}
+		end := valueLength(text)
+		key := decodeKey(text[:end])
+		text = bytes.TrimLeft(text[end:], jsonSpace+":")
+		end = valueLength(text)
+		f := field{key, text[:end:end]}
+		if i := slices.IndexFunc(all, func(f field) bool { return bytes.Equal(f.key, key) }); i >= 0 {
+			all[i] = f
+		} else {
+			all = append(all, f)
+		}
+		text = text[end:]
+	}
+}
+
+// valueLength returns the length of the value at the start of text.
+func valueLength(text []byte) int {
+	depth := 0
+	for i := 0; ; i++ {
+		switch text[i] {
+		case '"':
+			i += stringLength(text[i:]) - 1
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			switch depth {
+			case 0:
+				return i // the enclosing value ends here
+			case 1:
+				return i + 1
+			}
+			depth--
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+}
+
+// stringLength returns the length of the string at the start of text.
+func stringLength(text []byte) int {
+	for i := 1; ; i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+}
+
+func decodeKey(text []byte) []byte {
+	if key, ok := plainString(text); ok {
+		return key
+	}
+	var key string
+	_ = json.Unmarshal(text, &key) // text is valid JSON
+	return []byte(key)
+}
+
+// plainString returns the content of a JSON string that has no escapes.
+func plainString(value []byte) (text []byte, ok bool) {
+	if len(value) < 2 || value[0] != '"' {
+		return nil, false
+	}
+	text = value[1 : len(value)-1]
+	return text, bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text)
+}
+
+// isSnakeCase reports whether key is the snake_case form of a camelCase name.
+func isSnakeCase(key []byte, name string) bool {
+	i := 0
+	next := func(c byte) bool {
+		i++
+		return i <= len(key) && key[i-1] == c
+	}
+	for _, c := range []byte(name) {
+		if 'A' <= c && c <= 'Z' {
+			if !next('_') {
+				return false
+			}
+			c += 'a' - 'A'
+		}
+		if !next(c) {
+			return false
+		}
+	}
+	return i == len(key)
 }

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"agenthost/internal/safe"
+)
+
+type healthBody struct {
+	Status string `json:"status"`
+}
+
+type readyBody struct {
+	Ready   bool     `json:"ready"`
+	Reasons []string `json:"reasons"`
+}
+
+func (s *Server) handleHealth(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, healthBody{"ok"})
+}
+
+// handleLive reports liveness. It checks no dependency.
+func (s *Server) handleLive(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, healthBody{"ok"})
+}
+
+// handleReady reports readiness. An app with errors in its files adds a reason but does
+// not make the server unready: its last good revision stays active.
+func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
+	body := readyBody{Ready: true, Reasons: []string{}}
+	addBlocker := func(reason string) { body.Ready, body.Reasons = false, append(body.Reasons, reason) }
+	if !s.runs.isOpen() {
+		addBlocker("server is shutting down")
+	}
+	err := s.readiness.checkStore(r.Context())
+	if ctxErr := r.Context().Err(); ctxErr != nil {
+		return ctxErr // the client disconnected; the store did not fail
+	}
+	if err != nil {
+		s.opts.Logger.WarnContext(r.Context(), "session store is not writable", "error", err)
+		addBlocker("session store is not writable")
+	}
+	if len(s.host.Apps()) == 0 {
+		addBlocker("no app is active")
+	}
+	for _, st := range s.reloaderStatuses() {
+		body.Reasons = append(body.Reasons, st.readinessReasons()...)
+	}
+	if !s.isPrivileged(r) || !s.isHostAllowed(r.Host) {
+		body.Reasons = []string{}
+	}
+	return writeStatus(w, body.Ready, http.StatusServiceUnavailable, body)
+}
+
+// readinessReasons describes problems that need attention.
+func (st *Status) readinessReasons() []string {
+	switch {
+	case st.Loading:
+		return []string{fmt.Sprintf("app %s: files are still loading", st.App)}
+	case st.OK:
+		return nil
+	case st.Waiting != "":
+		return []string{fmt.Sprintf("app %s: revision %s is waiting for a manual reload, revision %s stays active", st.App, st.Waiting, st.Revision)}
+	case st.Revision != "":
+		return []string{fmt.Sprintf("app %s: files have errors, revision %s stays active", st.App, st.Revision)}
+	default:
+		return []string{fmt.Sprintf("app %s: files have errors, no revision is active", st.App)}
+	}
+}
+
+var errStoreTimeout = errors.New("session store did not respond in time")
+
+// Timing of store probes: how long a result is cached, how long a request waits for it,
+// and the timeout of a probe.
+const (
+	probeTTL     = time.Second
+	probeWait    = 3 * time.Second
+	probeTimeout = 30 * time.Second
+)
+
+// A readiness checks whether the store is writable. It writes at most once a second,
+// one write at a time, however many requests wait.
+type readiness struct {
+	ping  func(context.Context) error
+	clock func() time.Time
+
+	mu   sync.Mutex
+	last *probe // nil before the first probe
+}
+
+// A probe is one test write. Its result is available once done is closed.
+type probe struct {
+	done chan struct{}
+	at   time.Time
+	err  error
+}
+
+// checkStore returns nil if the store is writable.
+func (r *readiness) checkStore(ctx context.Context) error {
+	p := r.currentProbe()
+	timeout := time.NewTimer(probeWait)
+	defer timeout.Stop()
+	select {
+	case <-p.done:
+		return p.err
+	case <-timeout.C:
+		return errStoreTimeout
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// currentProbe returns the running probe, a recent one, or starts a new one.
+func (r *readiness) currentProbe() *probe {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last != nil && !r.last.isExpired(r.clock()) {
+		return r.last
+	}
+	p := &probe{done: make(chan struct{})}
+	r.last = p
+	go func() {
+		defer safe.Recover(func(panicErr *safe.Panic) { r.finishProbe(p, panicErr) })
+		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+		defer cancel()
+		r.finishProbe(p, r.ping(ctx))
+	}()
+	return p
+}
+
+// isExpired reports whether the probe has completed and its result is too old.
+func (p *probe) isExpired(now time.Time) bool {
+	select {
+	case <-p.done:
+		age := now.Sub(p.at)
+		return age < 0 || age >= probeTTL
+	default:
+		return false
+	}
+}
+
+func (r *readiness) finishProbe(p *probe, err error) {
+	p.at, p.err = r.clock(), err
+	close(p.done)
+}

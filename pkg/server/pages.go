@@ -1,0 +1,203 @@
+package server
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io/fs"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// pageFiles contains the page: HTML, a style sheet and modules, without a build step.
+//
+//go:embed ui
+var pageFiles embed.FS
+
+// pageCSP allows resources of this server only: no inline scripts or styles, no other
+// origins (images in responses are never loaded), and no framing.
+const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+	"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// handlePage serves the page for app authors.
+func (s *Server) handlePage(w http.ResponseWriter, r *http.Request) error {
+	return sendPageFile(w, r, "index.html")
+}
+
+func (s *Server) handlePageFile(w http.ResponseWriter, r *http.Request) error {
+	return sendPageFile(w, r, r.PathValue("file"))
+}
+
+// sendPageFile serves a file of the page. Browsers revalidate it on each load, so the
+// page always matches the running binary.
+func sendPageFile(w http.ResponseWriter, r *http.Request, name string) error {
+	text, err := pageFiles.ReadFile("ui/" + name)
+	if err != nil {
+		return notFoundError("Not Found")
+	}
+	h := w.Header()
+	setPageHeaders(h)
+	h.Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(text)))
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
+	return nil
+}
+
+func setPageHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", pageCSP)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-cache")
+}
+
+// docsHead is the start of the page /docs. Its only style sheet is a file of the page.
+const docsHead = `<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <meta name="color-scheme" content="light dark">
+  <title>agenthost API</title>
+  <link rel="icon" href="data:,">
+  <link rel="stylesheet" href="ui/docs.css">
+</head>
+<body>
+<h1>agenthost API</h1>
+<p>The <a href="openapi.json">OpenAPI 3.1 document</a> describes every endpoint; client generators read it.</p>
+`
+
+// handleDocs serves the OpenAPI document as a page without scripts.
+func (s *Server) handleDocs(w http.ResponseWriter, _ *http.Request) error {
+	page, err := s.docsPage()
+	if err != nil {
+		return err
+	}
+	setPageHeaders(w.Header())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(page)
+	return nil
+}
+
+// renderDocsPage lists the operations by tag, then the schemas.
+func renderDocsPage() ([]byte, error) {
+	var base struct {
+		Components struct {
+			Schemas map[string]any
+		}
+	}
+	if err := yaml.Unmarshal(openAPIBase, &base); err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	b.WriteString(docsHead)
+	for _, g := range operationGroups() {
+		fmt.Fprintf(&b, "<h2>%s</h2>\n", g.tag)
+		for _, op := range g.operations {
+			if err := op.writeHTML(&b); err != nil {
+				return nil, err
+			}
+		}
+	}
+	b.WriteString("<h2>schemas</h2>\n")
+	names := make([]string, 0, len(base.Components.Schemas))
+	for name := range base.Components.Schemas {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(&b, "<details id=%q><summary>%s</summary>", name, name)
+		if err := writeCode(&b, base.Components.Schemas[name]); err != nil {
+			return nil, err
+		}
+		b.WriteString("</details>\n")
+	}
+	b.WriteString("</body>\n</html>\n")
+	return []byte(b.String()), nil
+}
+
+// writeHTML writes an operation: a summary line, then its parameters and responses.
+func (op operation) writeHTML(b *strings.Builder) error {
+	method, path := splitPattern(op.pattern)
+	fmt.Fprintf(b, "<details id=%q><summary><b>%s</b> <code>%s</code> %s</summary>", op.id, method, html.EscapeString(path), html.EscapeString(op.summary))
+	if strings.Contains(path, "…") {
+		b.WriteString("<p>Below <code>/dev/apps/{app}</code>, and for older clients below <code>/apps/{app}</code>.</p>")
+	}
+	if err := writeCode(b, op.encodeOperation(op.pattern, "")); err != nil {
+		return err
+	}
+	b.WriteString("</details>\n")
+	return nil
+}
+
+func writeCode(b *strings.Builder, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	b.WriteString("<pre>" + linkSchemas(html.EscapeString(string(text))) + "</pre>")
+	return nil
+}
+
+var schemaRef = regexp.MustCompile(`&#34;#/components/schemas/(\w+)&#34;`)
+
+// linkSchemas turns references to schemas into links.
+func linkSchemas(text string) string {
+	return schemaRef.ReplaceAllString(text, `<a href="#$1">$1</a>`)
+}
+
+// runtimeConfig is the configuration of ADK's web client: the same origin as backend,
+// telemetry off.
+const runtimeConfig = `{"backendUrl":"","telemetry":false}`
+
+// devUICSP allows resources of this server and the fonts that the bundle uses. The page
+// has an inline script and inline styles. Other sites may not frame it.
+const devUICSP = "default-src 'none'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; " +
+	"style-src 'self' 'unsafe-inline' https://fonts.googleapis.com; font-src 'self' data: https://fonts.gstatic.com; " +
+	"connect-src 'self' data: blob:; img-src 'self' data: blob:; media-src 'self' data: blob:; worker-src 'self' blob:; " +
+	"manifest-src 'self'; base-uri 'self'; form-action 'none'; frame-src 'self' blob:; frame-ancestors 'none'"
+
+func setDevUIHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", devUICSP)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-cache")
+}
+
+// redirectToDevUI preserves the query, which names an app or a session.
+func redirectToDevUI(w http.ResponseWriter, r *http.Request) error {
+	to := "/dev-ui/"
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	redirectTo(w, to)
+	return nil
+}
+
+// isDevUIFile reports whether a file exists; the empty name is the page. Directories
+// are not listed.
+func (s *Server) isDevUIFile(name string) bool {
+	if name == "" {
+		return true
+	}
+	info, err := fs.Stat(s.opts.UI, name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func (s *Server) handleDevUIConfig(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, struct {
+		Text  *string `json:"logo_text"`
+		Image *string `json:"logo_image_url"`
+	}{})
+}
+
+// handleTelemetry reports that telemetry is off, whatever the user of ADK's web client
+// chose.
+func (s *Server) handleTelemetry(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, map[string]bool{"telemetry": false})
+}

@@ -1,0 +1,170 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+type detailBody struct {
+	Detail any `json:"detail"`
+}
+
+// internalDetail is the detail of errors whose cause is only logged.
+const internalDetail = "internal error"
+
+func encodeJSON(v any) ([]byte, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+}
+
+func writeJSON(w http.ResponseWriter, v any) error {
+	text, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	writeRawJSON(w, http.StatusOK, text)
+	return nil
+}
+
+// writeRawJSON sends encoded JSON. It ignores write errors, because the client has
+// disconnected.
+func writeRawJSON(w http.ResponseWriter, status int, text []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}
+
+func writeDetail(w http.ResponseWriter, status int, detail any) {
+	text, err := encodeJSON(detailBody{detail})
+	if err != nil {
+		text = []byte(`{"detail":"` + internalDetail + `"}`)
+	}
+	writeRawJSON(w, status, text)
+}
+
+// writeStatus responds with 200 if ok, otherwise with the given status.
+func writeStatus(w http.ResponseWriter, ok bool, otherwise int, v any) error {
+	text, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if !ok {
+		status = otherwise
+	}
+	writeRawJSON(w, status, text)
+	return nil
+}
+
+// revisionHeader names the app revision that served a run.
+const revisionHeader = "X-Agenthost-Revision"
+
+// setRevisionHeader sets the header to the revision that created an event. Call it
+// before the response starts.
+func setRevisionHeader(w http.ResponseWriter, ev *session.Event) {
+	if revision := ev.Provenance.Revision; revision != "" && !ev.Provenance.Unverified {
+		w.Header().Set(revisionHeader, revision)
+	}
+}
+
+// maxChunk is the largest chunk of a response that a client must read within
+// Options.WriteTimeout.
+const maxChunk = 64 << 10
+
+// responseWriter records the status of a response, 0 if none was sent, and limits how
+// long a client may take to send its body and to read the response. Streams set a
+// deadline for each frame instead.
+type responseWriter struct {
+	http.ResponseWriter
+	control      http.ResponseController
+	writeTimeout time.Duration
+	status       int
+}
+
+// setReadDeadline limits how long the request body may take, even if no handler reads
+// it: net/http then reads it before it responds. It also removes the write deadline of
+// the previous response on the connection.
+func (w *responseWriter) setReadDeadline(r *http.Request, timeout time.Duration) {
+	_ = w.control.SetWriteDeadline(time.Time{})
+	if r.Body != nil && r.Body != http.NoBody {
+		_ = w.control.SetReadDeadline(time.Now().Add(timeout))
+	}
+}
+
+func (w *responseWriter) extendWriteDeadline() {
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.writeTimeout))
+}
+
+// WriteHeader sends the status.
+func (w *responseWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+		w.extendWriteDeadline()
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a part of the body in chunks of at most maxChunk bytes, each with its own
+// deadline.
+func (w *responseWriter) Write(b []byte) (n int, err error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+		w.extendWriteDeadline()
+	}
+	if len(b) <= maxChunk {
+		return w.ResponseWriter.Write(b)
+	}
+	for chunk := range slices.Chunk(b, maxChunk) {
+		w.extendWriteDeadline()
+		more, err := w.ResponseWriter.Write(chunk)
+		if n += more; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Unwrap is called by [http.ResponseController].
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// maxPooledBuffer limits the capacity of pooled buffers, so that one large response
+// does not stay in memory.
+const maxPooledBuffer = 64 << 10
+
+// bufferPool reuses buffers for encoded responses. The zero value is empty. It is safe
+// for concurrent use.
+type bufferPool struct{ pool sync.Pool }
+
+// get returns a buffer with undefined content.
+func (b *bufferPool) get() *[]byte {
+	if buffer, ok := b.pool.Get().(*[]byte); ok {
+		return buffer
+	}
+	return new([]byte)
+}
+
+func (b *bufferPool) put(buffer *[]byte) {
+	if cap(*buffer) <= maxPooledBuffer {
+		b.pool.Put(buffer)
+	}
+}
+
+// ignoreUnsupported ignores operations that a ResponseWriter does not support.
+func ignoreUnsupported(err error) error {
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}

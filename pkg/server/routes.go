@@ -1,0 +1,195 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+type route struct {
+	pattern string
+	handle  handler
+}
+
+// registerRoutes registers the enabled routes, and the documents that describe all
+// routes.
+func (s *Server) registerRoutes() {
+	for _, r := range slices.DeleteFunc(s.allRoutes(), s.isDisabled) {
+		s.mux.HandleFunc(r.pattern, s.wrapHandler(r))
+	}
+	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(listPatterns(s.allRoutes())) })
+	s.docsPage = sync.OnceValues(renderDocsPage)
+}
+
+// allRoutes lists every route, including those that the options disable. Each has an
+// operation in openapi.go.
+func (s *Server) allRoutes() []route {
+	return slices.Concat(s.coreRoutes(), s.devRoutes(), s.devUIRoutes())
+}
+
+func (s *Server) coreRoutes() []route {
+	const sessions = "/apps/{app}/users/{user}/sessions"
+	return []route{
+		{"GET /{$}", s.handlePage},
+		{"GET /ui/{file}", s.handlePageFile},
+		{"GET /docs", s.handleDocs},
+		{"GET /openapi.json", s.handleOpenAPI},
+		{"GET /health", s.handleHealth},
+		{"GET /livez", s.handleLive},
+		{"GET /readyz", s.handleReady},
+		{"POST /-/reload", s.handleReload},
+		{"GET /-/changes", s.handleChanges},
+		{"GET /version", s.handleVersion},
+		{"GET /list-apps", s.handleListApps},
+		{"GET /apps/{app}/diagnostics", s.handleDiagnostics},
+		{"GET /apps/{app}/app-info", s.handleAppInfo},
+		{"POST /apps/{app}/preview", s.handlePreview},
+
+		{"GET " + sessions, s.handleListSessions},
+		{"POST " + sessions, s.handleCreateSession},
+		{"GET " + sessions + "/{session}", s.handleSession},
+		{"POST " + sessions + "/{session}", s.handleCreateNamedSession},
+		{"DELETE " + sessions + "/{session}", s.handleDeleteSession},
+		{"PATCH " + sessions + "/{session}", s.handlePatchSession},
+		{"POST " + sessions + "/{session}/rewind", s.handleRewind},
+		{"PATCH /apps/{app}/users/{user}/memory", s.handleMemory},
+
+		{"GET " + sessions + "/{session}/artifacts", s.handleListArtifacts},
+		{"POST " + sessions + "/{session}/artifacts", s.handleSaveArtifact},
+		{"GET " + sessions + "/{session}/artifacts/{name...}", s.handleArtifact},
+		{"DELETE " + sessions + "/{session}/artifacts/{name...}", s.handleDeleteArtifact},
+
+		{"POST /run", s.handleRun},
+		{"POST /run_sse", s.handleRunSSE},
+
+		{"GET /metrics", s.handlePrometheus},
+	}
+}
+
+// devRoutes lists the developer routes used by ADK's web client. Each is served below
+// /dev/apps/{app}, as in ADK 2, and below /apps/{app}, as in ADK 1 and its Go and Java
+// servers.
+func (s *Server) devRoutes() []route {
+	table := []route{
+		{"GET /debug/trace/{event}", s.handleEventTrace},
+		{"GET /debug/trace/session/{session}", s.handleSessionTrace},
+		{"POST /builder/save", s.handleBuilderSaveAny},
+		{"GET /builder/app/{app}", s.handleBuilderFile},
+		{"POST /builder/app/{app}/cancel", s.handleBuilderCancel},
+		{"GET /config/telemetry", s.handleTelemetry},
+		{"POST /config/telemetry", s.handleTelemetry},
+	}
+	for _, r := range append(s.devAppRoutes(), s.evalRoutes()...) {
+		method, tail, _ := strings.Cut(r.pattern, " ")
+		for _, prefix := range []string{"/dev/apps/{app}", "/apps/{app}"} {
+			table = append(table, route{method + " " + prefix + tail, r.handle})
+		}
+	}
+	return table
+}
+
+func (s *Server) devAppRoutes() []route {
+	return []route{
+		{"GET /build_graph", s.handleBuildGraph},
+		{"GET /build_graph_image", s.handleGraphImages},
+		{"GET /graph", s.handleGraph},
+		{"GET /users/{user}/sessions/{session}/events/{event}/graph", s.handleEventGraph},
+		{"GET /debug/trace/{event}", s.handleEventTrace},
+		{"GET /debug/trace/session/{session}", s.handleSessionTrace},
+		{"GET /builder", s.handleBuilderFile},
+		{"POST /builder/save", s.handleBuilderSave},
+		{"POST /builder/cancel", s.handleBuilderCancel},
+
+		{"GET /tests", s.handleTests},
+		{"GET /tests/{name}", s.handleTest},
+		{"PUT /tests/{name}", rejectWith(errNoRecordedTests)},
+		{"DELETE /tests/{name}", rejectWith(errNoRecordedTests)},
+		{"POST /tests/rebuild", rejectWith(errNoRecordedTests)},
+		{"POST /tests/run", rejectWith(errNoRecordedTests)},
+	}
+}
+
+func (s *Server) evalRoutes() []route {
+	table := []route{
+		{"GET /metrics-info", s.handleMetrics},
+		{"GET /eval_sets", s.fileListHandler(".", evalSetSuffix, "")},
+		{"GET /eval-sets", s.fileListHandler(".", evalSetSuffix, "evalSetIds")},
+		{"GET /eval_sets/{name}/evals", s.handleEvalCases},
+		{"GET /eval_sets/{name}/evals/{case}", s.handleEvalCase},
+		{"GET /eval-sets/{name}/eval-cases/{case}", s.handleEvalCase},
+		{"GET /eval_results", s.fileListHandler(evalHistory, evalResultSuffix, "")},
+		{"GET /eval-results", s.fileListHandler(evalHistory, evalResultSuffix, "evalResultIds")},
+		{"GET /eval_results/{name}", s.jsonFileHandler(evalHistory, evalResultSuffix, "Eval result not found")},
+		{"GET /eval-results/{name}", s.jsonFileHandler(evalHistory, evalResultSuffix, "Eval result not found")},
+	}
+	for _, pattern := range []string{
+		"POST /eval-sets", "POST /eval_sets/{name}", "DELETE /eval-sets/{name}", "DELETE /eval_sets/{name}",
+		"POST /eval-sets/{name}/add-session", "POST /eval_sets/{name}/add_session",
+		"PUT /eval-sets/{name}/eval-cases/{case}", "PUT /eval_sets/{name}/evals/{case}",
+		"DELETE /eval-sets/{name}/eval-cases/{case}", "DELETE /eval_sets/{name}/evals/{case}",
+		"POST /eval-sets/{name}/run", "POST /eval_sets/{name}/run_eval",
+	} {
+		table = append(table, route{pattern, rejectWith(errNoEvals)})
+	}
+	for _, path := range []string{"/eval_sets/{name}", "/eval-sets/{name}"} {
+		table = append(table, route{"GET " + path, s.handleEvalSet})
+	}
+	return table
+}
+
+// devUIRoutes serves a built ADK Web bundle if there is one.
+func (s *Server) devUIRoutes() []route {
+	files := http.StripPrefix("/dev-ui/", http.FileServerFS(s.opts.UI))
+	return []route{
+		{"GET /dev-ui", redirectToDevUI},
+		{"GET /dev-ui/config", s.handleDevUIConfig},
+		{"GET /dev-ui/assets/config/runtime-config.json", func(w http.ResponseWriter, _ *http.Request) error {
+			writeRawJSON(w, http.StatusOK, []byte(runtimeConfig))
+			return nil
+		}},
+		{"GET /dev-ui/{file...}", func(w http.ResponseWriter, r *http.Request) error {
+			if !s.isDevUIFile(r.PathValue("file")) {
+				return notFoundError("Not Found")
+			}
+			setDevUIHeaders(w.Header())
+			files.ServeHTTP(w, r)
+			return nil
+		}},
+	}
+}
+
+// isDisabled reports whether the options disable a route.
+func (s *Server) isDisabled(r route) bool {
+	switch {
+	case r.pattern == "GET /metrics":
+		return s.opts.Metrics == nil
+	default:
+		return s.opts.UI == nil && strings.HasPrefix(r.pattern, "GET /dev-ui")
+	}
+}
+
+// Patterns returns the patterns of the enabled routes in the syntax of [http.ServeMux].
+func (s *Server) Patterns() []string {
+	return listPatterns(slices.DeleteFunc(s.allRoutes(), s.isDisabled))
+}
+
+func listPatterns(routes []route) []string {
+	patterns := make([]string, len(routes))
+	for i, r := range routes {
+		patterns[i] = r.pattern
+	}
+	return patterns
+}
+
+func (s *Server) wrapHandler(rt route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := s.authorizeRequest(r, rt.pattern)
+		if err == nil {
+			err = rt.handle(w, r)
+		}
+		if err != nil {
+			s.writeError(w, r, err)
+		}
+	}
+}
