@@ -54,7 +54,7 @@ func runScripts(t *testing.T, dir string) {
 		Condition:           evalCondition,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Deadline:            time.Now().Add(time.Minute), // stops programs that should have exited
+		Deadline:            time.Now().Add(5 * time.Minute), // for all scripts together; stops programs that should have exited
 		UpdateScripts:       updating(),
 	})
 }
