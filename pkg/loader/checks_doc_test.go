@@ -122,10 +122,10 @@ func TestChecksPageIsComplete(t *testing.T) {
 func rulesOfCode(t *testing.T) []string {
 	t.Helper()
 	var rules []string
-	for _, pkg := range []string{"apptest", "loader", "policy", "provider", "runtime", "spec", "tool"} {
-		files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
+	for _, pkg := range []string{"internal/apptest", "internal/policy", "pkg/loader", "pkg/provider", "pkg/runtime", "pkg/spec", "pkg/tool"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", pkg, "*.go"))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("no sources of pkg/%s: %v", pkg, err)
+			t.Fatalf("no sources of %s: %v", pkg, err)
 		}
 		for _, file := range files {
 			if strings.HasSuffix(file, "_test.go") {
