@@ -163,7 +163,7 @@ func TestDeployedAppsLoad(t *testing.T) {
 		t.Fatalf("no apps: %v", err)
 	}
 	for _, app := range apps {
-		if ds := loader.New(nil).Check(t.Context(), app); len(ds) > 0 {
+		if ds := newLoader(nil).Check(t.Context(), app); len(ds) > 0 {
 			t.Errorf("%s: %v", app, ds)
 		}
 	}

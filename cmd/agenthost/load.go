@@ -38,9 +38,7 @@ var overlayName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // loaderOptions applies the flags to options; nil means default options. It rejects an
 // overlay name that no app uses; without folders it does not check the name.
 func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader.Options, error) {
-	if opts == nil {
-		opts = &loader.Options{}
-	}
+	opts = addKinds(opts)
 	opts.Overlay, opts.Secrets = f.env, f.secrets
 	if err := f.applyPolicy(opts); err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func newAppFiles(name string) (map[string][]byte, error) {
 		return nil, err
 	}
 	for _, s := range loader.SchemaNames() {
-		schema, err := loader.New(nil).Schema(s)
+		schema, err := newLoader(nil).Schema(s)
 		if err != nil {
 			return nil, err
 		}

@@ -131,7 +131,7 @@ type comparison struct {
 }
 
 func compareRevisions(ctx context.Context, before, after *store.Revision) comparison {
-	l := loader.New(nil)
+	l := newLoader(nil)
 	c := comparison{From: before.ID, To: after.ID, Changes: []loader.Change{}, Files: loader.ChangedFiles(before.Files, after.Files)}
 	c.Changes = append(c.Changes, loader.Compare(l.Summarize(ctx, before), l.Summarize(ctx, after))...)
 	return c

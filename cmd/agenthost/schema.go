@@ -36,7 +36,7 @@ the host's policy (policy), its authentication (auth), or the file of serve --co
 			case !slices.Contains(schemaNames(), name):
 				return fmt.Errorf("unknown schema %s: the schemas are %s", name, strings.Join(schemaNames(), ", "))
 			}
-			schema, err := loader.New(nil).Schema(name)
+			schema, err := newLoader(nil).Schema(name)
 			if err != nil {
 				return err
 			}

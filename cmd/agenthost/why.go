@@ -162,7 +162,7 @@ func (w *explanation) findAgent(ctx context.Context, st *store.Store) error {
 	if err != nil {
 		return err
 	}
-	found := loader.New(nil).Origins(ctx, rev, w.Author)
+	found := newLoader(nil).Origins(ctx, rev, w.Author)
 	switch len(found) {
 	case 0:
 		w.addUnknown("the lines of YAML: the revision has no agent %s", w.Author)

@@ -12,7 +12,7 @@ import (
 var floors = map[string]int{
 	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0, "internal/safe": 0,
 	"pkg/session": 1, "internal/policy": 1,
-	"pkg/store": 2, "pkg/provider": 2, "pkg/tool": 2, "internal/auth": 2, "internal/a2a": 2,
+	"pkg/store": 2, "pkg/provider": 2, "pkg/tool": 2, "pkg/tool/mcptool": 3, "internal/auth": 2, "internal/a2a": 2,
 	"pkg/runtime": 3, "internal/adkdb": 3,
 	"internal/apptest": 4, "pkg/eval": 4,
 	"pkg/loader": 5,

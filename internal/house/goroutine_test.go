@@ -11,14 +11,14 @@ import (
 // unguarded are the goroutines that do not recover, each with the reason why
 // their panic may end the process, or cannot happen.
 var unguarded = map[string]string{
-	"cmd/agenthost/main.go: context.AfterFunc":   "it calls a cancel function of the standard library",
-	"pkg/provider/openai.go: time.AfterFunc":     "it calls a cancel function of the standard library",
-	"pkg/tool/mcp_conn.go: context.AfterFunc":    "it calls a cancel function of the standard library",
-	"cmd/agenthost/run_converse.go: go":          "a conversation in a terminal has no turn but its own",
-	"cmd/agenthost/run_converse.go: watching.Go": "a conversation in a terminal has no turn but its own",
-	"cmd/agenthost/signal.go: go":                "a verb of the command line ends with its panic, as main does; what serve runs recovers",
-	"cmd/agenthost/test.go: wg.Go":               "the panic of a test ends the test run with its stack",
-	"internal/lsp/server.go: go":                 "the language server belongs to one editor, which starts it again",
+	"cmd/agenthost/main.go: context.AfterFunc":          "it calls a cancel function of the standard library",
+	"pkg/provider/openai.go: time.AfterFunc":            "it calls a cancel function of the standard library",
+	"pkg/tool/mcptool/connection.go: context.AfterFunc": "it calls a cancel function of the standard library",
+	"cmd/agenthost/run_converse.go: go":                 "a conversation in a terminal has no turn but its own",
+	"cmd/agenthost/run_converse.go: watching.Go":        "a conversation in a terminal has no turn but its own",
+	"cmd/agenthost/signal.go: go":                       "a verb of the command line ends with its panic, as main does; what serve runs recovers",
+	"cmd/agenthost/test.go: wg.Go":                      "the panic of a test ends the test run with its stack",
+	"internal/lsp/server.go: go":                        "the language server belongs to one editor, which starts it again",
 }
 
 // A panic on a goroutine without recover ends the process and all its turns. Each

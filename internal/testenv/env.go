@@ -17,6 +17,8 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/mcptool"
 )
 
 // Env is a host for one test.
@@ -68,7 +70,19 @@ func New(t testing.TB, opts *Options) *Env {
 			t.Error(err)
 		}
 	})
-	return &Env{Host: h, Store: st, Loader: loader.New(opts.Loader)}
+	return &Env{Host: h, Store: st, Loader: loader.New(AddMCP(opts.Loader))}
+}
+
+// AddMCP adds the kinds of MCP servers to options without kinds of tools.
+func AddMCP(opts *loader.Options) *loader.Options {
+	if opts == nil {
+		opts = &loader.Options{}
+	}
+	if opts.ToolKinds == nil {
+		opts.ToolKinds = append(tool.Kinds(), mcptool.Kinds()...)
+		opts.BuiltinTools = append(tool.Builtins(), mcptool.Toolsets()...)
+	}
+	return opts
 }
 
 // Load publishes the app of a folder.

@@ -21,7 +21,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"agenthost/internal/policy"
@@ -82,8 +81,29 @@ type Options struct {
 	ReplaceTool func(tool.Tool) tool.Tool
 	// Functions are Go functions that documents may name.
 	Functions runtime.Functions
+	// Providers are the providers of models; nil is [provider.Kinds]. This list and
+	// the following ones are the kinds that documents may name, and that schemas,
+	// reference and checks know. A program appends its own kinds to ours; of two kinds
+	// with the same name, the first one is used.
+	Providers spec.Kinds[provider.Env, model.LLM]
+	// ToolKinds are the kinds of tools; nil is [tool.Kinds], without package mcptool.
+	ToolKinds spec.Kinds[tool.Env, tool.Set]
+	// BuiltinTools are the tools that documents name by name:; nil is [tool.Builtins].
+	BuiltinTools spec.Kinds[tool.Env, tool.Set]
+	// AgentClasses are the classes of agents; nil is [runtime.AgentKinds].
+	AgentClasses spec.Kinds[runtime.AgentEnv, runtime.Agent]
+	// Plugins are the plugins of app.yaml; nil is [runtime.PluginKinds].
+	Plugins spec.Kinds[runtime.PluginEnv, *runtime.Plugin]
 	// Logger receives the logs of models and tools; nil discards them.
 	Logger *slog.Logger
+}
+
+// kindsOr returns the kinds of the options, or else the default ones.
+func kindsOr[Env, T any](given spec.Kinds[Env, T], defaults func() spec.Kinds[Env, T]) spec.Kinds[Env, T] {
+	if len(given) > 0 {
+		return given
+	}
+	return defaults()
 }
 
 // New returns a loader; options may be nil.
@@ -93,8 +113,9 @@ func New(opts *Options) *Loader {
 	}
 	l := &Loader{
 		opts:       *opts,
-		agentKinds: runtime.AgentKinds(), agentTools: runtime.AgentToolKinds(),
-		toolKinds: tool.Kinds(), builtins: slices.Concat(tool.Builtins(), tool.Toolsets()), providers: provider.Kinds(), plugins: runtime.PluginKinds(),
+		agentKinds: kindsOr(opts.AgentClasses, runtime.AgentKinds), agentTools: runtime.AgentToolKinds(),
+		toolKinds: kindsOr(opts.ToolKinds, tool.Kinds), builtins: kindsOr(opts.BuiltinTools, tool.Builtins),
+		providers: kindsOr(opts.Providers, provider.Kinds), plugins: kindsOr(opts.Plugins, runtime.PluginKinds),
 		resources: &resources{byKey: map[resourceKey]*resource{}},
 	}
 	if l.opts.Env == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.uber.org/goleak"
 
+	"agenthost/internal/testenv"
 	"agenthost/internal/testmcp"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
@@ -91,7 +92,7 @@ func write(t testing.TB, file, content string) {
 // newOptions returns the options of the tests: the overlay app.prod.yaml and the
 // secrets folder next to the app are used.
 func newOptions(dir string) *loader.Options {
-	opts := &loader.Options{Env: lookUpEnv, Overlay: "prod"}
+	opts := testenv.AddMCP(&loader.Options{Env: lookUpEnv, Overlay: "prod"})
 	if secrets := filepath.Join(filepath.Dir(dir), "secrets"); isFolder(secrets) {
 		opts.Secrets = secrets
 	}

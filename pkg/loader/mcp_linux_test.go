@@ -15,6 +15,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
+	"agenthost/pkg/tool/mcptool"
 )
 
 // countChildren counts the child processes of this process, including zombies.
@@ -59,7 +60,7 @@ func TestProgramsOutliveReloads(t *testing.T) {
 	st, err := store.Open(t.Context(), "memory:", nil)
 	s.must(err)
 	defer st.Close()
-	host, l := runtime.NewHost(st, nil), New(&Options{Policy: newGrantingPolicy(t)})
+	host, l := runtime.NewHost(st, nil), New(&Options{Policy: newGrantingPolicy(t), ToolKinds: mcptool.Kinds()})
 	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	before := countChildren(t)
 	reload := func(mood, description string) {
@@ -130,7 +131,7 @@ func TestToolsServerDown(t *testing.T) {
 	defer st.Close()
 	host := runtime.NewHost(st, nil)
 	defer host.Close()
-	s.watch = NewWatch(New(nil), host, []string{s.top}, &WatchOptions{Clock: s.clock})
+	s.watch = NewWatch(New(&Options{ToolKinds: mcptool.Kinds()}), host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	s.writeFile("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
 	s.writeFile("x/s.yaml", "- text: done\n")
 	s.writeFile("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: x\ntools:\n- mcp: {url: 'http://127.0.0.1:1/mcp?key=k'}")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
@@ -17,7 +18,7 @@ import (
 // schemaText returns the text of a schema file.
 func schemaText(t *testing.T, name string) string {
 	t.Helper()
-	schema, err := loader.New(nil).Schema(name)
+	schema, err := loader.New(testenv.AddMCP(nil)).Schema(name)
 	if err != nil {
 		t.Fatal(err)
 	}

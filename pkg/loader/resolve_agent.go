@@ -138,10 +138,16 @@ func checkConfig(config any, n *spec.Node) spec.Diagnostics {
 // rest of the agent is validated.
 func (j *job) findAgentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runtime.Agent], known bool) {
 	kinds := j.loader.agentKinds
-	fallback, _ := kinds.Lookup("LlmAgent")
+	fallback, ok := kinds.Lookup("LlmAgent")
+	if !ok {
+		fallback = kinds[0]
+	}
 	class := n.Get("agent_class")
+	if class.IsNull() && !ok {
+		j.report(n.Errorf("required", "agent_class is required: %s", listNames(kinds.Names())))
+	}
 	if class.IsNull() {
-		return fallback, true
+		return fallback, ok
 	}
 	if class.Kind != spec.Scalar {
 		j.report(class.Errorf("type", "agent_class must be a string, such as LoopAgent"))

@@ -235,7 +235,12 @@ func (j *job) reportUnknownModel(name spec.Text) {
 }
 
 func (j *job) buildGeminiModel(ctx context.Context, name spec.Text) model.LLM {
-	kind, _ := j.loader.providers.Lookup("gemini")
+	kind, ok := j.loader.providers.Lookup("gemini")
+	if !ok {
+		j.report(name.Errorf(0, "model", "model %s requires the provider gemini, which this program does not have", name.Value).
+			WithHint("declare the model under models in app.yaml, and refer to it by name"))
+		return nil
+	}
 	return j.buildProviderModel(ctx, kind, name, name.Value)
 }
 

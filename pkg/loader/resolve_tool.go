@@ -117,10 +117,19 @@ func (j *job) resolveProgramTool(ref *runtime.ToolRef, t tool.Tool) []*resolvedT
 }
 
 func unknownToolError(ref *runtime.ToolRef, name string, builtins []string) spec.Diagnostic {
+	if slices.Contains([]string{"McpToolset", "MCPToolset"}, name) {
+		return unlinkedMCPError(ref.Name)
+	}
 	if why := tool.UnsupportedReason(name); why != "" {
 		return ref.Name.Errorf(0, "tool", "%s %s", ref.Name.Value, why)
 	}
 	return unknownNameError(ref.Node.Get("name"), "built-in tool %s", name, append(builtins, "AgentTool"))
+}
+
+// unlinkedMCPError reports a tool of package mcptool, which the program does not use.
+func unlinkedMCPError(at spec.Text) spec.Diagnostic {
+	return at.Errorf(0, "tool", "this program does not support MCP servers").
+		WithHint("in Go, add the kinds of package mcptool to loader.Options")
 }
 
 // resolveKindTool resolves a tool of one of our kinds: one key with its settings.
@@ -135,6 +144,10 @@ func (j *job) resolveKindTool(ctx context.Context, ref *runtime.ToolRef, t ances
 			t.set = j.wrapSet(t.set)
 		}
 		return found
+	}
+	if name == "mcp" {
+		j.report(unlinkedMCPError(ref.Kind))
+		return nil
 	}
 	if slices.Contains([]string{"openapi", "command"}, name) {
 		j.report(ref.Kind.Errorf(0, "tool", "this version does not support tools of the kind %s yet; %s", name, listNames(append(j.loader.toolKinds.Names(), "agent"))))

@@ -98,7 +98,7 @@ func closeBoth(first, second func() error) func() error {
 
 // configAddresses returns the addresses in the config of a tool.
 func configAddresses(config any) []spec.Text {
-	if c, ok := config.(interface{ Addresses() []spec.Text }); ok {
+	if c, ok := config.(tool.AddressConfig); ok {
 		return c.Addresses()
 	}
 	return nil
@@ -190,12 +190,12 @@ func (j *job) checkAddress(address string, at spec.Text) spec.Diagnostics {
 }
 
 func (j *job) checkProgram(config any) spec.Diagnostics {
-	c, ok := config.(interface{ Program() *tool.Program })
+	c, ok := config.(tool.ProgramConfig)
 	if !ok || c.Program() == nil {
 		return nil
 	}
 	asked := c.Program()
-	return policyDiagnostic(j.loader.opts.Policy.CheckProgram(j.src.name, asked.Program), asked.At)
+	return policyDiagnostic(j.loader.opts.Policy.CheckProgram(j.src.name, policy.Program{Args: asked.Args, Env: asked.Env}), asked.At)
 }
 
 const traceparent = "Traceparent"

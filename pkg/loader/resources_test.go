@@ -69,8 +69,7 @@ func TestResources(t *testing.T) {
 	d := &doorKind{}
 	s := newWatchEnv(t)
 	host := runtime.NewHost(nil, nil)
-	l := New(nil)
-	l.toolKinds = append(slices.Clone(l.toolKinds), d.newKind())
+	l := New(&Options{ToolKinds: append(tool.Kinds(), d.newKind())})
 	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	for _, step := range []struct{ name, file, diary string }{
 		{"two doors, one of them twice", "tools: [{door: {name: front}}, {door: {name: back}}]\nsub_agents: [{name: b, model: m, instruction: x, tools: [{door: {name: back}}]}]", "open front, open back"},

@@ -230,8 +230,8 @@ func edit(t *testing.T, tool Tool, req *model.Request) {
 	}
 }
 
-// TestUnsupportedNames checks that every name that ADK exports is supported, here
-// or in the runtime, or has a reason.
+// TestUnsupportedNames checks that every name that ADK exports is supported, here,
+// in the runtime or in package mcptool, or has a reason.
 func TestUnsupportedNames(t *testing.T) {
 	exported := []string{
 		"AgentTool", "APIHubToolset", "ApiRegistry", "AuthToolArguments", "BaseTool", "DiscoveryEngineSearchTool",
@@ -240,8 +240,8 @@ func TestUnsupportedNames(t *testing.T) {
 		"preload_memory", "RemoteMcpServer", "request_input", "SearchResultMode", "ToolContext", "transfer_to_agent",
 		"TransferToAgentTool", "url_context", "VertexAiLoadProfilesTool", "VertexAiSearchTool",
 	}
-	got := append(UnsupportedNames(), "AgentTool", "FunctionTool", "LongRunningFunctionTool")
-	for _, k := range slices.Concat(Builtins(), Toolsets()) {
+	got := append(UnsupportedNames(), "AgentTool", "FunctionTool", "LongRunningFunctionTool", "McpToolset", "MCPToolset")
+	for _, k := range Builtins() {
 		got = append(got, k.Name)
 	}
 	slices.Sort(exported)

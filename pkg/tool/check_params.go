@@ -11,7 +11,7 @@ import (
 
 // Check warns about a timeout that sets no limit, and about unused parameters.
 func (c *httpConfig) Check(n *spec.Node) spec.Diagnostics {
-	ds := checkTimeout(n)
+	ds := CheckTimeout(n)
 	if c.sendsArgs() {
 		return ds
 	}
@@ -25,9 +25,9 @@ func (c *exprConfig) Check(n *spec.Node) spec.Diagnostics {
 		used = append(used, exprArgs(e)...)
 	}
 	if len(used) == 0 {
-		return checkTimeout(n) // callbacks may use the arguments instead
+		return CheckTimeout(n) // callbacks may use the arguments instead
 	}
-	return append(checkTimeout(n), c.Tool.checkUnusedParams(n, used)...)
+	return append(CheckTimeout(n), c.Tool.checkUnusedParams(n, used)...)
 }
 
 // sendsArgs reports whether the request body contains all arguments.
@@ -100,8 +100,8 @@ func (c *toolConfig) isUndeclared(name string) bool {
 	return !ok
 }
 
-// checkTimeout warns about a timeout that sets no limit.
-func checkTimeout(n *spec.Node) spec.Diagnostics {
+// CheckTimeout warns about a timeout that sets no limit.
+func CheckTimeout(n *spec.Node) spec.Diagnostics {
 	at := n.Get("timeout")
 	var d spec.Duration
 	if at.IsNull() || d.DecodeSpec(at).HasErrors() || d > 0 {

@@ -18,9 +18,9 @@ type toolConfig struct {
 	Confirm     spec.Expr        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation and agent."`
 }
 
-// newDeclaredTool builds the declaration. The error is a [spec.Diagnostics].
-func (c *toolConfig) newDeclaredTool() (*declaredTool, error) {
-	d, err := newDeclaredTool(c.Name.Value, c.Description, c.Params.JSON())
+// declare builds the declaration. The error is a [spec.Diagnostics].
+func (c *toolConfig) declare() (*Declared, error) {
+	d, err := NewDeclared(c.Name.Value, c.Description, c.Params.JSON())
 	if err != nil {
 		return nil, spec.Diagnostics{c.Name.Errorf(0, "tool", "%s", err)}
 	}

@@ -38,13 +38,14 @@ func WithPendingNote(description string) string {
 }
 
 // A declaredTool is a declaration with its compiled parameters.
-type declaredTool struct {
+type Declared struct {
 	declaration
 	params *Params
 }
 
-// withCheckedArgs returns a copy of the call with checked arguments.
-func (d *declaredTool) withCheckedArgs(call *Call) (*Call, error) {
+// CheckCall returns a copy of the call with checked and normalized arguments: see
+// [Params.Check].
+func (d *Declared) CheckCall(call *Call) (*Call, error) {
 	args, err := d.params.Check(call.Args)
 	if err != nil {
 		return nil, err
@@ -54,9 +55,9 @@ func (d *declaredTool) withCheckedArgs(call *Call) (*Call, error) {
 	return &c, nil
 }
 
-// newDeclaredTool declares a tool with the JSON Schema of its parameters. A
+// NewDeclared declares a tool with the JSON Schema of its parameters. A
 // tool that takes no arguments declares no parameters.
-func newDeclaredTool(name, description string, schema map[string]any) (*declaredTool, error) {
+func NewDeclared(name, description string, schema map[string]any) (*Declared, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func newDeclaredTool(name, description string, schema map[string]any) (*declared
 	if params.takesNoArgs() {
 		decl.ParametersJsonSchema = nil
 	}
-	return &declaredTool{declaration: declaration{decl}, params: params}, nil
+	return &Declared{declaration: declaration{decl}, params: params}, nil
 }
 
 func checkName(name string) error {

@@ -29,7 +29,7 @@ func TestCheckName(t *testing.T) {
 }
 
 func TestPendingNoteAlone(t *testing.T) {
-	d, err := newDeclaredTool("it", "", nil)
+	d, err := NewDeclared("it", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

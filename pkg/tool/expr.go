@@ -17,11 +17,11 @@ type exprConfig struct {
 }
 
 func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
-	d, err := c.Tool.newDeclaredTool()
+	d, err := c.Tool.declare()
 	if err != nil {
 		return nil, err
 	}
-	t := &exprTool{declaredTool: d, capabilities: c.Tool.capabilities(c.Timeout)}
+	t := &exprTool{Declared: d, capabilities: c.Tool.capabilities(c.Timeout)}
 	read, env := configCompiler{params: d.params}, callEnv(d.params)
 	t.capabilities.Confirm = read.compileConfirm(c.Tool.Confirm, d.decl.Name)
 	t.value = read.compileExpr(c.Value, env)
@@ -34,7 +34,7 @@ func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
 
 // An exprTool returns the value of an expression.
 type exprTool struct {
-	*declaredTool
+	*Declared
 	capabilities Capabilities
 	value        *template.Expr
 	writes       []Assignment
@@ -46,11 +46,11 @@ func (t *exprTool) Capabilities() Capabilities { return t.capabilities }
 // Run implements [Tool]. All expressions use the state from before the call; if
 // one fails, nothing is written.
 func (t *exprTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.withCheckedArgs(call)
+	call, err := t.CheckCall(call)
 	if err != nil {
 		return nil, err
 	}
-	return runWithTimeout(ctx, t.decl.Name, t.capabilities.Timeout, func(ctx context.Context) (*Result, error) {
+	return RunWithTimeout(ctx, t.decl.Name, t.capabilities.Timeout, func(ctx context.Context) (*Result, error) {
 		return t.evaluate(ctx, call)
 	})
 }

@@ -11,17 +11,12 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/genai"
 
-	"agenthost/internal/testmcp"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
 
-// TestMain lets the test binary also run as an MCP server.
-func TestMain(m *testing.M) {
-	testmcp.ServeIfAsked()
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // memState is a State that records writes in actions.
 type memState struct {

@@ -25,21 +25,21 @@ func FromFunc[In, Out any](
 	if err != nil {
 		return nil, fmt.Errorf("declaring tool %s: %w", name, err)
 	}
-	d, err := newDeclaredTool(name, description, schema)
+	d, err := NewDeclared(name, description, schema)
 	if err != nil {
 		return nil, fmt.Errorf("declaring tool %s: %w", name, err)
 	}
-	return &funcTool[In, Out]{declaredTool: d, fn: fn}, nil
+	return &funcTool[In, Out]{Declared: d, fn: fn}, nil
 }
 
 type funcTool[In, Out any] struct {
-	*declaredTool
+	*Declared
 	fn func(context.Context, *Call, In) (Out, error)
 }
 
 // Run implements [Tool].
 func (t *funcTool[In, Out]) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.withCheckedArgs(call)
+	call, err := t.CheckCall(call)
 	if err != nil {
 		return nil, err
 	}

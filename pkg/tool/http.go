@@ -12,6 +12,9 @@ import (
 	"agenthost/pkg/template"
 )
 
+// IsHeaderName reports whether a name is allowed for an HTTP header.
+func IsHeaderName(name string) bool { return validHeader.MatchString(name) }
+
 var validHeader = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 type httpConfig struct {
@@ -27,15 +30,15 @@ type httpConfig struct {
 }
 
 func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
-	d, err := c.Tool.newDeclaredTool()
+	d, err := c.Tool.declare()
 	if err != nil {
 		return nil, err
 	}
 	read := configCompiler{params: d.params}
 	t := &httpTool{
-		declaredTool: d,
+		Declared:     d,
 		capabilities: c.Tool.capabilities(c.Timeout),
-		client:       guardRedirects(env.HTTP),
+		client:       GuardRedirects(env.HTTP),
 		method:       c.Method,
 		url:          read.compileURL(c.URL),
 		query:        read.compileTexts(c.Query),
@@ -43,10 +46,10 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 		body:         read.compileBody(c.Body),
 		maxResponse:  int64(c.MaxResponse),
 	}
-	t.redactor = newRedactor(c.Headers, c.Query)
+	t.redactor = NewRedactor(c.Headers, c.Query)
 	t.capabilities.Confirm = read.compileConfirm(c.Tool.Confirm, d.decl.Name)
 	for name, text := range c.Headers {
-		if !validHeader.MatchString(name) {
+		if !IsHeaderName(name) {
 			read.addDiagnostic(text.Errorf(0, "header", "invalid header name %q", name))
 		}
 	}
@@ -61,7 +64,7 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 
 // An httpTool calls one HTTP endpoint.
 type httpTool struct {
-	*declaredTool
+	*Declared
 	capabilities Capabilities
 	client       *http.Client
 	method       string
@@ -80,11 +83,11 @@ func (t *httpTool) Capabilities() Capabilities { return t.capabilities }
 
 // Run implements [Tool].
 func (t *httpTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.withCheckedArgs(call)
+	call, err := t.CheckCall(call)
 	if err != nil {
 		return nil, err
 	}
-	return runWithTimeout(ctx, t.decl.Name, t.capabilities.Timeout, func(ctx context.Context) (*Result, error) {
+	return RunWithTimeout(ctx, t.decl.Name, t.capabilities.Timeout, func(ctx context.Context) (*Result, error) {
 		res, err := t.sendRequest(ctx, call)
 		if err != nil {
 			return nil, fmt.Errorf("http tool %s: %w", t.decl.Name, err)
@@ -143,9 +146,9 @@ func unwrapURLError(err error) error {
 	return err
 }
 
-// guardRedirects returns a copy of the client that follows a redirect to
+// GuardRedirects returns a copy of the client that follows a redirect to
 // another host only with GET and without the configured headers.
-func guardRedirects(c *http.Client) *http.Client {
+func GuardRedirects(c *http.Client) *http.Client {
 	if c == nil {
 		c = http.DefaultClient
 	}

@@ -6,6 +6,6 @@ import "agenthost/pkg/spec"
 // fixed.
 func (c *httpConfig) Addresses() []spec.Text {
 	address := c.URL
-	address.Value = urlBase.FindString(address.Value)
+	address.Value = ConstantHost(address.Value)
 	return []spec.Text{address}
 }

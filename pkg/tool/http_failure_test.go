@@ -186,7 +186,7 @@ func TestFormatDuration(t *testing.T) {
 		10 * time.Second: "10s", 70 * time.Second: "1m10s", 50 * time.Millisecond: "50ms",
 	}
 	for in, want := range tests {
-		if got := formatDuration(in); got != want {
+		if got := FormatDuration(in); got != want {
 			t.Errorf("brief(%v) = %q, want %q", int64(in), got, want)
 		}
 	}

@@ -74,7 +74,7 @@ func TestHTTPRedirectUnguarded(t *testing.T) {
 func TestHTTPRedirectClientRule(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/b", http.StatusFound) })
 	tool := buildHTTP(t, s, "name: it\nurl: HOST").(*httpTool)
-	tool.client = guardRedirects(&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+	tool.client = GuardRedirects(&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("not allowed here")
 	}})
 	if _, err := tool.Run(t.Context(), newCall(nil, nil)); errorString(err) != "http tool it: not allowed here" {

@@ -84,8 +84,8 @@ func (c *configCompiler) compileTexts(src map[string]spec.Secret) []namedTemplat
 	return texts
 }
 
-// newRedactor returns a redactor for the secrets in the texts.
-func newRedactor(all ...map[string]spec.Secret) *spec.Redactor {
+// NewRedactor returns a redactor for the secrets in the texts.
+func NewRedactor(all ...map[string]spec.Secret) *spec.Redactor {
 	var secrets []string
 	for _, texts := range all {
 		for _, text := range texts {
@@ -159,10 +159,14 @@ type urlTemplate struct {
 	path, query *template.Paths
 }
 
+// ConstantHost returns the scheme and host with which an http or https URL begins, or
+// "" if the host contains a placeholder or is missing.
+func ConstantHost(url string) string { return urlBase.FindString(url) }
+
 var urlBase = regexp.MustCompile(`^https?://[^/?#{}\\]+`)
 
 func (c *configCompiler) compileURL(src spec.Text) *urlTemplate {
-	base := urlBase.FindString(src.Value)
+	base := ConstantHost(src.Value)
 	rest := src.Value[len(base):]
 	parsed, err := url.Parse(base)
 	if base == "" || err != nil || parsed.Hostname() == "" || rest != "" && !strings.ContainsRune("/?#", rune(rest[0])) {

@@ -21,12 +21,35 @@ type Env struct {
 	Logger *slog.Logger
 }
 
+// An AddressConfig is the config of a kind whose tools send requests. The loader
+// checks the addresses against the policy of the host.
+type AddressConfig interface {
+	// Addresses returns the URLs of the servers; a placeholder may follow the host.
+	Addresses() []spec.Text
+}
+
+// A ProgramConfig is the config of a kind whose tools run a program, which the policy
+// of the host must allow.
+type ProgramConfig interface {
+	// Program returns the program, or nil if the tool runs none.
+	Program() *Program
+}
+
+// A Program is a program that a tool runs.
+type Program struct {
+	// Args are the program and its arguments.
+	Args []string
+	// Env are the sorted names of the variables that the app sets for it.
+	Env []string
+	// At is the position of its name in the document.
+	At spec.Text
+}
+
 // Kinds lists the tool kinds that a document names as a one-key map.
 func Kinds() spec.Kinds[Env, Set] {
 	return spec.Kinds[Env, Set]{
 		spec.NewKind("expr", "Computes its result with an expression.", newExpr),
 		spec.NewKind("http", "Calls one HTTP endpoint.", newHTTP),
-		spec.NewKind("mcp", "Provides the tools of an MCP server.", newMCP),
 	}
 }
 
@@ -44,13 +67,5 @@ func Builtins() spec.Kinds[Env, Set] {
 		spec.NewKind("request_input", "Asks the user a question, answered in free text or by a schema; models call it adk_request_input.", buildCallTool(newInputRequest)),
 		spec.NewKind("transfer_to_agent", "Transfers the conversation to another agent.", buildCallTool(newAnyTransfer)),
 		spec.NewKind("url_context", "Lets the model read the URLs in the conversation.", buildModelTool(newURLContext)),
-	}
-}
-
-// Toolsets lists ADK's toolsets, which documents also name by `name:`.
-func Toolsets() spec.Kinds[Env, Set] {
-	return spec.Kinds[Env, Set]{
-		spec.NewKind("MCPToolset", "ADK's older name for McpToolset.", newADKMCP),
-		spec.NewKind("McpToolset", "Provides the tools of an MCP server, in ADK's syntax.", newADKMCP),
 	}
 }

@@ -146,7 +146,7 @@ func isCallName(root string) bool {
 // StateUse returns the tool's expressions and the keys that it writes.
 func (c *exprConfig) StateUse(n *spec.Node) StateUse {
 	var u StateUse
-	d, err := c.Tool.newDeclaredTool()
+	d, err := c.Tool.declare()
 	if err != nil {
 		return u // already reported
 	}
@@ -170,7 +170,7 @@ func (c *httpConfig) StateUse(n *spec.Node) StateUse {
 	if c.Tool.Confirm.Pos == (spec.Pos{}) {
 		return u
 	}
-	if d, err := c.Tool.newDeclaredTool(); err == nil { // else already reported
+	if d, err := c.Tool.declare(); err == nil { // else already reported
 		u.addConfirm(c.Tool.Confirm, callEnv(d.params))
 	}
 	return u

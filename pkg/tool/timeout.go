@@ -17,14 +17,14 @@ type TimeoutError struct {
 
 // Error names the tool and the timeout.
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("%s: timed out after %s", e.Tool, formatDuration(e.Timeout))
+	return fmt.Sprintf("%s: timed out after %s", e.Tool, FormatDuration(e.Timeout))
 }
 
 // Unwrap returns [context.DeadlineExceeded].
 func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 
-// formatDuration omits zero units at the end: 1m, not 1m0s.
-func formatDuration(d time.Duration) string {
+// FormatDuration omits zero units at the end: 1m, not 1m0s.
+func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -35,9 +35,9 @@ func formatDuration(d time.Duration) string {
 	return s
 }
 
-// runWithTimeout bounds f by a timeout; 0 means no timeout. An error of f after
+// RunWithTimeout bounds f by a timeout; 0 means no timeout. An error of f after
 // the timeout becomes a [*TimeoutError].
-func runWithTimeout(
+func RunWithTimeout(
 	ctx context.Context, name string, d time.Duration, f func(context.Context) (*Result, error),
 ) (*Result, error) {
 	if d <= 0 {

@@ -1,9 +1,10 @@
 package tool
 
 // UnsupportedNames lists, sorted, the names without a dot that adk-python's
-// google.adk.tools exports and that [Builtins] and [Toolsets] do not contain.
-// AgentTool, which the runtime provides, and the function tool classes, which
-// the loader handles, are not included.
+// google.adk.tools exports and that [Builtins] does not contain.
+// AgentTool, which the runtime provides, McpToolset, which package mcptool
+// provides, and the function tool classes, which the loader handles, are not
+// included.
 func UnsupportedNames() []string {
 	var names []string
 	for _, a := range unsupportedTools() {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package tool
+package mcptool
 
 import "os/exec"
 

@@ -1,4 +1,4 @@
-package tool
+package mcptool
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ func TestMCPProgram(t *testing.T) {
 	if dir, _ := filepath.EvalSymlinks(who["dir"].(string)); dir == "" || !strings.HasPrefix(filepath.Base(filepath.Dir(dir)), "TestMCPProgram") {
 		t.Errorf("it runs in %s", dir)
 	}
-	env := asList(who["env"])
+	env, _ := who["env"].([]any)
 	if slices.Contains(env, any("DATABASE_PASSWORD")) || !slices.Contains(env, any("TOKEN")) || !slices.Contains(env, any("PATH")) {
 		t.Errorf("its environment has %v", env)
 	}
@@ -46,7 +46,7 @@ func TestMCPServerKilledBetweenCalls(t *testing.T) {
 	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	<-set.(*mcpSet).conn.closed
+	<-set.(*serverSet).conn.closed
 	if after := int(whoServes(t, set)["pid"].(int64)); after == before {
 		t.Error("the server that was killed still responds")
 	}

@@ -1,24 +1,101 @@
-package tool
+package mcptool
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
+
+// protocolVersion is the newest version that starts with initialize, which
+// every server supports; some servers never respond to any other first request.
+const protocolVersion = "2025-11-25"
+
+// A transportDialer creates the transport to a server, which lives as long as
+// the context; leave is called after the connection has closed.
+type transportDialer func(ctx context.Context) (way mcp.Transport, leave func())
+
+// A connection is the session with a server. A nil connection is closed.
+type connection struct {
+	session *mcp.ClientSession
+	// cancel aborts the connection; closed is closed once it is fully shut down.
+	cancel context.CancelFunc
+	closed chan struct{}
+}
+
+// connect connects within the deadline of ctx. The connection outlives ctx.
+func connect(ctx context.Context, dial transportDialer, logger *slog.Logger) (*connection, error) {
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	inTime := context.AfterFunc(ctx, cancel)
+	way, leave := dial(life)
+	client := mcp.NewClient(&mcp.Implementation{Name: "agenthost", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	session, err := client.Connect(life, way, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
+	late := !inTime()
+	if err != nil {
+		cancel()
+		leave()
+		return nil, err
+	}
+	c := &connection{session: session, cancel: cancel, closed: make(chan struct{})}
+	go func() {
+		defer close(c.closed)
+		defer cancel()
+		defer safe.Recover(func(p *safe.Panic) { p.Log(logger, "MCP connection panicked") })
+		defer leave()
+		_ = session.Wait() // the next request reports the error
+		_ = session.Close()
+	}()
+	if late {
+		c.abort()
+		return nil, context.Cause(ctx)
+	}
+	return c, nil
+}
+
+// isAlive reports whether the connection is still open.
+func (c *connection) isAlive() bool {
+	if c == nil {
+		return false
+	}
+	select {
+	case <-c.closed:
+		return false
+	default:
+		return true
+	}
+}
+
+// close shuts the connection down gracefully, and waits until it is closed.
+func (c *connection) close() {
+	if c != nil {
+		_ = c.session.Close() // the server may have closed it first
+		<-c.closed
+	}
+}
+
+// abort cancels the connection, and waits until it is closed.
+func (c *connection) abort() {
+	c.cancel()
+	c.close()
+}
 
 // terminateGrace is how long a program may take to exit by itself, and again
 // after SIGTERM.
 const terminateGrace = 2 * time.Second
 
-func (s *mcpServer) newDialer(env Env, words *stderrTail) transportDialer {
+func (s *server) newDialer(env tool.Env, words *stderrTail) transportDialer {
 	switch {
 	case len(s.command) > 0:
 		return func(ctx context.Context) (mcp.Transport, func()) {
@@ -44,7 +121,7 @@ func (s *mcpServer) newDialer(env Env, words *stderrTail) transportDialer {
 
 // newCommand returns the command in its own process group, killed when the
 // context ends.
-func (s *mcpServer) newCommand(ctx context.Context, dir string) *exec.Cmd {
+func (s *server) newCommand(ctx context.Context, dir string) *exec.Cmd {
 	argv := s.commandArgs()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = filepath.Join(dir, filepath.FromSlash(s.cwd.Value))
@@ -75,8 +152,8 @@ func inheritedEnv() []string {
 
 // newHTTPClient returns a client that sends the configured headers to the
 // server, and to no other host.
-func (s *mcpServer) newHTTPClient(c *http.Client) *http.Client {
-	client := guardRedirects(c)
+func (s *server) newHTTPClient(c *http.Client) *http.Client {
+	client := tool.GuardRedirects(c)
 	home, _ := url.Parse(s.url.Value)
 	client.Transport = &headerTransport{next: client.Transport, target: home, headers: s.headers}
 	return client
@@ -115,4 +192,33 @@ func (s *noTerminateTransport) RoundTrip(req *http.Request) (*http.Response, err
 		return &http.Response{StatusCode: http.StatusNoContent, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	}
 	return s.next.RoundTrip(req)
+}
+
+// A stderrTail keeps the end of a program's standard error. It is safe for
+// concurrent use.
+type stderrTail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// maxStderrBytes is how much output is kept.
+const maxStderrBytes = 4 << 10
+
+// Write implements [io.Writer], and never fails.
+func (w *stderrTail) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = append(w.text, p...)
+	if over := len(w.text) - maxStderrBytes; over > 0 {
+		w.text = append([]byte(nil), w.text[over:]...)
+	}
+	return len(p), nil
+}
+
+// lastLine returns the last non-empty line.
+func (w *stderrTail) lastLine() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := bytes.TrimSpace(w.text)
+	return string(bytes.TrimSpace(text[bytes.LastIndexByte(text, '\n')+1:]))
 }

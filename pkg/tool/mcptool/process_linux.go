@@ -1,4 +1,4 @@
-package tool
+package mcptool
 
 import (
 	"os/exec"

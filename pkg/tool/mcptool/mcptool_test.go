@@ -1,4 +1,4 @@
-package tool
+package mcptool
 
 import (
 	"context"
@@ -17,10 +17,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
 
 	"agenthost/internal/testmcp"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
+
+// TestMain lets the test binary also run as an MCP server.
+func TestMain(m *testing.M) {
+	testmcp.ServeIfAsked()
+	goleak.VerifyTestMain(m)
+}
 
 // An mcpHost is an MCP server over HTTP that can be restarted, and counts the
 // requests that carry the right key.
@@ -69,7 +77,7 @@ func (h *mcpHost) forget() {
 }
 
 // buildSet builds a set of a kind, which closes with the test.
-func buildSet(t *testing.T, kind, yaml string) Set {
+func buildSet(t *testing.T, kind, yaml string) tool.Set {
 	t.Helper()
 	k, ok := slices.Concat(Kinds(), Toolsets()).Lookup(kind)
 	if !ok {
@@ -86,7 +94,7 @@ func buildSet(t *testing.T, kind, yaml string) Set {
 	if err := ds.Err(); err != nil {
 		t.Fatal(err)
 	}
-	set, err := plan.Build(t.Context(), Env{Dir: t.TempDir(), HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Logger: slog.New(slog.DiscardHandler)})
+	set, err := plan.Build(t.Context(), tool.Env{Dir: t.TempDir(), HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +107,7 @@ func self(mood string) string {
 	return fmt.Sprintf("command: [%q]\nenv: {%s: %s, TOKEN: t0ken}\n", os.Args[0], testmcp.Asked, mood)
 }
 
-func namesOf(t *testing.T, set Set) []string {
+func namesOf(t *testing.T, set tool.Set) []string {
 	t.Helper()
 	tools, err := set.Tools(t.Context())
 	if err != nil {
@@ -113,30 +121,31 @@ func namesOf(t *testing.T, set Set) []string {
 }
 
 // callOf calls a tool of a set by its name.
-func callOf(t *testing.T, set Set, name string, args map[string]any) (map[string]any, error) {
+func callOf(t *testing.T, set tool.Set, name string, args map[string]any) (map[string]any, error) {
 	t.Helper()
 	tools, err := set.Tools(t.Context())
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(tools, func(one Tool) bool { return one.Declaration().Name == name })
+	i := slices.IndexFunc(tools, func(one tool.Tool) bool { return one.Declaration().Name == name })
 	if i < 0 {
 		t.Fatalf("there is no tool %s", name)
 	}
-	res, err := tools[i].Run(t.Context(), newCall(args, nil))
+	res, err := tools[i].Run(t.Context(), &tool.Call{Args: args})
 	if err != nil {
 		return nil, err
 	}
 	return res.Response, nil
 }
 
-func whoServes(t *testing.T, set Set) map[string]any {
+func whoServes(t *testing.T, set tool.Set) map[string]any {
 	t.Helper()
 	result, err := callOf(t, set, "who", nil)
 	if err != nil {
 		t.Fatalf("who: %v", err)
 	}
-	return asMap(result["structuredContent"])
+	who, _ := result["structuredContent"].(map[string]any)
+	return who
 }
 
 // TestMCP checks that tools are listed and called in the same way over all
@@ -156,7 +165,7 @@ func TestMCP(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			set := buildSet(t, tt.kind, tt.yaml+"\ntool_filter: [add, fail]\ntool_name_prefix: calc\n")
-			if !Dynamic(set) {
+			if !tool.Dynamic(set) {
 				t.Error("Dynamic = false, want true")
 			}
 			if diff := cmp.Diff([]string{"calc_add", "calc_fail"}, namesOf(t, set)); diff != "" {
@@ -172,12 +181,12 @@ func TestMCP(t *testing.T) {
 				t.Errorf("add: %v (-want +got):\n%s", err, diff)
 			}
 			_, err = callOf(t, set, "calc_add", map[string]any{"a": 2})
-			if wrong := (*ArgsError)(nil); !errors.As(err, &wrong) || !slices.Equal(wrong.Missing, []string{"b"}) {
+			if wrong := (*tool.ArgsError)(nil); !errors.As(err, &wrong) || !slices.Equal(wrong.Missing, []string{"b"}) {
 				t.Errorf("add without b: %v", err)
 			}
 			_, err = callOf(t, set, "calc_fail", nil)
 			want = map[string]any{"content": []any{map[string]any{"type": "text", "text": "there is no such order"}}, "isError": true}
-			if failed := (*AnswerError)(nil); errorString(err) != "tool calc_fail: there is no such order" || !errors.As(err, &failed) || !cmp.Equal(want, failed.Response) {
+			if failed := (*tool.AnswerError)(nil); errText(err) != "tool calc_fail: there is no such order" || !errors.As(err, &failed) || !cmp.Equal(want, failed.Response) {
 				t.Errorf("fail: %v", err)
 			}
 		})
@@ -214,7 +223,7 @@ func TestMCPTerminateOnClose(t *testing.T) {
 // TestMCPSecrets checks that responses never contain the secrets of the server.
 func TestMCPSecrets(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
-	set.(*mcpSet).redactor = spec.NewRedactor("t0ken")
+	set.(*serverSet).redactor = spec.NewRedactor("t0ken")
 	result, err := callOf(t, set, "echo", map[string]any{"name": "TOKEN"})
 	if text := fmt.Sprint(result, err); strings.Contains(text, "t0ken") || !strings.Contains(text, "TOKEN=***") {
 		t.Errorf("echo = %s", text)
@@ -228,7 +237,7 @@ func TestMCPServerExitsDuringCall(t *testing.T) {
 	before := whoServes(t, set)["pid"]
 	_, err := callOf(t, set, "die", nil)
 	want := "tool die: the connection to mcp server " + filepath.Base(os.Args[0]) + " (root_agent.yaml:1:11) closed during the call; the call may have been executed"
-	if errorString(err) != want {
+	if errText(err) != want {
 		t.Errorf("die: %v\nwant %s", err, want)
 	}
 	if after := whoServes(t, set)["pid"]; after == before {
@@ -245,13 +254,13 @@ func TestMCPServerRestarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.restart(false, "the second")
-	i := slices.IndexFunc(tools, func(one Tool) bool { return one.Declaration().Name == "who" })
-	res, err := tools[i].Run(t.Context(), newCall(nil, nil))
+	i := slices.IndexFunc(tools, func(one tool.Tool) bool { return one.Declaration().Name == "who" })
+	res, err := tools[i].Run(t.Context(), &tool.Call{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name := asMap(res.Response["structuredContent"])["name"]; name != "the second" {
-		t.Errorf("%s responded, want the second", name)
+	if who, _ := res.Response["structuredContent"].(map[string]any); who["name"] != "the second" {
+		t.Errorf("%s responded, want the second", who["name"])
 	}
 }
 
@@ -289,7 +298,7 @@ func TestMCPErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := buildSet(t, "mcp", tt.yaml).Tools(t.Context())
-			text := errorString(err)
+			text := errText(err)
 			if !strings.HasPrefix(text, tt.want) || strings.Contains(text, "s3cret") {
 				t.Errorf("Tools: %s\nwant %s", text, tt.want)
 			}
@@ -302,10 +311,10 @@ func TestMCPErrors(t *testing.T) {
 // error for users.
 func TestMCPLogsStderr(t *testing.T) {
 	var log strings.Builder
-	set := buildSet(t, "mcp", self("quit")).(*mcpSet)
+	set := buildSet(t, "mcp", self("quit")).(*serverSet)
 	set.logger, set.redactor = slog.New(slog.NewTextHandler(&log, nil)), spec.NewRedactor("t0ken")
 	_, err := set.Tools(t.Context())
-	if text := errorString(err); strings.Contains(text, "account") {
+	if text := errText(err); strings.Contains(text, "account") {
 		t.Errorf("the error contains stderr: %s", text)
 	}
 	if !strings.Contains(log.String(), `stderr="no account for ***"`) {
@@ -332,18 +341,25 @@ func TestMCPOffline(t *testing.T) {
 	} {
 		n, _ := spec.Parse("root_agent.yaml", []byte(tt.yaml))
 		plan, _ := k.Decode(n)
-		set, err := plan.Build(t.Context(), Env{Offline: true, Logger: slog.New(slog.DiscardHandler)})
+		set, err := plan.Build(t.Context(), tool.Env{Offline: true, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		tools, err := set.Tools(t.Context())
-		got := errorString(err)
+		got := errText(err)
 		for _, one := range tools {
-			_, err := one.Run(t.Context(), newCall(nil, nil))
-			got += one.Declaration().Name + ": " + errorString(err)
+			_, err := one.Run(t.Context(), &tool.Call{})
+			got += one.Declaration().Name + ": " + errText(err)
 		}
 		if got != tt.want {
 			t.Errorf("%s\ngot  %s\nwant %s", strconv.Quote(tt.yaml), got, tt.want)
 		}
 	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

@@ -1,4 +1,4 @@
-package tool
+package mcptool
 
 import (
 	"context"
@@ -11,15 +11,17 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genai"
 
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
-// An mcpSet provides the tools of one server, which are listed in each run. It
+// A serverSet provides the tools of one server, which are listed in each run. It
 // connects on first use, and reconnects after the connection is lost.
-type mcpSet struct {
-	server       *mcpServer
-	capabilities Capabilities
+type serverSet struct {
+	server       *server
+	capabilities tool.Capabilities
 	dial         transportDialer
 	redactor     *spec.Redactor
 	stderr       *stderrTail
@@ -27,22 +29,22 @@ type mcpSet struct {
 
 	// lock guards the fields below; a context can cancel waiting for it.
 	lock   chan struct{}
-	conn   *mcpConn
-	tools  map[string]*mcpTool
+	conn   *connection
+	tools  map[string]*serverTool
 	closed bool
 }
 
 // newSet returns the set without connecting.
-func (s *mcpServer) newSet(env Env) (Set, error) {
-	confirm, err := CompileConfirm(s.offer.Confirm, anyArgsDeclaration("mcp"))
+func (s *server) newSet(env tool.Env) (tool.Set, error) {
+	confirm, err := tool.CompileConfirm(s.offer.Confirm, anyArgsDeclaration("mcp"))
 	if err != nil {
 		return nil, err
 	}
 	words := &stderrTail{}
-	set := &mcpSet{
-		server: s, dial: s.newDialer(env, words), stderr: words, redactor: newRedactor(s.headers, s.env), logger: env.Logger,
-		capabilities: Capabilities{Timeout: s.callTimeout, FailOnError: s.offer.OnError == "fail", Confirm: confirm},
-		lock:         make(chan struct{}, 1), tools: map[string]*mcpTool{},
+	set := &serverSet{
+		server: s, dial: s.newDialer(env, words), stderr: words, redactor: tool.NewRedactor(s.headers, s.env), logger: env.Logger,
+		capabilities: tool.Capabilities{Timeout: s.callTimeout, FailOnError: s.offer.OnError == "fail", Confirm: confirm},
+		lock:         make(chan struct{}, 1), tools: map[string]*serverTool{},
 	}
 	if env.Offline {
 		return offlineSet{set}, nil
@@ -51,10 +53,10 @@ func (s *mcpServer) newSet(env Env) (Set, error) {
 }
 
 // Dynamic reports that the tools are unknown before a run lists them.
-func (s *mcpSet) Dynamic() bool { return true }
+func (s *serverSet) Dynamic() bool { return true }
 
 // Tools lists the tools that the server has now.
-func (s *mcpSet) Tools(ctx context.Context) ([]Tool, error) {
+func (s *serverSet) Tools(ctx context.Context) ([]tool.Tool, error) {
 	limit, stop := s.withConnectTimeout(ctx)
 	defer stop()
 	var listed []*mcp.Tool
@@ -75,7 +77,7 @@ func (s *mcpSet) Tools(ctx context.Context) ([]Tool, error) {
 }
 
 // Close closes the connection, and stops the server program.
-func (s *mcpSet) Close() error {
+func (s *serverSet) Close() error {
 	s.lock <- struct{}{}
 	defer func() { <-s.lock }()
 	s.closed = true
@@ -85,12 +87,12 @@ func (s *mcpSet) Close() error {
 }
 
 // selectTools returns the listed tools that pass tool_filter.
-func (s *mcpSet) selectTools(ctx context.Context, listed []*mcp.Tool) ([]Tool, error) {
+func (s *serverSet) selectTools(ctx context.Context, listed []*mcp.Tool) ([]tool.Tool, error) {
 	if err := s.acquireLock(ctx); err != nil {
 		return nil, err
 	}
 	defer s.releaseLock()
-	var tools []Tool
+	var tools []tool.Tool
 	var names []string
 	for _, t := range listed {
 		names = append(names, t.Name)
@@ -112,7 +114,7 @@ func (s *mcpSet) selectTools(ctx context.Context, listed []*mcp.Tool) ([]Tool, e
 
 // reuseTool returns the tool for an entry of the list, reusing an unchanged
 // one: compiling its schema is expensive.
-func (s *mcpSet) reuseTool(listed *mcp.Tool) (*mcpTool, error) {
+func (s *serverSet) reuseTool(listed *mcp.Tool) (*serverTool, error) {
 	raw, err := json.Marshal(listed)
 	if err != nil {
 		return nil, err
@@ -120,11 +122,12 @@ func (s *mcpSet) reuseTool(listed *mcp.Tool) (*mcpTool, error) {
 	if known := s.tools[listed.Name]; known != nil && known.source == string(raw) {
 		return known, nil
 	}
-	d, err := newDeclaredTool(s.server.prefixedName(listed.Name), listed.Description, asMap(listed.InputSchema))
+	schema, _ := listed.InputSchema.(map[string]any)
+	d, err := tool.NewDeclared(s.server.prefixedName(listed.Name), listed.Description, schema)
 	if err != nil {
 		return nil, err
 	}
-	t := &mcpTool{declaredTool: d, set: s, name: listed.Name, source: string(raw)}
+	t := &serverTool{Declared: d, set: s, name: listed.Name, source: string(raw)}
 	if a := listed.Annotations; a != nil {
 		t.idempotent = a.ReadOnlyHint || a.IdempotentHint
 	}
@@ -132,7 +135,7 @@ func (s *mcpSet) reuseTool(listed *mcp.Tool) (*mcpTool, error) {
 	return t, nil
 }
 
-func (s *mcpServer) prefixedName(name string) string {
+func (s *server) prefixedName(name string) string {
 	if s.offer.ToolNamePrefix == "" {
 		return name
 	}
@@ -142,7 +145,7 @@ func (s *mcpServer) prefixedName(name string) string {
 // withSession runs a request on the connection. If the connection turns out to
 // be lost, it reconnects and retries once, provided that the server cannot have
 // received the request or that repeating it is safe.
-func (s *mcpSet) withSession(ctx context.Context, repeatable bool, question func(*mcp.ClientSession) error) error {
+func (s *serverSet) withSession(ctx context.Context, repeatable bool, question func(*mcp.ClientSession) error) error {
 	for again := false; ; again = true {
 		conn, err := s.acquireConn(ctx)
 		if err != nil {
@@ -168,7 +171,7 @@ type disconnectedError struct {
 }
 
 // acquireConn returns the open connection, or connects.
-func (s *mcpSet) acquireConn(ctx context.Context) (*mcpConn, error) {
+func (s *serverSet) acquireConn(ctx context.Context) (*connection, error) {
 	if err := s.acquireLock(ctx); err != nil {
 		return nil, err
 	}
@@ -183,7 +186,7 @@ func (s *mcpSet) acquireConn(ctx context.Context) (*mcpConn, error) {
 	s.conn = nil
 	limit, stop := s.withConnectTimeout(ctx)
 	defer stop()
-	conn, err := connectMCP(limit, s.dial, s.logger)
+	conn, err := connect(limit, s.dial, s.logger)
 	if err != nil {
 		return nil, connectError{s.describeError(limit, err)}
 	}
@@ -192,7 +195,7 @@ func (s *mcpSet) acquireConn(ctx context.Context) (*mcpConn, error) {
 }
 
 // discardConn closes a connection that has failed.
-func (s *mcpSet) discardConn(conn *mcpConn) {
+func (s *serverSet) discardConn(conn *connection) {
 	s.lock <- struct{}{}
 	defer s.releaseLock()
 	if s.conn == conn {
@@ -201,7 +204,7 @@ func (s *mcpSet) discardConn(conn *mcpConn) {
 	conn.abort()
 }
 
-func (s *mcpSet) acquireLock(ctx context.Context) error {
+func (s *serverSet) acquireLock(ctx context.Context) error {
 	select {
 	case s.lock <- struct{}{}:
 		return nil
@@ -210,4 +213,43 @@ func (s *mcpSet) acquireLock(ctx context.Context) error {
 	}
 }
 
-func (s *mcpSet) releaseLock() { <-s.lock }
+func (s *serverSet) releaseLock() { <-s.lock }
+
+// An offlineSet connects to no server: it has the tools that the document
+// names, which accept any arguments.
+type offlineSet struct{ *serverSet }
+
+// Tools returns the tools of tool_filter.
+func (s offlineSet) Tools(context.Context) ([]tool.Tool, error) {
+	var tools []tool.Tool
+	for _, name := range s.server.offer.ToolFilter {
+		decl := anyArgsDeclaration(s.server.prefixedName(name))
+		tools = append(tools, offlineTool{decl, s.serverSet})
+	}
+	if len(tools) == 0 {
+		return nil, fmt.Errorf("%s is not called in tests: list its tools in tool_filter, and set their responses under tools", s.server.displayName())
+	}
+	return tools, nil
+}
+
+// anyArgsDeclaration declares a tool with unknown parameters.
+func anyArgsDeclaration(name string) *genai.FunctionDeclaration {
+	schema := map[string]any{"type": "object", "properties": map[string]any{}, "additionalProperties": true}
+	return &genai.FunctionDeclaration{Name: name, Description: "A tool of an MCP server.", ParametersJsonSchema: schema}
+}
+
+type offlineTool struct {
+	decl *genai.FunctionDeclaration
+	set  *serverSet
+}
+
+// Declaration implements [Tool].
+func (t offlineTool) Declaration() *genai.FunctionDeclaration { return t.decl }
+
+// Capabilities returns the settings of the document.
+func (t offlineTool) Capabilities() tool.Capabilities { return t.set.capabilities }
+
+// Run fails: tests must define the response of the tool.
+func (t offlineTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
+	return nil, &tool.EndError{Err: fmt.Errorf("tests call no mcp server: set the response of the tool with tools: {%s: {return: {…}}}", t.decl.Name)}
+}
