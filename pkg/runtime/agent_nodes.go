@@ -374,14 +374,13 @@ func (a *ToolNode) callTool(ctx context.Context, s *step) {
 
 // yieldUserAnswer yields the user's answer to a long-running call.
 func (a *ToolNode) yieldUserAnswer(s *step, c *genai.FunctionCall) {
-	for _, ev := range slices.Backward(s.inv.run.record.users) {
-		for _, answer := range ev.Responses() {
-			if answer.ID == c.ID {
-				ev := s.inv.NewEvent()
-				a.storeAnswer(ev, answer)
-				s.emitEvent(ev, nil)
-				return
-			}
+	run := s.inv.run
+	for _, r := range slices.Backward(run.calls.findResponses(c.ID)) {
+		if r.event.Author == session.UserAuthor && r.event.InvocationID == run.id {
+			ev := s.inv.NewEvent()
+			a.storeAnswer(ev, r.response)
+			s.emitEvent(ev, nil)
+			return
 		}
 	}
 }

@@ -71,7 +71,8 @@ func (r *run) newTurnInvocation() *Invocation {
 }
 
 // findAnsweredCall returns the event with the call that the user's message
-// answers, or nil.
+// answers, or nil. It ignores imported events, because no agent of this host
+// made their calls.
 func (r *run) findAnsweredCall() *session.Event {
 	id := ""
 	for _, p := range r.user.Parts {
@@ -80,27 +81,15 @@ func (r *run) findAnsweredCall() *session.Event {
 			break
 		}
 	}
-	return r.findCallEvent(id)
-}
-
-// findCallEvent returns the latest event with a call of this ID, or nil. It
-// ignores imported events, because no agent of this host made their calls.
-func (r *run) findCallEvent(id string) *session.Event {
 	if id == "" {
 		return nil
 	}
-	events := r.sess.Events()
-	for i := len(events) - 1; i >= 0; i-- {
-		if events[i].Provenance.Imported {
-			continue
-		}
-		for _, c := range events[i].Calls() {
-			if c.ID == id {
-				return events[i]
-			}
-		}
+	calls := r.calls
+	if calls == nil { // a plugin has replaced the message
+		calls = newCallIndex(r.sess.Events())
 	}
-	return nil
+	site, _ := calls.all.findLastCall(id)
+	return site.event
 }
 
 func (r *run) findAnsweredBranch() string {

@@ -362,15 +362,15 @@ func firstPending(events []*session.Event) int {
 
 // beforeAnswered moves n before every call that is answered after it.
 func beforeAnswered(events []*session.Event, n int) int {
-	callIndex := map[string]int{}
+	calledAt := map[string]int{}
 	for i, ev := range events {
 		for _, c := range ev.Calls() {
-			callIndex[c.ID] = i
+			calledAt[c.ID] = i
 		}
 	}
 	for i := len(events) - 1; i >= n; i-- {
 		for _, r := range events[i].Responses() {
-			if at, ok := callIndex[r.ID]; ok {
+			if at, ok := calledAt[r.ID]; ok {
 				n = min(n, at)
 			}
 		}

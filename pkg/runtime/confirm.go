@@ -123,17 +123,9 @@ func (s *step) emitHumanRequests(answer *session.Event, calls []*genai.FunctionC
 // alreadyRequested reports whether a request for the call was made before the
 // invocation was interrupted, so that it is not repeated.
 func (s *step) alreadyRequested(request, call string) bool {
-	if s.inv.frame == nil {
-		return false
-	}
-	for _, ev := range s.inv.frame.prior.allEvents() {
-		for _, c := range ev.Calls() {
-			if c.Name == request && IsRequest(ev, c) && requestedCall(c) == call {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.inv.run.calls.findRequests(call), func(r indexedCall) bool {
+		return r.call.Name == request && s.inv.hasRecorded(r.event)
+	})
 }
 
 // addRequest adds a request to an event, which it creates first.
@@ -169,28 +161,27 @@ func (d *decision) applyToCall(call *tool.Call) {
 
 // readDecisions reads the decisions of the user's message. It runs before the
 // message is stored, so that an invalid message leaves no trace.
-func (r *run) readDecisions(req *RunRequest, events []*session.Event) error {
+func (r *run) readDecisions(req *RunRequest) error {
 	responses := model.ResponsesOf(r.user)
 	if !slices.ContainsFunc(responses, isDecision) {
 		if req.Message == nil {
 			return nil // already stored
 		}
-		return checkAnswers(events, responses)
+		return checkAnswers(r.calls, responses)
 	}
 	if len(responses) < len(r.user.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
 		return invalidRequest("a message that answers %s or %s must not contain anything else", RequestConfirmation, RequestCredential)
 	}
-	all, events := session.WithoutImported(events), session.Recorded(events)
 	d := &decisions{credentials: map[string]any{}}
 	for _, resp := range responses {
-		if err := d.readResponse(all, events, resp); err != nil {
+		if err := d.readResponse(r.calls, resp); err != nil {
 			return err
 		}
 	}
 	if r.app.findNode(d.author) == nil {
 		return invalidRequest("agent %s, which made the request, is no longer part of the app", d.author)
 	}
-	d.finished = len(d.open) == 0 && lastAgentEvent(events).IsFinal()
+	d.finished = len(d.open) == 0 && r.calls.hasFinished()
 	r.decisions = d
 	return nil
 }
@@ -199,32 +190,20 @@ func isDecision(f *genai.FunctionResponse) bool {
 	return f.Name == RequestConfirmation || f.Name == RequestCredential
 }
 
-// lastAgentEvent returns the last event of an agent.
-func lastAgentEvent(events []*session.Event) *session.Event {
-	for _, ev := range slices.Backward(events) {
-		if ev.Author != session.UserAuthor {
-			return ev
-		}
-	}
-	return &session.Event{}
-}
-
-// readResponse reads one answer of the message. events are the current events;
-// all also has those that rewinds removed, because calls executed there stay
-// executed.
-func (d *decisions) readResponse(all, events []*session.Event, resp *genai.FunctionResponse) error {
-	at, request, err := findRequest(events, resp)
+// readResponse reads one answer of the message.
+func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) error {
+	request, err := findRequest(x, resp)
 	if err != nil {
 		return err
 	}
-	author := events[at].Author
+	author := request.event.Author
 	if d.author != "" && d.author != author {
 		return invalidRequest("the message answers agent %s and agent %s: send a separate message to each", d.author, author)
 	}
 	d.author = author
-	one, err := findOriginalCall(events[:at], author, request)
-	if err == nil && request.Name == RequestCredential {
-		err = d.readCredential(request, resp)
+	one, err := findOriginalCall(x, request)
+	if err == nil && resp.Name == RequestCredential {
+		err = d.readCredential(request.call, resp)
 	} else if err == nil {
 		one.confirmation, err = readConfirmation(resp)
 	}
@@ -234,77 +213,69 @@ func (d *decisions) readResponse(all, events []*session.Event, resp *genai.Funct
 	if slices.ContainsFunc(d.open, func(other *decision) bool { return other.call.ID == one.call.ID }) {
 		return invalidRequest("the message contains two answers to call %s", one.call.ID)
 	}
-	if wasExecuted(events[at:], resp.ID, one.call.ID) {
+	if x.wasExecuted(resp.ID, one.call.ID, request.at) {
 		return nil
 	}
-	if wasExecuted(all, resp.ID, one.call.ID) {
+	if x.all.wasExecuted(resp.ID, one.call.ID, 0) {
 		return invalidRequest("the %s %s was answered before the session was rewound: rewind to before the call to answer it again", requestNoun(resp.Name), resp.ID)
 	}
 	d.open = append(d.open, one)
 	return nil
 }
 
-// findRequest finds the event with the request of this ID.
-func findRequest(events []*session.Event, resp *genai.FunctionResponse) (at int, request *genai.FunctionCall, err error) {
-	for i, ev := range events {
-		for _, c := range ev.Calls() {
-			if c.ID != resp.ID || c.Name != resp.Name || !IsRequest(ev, c) {
-				continue
-			}
-			if request != nil && (ev.Author != events[at].Author || !sameJSON(c.Args, request.Args)) {
-				return 0, nil, invalidRequest("the %s %s was requested for different calls", requestNoun(resp.Name), resp.ID)
-			}
-			at, request = i, c
+// findRequest finds the request of the runtime that a response answers.
+func findRequest(x *callIndex, resp *genai.FunctionResponse) (request indexedCall, err error) {
+	for _, site := range x.findCalls(resp.ID) {
+		if site.call.Name != resp.Name || !IsRequest(site.event, site.call) {
+			continue
 		}
+		if request.call != nil && (site.event.Author != request.event.Author || !sameJSON(site.call.Args, request.call.Args)) {
+			return indexedCall{}, invalidRequest("the %s %s was requested for different calls", requestNoun(resp.Name), resp.ID)
+		}
+		request = site
 	}
-	if request == nil {
-		return 0, nil, invalidRequest("no request for %s %q in this session", requestNoun(resp.Name), resp.ID)
+	if request.call == nil {
+		return indexedCall{}, invalidRequest("no request for %s %q in this session", requestNoun(resp.Name), resp.ID)
 	}
-	return at, request, nil
+	return request, nil
 }
 
 // findOriginalCall finds the stored call of the agent that a request is about.
-func findOriginalCall(events []*session.Event, author string, request *genai.FunctionCall) (*decision, error) {
-	original, _ := request.Args["originalFunctionCall"].(map[string]any)
-	id := requestedCall(request)
-	for i, ev := range slices.Backward(events) {
-		if ev.Author != author {
+func findOriginalCall(x *callIndex, request indexedCall) (*decision, error) {
+	author := request.event.Author
+	original, _ := request.call.Args["originalFunctionCall"].(map[string]any)
+	id := requestedCall(request.call)
+	for _, site := range slices.Backward(x.findCalls(id)) {
+		if site.at >= request.at || site.event.Author != author {
 			continue
 		}
-		for _, c := range ev.Calls() {
-			if c.ID != id {
-				continue
-			}
-			if original != nil && (c.Name != original["name"] || !sameJSON(cloneArgs(c.Args), original["args"])) {
-				return nil, invalidRequest("the confirmation %s does not match call %s", request.ID, id)
-			}
-			return &decision{
-				call: c, confirmation: findApproval(events[i:], id),
-				invocation: ev.InvocationID, user: findUserText(events, ev.InvocationID),
-			}, nil
+		c, invocation := findCall(site.event, id), site.event.InvocationID
+		if original != nil && (c.Name != original["name"] || !sameJSON(cloneArgs(c.Args), original["args"])) {
+			return nil, invalidRequest("the confirmation %s does not match call %s", request.call.ID, id)
 		}
+		return &decision{
+			call: c, confirmation: findApproval(x, site, request.at),
+			invocation: invocation, user: findUserText(x.events[:request.at], invocation),
+		}, nil
 	}
-	return nil, invalidRequest("the %s %s refers to call %q, which agent %s never made", requestNoun(request.Name), request.ID, id, author)
+	return nil, invalidRequest("the %s %s refers to call %q, which agent %s never made", requestNoun(request.call.Name), request.call.ID, id, author)
 }
 
 // findApproval returns the approval of a call that was approved and then
-// requested a credential, or nil.
-func findApproval(since []*session.Event, call string) *session.Confirmation {
-	asked := map[string]bool{}
+// requested a credential, or nil. It considers the events before a position.
+func findApproval(x *callIndex, site indexedCall, before int) *session.Confirmation {
 	var given *session.Confirmation
-	for _, ev := range since {
-		for _, c := range ev.Calls() {
-			original, _ := c.Args["originalFunctionCall"].(map[string]any)
-			if IsRequest(ev, c) && original["id"] == call {
-				asked[c.ID] = true
-			}
+	last := -1
+	for _, request := range x.findRequests(site.call.ID) {
+		if request.call.Name != RequestConfirmation || request.at < site.at || request.at >= before {
+			continue
 		}
-		for _, f := range ev.Responses() {
-			if ev.Author != session.UserAuthor || !asked[f.ID] {
+		for _, r := range x.findResponses(request.call.ID) {
+			if r.event.Author != session.UserAuthor || r.at < max(request.at, last) || r.at >= before {
 				continue
 			}
-			if c, err := readConfirmation(f); err == nil {
-				given = c
+			if c, err := readConfirmation(r.response); err == nil {
+				given, last = c, r.at
 			}
 		}
 	}

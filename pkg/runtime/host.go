@@ -346,8 +346,8 @@ func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.S
 	}
 	events = session.Recorded(events)
 	invocation := req.InvocationID
-	if answered := findAnsweredInvocation(events, answers); answered != "" {
-		invocation = answered
+	if len(answers) > 0 {
+		invocation = cmp.Or(indexEvents(events).findAnsweredInvocation(answers), invocation)
 	}
 	if len(answers) == 0 && hasFailed(events, invocation) {
 		return "", false, nil

@@ -64,6 +64,9 @@ type run struct {
 	// decisions are the answers of the user's message to confirmation and
 	// credential requests; nil for any other message.
 	decisions *decisions
+	// calls finds the calls of the history; nil if the run neither answers a
+	// call nor resumes an invocation.
+	calls *callIndex
 	// record has the events of a resumed invocation; nil for a new one.
 	record *invocationRecord
 	// onLastEvent is called before the last event of the run, where that is

@@ -26,7 +26,7 @@ func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) error 
 	events = session.Recorded(events)
 	id := req.InvocationID
 	if req.Message != nil {
-		answered := findAnsweredInvocation(events, model.ResponsesOf(r.user))
+		answered := r.calls.findAnsweredInvocation(model.ResponsesOf(r.user))
 		switch {
 		case answered != "":
 			if id != "" && id != answered {
@@ -101,12 +101,13 @@ func (r *run) restoreCredentials() {
 }
 
 // restorePending restores the set of pending calls of a resumed agent.
-func (f *frame) restorePending(rec *invocationRecord) {
+func (inv *Invocation) restorePending() {
+	f := inv.frame
 	for _, ev := range f.prior.allEvents() {
 		f.trackPending(ev)
 	}
 	for id := range f.pending {
-		if rec.isAnswered(id) {
+		if inv.run.calls.isAnswered(id, inv.run.id) {
 			delete(f.pending, id)
 		}
 	}
@@ -137,19 +138,19 @@ func (s *step) pauseIfPending() bool {
 // It returns whether a model call follows.
 func (s *step) resumeAgent(ctx context.Context) bool {
 	f := s.inv.frame
-	f.restorePending(s.inv.run.record)
+	s.inv.restorePending()
 	later, err := s.inv.readPendingCalls()
 	if err != nil {
 		s.emitEvent(nil, err)
 		return false
 	}
-	if d := s.inv.run.decisions; d != nil && f.madeCalls(d) && !d.consumed.Load() && len(d.open) > 0 {
+	if d := s.inv.run.decisions; d != nil && s.inv.madeCalls(d) && !d.consumed.Load() && len(d.open) > 0 {
 		if !s.executeDecisions(ctx) {
 			return false
 		}
 		return !s.hasPendingCalls()
 	}
-	if calls := s.unansweredCalls(later); len(calls) > 0 {
+	if calls := s.inv.unansweredCalls(later); len(calls) > 0 {
 		answer, ok := s.answerCalls(ctx, calls)
 		return ok && answer != nil && !answer.IsFinal() && !s.hasPendingCalls()
 	}
@@ -188,41 +189,42 @@ func (s *step) hasPendingCalls() bool {
 	return false
 }
 
-// madeCalls reports whether the decisions are about calls of this frame.
-func (f *frame) madeCalls(d *decisions) bool {
-	for _, ev := range f.prior.allEvents() {
-		for _, c := range ev.Calls() {
-			for _, one := range d.open {
-				if one.call.ID == c.ID {
-					return true
-				}
-			}
-		}
-	}
-	return false
+// hasRecorded reports whether an event belongs to this run of the agent, and
+// was stored before the invocation was resumed.
+func (inv *Invocation) hasRecorded(ev *session.Event) bool {
+	return inv.frame != nil && inv.frame.prior != nil && ev.NodePath == inv.frame.path &&
+		ev.InvocationID == inv.run.id && ev.Author != session.UserAuthor
+}
+
+// madeCalls reports whether the decisions are about calls of this agent's run.
+func (inv *Invocation) madeCalls(d *decisions) bool {
+	return slices.ContainsFunc(d.open, func(one *decision) bool {
+		return slices.ContainsFunc(inv.run.calls.findCalls(one.call.ID), func(site indexedCall) bool { return inv.hasRecorded(site.event) })
+	})
 }
 
 // unansweredCalls returns the calls of the last model response that have no
 // stored result: they were not executed, or ended the run. Calls in later are
 // omitted, they are answered later.
-func (s *step) unansweredCalls(later map[string]bool) []*genai.FunctionCall {
-	var calls []*genai.FunctionCall
-	done := map[string]bool{}
-	for _, ev := range s.inv.frame.prior.allEvents() {
-		if made := ev.Calls(); len(made) > 0 && !IsRequest(ev, made[0]) {
-			calls = made
-		}
-		for _, f := range ev.Responses() {
-			done[f.ID] = done[f.ID] || !isCallFailure(ev)
-		}
-	}
+func (inv *Invocation) unansweredCalls(later map[string]bool) []*genai.FunctionCall {
+	hasResult := func(r indexedResponse) bool { return inv.hasRecorded(r.event) && !isCallFailure(r.event) }
 	var open []*genai.FunctionCall
-	for _, c := range calls {
-		if !done[c.ID] && !later[c.ID] && !s.inv.run.record.isAnswered(c.ID) {
+	for _, c := range inv.lastModelCalls() {
+		if !later[c.ID] && !slices.ContainsFunc(inv.run.calls.findResponses(c.ID), hasResult) && !inv.run.calls.isAnswered(c.ID, inv.run.id) {
 			open = append(open, c)
 		}
 	}
 	return open
+}
+
+// lastModelCalls returns the calls of the last response with calls.
+func (inv *Invocation) lastModelCalls() []*genai.FunctionCall {
+	for _, ev := range slices.Backward(inv.frame.prior.allEvents()) {
+		if calls := ev.Calls(); len(calls) > 0 && !IsRequest(ev, calls[0]) {
+			return calls
+		}
+	}
+	return nil
 }
 
 // newInvocationRecord collects the events of one invocation.
@@ -272,21 +274,6 @@ func (rec *invocationRecord) eventsUnder(path string) []*session.Event {
 		}
 	}
 	return all
-}
-
-// isAnswered reports whether the user has given the final answer to a call.
-func (rec *invocationRecord) isAnswered(call string) bool {
-	if rec == nil {
-		return false
-	}
-	for _, ev := range rec.users {
-		for _, f := range ev.Responses() {
-			if f.ID == call && isFinalAnswer(f) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // countModelAnswers counts the model calls that events show. Calls of a

@@ -54,13 +54,16 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 // user's event, and chooses the agent.
 func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invocation, error) {
 	events, err := h.loadHistory(ctx, r, req)
-	if err == nil {
-		err = r.resolveInvocation(req, events)
-	}
 	if err != nil {
 		return nil, err
 	}
-	if err := r.readDecisions(req, events); err != nil {
+	if req.InvocationID != "" || len(model.ResponsesOf(r.user)) > 0 {
+		r.calls = newCallIndex(events)
+	}
+	if err := r.resolveInvocation(req, events); err != nil {
+		return nil, err
+	}
+	if err := r.readDecisions(req); err != nil {
 		return nil, err
 	}
 	if req.Message == nil {
@@ -130,9 +133,7 @@ func (r *run) storeUserMessage(ctx context.Context, req *RunRequest) error {
 		return err
 	}
 	r.turn = countTurns(r.sess.History)
-	if r.record != nil {
-		r.record.users = append(r.record.users, ev)
-	}
+	r.calls.addEvent(ev)
 	return nil
 }
 
