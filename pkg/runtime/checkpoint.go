@@ -10,15 +10,6 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Resumable reports whether the invocation can be resumed later. Checkpoints
-// are only useful then.
-func (inv *Invocation) Resumable() bool { return inv.frame != nil }
-
-// Paused reports whether an agent that this one has run has pending calls. The
-// agent must then start nothing new and return; it runs again when the
-// invocation is resumed.
-func (inv *Invocation) Paused() bool { return inv.frame != nil && inv.frame.paused.Load() }
-
 // Checkpoint returns an event that stores the progress of the agent. Yield it
 // like any other event, and only if the invocation is Resumable. Models do not
 // see it.

@@ -1,33 +1,21 @@
 package runtime
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"agenthost/pkg/session"
 )
 
-// newRootInvocation returns the invocation of the first agent: the recorded
-// one, or the one that chooseAgent returns.
-func (r *run) newRootInvocation() (*Invocation, error) {
-	if !r.app.Resumable {
-		return r.newTurnInvocation(), nil
+// newTurnInvocation returns the invocation of the agent that answers. An agent
+// that answers a call keeps the branch of the call.
+func (r *run) newTurnInvocation() *Invocation {
+	inv := &Invocation{run: r, node: r.chooseAgent()}
+	if call := r.findAnsweredCall(); call != nil && call.Author == inv.node.agent.Name() {
+		inv.branch = call.Branch
 	}
-	path := r.record.rootPath()
-	if path == "" {
-		inv := r.newTurnInvocation()
-		inv.frame = &frame{path: inv.node.agent.Name() + "@1"}
-		return inv, nil
-	}
-	name, first := strings.CutSuffix(path, "@1")
-	n := r.app.findNode(name)
-	switch {
-	case !first:
-		return nil, invalidRequest("the invocation cannot be resumed: its node path must begin with an agent's name and @1, got %.60q", path)
-	case n == nil:
-		return nil, invalidRequest("the invocation cannot be resumed: agent %s, which started it, is no longer part of the app; start a new one", name)
-	}
-	return &Invocation{run: r, node: n, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
+	return inv
 }
 
 // chooseAgent chooses the agent that answers: the author of the call that the user
@@ -58,16 +46,6 @@ func (r *run) chooseAgent() *node {
 		}
 	}
 	return root
-}
-
-// newTurnInvocation returns the invocation of the agent that answers. An agent
-// that answers a call keeps the branch of the call.
-func (r *run) newTurnInvocation() *Invocation {
-	inv := &Invocation{run: r, node: r.chooseAgent()}
-	if call := r.findAnsweredCall(); call != nil && call.Author == inv.node.agent.Name() {
-		inv.branch = call.Branch
-	}
-	return inv
 }
 
 // findAnsweredCall returns the event with the call that the user's message
@@ -129,4 +107,26 @@ func targetNames(targets []*node) []string {
 		names[i] = t.agent.Name()
 	}
 	return names
+}
+
+// transferInstruction returns the instruction about transfer targets; empty
+// without any.
+func transferInstruction(n *node) string {
+	if len(n.transferTargets) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("Other agents can take over the conversation:\n")
+	for _, t := range n.transferTargets {
+		fmt.Fprintf(&b, "\nAgent name: %s\nAgent description: %s\n", t.agent.Name(), t.agent.Description())
+	}
+	names := targetNames(n.transferTargets)
+	slices.Sort(names)
+	fmt.Fprintf(&b, "\nAnswer yourself when you are the best one for the question. When another agent is better placed by its description, "+
+		"call the function `transfer_to_agent` with that agent's name, and write nothing besides the call. "+
+		"The only names you may use are: `%s`.", strings.Join(names, "`, `"))
+	if p := n.parent; p != nil && slices.Contains(n.transferTargets, p) {
+		fmt.Fprintf(&b, "\n\nWhen neither you nor one of the others fits, hand over to your parent agent `%s`.", p.agent.Name())
+	}
+	return b.String()
 }

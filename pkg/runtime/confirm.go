@@ -353,23 +353,3 @@ func unwrapResponse(resp *genai.FunctionResponse) (map[string]any, error) {
 	}
 	return m, nil
 }
-
-// executeDecisions executes the calls of this agent that the user's message
-// decides on, and returns whether the agent continues with a model call.
-func (s *step) executeDecisions(ctx context.Context) bool {
-	d := s.inv.run.decisions
-	if d.author != s.inv.node.agent.Name() || !d.consumed.CompareAndSwap(false, true) {
-		return true
-	}
-	if len(d.open) == 0 {
-		return !d.finished
-	}
-	var calls []*genai.FunctionCall
-	s.decided = map[string]*decision{}
-	for _, one := range d.open {
-		calls = append(calls, one.call)
-		s.decided[one.call.ID] = one
-	}
-	answer, ok := s.answerCalls(ctx, calls)
-	return ok && answer != nil && !answer.IsFinal()
-}

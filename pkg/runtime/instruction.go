@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -290,25 +289,3 @@ func (p prompt) appendSeparator() prompt {
 
 // joinText joins the strings.
 func (p prompt) joinText() string { return strings.Join(p, "") }
-
-// transferInstruction returns the instruction about transfer targets; empty
-// without any.
-func transferInstruction(n *node) string {
-	if len(n.transferTargets) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString("Other agents can take over the conversation:\n")
-	for _, t := range n.transferTargets {
-		fmt.Fprintf(&b, "\nAgent name: %s\nAgent description: %s\n", t.agent.Name(), t.agent.Description())
-	}
-	names := targetNames(n.transferTargets)
-	slices.Sort(names)
-	fmt.Fprintf(&b, "\nAnswer yourself when you are the best one for the question. When another agent is better placed by its description, "+
-		"call the function `transfer_to_agent` with that agent's name, and write nothing besides the call. "+
-		"The only names you may use are: `%s`.", strings.Join(names, "`, `"))
-	if p := n.parent; p != nil && slices.Contains(n.transferTargets, p) {
-		fmt.Fprintf(&b, "\n\nWhen neither you nor one of the others fits, hand over to your parent agent `%s`.", p.agent.Name())
-	}
-	return b.String()
-}

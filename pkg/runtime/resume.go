@@ -74,22 +74,27 @@ func (r *run) resumeInvocation(rec *invocationRecord, id string, req *RunRequest
 	return nil
 }
 
-// ResumableInvocation returns the last invocation of a session if it can be
-// resumed: one of a resumable app that was interrupted or has pending calls.
-// It is empty if the last invocation has ended or cannot be resumed.
-func ResumableInvocation(events []*session.Event) string {
-	events = session.Recorded(events)
-	for _, ev := range slices.Backward(events) {
-		if ev.Actions.Compaction != nil {
-			continue
-		}
-		rec := newInvocationRecord(events, ev.InvocationID)
-		if ev.NodePath == "" && ev.Author != session.UserAuthor || rec.frameAt(rec.rootPath()).hasEnded() {
-			return ""
-		}
-		return ev.InvocationID
+// newRootInvocation returns the invocation of the first agent: the recorded
+// one, or the one that chooseAgent returns.
+func (r *run) newRootInvocation() (*Invocation, error) {
+	if !r.app.Resumable {
+		return r.newTurnInvocation(), nil
 	}
-	return ""
+	path := r.record.rootPath()
+	if path == "" {
+		inv := r.newTurnInvocation()
+		inv.frame = &frame{path: inv.node.agent.Name() + "@1"}
+		return inv, nil
+	}
+	name, first := strings.CutSuffix(path, "@1")
+	n := r.app.findNode(name)
+	switch {
+	case !first:
+		return nil, invalidRequest("the invocation cannot be resumed: its node path must begin with an agent's name and @1, got %.60q", path)
+	case n == nil:
+		return nil, invalidRequest("the invocation cannot be resumed: agent %s, which started it, is no longer part of the app; start a new one", name)
+	}
+	return &Invocation{run: r, node: n, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
 }
 
 // restoreCredentials restores the credentials of the user's message in a
@@ -98,133 +103,6 @@ func (r *run) restoreCredentials() {
 	if r.decisions != nil && len(r.decisions.credentials) > 0 {
 		r.sess.State.Apply(r.decisions.credentials)
 	}
-}
-
-// restorePending restores the set of pending calls of a resumed agent.
-func (inv *Invocation) restorePending() {
-	f := inv.frame
-	for _, ev := range f.prior.allEvents() {
-		f.trackPending(ev)
-	}
-	for id := range f.pending {
-		if inv.run.calls.isAnswered(id, inv.run.id) {
-			delete(f.pending, id)
-		}
-	}
-}
-
-// pauseIfPending pauses an LLM agent with pending calls, and yields a
-// checkpoint once. It returns false when no call is pending.
-func (s *step) pauseIfPending() bool {
-	f := s.inv.frame
-	if !s.hasPendingCalls() {
-		return false
-	}
-	f.markPaused()
-	if events := f.prior.allEvents(); len(events) > 0 && events[len(events)-1].Actions.AgentState != nil && !s.emitted {
-		return true
-	}
-	ids := []any{}
-	for _, id := range slices.Sorted(maps.Keys(f.pending)) {
-		if f.pending[id] {
-			ids = append(ids, id)
-		}
-	}
-	s.emitEvent(s.inv.Checkpoint(map[string]any{pendingCallsKey: ids}), nil)
-	return true
-}
-
-// resumeAgent continues an agent whose invocation was interrupted or paused.
-// It returns whether a model call follows.
-func (s *step) resumeAgent(ctx context.Context) bool {
-	f := s.inv.frame
-	s.inv.restorePending()
-	later, err := s.inv.readPendingCalls()
-	if err != nil {
-		s.emitEvent(nil, err)
-		return false
-	}
-	if d := s.inv.run.decisions; d != nil && s.inv.madeCalls(d) && !d.consumed.Load() && len(d.open) > 0 {
-		if !s.executeDecisions(ctx) {
-			return false
-		}
-		return !s.hasPendingCalls()
-	}
-	if calls := s.inv.unansweredCalls(later); len(calls) > 0 {
-		answer, ok := s.answerCalls(ctx, calls)
-		return ok && answer != nil && !answer.IsFinal() && !s.hasPendingCalls()
-	}
-	if s.hasPendingCalls() {
-		return false
-	}
-	last := f.prior.lastEvent()
-	if code := s.pendingCode(last); code != "" {
-		return s.runCode(ctx, code)
-	}
-	switch {
-	case last == nil || last.ErrorCode != "":
-		return true
-	case last.Actions.AgentState != nil:
-		return true // all pending calls are answered
-	case last.Actions.TransferToAgent != "":
-		s.transferTo(ctx, last.Actions.TransferToAgent)
-		return false
-	case len(last.Calls()) > 0:
-		return true // the user has answered them
-	case len(last.Responses()) == 0:
-		return !last.IsFinal()
-	}
-	last, ok := s.emitStructuredOutput(last)
-	return ok && !last.IsFinal()
-}
-
-func (s *step) hasPendingCalls() bool {
-	if s.inv.frame != nil {
-		for _, waits := range s.inv.frame.pending {
-			if waits {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// hasRecorded reports whether an event belongs to this run of the agent, and
-// was stored before the invocation was resumed.
-func (inv *Invocation) hasRecorded(ev *session.Event) bool {
-	return inv.frame != nil && inv.frame.prior != nil && ev.NodePath == inv.frame.path &&
-		ev.InvocationID == inv.run.id && ev.Author != session.UserAuthor
-}
-
-// madeCalls reports whether the decisions are about calls of this agent's run.
-func (inv *Invocation) madeCalls(d *decisions) bool {
-	return slices.ContainsFunc(d.open, func(one *decision) bool {
-		return slices.ContainsFunc(inv.run.calls.findCalls(one.call.ID), func(site indexedCall) bool { return inv.hasRecorded(site.event) })
-	})
-}
-
-// unansweredCalls returns the calls of the last model response that have no
-// stored result: they were not executed, or ended the run. Calls in later are
-// omitted, they are answered later.
-func (inv *Invocation) unansweredCalls(later map[string]bool) []*genai.FunctionCall {
-	hasResult := func(r indexedResponse) bool { return inv.hasRecorded(r.event) && !isCallFailure(r.event) }
-	var open []*genai.FunctionCall
-	for _, c := range inv.lastModelCalls() {
-		if !later[c.ID] && !slices.ContainsFunc(inv.run.calls.findResponses(c.ID), hasResult) && !inv.run.calls.isAnswered(c.ID, inv.run.id) {
-			open = append(open, c)
-		}
-	}
-	return open
-}
-
-// lastModelCalls returns the calls of the last response with calls.
-func (inv *Invocation) lastModelCalls() []*genai.FunctionCall {
-	for _, ev := range slices.Backward(inv.frame.prior.allEvents()) {
-		if calls := ev.Calls(); len(calls) > 0 && !IsRequest(ev, calls[0]) {
-			return calls
-		}
-	}
-	return nil
 }
 
 // newInvocationRecord collects the events of one invocation.
@@ -290,4 +168,239 @@ func (rec *invocationRecord) countModelAnswers(app *App) int {
 		}
 	}
 	return n
+}
+
+// Resumable reports whether the invocation can be resumed later. Checkpoints
+// are only useful then.
+func (inv *Invocation) Resumable() bool { return inv.frame != nil }
+
+// Paused reports whether an agent that this one has run has pending calls. The
+// agent must then start nothing new and return; it runs again when the
+// invocation is resumed.
+func (inv *Invocation) Paused() bool { return inv.frame != nil && inv.frame.paused.Load() }
+
+// runFrame runs the agent of a resumable app with its callbacks, continues
+// where it was interrupted, and yields an event that marks its end. Completed
+// work is not repeated.
+func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.frame.prior.hasEnded() {
+		return true
+	}
+	proceed, ok := inv.beginAgent(ctx, yield)
+	if ok && proceed {
+		ok = inv.runAgentBody(ctx, yield) && (inv.Paused() || inv.hasEnded() || inv.runAfterAgent(ctx, yield))
+	}
+	if _, join := inv.node.agent.(*JoinNode); !ok || join || inv.Paused() {
+		return ok
+	}
+	ev := inv.NewEvent()
+	ev.Actions.EndOfAgent = true
+	return yield(ev, nil)
+}
+
+// beginAgent evaluates the agent's condition and calls its callbacks, unless
+// the agent has started before. proceed is false when the agent must not run,
+// ok is false when the run is over.
+func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event, error) bool) (proceed, ok bool) {
+	if len(inv.hookEvents(hookPathWhen)) > 0 {
+		return false, true
+	}
+	for _, ev := range inv.hookEvents(hookPathBeforeAgent) {
+		if ev.Content != nil {
+			return false, true
+		}
+	}
+	if inv.run.record.hasBegun(inv.frame.path) {
+		return true, true
+	}
+	if when := inv.node.when; when != nil {
+		holds, err := when.evaluateFor(ctx, inv, "when")
+		if err != nil {
+			yield(nil, err)
+			return false, false
+		}
+		if !holds {
+			return false, yield(inv.atHook(hookPathWhen).newSkippedEvent("when: "+when.Value), nil)
+		}
+	}
+	if inv.node.hooks == nil {
+		return true, true
+	}
+	answered, ok := inv.atHook(hookPathBeforeAgent).runAgentCallbacks(ctx, "before_agent", inv.node.hooks.beforeAgent, yield)
+	return !answered, ok
+}
+
+// runAfterAgent calls the callbacks after the agent. It returns false when the
+// run is over.
+func (inv *Invocation) runAfterAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.node.hooks == nil || len(inv.hookEvents(hookPathAfterAgent)) > 0 {
+		return true
+	}
+	_, ok := inv.atHook(hookPathAfterAgent).runAgentCallbacks(ctx, hookAfterAgent, inv.node.hooks.afterAgent, yield)
+	return ok
+}
+
+// resumeAgent continues an agent whose invocation was interrupted or paused.
+// It returns whether a model call follows.
+func (s *step) resumeAgent(ctx context.Context) bool {
+	f := s.inv.frame
+	s.inv.restorePending()
+	later, err := s.inv.readPendingCalls()
+	if err != nil {
+		s.emitEvent(nil, err)
+		return false
+	}
+	if d := s.inv.run.decisions; d != nil && s.inv.madeCalls(d) && !d.consumed.Load() && len(d.open) > 0 {
+		if !s.executeDecisions(ctx) {
+			return false
+		}
+		return !s.hasPendingCalls()
+	}
+	if calls := s.inv.unansweredCalls(later); len(calls) > 0 {
+		answer, ok := s.answerCalls(ctx, calls)
+		return ok && answer != nil && !answer.IsFinal() && !s.hasPendingCalls()
+	}
+	if s.hasPendingCalls() {
+		return false
+	}
+	last := f.prior.lastEvent()
+	if code := s.pendingCode(last); code != "" {
+		return s.runCode(ctx, code)
+	}
+	switch {
+	case last == nil || last.ErrorCode != "":
+		return true
+	case last.Actions.AgentState != nil:
+		return true // all pending calls are answered
+	case last.Actions.TransferToAgent != "":
+		s.transferTo(ctx, last.Actions.TransferToAgent)
+		return false
+	case len(last.Calls()) > 0:
+		return true // the user has answered them
+	case len(last.Responses()) == 0:
+		return !last.IsFinal()
+	}
+	last, ok := s.emitStructuredOutput(last)
+	return ok && !last.IsFinal()
+}
+
+// executeDecisions executes the calls of this agent that the user's message
+// decides on, and returns whether the agent continues with a model call.
+func (s *step) executeDecisions(ctx context.Context) bool {
+	d := s.inv.run.decisions
+	if d.author != s.inv.node.agent.Name() || !d.consumed.CompareAndSwap(false, true) {
+		return true
+	}
+	if len(d.open) == 0 {
+		return !d.finished
+	}
+	var calls []*genai.FunctionCall
+	s.decided = map[string]*decision{}
+	for _, one := range d.open {
+		calls = append(calls, one.call)
+		s.decided[one.call.ID] = one
+	}
+	answer, ok := s.answerCalls(ctx, calls)
+	return ok && answer != nil && !answer.IsFinal()
+}
+
+// restorePending restores the set of pending calls of a resumed agent.
+func (inv *Invocation) restorePending() {
+	f := inv.frame
+	for _, ev := range f.prior.allEvents() {
+		f.trackPending(ev)
+	}
+	for id := range f.pending {
+		if inv.run.calls.isAnswered(id, inv.run.id) {
+			delete(f.pending, id)
+		}
+	}
+}
+
+// pauseIfPending pauses an LLM agent with pending calls, and yields a
+// checkpoint once. It returns false when no call is pending.
+func (s *step) pauseIfPending() bool {
+	f := s.inv.frame
+	if !s.hasPendingCalls() {
+		return false
+	}
+	f.markPaused()
+	if events := f.prior.allEvents(); len(events) > 0 && events[len(events)-1].Actions.AgentState != nil && !s.emitted {
+		return true
+	}
+	ids := []any{}
+	for _, id := range slices.Sorted(maps.Keys(f.pending)) {
+		if f.pending[id] {
+			ids = append(ids, id)
+		}
+	}
+	s.emitEvent(s.inv.Checkpoint(map[string]any{pendingCallsKey: ids}), nil)
+	return true
+}
+
+func (s *step) hasPendingCalls() bool {
+	if s.inv.frame != nil {
+		for _, waits := range s.inv.frame.pending {
+			if waits {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasRecorded reports whether an event belongs to this run of the agent, and
+// was stored before the invocation was resumed.
+func (inv *Invocation) hasRecorded(ev *session.Event) bool {
+	return inv.frame != nil && inv.frame.prior != nil && ev.NodePath == inv.frame.path &&
+		ev.InvocationID == inv.run.id && ev.Author != session.UserAuthor
+}
+
+// madeCalls reports whether the decisions are about calls of this agent's run.
+func (inv *Invocation) madeCalls(d *decisions) bool {
+	return slices.ContainsFunc(d.open, func(one *decision) bool {
+		return slices.ContainsFunc(inv.run.calls.findCalls(one.call.ID), func(site indexedCall) bool { return inv.hasRecorded(site.event) })
+	})
+}
+
+// unansweredCalls returns the calls of the last model response that have no
+// stored result: they were not executed, or ended the run. Calls in later are
+// omitted, they are answered later.
+func (inv *Invocation) unansweredCalls(later map[string]bool) []*genai.FunctionCall {
+	hasResult := func(r indexedResponse) bool { return inv.hasRecorded(r.event) && !isCallFailure(r.event) }
+	var open []*genai.FunctionCall
+	for _, c := range inv.lastModelCalls() {
+		if !later[c.ID] && !slices.ContainsFunc(inv.run.calls.findResponses(c.ID), hasResult) && !inv.run.calls.isAnswered(c.ID, inv.run.id) {
+			open = append(open, c)
+		}
+	}
+	return open
+}
+
+// lastModelCalls returns the calls of the last response with calls.
+func (inv *Invocation) lastModelCalls() []*genai.FunctionCall {
+	for _, ev := range slices.Backward(inv.frame.prior.allEvents()) {
+		if calls := ev.Calls(); len(calls) > 0 && !IsRequest(ev, calls[0]) {
+			return calls
+		}
+	}
+	return nil
+}
+
+// ResumableInvocation returns the last invocation of a session if it can be
+// resumed: one of a resumable app that was interrupted or has pending calls.
+// It is empty if the last invocation has ended or cannot be resumed.
+func ResumableInvocation(events []*session.Event) string {
+	events = session.Recorded(events)
+	for _, ev := range slices.Backward(events) {
+		if ev.Actions.Compaction != nil {
+			continue
+		}
+		rec := newInvocationRecord(events, ev.InvocationID)
+		if ev.NodePath == "" && ev.Author != session.UserAuthor || rec.frameAt(rec.rootPath()).hasEnded() {
+			return ""
+		}
+		return ev.InvocationID
+	}
+	return ""
 }

@@ -108,67 +108,6 @@ func (inv *Invocation) runWithCallbacks(ctx context.Context, yield func(*session
 	return ok
 }
 
-// runFrame runs the agent of a resumable app with its callbacks, continues
-// where it was interrupted, and yields an event that marks its end. Completed
-// work is not repeated.
-func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, error) bool) bool {
-	if inv.frame.prior.hasEnded() {
-		return true
-	}
-	proceed, ok := inv.beginAgent(ctx, yield)
-	if ok && proceed {
-		ok = inv.runAgentBody(ctx, yield) && (inv.Paused() || inv.hasEnded() || inv.runAfterAgent(ctx, yield))
-	}
-	if _, join := inv.node.agent.(*JoinNode); !ok || join || inv.Paused() {
-		return ok
-	}
-	ev := inv.NewEvent()
-	ev.Actions.EndOfAgent = true
-	return yield(ev, nil)
-}
-
-// beginAgent evaluates the agent's condition and calls its callbacks, unless
-// the agent has started before. proceed is false when the agent must not run,
-// ok is false when the run is over.
-func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event, error) bool) (proceed, ok bool) {
-	if len(inv.hookEvents(hookPathWhen)) > 0 {
-		return false, true
-	}
-	for _, ev := range inv.hookEvents(hookPathBeforeAgent) {
-		if ev.Content != nil {
-			return false, true
-		}
-	}
-	if inv.run.record.hasBegun(inv.frame.path) {
-		return true, true
-	}
-	if when := inv.node.when; when != nil {
-		holds, err := when.evaluateFor(ctx, inv, "when")
-		if err != nil {
-			yield(nil, err)
-			return false, false
-		}
-		if !holds {
-			return false, yield(inv.atHook(hookPathWhen).newSkippedEvent("when: "+when.Value), nil)
-		}
-	}
-	if inv.node.hooks == nil {
-		return true, true
-	}
-	answered, ok := inv.atHook(hookPathBeforeAgent).runAgentCallbacks(ctx, "before_agent", inv.node.hooks.beforeAgent, yield)
-	return !answered, ok
-}
-
-// runAfterAgent calls the callbacks after the agent. It returns false when the
-// run is over.
-func (inv *Invocation) runAfterAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
-	if inv.node.hooks == nil || len(inv.hookEvents(hookPathAfterAgent)) > 0 {
-		return true
-	}
-	_, ok := inv.atHook(hookPathAfterAgent).runAgentCallbacks(ctx, hookAfterAgent, inv.node.hooks.afterAgent, yield)
-	return ok
-}
-
 // runAgentBody runs the agent itself. A panic of an agent from another package
 // is an error of that agent and does not stop the host. An agent that was
 // ended before does not start.
