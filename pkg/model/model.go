@@ -4,8 +4,12 @@ package model
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"maps"
+	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/genai"
@@ -117,4 +121,177 @@ func (r *Response) Clone() *Response {
 	c := *r
 	c.CustomMetadata = maps.Clone(r.CustomMetadata)
 	return &c
+}
+
+// CacheConfig configures context caching.
+type CacheConfig struct {
+	// MinTokens is the minimum size of the last prompt. The service has its own minimum.
+	MinTokens int
+	// TTL is the lifetime of a cache.
+	TTL time.Duration
+	// Intervals is the number of invocations that use a cache before it is recreated.
+	Intervals int
+}
+
+// A CacheRequest asks a model to cache the beginning of the conversation. It carries the
+// metadata of the last response because models are stateless.
+type CacheRequest struct {
+	CacheConfig
+	// Metadata is the latest metadata in the agent's responses, or nil.
+	Metadata *CacheMetadata
+	// PromptTokens is the size of the agent's last prompt, or 0 if unknown.
+	PromptTokens int
+}
+
+// CacheMetadata describes the cache that a response used, or the prefix from which the
+// next request may create one. It is stored only in events (adk-python
+// models/cache_metadata.py).
+type CacheMetadata struct {
+	// Name, Expires and Used are set if there is a cache: its name at the service, its
+	// expiry, and the number of invocations that used it.
+	Name    string
+	Expires time.Time
+	Used    int
+	// Fingerprint is a hash of the settings and contents of the prefix.
+	Fingerprint string
+	// Contents is the number of contents of the prefix.
+	Contents int
+	// Created is the creation time of the cache, or zero.
+	Created time.Time
+}
+
+// Active reports whether there is a cache and not only a fingerprint.
+func (m *CacheMetadata) Active() bool {
+	return m != nil && m.Name != "" && !m.Expires.IsZero() && m.Used > 0
+}
+
+// CanCache reports whether a model supports [Request.Cache]: it has a method
+// CachesContents.
+func CanCache(m LLM) bool {
+	c, ok := m.(interface{ CachesContents() bool })
+	return ok && c.CachesContents()
+}
+
+// TextOf returns the text of a content: all text parts except thoughts, joined without a
+// separator. It accepts nil.
+func TextOf(c *genai.Content) string {
+	if c == nil {
+		return ""
+	}
+	if len(c.Parts) == 1 && !c.Parts[0].Thought {
+		return c.Parts[0].Text
+	}
+	var b strings.Builder
+	for _, p := range c.Parts {
+		if !p.Thought {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+// IsEmptyText reports whether a part is an empty text. That includes a part without any
+// data: the API's type does not distinguish the two.
+func IsEmptyText(p *genai.Part) bool { return p.Text == "" && isText(p) }
+
+// CallsOf returns the content's function calls in order.
+func CallsOf(c *genai.Content) []*genai.FunctionCall {
+	if c == nil {
+		return nil
+	}
+	var calls []*genai.FunctionCall
+	for _, p := range c.Parts {
+		if p.FunctionCall != nil {
+			calls = append(calls, p.FunctionCall)
+		}
+	}
+	return calls
+}
+
+// ResponsesOf returns the content's function responses in order.
+func ResponsesOf(c *genai.Content) []*genai.FunctionResponse {
+	if c == nil {
+		return nil
+	}
+	var rs []*genai.FunctionResponse
+	for _, p := range c.Parts {
+		if p.FunctionResponse != nil {
+			rs = append(rs, p.FunctionResponse)
+		}
+	}
+	return rs
+}
+
+// UserText returns a content of role user with one text part.
+func UserText(text string) *genai.Content { return textContent(genai.RoleUser, text) }
+
+// ModelText returns a content of role model with one text part.
+func ModelText(text string) *genai.Content { return textContent(genai.RoleModel, text) }
+
+// textContent allocates the content, its part and their list at once.
+func textContent(role, text string) *genai.Content {
+	all := &struct {
+		content genai.Content
+		part    genai.Part
+		parts   [1]*genai.Part
+	}{}
+	all.part.Text = text
+	all.parts[0] = &all.part
+	all.content.Role, all.content.Parts = role, all.parts[:]
+	return &all.content
+}
+
+// RunsCode reports whether a model executes its own code if the request's tools include
+// code execution: it has a method RunsCode.
+func RunsCode(m LLM) bool {
+	c, ok := m.(interface{ RunsCode() bool })
+	return ok && c.RunsCode()
+}
+
+// An Error is a failed model call.
+type Error struct {
+	// Code is the HTTP status, or 0 without a response.
+	Code int
+	// Status is the status of the service, such as RESOURCE_EXHAUSTED.
+	Status string
+	// Message describes the error. It contains no key or token.
+	Message string
+	// Err is the cause, if any.
+	Err error
+}
+
+// Error returns the code, status and message.
+func (e *Error) Error() string {
+	switch {
+	case e.Code != 0 && e.Status != "":
+		return fmt.Sprintf("model: %d %s: %s", e.Code, e.Status, e.Message)
+	case e.Code != 0:
+		return fmt.Sprintf("model: %d: %s", e.Code, e.Message)
+	default:
+		return "model: " + e.Message
+	}
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Retryable reports whether a retry may succeed: after no response, 408, 429 or 5xx.
+func (e *Error) Retryable() bool {
+	if errors.Is(e.Err, context.Canceled) {
+		return false
+	}
+	return e.Code == 0 || e.Code == 408 || e.Code == 429 || e.Code >= 500
+}
+
+// EventCode returns the errorCode of an event: the status, or else the number, or else
+// MODEL_ERROR.
+func (e *Error) EventCode() string {
+	switch {
+	case e.Status != "":
+		return e.Status
+	case e.Code != 0:
+		return strconv.Itoa(e.Code)
+	default:
+		return "MODEL_ERROR"
+	}
 }

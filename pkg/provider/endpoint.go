@@ -9,6 +9,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
+const geminiURL = "https://generativelanguage.googleapis.com/"
+
+const openAIURL = "https://api.openai.com/v1"
+
 // An Endpoint is the address of a model.
 type Endpoint struct {
 	URL string
@@ -104,21 +108,6 @@ func vertexURL(at string) (string, error) {
 	return "https://" + at + "-aiplatform.googleapis.com/", nil
 }
 
-// Endpoint returns the address of the model's calls.
-func (c *geminiConfig) Endpoint(env Env) Endpoint {
-	s, err := geminiSettings(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
-	if err != nil {
-		return Endpoint{OfHost: true} // the first call reports it
-	}
-	return Endpoint{URL: s.base.value, At: c.BaseURL, OfHost: !s.base.ofApp && !s.key.ofApp && !s.project.ofApp}
-}
-
-// Endpoint returns the address of the model's calls.
-func (c *openAIConfig) Endpoint(env Env) Endpoint {
-	base, key := openAISettings(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
-	return Endpoint{URL: base.value, At: c.BaseURL, OfHost: !base.ofApp && !key.ofApp}
-}
-
 // openAISettings returns the address and the key of a server. An address of the document
 // gets only the document's key.
 func openAISettings(v variables, key, base string) (at, with setting) {
@@ -170,4 +159,13 @@ func (v variables) usesVertex() bool {
 		}
 	}
 	return false
+}
+
+func firstNonEmpty(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
 }

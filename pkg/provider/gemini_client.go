@@ -1,7 +1,12 @@
 package provider
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -13,7 +18,6 @@ import (
 )
 
 const (
-	geminiURL   = "https://generativelanguage.googleapis.com/"
 	cloudScope  = "https://www.googleapis.com/auth/cloud-platform"
 	noGeminiKey = "no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the app's .env, " +
 		"or give the model an api_key under models: in app.yaml"
@@ -141,11 +145,215 @@ func badBaseURL(base string) string {
 	return ""
 }
 
-func firstNonEmpty(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
+const (
+	maxErrorBytes    = 64 << 10
+	maxResponseBytes = 256 << 20
+)
+
+// A geminiTransport is the HTTP transport of the SDK. It adds the token, turns failures
+// into [*model.Error] with the requested retry delay (the SDK drops headers), and
+// rejects malformed responses, on which the SDK logs, hides the cause, or panics.
+type geminiTransport struct {
+	base     http.RoundTripper // nil is http.DefaultTransport
+	token    func(context.Context) (string, error)
+	redactor *spec.Redactor
+}
+
+// RoundTrip sends one request. Any status other than 2xx is an error.
+func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	req, err := t.authorizeRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	base := t.base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	resp, err := base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		defer resp.Body.Close()
+		return nil, t.toModelError(resp)
+	}
+	if req.URL.Query().Get("alt") == "sse" {
+		resp.Body = newSSEReader(resp.Body, t.redactor)
+		return resp, nil
+	}
+	if err := bufferResponse(resp, t.redactor); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+func (t *geminiTransport) authorizeRequest(req *http.Request) (*http.Request, error) {
+	if t.token == nil {
+		return req, nil
+	}
+	token, err := t.token(req.Context())
+	if err != nil {
+		return nil, &model.Error{Message: "no token for Vertex AI: " + err.Error(), Err: err}
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer "+token)
+	return req, nil
+}
+
+func (t *geminiTransport) toModelError(resp *http.Response) *model.Error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
+	if err != nil {
+		body = nil
+	}
+	apiErr := parseErrorBody([]byte(t.redactor.RedactString(string(body))))
+	e := &model.Error{Code: resp.StatusCode, Status: apiErr.Status, Message: t.redactor.RedactString(apiErr.Message)}
+	if e.Status == "" {
+		e.Status = statusWord(e.Code)
+	}
+	if e.Message == "" {
+		e.Message = fmt.Sprintf("Gemini answered %s", resp.Status)
+	}
+	e.Err = retryDelay(apiErr.Details)
+	if asked := retryAfter(resp.Header); asked != nil {
+		e.Err = asked
+	}
+	return e
+}
+
+// parseErrorBody parses Google's error JSON, alone or in a list (as Vertex AI sends it
+// for streams). It uses other bodies as the message.
+func parseErrorBody(body []byte) genai.APIError {
+	var one struct{ Error genai.APIError }
+	if json.Unmarshal(body, &one) == nil && one.Error.Message != "" {
+		return one.Error
+	}
+	var list []struct{ Error genai.APIError }
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		return list[0].Error
+	}
+	return genai.APIError{Message: truncateBytes(bytes.TrimSpace(body))}
+}
+
+func bufferResponse(resp *http.Response, redactor *spec.Redactor) error {
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes))
+	if err != nil {
+		return &model.Error{Message: "response of Gemini was truncated: " + err.Error(), Err: err}
+	}
+	if err := wellFormed(body); err != nil {
+		return &model.Error{Message: malformedMessage(redactor, body, err), Err: err}
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// wellFormed reports an error if a response, or an error inside a stream, does not have
+// the structure that the SDK assumes.
+func wellFormed(answer []byte) error {
+	var r genai.GenerateContentResponse
+	if err := json.Unmarshal(answer, &r); err != nil {
+		return err
+	}
+	var failed struct{ Error *genai.APIError }
+	return json.Unmarshal(answer, &failed)
+}
+
+func malformedMessage(redactor *spec.Redactor, answer []byte, err error) string {
+	return fmt.Sprintf("malformed response from Gemini: %v in %q", err, truncateBytes([]byte(redactor.RedactString(string(answer)))))
+}
+
+func truncateBytes(text []byte) string {
+	const most = 200
+	if len(text) > most {
+		return string(bytes.ToValidUTF8(text[:most], nil)) + "…"
+	}
+	return string(text)
+}
+
+// sseReader converts server-sent events to the only form that the SDK accepts: `data:`
+// lines. It drops comments and other fields. It ends a truncated or malformed stream
+// with an error block.
+type sseReader struct {
+	lines    *bufio.Scanner
+	body     io.Closer
+	redactor *spec.Redactor
+	ready    bytes.Buffer
+	ended    bool
+}
+
+func newSSEReader(body io.ReadCloser, redactor *spec.Redactor) *sseReader {
+	b := &sseReader{lines: bufio.NewScanner(body), body: body, redactor: redactor}
+	b.lines.Buffer(nil, maxResponseBytes)
+	return b
+}
+
+// Read returns whole blocks, split to the size of p.
+func (b *sseReader) Read(p []byte) (int, error) {
+	for b.ready.Len() == 0 {
+		if b.ended {
+			return 0, io.EOF
+		}
+		b.readEvent()
+	}
+	return b.ready.Read(p)
+}
+
+// Close closes the body. It drops the error, which the SDK would only log.
+func (b *sseReader) Close() error {
+	_ = b.body.Close()
+	return nil
+}
+
+func (b *sseReader) readEvent() {
+	data := bytes.TrimSpace(b.nextData())
+	if err := b.lines.Err(); err != nil {
+		b.writeError("stream of Gemini was interrupted: " + err.Error())
+		return
+	}
+	if len(data) == 0 {
+		return
+	}
+	if err := wellFormed(data); err != nil {
+		b.writeError(malformedMessage(b.redactor, data, err))
+		return
+	}
+	b.writeData(data)
+}
+
+// nextData joins the data lines up to an empty line. It reads a line that is not a field
+// of an event stream as data, because Google sends late errors as bare JSON.
+func (b *sseReader) nextData() []byte {
+	var data []byte
+	for b.lines.Scan() {
+		line := b.lines.Bytes()
+		if len(line) == 0 {
+			return data
+		}
+		field, value, _ := bytes.Cut(line, []byte(":"))
+		switch string(field) {
+		case "", "event", "id", "retry":
+		case "data":
+			data = append(append(data, value...), '\n')
+		default:
+			data = append(append(data, line...), '\n')
 		}
 	}
-	return ""
+	b.ended = true
+	return data
+}
+
+func (b *sseReader) writeError(message string) {
+	b.ended = true
+	body, err := json.Marshal(map[string]any{"error": map[string]any{"message": message}})
+	if err == nil {
+		b.writeData(body)
+	}
+}
+
+func (b *sseReader) writeData(data []byte) {
+	b.ready.WriteString("data:")
+	if err := json.Compact(&b.ready, data); err != nil {
+		b.ended = true
+	}
+	b.ready.WriteString("\n\n")
 }

@@ -9,7 +9,10 @@
 package provider
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"iter"
 	"log/slog"
 	"net/http"
 	"time"
@@ -46,5 +49,224 @@ func Kinds() spec.Kinds[Env, model.LLM] {
 		spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini),
 		spec.NewKind("openai_compatible", "Any server with OpenAI's chat completions API: OpenAI, or a local server.", buildOpenAI),
 		spec.NewKind("scripted", "Answers from a script, without network access or an API key.", buildScripted),
+	}
+}
+
+type geminiConfig struct {
+	Provider string      `yaml:"provider" doc:"gemini."`
+	Model    string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest."`
+	BaseURL  spec.Text   `yaml:"base_url" doc:"The URL of the service. Default: Google's."`
+	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: GOOGLE_API_KEY or GEMINI_API_KEY."`
+	Calls    callsConfig `yaml:",inline"`
+}
+
+// DecodeSpec decodes and checks the config.
+func (c *geminiConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return decodeService(n, c, &c.BaseURL, &c.Calls)
+}
+
+// Fallbacks returns the names of the fallback models.
+func (c *geminiConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
+
+func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error) {
+	return NewGemini(c.Model, &GeminiOptions{
+		Lookup: env.Lookup, App: env.App, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, HTTP: env.HTTP,
+		Retry:  *c.Calls.Retry.retryOptions(env),
+		Logger: env.Logger,
+	}), nil
+}
+
+// Endpoint returns the address of the model's calls.
+func (c *geminiConfig) Endpoint(env Env) Endpoint {
+	s, err := geminiSettings(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
+	if err != nil {
+		return Endpoint{OfHost: true} // the first call reports it
+	}
+	return Endpoint{URL: s.base.value, At: c.BaseURL, OfHost: !s.base.ofApp && !s.key.ofApp && !s.project.ofApp}
+}
+
+type openAIConfig struct {
+	Provider string                 `yaml:"provider" doc:"openai_compatible."`
+	Model    string                 `yaml:"model" required:"true" doc:"The model's name on the server."`
+	BaseURL  spec.Text              `yaml:"base_url" doc:"The URL of the server, without /chat/completions. Default: OPENAI_BASE_URL, or OpenAI's."`
+	APIKey   spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: OPENAI_API_KEY. Local servers may need none."`
+	Headers  map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`
+	Calls    callsConfig            `yaml:",inline"`
+}
+
+// DecodeSpec decodes and checks the config.
+func (c *openAIConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return decodeService(n, c, &c.BaseURL, &c.Calls)
+}
+
+// Fallbacks returns the names of the fallback models.
+func (c *openAIConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
+
+func buildOpenAI(_ context.Context, env Env, c *openAIConfig) (model.LLM, error) {
+	header := http.Header{}
+	for name, value := range c.Headers {
+		header.Set(name, value.Reveal())
+	}
+	return NewOpenAI(c.Model, &OpenAIOptions{
+		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, HTTP: env.HTTP,
+		Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
+	}), nil
+}
+
+// Endpoint returns the address of the model's calls.
+func (c *openAIConfig) Endpoint(env Env) Endpoint {
+	base, key := openAISettings(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
+	return Endpoint{URL: base.value, At: c.BaseURL, OfHost: !base.ofApp && !key.ofApp}
+}
+
+type scriptedConfig struct {
+	Provider string    `yaml:"provider" doc:"scripted."`
+	Script   spec.Text `yaml:"script" required:"true" doc:"The file with the script, such as demo.script.yaml."`
+	Model    string    `yaml:"model" default:"scripted" doc:"The name of the model."`
+
+	Retry    *retryConfig `yaml:"retry" doc:"When to retry failed calls. Default: never."`
+	Fallback []spec.Text  `yaml:"fallback" doc:"Models of the app to try in this order when this one fails."`
+}
+
+// Check reports problems that depend on several fields.
+func (c *scriptedConfig) Check(n *spec.Node) spec.Diagnostics {
+	if c.Retry == nil {
+		return nil
+	}
+	return c.Retry.validateRetry(n.Get("retry"))
+}
+
+// Fallbacks returns the names of the fallback models.
+func (c *scriptedConfig) Fallbacks() []spec.Text { return c.Fallback }
+
+func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, error) {
+	if env.File == nil {
+		return nil, spec.Diagnostics{c.Script.Errorf(0, "script", "there are no files to read %s from", c.Script)}
+	}
+	n, ds := env.File(ctx, c.Script)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	script, ds := DecodeScript(n)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	llm := NewScripted(script, &ScriptedOptions{Name: cmp.Or(c.Model, env.Name), Wait: env.Wait})
+	if c.Retry != nil {
+		llm = Retry(llm, c.Retry.retryOptions(env))
+	}
+	return llm, nil
+}
+
+// callsConfig configures retries and fallbacks.
+type callsConfig struct {
+	Retry    retryConfig `yaml:"retry" doc:"When to retry failed calls."`
+	Fallback []spec.Text `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
+}
+
+type retryConfig struct {
+	Codes    []int `yaml:"codes" doc:"The HTTP status codes to retry. Default: 429, 500, 502, 503 and 504."`
+	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum number of attempts, including the first."`
+}
+
+// decodeService decodes and checks the settings of a service. base and calls are fields
+// of dst.
+func decodeService(n *spec.Node, dst any, base *spec.Text, calls *callsConfig) spec.Diagnostics {
+	ds := spec.Decode(n, dst)
+	if base.Value != "" {
+		if problem := badBaseURL(base.Value); problem != "" {
+			ds = append(ds, base.Errorf(0, "value", "%s", problem))
+		}
+	}
+	ds = append(ds, calls.Retry.validateRetry(n.Get("retry"))...)
+	ds.Sort()
+	return ds
+}
+
+func (c *retryConfig) retryOptions(env Env) *RetryOptions {
+	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger}
+}
+
+func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if at := n.Get("attempts"); at != nil && c.Attempts < 1 {
+		ds = append(ds, at.Errorf("value", "attempts must be at least 1, which disables retries"))
+	}
+	codes := n.Get("codes")
+	for i, code := range c.Codes {
+		if code < 400 || code > 599 {
+			ds = append(ds, codes.Items[i].Errorf("value", "%d is not an error status, must be 400 to 599", code))
+		}
+	}
+	return ds
+}
+
+// Fallback returns a model that tries others in order when llm fails with a retryable
+// error and has yielded no response yet. It has the name of llm and the capabilities
+// that all models share. A nil logger discards logs.
+func Fallback(llm model.LLM, others []model.LLM, logger *slog.Logger) model.LLM {
+	if len(others) == 0 {
+		return llm
+	}
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &fallbackModel{LLM: llm, others: others, logger: logger}
+}
+
+type fallbackModel struct {
+	model.LLM
+	others []model.LLM
+	logger *slog.Logger
+}
+
+// MixesToolsAndSchema reports whether all models support it.
+func (f *fallbackModel) MixesToolsAndSchema() bool {
+	return f.allCan(func(m model.LLM) bool {
+		mixer, ok := m.(interface{ MixesToolsAndSchema() bool })
+		return ok && mixer.MixesToolsAndSchema()
+	})
+}
+
+// CachesContents reports whether the first model supports it; the others get the
+// complete contents.
+func (f *fallbackModel) CachesContents() bool { return model.CanCache(f.LLM) }
+
+// RunsCode reports whether all models support it; see [model.RunsCode].
+func (f *fallbackModel) RunsCode() bool { return f.allCan(model.RunsCode) }
+
+func (f *fallbackModel) allCan(can func(model.LLM) bool) bool {
+	for _, m := range f.others {
+		if !can(m) {
+			return false
+		}
+	}
+	return can(f.LLM)
+}
+
+// Generate tries the models until one succeeds; see [model.LLM]. It yields the last
+// error.
+func (f *fallbackModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		asked := f.LLM
+		for _, next := range f.others {
+			started, err := forwardResponses(ctx, asked, req, yield)
+			if err == nil {
+				return
+			}
+			failed, ok := errors.AsType[*model.Error](err)
+			if started || !ok || !failed.Retryable() || ctx.Err() != nil {
+				yield(nil, err)
+				return
+			}
+			f.logger.WarnContext(ctx, "model failed, trying fallback", "model", asked.Name(), "fallback", next.Name(), "error", err)
+			// The name and the cache belong to the first model.
+			own := *req
+			own.Model, own.Cache = "", nil
+			asked, req = next, &own
+		}
+		if _, err := forwardResponses(ctx, asked, req, yield); err != nil {
+			yield(nil, err)
+		}
 	}
 }

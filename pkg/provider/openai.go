@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	openAIURL   = "https://api.openai.com/v1"
 	noOpenAIKey = "no key for OpenAI: set OPENAI_API_KEY in the environment or in the app's .env, " +
 		"or give the model an api_key or a base_url under models: in app.yaml"
 )

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/session"
 	"agenthost/pkg/template"
 )
 
@@ -272,4 +274,89 @@ func withoutPlaceholders(text string) string {
 		}
 	}
 	return strings.NewReplacer("{", "(", "}", ")").Replace(text)
+}
+
+// AnswerEntry writes a response as an entry of a list for [DecodeAnswers]; its first
+// line starts with a dash. A response with an error and without content is a failed
+// call.
+func AnswerEntry(resp *model.Response) (string, error) {
+	e := &entryText{}
+	if resp.ErrorCode != "" && resp.Content == nil {
+		message := resp.ErrorMessage
+		if _, reason, ok := strings.Cut(message, " failed: "); ok && strings.HasPrefix(message, "model ") {
+			message = reason
+		}
+		e.addKey("error", fmt.Sprintf("{status: %s, message: %s}", YAMLText(resp.ErrorCode), YAMLText(withoutPlaceholders(message))))
+	} else if err := e.addAnswer(withoutIDs(resp), nil); err != nil {
+		return "", err
+	}
+	return "-" + strings.TrimPrefix(e.String(), " "), nil
+}
+
+// withoutIDs removes the IDs of calls, which the runtime adds.
+func withoutIDs(resp *model.Response) *model.Response {
+	if resp.Content == nil {
+		return resp
+	}
+	own := *resp
+	own.Content = &genai.Content{Role: resp.Content.Role}
+	for _, p := range resp.Content.Parts {
+		p = copyPart(p)
+		if p.FunctionCall != nil {
+			p.FunctionCall.ID = ""
+		}
+		own.Content.Parts = append(own.Content.Parts, p)
+	}
+	return &own
+}
+
+// Recorded values are JSON, which is also YAML except for some characters that YAML
+// forbids or treats as line breaks.
+
+// YAMLText returns a string as YAML, quoted on one line.
+func YAMLText(s string) string {
+	text, err := jsonText(s)
+	if err != nil {
+		return `""`
+	}
+	return yamlSafe(text)
+}
+
+// YAMLPart returns a part as YAML on one line, as in an event: whole floats keep their
+// decimal point, so that they remain floats.
+func YAMLPart(p *genai.Part) (string, error) {
+	b, err := session.EncodePart(p)
+	return yamlSafe(string(b)), err
+}
+
+// YAMLMapping returns a mapping as YAML on one line, with floats as in [YAMLPart].
+func YAMLMapping(args map[string]any) (string, error) {
+	b, err := session.EncodePart(&genai.Part{FunctionCall: &genai.FunctionCall{Args: args}})
+	if err != nil {
+		return "", err
+	}
+	var part struct {
+		FunctionCall struct{ Args json.RawMessage }
+	}
+	if err := json.Unmarshal(b, &part); err != nil {
+		return "", fmt.Errorf("writing arguments: %w", err)
+	}
+	if len(part.FunctionCall.Args) == 0 {
+		return "{}", nil
+	}
+	return yamlSafe(string(part.FunctionCall.Args)), nil
+}
+
+// yamlSafe escapes such characters, which JSON contains only in strings.
+func yamlSafe(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case 0x7f <= r && r <= 0x9f, r == 0x2028, r == 0x2029, r == 0xfeff, r == 0xfffe, r == 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }

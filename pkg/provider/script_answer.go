@@ -107,13 +107,6 @@ func (e *scriptEntry) renderField(field string, text *template.Paths, q *scriptI
 	return out, nil
 }
 
-// fieldError returns an error for a field of an entry that fails for a request.
-func (e *scriptEntry) fieldError(field string, err error) error {
-	return &model.Error{
-		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%s of the script entry at %s: %v", field, e.pos.Short(), err), Err: err,
-	}
-}
-
 // renderFinish returns the finish reason and its message.
 func (e *scriptEntry) renderFinish(q *scriptInput) (genai.FinishReason, string, error) {
 	if e.Finish == nil {

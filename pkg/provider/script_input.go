@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -176,4 +178,13 @@ func (r *stateReader) Visit(node *ast.Node) {
 			r.keys = append(r.keys, key.Value)
 		}
 	}
+}
+
+// jsonText encodes a value as one line of JSON, without HTML escapes.
+func jsonText(v any) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return string(bytes.TrimSpace(b.Bytes())), err
 }

@@ -1,57 +1,14 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"time"
 
-	"google.golang.org/genai"
-
 	"agenthost/pkg/model"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
-
-type scriptedConfig struct {
-	Provider string    `yaml:"provider" doc:"scripted."`
-	Script   spec.Text `yaml:"script" required:"true" doc:"The file with the script, such as demo.script.yaml."`
-	Model    string    `yaml:"model" default:"scripted" doc:"The name of the model."`
-
-	Retry    *retryConfig `yaml:"retry" doc:"When to retry failed calls. Default: never."`
-	Fallback []spec.Text  `yaml:"fallback" doc:"Models of the app to try in this order when this one fails."`
-}
-
-// Check reports problems that depend on several fields.
-func (c *scriptedConfig) Check(n *spec.Node) spec.Diagnostics {
-	if c.Retry == nil {
-		return nil
-	}
-	return c.Retry.validateRetry(n.Get("retry"))
-}
-
-// Fallbacks returns the names of the fallback models.
-func (c *scriptedConfig) Fallbacks() []spec.Text { return c.Fallback }
-
-func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, error) {
-	if env.File == nil {
-		return nil, spec.Diagnostics{c.Script.Errorf(0, "script", "there are no files to read %s from", c.Script)}
-	}
-	n, ds := env.File(ctx, c.Script)
-	if err := ds.Err(); err != nil {
-		return nil, err
-	}
-	script, ds := DecodeScript(n)
-	if err := ds.Err(); err != nil {
-		return nil, err
-	}
-	llm := NewScripted(script, &ScriptedOptions{Name: cmp.Or(c.Model, env.Name), Wait: env.Wait})
-	if c.Retry != nil {
-		llm = Retry(llm, c.Retry.retryOptions(env))
-	}
-	return llm, nil
-}
 
 // ScriptedOptions configure a scripted model.
 type ScriptedOptions struct {
@@ -132,9 +89,6 @@ func (m *scriptedModel) noMatchError(q *scriptInput) error {
 	)}
 }
 
-// fileName returns the script's file, or "the script".
-func (s *Script) fileName() string { return cmp.Or(spec.Pos{File: s.file}.Short().File, "the script") }
-
 // generateEntry yields the response of an entry, in chunks when streaming, and returns
 // the error.
 func (m *scriptedModel) generateEntry(ctx context.Context, e *scriptEntry, q *scriptInput, stream bool, yield func(*model.Response, error) bool) error {
@@ -181,8 +135,4 @@ func (m *scriptedModel) waitDelay(ctx context.Context, e *scriptEntry) error {
 		return fmt.Errorf("calling %s: %w", m.opts.Name, err)
 	}
 	return nil
-}
-
-func modelContent(parts ...*genai.Part) *genai.Content {
-	return &genai.Content{Role: genai.RoleModel, Parts: parts}
 }

@@ -1,7 +1,11 @@
 package session
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/genai"
@@ -76,4 +80,174 @@ func (e *Event) IsFinal() bool {
 		}
 	}
 	return e.Content.Parts[len(e.Content.Parts)-1].CodeExecutionResult == nil
+}
+
+// Provenance is the host's record about an event: its origin and reason. It is
+// not part of the event's JSON form, so neither clients nor apps can write it;
+// stores keep it next to the event.
+type Provenance struct {
+	// Revision is the app revision that created the event; empty if the app has
+	// none or no app created it.
+	Revision string `json:"revision,omitempty"`
+	// Imported reports that a client supplied the event for a new session.
+	// Models read it as history; nothing else relies on it.
+	Imported bool `json:"imported,omitempty"`
+	// Skipped is the reason why an agent was skipped; empty for all other
+	// events.
+	Skipped string `json:"skipped,omitempty"`
+	// RewindAfter is the id of the last event that a rewind keeps; empty for a
+	// rewind of whole invocations. ADK has no such field: other programs rewind
+	// the invocation of rewindBeforeInvocationId.
+	RewindAfter string `json:"rewindAfterEventId,omitempty"`
+	// Unverified reports that the record was read from the event's
+	// customMetadata, which agenthost used before schema version 6 and which
+	// clients could write. It is shown but selects no revision.
+	Unverified bool `json:"unverified,omitempty"`
+}
+
+// Actions are the effects of an event besides its content. The zero value has
+// no effect. JSON keys are those of adk-python events/event_actions.py.
+type Actions struct {
+	// StateDelta holds the state keys that the event sets; a nil value deletes
+	// the key.
+	StateDelta map[string]any `json:"stateDelta"`
+	// StateUpdates are writes computed from stored values, applied after
+	// StateDelta. An append moves their results to StateDelta; they have no
+	// JSON form.
+	StateUpdates []StateUpdate `json:"-"`
+	// ArtifactDelta holds the saved version of each artifact.
+	ArtifactDelta map[string]int `json:"artifactDelta"`
+
+	RequestedAuthConfigs       map[string]any           `json:"requestedAuthConfigs"`
+	RequestedToolConfirmations map[string]*Confirmation `json:"requestedToolConfirmations"`
+
+	// SkipSummarization keeps the model from summarizing this response.
+	SkipSummarization bool `json:"skipSummarization,omitempty"`
+	// TransferToAgent names the agent that takes over.
+	TransferToAgent string `json:"transferToAgent,omitempty"`
+	// Escalate exits the enclosing loops.
+	Escalate bool `json:"escalate,omitempty"`
+
+	EndOfAgent               bool            `json:"endOfAgent,omitempty"`
+	AgentState               map[string]any  `json:"agentState,omitzero"`
+	RewindBeforeInvocationID string          `json:"rewindBeforeInvocationId,omitempty"`
+	Compaction               *Compaction     `json:"compaction,omitempty"`
+	Route                    any             `json:"route,omitempty"`
+	RenderUIWidgets          json.RawMessage `json:"renderUiWidgets,omitempty"`
+	SetModelResponse         any             `json:"setModelResponse,omitempty"`
+}
+
+// A Confirmation is a request to confirm a tool call, or the answer.
+type Confirmation struct {
+	Hint      string `json:"hint"`
+	Confirmed bool   `json:"confirmed"`
+	Payload   any    `json:"payload,omitempty"`
+}
+
+// A Compaction replaces the events between two times. The times are seconds
+// since the Unix epoch.
+type Compaction struct {
+	StartTimestamp   float64        `json:"startTimestamp"`
+	EndTimestamp     float64        `json:"endTimestamp"`
+	CompactedContent *genai.Content `json:"compactedContent"`
+}
+
+// IsEmpty reports whether the event has no effect besides its content.
+func (a *Actions) IsEmpty() bool {
+	return len(a.StateDelta) == 0 && len(a.StateUpdates) == 0 && len(a.ArtifactDelta) == 0 &&
+		len(a.RequestedAuthConfigs) == 0 && len(a.RequestedToolConfirmations) == 0 &&
+		!a.SkipSummarization && a.TransferToAgent == "" && !a.Escalate &&
+		!a.EndOfAgent && a.AgentState == nil && a.RewindBeforeInvocationID == "" &&
+		a.Compaction == nil && a.Route == nil && len(a.RenderUIWidgets) == 0 && a.SetModelResponse == nil
+}
+
+// SetState sets a state key; nil deletes it. It discards earlier updates of the
+// key.
+func (a *Actions) SetState(key string, value any) {
+	a.dropUpdates(key)
+	if a.StateDelta == nil {
+		a.StateDelta = map[string]any{}
+	}
+	a.StateDelta[key] = value
+}
+
+// SetArtifact records the saved version of an artifact.
+func (a *Actions) SetArtifact(name string, version int) {
+	if a.ArtifactDelta == nil {
+		a.ArtifactDelta = map[string]int{}
+	}
+	a.ArtifactDelta[name] = version
+}
+
+// Merge adds the effects of b to a, as the responses of parallel calls become
+// one event: maps are merged deeply, later values win, and flags and widgets
+// accumulate (adk-python flows/llm_flows/functions.py).
+func (a *Actions) Merge(b *Actions) {
+	for key := range b.StateDelta {
+		a.dropUpdates(key)
+	}
+	a.StateUpdates = slices.Concat(a.StateUpdates, b.StateUpdates)
+	a.StateDelta = mergeDeep(a.StateDelta, b.StateDelta)
+	a.ArtifactDelta = mergeFlat(a.ArtifactDelta, b.ArtifactDelta)
+	a.RequestedAuthConfigs = mergeFlat(a.RequestedAuthConfigs, b.RequestedAuthConfigs)
+	a.RequestedToolConfirmations = mergeFlat(a.RequestedToolConfirmations, b.RequestedToolConfirmations)
+	a.SkipSummarization = a.SkipSummarization || b.SkipSummarization
+	a.Escalate = a.Escalate || b.Escalate
+	a.EndOfAgent = a.EndOfAgent || b.EndOfAgent
+	a.AgentState = mergeDeep(a.AgentState, b.AgentState)
+	a.TransferToAgent = cmp.Or(b.TransferToAgent, a.TransferToAgent)
+	a.RewindBeforeInvocationID = cmp.Or(b.RewindBeforeInvocationID, a.RewindBeforeInvocationID)
+	a.Compaction = cmp.Or(b.Compaction, a.Compaction)
+	a.RenderUIWidgets = joinLists(a.RenderUIWidgets, b.RenderUIWidgets)
+	if b.Route != nil {
+		a.Route = b.Route
+	}
+	if b.SetModelResponse != nil {
+		a.SetModelResponse = b.SetModelResponse
+	}
+}
+
+// joinLists concatenates two JSON lists; nil is an empty list.
+func joinLists(a, b json.RawMessage) json.RawMessage {
+	head, tail := listItems(a), listItems(b)
+	switch {
+	case len(tail) == 0:
+		return a
+	case len(head) == 0:
+		return b
+	}
+	return slices.Concat(json.RawMessage("["), head, json.RawMessage(","), tail, json.RawMessage("]"))
+}
+
+func listItems(list json.RawMessage) json.RawMessage {
+	list = bytes.TrimSpace(list)
+	list = bytes.TrimSuffix(bytes.TrimPrefix(list, []byte("[")), []byte("]"))
+	return bytes.TrimSpace(list)
+}
+
+func mergeFlat[V any](a, b map[string]V) map[string]V {
+	if len(b) == 0 {
+		return a
+	}
+	if a == nil {
+		return maps.Clone(b)
+	}
+	maps.Copy(a, b)
+	return a
+}
+
+func mergeDeep(a, b map[string]any) map[string]any {
+	if a == nil {
+		return maps.Clone(b)
+	}
+	for k, v := range b {
+		old, ok1 := a[k].(map[string]any)
+		now, ok2 := v.(map[string]any)
+		if ok1 && ok2 {
+			a[k] = mergeDeep(maps.Clone(old), now)
+		} else {
+			a[k] = v
+		}
+	}
+	return a
 }

@@ -1,58 +1,9 @@
 package session
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 )
-
-// Provenance is the host's record about an event: its origin and reason. It is
-// not part of the event's JSON form, so neither clients nor apps can write it;
-// stores keep it next to the event.
-type Provenance struct {
-	// Revision is the app revision that created the event; empty if the app has
-	// none or no app created it.
-	Revision string `json:"revision,omitempty"`
-	// Imported reports that a client supplied the event for a new session.
-	// Models read it as history; nothing else relies on it.
-	Imported bool `json:"imported,omitempty"`
-	// Skipped is the reason why an agent was skipped; empty for all other
-	// events.
-	Skipped string `json:"skipped,omitempty"`
-	// RewindAfter is the id of the last event that a rewind keeps; empty for a
-	// rewind of whole invocations. ADK has no such field: other programs rewind
-	// the invocation of rewindBeforeInvocationId.
-	RewindAfter string `json:"rewindAfterEventId,omitempty"`
-	// Unverified reports that the record was read from the event's
-	// customMetadata, which agenthost used before schema version 6 and which
-	// clients could write. It is shown but selects no revision.
-	Unverified bool `json:"unverified,omitempty"`
-}
-
-// Append appends the JSON form to dst.
-func (p Provenance) Append(dst []byte) []byte {
-	w := writer{b: dst}
-	w.openBracket('{')
-	w.writeOptionalString("revision", p.Revision)
-	w.writeOptionalFlag("imported", p.Imported)
-	w.writeOptionalString("skipped", p.Skipped)
-	w.writeOptionalString("rewindAfterEventId", p.RewindAfter)
-	w.writeOptionalFlag("unverified", p.Unverified)
-	w.closeBracket('}')
-	return w.b
-}
-
-// DecodeProvenance decodes the output of Append.
-func DecodeProvenance(text []byte) (p Provenance, err error) {
-	if string(text) == "{}" {
-		return p, nil
-	}
-	if err = json.Unmarshal(text, &p); err != nil {
-		err = fmt.Errorf("decoding provenance: %w", err)
-	}
-	return p, err
-}
 
 // The customMetadata keys of the provenance before it had its own column.
 const (
@@ -132,4 +83,41 @@ func (e *Event) verifiedRevision() string {
 		return ""
 	}
 	return e.Provenance.Revision
+}
+
+// RewoundFrom returns the index of the first event removed by the rewind at
+// events[i]; the rewind removes all events from there up to itself. It is i if
+// the rewind names no earlier event. ok is false if events[i] is not a rewind.
+func RewoundFrom(events []*Event, i int) (first int, ok bool) {
+	target := events[i].Actions.RewindBeforeInvocationID
+	if target == "" || events[i].Provenance.Imported {
+		return i, false
+	}
+	if id := events[i].Provenance.RewindAfter; id != "" {
+		if last := slices.IndexFunc(events[:i], func(ev *Event) bool { return ev.ID == id }); last >= 0 {
+			return last + 1, true
+		}
+		return i, true
+	}
+	first = slices.IndexFunc(events[:i], func(ev *Event) bool { return ev.InvocationID == target })
+	if first < 0 {
+		first = i
+	}
+	return first, true
+}
+
+// WithoutRewound returns the effective events, without rewinds and the events
+// that they removed (adk-python flows/llm_flows/contents.py). It does not
+// change its argument.
+func WithoutRewound(events []*Event) []*Event {
+	var kept []*Event
+	for i := len(events) - 1; i >= 0; i-- {
+		first, ok := RewoundFrom(events, i)
+		if !ok {
+			kept = append(kept, events[i])
+		}
+		i = first
+	}
+	slices.Reverse(kept)
+	return kept
 }

@@ -10,28 +10,8 @@ import (
 	"strings"
 )
 
-// DecodeMap decodes a JSON object with free-form keys, such as a state.
-// Integers are int64, or json.Number if they do not fit; other numbers are
-// float64. A null is a nil map. A failure is a [FieldError] whose path begins
-// with keys.
-func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
-	r := reader{b: b}
-	if r.consumeNull() {
-		return nil, r.checkEnd(keys...)
-	}
-	m := r.readFreeMap()
-	if err := r.checkEnd(keys...); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-// DecodeValue decodes any JSON value by the rules of [DecodeMap].
-func DecodeValue(b []byte) (any, error) {
-	r := reader{b: b}
-	v := r.readValue()
-	return v, r.checkEnd()
-}
+// maxDepth limits the nesting of JSON values, read or written.
+const maxDepth = 1000
 
 // Normalize returns a value as if encoded to JSON and decoded by the rules of
 // [DecodeMap]: integers as int64, floats as float64, slices as []any, bytes as

@@ -1,9 +1,12 @@
 package spec
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"unicode"
 )
 
 // A Decoder is a type with its own YAML form. DecodeSpec receives the node of the value.
@@ -214,18 +217,273 @@ func defaultNode(n *Node, f Field) *Node {
 	return node
 }
 
-const stringType = "a string"
+// A Field describes one key of a config struct. [Decode] accepts it, and [Schema] and
+// [Reference] document it.
+type Field struct {
+	// Name is the key. Alias is an alternative spelling, or "".
+	Name, Alias string
+	// Doc is the description.
+	Doc string
+	// Required fields must be present and not null.
+	Required bool
+	// Default is the value of an absent field, in YAML.
+	Default string
+	// Enum lists the allowed strings, or the allowed elements of a list.
+	Enum []string
+	// Secret values are redacted in output.
+	Secret bool
+	// Deprecated names the replacement of a deprecated field, or is "".
+	Deprecated string
+	// Type is the Go type.
+	Type reflect.Type
 
-// typeError reports a value of the wrong type.
-func (n *Node) typeError(what string) Diagnostic {
-	d := n.Errorf("type", "expected %s, got %s", what, n.describeType())
-	if len(n.parts) > 0 && !n.isPlain() {
-		d.Hint = "quotes make the reference a string: remove them and write it on its own line"
-	} else if n.Kind == Scalar && !n.isPlain() && resolveTag(n.Value) != strTag {
-		d.Hint = "quotes make it a string: write " + n.Value
+	index []int
+	// allowsQuotedNumber permits numbers in quotes, as JSON APIs use for int64.
+	allowsQuotedNumber bool
+	// fromJSONStruct marks fields of a struct with json tags and without yaml tags.
+	fromJSONStruct bool
+}
+
+// Fields lists the fields of a struct type in order. Fields have the tags
+//
+//	yaml:"name" doc:"…" required:"true" default:"…" enum:"a|b" secret:"true" deprecated:"use x"
+//
+// and yaml:",inline" adds the fields of an embedded struct. A struct with json tags and
+// without yaml tags, such as those of package genai, uses its json names in snake_case;
+// the camelCase names are aliases.
+func Fields(t reflect.Type) []Field {
+	var fields []Field
+	isJSON := isJSONStruct(t)
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		if !sf.IsExported() {
+			continue
+		}
+		if isJSON {
+			fields = appendJSONFields(fields, sf)
+			continue
+		}
+		name, option, _ := strings.Cut(sf.Tag.Get("yaml"), ",")
+		switch {
+		case option == "inline":
+			fields = appendInlined(fields, sf)
+		case name != "" && name != "-":
+			fields = append(fields, newField(name, sf))
+		}
 	}
-	if what == stringType && n.Kind == Mapping && n.src != nil && strings.HasPrefix(n.src.textFrom(n.Pos), "{") {
-		d.Hint = "quote text that begins with {"
+	return fields
+}
+
+// fieldTable caches the fields of struct types: reading tags takes longer than decoding.
+// It is safe for concurrent use.
+type fieldTable struct{ fields sync.Map }
+
+func (t *fieldTable) fieldsOf(typ reflect.Type) []Field {
+	if fields, ok := t.fields.Load(typ); ok {
+		return fields.([]Field)
 	}
-	return d
+	fields := Fields(typ)
+	t.fields.Store(typ, fields)
+	return fields
+}
+
+func newField(name string, sf reflect.StructField) Field {
+	tag := sf.Tag
+	f := Field{
+		Name: name, Doc: tag.Get("doc"),
+		Required: tag.Get("required") == "true", Default: tag.Get("default"),
+		Secret: tag.Get("secret") == "true", Deprecated: tag.Get("deprecated"),
+		Type: sf.Type, index: sf.Index,
+	}
+	if enum := tag.Get("enum"); enum != "" {
+		f.Enum = strings.Split(enum, "|")
+	}
+	return f
+}
+
+func appendInlined(fields []Field, sf reflect.StructField) []Field {
+	for _, f := range Fields(sf.Type) {
+		f.index = append(append([]int{}, sf.Index...), f.index...)
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+// isJSONStruct reports whether a struct has json tags and no yaml tags.
+func isJSONStruct(t reflect.Type) bool {
+	hasJSON := false
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		if _, ok := tag.Lookup("yaml"); ok {
+			return false
+		}
+		hasJSON = hasJSON || tag.Get("json") != ""
+	}
+	return hasJSON
+}
+
+func appendJSONFields(fields []Field, sf reflect.StructField) []Field {
+	name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
+	switch {
+	case sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct:
+		return appendInlined(fields, sf)
+	case name == "" || name == "-":
+		return fields
+	}
+	f := Field{Name: snakeCase(name), Type: sf.Type, index: sf.Index, allowsQuotedNumber: strings.Contains(options, "string"), fromJSONStruct: true}
+	if f.Name != name {
+		f.Alias = name
+	}
+	return append(fields, f)
+}
+
+// snakeCase converts responseMimeType to response_mime_type.
+func snakeCase(camel string) string {
+	var b strings.Builder
+	var last rune
+	for _, r := range camel {
+		if unicode.IsUpper(r) && last != 0 && !unicode.IsUpper(last) && last != '_' {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+		last = r
+	}
+	return b.String()
+}
+
+func (f Field) matchesKey(key string) bool { return f.Name == key || f.Alias != "" && f.Alias == key }
+
+// enumValue returns the canonical value of an enumeration. ADK's languages write the
+// same value as sse, SSE, StreamingMode.SSE or agent.StreamingModeSSE: enumValue ignores
+// case, underscores, qualifiers and the field's name as a prefix.
+func (f Field) enumValue(written string) (value string, ok bool) {
+	if slices.Contains(f.Enum, written) {
+		return written, true
+	}
+	folded := foldEnum(trimQualifier(written))
+	at := slices.IndexFunc(f.Enum, func(v string) bool {
+		return foldEnum(v) == folded || foldEnum(f.Name+v) == folded
+	})
+	if at < 0 {
+		return "", false
+	}
+	return f.Enum[at], true
+}
+
+// normalizeAPIEnum converts a value of an enumeration of the Gemini API to the only
+// spelling that the API accepts: upper case for most types.
+func normalizeAPIEnum(t reflect.Type, written string) string {
+	switch t.Name() {
+	case "ServiceTier", "ImagePromptLanguage", "Role":
+		return strings.ToLower(trimQualifier(written))
+	default:
+		return strings.ToUpper(trimQualifier(written))
+	}
+}
+
+// isAPIEnum reports whether the field holds an enumeration of the Gemini API.
+func (f Field) isAPIEnum(t reflect.Type) bool {
+	return f.fromJSONStruct && t.Kind() == reflect.String && t.PkgPath() != ""
+}
+
+func foldEnum(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+}
+
+// trimQualifier removes the types before a name: SSE of RunConfig.StreamingMode.SSE.
+func trimQualifier(name string) string {
+	at := strings.LastIndexByte(name, '.')
+	isType := func(r rune) bool {
+		return r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	}
+	if at < 0 || strings.ContainsFunc(name[:at], func(r rune) bool { return !isType(r) }) {
+		return name
+	}
+	return name[at+1:]
+}
+
+// A Kind is a named variant of an extension point, such as a kind of tool: its config
+// struct, its description and its build function. Env is the input of the build, T its
+// result.
+type Kind[Env, T any] struct {
+	// Name is the name in documents. Doc is the description in the reference.
+	Name, Doc string
+
+	config func() any
+	fields *fieldTable
+	build  func(ctx context.Context, env Env, config any) (T, error)
+}
+
+// NewKind returns a kind with config struct C.
+func NewKind[C, Env, T any](name, doc string, build func(context.Context, Env, *C) (T, error)) Kind[Env, T] {
+	return Kind[Env, T]{
+		Name: name, Doc: doc,
+		config: func() any { return new(C) }, fields: new(fieldTable),
+		build: func(ctx context.Context, env Env, c any) (T, error) {
+			return build(ctx, env, c.(*C))
+		},
+	}
+}
+
+// Decode decodes a mapping into the kind's config. A config that implements [Decoder]
+// decodes itself.
+func (k Kind[Env, T]) Decode(n *Node) (Plan[Env, T], Diagnostics) {
+	config := k.config()
+	plan := Plan[Env, T]{Kind: k, Config: config, Node: n}
+	if d, ok := config.(Decoder); ok {
+		return plan, d.DecodeSpec(n)
+	}
+	return plan, decodeInto(n, config, k.fields)
+}
+
+// CheckKeys reports keys of a mapping that are not fields of the kind.
+func (k Kind[Env, T]) CheckKeys(n *Node) Diagnostics {
+	d := &decoder{fields: k.fields}
+	fields := k.fields.fieldsOf(k.ConfigType())
+	for _, e := range n.Entries {
+		d.matchField(e, fields, make([]*Node, len(fields)))
+	}
+	return d.ds
+}
+
+// ConfigType returns the type of the config struct.
+func (k Kind[Env, T]) ConfigType() reflect.Type { return reflect.TypeOf(k.config()).Elem() }
+
+// Reference returns the kind's section of the reference in Markdown.
+func (k Kind[Env, T]) Reference() string { return Reference(k.Name, k.Doc, k.ConfigType()) }
+
+// A Plan is a decoded config of a kind, ready to be built.
+type Plan[Env, T any] struct {
+	Kind Kind[Env, T]
+	// Config is a pointer to the decoded config struct.
+	Config any
+	// Node is the decoded node.
+	Node *Node
+}
+
+// Build builds the result. It may be called more than once.
+func (p Plan[Env, T]) Build(ctx context.Context, env Env) (T, error) {
+	return p.Kind.build(ctx, env, p.Config)
+}
+
+// Kinds is the list of kinds of an extension point.
+type Kinds[Env, T any] []Kind[Env, T]
+
+// Lookup returns the kind with a name.
+func (ks Kinds[Env, T]) Lookup(name string) (Kind[Env, T], bool) {
+	for _, k := range ks {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Kind[Env, T]{}, false
+}
+
+// Names lists the names of the kinds in order, for example for [Suggest].
+func (ks Kinds[Env, T]) Names() []string {
+	names := make([]string, len(ks))
+	for i, k := range ks {
+		names[i] = k.Name
+	}
+	return names
 }

@@ -2,10 +2,15 @@ package spec
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
+
+// redacted replaces secrets in all output.
+const redacted = "***"
 
 // A Lookup resolves a reference by its kind (env, secret or file) and its name. Without
 // a value, the error is [ErrUnset] or describes the reason.
@@ -66,13 +71,6 @@ func (i *interpolator) interpolateNode(n *Node) {
 
 // maxScalarProblems limits the problems reported for one scalar.
 const maxScalarProblems = 100
-
-// A substitution is the range [start, end) of a scalar's value that replaced the range
-// [writtenStart, writtenEnd) of its written form. secret is the hidden value, or "".
-type substitution struct {
-	start, end, writtenStart, writtenEnd int
-	secret                               string
-}
 
 func (i *interpolator) interpolateScalar(n *Node) {
 	var value strings.Builder
@@ -216,34 +214,110 @@ func (i *interpolator) validateReference(r reference, name, fallback string) str
 // HasReference reports whether the scalar contained references.
 func (n *Node) HasReference() bool { return len(n.parts) > 0 }
 
-// writtenValue returns the scalar's value for messages: with its references, because the
-// replacements may be secrets.
-func (n *Node) writtenValue() string {
-	if len(n.parts) > 0 {
-		return n.written
-	}
-	return n.Value
-}
-
-// sourceOffset maps an offset in the value to the scalar as written in the file, and
-// returns both.
-func (n *Node) sourceOffset(offset int) (written string, at int) {
-	if len(n.parts) == 0 {
-		return n.Value, offset
-	}
-	shift := 0
-	for _, p := range n.parts {
-		if offset < p.start {
-			break
-		}
-		if offset < p.end {
-			return n.written, p.writtenStart
-		}
-		shift = p.writtenEnd - p.end
-	}
-	return n.written, offset + shift
-}
-
 // BeforeInterpolation returns a scalar as it was before references were replaced; false
 // if it had none.
 func (n *Node) BeforeInterpolation() (written string, ok bool) { return n.written, len(n.parts) > 0 }
+
+// Patch applies a JSON merge patch (RFC 7396): it merges mappings key by key, null
+// removes a key, and any other value replaces the previous one. Nodes keep their
+// positions. Patch does not change its arguments; the result shares nodes with them.
+func Patch(base, patch *Node) *Node {
+	if patch.Kind != Mapping {
+		return patch
+	}
+	merged := *patch
+	merged.Entries = nil
+	if base != nil && base.Kind == Mapping {
+		merged = *base
+		merged.Entries = slices.Clone(base.Entries)
+	}
+	for _, e := range patch.Entries {
+		at := slices.IndexFunc(merged.Entries, func(old Entry) bool { return old.Key.Value == e.Key.Value })
+		switch {
+		case e.Value.IsNull() && at >= 0:
+			merged.Entries = slices.Delete(merged.Entries, at, at+1)
+		case e.Value.IsNull():
+		case at >= 0:
+			merged.Entries[at] = Entry{e.Key, Patch(merged.Entries[at].Value, e.Value)}
+		default:
+			merged.Entries = append(merged.Entries, Entry{e.Key, Patch(nil, e.Value)})
+		}
+	}
+	return &merged
+}
+
+// Text is a string with its position, for messages and templates. It accepts strings,
+// and numbers and booleans as written.
+type Text struct {
+	Value string
+	Pos   Pos
+	node  *Node
+}
+
+// DecodeSpec decodes a scalar.
+func (t *Text) DecodeSpec(n *Node) Diagnostics {
+	if n.Kind != Scalar || n.IsNull() {
+		return Diagnostics{n.typeError(stringType)}
+	}
+	*t = Text{Value: n.Value, Pos: n.Pos, node: n}
+	return nil
+}
+
+// Text returns the scalar with its position, or an empty text if n is not a scalar.
+func (n *Node) Text() Text {
+	if n.Kind != Scalar {
+		return Text{Pos: n.Pos, node: n}
+	}
+	return Text{Value: n.Value, Pos: n.Pos, node: n}
+}
+
+// SchemaSpec describes the accepted types.
+func (t *Text) SchemaSpec() map[string]any {
+	return map[string]any{"type": []any{"string", "number", "boolean"}}
+}
+
+// String returns the value.
+func (t Text) String() string { return t.Value }
+
+// At returns the position of a byte offset in Value. In a folded block, or a plain or
+// quoted string over several lines, it returns the start of the string.
+func (t Text) At(offset int) Pos {
+	if t.node == nil {
+		return t.Pos
+	}
+	return t.node.positionAt(offset)
+}
+
+// Mapping returns a mapping with one entry at the position of the text, for texts that
+// are a short form of it.
+func (t Text) Mapping(key, value string) *Node {
+	scalar := func(v string) *Node { return &Node{Pos: t.Pos, Tag: strTag, Value: v, src: t.nodeSource()} }
+	return &Node{Pos: t.Pos, Kind: Mapping, Tag: mapTag, Entries: []Entry{{scalar(key), scalar(value)}}, src: t.nodeSource()}
+}
+
+func (t Text) nodeSource() *source {
+	if t.node == nil {
+		return nil
+	}
+	return t.node.src
+}
+
+// Errorf returns an error at a byte offset of the text.
+func (t Text) Errorf(offset int, rule, format string, args ...any) Diagnostic {
+	pos := t.At(offset)
+	d := Diagnostic{Pos: pos, Rule: rule, Message: fmt.Sprintf(format, args...)}
+	if t.node != nil {
+		d.Source = t.node.src.lineText(pos.Line)
+	}
+	return d
+}
+
+// Warnf returns a warning at a byte offset of the text.
+func (t Text) Warnf(offset int, rule, format string, args ...any) Diagnostic {
+	d := t.Errorf(offset, rule, format, args...)
+	d.Severity = Warning
+	return d
+}
+
+// An Expr is the source of an expression.
+type Expr struct{ Text }

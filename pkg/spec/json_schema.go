@@ -263,3 +263,46 @@ func (c *schemaChecker) checkRanges(n *Node) {
 		}
 	}
 }
+
+// equalScalar reports whether two scalars have the same value and type.
+func (n *Node) equalScalar(m *Node) bool {
+	return n.Kind == Scalar && m.Kind == Scalar && n.Tag == m.Tag && n.Value == m.Value
+}
+
+func joinTypes(a, b string) string {
+	numbers := []string{"integer", "number"}
+	switch {
+	case a == "" || a == b:
+		return b
+	case slices.Contains(numbers, a) && slices.Contains(numbers, b):
+		return "number"
+	}
+	return "mixed"
+}
+
+// jsonType returns the JSON Schema type of a node.
+func jsonType(n *Node) string {
+	switch n.Tag {
+	case mapTag:
+		return "object"
+	case seqTag:
+		return "array"
+	case intTag:
+		return "integer"
+	case floatTag:
+		return "number"
+	case boolTag:
+		return "boolean"
+	case nullTag:
+		return "null"
+	}
+	return "string"
+}
+
+func listValues(n *Node) string {
+	words := make([]string, len(n.Items))
+	for i, item := range n.Items {
+		words[i] = item.writtenValue()
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,7 +1,11 @@
 package spec
 
 import (
+	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -118,4 +122,274 @@ func (n *Node) describeType() string {
 		return "a number"
 	}
 	return stringType
+}
+
+const stringType = "a string"
+
+// typeError reports a value of the wrong type.
+func (n *Node) typeError(what string) Diagnostic {
+	d := n.Errorf("type", "expected %s, got %s", what, n.describeType())
+	if len(n.parts) > 0 && !n.isPlain() {
+		d.Hint = "quotes make the reference a string: remove them and write it on its own line"
+	} else if n.Kind == Scalar && !n.isPlain() && resolveTag(n.Value) != strTag {
+		d.Hint = "quotes make it a string: write " + n.Value
+	}
+	if what == stringType && n.Kind == Mapping && n.src != nil && strings.HasPrefix(n.src.textFrom(n.Pos), "{") {
+		d.Hint = "quote text that begins with {"
+	}
+	return d
+}
+
+// A substitution is the range [start, end) of a scalar's value that replaced the range
+// [writtenStart, writtenEnd) of its written form. secret is the hidden value, or "".
+type substitution struct {
+	start, end, writtenStart, writtenEnd int
+	secret                               string
+}
+
+// sourceOffset maps an offset in the value to the scalar as written in the file, and
+// returns both.
+func (n *Node) sourceOffset(offset int) (written string, at int) {
+	if len(n.parts) == 0 {
+		return n.Value, offset
+	}
+	shift := 0
+	for _, p := range n.parts {
+		if offset < p.start {
+			break
+		}
+		if offset < p.end {
+			return n.written, p.writtenStart
+		}
+		shift = p.writtenEnd - p.end
+	}
+	return n.written, offset + shift
+}
+
+// writtenValue returns the scalar's value for messages: with its references, because the
+// replacements may be secrets.
+func (n *Node) writtenValue() string {
+	if len(n.parts) > 0 {
+		return n.written
+	}
+	return n.Value
+}
+
+// YAML tags of nodes.
+const (
+	strTag   = "!!str"
+	intTag   = "!!int"
+	floatTag = "!!float"
+	boolTag  = "!!bool"
+	nullTag  = "!!null"
+	mapTag   = "!!map"
+	seqTag   = "!!seq"
+
+	timestampTag = "!!timestamp"
+	mergeTag     = "!!merge"
+)
+
+// Any returns the node as plain Go values: map[string]any, []any, string, int64,
+// float64, bool or nil. Integers that overflow int64 are json.Number; dates are strings.
+func (n *Node) Any() any {
+	switch n.Kind {
+	case Mapping:
+		m := make(map[string]any, len(n.Entries))
+		for _, e := range n.Entries {
+			m[e.Key.Value] = e.Value.Any()
+		}
+		return m
+	case Sequence:
+		s := make([]any, len(n.Items))
+		for i, item := range n.Items {
+			s[i] = item.Any()
+		}
+		return s
+	}
+	return n.scalarValue()
+}
+
+func (n *Node) scalarValue() any {
+	switch n.Tag {
+	case nullTag:
+		return nil
+	case boolTag:
+		return strings.EqualFold(n.Value, "true")
+	case intTag:
+		return parseIntScalar(n.Value)
+	case floatTag:
+		f, _ := parseFloat(n.Value)
+		return f
+	}
+	return n.Value
+}
+
+// resolveTag returns the tag of a plain scalar. It follows the YAML 1.1 of ADK's loader
+// without dates and base 60: 0777 is octal, 1_000 is a number, 08 is a string. Only true
+// and false are booleans; [Decode] also accepts yes and no.
+func resolveTag(value string) string {
+	tag := (&yaml.Node{Kind: yaml.ScalarNode, Value: value}).ShortTag()
+	return adjustTag(tag, value)
+}
+
+func adjustTag(tag, value string) string {
+	switch {
+	case tag == timestampTag, tag == mergeTag:
+		return strTag
+	case tag == floatTag && isDigits(value):
+		if hasLeadingZero(value) {
+			return strTag
+		}
+		return intTag
+	}
+	return tag
+}
+
+// parseIntScalar parses a !!int to an int64, or to a json.Number on overflow.
+func parseIntScalar(value string) any {
+	plain := strings.ReplaceAll(value, "_", "")
+	if i, err := strconv.ParseInt(plain, 0, 64); err == nil {
+		return i
+	}
+	if u, err := strconv.ParseUint(plain, 0, 64); err == nil {
+		return json.Number(strconv.FormatUint(u, 10))
+	}
+	return json.Number(strings.TrimPrefix(plain, "+"))
+}
+
+func parseFloat(value string) (float64, bool) {
+	plain := strings.ToLower(strings.ReplaceAll(value, "_", ""))
+	switch plain {
+	case ".inf", "+.inf", "-.inf", ".nan":
+		plain = strings.Replace(plain, ".", "", 1)
+	}
+	f, err := strconv.ParseFloat(plain, 64)
+	return f, err == nil
+}
+
+func isDigits(value string) bool {
+	digits := strings.TrimLeft(strings.ReplaceAll(value, "_", ""), "+-")
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+func hasLeadingZero(value string) bool {
+	digits := strings.TrimLeft(value, "+-")
+	return len(digits) > 1 && digits[0] == '0' && isDigits(digits)
+}
+
+// positionAt returns the position of a byte offset in the value of a scalar.
+func (n *Node) positionAt(offset int) Pos {
+	if n.src == nil || n.Kind != Scalar {
+		return n.Pos
+	}
+	written, offset := n.sourceOffset(offset)
+	start := n.contentStart()
+	switch {
+	case n.style&yaml.LiteralStyle != 0:
+		return n.literalPosition(written, offset)
+	case n.style&yaml.FoldedStyle != 0:
+		return n.Pos
+	case n.style&yaml.DoubleQuotedStyle != 0:
+		return n.quotedPosition(start, offset, stepDoubleQuoted)
+	case n.style&yaml.SingleQuotedStyle != 0:
+		return n.quotedPosition(start, offset, stepSingleQuoted)
+	}
+	if !strings.HasPrefix(n.src.textFrom(start), written) {
+		return start
+	}
+	return start.moveRight(runesBefore(written, offset))
+}
+
+func runesBefore(s string, offset int) int {
+	return utf8.RuneCountInString(s[:min(max(offset, 0), len(s))])
+}
+
+// contentStart returns the position after an anchor and a tag, at which the YAML parser
+// starts a node.
+func (n *Node) contentStart() Pos {
+	pos := n.Pos
+	rest := n.src.textFrom(pos)
+	for strings.HasPrefix(rest, "&") || strings.HasPrefix(rest, "!") {
+		end := strings.IndexAny(rest, " \t")
+		if end < 0 {
+			return n.Pos
+		}
+		end += len(rest[end:]) - len(strings.TrimLeft(rest[end:], " \t"))
+		pos = pos.moveRight(utf8.RuneCountInString(rest[:end]))
+		rest = rest[end:]
+	}
+	return pos
+}
+
+// literalPosition finds an offset in a block scalar `|`, whose lines appear in the file
+// unchanged except for indentation.
+func (n *Node) literalPosition(value string, offset int) Pos {
+	before := value[:min(max(offset, 0), len(value))]
+	row := strings.Count(before, "\n")
+	column := utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:])
+	pos := Pos{n.Pos.File, n.Pos.Line + 1 + row, n.literalIndent(value) + column + 1}
+	return n.src.clampPos(pos)
+}
+
+func (n *Node) literalIndent(value string) int {
+	row := n.Pos.Line + 1
+	for line := range strings.Lines(value) {
+		line = strings.TrimSuffix(line, "\n")
+		if indent, ok := strings.CutSuffix(n.src.lineText(row), line); ok && line != "" {
+			return len(indent)
+		}
+		row++
+	}
+	return 0
+}
+
+// An unescapeStep reads one character of a quoted string: the bytes it occupies in the
+// file, and those it adds to the value.
+type unescapeStep func(rest string) (read, written int)
+
+// quotedPosition walks along a quoted string. For offsets after the first line, it
+// returns the start of the string.
+func (n *Node) quotedPosition(start Pos, offset int, step unescapeStep) Pos {
+	rest := n.src.textFrom(start)
+	if rest == "" {
+		return start
+	}
+	at, rest := start.moveRight(1), rest[1:]
+	for offset > 0 {
+		if rest == "" {
+			return start
+		}
+		read, written := step(rest)
+		read = min(read, len(rest))
+		at = at.moveRight(utf8.RuneCountInString(rest[:read]))
+		rest = rest[read:]
+		offset -= written
+	}
+	return at
+}
+
+func stepSingleQuoted(rest string) (read, written int) {
+	if strings.HasPrefix(rest, "''") {
+		return 2, 1
+	}
+	_, size := utf8.DecodeRuneInString(rest)
+	return size, size
+}
+
+func stepDoubleQuoted(rest string) (read, written int) {
+	if rest[0] != '\\' || len(rest) < 2 {
+		_, size := utf8.DecodeRuneInString(rest)
+		return size, size
+	}
+	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[rest[1]]
+	switch {
+	case digits > 0 && len(rest) >= 2+digits:
+		code, _ := strconv.ParseUint(rest[2:2+digits], 16, 32)
+		return 2 + digits, max(utf8.RuneLen(rune(code)), 1)
+	case rest[1] == 'L' || rest[1] == 'P':
+		return 2, 3
+	case rest[1] == 'N' || rest[1] == '_':
+		return 2, 2
+	}
+	return 2, 1
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -179,4 +180,146 @@ func describeSyntaxError(message string) ([2]string, bool) {
 		"found undefined tag handle": {"unknown tag", "quote text that starts with !"},
 	}[message]
 	return words, ok
+}
+
+// Messages of the parser for a key that is indented too deep: it continues the text of
+// the line above, or follows a comment.
+const (
+	notAllowedColon = "mapping values are not allowed in this context"
+	missingKey      = "did not find expected key"
+)
+
+// keyOfLine matches a line that starts with a key, optionally with a value. The "- " of
+// list items counts as indentation.
+var keyOfLine = regexp.MustCompile(`^((?: |- )*)([A-Za-z_][\w-]*):(?: +([^\s#].*))?$`)
+
+// isDeeper reports whether the problem is a key that is indented deeper than the key of
+// the line above, which already has a value.
+func isDeeper(d Diagnostic, src *source) bool {
+	line := keyOfLine.FindStringSubmatch(strings.TrimRight(src.lineText(d.Pos.Line), " \r"))
+	above := keyOfLine.FindStringSubmatch(src.lineAbove(d.Pos.Line))
+	if line == nil || above == nil || above[3] == "" {
+		return false
+	}
+	start := len(line[1])
+	return (d.Pos.Col == start+1 || d.Pos.Col == start+len(line[2])+1) && start > len(above[1])
+}
+
+// explainIndent explains a problem for which isDeeper is true.
+func explainIndent(d Diagnostic, src *source) Diagnostic {
+	line := keyOfLine.FindStringSubmatch(strings.TrimRight(src.lineText(d.Pos.Line), " \r"))
+	above := keyOfLine.FindStringSubmatch(src.lineAbove(d.Pos.Line))
+	d.Pos.Col = len(line[1]) + 1
+	d.Message = "this line is indented deeper than the line above"
+	return d.WithHint("start %s in column %d, below %s, or quote the text above if this line is part of it", line[2], len(above[1])+1, above[2])
+}
+
+// lineAbove returns the previous line that is neither empty nor a comment.
+func (s *source) lineAbove(number int) string {
+	for number--; number > 0; number-- {
+		line := strings.TrimRight(s.lineText(number), " \r")
+		if text := strings.TrimSpace(line); text != "" && text[0] != '#' {
+			return line
+		}
+	}
+	return ""
+}
+
+// withQuotesFix adds a fix to a problem inside { } or [ ]: quotes around the plain text.
+// It adds none if the start or end of that text is ambiguous.
+func withQuotesFix(d Diagnostic) Diagnostic {
+	at := 0
+	for range d.Pos.Col - 1 {
+		_, size := utf8.DecodeRuneInString(d.Source[at:])
+		at += size
+	}
+	from, to := plainTextStart(d.Source[:at]), at+plainTextEnd(d.Source[at:])
+	text := strings.TrimSpace(d.Source[from:to])
+	from += strings.Index(d.Source[from:to], text)
+	if text == "" || to == len(d.Source) || isInsideQuotes(d.Source[:from]) || !isSafeToQuote(text) {
+		return d
+	}
+	d.Fix = Fix{Line: d.Pos.Line, Col: utf8.RuneCountInString(d.Source[:from]) + 1, Old: text, New: `"` + text + `"`}
+	return d
+}
+
+// isInsideQuotes reports whether the text after before may be inside quotes or a
+// comment.
+func isInsideQuotes(before string) bool {
+	return strings.Count(before, `"`)%2 > 0 || strings.Count(before, "'")%2 > 0 || strings.Contains(before, " #")
+}
+
+// isSafeToQuote reports whether quotes do not change the value of a plain text.
+func isSafeToQuote(text string) bool {
+	return !strings.ContainsAny(text, "\"'\\#&*!|>@`") && !strings.Contains(text, ": ") &&
+		strings.Count(text, "(") == strings.Count(text, ")")
+}
+
+// plainTextStart returns the start of the text at the end of before: after a bracket, a
+// comma, or the colon of its key.
+func plainTextStart(before string) int {
+	start := strings.LastIndexAny(before, "{[,") + 1
+	if colon := strings.LastIndex(before, ": "); colon >= start {
+		start = colon + 2
+	}
+	return start
+}
+
+// plainTextEnd returns the end of the text at the start of here: before a comma or a
+// closing bracket, except for the braces of ${env:X}.
+func plainTextEnd(here string) int {
+	depth := 0
+	for i, r := range here {
+		switch {
+		case r == '{':
+			depth++
+		case r == '}' && depth > 0:
+			depth--
+		case depth == 0 && strings.ContainsRune(",}]", r):
+			return i
+		}
+	}
+	return len(here)
+}
+
+// Characters of text pasted from a word processor or a web page that look like YAML
+// syntax but are ordinary text in YAML.
+const (
+	noBreakSpace     = "\u00a0\u202f"
+	typographicQuote = "“”„‟«»‘’‚‹›"
+)
+
+// spacedKey matches a key with a no-break space after its colon.
+var spacedKey = regexp.MustCompile(`^([A-Za-z_][\w-]*):[\x{a0}\x{202f}]`)
+
+// misplacedSpace matches a no-break space where YAML needs a space: in the indentation,
+// or after the colon of a key.
+var misplacedSpace = regexp.MustCompile(`^(?: *(?:- +)?[A-Za-z_][\w-]*:| *-|\s*)[\x{a0}\x{202f}]`)
+
+// layoutErrors lists the parser's messages for a line that does not match the layout of
+// the line above.
+func layoutErrors() []string {
+	return []string{
+		"mapping values are not allowed in this context", "could not find expected ':'",
+		"did not find expected key", "did not find expected '-' indicator",
+	}
+}
+
+// explainNoBreakSpace checks the line of a problem and the line above for a no-break
+// space that breaks the syntax.
+func explainNoBreakSpace(d Diagnostic, src *source) (Diagnostic, bool) {
+	if !slices.Contains(layoutErrors(), d.Message) {
+		return d, false
+	}
+	for _, number := range []int{d.Pos.Line, d.Pos.Line - 1} {
+		line := src.lineText(number)
+		if !misplacedSpace.MatchString(line) {
+			continue
+		}
+		before := line[:strings.IndexAny(line, noBreakSpace)]
+		d.Pos.Line, d.Pos.Col, d.Source = number, utf8.RuneCountInString(before)+1, line
+		d.Message = "a no-break space is not a space in YAML"
+		return d.WithHint("use an ordinary space"), true
+	}
+	return d, false
 }

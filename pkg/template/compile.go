@@ -1,8 +1,14 @@
 package template
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"reflect"
-	"time"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/checker"
@@ -10,6 +16,117 @@ import (
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
 )
+
+// An Env declares the names that an expression may use, each with a sample
+// value that determines its type, or nil for any type:
+//
+//   - a map[string]any allows any members; those in the sample have its types;
+//   - an Env allows exactly its members;
+//   - a []any with one element is a list of that type, any other []any a list
+//     of any type;
+//   - a function may be called; the variables of an evaluation supply the
+//     implementation, whose error fails the evaluation.
+type Env map[string]any
+
+// An Expr is a compiled expression. It is immutable and safe for concurrent use.
+type Expr struct {
+	program *vm.Program
+	names   []string // the names of Env that the expression reads
+	runs    sync.Pool
+}
+
+// Compile checks and compiles an expression. The error is an [*Error] with the
+// position of the first problem.
+func Compile(src string, env Env) (*Expr, error) {
+	return compileExpr(src, env, false)
+}
+
+// CompileBool is [Compile] for boolean expressions. Nil counts as false, and so
+// does a missing member.
+func CompileBool(src string, env Env) (*Expr, error) {
+	return compileExpr(src, env, true)
+}
+
+// Eval evaluates the expression within the limits of the package. Names of the
+// Env that are not in vars are nil. The result is a JSON value, with integers as
+// int64, and shares no map or list with vars. Eval only reads vars, which must
+// not change meanwhile. Vars may hold a [*Budget] under [BudgetName], shared by
+// many evaluations. The error is an [*Error]; it wraps the context's error, or
+// that of a called function.
+func (e *Expr) Eval(ctx context.Context, vars map[string]any) (any, error) {
+	budget, _ := vars[BudgetName].(*Budget)
+	if err := budget.checkLimits(); err != nil {
+		return nil, err
+	}
+	r := e.acquireRun()
+	defer e.releaseRun(r)
+	r.meter.startMeter(ctx, budget)
+	defer r.meter.releaseSlot()
+	for _, name := range e.names {
+		r.vars[name] = convertVariable(vars[name])
+	}
+	v, err := r.machine.Run(e.program, r.vars)
+	if err == nil {
+		v, err = normalizeResult(v, &r.meter)
+	}
+	budget.chargeEvaluation(&r.meter, v)
+	if err != nil {
+		return nil, e.wrapError(ctx, r, err)
+	}
+	return v, nil
+}
+
+// Bool evaluates an expression compiled by [CompileBool]. The errors are those of
+// [Expr.Eval].
+func (e *Expr) Bool(ctx context.Context, vars map[string]any) (bool, error) {
+	v, err := e.Eval(ctx, vars)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(bool)
+	if !ok && v != nil {
+		return false, &Error{Msg: fmt.Sprintf("the expression must be a boolean, got %s", valueNoun(v))}
+	}
+	return b, nil
+}
+
+// A run is the memory of one evaluation, pooled for reuse.
+type run struct {
+	machine vm.VM
+	vars    map[string]any
+	meter   meter
+}
+
+func (e *Expr) acquireRun() *run {
+	if r, ok := e.runs.Get().(*run); ok {
+		return r
+	}
+	r := &run{machine: vm.VM{MemoryBudget: maxValues}, vars: make(map[string]any, len(e.names)+2)}
+	r.vars[meterName] = &r.meter
+	r.vars[countName] = r.meter.countIteration
+	return r
+}
+
+// releaseRun returns a run to the pool unless its stack has grown large.
+func (e *Expr) releaseRun(r *run) {
+	if cap(r.machine.Stack) > 1024 {
+		return
+	}
+	clear(r.machine.Stack[:cap(r.machine.Stack)])
+	clear(r.machine.Variables)
+	for _, name := range e.names {
+		r.vars[name] = nil
+	}
+	e.runs.Put(r)
+}
+
+func (e *Expr) wrapError(ctx context.Context, r *run, err error) error {
+	failed := convertError(e.program.Source().String(), err)
+	if r.meter.cancelled {
+		failed.cause = ctx.Err()
+	}
+	return failed
+}
 
 // compileExpr compiles the source twice. The first pass checks it as written,
 // with the declared types, for the best error messages. The second pass builds
@@ -71,9 +188,6 @@ func configureLimits(c *conf.Config) {
 	}
 }
 
-// disabledBuiltins depend on the clock or on the machine.
-func disabledBuiltins() []string { return []string{"now", "timezone"} }
-
 func envType(env Env) types.Map {
 	m := make(types.Map, len(env))
 	for name, sample := range env {
@@ -116,7 +230,96 @@ func looseType(env Env) types.Map {
 	return m
 }
 
-// isTime reports whether t is one of the two types whose methods may be called.
-func isTime(t reflect.Type) bool {
-	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[time.Duration]()
+// The operand after these is a string, or a value that is likely a string.
+var (
+	beforeText  = regexp.MustCompile(`\b(contains|startsWith|endsWith|matches)\s*$`)
+	beforeValue = regexp.MustCompile(`[=!]=\s*$`)
+)
+
+// compileError is convertError for errors of the checker, with a hint for a
+// misspelled name.
+func compileError(src string, env Env, err error) *Error {
+	e := convertError(src, err)
+	if strings.TrimSpace(src) == "" {
+		e.Offset, e.Msg = 0, "the expression is empty"
+		return e
+	}
+	if name, ok := strings.CutPrefix(e.Msg, "unknown name "); ok {
+		if strings.HasPrefix(src[e.Offset+len(name):], "(") {
+			e.Msg = "unknown function " + name
+		}
+		near := suggestName(name, append(slices.Sorted(maps.Keys(env)), functionNames()...))
+		if beforeText.MatchString(src[:e.Offset]) || near == "" && beforeValue.MatchString(src[:e.Offset]) {
+			near = "; strings need quotes: \"" + name + "\""
+		}
+		e.Msg += near
+	}
+	if name, ok := strings.CutPrefix(e.Msg, "unknown field "); ok {
+		owner := ownerPath(src[:e.Offset])
+		e.Msg = "unknown member " + name + suggestName(name, envMembers(env, owner))
+	}
+	return e
+}
+
+// ownerPath returns the path at the end of s, without its last dot.
+func ownerPath(s string) string {
+	s = strings.TrimRight(s, ".?")
+	start := strings.LastIndexFunc(s, func(r rune) bool { return r != '.' && !isLetter(r) && !isLetterOrDigit(r) })
+	return s[start+1:]
+}
+
+func envMembers(env Env, path string) []string {
+	for _, name := range strings.Split(path, ".") {
+		inner, ok := env[name].(Env)
+		if !ok {
+			return nil
+		}
+		env = inner
+	}
+	return slices.Sorted(maps.Keys(env))
+}
+
+// suggestName returns a "did you mean" question with the candidate nearest to
+// name, or "".
+func suggestName(name string, candidates []string) string {
+	switch name {
+	case "null", "None", "undefined":
+		return "; did you mean nil?"
+	case "True", "False":
+		return "; did you mean " + strings.ToLower(name) + "?"
+	}
+	best, least := "", 1+max(1, len(name)/3)
+	for _, c := range candidates {
+		if d := editDistance(name, c); d < least && d < len(c) {
+			best, least = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+// editDistance counts the bytes to insert, delete, replace or swap with their
+// neighbor.
+func editDistance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last[j]
+			if a[i] != b[j] {
+				cost++
+			}
+			row[j+1] = min(cost, row[j]+1, last[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
 }

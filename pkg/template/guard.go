@@ -7,21 +7,6 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Internal functions and variables of a guarded program. An expression cannot
-// refer to them, because their names contain a space.
-const (
-	meterName   = "the meter"
-	countName   = "the tick"
-	abortName   = "the stop"
-	boolName    = "the truth"
-	iterateName = "the elements"
-	addName     = "the sum"
-	equalName   = "the equality"
-	inName      = "the membership"
-	matchesName = "the match"
-	moduloName  = "the remainder"
-)
-
 // A guard rewrites a parsed expression so that its evaluation stays within the
 // limits, whatever the values are:
 //

@@ -10,6 +10,25 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
+// Internal functions and variables of a guarded program. An expression cannot
+// refer to them, because their names contain a space.
+const (
+	meterName   = "the meter"
+	countName   = "the tick"
+	abortName   = "the stop"
+	boolName    = "the truth"
+	iterateName = "the elements"
+	addName     = "the sum"
+	equalName   = "the equality"
+	inName      = "the membership"
+	matchesName = "the match"
+	moduloName  = "the remainder"
+)
+
+// A meteredFunc implements a function of the expression language. The number of
+// arguments is checked, their types are not; args is valid during the call only.
+type meteredFunc func(m *meter, args []any) (any, error)
+
 func operators() map[string]meteredFunc {
 	return map[string]meteredFunc{
 		abortName:   abortEvaluation,

@@ -9,6 +9,29 @@ import (
 	"unicode/utf8"
 )
 
+// DecodeMap decodes a JSON object with free-form keys, such as a state.
+// Integers are int64, or json.Number if they do not fit; other numbers are
+// float64. A null is a nil map. A failure is a [FieldError] whose path begins
+// with keys.
+func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
+	r := reader{b: b}
+	if r.consumeNull() {
+		return nil, r.checkEnd(keys...)
+	}
+	m := r.readFreeMap()
+	if err := r.checkEnd(keys...); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// DecodeValue decodes any JSON value by the rules of [DecodeMap].
+func DecodeValue(b []byte) (any, error) {
+	r := reader{b: b}
+	v := r.readValue()
+	return v, r.checkEnd()
+}
+
 // A reader decodes JSON. After the first error it is at the end of the input
 // and every method returns the zero value.
 type reader struct {

@@ -19,13 +19,6 @@ const emptyNode = `{"path":""}`
 // then returns dst unchanged.
 func AppendEvent(dst []byte, e *Event) ([]byte, error) { return Form{}.AppendEvent(dst, e) }
 
-// A Form selects the fields of the JSON forms of events and sessions. The zero
-// value is ADK's form.
-type Form struct {
-	// Provenance adds the provenance of events.
-	Provenance bool
-}
-
 // provenanceKey is the JSON key of an event's provenance.
 const provenanceKey = "provenance"
 
@@ -316,4 +309,80 @@ func (e *Event) fieldPointer(name string) any {
 	default:
 		return nil
 	}
+}
+
+// writeActions writes the four maps that every event has, and the other fields
+// that are set.
+func (w *writer) writeActions(a *Actions) {
+	w.openBracket('{')
+	w.writeOptionalFlag("skipSummarization", a.SkipSummarization)
+	w.writeMapField("stateDelta", a.StateDelta)
+	w.startField("artifactDelta").writeTypedMap(reflect.ValueOf(a.ArtifactDelta))
+	w.writeOptionalString("transferToAgent", a.TransferToAgent)
+	w.writeOptionalFlag("escalate", a.Escalate)
+	w.writeMapField("requestedAuthConfigs", a.RequestedAuthConfigs)
+	w.writeRequestedConfirmations(a)
+	w.writeOptional("compaction", a.Compaction)
+	w.writeOptionalFlag("endOfAgent", a.EndOfAgent)
+	// An empty agent state is a checkpoint; nil is none.
+	if a.AgentState != nil {
+		w.writeMapField("agentState", a.AgentState)
+	}
+	w.writeOptionalString("rewindBeforeInvocationId", a.RewindBeforeInvocationID)
+	w.writeOptionalValue("route", a.Route)
+	if len(a.RenderUIWidgets) > 0 {
+		before := w.err
+		w.startField("renderUiWidgets").writeRawJSON(a.RenderUIWidgets)
+		w.addErrorKey(before, "renderUiWidgets")
+	}
+	w.writeOptionalValue("setModelResponse", a.SetModelResponse)
+	w.closeBracket('}')
+}
+
+func (w *writer) writeRequestedConfirmations(a *Actions) {
+	before := w.err
+	w.startField("requestedToolConfirmations").writeTypedMap(reflect.ValueOf(a.RequestedToolConfirmations))
+	w.addErrorKey(before, "requestedToolConfirmations")
+}
+
+func (w *writer) writeConfirmation(c *Confirmation) {
+	w.openBracket('{')
+	w.startField("hint").writeString(c.Hint)
+	w.startField("confirmed").writeValue(c.Confirmed)
+	w.writeOptionalValue("payload", c.Payload)
+	w.closeBracket('}')
+}
+
+func (w *writer) writeCompaction(c *Compaction) {
+	w.openBracket('{')
+	w.writeFloatField("startTimestamp", c.StartTimestamp)
+	w.writeFloatField("endTimestamp", c.EndTimestamp)
+	before := w.err
+	w.startField("compactedContent").writePointer(reflect.ValueOf(c.CompactedContent))
+	w.addErrorKey(before, "compactedContent")
+	w.closeBracket('}')
+}
+
+// Append appends the JSON form to dst.
+func (p Provenance) Append(dst []byte) []byte {
+	w := writer{b: dst}
+	w.openBracket('{')
+	w.writeOptionalString("revision", p.Revision)
+	w.writeOptionalFlag("imported", p.Imported)
+	w.writeOptionalString("skipped", p.Skipped)
+	w.writeOptionalString("rewindAfterEventId", p.RewindAfter)
+	w.writeOptionalFlag("unverified", p.Unverified)
+	w.closeBracket('}')
+	return w.b
+}
+
+// DecodeProvenance decodes the output of Append.
+func DecodeProvenance(text []byte) (p Provenance, err error) {
+	if string(text) == "{}" {
+		return p, nil
+	}
+	if err = json.Unmarshal(text, &p); err != nil {
+		err = fmt.Errorf("decoding provenance: %w", err)
+	}
+	return p, err
 }

@@ -13,8 +13,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth limits the nesting of JSON values, read or written.
-const maxDepth = 1000
+// A Form selects the fields of the JSON forms of events and sessions. The zero
+// value is ADK's form.
+type Form struct {
+	// Provenance adds the provenance of events.
+	Provenance bool
+}
 
 // A writer appends JSON to b. After an error it continues, but its output is
 // invalid.
@@ -46,7 +50,8 @@ func (w *writer) addErrorIndex(before *FieldError, i int) {
 	}
 }
 
-func (w *writer) openBracket(c byte)  { w.b = append(w.b, c) }
+func (w *writer) openBracket(c byte) { w.b = append(w.b, c) }
+
 func (w *writer) closeBracket(c byte) { w.b = append(w.b, c) }
 
 // writeComma separates two members; the first member of a list or object has no

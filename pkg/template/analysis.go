@@ -1,0 +1,393 @@
+package template
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
+)
+
+// A Member is a use of a member in an expression, such as state.tier or
+// "tier" in state.
+type Member struct {
+	Name   string
+	Offset int // byte offset of the name in the source
+	// Optional reports whether the expression handles a missing member: by ??,
+	// by a comparison with nil, or by in.
+	Optional bool
+}
+
+// A Comparison is a comparison of a member with a literal: state.tier == "gold",
+// state.tier != "gold", state.tier in ["gold"].
+type Comparison struct {
+	Member string
+	Value  any
+	Offset int // byte offset of the value in the source
+}
+
+// Uses describes how an expression uses a name that has members.
+type Uses struct {
+	// Members are in source order.
+	Members []Member
+	// Whole reports whether the name is also used by itself, as in json(state),
+	// so that any member may be used.
+	Whole bool
+	// Comparisons are in source order.
+	Comparisons []Comparison
+}
+
+// UsesOf returns the uses of a name in an expression. The result is empty if the
+// expression cannot be parsed.
+func UsesOf(src, name string) Uses {
+	if !strings.Contains(src, name) {
+		return Uses{}
+	}
+	tree, err := parser.Parse(src)
+	if err != nil {
+		return Uses{}
+	}
+	f := &useFinder{src: src, name: name, bare: map[ast.Node]bool{}}
+	ast.Walk(&tree.Node, f)
+	slices.SortFunc(f.uses.Members, func(a, b Member) int { return cmp.Compare(a.Offset, b.Offset) })
+	slices.SortFunc(f.uses.Comparisons, func(a, b Comparison) int { return cmp.Compare(a.Offset, b.Offset) })
+	f.uses.Whole = len(f.bare) > 0
+	return f.uses
+}
+
+// A useFinder collects the uses of a name; bare holds the references that are not
+// part of a member access.
+type useFinder struct {
+	src, name string
+	bare      map[ast.Node]bool
+	uses      Uses
+}
+
+// Visit inspects one node after its children.
+func (f *useFinder) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		if n.Value == f.name {
+			f.bare[n] = true
+		}
+	case *ast.MemberNode:
+		if key, ok := n.Property.(*ast.StringNode); ok && f.bare[n.Node] {
+			f.addMember(n.Node, key)
+		}
+	case *ast.BinaryNode:
+		f.findInBinary(n)
+	}
+}
+
+func (f *useFinder) addMember(owner ast.Node, key *ast.StringNode) {
+	delete(f.bare, owner)
+	f.uses.Members = append(f.uses.Members, Member{Name: key.Value, Offset: byteOffset(f.src, key.Location().From)})
+}
+
+func (f *useFinder) findInBinary(n *ast.BinaryNode) {
+	switch n.Operator {
+	case "??":
+		f.markOptional(n.Left)
+	case "==", "!=":
+		if _, ok := n.Right.(*ast.NilNode); ok {
+			f.markOptional(n.Left)
+		}
+		if _, ok := n.Left.(*ast.NilNode); ok {
+			f.markOptional(n.Right)
+		}
+		f.addComparison(n.Left, n.Right)
+		f.addComparison(n.Right, n.Left)
+	case "in":
+		if key, ok := n.Left.(*ast.StringNode); ok && f.bare[n.Right] {
+			f.addMember(n.Right, key)
+			f.uses.Members[len(f.uses.Members)-1].Optional = true
+			return
+		}
+		if list, ok := n.Right.(*ast.ArrayNode); ok {
+			for _, item := range list.Nodes {
+				f.addComparison(n.Left, item)
+			}
+		}
+	}
+}
+
+// markOptional marks the first member of a path as optional.
+func (f *useFinder) markOptional(node ast.Node) {
+	for {
+		switch n := node.(type) {
+		case *ast.ChainNode:
+			node = n.Node
+			continue
+		case *ast.MemberNode:
+			if of, ok := n.Node.(*ast.IdentifierNode); !ok || of.Value != f.name {
+				node = n.Node
+				continue
+			}
+			at := byteOffset(f.src, n.Property.Location().From)
+			for i := range f.uses.Members {
+				f.uses.Members[i].Optional = f.uses.Members[i].Optional || f.uses.Members[i].Offset == at
+			}
+		}
+		return
+	}
+}
+
+// addComparison records a comparison of a member with a literal.
+func (f *useFinder) addComparison(side, other ast.Node) {
+	v, ok := literalValue(other)
+	if !ok {
+		return
+	}
+	same, ok := memberEquality(side, v)
+	if !ok || same[0].Of != f.name {
+		return
+	}
+	f.uses.Comparisons = append(f.uses.Comparisons, Comparison{same[0].Member, v, byteOffset(f.src, other.Location().From)})
+}
+
+// A Call is a use of a function in an expression.
+type Call struct {
+	// Text is the argument if Literal is true, which means that the only
+	// argument is a string literal.
+	Text    string
+	Literal bool
+	Offset  int // byte offset in the source
+}
+
+// Calls lists the uses of a function in an expression, in source order. The
+// result is empty if the expression cannot be parsed.
+func Calls(src, function string) []Call {
+	tree, err := parser.Parse(src)
+	if err != nil {
+		return nil
+	}
+	f := &callFinder{function: function, literals: map[ast.Node]string{}}
+	ast.Walk(&tree.Node, f)
+	calls := make([]Call, len(f.references))
+	for i, n := range f.references {
+		text, ok := f.literals[n]
+		calls[i] = Call{Text: text, Literal: ok, Offset: byteOffset(src, n.Location().From)}
+	}
+	slices.SortFunc(calls, func(a, b Call) int { return cmp.Compare(a.Offset, b.Offset) })
+	return calls
+}
+
+// A callFinder collects the references to a function and the string literals
+// passed to it.
+type callFinder struct {
+	function   string
+	references []ast.Node
+	literals   map[ast.Node]string
+}
+
+// Visit inspects one node; the identifiers in a call are visited before the call.
+func (f *callFinder) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		if n.Value == f.function {
+			f.references = append(f.references, n)
+		}
+	case *ast.CallNode:
+		if len(n.Arguments) != 1 || !slices.Contains(f.references, n.Callee) {
+			return
+		}
+		if text, ok := n.Arguments[0].(*ast.StringNode); ok {
+			f.literals[n.Callee] = text.Value
+		}
+	}
+}
+
+// An Equality is a comparison of a member with a literal, such as
+// state.tier == "gold".
+type Equality struct {
+	Of, Member string
+	Value      any
+}
+
+// Equalities lists the comparisons of an expression that is true if and only if
+// one of them is: a == 1, a in [1, 2], and several of those joined by or. The
+// second result is false for any other expression.
+func Equalities(src string) ([]Equality, bool) {
+	tree, err := parser.Parse(src)
+	if err != nil {
+		return nil, false
+	}
+	return collectEqualities(tree.Node)
+}
+
+func collectEqualities(node ast.Node) ([]Equality, bool) {
+	n, ok := node.(*ast.BinaryNode)
+	if !ok {
+		return nil, false
+	}
+	switch n.Operator {
+	case "or", "||":
+		left, okLeft := collectEqualities(n.Left)
+		right, okRight := collectEqualities(n.Right)
+		return append(left, right...), okLeft && okRight
+	case "==":
+		if v, ok := literalValue(n.Right); ok {
+			return memberEquality(n.Left, v)
+		}
+		v, ok := literalValue(n.Left)
+		if !ok {
+			return nil, false
+		}
+		return memberEquality(n.Right, v)
+	case "in":
+		return membershipEqualities(n)
+	}
+	return nil, false
+}
+
+func membershipEqualities(n *ast.BinaryNode) ([]Equality, bool) {
+	list, ok := n.Right.(*ast.ArrayNode)
+	if !ok {
+		return nil, false
+	}
+	var all []Equality
+	for _, item := range list.Nodes {
+		v, ok := literalValue(item)
+		if !ok {
+			return nil, false
+		}
+		one, ok := memberEquality(n.Left, v)
+		if !ok {
+			return nil, false
+		}
+		all = append(all, one...)
+	}
+	return all, true
+}
+
+func memberEquality(node ast.Node, v any) ([]Equality, bool) {
+	if chain, ok := node.(*ast.ChainNode); ok {
+		node = chain.Node
+	}
+	m, ok := node.(*ast.MemberNode)
+	if !ok {
+		return nil, false
+	}
+	of, okOf := m.Node.(*ast.IdentifierNode)
+	name, okName := m.Property.(*ast.StringNode)
+	if !okOf || !okName {
+		return nil, false
+	}
+	return []Equality{{of.Value, name.Value, v}}, true
+}
+
+func literalValue(node ast.Node) (any, bool) {
+	switch n := node.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.IntegerNode:
+		return n.Value, true
+	case *ast.FloatNode:
+		return n.Value, true
+	case *ast.BoolNode:
+		return n.Value, true
+	}
+	return nil, false
+}
+
+// Parts lists the parts of an expression whose values explain its result, in
+// order: names with their members, and function calls. For a condition over a
+// list, such as none(events, .author == "x"), the part is the values that the
+// condition reads, map(events, .author). Each part is an expression by itself.
+// The result is empty if the expression cannot be parsed.
+func Parts(src string) []string {
+	tree, err := parser.Parse(src)
+	if err != nil {
+		return nil
+	}
+	f := &partFinder{whole: tree.Node}
+	f.visitNode(tree.Node)
+	return f.parts
+}
+
+// A partFinder collects the parts of an expression from left to right.
+type partFinder struct {
+	whole ast.Node
+	parts []string
+}
+
+func (f *partFinder) addPart(part string) {
+	if !slices.Contains(f.parts, part) {
+		f.parts = append(f.parts, part)
+	}
+}
+
+func (f *partFinder) addUnlessWhole(n ast.Node) {
+	if n != f.whole {
+		f.addPart(n.String())
+	}
+}
+
+func (f *partFinder) visitNode(node ast.Node) {
+	switch n := node.(type) {
+	case *ast.IdentifierNode, *ast.MemberNode, *ast.ChainNode, *ast.SliceNode:
+		f.addPart(n.String())
+	case *ast.UnaryNode:
+		f.visitNode(n.Node)
+	case *ast.BinaryNode:
+		f.visitAll(n.Left, n.Right)
+	case *ast.ConditionalNode:
+		f.visitAll(n.Cond, n.Exp1, n.Exp2)
+	case *ast.CallNode:
+		f.addUnlessWhole(n)
+		f.visitAll(n.Arguments...)
+	case *ast.BuiltinNode:
+		f.addUnlessWhole(n)
+		f.addElementParts(n)
+	case *ast.ArrayNode:
+		f.visitAll(n.Nodes...)
+	}
+}
+
+func (f *partFinder) visitAll(nodes ...ast.Node) {
+	for _, n := range nodes {
+		f.visitNode(n)
+	}
+}
+
+// addElementParts adds what a condition reads of each element, or the arguments
+// of a call without a condition.
+func (f *partFinder) addElementParts(n *ast.BuiltinNode) {
+	if len(n.Arguments) < 2 {
+		f.visitAll(n.Arguments...)
+		return
+	}
+	body, ok := n.Arguments[1].(*ast.PredicateNode)
+	if !ok {
+		f.visitAll(n.Arguments...)
+		return
+	}
+	m := &memberFinder{}
+	ast.Walk(&body.Node, m)
+	if len(m.members) == 0 {
+		f.visitNode(n.Arguments[0])
+	}
+	for _, member := range m.members {
+		f.addPart("map(" + n.Arguments[0].String() + ", " + member.String() + ")")
+	}
+}
+
+// A memberFinder collects the members of the current element that are read, each
+// with its longest path.
+type memberFinder struct{ members []ast.Node }
+
+// Visit inspects one node; the start of a path is visited before the whole path.
+func (m *memberFinder) Visit(node *ast.Node) {
+	n, ok := (*node).(*ast.MemberNode)
+	if !ok {
+		return
+	}
+	if _, element := n.Node.(*ast.PointerNode); element {
+		m.members = append(m.members, n)
+		return
+	}
+	if i := slices.Index(m.members, n.Node); i >= 0 {
+		m.members[i] = n
+	}
+}
