@@ -1,11 +1,16 @@
 package provider_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
 
+	"agenthost/internal/fakeopenai"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
@@ -109,5 +114,156 @@ func TestKindsProblems(t *testing.T) {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The fallback is called only after retryable errors without a response.
+func TestFallback(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		first  fakeopenai.Reply
+		second fakeopenai.Reply
+		want   string
+		asked  int
+	}{
+		{"an answer", fakeopenai.Reply{Chunks: []string{"one"}}, fakeopenai.Reply{}, "one", 0},
+		{"overloaded", fakeopenai.Reply{Status: 503}, fakeopenai.Reply{Chunks: []string{"two"}}, "two", 1},
+		{"nothing usable", fakeopenai.Reply{Raw: "x"}, fakeopenai.Reply{Chunks: []string{"two"}}, "two", 1},
+		{"a wrong request", fakeopenai.Reply{Status: 400, Message: "no"}, fakeopenai.Reply{}, "model: 400 INVALID_ARGUMENT: no", 0},
+		{"a wrong key", fakeopenai.Reply{Status: 401, Message: "who"}, fakeopenai.Reply{}, "model: 401 UNAUTHENTICATED: who", 0},
+		{"both fail", fakeopenai.Reply{Status: 503}, fakeopenai.Reply{Status: 500, Message: "too"}, "model: 500 INTERNAL: too", 1},
+		{"an answer that was begun", fakeopenai.Reply{Chunks: []string{"a"}, Raw: "data: x\n\n"}, fakeopenai.Reply{}, `model: malformed response from gpt-x: invalid character 'x' looking for beginning of value in "x"`, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			first, _ := fakeOpenAI(t, tt.first)
+			second, asked := fakeOpenAI(t, tt.second)
+			stream := tt.first.Raw != "" && len(tt.first.Chunks) > 0
+			req := scriptInput("hi", stream)
+			req.Model = "gpt-first"
+			got, err := collect(provider.Fallback(first, []model.LLM{second}, nil).Generate(t.Context(), req))
+			text := ""
+			if err != nil {
+				text = err.Error()
+			} else {
+				text = outline(got)[len(got)-1]
+			}
+			if text != tt.want || len(asked.Requests()) != tt.asked {
+				t.Errorf("Generate() = %s, with %d calls of the fallback, want %s and %d", text, len(asked.Requests()), tt.want, tt.asked)
+			}
+			if tt.asked > 0 && asked.Requests()[0].Body["model"] != "gpt-x" {
+				t.Errorf("the request to the fallback has the model %v, want its own name", asked.Requests()[0].Body["model"])
+			}
+		})
+	}
+}
+
+// The log names the model that answered.
+func TestFallbackLogs(t *testing.T) {
+	first, _ := fakeOpenAI(t, fakeopenai.Reply{Status: 503, Message: "busy"})
+	second, _ := fakeOpenAI(t)
+	var log bytes.Buffer
+	llm := provider.Fallback(first, []model.LLM{second}, slog.New(slog.NewTextHandler(&log, nil)))
+	if _, err := ask(t, llm, false); err != nil {
+		t.Fatal(err)
+	}
+	if want := `msg="model failed, trying fallback" model=gpt-x fallback=gpt-x error="model: 503 UNAVAILABLE: busy"`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log is %s, want %s", &log, want)
+	}
+	if model.RunsCode(llm) || model.CanCache(llm) || llm.Name() != "gpt-x" {
+		t.Error("it can more than both of them")
+	}
+}
+
+// The host's key is sent only to the provider and to an address that the host sets,
+// never to one that the app sets by base_url or its .env. The app's own key is sent to
+// either.
+func TestHostKeyStaysWithHostAddress(t *testing.T) {
+	const vertex = "GOOGLE_GENAI_USE_VERTEXAI"
+	gemini, openai := newFake(t), fakeopenai.New()
+	defer openai.Close()
+	for _, tt := range []struct {
+		name      string
+		host, app map[string]string
+		base, key string // of the document
+		vertex    bool
+		want      string // the end of the key; "" is none
+	}{
+		{"host key, host address", map[string]string{"GOOGLE_API_KEY": "k-host", "GOOGLE_GEMINI_BASE_URL": "URL"}, nil, "", "", false, "host"},
+		{"host key, address of .env", map[string]string{"GOOGLE_API_KEY": "k-host"}, map[string]string{"GOOGLE_GEMINI_BASE_URL": "URL"}, "", "", false, ""},
+		{"host key, base_url", map[string]string{"GOOGLE_API_KEY": "k-host", "GEMINI_API_KEY": "k-host"}, nil, "URL", "", false, ""},
+		{"app key, base_url", map[string]string{"GOOGLE_API_KEY": "k-host"}, map[string]string{"GOOGLE_API_KEY": "k-apps"}, "URL", "", false, "apps"},
+		{"app key, host address", map[string]string{"GOOGLE_GEMINI_BASE_URL": "URL"}, map[string]string{"GOOGLE_API_KEY": "k-apps"}, "", "", false, "apps"},
+		{"document's key, base_url", map[string]string{"GOOGLE_API_KEY": "k-host"}, nil, "URL", "k-docs", false, "docs"},
+		{"express mode, address of .env", map[string]string{vertex: "1", "GOOGLE_API_KEY": "k-host"}, map[string]string{"GOOGLE_VERTEX_BASE_URL": "URL"}, "", "", false, ""},
+		{"Vertex chosen by .env, base_url", map[string]string{"GOOGLE_API_KEY": "k-host"}, map[string]string{vertex: "1"}, "URL", "", false, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fill := strings.NewReplacer("URL", gemini.URL())
+			for _, vars := range []map[string]string{tt.host, tt.app} {
+				for name, value := range vars {
+					vars[name] = fill.Replace(value)
+				}
+			}
+			before := len(gemini.Requests())
+			llm := provider.NewGemini("gemini-x", &provider.GeminiOptions{
+				Lookup: lookup(tt.host), App: tt.app, BaseURL: fill.Replace(tt.base), APIKey: tt.key, HTTP: gemini.Client(), Retry: provider.RetryOptions{Attempts: 1},
+			})
+			_, err := ask(t, llm, false)
+			for _, req := range gemini.Requests()[before:] {
+				if tt.want == "" && req.Credential != "" || !strings.HasSuffix(req.Credential, tt.want) {
+					t.Errorf("the address got the credential %q, want the key …%s", req.Credential, tt.want)
+				}
+			}
+			if (tt.want != "") != (err == nil && len(gemini.Requests()) > before) {
+				t.Errorf("Generate() = %v after %d requests", err, len(gemini.Requests())-before)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name      string
+		host, app map[string]string
+		want      string
+	}{
+		{"host key, address of .env", map[string]string{"OPENAI_API_KEY": "k-host"}, map[string]string{"OPENAI_BASE_URL": openai.URL()}, ""},
+		{"app key, address of .env", map[string]string{"OPENAI_API_KEY": "k-host"}, map[string]string{"OPENAI_BASE_URL": openai.URL(), "OPENAI_API_KEY": "k-apps"}, "k-apps"},
+		{"host key, host address", map[string]string{"OPENAI_API_KEY": "k-host", "OPENAI_BASE_URL": openai.URL()}, map[string]string{"OPENAI_BASE_URL": "http://127.0.0.1:1"}, "k-host"},
+	} {
+		t.Run("OpenAI, "+tt.name, func(t *testing.T) {
+			if _, err := ask(t, provider.NewOpenAI("m", &provider.OpenAIOptions{Lookup: lookup(tt.host), App: tt.app, HTTP: openai.Client()}), false); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.TrimPrefix(openai.Requests()[len(openai.Requests())-1].Header.Get("Authorization"), "Bearer "); got != tt.want {
+				t.Errorf("the address got the key %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// A location that changes the host name is rejected before a request is sent.
+func TestVertexLocation(t *testing.T) {
+	for _, location := range []string{"evil.example/#", "evil.example:443/", "user@evil.example/x?", "EU West", strings.Repeat("a", 64)} {
+		sent := false
+		llm := provider.NewGemini("gemini-x", &provider.GeminiOptions{
+			Lookup: lookup(map[string]string{"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_CLOUD_PROJECT": "p"}), App: map[string]string{"GOOGLE_CLOUD_LOCATION": location},
+			Token: func(context.Context) (string, error) { sent = true; return "token", nil },
+		})
+		_, err := ask(t, llm, false)
+		want := "model: 400 INVALID_ARGUMENT: GOOGLE_CLOUD_LOCATION must be a region such as europe-west1, got \"" + location + "\""
+		if errorText(err) != want || sent {
+			t.Errorf("location %q: %v, want %s", location, err, want)
+		}
+	}
+}
+
+// http_options cannot change the address of a call, which would receive the key.
+func TestRequestBaseURL(t *testing.T) {
+	fake, evil := newFake(t), newFake(t)
+	opts := fakeOptions(fake)
+	req := scriptInput("hi", false)
+	req.Config = &genai.GenerateContentConfig{HTTPOptions: &genai.HTTPOptions{BaseURL: evil.URL()}}
+	_, err := collect(provider.NewGemini("gemini-x", opts).Generate(t.Context(), req))
+	want := "model: 400 INVALID_ARGUMENT: http_options cannot change the address of a call: set the base_url of the model"
+	if errorText(err) != want || len(evil.Requests()) > 0 {
+		t.Errorf("Generate() = %v after %d requests, want %s", err, len(evil.Requests()), want)
 	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,5 +80,104 @@ func TestEventParts(t *testing.T) {
 	}
 	if diff := cmp.Diff([]*genai.FunctionResponse{{Name: "g"}}, e.Responses()); diff != "" {
 		t.Errorf("Responses() (-want +got):\n%s", diff)
+	}
+}
+
+// The answers of parallel calls become one event: maps are merged deeply, the
+// later value wins, flags and widgets add up.
+func TestActionsMerge(t *testing.T) {
+	sure := &Confirmation{Hint: "sure?"}
+	older, newer := &Compaction{EndTimestamp: 1}, &Compaction{EndTimestamp: 2}
+	widgets := func(s string) Actions { return Actions{RenderUIWidgets: json.RawMessage(s)} }
+
+	tests := []struct {
+		name       string
+		a, b, want Actions
+	}{
+		{"nothing", Actions{}, Actions{}, Actions{}},
+		{
+			"state keys",
+			Actions{StateDelta: map[string]any{"a": 1, "b": 1}},
+			Actions{StateDelta: map[string]any{"b": 2, "c": nil}},
+			Actions{StateDelta: map[string]any{"a": 1, "b": 2, "c": nil}},
+		},
+		{
+			"state goes deep",
+			Actions{StateDelta: map[string]any{"m": map[string]any{"x": 1, "in": map[string]any{"p": 1}}, "l": []any{1}}},
+			Actions{StateDelta: map[string]any{"m": map[string]any{"y": 2, "in": map[string]any{"q": 2}}, "l": []any{2}}},
+			Actions{StateDelta: map[string]any{"m": map[string]any{"x": 1, "y": 2, "in": map[string]any{"p": 1, "q": 2}}, "l": []any{2}}},
+		},
+		{
+			"a map replaces a value and the other way round",
+			Actions{StateDelta: map[string]any{"a": 1, "b": map[string]any{"x": 1}}},
+			Actions{StateDelta: map[string]any{"a": map[string]any{"x": 1}, "b": nil}},
+			Actions{StateDelta: map[string]any{"a": map[string]any{"x": 1}, "b": nil}},
+		},
+		{
+			"into nothing",
+			Actions{},
+			Actions{StateDelta: map[string]any{"a": 1}, ArtifactDelta: map[string]int{"f": 0}, AgentState: map[string]any{}},
+			Actions{StateDelta: map[string]any{"a": 1}, ArtifactDelta: map[string]int{"f": 0}, AgentState: map[string]any{}},
+		},
+		{
+			"artifacts and requests",
+			Actions{ArtifactDelta: map[string]int{"f": 0, "g": 3}, RequestedAuthConfigs: map[string]any{"c1": 1}},
+			Actions{ArtifactDelta: map[string]int{"f": 1}, RequestedAuthConfigs: map[string]any{"c2": 2}, RequestedToolConfirmations: map[string]*Confirmation{"c3": sure}},
+			Actions{ArtifactDelta: map[string]int{"f": 1, "g": 3}, RequestedAuthConfigs: map[string]any{"c1": 1, "c2": 2}, RequestedToolConfirmations: map[string]*Confirmation{"c3": sure}},
+		},
+		{
+			"flags add up",
+			Actions{SkipSummarization: true},
+			Actions{Escalate: true, EndOfAgent: true},
+			Actions{SkipSummarization: true, Escalate: true, EndOfAgent: true},
+		},
+		{
+			"the later one wins",
+			Actions{TransferToAgent: "a", Route: 1, SetModelResponse: 1, RewindBeforeInvocationID: "e-1", Compaction: older},
+			Actions{TransferToAgent: "b", Route: 2, SetModelResponse: 2, RewindBeforeInvocationID: "e-2", Compaction: newer},
+			Actions{TransferToAgent: "b", Route: 2, SetModelResponse: 2, RewindBeforeInvocationID: "e-2", Compaction: newer},
+		},
+		{
+			"silence changes nothing",
+			Actions{TransferToAgent: "a", Route: 1, SetModelResponse: 1, RewindBeforeInvocationID: "e-1", Compaction: older, SkipSummarization: true},
+			Actions{},
+			Actions{TransferToAgent: "a", Route: 1, SetModelResponse: 1, RewindBeforeInvocationID: "e-1", Compaction: older, SkipSummarization: true},
+		},
+		{"widgets add up", widgets(`[{"id":"a"}]`), widgets(` [ {"id":"b"}, {"id":"c"} ] `), widgets(`[{"id":"a"},{"id":"b"}, {"id":"c"}]`)},
+		{"widgets to none", widgets(`[]`), widgets(`[{"id":"b"}]`), widgets(`[{"id":"b"}]`)},
+		{"no widgets", widgets(`[{"id":"a"}]`), widgets(``), widgets(`[{"id":"a"}]`)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.a
+			got.Merge(&tt.b)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Merge (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestActionsMergeKeepsArgument(t *testing.T) {
+	var sum Actions
+	first := &Actions{StateDelta: map[string]any{"m": map[string]any{"x": 1}}, ArtifactDelta: map[string]int{"f": 0}}
+	sum.Merge(first)
+	sum.Merge(&Actions{StateDelta: map[string]any{"m": map[string]any{"y": 2}, "n": 1}, ArtifactDelta: map[string]int{"f": 1}})
+
+	want := &Actions{StateDelta: map[string]any{"m": map[string]any{"x": 1}}, ArtifactDelta: map[string]int{"f": 0}}
+	if diff := cmp.Diff(want, first); diff != "" {
+		t.Errorf("what was merged first has changed (-want +got):\n%s", diff)
+	}
+}
+
+func TestActionsSet(t *testing.T) {
+	var a Actions
+	a.SetState("k", "v")
+	a.SetState("gone", nil)
+	a.SetArtifact("f", 0)
+	a.SetArtifact("f", 1)
+	want := Actions{StateDelta: map[string]any{"k": "v", "gone": nil}, ArtifactDelta: map[string]int{"f": 1}}
+	if diff := cmp.Diff(want, a); diff != "" {
+		t.Errorf("the actions (-want +got):\n%s", diff)
 	}
 }

@@ -3,11 +3,15 @@ package spec_test
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"agenthost/pkg/spec"
 )
@@ -133,4 +137,78 @@ func TestSuggest(t *testing.T) {
 			t.Errorf("Suggest(aa, %v) = %q, want the first in alphabetical order", order, got)
 		}
 	}
+}
+
+// Merge combines problems of the given rules, every output format names the other place,
+// and Split undoes Merge.
+func TestMerge(t *testing.T) {
+	at := func(line int, rule string) spec.Diagnostic {
+		return spec.Diagnostic{Pos: spec.Pos{File: "a.yaml", Line: line, Col: 3}, Rule: rule, Message: "no x", Source: "- x"}
+	}
+	all := spec.Diagnostics{at(1, "code"), at(2, "code"), at(3, "type"), at(4, "type")}
+	got := all.Merge("code")
+	if want := "a.yaml:1:3: no x; also at 1 other place [code]"; len(got) != 3 || got[0].String() != want {
+		t.Fatalf("Merge = %q, want 3, the first %q", got.Strings(), want)
+	}
+	b, err := json.Marshal(got[0])
+	if want := `"also":[{"column":3,"file":"a.yaml","line":2}]`; err != nil || !strings.Contains(string(b), want) {
+		t.Errorf("JSON = %s, %v, want %s", b, err, want)
+	}
+	for name, write := range map[string]func(*strings.Builder) error{
+		"text":   func(b *strings.Builder) error { return got.WriteText(b) },
+		"sarif":  func(b *strings.Builder) error { return got.WriteSARIF(b, "1") },
+		"github": func(b *strings.Builder) error { return got.WriteGitHub(b) },
+	} {
+		var text strings.Builder
+		if err := write(&text); err != nil || !strings.Contains(text.String(), "also: a.yaml:2:3") {
+			t.Errorf("%s = %s, %v, want the other place", name, &text, err)
+		}
+	}
+	split := got.Split()
+	if len(split) != 4 || split[1].Pos.Line != 2 || split[1].Also != nil || split[1].Source != "- x" {
+		t.Errorf("Split = %v, want 4 problems", split)
+	}
+}
+
+var update = flag.Bool("update", false, "update the golden files")
+
+// TestBrokenDocuments runs testdata/err: each file has a comment, a document and its
+// problems as printed.
+func TestBrokenDocuments(t *testing.T) {
+	files, err := filepath.Glob("testdata/err/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in testdata/err: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, want := &archive.Files[0], &archive.Files[1]
+			_, problems := spec.Parse(in.Name, in.Data)
+			got := formatText(t, problems)
+			if *update {
+				want.Data = []byte(got)
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(string(want.Data), got); diff != "" {
+				t.Errorf("Parse(%s) (-want +got):\n%s", file, diff)
+			}
+			if len(problems) == 0 {
+				t.Errorf("Parse(%s) reported no problem", file)
+			}
+		})
+	}
+}
+
+func formatText(t testing.TB, ds spec.Diagnostics) string {
+	t.Helper()
+	var b strings.Builder
+	if err := ds.WriteText(&b); err != nil {
+		t.Fatalf("WriteText: %v", err)
+	}
+	return b.String()
 }

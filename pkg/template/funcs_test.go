@@ -1,6 +1,8 @@
 package template
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestRedact(t *testing.T) {
 	tests := []struct{ name, in, want string }{
