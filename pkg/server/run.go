@@ -74,6 +74,23 @@ func (s *Server) readRunConfig(b *body, name string) *runtime.RunConfig {
 	return config
 }
 
+// startRun counts a run against the rate limits and as running, and returns its context.
+// The caller calls end when the run has ended.
+func (s *Server) startRun(r *http.Request, q *runRequest) (ctx context.Context, detached bool, end func(), err error) {
+	if err := s.reserveRun(q.App, q.UserID); err != nil {
+		return nil, false, nil, err
+	}
+	if !s.runs.acquire() {
+		return nil, false, nil, errShuttingDown
+	}
+	ctx, detached, cancel, err := s.newRunContext(r)
+	if err != nil {
+		s.runs.release()
+		return nil, false, nil, err
+	}
+	return ctx, detached, func() { cancel(); s.runs.release() }, nil
+}
+
 // reserveRun counts a run for its user and its app. A run that exceeds one of the
 // limits counts for neither.
 func (s *Server) reserveRun(app, user string) error {
@@ -126,17 +143,10 @@ func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q, err := s.readRunRequest(w, r)
-	if err == nil {
-		err = s.reserveRun(q.App, q.UserID)
-	}
 	if err != nil {
 		return err
 	}
-	if !s.runs.acquire() {
-		return errShuttingDown
-	}
-	defer s.runs.release()
-	ctx, _, end, err := s.newRunContext(r)
+	ctx, _, end, err := s.startRun(r, q)
 	if err != nil {
 		return err
 	}
@@ -182,20 +192,13 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q, err := s.readRunRequest(w, r)
-	if err == nil && r.Header.Get("Last-Event-ID") != "" {
-		return s.resumeStream(w, r, q, form)
-	}
-	if err == nil {
-		err = s.reserveRun(q.App, q.UserID)
-	}
 	if err != nil {
 		return err
 	}
-	if !s.runs.acquire() {
-		return errShuttingDown
+	if r.Header.Get("Last-Event-ID") != "" {
+		return s.resumeStream(w, r, q, form)
 	}
-	defer s.runs.release()
-	ctx, detached, endRun, err := s.newRunContext(r)
+	ctx, detached, endRun, err := s.startRun(r, q)
 	if err != nil {
 		return err
 	}
