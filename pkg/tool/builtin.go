@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -144,14 +145,6 @@ func newInputRequest() *callTool {
 	return &callTool{declaration: d, capabilities: Capabilities{LongRunning: true}, run: func(*Call) *Result { return nil }}
 }
 
-func objectSchema(props map[string]any, required ...any) map[string]any {
-	schema := map[string]any{"type": "object", "properties": props}
-	if len(required) > 0 {
-		schema["required"] = required
-	}
-	return schema
-}
-
 func stringListSchema(description string) map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": description}
 }
@@ -213,3 +206,21 @@ func newEnterpriseSearch() Tool {
 		newTool:     func() *genai.Tool { return &genai.Tool{EnterpriseWebSearch: &genai.EnterpriseWebSearch{}} },
 	}
 }
+
+// A CallConfig is the YAML of the call settings of built-in tools and agent
+// tools.
+type CallConfig struct {
+	OnError string        `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
+	Timeout spec.Duration `yaml:"timeout" doc:"Maximum duration of a call."`
+	Confirm spec.Expr     `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation and agent."`
+}
+
+// Capabilities returns the settings for a tool with this declaration. The error
+// is a [spec.Diagnostics].
+func (c *CallConfig) Capabilities(decl *genai.FunctionDeclaration) (Capabilities, error) {
+	confirm, err := CompileConfirm(c.Confirm, decl)
+	return Capabilities{Timeout: time.Duration(c.Timeout), FailOnError: c.OnError == "fail", Confirm: confirm}, err
+}
+
+// StateUse returns the condition of the confirmation.
+func (c *callToolArgs) StateUse(*spec.Node) StateUse { return ConfirmUse(c.Call.Confirm) }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strings"
+	"time"
 )
 
 // FromFunc returns a tool that calls a Go function. In is a struct whose
@@ -69,4 +73,130 @@ func decodeArgs[In any](args map[string]any) (In, error) {
 	}
 	err = json.Unmarshal(raw, &in) // the schema has rejected arguments that In does not declare
 	return in, err
+}
+
+// structSchema returns the JSON Schema of a Go struct, as FromFunc describes
+// it.
+func structSchema(t reflect.Type) (map[string]any, error) {
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
+		return nil, fmt.Errorf("parameters must be a struct, got %s", t)
+	}
+	return nestedStructSchema(t, nil)
+}
+
+// typeSchema returns the JSON Schema of t; above lists the structs that contain
+// t.
+func typeSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return map[string]any{"type": "string", "format": "date-time"}, nil
+	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[any]():
+		return map[string]any{}, nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return map[string]any{"type": "string"}, nil
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}, nil
+	case reflect.Float32, reflect.Float64:
+		return map[string]any{"type": "number"}, nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return map[string]any{"type": "integer"}, nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return map[string]any{"type": "integer", "minimum": 0}, nil
+	case reflect.Pointer:
+		return typeSchema(t.Elem(), above)
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return collectionSchema(t, above)
+	case reflect.Struct:
+		return nestedStructSchema(t, above)
+	}
+	return nil, fmt.Errorf("%s has no JSON Schema", t)
+}
+
+func collectionSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
+	if t.Kind() == reflect.Map && t.Key().Kind() != reflect.String {
+		return nil, fmt.Errorf("%s has no JSON Schema: keys must be strings", t)
+	}
+	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
+		return map[string]any{"type": "string", "contentEncoding": "base64"}, nil
+	}
+	inner, err := typeSchema(t.Elem(), above)
+	if err != nil {
+		return nil, err
+	}
+	if t.Kind() == reflect.Map {
+		return map[string]any{"type": "object", "additionalProperties": inner}, nil
+	}
+	return map[string]any{"type": "array", "items": inner}, nil
+}
+
+func nestedStructSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
+	if slices.Contains(above, t) {
+		return nil, fmt.Errorf("%s is recursive", t)
+	}
+	above = append(slices.Clip(above), t)
+	schema := objectSchema(map[string]any{})
+	schema["additionalProperties"] = false
+	for i := range t.NumField() {
+		if err := addFieldSchema(schema, t.Field(i), above); err != nil {
+			return nil, fmt.Errorf("field %s: %w", t.Field(i).Name, err)
+		}
+	}
+	return schema, nil
+}
+
+// addFieldSchema adds a field to the schema of its struct; an embedded struct
+// adds its fields.
+func addFieldSchema(schema map[string]any, f reflect.StructField, above []reflect.Type) error {
+	name, optional, ok := jsonFieldName(f)
+	if !ok {
+		return nil
+	}
+	inner, err := typeSchema(f.Type, above)
+	if err != nil {
+		return err
+	}
+	props := asMap(schema["properties"])
+	if name == "" {
+		maps.Copy(props, asMap(inner["properties"]))
+		schema["required"] = append(asList(schema["required"]), asList(inner["required"])...)
+		return nil
+	}
+	if doc := f.Tag.Get("doc"); doc != "" {
+		inner["description"] = doc
+	}
+	props[name] = inner
+	if !optional {
+		schema["required"] = append(asList(schema["required"]), name)
+	}
+	return nil
+}
+
+// jsonFieldName follows the rules of encoding/json; ok is false for a field
+// that it omits, and the name is empty for an embedded struct.
+func jsonFieldName(f reflect.StructField) (name string, optional, ok bool) {
+	tag := f.Tag.Get("json")
+	name, options, _ := strings.Cut(tag, ",")
+	if f.Anonymous && name == "" && isStructType(f.Type) {
+		return "", false, true
+	}
+	if !f.IsExported() || tag == "-" {
+		return "", false, false
+	}
+	if name == "" {
+		name = f.Name
+	}
+	optional = f.Type.Kind() == reflect.Pointer
+	for option := range strings.SplitSeq(options, ",") {
+		optional = optional || option == "omitempty" || option == "omitzero"
+	}
+	return name, optional, true
+}
+
+func isStructType(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
 }

@@ -2,13 +2,16 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"google.golang.org/genai"
 )
 
 // A Schema is a compiled JSON Schema, for the input or the output of an agent.
@@ -65,4 +68,188 @@ func (s *Schema) Check(v any) (any, error) {
 		return nil, errors.New(strings.Join(lines, "; "))
 	}
 	return nil, err
+}
+
+// decodeSchema returns the schema as plain JSON values, or nil if there is
+// none.
+func decodeSchema(decl *genai.FunctionDeclaration) (map[string]any, error) {
+	var src any
+	switch {
+	case decl.ParametersJsonSchema != nil:
+		src = decl.ParametersJsonSchema
+	case decl.Parameters != nil:
+		src = convertGenaiSchema(decl.Parameters)
+	default:
+		return nil, nil
+	}
+	raw, err := json.Marshal(src)
+	if err != nil {
+		return nil, err
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	schema, ok := v.(map[string]any)
+	if !ok {
+		return nil, errors.New("the schema must be a JSON object")
+	}
+	return schema, nil
+}
+
+// maxSchemaParts limits the objects and lists of a schema: compiling each takes
+// about 20 µs and 20 KiB.
+const maxSchemaParts = 2000
+
+// countSchemaParts counts the objects and lists of a schema.
+func countSchemaParts(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case map[string]any:
+		n = 1
+		for _, inner := range v {
+			n += countSchemaParts(inner)
+		}
+	case []any:
+		n = 1
+		for _, inner := range v {
+			n += countSchemaParts(inner)
+		}
+	}
+	return n
+}
+
+func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
+	const at = "params:///schema"
+	if n := countSchemaParts(schema); n > maxSchemaParts {
+		return nil, fmt.Errorf("the schema has %d objects and lists, which exceeds the limit of %d", n, maxSchemaParts)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(at, schema); err != nil {
+		return nil, err
+	}
+	s, err := c.Compile(at)
+	if err == nil {
+		return s, nil
+	}
+	var bad *jsonschema.SchemaValidationError
+	var invalid *jsonschema.ValidationError
+	if errors.As(err, &bad) && errors.As(bad.Err, &invalid) {
+		return nil, fmt.Errorf("invalid JSON Schema: %s", strings.Join(argsErrors(invalid), "; "))
+	}
+	return nil, err
+}
+
+// A noLoader prevents schemas from reading files and the network.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("reference to %s: references must stay within the schema", url)
+}
+
+// argsErrors lists the innermost validation errors of arguments, each with its
+// path.
+func argsErrors(e *jsonschema.ValidationError) []string { return validationErrors(e, "arguments") }
+
+// validationErrors lists the innermost validation errors, each with its path;
+// whole is the name of the top-level value, or "".
+func validationErrors(e *jsonschema.ValidationError, whole string) []string {
+	if len(e.Causes) > 0 {
+		var lines []string
+		for _, c := range e.Causes {
+			lines = append(lines, validationErrors(c, whole)...)
+		}
+		return lines
+	}
+	message := e.BasicOutput().Error.String()
+	place := cmp.Or(strings.Join(e.InstanceLocation, "."), whole)
+	if place == "" {
+		return []string{message}
+	}
+	return []string{place + ": " + message}
+}
+
+// convertGenaiSchema converts Gemini's schema type to a JSON Schema.
+func convertGenaiSchema(s *genai.Schema) map[string]any {
+	m := map[string]any{}
+	if s.Type != "" && s.Type != genai.TypeUnspecified {
+		m["type"] = genaiTypes(s)
+	}
+	if len(s.Enum) > 0 {
+		m["enum"] = genaiEnum(s)
+	}
+	if s.Default != nil {
+		m["default"] = s.Default
+	}
+	if s.Pattern != "" {
+		m["pattern"] = s.Pattern
+	}
+	if len(s.Required) > 0 {
+		m["required"] = s.Required
+	}
+	maps.Copy(m, genaiNested(s))
+	maps.Copy(m, genaiBounds(s))
+	return m
+}
+
+func genaiTypes(s *genai.Schema) any {
+	name := strings.ToLower(string(s.Type))
+	if s.Nullable != nil && *s.Nullable {
+		return []string{name, "null"}
+	}
+	return name
+}
+
+func genaiEnum(s *genai.Schema) []any {
+	values := make([]any, 0, len(s.Enum)+1)
+	for _, v := range s.Enum {
+		values = append(values, v)
+	}
+	if s.Nullable != nil && *s.Nullable {
+		values = append(values, nil)
+	}
+	return values
+}
+
+func genaiNested(s *genai.Schema) map[string]any {
+	m := map[string]any{}
+	if s.Items != nil {
+		m["items"] = convertGenaiSchema(s.Items)
+	}
+	if len(s.Properties) > 0 {
+		props := make(map[string]any, len(s.Properties))
+		for name, p := range s.Properties {
+			props[name] = convertGenaiSchema(p)
+		}
+		m["properties"] = props
+	}
+	if len(s.AnyOf) > 0 {
+		forms := make([]any, len(s.AnyOf))
+		for i, f := range s.AnyOf {
+			forms[i] = convertGenaiSchema(f)
+		}
+		m["anyOf"] = forms
+	}
+	return m
+}
+
+func genaiBounds(s *genai.Schema) map[string]any {
+	m := map[string]any{}
+	whole := map[string]*int64{
+		"minItems": s.MinItems, "maxItems": s.MaxItems, "minLength": s.MinLength, "maxLength": s.MaxLength,
+		"minProperties": s.MinProperties, "maxProperties": s.MaxProperties,
+	}
+	for key, n := range whole {
+		if n != nil {
+			m[key] = *n
+		}
+	}
+	if s.Minimum != nil {
+		m["minimum"] = *s.Minimum
+	}
+	if s.Maximum != nil {
+		m["maximum"] = *s.Maximum
+	}
+	return m
 }

@@ -1,49 +1,8 @@
 package tool
 
 import (
-	"log/slog"
-	"net/http"
-
 	"agenthost/pkg/spec"
 )
-
-// Env holds the dependencies of tools.
-type Env struct {
-	// HTTP sends the requests of tools; nil means http.DefaultClient. Its
-	// transport decides which addresses are allowed.
-	HTTP *http.Client
-	// Dir is the app folder, in which programs run.
-	Dir string
-	// Offline prevents tools from connecting to servers and running programs, as
-	// in tests of an app.
-	Offline bool
-	// Logger is never nil.
-	Logger *slog.Logger
-}
-
-// An AddressConfig is the config of a kind whose tools send requests. The loader
-// checks the addresses against the policy of the host.
-type AddressConfig interface {
-	// Addresses returns the URLs of the servers; a placeholder may follow the host.
-	Addresses() []spec.Text
-}
-
-// A ProgramConfig is the config of a kind whose tools run a program, which the policy
-// of the host must allow.
-type ProgramConfig interface {
-	// Program returns the program, or nil if the tool runs none.
-	Program() *Program
-}
-
-// A Program is a program that a tool runs.
-type Program struct {
-	// Args are the program and its arguments.
-	Args []string
-	// Env are the sorted names of the variables that the app sets for it.
-	Env []string
-	// At is the position of its name in the document.
-	At spec.Text
-}
 
 // Kinds lists the tool kinds that a document names as a one-key map.
 func Kinds() spec.Kinds[Env, Set] {
@@ -67,5 +26,53 @@ func Builtins() spec.Kinds[Env, Set] {
 		spec.NewKind("request_input", "Asks the user a question, answered in free text or by a schema; models call it adk_request_input.", buildCallTool(newInputRequest)),
 		spec.NewKind("transfer_to_agent", "Transfers the conversation to another agent.", buildCallTool(newAnyTransfer)),
 		spec.NewKind("url_context", "Lets the model read the URLs in the conversation.", buildModelTool(newURLContext)),
+	}
+}
+
+// UnsupportedNames lists, sorted, the names without a dot that adk-python's
+// google.adk.tools exports and that [Builtins] does not contain.
+// AgentTool, which the runtime provides, McpToolset, which package mcptool
+// provides, and the function tool classes, which the loader handles, are not
+// included.
+func UnsupportedNames() []string {
+	var names []string
+	for _, a := range unsupportedTools() {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// UnsupportedReason returns why a tool of [UnsupportedNames] is not supported,
+// as part of a sentence, or "" for any other name.
+func UnsupportedReason(name string) string {
+	for _, a := range unsupportedTools() {
+		if a.name == name {
+			return a.reason
+		}
+	}
+	return ""
+}
+
+type unsupportedTool struct{ name, reason string }
+
+func unsupportedTools() []unsupportedTool {
+	const (
+		class = "is a Python helper class, not a tool"
+		later = "is an ADK tool that this version does not support"
+		cloud = later + ": it requires a Google Cloud service"
+	)
+	return []unsupportedTool{
+		{"APIHubToolset", cloud},
+		{"ApiRegistry", cloud},
+		{"AuthToolArguments", class},
+		{"BaseTool", class},
+		{"DiscoveryEngineSearchTool", cloud},
+		{"ExampleTool", later + ": write the examples in the instruction"},
+		{"RemoteMcpServer", later + ": use McpToolset or mcp with its URL"},
+		{"SearchResultMode", class},
+		{"ToolContext", class},
+		{"TransferToAgentTool", "is added by the runtime to agents that may transfer; use transfer_to_agent"},
+		{"VertexAiLoadProfilesTool", cloud},
+		{"VertexAiSearchTool", cloud},
 	}
 }

@@ -11,24 +11,6 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Memories are the stored memories of the session's user, from this and earlier
-// sessions. Nothing is added automatically.
-type Memories interface {
-	// Search returns at most ten memories that match a query, the best first.
-	Search(ctx context.Context, query string) ([]*session.Memory, error)
-	// SearchOthers is Search without the memories of this session.
-	SearchOthers(ctx context.Context, query string) ([]*session.Memory, error)
-	// AddSession adds the conversation of this session so far, replacing
-	// earlier memories of the session. It does nothing for an agent that is
-	// called as a tool, which has no session of its own.
-	AddSession(ctx context.Context) error
-	// AddEvents adds the text of events as memories of this session, except for
-	// events that were added before.
-	AddEvents(ctx context.Context, events []*session.Event) error
-	// Add adds memories that belong to no session.
-	Add(ctx context.Context, memories ...*session.Memory) error
-}
-
 // loadMemoryInstruction makes the model aware of the memory.
 const loadMemoryInstruction = "You have a memory of earlier conversations with this user. " +
 	"When a question needs information that is not in this conversation, call the function `load_memory` with a search query."

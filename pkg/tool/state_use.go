@@ -142,39 +142,3 @@ func isCallName(root string) bool {
 	_, ok := callEnv(&Params{})[root]
 	return ok
 }
-
-// StateUse returns the tool's expressions and the keys that it writes.
-func (c *exprConfig) StateUse(n *spec.Node) StateUse {
-	var u StateUse
-	d, err := c.Tool.declare()
-	if err != nil {
-		return u // already reported
-	}
-	env := callEnv(d.params)
-	u.Exprs = append(u.Exprs, StateExpr{Expr: c.Value, Env: env})
-	for _, e := range c.Writes.Exprs() {
-		u.Exprs = append(u.Exprs, StateExpr{Expr: e, Env: env})
-	}
-	u.AddWrites(n, StateWrite{})
-	u.addConfirm(c.Tool.Confirm, env)
-	return u
-}
-
-// StateUse returns the templates of the request.
-func (c *httpConfig) StateUse(n *spec.Node) StateUse {
-	var u StateUse
-	u.AddPaths(c.URL, isCallName)
-	for _, key := range []string{"query", "headers", "body"} {
-		u.AddTexts(n.Get(key), isCallName)
-	}
-	if c.Tool.Confirm.Pos == (spec.Pos{}) {
-		return u
-	}
-	if d, err := c.Tool.declare(); err == nil { // else already reported
-		u.addConfirm(c.Tool.Confirm, callEnv(d.params))
-	}
-	return u
-}
-
-// StateUse returns the condition of the confirmation.
-func (c *callToolArgs) StateUse(*spec.Node) StateUse { return ConfirmUse(c.Call.Confirm) }

@@ -4,12 +4,18 @@ package tool
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
 
@@ -45,6 +51,10 @@ type Set interface {
 	Close() error
 }
 
+// Dynamic reports whether the tools are unknown.
+	Dynamic() bool
+}
+
 // Dynamic reports whether the tools of a set are unknown before a run lists
 // them. Sets implement it as a method Dynamic.
 func Dynamic(s Set) bool {
@@ -58,7 +68,8 @@ func One(t Tool) Set { return singleSet{t} }
 type singleSet struct{ t Tool }
 
 func (s singleSet) Tools(context.Context) ([]Tool, error) { return []Tool{s.t}, nil }
-func (s singleSet) Close() error                          { return nil }
+
+func (s singleSet) Close() error { return nil }
 
 // Capabilities are the properties of a tool that the runtime needs besides its
 // declaration.
@@ -148,4 +159,142 @@ type Artifacts interface {
 	Load(ctx context.Context, name string) (*genai.Part, error)
 	// Keys lists the session's and the user's artifacts, sorted.
 	Keys(ctx context.Context) ([]string, error)
+}
+
+// Env holds the dependencies of tools.
+type Env struct {
+	// HTTP sends the requests of tools; nil means http.DefaultClient. Its
+	// transport decides which addresses are allowed.
+	HTTP *http.Client
+	// Dir is the app folder, in which programs run.
+	Dir string
+	// Offline prevents tools from connecting to servers and running programs, as
+	// in tests of an app.
+	Offline bool
+	// Logger is never nil.
+	Logger *slog.Logger
+}
+
+// An AddressConfig is the config of a kind whose tools send requests. The loader
+// checks the addresses against the policy of the host.
+type AddressConfig interface {
+	// Addresses returns the URLs of the servers; a placeholder may follow the host.
+	Addresses() []spec.Text
+}
+
+// A ProgramConfig is the config of a kind whose tools run a program, which the policy
+// of the host must allow.
+type ProgramConfig interface {
+	// Program returns the program, or nil if the tool runs none.
+	Program() *Program
+}
+
+// A Program is a program that a tool runs.
+type Program struct {
+	// Args are the program and its arguments.
+	Args []string
+	// Env are the sorted names of the variables that the app sets for it.
+	Env []string
+	// At is the position of its name in the document.
+	At spec.Text
+}
+
+// An AnswerError is a failure with a response: if the failure does not end the
+// run, the model gets Response instead of {"error": …}.
+type AnswerError struct {
+	Err      error
+	Response map[string]any
+}
+
+// Error returns the message of the cause.
+func (e *AnswerError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *AnswerError) Unwrap() error { return e.Err }
+
+// An EndError is a failure that ends the invocation, whatever the tool's
+// capabilities, and that no callback may handle: its cause is outside the tool.
+type EndError struct{ Err error }
+
+// Error returns the message of the cause.
+func (e *EndError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *EndError) Unwrap() error { return e.Err }
+
+// A TimeoutError reports that a tool exceeded its timeout.
+type TimeoutError struct {
+	// Tool is the tool's name, Timeout the limit that it exceeded.
+	Tool    string
+	Timeout time.Duration
+}
+
+// Error names the tool and the timeout.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("%s: timed out after %s", e.Tool, FormatDuration(e.Timeout))
+}
+
+// Unwrap returns [context.DeadlineExceeded].
+func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
+
+// FormatDuration omits zero units at the end: 1m, not 1m0s.
+func FormatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// RunWithTimeout bounds f by a timeout; 0 means no timeout. An error of f after
+// the timeout becomes a [*TimeoutError].
+func RunWithTimeout(
+	ctx context.Context, name string, d time.Duration, f func(context.Context) (*Result, error),
+) (*Result, error) {
+	if d <= 0 {
+		return f(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, d, &TimeoutError{Tool: name, Timeout: d})
+	defer cancel()
+	res, err := f(ctx)
+	if late := new(TimeoutError); err != nil && errors.As(context.Cause(ctx), &late) {
+		return nil, late
+	}
+	return res, err
+}
+
+// Memories are the stored memories of the session's user, from this and earlier
+// sessions. Nothing is added automatically.
+type Memories interface {
+	// Search returns at most ten memories that match a query, the best first.
+	Search(ctx context.Context, query string) ([]*session.Memory, error)
+	// SearchOthers is Search without the memories of this session.
+	SearchOthers(ctx context.Context, query string) ([]*session.Memory, error)
+	// AddSession adds the conversation of this session so far, replacing
+	// earlier memories of the session. It does nothing for an agent that is
+	// called as a tool, which has no session of its own.
+	AddSession(ctx context.Context) error
+	// AddEvents adds the text of events as memories of this session, except for
+	// events that were added before.
+	AddEvents(ctx context.Context, events []*session.Event) error
+	// Add adds memories that belong to no session.
+	Add(ctx context.Context, memories ...*session.Memory) error
+}
+
+// A Confirmer decides which calls of a tool require confirmation by a person
+// before the tool runs. It is evaluated once per call, with the arguments as
+// the model sent them; its error is the tool's, and the tool does not run.
+type Confirmer interface {
+	NeedsConfirmation(ctx context.Context, call *Call) (bool, error)
+}
+
+// A ConfirmFunc is a function that implements [Confirmer].
+type ConfirmFunc func(ctx context.Context, call *Call) (bool, error)
+
+// NeedsConfirmation implements [Confirmer].
+func (f ConfirmFunc) NeedsConfirmation(ctx context.Context, call *Call) (bool, error) {
+	return f(ctx, call)
 }
