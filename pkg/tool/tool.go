@@ -51,14 +51,18 @@ type Set interface {
 	Close() error
 }
 
-// Dynamic reports whether the tools are unknown.
+// A DynamicSet is a set whose tools may be unknown before a run lists them, such as
+// those of a server.
+type DynamicSet interface {
+	Set
+	// Dynamic reports whether the tools are unknown.
 	Dynamic() bool
 }
 
 // Dynamic reports whether the tools of a set are unknown before a run lists
-// them. Sets implement it as a method Dynamic.
+// them: it is a [DynamicSet].
 func Dynamic(s Set) bool {
-	l, ok := s.(interface{ Dynamic() bool })
+	l, ok := s.(DynamicSet)
 	return ok && l.Dynamic()
 }
 
@@ -87,10 +91,16 @@ type Capabilities struct {
 	Confirm Confirmer
 }
 
-// CapabilitiesOf returns a tool's capabilities, the zero value for a tool
-// without the method Capabilities.
+// A CapableTool is a tool with capabilities.
+type CapableTool interface {
+	Tool
+	Capabilities() Capabilities
+}
+
+// CapabilitiesOf returns a tool's capabilities, the zero value for a tool that
+// is no [CapableTool].
 func CapabilitiesOf(t Tool) Capabilities {
-	if h, ok := t.(interface{ Capabilities() Capabilities }); ok {
+	if h, ok := t.(CapableTool); ok {
 		return h.Capabilities()
 	}
 	return Capabilities{}
