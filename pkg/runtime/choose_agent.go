@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,4 +130,21 @@ func transferInstruction(n *node) string {
 		fmt.Fprintf(&b, "\n\nWhen neither you nor one of the others fits, hand over to your parent agent `%s`.", p.agent.Name())
 	}
 	return b.String()
+}
+
+// transferTo runs another agent within this agent's run. This agent does not
+// continue after it.
+func (s *step) transferTo(ctx context.Context, name string) {
+	i := slices.IndexFunc(s.inv.node.transferTargets, func(n *node) bool { return n.agent.Name() == name })
+	target := s.inv.run.app.findNode(name)
+	if i >= 0 {
+		target = s.inv.node.transferTargets[i]
+	}
+	if target == nil {
+		s.emitEvent(nil, failf(CodeTransferFailed, nil, "Agent %s not found in the agent tree.", name))
+		return
+	}
+	to := s.inv.newChildInvocation(target, s.inv.branch, 1)
+	to.endsRun = s.inv.endsRun && s.inv.endsWithAgent()
+	to.runAgent(ctx, s.emitEvent)
 }

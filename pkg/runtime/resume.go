@@ -12,6 +12,32 @@ import (
 	"agenthost/pkg/session"
 )
 
+// An invocation of a resumable app that was interrupted, or paused for pending
+// calls, is resumed from its stored events alone:
+//
+//	resolveInvocation    the invocation that the request names, or that of the
+//	   │                 call which its message answers
+//	newInvocationRecord  the events of each frame: the run of one agent
+//	   │
+//	newRootInvocation    the agent that began the invocation
+//	   │
+//	runFrame             each agent of the tree, from the root on:
+//
+//	   new ──── beginAgent ───▶ begun ──── runAfterAgent ───▶ ended
+//	    │                       │   ▲                           ▲
+//	    │ condition is false,   │   │ the user has answered     │
+//	    │ or a callback answers ▼   │ all of its calls          │
+//	    │                      paused: a checkpoint lists       │
+//	    │                      the pending calls                │
+//	    └───────────────────────────────────────────────────────┘
+//
+// An ended agent is skipped. The checkpoint of a begun agent with sub-agents
+// says which of them comes next (checkpoint.go). A begun LLM agent or ToolNode
+// continues at its resume point, see resumePoint.
+//
+// Without resumability, only confirmations and credentials continue an agent:
+// its run begins with executeDecisions, and all other answers begin a new turn.
+
 // resolveInvocation finds the invocation that a request resumes: the one that
 // it names, or that of the call which its message answers (adk-python
 // runners.py _resolve_invocation_id). Any other request starts a new
@@ -240,48 +266,75 @@ func (inv *Invocation) runAfterAgent(ctx context.Context, yield func(*session.Ev
 	return ok
 }
 
+// A resumePoint is where an agent that was interrupted or paused continues.
+type resumePoint string
+
+const (
+	atDecisions    resumePoint = "decisions"     // the user has decided on its calls: execute them
+	atCalls        resumePoint = "calls"         // calls of the last response have no result: execute them
+	atPendingCalls resumePoint = "pending calls" // calls wait for the user: pause
+	atCode         resumePoint = "code"          // code of the last response has no result: run it
+	atTransfer     resumePoint = "transfer"      // the last event transfers to another agent: run that one
+	atResults      resumePoint = "results"       // all results are stored: one may be the final answer
+	atModelCall    resumePoint = "model call"    // nothing of the last step is left: call the model
+	atEnd          resumePoint = "end"           // the last event is the final answer
+)
+
+// findResumePoint returns where the agent continues. The first case that holds
+// decides. Calls in later were pending at the last checkpoint.
+func (s *step) findResumePoint(later map[string]bool) resumePoint {
+	d, last := s.inv.run.decisions, s.inv.frame.prior.lastEvent()
+	switch {
+	case d != nil && len(d.open) > 0 && !d.consumed.Load() && s.inv.madeCalls(d):
+		return atDecisions
+	case len(s.inv.unansweredCalls(later)) > 0:
+		return atCalls
+	case s.hasPendingCalls():
+		return atPendingCalls
+	case s.pendingCode(last) != "":
+		return atCode
+	case last == nil || last.ErrorCode != "":
+		return atModelCall
+	case last.Actions.AgentState != nil:
+		return atModelCall // all calls of the checkpoint are answered
+	case last.Actions.TransferToAgent != "":
+		return atTransfer
+	case len(last.Calls()) > 0:
+		return atModelCall // the user has answered them
+	case len(last.Responses()) > 0:
+		return atResults
+	case last.IsFinal():
+		return atEnd
+	}
+	return atModelCall
+}
+
 // resumeAgent continues an agent whose invocation was interrupted or paused.
 // It returns whether a model call follows.
 func (s *step) resumeAgent(ctx context.Context) bool {
-	f := s.inv.frame
 	s.inv.restorePending()
 	later, err := s.inv.readPendingCalls()
 	if err != nil {
 		s.emitEvent(nil, err)
 		return false
 	}
-	if d := s.inv.run.decisions; d != nil && s.inv.madeCalls(d) && !d.consumed.Load() && len(d.open) > 0 {
-		if !s.executeDecisions(ctx) {
-			return false
-		}
-		return !s.hasPendingCalls()
-	}
-	if calls := s.inv.unansweredCalls(later); len(calls) > 0 {
-		answer, ok := s.answerCalls(ctx, calls)
+	last := s.inv.frame.prior.lastEvent()
+	point := s.findResumePoint(later)
+	switch point {
+	case atDecisions:
+		return s.executeDecisions(ctx) && !s.hasPendingCalls()
+	case atCalls:
+		answer, ok := s.answerCalls(ctx, s.inv.unansweredCalls(later))
 		return ok && answer != nil && !answer.IsFinal() && !s.hasPendingCalls()
-	}
-	if s.hasPendingCalls() {
-		return false
-	}
-	last := f.prior.lastEvent()
-	if code := s.pendingCode(last); code != "" {
-		return s.runCode(ctx, code)
-	}
-	switch {
-	case last == nil || last.ErrorCode != "":
-		return true
-	case last.Actions.AgentState != nil:
-		return true // all pending calls are answered
-	case last.Actions.TransferToAgent != "":
+	case atCode:
+		return s.runCode(ctx, s.pendingCode(last))
+	case atTransfer:
 		s.transferTo(ctx, last.Actions.TransferToAgent)
-		return false
-	case len(last.Calls()) > 0:
-		return true // the user has answered them
-	case len(last.Responses()) == 0:
-		return !last.IsFinal()
+	case atResults:
+		answer, ok := s.emitStructuredOutput(last)
+		return ok && !answer.IsFinal()
 	}
-	last, ok := s.emitStructuredOutput(last)
-	return ok && !last.IsFinal()
+	return point == atModelCall
 }
 
 // executeDecisions executes the calls of this agent that the user's message

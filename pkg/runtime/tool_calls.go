@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 
 	"google.golang.org/genai"
 
@@ -48,23 +47,6 @@ func (s *step) answerCalls(ctx context.Context, calls []*genai.FunctionCall) (*s
 		return nil, false
 	}
 	return s.emitStructuredOutput(answer)
-}
-
-// transferTo runs another agent within this agent's run. This agent does not
-// continue after it.
-func (s *step) transferTo(ctx context.Context, name string) {
-	i := slices.IndexFunc(s.inv.node.transferTargets, func(n *node) bool { return n.agent.Name() == name })
-	target := s.inv.run.app.findNode(name)
-	if i >= 0 {
-		target = s.inv.node.transferTargets[i]
-	}
-	if target == nil {
-		s.emitEvent(nil, failf(CodeTransferFailed, nil, "Agent %s not found in the agent tree.", name))
-		return
-	}
-	to := s.inv.newChildInvocation(target, s.inv.branch, 1)
-	to.endsRun = s.inv.endsRun && s.inv.endsWithAgent()
-	to.runAgent(ctx, s.emitEvent)
 }
 
 // runCalls executes the calls of one event concurrently and merges their
@@ -238,6 +220,8 @@ func errorResponse(err error) map[string]any {
 type invocationTool interface {
 	runInInvocation(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error)
 }
+
+var _ invocationTool = (*boundAgentTool)(nil)
 
 // invokeTool runs one tool within its timeout. A panic of the tool is an error
 // of this call and does not stop the host.
