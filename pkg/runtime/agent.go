@@ -49,7 +49,7 @@ type Base struct {
 	when *Condition
 }
 
-func (b *Base) agentCallbacks() *Callbacks { return &b.Callbacks }
+func (b *Base) base() *Base { return b }
 
 // Name returns the agent's name.
 func (b *Base) Name() string { return b.AgentName }
@@ -59,6 +59,14 @@ func (b *Base) Description() string { return b.AgentDescription }
 
 // SubAgents returns the children.
 func (b *Base) SubAgents() []Agent { return b.Children }
+
+// A baseAgent is an agent that embeds [Base], which callbacks and conditions
+// require.
+type baseAgent interface {
+	base() *Base
+}
+
+var _ baseAgent = (*Base)(nil)
 
 // A builtinAgent is an agent of this package. It passes its events directly to
 // the yield function of its parent: an iterator at every level of the tree

@@ -188,8 +188,8 @@ func (a *App) collectHooks(agent Agent) *hooks {
 	for _, p := range a.plugins {
 		h = h.withCallbacks("plugin "+p.Name, &p.Callbacks)
 	}
-	if own, ok := agent.(interface{ agentCallbacks() *Callbacks }); ok {
-		h = h.withCallbacks("agent "+agent.Name(), own.agentCallbacks())
+	if own, ok := agent.(baseAgent); ok {
+		h = h.withCallbacks("agent "+agent.Name(), &own.base().Callbacks)
 	}
 	return h
 }

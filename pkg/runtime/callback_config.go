@@ -140,10 +140,10 @@ func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, s
 // AddCallbacks appends callbacks to those of an agent that is not yet part of
 // an app. It fails for an agent that does not embed [Base].
 func AddCallbacks(agent Agent, more Callbacks) error {
-	a, ok := agent.(interface{ agentCallbacks() *Callbacks })
+	a, ok := agent.(baseAgent)
 	switch {
 	case ok:
-		a.agentCallbacks().Add(&more)
+		a.base().Callbacks.Add(&more)
 	case more.countFunctions() > 0:
 		return fmt.Errorf("agent %s cannot have callbacks: its type %T does not embed runtime.Base", agent.Name(), agent)
 	}

@@ -66,15 +66,23 @@ func StateUse(n *spec.Node, config any) tool.StateUse {
 	return u
 }
 
+// A stateUser is the config of an agent that reads or writes state keys.
+type stateUser interface {
+	stateUse(n *spec.Node) tool.StateUse
+}
+
+var _ = []stateUser{
+	(*llmConfig)(nil), (*loopConfig)(nil), (*routerConfig)(nil), (*workflowConfig)(nil),
+	(*functionNodeConfig)(nil), (*toolNodeConfig)(nil),
+}
+
 // AgentUse is [StateUse] without the callbacks.
 func AgentUse(n *spec.Node, config any) tool.StateUse {
 	var u tool.StateUse
 	if when := n.Get("when"); !when.IsNull() {
 		u.Exprs = append(u.Exprs, conditionExpr(spec.Expr{Text: when.Text()}, "when"))
 	}
-	if c, ok := config.(interface {
-		stateUse(n *spec.Node) tool.StateUse
-	}); ok {
+	if c, ok := config.(stateUser); ok {
 		u.Add(c.stateUse(n))
 	}
 	return u

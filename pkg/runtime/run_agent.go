@@ -189,24 +189,20 @@ func (c *Condition) evaluateFor(ctx context.Context, inv *Invocation, key string
 // The agent must not be part of an app yet. It fails for an agent that does
 // not embed [Base].
 func SetCondition(agent Agent, when *Condition) error {
-	a, ok := agent.(interface{ setWhen(*Condition) })
+	a, ok := agent.(baseAgent)
 	switch {
 	case ok:
-		a.setWhen(when)
+		a.base().when = when
 	case when != nil:
 		return fmt.Errorf("agent %s cannot have a when: its type %T does not embed runtime.Base", agent.Name(), agent)
 	}
 	return nil
 }
 
-func (b *Base) setWhen(c *Condition) { b.when = c }
-
-func (b *Base) runCondition() *Condition { return b.when }
-
 // findCondition returns an agent's own condition, or nil.
 func findCondition(agent Agent) *Condition {
-	if a, ok := agent.(interface{ runCondition() *Condition }); ok {
-		return a.runCondition()
+	if a, ok := agent.(baseAgent); ok {
+		return a.base().when
 	}
 	return nil
 }
