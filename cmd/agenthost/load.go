@@ -104,7 +104,7 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 		return l.LoadRevision(ctx, rev, dir)
 	}})
 	host.Swap(loaded.App)
-	return host, loaded.App.Name, nil
+	return host, loaded.App.Name(), nil
 }
 
 // A storeOpener opens the store of a host.

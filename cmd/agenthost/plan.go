@@ -103,12 +103,12 @@ func (p *planner) planApp(ctx context.Context, dir string) (*plan, error) {
 		return nil, err
 	}
 	defer loaded.App.Close()
-	after := &store.Revision{App: loaded.App.Name, ID: loaded.App.Revision, Files: loaded.Files}
+	after := &store.Revision{App: loaded.App.Name(), ID: loaded.App.Revision(), Files: loaded.Files}
 	served, err := p.store.Revisions.List(ctx, after.App)
 	if err != nil {
 		return nil, failWith(err)
 	}
-	appPlan := &plan{App: after.App, Reach: loaded.App.Reload.Sessions, comparison: comparison{To: after.ID, Changes: []loader.Change{}, Files: []string{}}}
+	appPlan := &plan{App: after.App, Reach: loaded.App.Reload().Sessions, comparison: comparison{To: after.ID, Changes: []loader.Change{}, Files: []string{}}}
 	if len(served) == 0 || served[0].ID == after.ID {
 		if len(served) > 0 {
 			appPlan.From = after.ID

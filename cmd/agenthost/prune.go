@@ -80,15 +80,15 @@ func (m *serveMain) pruneRegularly(ctx context.Context) {
 
 func (m *serveMain) pruneExpired(ctx context.Context) {
 	for _, app := range m.host.Apps() {
-		if app.Retention == 0 {
+		if app.Retention() == 0 {
 			continue
 		}
-		n, err := m.store.Prune(ctx, &store.PruneRequest{App: app.Name, Before: time.Now().Add(-app.Retention)})
+		n, err := m.store.Prune(ctx, &store.PruneRequest{App: app.Name(), Before: time.Now().Add(-app.Retention())})
 		if n > 0 {
-			m.logger.Info("deleted expired sessions", "app", app.Name, "sessions", n, "retention", app.Retention)
+			m.logger.Info("deleted expired sessions", "app", app.Name(), "sessions", n, "retention", app.Retention())
 		}
 		if err != nil && ctx.Err() == nil {
-			m.logger.Warn("deleting expired sessions failed", "app", app.Name, "error", err)
+			m.logger.Warn("deleting expired sessions failed", "app", app.Name(), "error", err)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func runConversation(t *testing.T, dir string, messages []string, streaming bool
 	opts.Env = lookupEnv(map[string]string{"ORDERS_URL": "http://127.0.0.1:1"})
 	e := testenv.New(t, &testenv.Options{Loader: opts})
 	app := e.Load(t, dir)
-	key := e.Session(t, app.Name, "s", nil)
+	key := e.Session(t, app.Name(), "s", nil)
 	var events []string
 	for _, text := range messages {
 		req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText(text), Streaming: &streaming}

@@ -119,7 +119,7 @@ func (f *revisionFlags) loadRevision(ctx context.Context, io stdio, dir string) 
 		return nil, &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
 	}
 	defer loaded.App.Close()
-	return &store.Revision{App: loaded.App.Name, ID: loaded.App.Revision, Files: loaded.Files}, nil
+	return &store.Revision{App: loaded.App.Name(), ID: loaded.App.Revision(), Files: loaded.Files}, nil
 }
 
 // A comparison is the difference between two revisions.

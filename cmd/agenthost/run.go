@@ -190,7 +190,7 @@ func (t *conversation) resumeInvocation(ctx context.Context) error {
 
 // printEvents prints the events of a run.
 func (t *conversation) printEvents(events runtime.Events) error {
-	p := &printer{out: t.io.out, root: t.host.App(t.key.App).Root.Name()}
+	p := &printer{out: t.io.out, root: t.host.App(t.key.App).Root().Name()}
 	for ev, err := range events {
 		if err != nil {
 			p.endLine()

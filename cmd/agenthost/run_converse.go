@@ -20,7 +20,7 @@ func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string
 	defer watching.Wait()
 	defer cancel()
 	t.reloads = make(chan loader.Status, 1)
-	t.reportedRevision = t.host.App(t.key.App).Revision
+	t.reportedRevision = t.host.App(t.key.App).Revision()
 	watching.Go(func() { t.watchFiles(ctx, l, dir) })
 	fmt.Fprintf(t.io.err, "Talking to %s, session %s. Type /quit to exit.\n", t.key.App, t.key.ID)
 	prompt := ""

@@ -76,7 +76,7 @@ func (t *conversation) describeReload(s loader.Status) string {
 		return "is valid again"
 	case s.Revision == t.reportedRevision:
 		return ""
-	case t.host.App(s.App).Reload.Sessions == runtime.FollowNewSessions:
+	case t.host.App(s.App).Reload().Sessions == runtime.FollowNewSessions:
 		return "was reloaded, but reload: sessions is new_sessions: this session keeps its revision"
 	}
 	return "was reloaded: the next answer uses it"

@@ -311,7 +311,7 @@ func (m *serveMain) printGreeting(url string) {
 		if example == "" || s.App == "hello" {
 			example = s.App
 		}
-		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-12s %s", s.App, firstLine(state.Description)), " "))
+		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-12s %s", s.App, firstLine(state.Description())), " "))
 	}
 	if len(m.watch.Statuses()) == 0 {
 		m.printEmptyGreeting(out)

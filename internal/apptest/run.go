@@ -137,7 +137,7 @@ func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
 	if err != nil {
 		return err
 	}
-	r.App = app.Name
+	r.App = app.Name()
 	st, err := store.Open(ctx, "memory:", nil)
 	if err != nil {
 		app.Close()
@@ -148,7 +148,7 @@ func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
 	host.Swap(app)
 	defer st.Close()
 	defer host.Close()
-	p := &testRun{host: host, model: llm, key: session.Key{App: app.Name, User: testUser, ID: "test"}, result: r}
+	p := &testRun{host: host, model: llm, key: session.Key{App: app.Name(), User: testUser, ID: "test"}, result: r}
 	for i, tu := range t.turns {
 		if err := p.runTurn(ctx, i+1, tu); err != nil || !r.Passed() {
 			return err

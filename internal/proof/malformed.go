@@ -143,5 +143,5 @@ func (s *watchedHost) servedRevision() string {
 	if app == nil {
 		return ""
 	}
-	return app.Revision
+	return app.Revision()
 }

@@ -37,7 +37,7 @@ func newWatchedHost(ctx context.Context, dir string, opts *loader.WatchOptions) 
 // Swap publishes an app and records its description.
 func (s *watchedHost) Swap(app *runtime.App) {
 	s.host.Swap(app)
-	s.loads <- app.Description
+	s.loads <- app.Description()
 }
 
 // Remove removes an app.

@@ -73,10 +73,10 @@ func editRows(ctx context.Context, l *lab) ([]row, error) {
 		if fresh == nil {
 			return nil, errors.Join(ds.Err(), s.close())
 		}
-		if fresh.Revision != s.activeRevision("tower") {
+		if fresh.Revision() != s.activeRevision("tower") {
 			different++
 		}
-		if fresh.Revision != first {
+		if fresh.Revision() != first {
 			control++
 		}
 		fresh.Close()
@@ -187,7 +187,7 @@ func (t *buildFailures) tryBuild(ctx context.Context, name, dir string, app file
 	t.tried++
 	st, _ := t.watch.Status("app")
 	text, err := t.runTurn(ctx, "app", name)
-	if err != nil || !strings.HasPrefix(text, "Good.") || st.Revision != t.good || t.host.App("app").Revision != t.good {
+	if err != nil || !strings.HasPrefix(text, "Good.") || st.Revision != t.good || t.host.App("app").Revision() != t.good {
 		t.changed++
 	}
 	if st.OK || len(st.Diagnostics) == 0 {

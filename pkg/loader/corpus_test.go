@@ -78,7 +78,7 @@ func runSample(t *testing.T, dir string) {
 	}
 	env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: lookUpEnv, Model: newAnsweringModel(t, "It works.")}})
 	app := env.Load(t, dir)
-	key := env.Session(t, app.Name, "s", nil)
+	key := env.Session(t, app.Name(), "s", nil)
 	req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText("Hello")}
 	var replies []string
 	for ev, err := range env.Host.Run(t.Context(), req) {

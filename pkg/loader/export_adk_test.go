@@ -64,7 +64,7 @@ func previewAll(t *testing.T, dir string, opts *loader.Options) map[string]*runt
 	all := map[string]*runtime.Preview{}
 	for _, name := range app.AgentNames() {
 		p, err := env.Host.Preview(t.Context(), &runtime.PreviewRequest{
-			App: app.Name, Agent: name, UserID: "u", Text: "Hello",
+			App: app.Name(), Agent: name, UserID: "u", Text: "Hello",
 			State: map[string]any{"name": "Ana", "topic": "x", "current_document": "x", "criticism": "x"},
 		})
 		if err != nil && !strings.Contains(err.Error(), "LLM agent") {

@@ -29,7 +29,7 @@ func TestGate(t *testing.T) {
 	s.writeFile("x/root_agent.yaml", strings.Replace(agentYAML("two"), "x", "y", 1))
 	s.pollAndExpect(3)
 	status, _ := s.watch.Status("x")
-	if status.OK || status.Revision != s.host.apps["x"].Revision {
+	if status.OK || status.Revision != s.host.apps["x"].Revision() {
 		t.Errorf("status = %+v, want the revision that serves, and not OK", status)
 	}
 	got := strings.Join(status.Diagnostics.Strings(), "\n")

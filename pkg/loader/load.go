@@ -41,7 +41,7 @@ func (l *Loader) LoadFiles(ctx context.Context, dir string) (*LoadedApp, spec.Di
 
 // SaveRevision stores the app's revision, so that events may refer to it.
 func (a *LoadedApp) SaveRevision(ctx context.Context, revisions *store.Revisions) error {
-	return revisions.Put(ctx, &store.Revision{App: a.App.Name, ID: a.App.Revision, Files: a.Files}, a.App.Reload.KeepRevisions)
+	return revisions.Put(ctx, &store.Revision{App: a.App.Name(), ID: a.App.Revision(), Files: a.Files}, a.App.Reload().KeepRevisions)
 }
 
 // LoadRevision builds the app of a revision from its files, with the current

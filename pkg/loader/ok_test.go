@@ -36,8 +36,8 @@ func TestApps(t *testing.T) {
 				t.Errorf("AgentNames (-want +got):\n%s", diff)
 			}
 			dir = unpackArchive(t, archive)
-			if again := mustLoad(t, dir, newOptions(dir)); again.Revision != app.Revision {
-				t.Errorf("the same files have revisions %s and %s", app.Revision, again.Revision)
+			if again := mustLoad(t, dir, newOptions(dir)); again.Revision() != app.Revision() {
+				t.Errorf("the same files have revisions %s and %s", app.Revision(), again.Revision())
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func loadRevision(t *testing.T, files, env map[string]string) string {
 		}
 		return v, ok
 	}
-	return mustLoad(t, dir, &loader.Options{Env: lookup}).Revision
+	return mustLoad(t, dir, &loader.Options{Env: lookup}).Revision()
 }
 
 // TestDotenv covers the lines of a .env. The environment takes precedence.
@@ -118,8 +118,8 @@ func TestDotenv(t *testing.T) {
 		write(t, filepath.Join(dir, ".env"), tt.line)
 		write(t, filepath.Join(dir, "root_agent.yaml"), `{name: a, instruction: x, description: "${env:X:-default} ${env:SET:-unset}"}`)
 		app := mustLoad(t, dir, &loader.Options{Env: lookUpEnv})
-		if want := tt.want + " from the environment"; app.Description != want {
-			t.Errorf("with %q in .env: description %q, want %q", tt.line, app.Description, want)
+		if want := tt.want + " from the environment"; app.Description() != want {
+			t.Errorf("with %q in .env: description %q, want %q", tt.line, app.Description(), want)
 		}
 	}
 }

@@ -99,10 +99,10 @@ func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult
 	s.LastGood, s.LoadCount, s.FailedCount = old.LastGood, old.LoadCount+1, old.FailedCount
 	switch {
 	case got.app == nil:
-	case got.app.Revision == old.Revision:
+	case got.app.Revision() == old.Revision:
 		got.app.Close()
 	case a.manualReload && !p.requested:
-		s.OK, s.PendingRevision = false, got.app.Revision
+		s.OK, s.PendingRevision = false, got.app.Revision()
 		got.app.Close()
 		w.opts.Logger.Info("app changed; pending manual reload (SIGHUP or POST /-/reload)", "app", a.name, "revision", s.Revision, "waiting", s.PendingRevision)
 	default:
@@ -154,7 +154,7 @@ func (w *Watch) gateAndSwap(ctx context.Context, a *watchedApp, got loadResult, 
 		got.app.Close()
 		return true
 	}
-	s.Revision, a.manualReload = got.app.Revision, got.app.Reload.Sessions == runtime.FollowManual
+	s.Revision, a.manualReload = got.app.Revision(), got.app.Reload().Sessions == runtime.FollowManual
 	w.host.Swap(got.app)
 	w.opts.Logger.Info("app loaded", "app", s.App, "revision", s.Revision, "warnings", len(s.Diagnostics))
 	return true

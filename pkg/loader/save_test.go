@@ -53,7 +53,7 @@ func writeShop(t *testing.T) (apps, shop string) {
 func TestSaveServes(t *testing.T) {
 	apps, shop := writeShop(t)
 	w, host := newSaveWatch(t, apps)
-	before := host.App("shop").Revision
+	before := host.App("shop").Revision()
 	ds, err := w.Save(t.Context(), "shop", map[string][]byte{
 		"root_agent.yaml":  []byte(pause + "sub_agents: [{config_path: ./parts/step.yaml}]\n"),
 		"parts/step.yaml":  []byte("name: step\nagent_class: SequentialAgent\n"),
@@ -62,8 +62,8 @@ func TestSaveServes(t *testing.T) {
 	if err != nil || ds.HasErrors() {
 		t.Fatalf("Save = %v, %v", ds, err)
 	}
-	if app := host.App("shop"); app.Revision == before || app.Agent("step") == nil {
-		t.Errorf("serving revision %s with agents %v, want the saved one", app.Revision, app.AgentNames())
+	if app := host.App("shop"); app.Revision() == before || app.Agent("step") == nil {
+		t.Errorf("serving revision %s with agents %v, want the saved one", app.Revision(), app.AgentNames())
 	}
 	left, err := filepath.Glob(filepath.Join(shop, "*", ".*"))
 	if err != nil || len(left) > 0 {

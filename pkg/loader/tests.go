@@ -71,7 +71,7 @@ func (s *Suite) openApp(ctx context.Context, env *apptest.TestEnv) (*runtime.App
 	if app == nil {
 		return nil, ds.Err()
 	}
-	if app.Revision != s.Revision {
+	if app.Revision() != s.Revision {
 		app.Close()
 		return nil, fmt.Errorf("the files of app %s changed during its tests", s.App)
 	}
@@ -85,14 +85,14 @@ type Gate func(ctx context.Context, dir string, app *runtime.App) spec.Diagnosti
 // Gate is the gate that the app configures with reload: {gate: […]}: with tests, all
 // tests of the app must pass. It returns the failures.
 func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics {
-	if !slices.Contains(app.Reload.Gate, runtime.GateTests) {
+	if !slices.Contains(app.Reload().Gate, runtime.GateTests) {
 		return nil
 	}
 	suite, ds := l.Suite(ctx, dir)
 	switch {
 	case suite == nil:
 		return ds
-	case suite.Revision != app.Revision:
+	case suite.Revision != app.Revision():
 		return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "the files changed before the tests ran; the tests run again"}}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, maxGateTime, errors.New("the tests exceeded the limit of 2m0s"))
@@ -112,7 +112,7 @@ func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Di
 		wg.Go(func() {
 			defer func() { <-free }()
 			defer safe.Recover(func(p *safe.Panic) {
-				p.Log(l.opts.Logger, "test panicked", "app", app.Name, "test", t.Name)
+				p.Log(l.opts.Logger, "test panicked", "app", app.Name(), "test", t.Name)
 				failures[i] = spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "test " + t.Name + " panicked, which is a bug in agenthost: " + p.Error()}}
 			})
 			ctx, cancel := context.WithTimeoutCause(ctx, gateTestTimeout, errors.New("the test exceeded the limit of 30s"))

@@ -147,10 +147,10 @@ func newBlockedEnv(t *testing.T) (s *watchEnv, began chan string, free chan stru
 	began, free = make(chan string, 10), make(chan struct{})
 	s.watch.opts.MaxWait = 10 * time.Millisecond
 	s.watch.opts.Gate = func(ctx context.Context, _ string, app *runtime.App) spec.Diagnostics {
-		if app.Description != "slow" {
+		if app.Description() != "slow" {
 			return nil
 		}
-		began <- app.Name
+		began <- app.Name()
 		select {
 		case <-free:
 		case <-ctx.Done():
@@ -172,12 +172,12 @@ func TestWatchSlowGate(t *testing.T) {
 		t.Errorf("the gate was called for %s, want x", got)
 	}
 	before, _ := s.watch.Status("x")
-	if !before.Loading || !before.OK || s.host.apps["x"].Description != "one" || s.host.apps["y"] == nil {
+	if !before.Loading || !before.OK || s.host.apps["x"].Description() != "one" || s.host.apps["y"] == nil {
 		t.Errorf("while the gate runs: Status = %+v, apps %v; want x loading with revision one, and y", before, s.host.apps)
 	}
 	s.writeFile("y/root_agent.yaml", agentYAML("newer"))
 	s.must(s.watch.Reload(t.Context()))
-	if got := s.host.apps["y"].Description; got != "newer" {
+	if got := s.host.apps["y"].Description(); got != "newer" {
 		t.Errorf("y is %q while the gate of x runs, want newer", got)
 	}
 	close(free)
@@ -185,7 +185,7 @@ func TestWatchSlowGate(t *testing.T) {
 	s.watch.opts.MaxWait = time.Minute
 	s.must(s.watch.Sync(t.Context()))
 	after, _ := s.watch.Status("x")
-	if after.Loading || after.Revision == before.Revision || s.host.apps["x"].Description != "slow" {
+	if after.Loading || after.Revision == before.Revision || s.host.apps["x"].Description() != "slow" {
 		t.Errorf("after the gate: Status = %+v, want a new serving revision", after)
 	}
 }
@@ -204,7 +204,7 @@ func TestWatchStoppedDuringGate(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("Run = %v", err)
 	}
-	if st, _ := s.watch.Status("x"); s.host.apps["x"].Description != "one" || st.LoadCount != 1 {
-		t.Errorf("after Run: %s serves, Status = %+v; want one, and a single load", s.host.apps["x"].Description, st)
+	if st, _ := s.watch.Status("x"); s.host.apps["x"].Description() != "one" || st.LoadCount != 1 {
+		t.Errorf("after Run: %s serves, Status = %+v; want one, and a single load", s.host.apps["x"].Description(), st)
 	}
 }

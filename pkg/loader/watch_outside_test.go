@@ -16,10 +16,10 @@ func TestWatchShared(t *testing.T) {
 	s.writeFile("shared.yaml", "agents: {helper: {instruction: Help.}}")
 	s.pollAndExpect(2, "x ", "y ")
 	s.pollAndExpect(2)
-	first := s.host.apps["x"].Revision
+	first := s.host.apps["x"].Revision()
 	s.writeFile("shared.yaml", "agents: {helper: {instruction: Help more.}}")
 	s.pollAndExpect(2, "x ", "y ")
-	if s.host.apps["x"].Revision == first {
+	if s.host.apps["x"].Revision() == first {
 		t.Error("the revision did not change")
 	}
 	s.writeFile("shared.yaml", "agents: {helper: {instructon: Help.}}")

@@ -232,7 +232,7 @@ func TestWatchManual(t *testing.T) {
 	write("two")(s)
 	s.pollAndExpect(2)
 	s.must(s.watch.Reload(t.Context()))
-	if st, _ = s.watch.Status("x"); !st.OK || st.Revision != waiting || s.host.apps["x"].Description != "two" {
+	if st, _ = s.watch.Status("x"); !st.OK || st.Revision != waiting || s.host.apps["x"].Description() != "two" {
 		t.Errorf("after Reload: Status = %+v, want the revision %s", st, waiting)
 	}
 }

@@ -30,11 +30,11 @@ func newRecorder() *recorder { return &recorder{apps: map[string]*runtime.App{}}
 func (r *recorder) Swap(app *runtime.App) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old := r.apps[app.Name]; old != nil {
+	if old := r.apps[app.Name()]; old != nil {
 		old.Close()
 	}
-	r.apps[app.Name] = app
-	r.addEvent(app.Name + " " + app.Description)
+	r.apps[app.Name()] = app
+	r.addEvent(app.Name() + " " + app.Description())
 }
 
 func (r *recorder) Remove(name string) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -238,25 +240,13 @@ type Route struct {
 // snapshot that it started with. A snapshot that was replaced in the host
 // closes after its last run.
 type App struct {
-	Name string
-	// Description describes the app.
-	Description string
-	// Revision is the content hash of all sources of the app; empty for apps
-	// built by Go code.
-	Revision string
-	// Root is the root of the agent tree.
-	Root Agent
-	// Config is the run config of invocations; a request can override it.
-	Config RunConfig
-	// ContextCache configures context caching of models; nil disables it.
-	ContextCache *ContextCacheConfig
-	// Resumable is set by AppOptions.
-	Resumable bool
-	// Retention is how long a session is kept after its last event; 0 means
-	// forever. The program that serves the app deletes expired sessions.
-	Retention time.Duration
-	// Reload configures how changes of the app's files are published.
-	Reload ReloadConfig
+	name, description, revision string
+	root                        Agent
+	config                      RunConfig
+	contextCache                *ContextCacheConfig
+	resumable                   bool
+	retention                   time.Duration
+	reload                      ReloadConfig
 
 	nodes    map[Agent]*node
 	rootNode *node
@@ -265,6 +255,50 @@ type App struct {
 	refs     refCount
 
 	compactor *compactor // nil if compaction is disabled
+}
+
+// Name returns the name of the app.
+func (a *App) Name() string { return a.name }
+
+// Description returns what the app does.
+func (a *App) Description() string { return a.description }
+
+// Revision returns the content hash of all sources of the app; empty for apps built by
+// Go code.
+func (a *App) Revision() string { return a.revision }
+
+// Root returns the root of the agent tree.
+func (a *App) Root() Agent { return a.root }
+
+// Config returns the run config of invocations, which a request can override. What its
+// pointers refer to is shared: do not modify it.
+func (a *App) Config() RunConfig {
+	c := a.config
+	c.CustomMetadata, c.ResponseModalities = maps.Clone(c.CustomMetadata), slices.Clone(c.ResponseModalities)
+	return c
+}
+
+// ContextCache returns the context caching of models; nil means that it is disabled.
+func (a *App) ContextCache() *ContextCacheConfig {
+	if a.contextCache == nil {
+		return nil
+	}
+	c := *a.contextCache
+	return &c
+}
+
+// Resumable reports whether invocations can be resumed.
+func (a *App) Resumable() bool { return a.resumable }
+
+// Retention returns how long a session is kept after its last event; 0 means forever.
+// The program that serves the app deletes expired sessions.
+func (a *App) Retention() time.Duration { return a.retention }
+
+// Reload returns how changes of the app's files are published.
+func (a *App) Reload() ReloadConfig {
+	c := a.reload
+	c.Gate = slices.Clone(c.Gate)
+	return c
 }
 
 // AppOptions are the settings of an app besides its agent tree.

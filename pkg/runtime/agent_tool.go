@@ -125,11 +125,11 @@ type boundAgentTool struct {
 }
 
 func (t *AgentTool) bindToApp(app *App, inherited model.LLM) (*boundAgentTool, error) {
-	opts := &AppOptions{Revision: app.Revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins}
+	opts := &AppOptions{Revision: app.revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins}
 	if t.withoutPlugins {
 		opts.Plugins = nil
 	}
-	inner, err := NewApp(app.Name, t.agent, opts)
+	inner, err := NewApp(app.name, t.agent, opts)
 	if err != nil {
 		return nil, err
 	}

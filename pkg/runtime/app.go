@@ -20,24 +20,24 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 		opts = &AppOptions{}
 	}
 	a := &App{
-		Name: name, Description: root.Description(), Revision: opts.Revision, Root: root,
-		Config: DefaultRunConfig(), Reload: DefaultReloadConfig(), nodes: map[Agent]*node{}, state: opts.StateSchema, refs: refCount{onLastRelease: opts.Close},
-		ContextCache: opts.ContextCache, Retention: opts.Retention, Resumable: opts.Resumable,
+		name: name, description: root.Description(), revision: opts.Revision, root: root,
+		config: DefaultRunConfig(), reload: DefaultReloadConfig(), nodes: map[Agent]*node{}, state: opts.StateSchema, refs: refCount{onLastRelease: opts.Close},
+		contextCache: opts.ContextCache, retention: opts.Retention, resumable: opts.Resumable,
 	}
 	if err := a.registerPlugins(opts); err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
 	if opts.Description != "" {
-		a.Description = opts.Description
+		a.description = opts.Description
 	}
 	if opts.Config != nil {
 		if err := opts.Config.validateConfig(); err != nil {
 			return nil, fmt.Errorf("app %s: %w", name, err)
 		}
-		a.Config = *opts.Config
+		a.config = *opts.Config
 	}
 	if opts.Reload != nil {
-		a.Reload = *opts.Reload
+		a.reload = *opts.Reload
 	}
 	a.refs.count.Store(1)
 	top, err := a.addToTree(root, nil, opts.Model)
@@ -202,7 +202,7 @@ func (a *App) closePlugins(logger *slog.Logger) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), pluginCloseTimeout)
 		if err := p.Close(ctx); err != nil {
-			logger.Warn("closing plugin failed", "app", a.Name, "plugin", p.Name, "error", err)
+			logger.Warn("closing plugin failed", "app", a.name, "plugin", p.Name, "error", err)
 		}
 		cancel()
 	}

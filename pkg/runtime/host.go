@@ -64,7 +64,7 @@ func InMemory(apps ...*App) (*Host, error) {
 func (h *Host) Apps() []*App {
 	apps := slices.Collect(maps.Values(*h.apps.Load()))
 	slices.SortFunc(apps, func(a, b *App) int {
-		if a.Name < b.Name {
+		if a.name < b.name {
 			return -1
 		}
 		return 1
@@ -78,7 +78,7 @@ func (h *Host) App(name string) *App { return (*h.apps.Load())[name] }
 // Swap publishes a snapshot, which replaces the app's previous one. Runs that
 // hold the previous snapshot finish on it.
 func (h *Host) Swap(app *App) {
-	h.replaceApp(app.Name, app)
+	h.replaceApp(app.name, app)
 }
 
 // Remove removes an app. Runs that hold it finish.
@@ -108,7 +108,7 @@ func (h *Host) replaceApp(name string, app *App) {
 // Close removes every app. It does not wait for runs.
 func (h *Host) Close() {
 	for _, a := range h.Apps() {
-		h.Remove(a.Name)
+		h.Remove(a.name)
 	}
 }
 
@@ -216,7 +216,7 @@ func (req *RunRequest) effectiveConfig(app *App) RunConfig {
 	if req.Config != nil {
 		return *req.Config
 	}
-	return app.Config
+	return app.config
 }
 
 // validateConfig validates the config of a request, and logs one without a
@@ -261,8 +261,8 @@ func (h *Host) runPanicked(req *RunRequest, p *safe.Panic) error {
 func (r *revisionCache) acquire(ctx context.Context, serving *App, revision string) (*App, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name, all := serving.Name, r.apps[serving.Name]
-	at := slices.IndexFunc(all, func(a *App) bool { return a.Revision == revision })
+	name, all := serving.name, r.apps[serving.name]
+	at := slices.IndexFunc(all, func(a *App) bool { return a.revision == revision })
 	var app *App
 	if at >= 0 {
 		app = all[at]
@@ -274,7 +274,7 @@ func (r *revisionCache) acquire(ctx context.Context, serving *App, revision stri
 		}
 	}
 	all = append(all, app)
-	for len(all) > serving.Reload.KeepRevisions {
+	for len(all) > serving.reload.KeepRevisions {
 		all[0].refs.release()
 		all = all[1:]
 	}
@@ -304,7 +304,7 @@ func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.
 	if err != nil {
 		return nil, err
 	}
-	if revision == "" || revision == serving.Revision || h.revisions.build == nil {
+	if revision == "" || revision == serving.revision || h.revisions.build == nil {
 		serving.refs.acquire()
 		return serving, nil
 	}
@@ -315,13 +315,13 @@ func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case continues && errors.Is(err, session.ErrNotFound):
-		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, is no longer kept; start a new one", revision, serving.Name)
+		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, is no longer kept; start a new one", revision, serving.name)
 	case continues:
-		h.logger.Error("loading a revision failed", "app", serving.Name, "revision", revision, "error", err)
-		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, cannot be loaded; start a new one", revision, serving.Name)
+		h.logger.Error("loading a revision failed", "app", serving.name, "revision", revision, "error", err)
+		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, cannot be loaded; start a new one", revision, serving.name)
 	}
 	h.logger.Warn("revision not available; continuing the session on the current revision",
-		"app", serving.Name, "session", sess.ID, "revision", revision, "serving", serving.Revision, "error", err)
+		"app", serving.name, "session", sess.ID, "revision", revision, "serving", serving.revision, "error", err)
 	serving.refs.acquire()
 	return serving, nil
 }
@@ -330,8 +330,8 @@ func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.
 // one. A resumed invocation continues on the revision that it started with.
 func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (revision string, continues bool, err error) {
 	answers := model.ResponsesOf(req.Message)
-	if serving.Revision == "" || req.InvocationID == "" && len(answers) == 0 {
-		if serving.Reload.Sessions == FollowNewSessions {
+	if serving.revision == "" || req.InvocationID == "" && len(answers) == 0 {
+		if serving.reload.Sessions == FollowNewSessions {
 			revision = session.LastRevision(sess.Events())
 		}
 		return revision, false, nil
@@ -352,7 +352,7 @@ func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.S
 	if len(answers) == 0 && hasFailed(events, invocation) {
 		return "", false, nil
 	}
-	return session.RevisionOf(events, invocation), serving.Resumable, nil
+	return session.RevisionOf(events, invocation), serving.resumable, nil
 }
 
 // hasFailed reports whether an invocation ended with an error. It is then

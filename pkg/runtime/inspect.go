@@ -160,7 +160,7 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 	if err != nil {
 		return nil, err
 	}
-	return newPreview(app.Name, n, built)
+	return newPreview(app.name, n, built)
 }
 
 // previewCallbacks lets callbacks change the request. Their state writes are
@@ -183,7 +183,7 @@ func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest
 			return nil, failf(CodeInvalidRequest, err, "%s", err)
 		}
 	} else {
-		stored, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.storeOptions())
+		stored, err := h.store.Sessions.Get(ctx, key, app.config.SessionWindow.storeOptions())
 		if err != nil {
 			return nil, storeFailure(key, err)
 		}
@@ -195,8 +195,8 @@ func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest
 }
 
 func (h *Host) previewRun(app *App, sess *session.Session, req *PreviewRequest) *run {
-	r := &run{id: "e-preview", host: h, app: app, sess: sess, config: app.Config, user: &genai.Content{}}
-	r.budget, r.state = &callBudget{limit: app.Config.MaxLLMCalls}, r.lookupState
+	r := &run{id: "e-preview", host: h, app: app, sess: sess, config: app.config, user: &genai.Content{}}
+	r.budget, r.state = &callBudget{limit: app.config.MaxLLMCalls}, r.lookupState
 	if req.Text != "" {
 		r.user, r.userText = model.UserText(req.Text), req.Text
 		ev := &session.Event{InvocationID: r.id, Author: session.UserAuthor, Timestamp: h.now()}
@@ -211,7 +211,7 @@ func findPreviewNode(r *run, agent string) (*node, error) {
 	n := r.chooseAgent()
 	if agent != "" {
 		if n = r.app.findNode(agent); n == nil {
-			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "agent not found in app %s: %s; its agents are %s", r.app.Name, agent, joinNames(r.app.AgentNames()))
+			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "agent not found in app %s: %s; its agents are %s", r.app.name, agent, joinNames(r.app.AgentNames()))
 		}
 	}
 	if llm := n.findFirstLLM(); llm != nil {

@@ -114,7 +114,7 @@ func (inv *Invocation) buildInstructions(ctx context.Context, a *LLMAgent, req *
 	}
 	var buf [16]string
 	system := prompt(buf[:0])
-	if root, ok := inv.run.app.Root.(*LLMAgent); ok {
+	if root, ok := inv.run.app.root.(*LLMAgent); ok {
 		if system, err = system.appendInstruction(ctx, inv, root.opts.GlobalInstruction); err != nil {
 			return nil, err
 		}

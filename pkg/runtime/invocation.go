@@ -87,7 +87,7 @@ func (r *run) logger() *slog.Logger { return r.withRunAttrs(r.host.logger) }
 // withRunAttrs returns a logger that adds the app, revision, session and
 // invocation to every record.
 func (r *run) withRunAttrs(logger *slog.Logger) *slog.Logger {
-	return logger.With("app", r.app.Name, "revision", r.app.Revision, "session", r.sess.ID, "invocation", r.id)
+	return logger.With("app", r.app.name, "revision", r.app.revision, "session", r.sess.ID, "invocation", r.id)
 }
 
 // ID is the invocation ID, which every event of the invocation carries.
@@ -145,7 +145,7 @@ func (inv *Invocation) hasEnded() bool { return inv.ended.Load() }
 func (inv *Invocation) requestOrigin() model.Origin {
 	r := inv.run
 	return model.Origin{
-		App: r.app.Name, Agent: inv.node.agent.Name(),
+		App: r.app.name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
 		User: r.userText, Step: r.budget.usedCalls(), Turn: r.turn, State: r.state, Now: r.host.now,
 	}
@@ -410,7 +410,7 @@ func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any
 // stampMetadata adds the run's metadata and the app's revision to an event.
 // The event's own metadata takes precedence.
 func (r *run) stampMetadata(ev *session.Event) {
-	ev.Provenance.Revision = r.app.Revision
+	ev.Provenance.Revision = r.app.revision
 	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
 		ev.CustomMetadata = given // events share it: no one changes the map of an event
 	} else if len(given) > 0 {

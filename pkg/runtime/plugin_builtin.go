@@ -248,7 +248,7 @@ func truncateText(s string) string {
 }
 
 func invocationAttrs(inv *Invocation) []any {
-	return []any{"app", inv.App().Name, "revision", inv.App().Revision, "session", inv.Session().ID, "invocation", inv.ID(), "agent", inv.Agent().Name()}
+	return []any{"app", inv.App().name, "revision", inv.App().revision, "session", inv.Session().ID, "invocation", inv.ID(), "agent", inv.Agent().Name()}
 }
 
 func callAttrs(call *tool.Call) []any {

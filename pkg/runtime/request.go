@@ -27,7 +27,7 @@ func (inv *Invocation) buildRequest(ctx context.Context, a *LLMAgent) (*model.Re
 	}
 	req.Contents = insertBeforeUserTail(contents, userContents)
 	a.opts.Planner.prepareRequest(req)
-	if inv.run.app.ContextCache != nil {
+	if inv.run.app.contextCache != nil {
 		req.Cache = inv.buildCacheRequest()
 	}
 	return req, inv.applyRequestEditors(ctx, req)
@@ -93,7 +93,7 @@ func (a *App) buildFixedRequest(n *node, l *LLMAgent) *fixedRequest {
 // placeholders, or nil.
 func (a *App) fixedSystemInstruction(n *node, l *LLMAgent) *genai.Content {
 	var global *Instruction
-	if root, ok := a.Root.(*LLMAgent); ok {
+	if root, ok := a.root.(*LLMAgent); ok {
 		global = root.opts.GlobalInstruction
 	}
 	first, fixed := global.fixedText()
@@ -119,7 +119,7 @@ func (n *node) applySettings(c *genai.GenerateContentConfig, l *LLMAgent) {
 func (inv *Invocation) buildCacheRequest() *model.CacheRequest {
 	state := inv.readCacheState()
 	req := &model.CacheRequest{
-		CacheConfig: inv.run.app.ContextCache.toModelConfig(), Metadata: state.metadata, PromptTokens: state.promptTokens,
+		CacheConfig: inv.run.app.contextCache.toModelConfig(), Metadata: state.metadata, PromptTokens: state.promptTokens,
 	}
 	if state.metadata.Active() && state.invocation != inv.run.id {
 		again := *state.metadata

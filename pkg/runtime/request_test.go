@@ -77,7 +77,7 @@ func TestRequestSettings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			audioConfig := app.Config
+			audioConfig := app.Config()
 			audioConfig.ResponseModalities = []string{"AUDIO"}
 			for _, config := range []*runtime.RunConfig{nil, &audioConfig, nil} {
 				req := &runtime.RunRequest{App: "a", UserID: "u", SessionID: "s", CreateSession: true, Message: model.UserText("hello"), Config: config}

@@ -43,10 +43,10 @@ import (
 // runners.py _resolve_invocation_id). Any other request starts a new
 // invocation.
 func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) error {
-	if req.InvocationID != "" && !r.app.Resumable {
-		return invalidRequest("app %s cannot resume the invocation %s: set resumability_config: {is_resumable: true} in its app.yaml", r.app.Name, req.InvocationID)
+	if req.InvocationID != "" && !r.app.resumable {
+		return invalidRequest("app %s cannot resume the invocation %s: set resumability_config: {is_resumable: true} in its app.yaml", r.app.name, req.InvocationID)
 	}
-	if !r.app.Resumable {
+	if !r.app.resumable {
 		return nil
 	}
 	events = session.Recorded(events)
@@ -103,7 +103,7 @@ func (r *run) resumeInvocation(rec *invocationRecord, id string, req *RunRequest
 // newRootInvocation returns the invocation of the first agent: the recorded
 // one, or the one that chooseAgent returns.
 func (r *run) newRootInvocation() (*Invocation, error) {
-	if !r.app.Resumable {
+	if !r.app.resumable {
 		return r.newTurnInvocation(), nil
 	}
 	path := r.record.rootPath()

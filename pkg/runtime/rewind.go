@@ -80,7 +80,7 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 		if app == nil {
 			return
 		}
-		sess, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.storeOptions())
+		sess, err := h.store.Sessions.Get(ctx, key, app.config.SessionWindow.storeOptions())
 		if err != nil {
 			yield(nil, storeFailure(key, err))
 			return

@@ -78,7 +78,7 @@ func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invoca
 // resumed, even if runs of the app see only the latest ones.
 func (h *Host) loadHistory(ctx context.Context, r *run, req *RunRequest) ([]*session.Event, error) {
 	answers := len(model.ResponsesOf(r.user)) > 0
-	if !r.app.Resumable || r.config.SessionWindow.storeOptions() == nil || req.InvocationID == "" && !answers {
+	if !r.app.resumable || r.config.SessionWindow.storeOptions() == nil || req.InvocationID == "" && !answers {
 		return r.sess.Events(), nil
 	}
 	whole, err := h.store.Sessions.Get(ctx, r.sess.Key, nil)

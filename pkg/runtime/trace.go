@@ -174,7 +174,7 @@ func (s *Span) recordSessionWait(now func() time.Time) {
 // setRevision records the revision and the invocation, once they are known.
 func (s *Span) setRevision(r *run) {
 	if s != nil {
-		s.Run.Revision, s.Run.Invocation = r.app.Revision, r.id
+		s.Run.Revision, s.Run.Invocation = r.app.revision, r.id
 	}
 }
 

@@ -39,13 +39,13 @@ func (s *Server) handleListApps(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	apps := slices.DeleteFunc(s.host.Apps(), func(a *runtime.App) bool { return !s.canUseApp(r, a.Name) })
+	apps := slices.DeleteFunc(s.host.Apps(), func(a *runtime.App) bool { return !s.canUseApp(r, a.Name()) })
 	if detailed {
 		return writeJSON(w, appsBody{newAppBodies(apps)})
 	}
 	names := make([]string, len(apps))
 	for i, a := range apps {
-		names[i] = a.Name
+		names[i] = a.Name()
 	}
 	// The visual builder opens a new app only if the list includes its draft.
 	names = append(names, s.drafts.appNames()...)
@@ -56,7 +56,7 @@ func (s *Server) handleListApps(w http.ResponseWriter, r *http.Request) error {
 func newAppBodies(apps []*runtime.App) []appBody {
 	bodies := make([]appBody, len(apps))
 	for i, a := range apps {
-		bodies[i] = appBody{Name: a.Name, RootAgentName: a.Root.Name(), Description: a.Description, Language: "yaml"}
+		bodies[i] = appBody{Name: a.Name(), RootAgentName: a.Root().Name(), Description: a.Description(), Language: "yaml"}
 	}
 	return bodies
 }
@@ -81,7 +81,7 @@ func (s *Server) findStatus(app string) (Status, bool) {
 	if a == nil {
 		return Status{}, false
 	}
-	return Status{App: a.Name, Revision: a.Revision, OK: true}, true
+	return Status{App: a.Name(), Revision: a.Revision(), OK: true}, true
 }
 
 func (s *Server) handlePreview(w http.ResponseWriter, r *http.Request) error {
@@ -139,7 +139,7 @@ func (s *Server) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := app.Root.(*runtime.LLMAgent); !ok {
+	if _, ok := app.Root().(*runtime.LLMAgent); !ok {
 		return badRequest("Root agent is not an LlmAgent")
 	}
 	body := appInfoBody{appBody: newAppBodies([]*runtime.App{app})[0], Agents: map[string]*agentInfoBody{}}

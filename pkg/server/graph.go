@@ -54,10 +54,10 @@ func (s *Server) handleBuildGraph(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	body := graphBody{
-		Name: app.Name, RootAgent: newNodeBody(app.AgentInfo()), ContextCache: app.ContextCache,
-		Readme: s.readReadme(app.Name),
+		Name: app.Name(), RootAgent: newNodeBody(app.AgentInfo()), ContextCache: app.ContextCache(),
+		Readme: s.readReadme(app.Name()),
 	}
-	if app.Resumable {
+	if app.Resumable() {
 		body.Resumability = &resumabilityBody{true}
 	}
 	return writeJSON(w, body)

@@ -214,7 +214,7 @@ func (c *stateCollector) Describe(chan<- *prometheus.Desc) {}
 // Collect reads the current state.
 func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 	for _, app := range c.server.host.Apps() {
-		to <- constGauge(c.appOK, 1, app.Name, app.Revision)
+		to <- constGauge(c.appOK, 1, app.Name(), app.Revision())
 	}
 	for _, st := range c.server.reloaderStatuses() {
 		c.collectApp(to, &st)

@@ -113,8 +113,8 @@ func (s *Server) reportsAfter(after int) ([]Report, <-chan struct{}) {
 func (s *Server) listStatuses() []Status {
 	all := append([]Status{}, s.reloaderStatuses()...)
 	for _, a := range s.host.Apps() {
-		if !slices.ContainsFunc(all, func(st Status) bool { return st.App == a.Name }) {
-			all = append(all, Status{App: a.Name, Revision: a.Revision, OK: true})
+		if !slices.ContainsFunc(all, func(st Status) bool { return st.App == a.Name() }) {
+			all = append(all, Status{App: a.Name(), Revision: a.Revision(), OK: true})
 		}
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.App, b.App) })

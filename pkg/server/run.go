@@ -65,7 +65,7 @@ func (s *Server) readRunConfig(b *body, name string) *runtime.RunConfig {
 	if f == nil || app == nil {
 		return nil
 	}
-	config, problems := app.Config.Override(f.value)
+	config, problems := app.Config().Override(f.value)
 	for _, p := range problems {
 		if p.Severity == spec.Error {
 			b.addDetail("value_error", p.Message, string(f.key))
@@ -257,7 +257,7 @@ func (s *Server) failStream(st *stream, r *http.Request, q *runRequest, err erro
 // does not exist.
 func (s *Server) rootAgentName(app string) string {
 	if a := s.host.App(app); a != nil {
-		return a.Root.Name()
+		return a.Root().Name()
 	}
 	return ""
 }
