@@ -165,10 +165,12 @@ func (m *CacheMetadata) Active() bool {
 	return m != nil && m.Name != "" && !m.Expires.IsZero() && m.Used > 0
 }
 
-// CanCache reports whether a model supports [Request.Cache]: it has a method
-// CachesContents.
+// A ContentCacher is a model that may support [Request.Cache].
+type ContentCacher interface{ CachesContents() bool }
+
+// CanCache reports whether a model supports [Request.Cache]; see [ContentCacher].
 func CanCache(m LLM) bool {
-	c, ok := m.(interface{ CachesContents() bool })
+	c, ok := m.(ContentCacher)
 	return ok && c.CachesContents()
 }
 
@@ -241,10 +243,13 @@ func textContent(role, text string) *genai.Content {
 	return &all.content
 }
 
+// A CodeRunner is a model that may execute its own code.
+type CodeRunner interface{ RunsCode() bool }
+
 // RunsCode reports whether a model executes its own code if the request's tools include
-// code execution: it has a method RunsCode.
+// code execution; see [CodeRunner].
 func RunsCode(m LLM) bool {
-	c, ok := m.(interface{ RunsCode() bool })
+	c, ok := m.(CodeRunner)
 	return ok && c.RunsCode()
 }
 

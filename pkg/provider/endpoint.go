@@ -13,6 +13,21 @@ const geminiURL = "https://generativelanguage.googleapis.com/"
 
 const openAIURL = "https://api.openai.com/v1"
 
+// An EndpointConfig is the config of a model that reaches a server.
+type EndpointConfig interface{ Endpoint(env Env) Endpoint }
+
+// A FallbackConfig is the config of a model with fallbacks, which it names.
+type FallbackConfig interface{ Fallbacks() []spec.Text }
+
+var (
+	_ EndpointConfig = (*geminiConfig)(nil)
+	_ EndpointConfig = (*openAIConfig)(nil)
+	_ FallbackConfig = (*geminiConfig)(nil)
+	_ FallbackConfig = (*openAIConfig)(nil)
+	_ FallbackConfig = (*scriptedConfig)(nil)
+	_ spec.Checker   = (*scriptedConfig)(nil)
+)
+
 // An Endpoint is the address of a model.
 type Endpoint struct {
 	URL string

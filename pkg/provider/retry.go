@@ -72,8 +72,7 @@ type retryingModel struct {
 
 // MixesToolsAndSchema reports the capability of the model.
 func (r *retryingModel) MixesToolsAndSchema() bool {
-	m, ok := r.LLM.(interface{ MixesToolsAndSchema() bool })
-	return ok && m.MixesToolsAndSchema()
+	return mixesToolsAndSchema(r.LLM)
 }
 
 // Generate retries until a call succeeds or the attempts are used up.

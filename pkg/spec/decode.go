@@ -452,6 +452,12 @@ func (k Kind[Env, T]) ConfigType() reflect.Type { return reflect.TypeOf(k.config
 // Reference returns the kind's section of the reference in Markdown.
 func (k Kind[Env, T]) Reference() string { return Reference(k.Name, k.Doc, k.ConfigType()) }
 
+// A Checker is a config that reports problems that its fields alone do not show. n is the
+// mapping that it was decoded from.
+type Checker interface {
+	Check(n *Node) Diagnostics
+}
+
 // A Plan is a decoded config of a kind, ready to be built.
 type Plan[Env, T any] struct {
 	Kind Kind[Env, T]

@@ -7,6 +7,9 @@ import (
 	"agenthost/pkg/template"
 )
 
+// A StateConfig is the config of a tool that uses the state. n is its mapping.
+type StateConfig interface{ StateUse(n *spec.Node) StateUse }
+
 // A StateUse describes how part of a document uses the state of a session: the
 // templates and expressions that read it, and the keys that it writes.
 type StateUse struct {

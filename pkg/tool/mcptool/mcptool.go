@@ -54,6 +54,16 @@ type offer struct {
 	Confirm        spec.Expr `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation and agent."`
 }
 
+var (
+	_ tool.AddressConfig = (*config)(nil)
+	_ tool.AddressConfig = (*adkConfig)(nil)
+	_ tool.ProgramConfig = (*config)(nil)
+	_ tool.ProgramConfig = (*adkConfig)(nil)
+	_ spec.Checker       = (*config)(nil)
+	_ spec.Checker       = (*adkConfig)(nil)
+	_ tool.DynamicSet    = (*serverSet)(nil)
+)
+
 // Addresses returns the URL of the server, if it has one.
 func (c *config) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
