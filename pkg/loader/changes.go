@@ -134,18 +134,21 @@ const appSection = "app.yaml"
 
 // Summarize returns the summary of a revision, even if it has errors.
 func (l *Loader) Summarize(ctx context.Context, rev *store.Revision) *Summary {
-	j := l.newRevisionJob(rev, func(name string) string { return "${env:" + name + "}" })
-	j.summary = &Summary{sections: map[string]fieldTexts{}}
-	if app, _ := j.loadAndCompile(ctx); app != nil {
-		app.Close()
+	r := l.newRevisionResolver(rev, func(name string) string { return "${env:" + name + "}" })
+	defer r.held.close()
+	r.resolveApp(ctx)
+	s := &Summary{agents: make([]string, r.app.slots), sections: map[string]fieldTexts{}}
+	s.addApp(r.app.appNode)
+	for _, p := range r.app.agents {
+		s.addAgent(p)
 	}
-	return j.summary
+	return s
 }
 
 // addApp adds app.yaml without its agents, which are added at their positions in the
 // tree.
 func (s *Summary) addApp(n *spec.Node) {
-	if s == nil || n.Kind != spec.Mapping {
+	if n == nil || n.Kind != spec.Mapping {
 		return
 	}
 	p := fieldTexts{}
@@ -163,22 +166,10 @@ func (s *Summary) addApp(n *spec.Node) {
 	s.sections[appSection] = p
 }
 
-// reserveSlot reserves the slot of an agent before its descendants.
-func (s *Summary) reserveSlot() int {
-	if s == nil {
-		return 0
-	}
-	s.agents = append(s.agents, "")
-	return len(s.agents) - 1
-}
-
 // addAgent adds the own fields of an agent in its slot. An agent that is used more than
 // once is added once.
-func (s *Summary) addAgent(at int, n *spec.Node, subs []*resolvedAgent) {
-	if s == nil {
-		return
-	}
-	p := fieldTexts{}
+func (s *Summary) addAgent(a *resolvedAgent) {
+	p, n := fieldTexts{}, a.plan.Node
 	for _, e := range n.Entries {
 		switch e.Key.Value {
 		case "name", "agents", "sub_agents":
@@ -190,7 +181,7 @@ func (s *Summary) addAgent(at int, n *spec.Node, subs []*resolvedAgent) {
 			p[e.Key.Value] = textOf(e.Value)
 		}
 	}
-	for _, sub := range subs {
+	for _, sub := range a.subs {
 		p["sub-agent "+sub.name] = ""
 	}
 	name := "agent " + textOf(n.Get("name"))
@@ -200,7 +191,7 @@ func (s *Summary) addAgent(at int, n *spec.Node, subs []*resolvedAgent) {
 		}
 		name = fmt.Sprintf("agent %s (%d)", textOf(n.Get("name")), i)
 	}
-	s.agents[at] = name
+	s.agents[a.slot] = name
 	s.sections[name] = p
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"reflect"
-	"slices"
 	"time"
 
 	"agenthost/pkg/provider"
@@ -13,48 +12,39 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// compileApp builds the agents, leaves first, into an app. On failure it closes the
-// resources of the load.
-func (j *job) compileApp(ctx context.Context, root *resolvedAgent) *runtime.App {
-	agent, err := j.buildAgent(ctx, root)
-	if err == nil {
-		var app *runtime.App
-		app, err = runtime.NewApp(j.src.name, agent, &runtime.AppOptions{
-			Description: j.doc.Description, Revision: j.src.computeRevision(), Config: j.doc.runConfig(), Model: j.buildDefaultModel(ctx), Close: j.closeResources,
-			ContextCache: j.doc.ContextCache, Retention: time.Duration(j.doc.Retention),
-			Compaction: j.doc.compactionConfig(), Summarizer: j.summarizer,
-			StateSchema: stateSchema(root), Resumable: j.isResumable(root), Reload: j.doc.Reload,
-			Plugins: j.plugins, Logger: j.loader.opts.Logger,
-		})
-		if err == nil {
-			return app
-		}
-	}
-	j.closeResources()
-	if isLimitError(err) {
-		return nil // reported at the end of the load
-	}
-	j.reportBuildError(root.plan.Node, "build", err)
-	return nil
+// A compiler builds the agents of a valid model into an app. The model's tools and models
+// are built when they are resolved, so that their problems have places.
+type compiler struct {
+	app     *appModel
+	src     *source
+	held    *heldResources
+	replace func(tool.Tool) tool.Tool // [Options.ReplaceTool], or nil
 }
 
-func (j *job) closeResources() {
-	var errs []error
-	for _, c := range slices.Backward(j.closers) {
-		errs = append(errs, c())
+// compileApp builds the agents, leaves first, into an app, which owns the resources of
+// the load.
+func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
+	agent, err := c.buildAgent(ctx, c.app.root)
+	if err != nil {
+		return nil, err
 	}
-	if err := errors.Join(errs...); err != nil {
-		j.loader.opts.Logger.Warn("failed to close app", "app", j.src.name, "error", err)
-	}
+	doc := &c.app.doc
+	return runtime.NewApp(c.src.name, agent, &runtime.AppOptions{
+		Description: doc.Description, Revision: c.src.computeRevision(), Config: doc.runConfig(), Model: c.app.defaultModel(), Close: c.held.close,
+		ContextCache: doc.ContextCache, Retention: time.Duration(doc.Retention),
+		Compaction: doc.compactionConfig(), Summarizer: c.app.summarizer,
+		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.Reload,
+		Plugins: c.app.plugins, Logger: c.held.logger,
+	})
 }
 
-func (j *job) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Agent, error) {
-	if j.src.budget.isExceeded() {
-		return nil, j.src.budget.exceeded
+func (c *compiler) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Agent, error) {
+	if c.src.budget.isExceeded() {
+		return nil, c.src.budget.exceeded
 	}
 	env := runtime.AgentEnv{Model: p.model}
 	for _, sub := range p.subs {
-		a, err := j.buildAgent(ctx, sub)
+		a, err := c.buildAgent(ctx, sub)
 		if err != nil {
 			return nil, err
 		}
@@ -62,10 +52,10 @@ func (j *job) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Agent, 
 	}
 	for _, t := range p.tools {
 		if t.isDynamic() {
-			env.Toolsets = append(env.Toolsets, j.replaceSetTools(t.set))
+			env.Toolsets = append(env.Toolsets, c.replaceSetTools(t.set))
 			continue
 		}
-		tools, err := j.buildTools(ctx, t)
+		tools, err := c.buildTools(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -84,10 +74,10 @@ func (j *job) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Agent, 
 	return agent, err
 }
 
-func (j *job) buildTools(ctx context.Context, t *resolvedTool) ([]tool.Tool, error) {
+func (c *compiler) buildTools(ctx context.Context, t *resolvedTool) ([]tool.Tool, error) {
 	set := t.set
 	if t.agent != nil {
-		a, err := j.buildAgent(ctx, t.agent)
+		a, err := c.buildAgent(ctx, t.agent)
 		if err != nil {
 			return nil, err
 		}
@@ -95,33 +85,25 @@ func (j *job) buildTools(ctx context.Context, t *resolvedTool) ([]tool.Tool, err
 			return nil, err
 		}
 	}
-	return j.replaceTools(set.Tools(ctx))
-}
-
-// wrapSet wraps a set with the wrappers of the loader.
-func (j *job) wrapSet(set tool.Set) tool.Set {
-	if wrap := j.loader.opts.WrapTool; wrap != nil {
-		return wrappedSet{set, wrap}
-	}
-	return set
+	return c.replaceTools(set.Tools(ctx))
 }
 
 // replaceSetTools wraps a set so that its tools are replaced when they are listed.
-func (j *job) replaceSetTools(set tool.Set) tool.Set {
-	if replace := j.loader.opts.ReplaceTool; replace != nil {
-		return wrappedSet{set, replace}
+func (c *compiler) replaceSetTools(set tool.Set) tool.Set {
+	if c.replace != nil {
+		return wrappedSet{set, c.replace}
 	}
 	return set
 }
 
 // replaceTools replaces each tool.
-func (j *job) replaceTools(tools []tool.Tool, err error) ([]tool.Tool, error) {
-	if err != nil || j.loader.opts.ReplaceTool == nil {
+func (c *compiler) replaceTools(tools []tool.Tool, err error) ([]tool.Tool, error) {
+	if err != nil || c.replace == nil {
 		return tools, err
 	}
 	all := make([]tool.Tool, len(tools))
 	for i, t := range tools {
-		all[i] = j.loader.opts.ReplaceTool(t)
+		all[i] = c.replace(t)
 	}
 	return all, nil
 }

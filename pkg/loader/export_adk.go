@@ -15,13 +15,13 @@ import (
 // CheckPortable reports all problems of an app, and a warning for everything that plain ADK
 // does not support.
 func (l *Loader) CheckPortable(ctx context.Context, dir string) spec.Diagnostics {
-	return l.inspectApp(ctx, dir, func(j *job, root *resolvedAgent) {
-		for _, f := range j.findForeign(root) {
+	return l.inspectApp(ctx, dir, func(r *resolver) {
+		for _, f := range r.app.findForeign() {
 			d := f.at.Warnf("portable", "%s", f.message)
 			if f.lowered {
 				d.Hint = "agenthost export --adk converts it"
 			}
-			j.report(d)
+			r.report(d)
 		}
 	})
 }
@@ -31,15 +31,15 @@ func (l *Loader) CheckPortable(ctx context.Context, dir string) spec.Diagnostics
 // converted is an error, and then no files are returned.
 func (l *Loader) Export(ctx context.Context, dir string) (map[string][]byte, spec.Diagnostics) {
 	var files map[string][]byte
-	ds := l.inspectApp(ctx, dir, func(j *job, root *resolvedAgent) {
-		for _, f := range j.findForeign(root) {
+	ds := l.inspectApp(ctx, dir, func(r *resolver) {
+		for _, f := range r.app.findForeign() {
 			if !f.lowered {
-				j.report(f.at.Errorf("portable", "%s", f.message).WithHint("remove it, or use an equivalent that ADK supports"))
+				r.report(f.at.Errorf("portable", "%s", f.message).WithHint("remove it, or use an equivalent that ADK supports"))
 			}
 		}
-		if !j.ds.HasErrors() {
-			x := &exporter{job: j, files: map[string][]byte{}}
-			x.writeAgent(root, agentFile)
+		if !r.ds.HasErrors() {
+			x := &exporter{app: r.app, report: r.report, files: map[string][]byte{}}
+			x.writeAgent(r.app.root, agentFile)
 			files = x.files
 		}
 	})
@@ -72,26 +72,26 @@ func adkFields() map[string][]string {
 }
 
 // findForeign returns the findings of an app.
-func (j *job) findForeign(root *resolvedAgent) []finding {
+func (a *appModel) findForeign() []finding {
 	var all []finding
-	if j.appNode != nil {
+	if a.appNode != nil {
 		lowered := []string{"name", "root_agent", "include", "models", "agents", "tools", "functions", "schemas", "defaults"}
-		for _, e := range j.appNode.Entries {
+		for _, e := range a.appNode.Entries {
 			all = append(all, finding{e.Key, e.Key.Value + ": ADK does not support app.yaml", slices.Contains(lowered, e.Key.Value)})
 		}
 	}
-	for _, key := range j.partKeys {
+	for _, key := range a.partKeys {
 		all = append(all, finding{key, "ADK's agents have no field " + key.Value, true})
 	}
-	for name, f := range sortedParts(j.names.functions) {
-		if j.used[f.node] {
+	for name, f := range sortedParts(a.names.functions) {
+		if a.used[f.node] {
 			all = append(all, finding{f.node, "ADK resolves the name " + name + " to code and ignores its replacement here", false})
 		}
 	}
-	return append(all, j.findForeignInAgent(root)...)
+	return append(all, a.findForeignInAgent(a.root)...)
 }
 
-func (j *job) findForeignInAgent(p *resolvedAgent) []finding {
+func (a *appModel) findForeignInAgent(p *resolvedAgent) []finding {
 	class := p.plan.Kind.Name
 	fields, known := adkFields()[class]
 	var all []finding
@@ -103,32 +103,32 @@ func (j *job) findForeignInAgent(p *resolvedAgent) []finding {
 			all = append(all, finding{e.Key, "ADK's " + class + " has no field " + e.Key.Value, false})
 			continue
 		}
-		all = append(all, j.findForeignInField(p, e)...)
+		all = append(all, a.findForeignInField(p, e)...)
 	}
 	for _, sub := range p.subs {
 		if sub.at.Get("config_path") == nil {
 			all = append(all, finding{sub.at, "ADK requires sub-agents in separate files, with config_path", true})
 		}
-		all = append(all, j.findForeignInAgent(sub)...)
+		all = append(all, a.findForeignInAgent(sub)...)
 	}
 	for _, t := range p.tools {
-		all = append(all, j.findForeignInTool(t)...)
+		all = append(all, a.findForeignInTool(t)...)
 	}
 	return all
 }
 
 // findForeignInField returns the findings in the value of a field that ADK has.
-func (j *job) findForeignInField(p *resolvedAgent, e spec.Entry) []finding {
+func (a *appModel) findForeignInField(p *resolvedAgent, e spec.Entry) []finding {
 	var all []finding
 	switch key := e.Key.Value; {
 	case key == "output_schema" || key == "input_schema":
 		if runtime.CodeRef(e.Value) == nil {
 			all = append(all, finding{e.Value, "ADK requires the name of a Python class here, not a schema", false})
 		}
-	case key == "model" && j.isScripted(e.Value.Value):
+	case key == "model" && a.isScripted(e.Value.Value):
 		return []finding{{e.Value, scriptedModelMessage(e.Value.Value), true}}
 	case key == "model":
-		if _, lowered, plain := j.exportedModelName(e.Value.Value); !plain {
+		if _, lowered, plain := a.exportedModelName(e.Value.Value); !plain {
 			all = append(all, finding{e.Value, "ADK supports only the names of Gemini models", lowered})
 		}
 	case key == "instruction":
@@ -176,8 +176,8 @@ func findForeignInText(n *spec.Node) []finding {
 
 // isScripted reports whether a model of the app is scripted. ADK has no such model: an
 // agent without a model uses the model of its parent or ADK's default.
-func (j *job) isScripted(name string) bool {
-	p, declared := j.names.models[name]
+func (a *appModel) isScripted(name string) bool {
+	p, declared := a.names.models[name]
 	if !declared {
 		return false
 	}
@@ -191,8 +191,8 @@ func scriptedModelMessage(name string) string {
 
 // exportedModelName returns the Gemini model name of a model for ADK. plain reports
 // that the name is written as is, lowered that an export may convert it.
-func (j *job) exportedModelName(name string) (gemini string, lowered, plain bool) {
-	p, declared := j.names.models[name]
+func (a *appModel) exportedModelName(name string) (gemini string, lowered, plain bool) {
+	p, declared := a.names.models[name]
 	if !declared {
 		bare, ok := strings.CutPrefix(name, "gemini/")
 		return bare, ok, !ok && !strings.Contains(name, "openai_compatible/")
@@ -204,8 +204,8 @@ func (j *job) exportedModelName(name string) (gemini string, lowered, plain bool
 	return "", false, false
 }
 
-func (j *job) findForeignInTool(t *resolvedTool) []finding {
-	n := j.findToolNode(t)
+func (a *appModel) findForeignInTool(t *resolvedTool) []finding {
+	n := a.findToolNode(t)
 	switch {
 	case t.agent != nil:
 		var all []finding
@@ -215,7 +215,7 @@ func (j *job) findForeignInTool(t *resolvedTool) []finding {
 		if confirm := t.plan.Node.Get("confirm"); confirm != nil {
 			all = append(all, finding{confirm, "ADK's AgentTool has no field confirm", false})
 		}
-		return append(all, j.findForeignInAgent(t.agent)...)
+		return append(all, a.findForeignInAgent(t.agent)...)
 	case n.Get("name") == nil || isCodeName(n.Get("name").Value) && t.at != n:
 		return []finding{{n, "ADK supports only its own tools in YAML", false}}
 	case t.at != n:
@@ -226,17 +226,18 @@ func (j *job) findForeignInTool(t *resolvedTool) []finding {
 
 // findToolNode returns the node that declares a tool of an agent: in the agent, or
 // under tools.
-func (j *job) findToolNode(t *resolvedTool) *spec.Node {
+func (a *appModel) findToolNode(t *resolvedTool) *spec.Node {
 	if use := t.at.Get("use"); use != nil {
-		return j.names.tools[use.Value].node
+		return a.names.tools[use.Value].node
 	}
 	return t.at
 }
 
 // An exporter writes agents as files.
 type exporter struct {
-	job   *job
-	files map[string][]byte
+	app    *appModel
+	report func(...spec.Diagnostic)
+	files  map[string][]byte
 }
 
 // writeAgent writes an agent and its descendants, each to a file of its own.
@@ -251,11 +252,11 @@ func (x *exporter) writeAgent(p *resolvedAgent, file string) {
 		case "tools":
 			e.Value = x.replaceItems(e.Value, x.exportTools(p))
 		case "model":
-			if x.job.isScripted(e.Value.Value) {
-				x.job.report(e.Value.Warnf("portable", "%s", scriptedModelMessage(e.Value.Value)).WithHint("%s", exportModelHint(e.Value)))
+			if x.app.isScripted(e.Value.Value) {
+				x.report(e.Value.Warnf("portable", "%s", scriptedModelMessage(e.Value.Value)).WithHint("%s", exportModelHint(e.Value)))
 				continue
 			}
-			if gemini, lowered, _ := x.job.exportedModelName(e.Value.Value); lowered {
+			if gemini, lowered, _ := x.app.exportedModelName(e.Value.Value); lowered {
 				e.Value = newScalar(gemini)
 			}
 		case "instruction":
@@ -323,7 +324,7 @@ func (x *exporter) exportTools(p *resolvedAgent) []*spec.Node {
 	var tools []*spec.Node
 	for _, t := range p.tools {
 		if t.agent == nil {
-			tools = append(tools, x.job.findToolNode(t))
+			tools = append(tools, x.app.findToolNode(t))
 			continue
 		}
 		args := newMapping("agent", x.writeReferencedAgent(t.agent))

@@ -27,7 +27,7 @@ func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
 // example because it changed after it was read; this file stays unchanged.
 func (l *Loader) Fix(ctx context.Context, dir string) (repaired, remaining spec.Diagnostics, err error) {
 	for range maxFixRounds {
-		got := l.loadApp(ctx, dir, nil, (*job).readTests)
+		got := l.loadApp(ctx, dir, nil, checkTests)
 		if got.app != nil {
 			got.app.Close()
 		}

@@ -12,29 +12,29 @@ import (
 )
 
 // findFunction returns the entry of functions: for a name of code.
-func (j *job) findFunction(name string) (part, bool) {
-	f, ok := j.names.functions[name]
+func (r *resolver) findFunction(name string) (part, bool) {
+	f, ok := r.app.names.functions[name]
 	if ok {
-		j.markUsed(f)
+		r.markUsed(f)
 	}
 	return f, ok
 }
 
 // resolveMappedTool resolves the tool that functions: has for a name of code. A tool
 // without a name is named after the last part of the code name.
-func (j *job) resolveMappedTool(ctx context.Context, f part, name string, t ancestry) []*resolvedTool {
+func (r *resolver) resolveMappedTool(ctx context.Context, f part, name string, t ancestry) []*resolvedTool {
 	mark := "function " + name
 	if t.hasVisited(mark) {
-		j.report(f.node.Errorf("cycle", "function %s refers to itself: %s", name, formatCycle(t.visited, mark)))
+		r.report(f.node.Errorf("cycle", "function %s refers to itself: %s", name, formatCycle(t.visited, mark)))
 		return nil
 	}
 	var ref runtime.ToolRef
 	ds := ref.DecodeSpec(addToolName(f.node, lastWord(name)))
-	j.report(ds...)
+	r.report(ds...)
 	if ds.HasErrors() {
 		return nil
 	}
-	return j.resolveTool(ctx, &ref, t.extendWith(f.file, mark))
+	return r.resolveTool(ctx, &ref, t.extendWith(f.file, mark))
 }
 
 // lastWord returns the last part of a dotted code name.
@@ -53,22 +53,22 @@ func addToolName(n *spec.Node, name string) *spec.Node {
 }
 
 // resolveMappedAgent resolves the agent that functions: has for a name of code.
-func (j *job) resolveMappedAgent(ctx context.Context, f part, name string, t ancestry) *resolvedAgent {
+func (r *resolver) resolveMappedAgent(ctx context.Context, f part, name string, t ancestry) *resolvedAgent {
 	var ref runtime.AgentRef
 	ds := ref.DecodeSpec(f.node)
-	j.report(ds...)
+	r.report(ds...)
 	if ds.HasErrors() {
 		return nil
 	}
 	mark := "function " + name
 	if t.hasVisited(mark) {
-		j.report(f.node.Errorf("cycle", "agent %s is its own descendant: %s", name, formatCycle(t.visited, mark)))
+		r.report(f.node.Errorf("cycle", "agent %s is its own descendant: %s", name, formatCycle(t.visited, mark)))
 		return nil
 	}
 	if ref.Inline != nil {
 		ref.Inline = addDefaultName(ref.Inline, lastWord(name))
 	}
-	return j.resolveRef(ctx, &ref, t.extendWith(f.file, mark))
+	return r.resolveRef(ctx, &ref, t.extendWith(f.file, mark))
 }
 
 // addDefaultName adds a name to a mapping without one.
@@ -80,26 +80,26 @@ func addDefaultName(n *spec.Node, name string) *spec.Node {
 }
 
 // resolveModelCode returns the model that functions: maps an agent's model_code to.
-func (j *job) resolveModelCode(ctx context.Context, agent *spec.Node) model.LLM {
+func (r *resolver) resolveModelCode(ctx context.Context, agent *spec.Node) model.LLM {
 	code := agent.Get("model_code")
 	ref := runtime.CodeRef(code)
 	if ref == nil {
-		j.report(code.Errorf("type", "model_code must name code, such as {name: my_pkg.models.one}"))
+		r.report(code.Errorf("type", "model_code must name code, such as {name: my_pkg.models.one}"))
 		return nil
 	}
 	if named := agent.Get("model"); !named.IsNull() {
-		j.report(code.Errorf("model", "model_code and model cannot be combined"))
+		r.report(code.Errorf("model", "model_code and model cannot be combined"))
 	}
-	j.report(checkCodeArgs(code)...)
-	f, ok := j.findFunction(ref.Value)
+	r.report(checkCodeArgs(code)...)
+	f, ok := r.findFunction(ref.Value)
 	switch {
 	case !ok:
-		j.report(missingCodeError(ref, "model", ref.Value, "map the name to a model under functions: in app.yaml, or set model: instead"))
+		r.report(missingCodeError(ref, "model", ref.Value, "map the name to a model under functions: in app.yaml, or set model: instead"))
 		return nil
-	case j.loader.opts.Model != nil || f.node.Kind == spec.Scalar:
-		return j.resolveModel(ctx, f.node.Text())
+	case r.loader.opts.Model != nil || f.node.Kind == spec.Scalar:
+		return r.resolveModel(ctx, f.node.Text())
 	}
-	return j.buildPartModel(ctx, ref.Value, f)
+	return r.buildPartModel(ctx, ref.Value, f)
 }
 
 // checkCodeArgs reports arguments of a code name. Python passes them to the code;
@@ -116,12 +116,12 @@ func checkCodeArgs(ref *spec.Node) spec.Diagnostics {
 }
 
 // stripCodeArgs returns a code name without its arguments, and reports them.
-func (j *job) stripCodeArgs(ref *spec.Node) *spec.Node {
+func (r *resolver) stripCodeArgs(ref *spec.Node) *spec.Node {
 	ds := checkCodeArgs(ref)
 	if len(ds) == 0 || ref.Get("name") == nil {
 		return ref
 	}
-	j.report(ds...)
+	r.report(ds...)
 	bare := *ref
 	bare.Entries = slices.DeleteFunc(slices.Clone(ref.Entries), func(e spec.Entry) bool { return e.Key.Value == "args" || e.Key.Value == "params" })
 	return &bare
@@ -130,23 +130,23 @@ func (j *job) stripCodeArgs(ref *spec.Node) *spec.Node {
 // applyMappedClass merges the agent that functions: maps a code class to into an
 // agent of this class; fields of the agent itself take precedence. It returns nil
 // when the mapped agent is invalid.
-func (j *job) applyMappedClass(n *spec.Node) *spec.Node {
+func (r *resolver) applyMappedClass(n *spec.Node) *spec.Node {
 	class := n.Get("agent_class")
 	if class.IsNull() || class.Kind != spec.Scalar || !isCodeName(class.Value) {
 		return n
 	}
-	f, ok := j.findFunction(class.Value)
+	f, ok := r.findFunction(class.Value)
 	if !ok {
 		return n
 	}
 	var mapped runtime.AgentRef
 	ds := mapped.DecodeSpec(f.node)
-	j.report(ds...)
+	r.report(ds...)
 	switch {
 	case ds.HasErrors():
 		return nil
 	case mapped.Inline == nil:
-		j.report(f.node.Errorf("agent-ref", "the agent for the class %s must be written inline: every agent of the class gets its fields", class.Value))
+		r.report(f.node.Errorf("agent-ref", "the agent for the class %s must be written inline: every agent of the class gets its fields", class.Value))
 		return nil
 	}
 	own := *n
@@ -161,35 +161,35 @@ func (j *job) applyMappedClass(n *spec.Node) *spec.Node {
 
 // resolveFunctionTool resolves FunctionTool and LongRunningFunctionTool to the tool
 // that the program or functions: has for the function.
-func (j *job) resolveFunctionTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
+func (r *resolver) resolveFunctionTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
 	args := normalizeArgs(ref)
 	at := args.Get("func")
 	for _, e := range args.Entries {
 		if e.Value != at {
-			j.report(e.Key.Errorf("unknown-field", "unknown field %q", e.Key.Value).WithHint("use func, the only field of these args"))
+			r.report(e.Key.Errorf("unknown-field", "unknown field %q", e.Key.Value).WithHint("use func, the only field of these args"))
 		}
 	}
 	if at.IsNull() || at.Kind != spec.Scalar {
-		j.report(ref.Node.Errorf("required", "%s requires the name of a function: args: {func: NAME}", ref.Name.Value))
+		r.report(ref.Node.Errorf("required", "%s requires the name of a function: args: {func: NAME}", ref.Name.Value))
 		return nil
 	}
 	name, longRunning := at.Value, trimToolModule(ref.Name.Value) == "LongRunningFunctionTool"
-	if own, ok := j.loader.opts.Functions.Tools[name]; ok {
+	if own, ok := r.loader.opts.Functions.Tools[name]; ok {
 		if longRunning && !tool.CapabilitiesOf(own).LongRunning {
-			j.report(at.Errorf("tool", "the registered tool %s is not long-running: use FunctionTool or its plain name", name))
+			r.report(at.Errorf("tool", "the registered tool %s is not long-running: use FunctionTool or its plain name", name))
 			return nil
 		}
-		return []*resolvedTool{{set: j.wrapSet(tool.One(own))}}
+		return []*resolvedTool{{set: r.wrapSet(tool.One(own))}}
 	}
-	f, ok := j.findFunction(name)
+	f, ok := r.findFunction(name)
 	if !ok {
-		j.report(missingToolCodeError(at, name))
+		r.report(missingToolCodeError(at, name))
 		return nil
 	}
 	if longRunning {
 		f.node = markLongRunning(f.node)
 	}
-	return j.resolveMappedTool(ctx, f, name, t)
+	return r.resolveMappedTool(ctx, f, name, t)
 }
 
 // markLongRunning adds long_running: true to a tool definition.

@@ -26,43 +26,44 @@ type EffectiveApp struct {
 // ResolveEffective returns the effective configuration of an app, or nil if there are errors.
 func (l *Loader) ResolveEffective(ctx context.Context, dir string) (*EffectiveApp, spec.Diagnostics) {
 	var e *EffectiveApp
-	ds := l.inspectApp(ctx, dir, func(j *job, root *resolvedAgent) {
+	ds := l.inspectApp(ctx, dir, func(r *resolver) {
 		e = &EffectiveApp{
-			Document: j.buildEffectiveDocument(root), Revision: j.src.computeRevision(),
-			Files: slices.Sorted(maps.Keys(j.src.readFiles)), Values: slices.Sorted(maps.Keys(j.src.usedValues)),
+			Document: r.app.buildEffectiveDocument(), Revision: r.src.computeRevision(),
+			Files: slices.Sorted(maps.Keys(r.src.readFiles)), Values: slices.Sorted(maps.Keys(r.src.usedValues)),
 		}
 	})
 	return e, ds
 }
 
 // inspectApp resolves an app, calls look if there are no errors, and closes the app.
-func (l *Loader) inspectApp(ctx context.Context, dir string, look func(j *job, root *resolvedAgent)) spec.Diagnostics {
+func (l *Loader) inspectApp(ctx context.Context, dir string, look func(r *resolver)) spec.Diagnostics {
 	src, ds := l.openAppFolder(dir)
 	if src == nil {
 		return ds
 	}
 	defer src.close()
-	j := newJob(l, src)
-	if root := j.resolveApp(ctx); root != nil && !j.ds.HasErrors() {
-		look(j, root)
+	r := newResolver(l, src)
+	r.resolveApp(ctx)
+	if r.app.root != nil && !r.ds.HasErrors() {
+		look(r)
 	}
-	j.closeResources()
-	return j.collectProblems()
+	r.held.close()
+	return r.collectProblems()
 }
 
 // buildEffectiveDocument returns app.yaml without the declarations that are merged into
 // the agents.
-func (j *job) buildEffectiveDocument(root *resolvedAgent) *spec.Node {
+func (a *appModel) buildEffectiveDocument() *spec.Node {
 	doc := &spec.Node{Kind: spec.Mapping, Tag: "!!map"}
-	if j.appNode != nil {
-		*doc = *j.appNode
+	if a.appNode != nil {
+		*doc = *a.appNode
 	}
 	parts := []string{"include", "models", "agents", "tools", "functions", "schemas", "defaults", "root_agent"}
 	doc.Entries = slices.DeleteFunc(slices.Clone(doc.Entries), func(e spec.Entry) bool { return slices.Contains(parts, e.Key.Value) })
-	for _, s := range []partTable{{"models", j.names.models}, {"tools", j.names.tools}, {"functions", j.names.functions}, {"schemas", j.names.schemas}} {
+	for _, s := range []partTable{{"models", a.names.models}, {"tools", a.names.tools}, {"functions", a.names.functions}, {"schemas", a.names.schemas}} {
 		section := &spec.Node{Kind: spec.Mapping, Tag: "!!map"}
 		for name, p := range sortedParts(s.parts) {
-			if !p.shared || j.used[p.node] {
+			if !p.shared || a.used[p.node] {
 				section.Entries = append(section.Entries, spec.Entry{Key: newScalar(name), Value: p.node})
 			}
 		}
@@ -70,7 +71,7 @@ func (j *job) buildEffectiveDocument(root *resolvedAgent) *spec.Node {
 			doc.Entries = append(doc.Entries, spec.Entry{Key: newScalar(s.label), Value: section})
 		}
 	}
-	doc.Entries = append(doc.Entries, spec.Entry{Key: newScalar("root_agent"), Value: root.expandRefs()})
+	doc.Entries = append(doc.Entries, spec.Entry{Key: newScalar("root_agent"), Value: a.root.expandRefs()})
 	return doc
 }
 
@@ -135,10 +136,9 @@ type Symbol struct {
 // those of [Loader.Check].
 func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagnostics) {
 	var o *Outline
-	got := l.loadApp(ctx, dir, nil, func(j *job, ctx context.Context, root *resolvedAgent) *Suite {
-		s := j.readTests(ctx, root)
-		o = j.buildOutline(ctx, root)
-		return s
+	got := l.loadApp(ctx, dir, nil, func(ctx context.Context, r *resolver) {
+		r.readTests(ctx)
+		o = r.app.buildOutline(r.src.documents)
 	})
 	if got.app != nil {
 		got.app.Close()
@@ -149,22 +149,22 @@ func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagno
 	return o, got.ds
 }
 
-func (j *job) buildOutline(ctx context.Context, root *resolvedAgent) *Outline {
+func (a *appModel) buildOutline(documents map[string]*spec.Node) *Outline {
 	agents, tools, models := map[string]Symbol{}, map[string]Symbol{}, map[string]Symbol{}
-	for name, p := range j.names.agents {
+	for name, p := range a.names.agents {
 		agents[name] = newSymbol(name, p.node)
 	}
-	for name, p := range j.names.tools {
+	for name, p := range a.names.tools {
 		tools[name] = newSymbol(name, p.node)
 	}
-	for name, p := range j.names.models {
+	for name, p := range a.names.models {
 		models[name] = newSymbol(name, p.node)
 	}
-	if root != nil {
-		root.visitTree(func(p *resolvedAgent) {
+	if a.root != nil {
+		a.root.visitTree(func(p *resolvedAgent) {
 			agents[p.name] = newSymbol(p.name, p.plan.Node)
 			for _, t := range p.tools {
-				for _, name := range t.listToolNames(ctx) {
+				for _, name := range t.names {
 					if _, known := tools[name]; !known && t.node != nil {
 						tools[name] = newSymbol(name, t.node)
 					}
@@ -174,7 +174,7 @@ func (j *job) buildOutline(ctx context.Context, root *resolvedAgent) *Outline {
 	}
 	return &Outline{
 		Agents: sortSymbols(agents), Tools: sortSymbols(tools), Models: sortSymbols(models),
-		State: collectStateKeys(j.src.documents), Documents: j.src.documents,
+		State: collectStateKeys(documents), Documents: documents,
 	}
 }
 

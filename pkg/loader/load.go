@@ -63,9 +63,8 @@ func (l *Loader) LoadRevision(ctx context.Context, rev *store.Revision, dir stri
 
 // loadResult is the result of loading a folder.
 type loadResult struct {
-	app   *runtime.App
-	suite *Suite
-	ds    spec.Diagnostics
+	app *runtime.App
+	ds  spec.Diagnostics
 	// outside are the files outside of the folder that the app depends on.
 	outside []string
 	// files are those that the app was built from; read are those that were read
@@ -73,9 +72,9 @@ type loadResult struct {
 	files, read map[string][]byte
 }
 
-// loadApp builds the app of a folder with the cache of the previous load, and then
-// reads its tests with readTests; both may be nil.
-func (l *Loader) loadApp(ctx context.Context, dir string, r *loadCache, readTests func(*job, context.Context, *resolvedAgent) *Suite) loadResult {
+// loadApp builds the app of a folder with the cache of the previous load, and then calls
+// a function that reads its tests; both may be nil.
+func (l *Loader) loadApp(ctx context.Context, dir string, r *loadCache, then func(context.Context, *resolver)) loadResult {
 	src, ds := l.openAppFolder(dir)
 	if src == nil {
 		return loadResult{ds: ds}
@@ -84,13 +83,13 @@ func (l *Loader) loadApp(ctx context.Context, dir string, r *loadCache, readTest
 	if src.cache = r; r != nil {
 		r.startLoad()
 	}
-	return l.loadSource(ctx, src, readTests)
+	return l.loadSource(ctx, src, then)
 }
 
 // loadAppSafely is loadApp for a running host: a panic becomes a problem of this app
 // and does not affect others. In other programs a panic ends the process.
-func (l *Loader) loadAppSafely(ctx context.Context, dir string, r *loadCache, readTests func(*job, context.Context, *resolvedAgent) *Suite) (got loadResult) {
-	p := safe.Call(func() { got = l.loadApp(ctx, dir, r, readTests) })
+func (l *Loader) loadAppSafely(ctx context.Context, dir string, r *loadCache, then func(context.Context, *resolver)) (got loadResult) {
+	p := safe.Call(func() { got = l.loadApp(ctx, dir, r, then) })
 	if p == nil {
 		return got
 	}
@@ -102,26 +101,27 @@ func (l *Loader) loadAppSafely(ctx context.Context, dir string, r *loadCache, re
 }
 
 // loadSource builds the app of an open source.
-func (l *Loader) loadSource(ctx context.Context, src *source, readTests func(*job, context.Context, *resolvedAgent) *Suite) loadResult {
+func (l *Loader) loadSource(ctx context.Context, src *source, then func(context.Context, *resolver)) loadResult {
 	src.budget = newLoadBudget(ctx)
-	j := newJob(l, src)
-	app, root := j.loadAndCompile(ctx)
-	var suite *Suite
-	if readTests != nil {
-		suite = readTests(j, ctx, root)
-		j.checkSecrets()
+	r := newResolver(l, src)
+	app := r.loadAndCompile(ctx)
+	if then != nil {
+		then(ctx, r)
+		if r.app.documents = src.roots; !r.ds.HasErrors() {
+			r.report(checkSecrets(r.app)...) // of the tests
+		}
 	}
 	if src.budget.exceeded != nil {
-		j.report(src.budget.exceeded.toDiagnostic(src.displayDir))
+		r.report(src.budget.exceeded.toDiagnostic(src.displayDir))
 	}
-	j.ds = j.collectProblems()
-	if j.ds.HasErrors() {
+	r.ds = r.collectProblems()
+	if r.ds.HasErrors() {
 		if app != nil {
 			app.Close()
 		}
-		return loadResult{ds: j.ds, outside: src.outsideFiles, read: src.readFiles}
+		return loadResult{ds: r.ds, outside: src.outsideFiles, read: src.readFiles}
 	}
-	return loadResult{app, suite, j.ds, src.outsideFiles, src.revisionFiles(), src.readFiles}
+	return loadResult{app, r.ds, src.outsideFiles, src.revisionFiles(), src.readFiles}
 }
 
 // openAppFolder opens an app's folder, or returns the problem.
@@ -133,15 +133,15 @@ func (l *Loader) openAppFolder(dir string) (*source, spec.Diagnostics) {
 	return src, nil
 }
 
-// newRevisionJob returns a job for a revision without the environment of its host.
+// newRevisionResolver returns a resolver of a revision without the environment of its host.
 // Variables expand to placeholders.
-func (l *Loader) newRevisionJob(rev *store.Revision, variable func(name string) string) *job {
+func (l *Loader) newRevisionResolver(rev *store.Revision, variable func(name string) string) *resolver {
 	bare := *l
 	bare.opts.Env = func(string) (string, bool) { return "", false }
 	bare.opts.Overlay, bare.opts.Secrets = findOverlayName(rev.Files), ""
 	src := newSource(rev.App, "", &bare.opts)
 	src.storedRevision, src.placeholder = rev, variable
-	return newJob(&bare, src)
+	return newResolver(&bare, src)
 }
 
 // findOverlayName returns the environment of the overlay in a revision's files.

@@ -59,18 +59,18 @@ func TestLoadCacheSameResult(t *testing.T) {
 		put(file, edits[file][0])
 	}
 	l, rnd := New(nil), rand.New(rand.NewPCG(1, 2))
-	loadAsText := func(r *loadCache) string {
+	loadAsText := func(c *loadCache) string {
 		src, _ := l.openAppFolder(dir)
 		defer src.close()
-		if src.cache = r; r != nil {
-			r.startLoad()
+		if src.cache = c; c != nil {
+			c.startLoad()
 		}
-		j := newJob(l, src)
-		app, root := j.loadAndCompile(t.Context())
-		j.ds.Sort()
-		text := fmt.Sprintln(src.computeRevision(), j.ds.Strings())
+		r := newResolver(l, src)
+		app := r.loadAndCompile(t.Context())
+		r.ds.Sort()
+		text := fmt.Sprintln(src.computeRevision(), r.ds.Strings())
 		if app != nil {
-			text += renderText(j.buildEffectiveDocument(root))
+			text += renderText(r.app.buildEffectiveDocument())
 			app.Close()
 		}
 		return text

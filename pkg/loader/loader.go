@@ -145,14 +145,15 @@ func AppName(dir string) string {
 // CheckAppName returns an error if the name of a folder is not a valid app name.
 // The folder need not exist.
 func CheckAppName(dir string) error {
-	ds := (*Loader)(nil).checkAppName(&source{name: AppName(dir), displayDir: dir})
+	ds := checkAppName(&source{name: AppName(dir), displayDir: dir})
 	if err := ds.Err(); err != nil {
 		return fmt.Errorf("%w: %s", err, ds[0].Hint)
 	}
 	return nil
 }
 
-func (l *Loader) checkAppName(src *source) spec.Diagnostics {
+// checkAppName checks the name of the app in a folder.
+func checkAppName(src *source) spec.Diagnostics {
 	if appName.MatchString(src.name) && src.name != "user" {
 		return nil
 	}

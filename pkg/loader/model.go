@@ -13,57 +13,119 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// job is one load of one app. It collects the contents of the files and all problems.
-type job struct {
-	loader *Loader
-	src    *source
-	ds     spec.Diagnostics
-
+// An appModel is the resolved app: its documents, declarations, agents and
+// tools, validated but not built. Rules check it, the compiler builds it, and outlines,
+// exports and comparisons read it.
+type appModel struct {
 	doc     document
 	appNode *spec.Node // app.yaml with its overlay; nil if there is none
+	names   registry
 	// partKeys are the keys of declarations in agents' files.
 	partKeys []*spec.Node
+	used     map[*spec.Node]bool
+	// unused are the declarations that no agent uses, if the app was valid when they were
+	// found: the user of a declaration may have errors.
+	unused []unusedPart
+	// documents are the merged documents that were decoded.
+	documents []*spec.Node
+
+	root *resolvedAgent // nil if it could not be resolved
+	// agents are all resolved agents, once for each use, descendants first; slots is the
+	// number of their slots.
+	agents []*resolvedAgent
+	slots  int
+
+	plugins    []*runtime.Plugin
+	summarizer model.LLM
+	// defaultModel returns the model of agents that neither name nor inherit one. It is
+	// built on first use.
+	defaultModel func() model.LLM
+	// builtinTools are the names of all built-in tools.
+	builtinTools []string
+
+	flow      *stateFlow // see stateFlowOf
+	treeNames *treeNames // see treeNamesOf
+}
+
+// An unusedPart is a declaration that nothing uses, with its kind and name.
+type unusedPart struct {
+	kind, name string
+	node       *spec.Node
+}
+
+// contextCacheNode returns the context cache setting of app.yaml, or nil.
+func (a *appModel) contextCacheNode() *spec.Node { return a.appNode.Get("context_cache_config") }
+
+// isResumable reports whether the app or its root agent enables resumable invocations.
+func (a *appModel) isResumable() bool {
+	if a.doc.Resumability.Resumable() {
+		return true
+	}
+	n := a.root.plan.Node.Get(resumabilityKey)
+	if n.IsNull() {
+		return false
+	}
+	var c runtime.ResumabilityConfig
+	c.DecodeSpec(n) // problems were reported when the agent was decoded
+	return c.Resumable()
+}
+
+// resumabilityKey is the key of the setting in app.yaml and on the root agent.
+const resumabilityKey = "resumability_config"
+
+// stateSchema returns the state schema of the app, which the root agent declares.
+func (a *appModel) stateSchema() *tool.StateSchema {
+	n := a.root.plan.Node.Get("state_schema")
+	if n.IsNull() {
+		return nil
+	}
+	var c runtime.StateSchemaConfig
+	c.DecodeSpec(n) // problems were reported when the agent was decoded
+	return c.Schema
+}
+
+// A resolver reads the documents of one app and fills its model. It reports all problems
+// of files, names and settings; [rules] check the whole model afterwards.
+type resolver struct {
+	loader *Loader
+	src    *source
+	app    *appModel
+	ds     spec.Diagnostics
+
 	// appBroken reports that app.yaml could not be parsed completely, so that
 	// declarations may be missing.
 	appBroken     bool
-	names         registry
 	included      map[string]bool
 	agentCount    int
 	transferPairs int
 	models        map[string]model.LLM
 	bareModels    map[string]bareModel
-	plugins       []*runtime.Plugin
-	used          map[*spec.Node]bool
 	sharedTools   map[*spec.Node]*resolvedTool // built tools under tools, shared by their users
-	closers       []func() error
-	// contextCacheNode is the context cache setting of app.yaml, or nil.
-	contextCacheNode *spec.Node
-
-	summarizer model.LLM
+	held          heldResources
 	// guard decides which addresses the app may use.
 	guard *policy.Guard
-	// summary collects the summary of the app; nil means none is requested.
-	summary *Summary
 }
 
-func newJob(l *Loader, src *source) *job {
-	return &job{
-		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{}, bareModels: map[string]bareModel{},
-		used: map[*spec.Node]bool{}, sharedTools: map[*spec.Node]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
+func newResolver(l *Loader, src *source) *resolver {
+	return &resolver{
+		loader: l, src: src, included: map[string]bool{}, models: map[string]model.LLM{}, bareModels: map[string]bareModel{},
+		sharedTools: map[*spec.Node]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
+		held: heldResources{app: src.name, logger: l.opts.Logger},
+		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.builtins.Names()},
 	}
 }
 
-func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
+func (r *resolver) report(ds ...spec.Diagnostic) { r.ds = append(r.ds, ds...) }
 
 // reportBuildError reports a build error, at its own position if the builder returns
 // one.
-func (j *job) reportBuildError(n *spec.Node, rule string, err error) {
+func (r *resolver) reportBuildError(n *spec.Node, rule string, err error) {
 	var ds spec.Diagnostics
 	if errors.As(err, &ds) {
-		j.report(ds...)
+		r.report(ds...)
 		return
 	}
-	j.report(n.Errorf(rule, "%s", err))
+	r.report(n.Errorf(rule, "%s", err))
 }
 
 // ancestry is the path from the root to an agent: the current file, and the files and
@@ -97,6 +159,17 @@ type resolvedAgent struct {
 
 	callbacks runtime.Callbacks
 	use       *lazyStateUse
+	// slot is the position of the agent in the order of the documents.
+	slot int
+}
+
+// modelName returns the model that an agent names, and whether its class has a model.
+func (p *resolvedAgent) modelName() (spec.Text, bool) {
+	c, ok := p.plan.Config.(runtime.ModelConfig)
+	if !ok {
+		return spec.Text{}, false
+	}
+	return c.ModelName(), true
 }
 
 // visitTree visits an agent and its descendants, including agents called as tools.
@@ -109,7 +182,7 @@ func (p *resolvedAgent) visitTree(visit func(*resolvedAgent)) {
 
 // workflowEdges returns the edges of a workflow, whose nodes are the sub-agents.
 func workflowEdges(p *resolvedAgent) []runtime.Edge {
-	c, ok := p.plan.Config.(interface{ WorkflowEdges() []runtime.Edge })
+	c, ok := p.plan.Config.(runtime.EdgeConfig)
 	if !ok {
 		return nil
 	}
@@ -129,29 +202,36 @@ type resolvedTool struct {
 	plan   spec.Plan[runtime.AgentToolEnv, tool.Set]
 	agent  *resolvedAgent
 	use    *lazyStateUse
+
+	// tools are the tools of the set, if it has listed them, and names their names for the
+	// model. The name of an agent as a tool is that of the agent.
+	tools  []tool.Tool
+	listed bool
+	names  []string
 }
 
 // isDynamic reports whether the tools are unknown until a run lists them.
 func (t *resolvedTool) isDynamic() bool { return t.set != nil && tool.Dynamic(t.set) }
 
-// listToolNames returns the names of the tools for the model. A set that cannot list
-// its tools now has none; the run reports the error.
-func (t *resolvedTool) listToolNames(ctx context.Context) []string {
-	if t.isDynamic() {
-		return nil
-	}
-	if t.agent != nil {
-		return []string{t.agent.name}
+// listTools lists the tools of the set and their names for the model. A set that cannot
+// list its tools now has none; the run reports the error.
+func (t *resolvedTool) listTools(ctx context.Context) {
+	switch {
+	case t.isDynamic():
+		return
+	case t.agent != nil:
+		t.names = []string{t.agent.name}
+		return
 	}
 	tools, err := t.set.Tools(ctx)
 	if err != nil {
-		return nil
+		return
 	}
-	names := make([]string, len(tools))
+	t.tools, t.listed = tools, true
+	t.names = make([]string, len(tools))
 	for i, one := range tools {
-		names[i] = one.Declaration().Name
+		t.names[i] = one.Declaration().Name
 	}
-	return names
 }
 
 func toolAgents(tools []*resolvedTool) []*resolvedAgent {
@@ -162,22 +242,6 @@ func toolAgents(tools []*resolvedTool) []*resolvedAgent {
 		}
 	}
 	return agents
-}
-
-// stateSchema returns the state schema of the app, which the root agent declares.
-func stateSchema(root *resolvedAgent) *tool.StateSchema {
-	n := root.plan.Node.Get("state_schema")
-	if n.IsNull() {
-		return nil
-	}
-	var c runtime.StateSchemaConfig
-	c.DecodeSpec(n) // problems were reported when the agent was decoded
-	return c.Schema
-}
-
-// stateUser is the config of a tool that uses the state.
-type stateUser interface {
-	StateUse(n *spec.Node) tool.StateUse
 }
 
 // A lazyStateUse is computed on first use.
@@ -197,7 +261,7 @@ func (u *lazyStateUse) get() tool.StateUse {
 // newLazyUse returns the state use of a tool with this config.
 func newLazyUse(config any, n *spec.Node) *lazyStateUse {
 	return &lazyStateUse{find: func() tool.StateUse {
-		if c, ok := config.(stateUser); ok {
+		if c, ok := config.(tool.StateConfig); ok {
 			return c.StateUse(n)
 		}
 		return tool.StateUse{}
@@ -223,12 +287,12 @@ type bareModel struct {
 
 // markUsed marks a declaration as used. References in an included declaration are
 // expanded only now, so that apps need not define the variables of unused ones.
-func (j *job) markUsed(p part) {
-	if j.used[p.node] {
+func (r *resolver) markUsed(p part) {
+	if r.app.used[p.node] {
 		return
 	}
-	j.used[p.node] = true
+	r.app.used[p.node] = true
 	if p.shared {
-		j.report(j.src.fillReferences(p.node)...)
+		r.report(r.src.fillReferences(p.node)...)
 	}
 }

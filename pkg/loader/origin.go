@@ -66,18 +66,18 @@ type OriginKey struct {
 // that name, usually one. Revisions contain no values of environment variables; they
 // appear as $NAME.
 func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string) []*Origin {
-	j := l.newRevisionJob(rev, func(name string) string { return "$" + name })
-	defer j.closeResources()
-	root := j.resolveApp(ctx)
+	r := l.newRevisionResolver(rev, func(name string) string { return "$" + name })
+	defer r.held.close()
+	r.resolveApp(ctx)
 	var all []*Origin
-	if root == nil {
+	if r.app.root == nil {
 		return nil
 	}
-	j.visitWithModel(root, spec.Text{}, func(p *resolvedAgent, model spec.Text) {
+	visitWithModel(r.app.root, spec.Text{}, func(p *resolvedAgent, model spec.Text) {
 		if p.name != agent {
 			return
 		}
-		o := j.describeOrigin(ctx, root, p, model)
+		o := r.describeOrigin(p, model)
 		if !slices.ContainsFunc(all, func(known *Origin) bool { return known.At == o.At }) {
 			all = append(all, o)
 		}
@@ -86,18 +86,18 @@ func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string)
 }
 
 // visitWithModel visits an agent and its descendants, each with its effective model.
-func (j *job) visitWithModel(p *resolvedAgent, inherited spec.Text, visit func(p *resolvedAgent, model spec.Text)) {
-	if m, ok := p.plan.Config.(interface{ ModelName() spec.Text }); ok && m.ModelName().Value != "" {
-		inherited = m.ModelName()
+func visitWithModel(p *resolvedAgent, inherited spec.Text, visit func(p *resolvedAgent, model spec.Text)) {
+	if name, _ := p.modelName(); name.Value != "" {
+		inherited = name
 	}
 	visit(p, inherited)
 	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
-		j.visitWithModel(sub, inherited, visit)
+		visitWithModel(sub, inherited, visit)
 	}
 }
 
-func (j *job) describeOrigin(ctx context.Context, root, p *resolvedAgent, model spec.Text) *Origin {
-	n := p.plan.Node
+func (r *resolver) describeOrigin(p *resolvedAgent, model spec.Text) *Origin {
+	root, n := r.app.root, p.plan.Node
 	o := &Origin{
 		Agent: p.name, Class: p.plan.Kind.Name, At: n.Pos.String(), YAML: renderText(removeKey(n, "sub_agents")),
 		Texts: instructionTexts(root, p), StateUse: newOriginPart(p.name, "", n, agentStateUse(root, p)),
@@ -106,7 +106,7 @@ func (j *job) describeOrigin(ctx context.Context, root, p *resolvedAgent, model 
 	if at := n.Get("instruction_provider"); !at.IsNull() {
 		o.Provider = at.Pos.String()
 	}
-	for asked := range j.src.usedValues {
+	for asked := range r.src.usedValues {
 		if _, name, _ := strings.Cut(asked, " "); strings.Contains(o.YAML, "$"+name) {
 			o.Variables = append(o.Variables, name)
 		}
@@ -114,7 +114,7 @@ func (j *job) describeOrigin(ctx context.Context, root, p *resolvedAgent, model 
 	slices.Sort(o.Variables)
 	if model.Value != "" {
 		o.Model = &OriginPart{Name: model.Value, At: model.Pos.String()}
-		if m, ok := j.names.models[model.Value]; ok {
+		if m, ok := r.app.names.models[model.Value]; ok {
 			o.Model.Detail = m.node.Pos.String()
 		}
 	}
@@ -126,7 +126,7 @@ func (j *job) describeOrigin(ctx context.Context, root, p *resolvedAgent, model 
 		if at == nil {
 			at = t.at
 		}
-		for _, name := range t.listToolNames(ctx) {
+		for _, name := range t.names {
 			o.Tools = append(o.Tools, newOriginPart(name, t.kind, at, t.stateUse()))
 		}
 	}

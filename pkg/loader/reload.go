@@ -62,9 +62,9 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 }
 
 // readTests returns how to read the tests of an app; nil if tests are not read.
-func (w *Watch) readTests() func(*job, context.Context, *resolvedAgent) *Suite {
+func (w *Watch) readTests() func(context.Context, *resolver) {
 	if w.opts.Tests {
-		return (*job).readTests
+		return checkTests
 	}
 	return nil
 }

@@ -14,58 +14,60 @@ import (
 
 // resolveAgent validates an agent and its descendants. It returns nil if the agent
 // cannot be determined. It reports problems in either case.
-func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *resolvedAgent {
-	if j.agentCount++; j.agentCount > maxAgents {
-		if j.agentCount == maxAgents+1 {
-			j.report(n.Errorf("limit", "the app exceeds the limit of %d agents, counting every use", maxAgents))
+func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *resolvedAgent {
+	if r.agentCount++; r.agentCount > maxAgents {
+		if r.agentCount == maxAgents+1 {
+			r.report(n.Errorf("limit", "the app exceeds the limit of %d agents, counting every use", maxAgents))
 		}
 		return nil
 	}
-	if n.Kind != spec.Mapping || j.src.budget.isExceeded() {
+	if n.Kind != spec.Mapping || r.src.budget.isExceeded() {
 		return nil // already reported when the list was decoded, or reported at the end
 	}
-	place := j.summary.reserveSlot()
-	if n = j.applyMappedClass(n); n == nil {
+	slot := r.app.slots
+	r.app.slots++
+	if n = r.applyMappedClass(n); n == nil {
 		return nil
 	}
-	kind, known := j.findAgentKind(n)
-	base := j.applyDefaults(n, kind.Name)
-	n = j.inlineNames(base)
-	d := j.decodeAgent(kind, n)
+	kind, known := r.findAgentKind(n)
+	base := r.applyDefaults(n, kind.Name)
+	n = r.inlineNames(base)
+	d := r.decodeAgent(kind, n)
 	plan := d.plan
 	if known {
-		j.report(d.ds...)
+		r.report(d.ds...)
 	} else {
-		j.report(dropClassProblems(d.ds, n.Get("agent_class"))...)
+		r.report(dropClassProblems(d.ds, n.Get("agent_class"))...)
 	}
-	p := &resolvedAgent{plan: plan, name: j.checkAgentName(n), base: base, callbacks: d.callbacks, use: d.use}
-	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
-		p.model = j.resolveModel(ctx, m.ModelName())
+	p := &resolvedAgent{plan: plan, name: r.checkAgentName(n), base: base, callbacks: d.callbacks, use: d.use, slot: slot}
+	if m, ok := plan.Config.(runtime.ModelConfig); ok {
+		p.model = r.resolveModel(ctx, m.ModelName())
+		if !m.ModelCodeNode().IsNull() {
+			p.model = r.resolveModelCode(ctx, n)
+		}
 	}
-	if m, ok := plan.Config.(interface{ ModelCodeNode() *spec.Node }); ok && !m.ModelCodeNode().IsNull() {
-		p.model = j.resolveModelCode(ctx, n)
-	}
-	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
+	if refs, ok := plan.Config.(runtime.AgentConfig); ok {
 		for _, ref := range refs.AgentRefs() {
-			if sub := j.resolveRef(ctx, ref, t); sub != nil {
+			if sub := r.resolveRef(ctx, ref, t); sub != nil {
 				sub.at = ref.Node
 				p.subs = append(p.subs, sub)
 			}
 		}
 	}
-	j.checkSiblings(p)
-	j.checkJoinNodes(p)
-	j.countTransferPairs(p)
-	if refs, ok := plan.Config.(interface{ ToolRefs() []*runtime.ToolRef }); ok {
+	r.checkJoinNodes(p)
+	r.countTransferPairs(p)
+	if refs, ok := plan.Config.(runtime.ToolConfig); ok {
 		for _, ref := range refs.ToolRefs() {
-			for _, pt := range j.resolveTool(ctx, ref, t) {
+			for _, pt := range r.resolveTool(ctx, ref, t) {
 				pt.at = ref.Node
 				p.tools = append(p.tools, pt)
 			}
 		}
 	}
-	j.checkToolNames(ctx, p)
-	j.summary.addAgent(place, n, p.subs)
+	for _, t := range p.tools {
+		t.listTools(ctx)
+	}
+	r.app.agents = append(r.app.agents, p)
 	return p
 }
 
@@ -84,14 +86,14 @@ type agentKey struct {
 
 // decodeAgent decodes an agent mapping. Agents that read other files are decoded each
 // time.
-func (j *job) decodeAgent(kind spec.Kind[runtime.AgentEnv, runtime.Agent], n *spec.Node) *decodedAgent {
-	return getOrMake(j.src.cache, agentKey{kind.Name, n}, func() (*decodedAgent, bool) {
+func (r *resolver) decodeAgent(kind spec.Kind[runtime.AgentEnv, runtime.Agent], n *spec.Node) *decodedAgent {
+	return getOrMake(r.src.cache, agentKey{kind.Name, n}, func() (*decodedAgent, bool) {
 		d := &decodedAgent{}
 		d.plan, d.ds = kind.Decode(n)
 		d.ds = append(addFieldHints(d.ds, n, agentFieldHints()), checkConfig(d.plan.Config, n)...)
-		selfContained := j.readConfigFiles(d.plan.Config, &d.ds)
-		d.ds = append(d.ds, j.bindFunctions(d.plan.Config)...)
-		callbacks, ds := runtime.DecodeCallbacks(n, j.loader.opts.Functions.Callbacks)
+		selfContained := r.readConfigFiles(d.plan.Config, &d.ds)
+		d.ds = append(d.ds, r.bindFunctions(d.plan.Config)...)
+		callbacks, ds := runtime.DecodeCallbacks(n, r.loader.opts.Functions.Callbacks)
 		d.callbacks, d.ds = callbacks, append(d.ds, ds...)
 		d.use = &lazyStateUse{find: func() tool.StateUse { return runtime.StateUse(n, d.plan.Config) }}
 		return d, selfContained
@@ -99,25 +101,21 @@ func (j *job) decodeAgent(kind spec.Kind[runtime.AgentEnv, runtime.Agent], n *sp
 }
 
 // bindFunctions resolves the registered functions that a config names.
-func (j *job) bindFunctions(config any) spec.Diagnostics {
-	if c, ok := config.(interface {
-		Bind(f *runtime.Functions) spec.Diagnostics
-	}); ok {
-		return c.Bind(&j.loader.opts.Functions)
+func (r *resolver) bindFunctions(config any) spec.Diagnostics {
+	if c, ok := config.(runtime.FunctionConfig); ok {
+		return c.Bind(&r.loader.opts.Functions)
 	}
 	return nil
 }
 
 // readConfigFiles reads the files that a config names, and reports whether there are
 // none.
-func (j *job) readConfigFiles(config any, ds *spec.Diagnostics) (selfContained bool) {
+func (r *resolver) readConfigFiles(config any, ds *spec.Diagnostics) (selfContained bool) {
 	selfContained = true
-	if c, ok := config.(interface {
-		ReadFiles(read func(path string) (string, error)) spec.Diagnostics
-	}); ok {
+	if c, ok := config.(runtime.FileConfig); ok {
 		*ds = append(*ds, c.ReadFiles(func(path string) (string, error) {
 			selfContained = false
-			return j.src.readTextFile(path)
+			return r.src.readTextFile(path)
 		})...)
 	}
 	return selfContained
@@ -125,9 +123,7 @@ func (j *job) readConfigFiles(config any, ds *spec.Diagnostics) (selfContained b
 
 // checkConfig runs the config's own validation.
 func checkConfig(config any, n *spec.Node) spec.Diagnostics {
-	if c, ok := config.(interface {
-		Check(n *spec.Node) spec.Diagnostics
-	}); ok {
+	if c, ok := config.(spec.Checker); ok {
 		return c.Check(n)
 	}
 	return nil
@@ -136,21 +132,21 @@ func checkConfig(config any, n *spec.Node) spec.Diagnostics {
 // findAgentKind finds the class of an agent. If the class is unknown, it reports the
 // error and returns the suggested class with known true, or else LlmAgent, so that the
 // rest of the agent is validated.
-func (j *job) findAgentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runtime.Agent], known bool) {
-	kinds := j.loader.agentKinds
+func (r *resolver) findAgentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runtime.Agent], known bool) {
+	kinds := r.loader.agentKinds
 	fallback, ok := kinds.Lookup("LlmAgent")
 	if !ok {
 		fallback = kinds[0]
 	}
 	class := n.Get("agent_class")
 	if class.IsNull() && !ok {
-		j.report(n.Errorf("required", "agent_class is required: %s", listNames(kinds.Names())))
+		r.report(n.Errorf("required", "agent_class is required: %s", listNames(kinds.Names())))
 	}
 	if class.IsNull() {
 		return fallback, ok
 	}
 	if class.Kind != spec.Scalar {
-		j.report(class.Errorf("type", "agent_class must be a string, such as LoopAgent"))
+		r.report(class.Errorf("type", "agent_class must be a string, such as LoopAgent"))
 		return fallback, false
 	}
 	name := normalizeClassName(class.Value)
@@ -158,11 +154,11 @@ func (j *job) findAgentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runt
 		return kind, true
 	}
 	if strings.Contains(name, ".") {
-		j.report(missingCodeError(class, "agent class", name,
+		r.report(missingCodeError(class, "agent class", name,
 			"declare a replacement agent under functions in app.yaml, or use one of the classes "+strings.Join(kinds.Names(), ", ")))
 		return fallback, false
 	}
-	j.report(unknownNameError(class, "agent class %s", name, kinds.Names()))
+	r.report(unknownNameError(class, "agent class %s", name, kinds.Names()))
 	if near, ok := kinds.Lookup(spec.Suggest(name, kinds.Names())); ok {
 		return near, true
 	}
@@ -177,126 +173,114 @@ func dropClassProblems(ds spec.Diagnostics, class *spec.Node) spec.Diagnostics {
 	})
 }
 
-func (j *job) resolveRef(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
+func (r *resolver) resolveRef(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
 	switch {
 	case ref.Code.Value != "":
-		if f, ok := j.findFunction(ref.Code.Value); ok {
-			return j.resolveMappedAgent(ctx, f, ref.Code.Value, t)
+		if f, ok := r.findFunction(ref.Code.Value); ok {
+			return r.resolveMappedAgent(ctx, f, ref.Code.Value, t)
 		}
-		j.report(missingCodeError(ref.Node.Get("code"), "agent", ref.Code.Value,
+		r.report(missingCodeError(ref.Node.Get("code"), "agent", ref.Code.Value,
 			"declare a replacement under functions in app.yaml, or write an agent here"))
 	case ref.Use.Value != "":
-		return j.resolveUse(ctx, ref, t)
+		return r.resolveUse(ctx, ref, t)
 	case ref.ConfigPath.Value != "":
-		return j.resolveConfigPath(ctx, ref, t)
+		return r.resolveConfigPath(ctx, ref, t)
 	case ref.Inline != nil:
-		return j.resolveAgent(ctx, ref.Inline, t)
+		return r.resolveAgent(ctx, ref.Inline, t)
 	}
 	return nil
 }
 
-func (j *job) resolveUse(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
+func (r *resolver) resolveUse(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
 	name := ref.Use.Value
-	d, ok := j.names.agents[name]
-	if !ok && j.appBroken {
+	d, ok := r.app.names.agents[name]
+	if !ok && r.appBroken {
 		return nil // it may be declared in an unread file
 	}
 	if !ok {
-		j.report(unknownNameError(ref.Node.Get("use"), "agent %s under agents", name, slices.Sorted(maps.Keys(j.names.agents))))
+		r.report(unknownNameError(ref.Node.Get("use"), "agent %s under agents", name, slices.Sorted(maps.Keys(r.app.names.agents))))
 		return nil
 	}
 	mark := "use " + name
 	if t.hasVisited(mark) {
-		j.report(ref.Use.Errorf(0, "cycle", "agent %s contains itself: %s", name, formatCycle(t.visited, mark)))
+		r.report(ref.Use.Errorf(0, "cycle", "agent %s contains itself: %s", name, formatCycle(t.visited, mark)))
 		return nil
 	}
-	j.markUsed(d)
-	return j.resolveAgent(ctx, addDefaultName(d.node, name), t.extendWith(d.file, mark))
+	r.markUsed(d)
+	return r.resolveAgent(ctx, addDefaultName(d.node, name), t.extendWith(d.file, mark))
 }
 
 // resolveConfigPath resolves a config_path. As in ADK, a path is relative to its file
 // and must stay below the folder of that file (adk-python
 // agents/config_agent_utils.py).
-func (j *job) resolveConfigPath(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
+func (r *resolver) resolveConfigPath(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
 	given := ref.ConfigPath.Value
 	fail := func(rule, format string, args ...any) *resolvedAgent {
-		j.report(ref.ConfigPath.Errorf(0, rule, format, args...))
+		r.report(ref.ConfigPath.Errorf(0, rule, format, args...))
 		return nil
 	}
 	rel := path.Clean(strings.TrimPrefix(given, "./"))
 	if escapesFolder(given) {
-		j.report(addSlashHint(ref.ConfigPath.Errorf(0, "path", "config_path %s is outside of the folder of this file", given), given))
+		r.report(addSlashHint(ref.ConfigPath.Errorf(0, "path", "config_path %s is outside of the folder of this file", given), given))
 		return nil
 	}
 	file := path.Join(path.Dir(t.file), rel)
 	if t.hasVisited(file) {
 		return fail("cycle", "agent file %s includes itself: %s", given, formatCycle(t.visited, file))
 	}
-	if !j.src.fileExists(file) {
-		return fail("file", "%s", j.src.missingFileMessage(file))
+	if !r.src.fileExists(file) {
+		return fail("file", "%s", r.src.missingFileMessage(file))
 	}
-	return j.resolveAgentFile(ctx, file, t)
+	return r.resolveAgentFile(ctx, file, t)
 }
 
-func (j *job) resolveAgentFile(ctx context.Context, file string, t ancestry) *resolvedAgent {
-	n, t := j.readAgentFile(file, t, false)
+func (r *resolver) resolveAgentFile(ctx context.Context, file string, t ancestry) *resolvedAgent {
+	n, t := r.readAgentFile(file, t, false)
 	if n == nil {
 		return nil
 	}
-	return j.resolveAgent(ctx, n, t)
+	return r.resolveAgent(ctx, n, t)
 }
 
 // checkAgentName returns an agent's name. It must be an identifier, but not "user", the
 // author of user messages (adk-python agents/base_agent.py).
-func (j *job) checkAgentName(n *spec.Node) string {
+func (r *resolver) checkAgentName(n *spec.Node) string {
 	at := n.Get("name")
 	if at == nil || at.Kind != spec.Scalar || at.IsNull() {
 		return ""
 	}
 	switch {
 	case at.Value == "user":
-		j.report(at.Errorf("agent-name", "the agent name user is reserved for the author of user messages"))
+		r.report(at.Errorf("agent-name", "the agent name user is reserved for the author of user messages"))
 	case !isIdentifier(at.Value):
-		j.report(at.Errorf("agent-name", "agent name %q is not an identifier", at.Value).
+		r.report(at.Errorf("agent-name", "agent name %q is not an identifier", at.Value).
 			WithHint("use letters, digits and underscores, beginning with a letter"))
 	}
 	return at.Value
 }
 
-// checkSiblings warns of sub-agents with the same name: only the first one can be a
-// transfer target. ADK also warns.
-func (j *job) checkSiblings(p *resolvedAgent) {
-	seen := map[string]bool{}
-	for _, sub := range p.subs {
-		if sub.name != "" && seen[sub.name] {
-			j.report(sub.plan.Node.Get("name").Warnf("duplicate-name", "agent %s has more than one sub-agent named %s", p.name, sub.name))
-		}
-		seen[sub.name] = true
-	}
-}
-
 // checkJoinNodes rejects a JoinNode outside of a Workflow.
-func (j *job) checkJoinNodes(p *resolvedAgent) {
+func (r *resolver) checkJoinNodes(p *resolvedAgent) {
 	if p.plan.Kind.Name == "Workflow" {
 		return
 	}
 	for _, sub := range p.subs {
 		if sub.plan.Kind.Name == "JoinNode" {
-			j.report(sub.plan.Node.Errorf("edges", "JoinNode %s is not a node of a Workflow", sub.name))
+			r.report(sub.plan.Node.Errorf("edges", "JoinNode %s is not a node of a Workflow", sub.name))
 		}
 	}
 }
 
 // countTransferPairs counts the pairs among an LLM agent and its sub-agents, and
 // reports an error when the limit is exceeded.
-func (j *job) countTransferPairs(p *resolvedAgent) {
+func (r *resolver) countTransferPairs(p *resolvedAgent) {
 	if p.plan.Kind.Name != "LlmAgent" {
 		return
 	}
-	before := j.transferPairs
-	j.transferPairs += len(p.subs) * (len(p.subs) + 1)
-	if before <= maxTransferPairs && j.transferPairs > maxTransferPairs {
-		j.report(p.plan.Node.Errorf("limit", "the app exceeds the limit of %d pairs of agents that may transfer to each other", maxTransferPairs).
+	before := r.transferPairs
+	r.transferPairs += len(p.subs) * (len(p.subs) + 1)
+	if before <= maxTransferPairs && r.transferPairs > maxTransferPairs {
+		r.report(p.plan.Node.Errorf("limit", "the app exceeds the limit of %d pairs of agents that may transfer to each other", maxTransferPairs).
 			WithHint("nest sub-agents more deeply, or use agents as tools"))
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -91,6 +93,26 @@ func (r *resources) releaseResource(key resourceKey) error {
 	return got.close()
 }
 
+// heldResources are the resources that one load has acquired: an app's, once it is built.
+type heldResources struct {
+	app     string
+	logger  *slog.Logger
+	closers []func() error
+}
+
+func (h *heldResources) add(release func() error) { h.closers = append(h.closers, release) }
+
+// close releases the resources, the last one first.
+func (h *heldResources) close() {
+	var errs []error
+	for _, release := range slices.Backward(h.closers) {
+		errs = append(errs, release())
+	}
+	if err := errors.Join(errs...); err != nil {
+		h.logger.Warn("failed to close app", "app", h.app, "error", err)
+	}
+}
+
 // closeBoth returns a function that calls both functions in order.
 func closeBoth(first, second func() error) func() error {
 	return func() error { return errors.Join(first(), second()) }
@@ -107,9 +129,7 @@ func configAddresses(config any) []spec.Text {
 // modelEndpoint returns the endpoint of a model's config; false means that the model
 // does not use the network.
 func modelEndpoint(config any, env provider.Env) (provider.Endpoint, bool) {
-	if c, ok := config.(interface {
-		Endpoint(env provider.Env) provider.Endpoint
-	}); ok {
+	if c, ok := config.(provider.EndpointConfig); ok {
 		return c.Endpoint(env), true
 	}
 	return provider.Endpoint{}, false
@@ -118,13 +138,13 @@ func modelEndpoint(config any, env provider.Env) (provider.Endpoint, bool) {
 // acquireToolClient returns an HTTP client for a tool. It can reach the addresses that
 // the host grants to the app, and those in the config. Tools with the same addresses
 // share connections, also across revisions.
-func (j *job) acquireToolClient(config any) (*http.Client, func() error) {
+func (r *resolver) acquireToolClient(config any) (*http.Client, func() error) {
 	addresses := configAddresses(config)
-	words := []string{"client", j.src.name}
+	words := []string{"client", r.src.name}
 	for _, text := range addresses {
 		words = append(words, text.Value)
 	}
-	return j.acquireGuardedClient(words, func(guard *policy.Guard) {
+	return r.acquireGuardedClient(words, func(guard *policy.Guard) {
 		for _, text := range addresses {
 			_ = guard.Check(text.Value) // a refusal was reported when the config was decoded
 		}
@@ -134,8 +154,8 @@ func (j *job) acquireToolClient(config any) (*http.Client, func() error) {
 // acquireModelClient returns an HTTP client for a model. It can reach the address of
 // the provider, or the address in the host's configuration with the host's key. An
 // address or a key from the app requires a grant for the address.
-func (j *job) acquireModelClient(e provider.Endpoint) (*http.Client, func() error) {
-	return j.acquireGuardedClient([]string{"model client", j.src.name, e.URL, fmt.Sprint(e.OfHost)}, func(guard *policy.Guard) {
+func (r *resolver) acquireModelClient(e provider.Endpoint) (*http.Client, func() error) {
+	return r.acquireGuardedClient([]string{"model client", r.src.name, e.URL, fmt.Sprint(e.OfHost)}, func(guard *policy.Guard) {
 		if e.OfHost {
 			guard.Trust(e.URL)
 		} else {
@@ -144,12 +164,12 @@ func (j *job) acquireModelClient(e provider.Endpoint) (*http.Client, func() erro
 	})
 }
 
-func (j *job) acquireGuardedClient(words []string, prepare func(guard *policy.Guard)) (*http.Client, func() error) {
-	if j.loader.opts.HTTP != nil {
-		return j.loader.opts.HTTP, func() error { return nil }
+func (r *resolver) acquireGuardedClient(words []string, prepare func(guard *policy.Guard)) (*http.Client, func() error) {
+	if r.loader.opts.HTTP != nil {
+		return r.loader.opts.HTTP, func() error { return nil }
 	}
-	client, end, _ := acquireResource(j.loader.resources, hashResourceKey(words...), func() (*http.Client, func() error, error) {
-		guard := j.loader.opts.Policy.Guard(j.src.name)
+	client, end, _ := acquireResource(r.loader.resources, hashResourceKey(words...), func() (*http.Client, func() error, error) {
+		guard := r.loader.opts.Policy.Guard(r.src.name)
 		prepare(guard)
 		transport := guard.Transport()
 		return &http.Client{Transport: tracingTransport{transport}}, func() error {
@@ -162,40 +182,40 @@ func (j *job) acquireGuardedClient(words []string, prepare func(guard *policy.Gu
 
 // checkPolicy reports programs and addresses of a config that the host does not grant.
 // If the caller supplies its own HTTP client, that client decides about addresses.
-func (j *job) checkPolicy(config any) spec.Diagnostics {
-	ds := j.checkProgram(config)
+func (r *resolver) checkPolicy(config any) spec.Diagnostics {
+	ds := r.checkProgram(config)
 	for _, text := range configAddresses(config) {
-		ds = append(ds, j.checkAddress(text.Value, text)...)
+		ds = append(ds, r.checkAddress(text.Value, text)...)
 	}
 	return ds
 }
 
 // checkEndpoint reports a model endpoint without a grant if the app chose the address
 // or the key. The diagnostic is at the address, or at the model.
-func (j *job) checkEndpoint(e provider.Endpoint, at spec.Text) spec.Diagnostics {
+func (r *resolver) checkEndpoint(e provider.Endpoint, at spec.Text) spec.Diagnostics {
 	if e.OfHost {
 		return nil
 	}
 	if e.At.Value != "" {
 		at = e.At
 	}
-	return j.checkAddress(e.URL, at)
+	return r.checkAddress(e.URL, at)
 }
 
-func (j *job) checkAddress(address string, at spec.Text) spec.Diagnostics {
-	if j.loader.opts.HTTP != nil {
+func (r *resolver) checkAddress(address string, at spec.Text) spec.Diagnostics {
+	if r.loader.opts.HTTP != nil {
 		return nil
 	}
-	return policyDiagnostic(j.guard.Check(address), at)
+	return policyDiagnostic(r.guard.Check(address), at)
 }
 
-func (j *job) checkProgram(config any) spec.Diagnostics {
+func (r *resolver) checkProgram(config any) spec.Diagnostics {
 	c, ok := config.(tool.ProgramConfig)
 	if !ok || c.Program() == nil {
 		return nil
 	}
 	asked := c.Program()
-	return policyDiagnostic(j.loader.opts.Policy.CheckProgram(j.src.name, policy.Program{Args: asked.Args, Env: asked.Env}), asked.At)
+	return policyDiagnostic(r.loader.opts.Policy.CheckProgram(r.src.name, policy.Program{Args: asked.Args, Env: asked.Env}), asked.At)
 }
 
 const traceparent = "Traceparent"

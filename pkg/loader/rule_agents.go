@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"context"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,64 +10,63 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// treeCheck finds agents that cannot do their work. Like stateFlow, it skips apps with
-// errors.
-type treeCheck struct {
-	ctx context.Context
-	// agents and tools are all names, including built-in tools.
-	agents, tools map[string]bool
-	ds            spec.Diagnostics
-}
+// treeNames are the names of all agents and of all tools of an app, including built-in
+// tools.
+type treeNames struct{ agents, tools map[string]bool }
 
-func (j *job) checkTree(ctx context.Context, root *resolvedAgent) {
-	if root == nil || j.ds.HasErrors() {
-		return
+// treeNamesOf returns the names of an app. They are collected once.
+func treeNamesOf(app *appModel) *treeNames {
+	if app.treeNames != nil {
+		return app.treeNames
 	}
-	c := &treeCheck{ctx: ctx, agents: map[string]bool{}, tools: map[string]bool{}}
-	for _, name := range j.loader.builtins.Names() {
-		c.tools[name] = true
+	names := &treeNames{agents: map[string]bool{}, tools: map[string]bool{}}
+	for _, name := range app.builtinTools {
+		names.tools[name] = true
 	}
-	c.collectNames(root)
-	c.checkAgent(root, nil)
-	j.report(mergeByPlace(c.ds)...)
-}
-
-func (c *treeCheck) addProblem(d spec.Diagnostic) { c.ds = append(c.ds, d) }
-
-func (c *treeCheck) collectNames(p *resolvedAgent) {
-	c.agents[p.name] = true
-	for _, t := range p.tools {
-		for _, name := range t.listToolNames(c.ctx) {
-			c.tools[name] = true
+	app.root.visitTree(func(p *resolvedAgent) {
+		names.agents[p.name] = true
+		for _, t := range p.tools {
+			for _, name := range t.names {
+				names.tools[name] = true
+			}
 		}
-	}
-	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
-		c.collectNames(sub)
+	})
+	app.treeNames = names
+	return names
+}
+
+// An agentCheck is one pass of a rule over the agents of an app, to find those that
+// cannot do their work.
+type agentCheck struct {
+	names *treeNames
+	ds    spec.Diagnostics
+}
+
+// agentRule returns the check of a rule about single agents. above are the ancestors of
+// an agent from the root down; an agent that is called as a tool has none.
+func agentRule(check func(c *agentCheck, p *resolvedAgent, above []*resolvedAgent)) func(app *appModel) spec.Diagnostics {
+	return func(app *appModel) spec.Diagnostics {
+		c := &agentCheck{names: treeNamesOf(app)}
+		var below func(p *resolvedAgent, above []*resolvedAgent)
+		below = func(p *resolvedAgent, above []*resolvedAgent) {
+			check(c, p, above)
+			inner := append(slices.Clip(above), p)
+			for _, sub := range p.subs {
+				below(sub, inner)
+			}
+			for _, sub := range toolAgents(p.tools) {
+				below(sub, nil)
+			}
+		}
+		below(app.root, nil)
+		return mergeByPlace(c.ds)
 	}
 }
 
-// checkAgent checks an agent and its descendants. above are its ancestors from the root
-// down.
-func (c *treeCheck) checkAgent(p *resolvedAgent, above []*resolvedAgent) {
-	switch p.plan.Kind.Name {
-	case "LlmAgent":
-		c.checkLLMAgent(p, above)
-	case "LoopAgent":
-		c.checkLoopEnd(p)
-	}
-	c.checkEmpty(p)
-	c.checkToolNames(p)
-	inner := append(slices.Clip(above), p)
-	for _, sub := range p.subs {
-		c.checkAgent(sub, inner)
-	}
-	for _, sub := range toolAgents(p.tools) {
-		c.checkAgent(sub, nil)
-	}
-}
+func (c *agentCheck) addProblem(d spec.Diagnostic) { c.ds = append(c.ds, d) }
 
 // checkEmpty warns of a workflow agent without sub-agents.
-func (c *treeCheck) checkEmpty(p *resolvedAgent) {
+func checkEmpty(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	runs := []string{"SequentialAgent", "ParallelAgent", "LoopAgent"}
 	if len(p.subs) == 0 && slices.Contains(runs, p.plan.Kind.Name) {
 		c.addProblem(p.plan.Node.Warnf("no-agents", "the %s %s has no sub_agents and does nothing", p.plan.Kind.Name, p.name).
@@ -76,21 +74,31 @@ func (c *treeCheck) checkEmpty(p *resolvedAgent) {
 	}
 }
 
-// checkLLMAgent checks an agent with a model.
-func (c *treeCheck) checkLLMAgent(p *resolvedAgent, above []*resolvedAgent) {
-	c.checkTransferTargets(p)
-	c.checkMentions(p)
-	if at := p.plan.Node.Get("global_instruction"); !at.IsNull() && len(above) > 0 {
+// checkGlobalInstruction warns of a global_instruction that is not that of the root.
+func checkGlobalInstruction(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
+	if at := p.plan.Node.Get("global_instruction"); isLLMAgent(p) && !at.IsNull() && len(above) > 0 {
 		c.addProblem(at.Warnf("global-instruction", "global_instruction has no effect on agent %s: only that of the root agent is used", p.name).
 			WithHint("move it to the root agent, or to instruction"))
 	}
+}
+
+func isLLMAgent(p *resolvedAgent) bool { return p.plan.Kind.Name == "LlmAgent" }
+
+// checkExitLoop warns of exit_loop outside of a loop.
+func checkExitLoop(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
 	inLoop := slices.ContainsFunc(above, func(a *resolvedAgent) bool { return a.plan.Kind.Name == "LoopAgent" })
 	for _, t := range p.tools {
-		switch {
-		case t.kind == "exit_loop" && !inLoop:
+		if t.kind == "exit_loop" && !inLoop && isLLMAgent(p) {
 			c.addProblem(t.at.Warnf("exit-loop", "agent %s has exit_loop, but is not inside a LoopAgent", p.name).
 				WithHint("put the agent into a LoopAgent, or remove the tool"))
-		case t.kind == "transfer_to_agent" && len(c.agents) == 1:
+		}
+	}
+}
+
+// checkTransferTool warns of transfer_to_agent in an app with one agent.
+func checkTransferTool(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
+	for _, t := range p.tools {
+		if t.kind == "transfer_to_agent" && len(c.names.agents) == 1 && isLLMAgent(p) {
 			c.addProblem(t.at.Warnf("transfer", "agent %s has transfer_to_agent, but the app has no other agent", p.name).
 				WithHint("remove the tool: agents with sub_agents can transfer without it"))
 		}
@@ -99,7 +107,10 @@ func (c *treeCheck) checkLLMAgent(p *resolvedAgent, above []*resolvedAgent) {
 
 // checkTransferTargets checks the descriptions of the agents that the model may
 // transfer to.
-func (c *treeCheck) checkTransferTargets(p *resolvedAgent) {
+func checkTransferTargets(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
+	if !isLLMAgent(p) {
+		return
+	}
 	seen, named := map[string]*resolvedAgent{}, map[string]int{}
 	for _, sub := range p.subs {
 		named[sub.name]++
@@ -124,12 +135,15 @@ func (c *treeCheck) checkTransferTargets(p *resolvedAgent) {
 }
 
 // checkLoopEnd warns of a loop that only the limit of model calls can end.
-func (c *treeCheck) checkLoopEnd(p *resolvedAgent) {
+func checkLoopEnd(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	n := p.plan.Node
+	if p.plan.Kind.Name != "LoopAgent" {
+		return
+	}
 	if number := n.Get("max_iterations"); !number.IsNull() && number.Value != "0" || !n.Get("until").IsNull() || len(p.subs) == 0 {
 		return
 	}
-	if slices.ContainsFunc(p.subs, mayBeSkipped) || c.mayEndLoop(p) {
+	if slices.ContainsFunc(p.subs, mayBeSkipped) || mayEndLoop(p) {
 		return
 	}
 	c.addProblem(n.Warnf("endless-loop", "nothing ends the loop %s before the limit of model calls", p.name).
@@ -138,16 +152,16 @@ func (c *treeCheck) checkLoopEnd(p *resolvedAgent) {
 
 // mayEndLoop reports whether an agent or its descendants may end the run or the loop: a
 // tool that escalates or waits for a person, or any callback.
-func (c *treeCheck) mayEndLoop(p *resolvedAgent) bool {
+func mayEndLoop(p *resolvedAgent) bool {
 	for _, e := range p.plan.Node.Entries {
 		if strings.HasSuffix(e.Key.Value, "_callbacks") && len(e.Value.Items) > 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.tools, c.toolMayEndLoop) || slices.ContainsFunc(p.subs, c.mayEndLoop)
+	return slices.ContainsFunc(p.tools, toolMayEndLoop) || slices.ContainsFunc(p.subs, mayEndLoop)
 }
 
-func (c *treeCheck) toolMayEndLoop(t *resolvedTool) bool {
+func toolMayEndLoop(t *resolvedTool) bool {
 	if t.kind == "exit_loop" || t.kind == "transfer_to_agent" {
 		return true
 	}
@@ -157,11 +171,10 @@ func (c *treeCheck) toolMayEndLoop(t *resolvedTool) bool {
 	if t.isDynamic() {
 		return true
 	}
-	tools, err := t.set.Tools(c.ctx)
-	if err != nil {
+	if !t.listed {
 		return true // its effects are unknown
 	}
-	return slices.ContainsFunc(tools, func(one tool.Tool) bool {
+	return slices.ContainsFunc(t.tools, func(one tool.Tool) bool {
 		traits := tool.CapabilitiesOf(one)
 		return traits.LongRunning || traits.Confirm != nil || traits.FailOnError
 	})
@@ -173,14 +186,14 @@ func reservedToolNames() []string {
 	return []string{runtime.RequestConfirmation, runtime.RequestCredential, "set_model_response", "transfer_to_agent"}
 }
 
-// checkToolNames warns of tools with the names of runtime tools, or whose calls clients
+// checkReservedNames warns of tools with the names of runtime tools, or whose calls clients
 // or models would misinterpret.
-func (c *treeCheck) checkToolNames(p *resolvedAgent) {
+func checkReservedNames(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	for _, t := range p.tools {
 		if _, builtin := tool.Builtins().Lookup(t.kind); builtin {
 			continue
 		}
-		for _, name := range t.listToolNames(c.ctx) {
+		for _, name := range t.names {
 			if why := describeReserved(name); why != "" {
 				c.addProblem(t.at.Warnf("tool-name", "the tool name %s is reserved for %s", name, why).WithHint("rename the tool"))
 			}
@@ -213,16 +226,16 @@ var (
 
 // checkMentions warns of an instruction to call a tool that the agent does not have: a
 // tool of another agent, a built-in tool, or a misspelled name.
-func (c *treeCheck) checkMentions(p *resolvedAgent) {
-	own, complete := c.listTools(p)
-	config, ok := p.plan.Config.(interface{ Instructions() []spec.Text })
-	if !ok || !complete {
+func checkMentions(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
+	own, complete := listToolNames(p)
+	config, ok := p.plan.Config.(runtime.InstructionConfig)
+	if !ok || !complete || !isLLMAgent(p) {
 		return
 	}
 	for _, text := range config.Instructions() {
 		for _, m := range backtickName.FindAllStringSubmatchIndex(text.Value, -1) {
 			name := text.Value[m[2]:m[3]]
-			if !slices.Contains(own, name) && !c.agents[name] && describeReserved(name) == "" {
+			if !slices.Contains(own, name) && !c.names.agents[name] && describeReserved(name) == "" {
 				c.checkMention(p, mention{text, m[0], name}, own)
 			}
 		}
@@ -236,12 +249,12 @@ type mention struct {
 	name   string
 }
 
-func (c *treeCheck) checkMention(p *resolvedAgent, m mention, own []string) {
+func (c *agentCheck) checkMention(p *resolvedAgent, m mention, own []string) {
 	before := m.text.Value[:m.offset]
 	before = before[strings.LastIndexAny(before, "\n.")+1:]
 	near := spec.Suggest(m.name, own)
-	slip := near != "" && strings.Contains(m.name, "_") && !c.tools[m.name]
-	instructed := c.tools[m.name] && callPhrase.MatchString(before) && !negationPhrase.MatchString(before)
+	slip := near != "" && strings.Contains(m.name, "_") && !c.names.tools[m.name]
+	instructed := c.names.tools[m.name] && callPhrase.MatchString(before) && !negationPhrase.MatchString(before)
 	if !slip && !instructed {
 		return
 	}
@@ -253,14 +266,13 @@ func (c *treeCheck) checkMention(p *resolvedAgent, m mention, own []string) {
 	c.addProblem(d.WithHint("add it to the tools of the agent"))
 }
 
-// listTools returns the names of an agent's tools, and whether the list is complete.
-func (c *treeCheck) listTools(p *resolvedAgent) (names []string, complete bool) {
+// listToolNames returns the names of an agent's tools, and whether the list is complete.
+func listToolNames(p *resolvedAgent) (names []string, complete bool) {
 	for _, t := range p.tools {
-		own := t.listToolNames(c.ctx)
-		if len(own) == 0 {
+		if len(t.names) == 0 {
 			return nil, false
 		}
-		names = append(names, own...)
+		names = append(names, t.names...)
 	}
 	return names, true
 }

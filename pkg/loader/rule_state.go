@@ -6,55 +6,36 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
 
-// checkState checks all agents and tools of the tree against the state schema.
-func (j *job) checkState(root *resolvedAgent) {
-	if root == nil {
-		return
-	}
-	schema := stateSchema(root)
-	j.checkStateOf(root, schema)
-	for _, p := range slices.Concat(root.subs, toolAgents(root.tools)) {
-		j.checkStateBelow(p, schema)
-	}
+// checkStateSchema checks all agents and tools of the tree against the state schema.
+func checkStateSchema(app *appModel) spec.Diagnostics {
+	var ds spec.Diagnostics
+	schema := app.stateSchema()
+	app.root.visitTree(func(p *resolvedAgent) {
+		if at := p.plan.Node.Get("state_schema"); p != app.root && !at.IsNull() {
+			ds = append(ds, at.Errorf("state-schema", "state_schema is allowed only on the root agent, not on agent %s", p.name))
+		}
+		if c, ok := p.plan.Config.(runtime.RouteConfig); ok {
+			ds = append(ds, c.CheckRoutes(p.plan.Node, schema)...)
+		}
+		ds = append(ds, schema.CheckUse(p.stateUse())...)
+		for _, t := range p.tools {
+			ds = append(ds, schema.CheckUse(t.stateUse())...)
+		}
+	})
+	return ds
 }
 
-// checkStateBelow checks an agent other than the root.
-func (j *job) checkStateBelow(p *resolvedAgent, s *tool.StateSchema) {
-	if at := p.plan.Node.Get("state_schema"); !at.IsNull() {
-		j.report(at.Errorf("state-schema", "state_schema is allowed only on the root agent, not on agent %s", p.name))
-	}
-	j.checkStateOf(p, s)
-	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
-		j.checkStateBelow(sub, s)
-	}
-}
-
-// checkStateOf checks an agent and its tools.
-func (j *job) checkStateOf(p *resolvedAgent, s *tool.StateSchema) {
-	if c, ok := p.plan.Config.(routeChecker); ok {
-		j.report(c.CheckRoutes(p.plan.Node, s)...)
-	}
-	j.report(s.CheckUse(p.stateUse())...)
-	for _, t := range p.tools {
-		j.report(s.CheckUse(t.stateUse())...)
-	}
-}
-
-// routeChecker is a config whose routes can be checked against the state schema, which
-// may be nil.
-type routeChecker interface {
-	CheckRoutes(n *spec.Node, s *tool.StateSchema) spec.Diagnostics
-}
-
-// stateFlow collects the state use of all agents and tools of an app, to find keys that
-// are never written, read too early, or never read.
+// stateFlow is the state use of all agents and tools of an app, to find keys that are
+// never written, read too early, or never read.
 type stateFlow struct {
+	root     *resolvedAgent
 	schema   *tool.StateSchema
 	accesses []stateAccess
 	// writers are the agents and tools that write a key, in the order of the tree.
@@ -72,7 +53,7 @@ type stateFlow struct {
 	// warning.
 	checkedGuards map[spec.Pos]bool
 	warnedKeys    keySet
-	ds            spec.Diagnostics
+	ds            spec.Diagnostics // of the current rule
 }
 
 // stateAccess is the state use of an agent, or of a tool of an agent.
@@ -83,27 +64,30 @@ type stateAccess struct {
 	tool *resolvedTool
 }
 
-// checkFlow analyzes the use of state keys in the tree. It skips apps with errors,
-// since missing declarations may use any key.
-func (j *job) checkFlow(root *resolvedAgent) {
-	if root == nil || j.ds.HasErrors() {
-		return
+// stateRule returns the check of a rule about the use of state keys.
+func stateRule(check func(f *stateFlow)) func(app *appModel) spec.Diagnostics {
+	return func(app *appModel) spec.Diagnostics {
+		f := stateFlowOf(app)
+		f.ds = nil
+		check(f)
+		return f.ds
+	}
+}
+
+// stateFlowOf returns the use of state keys in the tree of an app. It is collected once.
+func stateFlowOf(app *appModel) *stateFlow {
+	if app.flow != nil {
+		return app.flow
 	}
 	f := &stateFlow{
-		schema: stateSchema(root), writers: map[string][]stateAccess{}, readKeys: map[string]bool{}, suggestions: map[string]string{}, mayBeFinal: map[*resolvedAgent]bool{},
+		root: app.root, schema: app.stateSchema(), writers: map[string][]stateAccess{}, readKeys: map[string]bool{}, suggestions: map[string]string{}, mayBeFinal: map[*resolvedAgent]bool{},
 		checkedGuards: map[spec.Pos]bool{}, warnedKeys: keySet{},
 	}
-	f.collectAccesses(root)
+	f.collectAccesses(app.root)
 	f.keys = slices.Sorted(maps.Keys(f.writers))
-	f.markFinalAgents(root)
-	for _, p := range f.accesses {
-		f.checkReads(p)
-		f.checkWrites(p)
-	}
-	f.checkOrder(root)
-	f.checkGuards(root, keySet{})
-	f.checkRaces(root)
-	j.report(f.ds...)
+	f.markFinalAgents(app.root)
+	app.flow = f
+	return f
 }
 
 func (f *stateFlow) addProblem(d spec.Diagnostic) { f.ds = append(f.ds, d) }
@@ -187,17 +171,17 @@ type stateRead struct {
 
 // checkReads warns of keys that nothing writes. An optional placeholder, or one whose
 // key outlives the session, causes a warning only if it is similar to a written key.
-func (f *stateFlow) checkReads(p stateAccess) {
-	for _, t := range p.use.Texts {
-		f.checkPlaceholders(t)
-		for _, ref := range t.Refs {
-			f.checkRead(stateRead{t.Text, ref.Offset, ref.Name, !ref.Optional && !outlivesSession(ref.Name), "write {" + ref.Name + "?} if it may be missing"})
+func (f *stateFlow) checkReads() {
+	for _, p := range f.accesses {
+		for _, t := range p.use.Texts {
+			for _, ref := range t.Refs {
+				f.checkRead(stateRead{t.Text, ref.Offset, ref.Name, !ref.Optional && !outlivesSession(ref.Name), "write {" + ref.Name + "?} if it may be missing"})
+			}
 		}
-	}
-	for _, e := range p.use.Exprs {
-		for _, m := range template.UsesOf(e.Expr.Value, "state").Members {
-			f.checkPrefix(e.Expr.Text, m.Name, m.Offset)
-			f.checkRead(stateRead{e.Expr.Text, m.Offset, m.Name, !m.Optional && !strings.Contains(m.Name, ":"), ""})
+		for _, e := range p.use.Exprs {
+			for _, m := range template.UsesOf(e.Expr.Value, "state").Members {
+				f.checkRead(stateRead{e.Expr.Text, m.Offset, m.Name, !m.Optional && !strings.Contains(m.Name, ":"), ""})
+			}
 		}
 	}
 }
@@ -237,23 +221,20 @@ func (f *stateFlow) checkRead(r stateRead) {
 	f.addProblem(d)
 }
 
-// checkWrites warns of keys that nothing reads, that no placeholder can read, and that
-// one agent writes twice.
-func (f *stateFlow) checkWrites(p stateAccess) {
-	for _, w := range p.use.Writes {
-		key := w.Key.Value
-		f.checkPrefix(w.Key, key, 0)
-		switch {
-		case !isPlaceholderKey(key) && !f.readKeys[key] && !f.readsAny:
-			f.addProblem(w.Key.Warnf(0, "state-key", "no placeholder can read the state key %s: its name is not an identifier", key).
-				WithHint("use letters, digits and underscores; in an expression, write state[%q]", key))
-		case p.tool == nil && f.isUnread(key) && !f.mayBeFinal[p.agent]:
-			d := w.Key.Warnf(0, "state-unread", "nothing in the app reads the state key %s, and agent %s does not give the final answer", key, p.agent.name)
-			f.addProblem(d.WithHint("remove it, or declare it in the state_schema of the root agent if clients read it"))
+// checkWrites warns of keys that nothing reads, and of keys that no placeholder can read.
+func (f *stateFlow) checkWrites() {
+	for _, p := range f.accesses {
+		for _, w := range p.use.Writes {
+			key := w.Key.Value
+			switch {
+			case !isPlaceholderKey(key) && !f.readKeys[key] && !f.readsAny:
+				f.addProblem(w.Key.Warnf(0, "state-key", "no placeholder can read the state key %s: its name is not an identifier", key).
+					WithHint("use letters, digits and underscores; in an expression, write state[%q]", key))
+			case p.tool == nil && f.isUnread(key) && !f.mayBeFinal[p.agent]:
+				d := w.Key.Warnf(0, "state-unread", "nothing in the app reads the state key %s, and agent %s does not give the final answer", key, p.agent.name)
+				f.addProblem(d.WithHint("remove it, or declare it in the state_schema of the root agent if clients read it"))
+			}
 		}
-	}
-	if p.tool != nil {
-		f.checkOverwritten(p)
 	}
 }
 
@@ -262,17 +243,25 @@ func (f *stateFlow) isUnread(key string) bool {
 	return !f.readKeys[key] && !f.readsAny && !f.opaque && !typed && !strings.Contains(key, ":")
 }
 
-// checkOverwritten warns of a tool that writes the output_key of its agent.
-func (f *stateFlow) checkOverwritten(p stateAccess) {
-	for _, w := range p.agent.stateUse().Writes {
-		if w.Verb != "output_key" {
+// checkOverwritten warns of tools that write the output_key of their agent.
+func (f *stateFlow) checkOverwritten() {
+	for _, p := range f.accesses {
+		if p.tool == nil {
 			continue
 		}
-		for _, by := range p.use.Writes {
-			if by.Key.Value == w.Key.Value {
-				f.addProblem(w.Key.Warnf(0, "output-key", "a tool of agent %s also writes the state key %s, at %s: the answer overwrites it",
-					p.agent.name, w.Key.Value, by.Key.Pos).WithHint("use a separate key for the answer"))
+		for _, w := range p.agent.stateUse().Writes {
+			if w.Verb == "output_key" {
+				f.checkOutputKey(p, w)
 			}
+		}
+	}
+}
+
+func (f *stateFlow) checkOutputKey(p stateAccess, answer tool.StateWrite) {
+	for _, by := range p.use.Writes {
+		if by.Key.Value == answer.Key.Value {
+			f.addProblem(answer.Key.Warnf(0, "output-key", "a tool of agent %s also writes the state key %s, at %s: the answer overwrites it",
+				p.agent.name, answer.Key.Value, by.Key.Pos).WithHint("use a separate key for the answer"))
 		}
 	}
 }
@@ -289,13 +278,20 @@ func statePrefixes() []string { return []string{"app", "temp", "user"} }
 
 // checkPlaceholders warns of text that resembles a placeholder but is not one, so that
 // the model would get it unchanged.
-func (f *stateFlow) checkPlaceholders(t tool.StateText) {
+func (f *stateFlow) checkPlaceholders() {
+	for _, p := range f.accesses {
+		for _, t := range p.use.Texts {
+			f.checkPlaceholder(t)
+		}
+	}
+}
+
+func (f *stateFlow) checkPlaceholder(t tool.StateText) {
 	src := t.Text.Value
 	for _, m := range malformedPlaceholder.FindAllStringSubmatchIndex(src, -1) {
 		root, sign, rest := src[m[2]:m[3]], src[m[4]:m[5]], src[m[6]:m[7]]
 		switch {
-		case sign == ":":
-			f.checkPrefix(t.Text, root+":"+rest, m[2])
+		case sign == ":": // see checkPrefixes
 		case slices.Contains(statePrefixes(), root) && !t.Paths && !strings.HasSuffix(src[:m[0]], "$"):
 			f.addProblem(t.Text.Warnf(m[0], "placeholder", "%s is not a placeholder and stays unchanged: a key prefix ends with a colon", src[m[0]:m[1]]).
 				WithHint("write {%s:%s?}, or put literal text into static_instruction", root, rest))
@@ -316,7 +312,27 @@ func isOtherTemplate(src string, from, to int) bool {
 	return strings.HasSuffix(src[:from], "$") || strings.HasSuffix(src[:from], "{") || strings.HasPrefix(src[to:], "}")
 }
 
-// checkPrefix warns of a key whose prefix is similar to a state prefix.
+// checkPrefixes warns of keys whose prefix is similar to a state prefix.
+func (f *stateFlow) checkPrefixes() {
+	for _, p := range f.accesses {
+		for _, t := range p.use.Texts {
+			for _, m := range malformedPlaceholder.FindAllStringSubmatchIndex(t.Text.Value, -1) {
+				if key := t.Text.Value[m[2]:m[7]]; t.Text.Value[m[4]:m[5]] == ":" {
+					f.checkPrefix(t.Text, key, m[2])
+				}
+			}
+		}
+		for _, e := range p.use.Exprs {
+			for _, m := range template.UsesOf(e.Expr.Value, "state").Members {
+				f.checkPrefix(e.Expr.Text, m.Name, m.Offset)
+			}
+		}
+		for _, w := range p.use.Writes {
+			f.checkPrefix(w.Key, w.Key.Value, 0)
+		}
+	}
+}
+
 func (f *stateFlow) checkPrefix(at spec.Text, key string, offset int) {
 	prefix, rest, ok := strings.Cut(key, ":")
 	if !ok || !isIdentifier(prefix) || rest == "" {

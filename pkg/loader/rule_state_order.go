@@ -32,9 +32,9 @@ type walkState struct {
 // checkOrder warns of keys that the first run of a session always reads before anything
 // can have written them. Such a run always fails, so that no later run has the keys
 // either.
-func (f *stateFlow) checkOrder(root *resolvedAgent) {
+func (f *stateFlow) checkOrder() {
 	if !f.opaque {
-		f.walkInOrder(root, walkState{keySet{}, true})
+		f.walkInOrder(f.root, walkState{keySet{}, true})
 	}
 }
 
@@ -152,13 +152,12 @@ func reachableNodes(edges []runtime.Edge, from int, along func(runtime.Edge) (fr
 }
 
 // checkRaces warns of agents that run in parallel and always write the same key.
-func (f *stateFlow) checkRaces(p *resolvedAgent) {
-	for _, group := range groupParallel(p) {
-		f.checkRace(group)
-	}
-	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
-		f.checkRaces(sub)
-	}
+func (f *stateFlow) checkRaces() {
+	f.root.visitTree(func(p *resolvedAgent) {
+		for _, group := range groupParallel(p) {
+			f.checkRace(group)
+		}
+	})
 }
 
 // groupParallel returns the groups of sub-agents that an agent starts at the same time.
@@ -215,9 +214,12 @@ func (f *stateFlow) collectCertainWrites(p *resolvedAgent) map[string]tool.State
 }
 
 // checkGuards warns of conditions that control execution and read a key that clients
-// may write, because a client can bypass them with a stateDelta. settled are the keys
-// that an earlier agent always overwrites with its answer.
-func (f *stateFlow) checkGuards(p *resolvedAgent, settled keySet) {
+// may write, because a client can bypass them with a stateDelta.
+func (f *stateFlow) checkGuards() { f.checkGuardsOf(f.root, keySet{}) }
+
+// checkGuardsOf checks an agent and its descendants. settled are the keys that an earlier
+// agent always overwrites with its answer.
+func (f *stateFlow) checkGuardsOf(p *resolvedAgent, settled keySet) {
 	use := p.stateUse()
 	own := settled
 	if p.plan.Kind.Name == "LoopAgent" {
@@ -238,13 +240,13 @@ func (f *stateFlow) checkGuards(p *resolvedAgent, settled keySet) {
 			f.checkGuard(e, settled)
 		}
 		if t.agent != nil {
-			f.checkGuards(t.agent, settled)
+			f.checkGuardsOf(t.agent, settled)
 		}
 	}
 	inOrder := p.plan.Kind.Name == "SequentialAgent" || p.plan.Kind.Name == "LoopAgent"
 	before := maps.Clone(settled)
 	for _, sub := range p.subs {
-		f.checkGuards(sub, before)
+		f.checkGuardsOf(sub, before)
 		if inOrder {
 			before = maps.Clone(before)
 			f.addCertainAnswers(sub, before)

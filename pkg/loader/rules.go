@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"context"
 	"slices"
 
 	"agenthost/pkg/model"
@@ -9,23 +8,107 @@ import (
 	"agenthost/pkg/spec"
 )
 
+// A rule checks the model of an app. Problems of single fields, names and references are
+// reported where they are decoded and resolved.
+type rule struct {
+	// name is the rule of its diagnostics, or the subject of several.
+	name  string
+	needs ruleNeeds
+	check func(app *appModel) spec.Diagnostics
+}
+
+// ruleNeeds is what an app must have for a rule to run.
+type ruleNeeds int
+
+const (
+	// anyApp means that the rule always runs.
+	anyApp ruleNeeds = iota
+	// resolvedTree means that the agent tree is known, and no limit of a load exceeded.
+	resolvedTree
+	// validApp means that there are no errors so far: missing declarations would cause
+	// other problems.
+	validApp
+)
+
+// rules are the rules about whole apps, in the order in which they run.
+func rules() []rule {
+	return []rule{
+		{"duplicate-name", anyApp, checkDuplicateNames},
+		{"unused", anyApp, checkUnused},
+		{"context-cache", validApp, checkCaching},
+		{"compaction", resolvedTree, checkCompaction},
+		{"code-executor", validApp, checkCodeExecution},
+		{"state-schema", resolvedTree, checkStateSchema},
+		{"state-unwritten", validApp, stateRule((*stateFlow).checkReads)},
+		{"state-unread", validApp, stateRule((*stateFlow).checkWrites)},
+		{"output-key", validApp, stateRule((*stateFlow).checkOverwritten)},
+		{"placeholder", validApp, stateRule((*stateFlow).checkPlaceholders)},
+		{"state-prefix", validApp, stateRule((*stateFlow).checkPrefixes)},
+		{"state-order", validApp, stateRule((*stateFlow).checkOrder)},
+		{"state-guard", validApp, stateRule((*stateFlow).checkGuards)},
+		{"state-race", validApp, stateRule((*stateFlow).checkRaces)},
+		{"no-agents", validApp, agentRule(checkEmpty)},
+		{"endless-loop", validApp, agentRule(checkLoopEnd)},
+		{"tool-name", validApp, agentRule(checkReservedNames)},
+		{"transfer-targets", validApp, agentRule(checkTransferTargets)},
+		{"tool-mention", validApp, agentRule(checkMentions)},
+		{"global-instruction", validApp, agentRule(checkGlobalInstruction)},
+		{"exit-loop", validApp, agentRule(checkExitLoop)},
+		{"transfer", validApp, agentRule(checkTransferTool)},
+		{"resumability", resolvedTree, checkResumability},
+		{"secrets", validApp, checkSecrets},
+	}
+}
+
+// checkDuplicateNames warns of sub-agents and tools with the same name: only the first
+// one can be a transfer target or be called. ADK also warns.
+func checkDuplicateNames(app *appModel) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, p := range app.agents {
+		seen := map[string]bool{}
+		for _, sub := range p.subs {
+			if sub.name != "" && seen[sub.name] {
+				ds = append(ds, sub.plan.Node.Get("name").Warnf("duplicate-name", "agent %s has more than one sub-agent named %s", p.name, sub.name))
+			}
+			seen[sub.name] = true
+		}
+		clear(seen)
+		for _, t := range p.tools {
+			for _, name := range t.names {
+				if seen[name] {
+					ds = append(ds, t.at.Warnf("duplicate-name", "agent %s has more than one tool named %s: only the first one is called", p.name, name))
+				}
+				seen[name] = true
+			}
+		}
+	}
+	return ds
+}
+
+// checkUnused warns of declarations that nothing uses.
+func checkUnused(app *appModel) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, p := range app.unused {
+		ds = append(ds, p.node.Warnf("unused", "unused %s %s", p.kind, p.name))
+	}
+	return ds
+}
+
 // checkCaching warns when an app enables context caching and no model of its agents
 // supports it. Agents called as tools do not count: their sessions end with the
 // call, so a cache would never be used.
-func (j *job) checkCaching(ctx context.Context, root *resolvedAgent) {
-	if j.doc.ContextCache == nil || root == nil || j.ds.HasErrors() {
-		return
+func checkCaching(app *appModel) spec.Diagnostics {
+	if app.doc.ContextCache == nil || hasCachingModel(app.root, app.defaultModel()) {
+		return nil
 	}
-	if !j.hasCachingModel(root, j.buildDefaultModel(ctx)) {
-		j.report(j.contextCacheNode.Warnf("context-cache", "no model of the app supports context caching: the setting has no effect").
-			WithHint("use a model of the provider gemini"))
-	}
+	return spec.Diagnostics{app.contextCacheNode().Warnf("context-cache", "no model of the app supports context caching: the setting has no effect").
+		WithHint("use a model of the provider gemini")}
 }
 
 // hasCachingModel reports whether an agent or one of its descendants has a model
 // that supports context caching.
-func (j *job) hasCachingModel(p *resolvedAgent, inherited model.LLM) bool {
-	if _, asks := p.plan.Config.(interface{ ModelName() spec.Text }); asks {
+func hasCachingModel(p *resolvedAgent, inherited model.LLM) bool {
+	if _, ok := p.modelName(); ok {
 		if p.model != nil {
 			inherited = p.model
 		}
@@ -33,121 +116,79 @@ func (j *job) hasCachingModel(p *resolvedAgent, inherited model.LLM) bool {
 			return true
 		}
 	}
-	for _, sub := range p.subs {
-		if j.hasCachingModel(sub, inherited) {
-			return true
-		}
+	return slices.ContainsFunc(p.subs, func(sub *resolvedAgent) bool { return hasCachingModel(sub, inherited) })
+}
+
+// checkCompaction rejects compaction without a model: the summarizer's, or that of the
+// root agent, which must then be an LLM agent.
+func checkCompaction(app *appModel) spec.Diagnostics {
+	c := app.doc.Compaction
+	if c == nil || c.config.Summarizer.Model.Value != "" {
+		return nil
 	}
-	return false
+	if _, ok := app.root.modelName(); ok {
+		return nil
+	}
+	return spec.Diagnostics{c.node.Errorf("compaction", "the root agent %s has no model for summaries", app.root.name).
+		WithHint("set summarizer: {model: NAME}")}
 }
 
 // checkCodeExecution warns of agents, including those called as tools, that enable
-// code execution with a model that does not support it. above is the model that
-// an agent without its own inherits; nil is the default model.
-func (j *job) checkCodeExecution(ctx context.Context, p *resolvedAgent, above model.LLM) {
-	if p == nil || j.ds.HasErrors() {
-		return
-	}
-	if p.model != nil {
-		above = p.model
-	}
-	if c, ok := p.plan.Config.(interface {
-		BuiltInCode(n *spec.Node) *spec.Node
-	}); ok {
-		if at := c.BuiltInCode(p.plan.Node); at != nil && !model.RunsCode(j.modelOrDefault(ctx, above)) {
-			j.report(at.Warnf("code-executor", "the model of agent %s does not support code execution: the setting has no effect", p.name).
-				WithHint("use a model of the provider gemini"))
+// code execution with a model that does not support it. An agent without a model
+// inherits that of its parent or of its caller; nil is the default model.
+func checkCodeExecution(app *appModel) spec.Diagnostics {
+	var ds spec.Diagnostics
+	var below func(p *resolvedAgent, inherited model.LLM)
+	below = func(p *resolvedAgent, inherited model.LLM) {
+		if p.model != nil {
+			inherited = p.model
+		}
+		if c, ok := p.plan.Config.(runtime.CodeConfig); ok {
+			at, m := c.BuiltInCode(p.plan.Node), inherited
+			if at != nil && m == nil {
+				m = app.defaultModel()
+			}
+			if at != nil && !model.RunsCode(m) {
+				ds = append(ds, at.Warnf("code-executor", "the model of agent %s does not support code execution: the setting has no effect", p.name).
+					WithHint("use a model of the provider gemini"))
+			}
+		}
+		for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
+			below(sub, inherited)
 		}
 	}
-	for _, sub := range p.subs {
-		j.checkCodeExecution(ctx, sub, above)
-	}
-	for _, t := range p.tools {
-		j.checkCodeExecution(ctx, t.agent, above)
-	}
-}
-
-func (j *job) modelOrDefault(ctx context.Context, m model.LLM) model.LLM {
-	if m == nil {
-		return j.buildDefaultModel(ctx)
-	}
-	return m
-}
-
-// resolveCompaction finds the model that writes summaries: the configured one, or
-// that of the root agent, which must then be an LLM agent.
-func (j *job) resolveCompaction(ctx context.Context, root *resolvedAgent) {
-	c := j.doc.Compaction
-	if c == nil {
-		return
-	}
-	if name := c.config.Summarizer.Model; name.Value != "" {
-		j.summarizer = j.resolveModel(ctx, name)
-		return
-	}
-	if root == nil {
-		return
-	}
-	if _, asks := root.plan.Config.(interface{ ModelName() spec.Text }); !asks {
-		j.report(c.node.Errorf("compaction", "the root agent %s has no model for summaries", root.name).
-			WithHint("set summarizer: {model: NAME}"))
-	}
-}
-
-const (
-	resumabilityKey  = "resumability_config"
-	resumabilityRule = "resumability"
-)
-
-// isResumable reports whether the app or its root agent enables resumable invocations.
-func (j *job) isResumable(root *resolvedAgent) bool {
-	if j.doc.Resumability.Resumable() {
-		return true
-	}
-	n := root.plan.Node.Get(resumabilityKey)
-	if n.IsNull() {
-		return false
-	}
-	var c runtime.ResumabilityConfig
-	c.DecodeSpec(n) // problems were reported when the agent was decoded
-	return c.Resumable()
+	below(app.root, nil)
+	return ds
 }
 
 // checkResumability validates that resumability is set only on the root agent, and that
 // sub-agents of a resumable app have unique names.
-func (j *job) checkResumability(root *resolvedAgent) {
-	if root == nil {
-		return
-	}
-	resumable := j.isResumable(root)
-	var below func(p *resolvedAgent)
-	below = func(p *resolvedAgent) {
+func checkResumability(app *appModel) spec.Diagnostics {
+	var ds spec.Diagnostics
+	resumable := app.isResumable()
+	app.root.visitTree(func(p *resolvedAgent) {
 		seen := map[string]bool{}
 		for _, sub := range p.subs {
 			if resumable && sub.name != "" && seen[sub.name] {
-				j.report(sub.plan.Node.Get("name").Errorf(resumabilityRule,
+				ds = append(ds, sub.plan.Node.Get("name").Errorf("resumability",
 					"agent %s has more than one sub-agent named %s: resumable apps require unique names", p.name, sub.name))
 			}
 			seen[sub.name] = true
 		}
-		for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
-			if at := sub.plan.Node.Get(resumabilityKey); !at.IsNull() {
-				j.report(at.Errorf(resumabilityRule, "resumability is allowed only on the root agent, not on agent %s", sub.name).
-					WithHint("set it in app.yaml or on the root agent"))
-			}
-			below(sub)
+		if at := p.plan.Node.Get(resumabilityKey); p != app.root && !at.IsNull() {
+			ds = append(ds, at.Errorf("resumability", "resumability is allowed only on the root agent, not on agent %s", p.name).
+				WithHint("set it in app.yaml or on the root agent"))
 		}
-	}
-	below(root)
+	})
+	return ds
 }
 
 // checkSecrets reports secrets in fields that are displayed. All documents must have
 // been decoded before.
-func (j *job) checkSecrets() {
-	if j.ds.HasErrors() {
-		return // decoding may be incomplete
+func checkSecrets(app *appModel) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, root := range app.documents {
+		ds = append(ds, spec.CheckSecrets(root)...)
 	}
-	for _, root := range j.src.roots {
-		j.report(spec.CheckSecrets(root)...)
-	}
+	return ds
 }

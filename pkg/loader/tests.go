@@ -39,11 +39,13 @@ type Suite struct {
 // Suite reads the tests of an app. The diagnostics are those of the app and its tests.
 // It returns nil if there are errors.
 func (l *Loader) Suite(ctx context.Context, dir string) (*Suite, spec.Diagnostics) {
-	got := l.loadApp(ctx, dir, nil, (*job).readTests)
-	if got.app != nil {
-		got.app.Close()
+	var suite *Suite
+	got := l.loadApp(ctx, dir, nil, func(ctx context.Context, r *resolver) { suite = r.readTests(ctx) })
+	if got.app == nil {
+		return nil, got.ds
 	}
-	return got.suite, got.ds
+	got.app.Close()
+	return suite, got.ds
 }
 
 // Decode validates text as a test file of the suite.
@@ -124,66 +126,69 @@ func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Di
 	return slices.Concat(failures...)
 }
 
-// readTests reads the tests of an app. The tree is nil if it could not be resolved.
-func (j *job) readTests(ctx context.Context, root *resolvedAgent) *Suite {
-	s := &Suite{App: j.src.name, Revision: j.src.computeRevision(), loader: j.loader, dir: j.src.dir}
-	s.names = j.collectTestNames(ctx, root)
-	s.UnmockedTools = listUnmockedTools(ctx, root)
-	for _, file := range j.testFiles(ctx) {
-		n, ds := j.src.readDocument(file)
+// checkTests reads the tests of an app for their problems.
+func checkTests(ctx context.Context, r *resolver) { r.readTests(ctx) }
+
+// readTests reads the tests of an app, whose agents may be unknown.
+func (r *resolver) readTests(ctx context.Context) *Suite {
+	s := &Suite{App: r.src.name, Revision: r.src.computeRevision(), loader: r.loader, dir: r.src.dir}
+	s.names = r.collectTestNames(ctx)
+	s.UnmockedTools = listUnmockedTools(r.app.root)
+	for _, file := range r.testFiles(ctx) {
+		n, ds := r.src.readDocument(file)
 		if n != nil {
 			tests, more := apptest.Decode(n, s.names)
 			s.Tests = append(s.Tests, tests...)
 			ds = append(ds, more...)
 		}
-		j.report(ds...)
+		r.report(ds...)
 	}
 	return s
 }
 
 // testFiles lists the test files in folders that are not hidden. An unreadable file is
 // an error, since nothing else would show that its tests do not run.
-func (j *job) testFiles(ctx context.Context) []string {
-	root, err := filepath.EvalSymlinks(j.src.dir)
+func (r *resolver) testFiles(ctx context.Context) []string {
+	root, err := filepath.EvalSymlinks(r.src.dir)
 	var files []string
 	w := newWalker(root)
 	w.file = func(_, rel string, _ fs.FileInfo) {
 		file := filepath.ToSlash(rel)
 		switch {
 		case !strings.HasSuffix(file, testSuffix):
-		case j.src.fileExists(file):
+		case r.src.fileExists(file):
 			files = append(files, file)
 		case !isIgnored(path.Base(file)): // the lock file of an editor may be a hidden dangling link
-			j.reportIrregularFile(file)
+			r.reportIrregularFile(file)
 		}
 	}
 	if err == nil {
 		err = w.walkFolder(ctx, root, "", 0)
 	}
 	if limit := (*limitError)(nil); errors.As(err, &limit) {
-		j.report(limit.toDiagnostic(j.src.displayDir))
+		r.report(limit.toDiagnostic(r.src.displayDir))
 	} else if err != nil {
-		j.report(spec.Diagnostic{Pos: spec.Pos{File: j.src.displayDir}, Rule: "file", Message: "cannot find tests: " + formatOSError(err)})
+		r.report(spec.Diagnostic{Pos: spec.Pos{File: r.src.displayDir}, Rule: "file", Message: "cannot find tests: " + formatOSError(err)})
 	}
 	return files
 }
 
-func (j *job) collectTestNames(ctx context.Context, root *resolvedAgent) *apptest.Names {
-	names := &apptest.Names{File: func(at spec.Text) (*spec.Node, spec.Diagnostics) { return j.readModelFile(ctx, at) }}
-	if root == nil || j.ds.HasErrors() {
+func (r *resolver) collectTestNames(ctx context.Context) *apptest.Names {
+	names := &apptest.Names{File: func(at spec.Text) (*spec.Node, spec.Diagnostics) { return r.readModelFile(ctx, at) }}
+	if r.app.root == nil || r.ds.HasErrors() {
 		return names
 	}
 	dynamic := false
 	names.Agents, names.Tools = []string{}, []string{}
-	if typed := stateSchema(root); typed != nil {
+	if typed := r.app.stateSchema(); typed != nil {
 		names.State = typed.Samples()
 	}
-	root.visitTree(func(p *resolvedAgent) {
-		if _, ok := p.plan.Config.(interface{ ModelName() spec.Text }); ok {
+	r.app.root.visitTree(func(p *resolvedAgent) {
+		if _, ok := p.modelName(); ok {
 			names.Agents = append(names.Agents, p.name)
 		}
 		for _, t := range p.tools {
-			names.Tools = append(names.Tools, t.listToolNames(ctx)...)
+			names.Tools = append(names.Tools, t.names...)
 			dynamic = dynamic || t.isDynamic()
 		}
 	})
@@ -195,7 +200,7 @@ func (j *job) collectTestNames(ctx context.Context, root *resolvedAgent) *apptes
 
 // listUnmockedTools returns the tools that run in tests without a stub: expressions,
 // the built-in tools except memory search, and the tools of the runtime.
-func listUnmockedTools(ctx context.Context, root *resolvedAgent) []string {
+func listUnmockedTools(root *resolvedAgent) []string {
 	own := []string{"set_model_response", "transfer_to_agent"}
 	if root == nil {
 		return own
@@ -205,7 +210,7 @@ func listUnmockedTools(ctx context.Context, root *resolvedAgent) []string {
 		for _, t := range p.tools {
 			_, builtin := builtins.Lookup(t.kind)
 			if t.kind == "expr" || builtin && t.kind != "load_memory" {
-				own = append(own, t.listToolNames(ctx)...)
+				own = append(own, t.names...)
 			}
 		}
 	})
