@@ -11,12 +11,7 @@ import (
 // anonymousAssertions are the exceptions of TestAssertionsNameInterfaces: the package and
 // the method, with the reason.
 func anonymousAssertions() map[string]string {
-	return map[string]string{
-		"pkg/runtime agentCallbacks": "pkg/runtime is being regrouped",
-		"pkg/runtime runCondition":   "pkg/runtime is being regrouped",
-		"pkg/runtime setWhen":        "pkg/runtime is being regrouped",
-		"pkg/runtime stateUse":       "pkg/runtime is being regrouped",
-	}
+	return map[string]string{}
 }
 
 // TestAssertionsNameInterfaces rejects assertions to anonymous interfaces: a reader cannot
