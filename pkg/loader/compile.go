@@ -108,6 +108,33 @@ func (c *compiler) replaceTools(tools []tool.Tool, err error) ([]tool.Tool, erro
 	return all, nil
 }
 
+// wrappedSet is a set of wrapped tools.
+type wrappedSet struct {
+	tool.Set
+	wrap func(tool.Tool) tool.Tool
+}
+
+// Dynamic reports whether the wrapped set is dynamic.
+func (s wrappedSet) Dynamic() bool { return tool.Dynamic(s.Set) }
+
+// Tools returns the wrapped tools of the set.
+func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
+	tools, err := s.Set.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wrapped := make([]tool.Tool, len(tools))
+	for i, t := range tools {
+		wrapped[i] = s.wrap(t)
+	}
+	return wrapped, nil
+}
+
+type wrappedTool struct{ tool.Tool }
+
+// Capabilities returns the capabilities of the wrapped tool.
+func (t wrappedTool) Capabilities() tool.Capabilities { return tool.CapabilitiesOf(t.Tool) }
+
 // RecordTools returns a value for [Options.WrapTool] that records the calls of tools.
 func RecordTools(rec *provider.Recorder) func(tool.Tool) tool.Tool {
 	return func(t tool.Tool) tool.Tool { return &recordedTool{wrappedTool{t}, rec} }
@@ -119,11 +146,6 @@ func ReplayTools(s *provider.Script) func(tool.Tool) tool.Tool {
 	replay := provider.NewToolReplay(s)
 	return func(t tool.Tool) tool.Tool { return &replayedTool{wrappedTool{t}, replay} }
 }
-
-type wrappedTool struct{ tool.Tool }
-
-// Capabilities returns the capabilities of the wrapped tool.
-func (t wrappedTool) Capabilities() tool.Capabilities { return tool.CapabilitiesOf(t.Tool) }
 
 type recordedTool struct {
 	wrappedTool
@@ -192,26 +214,4 @@ func (t *replayedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, 
 		return nil, nil
 	}
 	return &tool.Result{Response: found.Response}, nil
-}
-
-// wrappedSet is a set of wrapped tools.
-type wrappedSet struct {
-	tool.Set
-	wrap func(tool.Tool) tool.Tool
-}
-
-// Dynamic reports whether the wrapped set is dynamic.
-func (s wrappedSet) Dynamic() bool { return tool.Dynamic(s.Set) }
-
-// Tools returns the wrapped tools of the set.
-func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
-	tools, err := s.Set.Tools(ctx)
-	if err != nil {
-		return nil, err
-	}
-	wrapped := make([]tool.Tool, len(tools))
-	for i, t := range tools {
-		wrapped[i] = s.wrap(t)
-	}
-	return wrapped, nil
 }

@@ -11,13 +11,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// findFunction returns the entry of functions: for a name of code.
-func (r *resolver) findFunction(name string) (part, bool) {
-	f, ok := r.app.names.functions[name]
-	if ok {
-		r.markUsed(f)
-	}
-	return f, ok
+func missingToolCodeError(at *spec.Node, name string) spec.Diagnostic {
+	return missingCodeError(at, "tool", name,
+		"declare a replacement under functions in app.yaml, write a tool here, or register a Go function of this name")
 }
 
 // resolveMappedTool resolves the tool that functions: has for a name of code. A tool
@@ -100,31 +96,6 @@ func (r *resolver) resolveModelCode(ctx context.Context, agent *spec.Node) model
 		return r.resolveModel(ctx, f.node.Text())
 	}
 	return r.buildPartModel(ctx, ref.Value, f)
-}
-
-// checkCodeArgs reports arguments of a code name. Python passes them to the code;
-// a replacement in functions takes none.
-func checkCodeArgs(ref *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	for _, e := range ref.Entries {
-		if key := e.Key.Value; key == "args" || key == "params" {
-			ds = append(ds, e.Key.Errorf("code", "%s are not supported: entries under functions: take no arguments", key).
-				WithHint("write the values into the entry under functions:"))
-		}
-	}
-	return ds
-}
-
-// stripCodeArgs returns a code name without its arguments, and reports them.
-func (r *resolver) stripCodeArgs(ref *spec.Node) *spec.Node {
-	ds := checkCodeArgs(ref)
-	if len(ds) == 0 || ref.Get("name") == nil {
-		return ref
-	}
-	r.report(ds...)
-	bare := *ref
-	bare.Entries = slices.DeleteFunc(slices.Clone(ref.Entries), func(e spec.Entry) bool { return e.Key.Value == "args" || e.Key.Value == "params" })
-	return &bare
 }
 
 // applyMappedClass merges the agent that functions: maps a code class to into an

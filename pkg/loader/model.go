@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -42,9 +43,6 @@ type appModel struct {
 	defaultModel func() model.LLM
 	// builtinTools are the names of all built-in tools.
 	builtinTools []string
-
-	flow      *stateFlow // see stateFlowOf
-	treeNames *treeNames // see treeNamesOf
 }
 
 // An unusedPart is a declaration that nothing uses, with its kind and name.
@@ -115,6 +113,26 @@ func newResolver(l *Loader, src *source) *resolver {
 	}
 }
 
+// heldResources are the resources that one load has acquired: an app's, once it is built.
+type heldResources struct {
+	app     string
+	logger  *slog.Logger
+	closers []func() error
+}
+
+func (h *heldResources) add(release func() error) { h.closers = append(h.closers, release) }
+
+// close releases the resources, the last one first.
+func (h *heldResources) close() {
+	var errs []error
+	for _, release := range slices.Backward(h.closers) {
+		errs = append(errs, release())
+	}
+	if err := errors.Join(errs...); err != nil {
+		h.logger.Warn("failed to close app", "app", h.app, "error", err)
+	}
+}
+
 func (r *resolver) report(ds ...spec.Diagnostic) { r.ds = append(r.ds, ds...) }
 
 // reportBuildError reports a build error, at its own position if the builder returns
@@ -126,6 +144,27 @@ func (r *resolver) reportBuildError(n *spec.Node, rule string, err error) {
 		return
 	}
 	r.report(n.Errorf(rule, "%s", err))
+}
+
+// markUsed marks a declaration as used. References in an included declaration are
+// expanded only now, so that apps need not define the variables of unused ones.
+func (r *resolver) markUsed(p part) {
+	if r.app.used[p.node] {
+		return
+	}
+	r.app.used[p.node] = true
+	if p.shared {
+		r.report(r.src.fillReferences(p.node)...)
+	}
+}
+
+// findFunction returns the entry of functions: for a name of code.
+func (r *resolver) findFunction(name string) (part, bool) {
+	f, ok := r.app.names.functions[name]
+	if ok {
+		r.markUsed(f)
+	}
+	return f, ok
 }
 
 // ancestry is the path from the root to an agent: the current file, and the files and
@@ -283,16 +322,4 @@ func (p *resolvedAgent) stateUse() tool.StateUse { return p.use.get() }
 type bareModel struct {
 	model     model.LLM
 	fallbacks []spec.Text
-}
-
-// markUsed marks a declaration as used. References in an included declaration are
-// expanded only now, so that apps need not define the variables of unused ones.
-func (r *resolver) markUsed(p part) {
-	if r.app.used[p.node] {
-		return
-	}
-	r.app.used[p.node] = true
-	if p.shared {
-		r.report(r.src.fillReferences(p.node)...)
-	}
 }

@@ -97,11 +97,6 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *runtime.ToolRef, t
 	return nil
 }
 
-func missingToolCodeError(at *spec.Node, name string) spec.Diagnostic {
-	return missingCodeError(at, "tool", name,
-		"declare a replacement under functions in app.yaml, write a tool here, or register a Go function of this name")
-}
-
 // resolveProgramTool resolves a tool that the program has registered. It is already
 // built and has no settings.
 func (r *resolver) resolveProgramTool(ref *runtime.ToolRef, t tool.Tool) []*resolvedTool {

@@ -4,9 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 
@@ -91,26 +89,6 @@ func (r *resources) releaseResource(key resourceKey) error {
 		return nil
 	}
 	return got.close()
-}
-
-// heldResources are the resources that one load has acquired: an app's, once it is built.
-type heldResources struct {
-	app     string
-	logger  *slog.Logger
-	closers []func() error
-}
-
-func (h *heldResources) add(release func() error) { h.closers = append(h.closers, release) }
-
-// close releases the resources, the last one first.
-func (h *heldResources) close() {
-	var errs []error
-	for _, release := range slices.Backward(h.closers) {
-		errs = append(errs, release())
-	}
-	if err := errors.Join(errs...); err != nil {
-		h.logger.Warn("failed to close app", "app", h.app, "error", err)
-	}
 }
 
 // closeBoth returns a function that calls both functions in order.

@@ -14,11 +14,8 @@ import (
 // tools.
 type treeNames struct{ agents, tools map[string]bool }
 
-// treeNamesOf returns the names of an app. They are collected once.
-func treeNamesOf(app *appModel) *treeNames {
-	if app.treeNames != nil {
-		return app.treeNames
-	}
+// newTreeNames collects the names of an app.
+func newTreeNames(app *appModel) *treeNames {
 	names := &treeNames{agents: map[string]bool{}, tools: map[string]bool{}}
 	for _, name := range app.builtinTools {
 		names.tools[name] = true
@@ -31,7 +28,6 @@ func treeNamesOf(app *appModel) *treeNames {
 			}
 		}
 	})
-	app.treeNames = names
 	return names
 }
 
@@ -42,11 +38,18 @@ type agentCheck struct {
 	ds    spec.Diagnostics
 }
 
-// agentRule returns the check of a rule about single agents. above are the ancestors of
-// an agent from the root down; an agent that is called as a tool has none.
-func agentRule(check func(c *agentCheck, p *resolvedAgent, above []*resolvedAgent)) func(app *appModel) spec.Diagnostics {
+// agentRules are the rules about single agents of one app, whose names are collected
+// once.
+type agentRules struct{ names *treeNames }
+
+// check returns the check of one rule. above are the ancestors of an agent from the root
+// down; an agent that is called as a tool has none.
+func (r *agentRules) check(check func(c *agentCheck, p *resolvedAgent, above []*resolvedAgent)) func(app *appModel) spec.Diagnostics {
 	return func(app *appModel) spec.Diagnostics {
-		c := &agentCheck{names: treeNamesOf(app)}
+		if r.names == nil {
+			r.names = newTreeNames(app)
+		}
+		c := &agentCheck{names: r.names}
 		var below func(p *resolvedAgent, above []*resolvedAgent)
 		below = func(p *resolvedAgent, above []*resolvedAgent) {
 			check(c, p, above)

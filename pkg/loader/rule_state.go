@@ -64,21 +64,33 @@ type stateAccess struct {
 	tool *resolvedTool
 }
 
-// stateRule returns the check of a rule about the use of state keys.
-func stateRule(check func(f *stateFlow)) func(app *appModel) spec.Diagnostics {
+// keySet is a set of state keys.
+type keySet map[string]bool
+
+func (k keySet) union(more keySet) keySet {
+	all := maps.Clone(k)
+	maps.Copy(all, more)
+	return all
+}
+
+// stateRules are the rules about the use of state keys in one app, which is collected
+// once.
+type stateRules struct{ flow *stateFlow }
+
+// check returns the check of one rule.
+func (r *stateRules) check(check func(f *stateFlow)) func(app *appModel) spec.Diagnostics {
 	return func(app *appModel) spec.Diagnostics {
-		f := stateFlowOf(app)
-		f.ds = nil
-		check(f)
-		return f.ds
+		if r.flow == nil {
+			r.flow = newStateFlow(app)
+		}
+		r.flow.ds = nil
+		check(r.flow)
+		return r.flow.ds
 	}
 }
 
-// stateFlowOf returns the use of state keys in the tree of an app. It is collected once.
-func stateFlowOf(app *appModel) *stateFlow {
-	if app.flow != nil {
-		return app.flow
-	}
+// newStateFlow collects the use of state keys in the tree of an app.
+func newStateFlow(app *appModel) *stateFlow {
 	f := &stateFlow{
 		root: app.root, schema: app.stateSchema(), writers: map[string][]stateAccess{}, readKeys: map[string]bool{}, suggestions: map[string]string{}, mayBeFinal: map[*resolvedAgent]bool{},
 		checkedGuards: map[spec.Pos]bool{}, warnedKeys: keySet{},
@@ -86,7 +98,6 @@ func stateFlowOf(app *appModel) *stateFlow {
 	f.collectAccesses(app.root)
 	f.keys = slices.Sorted(maps.Keys(f.writers))
 	f.markFinalAgents(app.root)
-	app.flow = f
 	return f
 }
 

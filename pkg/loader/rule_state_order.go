@@ -13,15 +13,6 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// keySet is a set of state keys.
-type keySet map[string]bool
-
-func (k keySet) union(more keySet) keySet {
-	all := maps.Clone(k)
-	maps.Copy(all, more)
-	return all
-}
-
 // walkState is the state of the walk at an agent, in the first run of a session: the
 // keys that may have been written, and whether the agent always runs.
 type walkState struct {

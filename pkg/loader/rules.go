@@ -30,8 +30,10 @@ const (
 	validApp
 )
 
-// rules are the rules about whole apps, in the order in which they run.
+// rules returns the rules about whole apps in the order in which they run, to check one
+// app.
 func rules() []rule {
+	state, agents := &stateRules{}, &agentRules{}
 	return []rule{
 		{"duplicate-name", anyApp, checkDuplicateNames},
 		{"unused", anyApp, checkUnused},
@@ -39,22 +41,22 @@ func rules() []rule {
 		{"compaction", resolvedTree, checkCompaction},
 		{"code-executor", validApp, checkCodeExecution},
 		{"state-schema", resolvedTree, checkStateSchema},
-		{"state-unwritten", validApp, stateRule((*stateFlow).checkReads)},
-		{"state-unread", validApp, stateRule((*stateFlow).checkWrites)},
-		{"output-key", validApp, stateRule((*stateFlow).checkOverwritten)},
-		{"placeholder", validApp, stateRule((*stateFlow).checkPlaceholders)},
-		{"state-prefix", validApp, stateRule((*stateFlow).checkPrefixes)},
-		{"state-order", validApp, stateRule((*stateFlow).checkOrder)},
-		{"state-guard", validApp, stateRule((*stateFlow).checkGuards)},
-		{"state-race", validApp, stateRule((*stateFlow).checkRaces)},
-		{"no-agents", validApp, agentRule(checkEmpty)},
-		{"endless-loop", validApp, agentRule(checkLoopEnd)},
-		{"tool-name", validApp, agentRule(checkReservedNames)},
-		{"transfer-targets", validApp, agentRule(checkTransferTargets)},
-		{"tool-mention", validApp, agentRule(checkMentions)},
-		{"global-instruction", validApp, agentRule(checkGlobalInstruction)},
-		{"exit-loop", validApp, agentRule(checkExitLoop)},
-		{"transfer", validApp, agentRule(checkTransferTool)},
+		{"state-unwritten", validApp, state.check((*stateFlow).checkReads)},
+		{"state-unread", validApp, state.check((*stateFlow).checkWrites)},
+		{"output-key", validApp, state.check((*stateFlow).checkOverwritten)},
+		{"placeholder", validApp, state.check((*stateFlow).checkPlaceholders)},
+		{"state-prefix", validApp, state.check((*stateFlow).checkPrefixes)},
+		{"state-order", validApp, state.check((*stateFlow).checkOrder)},
+		{"state-guard", validApp, state.check((*stateFlow).checkGuards)},
+		{"state-race", validApp, state.check((*stateFlow).checkRaces)},
+		{"no-agents", validApp, agents.check(checkEmpty)},
+		{"endless-loop", validApp, agents.check(checkLoopEnd)},
+		{"tool-name", validApp, agents.check(checkReservedNames)},
+		{"transfer-targets", validApp, agents.check(checkTransferTargets)},
+		{"tool-mention", validApp, agents.check(checkMentions)},
+		{"global-instruction", validApp, agents.check(checkGlobalInstruction)},
+		{"exit-loop", validApp, agents.check(checkExitLoop)},
+		{"transfer", validApp, agents.check(checkTransferTool)},
 		{"resumability", resolvedTree, checkResumability},
 		{"secrets", validApp, checkSecrets},
 	}

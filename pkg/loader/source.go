@@ -79,6 +79,16 @@ type filledDocument struct {
 	ds   spec.Diagnostics
 }
 
+// unfilledScalar is the range of a scalar with a reference that could not be expanded.
+type unfilledScalar struct{ from, to spec.Pos }
+
+// containsPos reports whether a position is in the scalar. For a multi-line scalar,
+// only the start counts: problems in its other lines are reported separately.
+func (u unfilledScalar) containsPos(at spec.Pos) bool {
+	oneLine := u.from.Line == u.to.Line && at.Line == u.from.Line && u.from.Col <= at.Col && at.Col <= u.to.Col
+	return at.File == u.from.File && (oneLine || at == u.from)
+}
+
 func openSource(dir string, opts *Options) (*source, error) {
 	full, err := filepath.Abs(dir)
 	if err != nil {

@@ -233,9 +233,6 @@ func (s *source) readTextFile(given string) (string, error) {
 	return string(b), nil
 }
 
-// unfilledScalar is the range of a scalar with a reference that could not be expanded.
-type unfilledScalar struct{ from, to spec.Pos }
-
 // recordUnfilled records the scalars of a tree whose references have problems.
 func (s *source) recordUnfilled(n *spec.Node, problems spec.Diagnostics) {
 	for _, e := range n.Entries {
@@ -268,11 +265,4 @@ func (s *source) dropFollowUpProblems(ds spec.Diagnostics) spec.Diagnostics {
 	return slices.DeleteFunc(ds, func(d spec.Diagnostic) bool {
 		return !slices.ContainsFunc(s.unfilledProblems, d.Equal) && slices.ContainsFunc(s.unfilled, func(u unfilledScalar) bool { return u.containsPos(d.Pos) })
 	})
-}
-
-// containsPos reports whether a position is in the scalar. For a multi-line scalar,
-// only the start counts: problems in its other lines are reported separately.
-func (u unfilledScalar) containsPos(at spec.Pos) bool {
-	oneLine := u.from.Line == u.to.Line && at.Line == u.from.Line && u.from.Col <= at.Col && at.Col <= u.to.Col
-	return at.File == u.from.File && (oneLine || at == u.from)
 }

@@ -1,12 +1,120 @@
 package loader
 
 import (
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
+
+// readAgentFile reads an agent's file and registers its declarations. It returns a nil
+// node if the file does not contain an agent.
+func (r *resolver) readAgentFile(file string, t ancestry, root bool) (*spec.Node, ancestry) {
+	n, ds := r.src.readDocument(file)
+	r.report(ds...)
+	if n == nil {
+		return nil, t
+	}
+	if n.Kind != spec.Mapping {
+		r.report(n.Errorf("type", "the file does not contain an agent: an agent is a mapping with a name"))
+		return nil, t
+	}
+	return r.extractParts(n, file, root), t.extendWith(file, file)
+}
+
+// extractParts registers the declarations in an agent's file, and returns the agent
+// without them. Only the root agent's file may declare more than agents.
+func (r *resolver) extractParts(n *spec.Node, file string, root bool) *spec.Node {
+	if n.Get("agent_class") == nil && n.Get("name") == nil {
+		return n
+	}
+	var some agentParts
+	var all rootParts
+	keys, into := []string{"agents"}, any(&some)
+	if root {
+		keys, into = []string{"include", "agents", "functions", "schemas", "defaults"}, &all
+	}
+	isPart := func(e spec.Entry) bool { return slices.Contains(keys, e.Key.Value) }
+	if !slices.ContainsFunc(n.Entries, isPart) {
+		return n
+	}
+	for _, e := range n.Entries {
+		if isPart(e) {
+			r.app.partKeys = append(r.app.partKeys, e.Key)
+		}
+	}
+	rest, only := *n, *n
+	rest.Entries = slices.DeleteFunc(slices.Clone(n.Entries), isPart)
+	only.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return !isPart(e) })
+	r.report(spec.Decode(&only, into)...)
+	if !root {
+		all.Agents = some.Agents
+	}
+	r.includeFiles(all.Include, file)
+	r.declareParts(&parts{Agents: all.Agents, Functions: all.Functions, Schemas: all.Schemas, Defaults: all.Defaults}, part{file: file})
+	return &rest
+}
+
+// includeFiles registers the declarations of included files.
+func (r *resolver) includeFiles(files []spec.Text, from string) {
+	for _, at := range files {
+		file := path.Join(path.Dir(from), at.Value)
+		switch {
+		case r.included[file]:
+		case path.IsAbs(at.Value) || strings.Contains(at.Value, "\\") || escapesFolder(file) && !isSharedFile(file):
+			d := at.Errorf(0, "path", "include %s is outside of the app folder", at.Value).
+				WithHint("an include must be a file of the app, or a file next to the app folder: ../NAME.yaml")
+			r.report(addSlashHint(d, at.Value))
+		case !r.src.fileExists(file):
+			r.report(at.Errorf(0, "file", "%s", r.src.missingFileMessage(file)))
+		default:
+			r.included[file] = true
+			r.includeFile(file)
+		}
+	}
+}
+
+func (r *resolver) includeFile(file string) {
+	n, ds := r.src.parseFile(file)
+	r.report(ds...)
+	if n == nil || ds.HasErrors() {
+		r.appBroken = true
+		return
+	}
+	var p parts
+	ds = spec.Decode(n, &p)
+	r.report(ds...)
+	r.appBroken = r.appBroken || ds.HasErrors()
+	r.declareParts(&p, part{file: file, shared: true})
+}
+
+func (r *resolver) declareParts(p *parts, from part) {
+	declareNamed(r, partTable{"model", r.app.names.models}, p.Models, from)
+	declareNamed(r, partTable{"agent", r.app.names.agents}, p.Agents, from)
+	declareNamed(r, partTable{"tool", r.app.names.tools}, p.Tools, from)
+	declareNamed(r, partTable{"function", r.app.names.functions}, p.Functions, from)
+	declareNamed(r, partTable{"schema", r.app.names.schemas}, p.Schemas, from)
+	declareNamed(r, partTable{"default of", r.app.names.defaults}, p.Defaults, from)
+}
+
+// declareNamed registers the declarations of a document. A duplicate name is an error
+// with both positions.
+func declareNamed[N partNode](r *resolver, into partTable, found map[string]N, from part) {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		n := found[name].yamlNode()
+		old, taken := into.parts[name]
+		switch {
+		case n == nil || taken && old.node.Pos == n.Pos:
+		case taken:
+			r.report(n.Errorf("clash", "duplicate %s %s, first declared at %s", into.label, name, old.node.Pos))
+		default:
+			into.parts[name] = part{n, from.file, from.shared}
+		}
+	}
+}
 
 // inlineNames replaces the names of schemas and callbacks in an agent's mapping with
 // their definitions. Every node keeps its position.
@@ -168,4 +276,29 @@ func (r *resolver) inlineRules(list *spec.Node) *spec.Node {
 		return list
 	}
 	return &all
+}
+
+// checkCodeArgs reports arguments of a code name. Python passes them to the code;
+// a replacement in functions takes none.
+func checkCodeArgs(ref *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, e := range ref.Entries {
+		if key := e.Key.Value; key == "args" || key == "params" {
+			ds = append(ds, e.Key.Errorf("code", "%s are not supported: entries under functions: take no arguments", key).
+				WithHint("write the values into the entry under functions:"))
+		}
+	}
+	return ds
+}
+
+// stripCodeArgs returns a code name without its arguments, and reports them.
+func (r *resolver) stripCodeArgs(ref *spec.Node) *spec.Node {
+	ds := checkCodeArgs(ref)
+	if len(ds) == 0 || ref.Get("name") == nil {
+		return ref
+	}
+	r.report(ds...)
+	bare := *ref
+	bare.Entries = slices.DeleteFunc(slices.Clone(ref.Entries), func(e spec.Entry) bool { return e.Key.Value == "args" || e.Key.Value == "params" })
+	return &bare
 }
