@@ -108,28 +108,6 @@ func (c *compiler) replaceTools(tools []tool.Tool, err error) ([]tool.Tool, erro
 	return all, nil
 }
 
-// wrappedSet is a set of wrapped tools.
-type wrappedSet struct {
-	tool.Set
-	wrap func(tool.Tool) tool.Tool
-}
-
-// Dynamic reports whether the wrapped set is dynamic.
-func (s wrappedSet) Dynamic() bool { return tool.Dynamic(s.Set) }
-
-// Tools returns the wrapped tools of the set.
-func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
-	tools, err := s.Set.Tools(ctx)
-	if err != nil {
-		return nil, err
-	}
-	wrapped := make([]tool.Tool, len(tools))
-	for i, t := range tools {
-		wrapped[i] = s.wrap(t)
-	}
-	return wrapped, nil
-}
-
 type wrappedTool struct{ tool.Tool }
 
 // Capabilities returns the capabilities of the wrapped tool.

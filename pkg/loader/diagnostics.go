@@ -3,6 +3,7 @@ package loader
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,4 +133,24 @@ func mergeByPlace(ds spec.Diagnostics) spec.Diagnostics {
 		merged[i].Message += fmt.Sprintf("; the same for other agents: %d", n)
 	}
 	return merged
+}
+
+// checkConfig runs the config's own validation.
+func checkConfig(config any, n *spec.Node) spec.Diagnostics {
+	if c, ok := config.(spec.Checker); ok {
+		return c.Check(n)
+	}
+	return nil
+}
+
+// formatOSError formats an error without the operation and the path.
+func formatOSError(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "file not found"
+	}
+	return err.Error()
 }

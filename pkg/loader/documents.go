@@ -9,6 +9,11 @@ import (
 	"agenthost/pkg/spec"
 )
 
+func (s *source) hasOverlay(name string) bool { return name != "" && s.fileExists(OverlayFile(name)) }
+
+// OverlayFile returns the name of the overlay of app.yaml for an environment.
+func OverlayFile(env string) string { return "app." + env + ".yaml" }
+
 // readAppDocument reads app.yaml with its overlay, either of which may be missing.
 // Values that the overlay replaces are not expanded: they may name variables that only
 // other environments have.
@@ -135,4 +140,22 @@ func (c *credentialCheck) checkNode(n *spec.Node) {
 		d.Source = ""
 		c.ds = append(c.ds, d)
 	}
+}
+
+// dropFollowUpProblems removes problems of scalars that only follow from an unexpanded
+// reference, which is already reported.
+func (s *source) dropFollowUpProblems(ds spec.Diagnostics) spec.Diagnostics {
+	if len(s.unfilled) == 0 {
+		return ds
+	}
+	return slices.DeleteFunc(ds, func(d spec.Diagnostic) bool {
+		return !slices.ContainsFunc(s.unfilledProblems, d.Equal) && slices.ContainsFunc(s.unfilled, func(u unfilledScalar) bool { return u.containsPos(d.Pos) })
+	})
+}
+
+// containsPos reports whether a position is in the scalar. For a multi-line scalar,
+// only the start counts: problems in its other lines are reported separately.
+func (u unfilledScalar) containsPos(at spec.Pos) bool {
+	oneLine := u.from.Line == u.to.Line && at.Line == u.from.Line && u.from.Col <= at.Col && at.Col <= u.to.Col
+	return at.File == u.from.File && (oneLine || at == u.from)
 }

@@ -213,17 +213,5 @@ func isSharedFile(file string) bool {
 	return ok && !strings.ContainsAny(name, `/\`) && !strings.HasPrefix(name, ".") && (path.Ext(name) == ".yaml" || path.Ext(name) == ".yml")
 }
 
-// formatOSError formats an error without the operation and the path.
-func formatOSError(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return "file not found"
-	}
-	return err.Error()
-}
-
 // formatDir formats a folder for messages.
 func formatDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }

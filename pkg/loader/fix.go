@@ -21,6 +21,10 @@ func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
 	return ds
 }
 
+// maxFixRounds limits how often an app is checked again after a repair: a syntax
+// error hides later problems.
+const maxFixRounds = 100
+
 // Fix applies the safe fixes to the files of an app; all other bytes stay
 // unchanged. It returns the repaired and the remaining problems. Files are
 // replaced atomically. The error is about a file that could not be written, for

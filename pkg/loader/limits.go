@@ -61,10 +61,6 @@ const (
 	maxCompared = 8
 )
 
-// maxFixRounds limits how often an app is checked again after a repair: a syntax
-// error hides later problems.
-const maxFixRounds = 100
-
 // maxUnwrittenReports limits the warnings about keys that nothing writes.
 const maxUnwrittenReports = 1000
 
@@ -143,3 +139,19 @@ func isLimitError(err error) bool {
 	limit := (*limitError)(nil)
 	return errors.As(err, &limit)
 }
+
+const (
+	// maxLaneTime is how long a poll blocks others in its lane; then they run
+	// concurrently.
+	maxLaneTime = time.Second
+	// costlyThreshold is the poll duration from which an app is costly.
+	costlyThreshold = 250 * time.Millisecond
+	// idleFactor is the minimum pause between polls, as a multiple of the poll duration,
+	// so that an idle app uses at most a tenth of a processor.
+	idleFactor = 10
+	// reloadTimeout limits how long Reload waits for all apps.
+	reloadTimeout = 30 * time.Second
+	// stopTimeout limits how long Run waits for polls that do not end, such as on a file
+	// system that does not respond.
+	stopTimeout = 10 * time.Second
+)

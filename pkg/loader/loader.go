@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"agenthost/internal/policy"
@@ -145,7 +146,7 @@ func AppName(dir string) string {
 // CheckAppName returns an error if the name of a folder is not a valid app name.
 // The folder need not exist.
 func CheckAppName(dir string) error {
-	ds := checkAppName(&source{name: AppName(dir), displayDir: dir})
+	ds := checkAppName(AppName(dir), dir)
 	if err := ds.Err(); err != nil {
 		return fmt.Errorf("%w: %s", err, ds[0].Hint)
 	}
@@ -153,13 +154,25 @@ func CheckAppName(dir string) error {
 }
 
 // checkAppName checks the name of the app in a folder.
-func checkAppName(src *source) spec.Diagnostics {
-	if appName.MatchString(src.name) && src.name != "user" {
+func checkAppName(name, displayDir string) spec.Diagnostics {
+	if appName.MatchString(name) && name != "user" {
 		return nil
 	}
 	return spec.Diagnostics{{
-		Pos: spec.Pos{File: strings.TrimSuffix(src.displayDir, "/")}, Rule: "app-name",
-		Message: "invalid app name \"" + src.name + "\": an app is named after its folder",
+		Pos: spec.Pos{File: strings.TrimSuffix(displayDir, "/")}, Rule: "app-name",
+		Message: "invalid app name \"" + name + "\": an app is named after its folder",
 		Hint:    "use a letter followed by letters, digits, _ or -; user is reserved",
 	}}
 }
+
+const (
+	appFile   = "app.yaml"
+	agentFile = "root_agent.yaml"
+	// dotenvFile contains variables in addition to the environment.
+	dotenvFile = ".env"
+	// maxFile limits the size of a file, in bytes.
+	maxFile = 4 << 20
+)
+
+// appName matches the names that ADK allows for apps (adk-python apps/app.py).
+var appName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)

@@ -323,3 +323,32 @@ type bareModel struct {
 	model     model.LLM
 	fallbacks []spec.Text
 }
+
+// wrappedSet is a set of wrapped tools.
+type wrappedSet struct {
+	tool.Set
+	wrap func(tool.Tool) tool.Tool
+}
+
+// Dynamic reports whether the wrapped set is dynamic.
+func (s wrappedSet) Dynamic() bool { return tool.Dynamic(s.Set) }
+
+// Tools returns the wrapped tools of the set.
+func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
+	tools, err := s.Set.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wrapped := make([]tool.Tool, len(tools))
+	for i, t := range tools {
+		wrapped[i] = s.wrap(t)
+	}
+	return wrapped, nil
+}
+
+func (r *resolver) reportIrregularFile(file string) {
+	r.report(spec.Diagnostic{
+		Pos: spec.Pos{File: r.src.displayPath(file)}, Rule: "file",
+		Message: "not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder",
+	})
+}

@@ -31,7 +31,7 @@ func (r *resolver) loadAndCompile(ctx context.Context) *runtime.App {
 // resolveApp reads and resolves everything, and checks the model.
 func (r *resolver) resolveApp(ctx context.Context) {
 	r.app.defaultModel = func() model.LLM { return r.buildDefaultModel(ctx) }
-	r.report(checkAppName(r.src)...)
+	r.report(checkAppName(r.src.name, r.src.displayDir)...)
 	if r.src.fileExists(appFile) || r.src.hasOverlay(r.loader.opts.Overlay) {
 		r.readAppFile()
 	}
@@ -228,13 +228,6 @@ func (r *resolver) checkIrregularFiles() {
 			r.reportIrregularFile(file)
 		}
 	}
-}
-
-func (r *resolver) reportIrregularFile(file string) {
-	r.report(spec.Diagnostic{
-		Pos: spec.Pos{File: r.src.displayPath(file)}, Rule: "file",
-		Message: "not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder",
-	})
 }
 
 // collectProblems returns what a load has found, sorted by place, each problem once.

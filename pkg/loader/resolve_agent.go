@@ -121,14 +121,6 @@ func (r *resolver) readConfigFiles(config any, ds *spec.Diagnostics) (selfContai
 	return selfContained
 }
 
-// checkConfig runs the config's own validation.
-func checkConfig(config any, n *spec.Node) spec.Diagnostics {
-	if c, ok := config.(spec.Checker); ok {
-		return c.Check(n)
-	}
-	return nil
-}
-
 // findAgentKind finds the class of an agent. If the class is unknown, it reports the
 // error and returns the suggested class with known true, or else LlmAgent, so that the
 // rest of the agent is validated.

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,18 +20,6 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 )
-
-const (
-	appFile   = "app.yaml"
-	agentFile = "root_agent.yaml"
-	// dotenvFile contains variables in addition to the environment.
-	dotenvFile = ".env"
-	// maxFile limits the size of a file, in bytes.
-	maxFile = 4 << 20
-)
-
-// appName matches the names that ADK allows for apps (adk-python apps/app.py).
-var appName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
 
 // source reads the files and the environment of one app, and records what it read. The
 // app's revision is the hash of all of it.
@@ -81,13 +68,6 @@ type filledDocument struct {
 
 // unfilledScalar is the range of a scalar with a reference that could not be expanded.
 type unfilledScalar struct{ from, to spec.Pos }
-
-// containsPos reports whether a position is in the scalar. For a multi-line scalar,
-// only the start counts: problems in its other lines are reported separately.
-func (u unfilledScalar) containsPos(at spec.Pos) bool {
-	oneLine := u.from.Line == u.to.Line && at.Line == u.from.Line && u.from.Col <= at.Col && at.Col <= u.to.Col
-	return at.File == u.from.File && (oneLine || at == u.from)
-}
 
 func openSource(dir string, opts *Options) (*source, error) {
 	full, err := filepath.Abs(dir)
@@ -277,11 +257,6 @@ func (s *source) editorContent(file string) ([]byte, bool) {
 	}
 	return s.open(filepath.Join(s.dir, filepath.FromSlash(file)))
 }
-
-// OverlayFile returns the name of the overlay of app.yaml for an environment.
-func OverlayFile(env string) string { return "app." + env + ".yaml" }
-
-func (s *source) hasOverlay(name string) bool { return name != "" && s.fileExists(OverlayFile(name)) }
 
 // computeRevision returns the hash of all files and values that were read.
 func (s *source) computeRevision() string {

@@ -255,14 +255,3 @@ func (s *source) recordUnfilled(n *spec.Node, problems spec.Diagnostics) {
 		i += 1 + next
 	}
 }
-
-// dropFollowUpProblems removes problems of scalars that only follow from an unexpanded
-// reference, which is already reported.
-func (s *source) dropFollowUpProblems(ds spec.Diagnostics) spec.Diagnostics {
-	if len(s.unfilled) == 0 {
-		return ds
-	}
-	return slices.DeleteFunc(ds, func(d spec.Diagnostic) bool {
-		return !slices.ContainsFunc(s.unfilledProblems, d.Equal) && slices.ContainsFunc(s.unfilled, func(u unfilledScalar) bool { return u.containsPos(d.Pos) })
-	})
-}

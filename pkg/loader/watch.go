@@ -189,22 +189,6 @@ type pollMode struct {
 	requested bool
 }
 
-const (
-	// maxLaneTime is how long a poll blocks others in its lane; then they run
-	// concurrently.
-	maxLaneTime = time.Second
-	// costlyThreshold is the poll duration from which an app is costly.
-	costlyThreshold = 250 * time.Millisecond
-	// idleFactor is the minimum pause between polls, as a multiple of the poll duration,
-	// so that an idle app uses at most a tenth of a processor.
-	idleFactor = 10
-	// reloadTimeout limits how long Reload waits for all apps.
-	reloadTimeout = 30 * time.Second
-	// stopTimeout limits how long Run waits for polls that do not end, such as on a file
-	// system that does not respond.
-	stopTimeout = 10 * time.Second
-)
-
 // NewWatch returns a watch over folders: apps, or folders of apps.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	w := &Watch{
