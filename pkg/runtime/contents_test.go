@@ -34,8 +34,8 @@ func readCorpusFile(t *testing.T, name string) []byte {
 var scopedTasks = []string{"IsolationScope", "StrictIsolation", "TaskInput"}
 
 // decided are intentional differences: arguments and results of other agents'
-// tools are formatted as JSON, and without a message of the current turn there
-// are no contents (adk-go falls back to the whole history).
+// tools are formatted as JSON, and without a message of the current turn
+// the contents are empty (adk-go falls back to the whole history).
 var decided = []string{"agentTransfer.include_contents=", "other_agent_function_", "robot.include_contents=none"}
 
 // TestContentsCorpus replays what the unit tests of adk-python and adk-go

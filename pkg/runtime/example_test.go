@@ -91,9 +91,9 @@ func Example_functions() {
 		log.Fatal(err)
 	}
 	defer host.Close()
-	for _, said := range []string{"roll", "shout", "bye"} {
+	for _, text := range []string{"roll", "shout", "bye"} {
 		fmt.Print(formatRun(host.Run(ctx, &runtime.RunRequest{
-			App: "dice", UserID: "ana", SessionID: "s1", CreateSession: true, Message: model.UserText(said),
+			App: "dice", UserID: "ana", SessionID: "s1", CreateSession: true, Message: model.UserText(text),
 		})))
 	}
 	// Output:
@@ -104,7 +104,7 @@ func Example_functions() {
 	// croupier: result Code execution result:
 	// HELLO
 	//
-	// croupier: Said it.
+	// croupier: Done.
 	// croupier: Bye.
 }
 

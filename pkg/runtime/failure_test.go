@@ -35,9 +35,9 @@ func TestMissingValues(t *testing.T) {
 				"app.yaml":        demo,
 				"root_agent.yaml": "agent_class: SequentialAgent\nname: line\nsub_agents: [{config_path: a.yaml}, {config_path: b.yaml}]\n",
 				"a.yaml":          "name: a\nmodel: demo\ninstruction: Do it.\n",
-				"b.yaml":          "name: b\nmodel: demo\ninstruction: Go on with {user:key}.\n",
+				"b.yaml":          "name: b\nmodel: demo\ninstruction: Continue with {user:key}.\n",
 			},
-			"a: done by a\nerror MISSING_VALUE: Context variable not found: `user:key`. (agent b, b.yaml:3:25; write {user:key?} if it may be missing)\n",
+			"a: done by a\nerror MISSING_VALUE: Context variable not found: `user:key`. (agent b, b.yaml:3:28; write {user:key?} if it may be missing)\n",
 		},
 		{
 			"in the global instruction",

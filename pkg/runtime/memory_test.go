@@ -84,7 +84,7 @@ func TestAgentToolRunNotInMemory(t *testing.T) {
 			return model.ModelText("done"), nil
 		}
 		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{
-			Name: "helper", Args: map[string]any{"request": "say a word"},
+			Name: "helper", Args: map[string]any{"request": "write a word"},
 		}}}}, nil
 	}), Plugins: []*runtime.Plugin{newAddToMemoryPlugin(t, slog.New(slog.DiscardHandler))}})
 	if err := e.Store.Memories.Add(t.Context(), key.App, key.User, &session.Memory{Content: model.UserText("old word")}); err != nil {

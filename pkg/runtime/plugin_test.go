@@ -162,7 +162,7 @@ func TestPluginAnswers(t *testing.T) {
 		{
 			"on_user_message",
 			[]*runtime.Plugin{{Name: "p", OnUserMessage: func(_ context.Context, m *runtime.CallbackContext, c *genai.Content) (*genai.Content, error) {
-				m.State.Set("heard", model.TextOf(c))
+				m.State.Set("received", model.TextOf(c))
 				return model.UserText("nothing"), nil
 			}}},
 			"a: own\n", "user a",

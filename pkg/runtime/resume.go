@@ -32,7 +32,7 @@ import (
 //	    └───────────────────────────────────────────────────────┘
 //
 // An ended agent is skipped. The checkpoint of a begun agent with sub-agents
-// says which of them comes next (checkpoint.go). A begun LLM agent or ToolNode
+// records which of them comes next (checkpoint.go). A begun LLM agent or ToolNode
 // continues at its resume point, see resumePoint.
 //
 // Without resumability, only confirmations and credentials continue an agent:

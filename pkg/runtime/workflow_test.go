@@ -34,7 +34,7 @@ func TestWorkflowRoutes(t *testing.T) {
 		route any
 		want  string
 	}{
-		{"no route, so the output", nil, "first said"},
+		{"no route, so the output", nil, "first reply"},
 		{"text", " b ", "first b"},
 		{"number", 3.0, "first three"},
 		{"true", true, "first yes"},
@@ -47,7 +47,7 @@ func TestWorkflowRoutes(t *testing.T) {
 				return runtime.Edge{From: 0, To: to, Kind: runtime.EdgeRoute, Route: value}
 			}
 			w, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
-				Nodes: []runtime.Agent{first, textNode("b", nil), textNode("three", nil), textNode("yes", nil), textNode("said", nil), textNode("other", nil)},
+				Nodes: []runtime.Agent{first, textNode("b", nil), textNode("three", nil), textNode("yes", nil), textNode("reply", nil), textNode("other", nil)},
 				Edges: []runtime.Edge{
 					{From: runtime.Start, To: 0},
 					route(1, "b"), route(2, "3"), route(3, "true"), route(4, "first"),
