@@ -102,7 +102,13 @@ type probe struct {
 
 // checkStore returns nil if the store is writable.
 func (r *readiness) checkStore(ctx context.Context) error {
-	p := r.currentProbe()
+	p, isNew := r.currentProbe()
+	if isNew {
+		go func() {
+			defer safe.Recover(func(panicErr *safe.Panic) { r.finishProbe(p, panicErr) })
+			r.runProbe(p)
+		}()
+	}
 	timeout := time.NewTimer(probeWait)
 	defer timeout.Stop()
 	select {
@@ -115,22 +121,22 @@ func (r *readiness) checkStore(ctx context.Context) error {
 	}
 }
 
-// currentProbe returns the running probe, a recent one, or starts a new one.
-func (r *readiness) currentProbe() *probe {
+// currentProbe returns the running probe, a recent one, or a new one, which the caller
+// must run.
+func (r *readiness) currentProbe() (p *probe, isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.last != nil && !r.last.isExpired(r.clock()) {
-		return r.last
+	if r.last == nil || r.last.isExpired(r.clock()) {
+		r.last, isNew = &probe{done: make(chan struct{})}, true
 	}
-	p := &probe{done: make(chan struct{})}
-	r.last = p
-	go func() {
-		defer safe.Recover(func(panicErr *safe.Panic) { r.finishProbe(p, panicErr) })
-		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-		defer cancel()
-		r.finishProbe(p, r.ping(ctx))
-	}()
-	return p
+	return r.last, isNew
+}
+
+// runProbe writes to the store, whether or not a request still waits.
+func (r *readiness) runProbe(p *probe) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	r.finishProbe(p, r.ping(ctx))
 }
 
 // isExpired reports whether the probe has completed and its result is too old.
