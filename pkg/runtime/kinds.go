@@ -112,13 +112,6 @@ var (
 	_ spec.Checker      = (*agentKindConfig)(nil)
 	_ spec.Checker      = (*toolNodeConfig)(nil)
 	_ spec.Checker      = (*functionNodeConfig)(nil)
-	_ stateUser         = (*llmConfig)(nil)
-	_ stateUser         = (*loopConfig)(nil)
-	_ stateUser         = (*routerConfig)(nil)
-	_ stateUser         = (*workflowConfig)(nil)
-	_ stateUser         = (*nodeConfig)(nil)
-	_ stateUser         = (*functionNodeConfig)(nil)
-	_ stateUser         = (*toolNodeConfig)(nil)
 )
 
 // asBuiltin returns an agent of this package, or nil. An agent that embeds one
