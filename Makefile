@@ -73,6 +73,7 @@ apps: build ## check the example apps and run their tests
 
 bench-test: gotest
 	cd bench && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
+	cd bench && CGO_ENABLED=1 $(GOTEST) -run Floor ./stores
 
 gcs-test: gotest ## test artifacts on a third-party fake of Google Cloud Storage (separate module)
 	cd internal/gcscompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...

@@ -15,6 +15,7 @@ import (
 const (
 	oursName   = "agenthost"
 	theirsName = "adk-go"
+	floorName  = "net/http"
 )
 
 // A sessionStorage is where both sides store sessions.
@@ -50,6 +51,9 @@ type work struct {
 	rateTarget, tailTarget float64
 	// memory is the maximum memory of agenthost in bytes; 0 means no limit.
 	memory int64
+	// floorLimit is the maximum CPU time of a turn divided by that of a bare handler; 0
+	// means that none is measured.
+	floorLimit float64
 }
 
 func (w *work) name() string {
@@ -104,6 +108,9 @@ func newTurnWork(s sessionStorage, path string, clients int, sc script) *work {
 	}
 	if memory && sc.Chunks == 0 {
 		w.rateTarget, w.tailTarget = 3, 3
+	}
+	if memory && path == pathRun {
+		w.floorLimit = 2.5
 	}
 	if !memory && clients == 256 {
 		w.rateTarget = 10
@@ -172,10 +179,21 @@ func (b *bench) compareSides(ctx context.Context, w *work) *comparison {
 	for _, name := range w.setupNames() {
 		l.theirs = append(l.theirs, &result{setup: name})
 	}
+	floor := serverConfig{Side: floorName}
+	if w.floorLimit > 0 {
+		l.floor = &result{}
+		var err error
+		if floor.Answer, err = b.recordAnswer(ctx, w); err != nil {
+			l.floor.err = err
+		}
+	}
 	for range rounds {
 		l.ours.addRound(b.runRound(ctx, w, serverConfig{Side: oursName, Profile: b.profile}))
 		for _, t := range l.theirs {
 			t.addRound(b.runRound(ctx, w, serverConfig{Side: theirsName, Setup: t.setup}))
+		}
+		if floor.Answer != nil {
+			l.floor.addRound(b.runRound(ctx, w, floor))
 		}
 	}
 	return l
@@ -196,7 +214,9 @@ func (b *bench) runRound(ctx context.Context, w *work, at serverConfig) (o *outc
 	if err != nil {
 		return nil, err
 	}
-	o, err = w.runLoad(ctx, p)
+	load := w.load
+	load.stateless = at.Side == floorName
+	o, err = load.runLoad(ctx, p)
 	if err = errors.Join(err, p.stop()); err == nil {
 		fmt.Fprintf(b.progress, "  %-9s %-16s %6.0f turns a second, %d of %d failed, p99 %s, CPU %s, %d MB\n",
 			at.Side, at.Setup, o.rate(), o.failed, o.failed+o.answered, p99(o.took), o.cpuPerTurn(), o.peakMemory>>20)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The test binary is also the server process, like the program.
@@ -156,5 +158,42 @@ func TestRunUsage(t *testing.T) {
 		if code := runCommand(t.Context(), strings.Fields(tt.args), &out, &progress); code != tt.code || !strings.Contains(progress.String(), tt.want) {
 			t.Errorf("runCommand(%s) = %d, %q, want %d, %q", tt.args, code, progress.String(), tt.code, tt.want)
 		}
+	}
+}
+
+// The floor answers every turn with agenthost's bytes, except for the date.
+func TestFloorAnswersTheSame(t *testing.T) {
+	b := &bench{dir: t.TempDir(), rounds: 1, progress: t.Output()}
+	w := newTurnWork(allStorages()[0], pathRun, 2, script{})
+	w.turns = 14
+	want, err := b.recordAnswer(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := startProcess(t.Context(), &serverConfig{Side: floorName, Answer: want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{addr: p.addr}
+	defer c.close()
+	r, err := c.sendRequest(turnRequest(pathRun, userOf(0), sessionOf(0, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseAnswer(r.text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Header.Del("Date")
+	want.Header.Del("Date")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answer (-agenthost +floor):\n%s", diff)
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	l := b.compareSides(t.Context(), w)
+	if l.floor.err != nil || l.floor.failures > 0 || l.floor.answered != w.turns || l.distance() <= 0 {
+		t.Errorf("floor: %+v, %v, distance %v", l.floor.outcome, l.floor.err, l.distance())
 	}
 }

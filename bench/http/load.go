@@ -27,6 +27,8 @@ type load struct {
 	limit time.Duration
 	// startSpread is the period over which the clients start; 0 starts them together.
 	startSpread time.Duration
+	// stateless reports that the server has no sessions.
+	stateless bool
 }
 
 // An outcome is the result of a load on a server.
@@ -70,8 +72,10 @@ func (l *load) sessionsPerClient() int {
 // runLoad creates the sessions, runs the clients, and verifies that the answered turns
 // are stored.
 func (l *load) runLoad(ctx context.Context, p *process) (*outcome, error) {
-	if err := l.createSessions(ctx, p.addr); err != nil {
-		return nil, fmt.Errorf("creating sessions: %w", err)
+	if !l.stateless {
+		if err := l.createSessions(ctx, p.addr); err != nil {
+			return nil, fmt.Errorf("creating sessions: %w", err)
+		}
 	}
 	clients := make([]*client, l.clients)
 	for i := range clients {
@@ -101,6 +105,9 @@ func (l *load) runLoad(ctx context.Context, p *process) (*outcome, error) {
 	}
 	all := mergeOutcomes(parts)
 	all.wall, all.cpu, all.peakMemory = wall, after.CPU-before.CPU, after.Peak
+	if l.stateless {
+		return all, ctx.Err()
+	}
 	return all, errors.Join(ctx.Err(), l.verifyStored(ctx, p.addr, parts))
 }
 

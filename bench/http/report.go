@@ -40,6 +40,8 @@ type comparison struct {
 	work   *work
 	ours   *result
 	theirs []*result
+	// floor is a bare net/http handler with the same responses; nil if not measured.
+	floor *result
 }
 
 // bestADK returns adk-go's result with the highest rate.
@@ -51,6 +53,19 @@ func (l *comparison) rateRatio() float64 { return figure.Ratio(l.ours.rate(), l.
 
 func (l *comparison) tailRatio() float64 {
 	return figure.Ratio(float64(quantile(l.bestADK().took, 0.99)), float64(quantile(l.ours.took, 0.99)))
+}
+
+// floorCPU returns the CPU time of a turn of the bare handler; 0 if unknown.
+func (l *comparison) floorCPU() time.Duration {
+	if l.floor == nil || l.floor.err != nil {
+		return 0
+	}
+	return l.floor.cpuPerTurn()
+}
+
+// distance returns agenthost's CPU time of a turn divided by the bare handler's.
+func (l *comparison) distance() float64 {
+	return figure.Ratio(float64(l.ours.cpuPerTurn()), float64(l.floorCPU()))
 }
 
 // A promise is a target and whether it is met.
@@ -70,6 +85,10 @@ func (l *comparison) checkPromises() []promise {
 	}
 	if w.memory > 0 {
 		all = append(all, promise{fmt.Sprintf("%s MB of %s", formatMB(l.ours.peakMemory), formatMB(w.memory)), l.ours.peakMemory > 0 && l.ours.peakMemory <= w.memory})
+	}
+	if w.floorLimit > 0 {
+		met := l.distance() > 0 && l.distance() <= w.floorLimit && l.floor.failures == 0
+		all = append(all, promise{fmt.Sprintf("CPU %s of the floor, at most %s", figure.Times(l.distance()), figure.Times(w.floorLimit)), met})
 	}
 	return append(all, promise{fmt.Sprintf("%d errors", l.ours.failures), l.ours.failures == 0 && l.ours.err == nil})
 }
@@ -98,11 +117,12 @@ func (r *report) printTables(w io.Writer) error {
 			figure.Number(a.rate()), figure.Number(b.rate()), figure.Times(l.rateRatio()), a.failures, b.failures,
 			formatPair(a.took, b.took, 0.5), formatPair(a.took, b.took, 0.99), figure.Times(l.tailRatio()))
 	}
-	fmt.Fprintf(t, "\nadk-go / agenthost\tCPU of a turn\tratio\tpeak memory, MB\tratio\tadk-go's best setup\n")
+	fmt.Fprintf(t, "\nadk-go / agenthost\tCPU of a turn\tratio\tfloor\tours / floor\tpeak memory, MB\tratio\tadk-go's best setup\n")
 	for _, l := range r.lines {
 		a, b := l.bestADK(), l.ours
-		fmt.Fprintf(t, "%s\t%s / %s\t%s\t%s / %s\t%s\t%s\n", l.work.name(),
+		fmt.Fprintf(t, "%s\t%s / %s\t%s\t%s\t%s\t%s / %s\t%s\t%s\n", l.work.name(),
 			figure.Time(a.cpuPerTurn()), figure.Time(b.cpuPerTurn()), figure.Times(figure.Ratio(float64(a.cpuPerTurn()), float64(b.cpuPerTurn()))),
+			figure.Time(l.floorCPU()), figure.Times(l.distance()),
 			formatMB(a.peakMemory), formatMB(b.peakMemory), figure.Times(figure.Ratio(float64(a.peakMemory), float64(b.peakMemory))), cmp.Or(a.setup, "-"))
 	}
 	fmt.Fprintf(t, "\nadk-go / agenthost\tfirst byte p50\tp99\tfirst event p50\tp99\n")
@@ -126,10 +146,17 @@ func (r *report) printTables(w io.Writer) error {
 
 func (r *report) printErrors(w io.Writer) error {
 	for _, l := range r.lines {
-		for _, side := range append([]*result{l.ours}, l.theirs...) {
+		sides := append([]*result{l.ours}, l.theirs...)
+		if l.floor != nil {
+			sides = append(sides, l.floor)
+		}
+		for _, side := range sides {
 			name := theirsName
-			if side == l.ours {
+			switch side {
+			case l.ours:
 				name = oursName
+			case l.floor:
+				name = floorName
 			}
 			lastErr := cmp.Or(side.err, side.lastErr)
 			if lastErr == nil {

@@ -24,6 +24,9 @@ func TestReport(t *testing.T) {
 	fast.ours.addRound(newOutcome(2000, 2*time.Millisecond), nil)
 	fast.theirs[0].addRound(newOutcome(1000, 4*time.Millisecond), nil)
 
+	fast.floor = &result{}
+	fast.floor.addRound(newOutcome(5000, 400*time.Microsecond), nil)
+
 	slow := &comparison{work: newTurnWork(lite, pathStream, 256, script{}), ours: &result{}, theirs: []*result{{setup: "one"}, {setup: "many"}}}
 	slow.ours.addRound(newOutcome(900, 10*time.Millisecond), nil)
 	failed := newOutcome(800, 10*time.Millisecond)
@@ -34,7 +37,7 @@ func TestReport(t *testing.T) {
 
 	open := &comparison{work: openStreams(memory, 5000), ours: &result{}, theirs: []*result{{}}}
 	open.ours.addRound(newOutcome(5000, time.Second), nil)
-	open.ours.peakMemory = 251e6
+	open.ours.peakMemory = 351e6
 	open.theirs[0].addRound(newOutcome(5000, time.Second), nil)
 
 	r := &report{lines: []*comparison{fast, slow, open}}
@@ -48,23 +51,24 @@ memory /run, 32 clients             1000 / 3000     3×     0 / 0   4.00 ms / 1.
 sqlite /run_sse, 256 clients        100 / 900       9×     0 / 2   90.00 ms / 10.00 ms      90.00 ms / 10.00 ms      9×
 memory /run_sse, 5000 open streams  5000 / 5000     1×     0 / 0   1000.00 ms / 1000.00 ms  1000.00 ms / 1000.00 ms  1×
 
-adk-go / agenthost                  CPU of a turn          ratio  peak memory, MB  ratio   adk-go's best setup
-memory /run, 32 clients             2.00 ms / 500.0 µs     4×     10 / 30          0.333×  -
-sqlite /run_sse, 256 clients        45.00 ms / 5.00 ms     9×     1 / 9            0.111×  one
-memory /run_sse, 5000 open streams  500.00 ms / 500.00 ms  1×     50 / 251         0.199×  -
+adk-go / agenthost                  CPU of a turn          ratio  floor     ours / floor  peak memory, MB  ratio   adk-go's best setup
+memory /run, 32 clients             2.00 ms / 500.0 µs     4×     200.0 µs  2.5×          10 / 30          0.333×  -
+sqlite /run_sse, 256 clients        45.00 ms / 5.00 ms     9×     -         -             1 / 9            0.111×  one
+memory /run_sse, 5000 open streams  500.00 ms / 500.00 ms  1×     -         -             50 / 351         0.142×  -
 
 adk-go / agenthost                  first byte p50           p99                      first event p50          p99
 sqlite /run_sse, 256 clients        90.00 ms / 10.00 ms      90.00 ms / 10.00 ms      90.00 ms / 10.00 ms      90.00 ms / 10.00 ms
 memory /run_sse, 5000 open streams  1000.00 ms / 1000.00 ms  1000.00 ms / 1000.00 ms  1000.00 ms / 1000.00 ms  1000.00 ms / 1000.00 ms
 
-target                              measured        ok
-memory /run, 32 clients             rate 3× of 3×   yes
-memory /run, 32 clients             p99 4× of 3×    yes
-memory /run, 32 clients             0 errors        yes
-sqlite /run_sse, 256 clients        rate 9× of 10×  NO
-sqlite /run_sse, 256 clients        2 errors        NO
-memory /run_sse, 5000 open streams  251 MB of 250   NO
-memory /run_sse, 5000 open streams  0 errors        yes
+target                              measured                             ok
+memory /run, 32 clients             rate 3× of 3×                        yes
+memory /run, 32 clients             p99 4× of 3×                         yes
+memory /run, 32 clients             CPU 2.5× of the floor, at most 2.5×  yes
+memory /run, 32 clients             0 errors                             yes
+sqlite /run_sse, 256 clients        rate 9× of 10×                       NO
+sqlite /run_sse, 256 clients        2 errors                             NO
+memory /run_sse, 5000 open streams  351 MB of 350                        NO
+memory /run_sse, 5000 open streams  0 errors                             yes
 
 sqlite /run_sse, 256 clients, agenthost, 2 errors, such as: status 409: busy
 

@@ -23,12 +23,14 @@ const serveVerb = "serve"
 
 // serverConfig configures a server process.
 type serverConfig struct {
-	// Side is adk-go or agenthost.
+	// Side is adk-go, agenthost or net/http.
 	Side string `json:"side"`
 	// URL is the database URL; empty means memory. Setup is adk-go's configuration.
 	URL    string `json:"url"`
 	Setup  string `json:"setup"`
 	Script script `json:"script"`
+	// Answer is the response of net/http.
+	Answer *answer `json:"answer"`
 	// Profile is the file for a CPU profile; empty means none.
 	Profile string `json:"profile"`
 }
@@ -90,6 +92,8 @@ func openSide(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, e
 		return openAgenthost(ctx, at)
 	case theirsName:
 		return openADKGo(ctx, at)
+	case floorName:
+		return openFloor(at)
 	}
 	return nil, nil, fmt.Errorf("unknown side %q", at.Side)
 }

@@ -19,10 +19,17 @@ import (
 
 func main() { command.Main(runCommand) }
 
+// options are the command-line flags.
+type options struct {
+	*command.Flags
+	floor bool
+}
+
 // runCommand runs the program and returns its exit code.
 func runCommand(ctx context.Context, args []string, out, progress io.Writer) int {
-	f := command.New("stores", "shorter rounds", "run only the databases whose name matches this `regexp`")
-	return f.Run(args, progress, func() (bool, error) { return compareAll(ctx, f, out, progress) })
+	o := &options{Flags: command.New("stores", "shorter rounds", "run only the databases whose name matches this `regexp`")}
+	o.BoolVar(&o.floor, "floor", false, "measure only the distance of a durable turn to its floor")
+	return o.Run(args, progress, func() (bool, error) { return compareAll(ctx, o, out, progress) })
 }
 
 // A bench has the settings for one kind of database.
@@ -33,6 +40,7 @@ type bench struct {
 	appends  float64
 	length   time.Duration // of a round
 	rounds   int
+	pairs    int // rounds of the floor and of agenthost, alternately
 	dir      string
 	progress io.Writer
 }
@@ -46,8 +54,8 @@ func allBenches() []*bench {
 	}
 }
 
-func compareAll(ctx context.Context, f *command.Flags, out, progress io.Writer) (met bool, err error) {
-	chosen, err := command.Chosen(f, allBenches(), func(b *bench) string { return b.Name })
+func compareAll(ctx context.Context, o *options, out, progress io.Writer) (met bool, err error) {
+	chosen, err := command.Chosen(o.Flags, allBenches(), func(b *bench) string { return b.Name })
 	if err != nil {
 		return false, err
 	}
@@ -59,15 +67,25 @@ func compareAll(ctx context.Context, f *command.Flags, out, progress io.Writer) 
 	met = true
 	var all []measurement
 	for _, b := range chosen {
-		b.length, b.rounds, b.dir, b.progress = 2*time.Second, 3, dir, progress
-		if f.Quick {
-			b.length, b.rounds = time.Second, 1
+		b.length, b.rounds, b.pairs, b.dir, b.progress = 2*time.Second, 3, 21, dir, progress
+		if o.Quick {
+			b.length, b.rounds, b.pairs = time.Second, 1, 7
 		}
-		lines, err := b.compareSides(ctx)
+		if !o.floor {
+			lines, err := b.compareSides(ctx)
+			if err != nil {
+				return false, fmt.Errorf("%s: %w", b.Name, err)
+			}
+			all = append(all, lines...)
+		}
+		if b.Name == engine.MySQL().Name {
+			continue // only agenthost's main databases have a floor
+		}
+		line, err := b.measureDistance(ctx)
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", b.Name, err)
 		}
-		all = append(all, lines...)
+		all = append(all, line)
 	}
 	for _, l := range all {
 		met = met && l.met()

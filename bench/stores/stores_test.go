@@ -42,12 +42,15 @@ func TestLines(t *testing.T) {
 		want string
 		met  bool
 	}{
-		{"reached", measurement{ours: 4000, theirs: 400, setup: "s", target: 10}, "10× yes", true},
-		{"missed", measurement{ours: 3990, theirs: 400, setup: "s", target: 10}, "10× NO", false},
-		{"no target", measurement{ours: 1, theirs: 400, setup: "s"}, "- -", true},
-		{"no other result", measurement{ours: 4000, target: 10}, "10× NO", false},
-		{"small enough", measurement{ours: 99, most: 100}, "- yes", true},
-		{"too much", measurement{ours: 101, most: 100}, "- NO", false},
+		{"reached", measurement{ours: 4000, theirs: 400, setup: "s", target: 10}, "10× - - - yes", true},
+		{"missed", measurement{ours: 3990, theirs: 400, setup: "s", target: 10}, "10× - - - NO", false},
+		{"no target", measurement{ours: 1, theirs: 400, setup: "s"}, "- - - - -", true},
+		{"no other result", measurement{ours: 4000, target: 10}, "10× - - - NO", false},
+		{"small enough", measurement{ours: 99, most: 100}, "- - - - yes", true},
+		{"too much", measurement{ours: 101, most: 100}, "- - - - NO", false},
+		{"near the floor", measurement{ours: 1.3, floor: 1, floorLimit: 1.3}, "- 1.00 1.3× 1.3× yes", true},
+		{"far from the floor", measurement{ours: 1.31, floor: 1, floorLimit: 1.3}, "- 1.00 1.31× 1.3× NO", false},
+		{"no floor", measurement{floorLimit: 1.3, note: "needs cgo"}, "- needs cgo - 1.3× NO", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

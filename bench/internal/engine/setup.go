@@ -34,7 +34,7 @@ func (e Engine) Setups() []Setup {
 		{"1 connection", "sqlite", 1},
 		{"many connections", "sqlite", 0},
 	}
-	if cgo && slices.Contains(sql.Drivers(), "sqlite3") {
+	if HasC() {
 		all = append(all, Setup{"C, 1 connection", "sqlite3", 1}, Setup{"C, many connections", "sqlite3", 2 * runtime.NumCPU()})
 	}
 	return all
@@ -71,3 +71,9 @@ func (d *Database) dialector(pool *sql.DB) gorm.Dialector {
 		return sqlite.New(sqlite.Config{Conn: pool})
 	}
 }
+
+// HasC reports whether SQLite's C engine is available.
+func HasC() bool { return cgo && slices.Contains(sql.Drivers(), "sqlite3") }
+
+// OpenC opens a SQLite file with SQLite's C engine.
+func (d *Database) OpenC() (*sql.DB, error) { return d.pool("sqlite3") }
