@@ -20,7 +20,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps examples-test gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -33,7 +33,7 @@ build: ## build bin/agenthost
 run: build ## build, then serve the example apps on the scripted model
 	$(BIN) serve apps --auto-create-session --demo --dev
 
-test: fmt-check lint pgbouncer unit race apps bench-test gcs-test kube-test ## run all checks: format, lint, tests, race detector, apps, other modules
+test: fmt-check lint pgbouncer unit race apps bench-test examples-test gcs-test kube-test ## run all checks: format, lint, tests, race detector, apps, other modules
 
 pgbouncer: ## install PgBouncer for the tests (root on Debian)
 	tools/install-pgbouncer.sh
@@ -54,10 +54,10 @@ lint: ## run go vet and staticcheck, check that the module is tidy
 	$(GO) mod tidy -diff
 
 fmt: ## format all Go files
-	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal pkg bench
+	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal pkg bench examples
 
 fmt-check:
-	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal pkg bench); \
+	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal pkg bench examples); \
 	if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
 
 generate: ## generate schemas, reference, usage texts and licences
@@ -74,6 +74,9 @@ apps: build ## check the example apps and run their tests
 bench-test: gotest
 	cd bench && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 	cd bench && CGO_ENABLED=1 $(GOTEST) -run Floor ./stores
+
+examples-test: gotest ## build and run the example of a Go program with its own kinds (separate module)
+	cd examples/extend && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
 gcs-test: gotest ## test artifacts on a third-party fake of Google Cloud Storage (separate module)
 	cd internal/gcscompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...

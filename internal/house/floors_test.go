@@ -17,7 +17,7 @@ var floors = map[string]int{
 	"internal/apptest": 4, "pkg/eval": 4,
 	"pkg/loader": 5,
 	"pkg/server": 6, "internal/lsp": 6,
-	"cmd/agenthost": 7, "internal/proof": 7, "internal/gotest": 7, "internal/dist": 0,
+	"cmd/agenthost": 7, "examples/embed": 7, "internal/proof": 7, "internal/gotest": 7, "internal/dist": 0,
 
 	// Test support: only tests import it.
 	"internal/fakegemini": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "internal/artifactsuite": 3, "internal/testenv": 6,

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The app runs with the provider, tool kind, agent class and plugin of this module: the
+// first sub-agent is skipped, and the second one answers.
+func Example() {
+	if err := run(context.Background(), "shop", "Good morning!"); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// clerk: Echo: Good morning!
+}
+
+// A problem in the YAML of a kind is reported at its position, and unknown fields are
+// errors.
+func TestProblems(t *testing.T) {
+	for _, tt := range []struct{ file, old, new, want string }{
+		{"root_agent.yaml", "pear: 0.75", "pear: -1", "root_agent.yaml:12:62: the price of pear must be at least 0, got -1"},
+		{"root_agent.yaml", "prices:", "price:", `unknown field "price"`},
+		{"app.yaml", "prefix:", "suffix:", `missing field "prefix"`},
+		{"app.yaml", "closed: false", "closed: 5", "expected true or false"},
+		{"app.yaml", "opening_hours", "opening_hour", `unknown plugin "opening_hour"`},
+	} {
+		dir := filepath.Join(t.TempDir(), "shop")
+		if err := os.CopyFS(dir, os.DirFS("shop")); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, tt.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, tt.file), []byte(strings.Replace(string(b), tt.old, tt.new, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := newLoader().Check(t.Context(), dir).Error(); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q → %q: problems\n%s\nwant %s", tt.file, tt.old, tt.new, got, tt.want)
+		}
+	}
+}
+
+// The schema for editors and the reference know the kinds.
+func TestSchema(t *testing.T) {
+	schema, err := newLoader().Schema("app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference := newLoader().Reference()
+	for _, name := range []string{"echo", "price_list", "FirstAnswerAgent", "opening_hours"} {
+		if !strings.Contains(string(b), `"`+name+`"`) {
+			t.Errorf("the schema does not contain %s", name)
+		}
+		if !strings.Contains(reference, "\n### "+name+"\n") {
+			t.Errorf("the reference does not contain %s", name)
+		}
+	}
+}
+
+// The code of a kind has at most 60 lines.
+func TestLength(t *testing.T) {
+	for _, file := range []string{"provider.go", "tool.go", "agent.go", "plugin.go"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(b), "\n"); n > 60 {
+			t.Errorf("%s has %d lines", file, n)
+		}
+	}
+}
