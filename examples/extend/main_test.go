@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/server"
 )
 
 // The app runs with the provider, tool kind, agent class and plugin of this module: the
@@ -65,6 +68,37 @@ func TestSchema(t *testing.T) {
 		if !strings.Contains(reference, "\n### "+name+"\n") {
 			t.Errorf("the reference does not contain %s", name)
 		}
+	}
+}
+
+// A program outside of the module can read the files of --policy and --auth.
+func TestPolicyAndAuth(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	policy, err := loader.ReadPolicy(write("policy.yaml", "grants: [{variables: [PRICE]}]"), loader.PolicyHost{Shared: true})
+	if err != nil || loader.New(&loader.Options{Policy: policy}) == nil {
+		t.Errorf("ReadPolicy: %v", err)
+	}
+	if _, err := loader.ReadPolicy(write("bad.yaml", "grant: []"), loader.PolicyHost{}); err == nil || !strings.Contains(err.Error(), "bad.yaml:1:1") {
+		t.Errorf("ReadPolicy of a bad file: %v", err)
+	}
+	lookup := func(kind, name string) (string, error) { return "0123456789abcdef-" + kind, nil }
+	auth, err := server.ReadAuth(write("auth.yaml", "tokens: [{token: '${secret:TOKEN}', claims: {sub: ana}}]\nuser_id: claims.sub"), lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer auth.Close()
+	if server.New(nil, &server.Options{Auth: auth}) == nil {
+		t.Error("no server")
+	}
+	if _, err := server.ReadAuth(write("empty.yaml", "user_id: claims.sub"), nil); err == nil || !strings.Contains(err.Error(), "tokens or jwt is required") {
+		t.Errorf("ReadAuth of an empty file: %v", err)
 	}
 }
 

@@ -66,9 +66,9 @@ type Options struct {
 	// allowed; nil creates a client for each app, guarded by Policy.
 	HTTP *http.Client
 	// Policy contains the permissions of apps; nil is the policy for local
-	// development. See [policy.Policy.For] for a program that listens, or that has
-	// secrets of its own in its environment.
-	Policy *policy.Policy
+	// development. A program that listens, or that has secrets of its own in its
+	// environment, uses [ReadPolicy].
+	Policy *Policy
 	// Model, if set, replaces every model of every app.
 	Model model.LLM
 	// WrapModel, if set, wraps every model, such as [provider.Recorder.Wrap].
@@ -97,6 +97,33 @@ type Options struct {
 	Plugins spec.Kinds[runtime.PluginEnv, *runtime.Plugin]
 	// Logger receives the logs of models and tools; nil discards them.
 	Logger *slog.Logger
+}
+
+// A Policy contains the permissions of apps on a host.
+type Policy = policy.Policy
+
+// A PolicyHost describes the host that a policy protects: its listeners, names,
+// variables and secret values, and whether other machines can reach it (Shared).
+type PolicyHost = policy.Host
+
+// ReadPolicy reads a policy file for a host; an empty path is the policy without a
+// file. An error about the content is a [spec.Diagnostics].
+func ReadPolicy(path string, host PolicyHost) (*Policy, error) {
+	var p *Policy
+	if path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		n, ds := spec.Parse(path, text)
+		if err := ds.Err(); err != nil {
+			return nil, err
+		}
+		if p, ds = policy.Decode(n); ds.HasErrors() {
+			return nil, ds.Err()
+		}
+	}
+	return p.For(host), nil
 }
 
 // kindsOr returns the kinds of the options, or else the default ones.

@@ -5,13 +5,45 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 
 	"agenthost/internal/auth"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 )
+
+// An Auth authenticates callers by static tokens or by JWTs.
+type Auth = auth.Auth
+
+// ReadAuth reads the authentication of callers from a file, in the format of --auth.
+// lookup resolves the references of the file, such as kind env or secret; without it,
+// references are errors. An error about the content is a [spec.Diagnostics]. The caller
+// closes the Auth.
+func ReadAuth(path string, lookup spec.Lookup) (*Auth, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	n, ds := spec.Parse(path, text)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	if lookup == nil {
+		lookup = func(string, string) (string, error) { return "", spec.ErrUnset }
+	}
+	if ds := spec.Interpolate(n, lookup); ds.HasErrors() {
+		return nil, ds.Err()
+	}
+	a, ds := auth.Decode(n, nil)
+	if ds.HasErrors() {
+		a.Close()
+		return nil, ds.Err()
+	}
+	return a, nil
+}
 
 // publicRoutes lists the routes that need no authentication: health checks, the page,
 // which contains no data and asks for a token, and the OpenAPI document, which is the

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"agenthost/internal/auth"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
@@ -79,7 +78,8 @@ type Options struct {
 	AllowedHosts []string
 	// Auth authenticates callers; nil disables authentication and trusts the user ID of
 	// each request.
-	Auth *auth.Auth
+	// [ReadAuth] reads it from a file.
+	Auth *Auth
 	// RunsPerUser and RunsPerApp are rate limits for runs; the zero Rate is unlimited.
 	RunsPerUser, RunsPerApp Rate
 	// AutoCreateSession creates missing sessions on first use. Otherwise such a run
