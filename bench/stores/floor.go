@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -48,7 +49,7 @@ UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
 )
 
 // A floor does the database work of agenthost's turns, and nothing else: it executes
-// the prepared statements in a loop on one connection.
+// the prepared statements in a loop.
 type floor struct {
 	// readHead reads the rows of the head statement and returns the key and the
 	// version of the session.
@@ -151,15 +152,23 @@ func (f *floor) openSQLite(ctx context.Context, at *engine.Database) error {
 	return f.scanEvents(sample)
 }
 
-// openPostgres opens one connection of pgx.
+// openPostgres opens two connections of pgx, for reads and for writes, as agenthost
+// does. On one connection the turns take longer.
 func (f *floor) openPostgres(ctx context.Context, at *engine.Database) error {
 	conn, err := pgx.Connect(ctx, at.URL())
 	if err != nil {
 		return err
 	}
-	f.close = func() error { return conn.Close(context.WithoutCancel(ctx)) }
+	reads, err := pgx.Connect(ctx, at.URL())
+	if err != nil {
+		return errors.Join(err, conn.Close(ctx))
+	}
+	f.close = func() error {
+		ctx := context.WithoutCancel(ctx)
+		return errors.Join(conn.Close(ctx), reads.Close(ctx))
+	}
 	f.readHead = func(ctx context.Context, k session.Key) (int64, int64, error) {
-		rows, err := conn.Query(ctx, headSQL, k.App, k.User, k.ID)
+		rows, err := reads.Query(ctx, headSQL, k.App, k.User, k.ID)
 		if err != nil {
 			return 0, 0, err
 		}
