@@ -10,6 +10,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/template"
 )
 
@@ -31,7 +32,7 @@ func (agenthost) Open(ctx context.Context, s Setup) (Chat, error) {
 	if s.Dir != "" {
 		url = "sqlite:///" + filepath.Join(s.Dir, "agenthost.db") + "?synchronous=" + strings.ToLower(s.Synchronous)
 	}
-	opened, err := store.Open(ctx, url, nil)
+	opened, err := storeurl.Open(ctx, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}

@@ -16,12 +16,13 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 // openAgenthost returns agenthost's server as configured by the serve command, with
 // metrics and traces.
 func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
-	st, err := store.Open(ctx, cmp.Or(at.URL, "memory:"), &store.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, cmp.Or(at.URL, "memory:"), &storeurl.Options{Artifacts: "memory:"})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 const (
@@ -43,7 +44,7 @@ type openSession interface {
 type agenthostStore struct{ store *store.Store }
 
 func openOurs(ctx context.Context, d *engine.Database) (sessionStore, error) {
-	st, err := store.Open(ctx, d.URL(), &store.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, d.URL(), &storeurl.Options{Artifacts: "memory:"})
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 )
 
 // dbFlags are the flags of the subcommands of db.
@@ -61,7 +61,7 @@ supports.`,
 }
 
 func dbStatus(ctx context.Context, io stdio, f *dbFlags, url string) error {
-	s, err := store.ReadStatus(ctx, url)
+	s, err := sqlstore.ReadStatus(ctx, url)
 	if err != nil {
 		return withMigrateHint(err)
 	}
@@ -84,7 +84,7 @@ func withMigrateHint(err error) error {
 	return failWith(err)
 }
 
-func printStatus(io stdio, s *store.Status) error {
+func printStatus(io stdio, s *sqlstore.Status) error {
 	last := "none"
 	if s.LastEvent != nil {
 		last = s.LastEvent.Local().Format("2006-01-02 15:04:05")
@@ -117,7 +117,7 @@ step.`,
 }
 
 func dbMigrate(ctx context.Context, io stdio, f *dbFlags, url string) error {
-	steps, err := store.Migrate(ctx, url, nil)
+	steps, err := sqlstore.Migrate(ctx, url, nil)
 	if err != nil {
 		return failWith(err)
 	}
@@ -147,7 +147,7 @@ finds damage.`,
 }
 
 func dbCheck(ctx context.Context, io stdio, f *dbFlags, url string) error {
-	v, err := store.Verify(ctx, url)
+	v, err := sqlstore.Verify(ctx, url)
 	if err != nil {
 		return withMigrateHint(err)
 	}
@@ -162,7 +162,7 @@ func dbCheck(ctx context.Context, io stdio, f *dbFlags, url string) error {
 	return err
 }
 
-func printVerification(io stdio, v *store.Verification) {
+func printVerification(io stdio, v *sqlstore.Verification) {
 	for _, r := range v.Rules {
 		if r.Broken == 0 {
 			fmt.Fprintf(io.out, "ok      %s\n", r.Rule)

@@ -7,7 +7,7 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 // record leaves out a last turn without an answer, for example of a disconnected client,
@@ -26,7 +26,7 @@ func TestRecordSkipsUnansweredTurn(t *testing.T) {
 	if code, _, problems := agenthost("run", dir, "one", "--session", "s"); code != exitOK {
 		t.Fatal(problems)
 	}
-	st, err := store.Open(t.Context(), db, nil)
+	st, err := storeurl.Open(t.Context(), db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,8 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/memstore"
+	"agenthost/pkg/store/storeurl"
 )
 
 // defaultSessionDB is the default of --session-db.
@@ -43,9 +45,9 @@ func (f *storeFlags) registerLimits(flags *pflag.FlagSet) {
 }
 
 func (f *storeFlags) openStore(ctx context.Context, logger *slog.Logger) (*store.Store, error) {
-	opts := &store.Options{Artifacts: f.artifacts, Memory: f.memory, Lease: f.lease, Logger: logger}
-	f.limits.applyTo(opts)
-	st, err := store.Open(ctx, f.sessionDB, opts)
+	opts := &storeurl.Options{Options: store.Options{Lease: f.lease, Logger: logger}, Artifacts: f.artifacts, Memory: f.memory}
+	f.limits.applyTo(&opts.Options)
+	st, err := storeurl.Open(ctx, f.sessionDB, opts)
 	if err != nil {
 		return nil, failWithf("opening the session database: %w", err)
 	}
@@ -86,12 +88,12 @@ func (f *storeFlags) openStoreFor(ctx context.Context, missing missingDatabase) 
 	if missing == createDatabase {
 		return f.openStore(ctx, nil)
 	}
-	opts := &store.Options{Artifacts: f.artifacts, Memory: f.memory, Existing: true}
-	f.limits.applyTo(opts)
-	st, err := store.Open(ctx, f.sessionDB, opts)
+	opts := &storeurl.Options{Artifacts: f.artifacts, Memory: f.memory, Existing: true}
+	f.limits.applyTo(&opts.Options)
+	st, err := storeurl.Open(ctx, f.sessionDB, opts)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && missing == treatAsEmpty:
-		return store.Open(ctx, "memory:", nil)
+		return memstore.New(nil), nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, failWithf("no session database at %s: set --session-db, or change to the folder in which agenthost was run", f.displayName())
 	case err != nil:

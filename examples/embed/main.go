@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 func main() {
@@ -30,7 +30,7 @@ func main() {
 
 // serve serves the apps of a folder until ctx ends.
 func serve(ctx context.Context, folder, address string) error {
-	st, err := store.Open(ctx, "memory:", nil) // or sqlite:agents.db, postgres://…
+	st, err := storeurl.Open(ctx, "memory:", nil) // or sqlite:agents.db, postgres://…
 	if err != nil {
 		return err
 	}

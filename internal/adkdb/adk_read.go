@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agenthost/pkg/session"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 )
 
 // listSessions also records the event IDs of each session.
@@ -60,7 +60,7 @@ func (s *adkSource) listEvents(ctx context.Context) error {
 
 // loadSession reads a whole session. It adds unreadable parts to the report, and
 // returns nil if the session itself is unreadable.
-func (s *adkSource) loadSession(ctx context.Context, h sessionHead, r *Report) (*store.Import, error) {
+func (s *adkSource) loadSession(ctx context.Context, h sessionHead, r *Report) (*sqlstore.Import, error) {
 	var text any
 	err := s.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&text) },
 		"SELECT s.state FROM sessions s WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?", h.key.App, h.key.User, h.key.ID)
@@ -74,7 +74,7 @@ func (s *adkSource) loadSession(ctx context.Context, h sessionHead, r *Report) (
 		r.omitSession(h.key, n, 0, bad.Error())
 		return nil, nil
 	}
-	imp := &store.Import{Key: h.key, Created: h.created, State: r.ownState(h.key, state)}
+	imp := &sqlstore.Import{Key: h.key, Created: h.created, State: r.ownState(h.key, state)}
 	imp.Events, err = s.loadEvents(ctx, h.key, r)
 	return imp, err
 }

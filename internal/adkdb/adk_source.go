@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agenthost/pkg/session"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 )
 
 // An adkKind is the database schema of an ADK.
@@ -44,7 +44,7 @@ func goKind() adkKind {
 
 // An adkSource is a consistent snapshot of an ADK database.
 type adkSource struct {
-	*store.ReadOnly
+	*sqlstore.ReadOnly
 	kind adkKind
 	// present reports which of the kind's columns the database has; older versions
 	// have fewer.
@@ -60,7 +60,7 @@ type adkSource struct {
 }
 
 // newADKSource detects which ADK wrote the database.
-func newADKSource(ctx context.Context, r *store.ReadOnly) (*adkSource, error) {
+func newADKSource(ctx context.Context, r *sqlstore.ReadOnly) (*adkSource, error) {
 	s := &adkSource{ReadOnly: r, tables: map[string][]string{}, events: map[session.Key][]string{}}
 	return s, s.detectKind(ctx)
 }

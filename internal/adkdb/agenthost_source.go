@@ -6,11 +6,11 @@ import (
 	"errors"
 
 	"agenthost/pkg/session"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 )
 
 // agenthostSource is an agenthost database with the schema of this version.
-type agenthostSource struct{ view *store.ReadOnly }
+type agenthostSource struct{ view *sqlstore.ReadOnly }
 
 func (o *agenthostSource) listSessions(ctx context.Context) ([]sessionHead, error) {
 	all, err := o.view.Sessions(ctx)
@@ -21,8 +21,8 @@ func (o *agenthostSource) listSessions(ctx context.Context) ([]sessionHead, erro
 	return heads, err
 }
 
-func (o *agenthostSource) loadSession(ctx context.Context, h sessionHead, r *Report) (*store.Import, error) {
-	imp := &store.Import{Key: h.key, Created: h.created}
+func (o *agenthostSource) loadSession(ctx context.Context, h sessionHead, r *Report) (*sqlstore.Import, error) {
+	imp := &sqlstore.Import{Key: h.key, Created: h.created}
 	err := o.view.Fill(ctx, imp, func(event string, err error) { r.omitEvent(h.key, event, err.Error()) })
 	if errors.Is(err, session.ErrInvalid) {
 		r.Events.Read += len(imp.Events)
@@ -52,7 +52,7 @@ func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[ses
 	if err := o.importMemories(ctx, m); err != nil {
 		return err
 	}
-	return o.view.Revisions(ctx, func(rev store.PackedRevision) error {
+	return o.view.Revisions(ctx, func(rev sqlstore.PackedRevision) error {
 		if !m.includesApp(rev.App) {
 			return nil
 		}
@@ -79,7 +79,7 @@ func (o *agenthostSource) importMemories(ctx context.Context, m *importer) error
 		some = nil
 		return err
 	}
-	err := o.view.Memories(ctx, func(rem store.Remembered) error {
+	err := o.view.Memories(ctx, func(rem sqlstore.Remembered) error {
 		if !m.includesApp(rem.Key.App) {
 			return nil
 		}
@@ -89,7 +89,7 @@ func (o *agenthostSource) importMemories(ctx context.Context, m *importer) error
 			m.report.addOmission("memory "+rem.ID+" of user "+rem.Key.User+" of app "+rem.Key.App, rem.Err.Error())
 			return nil
 		}
-		if rem.Key != key || len(some) == store.MostMemories {
+		if rem.Key != key || len(some) == sqlstore.MostMemories {
 			if err := write(); err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 )
 
 // Options narrow an import. Nil and the zero value import everything.
@@ -34,7 +35,7 @@ func Import(ctx context.Context, from, to string, o *Options) (*Report, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	view, err := store.OpenReadOnly(ctx, from)
+	view, err := sqlstore.OpenReadOnly(ctx, from)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func Import(ctx context.Context, from, to string, o *Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", store.Redacted(from), err)
 	}
-	if m.target, err = store.OpenImporter(ctx, to, nil, o.DryRun); err != nil {
+	if m.target, err = sqlstore.OpenImporter(ctx, to, nil, o.DryRun); err != nil {
 		return nil, err
 	}
 	err = m.importAll(ctx, heads)
@@ -66,7 +67,7 @@ type sourceDB interface {
 	listSessions(ctx context.Context) ([]sessionHead, error)
 	// loadSession reads a whole session. It adds unreadable parts to the report,
 	// and returns nil if the session itself is unreadable.
-	loadSession(ctx context.Context, h sessionHead, r *Report) (*store.Import, error)
+	loadSession(ctx context.Context, h sessionHead, r *Report) (*sqlstore.Import, error)
 	// listSharedStates returns the states of apps and users.
 	listSharedStates(ctx context.Context) ([]sharedState, error)
 	// importRest imports what is neither session nor state, and adds notes about
@@ -89,7 +90,7 @@ type sharedState struct {
 }
 
 // openSource detects which program wrote the database.
-func openSource(ctx context.Context, view *store.ReadOnly) (o sourceDB, name string, err error) {
+func openSource(ctx context.Context, view *sqlstore.ReadOnly) (o sourceDB, name string, err error) {
 	mine, err := view.Ours(ctx)
 	if err != nil || mine {
 		return &agenthostSource{view}, "agenthost", err
@@ -100,7 +101,7 @@ func openSource(ctx context.Context, view *store.ReadOnly) (o sourceDB, name str
 
 type importer struct {
 	source sourceDB
-	target *store.Importer
+	target *sqlstore.Importer
 	app    string
 	report *Report
 }

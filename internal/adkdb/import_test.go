@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 )
 
 // endsAfter is a context that is canceled after a number of calls of Done.
@@ -79,7 +79,7 @@ INSERT INTO events SELECT 'e' || i, 'a', 'u', s.id, 'i', 100 - i / 3, '{"author"
 	if written != sessions || cut == 0 {
 		t.Errorf("%d sessions were written in the end, want %d; the import was interrupted %d times", written, sessions, cut)
 	}
-	v, err := store.Verify(t.Context(), target)
+	v, err := sqlstore.Verify(t.Context(), target)
 	if err != nil || !v.Sound() || v.Sessions != sessions || v.Events != sessions*events {
 		t.Errorf("Verify = %+v, %v", v, err)
 	}

@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/memstore"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
@@ -138,11 +138,7 @@ func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
 		return err
 	}
 	r.App = app.Name()
-	st, err := store.Open(ctx, "memory:", nil)
-	if err != nil {
-		app.Close()
-		return err
-	}
+	st := memstore.New(nil)
 	var ids atomic.Int64
 	host := runtime.NewHost(st, &runtime.Options{NewID: func() string { return fmt.Sprintf("test-%d", ids.Add(1)) }})
 	host.Swap(app)

@@ -4,14 +4,14 @@
 package gcscompat
 
 import (
-	"cmp"
 	"path"
 	"testing"
 
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 
-	"agenthost/internal/artifactsuite"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/bucketstore"
+	"agenthost/pkg/store/storetest"
 )
 
 // gs: passes the artifact suite on an independent implementation of the server.
@@ -22,22 +22,17 @@ func TestFakeGCSServer(t *testing.T) {
 	}
 	t.Cleanup(server.Stop)
 	server.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "box"})
-	suite := &artifactsuite.Suite{Bucket: true, URI: "gs://box/"}
-	suite.Open = func(t *testing.T, o *store.Options) *store.Artifacts {
-		c := *cmp.Or(o, &store.Options{})
+	suite := &storetest.ArtifactSuite{Bucket: true, URI: "gs://box/"}
+	suite.Create = func(t testing.TB, o *store.Options) store.ArtifactBackend {
 		dir := t.TempDir()
-		c.Artifacts = "gs://box/" + path.Base(path.Dir(dir)) + path.Base(dir)
-		c.Lookup = func(name string) (string, bool) { return server.URL(), name == "STORAGE_EMULATOR_HOST" }
-		s, err := store.Open(t.Context(), "memory:", &c)
+		b, err := bucketstore.Open("gs://box/"+path.Base(path.Dir(dir))+path.Base(dir), &bucketstore.Options{
+			Clock: o.Clock, MaxArtifactBytes: o.MaxArtifactBytes,
+			Lookup: func(name string) (string, bool) { return server.URL(), name == "STORAGE_EMULATOR_HOST" },
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return s.Artifacts
+		return b
 	}
 	suite.Run(t)
 }

@@ -12,15 +12,17 @@ import (
 var floors = map[string]int{
 	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0, "internal/safe": 0,
 	"pkg/session": 1, "internal/policy": 1,
-	"pkg/store": 2, "pkg/provider": 2, "pkg/tool": 2, "pkg/tool/mcptool": 3, "internal/auth": 2, "internal/a2a": 2,
-	"pkg/runtime": 3, "internal/adkdb": 3,
-	"internal/apptest": 4, "pkg/eval": 4,
-	"pkg/loader": 5,
-	"pkg/server": 6, "internal/lsp": 6,
-	"cmd/agenthost": 7, "examples/embed": 7, "internal/proof": 7, "internal/gotest": 7, "internal/dist": 0,
+	"pkg/provider": 2, "pkg/tool": 2, "pkg/tool/mcptool": 3, "internal/auth": 2, "internal/a2a": 2,
+	"pkg/store/internal/codec": 2, "pkg/store": 3, "pkg/store/memstore": 4,
+	"pkg/store/dirstore": 4, "pkg/store/bucketstore": 4, "pkg/store/sqlstore": 5, "pkg/store/storeurl": 6,
+	"pkg/runtime": 5, "internal/adkdb": 6,
+	"internal/apptest": 6, "pkg/eval": 6,
+	"pkg/loader": 7,
+	"pkg/server": 8, "internal/lsp": 8,
+	"cmd/agenthost": 9, "examples/embed": 9, "internal/proof": 9, "internal/gotest": 9, "internal/dist": 0,
 
 	// Test support: only tests import it.
-	"internal/fakegemini": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "internal/artifactsuite": 3, "internal/testenv": 6,
+	"internal/fakegemini": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "pkg/store/storetest": 5, "internal/testenv": 8,
 }
 
 func TestFloors(t *testing.T) {
@@ -64,5 +66,5 @@ func TestFloors(t *testing.T) {
 }
 
 func testOnly(pkg string) bool {
-	return slices.Contains([]string{"internal/fakegemini", "internal/fakeopenai", "internal/fakebucket", "internal/testdb", "internal/film", "internal/artifactsuite", "internal/testmcp", "internal/testenv"}, pkg)
+	return slices.Contains([]string{"internal/fakegemini", "internal/fakeopenai", "internal/fakebucket", "internal/testdb", "internal/film", "pkg/store/storetest", "internal/testmcp", "internal/testenv"}, pkg)
 }

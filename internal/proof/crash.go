@@ -15,6 +15,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 // crashSessions is the number of sessions that a child writes concurrently.
@@ -186,7 +187,7 @@ func runWriters(ctx context.Context, mode, url, numbers string) error {
 	if err != nil {
 		return err
 	}
-	st, err := store.Open(ctx, url, &store.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, url, &storeurl.Options{Artifacts: "memory:"})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 const (
@@ -70,7 +71,7 @@ func (s *sandbox) fillSession(ctx context.Context, i, events int) (err error) {
 	if s.file != "" {
 		url += "?synchronous=normal"
 	}
-	st, err := store.Open(ctx, url, &store.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, url, &storeurl.Options{Artifacts: "memory:"})
 	if err != nil {
 		return err
 	}

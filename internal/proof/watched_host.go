@@ -10,6 +10,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 // A watchedHost is a host in this process that watches a folder of apps.
@@ -24,7 +25,7 @@ type watchedHost struct {
 
 // newWatchedHost creates a host and loads the apps of the folder.
 func newWatchedHost(ctx context.Context, dir string, opts *loader.WatchOptions) (*watchedHost, error) {
-	st, err := store.Open(ctx, "memory:", nil)
+	st, err := storeurl.Open(ctx, "memory:", nil)
 	if err != nil {
 		return nil, err
 	}

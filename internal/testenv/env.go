@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 	"agenthost/pkg/tool/mcptool"
 )
@@ -57,8 +58,8 @@ func New(t testing.TB, opts *Options) *Env {
 		url = "memory:"
 	}
 	ids, clock := &counter{n: opts.FirstID}, &Clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
-	st, err := store.Open(context.Background(), url, &store.Options{
-		Artifacts: opts.Artifacts, Lookup: opts.Env, Clock: clock.Now, NewID: ids.next,
+	st, err := storeurl.Open(context.Background(), url, &storeurl.Options{
+		Options: store.Options{Clock: clock.Now, NewID: ids.next}, Artifacts: opts.Artifacts, Lookup: opts.Env,
 	})
 	if err != nil {
 		t.Fatal(err)

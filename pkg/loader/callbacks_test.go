@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 // TestFunctions expects a registered function to be called by name, and only for its
@@ -30,7 +30,7 @@ func TestFunctions(t *testing.T) {
 	if app == nil {
 		t.Fatal(ds.Error())
 	}
-	st, err := store.Open(t.Context(), "memory:", nil)
+	st, err := storeurl.Open(t.Context(), "memory:", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

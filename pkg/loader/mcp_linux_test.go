@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool/mcptool"
 )
 
@@ -57,7 +57,7 @@ func newGrantingPolicy(t *testing.T) *policy.Policy {
 // it is replaced. No process remains after the app is closed.
 func TestProgramsOutliveReloads(t *testing.T) {
 	s := newWatchEnv(t)
-	st, err := store.Open(t.Context(), "memory:", nil)
+	st, err := storeurl.Open(t.Context(), "memory:", nil)
 	s.must(err)
 	defer st.Close()
 	host, l := runtime.NewHost(st, nil), New(&Options{Policy: newGrantingPolicy(t), ToolKinds: mcptool.Kinds()})
@@ -126,7 +126,7 @@ func TestProgramsOutliveReloads(t *testing.T) {
 // call of the server fails with an error that names the server and what to check.
 func TestToolsServerDown(t *testing.T) {
 	s := newWatchEnv(t)
-	st, err := store.Open(t.Context(), "memory:", nil)
+	st, err := storeurl.Open(t.Context(), "memory:", nil)
 	s.must(err)
 	defer st.Close()
 	host := runtime.NewHost(st, nil)

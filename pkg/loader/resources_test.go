@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 )
 
@@ -136,7 +136,7 @@ func (s *countingServer) countConnections() (made, closed int) {
 // the old ones close after the last run. No connection remains after the app is closed.
 func TestConnectionsOutliveReloads(t *testing.T) {
 	server, s := newCountingServer(t), newWatchEnv(t)
-	st, err := store.Open(t.Context(), "memory:", nil)
+	st, err := storeurl.Open(t.Context(), "memory:", nil)
 	s.must(err)
 	defer st.Close()
 	host, l := runtime.NewHost(st, nil), New(nil)

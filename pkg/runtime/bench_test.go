@@ -12,6 +12,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 // instantModel answers at once.
@@ -42,7 +43,7 @@ func BenchmarkTurnObserved(b *testing.B) {
 
 func benchTurn(b *testing.B, url string, history int, observe func(*runtime.Span)) {
 	ctx := b.Context()
-	st, err := store.Open(ctx, url, nil)
+	st, err := storeurl.Open(ctx, url, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

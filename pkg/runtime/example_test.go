@@ -14,14 +14,14 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 )
 
 // An app made of Go code: an agent with a tool, on a store in memory.
 func Example() {
 	ctx := context.Background()
-	st, err := store.Open(ctx, "memory:", nil)
+	st, err := storeurl.Open(ctx, "memory:", nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/memstore"
 	"agenthost/pkg/template"
 )
 
@@ -49,11 +50,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 // long as the host. It is for tests and for programs without persistent
 // sessions.
 func InMemory(apps ...*App) (*Host, error) {
-	st, err := store.Open(context.Background(), "memory:", nil)
-	if err != nil {
-		return nil, err
-	}
-	h := NewHost(st, nil)
+	h := NewHost(memstore.New(nil), nil)
 	for _, app := range apps {
 		h.Swap(app)
 	}

@@ -18,7 +18,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 )
 
@@ -247,7 +247,7 @@ func TestCacheAcrossRestart(t *testing.T) {
 // of the response.
 func runOnNewHost(t *testing.T, l *loader.Loader, dir, url string) (summary string) {
 	t.Helper()
-	st, err := store.Open(t.Context(), url, nil)
+	st, err := storeurl.Open(t.Context(), url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

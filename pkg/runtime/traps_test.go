@@ -44,7 +44,7 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// testExists finds a transcript, or a test of a package.
+// testExists finds a transcript, or a test of a package or of a suite.
 func testExists(t *testing.T, name string) bool {
 	t.Helper()
 	if strings.HasSuffix(name, ".txtar") {
@@ -55,7 +55,7 @@ func testExists(t *testing.T, name string) bool {
 	if !ok {
 		dir, test = "pkg/runtime", name
 	}
-	files, err := filepath.Glob(filepath.Join("..", "..", dir, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func testExists(t *testing.T, name string) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(src), "\nfunc "+test+"(t *testing.T) {") {
+		if strings.Contains(string(src), "\nfunc "+test+"(t *testing.T) {") || strings.Contains(string(src), "Suite) "+test+"(t *testing.T) {") {
 			return true
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 // instantModel responds immediately. gatedModel sends a first chunk and waits for the
@@ -51,7 +52,7 @@ func (g gatedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[
 
 // newBenchServer starts a server configured like the serve command.
 func newBenchServer(b *testing.B, m model.LLM) (*store.Store, *httptest.Server) {
-	st, err := store.Open(b.Context(), "memory:", nil)
+	st, err := storeurl.Open(b.Context(), "memory:", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

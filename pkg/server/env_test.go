@@ -21,6 +21,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 )
 
@@ -61,7 +62,7 @@ func newEnvWith(t *testing.T, url string, with *store.Options, opts *server.Opti
 	var ids atomic.Int64
 	newID := func() string { return fmt.Sprintf("new-%04d", ids.Add(1)) }
 	with.NewID = newID
-	st, err := store.Open(context.Background(), url, with)
+	st, err := storeurl.Open(context.Background(), url, &storeurl.Options{Options: *with})
 	if err != nil {
 		t.Fatal(err)
 	}

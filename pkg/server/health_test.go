@@ -17,7 +17,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 // A server without an active app, or one that is shutting down, is not ready and
@@ -118,7 +118,7 @@ func TestProbesShareWrites(t *testing.T) {
 // A damaged row is an internal error; the log names app, user, session and event.
 func TestDamagedRow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
-	st, err := store.Open(t.Context(), "sqlite:///"+path, nil)
+	st, err := storeurl.Open(t.Context(), "sqlite:///"+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

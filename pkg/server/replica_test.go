@@ -17,11 +17,12 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 func openReplica(t *testing.T, url string, clock func() time.Time) *store.Sessions {
 	t.Helper()
-	st, err := store.Open(t.Context(), url, &store.Options{Clock: clock})
+	st, err := storeurl.Open(t.Context(), url, &storeurl.Options{Options: store.Options{Clock: clock}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestLeaseTakenOverDuringWait(t *testing.T) {
 // newLeasedEnv returns a server with a lease duration and the real clock.
 func newLeasedEnv(t *testing.T, url string, lease time.Duration) *env {
 	t.Helper()
-	st, err := store.Open(t.Context(), url, &store.Options{Lease: lease})
+	st, err := storeurl.Open(t.Context(), url, &storeurl.Options{Options: store.Options{Lease: lease}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +209,7 @@ func startPooler(t *testing.T) (at string, kill func() error) {
 // newReplica returns a server with its own host on a shared database.
 func newReplica(t *testing.T, at string) *env {
 	t.Helper()
-	st, err := store.Open(t.Context(), at, &store.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(t.Context(), at, &storeurl.Options{Artifacts: "memory:"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -8,28 +8,20 @@ import (
 	"time"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
-func acquire(t *testing.T, s *Sessions, key session.Key) func() {
-	t.Helper()
-	_, release, err := s.Acquire(t.Context(), key, time.Minute)
-	if err != nil {
-		t.Fatalf("Acquire(%v) = %v", key, err)
-	}
-	return release
-}
-
 // waitUntilIdle waits until no session is held or waited for.
-func waitUntilIdle(t *testing.T, s *Sessions) {
+func waitUntilIdle(t *testing.T, s *store.Sessions) {
 	t.Helper()
-	if n := len(s.runs.waiting); n != 0 {
+	if n := store.QueuedSessions(s); n != 0 {
 		t.Errorf("%d sessions are still held", n)
 	}
 }
 
 func TestAcquireOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := openStore(t, "memory:", nil).Sessions
+		s := openStore(t, nil).Sessions
 		release := acquire(t, s, alice)
 		var order []int
 		var wg sync.WaitGroup
@@ -51,7 +43,7 @@ func TestAcquireOrder(t *testing.T) {
 }
 
 func TestAcquireOtherSessions(t *testing.T) {
-	s := openStore(t, "memory:", nil).Sessions
+	s := openStore(t, nil).Sessions
 	acquire(t, s, alice)()
 	acquire(t, s, alice)()
 	a, b := acquire(t, s, alice), acquire(t, s, session.Key{App: "app", User: "bob", ID: "s"})
@@ -62,7 +54,7 @@ func TestAcquireOtherSessions(t *testing.T) {
 
 func TestAcquireTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := openStore(t, "memory:", nil).Sessions
+		s := openStore(t, nil).Sessions
 		release := acquire(t, s, alice)
 		for _, wait := range []time.Duration{-1, 0, 30 * time.Second} {
 			start := time.Now()
@@ -80,7 +72,7 @@ func TestAcquireTimeout(t *testing.T) {
 
 func TestAcquireCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := openStore(t, "memory:", nil).Sessions
+		s := openStore(t, nil).Sessions
 		release := acquire(t, s, alice)
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
@@ -109,7 +101,7 @@ func TestAcquireCancelled(t *testing.T) {
 func TestAcquireTurnDuringTimeout(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
-			s := openStore(t, "memory:", nil).Sessions
+			s := openStore(t, nil).Sessions
 			release := acquire(t, s, alice)
 			var wg sync.WaitGroup
 			for range 3 {

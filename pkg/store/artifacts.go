@@ -1,11 +1,18 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"agenthost/pkg/store/internal/codec"
 
 	"google.golang.org/genai"
 
@@ -17,39 +24,39 @@ import (
 // sessions of the user. It is safe for concurrent use. Names are validated with
 // [session.CheckArtifactName]; what cannot be stored is ErrInvalid.
 type Artifacts struct {
-	backend  artifactStore
+	backend  ArtifactBackend
 	clock    func() time.Time
 	maxBytes int64
 }
 
-// An artifactBackend stores the rows of artifacts. It is safe for concurrent
+// An ArtifactRows stores the rows of artifacts. It is safe for concurrent
 // use.
-type artifactBackend interface {
-	// saveVersion adds a version after the latest one, numbered from 0, and
+type ArtifactRows interface {
+	// SaveVersion adds a version after the latest one, numbered from 0, and
 	// returns its description.
-	saveVersion(ctx context.Context, at artifactKey, rec *artifact) (session.ArtifactVersion, error)
-	// loadVersion reads a version, or the latest one if version is negative. A
+	SaveVersion(ctx context.Context, at ArtifactKey, rec *ArtifactRecord) (session.ArtifactVersion, error)
+	// LoadVersion reads a version, or the latest one if version is negative. A
 	// missing version is ErrNotFound.
-	loadVersion(ctx context.Context, at artifactKey, version int) (*artifact, error)
-	// listNames returns the artifact names of a session, or of a user if id is
+	LoadVersion(ctx context.Context, at ArtifactKey, version int) (*ArtifactRecord, error)
+	// ListNames returns the artifact names of a session, or of a user if id is
 	// empty, in any order.
-	listNames(ctx context.Context, app, user, id string) ([]string, error)
-	// listVersions describes all versions in order, without their content.
-	listVersions(ctx context.Context, at artifactKey) ([]session.ArtifactVersion, error)
-	// deleteArtifact deletes all versions. Deleting a missing artifact succeeds.
-	deleteArtifact(ctx context.Context, at artifactKey) error
+	ListNames(ctx context.Context, app, user, id string) ([]string, error)
+	// ListVersions describes all versions in order, without their content.
+	ListVersions(ctx context.Context, at ArtifactKey) ([]session.ArtifactVersion, error)
+	// DeleteArtifact deletes all versions. Deleting a missing artifact succeeds.
+	DeleteArtifact(ctx context.Context, at ArtifactKey) error
 }
 
-// An artifactStore is an artifactBackend with a lifecycle. Calls after close
-// return errClosed.
-type artifactStore interface {
-	artifactBackend
-	close() error
+// An ArtifactBackend is an ArtifactRows with a lifecycle. Calls after close
+// return ErrClosed.
+type ArtifactBackend interface {
+	ArtifactRows
+	Close() error
 }
 
-// An artifactKey identifies an artifact. Without a session it belongs to the
+// An ArtifactKey identifies an artifact. Without a session it belongs to the
 // user; the name has no prefix.
-type artifactKey struct{ app, user, session, name string }
+type ArtifactKey struct{ App, User, Session, Name string }
 
 // A NewArtifact is the input of a new version.
 type NewArtifact struct {
@@ -75,21 +82,21 @@ func (a *Artifacts) Create(ctx context.Context, key session.Key, n *NewArtifact)
 	if err != nil {
 		return none, err
 	}
-	rec, err := packPart(at.name, n.Part)
+	rec, err := packPart(at.Name, n.Part)
 	if err != nil {
 		return none, fmt.Errorf("artifact %q: %w", n.Name, err)
 	}
-	if n, most := int64(len(rec.bytes)), a.maxBytes; n > most {
-		return none, fmt.Errorf("artifact %q with %d bytes exceeds the limit of %d bytes: %w", at.prefixedName(), n, most, session.ErrInvalid)
+	if n, most := int64(len(rec.Bytes)), a.maxBytes; n > most {
+		return none, fmt.Errorf("artifact %q with %d bytes exceeds the limit of %d bytes: %w", at.PrefixedName(), n, most, session.ErrInvalid)
 	}
-	if rec.Custom, err = canonicalizeState(n.CustomMetadata); err != nil {
+	if rec.Custom, err = codec.CanonicalizeState(n.CustomMetadata); err != nil {
 		return none, fmt.Errorf("artifact %q: custom metadata: %w", n.Name, err)
 	}
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
 	rec.Created = a.clock().UTC().Truncate(time.Microsecond)
-	return a.backend.saveVersion(ctx, at, rec)
+	return a.backend.SaveVersion(ctx, at, rec)
 }
 
 // Load reads a version; a negative version is the latest. A missing version is
@@ -113,26 +120,26 @@ func (a *Artifacts) loadUnresolved(ctx context.Context, key session.Key, name st
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	rec, err := a.backend.loadVersion(ctx, at, version)
+	rec, err := a.backend.LoadVersion(ctx, at, version)
 	if err != nil {
 		return nil, err
 	}
 	if rec.isAbsence() {
-		return nil, at.errNotFound(version)
+		return nil, at.NotFound(version)
 	}
-	return rec.restorePart()
+	return rec.RestorePart()
 }
 
 // Keys returns the sorted names of the session's artifacts and, with their
 // prefix, of the user's. Without a session id it returns only the user's.
 func (a *Artifacts) Keys(ctx context.Context, key session.Key) ([]string, error) {
-	if err := checkOwner(key.App, key.User); err != nil {
+	if err := codec.CheckOwner(key.App, key.User); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	users, err := a.backend.listNames(ctx, key.App, key.User, "")
+	users, err := a.backend.ListNames(ctx, key.App, key.User, "")
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +148,7 @@ func (a *Artifacts) Keys(ctx context.Context, key session.Key) ([]string, error)
 		names[i] = session.UserPrefix + n
 	}
 	if key.ID != "" {
-		own, err := a.backend.listNames(ctx, key.App, key.User, key.ID)
+		own, err := a.backend.ListNames(ctx, key.App, key.User, key.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -161,7 +168,7 @@ func (a *Artifacts) Versions(ctx context.Context, key session.Key, name string) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return a.backend.listVersions(ctx, at)
+	return a.backend.ListVersions(ctx, at)
 }
 
 // Version describes one version; a negative version is the latest. A missing
@@ -180,7 +187,7 @@ func (a *Artifacts) Version(ctx context.Context, key session.Key, name string, v
 	if err != nil {
 		return session.ArtifactVersion{}, err
 	}
-	return session.ArtifactVersion{}, at.errNotFound(version)
+	return session.ArtifactVersion{}, at.NotFound(version)
 }
 
 // Delete deletes all versions of an artifact. Deleting a missing artifact succeeds.
@@ -192,39 +199,188 @@ func (a *Artifacts) Delete(ctx context.Context, key session.Key, name string) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return a.backend.deleteArtifact(ctx, at)
+	return a.backend.DeleteArtifact(ctx, at)
 }
 
-func newArtifactKey(key session.Key, name string) (artifactKey, error) {
-	if err := checkOwner(key.App, key.User); err != nil {
-		return artifactKey{}, err
+func newArtifactKey(key session.Key, name string) (ArtifactKey, error) {
+	if err := codec.CheckOwner(key.App, key.User); err != nil {
+		return ArtifactKey{}, err
 	}
 	if err := session.CheckArtifactName(name); err != nil {
-		return artifactKey{}, err
+		return ArtifactKey{}, err
 	}
-	if err := checkText("artifact name", name, len(name)); err != nil {
-		return artifactKey{}, err
+	if err := codec.CheckText("artifact name", name, len(name)); err != nil {
+		return ArtifactKey{}, err
 	}
 	if bare, ok := strings.CutPrefix(name, session.UserPrefix); ok {
-		return artifactKey{key.App, key.User, "", bare}, nil
+		return ArtifactKey{key.App, key.User, "", bare}, nil
 	}
-	if err := checkSession(key); err != nil {
-		return artifactKey{}, fmt.Errorf("artifact %q: %w", name, err)
+	if err := codec.CheckSession(key); err != nil {
+		return ArtifactKey{}, fmt.Errorf("artifact %q: %w", name, err)
 	}
-	return artifactKey{key.App, key.User, key.ID, name}, nil
+	return ArtifactKey{key.App, key.User, key.ID, name}, nil
 }
 
-// prefixedName returns the artifact's name as callers write it.
-func (at artifactKey) prefixedName() string {
-	if at.session == "" {
-		return session.UserPrefix + at.name
+// PrefixedName returns the artifact's name as callers write it.
+func (at ArtifactKey) PrefixedName() string {
+	if at.Session == "" {
+		return session.UserPrefix + at.Name
 	}
-	return at.name
+	return at.Name
 }
 
-func (at artifactKey) errNotFound(version int) error {
+// NotFound is the error for a missing version; a negative one is the latest.
+func (at ArtifactKey) NotFound(version int) error {
 	if version < 0 {
-		return fmt.Errorf("artifact %w: %s", session.ErrNotFound, at.prefixedName())
+		return fmt.Errorf("artifact %w: %s", session.ErrNotFound, at.PrefixedName())
 	}
-	return fmt.Errorf("artifact %w: %s version %d", session.ErrNotFound, at.prefixedName(), version)
+	return fmt.Errorf("artifact %w: %s version %d", session.ErrNotFound, at.PrefixedName(), version)
+}
+
+// An ArtifactRecord is one version: a part whose bytes are stored separately.
+type ArtifactRecord struct {
+	Name    string    `json:"name"`
+	Created time.Time `json:"createTime"`
+	MIME    string    `json:"mimeType,omitempty"`
+	// Text reports that the bytes are the part's text, not its inline data.
+	Text bool `json:"text,omitempty"`
+	// Part is the JSON form of the part without the bytes.
+	Part json.RawMessage `json:"part"`
+	// Custom is the custom metadata of the version.
+	Custom CustomMetadata `json:"customMetadata,omitempty"`
+	// Bytes are the text or the inline data of the part.
+	Bytes []byte `json:"-"`
+}
+
+// CustomMetadata decodes whole numbers as integers.
+type CustomMetadata map[string]any
+
+// UnmarshalJSON decodes by the rules of [session.DecodeMap].
+func (c *CustomMetadata) UnmarshalJSON(b []byte) error {
+	m, err := session.DecodeMap(b)
+	*c = m
+	return err
+}
+
+// AbsenceMIME is the MIME type of an absence.
+const AbsenceMIME = "application/octet-stream"
+
+// Absence returns a part that, as a new version, marks an artifact as deleted:
+// empty data of unknown type (adk-python runners.py). Its name stays listed.
+func Absence() *genai.Part {
+	return &genai.Part{InlineData: &genai.Blob{MIMEType: AbsenceMIME}}
+}
+
+func (rec *ArtifactRecord) isAbsence() bool {
+	return rec.MIME == AbsenceMIME && !rec.Text && len(rec.Bytes) == 0 && !bytes.Contains(rec.Part, []byte(`"fileData"`))
+}
+
+// packPart separates the bytes from a part.
+func packPart(name string, part *genai.Part) (*ArtifactRecord, error) {
+	if !isStorable(part) {
+		return nil, fmt.Errorf("a part with inlineData, fileData or text is required: %w", session.ErrInvalid)
+	}
+	p := *part
+	rec := &ArtifactRecord{Name: name}
+	switch {
+	case p.InlineData != nil:
+		blob := *p.InlineData
+		rec.MIME, rec.Bytes = blob.MIMEType, bytes.Clone(blob.Data)
+		blob.Data = nil
+		p.InlineData = &blob
+	case p.FileData != nil:
+		rec.MIME = p.FileData.MIMEType
+	default:
+		rec.Text, rec.Bytes = true, []byte(p.Text)
+		p.Text = ""
+	}
+	var err error
+	if rec.Part, err = json.Marshal(&p); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, session.ErrInvalid)
+	}
+	return rec, nil
+}
+
+// isStorable reports whether a part is content and not a step of a
+// conversation, such as a call.
+func isStorable(p *genai.Part) bool {
+	return p != nil && p.FunctionCall == nil && p.FunctionResponse == nil && p.ExecutableCode == nil &&
+		p.CodeExecutionResult == nil && p.ToolCall == nil && p.ToolResponse == nil
+}
+
+// RestorePart returns the part with its bytes.
+func (rec *ArtifactRecord) RestorePart() (*genai.Part, error) {
+	p := &genai.Part{}
+	if err := json.Unmarshal(rec.Part, p); err != nil {
+		return nil, fmt.Errorf("reading artifact %q: %w", rec.Name, err)
+	}
+	switch {
+	case rec.Text:
+		p.Text = string(rec.Bytes)
+	case p.InlineData != nil:
+		p.InlineData.Data = bytes.Clone(rec.Bytes)
+	}
+	return p, nil
+}
+
+// DescribeVersion describes a version of the artifact without its content.
+func (rec *ArtifactRecord) DescribeVersion(version int, uri string) session.ArtifactVersion {
+	custom := maps.Clone(rec.Custom)
+	for k, v := range custom {
+		custom[k] = codec.CloneValue(v)
+	}
+	return session.ArtifactVersion{Version: version, CanonicalURI: uri, CustomMetadata: custom, Created: rec.Created, MIMEType: rec.MIME}
+}
+
+// referenceScheme is the URI prefix of a reference to another artifact.
+const referenceScheme = "artifact://"
+
+// maxReferences limits the length of a chain of references.
+const maxReferences = 5
+
+// A reference identifies the artifact that a part refers to.
+type reference struct {
+	key     session.Key
+	name    string
+	version int
+}
+
+// parseReference parses the form of adk-python (artifacts/artifact_util.py):
+//
+//	artifact://apps/{app}/users/{user}/[sessions/{session}/]artifacts/{name}/versions/{n}
+func parseReference(uri string) (reference, bool) {
+	form := regexp.MustCompile(`^artifact://apps/(.+?)/users/(.+?)/(?:sessions/(.+?)/)?artifacts/(.+)/versions/(\d+)$`)
+	m := form.FindStringSubmatch(uri)
+	if m == nil {
+		return reference{}, false
+	}
+	n, err := strconv.Atoi(m[5])
+	return reference{session.Key{App: m[1], User: m[2], ID: m[3]}, m[4], n}, err == nil
+}
+
+// resolveReference follows the references of a part. A reference must stay in
+// the app and user, and in the session if it names one.
+func (a *Artifacts) resolveReference(ctx context.Context, key session.Key, name string, part *genai.Part) (*genai.Part, error) {
+	fail := func(why string) (*genai.Part, error) {
+		return nil, fmt.Errorf("artifact %q: %s: %w", name, why, session.ErrInvalid)
+	}
+	for range maxReferences + 1 {
+		if part.FileData == nil || !strings.HasPrefix(part.FileData.FileURI, referenceScheme) {
+			return part, nil
+		}
+		ref, ok := parseReference(part.FileData.FileURI)
+		switch {
+		case !ok:
+			return fail(fmt.Sprintf("invalid artifact reference %q", part.FileData.FileURI))
+		case ref.key.App != key.App || ref.key.User != key.User:
+			return fail("reference to another app or user not allowed")
+		case ref.key.ID != "" && ref.key.ID != key.ID:
+			return fail("reference to another session not allowed")
+		}
+		var err error
+		if part, err = a.loadUnresolved(ctx, ref.key, ref.name, ref.version); err != nil {
+			return nil, err
+		}
+	}
+	return fail(fmt.Sprintf("chain of references exceeds the limit of %d", maxReferences))
 }

@@ -3,182 +3,246 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"agenthost/pkg/session"
 )
 
-// errClosed is returned by every method after Close.
-var errClosed = errors.New("store is closed")
+// Backends are the engines below a store. All four are required; a package such as
+// memstore or sqlstore has some of them.
+type Backends struct {
+	Sessions  SessionBackend
+	Artifacts ArtifactBackend
+	Memories  MemoryBackend
+	Revisions RevisionBackend
+	// Unshared reports that no other store can open the sessions. Their runs need
+	// no leases.
+	Unshared bool
+}
 
-// A sessionBackend stores the rows of sessions. Its only rule is the version
-// check: its input is already validated, split by scope and canonical. Keys
-// compare byte by byte. Implementations are safe for concurrent use.
-type sessionBackend interface {
-	// createSession atomically inserts a session at version 0, writes the cells
+// ErrClosed is the error of every method of a backend after Close.
+var ErrClosed = errors.New("store is closed")
+
+// SessionRows stores the rows of sessions. Its only rule is the version check: its
+// input is already validated, split by scope and canonical. Keys compare byte by
+// byte. Errors wrap those of package session, as [SessionNotFound] does.
+// Implementations are safe for concurrent use.
+type SessionRows interface {
+	// CreateSession atomically inserts a session at version 0, writes its state
 	// and, if g is not nil, leases the session and sets the id and epoch of g.
 	// An existing key is ErrExists.
-	createSession(ctx context.Context, key session.Key, cells []cell, now time.Time, g *grant) error
-	// readSession returns a consistent snapshot of a session: its head, its
+	CreateSession(ctx context.Context, key session.Key, state []StateWrite, now time.Time, g *LeaseGrant) error
+	// ReadSession returns a consistent snapshot of a session: its head, its
 	// state, and the events that the window selects. A missing session is
 	// ErrNotFound.
-	readSession(ctx context.Context, key session.Key, w eventWindow) (*snapshot, error)
-	// listSessions returns the matching sessions in order of creation, with
+	ReadSession(ctx context.Context, key session.Key, w EventWindow) (*Snapshot, error)
+	// ListSessions returns the matching sessions in order of creation, with
 	// state and without events.
-	listSessions(ctx context.Context, q sessionQuery) ([]*listedSession, error)
-	// deleteSession deletes a session with its events and its own state. A
+	ListSessions(ctx context.Context, q SessionQuery) ([]*ListedSession, error)
+	// DeleteSession deletes a session with its events and its own state. A
 	// missing session is not an error.
-	deleteSession(ctx context.Context, key session.Key) error
-	// appendEvent inserts an event and writes its cells in one transaction that
+	DeleteSession(ctx context.Context, key session.Key) error
+	// AppendEvent inserts an event and writes its state in one transaction that
 	// is durable on return. It fails with ErrStale if the session is not at the
 	// version of the record, with ErrFenced if the record names an epoch that
 	// is not the latest of the session, and with ErrNotFound if the session is
 	// missing. Appending is idempotent: if the session already has the event
-	// id, nothing changes and the result is the position of that event.
-	appendEvent(ctx context.Context, rec record) (appendResult, error)
+	// id, nothing changes and the result is the position of that event. The
+	// event belongs to the backend, its text to the caller.
+	AppendEvent(ctx context.Context, rec AppendRecord) (AppendResult, error)
 }
 
-// A backend is a sessionBackend with leases, a health check and a lifecycle.
-type backend interface {
-	sessionBackend
-	leaseBackend
-	sessionInspector
-	// ping checks that the backend can write.
-	ping(ctx context.Context) error
-	// close waits for pending writes. Later calls return errClosed.
-	close() error
+// A SessionBackend stores sessions with their events, state and leases.
+type SessionBackend interface {
+	SessionRows
+	LeaseRows
+	SessionInspector
+	// Ping checks that the backend can write.
+	Ping(ctx context.Context) error
+	// Close waits for pending writes. Later calls return ErrClosed.
+	Close() error
 }
 
-// An inspector reads parts of what is stored.
-type sessionInspector interface {
-	// readInitialState returns the session's own state as createSession wrote
+// A SessionInspector reads parts of the stored sessions.
+type SessionInspector interface {
+	// ReadInitialState returns the session's own state as CreateSession wrote
 	// it. The caller owns the map. A missing session is ErrNotFound.
-	readInitialState(ctx context.Context, key session.Key) (map[string]any, error)
-	// readSharedState returns the app: and user: keys visible to a session with
+	ReadInitialState(ctx context.Context, key session.Key) (map[string]any, error)
+	// ReadSharedState returns the app: and user: keys visible to a session with
 	// this key. The caller owns the map.
-	readSharedState(ctx context.Context, key session.Key) (map[string]any, error)
-	// sumEventBytes returns the JSON size of all events of a session.
-	sumEventBytes(ctx context.Context, key session.Key) (int64, error)
+	ReadSharedState(ctx context.Context, key session.Key) (map[string]any, error)
+	// SumEventBytes returns the JSON size of all events of a session.
+	SumEventBytes(ctx context.Context, key session.Key) (int64, error)
 }
 
-// A cell is one write of a state key; a nil value deletes the key. The key
+// A StateWrite is one write of a state key; a nil value deletes the key. The key
 // includes its prefix.
-type cell struct {
-	key   string
-	scope session.Scope
-	value any
+type StateWrite struct {
+	Key   string
+	Scope session.Scope
+	Value any
 }
 
-// An eventWindow selects the events that a read returns.
-type eventWindow struct {
-	// id is the head ID of the caller's copy, or 0. If the key now belongs to
+// An EventWindow selects the events that a read returns.
+type EventWindow struct {
+	// ID is the head ID of the caller's copy, or 0. If the key now belongs to
 	// another session, since is treated as 0.
-	id int64
-	// since selects the events with a greater sequence number, provided that
-	// sinceID is the id of the event with number since. Otherwise the snapshot
+	ID int64
+	// Since selects the events with a greater sequence number, provided that
+	// SinceID is the id of the event with number since. Otherwise the snapshot
 	// is complete.
-	since   int64
-	sinceID string
-	// last limits the result to the latest events; a negative value means no
+	Since   int64
+	SinceID string
+	// Last limits the result to the latest events; a negative value means no
 	// limit.
-	last int
-	// after selects the events that follow the last event older than this time;
+	Last int
+	// After selects the events that follow the last event older than this time;
 	// nil selects all.
-	after *time.Time
+	After *time.Time
 }
 
-// isNarrow reports whether the window filters by count or time.
-func (w eventWindow) isNarrow() bool { return w.last >= 0 || w.after != nil }
+// IsNarrow reports whether the window filters by count or time.
+func (w EventWindow) IsNarrow() bool { return w.Last >= 0 || w.After != nil }
 
-// filterEvents applies the filters by time and count.
-func (w eventWindow) filterEvents(events []*session.Event) []*session.Event {
-	if w.after != nil {
+// FilterEvents applies the filters by time and count.
+func (w EventWindow) FilterEvents(events []*session.Event) []*session.Event {
+	if w.After != nil {
 		for i, e := range slices.Backward(events) {
-			if e.Timestamp.Before(*w.after) {
+			if e.Timestamp.Before(*w.After) {
 				events = events[i+1:]
 				break
 			}
 		}
 	}
-	if w.last >= 0 && len(events) > w.last {
-		events = events[len(events)-w.last:]
+	if w.Last >= 0 && len(events) > w.Last {
+		events = events[len(events)-w.Last:]
 	}
 	return events
 }
 
-// A head is a session without its events: its id, and the number and time of
+// A Head is a session without its events: its id, and the number and time of
 // its last event. Ids are never reused, even if the key of a deleted session
 // is.
-type head struct {
-	id      int64
-	version int64
-	updated time.Time
+type Head struct {
+	ID      int64
+	Version int64
+	Updated time.Time
 }
 
-// A snapshot is a consistent view of a session. The caller owns the state; the
+// A Snapshot is a consistent view of a session. The caller owns the state; the
 // events are shared and ordered.
-type snapshot struct {
-	head
-	state  map[string]any
-	events []storedEvent
-	// lastID is the id of the last event. whole reports that events holds all
+type Snapshot struct {
+	Head
+	State  map[string]any
+	Events []StoredEvent
+	// LastID is the id of the last event. whole reports that events holds all
 	// events although the window asked for fewer.
-	lastID string
-	whole  bool
+	LastID string
+	Whole  bool
 }
 
-// A storedEvent is an event with its JSON size (text) and its estimated memory
+// A StoredEvent is an event with its JSON size (text) and its estimated memory
 // cost in the cache.
-type storedEvent struct {
-	event      *session.Event
-	text, cost int64
+type StoredEvent struct {
+	Event      *session.Event
+	Text, Cost int64
 }
 
-// A sessionQuery selects sessions of an app.
-type sessionQuery struct {
-	app string
-	// user selects one user; empty selects all users.
-	user string
-	// after selects sessions with a greater head id.
-	after int64
-	// limit is the maximum number of sessions; 0 means no limit.
-	limit int
-	// before selects sessions last changed before this time; the zero time
+// A SessionQuery selects sessions of an app.
+type SessionQuery struct {
+	App string
+	// User selects one user; empty selects all users.
+	User string
+	// After selects sessions with a greater head id.
+	After int64
+	// Limit is the maximum number of sessions; 0 means no limit.
+	Limit int
+	// Before selects sessions last changed before this time; the zero time
 	// selects all.
-	before time.Time
+	Before time.Time
 }
 
-// A listedSession is a session head with its key and state.
-type listedSession struct {
-	key session.Key
-	head
-	state map[string]any
+// Matches reports whether a session is selected, apart from the limit.
+func (q SessionQuery) Matches(key session.Key, h Head) bool {
+	return key.App == q.App && (q.User == "" || key.User == q.User) && h.ID > q.After &&
+		(q.Before.IsZero() || h.Updated.Before(q.Before))
 }
 
-// A record is one append.
-type record struct {
-	key session.Key
-	// id is the head id, or 0 if the caller does not know it.
-	id      int64
-	version int64
-	// epoch is the lease epoch of the writer, or 0 without a lease.
-	epoch int64
-	event *session.Event
-	cells []cell
-	// updates are updates of shared keys, ordered by key. The backend computes
+// A ListedSession is a session head with its key and state.
+type ListedSession struct {
+	Key session.Key
+	Head
+	State map[string]any
+}
+
+// An AppendRecord is one append.
+type AppendRecord struct {
+	Key session.Key
+	// ID is the head id, or 0 if the caller does not know it.
+	ID      int64
+	Version int64
+	// Epoch is the lease epoch of the writer, or 0 without a lease.
+	Epoch  int64
+	Event  *session.Event
+	Writes []StateWrite
+	// Updates are updates of shared keys, ordered by key. The backend computes
 	// them in the transaction and replaces the event's state delta with a new
 	// map that includes the results.
-	updates []update
-	// text is the JSON of the event. With updates it depends on their results,
-	// see computeUpdates.
-	text []byte
+	Updates []SharedUpdate
+	// Text is the JSON of the event. With updates it depends on their results,
+	// see ComputeUpdates.
+	Text []byte
 	// limits are checked again after updates are computed.
 	limits *appendLimits
 }
 
-// An appendResult holds the sequence number of the event, its JSON size (text)
+// An AppendResult holds the sequence number of the event, its JSON size (text)
 // and its estimated memory cost in the cache.
-type appendResult struct {
-	seq, text, cost int64
+type AppendResult struct {
+	Seq, Text, Cost int64
 }
+
+// LeaseRows stores session leases. All stores that share the sessions see
+// the same clock.
+type LeaseRows interface {
+	// AcquireLease leases the session to the owner of the grant and sets the
+	// grant's id and epoch, if the lease is free, expired, or already the
+	// owner's. Otherwise nothing changes and it returns the holder. A missing
+	// session is ErrNotFound. An id and an epoch in the grant are the last
+	// known ones, which may save a read.
+	AcquireLease(ctx context.Context, g *LeaseGrant) (holder string, err error)
+	// RenewLeases extends the grants by their term, and returns those that are
+	// lost: taken over, or deleted with their session.
+	RenewLeases(ctx context.Context, all []*LeaseGrant) (gone []*LeaseGrant, err error)
+	// ReleaseLeases ends grants. It ignores those that are lost.
+	ReleaseLeases(ctx context.Context, all []*LeaseGrant) error
+}
+
+// A LeaseGrant is a lease as a backend stores it. Only its owner may run the
+// session. Its epoch (fencing token) is greater than that of every earlier
+// grant; an append that names an older epoch is rejected.
+type LeaseGrant struct {
+	Key       session.Key
+	ID, Epoch int64 // id of the session's head, epoch of the grant
+	Owner     string
+	Term      time.Duration
+	// Now is the current time for a backend without its own clock.
+	Now time.Time
+}
+
+// SessionNotFound is the error for a missing session.
+func SessionNotFound(id string) error { return fmt.Errorf("session %w: %s", session.ErrNotFound, id) }
+
+// SessionExists is the error for a key that is in use.
+func SessionExists(id string) error { return fmt.Errorf("session %w: %s", session.ErrExists, id) }
+
+// SessionStale is the error for an append to a session that is no longer at the
+// version that the writer has read.
+func SessionStale(id string, read, now int64) error {
+	return fmt.Errorf("session %s %w: it was at version %d, now it is at %d", id, session.ErrStale, read, now)
+}
+
+// SessionFenced is the error for a writer whose lease another store has taken over.
+func SessionFenced(id string) error { return fmt.Errorf("session %s %w", id, session.ErrFenced) }

@@ -69,18 +69,18 @@ func (c *cache) addBytes(e *cacheEntry, bytes int64) {
 
 // put caches a session that was read completely. If another reader was faster,
 // its entry is updated and returned.
-func (c *cache) put(key session.Key, s *snapshot) *cacheEntry {
+func (c *cache) put(key session.Key, s *Snapshot) *cacheEntry {
 	e, fresh := c.insertEntry(key, s)
 	if !fresh {
-		c.appendNew(e, s.events)
+		c.appendNew(e, s.Events)
 	}
 	return e
 }
 
-func (c *cache) insertEntry(key session.Key, s *snapshot) (e *cacheEntry, fresh bool) {
+func (c *cache) insertEntry(key session.Key, s *Snapshot) (e *cacheEntry, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if el, ok := c.byKey[key]; ok && el.Value.(*cacheEntry).id == s.id {
+	if el, ok := c.byKey[key]; ok && el.Value.(*cacheEntry).id == s.ID {
 		return el.Value.(*cacheEntry), false
 	}
 	c.removeEntry(key)
@@ -91,14 +91,14 @@ func (c *cache) insertEntry(key session.Key, s *snapshot) (e *cacheEntry, fresh 
 	return e, true
 }
 
-func newCacheEntry(key session.Key, s *snapshot) *cacheEntry {
-	e := &cacheEntry{key: key, id: s.id, version: s.version, bytes: entryBytes}
-	events := make([]*session.Event, len(s.events))
+func newCacheEntry(key session.Key, s *Snapshot) *cacheEntry {
+	e := &cacheEntry{key: key, id: s.ID, version: s.Version, bytes: entryBytes}
+	events := make([]*session.Event, len(s.Events))
 	var text int64
-	for i, st := range s.events {
-		events[i] = st.event
-		e.bytes += st.cost
-		text += st.text
+	for i, st := range s.Events {
+		events[i] = st.Event
+		e.bytes += st.Cost
+		text += st.Text
 	}
 	e.history = session.NewHistory(events)
 	e.history.AddBytes(text)
@@ -113,7 +113,7 @@ func (c *cache) drop(key session.Key) {
 }
 
 // appendNew adds the events that an entry does not have yet.
-func (c *cache) appendNew(e *cacheEntry, events []storedEvent) {
+func (c *cache) appendNew(e *cacheEntry, events []StoredEvent) {
 	if len(events) == 0 {
 		return
 	}
@@ -169,17 +169,24 @@ func (e *cacheEntry) recordEpoch(epoch int64) {
 
 // appendEvents appends the events that directly follow the cached ones, and
 // returns their bytes.
-func (e *cacheEntry) appendEvents(events []storedEvent) int64 {
+func (e *cacheEntry) appendEvents(events []StoredEvent) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var bytes int64
 	for _, st := range events {
-		if st.event.Seq == e.version+1 {
-			e.history.Append(st.event)
-			e.history.AddBytes(st.text)
+		if st.Event.Seq == e.version+1 {
+			e.history.Append(st.Event)
+			e.history.AddBytes(st.Text)
 			e.version++
-			bytes += st.cost
+			bytes += st.Cost
 		}
 	}
 	return bytes
+}
+
+// size returns the number of cached sessions and their bytes.
+func (c *cache) size() (sessions, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(c.order.Len()), c.bytes
 }

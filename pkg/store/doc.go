@@ -3,11 +3,10 @@
 //
 // The portable types [Sessions], [Artifacts] and [Memories] implement every
 // rule: the scopes of state keys, temp: keys, partial events, optimistic
-// concurrency, names and limits, and memory search. The backends below them
-// only store rows: one in memory, one for SQL databases, and for artifacts one
-// in memory, one on disk, and one over buckets (Google Cloud Storage and Amazon
-// S3). To add a backend, write its file, add its scheme to the table in store.go
-// or artifacts_open.go, and add its URL to the table of the test suite.
+// concurrency, names and limits, and memory search. The backends below them only
+// store rows: in memory (memstore), in SQL databases (sqlstore), and for artifacts
+// also in folders (dirstore) and in buckets (bucketstore). [New] opens a store over
+// backends, storeurl.Open by URL. Package storetest tests a backend.
 //
 // Events are ordered by the sequence number that they get in the transaction
 // that writes them, never by the clock. An append names the version that it

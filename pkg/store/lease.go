@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/pkg/store/internal/codec"
+
 	"github.com/google/uuid"
 
 	"agenthost/internal/safe"
@@ -24,38 +26,10 @@ const (
 	minLeasePause, maxLeasePause = 5 * time.Millisecond, 100 * time.Millisecond
 )
 
-// A grant is a lease as a backend stores it. Only its owner may run the
-// session. Its epoch (fencing token) is greater than that of every earlier
-// grant; an append that names an older epoch is rejected.
-type grant struct {
-	key       session.Key
-	id, epoch int64 // id of the session's head, epoch of the grant
-	owner     string
-	term      time.Duration
-	// now is the current time for a backend without its own clock.
-	now time.Time
-}
-
-// A leaseBackend stores session leases. All stores that share the sessions see
-// the same clock.
-type leaseBackend interface {
-	// acquireLease leases the session to the owner of the grant and sets the
-	// grant's id and epoch, if the lease is free, expired, or already the
-	// owner's. Otherwise nothing changes and it returns the holder. A missing
-	// session is ErrNotFound. An id and an epoch in the grant are the last
-	// known ones, which may save a read.
-	acquireLease(ctx context.Context, g *grant) (holder string, err error)
-	// renewLeases extends the grants by their term, and returns those that are
-	// lost: taken over, or deleted with their session.
-	renewLeases(ctx context.Context, all []*grant) (gone []*grant, err error)
-	// releaseLeases ends grants. It ignores those that are lost.
-	releaseLeases(ctx context.Context, all []*grant) error
-}
-
 // A leaseManager holds the leases of the sessions that run in this store or ran
 // a moment ago. A goroutine renews them as long as there are any.
 type leaseManager struct {
-	backend  backend
+	backend  SessionBackend
 	cache    *cache
 	clock    func() time.Time
 	logger   *slog.Logger
@@ -75,7 +49,7 @@ type leaseManager struct {
 // A lease is a held grant. With the id 0 it is pending: the session did not
 // exist when the run acquired it.
 type lease struct {
-	grant
+	LeaseGrant
 	idle     bool // no run uses it
 	expiring bool // was idle in the last renewal round
 	lost     bool // another store took it over
@@ -83,26 +57,28 @@ type lease struct {
 	cancel context.CancelCauseFunc
 }
 
-func newLeaseManager(b backend, c *cache, o *Options) *leaseManager {
-	_, alone := b.(*memBackend)
+func newLeaseManager(b *Backends, c *cache, o *Options) *leaseManager {
 	return &leaseManager{
-		unshared: alone, backend: b, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.owner,
+		unshared: b.Unshared, backend: b.Sessions, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.Owner,
 		held: map[session.Key]*lease{},
 	}
 }
 
-// ownerName returns a unique name of this store that shows people its host and
-// process.
-func ownerName() string {
+// OwnerDigits is the number of hexadecimal digits after the last slash of an owner
+// name. They identify the store on its machine.
+const OwnerDigits = 12
+
+// NewOwner returns a unique name of a store that shows people its host and process.
+func NewOwner() string {
 	host, err := os.Hostname()
 	if err != nil || len(host) > 64 {
 		host = "host"
 	}
 	id := uuid.New()
-	return fmt.Sprintf("%s/%d/%x", host, os.Getpid(), id[:ownerHexDigits/2])
+	return fmt.Sprintf("%s/%d/%x", host, os.Getpid(), id[:OwnerDigits/2])
 }
 
-// acquireLease leases a session for a run of this store. It waits while another
+// AcquireLease leases a session for a run of this store. It waits while another
 // store holds the lease. The caller is the only run of the session in this
 // store.
 func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most time.Duration) error {
@@ -142,13 +118,13 @@ func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most t
 func (l *leaseManager) tryAcquire(ctx context.Context, key session.Key) (holder string, err error) {
 	g := l.newGrant(key)
 	if e := l.cache.get(key); e != nil {
-		g.id, g.epoch = e.lastLease()
+		g.ID, g.Epoch = e.lastLease()
 	}
-	if checkSession(key) == nil {
-		holder, err = l.backend.acquireLease(ctx, g)
+	if codec.CheckSession(key) == nil {
+		holder, err = l.backend.AcquireLease(ctx, g)
 	}
 	if errors.Is(err, session.ErrNotFound) {
-		g.id, g.epoch, err = 0, 0, nil
+		g.ID, g.Epoch, err = 0, 0, nil
 	}
 	if err == nil && holder == "" {
 		err = l.trackLease(g)
@@ -156,8 +132,17 @@ func (l *leaseManager) tryAcquire(ctx context.Context, key session.Key) (holder 
 	return holder, err
 }
 
-func (l *leaseManager) newGrant(key session.Key) *grant {
-	return &grant{key: key, owner: l.owner, term: l.term, now: l.clock()}
+func (l *leaseManager) newGrant(key session.Key) *LeaseGrant {
+	return &LeaseGrant{Key: key, Owner: l.owner, Term: l.term, Now: l.clock()}
+}
+
+// RunLease returns the lease of a session that has a run in this store, for programs
+// that write to the backend themselves.
+func (s *Sessions) RunLease(ctx context.Context, key session.Key) (LeaseGrant, error) {
+	epoch, err := s.leases.resolveEpoch(ctx, key)
+	g := s.leases.newGrant(key)
+	g.Epoch = epoch
+	return *g, err
 }
 
 // reuseIdle reuses the lease of the previous run if it certainly has not
@@ -169,24 +154,24 @@ func (l *leaseManager) reuseIdle(key session.Key) bool {
 	if e == nil || !e.idle {
 		return false
 	}
-	if age := l.clock().Sub(e.now); age < 0 || age >= l.term/2 {
+	if age := l.clock().Sub(e.Now); age < 0 || age >= l.term/2 {
 		return false
 	}
 	e.idle, e.expiring = false, false
 	return true
 }
 
-func (l *leaseManager) trackLease(g *grant) error {
+func (l *leaseManager) trackLease(g *LeaseGrant) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return errClosed
+		return ErrClosed
 	}
-	e := &lease{grant: *g}
-	if wish := l.held[g.key]; wish != nil {
+	e := &lease{LeaseGrant: *g}
+	if wish := l.held[g.Key]; wish != nil {
 		e.cancel = wish.cancel // the run of the pending lease continues
 	}
-	l.held[g.key] = e
+	l.held[g.Key] = e
 	if l.stopRenewal == nil {
 		quit := make(chan struct{})
 		l.stopRenewal = quit
@@ -214,7 +199,7 @@ func (l *leaseManager) markIdle(key session.Key) {
 	e := l.held[key]
 	switch {
 	case e == nil:
-	case e.id == 0 || e.lost:
+	case e.ID == 0 || e.lost:
 		delete(l.held, key)
 	default:
 		e.idle, e.cancel = true, nil
@@ -225,8 +210,8 @@ func (l *leaseManager) markIdle(key session.Key) {
 func (l *leaseManager) markLost(key session.Key, epoch int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e := l.held[key]; e != nil && e.epoch == epoch {
-		e.cancelRun(errFenced(key.ID))
+	if e := l.held[key]; e != nil && e.Epoch == epoch {
+		e.cancelRun(SessionFenced(key.ID))
 	}
 }
 
@@ -248,16 +233,16 @@ func (l *leaseManager) dropDeleted(key session.Key) {
 	case e.idle:
 		delete(l.held, key)
 	default:
-		e.cancelRun(errNotFound(key.ID))
+		e.cancelRun(SessionNotFound(key.ID))
 	}
 }
 
 // pendingGrant returns the grant to create together with the session, or nil if
 // no run in this store waits for it.
-func (l *leaseManager) pendingGrant(key session.Key) *grant {
+func (l *leaseManager) pendingGrant(key session.Key) *LeaseGrant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e := l.held[key]; e == nil || e.id != 0 {
+	if e := l.held[key]; e == nil || e.ID != 0 {
 		return nil
 	}
 	return l.newGrant(key)
@@ -273,10 +258,10 @@ func (l *leaseManager) resolveEpoch(ctx context.Context, key session.Key) (int64
 	}
 	l.mu.Lock()
 	e := l.held[key]
-	wished := e != nil && e.id == 0
+	wished := e != nil && e.ID == 0
 	var epoch int64
 	if e != nil {
-		epoch = e.epoch
+		epoch = e.Epoch
 	}
 	l.mu.Unlock()
 	if !wished {
@@ -290,5 +275,142 @@ func (l *leaseManager) resolveEpoch(ctx context.Context, key session.Key) (int64
 	if e = l.held[key]; e == nil {
 		return 0, nil
 	}
-	return e.epoch, nil
+	return e.Epoch, nil
+}
+
+// renewPeriodically renews leases until none is held.
+func (l *leaseManager) renewPeriodically(quit chan struct{}) {
+	round := time.NewTicker(idleLeaseDuration)
+	defer round.Stop()
+	for {
+		select {
+		case <-quit:
+			return
+		case <-round.C:
+		}
+		more := true
+		if p := safe.Call(func() { more = l.renewOnce() }); p != nil {
+			l.logPanic(p) // the next round tries again
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// renewOnce releases idle leases and renews the others. It returns false if no
+// lease is held.
+func (l *leaseManager) renewOnce() (more bool) {
+	ended, due, more := l.collectDue()
+	l.releaseIdle(ended)
+	l.renewDue(due)
+	return more
+}
+
+func (l *leaseManager) logPanic(p *safe.Panic) {
+	p.Log(l.logger, "renewing of session leases panicked")
+}
+
+// collectDue removes the leases that were idle for a full round, and returns
+// copies of the leases of runs for which a third of the term has passed.
+func (l *leaseManager) collectDue() (ended, due []*LeaseGrant, more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.held) == 0 {
+		l.stopRenewal = nil
+		return nil, nil, false
+	}
+	var now time.Time
+	for key, e := range l.held {
+		switch {
+		case e.expiring:
+			ended = append(ended, &e.LeaseGrant)
+			delete(l.held, key)
+		case e.idle:
+			e.expiring = true
+		case e.ID != 0 && !e.lost:
+			if now.IsZero() {
+				now = l.clock()
+			}
+			if now.Sub(e.Now) >= l.term/3 {
+				g := e.LeaseGrant
+				g.Now = now
+				due = append(due, &g)
+			}
+		}
+	}
+	return ended, due, true
+}
+
+func (l *leaseManager) releaseIdle(ended []*LeaseGrant) {
+	if len(ended) == 0 {
+		return
+	}
+	if err := l.backend.ReleaseLeases(context.Background(), ended); err != nil {
+		l.logger.Warn("releasing session leases failed; they expire after their term", "sessions", len(ended), "error", err)
+	}
+}
+
+func (l *leaseManager) renewDue(due []*LeaseGrant) {
+	if len(due) == 0 {
+		return
+	}
+	gone, err := l.backend.RenewLeases(context.Background(), due)
+	if err != nil {
+		l.logger.Warn("renewing session leases failed", "sessions", len(due), "error", err)
+		return
+	}
+	why := map[*LeaseGrant]error{}
+	for _, g := range gone {
+		why[g] = l.explainLoss(g.Key)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, g := range due {
+		e := l.held[g.Key]
+		if e == nil || e.ID != g.ID || e.Epoch != g.Epoch {
+			continue
+		}
+		e.Now = g.Now
+		if err := why[g]; err != nil {
+			l.logger.Warn("turn cancelled: session lease lost", "app", g.Key.App, "session", g.Key.ID, "error", err)
+			e.cancelRun(err)
+		}
+	}
+}
+
+// explainLoss returns why a lease was lost.
+func (l *leaseManager) explainLoss(key session.Key) error {
+	_, err := l.backend.ReadSession(context.Background(), key, EventWindow{})
+	if errors.Is(err, session.ErrNotFound) {
+		return err
+	}
+	return SessionFenced(key.ID)
+}
+
+// close releases all leases. Runs that are still active can no longer store
+// events.
+func (l *leaseManager) close() error {
+	l.mu.Lock()
+	l.closed = true
+	if l.stopRenewal != nil {
+		close(l.stopRenewal)
+		l.stopRenewal = nil
+	}
+	var all []*LeaseGrant
+	for _, e := range l.held {
+		if e.ID != 0 && !e.lost {
+			all = append(all, &e.LeaseGrant)
+		}
+	}
+	clear(l.held)
+	l.mu.Unlock()
+	l.renewer.Wait()
+	if len(all) == 0 {
+		return nil
+	}
+	if err := l.backend.ReleaseLeases(context.Background(), all); !errors.Is(err, ErrClosed) {
+		return err
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,32 +33,32 @@ const (
 
 // writeRecord checks a record against the limits, encodes its event, and passes it to
 // the backend. The results of updates are checked when the backend computes them.
-func (s *Sessions) writeRecord(ctx context.Context, sess *session.Session, rec *record) (appendResult, error) {
+func (s *Sessions) writeRecord(ctx context.Context, sess *session.Session, rec *AppendRecord) (AppendResult, error) {
 	size, err := s.loadEventBytes(ctx, sess)
 	if err != nil {
-		return appendResult{}, err
+		return AppendResult{}, err
 	}
-	b := &appendLimits{s.limits, sess.State, rec.event.Actions.StateDelta, size}
-	if len(b.delta) > 0 || len(rec.updates) > 0 {
-		release, err := s.lockGrowth(ctx, rec.key, b, rec.updates)
+	b := &appendLimits{s.limits, sess.State, rec.Event.Actions.StateDelta, size}
+	if len(b.delta) > 0 || len(rec.Updates) > 0 {
+		release, err := s.lockGrowth(ctx, rec.Key, b, rec.Updates)
 		if err != nil {
-			return appendResult{}, err
+			return AppendResult{}, err
 		}
 		defer release()
 		if err := b.checkDelta(); err != nil {
-			return appendResult{}, err
+			return AppendResult{}, err
 		}
 	}
-	if len(rec.updates) > 0 {
+	if len(rec.Updates) > 0 {
 		rec.limits = b
-		return s.backend.appendEvent(ctx, *rec)
+		return s.backend.AppendEvent(ctx, *rec)
 	}
 	room := eventBuffers.Get().(*[]byte)
-	if rec.text, err = b.encodeEvent((*room)[:0], rec.event); err != nil {
-		return appendResult{}, err
+	if rec.Text, err = b.encodeEvent((*room)[:0], rec.Event); err != nil {
+		return AppendResult{}, err
 	}
-	at, err := s.backend.appendEvent(ctx, *rec)
-	if *room = rec.text; cap(*room) <= maxPooledBuffer {
+	at, err := s.backend.AppendEvent(ctx, *rec)
+	if *room = rec.Text; cap(*room) <= maxPooledBuffer {
 		eventBuffers.Put(room)
 	}
 	return at, err
@@ -73,11 +72,11 @@ const maxPooledBuffer = 64 << 10
 
 // lockGrowth waits for other large writes of the same shared state in this process,
 // and reads the state that they have left. Small writes do not wait.
-func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLimits, updates []update) (release func(), err error) {
+func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLimits, updates []SharedUpdate) (release func(), err error) {
 	growth := b.stateGrowth()
 	for _, u := range updates {
-		for _, step := range u.steps {
-			growth[u.scope] += session.EntrySize("", session.Normalize(step.Value))
+		for _, step := range u.Steps {
+			growth[u.Scope] += session.EntrySize("", session.Normalize(step.Value))
 		}
 	}
 	var held []session.Key
@@ -110,7 +109,7 @@ func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLim
 	if len(held) == 0 {
 		return release, nil
 	}
-	all, err := s.backend.readSharedState(ctx, key)
+	all, err := s.backend.ReadSharedState(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +129,7 @@ func (s *Sessions) loadEventBytes(ctx context.Context, sess *session.Session) (i
 	if n > 0 || sess.Version == 0 {
 		return n, nil
 	}
-	n, err := s.backend.sumEventBytes(ctx, sess.Key)
+	n, err := s.backend.SumEventBytes(ctx, sess.Key)
 	if err == nil {
 		sess.History.AddBytes(n)
 	}
@@ -138,11 +137,11 @@ func (s *Sessions) loadEventBytes(ctx context.Context, sess *session.Session) (i
 }
 
 // writeInitial checks the state that a session begins with, and creates the session.
-func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[string]any, g *grant) error {
-	cells := splitDelta(state)
+func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[string]any, g *LeaseGrant) error {
+	cells := SplitState(state)
 	b := &appendLimits{limits: s.limits, delta: state}
-	if slices.ContainsFunc(cells, func(c cell) bool { return c.scope != session.ScopeSession }) {
-		shared, err := s.backend.readSharedState(ctx, key)
+	if slices.ContainsFunc(cells, func(c StateWrite) bool { return c.Scope != session.ScopeSession }) {
+		shared, err := s.backend.ReadSharedState(ctx, key)
 		if err != nil {
 			return err
 		}
@@ -156,7 +155,7 @@ func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[
 	if err := b.checkDelta(); err != nil {
 		return err
 	}
-	return s.backend.createSession(ctx, key, cells, s.currentTime(), g)
+	return s.backend.CreateSession(ctx, key, cells, s.currentTime(), g)
 }
 
 // encodeEvent writes the JSON of an event that is not too long into room.
@@ -238,28 +237,4 @@ func scopeName(s session.Scope) string {
 	default:
 		return "session"
 	}
-}
-
-// readSharedState returns the state that all sessions of a user have.
-func (b *sqlBackend) readSharedState(ctx context.Context, key session.Key) (map[string]any, error) {
-	key.ID = strings.Repeat("-", maxID+1) // no session has it
-	var snap *snapshot
-	err := b.retryRead(ctx, func() (err error) {
-		snap, err = b.readHead(ctx, key)
-		return err
-	})
-	if err != nil {
-		return nil, b.wrapError("reading state", err)
-	}
-	return snap.state, nil
-}
-
-// sumEventBytes adds up the lengths of a session's events.
-func (b *sqlBackend) sumEventBytes(ctx context.Context, key session.Key) (n int64, err error) {
-	err = b.retryRead(ctx, func() error {
-		db := b.readers.WithContext(ctx)
-		of := db.Model(&sessionRow{}).Select("pk").Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
-		return db.Model(&eventRow{}).Select("coalesce(sum(octet_length(event)), 0)").Where("session_pk = (?)", of).Scan(&n).Error
-	})
-	return n, b.wrapError("reading the size of session "+key.ID, err)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestTerms(t *testing.T) {
@@ -29,8 +31,12 @@ func TestTerms(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			diff(t, "index", tt.index, strings.Join(indexTerms(tt.text), " "))
-			diff(t, "query", tt.query, strings.Join(queryTerms(tt.text), " "))
+			if d := cmp.Diff(tt.index, strings.Join(indexTerms(tt.text), " ")); d != "" {
+				t.Errorf("%s (-want +got):\n%s", "index", d)
+			}
+			if d := cmp.Diff(tt.query, strings.Join(queryTerms(tt.text), " ")); d != "" {
+				t.Errorf("%s (-want +got):\n%s", "query", d)
+			}
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/pkg/store/internal/codec"
+
 	"agenthost/pkg/session"
 )
 
@@ -30,7 +32,7 @@ type PruneRequest struct {
 // Delete deletes a session as [Sessions.Delete] does, and its artifacts.
 // Artifacts of the user stay. Deleting a missing session succeeds.
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
-	if err := checkSession(key); err != nil {
+	if err := codec.CheckSession(key); err != nil {
 		return err
 	}
 	names, err := s.Artifacts.Keys(ctx, key)
@@ -52,7 +54,7 @@ func (s *Store) Delete(ctx context.Context, key session.Key) error {
 // batches, and returns their number. It skips sessions with an active run in
 // any store. Several stores may prune concurrently.
 func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error) {
-	q := sessionQuery{app: req.App, limit: pruneBatch, before: req.Before}
+	q := SessionQuery{App: req.App, Limit: pruneBatch, Before: req.Before}
 	pause := time.NewTicker(prunePause)
 	defer pause.Stop()
 	for {
@@ -61,14 +63,14 @@ func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error)
 			return n, err
 		}
 		for _, l := range rows {
-			old, err := s.pruneSession(ctx, l.key, req)
+			old, err := s.pruneSession(ctx, l.Key, req)
 			if err != nil {
 				return n, err
 			}
 			if old {
 				n++
 			}
-			q.after = l.id
+			q.After = l.ID
 		}
 		if len(rows) < pruneBatch {
 			return n, nil

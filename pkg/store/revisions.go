@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/pkg/store/internal/codec"
+
 	"agenthost/pkg/session"
 )
 
@@ -19,7 +21,7 @@ import (
 // content hash, in the session database: events name their revision. It is safe
 // for concurrent use.
 type Revisions struct {
-	backend revisionBackend
+	backend RevisionBackend
 	clock   func() time.Time
 }
 
@@ -34,36 +36,27 @@ type Revision struct {
 	Files map[string][]byte
 }
 
-// A revisionBackend stores the rows of revisions. It is safe for concurrent
+// A RevisionBackend stores the rows of revisions. It is safe for concurrent
 // use.
-type revisionBackend interface {
-	// putRevision makes a revision the newest of its app and deletes all but
+type RevisionBackend interface {
+	// PutRevision makes a revision the newest of its app and deletes all but
 	// the newest keep revisions. Its time is later than that of the previous
 	// revision.
-	putRevision(ctx context.Context, rev *packedRevision, keep int) error
-	// getRevision returns ErrNotFound for a missing revision.
-	getRevision(ctx context.Context, app, id string) (*packedRevision, error)
-	// listRevisions returns the revisions of an app without files, newest
+	PutRevision(ctx context.Context, rev *RevisionRecord, keep int) error
+	// GetRevision returns ErrNotFound for a missing revision.
+	GetRevision(ctx context.Context, app, id string) (*RevisionRecord, error)
+	// ListRevisions returns the revisions of an app without files, newest
 	// first.
-	listRevisions(ctx context.Context, app string) ([]*packedRevision, error)
+	ListRevisions(ctx context.Context, app string) ([]*RevisionRecord, error)
+	// Close closes the backend, unless it shares the engine of the sessions.
+	Close() error
 }
 
-// A packedRevision is a row; its files are one archive.
-type packedRevision struct {
-	app, id string
-	served  time.Time
-	files   []byte
-}
-
-func openRevisions(b backend, o *Options) *Revisions {
-	r := &Revisions{clock: o.Clock}
-	switch b := b.(type) {
-	case *sqlBackend:
-		r.backend = sqlRevisions{b}
-	default:
-		r.backend = &memRevisions{sessions: b, apps: map[string][]*packedRevision{}}
-	}
-	return r
+// A RevisionRecord is a row; its files are one archive.
+type RevisionRecord struct {
+	App, ID string
+	Served  time.Time
+	Files   []byte
 }
 
 // Put stores a revision as the newest of its app and keeps only the newest keep
@@ -76,14 +69,14 @@ func (r *Revisions) Put(ctx context.Context, rev *Revision, keep int) error {
 	if err != nil {
 		return fmt.Errorf("storing revision %s of app %s: %w", rev.ID, rev.App, err)
 	}
-	return r.backend.putRevision(ctx, &packedRevision{rev.App, rev.ID, r.clock(), files}, max(1, keep))
+	return r.backend.PutRevision(ctx, &RevisionRecord{rev.App, rev.ID, r.clock(), files}, max(1, keep))
 }
 
 func checkRevision(rev *Revision) error {
-	if err := checkText("app name", rev.App, maxID); err != nil {
+	if err := codec.CheckText("app name", rev.App, codec.MaxID); err != nil {
 		return err
 	}
-	if err := checkText("revision", rev.ID, maxID); err != nil {
+	if err := codec.CheckText("revision", rev.ID, codec.MaxID); err != nil {
 		return err
 	}
 	if rev.App == "" || rev.ID == "" {
@@ -95,58 +88,59 @@ func checkRevision(rev *Revision) error {
 // Get returns a revision with its files by id or by a unique prefix of the id.
 // A missing revision or an ambiguous prefix is ErrNotFound.
 func (r *Revisions) Get(ctx context.Context, app, id string) (*Revision, error) {
-	row, err := r.backend.getRevision(ctx, app, id)
+	row, err := r.backend.GetRevision(ctx, app, id)
 	if errors.Is(err, session.ErrNotFound) {
 		if row, err = r.findByPrefix(ctx, app, id); err == nil {
-			row, err = r.backend.getRevision(ctx, app, row.id)
+			row, err = r.backend.GetRevision(ctx, app, row.ID)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	files, err := unpackFiles(row.files)
+	files, err := unpackFiles(row.Files)
 	if err != nil {
-		return nil, fmt.Errorf("reading revision %s of app %s: %w", row.id, app, err)
+		return nil, fmt.Errorf("reading revision %s of app %s: %w", row.ID, app, err)
 	}
-	return &Revision{App: row.app, ID: row.id, Served: row.served, Files: files}, nil
+	return &Revision{App: row.App, ID: row.ID, Served: row.Served, Files: files}, nil
 }
 
 // findByPrefix returns the only revision whose id begins with id.
-func (r *Revisions) findByPrefix(ctx context.Context, app, id string) (*packedRevision, error) {
-	all, err := r.backend.listRevisions(ctx, app)
+func (r *Revisions) findByPrefix(ctx context.Context, app, id string) (*RevisionRecord, error) {
+	all, err := r.backend.ListRevisions(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	like := slices.DeleteFunc(all, func(row *packedRevision) bool { return id == "" || !strings.HasPrefix(row.id, id) })
+	like := slices.DeleteFunc(all, func(row *RevisionRecord) bool { return id == "" || !strings.HasPrefix(row.ID, id) })
 	switch len(like) {
 	case 1:
 		return like[0], nil
 	case 0:
-		return nil, errNoRevision(app, id)
+		return nil, RevisionNotFound(app, id)
 	}
 	return nil, fmt.Errorf("revision prefix is ambiguous: %d revisions of app %s begin with %s: %w", len(like), app, id, session.ErrNotFound)
 }
 
-func errNoRevision(app, id string) error {
+// RevisionNotFound is the error for a missing revision.
+func RevisionNotFound(app, id string) error {
 	return fmt.Errorf("revision %s of app %s is not stored: %w", id, app, session.ErrNotFound)
 }
 
 // List returns the revisions of an app without their files, newest first.
 func (r *Revisions) List(ctx context.Context, app string) ([]*Revision, error) {
-	rows, err := r.backend.listRevisions(ctx, app)
+	rows, err := r.backend.ListRevisions(ctx, app)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]*Revision, len(rows))
 	for i, row := range rows {
-		all[i] = &Revision{App: row.app, ID: row.id, Served: row.served}
+		all[i] = &Revision{App: row.App, ID: row.ID, Served: row.Served}
 	}
 	return all, nil
 }
 
-// nextServedTime returns the time of a new revision. It is later than that of
+// NextServedTime returns the time of a new revision. It is later than that of
 // the previous one, even if the clock was set back.
-func nextServedTime(newest, now time.Time) time.Time {
+func NextServedTime(newest, now time.Time) time.Time {
 	now = now.UTC().Truncate(time.Microsecond)
 	if !now.After(newest) {
 		return newest.Add(time.Microsecond)

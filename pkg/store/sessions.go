@@ -3,8 +3,11 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+
+	"agenthost/pkg/store/internal/codec"
 
 	"agenthost/pkg/session"
 )
@@ -13,7 +16,7 @@ import (
 // concurrent use. Besides the documented errors, methods return errors of the
 // backend and of a cancelled context.
 type Sessions struct {
-	backend backend
+	backend SessionBackend
 	clock   func() time.Time
 	newID   func() string
 	cache   *cache
@@ -46,10 +49,10 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 	if key.ID == "" {
 		key.ID = s.newID()
 	}
-	if err := checkSession(key); err != nil {
+	if err := codec.CheckSession(key); err != nil {
 		return nil, err
 	}
-	state, err := canonicalizeState(state)
+	state, err := codec.CanonicalizeState(state)
 	if err != nil {
 		return nil, err
 	}
@@ -76,26 +79,26 @@ func (s *Sessions) Get(ctx context.Context, key session.Key, opts *GetOptions) (
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSession(key); err != nil {
+	if err := codec.CheckSession(key); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if w.isNarrow() && s.cache.get(key) == nil {
+	if w.IsNarrow() && s.cache.get(key) == nil {
 		return s.readNarrow(ctx, key, w)
 	}
 	sess, err := s.readWhole(ctx, key)
-	if err == nil && w.isNarrow() {
+	if err == nil && w.IsNarrow() {
 		whole := sess.History
-		sess.History = session.NewHistory(w.filterEvents(whole.Events()))
+		sess.History = session.NewHistory(w.FilterEvents(whole.Events()))
 		sess.History.AddBytes(whole.Bytes())
 	}
 	return sess, err
 }
 
-func (o *GetOptions) toEventWindow() (eventWindow, error) {
-	w := eventWindow{last: -1}
+func (o *GetOptions) toEventWindow() (EventWindow, error) {
+	w := EventWindow{Last: -1}
 	if o == nil {
 		return w, nil
 	}
@@ -103,10 +106,10 @@ func (o *GetOptions) toEventWindow() (eventWindow, error) {
 		if *n < 0 {
 			return w, fmt.Errorf("number of recent events must not be negative, got %d: %w", *n, session.ErrInvalid)
 		}
-		w.last = *n
+		w.Last = *n
 	}
 	if !o.After.IsZero() {
-		w.after = &o.After
+		w.After = &o.After
 	}
 	return w, nil
 }
@@ -115,57 +118,57 @@ func (o *GetOptions) toEventWindow() (eventWindow, error) {
 // cache does not have.
 func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Session, error) {
 	e := s.cache.get(key)
-	w := eventWindow{last: -1}
+	w := EventWindow{Last: -1}
 	if e != nil {
-		w.id = e.id
-		w.since, w.sinceID = e.lastEvent()
+		w.ID = e.id
+		w.Since, w.SinceID = e.lastEvent()
 		s.cache.hits.Add(1)
 	} else {
 		s.cache.misses.Add(1)
 	}
-	snap, err := s.backend.readSession(ctx, key, w)
+	snap, err := s.backend.ReadSession(ctx, key, w)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case e == nil || e.id != snap.id:
+	case e == nil || e.id != snap.ID:
 		e = s.cache.put(key, snap)
-	case snap.whole:
+	case snap.Whole:
 		s.leases.logger.Warn("cached events do not match the database, reloading session: the database was restored to an older state", "app", key.App, "user", key.User, "session", key.ID)
 		s.cache.drop(key)
 		e = s.cache.put(key, snap)
 	default:
-		s.cache.appendNew(e, snap.events)
+		s.cache.appendNew(e, snap.Events)
 	}
 	return newSessionView(key, snap, e.history), nil
 }
 
-func (s *Sessions) readNarrow(ctx context.Context, key session.Key, w eventWindow) (*session.Session, error) {
-	snap, err := s.backend.readSession(ctx, key, w)
+func (s *Sessions) readNarrow(ctx context.Context, key session.Key, w EventWindow) (*session.Session, error) {
+	snap, err := s.backend.ReadSession(ctx, key, w)
 	if err != nil {
 		return nil, err
 	}
-	events := make([]*session.Event, len(snap.events))
-	for i, st := range snap.events {
-		events[i] = st.event
+	events := make([]*session.Event, len(snap.Events))
+	for i, st := range snap.Events {
+		events[i] = st.Event
 	}
 	return newSessionView(key, snap, session.NewHistory(events)), nil
 }
 
-func newSessionView(key session.Key, snap *snapshot, h *session.History) *session.Session {
+func newSessionView(key session.Key, snap *Snapshot, h *session.History) *session.Session {
 	return &session.Session{
 		Key:        key,
-		Version:    snap.version,
+		Version:    snap.Version,
 		History:    h,
-		State:      session.NewState(snap.state),
-		LastUpdate: snap.updated,
+		State:      session.NewState(snap.State),
+		LastUpdate: snap.Updated,
 	}
 }
 
 // Delete deletes a session with its events and its own state; app: and user:
 // keys stay. Deleting a missing session succeeds.
 func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
-	if err := checkSession(key); err != nil {
+	if err := codec.CheckSession(key); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -173,8 +176,102 @@ func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
 	}
 	defer s.leases.dropDeleted(key)
 	defer s.cache.drop(key)
-	return s.backend.deleteSession(ctx, key)
+	return s.backend.DeleteSession(ctx, key)
 }
 
 // currentTime returns the clock's time in the precision of the databases.
 func (s *Sessions) currentTime() time.Time { return s.clock().UTC().Truncate(time.Microsecond) }
+
+// Initial returns the session's own state as given to Create, without app:,
+// user: and temp: keys. No event contains it. A missing session is ErrNotFound.
+func (s *Sessions) Initial(ctx context.Context, key session.Key) (map[string]any, error) {
+	if err := codec.CheckSession(key); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.backend.ReadInitialState(ctx, key)
+}
+
+// maxPage is the maximum page size.
+const maxPage = 1000
+
+// A PageRequest selects a page of a list of sessions.
+type PageRequest struct {
+	App string
+	// User selects one user; empty selects all users.
+	User string
+	// Size is the maximum number of sessions, from 1 to 1000.
+	Size int
+	// Token is the token that the previous page returned as next; empty selects
+	// the first page.
+	Token string
+}
+
+// List returns the sessions of a user, or of all users of the app if user is
+// empty, in order of creation, with state and without events. An invalid app or
+// user is ErrInvalid.
+func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Session, error) {
+	return s.listSessions(ctx, SessionQuery{App: app, User: user})
+}
+
+// Page returns a page of List and the token of the next page, which is empty
+// after the last one. Sessions created meanwhile appear at the end, deleted
+// ones are omitted. An invalid size or token is ErrInvalid.
+func (s *Sessions) Page(ctx context.Context, req *PageRequest) (all []*session.Session, next string, err error) {
+	if req.Size < 1 || req.Size > maxPage {
+		return nil, "", fmt.Errorf("page size %d is not between 1 and %d: %w", req.Size, maxPage, session.ErrInvalid)
+	}
+	q := SessionQuery{App: req.App, User: req.User, Limit: req.Size + 1}
+	if req.Token != "" {
+		if q.After, err = strconv.ParseInt(req.Token, 36, 64); err != nil || q.After < 0 {
+			return nil, "", fmt.Errorf("page token %q is not from a previous page: %w", req.Token, session.ErrInvalid)
+		}
+	}
+	rows, err := s.querySessions(ctx, q)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(rows) > req.Size {
+		rows = rows[:req.Size]
+		next = strconv.FormatInt(rows[req.Size-1].ID, 36)
+	}
+	return newSessionViews(rows), next, nil
+}
+
+func (s *Sessions) listSessions(ctx context.Context, q SessionQuery) ([]*session.Session, error) {
+	rows, err := s.querySessions(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return newSessionViews(rows), nil
+}
+
+func (s *Sessions) querySessions(ctx context.Context, q SessionQuery) ([]*ListedSession, error) {
+	if q.App == "" {
+		return nil, fmt.Errorf("app is required: %w", session.ErrInvalid)
+	}
+	if err := codec.CheckText("app", q.App, codec.MaxApp); err != nil {
+		return nil, err
+	}
+	if err := codec.CheckText("user id", q.User, codec.MaxUser); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.backend.ListSessions(ctx, q)
+}
+
+func newSessionViews(rows []*ListedSession) []*session.Session {
+	all := make([]*session.Session, len(rows))
+	for i, l := range rows {
+		all[i] = newSessionView(l.Key, &Snapshot{Head: l.Head, State: l.State}, session.NewHistory(nil))
+	}
+	return all
+}
+
+// ValidateOwner reports whether sessions may belong to an app and a user: an error that
+// is [session.ErrInvalid] names what is wrong.
+func ValidateOwner(app, user string) error { return codec.CheckOwner(app, user) }

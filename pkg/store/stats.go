@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -47,6 +49,11 @@ func (m *meter) readWaits() Waits {
 	return Waits{Now: m.now.Load(), Ended: m.ended.Load(), Took: time.Duration(m.took.Load())}
 }
 
+// A WriteCounter is a [SessionBackend] that counts its writes, see [Stats].
+type WriteCounter interface {
+	CountWrites() (writes, transactions, queued int64)
+}
+
 // Stats returns the statistics of the store.
 func (s *Store) Stats() Stats {
 	all := s.Sessions
@@ -55,25 +62,37 @@ func (s *Store) Stats() Stats {
 		Queue: all.runs.waits.readWaits(), Lease: all.leases.waits.readWaits(),
 	}
 	st.CacheSessions, st.CacheBytes = all.cache.size()
-	if b, ok := all.backend.(*sqlBackend); ok {
-		for _, w := range b.writers {
-			st.Writes += w.jobs.Load()
-			st.Transactions += w.batches.Load()
-			st.Queued += w.queueLength()
-		}
+	if b, ok := all.backend.(WriteCounter); ok {
+		st.Writes, st.Transactions, st.Queued = b.CountWrites()
 	}
 	return st
 }
 
-// size returns the number of cached sessions and their bytes.
-func (c *cache) size() (sessions, bytes int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return int64(c.order.Len()), c.bytes
+// Redacted returns a URL without user, password and parameters, for messages
+// and logs. It accepts any string.
+func Redacted(text string) string {
+	scheme, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		scheme, rest = "", text
+	}
+	slashes := ""
+	if strings.HasPrefix(rest, "//") {
+		slashes, rest = "//", rest[2:]
+	}
+	// A password may contain any character unescaped: the last @ ends it.
+	if i := strings.LastIndex(rest, "@"); i >= 0 && !isFileURL(scheme, rest) {
+		rest = "***@" + rest[i+1:]
+	}
+	if where, _, ok := strings.Cut(rest, "?"); ok {
+		rest = where + "?…"
+	}
+	if ok {
+		return scheme + ":" + slashes + rest
+	}
+	return rest
 }
 
-func (w *writer) queueLength() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return int64(len(w.queue))
+// isFileURL reports whether a URL names a file. Its path may contain an @.
+func isFileURL(scheme, rest string) bool {
+	return strings.HasPrefix(rest, "/") && slices.Contains([]string{"sqlite", "sqlite+aiosqlite", "dir"}, scheme)
 }

@@ -1,0 +1,54 @@
+package codec
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"agenthost/pkg/session"
+)
+
+// The maximum lengths of ids in characters. The widest index of the schema has
+// four of them and must stay below MySQL's limit of 3072 bytes, at 4 bytes each.
+const (
+	MaxApp  = 128
+	MaxUser = 255
+	MaxID   = 128
+	MaxKey  = 255
+)
+
+// CheckOwner validates an app name and a user id.
+func CheckOwner(app, user string) error {
+	if app == "" || user == "" {
+		return fmt.Errorf("app and user are required: %w", session.ErrInvalid)
+	}
+	if err := CheckText("app", app, MaxApp); err != nil {
+		return err
+	}
+	return CheckText("user id", user, MaxUser)
+}
+
+// CheckSession validates the key of a stored session.
+func CheckSession(key session.Key) error {
+	if err := CheckOwner(key.App, key.User); err != nil {
+		return err
+	}
+	if key.ID == "" {
+		return fmt.Errorf("session id is required: %w", session.ErrInvalid)
+	}
+	return CheckText("session id", key.ID, MaxID)
+}
+
+// CheckText rejects strings that a database would reject or change.
+func CheckText(what, text string, most int) error {
+	switch {
+	case len(text) > most && utf8.RuneCountInString(text) > most:
+		return fmt.Errorf("%s exceeds the limit of %d characters: %w", what, most, session.ErrInvalid)
+	case !utf8.ValidString(text):
+		return fmt.Errorf("%s %q is not UTF-8: %w", what, text, session.ErrInvalid)
+	case strings.IndexByte(text, 0) >= 0:
+		return fmt.Errorf("%s %q contains a NUL byte: %w", what, text, session.ErrInvalid)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,112 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"agenthost/pkg/store"
+
+	"agenthost/pkg/session"
+)
+
+// Artifacts stores artifacts in the memory of the process.
+type Artifacts struct {
+	mu     sync.RWMutex
+	closed bool
+	all    map[store.ArtifactKey][]*store.ArtifactRecord
+}
+
+// NewArtifacts returns a backend without artifacts.
+func NewArtifacts() *Artifacts {
+	return &Artifacts{all: map[store.ArtifactKey][]*store.ArtifactRecord{}}
+}
+
+// SaveVersion is a method of [store.ArtifactBackend].
+func (m *Artifacts) SaveVersion(_ context.Context, at store.ArtifactKey, rec *store.ArtifactRecord) (session.ArtifactVersion, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return session.ArtifactVersion{}, store.ErrClosed
+	}
+	m.all[at] = append(m.all[at], rec)
+	n := len(m.all[at]) - 1
+	return rec.DescribeVersion(n, memoryURI(at, n)), nil
+}
+
+// LoadVersion is a method of [store.ArtifactBackend].
+func (m *Artifacts) LoadVersion(_ context.Context, at store.ArtifactKey, version int) (*store.ArtifactRecord, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, store.ErrClosed
+	}
+	versions := m.all[at]
+	if len(versions) == 0 || version >= len(versions) {
+		return nil, at.NotFound(version)
+	}
+	if version < 0 {
+		version = len(versions) - 1
+	}
+	return versions[version], nil
+}
+
+// ListNames is a method of [store.ArtifactBackend].
+func (m *Artifacts) ListNames(_ context.Context, app, user, id string) ([]string, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, store.ErrClosed
+	}
+	var names []string
+	for at := range m.all {
+		if at.App == app && at.User == user && at.Session == id {
+			names = append(names, at.Name)
+		}
+	}
+	return names, nil
+}
+
+// ListVersions is a method of [store.ArtifactBackend].
+func (m *Artifacts) ListVersions(_ context.Context, at store.ArtifactKey) ([]session.ArtifactVersion, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, store.ErrClosed
+	}
+	var all []session.ArtifactVersion
+	for i, rec := range m.all[at] {
+		all = append(all, rec.DescribeVersion(i, memoryURI(at, i)))
+	}
+	return all, nil
+}
+
+// DeleteArtifact is a method of [store.ArtifactBackend].
+func (m *Artifacts) DeleteArtifact(_ context.Context, at store.ArtifactKey) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return store.ErrClosed
+	}
+	delete(m.all, at)
+	return nil
+}
+
+// Close closes the backend.
+func (m *Artifacts) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	clear(m.all)
+	return nil
+}
+
+// memoryURI returns the URI of a version as in adk-python
+// artifacts/in_memory_artifact_service.py.
+func memoryURI(at store.ArtifactKey, version int) string {
+	place := ""
+	if at.Session != "" {
+		place = "sessions/" + at.Session + "/"
+	}
+	return fmt.Sprintf("memory://apps/%s/users/%s/%sartifacts/%s/versions/%d", at.App, at.User, place, at.PrefixedName(), version)
+}

@@ -1,0 +1,16 @@
+// Package memstore keeps sessions, artifacts, memories and revisions in the memory
+// of the process, for tests and for hosts whose data may end with them.
+package memstore
+
+import "agenthost/pkg/store"
+
+// New opens an empty store in memory.
+func New(opts *store.Options) *store.Store { return store.New(NewBackends(), opts) }
+
+// NewBackends returns empty backends for all parts of a store.
+func NewBackends() *store.Backends {
+	return &store.Backends{
+		Sessions: NewSessions(), Artifacts: NewArtifacts(), Memories: NewMemories(), Revisions: NewRevisions(),
+		Unshared: true,
+	}
+}

@@ -1,0 +1,367 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/internal/codec"
+
+	"agenthost/pkg/session"
+)
+
+// memEventBytes is the cache cost of an event of the memory backend: a slice
+// element, since the backend holds the event itself.
+const memEventBytes = 8
+
+// Sessions stores sessions in the memory of the process.
+type Sessions struct {
+	mu       sync.RWMutex
+	closed   bool
+	lastID   int64
+	sessions map[session.Key]*memSession
+	apps     map[string]map[string]any
+	users    map[store.UserKey]map[string]any
+}
+
+type memSession struct {
+	store.Head
+	events  []*session.Event
+	texts   []int64          // JSON sizes of the events
+	bytes   int64            // their sum
+	seqs    map[string]int64 // by event id; nil for a short session
+	state   map[string]any
+	initial map[string]any // the state at creation
+	lease   memLease
+}
+
+// NewSessions returns a backend without sessions.
+func NewSessions() *Sessions {
+	return &Sessions{
+		sessions: map[session.Key]*memSession{},
+		apps:     map[string]map[string]any{},
+		users:    map[store.UserKey]map[string]any{},
+	}
+}
+
+// CreateSession is a method of [store.SessionBackend].
+func (m *Sessions) CreateSession(_ context.Context, key session.Key, cells []store.StateWrite, now time.Time, g *store.LeaseGrant) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return store.ErrClosed
+	}
+	if _, ok := m.sessions[key]; ok {
+		return store.SessionExists(key.ID)
+	}
+	m.lastID++
+	m.sessions[key] = &memSession{
+		Head:    store.Head{ID: m.lastID, Updated: now},
+		state:   map[string]any{},
+		initial: store.SessionState(cells),
+	}
+	m.writeCells(key, cells)
+	if g != nil {
+		m.sessions[key].grantLease(g)
+	}
+	return nil
+}
+
+// writeCells sets the cells of an existing session. The caller holds the lock.
+func (m *Sessions) writeCells(key session.Key, cells []store.StateWrite) {
+	for _, c := range cells {
+		state := m.scopeState(key, c.Scope)
+		if c.Value == nil {
+			delete(state, c.Key)
+		} else {
+			state[c.Key] = c.Value
+		}
+	}
+}
+
+func (m *Sessions) scopeState(key session.Key, s session.Scope) map[string]any {
+	switch s {
+	case session.ScopeApp:
+		return getOrCreate(m.apps, key.App)
+	case session.ScopeUser:
+		return getOrCreate(m.users, store.UserKey{App: key.App, User: key.User})
+	default:
+		return m.sessions[key].state
+	}
+}
+
+func getOrCreate[K comparable](states map[K]map[string]any, k K) map[string]any {
+	if states[k] == nil {
+		states[k] = map[string]any{}
+	}
+	return states[k]
+}
+
+// mergeState returns the merged state of a session. The caller holds the lock.
+func (m *Sessions) mergeState(key session.Key, s *memSession) map[string]any {
+	app, user := m.apps[key.App], m.users[store.UserKey{App: key.App, User: key.User}]
+	keys := len(app) + len(user) + len(s.state)
+	if keys == 0 {
+		return nil
+	}
+	all := make(map[string]any, keys)
+	for _, scope := range []map[string]any{app, user, s.state} {
+		for k, v := range scope {
+			all[k] = codec.CloneValue(v)
+		}
+	}
+	return all
+}
+
+// ReadSession is a method of [store.SessionBackend].
+func (m *Sessions) ReadSession(_ context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, store.ErrClosed
+	}
+	s, ok := m.sessions[key]
+	if !ok {
+		return nil, store.SessionNotFound(key.ID)
+	}
+	events := s.events
+	if w.ID == s.ID {
+		events = events[min(w.Since, s.Version):]
+	}
+	events = w.FilterEvents(events)
+	snap := &store.Snapshot{Head: s.Head, State: m.mergeState(key, s)}
+	if len(events) > 0 {
+		snap.Events = make([]store.StoredEvent, len(events))
+		for i, e := range events {
+			snap.Events[i] = store.StoredEvent{Event: e, Text: s.texts[e.Seq-1], Cost: memEventBytes}
+		}
+	}
+	return snap, nil
+}
+
+// ListSessions is a method of [store.SessionBackend].
+func (m *Sessions) ListSessions(_ context.Context, q store.SessionQuery) ([]*store.ListedSession, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, store.ErrClosed
+	}
+	var all []*store.ListedSession
+	for key, s := range m.sessions {
+		if q.Matches(key, s.Head) {
+			all = append(all, &store.ListedSession{Key: key, Head: s.Head})
+		}
+	}
+	slices.SortFunc(all, func(a, b *store.ListedSession) int { return cmp.Compare(a.ID, b.ID) })
+	if q.Limit > 0 && len(all) > q.Limit {
+		all = all[:q.Limit]
+	}
+	for _, l := range all {
+		l.State = m.mergeState(l.Key, m.sessions[l.Key])
+	}
+	return all, nil
+}
+
+// DeleteSession is a method of [store.SessionBackend].
+func (m *Sessions) DeleteSession(_ context.Context, key session.Key) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return store.ErrClosed
+	}
+	delete(m.sessions, key)
+	return nil
+}
+
+// AppendEvent is a method of [store.SessionBackend].
+func (m *Sessions) AppendEvent(_ context.Context, rec store.AppendRecord) (store.AppendResult, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return store.AppendResult{}, store.ErrClosed
+	}
+	s, ok := m.sessions[rec.Key]
+	if !ok {
+		return store.AppendResult{}, store.SessionNotFound(rec.Key.ID)
+	}
+	if seq := s.findSeq(rec.Event.ID); seq != 0 {
+		if len(rec.Updates) > 0 {
+			rec.Event.Actions.StateDelta = s.events[seq-1].Actions.StateDelta
+		}
+		return store.AppendResult{Seq: seq, Text: s.texts[seq-1], Cost: memEventBytes}, nil
+	}
+	if rec.Epoch != 0 && rec.Epoch != s.lease.epoch {
+		return store.AppendResult{}, store.SessionFenced(rec.Key.ID)
+	}
+	if s.Version != rec.Version || rec.ID != 0 && rec.ID != s.ID {
+		return store.AppendResult{}, store.SessionStale(rec.Key.ID, rec.Version, s.Version)
+	}
+	var computed []store.StateWrite
+	if len(rec.Updates) > 0 {
+		var err error
+		computed, rec.Text, err = rec.ComputeUpdates(rec.Event, func(u *store.SharedUpdate) any {
+			return codec.CloneValue(m.scopeState(rec.Key, u.Scope)[u.Key])
+		})
+		if err != nil {
+			return store.AppendResult{}, err
+		}
+	}
+	s.addEvent(rec.Event, int64(len(rec.Text)))
+	m.writeCells(rec.Key, rec.Writes)
+	m.writeCells(rec.Key, computed)
+	return store.AppendResult{Seq: s.Version, Text: int64(len(rec.Text)), Cost: memEventBytes}, nil
+}
+
+// ReadSharedState is a method of [store.SessionBackend].
+func (m *Sessions) ReadSharedState(_ context.Context, key session.Key) (map[string]any, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, store.ErrClosed
+	}
+	all := m.mergeState(key, &memSession{})
+	if all == nil {
+		all = map[string]any{}
+	}
+	return all, nil
+}
+
+// SumEventBytes is a method of [store.SessionBackend].
+func (m *Sessions) SumEventBytes(_ context.Context, key session.Key) (int64, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	s, ok := m.sessions[key]
+	switch {
+	case m.closed:
+		return 0, store.ErrClosed
+	case !ok:
+		return 0, store.SessionNotFound(key.ID)
+	}
+	return s.bytes, nil
+}
+
+// shortSession is the number of events up to which a linear search is faster
+// than a map.
+const shortSession = 16
+
+// findSeq returns the sequence number of an event, or 0 if the session does not
+// have it.
+func (s *memSession) findSeq(id string) int64 {
+	if s.seqs != nil {
+		return s.seqs[id]
+	}
+	return 1 + int64(slices.IndexFunc(s.events, func(ev *session.Event) bool { return ev.ID == id }))
+}
+
+func (s *memSession) addEvent(ev *session.Event, text int64) {
+	if s.events == nil {
+		s.events = make([]*session.Event, 0, shortSession)
+	}
+	s.events, s.texts, s.bytes = append(s.events, ev), append(s.texts, text), s.bytes+text
+	s.Version, s.Updated = s.Version+1, ev.Timestamp
+	switch {
+	case s.seqs != nil:
+		s.seqs[ev.ID] = s.Version
+	case len(s.events) > shortSession:
+		s.seqs = make(map[string]int64, 2*shortSession)
+		for i, ev := range s.events {
+			s.seqs[ev.ID] = int64(i) + 1
+		}
+	}
+}
+
+// Ping checks that the backend can write.
+func (m *Sessions) Ping(context.Context) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return store.ErrClosed
+	}
+	return nil
+}
+
+// Close closes the backend.
+func (m *Sessions) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	clear(m.sessions)
+	return nil
+}
+
+// memLease is the lease of a session in memory.
+type memLease struct {
+	owner string
+	epoch int64
+	until time.Time
+}
+
+// AcquireLease is a method of [store.SessionBackend].
+func (m *Sessions) AcquireLease(_ context.Context, g *store.LeaseGrant) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return "", store.ErrClosed
+	}
+	s, ok := m.sessions[g.Key]
+	if !ok {
+		return "", store.SessionNotFound(g.Key.ID)
+	}
+	if s.lease.until.After(g.Now) && s.lease.owner != g.Owner {
+		return s.lease.owner, nil
+	}
+	s.grantLease(g)
+	return "", nil
+}
+
+// grantLease leases a session. The caller holds the lock.
+func (s *memSession) grantLease(g *store.LeaseGrant) {
+	s.lease = memLease{g.Owner, s.lease.epoch + 1, g.Now.Add(g.Term)}
+	g.ID, g.Epoch = s.ID, s.lease.epoch
+}
+
+// RenewLeases is a method of [store.SessionBackend].
+func (m *Sessions) RenewLeases(_ context.Context, all []*store.LeaseGrant) ([]*store.LeaseGrant, error) {
+	return m.setLeaseEnds(all, func(g *store.LeaseGrant) time.Time { return g.Now.Add(g.Term) })
+}
+
+// ReleaseLeases is a method of [store.SessionBackend].
+func (m *Sessions) ReleaseLeases(_ context.Context, all []*store.LeaseGrant) error {
+	_, err := m.setLeaseEnds(all, func(*store.LeaseGrant) time.Time { return time.Time{} })
+	return err
+}
+
+// setLeaseEnds sets the expiry of grants, and returns the lost ones.
+func (m *Sessions) setLeaseEnds(all []*store.LeaseGrant, until func(*store.LeaseGrant) time.Time) ([]*store.LeaseGrant, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, store.ErrClosed
+	}
+	var gone []*store.LeaseGrant
+	for _, g := range all {
+		if s := m.sessions[g.Key]; s != nil && s.ID == g.ID && s.lease.epoch == g.Epoch {
+			s.lease.until = until(g)
+		} else {
+			gone = append(gone, g)
+		}
+	}
+	return gone, nil
+}
+
+// ReadInitialState is a method of [store.SessionBackend].
+func (m *Sessions) ReadInitialState(_ context.Context, key session.Key) (map[string]any, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, store.ErrClosed
+	}
+	s, ok := m.sessions[key]
+	if !ok {
+		return nil, store.SessionNotFound(key.ID)
+	}
+	return codec.CloneMap(s.initial), nil
+}

@@ -1,0 +1,166 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/internal/codec"
+
+	"agenthost/pkg/session"
+)
+
+// Ours reports whether agenthost created the database. Another schema version
+// is an error.
+func (r *ReadOnly) Ours(ctx context.Context) (bool, error) {
+	at, err := r.readSchemaVersion(ctx)
+	if foreign := (*foreignError)(nil); errors.As(err, &foreign) || err == nil && at == 0 {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, r.requireSchema(ctx)
+}
+
+// Sessions returns the sessions of an agenthost database in order of creation,
+// with only key and time.
+func (r *ReadOnly) Sessions(ctx context.Context) ([]*Import, error) {
+	var all []*Import
+	err := r.Each(ctx, func(rows *sql.Rows) error {
+		imp := &Import{}
+		var created int64
+		err := rows.Scan(&imp.Key.App, &imp.Key.User, &imp.Key.ID, &created)
+		imp.Created = microsToTime(created)
+		all = append(all, imp)
+		return err
+	}, "SELECT s.app_name, s.user_id, s.id, s.create_time FROM sessions s ORDER BY s.pk")
+	return all, err
+}
+
+// Fill reads the rest of a session of an agenthost database. It skips events
+// that do not decode and passes them to bad; state that does not decode is
+// ErrInvalid.
+func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string, err error)) error {
+	var pk int64
+	var broken error
+	imp.State, imp.Events = map[string]any{}, []*session.Event{}
+	k := imp.Key
+	err := r.Each(ctx, func(rows *sql.Rows) error {
+		var text []byte
+		if err := rows.Scan(&pk, &text); err != nil {
+			return err
+		}
+		var err error
+		if imp.Initial, err = session.DecodeMap(text); err != nil {
+			broken = fmt.Errorf("initial state: %w: %w", err, session.ErrInvalid)
+		}
+		return nil
+	}, "SELECT s.pk, s.initial FROM sessions s WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?", k.App, k.User, k.ID)
+	if err != nil {
+		return err
+	}
+	if err := r.eachStateCell(ctx, k, func(row stateRow, v any, err error) {
+		if err != nil {
+			broken = fmt.Errorf("state key %q: %w: %w", row.Key, err, session.ErrInvalid)
+		}
+		imp.State[row.Key] = v
+	}); err != nil {
+		return err
+	}
+	err = r.Each(ctx, func(rows *sql.Rows) error {
+		var seq int64
+		var id string
+		var text, provenance []byte
+		if err := rows.Scan(&seq, &id, &text, &provenance); err != nil {
+			return err
+		}
+		if ev, err := decodeEvent(text, seq, provenance); err != nil {
+			bad(id, err)
+		} else {
+			ev.Seq = 0
+			imp.Events = append(imp.Events, ev)
+		}
+		return nil
+	}, "SELECT e.seq, e.id, e.event, e.provenance FROM events e WHERE e.session_pk = ? ORDER BY e.seq", pk)
+	return errors.Join(err, broken)
+}
+
+// eachStateCell reads the state keys of a session, or those of users and apps
+// if the key is empty.
+func (r *ReadOnly) eachStateCell(ctx context.Context, key session.Key, each func(row stateRow, v any, err error)) error {
+	where, args := "t.session_id = '' ORDER BY t.app_name, t.user_id", []any{}
+	if key.ID != "" {
+		where, args = "t.app_name = ? AND t.user_id = ? AND t.session_id = ?", []any{key.App, key.User, key.ID}
+	}
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		var row stateRow
+		if err := rows.Scan(&row.App, &row.User, &row.Key, &row.Value); err != nil {
+			return err
+		}
+		v, err := codec.DecodeValue([]byte(row.Value))
+		each(row, v, err)
+		return nil
+	}, "SELECT t.app_name, t.user_id, t.key, t.value FROM states t WHERE "+where, args...)
+}
+
+// A SharedKey is a state key of an app, or of a user of it, without its prefix.
+// Err is set if its value does not decode.
+type SharedKey struct {
+	App, User, Key string
+	Value          any
+	Err            error
+}
+
+// SharedKeys returns the state keys of apps and users in an agenthost database.
+func (r *ReadOnly) SharedKeys(ctx context.Context) ([]SharedKey, error) {
+	var all []SharedKey
+	err := r.eachStateCell(ctx, session.Key{}, func(row stateRow, v any, err error) {
+		all = append(all, SharedKey{row.App, row.User, row.Key, v, err})
+	})
+	return all, err
+}
+
+// A Remembered is a memory with its session id, which may be empty.
+type Remembered struct {
+	Key    session.Key
+	ID     string
+	Memory *session.Memory
+	// Err is set if the memory does not decode.
+	Err error
+}
+
+// Memories calls each for each memory of an agenthost database, by user and
+// session in insertion order. No other query can run meanwhile.
+func (r *ReadOnly) Memories(ctx context.Context, each func(Remembered) error) error {
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		var m Remembered
+		var text string
+		if err := rows.Scan(&m.Key.App, &m.Key.User, &m.Key.ID, &m.ID, &text); err != nil {
+			return err
+		}
+		m.Memory, m.Err = store.DecodeMemory(text)
+		return each(m)
+	}, `SELECT o.app_name, o.user_id, m.session_id, m.id, m.memory
+ FROM memories m JOIN memory_owners o ON o.pk = m.owner_pk ORDER BY m.owner_pk, m.session_id, m.pk`)
+}
+
+// A PackedRevision is a stored revision of an app.
+type PackedRevision struct {
+	row revisionRow
+	App string
+}
+
+// Revisions calls each for each revision of an agenthost database. No other
+// query can run meanwhile.
+func (r *ReadOnly) Revisions(ctx context.Context, each func(PackedRevision) error) error {
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		var row revisionRow
+		if err := rows.Scan(&row.App, &row.ID, &row.Served, &row.Files); err != nil {
+			return err
+		}
+		return each(PackedRevision{row, row.App})
+	}, "SELECT v.app_name, v.id, v.serve_time, v.files FROM revisions v ORDER BY v.app_name, v.serve_time")
+}

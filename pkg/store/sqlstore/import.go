@@ -1,0 +1,433 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/internal/codec"
+
+	"gorm.io/gorm/clause"
+
+	"agenthost/pkg/session"
+)
+
+// importLeaseTimeout is how long an import waits for a session with an active
+// run.
+const importLeaseTimeout = time.Second
+
+// An Import is a session of another database to be imported.
+type Import struct {
+	Key     session.Key
+	Created time.Time
+	// Initial holds the session's own state at creation. Nil means unknown: the
+	// keys that no event sets are used instead.
+	Initial map[string]any
+	// State holds the session's own current state. State changes in the events
+	// are stored with them, and not applied again.
+	State map[string]any
+	// Events are ordered and have ids and times. The import numbers them.
+	Events []*session.Event
+}
+
+// An Imported is the result for a session or for state keys.
+type Imported struct {
+	// New reports that the session did not exist.
+	New bool
+	// Events and Keys count what was written; Present counts the events or keys
+	// that already existed.
+	Events, Keys, Present int
+	// Refused is the reason why a session was skipped. Left lists skipped state
+	// keys with reasons.
+	Refused string
+	Left    []string
+}
+
+// An Importer imports sessions into a database that hosts may be using. It is
+// not safe for concurrent use.
+type Importer struct {
+	url      string
+	backend  *Database // nil in a rehearsal
+	store    *store.Store
+	existing *ReadOnly // nil if the database is missing or empty
+}
+
+// OpenImporter opens a database to import into, and creates a missing one. A
+// rehearsal (dry run) only reports what an import would do.
+func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool) (*Importer, error) {
+	i := &Importer{url: url}
+	if strings.HasPrefix(url, "memory:") {
+		return nil, errors.New("cannot import into memory: name a database")
+	}
+	if rehearsal {
+		return i, i.openExisting(ctx)
+	}
+	if err := refuseForeignFile(ctx, url); err != nil {
+		return nil, err
+	}
+	o := opts.withDefaults()
+	var err error
+	i.store, i.backend, err = openPlainStore(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// openExisting opens a view of the current database.
+func (i *Importer) openExisting(ctx context.Context) error {
+	r, err := OpenReadOnly(ctx, i.url)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at, err := r.readSchemaVersion(ctx)
+	if err == nil && at > 0 {
+		err = r.requireSchema(ctx)
+	}
+	if err != nil || at == 0 {
+		return errors.Join(err, r.Close())
+	}
+	i.existing = r
+	return nil
+}
+
+// Close closes the importer.
+func (i *Importer) Close() error {
+	var errs []error
+	if i.existing != nil {
+		errs = append(errs, i.existing.Close())
+	}
+	if i.store != nil {
+		errs = append(errs, i.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Session imports a session atomically, under its lease. A session with an
+// active run is skipped. If the session already has a prefix of the events, the
+// rest is added; if it has other events, it is skipped and stays unchanged.
+func (i *Importer) Session(ctx context.Context, imp *Import) (Imported, error) {
+	if err := checkImport(imp); err != nil {
+		return Imported{Refused: err.Error()}, nil
+	}
+	state, err := codec.CanonicalizeState(imp.State)
+	if err != nil {
+		return Imported{Refused: err.Error()}, nil
+	}
+	p := &importPlan{Import: imp, state: state}
+	if err := i.comparePlan(ctx, p); err != nil {
+		return Imported{}, err
+	}
+	if p.isDone() || i.backend == nil {
+		return p.summarize(), nil
+	}
+	return i.executePlan(ctx, p)
+}
+
+func (i *Importer) comparePlan(ctx context.Context, p *importPlan) error {
+	given := *p
+	err := i.readExisting(ctx, func(r *ReadOnly) error {
+		*p = given
+		return p.compareSession(ctx, r)
+	})
+	if err != nil {
+		return fmt.Errorf("reading session %s: %w", p.Key, err)
+	}
+	return nil
+}
+
+// executePlan executes a plan under the session's lease. It computes the plan
+// again first, because the session may have changed.
+func (i *Importer) executePlan(ctx context.Context, p *importPlan) (Imported, error) {
+	_, release, err := i.store.Sessions.Acquire(ctx, p.Key, importLeaseTimeout)
+	if errors.Is(err, session.ErrBusy) {
+		return Imported{Refused: "it has an active run: import it again later"}, nil
+	}
+	if err != nil {
+		return Imported{}, fmt.Errorf("writing session %s: %w", p.Key, err)
+	}
+	defer release()
+	p = &importPlan{Import: p.Import, state: p.state}
+	if err := i.comparePlan(ctx, p); err != nil || p.isDone() {
+		return p.summarize(), err
+	}
+	if p.lease, err = i.store.Sessions.RunLease(ctx, p.Key); err == nil {
+		p.lease.ID = p.pk
+		err = i.backend.importSession(ctx, p)
+	}
+	switch {
+	case errors.Is(err, session.ErrStale), errors.Is(err, session.ErrExists), errors.Is(err, session.ErrBusy):
+		return Imported{Refused: "it changed during the import: import it again"}, nil
+	case err != nil:
+		return Imported{}, fmt.Errorf("writing session %s: %w", p.Key, err)
+	}
+	return p.summarize(), nil
+}
+
+// readExisting opens a view of the database, if there is one. It retries if the
+// connection is lost.
+func (i *Importer) readExisting(ctx context.Context, show func(r *ReadOnly) error) error {
+	if i.backend == nil {
+		if i.existing == nil {
+			return nil
+		}
+		return show(i.existing)
+	}
+	e, _, err := findReadEngine(i.url)
+	if err != nil {
+		return err
+	}
+	return i.backend.retryRead(ctx, func() error {
+		tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		return show(&ReadOnly{engine: e, tx: tx})
+	})
+}
+
+// checkImport rejects a session that cannot be stored.
+func checkImport(imp *Import) error {
+	if err := codec.CheckSession(imp.Key); err != nil {
+		return err
+	}
+	for _, ev := range imp.Events {
+		if err := codec.CheckText("event id", ev.ID, codec.MaxID); err != nil {
+			return err
+		}
+		if err := codec.CheckText("invocation id", ev.InvocationID, codec.MaxID); err != nil {
+			return fmt.Errorf("event %s: %w", ev.ID, err)
+		}
+	}
+	return nil
+}
+
+// States imports keys of an app, or of a user of it if user is not empty; the
+// keys have no prefix. Existing keys stay unchanged.
+func (i *Importer) States(ctx context.Context, app, user string, keys map[string]any) (Imported, error) {
+	if err := codec.CheckOwner(app, cmp.Or(user, "user")); err != nil {
+		return Imported{Refused: err.Error()}, nil
+	}
+	found := map[string]string{}
+	err := i.readExisting(ctx, func(r *ReadOnly) error {
+		return r.Each(ctx, func(rows *sql.Rows) error {
+			var key, text string
+			err := rows.Scan(&key, &text)
+			found[key] = text
+			return err
+		}, "SELECT t.key, t.value FROM states t WHERE t.app_name = ? AND t.user_id = ? AND t.session_id = ''", app, user)
+	})
+	if err != nil {
+		return Imported{}, fmt.Errorf("reading the state of app %s: %w", app, err)
+	}
+	out, rows, err := planStateKeys(stateRow{App: app, User: user}, keys, found)
+	if err == nil && i.backend != nil && len(rows) > 0 {
+		// A key that a host writes meanwhile also stays.
+		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
+			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(&rows, rowsAtOnce).Error
+		})
+	}
+	return out, err
+}
+
+// planStateKeys returns rows for the keys that do not exist.
+func planStateKeys(owner stateRow, keys map[string]any, found map[string]string) (out Imported, rows []stateRow, err error) {
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		one, err := codec.CanonicalizeState(map[string]any{k: keys[k]})
+		if err != nil {
+			out.Left = append(out.Left, err.Error())
+			continue
+		}
+		row := owner
+		row.Key = k
+		if row.Value, err = codec.EncodeValue(one[k]); err != nil {
+			return out, nil, err
+		}
+		switch old, ok := found[k]; {
+		case !ok:
+			rows = append(rows, row)
+			out.Keys++
+		case old == row.Value:
+			out.Present++
+		default:
+			out.Left = append(out.Left, fmt.Sprintf("state key %q: exists with another value", k))
+		}
+	}
+	return out, rows, nil
+}
+
+// An importPlan compares an import with the stored session.
+type importPlan struct {
+	*Import
+	state       map[string]any
+	pk          int64            // of the stored session, or 0
+	present     int              // number of stored events
+	lease       store.LeaseGrant // on the stored session
+	removedKeys []string
+	refusal     string
+}
+
+// isDone reports that there is nothing to write.
+func (p *importPlan) isDone() bool { return p.refusal != "" || p.pk != 0 && p.present == len(p.Events) }
+
+// summarize returns the result of executing the plan.
+func (p *importPlan) summarize() Imported {
+	out := Imported{New: p.pk == 0, Present: p.present, Refused: p.refusal}
+	if !p.isDone() {
+		out.Events, out.Keys = len(p.Events)-p.present, len(p.state)
+	}
+	return out
+}
+
+// compareSession finds out which part of the session is stored.
+func (p *importPlan) compareSession(ctx context.Context, r *ReadOnly) error {
+	var created int64
+	k := p.Key
+	err := r.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&p.pk, &created) },
+		"SELECT s.pk, s.create_time FROM sessions s WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?", k.App, k.User, k.ID)
+	if err != nil || p.pk == 0 {
+		return err
+	}
+	var ids []string
+	err = r.Each(ctx, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, "SELECT e.id FROM events e WHERE e.session_pk = ? ORDER BY e.seq", p.pk)
+	if err != nil {
+		return err
+	}
+	p.matchEvents(ids, created)
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		var key string
+		err := rows.Scan(&key)
+		if _, ok := p.state[key]; !ok {
+			p.removedKeys = append(p.removedKeys, key)
+		}
+		return err
+	}, "SELECT t.key FROM states t WHERE t.app_name = ? AND t.user_id = ? AND t.session_id = ?", k.App, k.User, k.ID)
+}
+
+// matchEvents compares events by id. A session without events is the same one
+// if its creation time is the same.
+func (p *importPlan) matchEvents(ids []string, created int64) {
+	n := min(len(ids), len(p.Events))
+	for i := range n {
+		if ids[i] != p.Events[i].ID {
+			p.refusal = fmt.Sprintf("it exists with other events: number %d is %s, not %s", i+1, ids[i], p.Events[i].ID)
+			return
+		}
+	}
+	if n == 0 && created != p.Created.UnixMicro() {
+		p.refusal = "another session with this id exists"
+		return
+	}
+	p.present = n
+}
+
+// initialState returns the session's own state at creation.
+func (p *importPlan) initialState() map[string]any {
+	if p.Initial != nil {
+		return p.Initial
+	}
+	first := map[string]any{}
+	for k, v := range p.state {
+		hasEvent := slices.ContainsFunc(p.Events, func(ev *session.Event) bool {
+			_, ok := ev.Actions.StateDelta[k]
+			return ok
+		})
+		if !hasEvent && v != nil {
+			first[k] = v
+		}
+	}
+	return first
+}
+
+// MostMemories is the maximum number of memories per call.
+const MostMemories = rowsAtOnce
+
+// Memories imports at most MostMemories memories of one session, or of no
+// session of a user. Existing memories stay unchanged; one with another content
+// is skipped.
+func (i *Importer) Memories(ctx context.Context, key session.Key, memories []*session.Memory) (Imported, error) {
+	var out Imported
+	if err := codec.CheckOwner(key.App, key.User); err != nil {
+		return Imported{Refused: err.Error()}, nil
+	}
+	there, err := i.readMemories(ctx, key, memories)
+	if err != nil {
+		return out, fmt.Errorf("reading the memories of user %s: %w", key.User, err)
+	}
+	b := &store.MemoryBatch{Key: key}
+	for _, m := range memories {
+		rec, err := store.NewMemoryRecord(m)
+		old, ok := there[m.ID]
+		switch {
+		case err != nil:
+			out.Left = append(out.Left, fmt.Sprintf("memory %s: %s", m.ID, err))
+		case !ok:
+			b.Records = append(b.Records, rec)
+			out.Keys++
+		case old == rec.Text:
+			out.Present++
+		default:
+			out.Left = append(out.Left, fmt.Sprintf("memory %s: exists with another content", m.ID))
+		}
+	}
+	if i.store != nil && len(b.Records) > 0 {
+		err = sqlMemories{b: i.backend}.PutMemories(ctx, b)
+	}
+	return out, err
+}
+
+// readMemories returns the texts of the existing memories, by id.
+func (i *Importer) readMemories(ctx context.Context, key session.Key, memories []*session.Memory) (map[string]string, error) {
+	args := []any{key.App, key.User, key.ID}
+	for _, m := range memories {
+		args = append(args, m.ID)
+	}
+	there := map[string]string{}
+	err := i.readExisting(ctx, func(r *ReadOnly) error {
+		return r.Each(ctx, func(rows *sql.Rows) error {
+			var id, text string
+			err := rows.Scan(&id, &text)
+			there[id] = text
+			return err
+		}, `SELECT m.id, m.memory FROM memories m JOIN memory_owners o ON o.pk = m.owner_pk
+ WHERE o.app_name = ? AND o.user_id = ? AND m.session_id = ? AND m.id IN (`+repeatPlaceholders("?", len(memories))+")", args...)
+	})
+	return there, err
+}
+
+// Revision imports a revision of an app, and reports whether it was missing.
+func (i *Importer) Revision(ctx context.Context, rev PackedRevision) (written bool, err error) {
+	there := false
+	err = i.readExisting(ctx, func(r *ReadOnly) error {
+		return r.Each(ctx, func(rows *sql.Rows) error {
+			there = true
+			return nil
+		}, "SELECT v.id FROM revisions v WHERE v.app_name = ? AND v.id = ?", rev.App, rev.row.ID)
+	})
+	if err == nil && !there && i.backend != nil {
+		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
+			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&rev.row).Error
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("writing revision %s of app %s: %w", rev.row.ID, rev.App, err)
+	}
+	return !there, nil
+}

@@ -1,0 +1,195 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"agenthost/pkg/store"
+
+	"gorm.io/gorm"
+)
+
+// leaseColumns are the columns of sessions that schema version 3 added. A
+// session that was never leased has the epoch 0. Until is in microseconds since
+// the Unix epoch.
+type leaseColumns struct {
+	Owner string `gorm:"column:lease_owner;size:128;not null;default:''"`
+	Epoch int64  `gorm:"column:lease_epoch;not null;default:0"`
+	Until int64  `gorm:"column:lease_until;not null;default:0"`
+}
+
+// TableName is for GORM.
+func (leaseColumns) TableName() string { return "sessions" }
+
+func addLeases(db *gorm.DB, _ dialect) error {
+	for _, field := range []string{"Owner", "Epoch", "Until"} {
+		if db.Migrator().HasColumn(&leaseColumns{}, field) {
+			continue // an interrupted migration has added it
+		}
+		if err := db.Migrator().AddColumn(&leaseColumns{}, field); err != nil {
+			return fmt.Errorf("adding lease column %s: %w", strings.ToLower(field), err)
+		}
+	}
+	return nil
+}
+
+// The lease statements. {now} is the clock. The loser of a race updates no row,
+// because the epoch has changed since it was read.
+const (
+	findLeaseSQL = `SELECT s.pk, s.lease_epoch, CASE WHEN s.lease_until > {now} THEN s.lease_owner ELSE '' END
+ FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
+	takeLeaseSQL = `UPDATE sessions SET lease_owner = $1, lease_epoch = lease_epoch + 1, lease_until = {now} + $2
+ WHERE pk = $3 AND lease_epoch = $4 AND (lease_owner = $1 OR lease_until <= {now})`
+	renewLeaseSQL = `UPDATE sessions SET lease_until = {now} + $1 WHERE pk = $2 AND lease_epoch = $3`
+	endLeaseSQL   = `UPDATE sessions SET lease_until = 0 WHERE pk = $1 AND lease_epoch = $2`
+)
+
+// insertClock replaces {now} in a statement with params parameters by the
+// dialect's clock, or by one more parameter.
+func (d dialect) insertClock(text string, params int) string {
+	now := d.now
+	if now == "" {
+		now = fmt.Sprintf("$%d", params+1)
+	}
+	return strings.ReplaceAll(text, "{now}", now)
+}
+
+// appendClock returns the parameters of a statement with a clock.
+func (d dialect) appendClock(g *store.LeaseGrant, params ...any) []any {
+	if d.now == "" {
+		return append(params, g.Now.UnixMicro())
+	}
+	return params
+}
+
+// AcquireLease is a method of [store.SessionBackend].
+func (b *Database) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holder string, err error) {
+	if g.Epoch != 0 {
+		taken, err := b.takeLease(ctx, g)
+		if err != nil || taken {
+			return "", err
+		}
+	}
+	if holder, err = b.findLease(ctx, g); err != nil || holder != "" && !b.liveness.isOwnerDead(holder) {
+		return holder, err
+	}
+	if holder != "" {
+		// Its epoch stays fenced, as if the lease had expired.
+		if err := b.ReleaseLeases(ctx, []*store.LeaseGrant{g}); err != nil {
+			return holder, err
+		}
+	}
+	taken, err := b.takeLease(ctx, g)
+	if err != nil || taken {
+		return "", err
+	}
+	return "another host", nil
+}
+
+// takeLease takes the lease of a session, unless someone else holds it or has
+// held it since it was read.
+func (b *Database) takeLease(ctx context.Context, g *store.LeaseGrant) (taken bool, err error) {
+	last := *g
+	err = b.writerFor(g.Key).executeJob(ctx, &job{single: true, relaxed: true, run: func(w *writer) error {
+		// A failed batch runs its jobs again.
+		*g = last
+		taken, err = w.takeLease(b.dialect, g)
+		return err
+	}})
+	return taken, err
+}
+
+// findLease sets the id and epoch of the grant to the stored ones, and returns
+// the holder if it is not the grant's owner.
+func (b *Database) findLease(ctx context.Context, g *store.LeaseGrant) (holder string, err error) {
+	find := func(stmt *statement) error {
+		k := g.Key
+		// Watching a context costs more than the statement.
+		row := stmt.QueryRowContext(context.WithoutCancel(ctx), b.dialect.appendClock(g, k.App, k.User, k.ID)...)
+		return row.Scan(&g.ID, &g.Epoch, &holder)
+	}
+	w := b.writers[0]
+	if b.dialect.server != nil || !w.borrowConn(func() { err = find(w.stmt.findLease) }) {
+		err = b.retryRead(ctx, func() error { return find(b.leases) })
+	}
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", store.SessionNotFound(g.Key.ID)
+	case err != nil && b.isClosed():
+		return "", store.ErrClosed
+	case err != nil:
+		return "", fmt.Errorf("reading the lease of session %s: %w", g.Key.ID, err)
+	case holder == g.Owner:
+		holder = ""
+	}
+	return holder, nil
+}
+
+// takeLease takes a lease that was read before, unless someone else was faster.
+func (w *writer) takeLease(d dialect, g *store.LeaseGrant) (taken bool, err error) {
+	n, err := execAffected(w.stmt.takeLease, d.appendClock(g, g.Owner, g.Term.Microseconds(), g.ID, g.Epoch))
+	if err != nil {
+		return false, fmt.Errorf("leasing session %s: %w", g.Key.ID, err)
+	}
+	if n > 0 {
+		g.Epoch++
+	}
+	return n > 0, nil
+}
+
+func execAffected(stmt *statement, params []any) (int64, error) {
+	res, err := stmt.ExecContext(context.Background(), params...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// RenewLeases is a method of [store.SessionBackend].
+func (b *Database) RenewLeases(ctx context.Context, all []*store.LeaseGrant) (gone []*store.LeaseGrant, err error) {
+	err = b.runPerWriter(ctx, all, func(w *writer, mine []*store.LeaseGrant) error {
+		var late []*store.LeaseGrant
+		for _, g := range mine {
+			n, err := execAffected(w.stmt.renewLease, b.dialect.appendClock(g, g.Term.Microseconds(), g.ID, g.Epoch))
+			if err != nil {
+				return fmt.Errorf("renewing the lease of session %s: %w", g.Key.ID, err)
+			}
+			if n == 0 {
+				late = append(late, g)
+			}
+		}
+		gone = append(gone, late...)
+		return nil
+	})
+	return gone, err
+}
+
+// ReleaseLeases is a method of [store.SessionBackend].
+func (b *Database) ReleaseLeases(ctx context.Context, all []*store.LeaseGrant) error {
+	return b.runPerWriter(ctx, all, func(w *writer, mine []*store.LeaseGrant) error {
+		for _, g := range mine {
+			if _, err := execAffected(w.stmt.endLease, []any{g.ID, g.Epoch}); err != nil {
+				return fmt.Errorf("releasing the lease of session %s: %w", g.Key.ID, err)
+			}
+		}
+		return nil
+	})
+}
+
+// runPerWriter runs a job for the grants of each writer's sessions, one writer
+// after the other. A job may run twice.
+func (b *Database) runPerWriter(ctx context.Context, all []*store.LeaseGrant, run func(w *writer, mine []*store.LeaseGrant) error) error {
+	byWriter := map[*writer][]*store.LeaseGrant{}
+	for _, g := range all {
+		w := b.writerFor(g.Key)
+		byWriter[w] = append(byWriter[w], g)
+	}
+	var errs []error
+	for w, mine := range byWriter {
+		errs = append(errs, w.executeJob(ctx, &job{relaxed: true, run: func(w *writer) error { return run(w, mine) }}))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,297 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agenthost/pkg/store"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"agenthost/pkg/session"
+)
+
+// The memory tables. Search terms are rows computed by this package instead of a
+// full-text index of the engine, so that every engine returns the same results in
+// the same order.
+
+// memoryOwnerRow is a user of an app with memories.
+type memoryOwnerRow struct {
+	ID   int64  `gorm:"column:pk;primaryKey;autoIncrement"`
+	App  string `gorm:"column:app_name;size:128;not null;uniqueIndex:memory_owners_key,priority:1"`
+	User string `gorm:"column:user_id;size:255;not null;uniqueIndex:memory_owners_key,priority:2"`
+}
+
+// TableName is for GORM.
+func (memoryOwnerRow) TableName() string { return "memory_owners" }
+
+// memoryRow is one memory. Its session may be deleted, or empty.
+type memoryRow struct {
+	PK      int64  `gorm:"column:pk;primaryKey;autoIncrement"`
+	Owner   int64  `gorm:"column:owner_pk;not null;uniqueIndex:memories_key,priority:1"`
+	Session string `gorm:"column:session_id;size:128;not null;uniqueIndex:memories_key,priority:2"`
+	ID      string `gorm:"column:id;size:128;not null;uniqueIndex:memories_key,priority:3"`
+	Time    int64  `gorm:"column:timestamp;not null"`
+	Memory  string `gorm:"column:memory;type:text;not null"`
+}
+
+// TableName is for GORM.
+func (memoryRow) TableName() string { return "memories" }
+
+// memoryTermRow is a search term of a memory.
+type memoryTermRow struct {
+	Owner  int64  `gorm:"column:owner_pk;primaryKey;autoIncrement:false"`
+	Term   string `gorm:"column:term;size:64;primaryKey"`
+	Memory int64  `gorm:"column:memory_pk;primaryKey;autoIncrement:false;index:memory_terms_memory"`
+}
+
+// TableName is for GORM.
+func (memoryTermRow) TableName() string { return "memory_terms" }
+
+func createMemoryTables(db *gorm.DB, d dialect) error {
+	for _, row := range []table{&memoryOwnerRow{}, &memoryRow{}, &memoryTermRow{}} {
+		if err := createTable(db, d, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sqlMemories stores memories in an SQL database.
+type sqlMemories struct {
+	b *Database
+	// closing closes a database of its own; nil if the sessions share it.
+	closing func() error
+}
+
+// runUserWrite runs a write of one user. Writes of a user run one after the
+// other.
+func (m sqlMemories) runUserWrite(ctx context.Context, who store.UserKey, what string, run func(db *gorm.DB) error) error {
+	w := m.b.writerFor(session.Key{App: who.App, User: who.User})
+	return m.b.wrapError(what, w.runWrite(ctx, func(w *writer) error { return run(w.orm) }))
+}
+
+// rowsAtOnce limits the parameters of one statement.
+const rowsAtOnce = 300
+
+func (m sqlMemories) PutMemories(ctx context.Context, b *store.MemoryBatch) error {
+	return m.runUserWrite(ctx, b.UserKey(), "adding memories", func(db *gorm.DB) error { return writeMemories(db, b) })
+}
+
+func writeMemories(db *gorm.DB, b *store.MemoryBatch) error {
+	who, err := findMemoryOwner(db, b.UserKey())
+	if err == nil && who == 0 && len(b.Records) > 0 {
+		row := memoryOwnerRow{App: b.Key.App, User: b.Key.User}
+		if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
+			return err
+		}
+		who, err = findMemoryOwner(db, b.UserKey())
+	}
+	if err != nil || who == 0 {
+		return err
+	}
+	there, err := queryExistingMemories(db, who, b)
+	if err != nil {
+		return err
+	}
+	texts := map[string]string{}
+	for id, row := range there {
+		texts[id] = row.Memory
+	}
+	write, remove := b.DiffExisting(texts)
+	var gone []int64
+	for _, id := range remove {
+		gone = append(gone, there[id].PK)
+	}
+	if err := deleteMemories(db, gone); err != nil {
+		return err
+	}
+	for _, rec := range write {
+		if err := insertMemory(db, who, b.Key.ID, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findMemoryOwner returns 0 if the user has no memories.
+func findMemoryOwner(db *gorm.DB, who store.UserKey) (pk int64, err error) {
+	q := db.Model(&memoryOwnerRow{}).Select("pk").Where("app_name = ? AND user_id = ?", who.App, who.User)
+	err = q.Limit(1).Scan(&pk).Error
+	return pk, err
+}
+
+// queryExistingMemories returns the rows to compare a batch with, by id: all of
+// its session if it prunes, else those with its ids.
+func queryExistingMemories(db *gorm.DB, who int64, b *store.MemoryBatch) (map[string]memoryRow, error) {
+	there := map[string]memoryRow{}
+	find := func(ids []string) error {
+		var rows []memoryRow
+		q := db.Select("pk", "id", "memory").Where("owner_pk = ? AND session_id = ?", who, b.Key.ID)
+		if ids != nil {
+			q = q.Where("id IN ?", ids)
+		}
+		err := q.Find(&rows).Error
+		for _, row := range rows {
+			there[row.ID] = row
+		}
+		return err
+	}
+	if b.Prune {
+		return there, find(nil)
+	}
+	for some := range slices.Chunk(b.Records, rowsAtOnce) {
+		ids := make([]string, len(some))
+		for i, rec := range some {
+			ids[i] = rec.ID
+		}
+		if err := find(ids); err != nil {
+			return nil, err
+		}
+	}
+	return there, nil
+}
+
+func deleteMemories(db *gorm.DB, pks []int64) error {
+	for some := range slices.Chunk(pks, rowsAtOnce) {
+		if err := db.Where("memory_pk IN ?", some).Delete(&memoryTermRow{}).Error; err != nil {
+			return err
+		}
+		if err := db.Where("pk IN ?", some).Delete(&memoryRow{}).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func insertMemory(db *gorm.DB, who int64, id string, rec *store.MemoryRecord) error {
+	row := memoryRow{Owner: who, Session: id, ID: rec.ID, Time: rec.Time, Memory: rec.Text}
+	res := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+	// No row: another process has added the same memory meanwhile.
+	if res.Error != nil || res.RowsAffected == 0 || len(rec.Terms) == 0 {
+		return res.Error
+	}
+	for terms := range slices.Chunk(rec.Terms, rowsAtOnce) {
+		args := make([]any, 0, 3*len(terms))
+		for _, term := range terms {
+			args = append(args, who, term, row.PK)
+		}
+		values := strings.Repeat(", (?, ?, ?)", len(terms))[2:]
+		if err := db.Exec("INSERT INTO memory_terms (owner_pk, term, memory_pk) VALUES "+values, args...).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m sqlMemories) DeleteUser(ctx context.Context, who store.UserKey) error {
+	return m.runUserWrite(ctx, who, "deleting memories", func(db *gorm.DB) error {
+		pk, err := findMemoryOwner(db, who)
+		if err != nil || pk == 0 {
+			return err
+		}
+		for _, row := range []table{&memoryTermRow{}, &memoryRow{}} {
+			if err := db.Where("owner_pk = ?", pk).Delete(row).Error; err != nil {
+				return err
+			}
+		}
+		return db.Where("pk = ?", pk).Delete(&memoryOwnerRow{}).Error
+	})
+}
+
+func (m sqlMemories) CountTerms(ctx context.Context, who store.UserKey, terms []string) (store.TermCounts, error) {
+	var t store.TermCounts
+	err := m.b.retryRead(ctx, func() (err error) {
+		t, err = countMemoryTerms(m.b.readers.WithContext(ctx), who, terms)
+		return err
+	})
+	return t, m.b.wrapError("counting memories", err)
+}
+
+func countMemoryTerms(db *gorm.DB, who store.UserKey, terms []string) (store.TermCounts, error) {
+	t := store.TermCounts{ByTerm: map[string]int{}}
+	pk, err := findMemoryOwner(db, who)
+	if err != nil || pk == 0 {
+		return t, err
+	}
+	var all int64
+	if err := db.Model(&memoryRow{}).Where("owner_pk = ?", pk).Count(&all).Error; err != nil {
+		return t, err
+	}
+	t.Total = int(all)
+	text, args := buildTermCountSQL(pk, terms)
+	var counts []struct{ I, N int }
+	err = db.Raw(text, args...).Scan(&counts).Error
+	for _, c := range counts {
+		t.ByTerm[terms[c.I]] = c.N
+	}
+	return t, err
+}
+
+// buildTermCountSQL limits each count to ManyMemories+1.
+func buildTermCountSQL(pk int64, terms []string) (text string, args []any) {
+	var counts []string
+	for i, term := range terms {
+		counts = append(counts, fmt.Sprintf("SELECT %d AS i, count(*) AS n FROM (SELECT memory_pk FROM memory_terms WHERE owner_pk = ? AND term = ? LIMIT %d) t",
+			i, store.ManyMemories+1))
+		args = append(args, pk, term)
+	}
+	return strings.Join(counts, " UNION ALL "), args
+}
+
+func (m sqlMemories) SearchMemories(ctx context.Context, s *store.MemorySearch) ([]*session.Memory, error) {
+	var texts []string
+	err := m.b.retryRead(ctx, func() (err error) {
+		texts, err = queryBestMemories(m.b.readers.WithContext(ctx), s)
+		return err
+	})
+	if err != nil {
+		return nil, m.b.wrapError("searching memories", err)
+	}
+	memories := make([]*session.Memory, len(texts))
+	for i, text := range texts {
+		if memories[i], err = store.DecodeMemory(text); err != nil {
+			return nil, err
+		}
+	}
+	return memories, nil
+}
+
+func queryBestMemories(db *gorm.DB, s *store.MemorySearch) (texts []string, err error) {
+	pk, err := findMemoryOwner(db, s.Owner)
+	if err != nil || pk == 0 {
+		return nil, err
+	}
+	text, args := buildSearchSQL(pk, s)
+	err = db.Raw(text, args...).Scan(&texts).Error
+	return texts, err
+}
+
+// buildSearchSQL sums the weights by memory. Each term is a range of the
+// primary key. Weights are literals, because engines differ in the type of a
+// parameter there.
+func buildSearchSQL(pk int64, s *store.MemorySearch) (text string, args []any) {
+	var hits []string
+	for _, w := range s.Weights {
+		hits = append(hits, "SELECT memory_pk, "+strconv.FormatInt(w.Points, 10)+" AS points FROM memory_terms WHERE owner_pk = ? AND term = ?")
+		args = append(args, pk, w.Term)
+	}
+	text = "SELECT m.memory FROM (SELECT h.memory_pk, sum(h.points) AS points FROM (" + strings.Join(hits, " UNION ALL ") +
+		") h GROUP BY h.memory_pk) f JOIN memories m ON m.pk = f.memory_pk"
+	if s.NotSession != "" {
+		text += " WHERE m.session_id <> ?"
+		args = append(args, s.NotSession)
+	}
+	return text + " ORDER BY f.points DESC, m.timestamp DESC, m.pk DESC LIMIT " + strconv.Itoa(s.Limit), args
+}
+
+func (m sqlMemories) Close() error {
+	if m.closing == nil {
+		return nil
+	}
+	return m.closing()
+}

@@ -1,0 +1,221 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"gorm.io/driver/sqlite"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+	engine "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// busyMillis is the lock timeout of a statement.
+const busyMillis = "10000"
+
+// A sqliteURL is a parsed URL in the forms of SQLAlchemy: sqlite:///relative.db
+// or sqlite:////absolute.db.
+type sqliteURL struct {
+	path        string
+	synchronous string
+}
+
+func parseSQLite(rest string) (sqliteURL, error) {
+	u := sqliteURL{synchronous: "FULL"}
+	rest, query, _ := strings.Cut(rest, "?")
+	path, ok := strings.CutPrefix(rest, "///")
+	switch {
+	case !ok:
+		return u, errors.New("write sqlite:///FILE for a relative path, sqlite:////FILE for an absolute path")
+	case path == "" || path == ":memory:":
+		return u, errors.New("a database file is required; write memory: for sessions in memory")
+	case strings.HasSuffix(path, "/"):
+		return u, fmt.Errorf("%s is a folder: name the database file in it", path)
+	}
+	u.path = filepath.Clean(path)
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return u, errUnreadableParams()
+	}
+	for name, values := range params {
+		if name != "synchronous" {
+			return u, fmt.Errorf("unknown parameter %q: supported are synchronous=full (the default) and synchronous=normal", name)
+		}
+		u.synchronous = strings.ToUpper(values[len(values)-1])
+		if u.synchronous != "FULL" && u.synchronous != "NORMAL" {
+			return u, fmt.Errorf("synchronous must be full (the default: survives a power failure) or normal, got %s", values[len(values)-1])
+		}
+	}
+	return u, nil
+}
+
+// openSQLite opens a database file. It creates a missing file and its folder.
+func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*Database, error) {
+	if err := createPrivateFile(u.path); err != nil {
+		return nil, err
+	}
+	writers, err := openPool(ctx, u, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}})
+	if err != nil {
+		return nil, err
+	}
+	readers, err := openPool(ctx, u, url.Values{"_query_only": {"1"}})
+	if err != nil {
+		return nil, errors.Join(err, closePool(writers))
+	}
+	d := sqliteDialect()
+	if u.synchronous == "FULL" {
+		d.relaxedSQL, d.durableSQL = "PRAGMA synchronous = NORMAL", "PRAGMA synchronous = FULL"
+	}
+	b, err := newSQLBackend(ctx, readers, writers, d, o)
+	if err != nil {
+		return nil, err
+	}
+	b.artifactFolder = u.path + ".artifacts"
+	n := max(4, runtime.GOMAXPROCS(0))
+	b.reads.SetMaxOpenConns(n)
+	b.reads.SetMaxIdleConns(n)
+	err = checkWAL(ctx, b)
+	if err == nil {
+		b.liveness, err = acquireLivenessLock(u.path, o.Owner)
+	}
+	if err == nil {
+		b.fileWatch, err = newFileWatch(u.path, o.Logger)
+		b.writers[0].fileWatch = b.fileWatch
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+// createPrivateFile creates an empty file that only its owner can read, because
+// it contains conversations.
+func createPrivateFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("creating database folder: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening database: %w", err)
+	}
+	return f.Close()
+}
+
+// openPatience is how long opening waits for another program that initializes
+// the same database.
+const openPatience = 10 * time.Second
+
+// openPool opens a pool. Switching to WAL mode does not wait for locks as
+// statements do, so it is retried for a while.
+func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, error) {
+	params.Set("_busy_timeout", busyMillis)
+	params.Set("_foreign_keys", "1")
+	params.Set("_synchronous", u.synchronous)
+	params.Set("_pragma", "journal_size_limit(67108864)")
+	dsn := "file:" + (&url.URL{Path: u.path}).EscapedPath() + "?" + params.Encode()
+	ctx, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		db, err := gorm.Open(sqlite.New(sqlite.Config{DriverName: "sqlite", DSN: dsn}), &gorm.Config{
+			Logger:                 logger.Discard,
+			SkipDefaultTransaction: true,
+			DisableAutomaticPing:   true,
+		})
+		if err == nil {
+			return db, nil
+		}
+		err = fmt.Errorf("opening database %s: %w", u.path, errors.Join(err, closePool(db)))
+		if !isBusy(err) {
+			return nil, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+func isBusy(err error) bool {
+	var e *engine.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
+func closePool(db *gorm.DB) error {
+	if db == nil || db.ConnPool == nil {
+		return nil
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return err
+	}
+	return pool.Close()
+}
+
+// checkWAL rejects a file system on which WAL mode does not work, because
+// neither performance nor durability would be as promised.
+func checkWAL(ctx context.Context, b *Database) error {
+	var mode string
+	if err := b.reads.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+		return fmt.Errorf("reading journal mode: %w", err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("journal mode must be wal, got %s: put the database on a local disk", mode)
+	}
+	return nil
+}
+
+func sqliteDialect() dialect {
+	return dialect{
+		begin: "BEGIN IMMEDIATE",
+		// A CASE without ELSE is null, which seq rejects; for an INSERT … SELECT
+		// with a WHERE, SQLite would fill a temporary table first.
+		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance) VALUES ($1,
+ CASE WHEN coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1
+ AND EXISTS (SELECT 1 FROM sessions s WHERE s.pk = $1 AND $7 IN (s.lease_epoch, 0)) THEN $2 END, $3, $4, $5, $6, $8)`,
+		upsert: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, $5)
+ ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value`,
+		tableOptions: func(table string) string {
+			switch table {
+			case (sessionRow{}).TableName(), (memoryOwnerRow{}).TableName(), (memoryRow{}).TableName():
+				return " STRICT"
+			}
+			// Saves one B-tree, and stores the rows of a session next to each other.
+			return " STRICT, WITHOUT ROWID"
+		},
+		isConflict: func(err error) bool {
+			var e *engine.Error
+			if !errors.As(err, &e) {
+				return false
+			}
+			switch e.Code() {
+			case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+				sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, sqlite3.SQLITE_CONSTRAINT_NOTNULL:
+				return true
+			}
+			return false
+		},
+		isUnwritable: func(err error) bool {
+			var e *engine.Error
+			if !errors.As(err, &e) {
+				return false
+			}
+			switch e.Code() & 0xff {
+			case sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY:
+				return true
+			}
+			return false
+		},
+		closeSQL: "PRAGMA wal_checkpoint(TRUNCATE)",
+	}
+}

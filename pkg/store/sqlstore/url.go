@@ -1,0 +1,150 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// serverURL is the parsed URL of a database server.
+type serverURL struct {
+	user   *url.Userinfo
+	host   string
+	port   string
+	name   string
+	params map[string]string
+	size   int // of the pool
+}
+
+// parameter holds all names of a URL parameter; the first is the canonical one.
+type parameter []string
+
+// The pool limits: the number of connections of a store, and the number of
+// writer connections among them. The others are readers.
+const (
+	defaultPool = 16
+	minPool     = 2
+	maxWriters  = 4
+)
+
+// writerCount returns the number of writer connections.
+func (u *serverURL) writerCount() int { return min(maxWriters, u.size/2) }
+
+// parseServer parses a URL after the scheme. Its errors never contain the URL,
+// which may include a password.
+func parseServer(rest, port string, known []parameter) (*serverURL, error) {
+	parsed, err := url.Parse("db:" + rest)
+	if err != nil || parsed.Opaque != "" || !strings.HasPrefix(rest, "//") || hasStrayAt(rest) {
+		return nil, errors.New("write //USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in user and password")
+	}
+	u := &serverURL{user: parsed.User, host: parsed.Hostname(), port: parsed.Port(), name: strings.TrimPrefix(parsed.Path, "/"), size: defaultPool}
+	if u.port == "" {
+		u.port = port
+	}
+	if u.name == "" || strings.Contains(u.name, "/") {
+		return nil, errors.New("name one database: //HOST/DATABASE")
+	}
+	values, err := url.ParseQuery(parsed.RawQuery)
+	if err != nil {
+		return nil, errUnreadableParams()
+	}
+	if u.params, err = readParams(values, known); err != nil {
+		return nil, err
+	}
+	return u, u.readPool()
+}
+
+// errUnreadableParams replaces the parser's error, which contains the input.
+func errUnreadableParams() error {
+	return errors.New("invalid parameters after ?: write name=value, with %XX for special characters, and & between them")
+}
+
+// hasStrayAt finds an @ after the host. It means that the password contains an
+// unescaped character that ends the authority early, so that part of it would
+// appear in messages.
+func hasStrayAt(rest string) bool {
+	rest = strings.TrimPrefix(rest, "//")
+	end := strings.IndexAny(rest, "/?#")
+	return end >= 0 && strings.Contains(rest[end:], "@")
+}
+
+func readParams(values url.Values, known []parameter) (map[string]string, error) {
+	params := map[string]string{}
+	for name, given := range values {
+		i := slices.IndexFunc(known, func(p parameter) bool { return slices.Contains(p, name) })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown parameter %q: supported are %s", name, parameterNames(known))
+		}
+		if _, twice := params[known[i][0]]; twice || len(given) > 1 {
+			return nil, fmt.Errorf("parameter %q appears more than once", known[i][0])
+		}
+		params[known[i][0]] = given[0]
+	}
+	return params, nil
+}
+
+func parameterNames(known []parameter) string {
+	var all []string
+	for _, p := range known {
+		all = append(all, p[0])
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+func (u *serverURL) readPool() error {
+	text, ok := u.takeParam("pool_size")
+	if !ok {
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < minPool || n > 1000 {
+		return fmt.Errorf("pool_size=%s is not a number of connections from %d to 1000", text, minPool)
+	}
+	u.size = n
+	return nil
+}
+
+// takeParam removes a parameter and returns it.
+func (u *serverURL) takeParam(name string) (string, bool) {
+	v, ok := u.params[name]
+	delete(u.params, name)
+	return v, ok
+}
+
+// takeSeconds removes a parameter with a positive number of seconds and returns
+// it.
+func (u *serverURL) takeSeconds(name string, otherwise time.Duration) (time.Duration, error) {
+	text, ok := u.takeParam(name)
+	if !ok {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 3600 {
+		return 0, fmt.Errorf("%s=%s is not a number of seconds from 1 to 3600", name, text)
+	}
+	return time.Duration(n) * time.Second, nil
+}
+
+// The server timeouts: for establishing a connection, and for a response before
+// the connection counts as lost.
+const (
+	connectTimeout = 10 * time.Second
+	answerTimeout  = time.Minute
+)
+
+// deadlineConn is a connection with a response timeout, so that no caller waits
+// forever for a server that vanished.
+type deadlineConn struct{ net.Conn }
+
+func (c deadlineConn) Write(b []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}

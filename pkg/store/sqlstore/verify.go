@@ -1,0 +1,278 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"agenthost/pkg/store/internal/codec"
+
+	"agenthost/pkg/session"
+)
+
+// maxPlaces limits the places that a report lists for one rule.
+const maxPlaces = 100
+
+// A Verification is the result of Verify.
+type Verification struct {
+	Sessions  int64 `json:"sessions"`
+	Events    int64 `json:"events"`
+	StateKeys int64 `json:"stateKeys"`
+	// Rules are all rules in the order of the checks.
+	Rules []RuleReport `json:"rules"`
+}
+
+// A RuleReport lists the violations of a rule.
+type RuleReport struct {
+	Rule string `json:"rule"`
+	// Broken is the number of violations; Places lists the first hundred.
+	Broken int      `json:"broken"`
+	Places []string `json:"places"`
+}
+
+// Sound reports that no rule is violated.
+func (v *Verification) Sound() bool {
+	for _, r := range v.Rules {
+		if r.Broken > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Verify reads a whole database and reports defects: failed integrity checks of
+// the engine, gaps in event numbers, rows without a session, and values that do
+// not decode. It changes nothing. The schema must have this program's version.
+func Verify(ctx context.Context, url string) (*Verification, error) {
+	r, err := OpenReadOnly(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if err := r.requireSchema(ctx); err != nil {
+		return nil, err
+	}
+	v := &verifier{r: r, v: &Verification{}}
+	for _, q := range r.engine.integrity {
+		if err := v.checkEngine(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	for _, q := range rowRules() {
+		if err := v.checkRows(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	for _, read := range []func(context.Context) error{v.checkSessions, v.checkEvents, v.checkStates} {
+		if err := read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return v.v, nil
+}
+
+// requireSchema rejects a database with another schema version.
+func (r *ReadOnly) requireSchema(ctx context.Context) error {
+	at, err := r.readSchemaVersion(ctx)
+	if err != nil {
+		return err
+	}
+	all := migrations()
+	switch newest := all[len(all)-1].version; {
+	case at > newest:
+		return errNewerSchema(at, newest)
+	case at < newest:
+		return fmt.Errorf("database has schema version %d, this program requires %d: run agenthost db migrate first", at, newest)
+	}
+	return nil
+}
+
+type verifier struct {
+	r    *ReadOnly
+	v    *Verification
+	rule *RuleReport
+}
+
+func (v *verifier) beginRule(rule string) {
+	v.v.Rules = append(v.v.Rules, RuleReport{Rule: rule, Places: []string{}})
+	v.rule = &v.v.Rules[len(v.v.Rules)-1]
+}
+
+func (v *verifier) reportBroken(format string, args ...any) {
+	v.rule.Broken++
+	if len(v.rule.Places) < maxPlaces {
+		v.rule.Places = append(v.rule.Places, fmt.Sprintf(format, args...))
+	}
+}
+
+func (v *verifier) checkEngine(ctx context.Context, q integrityQuery) error {
+	v.beginRule(q.rule)
+	query := v.r.Each
+	if q.ownConn {
+		query = v.r.eachOnOwnConn
+	}
+	err := query(ctx, func(rows *sql.Rows) error {
+		answer, err := scanTexts(rows)
+		if err == nil && !strings.EqualFold(answer[len(answer)-1], "ok") {
+			v.reportBroken("%s", strings.Join(answer, " "))
+		}
+		return err
+	}, q.query)
+	return v.wrapError(err)
+}
+
+func scanTexts(rows *sql.Rows) ([]string, error) {
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	texts, into := make([]string, len(columns)), make([]any, len(columns))
+	for i := range texts {
+		into[i] = &texts[i]
+	}
+	return texts, rows.Scan(into...)
+}
+
+func (v *verifier) wrapError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("checking %q: %w", v.rule.Rule, err)
+}
+
+// A rowRule is a query for invalid rows, with three strings and two numbers
+// each, and their description.
+type rowRule struct {
+	rule, query string
+	place       func(a, b, c string, n, m int64) string
+}
+
+// rowRules returns the rules that table constraints cannot enforce.
+func rowRules() []rowRule {
+	return []rowRule{
+		{
+			"events are numbered from 1 without a gap", `
+SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), count(*), max(e.seq)
+ FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk
+ GROUP BY e.session_pk, s.app_name, s.user_id, s.id HAVING min(e.seq) <> 1 OR max(e.seq) <> count(*)`,
+			func(app, user, id string, n, last int64) string {
+				return fmt.Sprintf("session %s/%s/%s has %d events, and the last of them is number %d", app, user, id, n, last)
+			},
+		},
+		{
+			"each event has a session", `
+SELECT e.id, e.invocation_id, '', e.session_pk, e.seq
+ FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk WHERE s.pk IS NULL`,
+			func(id, invocation, _ string, pk, seq int64) string {
+				return fmt.Sprintf("event %s of invocation %s, number %d of session row %d", id, invocation, seq, pk)
+			},
+		},
+		{
+			"the state of a session has a session", `
+SELECT t.app_name, t.user_id, t.session_id, count(*), 0
+ FROM states t LEFT JOIN sessions s ON s.app_name = t.app_name AND s.user_id = t.user_id AND s.id = t.session_id
+ WHERE t.session_id <> '' AND s.pk IS NULL GROUP BY t.app_name, t.user_id, t.session_id`,
+			func(app, user, id string, n, _ int64) string {
+				return fmt.Sprintf("session %s/%s/%s is not there, but state of it is, %d keys", app, user, id, n)
+			},
+		},
+		{
+			"a state key has one row", `
+SELECT t.app_name, t.user_id, t.key, count(*), 0
+ FROM states t GROUP BY t.app_name, t.user_id, t.session_id, t.key HAVING count(*) > 1`,
+			func(app, user, key string, n, _ int64) string {
+				return fmt.Sprintf("key %s of app %q and user %q has %d rows", key, app, user, n)
+			},
+		},
+	}
+}
+
+func (v *verifier) checkRows(ctx context.Context, q rowRule) error {
+	v.beginRule(q.rule)
+	err := v.r.Each(ctx, func(rows *sql.Rows) error {
+		var a, b, c string
+		var n, m int64
+		err := rows.Scan(&a, &b, &c, &n, &m)
+		if err == nil {
+			v.reportBroken("%s", q.place(a, b, c, n, m))
+		}
+		return err
+	}, q.query)
+	return v.wrapError(err)
+}
+
+func (v *verifier) checkSessions(ctx context.Context) error {
+	v.beginRule("the first state of each session decodes")
+	err := v.r.Each(ctx, func(rows *sql.Rows) error {
+		var key session.Key
+		var text sql.RawBytes
+		if err := rows.Scan(&key.App, &key.User, &key.ID, &text); err != nil {
+			return err
+		}
+		v.v.Sessions++
+		if _, err := session.DecodeMap(text); err != nil {
+			v.reportBroken("session %s: %s", key, err)
+		}
+		return nil
+	}, "SELECT s.app_name, s.user_id, s.id, s.initial FROM sessions s")
+	return v.wrapError(err)
+}
+
+func (v *verifier) checkEvents(ctx context.Context) error {
+	v.beginRule("each event decodes and matches its columns")
+	err := v.r.Each(ctx, func(rows *sql.Rows) error {
+		var row eventRow
+		var text, provenance sql.RawBytes
+		key := session.Key{}
+		if err := rows.Scan(&key.App, &key.User, &key.ID, &row.Seq, &row.ID, &row.Invocation, &row.Time, &text, &provenance); err != nil {
+			return err
+		}
+		v.v.Events++
+		if what := findMismatch(&row, text, provenance); what != "" {
+			v.reportBroken("session %s, event %s, number %d: %s", key, row.ID, row.Seq, what)
+		}
+		return nil
+	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event, e.provenance
+ FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk ORDER BY e.session_pk, e.seq`)
+	return v.wrapError(err)
+}
+
+func findMismatch(row *eventRow, text, provenance []byte) string {
+	ev := &session.Event{}
+	if err := ev.UnmarshalJSON(bytes.Clone(text)); err != nil {
+		return err.Error()
+	}
+	if len(provenance) > 0 {
+		if _, err := session.DecodeProvenance(provenance); err != nil {
+			return err.Error()
+		}
+	}
+	switch {
+	case ev.ID != row.ID:
+		return fmt.Sprintf("its text has the id %q", ev.ID)
+	case ev.InvocationID != row.Invocation:
+		return fmt.Sprintf("its text has the invocation %q, its column %q", ev.InvocationID, row.Invocation)
+	case ev.Timestamp.UnixMicro() != row.Time:
+		return fmt.Sprintf("its text has the time %s, its column %s", ev.Timestamp.UTC(), microsToTime(row.Time))
+	}
+	return ""
+}
+
+func (v *verifier) checkStates(ctx context.Context) error {
+	v.beginRule("each state value decodes")
+	err := v.r.Each(ctx, func(rows *sql.Rows) error {
+		var row stateRow
+		var text sql.RawBytes
+		if err := rows.Scan(&row.App, &row.User, &row.Session, &row.Key, &text); err != nil {
+			return err
+		}
+		v.v.StateKeys++
+		if _, err := codec.DecodeValue(text); err != nil {
+			v.reportBroken("app %q, user %q, session %q, key %s: %s", row.App, row.User, row.Session, row.scope().Prefix()+row.Key, err)
+		}
+		return nil
+	}, "SELECT t.app_name, t.user_id, t.session_id, t.key, t.value FROM states t")
+	return v.wrapError(err)
+}

@@ -1,0 +1,353 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"agenthost/pkg/store"
+
+	"gorm.io/gorm"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/session"
+)
+
+// maxBatch is the maximum number of jobs in one transaction.
+const maxBatch = 128
+
+// A writer executes database writes on one connection, one transaction after
+// the other. All jobs that wait when a transaction begins join it (group
+// commit), so concurrent jobs share one disk flush and no job waits for a batch
+// to fill. A writer has no goroutine: the caller whose job is the first of a
+// batch executes the batch, which saves a single caller two goroutine switches
+// that cost as much as the statements.
+type writer struct {
+	pool      *sql.DB
+	db        *gorm.DB // on pool
+	dialect   dialect
+	logger    *slog.Logger
+	conn      *sql.Conn // nil after the connection was lost
+	orm       *gorm.DB  // on conn
+	stmt      writeStatements
+	group     *writerGroup
+	fileWatch *fileWatch // nil for a server
+	relaxed   bool       // current sync mode of the connection, see setSyncMode
+
+	mu     sync.Mutex
+	closed bool
+	busy   bool // a batch is being executed
+	queue  []*job
+
+	jobs, batches atomic.Int64
+}
+
+// A job is one atomic write.
+type job struct {
+	run func(w *writer) error
+	// single reports that the job is one statement, which needs no explicit
+	// transaction if it is alone in its batch.
+	single bool
+	// relaxed reports that the job need not survive a power failure.
+	relaxed bool
+	// append is the event of an append. Appends may share statements.
+	append *appendJob
+	// update is an append that updates shared state.
+	update *updateJob
+	// maybeDone reports that the job may already be committed, because the
+	// connection was lost.
+	maybeDone bool
+	err       error
+	// turn receives false when the job is done, and true when the job leads the
+	// next batch.
+	turn chan bool
+}
+
+// runWrite runs a job and returns when it is durable or has failed. If the
+// context ends while the job is queued, the job is withdrawn; after that,
+// runWrite waits for the result.
+func (w *writer) runWrite(ctx context.Context, run func(w *writer) error) error {
+	return w.executeJob(ctx, &job{run: run})
+}
+
+func (w *writer) executeJob(ctx context.Context, j *job) error {
+	first, err := w.acquireOrEnqueue(j, false)
+	if err == nil && !first {
+		first, err = w.waitTurn(ctx, j)
+	}
+	if err != nil {
+		return err
+	}
+	if first {
+		w.leadBatch(j)
+	}
+	return j.err
+}
+
+// acquireOrEnqueue begins a batch if the writer is idle, or else enqueues the
+// job. With last it closes the writer for further jobs.
+func (w *writer) acquireOrEnqueue(j *job, last bool) (first bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false, store.ErrClosed
+	}
+	w.closed = last
+	if !w.busy {
+		w.busy = true
+		return true, nil
+	}
+	j.turn = make(chan bool, 1)
+	w.queue = append(w.queue, j)
+	return false, nil
+}
+
+func (w *writer) waitTurn(ctx context.Context, j *job) (first bool, err error) {
+	select {
+	case first := <-j.turn:
+		return first, nil
+	case <-ctx.Done():
+		if w.withdrawJob(j) {
+			return false, ctx.Err()
+		}
+		return <-j.turn, nil
+	}
+}
+
+func (w *writer) withdrawJob(j *job) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.queue, j)
+	if i < 0 {
+		return false
+	}
+	w.queue = slices.Delete(w.queue, i, i+1)
+	return true
+}
+
+// leadBatch executes a job together with the queued ones. In every case the
+// other callers get their results and the queue continues.
+func (w *writer) leadBatch(j *job) {
+	batch := w.dequeueBatch(j)
+	w.jobs.Add(int64(len(batch)))
+	w.batches.Add(1)
+	defer func() {
+		w.handOver()
+		for _, j := range batch[1:] {
+			j.turn <- false
+		}
+	}()
+	w.commitBatch(batch)
+}
+
+func (w *writer) dequeueBatch(j *job) []*job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.queue), maxBatch-1)
+	batch := append([]*job{j}, w.queue[:n]...)
+	w.queue = slices.Delete(w.queue, 0, n)
+	return batch
+}
+
+// handOver passes the writer to the first job in the queue.
+func (w *writer) handOver() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 {
+		w.busy = false
+		return
+	}
+	next := w.queue[0]
+	w.queue = slices.Delete(w.queue, 0, 1)
+	next.turn <- true
+}
+
+// borrowConn runs read on the writer's connection if the writer is idle, and
+// reports whether it did. The pages written last are cached there, while a
+// reader's connection has to fetch them again after each commit. Jobs that
+// arrive meanwhile wait, so read must be short.
+func (w *writer) borrowConn(read func()) bool {
+	w.mu.Lock()
+	if w.closed || w.busy {
+		w.mu.Unlock()
+		return false
+	}
+	w.busy = true
+	w.mu.Unlock()
+	defer w.handOver()
+	read()
+	return true
+}
+
+// close rejects new jobs and returns when the pending ones are done.
+func (w *writer) close() error {
+	j := &job{run: func(*writer) error { return nil }}
+	first, err := w.acquireOrEnqueue(j, true)
+	if err != nil {
+		return err
+	}
+	if !first {
+		first = <-j.turn
+	}
+	if first {
+		w.handOver()
+	}
+	return j.err
+}
+
+func (w *writer) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}
+
+// commitBatch executes a batch in one transaction, and its updates of shared
+// state in a second one, which locks their rows.
+func (w *writer) commitBatch(batch []*job) {
+	plain, updates := splitUpdates(batch)
+	for _, part := range [][]*job{plain, updates} {
+		if len(part) > 0 {
+			w.commitTransaction(part)
+		}
+	}
+}
+
+// commitTransaction executes jobs in one transaction. If one of them fails,
+// each job gets its own transaction.
+func (w *writer) commitTransaction(batch []*job) {
+	spoilt, err := w.attemptRecovered(batch)
+	if spoilt && len(batch) > 1 {
+		for i := range batch {
+			w.commitTransaction(batch[i : i+1])
+		}
+		return
+	}
+	if err = w.dialect.classifyError(err); err != nil {
+		for _, j := range batch {
+			j.err = err
+		}
+	}
+}
+
+// errPanicked is returned for a read or write that panicked. The log has the
+// details.
+var errPanicked = errors.New("session store: internal error, see the log")
+
+// attemptRecovered converts a panic to an error of the batch: the leader runs
+// jobs of other callers, which would otherwise block forever. It rolls the
+// connection back. Since one job caused the panic, the others may be retried
+// without it.
+func (w *writer) attemptRecovered(batch []*job) (spoilt bool, err error) {
+	p := safe.Call(func() { spoilt, err = w.attemptBatch(batch) })
+	if p == nil {
+		return spoilt, err
+	}
+	p.Log(w.logger, "database write panicked", "jobs", len(batch))
+	for _, j := range batch {
+		j.maybeDone = true
+	}
+	if w.dialect.server != nil {
+		_ = w.dropConn()
+	} else {
+		_ = w.rollback() // there may be no transaction
+	}
+	return true, errPanicked
+}
+
+// runTransaction runs the jobs between BEGIN and COMMIT. On an error nothing
+// was written; spoilt reports that a job failed.
+func (w *writer) runTransaction(batch []*job) (spoilt bool, err error) {
+	for _, j := range batch {
+		j.err = nil
+	}
+	if err := w.setSyncMode(slices.ContainsFunc(batch, func(j *job) bool { return !j.relaxed })); err != nil {
+		return false, err
+	}
+	if len(batch) == 1 && batch[0].single {
+		return false, batch[0].run(w)
+	}
+	if w.dialect.server != nil && w.dialect.server.atomic && appendsOnly(batch) {
+		return w.runJobs(batch)
+	}
+	ctx := context.Background()
+	if _, err := w.stmt.begin.ExecContext(ctx); err != nil {
+		return false, fmt.Errorf("beginning transaction: %w", err)
+	}
+	if spoilt, err := w.runJobs(batch); err != nil {
+		return spoilt, errors.Join(err, w.rollback())
+	}
+	if _, err := w.stmt.commit.ExecContext(ctx); err != nil {
+		return false, errors.Join(fmt.Errorf("committing: %w", err), w.rollback())
+	}
+	return false, nil
+}
+
+// runJobs runs the jobs of a batch. On an engine that inserts many events at
+// once, the appends follow the other jobs together.
+func (w *writer) runJobs(batch []*job) (spoilt bool, err error) {
+	if batch[0].update != nil {
+		return w.runUpdateJobs(batch)
+	}
+	var appends []*job
+	for _, j := range batch {
+		if j.append != nil && w.dialect.server != nil {
+			appends = append(appends, j)
+			continue
+		}
+		j.err = j.run(w)
+		if j.err != nil && !isRejection(j.err) {
+			return true, j.err
+		}
+	}
+	if len(appends) == 0 {
+		return false, nil
+	}
+	err = w.appendBatch(appends)
+	return err != nil, err
+}
+
+func appendsOnly(batch []*job) bool {
+	return !slices.ContainsFunc(batch, func(j *job) bool { return j.append == nil })
+}
+
+// setSyncMode sets whether the next commit must be flushed to disk. (SQLite:
+// https://sqlite.org/pragma.html#pragma_synchronous; a later flushed commit
+// also makes the earlier ones durable.)
+func (w *writer) setSyncMode(whole bool) error {
+	text := w.dialect.relaxedSQL
+	if whole {
+		text = w.dialect.durableSQL
+	}
+	if w.relaxed == !whole || text == "" {
+		return nil
+	}
+	if _, err := w.conn.ExecContext(context.Background(), text); err != nil {
+		return fmt.Errorf("setting the sync mode: %w", err)
+	}
+	w.relaxed = !whole
+	return nil
+}
+
+func (w *writer) rollback() error {
+	if _, err := w.stmt.rollback.ExecContext(context.Background()); err != nil {
+		return fmt.Errorf("rolling back: %w", err)
+	}
+	return nil
+}
+
+// isRejection reports whether a job was rejected before it wrote anything, as
+// opposed to failing half way.
+func isRejection(err error) bool {
+	return errors.Is(err, session.ErrStale) || errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrExists)
+}
+
+func (w *writer) queueLength() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(len(w.queue))
+}

@@ -1,0 +1,372 @@
+// Package storetest is the conformance suite of session backends and artifact backends:
+// the rules of package store, run over a backend. The tests of memstore, sqlstore,
+// dirstore and bucketstore run it; so can those of a backend outside of this module.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/memstore"
+)
+
+// A Database opens the backends of one store. Each call opens another store on the same
+// data, like replicas. Options.Owner is set. Nil artifacts, memories and revisions are
+// kept in memory; their tests do not run.
+type Database func(ctx context.Context, o *store.Options) (*store.Backends, error)
+
+// A Suite tests one kind of session backend.
+type Suite struct {
+	// Create creates an empty database.
+	Create func(t testing.TB) Database
+	// Durable reports that the data outlives the last store.
+	Durable bool
+	// LocalClock reports that leases end by the clock of the process, and that the
+	// backend works in a bubble of testing/synctest.
+	LocalClock bool
+}
+
+// Run runs all tests as subtests.
+func (su *Suite) Run(t *testing.T) {
+	for _, group := range []map[string]func(*testing.T){su.sessionTests(), su.leaseTests()} {
+		runTests(t, group)
+	}
+	b, err := su.Create(t)(t.Context(), &store.Options{Owner: store.NewOwner()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Sessions.Close(); err != nil {
+		t.Error(err)
+	}
+	if b.Memories != nil {
+		runTests(t, su.memoryTests())
+	}
+	if b.Revisions != nil {
+		runTests(t, su.revisionTests())
+	}
+}
+
+func runTests(t *testing.T, tests map[string]func(*testing.T)) {
+	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		t.Run(name, tests[name])
+	}
+}
+
+func (su *Suite) sessionTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"AppendVisibility":             su.testAppendVisibility,
+		"AppendAssignsIDAndTime":       su.testAppendAssignsIDAndTime,
+		"AppendScopes":                 su.testAppendScopes,
+		"CreateState":                  su.testCreateState,
+		"StateValueRoundTrip":          su.testStateValueRoundTrip,
+		"StateValueInvalid":            su.testStateValueInvalid,
+		"AppendStale":                  su.testAppendStale,
+		"AppendIdempotent":             su.testAppendIdempotent,
+		"AppendRetryAfterLostResponse": su.testAppendRetryAfterLostResponse,
+		"AppendPartialEvent":           su.testAppendPartialEvent,
+		"AppendMissingSession":         su.testAppendMissingSession,
+		"AppendCopiesMaps":             su.testAppendCopiesMaps,
+		"EventRoundTrip":               su.testEventRoundTrip,
+		"ConcurrentSessions":           su.testConcurrentSessions,
+		"ConcurrentSharedStateWrites":  su.testConcurrentSharedStateWrites,
+		"ConcurrentSessionWrites":      su.testConcurrentSessionWrites,
+		"ConcurrentCreateDeleteRead":   su.testConcurrentCreateDeleteRead,
+		"GetFilters":                   su.testGetFilters,
+		"AppendAfterFilteredGet":       su.testAppendAfterFilteredGet,
+		"HistoryShared":                su.testHistoryShared,
+		"GetCopiesState":               su.testGetCopiesState,
+		"DeleteAndCreateAgain":         su.testDeleteAndCreateAgain,
+		"ListOrder":                    su.testListOrder,
+		"AppendAfterEviction":          su.testAppendAfterEviction,
+		"ValidWindows":                 su.testValidWindows,
+		"Initial":                      su.testInitial,
+		"StateLimit":                   su.testStateLimit,
+		"StateLimitCreate":             su.testStateLimitCreate,
+		"StateLimitUpdates":            su.testStateLimitUpdates,
+		"StateLimitShrink":             su.testStateLimitShrink,
+		"EventLimit":                   su.testEventLimit,
+		"SessionLimit":                 su.testSessionLimit,
+		"StateLimitConcurrent":         su.testStateLimitConcurrent,
+		"PagesMatchList":               su.testPagesMatchList,
+		"PageInvalid":                  su.testPageInvalid,
+		"RandomOperations":             su.testRandomOperations,
+		"Prune":                        su.testPrune,
+		"StoreClosed":                  su.testStoreClosed,
+		"ContextCancelled":             su.testContextCancelled,
+		"InvalidKeys":                  su.testInvalidKeys,
+		"CreateSessionID":              su.testCreateSessionID,
+		"IDsCompareBytewise":           su.testIDsCompareBytewise,
+		"UpdateVerbs":                  su.testUpdateVerbs,
+		"UpdatesInOneEvent":            su.testUpdatesInOneEvent,
+		"UpdateRejected":               su.testUpdateRejected,
+		"UpdatesConcurrent":            su.testUpdatesConcurrent,
+		"UpdateRetry":                  su.testUpdateRetry,
+		"UpdateStale":                  su.testUpdateStale,
+	}
+}
+
+func (su *Suite) leaseTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"LeaseExclusive":               su.testLeaseExclusive,
+		"LeaseWait":                    su.testLeaseWait,
+		"LeaseTakeover":                su.testLeaseTakeover,
+		"LeaseExpiry":                  su.testLeaseExpiry,
+		"LeaseRepeatedEvent":           su.testLeaseRepeatedEvent,
+		"LeaseCreatedWithSession":      su.testLeaseCreatedWithSession,
+		"LeaseSessionCreatedElsewhere": su.testLeaseSessionCreatedElsewhere,
+		"LeaseIdleReuse":               su.testLeaseIdleReuse,
+		"LeaseDeletedSession":          su.testLeaseDeletedSession,
+		"CloseReleasesLeases":          su.testCloseReleasesLeases,
+		"LeaseRace":                    su.testLeaseRace,
+		"AppendRaceWithoutLease":       su.testAppendRaceWithoutLease,
+		"RunCancelledOnLeaseLoss":      su.testRunCancelledOnLeaseLoss,
+	}
+}
+
+func (su *Suite) memoryTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"MemoryRoundTrip":       su.testMemoryRoundTrip,
+		"MemoryAdd":             su.testMemoryAdd,
+		"MemoryWithoutSession":  su.testMemoryWithoutSession,
+		"MemoryRanking":         su.testMemoryRanking,
+		"MemoryCommonWords":     su.testMemoryCommonWords,
+		"MemoryVeryCommonWords": su.testMemoryVeryCommonWords,
+		"MemoryLanguages":       su.testMemoryLanguages,
+		"MemoryScopes":          su.testMemoryScopes,
+		"MemoryDelete":          su.testMemoryDelete,
+		"MemoryExcludeSession":  su.testMemoryExcludeSession,
+		"MemoryRewound":         su.testMemoryRewound,
+		"MemoryInvalid":         su.testMemoryInvalid,
+		"MemoryClosed":          su.testMemoryClosed,
+		"MemoryConcurrent":      su.testMemoryConcurrent,
+	}
+}
+
+func (su *Suite) revisionTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"RevisionRoundTrip": su.testRevisionRoundTrip,
+		"RevisionOrder":     su.testRevisionOrder,
+		"RevisionsClosed":   su.testRevisionsClosed,
+	}
+}
+
+// A testStore is a store whose backend can be stopped, like that of a dead process.
+type testStore struct {
+	*store.Store
+	backends *store.Backends
+	sessions *stoppableBackend
+	opts     store.Options
+	owner    string
+}
+
+// A stoppableBackend renews and releases no lease once it is stopped, and records the leases
+// that it has granted.
+type stoppableBackend struct {
+	store.SessionBackend
+	stopped atomic.Bool
+
+	mu     sync.Mutex
+	grants map[session.Key]store.LeaseGrant
+}
+
+func (m *stoppableBackend) AcquireLease(ctx context.Context, g *store.LeaseGrant) (string, error) {
+	holder, err := m.SessionBackend.AcquireLease(ctx, g)
+	if err == nil && holder == "" {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.grants[g.Key] = *g
+	}
+	return holder, err
+}
+
+func (m *stoppableBackend) RenewLeases(ctx context.Context, all []*store.LeaseGrant) ([]*store.LeaseGrant, error) {
+	if m.stopped.Load() {
+		return nil, nil
+	}
+	return m.SessionBackend.RenewLeases(ctx, all)
+}
+
+func (m *stoppableBackend) ReleaseLeases(ctx context.Context, all []*store.LeaseGrant) error {
+	if m.stopped.Load() {
+		return nil
+	}
+	return m.SessionBackend.ReleaseLeases(ctx, all)
+}
+
+// lastGrant returns the last lease of a session that this store has acquired.
+func (m *stoppableBackend) lastGrant(key session.Key) store.LeaseGrant {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.grants[key]
+}
+
+// openStore opens another store on a database. The test closes it.
+func openStore(t testing.TB, db Database, opts *store.Options) *testStore {
+	t.Helper()
+	s := &testStore{}
+	if opts != nil {
+		s.opts = *opts
+	}
+	s.owner = store.NewOwner()
+	s.opts.Owner = s.owner
+	b, err := db(t.Context(), &s.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := *b
+	if c.Artifacts == nil {
+		c.Artifacts = memstore.NewArtifacts()
+	}
+	if c.Memories == nil {
+		c.Memories = memstore.NewMemories()
+	}
+	if c.Revisions == nil {
+		c.Revisions = memstore.NewRevisions()
+	}
+	s.sessions = &stoppableBackend{SessionBackend: c.Sessions, grants: map[session.Key]store.LeaseGrant{}}
+	c.Sessions, s.backends = s.sessions, &c
+	s.Store = store.New(s.backends, &s.opts)
+	t.Cleanup(func() { closeStore(t, s) })
+	return s
+}
+
+// dropCache replaces the store by one with an empty cache over the same backends.
+func (s *testStore) dropCache() { s.Store = store.New(s.backends, &s.opts) }
+
+// open opens a store on an empty database.
+func (su *Suite) open(t testing.TB, opts *store.Options) *testStore {
+	t.Helper()
+	return openStore(t, su.Create(t), opts)
+}
+
+// openReplicas opens stores that share their sessions, as hosts on one database do.
+func (su *Suite) openReplicas(t testing.TB, n int, opts *store.Options) []*testStore {
+	t.Helper()
+	db := su.Create(t)
+	all := make([]*testStore, n)
+	for i := range all {
+		all[i] = openStore(t, db, opts)
+	}
+	return all
+}
+
+func (su *Suite) openPair(t testing.TB) (a, b *testStore) {
+	t.Helper()
+	all := su.openReplicas(t, 2, nil)
+	return all[0], all[1]
+}
+
+// runTimedPair runs a test on a pair, with a clock that advances when all goroutines wait.
+func (su *Suite) runTimedPair(t *testing.T, test func(t *testing.T, a, b *testStore)) {
+	if !su.LocalClock {
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		a, b := su.openPair(t)
+		test(t, a, b)
+	})
+}
+
+// alice is the session of most tests.
+var alice = session.Key{App: "app", User: "alice", ID: "s"}
+
+func textEvent(author, text string) *session.Event {
+	content := model.UserText(text)
+	if author != session.UserAuthor {
+		content = model.ModelText(text)
+	}
+	return &session.Event{InvocationID: "e-1", Author: author, Response: model.Response{Content: content}}
+}
+
+// plainState is a session as values that cmp can compare.
+func plainState(t *testing.T, s *session.Session) map[string]any {
+	t.Helper()
+	if s == nil {
+		t.Fatal("no session")
+	}
+	var events []string
+	for _, e := range s.Events() {
+		events = append(events, eventText(t, e))
+	}
+	return map[string]any{"key": s.Key, "version": s.Version, "state": s.State.All(), "events": events, "updated": s.LastUpdate.UnixMicro()}
+}
+
+func eventText(t testing.TB, e *session.Event) string {
+	t.Helper()
+	text, err := session.AppendEvent(nil, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(e.Seq, " ", string(text))
+}
+
+func createSession(t testing.TB, s *testStore, key session.Key, state map[string]any) *session.Session {
+	t.Helper()
+	sess, err := s.Sessions.Create(t.Context(), key, state)
+	if err != nil {
+		t.Fatalf("Create(%v) = %v", key, err)
+	}
+	return sess
+}
+
+func getSession(t testing.TB, s *testStore, key session.Key, o *store.GetOptions) *session.Session {
+	t.Helper()
+	sess, err := s.Sessions.Get(t.Context(), key, o)
+	if err != nil {
+		t.Fatalf("Get(%v) = %v", key, err)
+	}
+	return sess
+}
+
+func appendEvent(t testing.TB, s *testStore, sess *session.Session, ev *session.Event) *session.Event {
+	t.Helper()
+	if err := s.Sessions.Append(t.Context(), sess, ev); err != nil {
+		t.Fatalf("Append(%v) = %v", sess.Key, err)
+	}
+	return ev
+}
+
+// stateEvent is an event that only changes the state.
+func stateEvent(delta map[string]any) *session.Event {
+	ev := &session.Event{InvocationID: "e-1", Author: "agent"}
+	ev.Actions.StateDelta = delta
+	return ev
+}
+
+func diff(t testing.TB, what string, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func closeStore(t testing.TB, s *testStore) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close() = %v", err)
+	}
+}
+
+func textPart(s string) *genai.Part { return &genai.Part{Text: s} }
+
+func acquire(t *testing.T, s *store.Sessions, key session.Key) func() {
+	t.Helper()
+	_, release, err := s.Acquire(t.Context(), key, time.Minute)
+	if err != nil {
+		t.Fatalf("Acquire(%v) = %v", key, err)
+	}
+	return release
+}

@@ -1,0 +1,136 @@
+// Package storeurl opens stores by URL with the engines that agenthost has. A program
+// that needs only one engine imports its package instead.
+package storeurl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/bucketstore"
+	"agenthost/pkg/store/dirstore"
+	"agenthost/pkg/store/memstore"
+	"agenthost/pkg/store/sqlstore"
+)
+
+// Options configure a store and its engines. Nil and the zero value are valid.
+type Options struct {
+	store.Options
+	// Artifacts is the URL of the artifact store: memory:, dir:///path,
+	// gs://bucket or s3://bucket. The default is memory: for sessions in
+	// memory; for a database file, a folder next to it named after the file
+	// with the suffix .artifacts; and for a database server,
+	// data/DATABASE.artifacts.
+	Artifacts string
+	// Memory is the URL of the memory store, in the forms of [Open]. The
+	// default is the session store.
+	Memory string
+	// Lookup reads environment variables for the credentials and endpoints of
+	// buckets; nil is os.LookupEnv. Google credentials always come from the
+	// environment of the process.
+	Lookup func(name string) (string, bool)
+	// Existing fails with [fs.ErrNotExist] if a database file is missing, and
+	// creates no artifact folder. Read-only programs set it.
+	Existing bool
+	// HTTP is the client for buckets; nil uses a client of the store.
+	HTTP *http.Client
+}
+
+// Open opens a store by URL: memory:, or a database in the forms of [sqlstore.Open].
+// Unknown schemes and parameters are errors. No error contains a password.
+func Open(ctx context.Context, url string, opts *Options) (*store.Store, error) {
+	o := *cmp.Or(opts, &Options{})
+	o.Owner = cmp.Or(o.Owner, store.NewOwner())
+	if o.Lease < 0 {
+		return nil, fmt.Errorf("opening store %q: lease must not be negative, got %s", store.Redacted(url), o.Lease)
+	}
+	b, artifacts, err := o.openSessions(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("opening store %q: %w", store.Redacted(url), err)
+	}
+	if o.Artifacts != "" {
+		artifacts = o.Artifacts
+	}
+	if b.Artifacts, err = o.openArtifacts(artifacts); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening artifacts %q: %w", store.Redacted(artifacts), err), b.Sessions.Close())
+	}
+	if o.Memory != "" && o.Memory != url {
+		if b.Memories, err = o.openMemories(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("opening memories %q: %w", store.Redacted(o.Memory), err), b.Artifacts.Close(), b.Sessions.Close())
+		}
+	}
+	return store.New(b, &o.Options), nil
+}
+
+// openSessions opens the backends of a URL, without artifacts, and returns the default
+// URL of the artifacts.
+func (o *Options) openSessions(ctx context.Context, url string) (b *store.Backends, artifacts string, err error) {
+	if rest, ok := strings.CutPrefix(url, "memory:"); ok {
+		return memstore.NewBackends(), "memory:", checkMemoryURL(rest)
+	}
+	d, err := sqlstore.Open(ctx, url, o.sqlOptions())
+	if err != nil {
+		return nil, "", err
+	}
+	return d.Backends(), "dir:" + d.ArtifactFolder(), nil
+}
+
+func (o *Options) sqlOptions() *sqlstore.Options {
+	return &sqlstore.Options{Owner: o.Owner, Clock: o.Clock, Logger: o.Logger, Existing: o.Existing}
+}
+
+// openMemories opens the memory store of its own URL.
+func (o *Options) openMemories(ctx context.Context) (store.MemoryBackend, error) {
+	if rest, ok := strings.CutPrefix(o.Memory, "memory:"); ok {
+		return memstore.NewMemories(), checkMemoryURL(rest)
+	}
+	return sqlstore.OpenMemories(ctx, o.Memory, o.sqlOptions())
+}
+
+// openArtifacts opens the artifact store of a URL.
+func (o *Options) openArtifacts(url string) (store.ArtifactBackend, error) {
+	switch name, rest, _ := strings.Cut(url, ":"); name {
+	case "memory":
+		return memstore.NewArtifacts(), checkMemoryURL(rest)
+	case "dir":
+		return o.openFolder(rest)
+	case "gs", "s3":
+		return bucketstore.Open(url, &bucketstore.Options{Clock: o.Clock, HTTP: o.HTTP, Lookup: o.Lookup, MaxArtifactBytes: o.MaxArtifactBytes})
+	default:
+		return nil, fmt.Errorf("unknown scheme %q: supported are memory:, dir:///folder, gs://bucket/prefix and s3://bucket/prefix", name)
+	}
+}
+
+// openFolder opens the folder of a URL after dir:.
+func (o *Options) openFolder(rest string) (store.ArtifactBackend, error) {
+	dir := rest
+	if slashes, ok := strings.CutPrefix(rest, "//"); ok {
+		dir = slashes
+		if !strings.HasPrefix(dir, "/") {
+			return nil, fmt.Errorf("write dir:///%s for an absolute path, dir:%s for a relative path", dir, dir)
+		}
+	}
+	switch {
+	case dir == "":
+		return nil, errors.New("a folder is required: dir:///folder")
+	case strings.Contains(dir, "?"):
+		return nil, errors.New("dir: has no parameters")
+	}
+	if _, err := os.Stat(dir); o.Existing && errors.Is(err, fs.ErrNotExist) {
+		return memstore.NewArtifacts(), nil // equally empty
+	}
+	return dirstore.Open(dir)
+}
+
+func checkMemoryURL(rest string) error {
+	if rest != "" && rest != "//" {
+		return fmt.Errorf("memory: has no path, got %q", rest)
+	}
+	return nil
+}
