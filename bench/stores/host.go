@@ -12,6 +12,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
 // A hostStore runs whole turns of an agent on agenthost's store. Its model answers
@@ -22,7 +23,7 @@ type hostStore struct {
 }
 
 func openHost(ctx context.Context, at *engine.Database) (*hostStore, error) {
-	st, err := store.Open(ctx, at.URL(), &store.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, at.URL(), &storeurl.Options{Artifacts: "memory:"})
 	if err != nil {
 		return nil, err
 	}
