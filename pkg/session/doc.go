@@ -17,5 +17,6 @@
 //
 // This package does not depend on databases or HTTP, but defines the JSON form of
 // events and sessions that both use: camelCase keys, absent instead of null, float
-// seconds, URL-safe base64 (the wire format of adk-python 2.x).
+// seconds, URL-safe base64 (the wire format of adk-python 2.x). The encoder and the
+// decoder of that format are in internal/adkjson.
 package session

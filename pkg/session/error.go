@@ -3,8 +3,8 @@ package session
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+
+	"agenthost/internal/adkjson"
 )
 
 // The error kinds that programs check with errors.Is. They are wrapped with
@@ -41,32 +41,10 @@ type FieldError struct {
 
 // Error returns path and message: `parts[0].txt: unknown key (did you mean
 // "text"?)`.
-func (e *FieldError) Error() string {
-	if len(e.Path) == 0 {
-		return e.Message
-	}
-	var b strings.Builder
-	for i, step := range e.Path {
-		switch step := step.(type) {
-		case int:
-			fmt.Fprintf(&b, "[%d]", step)
-		default:
-			if i > 0 {
-				b.WriteByte('.')
-			}
-			fmt.Fprint(&b, step)
-		}
-	}
-	return b.String() + ": " + e.Message
-}
+func (e *FieldError) Error() string { return (*adkjson.Error)(e).Error() }
 
 // Unwrap returns ErrInvalid.
 func (e *FieldError) Unwrap() error { return ErrInvalid }
-
-// nestUnder returns the error with keys prepended to its path.
-func (e *FieldError) nestUnder(keys ...any) *FieldError {
-	return &FieldError{Path: slices.Concat(keys, e.Path), Message: e.Message}
-}
 
 // A LimitError reports that a part of a session exceeds a size limit. It is an
 // [ErrTooLarge] and an [ErrInvalid].

@@ -7,8 +7,19 @@ import (
 	"reflect"
 	"slices"
 
+	"google.golang.org/genai"
+
+	"agenthost/internal/adkjson"
 	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
 )
+
+// A Form selects the fields of the JSON forms of events and sessions. The zero
+// value is ADK's form.
+type Form struct {
+	// Provenance adds the provenance of events.
+	Provenance bool
+}
 
 // emptyNode is the nodeInfo of all events outside of workflows.
 const emptyNode = `{"path":""}`
@@ -24,12 +35,12 @@ const provenanceKey = "provenance"
 
 // AppendEvent is the function AppendEvent for this form.
 func (f Form) AppendEvent(dst []byte, e *Event) ([]byte, error) {
-	w := writer{b: dst, form: f}
-	w.writeEvent(e)
-	if w.err != nil {
-		return dst, fmt.Errorf("encoding event %q: %w", e.ID, w.err)
+	w := newEncoder(dst)
+	f.writeEvent(w, e)
+	if w.Err != nil {
+		return dst, fmt.Errorf("encoding event %q: %w", e.ID, (*FieldError)(w.Err))
 	}
-	return w.b, nil
+	return w.Buf, nil
 }
 
 // MarshalJSON is [AppendEvent] for encoding/json, which parses the result again
@@ -42,19 +53,19 @@ func (e *Event) MarshalJSON() ([]byte, error) { return AppendEvent(nil, e) }
 // Extra under their camelCase names; unknown nested keys are ignored. Seq and
 // Provenance are unchanged. A failure is a [FieldError].
 func (e *Event) UnmarshalJSON(b []byte) error {
-	r := reader{b: b}
+	r := newDecoder(b)
 	*e = Event{Seq: e.Seq, Provenance: e.Provenance}
-	r.readEvent(e)
-	return r.checkEnd()
+	readEvent(r, e)
+	return checkEnd(r)
 }
 
 // UnknownField returns a [FieldError] for the first nested key of an event's JSON
 // form that UnmarshalJSON would ignore, or for invalid JSON. It returns nil if
 // there is none.
 func UnknownField(b []byte) error {
-	r := reader{b: b, strict: true}
-	r.readEvent(&Event{})
-	return r.checkEnd()
+	r := newStrictDecoder(b)
+	readEvent(r, &Event{})
+	return checkEnd(r)
 }
 
 // AppendSession appends the session's JSON form with its events to dst. It
@@ -81,125 +92,126 @@ type sessionHead struct{ s *Session }
 func (h sessionHead) MarshalJSON() ([]byte, error) { return Form{}.appendSession(nil, h.s, nil) }
 
 func (f Form) appendSession(dst []byte, s *Session, events []*Event) ([]byte, error) {
-	w := writer{b: dst, form: f}
-	w.openBracket('{')
-	w.startField("id").writeString(s.ID)
-	w.startField("appName").writeString(s.App)
-	w.startField("userId").writeString(s.User)
-	w.writeMapField("state", s.State.All())
-	before := w.err
-	w.startField("events").writeEvents(events)
-	w.addErrorKey(before, "events")
-	w.writeTimeField("lastUpdateTime", s.LastUpdate)
-	w.closeBracket('}')
-	if w.err != nil {
-		return dst, fmt.Errorf("encoding session %s: %w", s.Key, w.err)
+	w := newEncoder(dst)
+	w.OpenBracket('{')
+	w.StartField("id").WriteString(s.ID)
+	w.StartField("appName").WriteString(s.App)
+	w.StartField("userId").WriteString(s.User)
+	w.WriteMapField("state", s.State.All())
+	before := w.Err
+	w.StartField("events")
+	f.writeEvents(w, events)
+	w.AddErrorKey(before, "events")
+	w.WriteTimeField("lastUpdateTime", s.LastUpdate)
+	w.CloseBracket('}')
+	if w.Err != nil {
+		return dst, fmt.Errorf("encoding session %s: %w", s.Key, (*FieldError)(w.Err))
 	}
-	return w.b, nil
+	return w.Buf, nil
 }
 
-func (w *writer) writeEvents(es []*Event) {
-	w.openBracket('[')
+func (f Form) writeEvents(w *adkjson.Encoder, es []*Event) {
+	w.OpenBracket('[')
 	for i, e := range es {
-		before := w.err
-		w.writeComma()
-		w.writeEvent(e)
-		w.addErrorIndex(before, i)
+		before := w.Err
+		w.WriteComma()
+		f.writeEvent(w, e)
+		w.AddErrorIndex(before, i)
 	}
-	w.closeBracket(']')
+	w.CloseBracket(']')
 }
 
 // MarshalJSON encodes ADK's form; customMetadata is always present.
 func (v ArtifactVersion) MarshalJSON() ([]byte, error) {
-	var w writer
-	w.openBracket('{')
-	w.startField("version").writeInt(int64(v.Version))
-	w.startField("canonicalUri").writeString(v.CanonicalURI)
-	w.writeMapField("customMetadata", v.CustomMetadata)
-	w.writeTimeField("createTime", v.Created)
-	w.writeOptionalString("mimeType", v.MIMEType)
-	w.closeBracket('}')
-	if w.err != nil {
-		return nil, fmt.Errorf("encoding artifact version %d: %w", v.Version, w.err)
+	w := newEncoder(nil)
+	w.OpenBracket('{')
+	w.StartField("version").WriteInt(int64(v.Version))
+	w.StartField("canonicalUri").WriteString(v.CanonicalURI)
+	w.WriteMapField("customMetadata", v.CustomMetadata)
+	w.WriteTimeField("createTime", v.Created)
+	w.WriteOptionalString("mimeType", v.MIMEType)
+	w.CloseBracket('}')
+	if w.Err != nil {
+		return nil, fmt.Errorf("encoding artifact version %d: %w", v.Version, (*FieldError)(w.Err))
 	}
-	return w.b, nil
+	return w.Buf, nil
 }
 
-func (w *writer) writeEvent(e *Event) {
-	w.openBracket('{')
-	w.writeResponse(&e.Response)
-	w.startField("invocationId").writeString(e.InvocationID)
-	w.startField("author").writeString(e.Author)
-	w.writeOptional("actions", &e.Actions)
-	w.writeNodeInfo(e)
+func (f Form) writeEvent(w *adkjson.Encoder, e *Event) {
+	w.OpenBracket('{')
+	writeResponse(w, &e.Response)
+	w.StartField("invocationId").WriteString(e.InvocationID)
+	w.StartField("author").WriteString(e.Author)
+	w.WriteOptional("actions", &e.Actions)
+	writeNodeInfo(w, e)
 	// An empty list means that none of the calls is answered later.
 	if e.LongRunningToolIDs != nil || hasCall(e) {
-		w.startField("longRunningToolIds").writeTyped(reflect.ValueOf(e.LongRunningToolIDs))
+		w.StartField("longRunningToolIds").WriteTyped(reflect.ValueOf(e.LongRunningToolIDs))
 	}
-	w.writeOptionalValue("output", e.Output)
-	w.writeOptionalString("branch", e.Branch)
-	w.startField("id").writeString(e.ID)
-	w.writeTimeField("timestamp", e.Timestamp)
-	w.writeExtraFields(e)
-	if w.form.Provenance && e.Provenance != (Provenance{}) {
-		w.startField(provenanceKey)
-		w.b = e.Provenance.Append(w.b)
+	w.WriteOptionalValue("output", e.Output)
+	w.WriteOptionalString("branch", e.Branch)
+	w.StartField("id").WriteString(e.ID)
+	w.WriteTimeField("timestamp", e.Timestamp)
+	f.writeExtraFields(w, e)
+	if f.Provenance && e.Provenance != (Provenance{}) {
+		w.StartField(provenanceKey)
+		w.Buf = e.Provenance.Append(w.Buf)
 	}
-	w.closeBracket('}')
+	w.CloseBracket('}')
 }
 
 // writeNodeInfo writes the path of the event's node. A nodeInfo with other
 // fields is written back unchanged.
-func (w *writer) writeNodeInfo(e *Event) {
+func writeNodeInfo(w *adkjson.Encoder, e *Event) {
 	switch _, other := e.Extra["nodeInfo"]; {
 	case other:
 	case e.NodePath == "":
-		w.startField("nodeInfo").writeLiteral(emptyNode)
+		w.StartField("nodeInfo").WriteLiteral(emptyNode)
 	default:
-		w.startField("nodeInfo").openBracket('{')
-		w.startField("path").writeString(e.NodePath)
-		w.closeBracket('}')
+		w.StartField("nodeInfo").OpenBracket('{')
+		w.StartField("path").WriteString(e.NodePath)
+		w.CloseBracket('}')
 	}
 }
 
-func (w *writer) writeResponse(r *model.Response) {
-	w.writeOptionalString("modelVersion", r.ModelVersion)
-	w.writeOptional("content", r.Content)
-	w.writeOptional("groundingMetadata", r.GroundingMetadata)
-	w.writeOptionalFlag("partial", r.Partial)
-	w.writeOptionalFlag("turnComplete", r.TurnComplete)
-	w.writeOptionalString("finishReason", string(r.FinishReason))
-	w.writeOptionalString("errorCode", r.ErrorCode)
-	w.writeOptionalString("errorMessage", r.ErrorMessage)
-	w.writeOptionalFlag("interrupted", r.Interrupted)
+func writeResponse(w *adkjson.Encoder, r *model.Response) {
+	w.WriteOptionalString("modelVersion", r.ModelVersion)
+	w.WriteOptional("content", r.Content)
+	w.WriteOptional("groundingMetadata", r.GroundingMetadata)
+	w.WriteOptionalFlag("partial", r.Partial)
+	w.WriteOptionalFlag("turnComplete", r.TurnComplete)
+	w.WriteOptionalString("finishReason", string(r.FinishReason))
+	w.WriteOptionalString("errorCode", r.ErrorCode)
+	w.WriteOptionalString("errorMessage", r.ErrorMessage)
+	w.WriteOptionalFlag("interrupted", r.Interrupted)
 	if len(r.CustomMetadata) > 0 {
-		w.writeMapField("customMetadata", r.CustomMetadata)
+		w.WriteMapField("customMetadata", r.CustomMetadata)
 	}
-	w.writeOptional("usageMetadata", r.UsageMetadata)
-	w.writeOptional("inputTranscription", r.InputTranscription)
-	w.writeOptional("outputTranscription", r.OutputTranscription)
+	w.WriteOptional("usageMetadata", r.UsageMetadata)
+	w.WriteOptional("inputTranscription", r.InputTranscription)
+	w.WriteOptional("outputTranscription", r.OutputTranscription)
 	if r.AvgLogprobs != 0 {
-		w.writeFloatField("avgLogprobs", r.AvgLogprobs)
+		w.WriteFloatField("avgLogprobs", r.AvgLogprobs)
 	}
-	w.writeOptional("logprobsResult", r.LogprobsResult)
+	w.WriteOptional("logprobsResult", r.LogprobsResult)
 	if r.CacheMetadata != nil {
-		w.writeCacheMetadata(r.CacheMetadata)
+		writeCacheMetadata(w, r.CacheMetadata)
 	}
-	w.writeOptional("citationMetadata", r.CitationMetadata)
+	w.WriteOptional("citationMetadata", r.CitationMetadata)
 }
 
 // writeExtraFields writes unknown fields; known ones are written from the
 // event.
-func (w *writer) writeExtraFields(e *Event) {
+func (f Form) writeExtraFields(w *adkjson.Encoder, e *Event) {
 	if len(e.Extra) == 0 {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(e.Extra)) {
-		if e.fieldPointer(k) == nil && !(w.form.Provenance && k == provenanceKey) {
-			before := w.err
-			w.startEscapedField(k)
-			w.writeRawJSON(e.Extra[k])
-			w.addErrorKey(before, k)
+		if e.fieldPointer(k) == nil && !(f.Provenance && k == provenanceKey) {
+			before := w.Err
+			w.StartEscapedField(k)
+			w.WriteRawJSON(e.Extra[k])
+			w.AddErrorKey(before, k)
 		}
 	}
 }
@@ -216,10 +228,10 @@ func hasCall(e *Event) bool {
 	return false
 }
 
-func (r *reader) readEvent(e *Event) {
-	r.readFields(
+func readEvent(r *adkjson.Decoder, e *Event) {
+	r.ReadFields(
 		func(name []byte) any { return e.fieldPointer(string(name)) },
-		func(name []byte) { r.readExtraField(e, string(name)) },
+		func(name []byte) { readExtraField(r, e, string(name)) },
 	)
 	if e.LongRunningToolIDs == nil && hasCall(e) {
 		e.LongRunningToolIDs = []string{}
@@ -227,8 +239,8 @@ func (r *reader) readEvent(e *Event) {
 }
 
 // readExtraField keeps an unknown field unless it is null.
-func (r *reader) readExtraField(e *Event, name string) {
-	raw := compactJSON(r.readRawValue())
+func readExtraField(r *adkjson.Decoder, e *Event, name string) {
+	raw := adkjson.CompactJSON(r.ReadRawValue())
 	if string(raw) == "null" || name == "nodeInfo" && e.readNodeInfo(raw) {
 		return
 	}
@@ -313,67 +325,67 @@ func (e *Event) fieldPointer(name string) any {
 
 // writeActions writes the four maps that every event has, and the other fields
 // that are set.
-func (w *writer) writeActions(a *Actions) {
-	w.openBracket('{')
-	w.writeOptionalFlag("skipSummarization", a.SkipSummarization)
-	w.writeMapField("stateDelta", a.StateDelta)
-	w.startField("artifactDelta").writeTypedMap(reflect.ValueOf(a.ArtifactDelta))
-	w.writeOptionalString("transferToAgent", a.TransferToAgent)
-	w.writeOptionalFlag("escalate", a.Escalate)
-	w.writeMapField("requestedAuthConfigs", a.RequestedAuthConfigs)
-	w.writeRequestedConfirmations(a)
-	w.writeOptional("compaction", a.Compaction)
-	w.writeOptionalFlag("endOfAgent", a.EndOfAgent)
+func writeActions(w *adkjson.Encoder, a *Actions) {
+	w.OpenBracket('{')
+	w.WriteOptionalFlag("skipSummarization", a.SkipSummarization)
+	w.WriteMapField("stateDelta", a.StateDelta)
+	w.StartField("artifactDelta").WriteTypedMap(reflect.ValueOf(a.ArtifactDelta))
+	w.WriteOptionalString("transferToAgent", a.TransferToAgent)
+	w.WriteOptionalFlag("escalate", a.Escalate)
+	w.WriteMapField("requestedAuthConfigs", a.RequestedAuthConfigs)
+	writeRequestedConfirmations(w, a)
+	w.WriteOptional("compaction", a.Compaction)
+	w.WriteOptionalFlag("endOfAgent", a.EndOfAgent)
 	// An empty agent state is a checkpoint; nil is none.
 	if a.AgentState != nil {
-		w.writeMapField("agentState", a.AgentState)
+		w.WriteMapField("agentState", a.AgentState)
 	}
-	w.writeOptionalString("rewindBeforeInvocationId", a.RewindBeforeInvocationID)
-	w.writeOptionalValue("route", a.Route)
+	w.WriteOptionalString("rewindBeforeInvocationId", a.RewindBeforeInvocationID)
+	w.WriteOptionalValue("route", a.Route)
 	if len(a.RenderUIWidgets) > 0 {
-		before := w.err
-		w.startField("renderUiWidgets").writeRawJSON(a.RenderUIWidgets)
-		w.addErrorKey(before, "renderUiWidgets")
+		before := w.Err
+		w.StartField("renderUiWidgets").WriteRawJSON(a.RenderUIWidgets)
+		w.AddErrorKey(before, "renderUiWidgets")
 	}
-	w.writeOptionalValue("setModelResponse", a.SetModelResponse)
-	w.closeBracket('}')
+	w.WriteOptionalValue("setModelResponse", a.SetModelResponse)
+	w.CloseBracket('}')
 }
 
-func (w *writer) writeRequestedConfirmations(a *Actions) {
-	before := w.err
-	w.startField("requestedToolConfirmations").writeTypedMap(reflect.ValueOf(a.RequestedToolConfirmations))
-	w.addErrorKey(before, "requestedToolConfirmations")
+func writeRequestedConfirmations(w *adkjson.Encoder, a *Actions) {
+	before := w.Err
+	w.StartField("requestedToolConfirmations").WriteTypedMap(reflect.ValueOf(a.RequestedToolConfirmations))
+	w.AddErrorKey(before, "requestedToolConfirmations")
 }
 
-func (w *writer) writeConfirmation(c *Confirmation) {
-	w.openBracket('{')
-	w.startField("hint").writeString(c.Hint)
-	w.startField("confirmed").writeValue(c.Confirmed)
-	w.writeOptionalValue("payload", c.Payload)
-	w.closeBracket('}')
+func writeConfirmation(w *adkjson.Encoder, c *Confirmation) {
+	w.OpenBracket('{')
+	w.StartField("hint").WriteString(c.Hint)
+	w.StartField("confirmed").WriteValue(c.Confirmed)
+	w.WriteOptionalValue("payload", c.Payload)
+	w.CloseBracket('}')
 }
 
-func (w *writer) writeCompaction(c *Compaction) {
-	w.openBracket('{')
-	w.writeFloatField("startTimestamp", c.StartTimestamp)
-	w.writeFloatField("endTimestamp", c.EndTimestamp)
-	before := w.err
-	w.startField("compactedContent").writePointer(reflect.ValueOf(c.CompactedContent))
-	w.addErrorKey(before, "compactedContent")
-	w.closeBracket('}')
+func writeCompaction(w *adkjson.Encoder, c *Compaction) {
+	w.OpenBracket('{')
+	w.WriteFloatField("startTimestamp", c.StartTimestamp)
+	w.WriteFloatField("endTimestamp", c.EndTimestamp)
+	before := w.Err
+	w.StartField("compactedContent").WritePointer(reflect.ValueOf(c.CompactedContent))
+	w.AddErrorKey(before, "compactedContent")
+	w.CloseBracket('}')
 }
 
 // Append appends the JSON form to dst.
 func (p Provenance) Append(dst []byte) []byte {
-	w := writer{b: dst}
-	w.openBracket('{')
-	w.writeOptionalString("revision", p.Revision)
-	w.writeOptionalFlag("imported", p.Imported)
-	w.writeOptionalString("skipped", p.Skipped)
-	w.writeOptionalString("rewindAfterEventId", p.RewindAfter)
-	w.writeOptionalFlag("unverified", p.Unverified)
-	w.closeBracket('}')
-	return w.b
+	w := newEncoder(dst)
+	w.OpenBracket('{')
+	w.WriteOptionalString("revision", p.Revision)
+	w.WriteOptionalFlag("imported", p.Imported)
+	w.WriteOptionalString("skipped", p.Skipped)
+	w.WriteOptionalString("rewindAfterEventId", p.RewindAfter)
+	w.WriteOptionalFlag("unverified", p.Unverified)
+	w.CloseBracket('}')
+	return w.Buf
 }
 
 // DecodeProvenance decodes the output of Append.
@@ -385,4 +397,50 @@ func DecodeProvenance(text []byte) (p Provenance, err error) {
 		err = fmt.Errorf("decoding provenance: %w", err)
 	}
 	return p, err
+}
+
+// newEncoder returns an encoder of events that appends to dst.
+func newEncoder(dst []byte) *adkjson.Encoder {
+	return &adkjson.Encoder{Buf: dst, WriteCustom: writeCustom}
+}
+
+// newDecoder returns a decoder of events.
+func newDecoder(b []byte) *adkjson.Decoder {
+	return &adkjson.Decoder{Buf: b, FindField: commonField}
+}
+
+// newStrictDecoder returns a decoder that rejects unknown keys.
+func newStrictDecoder(b []byte) *adkjson.Decoder {
+	return &adkjson.Decoder{Buf: b, FindField: commonField, Strict: true, Suggest: spec.Suggest}
+}
+
+// checkEnd returns the first error of a decoder as a FieldError.
+func checkEnd(r *adkjson.Decoder, keys ...any) error {
+	if err := r.CheckEnd(keys...); err != nil {
+		return (*FieldError)(err)
+	}
+	return nil
+}
+
+// writeCustom writes the types with their own rules.
+func writeCustom(w *adkjson.Encoder, p any) bool {
+	switch p := p.(type) {
+	case *genai.Content:
+		writeContent(w, p)
+	case *genai.Part:
+		writePart(w, p)
+	case *genai.FunctionCall:
+		writeFunctionCall(w, p)
+	case *genai.FunctionResponse:
+		writeFunctionResponse(w, p)
+	case *Actions:
+		writeActions(w, p)
+	case *Confirmation:
+		writeConfirmation(w, p)
+	case *Compaction:
+		writeCompaction(w, p)
+	default:
+		return false
+	}
+	return true
 }

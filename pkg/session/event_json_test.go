@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/genai"
 
+	"agenthost/internal/adkjson"
 	"agenthost/pkg/model"
 )
 
@@ -408,11 +409,11 @@ func TestUnmarshalDepth(t *testing.T) {
 	deep := func(n int) string {
 		return `{"customMetadata":{"a":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}`
 	}
-	e := decodeEvent(t, deep(maxDepth-2))
+	e := decodeEvent(t, deep(adkjson.MaxDepth-2))
 	if _, err := AppendEvent(nil, e); err != nil {
 		t.Errorf("AppendEvent of what was just read: %v", err)
 	}
-	for _, in := range []string{deep(maxDepth - 1), strings.Repeat(`{"a":`, 1_000_000), `{"x":` + strings.Repeat("[", 1_000_000)} {
+	for _, in := range []string{deep(adkjson.MaxDepth - 1), strings.Repeat(`{"a":`, 1_000_000), `{"x":` + strings.Repeat("[", 1_000_000)} {
 		err := new(Event).UnmarshalJSON([]byte(in))
 		if err == nil || !strings.HasSuffix(err.Error(), ": nesting exceeds the limit of 1000") {
 			t.Errorf("UnmarshalJSON of %.20s…: %.60v, want nesting exceeds the limit of 1000", in, err)

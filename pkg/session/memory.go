@@ -61,34 +61,35 @@ func (m *Memory) Text() string {
 // MarshalJSON encodes the form used by databases and tools. It fails on values
 // that JSON cannot represent.
 func (m *Memory) MarshalJSON() ([]byte, error) {
-	var w writer
-	w.openBracket('{')
+	w := newEncoder(nil)
+	w.OpenBracket('{')
 	if m.Content != nil {
-		before := w.err
-		w.startField("content").writeContent(m.Content)
-		w.addErrorKey(before, "content")
+		before := w.Err
+		w.StartField("content")
+		writeContent(w, m.Content)
+		w.AddErrorKey(before, "content")
 	}
-	w.writeOptionalString("author", m.Author)
+	w.WriteOptionalString("author", m.Author)
 	if !m.Timestamp.IsZero() {
-		w.startField("timestamp").writeString(m.Timestamp.UTC().Format(time.RFC3339Nano))
+		w.StartField("timestamp").WriteString(m.Timestamp.UTC().Format(time.RFC3339Nano))
 	}
-	w.writeOptionalString("id", m.ID)
+	w.WriteOptionalString("id", m.ID)
 	if len(m.CustomMetadata) > 0 {
-		w.writeMapField("customMetadata", m.CustomMetadata)
+		w.WriteMapField("customMetadata", m.CustomMetadata)
 	}
-	w.closeBracket('}')
-	if w.err != nil {
-		return nil, fmt.Errorf("writing memory %q: %w", m.ID, w.err)
+	w.CloseBracket('}')
+	if w.Err != nil {
+		return nil, fmt.Errorf("writing memory %q: %w", m.ID, (*FieldError)(w.Err))
 	}
-	return w.b, nil
+	return w.Buf, nil
 }
 
 // UnmarshalJSON decodes the output of MarshalJSON; keys may also be in
 // snake_case. Unknown keys are ignored. A failure is a [FieldError].
 func (m *Memory) UnmarshalJSON(b []byte) error {
-	r := reader{b: b}
+	r := newDecoder(b)
 	*m = Memory{}
-	r.readFields(func(name []byte) any {
+	r.ReadFields(func(name []byte) any {
 		switch string(name) {
 		case "content":
 			return &m.Content
@@ -102,8 +103,8 @@ func (m *Memory) UnmarshalJSON(b []byte) error {
 			return &m.CustomMetadata
 		}
 		return nil
-	}, func([]byte) { r.skipValue() })
-	return r.checkEnd()
+	}, func([]byte) { r.SkipValue() })
+	return checkEnd(r)
 }
 
 // An ArtifactVersion describes one stored version of an artifact. Its JSON form

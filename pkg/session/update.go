@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/big"
 	"slices"
+
+	"agenthost/internal/adkjson"
 )
 
 // An UpdateVerb is an operation on a stored value.
@@ -108,7 +110,7 @@ func addNumbers(old, v any) (any, error) {
 	a, whole := toBigInt(old)
 	b, both := toBigInt(v)
 	if whole && both {
-		return parseNumber(new(big.Int).Add(a, b).String()), nil
+		return adkjson.ParseNumber(new(big.Int).Add(a, b).String()), nil
 	}
 	sum := toFloat(old) + toFloat(v)
 	if math.IsInf(sum, 0) || math.IsNaN(sum) {

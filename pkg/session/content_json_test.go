@@ -131,21 +131,21 @@ func TestContentFieldsRoundTrip(t *testing.T) {
 		t.Run(typ.Name(), func(t *testing.T) {
 			v := reflect.ValueOf(p).Elem()
 			fill(t, v, 0)
-			var w writer
-			w.writeTyped(v.Addr())
-			if w.err != nil {
-				t.Fatal(w.err)
+			w := newEncoder(nil)
+			w.WriteTyped(v.Addr())
+			if w.Err != nil {
+				t.Fatal(w.Err)
 			}
 			back := reflect.New(typ)
-			if err := decodeStrict(w.b, back.Interface(), nil); err != nil {
-				t.Fatalf("%v in %s", err, w.b)
+			if err := decodeStrict(w.Buf, back.Interface(), nil); err != nil {
+				t.Fatalf("%v in %s", err, w.Buf)
 			}
 			if diff := cmp.Diff(p, back.Interface(), rawAsText()); diff != "" {
-				t.Errorf("after a round trip (-want +got):\n%s\nby way of %s", diff, w.b)
+				t.Errorf("after a round trip (-want +got):\n%s\nby way of %s", diff, w.Buf)
 			}
 			for _, word := range []string{`"data":`, `"thoughtSignature":`, `"sdkBlob":`} {
-				if i := strings.Index(string(w.b), word); i >= 0 && !strings.HasPrefix(string(w.b)[i+len(word):], `"-_8="`) {
-					t.Errorf("%s is not URL-safe in %s", word, w.b)
+				if i := strings.Index(string(w.Buf), word); i >= 0 && !strings.HasPrefix(string(w.Buf)[i+len(word):], `"-_8="`) {
+					t.Errorf("%s is not URL-safe in %s", word, w.Buf)
 				}
 			}
 		})

@@ -1,4 +1,4 @@
-package session
+package adkjson
 
 import (
 	"bytes"
@@ -13,23 +13,20 @@ import (
 	"time"
 
 	"google.golang.org/genai"
-
-	"agenthost/pkg/model"
-	"agenthost/pkg/spec"
 )
 
 // readNullable reads a value or null, which is the zero value.
-func (r *reader) readNullable(p any) {
-	if r.consumeNull() {
+func (r *Decoder) readNullable(p any) {
+	if r.ConsumeNull() {
 		reflect.ValueOf(p).Elem().SetZero()
 		return
 	}
-	r.readInto(p)
+	r.ReadInto(p)
 }
 
-// readInto reads a value into the variable p points to. An empty map stays nil,
+// ReadInto reads a value into the variable p points to. An empty map stays nil,
 // as in a new event.
-func (r *reader) readInto(p any) {
+func (r *Decoder) ReadInto(p any) {
 	switch p := p.(type) {
 	case *string:
 		*p = r.readString()
@@ -38,19 +35,19 @@ func (r *reader) readInto(p any) {
 	case *[]byte:
 		*p = r.readBase64()
 	case *json.RawMessage:
-		*p = compactJSON(r.readRawValue())
+		*p = CompactJSON(r.ReadRawValue())
 	case *time.Time:
 		*p = r.readTime()
 	case *time.Duration:
 		*p = r.readDuration()
 	case *map[string]any:
 		if *p = nil; !r.consumeEmptyObject() {
-			*p = r.readFreeMap()
+			*p = r.ReadFreeMap()
 		}
-	case *checkpoint:
-		*p = r.readFreeMap()
+	case *Object:
+		*p = r.ReadFreeMap()
 	case *any:
-		*p = r.readValue()
+		*p = r.ReadValue()
 	case *[]*genai.Part:
 		*p = r.readParts()
 	default:
@@ -58,7 +55,7 @@ func (r *reader) readInto(p any) {
 	}
 }
 
-func (r *reader) readTypedKind(v reflect.Value) {
+func (r *Decoder) readTypedKind(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(r.readString())
@@ -68,7 +65,7 @@ func (r *reader) readTypedKind(v reflect.Value) {
 		r.readTypedFloat(v)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		r.readInto(v.Interface())
+		r.ReadInto(v.Interface())
 	case reflect.Struct:
 		v.SetZero()
 		r.readStruct(v)
@@ -81,9 +78,9 @@ func (r *reader) readTypedKind(v reflect.Value) {
 	}
 }
 
-func (r *reader) readTypedInt(v reflect.Value) {
+func (r *Decoder) readTypedInt(v reflect.Value) {
 	text := r.readNumber()
-	if r.err != nil {
+	if r.Err != nil {
 		return
 	}
 	n, err := strconv.ParseInt(string(text), 10, v.Type().Bits())
@@ -97,9 +94,9 @@ func (r *reader) readTypedInt(v reflect.Value) {
 	}
 }
 
-func (r *reader) readTypedFloat(v reflect.Value) {
+func (r *Decoder) readTypedFloat(v reflect.Value) {
 	text := r.readNumber()
-	if r.err != nil {
+	if r.Err != nil {
 		return
 	}
 	f, err := strconv.ParseFloat(string(text), v.Type().Bits())
@@ -110,11 +107,11 @@ func (r *reader) readTypedFloat(v reflect.Value) {
 	v.SetFloat(f)
 }
 
-func (r *reader) readTypedList(v reflect.Value) {
+func (r *Decoder) readTypedList(v reflect.Value) {
 	l := reflect.MakeSlice(v.Type(), 0, 1)
 	r.readList(func(int) {
 		item := reflect.New(v.Type().Elem())
-		r.readInto(item.Interface())
+		r.ReadInto(item.Interface())
 		l = reflect.Append(l, item.Elem())
 	})
 	v.Set(l)
@@ -122,17 +119,17 @@ func (r *reader) readTypedList(v reflect.Value) {
 
 // readParts is a fast path of readTypedList, because nearly every event has
 // parts.
-func (r *reader) readParts() []*genai.Part {
+func (r *Decoder) readParts() []*genai.Part {
 	l := make([]*genai.Part, 0, 1)
 	r.readList(func(int) {
 		p := new(genai.Part)
-		r.readInto(p)
+		r.ReadInto(p)
 		l = append(l, p)
 	})
 	return l
 }
 
-func (r *reader) readTypedMap(v reflect.Value) {
+func (r *Decoder) readTypedMap(v reflect.Value) {
 	v.SetZero()
 	if r.consumeEmptyObject() {
 		return
@@ -140,16 +137,16 @@ func (r *reader) readTypedMap(v reflect.Value) {
 	m := reflect.MakeMap(v.Type())
 	r.readObject(func(key []byte) {
 		item := reflect.New(v.Type().Elem())
-		r.readInto(item.Interface())
+		r.ReadInto(item.Interface())
 		m.SetMapIndex(reflect.ValueOf(string(key)), item.Elem())
 	})
 	v.Set(m)
 }
 
 // readBase64 reads base64 in either alphabet, padded or not.
-func (r *reader) readBase64() []byte {
+func (r *Decoder) readBase64() []byte {
 	s := bytes.TrimRight(r.readStringBytes(), "=")
-	if r.err != nil {
+	if r.Err != nil {
 		return nil
 	}
 	enc := base64.RawStdEncoding
@@ -163,23 +160,25 @@ func (r *reader) readBase64() []byte {
 	return b
 }
 
-func (r *reader) readStruct(v reflect.Value) {
+func (r *Decoder) readStruct(v reflect.Value) {
 	find := func(name []byte) any {
-		if p := commonField(v.Addr().Interface(), name); p != nil {
-			return p
+		if r.FindField != nil {
+			if p := r.FindField(v.Addr().Interface(), name); p != nil {
+				return p
+			}
 		}
 		if i := fieldNamed(v.Type(), name); i >= 0 {
 			return v.Field(i).Addr().Interface()
 		}
 		return nil
 	}
-	r.readFields(find, func(name []byte) { r.handleUnknownKey(v.Type(), string(name)) })
+	r.ReadFields(find, func(name []byte) { r.handleUnknownKey(v.Type(), string(name)) })
 }
 
-// readFields reads an object with keys in either spelling. find returns a
+// ReadFields reads an object with keys in either spelling. find returns a
 // pointer to the field with a camelCase name, or nil; then unknown is called
 // with the reader at the value.
-func (r *reader) readFields(find func(name []byte) any, unknown func(name []byte)) {
+func (r *Decoder) ReadFields(find func(name []byte) any, unknown func(name []byte)) {
 	// If both spellings occur, camelCase wins, as in adk-python.
 	var few [16]any
 	camel := few[:0]
@@ -191,7 +190,7 @@ func (r *reader) readFields(find func(name []byte) any, unknown func(name []byte
 		case p == nil:
 			unknown(name)
 		case seen && !isCamel:
-			r.skipValue()
+			r.SkipValue()
 		default:
 			if isCamel && !seen {
 				camel = append(camel, p)
@@ -201,106 +200,21 @@ func (r *reader) readFields(find func(name []byte) any, unknown func(name []byte
 	})
 }
 
-func (r *reader) handleUnknownKey(t reflect.Type, name string) {
-	if !r.strict {
-		r.skipValue()
+func (r *Decoder) handleUnknownKey(t reflect.Type, name string) {
+	if !r.Strict {
+		r.SkipValue()
 		return
 	}
-	if near := spec.Suggest(name, fieldNames(t)); near != "" {
+	if near := r.Suggest(name, fieldNames(t)); near != "" {
 		r.setError("unknown key (did you mean %q?)", near)
 		return
 	}
 	r.setError("unknown key")
 }
 
-// commonField finds the fields of nearly every event without a search through
-// the struct tags.
-func commonField(p any, name []byte) any {
-	switch p := p.(type) {
-	case *genai.Content:
-		switch string(name) {
-		case "role":
-			return &p.Role
-		case "parts":
-			return &p.Parts
-		}
-	case *genai.Part:
-		return commonPartField(p, name)
-	case *genai.FunctionCall:
-		switch string(name) {
-		case "id":
-			return &p.ID
-		case "name":
-			return &p.Name
-		case "args":
-			return &p.Args
-		}
-	case *genai.FunctionResponse:
-		switch string(name) {
-		case "id":
-			return &p.ID
-		case "name":
-			return &p.Name
-		case "response":
-			return &p.Response
-		}
-	case *genai.GenerateContentResponseUsageMetadata:
-		return commonUsageField(p, name)
-	case *Actions:
-		return commonActionField(p, name)
-	case *model.CacheMetadata:
-		return cacheMetadataField(p, name)
-	}
-	return nil
-}
-
-func commonPartField(p *genai.Part, name []byte) any {
-	switch string(name) {
-	case "text":
-		return &p.Text
-	case "thoughtSignature":
-		return &p.ThoughtSignature
-	case "functionCall":
-		return &p.FunctionCall
-	case "functionResponse":
-		return &p.FunctionResponse
-	default:
-		return nil
-	}
-}
-
-func commonUsageField(u *genai.GenerateContentResponseUsageMetadata, name []byte) any {
-	switch string(name) {
-	case "promptTokenCount":
-		return &u.PromptTokenCount
-	case "candidatesTokenCount":
-		return &u.CandidatesTokenCount
-	case "totalTokenCount":
-		return &u.TotalTokenCount
-	default:
-		return nil
-	}
-}
-
-// A checkpoint is an agent state. An empty checkpoint differs from none.
-type checkpoint map[string]any
-
-func commonActionField(a *Actions, name []byte) any {
-	switch string(name) {
-	case "stateDelta":
-		return &a.StateDelta
-	case "artifactDelta":
-		return &a.ArtifactDelta
-	case "requestedAuthConfigs":
-		return &a.RequestedAuthConfigs
-	case "requestedToolConfirmations":
-		return &a.RequestedToolConfirmations
-	case "agentState":
-		return (*checkpoint)(&a.AgentState)
-	default:
-		return nil
-	}
-}
+// An Object is a free-form map. Unlike other maps, an empty one is decoded as empty
+// instead of nil.
+type Object map[string]any
 
 // wireName returns the key of a field. Fields without a tag are those of
 // civil.Date.
@@ -411,9 +325,9 @@ func appendDuration(b []byte, d time.Duration) []byte {
 	return append(b[:start+len(whole)], 's')
 }
 
-func (r *reader) readDuration() time.Duration {
+func (r *Decoder) readDuration() time.Duration {
 	s := r.readString()
-	if r.err != nil || s == "" {
+	if r.Err != nil || s == "" {
 		return 0
 	}
 	d, err := time.ParseDuration(s)
@@ -425,12 +339,12 @@ func (r *reader) readDuration() time.Duration {
 
 // readTime reads float seconds, integer milliseconds or RFC 3339, in UTC with
 // microsecond precision. 0 is the zero time.
-func (r *reader) readTime() time.Time {
+func (r *Decoder) readTime() time.Time {
 	if r.peekByte() == '"' {
 		return r.readTimeText()
 	}
 	text := string(r.readNumber())
-	if r.err != nil || text == "0" || text == "0.0" {
+	if r.Err != nil || text == "0" || text == "0.0" {
 		return time.Time{}
 	}
 	t, ok := parseTime(text)
@@ -440,9 +354,9 @@ func (r *reader) readTime() time.Time {
 	return t
 }
 
-func (r *reader) readTimeText() time.Time {
+func (r *Decoder) readTimeText() time.Time {
 	s := r.readString()
-	if r.err != nil {
+	if r.Err != nil {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)

@@ -1,4 +1,4 @@
-package session
+package adkjson
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// maxDepth limits the nesting of JSON values, read or written.
-const maxDepth = 1000
+// MaxDepth limits the nesting of JSON values, read or written.
+const MaxDepth = 1000
 
 // Normalize returns a value as if encoded to JSON and decoded by the rules of
 // [DecodeMap]: integers as int64, floats as float64, slices as []any, bytes as
@@ -21,7 +21,7 @@ const maxDepth = 1000
 func Normalize(v any) any { return normalizeValue(v, 0) }
 
 func normalizeValue(v any, depth int) any {
-	if depth > maxDepth {
+	if depth > MaxDepth {
 		return v
 	}
 	switch v := v.(type) {
@@ -30,7 +30,7 @@ func normalizeValue(v any, depth int) any {
 	case int:
 		return int64(v)
 	case json.Number:
-		return parseNumber(string(v))
+		return ParseNumber(string(v))
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for k, item := range v {
@@ -59,10 +59,10 @@ func normalizeKind(v reflect.Value, depth int) any {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return v.Int()
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return parseNumber(strconv.FormatUint(v.Uint(), 10))
+		return ParseNumber(strconv.FormatUint(v.Uint(), 10))
 	case reflect.Float32:
 		// The shortest decimal of a float32 is what its author wrote: 0.1.
-		return parseNumber(strconv.FormatFloat(v.Float(), 'e', -1, 32))
+		return ParseNumber(strconv.FormatFloat(v.Float(), 'e', -1, 32))
 	case reflect.Float64:
 		return v.Float()
 	case reflect.Slice, reflect.Array:
@@ -104,17 +104,17 @@ func normalizeViaJSON(v any) any {
 	if enc.Encode(v) != nil {
 		return v
 	}
-	r := reader{b: text.Bytes()}
-	back := r.readValue()
-	if r.checkEnd() != nil {
+	r := Decoder{Buf: text.Bytes()}
+	back := r.ReadValue()
+	if r.CheckEnd() != nil {
 		return v
 	}
 	return back
 }
 
-// parseNumber parses a JSON number as int64 or float64, or json.Number if
+// ParseNumber parses a JSON number as int64 or float64, or json.Number if
 // neither can represent it.
-func parseNumber(text string) any {
+func ParseNumber(text string) any {
 	if !strings.ContainsAny(text, ".eE") {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return n

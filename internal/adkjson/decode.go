@@ -1,4 +1,4 @@
-package session
+package adkjson
 
 import (
 	"bytes"
@@ -9,53 +9,39 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeMap decodes a JSON object with free-form keys, such as a state.
-// Integers are int64, or json.Number if they do not fit; other numbers are
-// float64. A null is a nil map. A failure is a [FieldError] whose path begins
-// with keys.
-func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
-	r := reader{b: b}
-	if r.consumeNull() {
-		return nil, r.checkEnd(keys...)
-	}
-	m := r.readFreeMap()
-	if err := r.checkEnd(keys...); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-// DecodeValue decodes any JSON value by the rules of [DecodeMap].
-func DecodeValue(b []byte) (any, error) {
-	r := reader{b: b}
-	v := r.readValue()
-	return v, r.checkEnd()
-}
-
-// A reader decodes JSON. After the first error it is at the end of the input
+// A Decoder decodes JSON. After the first error it is at the end of the input
 // and every method returns the zero value.
-type reader struct {
-	b     []byte
+type Decoder struct {
+	// Buf is the input.
+	Buf   []byte
 	pos   int
 	depth int
-	// strict rejects unknown keys of structs.
-	strict bool
-	err    *FieldError
+	// Err is the first error.
+	Err *Error
+
+	// Strict rejects unknown keys of structs.
+	Strict bool
+	// Suggest returns the known key that is nearest to an unknown one, or "". Strict
+	// decoders need it.
+	Suggest func(key string, known []string) string
+	// FindField, if set, returns a pointer to the field with a camelCase name of the
+	// struct that p points to, or nil to search the struct's tags.
+	FindField func(p any, name []byte) any
 }
 
-func (r *reader) setError(format string, args ...any) {
-	if r.err == nil {
-		r.err = &FieldError{Message: fmt.Sprintf(format, args...)}
+func (r *Decoder) setError(format string, args ...any) {
+	if r.Err == nil {
+		r.Err = &Error{Message: fmt.Sprintf(format, args...)}
 	}
-	r.pos = len(r.b)
+	r.pos = len(r.Buf)
 }
 
 // failExpected sets an error with the expected and the actual value.
-func (r *reader) failExpected(what string) {
+func (r *Decoder) failExpected(what string) {
 	r.setError("expected %s, got %s", what, r.describeNext())
 }
 
-func (r *reader) describeNext() string {
+func (r *Decoder) describeNext() string {
 	switch c := r.peekByte(); {
 	case c == '"':
 		return "a string"
@@ -69,29 +55,29 @@ func (r *reader) describeNext() string {
 		return "null"
 	case c == '-', '0' <= c && c <= '9':
 		return "a number"
-	case r.pos == len(r.b):
+	case r.pos == len(r.Buf):
 		return "the end of the text"
 	default:
 		return fmt.Sprintf("%q at byte %d", c, r.pos)
 	}
 }
 
-// checkEnd checks that the input ends here, and returns the first error with
+// CheckEnd checks that the input ends here, and returns the first error with
 // keys prepended to its path.
-func (r *reader) checkEnd(keys ...any) error {
-	if r.peekByte(); r.pos < len(r.b) {
+func (r *Decoder) CheckEnd(keys ...any) *Error {
+	if r.peekByte(); r.pos < len(r.Buf) {
 		r.failExpected("the end of the text")
 	}
-	if r.err != nil {
-		return r.err.nestUnder(keys...)
+	if r.Err != nil {
+		return r.Err.nestUnder(keys...)
 	}
 	return nil
 }
 
 // peekByte skips white space and returns the next byte, 0 at the end.
-func (r *reader) peekByte() byte {
-	for r.pos < len(r.b) {
-		switch c := r.b[r.pos]; c {
+func (r *Decoder) peekByte() byte {
+	for r.pos < len(r.Buf) {
+		switch c := r.Buf[r.pos]; c {
 		case ' ', '\n', '\r', '\t':
 			r.pos++
 		default:
@@ -102,20 +88,20 @@ func (r *reader) peekByte() byte {
 }
 
 // consumeLiteral consumes a literal if it is next.
-func (r *reader) consumeLiteral(w string) bool {
-	if !bytes.HasPrefix(r.b[r.pos:], []byte(w)) {
+func (r *Decoder) consumeLiteral(w string) bool {
+	if !bytes.HasPrefix(r.Buf[r.pos:], []byte(w)) {
 		return false
 	}
 	r.pos += len(w)
 	return true
 }
 
-// consumeNull consumes a null if it is next.
-func (r *reader) consumeNull() bool { return r.peekByte() == 'n' && r.consumeLiteral("null") }
+// ConsumeNull consumes a null if it is next.
+func (r *Decoder) ConsumeNull() bool { return r.peekByte() == 'n' && r.consumeLiteral("null") }
 
 // readObject calls each for every key in order, with the reader at its value.
 // The key must not be retained.
-func (r *reader) readObject(each func(key []byte)) {
+func (r *Decoder) readObject(each func(key []byte)) {
 	if !r.enterContainer('{', "an object") {
 		return
 	}
@@ -126,14 +112,14 @@ func (r *reader) readObject(each func(key []byte)) {
 			return
 		}
 		r.pos++
-		if each(key); r.err != nil {
-			r.err = r.err.nestUnder(string(key))
+		if each(key); r.Err != nil {
+			r.Err = r.Err.nestUnder(string(key))
 		}
 	}
 }
 
 // consumeEmptyObject consumes {} if it is next.
-func (r *reader) consumeEmptyObject() bool {
+func (r *Decoder) consumeEmptyObject() bool {
 	if r.peekByte() != '{' {
 		return false
 	}
@@ -148,35 +134,35 @@ func (r *reader) consumeEmptyObject() bool {
 }
 
 // readList calls each for every item in order, with the reader at the item.
-func (r *reader) readList(each func(i int)) {
+func (r *Decoder) readList(each func(i int)) {
 	if !r.enterContainer('[', "a list") {
 		return
 	}
 	for i := 0; r.hasMoreItems(']', i == 0); i++ {
-		if each(i); r.err != nil {
-			r.err = r.err.nestUnder(i)
+		if each(i); r.Err != nil {
+			r.Err = r.Err.nestUnder(i)
 		}
 	}
 }
 
-func (r *reader) enterContainer(c byte, want string) bool {
+func (r *Decoder) enterContainer(c byte, want string) bool {
 	if r.peekByte() != c {
 		r.failExpected(want)
 		return false
 	}
 	r.pos++
-	if r.depth++; r.depth > maxDepth {
-		r.setError("nesting exceeds the limit of %d", maxDepth)
+	if r.depth++; r.depth > MaxDepth {
+		r.setError("nesting exceeds the limit of %d", MaxDepth)
 		return false
 	}
 	return true
 }
 
 // hasMoreItems consumes a comma, or the end of a list or object.
-func (r *reader) hasMoreItems(end byte, first bool) bool {
+func (r *Decoder) hasMoreItems(end byte, first bool) bool {
 	c := r.peekByte()
 	switch {
-	case r.err != nil:
+	case r.Err != nil:
 		return false
 	case c == end:
 		r.pos++
@@ -193,20 +179,20 @@ func (r *reader) hasMoreItems(end byte, first bool) bool {
 }
 
 // readString reads a string.
-func (r *reader) readString() string { return string(r.readStringBytes()) }
+func (r *Decoder) readString() string { return string(r.readStringBytes()) }
 
 // readStringBytes reads a string. The result aliases the input if possible.
-func (r *reader) readStringBytes() []byte {
+func (r *Decoder) readStringBytes() []byte {
 	if r.peekByte() != '"' {
 		r.failExpected("a string")
 		return nil
 	}
 	r.pos++
 	ascii := true
-	for i := r.pos; i < len(r.b); i++ {
-		switch c := r.b[i]; {
+	for i := r.pos; i < len(r.Buf); i++ {
+		switch c := r.Buf[i]; {
 		case c == '"':
-			s := r.b[r.pos:i]
+			s := r.Buf[r.pos:i]
 			r.pos = i + 1
 			if !ascii {
 				s = validUTF8(s)
@@ -233,10 +219,10 @@ func validUTF8(s []byte) []byte {
 }
 
 // readEscapedString reads a string whose first escape is at i.
-func (r *reader) readEscapedString(i int) []byte {
-	s := bytes.Clone(r.b[r.pos:i])
-	for r.pos = i; r.pos < len(r.b); {
-		c := r.b[r.pos]
+func (r *Decoder) readEscapedString(i int) []byte {
+	s := bytes.Clone(r.Buf[r.pos:i])
+	for r.pos = i; r.pos < len(r.Buf); {
+		c := r.Buf[r.pos]
 		r.pos++
 		switch {
 		case c == '"':
@@ -255,11 +241,11 @@ func (r *reader) readEscapedString(i int) []byte {
 }
 
 // readEscape reads an escape after its backslash.
-func (r *reader) readEscape(s []byte) []byte {
-	if r.pos == len(r.b) {
+func (r *Decoder) readEscape(s []byte) []byte {
+	if r.pos == len(r.Buf) {
 		return s
 	}
-	c := r.b[r.pos]
+	c := r.Buf[r.pos]
 	r.pos++
 	switch c {
 	case '"', '\\', '/':
@@ -282,7 +268,7 @@ func (r *reader) readEscape(s []byte) []byte {
 }
 
 // readEscapedRune reads a \u escape. Half of a surrogate pair is U+FFFD.
-func (r *reader) readEscapedRune() rune {
+func (r *Decoder) readEscapedRune() rune {
 	c := r.readHexDigits()
 	if !utf16.IsSurrogate(c) {
 		return c
@@ -297,12 +283,12 @@ func (r *reader) readEscapedRune() rune {
 	return utf8.RuneError
 }
 
-func (r *reader) readHexDigits() rune {
-	if len(r.b)-r.pos < 4 {
+func (r *Decoder) readHexDigits() rune {
+	if len(r.Buf)-r.pos < 4 {
 		r.setError("unterminated string")
 		return 0
 	}
-	n, err := strconv.ParseUint(string(r.b[r.pos:r.pos+4]), 16, 16)
+	n, err := strconv.ParseUint(string(r.Buf[r.pos:r.pos+4]), 16, 16)
 	if err != nil {
 		r.setError("expected four hexadecimal digits at byte %d", r.pos)
 		return 0
@@ -312,7 +298,7 @@ func (r *reader) readHexDigits() rune {
 }
 
 // readNumber consumes a number and returns its text.
-func (r *reader) readNumber() []byte {
+func (r *Decoder) readNumber() []byte {
 	if c := r.peekByte(); c != '-' && (c < '0' || c > '9') {
 		r.failExpected("a number")
 		return nil
@@ -331,24 +317,24 @@ func (r *reader) readNumber() []byte {
 		r.setError("invalid number at byte %d", start)
 		return nil
 	}
-	return r.b[start:r.pos]
+	return r.Buf[start:r.pos]
 }
 
-func (r *reader) skipSign(signs string) {
-	if r.pos < len(r.b) && bytes.IndexByte([]byte(signs), r.b[r.pos]) >= 0 {
+func (r *Decoder) skipSign(signs string) {
+	if r.pos < len(r.Buf) && bytes.IndexByte([]byte(signs), r.Buf[r.pos]) >= 0 {
 		r.pos++
 	}
 }
 
-func (r *reader) skipDigits() bool {
+func (r *Decoder) skipDigits() bool {
 	start := r.pos
-	for r.pos < len(r.b) && '0' <= r.b[r.pos] && r.b[r.pos] <= '9' {
+	for r.pos < len(r.Buf) && '0' <= r.Buf[r.pos] && r.Buf[r.pos] <= '9' {
 		r.pos++
 	}
 	return r.pos > start
 }
 
-func (r *reader) readBool() bool {
+func (r *Decoder) readBool() bool {
 	switch {
 	case r.peekByte() == 't' && r.consumeLiteral("true"):
 		return true
@@ -359,64 +345,65 @@ func (r *reader) readBool() bool {
 	return false
 }
 
-// readValue reads a free-form value. Integers are int64, or json.Number if they
+// ReadValue reads a free-form value. Integers are int64, or json.Number if they
 // do not fit.
-func (r *reader) readValue() any {
+func (r *Decoder) ReadValue() any {
 	switch c := r.peekByte(); c {
 	case '"':
 		return r.readString()
 	case '{':
-		return r.readFreeMap()
+		return r.ReadFreeMap()
 	case '[':
 		l := []any{}
-		r.readList(func(int) { l = append(l, r.readValue()) })
+		r.readList(func(int) { l = append(l, r.ReadValue()) })
 		return l
 	case 't', 'f':
 		return r.readBool()
 	default:
-		if r.consumeNull() {
+		if r.ConsumeNull() {
 			return nil
 		}
 		if c != '-' && (c < '0' || c > '9') {
 			r.failExpected("a value")
 			return nil
 		}
-		return parseNumber(string(r.readNumber()))
+		return ParseNumber(string(r.readNumber()))
 	}
 }
 
-func (r *reader) readFreeMap() map[string]any {
+// ReadFreeMap reads an object with free-form keys.
+func (r *Decoder) ReadFreeMap() map[string]any {
 	m := map[string]any{}
-	r.readObject(func(key []byte) { m[string(key)] = r.readValue() })
+	r.readObject(func(key []byte) { m[string(key)] = r.ReadValue() })
 	return m
 }
 
-// skipValue validates and skips a value.
-func (r *reader) skipValue() {
+// SkipValue validates and skips a value.
+func (r *Decoder) SkipValue() {
 	switch r.peekByte() {
 	case '"':
 		r.readStringBytes()
 	case '{':
-		r.readObject(func([]byte) { r.skipValue() })
+		r.readObject(func([]byte) { r.SkipValue() })
 	case '[':
-		r.readList(func(int) { r.skipValue() })
+		r.readList(func(int) { r.SkipValue() })
 	default:
-		r.readValue()
+		r.ReadValue()
 	}
 }
 
-// readRawValue validates a value and returns its text, which aliases the input.
-func (r *reader) readRawValue() json.RawMessage {
+// ReadRawValue validates a value and returns its text, which aliases the input.
+func (r *Decoder) ReadRawValue() json.RawMessage {
 	r.peekByte()
 	start := r.pos
-	if r.skipValue(); r.err != nil {
+	if r.SkipValue(); r.Err != nil {
 		return nil
 	}
-	return validUTF8(r.b[start:r.pos])
+	return validUTF8(r.Buf[start:r.pos])
 }
 
-// compactJSON returns a copy of a JSON text without white space.
-func compactJSON(text json.RawMessage) json.RawMessage {
+// CompactJSON returns a copy of a JSON text without white space.
+func CompactJSON(text json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {
 		return nil

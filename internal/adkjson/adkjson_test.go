@@ -1,0 +1,90 @@
+package adkjson
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+type order struct {
+	OrderID string         `json:"orderId"`
+	Lines   []*line        `json:"lines"`
+	Placed  time.Time      `json:"placed"`
+	Wait    time.Duration  `json:"wait"`
+	Image   []byte         `json:"image"`
+	Notes   map[string]any `json:"notes"`
+}
+
+type line struct {
+	Price float64 `json:"price"`
+}
+
+func TestRoundTrip(t *testing.T) {
+	const in = `{"order_id":"a<b","lines":[{"price":2.0}],"wait":"1.5s","image":"-_8","notes":{"n":1,"f":1.0}}`
+	r := &Decoder{Buf: []byte(in)}
+	var o order
+	r.ReadInto(&o)
+	if err := r.CheckEnd(); err != nil {
+		t.Fatal(err)
+	}
+	want := order{
+		OrderID: "a<b", Lines: []*line{{2}}, Wait: 1500 * time.Millisecond, Image: []byte{0xfb, 0xff},
+		Notes: map[string]any{"n": int64(1), "f": 1.0},
+	}
+	if !reflect.DeepEqual(o, want) {
+		t.Errorf("ReadInto = %+v, want %+v", o, want)
+	}
+	w := &Encoder{}
+	w.WriteTyped(reflect.ValueOf(&o))
+	const out = `{"orderId":"a<b","lines":[{"price":2.0}],"wait":"1.5s","image":"-_8=","notes":{"f":1.0,"n":1}}`
+	if string(w.Buf) != out || w.Err != nil {
+		t.Errorf("WriteTyped = %s, %v, want %s", w.Buf, w.Err, out)
+	}
+}
+
+func TestStrictDecoder(t *testing.T) {
+	r := &Decoder{Buf: []byte(`{"lines":[{"prize":2}]}`), Strict: true, Suggest: func(_ string, known []string) string { return known[0] }}
+	r.ReadInto(&order{})
+	const want = `order.lines[0].prize: unknown key (did you mean "price"?)`
+	if err := r.CheckEnd("order"); err == nil || err.Error() != want {
+		t.Errorf("CheckEnd = %v, want %s", err, want)
+	}
+}
+
+func TestHooks(t *testing.T) {
+	w := &Encoder{WriteCustom: func(w *Encoder, p any) bool {
+		l, ok := p.(*line)
+		if ok {
+			w.OpenBracket('{')
+			w.WriteFloatField("cents", l.Price*100)
+			w.CloseBracket('}')
+		}
+		return ok
+	}}
+	w.WriteTyped(reflect.ValueOf([]*line{{2}}))
+	const text = `[{"cents":200.0}]`
+	if string(w.Buf) != text || w.Err != nil {
+		t.Errorf("WriteTyped = %s, %v, want %s", w.Buf, w.Err, text)
+	}
+	r := &Decoder{Buf: w.Buf, FindField: func(p any, name []byte) any {
+		if l, ok := p.(*line); ok && string(name) == "cents" {
+			return &l.Price
+		}
+		return nil
+	}}
+	var lines []*line
+	r.ReadInto(&lines)
+	if err := r.CheckEnd(); err != nil || len(lines) != 1 || lines[0].Price != 200 {
+		t.Errorf("ReadInto = %v, %v", lines, err)
+	}
+}
+
+func TestErrorPath(t *testing.T) {
+	w := &Encoder{}
+	w.OpenBracket('{')
+	w.WriteMapField("state", map[string]any{"bad": []any{make(chan int)}})
+	if w.Err == nil || !strings.HasPrefix(w.Err.Error(), "state.bad[0]: ") {
+		t.Errorf("Err = %v, want the path state.bad[0]", w.Err)
+	}
+}

@@ -1,0 +1,42 @@
+package adkjson
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An Error reports an invalid field of a JSON value.
+type Error struct {
+	// Path holds the keys (string) and indexes (int) of the field, outermost
+	// first.
+	Path []any
+	// Message describes the error.
+	Message string
+}
+
+// Error returns path and message: `parts[0].txt: unknown key (did you mean
+// "text"?)`.
+func (e *Error) Error() string {
+	if len(e.Path) == 0 {
+		return e.Message
+	}
+	var b strings.Builder
+	for i, step := range e.Path {
+		switch step := step.(type) {
+		case int:
+			fmt.Fprintf(&b, "[%d]", step)
+		default:
+			if i > 0 {
+				b.WriteByte('.')
+			}
+			fmt.Fprint(&b, step)
+		}
+	}
+	return b.String() + ": " + e.Message
+}
+
+// nestUnder returns the error with keys prepended to its path.
+func (e *Error) nestUnder(keys ...any) *Error {
+	return &Error{Path: slices.Concat(keys, e.Path), Message: e.Message}
+}
