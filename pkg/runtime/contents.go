@@ -13,7 +13,7 @@ import (
 // buildContents returns the conversation as the agent's model sees it. The
 // rules are those of adk-python flows/llm_flows/contents.py: which events are
 // visible (isVisible), how events of other agents are presented
-// (contents_foreign.go), and that each function response directly follows its
+// (contents_events.go), and that each function response directly follows its
 // call. The slice is shared and must not be changed.
 func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content, error) {
 	key := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}
