@@ -74,6 +74,8 @@ type gemini struct {
 	client *genai.Client
 }
 
+var _ schemaMixer = (*gemini)(nil)
+
 func (g *gemini) Name() string { return g.name }
 
 // MixesToolsAndSchema reports whether one request may have both tools and a response

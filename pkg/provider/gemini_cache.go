@@ -31,6 +31,12 @@ type cachingModel struct {
 	gemini *gemini
 }
 
+var (
+	_ schemaMixer         = (*cachingModel)(nil)
+	_ model.ContentCacher = (*cachingModel)(nil)
+	_ model.CodeRunner    = (*cachingModel)(nil)
+)
+
 // CachesContents returns true; see [model.CanCache].
 func (c *cachingModel) CachesContents() bool { return true }
 

@@ -225,27 +225,11 @@ func (f *fallbackModel) MixesToolsAndSchema() bool {
 	return f.allCan(mixesToolsAndSchema)
 }
 
-// A schemaMixer is a model that may accept tools and an output schema in one request.
-type schemaMixer interface{ MixesToolsAndSchema() bool }
-
 var (
-	_ schemaMixer         = (*gemini)(nil)
-	_ schemaMixer         = (*cachingModel)(nil)
-	_ schemaMixer         = (*openAI)(nil)
-	_ schemaMixer         = (*retryingModel)(nil)
 	_ schemaMixer         = (*fallbackModel)(nil)
-	_ model.ContentCacher = (*cachingModel)(nil)
 	_ model.ContentCacher = (*fallbackModel)(nil)
-	_ model.ContentCacher = (*recordingModel)(nil)
-	_ model.CodeRunner    = (*cachingModel)(nil)
 	_ model.CodeRunner    = (*fallbackModel)(nil)
-	_ model.CodeRunner    = (*recordingModel)(nil)
 )
-
-func mixesToolsAndSchema(m model.LLM) bool {
-	mixer, ok := m.(schemaMixer)
-	return ok && mixer.MixesToolsAndSchema()
-}
 
 // CachesContents reports whether the first model supports it; the others get the
 // complete contents.

@@ -68,6 +68,8 @@ type openAI struct {
 	opts OpenAIOptions
 }
 
+var _ schemaMixer = (*openAI)(nil)
+
 func (o *openAI) Name() string { return o.name }
 
 // MixesToolsAndSchema reports whether one request may have both tools and a response

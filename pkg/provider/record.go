@@ -63,6 +63,11 @@ type recordingModel struct {
 	recorder *Recorder
 }
 
+var (
+	_ model.ContentCacher = (*recordingModel)(nil)
+	_ model.CodeRunner    = (*recordingModel)(nil)
+)
+
 // CachesContents reports the capability of the model; see [model.CanCache].
 func (m *recordingModel) CachesContents() bool { return model.CanCache(m.LLM) }
 

@@ -70,6 +70,8 @@ type retryingModel struct {
 	opts RetryOptions
 }
 
+var _ schemaMixer = (*retryingModel)(nil)
+
 // MixesToolsAndSchema reports the capability of the model.
 func (r *retryingModel) MixesToolsAndSchema() bool {
 	return mixesToolsAndSchema(r.LLM)
@@ -214,4 +216,12 @@ func retryDelay(details []map[string]any) error {
 		}
 	}
 	return nil
+}
+
+// A schemaMixer is a model that may accept tools and an output schema in one request.
+type schemaMixer interface{ MixesToolsAndSchema() bool }
+
+func mixesToolsAndSchema(m model.LLM) bool {
+	mixer, ok := m.(schemaMixer)
+	return ok && mixer.MixesToolsAndSchema()
 }

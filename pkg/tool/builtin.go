@@ -17,6 +17,8 @@ type callToolArgs struct {
 	Call CallConfig `yaml:",inline"`
 }
 
+var _ StateConfig = (*callToolArgs)(nil)
+
 // modelArgs is the config of a tool that runs inside the model's service: it
 // takes no args in YAML.
 type modelArgs struct{}

@@ -20,6 +20,11 @@ type exprConfig struct {
 	Timeout spec.Duration `yaml:"timeout" doc:"Maximum duration of a call."`
 }
 
+var (
+	_ StateConfig  = (*exprConfig)(nil)
+	_ spec.Checker = (*exprConfig)(nil)
+)
+
 func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
 	d, err := c.Tool.declare()
 	if err != nil {

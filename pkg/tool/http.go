@@ -35,6 +35,12 @@ type httpConfig struct {
 	MaxResponse spec.Size              `yaml:"max_response" default:"1MiB" doc:"Maximum size of the response."`
 }
 
+var (
+	_ AddressConfig = (*httpConfig)(nil)
+	_ StateConfig   = (*httpConfig)(nil)
+	_ spec.Checker  = (*httpConfig)(nil)
+)
+
 func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 	d, err := c.Tool.declare()
 	if err != nil {

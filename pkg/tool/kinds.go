@@ -4,15 +4,6 @@ import (
 	"agenthost/pkg/spec"
 )
 
-var (
-	_ AddressConfig = (*httpConfig)(nil)
-	_ StateConfig   = (*httpConfig)(nil)
-	_ StateConfig   = (*exprConfig)(nil)
-	_ StateConfig   = (*callToolArgs)(nil)
-	_ spec.Checker  = (*httpConfig)(nil)
-	_ spec.Checker  = (*exprConfig)(nil)
-)
-
 // Kinds lists the tool kinds that a document names as a one-key map.
 func Kinds() spec.Kinds[Env, Set] {
 	return spec.Kinds[Env, Set]{
