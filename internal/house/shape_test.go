@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The limits of files and functions, which are no goals: a file that reads from top to
+// The limits of files and functions, not goals: a file that reads from top to
 // bottom may be long.
 const (
 	maxFileLines = 600
