@@ -331,7 +331,7 @@ func TestGCSCredentials(t *testing.T) {
 	}
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(t.TempDir(), "none.json"))
 	_, err = Open("gs://box", &Options{Lookup: lookup(nil)})
-	if err == nil || !strings.Contains(err.Error(), `opening artifacts "gs://box": `+noGCSLogin) {
+	if err == nil || !strings.Contains(err.Error(), noGCSLogin) {
 		t.Errorf("Open without credentials = %v", err)
 	}
 }
