@@ -48,8 +48,10 @@ unit: gotest ## run tests without the race detector
 race: gotest ## run tests with the race detector
 	CGO_ENABLED=1 $(GOTEST) -race -shuffle=on ./pkg/session ./pkg/store/... ./internal/adkdb ./pkg/runtime ./pkg/loader ./pkg/server ./pkg/provider
 
-lint: ## run go vet and staticcheck, check that the module is tidy
+lint: ## run go vet, the analyzers of tools/lint and staticcheck, check that the module is tidy
 	$(NOCGO) $(GO) vet ./...
+	cd tools && $(NOCGO) $(GO) build -o ../bin/lint ./lint
+	$(NOCGO) $(GO) vet -vettool=$(CURDIR)/bin/lint ./...
 	$(NOCGO) $(GO) tool -modfile=$(TOOLS) staticcheck ./...
 	$(GO) mod tidy -diff
 

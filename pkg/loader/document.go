@@ -159,7 +159,7 @@ func (d defaultsNode) yamlNode() *spec.Node { return d.node }
 
 // DecodeSpec keeps the node.
 func (m *modelNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	return keepMapping(n, &m.node, "a model")
+	return decodeMapping(n, &m.node, "a model")
 }
 
 // SchemaSpec refers to the definition.
@@ -167,7 +167,7 @@ func (m *modelNode) SchemaSpec() map[string]any { return map[string]any{"$ref": 
 
 // DecodeSpec keeps the node.
 func (a *agentNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	return keepMapping(n, &a.node, "an agent")
+	return decodeMapping(n, &a.node, "an agent")
 }
 
 // SchemaSpec refers to the definition.
@@ -177,7 +177,7 @@ func (a *agentNode) SchemaSpec() map[string]any {
 
 // DecodeSpec keeps the node.
 func (t *toolNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	return keepMapping(n, &t.node, "a tool")
+	return decodeMapping(n, &t.node, "a tool")
 }
 
 // SchemaSpec refers to the definition.
@@ -217,7 +217,7 @@ func (s *schemaNode) SchemaSpec() map[string]any { return (&spec.ValueSchema{}).
 
 // DecodeSpec keeps the node.
 func (d *defaultsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	return keepMapping(n, &d.node, "the defaults of a class")
+	return decodeMapping(n, &d.node, "the defaults of a class")
 }
 
 // SchemaSpec describes a mapping of an agent's fields.
@@ -225,7 +225,7 @@ func (d *defaultsNode) SchemaSpec() map[string]any {
 	return map[string]any{"type": "object", "title": "mapping of fields of the class"}
 }
 
-func keepMapping(n *spec.Node, into **spec.Node, what string) spec.Diagnostics {
+func decodeMapping(n *spec.Node, into **spec.Node, what string) spec.Diagnostics {
 	*into = n
 	if n.Kind != spec.Mapping {
 		return spec.Diagnostics{n.Errorf("type", "%s must be a mapping", what)}

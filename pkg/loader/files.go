@@ -163,7 +163,7 @@ func (w *walker) readDir(dir string) ([]fs.DirEntry, error) {
 	}
 	defer f.Close()
 	entries, err := f.ReadDir(w.entries + 1)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil // an empty folder
 	}
 	if w.entries -= len(entries); w.entries < 0 {

@@ -307,16 +307,16 @@ func newLazyUse(config any, n *spec.Node) *lazyStateUse {
 	}}
 }
 
-// stateUse returns the state use of the tool, without the agent that it calls.
-func (t *resolvedTool) stateUse() tool.StateUse {
+// collectStateUse returns the state use of the tool, without the agent that it calls.
+func (t *resolvedTool) collectStateUse() tool.StateUse {
 	if t.use == nil {
 		return tool.StateUse{Opaque: t.kind == ""} // a registered tool
 	}
 	return t.use.get()
 }
 
-// stateUse returns the state use of the agent itself, including its callbacks.
-func (p *resolvedAgent) stateUse() tool.StateUse { return p.use.get() }
+// cachedStateUse returns the state use of the agent itself, including its callbacks.
+func (p *resolvedAgent) cachedStateUse() tool.StateUse { return p.use.get() }
 
 // A bareModel is a declared model without its fallbacks.
 type bareModel struct {

@@ -127,7 +127,7 @@ func (r *resolver) describeOrigin(p *resolvedAgent, model spec.Text) *Origin {
 			at = t.at
 		}
 		for _, name := range t.names {
-			o.Tools = append(o.Tools, newOriginPart(name, t.kind, at, t.stateUse()))
+			o.Tools = append(o.Tools, newOriginPart(name, t.kind, at, t.collectStateUse()))
 		}
 	}
 	return o
@@ -143,7 +143,7 @@ func agentStateUse(root, p *resolvedAgent) tool.StateUse {
 	}
 	if p != root {
 		use.Texts = slices.DeleteFunc(use.Texts, global(p))
-		for _, t := range root.stateUse().Texts {
+		for _, t := range root.cachedStateUse().Texts {
 			if global(root)(t) {
 				use.Texts = append(use.Texts, t)
 			}

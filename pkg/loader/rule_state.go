@@ -24,9 +24,9 @@ func checkStateSchema(app *appModel) spec.Diagnostics {
 		if c, ok := p.plan.Config.(runtime.RouteConfig); ok {
 			ds = append(ds, c.CheckRoutes(p.plan.Node, schema)...)
 		}
-		ds = append(ds, schema.CheckUse(p.stateUse())...)
+		ds = append(ds, schema.CheckUse(p.cachedStateUse())...)
 		for _, t := range p.tools {
-			ds = append(ds, schema.CheckUse(t.stateUse())...)
+			ds = append(ds, schema.CheckUse(t.collectStateUse())...)
 		}
 	})
 	return ds
@@ -105,9 +105,9 @@ func (f *stateFlow) addProblem(d spec.Diagnostic) { f.ds = append(f.ds, d) }
 
 // collectAccesses collects the state use of an agent, its tools and its descendants.
 func (f *stateFlow) collectAccesses(p *resolvedAgent) {
-	f.addAccess(stateAccess{use: p.stateUse(), agent: p})
+	f.addAccess(stateAccess{use: p.cachedStateUse(), agent: p})
 	for _, t := range p.tools {
-		f.addAccess(stateAccess{use: t.stateUse(), agent: p, tool: t})
+		f.addAccess(stateAccess{use: t.collectStateUse(), agent: p, tool: t})
 		if t.agent != nil {
 			f.collectAccesses(t.agent)
 			f.markFinalAgents(t.agent)
@@ -260,7 +260,7 @@ func (f *stateFlow) checkOverwritten() {
 		if p.tool == nil {
 			continue
 		}
-		for _, w := range p.agent.stateUse().Writes {
+		for _, w := range p.agent.cachedStateUse().Writes {
 			if w.Verb == "output_key" {
 				f.checkOutputKey(p, w)
 			}

@@ -31,7 +31,7 @@ func (f *stateFlow) checkOrder() {
 
 // walkInOrder walks the tree in execution order.
 func (f *stateFlow) walkInOrder(p *resolvedAgent, w walkState) {
-	use := p.stateUse()
+	use := p.cachedStateUse()
 	for _, write := range use.Writes {
 		if write.First {
 			w.before = w.before.union(keySet{write.Key.Value: true})
@@ -95,11 +95,11 @@ func (f *stateFlow) collectPossibleWrites(p *resolvedAgent) keySet {
 }
 
 func (f *stateFlow) addPossibleWrites(p *resolvedAgent, into keySet) {
-	for _, w := range p.stateUse().Writes {
+	for _, w := range p.cachedStateUse().Writes {
 		into[w.Key.Value] = true
 	}
 	for _, t := range p.tools {
-		for _, w := range t.stateUse().Writes {
+		for _, w := range t.collectStateUse().Writes {
 			into[w.Key.Value] = true
 		}
 		if t.agent != nil {
@@ -186,7 +186,7 @@ func (f *stateFlow) checkRace(group []*resolvedAgent) {
 // collectCertainWrites returns the writes of every run of an agent.
 func (f *stateFlow) collectCertainWrites(p *resolvedAgent) map[string]tool.StateWrite {
 	sure := map[string]tool.StateWrite{}
-	use := p.stateUse()
+	use := p.cachedStateUse()
 	if !p.plan.Node.Get("when").IsNull() || use.Guarded {
 		return sure
 	}
@@ -211,7 +211,7 @@ func (f *stateFlow) checkGuards() { f.checkGuardsOf(f.root, keySet{}) }
 // checkGuardsOf checks an agent and its descendants. settled are the keys that an earlier
 // agent always overwrites with its answer.
 func (f *stateFlow) checkGuardsOf(p *resolvedAgent, settled keySet) {
-	use := p.stateUse()
+	use := p.cachedStateUse()
 	own := settled
 	if p.plan.Kind.Name == "LoopAgent" {
 		own = maps.Clone(settled) // until is evaluated after the sub-agents
@@ -227,7 +227,7 @@ func (f *stateFlow) checkGuardsOf(p *resolvedAgent, settled keySet) {
 		f.checkGuard(e, known)
 	}
 	for _, t := range p.tools {
-		for _, e := range t.stateUse().Exprs {
+		for _, e := range t.collectStateUse().Exprs {
 			f.checkGuard(e, settled)
 		}
 		if t.agent != nil {

@@ -33,23 +33,23 @@ func (s *source) resolveReference(kind, name string) (string, error) {
 	if s.budget.isExceeded() {
 		return "", nil
 	}
-	v, err := s.lookUpReference(kind, name)
+	v, err := s.findReference(kind, name)
 	if isLimitError(err) || err == nil && s.budget.consume(len(v), 0) != nil {
 		return "", nil
 	}
 	return v, err
 }
 
-func (s *source) lookUpReference(kind, name string) (value string, err error) {
+func (s *source) findReference(kind, name string) (value string, err error) {
 	switch {
 	case kind == "file":
 		return s.readTextFile(name)
 	case s.placeholder != nil:
 		value = s.placeholder(name)
 	case kind == "secret":
-		value, err = s.lookUpSecret(name)
+		value, err = s.findSecret(name)
 	default:
-		value, err = s.lookUpVariable(name)
+		value, err = s.findVariable(name)
 	}
 	switch {
 	case err == nil:
@@ -60,9 +60,9 @@ func (s *source) lookUpReference(kind, name string) (value string, err error) {
 	return value, err
 }
 
-// lookUpVariable reads a variable from the host's environment, if the app may read it,
+// findVariable reads a variable from the host's environment, if the app may read it,
 // else from the app's .env.
-func (s *source) lookUpVariable(name string) (string, error) {
+func (s *source) findVariable(name string) (string, error) {
 	value, isSet := s.env(name)
 	err := s.policy.CheckVariable(s.name, name)
 	if err == nil && isSet {
@@ -80,17 +80,17 @@ func (s *source) lookUpVariable(name string) (string, error) {
 	return value, nil
 }
 
-// lookUpSecret reads a secret: the file in the app's own secrets folder; if the app may
+// findSecret reads a secret: the file in the app's own secrets folder; if the app may
 // use them, the shared file or the host's variable; else the variable of the app's
 // .env.
-func (s *source) lookUpSecret(name string) (string, error) {
+func (s *source) findSecret(name string) (string, error) {
 	value, err := s.readOwnSecret(name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return value, err
 	}
 	refused := s.policy.CheckSecret(s.name, name)
 	if refused == nil {
-		value, err = s.lookUpSharedSecret(name)
+		value, err = s.findSharedSecret(name)
 		if err == nil {
 			refused = s.policy.CheckValue(s.name, "the secret "+name, value)
 		}
@@ -148,9 +148,9 @@ func (s *source) readOwnSecret(name string) (string, error) {
 	return readSecret(own, name)
 }
 
-// lookUpSharedSecret reads a file of the secrets folder itself, or a variable of the
+// findSharedSecret reads a file of the secrets folder itself, or a variable of the
 // host.
-func (s *source) lookUpSharedSecret(name string) (string, error) {
+func (s *source) findSharedSecret(name string) (string, error) {
 	value, ok := s.env(name)
 	if s.secrets != "" {
 		root, err := s.openSecrets()

@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -136,7 +137,7 @@ func TestLoadTooLong(t *testing.T) {
 	}
 	b = newLoadBudget(t.Context())
 	b.deadline = time.Now().Add(-time.Nanosecond)
-	if err := b.consume(0, 0); err != error(loadTooLong) {
+	if err := b.consume(0, 0); !errors.Is(err, loadTooLong) {
 		t.Errorf("consume after the deadline = %v, want %v", err, loadTooLong)
 	}
 }

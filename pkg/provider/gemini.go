@@ -141,7 +141,7 @@ func newGeminiCall(name string, client *genai.Client, req *model.Request) *gemin
 	if c.model == "" {
 		c.model = name
 	}
-	c.keepEmptyTexts()
+	c.restoreEmptyText()
 	if client.ClientConfig().Backend == genai.BackendGeminiAPI {
 		c.dropVertexOnly()
 	} else {
@@ -150,9 +150,9 @@ func newGeminiCall(name string, client *genai.Client, req *model.Request) *gemin
 	return c
 }
 
-// keepEmptyTexts sends "text": "" for parts with a thought signature and no text: the
+// restoreEmptyText sends "text": "" for parts with a thought signature and no text: the
 // SDK omits empty texts, and the service rejects parts without data.
-func (c *geminiCall) keepEmptyTexts() {
+func (c *geminiCall) restoreEmptyText() {
 	isBare := func(p *genai.Part) bool { return model.IsEmptyText(p) }
 	if !slices.ContainsFunc(c.contents, func(c *genai.Content) bool { return slices.ContainsFunc(c.Parts, isBare) }) {
 		return

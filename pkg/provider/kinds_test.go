@@ -3,6 +3,7 @@ package provider_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -43,7 +44,11 @@ func buildModel(t *testing.T, src string, files map[string]string) (model.LLM, [
 	}
 	llm, err := plan.Build(t.Context(), env)
 	if err != nil {
-		return nil, err.(spec.Diagnostics).Strings()
+		var problems spec.Diagnostics
+		if !errors.As(err, &problems) {
+			t.Fatal(err)
+		}
+		return nil, problems.Strings()
 	}
 	return llm, nil
 }

@@ -270,8 +270,8 @@ func (a *App) Revision() string { return a.revision }
 // Root returns the root of the agent tree.
 func (a *App) Root() Agent { return a.root }
 
-// Config returns the run config of invocations, which a request can override. What its
-// pointers refer to is shared: do not modify it.
+// Config returns the run config of invocations, which a request can override. Its
+// pointers are shared with the app: do not modify their values.
 func (a *App) Config() RunConfig {
 	c := a.config
 	c.CustomMetadata, c.ResponseModalities = maps.Clone(c.CustomMetadata), slices.Clone(c.ResponseModalities)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -72,11 +73,13 @@ func (s *Server) recoverPanic(rw *responseWriter, r *http.Request) {
 	if reason == nil {
 		return
 	}
-	if reason != http.ErrAbortHandler {
+	err, _ := reason.(error)
+	aborted := errors.Is(err, http.ErrAbortHandler)
+	if !aborted {
 		s.opts.Logger.ErrorContext(r.Context(), "handler panicked",
 			"method", r.Method, "path", r.URL.Path, "reason", reason, "stack", string(debug.Stack()))
 	}
-	if rw.status != 0 || reason == http.ErrAbortHandler {
+	if rw.status != 0 || aborted {
 		panic(http.ErrAbortHandler)
 	}
 	writeDetail(rw, http.StatusInternalServerError, internalDetail)

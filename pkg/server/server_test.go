@@ -139,7 +139,7 @@ func TestHandlerPanics(t *testing.T) {
 	// A stream that has started is aborted.
 	func() {
 		defer func() {
-			if got := recover(); got != http.ErrAbortHandler {
+			if got, _ := recover().(error); !errors.Is(got, http.ErrAbortHandler) {
 				t.Errorf("panic after the first frame = %v, want http.ErrAbortHandler", got)
 			}
 		}()

@@ -39,7 +39,7 @@ func meteredFunctions() map[string]meteredFunc {
 		"keys":     sortedKeys,
 		"values":   sortedValues,
 		"toPairs":  sortedPairList,
-		"take":     takeElements,
+		"take":     limitElements,
 	}
 	maps.Copy(table, operators())
 	maps.Copy(table, meteredBuiltins())
@@ -219,8 +219,8 @@ func callBuiltin(fn *builtin.Function, args []any) (any, error) {
 	}
 }
 
-// takeElements is the built-in take; its count may be a float without fraction.
-func takeElements(m *meter, args []any) (any, error) {
+// limitElements is the built-in take; its count may be a float without fraction.
+func limitElements(m *meter, args []any) (any, error) {
 	if err := m.spendSteps(1); err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (g *guard) Visit(node *ast.Node) {
 	case *ast.IdentifierNode:
 		g.checkIdentifier(n)
 	case *ast.MemberNode:
-		g.makeOptional(node, n)
+		g.setOptional(node, n)
 	case *ast.CallNode:
 		g.guardCall(n)
 	case *ast.BuiltinNode:
@@ -77,8 +77,8 @@ func (g *guard) firstError(src string) error {
 	return g.err
 }
 
-// makeOptional makes every member access in a.b.c optional, in one chain.
-func (g *guard) makeOptional(node *ast.Node, n *ast.MemberNode) {
+// setOptional makes every member access in a.b.c optional, in one chain.
+func (g *guard) setOptional(node *ast.Node, n *ast.MemberNode) {
 	if chain, ok := n.Node.(*ast.ChainNode); ok {
 		n.Node = chain.Node
 	}

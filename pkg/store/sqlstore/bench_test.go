@@ -150,7 +150,7 @@ func BenchmarkMemory(b *testing.B) {
 	for _, be := range backends() {
 		s := openStore(b, be.url(b), nil)
 		text := func(i int) string {
-			return fmt.Sprintf("Today I told you about subject %d and thing %d, which is the topic of the day.", i%997, i)
+			return fmt.Sprintf("Today I wrote to you about subject %d and thing %d, which is the topic of the day.", i%997, i)
 		}
 		var events []*session.Event
 		for i := range 10_000 {
@@ -163,7 +163,7 @@ func BenchmarkMemory(b *testing.B) {
 				addEvents(b, s, key, eventAtMinute(fmt.Sprint("u", i), "user", text(i), i), eventAtMinute(fmt.Sprint("a", i), "agent", text(i+1), i))
 			}
 		})
-		for _, query := range []string{"subject 77", "what did I tell you of the topic and thing 5000"} {
+		for _, query := range []string{"subject 77", "what did I write of the topic and thing 5000"} {
 			b.Run(be.name+"/search/"+fmt.Sprint(len(strings.Fields(query))), func(b *testing.B) {
 				for b.Loop() {
 					searchText(b, s, alice, query)

@@ -114,7 +114,7 @@ func TestHeadBatchMatchesSingleReads(t *testing.T) {
 	var keys []session.Key
 	for n := range 9 {
 		key := session.Key{App: fmt.Sprintf("app-%d", n%2), User: fmt.Sprintf("user-%d", n%3), ID: fmt.Sprintf("s-%d", n)}
-		keys = append(keys, key, session.Key{App: key.App, User: "nobody", ID: key.ID})
+		keys = append(keys, key, session.Key{App: key.App, User: "absent", ID: key.ID})
 		sess, err := st.Sessions.Create(t.Context(), key, map[string]any{"app:a": n, "user:u": n, "own": n})
 		if err != nil {
 			t.Fatal(err)

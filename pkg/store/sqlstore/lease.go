@@ -68,7 +68,7 @@ func (d dialect) appendClock(g *store.LeaseGrant, params ...any) []any {
 // AcquireLease is a method of [store.SessionBackend].
 func (b *Database) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holder string, err error) {
 	if g.Epoch != 0 {
-		taken, err := b.takeLease(ctx, g)
+		taken, err := b.acquireExpired(ctx, g)
 		if err != nil || taken {
 			return "", err
 		}
@@ -82,21 +82,21 @@ func (b *Database) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holde
 			return holder, err
 		}
 	}
-	taken, err := b.takeLease(ctx, g)
+	taken, err := b.acquireExpired(ctx, g)
 	if err != nil || taken {
 		return "", err
 	}
 	return "another host", nil
 }
 
-// takeLease takes the lease of a session, unless someone else holds it or has
+// acquireExpired takes the lease of a session, unless someone else holds it or has
 // held it since it was read.
-func (b *Database) takeLease(ctx context.Context, g *store.LeaseGrant) (taken bool, err error) {
+func (b *Database) acquireExpired(ctx context.Context, g *store.LeaseGrant) (taken bool, err error) {
 	last := *g
 	err = b.writerFor(g.Key).executeJob(ctx, &job{single: true, relaxed: true, run: func(w *writer) error {
 		// A failed batch runs its jobs again.
 		*g = last
-		taken, err = w.takeLease(b.dialect, g)
+		taken, err = w.acquireUnchanged(b.dialect, g)
 		return err
 	}})
 	return taken, err
@@ -128,8 +128,8 @@ func (b *Database) findLease(ctx context.Context, g *store.LeaseGrant) (holder s
 	return holder, nil
 }
 
-// takeLease takes a lease that was read before, unless someone else was faster.
-func (w *writer) takeLease(d dialect, g *store.LeaseGrant) (taken bool, err error) {
+// acquireUnchanged takes a lease that was read before, unless someone else was faster.
+func (w *writer) acquireUnchanged(d dialect, g *store.LeaseGrant) (taken bool, err error) {
 	n, err := execAffected(w.stmt.takeLease, d.appendClock(g, g.Owner, g.Term.Microseconds(), g.ID, g.Epoch))
 	if err != nil {
 		return false, fmt.Errorf("leasing session %s: %w", g.Key.ID, err)

@@ -54,14 +54,14 @@ func mysqlConfig(u *serverURL) (*driver.Config, error) {
 	c.User, c.DBName = u.user.Username(), u.name
 	c.Passwd, _ = u.user.Password()
 	c.Net, c.Addr = "tcp", net.JoinHostPort(u.host, u.port)
-	if path, ok := u.takeParam("unix_socket"); ok {
+	if path, ok := u.removeParam("unix_socket"); ok {
 		c.Net, c.Addr = "unix", path
 	}
 	var err error
-	if c.Timeout, err = u.takeSeconds("connect_timeout", connectTimeout); err != nil {
+	if c.Timeout, err = u.removeSeconds("connect_timeout", connectTimeout); err != nil {
 		return nil, err
 	}
-	if charset, ok := u.takeParam("charset"); ok && charset != "utf8mb4" {
+	if charset, ok := u.removeParam("charset"); ok && charset != "utf8mb4" {
 		return nil, fmt.Errorf("charset must be utf8mb4, got %s", charset)
 	}
 	if c.TLS, err = mysqlTLS(u); err != nil {

@@ -78,13 +78,13 @@ type postgresTarget struct {
 }
 
 func parsePostgres(u *serverURL) (*postgresTarget, error) {
-	connect, err := u.takeSeconds("connect_timeout", connectTimeout)
+	connect, err := u.removeSeconds("connect_timeout", connectTimeout)
 	if err != nil {
 		return nil, err
 	}
-	u.takeParam("pool_size")
+	u.removeParam("pool_size")
 	p := &postgresTarget{}
-	p.searchPath, _ = u.takeParam("search_path")
+	p.searchPath, _ = u.removeParam("search_path")
 	if err := p.readMode(u); err != nil {
 		return nil, err
 	}

@@ -163,7 +163,7 @@ func enterSearchPath(ctx context.Context, tx *sql.Tx, rest string) error {
 	if err != nil {
 		return err
 	}
-	path, ok := u.takeParam("search_path")
+	path, ok := u.removeParam("search_path")
 	if !ok {
 		return nil
 	}

@@ -98,7 +98,7 @@ func parameterNames(known []parameter) string {
 }
 
 func (u *serverURL) readPool() error {
-	text, ok := u.takeParam("pool_size")
+	text, ok := u.removeParam("pool_size")
 	if !ok {
 		return nil
 	}
@@ -110,17 +110,17 @@ func (u *serverURL) readPool() error {
 	return nil
 }
 
-// takeParam removes a parameter and returns it.
-func (u *serverURL) takeParam(name string) (string, bool) {
+// removeParam removes a parameter and returns it.
+func (u *serverURL) removeParam(name string) (string, bool) {
 	v, ok := u.params[name]
 	delete(u.params, name)
 	return v, ok
 }
 
-// takeSeconds removes a parameter with a positive number of seconds and returns
+// removeSeconds removes a parameter with a positive number of seconds and returns
 // it.
-func (u *serverURL) takeSeconds(name string, otherwise time.Duration) (time.Duration, error) {
-	text, ok := u.takeParam(name)
+func (u *serverURL) removeSeconds(name string, otherwise time.Duration) (time.Duration, error) {
+	text, ok := u.removeParam(name)
 	if !ok {
 		return otherwise, nil
 	}

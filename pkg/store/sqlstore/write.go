@@ -234,7 +234,7 @@ func (b *Database) CreateSession(ctx context.Context, key session.Key, cells []s
 		}
 		if g != nil {
 			g.ID, g.Epoch = row.ID, 0
-			if _, err := w.takeLease(b.dialect, g); err != nil {
+			if _, err := w.acquireUnchanged(b.dialect, g); err != nil {
 				return err
 			}
 		}

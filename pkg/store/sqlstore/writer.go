@@ -137,7 +137,7 @@ func (w *writer) leadBatch(j *job) {
 	w.jobs.Add(int64(len(batch)))
 	w.batches.Add(1)
 	defer func() {
-		w.handOver()
+		w.promoteNext()
 		for _, j := range batch[1:] {
 			j.turn <- false
 		}
@@ -154,8 +154,8 @@ func (w *writer) dequeueBatch(j *job) []*job {
 	return batch
 }
 
-// handOver passes the writer to the first job in the queue.
-func (w *writer) handOver() {
+// promoteNext passes the writer to the first job in the queue.
+func (w *writer) promoteNext() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.queue) == 0 {
@@ -179,7 +179,7 @@ func (w *writer) borrowConn(read func()) bool {
 	}
 	w.busy = true
 	w.mu.Unlock()
-	defer w.handOver()
+	defer w.promoteNext()
 	read()
 	return true
 }
@@ -195,7 +195,7 @@ func (w *writer) close() error {
 		first = <-j.turn
 	}
 	if first {
-		w.handOver()
+		w.promoteNext()
 	}
 	return j.err
 }

@@ -16,7 +16,7 @@ func (su *Suite) testPagesMatchList(t *testing.T) {
 		appendEvent(t, s, createSession(t, s, key, map[string]any{"k": i, "user:k": i, "app:k": i}), textEvent("user", "hi"))
 	}
 	createSession(t, s, session.Key{App: "other", User: "u0", ID: "x"}, nil)
-	for _, user := range []string{"", "u0", "nobody"} {
+	for _, user := range []string{"", "u0", "absent"} {
 		for _, size := range []int{1, 5, 12, 23, 24, 1000} {
 			want, err := s.Sessions.List(t.Context(), "app", user)
 			if err != nil {
