@@ -55,6 +55,15 @@ func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Durat
 	}), nil
 }
 
+// RunLease returns the lease of a session that has a run in this store, for programs
+// that write to the backend themselves.
+func (s *Sessions) RunLease(ctx context.Context, key session.Key) (LeaseGrant, error) {
+	epoch, err := s.leases.resolveEpoch(ctx, key)
+	g := s.leases.newGrant(key)
+	g.Epoch = epoch
+	return *g, err
+}
+
 // acquireOrEnqueue acquires a free session and returns nil, or joins its queue
 // and returns a channel that is closed when it is the caller's turn.
 func (r *runQueue) acquireOrEnqueue(key session.Key) chan struct{} {
@@ -110,4 +119,64 @@ func (r *runQueue) releaseSession(key session.Key) {
 	}
 	r.waiting[key] = waiting[1:]
 	close(waiting[0])
+}
+
+// largeGrowth is from how many bytes on writes of the same shared state wait for
+// each other, so that each is checked against what those before it have left.
+// growthWait is how long.
+const (
+	largeGrowth = 64 << 10
+	growthWait  = 30 * time.Second
+)
+
+// lockGrowth waits for other large writes of the same shared state in this process,
+// and reads the state that they have left. Small writes do not wait.
+func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLimits, updates []SharedUpdate) (release func(), err error) {
+	growth := b.stateGrowth()
+	for _, u := range updates {
+		for _, step := range u.Steps {
+			growth[u.Scope] += session.EntrySize("", session.Normalize(step.Value))
+		}
+	}
+	var held []session.Key
+	release = func() {
+		for _, k := range held {
+			s.growing.releaseSession(k)
+		}
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	// All wait in this order, so that no two wait for each other.
+	for _, scope := range []session.Scope{session.ScopeApp, session.ScopeUser} {
+		if growth[scope] < largeGrowth {
+			continue
+		}
+		owner := session.Key{App: key.App}
+		if scope == session.ScopeUser {
+			owner.User = key.User
+		}
+		if turn := s.growing.acquireOrEnqueue(owner); turn != nil {
+			if err := s.growing.waitTurn(ctx, owner, turn, growthWait); err != nil {
+				return nil, fmt.Errorf("writing state of the %s: %w", scopeName(scope), err)
+			}
+		}
+		held = append(held, owner)
+	}
+	if len(held) == 0 {
+		return release, nil
+	}
+	all, err := s.backend.ReadSharedState(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range b.state.All() {
+		if scope, _ := session.ScopeOf(k); scope == session.ScopeSession {
+			all[k] = v
+		}
+	}
+	b.state = session.NewState(all)
+	return release, nil
 }

@@ -1,16 +1,13 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"maps"
-	"slices"
+	"sync"
 	"time"
 
-	"agenthost/pkg/store/internal/codec"
-
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/internal/codec"
 )
 
 // Append stores an event and its state changes in one durable transaction. It
@@ -124,6 +121,59 @@ func (s *Sessions) completeEvent(ev *session.Event) (*session.Event, error) {
 	return ev, codec.CheckText("event id", ev.ID, codec.MaxID)
 }
 
+// writeRecord checks a record against the limits, encodes its event, and passes it to
+// the backend. The results of updates are checked when the backend computes them.
+func (s *Sessions) writeRecord(ctx context.Context, sess *session.Session, rec *AppendRecord) (AppendResult, error) {
+	size, err := s.loadEventBytes(ctx, sess)
+	if err != nil {
+		return AppendResult{}, err
+	}
+	b := &appendLimits{s.limits, sess.State, rec.Event.Actions.StateDelta, size}
+	if len(b.delta) > 0 || len(rec.Updates) > 0 {
+		release, err := s.lockGrowth(ctx, rec.Key, b, rec.Updates)
+		if err != nil {
+			return AppendResult{}, err
+		}
+		defer release()
+		if err := b.checkDelta(); err != nil {
+			return AppendResult{}, err
+		}
+	}
+	if len(rec.Updates) > 0 {
+		rec.limits = b
+		return s.backend.AppendEvent(ctx, *rec)
+	}
+	room := eventBuffers.Get().(*[]byte)
+	if rec.Text, err = b.encodeEvent((*room)[:0], rec.Event); err != nil {
+		return AppendResult{}, err
+	}
+	at, err := s.backend.AppendEvent(ctx, *rec)
+	if *room = rec.Text; cap(*room) <= maxPooledBuffer {
+		eventBuffers.Put(room)
+	}
+	return at, err
+}
+
+// eventBuffers is room for the JSON of events, each until it is stored.
+var eventBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPooledBuffer is the most that is kept of it.
+const maxPooledBuffer = 64 << 10
+
+// loadEventBytes returns the total size of the session's events. For a partial read it
+// queries the backend once.
+func (s *Sessions) loadEventBytes(ctx context.Context, sess *session.Session) (int64, error) {
+	n := sess.History.Bytes()
+	if n > 0 || sess.Version == 0 {
+		return n, nil
+	}
+	n, err := s.backend.SumEventBytes(ctx, sess.Key)
+	if err == nil {
+		sess.History.AddBytes(n)
+	}
+	return n, err
+}
+
 // publishEvent adds a durable event to the caller's session and to the cache
 // entry, if there is one.
 func (s *Sessions) publishEvent(sess *session.Session, e *cacheEntry, st StoredEvent) {
@@ -136,124 +186,4 @@ func (s *Sessions) publishEvent(sess *session.Session, e *cacheEntry, st StoredE
 	}
 	sess.Version = st.Event.Seq
 	sess.LastUpdate = st.Event.Timestamp
-}
-
-// SplitState converts a canonical delta to cells, without temp: keys. All
-// writers use the same order, which prevents deadlocks.
-func SplitState(delta map[string]any) []StateWrite {
-	if len(delta) == 0 {
-		return nil
-	}
-	cells := make([]StateWrite, 0, len(delta))
-	for k, v := range delta {
-		if scope, _ := session.ScopeOf(k); scope != session.ScopeTemp {
-			cells = append(cells, StateWrite{k, scope, v})
-		}
-	}
-	slices.SortFunc(cells, func(a, b StateWrite) int { return cmp.Compare(a.Key, b.Key) })
-	return cells
-}
-
-// A SharedUpdate is the change of one key whose new value depends on the stored one.
-// The steps are applied in order.
-type SharedUpdate struct {
-	Key   string
-	Scope session.Scope
-	Steps []session.StateUpdate
-}
-
-// applySteps returns the canonical new value for the value old.
-func (u *SharedUpdate) applySteps(old any) (any, error) {
-	for i := range u.Steps {
-		var err error
-		if old, err = u.Steps[i].Apply(old); err != nil {
-			return nil, err
-		}
-	}
-	value, err := codec.CanonicalizeState(map[string]any{u.Key: old})
-	return value[u.Key], err
-}
-
-// resolveLocalUpdates computes the updates of keys that only this session
-// writes, and returns the delta with their results. It returns the updates of
-// shared keys uncomputed. The value of a session key comes from sess, which is
-// safe because the append fails if the session has changed.
-func resolveLocalUpdates(sess *session.Session, actions *session.Actions, delta map[string]any) (map[string]any, []SharedUpdate, error) {
-	if len(actions.StateUpdates) == 0 {
-		return delta, nil, nil
-	}
-	settled := maps.Clone(delta)
-	if settled == nil {
-		settled = map[string]any{}
-	}
-	var shared []SharedUpdate
-	for _, key := range actions.UpdatedKeys() {
-		if err := codec.CheckText("state key", key, codec.MaxKey); err != nil {
-			return nil, nil, err
-		}
-		u := SharedUpdate{Key: key}
-		u.Scope, _ = session.ScopeOf(key)
-		for _, step := range actions.StateUpdates {
-			if step.Key == key {
-				u.Steps = append(u.Steps, step)
-			}
-		}
-		old, set := delta[key]
-		switch {
-		case set:
-		case u.Scope == session.ScopeSession || u.Scope == session.ScopeTemp:
-			old, _ = sess.State.Get(key)
-		default:
-			shared = append(shared, u)
-			continue
-		}
-		v, err := u.applySteps(old)
-		if err != nil {
-			return nil, nil, err
-		}
-		settled[key] = v
-	}
-	return settled, shared, nil
-}
-
-// mergeResults returns the delta with the results of updates.
-func mergeResults(delta, results map[string]any) map[string]any {
-	all := make(map[string]any, len(delta)+len(results))
-	maps.Copy(all, delta)
-	maps.Copy(all, results)
-	return all
-}
-
-// ComputeUpdates computes the updates of a record from the current values. It returns the
-// cells to write and the event's JSON; the event gets a new state delta with the
-// results. Nothing has changed when it fails.
-func (r *AppendRecord) ComputeUpdates(ev *session.Event, current func(u *SharedUpdate) any) ([]StateWrite, []byte, error) {
-	before, after := map[string]any{}, map[string]any{}
-	cells := make([]StateWrite, len(r.Updates))
-	for i := range r.Updates {
-		u := &r.Updates[i]
-		old := current(u)
-		v, err := u.applySteps(old)
-		if err != nil {
-			return nil, nil, err
-		}
-		before[u.Key], after[u.Key], cells[i] = old, v, StateWrite{u.Key, u.Scope, v}
-	}
-	if err := r.limits.checkUpdates(before, after); err != nil {
-		return nil, nil, err
-	}
-	ev.Actions.StateDelta = mergeResults(ev.Actions.StateDelta, after)
-	text, err := r.limits.encodeEvent(nil, ev)
-	return cells, text, err
-}
-
-// SessionState returns the values of the cells with session scope.
-func SessionState(cells []StateWrite) map[string]any {
-	own := map[string]any{}
-	for _, c := range cells {
-		if c.Scope == session.ScopeSession && c.Value != nil {
-			own[c.Key] = c.Value
-		}
-	}
-	return own
 }

@@ -5,25 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"agenthost/pkg/session"
 )
 
-// Backends are the engines below a store. All four are required; a package such as
-// memstore or sqlstore has some of them.
-type Backends struct {
-	Sessions  SessionBackend
-	Artifacts ArtifactBackend
-	Memories  MemoryBackend
-	Revisions RevisionBackend
-	// Unshared reports that no other store can open the sessions. Their runs need
-	// no leases.
-	Unshared bool
-}
-
 // ErrClosed is the error of every method of a backend after Close.
 var ErrClosed = errors.New("store is closed")
+
+// A SessionBackend stores sessions with their events, state and leases.
+type SessionBackend interface {
+	SessionRows
+	LeaseRows
+	SessionInspector
+	// Ping checks that the backend can write.
+	Ping(ctx context.Context) error
+	// Close waits for pending writes. Later calls return ErrClosed.
+	Close() error
+}
 
 // SessionRows stores the rows of sessions. Its only rule is the version check: its
 // input is already validated, split by scope and canonical. Keys compare byte by
@@ -54,17 +54,6 @@ type SessionRows interface {
 	AppendEvent(ctx context.Context, rec AppendRecord) (AppendResult, error)
 }
 
-// A SessionBackend stores sessions with their events, state and leases.
-type SessionBackend interface {
-	SessionRows
-	LeaseRows
-	SessionInspector
-	// Ping checks that the backend can write.
-	Ping(ctx context.Context) error
-	// Close waits for pending writes. Later calls return ErrClosed.
-	Close() error
-}
-
 // A SessionInspector reads parts of the stored sessions.
 type SessionInspector interface {
 	// ReadInitialState returns the session's own state as CreateSession wrote
@@ -75,14 +64,6 @@ type SessionInspector interface {
 	ReadSharedState(ctx context.Context, key session.Key) (map[string]any, error)
 	// SumEventBytes returns the JSON size of all events of a session.
 	SumEventBytes(ctx context.Context, key session.Key) (int64, error)
-}
-
-// A StateWrite is one write of a state key; a nil value deletes the key. The key
-// includes its prefix.
-type StateWrite struct {
-	Key   string
-	Scope session.Scope
-	Value any
 }
 
 // An EventWindow selects the events that a read returns.
@@ -198,6 +179,29 @@ type AppendRecord struct {
 	limits *appendLimits
 }
 
+// ComputeUpdates computes the updates of a record from the current values. It returns the
+// cells to write and the event's JSON; the event gets a new state delta with the
+// results. Nothing has changed when it fails.
+func (r *AppendRecord) ComputeUpdates(ev *session.Event, current func(u *SharedUpdate) any) ([]StateWrite, []byte, error) {
+	before, after := map[string]any{}, map[string]any{}
+	cells := make([]StateWrite, len(r.Updates))
+	for i := range r.Updates {
+		u := &r.Updates[i]
+		old := current(u)
+		v, err := u.applySteps(old)
+		if err != nil {
+			return nil, nil, err
+		}
+		before[u.Key], after[u.Key], cells[i] = old, v, StateWrite{u.Key, u.Scope, v}
+	}
+	if err := r.limits.checkUpdates(before, after); err != nil {
+		return nil, nil, err
+	}
+	ev.Actions.StateDelta = mergeResults(ev.Actions.StateDelta, after)
+	text, err := r.limits.encodeEvent(nil, ev)
+	return cells, text, err
+}
+
 // An AppendResult holds the sequence number of the event, its JSON size (text)
 // and its estimated memory cost in the cache.
 type AppendResult struct {
@@ -246,3 +250,32 @@ func SessionStale(id string, read, now int64) error {
 
 // SessionFenced is the error for a writer whose lease another store has taken over.
 func SessionFenced(id string) error { return fmt.Errorf("session %s %w", id, session.ErrFenced) }
+
+// Redacted returns a URL without user, password and parameters, for messages
+// and logs. It accepts any string.
+func Redacted(text string) string {
+	scheme, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		scheme, rest = "", text
+	}
+	slashes := ""
+	if strings.HasPrefix(rest, "//") {
+		slashes, rest = "//", rest[2:]
+	}
+	// A password may contain any character unescaped: the last @ ends it.
+	if i := strings.LastIndex(rest, "@"); i >= 0 && !isFileURL(scheme, rest) {
+		rest = "***@" + rest[i+1:]
+	}
+	if where, _, ok := strings.Cut(rest, "?"); ok {
+		rest = where + "?…"
+	}
+	if ok {
+		return scheme + ":" + slashes + rest
+	}
+	return rest
+}
+
+// isFileURL reports whether a URL names a file. Its path may contain an @.
+func isFileURL(scheme, rest string) bool {
+	return strings.HasPrefix(rest, "/") && slices.Contains([]string{"sqlite", "sqlite+aiosqlite", "dir"}, scheme)
+}

@@ -7,14 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"agenthost/pkg/store/internal/codec"
 
 	"github.com/google/uuid"
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/internal/codec"
 )
 
 const (
@@ -55,13 +55,6 @@ type lease struct {
 	lost     bool // another store took it over
 	// cancel cancels the run that uses the lease, with a cause.
 	cancel context.CancelCauseFunc
-}
-
-func newLeaseManager(b *Backends, c *cache, o *Options) *leaseManager {
-	return &leaseManager{
-		unshared: b.Unshared, backend: b.Sessions, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.Owner,
-		held: map[session.Key]*lease{},
-	}
 }
 
 // OwnerDigits is the number of hexadecimal digits after the last slash of an owner
@@ -134,15 +127,6 @@ func (l *leaseManager) tryAcquire(ctx context.Context, key session.Key) (holder 
 
 func (l *leaseManager) newGrant(key session.Key) *LeaseGrant {
 	return &LeaseGrant{Key: key, Owner: l.owner, Term: l.term, Now: l.clock()}
-}
-
-// RunLease returns the lease of a session that has a run in this store, for programs
-// that write to the backend themselves.
-func (s *Sessions) RunLease(ctx context.Context, key session.Key) (LeaseGrant, error) {
-	epoch, err := s.leases.resolveEpoch(ctx, key)
-	g := s.leases.newGrant(key)
-	g.Epoch = epoch
-	return *g, err
 }
 
 // reuseIdle reuses the lease of the previous run if it certainly has not
@@ -413,4 +397,30 @@ func (l *leaseManager) close() error {
 		return err
 	}
 	return nil
+}
+
+// Waits are counters of one kind of wait.
+type Waits struct {
+	// Now is the number of current waits. Ended counts finished waits, and Took
+	// is their total duration.
+	Now, Ended int64
+	Took       time.Duration
+}
+
+// A meter counts waits. It is safe for concurrent use.
+type meter struct{ now, ended, took atomic.Int64 }
+
+// startWait counts a wait until end is called.
+func (m *meter) startWait() (end func()) {
+	m.now.Add(1)
+	began := time.Now()
+	return func() {
+		m.now.Add(-1)
+		m.ended.Add(1)
+		m.took.Add(int64(time.Since(began)))
+	}
+}
+
+func (m *meter) readWaits() Waits {
+	return Waits{Now: m.now.Load(), Ended: m.ended.Load(), Took: time.Duration(m.took.Load())}
 }

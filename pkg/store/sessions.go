@@ -3,13 +3,13 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"agenthost/pkg/store/internal/codec"
-
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/internal/codec"
 )
 
 // Sessions stores sessions with their events and state. It is safe for
@@ -69,6 +69,28 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 		}
 	}
 	return s.Get(ctx, key, nil)
+}
+
+// writeInitial checks the state that a session begins with, and creates the session.
+func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[string]any, g *LeaseGrant) error {
+	cells := SplitState(state)
+	b := &appendLimits{limits: s.limits, delta: state}
+	if slices.ContainsFunc(cells, func(c StateWrite) bool { return c.Scope != session.ScopeSession }) {
+		shared, err := s.backend.ReadSharedState(ctx, key)
+		if err != nil {
+			return err
+		}
+		b.state = session.NewState(shared)
+	}
+	release, err := s.lockGrowth(ctx, key, b, nil)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := b.checkDelta(); err != nil {
+		return err
+	}
+	return s.backend.CreateSession(ctx, key, cells, s.currentTime(), g)
 }
 
 // Get reads a session. Its history is shared with other readers and grows with

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/internal/codec"
 )
 
 // A Store holds the sessions, artifacts, memories and revisions of a host. It
@@ -92,6 +94,18 @@ func (o *Options) withDefaults() *Options {
 	return &d
 }
 
+// Backends are the engines below a store. All four are required; a package such as
+// memstore or sqlstore has some of them.
+type Backends struct {
+	Sessions  SessionBackend
+	Artifacts ArtifactBackend
+	Memories  MemoryBackend
+	Revisions RevisionBackend
+	// Unshared reports that no other store can open the sessions. Their runs need
+	// no leases.
+	Unshared bool
+}
+
 // New returns a store over backends. It owns them: [Store.Close] closes them.
 func New(b *Backends, opts *Options) *Store {
 	o := opts.withDefaults()
@@ -104,6 +118,13 @@ func New(b *Backends, opts *Options) *Store {
 		Artifacts: &Artifacts{backend: b.Artifacts, clock: o.Clock, maxBytes: o.MaxArtifactBytes},
 		Memories:  &Memories{backend: b.Memories, clock: o.Clock, newID: o.NewID},
 		Revisions: &Revisions{backend: b.Revisions, clock: o.Clock},
+	}
+}
+
+func newLeaseManager(b *Backends, c *cache, o *Options) *leaseManager {
+	return &leaseManager{
+		unshared: b.Unshared, backend: b.Sessions, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.Owner,
+		held: map[session.Key]*lease{},
 	}
 }
 
@@ -123,4 +144,139 @@ func (s *Store) Ping(ctx context.Context) error {
 		return fmt.Errorf("session store: %w", err)
 	}
 	return nil
+}
+
+// Stats are counters since the store was opened, and current values.
+type Stats struct {
+	// CacheHits and CacheMisses count session reads with and without a cached
+	// history. CacheSessions and CacheBytes are the current contents of the
+	// cache.
+	CacheHits, CacheMisses    int64
+	CacheSessions, CacheBytes int64
+	// Queue counts waits for other runs in this store, Lease waits for sessions
+	// leased to another store.
+	Queue, Lease Waits
+	// Writes are committed in Transactions, many in one transaction under load
+	// (group commit). Queued is the current number of waiting writes. All are 0
+	// for sessions in memory.
+	Writes, Transactions, Queued int64
+}
+
+// A WriteCounter is a [SessionBackend] that counts its writes, see [Stats].
+type WriteCounter interface {
+	CountWrites() (writes, transactions, queued int64)
+}
+
+// Stats returns the statistics of the store.
+func (s *Store) Stats() Stats {
+	all := s.Sessions
+	st := Stats{
+		CacheHits: all.cache.hits.Load(), CacheMisses: all.cache.misses.Load(),
+		Queue: all.runs.waits.readWaits(), Lease: all.leases.waits.readWaits(),
+	}
+	st.CacheSessions, st.CacheBytes = all.cache.size()
+	if b, ok := all.backend.(WriteCounter); ok {
+		st.Writes, st.Transactions, st.Queued = b.CountWrites()
+	}
+	return st
+}
+
+const (
+	// pruneBatch is how many sessions are looked for and deleted at once, and
+	// prunePause how long writers are left alone afterwards.
+	pruneBatch = 50
+	prunePause = 50 * time.Millisecond
+)
+
+// A PruneRequest selects old sessions.
+type PruneRequest struct {
+	App string
+	// Before selects the sessions whose creation and last event are older.
+	Before time.Time
+	// DryRun deletes nothing.
+	DryRun bool
+	// Each, if set, is called for every session that is, or would be, deleted.
+	Each func(session.Key)
+}
+
+// Delete deletes a session as [Sessions.Delete] does, and its artifacts.
+// Artifacts of the user stay. Deleting a missing session succeeds.
+func (s *Store) Delete(ctx context.Context, key session.Key) error {
+	if err := codec.CheckSession(key); err != nil {
+		return err
+	}
+	names, err := s.Artifacts.Keys(ctx, key)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "user:") {
+			continue
+		}
+		if err := s.Artifacts.Delete(ctx, key, name); err != nil {
+			return err
+		}
+	}
+	return s.Sessions.Delete(ctx, key)
+}
+
+// Prune deletes the old sessions of an app with their artifacts in small
+// batches, and returns their number. It skips sessions with an active run in
+// any store. Several stores may prune concurrently.
+func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error) {
+	q := SessionQuery{App: req.App, Limit: pruneBatch, Before: req.Before}
+	pause := time.NewTicker(prunePause)
+	defer pause.Stop()
+	for {
+		rows, err := s.Sessions.querySessions(ctx, q)
+		if err != nil {
+			return n, err
+		}
+		for _, l := range rows {
+			old, err := s.pruneSession(ctx, l.Key, req)
+			if err != nil {
+				return n, err
+			}
+			if old {
+				n++
+			}
+			q.After = l.ID
+		}
+		if len(rows) < pruneBatch {
+			return n, nil
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return n, ctx.Err()
+		}
+	}
+}
+
+// pruneSession leases the session, so that no run begins meanwhile, and checks
+// its age again.
+func (s *Store) pruneSession(ctx context.Context, key session.Key, req *PruneRequest) (old bool, err error) {
+	_, release, err := s.Sessions.Acquire(ctx, key, 0)
+	if errors.Is(err, session.ErrBusy) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	none := 0
+	sess, err := s.Sessions.Get(ctx, key, &GetOptions{NumRecentEvents: &none})
+	if errors.Is(err, session.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil || !sess.LastUpdate.Before(req.Before) {
+		return false, err
+	}
+	if req.Each != nil {
+		req.Each(key)
+	}
+	if req.DryRun {
+		return true, nil
+	}
+	return true, s.Delete(ctx, key)
 }

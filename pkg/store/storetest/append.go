@@ -2,9 +2,10 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,86 +71,6 @@ func (su *Suite) testAppendScopes(t *testing.T) {
 	diff(t, "another user", map[string]any{"app:k": "a"}, createSession(t, s, other, nil).State.All())
 	foreign := session.Key{App: "other", User: "alice", ID: "s"}
 	diff(t, "another app", map[string]any{}, createSession(t, s, foreign, nil).State.All())
-}
-
-func (su *Suite) testCreateState(t *testing.T) {
-	s := su.open(t, nil)
-	sess := createSession(t, s, alice, map[string]any{"k": 1, "user:k": 2, "app:k": 3, "temp:k": 4, "nil": nil})
-	want := map[string]any{"k": int64(1), "user:k": int64(2), "app:k": int64(3)}
-	diff(t, "state of Create", want, sess.State.All())
-	diff(t, "state of Get", want, getSession(t, s, alice, nil).State.All())
-	second := createSession(t, s, session.Key{App: "app", User: "alice", ID: "t"}, map[string]any{"app:k": 5})
-	diff(t, "state of a second", map[string]any{"user:k": int64(2), "app:k": int64(5)}, second.State.All())
-}
-
-func (su *Suite) testStateValueRoundTrip(t *testing.T) {
-	type point struct {
-		X int `json:"x"`
-	}
-	values := map[string]any{
-		"int": 3, "big": int64(1)<<53 + 1, "max": int64(math.MaxInt64), "min": int64(math.MinInt64),
-		"float": 5.0, "tiny": 1e-300, "huge": 1e300, "half": 0.5, "true": true, "text": "a\"b\\c\n<&>語\u2028",
-		"empty": "", "list": []any{1, "x", nil, []any{}}, "map": map[string]any{"z": map[string]any{}, "a": 1.0},
-		"struct": point{7}, "strings": []string{"a"}, "number": json.Number("12"), "uint8": uint8(9),
-		"user:text": "u", "app:list": []any{true}, "": "no key", "user:": "no key either",
-	}
-	want := map[string]any{
-		"int": int64(3), "big": int64(1)<<53 + 1, "max": int64(math.MaxInt64), "min": int64(math.MinInt64),
-		"float": 5.0, "tiny": 1e-300, "huge": 1e300, "half": 0.5, "true": true, "text": "a\"b\\c\n<&>語\u2028",
-		"empty": "", "list": []any{int64(1), "x", nil, []any{}}, "map": map[string]any{"z": map[string]any{}, "a": 1.0},
-		"struct": map[string]any{"x": int64(7)}, "strings": []any{"a"}, "number": int64(12), "uint8": int64(9),
-		"user:text": "u", "app:list": []any{true}, "": "no key", "user:": "no key either",
-	}
-	s := su.open(t, nil)
-	sess := createSession(t, s, alice, nil)
-	appendEvent(t, s, sess, stateEvent(values))
-	diff(t, "live state", want, sess.State.All())
-	again := getSession(t, s, alice, nil)
-	diff(t, "state", want, again.State.All())
-	diff(t, "delta", want, again.Events()[0].Actions.StateDelta)
-	list, err := s.Sessions.List(t.Context(), "app", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	diff(t, "listed state", want, list[0].State.All())
-}
-
-func (su *Suite) testStateValueInvalid(t *testing.T) {
-	deep := any("x")
-	for range 200 {
-		deep = []any{deep}
-	}
-	tests := []struct {
-		name  string
-		key   string
-		value any
-		want  string
-	}{
-		{"NaN", "k", math.NaN(), `state key "k": NaN is not a JSON number`},
-		{"infinity in a list", "k", []any{math.Inf(1)}, `state key "k": +Inf is not a JSON number`},
-		{"channel", "k", make(chan int), `state key "k": chan int is not a JSON value`},
-		{"function in a map", "k", map[string]any{"f": func() {}}, `func() is not a JSON value`},
-		{"too deep", "k", deep, "value exceeds the nesting limit of 100"},
-		{"long key", strings.Repeat("k", 256), 1, "state key exceeds the limit of 255 characters"},
-		{"NUL in the key", "a\x00", 1, `state key "a\x00" contains a NUL byte`},
-	}
-	s := su.open(t, nil)
-	sess := createSession(t, s, alice, nil)
-	for _, tt := range tests {
-		delta := map[string]any{tt.key: tt.value}
-		wantErr(t, "Append of "+tt.name, s.Sessions.Append(t.Context(), sess, stateEvent(delta)), wantedError{session.ErrInvalid, tt.want})
-		_, err := s.Sessions.Create(t.Context(), session.Key{App: "a", User: "u"}, delta)
-		wantErr(t, "Create with "+tt.name, err, wantedError{session.ErrInvalid, tt.want})
-	}
-	ev := textEvent("user", "hi")
-	ev.ID = strings.Repeat("x", 129)
-	foreign := textEvent("user", "hi")
-	foreign.InvocationID = strings.Repeat("x", 129)
-	wantErr(t, "long invocation id", s.Sessions.Append(t.Context(), sess, foreign), wantedError{session.ErrInvalid, "invocation id exceeds the limit of 128 characters"})
-	wantErr(t, "long id", s.Sessions.Append(t.Context(), sess, ev), wantedError{session.ErrInvalid, "event id exceeds the limit of 128 characters"})
-	if sess.Version != 0 || len(sess.State.All()) != 0 {
-		t.Errorf("after refusals: version %d, state %v", sess.Version, sess.State.All())
-	}
 }
 
 // Two handles of one session: the first to append wins, the other must read
@@ -269,4 +190,132 @@ func (su *Suite) testEventRoundTrip(t *testing.T) {
 	again := getSession(t, openStore(t, db, nil), alice, nil)
 	diff(t, "stored", want, eventText(t, again.Events()[0]))
 	diff(t, "state", map[string]any{"n": int64(9007199254740993)}, again.State.All())
+}
+
+// A run that reads only a part of the history appends like any other.
+func (su *Suite) testAppendAfterFilteredGet(t *testing.T) {
+	s := su.open(t, nil)
+	sess := createSession(t, s, alice, nil)
+	appendEvent(t, s, sess, textEvent("user", "one"))
+	appendEvent(t, s, sess, textEvent("agent", "two"))
+	one := 1
+	part := getSession(t, s, alice, &store.GetOptions{NumRecentEvents: &one})
+	ev := appendEvent(t, s, part, textEvent("user", "three"))
+	diff(t, "events of the part", 2, part.History.Len())
+	whole := getSession(t, s, alice, nil)
+	if whole.History.Len() != 3 || whole.Events()[2] != ev {
+		t.Errorf("whole history has %d events", whole.History.Len())
+	}
+}
+
+// A history that the cache gave up still grows for the one who holds it.
+func (su *Suite) testAppendAfterEviction(t *testing.T) {
+	s := su.open(t, nil)
+	held := createSession(t, s, alice, nil)
+	s.dropCache()
+	other := getSession(t, s, alice, nil)
+	appendEvent(t, s, held, textEvent("user", "hi"))
+	if held.History == other.History || held.History.Len() != 1 || other.History.Len() != 1 {
+		t.Errorf("histories have %d and %d events", held.History.Len(), other.History.Len())
+	}
+	s.dropCache()
+	appendEvent(t, s, held, textEvent("agent", "hello"))
+	diff(t, "Get", plainState(t, held), plainState(t, getSession(t, s, alice, nil)))
+}
+
+// An event that is too long is rejected, and the session stays usable.
+func (su *Suite) testEventLimit(t *testing.T) {
+	s := su.openLimited(t)
+	sess := createSession(t, s, alice, nil)
+	const want = "event exceeds the limit of 4 KiB"
+	wantLimit(t, s.Sessions.Append(t.Context(), sess, textEvent("user", strings.Repeat("x", 5000))), want)
+	// Escapes count: the JSON of these is six times as long.
+	wantLimit(t, s.Sessions.Append(t.Context(), sess, textEvent("user", strings.Repeat("\x01", 800))), want)
+	appendEvent(t, s, sess, textEvent("user", "hi"))
+	for range 3 {
+		appendEvent(t, s, sess, updateEvent("user:list", session.UpdateAppend, strings.Repeat("x", 200)))
+	}
+	ev := updateEvent("user:list", session.UpdateAppend, "x")
+	ev.Content = textEvent("user", strings.Repeat("x", 3500)).Content
+	wantLimit(t, s.Sessions.Append(t.Context(), sess, ev), want)
+	diff(t, "events", 4, len(getSession(t, s, alice, nil).Events()))
+}
+
+// A session that has reached the limit rejects further events from every store and
+// handle; other sessions are unaffected.
+func (su *Suite) testSessionLimit(t *testing.T) {
+	s := su.openLimited(t)
+	const want = "session exceeds the limit of 16 KiB: start a new session"
+	sess := createSession(t, s, alice, nil)
+	for range 5 {
+		appendEvent(t, s, sess, textEvent("user", strings.Repeat("x", 2800)))
+	}
+	large := func() *session.Event { return textEvent("user", strings.Repeat("x", 2800)) }
+	wantLimit(t, s.Sessions.Append(t.Context(), sess, large()), want)
+	few := 2
+	wantLimit(t, s.Sessions.Append(t.Context(), getSession(t, s, alice, &store.GetOptions{NumRecentEvents: &few}), large()), want)
+	s.dropCache()
+	wantLimit(t, s.Sessions.Append(t.Context(), getSession(t, s, alice, &store.GetOptions{NumRecentEvents: &few}), large()), want)
+	s.dropCache()
+	wantLimit(t, s.Sessions.Append(t.Context(), sess, large()), want)
+	diff(t, "events", 5, len(getSession(t, s, alice, nil).Events()))
+	appendEvent(t, s, getSession(t, s, alice, nil), textEvent("user", "short"))
+	appendEvent(t, s, createSession(t, s, session.Key{App: "app", User: "alice", ID: "next"}, nil), large())
+}
+
+func (su *Suite) testConcurrentSessions(t *testing.T) {
+	const sessions, events = 64, 10
+	s := su.open(t, nil)
+	key := func(i int) session.Key { return session.Key{App: "app", User: fmt.Sprint("u", i%8), ID: fmt.Sprint(i)} }
+	runConcurrently(t, sessions, func(i int) error {
+		_, err := s.Sessions.Create(t.Context(), key(i), nil)
+		for n := 0; n < events && err == nil; n++ {
+			var sess *session.Session
+			if sess, err = s.Sessions.Get(t.Context(), key(i), nil); err == nil {
+				err = s.Sessions.Append(t.Context(), sess, stateEvent(map[string]any{fmt.Sprint("k", n): i}))
+			}
+		}
+		return err
+	})
+	s.dropCache()
+	for i := range sessions {
+		sess := getSession(t, s, key(i), nil)
+		if sess.History.Len() != events || len(sess.State.All()) != events {
+			t.Errorf("session %d has %d events, %d keys", i, sess.History.Len(), len(sess.State.All()))
+		}
+		for n, e := range sess.Events() {
+			if e.Seq != int64(n+1) {
+				t.Errorf("session %d: event %d has seq %d", i, n, e.Seq)
+			}
+		}
+	}
+}
+
+func (su *Suite) testConcurrentSessionWrites(t *testing.T) {
+	const writers, rounds = 8, 20
+	s := su.open(t, nil)
+	createSession(t, s, alice, nil)
+	var stored atomic.Int64
+	runConcurrently(t, writers, func(i int) error {
+		for range rounds {
+			sess, err := s.Sessions.Get(t.Context(), alice, nil)
+			if err != nil {
+				return err
+			}
+			switch err = s.Sessions.Append(t.Context(), sess, textEvent("user", fmt.Sprint(i))); {
+			case err == nil:
+				stored.Add(1)
+			case !errors.Is(err, session.ErrStale):
+				return err
+			}
+		}
+		return nil
+	})
+	cached := getSession(t, s, alice, nil)
+	s.dropCache()
+	sess := getSession(t, s, alice, nil)
+	diff(t, "cached and stored", plainState(t, sess), plainState(t, cached))
+	if sess.Version != stored.Load() || int64(sess.History.Len()) != stored.Load() {
+		t.Errorf("version %d, %d events, want %d", sess.Version, sess.History.Len(), stored.Load())
+	}
 }

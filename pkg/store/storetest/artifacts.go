@@ -1,14 +1,12 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/session"
@@ -92,26 +90,6 @@ func (a testArtifacts) mustDelete(key session.Key, name string) {
 	a.t.Helper()
 	if err := a.Delete(a.t.Context(), key, name); err != nil {
 		a.t.Errorf("Delete(%q) = %v", name, err)
-	}
-}
-
-func wantEqual(t testing.TB, what string, want, got any) {
-	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("%s (-want +got):\n%s", what, d)
-	}
-}
-
-// wantedError is an expected error and a part of its text.
-type wantedError struct {
-	is   error
-	text string
-}
-
-func wantErr(t testing.TB, what string, err error, want wantedError) {
-	t.Helper()
-	if !errors.Is(err, want.is) || !strings.Contains(err.Error(), want.text) {
-		t.Errorf("%s = %v, want %v with %q", what, err, want.is, want.text)
 	}
 }
 

@@ -1,0 +1,125 @@
+package storetest
+
+import (
+	"testing"
+
+	"agenthost/pkg/store"
+)
+
+// Run runs all tests as subtests.
+func (su *Suite) Run(t *testing.T) {
+	for _, group := range []map[string]func(*testing.T){su.sessionTests(), su.leaseTests()} {
+		runTests(t, group)
+	}
+	b, err := su.Create(t)(t.Context(), &store.Options{Owner: store.NewOwner()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Sessions.Close(); err != nil {
+		t.Error(err)
+	}
+	if b.Memories != nil {
+		runTests(t, su.memoryTests())
+	}
+	if b.Revisions != nil {
+		runTests(t, su.revisionTests())
+	}
+}
+
+func (su *Suite) sessionTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"AppendVisibility":             su.testAppendVisibility,
+		"AppendAssignsIDAndTime":       su.testAppendAssignsIDAndTime,
+		"AppendScopes":                 su.testAppendScopes,
+		"CreateState":                  su.testCreateState,
+		"StateValueRoundTrip":          su.testStateValueRoundTrip,
+		"StateValueInvalid":            su.testStateValueInvalid,
+		"AppendStale":                  su.testAppendStale,
+		"AppendIdempotent":             su.testAppendIdempotent,
+		"AppendRetryAfterLostResponse": su.testAppendRetryAfterLostResponse,
+		"AppendPartialEvent":           su.testAppendPartialEvent,
+		"AppendMissingSession":         su.testAppendMissingSession,
+		"AppendCopiesMaps":             su.testAppendCopiesMaps,
+		"EventRoundTrip":               su.testEventRoundTrip,
+		"ConcurrentSessions":           su.testConcurrentSessions,
+		"ConcurrentSharedStateWrites":  su.testConcurrentSharedStateWrites,
+		"ConcurrentSessionWrites":      su.testConcurrentSessionWrites,
+		"ConcurrentCreateDeleteRead":   su.testConcurrentCreateDeleteRead,
+		"GetFilters":                   su.testGetFilters,
+		"AppendAfterFilteredGet":       su.testAppendAfterFilteredGet,
+		"HistoryShared":                su.testHistoryShared,
+		"GetCopiesState":               su.testGetCopiesState,
+		"DeleteAndCreateAgain":         su.testDeleteAndCreateAgain,
+		"ListOrder":                    su.testListOrder,
+		"AppendAfterEviction":          su.testAppendAfterEviction,
+		"ValidWindows":                 su.testValidWindows,
+		"Initial":                      su.testInitial,
+		"StateLimit":                   su.testStateLimit,
+		"StateLimitCreate":             su.testStateLimitCreate,
+		"StateLimitUpdates":            su.testStateLimitUpdates,
+		"StateLimitShrink":             su.testStateLimitShrink,
+		"EventLimit":                   su.testEventLimit,
+		"SessionLimit":                 su.testSessionLimit,
+		"StateLimitConcurrent":         su.testStateLimitConcurrent,
+		"PagesMatchList":               su.testPagesMatchList,
+		"PageInvalid":                  su.testPageInvalid,
+		"RandomOperations":             su.testRandomOperations,
+		"Prune":                        su.testPrune,
+		"StoreClosed":                  su.testStoreClosed,
+		"ContextCancelled":             su.testContextCancelled,
+		"InvalidKeys":                  su.testInvalidKeys,
+		"CreateSessionID":              su.testCreateSessionID,
+		"IDsCompareBytewise":           su.testIDsCompareBytewise,
+		"UpdateVerbs":                  su.testUpdateVerbs,
+		"UpdatesInOneEvent":            su.testUpdatesInOneEvent,
+		"UpdateRejected":               su.testUpdateRejected,
+		"UpdatesConcurrent":            su.testUpdatesConcurrent,
+		"UpdateRetry":                  su.testUpdateRetry,
+		"UpdateStale":                  su.testUpdateStale,
+	}
+}
+
+func (su *Suite) leaseTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"LeaseExclusive":               su.testLeaseExclusive,
+		"LeaseWait":                    su.testLeaseWait,
+		"LeaseTakeover":                su.testLeaseTakeover,
+		"LeaseExpiry":                  su.testLeaseExpiry,
+		"LeaseRepeatedEvent":           su.testLeaseRepeatedEvent,
+		"LeaseCreatedWithSession":      su.testLeaseCreatedWithSession,
+		"LeaseSessionCreatedElsewhere": su.testLeaseSessionCreatedElsewhere,
+		"LeaseIdleReuse":               su.testLeaseIdleReuse,
+		"LeaseDeletedSession":          su.testLeaseDeletedSession,
+		"CloseReleasesLeases":          su.testCloseReleasesLeases,
+		"LeaseRace":                    su.testLeaseRace,
+		"AppendRaceWithoutLease":       su.testAppendRaceWithoutLease,
+		"RunCancelledOnLeaseLoss":      su.testRunCancelledOnLeaseLoss,
+	}
+}
+
+func (su *Suite) memoryTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"MemoryRoundTrip":       su.testMemoryRoundTrip,
+		"MemoryAdd":             su.testMemoryAdd,
+		"MemoryWithoutSession":  su.testMemoryWithoutSession,
+		"MemoryRanking":         su.testMemoryRanking,
+		"MemoryCommonWords":     su.testMemoryCommonWords,
+		"MemoryVeryCommonWords": su.testMemoryVeryCommonWords,
+		"MemoryLanguages":       su.testMemoryLanguages,
+		"MemoryScopes":          su.testMemoryScopes,
+		"MemoryDelete":          su.testMemoryDelete,
+		"MemoryExcludeSession":  su.testMemoryExcludeSession,
+		"MemoryRewound":         su.testMemoryRewound,
+		"MemoryInvalid":         su.testMemoryInvalid,
+		"MemoryClosed":          su.testMemoryClosed,
+		"MemoryConcurrent":      su.testMemoryConcurrent,
+	}
+}
+
+func (su *Suite) revisionTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"RevisionRoundTrip": su.testRevisionRoundTrip,
+		"RevisionOrder":     su.testRevisionOrder,
+		"RevisionsClosed":   su.testRevisionsClosed,
+	}
+}
