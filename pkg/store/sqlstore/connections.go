@@ -2,8 +2,16 @@ package sqlstore
 
 import (
 	"context"
-	"sync/atomic"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"time"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // A server may allow fewer connections than the pool has. Then the writers share
@@ -16,49 +24,142 @@ const (
 	shrinkDuration = 10 * time.Second
 )
 
-// A deadline is a time for concurrent use. The zero value has passed.
-type deadline struct{ until atomic.Int64 }
-
-func (d *deadline) setAfter(after time.Duration) { d.until.Store(time.Now().Add(after).UnixNano()) }
-
-func (d *deadline) hasPassed() bool { return time.Now().UnixNano() >= d.until.Load() }
-
-// acquireConn opens a connection. While the server allows none, it takes the
-// connection of an idle writer.
-func (w *writer) acquireConn(ctx context.Context) error {
-	err := error(errNoConnection)
-	if w.group.connectBlocked.hasPassed() {
-		if err = w.openConn(ctx); err == nil || !w.dialect.server.isConnectionLimit(err) {
+// retryRead runs a read. It retries if the connection was lost or none was
+// free.
+func (b *Database) retryRead(ctx context.Context, read func() error) error {
+	if err := b.fileWatch.checkReplaced(); err != nil {
+		return err
+	}
+	var r retries
+	for {
+		b.widenReaders()
+		err := read()
+		if err == nil || b.isClosed() || ctx.Err() != nil {
 			return err
 		}
-		w.group.connectBlocked.setAfter(connectBackoff)
-	}
-	for _, peer := range w.group.writers {
-		peer.borrowConn(func() { w.conn, peer.conn = peer.conn, nil })
-		if w.conn != nil {
-			w.adoptConn(w.conn)
-			return nil
+		pause, again := r.nextPause(&b.dialect, err)
+		switch {
+		case !again:
+			return b.dialect.classifyError(err)
+		case b.dialect.server.isConnectionLimit(err):
+			b.shrinkReaders()
+		default:
+			b.closeIdleReaders()
+		}
+		if err := sleepContext(ctx, pause); err != nil {
+			return err
 		}
 	}
-	w.group.closeIdleReaders()
-	return err
 }
 
-// A writerGroup holds the writers of a backend.
-type writerGroup struct {
-	writers []*writer
-	// connectBlocked is the time until which no new connection is opened.
-	connectBlocked deadline
-	// closeIdleReaders closes the idle connections of the readers.
-	closeIdleReaders func()
+// wrapError adds context to an error, or returns ErrClosed if the backend is
+// closed.
+func (b *Database) wrapError(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case b.isClosed():
+		return store.ErrClosed
+	default:
+		return fmt.Errorf("%s: %w", what, err)
+	}
 }
 
-// A readLimit limits the connections of readers: poolSize is the regular limit,
-// and shrunk reports that a lower one applies until a time.
-type readLimit struct {
-	poolSize int
-	shrunk   atomic.Bool
-	until    deadline
+// classifyError returns an error as an unavailableState if the store caused it,
+// and not the request.
+func (d *dialect) classifyError(err error) error {
+	var state unavailableState
+	switch {
+	case err == nil || errors.Is(err, session.ErrUnavailable):
+		return err
+	case d.isUnwritable(err):
+		state = errUnwritable
+	case d.server == nil:
+		return err
+	case d.server.isConnectionLimit(err):
+		state = errNoConnection
+	case d.isConnectionLost(err):
+		state = errUnreachable
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s", state, connectReason(err))
+}
+
+// isConnectionLost reports whether the connection, not the statement, caused an
+// error.
+func (d dialect) isConnectionLost(err error) bool {
+	var network net.Error
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) || d.server.isConnectionLost(err)
+}
+
+// The limits of retries: the number of attempts after a conflict, and the total
+// time if the server is unreachable or has no free connection.
+const (
+	maxConflictAttempts = 10
+	maxReconnectTime    = 2 * time.Second
+	maxConnectionWait   = 10 * time.Second
+	maxRetryPause       = 100 * time.Millisecond
+)
+
+// retries counts the retries of one call.
+type retries struct {
+	n     int
+	since time.Time
+}
+
+// nextPause returns the delay before the next attempt, or false if the limit is
+// reached.
+func (r *retries) nextPause(d *dialect, err error) (time.Duration, bool) {
+	most := maxReconnectTime
+	switch {
+	case d.server == nil || err == nil:
+		return 0, false
+	case d.server.isConnectionLimit(err):
+		most = maxConnectionWait
+	case d.isConnectionLost(err):
+	case d.server.isRetryable(err) && r.n+1 < maxConflictAttempts:
+	default:
+		return 0, false
+	}
+	if r.n == 0 {
+		r.since = time.Now()
+	}
+	pause := min(5*time.Millisecond<<min(r.n, 5), maxRetryPause)
+	r.n++
+	return pause, time.Since(r.since)+pause <= most
+}
+
+// retryOpen opens the database of a server. It retries while the server has no
+// free connection.
+func retryOpen[T any](ctx context.Context, d dialect, open func() (T, error)) (T, error) {
+	var r retries
+	for {
+		opened, err := open()
+		var openErr *openError
+		if err != nil && !errors.As(err, &openErr) && d.isConnectionLost(err) {
+			err = newUnreachableError(err)
+		}
+		if err == nil || !d.server.isConnectionLimit(err) {
+			return opened, err
+		}
+		pause, again := r.nextPause(&d, err)
+		if !again || sleepContext(ctx, pause) != nil {
+			return opened, err
+		}
+	}
+}
+
+func sleepContext(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }
 
 // shrinkReaders limits readers to the connections that they have. If they have
@@ -93,5 +194,16 @@ func (b *Database) widenReaders() {
 func (b *Database) setReaderLimit(n int) {
 	b.readLimit.poolSize = n
 	b.reads.SetMaxOpenConns(n)
+	b.reads.SetMaxIdleConns(n)
+}
+
+// maxReaderIdle is how long an idle reader connection stays open.
+const maxReaderIdle = 5 * time.Minute
+
+// closeIdleReaders closes the idle connections of the readers: if one was lost,
+// most likely the others were too, and each would cost an attempt.
+func (b *Database) closeIdleReaders() {
+	n := b.reads.Stats().MaxOpenConnections
+	b.reads.SetMaxIdleConns(0)
 	b.reads.SetMaxIdleConns(n)
 }

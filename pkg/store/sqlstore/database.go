@@ -3,21 +3,132 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"slices"
+	"regexp"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 
 	"gorm.io/gorm"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
+
+// Options configure a database. Nil and the zero value are valid.
+type Options struct {
+	// Owner identifies the store above the database in leases, see
+	// [store.Options]; empty is [store.NewOwner].
+	Owner string
+	// Clock returns the time of migrations; nil is time.Now.
+	Clock func() time.Time
+	// Logger logs schema migrations and warnings; nil discards them.
+	Logger *slog.Logger
+	// Existing fails with [fs.ErrNotExist] if a database file is missing.
+	Existing bool
+
+	migrated func(Step) // called after each applied migration
+}
+
+// A Step is one migration of the schema.
+type Step struct {
+	Version int64  `json:"version"`
+	Name    string `json:"name"`
+}
+
+func (o *Options) withDefaults() *Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.Owner == "" {
+		d.Owner = store.NewOwner()
+	}
+	if d.Clock == nil {
+		d.Clock = time.Now
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.migrated == nil {
+		d.migrated = func(Step) {}
+	}
+	return &d
+}
+
+// Database stores sessions in an SQL database: a pool of readers, and writers
+// among which the sessions are divided.
+type Database struct {
+	dialect    dialect
+	readers    *gorm.DB
+	reads      *sql.DB // the pool of readers
+	head       *statement
+	headReader *headReader // nil reads each head separately
+	events     *statement
+	leases     *statement // reads one lease
+	writes     *sql.DB    // the connections of the writers
+	writers    []*writer
+	closing    func() error
+	owner      string // identifies this store in leases
+	// artifactFolder is the default folder of artifacts.
+	artifactFolder string
+	readLimit      *readLimit
+	// fileWatch watches the SQLite file; nil for a server.
+	fileWatch *fileWatch
+	// liveness detects dead owners of leases in a database file; nil for a
+	// server.
+	liveness *livenessLock
+}
+
+// A headReader batches reads of session heads from a server. At most maxReads
+// batches are in flight; requests that arrive meanwhile form the next batch. So
+// concurrent runs share round trips, and no request waits for a batch to fill.
+type headReader struct {
+	maxReads int
+	logger   *slog.Logger
+	read     func(ctx context.Context, keys []session.Key) ([]*store.Snapshot, error)
+
+	mu    sync.Mutex
+	busy  int
+	queue []*headRequest
+}
+
+// A headRequest asks for the head of one session.
+type headRequest struct {
+	key  session.Key
+	snap *store.Snapshot
+	err  error
+	// done is closed when snap or err is set.
+	done chan struct{}
+	// batch is the batch that contains the request; nil while it is queued.
+	batch *headBatch
+}
+
+// A headBatch is cancelled when all its waiters have given up.
+type headBatch struct {
+	waiters int
+	cancel  context.CancelFunc
+}
+
+// writerFor returns the writer of a session. It is always the same one, so that
+// no two writers contend for a session.
+func (b *Database) writerFor(key session.Key) *writer {
+	if len(b.writers) == 1 {
+		return b.writers[0]
+	}
+	h := fnv.New32a()
+	for _, part := range []string{key.App, key.User, key.ID} {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	return b.writers[h.Sum32()%uint32(len(b.writers))]
+}
+
+func (b *Database) isClosed() bool { return b.writers[0].isClosed() }
 
 // A dialect holds what differs between SQL engines.
 type dialect struct {
@@ -61,428 +172,242 @@ type dialect struct {
 	server *serverDialect
 }
 
-// Database stores sessions in an SQL database: a pool of readers, and writers
-// among which the sessions are divided.
-type Database struct {
-	dialect    dialect
-	readers    *gorm.DB
-	reads      *sql.DB // the pool of readers
-	head       *statement
-	headReader *headReader // nil reads each head separately
-	events     *statement
-	leases     *statement // reads one lease
-	writes     *sql.DB    // the connections of the writers
-	writers    []*writer
-	closing    func() error
-	owner      string // identifies this store in leases
-	// artifactFolder is the default folder of artifacts.
-	artifactFolder string
-	readLimit      *readLimit
-	// fileWatch watches the SQLite file; nil for a server.
-	fileWatch *fileWatch
-	// liveness detects dead owners of leases in a database file; nil for a
-	// server.
-	liveness *livenessLock
+// serverDialect holds what a dialect needs for a database server.
+type serverDialect struct {
+	// setupSQL is executed on each new connection of a writer.
+	setupSQL []string
+	// lockSQL waits for the schema lock and returns 1 when it holds it. The
+	// lock ends with the transaction, or with unlockSQL.
+	lockSQL, unlockSQL string
+	// isConnectionLost matches errors after which the connection or the server
+	// is unusable. Errors common to all engines are already covered.
+	isConnectionLost func(error) bool
+	// isConnectionLimit matches errors of a server that has no free connection.
+	isConnectionLimit func(error) bool
+	// isRetryable matches errors of a transaction that the server aborted in
+	// favor of another one.
+	isRetryable func(error) bool
+	// appendBatch executes appends with known head ids. Each gets its number,
+	// or its job gets errConflict. An error rolls back all.
+	appendBatch func(w *writer, jobs []*job) error
+	// headsSQL is the head statement for many sessions, each row prefixed with
+	// the number of its session; apps, users and ids are arrays. It is empty if
+	// the engine has none.
+	headsSQL string
+	// atomic reports that appendBatch is a transaction of its own.
+	atomic bool
 }
 
-// newSQLBackend creates a backend from two pools on the same database, migrates
-// the schema and starts the writers. It owns both pools.
-func newSQLBackend(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Options) (b *Database, err error) {
-	b = &Database{dialect: d, readers: readers, owner: o.Owner, readLimit: &readLimit{}}
-	b.closing = sync.OnceValue(b.closeAll)
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.Close())
-		}
-	}()
-	if b.reads, err = readers.DB(); err != nil {
-		return b, err
+// insertClock replaces {now} in a statement with params parameters by the
+// dialect's clock, or by one more parameter.
+func (d dialect) insertClock(text string, params int) string {
+	now := d.now
+	if now == "" {
+		now = fmt.Sprintf("$%d", params+1)
 	}
-	if b.writes, err = writers.DB(); err != nil {
-		return b, err
-	}
-	b.startWriters(writers, o.Logger)
-	first := b.writers[0]
-	if err := first.openConn(ctx); err != nil {
-		return b, fmt.Errorf("opening database: %w", err)
-	}
-	if err := migrateLocked(ctx, first.conn, first.orm, d, o); err != nil {
-		return b, err
-	}
-	if err := first.prepareStatements(ctx); err != nil {
-		return b, err
-	}
-	if b.head, err = d.prepareStatement(ctx, b.reads, headSQL); err != nil {
-		return b, err
-	}
-	if d.server != nil && d.server.headsSQL != "" {
-		b.headReader = &headReader{maxReads: max(1, d.writerCount), logger: o.Logger, read: b.queryHeads}
-	}
-	if b.events, err = d.prepareStatement(ctx, b.reads, eventsSQL); err != nil {
-		return b, err
-	}
-	b.leases, err = d.prepareStatement(ctx, b.reads, d.insertClock(findLeaseSQL, 3))
-	return b, err
+	return strings.ReplaceAll(text, "{now}", now)
 }
 
-func (b *Database) startWriters(db *gorm.DB, logger *slog.Logger) {
-	n := max(1, b.dialect.writerCount)
-	b.writes.SetMaxOpenConns(n)
-	b.writes.SetMaxIdleConns(n)
-	all := &writerGroup{closeIdleReaders: b.closeIdleReaders}
-	for range n {
-		all.writers = append(all.writers, &writer{pool: b.writes, db: db, dialect: b.dialect, logger: logger, group: all})
+// appendClock returns the parameters of a statement with a clock.
+func (d dialect) appendClock(g *store.LeaseGrant, params ...any) []any {
+	if d.now == "" {
+		return append(params, g.Now.UnixMicro())
 	}
-	b.writers = all.writers
+	return params
 }
 
-// writerFor returns the writer of a session. It is always the same one, so that
-// no two writers contend for a session.
-func (b *Database) writerFor(key session.Key) *writer {
-	if len(b.writers) == 1 {
-		return b.writers[0]
-	}
-	h := fnv.New32a()
-	for _, part := range []string{key.App, key.User, key.ID} {
-		h.Write([]byte(part))
-		h.Write([]byte{0})
-	}
-	return b.writers[h.Sum32()%uint32(len(b.writers))]
+// A writer executes database writes on one connection, one transaction after
+// the other. All jobs that wait when a transaction begins join it (group
+// commit), so concurrent jobs share one disk flush and no job waits for a batch
+// to fill. A writer has no goroutine: the caller whose job is the first of a
+// batch executes the batch, which saves a single caller two goroutine switches
+// that cost as much as the statements.
+type writer struct {
+	pool      *sql.DB
+	db        *gorm.DB // on pool
+	dialect   dialect
+	logger    *slog.Logger
+	conn      *sql.Conn // nil after the connection was lost
+	orm       *gorm.DB  // on conn
+	stmt      writeStatements
+	group     *writerGroup
+	fileWatch *fileWatch // nil for a server
+	relaxed   bool       // current sync mode of the connection, see setSyncMode
+
+	mu     sync.Mutex
+	closed bool
+	busy   bool // a batch is being executed
+	queue  []*job
+
+	jobs, batches atomic.Int64
 }
 
-func (b *Database) isClosed() bool { return b.writers[0].isClosed() }
-
-func migrateLocked(ctx context.Context, conn *sql.Conn, orm *gorm.DB, d dialect, o *Options) error {
-	if _, err := conn.ExecContext(ctx, d.begin); err != nil {
-		return fmt.Errorf("locking database: %w", err)
-	}
-	end := "COMMIT"
-	err := d.lockSchema(ctx, conn)
-	if err == nil {
-		err = migrateSchema(orm, d, o)
-	}
-	if err != nil {
-		end = "ROLLBACK"
-	}
-	_, endErr := conn.ExecContext(ctx, end)
-	return errors.Join(err, endErr, d.unlockSchema(ctx, conn))
+// A writerGroup holds the writers of a backend.
+type writerGroup struct {
+	writers []*writer
+	// connectBlocked is the time until which no new connection is opened.
+	connectBlocked deadline
+	// closeIdleReaders closes the idle connections of the readers.
+	closeIdleReaders func()
 }
 
-// lockSchema waits until no other program changes the schema. It does nothing
-// if begin locks the whole database.
-func (d dialect) lockSchema(ctx context.Context, conn *sql.Conn) error {
-	if d.server == nil {
-		return nil
-	}
-	var got int
-	if err := conn.QueryRowContext(ctx, d.server.lockSQL).Scan(&got); err != nil {
-		return fmt.Errorf("locking schema: %w", err)
-	}
-	if got != 1 {
-		return errors.New("locking schema: timeout: another program is changing it, retry later")
-	}
-	return nil
+// A deadline is a time for concurrent use. The zero value has passed.
+type deadline struct{ until atomic.Int64 }
+
+func (d *deadline) setAfter(after time.Duration) { d.until.Store(time.Now().Add(after).UnixNano()) }
+
+func (d *deadline) hasPassed() bool { return time.Now().UnixNano() >= d.until.Load() }
+
+// A readLimit limits the connections of readers: poolSize is the regular limit,
+// and shrunk reports that a lower one applies until a time.
+type readLimit struct {
+	poolSize int
+	shrunk   atomic.Bool
+	until    deadline
 }
 
-func (d dialect) unlockSchema(ctx context.Context, conn *sql.Conn) error {
-	if d.server == nil || d.server.unlockSQL == "" {
-		return nil
-	}
-	_, err := conn.ExecContext(ctx, d.server.unlockSQL)
-	return err
+// A job is one atomic write.
+type job struct {
+	run func(w *writer) error
+	// single reports that the job is one statement, which needs no explicit
+	// transaction if it is alone in its batch.
+	single bool
+	// relaxed reports that the job need not survive a power failure.
+	relaxed bool
+	// append is the event of an append. Appends may share statements.
+	append *appendJob
+	// update is an append that updates shared state.
+	update *updateJob
+	// maybeDone reports that the job may already be committed, because the
+	// connection was lost.
+	maybeDone bool
+	err       error
+	// turn receives false when the job is done, and true when the job leads the
+	// next batch.
+	turn chan bool
 }
 
-// Close waits for the writers and closes the connections.
-func (b *Database) Close() error { return b.closing() }
+// An appendJob is a record as rows.
+type appendJob struct {
+	store.AppendRecord
+	// text is the JSON of the event, provenance that of its provenance.
+	text, provenance string
 
-func (b *Database) closeAll() error {
-	var errs []error
-	for _, stmt := range []*statement{b.head, b.events, b.leases} {
-		errs = append(errs, stmt.Close())
+	cells []stateRow
+	head  int64 // id of the session's head, once known
+	seq   int64 // result: the number of the event
+}
+
+// An updateJob is an append that updates shared state. Its results are computed
+// again in each attempt.
+type updateJob struct {
+	appendJob
+	plain []stateRow // rows of the cells
+	rows  []stateRow // rows of the updates, without values
+	event session.Event
+}
+
+// writeStatements are prepared on the connection of a writer.
+type writeStatements struct {
+	begin, commit, rollback *statement
+	find, insert, explain   *statement
+	upsert, deleteState     *statement
+	reserve, readState      *statement
+	takeLease, renewLease   *statement
+	endLease                *statement
+	head, findLease         *statement // reads, see borrowConn
+}
+
+// A statement is an SQL statement on a connection or a pool. Parameters are
+// written $1, $2 and so on for every engine.
+type statement struct {
+	on querier
+	// text is sent to the engine if the statement is not prepared.
+	text     string
+	prepared *sql.Stmt
+	// order maps question marks to arguments, for an engine without numbered
+	// parameters.
+	order []int
+}
+
+// querier is a connection or a pool.
+type querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+// prepareStatement creates a statement. The drivers of servers prepare frequent
+// statements themselves; a statement prepared here lives as long as its
+// connection.
+func (d dialect) prepareStatement(ctx context.Context, on querier, text string) (*statement, error) {
+	s := &statement{on: on, text: text}
+	if d.questionMarks {
+		s.text, s.order = withQuestionMarks(text)
 	}
-	if b.reads != nil {
-		errs = append(errs, b.reads.Close())
+	if d.server != nil {
+		return s, nil
 	}
-	for _, w := range b.writers {
-		errs = append(errs, w.close(), w.closeConn())
-	}
-	if b.writes != nil {
-		errs = append(errs, b.writes.Close())
-	}
-	errs = append(errs, b.liveness.close())
-	// Errors of lost connections do not matter any more.
-	errs = slices.DeleteFunc(errs, func(err error) bool {
-		return err == nil || b.dialect.server != nil && b.dialect.isConnectionLost(err)
+	var err error
+	s.prepared, err = on.PrepareContext(ctx, s.text)
+	return s, err
+}
+
+func withQuestionMarks(text string) (string, []int) {
+	var order []int
+	text = regexp.MustCompile(`\$\d+`).ReplaceAllStringFunc(text, func(mark string) string {
+		n, _ := strconv.Atoi(mark[1:])
+		order = append(order, n-1)
+		return "?"
 	})
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("closing database: %w", err)
-	}
-	return nil
+	return text, order
 }
 
-// The kinds of rows of the head statement, in the order of its parts.
-const (
-	rowHead = iota
-	rowApp
-	rowUser
-	rowSession
-)
-
-// The statements that read a session. The first reads a consistent snapshot of
-// the head, that is, number and time of the last event, and of the state keys by
-// scope. The second reads the events up to that head; events never change, so it
-// may run later. For the last event of the caller's copy it reads only the ID.
-const (
-	lastEventSQL = `LEFT JOIN events h ON h.session_pk = s.pk
- AND h.seq = (SELECT max(m.seq) FROM events m WHERE m.session_pk = s.pk)`
-	headSQL = `
-SELECT 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), '' FROM sessions s ` + lastEventSQL + `
- WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3
-UNION ALL SELECT 1, 0, 0, 0, t.key, t.value FROM states t
- WHERE t.app_name = $1 AND t.user_id = '' AND t.session_id = ''
-UNION ALL SELECT 2, 0, 0, 0, t.key, t.value FROM states t
- WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = ''
-UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
- WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = $3`
-	eventsSQL = `SELECT e.seq, CASE WHEN e.seq = $2 THEN e.id ELSE e.event END, e.provenance FROM events e
- WHERE e.session_pk = $1 AND e.seq >= $2 AND e.seq <= $3 ORDER BY e.seq`
-)
-
-// ReadSession is a method of [store.SessionBackend].
-func (b *Database) ReadSession(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
-	var snap *store.Snapshot
-	err := b.retryRead(ctx, func() (err error) {
-		snap, err = b.readOnce(ctx, key, w)
-		return err
-	})
-	switch {
-	case err != nil && b.isClosed():
-		return nil, store.ErrClosed
-	case err != nil:
-		return nil, codec.WrapReadError(key, err)
-	case snap.ID == 0:
-		return nil, store.SessionNotFound(key.ID)
-	default:
-		return snap, nil
+func (s *statement) orderArgs(given []any) []any {
+	if s.order == nil {
+		return given
 	}
+	args := make([]any, len(s.order))
+	for i, n := range s.order {
+		args[i] = given[n]
+	}
+	return args
 }
 
-// readOnce reads the head of a session and its events up to there. If events
-// are missing because the session was deleted in between, it reads the head
-// again.
-func (b *Database) readOnce(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
-	var was int64
-	for {
-		snap, err := b.readHead(ctx, key)
-		if err != nil || snap.ID == 0 {
-			return snap, err
-		}
-		snap.Events, err = b.readEvents(ctx, snap, w)
-		var bad *codec.DamagedError
-		if err == nil || !errors.As(err, &bad) || snap.ID == was {
-			return snap, err
-		}
-		was = snap.ID
+// ExecContext executes the statement.
+func (s *statement) ExecContext(ctx context.Context, args ...any) (sql.Result, error) {
+	if s.prepared != nil {
+		return s.prepared.ExecContext(ctx, args...)
 	}
+	return s.on.ExecContext(ctx, s.text, s.orderArgs(args)...)
 }
 
-// readHead reads a session without its events, on the writer's connection if
-// that is idle. The head id of a missing session is 0.
-func (b *Database) readHead(ctx context.Context, key session.Key) (snap *store.Snapshot, err error) {
-	switch {
-	case b.headReader != nil:
-		return b.headReader.readHead(ctx, key)
-	case b.dialect.server != nil:
-		return queryHead(ctx, b.head, key)
+// QueryContext executes the statement and returns its rows.
+func (s *statement) QueryContext(ctx context.Context, args ...any) (*sql.Rows, error) {
+	if s.prepared != nil {
+		return s.prepared.QueryContext(ctx, args...)
 	}
-	w := b.writers[0]
-	if w.borrowConn(func() { snap, err = queryHead(ctx, w.stmt.head, key) }) {
-		return snap, err
-	}
-	return queryHead(ctx, b.head, key)
+	return s.on.QueryContext(ctx, s.text, s.orderArgs(args)...)
 }
 
-func queryHead(ctx context.Context, stmt *statement, key session.Key) (*store.Snapshot, error) {
-	// Watching a context costs more than the statement.
-	rows, err := stmt.QueryContext(context.WithoutCancel(ctx), key.App, key.User, key.ID)
-	if err != nil {
-		return nil, err
+// QueryRowContext executes the statement and returns its first row.
+func (s *statement) QueryRowContext(ctx context.Context, args ...any) *sql.Row {
+	if s.prepared != nil {
+		return s.prepared.QueryRowContext(ctx, args...)
 	}
-	defer rows.Close()
-	snap := &store.Snapshot{State: map[string]any{}}
-	for rows.Next() {
-		if err := scanHead(rows, func(r headStatementRow) error { return addRow(snap, r) }); err != nil {
-			return nil, err
-		}
-	}
-	return snap, rows.Err()
+	return s.on.QueryRowContext(ctx, s.text, s.orderArgs(args)...)
 }
 
-// A headStatementRow is a row of the head statement: the head, or a state key.
-type headStatementRow struct {
-	kind                int
-	id, number, updated int64
-	key                 string
-	text                sql.RawBytes
-}
-
-// scanHead scans a row, whose first columns may be others, and passes it on
-// before the next row reuses its bytes.
-func scanHead(rows *sql.Rows, take func(headStatementRow) error, before ...any) error {
-	var r headStatementRow
-	if err := rows.Scan(append(before, &r.kind, &r.id, &r.number, &r.updated, &r.key, &r.text)...); err != nil {
-		return err
-	}
-	return take(r)
-}
-
-func addRow(s *store.Snapshot, r headStatementRow) error {
-	if r.kind == rowHead {
-		s.Head, s.LastID = store.Head{ID: r.id, Version: r.number, Updated: microsToTime(r.updated)}, r.key
+// Close closes the prepared statement.
+func (s *statement) Close() error {
+	if s == nil || s.prepared == nil {
 		return nil
 	}
-	v, err := codec.DecodeValue(r.text)
-	if err != nil {
-		return codec.NewDamagedError(err, "state key %q", scopeOfRow(r.kind).Prefix()+r.key)
-	}
-	s.State[scopeOfRow(r.kind).Prefix()+r.key] = v
-	return nil
+	return s.prepared.Close()
 }
 
-func scopeOfRow(kind int) session.Scope {
-	switch kind {
-	case rowApp:
-		return session.ScopeApp
-	case rowUser:
-		return session.ScopeUser
-	default:
-		return session.ScopeSession
-	}
+// repeatPlaceholders returns a list of n placeholders.
+func repeatPlaceholders(one string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(one+",", n), ",")
 }
-
-// readEvents reads the events that a window selects, up to a head. If the events
-// of the caller's copy are not in the database, because an older backup was
-// restored, it reads all events.
-func (b *Database) readEvents(ctx context.Context, snap *store.Snapshot, w store.EventWindow) ([]store.StoredEvent, error) {
-	if w.IsNarrow() {
-		return b.readNarrow(ctx, snap.Head, w)
-	}
-	if w.ID != snap.ID {
-		w.Since, w.SinceID = 0, ""
-	}
-	if w.Since == snap.Version && w.SinceID == snap.LastID {
-		return nil, nil
-	}
-	if w.Since < snap.Version {
-		events, same, err := b.queryEvents(ctx, snap.Head, w)
-		if err != nil || same {
-			return events, err
-		}
-	}
-	w.Since, w.SinceID, snap.Whole = 0, "", true
-	events, _, err := b.queryEvents(ctx, snap.Head, w)
-	return events, err
-}
-
-// queryEvents reads the events after a number, and reports whether the event
-// with that number is the one in the caller's copy.
-func (b *Database) queryEvents(ctx context.Context, h store.Head, w store.EventWindow) (events []store.StoredEvent, same bool, err error) {
-	rows, err := b.events.QueryContext(ctx, h.ID, w.Since, h.Version)
-	if err != nil {
-		return nil, false, err
-	}
-	defer rows.Close()
-	same = w.Since == 0
-	for rows.Next() {
-		var seq int64
-		var text, provenance sql.RawBytes
-		if err := rows.Scan(&seq, &text, &provenance); err != nil {
-			return nil, false, err
-		}
-		if seq == w.Since {
-			same = string(text) == w.SinceID
-			continue
-		}
-		ev, err := decodeEvent(text, seq, provenance)
-		if err != nil {
-			return nil, false, err
-		}
-		events = append(events, newStoredEvent(ev, len(text)))
-	}
-	if err = rows.Err(); err == nil && same {
-		err = checkSequence(events, w.Since, h.Version)
-	}
-	return events, same, err
-}
-
-// narrowQuery selects events by the primary key, latest first.
-func (b *Database) narrowQuery(ctx context.Context, h store.Head, w store.EventWindow) *gorm.DB {
-	db := b.readers.WithContext(ctx)
-	q := db.Where("session_pk = ? AND seq <= ?", h.ID, h.Version)
-	if w.After != nil {
-		older := db.Model(&eventRow{}).Select("seq").Where("session_pk = ? AND timestamp < ?", h.ID, w.After.UnixMicro())
-		q = q.Where("seq > coalesce((?), 0)", older.Order("seq DESC").Limit(1))
-	}
-	return q.Select("seq", "event", "provenance").Order("seq DESC").Limit(w.Last)
-}
-
-func (b *Database) readNarrow(ctx context.Context, h store.Head, w store.EventWindow) ([]store.StoredEvent, error) {
-	var rows []fullEventRow
-	if err := b.narrowQuery(ctx, h, w).Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("reading events: %w", err)
-	}
-	events := make([]store.StoredEvent, len(rows))
-	for i, r := range rows {
-		ev, err := decodeEvent([]byte(r.Event), r.Seq, r.provenance())
-		if err != nil {
-			return nil, err
-		}
-		events[len(rows)-1-i] = newStoredEvent(ev, len(r.Event))
-	}
-	since := h.Version - int64(len(rows))
-	if w.After == nil && len(rows) < w.Last {
-		since = 0
-	}
-	return events, checkSequence(events, since, h.Version)
-}
-
-// estimateEventBytes estimates the memory of an event from the length of its
-// JSON.
-func estimateEventBytes(text int) int64 { return 1024 + 2*int64(text) }
-
-func newStoredEvent(ev *session.Event, text int) store.StoredEvent {
-	return store.StoredEvent{Event: ev, Text: int64(text), Cost: estimateEventBytes(text)}
-}
-
-func microsToTime(t int64) time.Time { return time.UnixMicro(t).UTC() }
-
-// wrapError adds context to an error, or returns ErrClosed if the backend is
-// closed.
-func (b *Database) wrapError(what string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case b.isClosed():
-		return store.ErrClosed
-	default:
-		return fmt.Errorf("%s: %w", what, err)
-	}
-}
-
-// checkSequence checks that the numbers of events run from since+1 to last
-// without a gap.
-func checkSequence(events []store.StoredEvent, since, last int64) error {
-	for _, e := range slices.Backward(events) {
-		if e.Event.Seq != last {
-			break
-		}
-		last--
-	}
-	if since != last {
-		return codec.NewDamagedError(errMissing, "event %d", last)
-	}
-	return nil
-}
-
-// errMissing is the reason for a missing row.
-var errMissing = errors.New("row is missing")

@@ -6,24 +6,10 @@ import (
 	"errors"
 	"fmt"
 
+	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/internal/codec"
-
-	"agenthost/pkg/session"
 )
-
-// Ours reports whether agenthost created the database. Another schema version
-// is an error.
-func (r *ReadOnly) Ours(ctx context.Context) (bool, error) {
-	at, err := r.readSchemaVersion(ctx)
-	if foreign := (*foreignError)(nil); errors.As(err, &foreign) || err == nil && at == 0 {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, r.requireSchema(ctx)
-}
 
 // Sessions returns the sessions of an agenthost database in order of creation,
 // with only key and time.

@@ -1,55 +1,25 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
-
 	"gorm.io/gorm/clause"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/internal/codec"
 )
 
 // importLeaseTimeout is how long an import waits for a session with an active
 // run.
 const importLeaseTimeout = time.Second
-
-// An Import is a session of another database to be imported.
-type Import struct {
-	Key     session.Key
-	Created time.Time
-	// Initial holds the session's own state at creation. Nil means unknown: the
-	// keys that no event sets are used instead.
-	Initial map[string]any
-	// State holds the session's own current state. State changes in the events
-	// are stored with them, and not applied again.
-	State map[string]any
-	// Events are ordered and have ids and times. The import numbers them.
-	Events []*session.Event
-}
-
-// An Imported is the result for a session or for state keys.
-type Imported struct {
-	// New reports that the session did not exist.
-	New bool
-	// Events and Keys count what was written; Present counts the events or keys
-	// that already existed.
-	Events, Keys, Present int
-	// Refused is the reason why a session was skipped. Left lists skipped state
-	// keys with reasons.
-	Refused string
-	Left    []string
-}
 
 // An Importer imports sessions into a database that hosts may be using. It is
 // not safe for concurrent use.
@@ -114,6 +84,29 @@ func (i *Importer) Close() error {
 	return errors.Join(errs...)
 }
 
+// readExisting opens a view of the database, if there is one. It retries if the
+// connection is lost.
+func (i *Importer) readExisting(ctx context.Context, show func(r *ReadOnly) error) error {
+	if i.backend == nil {
+		if i.existing == nil {
+			return nil
+		}
+		return show(i.existing)
+	}
+	e, _, err := findReadEngine(i.url)
+	if err != nil {
+		return err
+	}
+	return i.backend.retryRead(ctx, func() error {
+		tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		return show(&ReadOnly{engine: e, tx: tx})
+	})
+}
+
 // Session imports a session atomically, under its lease. A session with an
 // active run is skipped. If the session already has a prefix of the events, the
 // rest is added; if it has other events, it is skipped and stays unchanged.
@@ -175,27 +168,31 @@ func (i *Importer) executePlan(ctx context.Context, p *importPlan) (Imported, er
 	return p.summarize(), nil
 }
 
-// readExisting opens a view of the database, if there is one. It retries if the
-// connection is lost.
-func (i *Importer) readExisting(ctx context.Context, show func(r *ReadOnly) error) error {
-	if i.backend == nil {
-		if i.existing == nil {
-			return nil
-		}
-		return show(i.existing)
-	}
-	e, _, err := findReadEngine(i.url)
-	if err != nil {
-		return err
-	}
-	return i.backend.retryRead(ctx, func() error {
-		tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback()
-		return show(&ReadOnly{engine: e, tx: tx})
-	})
+// An Import is a session of another database to be imported.
+type Import struct {
+	Key     session.Key
+	Created time.Time
+	// Initial holds the session's own state at creation. Nil means unknown: the
+	// keys that no event sets are used instead.
+	Initial map[string]any
+	// State holds the session's own current state. State changes in the events
+	// are stored with them, and not applied again.
+	State map[string]any
+	// Events are ordered and have ids and times. The import numbers them.
+	Events []*session.Event
+}
+
+// An Imported is the result for a session or for state keys.
+type Imported struct {
+	// New reports that the session did not exist.
+	New bool
+	// Events and Keys count what was written; Present counts the events or keys
+	// that already existed.
+	Events, Keys, Present int
+	// Refused is the reason why a session was skipped. Left lists skipped state
+	// keys with reasons.
+	Refused string
+	Left    []string
 }
 
 // checkImport rejects a session that cannot be stored.
@@ -212,60 +209,6 @@ func checkImport(imp *Import) error {
 		}
 	}
 	return nil
-}
-
-// States imports keys of an app, or of a user of it if user is not empty; the
-// keys have no prefix. Existing keys stay unchanged.
-func (i *Importer) States(ctx context.Context, app, user string, keys map[string]any) (Imported, error) {
-	if err := codec.CheckOwner(app, cmp.Or(user, "user")); err != nil {
-		return Imported{Refused: err.Error()}, nil
-	}
-	found := map[string]string{}
-	err := i.readExisting(ctx, func(r *ReadOnly) error {
-		return r.Each(ctx, func(rows *sql.Rows) error {
-			var key, text string
-			err := rows.Scan(&key, &text)
-			found[key] = text
-			return err
-		}, "SELECT t.key, t.value FROM states t WHERE t.app_name = ? AND t.user_id = ? AND t.session_id = ''", app, user)
-	})
-	if err != nil {
-		return Imported{}, fmt.Errorf("reading the state of app %s: %w", app, err)
-	}
-	out, rows, err := planStateKeys(stateRow{App: app, User: user}, keys, found)
-	if err == nil && i.backend != nil && len(rows) > 0 {
-		// A key that a host writes meanwhile also stays.
-		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
-			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(&rows, rowsAtOnce).Error
-		})
-	}
-	return out, err
-}
-
-// planStateKeys returns rows for the keys that do not exist.
-func planStateKeys(owner stateRow, keys map[string]any, found map[string]string) (out Imported, rows []stateRow, err error) {
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		one, err := codec.CanonicalizeState(map[string]any{k: keys[k]})
-		if err != nil {
-			out.Left = append(out.Left, err.Error())
-			continue
-		}
-		row := owner
-		row.Key = k
-		if row.Value, err = codec.EncodeValue(one[k]); err != nil {
-			return out, nil, err
-		}
-		switch old, ok := found[k]; {
-		case !ok:
-			rows = append(rows, row)
-			out.Keys++
-		case old == row.Value:
-			out.Present++
-		default:
-			out.Left = append(out.Left, fmt.Sprintf("state key %q: exists with another value", k))
-		}
-	}
-	return out, rows, nil
 }
 
 // An importPlan compares an import with the stored session.
@@ -356,78 +299,112 @@ func (p *importPlan) initialState() map[string]any {
 	return first
 }
 
-// MostMemories is the maximum number of memories per call.
-const MostMemories = rowsAtOnce
-
-// Memories imports at most MostMemories memories of one session, or of no
-// session of a user. Existing memories stay unchanged; one with another content
-// is skipped.
-func (i *Importer) Memories(ctx context.Context, key session.Key, memories []*session.Memory) (Imported, error) {
-	var out Imported
-	if err := codec.CheckOwner(key.App, key.User); err != nil {
-		return Imported{Refused: err.Error()}, nil
+// importSession atomically writes what the plan found missing.
+func (b *Database) importSession(ctx context.Context, p *importPlan) error {
+	cells := store.SplitState(p.state)
+	for _, k := range p.removedKeys {
+		cells = append(cells, store.StateWrite{Key: k, Scope: session.ScopeSession, Value: nil})
 	}
-	there, err := i.readMemories(ctx, key, memories)
+	states, err := stateRows(p.Key, cells)
 	if err != nil {
-		return out, fmt.Errorf("reading the memories of user %s: %w", key.User, err)
+		return err
 	}
-	b := &store.MemoryBatch{Key: key}
-	for _, m := range memories {
-		rec, err := store.NewMemoryRecord(m)
-		old, ok := there[m.ID]
-		switch {
-		case err != nil:
-			out.Left = append(out.Left, fmt.Sprintf("memory %s: %s", m.ID, err))
-		case !ok:
-			b.Records = append(b.Records, rec)
-			out.Keys++
-		case old == rec.Text:
-			out.Present++
-		default:
-			out.Left = append(out.Left, fmt.Sprintf("memory %s: exists with another content", m.ID))
-		}
+	initial, err := codec.AppendMap(nil, p.initialState())
+	if err != nil {
+		return err
 	}
-	if i.store != nil && len(b.Records) > 0 {
-		err = sqlMemories{b: i.backend}.PutMemories(ctx, b)
+	events, err := eventRows(p)
+	if err != nil {
+		return err
 	}
-	return out, err
-}
-
-// readMemories returns the texts of the existing memories, by id.
-func (i *Importer) readMemories(ctx context.Context, key session.Key, memories []*session.Memory) (map[string]string, error) {
-	args := []any{key.App, key.User, key.ID}
-	for _, m := range memories {
-		args = append(args, m.ID)
-	}
-	there := map[string]string{}
-	err := i.readExisting(ctx, func(r *ReadOnly) error {
-		return r.Each(ctx, func(rows *sql.Rows) error {
-			var id, text string
-			err := rows.Scan(&id, &text)
-			there[id] = text
+	j := &job{}
+	j.run = func(w *writer) error {
+		// An earlier attempt may have committed before the connection was lost.
+		if done, err := w.wasImported(j, p); done || err != nil {
 			return err
-		}, `SELECT m.id, m.memory FROM memories m JOIN memory_owners o ON o.pk = m.owner_pk
- WHERE o.app_name = ? AND o.user_id = ? AND m.session_id = ? AND m.id IN (`+repeatPlaceholders("?", len(memories))+")", args...)
-	})
-	return there, err
+		}
+		pk, err := w.importHead(b.dialect, p, string(initial))
+		if err == nil {
+			err = w.importEvents(pk, events)
+		}
+		if err == nil {
+			err = w.writeStates(states)
+		}
+		return err
+	}
+	err = b.writerFor(p.Key).executeJob(ctx, j)
+	if err != nil && b.dialect.isConflict(err) {
+		err = fmt.Errorf("%w: %w", session.ErrStale, err)
+	}
+	return err
 }
 
-// Revision imports a revision of an app, and reports whether it was missing.
-func (i *Importer) Revision(ctx context.Context, rev PackedRevision) (written bool, err error) {
-	there := false
-	err = i.readExisting(ctx, func(r *ReadOnly) error {
-		return r.Each(ctx, func(rows *sql.Rows) error {
-			there = true
-			return nil
-		}, "SELECT v.id FROM revisions v WHERE v.app_name = ? AND v.id = ?", rev.App, rev.row.ID)
-	})
-	if err == nil && !there && i.backend != nil {
-		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
-			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&rev.row).Error
+// importHead creates the session, or renews its lease, so that no one else can
+// acquire it until the transaction ends.
+func (w *writer) importHead(d dialect, p *importPlan, initial string) (pk int64, err error) {
+	if p.pk != 0 {
+		g := &p.lease
+		n, err := execAffected(w.stmt.renewLease, d.appendClock(g, g.Term.Microseconds(), g.ID, g.Epoch))
+		if err == nil && n == 0 {
+			err = store.SessionFenced(p.Key.ID)
+		}
+		return p.pk, err
+	}
+	row := sessionRow{App: p.Key.App, User: p.Key.User, Session: p.Key.ID, Created: p.Created.UnixMicro(), Initial: initial}
+	res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+	if res.Error == nil && res.RowsAffected == 0 {
+		return 0, store.SessionExists(p.Key.ID)
+	}
+	return row.ID, res.Error
+}
+
+// wasImported reports whether an earlier attempt of the job was committed.
+func (w *writer) wasImported(j *job, p *importPlan) (bool, error) {
+	if !j.maybeDone {
+		return false, nil
+	}
+	var head sessionRow
+	k := p.Key
+	res := w.orm.Where("app_name = ? AND user_id = ? AND id = ?", k.App, k.User, k.ID).Limit(1).Find(&head)
+	if res.Error != nil || res.RowsAffected == 0 || len(p.Events) == 0 {
+		return res.RowsAffected > 0, res.Error
+	}
+	var n int64
+	last := p.Events[len(p.Events)-1]
+	err := w.orm.Model(&eventRow{}).Where("session_pk = ? AND seq = ? AND id = ?", head.ID, len(p.Events), last.ID).Count(&n).Error
+	return n > 0, err
+}
+
+// eventRows returns the rows of the missing events, without their session.
+func eventRows(p *importPlan) ([]fullEventRow, error) {
+	rows := make([]fullEventRow, 0, len(p.Events)-p.present)
+	for i, ev := range p.Events[p.present:] {
+		text, err := session.AppendEvent(nil, ev)
+		if err != nil {
+			return nil, fmt.Errorf("event %s: %w", ev.ID, err)
+		}
+		provenance := string(ev.Provenance.Append(nil))
+		rows = append(rows, fullEventRow{
+			Seq: int64(p.present + i + 1), ID: ev.ID, Invocation: ev.InvocationID, Time: ev.Timestamp.UnixMicro(),
+			Event: string(text), Provenance: &provenance,
 		})
 	}
-	if err != nil {
-		return false, fmt.Errorf("writing revision %s of app %s: %w", rev.row.ID, rev.App, err)
+	return rows, nil
+}
+
+// importEvents inserts events in statements that fit into a server's packet.
+func (w *writer) importEvents(pk int64, rows []fullEventRow) error {
+	bytes, from := 0, 0
+	for i := range rows {
+		rows[i].SessionID = pk
+		bytes += len(rows[i].Event)
+		if i+1 == len(rows) || i+1-from == rowsAtOnce || bytes+len(rows[i+1].Event) > packetBytes {
+			some := rows[from : i+1]
+			if err := w.orm.Create(&some).Error; err != nil {
+				return err
+			}
+			bytes, from = 0, i+1
+		}
 	}
-	return !there, nil
+	return nil
 }

@@ -5,36 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 
 	"agenthost/pkg/store"
-
-	"gorm.io/gorm"
 )
-
-// leaseColumns are the columns of sessions that schema version 3 added. A
-// session that was never leased has the epoch 0. Until is in microseconds since
-// the Unix epoch.
-type leaseColumns struct {
-	Owner string `gorm:"column:lease_owner;size:128;not null;default:''"`
-	Epoch int64  `gorm:"column:lease_epoch;not null;default:0"`
-	Until int64  `gorm:"column:lease_until;not null;default:0"`
-}
-
-// TableName is for GORM.
-func (leaseColumns) TableName() string { return "sessions" }
-
-func addLeases(db *gorm.DB, _ dialect) error {
-	for _, field := range []string{"Owner", "Epoch", "Until"} {
-		if db.Migrator().HasColumn(&leaseColumns{}, field) {
-			continue // an interrupted migration has added it
-		}
-		if err := db.Migrator().AddColumn(&leaseColumns{}, field); err != nil {
-			return fmt.Errorf("adding lease column %s: %w", strings.ToLower(field), err)
-		}
-	}
-	return nil
-}
 
 // The lease statements. {now} is the clock. The loser of a race updates no row,
 // because the epoch has changed since it was read.
@@ -46,24 +19,6 @@ const (
 	renewLeaseSQL = `UPDATE sessions SET lease_until = {now} + $1 WHERE pk = $2 AND lease_epoch = $3`
 	endLeaseSQL   = `UPDATE sessions SET lease_until = 0 WHERE pk = $1 AND lease_epoch = $2`
 )
-
-// insertClock replaces {now} in a statement with params parameters by the
-// dialect's clock, or by one more parameter.
-func (d dialect) insertClock(text string, params int) string {
-	now := d.now
-	if now == "" {
-		now = fmt.Sprintf("$%d", params+1)
-	}
-	return strings.ReplaceAll(text, "{now}", now)
-}
-
-// appendClock returns the parameters of a statement with a clock.
-func (d dialect) appendClock(g *store.LeaseGrant, params ...any) []any {
-	if d.now == "" {
-		return append(params, g.Now.UnixMicro())
-	}
-	return params
-}
 
 // AcquireLease is a method of [store.SessionBackend].
 func (b *Database) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holder string, err error) {

@@ -7,59 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"agenthost/pkg/store"
-
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
-
-// The memory tables. Search terms are rows computed by this package instead of a
-// full-text index of the engine, so that every engine returns the same results in
-// the same order.
-
-// memoryOwnerRow is a user of an app with memories.
-type memoryOwnerRow struct {
-	ID   int64  `gorm:"column:pk;primaryKey;autoIncrement"`
-	App  string `gorm:"column:app_name;size:128;not null;uniqueIndex:memory_owners_key,priority:1"`
-	User string `gorm:"column:user_id;size:255;not null;uniqueIndex:memory_owners_key,priority:2"`
-}
-
-// TableName is for GORM.
-func (memoryOwnerRow) TableName() string { return "memory_owners" }
-
-// memoryRow is one memory. Its session may be deleted, or empty.
-type memoryRow struct {
-	PK      int64  `gorm:"column:pk;primaryKey;autoIncrement"`
-	Owner   int64  `gorm:"column:owner_pk;not null;uniqueIndex:memories_key,priority:1"`
-	Session string `gorm:"column:session_id;size:128;not null;uniqueIndex:memories_key,priority:2"`
-	ID      string `gorm:"column:id;size:128;not null;uniqueIndex:memories_key,priority:3"`
-	Time    int64  `gorm:"column:timestamp;not null"`
-	Memory  string `gorm:"column:memory;type:text;not null"`
-}
-
-// TableName is for GORM.
-func (memoryRow) TableName() string { return "memories" }
-
-// memoryTermRow is a search term of a memory.
-type memoryTermRow struct {
-	Owner  int64  `gorm:"column:owner_pk;primaryKey;autoIncrement:false"`
-	Term   string `gorm:"column:term;size:64;primaryKey"`
-	Memory int64  `gorm:"column:memory_pk;primaryKey;autoIncrement:false;index:memory_terms_memory"`
-}
-
-// TableName is for GORM.
-func (memoryTermRow) TableName() string { return "memory_terms" }
-
-func createMemoryTables(db *gorm.DB, d dialect) error {
-	for _, row := range []table{&memoryOwnerRow{}, &memoryRow{}, &memoryTermRow{}} {
-		if err := createTable(db, d, row); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // sqlMemories stores memories in an SQL database.
 type sqlMemories struct {

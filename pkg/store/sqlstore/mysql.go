@@ -201,14 +201,6 @@ func mysqlDialect(lanes int, collation string) dialect {
 	}
 }
 
-func mysqlCode(err error) uint16 {
-	var e *driver.MySQLError
-	if errors.As(err, &e) {
-		return e.Number
-	}
-	return 0
-}
-
 // isConnectionLimitMySQL matches the connection limits of the server and of the
 // user.
 func isConnectionLimitMySQL(err error) bool {
@@ -299,11 +291,6 @@ func lockHeads(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 		at[id] = &h
 	}
 	return at, rows.Err()
-}
-
-// repeatPlaceholders returns a list of n placeholders.
-func repeatPlaceholders(one string, n int) string {
-	return strings.TrimSuffix(strings.Repeat(one+",", n), ",")
 }
 
 func insertEventsMySQL(w *writer, jobs []*job) error {

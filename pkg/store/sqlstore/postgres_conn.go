@@ -5,7 +5,11 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +18,111 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
+
+// A postgresTarget is the parsed URL of a PostgreSQL database.
+type postgresTarget struct {
+	config *pgx.ConnConfig
+	// searchPath lists schemas; empty uses the server's setting.
+	searchPath string
+	// modeGiven reports that the URL sets the statement mode.
+	modeGiven bool
+}
+
+func parsePostgres(u *serverURL) (*postgresTarget, error) {
+	connect, err := u.removeSeconds("connect_timeout", connectTimeout)
+	if err != nil {
+		return nil, err
+	}
+	u.removeParam("pool_size")
+	p := &postgresTarget{}
+	p.searchPath, _ = u.removeParam("search_path")
+	if err := p.readMode(u); err != nil {
+		return nil, err
+	}
+	values := url.Values{}
+	for name, value := range u.params {
+		values.Set(name, value)
+	}
+	if values.Get("application_name") == "" {
+		values.Set("application_name", "agenthost")
+	}
+	dsn := url.URL{Scheme: "postgres", User: u.user, Path: "/" + u.name, RawQuery: values.Encode()}
+	if u.host != "" {
+		dsn.Host = net.JoinHostPort(u.host, u.port)
+	}
+	p.config, err = pgx.ParseConfig(dsn.String())
+	var parse *pgconn.ParseConfigError
+	switch {
+	case errors.As(err, &parse) && errors.Unwrap(parse) != nil:
+		// The message of the outer error contains the URL.
+		return nil, errors.Unwrap(parse)
+	case err != nil:
+		return nil, errors.New("invalid value of a URL parameter or of a PG… environment variable")
+	}
+	p.config.ConnectTimeout = connect
+	p.config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dialWithDeadlines(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return deadlineConn{conn}, nil
+	}
+	return p, nil
+}
+
+// readMode reads the statement mode. A statement cache of size 0, which pgx
+// rejects, means that no statement is prepared.
+func (p *postgresTarget) readMode(u *serverURL) error {
+	mode, given := u.params["default_query_exec_mode"]
+	if given && !slices.Contains(execModes(), mode) {
+		return fmt.Errorf("default_query_exec_mode=%s is not one of %s", mode, strings.Join(execModes(), ", "))
+	}
+	p.modeGiven = given
+	text, ok := u.params["statement_cache_capacity"]
+	if !ok {
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil || n < 0 || n > 100_000:
+		return fmt.Errorf("statement_cache_capacity=%s is not a number of statements from 0 to 100000", text)
+	case n == 0 && mode == "cache_statement":
+		return errors.New("statement_cache_capacity=0 contradicts default_query_exec_mode=cache_statement")
+	case n == 0 && !given:
+		u.params["default_query_exec_mode"], p.modeGiven = "cache_describe", true
+	}
+	return nil
+}
+
+func dialWithDeadlines(ctx context.Context, network, addr string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, addr)
+}
+
+// isConnectionLostPostgres matches connection errors, a server that stops or
+// starts, and a former primary that became read-only.
+func isConnectionLostPostgres(err error) bool {
+	var connect *pgconn.ConnectError
+	code := sqlState(err)
+	switch code {
+	case "57P01", "57P02", "57P03", "25006":
+		return true
+	}
+	return !isConnectionLimitPostgres(err) && errors.As(err, &connect) || errors.Is(err, pgconn.ErrConnClosed) || strings.HasPrefix(code, "08")
+}
+
+// isConnectionLimitPostgres matches the connection limits of the server, the
+// role and a pooler. PgBouncer has no error code for it.
+func isConnectionLimitPostgres(err error) bool {
+	var e *pgconn.PgError
+	return errors.Is(err, errNoConnection) || errors.As(err, &e) &&
+		(e.Code == "53300" || e.Code == "53400" || strings.HasPrefix(e.Message, "no more connections allowed"))
+}
+
+// execModes returns the statement modes of pgx. Only the first one relies on
+// the server session, in which it prepares statements by name.
+func execModes() []string {
+	return []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"}
+}
 
 // A postgresConnector opens connections to PostgreSQL, directly or through a
 // transaction pooler such as PgBouncer. No statement relies on the session of a

@@ -3,26 +3,12 @@ package sqlstore
 import (
 	"context"
 
-	"agenthost/pkg/store"
-
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
-
-// revisionRow is a revision of an app; its files are one archive.
-type revisionRow struct {
-	App    string `gorm:"column:app_name;size:128;primaryKey"`
-	ID     string `gorm:"column:id;size:128;primaryKey"`
-	Served int64  `gorm:"column:serve_time;not null"`
-	Files  []byte `gorm:"column:files;not null"`
-}
-
-// TableName is for GORM.
-func (revisionRow) TableName() string { return "revisions" }
-
-func createRevisionTable(db *gorm.DB, d dialect) error { return createTable(db, d, &revisionRow{}) }
 
 // sqlRevisions stores revisions in an SQL database.
 type sqlRevisions struct{ b *Database }

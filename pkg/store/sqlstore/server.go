@@ -1,272 +1,234 @@
 package sqlstore
 
 import (
-	"context"
-	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"path/filepath"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"agenthost/pkg/store/internal/codec"
-
-	"gorm.io/gorm"
+	driver "github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"agenthost/pkg/session"
 )
 
-// serverDialect holds what a dialect needs for a database server.
-type serverDialect struct {
-	// setupSQL is executed on each new connection of a writer.
-	setupSQL []string
-	// lockSQL waits for the schema lock and returns 1 when it holds it. The
-	// lock ends with the transaction, or with unlockSQL.
-	lockSQL, unlockSQL string
-	// isConnectionLost matches errors after which the connection or the server
-	// is unusable. Errors common to all engines are already covered.
-	isConnectionLost func(error) bool
-	// isConnectionLimit matches errors of a server that has no free connection.
-	isConnectionLimit func(error) bool
-	// isRetryable matches errors of a transaction that the server aborted in
-	// favor of another one.
-	isRetryable func(error) bool
-	// appendBatch executes appends with known head ids. Each gets its number,
-	// or its job gets errConflict. An error rolls back all.
-	appendBatch func(w *writer, jobs []*job) error
-	// headsSQL is the head statement for many sessions, each row prefixed with
-	// the number of its session; apps, users and ids are arrays. It is empty if
-	// the engine has none.
-	headsSQL string
-	// atomic reports that appendBatch is a transaction of its own.
-	atomic bool
+// serverURL is the parsed URL of a database server.
+type serverURL struct {
+	user   *url.Userinfo
+	host   string
+	port   string
+	name   string
+	params map[string]string
+	size   int // of the pool
 }
 
-// maxReaderIdle is how long an idle reader connection stays open.
-const maxReaderIdle = 5 * time.Minute
+// parameter holds all names of a URL parameter; the first is the canonical one.
+type parameter []string
 
-// openConn takes a connection from the pool.
-func (w *writer) openConn(ctx context.Context) error {
-	conn, err := w.pool.Conn(ctx)
-	if err != nil {
-		return err
+// The pool limits: the number of connections of a store, and the number of
+// writer connections among them. The others are readers.
+const (
+	defaultPool = 16
+	minPool     = 2
+	maxWriters  = 4
+)
+
+// writerCount returns the number of writer connections.
+func (u *serverURL) writerCount() int { return min(maxWriters, u.size/2) }
+
+// parseServer parses a URL after the scheme. Its errors never contain the URL,
+// which may include a password.
+func parseServer(rest, port string, known []parameter) (*serverURL, error) {
+	parsed, err := url.Parse("db:" + rest)
+	if err != nil || parsed.Opaque != "" || !strings.HasPrefix(rest, "//") || hasStrayAt(rest) {
+		return nil, errors.New("write //USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in user and password")
 	}
-	w.adoptConn(conn)
-	if w.dialect.server == nil {
+	u := &serverURL{user: parsed.User, host: parsed.Hostname(), port: parsed.Port(), name: strings.TrimPrefix(parsed.Path, "/"), size: defaultPool}
+	if u.port == "" {
+		u.port = port
+	}
+	if u.name == "" || strings.Contains(u.name, "/") {
+		return nil, errors.New("name one database: //HOST/DATABASE")
+	}
+	values, err := url.ParseQuery(parsed.RawQuery)
+	if err != nil {
+		return nil, errUnreadableParams()
+	}
+	if u.params, err = readParams(values, known); err != nil {
+		return nil, err
+	}
+	return u, u.readPool()
+}
+
+// errUnreadableParams replaces the parser's error, which contains the input.
+func errUnreadableParams() error {
+	return errors.New("invalid parameters after ?: write name=value, with %XX for special characters, and & between them")
+}
+
+// hasStrayAt finds an @ after the host. It means that the password contains an
+// unescaped character that ends the authority early, so that part of it would
+// appear in messages.
+func hasStrayAt(rest string) bool {
+	rest = strings.TrimPrefix(rest, "//")
+	end := strings.IndexAny(rest, "/?#")
+	return end >= 0 && strings.Contains(rest[end:], "@")
+}
+
+func readParams(values url.Values, known []parameter) (map[string]string, error) {
+	params := map[string]string{}
+	for name, given := range values {
+		i := slices.IndexFunc(known, func(p parameter) bool { return slices.Contains(p, name) })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown parameter %q: supported are %s", name, parameterNames(known))
+		}
+		if _, twice := params[known[i][0]]; twice || len(given) > 1 {
+			return nil, fmt.Errorf("parameter %q appears more than once", known[i][0])
+		}
+		params[known[i][0]] = given[0]
+	}
+	return params, nil
+}
+
+func parameterNames(known []parameter) string {
+	var all []string
+	for _, p := range known {
+		all = append(all, p[0])
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+func (u *serverURL) readPool() error {
+	text, ok := u.removeParam("pool_size")
+	if !ok {
 		return nil
 	}
-	for _, text := range w.dialect.server.setupSQL {
-		if _, err := conn.ExecContext(ctx, text); err != nil {
-			return errors.Join(err, w.dropConn())
-		}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < minPool || n > 1000 {
+		return fmt.Errorf("pool_size=%s is not a number of connections from %d to 1000", text, minPool)
 	}
+	u.size = n
 	return nil
 }
 
-// adoptConn makes a connection the writer's own.
-func (w *writer) adoptConn(conn *sql.Conn) {
-	w.conn = conn
-	w.orm = w.db.Session(&gorm.Session{NewDB: true, Context: context.Background()})
-	w.orm.Statement.ConnPool = conn
+// removeParam removes a parameter and returns it.
+func (u *serverURL) removeParam(name string) (string, bool) {
+	v, ok := u.params[name]
+	delete(u.params, name)
+	return v, ok
 }
 
-func (w *writer) prepareStatements(ctx context.Context) (err error) {
-	w.stmt, err = prepareWrites(ctx, w.conn, w.dialect)
-	return err
+// removeSeconds removes a parameter with a positive number of seconds and returns
+// it.
+func (u *serverURL) removeSeconds(name string, otherwise time.Duration) (time.Duration, error) {
+	text, ok := u.removeParam(name)
+	if !ok {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 3600 {
+		return 0, fmt.Errorf("%s=%s is not a number of seconds from 1 to 3600", name, text)
+	}
+	return time.Duration(n) * time.Second, nil
 }
 
-// dropConn discards the connection and any open transaction on it.
-func (w *writer) dropConn() error {
-	if w.conn == nil {
-		return nil
+// The server timeouts: for establishing a connection, and for a response before
+// the connection counts as lost.
+const (
+	connectTimeout = 10 * time.Second
+	answerTimeout  = time.Minute
+)
+
+// deadlineConn is a connection with a response timeout, so that no caller waits
+// forever for a server that vanished.
+type deadlineConn struct{ net.Conn }
+
+func (c deadlineConn) Write(b []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return 0, err
 	}
-	// ErrBadConn makes the pool discard the connection.
-	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
-	err := w.conn.Close()
-	w.conn = nil
-	if errors.Is(err, sql.ErrConnDone) || errors.Is(err, driver.ErrBadConn) {
-		return nil
-	}
-	return err
+	return c.Conn.Write(b)
 }
 
-// closeConn returns the connection at shutdown.
-func (w *writer) closeConn() error {
-	if w.conn == nil {
-		return nil
-	}
-	var err error
-	if w.dialect.closeSQL != "" {
-		_, err = w.conn.ExecContext(context.Background(), w.dialect.closeSQL)
-	}
-	return errors.Join(err, w.conn.Close())
+// An unavailableState is the reason why the store is unavailable. It is a
+// [session.ErrUnavailable].
+type unavailableState string
+
+const (
+	errUnreachable  = unavailableState("database unreachable")
+	errUnwritable   = unavailableState("database not writable")
+	errNoConnection = unavailableState("database server has no free connection")
+	errReplaced     = unavailableState("database file removed or replaced")
+)
+
+// Error returns the reason.
+func (s unavailableState) Error() string { return "session store: " + string(s) }
+
+// Is matches session.ErrUnavailable.
+func (unavailableState) Is(target error) bool { return target == session.ErrUnavailable }
+
+// newUnreachableError is the error for a server that could not be reached when
+// its database was opened. It includes a hint.
+func newUnreachableError(err error) error {
+	return &openError{fmt.Sprintf("database unreachable: %s; %s", connectReason(err), connectHint(err)), err}
 }
 
-// attemptBatch executes a batch. On a server it retries transactions that the
-// server aborted and batches whose connection was lost. Retries are idempotent
-// because events are keyed by id.
-func (w *writer) attemptBatch(batch []*job) (spoilt bool, err error) {
-	if w.dialect.server == nil {
-		if err = w.fileWatch.checkReplaced(); err != nil {
-			return false, err
-		}
-		if spoilt, err = w.runTransaction(batch); err == nil {
-			err = w.fileWatch.checkReplaced()
-		}
-		return spoilt, err
-	}
-	var r retries
-	for {
-		spoilt, err = w.attemptConnected(batch)
-		lost := err != nil && w.dialect.isConnectionLost(err)
-		if lost {
-			_ = w.dropConn()
-			for _, j := range batch {
-				j.maybeDone = true
-			}
-		}
-		pause, again := r.nextPause(&w.dialect, err)
-		if !again {
-			return spoilt && !lost, err
-		}
-		<-time.After(pause)
-	}
+// An openError replaces the message of a driver error.
+type openError struct {
+	text string
+	err  error
 }
 
-// attemptConnected executes a batch. It opens a connection if there is none.
-func (w *writer) attemptConnected(batch []*job) (spoilt bool, err error) {
-	if w.conn == nil {
-		ctx := context.Background()
-		if err := w.acquireConn(ctx); err != nil {
-			return false, err
-		}
-		if err := w.prepareStatements(ctx); err != nil {
-			return false, err
-		}
-	}
-	return w.runTransaction(batch)
-}
+func (e *openError) Error() string { return e.text }
 
-// isConnectionLost reports whether the connection, not the statement, caused an
-// error.
-func (d dialect) isConnectionLost(err error) bool {
-	var network net.Error
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.EOF) ||
-		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) || d.server.isConnectionLost(err)
-}
+func (e *openError) Unwrap() error { return e.err }
 
-// retryRead runs a read. It retries if the connection was lost or none was
-// free.
-func (b *Database) retryRead(ctx context.Context, read func() error) error {
-	if err := b.fileWatch.checkReplaced(); err != nil {
-		return err
-	}
-	var r retries
-	for {
-		b.widenReaders()
-		err := read()
-		if err == nil || b.isClosed() || ctx.Err() != nil {
-			return err
-		}
-		pause, again := r.nextPause(&b.dialect, err)
-		switch {
-		case !again:
-			return b.dialect.classifyError(err)
-		case b.dialect.server.isConnectionLimit(err):
-			b.shrinkReaders()
-		default:
-			b.closeIdleReaders()
-		}
-		if err := sleepContext(ctx, pause); err != nil {
-			return err
-		}
+// connectReason returns the cause in one line. The PostgreSQL driver adds a
+// line for each address it tried.
+func connectReason(err error) string {
+	var refused *pgconn.PgError
+	var network *net.OpError
+	switch {
+	case errors.As(err, &refused):
+		return refused.Error()
+	case errors.As(err, &network):
+		return network.Error()
+	default:
+		return strings.Join(strings.Fields(err.Error()), " ")
 	}
 }
 
-// closeIdleReaders closes the idle connections of the readers: if one was lost,
-// most likely the others were too, and each would cost an attempt.
-func (b *Database) closeIdleReaders() {
-	n := b.reads.Stats().MaxOpenConnections
-	b.reads.SetMaxIdleConns(0)
-	b.reads.SetMaxIdleConns(n)
+func connectHint(err error) string {
+	code, number := sqlState(err), mysqlCode(err)
+	switch {
+	case code == "3D000" || number == 1049:
+		return "create the database first, or name one that exists in the URL"
+	case code == "28P01" || code == "28000" || number == 1044 || number == 1045:
+		return "check the user and password in the URL, and the user's permissions on the server"
+	case code != "" || number != 0:
+		return "see the log of the server"
+	default:
+		return "check that the server is running, and the host and port in the URL"
+	}
 }
 
-// appendBatch inserts the events of many jobs, ordered by session, so that two
-// programs with the same sessions do not deadlock.
-func (w *writer) appendBatch(jobs []*job) error {
-	slices.SortStableFunc(jobs, func(a, b *job) int { return compareKeys(a.append.Key, b.append.Key) })
-	known := jobs[:0:0]
-	for _, j := range jobs {
-		j.err = nil
-		id, err := w.findSession(j.append)
-		switch {
-		case errors.Is(err, session.ErrNotFound):
-			j.err = err
-		case err != nil:
-			return err
-		default:
-			j.append.head = id
-			known = append(known, j)
-		}
+func mysqlCode(err error) uint16 {
+	var e *driver.MySQLError
+	if errors.As(err, &e) {
+		return e.Number
 	}
-	if len(known) == 0 {
-		return nil
-	}
-	err := w.dialect.server.appendBatch(w, known)
-	if err != nil && len(known) == 1 && w.dialect.isConflict(err) {
-		return fmt.Errorf("%w: %w", errConflict, err)
-	}
-	if err != nil {
-		return fmt.Errorf("appending events: %w", err)
-	}
-	return nil
+	return 0
 }
 
-// cellRow is a cell of an append in a batch.
-type cellRow struct {
-	*stateRow
-	job int // index in the batch
-}
-
-// collectCellRows returns the cells of jobs ordered by key. Each key occurs
-// once, with the value of the last job.
-func collectCellRows(jobs []*job) []cellRow {
-	var all []cellRow
-	for i, j := range jobs {
-		for n := range j.append.cells {
-			all = append(all, cellRow{&j.append.cells[n], i})
-		}
+// sqlState returns the PostgreSQL error code, or "".
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
 	}
-	slices.SortStableFunc(all, func(a, b cellRow) int { return a.compare(b.stateRow) })
-	return all
-}
-
-// newServerBackend creates a backend on a server, with one pool for reads and
-// one for writes.
-func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() (*gorm.DB, error), o *Options) (*Database, error) {
-	writers, err := pool()
-	if err != nil {
-		return nil, err
-	}
-	readers, err := pool()
-	if err != nil {
-		return nil, errors.Join(err, closePool(writers))
-	}
-	b, err := newSQLBackend(ctx, readers, writers, d, o)
-	if err != nil {
-		return nil, err
-	}
-	b.artifactFolder = defaultArtifactFolder(u)
-	b.setReaderLimit(u.size - u.writerCount())
-	b.reads.SetConnMaxIdleTime(maxReaderIdle)
-	return b, nil
-}
-
-// defaultArtifactFolder is the default folder of artifacts of a database server,
-// which has no place for artifacts.
-func defaultArtifactFolder(u *serverURL) string {
-	return filepath.Join("data", codec.EscapeFileName(u.name, "")+".artifacts")
+	return ""
 }

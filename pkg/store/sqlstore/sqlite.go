@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/driver/sqlite"
@@ -16,7 +20,28 @@ import (
 	"gorm.io/gorm/logger"
 	engine "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"agenthost/pkg/store"
 )
+
+func openSQLiteURL(ctx context.Context, rest string, o *Options) (*Database, error) {
+	u, err := parseSQLite(rest)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(u.path); o.Existing && errors.Is(err, fs.ErrNotExist) {
+		return nil, missingFile(u.path)
+	}
+	return openSQLite(ctx, u, o)
+}
+
+// A missingFile is the error for a missing database file.
+type missingFile string
+
+func (f missingFile) Error() string { return "there is no file " + string(f) }
+
+// Unwrap is a method of [store.SessionBackend].
+func (missingFile) Unwrap() error { return fs.ErrNotExist }
 
 // busyMillis is the lock timeout of a statement.
 const busyMillis = "10000"
@@ -218,4 +243,96 @@ func sqliteDialect() dialect {
 		},
 		closeSQL: "PRAGMA wal_checkpoint(TRUNCATE)",
 	}
+}
+
+// A fileWatch detects that the database files that SQLite has open were removed
+// or replaced. Commits to an unlinked file are lost when the process ends, so
+// they must not be acknowledged. A check takes a few microseconds; every commit
+// and every read makes one.
+type fileWatch struct {
+	files    []watchedFile
+	logger   *slog.Logger
+	replaced atomic.Bool // and already logged
+}
+
+// A watchedFile is a path and the file at this path when the database was
+// opened.
+type watchedFile struct {
+	path string
+	info os.FileInfo
+}
+
+// newFileWatch watches a database file and its write-ahead log.
+func newFileWatch(path string, logger *slog.Logger) (*fileWatch, error) {
+	f := &fileWatch{logger: logger}
+	for _, path := range []string{path, path + "-wal"} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("watching database file: %w", err)
+		}
+		f.files = append(f.files, watchedFile{path, info})
+	}
+	return f, nil
+}
+
+// checkReplaced returns errReplaced if a path no longer names the open file.
+func (f *fileWatch) checkReplaced() error {
+	if f == nil {
+		return nil
+	}
+	for _, open := range f.files {
+		if info, err := os.Stat(open.path); err == nil && os.SameFile(info, open.info) {
+			continue
+		}
+		if !f.replaced.Swap(true) {
+			f.logger.Error("database file removed or replaced; writes fail until it is restored or the server restarts", "path", open.path)
+		}
+		return fmt.Errorf("%w: %s", errReplaced, open.path)
+	}
+	if f.replaced.Load() && f.replaced.Swap(false) {
+		f.logger.Warn("database file restored", "path", f.files[0].path)
+	}
+	return nil
+}
+
+// A livenessLock shows other processes that have the same database file open
+// that this store is alive: a lock on one byte of a file next to the database,
+// which the operating system releases when the process ends. So other processes
+// take over the leases of a killed host without waiting for their expiry.
+type livenessLock struct{ file *os.File }
+
+// acquireLivenessLock locks the byte of an owner.
+func acquireLivenessLock(path, owner string) (*livenessLock, error) {
+	f, err := os.OpenFile(path+".hosts", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the liveness lock file: %w", err)
+	}
+	place, ok := ownerOffset(owner)
+	if ok {
+		err = lockByte(f, place)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking the liveness lock file %s: %w", f.Name(), err)
+	}
+	return &livenessLock{f}, nil
+}
+
+// isOwnerDead reports whether the process of an owner has certainly ended.
+func (p *livenessLock) isOwnerDead(owner string) bool {
+	place, ok := ownerOffset(owner)
+	return p != nil && ok && isUnlocked(p.file, place)
+}
+
+func (p *livenessLock) close() error {
+	if p == nil {
+		return nil
+	}
+	return p.file.Close()
+}
+
+func ownerOffset(owner string) (int64, bool) {
+	digits := owner[strings.LastIndex(owner, "/")+1:]
+	place, err := strconv.ParseInt(digits, 16, 64)
+	return place, err == nil && len(digits) == store.OwnerDigits
 }

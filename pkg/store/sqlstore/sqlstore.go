@@ -5,53 +5,22 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+	"sync"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/internal/codec"
 	"agenthost/pkg/store/memstore"
 )
-
-// Options configure a database. Nil and the zero value are valid.
-type Options struct {
-	// Owner identifies the store above the database in leases, see
-	// [store.Options]; empty is [store.NewOwner].
-	Owner string
-	// Clock returns the time of migrations; nil is time.Now.
-	Clock func() time.Time
-	// Logger logs schema migrations and warnings; nil discards them.
-	Logger *slog.Logger
-	// Existing fails with [fs.ErrNotExist] if a database file is missing.
-	Existing bool
-
-	migrated func(Step) // called after each applied migration
-}
-
-func (o *Options) withDefaults() *Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
-	if d.Owner == "" {
-		d.Owner = store.NewOwner()
-	}
-	if d.Clock == nil {
-		d.Clock = time.Now
-	}
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
-	if d.migrated == nil {
-		d.migrated = func(Step) {}
-	}
-	return &d
-}
 
 // A scheme opens the databases of URLs that begin with one of its names.
 type scheme struct {
@@ -107,15 +76,13 @@ func Open(ctx context.Context, url string, opts *Options) (*Database, error) {
 	return s.open(ctx, rest, opts.withDefaults())
 }
 
-func openSQLiteURL(ctx context.Context, rest string, o *Options) (*Database, error) {
-	u, err := parseSQLite(rest)
+// OpenMemories opens a database of its own for memories.
+func OpenMemories(ctx context.Context, url string, opts *Options) (store.MemoryBackend, error) {
+	d, err := Open(ctx, url, opts)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(u.path); o.Existing && errors.Is(err, fs.ErrNotExist) {
-		return nil, missingFile(u.path)
-	}
-	return openSQLite(ctx, u, o)
+	return sqlMemories{d, d.Close}, nil
 }
 
 // openPlainStore opens a database and a store over it, with artifacts in memory.
@@ -130,19 +97,128 @@ func openPlainStore(ctx context.Context, url string, o *Options) (*store.Store, 
 	return store.New(b, &store.Options{Owner: d.owner, Clock: o.Clock, Logger: o.Logger}), d, nil
 }
 
+// newSQLBackend creates a backend from two pools on the same database, migrates
+// the schema and starts the writers. It owns both pools.
+func newSQLBackend(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Options) (b *Database, err error) {
+	b = &Database{dialect: d, readers: readers, owner: o.Owner, readLimit: &readLimit{}}
+	b.closing = sync.OnceValue(b.closeAll)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	if b.reads, err = readers.DB(); err != nil {
+		return b, err
+	}
+	if b.writes, err = writers.DB(); err != nil {
+		return b, err
+	}
+	b.startWriters(writers, o.Logger)
+	first := b.writers[0]
+	if err := first.openConn(ctx); err != nil {
+		return b, fmt.Errorf("opening database: %w", err)
+	}
+	if err := migrateLocked(ctx, first.conn, first.orm, d, o); err != nil {
+		return b, err
+	}
+	if err := first.prepareStatements(ctx); err != nil {
+		return b, err
+	}
+	if b.head, err = d.prepareStatement(ctx, b.reads, headSQL); err != nil {
+		return b, err
+	}
+	if d.server != nil && d.server.headsSQL != "" {
+		b.headReader = &headReader{maxReads: max(1, d.writerCount), logger: o.Logger, read: b.queryHeads}
+	}
+	if b.events, err = d.prepareStatement(ctx, b.reads, eventsSQL); err != nil {
+		return b, err
+	}
+	b.leases, err = d.prepareStatement(ctx, b.reads, d.insertClock(findLeaseSQL, 3))
+	return b, err
+}
+
+// newServerBackend creates a backend on a server, with one pool for reads and
+// one for writes.
+func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() (*gorm.DB, error), o *Options) (*Database, error) {
+	writers, err := pool()
+	if err != nil {
+		return nil, err
+	}
+	readers, err := pool()
+	if err != nil {
+		return nil, errors.Join(err, closePool(writers))
+	}
+	b, err := newSQLBackend(ctx, readers, writers, d, o)
+	if err != nil {
+		return nil, err
+	}
+	b.artifactFolder = defaultArtifactFolder(u)
+	b.setReaderLimit(u.size - u.writerCount())
+	b.reads.SetConnMaxIdleTime(maxReaderIdle)
+	return b, nil
+}
+
+// defaultArtifactFolder is the default folder of artifacts of a database server,
+// which has no place for artifacts.
+func defaultArtifactFolder(u *serverURL) string {
+	return filepath.Join("data", codec.EscapeFileName(u.name, "")+".artifacts")
+}
+
+func (b *Database) startWriters(db *gorm.DB, logger *slog.Logger) {
+	n := max(1, b.dialect.writerCount)
+	b.writes.SetMaxOpenConns(n)
+	b.writes.SetMaxIdleConns(n)
+	all := &writerGroup{closeIdleReaders: b.closeIdleReaders}
+	for range n {
+		all.writers = append(all.writers, &writer{pool: b.writes, db: db, dialect: b.dialect, logger: logger, group: all})
+	}
+	b.writers = all.writers
+}
+
+func migrateLocked(ctx context.Context, conn *sql.Conn, orm *gorm.DB, d dialect, o *Options) error {
+	if _, err := conn.ExecContext(ctx, d.begin); err != nil {
+		return fmt.Errorf("locking database: %w", err)
+	}
+	end := "COMMIT"
+	err := d.lockSchema(ctx, conn)
+	if err == nil {
+		err = migrateSchema(orm, d, o)
+	}
+	if err != nil {
+		end = "ROLLBACK"
+	}
+	_, endErr := conn.ExecContext(ctx, end)
+	return errors.Join(err, endErr, d.unlockSchema(ctx, conn))
+}
+
+// lockSchema waits until no other program changes the schema. It does nothing
+// if begin locks the whole database.
+func (d dialect) lockSchema(ctx context.Context, conn *sql.Conn) error {
+	if d.server == nil {
+		return nil
+	}
+	var got int
+	if err := conn.QueryRowContext(ctx, d.server.lockSQL).Scan(&got); err != nil {
+		return fmt.Errorf("locking schema: %w", err)
+	}
+	if got != 1 {
+		return errors.New("locking schema: timeout: another program is changing it, retry later")
+	}
+	return nil
+}
+
+func (d dialect) unlockSchema(ctx context.Context, conn *sql.Conn) error {
+	if d.server == nil || d.server.unlockSQL == "" {
+		return nil
+	}
+	_, err := conn.ExecContext(ctx, d.server.unlockSQL)
+	return err
+}
+
 // Backends returns the backends of a store, without artifacts. They share the
 // database, and closing the sessions closes it.
 func (b *Database) Backends() *store.Backends {
 	return &store.Backends{Sessions: b, Memories: sqlMemories{b, nil}, Revisions: sqlRevisions{b}}
-}
-
-// OpenMemories opens a database of its own for memories.
-func OpenMemories(ctx context.Context, url string, opts *Options) (store.MemoryBackend, error) {
-	d, err := Open(ctx, url, opts)
-	if err != nil {
-		return nil, err
-	}
-	return sqlMemories{d, d.Close}, nil
 }
 
 // ArtifactFolder returns the default folder of artifacts: next to a database file, or
@@ -157,4 +233,61 @@ func (b *Database) CountWrites() (writes, transactions, queued int64) {
 		queued += w.queueLength()
 	}
 	return writes, transactions, queued
+}
+
+// Ping writes what a turn writes (a session, an event and a state key, without
+// app and user) and deletes them in the same transaction.
+func (b *Database) Ping(ctx context.Context) error {
+	return b.writers[0].runWrite(ctx, func(w *writer) error {
+		if err := w.writeProbe(b.owner); err != nil {
+			return fmt.Errorf("writing a probe: %w", err)
+		}
+		return nil
+	})
+}
+
+func (w *writer) writeProbe(owner string) error {
+	row := sessionRow{Session: owner, Initial: "{}"}
+	if err := w.orm.Create(&row).Error; err != nil {
+		return err
+	}
+	state := stateRow{Session: owner, Key: "probe", Value: "1"}
+	for _, of := range []any{&eventRow{SessionID: row.ID, Seq: 1, ID: "probe", Event: "{}"}, &state} {
+		if err := w.orm.Omit(clause.Associations).Create(of).Error; err != nil {
+			return err
+		}
+	}
+	// The events go with their session.
+	if err := w.orm.Where("pk = ?", row.ID).Delete(&sessionRow{}).Error; err != nil {
+		return err
+	}
+	return w.orm.Where("app_name = '' AND user_id = '' AND session_id = ?", owner).Delete(&stateRow{}).Error
+}
+
+// Close waits for the writers and closes the connections.
+func (b *Database) Close() error { return b.closing() }
+
+func (b *Database) closeAll() error {
+	var errs []error
+	for _, stmt := range []*statement{b.head, b.events, b.leases} {
+		errs = append(errs, stmt.Close())
+	}
+	if b.reads != nil {
+		errs = append(errs, b.reads.Close())
+	}
+	for _, w := range b.writers {
+		errs = append(errs, w.close(), w.closeConn())
+	}
+	if b.writes != nil {
+		errs = append(errs, b.writes.Close())
+	}
+	errs = append(errs, b.liveness.close())
+	// Errors of lost connections do not matter any more.
+	errs = slices.DeleteFunc(errs, func(err error) bool {
+		return err == nil || b.dialect.server != nil && b.dialect.isConnectionLost(err)
+	})
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("closing database: %w", err)
+	}
+	return nil
 }

@@ -6,11 +6,108 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-
-	"agenthost/pkg/store/internal/codec"
+	"time"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/internal/codec"
 )
+
+// Migrate migrates a database to this program's schema version, as [Open] does,
+// and returns the applied steps. If several processes migrate concurrently,
+// each step is applied once. A missing database file is created.
+func Migrate(ctx context.Context, url string, opts *Options) ([]Step, error) {
+	if err := refuseForeignFile(ctx, url); err != nil {
+		return nil, err
+	}
+	steps := []Step{}
+	o := opts.withDefaults()
+	o.migrated = func(s Step) { steps = append(steps, s) }
+	st, _, err := openPlainStore(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	return steps, st.Close()
+}
+
+// Status describes a database and its size.
+type Status struct {
+	// Database is the URL without its password.
+	Database string `json:"database"`
+	// Engine is the engine's name and version.
+	Engine string `json:"engine"`
+	// Schema is the schema version of the database, 0 if it is empty; Required is
+	// the version of this program.
+	Schema   int64 `json:"schema"`
+	Required int64 `json:"required"`
+	// Pending are the migrations from Schema to Required.
+	Pending   []Step     `json:"pending"`
+	Sessions  int64      `json:"sessions"`
+	Events    int64      `json:"events"`
+	StateKeys int64      `json:"stateKeys"`
+	LastEvent *time.Time `json:"lastEvent"`
+	Bytes     int64      `json:"bytes"`
+}
+
+// Newer reports that the schema is newer than this program, which therefore
+// rejects the database.
+func (s *Status) Newer() bool { return s.Schema > s.Required }
+
+// ReadStatus reads the status of a database and changes nothing. A missing
+// database is [fs.ErrNotExist]; a database with tables of another program is
+// rejected.
+func ReadStatus(ctx context.Context, url string) (*Status, error) {
+	r, err := OpenReadOnly(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	s := &Status{Database: store.Redacted(url)}
+	if s.Schema, err = r.readSchemaVersion(ctx); err != nil {
+		return nil, err
+	}
+	all := migrations()
+	s.Required, s.Pending = all[len(all)-1].version, pendingSteps(s.Schema)
+	return s, s.measureDatabase(ctx, r)
+}
+
+func pendingSteps(at int64) []Step {
+	steps := []Step{}
+	for _, m := range migrations() {
+		if m.version > at {
+			steps = append(steps, Step{m.version, m.name})
+		}
+	}
+	return steps
+}
+
+func (s *Status) measureDatabase(ctx context.Context, r *ReadOnly) error {
+	var last int64
+	type ask struct {
+		query string
+		into  any
+	}
+	asks := []ask{{r.engine.bytes, &s.Bytes}}
+	if s.Schema > 0 {
+		asks = append(asks,
+			ask{"SELECT count(*) FROM sessions s", &s.Sessions},
+			ask{"SELECT count(*) FROM events e", &s.Events},
+			ask{"SELECT coalesce(max(e.timestamp), 0) FROM events e", &last},
+			ask{"SELECT count(*) FROM states t", &s.StateKeys},
+		)
+	}
+	for _, a := range asks {
+		if err := r.scanFirst(ctx, a.query, a.into); err != nil {
+			return fmt.Errorf("measuring the database: %w", err)
+		}
+	}
+	s.Engine = r.Engine + " " + r.Version
+	if s.Events > 0 {
+		at := microsToTime(last)
+		s.LastEvent = &at
+	}
+	return nil
+}
 
 // maxPlaces limits the places that a report lists for one rule.
 const maxPlaces = 100
@@ -71,22 +168,6 @@ func Verify(ctx context.Context, url string) (*Verification, error) {
 		}
 	}
 	return v.v, nil
-}
-
-// requireSchema rejects a database with another schema version.
-func (r *ReadOnly) requireSchema(ctx context.Context) error {
-	at, err := r.readSchemaVersion(ctx)
-	if err != nil {
-		return err
-	}
-	all := migrations()
-	switch newest := all[len(all)-1].version; {
-	case at > newest:
-		return errNewerSchema(at, newest)
-	case at < newest:
-		return fmt.Errorf("database has schema version %d, this program requires %d: run agenthost db migrate first", at, newest)
-	}
-	return nil
 }
 
 type verifier struct {

@@ -3,70 +3,21 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"sync"
-	"sync/atomic"
-
-	"agenthost/pkg/store"
+	"time"
 
 	"gorm.io/gorm"
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // maxBatch is the maximum number of jobs in one transaction.
 const maxBatch = 128
-
-// A writer executes database writes on one connection, one transaction after
-// the other. All jobs that wait when a transaction begins join it (group
-// commit), so concurrent jobs share one disk flush and no job waits for a batch
-// to fill. A writer has no goroutine: the caller whose job is the first of a
-// batch executes the batch, which saves a single caller two goroutine switches
-// that cost as much as the statements.
-type writer struct {
-	pool      *sql.DB
-	db        *gorm.DB // on pool
-	dialect   dialect
-	logger    *slog.Logger
-	conn      *sql.Conn // nil after the connection was lost
-	orm       *gorm.DB  // on conn
-	stmt      writeStatements
-	group     *writerGroup
-	fileWatch *fileWatch // nil for a server
-	relaxed   bool       // current sync mode of the connection, see setSyncMode
-
-	mu     sync.Mutex
-	closed bool
-	busy   bool // a batch is being executed
-	queue  []*job
-
-	jobs, batches atomic.Int64
-}
-
-// A job is one atomic write.
-type job struct {
-	run func(w *writer) error
-	// single reports that the job is one statement, which needs no explicit
-	// transaction if it is alone in its batch.
-	single bool
-	// relaxed reports that the job need not survive a power failure.
-	relaxed bool
-	// append is the event of an append. Appends may share statements.
-	append *appendJob
-	// update is an append that updates shared state.
-	update *updateJob
-	// maybeDone reports that the job may already be committed, because the
-	// connection was lost.
-	maybeDone bool
-	err       error
-	// turn receives false when the job is done, and true when the job leads the
-	// next batch.
-	turn chan bool
-}
 
 // runWrite runs a job and returns when it is durable or has failed. If the
 // context ends while the job is queued, the job is withdrawn; after that,
@@ -350,4 +301,127 @@ func (w *writer) queueLength() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return int64(len(w.queue))
+}
+
+// attemptBatch executes a batch. On a server it retries transactions that the
+// server aborted and batches whose connection was lost. Retries are idempotent
+// because events are keyed by id.
+func (w *writer) attemptBatch(batch []*job) (spoilt bool, err error) {
+	if w.dialect.server == nil {
+		if err = w.fileWatch.checkReplaced(); err != nil {
+			return false, err
+		}
+		if spoilt, err = w.runTransaction(batch); err == nil {
+			err = w.fileWatch.checkReplaced()
+		}
+		return spoilt, err
+	}
+	var r retries
+	for {
+		spoilt, err = w.attemptConnected(batch)
+		lost := err != nil && w.dialect.isConnectionLost(err)
+		if lost {
+			_ = w.dropConn()
+			for _, j := range batch {
+				j.maybeDone = true
+			}
+		}
+		pause, again := r.nextPause(&w.dialect, err)
+		if !again {
+			return spoilt && !lost, err
+		}
+		<-time.After(pause)
+	}
+}
+
+// attemptConnected executes a batch. It opens a connection if there is none.
+func (w *writer) attemptConnected(batch []*job) (spoilt bool, err error) {
+	if w.conn == nil {
+		ctx := context.Background()
+		if err := w.acquireConn(ctx); err != nil {
+			return false, err
+		}
+		if err := w.prepareStatements(ctx); err != nil {
+			return false, err
+		}
+	}
+	return w.runTransaction(batch)
+}
+
+// openConn takes a connection from the pool.
+func (w *writer) openConn(ctx context.Context) error {
+	conn, err := w.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	w.adoptConn(conn)
+	if w.dialect.server == nil {
+		return nil
+	}
+	for _, text := range w.dialect.server.setupSQL {
+		if _, err := conn.ExecContext(ctx, text); err != nil {
+			return errors.Join(err, w.dropConn())
+		}
+	}
+	return nil
+}
+
+// adoptConn makes a connection the writer's own.
+func (w *writer) adoptConn(conn *sql.Conn) {
+	w.conn = conn
+	w.orm = w.db.Session(&gorm.Session{NewDB: true, Context: context.Background()})
+	w.orm.Statement.ConnPool = conn
+}
+
+// acquireConn opens a connection. While the server allows none, it takes the
+// connection of an idle writer.
+func (w *writer) acquireConn(ctx context.Context) error {
+	err := error(errNoConnection)
+	if w.group.connectBlocked.hasPassed() {
+		if err = w.openConn(ctx); err == nil || !w.dialect.server.isConnectionLimit(err) {
+			return err
+		}
+		w.group.connectBlocked.setAfter(connectBackoff)
+	}
+	for _, peer := range w.group.writers {
+		peer.borrowConn(func() { w.conn, peer.conn = peer.conn, nil })
+		if w.conn != nil {
+			w.adoptConn(w.conn)
+			return nil
+		}
+	}
+	w.group.closeIdleReaders()
+	return err
+}
+
+func (w *writer) prepareStatements(ctx context.Context) (err error) {
+	w.stmt, err = prepareWrites(ctx, w.conn, w.dialect)
+	return err
+}
+
+// dropConn discards the connection and any open transaction on it.
+func (w *writer) dropConn() error {
+	if w.conn == nil {
+		return nil
+	}
+	// ErrBadConn makes the pool discard the connection.
+	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
+	err := w.conn.Close()
+	w.conn = nil
+	if errors.Is(err, sql.ErrConnDone) || errors.Is(err, driver.ErrBadConn) {
+		return nil
+	}
+	return err
+}
+
+// closeConn returns the connection at shutdown.
+func (w *writer) closeConn() error {
+	if w.conn == nil {
+		return nil
+	}
+	var err error
+	if w.dialect.closeSQL != "" {
+		_, err = w.conn.ExecContext(context.Background(), w.dialect.closeSQL)
+	}
+	return errors.Join(err, w.conn.Close())
 }

@@ -1,0 +1,416 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/internal/codec"
+)
+
+// The kinds of rows of the head statement, in the order of its parts.
+const (
+	rowHead = iota
+	rowApp
+	rowUser
+	rowSession
+)
+
+// The statements that read a session. The first reads a consistent snapshot of
+// the head, that is, number and time of the last event, and of the state keys by
+// scope. The second reads the events up to that head; events never change, so it
+// may run later. For the last event of the caller's copy it reads only the ID.
+const (
+	lastEventSQL = `LEFT JOIN events h ON h.session_pk = s.pk
+ AND h.seq = (SELECT max(m.seq) FROM events m WHERE m.session_pk = s.pk)`
+	headSQL = `
+SELECT 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), '' FROM sessions s ` + lastEventSQL + `
+ WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3
+UNION ALL SELECT 1, 0, 0, 0, t.key, t.value FROM states t
+ WHERE t.app_name = $1 AND t.user_id = '' AND t.session_id = ''
+UNION ALL SELECT 2, 0, 0, 0, t.key, t.value FROM states t
+ WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = ''
+UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
+ WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = $3`
+	eventsSQL = `SELECT e.seq, CASE WHEN e.seq = $2 THEN e.id ELSE e.event END, e.provenance FROM events e
+ WHERE e.session_pk = $1 AND e.seq >= $2 AND e.seq <= $3 ORDER BY e.seq`
+)
+
+// ReadSession is a method of [store.SessionBackend].
+func (b *Database) ReadSession(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
+	var snap *store.Snapshot
+	err := b.retryRead(ctx, func() (err error) {
+		snap, err = b.readOnce(ctx, key, w)
+		return err
+	})
+	switch {
+	case err != nil && b.isClosed():
+		return nil, store.ErrClosed
+	case err != nil:
+		return nil, codec.WrapReadError(key, err)
+	case snap.ID == 0:
+		return nil, store.SessionNotFound(key.ID)
+	default:
+		return snap, nil
+	}
+}
+
+// readOnce reads the head of a session and its events up to there. If events
+// are missing because the session was deleted in between, it reads the head
+// again.
+func (b *Database) readOnce(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
+	var was int64
+	for {
+		snap, err := b.readHead(ctx, key)
+		if err != nil || snap.ID == 0 {
+			return snap, err
+		}
+		snap.Events, err = b.readEvents(ctx, snap, w)
+		var bad *codec.DamagedError
+		if err == nil || !errors.As(err, &bad) || snap.ID == was {
+			return snap, err
+		}
+		was = snap.ID
+	}
+}
+
+// readHead reads a session without its events, on the writer's connection if
+// that is idle. The head id of a missing session is 0.
+func (b *Database) readHead(ctx context.Context, key session.Key) (snap *store.Snapshot, err error) {
+	switch {
+	case b.headReader != nil:
+		return b.headReader.readHead(ctx, key)
+	case b.dialect.server != nil:
+		return queryHead(ctx, b.head, key)
+	}
+	w := b.writers[0]
+	if w.borrowConn(func() { snap, err = queryHead(ctx, w.stmt.head, key) }) {
+		return snap, err
+	}
+	return queryHead(ctx, b.head, key)
+}
+
+func queryHead(ctx context.Context, stmt *statement, key session.Key) (*store.Snapshot, error) {
+	// Watching a context costs more than the statement.
+	rows, err := stmt.QueryContext(context.WithoutCancel(ctx), key.App, key.User, key.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	snap := &store.Snapshot{State: map[string]any{}}
+	for rows.Next() {
+		if err := scanHead(rows, func(r headStatementRow) error { return addRow(snap, r) }); err != nil {
+			return nil, err
+		}
+	}
+	return snap, rows.Err()
+}
+
+// A headStatementRow is a row of the head statement: the head, or a state key.
+type headStatementRow struct {
+	kind                int
+	id, number, updated int64
+	key                 string
+	text                sql.RawBytes
+}
+
+// scanHead scans a row, whose first columns may be others, and passes it on
+// before the next row reuses its bytes.
+func scanHead(rows *sql.Rows, take func(headStatementRow) error, before ...any) error {
+	var r headStatementRow
+	if err := rows.Scan(append(before, &r.kind, &r.id, &r.number, &r.updated, &r.key, &r.text)...); err != nil {
+		return err
+	}
+	return take(r)
+}
+
+func addRow(s *store.Snapshot, r headStatementRow) error {
+	if r.kind == rowHead {
+		s.Head, s.LastID = store.Head{ID: r.id, Version: r.number, Updated: microsToTime(r.updated)}, r.key
+		return nil
+	}
+	v, err := codec.DecodeValue(r.text)
+	if err != nil {
+		return codec.NewDamagedError(err, "state key %q", scopeOfRow(r.kind).Prefix()+r.key)
+	}
+	s.State[scopeOfRow(r.kind).Prefix()+r.key] = v
+	return nil
+}
+
+func scopeOfRow(kind int) session.Scope {
+	switch kind {
+	case rowApp:
+		return session.ScopeApp
+	case rowUser:
+		return session.ScopeUser
+	default:
+		return session.ScopeSession
+	}
+}
+
+// readEvents reads the events that a window selects, up to a head. If the events
+// of the caller's copy are not in the database, because an older backup was
+// restored, it reads all events.
+func (b *Database) readEvents(ctx context.Context, snap *store.Snapshot, w store.EventWindow) ([]store.StoredEvent, error) {
+	if w.IsNarrow() {
+		return b.readNarrow(ctx, snap.Head, w)
+	}
+	if w.ID != snap.ID {
+		w.Since, w.SinceID = 0, ""
+	}
+	if w.Since == snap.Version && w.SinceID == snap.LastID {
+		return nil, nil
+	}
+	if w.Since < snap.Version {
+		events, same, err := b.queryEvents(ctx, snap.Head, w)
+		if err != nil || same {
+			return events, err
+		}
+	}
+	w.Since, w.SinceID, snap.Whole = 0, "", true
+	events, _, err := b.queryEvents(ctx, snap.Head, w)
+	return events, err
+}
+
+// queryEvents reads the events after a number, and reports whether the event
+// with that number is the one in the caller's copy.
+func (b *Database) queryEvents(ctx context.Context, h store.Head, w store.EventWindow) (events []store.StoredEvent, same bool, err error) {
+	rows, err := b.events.QueryContext(ctx, h.ID, w.Since, h.Version)
+	if err != nil {
+		return nil, false, err
+	}
+	defer rows.Close()
+	same = w.Since == 0
+	for rows.Next() {
+		var seq int64
+		var text, provenance sql.RawBytes
+		if err := rows.Scan(&seq, &text, &provenance); err != nil {
+			return nil, false, err
+		}
+		if seq == w.Since {
+			same = string(text) == w.SinceID
+			continue
+		}
+		ev, err := decodeEvent(text, seq, provenance)
+		if err != nil {
+			return nil, false, err
+		}
+		events = append(events, newStoredEvent(ev, len(text)))
+	}
+	if err = rows.Err(); err == nil && same {
+		err = checkSequence(events, w.Since, h.Version)
+	}
+	return events, same, err
+}
+
+// narrowQuery selects events by the primary key, latest first.
+func (b *Database) narrowQuery(ctx context.Context, h store.Head, w store.EventWindow) *gorm.DB {
+	db := b.readers.WithContext(ctx)
+	q := db.Where("session_pk = ? AND seq <= ?", h.ID, h.Version)
+	if w.After != nil {
+		older := db.Model(&eventRow{}).Select("seq").Where("session_pk = ? AND timestamp < ?", h.ID, w.After.UnixMicro())
+		q = q.Where("seq > coalesce((?), 0)", older.Order("seq DESC").Limit(1))
+	}
+	return q.Select("seq", "event", "provenance").Order("seq DESC").Limit(w.Last)
+}
+
+func (b *Database) readNarrow(ctx context.Context, h store.Head, w store.EventWindow) ([]store.StoredEvent, error) {
+	var rows []fullEventRow
+	if err := b.narrowQuery(ctx, h, w).Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("reading events: %w", err)
+	}
+	events := make([]store.StoredEvent, len(rows))
+	for i, r := range rows {
+		ev, err := decodeEvent([]byte(r.Event), r.Seq, r.provenance())
+		if err != nil {
+			return nil, err
+		}
+		events[len(rows)-1-i] = newStoredEvent(ev, len(r.Event))
+	}
+	since := h.Version - int64(len(rows))
+	if w.After == nil && len(rows) < w.Last {
+		since = 0
+	}
+	return events, checkSequence(events, since, h.Version)
+}
+
+// estimateEventBytes estimates the memory of an event from the length of its
+// JSON.
+func estimateEventBytes(text int) int64 { return 1024 + 2*int64(text) }
+
+func newStoredEvent(ev *session.Event, text int) store.StoredEvent {
+	return store.StoredEvent{Event: ev, Text: int64(text), Cost: estimateEventBytes(text)}
+}
+
+// checkSequence checks that the numbers of events run from since+1 to last
+// without a gap.
+func checkSequence(events []store.StoredEvent, since, last int64) error {
+	for _, e := range slices.Backward(events) {
+		if e.Event.Seq != last {
+			break
+		}
+		last--
+	}
+	if since != last {
+		return codec.NewDamagedError(errMissing, "event %d", last)
+	}
+	return nil
+}
+
+// errMissing is the reason for a missing row.
+var errMissing = errors.New("row is missing")
+
+// queryHeads finds sessions in order by the index of their app, or of their app
+// and user.
+func queryHeads(q store.SessionQuery, tx *gorm.DB) *gorm.DB {
+	db := tx.Table("sessions s").Joins(lastEventSQL).Where("s.app_name = ? AND s.pk > ?", q.App, q.After)
+	if q.User != "" {
+		db = db.Where("s.user_id = ?", q.User)
+	}
+	if !q.Before.IsZero() {
+		db = db.Where("coalesce(h.timestamp, s.create_time) < ?", q.Before.UnixMicro())
+	}
+	if q.Limit > 0 {
+		db = db.Limit(q.Limit)
+	}
+	return db.Select("s.pk, s.app_name, s.user_id, s.id, s.create_time, h.seq AS version, h.timestamp AS update_time").Order("s.pk")
+}
+
+// maxHeadBatch is the maximum number of sessions in one batch.
+const maxHeadBatch = 128
+
+// readHead returns the head of one session, with the id 0 if it is missing. It
+// returns as soon as its context ends.
+func (h *headReader) readHead(ctx context.Context, key session.Key) (*store.Snapshot, error) {
+	q := &headRequest{key: key, done: make(chan struct{})}
+	h.enqueueRequest(q)
+	select {
+	case <-q.done:
+		return q.snap, q.err
+	case <-ctx.Done():
+		h.cancelRequest(q)
+		return nil, ctx.Err()
+	}
+}
+
+func (h *headReader) enqueueRequest(q *headRequest) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.queue = append(h.queue, q)
+	if h.busy < h.maxReads {
+		h.busy++
+		go func() {
+			defer safe.Recover(func(p *safe.Panic) { p.Log(h.logger, "reading of session heads panicked") })
+			h.readBatches()
+		}()
+	}
+}
+
+func (h *headReader) cancelRequest(q *headRequest) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if q.batch == nil {
+		h.queue = slices.DeleteFunc(h.queue, func(other *headRequest) bool { return other == q })
+		return
+	}
+	if q.batch.waiters--; q.batch.waiters == 0 {
+		q.batch.cancel()
+	}
+}
+
+// readBatches reads batches until the queue is empty.
+func (h *headReader) readBatches() {
+	for {
+		ctx, cancel := context.WithCancel(context.Background())
+		all := h.dequeueBatch(cancel)
+		if len(all) == 0 {
+			cancel()
+			return
+		}
+		keys := make([]session.Key, len(all))
+		for i, q := range all {
+			keys[i] = q.key
+		}
+		snaps, err := h.readRecovered(ctx, keys)
+		cancel()
+		for i, q := range all {
+			if q.err = err; err == nil {
+				q.snap = snaps[i]
+			}
+			close(q.done)
+		}
+	}
+}
+
+// readRecovered converts a panic of the read to its error. Otherwise the
+// waiters would block forever and the panic would end the process.
+func (h *headReader) readRecovered(ctx context.Context, keys []session.Key) (snaps []*store.Snapshot, err error) {
+	if p := safe.Call(func() { snaps, err = h.read(ctx, keys) }); p != nil {
+		p.Log(h.logger, "reading of session heads panicked", "sessions", len(keys))
+		return nil, errPanicked
+	}
+	return snaps, err
+}
+
+// dequeueBatch moves queued requests to a batch. If there are none, the reader
+// becomes idle.
+func (h *headReader) dequeueBatch(cancel context.CancelFunc) []*headRequest {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := min(len(h.queue), maxHeadBatch)
+	all := h.queue[:n:n]
+	h.queue = h.queue[n:]
+	if n == 0 {
+		h.busy--
+	}
+	r := &headBatch{n, cancel}
+	for _, q := range all {
+		q.batch = r
+	}
+	return all
+}
+
+// queryHeads reads the heads of sessions. A single session has its own, cheaper
+// statement.
+func (b *Database) queryHeads(ctx context.Context, keys []session.Key) ([]*store.Snapshot, error) {
+	if len(keys) == 1 {
+		snap, err := queryHead(ctx, b.head, keys[0])
+		return []*store.Snapshot{snap}, err
+	}
+	apps, users, ids := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	snaps := make([]*store.Snapshot, len(keys))
+	for i, k := range keys {
+		apps[i], users[i], ids[i] = k.App, k.User, k.ID
+		snaps[i] = &store.Snapshot{State: map[string]any{}}
+	}
+	rows, err := b.reads.QueryContext(ctx, b.dialect.server.headsSQL, apps, users, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scanIndexedHead(snaps, rows); err != nil {
+			return nil, err
+		}
+	}
+	return snaps, rows.Err()
+}
+
+// scanIndexedHead reads a row of the batch statement. Its first column is the
+// number of the session, from 1.
+func scanIndexedHead(snaps []*store.Snapshot, rows *sql.Rows) error {
+	var n int
+	return scanHead(rows, func(r headStatementRow) error {
+		if n < 1 || n > len(snaps) {
+			return fmt.Errorf("session number %d is out of range 1 to %d", n, len(snaps))
+		}
+		return addRow(snaps[n-1], r)
+	}, &n)
+}

@@ -1,0 +1,377 @@
+package sqlstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/store/internal/codec"
+)
+
+// The tables. Ids compare byte by byte: a dialect with another default sets
+// column types or table options accordingly. Times are
+// microseconds since the epoch.
+
+// sessionRow is a session. Its version and last update are those of its last
+// event.
+type sessionRow struct {
+	ID      int64  `gorm:"column:pk;primaryKey;autoIncrement"`
+	App     string `gorm:"column:app_name;size:128;not null;uniqueIndex:sessions_key,priority:1"`
+	User    string `gorm:"column:user_id;size:255;not null;uniqueIndex:sessions_key,priority:2"`
+	Session string `gorm:"column:id;size:128;not null;uniqueIndex:sessions_key,priority:3"`
+	Created int64  `gorm:"column:create_time;not null"`
+	// Initial is the session's own state at its creation, as a JSON object.
+	Initial string `gorm:"column:initial;type:text;not null"`
+}
+
+// TableName is for GORM.
+func (sessionRow) TableName() string { return "sessions" }
+
+// eventRow is one event, ordered by Seq. The time is only for filters and has
+// no index: it grows with Seq unless the clock was set back.
+type eventRow struct {
+	SessionID  int64      `gorm:"column:session_pk;primaryKey;autoIncrement:false;not null;uniqueIndex:events_id,priority:1"`
+	Seq        int64      `gorm:"column:seq;primaryKey;autoIncrement:false;not null"`
+	ID         string     `gorm:"column:id;size:128;not null;uniqueIndex:events_id,priority:2"`
+	Invocation string     `gorm:"column:invocation_id;size:128;not null"`
+	Time       int64      `gorm:"column:timestamp;not null"`
+	Event      string     `gorm:"column:event;type:text;not null"`
+	Session    sessionRow `gorm:"foreignKey:SessionID;references:ID;constraint:OnDelete:CASCADE"`
+}
+
+// TableName is for GORM.
+func (eventRow) TableName() string { return "events" }
+
+// stateRow is one state key. Without a session it belongs to the user, without
+// a user to the app; the key has no prefix.
+type stateRow struct {
+	App     string `gorm:"column:app_name;size:128;primaryKey"`
+	User    string `gorm:"column:user_id;size:255;primaryKey"`
+	Session string `gorm:"column:session_id;size:128;primaryKey"`
+	Key     string `gorm:"column:key;size:255;primaryKey"`
+	Value   string `gorm:"column:value;type:text;not null"`
+}
+
+// TableName is for GORM.
+func (stateRow) TableName() string { return "states" }
+
+// migrationRow is an applied migration.
+type migrationRow struct {
+	Version int64  `gorm:"column:version;primaryKey;autoIncrement:false"`
+	Name    string `gorm:"column:name;size:128;not null"`
+	Applied int64  `gorm:"column:apply_time;not null"`
+}
+
+// TableName is for GORM.
+func (migrationRow) TableName() string { return "schema_migrations" }
+
+func microsToTime(t int64) time.Time { return time.UnixMicro(t).UTC() }
+
+// leaseColumns are the columns of sessions that schema version 3 added. A
+// session that was never leased has the epoch 0. Until is in microseconds since
+// the Unix epoch.
+type leaseColumns struct {
+	Owner string `gorm:"column:lease_owner;size:128;not null;default:''"`
+	Epoch int64  `gorm:"column:lease_epoch;not null;default:0"`
+	Until int64  `gorm:"column:lease_until;not null;default:0"`
+}
+
+// TableName is for GORM.
+func (leaseColumns) TableName() string { return "sessions" }
+
+// The memory tables. Search terms are rows computed by this package instead of a
+// full-text index of the engine, so that every engine returns the same results in
+// the same order.
+
+// memoryOwnerRow is a user of an app with memories.
+type memoryOwnerRow struct {
+	ID   int64  `gorm:"column:pk;primaryKey;autoIncrement"`
+	App  string `gorm:"column:app_name;size:128;not null;uniqueIndex:memory_owners_key,priority:1"`
+	User string `gorm:"column:user_id;size:255;not null;uniqueIndex:memory_owners_key,priority:2"`
+}
+
+// TableName is for GORM.
+func (memoryOwnerRow) TableName() string { return "memory_owners" }
+
+// memoryRow is one memory. Its session may be deleted, or empty.
+type memoryRow struct {
+	PK      int64  `gorm:"column:pk;primaryKey;autoIncrement"`
+	Owner   int64  `gorm:"column:owner_pk;not null;uniqueIndex:memories_key,priority:1"`
+	Session string `gorm:"column:session_id;size:128;not null;uniqueIndex:memories_key,priority:2"`
+	ID      string `gorm:"column:id;size:128;not null;uniqueIndex:memories_key,priority:3"`
+	Time    int64  `gorm:"column:timestamp;not null"`
+	Memory  string `gorm:"column:memory;type:text;not null"`
+}
+
+// TableName is for GORM.
+func (memoryRow) TableName() string { return "memories" }
+
+// memoryTermRow is a search term of a memory.
+type memoryTermRow struct {
+	Owner  int64  `gorm:"column:owner_pk;primaryKey;autoIncrement:false"`
+	Term   string `gorm:"column:term;size:64;primaryKey"`
+	Memory int64  `gorm:"column:memory_pk;primaryKey;autoIncrement:false;index:memory_terms_memory"`
+}
+
+// TableName is for GORM.
+func (memoryTermRow) TableName() string { return "memory_terms" }
+
+// revisionRow is a revision of an app; its files are one archive.
+type revisionRow struct {
+	App    string `gorm:"column:app_name;size:128;primaryKey"`
+	ID     string `gorm:"column:id;size:128;primaryKey"`
+	Served int64  `gorm:"column:serve_time;not null"`
+	Files  []byte `gorm:"column:files;not null"`
+}
+
+// TableName is for GORM.
+func (revisionRow) TableName() string { return "revisions" }
+
+// provenanceColumn is the column of events that schema version 6 added: the
+// output of [session.Provenance.Append], or null in rows written by an older
+// version of agenthost.
+type provenanceColumn struct {
+	Provenance *string `gorm:"column:provenance;type:text"`
+}
+
+// TableName is for GORM.
+func (provenanceColumn) TableName() string { return "events" }
+
+// fullEventRow is an event row with the columns of all schema versions.
+type fullEventRow struct {
+	SessionID  int64   `gorm:"column:session_pk;primaryKey;autoIncrement:false"`
+	Seq        int64   `gorm:"column:seq;primaryKey;autoIncrement:false"`
+	ID         string  `gorm:"column:id"`
+	Invocation string  `gorm:"column:invocation_id"`
+	Time       int64   `gorm:"column:timestamp"`
+	Event      string  `gorm:"column:event"`
+	Provenance *string `gorm:"column:provenance"`
+}
+
+// TableName is for GORM.
+func (fullEventRow) TableName() string { return "events" }
+
+// provenance returns the argument of decodeEvent.
+func (r *fullEventRow) provenance() []byte {
+	if r.Provenance == nil {
+		return nil
+	}
+	return []byte(*r.Provenance)
+}
+
+func addProvenance(db *gorm.DB, _ dialect) error {
+	if db.Migrator().HasColumn(&provenanceColumn{}, "Provenance") {
+		return nil // an interrupted migration has added it
+	}
+	if err := db.Migrator().AddColumn(&provenanceColumn{}, "Provenance"); err != nil {
+		return fmt.Errorf("adding column provenance: %w", err)
+	}
+	return nil
+}
+
+// decodeEvent decodes an event and its provenance, which is empty in rows
+// written by an older version.
+func decodeEvent(text []byte, seq int64, provenance []byte) (*session.Event, error) {
+	ev := &session.Event{}
+	err := ev.UnmarshalJSON(text)
+	legacy := len(provenance) == 0
+	if err == nil && !legacy {
+		ev.Provenance, err = session.DecodeProvenance(provenance)
+	}
+	if err != nil {
+		return nil, codec.NewDamagedError(err, "event %d", seq)
+	}
+	if legacy {
+		ev.MoveLegacyProvenance()
+	}
+	ev.Seq = seq
+	return ev, nil
+}
+
+// A migration upgrades the schema by one version. Once released, a migration
+// and its row types never change.
+type migration struct {
+	version int64
+	name    string
+	up      func(db *gorm.DB, d dialect) error
+}
+
+// migrations returns all schema versions in order.
+func migrations() []migration {
+	return []migration{
+		{1, "sessions, events, states", createTables},
+		{2, "memories", createMemoryTables},
+		{3, "leases of sessions", addLeases},
+		{4, "sessions in the order of their creation", addOrderIndexes},
+		{5, "revisions of apps", createRevisionTable},
+		{6, "provenance of events", addProvenance},
+	}
+}
+
+// migrateSchema upgrades the schema to this program's version. The caller has
+// opened a transaction that excludes other programs.
+func migrateSchema(db *gorm.DB, d dialect, o *Options) error {
+	if err := createMigrationTable(db, d); err != nil {
+		return err
+	}
+	var at int64
+	if err := db.Model(&migrationRow{}).Select("coalesce(max(version), 0)").Scan(&at).Error; err != nil {
+		return fmt.Errorf("reading the schema version: %w", err)
+	}
+	all := migrations()
+	if newest := all[len(all)-1].version; at > newest {
+		return errNewerSchema(at, newest)
+	}
+	for _, m := range all {
+		if m.version <= at {
+			continue
+		}
+		if err := m.apply(db, d, o.Clock()); err != nil {
+			return fmt.Errorf("migration %d (%s): %w", m.version, m.name, err)
+		}
+		o.Logger.Info("applied schema migration", "version", m.version, "name", m.name)
+		o.migrated(Step{m.version, m.name})
+	}
+	return nil
+}
+
+// createMigrationTable creates the migration table unless the database contains
+// tables of another program.
+func createMigrationTable(db *gorm.DB, d dialect) error {
+	there, err := hasTable(db, &migrationRow{})
+	if there || err != nil {
+		return err
+	}
+	if err := checkForeignTables(func(name string) bool { return db.Migrator().HasTable(name) }); err != nil {
+		return err
+	}
+	return createTable(db, d, &migrationRow{})
+}
+
+func errNewerSchema(at, newest int64) error {
+	return fmt.Errorf("database has schema version %d, this program supports versions up to %d: use a newer agenthost or another database", at, newest)
+}
+
+func (m migration) apply(db *gorm.DB, d dialect, now time.Time) error {
+	if err := m.up(db, d); err != nil {
+		return err
+	}
+	return db.Create(&migrationRow{Version: m.version, Name: m.name, Applied: now.UnixMicro()}).Error
+}
+
+func createTables(db *gorm.DB, d dialect) error {
+	for _, row := range []table{&sessionRow{}, &eventRow{}, &stateRow{}} {
+		if err := createTable(db, d, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tableNames returns the tables of sessions, memories and revisions, without
+// the migration table.
+func tableNames() []string {
+	var all []string
+	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}} {
+		all = append(all, row.TableName())
+	}
+	return all
+}
+
+// A table is a row type with a table name.
+type table interface{ TableName() string }
+
+// createTable creates a table. Where CREATE TABLE commits on its own, an
+// interrupted migration may have created it; a table with other columns belongs
+// to another program.
+func createTable(db *gorm.DB, d dialect, row table) error {
+	there, err := hasTable(db, row)
+	if there || err != nil {
+		return err
+	}
+	err = db.Set("gorm:table_options", d.tableOptions(row.TableName())).Migrator().CreateTable(row)
+	if err != nil {
+		return fmt.Errorf("creating table %s: %w", row.TableName(), err)
+	}
+	return nil
+}
+
+func hasTable(db *gorm.DB, row table) (bool, error) {
+	m := db.Migrator()
+	if !m.HasTable(row) {
+		return false, nil
+	}
+	stmt := &gorm.Statement{DB: db}
+	if err := stmt.Parse(row); err != nil {
+		return false, err
+	}
+	for _, column := range stmt.Schema.DBNames {
+		if !m.HasColumn(row, column) {
+			return false, errForeign([]string{row.TableName()})
+		}
+	}
+	return true, nil
+}
+
+// addOrderIndexes adds the indexes for pages of sessions.
+func addOrderIndexes(db *gorm.DB, _ dialect) error {
+	for _, index := range []struct{ name, columns string }{
+		{"sessions_of_app", "app_name, pk"},
+		{"sessions_of_user", "app_name, user_id, pk"},
+	} {
+		if db.Migrator().HasIndex(&sessionRow{}, index.name) {
+			continue // an interrupted migration has added it
+		}
+		if err := db.Exec("CREATE INDEX " + index.name + " ON sessions (" + index.columns + ")").Error; err != nil {
+			return fmt.Errorf("creating index %s: %w", index.name, err)
+		}
+	}
+	return nil
+}
+
+func addLeases(db *gorm.DB, _ dialect) error {
+	for _, field := range []string{"Owner", "Epoch", "Until"} {
+		if db.Migrator().HasColumn(&leaseColumns{}, field) {
+			continue // an interrupted migration has added it
+		}
+		if err := db.Migrator().AddColumn(&leaseColumns{}, field); err != nil {
+			return fmt.Errorf("adding lease column %s: %w", strings.ToLower(field), err)
+		}
+	}
+	return nil
+}
+
+func createMemoryTables(db *gorm.DB, d dialect) error {
+	for _, row := range []table{&memoryOwnerRow{}, &memoryRow{}, &memoryTermRow{}} {
+		if err := createTable(db, d, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func createRevisionTable(db *gorm.DB, d dialect) error { return createTable(db, d, &revisionRow{}) }
+
+// checkForeignTables rejects tables with our names but without a schema
+// version, because they belong to another program. Tables with other names may
+// share the database.
+func checkForeignTables(there func(table string) bool) error {
+	if taken := slices.DeleteFunc(tableNames(), func(name string) bool { return !there(name) }); len(taken) > 0 {
+		return errForeign(taken)
+	}
+	return nil
+}
+
+// errForeign is the error for a database of another program.
+func errForeign(tables []string) error { return &foreignError{tables} }
+
+// A foreignError names the tables of another program.
+type foreignError struct{ tables []string }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("the database holds the tables of another program (%s): use a database of its own, and agenthost db import to take over the sessions of an ADK", strings.Join(e.tables, ", "))
+}
