@@ -42,7 +42,7 @@ func (w *Encoder) AddErrorKey(before *Error, key string) {
 	}
 }
 
-// AddErrorIndex is addErrorKey for lists.
+// AddErrorIndex is AddErrorKey for lists.
 func (w *Encoder) AddErrorIndex(before *Error, i int) {
 	if w.Err != before {
 		w.Err = w.Err.nestUnder(i)

@@ -54,7 +54,7 @@ type turnOutcome struct {
 	err       *runtime.RunError
 }
 
-// buildExprVars returns the values of the variables in [expectEnv].
+// buildExprVars returns the values of the variables that newExpectationEnv declares.
 func (o *turnOutcome) buildExprVars() map[string]any {
 	calls := buildCallVars(o.events)
 	texts, text, agent := []any{}, "", ""

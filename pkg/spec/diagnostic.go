@@ -286,8 +286,6 @@ func offsetOf(text []byte, starts []int, f Fix) (int, bool) {
 	return at, true
 }
 
-// maxSuggestLength and mostNames bound what is compared letter by letter: a file may
-// have thousands of names that are not known.
 const (
 	// maxSuggestLength and maxSuggestNames limit the cost of the comparison: a file may
 	// have thousands of unknown names.

@@ -40,7 +40,7 @@ func WithPendingNote(description string) string {
 	return description + "\n\n" + pendingNote
 }
 
-// A declaredTool is a declaration with its compiled parameters.
+// Declared is a declaration with its compiled parameters.
 type Declared struct {
 	declaration
 	params *Params

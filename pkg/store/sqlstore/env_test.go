@@ -153,7 +153,7 @@ func startPooler(t testing.TB, at string, size int) string {
 	return through
 }
 
-// cleanUp is carryOut after the test.
+// cleanUp executes a statement after the test, whose context has ended.
 func cleanUp(t testing.TB, url, text string) {
 	t.Helper()
 	if err := testdb.Exec(context.Background(), url, text); err != nil {
