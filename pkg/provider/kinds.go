@@ -11,8 +11,6 @@ package provider
 import (
 	"cmp"
 	"context"
-	"errors"
-	"iter"
 	"log/slog"
 	"net/http"
 	"time"
@@ -158,17 +156,6 @@ func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, 
 	return llm, nil
 }
 
-// callsConfig configures retries and fallbacks.
-type callsConfig struct {
-	Retry    retryConfig `yaml:"retry" doc:"When to retry failed calls."`
-	Fallback []spec.Text `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
-}
-
-type retryConfig struct {
-	Codes    []int `yaml:"codes" doc:"The HTTP status codes to retry. Default: 429, 500, 502, 503 and 504."`
-	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum number of attempts, including the first."`
-}
-
 // decodeService decodes and checks the settings of a service. base and calls are fields
 // of dst.
 func decodeService(n *spec.Node, dst any, base *spec.Text, calls *callsConfig) spec.Diagnostics {
@@ -178,98 +165,7 @@ func decodeService(n *spec.Node, dst any, base *spec.Text, calls *callsConfig) s
 			ds = append(ds, base.Errorf(0, "value", "%s", problem))
 		}
 	}
-	ds = append(ds, calls.Retry.validateRetry(n.Get("retry"))...)
+	ds = append(ds, calls.validateCalls(n)...)
 	ds.Sort()
 	return ds
-}
-
-func (c *retryConfig) retryOptions(env Env) *RetryOptions {
-	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger}
-}
-
-func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	if at := n.Get("attempts"); at != nil && c.Attempts < 1 {
-		ds = append(ds, at.Errorf("value", "attempts must be at least 1, which disables retries"))
-	}
-	codes := n.Get("codes")
-	for i, code := range c.Codes {
-		if code < 400 || code > 599 {
-			ds = append(ds, codes.Items[i].Errorf("value", "%d is not an error status, must be 400 to 599", code))
-		}
-	}
-	return ds
-}
-
-// Fallback returns a model that tries others in order when llm fails with a retryable
-// error and has yielded no response yet. It has the name of llm and the capabilities
-// that all models share. A nil logger discards logs.
-func Fallback(llm model.LLM, others []model.LLM, logger *slog.Logger) model.LLM {
-	if len(others) == 0 {
-		return llm
-	}
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	return &fallbackModel{LLM: llm, others: others, logger: logger}
-}
-
-type fallbackModel struct {
-	model.LLM
-	others []model.LLM
-	logger *slog.Logger
-}
-
-// MixesToolsAndSchema reports whether all models support it.
-func (f *fallbackModel) MixesToolsAndSchema() bool {
-	return f.allCan(mixesToolsAndSchema)
-}
-
-var (
-	_ schemaMixer         = (*fallbackModel)(nil)
-	_ model.ContentCacher = (*fallbackModel)(nil)
-	_ model.CodeRunner    = (*fallbackModel)(nil)
-)
-
-// CachesContents reports whether the first model supports it; the others get the
-// complete contents.
-func (f *fallbackModel) CachesContents() bool { return model.CanCache(f.LLM) }
-
-// RunsCode reports whether all models support it; see [model.RunsCode].
-func (f *fallbackModel) RunsCode() bool { return f.allCan(model.RunsCode) }
-
-func (f *fallbackModel) allCan(can func(model.LLM) bool) bool {
-	for _, m := range f.others {
-		if !can(m) {
-			return false
-		}
-	}
-	return can(f.LLM)
-}
-
-// Generate tries the models until one succeeds; see [model.LLM]. It yields the last
-// error.
-func (f *fallbackModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
-	return func(yield func(*model.Response, error) bool) {
-		asked := f.LLM
-		for _, next := range f.others {
-			started, err := forwardResponses(ctx, asked, req, yield)
-			if err == nil {
-				return
-			}
-			failed, ok := errors.AsType[*model.Error](err)
-			if started || !ok || !failed.Retryable() || ctx.Err() != nil {
-				yield(nil, err)
-				return
-			}
-			f.logger.WarnContext(ctx, "model failed, trying fallback", "model", asked.Name(), "fallback", next.Name(), "error", err)
-			// The name and the cache belong to the first model.
-			own := *req
-			own.Model, own.Cache = "", nil
-			asked, req = next, &own
-		}
-		if _, err := forwardResponses(ctx, asked, req, yield); err != nil {
-			yield(nil, err)
-		}
-	}
 }

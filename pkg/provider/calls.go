@@ -1,0 +1,37 @@
+package provider
+
+import "agenthost/pkg/spec"
+
+// callsConfig configures retries and fallbacks.
+type callsConfig struct {
+	Retry    retryConfig `yaml:"retry" doc:"When to retry failed calls."`
+	Fallback []spec.Text `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
+}
+
+type retryConfig struct {
+	Codes    []int `yaml:"codes" doc:"The HTTP status codes to retry. Default: 429, 500, 502, 503 and 504."`
+	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum number of attempts, including the first."`
+}
+
+// validateCalls reports problems of the settings in n.
+func (c *callsConfig) validateCalls(n *spec.Node) spec.Diagnostics {
+	return c.Retry.validateRetry(n.Get("retry"))
+}
+
+func (c *retryConfig) retryOptions(env Env) *RetryOptions {
+	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger}
+}
+
+func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if at := n.Get("attempts"); at != nil && c.Attempts < 1 {
+		ds = append(ds, at.Errorf("value", "attempts must be at least 1, which disables retries"))
+	}
+	codes := n.Get("codes")
+	for i, code := range c.Codes {
+		if code < 400 || code > 599 {
+			ds = append(ds, codes.Items[i].Errorf("value", "%d is not an error status, must be 400 to 599", code))
+		}
+	}
+	return ds
+}
