@@ -4,7 +4,10 @@ go 1.26.0
 
 require agenthost v0.0.0
 
-require google.golang.org/genai v1.77.0
+require (
+	go.etcd.io/bbolt v1.5.0
+	google.golang.org/genai v1.77.0
+)
 
 require (
 	cloud.google.com/go v0.116.0 // indirect
@@ -45,6 +48,7 @@ require (
 	google.golang.org/grpc v1.83.2 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
 )
 
 replace agenthost => ../..

@@ -1,5 +1,5 @@
 // Command extend runs an app whose YAML names a model provider, a tool kind, an agent
-// class and a plugin of this program.
+// class and a plugin of this program, and keeps its sessions in a bbolt file.
 package main
 
 import (
@@ -12,26 +12,34 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/kvstore"
+	"agenthost/pkg/store/memstore"
 	"agenthost/pkg/tool"
 )
 
 func main() {
-	if err := run(context.Background(), "shop", os.Args[1]); err != nil {
+	if err := run(context.Background(), os.Args[1], os.Args[2]); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// run prints the texts of one turn of an app.
-func run(ctx context.Context, folder, message string) error {
-	app, problems := newLoader().Load(ctx, folder)
+// run prints the texts of one turn in a session of a file.
+func run(ctx context.Context, file, message string) error {
+	app, problems := newLoader().Load(ctx, "shop")
 	if app == nil {
 		return problems.Err()
 	}
-	host, err := runtime.InMemory(app)
+	db, err := openBolt(file)
 	if err != nil {
 		return err
 	}
+	defer db.Close()
+	st := newStore(db)
+	defer st.Close()
+	host := runtime.NewHost(st, nil)
 	defer host.Close()
+	host.Swap(app)
 	turn := &runtime.RunRequest{App: app.Name(), UserID: "ana", SessionID: "s1", CreateSession: true, Message: model.UserText(message)}
 	for ev, err := range host.Run(ctx, turn) {
 		if err != nil {
@@ -42,6 +50,14 @@ func run(ctx context.Context, folder, message string) error {
 		}
 	}
 	return nil
+}
+
+// newStore returns a store with sessions in bbolt. Only one process can open the file, so
+// they need no leases. All else is in memory.
+func newStore(db boltDB) *store.Store {
+	b := memstore.NewBackends()
+	b.Sessions, b.Unshared = kvstore.NewSessions(db), true
+	return store.New(b, nil)
 }
 
 // newLoader returns a loader with our kinds after those of agenthost.

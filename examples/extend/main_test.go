@@ -11,16 +11,46 @@ import (
 
 	"agenthost/pkg/loader"
 	"agenthost/pkg/server"
+	"agenthost/pkg/session"
 )
 
 // The app runs with the provider, tool kind, agent class and plugin of this module: the
-// first sub-agent is skipped, and the second one answers.
+// first sub-agent is skipped, and the second one answers. The second turn continues the
+// session in the file.
 func Example() {
-	if err := run(context.Background(), "shop", "Good morning!"); err != nil {
+	dir, err := os.MkdirTemp("", "extend")
+	if err != nil {
 		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "sessions.db")
+	for _, message := range []string{"Good morning!", "Goodbye!"} {
+		if err := run(context.Background(), file, message); err != nil {
+			fmt.Println(err)
+		}
+	}
+	db, err := openBolt(file)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	st := newStore(db)
+	defer st.Close()
+	sess, err := st.Sessions.Get(context.Background(), session.Key{App: "shop", User: "ana", ID: "s1"}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, ev := range sess.EventsBy("clerk") {
+		fmt.Println("stored:", ev.Text())
 	}
 	// Output:
 	// clerk: Echo: Good morning!
+	// clerk: Echo: Goodbye!
+	// stored: Echo: Good morning!
+	// stored: Echo: Goodbye!
 }
 
 // A problem in the YAML of a kind is reported at its position, and unknown fields are
@@ -102,9 +132,9 @@ func TestPolicyAndAuth(t *testing.T) {
 	}
 }
 
-// The code of a kind has at most 60 lines.
+// The code of a kind, and of the sessions in bbolt, has at most 60 lines.
 func TestLength(t *testing.T) {
-	for _, file := range []string{"provider.go", "tool.go", "agent.go", "plugin.go"} {
+	for _, file := range []string{"provider.go", "tool.go", "agent.go", "plugin.go", "store.go"} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

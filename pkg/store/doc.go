@@ -4,9 +4,10 @@
 // The portable types [Sessions], [Artifacts] and [Memories] implement every
 // rule: the scopes of state keys, temp: keys, partial events, optimistic
 // concurrency, names and limits, and memory search. The backends below them only
-// store rows: in memory (memstore), in SQL databases (sqlstore), and for artifacts
-// also in folders (dirstore) and in buckets (bucketstore). [New] opens a store over
-// backends, storeurl.Open by URL. Package storetest tests a backend.
+// store rows: in memory (memstore), in SQL databases (sqlstore), in key-value databases of
+// the caller (kvstore), and for artifacts also in folders (dirstore) and in buckets
+// (bucketstore). [New] opens a store over backends, storeurl.Open by URL. Package
+// storetest tests a backend.
 //
 // Events are ordered by the sequence number that they get in the transaction
 // that writes them, never by the clock. An append names the version that it
