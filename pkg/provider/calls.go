@@ -2,10 +2,11 @@ package provider
 
 import "agenthost/pkg/spec"
 
-// callsConfig configures retries and fallbacks.
+// callsConfig configures retries, timeouts and fallbacks.
 type callsConfig struct {
-	Retry    retryConfig `yaml:"retry" doc:"When to retry failed calls."`
-	Fallback []spec.Text `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
+	Retry    retryConfig    `yaml:"retry" doc:"When to retry failed calls."`
+	Timeouts timeoutsConfig `yaml:"timeouts" doc:"How long the service may be silent before the call fails."`
+	Fallback []spec.Text    `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
 }
 
 type retryConfig struct {

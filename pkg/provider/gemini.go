@@ -38,6 +38,8 @@ type GeminiOptions struct {
 	Token func(context.Context) (string, error)
 	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
+	// Timeouts limit the silence of the service.
+	Timeouts TimeoutOptions
 	// Retry configures retries.
 	Retry RetryOptions
 	// Clock is used for the expiry of context caches; nil is [time.Now].

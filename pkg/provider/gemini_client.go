@@ -36,7 +36,7 @@ func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	wire := &geminiTransport{base: g.opts.HTTP.Transport, redactor: spec.NewRedactor(config.APIKey)}
+	wire := &geminiTransport{base: newTimeoutTransport(g.opts.HTTP.Transport, g.opts.Timeouts), redactor: spec.NewRedactor(config.APIKey)}
 	if err := g.addCredentials(ctx, config, wire); err != nil {
 		return nil, err
 	}
@@ -144,11 +144,6 @@ func badBaseURL(base string) string {
 	}
 	return ""
 }
-
-const (
-	maxErrorBytes    = 64 << 10
-	maxResponseBytes = 256 << 20
-)
 
 // A geminiTransport is the HTTP transport of the SDK. It adds the token, turns failures
 // into [*model.Error] with the requested retry delay (the SDK drops headers), and

@@ -69,8 +69,7 @@ func (c *geminiConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
 func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error) {
 	return NewGemini(c.Model, &GeminiOptions{
 		Lookup: env.Lookup, App: env.App, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, HTTP: env.HTTP,
-		Retry:  *c.Calls.Retry.retryOptions(env),
-		Logger: env.Logger,
+		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
 	}), nil
 }
 
@@ -107,7 +106,7 @@ func buildOpenAI(_ context.Context, env Env, c *openAIConfig) (model.LLM, error)
 	}
 	return NewOpenAI(c.Model, &OpenAIOptions{
 		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, HTTP: env.HTTP,
-		Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
+		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
 	}), nil
 }
 

@@ -1,27 +1,18 @@
 package provider
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"agenthost/pkg/model"
-	"agenthost/pkg/spec"
 )
 
-const (
-	noOpenAIKey = "no key for OpenAI: set OPENAI_API_KEY in the environment or in the app's .env, " +
-		"or give the model an api_key or a base_url under models: in app.yaml"
-)
+const noOpenAIKey = "no key for OpenAI: set OPENAI_API_KEY in the environment or in the app's .env, " +
+	"or give the model an api_key or a base_url under models: in app.yaml"
 
 // OpenAIOptions configure a server with OpenAI's chat completions API. The zero value is
 // OpenAI itself with the key of the process's environment.
@@ -41,6 +32,8 @@ type OpenAIOptions struct {
 	Header http.Header
 	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
+	// Timeouts limit the silence of the server.
+	Timeouts TimeoutOptions
 	// Retry configures retries.
 	Retry RetryOptions
 	// Logger logs unsupported settings; nil discards logs.
@@ -54,9 +47,7 @@ func NewOpenAI(name string, opts *OpenAIOptions) model.LLM {
 	if opts != nil {
 		o.opts = *opts
 	}
-	if o.opts.HTTP == nil {
-		o.opts.HTTP = http.DefaultClient
-	}
+	o.service = newService(name, o.opts.HTTP, o.opts.Timeouts)
 	if o.opts.Logger == nil {
 		o.opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -64,8 +55,9 @@ func NewOpenAI(name string, opts *OpenAIOptions) model.LLM {
 }
 
 type openAI struct {
-	name string
-	opts OpenAIOptions
+	name    string
+	opts    OpenAIOptions
+	service *service
 }
 
 var _ schemaMixer = (*openAI)(nil)
@@ -80,147 +72,52 @@ func (o *openAI) endpointSettings() (base, key setting) {
 	return openAISettings(newVariables(o.opts.Lookup, o.opts.App), o.opts.APIKey, o.opts.BaseURL)
 }
 
-func (o *openAI) baseURL() string {
-	base, _ := o.endpointSettings()
-	return base.value
-}
-
-func (o *openAI) apiKey() string {
-	_, key := o.endpointSettings()
-	return key.value
-}
-
 // isOpenAI reports whether the server is OpenAI or Azure OpenAI, which use newer names
 // for some settings than compatible servers.
 func (o *openAI) isOpenAI() bool {
-	u, err := url.Parse(o.baseURL())
+	base, _ := o.endpointSettings()
+	u, err := url.Parse(base.value)
 	return err == nil && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".openai.azure.com"))
 }
 
 // Generate calls the model once; see [model.LLM].
 func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
 		resp, err := o.sendRequest(ctx, req)
 		if err != nil {
-			yield(nil, o.toModelError(ctx, err))
+			yield(nil, err)
 			return
 		}
-		defer resp.Body.Close()
+		defer resp.closeBody()
 		if req.Stream {
-			if o.streamResponse(ctx, resp.Body, yield) {
-				drainBody(resp.Body, cancel)
+			if streamChat(resp, yield) {
+				resp.drainBody()
 			}
 			return
 		}
-		yield(o.readResponse(ctx, resp.Body))
+		yield(readChatResponse(resp))
 	}
 }
 
-// drainBody reads the rest of a stream for at most a second: only a drained connection
-// is reused.
-func drainBody(body io.Reader, cancel func()) {
-	defer time.AfterFunc(time.Second, cancel).Stop()
-	_, _ = io.CopyN(io.Discard, body, 4<<10)
-}
-
-// sendRequest sends the request. Any status other than 2xx is an error.
-func (o *openAI) sendRequest(ctx context.Context, req *model.Request) (*http.Response, error) {
+func (o *openAI) sendRequest(ctx context.Context, req *model.Request) (*serviceResponse, error) {
 	body, err := o.encodeRequest(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	if problem := badBaseURL(o.baseURL()); problem != "" {
-		return nil, newConfigError(http.StatusBadRequest, problem)
-	}
-	call, err := http.NewRequestWithContext(ctx, http.MethodPost, o.baseURL()+"/chat/completions", bytes.NewReader(body))
-	if err != nil {
-		return nil, newConfigError(http.StatusBadRequest, "base_url is not a valid URL")
-	}
-	o.setHeaders(call.Header, req)
-	if o.isOpenAI() && call.Header.Get("Authorization") == "" && call.Header.Get("Api-Key") == "" {
-		return nil, newConfigError(http.StatusUnauthorized, noOpenAIKey)
-	}
-	client := *o.opts.HTTP
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	resp, err := client.Do(call)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		defer resp.Body.Close()
-		return nil, o.errorFromResponse(resp)
-	}
-	return resp, nil
-}
-
-func (o *openAI) setHeaders(h http.Header, req *model.Request) {
-	h.Set("Content-Type", "application/json")
-	h.Set("User-Agent", "agenthost")
-	if key := o.apiKey(); key != "" {
-		h.Set("Authorization", "Bearer "+key)
+	base, key := o.endpointSettings()
+	call := &serviceRequest{url: base.value + "/chat/completions", header: http.Header{}, body: body, secrets: []string{key.value}}
+	if key.value != "" {
+		call.header.Set("Authorization", "Bearer "+key.value)
 	}
 	for name, values := range o.opts.Header {
-		h[name] = values
+		call.header[http.CanonicalHeaderKey(name)] = values
+		call.secrets = append(call.secrets, values...)
 	}
-	if req.Config != nil && req.Config.HTTPOptions != nil {
-		for name, values := range req.Config.HTTPOptions.Headers {
-			h[http.CanonicalHeaderKey(name)] = values
-		}
+	if req.Config != nil {
+		call.addOptions(req.Config.HTTPOptions)
 	}
-}
-
-// errorFromResponse parses an error of OpenAI or of a server with its own format.
-func (o *openAI) errorFromResponse(resp *http.Response) *model.Error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
-	if err != nil {
-		body = nil
+	if o.isOpenAI() && call.header.Get("Authorization") == "" && call.header.Get("Api-Key") == "" {
+		return nil, newConfigError(http.StatusUnauthorized, noOpenAIKey)
 	}
-	e := &model.Error{Code: resp.StatusCode, Status: statusWord(resp.StatusCode), Message: o.redactSecrets(errorMessage([]byte(o.redactSecrets(string(body))))), Err: retryAfter(resp.Header)}
-	if e.Message == "" {
-		e.Message = fmt.Sprintf("%s answered %s", o.name, resp.Status)
-	}
-	return e
-}
-
-// errorMessage returns the message of an error body: {"error": {"message": …}},
-// {"error": …}, {"message": …}, {"detail": …}, or else the body itself.
-func errorMessage(body []byte) string {
-	var fields map[string]any
-	if json.Unmarshal(body, &fields) != nil {
-		return truncateBytes(bytes.TrimSpace(body))
-	}
-	if inner, ok := fields["error"].(map[string]any); ok {
-		fields = inner
-	}
-	for _, key := range []string{"message", "error", "detail"} {
-		if text, ok := fields[key].(string); ok && text != "" {
-			return text
-		}
-	}
-	return truncateBytes(bytes.TrimSpace(body))
-}
-
-// redactSecrets replaces the key and the headers of the document in a string.
-func (o *openAI) redactSecrets(text string) string {
-	secrets := []string{o.apiKey()}
-	for _, values := range o.opts.Header {
-		secrets = append(secrets, values...)
-	}
-	return spec.NewRedactor(secrets...).RedactString(text)
-}
-
-// toModelError converts a network error.
-func (o *openAI) toModelError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("calling %s: %w", o.name, ctx.Err())
-	}
-	if named, ok := errors.AsType[*model.Error](err); ok {
-		return named
-	}
-	if urlErr, ok := errors.AsType[*url.Error](err); ok {
-		err = urlErr.Err
-	}
-	return &model.Error{Message: fmt.Sprintf("no response from %s: %s", o.name, o.redactSecrets(err.Error())), Err: err}
+	return o.service.postJSON(ctx, call)
 }

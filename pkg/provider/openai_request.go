@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/model"
 )
 
-func (o *openAI) encodeRequest(ctx context.Context, req *model.Request) ([]byte, error) {
+func (o *openAI) encodeRequest(ctx context.Context, req *model.Request) (map[string]any, error) {
 	config := req.Config
 	if config == nil {
 		config = &genai.GenerateContentConfig{}
@@ -39,11 +39,7 @@ func (o *openAI) encodeRequest(ctx context.Context, req *model.Request) ([]byte,
 		maps.Copy(body, config.HTTPOptions.ExtraBody)
 	}
 	o.logUnsupported(ctx, config)
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return nil, newConfigError(http.StatusBadRequest, "cannot encode request: "+err.Error())
-	}
-	return raw, nil
+	return body, nil
 }
 
 // addSettings adds the settings that both APIs have.

@@ -1,13 +1,10 @@
 package provider
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"google.golang.org/genai"
@@ -15,22 +12,22 @@ import (
 	"agenthost/pkg/model"
 )
 
-// readResponse reads a response that is not streamed.
-func (o *openAI) readResponse(ctx context.Context, body io.Reader) (*model.Response, error) {
-	raw, err := io.ReadAll(io.LimitReader(body, maxResponseBytes))
+// readChatResponse reads a response that is not streamed.
+func readChatResponse(resp *serviceResponse) (*model.Response, error) {
+	raw, err := resp.readBody()
 	if err != nil {
-		return nil, o.toModelError(ctx, fmt.Errorf("response was truncated: %w", err))
+		return nil, err
 	}
 	var answer chatAnswer
 	if err := json.Unmarshal(raw, &answer); err != nil {
-		return nil, o.malformedError(raw, err)
+		return nil, resp.malformedError(raw, err)
 	}
-	if failed := o.errorInBody(&answer); failed != nil {
+	if failed := errorInChat(resp, &answer); failed != nil {
 		return nil, failed
 	}
 	r := &model.Response{ModelVersion: answer.Model, UsageMetadata: answer.Usage.usageMetadata()}
 	if len(answer.Choices) == 0 || answer.Choices[0].Message == nil {
-		return nil, o.malformedError(raw, fmt.Errorf("no message"))
+		return nil, resp.malformedError(raw, errors.New("no message"))
 	}
 	choice := answer.Choices[0]
 	r.Content = modelContent(textParts(choice.Message)...)
@@ -51,19 +48,16 @@ func (o *openAI) readResponse(ctx context.Context, body io.Reader) (*model.Respo
 	return r, nil
 }
 
-func (o *openAI) malformedError(answer []byte, err error) *model.Error {
-	return &model.Error{Message: fmt.Sprintf("malformed response from %s: %v in %q", o.name, err, truncateBytes([]byte(o.redactSecrets(string(answer))))), Err: err}
-}
-
-// errorInBody returns an error that some servers send with status 200.
-func (o *openAI) errorInBody(answer *chatAnswer) *model.Error {
+// errorInChat returns an error that some servers send with status 200.
+func errorInChat(resp *serviceResponse, answer *chatAnswer) *model.Error {
 	if len(answer.Error) == 0 || string(answer.Error) == "null" {
 		return nil
 	}
 	var details struct {
 		Code any `json:"code"`
 	}
-	e := &model.Error{Message: o.redactSecrets(errorMessage([]byte(`{"error":` + string(answer.Error) + `}`)))}
+	_, message := parseServiceError([]byte(`{"error":` + string(answer.Error) + `}`))
+	e := resp.newError(0, message)
 	if json.Unmarshal(answer.Error, &details) == nil {
 		if code, ok := details.Code.(float64); ok && code >= 400 && code <= 599 {
 			e.Code, e.Status = int(code), statusWord(int(code))
@@ -133,7 +127,7 @@ func (u *chatUsage) usageMetadata() *genai.GenerateContentResponseUsageMetadata 
 // A chatStream reads a streamed response. It emits text at once, and calls when they are
 // complete.
 type chatStream struct {
-	llm   *openAI
+	resp  *serviceResponse
 	yield func(*model.Response, error) bool
 	whole model.Aggregator
 
@@ -146,15 +140,15 @@ type chatStream struct {
 	stopped bool
 }
 
-// streamResponse yields the chunks and then the complete response. It reports whether
+// streamChat yields the chunks and then the complete response. It reports whether
 // the stream was read completely.
-func (o *openAI) streamResponse(ctx context.Context, body io.Reader, yield func(*model.Response, error) bool) (whole bool) {
-	s := &chatStream{llm: o, yield: yield}
-	err := s.readEvents(body)
+func streamChat(resp *serviceResponse, yield func(*model.Response, error) bool) (whole bool) {
+	s := &chatStream{resp: resp, yield: yield}
+	err := s.readEvents()
 	switch {
 	case s.stopped:
 	case err != nil:
-		yield(nil, o.toModelError(ctx, err))
+		yield(nil, err)
 	default:
 		s.emitFinal()
 	}
@@ -163,27 +157,20 @@ func (o *openAI) streamResponse(ctx context.Context, body io.Reader, yield func(
 
 // readEvents reads the events of the stream. The stream is complete after [DONE] or a
 // finish reason: not all servers send both.
-func (s *chatStream) readEvents(body io.Reader) error {
-	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, maxResponseBytes)
-	for lines.Scan() {
-		data, ok := bytes.CutPrefix(bytes.TrimSpace(lines.Bytes()), []byte("data:"))
-		data = bytes.TrimSpace(data)
-		if !ok || len(data) == 0 {
-			continue
+func (s *chatStream) readEvents() error {
+	for event, err := range s.resp.readEvents() {
+		if err != nil {
+			return err
 		}
-		if string(data) == "[DONE]" {
+		if string(event.data) == "[DONE]" {
 			return nil
 		}
-		if err := s.handleChunk(data); err != nil || s.stopped {
+		if err := s.handleChunk(event.data); err != nil || s.stopped {
 			return err
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("stream was interrupted: %w", err)
-	}
 	if s.finish == "" {
-		return errors.New("stream ended before the response was complete")
+		return s.resp.toModelError(errors.New("stream ended before the response was complete"))
 	}
 	return nil
 }
@@ -191,9 +178,9 @@ func (s *chatStream) readEvents(body io.Reader) error {
 func (s *chatStream) handleChunk(data []byte) error {
 	var chunk chatAnswer
 	if err := json.Unmarshal(data, &chunk); err != nil {
-		return s.llm.malformedError(data, err)
+		return s.resp.malformedError(data, err)
 	}
-	if failed := s.llm.errorInBody(&chunk); failed != nil {
+	if failed := errorInChat(s.resp, &chunk); failed != nil {
 		return failed
 	}
 	s.version = firstNonEmpty(s.version, chunk.Model)

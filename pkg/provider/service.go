@@ -1,0 +1,313 @@
+package provider
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+)
+
+const (
+	maxErrorBytes    = 64 << 10
+	maxResponseBytes = 256 << 20
+)
+
+// A service is the HTTP API of a model. Providers translate requests to JSON and
+// responses from JSON; everything that their APIs have in common is here: limits of
+// size and time, rejected redirects, errors, and secrets that are redacted in them. It is
+// safe for concurrent use.
+type service struct {
+	model  string // the model's name in errors
+	client *http.Client
+	// parseError returns the status word and the message of an error body; each may be
+	// empty. nil is parseServiceError.
+	parseError func(body []byte) (status, message string)
+}
+
+// newService returns a service for a model. A nil client is [http.DefaultClient].
+func newService(model string, client *http.Client, timeouts TimeoutOptions) *service {
+	if client == nil {
+		client = http.DefaultClient
+	}
+	own := *client
+	own.Transport = newTimeoutTransport(client.Transport, timeouts)
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &service{model: model, client: &own, parseError: parseServiceError}
+}
+
+// A serviceRequest is one call of a service.
+type serviceRequest struct {
+	url    string
+	header http.Header // with the credentials
+	body   any         // encoded as JSON
+	// secrets are redacted in errors.
+	secrets []string
+	// timeout limits the whole call; 0 disables the limit.
+	timeout time.Duration
+}
+
+// addOptions adds the headers and the timeout of the generation settings. opts may be
+// nil.
+func (r *serviceRequest) addOptions(opts *genai.HTTPOptions) {
+	if opts == nil {
+		return
+	}
+	for name, values := range opts.Headers {
+		r.header[http.CanonicalHeaderKey(name)] = values
+	}
+	if opts.Timeout != nil {
+		r.timeout = *opts.Timeout
+	}
+}
+
+// postJSON sends a request. The caller closes the response. A status other than 2xx and a
+// page of HTML are errors. All errors are those that [model.LLM] promises.
+func (s *service) postJSON(ctx context.Context, req *serviceRequest) (*serviceResponse, error) {
+	raw, err := json.Marshal(req.body)
+	if err != nil {
+		return nil, newConfigError(http.StatusBadRequest, "cannot encode request: "+err.Error())
+	}
+	if problem := badBaseURL(req.url); problem != "" {
+		return nil, newConfigError(http.StatusBadRequest, problem)
+	}
+	r := &serviceResponse{service: s, caller: ctx.Err, redactor: spec.NewRedactor(req.secrets...)}
+	if req.timeout > 0 {
+		ctx, r.cancel = context.WithTimeoutCause(ctx, req.timeout, &silenceError{req.timeout, "a complete response"})
+	} else {
+		ctx, r.cancel = context.WithCancel(ctx)
+	}
+	if err := r.sendCall(ctx, req, raw); err != nil {
+		r.cancel()
+		return nil, err
+	}
+	return r, nil
+}
+
+// A serviceResponse is the response of a service. Its body is read once: by readBody,
+// readEvents or readLines.
+type serviceResponse struct {
+	service  *service
+	header   http.Header
+	body     io.ReadCloser
+	redactor *spec.Redactor
+	cancel   context.CancelFunc
+	caller   func() error // the error of the caller's context
+}
+
+func (r *serviceResponse) sendCall(ctx context.Context, req *serviceRequest, body []byte) error {
+	call, err := http.NewRequestWithContext(ctx, http.MethodPost, req.url, bytes.NewReader(body))
+	if err != nil {
+		return newConfigError(http.StatusBadRequest, "base_url is not a valid URL")
+	}
+	call.Header.Set("Content-Type", "application/json")
+	call.Header.Set("User-Agent", "agenthost")
+	for name, values := range req.header {
+		call.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	resp, err := r.service.client.Do(call)
+	if err != nil {
+		return r.toModelError(err)
+	}
+	r.header, r.body = resp.Header, resp.Body
+	switch {
+	case resp.StatusCode < 200 || resp.StatusCode > 299:
+		defer r.closeBody()
+		return r.errorFromStatus(resp)
+	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"):
+		defer r.closeBody()
+		return r.htmlError(0)
+	}
+	return nil
+}
+
+// closeBody ends the call.
+func (r *serviceResponse) closeBody() {
+	_ = r.body.Close()
+	r.cancel()
+}
+
+// drainBody reads the rest of a complete response for at most a second: only a drained
+// connection is reused.
+func (r *serviceResponse) drainBody() {
+	defer time.AfterFunc(time.Second, r.cancel).Stop()
+	_, _ = io.CopyN(io.Discard, r.body, 4<<10)
+}
+
+// errorFromStatus reads the body of an error.
+func (r *serviceResponse) errorFromStatus(resp *http.Response) *model.Error {
+	body, err := io.ReadAll(io.LimitReader(r.body, maxErrorBytes))
+	if err != nil {
+		body = nil
+	}
+	if isHTML(body) {
+		e := r.htmlError(resp.StatusCode)
+		e.Err = retryAfter(resp.Header)
+		return e
+	}
+	status, message := r.service.parseError([]byte(r.redactor.RedactString(string(body))))
+	if message == "" {
+		message = fmt.Sprintf("%s answered %s", r.service.model, resp.Status)
+	}
+	e := r.newError(resp.StatusCode, message)
+	e.Status, e.Err = firstNonEmpty(status, e.Status), retryAfter(resp.Header)
+	return e
+}
+
+// newError returns an error of the service, with redacted secrets. code is the HTTP
+// status, or 0.
+func (r *serviceResponse) newError(code int, message string) *model.Error {
+	return &model.Error{Code: code, Status: statusWord(code), Message: r.redactor.RedactString(message)}
+}
+
+// malformedError returns the error of a body or an event that cannot be decoded.
+func (r *serviceResponse) malformedError(data []byte, err error) *model.Error {
+	if isHTML(data) {
+		return r.htmlError(0)
+	}
+	e := r.newError(0, fmt.Sprintf("malformed response from %s: %v in %q", r.service.model, err, truncateBytes([]byte(r.redactor.RedactString(string(data))))))
+	e.Err = err
+	return e
+}
+
+// htmlError returns the error of a page. Pages of status 5xx come from proxies; others
+// are those of another server.
+func (r *serviceResponse) htmlError(code int) *model.Error {
+	message := r.service.model + " answered with HTML"
+	if code < 500 {
+		message += ": is base_url right?"
+	}
+	return r.newError(code, message)
+}
+
+func isHTML(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
+
+// toModelError converts an error of the network or of a body.
+func (r *serviceResponse) toModelError(err error) error {
+	if ended := r.caller(); ended != nil {
+		return fmt.Errorf("calling %s: %w", r.service.model, ended)
+	}
+	if named, ok := errors.AsType[*model.Error](err); ok {
+		return named
+	}
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
+		err = urlErr.Err
+	}
+	e := r.newError(0, fmt.Sprintf("no response from %s: %s", r.service.model, err))
+	e.Err = err
+	if _, ok := errors.AsType[*silenceError](err); ok {
+		e.Status = statusWord(http.StatusGatewayTimeout)
+	}
+	return e
+}
+
+// readBody reads a body that is not streamed.
+func (r *serviceResponse) readBody() ([]byte, error) {
+	raw, err := io.ReadAll(&boundedReader{r.body, maxResponseBytes})
+	if err != nil {
+		return nil, r.toModelError(fmt.Errorf("response was truncated: %w", err))
+	}
+	return raw, nil
+}
+
+// A serviceEvent is one server-sent event. Its data is valid until the next one.
+type serviceEvent struct {
+	name string // empty without an `event:` line
+	data []byte
+}
+
+// readEvents yields the server-sent events of a stream, one for each `data:` line: servers
+// write JSON on one line, and some forget the empty line after it. A failure is yielded
+// last. The consumer decides whether the stream is complete.
+func (r *serviceResponse) readEvents() iter.Seq2[serviceEvent, error] {
+	return func(yield func(serviceEvent, error) bool) {
+		name := ""
+		for line, err := range r.readLines() {
+			if err != nil {
+				yield(serviceEvent{}, err)
+				return
+			}
+			if len(line) == 0 {
+				name = ""
+				continue
+			}
+			field, value, _ := bytes.Cut(line, []byte(":"))
+			value = bytes.TrimSpace(value)
+			switch string(field) {
+			case "event":
+				name = string(value)
+			case "data":
+				if len(value) > 0 && !yield(serviceEvent{name, value}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// readLines yields the lines of a stream without white space around them. A failure is
+// yielded last; a page of HTML is one. A line is valid until the next one.
+func (r *serviceResponse) readLines() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		lines := bufio.NewScanner(&boundedReader{r.body, maxResponseBytes})
+		lines.Buffer(nil, maxResponseBytes)
+		for lines.Scan() {
+			line := bytes.TrimSpace(lines.Bytes())
+			if isHTML(line) {
+				yield(nil, r.htmlError(0))
+				return
+			}
+			if !yield(line, nil) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(nil, r.toModelError(fmt.Errorf("stream was interrupted: %w", err)))
+		}
+	}
+}
+
+// A boundedReader fails after a number of bytes.
+type boundedReader struct {
+	io.Reader
+	left int
+}
+
+// Read reads from the reader until the limit.
+func (b *boundedReader) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, fmt.Errorf("response exceeds the limit of %d bytes", maxResponseBytes)
+	}
+	return n, err
+}
+
+// parseServiceError returns the message of an error body: {"error": {"message": …}},
+// {"error": …}, {"message": …}, {"detail": …}, or else the body itself.
+func parseServiceError(body []byte) (status, message string) {
+	var fields map[string]any
+	if json.Unmarshal(body, &fields) != nil {
+		return "", truncateBytes(bytes.TrimSpace(body))
+	}
+	if inner, ok := fields["error"].(map[string]any); ok {
+		fields = inner
+	}
+	for _, key := range []string{"message", "error", "detail"} {
+		if text, ok := fields[key].(string); ok && text != "" {
+			return "", text
+		}
+	}
+	return "", truncateBytes(bytes.TrimSpace(body))
+}

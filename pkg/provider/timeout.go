@@ -1,0 +1,142 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"time"
+
+	"agenthost/pkg/spec"
+)
+
+// TimeoutOptions limit the silence of a service. The zero value has the defaults.
+type TimeoutOptions struct {
+	// FirstByte is the maximum time from the request to the first byte of the response's
+	// body; 0 is 5 min, negative disables the limit.
+	FirstByte time.Duration
+	// Idle is the maximum duration of each later read of the body; 0 is 2 min, and a
+	// negative time disables the limit.
+	Idle time.Duration
+}
+
+const (
+	defaultFirstByte = 5 * time.Minute
+	defaultIdle      = 2 * time.Minute
+)
+
+type timeoutsConfig struct {
+	FirstByte spec.Duration `yaml:"first_byte" default:"5m" doc:"Maximum time from the request to the first byte of the response. 0 disables the limit."`
+	Idle      spec.Duration `yaml:"idle" default:"2m" doc:"Maximum time between two chunks of the response. 0 disables the limit."`
+}
+
+func (c *timeoutsConfig) timeoutOptions() TimeoutOptions {
+	disabled := time.Duration(-1)
+	return TimeoutOptions{
+		FirstByte: cmp.Or(time.Duration(c.FirstByte), disabled), Idle: cmp.Or(time.Duration(c.Idle), disabled),
+	}
+}
+
+// A silenceError ends a call whose service was silent for too long.
+type silenceError struct {
+	limit  time.Duration
+	before string // what did not arrive
+}
+
+func (e *silenceError) Error() string {
+	return fmt.Sprintf("timeout after %s without %s", e.limit, e.before)
+}
+
+// A timeoutTransport cancels calls whose service is silent, with a [*silenceError]. The
+// time that the reader of a body takes between two reads does not count.
+type timeoutTransport struct {
+	base http.RoundTripper // nil is http.DefaultTransport
+	opts TimeoutOptions
+}
+
+func newTimeoutTransport(base http.RoundTripper, opts TimeoutOptions) *timeoutTransport {
+	opts.FirstByte = cmp.Or(opts.FirstByte, defaultFirstByte)
+	opts.Idle = cmp.Or(opts.Idle, defaultIdle)
+	for _, limit := range []*time.Duration{&opts.FirstByte, &opts.Idle} {
+		if *limit < 0 {
+			*limit = math.MaxInt64
+		}
+	}
+	return &timeoutTransport{base, opts}
+}
+
+// RoundTrip sends one request.
+func (t *timeoutTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	base := t.base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	body := &timeoutBody{cancel: cancel, cause: func() error { return context.Cause(ctx) }, idle: t.opts.Idle}
+	body.startTimer(t.opts.FirstByte, "a first byte")
+	resp, err := base.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		body.timer.Stop()
+		err = body.explainError(err)
+		cancel(nil)
+		return nil, err
+	}
+	body.ReadCloser = resp.Body
+	resp.Body = body
+	return resp, nil
+}
+
+// A timeoutBody is the body of a response whose reads have a limit.
+type timeoutBody struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+	cause  func() error // why the call was cancelled
+	idle   time.Duration
+	// timer runs until the first byte has arrived, and then during each read.
+	timer   *time.Timer
+	started bool
+}
+
+func (b *timeoutBody) startTimer(limit time.Duration, before string) {
+	cancel := b.cancel
+	b.timer = time.AfterFunc(limit, func() { cancel(&silenceError{limit, before}) })
+}
+
+// Read reads from the response's body.
+func (b *timeoutBody) Read(p []byte) (int, error) {
+	if b.started {
+		b.timer.Reset(b.idle)
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.started || n > 0 || err != nil {
+		b.timer.Stop()
+	}
+	if err != nil {
+		return n, b.explainError(err)
+	}
+	if n > 0 && !b.started {
+		b.started = true
+		b.startTimer(b.idle, "further data")
+		b.timer.Stop()
+	}
+	return n, nil
+}
+
+// explainError returns the silence that ended the call, or else err.
+func (b *timeoutBody) explainError(err error) error {
+	if silence, ok := errors.AsType[*silenceError](b.cause()); ok && !errors.Is(err, io.EOF) {
+		return silence
+	}
+	return err
+}
+
+// Close closes the response's body.
+func (b *timeoutBody) Close() error {
+	b.timer.Stop()
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}
