@@ -54,7 +54,10 @@ tools:
 `
 
 // startEditor starts a server for the app shop.
-func startEditor(t *testing.T) *editor {
+func startEditor(t *testing.T) *editor { return startEditorWith(t, loader.Options{}) }
+
+// startEditorWith starts a server whose loader has these options and no environment.
+func startEditorWith(t *testing.T, opts loader.Options) *editor {
 	t.Helper()
 	e := &editor{T: t, dir: filepath.Join(t.TempDir(), "shop"), ended: make(chan error, 1), published: map[string][]string{}}
 	for file, text := range map[string]string{
@@ -75,9 +78,9 @@ func startEditor(t *testing.T) *editor {
 	out, fromServer := io.Pipe()
 	e.in, e.messages = in, make(chan wire, 1024)
 	go e.readMessages(bufio.NewReader(out))
-	env := func(string) (string, bool) { return "", false }
+	opts.Env = func(string) (string, bool) { return "", false }
 	go func() {
-		err := lsp.New(&lsp.Options{Loader: loader.Options{Env: env}, Version: "test"}).Serve(t.Context(), fromEditor, fromServer)
+		err := lsp.New(&lsp.Options{Loader: opts, Version: "test"}).Serve(t.Context(), fromEditor, fromServer)
 		fromServer.Close()
 		e.ended <- err
 	}()
