@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 
 	"google.golang.org/genai"
 
@@ -35,13 +36,21 @@ const provenanceKey = "provenance"
 
 // AppendEvent is the function AppendEvent for this form.
 func (f Form) AppendEvent(dst []byte, e *Event) ([]byte, error) {
-	w := newEncoder(dst)
+	w := encoders.Get().(*adkjson.Encoder)
+	*w = adkjson.Encoder{Buf: dst, WriteCustom: writeCustom}
 	f.writeEvent(w, e)
-	if w.Err != nil {
-		return dst, fmt.Errorf("encoding event %q: %w", e.ID, (*FieldError)(w.Err))
+	text, err := w.Buf, w.Err
+	*w = adkjson.Encoder{}
+	encoders.Put(w)
+	if err != nil {
+		return dst, fmt.Errorf("encoding event %q: %w", e.ID, (*FieldError)(err))
 	}
-	return w.Buf, nil
+	return text, nil
 }
+
+// encoders are for events, the most frequent values. An encoder is always on the heap,
+// because it passes itself to a function value.
+var encoders = sync.Pool{New: func() any { return new(adkjson.Encoder) }}
 
 // MarshalJSON is [AppendEvent] for encoding/json, which parses the result again
 // and escapes HTML in it by default.

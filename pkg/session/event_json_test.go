@@ -451,6 +451,21 @@ func TestEventsFromADKCorpus(t *testing.T) {
 	}
 }
 
+// Encoding an event into a buffer with enough room allocates nothing.
+func TestAppendEventAllocations(t *testing.T) {
+	for name, ev := range map[string]*Event{"text": textEvent(), "call": callEvent()} {
+		buf := make([]byte, 0, 4<<10)
+		n := testing.AllocsPerRun(100, func() {
+			if _, err := AppendEvent(buf, ev); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
 // eventsIn finds the events in a recorded HTTP exchange: in lists, sessions and
 // streams.
 func eventsIn(t *testing.T, file string) []json.RawMessage {
