@@ -87,7 +87,7 @@ func storeFailure(key session.Key, err error) error {
 	case errors.Is(err, session.ErrFenced):
 		return failf(CodeSessionTaken, err, "session %s was taken over by another host during this turn: stored events are kept, retry later", key.ID)
 	case errors.Is(err, session.ErrUnavailable):
-		return failf(CodeUnavailable, err, "session store unavailable: retry later")
+		return failf(CodeUnavailable, err, "session store unavailable, retry later")
 	case errors.Is(err, session.ErrInvalid):
 		return failf(CodeInvalidRequest, err, "%s", err)
 	default:

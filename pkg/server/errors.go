@@ -241,7 +241,7 @@ func classifyStoreError(key session.Key, err error) failure {
 		detail := fmt.Sprintf("session %s was changed by another writer, retry later", key.ID)
 		return failure{http.StatusConflict, "SESSION_STALE", detail, 1}
 	case errors.Is(err, session.ErrUnavailable):
-		detail := "session store unavailable: retry later"
+		detail := "session store unavailable, retry later"
 		return failure{http.StatusServiceUnavailable, runtime.CodeUnavailable, detail, unavailableRetryAfter}
 	case errors.Is(err, session.ErrInvalid):
 		return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, err.Error(), 0}

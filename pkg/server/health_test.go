@@ -83,7 +83,7 @@ func TestStoreUnavailable(t *testing.T) {
 		{"DELETE", sessions + "/s", ""},
 	} {
 		w := e.serve(call[0], call[1], call[2])
-		expectResponse(t, w, 503, `{"detail":"session store unavailable: retry later"}`)
+		expectResponse(t, w, 503, `{"detail":"session store unavailable, retry later"}`)
 		if got := w.Header().Get("Retry-After"); got != "2" {
 			t.Errorf("%s %s: Retry-After = %q, want 2", call[0], call[1], got)
 		}
