@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
 )
@@ -96,6 +98,9 @@ func runFailure(err error) error {
 	re := runtime.AsRunError(err)
 	if re.Code == runtime.CodeInternal && re.Err != nil {
 		return failWith(re.Err)
+	}
+	if failed, ok := errors.AsType[*model.Error](err); ok && failed.URL != "" {
+		return failWith(failed) // with the address, which clients of a server do not get
 	}
 	return failWith(re)
 }

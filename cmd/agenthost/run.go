@@ -168,7 +168,7 @@ func (t *conversation) runInvocation(ctx context.Context, message *genai.Content
 		Message: message, StateDelta: t.state, Writer: session.WriterAdmin, Streaming: &streaming,
 	}
 	t.state = nil
-	return t.printEvents(t.host.Run(ctx, req))
+	return t.runRequest(ctx, req)
 }
 
 // resumeInvocation resumes the last invocation of the session, which was interrupted.
@@ -183,10 +183,19 @@ func (t *conversation) resumeInvocation(ctx context.Context) error {
 		return nil
 	}
 	streaming := !t.json
-	return t.printEvents(t.host.Run(ctx, &runtime.RunRequest{
+	return t.runRequest(ctx, &runtime.RunRequest{
 		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID, InvocationID: id, Streaming: &streaming,
-	}))
+	})
 }
+
+// runRequest runs a request and prints its events. A model call that waits is reported
+// at once.
+func (t *conversation) runRequest(ctx context.Context, req *runtime.RunRequest) error {
+	req.OnModelWait = t.printWait
+	return t.printEvents(t.host.Run(ctx, req))
+}
+
+func (t *conversation) printWait(wait model.Wait) { fmt.Fprintln(t.io.err, wait) }
 
 // printEvents prints the events of a run.
 func (t *conversation) printEvents(events runtime.Events) error {

@@ -119,6 +119,7 @@ func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (m
 // its connections, login and caches.
 func (r *resolver) acquireModel(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
 	env := r.newModelEnv(name)
+	env.Provider = plan.Kind.Name
 	endpoint, ok := modelEndpoint(plan.Config, env)
 	if !ok {
 		env.File = r.readModelFile

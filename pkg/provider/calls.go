@@ -10,7 +10,7 @@ type callsConfig struct {
 }
 
 type retryConfig struct {
-	Codes    []int `yaml:"codes" doc:"The HTTP status codes to retry. Default: 429, 500, 502, 503 and 504."`
+	Codes    []int `yaml:"codes" doc:"The HTTP status codes to retry. Default: 429, 500, 502, 503, 504 and 529."`
 	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum number of attempts, including the first."`
 }
 
@@ -20,7 +20,7 @@ func (c *callsConfig) validateCalls(n *spec.Node) spec.Diagnostics {
 }
 
 func (c *retryConfig) retryOptions(env Env) *RetryOptions {
-	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger}
+	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger, Provider: env.Provider}
 }
 
 func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {

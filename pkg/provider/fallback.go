@@ -65,8 +65,7 @@ func (f *fallbackModel) Generate(ctx context.Context, req *model.Request) iter.S
 			if err == nil {
 				return
 			}
-			failed, ok := errors.AsType[*model.Error](err)
-			if started || !ok || !failed.Retryable() || ctx.Err() != nil {
+			if started || !fallsBack(err) || ctx.Err() != nil {
 				yield(nil, err)
 				return
 			}
@@ -80,4 +79,17 @@ func (f *fallbackModel) Generate(ctx context.Context, req *model.Request) iter.S
 			yield(nil, err)
 		}
 	}
+}
+
+// fallsBack reports whether another model may answer after an error.
+func fallsBack(err error) bool {
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		return false
+	}
+	switch kindOfFailure(failed) {
+	case failRateLimit, failOverloaded, failConnection, failTimeout, failCredit:
+		return true
+	}
+	return false
 }

@@ -23,6 +23,8 @@ import (
 type Env struct {
 	// Name is the model's name in the document; if empty, the kind chooses one.
 	Name string
+	// Provider is the name of the kind, for errors.
+	Provider string
 	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
 	// App holds the variables of the app's .env, used if Lookup has none. An address
@@ -150,6 +152,7 @@ func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, 
 	}
 	llm := NewScripted(script, &ScriptedOptions{Name: cmp.Or(c.Model, env.Name), Wait: env.Wait})
 	if c.Retry != nil {
+		env.Provider = "" // a script's errors are complete
 		llm = Retry(llm, c.Retry.retryOptions(env))
 	}
 	return llm, nil

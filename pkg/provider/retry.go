@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,9 @@ import (
 
 // RetryOptions configure the retries of failed calls.
 type RetryOptions struct {
-	// Codes are the HTTP statuses to retry; nil is 429, 500, 502, 503 and 504. Calls
-	// without a usable response (refused, truncated, malformed) are always retried.
+	// Codes are the HTTP statuses to retry; nil is 429, 500, 502, 503, 504 and 529. Calls
+	// without a usable response (refused, truncated, malformed) are always retried, and
+	// an account without credit never.
 	Codes []int
 	// Attempts is the maximum number of attempts, including the first; 0 is 3.
 	Attempts int
@@ -31,11 +33,14 @@ type RetryOptions struct {
 	Wait func(ctx context.Context, d time.Duration) error
 	// Logger logs each retry; nil discards logs.
 	Logger *slog.Logger
+	// Provider is the provider's name. If it is set, errors name the model, the attempt
+	// and what to do; see [model.Error].
+	Provider string
 }
 
 // Retry returns a model that retries failed calls of llm. A delay requested by the
 // service takes precedence over opts. A call that has yielded a response is not
-// retried. opts may be nil.
+// retried, nor is one whose context would end before the next attempt. opts may be nil.
 func Retry(llm model.LLM, opts *RetryOptions) model.LLM {
 	var o RetryOptions
 	if opts != nil {
@@ -44,7 +49,7 @@ func Retry(llm model.LLM, opts *RetryOptions) model.LLM {
 	if o.Codes == nil {
 		o.Codes = []int{
 			http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
-			http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+			http.StatusServiceUnavailable, http.StatusGatewayTimeout, overloadedStatus,
 		}
 	}
 	if o.Attempts == 0 {
@@ -86,18 +91,55 @@ func (r *retryingModel) Generate(ctx context.Context, req *model.Request) iter.S
 				return
 			}
 			wait, again := r.nextWait(err, attempt)
-			if started || !again || ctx.Err() != nil {
-				yield(nil, err)
+			if started || !again || ctx.Err() != nil || endsWithin(ctx, wait) {
+				yield(nil, r.describeError(err, attempt))
 				return
 			}
-			r.opts.Logger.WarnContext(ctx, "model call failed, retrying",
-				"model", r.Name(), "attempt", attempt, "wait", wait, "error", err)
+			r.reportWait(ctx, req, err, wait, attempt)
 			if err := r.opts.Wait(ctx, wait); err != nil {
 				yield(nil, fmt.Errorf("waiting to retry %s: %w", r.Name(), err))
 				return
 			}
 		}
 	}
+}
+
+// endsWithin reports whether ctx ends before a delay.
+func endsWithin(ctx context.Context, delay time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= delay
+}
+
+// describeError adds the model, the attempt and a hint to an error of the service.
+func (r *retryingModel) describeError(err error, attempt int) error {
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok || r.opts.Provider == "" || failed.Provider != "" {
+		return err
+	}
+	own := *failed
+	own.Provider, own.Model = r.opts.Provider, r.Name()
+	own.Attempt, own.Attempts = attempt, r.opts.Attempts
+	if own.URL != "" { // errors of the configuration have their own
+		own.Hint = cmp.Or(own.Hint, hintFor(kindOfFailure(failed), failed))
+	}
+	return &own
+}
+
+// reportWait logs the delay and reports it to the caller.
+func (r *retryingModel) reportWait(ctx context.Context, req *model.Request, err error, delay time.Duration, attempt int) {
+	r.opts.Logger.WarnContext(ctx, "model call failed, retrying",
+		"model", r.Name(), "attempt", attempt, "wait", delay, "error", err)
+	if req.OnWait == nil {
+		return
+	}
+	w := model.Wait{
+		Model: (&model.Error{Provider: r.opts.Provider, Model: r.Name()}).Name(),
+		Cause: "did not answer", Delay: delay, Attempt: attempt + 1, Attempts: r.opts.Attempts,
+	}
+	if failed, ok := errors.AsType[*model.Error](err); ok && failed.Code != 0 {
+		w.Cause = fmt.Sprintf("answered %d", failed.Code)
+	}
+	req.OnWait(w)
 }
 
 // forwardResponses yields the responses of one call and returns its error. started
@@ -122,6 +164,9 @@ func (r *retryingModel) nextWait(err error, attempt int) (time.Duration, bool) {
 		return 0, false
 	}
 	if failed.Code != 0 && !slices.Contains(r.opts.Codes, failed.Code) {
+		return 0, false
+	}
+	if kind := kindOfFailure(failed); kind == failCredit || kind == failOther && failed.Code == 0 {
 		return 0, false
 	}
 	if asked, ok := errors.AsType[requestedWait](failed.Err); ok {
@@ -188,22 +233,60 @@ type requestedWait time.Duration
 
 func (w requestedWait) Error() string { return "asked to wait " + time.Duration(w).String() }
 
-// retryAfter parses the Retry-After header: seconds, or a date relative to the
-// response's own date. It returns nil if there is none.
+// retryAfter returns the delay that a response requests, or nil: Retry-After-Ms, or
+// Retry-After (seconds, or a date relative to the response's own), or else the time
+// until the limits that are used up reset.
 func retryAfter(h http.Header) error {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 && ms < maxSeconds*1000 {
+		return requestedWait(ms * float64(time.Millisecond))
+	}
 	value := h.Get("Retry-After")
-	if seconds, err := strconv.Atoi(value); err == nil && seconds >= 0 {
-		return requestedWait(time.Duration(seconds) * time.Second)
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 && seconds < maxSeconds {
+		return requestedWait(seconds * float64(time.Second))
 	}
-	until, err := http.ParseTime(value)
-	if err != nil {
-		return nil
+	if until, err := http.ParseTime(value); err == nil {
+		return delayUntil(until, h)
 	}
+	return resetDelay(h)
+}
+
+// maxSeconds limits delays to what a [time.Duration] can hold.
+const maxSeconds = 1e9
+
+// delayUntil returns the delay from the response's date to a time, or nil.
+func delayUntil(until time.Time, h http.Header) error {
 	sent, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return nil
 	}
 	return requestedWait(max(0, until.Sub(sent)))
+}
+
+// resetDelay returns the longest time until a limit resets of which nothing remains, or
+// nil. OpenAI and Groq write a duration (6m0s), Anthropic a time.
+func resetDelay(h http.Header) error {
+	var longest error
+	for _, prefix := range []string{"X-Ratelimit-%s-Requests", "X-Ratelimit-%s-Tokens", "Anthropic-Ratelimit-Requests-%s", "Anthropic-Ratelimit-Tokens-%s", "Anthropic-Ratelimit-Input-Tokens-%s", "Anthropic-Ratelimit-Output-Tokens-%s"} {
+		if h.Get(fmt.Sprintf(prefix, "Remaining")) != "0" {
+			continue
+		}
+		delay := parseReset(h.Get(fmt.Sprintf(prefix, "Reset")), h)
+		a, ok := longest.(requestedWait)
+		if b, isDelay := delay.(requestedWait); isDelay && (!ok || b > a) {
+			longest = b
+		}
+	}
+	return longest
+}
+
+func parseReset(value string, h http.Header) error {
+	if delay, err := time.ParseDuration(value); err == nil && delay >= 0 {
+		return requestedWait(delay)
+	}
+	if until, err := time.Parse(time.RFC3339, value); err == nil {
+		return delayUntil(until, h)
+	}
+	return nil
 }
 
 // retryDelay reads the delay from Google's error details (google.rpc.RetryInfo). It

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -80,15 +83,55 @@ func TestRetryDefaultWait(t *testing.T) {
 	})
 }
 
+// A canceled turn ends the wait.
 func TestRetryContextCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer time.AfterFunc(100*time.Millisecond, cancel).Stop()
 		_, err := collect(provider.Retry(&failing{9, &model.Error{Code: 500}}, nil).Generate(ctx, scriptInput("hi", false)))
-		if got, want := errorText(err), "waiting to retry failing: context deadline exceeded"; got != want {
+		if got, want := errorText(err), "waiting to retry failing: context canceled"; got != want {
 			t.Errorf("Generate() = %q, want %q", got, want)
 		}
 	})
+}
+
+// A turn that would end during the wait fails at once with the error of the service.
+func TestRetryBeyondDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err := collect(provider.Retry(&failing{9, &model.Error{Code: 500, Message: "down"}}, nil).Generate(ctx, scriptInput("hi", false)))
+		if got, want := errorText(err), "model: 500: down"; got != want || time.Since(start) > 0 {
+			t.Errorf("Generate() = %q after %v, want %q at once", got, time.Since(start), want)
+		}
+	})
+}
+
+// A caller sees what each wait is for.
+func TestRetryReportsWaits(t *testing.T) {
+	for _, tt := range []struct {
+		name, provider string
+		err            *model.Error
+		want           []string
+	}{
+		{"a status", "openai", &model.Error{Code: 429}, []string{"waiting 1 s: openai/failing answered 429 (attempt 2 of 3)", "waiting 2 s: openai/failing answered 429 (attempt 3 of 3)"}},
+		{"no answer", "", &model.Error{Message: "cut"}, []string{"waiting 1 s: failing did not answer (attempt 2 of 3)", "waiting 2 s: failing did not answer (attempt 3 of 3)"}},
+		{"overloaded", "anthropic", &model.Error{Code: 529}, []string{"waiting 1 s: anthropic/failing answered 529 (attempt 2 of 3)", "waiting 2 s: anthropic/failing answered 529 (attempt 3 of 3)"}},
+		{"a request timeout may have been processed", "openai", &model.Error{Code: 408}, nil},
+		{"no credit", "openai", &model.Error{Code: 429, Reason: "insufficient_quota"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var waited waits
+			var got []string
+			req := scriptInput("hi", false)
+			req.OnWait = func(w model.Wait) { got = append(got, w.String()) }
+			_, err := collect(provider.Retry(&failing{9, tt.err}, &provider.RetryOptions{Wait: waited.wait, Provider: tt.provider}).Generate(t.Context(), req))
+			if diff := cmp.Diff(tt.want, got); diff != "" || err == nil || len(waited) != len(got) {
+				t.Errorf("waits (-want +got):\n%s\nerror %v, waited %v", diff, err, waited)
+			}
+		})
+	}
 }
 
 func TestRetryLogs(t *testing.T) {
@@ -161,6 +204,57 @@ func TestGeminiRetry(t *testing.T) {
 				t.Errorf("Generate() (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.waits, waited); diff != "" {
+				t.Errorf("waits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The delay is the one that the service asks for, in any of the usual headers.
+func TestRequestedDelay(t *testing.T) {
+	const date = "Mon, 02 Jan 2006 15:04:05 GMT"
+	for _, tt := range []struct {
+		name   string
+		header map[string]string
+		want   time.Duration
+	}{
+		{"no header", nil, time.Second},
+		{"seconds", map[string]string{"Retry-After": "7"}, 7 * time.Second},
+		{"fraction of a second", map[string]string{"Retry-After": "0.5"}, 500 * time.Millisecond},
+		{"milliseconds first", map[string]string{"Retry-After-Ms": "250", "Retry-After": "7"}, 250 * time.Millisecond},
+		{"date", map[string]string{"Retry-After": "Mon, 02 Jan 2006 15:04:08 GMT", "Date": date}, 3 * time.Second},
+		{"OpenAI's reset", map[string]string{"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "6s"}, 6 * time.Second},
+		{"longest reset", map[string]string{
+			"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "120ms",
+			"X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "2.5s",
+		}, 2500 * time.Millisecond},
+		{"reset of a limit with room", map[string]string{"X-Ratelimit-Remaining-Requests": "12", "X-Ratelimit-Reset-Requests": "6s"}, time.Second},
+		{"Anthropic's reset", map[string]string{
+			"Anthropic-Ratelimit-Input-Tokens-Remaining": "0", "Anthropic-Ratelimit-Input-Tokens-Reset": "2006-01-02T15:04:09Z", "Date": date,
+		}, 4 * time.Second},
+		{"garbage", map[string]string{"Retry-After": "soon", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "-"}, time.Second},
+		{"not a delay", map[string]string{"Retry-After": "NaN"}, time.Second},
+		{"negative", map[string]string{"Retry-After": "-3"}, time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			calls := 0
+			service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if calls++; calls > 1 {
+					fmt.Fprint(w, `{"choices":[{"message":{"content":"ok"}}]}`)
+					return
+				}
+				for name, value := range tt.header {
+					w.Header().Set(name, value)
+				}
+				w.WriteHeader(http.StatusTooManyRequests)
+			}))
+			defer service.Close()
+			var waited waits
+			llm := provider.NewOpenAI("m", &provider.OpenAIOptions{BaseURL: service.URL, HTTP: service.Client(), Retry: provider.RetryOptions{Wait: waited.wait}})
+			if _, err := ask(t, llm, false); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(waits{tt.want}, waited); diff != "" {
 				t.Errorf("waits (-want +got):\n%s", diff)
 			}
 		})

@@ -503,6 +503,9 @@ type RunRequest struct {
 	// that has ended has no more events. A message that answers a call resumes
 	// the invocation of the call even without InvocationID.
 	InvocationID string
+	// OnModelWait, if set, is called before a model call waits for a retry or for a
+	// limit. It does not block. Parallel agents may call it concurrently.
+	OnModelWait func(model.Wait)
 	// OnLastEvent, if set, is called before the run yields its last event. It
 	// is not called when the last event is not known in advance: when
 	// callbacks, plugins, checkpoints or other agents follow.

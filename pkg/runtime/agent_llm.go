@@ -145,6 +145,7 @@ func (s *step) handleModelError(err error) {
 	}
 	failure := modelFailure(s.inv.node.llm.Name(), err)
 	if failure.Code != CodeCanceled {
+		s.inv.run.logger().Warn("model call failed", "agent", s.inv.node.agent.Name(), "error", err)
 		ev := s.inv.NewEvent()
 		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
 		s.attachCallbackActions(ev)

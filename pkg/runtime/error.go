@@ -70,7 +70,10 @@ func AsRunError(err error) *RunError {
 func modelFailure(name string, err error) *RunError {
 	var me *model.Error
 	if errors.As(err, &me) {
-		return failf(me.EventCode(), err, "model %s failed: %s", name, me.Message)
+		if me.Provider != "" {
+			name = me.Name()
+		}
+		return failf(me.EventCode(), err, "model %s failed: %s", name, me.ClientMessage())
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return AsRunError(err)

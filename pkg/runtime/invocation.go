@@ -72,6 +72,8 @@ type run struct {
 	// onLastEvent is called before the last event of the run, where that is
 	// known; it is never nil in an invocation with endsRun.
 	onLastEvent func()
+	// onModelWait is [RunRequest.OnModelWait].
+	onModelWait func(model.Wait)
 	// commit stores an event. An inner run only appends it to its temporary
 	// session.
 	commit func(ctx context.Context, ev *session.Event) error

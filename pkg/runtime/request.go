@@ -62,6 +62,7 @@ func (inv *Invocation) setModelAndOrigin(req *model.Request) {
 	req.Model = inv.node.llm.Name()
 	req.Stream = inv.run.config.StreamingMode == StreamingSSE
 	req.Origin = inv.requestOrigin()
+	req.OnWait = inv.run.onModelWait
 }
 
 func (inv *Invocation) applyRequestEditors(ctx context.Context, req *model.Request) error {

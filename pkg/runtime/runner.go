@@ -89,7 +89,7 @@ func (h *Host) loadHistory(ctx context.Context, r *run, req *RunRequest) ([]*ses
 }
 
 func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
-	r := &run{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: req.effectiveConfig(app)}
+	r := &run{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: req.effectiveConfig(app), onModelWait: req.OnModelWait}
 	if req.Streaming != nil {
 		r.config.StreamingMode = StreamingNone
 		if *req.Streaming {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -229,6 +230,7 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) streamRun(ctx context.Context, q *runRequest, st *stream) error {
 	last := false
 	q.OnLastEvent = func() { last = true }
+	q.OnModelWait = func(wait model.Wait) { st.writeComment(wait.String()) }
 	for ev, err := range s.host.Run(ctx, &q.RunRequest) {
 		if err != nil {
 			return err

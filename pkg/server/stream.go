@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -119,6 +120,17 @@ func (st *stream) flushOrKeepAlive() error {
 	default:
 		return st.writeAndFlush([]byte(": keep-alive\n\n"))
 	}
+}
+
+// writeComment writes a comment to a client that accepts comments. The next event
+// reports a write error.
+func (st *stream) writeComment(text string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.keepAliveInterval == 0 || st.ended {
+		return
+	}
+	_ = st.writeAndFlush([]byte(": " + strings.Join(strings.Fields(text), " ") + "\n\n"))
 }
 
 // stopKeepAlive stops the timer. When it returns, no comment is being written. The end

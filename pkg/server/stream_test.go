@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 )
 
@@ -85,6 +88,36 @@ func TestKeepAlive(t *testing.T) {
 			t.Errorf("frames = %s, want %s", text, want)
 		}
 	})
+}
+
+// A client that accepts comments sees what a model call waits for; others get no
+// comment.
+func TestModelWaitComment(t *testing.T) {
+	busy := func(_ context.Context, req *model.Request) (*model.Response, error) {
+		req.OnWait(model.Wait{Model: "openai/gpt-4o", Cause: "answered 429", Delay: 8 * time.Second, Attempt: 2, Attempts: 3})
+		return &model.Response{Content: model.ModelText("hi")}, nil
+	}
+	for path, want := range map[string]string{
+		"/run_sse?eventIds=true": ": waiting 8 s: openai/gpt-4o answered 429 (attempt 2 of 3)\n\n",
+		"/run_sse":               "",
+	} {
+		e := newEnv(t, nil)
+		e.addLLMApp(t, "busy", &runtime.LLMOptions{Model: responseFunc(busy)})
+		e.createSession(t, "busy", "s")
+		comment, _, _ := strings.Cut(e.serve("POST", path, runBody("busy", "s", "x")).Body.String(), "data: ")
+		if comment != want {
+			t.Errorf("%s begins with %q, want %q", path, comment, want)
+		}
+	}
+}
+
+// responseFunc is a function as a model.
+type responseFunc func(ctx context.Context, req *model.Request) (*model.Response, error)
+
+func (responseFunc) Name() string { return "function" }
+
+func (f responseFunc) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) { yield(f(ctx, req)) }
 }
 
 func TestKeepAliveBytes(t *testing.T) {

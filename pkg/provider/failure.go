@@ -1,0 +1,181 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/model"
+)
+
+// A failureKind is why a model call failed. Those with a name in `on` of a fallback have
+// that name.
+type failureKind string
+
+const (
+	failRateLimit     failureKind = "rate_limit"
+	failOverloaded    failureKind = "overloaded"
+	failConnection    failureKind = "connection"
+	failTimeout       failureKind = "timeout"
+	failCredit        failureKind = "credit"
+	failContextWindow failureKind = "context_window"
+	failRefusal       failureKind = "refusal"
+
+	failKey      failureKind = "key"
+	failNotFound failureKind = "not_found"
+	failRegion   failureKind = "region"
+	failOther    failureKind = ""
+)
+
+// overloadedStatus is the status of Anthropic's overloaded_error.
+const overloadedStatus = 529
+
+// failurePatterns are reasons and, in lower case, parts of messages of services that
+// have no status of their own for a kind of failure.
+var failurePatterns = []struct {
+	kind     failureKind
+	codes    []int
+	reasons  []string
+	messages []string
+}{
+	{
+		failContextWindow,
+		[]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge},
+		[]string{"context_length_exceeded"},
+		[]string{"maximum context length", "context window", "context length", "prompt is too long", "input is too long", "input token count", "exceeds the maximum number of tokens"},
+	},
+	{
+		failCredit,
+		[]int{http.StatusBadRequest, http.StatusForbidden, http.StatusTooManyRequests},
+		[]string{"insufficient_quota", "billing_hard_limit_reached", "billing_error"},
+		[]string{"credit balance is too low", "insufficient balance"},
+	},
+	{
+		failRegion,
+		[]int{http.StatusBadRequest, http.StatusForbidden},
+		[]string{"unsupported_country_region_territory"},
+		[]string{"location is not supported"},
+	},
+	{
+		failKey,
+		[]int{http.StatusBadRequest},
+		[]string{"API_KEY_INVALID", "invalid_api_key"},
+		[]string{"api key not valid", "api key expired"},
+	},
+}
+
+// kindOfFailure returns why a call failed.
+func kindOfFailure(e *model.Error) failureKind {
+	message := strings.ToLower(e.Message)
+	for _, p := range failurePatterns {
+		has := func(part string) bool { return strings.Contains(message, part) }
+		if slices.Contains(p.codes, e.Code) && (slices.Contains(p.reasons, e.Reason) || slices.ContainsFunc(p.messages, has)) {
+			return p.kind
+		}
+	}
+	switch e.Code {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return failKey
+	case http.StatusPaymentRequired:
+		return failCredit
+	case http.StatusNotFound:
+		return failNotFound
+	case http.StatusTooManyRequests:
+		return failRateLimit
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, overloadedStatus:
+		return failOverloaded
+	case 0:
+		if errors.Is(e.Err, context.Canceled) {
+			return failOther
+		}
+		if wait, ok := errors.AsType[net.Error](e.Err); ok && wait.Timeout() || e.Status == statusWord(http.StatusGatewayTimeout) {
+			return failTimeout
+		}
+		return failConnection
+	}
+	return failOther
+}
+
+// hintFor returns what a person can do about a failure, or "".
+func hintFor(kind failureKind, e *model.Error) string {
+	switch kind {
+	case failKey:
+		if e.Code == http.StatusForbidden {
+			return "check that the key may use this model: its project, permissions and region"
+		}
+		return "check the key: `agenthost models` prints where it comes from"
+	case failCredit:
+		return "add credit to the account, or declare a fallback of the model"
+	case failNotFound:
+		if list := modelListPath(e.URL); list != "" {
+			return "check the model's name and region: GET " + list + " of the service lists the names"
+		}
+		return "check the model's name and region"
+	case failRegion:
+		return "use the model in a region that has it, or another provider's offer of it"
+	case failContextWindow:
+		return "shorten the conversation with session_window, events_compaction_config or context_filter, or use a model with a larger context"
+	case failTimeout:
+		return "check the service, raise the model's timeouts, or declare a fallback"
+	case failConnection:
+		return "check base_url and that the service is reachable"
+	}
+	return ""
+}
+
+// modelListPath returns the path of the list of models of an API, or "".
+func modelListPath(call string) string {
+	u, err := url.Parse(call)
+	if err != nil {
+		return ""
+	}
+	for _, end := range []string{"/chat/completions", "/responses", "/messages"} {
+		if base, ok := strings.CutSuffix(u.Path, end); ok {
+			return base + "/models"
+		}
+	}
+	if base, ok := strings.CutSuffix(u.Path, "/api/chat"); ok {
+		return base + "/api/tags"
+	}
+	if base, _, ok := strings.Cut(u.Path, "/models/"); ok && !strings.Contains(base, "/publishers/") {
+		return base + "/models"
+	}
+	return ""
+}
+
+// bareURL returns a URL without user info, query and fragment, for errors.
+func bareURL(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// reasonCode returns the HTTP status of an error that a service sends inside of a
+// response with status 200, or 0.
+func reasonCode(reason string) int {
+	switch reason {
+	case "invalid_request_error", "context_length_exceeded", "invalid_prompt":
+		return http.StatusBadRequest
+	case "authentication_error", "invalid_api_key":
+		return http.StatusUnauthorized
+	case "billing_error", "insufficient_quota":
+		return http.StatusPaymentRequired
+	case "permission_error":
+		return http.StatusForbidden
+	case "not_found_error", "model_not_found":
+		return http.StatusNotFound
+	case "request_too_large":
+		return http.StatusRequestEntityTooLarge
+	case "rate_limit_error", "rate_limit_exceeded":
+		return http.StatusTooManyRequests
+	case "api_error", "server_error", "internal_server_error":
+		return http.StatusInternalServerError
+	case "timeout_error":
+		return http.StatusGatewayTimeout
+	case "overloaded_error":
+		return overloadedStatus
+	}
+	return 0
+}
