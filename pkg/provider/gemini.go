@@ -346,7 +346,11 @@ func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 		return &model.Error{Code: apiErr.Code, Status: apiErr.Status, Message: apiErr.Message, Err: retryDelay(apiErr.Details)}
 	}
 	if urlErr, ok := errors.AsType[*url.Error](err); ok {
-		return &model.Error{Message: "no response from Gemini: " + urlErr.Err.Error(), Err: urlErr.Err}
+		e := &model.Error{Message: "no response from Gemini: " + urlErr.Err.Error(), Err: urlErr.Err}
+		if u, err := url.Parse(urlErr.URL); err == nil {
+			e.URL = bareURL(u)
+		}
+		return e
 	}
 	return &model.Error{Code: http.StatusBadRequest, Status: "INVALID_ARGUMENT", Message: err.Error(), Err: err}
 }

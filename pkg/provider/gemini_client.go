@@ -170,7 +170,9 @@ func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		return nil, t.toModelError(resp)
+		failed := t.toModelError(resp)
+		failed.URL = bareURL(req.URL)
+		return nil, failed
 	}
 	if req.URL.Query().Get("alt") == "sse" {
 		resp.Body = newSSEReader(resp.Body, t.redactor)
@@ -201,7 +203,10 @@ func (t *geminiTransport) toModelError(resp *http.Response) *model.Error {
 		body = nil
 	}
 	apiErr := parseErrorBody([]byte(t.redactor.RedactString(string(body))))
-	e := &model.Error{Code: resp.StatusCode, Status: apiErr.Status, Message: t.redactor.RedactString(apiErr.Message)}
+	e := &model.Error{
+		Code: resp.StatusCode, Status: apiErr.Status, Reason: errorInfoReason(apiErr.Details),
+		Message: t.redactor.RedactString(apiErr.Message),
+	}
 	if e.Status == "" {
 		e.Status = statusWord(e.Code)
 	}
@@ -213,6 +218,16 @@ func (t *geminiTransport) toModelError(resp *http.Response) *model.Error {
 		e.Err = asked
 	}
 	return e
+}
+
+// errorInfoReason returns the reason in Google's error details (google.rpc.ErrorInfo).
+func errorInfoReason(details []map[string]any) string {
+	for _, d := range details {
+		if reason, ok := d["reason"].(string); ok {
+			return reason
+		}
+	}
+	return ""
 }
 
 // parseErrorBody parses Google's error JSON, alone or in a list (as Vertex AI sends it

@@ -56,8 +56,11 @@ func errorInChat(resp *serviceResponse, answer *chatAnswer) *model.Error {
 	var details struct {
 		Code any `json:"code"`
 	}
-	_, message := parseServiceError([]byte(`{"error":` + string(answer.Error) + `}`))
-	e := resp.newError(0, message)
+	body := []byte(`{"error":` + string(answer.Error) + `}`)
+	_, message := parseServiceError(body)
+	reason := errorReason(body)
+	e := resp.newError(reasonCode(reason), message)
+	e.Reason = resp.redactor.RedactString(reason)
 	if json.Unmarshal(answer.Error, &details) == nil {
 		if code, ok := details.Code.(float64); ok && code >= 400 && code <= 599 {
 			e.Code, e.Status = int(code), statusWord(int(code))

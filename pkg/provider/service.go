@@ -100,6 +100,7 @@ func (s *service) postJSON(ctx context.Context, req *serviceRequest) (*serviceRe
 // readEvents or readLines.
 type serviceResponse struct {
 	service  *service
+	url      string // for errors, without user info and query
 	header   http.Header
 	body     io.ReadCloser
 	redactor *spec.Redactor
@@ -112,6 +113,7 @@ func (r *serviceResponse) sendCall(ctx context.Context, req *serviceRequest, bod
 	if err != nil {
 		return newConfigError(http.StatusBadRequest, "base_url is not a valid URL")
 	}
+	r.url = bareURL(call.URL)
 	call.Header.Set("Content-Type", "application/json")
 	call.Header.Set("User-Agent", "agenthost")
 	for name, values := range req.header {
@@ -163,13 +165,14 @@ func (r *serviceResponse) errorFromStatus(resp *http.Response) *model.Error {
 	}
 	e := r.newError(resp.StatusCode, message)
 	e.Status, e.Err = firstNonEmpty(status, e.Status), retryAfter(resp.Header)
+	e.Reason = r.redactor.RedactString(errorReason(body))
 	return e
 }
 
 // newError returns an error of the service, with redacted secrets. code is the HTTP
 // status, or 0.
 func (r *serviceResponse) newError(code int, message string) *model.Error {
-	return &model.Error{Code: code, Status: statusWord(code), Message: r.redactor.RedactString(message)}
+	return &model.Error{Code: code, Status: statusWord(code), Message: r.redactor.RedactString(message), URL: r.url}
 }
 
 // malformedError returns the error of a body or an event that cannot be decoded.
@@ -310,4 +313,18 @@ func parseServiceError(body []byte) (status, message string) {
 		}
 	}
 	return "", truncateBytes(bytes.TrimSpace(body))
+}
+
+// errorReason returns the code of an error body, {"error": {"code": …}}, or else its
+// type, if they are words.
+func errorReason(body []byte) string {
+	var fields struct {
+		Error struct{ Code, Type any }
+	}
+	if json.Unmarshal(body, &fields) != nil {
+		return ""
+	}
+	code, _ := fields.Error.Code.(string)
+	kind, _ := fields.Error.Type.(string)
+	return firstNonEmpty(code, kind)
 }
