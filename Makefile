@@ -64,7 +64,7 @@ fmt-check:
 
 generate: ## generate schemas, reference, usage texts and licences
 	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemaFilesUpToDate' -update
-	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh|TestHostSchemaFresh|TestLicensesFresh' -update
+	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh|TestHostSchemaFresh|TestEditorSettingsFresh|TestLicensesFresh' -update
 
 film: ## record the film of the README
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestFilmFresh' -update

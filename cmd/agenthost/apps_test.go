@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io/fs"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,8 +37,8 @@ func exampleApps(t *testing.T) []string {
 	return apps
 }
 
-// TestExampleApps checks rules for every example app: no problems, a short README and a
-// schema line in each file.
+// TestExampleApps checks rules for every example app: no problems, a short README, and
+// file names by which editors find the schemas.
 func TestExampleApps(t *testing.T) {
 	for _, dir := range exampleApps(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -49,28 +51,46 @@ func TestExampleApps(t *testing.T) {
 			if n := strings.Count(readText(t, filepath.Join(dir, "README.md")), "\n"); n > 20 {
 				t.Errorf("README.md has %d lines, want 20 at most", n)
 			}
-			testSchemaHeader(t, dir)
+			testSchemaPatterns(t, dir)
 		})
 	}
 }
 
-// testSchemaHeader checks the first line, which names the schema for editors.
-func testSchemaHeader(t *testing.T, dir string) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+// testSchemaPatterns checks that editors find the schema of each file by its name, and
+// that no file refers to a path on the machine of its author.
+func testSchemaPatterns(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(file) != ".yaml" {
+			return err
+		}
+		if found := matchingSchemas(file); len(found) != 1 {
+			t.Errorf("%s matches the schemas %q, want one", file, found)
+		}
+		if strings.Contains(readText(t, file), "yaml-language-server") {
+			t.Errorf("%s names a schema: editors choose it by the name of the file", file)
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		first, _, _ := strings.Cut(readText(t, file), "\n")
-		schema, ok := strings.CutPrefix(first, "# yaml-language-server: $schema=")
-		if !ok {
-			t.Errorf("%s names no schema in its first line", file)
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(dir, schema)); err != nil {
-			t.Errorf("%s: %v", file, err)
+}
+
+// matchingSchemas returns the schemas whose patterns match a file.
+func matchingSchemas(file string) []string {
+	var found []string
+	for name, patterns := range schemaPatterns() {
+		for _, pattern := range patterns {
+			pattern = strings.TrimPrefix(pattern, "**/")
+			steps := strings.Split(filepath.ToSlash(file), "/")
+			last := strings.Join(steps[max(0, len(steps)-1-strings.Count(pattern, "/")):], "/")
+			if ok, err := path.Match(pattern, last); err == nil && ok {
+				found = append(found, name)
+			}
 		}
 	}
+	return found
 }
 
 func readText(t *testing.T, file string) string {

@@ -24,7 +24,6 @@ func TestReadmeCommands(t *testing.T) {
 	folders := map[string]string{} // one for each README, whose commands build on each other
 	for _, tt := range []struct{ file, command, want string }{
 		{"README.md", "agenthost new hello", "Wrote hello."},
-		{"README.md", "agenthost schema agent", `"instruction"`},
 		{"apps/hello/README.md", `agenthost run apps/hello "my name is Ana"`, "Nice to meet you, Ana!"},
 		{"apps/hello/README.md", `agenthost run apps/hello "good morning"`, "Hello again, Ana!"},
 		{"apps/hello/README.md", `agenthost preview apps/hello --state user:name=Ana "hi"`, "if it is known: Ana"},

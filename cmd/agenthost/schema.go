@@ -1,7 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,29 +24,105 @@ const hostSchemaName = "host"
 func schemaNames() []string { return append(loader.SchemaNames(), hostSchemaName) }
 
 func newSchemaCommand(io stdio) *cobra.Command {
-	return &cobra.Command{
+	var write string
+	cmd := &cobra.Command{
 		Use:   "schema [" + strings.Join(schemaNames(), "|") + "]",
 		Short: "Print the JSON Schema of a document",
 		Long: `Schema prints the JSON Schema of a document: app.yaml (app), an agent file (agent), an
 included file (parts), a script of the scripted model (script), a test file (test),
 the host's policy (policy), its authentication (auth), or the file of serve --config
-(host). Editors use it for completion and validation.`,
+(host). Editors use it for completion and validation.
+
+With --write it writes all schemas into a folder, and prints the settings with which
+VS Code's YAML extension finds them by the names of your files. The language server,
+"agenthost lsp", needs no schemas.`,
 		Args:      requireArgs(0, 1),
 		ValidArgs: schemaNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
-			name := strings.Join(append(args, "app")[:1], "")
-			switch {
-			case name == hostSchemaName:
-				return printJSON(io, hostSchema())
-			case !slices.Contains(schemaNames(), name):
-				return fmt.Errorf("unknown schema %s: the schemas are %s", name, strings.Join(schemaNames(), ", "))
+			if write == "" {
+				return printSchema(io, strings.Join(append(args, "app")[:1], ""))
 			}
-			schema, err := newLoader(nil).Schema(name)
-			if err != nil {
-				return err
+			if len(args) > 0 {
+				return fmt.Errorf("--write writes all schemas and cannot be combined with the name %s", args[0])
 			}
-			return printJSON(io, schema)
+			return writeSchemas(io, write)
 		},
+	}
+	cmd.Flags().StringVar(&write, "write", "", "write all schemas into this folder, and print the settings of VS Code")
+	return cmd
+}
+
+func printSchema(io stdio, name string) error {
+	if !slices.Contains(schemaNames(), name) {
+		return fmt.Errorf("unknown schema %s: the schemas are %s", name, strings.Join(schemaNames(), ", "))
+	}
+	schema, err := newSchema(name)
+	if err != nil {
+		return err
+	}
+	return printJSON(io, schema)
+}
+
+func newSchema(name string) (map[string]any, error) {
+	if name == hostSchemaName {
+		return hostSchema(), nil
+	}
+	return newLoader(nil).Schema(name)
+}
+
+// schemaFile returns the name of the file of a schema.
+func schemaFile(name string) string { return "agenthost." + name + ".schema.json" }
+
+// writeSchemas writes all schemas into a folder, and prints the settings of VS Code.
+func writeSchemas(io stdio, dir string) error {
+	full, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(full, 0o755)
+	}
+	if err != nil {
+		return failWith(err)
+	}
+	for _, name := range schemaNames() {
+		schema, err := newSchema(name)
+		if err != nil {
+			return err
+		}
+		var b bytes.Buffer
+		if err := printJSON(stdio{out: &b}, schema); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(full, schemaFile(name)), b.Bytes(), 0o644); err != nil {
+			return failWith(err)
+		}
+	}
+	fmt.Fprintf(io.err, "Wrote %d schemas to %s. Add this to the settings.json of VS Code:\n", len(schemaNames()), dir)
+	return printJSON(io, editorSettings(func(name string) string {
+		return (&url.URL{Scheme: "file", Path: path.Join("/", filepath.ToSlash(full), schemaFile(name))}).String()
+	}))
+}
+
+// editorSettings returns the settings with which VS Code's YAML extension chooses a
+// schema by the name of a file, given the location of each schema.
+func editorSettings(locate func(schema string) string) map[string]any {
+	schemas := map[string][]string{}
+	for name, patterns := range schemaPatterns() {
+		schemas[locate(name)] = patterns
+	}
+	return map[string]any{"yaml.schemas": schemas}
+}
+
+// schemaPatterns returns patterns of the files of each schema. A file matches one of them
+// at most, because an editor applies all schemas that match. Included files, and agents
+// outside of a folder agents, have no pattern: their names can be any.
+func schemaPatterns() map[string][]string {
+	return map[string][]string{
+		"app":          {"**/app.yaml"},
+		"agent":        {"**/root_agent.yaml", "**/agents/*.yaml"},
+		"script":       {"**/*.script.yaml"},
+		"test":         {"**/*.test.yaml"},
+		"policy":       {"**/policy.yaml"},
+		"auth":         {"**/auth.yaml"},
+		hostSchemaName: {"**/host.yaml"},
 	}
 }
 

@@ -20,6 +20,17 @@ func TestHostSchemaFresh(t *testing.T) {
 	testFresh(t, "../../schemas/agenthost.host.schema.json", out.Bytes())
 }
 
+// TestEditorSettingsFresh compares the settings of this repository for VS Code with those
+// that schema --write prints.
+func TestEditorSettingsFresh(t *testing.T) {
+	var out bytes.Buffer
+	settings := editorSettings(func(name string) string { return "schemas/" + schemaFile(name) })
+	if err := printJSON(stdio{out: &out}, settings); err != nil {
+		t.Fatal(err)
+	}
+	testFresh(t, "../../.vscode/settings.json", out.Bytes())
+}
+
 // The host schema accepts and rejects the same files as serve.
 func TestHostSchemaMatchesServe(t *testing.T) {
 	compiler := jsonschema.NewCompiler()

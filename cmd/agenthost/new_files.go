@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"text/template"
+)
+
+// newFiles are the files of new apps. Each folder is a template, and the files next to the
+// folders belong to every app, except for the shared blocks of newParts.
+//
+//go:embed all:new
+var newFiles embed.FS
+
+const (
+	newFolder = "new"
+	newParts  = "parts.tmpl"
+)
+
+// templateNames returns the names of the templates of new.
+func templateNames() []string { return []string{"chat", "team", "tools", "rag"} }
+
+// A newApp is the input of the templates of new.
+type newApp struct {
+	// Name is the name of the app.
+	Name     string
+	Template string
+}
+
+// Agent returns the app's name as the name of an agent.
+func (a *newApp) Agent() string { return strings.ReplaceAll(a.Name, "-", "_") }
+
+// createFolder writes the app into a new folder, with missing parents. If it fails, it
+// removes everything that it created.
+func (a *newApp) createFolder(dir string) (err error) {
+	parent := filepath.Dir(dir)
+	removeParents, err := createParents(parent)
+	if err != nil {
+		return failToCreate(dir, err)
+	}
+	defer func() {
+		if err != nil {
+			removeParents()
+		}
+	}()
+	// A host that serves the parent ignores folders that begin with a dot, so it never sees
+	// an incomplete app.
+	draft, err := os.MkdirTemp(parent, ".agenthost-new-")
+	if err != nil {
+		return failToCreate(dir, err)
+	}
+	defer os.RemoveAll(draft)
+	app := filepath.Join(draft, a.Name)
+	if err := a.writeFiles(app); err != nil {
+		return failToCreate(dir, err)
+	}
+	return failToCreate(dir, os.Rename(app, dir))
+}
+
+// createParents creates a folder with its parents. The returned function removes those
+// that it created.
+func createParents(dir string) (remove func(), err error) {
+	var missing []string
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
+			break
+		}
+		missing = append(missing, at)
+	}
+	remove = func() {
+		for _, at := range missing {
+			_ = os.Remove(at) // another program may use it by now
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
+}
+
+// failToCreate returns the error of creating an app, without the paths of its draft; nil
+// stays nil.
+func failToCreate(dir string, err error) error {
+	var at *fs.PathError
+	var link *os.LinkError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &at):
+		err = at.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
+	return failWithf("cannot create %s: %w", dir, err)
+}
+
+func (a *newApp) writeFiles(dir string) error {
+	files, err := a.renderFiles()
+	if err != nil {
+		return err
+	}
+	for file, content := range files {
+		full := filepath.Join(dir, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(full, content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renderFiles returns the files of the app by path.
+func (a *newApp) renderFiles() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	err := fs.WalkDir(newFiles, newFolder, func(file string, d fs.DirEntry, err error) error {
+		folder := path.Join(newFolder, a.Template)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path.Dir(file) == newFolder && file != folder:
+			return fs.SkipDir
+		case d.IsDir() || path.Base(file) == newParts:
+			return nil
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(file, folder+"/"), newFolder+"/")
+		files[name], err = a.renderFile(file)
+		return err
+	})
+	return files, err
+}
+
+func (a *newApp) renderFile(file string) ([]byte, error) {
+	// The delimiters are those that the files do not use otherwise.
+	t, err := template.New(path.Base(file)).Delims("[[", "]]").ParseFS(newFiles, path.Join(newFolder, newParts), file)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, a); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestNewTemplates creates an app from each template. The app has no
+// problems, its tests pass without a model, and editors find the schemas of its files.
+func TestNewTemplates(t *testing.T) {
+	t.Setenv("DEMO_MODEL", "demo")
+	for _, name := range templateNames() {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "my-app")
+			runNew(t, "new", dir, "--template", name)
+			runNew(t, "check", dir)
+			runNew(t, "test", dir)
+			testSchemaPatterns(t, dir)
+			testNewFiles(t, dir)
+		})
+	}
+}
+
+// runNew runs a command line, which must succeed and report no problems.
+func runNew(t *testing.T, args ...string) {
+	t.Helper()
+	var out, problems bytes.Buffer
+	code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &problems})
+	if code != exitOK || strings.Contains(problems.String(), "hint:") {
+		t.Fatalf("%q: exit status %d\n%s%s", args, code, &out, &problems)
+	}
+}
+
+// testNewFiles checks the form of the files of a new app.
+func testNewFiles(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text := readText(t, file)
+		if !strings.HasSuffix(text, "\n") || strings.HasSuffix(text, "\n\n") || strings.Contains(text, "\n\n\n") || strings.ContainsAny(text, "\t\r") || strings.Contains(text, "[[") {
+			t.Errorf("%s is not well formed:\n%s", file, text)
+		}
+		for line := range strings.Lines(text) {
+			if len(line) > 121 || strings.TrimRight(line, " \n") != strings.TrimRight(line, "\n") {
+				t.Errorf("%s has a line that is too long or ends with blanks: %s", file, line)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The folders of the embedded files are the templates.
+func TestNewTemplateNames(t *testing.T) {
+	entries, err := newFiles.ReadDir(newFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := map[string]bool{}
+	for _, e := range entries {
+		if e.IsDir() {
+			folders[e.Name()] = true
+		}
+	}
+	want := map[string]bool{}
+	for _, name := range templateNames() {
+		want[name] = true
+	}
+	if diff := cmp.Diff(want, folders); diff != "" {
+		t.Errorf("templates (-want +got):\n%s", diff)
+	}
+}
+
+// An app that cannot be moved to its place leaves neither a draft nor new parents.
+func TestNewLeavesNothing(t *testing.T) {
+	parent := t.TempDir()
+	app := newApp{Name: "app", Template: "chat"}
+	taken := filepath.Join(parent, "taken")
+	if err := os.MkdirAll(filepath.Join(taken, "by", "another", "program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := app.createFolder(taken)
+	if want := "cannot create " + taken + ": file exists"; err == nil || err.Error() != want {
+		t.Errorf("create = %v, want %s", err, want)
+	}
+	entries, err := os.ReadDir(parent)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("files = %v, %v, want only %s", entries, err, taken)
+	}
+}
