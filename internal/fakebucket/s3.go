@@ -11,16 +11,28 @@ import (
 	"time"
 )
 
-// S3 serves Amazon's REST API with the bucket in the path. Requests must be signed with
-// the correct hash of the body; the signature itself is not verified. Every bucket
+// S3 serves Amazon's REST API with the bucket in the path or, at amazonaws.com, in the
+// host name. Requests must be signed with the correct hash of the body. Every bucket
 // except "missing" exists.
-type S3 struct{ objects objects }
+type S3 struct {
+	// Issuer verifies signatures; with nil, any signature is accepted.
+	Issuer *AWS
+
+	objects objects
+}
 
 // ServeHTTP handles one request.
 func (s *S3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	bucket, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if host, _, ok := strings.Cut(r.Host, ".s3."); ok {
+		bucket, name = host, strings.TrimPrefix(r.URL.Path, "/")
+	}
 	body, err := io.ReadAll(r.Body)
 	sum := sha256.Sum256(body)
+	fault := ""
+	if s.Issuer != nil {
+		fault = s.Issuer.verifySignature(r, hex.EncodeToString(sum[:]))
+	}
 	switch {
 	case err != nil:
 		writeS3Error(w, http.StatusBadRequest, "IncompleteBody", err.Error())
@@ -28,6 +40,8 @@ func (s *S3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeS3Error(w, http.StatusForbidden, "AccessDenied", "Access Denied")
 	case r.Header.Get("X-Amz-Content-Sha256") != hex.EncodeToString(sum[:]):
 		writeS3Error(w, http.StatusBadRequest, "XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match what was computed.")
+	case fault != "":
+		writeS3Error(w, http.StatusForbidden, fault, "The credentials or the signature are not valid.")
 	case bucket == "missing":
 		writeS3Error(w, http.StatusNotFound, "NoSuchBucket", "The specified bucket does not exist")
 	case r.Method == http.MethodGet && name == "":

@@ -25,7 +25,7 @@ func TestFakeGCSServer(t *testing.T) {
 	suite := &storetest.ArtifactSuite{Bucket: true, URI: "gs://box/"}
 	suite.Create = func(t testing.TB, o *store.Options) store.ArtifactBackend {
 		dir := t.TempDir()
-		b, err := bucketstore.Open("gs://box/"+path.Base(path.Dir(dir))+path.Base(dir), &bucketstore.Options{
+		b, err := bucketstore.Open(t.Context(), "gs://box/"+path.Base(path.Dir(dir))+path.Base(dir), &bucketstore.Options{
 			Clock: o.Clock, MaxArtifactBytes: o.MaxArtifactBytes,
 			Lookup: func(name string) (string, bool) { return server.URL(), name == "STORAGE_EMULATOR_HOST" },
 		})

@@ -48,11 +48,15 @@ const userScope = "user"
 type Options struct {
 	// Clock returns the time of signatures; nil is time.Now.
 	Clock func() time.Time
-	// HTTP is the client; nil uses a client of the backend.
+	// HTTP is the client for the bucket and for credentials; nil uses clients of
+	// the backend.
 	HTTP *http.Client
-	// Lookup reads environment variables for credentials and endpoints; nil is
-	// os.LookupEnv. Google credentials always come from the environment of the
-	// process.
+	// Lookup replaces the environment of the process for S3 and for
+	// STORAGE_EMULATOR_HOST: an s3: URL then has only the keys
+	// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, the region
+	// and the endpoint of that environment. With nil, S3 has the default chain of
+	// the AWS SDK, with profiles and the roles of pods and instances. Google
+	// credentials always come from the environment of the process.
 	Lookup func(name string) (string, bool)
 	// MaxArtifactBytes limits the size of an artifact that is read; 0 is 32 MiB.
 	MaxArtifactBytes int64
@@ -66,21 +70,29 @@ func (o *Options) withDefaults() *Options {
 	if d.Clock == nil {
 		d.Clock = time.Now
 	}
-	if d.Lookup == nil {
-		d.Lookup = os.LookupEnv
-	}
 	d.MaxArtifactBytes = cmp.Or(d.MaxArtifactBytes, store.DefaultArtifactBytes)
 	return &d
 }
 
-// Open opens a bucket by URL: gs://bucket/prefix or s3://bucket/prefix.
-func Open(url string, opts *Options) (*Artifacts, error) {
+// readVariable returns an environment variable, or "".
+func (o *Options) readVariable(name string) string {
+	if o.Lookup == nil {
+		return os.Getenv(name)
+	}
+	v, _ := o.Lookup(name)
+	return v
+}
+
+// Open opens a bucket by URL: gs://bucket/prefix or s3://bucket/prefix. It fails if
+// there are no credentials; an s3: URL retrieves them, within 5 seconds. They are
+// refreshed before they expire.
+func Open(ctx context.Context, url string, opts *Options) (*Artifacts, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "gs":
 		return openGCS(rest, opts.withDefaults())
 	case "s3":
-		return openS3(rest, opts.withDefaults())
+		return openS3(ctx, rest, opts.withDefaults())
 	}
 	return nil, fmt.Errorf("unknown scheme %q: supported are gs://bucket/prefix and s3://bucket/prefix", scheme)
 }

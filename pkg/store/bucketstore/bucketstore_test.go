@@ -62,24 +62,29 @@ func errorResponse(status int, body string, header http.Header) *http.Response {
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// openBucket opens artifacts over a service; the environment has all that s3
-// and gs ask for.
+// openBucket opens artifacts over a service; without options the environment has all
+// that s3 and gs ask for.
 func openBucket(t *testing.T, url string, s service, o *Options) *store.Artifacts {
 	t.Helper()
 	c := Options{}
 	if o != nil {
 		c = *o
 	}
-	c.HTTP = &http.Client{Transport: s}
-	if c.Lookup == nil {
+	if c.HTTP = (&http.Client{Transport: s}); c.Lookup == nil {
 		c.Lookup = lookup(map[string]string{
 			"STORAGE_EMULATOR_HOST": "gcs.test", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush", "AWS_ENDPOINT_URL": "http://s3.test",
 		})
 	}
-	a, err := Open(url, &c)
+	a, err := Open(t.Context(), url, &c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newStore(t, a, &c)
+}
+
+// newStore returns the artifacts of a store with a backend, and closes it at the end.
+func newStore(t *testing.T, a *Artifacts, c *Options) *store.Artifacts {
+	t.Helper()
 	b := memstore.NewBackends()
 	b.Artifacts = a
 	st := store.New(b, &store.Options{Clock: c.Clock, MaxArtifactBytes: c.MaxArtifactBytes})
@@ -330,7 +335,7 @@ func TestGCSCredentials(t *testing.T) {
 		t.Errorf("Save without a token = %v", err)
 	}
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(t.TempDir(), "none.json"))
-	_, err = Open("gs://box", &Options{Lookup: lookup(nil)})
+	_, err = Open(t.Context(), "gs://box", &Options{Lookup: lookup(nil)})
 	if err == nil || !strings.Contains(err.Error(), noGCSLogin) {
 		t.Errorf("Open without credentials = %v", err)
 	}
@@ -344,42 +349,6 @@ func TestEmulatorAddress(t *testing.T) {
 		if got != want || (err != nil) != (want == "") {
 			t.Errorf("emulator(%q) = %q, %v", in, got, err)
 		}
-	}
-}
-
-// The examples of Amazon's documentation of Signature Version 4.
-func TestS3Signature(t *testing.T) {
-	keys := &s3Keys{id: "AKIAIOSFODNN7EXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", region: "us-east-1"}
-	now := time.Date(2013, 5, 24, 0, 0, 0, 0, time.UTC)
-	const host = "https://examplebucket.s3.amazonaws.com/"
-	tests := []struct {
-		method, url, body string
-		header            http.Header
-		want              string
-	}{
-		{"GET", "test.txt", "", http.Header{"Range": {"bytes=0-9"}}, "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"},
-		{
-			"PUT", "test%24file.text", "Welcome to Amazon S3.",
-			http.Header{"Date": {"Fri, 24 May 2013 00:00:00 GMT"}, "X-Amz-Storage-Class": {"REDUCED_REDUNDANCY"}},
-			"98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
-		},
-		{"GET", "?max-keys=2&prefix=J", "", nil, "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"},
-	}
-	for _, tt := range tests {
-		r := httptest.NewRequest(tt.method, host+tt.url, strings.NewReader(tt.body))
-		for k, v := range tt.header {
-			r.Header[k] = v
-		}
-		keys.signRequest(r, []byte(tt.body), now)
-		if got := r.Header.Get("Authorization"); !strings.HasSuffix(got, "Signature="+tt.want) {
-			t.Errorf("%s %s: %s", tt.method, tt.url, got)
-		}
-	}
-	keys.session = "token"
-	r := httptest.NewRequest("GET", host, nil)
-	keys.signRequest(r, nil, now)
-	if !strings.Contains(r.Header.Get("Authorization"), "x-amz-security-token") || r.Header.Get("X-Amz-Security-Token") != "token" {
-		t.Errorf("with a session token: %v", r.Header)
 	}
 }
 

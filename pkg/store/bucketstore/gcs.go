@@ -51,7 +51,7 @@ func openGCS(rest string, o *Options) (*Artifacts, error) {
 	b := &gcsBucket{client: newBucketClient(o)}
 	b.client.explain = decodeGCSReason
 	address := gcsAddress
-	if host, ok := o.Lookup("STORAGE_EMULATOR_HOST"); ok && host != "" {
+	if host := o.readVariable("STORAGE_EMULATOR_HOST"); host != "" {
 		if address, err = parseEmulatorURL(host); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	noS3Keys = "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for the host"
 	// s3Metadata is the header with all metadata as one JSON object in ASCII:
 	// header names ignore case, and values are limited to ASCII.
 	s3Metadata = "X-Amz-Meta-Adk"
@@ -35,7 +34,7 @@ type s3Bucket struct {
 	address string
 }
 
-func openS3(rest string, o *Options) (*Artifacts, error) {
+func openS3(ctx context.Context, rest string, o *Options) (*Artifacts, error) {
 	at, err := parseBucket("s3", rest)
 	if err != nil {
 		return nil, err
@@ -45,26 +44,19 @@ func openS3(rest string, o *Options) (*Artifacts, error) {
 			return nil, fmt.Errorf("unknown parameter %q: supported are region= and endpoint=", name)
 		}
 	}
-	env := func(name string) string {
-		v, _ := o.Lookup(name)
-		return v
-	}
-	keys := &s3Keys{
-		id: env("AWS_ACCESS_KEY_ID"), secret: env("AWS_SECRET_ACCESS_KEY"), session: env("AWS_SESSION_TOKEN"),
-		region: cmp.Or(at.query.Get("region"), env("AWS_REGION"), env("AWS_DEFAULT_REGION"), "us-east-1"),
-	}
-	if keys.id == "" || keys.secret == "" {
-		return nil, errors.New(noS3Keys)
+	credentials, region, err := loadS3Credentials(ctx, at.query.Get("region"), o)
+	if err != nil {
+		return nil, err
 	}
 	b := &s3Bucket{client: newBucketClient(o)}
-	endpoint := cmp.Or(at.query.Get("endpoint"), env("AWS_ENDPOINT_URL_S3"), env("AWS_ENDPOINT_URL"))
-	if b.address, err = buildS3Address(endpoint, keys.region, at.bucket); err != nil {
+	endpoint := cmp.Or(at.query.Get("endpoint"), o.readVariable("AWS_ENDPOINT_URL_S3"), o.readVariable("AWS_ENDPOINT_URL"))
+	if b.address, err = buildS3Address(endpoint, region, at.bucket); err != nil {
 		return nil, err
 	}
 	b.client.explain = decodeS3Reason
-	b.client.sign = func(_ context.Context, r *http.Request, body []byte) error {
-		keys.signRequest(r, body, o.Clock())
-		return nil
+	signer := newS3Signer(credentials, region)
+	b.client.sign = func(ctx context.Context, r *http.Request, body []byte) error {
+		return signer.signRequest(ctx, r, body, o.Clock())
 	}
 	return newArtifacts(b, at, o), nil
 }

@@ -1,7 +1,7 @@
 package bucketstore
 
 import (
-	"crypto/hmac"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -11,53 +11,35 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-const (
-	s3Algorithm = "AWS4-HMAC-SHA256"
-	s3Time      = "20060102T150405Z"
-)
+// An s3Signer signs requests with AWS Signature Version 4.
+type s3Signer struct {
+	credentials aws.CredentialsProvider
+	region      string
+	signer      *v4.Signer
+}
 
-// s3Keys sign requests with AWS Signature Version 4.
-type s3Keys struct {
-	id, secret, session string
-	region              string
+func newS3Signer(credentials aws.CredentialsProvider, region string) *s3Signer {
+	return &s3Signer{credentials, region, v4.NewSigner(func(o *v4.SignerOptions) {
+		o.DisableURIPathEscaping = true // S3 signs the path as sent, other services escape it again
+	})}
 }
 
 // signRequest adds the authentication headers. It signs all headers of the
 // request, so it must run last.
-func (k *s3Keys) signRequest(r *http.Request, body []byte, now time.Time) {
-	now = now.UTC()
-	r.Header.Set("X-Amz-Date", now.Format(s3Time))
-	r.Header.Set("X-Amz-Content-Sha256", hexSHA256(body))
-	if k.session != "" {
-		r.Header.Set("X-Amz-Security-Token", k.session)
+func (s *s3Signer) signRequest(ctx context.Context, r *http.Request, body []byte, now time.Time) error {
+	credentials, err := retrieveS3Credentials(ctx, s.credentials)
+	if err != nil {
+		return err
 	}
-	names, headers := canonicalHeaders(r)
-	canonical := strings.Join([]string{
-		r.Method, escapeS3Path(r.URL.Path, "/"), canonicalQuery(r.URL.Query()), headers, names, hexSHA256(body),
-	}, "\n")
-	scope := strings.Join([]string{now.Format("20060102"), k.region, "s3", "aws4_request"}, "/")
-	text := strings.Join([]string{s3Algorithm, now.Format(s3Time), scope, hexSHA256([]byte(canonical))}, "\n")
-	key := []byte("AWS4" + k.secret)
-	for part := range strings.SplitSeq(scope, "/") {
-		key = hmacSHA256(key, part)
-	}
-	r.Header.Set("Authorization", fmt.Sprintf("%s Credential=%s/%s,SignedHeaders=%s,Signature=%s",
-		s3Algorithm, k.id, scope, names, hex.EncodeToString(hmacSHA256(key, text))))
-}
-
-// canonicalHeaders returns the sorted header names, and a line for each header.
-func canonicalHeaders(r *http.Request) (names, lines string) {
-	values := map[string]string{"host": r.URL.Host}
-	for name, v := range r.Header {
-		values[strings.ToLower(name)] = strings.TrimSpace(strings.Join(v, ","))
-	}
-	order := slices.Sorted(maps.Keys(values))
-	for _, name := range order {
-		lines += name + ":" + values[name] + "\n"
-	}
-	return strings.Join(order, ";"), lines
+	sum := sha256.Sum256(body)
+	hash := hex.EncodeToString(sum[:])
+	r.Header.Set("X-Amz-Content-Sha256", hash)
+	return s.signer.SignHTTP(ctx, credentials, r, hash, "s3", s.region, now.UTC())
 }
 
 // canonicalQuery sorts and escapes the parameters for the signature.
@@ -83,15 +65,4 @@ func escapeS3Path(text, keep string) string {
 		}
 	}
 	return b.String()
-}
-
-func hexSHA256(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
-
-func hmacSHA256(key []byte, text string) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(text))
-	return h.Sum(nil)
 }

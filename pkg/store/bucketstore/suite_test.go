@@ -22,7 +22,7 @@ func TestArtifacts(t *testing.T) {
 		t.Run(tt.uri[:2], func(t *testing.T) {
 			suite := &storetest.ArtifactSuite{Bucket: true, URI: tt.uri}
 			suite.Create = func(t testing.TB, o *store.Options) store.ArtifactBackend {
-				b, err := Open(tt.uri+randomFolder(t)+tt.params, &Options{Clock: o.Clock, MaxArtifactBytes: o.MaxArtifactBytes, Lookup: lookup(env)})
+				b, err := Open(t.Context(), tt.uri+randomFolder(t)+tt.params, &Options{Clock: o.Clock, MaxArtifactBytes: o.MaxArtifactBytes, Lookup: lookup(env)})
 				if err != nil {
 					t.Fatal(err)
 				}

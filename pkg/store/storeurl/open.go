@@ -31,9 +31,8 @@ type Options struct {
 	// Memory is the URL of the memory store, in the forms of [Open]. The
 	// default is the session store.
 	Memory string
-	// Lookup reads environment variables for the credentials and endpoints of
-	// buckets; nil is os.LookupEnv. Google credentials always come from the
-	// environment of the process.
+	// Lookup replaces the environment of the process for buckets, see
+	// [bucketstore.Options].
 	Lookup func(name string) (string, bool)
 	// Existing fails with [fs.ErrNotExist] if a database file is missing, and
 	// creates no artifact folder. Read-only programs set it.
@@ -57,7 +56,7 @@ func Open(ctx context.Context, url string, opts *Options) (*store.Store, error) 
 	if o.Artifacts != "" {
 		artifacts = o.Artifacts
 	}
-	if b.Artifacts, err = o.openArtifacts(artifacts); err != nil {
+	if b.Artifacts, err = o.openArtifacts(ctx, artifacts); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening artifacts %q: %w", store.Redacted(artifacts), err), b.Sessions.Close())
 	}
 	if o.Memory != "" && o.Memory != url {
@@ -94,14 +93,14 @@ func (o *Options) openMemories(ctx context.Context) (store.MemoryBackend, error)
 }
 
 // openArtifacts opens the artifact store of a URL.
-func (o *Options) openArtifacts(url string) (store.ArtifactBackend, error) {
+func (o *Options) openArtifacts(ctx context.Context, url string) (store.ArtifactBackend, error) {
 	switch name, rest, _ := strings.Cut(url, ":"); name {
 	case "memory":
 		return memstore.NewArtifacts(), checkMemoryURL(rest)
 	case "dir":
 		return o.openFolder(rest)
 	case "gs", "s3":
-		return bucketstore.Open(url, &bucketstore.Options{Clock: o.Clock, HTTP: o.HTTP, Lookup: o.Lookup, MaxArtifactBytes: o.MaxArtifactBytes})
+		return bucketstore.Open(ctx, url, &bucketstore.Options{Clock: o.Clock, HTTP: o.HTTP, Lookup: o.Lookup, MaxArtifactBytes: o.MaxArtifactBytes})
 	default:
 		return nil, fmt.Errorf("unknown scheme %q: supported are memory:, dir:///folder, gs://bucket/prefix and s3://bucket/prefix", name)
 	}
