@@ -8,6 +8,7 @@ import (
 	"log"
 	"os"
 
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
@@ -65,7 +66,7 @@ func newLoader() *loader.Loader {
 	return loader.New(&loader.Options{
 		Providers:    append(provider.Kinds(), providers()...),
 		ToolKinds:    append(tool.Kinds(), toolKinds()...),
-		AgentClasses: append(runtime.AgentKinds(), agentClasses()...),
-		Plugins:      append(runtime.PluginKinds(), plugins()...),
+		AgentClasses: append(agentconfig.AgentKinds(), agentClasses()...),
+		Plugins:      append(agentconfig.PluginKinds(), plugins()...),
 	})
 }

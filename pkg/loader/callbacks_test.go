@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"agenthost/pkg/agentconfig"
+
 	"google.golang.org/genai"
 
 	"agenthost/pkg/loader"
@@ -20,7 +22,7 @@ func TestFunctions(t *testing.T) {
 	guard := func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		return model.ModelText("guarded " + m.Agent().Name()), nil
 	}
-	opts := &loader.Options{Functions: runtime.Functions{Callbacks: map[string]runtime.Callbacks{
+	opts := &loader.Options{Functions: agentconfig.Functions{Callbacks: map[string]runtime.Callbacks{
 		"my_pkg.guard": {BeforeAgent: []runtime.AgentFunc{guard}},
 	}}}
 	dir := filepath.Join(t.TempDir(), "app")

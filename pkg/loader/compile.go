@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"time"
 
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
@@ -31,9 +33,9 @@ func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 	doc := &c.app.doc
 	return runtime.NewApp(c.src.name, agent, &runtime.AppOptions{
 		Description: doc.Description, Revision: c.src.computeRevision(), Config: doc.runConfig(), Model: c.app.defaultModel(), Close: c.held.close,
-		ContextCache: doc.ContextCache, Retention: time.Duration(doc.Retention),
-		Compaction: doc.compactionConfig(), Summarizer: c.app.summarizer,
-		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.Reload,
+		ContextCache: doc.contextCache(), Retention: time.Duration(doc.Retention),
+		Compaction: doc.compactionOptions(), Summarizer: c.app.summarizer,
+		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.reloadOptions(),
 		Plugins: c.app.plugins, Logger: c.held.logger,
 	})
 }
@@ -42,7 +44,7 @@ func (c *compiler) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Ag
 	if c.src.budget.isExceeded() {
 		return nil, c.src.budget.exceeded
 	}
-	env := runtime.AgentEnv{Model: p.model}
+	env := agentconfig.AgentEnv{Model: p.model}
 	for _, sub := range p.subs {
 		a, err := c.buildAgent(ctx, sub)
 		if err != nil {
@@ -66,9 +68,9 @@ func (c *compiler) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Ag
 		err = runtime.AddCallbacks(agent, p.callbacks)
 	}
 	if at := p.plan.Node.Get("when"); err == nil && !at.IsNull() {
-		when := &runtime.Condition{}
+		when := &agentconfig.Condition{}
 		if err = when.DecodeSpec(at).Err(); err == nil {
-			err = runtime.SetCondition(agent, when)
+			err = runtime.SetCondition(agent, when.Compiled)
 		}
 	}
 	return agent, err
@@ -81,7 +83,7 @@ func (c *compiler) buildTools(ctx context.Context, t *resolvedTool) ([]tool.Tool
 		if err != nil {
 			return nil, err
 		}
-		if set, err = t.plan.Build(ctx, runtime.AgentToolEnv{Agent: a}); err != nil {
+		if set, err = t.plan.Build(ctx, agentconfig.AgentToolEnv{Agent: a}); err != nil {
 			return nil, err
 		}
 	}

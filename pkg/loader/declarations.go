@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/runtime"
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/spec"
 )
 
@@ -190,7 +191,7 @@ func (r *resolver) inlineSchema(n *spec.Node, key string) *spec.Node {
 		return n
 	}
 	schema := at
-	if ref := runtime.CodeRef(at); ref != nil {
+	if ref := agentconfig.CodeRef(at); ref != nil {
 		if f, ok := r.findFunction(ref.Value); ok {
 			schema = f.node
 		}

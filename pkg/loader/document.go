@@ -5,7 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"agenthost/pkg/runtime"
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/spec"
 )
 
@@ -19,27 +20,11 @@ type document struct {
 	RunConfig   *runConfigNode `yaml:"run_config" doc:"Settings of invocations."`
 	Plugins     []pluginRef    `yaml:"plugins" doc:"Plugins of every run, in this order: names, or names with their settings."`
 
-	ContextCache *runtime.ContextCacheConfig `yaml:"context_cache_config" doc:"Context caching: models cache the beginning of a conversation, so that it is not sent and paid for again with each request."`
-	Resumability *runtime.ResumabilityConfig `yaml:"resumability_config" doc:"Whether interrupted or waiting invocations can be resumed."`
-	Compaction   *compactionNode             `yaml:"events_compaction_config" doc:"When to replace the older events of a session with a summary."`
-	Reload       *runtime.ReloadConfig       `yaml:"reload" doc:"How changes of the app's files take effect while it runs."`
-	Retention    spec.Duration               `yaml:"retention" doc:"How long to keep a session after its last event, such as 30d; then serve deletes it and its artifacts. By default sessions are not deleted."`
-}
-
-// runConfig returns the app's setting, or nil.
-func (d *document) runConfig() *runtime.RunConfig {
-	if d.RunConfig == nil {
-		return nil
-	}
-	return &d.RunConfig.config
-}
-
-// compactionConfig returns the app's setting, or nil.
-func (d *document) compactionConfig() *runtime.CompactionConfig {
-	if d.Compaction == nil {
-		return nil
-	}
-	return &d.Compaction.config
+	ContextCache *contextCacheConfig             `yaml:"context_cache_config" doc:"Context caching: models cache the beginning of a conversation, so that it is not sent and paid for again with each request."`
+	Resumability *agentconfig.ResumabilityConfig `yaml:"resumability_config" doc:"Whether interrupted or waiting invocations can be resumed."`
+	Compaction   *compactionNode                 `yaml:"events_compaction_config" doc:"When to replace the older events of a session with a summary."`
+	Reload       *reloadConfig                   `yaml:"reload" doc:"How changes of the app's files take effect while it runs."`
+	Retention    spec.Duration                   `yaml:"retention" doc:"How long to keep a session after its last event, such as 30d; then serve deletes it and its artifacts. By default sessions are not deleted."`
 }
 
 // rootRef is the root agent: a file, or the agent inline.
@@ -63,48 +48,6 @@ func (r *rootRef) SchemaSpec() map[string]any {
 		map[string]any{"type": "string"},
 		map[string]any{"$ref": "#/$defs/agent"},
 	}}
-}
-
-// runConfigNode is run_config with its position.
-type runConfigNode struct {
-	node   *spec.Node
-	config runtime.RunConfig
-}
-
-// DecodeSpec decodes and validates the settings.
-func (r *runConfigNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	r.node = n
-	ds := spec.Decode(n, &r.config)
-	if !ds.HasErrors() {
-		ds = append(ds, r.config.Check(n)...)
-	}
-	return ds
-}
-
-// SchemaSpec references the definition.
-func (r *runConfigNode) SchemaSpec() map[string]any {
-	return map[string]any{"$ref": "#/$defs/run_config"}
-}
-
-// compactionNode is events_compaction_config with its position.
-type compactionNode struct {
-	node   *spec.Node
-	config runtime.CompactionConfig
-}
-
-// DecodeSpec decodes and validates the settings.
-func (c *compactionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	c.node = n
-	ds := spec.Decode(n, &c.config)
-	if !ds.HasErrors() {
-		ds = append(ds, c.config.Check(n)...)
-	}
-	return ds
-}
-
-// SchemaSpec references the definition.
-func (c *compactionNode) SchemaSpec() map[string]any {
-	return map[string]any{"$ref": "#/$defs/events_compaction_config"}
 }
 
 // pluginRef is a plugin of the app: its name, with optional settings.

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/runtime"
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/spec"
 )
 
@@ -122,7 +123,7 @@ func (a *appModel) findForeignInField(p *resolvedAgent, e spec.Entry) []finding 
 	var all []finding
 	switch key := e.Key.Value; {
 	case key == "output_schema" || key == "input_schema":
-		if runtime.CodeRef(e.Value) == nil {
+		if agentconfig.CodeRef(e.Value) == nil {
 			all = append(all, finding{e.Value, "ADK requires the name of a Python class here, not a schema", false})
 		}
 	case key == "model" && a.isScripted(e.Value.Value):

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/model"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
@@ -24,7 +25,7 @@ func (r *resolver) resolveMappedTool(ctx context.Context, f part, name string, t
 		r.report(f.node.Errorf("cycle", "function %s refers to itself: %s", name, formatCycle(t.visited, mark)))
 		return nil
 	}
-	var ref runtime.ToolRef
+	var ref agentconfig.ToolRef
 	ds := ref.DecodeSpec(addToolName(f.node, lastWord(name)))
 	r.report(ds...)
 	if ds.HasErrors() {
@@ -50,7 +51,7 @@ func addToolName(n *spec.Node, name string) *spec.Node {
 
 // resolveMappedAgent resolves the agent that functions: has for a name of code.
 func (r *resolver) resolveMappedAgent(ctx context.Context, f part, name string, t ancestry) *resolvedAgent {
-	var ref runtime.AgentRef
+	var ref agentconfig.AgentRef
 	ds := ref.DecodeSpec(f.node)
 	r.report(ds...)
 	if ds.HasErrors() {
@@ -78,7 +79,7 @@ func addDefaultName(n *spec.Node, name string) *spec.Node {
 // resolveModelCode returns the model that functions: maps an agent's model_code to.
 func (r *resolver) resolveModelCode(ctx context.Context, agent *spec.Node) model.LLM {
 	code := agent.Get("model_code")
-	ref := runtime.CodeRef(code)
+	ref := agentconfig.CodeRef(code)
 	if ref == nil {
 		r.report(code.Errorf("type", "model_code must name code, such as {name: my_pkg.models.one}"))
 		return nil
@@ -110,7 +111,7 @@ func (r *resolver) applyMappedClass(n *spec.Node) *spec.Node {
 	if !ok {
 		return n
 	}
-	var mapped runtime.AgentRef
+	var mapped agentconfig.AgentRef
 	ds := mapped.DecodeSpec(f.node)
 	r.report(ds...)
 	switch {
@@ -132,7 +133,7 @@ func (r *resolver) applyMappedClass(n *spec.Node) *spec.Node {
 
 // resolveFunctionTool resolves FunctionTool and LongRunningFunctionTool to the tool
 // that the program or functions: has for the function.
-func (r *resolver) resolveFunctionTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
+func (r *resolver) resolveFunctionTool(ctx context.Context, ref *agentconfig.ToolRef, t ancestry) []*resolvedTool {
 	args := normalizeArgs(ref)
 	at := args.Get("func")
 	for _, e := range args.Entries {
@@ -208,7 +209,7 @@ func trimToolModule(name string) string {
 
 // normalizeArgs returns the args of a named tool as a mapping. ADK for Java writes
 // them as a list of {name, value}; without args the mapping is empty.
-func normalizeArgs(ref *runtime.ToolRef) *spec.Node {
+func normalizeArgs(ref *agentconfig.ToolRef) *spec.Node {
 	empty := *ref.Node
 	empty.Entries = nil
 	if ref.Args == nil || ref.Args.IsNull() {

@@ -5,7 +5,8 @@
 //  2. Files are read through the app's [os.Root]: files outside of the folder
 //     are not accessible.
 //  3. ${env:…} references are resolved; each node keeps its position.
-//  4. Nodes are decoded into the config structs of agents, tools and models.
+//  4. Nodes are decoded into the config structs of agents ([agentconfig]), tools
+//     and models.
 //  5. References are followed: config_path, use, models.
 //  6. Rules check the whole app: names, cycles, unused parts.
 //  7. Models, tools and agents are built, leaves first, into a [runtime.App].
@@ -24,6 +25,8 @@ import (
 	"regexp"
 	"strings"
 
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/internal/policy"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
@@ -38,12 +41,12 @@ const DefaultModel = "gemini-flash-latest"
 // A Loader builds an app from its folder. It is safe for concurrent use.
 type Loader struct {
 	opts       Options
-	agentKinds spec.Kinds[runtime.AgentEnv, runtime.Agent]
-	agentTools spec.Kinds[runtime.AgentToolEnv, tool.Set]
+	agentKinds spec.Kinds[agentconfig.AgentEnv, runtime.Agent]
+	agentTools spec.Kinds[agentconfig.AgentToolEnv, tool.Set]
 	toolKinds  spec.Kinds[tool.Env, tool.Set]
 	builtins   spec.Kinds[tool.Env, tool.Set]
 	providers  spec.Kinds[provider.Env, model.LLM]
-	plugins    spec.Kinds[runtime.PluginEnv, *runtime.Plugin]
+	plugins    spec.Kinds[agentconfig.PluginEnv, *runtime.Plugin]
 	resources  *resources
 }
 
@@ -81,7 +84,7 @@ type Options struct {
 	// included.
 	ReplaceTool func(tool.Tool) tool.Tool
 	// Functions are Go functions that documents may name.
-	Functions runtime.Functions
+	Functions agentconfig.Functions
 	// Providers are the providers of models; nil is [provider.Kinds]. This list and
 	// the following ones are the kinds that documents may name, and that schemas,
 	// reference and checks know. A program appends its own kinds to ours; of two kinds
@@ -91,10 +94,10 @@ type Options struct {
 	ToolKinds spec.Kinds[tool.Env, tool.Set]
 	// BuiltinTools are the tools that documents name by name:; nil is [tool.Builtins].
 	BuiltinTools spec.Kinds[tool.Env, tool.Set]
-	// AgentClasses are the classes of agents; nil is [runtime.AgentKinds].
-	AgentClasses spec.Kinds[runtime.AgentEnv, runtime.Agent]
-	// Plugins are the plugins of app.yaml; nil is [runtime.PluginKinds].
-	Plugins spec.Kinds[runtime.PluginEnv, *runtime.Plugin]
+	// AgentClasses are the classes of agents; nil is [agentconfig.AgentKinds].
+	AgentClasses spec.Kinds[agentconfig.AgentEnv, runtime.Agent]
+	// Plugins are the plugins of app.yaml; nil is [agentconfig.PluginKinds].
+	Plugins spec.Kinds[agentconfig.PluginEnv, *runtime.Plugin]
 	// Logger receives the logs of models and tools; nil discards them.
 	Logger *slog.Logger
 }
@@ -141,9 +144,9 @@ func New(opts *Options) *Loader {
 	}
 	l := &Loader{
 		opts:       *opts,
-		agentKinds: kindsOr(opts.AgentClasses, runtime.AgentKinds), agentTools: runtime.AgentToolKinds(),
+		agentKinds: kindsOr(opts.AgentClasses, agentconfig.AgentKinds), agentTools: agentconfig.AgentToolKinds(),
 		toolKinds: kindsOr(opts.ToolKinds, tool.Kinds), builtins: kindsOr(opts.BuiltinTools, tool.Builtins),
-		providers: kindsOr(opts.Providers, provider.Kinds), plugins: kindsOr(opts.Plugins, runtime.PluginKinds),
+		providers: kindsOr(opts.Providers, provider.Kinds), plugins: kindsOr(opts.Plugins, agentconfig.PluginKinds),
 		resources: &resources{byKey: map[resourceKey]*resource{}},
 	}
 	if l.opts.Env == nil {

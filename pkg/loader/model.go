@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/internal/policy"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -63,7 +65,7 @@ func (a *appModel) isResumable() bool {
 	if n.IsNull() {
 		return false
 	}
-	var c runtime.ResumabilityConfig
+	var c agentconfig.ResumabilityConfig
 	c.DecodeSpec(n) // problems were reported when the agent was decoded
 	return c.Resumable()
 }
@@ -77,7 +79,7 @@ func (a *appModel) stateSchema() *tool.StateSchema {
 	if n.IsNull() {
 		return nil
 	}
-	var c runtime.StateSchemaConfig
+	var c agentconfig.StateSchemaConfig
 	c.DecodeSpec(n) // problems were reported when the agent was decoded
 	return c.Schema
 }
@@ -187,7 +189,7 @@ func formatCycle(passed []string, back string) string {
 
 // resolvedAgent is an agent at its position in the tree, validated but not built.
 type resolvedAgent struct {
-	plan spec.Plan[runtime.AgentEnv, runtime.Agent]
+	plan spec.Plan[agentconfig.AgentEnv, runtime.Agent]
 	name string
 	// at is the reference to the agent, nil for the root. base is the mapping as
 	// written, with the defaults of its class.
@@ -204,7 +206,7 @@ type resolvedAgent struct {
 
 // modelName returns the model that an agent names, and whether its class has a model.
 func (p *resolvedAgent) modelName() (spec.Text, bool) {
-	c, ok := p.plan.Config.(runtime.ModelConfig)
+	c, ok := p.plan.Config.(agentconfig.ModelConfig)
 	if !ok {
 		return spec.Text{}, false
 	}
@@ -221,7 +223,7 @@ func (p *resolvedAgent) visitTree(visit func(*resolvedAgent)) {
 
 // workflowEdges returns the edges of a workflow, whose nodes are the sub-agents.
 func workflowEdges(p *resolvedAgent) []runtime.Edge {
-	c, ok := p.plan.Config.(runtime.EdgeConfig)
+	c, ok := p.plan.Config.(agentconfig.EdgeConfig)
 	if !ok {
 		return nil
 	}
@@ -238,7 +240,7 @@ type resolvedTool struct {
 	// config and node are the settings of the set.
 	config any
 	node   *spec.Node
-	plan   spec.Plan[runtime.AgentToolEnv, tool.Set]
+	plan   spec.Plan[agentconfig.AgentToolEnv, tool.Set]
 	agent  *resolvedAgent
 	use    *lazyStateUse
 

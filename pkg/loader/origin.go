@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/runtime"
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 	"agenthost/pkg/template"
@@ -118,7 +119,7 @@ func (r *resolver) describeOrigin(p *resolvedAgent, model spec.Text) *Origin {
 			o.Model.Detail = m.node.Pos.String()
 		}
 	}
-	for _, c := range runtime.CallbackUses(n) {
+	for _, c := range agentconfig.CallbackUses(n) {
 		o.Callbacks = append(o.Callbacks, newOriginPart(c.Hook, strings.Join(c.Node.Keys(), ", "), c.Node, c.Use))
 	}
 	for _, t := range p.tools {
@@ -136,7 +137,7 @@ func (r *resolver) describeOrigin(p *resolvedAgent, model spec.Text) *Origin {
 // agentStateUse returns the state use of an agent, including the global instruction of
 // the root.
 func agentStateUse(root, p *resolvedAgent) tool.StateUse {
-	use := runtime.AgentUse(p.plan.Node, p.plan.Config)
+	use := agentconfig.AgentUse(p.plan.Node, p.plan.Config)
 	global := func(of *resolvedAgent) func(t tool.StateText) bool {
 		at := of.plan.Node.Get("global_instruction")
 		return func(t tool.StateText) bool { return at != nil && t.Text.Pos == at.Pos }

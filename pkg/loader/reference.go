@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/internal/apptest"
 	"agenthost/internal/auth"
 	"agenthost/internal/policy"
@@ -23,10 +25,10 @@ func (l *Loader) Reference() string {
 	writeChapter(&b, "app.yaml", "The settings of an app. Every field is optional.",
 		spec.Reference("The document", "The fields of app.yaml.", reflect.TypeFor[document]()),
 		spec.Reference("run_config", "The settings of invocations.", reflect.TypeFor[runtime.RunConfig]()),
-		spec.Reference("events_compaction_config", "When to replace older events of a session by a summary.", reflect.TypeFor[runtime.CompactionConfig]()))
+		spec.Reference("events_compaction_config", "When to replace older events of a session by a summary.", reflect.TypeFor[compactionConfig]()))
 	writeChapter(&b, "Agents", "An agent is declared in a file, or under `sub_agents:`, `agents:` or `root_agent:`.", renderKinds(l.agentKinds)...)
 	writeChapter(&b, "Callbacks", "An item of the `_callbacks` lists. [language.md](language.md#callbacks) describes the verbs and variables of each list.",
-		spec.Reference("A callback", "The name of a function, or a rule with one verb.", reflect.TypeFor[runtime.CallbackConfig]()))
+		spec.Reference("A callback", "The name of a function, or a rule with one verb.", reflect.TypeFor[agentconfig.CallbackConfig]()))
 	adk, short := l.renderAgentTools()
 	writeChapter(&b, "Tools", "Under `tools:`, a tool is a mapping with one of these keys, or `use: NAME`, or the `name:` of a built-in tool.",
 		append(renderKinds(l.toolKinds), short...)...)
@@ -141,10 +143,10 @@ func (l *Loader) addDefinitions(set *spec.SchemaSet) {
 		models = append(models, setDescription(m, k.Doc))
 	}
 	set.Define("model", anyOfSchema(models))
-	set.Define("callback", set.Object(reflect.TypeFor[runtime.CallbackConfig]()))
+	set.Define("callback", set.Object(reflect.TypeFor[agentconfig.CallbackConfig]()))
 	set.Define("plugin", l.pluginSchema(set))
 	set.Define("run_config", set.Object(reflect.TypeFor[runtime.RunConfig]()))
-	set.Define("events_compaction_config", set.Object(reflect.TypeFor[runtime.CompactionConfig]()))
+	set.Define("events_compaction_config", set.Object(reflect.TypeFor[compactionConfig]()))
 }
 
 func anyOfSchema(schemas []any) map[string]any { return map[string]any{"anyOf": schemas} }

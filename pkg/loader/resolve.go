@@ -4,6 +4,8 @@ import (
 	"context"
 	"path"
 
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -156,14 +158,14 @@ func (r *resolver) buildPlugins(ctx context.Context) {
 	}
 }
 
-func (r *resolver) buildPlugin(ctx context.Context, kind spec.Kind[runtime.PluginEnv, *runtime.Plugin], n *spec.Node) *runtime.Plugin {
+func (r *resolver) buildPlugin(ctx context.Context, kind spec.Kind[agentconfig.PluginEnv, *runtime.Plugin], n *spec.Node) *runtime.Plugin {
 	plan, ds := kind.Decode(n)
 	ds = append(ds, r.bindFunctions(plan.Config)...)
 	r.report(ds...)
 	if ds.HasErrors() {
 		return nil
 	}
-	p, err := plan.Build(ctx, runtime.PluginEnv{Logger: r.loader.opts.Logger})
+	p, err := plan.Build(ctx, agentconfig.PluginEnv{Logger: r.loader.opts.Logger})
 	if err != nil {
 		r.reportBuildError(n, "build", err)
 		return nil

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -40,13 +42,13 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 		r.report(dropClassProblems(d.ds, n.Get("agent_class"))...)
 	}
 	p := &resolvedAgent{plan: plan, name: r.checkAgentName(n), base: base, callbacks: d.callbacks, use: d.use, slot: slot}
-	if m, ok := plan.Config.(runtime.ModelConfig); ok {
+	if m, ok := plan.Config.(agentconfig.ModelConfig); ok {
 		p.model = r.resolveModel(ctx, m.ModelName())
 		if !m.ModelCodeNode().IsNull() {
 			p.model = r.resolveModelCode(ctx, n)
 		}
 	}
-	if refs, ok := plan.Config.(runtime.AgentConfig); ok {
+	if refs, ok := plan.Config.(agentconfig.AgentConfig); ok {
 		for _, ref := range refs.AgentRefs() {
 			if sub := r.resolveRef(ctx, ref, t); sub != nil {
 				sub.at = ref.Node
@@ -56,7 +58,7 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 	}
 	r.checkJoinNodes(p)
 	r.countTransferPairs(p)
-	if refs, ok := plan.Config.(runtime.ToolConfig); ok {
+	if refs, ok := plan.Config.(agentconfig.ToolConfig); ok {
 		for _, ref := range refs.ToolRefs() {
 			for _, pt := range r.resolveTool(ctx, ref, t) {
 				pt.at = ref.Node
@@ -73,7 +75,7 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 
 // decodedAgent is a decoded agent mapping.
 type decodedAgent struct {
-	plan      spec.Plan[runtime.AgentEnv, runtime.Agent]
+	plan      spec.Plan[agentconfig.AgentEnv, runtime.Agent]
 	callbacks runtime.Callbacks
 	use       *lazyStateUse
 	ds        spec.Diagnostics
@@ -86,23 +88,23 @@ type agentKey struct {
 
 // decodeAgent decodes an agent mapping. Agents that read other files are decoded each
 // time.
-func (r *resolver) decodeAgent(kind spec.Kind[runtime.AgentEnv, runtime.Agent], n *spec.Node) *decodedAgent {
+func (r *resolver) decodeAgent(kind spec.Kind[agentconfig.AgentEnv, runtime.Agent], n *spec.Node) *decodedAgent {
 	return getOrMake(r.src.cache, agentKey{kind.Name, n}, func() (*decodedAgent, bool) {
 		d := &decodedAgent{}
 		d.plan, d.ds = kind.Decode(n)
 		d.ds = append(addFieldHints(d.ds, n, agentFieldHints()), checkConfig(d.plan.Config, n)...)
 		selfContained := r.readConfigFiles(d.plan.Config, &d.ds)
 		d.ds = append(d.ds, r.bindFunctions(d.plan.Config)...)
-		callbacks, ds := runtime.DecodeCallbacks(n, r.loader.opts.Functions.Callbacks)
+		callbacks, ds := agentconfig.DecodeCallbacks(n, r.loader.opts.Functions.Callbacks)
 		d.callbacks, d.ds = callbacks, append(d.ds, ds...)
-		d.use = &lazyStateUse{find: func() tool.StateUse { return runtime.StateUse(n, d.plan.Config) }}
+		d.use = &lazyStateUse{find: func() tool.StateUse { return agentconfig.StateUse(n, d.plan.Config) }}
 		return d, selfContained
 	})
 }
 
 // bindFunctions resolves the registered functions that a config names.
 func (r *resolver) bindFunctions(config any) spec.Diagnostics {
-	if c, ok := config.(runtime.FunctionConfig); ok {
+	if c, ok := config.(agentconfig.FunctionConfig); ok {
 		return c.Bind(&r.loader.opts.Functions)
 	}
 	return nil
@@ -112,7 +114,7 @@ func (r *resolver) bindFunctions(config any) spec.Diagnostics {
 // none.
 func (r *resolver) readConfigFiles(config any, ds *spec.Diagnostics) (selfContained bool) {
 	selfContained = true
-	if c, ok := config.(runtime.FileConfig); ok {
+	if c, ok := config.(agentconfig.FileConfig); ok {
 		*ds = append(*ds, c.ReadFiles(func(path string) (string, error) {
 			selfContained = false
 			return r.src.readTextFile(path)
@@ -124,7 +126,7 @@ func (r *resolver) readConfigFiles(config any, ds *spec.Diagnostics) (selfContai
 // findAgentKind finds the class of an agent. If the class is unknown, it reports the
 // error and returns the suggested class with known true, or else LlmAgent, so that the
 // rest of the agent is validated.
-func (r *resolver) findAgentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runtime.Agent], known bool) {
+func (r *resolver) findAgentKind(n *spec.Node) (kind spec.Kind[agentconfig.AgentEnv, runtime.Agent], known bool) {
 	kinds := r.loader.agentKinds
 	fallback, ok := kinds.Lookup("LlmAgent")
 	if !ok {
@@ -165,7 +167,7 @@ func dropClassProblems(ds spec.Diagnostics, class *spec.Node) spec.Diagnostics {
 	})
 }
 
-func (r *resolver) resolveRef(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
+func (r *resolver) resolveRef(ctx context.Context, ref *agentconfig.AgentRef, t ancestry) *resolvedAgent {
 	switch {
 	case ref.Code.Value != "":
 		if f, ok := r.findFunction(ref.Code.Value); ok {
@@ -183,7 +185,7 @@ func (r *resolver) resolveRef(ctx context.Context, ref *runtime.AgentRef, t ance
 	return nil
 }
 
-func (r *resolver) resolveUse(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
+func (r *resolver) resolveUse(ctx context.Context, ref *agentconfig.AgentRef, t ancestry) *resolvedAgent {
 	name := ref.Use.Value
 	d, ok := r.app.names.agents[name]
 	if !ok && r.appBroken {
@@ -205,7 +207,7 @@ func (r *resolver) resolveUse(ctx context.Context, ref *runtime.AgentRef, t ance
 // resolveConfigPath resolves a config_path. As in ADK, a path is relative to its file
 // and must stay below the folder of that file (adk-python
 // agents/config_agent_utils.py).
-func (r *resolver) resolveConfigPath(ctx context.Context, ref *runtime.AgentRef, t ancestry) *resolvedAgent {
+func (r *resolver) resolveConfigPath(ctx context.Context, ref *agentconfig.AgentRef, t ancestry) *resolvedAgent {
 	given := ref.ConfigPath.Value
 	fail := func(rule, format string, args ...any) *resolvedAgent {
 		r.report(ref.ConfigPath.Errorf(0, rule, format, args...))

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -14,7 +16,7 @@ import (
 
 // resolveTool resolves and validates one tool of an agent. It returns nothing if there
 // are errors, which it reports.
-func (r *resolver) resolveTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
+func (r *resolver) resolveTool(ctx context.Context, ref *agentconfig.ToolRef, t ancestry) []*resolvedTool {
 	switch {
 	case ref.Use.Value != "":
 		return r.resolveToolUse(ctx, ref, t)
@@ -26,7 +28,7 @@ func (r *resolver) resolveTool(ctx context.Context, ref *runtime.ToolRef, t ance
 	return nil
 }
 
-func (r *resolver) resolveToolUse(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
+func (r *resolver) resolveToolUse(ctx context.Context, ref *agentconfig.ToolRef, t ancestry) []*resolvedTool {
 	name := ref.Use.Value
 	n, ok := r.app.names.tools[name]
 	if !ok && r.appBroken {
@@ -55,7 +57,7 @@ func (r *resolver) resolveDeclaredTool(ctx context.Context, p part, t ancestry) 
 	if n.Kind != spec.Mapping {
 		return nil // already reported when app.yaml was decoded
 	}
-	var inner runtime.ToolRef
+	var inner agentconfig.ToolRef
 	r.report(inner.DecodeSpec(n)...)
 	if inner.Use.Value != "" {
 		r.report(inner.Use.Errorf(0, "use", "a tool under tools cannot use another one"))
@@ -65,7 +67,7 @@ func (r *resolver) resolveDeclaredTool(ctx context.Context, p part, t ancestry) 
 }
 
 // resolveNamedTool resolves a tool by ADK's name.
-func (r *resolver) resolveNamedTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
+func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRef, t ancestry) []*resolvedTool {
 	name := ref.Name.Value
 	if own, ok := r.loader.opts.Functions.Tools[name]; ok {
 		return r.resolveProgramTool(ref, own)
@@ -99,7 +101,7 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *runtime.ToolRef, t
 
 // resolveProgramTool resolves a tool that the program has registered. It is already
 // built and has no settings.
-func (r *resolver) resolveProgramTool(ref *runtime.ToolRef, t tool.Tool) []*resolvedTool {
+func (r *resolver) resolveProgramTool(ref *agentconfig.ToolRef, t tool.Tool) []*resolvedTool {
 	if !ref.Args.IsNull() {
 		r.report(ref.Args.Errorf("tool", "tool %s is registered by this program and takes no args", ref.Name.Value))
 		return nil
@@ -111,7 +113,7 @@ func (r *resolver) resolveProgramTool(ref *runtime.ToolRef, t tool.Tool) []*reso
 	return []*resolvedTool{{set: set}}
 }
 
-func unknownToolError(ref *runtime.ToolRef, name string, builtins []string) spec.Diagnostic {
+func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) spec.Diagnostic {
 	if slices.Contains([]string{"McpToolset", "MCPToolset"}, name) {
 		return unlinkedMCPError(ref.Name)
 	}
@@ -128,7 +130,7 @@ func unlinkedMCPError(at spec.Text) spec.Diagnostic {
 }
 
 // resolveKindTool resolves a tool of one of our kinds: one key with its settings.
-func (r *resolver) resolveKindTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
+func (r *resolver) resolveKindTool(ctx context.Context, ref *agentconfig.ToolRef, t ancestry) []*resolvedTool {
 	name := ref.Kind.Value
 	if kind, ok := r.loader.agentTools.Lookup(name); ok && name == "agent" {
 		return r.resolveAgentTool(ctx, kind, ref.Config, t)
@@ -216,7 +218,7 @@ func (r *resolver) acquireToolSet(ctx context.Context, d *decodedTool) (tool.Set
 	return set, err
 }
 
-func (r *resolver) resolveAgentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv, tool.Set], n *spec.Node, t ancestry) []*resolvedTool {
+func (r *resolver) resolveAgentTool(ctx context.Context, kind spec.Kind[agentconfig.AgentToolEnv, tool.Set], n *spec.Node, t ancestry) []*resolvedTool {
 	plan, ds := kind.Decode(n)
 	ds = append(ds, checkConfig(plan.Config, n)...)
 	r.report(ds...)
@@ -224,7 +226,7 @@ func (r *resolver) resolveAgentTool(ctx context.Context, kind spec.Kind[runtime.
 		return nil
 	}
 	pt := &resolvedTool{plan: plan, kind: kind.Name, config: plan.Config, node: n, use: newLazyUse(plan.Config, n)}
-	if refs, ok := plan.Config.(runtime.AgentConfig); ok {
+	if refs, ok := plan.Config.(agentconfig.AgentConfig); ok {
 		for _, ref := range refs.AgentRefs() {
 			ref.Node = cmp.Or(ref.Node, n) // the tool names the agent itself
 			if pt.agent = r.resolveRef(ctx, ref, t); pt.agent != nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -231,7 +233,7 @@ var (
 // tool of another agent, a built-in tool, or a misspelled name.
 func checkMentions(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	own, complete := listToolNames(p)
-	config, ok := p.plan.Config.(runtime.InstructionConfig)
+	config, ok := p.plan.Config.(agentconfig.InstructionConfig)
 	if !ok || !complete || !isLLMAgent(p) {
 		return
 	}

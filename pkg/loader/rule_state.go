@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/runtime"
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -21,7 +22,7 @@ func checkStateSchema(app *appModel) spec.Diagnostics {
 		if at := p.plan.Node.Get("state_schema"); p != app.root && !at.IsNull() {
 			ds = append(ds, at.Errorf("state-schema", "state_schema is allowed only on the root agent, not on agent %s", p.name))
 		}
-		if c, ok := p.plan.Config.(runtime.RouteConfig); ok {
+		if c, ok := p.plan.Config.(agentconfig.RouteConfig); ok {
 			ds = append(ds, c.CheckRoutes(p.plan.Node, schema)...)
 		}
 		ds = append(ds, schema.CheckUse(p.cachedStateUse())...)

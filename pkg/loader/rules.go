@@ -3,8 +3,9 @@ package loader
 import (
 	"slices"
 
+	"agenthost/pkg/agentconfig"
+
 	"agenthost/pkg/model"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
 
@@ -145,7 +146,7 @@ func checkCodeExecution(app *appModel) spec.Diagnostics {
 		if p.model != nil {
 			inherited = p.model
 		}
-		if c, ok := p.plan.Config.(runtime.CodeConfig); ok {
+		if c, ok := p.plan.Config.(agentconfig.CodeConfig); ok {
 			at, m := c.BuiltInCode(p.plan.Node), inherited
 			if at != nil && m == nil {
 				m = app.defaultModel()

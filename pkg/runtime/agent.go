@@ -15,7 +15,6 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
@@ -221,11 +220,10 @@ type Plugin struct {
 	Close func(ctx context.Context) error
 }
 
-// A Condition is a boolean expression in YAML. It is compiled when it is
-// decoded, so that errors are reported at their position. It can use state,
-// user, session, invocation and agent.
+// A Condition is a boolean expression over an invocation. It can use the names
+// of [ExprEnv]. The zero value is always true.
 type Condition struct {
-	spec.Expr
+	source   string
 	compiled *template.Expr
 }
 
@@ -243,10 +241,10 @@ type App struct {
 	name, description, revision string
 	root                        Agent
 	config                      RunConfig
-	contextCache                *ContextCacheConfig
+	contextCache                *model.CacheConfig
 	resumable                   bool
 	retention                   time.Duration
-	reload                      ReloadConfig
+	reload                      ReloadOptions
 
 	nodes    map[Agent]*node
 	rootNode *node
@@ -279,7 +277,7 @@ func (a *App) Config() RunConfig {
 }
 
 // ContextCache returns the context caching of models; nil means that it is disabled.
-func (a *App) ContextCache() *ContextCacheConfig {
+func (a *App) ContextCache() *model.CacheConfig {
 	if a.contextCache == nil {
 		return nil
 	}
@@ -295,7 +293,7 @@ func (a *App) Resumable() bool { return a.resumable }
 func (a *App) Retention() time.Duration { return a.retention }
 
 // Reload returns how changes of the app's files are published.
-func (a *App) Reload() ReloadConfig {
+func (a *App) Reload() ReloadOptions {
 	c := a.reload
 	c.Gate = slices.Clone(c.Gate)
 	return c
@@ -308,8 +306,10 @@ type AppOptions struct {
 	Revision    string
 	// Config is nil for [DefaultRunConfig].
 	Config *RunConfig
-	// ContextCache is nil for no caching.
-	ContextCache *ContextCacheConfig
+	// ContextCache configures context caching for every LLM agent of the tree;
+	// nil disables it. Agents that are called as tools are excluded, because
+	// each call is a session of its own that never continues.
+	ContextCache *model.CacheConfig
 	// Retention is how long a session is kept after its last event; 0 means
 	// forever.
 	Retention time.Duration
@@ -317,13 +317,13 @@ type AppOptions struct {
 	Model model.LLM
 	// Compaction replaces the older part of a conversation by summaries; nil
 	// disables it.
-	Compaction *CompactionConfig
+	Compaction *CompactionOptions
 	// Summarizer writes the summaries; nil uses the model of the root agent.
 	Summarizer model.LLM
 	// StateSchema types the keys of the state; nil accepts all values.
 	StateSchema *tool.StateSchema
-	// Reload is nil for [DefaultReloadConfig].
-	Reload *ReloadConfig
+	// Reload is nil for the defaults.
+	Reload *ReloadOptions
 	// Resumable allows invocations to be resumed after an interruption, or to
 	// pause until a call is answered. Events then carry checkpoints.
 	Resumable bool
@@ -338,7 +338,7 @@ type AppOptions struct {
 
 // compactor writes summaries for an app.
 type compactor struct {
-	CompactionConfig
+	CompactionOptions
 	llm model.LLM
 }
 

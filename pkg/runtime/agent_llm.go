@@ -143,7 +143,7 @@ func (s *step) handleModelError(err error) {
 		s.emitEvent(nil, hookErr)
 		return
 	}
-	failure := modelFailure(s.inv.node.llm.Name(), err)
+	failure := s.inv.ModelError(err)
 	if failure.Code != CodeCanceled {
 		s.inv.run.logger().Warn("model call failed", "agent", s.inv.node.agent.Name(), "error", err)
 		ev := s.inv.NewEvent()

@@ -4,53 +4,15 @@ import (
 	"context"
 
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
-	"agenthost/pkg/template"
 )
-
-// loopConfig is the YAML of a LoopAgent.
-type loopConfig struct {
-	Common        CommonConfig `yaml:",inline"`
-	MaxIterations int          `yaml:"max_iterations" doc:"Maximum number of iterations; 0 means no limit."`
-	Until         spec.Expr    `yaml:"until" doc:"Ends the loop when true after a sub-agent; can use state, user, session, invocation and agent."`
-}
-
-func (c *loopConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
-
-// Check compiles the expression and rejects a negative count.
-func (c *loopConfig) Check(n *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	if c.MaxIterations < 0 {
-		ds = append(ds, n.Get("max_iterations").Errorf("loop", "max_iterations must be 0 or more, got %d", c.MaxIterations))
-	}
-	_, found := compileUntil(c.Until)
-	return append(ds, found...)
-}
-
-func compileUntil(e spec.Expr) (*template.Expr, spec.Diagnostics) {
-	if e.Value == "" {
-		return nil, nil
-	}
-	return compileCondition(e)
-}
-
-func newLoop(_ context.Context, env AgentEnv, c *loopConfig) (Agent, error) {
-	until, ds := compileUntil(c.Until)
-	if err := ds.Err(); err != nil {
-		return nil, err
-	}
-	return NewLoop(c.Common.Name.Value, &LoopOptions{
-		Description: c.Common.Description, MaxIterations: c.MaxIterations, Until: until, SubAgents: env.SubAgents,
-	}), nil
-}
 
 // LoopOptions are the optional settings of a loop agent.
 type LoopOptions struct {
 	Description string
 	// MaxIterations is 0 for no limit.
 	MaxIterations int
-	// Until ends the loop when it is true after a sub-agent.
-	Until     *template.Expr
+	// Until ends the loop when it is true after a sub-agent; nil never does.
+	Until     *Condition
 	SubAgents []Agent
 	Callbacks Callbacks
 }
@@ -191,9 +153,5 @@ func (a *LoopAgent) evaluateUntil(ctx context.Context, inv *Invocation) (bool, e
 	if a.opts.Until == nil {
 		return false, nil
 	}
-	done, err := a.opts.Until.Bool(ctx, inv.conditionVars())
-	if err != nil {
-		return false, failf(CodeInvalidRequest, err, "until of agent %s: %s", a.AgentName, err)
-	}
-	return done, nil
+	return a.opts.Until.evaluateFor(ctx, inv, "until")
 }

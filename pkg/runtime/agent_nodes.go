@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,98 +11,9 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
-
-// nodeConfig is the YAML that nodes without agents share. The names are those
-// of ADK's graph (adk-go internal/configurable/configurable_workflow.go).
-type nodeConfig struct {
-	AgentClass  spec.Text  `yaml:"agent_class" doc:"FunctionNode or ToolNode."`
-	Name        spec.Text  `yaml:"name" required:"true" doc:"The node's name: letters, digits and underscores."`
-	Description string     `yaml:"description" doc:"Description of the node."`
-	When        *Condition `yaml:"when" doc:"Run the node only when this is true, and skip it otherwise."`
-	OutputKey   string     `yaml:"output_key" doc:"State key that receives the output of the node."`
-
-	RerunOnResume  *bool `yaml:"rerun_on_resume" doc:"Must be true: an interrupted node always runs again."`
-	ParallelWorker bool  `yaml:"parallel_worker" doc:"Must be false: a node runs once for its whole input."`
-
-	Callbacks agentCallbackLists `yaml:",inline"`
-}
-
-func (c *nodeConfig) validateNode(n *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	if c.RerunOnResume != nil && !*c.RerunOnResume {
-		ds = append(ds, n.Get("rerun_on_resume").Errorf("node", "rerun_on_resume must be true: an interrupted node always runs again"))
-	}
-	if c.ParallelWorker {
-		ds = append(ds, n.Get("parallel_worker").Errorf("node", "parallel_worker must be false: a node runs once for its whole input").
-			WithHint("process a list in an expression: map(input, # * 2)"))
-	}
-	return ds
-}
-
-// functionNodeConfig is the YAML of a FunctionNode.
-type functionNodeConfig struct {
-	Node     nodeConfig `yaml:",inline"`
-	FuncCode funcCode   `yaml:"func_code" doc:"Name of a function registered by the program."`
-	Expr     spec.Expr  `yaml:"expr" doc:"Expression that computes the output instead of a function; can use input, state, user, session, invocation and agent."`
-
-	fn NodeFunc
-}
-
-// Check requires exactly one of func_code and expr.
-func (c *functionNodeConfig) Check(n *spec.Node) spec.Diagnostics {
-	ds := c.Node.validateNode(n)
-	switch function, expr := c.FuncCode.Value != "", c.Expr.Value != ""; {
-	case function && expr:
-		ds = append(ds, n.Get("expr").Errorf("node", "func_code and expr are mutually exclusive"))
-	case !function && !expr:
-		ds = append(ds, n.Errorf("node", "func_code or expr is required"))
-	}
-	return ds
-}
-
-// Bind resolves the function or compiles the expression.
-func (c *functionNodeConfig) Bind(f *Functions) spec.Diagnostics {
-	if c.Expr.Value != "" {
-		x, ds := compileIn(c.Expr, inputEnv(), template.Compile)
-		c.fn = func(ctx context.Context, m *CallbackContext, input any) (any, error) {
-			return x.Eval(ctx, m.inputVars(input))
-		}
-		return ds
-	}
-	if c.fn = f.Nodes[c.FuncCode.Value]; c.fn == nil && c.FuncCode.Value != "" {
-		return spec.Diagnostics{c.FuncCode.Errorf(0, "code", "unknown function %s: functions registered for a FunctionNode: %s",
-			c.FuncCode.Value, joinNames(slices.Sorted(maps.Keys(f.Nodes)))).
-			WithHint("write the node as an expression (expr), or register the function in Functions.Nodes")}
-	}
-	return nil
-}
-
-// funcCode is the name of a function, as a string or as {name: NAME}.
-type funcCode struct{ spec.Text }
-
-// DecodeSpec accepts both forms. A leading dot means the app's own package.
-func (f *funcCode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	var named struct {
-		Name spec.Text `yaml:"name" required:"true"`
-	}
-	if n.Kind == spec.Scalar {
-		return f.Text.DecodeSpec(n)
-	}
-	ds := spec.Decode(n, &named)
-	f.Text = named.Name
-	return ds
-}
-
-// SchemaSpec describes both forms.
-func (*funcCode) SchemaSpec() map[string]any { return nameOrMappingSchema() }
-
-func newConfiguredFunctionNode(_ context.Context, _ AgentEnv, c *functionNodeConfig) (Agent, error) {
-	return NewFunctionNode(c.Node.Name.Value, c.fn, &FunctionNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey}), nil
-}
 
 // FunctionNodeOptions are the optional settings of a function node.
 type FunctionNodeOptions struct {
@@ -170,96 +80,6 @@ func (inv *Invocation) wrapNodeError(ctx context.Context, err error) error {
 		return AsRunError(ctx.Err())
 	}
 	return failf(CodeAgentFailed, err, "node %s failed: %s", inv.node.agent.Name(), strings.TrimSpace(err.Error()))
-}
-
-func (inv *Invocation) inputVars(input any) map[string]any {
-	vars := inv.conditionVars()
-	vars["input"] = input
-	return vars
-}
-
-// inputEnv declares the names available to the expressions of a node.
-func inputEnv() template.Env {
-	env := conditionEnv()
-	env["input"] = nil
-	return env
-}
-
-// toolNodeConfig is the YAML of a ToolNode.
-type toolNodeConfig struct {
-	Node     nodeConfig           `yaml:",inline"`
-	ToolCode toolCode             `yaml:"tool_code" required:"true" doc:"The tool: a name, or a tool as in tools of an agent."`
-	Args     map[string]spec.Expr `yaml:"args" doc:"The arguments, each an expression that can use input, state, user, session, invocation and agent. Default: the input."`
-
-	Tools toolCallbackLists `yaml:",inline"`
-
-	args map[string]*template.Expr
-}
-
-// ToolRefs returns the tool.
-func (c *toolNodeConfig) ToolRefs() []*ToolRef { return []*ToolRef{&c.ToolCode.ToolRef} }
-
-// Check validates the settings that all nodes share.
-func (c *toolNodeConfig) Check(n *spec.Node) spec.Diagnostics { return c.Node.validateNode(n) }
-
-// Bind compiles the arguments.
-func (c *toolNodeConfig) Bind(*Functions) spec.Diagnostics {
-	var ds spec.Diagnostics
-	if c.Args != nil {
-		c.args = map[string]*template.Expr{}
-	}
-	for _, key := range slices.Sorted(maps.Keys(c.Args)) {
-		x, found := compileIn(c.Args[key], inputEnv(), template.Compile)
-		ds = append(ds, found...)
-		c.args[key] = x
-	}
-	return ds
-}
-
-// toolCode is a tool, by its name or as in a list of tools.
-type toolCode struct{ ToolRef }
-
-// DecodeSpec accepts both forms.
-func (t *toolCode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	if n.Kind == spec.Scalar {
-		t.Node = wrapInMapping("name", n)
-		return t.Name.DecodeSpec(n)
-	}
-	return t.ToolRef.DecodeSpec(n)
-}
-
-// SchemaSpec describes both forms.
-func (*toolCode) SchemaSpec() map[string]any {
-	return map[string]any{"title": "name, or [tool](#tools)", "anyOf": []any{
-		map[string]any{"type": "string"}, map[string]any{"$ref": "#/$defs/tool"},
-	}}
-}
-
-func newConfiguredToolNode(_ context.Context, env AgentEnv, c *toolNodeConfig) (Agent, error) {
-	if len(env.Toolsets) > 0 {
-		return nil, fmt.Errorf("node %s: a ToolNode requires a single static tool, but this toolset is dynamic", c.Node.Name.Value)
-	}
-	if len(env.Tools) != 1 {
-		return nil, fmt.Errorf("node %s: a ToolNode requires exactly one tool, but %d have that name", c.Node.Name.Value, len(env.Tools))
-	}
-	opts := &ToolNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey}
-	if c.args != nil {
-		opts.Args = c.evaluateArgs
-	}
-	return NewToolNode(c.Node.Name.Value, env.Tools[0], opts), nil
-}
-
-func (c *toolNodeConfig) evaluateArgs(ctx context.Context, m *CallbackContext, input any) (any, error) {
-	args := map[string]any{}
-	vars := m.inputVars(input)
-	for key, x := range c.args {
-		v, err := x.Eval(ctx, vars)
-		if err != nil {
-			return nil, fmt.Errorf("args: %s: %w", key, err)
-		}
-		args[key] = v
-	}
-	return args, nil
 }
 
 // ToolNodeOptions are the optional settings of a tool node.

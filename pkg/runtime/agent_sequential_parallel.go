@@ -8,17 +8,6 @@ import (
 	"agenthost/pkg/session"
 )
 
-// sequentialConfig is the YAML of a SequentialAgent.
-type sequentialConfig struct {
-	Common CommonConfig `yaml:",inline"`
-}
-
-func (c *sequentialConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
-
-func newSequential(_ context.Context, env AgentEnv, c *sequentialConfig) (Agent, error) {
-	return NewSequential(c.Common.Name.Value, c.Common.Description, env.SubAgents...), nil
-}
-
 // A SequentialAgent runs its sub-agents one after the other. Escalation of a
 // sub-agent does not stop it (adk-python agents/sequential_agent.py).
 type SequentialAgent struct{ Base }
@@ -52,17 +41,6 @@ func (a *SequentialAgent) run(ctx context.Context, inv *Invocation, yield func(*
 		}
 	}
 	return true
-}
-
-// parallelConfig is the YAML of a ParallelAgent.
-type parallelConfig struct {
-	Common CommonConfig `yaml:",inline"`
-}
-
-func (c *parallelConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
-
-func newParallel(_ context.Context, env AgentEnv, c *parallelConfig) (Agent, error) {
-	return NewParallel(c.Common.Name.Value, c.Common.Description, env.SubAgents...), nil
 }
 
 // A ParallelAgent runs its sub-agents concurrently, each on its own branch, so

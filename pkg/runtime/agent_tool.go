@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -10,91 +9,36 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
-
-// agentToolConfig is the YAML of an agent that is called as a tool: the args
-// of ADK's AgentTool (adk-python tools/agent_tool.py).
-type agentToolConfig struct {
-	Agent             AgentRef `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or inline."`
-	SkipSummarization bool     `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not summarize it."`
-
-	Call agentCallConfig `yaml:",inline"`
-}
-
-// agentCallConfig holds the settings for calls of an agent.
-type agentCallConfig struct {
-	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins also apply to runs of the agent."`
-
-	LongRunning bool            `yaml:"long_running" doc:"Long-running: the agent's output is returned as an interim response, if there is any, and the client supplies the final one later."`
-	Call        tool.CallConfig `yaml:",inline"`
-}
-
-func (c *agentToolConfig) AgentRefs() []*AgentRef { return []*AgentRef{&c.Agent} }
-
-// agentKindConfig is the short form: the agent itself.
-type agentKindConfig struct {
-	Use               spec.Text `yaml:"use" doc:"Name of an agent declared in the document."`
-	ConfigPath        spec.Text `yaml:"config_path" doc:"File that declares the agent."`
-	Agent             *AgentRef `yaml:"agent" doc:"The agent, inline."`
-	SkipSummarization bool      `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not summarize it."`
-
-	Call agentCallConfig `yaml:",inline"`
-
-	ref *AgentRef
-}
-
-func (c *agentKindConfig) AgentRefs() []*AgentRef {
-	if c.ref == nil {
-		c.ref = c.Agent
-		if c.ref == nil {
-			c.ref = &AgentRef{Use: c.Use, ConfigPath: c.ConfigPath}
-		}
-	}
-	return []*AgentRef{c.ref}
-}
-
-// Check requires exactly one way to name the agent, and a valid confirm.
-func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
-	given := 0
-	for _, key := range []string{"use", "config_path", "agent"} {
-		if n.Get(key) != nil {
-			given++
-		}
-	}
-	ds := checkConfirm(c.Call.Call.Confirm)
-	if given != 1 {
-		ds = append(ds, n.Errorf("tool", "an agent tool requires exactly one of use, config_path and agent"))
-	}
-	return ds
-}
-
-func newAgentTool(_ context.Context, env AgentToolEnv, c *agentToolConfig) (tool.Set, error) {
-	return NewAgentTool(env.Agent, c.SkipSummarization).withCallConfig(&c.Call)
-}
-
-func newAgentKind(_ context.Context, env AgentToolEnv, c *agentKindConfig) (tool.Set, error) {
-	return NewAgentTool(env.Agent, c.SkipSummarization).withCallConfig(&c.Call)
-}
 
 // An AgentTool lets a model call an agent. The agent runs in its own temporary
 // session, which starts with a copy of the caller's state. Its state writes
 // are returned with the result, and its model calls count against the caller's
 // limit.
 type AgentTool struct {
-	agent             Agent
-	skipSummarization bool
-	input, output     *tool.Schema
-	decl              *genai.FunctionDeclaration
-	capabilities      tool.Capabilities
-	withoutPlugins    bool
+	agent         Agent
+	opts          AgentToolOptions
+	input, output *tool.Schema
+	decl          *genai.FunctionDeclaration
+	capabilities  tool.Capabilities
 }
 
-// NewAgentTool returns a tool that calls an agent. With skipSummarization the
-// result ends the turn of the calling agent.
-func NewAgentTool(agent Agent, skipSummarization bool) *AgentTool {
-	t := &AgentTool{agent: agent, skipSummarization: skipSummarization, input: inputSchemaOf(agent), output: outputSchemaOf(agent)}
+// AgentToolOptions are the optional settings of an agent tool.
+type AgentToolOptions struct {
+	// SkipSummarization makes the result the answer of the calling agent, whose
+	// turn it ends.
+	SkipSummarization bool
+	// WithoutPlugins excludes the agent's runs from the app's plugins.
+	WithoutPlugins bool
+}
+
+// NewAgentTool returns a tool that calls an agent; opts may be nil.
+func NewAgentTool(agent Agent, opts *AgentToolOptions) *AgentTool {
+	if opts == nil {
+		opts = &AgentToolOptions{}
+	}
+	t := &AgentTool{agent: agent, opts: *opts, input: inputSchemaOf(agent), output: outputSchemaOf(agent)}
 	params := map[string]any{
 		"type":       "object",
 		"properties": map[string]any{"request": map[string]any{"type": "string"}},
@@ -126,7 +70,7 @@ type boundAgentTool struct {
 
 func (t *AgentTool) bindToApp(app *App, inherited model.LLM) (*boundAgentTool, error) {
 	opts := &AppOptions{Revision: app.revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins}
-	if t.withoutPlugins {
+	if t.opts.WithoutPlugins {
 		opts.Plugins = nil
 	}
 	inner, err := NewApp(app.name, t.agent, opts)
@@ -174,7 +118,7 @@ func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, c
 	if failure != nil {
 		return nil, failure
 	}
-	call.Actions.SkipSummarization = t.skipSummarization
+	call.Actions.SkipSummarization = t.opts.SkipSummarization
 	return t.buildResult(collectEventText(last))
 }
 
@@ -268,47 +212,19 @@ func collectEventText(ev *session.Event) string {
 	return strings.Join(texts, "\n")
 }
 
-// WithConfirm returns the tool with a rule for which of its calls require
-// confirmation; nil means none.
-func (t *AgentTool) WithConfirm(c tool.Confirmer) *AgentTool {
+// WithCapabilities returns the tool with settings of its calls. The result of a
+// long-running tool is an interim response, if there is any; the client supplies
+// the final one later.
+func (t *AgentTool) WithCapabilities(c tool.Capabilities) *AgentTool {
 	with := *t
-	with.capabilities.Confirm = c
-	return &with
-}
-
-// Capabilities returns the settings of the document.
-func (t *AgentTool) Capabilities() tool.Capabilities { return t.capabilities }
-
-// withCallConfig returns a set of the tool with the call settings of the
-// document.
-func (t *AgentTool) withCallConfig(c *agentCallConfig) (tool.Set, error) {
-	traits, err := c.Call.Capabilities(t.decl)
-	if err != nil {
-		return nil, err
-	}
-	traits.LongRunning = c.LongRunning
-	with := *t
-	with.capabilities, with.withoutPlugins = traits, !c.IncludePlugins
+	with.capabilities = c
 	if c.LongRunning {
 		decl := *t.decl
 		decl.Description = tool.WithPendingNote(decl.Description)
 		with.decl = &decl
 	}
-	return tool.One(&with), nil
+	return &with
 }
 
-// Check validates confirm.
-func (c *agentToolConfig) Check(*spec.Node) spec.Diagnostics {
-	return checkConfirm(c.Call.Call.Confirm)
-}
-
-// checkConfirm validates a confirm expression, except for the names of
-// arguments, which are known once the agent is built.
-func checkConfirm(src spec.Expr) spec.Diagnostics {
-	_, err := tool.CompileConfirm(src, &genai.FunctionDeclaration{
-		ParametersJsonSchema: map[string]any{"type": "object", "additionalProperties": true},
-	})
-	var ds spec.Diagnostics
-	errors.As(err, &ds)
-	return ds
-}
+// Capabilities returns the settings of its calls.
+func (t *AgentTool) Capabilities() tool.Capabilities { return t.capabilities }

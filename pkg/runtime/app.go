@@ -21,7 +21,7 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	}
 	a := &App{
 		name: name, description: root.Description(), revision: opts.Revision, root: root,
-		config: DefaultRunConfig(), reload: DefaultReloadConfig(), nodes: map[Agent]*node{}, state: opts.StateSchema, refs: refCount{onLastRelease: opts.Close},
+		config: DefaultRunConfig(), nodes: map[Agent]*node{}, state: opts.StateSchema, refs: refCount{onLastRelease: opts.Close},
 		contextCache: opts.ContextCache, retention: opts.Retention, resumable: opts.Resumable,
 	}
 	if err := a.registerPlugins(opts); err != nil {
@@ -36,9 +36,7 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 		}
 		a.config = *opts.Config
 	}
-	if opts.Reload != nil {
-		a.reload = *opts.Reload
-	}
+	a.reload = opts.Reload.withDefaults()
 	a.refs.count.Store(1)
 	top, err := a.addToTree(root, nil, opts.Model)
 	if err != nil {

@@ -140,7 +140,7 @@ func TestToolWorkersFair(t *testing.T) {
 				}
 			}
 			return c, err
-		}), Tools: []tool.Tool{f, runtime.NewAgentTool(inner, false)},
+		}), Tools: []tool.Tool{f, runtime.NewAgentTool(inner, nil)},
 	}), nil)
 	ended := make(chan string, 1)
 	go func() { ended <- formatRun(e.Host.Run(context.WithoutCancel(t.Context()), userMessage(slow, "go"))) }()

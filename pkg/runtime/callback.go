@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"slices"
 
@@ -10,25 +11,7 @@ import (
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
-	"agenthost/pkg/tool"
 )
-
-// Functions are the Go functions that documents can refer to by name. The zero
-// value has none.
-type Functions struct {
-	// Callbacks can be used in the callback lists of the hooks that they have
-	// functions for.
-	Callbacks map[string]Callbacks
-	// Tools can be used in lists of tools and in a ToolNode. Models see the
-	// name in their Declaration.
-	Tools map[string]tool.Tool
-	// Nodes can be used in a FunctionNode.
-	Nodes map[string]NodeFunc
-	// CodeExecutors can be used in code_executor.
-	CodeExecutors map[string]CodeExecutor
-	// ContentFilters can be used in custom_filter of the plugin context_filter.
-	ContentFilters map[string]ContentFilter
-}
 
 // A NodeFunc computes the output of a [FunctionNode] from the output of the
 // previous node. It returns a value that JSON can represent, or a
@@ -63,10 +46,23 @@ func (c *Callbacks) Add(more *Callbacks) {
 	c.OnToolError = append(c.OnToolError, more.OnToolError...)
 }
 
-// countFunctions returns the number of functions in all lists.
-func (c *Callbacks) countFunctions() int {
-	return len(c.BeforeAgent) + len(c.AfterAgent) + len(c.BeforeModel) + len(c.AfterModel) +
-		len(c.OnModelError) + len(c.BeforeTool) + len(c.AfterTool) + len(c.OnToolError)
+// IsEmpty reports whether all lists are empty.
+func (c *Callbacks) IsEmpty() bool {
+	return len(c.BeforeAgent)+len(c.AfterAgent)+len(c.BeforeModel)+len(c.AfterModel)+
+		len(c.OnModelError)+len(c.BeforeTool)+len(c.AfterTool)+len(c.OnToolError) == 0
+}
+
+// AddCallbacks appends callbacks to those of an agent that is not yet part of
+// an app. It fails for an agent that does not embed [Base].
+func AddCallbacks(agent Agent, more Callbacks) error {
+	a, ok := agent.(baseAgent)
+	switch {
+	case ok:
+		a.base().Callbacks.Add(&more)
+	case !more.IsEmpty():
+		return fmt.Errorf("agent %s cannot have callbacks: its type %T does not embed runtime.Base", agent.Name(), agent)
+	}
+	return nil
 }
 
 // hookAfterAgent is the name of the callbacks after an agent.
@@ -114,7 +110,7 @@ func (inv *Invocation) lastOwnEvent() *session.Event {
 
 // withCallbacks appends callbacks; nil stays nil when there are none.
 func (h *hooks) withCallbacks(by string, c *Callbacks) *hooks {
-	if c.countFunctions() == 0 {
+	if c.IsEmpty() {
 		return h
 	}
 	if h == nil {

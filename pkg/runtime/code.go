@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 	"unique"
 
@@ -18,7 +15,6 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
 
@@ -137,9 +133,6 @@ func codeResultPart(stdout string, files []*genai.Blob) *genai.Part {
 	return &genai.Part{CodeExecutionResult: &genai.CodeExecutionResult{Outcome: genai.OutcomeOK, Output: strings.Join(sections, "\n\n")}}
 }
 
-// CodeExpr is the name of [ExprExecutor] in documents.
-const CodeExpr = "expr"
-
 // An ExprExecutor runs code that is one expression of the configuration
 // language. It can use the names that conditions have, and has no other
 // access. The result is a string as it is, and any other value as JSON.
@@ -147,11 +140,11 @@ type ExprExecutor struct{}
 
 // ExecuteCode evaluates the expression.
 func (ExprExecutor) ExecuteCode(ctx context.Context, m *CallbackContext, code *Code) (*CodeResult, error) {
-	x, err := template.Compile(code.Source, conditionEnv())
+	x, err := template.Compile(code.Source, ExprEnv())
 	if err != nil {
 		return nil, err
 	}
-	v, err := x.Eval(ctx, m.Invocation.conditionVars())
+	v, err := x.Eval(ctx, m.Invocation.ExprVars())
 	if err != nil {
 		return nil, err
 	}
@@ -297,137 +290,4 @@ func (w shownDelimiters) renderContent(content *genai.Content) *genai.Content {
 		as.Role = genai.RoleUser
 	}
 	return as
-}
-
-// CodeBuiltIn is the name, in documents, of the model's own sandbox.
-const CodeBuiltIn = "built_in"
-
-// codeConfig is the YAML of a code executor: a name, or {name, args}.
-type codeConfig struct {
-	name      spec.Text
-	execution *CodeExecution
-}
-
-// codeArgs are the args of an executor that is not the model's own, named as
-// those of adk-python code_executors/base_code_executor.py.
-type codeArgs struct {
-	Stateful   bool            `yaml:"stateful" doc:"Keep the interpreter state between executions of a session, if the executor supports it."`
-	Attempts   int             `yaml:"error_retry_attempts" default:"2" doc:"Maximum number of consecutive failures in one invocation, at least 1."`
-	Delimiters []delimiterPair `yaml:"code_block_delimiters" doc:"Pairs of strings that delimit code; the first pair is used to show code to the model."`
-	Result     delimiterPair   `yaml:"execution_result_delimiters" doc:"The pair of strings that delimits the result of the code."`
-	Timeout    spec.Duration   `yaml:"timeout" default:"30s" doc:"Timeout of one execution."`
-	MaxOutput  spec.Size       `yaml:"max_output" default:"64KiB" doc:"Maximum size of each output that the model sees."`
-}
-
-type namedCode struct {
-	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, or the name of an executor registered by the program."`
-	Args *spec.Node `yaml:"args" doc:"Settings of the executor."`
-}
-
-// DecodeSpec accepts both forms. Bind resolves the executor once the functions
-// of the program are known.
-func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	c.execution = &CodeExecution{}
-	if n.Kind == spec.Scalar {
-		return c.name.DecodeSpec(n)
-	}
-	var named namedCode
-	ds := spec.Decode(n, &named)
-	c.name = named.Name
-	if ds.HasErrors() || named.Args.IsNull() {
-		return ds
-	}
-	if c.name.Value == CodeBuiltIn {
-		return append(ds, named.Args.Errorf("code-executor", "built_in takes no args"))
-	}
-	var args codeArgs
-	ds = append(ds, spec.Decode(named.Args, &args)...)
-	if !ds.HasErrors() {
-		ds = append(ds, args.validateArgs(named.Args)...)
-	}
-	c.execution = args.buildExecution()
-	return ds
-}
-
-func (a *codeArgs) validateArgs(n *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	if a.Attempts < 1 {
-		ds = append(ds, n.Get("error_retry_attempts").Errorf("value", "error_retry_attempts must be 1 or more, got %d", a.Attempts))
-	}
-	if a.Timeout <= 0 {
-		ds = append(ds, n.Get("timeout").Errorf("value", "timeout must be more than 0"))
-	}
-	if a.MaxOutput <= 0 {
-		ds = append(ds, n.Get("max_output").Errorf("value", "max_output must be more than 0"))
-	}
-	return ds
-}
-
-func (a *codeArgs) buildExecution() *CodeExecution {
-	c := &CodeExecution{
-		Stateful: a.Stateful, Attempts: a.Attempts, Result: CodeDelimiters(a.Result),
-		Timeout: time.Duration(a.Timeout), MaxOutput: int(a.MaxOutput),
-	}
-	for _, p := range a.Delimiters {
-		c.Blocks = append(c.Blocks, CodeDelimiters(p))
-	}
-	return c
-}
-
-// delimiterPair is a list of two strings.
-type delimiterPair CodeDelimiters
-
-// DecodeSpec reads the list.
-func (p *delimiterPair) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	var both []string
-	ds := spec.Decode(n, &both)
-	if !ds.HasErrors() && (len(both) != 2 || both[0] == "" || both[1] == "") {
-		ds = append(ds, n.Errorf("value", "delimiters must be a list of two strings: the opening and the closing one"))
-	}
-	if !ds.HasErrors() {
-		p.Before, p.After = both[0], both[1]
-	}
-	return ds
-}
-
-// SchemaSpec describes the list.
-func (*delimiterPair) SchemaSpec() map[string]any {
-	return map[string]any{"type": "array", "items": map[string]any{"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2, "title": "two strings"}
-}
-
-// SchemaSpec describes both forms.
-func (*codeConfig) SchemaSpec() map[string]any {
-	set := new(spec.SchemaSet)
-	return map[string]any{"title": "a name, or [a name with args](language.md#code-execution)", "anyOf": []any{
-		map[string]any{"type": "string"},
-		map[string]any{
-			"type": "object", "additionalProperties": false, "required": []string{"name"},
-			"properties": map[string]any{
-				"name": map[string]any{"type": "string"},
-				"args": set.Object(reflect.TypeFor[codeArgs]()),
-			},
-		},
-	}}
-}
-
-// bindExecutor resolves the executor that a document names: a function of the
-// program or a built-in one.
-func (c *codeConfig) bindExecutor(f *Functions) spec.Diagnostics {
-	if c.name.Value == "" {
-		return nil
-	}
-	if found := f.CodeExecutors[c.name.Value]; found != nil {
-		c.execution.Executor = found
-		return nil
-	}
-	switch c.name.Value {
-	case CodeBuiltIn:
-	case CodeExpr:
-		c.execution.Executor = ExprExecutor{}
-	default:
-		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeExpr)
-		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "unknown code executor %s: available are %s", c.name.Value, joinNames(known)).
-			WithHint("a program that embeds agenthost can register others in Functions.CodeExecutors")}
-	}
-	return nil
 }

@@ -24,8 +24,8 @@ func newCompactor(opts *AppOptions, top *node) (*compactor, error) {
 	if c.Interval == 0 {
 		c.Interval = DefaultCompactionInterval
 	}
-	if c.Summarizer.Prompt.Value == "" {
-		c.Summarizer.Prompt.Value = defaultSummaryPrompt
+	if c.Prompt == "" {
+		c.Prompt = defaultSummaryPrompt
 	}
 	if _, ok := top.agent.(*LLMAgent); c.llm == nil && ok {
 		c.llm = top.llm
@@ -137,7 +137,7 @@ func (inv *Invocation) buildSummary(ctx context.Context, s compactionRange) (*se
 	if text == "" {
 		return nil, nil
 	}
-	prompt := strings.ReplaceAll(r.app.compactor.Summarizer.Prompt.Value, historyMark, text)
+	prompt := strings.ReplaceAll(r.app.compactor.Prompt, ConversationHistory, text)
 	resp, err := r.app.compactor.askSummarizer(ctx, r.host, prompt, inv.summaryOrigin(prompt))
 	if err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func TestSlidingWindow(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &compactor{CompactionConfig: CompactionConfig{Interval: tt.interval, Overlap: tt.overlap}}
+			c := &compactor{CompactionOptions: CompactionOptions{Interval: tt.interval, Overlap: tt.overlap}}
 			if got := c.slidingWindow(conversation(tt.events)).ids(); got != tt.want {
 				t.Errorf("window(%s) = %q, want %q", tt.events, got, tt.want)
 			}

@@ -42,7 +42,7 @@ func summarizerModel(tokens int32) meteredModel {
 func TestCompactionEvent(t *testing.T) {
 	e := testenv.New(t, nil)
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), &runtime.AppOptions{
-		Compaction: &runtime.CompactionConfig{Interval: 1},
+		Compaction: &runtime.CompactionOptions{Interval: 1},
 		Summarizer: summarizerModel(7),
 	})
 	key := e.Session(t, "app", "s", nil)
@@ -90,7 +90,7 @@ func TestCompactionInRun(t *testing.T) {
 	})
 	e := testenv.New(t, nil)
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: m, Tools: []tool.Tool{&testTool{name: "look", run: look}}}), &runtime.AppOptions{
-		Compaction: &runtime.CompactionConfig{TokenThreshold: 20, EventRetention: 1},
+		Compaction: &runtime.CompactionOptions{TokenThreshold: 20, EventRetention: 1},
 		Summarizer: summarizerModel(500),
 	})
 	key := e.Session(t, "app", "s", nil)
@@ -177,7 +177,7 @@ func TestCompactionError(t *testing.T) {
 			var log strings.Builder
 			host := runtime.NewHost(e.Store, &runtime.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			app, err := runtime.NewApp("app", runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), &runtime.AppOptions{
-				Compaction: &runtime.CompactionConfig{Interval: 1}, Summarizer: summarizer,
+				Compaction: &runtime.CompactionOptions{Interval: 1}, Summarizer: summarizer,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -202,7 +202,7 @@ func TestCompactionError(t *testing.T) {
 // and a workflow agent has none.
 func TestCompactionWithoutModel(t *testing.T) {
 	root := &testAgent{Base: runtime.Base{AgentName: "flow"}}
-	_, err := runtime.NewApp("app", root, &runtime.AppOptions{Compaction: &runtime.CompactionConfig{}, Model: textModel("x")})
+	_, err := runtime.NewApp("app", root, &runtime.AppOptions{Compaction: &runtime.CompactionOptions{}, Model: textModel("x")})
 	if want := "app app: no model to summarize events: the root agent flow has none"; err == nil || err.Error() != want {
 		t.Errorf("NewApp = %v, want %s", err, want)
 	}
@@ -220,7 +220,7 @@ func TestCompactionOfEndedRuns(t *testing.T) {
 		return model.ModelText("hi"), nil
 	})
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: m}), &runtime.AppOptions{
-		Compaction: &runtime.CompactionConfig{Interval: 1}, Summarizer: summarizerModel(1),
+		Compaction: &runtime.CompactionOptions{Interval: 1}, Summarizer: summarizerModel(1),
 	})
 	key := e.Session(t, "app", "s", nil)
 	formatRun(e.Host.Run(t.Context(), userMessage(key, "one")))

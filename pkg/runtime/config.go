@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 )
@@ -303,113 +302,33 @@ func (c *RunConfig) validateConfig() error {
 	return nil
 }
 
-// settingRange is the valid range of a setting of generate_content_config, from
-// the documentation of Gemini's API.
-type settingRange struct {
-	name, camel string
-	least, most float64
+// CompactionOptions configure when summaries replace the older part of a
+// conversation. Fields and meaning are those of adk-python apps/_configs.py
+// EventsCompactionConfig.
+type CompactionOptions struct {
+	// Interval is the number of new invocations after which they are
+	// summarized; zero means [DefaultCompactionInterval].
+	Interval int
+	// Overlap is the number of invocations of the previous summary that are
+	// summarized again.
+	Overlap int
+	// TokenThreshold is the size of a prompt, in tokens, at which the
+	// conversation is summarized, even during a run; zero means never.
+	TokenThreshold int
+	// EventRetention is the number of latest events that a summary by
+	// TokenThreshold keeps.
+	EventRetention int
+	// Prompt is the prompt of the summary, with [ConversationHistory]; empty
+	// means a built-in one.
+	Prompt string
 }
 
-func settingRanges() []settingRange {
-	return []settingRange{
-		{"temperature", "temperature", 0, 2},
-		{"top_p", "topP", 0, 1},
-		{"presence_penalty", "presencePenalty", -2, 2},
-		{"frequency_penalty", "frequencyPenalty", -2, 2},
-	}
-}
-
-// checkRanges warns of settings that models reject.
-func checkRanges(settings *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	for _, r := range settingRanges() {
-		for _, key := range []string{r.name, r.camel} {
-			at := settings.Get(key)
-			if v, ok := parseNumber(at); ok && (v < r.least || v > r.most) {
-				ds = append(ds, at.Warnf("generate-range", "%s %s must be between %v and %v: models reject other values", key, at.Value, r.least, r.most))
-				break
-			}
-		}
-	}
-	for _, key := range []string{"max_output_tokens", "maxOutputTokens"} {
-		at := settings.Get(key)
-		if v, ok := parseNumber(at); ok && v < 1 {
-			ds = append(ds, at.Warnf("generate-range", "%s %s leaves no tokens for an answer", key, at.Value))
-		}
-	}
-	return ds
-}
-
-func parseNumber(n *spec.Node) (float64, bool) {
-	if n.IsNull() || n.Kind != spec.Scalar {
-		return 0, false
-	}
-	switch v := n.Any().(type) {
-	case int64:
-		return float64(v), true
-	case float64:
-		return v, true
-	}
-	return 0, false
-}
-
-// A ContextCacheConfig configures context caching of models:
-// context_cache_config in app.yaml (adk-python
-// agents/context_cache_config.py), for every LLM agent of the tree. Agents
-// that are called as tools are excluded, because each call is a session of its
-// own that never continues.
-type ContextCacheConfig struct {
-	MinTokens      int `json:"min_tokens" yaml:"min_tokens" default:"0" doc:"Minimum size of the agent's last prompt, in tokens, to create a cache. The service requires at least 4096."`
-	TTLSeconds     int `json:"ttl_seconds" yaml:"ttl_seconds" default:"1800" doc:"Lifetime of a cache in seconds."`
-	CacheIntervals int `json:"cache_intervals" yaml:"cache_intervals" default:"10" doc:"Number of invocations that use a cache before it is recreated, 1 to 100."`
-}
-
-// maxTTLSeconds is 100 years; about three times as much overflows a
-// time.Duration.
-const maxTTLSeconds = 100 * 365 * 24 * 60 * 60
-
-// Check reports numbers out of range at their position in n, the mapping that the
-// config was decoded from.
-func (c *ContextCacheConfig) Check(n *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	require := func(key string, ok bool, expected string) {
-		if !ok {
-			ds = append(ds, n.Get(key).Errorf("value", "%s must be %s", key, expected))
-		}
-	}
-	require("min_tokens", c.MinTokens >= 0, "0 or more")
-	require("ttl_seconds", 0 < c.TTLSeconds && c.TTLSeconds <= maxTTLSeconds, "more than 0, and at most a hundred years")
-	require("cache_intervals", 1 <= c.CacheIntervals && c.CacheIntervals <= 100, "from 1 to 100")
-	return ds
-}
-
-func (c *ContextCacheConfig) toModelConfig() model.CacheConfig {
-	return model.CacheConfig{MinTokens: c.MinTokens, TTL: time.Duration(c.TTLSeconds) * time.Second, Intervals: c.CacheIntervals}
-}
-
-// A CompactionConfig configures when summaries replace the older part of a
-// conversation: events_compaction_config of app.yaml. Fields and meaning are
-// those of adk-python apps/_configs.py EventsCompactionConfig.
-type CompactionConfig struct {
-	Interval       int `yaml:"compaction_interval" default:"10" doc:"Number of new invocations after which they are summarized."`
-	Overlap        int `yaml:"overlap_size" default:"0" doc:"Number of invocations of the previous summary that are summarized again."`
-	TokenThreshold int `yaml:"token_threshold" doc:"Prompt size in tokens at which the conversation is summarized, even during a run. Requires event_retention_size."`
-	EventRetention int `yaml:"event_retention_size" doc:"Number of latest events that a summary by token threshold keeps."`
-
-	Summarizer SummarizerConfig `yaml:"summarizer" doc:"Model and prompt of the summaries."`
-}
-
-// A SummarizerConfig configures the model and the prompt of summaries.
-type SummarizerConfig struct {
-	Model  spec.Text `yaml:"model" doc:"The model, named as in agents. Default: the model of the root agent."`
-	Prompt spec.Text `yaml:"prompt" doc:"Prompt of the summary; {conversation_history} is replaced by the conversation. Default: a built-in prompt."`
-}
-
-// DefaultCompactionInterval is the default of compaction_interval.
+// DefaultCompactionInterval is the default of [CompactionOptions].Interval.
 const DefaultCompactionInterval = 10
 
-// historyMark is the placeholder of the conversation in a prompt.
-const historyMark = "{conversation_history}"
+// ConversationHistory is the placeholder of the conversation in the prompt of
+// summaries.
+const ConversationHistory = "{conversation_history}"
 
 const defaultSummaryPrompt = `Below is a conversation between a user and one or more AI agents. Write a summary
 that replaces it: the next agent sees the summary and
@@ -417,32 +336,7 @@ not the conversation. Keep the user's requests, decisions, names, numbers and
 facts, and open questions. If it begins with an earlier summary, carry that
 over. Be brief, and write nothing but the summary.
 
-` + historyMark + "\n"
-
-// Check reports invalid values at their position in n, the mapping that the
-// config was decoded from.
-func (c *CompactionConfig) Check(n *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	requireMin := func(key string, value, requireMin int) {
-		if at := n.Get(key); at != nil && value < requireMin {
-			ds = append(ds, at.Errorf("compaction", "%s must be %d or more", key, requireMin))
-		}
-	}
-	requireMin("compaction_interval", c.Interval, 1)
-	requireMin("overlap_size", c.Overlap, 0)
-	requireMin("token_threshold", c.TokenThreshold, 1)
-	requireMin("event_retention_size", c.EventRetention, 0)
-	for _, pair := range [][2]string{{"token_threshold", "event_retention_size"}, {"event_retention_size", "token_threshold"}} {
-		if at := n.Get(pair[0]); at != nil && n.Get(pair[1]) == nil {
-			ds = append(ds, at.Errorf("compaction", "token_threshold and event_retention_size must be set together").
-				WithHint("add %s", pair[1]))
-		}
-	}
-	if p := c.Summarizer.Prompt; p.Value != "" && !strings.Contains(p.Value, historyMark) {
-		ds = append(ds, p.Errorf(0, "compaction", "the prompt must contain %s, the placeholder of the conversation", historyMark))
-	}
-	return ds
-}
+` + ConversationHistory + "\n"
 
 // A SessionPolicy selects the revision that existing sessions use after an app
 // has changed.
@@ -458,63 +352,27 @@ const (
 // GateTests is the gate that runs the tests of an app.
 const GateTests = "tests"
 
-// DefaultKeepRevisions is the default of keep_revisions.
+// DefaultKeepRevisions is the default of [ReloadOptions].KeepRevisions.
 const DefaultKeepRevisions = 20
 
-// A ReloadConfig configures how changes of an app's files are published: reload
-// in app.yaml.
-type ReloadConfig struct {
-	Sessions      SessionPolicy `yaml:"sessions" enum:"next_turn|new_sessions|manual" default:"next_turn" doc:"When a change takes effect: for every session with its next turn, only for new sessions, or only after SIGHUP, POST /-/reload or a restart."`
-	Gate          []string      `yaml:"gate" enum:"tests" doc:"Checks that must pass before a change is published: tests runs all tests of the app. If one fails, the current revision keeps serving."`
-	KeepRevisions int           `yaml:"keep_revisions" default:"20" doc:"Number of revisions whose files the session database keeps, including the current one."`
+// ReloadOptions configure how changes of an app's files are published.
+type ReloadOptions struct {
+	// Sessions selects the revision of existing sessions.
+	Sessions SessionPolicy
+	// Gate lists the checks that must pass before a change is published, such
+	// as [GateTests].
+	Gate []string
+	// KeepRevisions is the number of revisions that are kept, including the
+	// current one; zero means [DefaultKeepRevisions].
+	KeepRevisions int
 }
 
-// DefaultReloadConfig returns the config of an app without reload.
-func DefaultReloadConfig() ReloadConfig {
-	return ReloadConfig{Sessions: FollowNextTurn, KeepRevisions: DefaultKeepRevisions}
-}
-
-// Check reports numbers out of range at their position in n, the mapping that the
-// config was decoded from.
-func (c *ReloadConfig) Check(n *spec.Node) spec.Diagnostics {
-	if c.KeepRevisions >= 1 {
-		return nil
+// withDefaults returns the options with defaults for unset fields.
+func (o *ReloadOptions) withDefaults() ReloadOptions {
+	if o == nil {
+		o = &ReloadOptions{}
 	}
-	return spec.Diagnostics{n.Get("keep_revisions").Errorf("value", "keep_revisions must be 1 or more: the current revision is always kept")}
-}
-
-// A ResumabilityConfig configures whether invocations can be resumed:
-// resumability_config in app.yaml or of the root agent (adk-python apps/app.py
-// ResumabilityConfig). Both fields mean the same.
-type ResumabilityConfig struct {
-	IsResumable        bool `yaml:"is_resumable" doc:"Interrupted invocations can be resumed, and those that wait for input pause as a whole."`
-	EnableResumability bool `yaml:"enable_resumability" doc:"Same as is_resumable."`
-}
-
-// DecodeSpec decodes the fields and rejects contradictory values.
-func (c *ResumabilityConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	type fields ResumabilityConfig
-	ds := spec.Decode(n, (*fields)(c))
-	at := n.Get("enable_resumability")
-	if !ds.HasErrors() && at != nil && n.Get("is_resumable") != nil && c.IsResumable != c.EnableResumability {
-		ds = append(ds, at.Errorf("resumability", "is_resumable and enable_resumability are the same setting, but their values differ").
-			WithHint("remove one of them"))
+	return ReloadOptions{
+		Sessions: cmp.Or(o.Sessions, FollowNextTurn), Gate: o.Gate, KeepRevisions: cmp.Or(o.KeepRevisions, DefaultKeepRevisions),
 	}
-	return ds
-}
-
-// SchemaSpec describes the fields.
-func (c *ResumabilityConfig) SchemaSpec() map[string]any {
-	return map[string]any{
-		"type": "object", "additionalProperties": false,
-		"properties": map[string]any{
-			"is_resumable":        map[string]any{"type": "boolean"},
-			"enable_resumability": map[string]any{"type": "boolean"},
-		},
-	}
-}
-
-// Resumable reports whether either field is true; it is false for nil.
-func (c *ResumabilityConfig) Resumable() bool {
-	return c != nil && (c.IsResumable || c.EnableResumability)
 }

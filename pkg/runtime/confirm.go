@@ -49,12 +49,12 @@ func (s *step) checkApproval(ctx context.Context, call *tool.Call, traits tool.C
 			return nil, err
 		}
 	}
-	return requireApproval(call, ""), nil
+	return RequireApproval(call, ""), nil
 }
 
-// requireApproval requests the approval of a call. It returns nil once the
-// call is approved.
-func requireApproval(call *tool.Call, hint string) *tool.Result {
+// RequireApproval requests a person's approval of a call, and shows the hint. A
+// BeforeTool callback returns its result, which is nil once the call is approved.
+func RequireApproval(call *tool.Call, hint string) *tool.Result {
 	switch {
 	case call.Confirmation == nil:
 		call.RequestConfirmation(hint, nil)

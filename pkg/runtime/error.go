@@ -81,6 +81,15 @@ func modelFailure(name string, err error) *RunError {
 	return failf(CodeModelFailed, err, "model %s failed: %s", name, err)
 }
 
+// ModelError returns the error that ends a run after a failed call of the agent's
+// model, for callbacks that report it.
+func (inv *Invocation) ModelError(err error) *RunError {
+	if inv.node.llm == nil {
+		return AsRunError(err)
+	}
+	return modelFailure(inv.node.llm.Name(), err)
+}
+
 func storeFailure(key session.Key, err error) error {
 	switch {
 	case errors.Is(err, session.ErrNotFound):

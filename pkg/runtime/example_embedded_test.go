@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -31,7 +32,7 @@ func Example_embedded() {
 		m.State.Set("name", "Ana")
 		return nil, nil // no answer: the agent itself runs
 	}
-	app, problems := loader.New(&loader.Options{Functions: runtime.Functions{
+	app, problems := loader.New(&loader.Options{Functions: agentconfig.Functions{
 		Tools:     map[string]tool.Tool{"till.vat": vat},
 		Callbacks: map[string]runtime.Callbacks{"till.greet": {BeforeAgent: []runtime.AgentFunc{greet}}},
 	}}).Load(context.Background(), "testdata/examples/till")

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -78,7 +79,7 @@ func Example_functions() {
 		}
 		return nil, nil // no answer: the agent itself runs
 	}
-	app, problems := loader.New(&loader.Options{Functions: runtime.Functions{
+	app, problems := loader.New(&loader.Options{Functions: agentconfig.Functions{
 		Tools:         map[string]tool.Tool{"my_pkg.tools.roll_die": roll},
 		Callbacks:     map[string]runtime.Callbacks{"my_pkg.bye": {BeforeAgent: []runtime.AgentFunc{bye}}},
 		CodeExecutors: map[string]runtime.CodeExecutor{"upper": upperExecutor{}},

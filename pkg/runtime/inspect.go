@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"google.golang.org/genai"
 
@@ -211,7 +212,7 @@ func findPreviewNode(r *run, agent string) (*node, error) {
 	n := r.chooseAgent()
 	if agent != "" {
 		if n = r.app.findNode(agent); n == nil {
-			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "agent not found in app %s: %s; its agents are %s", r.app.name, agent, joinNames(r.app.AgentNames()))
+			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "agent not found in app %s: %s; its agents are %s", r.app.name, agent, strings.Join(r.app.AgentNames(), ", "))
 		}
 	}
 	if llm := n.findFirstLLM(); llm != nil {

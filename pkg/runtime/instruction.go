@@ -46,7 +46,9 @@ func (i *Instruction) fixedText() (string, bool) {
 	return i.text.Static()
 }
 
-func (i *Instruction) renderText(ctx context.Context, inv *Invocation) (string, error) {
+// Render returns the text with its placeholders replaced. The error of a missing
+// value is a [*RunError] with the position of the placeholder.
+func (i *Instruction) Render(ctx context.Context, inv *Invocation) (string, error) {
 	chunks, err := i.appendChunks(ctx, nil, inv)
 	return strings.Join(chunks, ""), err
 }
@@ -176,66 +178,27 @@ func fileReference(kind, id string, p *genai.Part) *genai.Content {
 	return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: fmt.Sprintf("Referenced %s: %s", kind, id)}, p}}
 }
 
-// NewInstructionProvider returns a provider that calls a function.
-func NewInstructionProvider(fn InstructionFunc) *InstructionProvider {
-	return &InstructionProvider{fn: fn}
-}
-
 // Inject replaces the placeholders of text like those of an instruction.
 func (inv *Invocation) Inject(ctx context.Context, text string) (string, error) {
-	return NewInstruction(text, nil).renderText(ctx, inv)
+	return NewInstruction(text, nil).Render(ctx, inv)
 }
 
 // Lookup returns the value of a key of the session's state, or its default in
 // the app's state schema.
 func (inv *Invocation) Lookup(key string) (any, bool) { return inv.run.lookupState(key) }
 
-// providerEnv declares the names available to a provider.
-func providerEnv() template.Env {
-	env := conditionEnv()
-	env["inject"] = func(string) (string, error) { return "", nil }
-	env["file"] = func(string) (string, error) { return "", nil }
-	return env
-}
-
-// computeText computes the instruction; it is empty for nil.
-func (p *InstructionProvider) computeText(ctx context.Context, inv *Invocation) (string, error) {
-	if p.fn != nil {
-		own := []ownedCallback[InstructionFunc]{{"agent " + inv.node.agent.Name(), p.fn}}
-		text, err := firstAnswer(ctx, inv, "instruction_provider", own, func(f InstructionFunc) (*string, error) {
-			text, err := f(ctx, inv)
-			return &text, err
-		})
-		if err != nil {
-			runErr, _ := asHookError(err)
-			return "", runErr
-		}
-		return *text, nil
-	}
-	vars := inv.conditionVars()
-	vars["inject"] = func(text string) (string, error) {
-		return NewInstruction(text, func(int) spec.Pos { return p.at.At(0) }).renderText(ctx, inv)
-	}
-	vars["file"] = func(path string) (string, error) {
-		text, ok := p.files[path]
-		if !ok {
-			return "", fmt.Errorf("file %s was not read when the app was loaded", path)
-		}
-		return text, nil
-	}
-	v, err := p.expr.Eval(ctx, vars)
-	var runErr *RunError
-	if errors.As(err, &runErr) {
+// computeInstruction calls the agent's instruction provider.
+func (inv *Invocation) computeInstruction(ctx context.Context, fn InstructionFunc) (string, error) {
+	own := []ownedCallback[InstructionFunc]{{"agent " + inv.node.agent.Name(), fn}}
+	text, err := firstAnswer(ctx, inv, "instruction_provider", own, func(f InstructionFunc) (*string, error) {
+		text, err := f(ctx, inv)
+		return &text, err
+	})
+	if err != nil {
+		runErr, _ := asHookError(err)
 		return "", runErr
 	}
-	if err != nil {
-		return "", failf(CodeInvalidRequest, err, "instruction_provider of agent %s: %s", inv.node.agent.Name(), err)
-	}
-	text, ok := v.(string)
-	if !ok && v != nil {
-		return "", failf(CodeInvalidRequest, nil, "instruction_provider of agent %s must return a string, got %s", inv.node.agent.Name(), template.String(v))
-	}
-	return text, nil
+	return *text, nil
 }
 
 // A prompt is a system instruction under construction: strings that form
@@ -275,7 +238,7 @@ func (p prompt) appendOwnInstruction(ctx context.Context, inv *Invocation, a *LL
 	if a.opts.InstructionProvider == nil {
 		return p.appendInstruction(ctx, inv, a.opts.Instruction)
 	}
-	text, err := a.opts.InstructionProvider.computeText(ctx, inv)
+	text, err := inv.computeInstruction(ctx, a.opts.InstructionProvider)
 	return p.appendParagraph(text), err
 }
 

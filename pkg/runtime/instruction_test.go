@@ -61,7 +61,7 @@ func TestInstructionFunc(t *testing.T) {
 				text, _, _ := strings.Cut(req.Instruction(), "\n")
 				return model.ModelText(text), nil
 			})
-			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: repeat, InstructionProvider: runtime.NewInstructionProvider(tt.fn)}), nil)
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: repeat, InstructionProvider: tt.fn}), nil)
 			got := formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", map[string]any{"user:tier": "gold"}), "x")))
 			if got != tt.want {
 				t.Errorf("Run() = %q, want %q", got, tt.want)

@@ -46,7 +46,7 @@ type LLMOptions struct {
 	Callbacks                Callbacks
 
 	// InstructionProvider, if set, replaces Instruction.
-	InstructionProvider *InstructionProvider
+	InstructionProvider InstructionFunc
 }
 
 // IncludeContents selects the part of the conversation that a model sees.
@@ -99,18 +99,9 @@ type Instruction struct {
 	at func(offset int) spec.Pos
 }
 
-// An InstructionProvider computes a whole instruction: ADK's function of that
-// name as an expression. Placeholders are replaced only where the expression
-// calls inject.
-type InstructionProvider struct {
-	fn    InstructionFunc
-	expr  *template.Expr
-	files map[string]string
-	at    spec.Expr
-}
-
-// An InstructionFunc computes an instruction in Go. It reads the invocation and
-// may call its Inject. It is called concurrently. A [*RunError] is reported
+// An InstructionFunc computes a whole instruction. It reads the invocation;
+// placeholders are replaced only in text that it passes to [Invocation.Inject].
+// It is called concurrently. A [*RunError] is reported
 // unchanged.
 type InstructionFunc func(ctx context.Context, inv *Invocation) (string, error)
 

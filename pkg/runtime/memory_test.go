@@ -15,7 +15,6 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 	"agenthost/pkg/tool"
 )
@@ -77,7 +76,7 @@ func TestAgentToolRunNotInMemory(t *testing.T) {
 	}
 	inner := runtime.NewLLM("helper", &runtime.LLMOptions{Model: textModel("inner word")})
 	inner.Callbacks.AfterAgent = []runtime.AgentFunc{look}
-	agentTool := runtime.NewAgentTool(inner, false)
+	agentTool := runtime.NewAgentTool(inner, nil)
 	root := runtime.NewLLM("root", &runtime.LLMOptions{Tools: []tool.Tool{agentTool}})
 	deployApp(t, e, root, &runtime.AppOptions{Model: modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 		if len(model.ResponsesOf(req.Contents[len(req.Contents)-1])) > 0 {
@@ -86,7 +85,7 @@ func TestAgentToolRunNotInMemory(t *testing.T) {
 		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{
 			Name: "helper", Args: map[string]any{"request": "write a word"},
 		}}}}, nil
-	}), Plugins: []*runtime.Plugin{newAddToMemoryPlugin(t, slog.New(slog.DiscardHandler))}})
+	}), Plugins: []*runtime.Plugin{runtime.NewAddToMemory(slog.New(slog.DiscardHandler))}})
 	if err := e.Store.Memories.Add(t.Context(), key.App, key.User, &session.Memory{Content: model.UserText("old word")}); err != nil {
 		t.Fatal(err)
 	}
@@ -99,24 +98,6 @@ func TestAgentToolRunNotInMemory(t *testing.T) {
 	}
 }
 
-func newAddToMemoryPlugin(t *testing.T, logger *slog.Logger) *runtime.Plugin {
-	t.Helper()
-	kind, ok := runtime.PluginKinds().Lookup("add_to_memory")
-	if !ok {
-		t.Fatal("there is no plugin add_to_memory")
-	}
-	n, _ := spec.Parse("app.yaml", []byte("{}"))
-	plan, ds := kind.Decode(n)
-	if err := ds.Err(); err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.Build(t.Context(), runtime.PluginEnv{Logger: logger})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // A failure to add memories is only logged, because the answer is already sent.
 func TestAddToMemoryError(t *testing.T) {
 	e := testenv.New(t, nil)
@@ -125,7 +106,7 @@ func TestAddToMemoryError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	deployApp(t, e, runtime.NewLLM("keeper", nil), &runtime.AppOptions{
 		Model:   textModel("done"),
-		Plugins: []*runtime.Plugin{{Name: "first", AfterRun: func(context.Context, *runtime.Invocation) error { cancel(); return nil }}, newAddToMemoryPlugin(t, slog.New(slog.NewTextHandler(&log, nil)))},
+		Plugins: []*runtime.Plugin{{Name: "first", AfterRun: func(context.Context, *runtime.Invocation) error { cancel(); return nil }}, runtime.NewAddToMemory(slog.New(slog.NewTextHandler(&log, nil)))},
 	})
 	if got := formatRun(e.Host.Run(ctx, userMessage(key, "word"))); got != "keeper: done\n" {
 		t.Errorf("run = %s", got)

@@ -86,7 +86,7 @@ func TestPluginOrder(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	r := &callLog{}
-	expert := runtime.NewAgentTool(runtime.NewLLM("expert", &runtime.LLMOptions{Model: textModel("wise")}), false)
+	expert := runtime.NewAgentTool(runtime.NewLLM("expert", &runtime.LLMOptions{Model: textModel("wise")}), nil)
 	ask := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 		if len(model.ResponsesOf(req.Contents[len(req.Contents)-1])) > 0 {
 			return model.ModelText("done"), nil

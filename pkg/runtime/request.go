@@ -120,7 +120,7 @@ func (n *node) applySettings(c *genai.GenerateContentConfig, l *LLMAgent) {
 func (inv *Invocation) buildCacheRequest() *model.CacheRequest {
 	state := inv.readCacheState()
 	req := &model.CacheRequest{
-		CacheConfig: inv.run.app.contextCache.toModelConfig(), Metadata: state.metadata, PromptTokens: state.promptTokens,
+		CacheConfig: *inv.run.app.contextCache, Metadata: state.metadata, PromptTokens: state.promptTokens,
 	}
 	if state.metadata.Active() && state.invocation != inv.run.id {
 		again := *state.metadata

@@ -155,7 +155,7 @@ func TestCacheRequests(t *testing.T) {
 		runtime.NewLLM("two", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &requests, activeCache}}),
 	)
 	e := testenv.New(t, nil)
-	deployApp(t, e, root, &runtime.AppOptions{ContextCache: &runtime.ContextCacheConfig{MinTokens: 7, TTLSeconds: 60, CacheIntervals: 3}})
+	deployApp(t, e, root, &runtime.AppOptions{ContextCache: &model.CacheConfig{MinTokens: 7, TTL: time.Minute, Intervals: 3}})
 	key := e.Session(t, "app", "s", nil)
 	formatRun(e.Host.Run(t.Context(), userMessage(key, "hi")))
 	formatRun(e.Host.Run(t.Context(), userMessage(key, "more")))
@@ -179,7 +179,7 @@ func TestCacheFingerprintNotCounted(t *testing.T) {
 	metadata := func(int) *model.CacheMetadata { return &model.CacheMetadata{Fingerprint: "f", Contents: 1} }
 	e := testenv.New(t, nil)
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &requests, metadata}}),
-		&runtime.AppOptions{ContextCache: &runtime.ContextCacheConfig{CacheIntervals: 1, TTLSeconds: 1}})
+		&runtime.AppOptions{ContextCache: &model.CacheConfig{Intervals: 1, TTL: time.Second}})
 	key := e.Session(t, "app", "s", nil)
 	formatRun(e.Host.Run(t.Context(), userMessage(key, "hi")))
 	formatRun(e.Host.Run(t.Context(), userMessage(key, "more")))
@@ -192,7 +192,7 @@ func TestCacheFingerprintNotCounted(t *testing.T) {
 // setting, do not request caching.
 func TestCacheAgentTool(t *testing.T) {
 	var requests []string
-	helper := runtime.NewAgentTool(runtime.NewLLM("helper", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &requests, activeCache}}), false)
+	helper := runtime.NewAgentTool(runtime.NewLLM("helper", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &requests, activeCache}}), nil)
 	helping := modelFunc(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
 		c, err := toolCallModel("helper")(ctx, req)
 		if calls := model.CallsOf(c); len(calls) > 0 {
@@ -201,7 +201,7 @@ func TestCacheAgentTool(t *testing.T) {
 		return c, err
 	})
 	root := runtime.NewLLM("root", &runtime.LLMOptions{Model: cacheModel{helping, &requests, activeCache}, Tools: []tool.Tool{helper}})
-	for _, config := range []*runtime.ContextCacheConfig{{CacheIntervals: 1, TTLSeconds: 1}, nil} {
+	for _, config := range []*model.CacheConfig{{Intervals: 1, TTL: time.Second}, nil} {
 		e := testenv.New(t, nil)
 		deployApp(t, e, root, &runtime.AppOptions{ContextCache: config})
 		formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "hi")))

@@ -246,7 +246,7 @@ func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event
 			return false, false
 		}
 		if !holds {
-			return false, yield(inv.atHook(hookPathWhen).newSkippedEvent("when: "+when.Value), nil)
+			return false, yield(inv.atHook(hookPathWhen).newSkippedEvent("when: "+when.source), nil)
 		}
 	}
 	if inv.node.hooks == nil {

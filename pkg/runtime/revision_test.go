@@ -38,7 +38,7 @@ func (s *revisionLoader) load(_ context.Context, name, revision string) (*runtim
 		Model: modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 			return model.ModelText("revision " + revision), nil
 		}),
-		Revision: revision, Reload: &runtime.ReloadConfig{Sessions: s.policy, KeepRevisions: s.keep}, Resumable: s.resumable,
+		Revision: revision, Reload: &runtime.ReloadOptions{Sessions: s.policy, KeepRevisions: s.keep}, Resumable: s.resumable,
 		Close: func() { s.closed.Add(1) },
 	})
 }

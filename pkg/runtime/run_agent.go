@@ -2,11 +2,9 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
 
@@ -121,6 +119,16 @@ func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Eve
 	return forwardEvents(inv.runCustomAgent(ctx), yield)
 }
 
+// asBuiltin returns an agent of this package, or nil. An agent that embeds one
+// of them is not built in: its own Run is called.
+func asBuiltin(agent Agent) builtinAgent {
+	switch a := agent.(type) {
+	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
+		return a.(builtinAgent)
+	}
+	return nil
+}
+
 // runCustomAgent runs an agent of another package.
 func (inv *Invocation) runCustomAgent(ctx context.Context) Events {
 	return func(yield func(*session.Event, error) bool) {
@@ -142,7 +150,7 @@ func (inv *Invocation) runIfCondition(ctx context.Context, yield func(*session.E
 	case ok:
 		return inv.runUnconditionally(ctx, yield)
 	}
-	return yield(inv.newSkippedEvent("when: "+when.Value), nil)
+	return yield(inv.newSkippedEvent("when: "+when.source), nil)
 }
 
 // newSkippedEvent returns an event with the reason why the agent was skipped.
@@ -155,21 +163,14 @@ func (inv *Invocation) newSkippedEvent(reason string) *session.Event {
 // isSkip reports whether an event was created by newSkippedEvent.
 func isSkip(ev *session.Event) bool { return ev.Provenance.Skipped != "" }
 
-// DecodeSpec reads and compiles the expression.
-func (c *Condition) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	ds := c.Expr.DecodeSpec(n)
-	if ds.HasErrors() {
-		return ds
+// NewCondition compiles a condition. The error is a [*template.Error] with the
+// position of the problem.
+func NewCondition(source string) (*Condition, error) {
+	compiled, err := template.CompileBool(source, ExprEnv())
+	if err != nil {
+		return nil, err
 	}
-	c.compiled, ds = compileCondition(c.Expr)
-	return ds
-}
-
-// SchemaSpec returns the schema of an expression.
-func (c *Condition) SchemaSpec() map[string]any {
-	schema := c.Expr.SchemaSpec()
-	schema["title"] = "expression"
-	return schema
+	return &Condition{source, compiled}, nil
 }
 
 // evaluateFor evaluates the condition for an agent; key is the field of the
@@ -178,7 +179,7 @@ func (c *Condition) evaluateFor(ctx context.Context, inv *Invocation, key string
 	if c == nil || c.compiled == nil {
 		return true, nil
 	}
-	ok, err := c.compiled.Bool(ctx, inv.conditionVars())
+	ok, err := c.compiled.Bool(ctx, inv.ExprVars())
 	if err != nil {
 		return false, failf(CodeInvalidRequest, err, "%s of agent %s: %s", key, inv.node.agent.Name(), err)
 	}
@@ -207,8 +208,10 @@ func findCondition(agent Agent) *Condition {
 	return nil
 }
 
-// conditionEnv declares the names that an agent's conditions may use.
-func conditionEnv() template.Env {
+// ExprEnv declares the names that expressions can use, for [template.Compile]:
+// state, user (the text of the user message), session, invocation and agent.
+// [Invocation.ExprVars] returns their values.
+func ExprEnv() template.Env {
 	return template.Env{
 		"state":      map[string]any{},
 		"user":       "",
@@ -218,13 +221,15 @@ func conditionEnv() template.Env {
 	}
 }
 
-// conditionVars are the values of those names.
-func (inv *Invocation) conditionVars() map[string]any {
+// ExprVars returns the values of the names of [ExprEnv], for [template.Expr.Eval].
+// The map belongs to the caller, who can add names. The evaluations count against
+// the limits of the turn.
+func (inv *Invocation) ExprVars() map[string]any {
 	r := inv.run
 	return map[string]any{
 		"state":      r.stateWithDefaults(),
 		"user":       r.userText,
-		"session":    map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App},
+		"session":    r.sessionVars(),
 		"invocation": map[string]any{"id": r.id},
 		"agent":      inv.node.agent.Name(),
 
@@ -232,29 +237,19 @@ func (inv *Invocation) conditionVars() map[string]any {
 	}
 }
 
-// compileCondition compiles a boolean expression, and reports errors at their
-// position.
-func compileCondition(e spec.Expr) (*template.Expr, spec.Diagnostics) {
-	return compileConditionIn(e, conditionEnv())
+// ExprVars returns the variables of [Invocation.ExprVars], where state includes
+// the writes of this callback, and now, the current time.
+func (m *CallbackContext) ExprVars() map[string]any {
+	r := m.run
+	return map[string]any{
+		"state": m.State, "user": r.userText, "agent": m.node.agent.Name(),
+		"session":    r.sessionVars(),
+		"invocation": map[string]any{"id": r.id}, "now": r.host.now(),
+
+		template.BudgetName: r.expressions,
+	}
 }
 
-func compileConditionIn(e spec.Expr, env template.Env) (*template.Expr, spec.Diagnostics) {
-	return compileIn(e, env, template.CompileBool)
-}
-
-// compileIn compiles an expression. It returns nil for a value that is not a
-// string, which the decoder reports.
-func compileIn(e spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) (*template.Expr, spec.Diagnostics) {
-	if e.Pos.Line == 0 {
-		return nil, nil
-	}
-	compiled, err := compile(e.Value, env)
-	var te *template.Error
-	switch {
-	case errors.As(err, &te):
-		return nil, spec.Diagnostics{e.Errorf(te.Offset, "expression", "%s", te.Msg)}
-	case err != nil:
-		return nil, spec.Diagnostics{e.Errorf(0, "expression", "%s", err)}
-	}
-	return compiled, nil
+func (r *run) sessionVars() map[string]any {
+	return map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App}
 }

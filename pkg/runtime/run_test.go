@@ -410,7 +410,7 @@ func TestConcurrentRuns(t *testing.T) {
 	for i := range agents {
 		subs = append(subs, runtime.NewLLM(fmt.Sprint("a", i), &runtime.LLMOptions{
 			Model: toolCallModel("expert", "expert"), OutputKey: fmt.Sprint("k", i),
-			Tools: []tool.Tool{runtime.NewAgentTool(expert, false)},
+			Tools: []tool.Tool{runtime.NewAgentTool(expert, nil)},
 		}))
 	}
 	deployApp(t, e, runtime.NewParallel("all", "", subs...), nil)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/testenv"
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -25,7 +26,7 @@ func TestTranscripts(t *testing.T) {
 }
 
 // testFunctions are the code that transcripts name.
-func testFunctions(t *testing.T) runtime.Functions {
+func testFunctions(t *testing.T) agentconfig.Functions {
 	stop, err := tool.FromFunc("stop", "Ends the agent's run.", func(_ context.Context, call *tool.Call, _ struct{}) (string, error) {
 		call.EndInvocation()
 		return "stopped", nil
@@ -33,7 +34,7 @@ func testFunctions(t *testing.T) runtime.Functions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runtime.Functions{
+	return agentconfig.Functions{
 		Tools: map[string]tool.Tool{"test.stop": stop},
 		Callbacks: map[string]runtime.Callbacks{"test.end": {
 			BeforeAgent: []runtime.AgentFunc{func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {

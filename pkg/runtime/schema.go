@@ -12,7 +12,6 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -158,115 +157,6 @@ func outputSchemaOf(a Agent) *tool.Schema {
 		return outputSchemaOf(subs[len(subs)-1])
 	}
 	return nil
-}
-
-// outputSchema is the YAML of an output schema, compiled when it is decoded.
-type outputSchema struct{ schema *tool.Schema }
-
-// DecodeSpec decodes a short schema or a JSON Schema of any value.
-func (s *outputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
-	s.schema, ds = decodeSchema(n, &spec.ValueSchema{})
-	return ds
-}
-
-// SchemaSpec describes the forms.
-func (s *outputSchema) SchemaSpec() map[string]any { return (&spec.ValueSchema{}).SchemaSpec() }
-
-// inputSchema is the YAML of a schema of arguments, compiled when it is decoded.
-type inputSchema struct{ schema *tool.Schema }
-
-// DecodeSpec decodes a short schema or a JSON Schema of an object.
-func (s *inputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
-	s.schema, ds = decodeSchema(n, &spec.ShortSchema{})
-	return ds
-}
-
-// SchemaSpec describes the forms.
-func (s *inputSchema) SchemaSpec() map[string]any {
-	forms := (&spec.ShortSchema{}).SchemaSpec()
-	forms["title"] = "schema"
-	return forms
-}
-
-// writtenSchema is a schema in YAML.
-type writtenSchema interface {
-	spec.Decoder
-	JSON() map[string]any
-}
-
-// decodeSchema decodes and compiles a schema. The rule is code for a schema that
-// ADK resolves in Python.
-func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnostics) {
-	if at := CodeRef(n); at != nil {
-		return nil, spec.Diagnostics{schemaCodeError(at)}
-	}
-	ds := into.DecodeSpec(n)
-	if ds.HasErrors() {
-		return nil, ds
-	}
-	schema, err := tool.NewSchema(into.JSON())
-	if err != nil {
-		return nil, append(ds, n.Errorf("value", "%s", err))
-	}
-	return schema, ds
-}
-
-// StateSchemaConfig is the YAML of a state schema.
-type StateSchemaConfig struct{ Schema *tool.StateSchema }
-
-// DecodeSpec decodes a short schema or a JSON Schema of an object, whose keys may
-// restrict their writers.
-func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	var written spec.StateSchema
-	if at := CodeRef(n); at != nil {
-		return spec.Diagnostics{schemaCodeError(at)}
-	}
-	ds := written.DecodeSpec(n)
-	if ds.HasErrors() {
-		return ds
-	}
-	whole := written.JSON()
-	properties, _ := whole["properties"].(map[string]any)
-	for key, at := range written.Writers() {
-		if _, known := session.ParseWriter(at.Value); !known {
-			ds = append(ds, unknownWriterError(at))
-			continue
-		}
-		if prop, ok := properties[key].(map[string]any); ok {
-			prop["writable"] = at.Value
-		}
-	}
-	if ds.HasErrors() {
-		return ds
-	}
-	schema, err := tool.NewStateSchema(whole)
-	if err != nil {
-		return append(ds, n.Errorf("state-schema", "%s", err))
-	}
-	s.Schema = schema
-	return ds
-}
-
-func unknownWriterError(at *spec.Node) spec.Diagnostic {
-	d := at.Errorf("state-schema", "writable must be one of %s, got %q", strings.Join(session.WriterNames(), ", "), at.Value)
-	if near := spec.Suggest(at.Value, session.WriterNames()); near != "" {
-		d = d.WithHint("did you mean %q?", near)
-	}
-	return d
-}
-
-// SchemaSpec describes the forms.
-func (s *StateSchemaConfig) SchemaSpec() map[string]any {
-	forms := (&inputSchema{}).SchemaSpec()
-	var names []any
-	for _, name := range session.WriterNames() {
-		names = append(names, name)
-	}
-	forms["additionalProperties"] = map[string]any{"properties": map[string]any{"writable": map[string]any{
-		"enum":        names,
-		"description": "Who can write the key: client (the default) means everyone, agent the app's agents, tools and callbacks and administrators, admin only administrators.",
-	}}}
-	return forms
 }
 
 // CheckWriter returns an error for the first key of a delta that the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"google.golang.org/genai"
 
@@ -324,7 +325,7 @@ func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Cal
 
 // answerUnknownTool answers a call of an unknown tool.
 func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a *callResult) {
-	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, joinNames(s.inv.activeToolbox().names))
+	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, cmp.Or(strings.Join(s.inv.activeToolbox().names, ", "), "none"))
 	if s.inv.node.hooks == nil {
 		a.setResponse(fc, errorResponse(err))
 		return

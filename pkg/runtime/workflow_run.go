@@ -356,7 +356,7 @@ func matchingTargets(edges []Edge, e Edge, values []string) []int {
 // the output of the node.
 func (w *workflowRun) routeValues(ctx context.Context, o *outcome, e Edge) ([]string, error) {
 	if e.By != nil {
-		v, err := e.By.Eval(ctx, w.inv.conditionVars())
+		v, err := e.By.Eval(ctx, w.inv.ExprVars())
 		if err != nil {
 			return nil, failf(CodeInvalidRequest, err, "route of workflow %s after %s: %s", w.AgentName, w.nodeName(o.node), err)
 		}

@@ -13,14 +13,19 @@ import (
 // (cli/utils/graph_serialization.py).
 type (
 	graphBody struct {
-		Name         string                      `json:"name"`
-		RootAgent    *nodeBody                   `json:"root_agent"`
-		Resumability *resumabilityBody           `json:"resumability_config,omitempty"`
-		ContextCache *runtime.ContextCacheConfig `json:"context_cache_config,omitempty"`
-		Readme       string                      `json:"readme,omitempty"`
+		Name         string            `json:"name"`
+		RootAgent    *nodeBody         `json:"root_agent"`
+		Resumability *resumabilityBody `json:"resumability_config,omitempty"`
+		ContextCache *contextCacheBody `json:"context_cache_config,omitempty"`
+		Readme       string            `json:"readme,omitempty"`
 	}
 	resumabilityBody struct {
 		IsResumable bool `json:"is_resumable"`
+	}
+	contextCacheBody struct {
+		MinTokens      int `json:"min_tokens"`
+		TTLSeconds     int `json:"ttl_seconds"`
+		CacheIntervals int `json:"cache_intervals"`
 	}
 	nodeBody struct {
 		Name            string      `json:"name"`
@@ -54,8 +59,11 @@ func (s *Server) handleBuildGraph(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	body := graphBody{
-		Name: app.Name(), RootAgent: newNodeBody(app.AgentInfo()), ContextCache: app.ContextCache(),
+		Name: app.Name(), RootAgent: newNodeBody(app.AgentInfo()),
 		Readme: s.readReadme(app.Name()),
+	}
+	if c := app.ContextCache(); c != nil {
+		body.ContextCache = &contextCacheBody{c.MinTokens, int(c.TTL.Seconds()), c.Intervals}
 	}
 	if app.Resumable() {
 		body.Resumability = &resumabilityBody{true}

@@ -1,14 +1,14 @@
-package runtime
+package agentconfig
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
@@ -68,7 +68,7 @@ type hookSpec struct {
 	verbs []string
 	// env declares the names that only this hook has.
 	env        template.Env
-	selectHook func(c Callbacks) Callbacks
+	selectHook func(c runtime.Callbacks) runtime.Callbacks
 }
 
 // withWriteVerbs returns the verbs of a hook including those that write state.
@@ -84,33 +84,33 @@ var hookSpecs = sync.OnceValue(func() []hookSpec {
 	call := template.Env{"name": "", "args": args}
 	eventVars := template.Env{"event": template.Env{"id": "", "author": "", "branch": "", "text": "", "error_code": ""}}
 	return []hookSpec{
-		{"before_agent", withWriteVerbs("respond", "fail"), nil, func(c Callbacks) Callbacks { return Callbacks{BeforeAgent: c.BeforeAgent} }},
-		{"after_agent", withWriteVerbs("emit", "fail"), eventVars, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
-		{"before_model", withWriteVerbs("respond", "deny", "fail"), nil, func(c Callbacks) Callbacks { return Callbacks{BeforeModel: c.BeforeModel} }},
+		{"before_agent", withWriteVerbs("respond", "fail"), nil, func(c runtime.Callbacks) runtime.Callbacks { return runtime.Callbacks{BeforeAgent: c.BeforeAgent} }},
+		{"after_agent", withWriteVerbs("emit", "fail"), eventVars, func(c runtime.Callbacks) runtime.Callbacks { return runtime.Callbacks{AfterAgent: c.AfterAgent} }},
+		{"before_model", withWriteVerbs("respond", "deny", "fail"), nil, func(c runtime.Callbacks) runtime.Callbacks { return runtime.Callbacks{BeforeModel: c.BeforeModel} }},
 		{
 			"after_model",
 			withWriteVerbs("respond", "replace", "fail"),
 			template.Env{"response": template.Env{"text": "", "calls": []any{}, "partial": false, "error_code": ""}},
-			func(c Callbacks) Callbacks { return Callbacks{AfterModel: c.AfterModel} },
+			func(c runtime.Callbacks) runtime.Callbacks { return runtime.Callbacks{AfterModel: c.AfterModel} },
 		},
 		{
 			"on_model_error",
 			withWriteVerbs("respond", "fail"),
 			template.Env{"error": template.Env{"code": "", "message": ""}},
-			func(c Callbacks) Callbacks { return Callbacks{OnModelError: c.OnModelError} },
+			func(c runtime.Callbacks) runtime.Callbacks { return runtime.Callbacks{OnModelError: c.OnModelError} },
 		},
-		{"before_tool", withWriteVerbs("respond", "deny", "confirm", "fail"), template.Env{"tool": call, "args": args}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
+		{"before_tool", withWriteVerbs("respond", "deny", "confirm", "fail"), template.Env{"tool": call, "args": args}, func(c runtime.Callbacks) runtime.Callbacks { return runtime.Callbacks{BeforeTool: c.BeforeTool} }},
 		{
 			"after_tool",
 			withWriteVerbs("respond", "replace", "fail"),
 			template.Env{"tool": call, "args": args, "response": map[string]any{}},
-			func(c Callbacks) Callbacks { return Callbacks{AfterTool: c.AfterTool} },
+			func(c runtime.Callbacks) runtime.Callbacks { return runtime.Callbacks{AfterTool: c.AfterTool} },
 		},
 		{
 			"on_tool_error",
 			withWriteVerbs("respond", "fail"),
 			template.Env{"tool": call, "args": args, "error": template.Env{"message": ""}},
-			func(c Callbacks) Callbacks { return Callbacks{OnToolError: c.OnToolError} },
+			func(c runtime.Callbacks) runtime.Callbacks { return runtime.Callbacks{OnToolError: c.OnToolError} },
 		},
 	}
 })
@@ -118,7 +118,7 @@ var hookSpecs = sync.OnceValue(func() []hookSpec {
 // DecodeCallbacks decodes the callbacks of an agent's mapping. A name is
 // looked up in functions, which has one or more functions for the hook. It
 // reports all problems, and returns the valid callbacks.
-func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, spec.Diagnostics) {
+func DecodeCallbacks(n *spec.Node, functions map[string]runtime.Callbacks) (runtime.Callbacks, spec.Diagnostics) {
 	d := callbackDecoder{functions: functions}
 	for _, h := range hookSpecs() {
 		list := n.Get(h.name + "_callbacks")
@@ -135,19 +135,6 @@ func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, s
 		d.checkReached(list)
 	}
 	return d.callbacks, d.ds
-}
-
-// AddCallbacks appends callbacks to those of an agent that is not yet part of
-// an app. It fails for an agent that does not embed [Base].
-func AddCallbacks(agent Agent, more Callbacks) error {
-	a, ok := agent.(baseAgent)
-	switch {
-	case ok:
-		a.base().Callbacks.Add(&more)
-	case more.countFunctions() > 0:
-		return fmt.Errorf("agent %s cannot have callbacks: its type %T does not embed runtime.Base", agent.Name(), agent)
-	}
-	return nil
 }
 
 // checkReached warns of callbacks after a rule that always answers: they are
@@ -167,8 +154,8 @@ func (d *callbackDecoder) checkReached(list *spec.Node) {
 }
 
 type callbackDecoder struct {
-	functions map[string]Callbacks
-	callbacks Callbacks
+	functions map[string]runtime.Callbacks
+	callbacks runtime.Callbacks
 	ds        spec.Diagnostics
 }
 
@@ -185,7 +172,7 @@ func (d *callbackDecoder) decodeItem(n *spec.Node, h hookSpec) {
 	if ds.HasErrors() {
 		return
 	}
-	var found Callbacks
+	var found runtime.Callbacks
 	if c.Name.Value != "" {
 		found = d.resolveNamed(n, &c, h)
 	} else {
@@ -195,12 +182,12 @@ func (d *callbackDecoder) decodeItem(n *spec.Node, h hookSpec) {
 	d.callbacks.Add(&found)
 }
 
-func (d *callbackDecoder) resolveNamed(n *spec.Node, c *CallbackConfig, h hookSpec) Callbacks {
+func (d *callbackDecoder) resolveNamed(n *spec.Node, c *CallbackConfig, h hookSpec) runtime.Callbacks {
 	if len(n.Entries) > 1 {
 		d.addDiagnostics(n.Errorf("callback", "name cannot be combined with other keys"))
 	}
 	found := h.selectHook(d.functions[c.Name.Value])
-	if found.countFunctions() == 0 {
+	if found.IsEmpty() {
 		diag := c.Name.Errorf(0, "code", "%s callback %s is code that this host does not have", h.name, c.Name.Value)
 		d.addDiagnostics(diag.WithHint("declare a replacement under functions in app.yaml, write a rule here (when, and one of %s), or register a Go function of this name", strings.Join(h.verbs, ", ")))
 	}

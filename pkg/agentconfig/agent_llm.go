@@ -1,10 +1,14 @@
-package runtime
+package agentconfig
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
@@ -17,7 +21,7 @@ type llmConfig struct {
 	Model             spec.Text      `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Default: the model of the nearest ancestor that has one."`
 	ModelCode         *spec.Node     `yaml:"model_code" doc:"ADK's name of a model that is code, instead of model; functions in app.yaml declares its replacement."`
 	Instruction       spec.Text      `yaml:"instruction" doc:"The instruction for the model; {key} is replaced by the value in the session state. Required unless instruction_provider is set."`
-	StaticInstruction *StaticContent `yaml:"static_instruction" doc:"Fixed system instruction without placeholders; instruction is then sent as user content."`
+	StaticInstruction *staticContent `yaml:"static_instruction" doc:"Fixed system instruction without placeholders; instruction is then sent as user content."`
 	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: instruction for every agent of the tree, sent first."`
 	Tools             []ToolRef      `yaml:"tools" doc:"The tools that the agent can call."`
 
@@ -25,12 +29,12 @@ type llmConfig struct {
 
 	Planner plannerConfig `yaml:"planner" doc:"Makes the model plan before it acts: plan_react, or built_in with a thinking_config."`
 
-	OutputKey                string          `yaml:"output_key" doc:"State key that receives the text of the agent's final answer, or with output_schema its value."`
-	OutputSchema             outputSchema    `yaml:"output_schema" doc:"Schema of the final answer, as a short schema or a JSON Schema."`
-	InputSchema              inputSchema     `yaml:"input_schema" doc:"Schema of the parameters when the agent is called as a tool, as a short schema or a JSON Schema."`
-	IncludeContents          IncludeContents `yaml:"include_contents" enum:"default|none" default:"default" doc:"The part of the conversation that the model sees: all of it, or only the current turn."`
-	DisallowTransferToParent bool            `yaml:"disallow_transfer_to_parent" doc:"Do not allow transfers to the parent agent."`
-	DisallowTransferToPeers  bool            `yaml:"disallow_transfer_to_peers" doc:"Do not allow transfers to sibling agents."`
+	OutputKey                string                  `yaml:"output_key" doc:"State key that receives the text of the agent's final answer, or with output_schema its value."`
+	OutputSchema             outputSchema            `yaml:"output_schema" doc:"Schema of the final answer, as a short schema or a JSON Schema."`
+	InputSchema              inputSchema             `yaml:"input_schema" doc:"Schema of the parameters when the agent is called as a tool, as a short schema or a JSON Schema."`
+	IncludeContents          runtime.IncludeContents `yaml:"include_contents" enum:"default|none" default:"default" doc:"The part of the conversation that the model sees: all of it, or only the current turn."`
+	DisallowTransferToParent bool                    `yaml:"disallow_transfer_to_parent" doc:"Do not allow transfers to the parent agent."`
+	DisallowTransferToPeers  bool                    `yaml:"disallow_transfer_to_peers" doc:"Do not allow transfers to sibling agents."`
 
 	InstructionProvider spec.Expr `yaml:"instruction_provider" doc:"Expression that computes the whole instruction; inject(text) replaces placeholders, file(path) returns the text of a file of the app."`
 
@@ -58,7 +62,7 @@ func (c *llmConfig) Bind(f *Functions) spec.Diagnostics { return c.CodeExecutor.
 
 // BuiltInCode returns the node that selects the model's own sandbox, or nil.
 func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
-	if x := c.CodeExecutor.execution; x == nil || x.hasExecutor() {
+	if x := c.CodeExecutor.execution; x == nil || x.Executor != nil {
 		return nil
 	}
 	return n.Get("code_executor")
@@ -141,7 +145,7 @@ func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
 	case !n.Get("instruction").IsNull():
 		return spec.Diagnostics{at.Errorf("instruction", "instruction and instruction_provider are mutually exclusive")}
 	}
-	_, ds := compileIn(c.InstructionProvider, providerEnv(), template.Compile)
+	_, ds := compileExpr(c.InstructionProvider, providerEnv(), template.Compile)
 	return ds
 }
 
@@ -160,12 +164,62 @@ func (c *llmConfig) checkOutputSchemaConflicts(settings *spec.Node) spec.Diagnos
 	return ds
 }
 
-func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
-	provider, err := c.buildProvider()
+// settingRange is the valid range of a setting of generate_content_config, from
+// the documentation of Gemini's API.
+type settingRange struct {
+	name, camel string
+	least, most float64
+}
+
+func settingRanges() []settingRange {
+	return []settingRange{
+		{"temperature", "temperature", 0, 2},
+		{"top_p", "topP", 0, 1},
+		{"presence_penalty", "presencePenalty", -2, 2},
+		{"frequency_penalty", "frequencyPenalty", -2, 2},
+	}
+}
+
+// checkRanges warns of settings that models reject.
+func checkRanges(settings *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, r := range settingRanges() {
+		for _, key := range []string{r.name, r.camel} {
+			at := settings.Get(key)
+			if v, ok := parseNumber(at); ok && (v < r.least || v > r.most) {
+				ds = append(ds, at.Warnf("generate-range", "%s %s must be between %v and %v: models reject other values", key, at.Value, r.least, r.most))
+				break
+			}
+		}
+	}
+	for _, key := range []string{"max_output_tokens", "maxOutputTokens"} {
+		at := settings.Get(key)
+		if v, ok := parseNumber(at); ok && v < 1 {
+			ds = append(ds, at.Warnf("generate-range", "%s %s leaves no tokens for an answer", key, at.Value))
+		}
+	}
+	return ds
+}
+
+func parseNumber(n *spec.Node) (float64, bool) {
+	if n.IsNull() || n.Kind != spec.Scalar {
+		return 0, false
+	}
+	switch v := n.Any().(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (runtime.Agent, error) {
+	provider, err := c.compileProvider()
 	if err != nil {
 		return nil, err
 	}
-	opts := &LLMOptions{
+	opts := &runtime.LLMOptions{
 		Description: c.Common.Description,
 		Model:       env.Model, SubAgents: env.SubAgents, Tools: env.Tools, Toolsets: env.Toolsets,
 		Instruction:       newInstructionAt(c.Instruction),
@@ -177,36 +231,84 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
 		GenerateContentConfig:    c.GenerateContentConfig,
 		Code:                     c.CodeExecutor.execution,
 		Planner:                  c.Planner.planner,
+		InstructionProvider:      provider,
 	}
-	opts.InstructionProvider = provider
 	if c.StaticInstruction != nil {
 		opts.StaticInstruction = c.StaticInstruction.Content
 	}
-	return NewLLM(c.Common.Name.Value, opts), nil
+	return runtime.NewLLM(c.Common.Name.Value, opts), nil
 }
 
-func newInstructionAt(t spec.Text) *Instruction {
-	return NewInstruction(t.Value, t.At)
+func newInstructionAt(t spec.Text) *runtime.Instruction {
+	return runtime.NewInstruction(t.Value, t.At)
 }
 
-// buildProvider returns nil when the agent has no instruction_provider.
-func (c *llmConfig) buildProvider() (*InstructionProvider, error) {
+// compileProvider returns nil when the agent has no instruction_provider.
+func (c *llmConfig) compileProvider() (runtime.InstructionFunc, error) {
 	if c.InstructionProvider.Value == "" {
 		return nil, nil
 	}
-	compiled, ds := compileIn(c.InstructionProvider, providerEnv(), template.Compile)
+	compiled, ds := compileExpr(c.InstructionProvider, providerEnv(), template.Compile)
 	if err := ds.Err(); err != nil {
 		return nil, err
 	}
-	return &InstructionProvider{expr: compiled, files: c.files, at: c.InstructionProvider}, nil
+	p := &instructionProvider{expr: compiled, files: c.files, at: c.InstructionProvider.At(0)}
+	return p.computeText, nil
 }
 
-// StaticContent is the YAML of a static instruction: a string, a part, a list
+// providerEnv declares the names available to an instruction provider.
+func providerEnv() template.Env {
+	env := runtime.ExprEnv()
+	env["inject"] = func(string) (string, error) { return "", nil }
+	env["file"] = func(string) (string, error) { return "", nil }
+	return env
+}
+
+// An instructionProvider computes a whole instruction: ADK's function of that
+// name as an expression.
+type instructionProvider struct {
+	expr  *template.Expr
+	files map[string]string
+	at    spec.Pos
+}
+
+func (p *instructionProvider) computeText(ctx context.Context, inv *runtime.Invocation) (string, error) {
+	vars := inv.ExprVars()
+	vars["inject"] = func(text string) (string, error) {
+		return runtime.NewInstruction(text, func(int) spec.Pos { return p.at }).Render(ctx, inv)
+	}
+	vars["file"] = func(path string) (string, error) {
+		text, ok := p.files[path]
+		if !ok {
+			return "", fmt.Errorf("file %s was not read when the app was loaded", path)
+		}
+		return text, nil
+	}
+	v, err := p.expr.Eval(ctx, vars)
+	var runErr *runtime.RunError
+	if errors.As(err, &runErr) {
+		return "", runErr
+	}
+	if err != nil {
+		return "", invalidRequest(err, "instruction_provider of agent %s: %s", inv.Agent().Name(), err)
+	}
+	text, ok := v.(string)
+	if !ok && v != nil {
+		return "", invalidRequest(nil, "instruction_provider of agent %s must return a string, got %s", inv.Agent().Name(), template.String(v))
+	}
+	return text, nil
+}
+
+func invalidRequest(err error, format string, args ...any) error {
+	return &runtime.RunError{Code: runtime.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Err: err}
+}
+
+// staticContent is the YAML of a static instruction: a string, a part, a list
 // of both, or a content with parts.
-type StaticContent struct{ Content *genai.Content }
+type staticContent struct{ Content *genai.Content }
 
 // DecodeSpec accepts all forms.
-func (s *StaticContent) DecodeSpec(n *spec.Node) spec.Diagnostics {
+func (s *staticContent) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if n.Kind == spec.Mapping && n.Get("parts") != nil {
 		s.Content = &genai.Content{}
 		return spec.Decode(n, s.Content)
@@ -228,6 +330,45 @@ func (s *StaticContent) DecodeSpec(n *spec.Node) spec.Diagnostics {
 }
 
 // SchemaSpec describes the forms.
-func (s *StaticContent) SchemaSpec() map[string]any {
+func (s *staticContent) SchemaSpec() map[string]any {
 	return map[string]any{"type": []string{"string", "object", "array"}}
+}
+
+// plannerConfig is the YAML of a planner: plan_react, or built_in with a
+// thinking_config. Planners written in code are not supported.
+type plannerConfig struct{ planner *runtime.Planner }
+
+type builtInPlannerConfig struct {
+	ThinkingConfig *genai.ThinkingConfig `yaml:"thinking_config" required:"true" doc:"include_thoughts, thinking_budget and thinking_level, as in the Gemini API."`
+}
+
+// DecodeSpec accepts both forms.
+func (c *plannerConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	if n.Kind == spec.Scalar && n.Value == "plan_react" {
+		c.planner = &runtime.Planner{PlanReact: true}
+		return nil
+	}
+	settings := n.Get("built_in")
+	if settings == nil || len(n.Entries) != 1 {
+		return spec.Diagnostics{n.Errorf("type", "a planner must be plan_react or {built_in: {thinking_config: {…}}}")}
+	}
+	var built builtInPlannerConfig
+	ds := spec.Decode(settings, &built)
+	c.planner = &runtime.Planner{Thinking: built.ThinkingConfig}
+	return ds
+}
+
+// SchemaSpec describes the forms.
+func (c *plannerConfig) SchemaSpec() map[string]any {
+	thinking := new(spec.SchemaSet).Object(reflect.TypeFor[genai.ThinkingConfig]())
+	return map[string]any{"title": "`plan_react`, or [built_in](language.md#planners)", "anyOf": []any{
+		map[string]any{"enum": []any{"plan_react"}},
+		map[string]any{
+			"type": "object", "additionalProperties": false, "required": []string{"built_in"},
+			"properties": map[string]any{"built_in": map[string]any{
+				"type": "object", "additionalProperties": false, "required": []string{"thinking_config"},
+				"properties": map[string]any{"thinking_config": thinking},
+			}},
+		},
+	}}
 }

@@ -1,128 +1,14 @@
-package runtime
+package agentconfig
 
 import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
-
-// AgentKinds returns the agent classes that documents can use.
-func AgentKinds() spec.Kinds[AgentEnv, Agent] {
-	return spec.Kinds[AgentEnv, Agent]{
-		spec.NewKind("LlmAgent", "Calls a model and executes its tool calls.", newLLM),
-		spec.NewKind("SequentialAgent", "Runs its sub-agents one after the other.", newSequential),
-		spec.NewKind("ParallelAgent", "Runs its sub-agents concurrently, each on its own branch.", newParallel),
-		spec.NewKind("LoopAgent", "Runs its sub-agents repeatedly until a sub-agent escalates, a condition is true, or the maximum of iterations is reached.", newLoop),
-		spec.NewKind("RouterAgent", "Runs one of its agents, chosen by conditions.", newRouter),
-		spec.NewKind("Workflow", "Runs a graph of agents along its edges.", newWorkflow),
-		spec.NewKind("FunctionNode", "In a Workflow: computes a value with an expression or a function of the program.", newConfiguredFunctionNode),
-		spec.NewKind("ToolNode", "In a Workflow: calls a tool.", newConfiguredToolNode),
-		spec.NewKind("JoinNode", "In a Workflow: waits for all its predecessors.", newJoin),
-	}
-}
-
-// AgentToolKinds returns the kinds of agent tools: ADK's AgentTool, and the short
-// form.
-func AgentToolKinds() spec.Kinds[AgentToolEnv, tool.Set] {
-	return spec.Kinds[AgentToolEnv, tool.Set]{
-		spec.NewKind("AgentTool", "Lets the model call an agent (ADK's form, with args).", newAgentTool),
-		spec.NewKind("agent", "Lets the model call an agent.", newAgentKind),
-	}
-}
-
-// PluginKinds returns the plugins that app.yaml can use.
-func PluginKinds() spec.Kinds[PluginEnv, *Plugin] {
-	return spec.Kinds[PluginEnv, *Plugin]{
-		spec.NewKind("add_to_memory", "Adds the events of each run to the memory when the run ends.", newAddToMemory),
-		spec.NewKind("context_filter", "Sends models only the last turns of a conversation.", newContextFilter),
-		spec.NewKind("global_instruction", "Puts an instruction before the instructions of every agent.", newGlobalInstruction),
-		spec.NewKind("logging", "Logs the steps of each run.", newLogging),
-		spec.NewKind("retry_and_reflect", "Returns guidance to the model when a tool fails, so that it retries.", newRetryAndReflect),
-		spec.NewKind("save_files_as_artifacts", "Saves files in user messages as artifacts.", newSaveFiles),
-	}
-}
-
-// The config of an agent class, of an agent as a tool, or of a plugin implements those of
-// the following interfaces that apply to it. The loader resolves and checks what they
-// return; a config is valid YAML of its own without them.
-type (
-	// A ModelConfig has a model: its name, which may be empty, and the field that names it
-	// as code, which may be nil.
-	ModelConfig interface {
-		ModelName() spec.Text
-		ModelCodeNode() *spec.Node
-	}
-	// An AgentConfig refers to other agents: its sub-agents, or the agent that a tool
-	// calls.
-	AgentConfig interface{ AgentRefs() []*AgentRef }
-	// A ToolConfig refers to tools.
-	ToolConfig interface{ ToolRefs() []*ToolRef }
-	// A FunctionConfig names Go functions, which Bind resolves.
-	FunctionConfig interface {
-		Bind(f *Functions) spec.Diagnostics
-	}
-	// A FileConfig names text files of the app.
-	FileConfig interface {
-		ReadFiles(read func(path string) (string, error)) spec.Diagnostics
-	}
-	// An InstructionConfig has instructions of a model.
-	InstructionConfig interface{ Instructions() []spec.Text }
-	// A CodeConfig may enable code execution of the model: BuiltInCode returns the setting
-	// in the agent n, or nil.
-	CodeConfig interface{ BuiltInCode(n *spec.Node) *spec.Node }
-	// An EdgeConfig runs its sub-agents along edges.
-	EdgeConfig interface{ WorkflowEdges() []Edge }
-	// A RouteConfig has routes, which are checked against the state schema; it may be nil.
-	RouteConfig interface {
-		CheckRoutes(n *spec.Node, s *tool.StateSchema) spec.Diagnostics
-	}
-)
-
-var (
-	_ ModelConfig       = (*llmConfig)(nil)
-	_ InstructionConfig = (*llmConfig)(nil)
-	_ CodeConfig        = (*llmConfig)(nil)
-	_ FileConfig        = (*llmConfig)(nil)
-	_ AgentConfig       = (*llmConfig)(nil)
-	_ AgentConfig       = (*workflowConfig)(nil)
-	_ AgentConfig       = (*loopConfig)(nil)
-	_ AgentConfig       = (*sequentialConfig)(nil)
-	_ AgentConfig       = (*parallelConfig)(nil)
-	_ AgentConfig       = (*routerConfig)(nil)
-	_ AgentConfig       = (*agentToolConfig)(nil)
-	_ AgentConfig       = (*agentKindConfig)(nil)
-	_ ToolConfig        = (*llmConfig)(nil)
-	_ ToolConfig        = (*toolNodeConfig)(nil)
-	_ FunctionConfig    = (*llmConfig)(nil)
-	_ FunctionConfig    = (*toolNodeConfig)(nil)
-	_ FunctionConfig    = (*functionNodeConfig)(nil)
-	_ FunctionConfig    = (*contextFilterConfig)(nil)
-	_ EdgeConfig        = (*workflowConfig)(nil)
-	_ RouteConfig       = (*routerConfig)(nil)
-	_ tool.StateConfig  = (*agentToolConfig)(nil)
-	_ tool.StateConfig  = (*agentKindConfig)(nil)
-	_ spec.Checker      = (*llmConfig)(nil)
-	_ spec.Checker      = (*workflowConfig)(nil)
-	_ spec.Checker      = (*loopConfig)(nil)
-	_ spec.Checker      = (*routerConfig)(nil)
-	_ spec.Checker      = (*agentToolConfig)(nil)
-	_ spec.Checker      = (*agentKindConfig)(nil)
-	_ spec.Checker      = (*toolNodeConfig)(nil)
-	_ spec.Checker      = (*functionNodeConfig)(nil)
-)
-
-// asBuiltin returns an agent of this package, or nil. An agent that embeds one
-// of them is not built in: its own Run is called.
-func asBuiltin(agent Agent) builtinAgent {
-	switch a := agent.(type) {
-	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
-		return a.(builtinAgent)
-	}
-	return nil
-}
 
 // StateUse returns how an agent's mapping uses the state, including its callbacks
 // but not its tools and sub-agents. config was decoded from n.
@@ -158,7 +44,7 @@ func AgentUse(n *spec.Node, config any) tool.StateUse {
 }
 
 func conditionExpr(e spec.Expr, guard string) tool.StateExpr {
-	return tool.StateExpr{Expr: e, Env: conditionEnv(), Bool: true, Guard: guard}
+	return tool.StateExpr{Expr: e, Env: runtime.ExprEnv(), Bool: true, Guard: guard}
 }
 
 // stateKeyRefs returns the placeholders of text that refer to state keys.
@@ -199,12 +85,12 @@ func (c *routerConfig) stateUse(*spec.Node) tool.StateUse {
 
 // WorkflowEdges returns the edges of the workflow. Nodes are indexed in the order
 // of AgentRefs.
-func (c *workflowConfig) WorkflowEdges() []Edge { return c.Edges.listEdges() }
+func (c *workflowConfig) WorkflowEdges() []runtime.Edge { return c.Edges.listEdges() }
 
 func (c *workflowConfig) stateUse(*spec.Node) tool.StateUse {
 	var u tool.StateUse
 	for _, e := range c.Edges.routeExprs {
-		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: conditionEnv(), Guard: "route"})
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: runtime.ExprEnv(), Guard: "route"})
 	}
 	return u
 }

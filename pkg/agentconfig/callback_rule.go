@@ -1,4 +1,4 @@
-package runtime
+package agentconfig
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
@@ -25,11 +26,11 @@ type rule struct {
 }
 
 // toCallbacks returns the rule as a callback for each hook.
-func (r *rule) toCallbacks() Callbacks {
-	return Callbacks{
-		BeforeAgent: []AgentFunc{r.answerAroundAgent}, AfterAgent: []AgentFunc{r.answerAroundAgent},
-		BeforeModel: []BeforeModelFunc{r.answerBeforeModel}, AfterModel: []AfterModelFunc{r.editAfterModel}, OnModelError: []ModelErrorFunc{r.answerModelError},
-		BeforeTool: []BeforeToolFunc{r.answerBeforeTool}, AfterTool: []AfterToolFunc{r.editAfterTool}, OnToolError: []ToolErrorFunc{r.answerToolError},
+func (r *rule) toCallbacks() runtime.Callbacks {
+	return runtime.Callbacks{
+		BeforeAgent: []runtime.AgentFunc{r.answerAroundAgent}, AfterAgent: []runtime.AgentFunc{r.answerAroundAgent},
+		BeforeModel: []runtime.BeforeModelFunc{r.answerBeforeModel}, AfterModel: []runtime.AfterModelFunc{r.editAfterModel}, OnModelError: []runtime.ModelErrorFunc{r.answerModelError},
+		BeforeTool: []runtime.BeforeToolFunc{r.answerBeforeTool}, AfterTool: []runtime.AfterToolFunc{r.editAfterTool}, OnToolError: []runtime.ToolErrorFunc{r.answerToolError},
 	}
 }
 
@@ -55,7 +56,7 @@ func (r *rule) evaluateRule(ctx context.Context, vars map[string]any, state tool
 	}
 	text, err := renderPaths(r.text, vars, state)
 	if err == nil && r.verb == "fail" {
-		return nil, &RunError{Code: CodeCallbackFailed, Message: text}
+		return nil, &runtime.RunError{Code: runtime.CodeCallbackFailed, Message: text}
 	}
 	return text, wrapWithKey(r.verb, err)
 }
@@ -118,8 +119,8 @@ func placeholderLookup(vars map[string]any, state tool.State) func(path string) 
 	}
 }
 
-func (r *rule) answerAroundAgent(ctx context.Context, m *CallbackContext) (*genai.Content, error) {
-	vars := m.ruleVars()
+func (r *rule) answerAroundAgent(ctx context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
+	vars := m.ExprVars()
 	if ev := m.Event; ev != nil {
 		vars["event"] = map[string]any{"id": ev.ID, "author": ev.Author, "branch": ev.Branch, "text": ev.Text(), "error_code": ev.ErrorCode}
 	}
@@ -130,8 +131,8 @@ func (r *rule) answerAroundAgent(ctx context.Context, m *CallbackContext) (*gena
 	return model.ModelText(template.String(v)), nil
 }
 
-func (r *rule) answerBeforeModel(ctx context.Context, m *CallbackContext, _ *model.Request) (*model.Response, error) {
-	v, err := r.evaluateRule(ctx, m.ruleVars(), m.State)
+func (r *rule) answerBeforeModel(ctx context.Context, m *runtime.CallbackContext, _ *model.Request) (*model.Response, error) {
+	v, err := r.evaluateRule(ctx, m.ExprVars(), m.State)
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -142,12 +143,12 @@ func (r *rule) answerBeforeModel(ctx context.Context, m *CallbackContext, _ *mod
 	return answer, nil
 }
 
-func (r *rule) editAfterModel(ctx context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error) {
+func (r *rule) editAfterModel(ctx context.Context, m *runtime.CallbackContext, resp *model.Response) (*model.Response, error) {
 	text := model.TextOf(resp.Content)
 	if r.verb == "replace" && !hasText(resp.Content) {
 		return nil, nil
 	}
-	vars := m.ruleVars()
+	vars := m.ExprVars()
 	calls := []any{}
 	for _, c := range model.CallsOf(resp.Content) {
 		calls = append(calls, c.Name)
@@ -190,9 +191,9 @@ func withText(c *genai.Content, text string) *genai.Content {
 	return out
 }
 
-func (r *rule) answerModelError(ctx context.Context, m *CallbackContext, _ *model.Request, failure error) (*model.Response, error) {
-	vars := m.ruleVars()
-	runErr := modelFailure(m.node.llm.Name(), failure)
+func (r *rule) answerModelError(ctx context.Context, m *runtime.CallbackContext, _ *model.Request, failure error) (*model.Response, error) {
+	vars := m.ExprVars()
+	runErr := m.ModelError(failure)
 	vars["error"] = map[string]any{"code": runErr.Code, "message": runErr.Message}
 	v, err := r.evaluateRule(ctx, vars, m.State)
 	if v == nil || err != nil {
@@ -240,7 +241,7 @@ func (r *rule) evaluateForTool(ctx context.Context, call *tool.Call, name string
 		return nil, err
 	}
 	if r.verb == "confirm" {
-		return requireApproval(call, template.String(v)), nil
+		return runtime.RequireApproval(call, template.String(v)), nil
 	}
 	if r.verb == "deny" {
 		return &tool.Result{Response: map[string]any{"error": v}}, nil
@@ -249,18 +250,6 @@ func (r *rule) evaluateForTool(ctx context.Context, call *tool.Call, name string
 		return &tool.Result{Response: m}, nil
 	}
 	return &tool.Result{Response: map[string]any{"result": v}}, nil
-}
-
-// ruleVars returns the variables of rules for agents and models.
-func (m *CallbackContext) ruleVars() map[string]any {
-	r := m.run
-	return map[string]any{
-		"state": m.State, "user": r.userText, "agent": m.node.agent.Name(),
-		"session":    map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App},
-		"invocation": map[string]any{"id": r.id}, "now": r.host.now(),
-
-		template.BudgetName: r.expressions,
-	}
 }
 
 func wrapWithKey(key string, err error) error {

@@ -1,4 +1,4 @@
-package runtime
+package agentconfig
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
@@ -32,6 +33,80 @@ func (c *CommonConfig) AgentRefs() []*AgentRef {
 		refs[i] = &c.SubAgents[i]
 	}
 	return refs
+}
+
+// The config of an agent class, of an agent as a tool, or of a plugin implements those of
+// the following interfaces that apply to it. The loader resolves and checks what they
+// return; a config is valid YAML of its own without them.
+type (
+	// A ModelConfig has a model: its name, which may be empty, and the field that names it
+	// as code, which may be nil.
+	ModelConfig interface {
+		ModelName() spec.Text
+		ModelCodeNode() *spec.Node
+	}
+	// An AgentConfig refers to other agents: its sub-agents, or the agent that a tool
+	// calls.
+	AgentConfig interface{ AgentRefs() []*AgentRef }
+	// A ToolConfig refers to tools.
+	ToolConfig interface{ ToolRefs() []*ToolRef }
+	// A FunctionConfig names Go functions, which Bind resolves.
+	FunctionConfig interface {
+		Bind(f *Functions) spec.Diagnostics
+	}
+	// A FileConfig names text files of the app.
+	FileConfig interface {
+		ReadFiles(read func(path string) (string, error)) spec.Diagnostics
+	}
+	// An InstructionConfig has instructions of a model.
+	InstructionConfig interface{ Instructions() []spec.Text }
+	// A CodeConfig may enable code execution of the model: BuiltInCode returns the setting
+	// in the agent n, or nil.
+	CodeConfig interface{ BuiltInCode(n *spec.Node) *spec.Node }
+	// An EdgeConfig runs its sub-agents along edges.
+	EdgeConfig interface{ WorkflowEdges() []runtime.Edge }
+	// A RouteConfig has routes, which are checked against the state schema; it may be nil.
+	RouteConfig interface {
+		CheckRoutes(n *spec.Node, s *tool.StateSchema) spec.Diagnostics
+	}
+)
+
+// AgentEnv has the parts that an agent is built from.
+type AgentEnv struct {
+	SubAgents []runtime.Agent
+	Tools     []tool.Tool
+	// Toolsets provide tools that are listed during a run.
+	Toolsets []tool.Set
+	// Model is nil if the agent does not set one.
+	Model model.LLM
+}
+
+// AgentToolEnv has the parts that an agent tool is built from.
+type AgentToolEnv struct {
+	Agent runtime.Agent
+}
+
+// PluginEnv has the dependencies of plugins.
+type PluginEnv struct {
+	// Logger is never nil.
+	Logger *slog.Logger
+}
+
+// Functions are the Go functions that documents can refer to by name. The zero
+// value has none.
+type Functions struct {
+	// Callbacks can be used in the callback lists of the hooks that they have
+	// functions for.
+	Callbacks map[string]runtime.Callbacks
+	// Tools can be used in lists of tools and in a ToolNode. Models see the
+	// name in their Declaration.
+	Tools map[string]tool.Tool
+	// Nodes can be used in a FunctionNode.
+	Nodes map[string]runtime.NodeFunc
+	// CodeExecutors can be used in code_executor.
+	CodeExecutors map[string]runtime.CodeExecutor
+	// ContentFilters can be used in custom_filter of the plugin context_filter.
+	ContentFilters map[string]runtime.ContentFilter
 }
 
 // An AgentRef refers to an agent by its file, by its name under agents or by the
@@ -161,11 +236,6 @@ func CodeRef(n *spec.Node) *spec.Node {
 	return at
 }
 
-func schemaCodeError(at *spec.Node) spec.Diagnostic {
-	return at.Errorf("code", "schema %s is code that this host does not have", at.Value).
-		WithHint("declare a replacement under functions in app.yaml, or write its fields here, such as {score: integer}, or a JSON Schema")
-}
-
 func nameOrMappingSchema() map[string]any {
 	return map[string]any{"title": "name", "anyOf": []any{
 		map[string]any{"type": "string"},
@@ -176,30 +246,11 @@ func nameOrMappingSchema() map[string]any {
 	}}
 }
 
-func joinNames(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
-}
-
-// AgentEnv has the parts that an agent is built from.
-type AgentEnv struct {
-	SubAgents []Agent
-	Tools     []tool.Tool
-	// Toolsets provide tools that are listed during a run.
-	Toolsets []tool.Set
-	// Model is nil if the agent does not set one.
-	Model model.LLM
-}
-
-// AgentToolEnv has the parts that an agent tool is built from.
-type AgentToolEnv struct {
-	Agent Agent
-}
-
-// PluginEnv has the dependencies of plugins.
-type PluginEnv struct {
-	// Logger is never nil.
-	Logger *slog.Logger
+// wrapInMapping returns the mapping {key: n} at n's position.
+func wrapInMapping(key string, n *spec.Node) *spec.Node {
+	k, m := *n, *n
+	k.Value = key
+	m.Kind, m.Tag, m.Value = spec.Mapping, "!!map", ""
+	m.Entries = []spec.Entry{{Key: &k, Value: n}}
+	return &m
 }
