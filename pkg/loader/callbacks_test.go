@@ -5,10 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"agenthost/pkg/agentconfig"
-
 	"google.golang.org/genai"
 
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"

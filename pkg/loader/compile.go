@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"agenthost/pkg/agentconfig"
-
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"agenthost/pkg/agentconfig"
-
 	"agenthost/pkg/spec"
 )
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"agenthost/pkg/agentconfig"
-
 	"agenthost/pkg/spec"
 )
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"agenthost/pkg/agentconfig"
-
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"

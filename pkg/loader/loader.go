@@ -25,9 +25,8 @@ import (
 	"regexp"
 	"strings"
 
-	"agenthost/pkg/agentconfig"
-
 	"agenthost/internal/policy"
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/agentconfig"
-
 	"agenthost/internal/policy"
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"

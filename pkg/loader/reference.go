@@ -7,11 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/agentconfig"
-
 	"agenthost/internal/apptest"
 	"agenthost/internal/auth"
 	"agenthost/internal/policy"
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"

@@ -5,7 +5,6 @@ import (
 	"path"
 
 	"agenthost/pkg/agentconfig"
-
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"agenthost/pkg/agentconfig"
-
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"agenthost/pkg/agentconfig"
-
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"

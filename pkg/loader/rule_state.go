@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"agenthost/pkg/agentconfig"
-
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"agenthost/pkg/agentconfig"
-
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )

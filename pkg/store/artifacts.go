@@ -12,11 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/pkg/store/internal/codec"
-
 	"google.golang.org/genai"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/internal/codec"
 )
 
 // Artifacts stores artifacts: named parts with versions. A name belongs to a

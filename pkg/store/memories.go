@@ -8,9 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"agenthost/pkg/store/internal/codec"
-
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/internal/codec"
 )
 
 // Memories stores content for later sessions of the same user. Each method

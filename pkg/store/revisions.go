@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/pkg/store/internal/codec"
-
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/internal/codec"
 )
 
 // Revisions stores the source files of each app revision that served, under its

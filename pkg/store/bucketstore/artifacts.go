@@ -18,11 +18,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"agenthost/pkg/store"
-
 	"google.golang.org/genai"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // The metadata keys with which adk-python's artifacts/gcs_artifact_service.py

@@ -17,10 +17,9 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/internal/codec"
-
-	"agenthost/pkg/session"
 )
 
 // The names below the folder of an artifact:

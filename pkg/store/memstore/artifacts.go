@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"agenthost/pkg/store"
-
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // Artifacts stores artifacts in the memory of the process.

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"agenthost/pkg/store"
-
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // Memories stores memories in the memory of the process.

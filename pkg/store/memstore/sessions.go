@@ -7,10 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/internal/codec"
-
-	"agenthost/pkg/session"
 )
 
 // memEventBytes is the cache cost of an event of the memory backend: a slice
