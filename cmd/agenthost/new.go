@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,7 +17,7 @@ import (
 )
 
 // newFlags are the flags of new.
-type newFlags struct{ template string }
+type newFlags struct{ template, model string }
 
 func newNewCommand(io stdio) *cobra.Command {
 	var f newFlags
@@ -30,19 +32,21 @@ one of:
   tools   an HTTP call, an expression, and a tool that waits for an approval
   rag     an agent that answers from articles, which a tool searches
 
-The app answers from a script, without an API key or network access, until you
-configure a model.`,
+With --model the app uses the model of this name. Otherwise it answers from a script,
+without an API key or network access, until you configure a model.`,
 		Args:    requireArgs(1, 1),
 		PreRunE: applyEnvironment,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return createApp(io, &f, filepath.Clean(args[0]))
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return createApp(cmd.Context(), io, &f, filepath.Clean(args[0]))
 		},
 	}
-	cmd.Flags().StringVar(&f.template, "template", "chat", strings.Join(templateNames(), ", "))
+	flags := cmd.Flags()
+	flags.StringVar(&f.template, "template", "chat", strings.Join(templateNames(), ", "))
+	flags.StringVar(&f.model, "model", "", "the model, such as gemini-flash-latest or openai/gpt-4o (default: a script)")
 	return cmd
 }
 
-func createApp(io stdio, f *newFlags, dir string) error {
+func createApp(ctx context.Context, io stdio, f *newFlags, dir string) error {
 	if err := f.validateFlags(); err != nil {
 		return err
 	}
@@ -52,15 +56,19 @@ func createApp(io stdio, f *newFlags, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return failWithf("%s already exists: new requires a new folder", dir)
 	}
-	app := newApp{Name: loader.AppName(dir), Template: f.template}
-	if err := app.createFolder(dir); err != nil {
+	app := newApp{Name: loader.AppName(dir), Template: f.template, Model: f.model}
+	if f.model != "" {
+		app.Key = strings.Join(append(newLoader(nil).KeyVariables(f.model), "")[:1], "")
+	}
+	if err := app.createFolder(ctx, dir); err != nil {
 		return err
 	}
-	fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n  agenthost run %s\n\n", dir, dir)
-	fmt.Fprintf(io.out, "It answers from a script; %s shows how to use a real model.\n", filepath.Join(dir, "README.md"))
-	fmt.Fprintln(io.out, "Edit the files while you chat: the next answer uses the saved version.")
+	printNextSteps(io, &app, dir)
 	return nil
 }
+
+// modelName matches the names that need no quotes in YAML and contain no references.
+var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+~-]*[A-Za-z0-9]$`)
 
 func (f *newFlags) validateFlags() error {
 	if !slices.Contains(templateNames(), f.template) {
@@ -70,5 +78,30 @@ func (f *newFlags) validateFlags() error {
 		}
 		return errors.New(text)
 	}
+	if f.model != "" && !modelName.MatchString(f.model) {
+		return fmt.Errorf("--model must be a name of letters, digits and . _ : / @ + ~ -, such as openai/gpt-4o, got %q", f.model)
+	}
 	return nil
+}
+
+// printNextSteps prints the commands that lead to the first answer.
+func printNextSteps(io stdio, app *newApp, dir string) {
+	key := ""
+	switch {
+	case app.IsScripted():
+		fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n", dir)
+	case app.Key == "" || os.Getenv(app.Key) != "":
+		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Talk to it:\n\n", dir, app.Model)
+	default:
+		key = app.Key
+		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Set its key, and talk to it:\n\n  export %s=…\n", dir, app.Model, key)
+	}
+	fmt.Fprintf(io.out, "  agenthost run %s\n\n", dir)
+	switch {
+	case app.IsScripted():
+		fmt.Fprintf(io.out, "It answers from a script; %s shows how to use a real model.\n", filepath.Join(dir, "README.md"))
+	case key != "":
+		fmt.Fprintf(io.out, "The key can also be in %s, which git ignores.\n", filepath.Join(dir, ".env"))
+	}
+	fmt.Fprintln(io.out, "Edit the files while you chat: the next answer uses the saved version.")
 }

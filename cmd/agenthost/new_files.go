@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -31,14 +33,21 @@ type newApp struct {
 	// Name is the name of the app.
 	Name     string
 	Template string
+	// Model is the name of the model; empty is the scripted model.
+	Model string
+	// Key is the environment variable of the model's key, empty if it needs none.
+	Key string
 }
+
+// IsScripted reports whether the app answers from a script.
+func (a *newApp) IsScripted() bool { return a.Model == "" }
 
 // Agent returns the app's name as the name of an agent.
 func (a *newApp) Agent() string { return strings.ReplaceAll(a.Name, "-", "_") }
 
-// createFolder writes the app into a new folder, with missing parents. If it fails, it
-// removes everything that it created.
-func (a *newApp) createFolder(dir string) (err error) {
+// createFolder writes the app into a new folder, with missing parents. If it fails, for
+// example because no provider has the model, it removes everything that it created.
+func (a *newApp) createFolder(ctx context.Context, dir string) (err error) {
 	parent := filepath.Dir(dir)
 	removeParents, err := createParents(parent)
 	if err != nil {
@@ -59,6 +68,11 @@ func (a *newApp) createFolder(dir string) (err error) {
 	app := filepath.Join(draft, a.Name)
 	if err := a.writeFiles(app); err != nil {
 		return failToCreate(dir, err)
+	}
+	if !a.IsScripted() {
+		if err := checkModel(ctx, app, a.Model); err != nil {
+			return err
+		}
 	}
 	return failToCreate(dir, os.Rename(app, dir))
 }
@@ -149,4 +163,14 @@ func (a *newApp) renderFile(file string) ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// checkModel returns an error that states why the loader rejects the model of an app.
+func checkModel(ctx context.Context, dir, model string) error {
+	for _, d := range newLoader(nil).Check(ctx, dir) {
+		if d.Rule == "model" {
+			return fmt.Errorf("--model %s: %s\nhint: %s", model, d.Message, d.Hint)
+		}
+	}
+	return nil
 }

@@ -11,19 +11,41 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestNewTemplates creates an app from each template. The app has no
+// newModels are models by the names that people write, with the variables of their keys.
+func newModels() map[string]string {
+	return map[string]string{
+		"":                         "",
+		"gemini-flash-latest":      "GOOGLE_API_KEY",
+		"openai_compatible/gpt-4o": "OPENAI_API_KEY",
+	}
+}
+
+// TestNewTemplates creates an app from each template with each model. The app has no
 // problems, its tests pass without a model, and editors find the schemas of its files.
 func TestNewTemplates(t *testing.T) {
+	for _, key := range newModels() {
+		if key != "" {
+			t.Setenv(key, "test")
+		}
+	}
 	t.Setenv("DEMO_MODEL", "demo")
 	for _, name := range templateNames() {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "my-app")
-			runNew(t, "new", dir, "--template", name)
-			runNew(t, "check", dir)
-			runNew(t, "test", dir)
-			testSchemaPatterns(t, dir)
-			testNewFiles(t, dir)
-		})
+		for model, key := range newModels() {
+			t.Run(name+" "+model, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "my-app")
+				runNew(t, "new", dir, "--template", name, "--model", model)
+				runNew(t, "check", dir)
+				runNew(t, "test", dir)
+				testSchemaPatterns(t, dir)
+				testNewFiles(t, dir)
+				if example := readText(t, filepath.Join(dir, ".env.example")); key != "" && !strings.Contains(example, "\n"+key+"=\n") {
+					t.Errorf(".env.example does not contain %s:\n%s", key, example)
+				}
+				if readme := readText(t, filepath.Join(dir, "README.md")); model != "" && !strings.Contains(readme, "`"+model+"`") {
+					t.Errorf("README.md does not contain %s:\n%s", model, readme)
+				}
+			})
+		}
 	}
 }
 
@@ -89,9 +111,13 @@ func TestNewLeavesNothing(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(taken, "by", "another", "program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err := app.createFolder(taken)
+	err := app.createFolder(t.Context(), taken)
 	if want := "cannot create " + taken + ": file exists"; err == nil || err.Error() != want {
 		t.Errorf("create = %v, want %s", err, want)
+	}
+	unknown := newApp{Name: "app", Template: "chat", Model: "acme/m"}
+	if err := unknown.createFolder(t.Context(), filepath.Join(parent, "new", "folders", "app")); err == nil {
+		t.Error("create with an unknown model succeeded")
 	}
 	entries, err := os.ReadDir(parent)
 	if err != nil || len(entries) != 1 {

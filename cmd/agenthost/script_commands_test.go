@@ -32,6 +32,7 @@ type scriptState struct {
 	name   string // of the current host
 	stream *bufio.Reader
 	open   []io.Closer
+	models []fakeModel
 }
 
 // servedHost is a running agenthost serve.
@@ -56,6 +57,9 @@ func (p *scriptState) stopAll() {
 	for _, c := range p.open {
 		c.Close()
 	}
+	for _, m := range p.models {
+		m.close()
+	}
 }
 
 type scriptCommand = func(ts *testscript.TestScript, neg bool, args []string)
@@ -79,6 +83,9 @@ func scriptCommands() map[string]scriptCommand {
 		"sqlite":    withoutNegation(runSQLite),
 		"sql":       withoutNegation(runSQL),
 		"postgres":  withoutNegation(createPostgres),
+
+		"fake-model":  withoutNegation(startFakeModel),
+		"model-calls": withoutNegation(printModelCalls),
 	}
 }
 

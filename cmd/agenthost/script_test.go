@@ -40,6 +40,8 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	sql URL FILE.sql...               the same on the database of a URL
 //	postgres VAR                      create a PostgreSQL database for the script, set VAR to its URL
 //	listen VAR [ADDR]                 occupy a port (default: any free one), set VAR to its address
+//	fake-model PROVIDER VAR ANSWER    start a fake of a provider, set VAR to its URL
+//	model-calls                       print the model and the key of each call of the fakes
 //
 // Requests have the bearer token $TOKEN, if it is set.
 //

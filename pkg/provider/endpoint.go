@@ -145,7 +145,7 @@ type geminiChoice struct {
 // prefers a key of the document, then the project, then a key of the environment, like
 // the SDK. A base URL alone needs no credentials: a proxy adds them.
 func geminiSettings(v variables, key, base string) (geminiChoice, error) {
-	keys := []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"}
+	keys := geminiKeyVariables()
 	if !v.usesVertex() {
 		at := v.chooseBase(base, "GOOGLE_GEMINI_BASE_URL", geminiURL)
 		return geminiChoice{base: at, key: v.chooseKey(key, at, keys...)}, nil

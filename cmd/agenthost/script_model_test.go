@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"agenthost/internal/fakegemini"
+	"agenthost/internal/fakeopenai"
+)
+
+// A fakeModel is a running fake of a provider.
+type fakeModel struct {
+	url   string
+	close func()
+	// calls returns the model and the key of each received call.
+	calls func() []string
+}
+
+// fakeModels lists the fakes of providers, each with the answer that it returns.
+func fakeModels() map[string]func(answer string) fakeModel {
+	return map[string]func(string) fakeModel{"gemini": startFakeGemini, "openai": startFakeOpenAI}
+}
+
+func startFakeGemini(answer string) fakeModel {
+	s := fakegemini.New()
+	s.Enqueue(fakegemini.Text(answer))
+	return fakeModel{s.URL(), s.Close, func() []string {
+		var calls []string
+		for _, r := range s.Requests() {
+			calls = append(calls, r.Model+" "+r.Credential)
+		}
+		return calls
+	}}
+}
+
+func startFakeOpenAI(answer string) fakeModel {
+	s := fakeopenai.New()
+	s.Enqueue(fakeopenai.Reply{Chunks: []string{answer}})
+	return fakeModel{s.URL(), s.Close, func() []string {
+		var calls []string
+		for _, r := range s.Requests() {
+			calls = append(calls, fmt.Sprint(r.Body["model"], " ", r.Key))
+		}
+		return calls
+	}}
+}
+
+// startFakeModel starts a fake of a provider, and sets a variable to its URL.
+func startFakeModel(ts *testscript.TestScript, args []string) {
+	start, ok := fakeModels()[args[0]]
+	if !ok {
+		ts.Fatalf("there is no fake of provider %s", args[0])
+	}
+	fake := start(args[2])
+	p := stateOf(ts)
+	p.models = append(p.models, fake)
+	ts.Setenv(args[1], fake.url)
+}
+
+// printModelCalls prints the model and the key of each call that the fakes received.
+func printModelCalls(ts *testscript.TestScript, _ []string) {
+	for _, fake := range stateOf(ts).models {
+		for _, call := range fake.calls() {
+			fmt.Fprintln(ts.Stdout(), call)
+		}
+	}
+}

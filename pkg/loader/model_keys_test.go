@@ -1,0 +1,34 @@
+package loader_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/loader"
+)
+
+// KeyVariables has the variables of the provider that a name belongs to, whether they are
+// set or not. Vertex AI with a project needs no key, and scripts need settings.
+func TestKeyVariables(t *testing.T) {
+	vertex := map[string]string{"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_CLOUD_PROJECT": "p"}
+	for _, tt := range []struct {
+		model string
+		env   map[string]string
+		want  []string
+	}{
+		{"gemini-flash-latest", nil, []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"}},
+		{"gemini/gemini-flash-latest", map[string]string{"GEMINI_API_KEY": "k"}, []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"}},
+		{"gemini-flash-latest", vertex, nil},
+		{"openai_compatible/gpt-4o", nil, []string{"OPENAI_API_KEY"}},
+		{"scripted/x", nil, nil},
+	} {
+		l := loader.New(&loader.Options{Env: func(name string) (string, bool) {
+			v, ok := tt.env[name]
+			return v, ok
+		}})
+		if diff := cmp.Diff(tt.want, l.KeyVariables(tt.model)); diff != "" {
+			t.Errorf("KeyVariables(%s) with %v (-want +got):\n%s", tt.model, tt.env, diff)
+		}
+	}
+}

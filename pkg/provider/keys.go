@@ -1,0 +1,27 @@
+package provider
+
+// A KeyConfig is the config of a model whose key can be in the environment.
+type KeyConfig interface {
+	// KeyVariables returns the variables that may hold the key, the usual one first, or
+	// none if calls need no key of a variable.
+	KeyVariables(env Env) []string
+}
+
+var (
+	_ KeyConfig = (*geminiConfig)(nil)
+	_ KeyConfig = (*openAIConfig)(nil)
+)
+
+// KeyVariables returns the variables of the Gemini API. A project of Vertex AI needs no key.
+func (c *geminiConfig) KeyVariables(env Env) []string {
+	s, err := geminiSettings(newVariables(env.Lookup, env.App), "", c.BaseURL.Value)
+	if err != nil || s.project.value != "" {
+		return nil
+	}
+	return geminiKeyVariables()
+}
+
+// KeyVariables returns the variables of OpenAI.
+func (c *openAIConfig) KeyVariables(Env) []string { return []string{"OPENAI_API_KEY"} }
+
+func geminiKeyVariables() []string { return []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"} }
