@@ -105,6 +105,8 @@ func writeSpans(out *strings.Builder, spans []*traced.Span, parent, indent strin
 			status = " fails: " + s.Status.Message
 		}
 		fmt.Fprintf(out, "%s%s%s\n", indent, s.Name, status)
+		// Attributes have no order.
+		slices.SortFunc(s.Attributes, func(a, b *common.KeyValue) int { return cmp.Compare(a.Key, b.Key) })
 		for _, a := range s.Attributes {
 			// The revision is the hash of the files.
 			if a.Key != "agenthost.revision" {
