@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
@@ -35,10 +36,8 @@ func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Clos
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	metrics, traces := server.NewMetrics("bench"), server.NewTraces(false)
-	host := runtime.NewHost(st, &runtime.Options{Logger: logger, Observe: func(s *runtime.Span) {
-		metrics.Observe(s)
-		traces.Observe(s)
-	}})
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(traces))
+	host := runtime.NewHost(st, &runtime.Options{Logger: logger, TracerProvider: provider, Observe: metrics.Observe})
 	host.Swap(a)
 	return server.New(host, &server.Options{Logger: logger, Metrics: metrics, Traces: traces}), hostCloser{host, st}, nil
 }

@@ -12,10 +12,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"go.opentelemetry.io/otel"
 
 	"agenthost/pkg/loader"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
 
@@ -77,35 +75,6 @@ func (f *observeFlags) printNotice(io stdio, logger *slog.Logger, text string) {
 		return
 	}
 	fmt.Fprintln(io.err, text)
-}
-
-// newObserver returns a function that passes the spans of runs to all observers and,
-// with --otlp, to a collector. finish flushes spans that are not sent yet.
-func (f *observeFlags) newObserver(ctx context.Context, logger *slog.Logger, all ...func(*runtime.Span)) (observe func(*runtime.Span), finish func(), err error) {
-	finish = func() {}
-	if f.otlp != "" {
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("sending traces failed", "error", err) }))
-		e, err := newExporter(ctx, f.otlp, f.traceContents)
-		if err != nil {
-			return nil, nil, err
-		}
-		all = append(all, e.Observe)
-		finish = func() {
-			if err := e.close(); err != nil {
-				logger.Warn("sending the last traces failed", "error", err)
-			}
-		}
-	}
-	return combineObservers(all...), finish, nil
-}
-
-// combineObservers returns a function that passes each span to all observers.
-func combineObservers(all ...func(*runtime.Span)) func(*runtime.Span) {
-	return func(s *runtime.Span) {
-		for _, observe := range all {
-			observe(s)
-		}
-	}
 }
 
 // withProfiler adds Go's profiler to a handler if --pprof is set. Profiling can slow the

@@ -174,12 +174,15 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	defer m.store.Close()
 	opts.Metrics = server.NewMetrics(buildVersion())
 	m.traces = server.NewTraces(f.dev.isEnabled())
-	observe, finish, err := f.observe.newObserver(ctx, m.logger, opts.Metrics.Observe, m.traces.Observe)
+	tracing, flush, err := f.observe.newTracing(ctx, m.logger, m.traces)
 	if err != nil {
 		return err
 	}
-	defer finish()
-	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, LoadRevision: m.buildRevision, Observe: observe})
+	defer flush()
+	m.host = runtime.NewHost(m.store, &runtime.Options{
+		Logger: m.logger, LoadRevision: m.buildRevision, Observe: opts.Metrics.Observe,
+		TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",
+	})
 	defer m.host.Close()
 	problems, report := f.observe.problemReporter(io, m.logger)
 	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{

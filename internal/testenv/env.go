@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -40,11 +42,11 @@ type Options struct {
 	Loader    *loader.Options
 	// FirstID is the first ID, for a host that continues the data of another one.
 	FirstID int
-	// Observe and Logger are options of the host.
-	Observe func(*runtime.Span)
-	Logger  *slog.Logger
-	// ToolWorkers is an option of the host.
-	ToolWorkers int
+	// The following are options of the host.
+	TracerProvider trace.TracerProvider
+	TraceContents  bool
+	Logger         *slog.Logger
+	ToolWorkers    int
 }
 
 // New creates a host and its store. The test closes both.
@@ -64,7 +66,10 @@ func New(t testing.TB, opts *Options) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := runtime.NewHost(st, &runtime.Options{Clock: clock.Now, NewID: ids.next, Observe: opts.Observe, Logger: opts.Logger, ToolWorkers: opts.ToolWorkers})
+	h := runtime.NewHost(st, &runtime.Options{
+		Clock: clock.Now, NewID: ids.next, Logger: opts.Logger, ToolWorkers: opts.ToolWorkers,
+		TracerProvider: opts.TracerProvider, TraceContents: opts.TraceContents,
+	})
 	t.Cleanup(func() {
 		h.Close()
 		if err := st.Close(); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/loader"
@@ -61,15 +62,15 @@ func runTranscript(t *testing.T, file string, opts *loader.Options) {
 			app[f.Name] = f.Data
 		}
 	}
-	env := &Options{Loader: opts}
-	var observed spans
+	env, ended := &Options{}, tracetest.NewSpanRecorder()
 	if parts["spans"] != nil {
-		env.Observe = observed.record
+		env = NewTracing(ended)
 	}
+	env.Loader = opts
 	g := golden{file, ar}
 	g.compareSection(t, "events", runInput(t, Files(t, "app", app), string(parts["input"]), env))
 	if parts["spans"] != nil {
-		g.compareSection(t, "spans", observed.render())
+		g.compareSection(t, "spans", renderSpans(t, ended.Ended()))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genai"
 
@@ -36,17 +37,10 @@ func TestTraceparentPropagation(t *testing.T) {
 	defer openai.Close()
 	gemini.Enqueue(fakegemini.Parts(newFunctionCall("price"), newFunctionCall("stock"), newFunctionCall("helper")))
 	variables := map[string]string{"GOOGLE_API_KEY": "key", "GOOGLE_GEMINI_BASE_URL": gemini.URL(), "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": openai.URL()}
-	spans := map[string]*runtime.Span{}
-	env := testenv.New(t, &testenv.Options{
-		Loader: &loader.Options{Env: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }},
-		Observe: func(s *runtime.Span) {
-			mu.Lock()
-			defer mu.Unlock()
-			if spans[string(s.Kind)+" "+s.Name] == nil { // the first, which calls
-				spans[string(s.Kind)+" "+s.Name] = s
-			}
-		},
-	})
+	ended := tracetest.NewSpanRecorder()
+	opts := testenv.NewTracing(ended)
+	opts.Loader = &loader.Options{Env: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }}
+	env := testenv.New(t, opts)
 	env.Load(t, testenv.Files(t, "shop", map[string][]byte{"root_agent.yaml": fmt.Appendf(nil, `name: desk
 model: gemini-x
 instruction: Help.
@@ -76,12 +70,17 @@ tools:
 	received["gemini"] = first.Get("Traceparent") + first.Get("Tracestate")
 	received["openai"] = openai.Requests()[0].Header.Get("Traceparent")
 	of := func(name string) string {
-		if spans[name] == nil {
-			t.Fatalf("no span %s of %v", name, spans)
+		for _, s := range ended.Ended() { // the first, which calls
+			if s.Name() == name {
+				return "00-" + id.String() + "-" + s.SpanContext().SpanID().String() + "-01"
+			}
 		}
-		return "00-" + id.String() + "-" + spans[name].IDs.SpanID().String() + "-01"
+		t.Fatalf("no span %s of %v", name, ended.Ended())
+		return ""
 	}
-	want := map[string]string{"gemini": of("model gemini-x"), "/price": of("tool price"), "/stock": "mine", "openai": of("model gpt-x")}
+	want := map[string]string{
+		"gemini": of("generate_content gemini-x"), "/price": of("execute_tool price"), "/stock": "mine", "openai": of("generate_content gpt-x"),
+	}
 	if diff := cmp.Diff(want, received); diff != "" {
 		t.Errorf("traceparent (-want +got):\n%s", diff)
 	}

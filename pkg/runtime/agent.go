@@ -11,6 +11,7 @@ import (
 	"time"
 	"unique"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
@@ -429,8 +430,11 @@ type Host struct {
 	now    func() time.Time
 	wait   time.Duration
 	logger *slog.Logger
-	// observe is nil when spans are not observed.
-	observe func(*Span)
+	// tracer is nil when runs are not traced, observe when they are not
+	// measured.
+	tracer        trace.Tracer
+	traceContents bool
+	observe       func(Measurement)
 
 	mu   sync.Mutex // serialises Swap and Remove
 	apps atomic.Pointer[map[string]*App]
@@ -473,10 +477,18 @@ type Options struct {
 	// in addition to the goroutines of the runs; zero means
 	// [DefaultToolWorkers].
 	ToolWorkers int
-	// Observe is called with each span of a run when the span ends. It is
-	// called on the goroutines of the run, so slow work must be done
-	// elsewhere. Nil disables spans.
-	Observe func(*Span)
+	// TracerProvider creates the spans of runs, agents, model calls and tool
+	// calls. They are children of the span of the caller's context. Span
+	// processors run on the goroutines of the run, so slow work must be done
+	// elsewhere. Nil disables tracing.
+	TracerProvider trace.TracerProvider
+	// TraceContents adds messages, tool arguments and tool results to the spans
+	// ([IsContentAttribute]).
+	TraceContents bool
+	// Observe is called with the measurement of each run, model call and tool
+	// call when it ends. It is called on the goroutines of the run, so slow work
+	// must be done elsewhere. Nil disables measurements.
+	Observe func(Measurement)
 }
 
 // A RunRequest describes one invocation.

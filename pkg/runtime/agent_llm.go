@@ -178,10 +178,10 @@ func (s *step) callModel(ctx context.Context, req *model.Request, yield response
 	if hooked {
 		yield = s.withModelCallbacks(ctx, req, yield)
 	}
-	if host.observe == nil {
+	if !host.isObserved() {
 		return s.streamModel(ctx, req, yield), nil // avoids allocating a method value
 	}
-	return host.traceModelCall(ctx, req, &s.id, s.streamModel, yield), nil
+	return s.inv.run.traceModelCall(ctx, req, s.id, s.streamModel, yield), nil
 }
 
 func (inv *Invocation) runBeforeModel(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {

@@ -165,9 +165,9 @@ func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request s
 	r := &run{
 		inner: true,
 		id:    "e-" + outer.host.newID(), host: outer.host, app: t.app, budget: outer.budget, expressions: outer.expressions,
-		onModelWait: outer.onModelWait,
-		sess:        &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
-		user:        model.UserText(request),
+		onModelWait: outer.onModelWait, traced: outer.traced,
+		sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
+		user: model.UserText(request),
 	}
 	r.state = r.lookupState
 	r.config.MaxLLMCalls = outer.config.MaxLLMCalls

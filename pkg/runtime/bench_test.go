@@ -6,6 +6,8 @@ import (
 	"iter"
 	"testing"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
@@ -30,25 +32,40 @@ func BenchmarkTurn(b *testing.B) {
 	for _, url := range []string{"memory:", "sqlite:///" + b.TempDir() + "/bench.db"} {
 		for _, history := range []int{0, 1000, 5000} {
 			b.Run(fmt.Sprintf("%.6s/history=%d", url, history), func(b *testing.B) {
-				benchTurn(b, url, history, nil)
+				benchTurn(b, url, history, &runtime.Options{})
 			})
 		}
 	}
 }
 
-// BenchmarkTurnObserved measures a turn with spans enabled.
+// BenchmarkTurnObserved measures a turn with measurements, a provider of OpenTelemetry
+// that records nothing, and its SDK.
 func BenchmarkTurnObserved(b *testing.B) {
-	benchTurn(b, "memory:", 0, func(*runtime.Span) {})
+	for name, opts := range map[string]*runtime.Options{
+		"noop":         {TracerProvider: noop.NewTracerProvider()},
+		"measurements": {Observe: func(runtime.Measurement) {}},
+		"spans":        {TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(discardSpans{}))},
+	} {
+		b.Run(name, func(b *testing.B) { benchTurn(b, "memory:", 0, opts) })
+	}
 }
 
-func benchTurn(b *testing.B, url string, history int, observe func(*runtime.Span)) {
+// discardSpans is a span processor that keeps nothing.
+type discardSpans struct{}
+
+func (discardSpans) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (discardSpans) OnEnd(sdktrace.ReadOnlySpan)                     {}
+func (discardSpans) Shutdown(context.Context) error                  { return nil }
+func (discardSpans) ForceFlush(context.Context) error                { return nil }
+
+func benchTurn(b *testing.B, url string, history int, opts *runtime.Options) {
 	ctx := b.Context()
 	st, err := storeurl.Open(ctx, url, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer st.Close()
-	host := runtime.NewHost(st, &runtime.Options{Observe: observe})
+	host := runtime.NewHost(st, opts)
 	llm := instantModel{&model.Response{Content: model.ModelText("ok"), FinishReason: genai.FinishReasonStop}}
 	app, err := runtime.NewApp("bench", runtime.NewLLM("bench", &runtime.LLMOptions{Model: llm, Instruction: runtime.NewInstruction("Answer.", nil)}), nil)
 	if err != nil {

@@ -138,7 +138,7 @@ func (inv *Invocation) buildSummary(ctx context.Context, s compactionRange) (*se
 		return nil, nil
 	}
 	prompt := strings.ReplaceAll(r.app.compactor.Prompt, ConversationHistory, text)
-	resp, err := r.app.compactor.askSummarizer(ctx, r.host, prompt, inv.summaryOrigin(prompt))
+	resp, err := r.app.compactor.askSummarizer(ctx, r, prompt, inv.summaryOrigin(prompt))
 	if err != nil {
 		return nil, err
 	}
@@ -172,14 +172,14 @@ func (c *compactor) streamSummary(ctx context.Context, req *model.Request, yield
 }
 
 // askSummarizer returns the model's response, which has text.
-func (c *compactor) askSummarizer(ctx context.Context, h *Host, prompt string, origin model.Origin) (*model.Response, error) {
+func (c *compactor) askSummarizer(ctx context.Context, r *run, prompt string, origin model.Origin) (*model.Response, error) {
 	req := &model.Request{
 		Model: c.llm.Name(), Contents: []*genai.Content{model.UserText(prompt)},
 		Config: &genai.GenerateContentConfig{}, Origin: origin,
 	}
 	var last *model.Response
 	var failure error
-	h.traceModelCall(ctx, req, nil, c.streamSummary, func(resp *model.Response, err error) bool {
+	r.traceModelCall(ctx, req, "", c.streamSummary, func(resp *model.Response, err error) bool {
 		if failure = err; err == nil && !resp.Partial {
 			last = resp
 		}

@@ -26,7 +26,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	if opts == nil {
 		opts = &Options{}
 	}
-	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger, observe: opts.Observe}
+	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger, tracer: newTracer(opts.TracerProvider), traceContents: opts.TraceContents, observe: opts.Observe}
 	if h.newID == nil {
 		h.newID = randomID
 	}
@@ -141,11 +141,11 @@ func (req *RunRequest) validateRequest() error {
 // stops ends the run.
 func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
-		ctx, span := h.beginRunSpan(ctx, req)
+		ctx, span := h.beginRunSpan(ctx, req.App, req.SessionID)
 		guarded := panicGuard[*session.Event]{yield: span.recordErrors(yield)}
 		guarded.onPanic = func(_ *Invocation, p *safe.Panic) error { return h.runPanicked(req, p) }
 		defer guarded.recoverPanic()
-		defer span.end(h.now)
+		defer span.endSpan()
 		yield = guarded.forwardValue
 		app, err := h.acquireApp(req.App)
 		if err != nil {
@@ -167,7 +167,7 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			return
 		}
 		defer free()
-		span.recordSessionWait(h.now)
+		span.recordSessionWait()
 		h.runInvocation(ctx, app, sess, req, reportingStoreCause(ctx, sess.Key, yield))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
@@ -77,6 +78,9 @@ type run struct {
 	// commit stores an event. An inner run only appends it to its temporary
 	// session.
 	commit func(ctx context.Context, ev *session.Event) error
+	// traced are the attributes of all spans inside the run; nil if it is not
+	// traced.
+	traced []attribute.KeyValue
 }
 
 // nodeValue is the output of a node. Tasks contain a pointer to it so that they
@@ -401,8 +405,7 @@ type callResult struct {
 	part    *genai.Part
 	actions session.Actions
 	err     error
-	// span is nil when spans are not observed.
-	span *Span
+	span    callSpan
 }
 
 func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any) {

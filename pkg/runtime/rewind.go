@@ -48,10 +48,10 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 			return
 		}
 		var app *App
-		var span *Span
+		var span *runSpan
 		if req.Message != nil {
-			ctx, span = h.beginRunSpan(ctx, &RunRequest{App: req.App, UserID: req.UserID, SessionID: req.SessionID})
-			defer span.end(h.now)
+			ctx, span = h.beginRunSpan(ctx, req.App, req.SessionID)
+			defer span.endSpan()
 			yield = span.recordErrors(yield)
 			var err error
 			if app, err = h.acquireApp(req.App); err != nil {
@@ -67,7 +67,7 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 			return
 		}
 		defer free()
-		span.recordSessionWait(h.now)
+		span.recordSessionWait()
 		yield = reportingStoreCause(ctx, key, yield)
 		if err := h.rewindSession(ctx, key, req); err != nil {
 			var runErr *RunError

@@ -68,8 +68,8 @@ func (inv *Invocation) endsWithAgent() bool {
 // runAgent runs the agent with its condition, callbacks and span. It returns
 // false when the run is over.
 func (inv *Invocation) runAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
-	ctx, span := inv.run.host.beginSpan(ctx, SpanAgent, inv.node.agent.Name())
-	defer span.end(inv.run.host.now)
+	ctx, span := inv.beginAgentSpan(ctx)
+	defer span.endSpan()
 	yield = span.recordErrors(yield)
 	if inv.frame != nil {
 		return inv.runFrame(ctx, yield)

@@ -35,7 +35,7 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 		return h.store.Sessions.Append(ctx, sess, ev)
 	}
 	inv, err := h.prepareRun(ctx, r, req)
-	spanFromContext(ctx).setRevision(r)
+	r.identifySpans(ctx)
 	if err != nil {
 		yield(nil, err)
 		return

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/genai"
 
 	"agenthost/internal/testenv"
@@ -99,36 +100,31 @@ func TestPanicContained(t *testing.T) {
 	}
 }
 
-// TestPanicOutsideAgents: a panic of the runtime's own code, here of the
-// observer of spans that it calls on all of a run's goroutines, ends that run
-// with an error, is logged with its stack, and leaves the session free. Without
-// a recover on each goroutine the process ends here.
+// TestPanicOutsideAgents: a panic of the runtime's own code, here of the log
+// handler on all of a run's goroutines, ends that run with an error, is logged
+// with its stack, and leaves the session free. Without a recover on each
+// goroutine the process ends here.
 func TestPanicOutsideAgents(t *testing.T) {
 	const internal = "error INTERNAL: internal error: see the host's log\n"
 	for _, tt := range []struct {
-		tree, kind, name, want string
+		tree, span, want string
 	}{
-		{"llm", "run", "app", internal},
-		{"llm", "agent", "a", internal},
-		{"llm", "model", "answering", internal},
-		{"llm", "tool", "f", "internal error"},
-		{"sequence", "agent", "a", internal},
-		{"parallel", "agent", "a", "error AGENT_FAILED: agent a panicked\n"},
-		{"parallel", "agent", "c", "error AGENT_FAILED: agent c panicked\n"},
-		{"parallel", "tool", "f", "panicked"},
-		{"workflow", "agent", "b", "error AGENT_FAILED: agent b panicked\n"},
-		{"loop", "agent", "a", internal},
+		{"llm", "invocation", internal},
+		{"llm", "invoke_agent a", internal},
+		{"llm", "generate_content answering", internal},
+		{"llm", "execute_tool f", "internal error"},
+		{"sequence", "invoke_agent a", internal},
+		{"parallel", "invoke_agent a", "error AGENT_FAILED: agent a panicked\n"},
+		{"parallel", "invoke_agent c", "error AGENT_FAILED: agent c panicked\n"},
+		{"parallel", "execute_tool f", "panicked"},
+		{"workflow", "invoke_agent b", "error AGENT_FAILED: agent b panicked\n"},
+		{"loop", "invoke_agent a", internal},
 	} {
-		t.Run(tt.tree+" "+tt.kind+" "+tt.name, func(t *testing.T) {
+		t.Run(tt.tree+" "+tt.span, func(t *testing.T) {
 			var log bytes.Buffer
-			e := testenv.New(t, &testenv.Options{
-				Logger: slog.New(slog.NewTextHandler(&log, nil)),
-				Observe: func(s *runtime.Span) {
-					if string(s.Kind) == tt.kind && s.Name == tt.name {
-						panic("nil map")
-					}
-				},
-			})
+			opts := testenv.NewTracing(panickingSpans{tt.span})
+			opts.Logger = slog.New(panickingHandler{slog.NewTextHandler(&log, nil)})
+			e := testenv.New(t, opts)
 			key := e.Session(t, "app", "s", nil)
 			deployApp(t, e, multiEventTrees(t)[tt.tree], nil)
 			if got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go"))); !strings.Contains(got, tt.want) {
@@ -140,6 +136,34 @@ func TestPanicOutsideAgents(t *testing.T) {
 			wantSessionFree(t, e, key)
 		})
 	}
+}
+
+// panickingSpans is a span processor that panics when a span of this name ends.
+type panickingSpans struct{ name string }
+
+func (panickingSpans) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (panickingSpans) Shutdown(context.Context) error                  { return nil }
+func (panickingSpans) ForceFlush(context.Context) error                { return nil }
+
+func (p panickingSpans) OnEnd(s sdktrace.ReadOnlySpan) {
+	if s.Name() == p.name {
+		panic("span processor")
+	}
+}
+
+// panickingHandler is a log handler that panics when the host logs the panic of a span
+// processor.
+type panickingHandler struct{ slog.Handler }
+
+func (h panickingHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "ending a span panicked" {
+		panic("nil map")
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h panickingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return panickingHandler{h.Handler.WithAttrs(attrs)}
 }
 
 // TestPanicInConsumer: a panic of the consumer is not a failure of the agent. It

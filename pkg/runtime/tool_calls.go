@@ -72,7 +72,7 @@ func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merge
 	if err = firstFailure(answers); err != nil {
 		failed = s.newFailureEvent(calls, answers, AsRunError(err))
 	}
-	reportCallSpans(answers, cmp.Or(merged, failed))
+	s.inv.run.host.endCallSpans(answers, cmp.Or(merged, failed))
 	return merged, failed, err
 }
 

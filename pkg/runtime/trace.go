@@ -2,268 +2,298 @@ package runtime
 
 import (
 	"context"
-	"encoding/binary"
-	"math/rand/v2"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
 
-// A SpanKind is the kind of a [Span].
-type SpanKind string
-
-// The kinds of spans.
-const (
-	SpanRun   SpanKind = "run"   // a whole invocation, starting with the request
-	SpanAgent SpanKind = "agent" // a run of an agent, including its sub-agents
-	SpanModel SpanKind = "model" // a model call
-	SpanTool  SpanKind = "tool"  // a tool call
-)
-
-// A Span is a traced part of a run. The host reports each span when it ends
-// ([Options.Observe]); after that neither the span nor what it refers to
-// changes.
-type Span struct {
-	Kind SpanKind
-	// Name is the name of the app, agent, model or tool.
-	Name string
-	// IDs are the span and trace IDs. Parent is the enclosing span, or that of
-	// the caller; it is invalid if there is none.
-	IDs, Parent trace.SpanContext
-	Start, End  time.Time
-	// Run identifies the run.
-	Run *TracedRun
-	// Agent is the agent that called the model or tool; empty if there is
-	// none.
-	Agent string
-	// Event is the ID of the resulting event; empty if there is none.
-	Event string
-	// Err is the error of the span, or nil.
-	Err error
-	// Model and Tool are set for spans of these kinds.
-	Model *TracedModel
-	Tool  *TracedTool
-
-	carrier spanCarrier
-	observe func(*Span)
-}
-
-// spanCarrier carries a span in a context, where OpenTelemetry instrumentation
-// finds its IDs.
-type spanCarrier struct {
-	noop.Span
-	span *Span
-}
-
-// SpanContext returns the IDs of the span and its trace.
-func (t *spanCarrier) SpanContext() trace.SpanContext { return t.span.IDs }
-
-// A TracedRun is shared by all spans of a run. An agent that is called as a
-// tool belongs to the run of its caller.
-type TracedRun struct {
-	App, UserID, SessionID string
-	// Revision and Invocation are empty if the run failed before they were
-	// known.
-	Revision, Invocation string
-	// Wait is how long the run waited for the session.
-	Wait time.Duration
-}
-
-// A TracedModel has the request to a model and its response.
-type TracedModel struct {
-	Request *model.Request
-	// Response is the whole response; nil if there is none.
-	Response *model.Response
-	// First is the time of the first response, partial or whole; zero if there
-	// is none.
-	First time.Time
-}
-
-// A TracedTool has a tool call and its result.
-type TracedTool struct {
-	Call *tool.Call
-	// Result is nil if the tool failed or answers later.
-	Result *tool.Result
-}
-
-// App returns the name of the app.
-func (s *Span) App() string {
-	if s.Run == nil {
-		return ""
+// newTracer returns the tracer of a provider, or nil if the provider is nil or
+// records nothing.
+func newTracer(p trace.TracerProvider) trace.Tracer {
+	if p == nil {
+		return nil
 	}
-	return s.Run.App
-}
-
-// Code returns the code of the error; empty without an error.
-func (s *Span) Code() string {
-	switch {
-	case s.Err == nil && s.Model != nil && s.Model.Response != nil:
-		return s.Model.Response.ErrorCode
-	case s.Err == nil:
-		return ""
-	case s.Kind == SpanModel:
-		return modelFailure(s.Name, s.Err).Code
-	case s.Kind == SpanTool:
-		return CodeToolFailed
+	if _, ok := p.(noop.TracerProvider); ok {
+		return nil
 	}
-	return AsRunError(s.Err).Code
+	return p.Tracer(TracerName)
 }
 
-// beginSpan starts a span inside that of the context, or inside the caller's.
-// It returns nil when spans are not observed; all methods of a nil span do
+// isObserved reports whether runs are traced, measured, or both.
+func (h *Host) isObserved() bool { return h.tracer != nil || h.observe != nil }
+
+// startSpan starts a span inside that of the context. The span is nil if a span
+// processor panics, which does not end the run.
+func (h *Host) startSpan(ctx context.Context, name string, kind trace.SpanKind, start time.Time, attributes []attribute.KeyValue) (inside context.Context, s trace.Span) {
+	inside = ctx
+	defer safe.Recover(func(p *safe.Panic) { p.Log(h.logger, "starting a span panicked", "span", name) })
+	return h.tracer.Start(ctx, name, trace.WithTimestamp(start), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
+}
+
+// endSpan ends a span, which may be nil. A panic of a span processor does not
+// end the run.
+func (h *Host) endSpan(s trace.Span, end time.Time) {
+	if s == nil {
+		return
+	}
+	defer safe.Recover(func(p *safe.Panic) { p.Log(h.logger, "ending a span panicked") })
+	s.End(trace.WithTimestamp(end))
+}
+
+// isRecording reports whether attributes of a span, which may be nil, are
+// recorded.
+func isRecording(s trace.Span) bool { return s != nil && s.IsRecording() }
+
+// setSpanError marks a span as failed, unless the code is empty. The message
+// may contain contents.
+func (h *Host) setSpanError(s trace.Span, code, message string) {
+	if code == "" || !isRecording(s) {
+		return
+	}
+	s.SetStatus(codes.Error, code)
+	s.SetAttributes(AttrErrorType.String(code))
+	if h.traceContents {
+		s.SetAttributes(AttrErrorMessage.String(message))
+	}
+}
+
+// A runSpan is the span of a run or of an agent. All methods of a nil span do
 // nothing.
-func (h *Host) beginSpan(ctx context.Context, kind SpanKind, name string) (context.Context, *Span) {
-	if h.observe == nil {
+type runSpan struct {
+	host *Host
+	// span is nil for a run that is only measured.
+	span  trace.Span
+	start time.Time
+	err   error
+	// run marks the span of a run. App and wait are empty for an agent, which is
+	// not measured.
+	run  bool
+	app  string
+	wait time.Duration
+}
+
+// beginRunSpan starts the span of a run, if runs are observed.
+func (h *Host) beginRunSpan(ctx context.Context, app, sessionID string) (context.Context, *runSpan) {
+	if !h.isObserved() {
 		return ctx, nil
 	}
-	s := &Span{Kind: kind, Name: name, Start: h.now(), observe: h.observe}
-	s.carrier.span = s
-	s.Parent = trace.SpanContextFromContext(ctx)
-	if o := spanFromContext(ctx); o != nil {
-		s.Run = o.Run
-	}
-	s.IDs = s.Parent.WithSpanID(newSpanID()).WithRemote(false)
-	if !s.Parent.IsValid() {
-		s.IDs = s.IDs.WithTraceID(newTraceID()).WithTraceFlags(trace.FlagsSampled)
-	}
-	return trace.ContextWithSpan(ctx, &s.carrier), s
-}
-
-// newTraceID returns a random trace ID. It does not use the host's ID source,
-// so that tracing does not change the IDs of a run.
-func newTraceID() (id trace.TraceID) {
-	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
-	binary.NativeEndian.PutUint64(id[8:], rand.Uint64()|1)
-	return id
-}
-
-func newSpanID() (id trace.SpanID) {
-	binary.NativeEndian.PutUint64(id[:], rand.Uint64()|1)
-	return id
-}
-
-// beginRunSpan starts the span of a run.
-func (h *Host) beginRunSpan(ctx context.Context, req *RunRequest) (context.Context, *Span) {
-	ctx, s := h.beginSpan(ctx, SpanRun, req.App)
-	if s != nil {
-		s.Run = &TracedRun{App: req.App, UserID: req.UserID, SessionID: req.SessionID}
+	s := &runSpan{host: h, run: true, app: app, start: h.now()}
+	if h.tracer != nil {
+		ctx, s.span = h.startSpan(ctx, "invocation", trace.SpanKindInternal, s.start, []attribute.KeyValue{AttrApp.String(app), AttrSession.String(sessionID)})
 	}
 	return ctx, s
 }
 
-// spanFromContext returns the innermost span of a context, or nil.
-func spanFromContext(ctx context.Context) *Span {
-	if t, ok := trace.SpanFromContext(ctx).(*spanCarrier); ok {
-		return t.span
+// beginAgentSpan starts the span of the agent, if runs are traced.
+func (inv *Invocation) beginAgentSpan(ctx context.Context) (context.Context, *runSpan) {
+	h, name := inv.run.host, inv.node.agent.Name()
+	if h.tracer == nil {
+		return ctx, nil
 	}
-	return nil
+	s := &runSpan{host: h, start: h.now()}
+	ctx, s.span = h.startSpan(ctx, OperationAgent+" "+name, trace.SpanKindInternal, s.start,
+		inv.run.spanAttributes(AttrOperation.String(OperationAgent), AttrAgent.String(name)))
+	return ctx, s
 }
 
 // recordSessionWait records how long the run waited for the session.
-func (s *Span) recordSessionWait(now func() time.Time) {
+func (s *runSpan) recordSessionWait() {
 	if s != nil {
-		s.Run.Wait = now().Sub(s.Start)
-	}
-}
-
-// setRevision records the revision and the invocation, once they are known.
-func (s *Span) setRevision(r *run) {
-	if s != nil {
-		s.Run.Revision, s.Run.Invocation = r.app.revision, r.id
+		s.wait = s.host.now().Sub(s.start)
 	}
 }
 
 // recordErrors wraps yield to record the error of the span.
-func (s *Span) recordErrors(yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+func (s *runSpan) recordErrors(yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	if s == nil {
 		return yield
 	}
 	return func(ev *session.Event, err error) bool {
 		if err != nil {
-			s.Err = err
+			s.err = err
 		}
 		return yield(ev, err)
 	}
 }
 
-// end ends the span and reports it.
-func (s *Span) end(now func() time.Time) {
-	if s != nil {
-		s.End = now()
-		s.observe(s)
+// endSpan ends the span, and reports the measurement of a run.
+func (s *runSpan) endSpan() {
+	if s == nil {
+		return
+	}
+	end, code := s.host.now(), ""
+	if s.err != nil {
+		code = AsRunError(s.err).Code
+		s.host.setSpanError(s.span, code, s.err.Error())
+	}
+	if s.run && isRecording(s.span) {
+		s.span.SetAttributes(AttrSessionWait.Float64(s.wait.Seconds()))
+	}
+	s.host.endSpan(s.span, end)
+	if s.run && s.host.observe != nil {
+		s.host.observe(Measurement{Kind: MeasuredRun, App: s.app, Code: code, Start: s.start, End: end, Wait: s.wait})
 	}
 }
 
-// recordResponse records a response of the model. A whole response ends the
-// span, because its processing is not the model's time.
-func (s *Span) recordResponse(now func() time.Time, resp *model.Response, err error) {
-	if !s.End.IsZero() {
+// identifySpans adds the revision and the invocation to the span of the run,
+// once they are known, and prepares the attributes of the spans inside it.
+func (r *run) identifySpans(ctx context.Context) {
+	if r.host.tracer == nil {
 		return
 	}
-	if err == nil && s.Model.First.IsZero() {
-		s.Model.First = now()
+	r.traced = []attribute.KeyValue{
+		AttrApp.String(r.app.name), AttrSession.String(r.sess.ID), AttrInvocation.String(r.id), AttrRevision.String(r.app.revision),
 	}
-	if err == nil && resp.Partial {
-		return
+	if r.app.revision == "" {
+		r.traced = r.traced[:3]
 	}
-	s.Model.Response, s.Err = resp, err
-	s.end(now)
+	trace.SpanFromContext(ctx).SetAttributes(r.traced[2:]...)
 }
 
-// traceModelCall calls a model in a span, if spans are observed, and returns
-// whether the whole stream was consumed. event points to the ID of the
-// response's event, which is set when the model is called; it may be nil.
-func (h *Host) traceModelCall(ctx context.Context, req *model.Request, event *string, call func(context.Context, *model.Request, responseFunc) bool, yield responseFunc) (whole bool) {
-	if h.observe == nil {
+// spanAttributes returns the attributes of a span inside the run: those of all
+// spans, and its own ones that are not empty.
+func (r *run) spanAttributes(own ...attribute.KeyValue) []attribute.KeyValue {
+	all := append(make([]attribute.KeyValue, 0, len(r.traced)+len(own)), r.traced...)
+	for _, a := range own {
+		if a.Value.AsString() != "" {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// A modelSpan is the span of a model call.
+type modelSpan struct {
+	run *run
+	// span is nil for a call that is only measured.
+	span       trace.Span
+	req        *model.Request
+	start, end time.Time
+	firstChunk time.Time
+}
+
+// traceModelCall calls a model in a span, if runs are observed, and returns
+// whether the whole stream was consumed. event is the ID of the response's
+// event; empty if there is none.
+func (r *run) traceModelCall(ctx context.Context, req *model.Request, event string, call func(context.Context, *model.Request, responseFunc) bool, yield responseFunc) (whole bool) {
+	h := r.host
+	if !h.isObserved() {
 		return call(ctx, req, yield)
 	}
-	ctx, span := h.beginSpan(ctx, SpanModel, req.Model)
-	span.Agent, span.Model = req.Origin.Agent, &TracedModel{Request: req}
-	if event != nil {
-		span.Event = *event
+	s := &modelSpan{run: r, req: req, start: h.now()}
+	if h.tracer != nil {
+		ctx, s.span = h.startSpan(ctx, OperationModel+" "+req.Model, trace.SpanKindClient, s.start,
+			r.spanAttributes(AttrEvent.String(event), AttrOperation.String(OperationModel), AttrAgent.String(req.Origin.Agent), AttrModel.String(req.Model)))
 	}
 	defer func() {
-		if span.End.IsZero() {
-			span.Err = ctx.Err()
-			span.end(h.now)
+		if s.end.IsZero() {
+			s.endSpan(nil, ctx.Err())
 		}
 	}()
 	return call(ctx, req, func(resp *model.Response, err error) bool {
-		span.recordResponse(h.now, resp, err)
+		s.recordResponse(resp, err)
 		return yield(resp, err)
 	})
 }
 
-// runToolTraced runs a tool in a span, which is reported once the event with
-// the result is known.
-func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, a *callResult) (*tool.Result, error) {
-	h, traits := s.inv.run.host, tool.CapabilitiesOf(t)
+// recordResponse records a response of the model. A whole response ends the
+// span, because its processing is not the model's time.
+func (s *modelSpan) recordResponse(resp *model.Response, err error) {
+	if !s.end.IsZero() {
+		return
+	}
+	if err == nil && s.firstChunk.IsZero() {
+		s.firstChunk = s.run.host.now()
+	}
+	if err != nil || !resp.Partial {
+		s.endSpan(resp, err)
+	}
+}
+
+// endSpan ends the span, and reports the measurement.
+func (s *modelSpan) endSpan(resp *model.Response, err error) {
+	h, code, message := s.run.host, "", ""
+	switch {
+	case err != nil:
+		code, message = modelFailure(s.req.Model, err).Code, err.Error()
+	case resp != nil:
+		code, message = resp.ErrorCode, resp.ErrorMessage
+	}
+	s.end = h.now()
+	if isRecording(s.span) {
+		s.span.SetAttributes(h.modelCallAttributes(s.req, resp)...)
+		h.setSpanError(s.span, code, message)
+	}
+	h.endSpan(s.span, s.end)
 	if h.observe == nil {
+		return
+	}
+	m := Measurement{Kind: MeasuredModel, App: s.run.app.name, Name: s.req.Model, Code: code, Start: s.start, End: s.end, FirstChunk: s.firstChunk}
+	if resp != nil {
+		m.Usage = resp.UsageMetadata
+	}
+	h.observe(m)
+}
+
+// A callSpan is the span of a tool call that has ended. Its event is not known
+// yet.
+type callSpan struct {
+	// span is nil if the call is not traced.
+	span trace.Span
+	end  time.Time
+}
+
+// runToolTraced runs a tool in a span, if runs are observed. The span is
+// reported by [Host.endCallSpans].
+func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, a *callResult) (result *tool.Result, err error) {
+	r, traits := s.inv.run, tool.CapabilitiesOf(t)
+	h := r.host
+	if !h.isObserved() {
 		return s.runToolWithCallbacks(ctx, t, call, traits)
 	}
-	ctx, span := h.beginSpan(ctx, SpanTool, call.Name)
-	result, err := s.runToolWithCallbacks(ctx, t, call, traits)
-	span.Agent, span.Tool, span.Err = call.Origin.Agent, &TracedTool{call, result}, err
-	span.End = h.now()
-	a.span = span
+	start := h.now()
+	if h.tracer != nil {
+		ctx, a.span.span = h.startSpan(ctx, OperationTool+" "+call.Name, trace.SpanKindInternal, start,
+			r.spanAttributes(AttrOperation.String(OperationTool), AttrAgent.String(call.Origin.Agent), AttrTool.String(call.Name), AttrCall.String(call.ID)))
+	}
+	returned := false
+	defer func() {
+		if !returned { // a panic, after which the call has no event
+			h.setSpanError(a.span.span, CodeToolFailed, errPanicked.Error())
+			h.endSpan(a.span.span, h.now())
+		}
+	}()
+	result, err = s.runToolWithCallbacks(ctx, t, call, traits)
+	returned, a.span.end = true, h.now()
+	code := ""
+	if err != nil {
+		code = CodeToolFailed
+		h.setSpanError(a.span.span, code, err.Error())
+	}
+	if h.traceContents && isRecording(a.span.span) {
+		a.span.span.SetAttributes(callContents(call, result)...)
+	}
+	if h.observe != nil {
+		h.observe(Measurement{Kind: MeasuredTool, App: r.app.name, Name: call.Name, Code: code, Start: start, End: a.span.end})
+	}
 	return result, err
 }
 
-// reportCallSpans reports the spans of the calls of one event; merged is the
-// event with the results, or nil.
-func reportCallSpans(answers []*callResult, merged *session.Event) {
+// endCallSpans reports the spans of the calls of one event; merged is the event
+// with the results, or nil.
+func (h *Host) endCallSpans(answers []*callResult, merged *session.Event) {
 	for _, a := range answers {
-		if a.span == nil {
-			continue
+		if merged != nil && isRecording(a.span.span) {
+			a.span.span.SetAttributes(AttrEvent.String(merged.ID))
 		}
-		if merged != nil {
-			a.span.Event = merged.ID
-		}
-		a.span.observe(a.span)
+		h.endSpan(a.span.span, a.span.end)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
@@ -57,10 +58,8 @@ func newBenchServer(b *testing.B, m model.LLM) (*store.Store, *httptest.Server) 
 		b.Fatal(err)
 	}
 	metrics, traces := server.NewMetrics("bench"), server.NewTraces(false)
-	host := runtime.NewHost(st, &runtime.Options{Observe: func(s *runtime.Span) {
-		metrics.Observe(s)
-		traces.Observe(s)
-	}})
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(traces))
+	host := runtime.NewHost(st, &runtime.Options{TracerProvider: provider, Observe: metrics.Observe})
 	app, err := runtime.NewApp("bench", runtime.NewLLM("bench", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Answer.", nil)}), nil)
 	if err != nil {
 		b.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/goleak"
 	"google.golang.org/genai"
 
@@ -67,13 +68,12 @@ func newEnvWith(t *testing.T, url string, with *store.Options, opts *server.Opti
 		t.Fatal(err)
 	}
 	hostOpts := &runtime.Options{Clock: clock, NewID: newID, Wait: sessionWait}
-	hostOpts.Observe = func(s *runtime.Span) {
-		if opts.Metrics != nil {
-			opts.Metrics.Observe(s)
-		}
-		if opts.Traces != nil {
-			opts.Traces.Observe(s)
-		}
+	if opts.Metrics != nil {
+		hostOpts.Observe = opts.Metrics.Observe
+	}
+	if opts.Traces != nil {
+		hostOpts.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(opts.Traces))
+		hostOpts.TraceContents = true
 	}
 	host := runtime.NewHost(st, hostOpts)
 	t.Cleanup(func() {

@@ -91,39 +91,36 @@ func (m *Metrics) addCallMetrics(kind, countHelp, durationHelp string) (find fun
 	}
 }
 
-// Observe records a span.
-func (m *Metrics) Observe(s *runtime.Span) {
-	took := s.End.Sub(s.Start).Seconds()
-	switch s.Kind {
-	case runtime.SpanRun:
-		m.observeRun(s, took)
-	case runtime.SpanModel:
-		app := s.App()
-		m.models.get(labels{app, s.Name, spanCode(s)}).observe(took)
-		if first := s.Model.First; !first.IsZero() {
-			m.firstChunk.get(labels{app: app, name: s.Name}).Observe(first.Sub(s.Start).Seconds())
+// Observe records a measurement.
+func (m *Metrics) Observe(r runtime.Measurement) {
+	took, code := r.End.Sub(r.Start).Seconds(), cmp.Or(r.Code, codeOK)
+	switch r.Kind {
+	case runtime.MeasuredRun:
+		m.observeRun(r, code, took)
+	case runtime.MeasuredModel:
+		m.models.get(labels{r.App, r.Name, code}).observe(took)
+		if !r.FirstChunk.IsZero() {
+			m.firstChunk.get(labels{app: r.App, name: r.Name}).Observe(r.FirstChunk.Sub(r.Start).Seconds())
 		}
-		if r := s.Model.Response; r != nil && r.UsageMetadata != nil {
-			m.observeTokens(app, s.Name, r.UsageMetadata)
+		if r.Usage != nil {
+			m.observeTokens(r.App, r.Name, r.Usage)
 		}
-	case runtime.SpanTool:
-		m.tools.get(labels{s.App(), s.Name, spanCode(s)}).observe(took)
+	case runtime.MeasuredTool:
+		m.tools.get(labels{r.App, r.Name, code}).observe(took)
 	}
 }
 
 // observeRun omits the names of unknown apps: callers could invent any number of label
 // values.
-func (m *Metrics) observeRun(s *runtime.Span, took float64) {
-	l := labels{app: s.Name, code: spanCode(s)}
-	if l.code == runtime.CodeAppNotFound {
+func (m *Metrics) observeRun(r runtime.Measurement, code string, took float64) {
+	l := labels{app: r.App, code: code}
+	if code == runtime.CodeAppNotFound {
 		l.app = ""
 	}
-	r := m.runs.get(l)
-	r.observe(took)
-	r.wait.Observe(s.Run.Wait.Seconds())
+	of := m.runs.get(l)
+	of.observe(took)
+	of.wait.Observe(r.Wait.Seconds())
 }
-
-func spanCode(s *runtime.Span) string { return cmp.Or(s.Code(), codeOK) }
 
 func (m *Metrics) observeTokens(app, model string, u *genai.GenerateContentResponseUsageMetadata) {
 	for _, t := range [...]struct {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -67,20 +69,17 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve measures the cost of the metrics of one turn: a run, an agent and a
-// model call.
+// BenchmarkObserve measures the cost of the metrics of one turn: a run and a model call.
 func BenchmarkObserve(b *testing.B) {
 	m, at := server.NewMetrics(""), time.Now()
-	run := &runtime.TracedRun{App: "hello"}
-	spans := []*runtime.Span{
-		{Kind: runtime.SpanModel, Name: "m", Run: run, Start: at, End: at, Model: &runtime.TracedModel{First: at}},
-		{Kind: runtime.SpanAgent, Name: "a", Run: run, Start: at, End: at},
-		{Kind: runtime.SpanRun, Name: "hello", Run: run, Start: at, End: at},
+	turn := []runtime.Measurement{
+		{Kind: runtime.MeasuredModel, App: "hello", Name: "m", Start: at, End: at, FirstChunk: at},
+		{Kind: runtime.MeasuredRun, App: "hello", Start: at, End: at},
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, s := range spans {
-			m.Observe(s)
+		for _, measured := range turn {
+			m.Observe(measured)
 		}
 	}
 }
@@ -88,14 +87,10 @@ func BenchmarkObserve(b *testing.B) {
 // The spans of a run continue the trace in the Traceparent header, or start a new
 // trace.
 func TestCallersTrace(t *testing.T) {
-	var parents []string
+	ended := tracetest.NewSpanRecorder()
 	opts := &server.Options{AutoCreateSession: true}
 	e := newEnv(t, opts)
-	host := runtime.NewHost(e.store, &runtime.Options{Observe: func(s *runtime.Span) {
-		if s.Kind == runtime.SpanRun {
-			parents = append(parents, s.Parent.SpanID().String()+" "+s.Parent.TraceID().String())
-		}
-	}})
+	host := runtime.NewHost(e.store, &runtime.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(ended))})
 	defer host.Close()
 	app, err := runtime.NewApp("hello", runtime.NewLLM("hello", &runtime.LLMOptions{Model: scriptedModel(t)}), nil)
 	if err != nil {
@@ -107,6 +102,12 @@ func TestCallersTrace(t *testing.T) {
 		r := httptest.NewRequest("POST", "/run", strings.NewReader(runBody("hello", "s", "hi")))
 		r.Header.Set("Traceparent", header)
 		srv.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	var parents []string
+	for _, s := range ended.Ended() {
+		if s.Name() == "invocation" {
+			parents = append(parents, s.Parent().SpanID().String()+" "+s.Parent().TraceID().String())
+		}
 	}
 	const none = "0000000000000000 00000000000000000000000000000000"
 	if diff := cmp.Diff([]string{"b7ad6b7169203331 0af7651916cd43dd8448eb211c80319c", none, none}, parents); diff != "" {

@@ -1,19 +1,18 @@
 package server
 
 import (
-	"encoding/json"
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/genai"
 
-	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
-	"agenthost/pkg/session"
 )
 
 // Limits of retained spans.
@@ -24,8 +23,8 @@ const (
 	maxContentBytes = 32 << 20
 )
 
-// Traces retains the latest spans of runs for developers, up to maxSpans. Pass Observe
-// to the host. It is safe for concurrent use.
+// Traces retains the latest spans of runs for developers, up to maxSpans. It is a span
+// processor of the TracerProvider of the host, and safe for concurrent use.
 type Traces struct {
 	contents bool
 
@@ -38,45 +37,114 @@ type Traces struct {
 	stripped, contentBytes int
 }
 
+var _ sdktrace.SpanProcessor = (*Traces)(nil)
+
 // NewTraces returns an empty Traces. With contents it retains the inputs and outputs of
-// models and tools, otherwise only names, times and token counts.
+// models and tools, if spans have them ([runtime.Options.TraceContents]), otherwise only
+// names, times and token counts.
 func NewTraces(contents bool) *Traces { return &Traces{contents: contents} }
 
 // A keptSpan is a retained span. It holds no reference to its run.
 type keptSpan struct {
-	kind         runtime.SpanKind
-	name, agent  string
-	trace        trace.TraceID
-	span, parent trace.SpanID
-	began, ended time.Time
-	run          runtime.TracedRun
-	event        string
+	// operation is empty for a run.
+	operation                string
+	app, revision, session   string
+	invocation, event, agent string
+	trace                    trace.TraceID
+	span, parent             trace.SpanID
+	began, ended             time.Time
 
-	requestedModel, finish string
-	tokensIn               int32
-	tokensOut              int32
-	call                   string
-	// input and output are JSON: the request and the response of a model, or the
-	// arguments and the result of a tool.
-	input, output string
+	model, finish       string
+	tokensIn, tokensOut int64
+	tool, call          string
+	keptContents
 }
 
-// Observe retains a span.
-func (t *Traces) Observe(s *runtime.Span) {
+// keptContents are JSON.
+type keptContents struct {
+	// input and output are the messages to and from a model, or the arguments and the
+	// result of a tool.
+	input, output string
+	// request and response are those of a model, without messages.
+	request, response string
+}
+
+func (c *keptContents) contentSize() int {
+	return len(c.input) + len(c.output) + len(c.request) + len(c.response)
+}
+
+// OnStart does nothing.
+func (t *Traces) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+// OnEnd retains a span of a run. Spans of other instrumentation, which belong to no
+// session, are ignored.
+func (t *Traces) OnEnd(s sdktrace.ReadOnlySpan) {
+	if s.InstrumentationScope().Name != runtime.TracerName {
+		return
+	}
+	ids := s.SpanContext()
 	k := keptSpan{
-		kind: s.Kind, name: s.Name, agent: s.Agent, event: s.Event, began: s.Start, ended: s.End,
-		trace: s.IDs.TraceID(), span: s.IDs.SpanID(), parent: s.Parent.SpanID(),
+		trace: ids.TraceID(), span: ids.SpanID(), parent: s.Parent().SpanID(),
+		began: s.StartTime(), ended: s.EndTime(),
 	}
-	if s.Run != nil {
-		k.run = *s.Run
-	}
-	if s.Model != nil {
-		k.setModel(s.Model, t.contents)
-	}
-	if s.Tool != nil {
-		k.setTool(s.Tool, t.contents)
+	for _, a := range s.Attributes() {
+		if !runtime.IsContentAttribute(a.Key) {
+			k.setAttribute(a)
+		} else if t.contents {
+			k.setContent(a)
+		}
 	}
 	t.addSpan(k)
+}
+
+// Shutdown does nothing: the spans remain.
+func (t *Traces) Shutdown(context.Context) error { return nil }
+
+// ForceFlush does nothing: spans are retained when they end.
+func (t *Traces) ForceFlush(context.Context) error { return nil }
+
+func (k *keptSpan) setAttribute(a attribute.KeyValue) {
+	switch a.Key {
+	case runtime.AttrOperation:
+		k.operation = a.Value.AsString()
+	case runtime.AttrApp:
+		k.app = a.Value.AsString()
+	case runtime.AttrRevision:
+		k.revision = a.Value.AsString()
+	case runtime.AttrSession:
+		k.session = a.Value.AsString()
+	case runtime.AttrInvocation:
+		k.invocation = a.Value.AsString()
+	case runtime.AttrEvent:
+		k.event = a.Value.AsString()
+	case runtime.AttrAgent:
+		k.agent = a.Value.AsString()
+	case runtime.AttrModel:
+		k.model = a.Value.AsString()
+	case runtime.AttrFinishReasons:
+		k.finish = strings.Join(a.Value.AsStringSlice(), " ")
+	case runtime.AttrInputTokens:
+		k.tokensIn = a.Value.AsInt64()
+	case runtime.AttrOutputTokens:
+		k.tokensOut = a.Value.AsInt64()
+	case runtime.AttrTool:
+		k.tool = a.Value.AsString()
+	case runtime.AttrCall:
+		k.call = a.Value.AsString()
+	}
+}
+
+func (c *keptContents) setContent(a attribute.KeyValue) {
+	switch a.Key {
+	case runtime.AttrInputMessages, runtime.AttrArguments:
+		c.input = a.Value.AsString()
+	case runtime.AttrOutputMessages, runtime.AttrResult:
+		c.output = a.Value.AsString()
+	case runtime.AttrModelRequest:
+		c.request = a.Value.AsString()
+	case runtime.AttrModelResponse:
+		c.response = a.Value.AsString()
+	}
 }
 
 func (t *Traces) addSpan(k keptSpan) {
@@ -92,7 +160,7 @@ func (t *Traces) addSpan(k keptSpan) {
 	for t.contentBytes += k.contentSize(); t.contentBytes > maxContentBytes; t.stripped++ {
 		oldest := t.spanAt(t.stripped)
 		t.contentBytes -= oldest.contentSize()
-		oldest.input, oldest.output = "", ""
+		oldest.keptContents = keptContents{}
 	}
 }
 
@@ -106,8 +174,6 @@ func (t *Traces) evictOldest() {
 
 // spanAt returns the nth oldest span, counted from 0.
 func (t *Traces) spanAt(n int) *keptSpan { return &t.spans[(t.next+n)%len(t.spans)] }
-
-func (k *keptSpan) contentSize() int { return len(k.input) + len(k.output) }
 
 // findSpans returns the matching spans, oldest first.
 func (t *Traces) findSpans(matches func(*keptSpan) bool) []keptSpan {
@@ -123,104 +189,6 @@ func (t *Traces) findSpans(matches func(*keptSpan) bool) []keptSpan {
 		}
 	}
 	return found
-}
-
-func (k *keptSpan) setModel(m *runtime.TracedModel, contents bool) {
-	if m.Request != nil {
-		k.requestedModel = m.Request.Model
-	}
-	if r := m.Response; r != nil {
-		k.finish = string(r.FinishReason)
-		if u := r.UsageMetadata; u != nil {
-			k.tokensIn, k.tokensOut = u.PromptTokenCount, u.CandidatesTokenCount+u.ThoughtsTokenCount
-		}
-	}
-	if contents {
-		k.input, k.output = traceRequest(m.Request), traceResponse(m.Response)
-	}
-}
-
-func (k *keptSpan) setTool(c *runtime.TracedTool, contents bool) {
-	if c.Call == nil {
-		return
-	}
-	k.call = c.Call.ID
-	if !contents {
-		return
-	}
-	k.input = jsonString(c.Call.Args)
-	if c.Result != nil {
-		k.output = jsonString(c.Result.Response)
-	}
-}
-
-// A tracedConfig is the config of a request with its system instruction as text.
-type tracedConfig struct {
-	*genai.GenerateContentConfig
-	SystemInstruction string `json:"systemInstruction,omitempty"`
-}
-
-// traceRequest encodes a request in the form of ADK's clients (adk-python
-// telemetry/tracing.py). Files are omitted, and so are headers, which may contain keys.
-func traceRequest(req *model.Request) string {
-	if req == nil {
-		return ""
-	}
-	config := genai.GenerateContentConfig{}
-	if req.Config != nil {
-		config = *req.Config
-	}
-	config.HTTPOptions = nil
-	contents := make([]json.RawMessage, 0, len(req.Contents))
-	for _, c := range req.Contents {
-		contents = append(contents, traceContent(c))
-	}
-	return jsonString(struct {
-		Model    string            `json:"model"`
-		Config   tracedConfig      `json:"config"`
-		Contents []json.RawMessage `json:"contents"`
-	}{req.Model, tracedConfig{&config, req.Instruction()}, contents})
-}
-
-func traceResponse(r *model.Response) string {
-	if r == nil {
-		return ""
-	}
-	return jsonString(struct {
-		Content       json.RawMessage                             `json:"content,omitempty"`
-		FinishReason  genai.FinishReason                          `json:"finishReason,omitempty"`
-		ErrorCode     string                                      `json:"errorCode,omitempty"`
-		ErrorMessage  string                                      `json:"errorMessage,omitempty"`
-		ModelVersion  string                                      `json:"modelVersion,omitempty"`
-		UsageMetadata *genai.GenerateContentResponseUsageMetadata `json:"usageMetadata,omitempty"`
-	}{traceContent(r.Content), r.FinishReason, r.ErrorCode, r.ErrorMessage, r.ModelVersion, r.UsageMetadata})
-}
-
-// traceContent encodes a content without its files.
-func traceContent(c *genai.Content) json.RawMessage {
-	if c == nil {
-		return nil
-	}
-	bare := &genai.Content{Role: c.Role}
-	for _, p := range c.Parts {
-		if p != nil && p.InlineData == nil {
-			bare.Parts = append(bare.Parts, p)
-		}
-	}
-	text, err := session.EncodeContent(bare)
-	if err != nil {
-		return json.RawMessage(`{}`)
-	}
-	return text
-}
-
-// jsonString encodes a value as JSON, or returns an empty string if that fails.
-func jsonString(v any) string {
-	text, err := encodeJSON(v)
-	if err != nil {
-		return ""
-	}
-	return string(text)
 }
 
 // A spanBody is a span in the form of ADK's clients: times are in nanoseconds, and only
@@ -239,7 +207,7 @@ type spanBody struct {
 func (s *Server) handleSessionTrace(w http.ResponseWriter, r *http.Request) error {
 	key := pathKey(r)
 	found := s.opts.Traces.findSpans(func(k *keptSpan) bool {
-		return k.run.SessionID == key.ID && (key.App == "" || k.run.App == key.App)
+		return k.session == key.ID && (key.App == "" || k.app == key.App)
 	})
 	slices.SortStableFunc(found, func(a, b keptSpan) int { return a.began.Compare(b.began) })
 	bodies := []spanBody{}
@@ -253,7 +221,7 @@ func (s *Server) handleSessionTrace(w http.ResponseWriter, r *http.Request) erro
 func (s *Server) handleEventTrace(w http.ResponseWriter, r *http.Request) error {
 	app, event := r.PathValue("app"), r.PathValue("event")
 	found := s.opts.Traces.findSpans(func(k *keptSpan) bool {
-		return event != "" && k.event == event && (app == "" || k.run.App == app)
+		return event != "" && k.event == event && (app == "" || k.app == app)
 	})
 	if len(found) == 0 {
 		return notFoundError("Trace not found")
@@ -278,13 +246,13 @@ func (k *keptSpan) wireBody() spanBody {
 
 // spanName returns adk-python's name of a span.
 func (k *keptSpan) spanName() string {
-	switch k.kind {
-	case runtime.SpanAgent:
-		return "invoke_agent " + k.name
-	case runtime.SpanModel:
+	switch k.operation {
+	case runtime.OperationAgent:
+		return "invoke_agent " + k.agent
+	case runtime.OperationModel:
 		return "call_llm"
-	case runtime.SpanTool:
-		return "execute_tool " + k.name
+	case runtime.OperationTool:
+		return "execute_tool " + k.tool
 	}
 	return "invocation"
 }
@@ -298,24 +266,20 @@ func (k *keptSpan) wireAttributes() map[string]any {
 			all[key] = value
 		}
 	}
-	put("gen_ai.conversation.id", k.run.SessionID)
-	put("gcp.vertex.agent.session_id", k.run.SessionID)
-	put("gcp.vertex.agent.invocation_id", k.run.Invocation)
+	put("gen_ai.conversation.id", k.session)
+	put("gcp.vertex.agent.session_id", k.session)
+	put("gcp.vertex.agent.invocation_id", k.invocation)
 	put("gcp.vertex.agent.event_id", k.event)
 	put("gen_ai.agent.name", k.agent)
-	put("agenthost.revision", k.run.Revision)
-	switch k.kind {
-	case runtime.SpanAgent:
-		put("gen_ai.operation.name", "invoke_agent")
-		put("gen_ai.agent.name", k.name)
-	case runtime.SpanModel:
-		if k.event != "" {
-			put("gen_ai.operation.name", "generate_content")
-		}
+	put("agenthost.revision", k.revision)
+	if k.operation != runtime.OperationModel || k.event != "" {
+		put("gen_ai.operation.name", k.operation)
+	}
+	switch k.operation {
+	case runtime.OperationModel:
 		k.addModelAttributes(all, put)
-	case runtime.SpanTool:
-		put("gen_ai.operation.name", "execute_tool")
-		put("gen_ai.tool.name", k.name)
+	case runtime.OperationTool:
+		put("gen_ai.tool.name", k.tool)
 		put("gen_ai.tool.call.id", k.call)
 		put("gcp.vertex.agent.tool_call_args", k.input)
 		put("gcp.vertex.agent.tool_response", k.output)
@@ -325,13 +289,33 @@ func (k *keptSpan) wireAttributes() map[string]any {
 
 func (k *keptSpan) addModelAttributes(all map[string]any, put func(key, value string)) {
 	put("gen_ai.system", "agenthost")
-	put("gen_ai.request.model", k.requestedModel)
-	put("gcp.vertex.agent.llm_request", k.input)
-	put("gcp.vertex.agent.llm_response", k.output)
+	put("gen_ai.request.model", k.model)
+	put("gcp.vertex.agent.llm_request", k.wireRequest())
+	put("gcp.vertex.agent.llm_response", k.wireResponse())
 	if k.tokensIn > 0 || k.tokensOut > 0 {
 		all["gen_ai.usage.input_tokens"], all["gen_ai.usage.output_tokens"] = k.tokensIn, k.tokensOut
 	}
 	if k.finish != "" {
 		all["gen_ai.response.finish_reasons"] = []string{strings.ToLower(k.finish)}
 	}
+}
+
+// wireRequest returns the request with its messages as its last field.
+func (c *keptContents) wireRequest() string {
+	if c.request == "" {
+		return ""
+	}
+	return strings.TrimSuffix(c.request, "}") + `,"contents":` + c.input + "}"
+}
+
+// wireResponse returns the response with its message as its first field.
+func (c *keptContents) wireResponse() string {
+	if c.output == "" {
+		return c.response
+	}
+	fields := strings.TrimPrefix(c.response, "{")
+	if fields == "}" {
+		return `{"content":` + c.output + "}"
+	}
+	return `{"content":` + c.output + "," + fields
 }

@@ -6,59 +6,84 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/genai"
 
-	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
-	"agenthost/pkg/tool"
 )
 
 // modelSpan returns the span of a model call.
-func modelSpan(event, text string) *runtime.Span {
-	return &runtime.Span{
-		Kind: runtime.SpanModel, Event: event, Start: time.Unix(1, 0), End: time.Unix(2, 0),
-		IDs: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}),
-		Run: &runtime.TracedRun{App: "a", SessionID: "s"},
-		Model: &runtime.TracedModel{
-			Request: &model.Request{Model: "m", Contents: []*genai.Content{{Role: "user", Parts: []*genai.Part{
-				{Text: text}, {InlineData: &genai.Blob{MIMEType: "image/png", Data: []byte("png")}},
-			}}}, Config: &genai.GenerateContentConfig{
-				SystemInstruction: &genai.Content{Parts: []*genai.Part{{Text: "Be kind."}}},
-				HTTPOptions:       &genai.HTTPOptions{Headers: map[string][]string{"Authorization": {"key-1234"}}},
-			}},
-			Response: &model.Response{FinishReason: genai.FinishReasonStop, UsageMetadata: &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: 3, CandidatesTokenCount: 4}},
-		},
-	}
+func modelSpan(event, text string) sdktrace.ReadOnlySpan {
+	return newSpan(runtime.TracerName,
+		runtime.AttrOperation.String(runtime.OperationModel), runtime.AttrApp.String("a"), runtime.AttrSession.String("s"),
+		runtime.AttrEvent.String(event), runtime.AttrModel.String("m"),
+		runtime.AttrInstructions.String("Be kind."), runtime.AttrInputMessages.String(`[{"parts":[{"text":"`+text+`"}],"role":"user"}]`),
+		runtime.AttrModelRequest.String(`{"model":"m","config":{"systemInstruction":"Be kind."}}`),
+		runtime.AttrModelResponse.String(`{"finishReason":"STOP"}`), runtime.AttrOutputMessages.String(`{"role":"model"}`),
+		runtime.AttrFinishReasons.StringSlice([]string{"STOP"}), runtime.AttrInputTokens.Int(3), runtime.AttrOutputTokens.Int(4),
+	)
+}
+
+func newSpan(scope string, attributes ...attribute.KeyValue) sdktrace.ReadOnlySpan {
+	return tracetest.SpanStub{
+		SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}),
+		StartTime:   time.Unix(1, 0), EndTime: time.Unix(2, 0), Attributes: attributes,
+		InstrumentationScope: instrumentation.Scope{Name: scope},
+	}.Snapshot()
 }
 
 func (t *Traces) allSpans() []keptSpan { return t.findSpans(func(*keptSpan) bool { return true }) }
 
-// Traced requests omit files and headers, which may contain keys.
-func TestTracesShowRequests(t *testing.T) {
+// The request and the response of a model include their messages.
+func TestTracesShowMessages(t *testing.T) {
 	traces := NewTraces(true)
-	traces.Observe(modelSpan("e", "hello"))
-	got := traces.allSpans()[0].wireAttributes()
-	want := `{"model":"m","config":{"systemInstruction":"Be kind."},"contents":[{"parts":[{"text":"hello"}],"role":"user"}]}`
-	if got["gcp.vertex.agent.llm_request"] != want {
-		t.Errorf("llm_request = %s\nwant %s", got["gcp.vertex.agent.llm_request"], want)
+	traces.OnEnd(modelSpan("e", "hello"))
+	k := traces.allSpans()[0]
+	got := k.wireAttributes()
+	for key, want := range map[string]any{
+		"gcp.vertex.agent.llm_request":  `{"model":"m","config":{"systemInstruction":"Be kind."},"contents":[{"parts":[{"text":"hello"}],"role":"user"}]}`,
+		"gcp.vertex.agent.llm_response": `{"content":{"role":"model"},"finishReason":"STOP"}`,
+		"gen_ai.usage.input_tokens":     int64(3), "gen_ai.usage.output_tokens": int64(4),
+	} {
+		if got[key] != want {
+			t.Errorf("%s = %v, want %v", key, got[key], want)
+		}
 	}
-	if got["gen_ai.usage.input_tokens"] != int32(3) || got["gen_ai.usage.output_tokens"] != int32(4) {
-		t.Errorf("tokens = %v and %v, want 3 and 4", got["gen_ai.usage.input_tokens"], got["gen_ai.usage.output_tokens"])
+	for response, want := range map[[2]string]string{
+		{`{}`, `{"role":"model"}`}: `{"content":{"role":"model"}}`, {`{"errorCode":"E"}`, ""}: `{"errorCode":"E"}`, {"", ""}: "",
+	} {
+		if got := (&keptContents{response: response[0], output: response[1]}).wireResponse(); got != want {
+			t.Errorf("the response of %s with message %s = %s, want %s", response[0], response[1], got, want)
+		}
 	}
 }
 
-// Without contents, traces retain no input or output.
+// Without contents, traces retain no input or output, even if spans have them.
 func TestTracesWithoutContents(t *testing.T) {
 	traces := NewTraces(false)
-	traces.Observe(modelSpan("e", "secret words"))
-	traces.Observe(&runtime.Span{Kind: runtime.SpanTool, Name: "look_up", Tool: &runtime.TracedTool{
-		Call: &tool.Call{ID: "c", Args: map[string]any{"q": "secret words"}}, Result: &tool.Result{Response: map[string]any{"a": "secret words"}},
-	}})
-	for _, k := range traces.allSpans() {
+	traces.OnEnd(modelSpan("e", "secret words"))
+	traces.OnEnd(newSpan(runtime.TracerName, runtime.AttrOperation.String(runtime.OperationTool), runtime.AttrTool.String("look_up"),
+		runtime.AttrArguments.String("secret words"), runtime.AttrResult.String("secret words"), runtime.AttrErrorMessage.String("secret words")))
+	kept := traces.allSpans()
+	if len(kept) != 2 {
+		t.Fatalf("%d spans, want 2", len(kept))
+	}
+	for _, k := range kept {
 		if text := fmt.Sprintf("%+v", k); strings.Contains(text, "secret words") || strings.Contains(text, "Be kind") {
 			t.Errorf("a span without contents has %s", text)
 		}
+	}
+}
+
+// Spans of other instrumentation on the same provider are ignored.
+func TestTracesOfRunsOnly(t *testing.T) {
+	traces := NewTraces(true)
+	traces.OnEnd(newSpan("net/http", runtime.AttrSession.String("s")))
+	if kept := traces.allSpans(); len(kept) != 0 {
+		t.Errorf("kept %+v, want no span", kept)
 	}
 }
 
@@ -68,14 +93,14 @@ func TestTraceLimits(t *testing.T) {
 	traces := NewTraces(true)
 	long := strings.Repeat("x", 1<<20)
 	for i := range 40 {
-		traces.Observe(modelSpan(fmt.Sprintf("long-%d", i), long))
+		traces.OnEnd(modelSpan(fmt.Sprintf("long-%d", i), long))
 	}
 	kept := traces.allSpans()
 	if kept[0].input != "" || kept[39].input == "" || traces.contentBytes > maxContentBytes || len(kept) != 40 {
 		t.Errorf("%d spans keep %d bytes, the first one %d, the last one %d", len(kept), traces.contentBytes, len(kept[0].input), len(kept[39].input))
 	}
 	for i := range maxSpans + 10 {
-		traces.Observe(modelSpan(fmt.Sprintf("short-%d", i), "hello"))
+		traces.OnEnd(modelSpan(fmt.Sprintf("short-%d", i), "hello"))
 	}
 	kept = traces.allSpans()
 	if len(kept) != maxSpans || kept[0].event != "short-10" {
@@ -114,6 +139,6 @@ func BenchmarkTraces(b *testing.B) {
 	traces, span := NewTraces(false), modelSpan("e", "hello")
 	b.ReportAllocs()
 	for b.Loop() {
-		traces.Observe(span)
+		traces.OnEnd(span)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,11 +22,12 @@ import (
 	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
 )
 
 // TestExportedSpans checks that a collector receives the spans of a run with their IDs,
 // nested, and with names of the GenAI conventions. They contain messages only with
-// contents, and never the user.
+// contents, even if the Dev UI has them, and never the user.
 func TestExportedSpans(t *testing.T) {
 	for _, contents := range []bool{false, true} {
 		t.Run(fmt.Sprint("contents=", contents), func(t *testing.T) {
@@ -34,7 +36,7 @@ func TestExportedSpans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := collectTraces(t, ar, contents)
+			got := collectTraces(t, ar, contents, server.NewTraces(true))
 			at := slices.IndexFunc(ar.Files, func(f txtar.File) bool { return f.Name == "spans" })
 			if updating() {
 				ar.Files[at].Data = []byte(got)
@@ -49,9 +51,47 @@ func TestExportedSpans(t *testing.T) {
 	}
 }
 
+// TestTracingSampler checks that a sampler decides what the collector receives, and not
+// what the Dev UI shows.
+func TestTracingSampler(t *testing.T) {
+	ar, err := txtar.ParseFile("testdata/otlp/contents-false.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		sampler, arg string
+		exported     bool
+	}{
+		{"", "", true},
+		{"always_on", "", true},
+		{"always_off", "", false},
+		{"traceidratio", "", true},
+		{"traceidratio", "0", false},
+		{"parentbased_always_on", "", true},
+		{"parentbased_always_off", "", false},
+		{"parentbased_traceidratio", "0", false},
+		{"parentbased_traceidratio", "2", true}, // invalid
+		{"unknown", "", true},
+	} {
+		t.Run(tt.sampler+tt.arg, func(t *testing.T) {
+			t.Setenv("OTEL_TRACES_SAMPLER", tt.sampler)
+			t.Setenv("OTEL_TRACES_SAMPLER_ARG", tt.arg)
+			traces := server.NewTraces(false)
+			if got := collectTraces(t, ar, false, traces) != ""; got != tt.exported {
+				t.Errorf("exported = %v, want %v", got, tt.exported)
+			}
+			w := httptest.NewRecorder()
+			server.New(testenv.New(t, nil).Host, &server.Options{Traces: traces}).ServeHTTP(w, httptest.NewRequest("GET", "/debug/trace/session/s", nil))
+			if got := strings.Count(w.Body.String(), "span_id\":") - strings.Count(w.Body.String(), "parent_span_id\":"); w.Code != 200 || got != 5 {
+				t.Errorf("the Dev UI shows %d spans, want 5: %d %s", got, w.Code, w.Body)
+			}
+		})
+	}
+}
+
 // collectTraces runs the app of an archive, and formats the spans that a collector
 // receives.
-func collectTraces(t *testing.T, ar *txtar.Archive, contents bool) string {
+func collectTraces(t *testing.T, ar *txtar.Archive, contents bool, traces *server.Traces) string {
 	t.Helper()
 	var spans []*traced.Span
 	collectorServer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -70,7 +110,8 @@ func collectTraces(t *testing.T, ar *txtar.Archive, contents bool) string {
 		}
 	}))
 	defer collectorServer.Close()
-	e, err := newExporter(t.Context(), collectorServer.URL, contents)
+	flags := &observeFlags{otlp: collectorServer.URL, traceContents: contents}
+	provider, _, err := flags.newTracing(t.Context(), slog.New(slog.DiscardHandler), traces)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +119,7 @@ func collectTraces(t *testing.T, ar *txtar.Archive, contents bool) string {
 	for _, f := range ar.Files {
 		files[f.Name] = f.Data
 	}
-	env := testenv.New(t, &testenv.Options{Observe: e.Observe})
+	env := testenv.New(t, &testenv.Options{TracerProvider: provider, TraceContents: true})
 	env.Load(t, testenv.Files(t, "app", files))
 	req := &runtime.RunRequest{App: "app", UserID: "ana", SessionID: "s", CreateSession: true, Message: model.UserText("hi")}
 	for _, err := range env.Host.Run(t.Context(), req) {
@@ -86,7 +127,7 @@ func collectTraces(t *testing.T, ar *txtar.Archive, contents bool) string {
 			break // the spans contain the error
 		}
 	}
-	if err := e.close(); err != nil {
+	if err := flushTraces(provider); err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(spans, func(a, b *traced.Span) int { return cmp.Compare(a.StartTimeUnixNano, b.StartTimeUnixNano) })

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+)
+
+// newTracing returns the provider of the spans of runs for the Dev UI and, with --otlp,
+// for a collector. flush sends spans that are not sent yet.
+func (f *observeFlags) newTracing(ctx context.Context, logger *slog.Logger, traces *server.Traces) (p *sdktrace.TracerProvider, flush func(), err error) {
+	opts := []sdktrace.TracerProviderOption{
+		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "agenthost"), attribute.String("service.version", buildVersion()))),
+		// The Dev UI shows all spans; the sampler decides which the collector receives.
+		sdktrace.WithSampler(sdktrace.AlwaysRecord(newSampler(os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG")))),
+		sdktrace.WithSpanProcessor(traces),
+	}
+	if f.otlp != "" {
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("sending traces failed", "error", err) }))
+		export, err := newExportProcessor(ctx, f.otlp, f.traceContents)
+		if err != nil {
+			return nil, nil, err
+		}
+		opts = append(opts, sdktrace.WithSpanProcessor(export))
+	}
+	p = sdktrace.NewTracerProvider(opts...)
+	return p, func() {
+		if err := flushTraces(p); err != nil {
+			logger.Warn("sending the last traces failed", "error", err)
+		}
+	}, nil
+}
+
+// flushTimeout limits how long the host waits for the collector when it shuts down.
+const flushTimeout = 5 * time.Second
+
+// flushTraces sends the remaining spans, and shuts the provider down.
+func flushTraces(p *sdktrace.TracerProvider) error {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	return p.Shutdown(ctx)
+}
+
+// newSampler returns the sampler of the variables of the SDK, which reads them itself
+// only without a sampler of ours, and reports invalid ones in any case. They are then
+// ignored.
+func newSampler(name, arg string) sdktrace.Sampler {
+	ratio := sdktrace.AlwaysSample()
+	if r, err := strconv.ParseFloat(strings.TrimSpace(arg), 64); err == nil && r >= 0 && r <= 1 {
+		ratio = sdktrace.TraceIDRatioBased(r)
+	}
+	switch strings.ToLower(strings.TrimSpace(name)) {
+	case "always_on":
+		return sdktrace.AlwaysSample()
+	case "always_off":
+		return sdktrace.NeverSample()
+	case "traceidratio":
+		return ratio
+	case "parentbased_always_off":
+		return sdktrace.ParentBased(sdktrace.NeverSample())
+	case "parentbased_traceidratio":
+		return sdktrace.ParentBased(ratio)
+	}
+	return sdktrace.ParentBased(sdktrace.AlwaysSample())
+}
+
+// newExportProcessor returns a processor that sends sampled spans in the background to
+// the base URL of a collector that accepts OTLP over HTTP. It drops spans that the
+// collector does not accept in time, so that no run waits for it.
+func newExportProcessor(ctx context.Context, base string, contents bool) (sdktrace.SpanProcessor, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("--otlp must be the base URL of a collector, such as http://localhost:4318, got %q", base)
+	}
+	client, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.JoinPath("v1/traces").String()))
+	if err != nil {
+		return nil, failWithf("--otlp: %w", err)
+	}
+	return contentFilter{sdktrace.NewBatchSpanProcessor(client), contents}, nil
+}
+
+// A contentFilter removes contents that only the Dev UI may have from spans, and passes
+// them on.
+type contentFilter struct {
+	sdktrace.SpanProcessor
+	// contents keeps messages, tool arguments and tool results.
+	contents bool
+}
+
+// OnEnd passes a span on. A span without contents is a copy, so that the queue of spans
+// does not hold them.
+func (f contentFilter) OnEnd(s sdktrace.ReadOnlySpan) {
+	if s.SpanContext().IsSampled() && slices.ContainsFunc(s.Attributes(), f.isRemoved) {
+		stub := tracetest.SpanStubFromReadOnlySpan(s)
+		stub.Attributes = slices.DeleteFunc(slices.Clone(stub.Attributes), f.isRemoved)
+		s = stub.Snapshot()
+	}
+	f.SpanProcessor.OnEnd(s)
+}
+
+// isRemoved reports whether a collector does not receive an attribute. The form of ADK's
+// clients is for the Dev UI only.
+func (f contentFilter) isRemoved(a attribute.KeyValue) bool {
+	if f.contents {
+		return a.Key == runtime.AttrModelRequest || a.Key == runtime.AttrModelResponse
+	}
+	return runtime.IsContentAttribute(a.Key)
+}
