@@ -21,6 +21,11 @@ func TestKeyVariables(t *testing.T) {
 		{"gemini/gemini-flash-latest", map[string]string{"GEMINI_API_KEY": "k"}, []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"}},
 		{"gemini-flash-latest", vertex, nil},
 		{"openai_compatible/gpt-4o", nil, []string{"OPENAI_API_KEY"}},
+		{"openai/gpt-4o", nil, []string{"OPENAI_API_KEY"}},
+		{"gpt-4o", nil, []string{"OPENAI_API_KEY"}},
+		{"groq/llama", nil, []string{"GROQ_API_KEY"}},
+		{"ollama/llama", nil, nil},
+		{"acme/llama", nil, nil},
 		{"scripted/x", nil, nil},
 	} {
 		l := loader.New(&loader.Options{Env: func(name string) (string, bool) {

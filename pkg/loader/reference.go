@@ -11,6 +11,7 @@ import (
 	"agenthost/internal/auth"
 	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -33,7 +34,7 @@ func (l *Loader) Reference() string {
 		append(renderKinds(l.toolKinds), short...)...)
 	writeChapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK. Settings, if any, are in `args:`.",
 		append(renderKinds(l.builtins), adk...)...)
-	writeChapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", renderKinds(l.providers)...)
+	writeChapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", l.renderProviders()...)
 	writeChapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", renderKinds(l.plugins)...)
 	writeChapter(&b, "Scripts", "The file of a scripted model is a list. The first matching entry answers.",
 		spec.Reference("An entry", "One response of the model.", reflect.TypeFor[provider.ScriptEntry]()))
@@ -134,18 +135,64 @@ func (l *Loader) addDefinitions(set *spec.SchemaSet) {
 	set.Define("agent", anyOfSchema(l.agentSchemas(set, false)))
 	set.Define("named_agent", anyOfSchema(l.agentSchemas(set, true)))
 	set.Define("tool", anyOfSchema(l.toolSchemas(set)))
-	var models []any
-	for _, k := range l.providers {
-		m := set.Object(k.ConfigType())
-		setEnum(m, "provider", k.Name)
-		addRequired(m, "provider")
-		models = append(models, setDescription(m, k.Doc))
-	}
-	set.Define("model", anyOfSchema(models))
+	set.Define("model", anyOfSchema(l.modelSchemas(set)))
 	set.Define("callback", set.Object(reflect.TypeFor[agentconfig.CallbackConfig]()))
 	set.Define("plugin", l.pluginSchema(set))
 	set.Define("run_config", set.Object(reflect.TypeFor[runtime.RunConfig]()))
 	set.Define("events_compaction_config", set.Object(reflect.TypeFor[compactionConfig]()))
+}
+
+// modelSchemas returns a schema for each config of a provider; several providers may share
+// one.
+func (l *Loader) modelSchemas(set *spec.SchemaSet) []any {
+	var all []any
+	for _, group := range l.groupProviders() {
+		m := set.Object(group[0].ConfigType())
+		var names []any
+		for _, k := range group {
+			names = append(names, k.Name)
+		}
+		setEnum(m, "provider", names...)
+		addRequired(m, "provider")
+		all = append(all, setDescription(m, describeKinds(group)))
+	}
+	return all
+}
+
+// renderProviders returns a section of the reference for each config of a provider.
+func (l *Loader) renderProviders() []string {
+	var all []string
+	for _, group := range l.groupProviders() {
+		all = append(all, spec.Reference(strings.Join(group.Names(), ", "), describeKinds(group), group[0].ConfigType()))
+	}
+	return all
+}
+
+// groupProviders returns the providers by the type of their config, in the order of the
+// first of each.
+func (l *Loader) groupProviders() []spec.Kinds[provider.Env, model.LLM] {
+	var groups []spec.Kinds[provider.Env, model.LLM]
+	for _, k := range l.providers {
+		i := slices.IndexFunc(groups, func(g spec.Kinds[provider.Env, model.LLM]) bool { return g[0].ConfigType() == k.ConfigType() })
+		if i < 0 {
+			groups = append(groups, spec.Kinds[provider.Env, model.LLM]{k})
+			continue
+		}
+		groups[i] = append(groups[i], k)
+	}
+	return groups
+}
+
+// describeKinds returns the description of a kind, or those of several with their names.
+func describeKinds(kinds spec.Kinds[provider.Env, model.LLM]) string {
+	if len(kinds) == 1 {
+		return kinds[0].Doc
+	}
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.Name+": "+k.Doc)
+	}
+	return strings.Join(all, " ")
 }
 
 func anyOfSchema(schemas []any) map[string]any { return map[string]any{"anyOf": schemas} }

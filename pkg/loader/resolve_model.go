@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,9 +13,6 @@ import (
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
 )
-
-// geminiNamePattern matches the model names of Gemini's service.
-var geminiNamePattern = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/|tunedModels/)`)
 
 // buildModels builds every declared model, used or not, to validate its settings. It
 // opens no connections. Models from includes are built when they are used.
@@ -85,7 +81,8 @@ func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (m
 	}
 	at := n.Get("provider")
 	if at == nil {
-		r.report(n.Errorf("required", "a model requires a provider: %s", strings.Join(r.loader.providers.Names(), " or ")))
+		r.report(n.Errorf("required", "a model requires a provider").
+			WithHint("write provider: with one of %s", strings.Join(r.loader.providers.Names(), ", ")))
 		return nil, nil
 	}
 	kind, ok := r.loader.providers.Lookup(at.Value)
@@ -160,8 +157,8 @@ func (r *resolver) readModelFile(_ context.Context, at spec.Text) (*spec.Node, s
 }
 
 // resolveModel resolves the model name of an agent: a declared model, provider/model,
-// or a Gemini model. It returns nil if the agent names no model, or one with invalid
-// settings.
+// or a name that a provider recognizes. It returns nil if the agent names no model, or
+// one with invalid settings.
 func (r *resolver) resolveModel(ctx context.Context, name spec.Text) model.LLM {
 	if r.loader.opts.Model != nil {
 		return r.loader.opts.Model
@@ -186,12 +183,11 @@ func (r *resolver) resolveModel(ctx context.Context, name spec.Text) model.LLM {
 // resolveModelName builds a model that is not under models, from provider/model or from
 // the name alone.
 func (r *resolver) resolveModelName(ctx context.Context, name spec.Text) model.LLM {
-	vendor, rest, qualified := strings.Cut(name.Value, "/")
-	if kind, ok := r.loader.providers.Lookup(vendor); ok && qualified && rest != "" {
+	if kind, rest, ok := r.loader.findModelKind(name.Value); ok {
 		return r.buildProviderModel(ctx, kind, name, rest)
 	}
-	if !geminiNamePattern.MatchString(name.Value) {
-		r.reportUnknownModel(name)
+	if r.reportUnknownModel(name) {
+		return nil
 	}
 	return r.buildGeminiModel(ctx, name)
 }
@@ -200,8 +196,11 @@ func (r *resolver) resolveModelName(ctx context.Context, name spec.Text) model.L
 func (r *resolver) buildProviderModel(ctx context.Context, kind spec.Kind[provider.Env, model.LLM], name spec.Text, rest string) model.LLM {
 	plan, ds := kind.Decode(name.Mapping("model", rest))
 	if ds.HasErrors() {
-		r.report(name.Errorf(0, "model", "provider %s requires settings", kind.Name).
-			WithHint("declare the model under models in app.yaml, and refer to it by name"))
+		if slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Rule == "required" }) {
+			ds = spec.Diagnostics{name.Errorf(0, "model", "provider %s requires settings", kind.Name).
+				WithHint("declare the model under models in app.yaml, and refer to it by name")}
+		}
+		r.report(ds...)
 		return nil
 	}
 	if e, ok := modelEndpoint(plan.Config, r.newModelEnv("")); ok && name.Pos.Line > 0 {
@@ -215,24 +214,49 @@ func (r *resolver) buildProviderModel(ctx context.Context, kind spec.Kind[provid
 	return m
 }
 
-// reportUnknownModel reports a name that is not declared and does not look like a
-// Gemini model. It is an error if the name is similar to a declared one.
-func (r *resolver) reportUnknownModel(name spec.Text) {
+// reportUnknownModel reports a name that is not declared and that no provider recognizes.
+// It returns false for a name that may be a Gemini model.
+func (r *resolver) reportUnknownModel(name spec.Text) bool {
 	if r.appBroken || strings.Contains(name.Value, "${") {
-		return // already reported
+		return false // already reported
 	}
-	vendor, _, qualified := strings.Cut(name.Value, "/")
+	vendor, rest, qualified := strings.Cut(name.Value, "/")
 	near := spec.Suggest(name.Value, slices.Collect(maps.Keys(r.app.names.models)))
 	switch {
 	case qualified:
-		r.report(name.Errorf(0, "model", "unknown provider %q", vendor).
-			WithHint("declare the model under models in app.yaml with one of the providers %s", strings.Join(r.loader.providers.Names(), ", ")))
+		r.report(r.unknownProviderError(name, vendor, rest))
+		return true
 	case near != "":
 		r.report(name.Errorf(0, "model", "unknown model %q", name.Value).WithHint("did you mean %q?", near))
-	default:
-		r.report(name.Warnf(0, "model", "unknown model %q, assuming a Gemini model", name.Value).
-			WithHint("write PROVIDER/%s for a model of another provider, or declare the model under models in app.yaml", name.Value))
+		return true
 	}
+	r.report(name.Warnf(0, "model", "unknown model %q, assuming a Gemini model", name.Value).
+		WithHint("write PROVIDER/%s for a model of another provider, such as ollama/%[1]s, or declare the model under models in app.yaml", name.Value))
+	return false
+}
+
+// unknownProviderError reports the prefix of a name, with the declaration of a model on a
+// server of one's own.
+func (r *resolver) unknownProviderError(name spec.Text, vendor, rest string) spec.Diagnostic {
+	var prefixes []string
+	for _, kind := range r.loader.providers {
+		if _, ds := kind.Decode(name.Mapping("model", vendor)); !ds.HasErrors() {
+			prefixes = append(prefixes, kind.Name)
+		}
+	}
+	if slices.Contains(prefixes, vendor) {
+		return name.Errorf(0, "model", "the name of a model is required after %s/", vendor)
+	}
+	d := name.Errorf(0, "model", "unknown provider %q", vendor)
+	if near := spec.Suggest(vendor, prefixes); near != "" {
+		return d.WithHint("did you mean %s/%s?", near, rest)
+	}
+	hint := "the prefixes are " + strings.Join(prefixes, ", ")
+	if slices.Contains(prefixes, "openai_compatible") {
+		hint += fmt.Sprintf("; for another server with OpenAI's API, write model: %[1]s, and under models: in app.yaml "+
+			"%[1]s: {provider: openai_compatible, model: %[2]s, base_url: https://…/v1, api_key: \"${secret:…}\"}", path.Base(rest), rest)
+	}
+	return d.WithHint("%s", hint)
 }
 
 func (r *resolver) buildGeminiModel(ctx context.Context, name spec.Text) model.LLM {

@@ -16,14 +16,20 @@ const openAIURL = "https://api.openai.com/v1"
 // An EndpointConfig is the config of a model that reaches a server.
 type EndpointConfig interface{ Endpoint(env Env) Endpoint }
 
+// A NameConfig is the config of a model whose kind recognizes names without its prefix,
+// such as gpt-5. The config is new: nothing is decoded into it.
+type NameConfig interface{ RecognizesName(name string) bool }
+
 // A FallbackConfig is the config of a model with fallbacks, which it names.
 type FallbackConfig interface{ Fallbacks() []spec.Text }
 
 var (
 	_ EndpointConfig = (*geminiConfig)(nil)
-	_ EndpointConfig = (*openAIConfig)(nil)
+	_ EndpointConfig = (*chatConfig)(nil)
+	_ NameConfig     = (*geminiConfig)(nil)
+	_ NameConfig     = (*chatConfig)(nil)
 	_ FallbackConfig = (*geminiConfig)(nil)
-	_ FallbackConfig = (*openAIConfig)(nil)
+	_ FallbackConfig = (*chatConfig)(nil)
 	_ FallbackConfig = (*scriptedConfig)(nil)
 	_ spec.Checker   = (*scriptedConfig)(nil)
 )
@@ -121,17 +127,6 @@ func vertexURL(at string) (string, error) {
 		return "https://aiplatform." + at + ".rep.googleapis.com/", nil
 	}
 	return "https://" + at + "-aiplatform.googleapis.com/", nil
-}
-
-// openAISettings returns the address and the key of a server. An address of the document
-// gets only the document's key.
-func openAISettings(v variables, key, base string) (at, with setting) {
-	at = v.chooseBase(strings.TrimSuffix(base, "/"), "OPENAI_BASE_URL", openAIURL)
-	at.value = strings.TrimSuffix(at.value, "/")
-	if base != "" {
-		return at, setting{key, true}
-	}
-	return at, v.chooseKey(key, at, "OPENAI_API_KEY")
 }
 
 // A geminiChoice is the backend of a Gemini model with its address and credentials.

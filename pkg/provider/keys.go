@@ -9,7 +9,7 @@ type KeyConfig interface {
 
 var (
 	_ KeyConfig = (*geminiConfig)(nil)
-	_ KeyConfig = (*openAIConfig)(nil)
+	_ KeyConfig = (*chatConfig)(nil)
 )
 
 // KeyVariables returns the variables of the Gemini API. A project of Vertex AI needs no key.
@@ -21,7 +21,12 @@ func (c *geminiConfig) KeyVariables(env Env) []string {
 	return geminiKeyVariables()
 }
 
-// KeyVariables returns the variables of OpenAI.
-func (c *openAIConfig) KeyVariables(Env) []string { return []string{"OPENAI_API_KEY"} }
+// KeyVariables returns the variables of the service. A local server needs no key.
+func (c *chatConfig) KeyVariables(Env) []string {
+	if c.vendor.local {
+		return nil
+	}
+	return c.vendor.keyVariables
+}
 
 func geminiKeyVariables() []string { return []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"} }

@@ -13,6 +13,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"regexp"
+	"strings"
 	"time"
 
 	"agenthost/pkg/model"
@@ -45,11 +47,13 @@ type Env struct {
 // Kinds lists the providers of models in app.yaml. Problems that a builder finds in a
 // file are a [spec.Diagnostics] error.
 func Kinds() spec.Kinds[Env, model.LLM] {
-	return spec.Kinds[Env, model.LLM]{
+	kinds := spec.Kinds[Env, model.LLM]{
 		spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini),
-		spec.NewKind("openai_compatible", "Any server with OpenAI's chat completions API: OpenAI, or a local server.", buildOpenAI),
-		spec.NewKind("scripted", "Answers from a script, without network access or an API key.", buildScripted),
 	}
+	for _, v := range chatVendors() {
+		kinds = append(kinds, newChatKind(v))
+	}
+	return append(kinds, spec.NewKind("scripted", "Answers from a script, without network access or an API key.", buildScripted))
 }
 
 type geminiConfig struct {
@@ -68,6 +72,15 @@ func (c *geminiConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 // Fallbacks returns the names of the fallback models.
 func (c *geminiConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
 
+// geminiNames matches the model names of Gemini's service.
+var geminiNames = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/google/|tunedModels/)`)
+
+// RecognizesName reports whether a model name without a prefix belongs to Gemini's
+// service.
+func (c *geminiConfig) RecognizesName(name string) bool {
+	return geminiNames.MatchString(name) && !strings.Contains(name, "publishers/anthropic/")
+}
+
 func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error) {
 	return NewGemini(c.Model, &GeminiOptions{
 		Lookup: env.Lookup, App: env.App, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, HTTP: env.HTTP,
@@ -84,38 +97,50 @@ func (c *geminiConfig) Endpoint(env Env) Endpoint {
 	return Endpoint{URL: s.base.value, At: c.BaseURL, OfHost: !s.base.ofApp && !s.key.ofApp && !s.project.ofApp}
 }
 
-type openAIConfig struct {
-	Provider string                 `yaml:"provider" doc:"openai_compatible."`
-	Model    string                 `yaml:"model" required:"true" doc:"The model's name on the server."`
-	BaseURL  spec.Text              `yaml:"base_url" doc:"The URL of the server, without /chat/completions. Default: OPENAI_BASE_URL, or OpenAI's."`
-	APIKey   spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: OPENAI_API_KEY. Local servers may need none."`
+// A chatConfig is the config of all services with OpenAI's chat completions API.
+type chatConfig struct {
+	vendor *vendor
+
+	Provider string                 `yaml:"provider" doc:"One of the providers above."`
+	Model    string                 `yaml:"model" required:"true" doc:"The model's name at the service."`
+	BaseURL  spec.Text              `yaml:"base_url" doc:"The URL of the service, without /chat/completions. Default: that of the provider's variable, or its usual one."`
+	APIKey   spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: that of the provider's variable. Local servers may need none."`
 	Headers  map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`
 	Calls    callsConfig            `yaml:",inline"`
 }
 
+func newChatKind(v *vendor) spec.Kind[Env, model.LLM] {
+	return spec.NewKindFrom(v.prefix, v.describeVendor(), func() *chatConfig { return &chatConfig{vendor: v} }, buildChat)
+}
+
 // DecodeSpec decodes and checks the config.
-func (c *openAIConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+func (c *chatConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return decodeService(n, c, &c.BaseURL, &c.Calls)
 }
 
 // Fallbacks returns the names of the fallback models.
-func (c *openAIConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
+func (c *chatConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
 
-func buildOpenAI(_ context.Context, env Env, c *openAIConfig) (model.LLM, error) {
+// RecognizesName reports whether a model name without a prefix belongs to the service.
+func (c *chatConfig) RecognizesName(name string) bool {
+	return c.vendor.names != nil && c.vendor.names.MatchString(name)
+}
+
+func buildChat(_ context.Context, env Env, c *chatConfig) (model.LLM, error) {
 	header := http.Header{}
 	for name, value := range c.Headers {
 		header.Set(name, value.Reveal())
 	}
-	return NewOpenAI(c.Model, &OpenAIOptions{
+	return newChat(c.vendor, c.Model, &OpenAIOptions{
 		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, HTTP: env.HTTP,
 		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
 	}), nil
 }
 
 // Endpoint returns the address of the model's calls.
-func (c *openAIConfig) Endpoint(env Env) Endpoint {
-	base, key := openAISettings(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
-	return Endpoint{URL: base.value, At: c.BaseURL, OfHost: !base.ofApp && !key.ofApp}
+func (c *chatConfig) Endpoint(env Env) Endpoint {
+	e := c.vendor.resolveEndpoint(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
+	return Endpoint{URL: e.base.value, At: c.BaseURL, OfHost: !e.base.ofApp && !e.key.ofApp}
 }
 
 type scriptedConfig struct {

@@ -11,9 +11,6 @@ import (
 	"agenthost/pkg/model"
 )
 
-const noOpenAIKey = "no key for OpenAI: set OPENAI_API_KEY in the environment or in the app's .env, " +
-	"or give the model an api_key or a base_url under models: in app.yaml"
-
 // OpenAIOptions configure a server with OpenAI's chat completions API. The zero value is
 // OpenAI itself with the key of the process's environment.
 type OpenAIOptions struct {
@@ -43,7 +40,12 @@ type OpenAIOptions struct {
 // NewOpenAI returns a model on a server with OpenAI's chat completions API. It reads the
 // environment on each call. opts may be nil.
 func NewOpenAI(name string, opts *OpenAIOptions) model.LLM {
-	o := &openAI{name: name}
+	return newChat(compatibleVendor(), name, opts)
+}
+
+// newChat returns a model of a vendor. opts may be nil.
+func newChat(v *vendor, name string, opts *OpenAIOptions) model.LLM {
+	o := &openAI{name: name, vendor: v}
 	if opts != nil {
 		o.opts = *opts
 	}
@@ -56,6 +58,7 @@ func NewOpenAI(name string, opts *OpenAIOptions) model.LLM {
 
 type openAI struct {
 	name    string
+	vendor  *vendor
 	opts    OpenAIOptions
 	service *service
 }
@@ -68,15 +71,17 @@ func (o *openAI) Name() string { return o.name }
 // schema: OpenAI supports that; for other servers it is unknown.
 func (o *openAI) MixesToolsAndSchema() bool { return o.isOpenAI() }
 
-func (o *openAI) endpointSettings() (base, key setting) {
-	return openAISettings(newVariables(o.opts.Lookup, o.opts.App), o.opts.APIKey, o.opts.BaseURL)
+func (o *openAI) resolveEndpoint() vendorEndpoint {
+	return o.vendor.resolveEndpoint(newVariables(o.opts.Lookup, o.opts.App), o.opts.APIKey, o.opts.BaseURL)
 }
 
 // isOpenAI reports whether the server is OpenAI or Azure OpenAI, which use newer names
 // for some settings than compatible servers.
 func (o *openAI) isOpenAI() bool {
-	base, _ := o.endpointSettings()
-	u, err := url.Parse(base.value)
+	if o.vendor.openAI {
+		return true
+	}
+	u, err := url.Parse(o.resolveEndpoint().base.value)
 	return err == nil && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".openai.azure.com"))
 }
 
@@ -104,10 +109,17 @@ func (o *openAI) sendRequest(ctx context.Context, req *model.Request) (*serviceR
 	if err != nil {
 		return nil, err
 	}
-	base, key := o.endpointSettings()
-	call := &serviceRequest{url: base.value + "/chat/completions", header: http.Header{}, body: body, secrets: []string{key.value}}
-	if key.value != "" {
-		call.header.Set("Authorization", "Bearer "+key.value)
+	at := o.resolveEndpoint()
+	if at.problem != "" {
+		return nil, newConfigError(http.StatusBadRequest, at.problem)
+	}
+	call := &serviceRequest{url: at.base.value + "/chat/completions", header: http.Header{}, body: body, secrets: []string{at.key.value}}
+	switch {
+	case at.key.value == "":
+	case o.vendor.keyHeader != "":
+		call.header.Set(o.vendor.keyHeader, at.key.value)
+	default:
+		call.header.Set("Authorization", "Bearer "+at.key.value)
 	}
 	for name, values := range o.opts.Header {
 		call.header[http.CanonicalHeaderKey(name)] = values
@@ -116,8 +128,10 @@ func (o *openAI) sendRequest(ctx context.Context, req *model.Request) (*serviceR
 	if req.Config != nil {
 		call.addOptions(req.Config.HTTPOptions)
 	}
-	if o.isOpenAI() && call.header.Get("Authorization") == "" && call.header.Get("Api-Key") == "" {
-		return nil, newConfigError(http.StatusUnauthorized, noOpenAIKey)
+	if call.header.Get("Authorization") == "" && call.header.Get("Api-Key") == "" {
+		if missing := o.vendor.missingKey(at); missing != "" {
+			return nil, newConfigError(http.StatusUnauthorized, missing)
+		}
 	}
 	return o.service.postJSON(ctx, call)
 }

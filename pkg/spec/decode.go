@@ -416,9 +416,15 @@ type Kind[Env, T any] struct {
 
 // NewKind returns a kind with config struct C.
 func NewKind[C, Env, T any](name, doc string, build func(context.Context, Env, *C) (T, error)) Kind[Env, T] {
+	return NewKindFrom(name, doc, func() *C { return new(C) }, build)
+}
+
+// NewKindFrom returns a kind whose configs are made by newConfig, for kinds that share a
+// config struct: they differ in its fields that are not decoded.
+func NewKindFrom[C, Env, T any](name, doc string, newConfig func() *C, build func(context.Context, Env, *C) (T, error)) Kind[Env, T] {
 	return Kind[Env, T]{
 		Name: name, Doc: doc,
-		config: func() any { return new(C) }, fields: new(fieldTable),
+		config: func() any { return newConfig() }, fields: new(fieldTable),
 		build: func(ctx context.Context, env Env, c any) (T, error) {
 			return build(ctx, env, c.(*C))
 		},
@@ -445,6 +451,10 @@ func (k Kind[Env, T]) CheckKeys(n *Node) Diagnostics {
 	}
 	return d.ds
 }
+
+// NewConfig returns a config that nothing was decoded into, for the interfaces of
+// configs.
+func (k Kind[Env, T]) NewConfig() any { return k.config() }
 
 // ConfigType returns the type of the config struct.
 func (k Kind[Env, T]) ConfigType() reflect.Type { return reflect.TypeOf(k.config()).Elem() }
