@@ -58,7 +58,7 @@ func createApp(ctx context.Context, io stdio, f *newFlags, dir string) error {
 	}
 	app := newApp{Name: loader.AppName(dir), Template: f.template, Model: f.model}
 	if f.model != "" {
-		app.Key = strings.Join(append(newLoader(nil).KeyVariables(f.model), "")[:1], "")
+		app.keys = newLoader(nil).KeyVariables(f.model)
 	}
 	if err := app.createFolder(ctx, dir); err != nil {
 		return err
@@ -78,29 +78,35 @@ func (f *newFlags) validateFlags() error {
 		}
 		return errors.New(text)
 	}
-	if f.model != "" && !modelName.MatchString(f.model) {
+	if f.model != "" && (!modelName.MatchString(f.model) || !isPlainString(f.model)) {
 		return fmt.Errorf("--model must be a name of letters, digits and . _ : / @ + ~ -, such as openai/gpt-4o, got %q", f.model)
 	}
 	return nil
 }
 
+// isPlainString reports whether YAML reads it as a string without quotes, unlike null
+// or 12.
+func isPlainString(text string) bool {
+	n, ds := spec.Parse("", []byte(text))
+	return !ds.HasErrors() && n.Any() == text
+}
+
 // printNextSteps prints the commands that lead to the first answer.
 func printNextSteps(io stdio, app *newApp, dir string) {
-	key := ""
+	lacksKey := app.Key() != "" && !slices.ContainsFunc(app.keys, func(name string) bool { return os.Getenv(name) != "" })
 	switch {
 	case app.IsScripted():
 		fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n", dir)
-	case app.Key == "" || os.Getenv(app.Key) != "":
-		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Talk to it:\n\n", dir, app.Model)
+	case lacksKey:
+		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Set its key, and talk to it:\n\n  export %s=…\n", dir, app.Model, app.Key())
 	default:
-		key = app.Key
-		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Set its key, and talk to it:\n\n  export %s=…\n", dir, app.Model, key)
+		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Talk to it:\n\n", dir, app.Model)
 	}
 	fmt.Fprintf(io.out, "  agenthost run %s\n\n", dir)
 	switch {
 	case app.IsScripted():
 		fmt.Fprintf(io.out, "It answers from a script; %s shows how to use a real model.\n", filepath.Join(dir, "README.md"))
-	case key != "":
+	case lacksKey:
 		fmt.Fprintf(io.out, "The key can also be in %s, which git ignores.\n", filepath.Join(dir, ".env"))
 	}
 	fmt.Fprintln(io.out, "Edit the files while you chat: the next answer uses the saved version.")

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"text/template"
+
+	"agenthost/pkg/spec"
 )
 
 // newFiles are the files of new apps. Each folder is a template, and the files next to the
@@ -35,9 +37,13 @@ type newApp struct {
 	Template string
 	// Model is the name of the model; empty is the scripted model.
 	Model string
-	// Key is the environment variable of the model's key, empty if it needs none.
-	Key string
+	// keys are the environment variables that may hold the model's key, the usual one
+	// first.
+	keys []string
 }
+
+// Key returns the usual environment variable of the model's key, empty if it needs none.
+func (a *newApp) Key() string { return strings.Join(a.keys[:min(1, len(a.keys))], "") }
 
 // IsScripted reports whether the app answers from a script.
 func (a *newApp) IsScripted() bool { return a.Model == "" }
@@ -168,7 +174,7 @@ func (a *newApp) renderFile(file string) ([]byte, error) {
 // checkModel returns an error that states why the loader rejects the model of an app.
 func checkModel(ctx context.Context, dir, model string) error {
 	for _, d := range newLoader(nil).Check(ctx, dir) {
-		if d.Rule == "model" {
+		if d.Rule == "model" || d.Severity == spec.Error {
 			return fmt.Errorf("--model %s: %s\nhint: %s", model, d.Message, d.Hint)
 		}
 	}
