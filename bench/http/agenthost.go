@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
@@ -21,7 +20,7 @@ import (
 )
 
 // openAgenthost returns agenthost's server as configured by the serve command, with
-// metrics and traces.
+// metrics and without traces, which serve keeps with --dev only.
 func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
 	st, err := storeurl.Open(ctx, cmp.Or(at.URL, "memory:"), &storeurl.Options{Artifacts: "memory:"})
 	if err != nil {
@@ -35,11 +34,10 @@ func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Clos
 		return nil, nil, errors.Join(err, st.Close())
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	metrics, traces := server.NewMetrics("bench"), server.NewTraces(false)
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(traces))
-	host := runtime.NewHost(st, &runtime.Options{Logger: logger, TracerProvider: provider, Observe: metrics.Observe})
+	metrics := server.NewMetrics("bench")
+	host := runtime.NewHost(st, &runtime.Options{Logger: logger, Observe: metrics.Observe})
 	host.Swap(a)
-	return server.New(host, &server.Options{Logger: logger, Metrics: metrics, Traces: traces}), hostCloser{host, st}, nil
+	return server.New(host, &server.Options{Logger: logger, Metrics: metrics}), hostCloser{host, st}, nil
 }
 
 // hostCloser closes a host and its store.

@@ -119,6 +119,7 @@ type serveMain struct {
 	host   *runtime.Host
 	watch  *loader.Watch
 	server *server.Server
+	// traces is nil without developer tools.
 	traces *server.Traces
 	ui     fs.FS
 }
@@ -173,7 +174,9 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	}
 	defer m.store.Close()
 	opts.Metrics = server.NewMetrics(buildVersion())
-	m.traces = server.NewTraces(f.dev.isEnabled())
+	if f.dev.isEnabled() {
+		m.traces = server.NewTraces(true)
+	}
 	tracing, flush, err := f.observe.newTracing(ctx, m.logger, m.traces)
 	if err != nil {
 		return err

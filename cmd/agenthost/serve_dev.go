@@ -17,7 +17,7 @@ type devFlags struct {
 }
 
 func (f *devFlags) registerFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.dev, "dev", false, "enable developer tools: keep model requests in traces, and let the visual builder write app files")
+	flags.BoolVar(&f.dev, "dev", false, "enable developer tools: keep traces with model requests, and let the visual builder write app files")
 	flags.StringVar(&f.ui, "ui-dir", "", "serve the ADK Web bundle in this folder at /dev-ui/; implies --dev")
 }
 

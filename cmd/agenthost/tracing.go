@@ -17,19 +17,27 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 )
 
-// newTracing returns the provider of the spans of runs for the Dev UI and, with --otlp,
-// for a collector. flush sends spans that are not sent yet.
-func (f *observeFlags) newTracing(ctx context.Context, logger *slog.Logger, traces *server.Traces) (p *sdktrace.TracerProvider, flush func(), err error) {
+// newTracing returns the provider of the spans of runs: for the Dev UI if traces is not
+// nil, and for a collector with --otlp. Without both it is nil. flush sends spans that are
+// not sent yet.
+func (f *observeFlags) newTracing(ctx context.Context, logger *slog.Logger, traces *server.Traces) (_ trace.TracerProvider, flush func(), err error) {
+	if traces == nil && f.otlp == "" {
+		return nil, func() {}, nil
+	}
+	sampler := newSampler(os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG"))
 	opts := []sdktrace.TracerProviderOption{
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "agenthost"), attribute.String("service.version", buildVersion()))),
+	}
+	if traces != nil {
 		// The Dev UI shows all spans; the sampler decides which the collector receives.
-		sdktrace.WithSampler(sdktrace.AlwaysRecord(newSampler(os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG")))),
-		sdktrace.WithSpanProcessor(traces),
+		sampler = sdktrace.AlwaysRecord(sampler)
+		opts = append(opts, sdktrace.WithSpanProcessor(traces))
 	}
 	if f.otlp != "" {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("sending traces failed", "error", err) }))
@@ -39,7 +47,7 @@ func (f *observeFlags) newTracing(ctx context.Context, logger *slog.Logger, trac
 		}
 		opts = append(opts, sdktrace.WithSpanProcessor(export))
 	}
-	p = sdktrace.NewTracerProvider(opts...)
+	p := sdktrace.NewTracerProvider(append(opts, sdktrace.WithSampler(sampler))...)
 	return p, func() {
 		if err := flushTraces(p); err != nil {
 			logger.Warn("sending the last traces failed", "error", err)

@@ -111,7 +111,7 @@ func collectTraces(t *testing.T, ar *txtar.Archive, contents bool, traces *serve
 	}))
 	defer collectorServer.Close()
 	flags := &observeFlags{otlp: collectorServer.URL, traceContents: contents}
-	provider, _, err := flags.newTracing(t.Context(), slog.New(slog.DiscardHandler), traces)
+	provider, flush, err := flags.newTracing(t.Context(), slog.New(slog.DiscardHandler), traces)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,9 +127,7 @@ func collectTraces(t *testing.T, ar *txtar.Archive, contents bool, traces *serve
 			break // the spans contain the error
 		}
 	}
-	if err := flushTraces(provider); err != nil {
-		t.Fatal(err)
-	}
+	flush()
 	slices.SortFunc(spans, func(a, b *traced.Span) int { return cmp.Compare(a.StartTimeUnixNano, b.StartTimeUnixNano) })
 	var out strings.Builder
 	writeSpans(&out, spans, "", "")
