@@ -11,15 +11,15 @@ import (
 // normalizeContents returns a conversation that services accept: every part has data,
 // and every call has a response. Both must hold for the whole session, otherwise one odd
 // event would make every later turn fail. It does not modify contents; unchanged ones
-// are shared.
-func normalizeContents(contents []*genai.Content) []*genai.Content {
-	return fillOpenCalls(dropEmptyContents(contents))
+// are shared. Parts that belong to other vendors than the one given are dropped.
+func normalizeContents(vendor string, contents []*genai.Content) []*genai.Content {
+	return fillOpenCalls(dropEmptyContents(withoutForeignParts(contents, vendor)))
 }
 
 // normalizeRequest returns the request with normalized contents.
-func normalizeRequest(req *model.Request) *model.Request {
+func normalizeRequest(vendor string, req *model.Request) *model.Request {
 	whole := *req
-	whole.Contents = normalizeContents(req.Contents)
+	whole.Contents = normalizeContents(vendor, req.Contents)
 	return &whole
 }
 

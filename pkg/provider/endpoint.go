@@ -26,10 +26,12 @@ type FallbackConfig interface{ Fallbacks() []spec.Text }
 var (
 	_ EndpointConfig = (*geminiConfig)(nil)
 	_ EndpointConfig = (*chatConfig)(nil)
+	_ EndpointConfig = (*ollamaConfig)(nil)
 	_ NameConfig     = (*geminiConfig)(nil)
 	_ NameConfig     = (*chatConfig)(nil)
 	_ FallbackConfig = (*geminiConfig)(nil)
 	_ FallbackConfig = (*chatConfig)(nil)
+	_ FallbackConfig = (*ollamaConfig)(nil)
 	_ FallbackConfig = (*scriptedConfig)(nil)
 	_ spec.Checker   = (*scriptedConfig)(nil)
 )

@@ -20,6 +20,7 @@ func FuzzStream(f *testing.F) {
 		"data: {\"candidates\":[{\"content\":{\"parts\":[null,{\"functionCall\":{\"name\":\"f\",\"args\":{\"a\":1}}}]}}]}\n\ndata: {\"usageMetadata\":{}}\n\n",
 		"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n", "data: {\"choices\":[null]}\n\n",
 		"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"stop\"}]}\n\n",
+		"{\"message\":{\"thinking\":\"t\"}}\n{\"message\":{\"content\":\"a\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{}}}]},\"done\":true}\n",
 		"data: {\"candidates\":[null]}\n\n", "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n",
 	} {
 		f.Add([]byte(seed))
@@ -33,6 +34,7 @@ func FuzzStream(f *testing.F) {
 	models := []model.LLM{
 		provider.NewGemini("m", vertex),
 		provider.NewGemini("m", &provider.GeminiOptions{APIKey: "k", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
+		provider.NewOllama("m", &provider.OllamaOptions{BaseURL: "http://fake", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
 		provider.NewOpenAI("m", &provider.OpenAIOptions{BaseURL: "http://fake/v1", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

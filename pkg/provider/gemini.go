@@ -139,7 +139,7 @@ type geminiCall struct {
 }
 
 func newGeminiCall(name string, client *genai.Client, req *model.Request) *geminiCall {
-	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(normalizeContents(req.Contents)), config: copyConfig(req.Config)}
+	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(normalizeContents(geminiVendor, req.Contents)), config: copyConfig(req.Config)}
 	if c.model == "" {
 		c.model = name
 	}

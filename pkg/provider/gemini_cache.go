@@ -50,7 +50,7 @@ func (c *cachingModel) Generate(ctx context.Context, req *model.Request) iter.Se
 	}
 	return func(yield func(*model.Response, error) bool) {
 		// Normalize first: the metadata counts contents.
-		if err := c.generateCached(ctx, &cacheResolver{gemini: c.gemini, req: normalizeRequest(req), config: req.Cache}, yield); err != nil {
+		if err := c.generateCached(ctx, &cacheResolver{gemini: c.gemini, req: normalizeRequest(geminiVendor, req), config: req.Cache}, yield); err != nil {
 			yield(nil, err)
 		}
 	}

@@ -68,10 +68,7 @@ func (o *openAI) addSettings(body map[string]any, c *genai.GenerateContentConfig
 
 // addFormat requests JSON, or JSON that matches a schema.
 func (o *openAI) addFormat(body map[string]any, c *genai.GenerateContentConfig) {
-	schema := c.ResponseJsonSchema
-	if schema == nil && c.ResponseSchema != nil {
-		schema = plainSchema(c.ResponseSchema)
-	}
+	schema := responseSchema(c)
 	switch {
 	case schema != nil:
 		body["response_format"] = map[string]any{
@@ -82,22 +79,23 @@ func (o *openAI) addFormat(body map[string]any, c *genai.GenerateContentConfig) 
 	}
 }
 
-// addTools adds the functions and the tool choice. It rejects Gemini's built-in tools,
-// which cannot be ignored without changing the result.
+// responseSchema returns the JSON Schema of the response, or nil.
+func responseSchema(c *genai.GenerateContentConfig) any {
+	if c.ResponseJsonSchema == nil && c.ResponseSchema != nil {
+		return plainSchema(c.ResponseSchema)
+	}
+	return c.ResponseJsonSchema
+}
+
+// addTools adds the functions and the tool choice.
 func (o *openAI) addTools(body map[string]any, c *genai.GenerateContentConfig) error {
+	declared, err := functionDeclarations(o.name, c.Tools)
+	if err != nil {
+		return err
+	}
 	var tools []any
-	for _, t := range c.Tools {
-		if t == nil {
-			continue
-		}
-		bare := *t
-		bare.FunctionDeclarations = nil
-		if names := jsonKeys(bare); len(names) > 0 {
-			return newConfigError(http.StatusBadRequest, fmt.Sprintf("%s has no %s: that is a tool of Gemini's", o.name, strings.Join(names, " and ")))
-		}
-		for _, d := range t.FunctionDeclarations {
-			tools = append(tools, map[string]any{"type": "function", "function": chatDeclaration(d)})
-		}
+	for _, d := range declared {
+		tools = append(tools, map[string]any{"type": "function", "function": chatDeclaration(d)})
 	}
 	if len(tools) == 0 {
 		return nil
@@ -109,6 +107,24 @@ func (o *openAI) addTools(body map[string]any, c *genai.GenerateContentConfig) e
 		}
 	}
 	return nil
+}
+
+// functionDeclarations returns the functions of a request. It rejects Gemini's built-in
+// tools, which cannot be ignored without changing the result.
+func functionDeclarations(name string, tools []*genai.Tool) ([]*genai.FunctionDeclaration, error) {
+	var declared []*genai.FunctionDeclaration
+	for _, t := range tools {
+		if t == nil {
+			continue
+		}
+		bare := *t
+		bare.FunctionDeclarations = nil
+		if names := jsonKeys(bare); len(names) > 0 {
+			return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("%s has no %s: that is a tool of Gemini's", name, strings.Join(names, " and ")))
+		}
+		declared = append(declared, t.FunctionDeclarations...)
+	}
+	return declared, nil
 }
 
 func chatDeclaration(d *genai.FunctionDeclaration) map[string]any {
@@ -187,13 +203,19 @@ func (o *openAI) logUnsupported(ctx context.Context, c *genai.GenerateContentCon
 	if t := left.ThinkingConfig; t != nil && t.ThinkingBudget == nil {
 		left.ThinkingConfig = nil // its level is carried
 	}
+	if names := unsupportedSettings(&left); len(names) > 0 {
+		o.opts.Logger.WarnContext(ctx, "ignoring Gemini settings that this provider does not support", "model", o.name, "settings", names)
+	}
+}
+
+// unsupportedSettings returns the names of the settings that are not in
+// [supportedSettings], sorted.
+func unsupportedSettings(c *genai.GenerateContentConfig) []string {
+	left := *c
 	if len(left.ResponseModalities) == 1 && left.ResponseModalities[0] == "TEXT" {
 		left.ResponseModalities = nil
 	}
-	names := slices.DeleteFunc(jsonKeys(left), func(name string) bool { return slices.Contains(supportedSettings(), name) })
-	if len(names) > 0 {
-		o.opts.Logger.WarnContext(ctx, "ignoring Gemini settings that this provider does not support", "model", o.name, "settings", names)
-	}
+	return slices.DeleteFunc(jsonKeys(left), func(name string) bool { return slices.Contains(supportedSettings(), name) })
 }
 
 // jsonKeys returns the JSON names of the non-empty fields of a struct, sorted.
@@ -213,7 +235,7 @@ func chatMessages(req *model.Request) ([]chatMessage, error) {
 	if instruction := req.Instruction(); instruction != "" {
 		w.messages = append(w.messages, chatMessage{Role: "system", Content: instruction})
 	}
-	for _, c := range endWithUser(normalizeContents(req.Contents)) {
+	for _, c := range endWithUser(normalizeContents(openAIVendor, req.Contents)) {
 		if err := w.addContent(c); err != nil {
 			return nil, err
 		}
@@ -274,12 +296,8 @@ func (w *chatWriter) addAssistant(c *genai.Content) error {
 				return err
 			}
 			m.ToolCalls = append(m.ToolCalls, call)
-		case p.ExecutableCode != nil:
-			text.WriteString(p.ExecutableCode.Code)
-		case p.CodeExecutionResult != nil:
-			text.WriteString(p.CodeExecutionResult.Output)
 		default:
-			text.WriteString(p.Text)
+			text.WriteString(answerText(p))
 		}
 	}
 	if text.Len() > 0 {
@@ -289,6 +307,17 @@ func (w *chatWriter) addAssistant(c *genai.Content) error {
 		w.messages = append(w.messages, m)
 	}
 	return nil
+}
+
+// answerText returns the text of a part of an answer that is no call. Code is text.
+func answerText(p *genai.Part) string {
+	switch {
+	case p.ExecutableCode != nil:
+		return p.ExecutableCode.Code
+	case p.CodeExecutionResult != nil:
+		return p.CodeExecutionResult.Output
+	}
+	return p.Text
 }
 
 func (w *chatWriter) encodeCall(c *genai.FunctionCall) (chatCall, error) {
@@ -350,8 +379,8 @@ func inlinePart(b *genai.Blob) (*chatPart, error) {
 	switch {
 	case strings.HasPrefix(kind, "image/"):
 		return &chatPart{Type: "image_url", ImageURL: &chatImage{"data:" + kind + ";base64," + data}}, nil
-	case strings.HasPrefix(kind, "text/"), kind == "application/json":
-		return &chatPart{Type: "text", Text: strings.ToValidUTF8(string(b.Data), "\uFFFD")}, nil
+	case isTextData(b):
+		return &chatPart{Type: "text", Text: dataText(b)}, nil
 	case sounds[kind] != "":
 		return &chatPart{Type: "input_audio", Audio: &chatAudio{data, sounds[kind]}}, nil
 	case kind == "application/pdf":
@@ -359,3 +388,11 @@ func inlinePart(b *genai.Blob) (*chatPart, error) {
 	}
 	return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("data of type %s cannot be sent to this provider: images, texts, PDF, WAV and MP3 can", cmp.Or(kind, "unknown")))
 }
+
+// isTextData reports whether data is sent as text.
+func isTextData(b *genai.Blob) bool {
+	kind, _, _ := strings.Cut(b.MIMEType, ";")
+	return strings.HasPrefix(kind, "text/") || kind == "application/json"
+}
+
+func dataText(b *genai.Blob) string { return strings.ToValidUTF8(string(b.Data), "\uFFFD") }

@@ -35,7 +35,7 @@ type subject struct {
 }
 
 func subjects() []subject {
-	return []subject{{"gemini", geminiSubject}, {"openai", openAISubject}, {"scripted", scriptedSubject}}
+	return []subject{{"gemini", geminiSubject}, {"openai", openAISubject}, {"ollama", ollamaSubject}, {"scripted", scriptedSubject}}
 }
 
 func geminiSubject(t *testing.T, s scenario) model.LLM {

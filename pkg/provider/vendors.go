@@ -94,8 +94,6 @@ func chatVendors() []*vendor {
 			prefix: "bedrock", title: "Amazon Bedrock", base: "https://bedrock-runtime.{region}.amazonaws.com/openai/v1",
 			regionVariables: []string{"AWS_REGION", "AWS_REGION_NAME", "AWS_DEFAULT_REGION"}, keyVariables: []string{"AWS_BEARER_TOKEN_BEDROCK"},
 		},
-		newOllamaVendor("ollama"),
-		newOllamaVendor("ollama_chat"),
 		compatibleVendor(),
 	}
 }
@@ -109,10 +107,14 @@ func compatibleVendor() *vendor {
 	}
 }
 
-func newOllamaVendor(prefix string) *vendor {
+// ollamaName is the name of Ollama in the marks of parts.
+const ollamaName = "ollama"
+
+// ollamaVendor returns the service of Ollama's own API.
+func ollamaVendor() *vendor {
 	return &vendor{
-		prefix: prefix, title: "Ollama", base: "http://127.0.0.1:11434/v1", baseVariables: []string{"OLLAMA_API_BASE"},
-		path: "/v1", keyVariables: []string{"OLLAMA_API_KEY"}, local: true,
+		prefix: ollamaName, title: "Ollama", base: "http://127.0.0.1:11434", baseVariables: []string{"OLLAMA_API_BASE", "OLLAMA_HOST"},
+		keyVariables: []string{"OLLAMA_API_KEY"}, local: true,
 	}
 }
 

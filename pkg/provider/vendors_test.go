@@ -30,7 +30,7 @@ func (c *sentCall) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.model = body.Model
-	answer := `{"choices": [{"message": {"content": "ok"}}]}`
+	answer := `{"choices": [{"message": {"content": "ok"}}], "message": {"content": "ok"}, "done": true}`
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: req}, nil
 }
 
@@ -105,8 +105,8 @@ func TestVendors(t *testing.T) {
 			map[string]string{"AWS_BEARER_TOKEN_BEDROCK": "k", "AWS_REGION": "us-west-2"},
 			"https://bedrock-runtime.us-west-2.amazonaws.com/openai/v1/chat/completions", bearer("k"),
 		},
-		{"ollama", nil, "http://127.0.0.1:11434/v1/chat/completions", ""},
-		{"ollama_chat", map[string]string{"OLLAMA_API_BASE": "http://gpu:11434"}, "http://gpu:11434/v1/chat/completions", ""},
+		{"ollama", nil, "http://127.0.0.1:11434/api/chat", ""},
+		{"ollama_chat", map[string]string{"OLLAMA_API_BASE": "http://gpu:11434"}, "http://gpu:11434/api/chat", ""},
 		{"openai_compatible", map[string]string{"OPENAI_API_KEY": "k"}, "https://api.openai.com/v1/chat/completions", bearer("k")},
 	} {
 		t.Run(tt.prefix, func(t *testing.T) {

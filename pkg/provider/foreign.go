@@ -1,0 +1,69 @@
+package provider
+
+import (
+	"slices"
+
+	"google.golang.org/genai"
+)
+
+// The vendors of parts.
+const (
+	geminiVendor    = "gemini"
+	openAIVendor    = "openai"
+	anthropicVendor = "anthropic"
+)
+
+// Keys of a part's metadata. They name the vendor and the model that signed the part, or
+// whose form its data has. Gemini marks no parts.
+const (
+	vendorKey      = "vendor"
+	vendorModelKey = "model"
+)
+
+// vendorMetadata returns the metadata of a part that only a vendor's model may get back.
+func vendorMetadata(vendor, model string) map[string]any {
+	return map[string]any{vendorKey: vendor, vendorModelKey: model}
+}
+
+// partVendor returns the vendor and the model that signed a part, or empty names.
+func partVendor(p *genai.Part) (vendor, model string) {
+	vendor, _ = p.PartMetadata[vendorKey].(string)
+	model, _ = p.PartMetadata[vendorModelKey].(string)
+	return vendor, model
+}
+
+// withoutForeignParts returns the contents for a vendor that rejects the signatures of
+// others: it drops thoughts of other vendors, and the signatures and the metadata of
+// their other parts. Parts without a vendor are kept. It does not modify contents;
+// unchanged ones are shared.
+func withoutForeignParts(contents []*genai.Content, vendor string) []*genai.Content {
+	isForeign := func(p *genai.Part) bool {
+		if p == nil {
+			return false
+		}
+		owner, _ := partVendor(p)
+		return owner != "" && owner != vendor
+	}
+	own := contents
+	for i, c := range contents {
+		if c == nil || !slices.ContainsFunc(c.Parts, isForeign) {
+			continue
+		}
+		if &own[0] == &contents[0] {
+			own = slices.Clone(contents)
+		}
+		var parts []*genai.Part
+		for _, p := range c.Parts {
+			switch {
+			case !isForeign(p):
+				parts = append(parts, p)
+			case !p.Thought:
+				bare := *p
+				bare.ThoughtSignature, bare.PartMetadata = nil, nil
+				parts = append(parts, &bare)
+			}
+		}
+		own[i] = &genai.Content{Role: c.Role, Parts: parts}
+	}
+	return own
+}

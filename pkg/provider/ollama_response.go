@@ -1,0 +1,153 @@
+package provider
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// An ollamaChunk is a response, or a chunk of a streamed one.
+type ollamaChunk struct {
+	Model      string        `json:"model"`
+	Message    ollamaMessage `json:"message"`
+	Done       bool          `json:"done"`
+	DoneReason string        `json:"done_reason"`
+	Prompt     int32         `json:"prompt_eval_count"`
+	Output     int32         `json:"eval_count"`
+	Error      string        `json:"error"`
+}
+
+// An ollamaReader reads a response.
+type ollamaReader struct {
+	ollama *ollama
+	resp   *serviceResponse
+	yield  func(*model.Response, error) bool
+
+	all     model.Aggregator
+	bad     *malformedCall
+	last    ollamaChunk
+	stopped bool // the consumer has stopped iterating
+}
+
+// readAnswer reads a response that is not streamed.
+func (r *ollamaReader) readAnswer() (*model.Response, error) {
+	raw, err := r.resp.readBody()
+	if err != nil {
+		return nil, err
+	}
+	chunk, err := r.decodeChunk(raw)
+	if err != nil {
+		return nil, err
+	}
+	if !chunk.Done {
+		return nil, r.resp.malformedError(raw, errors.New("response is not done"))
+	}
+	r.addChunk(chunk)
+	return r.whole(), nil
+}
+
+// readStream yields the chunks of a stream. It is complete after the chunk that is done.
+func (r *ollamaReader) readStream() error {
+	for line, err := range r.resp.readLines() {
+		if err != nil {
+			return err
+		}
+		if len(line) == 0 {
+			continue
+		}
+		chunk, err := r.decodeChunk(line)
+		if err != nil {
+			return err
+		}
+		for _, part := range r.addChunk(chunk) {
+			partial := &model.Response{Content: modelContent(part), ModelVersion: chunk.Model, Partial: true}
+			if r.stopped = !r.yield(partial, nil); r.stopped {
+				return nil
+			}
+		}
+		if chunk.Done {
+			return nil
+		}
+	}
+	return r.resp.toModelError(errors.New("stream ended before the response was complete"))
+}
+
+// decodeChunk decodes a chunk. A failure in the middle of a stream is a chunk with an
+// error and has no status: it is the server's.
+func (r *ollamaReader) decodeChunk(data []byte) (*ollamaChunk, error) {
+	var chunk ollamaChunk
+	if err := json.Unmarshal(data, &chunk); err != nil {
+		return nil, r.resp.malformedError(data, err)
+	}
+	if chunk.Error != "" {
+		return nil, r.resp.newError(http.StatusInternalServerError, chunk.Error)
+	}
+	return &chunk, nil
+}
+
+// addChunk adds a chunk to the response and returns its parts.
+func (r *ollamaReader) addChunk(chunk *ollamaChunk) []*genai.Part {
+	var parts []*genai.Part
+	if chunk.Message.Thinking != "" {
+		parts = append(parts, &genai.Part{Text: chunk.Message.Thinking, Thought: true})
+	}
+	if chunk.Message.Content != "" {
+		parts = append(parts, &genai.Part{Text: chunk.Message.Content})
+	}
+	for _, call := range chunk.Message.ToolCalls {
+		part, bad := callPart(chatCall{ID: call.ID, Function: chatFunction{Name: call.Function.Name, Arguments: unquoteJSON(call.Function.Arguments)}})
+		if bad != nil {
+			r.bad = bad
+			continue
+		}
+		parts = append(parts, part)
+	}
+	r.last = *chunk
+	r.all.Add(&model.Response{Content: modelContent(parts...), ModelVersion: chunk.Model})
+	return parts
+}
+
+// unquoteJSON returns arguments, which compatible servers send as a string.
+func unquoteJSON(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+// whole returns the complete response. Thoughts are counted as part of the output: the
+// server does not count them separately.
+func (r *ollamaReader) whole() *model.Response {
+	last := &model.Response{ModelVersion: r.last.Model, FinishReason: ollamaFinishReason(r.last.DoneReason)}
+	if r.last.Prompt > 0 || r.last.Output > 0 {
+		last.UsageMetadata = &genai.GenerateContentResponseUsageMetadata{
+			PromptTokenCount: r.last.Prompt, CandidatesTokenCount: r.last.Output, TotalTokenCount: r.last.Prompt + r.last.Output,
+		}
+	}
+	if r.bad != nil {
+		return r.bad.errorResponse(last)
+	}
+	r.all.Add(last)
+	whole := withContent(withFinishError(r.all.Whole(), ""))
+	if r.ollama.opts.Thoughts != thoughtsDrop {
+		markThoughts(whole, ollamaName, r.ollama.name)
+	}
+	return whole
+}
+
+// ollamaFinishReason converts a reason to Gemini's. load and unload answer a request
+// without messages.
+func ollamaFinishReason(reason string) genai.FinishReason {
+	switch reason {
+	case "", "stop", "load", "unload":
+		return genai.FinishReasonStop
+	case "length":
+		return genai.FinishReasonMaxTokens
+	}
+	return genai.FinishReasonOther
+}
