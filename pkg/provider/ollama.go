@@ -89,7 +89,7 @@ func (o *ollama) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 			return
 		}
 		defer resp.closeBody()
-		r := &ollamaReader{ollama: o, resp: resp, yield: yield}
+		r := &ollamaReader{ollama: o, resp: resp, stream: req.Stream, yield: yield}
 		if !req.Stream {
 			answer, err := r.readAnswer()
 			yield(answer, o.addHint(err, req))

@@ -25,6 +25,7 @@ type ollamaChunk struct {
 type ollamaReader struct {
 	ollama *ollama
 	resp   *serviceResponse
+	stream bool
 	yield  func(*model.Response, error) bool
 
 	all     model.Aggregator
@@ -133,7 +134,11 @@ func (r *ollamaReader) whole() *model.Response {
 		return r.bad.errorResponse(last)
 	}
 	r.all.Add(last)
-	whole := withContent(withFinishError(r.all.Whole(), ""))
+	whole := r.all.Whole()
+	if r.stream || !hasParts(whole.Content) {
+		whole = withFinishError(whole, finishMessage(last.FinishReason))
+	}
+	whole = withContent(whole)
 	if r.ollama.opts.Thoughts != thoughtsDrop {
 		markThoughts(whole, ollamaName, r.ollama.name)
 	}

@@ -165,11 +165,8 @@ func TestOllamaAnswer(t *testing.T) {
 		},
 		{
 			"truncated",
-			fakeollama.Reply{Chunks: []string{"Once"}, Done: "length"},
-			&model.Response{
-				Content:   &genai.Content{Role: "model", Parts: []*genai.Part{{Text: "Once"}}},
-				ErrorCode: "MAX_TOKENS", FinishReason: genai.FinishReasonMaxTokens, ModelVersion: "qwen3",
-			},
+			fakeollama.Reply{Done: "length"},
+			&model.Response{ErrorCode: "MAX_TOKENS", ErrorMessage: "Maximum tokens reached", FinishReason: genai.FinishReasonMaxTokens, ModelVersion: "qwen3"},
 		},
 		{
 			"unknown reason",

@@ -27,6 +27,9 @@ type OpenAIOptions struct {
 	APIKey string
 	// Header is sent with each call.
 	Header http.Header
+	// Thoughts are the model's own thoughts that are sent back: drop, tools (those of the
+	// current turn) or always; empty sends back the signed ones of the current turn.
+	Thoughts string
 	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
 	// Timeouts limit the silence of the server.
@@ -94,13 +97,14 @@ func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 			return
 		}
 		defer resp.closeBody()
+		target := o.newTarget(firstNonEmpty(req.Model, o.name))
 		if req.Stream {
-			if streamChat(resp, yield) {
+			if streamChat(resp, target, yield) {
 				resp.drainBody()
 			}
 			return
 		}
-		yield(readChatResponse(resp))
+		yield(readChatResponse(resp, target))
 	}
 }
 

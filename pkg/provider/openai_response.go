@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"google.golang.org/genai"
@@ -13,7 +14,7 @@ import (
 )
 
 // readChatResponse reads a response that is not streamed.
-func readChatResponse(resp *serviceResponse) (*model.Response, error) {
+func readChatResponse(resp *serviceResponse, target *chatTarget) (*model.Response, error) {
 	raw, err := resp.readBody()
 	if err != nil {
 		return nil, err
@@ -22,7 +23,7 @@ func readChatResponse(resp *serviceResponse) (*model.Response, error) {
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return nil, resp.malformedError(raw, err)
 	}
-	if failed := errorInChat(resp, &answer); failed != nil {
+	if failed := errorInChat(resp, answer.Error); failed != nil {
 		return nil, failed
 	}
 	r := &model.Response{ModelVersion: answer.Model, UsageMetadata: answer.Usage.usageMetadata()}
@@ -30,38 +31,46 @@ func readChatResponse(resp *serviceResponse) (*model.Response, error) {
 		return nil, resp.malformedError(raw, errors.New("no message"))
 	}
 	choice := answer.Choices[0]
-	r.Content = modelContent(textParts(choice.Message)...)
+	if failed := errorInChoice(resp, &choice); failed != nil {
+		return nil, failed
+	}
+	r.Content = modelContent(choice.Message.textParts()...)
 	for _, call := range choice.Message.ToolCalls {
 		part, bad := callPart(call)
-		if bad != nil {
+		if bad = bad.orCut(call, choice.FinishReason); bad != nil {
 			return bad.errorResponse(r), nil
 		}
 		r.Content.Parts = append(r.Content.Parts, part)
 	}
 	r.FinishReason = finishReason(choice.FinishReason)
+	message := ""
 	if choice.Message.Refusal != "" {
-		r.FinishReason, r.ErrorMessage = genai.FinishReasonSafety, choice.Message.Refusal
+		r.FinishReason, message = genai.FinishReasonSafety, choice.Message.Refusal
+		r.ErrorMessage = message
 	}
 	if len(r.Content.Parts) == 0 && r.FinishReason != genai.FinishReasonStop {
-		r.Content, r.ErrorCode = nil, string(r.FinishReason)
+		r.Content, r.ErrorCode, r.ErrorMessage = nil, string(r.FinishReason), firstNonEmpty(message, finishMessage(r.FinishReason))
 	}
+	thoughts := &chatThoughts{}
+	thoughts.addReply(choice.Message)
+	thoughts.mark(r, target)
 	return r, nil
 }
 
 // errorInChat returns an error that some servers send with status 200.
-func errorInChat(resp *serviceResponse, answer *chatAnswer) *model.Error {
-	if len(answer.Error) == 0 || string(answer.Error) == "null" {
+func errorInChat(resp *serviceResponse, raw json.RawMessage) *model.Error {
+	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
 	var details struct {
 		Code any `json:"code"`
 	}
-	body := []byte(`{"error":` + string(answer.Error) + `}`)
+	body := []byte(`{"error":` + string(raw) + `}`)
 	_, message := parseServiceError(body)
 	reason := errorReason(body)
 	e := resp.newError(reasonCode(reason), message)
 	e.Reason = resp.redactor.RedactString(reason)
-	if json.Unmarshal(answer.Error, &details) == nil {
+	if json.Unmarshal(raw, &details) == nil {
 		if code, ok := details.Code.(float64); ok && code >= 400 && code <= 599 {
 			e.Code, e.Status = int(code), statusWord(int(code))
 		}
@@ -69,84 +78,106 @@ func errorInChat(resp *serviceResponse, answer *chatAnswer) *model.Error {
 	return e
 }
 
-// textParts returns the model's thoughts and its text.
-func textParts(m *chatReply) []*genai.Part {
-	var parts []*genai.Part
-	if thought := firstNonEmpty(m.ReasoningContent, m.Reasoning); thought != "" {
-		parts = append(parts, &genai.Part{Text: thought, Thought: true})
+// errorInChoice returns the error of a response that a router or an overloaded service
+// gave up.
+func errorInChoice(resp *serviceResponse, c *chatChoice) *model.Error {
+	if failed := errorInChat(resp, c.Error); failed != nil {
+		return failed
 	}
-	if m.Content != "" {
-		parts = append(parts, &genai.Part{Text: m.Content})
+	if c.FinishReason == "insufficient_system_resource" {
+		return resp.newError(http.StatusServiceUnavailable, "the service has insufficient resources: "+c.FinishReason)
 	}
-	return parts
+	return nil
 }
 
-// A malformedCall is a call whose arguments are not a JSON object.
-type malformedCall struct{ name, args string }
+// A malformedCall is a call whose arguments are not a JSON object, or were cut.
+type malformedCall struct {
+	name, args string
+	cut        bool // at the limit of tokens
+}
 
-// errorResponse returns a response with the error MALFORMED_FUNCTION_CALL.
+// errorResponse returns a response with the error MALFORMED_FUNCTION_CALL, or MAX_TOKENS
+// for a call that was cut.
 func (b *malformedCall) errorResponse(r *model.Response) *model.Response {
 	r.Content, r.FinishReason = nil, genai.FinishReasonMalformedFunctionCall
-	r.ErrorCode = string(r.FinishReason)
 	r.ErrorMessage = fmt.Sprintf("arguments of %s must be a JSON object: %s", b.name, truncateBytes([]byte(b.args)))
+	if b.cut {
+		r.FinishReason = genai.FinishReasonMaxTokens
+		r.ErrorMessage = fmt.Sprintf("arguments of %s exceed the limit of output tokens: %s", b.name, truncateBytes([]byte(b.args)))
+	}
+	r.ErrorCode = string(r.FinishReason)
 	return r
+}
+
+// orCut returns the problem of a call of a response with a finish reason. A call that the
+// limit of tokens cut must not run, also if it has no arguments yet. b may be nil.
+func (b *malformedCall) orCut(c chatCall, finish string) *malformedCall {
+	if finishReason(finish) != genai.FinishReasonMaxTokens || b == nil && strings.TrimSpace(c.Function.Arguments) != "" {
+		return b
+	}
+	return &malformedCall{c.Function.Name, c.Function.Arguments, true}
 }
 
 func callPart(c chatCall) (*genai.Part, *malformedCall) {
 	args := map[string]any{}
 	if text := strings.TrimSpace(c.Function.Arguments); text != "" && text != "null" {
 		if json.Unmarshal([]byte(text), &args) != nil || args == nil {
-			return nil, &malformedCall{c.Function.Name, text}
+			return nil, &malformedCall{name: c.Function.Name, args: text}
 		}
 	}
-	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: c.ID, Name: c.Function.Name, Args: args}}, nil
+	id, signature := c.splitSignature()
+	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: c.Function.Name, Args: args}, ThoughtSignature: signature}, nil
 }
 
 // finishReason converts a finish reason to Gemini's.
 func finishReason(reason string) genai.FinishReason {
 	switch reason {
-	case "length":
+	case "length", "max_tokens", "model_length":
 		return genai.FinishReasonMaxTokens
 	case "content_filter":
 		return genai.FinishReasonSafety
-	case "", "stop", "tool_calls", "function_call":
+	case "", "stop", "tool_calls", "function_call", "eos", "end_turn", "stop_sequence", "tool_use":
 		return genai.FinishReasonStop
 	}
 	return genai.FinishReasonOther
 }
 
-// usageMetadata counts thoughts separately from the response, as Gemini does.
-func (u *chatUsage) usageMetadata() *genai.GenerateContentResponseUsageMetadata {
-	if u == nil {
-		return nil
+// finishMessage returns the error message of a finish reason, as in ADK.
+func finishMessage(reason genai.FinishReason) string {
+	if reason == genai.FinishReasonMaxTokens {
+		return "Maximum tokens reached"
 	}
-	thoughts := min(u.CompletionDetails.Reasoning, u.Completion)
-	return &genai.GenerateContentResponseUsageMetadata{
-		PromptTokenCount: u.Prompt, CandidatesTokenCount: u.Completion - thoughts, ThoughtsTokenCount: thoughts,
-		CachedContentTokenCount: u.PromptDetails.Cached, TotalTokenCount: max(u.Total, u.Prompt+u.Completion),
-	}
+	return ""
 }
 
 // A chatStream reads a streamed response. It emits text at once, and calls when they are
 // complete.
 type chatStream struct {
-	resp  *serviceResponse
-	yield func(*model.Response, error) bool
-	whole model.Aggregator
+	resp   *serviceResponse
+	target *chatTarget
+	yield  func(*model.Response, error) bool
+	whole  model.Aggregator
 
-	calls   []*chatCall
-	refusal bytes.Buffer
-	version string
-	usage   *chatUsage
-	finish  string
+	calls    []*streamedCall
+	thoughts chatThoughts
+	refusal  bytes.Buffer
+	version  string
+	usage    *chatUsage
+	finish   string
 	// stopped is set once the consumer has stopped iterating.
 	stopped bool
 }
 
+// A streamedCall is a call whose arguments arrive in chunks.
+type streamedCall struct {
+	chatCall
+	arguments strings.Builder
+}
+
 // streamChat yields the chunks and then the complete response. It reports whether
 // the stream was read completely.
-func streamChat(resp *serviceResponse, yield func(*model.Response, error) bool) (whole bool) {
-	s := &chatStream{resp: resp, yield: yield}
+func streamChat(resp *serviceResponse, target *chatTarget, yield func(*model.Response, error) bool) (whole bool) {
+	s := &chatStream{resp: resp, target: target, yield: yield}
 	err := s.readEvents()
 	switch {
 	case s.stopped:
@@ -166,7 +197,7 @@ func (s *chatStream) readEvents() error {
 			return err
 		}
 		if string(event.data) == "[DONE]" {
-			return nil
+			return s.checkCalls()
 		}
 		if err := s.handleChunk(event.data); err != nil || s.stopped {
 			return err
@@ -178,12 +209,23 @@ func (s *chatStream) readEvents() error {
 	return nil
 }
 
+// checkCalls rejects calls without a finish reason whose arguments are incomplete: the
+// server gave up in the middle of them.
+func (s *chatStream) checkCalls() error {
+	for _, c := range s.calls {
+		if s.finish == "" && !json.Valid([]byte(c.arguments.String())) {
+			return s.resp.toModelError(errors.New("stream ended in the middle of a call of " + c.Function.Name))
+		}
+	}
+	return nil
+}
+
 func (s *chatStream) handleChunk(data []byte) error {
 	var chunk chatAnswer
 	if err := json.Unmarshal(data, &chunk); err != nil {
 		return s.resp.malformedError(data, err)
 	}
-	if failed := errorInChat(s.resp, &chunk); failed != nil {
+	if failed := errorInChat(s.resp, chunk.Error); failed != nil {
 		return failed
 	}
 	s.version = firstNonEmpty(s.version, chunk.Model)
@@ -194,11 +236,15 @@ func (s *chatStream) handleChunk(data []byte) error {
 		if choice.Index != 0 {
 			continue
 		}
+		if failed := errorInChoice(s.resp, &choice); failed != nil {
+			return failed
+		}
 		s.finish = firstNonEmpty(choice.FinishReason, s.finish)
 		if choice.Delta != nil {
 			s.refusal.WriteString(choice.Delta.Refusal)
+			s.thoughts.addReply(choice.Delta)
 			s.addCalls(choice.Delta.ToolCalls)
-			s.emitParts(textParts(choice.Delta)...)
+			s.emitParts(choice.Delta.textParts()...)
 		}
 	}
 	return nil
@@ -210,16 +256,24 @@ func (s *chatStream) addCalls(chunks []chatCall) {
 	for _, p := range chunks {
 		c := s.findOpenCall(p)
 		if c == nil {
-			c = &chatCall{Index: p.Index, ID: p.ID}
+			c = &streamedCall{chatCall: chatCall{Index: p.Index, ID: p.ID}}
 			s.calls = append(s.calls, c)
 		}
 		c.ID = firstNonEmpty(c.ID, p.ID)
 		c.Function.Name += p.Function.Name
-		c.Function.Arguments += p.Function.Arguments
+		c.arguments.WriteString(p.Function.Arguments)
+		for _, fields := range []*liteLLMFields{p.LiteLLM, p.Function.LiteLLM} {
+			if fields != nil {
+				c.LiteLLM = fields
+			}
+		}
+		if p.Extra != nil {
+			c.Extra = p.Extra
+		}
 	}
 }
 
-func (s *chatStream) findOpenCall(p chatCall) *chatCall {
+func (s *chatStream) findOpenCall(p chatCall) *streamedCall {
 	for i := len(s.calls) - 1; i >= 0; i-- {
 		c := s.calls[i]
 		if p.Index != nil && c.Index != nil && *p.Index != *c.Index {
@@ -252,8 +306,10 @@ func (s *chatStream) emitFinal() {
 		last.FinishReason = genai.FinishReasonSafety
 	}
 	for _, c := range s.calls {
-		part, bad := callPart(*c)
-		if bad != nil {
+		call := c.chatCall
+		call.Function.Arguments = c.arguments.String()
+		part, bad := callPart(call)
+		if bad = bad.orCut(call, s.finish); bad != nil {
 			s.yield(bad.errorResponse(last), nil)
 			return
 		}
@@ -262,86 +318,7 @@ func (s *chatStream) emitFinal() {
 		}
 	}
 	s.whole.Add(last)
-	s.yield(withContent(withFinishError(s.whole.Whole(), s.refusal.String())), nil)
-}
-
-// A chatMessage is one message of a request.
-type chatMessage struct {
-	Role       string     `json:"role"`
-	Content    any        `json:"content,omitempty"` // text, or a list of chatPart
-	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
-	ToolCallID string     `json:"tool_call_id,omitempty"`
-}
-
-// A chatPart is a part of a user message.
-type chatPart struct {
-	Type     string     `json:"type"`
-	Text     string     `json:"text,omitempty"`
-	ImageURL *chatImage `json:"image_url,omitempty"`
-	Audio    *chatAudio `json:"input_audio,omitempty"`
-	File     *chatFile  `json:"file,omitempty"`
-}
-
-type chatImage struct {
-	URL string `json:"url"`
-}
-
-type chatAudio struct {
-	Data   string `json:"data"`
-	Format string `json:"format"`
-}
-
-type chatFile struct {
-	Name string `json:"filename,omitempty"`
-	Data string `json:"file_data"`
-}
-
-// A chatCall is a tool call, or a chunk of one in a stream.
-type chatCall struct {
-	Index    *int         `json:"index,omitempty"`
-	ID       string       `json:"id,omitempty"`
-	Type     string       `json:"type,omitempty"`
-	Function chatFunction `json:"function"`
-}
-
-type chatFunction struct {
-	Name      string `json:"name,omitempty"`
-	Arguments string `json:"arguments"`
-}
-
-// A chatAnswer is a response, or a chunk of a streamed one.
-type chatAnswer struct {
-	Model   string          `json:"model"`
-	Choices []chatChoice    `json:"choices"`
-	Usage   *chatUsage      `json:"usage"`
-	Error   json.RawMessage `json:"error"`
-}
-
-type chatChoice struct {
-	Index        int        `json:"index"`
-	Message      *chatReply `json:"message"`
-	Delta        *chatReply `json:"delta"`
-	FinishReason string     `json:"finish_reason"`
-}
-
-// A chatReply is a message of the model. Servers use two names for its thoughts.
-type chatReply struct {
-	Content          string     `json:"content"`
-	Refusal          string     `json:"refusal"`
-	ReasoningContent string     `json:"reasoning_content"`
-	Reasoning        string     `json:"reasoning"`
-	ToolCalls        []chatCall `json:"tool_calls"`
-}
-
-type chatUsage struct {
-	Prompt     int32 `json:"prompt_tokens"`
-	Completion int32 `json:"completion_tokens"`
-	Total      int32 `json:"total_tokens"`
-
-	PromptDetails struct {
-		Cached int32 `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-	CompletionDetails struct {
-		Reasoning int32 `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
+	whole := withContent(withFinishError(s.whole.Whole(), firstNonEmpty(s.refusal.String(), finishMessage(last.FinishReason))))
+	s.thoughts.mark(whole, s.target)
+	s.yield(whole, nil)
 }

@@ -161,7 +161,7 @@ func TestOpenAIRequest(t *testing.T) {
 			{"type": "function", "function": {"name": "gone", "parameters": {"type": "object", "properties": {}}}}
 		],
 		"tool_choice": "required",
-		"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
+		"response_format": {"type": "json_schema", "json_schema": {"name": "response", "schema": {"type": "object"}}}
 	}`), &want)
 	if err != nil {
 		t.Fatal(err)
@@ -376,11 +376,11 @@ func TestOpenAIUnsupportedSettings(t *testing.T) {
 	if _, err := collect(llm.Generate(t.Context(), req)); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(log.String(), `settings="[safetySettings topK]"`) {
+	if !strings.Contains(log.String(), "settings=[safetySettings]") {
 		t.Errorf("the log is %s", &log)
 	}
-	if got := fake.Requests()[0].Body["reasoning_effort"]; got != "low" {
-		t.Errorf("reasoning_effort is %v, want low", got)
+	if got := fake.Requests()[0].Body; got["reasoning_effort"] != "low" || got["top_k"] != 3.0 {
+		t.Errorf("reasoning_effort is %v, top_k %v, want low and 3", got["reasoning_effort"], got["top_k"])
 	}
 }
 

@@ -32,6 +32,8 @@ type vendor struct {
 	names *regexp.Regexp
 	// openAI marks services with OpenAI's newer names of settings, at any address.
 	openAI bool
+	// chat says what the service does differently.
+	chat chatDialect
 }
 
 // chatVendors returns the services in the order of the documentation, which lists the source
@@ -57,22 +59,27 @@ func chatVendors() []*vendor {
 		{
 			prefix: "mistral", title: "Mistral", base: "https://api.mistral.ai/v1",
 			baseVariables: []string{"MISTRAL_API_BASE"}, keyVariables: []string{"MISTRAL_API_KEY"},
+			chat: chatDialect{seed: "random_seed", shortIDs: true},
 		},
 		{
 			prefix: "deepseek", title: "DeepSeek", base: "https://api.deepseek.com",
 			baseVariables: []string{"DEEPSEEK_API_BASE"}, keyVariables: []string{"DEEPSEEK_API_KEY"},
+			chat: chatDialect{format: formatObject, effort: effortSwitch, thoughts: thoughtsTools},
 		},
 		{
 			prefix: "together_ai", title: "Together AI", base: "https://api.together.xyz/v1", baseVariables: []string{"TOGETHER_AI_API_BASE"},
 			keyVariables: []string{"TOGETHERAI_API_KEY", "TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"},
+			chat:         chatDialect{topK: true},
 		},
 		{
 			prefix: "fireworks_ai", title: "Fireworks AI", base: "https://api.fireworks.ai/inference/v1", baseVariables: []string{"FIREWORKS_API_BASE"},
 			keyVariables: []string{"FIREWORKS_AI_API_KEY", "FIREWORKS_API_KEY"},
+			chat:         chatDialect{topK: true},
 		},
 		{
 			prefix: "openrouter", title: "OpenRouter", base: "https://openrouter.ai/api/v1",
 			baseVariables: []string{"OPENROUTER_API_BASE"}, keyVariables: []string{"OPENROUTER_API_KEY"},
+			chat: chatDialect{effort: effortOpenRouter, topK: true, thoughts: thoughtsTools, video: true, fileURLs: true},
 		},
 		{
 			prefix: "xai", title: "xAI", base: "https://api.x.ai/v1",
@@ -89,6 +96,7 @@ func chatVendors() []*vendor {
 		{
 			prefix: "ai21", title: "AI21", base: "https://api.ai21.com/studio/v1",
 			baseVariables: []string{"AI21_API_BASE"}, keyVariables: []string{"AI21_API_KEY"},
+			chat: chatDialect{format: formatObject},
 		},
 		{
 			prefix: "bedrock", title: "Amazon Bedrock", base: "https://bedrock-runtime.{region}.amazonaws.com/openai/v1",
@@ -98,11 +106,14 @@ func chatVendors() []*vendor {
 	}
 }
 
+// compatiblePrefix is the prefix of servers that are not in the table.
+const compatiblePrefix = "openai_compatible"
+
 // compatibleVendor returns the service of openai_compatible: without settings it is
 // OpenAI.
 func compatibleVendor() *vendor {
 	return &vendor{
-		prefix: "openai_compatible", title: "OpenAI", base: openAIURL,
+		prefix: compatiblePrefix, title: "OpenAI", base: openAIURL,
 		baseVariables: []string{"OPENAI_BASE_URL"}, keyVariables: []string{"OPENAI_API_KEY"},
 	}
 }
@@ -121,7 +132,7 @@ func ollamaVendor() *vendor {
 // describeVendor returns the description of the provider in the reference.
 func (v *vendor) describeVendor() string {
 	switch {
-	case v.prefix == "openai_compatible":
+	case v.prefix == compatiblePrefix:
 		return "Any server with OpenAI's chat completions API."
 	case v.local:
 		return v.title + ", by default on this machine."

@@ -1,0 +1,245 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"google.golang.org/genai"
+)
+
+// A chatMessage is one message of a request.
+type chatMessage struct {
+	Role       string     `json:"role"`
+	Content    any        `json:"content,omitempty"` // text, or a list of chatPart
+	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+
+	ReasoningContent string          `json:"reasoning_content,omitempty"`
+	Reasoning        string          `json:"reasoning,omitempty"`
+	ReasoningDetails json.RawMessage `json:"reasoning_details,omitempty"`
+	ThinkingBlocks   json.RawMessage `json:"thinking_blocks,omitempty"`
+	Extra            *googleExtra    `json:"extra_content,omitempty"`
+}
+
+// The fields of thoughts. Details are OpenRouter's, and blocks are those of Claude as
+// LiteLLM passes them on; both may be signed.
+const (
+	fieldReasoningContent = "reasoning_content"
+	fieldReasoning        = "reasoning"
+	fieldDetails          = "reasoning_details"
+	fieldBlocks           = "thinking_blocks"
+
+	// thoughtFieldKey is the key of the field in the metadata of a part.
+	thoughtFieldKey = "field"
+)
+
+// A chatPart is a part of a user message.
+type chatPart struct {
+	Type     string     `json:"type"`
+	Text     string     `json:"text,omitempty"`
+	ImageURL *chatURL   `json:"image_url,omitempty"`
+	VideoURL *chatURL   `json:"video_url,omitempty"`
+	Audio    *chatAudio `json:"input_audio,omitempty"`
+	File     *chatFile  `json:"file,omitempty"`
+}
+
+type chatURL struct {
+	URL string `json:"url"`
+}
+
+type chatAudio struct {
+	Data   string `json:"data"`
+	Format string `json:"format"`
+}
+
+type chatFile struct {
+	Name string `json:"filename,omitempty"`
+	Data string `json:"file_data,omitempty"`
+	ID   string `json:"file_id,omitempty"`
+}
+
+// A chatCall is a tool call, or a chunk of one in a stream.
+type chatCall struct {
+	Index    *int           `json:"index,omitempty"`
+	ID       string         `json:"id,omitempty"`
+	Type     string         `json:"type,omitempty"`
+	Function chatFunction   `json:"function"`
+	Extra    *googleExtra   `json:"extra_content,omitempty"`
+	LiteLLM  *liteLLMFields `json:"provider_specific_fields,omitempty"`
+}
+
+type chatFunction struct {
+	Name      string         `json:"name,omitempty"`
+	Arguments string         `json:"arguments"`
+	LiteLLM   *liteLLMFields `json:"provider_specific_fields,omitempty"`
+}
+
+// A googleExtra holds a thought signature of Gemini, in base64.
+type googleExtra struct {
+	Google struct {
+		Signature string `json:"thought_signature,omitempty"`
+	} `json:"google"`
+}
+
+func newGoogleExtra(signature []byte) *googleExtra {
+	e := &googleExtra{}
+	e.Google.Signature = base64.StdEncoding.EncodeToString(signature)
+	return e
+}
+
+// signature returns the signature, or nil. e may be nil.
+func (e *googleExtra) signature() []byte {
+	if e == nil {
+		return nil
+	}
+	return decodeSignature(e.Google.Signature)
+}
+
+// liteLLMFields hold a thought signature of Gemini, in base64.
+type liteLLMFields struct {
+	Signature string `json:"thought_signature,omitempty"`
+}
+
+// liteLLMSuffix separates the ID of a call from the signature that LiteLLM appends.
+const liteLLMSuffix = "__thought__"
+
+// splitSignature returns the ID of a call and the thought signature, from whichever field
+// the server uses.
+func (c *chatCall) splitSignature() (id string, signature []byte) {
+	id, suffix, _ := strings.Cut(c.ID, liteLLMSuffix)
+	signature = c.Extra.signature()
+	for _, fields := range []*liteLLMFields{c.LiteLLM, c.Function.LiteLLM, {suffix}} {
+		if signature == nil && fields != nil {
+			signature = decodeSignature(fields.Signature)
+		}
+	}
+	return id, signature
+}
+
+// decodeSignature returns nil if there is no signature.
+func decodeSignature(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		if raw, err := encoding.DecodeString(text); err == nil {
+			return raw
+		}
+	}
+	return nil
+}
+
+// A chatAnswer is a response, or a chunk of a streamed one.
+type chatAnswer struct {
+	Model   string          `json:"model"`
+	Choices []chatChoice    `json:"choices"`
+	Usage   *chatUsage      `json:"usage"`
+	Error   json.RawMessage `json:"error"`
+}
+
+type chatChoice struct {
+	Index        int             `json:"index"`
+	Message      *chatReply      `json:"message"`
+	Delta        *chatReply      `json:"delta"`
+	FinishReason string          `json:"finish_reason"`
+	Error        json.RawMessage `json:"error"`
+}
+
+// A chatReply is a message of the model. Servers use several names for its thoughts.
+type chatReply struct {
+	Content          chatText         `json:"content"`
+	Refusal          string           `json:"refusal"`
+	ReasoningContent string           `json:"reasoning_content"`
+	Reasoning        string           `json:"reasoning"`
+	ReasoningDetails []map[string]any `json:"reasoning_details"`
+	ThinkingBlocks   []map[string]any `json:"thinking_blocks"`
+	ToolCalls        []chatCall       `json:"tool_calls"`
+	Extra            *googleExtra     `json:"extra_content"`
+}
+
+// thought returns the text of the thoughts and its field.
+func (m *chatReply) thought() (text, field string) {
+	switch {
+	case m.ReasoningContent != "":
+		return m.ReasoningContent, fieldReasoningContent
+	case m.Reasoning != "":
+		return m.Reasoning, fieldReasoning
+	}
+	return m.Content.thought, fieldReasoningContent
+}
+
+// textParts returns the model's thoughts and its text.
+func (m *chatReply) textParts() []*genai.Part {
+	var parts []*genai.Part
+	if thought, _ := m.thought(); thought != "" {
+		parts = append(parts, &genai.Part{Text: thought, Thought: true})
+	}
+	if signature := m.Extra.signature(); m.Content.text != "" || signature != nil {
+		parts = append(parts, &genai.Part{Text: m.Content.text, ThoughtSignature: signature})
+	}
+	return parts
+}
+
+// A chatText is content that is a string or, from Mistral's reasoning models, a list of
+// texts and thoughts.
+type chatText struct{ text, thought string }
+
+// UnmarshalJSON decodes either form.
+func (t *chatText) UnmarshalJSON(data []byte) error {
+	switch data = bytes.TrimSpace(data); {
+	case len(data) == 0 || string(data) == "null":
+		return nil
+	case data[0] == '"':
+		return json.Unmarshal(data, &t.text)
+	case data[0] != '[':
+		return errors.New("content is neither a text nor a list")
+	}
+	var list []struct {
+		Type     string   `json:"type"`
+		Text     string   `json:"text"`
+		Thinking chatText `json:"thinking"`
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return err
+	}
+	for _, part := range list {
+		t.text += part.Text
+		t.thought += part.Thinking.text + part.Thinking.thought
+	}
+	return nil
+}
+
+type chatUsage struct {
+	Prompt     int32 `json:"prompt_tokens"`
+	Completion int32 `json:"completion_tokens"`
+	Total      int32 `json:"total_tokens"`
+	Cached     int32 `json:"cached_tokens"`
+	CacheHits  int32 `json:"prompt_cache_hit_tokens"` // DeepSeek's name
+
+	PromptDetails struct {
+		Cached int32 `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	CompletionDetails struct {
+		Reasoning int32 `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+}
+
+// usageMetadata counts thoughts separately from the response, as Gemini does. Most
+// services count them in the completion; xAI counts them next to it.
+func (u *chatUsage) usageMetadata() *genai.GenerateContentResponseUsageMetadata {
+	if u == nil {
+		return nil
+	}
+	thoughts, answer := u.CompletionDetails.Reasoning, u.Completion
+	if thoughts == 0 || u.Total != u.Prompt+u.Completion+thoughts {
+		thoughts = min(thoughts, u.Completion)
+		answer -= thoughts
+	}
+	return &genai.GenerateContentResponseUsageMetadata{
+		PromptTokenCount: u.Prompt, CandidatesTokenCount: answer, ThoughtsTokenCount: thoughts,
+		CachedContentTokenCount: max(u.PromptDetails.Cached, u.Cached, u.CacheHits), TotalTokenCount: max(u.Total, u.Prompt+answer+thoughts),
+	}
+}
