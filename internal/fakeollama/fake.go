@@ -1,6 +1,6 @@
 // Package fakeollama is an Ollama server for tests. It implements POST /api/chat, unary
 // and streaming, and rejects what Ollama rejects: unknown models, roles and values of
-// think, arguments that are no object, data that is not base64, options of the wrong
+// think, arguments other than objects, data that is not base64, options of the wrong
 // type, and tools or thinking that a model lacks. It answers from a queue of [Reply]
 // values and records every [Request].
 package fakeollama

@@ -50,11 +50,11 @@ func Kinds() spec.Kinds[Env, model.LLM] {
 	kinds := spec.Kinds[Env, model.LLM]{
 		spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini),
 	}
-	for _, name := range []string{ollamaName, "ollama_chat"} {
-		kinds = append(kinds, spec.NewKind(name, "Ollama, by default on this machine.", buildOllama))
-	}
 	for _, v := range chatVendors() {
 		kinds = append(kinds, newChatKind(v))
+	}
+	for _, name := range []string{ollamaName, "ollama_chat"} {
+		kinds = append(kinds, spec.NewKind(name, "Ollama, by default on this machine.", buildOllama))
 	}
 	return append(kinds, spec.NewKind("scripted", "Answers from a script, without network access or an API key.", buildScripted))
 }

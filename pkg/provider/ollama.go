@@ -101,7 +101,7 @@ func (o *ollama) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 			yield(nil, o.addHint(err, req))
 		default:
 			resp.drainBody()
-			yield(r.whole(), nil)
+			yield(r.buildWhole(), nil)
 		}
 	}
 }

@@ -105,8 +105,8 @@ func (o *ollama) thinkValue(name string, t *genai.ThinkingConfig) any {
 	return o.opts.Think
 }
 
-// ollamaTools returns the declarations of the functions that the model may call. There
-// is no tool choice: the others are left out.
+// ollamaTools returns the declarations of the functions that the model may call. The server
+// has no tool choice: the others are left out.
 func ollamaTools(name string, c *genai.GenerateContentConfig) ([]any, error) {
 	declared, err := functionDeclarations(name, c.Tools)
 	if err != nil {

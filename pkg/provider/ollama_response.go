@@ -48,7 +48,7 @@ func (r *ollamaReader) readAnswer() (*model.Response, error) {
 		return nil, r.resp.malformedError(raw, errors.New("response is not done"))
 	}
 	r.addChunk(chunk)
-	return r.whole(), nil
+	return r.buildWhole(), nil
 }
 
 // readStream yields the chunks of a stream. It is complete after the chunk that is done.
@@ -121,9 +121,9 @@ func unquoteJSON(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// whole returns the complete response. Thoughts are counted as part of the output: the
+// buildWhole returns the complete response. Thoughts are counted as part of the output: the
 // server does not count them separately.
-func (r *ollamaReader) whole() *model.Response {
+func (r *ollamaReader) buildWhole() *model.Response {
 	last := &model.Response{ModelVersion: r.last.Model, FinishReason: ollamaFinishReason(r.last.DoneReason)}
 	if r.last.Prompt > 0 || r.last.Output > 0 {
 		last.UsageMetadata = &genai.GenerateContentResponseUsageMetadata{

@@ -271,7 +271,7 @@ func TestOllamaFailures(t *testing.T) {
 	}
 }
 
-// Without a server, the error says how to start one.
+// Without a server, the error has the command that starts one.
 func TestOllamaNotRunning(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

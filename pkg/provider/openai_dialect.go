@@ -8,7 +8,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// A chatDialect says what a service does differently from OpenAI's chat completions
+// A chatDialect is what a service does differently from OpenAI's chat completions
 // API. The zero value is a service that has OpenAI's settings with their first names.
 type chatDialect struct {
 	// format is the form of a response schema.
@@ -25,7 +25,7 @@ type chatDialect struct {
 	// fileIDs marks services that keep uploaded files; fileURLs those that load files of
 	// any type from the web.
 	fileIDs, fileURLs bool
-	// shortIDs marks services whose call IDs have exactly 9 letters and digits.
+	// shortIDs marks services whose call IDs have exactly 9 alphanumeric characters.
 	shortIDs bool
 }
 

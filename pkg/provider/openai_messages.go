@@ -151,7 +151,7 @@ func (t *chatTarget) addThought(m *chatMessage, p *genai.Part) {
 	}
 }
 
-// answerText returns the text of a part of an answer that is no call. Code is text.
+// answerText returns the text of a part of an answer other than a call. Code is text.
 func answerText(p *genai.Part) string {
 	switch {
 	case p.ExecutableCode != nil:

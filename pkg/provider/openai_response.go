@@ -53,7 +53,7 @@ func readChatResponse(resp *serviceResponse, target *chatTarget) (*model.Respons
 	}
 	thoughts := &chatThoughts{}
 	thoughts.addReply(choice.Message)
-	thoughts.mark(r, target)
+	thoughts.markResponse(r, target)
 	return r, nil
 }
 
@@ -319,6 +319,6 @@ func (s *chatStream) emitFinal() {
 	}
 	s.whole.Add(last)
 	whole := withContent(withFinishError(s.whole.Whole(), firstNonEmpty(s.refusal.String(), finishMessage(last.FinishReason))))
-	s.thoughts.mark(whole, s.target)
+	s.thoughts.markResponse(whole, s.target)
 	s.yield(whole, nil)
 }

@@ -27,7 +27,7 @@ type thoughtItem struct {
 
 // addReply collects the items of a message or of a chunk.
 func (t *chatThoughts) addReply(m *chatReply) {
-	text, field := m.thought()
+	text, field := m.thoughtText()
 	switch {
 	case len(m.ReasoningDetails) > 0:
 		t.field = fieldDetails
@@ -50,7 +50,7 @@ func (t *chatThoughts) addItems(items []map[string]any) {
 			item = &thoughtItem{fields: map[string]any{}}
 			t.items = append(t.items, item)
 		}
-		item.merge(fields)
+		item.mergeChunk(fields)
 	}
 }
 
@@ -70,8 +70,8 @@ func (t *chatThoughts) findItem(chunk map[string]any) *thoughtItem {
 	return last
 }
 
-// merge appends the text of a chunk and sets its other fields.
-func (i *thoughtItem) merge(chunk map[string]any) {
+// mergeChunk appends the text of a chunk and sets its other fields.
+func (i *thoughtItem) mergeChunk(chunk map[string]any) {
 	for key, value := range chunk {
 		text, isText := value.(string)
 		switch {
@@ -85,9 +85,9 @@ func (i *thoughtItem) merge(chunk map[string]any) {
 	}
 }
 
-// mark sets the vendor of the thoughts of a complete response, if they are sent back, and
+// markResponse sets the vendor of the thoughts of a complete response, if they are sent back, and
 // the signed items on the first of them.
-func (t *chatThoughts) mark(r *model.Response, target *chatTarget) {
+func (t *chatThoughts) markResponse(r *model.Response, target *chatTarget) {
 	if r.Content == nil || target.thoughts == thoughtsDrop || target.thoughts == "" && len(t.items) == 0 {
 		return
 	}

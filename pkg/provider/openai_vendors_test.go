@@ -182,7 +182,7 @@ func TestChatSignatures(t *testing.T) {
 			`{"role":"assistant","tool_calls":[{"extra_content":{"google":{"thought_signature":"` + signature + `"}},"function":{"arguments":"{}","name":"look"},"id":"c1","type":"function"}]}`,
 		},
 		{
-			"Gemini behind LiteLLM", "{provider: openai_compatible, model: gemini-3-pro, base_url: 'http://litellm:4000'}",
+			"Gemini through LiteLLM", "{provider: openai_compatible, model: gemini-3-pro, base_url: 'http://litellm:4000'}",
 			`{"tool_calls": [{` + call + `, "provider_specific_fields": {"thought_signature": "` + signature + `"}}]}`,
 			`{"role":"assistant","tool_calls":[{"extra_content":{"google":{"thought_signature":"` + signature + `"}},"function":{"arguments":"{}","name":"look"},"id":"c1","provider_specific_fields":{"thought_signature":"` + signature + `"},"type":"function"}]}`,
 		},
@@ -202,7 +202,7 @@ func TestChatSignatures(t *testing.T) {
 			`{"reasoning_details":[{"data":"e","type":"reasoning.encrypted"}],"role":"assistant","tool_calls":[{"function":{"arguments":"{}","name":"look"},"id":"c1","type":"function"}]}`,
 		},
 		{
-			"Claude behind LiteLLM", "{provider: openai_compatible, model: claude, base_url: 'http://litellm:4000'}",
+			"Claude through LiteLLM", "{provider: openai_compatible, model: claude, base_url: 'http://litellm:4000'}",
 			`{"reasoning_content": "Hm.", "thinking_blocks": [{"type": "thinking", "thinking": "Hm.", "signature": "s"}], "tool_calls": [{` + call + `}]}`,
 			`{"role":"assistant","thinking_blocks":[{"signature":"s","thinking":"Hm.","type":"thinking"}],"tool_calls":[{"function":{"arguments":"{}","name":"look"},"id":"c1","type":"function"}]}`,
 		},
@@ -325,7 +325,7 @@ func TestChatVariants(t *testing.T) {
 		{"list of content", `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},{"type":"text","text":"Yes"}]},"finish_reason":"stop"}]}`, "Hm.|Yes"},
 		{"error in a choice", `{"choices":[{"message":{"content":"Y"},"finish_reason":"error","error":{"code":502,"message":"gone"}}]}`, "model: 502: gone"},
 		{"no resources", `{"choices":[{"message":{"content":"Y"},"finish_reason":"insufficient_system_resource"}]}`, "model: 503 UNAVAILABLE: the service has insufficient resources: insufficient_system_resource"},
-		{"content of another type", `{"choices":[{"message":{"content":7}}]}`, `model: malformed response from m: content is neither a text nor a list in "{\"choices\":[{\"message\":{\"content\":7}}]}"`},
+		{"content of another type", `{"choices":[{"message":{"content":7}}]}`, `model: malformed response from m: content is neither a string nor a list in "{\"choices\":[{\"message\":{\"content\":7}}]}"`},
 		{"thoughts counted apart", `{"choices":[{"message":{"content":"Y"}}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":35,"completion_tokens_details":{"reasoning_tokens":20}}}`, "Y 10+20+5=35, cached 0"},
 		{"thoughts counted in the completion", `{"choices":[{"message":{"content":"Y"}}],"usage":{"prompt_tokens":10,"completion_tokens":25,"total_tokens":35,"completion_tokens_details":{"reasoning_tokens":20},"prompt_cache_hit_tokens":8}}`, "Y 10+20+5=35, cached 8"},
 	} {

@@ -90,8 +90,8 @@ func newGoogleExtra(signature []byte) *googleExtra {
 	return e
 }
 
-// signature returns the signature, or nil. e may be nil.
-func (e *googleExtra) signature() []byte {
+// decodeExtra returns the signature, or nil. e may be nil.
+func (e *googleExtra) decodeExtra() []byte {
 	if e == nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ const liteLLMSuffix = "__thought__"
 // the server uses.
 func (c *chatCall) splitSignature() (id string, signature []byte) {
 	id, suffix, _ := strings.Cut(c.ID, liteLLMSuffix)
-	signature = c.Extra.signature()
+	signature = c.Extra.decodeExtra()
 	for _, fields := range []*liteLLMFields{c.LiteLLM, c.Function.LiteLLM, {suffix}} {
 		if signature == nil && fields != nil {
 			signature = decodeSignature(fields.Signature)
@@ -160,8 +160,8 @@ type chatReply struct {
 	Extra            *googleExtra     `json:"extra_content"`
 }
 
-// thought returns the text of the thoughts and its field.
-func (m *chatReply) thought() (text, field string) {
+// thoughtText returns the text of the thoughts and its field.
+func (m *chatReply) thoughtText() (text, field string) {
 	switch {
 	case m.ReasoningContent != "":
 		return m.ReasoningContent, fieldReasoningContent
@@ -174,10 +174,10 @@ func (m *chatReply) thought() (text, field string) {
 // textParts returns the model's thoughts and its text.
 func (m *chatReply) textParts() []*genai.Part {
 	var parts []*genai.Part
-	if thought, _ := m.thought(); thought != "" {
+	if thought, _ := m.thoughtText(); thought != "" {
 		parts = append(parts, &genai.Part{Text: thought, Thought: true})
 	}
-	if signature := m.Extra.signature(); m.Content.text != "" || signature != nil {
+	if signature := m.Extra.decodeExtra(); m.Content.text != "" || signature != nil {
 		parts = append(parts, &genai.Part{Text: m.Content.text, ThoughtSignature: signature})
 	}
 	return parts
@@ -195,7 +195,7 @@ func (t *chatText) UnmarshalJSON(data []byte) error {
 	case data[0] == '"':
 		return json.Unmarshal(data, &t.text)
 	case data[0] != '[':
-		return errors.New("content is neither a text nor a list")
+		return errors.New("content is neither a string nor a list")
 	}
 	var list []struct {
 		Type     string   `json:"type"`

@@ -63,7 +63,7 @@ func markThoughts(r *model.Response, vendor, name string) {
 }
 
 // responseMedia returns the files of tool responses as parts of a user message, each
-// after a text that names the tool, for APIs whose tool responses are text only.
+// after the name of the tool, for APIs whose tool responses are text only.
 func responseMedia(responses []*genai.FunctionResponse) []*genai.Part {
 	var parts []*genai.Part
 	for _, r := range responses {

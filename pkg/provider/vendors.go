@@ -32,7 +32,7 @@ type vendor struct {
 	names *regexp.Regexp
 	// openAI marks services with OpenAI's newer names of settings, at any address.
 	openAI bool
-	// chat says what the service does differently.
+	// chat is what the service does differently.
 	chat chatDialect
 }
 
