@@ -13,13 +13,14 @@ import (
 
 	"agenthost/internal/policy"
 	"agenthost/pkg/loader"
+	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
 )
 
 // loadFlags control how apps are loaded.
 type loadFlags struct {
-	env, secrets, policy string
+	env, secrets, policy, prices string
 	// reserved lists what apps may not read or reach, even if the policy grants it.
 	reserved policy.Host
 	flags    *pflag.FlagSet
@@ -29,6 +30,7 @@ func (f *loadFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.env, "env", "", "apply the overlay app.NAME.yaml to the app.yaml of every app that has one")
 	f.flags = flags
 	flags.StringVar(&f.policy, "policy", "", "file that grants variables, secrets, addresses and programs to apps (default: the environment, and public and loopback addresses)")
+	flags.StringVar(&f.prices, "prices", "", "file with prices of models in the form of models.dev's api.json, for metrics, traces and events")
 	flags.StringVar(&f.secrets, "secrets", "", "folder with secrets: APP/NAME is a secret of one app, NAME a shared one (default: secrets are environment variables)")
 }
 
@@ -42,6 +44,13 @@ func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader
 	opts.Overlay, opts.Secrets = f.env, f.secrets
 	if err := f.applyPolicy(opts); err != nil {
 		return nil, err
+	}
+	if f.prices != "" {
+		prices, err := provider.ReadPriceList(f.prices)
+		if err != nil {
+			return nil, failWithf("--prices: %w", err)
+		}
+		opts.Prices = prices
 	}
 	if f.secrets != "" {
 		if info, err := os.Stat(f.secrets); err != nil || !info.IsDir() {

@@ -75,6 +75,8 @@ type Options struct {
 	Model model.LLM
 	// WrapModel, if set, wraps every model, such as [provider.Recorder.Wrap].
 	WrapModel func(model.LLM) model.LLM
+	// Prices has the prices of models without a price of their own; nil has none.
+	Prices *provider.PriceList
 	// WrapTool, if set, wraps every tool that documents declare and every tool of
 	// Functions, such as [RecordTools] and [ReplayTools]; it does not wrap built-in
 	// tools and agents.

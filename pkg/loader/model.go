@@ -10,6 +10,7 @@ import (
 	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -99,8 +100,10 @@ type resolver struct {
 	transferPairs int
 	models        map[string]model.LLM
 	bareModels    map[string]bareModel
-	sharedTools   map[*spec.Node]*resolvedTool // built tools under tools, shared by their users
-	held          heldResources
+	// buildingModels are the models being built, outermost first.
+	buildingModels []string
+	sharedTools    map[*spec.Node]*resolvedTool // built tools under tools, shared by their users
+	held           heldResources
 	// guard decides which addresses the app may use.
 	guard *policy.Guard
 }
@@ -322,7 +325,8 @@ func (p *resolvedAgent) cachedStateUse() tool.StateUse { return p.use.get() }
 // A bareModel is a declared model without its fallbacks.
 type bareModel struct {
 	model     model.LLM
-	fallbacks []spec.Text
+	fallbacks []provider.FallbackRef
+	resolved  model.LLM // with its fallbacks; nil until it is needed
 }
 
 // wrappedSet is a set of wrapped tools.

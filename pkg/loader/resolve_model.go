@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
@@ -34,48 +35,90 @@ func (r *resolver) buildPartModel(ctx context.Context, name string, p part) mode
 	if m, ok := r.models[name]; ok {
 		return m
 	}
-	b := r.buildBareModel(ctx, name, p)
-	if b.model == nil {
+	m := r.buildUnwrappedModel(ctx, name, p)
+	if m == nil {
 		return nil
 	}
-	others := r.resolveFallbacks(ctx, name, b.fallbacks)
-	r.models[name] = r.loader.opts.WrapModel(provider.Fallback(b.model, others, r.loader.opts.Logger))
+	r.models[name] = r.loader.opts.WrapModel(m)
 	return r.models[name]
+}
+
+// buildUnwrappedModel builds a declared model with its fallbacks, without
+// Options.WrapModel.
+func (r *resolver) buildUnwrappedModel(ctx context.Context, name string, p part) model.LLM {
+	b := r.buildBareModel(ctx, name, p)
+	if b.model == nil || b.resolved != nil {
+		return b.resolved
+	}
+	b.resolved = provider.Fallback(r.resolveFallbacks(ctx, name, b), r.loader.opts.Logger)
+	r.bareModels[name] = b
+	return b.resolved
 }
 
 func (r *resolver) buildBareModel(ctx context.Context, name string, p part) bareModel {
 	b, ok := r.bareModels[name]
 	if !ok {
 		r.markUsed(p)
+		r.buildingModels = append(r.buildingModels, name)
 		b.model, b.fallbacks = r.buildModel(ctx, name, p.node)
+		r.buildingModels = r.buildingModels[:len(r.buildingModels)-1]
 		r.bareModels[name] = b
 	}
 	return b
 }
 
-// resolveFallbacks returns the fallback models of a model. The fallbacks of a fallback
-// are ignored, so there are no cycles.
-func (r *resolver) resolveFallbacks(ctx context.Context, name string, refs []spec.Text) []model.LLM {
-	var others []model.LLM
-	for _, ref := range refs {
+// resolveFallbacks returns a model and its fallback models. The fallbacks of a fallback
+// are ignored.
+func (r *resolver) resolveFallbacks(ctx context.Context, name string, b bareModel) []provider.FallbackModel {
+	all := []provider.FallbackModel{{Model: b.model, Name: name}}
+	for _, f := range b.fallbacks {
+		ref := f.Model
+		var m model.LLM
 		p, named := r.app.names.models[ref.Value]
 		switch {
 		case ref.Value == name:
 			r.report(ref.Errorf(0, "model", "model %s cannot be its own fallback", name))
-		case named:
-			if b := r.buildBareModel(ctx, ref.Value, p); b.model != nil {
-				others = append(others, b.model)
-			}
-		default:
-			if m := r.resolveModelName(ctx, ref); m != nil {
-				others = append(others, m)
-			}
+		case named && !r.reportModelCycle(ref):
+			m = r.buildBareModel(ctx, ref.Value, p).model
+		case !named:
+			m = r.resolveModelName(ctx, ref)
+		}
+		if m != nil {
+			all = append(all, provider.FallbackModel{Model: m, Name: ref.Value, On: f.On, Cooldown: time.Duration(f.Cooldown)})
 		}
 	}
-	return others
+	return all
 }
 
-func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (model.LLM, []spec.Text) {
+// resolveRoute returns the model of a route with its fallbacks, or nil after reporting a
+// problem.
+func (r *resolver) resolveRoute(ctx context.Context, ref spec.Text) model.LLM {
+	p, named := r.app.names.models[ref.Value]
+	switch {
+	case !named:
+		return r.resolveModelName(ctx, ref)
+	case r.reportModelCycle(ref):
+		return nil
+	}
+	r.buildBareModel(ctx, ref.Value, p)
+	// Its fallbacks may lead back to it.
+	r.buildingModels = append(r.buildingModels, ref.Value)
+	defer func() { r.buildingModels = r.buildingModels[:len(r.buildingModels)-1] }()
+	return r.buildUnwrappedModel(ctx, ref.Value, p)
+}
+
+// reportModelCycle reports a reference to a model that is being built.
+func (r *resolver) reportModelCycle(ref spec.Text) bool {
+	at := slices.Index(r.buildingModels, ref.Value)
+	if at < 0 {
+		return false
+	}
+	path := strings.Join(append(slices.Clone(r.buildingModels[at:]), ref.Value), " → ")
+	r.report(ref.Errorf(0, "model", "models refer to each other in a cycle: %s", path))
+	return true
+}
+
+func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (model.LLM, []provider.FallbackRef) {
 	if n.Kind != spec.Mapping {
 		return nil, nil // already reported when the document was decoded
 	}
@@ -104,7 +147,7 @@ func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (m
 		r.reportBuildError(n, "model", err)
 		return nil, nil
 	}
-	var fallbacks []spec.Text
+	var fallbacks []provider.FallbackRef
 	if f, ok := plan.Config.(provider.FallbackConfig); ok {
 		fallbacks = f.Fallbacks()
 	}
@@ -115,17 +158,44 @@ func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (m
 // settings and .env are unchanged, it returns the model of the previous revision with
 // its connections, login and caches.
 func (r *resolver) acquireModel(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
+	m, err := r.acquireUnpricedModel(ctx, plan, name)
+	if err != nil {
+		return nil, err
+	}
+	return provider.WithPrice(m, r.findPrice(plan)), nil
+}
+
+// findPrice returns the price of a model, from its settings or else from Options.Prices;
+// nil means that it has none.
+func (r *resolver) findPrice(plan spec.Plan[provider.Env, model.LLM]) *provider.Price {
+	if c, ok := plan.Config.(provider.PricedConfig); ok {
+		if p := c.ModelPrice(); p != nil {
+			return p
+		}
+	}
+	if at := plan.Node.Get("model"); at != nil {
+		return r.loader.opts.Prices.Find(plan.Kind.Name, at.Value)
+	}
+	return nil
+}
+
+func (r *resolver) acquireUnpricedModel(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
 	env := r.newModelEnv(name)
 	env.Provider = plan.Kind.Name
 	endpoint, ok := modelEndpoint(plan.Config, env)
 	if !ok {
-		env.File = r.readModelFile
+		env.File, env.Model = r.readModelFile, r.resolveRoute
 		return plan.Build(ctx, env)
 	}
 	key := hashResourceKey("model", r.src.name, name, plan.Kind.Name, textOf(plan.Node), fmt.Sprint(r.src.dotenv))
 	m, release, err := acquireResource(r.loader.resources, key, func() (model.LLM, func() error, error) {
 		client, end := r.acquireModelClient(endpoint)
-		env.HTTP = client
+		gate, leaveGate, err := r.acquireGate(plan, endpoint)
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		end = closeBoth(end, leaveGate)
+		env.HTTP, env.Gate = client, gate
 		m, err := plan.Build(ctx, env)
 		if err != nil {
 			return nil, nil, errors.Join(err, end())
@@ -136,6 +206,33 @@ func (r *resolver) acquireModel(ctx context.Context, plan spec.Plan[provider.Env
 		r.held.add(release)
 	}
 	return m, err
+}
+
+// acquireGate returns the gate that models of all apps with the same key, address and
+// name share, or nil if the config has no limits.
+func (r *resolver) acquireGate(plan spec.Plan[provider.Env, model.LLM], e provider.Endpoint) (*provider.Gate, func() error, error) {
+	none := func() error { return nil }
+	c, ok := plan.Config.(provider.LimitedConfig)
+	if !ok {
+		return nil, none, nil
+	}
+	limits, limited := c.CallLimits()
+	if !limited {
+		return nil, none, nil
+	}
+	name := ""
+	if at := plan.Node.Get("model"); at != nil {
+		name = at.Value
+	}
+	key := hashResourceKey("limits", plan.Kind.Name, e.URL, e.Account, name)
+	gate, leave, err := acquireResource(r.loader.resources, key, func() (*provider.Gate, func() error, error) {
+		return provider.NewGate(limits), none, nil
+	})
+	if err != nil {
+		return nil, none, err
+	}
+	gate.Tighten(limits)
+	return gate, leave, nil
 }
 
 // newModelEnv returns the environment of models: the host's variables, which providers

@@ -6,7 +6,9 @@ import "agenthost/pkg/spec"
 type callsConfig struct {
 	Retry    retryConfig    `yaml:"retry" doc:"When to retry failed calls."`
 	Timeouts timeoutsConfig `yaml:"timeouts" doc:"How long the service may be silent before the call fails."`
-	Fallback []spec.Text    `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
+	Limits   LimitsConfig   `yaml:"limits" doc:"The limits of calls. All models of the host with the same key, address and name share them."`
+	Price    *PriceConfig   `yaml:"price" doc:"The price of tokens. Default: that of the file of --prices, or none."`
+	Fallback []FallbackRef  `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
 }
 
 type retryConfig struct {
@@ -16,11 +18,11 @@ type retryConfig struct {
 
 // validateCalls reports problems of the settings in n.
 func (c *callsConfig) validateCalls(n *spec.Node) spec.Diagnostics {
-	return c.Retry.validateRetry(n.Get("retry"))
+	return append(c.Retry.validateRetry(n.Get("retry")), c.Limits.validateLimits(n.Get("limits"))...)
 }
 
 func (c *retryConfig) retryOptions(env Env) *RetryOptions {
-	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger, Provider: env.Provider}
+	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger, Provider: env.Provider, Gate: env.Gate}
 }
 
 func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {

@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"regexp"
@@ -21,7 +23,7 @@ type EndpointConfig interface{ Endpoint(env Env) Endpoint }
 type NameConfig interface{ RecognizesName(name string) bool }
 
 // A FallbackConfig is the config of a model with fallbacks, which it names.
-type FallbackConfig interface{ Fallbacks() []spec.Text }
+type FallbackConfig interface{ Fallbacks() []FallbackRef }
 
 var (
 	_ EndpointConfig = (*geminiConfig)(nil)
@@ -29,6 +31,8 @@ var (
 	_ EndpointConfig = (*ollamaConfig)(nil)
 	_ NameConfig     = (*geminiConfig)(nil)
 	_ NameConfig     = (*chatConfig)(nil)
+	_ LimitedConfig  = (*geminiConfig)(nil)
+	_ LimitedConfig  = (*chatConfig)(nil)
 	_ FallbackConfig = (*geminiConfig)(nil)
 	_ FallbackConfig = (*chatConfig)(nil)
 	_ FallbackConfig = (*ollamaConfig)(nil)
@@ -45,6 +49,18 @@ type Endpoint struct {
 	// OfHost is set if the host or the provider chose the address and the key belongs to
 	// the host. Otherwise the app chose one of the two.
 	OfHost bool
+	// Account is a hash of the key, for limits that models with the same key share;
+	// empty without a key.
+	Account string
+}
+
+// accountOf returns the hash of a key.
+func accountOf(key string) string {
+	if key == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
 }
 
 // variables reads the host's environment, then the app's .env.

@@ -35,6 +35,11 @@ type Env struct {
 	// File parses a document of the app by its path. It reports problems with positions,
 	// including that of the path.
 	File func(ctx context.Context, path spec.Text) (*spec.Node, spec.Diagnostics)
+	// Model returns another model of the app, with its fallbacks. It reports problems
+	// itself and then returns nil. It may be nil.
+	Model func(ctx context.Context, name spec.Text) model.LLM
+	// Gate has the limits of the model's calls, or is nil.
+	Gate *Gate
 	// HTTP is the client for calls of models; nil is [http.DefaultClient].
 	HTTP *http.Client
 	// Wait waits before a retry or a scripted response, or returns ctx's error; nil uses
@@ -56,7 +61,10 @@ func Kinds() spec.Kinds[Env, model.LLM] {
 	for _, name := range []string{ollamaName, "ollama_chat"} {
 		kinds = append(kinds, spec.NewKind(name, "Ollama, by default on this machine.", buildOllama))
 	}
-	return append(kinds, spec.NewKind("scripted", "Answers from a script, without network access or an API key.", buildScripted))
+	return append(kinds,
+		spec.NewKind("route", "Chooses another model of the app for each call by conditions.", buildRoute),
+		spec.NewKind("scripted", "Answers from a script, without network access or an API key.", buildScripted),
+	)
 }
 
 type geminiConfig struct {
@@ -73,7 +81,10 @@ func (c *geminiConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 }
 
 // Fallbacks returns the names of the fallback models.
-func (c *geminiConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
+func (c *geminiConfig) Fallbacks() []FallbackRef { return c.Calls.Fallback }
+
+// CallLimits returns the limits of calls.
+func (c *geminiConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limits() }
 
 // geminiNames matches the model names of Gemini's service.
 var geminiNames = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/google/|tunedModels/)`)
@@ -83,6 +94,9 @@ var geminiNames = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|p
 func (c *geminiConfig) RecognizesName(name string) bool {
 	return geminiNames.MatchString(name) && !strings.Contains(name, "publishers/anthropic/")
 }
+
+// ModelPrice returns the price.
+func (c *geminiConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
 
 func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error) {
 	return NewGemini(c.Model, &GeminiOptions{
@@ -97,7 +111,10 @@ func (c *geminiConfig) Endpoint(env Env) Endpoint {
 	if err != nil {
 		return Endpoint{OfHost: true} // the first call reports it
 	}
-	return Endpoint{URL: s.base.value, At: c.BaseURL, OfHost: !s.base.ofApp && !s.key.ofApp && !s.project.ofApp}
+	return Endpoint{
+		URL: s.base.value, At: c.BaseURL, OfHost: !s.base.ofApp && !s.key.ofApp && !s.project.ofApp,
+		Account: accountOf(firstNonEmpty(s.key.value, s.project.value)),
+	}
 }
 
 // A chatConfig is the config of all services with OpenAI's chat completions API.
@@ -123,12 +140,18 @@ func (c *chatConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 }
 
 // Fallbacks returns the names of the fallback models.
-func (c *chatConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
+func (c *chatConfig) Fallbacks() []FallbackRef { return c.Calls.Fallback }
+
+// CallLimits returns the limits of calls.
+func (c *chatConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limits() }
 
 // RecognizesName reports whether a model name without a prefix belongs to the service.
 func (c *chatConfig) RecognizesName(name string) bool {
 	return c.vendor.names != nil && c.vendor.names.MatchString(name)
 }
+
+// ModelPrice returns the price.
+func (c *chatConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
 
 func buildChat(_ context.Context, env Env, c *chatConfig) (model.LLM, error) {
 	header := http.Header{}
@@ -144,7 +167,7 @@ func buildChat(_ context.Context, env Env, c *chatConfig) (model.LLM, error) {
 // Endpoint returns the address of the model's calls.
 func (c *chatConfig) Endpoint(env Env) Endpoint {
 	e := c.vendor.resolveEndpoint(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
-	return Endpoint{URL: e.base.value, At: c.BaseURL, OfHost: !e.base.ofApp && !e.key.ofApp}
+	return Endpoint{URL: e.base.value, At: c.BaseURL, OfHost: !e.base.ofApp && !e.key.ofApp, Account: accountOf(e.key.value)}
 }
 
 type scriptedConfig struct {
@@ -152,8 +175,9 @@ type scriptedConfig struct {
 	Script   spec.Text `yaml:"script" required:"true" doc:"The file with the script, such as demo.script.yaml."`
 	Model    string    `yaml:"model" default:"scripted" doc:"The name of the model."`
 
-	Retry    *retryConfig `yaml:"retry" doc:"When to retry failed calls. Default: never."`
-	Fallback []spec.Text  `yaml:"fallback" doc:"Models of the app to try in this order when this one fails."`
+	Retry    *retryConfig  `yaml:"retry" doc:"When to retry failed calls. Default: never."`
+	Price    *PriceConfig  `yaml:"price" doc:"The price of tokens. Default: none."`
+	Fallback []FallbackRef `yaml:"fallback" doc:"Models of the app to try in this order when this one fails."`
 }
 
 // Check reports problems that depend on several fields.
@@ -164,8 +188,11 @@ func (c *scriptedConfig) Check(n *spec.Node) spec.Diagnostics {
 	return c.Retry.validateRetry(n.Get("retry"))
 }
 
+// ModelPrice returns the price.
+func (c *scriptedConfig) ModelPrice() *Price { return c.Price.priceOrNil() }
+
 // Fallbacks returns the names of the fallback models.
-func (c *scriptedConfig) Fallbacks() []spec.Text { return c.Fallback }
+func (c *scriptedConfig) Fallbacks() []FallbackRef { return c.Fallback }
 
 func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, error) {
 	if env.File == nil {

@@ -231,7 +231,13 @@ func parseKeepAlive(text string) (value any, ok bool) {
 }
 
 // Fallbacks returns the names of the fallback models.
-func (c *ollamaConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
+func (c *ollamaConfig) Fallbacks() []FallbackRef { return c.Calls.Fallback }
+
+// CallLimits returns the limits of calls.
+func (c *ollamaConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limits() }
+
+// ModelPrice returns the price.
+func (c *ollamaConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
 
 func buildOllama(_ context.Context, env Env, c *ollamaConfig) (model.LLM, error) {
 	header := http.Header{}
@@ -248,5 +254,5 @@ func buildOllama(_ context.Context, env Env, c *ollamaConfig) (model.LLM, error)
 // Endpoint returns the address of the model's calls.
 func (c *ollamaConfig) Endpoint(env Env) Endpoint {
 	e := ollamaEndpoint(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
-	return Endpoint{URL: e.base.value, At: c.BaseURL, OfHost: !e.base.ofApp && !e.key.ofApp}
+	return Endpoint{URL: e.base.value, At: c.BaseURL, OfHost: !e.base.ofApp && !e.key.ofApp, Account: accountOf(e.key.value)}
 }

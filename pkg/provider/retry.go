@@ -33,6 +33,8 @@ type RetryOptions struct {
 	Wait func(ctx context.Context, d time.Duration) error
 	// Logger logs each retry; nil discards logs.
 	Logger *slog.Logger
+	// Gate lets attempts pass within the limits of the model; nil has no limits.
+	Gate *Gate
 	// Provider is the provider's name. If it is set, errors name the model, the attempt
 	// and what to do; see [model.Error].
 	Provider string
@@ -86,8 +88,12 @@ func (r *retryingModel) MixesToolsAndSchema() bool {
 func (r *retryingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		for attempt := 1; ; attempt++ {
-			started, err := forwardResponses(ctx, r.LLM, req, yield)
+			started, err := r.attemptCall(ctx, req, yield)
 			if err == nil {
+				return
+			}
+			if _, ok := errors.AsType[*gateError](err); ok {
+				yield(nil, r.describeError(err, attempt))
 				return
 			}
 			wait, again := r.nextWait(err, attempt)
@@ -102,6 +108,44 @@ func (r *retryingModel) Generate(ctx context.Context, req *model.Request) iter.S
 			}
 		}
 	}
+}
+
+// A gateError is the error of a call that did not pass the gate. It is not retried.
+type gateError struct{ error }
+
+// Unwrap returns the cause.
+func (e *gateError) Unwrap() error { return e.error }
+
+// attemptCall calls the model once, within the limits.
+func (r *retryingModel) attemptCall(ctx context.Context, req *model.Request, yield func(*model.Response, error) bool) (started bool, err error) {
+	g := r.opts.Gate
+	if g == nil {
+		return forwardResponses(ctx, r.LLM, req, yield)
+	}
+	onWait := func(cause string, delay time.Duration) {
+		if req.OnWait != nil {
+			req.OnWait(model.Wait{Model: r.fullName(), Cause: cause, Delay: delay})
+		}
+	}
+	if err := g.acquireSlot(ctx, onWait); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("waiting for the limits of %s: %w", r.Name(), err)
+		}
+		return false, &gateError{err}
+	}
+	tokens := 0
+	defer func() { g.releaseSlot(tokens) }()
+	return forwardResponses(ctx, r.LLM, req, func(resp *model.Response, err error) bool {
+		if err == nil && !resp.Partial && resp.UsageMetadata != nil {
+			tokens = int(resp.UsageMetadata.TotalTokenCount)
+		}
+		return yield(resp, err)
+	})
+}
+
+// fullName returns provider/model.
+func (r *retryingModel) fullName() string {
+	return (&model.Error{Provider: r.opts.Provider, Model: r.Name()}).Name()
 }
 
 // endsWithin reports whether ctx ends before a delay.
@@ -133,7 +177,7 @@ func (r *retryingModel) reportWait(ctx context.Context, req *model.Request, err 
 		return
 	}
 	w := model.Wait{
-		Model: (&model.Error{Provider: r.opts.Provider, Model: r.Name()}).Name(),
+		Model: r.fullName(),
 		Cause: "did not answer", Delay: delay, Attempt: attempt + 1, Attempts: r.opts.Attempts,
 	}
 	if failed, ok := errors.AsType[*model.Error](err); ok && failed.Code != 0 {

@@ -34,4 +34,8 @@ type Measurement struct {
 	// Usage has the token counts of a model call; nil if the model reports
 	// none.
 	Usage *genai.GenerateContentResponseUsageMetadata
+	// Cost is the cost of a model call in US dollars; 0 without a price.
+	Cost float64
+	// Retries is the number of retries of a model call.
+	Retries int
 }

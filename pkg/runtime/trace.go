@@ -178,6 +178,23 @@ type modelSpan struct {
 	req        *model.Request
 	start, end time.Time
 	firstChunk time.Time
+	retries    int
+}
+
+// recordWaits records the waits of the call, and reports them to the caller.
+func (s *modelSpan) recordWaits() {
+	report := s.req.OnWait
+	s.req.OnWait = func(w model.Wait) {
+		if w.Attempt > 0 {
+			s.retries++
+		}
+		if isRecording(s.span) {
+			s.span.AddEvent("wait", trace.WithAttributes(AttrWait.String(w.String())))
+		}
+		if report != nil {
+			report(w)
+		}
+	}
 }
 
 // traceModelCall calls a model in a span, if runs are observed, and returns
@@ -193,6 +210,7 @@ func (r *run) traceModelCall(ctx context.Context, req *model.Request, event stri
 		ctx, s.span = h.startSpan(ctx, OperationModel+" "+req.Model, trace.SpanKindClient, s.start,
 			r.spanAttributes(AttrEvent.String(event), AttrOperation.String(OperationModel), AttrAgent.String(req.Origin.Agent), AttrModel.String(req.Model)))
 	}
+	s.recordWaits()
 	defer func() {
 		if s.end.IsZero() {
 			s.endSpan(nil, ctx.Err())
@@ -236,9 +254,10 @@ func (s *modelSpan) endSpan(resp *model.Response, err error) {
 	if h.observe == nil {
 		return
 	}
-	m := Measurement{Kind: MeasuredModel, App: s.run.app.name, Name: s.req.Model, Code: code, Start: s.start, End: s.end, FirstChunk: s.firstChunk}
+	m := Measurement{Kind: MeasuredModel, App: s.run.app.name, Name: s.req.Model, Code: code, Start: s.start, End: s.end, FirstChunk: s.firstChunk, Retries: s.retries}
 	if resp != nil {
 		m.Usage = resp.UsageMetadata
+		m.Cost, _ = model.CostOf(resp)
 	}
 	h.observe(m)
 }

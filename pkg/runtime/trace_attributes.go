@@ -44,6 +44,8 @@ const (
 	AttrFinishReasons = attribute.Key("gen_ai.response.finish_reasons")
 	AttrInputTokens   = attribute.Key("gen_ai.usage.input_tokens")
 	AttrOutputTokens  = attribute.Key("gen_ai.usage.output_tokens") // including thoughts
+	AttrCost          = attribute.Key("agenthost.model.cost_usd")
+	AttrWait          = attribute.Key("agenthost.model.wait") // of an event "wait": why the call waits
 )
 
 // The attributes of [Options.TraceContents]. All but the texts are JSON, and
@@ -90,6 +92,9 @@ func (h *Host) modelCallAttributes(req *model.Request, r *model.Response) []attr
 	}
 	if u := r.UsageMetadata; u != nil {
 		all = append(all, AttrInputTokens.Int(int(u.PromptTokenCount)), AttrOutputTokens.Int(int(u.CandidatesTokenCount+u.ThoughtsTokenCount)))
+	}
+	if usd, ok := model.CostOf(r); ok {
+		all = append(all, AttrCost.Float64(usd))
 	}
 	if h.traceContents {
 		all = append(all, AttrModelResponse.String(tracedResponse(r)))

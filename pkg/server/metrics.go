@@ -30,6 +30,7 @@ type Metrics struct {
 	firstChunk      metricCache[labels, prometheus.Observer]
 	requests        metricCache[requestLabels, callMetrics]
 	tokens, dropped *prometheus.CounterVec
+	retries, cost   *prometheus.CounterVec
 	streams         prometheus.Gauge
 }
 
@@ -50,6 +51,8 @@ func NewMetrics(version string) *Metrics {
 	firstChunk := m.addHistogram("model_first_chunk_seconds", "Time until the first chunk of a model response.", "app", "model")
 	m.firstChunk.find = func(l labels) prometheus.Observer { return firstChunk.WithLabelValues(l.app, l.name) }
 	m.tokens = m.addCounter("model_tokens_total", "Tokens reported by models; the kind cached is included in input.", "app", "model", "kind")
+	m.retries = m.addCounter("model_retries_total", "Retries of failed model calls.", "app", "model")
+	m.cost = m.addCounter("model_cost_usd_total", "Cost in US dollars of model calls with a price.", "app", "model")
 	requests := m.addCounter("http_requests_total", "HTTP requests.", "route", "status")
 	requestTime := m.addHistogram("http_request_duration_seconds", "Duration of HTTP requests, of streams until their end.", "route")
 	m.requests.find = func(l requestLabels) callMetrics {
@@ -101,6 +104,12 @@ func (m *Metrics) Observe(r runtime.Measurement) {
 		m.models.get(labels{r.App, r.Name, code}).observe(took)
 		if !r.FirstChunk.IsZero() {
 			m.firstChunk.get(labels{app: r.App, name: r.Name}).Observe(r.FirstChunk.Sub(r.Start).Seconds())
+		}
+		if r.Retries > 0 {
+			m.retries.WithLabelValues(r.App, r.Name).Add(float64(r.Retries))
+		}
+		if r.Cost > 0 {
+			m.cost.WithLabelValues(r.App, r.Name).Add(r.Cost)
 		}
 		if r.Usage != nil {
 			m.observeTokens(r.App, r.Name, r.Usage)

@@ -1,0 +1,137 @@
+package provider
+
+import (
+	"context"
+	"iter"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+)
+
+// A Price is the price of a model's tokens in US dollars per million.
+type Price struct {
+	// Input, Cached and Output are the prices of tokens of the prompt, of those that the
+	// service had cached, and of the response with its thoughts.
+	Input, Cached, Output float64
+}
+
+// maxPrice is the highest plausible price per million tokens.
+const maxPrice = 10_000
+
+// A PriceConfig is a price in YAML.
+type PriceConfig struct {
+	Input  float64 `yaml:"input" required:"true" doc:"US dollars per million tokens of the prompt."`
+	Output float64 `yaml:"output" required:"true" doc:"US dollars per million tokens of the response, including thoughts."`
+	Cached float64 `yaml:"cached" doc:"US dollars per million cached tokens of the prompt. Default: the price of input."`
+
+	cachedSet bool
+}
+
+// DecodeSpec decodes and checks the prices.
+func (c *PriceConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	type mapping PriceConfig
+	ds := spec.Decode(n, (*mapping)(c))
+	if ds.HasErrors() {
+		return ds
+	}
+	c.cachedSet = n.Get("cached") != nil
+	for key, v := range map[string]float64{"input": c.Input, "output": c.Output, "cached": c.Cached} {
+		if v < 0 || v > maxPrice {
+			ds = append(ds, n.Get(key).Errorf("value", "%s must be 0 to %d US dollars per million tokens", key, maxPrice))
+		}
+	}
+	ds.Sort()
+	return ds
+}
+
+// SchemaSpec describes the prices.
+func (*PriceConfig) SchemaSpec() map[string]any {
+	price := func(doc string) map[string]any {
+		return map[string]any{"type": []any{"number", "string"}, "description": doc}
+	}
+	return map[string]any{
+		"type": "object", "additionalProperties": false, "required": []string{"input", "output"},
+		"properties": map[string]any{
+			"input":  price("US dollars per million tokens of the prompt."),
+			"output": price("US dollars per million tokens of the response, including thoughts."),
+			"cached": price("US dollars per million cached tokens of the prompt. Default: the price of input."),
+		},
+	}
+}
+
+// priceOrNil returns the price; nil has none.
+func (c *PriceConfig) priceOrNil() *Price {
+	if c == nil {
+		return nil
+	}
+	p := &Price{Input: c.Input, Output: c.Output, Cached: c.Cached}
+	if !c.cachedSet {
+		p.Cached = p.Input
+	}
+	return p
+}
+
+// A PricedConfig is the config of a model that may have a price; nil means that it has
+// none.
+type PricedConfig interface{ ModelPrice() *Price }
+
+// CostOf returns the cost of tokens in US dollars.
+func (p *Price) CostOf(u *genai.GenerateContentResponseUsageMetadata) float64 {
+	input, cached, output := tokenCounts(u)
+	return (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(output)*p.Output) / 1e6
+}
+
+// tokenCounts returns the tokens of the prompt with the cached ones, the cached ones, and
+// those of the response.
+func tokenCounts(u *genai.GenerateContentResponseUsageMetadata) (input, cached, output int) {
+	input = max(0, int(u.PromptTokenCount)) + max(0, int(u.ToolUsePromptTokenCount))
+	cached = min(input, max(0, int(u.CachedContentTokenCount)))
+	output = max(0, int(u.CandidatesTokenCount)) + max(0, int(u.ThoughtsTokenCount))
+	return input, cached, output
+}
+
+// WithPrice returns a model whose complete responses have their tokens and cost as
+// custom metadata; see [model.CostOf]. A nil price returns llm.
+func WithPrice(llm model.LLM, p *Price) model.LLM {
+	if p == nil {
+		return llm
+	}
+	return &pricedModel{llm, *p}
+}
+
+type pricedModel struct {
+	model.LLM
+	price Price
+}
+
+var (
+	_ schemaMixer         = (*pricedModel)(nil)
+	_ model.ContentCacher = (*pricedModel)(nil)
+	_ model.CodeRunner    = (*pricedModel)(nil)
+)
+
+// MixesToolsAndSchema reports the capability of the model.
+func (m *pricedModel) MixesToolsAndSchema() bool { return mixesToolsAndSchema(m.LLM) }
+
+// CachesContents reports the capability of the model; see [model.CanCache].
+func (m *pricedModel) CachesContents() bool { return model.CanCache(m.LLM) }
+
+// RunsCode reports the capability of the model; see [model.RunsCode].
+func (m *pricedModel) RunsCode() bool { return model.RunsCode(m.LLM) }
+
+// Generate calls the model once; see [model.LLM].
+func (m *pricedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		m.LLM.Generate(ctx, req)(func(resp *model.Response, err error) bool {
+			if err == nil && !resp.Partial && resp.UsageMetadata != nil {
+				input, cached, output := tokenCounts(resp.UsageMetadata)
+				resp = withMetadata(resp, model.CostKey, map[string]any{
+					"usd": m.price.CostOf(resp.UsageMetadata), "input_tokens": input, "cached_tokens": cached, "output_tokens": output,
+				})
+			}
+			return yield(resp, err)
+		})
+	}
+}
