@@ -143,6 +143,9 @@ func newGeminiCall(name string, client *genai.Client, req *model.Request) *gemin
 	if c.model == "" {
 		c.model = name
 	}
+	if isGemini3(c.model) {
+		c.contents = signCalls(c.contents)
+	}
 	c.restoreEmptyText()
 	if client.ClientConfig().Backend == genai.BackendGeminiAPI {
 		c.dropVertexOnly()
@@ -150,6 +153,35 @@ func newGeminiCall(name string, client *genai.Client, req *model.Request) *gemin
 		c.addAgentLabel(req.Origin.Agent)
 	}
 	return c
+}
+
+// isGemini3 reports whether a model's name has version 3 or newer.
+func isGemini3(name string) bool {
+	version, ok := strings.CutPrefix(path.Base(name), "gemini-")
+	return ok && version != "" && '3' <= version[0] && version[0] <= '9'
+}
+
+// unsignedCall is Google's documented signature for calls of other models, which have
+// none: Gemini 3 rejects a step whose first call is not signed.
+const unsignedCall = "skip_thought_signature_validator"
+
+// signCalls signs the first call of each step without a signature, such as one of a
+// fallback. It does not modify contents.
+func signCalls(contents []*genai.Content) []*genai.Content {
+	own := slices.Clone(contents)
+	for i, c := range own {
+		isCall := func(p *genai.Part) bool { return p.FunctionCall != nil }
+		isSigned := func(p *genai.Part) bool { return isCall(p) && len(p.ThoughtSignature) > 0 }
+		first := slices.IndexFunc(c.Parts, isCall)
+		if first < 0 || slices.ContainsFunc(c.Parts, isSigned) {
+			continue
+		}
+		call := *c.Parts[first]
+		call.ThoughtSignature = []byte(unsignedCall)
+		own[i] = &genai.Content{Role: c.Role, Parts: slices.Clone(c.Parts)}
+		own[i].Parts[first] = &call
+	}
+	return own
 }
 
 // restoreEmptyText sends "text": "" for parts with a thought signature and no text: the

@@ -1,6 +1,8 @@
 package provider_test
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -245,6 +247,41 @@ func TestMixesToolsAndSchema(t *testing.T) {
 		mixer, ok := llm.(interface{ MixesToolsAndSchema() bool })
 		if !ok || mixer.MixesToolsAndSchema() != tt.want {
 			t.Errorf("%s with %v: MixesToolsAndSchema() is not %v", tt.model, tt.env, tt.want)
+		}
+	}
+}
+
+// Gemini 3 gets a placeholder for the signature of a step whose calls another model made;
+// signed steps and older models are unchanged.
+func TestGeminiSignsForeignCalls(t *testing.T) {
+	call := func(name, signature string) *genai.Part {
+		p := &genai.Part{FunctionCall: &genai.FunctionCall{Name: name}}
+		if signature != "" {
+			p.ThoughtSignature = []byte(signature)
+		}
+		return p
+	}
+	answer := func(names ...string) *genai.Content {
+		c := &genai.Content{Role: genai.RoleUser}
+		for _, name := range names {
+			c.Parts = append(c.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{Name: name, Response: map[string]any{}}})
+		}
+		return c
+	}
+	for name, want := range map[string]int{"gemini-3-pro": 1, "gemini-2.5-flash": 0} {
+		fake := newFake(t)
+		req := scriptInput("hi", false)
+		req.Contents = append(req.Contents,
+			&genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{call("a", ""), call("b", "")}}, answer("a", "b"),
+			&genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{call("c", "signed")}}, answer("c"),
+		)
+		if _, err := collect(provider.NewGemini(name, fakeOptions(fake)).Generate(t.Context(), req)); err != nil {
+			t.Fatal(err)
+		}
+		body, err := json.Marshal(fake.Requests()[0])
+		placeholder := base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator"))
+		if got := strings.Count(string(body), placeholder); err != nil || got != want {
+			t.Errorf("%s: %d placeholders, want %d in %s (%v)", name, got, want, body, err)
 		}
 	}
 }
