@@ -129,7 +129,7 @@ func (a *appModel) findForeignInField(p *resolvedAgent, e spec.Entry) []finding 
 		return []finding{{e.Value, scriptedModelMessage(e.Value.Value), true}}
 	case key == "model":
 		if _, lowered, plain := a.exportedModelName(e.Value.Value); !plain {
-			all = append(all, finding{e.Value, "ADK supports only the names of Gemini models", lowered})
+			all = append(all, finding{e.Value, "ADK supports only the names of Gemini models, and the prefixes of its LiteLlm", lowered})
 		}
 	case key == "instruction":
 		all = append(all, findForeignInText(e.Value)...)
@@ -189,19 +189,39 @@ func scriptedModelMessage(name string) string {
 	return "ADK does not support the scripted model " + name + ": an export omits it, and ADK uses the model of the parent agent or its default"
 }
 
-// exportedModelName returns the Gemini model name of a model for ADK. plain reports
-// that the name is written as is, lowered that an export may convert it.
-func (a *appModel) exportedModelName(name string) (gemini string, lowered, plain bool) {
-	p, declared := a.names.models[name]
-	if !declared {
-		bare, ok := strings.CutPrefix(name, "gemini/")
-		return bare, ok, !ok && !strings.Contains(name, "openai_compatible/")
+// exportedModelName returns the name of a model for ADK. plain reports that the name is
+// written as is, lowered that an export may convert it.
+func (a *appModel) exportedModelName(name string) (exported string, lowered, plain bool) {
+	prefix, bare := "", name
+	if p, declared := a.names.models[name]; declared {
+		only := !slices.ContainsFunc(p.node.Entries, func(e spec.Entry) bool { return e.Key.Value != "provider" && e.Key.Value != "model" })
+		if !only || p.node.Get("model") == nil {
+			return "", false, false
+		}
+		prefix, bare = p.node.Get("provider").Value, p.node.Get("model").Value
+	} else if kind, rest, ok := a.findModelKind(name); ok {
+		prefix, bare = kind.Name, rest
 	}
-	only := !slices.ContainsFunc(p.node.Entries, func(e spec.Entry) bool { return e.Key.Value != "provider" && e.Key.Value != "model" })
-	if only && p.node.Get("provider").Value == "gemini" {
-		return p.node.Get("model").Value, true, false
+	switch {
+	case prefix == "":
+		return name, false, true
+	case prefix == "gemini":
+		exported = bare
+	case slices.Contains(adkModelPrefixes(), prefix):
+		exported = prefix + "/" + bare
+	default:
+		return "", false, false
 	}
-	return "", false, false
+	return exported, exported != name, exported == name
+}
+
+// adkModelPrefixes returns the prefixes that ADK sends to LiteLLM or Apigee (adk-python
+// models/registry.py).
+func adkModelPrefixes() []string {
+	return []string{
+		"openai", "azure", "azure_ai", "groq", "anthropic", "bedrock", "ollama", "ollama_chat", "together_ai", "vertex_ai", "mistral",
+		"deepseek", "fireworks_ai", "cohere", "databricks", "ai21", "apigee",
+	}
 }
 
 func (a *appModel) findForeignInTool(t *resolvedTool) []finding {

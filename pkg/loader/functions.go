@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"agenthost/pkg/agentconfig"
-	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
@@ -73,29 +72,6 @@ func addDefaultName(n *spec.Node, name string) *spec.Node {
 		return n
 	}
 	return n.WithEntry("name", name)
-}
-
-// resolveModelCode returns the model that functions: maps an agent's model_code to.
-func (r *resolver) resolveModelCode(ctx context.Context, agent *spec.Node) model.LLM {
-	code := agent.Get("model_code")
-	ref := agentconfig.CodeRef(code)
-	if ref == nil {
-		r.report(code.Errorf("type", "model_code must name code, such as {name: my_pkg.models.one}"))
-		return nil
-	}
-	if named := agent.Get("model"); !named.IsNull() {
-		r.report(code.Errorf("model", "model_code and model cannot be combined"))
-	}
-	r.report(checkCodeArgs(code)...)
-	f, ok := r.findFunction(ref.Value)
-	switch {
-	case !ok:
-		r.report(missingCodeError(ref, "model", ref.Value, "map the name to a model under functions: in app.yaml, or set model: instead"))
-		return nil
-	case r.loader.opts.Model != nil || f.node.Kind == spec.Scalar:
-		return r.resolveModel(ctx, f.node.Text())
-	}
-	return r.buildPartModel(ctx, ref.Value, f)
 }
 
 // applyMappedClass merges the agent that functions: maps a code class to into an

@@ -45,6 +45,8 @@ type appModel struct {
 	defaultModel func() model.LLM
 	// builtinTools are the names of all built-in tools.
 	builtinTools []string
+	// findModelKind is [Loader.findModelKind].
+	findModelKind func(name string) (spec.Kind[provider.Env, model.LLM], string, bool)
 }
 
 // An unusedPart is a declaration that nothing uses, with its kind and name.
@@ -113,7 +115,7 @@ func newResolver(l *Loader, src *source) *resolver {
 		loader: l, src: src, included: map[string]bool{}, models: map[string]model.LLM{}, bareModels: map[string]bareModel{},
 		sharedTools: map[*spec.Node]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
 		held: heldResources{app: src.name, logger: l.opts.Logger},
-		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.builtins.Names()},
+		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.builtins.Names(), findModelKind: l.findModelKind},
 	}
 }
 

@@ -293,7 +293,7 @@ func (r *resolver) resolveModelName(ctx context.Context, name spec.Text) model.L
 func (r *resolver) buildProviderModel(ctx context.Context, kind spec.Kind[provider.Env, model.LLM], name spec.Text, rest string) model.LLM {
 	plan, ds := kind.Decode(name.Mapping("model", rest))
 	if ds.HasErrors() {
-		if slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Rule == "required" }) {
+		if needsSettings(ds) {
 			ds = spec.Diagnostics{name.Errorf(0, "model", "provider %s requires settings", kind.Name).
 				WithHint("declare the model under models in app.yaml, and refer to it by name")}
 		}
@@ -309,6 +309,11 @@ func (r *resolver) buildProviderModel(ctx context.Context, kind spec.Kind[provid
 		return nil
 	}
 	return m
+}
+
+// needsSettings reports whether a model's name is not all that its provider requires.
+func needsSettings(ds spec.Diagnostics) bool {
+	return slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Rule == "required" })
 }
 
 // reportUnknownModel reports a name that is not declared and that no provider recognizes.
@@ -337,7 +342,7 @@ func (r *resolver) reportUnknownModel(name spec.Text) bool {
 func (r *resolver) unknownProviderError(name spec.Text, vendor, rest string) spec.Diagnostic {
 	var prefixes []string
 	for _, kind := range r.loader.providers {
-		if _, ds := kind.Decode(name.Mapping("model", vendor)); !ds.HasErrors() {
+		if _, ds := kind.Decode(name.Mapping("model", vendor)); !needsSettings(ds) {
 			prefixes = append(prefixes, kind.Name)
 		}
 	}

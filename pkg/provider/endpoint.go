@@ -29,11 +29,17 @@ var (
 	_ EndpointConfig = (*geminiConfig)(nil)
 	_ EndpointConfig = (*chatConfig)(nil)
 	_ EndpointConfig = (*ollamaConfig)(nil)
+	_ EndpointConfig = (*vertexConfig)(nil)
+	_ EndpointConfig = (*apigeeConfig)(nil)
 	_ NameConfig     = (*geminiConfig)(nil)
 	_ NameConfig     = (*chatConfig)(nil)
 	_ LimitedConfig  = (*geminiConfig)(nil)
 	_ LimitedConfig  = (*chatConfig)(nil)
+	_ LimitedConfig  = (*vertexConfig)(nil)
+	_ LimitedConfig  = (*apigeeConfig)(nil)
 	_ FallbackConfig = (*geminiConfig)(nil)
+	_ FallbackConfig = (*vertexConfig)(nil)
+	_ FallbackConfig = (*apigeeConfig)(nil)
 	_ FallbackConfig = (*chatConfig)(nil)
 	_ FallbackConfig = (*ollamaConfig)(nil)
 	_ FallbackConfig = (*scriptedConfig)(nil)
@@ -154,18 +160,56 @@ type geminiChoice struct {
 	location           string
 }
 
-// geminiSettings chooses the backend, the address and the credentials. On Vertex AI it
+// geminiAccess is how a Gemini model is reached; the zero value follows the variables of
+// Google's SDK.
+type geminiAccess struct {
+	key, base string
+	// backend is geminiBackend or vertexBackend; "" follows the switches.
+	backend string
+	// baseVariable replaces the variables of the address, which is then required.
+	baseVariable string
+}
+
+const (
+	geminiBackend = "gemini"
+	vertexBackend = "vertex_ai"
+)
+
+// usesVertex reports whether the backend is Vertex AI.
+func (a geminiAccess) usesVertex(v variables) bool {
+	if a.backend == "" {
+		return v.usesVertex()
+	}
+	return a.backend == vertexBackend
+}
+
+// chooseBase returns the address, which is empty for the usual one of Vertex AI, or if
+// there is none.
+func (a geminiAccess) chooseBase(v variables) setting {
+	switch {
+	case a.baseVariable != "":
+		return v.chooseBase(a.base, a.baseVariable, "")
+	case a.usesVertex(v):
+		return v.chooseBase(a.base, "GOOGLE_VERTEX_BASE_URL", "")
+	}
+	return v.chooseBase(a.base, "GOOGLE_GEMINI_BASE_URL", geminiURL)
+}
+
+// resolveEndpoint chooses the backend, the address and the credentials. On Vertex AI it
 // prefers a key of the document, then the project, then a key of the environment, like
 // the SDK. A base URL alone needs no credentials: a proxy adds them.
-func geminiSettings(v variables, key, base string) (geminiChoice, error) {
+func (a geminiAccess) resolveEndpoint(v variables) (geminiChoice, error) {
 	keys := geminiKeyVariables()
-	if !v.usesVertex() {
-		at := v.chooseBase(base, "GOOGLE_GEMINI_BASE_URL", geminiURL)
-		return geminiChoice{base: at, key: v.chooseKey(key, at, keys...)}, nil
+	c := geminiChoice{vertex: a.usesVertex(v), base: a.chooseBase(v)}
+	if a.baseVariable != "" && c.base.value == "" {
+		return c, fmt.Errorf("no address: set %s, or give the model a base_url under models: in app.yaml", a.baseVariable)
 	}
-	c := geminiChoice{vertex: true, base: v.chooseBase(base, "GOOGLE_VERTEX_BASE_URL", "")}
-	if key != "" {
-		c.key = setting{key, true}
+	if !c.vertex {
+		c.key = v.chooseKey(a.key, c.base, keys...)
+		return c, nil
+	}
+	if a.key != "" {
+		c.key = setting{a.key, true}
 	} else if c.project = v.firstSet("GOOGLE_CLOUD_PROJECT"); c.project.value != "" {
 		c.location = firstNonEmpty(v.valueOf("GOOGLE_CLOUD_LOCATION"), v.valueOf("GOOGLE_CLOUD_REGION"), "global")
 	} else {
@@ -177,6 +221,18 @@ func geminiSettings(v variables, key, base string) (geminiChoice, error) {
 	usual, err := vertexURL(c.location)
 	c.base.value = usual
 	return c, err
+}
+
+// describeEndpoint returns the endpoint of a config whose address is at.
+func (a geminiAccess) describeEndpoint(env Env, at spec.Text) Endpoint {
+	c, err := a.resolveEndpoint(newVariables(env.Lookup, env.App))
+	if err != nil {
+		return Endpoint{OfHost: true} // the first call reports it
+	}
+	return Endpoint{
+		URL: c.base.value, At: at, OfHost: !c.base.ofApp && !c.key.ofApp && !c.project.ofApp,
+		Account: accountOf(firstNonEmpty(c.key.value, c.project.value)),
+	}
 }
 
 // usesVertex reads both switches; the newer one takes precedence if it is set.

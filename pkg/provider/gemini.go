@@ -36,6 +36,13 @@ type GeminiOptions struct {
 	// Token returns the bearer token for Vertex AI; nil means Google's application
 	// default credentials.
 	Token func(context.Context) (string, error)
+	// Backend is gemini or vertex_ai; "" follows GOOGLE_GENAI_USE_VERTEXAI.
+	Backend string
+	// BaseVariable is the variable of the address, instead of the two above. The address
+	// is then required.
+	BaseVariable string
+	// APIVersion is the version of the API, such as v1; "" is the SDK's.
+	APIVersion string
 	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
 	// Timeouts limit the silence of the service.
@@ -84,7 +91,7 @@ func (g *gemini) Name() string { return g.name }
 // schema: Vertex AI supports it for Gemini 2 and newer (adk-python
 // utils/output_schema_utils.py).
 func (g *gemini) MixesToolsAndSchema() bool {
-	return g.newVariables().usesVertex() && isGemini2(g.name)
+	return g.geminiAccess().usesVertex(g.newVariables()) && isGemini2(g.name)
 }
 
 // isGemini2 reports whether the model is Gemini 2 or newer, or has no version, such as

@@ -65,11 +65,11 @@ func (g *gemini) clientConfig() (*genai.ClientConfig, error) {
 }
 
 func (g *gemini) backendConfig() (*genai.ClientConfig, error) {
-	c, err := geminiSettings(g.newVariables(), g.opts.APIKey, g.opts.BaseURL)
+	c, err := g.geminiAccess().resolveEndpoint(g.newVariables())
 	if err != nil {
 		return nil, newConfigError(http.StatusBadRequest, err.Error())
 	}
-	config := &genai.ClientConfig{Backend: genai.BackendGeminiAPI, APIKey: c.key.value, HTTPOptions: genai.HTTPOptions{BaseURL: c.base.value}}
+	config := &genai.ClientConfig{Backend: genai.BackendGeminiAPI, APIKey: c.key.value, HTTPOptions: genai.HTTPOptions{BaseURL: c.base.value, APIVersion: g.opts.APIVersion}}
 	switch {
 	case !c.vertex && c.key.value == "" && c.base.ofApp:
 		return nil, newConfigError(http.StatusUnauthorized, noGeminiKeyForBase)
@@ -91,7 +91,11 @@ func (g *gemini) backendConfig() (*genai.ClientConfig, error) {
 
 // usesDefaultBase reports whether no base URL is set.
 func (g *gemini) usesDefaultBase() bool {
-	return g.opts.BaseURL == "" && g.newVariables().valueOf("GOOGLE_VERTEX_BASE_URL") == ""
+	return g.geminiAccess().chooseBase(g.newVariables()).value == ""
+}
+
+func (g *gemini) geminiAccess() geminiAccess {
+	return geminiAccess{key: g.opts.APIKey, base: g.opts.BaseURL, backend: g.opts.Backend, baseVariable: g.opts.BaseVariable}
 }
 
 func (g *gemini) newVariables() variables { return newVariables(g.opts.Lookup, g.opts.App) }
@@ -107,7 +111,7 @@ func (g *gemini) addCredentials(ctx context.Context, config *genai.ClientConfig,
 		wire.token = g.opts.Token
 		return nil
 	}
-	if base := g.newVariables().chooseBase(g.opts.BaseURL, "GOOGLE_VERTEX_BASE_URL", ""); base.ofApp {
+	if base := g.geminiAccess().chooseBase(g.newVariables()); base.ofApp {
 		return nil
 	}
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{cloudScope}})

@@ -14,8 +14,13 @@ var (
 
 // KeyVariables returns the variables of the Gemini API. A project of Vertex AI needs no key.
 func (c *geminiConfig) KeyVariables(env Env) []string {
-	s, err := geminiSettings(newVariables(env.Lookup, env.App), "", c.BaseURL.Value)
-	if err != nil || s.project.value != "" {
+	return geminiAccess{base: c.BaseURL.Value}.keyVariables(newVariables(env.Lookup, env.App))
+}
+
+// keyVariables returns the variables of the key. A project of Vertex AI needs none.
+func (a geminiAccess) keyVariables(v variables) []string {
+	c, err := a.resolveEndpoint(v)
+	if err != nil || c.project.value != "" {
 		return nil
 	}
 	return geminiKeyVariables()

@@ -54,6 +54,7 @@ type Env struct {
 func Kinds() spec.Kinds[Env, model.LLM] {
 	kinds := spec.Kinds[Env, model.LLM]{
 		spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini),
+		spec.NewKind("vertex_ai", "Gemini on Vertex AI.", buildVertex),
 	}
 	for _, v := range chatVendors() {
 		kinds = append(kinds, newChatKind(v))
@@ -63,6 +64,7 @@ func Kinds() spec.Kinds[Env, model.LLM] {
 	}
 	return append(kinds,
 		spec.NewKind("route", "Chooses another model of the app for each call by conditions.", buildRoute),
+		spec.NewKind("apigee", "Models behind an Apigee proxy, at the address in APIGEE_PROXY_URL.", buildApigee),
 		spec.NewKind("scripted", "Answers from a script, without network access or an API key.", buildScripted),
 	)
 }
@@ -107,14 +109,7 @@ func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error)
 
 // Endpoint returns the address of the model's calls.
 func (c *geminiConfig) Endpoint(env Env) Endpoint {
-	s, err := geminiSettings(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
-	if err != nil {
-		return Endpoint{OfHost: true} // the first call reports it
-	}
-	return Endpoint{
-		URL: s.base.value, At: c.BaseURL, OfHost: !s.base.ofApp && !s.key.ofApp && !s.project.ofApp,
-		Account: accountOf(firstNonEmpty(s.key.value, s.project.value)),
-	}
+	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value}.describeEndpoint(env, c.BaseURL)
 }
 
 // A chatConfig is the config of all services with OpenAI's chat completions API.
@@ -166,8 +161,7 @@ func buildChat(_ context.Context, env Env, c *chatConfig) (model.LLM, error) {
 
 // Endpoint returns the address of the model's calls.
 func (c *chatConfig) Endpoint(env Env) Endpoint {
-	e := c.vendor.resolveEndpoint(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
-	return Endpoint{URL: e.base.value, At: c.BaseURL, OfHost: !e.base.ofApp && !e.key.ofApp, Account: accountOf(e.key.value)}
+	return describeVendorEndpoint(c.vendor, env, c.APIKey, c.BaseURL)
 }
 
 type scriptedConfig struct {

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"agenthost/pkg/spec"
 )
 
 // A vendor is a service with OpenAI's chat completions API, as data: its addresses, its
@@ -28,6 +30,8 @@ type vendor struct {
 	// local marks a server that needs no key. Its usual address is this machine, which
 	// counts as chosen by the app.
 	local bool
+	// keyless marks a proxy that adds the key.
+	keyless bool
 	// names matches the model names that need no prefix.
 	names *regexp.Regexp
 	// openAI marks services with OpenAI's newer names of settings, at any address.
@@ -191,10 +195,16 @@ func (v *vendor) completeAddress(vars variables, base string) (address, problem 
 	return base, ""
 }
 
+// describeVendorEndpoint returns the endpoint of a config with this key and address.
+func describeVendorEndpoint(v *vendor, env Env, key spec.Secret, base spec.Text) Endpoint {
+	e := v.resolveEndpoint(newVariables(env.Lookup, env.App), key.Reveal(), base.Value)
+	return Endpoint{URL: e.base.value, At: base, OfHost: !e.base.ofApp && !e.key.ofApp, Account: accountOf(e.key.value)}
+}
+
 // missingKey returns why a call of the endpoint would have no key, or "".
 func (v *vendor) missingKey(e vendorEndpoint) string {
 	switch {
-	case e.key.value != "" || v.local || e.ownBase || e.problem != "":
+	case e.key.value != "" || v.local || v.keyless || e.ownBase || e.problem != "":
 		return ""
 	case e.base.ofApp:
 		return fmt.Sprintf("no key for %s at the app's own address, which does not get the host's key: "+
