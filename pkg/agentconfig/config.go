@@ -37,7 +37,7 @@ func (c *CommonConfig) AgentRefs() []*AgentRef {
 
 // The config of an agent class, of an agent as a tool, or of a plugin implements those of
 // the following interfaces that apply to it. The loader resolves and checks what they
-// return; a config is valid YAML of its own without them.
+// return. All of them are optional.
 type (
 	// A ModelConfig has a model: its name, which may be empty, and the field that names it
 	// as code, which may be nil.

@@ -54,7 +54,7 @@ func (r *resolver) resolveApp(ctx context.Context) {
 	r.runRules()
 }
 
-// runRules checks the model by all rules.
+// runRules checks the app by all rules.
 func (r *resolver) runRules() {
 	for _, rule := range rules() {
 		switch {

@@ -122,9 +122,9 @@ func (w *Watch) pollUntilSettled(ctx context.Context, p pollMode, only func(name
 	return err
 }
 
-// runForApps calls do for every selected app in parallel, once the app is not busy, and
-// waits at most MaxWait. A poll that do starts releases the app.
-func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, do func(ctx context.Context, a *watchedApp, dir string) error) error {
+// runForApps calls fn for every selected app in parallel, once the app is not busy, and
+// waits at most MaxWait. If fn starts a poll, the poll releases the app.
+func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, fn func(ctx context.Context, a *watchedApp, dir string) error) error {
 	var all sync.WaitGroup
 	errs := make(chan error, 1)
 	keep := func(err error) {
@@ -146,7 +146,7 @@ func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, do 
 			defer safe.Recover(fail)
 			select {
 			case a.busy <- struct{}{}:
-				if err := do(ctx, a, dir); err != nil {
+				if err := fn(ctx, a, dir); err != nil {
 					keep(err)
 				}
 			case <-time.After(w.opts.MaxWait):

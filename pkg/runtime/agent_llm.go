@@ -85,7 +85,7 @@ func (s *step) handleResponse(ctx context.Context, resp *model.Response, err err
 	}
 	s.last = ev
 	if calls := ev.Calls(); len(calls) > 0 {
-		answer, ok := s.answerCalls(ctx, calls)
+		answer, ok := s.executeCalls(ctx, calls)
 		if answer != nil {
 			s.last = answer
 		}

@@ -151,7 +151,7 @@ func (r *run) answersAgent(agent string) bool {
 // setAnswerOutput makes the tool result the output of the node, unless the
 // call first requires human input.
 func (a *ToolNode) setAnswerOutput(ev *session.Event) {
-	if ev == nil || requestsHuman(&ev.Actions) || len(ev.Responses()) == 0 || isCallFailure(ev) {
+	if ev == nil || requestsInput(&ev.Actions) || len(ev.Responses()) == 0 || isCallFailure(ev) {
 		return
 	}
 	a.storeAnswer(ev, ev.Responses()[0])
@@ -188,7 +188,7 @@ func (a *ToolNode) callTool(ctx context.Context, s *step) {
 	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}
 	ev.LongRunningToolIDs = s.longRunningIDs(ev.Calls())
 	if s.emitEvent(ev, nil) {
-		s.answerCalls(ctx, ev.Calls())
+		s.executeCalls(ctx, ev.Calls())
 	}
 }
 

@@ -65,10 +65,10 @@ func RequireApproval(call *tool.Call, hint string) *tool.Result {
 	return nil
 }
 
-// resolveHumanRequest sets the result of a call that requests human input. A
+// setPendingResult sets the result of a call that requests human input. A
 // tool that failed requests nothing; one without a result gets a pending
 // result.
-func (s *step) resolveHumanRequest(a *callResult, result *tool.Result, err error) (*tool.Result, error) {
+func (s *step) setPendingResult(a *callResult, result *tool.Result, err error) (*tool.Result, error) {
 	if err == nil && s.inv.run.inner {
 		err = errNoHuman
 	}
@@ -85,8 +85,8 @@ func (s *step) resolveHumanRequest(a *callResult, result *tool.Result, err error
 	return result, err
 }
 
-// requestsHuman reports whether calls request human input.
-func requestsHuman(a *session.Actions) bool {
+// requestsInput reports whether calls request human input.
+func requestsInput(a *session.Actions) bool {
 	return len(a.RequestedToolConfirmations) > 0 || len(a.RequestedAuthConfigs) > 0
 }
 
@@ -97,10 +97,10 @@ func (a *callResult) setPendingResponse(fc *genai.FunctionCall) {
 	a.actions.SkipSummarization = true
 }
 
-// emitHumanRequests yields the requests for credentials and confirmations,
+// emitInputRequests yields the requests for credentials and confirmations,
 // before the event with the results (adk-python flows/llm_flows/functions.py).
-func (s *step) emitHumanRequests(answer *session.Event, calls []*genai.FunctionCall) bool {
-	if !requestsHuman(&answer.Actions) {
+func (s *step) emitInputRequests(answer *session.Event, calls []*genai.FunctionCall) bool {
+	if !requestsInput(&answer.Actions) {
 		return true
 	}
 	var credentials, confirmations *session.Event

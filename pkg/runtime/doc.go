@@ -18,7 +18,8 @@
 // A consumer that stops ends the whole chain; stored events stay. Only parallel
 // agents, workflows and the calls of one event start goroutines.
 //
-// Terms: an invocation is one run, from a user message to its last event. A step
+// Terms: a run is one call of [Host.Run]. An invocation is what it starts or resumes: the
+// events from a user message to the last answer to it. A step
 // is one model call with the tool calls that it makes. A branch is the path of
 // parallel agents; it hides the events of siblings from each other. The rules are
 // those of adk-python's classic path; docs/decisions states where they differ.

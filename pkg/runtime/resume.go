@@ -324,7 +324,7 @@ func (s *step) resumeAgent(ctx context.Context) bool {
 	case atDecisions:
 		return s.executeDecisions(ctx) && !s.hasPendingCalls()
 	case atCalls:
-		answer, ok := s.answerCalls(ctx, s.inv.unansweredCalls(later))
+		answer, ok := s.executeCalls(ctx, s.inv.unansweredCalls(later))
 		return ok && answer != nil && !answer.IsFinal() && !s.hasPendingCalls()
 	case atCode:
 		return s.runCode(ctx, s.pendingCode(last))
@@ -353,7 +353,7 @@ func (s *step) executeDecisions(ctx context.Context) bool {
 		calls = append(calls, one.call)
 		s.decided[one.call.ID] = one
 	}
-	answer, ok := s.answerCalls(ctx, calls)
+	answer, ok := s.executeCalls(ctx, calls)
 	return ok && answer != nil && !answer.IsFinal()
 }
 

@@ -25,13 +25,13 @@ func (s *step) longRunningIDs(calls []*genai.FunctionCall) []string {
 	return ids
 }
 
-// answerCalls executes the calls of an event, yields requests for human input
+// executeCalls executes the calls of an event, yields requests for human input
 // and the merged result, and transfers to another agent if a call requests it.
 // It returns the result, which is nil when every call is answered later, and
 // false when the agent's run is over.
-func (s *step) answerCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
+func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
 	answer, failed, err := s.runCalls(ctx, calls)
-	if answer != nil && (!s.emitHumanRequests(answer, calls) || !s.emitEvent(answer, nil)) {
+	if answer != nil && (!s.emitInputRequests(answer, calls) || !s.emitEvent(answer, nil)) {
 		return nil, false
 	}
 	if err != nil {
@@ -185,8 +185,8 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *callResult 
 		d.applyToCall(call)
 	}
 	result, err := s.runToolTraced(ctx, t, call, a)
-	if requestsHuman(&a.actions) {
-		result, err = s.resolveHumanRequest(a, result, err)
+	if requestsInput(&a.actions) {
+		result, err = s.setPendingResult(a, result, err)
 	}
 	if err == nil {
 		err = s.checkWrites(&a.actions)

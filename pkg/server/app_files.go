@@ -240,8 +240,8 @@ func (s *Server) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
 	return notFoundError("Eval set `" + r.PathValue("name") + "` or Eval `" + r.PathValue("case") + "` not found.")
 }
 
-// handleMetrics lists the supported evaluation metrics: none.
-func (s *Server) handleMetrics(w http.ResponseWriter, _ *http.Request) error {
+// handleEvalMetrics lists the supported evaluation metrics: none.
+func (s *Server) handleEvalMetrics(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, struct {
 		MetricsInfo []any `json:"metricsInfo"`
 	}{[]any{}})

@@ -32,7 +32,7 @@
 //	POST   /run_sse                              one invocation, events as a stream
 //	GET    /metrics                              Prometheus metrics, if Options.Metrics is set
 //
-// Developer routes are in dev.go, those of ADK's web client in ui.go.
+// routes.go lists all routes, with those for developers and for ADK's web client.
 //
 // Request bodies are parsed as JSON regardless of Content-Type. Keys may be camelCase or
 // snake_case; camelCase takes precedence. Unknown keys are ignored at the top level and
@@ -43,14 +43,14 @@
 //
 //	400  the request can never succeed
 //	401  unauthenticated
-//	403  permission denied (caller.go)
+//	403  permission denied (auth.go)
 //	404  creating a session of an unknown app; reading and deleting do not check the
 //	     app, and artifacts do not check the session
 //	408  the request body timed out
 //	409  the session is busy or was changed by another writer; see Retry-After
 //	413  the body exceeds Options.MaxBody or the limit of values, or the data exceeds a
 //	     limit of the store
-//	429  the rate limit of a user or an app is exceeded (rate_limit.go)
+//	429  the rate limit of a user or an app is exceeded (limits.go)
 //	503  the server is shutting down, the store is unavailable, or a limit of
 //	     concurrent responses or change streams is reached
 //

@@ -172,7 +172,7 @@ func (m *Metrics) newHandler(states *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, states}, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-func (s *Server) handlePrometheus(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) handleMetrics(w http.ResponseWriter, r *http.Request) error {
 	s.opts.Metrics.newHandler(s.stateMetrics).ServeHTTP(w, r)
 	return nil
 }

@@ -63,7 +63,7 @@ func (s *Server) coreRoutes() []route {
 		{"POST /run", s.handleRun},
 		{"POST /run_sse", s.handleRunSSE},
 
-		{"GET /metrics", s.handlePrometheus},
+		{"GET /metrics", s.handleMetrics},
 	}
 }
 
@@ -112,7 +112,7 @@ func (s *Server) devAppRoutes() []route {
 
 func (s *Server) evalRoutes() []route {
 	table := []route{
-		{"GET /metrics-info", s.handleMetrics},
+		{"GET /metrics-info", s.handleEvalMetrics},
 		{"GET /eval_sets", s.fileListHandler(".", evalSetSuffix, "")},
 		{"GET /eval-sets", s.fileListHandler(".", evalSetSuffix, "evalSetIds")},
 		{"GET /eval_sets/{name}/evals", s.handleEvalCases},

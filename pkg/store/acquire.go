@@ -121,9 +121,9 @@ func (r *runQueue) releaseSession(key session.Key) {
 	close(waiting[0])
 }
 
-// largeGrowth is from how many bytes on writes of the same shared state wait for
-// each other, so that each is checked against what those before it have left.
-// growthWait is how long.
+// Writes of at least largeGrowth bytes to the same shared state are serialized, so that
+// the limit of the state holds for all of them together. A write waits at most growthWait
+// for its turn.
 const (
 	largeGrowth = 64 << 10
 	growthWait  = 30 * time.Second

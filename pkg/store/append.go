@@ -154,10 +154,10 @@ func (s *Sessions) writeRecord(ctx context.Context, sess *session.Session, rec *
 	return at, err
 }
 
-// eventBuffers is room for the JSON of events, each until it is stored.
+// eventBuffers pools buffers for the JSON of events.
 var eventBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPooledBuffer is the most that is kept of it.
+// Larger buffers than maxPooledBuffer are not pooled.
 const maxPooledBuffer = 64 << 10
 
 // loadEventBytes returns the total size of the session's events. For a partial read it

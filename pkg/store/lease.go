@@ -61,7 +61,7 @@ type lease struct {
 // name. They identify the store on its machine.
 const OwnerDigits = 12
 
-// NewOwner returns a unique name of a store that shows people its host and process.
+// NewOwner returns a unique owner name, which includes the host name and the process ID.
 func NewOwner() string {
 	host, err := os.Hostname()
 	if err != nil || len(host) > 64 {
@@ -71,8 +71,8 @@ func NewOwner() string {
 	return fmt.Sprintf("%s/%d/%x", host, os.Getpid(), id[:OwnerDigits/2])
 }
 
-// AcquireLease leases a session for a run of this store. It waits while another
-// store holds the lease. The caller is the only run of the session in this
+// acquireLease acquires the lease of a session for a run of this store. It waits while
+// another store holds it. The caller is the only run of the session in this
 // store.
 func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most time.Duration) error {
 	if l.unshared || l.reuseIdle(key) {
@@ -152,8 +152,8 @@ func (l *leaseManager) trackLease(g *LeaseGrant) error {
 		return ErrClosed
 	}
 	e := &lease{LeaseGrant: *g}
-	if wish := l.held[g.Key]; wish != nil {
-		e.cancel = wish.cancel // the run of the pending lease continues
+	if pending := l.held[g.Key]; pending != nil {
+		e.cancel = pending.cancel // the run of the pending lease continues
 	}
 	l.held[g.Key] = e
 	if l.stopRenewal == nil {
@@ -242,13 +242,13 @@ func (l *leaseManager) resolveEpoch(ctx context.Context, key session.Key) (int64
 	}
 	l.mu.Lock()
 	e := l.held[key]
-	wished := e != nil && e.ID == 0
+	isPending := e != nil && e.ID == 0
 	var epoch int64
 	if e != nil {
 		epoch = e.Epoch
 	}
 	l.mu.Unlock()
-	if !wished {
+	if !isPending {
 		return epoch, nil
 	}
 	if err := l.acquireLease(ctx, key, 0); err != nil {
