@@ -22,7 +22,7 @@ var floors = map[string]int{
 	"cmd/agenthost": 9, "examples/embed": 9, "internal/proof": 9, "internal/gotest": 9, "internal/dist": 0,
 
 	// Test support: only tests import it.
-	"internal/fakegemini": 0, "internal/fakeollama": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "pkg/store/storetest": 5, "internal/testenv": 8,
+	"internal/fakeanthropic": 0, "internal/fakegemini": 0, "internal/fakeollama": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "pkg/store/storetest": 5, "internal/testenv": 8,
 }
 
 func TestFloors(t *testing.T) {
@@ -66,5 +66,5 @@ func TestFloors(t *testing.T) {
 }
 
 func testOnly(pkg string) bool {
-	return slices.Contains([]string{"internal/fakegemini", "internal/fakeollama", "internal/fakeopenai", "internal/fakebucket", "internal/testdb", "internal/film", "pkg/store/storetest", "internal/testmcp", "internal/testenv"}, pkg)
+	return slices.Contains([]string{"internal/fakeanthropic", "internal/fakegemini", "internal/fakeollama", "internal/fakeopenai", "internal/fakebucket", "internal/testdb", "internal/film", "pkg/store/storetest", "internal/testmcp", "internal/testenv"}, pkg)
 }

@@ -104,7 +104,7 @@ func checkCaching(app *appModel) spec.Diagnostics {
 		return nil
 	}
 	return spec.Diagnostics{app.contextCacheNode().Warnf("context-cache", "no model of the app supports context caching: the setting has no effect").
-		WithHint("use a model of the provider gemini")}
+		WithHint("use a model of the provider gemini or anthropic")}
 }
 
 // hasCachingModel reports whether an agent or one of its descendants has a model

@@ -9,7 +9,6 @@ import (
 // The vendors of parts.
 const (
 	geminiVendor    = "gemini"
-	openAIVendor    = "openai"
 	anthropicVendor = "anthropic"
 )
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"agenthost/pkg/model"
@@ -25,6 +26,9 @@ func FuzzStream(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	for _, seed := range anthropicStreams() {
+		f.Add([]byte(seed))
+	}
 	var body []byte
 	client := &http.Client{Transport: answering(func() []byte { return body })}
 	vertex := &provider.GeminiOptions{
@@ -36,6 +40,7 @@ func FuzzStream(f *testing.F) {
 		provider.NewGemini("m", &provider.GeminiOptions{APIKey: "k", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
 		provider.NewOllama("m", &provider.OllamaOptions{BaseURL: "http://fake", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
 		provider.NewOpenAI("m", &provider.OpenAIOptions{BaseURL: "http://fake/v1", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
+		provider.NewAnthropic("m", &provider.AnthropicOptions{BaseURL: "http://fake", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		body = b
@@ -58,4 +63,22 @@ type answering func() []byte
 
 func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(a()))}, nil
+}
+
+// anthropicStreams are streams of Anthropic, whole and broken.
+func anthropicStreams() []string {
+	const (
+		start = "data: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"usage\":{\"input_tokens\":1}}}\n\n"
+		end   = "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":1}}\n\ndata: {\"type\":\"message_stop\"}\n\n"
+		text  = "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+			"data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"
+		call = "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"f\",\"input\":{}}}\n\n" +
+			"data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{}\"}}\n\ndata: {\"type\":\"content_block_stop\"}\n\n"
+	)
+	return []string{
+		start + text + end, start + call + end, start + end, start + text, end, text + text + end,
+		strings.ReplaceAll(start+text+end, "end_turn", "pause_turn"),
+		"data: {\"type\":\"content_block_start\",\"index\":-1}\n\n", "data: {\"type\":\"content_block_start\",\"content_block\":null}\n\n" + end,
+		"data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n",
+	}
 }

@@ -114,24 +114,37 @@ func (g *gemini) addCredentials(ctx context.Context, config *genai.ClientConfig,
 	if base := g.geminiAccess().chooseBase(g.newVariables()); base.ofApp {
 		return nil
 	}
-	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{cloudScope}})
+	token, quota, err := detectGoogleCredentials(ctx)
 	if err != nil {
 		if !g.usesDefaultBase() {
 			return nil
 		}
 		return newConfigError(http.StatusUnauthorized, noVertexLogin+": "+err.Error())
 	}
-	if quota, err := found.QuotaProjectID(ctx); err == nil && quota != "" {
+	if quota != "" {
 		config.HTTPOptions.Headers = http.Header{"X-Goog-User-Project": {quota}}
 	}
-	wire.token = func(ctx context.Context) (string, error) {
+	wire.token = token
+	return nil
+}
+
+// detectGoogleCredentials returns the source of tokens of Google's application default
+// credentials, and the project that they bill, which may be empty.
+func detectGoogleCredentials(ctx context.Context) (token func(context.Context) (string, error), quota string, err error) {
+	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{cloudScope}})
+	if err != nil {
+		return nil, "", err
+	}
+	if quota, err = found.QuotaProjectID(ctx); err != nil {
+		quota = ""
+	}
+	return func(ctx context.Context) (string, error) {
 		token, err := found.Token(ctx)
 		if err != nil {
 			return "", err
 		}
 		return token.Value, nil
-	}
-	return nil
+	}, quota, nil
 }
 
 // newConfigError returns an error of the configuration. Retries cannot fix it, so it has

@@ -1,11 +1,11 @@
-// Package provider implements the language models: gemini, openai_compatible and
-// scripted. Each is a kind with a config struct ([Kinds]) and a constructor for Go
-// callers ([NewGemini], [NewOpenAI], [NewScripted]). One test suite verifies that all of
-// them implement [model.LLM].
+// Package provider implements the language models: gemini, anthropic, openai_compatible
+// and scripted. Each is a kind with a config struct ([Kinds]) and a constructor for Go
+// callers ([NewGemini], [NewAnthropic], [NewOpenAI], [NewScripted]). One test suite
+// verifies that all of them implement [model.LLM].
 //
-// Building a model does no network I/O: gemini and openai_compatible connect on the
-// first call, and scripted loads and checks its script. Checking an app therefore builds
-// its models too, and reports all problems with their positions.
+// Building a model does no network I/O: remote models connect on the first call, and
+// scripted loads and checks its script. Checking an app therefore builds its models too,
+// and reports all problems with their positions.
 package provider
 
 import (
@@ -54,6 +54,7 @@ type Env struct {
 func Kinds() spec.Kinds[Env, model.LLM] {
 	kinds := spec.Kinds[Env, model.LLM]{
 		spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini),
+		spec.NewKind("anthropic", "Claude, through Anthropic's API or Vertex AI.", buildAnthropic),
 		spec.NewKind("vertex_ai", "Gemini on Vertex AI.", buildVertex),
 	}
 	for _, v := range chatVendors() {

@@ -1,0 +1,264 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// AnthropicOptions configure a Claude model. The zero value is Anthropic's own API with
+// the key of the process's environment.
+type AnthropicOptions struct {
+	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
+	Lookup func(name string) (string, bool)
+	// App holds the app's own variables, used if Lookup has none. An address in App
+	// never gets a key or token of the host.
+	App map[string]string
+	// BaseURL is the URL without /v1/messages; the default is ANTHROPIC_BASE_URL, or
+	// Anthropic.
+	BaseURL string
+	// APIKey is the key; the default is ANTHROPIC_API_KEY, unless BaseURL is set.
+	APIKey string
+	// Vertex, if set, calls the model on Vertex AI, without a key.
+	Vertex *AnthropicVertex
+	// Header is sent with each call, such as anthropic-beta.
+	Header http.Header
+	// MaxOutputTokens limits the response if the request does not; 0 is 8192, in
+	// addition to a budget for thinking.
+	MaxOutputTokens int32
+	// Thinking is off, adaptive, or a budget of tokens; empty leaves it to the model. A
+	// request's thinking config takes precedence.
+	Thinking string
+	// Effort is low, medium, high, xhigh or max; empty leaves it to the model.
+	Effort string
+	// Cache is auto, 1h or off: which lifetime cached prompts have; empty is auto, 5 min.
+	Cache string
+	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
+	HTTP *http.Client
+	// Timeouts limit the silence of the service.
+	Timeouts TimeoutOptions
+	// Retry configures retries.
+	Retry RetryOptions
+	// Logger logs unsupported settings; nil discards logs.
+	Logger *slog.Logger
+}
+
+// AnthropicVertex is where a Claude model runs on Vertex AI.
+type AnthropicVertex struct {
+	// Project and Location override GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION. The
+	// default location is global.
+	Project, Location string
+	// Token returns the bearer token; nil means Google's application default
+	// credentials.
+	Token func(context.Context) (string, error)
+}
+
+// NewAnthropic returns the Claude model with a name. A name such as
+// projects/P/locations/L/publishers/anthropic/models/M is a model on Vertex AI. The
+// environment is read on each call. opts may be nil.
+func NewAnthropic(name string, opts *AnthropicOptions) model.LLM {
+	a := &anthropic{name: name}
+	if opts != nil {
+		a.opts = *opts
+	}
+	a.opts.Vertex = resolveVertexName(name, a.opts.Vertex)
+	a.service = newService(name, a.opts.HTTP, a.opts.Timeouts)
+	a.service.parseError = parseAnthropicError
+	if a.opts.Logger == nil {
+		a.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &anthropicModel{LLM: Retry(a, &a.opts.Retry), anthropic: a}
+}
+
+// anthropicModel adds the capabilities of the model to its retries.
+type anthropicModel struct {
+	model.LLM
+	anthropic *anthropic
+}
+
+var (
+	_ schemaMixer         = (*anthropicModel)(nil)
+	_ model.ContentCacher = (*anthropicModel)(nil)
+)
+
+// CachesContents returns true; see [model.CanCache].
+func (m *anthropicModel) CachesContents() bool { return m.anthropic.opts.Cache != cacheOff }
+
+// MixesToolsAndSchema reports whether one request may have both tools and a response
+// schema.
+func (m *anthropicModel) MixesToolsAndSchema() bool {
+	return m.anthropic.hasOutputFormat(m.anthropic.name)
+}
+
+type anthropic struct {
+	name    string
+	opts    AnthropicOptions
+	service *service
+
+	mu    sync.Mutex
+	token func(context.Context) (string, error) // of Google's default credentials
+	quota string                                // the project that they bill
+}
+
+func (a *anthropic) Name() string { return a.name }
+
+// Generate calls the model once; see [model.LLM].
+func (a *anthropic) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		call, err := a.newCall(ctx, req)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		reply := &anthropicReply{call: call, stream: req.Stream, yield: yield}
+		switch err := reply.readTurn(ctx); {
+		case reply.stopped:
+		case err != nil:
+			yield(nil, err)
+		default:
+			yield(reply.buildResponse(), nil)
+		}
+	}
+}
+
+// maxPauses is the maximum number of continuations of one response.
+const maxPauses = 8
+
+// readTurn sends the request, and sends it again with the content so far for as long as
+// the service pauses the turn.
+func (r *anthropicReply) readTurn(ctx context.Context) error {
+	for range maxPauses + 1 {
+		if err := r.readReply(ctx); err != nil || r.stopped || r.stop != "pause_turn" {
+			return err
+		}
+		r.call.continueWith(r.blocks)
+	}
+	return &model.Error{
+		Code: http.StatusGatewayTimeout, Status: statusWord(http.StatusGatewayTimeout),
+		Message: fmt.Sprintf("%s paused its turn more than %d times", r.call.model, maxPauses),
+	}
+}
+
+func (r *anthropicReply) readReply(ctx context.Context) error {
+	resp, err := r.call.anthropic.sendCall(ctx, r.call)
+	if err != nil {
+		return err
+	}
+	defer resp.closeBody()
+	r.resp = resp
+	if r.stream {
+		err := r.readStream()
+		if err == nil && !r.stopped {
+			resp.drainBody()
+		}
+		return err
+	}
+	return r.readMessage()
+}
+
+// An anthropicCall is one call of the model.
+type anthropicCall struct {
+	anthropic *anthropic
+	model     string
+	body      map[string]any
+	options   *genai.HTTPOptions
+	// names are the declared names of tools by the names that were sent.
+	names map[string]string
+	// answerTool is set if the response schema was sent as the tool of that name.
+	answerTool string
+}
+
+// continueWith appends the content of a paused turn. blocks are those of the whole turn.
+func (c *anthropicCall) continueWith(blocks []*replyBlock) {
+	messages, _ := c.body["messages"].([]anthropicMessage)
+	if n := len(messages); messages[n-1].Role == roleAssistant {
+		messages = messages[:n-1]
+	}
+	turn := anthropicMessage{Role: roleAssistant}
+	for _, b := range blocks {
+		turn.Content = append(turn.Content, b.encodeBlock())
+	}
+	if turn.trimEnd(); len(turn.Content) > 0 {
+		messages = append(slices.Clip(messages), turn)
+	}
+	c.body["messages"] = messages
+}
+
+// sendCall sends a request.
+func (a *anthropic) sendCall(ctx context.Context, c *anthropicCall) (*serviceResponse, error) {
+	at, err := a.findEndpoint(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	call := &serviceRequest{url: at.url, header: http.Header{}, body: c.body, secrets: at.secrets}
+	maps.Copy(call.header, at.header)
+	for name, values := range a.opts.Header {
+		call.header[http.CanonicalHeaderKey(name)] = values
+		call.secrets = append(call.secrets, values...)
+	}
+	call.addOptions(c.options)
+	return a.service.postJSON(ctx, call)
+}
+
+// An anthropicFailure is the body of an error.
+type anthropicFailure struct {
+	Error struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	} `json:"error"`
+	RequestID string `json:"request_id"`
+}
+
+// describeFailure returns the message with the ID of the request, which Anthropic's support
+// asks for.
+func (f *anthropicFailure) describeFailure() string {
+	message := f.Error.Message
+	if message == "" {
+		message = f.Error.Type
+	}
+	if f.RequestID != "" && message != "" {
+		message += " (request " + f.RequestID + ")"
+	}
+	return message
+}
+
+// parseAnthropicError parses an error of Anthropic or, on Vertex AI, of Google.
+func parseAnthropicError(body []byte) (status, message string) {
+	var f anthropicFailure
+	if json.Unmarshal(body, &f) == nil && f.describeFailure() != "" {
+		return "", f.describeFailure()
+	}
+	if google := parseErrorBody(body); google.Message != "" {
+		return google.Status, google.Message
+	}
+	return parseServiceError(body)
+}
+
+// newFailure returns an error that the service sent in a stream.
+func (r *anthropicReply) newFailure(f *anthropicFailure) error {
+	if f.describeFailure() == "" {
+		return r.resp.newError(0, r.call.model+" failed without a message")
+	}
+	if f.RequestID == "" {
+		f.RequestID = r.resp.header.Get("Request-Id")
+	}
+	e := r.resp.newError(reasonCode(f.Error.Type), f.describeFailure())
+	e.Reason = f.Error.Type
+	return e
+}
+
+// newMalformed returns the error of data that is not what the service documents.
+func (r *anthropicReply) newMalformed(data []byte, problem string) error {
+	return r.resp.malformedError(data, errors.New(problem))
+}
