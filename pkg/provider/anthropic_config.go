@@ -24,6 +24,8 @@ type anthropicConfig struct {
 	Calls           callsConfig            `yaml:",inline"`
 }
 
+const noVertexKeyForClaude = "Claude on Vertex AI has no api_key: it uses the host's Google credentials"
+
 type anthropicVertexConfig struct {
 	Project  string `yaml:"project" doc:"The Google Cloud project. Default: GOOGLE_CLOUD_PROJECT."`
 	Location string `yaml:"location" doc:"The region, such as europe-west1, or global. Default: GOOGLE_CLOUD_LOCATION, or global."`
@@ -50,7 +52,7 @@ func (c *anthropicConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 		ds = append(ds, at.Errorf("value", "max_output_tokens must be at least 1"))
 	}
 	if at := n.Get("api_key"); at != nil && vertex != nil {
-		ds = append(ds, at.Errorf("value", "a model on Vertex AI has no api_key: it uses the host's Google credentials"))
+		ds = append(ds, at.Errorf("value", "%s", noVertexKeyForClaude))
 	}
 	ds.Sort()
 	return ds

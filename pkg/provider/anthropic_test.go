@@ -458,13 +458,38 @@ func TestAnthropicOnVertex(t *testing.T) {
 	}
 }
 
+// vertex_ai/claude-… is Claude on Vertex AI: vertex_ai is a prefix of both vendors.
+func TestVertexPrefixOfClaude(t *testing.T) {
+	fake := fakeanthropic.New()
+	defer fake.Close()
+	kind, _ := provider.Kinds().Lookup("vertex_ai")
+	n, _ := spec.Parse("app.yaml", []byte("{model: claude-opus-4-6, base_url: '"+fake.URL()+"'}"))
+	plan, ds := kind.Decode(n)
+	if ds.HasErrors() {
+		t.Fatal(ds.Strings())
+	}
+	env := provider.Env{Lookup: lookup(map[string]string{"GOOGLE_CLOUD_PROJECT": "p"}), HTTP: authorized{fake.Client()}.client()}
+	llm, err := plan.Build(t.Context(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(t, llm, false); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fake.Requests()[0].Path, "/v1/projects/p/locations/global/publishers/anthropic/models/claude-opus-4-6:rawPredict"; got != want {
+		t.Errorf("path %s, want %s", got, want)
+	}
+}
+
 func TestAnthropicConfigErrors(t *testing.T) {
 	tests := []struct{ src, want string }{
 		{"{provider: anthropic, model: m, thinking: 100}", "app.yaml:1:43: thinking must be off, adaptive or a budget of at least 1024 tokens, got \"100\" [value]"},
 		{"{provider: anthropic, model: m, thinking: max}", "app.yaml:1:43: thinking must be off, adaptive or a budget of at least 1024 tokens, got \"max\" [value]"},
 		{"{provider: anthropic, model: m, max_output_tokens: 0}", "app.yaml:1:52: max_output_tokens must be at least 1 [value]"},
-		{"{provider: anthropic, model: m, vertex: {}, api_key: k}", "app.yaml:1:54: a model on Vertex AI has no api_key: it uses the host's Google credentials [value]"},
+		{"{provider: anthropic, model: m, vertex: {}, api_key: k}", "app.yaml:1:54: Claude on Vertex AI has no api_key: it uses the host's Google credentials [value]"},
 		{"{provider: anthropic, model: m, vertex: {location: a.b}}", "app.yaml:1:30: location must be a region such as europe-west1, or global, got \"a.b\" [value]"},
+		{"{provider: vertex_ai, model: claude-opus-4-6, api_key: k}", "app.yaml:1:56: Claude on Vertex AI has no api_key: it uses the host's Google credentials [value]"},
+		{"{provider: vertex_ai, model: anthropic/claude-opus-4-6}", ""},
 		{"{provider: anthropic, model: m, thinking: off, effort: max, cache: 1h, vertex: {}}", ""},
 	}
 	for _, tt := range tests {

@@ -14,8 +14,8 @@ import (
 // vertexConfig is the config of a model on Vertex AI. It ignores GOOGLE_GENAI_USE_VERTEXAI.
 type vertexConfig struct {
 	Provider string      `yaml:"provider" doc:"vertex_ai."`
-	Model    string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest."`
-	BaseURL  spec.Text   `yaml:"base_url" doc:"The URL of the service. Default: GOOGLE_VERTEX_BASE_URL, or Google's."`
+	Model    string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest or claude-opus-4-6."`
+	BaseURL  spec.Text   `yaml:"base_url" doc:"The URL of the service. Default: GOOGLE_VERTEX_BASE_URL, for Claude ANTHROPIC_VERTEX_BASE_URL, or Google's."`
 	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The API key of express mode. Default: the project in GOOGLE_CLOUD_PROJECT, with the host's Google credentials."`
 	Calls    callsConfig `yaml:",inline"`
 }
@@ -26,8 +26,14 @@ var vertexNames = regexp.MustCompile(`^(gemini|gemma|learnlm|google/|projects/|p
 // DecodeSpec decodes and checks the config.
 func (c *vertexConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	ds := decodeService(n, c, &c.BaseURL, &c.Calls)
+	if c.claudeConfig() != nil {
+		if at := n.Get("api_key"); at != nil {
+			ds = append(ds, at.Errorf("value", "%s", noVertexKeyForClaude))
+		}
+		return ds
+	}
 	if c.Model != "" && !vertexNames.MatchString(c.Model) {
-		ds = append(ds, n.Get("model").Errorf("model", "vertex_ai has no client for %q: it supports the models of Google", c.Model).
+		ds = append(ds, n.Get("model").Errorf("model", "vertex_ai has no client for %q: it supports the models of Google and Claude", c.Model).
 			WithHint("declare the model under models: in app.yaml with the provider openai_compatible, "+
 				"the base_url https://LOCATION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/LOCATION/endpoints/openapi and a token as api_key"))
 	}
@@ -47,17 +53,35 @@ func (c *vertexConfig) geminiAccess() geminiAccess {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value, backend: vertexBackend}
 }
 
+// claudeConfig returns the config of a Claude model, or nil for models of Google.
+func (c *vertexConfig) claudeConfig() *anthropicConfig {
+	name := strings.TrimPrefix(c.Model, "anthropic/")
+	if !claudeName.MatchString(name) {
+		return nil
+	}
+	return &anthropicConfig{Model: name, BaseURL: c.BaseURL, Vertex: &anthropicVertexConfig{}, Calls: c.Calls}
+}
+
 // Endpoint returns the address of the model's calls.
 func (c *vertexConfig) Endpoint(env Env) Endpoint {
+	if claude := c.claudeConfig(); claude != nil {
+		return claude.Endpoint(env)
+	}
 	return c.geminiAccess().describeEndpoint(env, c.BaseURL)
 }
 
-// KeyVariables returns none if there is a project.
+// KeyVariables returns none if there is a project, and none for Claude.
 func (c *vertexConfig) KeyVariables(env Env) []string {
+	if c.claudeConfig() != nil {
+		return nil
+	}
 	return c.geminiAccess().keyVariables(newVariables(env.Lookup, env.App))
 }
 
-func buildVertex(_ context.Context, env Env, c *vertexConfig) (model.LLM, error) {
+func buildVertex(ctx context.Context, env Env, c *vertexConfig) (model.LLM, error) {
+	if claude := c.claudeConfig(); claude != nil {
+		return buildAnthropic(ctx, env, claude)
+	}
 	return NewGemini(strings.TrimPrefix(c.Model, "google/"), &GeminiOptions{
 		Lookup: env.Lookup, App: env.App, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, Backend: vertexBackend, HTTP: env.HTTP,
 		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,

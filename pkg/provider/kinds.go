@@ -55,7 +55,7 @@ func Kinds() spec.Kinds[Env, model.LLM] {
 	kinds := spec.Kinds[Env, model.LLM]{
 		spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini),
 		spec.NewKind("anthropic", "Claude, through Anthropic's API or Vertex AI.", buildAnthropic),
-		spec.NewKind("vertex_ai", "Gemini on Vertex AI.", buildVertex),
+		spec.NewKind("vertex_ai", "Gemini and Claude on Vertex AI.", buildVertex),
 	}
 	for _, v := range chatVendors() {
 		kinds = append(kinds, newChatKind(v))
