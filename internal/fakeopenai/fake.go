@@ -1,6 +1,7 @@
-// Package fakeopenai is an OpenAI server for tests. It implements the HTTP API of chat
-// completions, unary and streaming, and rejects what OpenAI rejects: a call without a
-// response, a response without a call, an unknown role. It answers from a queue of
+// Package fakeopenai is an OpenAI server for tests. It implements the HTTP APIs of chat
+// completions and of Responses, unary and streaming, and rejects what OpenAI rejects: a
+// call without a response, a response without a call, an unknown role, settings that a
+// model lacks, reasoning without the item that follows it. It answers from a queue of
 // [Reply] values and records every [Request].
 package fakeopenai
 
@@ -21,6 +22,7 @@ type Server struct {
 	mu       sync.Mutex
 	replies  []Reply
 	requests []Request
+	issued   map[string]issuedItem
 }
 
 // A Request is one received request.
@@ -34,9 +36,10 @@ type Request struct {
 
 // New starts a server. The caller must close it.
 func New() *Server {
-	s := &Server{}
+	s := &Server{issued: map[string]issuedItem{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", s.handleCompletion)
+	mux.HandleFunc("POST /v1/responses", s.handleResponses)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Reply{Status: http.StatusNotFound, Message: "Invalid URL (" + r.Method + " " + r.URL.Path + ")"})
 	})

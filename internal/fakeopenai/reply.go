@@ -11,10 +11,13 @@ import (
 type Reply struct {
 	// Chunks are the text. In a stream each is a chunk of its own.
 	Chunks []string
-	// Thought is sent before the text, as reasoning_content.
+	// Thought is sent before the text, as reasoning_content or as a summary.
 	Thought string
-	Refusal string
-	Calls   []Call
+	// Reasoning sends an item of reasoning, without a summary if there is no thought.
+	// Only Responses have it.
+	Reasoning bool
+	Refusal   string
+	Calls     []Call
 	// Finish is the finish reason; empty means stop, or tool_calls if there are calls.
 	Finish string
 	// Usage is the usage object.
@@ -23,6 +26,7 @@ type Reply struct {
 	// Status, if set, makes this a failure with OpenAI's error JSON.
 	Status     int
 	Message    string
+	Code       string
 	RetryAfter string
 	// Raw, if set, is sent as the body. In a stream it follows the chunks of the text
 	// and ends the stream.
@@ -166,5 +170,9 @@ func writeFailure(w http.ResponseWriter, r Reply) {
 		fmt.Fprint(w, r.Raw)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": r.Message, "type": "error", "param": nil, "code": nil}})
+	failure := map[string]any{"message": r.Message, "type": "error", "param": nil, "code": nil}
+	if r.Code != "" {
+		failure["code"] = r.Code
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": failure})
 }

@@ -13,7 +13,10 @@ import (
 
 const geminiURL = "https://generativelanguage.googleapis.com/"
 
-const openAIURL = "https://api.openai.com/v1"
+const (
+	openAIHost = "api.openai.com"
+	openAIURL  = "https://" + openAIHost + "/v1"
+)
 
 // An EndpointConfig is the config of a model that reaches a server.
 type EndpointConfig interface{ Endpoint(env Env) Endpoint }

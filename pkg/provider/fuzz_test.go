@@ -22,6 +22,7 @@ func FuzzStream(f *testing.F) {
 		"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n", "data: {\"choices\":[null]}\n\n",
 		"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"stop\"}]}\n\n",
 		"{\"message\":{\"thinking\":\"t\"}}\n{\"message\":{\"content\":\"a\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{}}}]},\"done\":true}\n",
+		"data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[{\"type\":\"reasoning\",\"encrypted_content\":\"e\"},{\"type\":\"function_call\",\"call_id\":\"c\",\"arguments\":\"{}\"}]}}\n\n",
 		"data: {\"candidates\":[null]}\n\n", "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n",
 	} {
 		f.Add([]byte(seed))
@@ -39,6 +40,7 @@ func FuzzStream(f *testing.F) {
 		provider.NewGemini("m", vertex),
 		provider.NewGemini("m", &provider.GeminiOptions{APIKey: "k", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
 		provider.NewOllama("m", &provider.OllamaOptions{BaseURL: "http://fake", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
+		provider.NewOpenAI("gpt-5", &provider.OpenAIOptions{API: "responses", BaseURL: "http://fake/v1", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
 		provider.NewOpenAI("m", &provider.OpenAIOptions{BaseURL: "http://fake/v1", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
 		provider.NewAnthropic("m", &provider.AnthropicOptions{BaseURL: "http://fake", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
 	}

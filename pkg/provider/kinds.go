@@ -122,6 +122,7 @@ type chatConfig struct {
 	BaseURL  spec.Text              `yaml:"base_url" doc:"The URL of the service, without /chat/completions. Default: that of the provider's variable, or its usual one."`
 	APIKey   spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: that of the provider's variable. Local servers may need none."`
 	Headers  map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`
+	API      string                 `yaml:"api" enum:"chat|responses" doc:"The API of the service: chat completions, or OpenAI's Responses. Default: responses for reasoning models of the provider openai at OpenAI's own address, else chat."`
 	Thoughts string                 `yaml:"thoughts" enum:"drop|tools|always" doc:"Which of its own thoughts the model gets back: none, those of the current turn, or all. Default: what the service requires."`
 	Calls    callsConfig            `yaml:",inline"`
 }
@@ -155,7 +156,7 @@ func buildChat(_ context.Context, env Env, c *chatConfig) (model.LLM, error) {
 		header.Set(name, value.Reveal())
 	}
 	return newChat(c.vendor, c.Model, &OpenAIOptions{
-		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, Thoughts: c.Thoughts, HTTP: env.HTTP,
+		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, API: c.API, Thoughts: c.Thoughts, HTTP: env.HTTP,
 		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
 	}), nil
 }

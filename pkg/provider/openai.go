@@ -27,8 +27,12 @@ type OpenAIOptions struct {
 	APIKey string
 	// Header is sent with each call.
 	Header http.Header
+	// API is chat or responses; empty is responses for reasoning models at OpenAI's own
+	// address, else chat.
+	API string
 	// Thoughts are the model's own thoughts that are sent back: drop, tools (those of the
-	// current turn) or always; empty sends back the signed ones of the current turn.
+	// current turn) or always; empty sends back the signed ones of the current turn or, by
+	// the Responses API, of all turns.
 	Thoughts string
 	// HTTP is the client; nil is [http.DefaultClient]. Redirects are errors.
 	HTTP *http.Client
@@ -85,12 +89,16 @@ func (o *openAI) isOpenAI() bool {
 		return true
 	}
 	u, err := url.Parse(o.resolveEndpoint().base.value)
-	return err == nil && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".openai.azure.com"))
+	return err == nil && (u.Hostname() == openAIHost || strings.HasSuffix(u.Hostname(), ".openai.azure.com"))
 }
 
 // Generate calls the model once; see [model.LLM].
 func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
+		if o.usesResponses(firstNonEmpty(req.Model, o.name)) {
+			o.generateResponses(ctx, req, yield)
+			return
+		}
 		resp, err := o.sendRequest(ctx, req)
 		if err != nil {
 			yield(nil, err)
@@ -113,11 +121,16 @@ func (o *openAI) sendRequest(ctx context.Context, req *model.Request) (*serviceR
 	if err != nil {
 		return nil, err
 	}
+	return o.sendBody(ctx, req, "/chat/completions", body)
+}
+
+// sendBody sends a request to a path of the service.
+func (o *openAI) sendBody(ctx context.Context, req *model.Request, path string, body map[string]any) (*serviceResponse, error) {
 	at := o.resolveEndpoint()
 	if at.problem != "" {
 		return nil, newConfigError(http.StatusBadRequest, at.problem)
 	}
-	call := &serviceRequest{url: at.base.value + "/chat/completions", header: http.Header{}, body: body, secrets: []string{at.key.value}}
+	call := &serviceRequest{url: at.base.value + path, header: http.Header{}, body: body, secrets: []string{at.key.value}}
 	switch {
 	case at.key.value == "":
 	case o.vendor.keyHeader != "":

@@ -79,8 +79,9 @@ func isReasoningModel(name string) bool {
 // newTarget returns what is known about the model of a call.
 func (o *openAI) newTarget(name string) *chatTarget {
 	t := &chatTarget{chatDialect: o.vendor.chat, vendor: o.vendor.prefix, model: name, openAI: o.isOpenAI()}
-	t.reasoning, t.plain = t.openAI && isReasoningModel(name), t.openAI && plainModels.MatchString(name)
-	t.fileIDs = t.fileIDs || t.openAI
+	if t.openAI {
+		t.assumeOpenAI()
+	}
 	if u, err := url.Parse(o.resolveEndpoint().base.value); err == nil {
 		t.google = strings.HasSuffix(u.Hostname(), ".googleapis.com")
 	}
@@ -99,6 +100,12 @@ func (o *openAI) newTarget(name string) *chatTarget {
 		t.thoughts = o.opts.Thoughts
 	}
 	return t
+}
+
+// assumeOpenAI sets what is known about OpenAI's models.
+func (t *chatTarget) assumeOpenAI() {
+	t.openAI, t.fileIDs = true, true
+	t.reasoning, t.plain = isReasoningModel(t.model), plainModels.MatchString(t.model)
 }
 
 // addThinking adds the settings of the thinking config in the service's form.

@@ -140,6 +140,7 @@ func (t *chatTarget) addThought(m *chatMessage, p *genai.Part) {
 		} else {
 			m.ThinkingBlocks = json.RawMessage(p.ThoughtSignature)
 		}
+	case fieldEncrypted: // of the Responses API
 	case fieldReasoning:
 		if t.thoughts != "" {
 			m.Reasoning += p.Text

@@ -36,7 +36,14 @@ type subject struct {
 }
 
 func subjects() []subject {
-	return []subject{{"gemini", geminiSubject}, {"openai", openAISubject}, {"anthropic", anthropicSubject}, {"ollama", ollamaSubject}, {"scripted", scriptedSubject}}
+	return []subject{
+		{"gemini", geminiSubject},
+		{"openai", openAISubject},
+		{"openai_responses", responsesSubject},
+		{"anthropic", anthropicSubject},
+		{"ollama", ollamaSubject},
+		{"scripted", scriptedSubject},
+	}
 }
 
 func geminiSubject(t *testing.T, s scenario) model.LLM {

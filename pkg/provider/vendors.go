@@ -45,7 +45,7 @@ type vendor struct {
 func chatVendors() []*vendor {
 	return []*vendor{
 		{
-			prefix: "openai", title: "OpenAI", base: openAIURL, baseVariables: []string{"OPENAI_BASE_URL", "OPENAI_API_BASE"},
+			prefix: openAIPrefix, title: "OpenAI", base: openAIURL, baseVariables: []string{"OPENAI_BASE_URL", "OPENAI_API_BASE"},
 			keyVariables: []string{"OPENAI_API_KEY"}, names: regexp.MustCompile(`^(gpt-|chatgpt-|o[1-9](-|$))`),
 		},
 		{
@@ -112,6 +112,9 @@ func chatVendors() []*vendor {
 
 // compatiblePrefix is the prefix of servers that are not in the table.
 const compatiblePrefix = "openai_compatible"
+
+// openAIPrefix is the prefix of OpenAI itself.
+const openAIPrefix = "openai"
 
 // compatibleVendor returns the service of openai_compatible: without settings it is
 // OpenAI.

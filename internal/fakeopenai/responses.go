@@ -1,0 +1,225 @@
+package fakeopenai
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// An issuedItem is an item of an output, whose ID a later input may have.
+type issuedItem struct {
+	kind string
+	// encrypted is the content of an item of reasoning.
+	encrypted string
+	// reasoning is the ID of the reasoning that led to another item.
+	reasoning string
+}
+
+func (s *Server) handleResponses(w http.ResponseWriter, r *http.Request) {
+	req := Request{Header: r.Header.Clone()}
+	req.Key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	err := json.NewDecoder(r.Body).Decode(&req.Body)
+	reply := s.nextReply(req)
+	if err == nil {
+		err = s.checkResponses(req.Body)
+	}
+	if err != nil {
+		failure := Reply{Status: http.StatusBadRequest, Message: err.Error()}
+		if strings.Contains(failure.Message, "could not be verified") {
+			failure.Code = "invalid_encrypted_content"
+		}
+		writeFailure(w, failure)
+		return
+	}
+	if !reply.startReply(w) {
+		return
+	}
+	output := s.issueOutput(reply, req.Body)
+	if streaming, _ := req.Body["stream"].(bool); streaming {
+		reply.streamResponse(w, r, output)
+		return
+	}
+	if !reply.waitForHold(r) {
+		return
+	}
+	if reply.Raw != "" {
+		fmt.Fprint(w, reply.Raw)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(reply.responseObject(output))
+}
+
+// A rejection is an error with OpenAI's text.
+type rejection string
+
+func (r rejection) Error() string { return string(r) }
+
+func newRejection(format string, args ...any) error { return rejection(fmt.Sprintf(format, args...)) }
+
+// parameters are the known parameters of a request.
+var parameters = []string{
+	"model", "input", "instructions", "stream", "store", "include", "max_output_tokens", "temperature", "top_p", "reasoning", "text",
+	"tools", "tool_choice", "parallel_tool_calls", "metadata", "prompt_cache_key", "safety_identifier", "service_tier", "truncation", "user",
+}
+
+// reasoningModel matches the models that reason.
+var reasoningModel = regexp.MustCompile(`^(o[1-9]|gpt-5)`)
+
+// checkResponses rejects what OpenAI rejects.
+func (s *Server) checkResponses(body map[string]any) error {
+	for name := range body {
+		if !slices.Contains(parameters, name) {
+			return newRejection("Unknown parameter: '%s'.", name)
+		}
+	}
+	name, _ := body["model"].(string)
+	input, _ := body["input"].([]any)
+	if name == "" || len(input) == 0 {
+		return newRejection("Missing required parameter: 'input'.")
+	}
+	if err := checkReasoningSettings(body, reasoningModel.MatchString(name)); err != nil {
+		return err
+	}
+	tools, _ := body["tools"].([]any)
+	for i, tool := range tools {
+		t, _ := tool.(map[string]any)
+		if t["type"] != "function" || t["name"] == nil {
+			return newRejection("Missing required parameter: 'tools[%d].name'.", i)
+		}
+	}
+	return s.checkInput(input, body["store"] != false)
+}
+
+// checkReasoningSettings rejects settings that a model lacks.
+func checkReasoningSettings(body map[string]any, reasons bool) error {
+	include, _ := body["include"].([]any)
+	switch {
+	case reasons:
+		for _, name := range []string{"temperature", "top_p"} {
+			if body[name] != nil {
+				return newRejection("Unsupported parameter: '%s' is not supported with this model.", name)
+			}
+		}
+	case body["reasoning"] != nil:
+		return newRejection("Unsupported parameter: 'reasoning.effort' is not supported with this model.")
+	case slices.Contains(include, any("reasoning.encrypted_content")):
+		return newRejection("Encrypted content is not supported with this model.")
+	}
+	return nil
+}
+
+// checkInput rejects calls without outputs, outputs without calls, and items that are
+// not what the server issued.
+func (s *Server) checkInput(input []any, store bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open := map[string]bool{}
+	last := ""
+	for i, in := range input {
+		item, _ := in.(map[string]any)
+		if err := checkItem(i, item); err != nil {
+			return err
+		}
+		kind, _ := item["type"].(string)
+		id, _ := item["id"].(string)
+		if last != "" && (kind != "message" && kind != "function_call" || s.issued[id].reasoning != last) {
+			return newRejection("Item '%s' of type 'reasoning' was provided without its required following item.", last)
+		}
+		last = ""
+		if err := s.checkID(item, input[:i], store); err != nil {
+			return err
+		}
+		callID, _ := item["call_id"].(string)
+		switch kind {
+		case "reasoning":
+			last = id
+		case "function_call":
+			open[callID] = true
+		case "function_call_output":
+			if !open[callID] {
+				return newRejection("No tool call found for function call output with call_id %s.", callID)
+			}
+			delete(open, callID)
+		}
+	}
+	if last != "" {
+		return newRejection("Item '%s' of type 'reasoning' was provided without its required following item.", last)
+	}
+	for callID := range open {
+		return newRejection("No tool output found for function call %s.", callID)
+	}
+	return nil
+}
+
+// checkID rejects IDs that were not issued, and reasoning that was changed or is missing.
+func (s *Server) checkID(item map[string]any, before []any, store bool) error {
+	id, ok := item["id"].(string)
+	if !ok {
+		return nil
+	}
+	known, ok := s.issued[id]
+	switch {
+	case !ok || known.kind != item["type"]:
+		return newRejection("Item with id '%s' not found.", id)
+	case known.kind == "reasoning" && item["encrypted_content"] == nil && !store:
+		return newRejection("Item with id '%s' not found. Items are not persisted when `store` is set to false.", id)
+	case known.kind == "reasoning" && item["encrypted_content"] != known.encrypted:
+		return newRejection("The encrypted content for item %s could not be verified.", id)
+	}
+	sent := func(in any) bool { item, _ := in.(map[string]any); return item["id"] == known.reasoning }
+	if known.reasoning != "" && !slices.ContainsFunc(before, sent) {
+		return newRejection("Item '%s' of type '%s' was provided without its required 'reasoning' item: '%s'.", id, known.kind, known.reasoning)
+	}
+	return nil
+}
+
+// checkItem rejects items of a wrong form.
+func checkItem(i int, item map[string]any) error {
+	switch item["type"] {
+	case "message":
+		return checkResponsesMessage(i, item)
+	case "function_call":
+		arguments, _ := item["arguments"].(string)
+		callID, _ := item["call_id"].(string)
+		if !json.Valid([]byte(arguments)) || callID == "" || len(callID) > 64 || item["name"] == nil {
+			return newRejection("Invalid 'input[%d]'.", i)
+		}
+	case "function_call_output":
+		if item["call_id"] == nil || item["output"] == nil {
+			return newRejection("Missing required parameter: 'input[%d].output'.", i)
+		}
+	case "reasoning":
+		if _, ok := item["summary"].([]any); !ok || item["id"] == nil {
+			return newRejection("Missing required parameter: 'input[%d].summary'.", i)
+		}
+	default:
+		return newRejection("Invalid value: '%v'. Supported values are: 'message', 'function_call', …", item["type"])
+	}
+	return nil
+}
+
+func checkResponsesMessage(i int, item map[string]any) error {
+	role, _ := item["role"].(string)
+	permitted := map[string][]string{"user": {"input_text", "input_image", "input_file"}, "system": {"input_text"}, "assistant": {"output_text", "refusal"}}[role]
+	if permitted == nil {
+		return newRejection("Invalid value: '%s'. Supported values are: 'assistant', 'system', 'developer', and 'user'.", role)
+	}
+	if _, ok := item["content"].(string); ok {
+		return nil
+	}
+	content, _ := item["content"].([]any)
+	if len(content) == 0 {
+		return newRejection("Missing required parameter: 'input[%d].content'.", i)
+	}
+	for _, c := range content {
+		part, _ := c.(map[string]any)
+		if kind, _ := part["type"].(string); !slices.Contains(permitted, kind) {
+			return newRejection("Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(permitted, "', '"))
+		}
+	}
+	return nil
+}
