@@ -19,7 +19,7 @@ import (
 // Key is the API key that the server accepts, and Token the bearer token on Vertex AI.
 const (
 	Key   = "sk-ant-test-1234"
-	Token = "test-token"
+	Token = "test-token-1234"
 )
 
 // A Server is a fake Anthropic server on a loopback port. It is safe for concurrent use.

@@ -36,7 +36,7 @@ func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	wire := &geminiTransport{base: newTimeoutTransport(g.opts.HTTP.Transport, g.opts.Timeouts), redactor: spec.NewRedactor(config.APIKey)}
+	wire := &geminiTransport{base: newTimeoutTransport(g.opts.HTTP.Transport, g.opts.Timeouts), key: config.APIKey}
 	if err := g.addCredentials(ctx, config, wire); err != nil {
 		return nil, err
 	}
@@ -166,17 +166,18 @@ func badBaseURL(base string) string {
 // into [*model.Error] with the requested retry delay (the SDK drops headers), and
 // rejects malformed responses, on which the SDK logs, hides the cause, or panics.
 type geminiTransport struct {
-	base     http.RoundTripper // nil is http.DefaultTransport
-	token    func(context.Context) (string, error)
-	redactor *spec.Redactor
+	base  http.RoundTripper // nil is http.DefaultTransport
+	token func(context.Context) (string, error)
+	key   string
 }
 
 // RoundTrip sends one request. Any status other than 2xx is an error.
 func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	req, err := t.authorizeRequest(req)
+	req, token, err := t.authorizeRequest(req)
 	if err != nil {
 		return nil, err
 	}
+	redactor := spec.NewRedactor(t.key, token)
 	base := t.base
 	if base == nil {
 		base = http.DefaultTransport
@@ -187,42 +188,47 @@ func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		failed := t.toModelError(resp)
+		failed := errorFromGemini(resp, redactor)
 		failed.URL = bareURL(req.URL)
 		return nil, failed
 	}
 	if req.URL.Query().Get("alt") == "sse" {
-		resp.Body = newSSEReader(resp.Body, t.redactor)
+		resp.Body = newSSEReader(resp.Body, redactor)
 		return resp, nil
 	}
-	if err := bufferResponse(resp, t.redactor); err != nil {
-		return nil, err
+	if failed := bufferResponse(resp, redactor); failed != nil {
+		failed.URL = bareURL(req.URL)
+		return nil, failed
 	}
 	return resp, nil
 }
 
-func (t *geminiTransport) authorizeRequest(req *http.Request) (*http.Request, error) {
+// authorizeRequest adds the token and returns it.
+func (t *geminiTransport) authorizeRequest(req *http.Request) (authorized *http.Request, token string, err error) {
 	if t.token == nil {
-		return req, nil
+		return req, "", nil
 	}
-	token, err := t.token(req.Context())
+	token, err = t.token(req.Context())
 	if err != nil {
-		return nil, &model.Error{Message: "no token for Vertex AI: " + err.Error(), Err: err}
+		return nil, "", &model.Error{Message: "no token for Vertex AI: " + err.Error(), Err: err}
 	}
 	req = req.Clone(req.Context())
 	req.Header.Set("Authorization", "Bearer "+token)
-	return req, nil
+	return req, token, nil
 }
 
-func (t *geminiTransport) toModelError(resp *http.Response) *model.Error {
+func errorFromGemini(resp *http.Response, redactor *spec.Redactor) *model.Error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	if err != nil {
 		body = nil
 	}
-	apiErr := parseErrorBody([]byte(t.redactor.RedactString(string(body))))
+	if isHTML(body) {
+		return &model.Error{Code: resp.StatusCode, Status: statusWord(resp.StatusCode), Message: htmlMessage("Gemini", resp.StatusCode), Err: retryAfter(resp.Header)}
+	}
+	apiErr := parseErrorBody([]byte(redactor.RedactString(string(body))))
 	e := &model.Error{
 		Code: resp.StatusCode, Status: apiErr.Status, Reason: errorInfoReason(apiErr.Details),
-		Message: t.redactor.RedactString(apiErr.Message),
+		Message: redactor.RedactString(apiErr.Message),
 	}
 	if e.Status == "" {
 		e.Status = statusWord(e.Code)
@@ -261,11 +267,11 @@ func parseErrorBody(body []byte) genai.APIError {
 	return genai.APIError{Message: truncateBytes(bytes.TrimSpace(body))}
 }
 
-func bufferResponse(resp *http.Response, redactor *spec.Redactor) error {
+func bufferResponse(resp *http.Response, redactor *spec.Redactor) *model.Error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes))
 	if err != nil {
-		return &model.Error{Message: "response of Gemini was truncated: " + err.Error(), Err: err}
+		return &model.Error{Status: statusOfSilence(err), Message: "response of Gemini was truncated: " + err.Error(), Err: err}
 	}
 	if err := wellFormed(body); err != nil {
 		return &model.Error{Message: malformedMessage(redactor, body, err), Err: err}
@@ -286,6 +292,9 @@ func wellFormed(answer []byte) error {
 }
 
 func malformedMessage(redactor *spec.Redactor, answer []byte, err error) string {
+	if isHTML(answer) {
+		return htmlMessage("Gemini", 0)
+	}
 	return fmt.Sprintf("malformed response from Gemini: %v in %q", err, truncateBytes([]byte(redactor.RedactString(string(answer)))))
 }
 
@@ -334,14 +343,14 @@ func (b *sseReader) Close() error {
 func (b *sseReader) readEvent() {
 	data := bytes.TrimSpace(b.nextData())
 	if err := b.lines.Err(); err != nil {
-		b.writeError("stream of Gemini was interrupted: " + err.Error())
+		b.writeError(statusOfSilence(err), "stream of Gemini was interrupted: "+err.Error())
 		return
 	}
 	if len(data) == 0 {
 		return
 	}
 	if err := wellFormed(data); err != nil {
-		b.writeError(malformedMessage(b.redactor, data, err))
+		b.writeError("", malformedMessage(b.redactor, data, err))
 		return
 	}
 	b.writeData(data)
@@ -369,9 +378,9 @@ func (b *sseReader) nextData() []byte {
 	return data
 }
 
-func (b *sseReader) writeError(message string) {
+func (b *sseReader) writeError(status, message string) {
 	b.ended = true
-	body, err := json.Marshal(map[string]any{"error": map[string]any{"message": message}})
+	body, err := json.Marshal(map[string]any{"error": map[string]any{"status": status, "message": message}})
 	if err == nil {
 		b.writeData(body)
 	}

@@ -149,7 +149,8 @@ func TestGeminiErrors(t *testing.T) {
 		{"refused streamed", fakegemini.Failure(400, "bad schema"), true, nil, "model: 400 INVALID_ARGUMENT: bad schema", false},
 		{"not found", fakegemini.Failure(404, "no such model"), false, nil, "model: 404 NOT_FOUND: no such model", false},
 		{"failure in a list", fakegemini.Reply{Status: 400, Raw: `[{"error":{"code":400,"message":"bad schema","status":"INVALID_ARGUMENT"}}]`}, true, nil, "model: 400 INVALID_ARGUMENT: bad schema", false},
-		{"failure of a proxy", fakegemini.Reply{Status: 502, Raw: "<h1>" + strings.Repeat("x", 300)}, false, nil, "model: 502: <h1>" + strings.Repeat("x", 196) + "…", true},
+		{"failure of a proxy", fakegemini.Reply{Status: 502, Raw: "<h1>bad gateway"}, false, nil, "model: 502: Gemini answered with HTML", true},
+		{"long failure of a proxy", fakegemini.Reply{Status: 502, Raw: strings.Repeat("x", 300)}, false, nil, "model: 502: " + strings.Repeat("x", 200) + "…", true},
 		{"failure without words", fakegemini.Reply{Status: 500, Raw: "[]"}, false, nil, "model: 500 INTERNAL: []", true},
 		{"blank failure", fakegemini.Reply{Status: 500, Raw: "\n"}, false, nil, "model: 500 INTERNAL: Gemini answered 500 Internal Server Error", true},
 		{"key in the message", fakegemini.Failure(400, "bad key test-key-1234"), false, nil, "model: 400 INVALID_ARGUMENT: bad key ***", false},
@@ -159,7 +160,7 @@ func TestGeminiErrors(t *testing.T) {
 			"malformed",
 			fakegemini.Reply{Raw: "<html>"},
 			false, nil,
-			`model: malformed response from Gemini: invalid character '<' looking for beginning of value in "<html>"`, true,
+			"model: Gemini answered with HTML: is base_url right?", true,
 		},
 		{
 			"malformed chunk", odd, true,

@@ -188,11 +188,14 @@ func (r *serviceResponse) malformedError(data []byte, err error) *model.Error {
 // htmlError returns the error of a page. Pages of status 5xx come from proxies; others
 // are those of another server.
 func (r *serviceResponse) htmlError(code int) *model.Error {
-	message := r.service.model + " answered with HTML"
+	return r.newError(code, htmlMessage(r.service.model, code))
+}
+
+func htmlMessage(name string, code int) string {
 	if code < 500 {
-		message += ": is base_url right?"
+		return name + " answered with HTML: is base_url right?"
 	}
-	return r.newError(code, message)
+	return name + " answered with HTML"
 }
 
 func isHTML(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
@@ -209,10 +212,7 @@ func (r *serviceResponse) toModelError(err error) error {
 		err = urlErr.Err
 	}
 	e := r.newError(0, fmt.Sprintf("no response from %s: %s", r.service.model, err))
-	e.Err = err
-	if _, ok := errors.AsType[*silenceError](err); ok {
-		e.Status = statusWord(http.StatusGatewayTimeout)
-	}
+	e.Status, e.Err = statusOfSilence(err), err
 	return e
 }
 

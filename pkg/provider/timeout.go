@@ -50,6 +50,14 @@ func (e *silenceError) Error() string {
 	return fmt.Sprintf("timeout after %s without %s", e.limit, e.before)
 }
 
+// statusOfSilence returns the status of a timeout if err is one, or else "".
+func statusOfSilence(err error) string {
+	if _, ok := errors.AsType[*silenceError](err); ok {
+		return statusWord(http.StatusGatewayTimeout)
+	}
+	return ""
+}
+
 // A timeoutTransport cancels calls whose service is silent, with a [*silenceError]. The
 // time that the reader of a body takes between two reads does not count.
 type timeoutTransport struct {

@@ -1,0 +1,288 @@
+package provider_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakeanthropic"
+	"agenthost/internal/fakegemini"
+	"agenthost/internal/fakeollama"
+	"agenthost/internal/fakeopenai"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/spec"
+)
+
+// A suiteSubject is a provider under test: a column of the table in docs/models.md.
+type suiteSubject struct {
+	name, title string
+	// settings are the YAML of the model.
+	settings string
+	// open starts the fake of the service.
+	open func(t *testing.T, answers []suiteReply) (base string, client *http.Client)
+	// newModel builds the model if it has no settings.
+	newModel func(base string, env provider.Env, retry provider.RetryOptions) model.LLM
+	// local is set for a provider without a service.
+	local bool
+	// endsSilently is set if a stream may end without a finish reason, as in ADK.
+	endsSilently bool
+	// lacks are the capabilities that the provider does not have.
+	lacks map[string]lack
+
+	wantErr string // of the capability under test
+}
+
+// A lack is why a provider does not have a capability, and what its error contains. A
+// capability that a request cannot ask for has no error.
+type lack struct{ reason, err string }
+
+// A suiteReply is a response of a model in the terms of all providers.
+type suiteReply struct {
+	text    []string // chunks
+	thought string
+	calls   []*genai.FunctionCall
+	usage   bool // 12 tokens of the prompt, 7 of the response
+	limit   bool // the token limit ended the response
+
+	code       int // of a failure
+	message    string
+	retryAfter string
+}
+
+func suiteSubjects() []*suiteSubject {
+	builtin := lack{"Only Gemini has them.", "has no googleSearch"}
+	subjects := []*suiteSubject{
+		{name: "gemini", title: "Gemini API", settings: "provider: gemini\nmodel: gemini-x", open: openFakeGemini, endsSilently: true},
+		{name: "vertex", title: "Vertex AI", open: openFakeGemini, newModel: newVertexModel, endsSilently: true},
+		{
+			name: "anthropic", title: "Anthropic", settings: "provider: anthropic\nmodel: claude-sonnet-4-5", open: openFakeAnthropic,
+			lacks: map[string]lack{"builtin": builtin},
+		},
+		{
+			name: "anthropic_vertex", title: "Claude on Vertex AI", open: openFakeAnthropic, newModel: newVertexClaude,
+			lacks: map[string]lack{"builtin": builtin},
+		},
+		{
+			name: "ollama", title: "Ollama", settings: "provider: ollama\nmodel: qwen3", open: openFakeOllama,
+			lacks: map[string]lack{"builtin": builtin, "documents": {"Its API has only texts and images.", "application/pdf"}},
+		},
+		{name: "scripted", title: "Scripted", local: true},
+	}
+	for _, v := range []struct{ name, title, model, limited string }{
+		{"openai", "OpenAI", "gpt-4o", "length"},
+		{"openai_responses", "OpenAI Responses", "gpt-5\napi: responses", "max_output_tokens"},
+		{"deepseek", "DeepSeek", "deepseek-chat", "length"},
+		{"mistral", "Mistral", "mistral-large", "length"},
+		{"openrouter", "OpenRouter", "x/y", "length"},
+		{"openai_compatible", "Compatible server", "m", "length"},
+	} {
+		subjects = slices.Insert(subjects, len(subjects)-2, &suiteSubject{
+			name: v.name, title: v.title, settings: "provider: " + strings.TrimSuffix(v.name, "_responses") + "\nmodel: " + v.model, open: openFakeOpenAI(v.limited),
+			lacks: map[string]lack{"builtin": builtin},
+		})
+	}
+	for _, s := range subjects {
+		if s.name == "openai" {
+			s.lacks["thoughts"] = lack{reason: "OpenAI returns thoughts only by Responses."}
+		}
+	}
+	return subjects
+}
+
+// key returns the credential that no error shows.
+func (s *suiteSubject) key() string {
+	if s.name == "anthropic_vertex" {
+		return fakeanthropic.Token
+	}
+	return suiteKey
+}
+
+// build returns a model whose service gives the answers. It makes two attempts if the
+// first answer asks for a retry, else one.
+func (s *suiteSubject) build(t *testing.T, answers ...suiteReply) (model.LLM, *wire) {
+	t.Helper()
+	w := &wire{}
+	if s.local {
+		return provider.NewScripted(script(t, encodeScript(answers)), nil), w
+	}
+	base, client := s.open(t, answers)
+	w.base = base
+	retry := provider.RetryOptions{Attempts: 1, Wait: waitNever, Provider: s.name}
+	if len(answers) > 0 && answers[0].retryAfter != "" {
+		retry.Attempts = 2
+	}
+	env := provider.Env{Name: "m", Provider: s.name, Lookup: lookup(nil), HTTP: w.wrapClient(client), Wait: waitNever}
+	if s.newModel != nil {
+		return s.newModel(base, env, retry), w
+	}
+	src := fmt.Sprintf("%s\nbase_url: %s\napi_key: %s\nretry: {attempts: %d}\n", s.settings, base, suiteKey, retry.Attempts)
+	n, ds := spec.Parse("app.yaml", []byte(src))
+	kind, _ := provider.Kinds().Lookup(n.Get("provider").Value)
+	plan, more := kind.Decode(n)
+	if err := append(ds, more...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	llm, err := plan.Build(t.Context(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return llm, w
+}
+
+func newVertexModel(base string, env provider.Env, retry provider.RetryOptions) model.LLM {
+	return provider.NewGemini("gemini-x", &provider.GeminiOptions{
+		Lookup:  lookup(map[string]string{"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_CLOUD_PROJECT": "p"}),
+		Token:   func(context.Context) (string, error) { return suiteKey, nil },
+		BaseURL: base, HTTP: env.HTTP, Retry: retry,
+	})
+}
+
+func newVertexClaude(base string, env provider.Env, retry provider.RetryOptions) model.LLM {
+	return provider.NewAnthropic("claude-sonnet-4-5", &provider.AnthropicOptions{
+		Vertex: &provider.AnthropicVertex{
+			Project: "p", Location: "europe-west1", Token: func(context.Context) (string, error) { return fakeanthropic.Token, nil },
+		},
+		Lookup: lookup(nil), BaseURL: base, HTTP: env.HTTP, Retry: retry,
+	})
+}
+
+func openFakeGemini(t *testing.T, answers []suiteReply) (string, *http.Client) {
+	fake := newFake(t)
+	for _, a := range answers {
+		r := fakegemini.Reply{Status: a.code, Message: a.message, RetryAfter: a.retryAfter}
+		if a.thought != "" {
+			r.Parts = append(r.Parts, &genai.Part{Text: a.thought, Thought: true, ThoughtSignature: []byte("signed")})
+		}
+		for _, chunk := range a.text {
+			r.Parts = append(r.Parts, &genai.Part{Text: chunk})
+		}
+		for _, c := range a.calls {
+			r.Parts = append(r.Parts, &genai.Part{FunctionCall: &genai.FunctionCall{Name: c.Name, Args: c.Args}})
+		}
+		if a.usage {
+			r.Usage = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: 12, CandidatesTokenCount: 7, TotalTokenCount: 19}
+		}
+		if a.limit {
+			r.Finish = genai.FinishReasonMaxTokens
+		}
+		fake.Enqueue(r)
+	}
+	return fake.URL(), fake.Client()
+}
+
+func openFakeAnthropic(t *testing.T, answers []suiteReply) (string, *http.Client) {
+	fake := fakeanthropic.New()
+	t.Cleanup(fake.Close)
+	for _, a := range answers {
+		r := fakeanthropic.Reply{Status: a.code, Message: a.message, RetryAfter: a.retryAfter}
+		if a.thought != "" {
+			r.Blocks = append(r.Blocks, fakeanthropic.Thinking(a.thought))
+		}
+		if len(a.text) > 0 {
+			r.Blocks = append(r.Blocks, fakeanthropic.Text(a.text...))
+		}
+		for _, c := range a.calls {
+			args := encodeArgs(c)
+			r.Blocks = append(r.Blocks, fakeanthropic.Call(c.Name, args[:5], args[5:]))
+		}
+		if a.usage {
+			r.Usage = map[string]any{"input_tokens": 12, "output_tokens": 7}
+		}
+		if a.limit {
+			r.Stop = "max_tokens"
+		}
+		fake.Enqueue(r)
+	}
+	return fake.URL(), fake.Client()
+}
+
+func openFakeOpenAI(limited string) func(*testing.T, []suiteReply) (string, *http.Client) {
+	return func(t *testing.T, answers []suiteReply) (string, *http.Client) {
+		return openFakeChat(t, limited, answers)
+	}
+}
+
+func openFakeChat(t *testing.T, limited string, answers []suiteReply) (string, *http.Client) {
+	fake := fakeopenai.New()
+	t.Cleanup(fake.Close)
+	for _, a := range answers {
+		r := fakeopenai.Reply{Status: a.code, Message: a.message, RetryAfter: a.retryAfter, Thought: a.thought, Chunks: a.text}
+		for _, c := range a.calls {
+			r.Calls = append(r.Calls, fakeopenai.Call{ID: c.ID, Name: c.Name, Arguments: encodeArgs(c)})
+		}
+		if a.usage {
+			r.Usage = map[string]any{"prompt_tokens": 12, "completion_tokens": 7, "input_tokens": 12, "output_tokens": 7, "total_tokens": 19}
+		}
+		if a.limit {
+			r.Finish = limited
+		}
+		fake.Enqueue(r)
+	}
+	return fake.URL(), fake.Client()
+}
+
+func openFakeOllama(t *testing.T, answers []suiteReply) (string, *http.Client) {
+	fake := fakeollama.New()
+	t.Cleanup(fake.Close)
+	for _, a := range answers {
+		r := fakeollama.Reply{Status: a.code, Message: a.message, RetryAfter: a.retryAfter, Thought: a.thought, Chunks: a.text}
+		for _, c := range a.calls {
+			r.Calls = append(r.Calls, fakeollama.Call{ID: c.ID, Name: c.Name, Args: c.Args})
+		}
+		if a.usage {
+			r.Prompt, r.Output = 12, 7
+		}
+		if a.limit {
+			r.Done = "length"
+		}
+		fake.Enqueue(r)
+	}
+	return fake.URL(), fake.Client()
+}
+
+func encodeArgs(c *genai.FunctionCall) string {
+	raw, _ := json.Marshal(c.Args) // texts only
+	return string(raw)
+}
+
+// encodeScript returns a script with one entry for each answer.
+func encodeScript(answers []suiteReply) string {
+	var entries []map[string]any
+	for _, a := range answers {
+		e := map[string]any{"times": 1}
+		if text := strings.Join(a.text, ""); text != "" {
+			e["text"], e["chunks"] = text, len(a.text)
+			if strings.HasPrefix(text, "{") {
+				e["json"] = json.RawMessage(text)
+				delete(e, "text")
+				delete(e, "chunks")
+			}
+		}
+		if a.thought != "" {
+			e["thought"] = a.thought
+		}
+		var calls []any
+		for _, c := range a.calls {
+			calls = append(calls, map[string]any{"name": c.Name, "args": c.Args})
+		}
+		if calls != nil {
+			e["calls"] = calls
+		}
+		if a.usage {
+			e["usage"] = map[string]int{"prompt": 12, "candidates": 7}
+		}
+		if a.limit {
+			e["finish"] = map[string]string{"reason": "MAX_TOKENS"}
+		}
+		entries = append(entries, e)
+	}
+	raw, _ := json.Marshal(entries) // JSON is YAML
+	return string(raw)
+}
