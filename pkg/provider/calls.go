@@ -38,3 +38,17 @@ func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {
 	}
 	return ds
 }
+
+// decodeService decodes and checks the settings of a service. base and calls are fields
+// of dst.
+func decodeService(n *spec.Node, dst any, base *spec.Text, calls *callsConfig) spec.Diagnostics {
+	ds := spec.Decode(n, dst)
+	if base.Value != "" {
+		if problem := badBaseURL(base.Value); problem != "" {
+			ds = append(ds, base.Errorf(0, "value", "%s", problem))
+		}
+	}
+	ds = append(ds, calls.validateCalls(n)...)
+	ds.Sort()
+	return ds
+}

@@ -120,3 +120,11 @@ func openCallResponses(calls []*genai.FunctionCall, next *genai.Content) []*gena
 func modelContent(parts ...*genai.Part) *genai.Content {
 	return &genai.Content{Role: genai.RoleModel, Parts: parts}
 }
+
+// finishMessage returns the error message of a finish reason, as in ADK.
+func finishMessage(reason genai.FinishReason) string {
+	if reason == genai.FinishReasonMaxTokens {
+		return "Maximum tokens reached"
+	}
+	return ""
+}

@@ -1,22 +1,45 @@
 package provider
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"log/slog"
+	"net/http"
 	"os"
-	"regexp"
-	"strings"
+	"time"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
 
-const geminiURL = "https://generativelanguage.googleapis.com/"
-
-const (
-	openAIHost = "api.openai.com"
-	openAIURL  = "https://" + openAIHost + "/v1"
-)
+// Env is the input for building a model.
+type Env struct {
+	// Name is the model's name in the document; if empty, the kind chooses one.
+	Name string
+	// Provider is the name of the kind, for errors.
+	Provider string
+	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
+	Lookup func(name string) (string, bool)
+	// App holds the variables of the app's .env, used if Lookup has none. An address
+	// that the app chose never gets a key from Lookup.
+	App map[string]string
+	// File parses a document of the app by its path. It reports problems with positions,
+	// including that of the path.
+	File func(ctx context.Context, path spec.Text) (*spec.Node, spec.Diagnostics)
+	// Model returns another model of the app, with its fallbacks. It reports problems
+	// itself and then returns nil. It may be nil.
+	Model func(ctx context.Context, name spec.Text) model.LLM
+	// Gate has the limits of the model's calls, or is nil.
+	Gate *Gate
+	// HTTP is the client for calls of models; nil is [http.DefaultClient].
+	HTTP *http.Client
+	// Wait waits before a retry or a scripted response, or returns ctx's error; nil uses
+	// timers.
+	Wait func(ctx context.Context, d time.Duration) error
+	// Logger logs retries; nil discards logs.
+	Logger *slog.Logger
+}
 
 // An EndpointConfig is the config of a model that reaches a server.
 type EndpointConfig interface{ Endpoint(env Env) Endpoint }
@@ -25,29 +48,12 @@ type EndpointConfig interface{ Endpoint(env Env) Endpoint }
 // such as gpt-5. The config is new: nothing is decoded into it.
 type NameConfig interface{ RecognizesName(name string) bool }
 
-// A FallbackConfig is the config of a model with fallbacks, which it names.
-type FallbackConfig interface{ Fallbacks() []FallbackRef }
-
-var (
-	_ EndpointConfig = (*geminiConfig)(nil)
-	_ EndpointConfig = (*chatConfig)(nil)
-	_ EndpointConfig = (*ollamaConfig)(nil)
-	_ EndpointConfig = (*vertexConfig)(nil)
-	_ EndpointConfig = (*apigeeConfig)(nil)
-	_ NameConfig     = (*geminiConfig)(nil)
-	_ NameConfig     = (*chatConfig)(nil)
-	_ LimitedConfig  = (*geminiConfig)(nil)
-	_ LimitedConfig  = (*chatConfig)(nil)
-	_ LimitedConfig  = (*vertexConfig)(nil)
-	_ LimitedConfig  = (*apigeeConfig)(nil)
-	_ FallbackConfig = (*geminiConfig)(nil)
-	_ FallbackConfig = (*vertexConfig)(nil)
-	_ FallbackConfig = (*apigeeConfig)(nil)
-	_ FallbackConfig = (*chatConfig)(nil)
-	_ FallbackConfig = (*ollamaConfig)(nil)
-	_ FallbackConfig = (*scriptedConfig)(nil)
-	_ spec.Checker   = (*scriptedConfig)(nil)
-)
+// A KeyConfig is the config of a model whose key can be in the environment.
+type KeyConfig interface {
+	// KeyVariables returns the variables that may hold the key, the usual one first, or
+	// none if calls need no key of a variable.
+	KeyVariables(env Env) []string
+}
 
 // An Endpoint is the address of a model.
 type Endpoint struct {
@@ -137,115 +143,6 @@ func (v variables) chooseBase(document, name, usual string) setting {
 		return s
 	}
 	return setting{value: usual}
-}
-
-// location matches the names of Google's regions. The region becomes part of the host
-// name, so other characters could change the host.
-var location = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
-
-// vertexURL returns the address of Vertex AI in a region, like the SDK.
-func vertexURL(at string) (string, error) {
-	switch {
-	case at == "" || at == "global":
-		return "https://aiplatform.googleapis.com/", nil
-	case !location.MatchString(at):
-		return "", fmt.Errorf("GOOGLE_CLOUD_LOCATION must be a region such as europe-west1, got %q", at)
-	case at == "us" || at == "eu":
-		return "https://aiplatform." + at + ".rep.googleapis.com/", nil
-	}
-	return "https://" + at + "-aiplatform.googleapis.com/", nil
-}
-
-// A geminiChoice is the backend of a Gemini model with its address and credentials.
-type geminiChoice struct {
-	vertex             bool
-	base, key, project setting
-	location           string
-}
-
-// geminiAccess is how a Gemini model is reached; the zero value follows the variables of
-// Google's SDK.
-type geminiAccess struct {
-	key, base string
-	// backend is geminiBackend or vertexBackend; "" follows the switches.
-	backend string
-	// baseVariable replaces the variables of the address, which is then required.
-	baseVariable string
-}
-
-const (
-	geminiBackend = "gemini"
-	vertexBackend = "vertex_ai"
-)
-
-// usesVertex reports whether the backend is Vertex AI.
-func (a geminiAccess) usesVertex(v variables) bool {
-	if a.backend == "" {
-		return v.usesVertex()
-	}
-	return a.backend == vertexBackend
-}
-
-// chooseBase returns the address, which is empty for the usual one of Vertex AI, or if
-// there is none.
-func (a geminiAccess) chooseBase(v variables) setting {
-	switch {
-	case a.baseVariable != "":
-		return v.chooseBase(a.base, a.baseVariable, "")
-	case a.usesVertex(v):
-		return v.chooseBase(a.base, "GOOGLE_VERTEX_BASE_URL", "")
-	}
-	return v.chooseBase(a.base, "GOOGLE_GEMINI_BASE_URL", geminiURL)
-}
-
-// resolveEndpoint chooses the backend, the address and the credentials. On Vertex AI it
-// prefers a key of the document, then the project, then a key of the environment, like
-// the SDK. A base URL alone needs no credentials: a proxy adds them.
-func (a geminiAccess) resolveEndpoint(v variables) (geminiChoice, error) {
-	keys := geminiKeyVariables()
-	c := geminiChoice{vertex: a.usesVertex(v), base: a.chooseBase(v)}
-	if a.baseVariable != "" && c.base.value == "" {
-		return c, fmt.Errorf("no address: set %s, or give the model a base_url under models: in app.yaml", a.baseVariable)
-	}
-	if !c.vertex {
-		c.key = v.chooseKey(a.key, c.base, keys...)
-		return c, nil
-	}
-	if a.key != "" {
-		c.key = setting{a.key, true}
-	} else if c.project = v.firstSet("GOOGLE_CLOUD_PROJECT"); c.project.value != "" {
-		c.location = firstNonEmpty(v.valueOf("GOOGLE_CLOUD_LOCATION"), v.valueOf("GOOGLE_CLOUD_REGION"), "global")
-	} else {
-		c.key = v.chooseKey("", c.base, keys...)
-	}
-	if c.base.value != "" {
-		return c, nil
-	}
-	usual, err := vertexURL(c.location)
-	c.base.value = usual
-	return c, err
-}
-
-// describeEndpoint returns the endpoint of a config whose address is at.
-func (a geminiAccess) describeEndpoint(env Env, at spec.Text) Endpoint {
-	c, err := a.resolveEndpoint(newVariables(env.Lookup, env.App))
-	if err != nil {
-		return Endpoint{OfHost: true} // the first call reports it
-	}
-	return Endpoint{
-		URL: c.base.value, At: at, OfHost: !c.base.ofApp && !c.key.ofApp && !c.project.ofApp,
-		Account: accountOf(firstNonEmpty(c.key.value, c.project.value)),
-	}
-}
-
-// usesVertex reads both switches; the newer one takes precedence if it is set.
-func (v variables) usesVertex() bool {
-	for _, name := range []string{"GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI"} {
-		if s, ok := v.lookupVar(name); ok {
-			return s.value == "1" || strings.EqualFold(s.value, "true")
-		}
-	}
-	return false
 }
 
 func firstNonEmpty(values ...string) string {

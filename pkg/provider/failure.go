@@ -179,3 +179,39 @@ func reasonCode(reason string) int {
 	}
 	return 0
 }
+
+// newConfigError returns an error of the configuration. Retries cannot fix it, so it has
+// the status that the service would return.
+func newConfigError(code int, message string) *model.Error {
+	return &model.Error{Code: code, Status: statusWord(code), Message: message}
+}
+
+// statusWord returns Google's name of an HTTP status (google.rpc.Code).
+func statusWord(code int) string {
+	switch code {
+	case http.StatusBadRequest:
+		return "INVALID_ARGUMENT"
+	case http.StatusUnauthorized:
+		return "UNAUTHENTICATED"
+	case http.StatusForbidden:
+		return "PERMISSION_DENIED"
+	case http.StatusNotFound:
+		return "NOT_FOUND"
+	case http.StatusConflict:
+		return "ABORTED"
+	case http.StatusTooManyRequests:
+		return "RESOURCE_EXHAUSTED"
+	case 499:
+		return "CANCELLED"
+	case http.StatusInternalServerError:
+		return "INTERNAL"
+	case http.StatusNotImplemented:
+		return "UNIMPLEMENTED"
+	case http.StatusServiceUnavailable:
+		return "UNAVAILABLE"
+	case http.StatusGatewayTimeout:
+		return "DEADLINE_EXCEEDED"
+	default:
+		return ""
+	}
+}

@@ -16,6 +16,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
+// A FallbackConfig is the config of a model with fallbacks, which it names.
+type FallbackConfig interface{ Fallbacks() []FallbackRef }
+
 // A FallbackModel is a model of a [Fallback].
 type FallbackModel struct {
 	Model model.LLM

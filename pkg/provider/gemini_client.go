@@ -147,12 +147,6 @@ func detectGoogleCredentials(ctx context.Context) (token func(context.Context) (
 	}, quota, nil
 }
 
-// newConfigError returns an error of the configuration. Retries cannot fix it, so it has
-// the status that the service would return.
-func newConfigError(code int, message string) *model.Error {
-	return &model.Error{Code: code, Status: statusWord(code), Message: message}
-}
-
 // badBaseURL returns the problem of a base URL, or "".
 func badBaseURL(base string) string {
 	u, err := url.Parse(base)

@@ -20,6 +20,12 @@ type vertexConfig struct {
 	Calls    callsConfig `yaml:",inline"`
 }
 
+var (
+	_ EndpointConfig = (*vertexConfig)(nil)
+	_ LimitedConfig  = (*vertexConfig)(nil)
+	_ FallbackConfig = (*vertexConfig)(nil)
+)
+
 // vertexNames matches the models of Google on Vertex AI, and tuned models.
 var vertexNames = regexp.MustCompile(`^(gemini|gemma|learnlm|google/|projects/|publishers/google/|endpoints/|\d+$)`)
 
@@ -97,6 +103,12 @@ type apigeeConfig struct {
 	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The API key for Gemini, or the bearer token for openai. Default for Gemini, if base_url is not set: GOOGLE_API_KEY or GEMINI_API_KEY."`
 	Calls    callsConfig `yaml:",inline"`
 }
+
+var (
+	_ EndpointConfig = (*apigeeConfig)(nil)
+	_ LimitedConfig  = (*apigeeConfig)(nil)
+	_ FallbackConfig = (*apigeeConfig)(nil)
+)
 
 const apigeeVariable = "APIGEE_PROXY_URL"
 

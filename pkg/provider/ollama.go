@@ -197,6 +197,11 @@ type ollamaConfig struct {
 	Calls     callsConfig            `yaml:",inline"`
 }
 
+var (
+	_ EndpointConfig = (*ollamaConfig)(nil)
+	_ FallbackConfig = (*ollamaConfig)(nil)
+)
+
 // DecodeSpec decodes and checks the config.
 func (c *ollamaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	ds := spec.Decode(n, c)

@@ -142,14 +142,6 @@ func finishReason(reason string) genai.FinishReason {
 	return genai.FinishReasonOther
 }
 
-// finishMessage returns the error message of a finish reason, as in ADK.
-func finishMessage(reason genai.FinishReason) string {
-	if reason == genai.FinishReasonMaxTokens {
-		return "Maximum tokens reached"
-	}
-	return ""
-}
-
 // A chatStream reads a streamed response. It emits text at once, and calls when they are
 // complete.
 type chatStream struct {

@@ -241,36 +241,6 @@ func waitFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// statusWord returns Google's name of an HTTP status (google.rpc.Code).
-func statusWord(code int) string {
-	switch code {
-	case http.StatusBadRequest:
-		return "INVALID_ARGUMENT"
-	case http.StatusUnauthorized:
-		return "UNAUTHENTICATED"
-	case http.StatusForbidden:
-		return "PERMISSION_DENIED"
-	case http.StatusNotFound:
-		return "NOT_FOUND"
-	case http.StatusConflict:
-		return "ABORTED"
-	case http.StatusTooManyRequests:
-		return "RESOURCE_EXHAUSTED"
-	case 499:
-		return "CANCELLED"
-	case http.StatusInternalServerError:
-		return "INTERNAL"
-	case http.StatusNotImplemented:
-		return "UNIMPLEMENTED"
-	case http.StatusServiceUnavailable:
-		return "UNAVAILABLE"
-	case http.StatusGatewayTimeout:
-		return "DEADLINE_EXCEEDED"
-	default:
-		return ""
-	}
-}
-
 // A requestedWait is the delay that a service requests before a retry. It is the cause
 // of a [model.Error].
 type requestedWait time.Duration

@@ -1,14 +1,65 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"time"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
+
+type scriptedConfig struct {
+	Provider string    `yaml:"provider" doc:"scripted."`
+	Script   spec.Text `yaml:"script" required:"true" doc:"The file with the script, such as demo.script.yaml."`
+	Model    string    `yaml:"model" default:"scripted" doc:"The name of the model."`
+
+	Retry    *retryConfig  `yaml:"retry" doc:"When to retry failed calls. Default: never."`
+	Price    *PriceConfig  `yaml:"price" doc:"The price of tokens. Default: none."`
+	Fallback []FallbackRef `yaml:"fallback" doc:"Models of the app to try in this order when this one fails."`
+}
+
+var (
+	_ FallbackConfig = (*scriptedConfig)(nil)
+	_ spec.Checker   = (*scriptedConfig)(nil)
+)
+
+// Check reports problems that depend on several fields.
+func (c *scriptedConfig) Check(n *spec.Node) spec.Diagnostics {
+	if c.Retry == nil {
+		return nil
+	}
+	return c.Retry.validateRetry(n.Get("retry"))
+}
+
+// ModelPrice returns the price.
+func (c *scriptedConfig) ModelPrice() *Price { return c.Price.priceOrNil() }
+
+// Fallbacks returns the names of the fallback models.
+func (c *scriptedConfig) Fallbacks() []FallbackRef { return c.Fallback }
+
+func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, error) {
+	if env.File == nil {
+		return nil, spec.Diagnostics{c.Script.Errorf(0, "script", "there are no files to read %s from", c.Script)}
+	}
+	n, ds := env.File(ctx, c.Script)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	script, ds := DecodeScript(n)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	llm := NewScripted(script, &ScriptedOptions{Name: cmp.Or(c.Model, env.Name), Wait: env.Wait})
+	if c.Retry != nil {
+		env.Provider = "" // a script's errors are complete
+		llm = Retry(llm, c.Retry.retryOptions(env))
+	}
+	return llm, nil
+}
 
 // ScriptedOptions configure a scripted model.
 type ScriptedOptions struct {
