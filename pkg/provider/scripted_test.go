@@ -44,7 +44,7 @@ func scriptedSubject(t *testing.T, s scenario) model.LLM {
 	return provider.NewScripted(script(t, b.String()), opts)
 }
 
-func script(t *testing.T, src string) *provider.Script {
+func script(t testing.TB, src string) *provider.Script {
 	t.Helper()
 	n, ds := spec.Parse("demo.script.yaml", []byte(src))
 	if err := ds.Err(); err != nil {

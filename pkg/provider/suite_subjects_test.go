@@ -26,7 +26,7 @@ type suiteSubject struct {
 	// settings are the YAML of the model.
 	settings string
 	// open starts the fake of the service.
-	open func(t *testing.T, answers []suiteReply) (base string, client *http.Client)
+	open func(t testing.TB, answers []suiteReply) (base string, client *http.Client)
 	// newModel builds the model if it has no settings.
 	newModel func(base string, env provider.Env, retry provider.RetryOptions) model.LLM
 	// local is set for a provider without a service.
@@ -54,6 +54,7 @@ type suiteReply struct {
 	code       int // of a failure
 	message    string
 	retryAfter string
+	times      int // how often a script has it; 0 is once
 }
 
 func suiteSubjects() []*suiteSubject {
@@ -106,7 +107,7 @@ func (s *suiteSubject) key() string {
 
 // build returns a model whose service gives the answers. It makes two attempts if the
 // first answer asks for a retry, else one.
-func (s *suiteSubject) build(t *testing.T, answers ...suiteReply) (model.LLM, *wire) {
+func (s *suiteSubject) build(t testing.TB, answers ...suiteReply) (model.LLM, *wire) {
 	t.Helper()
 	w := &wire{}
 	if s.local {
@@ -153,8 +154,9 @@ func newVertexClaude(base string, env provider.Env, retry provider.RetryOptions)
 	})
 }
 
-func openFakeGemini(t *testing.T, answers []suiteReply) (string, *http.Client) {
-	fake := newFake(t)
+func openFakeGemini(t testing.TB, answers []suiteReply) (string, *http.Client) {
+	fake := fakegemini.New()
+	t.Cleanup(fake.Close)
 	for _, a := range answers {
 		r := fakegemini.Reply{Status: a.code, Message: a.message, RetryAfter: a.retryAfter}
 		if a.thought != "" {
@@ -177,7 +179,7 @@ func openFakeGemini(t *testing.T, answers []suiteReply) (string, *http.Client) {
 	return fake.URL(), fake.Client()
 }
 
-func openFakeAnthropic(t *testing.T, answers []suiteReply) (string, *http.Client) {
+func openFakeAnthropic(t testing.TB, answers []suiteReply) (string, *http.Client) {
 	fake := fakeanthropic.New()
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
@@ -203,13 +205,13 @@ func openFakeAnthropic(t *testing.T, answers []suiteReply) (string, *http.Client
 	return fake.URL(), fake.Client()
 }
 
-func openFakeOpenAI(limited string) func(*testing.T, []suiteReply) (string, *http.Client) {
-	return func(t *testing.T, answers []suiteReply) (string, *http.Client) {
+func openFakeOpenAI(limited string) func(testing.TB, []suiteReply) (string, *http.Client) {
+	return func(t testing.TB, answers []suiteReply) (string, *http.Client) {
 		return openFakeChat(t, limited, answers)
 	}
 }
 
-func openFakeChat(t *testing.T, limited string, answers []suiteReply) (string, *http.Client) {
+func openFakeChat(t testing.TB, limited string, answers []suiteReply) (string, *http.Client) {
 	fake := fakeopenai.New()
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
@@ -228,7 +230,7 @@ func openFakeChat(t *testing.T, limited string, answers []suiteReply) (string, *
 	return fake.URL(), fake.Client()
 }
 
-func openFakeOllama(t *testing.T, answers []suiteReply) (string, *http.Client) {
+func openFakeOllama(t testing.TB, answers []suiteReply) (string, *http.Client) {
 	fake := fakeollama.New()
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
@@ -256,7 +258,7 @@ func encodeArgs(c *genai.FunctionCall) string {
 func encodeScript(answers []suiteReply) string {
 	var entries []map[string]any
 	for _, a := range answers {
-		e := map[string]any{"times": 1}
+		e := map[string]any{"times": max(a.times, 1)}
 		if text := strings.Join(a.text, ""); text != "" {
 			e["text"], e["chunks"] = text, len(a.text)
 			if strings.HasPrefix(text, "{") {

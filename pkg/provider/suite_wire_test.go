@@ -23,6 +23,8 @@ type wire struct {
 
 	// fault changes the body of a response; nil changes nothing.
 	fault func(resp *http.Response, body []byte)
+	// recorded, if set, is the body of all responses. The fake is not called.
+	recorded []byte
 	// stall, if set, is the body of a response that never ends. The fake is not called.
 	stall *string
 	// started, if set, is called when a request arrives.
@@ -46,6 +48,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if w.stall != nil {
 		return w.answerSilence(req), nil
+	}
+	if w.recorded != nil {
+		return newStreamAnswer(req, bytes.NewReader(w.recorded)), nil
 	}
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -82,9 +87,27 @@ func (w *wire) lastRequest(t *testing.T) string {
 }
 
 func (w *wire) answerSilence(req *http.Request) *http.Response {
-	body := io.MultiReader(strings.NewReader(*w.stall), &silentReader{req.Context()})
+	return newStreamAnswer(req, io.MultiReader(strings.NewReader(*w.stall), &silentReader{req.Context()}))
+}
+
+func newStreamAnswer(req *http.Request, body io.Reader) *http.Response {
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Request: req, Body: io.NopCloser(body),
+	}
+}
+
+// recordStream answers all requests after the next one with its response.
+func (w *wire) recordStream() {
+	w.fault = func(resp *http.Response, body []byte) {
+		w.recorded = body
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+	}
+}
+
+// closeIdle closes the connections that no call uses.
+func (w *wire) closeIdle() {
+	if t, ok := w.transport.(*http.Transport); ok {
+		t.CloseIdleConnections()
 	}
 }
 
