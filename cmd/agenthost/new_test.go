@@ -14,11 +14,12 @@ import (
 // newModels are models by the names that people write, with the variables of their keys.
 func newModels() map[string]string {
 	return map[string]string{
-		"":                    "",
-		"gemini-flash-latest": "GOOGLE_API_KEY",
-		"openai/gpt-4o":       "OPENAI_API_KEY",
-		"gpt-4o":              "OPENAI_API_KEY",
-		"ollama/qwen3:8b":     "",
+		"":                            "",
+		"gemini-flash-latest":         "GOOGLE_API_KEY",
+		"openai/gpt-4o":               "OPENAI_API_KEY",
+		"gpt-4o":                      "OPENAI_API_KEY",
+		"anthropic/claude-sonnet-4-5": "ANTHROPIC_API_KEY",
+		"ollama/qwen3:8b":             "",
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"agenthost/internal/fakeanthropic"
 	"agenthost/internal/fakegemini"
+	"agenthost/internal/fakeollama"
 	"agenthost/internal/fakeopenai"
 )
 
@@ -19,7 +21,9 @@ type fakeModel struct {
 
 // fakeModels lists the fakes of providers, each with the answer that it returns.
 func fakeModels() map[string]func(answer string) fakeModel {
-	return map[string]func(string) fakeModel{"gemini": startFakeGemini, "openai": startFakeOpenAI}
+	return map[string]func(string) fakeModel{
+		"gemini": startFakeGemini, "openai": startFakeOpenAI, "anthropic": startFakeAnthropic, "ollama": startFakeOllama,
+	}
 }
 
 func startFakeGemini(answer string) fakeModel {
@@ -41,6 +45,30 @@ func startFakeOpenAI(answer string) fakeModel {
 		var calls []string
 		for _, r := range s.Requests() {
 			calls = append(calls, fmt.Sprint(r.Body["model"], " ", r.Key))
+		}
+		return calls
+	}}
+}
+
+func startFakeAnthropic(answer string) fakeModel {
+	s := fakeanthropic.New()
+	s.Enqueue(fakeanthropic.Reply{Blocks: []fakeanthropic.Block{fakeanthropic.Text(answer)}})
+	return fakeModel{s.URL(), s.Close, func() []string {
+		var calls []string
+		for _, r := range s.Requests() {
+			calls = append(calls, fmt.Sprint(r.Body["model"], " ", r.Header.Get("X-Api-Key")))
+		}
+		return calls
+	}}
+}
+
+func startFakeOllama(answer string) fakeModel {
+	s := fakeollama.New()
+	s.Enqueue(fakeollama.Reply{Chunks: []string{answer}})
+	return fakeModel{s.URL(), s.Close, func() []string {
+		var calls []string
+		for _, r := range s.Requests() {
+			calls = append(calls, fmt.Sprint(r.Body["model"], " ", r.Header.Get("Authorization")))
 		}
 		return calls
 	}}
