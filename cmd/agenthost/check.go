@@ -69,8 +69,9 @@ func (c *checkRun) checkApps(ctx context.Context, io stdio, dirs []string) error
 	if err != nil {
 		return err
 	}
-	l := loader.New(opts)
 	ds := spec.Diagnostics{}
+	opts.MissingKey = func(_ string, _ loader.ModelUse, d spec.Diagnostic) { ds = append(ds, d) }
+	l := loader.New(opts)
 	for _, app := range apps {
 		found, err := c.findProblems(ctx, io, l, app)
 		if err != nil {
@@ -78,6 +79,7 @@ func (c *checkRun) checkApps(ctx context.Context, io stdio, dirs []string) error
 		}
 		ds = append(ds, found...)
 	}
+	ds.Sort()
 	if ctx.Err() != nil {
 		return failWithf("interrupted by a signal before all apps were checked")
 	}

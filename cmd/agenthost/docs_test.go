@@ -12,7 +12,8 @@ import (
 
 // TestDocs runs the examples of README.md and of the pages in docs/. A fenced block
 // whose first line is a comment with a path is that file; a console block contains
-// commands with their expected stdout. Each page has its own folder. With -update,
+// commands with their expected stdout. Each page has its own folder, and a key of Gemini
+// in the environment. With -update,
 // the test writes the actual output into the pages.
 func TestDocs(t *testing.T) {
 	files, err := filepath.Glob("../../docs/*.md")
@@ -32,7 +33,7 @@ func TestDocs(t *testing.T) {
 			continue
 		}
 		pages[file] = p
-		p.archive.Comment = []byte(p.script.String())
+		p.archive.Comment = []byte("env GOOGLE_API_KEY=test-key\n" + p.script.String())
 		if err := os.WriteFile(pageScript(dir, file), txtar.Format(&p.archive), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -182,6 +182,7 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 		return err
 	}
 	defer flush()
+	load.MissingKey = m.logMissingKeys()
 	m.host = runtime.NewHost(m.store, &runtime.Options{
 		Logger: m.logger, LoadRevision: m.buildRevision, Observe: opts.Metrics.Observe,
 		TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",

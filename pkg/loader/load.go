@@ -138,6 +138,7 @@ func (l *Loader) openAppFolder(dir string) (*source, spec.Diagnostics) {
 func (l *Loader) newRevisionResolver(rev *store.Revision, variable func(name string) string) *resolver {
 	bare := *l
 	bare.opts.Env = func(string) (string, bool) { return "", false }
+	bare.opts.MissingKey = nil
 	bare.opts.Overlay, bare.opts.Secrets = findOverlayName(rev.Files), ""
 	src := newSource(rev.App, "", &bare.opts)
 	src.storedRevision, src.placeholder = rev, variable

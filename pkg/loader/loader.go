@@ -99,6 +99,11 @@ type Options struct {
 	AgentClasses spec.Kinds[agentconfig.AgentEnv, runtime.Agent]
 	// Plugins are the plugins of app.yaml; nil is [agentconfig.PluginKinds].
 	Plugins spec.Kinds[agentconfig.PluginEnv, *runtime.Plugin]
+	// MissingKey, if set, is called in a load without errors for each model whose calls
+	// would fail without a key or an address, with a warning of the rule model-key. Such
+	// a model is not a problem of the app: its environment may differ where it runs.
+	// Loads of several apps call it concurrently.
+	MissingKey func(app string, use ModelUse, d spec.Diagnostic)
 	// Logger receives the logs of models and tools; nil discards them.
 	Logger *slog.Logger
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // resolveModelCode returns the model of an agent's model_code: the one that functions:
-// maps the name to, or that of a model class of ADK.
-func (r *resolver) resolveModelCode(ctx context.Context, agent *spec.Node) model.LLM {
+// maps the name to, or that of a model class of ADK. It returns its name as well.
+func (r *resolver) resolveModelCode(ctx context.Context, agent *spec.Node) (model.LLM, string) {
 	code := agent.Get("model_code")
 	ref := agentconfig.CodeRef(code)
 	if ref == nil {
 		r.report(code.Errorf("type", "model_code must name code, such as {name: my_pkg.models.one}"))
-		return nil
+		return nil, ""
 	}
 	if named := agent.Get("model"); !named.IsNull() {
 		r.report(code.Errorf("model", "model_code and model cannot be combined"))
@@ -30,11 +30,11 @@ func (r *resolver) resolveModelCode(ctx context.Context, agent *spec.Node) model
 	switch {
 	case !ok:
 		r.report(missingCodeError(ref, "model", ref.Value, "map the name to a model under functions: in app.yaml, or set model: instead"))
-		return nil
+		return nil, ""
 	case r.loader.opts.Model != nil || f.node.Kind == spec.Scalar:
-		return r.resolveModel(ctx, f.node.Text())
+		return r.resolveModel(ctx, f.node.Text()), f.node.Value
 	}
-	return r.buildPartModel(ctx, ref.Value, f)
+	return r.buildPartModel(ctx, ref.Value, f), ref.Value
 }
 
 // adkModelClass returns the prefix that the model names of an ADK class have here.
@@ -49,19 +49,19 @@ func adkModelClass(name string) (prefix string, ok bool) {
 }
 
 // resolveModelClass builds a model of an ADK class from the arguments of its constructor.
-func (r *resolver) resolveModelClass(ctx context.Context, code *spec.Node, prefix string) model.LLM {
+func (r *resolver) resolveModelClass(ctx context.Context, code *spec.Node, prefix string) (model.LLM, string) {
 	args, ok := r.decodeModelArgs(code)
 	if !ok {
-		return nil
+		return nil, ""
 	}
 	name := args["model"].Text()
 	name.Value = prefix + strings.TrimPrefix(name.Value, prefix)
 	if len(args) == 1 {
-		return r.resolveModel(ctx, name)
+		return r.resolveModel(ctx, name), name.Value
 	}
 	kind, rest, ok := r.loader.findModelKind(name.Value)
 	if !ok {
-		return r.resolveModel(ctx, name) // reports the name
+		return r.resolveModel(ctx, name), "" // reports the name
 	}
 	settings := name.Mapping("model", rest).WithEntry("provider", kind.Name)
 	for _, e := range []struct{ arg, field string }{{"api_base", "base_url"}, {"api_key", "api_key"}} {
@@ -69,11 +69,12 @@ func (r *resolver) resolveModelClass(ctx context.Context, code *spec.Node, prefi
 			settings.Entries = append(settings.Entries, spec.Entry{Key: settings.WithEntry(e.field, "").Entries[0].Key, Value: value})
 		}
 	}
-	m, _ := r.buildModel(ctx, name.Value, settings)
+	key := name.Value + " at " + name.Pos.String() // its address may differ
+	m, _ := r.buildModel(ctx, key, settings)
 	if m == nil {
-		return nil
+		return nil, ""
 	}
-	return r.loader.opts.WrapModel(m)
+	return r.loader.opts.WrapModel(m), key
 }
 
 // decodeModelArgs returns the arguments of a model class: a mapping, or a list of {name,

@@ -20,6 +20,7 @@ func (r *resolver) loadAndCompile(ctx context.Context) *runtime.App {
 	c := &compiler{app: r.app, src: r.src, held: &r.held, replace: r.loader.opts.ReplaceTool}
 	app, err := c.compileApp(ctx)
 	if err == nil {
+		r.reportMissingKeys(ctx)
 		return app
 	}
 	r.held.close()

@@ -42,9 +42,9 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 	}
 	p := &resolvedAgent{plan: plan, name: r.checkAgentName(n), base: base, callbacks: d.callbacks, use: d.use, slot: slot}
 	if m, ok := plan.Config.(agentconfig.ModelConfig); ok {
-		p.model = r.resolveModel(ctx, m.ModelName())
+		p.model, p.modelRef = r.resolveModel(ctx, m.ModelName()), m.ModelName().Value
 		if !m.ModelCodeNode().IsNull() {
-			p.model = r.resolveModelCode(ctx, n)
+			p.model, p.modelRef = r.resolveModelCode(ctx, n)
 		}
 	}
 	if refs, ok := plan.Config.(agentconfig.AgentConfig); ok {

@@ -147,6 +147,7 @@ func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (m
 		r.reportBuildError(n, "model", err)
 		return nil, nil
 	}
+	r.recordModel(name, plan, at.Text(), m)
 	var fallbacks []provider.FallbackRef
 	if f, ok := plan.Config.(provider.FallbackConfig); ok {
 		fallbacks = f.Fallbacks()
@@ -308,6 +309,7 @@ func (r *resolver) buildProviderModel(ctx context.Context, kind spec.Kind[provid
 		r.report(name.Errorf(0, "model", "%s", err))
 		return nil
 	}
+	r.recordModel(name.Value, plan, name, m)
 	return m
 }
 

@@ -101,6 +101,7 @@ type resolver struct {
 	agentCount    int
 	transferPairs int
 	models        map[string]model.LLM
+	modelPlans    map[string]modelPlan
 	bareModels    map[string]bareModel
 	// buildingModels are the models being built, outermost first.
 	buildingModels []string
@@ -112,7 +113,7 @@ type resolver struct {
 
 func newResolver(l *Loader, src *source) *resolver {
 	return &resolver{
-		loader: l, src: src, included: map[string]bool{}, models: map[string]model.LLM{}, bareModels: map[string]bareModel{},
+		loader: l, src: src, included: map[string]bool{}, models: map[string]model.LLM{}, modelPlans: map[string]modelPlan{}, bareModels: map[string]bareModel{},
 		sharedTools: map[*spec.Node]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
 		held: heldResources{app: src.name, logger: l.opts.Logger},
 		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.builtins.Names(), findModelKind: l.findModelKind},
@@ -201,6 +202,8 @@ type resolvedAgent struct {
 	subs     []*resolvedAgent
 	tools    []*resolvedTool
 	model    model.LLM
+	// modelRef is the name of its own model, or "".
+	modelRef string
 
 	callbacks runtime.Callbacks
 	use       *lazyStateUse

@@ -88,6 +88,18 @@ func (c *routeConfig) compileRoute(i int, when spec.Expr) spec.Diagnostics {
 	return spec.Diagnostics{when.Errorf(offsetOf(err), "expression", "%v", err)}
 }
 
+// A RouteConfig is the config of a model that calls other models of the app.
+type RouteConfig interface{ RouteModels() []spec.Text }
+
+// RouteModels returns the names of the models of all routes.
+func (c *routeConfig) RouteModels() []spec.Text {
+	var all []spec.Text
+	for _, choice := range c.Routes {
+		all = append(all, choice.Model)
+	}
+	return all
+}
+
 func buildRoute(ctx context.Context, env Env, c *routeConfig) (model.LLM, error) {
 	if env.Model == nil {
 		return nil, spec.Diagnostics{c.Routes[0].Model.Errorf(0, "model", "there are no models to route to")}

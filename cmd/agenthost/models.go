@@ -1,0 +1,233 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+)
+
+// pingTimeout limits one call of --ping.
+const pingTimeout = 30 * time.Second
+
+// modelsFlags are the flags of models.
+type modelsFlags struct {
+	load       loadFlags
+	ping, json bool
+}
+
+func newModelsCommand(io stdio) *cobra.Command {
+	var f modelsFlags
+	cmd := &cobra.Command{
+		Use:   "models DIR...",
+		Short: "List the models of apps and their keys",
+		Long: `Models lists the models that apps use: the agents, the provider, the address, and
+where the key comes from, or which variable to set. Keys are never printed. DIR is an
+app or a folder of apps.
+
+With --ping, models calls each model once with a short message, and exits with
+status 1 when one fails. Models without an address, such as scripts, are not called.`,
+		Args:    requireArgs(1, -1),
+		PreRunE: applyEnvironment,
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			return f.listModels(cmd.Context(), io, dirs)
+		},
+	}
+	f.load.registerFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&f.ping, "ping", false, "call each model once")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+// A listedModel is one model of an app in the output.
+type listedModel struct {
+	App       string     `json:"app"`
+	Name      string     `json:"name"`
+	Agents    []string   `json:"agents"`
+	Provider  string     `json:"provider"`
+	Model     string     `json:"model"`
+	URL       string     `json:"url,omitempty"`
+	Key       listedKey  `json:"key"`
+	Fallbacks []string   `json:"fallbacks,omitempty"`
+	Routes    []string   `json:"routes,omitempty"`
+	Ping      *pingReply `json:"ping,omitempty"`
+}
+
+// A listedKey is the state of a key: present, missing or none.
+type listedKey struct {
+	State    string `json:"state"`
+	From     string `json:"from,omitempty"`
+	Variable string `json:"variable,omitempty"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// A pingReply is the result of a call.
+type pingReply struct {
+	OK           bool   `json:"ok"`
+	Milliseconds int64  `json:"milliseconds"`
+	Error        string `json:"error,omitempty"`
+}
+
+func (f *modelsFlags) listModels(ctx context.Context, io stdio, dirs []string) error {
+	apps, err := discoverApps(dirs)
+	if err != nil {
+		return err
+	}
+	opts, err := f.load.loaderOptions(nil, apps...)
+	if err != nil {
+		return err
+	}
+	l := loader.New(opts)
+	all := []listedModel{}
+	var problems spec.Diagnostics
+	for _, app := range apps {
+		ds := l.VisitModels(ctx, app, func(use loader.ModelUse) {
+			all = append(all, f.describeUse(ctx, loader.AppName(app), use))
+		})
+		for _, d := range ds {
+			if d.Severity == spec.Error {
+				problems = append(problems, d)
+			}
+		}
+	}
+	if err := writeDiagnostics(io, problems); err != nil {
+		return err
+	}
+	if f.json {
+		err = json.NewEncoder(io.out).Encode(all)
+	} else {
+		err = writeModels(io, all, len(apps) > 1)
+	}
+	if err != nil {
+		return failWith(err)
+	}
+	for _, m := range all {
+		if m.Ping != nil && !m.Ping.OK {
+			return &codedError{code: exitProblems}
+		}
+	}
+	if problems.HasErrors() {
+		return &codedError{code: exitProblems}
+	}
+	return nil
+}
+
+func (f *modelsFlags) describeUse(ctx context.Context, app string, use loader.ModelUse) listedModel {
+	m := listedModel{
+		App: app, Name: use.Name, Agents: append([]string{}, use.Agents...), Provider: use.Provider, Model: use.Model, URL: use.URL,
+		Fallbacks: use.Fallbacks, Routes: use.Routes, Key: listedKey{State: "none"},
+	}
+	switch c := use.Credential; {
+	case c.Missing != "":
+		m.Key = listedKey{State: "missing", Variable: c.Variable, Hint: c.Missing}
+	case c.From != "":
+		m.Key = listedKey{State: "present", From: c.From}
+	}
+	if f.ping && use.URL != "" || f.ping && use.Credential.Missing != "" {
+		m.Ping = pingModel(ctx, use.LLM)
+	}
+	return m
+}
+
+// pingModel calls a model once. A truncated response counts as a success.
+func pingModel(ctx context.Context, llm model.LLM) *pingReply {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	req := &model.Request{
+		Contents: []*genai.Content{model.UserText("Reply with the word ok.")},
+		Config:   &genai.GenerateContentConfig{MaxOutputTokens: 16},
+	}
+	start := time.Now()
+	var err error
+	for _, failed := range llm.Generate(ctx, req) {
+		err = failed
+	}
+	reply := &pingReply{OK: err == nil, Milliseconds: time.Since(start).Milliseconds()}
+	if err == nil {
+		return reply
+	}
+	reply.Error = err.Error()
+	if errors.Is(err, context.DeadlineExceeded) {
+		reply.Error = fmt.Sprintf("no response within %s", pingTimeout)
+	}
+	return reply
+}
+
+func writeModels(io stdio, all []listedModel, several bool) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(io.err, "no models")
+		return err
+	}
+	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	if several {
+		fmt.Fprint(w, "APP\t")
+	}
+	fmt.Fprintln(w, "MODEL\tAGENTS\tPROVIDER\tNAME\tADDRESS\tKEY\tFALLBACKS, ROUTES")
+	for _, m := range all {
+		if several {
+			fmt.Fprint(w, m.App, "\t")
+		}
+		fmt.Fprintln(w, strings.Join([]string{
+			m.Name, dashIfEmpty(strings.Join(m.Agents, ", ")), m.Provider, m.Model, dashIfEmpty(m.URL), m.Key.formatKey(),
+			dashIfEmpty(strings.Join(append(m.Fallbacks, m.Routes...), ", ")),
+		}, "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, m := range all {
+		if m.Ping != nil {
+			fmt.Fprintln(io.out, m.formatPing(several))
+		}
+	}
+	return nil
+}
+
+func dashIfEmpty(text string) string { return cmp.Or(text, "-") }
+
+func (k listedKey) formatKey() string {
+	switch k.State {
+	case "present":
+		return k.From
+	case "missing":
+		if k.Variable == "" {
+			return "missing: set api_key"
+		}
+		return "missing: set " + k.Variable
+	}
+	return "not needed"
+}
+
+func (m *listedModel) formatPing(several bool) string {
+	name := m.Name
+	if several {
+		name = m.App + ": " + name
+	}
+	if m.Ping.OK {
+		return fmt.Sprintf("%s: ok in %d ms", name, m.Ping.Milliseconds)
+	}
+	return fmt.Sprintf("%s: failed: %s", name, m.Ping.Error)
+}
+
+// logMissingKeys returns a function that logs each model without a key once, not at each
+// reload. It is safe for concurrent use.
+func (m *serveMain) logMissingKeys() func(app string, use loader.ModelUse, d spec.Diagnostic) {
+	var logged sync.Map
+	return func(app string, use loader.ModelUse, d spec.Diagnostic) {
+		if _, ok := logged.LoadOrStore(app+"\x00"+use.Name, true); !ok {
+			m.logger.Warn("model without a key", "app", app, "model", use.Name, "agents", use.Agents, "missing", use.Credential.Missing, "at", d.Pos.String())
+		}
+	}
+}

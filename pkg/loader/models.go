@@ -1,0 +1,179 @@
+package loader
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/spec"
+)
+
+// A ModelUse is a model that an app uses.
+type ModelUse struct {
+	// Name is the name under models:, or PROVIDER/NAME as agents write it.
+	Name string
+	// Agents use the model, sorted. Those that inherit it are included.
+	Agents []string
+	// Provider and Model are the provider and the model's name there.
+	Provider, Model string
+	// URL is the address of its calls without user info and query; empty for models that
+	// reach no server.
+	URL string
+	// Credential describes the key of its calls.
+	Credential provider.Credential
+	// Fallbacks and Routes are the names of other models of the app.
+	Fallbacks, Routes []string
+	// At is where the model is declared or named.
+	At spec.Text
+	// LLM is the model without its fallbacks.
+	LLM model.LLM
+}
+
+// VisitModels calls visit for each model that an app uses: those of agents in the order
+// of the tree, of summaries, and then their routes and fallbacks. The models are closed
+// when it returns. It visits nothing if there are errors, or if Options.Model replaces all
+// models.
+func (l *Loader) VisitModels(ctx context.Context, dir string, visit func(ModelUse)) spec.Diagnostics {
+	return l.inspectApp(ctx, dir, func(r *resolver) {
+		for _, use := range r.listModelUses(ctx) {
+			visit(use)
+		}
+	})
+}
+
+// modelPlan is the config of a built model.
+type modelPlan struct {
+	kind   string
+	config any
+	at     spec.Text
+	llm    model.LLM
+}
+
+// recordModel keeps the config of a model by its name in the app.
+func (r *resolver) recordModel(name string, plan spec.Plan[provider.Env, model.LLM], at spec.Text, m model.LLM) {
+	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, at, m}
+}
+
+// listModelUses returns the models that the app uses. r.app has been resolved without
+// errors.
+func (r *resolver) listModelUses(ctx context.Context) []ModelUse {
+	if r.loader.opts.Model != nil {
+		return nil
+	}
+	c := &useCollector{resolver: r, byName: map[string]int{}}
+	c.addAgent(ctx, r.app.root, "")
+	if d := r.app.doc.Compaction; d != nil && d.config.Summarizer.Model.Value != "" {
+		c.addUse(d.config.Summarizer.Model.Value, "")
+	}
+	for i := 0; i < len(c.uses); i++ { // it grows
+		for _, name := range slices.Concat(c.uses[i].Routes, c.uses[i].Fallbacks) {
+			c.addUse(name, "")
+		}
+	}
+	for i := range c.uses {
+		slices.Sort(c.uses[i].Agents)
+	}
+	return c.uses
+}
+
+// A useCollector collects the models of an app.
+type useCollector struct {
+	resolver *resolver
+	uses     []ModelUse
+	byName   map[string]int
+}
+
+// addAgent adds the models of an agent and its descendants. inherited is the name of the
+// nearest ancestor's model.
+func (c *useCollector) addAgent(ctx context.Context, p *resolvedAgent, inherited string) {
+	if p.modelRef != "" {
+		inherited = p.modelRef
+	}
+	if _, ok := p.plan.Config.(agentconfig.ModelConfig); ok {
+		name := inherited
+		if name == "" {
+			name = DefaultModel
+			c.resolver.buildDefaultModel(ctx)
+		}
+		c.addUse(name, p.name)
+		if use, ok := c.byName[name]; ok && c.uses[use].At.Pos.Line == 0 {
+			c.uses[use].At = p.plan.Node.Text()
+		}
+	}
+	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
+		c.addAgent(ctx, sub, inherited)
+	}
+}
+
+// addUse adds a model, or an agent to a model; an empty agent is none.
+func (c *useCollector) addUse(name, agent string) {
+	i, ok := c.byName[name]
+	if !ok {
+		plan, known := c.resolver.modelPlans[name]
+		if !known {
+			return // of a program, or with an error
+		}
+		i = len(c.uses)
+		c.byName[name], c.uses = i, append(c.uses, c.resolver.describeModel(name, plan))
+	}
+	if agent != "" && !slices.Contains(c.uses[i].Agents, agent) {
+		c.uses[i].Agents = append(c.uses[i].Agents, agent)
+	}
+}
+
+func (r *resolver) describeModel(name string, plan modelPlan) ModelUse {
+	env := r.newModelEnv(name)
+	use := ModelUse{Name: name, Provider: plan.kind, Model: plan.llm.Name(), At: plan.at, LLM: plan.llm}
+	if e, ok := modelEndpoint(plan.config, env); ok {
+		use.URL = bareAddress(e.URL)
+	}
+	if c, ok := plan.config.(provider.CredentialConfig); ok {
+		use.Credential = c.Credential(env)
+	}
+	if c, ok := plan.config.(provider.FallbackConfig); ok {
+		for _, f := range c.Fallbacks() {
+			use.Fallbacks = append(use.Fallbacks, f.Model.Value)
+		}
+	}
+	if c, ok := plan.config.(provider.RouteConfig); ok {
+		for _, name := range c.RouteModels() {
+			use.Routes = append(use.Routes, name.Value)
+		}
+	}
+	return use
+}
+
+// bareAddress returns an address without user info, query and fragment.
+func bareAddress(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/")
+}
+
+// reportMissingKeys calls Options.MissingKey for the models of agents, of routes and of
+// summaries whose calls would fail. A fallback without a key does not stop a turn.
+func (r *resolver) reportMissingKeys(ctx context.Context) {
+	if r.loader.opts.MissingKey == nil {
+		return
+	}
+	uses := r.listModelUses(ctx)
+	fallback := map[string]bool{}
+	for _, use := range uses {
+		for _, name := range use.Fallbacks {
+			fallback[name] = true
+		}
+	}
+	for _, use := range uses {
+		if use.Credential.Missing == "" || len(use.Agents) == 0 && fallback[use.Name] {
+			continue
+		}
+		what, hint, _ := strings.Cut(use.Credential.Missing, ": ")
+		r.loader.opts.MissingKey(r.src.name, use, use.At.Warnf(0, "model-key", "model %s: %s", use.Name, what).WithHint("%s", hint))
+	}
+}
