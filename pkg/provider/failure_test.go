@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"agenthost/pkg/model"
@@ -91,7 +92,11 @@ func TestErrorHints(t *testing.T) {
 			if got := errorText(err); got != tt.want {
 				t.Errorf("Error() =\n%s, want\n%s", got, tt.want)
 			}
-			if got := err.(*model.Error).ClientMessage(); got != tt.client {
+			failed, ok := errors.AsType[*model.Error](err)
+			if !ok {
+				t.Fatalf("Generate() = %T, want a *model.Error", err)
+			}
+			if got := failed.ClientMessage(); got != tt.client {
 				t.Errorf("ClientMessage() =\n%s, want\n%s", got, tt.client)
 			}
 		})

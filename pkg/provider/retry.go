@@ -279,16 +279,17 @@ func delayUntil(until time.Time, h http.Header) error {
 // resetDelay returns the longest time until a limit resets of which nothing remains, or
 // nil. OpenAI and Groq write a duration (6m0s), Anthropic a time.
 func resetDelay(h http.Header) error {
-	var longest error
+	longest, found := requestedWait(0), false
 	for _, prefix := range []string{"X-Ratelimit-%s-Requests", "X-Ratelimit-%s-Tokens", "Anthropic-Ratelimit-Requests-%s", "Anthropic-Ratelimit-Tokens-%s", "Anthropic-Ratelimit-Input-Tokens-%s", "Anthropic-Ratelimit-Output-Tokens-%s"} {
 		if h.Get(fmt.Sprintf(prefix, "Remaining")) != "0" {
 			continue
 		}
-		delay := parseReset(h.Get(fmt.Sprintf(prefix, "Reset")), h)
-		a, ok := longest.(requestedWait)
-		if b, isDelay := delay.(requestedWait); isDelay && (!ok || b > a) {
-			longest = b
+		if delay, ok := errors.AsType[requestedWait](parseReset(h.Get(fmt.Sprintf(prefix, "Reset")), h)); ok {
+			longest, found = max(longest, delay), true
 		}
+	}
+	if !found {
+		return nil
 	}
 	return longest
 }
