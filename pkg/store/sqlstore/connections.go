@@ -42,7 +42,7 @@ func (b *Database) retryRead(ctx context.Context, read func() error) error {
 		case !again:
 			return b.dialect.classifyError(err)
 		case b.dialect.server.isConnectionLimit(err):
-			b.shrinkReaders()
+			b.shrinkReaders(r.n)
 		default:
 			b.closeIdleReaders()
 		}
@@ -162,10 +162,15 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// starvedAttempts is the number of failed attempts of a read after which a writer closes
+// its connection, whatever the pool of readers reports.
+const starvedAttempts = 4
+
 // shrinkReaders limits readers to the connections that they have. If they have
-// none, a writer closes its connection.
-func (b *Database) shrinkReaders() {
-	if n := b.reads.Stats().OpenConnections; n > 0 {
+// none, a writer closes its connection. The pool also counts connections that other reads
+// fail to open, so a read that failed repeatedly does not trust it.
+func (b *Database) shrinkReaders(attempts int) {
+	if n := b.reads.Stats().OpenConnections; n > 0 && attempts < starvedAttempts {
 		b.reads.SetMaxOpenConns(n)
 		b.readLimit.until.setAfter(shrinkDuration)
 		b.readLimit.shrunk.Store(true)
