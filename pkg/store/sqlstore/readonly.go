@@ -46,7 +46,7 @@ func OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
 	}
 	r := &ReadOnly{engine: e, db: db}
 	if err := r.beginSnapshot(ctx, rest); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening %q: %w", store.Redacted(url), err), r.Close())
+		return nil, errors.Join(fmt.Errorf("opening %q: %w", store.Redacted(url), sqliteInterrupt(ctx, err)), r.Close())
 	}
 	return r, nil
 }
@@ -87,7 +87,8 @@ func (r *ReadOnly) Query(ctx context.Context, query string, args ...any) (*sql.R
 	if r.engine.numbered {
 		query = numberParameters(query)
 	}
-	return r.tx.QueryContext(ctx, query, args...)
+	rows, err := r.tx.QueryContext(ctx, query, args...)
+	return rows, sqliteInterrupt(ctx, err)
 }
 
 func numberParameters(query string) string {
@@ -109,17 +110,17 @@ func (r *ReadOnly) Each(ctx context.Context, scan func(*sql.Rows) error, query s
 	if err != nil {
 		return err
 	}
-	return scanRows(rows, scan)
+	return sqliteInterrupt(ctx, scanRows(rows, scan))
 }
 
 // eachOnOwnConn is Each on a separate connection, which does not affect the
 // view.
 func (r *ReadOnly) eachOnOwnConn(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := r.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
+	if err == nil {
+		err = scanRows(rows, scan)
 	}
-	return scanRows(rows, scan)
+	return sqliteInterrupt(ctx, err)
 }
 
 func scanRows(rows *sql.Rows, scan func(*sql.Rows) error) error {

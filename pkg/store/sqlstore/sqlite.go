@@ -245,6 +245,16 @@ func sqliteDialect() dialect {
 	}
 }
 
+// sqliteInterrupt returns the error of a context that has ended instead of
+// SQLite's "interrupted", which its driver returns from some statements that the
+// end of their context stopped. Other errors are returned unchanged.
+func sqliteInterrupt(ctx context.Context, err error) error {
+	if e := (*engine.Error)(nil); ctx.Err() != nil && errors.As(err, &e) && e.Code() == sqlite3.SQLITE_INTERRUPT {
+		return ctx.Err()
+	}
+	return err
+}
+
 // A fileWatch detects that the database files that SQLite has open were removed
 // or replaced. Commits to an unlinked file are lost when the process ends, so
 // they must not be acknowledged. A check takes a few microseconds; every commit

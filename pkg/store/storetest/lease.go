@@ -329,13 +329,19 @@ func (su *Suite) testRunCancelledOnLeaseLoss(t *testing.T) {
 // stealLease transfers a lease to a store, as its expiry would.
 func stealLease(t *testing.T, from, s *testStore, key session.Key) {
 	t.Helper()
-	g := from.sessions.lastGrant(key)
-	if err := s.sessions.ReleaseLeases(t.Context(), []*store.LeaseGrant{&g}); err != nil {
-		t.Fatal(err)
+	for {
+		g := from.sessions.lastGrant(key)
+		if err := s.sessions.ReleaseLeases(t.Context(), []*store.LeaseGrant{&g}); err != nil {
+			t.Fatal(err)
+		}
+		_, release, err := s.Sessions.Acquire(t.Context(), key, 0)
+		if errors.Is(err, session.ErrBusy) {
+			continue // from renewed the lease after its release
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(release)
+		return
 	}
-	_, release, err := s.Sessions.Acquire(t.Context(), key, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(release)
 }
