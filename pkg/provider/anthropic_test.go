@@ -23,31 +23,6 @@ import (
 	"agenthost/pkg/spec"
 )
 
-func anthropicSubject(t *testing.T, s scenario) model.LLM {
-	reply := fakeanthropic.Reply{}
-	if len(s.chunks) > 0 {
-		reply.Blocks = append(reply.Blocks, fakeanthropic.Text(s.chunks...))
-	}
-	if s.call != nil {
-		args, err := json.Marshal(s.call.Args)
-		if err != nil {
-			t.Fatal(err)
-		}
-		half := len(args) / 2
-		call := fakeanthropic.Call(s.call.Name, string(args[:half]), string(args[half:]))
-		call.ID = s.call.ID
-		reply.Blocks = append(reply.Blocks, call)
-	}
-	if s.fail != nil {
-		reply.Status, reply.Message = s.fail.Code, s.fail.Message
-	}
-	if s.hold != nil {
-		reply.Hold, reply.Started = make(chan struct{}), s.hold
-	}
-	llm, _ := fakeAnthropic(t, reply)
-	return llm
-}
-
 // fakeAnthropic returns a model on a fake server, without retries.
 func fakeAnthropic(t *testing.T, replies ...fakeanthropic.Reply) (model.LLM, *fakeanthropic.Server) {
 	t.Helper()

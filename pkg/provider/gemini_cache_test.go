@@ -396,7 +396,7 @@ func TestCacheNotRequested(t *testing.T) {
 }
 
 func TestCanCache(t *testing.T) {
-	gemini, scripted := geminiSubject(t, scenario{}), scriptedSubject(t, scenario{})
+	gemini, scripted := provider.NewGemini("gemini-x", nil), provider.NewScripted(script(t, "- text: ok"), nil)
 	for llm, want := range map[model.LLM]bool{gemini: true, scripted: false, nil: false} {
 		if got := model.CanCache(llm); got != want {
 			t.Errorf("CanCache(%T) = %v, want %v", llm, got, want)

@@ -16,23 +16,6 @@ import (
 	"agenthost/pkg/spec"
 )
 
-func ollamaSubject(t *testing.T, s scenario) model.LLM {
-	reply := fakeollama.Reply{Chunks: s.chunks}
-	if s.call != nil {
-		reply.Calls = []fakeollama.Call{{ID: s.call.ID, Name: s.call.Name, Args: s.call.Args}}
-	}
-	if s.fail != nil {
-		reply.Status, reply.Message = s.fail.Code, s.fail.Message
-	}
-	if s.hold != nil {
-		reply.Hold, reply.Started = make(chan struct{}), s.hold
-	}
-	fake := fakeollama.New()
-	t.Cleanup(fake.Close)
-	fake.Enqueue(reply)
-	return provider.NewOllama("qwen3", &provider.OllamaOptions{BaseURL: fake.URL(), HTTP: fake.Client(), Retry: provider.RetryOptions{Attempts: 1}})
-}
-
 // fakeOllama returns a model on a fake server, without retries. opts may be nil.
 func fakeOllama(t *testing.T, name string, opts *provider.OllamaOptions, replies ...fakeollama.Reply) (model.LLM, *fakeollama.Server) {
 	t.Helper()

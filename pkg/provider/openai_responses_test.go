@@ -2,7 +2,6 @@ package provider_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -15,25 +14,6 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )
-
-func responsesSubject(t *testing.T, s scenario) model.LLM {
-	reply := fakeopenai.Reply{Chunks: s.chunks}
-	if s.call != nil {
-		args, err := json.Marshal(s.call.Args)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reply.Calls = []fakeopenai.Call{{ID: s.call.ID, Name: s.call.Name, Arguments: string(args)}}
-	}
-	if s.fail != nil {
-		reply.Status, reply.Message = s.fail.Code, s.fail.Message
-	}
-	if s.hold != nil {
-		reply.Hold, reply.Started = make(chan struct{}), s.hold
-	}
-	llm, _ := fakeResponses(t, "gpt-5", nil, reply)
-	return llm
-}
 
 // fakeResponses returns a model of the Responses API on a fake server, without retries.
 // opts may be nil.
@@ -309,14 +289,16 @@ func TestResponsesSwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, other := range subjects() {
-		if other.name == "scripted" {
+	for _, other := range suiteSubjects() {
+		if other.local {
 			continue
 		}
-		if _, err := collect(other.build(t, scenario{chunks: []string{"ok"}}).Generate(t.Context(), continueTurn(got[0].Content))); err != nil {
+		next, _ := other.build(t)
+		if _, err := collect(next.Generate(t.Context(), continueTurn(got[0].Content))); err != nil {
 			t.Errorf("%s after OpenAI: %v", other.name, err)
 		}
-		answer, err := ask(t, other.build(t, scenario{call: &genai.FunctionCall{ID: "c1", Name: "look", Args: map[string]any{"at": "a"}}}), false)
+		next, _ = other.build(t, suiteReply{calls: []*genai.FunctionCall{{ID: "c1", Name: "look", Args: map[string]any{"at": "a"}}}})
+		answer, err := ask(t, next, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,8 +306,8 @@ func TestResponsesSwitch(t *testing.T) {
 			t.Errorf("OpenAI after %s: %v", other.name, err)
 		}
 	}
-	if n := len(fake.Requests()); n < 4 {
-		t.Errorf("%d requests, want one for each other model", n)
+	if n, want := len(fake.Requests()), len(suiteSubjects()); n != want { // the first, and one after each other model
+		t.Errorf("%d requests, want %d", n, want)
 	}
 }
 

@@ -22,25 +22,6 @@ import (
 	"agenthost/pkg/provider"
 )
 
-func openAISubject(t *testing.T, s scenario) model.LLM {
-	reply := fakeopenai.Reply{Chunks: s.chunks}
-	if s.call != nil {
-		args, err := json.Marshal(s.call.Args)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reply.Calls = []fakeopenai.Call{{ID: s.call.ID, Name: s.call.Name, Arguments: string(args)}}
-	}
-	if s.fail != nil {
-		reply.Status, reply.Message = s.fail.Code, s.fail.Message
-	}
-	if s.hold != nil {
-		reply.Hold, reply.Started = make(chan struct{}), s.hold
-	}
-	llm, _ := fakeOpenAI(t, reply)
-	return llm
-}
-
 // fakeOpenAI returns a model on a fake server, without retries.
 func fakeOpenAI(t *testing.T, replies ...fakeopenai.Reply) (model.LLM, *fakeopenai.Server) {
 	t.Helper()

@@ -2,14 +2,11 @@ package provider_test
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 	"google.golang.org/genai"
 
@@ -19,48 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// A scenario configures the only call of a model.
-type scenario struct {
-	chunks []string
-	call   *genai.FunctionCall
-	fail   *model.Error
-	// hold, if set, is called when the call starts; the response then never arrives.
-	hold func()
-}
-
-// A subject is a provider under test.
-type subject struct {
-	name  string
-	build func(t *testing.T, s scenario) model.LLM
-}
-
-func subjects() []subject {
-	return []subject{
-		{"gemini", geminiSubject},
-		{"openai", openAISubject},
-		{"openai_responses", responsesSubject},
-		{"anthropic", anthropicSubject},
-		{"ollama", ollamaSubject},
-		{"scripted", scriptedSubject},
-	}
-}
-
-func geminiSubject(t *testing.T, s scenario) model.LLM {
-	reply := fakegemini.Text(s.chunks...)
-	if s.call != nil {
-		reply.Parts = append(reply.Parts, &genai.Part{FunctionCall: s.call})
-	}
-	if s.fail != nil {
-		reply = fakegemini.Failure(s.fail.Code, s.fail.Message)
-	}
-	if s.hold != nil {
-		reply.Hold, reply.Started = make(chan struct{}), s.hold
-	}
-	fake := newFake(t)
-	fake.Enqueue(reply)
-	return provider.NewGemini("gemini-x", fakeOptions(fake))
-}
 
 func newFake(t *testing.T) *fakegemini.Server {
 	t.Helper()
@@ -137,105 +92,6 @@ func outline(rs []*model.Response) []string {
 		out = append(out, b.String())
 	}
 	return out
-}
-
-func TestSuite(t *testing.T) {
-	call := &genai.FunctionCall{Name: "lookup", Args: map[string]any{"id": "7"}}
-	tests := []struct {
-		name     string
-		scenario scenario
-		stream   bool
-		want     []string
-	}{
-		{"text", scenario{chunks: []string{"one ", "two"}}, false, []string{"one two"}},
-		{"text streamed", scenario{chunks: []string{"one ", "two"}}, true, []string{"+one ", "+two", "one two"}},
-		{"call", scenario{call: call}, false, []string{"lookup()"}},
-		{"call streamed", scenario{call: call}, true, []string{"+lookup()", "lookup()"}},
-		{"text and call streamed", scenario{chunks: []string{"wait"}, call: call}, true, []string{"+wait", "+lookup()", "waitlookup()"}},
-	}
-	for _, p := range subjects() {
-		for _, tt := range tests {
-			t.Run(p.name+"/"+tt.name, func(t *testing.T) {
-				got, err := ask(t, p.build(t, tt.scenario), tt.stream)
-				if err != nil {
-					t.Fatalf("Generate() = %v", err)
-				}
-				if diff := cmp.Diff(tt.want, outline(got)); diff != "" {
-					t.Errorf("Generate() (-want +got):\n%s", diff)
-				}
-				checkWhole(t, got[len(got)-1], tt.scenario.call)
-			})
-		}
-	}
-}
-
-func checkWhole(t *testing.T, whole *model.Response, call *genai.FunctionCall) {
-	t.Helper()
-	if whole.Partial || whole.Content.Role != genai.RoleModel || whole.FinishReason != genai.FinishReasonStop {
-		t.Errorf("the last response is partial=%v role=%s finish=%s, want false, model, STOP",
-			whole.Partial, whole.Content.Role, whole.FinishReason)
-	}
-	if calls := model.CallsOf(whole.Content); call != nil {
-		if diff := cmp.Diff([]*genai.FunctionCall{call}, calls, cmpopts.IgnoreFields(genai.FunctionCall{}, "ID")); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
-	}
-}
-
-func TestSuiteFailure(t *testing.T) {
-	for _, p := range subjects() {
-		for _, stream := range []bool{false, true} {
-			t.Run(p.name+"/"+mode(stream), func(t *testing.T) {
-				llm := p.build(t, scenario{fail: &model.Error{Code: 503, Message: "overloaded"}})
-				got, err := ask(t, llm, stream)
-				failed, ok := errors.AsType[*model.Error](err)
-				if !ok || len(got) != 0 {
-					t.Fatalf("Generate() = %v, %v, want nothing and a *model.Error", outline(got), err)
-				}
-				if want := "model: 503 UNAVAILABLE: overloaded"; !strings.HasPrefix(failed.Error(), want) || !failed.Retryable() {
-					t.Errorf("Generate() = %q, retryable %v, want %q, true", failed, failed.Retryable(), want)
-				}
-			})
-		}
-	}
-}
-
-func TestSuiteCancel(t *testing.T) {
-	for _, p := range subjects() {
-		for _, stream := range []bool{false, true} {
-			t.Run(p.name+"/"+mode(stream), func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				llm := p.build(t, scenario{chunks: []string{"a ", "b"}, hold: cancel})
-				_, err := collect(llm.Generate(ctx, scriptInput("hi", stream)))
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("Generate() = %v, want context canceled", err)
-				}
-			})
-		}
-	}
-}
-
-func TestSuiteStopEarly(t *testing.T) {
-	for _, p := range subjects() {
-		t.Run(p.name, func(t *testing.T) {
-			llm := p.build(t, scenario{chunks: []string{"a ", "b ", "c"}})
-			for r, err := range llm.Generate(t.Context(), scriptInput("hi", true)) {
-				if err != nil || !r.Partial {
-					t.Errorf("Generate() = %v, %v, want a partial response", r, err)
-				}
-				break
-			}
-		})
-	}
-}
-
-func TestSuiteName(t *testing.T) {
-	for _, p := range subjects() {
-		if got := p.build(t, scenario{}).Name(); got == "" {
-			t.Errorf("%s: Name() is empty", p.name)
-		}
-	}
 }
 
 func mode(stream bool) string {

@@ -212,7 +212,7 @@ func TestRecordParallel(t *testing.T) {
 // A recording model has the capabilities of its model.
 func TestRecordCapabilities(t *testing.T) {
 	rec := provider.NewRecorder(full{})
-	gemini, other := rec.Wrap(geminiSubject(t, scenario{})), rec.Wrap(fixedModel{})
+	gemini, other := rec.Wrap(provider.NewGemini("gemini-x", nil)), rec.Wrap(fixedModel{})
 	if !model.CanCache(gemini) || model.CanCache(other) {
 		t.Error("CanCache of a recorded model is not that of the model")
 	}

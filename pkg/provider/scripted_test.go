@@ -18,32 +18,6 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// scriptedSubject converts a scenario to a script.
-func scriptedSubject(t *testing.T, s scenario) model.LLM {
-	var b strings.Builder
-	if s.fail != nil {
-		fmt.Fprintf(&b, "- error: {code: %d, message: %s}\n", s.fail.Code, s.fail.Message)
-	} else {
-		fmt.Fprintf(&b, "- text: %q\n", strings.Join(s.chunks, ""))
-		if n := len(s.chunks); n > 0 {
-			fmt.Fprintf(&b, "  chunks: %d\n", n)
-		}
-		if s.call != nil {
-			fmt.Fprintf(&b, "  calls: [{name: %s, args: {id: %q}}]\n", s.call.Name, s.call.Args["id"])
-		}
-	}
-	opts := &provider.ScriptedOptions{}
-	if s.hold != nil {
-		b.WriteString("  delay: 1h\n")
-		opts.Wait = func(ctx context.Context, _ time.Duration) error {
-			s.hold()
-			<-ctx.Done()
-			return ctx.Err()
-		}
-	}
-	return provider.NewScripted(script(t, b.String()), opts)
-}
-
 func script(t testing.TB, src string) *provider.Script {
 	t.Helper()
 	n, ds := spec.Parse("demo.script.yaml", []byte(src))

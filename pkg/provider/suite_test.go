@@ -100,12 +100,15 @@ func (s *suiteSubject) generateWhole(t *testing.T, llm model.LLM, req *model.Req
 	return whole
 }
 
+// The text arrives, with its end, in both modes.
 func testText(t *testing.T, s *suiteSubject) {
-	llm, _ := s.build(t, suiteReply{text: []string{"one ", "two"}})
-	whole := s.generateWhole(t, llm, scriptInput("hi", false))
-	if model.TextOf(whole.Content) != "one two" || whole.FinishReason != genai.FinishReasonStop || whole.ModelVersion == "" {
-		t.Errorf("Generate() = %q, %s, %q, want one two, STOP and a model version", model.TextOf(whole.Content), whole.FinishReason, whole.ModelVersion)
-	}
+	bothModes(t, func(t *testing.T, stream bool) {
+		llm, _ := s.build(t, suiteReply{text: []string{"one ", "two"}})
+		whole := s.generateWhole(t, llm, scriptInput("hi", stream))
+		if model.TextOf(whole.Content) != "one two" || whole.FinishReason != genai.FinishReasonStop || whole.ModelVersion == "" || llm.Name() == "" {
+			t.Errorf("Generate() of %q = %q, %s, %q, want one two, STOP and a model version", llm.Name(), model.TextOf(whole.Content), whole.FinishReason, whole.ModelVersion)
+		}
+	})
 }
 
 func testStream(t *testing.T, s *suiteSubject) {
@@ -141,12 +144,32 @@ func withTools(req *model.Request) *model.Request {
 	return req
 }
 
-// Two calls of one function arrive in order, and the service accepts their responses.
+// Calls arrive one by one, and then with the text, in order. The service accepts the
+// responses of two calls of one function.
 func testTools(t *testing.T, s *suiteSubject) {
+	for _, tt := range []struct {
+		reply suiteReply
+		want  []string
+	}{
+		{suiteReply{calls: lookupCalls()[:1]}, []string{"+lookup()", "lookup()"}},
+		{suiteReply{text: []string{"wait"}, calls: lookupCalls()}, []string{"+wait", "+lookup()", "+lookup()", "waitlookup()lookup()"}},
+	} {
+		llm, _ := s.build(t, tt.reply)
+		got, err := collect(llm.Generate(t.Context(), withTools(scriptInput("hi", true))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, outline(got)); diff != "" {
+			t.Errorf("Generate() (-want +got):\n%s", diff)
+		}
+	}
 	bothModes(t, func(t *testing.T, stream bool) {
 		llm, _ := s.build(t, suiteReply{text: []string{"wait"}, calls: lookupCalls()}, suiteReply{text: []string{"done"}})
 		req := withTools(scriptInput("hi", stream))
 		whole := s.generateWhole(t, llm, req)
+		if whole.FinishReason != genai.FinishReasonStop {
+			t.Errorf("finish reason = %s, want STOP", whole.FinishReason)
+		}
 		var args []any
 		back := &genai.Content{Role: genai.RoleUser}
 		for i, c := range model.CallsOf(whole.Content) {
@@ -264,6 +287,7 @@ func testErrors(t *testing.T, s *suiteSubject) {
 		{"unknown model", 404, "check the model's name"},
 		{"rate limit", 429, ""},
 		{"failure", 500, ""},
+		{"unavailable", 503, ""},
 		{"overloaded", 529, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -273,6 +297,9 @@ func testErrors(t *testing.T, s *suiteSubject) {
 				e := requireError(t, got, err)
 				if e.Code != tt.code || e.Model != llm.Name() || e.Provider == "" || !strings.HasPrefix(e.URL, w.base) || !strings.Contains(e.Message, "the reason of") {
 					t.Errorf("Generate() = %+v, want code %d with provider, model, address and message", e, tt.code)
+				}
+				if again := tt.code == 429 || tt.code >= 500; e.Retryable() != again {
+					t.Errorf("Retryable() = %v, want %v", e.Retryable(), again)
 				}
 				if !strings.Contains(e.Hint, tt.hint) || strings.Contains(err.Error(), s.key()) {
 					t.Errorf("Generate() = %q, want the hint %q and no key", err, tt.hint)
