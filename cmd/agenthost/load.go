@@ -30,7 +30,7 @@ func (f *loadFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.env, "env", "", "apply the overlay app.NAME.yaml to the app.yaml of every app that has one")
 	f.flags = flags
 	flags.StringVar(&f.policy, "policy", "", "file that grants variables, secrets, addresses and programs to apps (default: the environment, and public and loopback addresses)")
-	flags.StringVar(&f.prices, "prices", "", "file with prices of models in the form of models.dev's api.json, for metrics, traces and events")
+	flags.StringVar(&f.prices, "prices", "", "file with prices and context limits of models in the form of models.dev's api.json, for events, metrics, traces and warnings")
 	flags.StringVar(&f.secrets, "secrets", "", "folder with secrets: APP/NAME is a secret of one app, NAME a shared one (default: secrets are environment variables)")
 }
 

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -51,11 +52,57 @@ type modelPlan struct {
 	config any
 	at     spec.Text
 	llm    model.LLM
+	limits provider.ContextLimits
 }
 
 // recordModel keeps the config of a model by its name in the app.
 func (r *resolver) recordModel(name string, plan spec.Plan[provider.Env, model.LLM], at spec.Text, m model.LLM) {
-	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, at, m}
+	limits := r.findContextLimits(plan)
+	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, at, m, limits}
+	if at := plan.Node.Get("max_output_tokens"); at != nil { // of the model, not of an agent
+		r.report(checkOutputLimit(at, namedLimits{name, limits})...)
+	}
+}
+
+// findContextLimits returns the context limits of a model, each from its settings or else
+// from Options.Prices.
+func (r *resolver) findContextLimits(plan spec.Plan[provider.Env, model.LLM]) provider.ContextLimits {
+	var own, listed provider.ContextLimits
+	if c, ok := plan.Config.(provider.SizedConfig); ok {
+		own = c.ContextLimits()
+	}
+	if at := plan.Node.Get("model"); at != nil {
+		listed = r.loader.opts.Prices.FindContext(plan.Kind.Name, at.Value)
+	}
+	return provider.ContextLimits{Input: cmp.Or(own.Input, listed.Input), Output: cmp.Or(own.Output, listed.Output)}
+}
+
+// namedLimits are the context limits of a model.
+type namedLimits struct {
+	model string
+	provider.ContextLimits
+}
+
+// listModelLimits returns the context limits of a model, or those of the models of a route;
+// an empty name is the default model.
+func (r *resolver) listModelLimits(name string) []namedLimits {
+	if r.loader.opts.Model != nil {
+		return nil
+	}
+	if name == "" {
+		name = DefaultModel
+		r.app.defaultModel()
+	}
+	plan := r.modelPlans[name]
+	routes, ok := plan.config.(provider.RouteConfig)
+	if !ok {
+		return []namedLimits{{name, plan.limits}}
+	}
+	var all []namedLimits
+	for _, route := range routes.RouteModels() {
+		all = append(all, r.listModelLimits(route.Value)...)
+	}
+	return all
 }
 
 // listModelUses returns the models that the app uses. r.app has been resolved without

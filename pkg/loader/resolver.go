@@ -45,6 +45,8 @@ type appModel struct {
 	defaultModel func() model.LLM
 	// builtinTools are the names of all built-in tools.
 	builtinTools []string
+	// listModelLimits returns the context limits of a model by its name in the app.
+	listModelLimits func(name string) []namedLimits
 	// findModelKind is [Loader.findModelKind].
 	findModelKind func(name string) (spec.Kind[provider.Env, model.LLM], string, bool)
 }
@@ -112,12 +114,14 @@ type resolver struct {
 }
 
 func newResolver(l *Loader, src *source) *resolver {
-	return &resolver{
+	r := &resolver{
 		loader: l, src: src, included: map[string]bool{}, models: map[string]model.LLM{}, modelPlans: map[string]modelPlan{}, bareModels: map[string]bareModel{},
 		sharedTools: map[*spec.Node]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
 		held: heldResources{app: src.name, logger: l.opts.Logger},
 		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.builtins.Names(), findModelKind: l.findModelKind},
 	}
+	r.app.listModelLimits = r.listModelLimits
+	return r
 }
 
 // heldResources are the resources that one load has acquired: an app's, once it is built.

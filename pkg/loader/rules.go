@@ -1,12 +1,6 @@
 package loader
 
-import (
-	"slices"
-
-	"agenthost/pkg/agentconfig"
-	"agenthost/pkg/model"
-	"agenthost/pkg/spec"
-)
+import "agenthost/pkg/spec"
 
 // A rule checks the model of an app. Problems of single fields, names and references are
 // reported where they are decoded and resolved.
@@ -40,6 +34,7 @@ func rules() []rule {
 		{"context-cache", validApp, checkCaching},
 		{"compaction", resolvedTree, checkCompaction},
 		{"code-executor", validApp, checkCodeExecution},
+		{"context-limit", validApp, checkContextLimits},
 		{"state-schema", resolvedTree, checkStateSchema},
 		{"state-unwritten", validApp, state.check((*stateFlow).checkReads)},
 		{"state-unread", validApp, state.check((*stateFlow).checkWrites)},
@@ -96,31 +91,6 @@ func checkUnused(app *appModel) spec.Diagnostics {
 	return ds
 }
 
-// checkCaching warns when an app enables context caching and no model of its agents
-// supports it. Agents called as tools do not count: their sessions end with the
-// call, so a cache would never be used.
-func checkCaching(app *appModel) spec.Diagnostics {
-	if app.doc.ContextCache == nil || hasCachingModel(app.root, app.defaultModel()) {
-		return nil
-	}
-	return spec.Diagnostics{app.contextCacheNode().Warnf("context-cache", "no model of the app supports context caching: the setting has no effect").
-		WithHint("use a model of the provider gemini or anthropic")}
-}
-
-// hasCachingModel reports whether an agent or one of its descendants has a model
-// that supports context caching.
-func hasCachingModel(p *resolvedAgent, inherited model.LLM) bool {
-	if _, ok := p.modelName(); ok {
-		if p.model != nil {
-			inherited = p.model
-		}
-		if model.CanCache(inherited) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(p.subs, func(sub *resolvedAgent) bool { return hasCachingModel(sub, inherited) })
-}
-
 // checkCompaction rejects compaction without a model: the summarizer's, or that of the
 // root agent, which must then be an LLM agent.
 func checkCompaction(app *appModel) spec.Diagnostics {
@@ -133,34 +103,6 @@ func checkCompaction(app *appModel) spec.Diagnostics {
 	}
 	return spec.Diagnostics{c.node.Errorf("compaction", "the root agent %s has no model for summaries", app.root.name).
 		WithHint("set summarizer: {model: NAME}")}
-}
-
-// checkCodeExecution warns of agents, including those called as tools, that enable
-// code execution with a model that does not support it. An agent without a model
-// inherits that of its parent or of its caller; nil is the default model.
-func checkCodeExecution(app *appModel) spec.Diagnostics {
-	var ds spec.Diagnostics
-	var below func(p *resolvedAgent, inherited model.LLM)
-	below = func(p *resolvedAgent, inherited model.LLM) {
-		if p.model != nil {
-			inherited = p.model
-		}
-		if c, ok := p.plan.Config.(agentconfig.CodeConfig); ok {
-			at, m := c.BuiltInCode(p.plan.Node), inherited
-			if at != nil && m == nil {
-				m = app.defaultModel()
-			}
-			if at != nil && !model.RunsCode(m) {
-				ds = append(ds, at.Warnf("code-executor", "the model of agent %s does not support code execution: the setting has no effect", p.name).
-					WithHint("use a model of the provider gemini"))
-			}
-		}
-		for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
-			below(sub, inherited)
-		}
-	}
-	below(app.root, nil)
-	return ds
 }
 
 // checkResumability validates that resumability is set only on the root agent, and that

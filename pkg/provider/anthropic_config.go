@@ -75,6 +75,9 @@ func (c *anthropicConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Li
 // ModelPrice returns the price of the model, or nil.
 func (c *anthropicConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
 
+// ContextLimits returns the maximum sizes of prompts and responses.
+func (c *anthropicConfig) ContextLimits() ContextLimits { return c.Calls.Context.contextLimits() }
+
 // claudeName matches the names of Claude models, also on Vertex AI.
 var claudeName = regexp.MustCompile(`^claude-|^(projects/[^/]+/locations/[^/]+/)?publishers/anthropic/models/`)
 

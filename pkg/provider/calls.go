@@ -2,12 +2,14 @@ package provider
 
 import "agenthost/pkg/spec"
 
-// callsConfig configures retries, timeouts and fallbacks.
+// callsConfig configures what calls of all services have in common: retries, timeouts,
+// limits, prices and fallbacks.
 type callsConfig struct {
 	Retry    retryConfig    `yaml:"retry" doc:"When to retry failed calls."`
 	Timeouts timeoutsConfig `yaml:"timeouts" doc:"How long the service may be silent before the call fails."`
 	Limits   LimitsConfig   `yaml:"limits" doc:"The limits of calls. All models of the host with the same key, address and name share them."`
 	Price    *PriceConfig   `yaml:"price" doc:"The price of tokens. Default: that of the file of --prices, or none."`
+	Context  *ContextConfig `yaml:"context" doc:"The maximum sizes of prompts and responses, for warnings of check. Default: those of the file of --prices, or unknown."`
 	Fallback []FallbackRef  `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
 }
 
@@ -18,7 +20,8 @@ type retryConfig struct {
 
 // validateCalls reports problems of the settings in n.
 func (c *callsConfig) validateCalls(n *spec.Node) spec.Diagnostics {
-	return append(c.Retry.validateRetry(n.Get("retry")), c.Limits.validateLimits(n.Get("limits"))...)
+	ds := append(c.Retry.validateRetry(n.Get("retry")), c.Limits.validateLimits(n.Get("limits"))...)
+	return append(ds, c.Context.validateContext(n.Get("context"))...)
 }
 
 func (c *retryConfig) retryOptions(env Env) *RetryOptions {
@@ -51,4 +54,43 @@ func decodeService(n *spec.Node, dst any, base *spec.Text, calls *callsConfig) s
 	ds = append(ds, calls.validateCalls(n)...)
 	ds.Sort()
 	return ds
+}
+
+// ContextLimits are the maximum sizes of a model's prompt and response in tokens; 0 means
+// unknown.
+type ContextLimits struct{ Input, Output int }
+
+// A ContextConfig is the YAML of [ContextLimits].
+type ContextConfig struct {
+	Input  int `yaml:"input" doc:"The maximum tokens of a prompt, with the instruction and the tools."`
+	Output int `yaml:"output" doc:"The maximum tokens of a response: max_output_tokens must not exceed it."`
+}
+
+// A SizedConfig is the config of a model that may have context limits.
+type SizedConfig interface{ ContextLimits() ContextLimits }
+
+// validateContext reports problems of the limits in n, which may be nil.
+func (c *ContextConfig) validateContext(n *spec.Node) spec.Diagnostics {
+	if c == nil {
+		return nil
+	}
+	var ds spec.Diagnostics
+	if len(n.Entries) == 0 {
+		ds = append(ds, n.Errorf("required", "context requires input or output"))
+	}
+	if at := n.Get("input"); at != nil && c.Input < 1 {
+		ds = append(ds, at.Errorf("value", "input must be at least 1"))
+	}
+	if at := n.Get("output"); at != nil && c.Output < 1 {
+		ds = append(ds, at.Errorf("value", "output must be at least 1"))
+	}
+	return ds
+}
+
+// contextLimits returns the limits; those of nil are unknown.
+func (c *ContextConfig) contextLimits() ContextLimits {
+	if c == nil {
+		return ContextLimits{}
+	}
+	return ContextLimits(*c)
 }

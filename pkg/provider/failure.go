@@ -118,7 +118,7 @@ func hintFor(kind failureKind, e *model.Error) string {
 	case failRegion:
 		return "use the model in a region that has it, or another provider's offer of it"
 	case failContextWindow:
-		return "shorten the conversation with session_window, events_compaction_config or context_filter, or use a model with a larger context"
+		return "shorten the conversation with session_window, events_compaction_config or context_filter, use a model with a larger context, or declare one as a fallback on context_window"
 	case failTimeout:
 		return "check the service, raise the model's timeouts, or declare a fallback"
 	case failConnection:

@@ -63,8 +63,8 @@ func TestErrorHints(t *testing.T) {
 		{
 			"context",
 			model.Error{Code: 400, Message: "prompt is too long: 201234 tokens > 200000 maximum", URL: chat},
-			"openai/failing: 400: prompt is too long: 201234 tokens > 200000 maximum (POST " + chat + "); shorten the conversation with session_window, events_compaction_config or context_filter, or use a model with a larger context",
-			"prompt is too long: 201234 tokens > 200000 maximum (HTTP 400); shorten the conversation with session_window, events_compaction_config or context_filter, or use a model with a larger context",
+			"openai/failing: 400: prompt is too long: 201234 tokens > 200000 maximum (POST " + chat + "); shorten the conversation with session_window, events_compaction_config or context_filter, use a model with a larger context, or declare one as a fallback on context_window",
+			"prompt is too long: 201234 tokens > 200000 maximum (HTTP 400); shorten the conversation with session_window, events_compaction_config or context_filter, use a model with a larger context, or declare one as a fallback on context_window",
 		},
 		{
 			"timeout",

@@ -51,6 +51,9 @@ func (c *geminiConfig) RecognizesName(name string) bool {
 // ModelPrice returns the price.
 func (c *geminiConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
 
+// ContextLimits returns the maximum sizes of prompts and responses.
+func (c *geminiConfig) ContextLimits() ContextLimits { return c.Calls.Context.contextLimits() }
+
 // Endpoint returns the address of the model's calls.
 func (c *geminiConfig) Endpoint(env Env) Endpoint {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value}.describeEndpoint(env, c.BaseURL)

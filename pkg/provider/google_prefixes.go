@@ -55,6 +55,9 @@ func (c *vertexConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limit
 // ModelPrice returns the price.
 func (c *vertexConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
 
+// ContextLimits returns the maximum sizes of prompts and responses.
+func (c *vertexConfig) ContextLimits() ContextLimits { return c.Calls.Context.contextLimits() }
+
 func (c *vertexConfig) geminiAccess() geminiAccess {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value, backend: vertexBackend}
 }
@@ -130,6 +133,9 @@ func (c *apigeeConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limit
 
 // ModelPrice returns the price.
 func (c *apigeeConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
+
+// ContextLimits returns the maximum sizes of prompts and responses.
+func (c *apigeeConfig) ContextLimits() ContextLimits { return c.Calls.Context.contextLimits() }
 
 // An apigeeName is the parsed name of a model. Its provider may be empty.
 type apigeeName struct{ provider, version, model string }

@@ -244,6 +244,16 @@ func (c *ollamaConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limit
 // ModelPrice returns the price.
 func (c *ollamaConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
 
+// ContextLimits returns the maximum sizes of prompts and responses. num_ctx limits the
+// prompt, whatever the model accepts.
+func (c *ollamaConfig) ContextLimits() ContextLimits {
+	l := c.Calls.Context.contextLimits()
+	if n, ok := c.Options["num_ctx"].(int64); ok && n > 0 && (l.Input == 0 || int(n) < l.Input) {
+		l.Input = int(n)
+	}
+	return l
+}
+
 func buildOllama(_ context.Context, env Env, c *ollamaConfig) (model.LLM, error) {
 	header := http.Header{}
 	for name, value := range c.Headers {

@@ -58,6 +58,9 @@ func (c *chatConfig) RecognizesName(name string) bool {
 // ModelPrice returns the price.
 func (c *chatConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
 
+// ContextLimits returns the maximum sizes of prompts and responses.
+func (c *chatConfig) ContextLimits() ContextLimits { return c.Calls.Context.contextLimits() }
+
 // Endpoint returns the address of the model's calls.
 func (c *chatConfig) Endpoint(env Env) Endpoint {
 	return describeVendorEndpoint(c.vendor, env, c.APIKey, c.BaseURL)

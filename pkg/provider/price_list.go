@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,9 +11,10 @@ import (
 	"strings"
 )
 
-// A PriceList has the prices of models in the form of models.dev's api.json:
-// {"openai": {"models": {"gpt-4o": {"cost": {"input": 2.5, "output": 10}}}}}, optionally
-// below "providers". Other fields are ignored. It is immutable.
+// A PriceList has the prices and context limits of models in the form of models.dev's
+// api.json: {"openai": {"models": {"gpt-4o": {"cost": {"input": 2.5, "output": 10}, "limit":
+// {"context": 128000, "output": 16384}}}}}, optionally below "providers". Other fields are
+// ignored. It is immutable.
 type PriceList struct {
 	byProvider map[string]listedProvider
 }
@@ -27,6 +29,12 @@ type listedModel struct {
 		Output    float64  `json:"output"`
 		CacheRead *float64 `json:"cache_read"`
 	} `json:"cost"`
+	// Limit has the sizes in tokens; Input is that of Context if the model has no own.
+	Limit struct {
+		Context int `json:"context"`
+		Input   int `json:"input"`
+		Output  int `json:"output"`
+	} `json:"limit"`
 }
 
 // maxPriceList limits the size of a price list; that of models.dev has about 1 MiB.
@@ -76,6 +84,9 @@ func parsePriceList(text []byte) (*PriceList, error) {
 			if c := m.Cost; c != nil && (c.Input < 0 || c.Output < 0 || c.CacheRead != nil && *c.CacheRead < 0) {
 				return nil, fmt.Errorf(": price of %s/%s must not be negative", name, id)
 			}
+			if m.Limit.Context < 0 || m.Limit.Input < 0 || m.Limit.Output < 0 {
+				return nil, fmt.Errorf(": limit of %s/%s must not be negative", name, id)
+			}
 		}
 		l.byProvider[name] = p
 	}
@@ -99,14 +110,8 @@ var listNames = map[string]string{
 
 // Find returns the price of a model, or nil. A nil list has no prices.
 func (l *PriceList) Find(provider, name string) *Price {
-	if l == nil {
-		return nil
-	}
-	if other, ok := listNames[provider]; ok {
-		provider = other
-	}
-	m, ok := l.byProvider[provider].Models[strings.TrimPrefix(name, "models/")]
-	if !ok || m.Cost == nil {
+	m := l.findModel(provider, name)
+	if m.Cost == nil {
 		return nil
 	}
 	p := &Price{Input: m.Cost.Input, Cached: m.Cost.Input, Output: m.Cost.Output}
@@ -114,4 +119,21 @@ func (l *PriceList) Find(provider, name string) *Price {
 		p.Cached = *m.Cost.CacheRead
 	}
 	return p
+}
+
+// FindContext returns the context limits of a model. Those that a list lacks are unknown.
+func (l *PriceList) FindContext(provider, name string) ContextLimits {
+	m := l.findModel(provider, name)
+	return ContextLimits{Input: cmp.Or(m.Limit.Input, m.Limit.Context), Output: m.Limit.Output}
+}
+
+// findModel returns the entry of a model. It is empty if the list has none.
+func (l *PriceList) findModel(provider, name string) listedModel {
+	if l == nil {
+		return listedModel{}
+	}
+	if other, ok := listNames[provider]; ok {
+		provider = other
+	}
+	return l.byProvider[provider].Models[strings.TrimPrefix(name, "models/")]
 }

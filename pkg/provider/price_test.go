@@ -62,7 +62,7 @@ func TestPriceProblems(t *testing.T) {
 
 // A price list has the form of models.dev's api.json.
 func TestReadPriceList(t *testing.T) {
-	const openai = `"openai": {"id": "openai", "models": {"gpt-x": {"name": "X", "cost": {"input": 2.5, "output": 10, "cache_read": 1.25, "tiers": []}}, "free": {}}}`
+	const openai = `"openai": {"id": "openai", "models": {"gpt-x": {"name": "X", "cost": {"input": 2.5, "output": 10, "cache_read": 1.25, "tiers": []}, "limit": {"context": 400}}, "free": {}}}`
 	const google = `"google": {"models": {"gemini-x": {"cost": {"input": 1, "output": 4}}}}`
 	for _, tt := range []struct {
 		name, text, provider, model string
@@ -77,6 +77,7 @@ func TestReadPriceList(t *testing.T) {
 		{"syntax", "{\n  \"openai\": {,}\n}", "", "", nil, `FILE:2:14: invalid character ',' looking for beginning of object key string`},
 		{"a list", "[]", "", "", nil, "FILE: price list must be a mapping of providers: json: cannot unmarshal array into Go value of type map[string]json.RawMessage"},
 		{"a string as a price", `{"openai": {"models": {"gpt-x": {"cost": {"input": "2"}}}}}`, "", "", nil, "FILE: prices of openai: json: cannot unmarshal string into Go struct field .models.cost.input of type float64"},
+		{"a negative limit", `{"openai": {"models": {"gpt-x": {"limit": {"output": -2}}}}}`, "", "", nil, "FILE: limit of openai/gpt-x must not be negative"},
 		{"a negative price", `{"openai": {"models": {"gpt-x": {"cost": {"input": -2}}}}}`, "", "", nil, "FILE: price of openai/gpt-x must not be negative"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -92,5 +93,27 @@ func TestReadPriceList(t *testing.T) {
 				t.Errorf("Find() (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The limit of the prompt is limit.input of the list, or else limit.context. Unknown models
+// have no limits.
+func TestFindContext(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "api.json")
+	const list = `{"openai": {"models": {"both": {"limit": {"context": 400, "input": 300, "output": 100}}, "whole": {"limit": {"context": 50}}, "none": {}}}}`
+	if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := provider.ReadPriceList(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]provider.ContextLimits{"both": {Input: 300, Output: 100}, "whole": {Input: 50}, "none": {}, "unknown": {}} {
+		if got := l.FindContext("openai", name); got != want {
+			t.Errorf("FindContext(%s) = %+v, want %+v", name, got, want)
+		}
+	}
+	if got := (*provider.PriceList)(nil).FindContext("openai", "both"); got != (provider.ContextLimits{}) {
+		t.Errorf("nil list: FindContext() = %+v", got)
 	}
 }

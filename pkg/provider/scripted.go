@@ -17,9 +17,10 @@ type scriptedConfig struct {
 	Script   spec.Text `yaml:"script" required:"true" doc:"The file with the script, such as demo.script.yaml."`
 	Model    string    `yaml:"model" default:"scripted" doc:"The name of the model."`
 
-	Retry    *retryConfig  `yaml:"retry" doc:"When to retry failed calls. Default: never."`
-	Price    *PriceConfig  `yaml:"price" doc:"The price of tokens. Default: none."`
-	Fallback []FallbackRef `yaml:"fallback" doc:"Models of the app to try in this order when this one fails."`
+	Retry    *retryConfig   `yaml:"retry" doc:"When to retry failed calls. Default: never."`
+	Price    *PriceConfig   `yaml:"price" doc:"The price of tokens. Default: none."`
+	Context  *ContextConfig `yaml:"context" doc:"The maximum sizes of prompts and responses, for warnings of check. Default: unknown."`
+	Fallback []FallbackRef  `yaml:"fallback" doc:"Models of the app to try in this order when this one fails."`
 }
 
 var (
@@ -29,14 +30,18 @@ var (
 
 // Check reports problems that depend on several fields.
 func (c *scriptedConfig) Check(n *spec.Node) spec.Diagnostics {
-	if c.Retry == nil {
-		return nil
+	ds := c.Context.validateContext(n.Get("context"))
+	if c.Retry != nil {
+		ds = append(ds, c.Retry.validateRetry(n.Get("retry"))...)
 	}
-	return c.Retry.validateRetry(n.Get("retry"))
+	return ds
 }
 
 // ModelPrice returns the price.
 func (c *scriptedConfig) ModelPrice() *Price { return c.Price.priceOrNil() }
+
+// ContextLimits returns the maximum sizes of prompts and responses.
+func (c *scriptedConfig) ContextLimits() ContextLimits { return c.Context.contextLimits() }
 
 // Fallbacks returns the names of the fallback models.
 func (c *scriptedConfig) Fallbacks() []FallbackRef { return c.Fallback }
