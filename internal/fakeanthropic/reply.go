@@ -24,7 +24,7 @@ type Reply struct {
 	Raw         string
 	ContentType string // of Raw
 	// Hold, if set, delays the answer until the channel is closed or the caller
-	// disconnects. A stream sends its first event before.
+	// disconnects. A stream sends its first delta before.
 	Hold <-chan struct{}
 	// Started, if set, is called when the request arrives.
 	Started func()

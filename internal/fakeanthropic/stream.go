@@ -24,14 +24,14 @@ func (s *Server) streamReply(w http.ResponseWriter, req *http.Request, r Reply, 
 	message["usage"] = r.encodeUsage(1)
 	writeEvent(w, "message_start", object{"message": message})
 	writeEvent(w, "ping", object{})
-	if !r.waitForHold(req) {
-		return
-	}
 	for i, b := range r.Blocks {
 		_, stream := s.encodeBlock(b)
 		writeEvent(w, "content_block_start", object{"index": i, "content_block": stream[0]})
-		for _, delta := range stream[1:] {
+		for j, delta := range stream[1:] {
 			writeEvent(w, "content_block_delta", object{"index": i, "delta": delta})
+			if i == 0 && j == 0 && !r.waitForHold(req) {
+				return
+			}
 		}
 		writeEvent(w, "content_block_stop", object{"index": i})
 	}

@@ -29,6 +29,8 @@ type Reply struct {
 	RetryAfter string
 	// RetryDelay is the google.rpc.RetryInfo detail, such as "3s".
 	RetryDelay string
+	// Reason is the google.rpc.ErrorInfo detail, such as API_KEY_INVALID.
+	Reason string
 
 	// Raw, if set, is sent as the body, for malformed responses and failures without
 	// Google's JSON. In a stream it follows the chunks of the parts.
@@ -72,10 +74,15 @@ func (r Reply) writeFailure(w http.ResponseWriter) {
 		return
 	}
 	failure := map[string]any{"code": r.Status, "message": r.Message, "status": statusName(r.Status)}
+	var details []any
+	if r.Reason != "" {
+		details = append(details, map[string]any{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": r.Reason, "domain": "googleapis.com"})
+	}
 	if r.RetryDelay != "" {
-		failure["details"] = []any{map[string]any{
-			"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": r.RetryDelay,
-		}}
+		details = append(details, map[string]any{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": r.RetryDelay})
+	}
+	if details != nil {
+		failure["details"] = details
 	}
 	writeJSON(w, r.Status, map[string]any{"error": failure})
 }

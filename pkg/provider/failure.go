@@ -44,15 +44,21 @@ var failurePatterns = []struct {
 }{
 	{
 		failContextWindow,
-		[]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge},
+		[]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusInternalServerError},
 		[]string{"context_length_exceeded"},
-		[]string{"maximum context length", "context window", "context length", "prompt is too long", "input is too long", "input token count", "exceeds the maximum number of tokens"},
+		[]string{"maximum context length", "context window", "context length", "context limit", "context size", "prompt is too long", "input is too long", "input token count", "exceeds the maximum number of tokens"},
 	},
 	{
 		failCredit,
 		[]int{http.StatusBadRequest, http.StatusForbidden, http.StatusTooManyRequests},
-		[]string{"insufficient_quota", "billing_hard_limit_reached", "billing_error"},
-		[]string{"credit balance is too low", "insufficient balance"},
+		[]string{"insufficient_quota", "billing_hard_limit_reached", "billing_error", "BILLING_DISABLED"},
+		[]string{"credit balance is too low", "insufficient balance", "credits are depleted", "requires billing to be enabled"},
+	},
+	{
+		failNotFound,
+		[]int{http.StatusBadRequest},
+		[]string{"model_not_found"},
+		[]string{"model not exist", "invalid model:", "is not a valid model id"},
 	},
 	{
 		failRegion,

@@ -67,6 +67,12 @@ func TestErrorHints(t *testing.T) {
 			"prompt is too long: 201234 tokens > 200000 maximum (HTTP 400); shorten the conversation with session_window, events_compaction_config or context_filter, use a model with a larger context, or declare one as a fallback on context_window",
 		},
 		{
+			"context of a local server",
+			model.Error{Code: 500, Message: "Context size has been exceeded.", URL: chat},
+			"openai/failing: 500: Context size has been exceeded. (POST " + chat + "); shorten the conversation with session_window, events_compaction_config or context_filter, or use a model with a larger context",
+			"Context size has been exceeded. (HTTP 500); shorten the conversation with session_window, events_compaction_config or context_filter, or use a model with a larger context",
+		},
+		{
 			"timeout",
 			model.Error{Message: "timeout after 5m0s without a first byte", Err: context.DeadlineExceeded, URL: chat},
 			"openai/failing: timeout after 5m0s without a first byte (POST " + chat + ", attempt 3 of 3); check the service, raise the model's timeouts, or declare a fallback",

@@ -382,7 +382,7 @@ func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 		return named
 	}
 	if apiErr, ok := errors.AsType[genai.APIError](err); ok {
-		e := &model.Error{Code: apiErr.Code, Status: apiErr.Status, Message: apiErr.Message, Err: retryDelay(apiErr.Details)}
+		e := &model.Error{Code: apiErr.Code, Status: apiErr.Status, Reason: errorInfoReason(apiErr.Details), Message: apiErr.Message, Err: retryDelay(apiErr.Details)}
 		if u, err := url.Parse(c.client.ClientConfig().HTTPOptions.BaseURL); err == nil {
 			e.URL = bareURL(u)
 		}

@@ -267,22 +267,23 @@ func bufferResponse(resp *http.Response, redactor *spec.Redactor) *model.Error {
 	if err != nil {
 		return &model.Error{Status: statusOfSilence(err), Message: "response of Gemini was truncated: " + err.Error(), Err: err}
 	}
-	if err := wellFormed(body); err != nil {
+	if _, err := checkAnswer(body); err != nil {
 		return &model.Error{Message: malformedMessage(redactor, body, err), Err: err}
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
 }
 
-// wellFormed reports an error if a response, or an error inside a stream, does not have
-// the structure that the SDK assumes.
-func wellFormed(answer []byte) error {
+// checkAnswer returns an error if a response does not have the structure that the SDK
+// assumes. failed reports whether it is an error inside a stream.
+func checkAnswer(answer []byte) (failed bool, err error) {
 	var r genai.GenerateContentResponse
 	if err := json.Unmarshal(answer, &r); err != nil {
-		return err
+		return false, err
 	}
-	var failed struct{ Error *genai.APIError }
-	return json.Unmarshal(answer, &failed)
+	var failure struct{ Error *genai.APIError }
+	err = json.Unmarshal(answer, &failure)
+	return failure.Error != nil, err
 }
 
 func malformedMessage(redactor *spec.Redactor, answer []byte, err error) string {
@@ -343,11 +344,14 @@ func (b *sseReader) readEvent() {
 	if len(data) == 0 {
 		return
 	}
-	if err := wellFormed(data); err != nil {
+	switch failed, err := checkAnswer(data); {
+	case err != nil:
 		b.writeError("", malformedMessage(b.redactor, data, err))
-		return
+	case failed:
+		b.writeData([]byte(b.redactor.RedactString(string(data))))
+	default:
+		b.writeData(data)
 	}
-	b.writeData(data)
 }
 
 // nextData joins the data lines up to an empty line. It reads a line that is not a field

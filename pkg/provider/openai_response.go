@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ func readChatResponse(resp *serviceResponse, target *chatTarget) (*model.Respons
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return nil, resp.malformedError(raw, err)
 	}
-	if failed := errorInChat(resp, answer.Error); failed != nil {
+	if failed := errorInChat(resp, answer.errorObject(raw)); failed != nil {
 		return nil, failed
 	}
 	r := &model.Response{ModelVersion: answer.Model, UsageMetadata: answer.Usage.usageMetadata()}
@@ -63,18 +64,21 @@ func errorInChat(resp *serviceResponse, raw json.RawMessage) *model.Error {
 		return nil
 	}
 	var details struct {
-		Code any `json:"code"`
+		Code any    `json:"code"`
+		Type string `json:"type"`
 	}
 	body := []byte(`{"error":` + string(raw) + `}`)
 	_, message := parseServiceError(body)
 	reason := errorReason(body)
-	e := resp.newError(reasonCode(reason), message)
-	e.Reason = resp.redactor.RedactString(reason)
+	status := reasonCode(reason)
 	if json.Unmarshal(raw, &details) == nil {
 		if code, ok := details.Code.(float64); ok && code >= 400 && code <= 599 {
-			e.Code, e.Status = int(code), statusWord(int(code))
+			status = int(code)
 		}
+		status = cmp.Or(status, reasonCode(details.Type))
 	}
+	e := resp.newError(status, message)
+	e.Reason = resp.redactor.RedactString(reason)
 	return e
 }
 
@@ -217,7 +221,7 @@ func (s *chatStream) handleChunk(data []byte) error {
 	if err := json.Unmarshal(data, &chunk); err != nil {
 		return s.resp.malformedError(data, err)
 	}
-	if failed := errorInChat(s.resp, chunk.Error); failed != nil {
+	if failed := errorInChat(s.resp, chunk.errorObject(data)); failed != nil {
 		return failed
 	}
 	s.version = firstNonEmpty(s.version, chunk.Model)

@@ -134,10 +134,20 @@ func decodeSignature(text string) []byte {
 
 // A chatAnswer is a response, or a chunk of a streamed one.
 type chatAnswer struct {
+	Object  string          `json:"object"`
 	Model   string          `json:"model"`
 	Choices []chatChoice    `json:"choices"`
 	Usage   *chatUsage      `json:"usage"`
 	Error   json.RawMessage `json:"error"`
+}
+
+// errorObject returns the error that a server sends instead of an answer: in a field, or as
+// the whole of raw, which is Mistral's form. It returns nil if there is none.
+func (a *chatAnswer) errorObject(raw []byte) json.RawMessage {
+	if a.Object == "error" {
+		return raw
+	}
+	return a.Error
 }
 
 type chatChoice struct {

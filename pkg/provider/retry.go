@@ -19,8 +19,8 @@ import (
 // RetryOptions configure the retries of failed calls.
 type RetryOptions struct {
 	// Codes are the HTTP statuses to retry; nil is 429, 500, 502, 503, 504 and 529. Calls
-	// without a usable response (refused, truncated, malformed) are always retried, and
-	// an account without credit never.
+	// without a usable response (refused, truncated, malformed) are always retried; an
+	// account without credit and a conversation that is too long never.
 	Codes []int
 	// Attempts is the maximum number of attempts, including the first; 0 is 3.
 	Attempts int
@@ -210,7 +210,8 @@ func (r *retryingModel) nextWait(err error, attempt int) (time.Duration, bool) {
 	if failed.Code != 0 && !slices.Contains(r.opts.Codes, failed.Code) {
 		return 0, false
 	}
-	if kind := kindOfFailure(failed); kind == failCredit || kind == failOther && failed.Code == 0 {
+	switch kind := kindOfFailure(failed); {
+	case kind == failCredit, kind == failContextWindow, kind == failOther && failed.Code == 0:
 		return 0, false
 	}
 	if asked, ok := errors.AsType[requestedWait](failed.Err); ok {

@@ -1,9 +1,11 @@
 package provider_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,6 +27,8 @@ type suiteSubject struct {
 	name, title string
 	// settings are the YAML of the model.
 	settings string
+	// address is the service's own, where the wire calls the fake; empty is that of the fake.
+	address string
 	// open starts the fake of the service.
 	open func(t testing.TB, answers []suiteReply) (base string, client *http.Client)
 	// newModel builds the model if it has no settings.
@@ -33,15 +37,20 @@ type suiteSubject struct {
 	local bool
 	// endsSilently is set if a stream may end without a finish reason, as in ADK.
 	endsSilently bool
+	// hints are those of failures that have the provider's own, by row.
+	hints map[string]string
 	// lacks are the capabilities that the provider does not have.
 	lacks map[string]lack
 
 	wantErr string // of the capability under test
 }
 
-// A lack is why a provider does not have a capability, and what its error contains. A
-// capability that a request cannot ask for has no error.
-type lack struct{ reason, err string }
+// A lack is why a provider does not have a capability, and what happens to a request for
+// it: an error that contains err, or what a test verifies.
+type lack struct {
+	reason, err string
+	verify      func(t *testing.T, s *suiteSubject)
+}
 
 // A suiteReply is a response of a model in the terms of all providers.
 type suiteReply struct {
@@ -52,13 +61,17 @@ type suiteReply struct {
 	limit   bool // the token limit ended the response
 
 	code       int // of a failure
+	reason     string
 	message    string
 	retryAfter string
-	times      int // how often a script has it; 0 is once
+	raw        string // the body of a failure, or the end of a stream, in the service's form
+
+	hold  <-chan struct{} // delays the rest of the response
+	times int             // how often a script has it; 0 is once
 }
 
 func suiteSubjects() []*suiteSubject {
-	builtin := lack{"Only Gemini has them.", "has no googleSearch"}
+	builtin := lack{reason: "only Gemini has them; the call fails", err: "has no googleSearch"}
 	subjects := []*suiteSubject{
 		{name: "gemini", title: "Gemini API", settings: "provider: gemini\nmodel: gemini-x", open: openFakeGemini, endsSilently: true},
 		{name: "vertex", title: "Vertex AI", open: openFakeGemini, newModel: newVertexModel, endsSilently: true},
@@ -71,27 +84,33 @@ func suiteSubjects() []*suiteSubject {
 			lacks: map[string]lack{"builtin": builtin},
 		},
 		{
-			name: "ollama", title: "Ollama", settings: "provider: ollama\nmodel: qwen3", open: openFakeOllama,
-			lacks: map[string]lack{"builtin": builtin, "documents": {"Its API has only texts and images.", "application/pdf"}},
+			name: "ollama", title: "Ollama", settings: "provider: ollama\nmodel: qwen3\noptions: {num_ctx: 4096}", open: openFakeOllama,
+			hints: map[string]string{"unknown_model": "pull it with `ollama pull qwen3`"},
+			lacks: map[string]lack{
+				"builtin":   builtin,
+				"documents": {reason: "its API has only texts and images; the call fails", err: "data of type application/pdf cannot be sent to Ollama"},
+				"context":   {reason: "Ollama drops what exceeds `num_ctx` without an error: set it large enough", verify: testContextSize},
+			},
 		},
 		{name: "scripted", title: "Scripted", local: true},
 	}
-	for _, v := range []struct{ name, title, model, limited string }{
-		{"openai", "OpenAI", "gpt-4o", "length"},
-		{"openai_responses", "OpenAI Responses", "gpt-5\napi: responses", "max_output_tokens"},
-		{"deepseek", "DeepSeek", "deepseek-chat", "length"},
-		{"mistral", "Mistral", "mistral-large", "length"},
-		{"openrouter", "OpenRouter", "x/y", "length"},
-		{"openai_compatible", "Compatible server", "m", "length"},
+	for _, v := range []struct{ name, title, model, address, limited string }{
+		{"openai", "OpenAI", "gpt-4o", "https://api.openai.com/v1", "length"},
+		{"openai_responses", "OpenAI Responses", "gpt-5", "https://api.openai.com/v1", "max_output_tokens"},
+		{"deepseek", "DeepSeek", "deepseek-chat", "https://api.deepseek.com", "length"},
+		{"mistral", "Mistral", "mistral-large", "https://api.mistral.ai/v1", "length"},
+		{"openrouter", "OpenRouter", "x/y", "https://openrouter.ai/api/v1", "length"},
+		{"openai_compatible", "Compatible server", "m", "", "length"},
 	} {
 		subjects = slices.Insert(subjects, len(subjects)-2, &suiteSubject{
-			name: v.name, title: v.title, settings: "provider: " + strings.TrimSuffix(v.name, "_responses") + "\nmodel: " + v.model, open: openFakeOpenAI(v.limited),
+			name: v.name, title: v.title, settings: "provider: " + strings.TrimSuffix(v.name, "_responses") + "\nmodel: " + v.model, address: v.address,
+			open:  openFakeOpenAI(v.limited),
 			lacks: map[string]lack{"builtin": builtin},
 		})
 	}
 	for _, s := range subjects {
 		if s.name == "openai" {
-			s.lacks["thoughts"] = lack{reason: "OpenAI returns thoughts only by Responses."}
+			s.lacks["thoughts"] = lack{reason: "OpenAI returns thoughts only by Responses; the request is ignored and logged", verify: testIgnoredThinking}
 		}
 	}
 	return subjects
@@ -105,8 +124,8 @@ func (s *suiteSubject) key() string {
 	return suiteKey
 }
 
-// build returns a model whose service gives the answers. It makes two attempts if the
-// first answer asks for a retry, else one.
+// build returns a model whose service gives the answers. It makes an attempt for each
+// answer if the first one fails, else one.
 func (s *suiteSubject) build(t testing.TB, answers ...suiteReply) (model.LLM, *wire) {
 	t.Helper()
 	w := &wire{}
@@ -114,16 +133,19 @@ func (s *suiteSubject) build(t testing.TB, answers ...suiteReply) (model.LLM, *w
 		return provider.NewScripted(script(t, encodeScript(answers)), nil), w
 	}
 	base, client := s.open(t, answers)
-	w.base = base
+	w.base, w.fake = cmp.Or(s.address, base), base
 	retry := provider.RetryOptions{Attempts: 1, Wait: waitNever, Provider: s.name}
-	if len(answers) > 0 && answers[0].retryAfter != "" {
-		retry.Attempts = 2
+	if len(answers) > 0 && (answers[0].code != 0 || answers[0].raw != "") {
+		retry.Attempts = len(answers)
 	}
-	env := provider.Env{Name: "m", Provider: s.name, Lookup: lookup(nil), HTTP: w.wrapClient(client), Wait: waitNever}
+	env := provider.Env{Name: "m", Provider: s.name, Lookup: lookup(nil), HTTP: w.wrapClient(client), Wait: waitNever, Logger: slog.New(slog.NewTextHandler(&w.log, nil))}
 	if s.newModel != nil {
 		return s.newModel(base, env, retry), w
 	}
-	src := fmt.Sprintf("%s\nbase_url: %s\napi_key: %s\nretry: {attempts: %d}\n", s.settings, base, suiteKey, retry.Attempts)
+	src := fmt.Sprintf("%s\napi_key: %s\nretry: {attempts: %d}\n", s.settings, suiteKey, retry.Attempts)
+	if s.address == "" {
+		src += "base_url: " + base + "\n"
+	}
 	n, ds := spec.Parse("app.yaml", []byte(src))
 	kind, _ := provider.Kinds().Lookup(n.Get("provider").Value)
 	plan, more := kind.Decode(n)
@@ -158,7 +180,7 @@ func openFakeGemini(t testing.TB, answers []suiteReply) (string, *http.Client) {
 	fake := fakegemini.New()
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
-		r := fakegemini.Reply{Status: a.code, Message: a.message, RetryAfter: a.retryAfter}
+		r := fakegemini.Reply{Status: a.code, Message: a.message, Reason: a.reason, RetryAfter: a.retryAfter, Raw: a.raw, Hold: a.hold}
 		if a.thought != "" {
 			r.Parts = append(r.Parts, &genai.Part{Text: a.thought, Thought: true, ThoughtSignature: []byte("signed")})
 		}
@@ -183,7 +205,9 @@ func openFakeAnthropic(t testing.TB, answers []suiteReply) (string, *http.Client
 	fake := fakeanthropic.New()
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
-		r := fakeanthropic.Reply{Status: a.code, Message: a.message, RetryAfter: a.retryAfter}
+		r := fakeanthropic.Reply{
+			Status: a.code, Type: a.reason, Message: a.message, RetryAfter: a.retryAfter, Raw: a.raw, ContentType: "application/json", Hold: a.hold,
+		}
 		if a.thought != "" {
 			r.Blocks = append(r.Blocks, fakeanthropic.Thinking(a.thought))
 		}
@@ -215,7 +239,10 @@ func openFakeChat(t testing.TB, limited string, answers []suiteReply) (string, *
 	fake := fakeopenai.New()
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
-		r := fakeopenai.Reply{Status: a.code, Message: a.message, RetryAfter: a.retryAfter, Thought: a.thought, Chunks: a.text}
+		r := fakeopenai.Reply{
+			Status: a.code, Code: a.reason, Message: a.message, RetryAfter: a.retryAfter, Raw: a.raw, Hold: a.hold,
+			Thought: a.thought, Chunks: a.text,
+		}
 		for _, c := range a.calls {
 			r.Calls = append(r.Calls, fakeopenai.Call{ID: c.ID, Name: c.Name, Arguments: encodeArgs(c)})
 		}
@@ -234,7 +261,9 @@ func openFakeOllama(t testing.TB, answers []suiteReply) (string, *http.Client) {
 	fake := fakeollama.New()
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
-		r := fakeollama.Reply{Status: a.code, Message: a.message, RetryAfter: a.retryAfter, Thought: a.thought, Chunks: a.text}
+		r := fakeollama.Reply{
+			Status: a.code, Message: a.message, RetryAfter: a.retryAfter, Raw: a.raw, Hold: a.hold, Thought: a.thought, Chunks: a.text,
+		}
 		for _, c := range a.calls {
 			r.Calls = append(r.Calls, fakeollama.Call{ID: c.ID, Name: c.Name, Args: c.Args})
 		}

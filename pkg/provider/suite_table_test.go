@@ -13,7 +13,7 @@ const (
 	tableEnd   = "<!-- end of capabilities -->\n"
 )
 
-// The table in docs/models.md is what the suite tests.
+// The tables in docs/models.md are what the suite tests.
 func TestCapabilityTable(t *testing.T) {
 	raw, err := os.ReadFile(tableFile)
 	if err != nil {
@@ -36,36 +36,57 @@ func TestCapabilityTable(t *testing.T) {
 	}
 }
 
-// renderCapabilities returns the table with a row for each capability, and the reasons of
-// what is lacking.
+// renderCapabilities returns two tables with a row for each capability, and what happens
+// where one is lacking.
 func renderCapabilities() string {
+	return renderTable("request", requestRows()) + "\n" + renderTable("failure", failureRows())
+}
+
+func renderTable(subject string, rows []capability) string {
 	var b, notes strings.Builder
-	head, rule := "| capability | test |", "| --- | --- |"
+	head, rule := "| "+subject+" | TEST |", "| --- | --- |"
 	for _, s := range suiteSubjects() {
 		head += " " + s.title + " |"
 		rule += " --- |"
 	}
 	fmt.Fprintf(&b, "%s\n%s\n", head, rule)
-	for _, c := range capabilities() {
+	for _, c := range rows {
 		fmt.Fprintf(&b, "| %s | `%s` |", c.title, c.slug)
-		var titles []string
-		reason := ""
 		for _, s := range suiteSubjects() {
-			lack, lacking := s.lacks[c.slug]
-			switch {
-			case lacking:
-				b.WriteString(" no |")
-				titles, reason = append(titles, s.title), lack.reason
-			case c.network && s.local:
-				b.WriteString(" – |")
-			default:
-				b.WriteString(" yes |")
-			}
+			fmt.Fprintf(&b, " %s |", c.cell(s))
 		}
 		b.WriteString("\n")
-		if reason != "" {
-			fmt.Fprintf(&notes, "- %s, not with %s: %s\n", c.title, strings.Join(titles, ", "), reason)
+		writeLacks(&notes, c)
+	}
+	if notes.Len() > 0 {
+		b.WriteString("\n" + notes.String())
+	}
+	return b.String()
+}
+
+func (c capability) cell(s *suiteSubject) string {
+	if _, lacking := s.lacks[c.slug]; lacking {
+		return "no"
+	}
+	if c.network && s.local {
+		return "–"
+	}
+	return "yes"
+}
+
+// writeLacks writes a line for each reason why providers lack a capability.
+func writeLacks(b *strings.Builder, c capability) {
+	var reasons []string
+	titles := map[string][]string{}
+	for _, s := range suiteSubjects() {
+		if lack, ok := s.lacks[c.slug]; ok {
+			if titles[lack.reason] == nil {
+				reasons = append(reasons, lack.reason)
+			}
+			titles[lack.reason] = append(titles[lack.reason], s.title)
 		}
 	}
-	return b.String() + "\n" + notes.String()
+	for _, reason := range reasons {
+		fmt.Fprintf(b, "- `%s`, no with %s: %s.\n", c.slug, strings.Join(titles[reason], ", "), reason)
+	}
 }

@@ -1,14 +1,10 @@
 package provider_test
 
 import (
-	"context"
 	"encoding/base64"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
@@ -16,8 +12,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// A capability is a row of the table in docs/models.md. Each provider either passes its
-// test or is declared to lack it.
+// A capability is a row of a table in docs/models.md. Each provider either passes its test
+// or is declared to lack it.
 type capability struct {
 	slug, title string
 	test        func(t *testing.T, s *suiteSubject)
@@ -25,43 +21,60 @@ type capability struct {
 	network bool
 }
 
-// capabilities lists what is tested for every provider.
-func capabilities() []capability {
+// requestRows lists what a request may ask for.
+func requestRows() []capability {
 	return []capability{
-		{"text", "Text", testText, false},
-		{"stream", "Streamed text", testStream, false},
-		{"tools", "Parallel tool calls, and their responses", testTools, false},
-		{"images", "Images", testImages, false},
+		{"text", "text", testText, false},
+		{"stream", "streamed text", testStream, false},
+		{"tools", "parallel calls of tools, and their responses", testTools, false},
+		{"images", "images", testImages, false},
 		{"documents", "PDF documents", testDocuments, false},
-		{"thoughts", "Thoughts", testThoughts, false},
-		{"schema", "Structured output", testSchema, false},
-		{"usage", "Token counts", testUsage, false},
-		{"finish", "Finish reason at the token limit", testFinish, false},
+		{"thoughts", "thoughts, also in the history", testThoughts, false},
+		{"schema", "structured output", testSchema, false},
+		{"usage", "token counts", testUsage, false},
+		{"finish", "finish reason at the token limit", testFinish, false},
 		{"builtin", "Gemini's built-in tools", testBuiltin, true},
-		{"errors", "Errors that name the cause and the way out", testErrors, true},
-		{"retry", "Waits as long as the service asks", testRetry, true},
-		{"html", "Page of HTML instead of an answer", testHTML, true},
-		{"garbage", "Malformed answer", testGarbage, true},
-		{"cut", "Interrupted stream", testCut, true},
-		{"half_call", "Half a tool call", testHalfCall, true},
-		{"silence", "Silent service", testSilence, true},
-		{"cancel", "Canceled call", testCancel, true},
 	}
 }
 
-// TestCapabilities is the conformance suite. A provider that lacks a capability rejects
-// it with the declared error.
+// failureRows lists the failures of a service that a call reports or survives.
+func failureRows() []capability {
+	return []capability{
+		{"errors", "the error names provider, model and address, and never the key", testErrors, true},
+		{"wrong_key", "a wrong key is not retried, with a hint", testFailure("wrong_key", "check the key: `agenthost models` prints where it comes from"), true},
+		{"no_credit", "an account without credit is not retried, with a hint", testFailure("no_credit", "add credit to the account, or declare a fallback of the model"), true},
+		{"unknown_model", "an unknown model is not retried, with a hint", testFailure("unknown_model", "check the model's name and region"), true},
+		{"context", "a conversation that is too long is not retried, with a hint", testFailure("context", "shorten the conversation"), true},
+		{"overloaded", "an overloaded service is called again", testOverloaded, true},
+		{"retry", "a retry waits as long as the service asks", testRetry, true},
+		{"html", "a page of HTML is an error", testHTML, true},
+		{"garbage", "a malformed answer is an error", testGarbage, true},
+		{"stream_error", "an error within a stream is an error", testStreamError, true},
+		{"cut", "a stream that is interrupted is an error", testCut, true},
+		{"half_call", "half a call of a tool is never executed", testHalfCall, true},
+		{"silence", "a silent service ends with a timeout", testSilence, true},
+		{"cancel", "a canceled call ends at once", testCancel, true},
+		{"cancel_stream", "a call canceled within a stream leaves nothing behind", testCancelStream, true},
+	}
+}
+
+// TestCapabilities is the conformance suite: each provider passes the test of each row of
+// the table, or does what is declared where it lacks the capability.
 func TestCapabilities(t *testing.T) {
-	for _, c := range capabilities() {
+	for _, c := range slices.Concat(requestRows(), failureRows()) {
 		for _, s := range suiteSubjects() {
 			lack, lacking := s.lacks[c.slug]
-			if lacking && lack.err == "" || c.network && s.local {
-				continue // nothing to reject
+			if c.network && s.local {
+				continue // does not apply
+			}
+			test := c.test
+			if lacking && lack.err == "" {
+				test = lack.verify
 			}
 			t.Run(c.slug+"/"+s.name, func(t *testing.T) {
 				own := *s
 				own.wantErr = lack.err
-				c.test(t, &own)
+				test(t, &own)
 			})
 		}
 	}
@@ -230,6 +243,26 @@ func testThoughts(t *testing.T, s *suiteSubject) {
 	})
 }
 
+// A request for thoughts is logged and left out: the service rejects it.
+func testIgnoredThinking(t *testing.T, s *suiteSubject) {
+	llm, w := s.build(t, suiteReply{text: []string{"one"}})
+	req := scriptInput("hi", false)
+	req.Config.ThinkingConfig = &genai.ThinkingConfig{IncludeThoughts: true, ThinkingBudget: genai.Ptr[int32](1024)}
+	whole := s.generateWhole(t, llm, req)
+	if got := outline([]*model.Response{whole}); got[0] != "one" || strings.Contains(w.lastRequest(t), "reasoning") || !strings.Contains(w.log.String(), "settings=[thinkingConfig]") {
+		t.Errorf("Generate() = %v after the request %s, log %s", got, w.lastRequest(t), w.log.String())
+	}
+}
+
+// The setting of the size of the context reaches the service, which reports nothing.
+func testContextSize(t *testing.T, s *suiteSubject) {
+	llm, w := s.build(t, suiteReply{text: []string{"one"}})
+	s.generateWhole(t, llm, scriptInput(strings.Repeat("long ", 5000), false))
+	if !strings.Contains(w.lastRequest(t), `"num_ctx":4096`) {
+		t.Errorf("the request has no num_ctx")
+	}
+}
+
 // The schema reaches the service.
 func testSchema(t *testing.T, s *suiteSubject) {
 	llm, w := s.build(t, suiteReply{text: []string{`{"city_name":"Bonn"}`}})
@@ -272,147 +305,4 @@ func testBuiltin(t *testing.T, s *suiteSubject) {
 	if s.generateWhole(t, llm, req) != nil && !strings.Contains(w.lastRequest(t), "googleSearch") {
 		t.Error("the request has no googleSearch")
 	}
-}
-
-// An error has the status of the service, its message, the model, the address and a
-// hint, and never the key.
-func testErrors(t *testing.T, s *suiteSubject) {
-	for _, tt := range []struct {
-		name string
-		code int
-		hint string
-	}{
-		{"wrong key", 401, "check the key"},
-		{"no credit", 402, "add credit"},
-		{"unknown model", 404, "check the model's name"},
-		{"rate limit", 429, ""},
-		{"failure", 500, ""},
-		{"unavailable", 503, ""},
-		{"overloaded", 529, ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			bothModes(t, func(t *testing.T, stream bool) {
-				llm, w := s.build(t, suiteReply{code: tt.code, message: "the reason of " + s.key()})
-				got, err := ask(t, llm, stream)
-				e := requireError(t, got, err)
-				if e.Code != tt.code || e.Model != llm.Name() || e.Provider == "" || !strings.HasPrefix(e.URL, w.base) || !strings.Contains(e.Message, "the reason of") {
-					t.Errorf("Generate() = %+v, want code %d with provider, model, address and message", e, tt.code)
-				}
-				if again := tt.code == 429 || tt.code >= 500; e.Retryable() != again {
-					t.Errorf("Retryable() = %v, want %v", e.Retryable(), again)
-				}
-				if !strings.Contains(e.Hint, tt.hint) || strings.Contains(err.Error(), s.key()) {
-					t.Errorf("Generate() = %q, want the hint %q and no key", err, tt.hint)
-				}
-			})
-		})
-	}
-}
-
-// requireError requires an error of the model and no complete response.
-func requireError(t *testing.T, got []*model.Response, err error) *model.Error {
-	t.Helper()
-	e, ok := errors.AsType[*model.Error](err)
-	if !ok || slices.ContainsFunc(got, func(r *model.Response) bool { return !r.Partial }) {
-		t.Fatalf("Generate() = %v, %v, want a *model.Error and no complete response", outline(got), err)
-	}
-	return e
-}
-
-func testRetry(t *testing.T, s *suiteSubject) {
-	llm, _ := s.build(t, suiteReply{code: 429, message: "slow down", retryAfter: "7"}, suiteReply{text: []string{"one"}})
-	var shown []time.Duration
-	req := scriptInput("hi", true)
-	req.OnWait = func(w model.Wait) { shown = append(shown, w.Delay) }
-	whole := s.generateWhole(t, llm, req)
-	if diff := cmp.Diff([]time.Duration{7 * time.Second}, shown); diff != "" || model.TextOf(whole.Content) != "one" {
-		t.Errorf("Generate() = %q, waits (-want +got):\n%s", model.TextOf(whole.Content), diff)
-	}
-}
-
-func testHTML(t *testing.T, s *suiteSubject) {
-	for _, code := range []int{200, 502} {
-		bothModes(t, func(t *testing.T, stream bool) {
-			llm, w := s.build(t, suiteReply{text: []string{"one"}})
-			w.fault = answerHTML(code)
-			got, err := ask(t, llm, stream)
-			if e := requireError(t, got, err); !e.Retryable() || strings.Contains(e.Message, "<p>") {
-				t.Errorf("%d: Generate() = %q, retryable %v, want a retryable error without the page", code, e, e.Retryable())
-			}
-		})
-	}
-}
-
-func testGarbage(t *testing.T, s *suiteSubject) {
-	bothModes(t, func(t *testing.T, stream bool) {
-		llm, w := s.build(t, suiteReply{text: []string{"one"}})
-		w.fault = answerBody("data: {\"key\": \"" + s.key() + "\", [\n\n")
-		got, err := ask(t, llm, stream)
-		if e := requireError(t, got, err); !strings.Contains(e.Message, "malformed response") || strings.Contains(err.Error(), s.key()) {
-			t.Errorf("Generate() = %q, want a malformed response without the key", err)
-		}
-	})
-}
-
-func testCut(t *testing.T, s *suiteSubject) {
-	for _, clean := range []bool{false, true} {
-		if clean && s.endsSilently {
-			continue
-		}
-		llm, w := s.build(t, suiteReply{text: []string{"one ", "two"}})
-		w.fault = cutAfter("one ", clean)
-		got, err := ask(t, llm, true)
-		requireError(t, got, err)
-		if diff := cmp.Diff([]string{"+one "}, outline(got)); diff != "" {
-			t.Errorf("before the cut (-want +got):\n%s", diff)
-		}
-	}
-}
-
-// A call that did not arrive completely is never executed.
-func testHalfCall(t *testing.T, s *suiteSubject) {
-	for _, clean := range []bool{false, true} {
-		llm, w := s.build(t, suiteReply{calls: lookupCalls()[:1]})
-		w.fault = cutInside("lookup", clean)
-		got, err := collect(llm.Generate(t.Context(), withTools(scriptInput("hi", true))))
-		requireError(t, got, err)
-		for _, r := range got {
-			if calls := model.CallsOf(r.Content); len(calls) > 0 {
-				t.Errorf("Generate() yields the call %v", calls[0])
-			}
-		}
-	}
-}
-
-// A service that never answers, or stops in the middle, ends the call after its timeout.
-func testSilence(t *testing.T, s *suiteSubject) {
-	for _, tt := range []struct{ body, want string }{
-		{"", "timeout after 5m0s without a first byte"},
-		{"\n", "timeout after 2m0s without further data"},
-	} {
-		bothModes(t, func(t *testing.T, stream bool) {
-			llm, w := s.build(t, suiteReply{text: []string{"one"}})
-			w.stall = &tt.body
-			synctest.Test(t, func(t *testing.T) {
-				got, err := ask(t, llm, stream)
-				if e := requireError(t, got, err); !strings.Contains(e.Message, tt.want) || !strings.Contains(e.Hint, "timeouts") {
-					t.Errorf("Generate() = %v, want %q and a hint", err, tt.want)
-				}
-			})
-		})
-	}
-}
-
-func testCancel(t *testing.T, s *suiteSubject) {
-	bothModes(t, func(t *testing.T, stream bool) {
-		llm, w := s.build(t, suiteReply{text: []string{"one"}})
-		body := ""
-		w.stall = &body
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		w.started = cancel
-		if got, err := collect(llm.Generate(ctx, scriptInput("hi", stream))); !errors.Is(err, context.Canceled) || len(got) > 0 {
-			t.Errorf("Generate() = %v, %v, want context canceled", outline(got), err)
-		}
-	})
 }

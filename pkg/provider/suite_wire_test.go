@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,8 @@ const suiteKey = "sk-ant-test-1234"
 // causes faults.
 type wire struct {
 	transport http.RoundTripper
-	base      string // the address of the fake
+	base      string // the address of the model
+	fake      string // the address of the fake, which is called instead
 
 	// fault changes the body of a response; nil changes nothing.
 	fault func(resp *http.Response, body []byte)
@@ -32,6 +34,7 @@ type wire struct {
 
 	mu       sync.Mutex
 	requests []string
+	log      bytes.Buffer // of the model
 }
 
 // wrapClient returns a client that uses the wire.
@@ -60,6 +63,10 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.requests = append(w.requests, string(body))
 	w.mu.Unlock()
 	req = req.Clone(req.Context())
+	if req.URL, err = url.Parse(w.fake + strings.TrimPrefix(req.URL.String(), w.base)); err != nil {
+		return nil, err
+	}
+	req.Host = req.URL.Host
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	resp, err := w.transport.RoundTrip(req)
 	if err != nil || w.fault == nil {
@@ -84,6 +91,13 @@ func (w *wire) lastRequest(t *testing.T) string {
 		t.Fatal("no request was sent")
 	}
 	return w.requests[len(w.requests)-1]
+}
+
+// countRequests returns the number of requests that were sent.
+func (w *wire) countRequests() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.requests)
 }
 
 func (w *wire) answerSilence(req *http.Request) *http.Response {
