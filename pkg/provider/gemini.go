@@ -337,6 +337,7 @@ func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Respo
 	defer stop()
 	var whole model.Aggregator
 	var finish string
+	answered := false
 	for {
 		chunk, err, ok := nextChunk(next)
 		if err != nil {
@@ -350,12 +351,29 @@ func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Respo
 		if message != "" {
 			finish = message
 		}
+		answered = answered || len(chunk.Candidates) > 0
 		whole.Add(r)
 		if !yield(toPartial(r), nil) {
 			return
 		}
 	}
-	yield(withContent(withFinishError(whole.Whole(), finish)), nil)
+	last := whole.Whole()
+	// A candidate without a finish reason is not complete (Google's reference of Candidate).
+	// A stream without candidates is an empty response, as in ADK.
+	if last == nil || answered && last.FinishReason == "" {
+		yield(nil, &model.Error{URL: c.resolveAddress(), Message: "stream of Gemini ended before the response was complete"})
+		return
+	}
+	yield(withContent(withFinishError(last, finish)), nil)
+}
+
+// resolveAddress returns the address of the service, for errors.
+func (c *geminiCall) resolveAddress() string {
+	u, err := url.Parse(c.client.ClientConfig().HTTPOptions.BaseURL)
+	if err != nil {
+		return ""
+	}
+	return bareURL(u)
 }
 
 func nextChunk(next func() (*genai.GenerateContentResponse, error, bool)) (r *genai.GenerateContentResponse, err error, ok bool) {
@@ -382,11 +400,7 @@ func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 		return named
 	}
 	if apiErr, ok := errors.AsType[genai.APIError](err); ok {
-		e := &model.Error{Code: apiErr.Code, Status: apiErr.Status, Reason: errorInfoReason(apiErr.Details), Message: apiErr.Message, Err: retryDelay(apiErr.Details)}
-		if u, err := url.Parse(c.client.ClientConfig().HTTPOptions.BaseURL); err == nil {
-			e.URL = bareURL(u)
-		}
-		return e
+		return &model.Error{URL: c.resolveAddress(), Code: apiErr.Code, Status: apiErr.Status, Reason: errorInfoReason(apiErr.Details), Message: apiErr.Message, Err: retryDelay(apiErr.Details)}
 	}
 	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		e := &model.Error{Message: "no response from Gemini: " + urlErr.Err.Error(), Err: urlErr.Err}
@@ -444,7 +458,7 @@ func toPartial(r *model.Response) *model.Response {
 }
 
 // withFinishError sets the error of a complete streamed response whose finish reason is
-// not STOP, even if it has content. A stream without chunks is an empty response.
+// not STOP, even if it has content. A nil one is an empty response.
 func withFinishError(whole *model.Response, finishMessage string) *model.Response {
 	if whole == nil {
 		return &model.Response{}

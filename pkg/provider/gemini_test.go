@@ -31,7 +31,6 @@ func TestGeminiMapping(t *testing.T) {
 	}{
 		{"empty", fakegemini.Reply{Raw: "{}"}, false, []string{"model: "}},
 		{"empty stream", fakegemini.Reply{Raw: "data: {}\n\n"}, true, []string{"+", "model: "}},
-		{"no chunk", fakegemini.Reply{Raw: "\n"}, true, []string{"model: "}},
 		{"content wins over max tokens", cutShort, false, []string{"model: [one two] MAX_TOKENS"}},
 		{
 			"max tokens names the streamed whole", cutShort, true,
@@ -135,6 +134,8 @@ func TestGeminiErrors(t *testing.T) {
 	cut.Cut = true
 	odd.Raw = "data: {\"candidates\": 7}\n\n"
 	late.Raw = `data: {"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}` + "\n\n"
+	endless := part
+	endless.Raw = `data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"f"}}]}}]}` + "\n\n" + `data: {"usageMetadata":{"totalTokenCount":4}}` + "\n\n"
 	bare := part
 	bare.Raw = `{"error":{"code":500,` + "\n" + `"message":"oops","status":"INTERNAL"}}` + "\n"
 	tests := []struct {
@@ -155,6 +156,8 @@ func TestGeminiErrors(t *testing.T) {
 		{"blank failure", fakegemini.Reply{Status: 500, Raw: "\n"}, false, nil, "model: 500 INTERNAL: Gemini answered 500 Internal Server Error", true},
 		{"key in the message", fakegemini.Failure(400, "bad key test-key-1234"), false, nil, "model: 400 INVALID_ARGUMENT: bad key ***", false},
 		{"cut", fakegemini.Reply{Cut: true}, false, nil, "model: response of Gemini was truncated: unexpected EOF", true},
+		{"no finish reason", endless, true, []string{"+one ", "+f()", "+"}, "model: stream of Gemini ended before the response was complete", true},
+		{"no chunk", fakegemini.Reply{Raw: "\n"}, true, nil, "model: stream of Gemini ended before the response was complete", true},
 		{"cut streamed", cut, true, []string{"+one "}, "model: stream of Gemini was interrupted: unexpected EOF", true},
 		{
 			"malformed",
