@@ -277,13 +277,14 @@ func bufferResponse(resp *http.Response, redactor *spec.Redactor) *model.Error {
 // checkAnswer returns an error if a response does not have the structure that the SDK
 // assumes. failed reports whether it is an error inside a stream.
 func checkAnswer(answer []byte) (failed bool, err error) {
-	var r genai.GenerateContentResponse
-	if err := json.Unmarshal(answer, &r); err != nil {
-		return false, err
+	// Without the methods of the SDK's type, one pass decodes all.
+	type response genai.GenerateContentResponse
+	var r struct {
+		response
+		Error *genai.APIError
 	}
-	var failure struct{ Error *genai.APIError }
-	err = json.Unmarshal(answer, &failure)
-	return failure.Error != nil, err
+	err = json.Unmarshal(answer, &r)
+	return r.Error != nil, err
 }
 
 func malformedMessage(redactor *spec.Redactor, answer []byte, err error) string {
@@ -384,9 +385,12 @@ func (b *sseReader) writeError(status, message string) {
 	}
 }
 
+// writeData writes JSON, as one line.
 func (b *sseReader) writeData(data []byte) {
 	b.ready.WriteString("data:")
-	if err := json.Compact(&b.ready, data); err != nil {
+	if !bytes.ContainsAny(data, "\r\n") {
+		b.ready.Write(data)
+	} else if err := json.Compact(&b.ready, data); err != nil {
 		b.ended = true
 	}
 	b.ready.WriteString("\n\n")

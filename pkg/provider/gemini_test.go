@@ -168,7 +168,7 @@ func TestGeminiErrors(t *testing.T) {
 		{
 			"malformed chunk", odd, true,
 			[]string{"+one "},
-			"model: malformed response from Gemini: json: cannot unmarshal number into Go struct field .Alias.candidates of type []*genai.Candidate in \"{\\\"candidates\\\": 7}\"", true,
+			"model: malformed response from Gemini: json: cannot unmarshal number into Go struct field .response.candidates of type []*genai.Candidate in \"{\\\"candidates\\\": 7}\"", true,
 		},
 		{
 			"candidate is null",
@@ -186,7 +186,7 @@ func TestGeminiErrors(t *testing.T) {
 			"malformed unary",
 			fakegemini.Reply{Raw: `{"candidates":7}`},
 			false, nil,
-			"model: malformed response from Gemini: json: cannot unmarshal number into Go struct field .Alias.candidates of type []*genai.Candidate in \"{\\\"candidates\\\":7}\"", true,
+			"model: malformed response from Gemini: json: cannot unmarshal number into Go struct field .response.candidates of type []*genai.Candidate in \"{\\\"candidates\\\":7}\"", true,
 		},
 		{"late error", late, true, []string{"+one "}, "model: 503 UNAVAILABLE: overloaded", true},
 		{"late bare error", bare, true, []string{"+one "}, "model: 500 INTERNAL: oops", true},
