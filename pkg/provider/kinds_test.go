@@ -3,6 +3,7 @@ package provider_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -73,6 +74,52 @@ func TestKinds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each kind with the settings of calls returns its fallbacks, limits and price. Without
+// the methods the settings would be decoded and have no effect.
+func TestKindsReturnCallSettings(t *testing.T) {
+	found := 0
+	for _, kind := range provider.Kinds() {
+		if !hasCallSettings(kind.NewConfig()) {
+			continue
+		}
+		found++
+		t.Run(kind.Name, func(t *testing.T) {
+			src := "{provider: " + kind.Name + ", model: gemini-x, fallback: [spare], limits: {concurrent: 3}, price: {input: 1, output: 2}}"
+			n, ds := spec.Parse("app.yaml", []byte(src))
+			plan, more := kind.Decode(n)
+			if err := append(ds, more...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if c, ok := plan.Config.(provider.FallbackConfig); !ok || len(c.Fallbacks()) != 1 || c.Fallbacks()[0].Model.Value != "spare" {
+				t.Errorf("%T has no fallbacks", plan.Config)
+			}
+			if c, ok := plan.Config.(provider.PricedConfig); !ok || c.ModelPrice() == nil {
+				t.Errorf("%T has no price", plan.Config)
+			}
+			c, ok := plan.Config.(provider.LimitedConfig)
+			if !ok {
+				t.Fatalf("%T has no limits", plan.Config)
+			}
+			if limits, limited := c.CallLimits(); !limited || limits.Concurrent != 3 {
+				t.Errorf("CallLimits() = %v, %v, want 3 concurrent calls", limits, limited)
+			}
+		})
+	}
+	if found < 15 {
+		t.Errorf("%d kinds have the settings of calls, want most", found)
+	}
+}
+
+// hasCallSettings reports whether a config has a field of the type callsConfig.
+func hasCallSettings(config any) bool {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(config).Elem()) {
+		if f.Type.Name() == "callsConfig" {
+			return true
+		}
+	}
+	return false
 }
 
 func TestKindsProblems(t *testing.T) {
