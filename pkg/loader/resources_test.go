@@ -183,3 +183,68 @@ func TestConnectionsOutliveReloads(t *testing.T) {
 		}
 	}
 }
+
+// TestAppsShareLimits expects the limits of a model to count the calls of all apps with
+// the same key, address and model: the second call waits for the end of the first. An app
+// with another key or model does not wait.
+func TestAppsShareLimits(t *testing.T) {
+	for _, tt := range []struct {
+		name, model, key string
+		waits            bool
+	}{
+		{"the same model and key", "m", "k", true},
+		{"another key", "m", "other", false},
+		{"another model", "n", "k", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			called, end := make(chan string, 2), make(chan struct{})
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				called <- r.Header.Get("Authorization")
+				<-end
+				fmt.Fprint(w, `{"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]}`)
+			}))
+			defer server.Close()
+			s := newWatchEnv(t)
+			st, err := storeurl.Open(t.Context(), "memory:", nil)
+			s.must(err)
+			defer st.Close()
+			host := runtime.NewHost(st, nil)
+			s.watch = NewWatch(New(nil), host, []string{s.top}, &WatchOptions{Clock: s.clock})
+			for app, settings := range map[string]string{"x": "model: m, api_key: k", "y": "model: " + tt.model + ", api_key: " + tt.key} {
+				s.writeFile(app+"/app.yaml", "models: {llm: {provider: openai_compatible, "+settings+", base_url: "+server.URL+", limits: {concurrent: 1}}}")
+				s.writeFile(app+"/root_agent.yaml", "name: a\nmodel: llm\ninstruction: x")
+			}
+			s.must(s.watch.Sync(t.Context()))
+			waited := make(chan string, 2)
+			var turns sync.WaitGroup
+			run := func(app string) {
+				req := &runtime.RunRequest{App: app, UserID: "u", SessionID: "s", Message: model.UserText("x"), CreateSession: true}
+				req.OnModelWait = func(w model.Wait) { waited <- app + " " + w.String() }
+				turns.Go(func() {
+					for _, err := range host.Run(t.Context(), req) {
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			run("x")
+			<-called
+			run("y")
+			select {
+			case <-called:
+				if tt.waits {
+					t.Error("both apps called the model at once")
+				}
+			case w := <-waited:
+				if want := "y waiting: openai_compatible/m is at its limit of 1 concurrent calls"; !tt.waits || w != want {
+					t.Errorf("wait = %q, want %q", w, want)
+				}
+			}
+			close(end)
+			turns.Wait()
+			host.Remove("x")
+			host.Remove("y")
+		})
+	}
+}
