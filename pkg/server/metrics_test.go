@@ -1,18 +1,25 @@
 package server_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"google.golang.org/genai"
 
+	"agenthost/internal/fakegemini"
+	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
@@ -67,6 +74,106 @@ func TestMetrics(t *testing.T) {
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Errorf("GET /metrics (-want +got):\n%s", diff)
 	}
+}
+
+// The tokens and the cost of a turn are on its stored events, on its spans and in the
+// metrics, streamed or not: here those of two calls, with cached tokens and thoughts.
+func TestCostOfTurn(t *testing.T) {
+	call := fakegemini.Parts(&genai.Part{FunctionCall: &genai.FunctionCall{Name: "save_note", Args: map[string]any{"text": "x"}}})
+	call.Usage = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: 1000, CachedContentTokenCount: 400, CandidatesTokenCount: 50, ThoughtsTokenCount: 150}
+	answer := fakegemini.Text("It is ", "saved.")
+	answer.Usage = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: 2000, CandidatesTokenCount: 10}
+	want := []string{
+		"event: 1000 with 400 cached, 50 and 150 thoughts, $0.0034",
+		"event: 2000 with 0 cached, 10 and 0 thoughts, $0.0041",
+		"span: 1000, 200, $0.0034",
+		"span: 2000, 10, $0.0041",
+		`model_cost_usd_total{app="hello",model="gemini-x"} 0.0075`,
+		`model_tokens_total{app="hello",kind="cached",model="gemini-x"} 400`,
+		`model_tokens_total{app="hello",kind="input",model="gemini-x"} 3000`,
+		`model_tokens_total{app="hello",kind="output",model="gemini-x"} 60`,
+		`model_tokens_total{app="hello",kind="thoughts",model="gemini-x"} 150`,
+	}
+	for _, path := range []string{"/run", "/run_sse"} {
+		t.Run(path, func(t *testing.T) {
+			fake := fakegemini.New()
+			defer fake.Close()
+			fake.Enqueue(call, answer)
+			llm := provider.NewGemini("gemini-x", &provider.GeminiOptions{APIKey: "test-key", BaseURL: fake.URL(), HTTP: fake.Client()})
+			e, spans := newTracedEnv(t)
+			e.addLLMApp(t, "hello", &runtime.LLMOptions{
+				Model: provider.WithPrice(llm, &provider.Price{Input: 2, Cached: 0.5, Output: 10}), Tools: []tool.Tool{saveNoteTool(t)},
+			})
+			body := strings.Replace(runBody("hello", "s", "hi"), "{", `{"streaming":true,`, 1)
+			if w := e.serve("POST", path, body); w.Code != http.StatusOK {
+				t.Fatalf("POST %s = %d %s", path, w.Code, w.Body)
+			}
+			got := slices.Concat(eventCosts(t, e), spanCosts(spans), metricLines(e, "agenthost_model_cost|agenthost_model_tokens"))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("costs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// newTracedEnv returns a server with metrics, and the spans of its host.
+func newTracedEnv(t *testing.T) (*env, *tracetest.SpanRecorder) {
+	t.Helper()
+	spans := tracetest.NewSpanRecorder()
+	opts := &server.Options{Metrics: server.NewMetrics("v1"), AutoCreateSession: true}
+	e := newEnv(t, opts)
+	e.host = runtime.NewHost(e.store, &runtime.Options{
+		Observe: opts.Metrics.Observe, TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)),
+	})
+	t.Cleanup(e.host.Close)
+	e.server = server.New(e.host, opts)
+	return e, spans
+}
+
+// eventCosts lists the tokens and costs of the stored events.
+func eventCosts(t *testing.T, e *env) (costs []string) {
+	t.Helper()
+	var stored struct {
+		Events []struct {
+			Usage    *genai.GenerateContentResponseUsageMetadata `json:"usageMetadata"`
+			Metadata map[string]map[string]any                   `json:"customMetadata"`
+		} `json:"events"`
+	}
+	w := e.serve("GET", "/apps/hello/users/u/sessions/s", "")
+	if err := json.Unmarshal(w.Body.Bytes(), &stored); err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range stored.Events {
+		if u := ev.Usage; u != nil {
+			costs = append(costs, fmt.Sprintf("event: %d with %d cached, %d and %d thoughts, $%v",
+				u.PromptTokenCount, u.CachedContentTokenCount, u.CandidatesTokenCount, u.ThoughtsTokenCount, ev.Metadata["model_cost"]["usd"]))
+		}
+	}
+	return costs
+}
+
+// spanCosts lists the tokens and costs of the spans of model calls.
+func spanCosts(spans *tracetest.SpanRecorder) (costs []string) {
+	for _, s := range spans.Ended() {
+		set := attribute.NewSet(s.Attributes()...)
+		if usd, ok := set.Value(runtime.AttrCost); ok {
+			input, _ := set.Value(runtime.AttrInputTokens)
+			output, _ := set.Value(runtime.AttrOutputTokens)
+			costs = append(costs, fmt.Sprintf("span: %d, %d, $%v", input.AsInt64(), output.AsInt64(), usd.AsFloat64()))
+		}
+	}
+	return costs
+}
+
+// metricLines returns the lines of /metrics that begin with a pattern, without prefix.
+func metricLines(e *env, pattern string) (lines []string) {
+	matching := regexp.MustCompile("^(" + pattern + ")")
+	for line := range strings.Lines(e.serve("GET", "/metrics", "").Body.String()) {
+		if matching.MatchString(line) {
+			lines = append(lines, strings.TrimSpace(strings.TrimPrefix(line, "agenthost_")))
+		}
+	}
+	return lines
 }
 
 // BenchmarkObserve measures the cost of the metrics of one turn: a run and a model call.
