@@ -26,6 +26,9 @@ func (t *chatTarget) encodeMessages(req *model.Request) ([]chatMessage, error) {
 		w.messages = append(w.messages, chatMessage{Role: "system", Content: instruction})
 	}
 	contents := endWithUser(normalizeContents(t.vendor, req.Contents))
+	if t.gemini && isGemini3(t.model) {
+		contents = signCalls(contents)
+	}
 	mode := cmp.Or(t.thoughts, thoughtsTools)
 	thoughts := firstThoughtIndex(contents, mode)
 	for i, c := range contents {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -161,6 +162,41 @@ func TestChatSchema(t *testing.T) {
 			got, _ := json.Marshal(r.body["response_format"].(map[string]any)["json_schema"])
 			if diff := cmp.Diff(tt.want, string(got)); diff != "" {
 				t.Errorf("json_schema (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Gemini 3 rejects a step whose first call is not signed, such as one of another model or
+// of a fallback: through an OpenAI endpoint as well, it gets Google's placeholder. Older
+// models and other vendors get none.
+func TestChatUnsignedCalls(t *testing.T) {
+	const calls = `{"role":"assistant","tool_calls":[{%s"function":{"arguments":"{}","name":"look"},"id":"c1",%s"type":"function"},{"function":{"arguments":"{}","name":"look"},"id":"c2","type":"function"}]}`
+	placeholder := `{"thought_signature":"` + base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator")) + `"}`
+	extra, fields := `"extra_content":{"google":`+placeholder+`},`, `"provider_specific_fields":`+placeholder+`,`
+	for _, tt := range []struct{ name, src, want string }{
+		{"at Google", "{provider: openai_compatible, model: gemini-3-pro, base_url: 'https://generativelanguage.googleapis.com/v1beta/openai'}", fmt.Sprintf(calls, extra, "")},
+		{"through LiteLLM", "{provider: openai_compatible, model: gemini/gemini-3-pro, base_url: 'http://litellm:4000'}", fmt.Sprintf(calls, extra, fields)},
+		{"Gemini 2.5", "{provider: openai_compatible, model: gemini-2.5-pro, base_url: 'https://generativelanguage.googleapis.com/v1beta/openai'}", fmt.Sprintf(calls, "", "")},
+		{"another vendor", "{provider: groq, model: qwen3}", fmt.Sprintf(calls, "", "")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			llm, r := buildRecorded(t, tt.src)
+			req := scriptInput("hi", false)
+			claude := map[string]any{"vendor": "anthropic", "model": "claude-x"}
+			req.Contents = append(req.Contents, &genai.Content{Role: "model", Parts: []*genai.Part{
+				{FunctionCall: &genai.FunctionCall{ID: "c1", Name: "look"}, ThoughtSignature: []byte("foreign"), PartMetadata: claude},
+				{FunctionCall: &genai.FunctionCall{ID: "c2", Name: "look"}},
+			}}, &genai.Content{Role: "user", Parts: []*genai.Part{
+				{FunctionResponse: &genai.FunctionResponse{ID: "c1", Name: "look", Response: map[string]any{"n": 1}}},
+				{FunctionResponse: &genai.FunctionResponse{ID: "c2", Name: "look", Response: map[string]any{"n": 2}}},
+			}})
+			if _, err := collect(llm.Generate(t.Context(), req)); err != nil {
+				t.Fatal(err)
+			}
+			sent, _ := json.Marshal(r.body["messages"].([]any)[1])
+			if diff := cmp.Diff(tt.want, string(sent)); diff != "" {
+				t.Errorf("the assistant message (-want +got):\n%s", diff)
 			}
 		})
 	}
