@@ -2,6 +2,7 @@ package adkjson
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,41 @@ func TestHooks(t *testing.T) {
 	r.ReadInto(&lines)
 	if err := r.CheckEnd(); err != nil || len(lines) != 1 || lines[0].Price != 200 {
 		t.Errorf("ReadInto = %v, %v", lines, err)
+	}
+}
+
+// Snake case changes the keys of structs, not those of maps.
+func TestSnakeCase(t *testing.T) {
+	w := &Encoder{SnakeCase: true}
+	w.WriteTyped(reflect.ValueOf(&order{OrderID: "a", Notes: map[string]any{"aB": int64(1)}}))
+	const want = `{"order_id":"a","notes":{"aB":1}}`
+	if string(w.Buf) != want || w.Err != nil {
+		t.Errorf("WriteTyped = %s, %v, want %s", w.Buf, w.Err, want)
+	}
+}
+
+// A type with its own rules is read by the hook, also inside of other types.
+func TestReadCustom(t *testing.T) {
+	r := &Decoder{Buf: []byte(`{"lines":["2.5",null]}`), ReadCustom: func(r *Decoder, p any) bool {
+		l, ok := p.(*line)
+		if ok {
+			text := ""
+			r.ReadInto(&text)
+			price, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				r.SetError("expected a price, got %q", text)
+			}
+			l.Price = price
+		}
+		return ok
+	}}
+	var o order
+	r.ReadInto(&o)
+	if err := r.CheckEnd(); err == nil || err.Error() != "lines[1]: expected a string, got null" {
+		t.Errorf("CheckEnd = %v", err)
+	}
+	if len(o.Lines) == 0 || o.Lines[0].Price != 2.5 {
+		t.Errorf("ReadInto = %v, want a price of 2.5", o.Lines)
 	}
 }
 

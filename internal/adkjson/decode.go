@@ -27,7 +27,13 @@ type Decoder struct {
 	// FindField, if set, returns a pointer to the field with a camelCase name of the
 	// struct that p points to, or nil to search the struct's tags.
 	FindField func(p any, name []byte) any
+	// ReadCustom, if set, reads a value into the variable that p points to and returns
+	// true, or returns false for types without own rules.
+	ReadCustom func(r *Decoder, p any) bool
 }
+
+// SetError records an error at the current value unless there is one.
+func (r *Decoder) SetError(format string, args ...any) { r.setError(format, args...) }
 
 func (r *Decoder) setError(format string, args ...any) {
 	if r.Err == nil {

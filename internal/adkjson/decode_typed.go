@@ -27,6 +27,9 @@ func (r *Decoder) readNullable(p any) {
 // ReadInto reads a value into the variable p points to. An empty map stays nil,
 // as in a new event.
 func (r *Decoder) ReadInto(p any) {
+	if r.ReadCustom != nil && r.ReadCustom(r, p) {
+		return
+	}
 	switch p := p.(type) {
 	case *string:
 		*p = r.readString()
@@ -167,18 +170,25 @@ func (r *Decoder) readStruct(v reflect.Value) {
 				return p
 			}
 		}
-		if i := fieldNamed(v.Type(), name); i >= 0 {
-			return v.Field(i).Addr().Interface()
-		}
-		return nil
+		return FieldPointer(v.Addr().Interface(), name)
 	}
-	r.ReadFields(find, func(name []byte) { r.handleUnknownKey(v.Type(), string(name)) })
+	r.ReadFields(find, func(_, name []byte) { r.HandleUnknownKey(string(name), v.Addr().Interface()) })
+}
+
+// FieldPointer returns a pointer to the field with a camelCase name of the struct that p
+// points to, or nil.
+func FieldPointer(p any, name []byte) any {
+	v := reflect.ValueOf(p).Elem()
+	if i := fieldNamed(v.Type(), name); i >= 0 {
+		return v.Field(i).Addr().Interface()
+	}
+	return nil
 }
 
 // ReadFields reads an object with keys in either spelling. find returns a
 // pointer to the field with a camelCase name, or nil; then unknown is called
-// with the reader at the value.
-func (r *Decoder) ReadFields(find func(name []byte) any, unknown func(name []byte)) {
+// with the key as it is written, its camelCase name, and the reader at the value.
+func (r *Decoder) ReadFields(find func(name []byte) any, unknown func(key, name []byte)) {
 	// If both spellings occur, camelCase wins, as in adk-python.
 	var few [16]any
 	camel := few[:0]
@@ -188,7 +198,7 @@ func (r *Decoder) ReadFields(find func(name []byte) any, unknown func(name []byt
 		seen := slices.Contains(camel, p)
 		switch isCamel := len(name) == len(key); {
 		case p == nil:
-			unknown(name)
+			unknown(key, name)
 		case seen && !isCamel:
 			r.SkipValue()
 		default:
@@ -200,12 +210,14 @@ func (r *Decoder) ReadFields(find func(name []byte) any, unknown func(name []byt
 	})
 }
 
-func (r *Decoder) handleUnknownKey(t reflect.Type, name string) {
+// HandleUnknownKey skips the value of an unknown key of the struct that p points to. A
+// strict decoder rejects the key, and suggests one of the known ones.
+func (r *Decoder) HandleUnknownKey(name string, p any) {
 	if !r.Strict {
 		r.SkipValue()
 		return
 	}
-	if near := r.Suggest(name, fieldNames(t)); near != "" {
+	if near := r.Suggest(name, FieldNames(p)); near != "" {
 		r.setError("unknown key (did you mean %q?)", near)
 		return
 	}
@@ -269,6 +281,9 @@ func isSnakeCase(key []byte) bool {
 	}
 	return last != '_'
 }
+
+// FieldNames returns the JSON keys of the struct that p points to.
+func FieldNames(p any) []string { return fieldNames(reflect.TypeOf(p).Elem()) }
 
 // fieldNames returns the JSON keys of a struct.
 func fieldNames(t reflect.Type) []string {

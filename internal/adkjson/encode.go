@@ -25,6 +25,9 @@ type Encoder struct {
 	// WriteCustom, if set, writes a value by a pointer to it and returns true, or
 	// returns false for types without own rules.
 	WriteCustom func(w *Encoder, p any) bool
+	// SnakeCase writes the keys of structs in snake_case, as adk-python does in files.
+	// Keys of maps are unchanged.
+	SnakeCase bool
 }
 
 // SetError records an error unless there is one.
@@ -67,9 +70,24 @@ func (w *Encoder) WriteComma() {
 func (w *Encoder) StartField(name string) *Encoder {
 	w.WriteComma()
 	w.Buf = append(w.Buf, '"')
-	w.Buf = append(w.Buf, name...)
+	if w.SnakeCase {
+		w.Buf = appendSnakeCase(w.Buf, name)
+	} else {
+		w.Buf = append(w.Buf, name...)
+	}
 	w.Buf = append(w.Buf, '"', ':')
 	return w
+}
+
+func appendSnakeCase(b []byte, name string) []byte {
+	for i := range len(name) {
+		if c := name[i]; 'A' <= c && c <= 'Z' {
+			b = append(b, '_', c-'A'+'a')
+		} else {
+			b = append(b, c)
+		}
+	}
+	return b
 }
 
 // StartEscapedField starts a member with any name.

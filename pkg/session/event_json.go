@@ -240,7 +240,7 @@ func hasCall(e *Event) bool {
 func readEvent(r *adkjson.Decoder, e *Event) {
 	r.ReadFields(
 		func(name []byte) any { return e.fieldPointer(string(name)) },
-		func(name []byte) { readExtraField(r, e, string(name)) },
+		func(_, name []byte) { readExtraField(r, e, string(name)) },
 	)
 	if e.LongRunningToolIDs == nil && hasCall(e) {
 		e.LongRunningToolIDs = []string{}

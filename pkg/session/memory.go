@@ -103,7 +103,7 @@ func (m *Memory) UnmarshalJSON(b []byte) error {
 			return &m.CustomMetadata
 		}
 		return nil
-	}, func([]byte) { r.SkipValue() })
+	}, func(_, _ []byte) { r.SkipValue() })
 	return checkEnd(r)
 }
 

@@ -1,0 +1,45 @@
+// Package eval reads eval sets of ADK and scores turns of agents by ADK's metrics. It has
+// no agents, models or storage of its own: the caller runs the cases, passes what happened,
+// and opens the judges.
+//
+//	set, err := eval.ReadSet("weather.evalset.json", text, nil)
+//	config, err := eval.ReadConfig("test_config.json", configText)
+//	for _, c := range set.Cases {
+//		events := …                   // run the conversation of c
+//		o := &eval.Options{Judges: …} // open models by name
+//		result := o.Evaluate(ctx, c, eval.Turns(events), config.Measures())
+//		fmt.Println(c.ID, result.Status)
+//	}
+//
+// A [Set] has cases. A [Case] is a conversation, or a [Scenario] that a [Simulator] leads.
+// An [Invocation] is a turn, expected or actual. A [Metric] scores the turns of a case by a
+// [Criterion]; a [Measure] is a metric with its criterion. A [Judge] is a model that
+// answers a prompt.
+//
+// The files, from the outside to the inside:
+//
+//	set.go, persona.go          eval sets, their turns, and prebuilt personas
+//	read.go                     files of sets in all forms of ADK
+//	criterion.go                criteria and test_config.json
+//	result.go                   results, their files, and statuses
+//	select.go                   arguments SET:case,case, and IDs
+//	turns.go                    events of a session to turns
+//	evaluate.go                 one case: all its metrics, notes and the final status
+//	metric.go                   the list of metrics
+//	trajectory.go               tool calls
+//	rouge.go, porter.go         words of the final response
+//	efficiency.go               counts without a threshold
+//	judge.go                    samples, back-off and the vote of a judge
+//	judge_match.go              final response against the expected one
+//	rubric.go, prompt.go        rubrics
+//	hallucination.go            sentences against their context
+//	user_simulator_quality.go   messages of a simulated user
+//	judge_local.go              metrics that ADK leaves to Vertex AI
+//	simulate_user.go            messages from a scenario
+//	simulate_tool.go            injected errors and responses of tools
+//	json.go, encode.go          JSON: both spellings, unknown keys, places of errors
+//
+// The rules are those of adk-python 2.11. Decided differences: a turn count that differs
+// fails the case instead of the run, a metric that could not be evaluated denies a pass
+// unless [Options] allows it, and reasons are kept in notes, which ADK ignores.
+package eval

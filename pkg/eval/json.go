@@ -1,0 +1,431 @@
+package eval
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/adkjson"
+	"agenthost/pkg/spec"
+)
+
+// maxFile limits the size of a file. Results contain whole conversations.
+const maxFile = 64 << 20
+
+// Decode decodes JSON into v, a pointer to a struct of this package. Keys may be in
+// camelCase or snake_case. In sets, cases and configs an unknown key is an error, except
+// in cases, session inputs and criteria, which keep it; results keep all unknown keys.
+// An error is a [spec.Diagnostics] with file, line and column.
+func Decode(file string, src []byte, v any) error {
+	if err := checkSyntax(file, src); err != nil {
+		return err
+	}
+	_, isResult := v.(*SetResult)
+	r := newDecoder(src, !isResult)
+	r.ReadInto(v)
+	if err := r.CheckEnd(); err != nil {
+		return errorAt(file, src, err.Path, err.Message)
+	}
+	if c, ok := v.(validator); ok {
+		if err := c.validateFields(); err != nil {
+			return errorAt(file, src, err.Path, err.Message)
+		}
+	}
+	return nil
+}
+
+// EncodeFile encodes v, a pointer to a struct of this package, as ADK writes it to files:
+// snake_case, indented by 2. Sets leave out null and default values, results keep them.
+func EncodeFile(v any) ([]byte, error) {
+	text, err := encodeJSON(v, true)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// EncodeWire encodes v, a pointer to a struct of this package, as ADK sends it over HTTP:
+// camelCase without nulls, except for the keys of a [Set], which are in snake_case.
+func EncodeWire(v any) ([]byte, error) { return encodeJSON(v, false) }
+
+func encodeJSON(v any, isFile bool) ([]byte, error) {
+	w := &adkjson.Encoder{WriteCustom: writeCustom, SnakeCase: isFile}
+	w.WritePointer(reflect.ValueOf(v))
+	if w.Err != nil {
+		return nil, w.Err
+	}
+	return w.Buf, nil
+}
+
+// A validator has rules that its fields cannot express.
+type validator interface{ validateFields() *adkjson.Error }
+
+var _, _ validator = (*Set)(nil), (*Case)(nil)
+
+func newDecoder(src []byte, strict bool) *adkjson.Decoder {
+	return &adkjson.Decoder{Buf: src, Strict: strict, Suggest: spec.Suggest, FindField: findField, ReadCustom: readCustom}
+}
+
+// findField keeps an empty object of arguments apart from a missing one: exact matches of
+// trajectories distinguish them.
+func findField(p any, name []byte) any {
+	switch p := p.(type) {
+	case *genai.FunctionCall:
+		if string(name) == "args" {
+			return (*adkjson.Object)(&p.Args)
+		}
+	case *genai.FunctionResponse:
+		if string(name) == "response" {
+			return (*adkjson.Object)(&p.Response)
+		}
+	case *Injection:
+		if string(name) == "injectedResponse" {
+			return (*adkjson.Object)(&p.Response)
+		}
+	}
+	return nil
+}
+
+// readCustom reads the types whose JSON is not that of their fields.
+func readCustom(r *adkjson.Decoder, p any) bool {
+	switch p := p.(type) {
+	case *genai.Content:
+		readContent(r, p)
+	case *Intermediate:
+		readIntermediate(r, p)
+	case *IntermediateResponse:
+		readIntermediateResponse(r, p)
+	case *InvocationEvent:
+		*p = InvocationEvent{}
+		// The UI of ADK adds keys of its own, which ADK ignores.
+		r.ReadFields(fieldsOf(p), func(_, _ []byte) { r.SkipValue() })
+	case *Persona:
+		readPersona(r, p)
+	case *Invocation:
+		readInvocation(r, p)
+	case *Status:
+		readStatus(r, p)
+	case *MatchType:
+		readMatchType(r, p)
+	case *Criteria:
+		readCriteria(r, p)
+	default:
+		return readWithExtra(r, p)
+	}
+	return true
+}
+
+func fieldsOf(p any) func(name []byte) any {
+	return func(name []byte) any {
+		if field := findField(p, name); field != nil {
+			return field
+		}
+		return adkjson.FieldPointer(p, name)
+	}
+}
+
+// readWithExtra reads a struct that keeps unknown keys, if p points to one.
+func readWithExtra(r *adkjson.Decoder, p any) bool {
+	v := reflect.ValueOf(p).Elem()
+	if v.Kind() != reflect.Struct || v.Type().PkgPath() != reflect.TypeFor[Set]().PkgPath() {
+		return false
+	}
+	v.SetZero()
+	extra, _ := extraOf(v)
+	switch p.(type) {
+	case *Case, *SessionInput, *Criterion, *CaseResult, *SetResult:
+	default:
+		if r.Strict {
+			extra = nil
+		}
+	}
+	r.ReadFields(fieldsOf(p), func(key, name []byte) {
+		readUnknownKey(r, string(key), extra, func() { r.HandleUnknownKey(string(name), p) })
+	})
+	return true
+}
+
+func extraOf(v reflect.Value) (*Extra, bool) {
+	f := v.FieldByName("Extra")
+	if !f.IsValid() {
+		return nil, false
+	}
+	e, ok := f.Addr().Interface().(*Extra)
+	return e, ok
+}
+
+func readUnknownKey(r *adkjson.Decoder, key string, extra *Extra, otherwise func()) {
+	if extra == nil {
+		otherwise()
+		return
+	}
+	raw := adkjson.CompactJSON(r.ReadRawValue())
+	if raw == nil {
+		return
+	}
+	if *extra == nil {
+		*extra = Extra{}
+	}
+	(*extra)[key] = raw
+}
+
+// readContent also reads the form of trpc-agent-go, whose contents are strings.
+func readContent(r *adkjson.Decoder, c *genai.Content) {
+	*c = genai.Content{}
+	var text *string
+	r.ReadFields(func(name []byte) any {
+		switch string(name) {
+		case "role":
+			return &c.Role
+		case "parts":
+			return &c.Parts
+		case "content":
+			return &text
+		}
+		return nil
+	}, func(_, name []byte) { r.HandleUnknownKey(string(name), c) })
+	if text != nil {
+		c.Parts = append(c.Parts, &genai.Part{Text: *text})
+	}
+}
+
+// A recordedCall is a tool call of a turn in the form of trpc-agent-go.
+type recordedCall struct {
+	ID        string         `json:"id"`
+	Name      string         `json:"name"`
+	Arguments adkjson.Object `json:"arguments"`
+	Result    any            `json:"result"`
+}
+
+func readInvocation(r *adkjson.Decoder, inv *Invocation) {
+	*inv = Invocation{}
+	var calls []*recordedCall
+	var extra *Extra
+	if !r.Strict {
+		extra = &inv.Extra
+	}
+	r.ReadFields(func(name []byte) any {
+		if string(name) == "tools" {
+			return &calls
+		}
+		return adkjson.FieldPointer(inv, name)
+	}, func(key, name []byte) {
+		readUnknownKey(r, string(key), extra, func() { r.HandleUnknownKey(string(name), inv) })
+	})
+	if inv.UserContent == nil && r.Err == nil {
+		r.SetError("userContent is required")
+	}
+	if len(calls) > 0 && inv.Intermediate == nil {
+		inv.Intermediate = &Intermediate{}
+	}
+	for _, c := range calls {
+		inv.Intermediate.addRecordedCall(c)
+	}
+}
+
+func (d *Intermediate) addRecordedCall(c *recordedCall) {
+	d.ToolUses = append(d.ToolUses, &genai.FunctionCall{ID: c.ID, Name: c.Name, Args: c.Arguments})
+	if c.Result == nil {
+		return
+	}
+	result, ok := c.Result.(map[string]any)
+	if !ok {
+		result = map[string]any{"result": c.Result}
+	}
+	d.ToolResponses = append(d.ToolResponses, &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: result})
+}
+
+// intermediateKeys are the keys of both forms, for suggestions.
+type intermediateKeys struct {
+	ToolUses      []*genai.FunctionCall     `json:"toolUses"`
+	ToolResponses []*genai.FunctionResponse `json:"toolResponses"`
+	Responses     []*IntermediateResponse   `json:"intermediateResponses"`
+	Events        []*InvocationEvent        `json:"invocationEvents"`
+}
+
+// readIntermediate reads both forms of ADK: the keys decide.
+func readIntermediate(r *adkjson.Decoder, d *Intermediate) {
+	var k intermediateKeys
+	r.ReadFields(fieldsOf(&k), func(_, name []byte) { r.HandleUnknownKey(string(name), &k) })
+	*d = Intermediate(k)
+	if len(d.ToolUses) == 0 {
+		d.ToolUses = nil
+	}
+	if len(d.ToolResponses) == 0 {
+		d.ToolResponses = nil
+	}
+	if len(d.Responses) == 0 {
+		d.Responses = nil
+	}
+	if d.Events != nil && (d.ToolUses != nil || d.ToolResponses != nil || d.Responses != nil) && r.Err == nil {
+		r.SetError("cannot have invocation_events together with tool_uses, tool_responses or intermediate_responses")
+	}
+}
+
+// readIntermediateResponse reads [author, [part, …]].
+func readIntermediateResponse(r *adkjson.Decoder, p *IntermediateResponse) {
+	*p = IntermediateResponse{}
+	var pair []json.RawMessage
+	r.ReadInto(&pair)
+	if r.Err != nil {
+		return
+	}
+	if len(pair) != 2 {
+		r.SetError("must be a list of an author and a list of parts")
+		return
+	}
+	for i, field := range []any{&p.Author, &p.Parts} {
+		sub := newDecoder(pair[i], r.Strict)
+		sub.ReadInto(field)
+		if err := sub.CheckEnd(i); err != nil {
+			r.SetError("%s", err.Message)
+			r.Err.Path = err.Path
+			return
+		}
+	}
+}
+
+// readPersona reads a persona, or the ID of a prebuilt one.
+func readPersona(r *adkjson.Decoder, p *Persona) {
+	raw := r.ReadRawValue()
+	if r.Err != nil {
+		return
+	}
+	var id string
+	if json.Unmarshal(raw, &id) != nil {
+		type persona Persona // without this rule
+		sub := newDecoder(raw, r.Strict)
+		sub.ReadInto((*persona)(p))
+		if err := sub.CheckEnd(); err != nil {
+			r.SetError("%s", err.Message)
+			r.Err.Path = err.Path
+		}
+		return
+	}
+	found := findPersona(id)
+	if found == nil {
+		r.SetError("unknown persona %q%s", id, formatSuggestion(id, personaIDs()))
+		return
+	}
+	*p = *found
+}
+
+// formatSuggestion returns ` (did you mean "x"?)`, or "".
+func formatSuggestion(name string, names []string) string {
+	if near := spec.Suggest(name, names); near != "" {
+		return " (did you mean " + strconv.Quote(near) + "?)"
+	}
+	return ""
+}
+
+// checkSyntax rejects files over the limit and invalid JSON.
+func checkSyntax(file string, src []byte) error {
+	if len(src) > maxFile {
+		return newDiagnostic(spec.Pos{File: file}, "file size exceeds the limit of 64 MiB", "split the file")
+	}
+	if !utf8.Valid(src) {
+		return newDiagnostic(spec.Pos{File: file}, "file is not UTF-8", "save it as UTF-8")
+	}
+	var raw json.RawMessage
+	err := json.Unmarshal(src, &raw)
+	if err == nil {
+		return nil
+	}
+	offset := len(src)
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		// The offset is that after the invalid character.
+		offset = max(int(syntax.Offset)-1, 0)
+	}
+	return newDiagnostic(positionOf(file, src, offset), "invalid JSON: "+err.Error(), "")
+}
+
+func newDiagnostic(pos spec.Pos, message, hint string) error {
+	return spec.Diagnostics{{Pos: pos, Rule: "eval-file", Message: message, Hint: hint}}.Err()
+}
+
+// errorAt returns an error at the value with a path of keys and indexes.
+func errorAt(file string, src []byte, path []any, message string) error {
+	e := adkjson.Error{Path: path, Message: message}
+	return newDiagnostic(positionOf(file, src, findOffset(src, path)), e.Error(), "")
+}
+
+func positionOf(file string, src []byte, offset int) spec.Pos {
+	before := src[:min(offset, len(src))]
+	line := bytes.Count(before, []byte("\n")) + 1
+	col := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+	return spec.Pos{File: file, Line: line, Col: col}
+}
+
+// findOffset returns the offset of the member or item with a path, or of the innermost
+// one that exists.
+func findOffset(src []byte, path []any) int {
+	dec := json.NewDecoder(bytes.NewReader(src))
+	offset := nextToken(src, 0)
+	for _, step := range path {
+		open, err := dec.Token()
+		if err != nil {
+			return offset
+		}
+		found := -1
+		switch step := step.(type) {
+		case string:
+			if open == json.Delim('{') {
+				found = findMember(dec, src, step)
+			}
+		case int:
+			if open == json.Delim('[') {
+				found = findItem(dec, src, step)
+			}
+		}
+		if found < 0 {
+			return offset
+		}
+		offset = found
+	}
+	return offset
+}
+
+// findMember moves the decoder to the value of a key, and returns the offset of the key.
+func findMember(dec *json.Decoder, src []byte, key string) int {
+	for dec.More() {
+		offset := nextToken(src, int(dec.InputOffset()))
+		name, err := dec.Token()
+		if err != nil {
+			return -1
+		}
+		if name == key {
+			return offset
+		}
+		if dec.Decode(new(json.RawMessage)) != nil {
+			return -1
+		}
+	}
+	return -1
+}
+
+func findItem(dec *json.Decoder, src []byte, i int) int {
+	for ; i > 0 && dec.More(); i-- {
+		if dec.Decode(new(json.RawMessage)) != nil {
+			return -1
+		}
+	}
+	if !dec.More() {
+		return -1
+	}
+	return nextToken(src, int(dec.InputOffset()))
+}
+
+// nextToken skips white space, commas and colons.
+func nextToken(src []byte, offset int) int {
+	rest := bytes.TrimLeft(src[offset:], " \t\r\n,:")
+	return len(src) - len(rest)
+}

@@ -1,0 +1,207 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// The names of the metrics of ADK.
+const (
+	ToolTrajectory         = "tool_trajectory_avg_score"
+	ResponseEvaluation     = "response_evaluation_score"
+	ResponseMatch          = "response_match_score"
+	Safety                 = "safety_v1"
+	TaskSuccess            = "multi_turn_task_success_v1"
+	TrajectoryQuality      = "multi_turn_trajectory_quality_v1"
+	ToolUseQuality         = "multi_turn_tool_use_quality_v1"
+	FinalResponseMatch     = "final_response_match_v2"
+	RubricFinalResponse    = "rubric_based_final_response_quality_v1"
+	Hallucinations         = "hallucinations_v1"
+	RubricToolUse          = "rubric_based_tool_use_quality_v1"
+	UserSimulatorQuality   = "per_turn_user_simulator_quality_v1"
+	RubricTrajectory       = "rubric_based_multi_turn_trajectory_quality_v1"
+	ToolCallCount          = "tool_call_count_v1"
+	InferenceCallCount     = "inference_call_count_v1"
+	TokenUsageMetric       = "token_usage_v1"
+	InvocationDurationName = "invocation_duration_v1"
+	// ToolParameterMatch is in no release of ADK yet.
+	ToolParameterMatch = "tool_parameter_match"
+)
+
+// A Metric scores the turns of a case.
+type Metric struct {
+	Name string
+	// Short is another name that files and flags may use; empty if there is none.
+	Short       string
+	Description string
+	// Min and Max are the interval of the score; both are 0 for an informational metric.
+	Min, Max float64
+	// NeedsExpected metrics compare with expected turns, so they cannot score a scenario.
+	NeedsExpected bool
+	// Judged metrics call a model.
+	Judged bool
+
+	measure MeasureFunc
+}
+
+// A MeasureFunc scores the turns of a case. An error makes the metric NotEvaluated.
+type MeasureFunc func(ctx context.Context, in *Input) (*Scores, error)
+
+// Input is what a metric scores.
+type Input struct {
+	// Actual are the turns that happened, with the rubrics that apply to each.
+	Actual []*Invocation
+	// Expected are the turns of the case, as many as actual ones; nil for a scenario.
+	Expected []*Invocation
+	Scenario *Scenario
+	// Criterion is never nil.
+	Criterion *Criterion
+	// Threshold is that of the criterion, or else of the metric.
+	Threshold float64
+	// Judges opens judges; see [Options].
+	Judges Judges
+}
+
+// Scores are the result of a metric.
+type Scores struct {
+	// Overall is the score of the case; nil if it was not evaluated.
+	Overall *float64
+	Status  Status
+	// Turns has an item for each actual turn, or none if the metric was not evaluated.
+	Turns []*TurnScore
+	// Rubrics are the means of the rubric scores.
+	Rubrics []*RubricScore
+	Tokens  *TokenUsage
+	// Judge names the model that scored, if one did.
+	Judge string
+}
+
+// A TurnScore is the score of a turn.
+type TurnScore struct {
+	Score   *float64
+	Status  Status
+	Rubrics []*RubricScore
+	Tokens  *TokenUsage
+	// Reason explains the score, or why there is none.
+	Reason string
+	// Answer is an answer of the judge that could not be read.
+	Answer string
+}
+
+// Informational reports whether the metric has no threshold: it never fails a case.
+func (m *Metric) Informational() bool { return m.Min == m.Max }
+
+// Metrics lists all metrics in the order of ADK.
+func Metrics() []*Metric {
+	return []*Metric{
+		{ToolTrajectory, "tool_trajectory", "Compares the tool calls of each turn with the expected ones.", 0, 1, true, false, measureTrajectory},
+		{ResponseEvaluation, "", "Judges the coherence of each final response, from 1 to 5.", 1, 5, true, true, measureCoherence},
+		{ResponseMatch, "response_match", "Compares the words of each final response with the expected ones (ROUGE-1).", 0, 1, true, false, measureResponseMatch},
+		{Safety, "safety", "Judges whether each final response is harmless.", 0, 1, false, true, measureSafety},
+		{TaskSuccess, "", "Judges whether the agent achieved the goals of the conversation.", 0, 1, false, true, measureTaskSuccess},
+		{TrajectoryQuality, "", "Judges the steps of the agent in the conversation.", 0, 1, false, true, measureTrajectoryQuality},
+		{ToolUseQuality, "", "Judges the tool calls of the conversation.", 0, 1, false, true, measureToolUseQuality},
+		{FinalResponseMatch, "", "Judges whether each final response agrees with the expected one.", 0, 1, true, true, measureFinalResponseMatch},
+		{RubricFinalResponse, "rubric_based_quality", "Judges each final response by rubrics.", 0, 1, false, true, measureFinalResponseRubrics},
+		{Hallucinations, "hallucinations", "Judges whether each sentence of the response is supported by its context.", 0, 1, false, true, measureHallucinations},
+		{RubricToolUse, "rubric_based_tool_use", "Judges the tool calls of each turn by rubrics.", 0, 1, false, true, measureToolUseRubrics},
+		{UserSimulatorQuality, "", "Judges whether the simulated user followed its scenario.", 0, 1, false, true, measureUserSimulator},
+		{RubricTrajectory, "", "Judges the whole conversation by rubrics.", 0, 1, false, true, measureTrajectoryRubrics},
+		{ToolCallCount, "", "Counts the tool calls of a turn.", 0, 0, false, false, measureToolCalls},
+		{InferenceCallCount, "", "Counts the model calls of a turn.", 0, 0, false, false, measureInferenceCalls},
+		{TokenUsageMetric, "", "Counts the tokens of a turn.", 0, 0, false, false, measureTokens},
+		{InvocationDurationName, "", "Measures the duration of a turn in seconds.", 0, 0, false, false, measureDuration},
+		{ToolParameterMatch, "", "Scores the share of expected arguments that the tool calls of each turn have.", 0, 1, true, false, measureParameters},
+	}
+}
+
+// FindMetric returns the metric with a name or short name.
+func FindMetric(name string) (*Metric, bool) {
+	all := Metrics()
+	i := slices.IndexFunc(all, func(m *Metric) bool { return m.Name == name || m.Short != "" && m.Short == name })
+	if i < 0 {
+		return nil, false
+	}
+	return all[i], true
+}
+
+// MetricNames returns all names and short names.
+func MetricNames() []string {
+	var names []string
+	for _, m := range Metrics() {
+		names = append(names, m.Name)
+		if m.Short != "" {
+			names = append(names, m.Short)
+		}
+	}
+	return names
+}
+
+// InformationalMeasures returns the metrics that ADK adds to each run.
+func InformationalMeasures() []*Measure {
+	var all []*Measure
+	for _, m := range Metrics() {
+		if m.Informational() {
+			all = append(all, &Measure{Metric: m.Name})
+		}
+	}
+	return all
+}
+
+// A MetricInfo describes a metric to the UI of ADK.
+type MetricInfo struct {
+	Name        string           `json:"metricName"`
+	Description string           `json:"description"`
+	Value       *MetricValueInfo `json:"metricValueInfo"`
+}
+
+// MetricValueInfo describes the scores of a metric.
+type MetricValueInfo struct {
+	Interval *Interval `json:"interval,omitempty"`
+}
+
+// An Interval is the range of a score.
+type Interval struct {
+	Min       float64 `json:"minValue"`
+	OpenAtMin bool    `json:"openAtMin"`
+	Max       float64 `json:"maxValue"`
+	OpenAtMax bool    `json:"openAtMax"`
+}
+
+// Info returns the description of the metric for the UI of ADK.
+func (m *Metric) Info() *MetricInfo {
+	info := &MetricInfo{Name: m.Name, Description: m.Description, Value: &MetricValueInfo{}}
+	if !m.Informational() {
+		info.Value.Interval = &Interval{Min: m.Min, Max: m.Max}
+	}
+	return info
+}
+
+// Measure scores the turns of in.
+func (m *Metric) Measure(ctx context.Context, in *Input) (*Scores, error) {
+	if m.NeedsExpected && in.Expected == nil {
+		return nil, fmt.Errorf("%s needs expected turns, which a scenario does not have", m.Name)
+	}
+	if in.Expected != nil && len(in.Expected) != len(in.Actual) {
+		return nil, fmt.Errorf("got %d turns, expected %d", len(in.Actual), len(in.Expected))
+	}
+	return m.measure(ctx, in)
+}
+
+// scoreTurns scores each turn by itself. The score of the case is the mean.
+func scoreTurns(in *Input, score func(i int) *float64) *Scores {
+	s := &Scores{}
+	var all []*float64
+	for i := range in.Actual {
+		v := score(i)
+		all = append(all, v)
+		s.Turns = append(s.Turns, &TurnScore{Score: v, Status: StatusOf(v, in.Threshold)})
+	}
+	s.setOverall(meanOf(all), in.Threshold)
+	return s
+}
+
+func (s *Scores) setOverall(score *float64, threshold float64) {
+	s.Overall, s.Status = score, StatusOf(score, threshold)
+}

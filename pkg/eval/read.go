@@ -1,0 +1,289 @@
+package eval
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/adkjson"
+	"agenthost/pkg/spec"
+)
+
+// ReadOptions are the values that old forms of eval sets lack.
+type ReadOptions struct {
+	// SetID is the ID and name of the set; empty for the name of the file.
+	SetID string
+	// Session is the initial session of a file with a list of turns. It is an error with
+	// any other form.
+	Session *SessionInput
+	// NewID returns IDs of invocations; nil for random UUIDs.
+	NewID func() string
+	// Now returns the time of creation; nil for time.Now.
+	Now func() time.Time
+}
+
+// ReadSet reads an eval set or a test file: an object in the form of ADK 1.0 and later, a
+// list of cases as before, or a list of turns as in the oldest test files, which is one
+// case. An error is that of the form that the file resembles; it is a [spec.Diagnostics]
+// with file, line and column.
+func ReadSet(file string, src []byte, o *ReadOptions) (*Set, error) {
+	src = bytes.TrimPrefix(src, []byte("\uFEFF"))
+	if err := checkSyntax(file, src); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults(file)
+	if src[nextToken(src, 0)] == '[' {
+		return readOldSet(file, src, o)
+	}
+	s := &Set{}
+	if err := Decode(file, src, s); err != nil {
+		return nil, err
+	}
+	if o.Session != nil {
+		return nil, newDiagnostic(spec.Pos{File: file}, "an eval set cannot have an initial session file", "move the session to session_input of each case")
+	}
+	return s, nil
+}
+
+func (o *ReadOptions) withDefaults(file string) *ReadOptions {
+	filled := ReadOptions{}
+	if o != nil {
+		filled = *o
+	}
+	filled.SetID = cmp.Or(filled.SetID, file)
+	if filled.NewID == nil {
+		filled.NewID = newUUID
+	}
+	if filled.Now == nil {
+		filled.Now = time.Now
+	}
+	return &filled
+}
+
+// newUUID returns a random UUID of version 4.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// validateFields checks what the types cannot express: IDs, and the content of each case.
+func (s *Set) validateFields() *adkjson.Error {
+	if s.ID == "" {
+		return &adkjson.Error{Message: "eval_set_id is required"}
+	}
+	if s.Cases == nil {
+		return &adkjson.Error{Message: "eval_cases is required"}
+	}
+	seen := map[string]bool{}
+	for i, c := range s.Cases {
+		err := c.validateFields()
+		if err == nil && seen[c.ID] {
+			err = &adkjson.Error{Message: fmt.Sprintf("eval_id %q appears more than once", c.ID)}
+		}
+		if err != nil {
+			return &adkjson.Error{Path: append([]any{"eval_cases", i}, err.Path...), Message: err.Message}
+		}
+		seen[c.ID] = true
+	}
+	return nil
+}
+
+func (c *Case) validateFields() *adkjson.Error {
+	switch {
+	case c.ID == "":
+		return &adkjson.Error{Message: "eval_id is required"}
+	case c.Conversation == nil && c.Scenario == nil:
+		return &adkjson.Error{Message: "conversation or conversation_scenario is required" + c.suggestKey()}
+	case c.Conversation != nil && c.Scenario != nil:
+		return &adkjson.Error{Message: "cannot have both conversation and conversation_scenario"}
+	}
+	return nil
+}
+
+// suggestKey finds the conversation under a mistyped key, which a case keeps as unknown.
+func (c *Case) suggestKey() string {
+	for key := range c.Extra {
+		if near := spec.Suggest(key, []string{"conversation", "conversation_scenario"}); near != "" {
+			return fmt.Sprintf(" (%q is unknown, did you mean %q?)", key, near)
+		}
+	}
+	return ""
+}
+
+// An oldCase is a case of the form before ADK 1.0.
+type oldCase struct {
+	Name    *string     `json:"name"`
+	Data    []*oldTurn  `json:"data"`
+	Session *oldSession `json:"initialSession"`
+}
+
+type oldTurn struct {
+	Query     *string        `json:"query"`
+	Reference string         `json:"reference"`
+	ToolUse   []*oldToolUse  `json:"expectedToolUse"`
+	Responses []*oldResponse `json:"expectedIntermediateAgentResponses"`
+}
+
+type oldToolUse struct {
+	Name  string         `json:"toolName"`
+	Input adkjson.Object `json:"toolInput"`
+	// ADK has never read the recorded output, the field keeps it from being unknown.
+	Output any `json:"mockToolOutput"`
+}
+
+type oldResponse struct {
+	Author string `json:"author"`
+	Text   string `json:"text"`
+}
+
+type oldSession struct {
+	State map[string]any `json:"state"`
+	App   string         `json:"appName"`
+	User  string         `json:"userId"`
+}
+
+// ReadSession reads a file with an initial session for a test file in the oldest form,
+// or with a session input.
+func ReadSession(file string, src []byte) (*SessionInput, error) {
+	s := &SessionInput{}
+	if err := Decode(file, src, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// readOldSet reads a list: of turns if its items have turns' keys, else of cases.
+func readOldSet(file string, src []byte, o *ReadOptions) (*Set, error) {
+	if isListOfTurns(src) {
+		turns := []*oldTurn{}
+		if err := decodeOld(file, src, &turns); err != nil {
+			return nil, err
+		}
+		c, err := o.convertTurns(turns)
+		if err != nil {
+			return nil, errorAt(file, src, err.Path, err.Message)
+		}
+		c.ID, c.Session = file, o.Session
+		return o.newSet([]*Case{c}), nil
+	}
+	if o.Session != nil {
+		return nil, newDiagnostic(spec.Pos{File: file}, "a list of cases cannot have an initial session file", "move the session to initial_session of each case")
+	}
+	var cases []*oldCase
+	if err := decodeOld(file, src, &cases); err != nil {
+		return nil, err
+	}
+	set := o.newSet([]*Case{})
+	for i, old := range cases {
+		c, err := o.convertCase(old)
+		if err != nil {
+			return nil, errorAt(file, src, append([]any{i}, err.Path...), err.Message)
+		}
+		set.Cases = append(set.Cases, c)
+	}
+	if err := set.validateFields(); err != nil {
+		// Without the key eval_cases, the path is that of the old file.
+		return nil, errorAt(file, src, err.Path[1:], err.Message)
+	}
+	return set, nil
+}
+
+func isListOfTurns(src []byte) bool {
+	var items []map[string]json.RawMessage
+	if json.Unmarshal(src, &items) != nil {
+		return false
+	}
+	turnKeys := []string{"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"}
+	for _, item := range items {
+		for key := range item {
+			if key == "name" || key == "data" || key == "initial_session" {
+				return false
+			}
+			if slices.Contains(turnKeys, key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// decodeOld ignores unknown keys, as ADK does, unless one resembles a known key: old files
+// have keys that no release reads.
+func decodeOld(file string, src []byte, v any) error {
+	r := newDecoder(src, true)
+	custom := r.ReadCustom
+	r.ReadCustom = func(r *adkjson.Decoder, p any) bool {
+		switch p.(type) {
+		case *oldCase, *oldTurn, *oldToolUse, *oldResponse, *oldSession:
+			r.ReadFields(fieldsOf(p), func(_, name []byte) {
+				r.Strict = spec.Suggest(string(name), adkjson.FieldNames(p)) != ""
+				r.HandleUnknownKey(string(name), p)
+				r.Strict = true
+			})
+			return true
+		}
+		return custom(r, p)
+	}
+	r.ReadInto(v)
+	if err := r.CheckEnd(); err != nil {
+		return errorAt(file, src, err.Path, err.Message)
+	}
+	return nil
+}
+
+func (o *ReadOptions) newSet(cases []*Case) *Set {
+	return &Set{ID: o.SetID, Name: o.SetID, Cases: cases, CreationTimestamp: o.nowSeconds()}
+}
+
+func (o *ReadOptions) nowSeconds() float64 { return float64(o.Now().UnixMicro()) / 1e6 }
+
+func (o *ReadOptions) convertCase(old *oldCase) (*Case, *adkjson.Error) {
+	switch {
+	case old.Name == nil:
+		return nil, &adkjson.Error{Message: "name is required"}
+	case old.Data == nil:
+		return nil, &adkjson.Error{Message: "data is required"}
+	}
+	c, err := o.convertTurns(old.Data)
+	if err != nil {
+		return nil, &adkjson.Error{Path: append([]any{"data"}, err.Path...), Message: err.Message}
+	}
+	c.ID = *old.Name
+	if s := old.Session; s != nil && (s.App != "" || s.User != "" || len(s.State) > 0) {
+		c.Session = &SessionInput{App: s.App, User: s.User, State: s.State}
+	}
+	return c, nil
+}
+
+func (o *ReadOptions) convertTurns(turns []*oldTurn) (*Case, *adkjson.Error) {
+	c := &Case{Conversation: []*Invocation{}, CreationTimestamp: o.nowSeconds()}
+	for i, t := range turns {
+		if t.Query == nil {
+			return nil, &adkjson.Error{Path: []any{i}, Message: "query is required"}
+		}
+		inv := &Invocation{
+			ID:                o.NewID(),
+			UserContent:       genai.NewContentFromText(*t.Query, genai.RoleUser),
+			FinalResponse:     genai.NewContentFromText(t.Reference, genai.RoleModel),
+			Intermediate:      &Intermediate{},
+			CreationTimestamp: o.nowSeconds(),
+		}
+		for _, u := range t.ToolUse {
+			inv.Intermediate.ToolUses = append(inv.Intermediate.ToolUses, &genai.FunctionCall{Name: u.Name, Args: u.Input})
+		}
+		for _, r := range t.Responses {
+			inv.Intermediate.Responses = append(inv.Intermediate.Responses, &IntermediateResponse{r.Author, []*genai.Part{{Text: r.Text}}})
+		}
+		c.Conversation = append(c.Conversation, inv)
+	}
+	return c, nil
+}

@@ -1,0 +1,229 @@
+package eval
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agenthost/internal/adkjson"
+)
+
+// A Status is the outcome of a metric or a case.
+type Status int
+
+const (
+	// Passed is the status of a score that reaches its threshold.
+	Passed Status = 1
+	// Failed is the status of a score below its threshold, and of a case that crashed.
+	Failed Status = 2
+	// NotEvaluated is the status without a score.
+	NotEvaluated Status = 3
+	// Informational is the status of a metric that has no threshold. It does not count.
+	Informational Status = 4
+)
+
+func statusNames() []string { return []string{"PASSED", "FAILED", "NOT_EVALUATED", "INFORMATIONAL"} }
+
+// String returns the name of ADK.
+func (s Status) String() string {
+	if names := statusNames(); 1 <= s && int(s) <= len(names) {
+		return names[s-1]
+	}
+	return fmt.Sprintf("Status(%d)", int(s))
+}
+
+// ParseStatus reads the name of a status in any case.
+func ParseStatus(name string) (Status, error) {
+	if i := slices.Index(statusNames(), strings.ToUpper(name)); i >= 0 {
+		return Status(i + 1), nil
+	}
+	return 0, fmt.Errorf("unknown status %q%s", name, formatSuggestion(name, statusNames()))
+}
+
+// readStatus reads the number of ADK, or the name as other programs write it.
+func readStatus(r *adkjson.Decoder, s *Status) {
+	switch v := r.ReadValue().(type) {
+	case string:
+		status, err := ParseStatus(v)
+		if err != nil {
+			r.SetError("%v", err)
+		}
+		*s = status
+	case int64:
+		if v < int64(Passed) || v > int64(Informational) {
+			r.SetError("status must be between 1 and 4, got %d", v)
+		}
+		*s = Status(v)
+	default:
+		r.SetError("status must be a number or a name")
+	}
+}
+
+// StatusOf returns the status of a score: NotEvaluated without one, else whether it
+// reaches the threshold.
+func StatusOf(score *float64, threshold float64) Status {
+	switch {
+	case score == nil:
+		return NotEvaluated
+	case *score >= threshold:
+		return Passed
+	default:
+		return Failed
+	}
+}
+
+// FinalStatus returns the status of a case from those of its metrics: Failed if one
+// failed, else Passed if one passed, else NotEvaluated.
+func FinalStatus(metrics []Status) Status {
+	switch {
+	case slices.Contains(metrics, Failed):
+		return Failed
+	case slices.Contains(metrics, Passed):
+		return Passed
+	default:
+		return NotEvaluated
+	}
+}
+
+// A RubricScore is the verdict about one rubric.
+type RubricScore struct {
+	RubricID  string   `json:"rubricId"`
+	Rationale string   `json:"rationale,omitempty"`
+	Score     *float64 `json:"score"`
+	Extra     Extra    `json:"-"`
+}
+
+// TokenUsage are the tokens of a turn, or their mean over turns. A nil count is unknown.
+type TokenUsage struct {
+	Total      *float64 `json:"totalTokens,omitempty"`
+	Input      *float64 `json:"inputTokens,omitempty"`
+	Prompt     *float64 `json:"promptTokens,omitempty"`
+	Cached     *float64 `json:"cachedTokens,omitempty"`
+	ToolUse    *float64 `json:"toolUseTokens,omitempty"`
+	Output     *float64 `json:"outputTokens,omitempty"`
+	Candidates *float64 `json:"candidatesTokens,omitempty"`
+	Reasoning  *float64 `json:"reasoningTokens,omitempty"`
+}
+
+// Details are the parts of a score.
+type Details struct {
+	RubricScores []*RubricScore `json:"rubricScores,omitempty"`
+	Tokens       *TokenUsage    `json:"tokenUsageDetails,omitempty"`
+	Extra        Extra          `json:"-"`
+}
+
+// A MetricResult is the score of a metric, for a turn or a case.
+type MetricResult struct {
+	Metric         string     `json:"metricName"`
+	Threshold      *float64   `json:"threshold"`
+	Criterion      *Criterion `json:"criterion"`
+	CustomFunction string     `json:"customFunctionPath,omitempty"`
+	Score          *float64   `json:"score"`
+	Status         Status     `json:"evalStatus"`
+	Details        *Details   `json:"details"`
+	Extra          Extra      `json:"-"`
+}
+
+// A TurnResult is a turn with its scores.
+type TurnResult struct {
+	Actual   *Invocation     `json:"actualInvocation"`
+	Expected *Invocation     `json:"expectedInvocation"`
+	Metrics  []*MetricResult `json:"evalMetricResults"`
+	Extra    Extra           `json:"-"`
+}
+
+// A CaseResult is the result of one run of a case.
+type CaseResult struct {
+	SetFile string          `json:"evalSetFile,omitempty"`
+	SetID   string          `json:"evalSetId"`
+	CaseID  string          `json:"evalId"`
+	Status  Status          `json:"finalEvalStatus"`
+	Overall []*MetricResult `json:"overallEvalMetricResults"`
+	Turns   []*TurnResult   `json:"evalMetricResultPerInvocation"`
+	// SessionID and UserID find the session of the run.
+	SessionID string `json:"sessionId"`
+	UserID    string `json:"userId,omitempty"`
+	// Session is the whole session as ADK stores it, or nil.
+	Session json.RawMessage `json:"sessionDetails"`
+	// Notes explain scores. ADK has no such field, and ignores it.
+	Notes []*Note `json:"notes,omitempty"`
+	Extra Extra   `json:"-"`
+}
+
+// A Note explains a score, or why there is none.
+type Note struct {
+	// Metric is empty for a note about the case.
+	Metric string `json:"metricName,omitempty"`
+	// Turn is the index of the turn; nil for a note about all of them.
+	Turn   *int   `json:"turn,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Judge names the model that scored.
+	Judge string `json:"judge,omitempty"`
+	// Answer is an answer of the judge that could not be read.
+	Answer string `json:"answer,omitempty"`
+}
+
+// A SetResult is the result of a run of a set.
+type SetResult struct {
+	ID                string        `json:"evalSetResultId"`
+	Name              string        `json:"evalSetResultName"`
+	SetID             string        `json:"evalSetId"`
+	Cases             []*CaseResult `json:"evalCaseResults"`
+	CreationTimestamp float64       `json:"creationTimestamp"`
+	Extra             Extra         `json:"-"`
+}
+
+// ResultSuffix ends the name of a file with a [SetResult].
+const ResultSuffix = ".evalset_result.json"
+
+// NewSetResult returns a result with the ID and the name that ADK builds. The file of the
+// result is its name and [ResultSuffix].
+func NewSetResult(app, set string, seconds float64) *SetResult {
+	stamp := strconv.FormatFloat(seconds, 'f', -1, 64)
+	if !strings.Contains(stamp, ".") {
+		stamp += ".0"
+	}
+	id := app + "_" + set + "_" + stamp
+	return &SetResult{ID: id, Name: strings.ReplaceAll(id, "/", "_"), SetID: set, CreationTimestamp: seconds}
+}
+
+// ReadResult reads the file of a result. Old files are a JSON string that contains JSON.
+func ReadResult(file string, src []byte) (*SetResult, error) {
+	if err := checkSyntax(file, src); err != nil {
+		return nil, err
+	}
+	if text := ""; bytes.HasPrefix(bytes.TrimSpace(src), []byte(`"`)) && json.Unmarshal(src, &text) == nil {
+		src = []byte(text)
+	}
+	s := &SetResult{}
+	if err := Decode(file, src, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// MergeRuns returns the score of a metric over several runs: the mean over all turns of
+// all runs that have one.
+func MergeRuns(runs [][]*float64, threshold float64) (*float64, Status) {
+	mean := meanOf(slices.Concat(runs...))
+	return mean, StatusOf(mean, threshold)
+}
+
+// meanOf returns the mean of the scores that are not nil, or nil.
+func meanOf(scores []*float64) *float64 {
+	sum, n := 0.0, 0
+	for _, s := range scores {
+		if s != nil {
+			sum += *s
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	mean := sum / float64(n)
+	return &mean
+}

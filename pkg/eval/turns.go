@@ -1,0 +1,102 @@
+package eval
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// Turns converts the events of a session to turns: one for each invocation, in order. The
+// rules are those of adk-python evaluation_generator.py.
+func Turns(events []*session.Event) []*Invocation {
+	var turns []*Invocation
+	byID := map[string]*turnBuilder{}
+	for _, e := range events {
+		b := byID[e.InvocationID]
+		if b == nil {
+			b = &turnBuilder{inv: &Invocation{ID: e.InvocationID, UserContent: &genai.Content{}}}
+			byID[e.InvocationID] = b
+			turns = append(turns, b.inv)
+		}
+		b.addEvent(e)
+	}
+	for _, b := range byID {
+		b.finishTurn()
+	}
+	return turns
+}
+
+// A turnBuilder collects the events of an invocation.
+type turnBuilder struct {
+	inv *Invocation
+	// kept are the events with content, final the one of them that is the response.
+	kept  []*session.Event
+	final *session.Event
+}
+
+func (b *turnBuilder) addEvent(e *session.Event) {
+	if strings.EqualFold(e.Author, session.UserAuthor) {
+		if e.Content != nil {
+			b.inv.UserContent = fillCalls(e.Content)
+		}
+		if !e.Timestamp.IsZero() {
+			b.inv.CreationTimestamp = float64(e.Timestamp.UnixMicro()) / 1e6
+		}
+		return
+	}
+	if e.Content == nil || len(e.Content.Parts) == 0 {
+		return
+	}
+	if e.IsFinal() {
+		b.inv.FinalResponse, b.final = fillCalls(e.Content), e
+	}
+	for _, p := range e.Content.Parts {
+		if p.Text != "" || p.FunctionCall != nil || p.FunctionResponse != nil || p.InlineData != nil {
+			b.kept = append(b.kept, e)
+			return
+		}
+	}
+}
+
+// finishTurn makes all kept events intermediate, except for the final response. A final
+// response with calls, of long-running tools, is both.
+func (b *turnBuilder) finishTurn() {
+	b.inv.Intermediate = &Intermediate{Events: []*InvocationEvent{}}
+	for _, e := range b.kept {
+		if e == b.final && len(e.Calls()) == 0 {
+			continue
+		}
+		author := e.Author
+		if author == "" {
+			author = "agent"
+		}
+		b.inv.Intermediate.Events = append(b.inv.Intermediate.Events, &InvocationEvent{
+			Author: author, Content: fillCalls(e.Content), GroundingMetadata: e.GroundingMetadata,
+			Usage: e.UsageMetadata, ModelVersion: e.ModelVersion,
+		})
+	}
+}
+
+// fillCalls returns the content with empty arguments and responses instead of missing
+// ones: events do not distinguish them and ADK writes empty ones, but exact matches of
+// calls do.
+func fillCalls(c *genai.Content) *genai.Content {
+	filled := &genai.Content{Role: c.Role, Parts: slices.Clone(c.Parts)}
+	for i, p := range filled.Parts {
+		part := *p
+		if f := p.FunctionCall; f != nil && f.Args == nil {
+			call := *f
+			call.Args = map[string]any{}
+			part.FunctionCall, filled.Parts[i] = &call, &part
+		}
+		if f := p.FunctionResponse; f != nil && f.Response == nil {
+			response := *f
+			response.Response = map[string]any{}
+			part.FunctionResponse, filled.Parts[i] = &response, &part
+		}
+	}
+	return filled
+}
