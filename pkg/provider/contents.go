@@ -121,10 +121,14 @@ func modelContent(parts ...*genai.Part) *genai.Content {
 	return &genai.Content{Role: genai.RoleModel, Parts: parts}
 }
 
-// finishMessage returns the error message of a finish reason, as in ADK.
+// finishMessage returns the error message of a finish reason; ADK has only that of
+// MAX_TOKENS.
 func finishMessage(reason genai.FinishReason) string {
-	if reason == genai.FinishReasonMaxTokens {
+	switch reason {
+	case genai.FinishReasonMaxTokens:
 		return "Maximum tokens reached"
+	case genai.FinishReasonSafety:
+		return "The service filtered the response for its content"
 	}
 	return ""
 }

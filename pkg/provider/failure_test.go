@@ -69,8 +69,8 @@ func TestErrorHints(t *testing.T) {
 		{
 			"context of a local server",
 			model.Error{Code: 500, Message: "Context size has been exceeded.", URL: chat},
-			"openai/failing: 500: Context size has been exceeded. (POST " + chat + "); shorten the conversation with session_window, events_compaction_config or context_filter, or use a model with a larger context",
-			"Context size has been exceeded. (HTTP 500); shorten the conversation with session_window, events_compaction_config or context_filter, or use a model with a larger context",
+			"openai/failing: 500: Context size has been exceeded. (POST " + chat + "); shorten the conversation with session_window, events_compaction_config or context_filter, use a model with a larger context, or declare one as a fallback on context_window",
+			"Context size has been exceeded. (HTTP 500); shorten the conversation with session_window, events_compaction_config or context_filter, use a model with a larger context, or declare one as a fallback on context_window",
 		},
 		{
 			"timeout",

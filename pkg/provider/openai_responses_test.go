@@ -153,7 +153,7 @@ func TestResponsesAnswer(t *testing.T) {
 		{
 			"filtered", "gpt-5",
 			fakeopenai.Reply{Finish: "content_filter"},
-			&model.Response{ErrorCode: "SAFETY", FinishReason: genai.FinishReasonSafety, ModelVersion: "fake-openai"},
+			&model.Response{ErrorCode: "SAFETY", ErrorMessage: "The service filtered the response for its content", FinishReason: genai.FinishReasonSafety, ModelVersion: "fake-openai"},
 		},
 		{
 			"a call that was cut", "gpt-5",

@@ -190,7 +190,7 @@ func TestOpenAIAnswer(t *testing.T) {
 		{
 			"filtered",
 			fakeopenai.Reply{Finish: "content_filter"},
-			&model.Response{ErrorCode: "SAFETY", FinishReason: genai.FinishReasonSafety, ModelVersion: "fake-openai"},
+			&model.Response{ErrorCode: "SAFETY", ErrorMessage: "The service filtered the response for its content", FinishReason: genai.FinishReasonSafety, ModelVersion: "fake-openai"},
 		},
 		{
 			"a refusal",

@@ -33,6 +33,11 @@ type suiteSubject struct {
 	open func(t testing.TB, answers []suiteReply) (base string, client *http.Client)
 	// newModel builds the model if it has no settings.
 	newModel func(base string, env provider.Env, retry provider.RetryOptions) model.LLM
+	// mixes is set if a request may have both tools and a response schema.
+	mixes bool
+	// cacheMark is the field of a request that asks for a cache; empty if the service
+	// needs none.
+	cacheMark string
 	// local is set for a provider without a service.
 	local bool
 	// endsSilently is set if a stream may end without a finish reason, as in ADK.
@@ -60,6 +65,9 @@ type suiteReply struct {
 	usage   bool // 12 tokens of the prompt, 7 of the response
 	limit   bool // the token limit ended the response
 
+	cached  bool // 8 of the 12 tokens of the prompt
+	refusal bool // the model refused to answer
+
 	code       int // of a failure
 	reason     string
 	message    string
@@ -72,22 +80,26 @@ type suiteReply struct {
 
 func suiteSubjects() []*suiteSubject {
 	builtin := lack{reason: "only Gemini has them; the call fails", err: "has no googleSearch"}
+	noAudio := func(err string) lack { return lack{reason: "its API takes no audio; the call fails", err: err} }
 	subjects := []*suiteSubject{
-		{name: "gemini", title: "Gemini API", settings: "provider: gemini\nmodel: gemini-x", open: openFakeGemini, endsSilently: true},
-		{name: "vertex", title: "Vertex AI", open: openFakeGemini, newModel: newVertexModel, endsSilently: true},
+		{name: "gemini", title: "Gemini API", settings: "provider: gemini\nmodel: gemini-x", open: openFakeGemini, cacheMark: "cachedContent", endsSilently: true},
+		{name: "vertex", title: "Vertex AI", open: openFakeGemini, newModel: newVertexModel, mixes: true, cacheMark: "cachedContent", endsSilently: true},
 		{
-			name: "anthropic", title: "Anthropic", settings: "provider: anthropic\nmodel: claude-sonnet-4-5", open: openFakeAnthropic,
-			lacks: map[string]lack{"builtin": builtin},
+			name: "anthropic", title: "Anthropic", settings: "provider: anthropic\nmodel: claude-sonnet-4-5", open: openFakeAnthropic, mixes: true, cacheMark: "cache_control",
+			lacks: map[string]lack{"builtin": builtin, "audio": noAudio("data of type audio/wav cannot be sent to Claude")},
 		},
 		{
-			name: "anthropic_vertex", title: "Claude on Vertex AI", open: openFakeAnthropic, newModel: newVertexClaude,
-			lacks: map[string]lack{"builtin": builtin},
+			name: "anthropic_vertex", title: "Claude on Vertex AI", open: openFakeAnthropic, newModel: newVertexClaude, cacheMark: "cache_control",
+			lacks: map[string]lack{"builtin": builtin, "audio": noAudio("data of type audio/wav cannot be sent to Claude")},
 		},
 		{
 			name: "ollama", title: "Ollama", settings: "provider: ollama\nmodel: qwen3\noptions: {num_ctx: 4096}", open: openFakeOllama,
 			hints: map[string]string{"unknown_model": "pull it with `ollama pull qwen3`"},
 			lacks: map[string]lack{
 				"builtin":   builtin,
+				"audio":     noAudio("data of type audio/wav cannot be sent to Ollama"),
+				"caching":   {reason: "Ollama caches prompts without counting their tokens", verify: testUncounted},
+				"refusal":   {reason: "Ollama reports none: the model's words are the answer", verify: testText},
 				"documents": {reason: "its API has only texts and images; the call fails", err: "data of type application/pdf cannot be sent to Ollama"},
 				"context":   {reason: "Ollama drops what exceeds `num_ctx` without an error: set it large enough", verify: testContextSize},
 			},
@@ -95,7 +107,7 @@ func suiteSubjects() []*suiteSubject {
 		{name: "scripted", title: "Scripted", local: true},
 	}
 	for _, v := range []struct{ name, title, model, address, limited string }{
-		{"openai", "OpenAI", "gpt-4o", "https://api.openai.com/v1", "length"},
+		{"openai", "OpenAI chat", "gpt-4o", "https://api.openai.com/v1", "length"},
 		{"openai_responses", "OpenAI Responses", "gpt-5", "https://api.openai.com/v1", "max_output_tokens"},
 		{"deepseek", "DeepSeek", "deepseek-chat", "https://api.deepseek.com", "length"},
 		{"mistral", "Mistral", "mistral-large", "https://api.mistral.ai/v1", "length"},
@@ -104,13 +116,18 @@ func suiteSubjects() []*suiteSubject {
 	} {
 		subjects = slices.Insert(subjects, len(subjects)-2, &suiteSubject{
 			name: v.name, title: v.title, settings: "provider: " + strings.TrimSuffix(v.name, "_responses") + "\nmodel: " + v.model, address: v.address,
-			open:  openFakeOpenAI(v.limited),
+			open:  openFakeOpenAI(v.name, v.limited),
 			lacks: map[string]lack{"builtin": builtin},
 		})
 	}
 	for _, s := range subjects {
-		if s.name == "openai" {
-			s.lacks["thoughts"] = lack{reason: "OpenAI returns thoughts only by Responses; the request is ignored and logged", verify: testIgnoredThinking}
+		switch s.name {
+		case "openai_responses":
+			s.mixes = true
+			s.lacks["audio"] = noAudio("data of type audio/wav cannot be sent by OpenAI's Responses API")
+		case "openai":
+			s.mixes = true
+			s.lacks["thoughts"] = lack{reason: "OpenAI returns thoughts only by Responses; the setting is left out and logged", verify: testIgnoredThinking}
 		}
 	}
 	return subjects
@@ -192,6 +209,12 @@ func openFakeGemini(t testing.TB, answers []suiteReply) (string, *http.Client) {
 		}
 		if a.usage {
 			r.Usage = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: 12, CandidatesTokenCount: 7, TotalTokenCount: 19}
+			if a.cached {
+				r.Usage.CachedContentTokenCount = 8
+			}
+		}
+		if a.refusal {
+			r.Finish, r.FinishMessage = genai.FinishReasonSafety, "unsafe"
 		}
 		if a.limit {
 			r.Finish = genai.FinishReasonMaxTokens
@@ -221,6 +244,12 @@ func openFakeAnthropic(t testing.TB, answers []suiteReply) (string, *http.Client
 		if a.usage {
 			r.Usage = map[string]any{"input_tokens": 12, "output_tokens": 7}
 		}
+		if a.cached {
+			r.Usage["input_tokens"], r.Usage["cache_read_input_tokens"] = 4, 8
+		}
+		if a.refusal {
+			r.Stop = "refusal"
+		}
 		if a.limit {
 			r.Stop = "max_tokens"
 		}
@@ -229,13 +258,13 @@ func openFakeAnthropic(t testing.TB, answers []suiteReply) (string, *http.Client
 	return fake.URL(), fake.Client()
 }
 
-func openFakeOpenAI(limited string) func(testing.TB, []suiteReply) (string, *http.Client) {
+func openFakeOpenAI(name, limited string) func(testing.TB, []suiteReply) (string, *http.Client) {
 	return func(t testing.TB, answers []suiteReply) (string, *http.Client) {
-		return openFakeChat(t, limited, answers)
+		return openFakeChat(t, name, limited, answers)
 	}
 }
 
-func openFakeChat(t testing.TB, limited string, answers []suiteReply) (string, *http.Client) {
+func openFakeChat(t testing.TB, name, limited string, answers []suiteReply) (string, *http.Client) {
 	fake := fakeopenai.New()
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
@@ -248,6 +277,17 @@ func openFakeChat(t testing.TB, limited string, answers []suiteReply) (string, *
 		}
 		if a.usage {
 			r.Usage = map[string]any{"prompt_tokens": 12, "completion_tokens": 7, "input_tokens": 12, "output_tokens": 7, "total_tokens": 19}
+		}
+		if a.cached && name == "deepseek" {
+			r.Usage["prompt_cache_hit_tokens"] = 8
+		} else if a.cached {
+			details := map[string]any{"cached_tokens": 8}
+			r.Usage["prompt_tokens_details"], r.Usage["input_tokens_details"] = details, details
+		}
+		if a.refusal && strings.HasPrefix(name, "openai") {
+			r.Refusal = "I cannot help with that."
+		} else if a.refusal {
+			r.Finish = "content_filter"
 		}
 		if a.limit {
 			r.Finish = limited
@@ -311,6 +351,10 @@ func encodeScript(answers []suiteReply) string {
 		}
 		if a.limit {
 			e["finish"] = map[string]string{"reason": "MAX_TOKENS"}
+		}
+		if a.refusal {
+			e["finish"] = map[string]string{"reason": "SAFETY", "message": "unsafe"}
+			e["text"] = ""
 		}
 		entries = append(entries, e)
 	}

@@ -39,7 +39,12 @@ func TestCapabilityTable(t *testing.T) {
 // renderCapabilities returns two tables with a row for each capability, and what happens
 // where one is lacking.
 func renderCapabilities() string {
-	return renderTable("request", requestRows()) + "\n" + renderTable("failure", failureRows())
+	var names []string
+	for _, s := range suiteSubjects() {
+		names = append(names, "`"+s.name+"`")
+	}
+	return "PROVIDER is one of these, in the order of the columns: " + strings.Join(names, ", ") + ".\n\n" +
+		renderTable("request", requestRows()) + "\n" + renderTable("failure", failureRows())
 }
 
 func renderTable(subject string, rows []capability) string {

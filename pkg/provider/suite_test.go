@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
@@ -29,10 +30,14 @@ func requestRows() []capability {
 		{"tools", "parallel calls of tools, and their responses", testTools, false},
 		{"images", "images", testImages, false},
 		{"documents", "PDF documents", testDocuments, false},
+		{"audio", "audio", testAudio, false},
 		{"thoughts", "thoughts, also in the history", testThoughts, false},
 		{"schema", "structured output", testSchema, false},
+		{"tools_schema", "structured output of an agent with tools", testToolsWithSchema, false},
 		{"usage", "token counts", testUsage, false},
+		{"caching", "prompt caching, with the count of cached tokens", testCaching, true},
 		{"finish", "finish reason at the token limit", testFinish, false},
+		{"refusal", "refusal as the error `SAFETY`", testRefusal, false},
 		{"builtin", "Gemini's built-in tools", testBuiltin, true},
 	}
 }
@@ -40,21 +45,22 @@ func requestRows() []capability {
 // failureRows lists the failures of a service that a call reports or survives.
 func failureRows() []capability {
 	return []capability{
-		{"errors", "the error names provider, model and address, and never the key", testErrors, true},
-		{"wrong_key", "a wrong key is not retried, with a hint", testFailure("wrong_key", "check the key: `agenthost models` prints where it comes from"), true},
-		{"no_credit", "an account without credit is not retried, with a hint", testFailure("no_credit", "add credit to the account, or declare a fallback of the model"), true},
-		{"unknown_model", "an unknown model is not retried, with a hint", testFailure("unknown_model", "check the model's name and region"), true},
-		{"context", "a conversation that is too long is not retried, with a hint", testFailure("context", "shorten the conversation"), true},
-		{"overloaded", "an overloaded service is called again", testOverloaded, true},
-		{"retry", "a retry waits as long as the service asks", testRetry, true},
-		{"html", "a page of HTML is an error", testHTML, true},
-		{"garbage", "a malformed answer is an error", testGarbage, true},
-		{"stream_error", "an error within a stream is an error", testStreamError, true},
-		{"cut", "a stream that is interrupted is an error", testCut, true},
-		{"half_call", "half a call of a tool is never executed", testHalfCall, true},
-		{"silence", "a silent service ends with a timeout", testSilence, true},
-		{"cancel", "a canceled call ends at once", testCancel, true},
-		{"cancel_stream", "a call canceled within a stream leaves nothing behind", testCancelStream, true},
+		{"errors", "any status: the error names provider, model and address, never the key", testErrors, true},
+		{"wrong_key", "wrong key: one attempt, and a hint", testFailure("wrong_key", "check the key: `agenthost models` prints where it comes from"), true},
+		{"no_credit", "account without credit: one attempt, and a hint", testFailure("no_credit", "add credit to the account, or declare a fallback of the model"), true},
+		{"unknown_model", "unknown model: one attempt, and a hint", testFailure("unknown_model", "check the model's name and region"), true},
+		{"context", "conversation that is too long: one attempt, and a hint", testFailure("context", "shorten the conversation"), true},
+		{"overloaded", "overloaded service: called again", testOverloaded, true},
+		{"retry", "rate limit: waits as long as the service asks", testRetry, true},
+		{"html", "page of HTML: an error without the page", testHTML, true},
+		{"garbage", "malformed answer: an error", testGarbage, true},
+		{"stream_error", "error within a stream: an error, called again if nothing has arrived", testStreamError, true},
+		{"cut", "interrupted stream: an error", testCut, true},
+		{"half_call", "half a call of a tool: never executed", testHalfCall, true},
+		{"silence", "silent service: a timeout", testSilence, true},
+		{"cancel", "canceled call: ends at once", testCancel, true},
+		{"cancel_stream", "call canceled within a stream: nothing left running", testCancelStream, true},
+		{"turn", "failed or canceled turn: nothing stored is lost, the next turn runs", testTurns, true},
 	}
 }
 
@@ -207,6 +213,10 @@ func testDocuments(t *testing.T, s *suiteSubject) {
 	testInlineData(t, s, "application/pdf", "%PDF-1.7 pages")
 }
 
+func testAudio(t *testing.T, s *suiteSubject) {
+	testInlineData(t, s, "audio/wav", "RIFF sound")
+}
+
 // The service receives the data.
 func testInlineData(t *testing.T, s *suiteSubject, mime, data string) {
 	llm, w := s.build(t, suiteReply{text: []string{"seen"}})
@@ -283,6 +293,57 @@ func testUsage(t *testing.T, s *suiteSubject) {
 		usage := s.generateWhole(t, llm, scriptInput("hi", stream)).UsageMetadata
 		if usage == nil || usage.PromptTokenCount != 12 || usage.CandidatesTokenCount != 7 || usage.TotalTokenCount != 19 {
 			t.Errorf("usage = %+v, want 12 tokens of the prompt and 7 of the response, 19 in total", usage)
+		}
+	})
+}
+
+// A model that caches asks for a cache, once the prompt repeats. All models count the
+// tokens that the service read from its cache.
+func testCaching(t *testing.T, s *suiteSubject) {
+	bothModes(t, func(t *testing.T, stream bool) {
+		reply := suiteReply{text: []string{"one"}, usage: true, cached: true}
+		llm, w := s.build(t, reply, reply)
+		if model.CanCache(llm) != (s.cacheMark != "") {
+			t.Errorf("CanCache() = %v, want %v", model.CanCache(llm), s.cacheMark != "")
+		}
+		req := scriptInput("hi", stream)
+		req.Config.SystemInstruction = model.UserText("Be kind.")
+		req.Cache = &model.CacheRequest{CacheConfig: model.CacheConfig{TTL: time.Hour, Intervals: 10}, PromptTokens: 5000}
+		for range 2 {
+			whole := s.generateWhole(t, llm, req)
+			if u := whole.UsageMetadata; u == nil || u.PromptTokenCount != 12 || u.CachedContentTokenCount != 8 {
+				t.Errorf("usage = %+v, want 12 tokens of the prompt, 8 of them cached", u)
+			}
+			req.Contents = append(req.Contents, whole.Content, model.UserText("again"))
+			req.Cache.Metadata = whole.CacheMetadata
+		}
+		if !strings.Contains(w.lastRequest(t), s.cacheMark) {
+			t.Errorf("the request has no %s: %s", s.cacheMark, w.lastRequest(t))
+		}
+	})
+}
+
+// No tokens are counted as cached.
+func testUncounted(t *testing.T, s *suiteSubject) {
+	llm, _ := s.build(t, suiteReply{text: []string{"one"}, usage: true})
+	whole := s.generateWhole(t, llm, scriptInput("hi", false))
+	if u := whole.UsageMetadata; u == nil || u.CachedContentTokenCount != 0 || model.CanCache(llm) {
+		t.Errorf("usage = %+v, CanCache() = %v, want no cache", u, model.CanCache(llm))
+	}
+}
+
+// A refusal is an error of the response, in both modes. It has a message, except with the
+// Gemini API, which sends none.
+func testRefusal(t *testing.T, s *suiteSubject) {
+	bothModes(t, func(t *testing.T, stream bool) {
+		llm, _ := s.build(t, suiteReply{refusal: true})
+		got, err := ask(t, llm, stream)
+		if err != nil || len(got) == 0 {
+			t.Fatalf("Generate() = %v, %v, want a response", outline(got), err)
+		}
+		whole := got[len(got)-1]
+		if whole.ErrorCode != "SAFETY" || whole.FinishReason != genai.FinishReasonSafety || (whole.ErrorMessage == "") != (s.name == "gemini") || whole.Content != nil {
+			t.Errorf("Generate() = %+v, want SAFETY with a message and no content", whole)
 		}
 	})
 }

@@ -1,0 +1,141 @@
+package provider_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
+	"agenthost/pkg/tool"
+)
+
+// A suiteApp is an app with one agent, whose model is under test.
+type suiteApp struct {
+	host  *runtime.Host
+	store *store.Store
+	key   session.Key
+}
+
+func newSuiteApp(t *testing.T, llm model.LLM, opts runtime.LLMOptions) *suiteApp {
+	t.Helper()
+	st, err := storeurl.Open(t.Context(), "memory:", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	opts.Model = llm
+	app, err := runtime.NewApp("app", runtime.NewLLM("clerk", &opts), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &suiteApp{runtime.NewHost(st, nil), st, session.Key{App: "app", User: "u", ID: "s"}}
+	a.host.Swap(app)
+	if _, err := st.Sessions.Create(t.Context(), a.key, nil); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// runTurn runs one turn and returns an outline of its complete events, and its error.
+func (a *suiteApp) runTurn(ctx context.Context, text string, onPartial func()) (events []string, failure error) {
+	stream := onPartial != nil
+	req := &runtime.RunRequest{App: a.key.App, UserID: a.key.User, SessionID: a.key.ID, Message: model.UserText(text), Streaming: &stream}
+	for ev, err := range a.host.Run(ctx, req) {
+		switch {
+		case err != nil:
+			return events, err
+		case ev.Partial:
+			onPartial()
+		default:
+			events = append(events, eventOutline(ev))
+		}
+	}
+	return events, nil
+}
+
+// eventOutline formats an event as its author, text, calls and error code.
+func eventOutline(ev *session.Event) string {
+	return strings.Join(append([]string{ev.Author + ":"}, outline([]*model.Response{&ev.Response})...), " ")
+}
+
+// An agent with tools gives its answer in the form of its schema: the request has both,
+// or else a tool that takes the answer.
+func testToolsWithSchema(t *testing.T, s *suiteSubject) {
+	answer := suiteReply{text: []string{`{"city_name":"Bonn"}`}}
+	if !s.mixes {
+		answer = suiteReply{calls: []*genai.FunctionCall{{ID: "call_c", Name: "set_model_response", Args: map[string]any{"city_name": "Bonn"}}}}
+	}
+	llm, w := s.build(t, suiteReply{calls: lookupCalls()[:1]}, answer)
+	if m, ok := llm.(interface{ MixesToolsAndSchema() bool }); (ok && m.MixesToolsAndSchema()) != s.mixes {
+		t.Fatalf("MixesToolsAndSchema() is not %v", s.mixes)
+	}
+	schema, err := tool.NewSchema(map[string]any{
+		"type": "object", "properties": map[string]any{"city_name": map[string]any{"type": "string"}}, "required": []any{"city_name"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lookup, err := tool.FromFunc("lookup", "Looks up.", func(context.Context, *tool.Call, struct{ ID string }) (string, error) { return "found", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newSuiteApp(t, llm, runtime.LLMOptions{OutputSchema: schema, Tools: []tool.Tool{lookup}})
+	events, err := a.runTurn(t.Context(), "where?", nil)
+	if err != nil || len(events) < 3 || events[len(events)-1] != `clerk: {"city_name":"Bonn"}` {
+		t.Fatalf("Run() = %q, %v, want the answer in the form of the schema", events, err)
+	}
+	if !s.local && (strings.Contains(w.lastRequest(t), "set_model_response") == s.mixes || !strings.Contains(w.lastRequest(t), "city_name")) {
+		t.Errorf("the request has both a schema and its tool, or none: %s", w.lastRequest(t))
+	}
+}
+
+// A turn whose call fails ends with an event that has the error, and a canceled turn
+// without one, as in ADK. The session keeps what was stored, and the next turn has it.
+func testTurns(t *testing.T, s *suiteSubject) {
+	llm, w := s.build(t,
+		suiteReply{text: []string{"one"}}, s.failure(t, "wrong_key"), suiteReply{text: []string{"two ", "cut"}, hold: make(chan struct{})}, suiteReply{text: []string{"three"}})
+	a := newSuiteApp(t, llm, runtime.LLMOptions{})
+	if events, err := a.runTurn(t.Context(), "first", nil); err != nil {
+		t.Fatalf("Run() = %q, %v", events, err)
+	}
+	if events, err := a.runTurn(t.Context(), "second", nil); err == nil || len(events) != 1 {
+		t.Fatalf("Run() = %q, %v, want one event and an error", events, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if events, err := a.runTurn(ctx, "third", cancel); runtime.AsRunError(err).Code != runtime.CodeCanceled || len(events) > 0 {
+		t.Errorf("Run() = %q, %v, want %s and no event", events, err, runtime.CodeCanceled)
+	}
+	if events, err := a.runTurn(t.Context(), "fourth", nil); err != nil {
+		t.Fatalf("Run() = %q, %v", events, err)
+	}
+	for _, text := range []string{"first", "one", "second", "third", "fourth"} {
+		if !strings.Contains(w.lastRequest(t), text) {
+			t.Errorf("the last request lacks %q: %s", text, w.lastRequest(t))
+		}
+	}
+	sess, err := a.store.Sessions.Get(t.Context(), a.key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored []string
+	for _, ev := range sess.Events() {
+		stored = append(stored, eventOutline(ev))
+		if strings.Contains(ev.ErrorMessage, s.key()) || strings.Contains(ev.ErrorMessage, w.base) {
+			t.Errorf("an event has the key or the address: %s", ev.ErrorMessage)
+		}
+	}
+	if len(stored) > 3 { // the code is the service's
+		stored[3], _, _ = strings.Cut(stored[3], "!")
+	}
+	if diff := cmp.Diff([]string{"user: first", "clerk: one", "user: second", "clerk: ", "user: third", "user: fourth", "clerk: three"}, stored); diff != "" {
+		t.Errorf("stored events (-want +got):\n%s", diff)
+	}
+}
