@@ -86,11 +86,13 @@ func startFakeModel(ts *testscript.TestScript, args []string) {
 	ts.Setenv(args[1], fake.url)
 }
 
-// printModelCalls prints the model and the key of each call that the fakes received.
+// printModelCalls prints the model and the key of each call that the last fake received.
 func printModelCalls(ts *testscript.TestScript, _ []string) {
-	for _, fake := range stateOf(ts).models {
-		for _, call := range fake.calls() {
-			fmt.Fprintln(ts.Stdout(), call)
-		}
+	fakes := stateOf(ts).models
+	if len(fakes) == 0 {
+		ts.Fatalf("there is no fake: start it with fake-model")
+	}
+	for _, call := range fakes[len(fakes)-1].calls() {
+		fmt.Fprintln(ts.Stdout(), call)
 	}
 }

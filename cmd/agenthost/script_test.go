@@ -41,7 +41,7 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	postgres VAR                      create a PostgreSQL database for the script, set VAR to its URL
 //	listen VAR [ADDR]                 occupy a port (default: any free one), set VAR to its address
 //	fake-model PROVIDER VAR ANSWER    start a fake of a provider, set VAR to its URL
-//	model-calls                       print the model and the key of each call of the fakes
+//	model-calls                       print the model and the key of each call of the last fake
 //
 // Requests have the bearer token $TOKEN, if it is set.
 //

@@ -6,6 +6,7 @@
 package fakeopenai
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -27,7 +28,7 @@ type Server struct {
 
 // A Request is one received request.
 type Request struct {
-	// Key is the bearer token.
+	// Key is the bearer token, or the header Api-Key of Azure.
 	Key    string
 	Header http.Header
 	// Body is the decoded JSON.
@@ -74,9 +75,14 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
+func readKey(h http.Header) string {
+	token, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
+	return cmp.Or(token, h.Get("Api-Key"))
+}
+
 func (s *Server) handleCompletion(w http.ResponseWriter, r *http.Request) {
 	req := Request{Header: r.Header.Clone()}
-	req.Key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	req.Key = readKey(r.Header)
 	err := json.NewDecoder(r.Body).Decode(&req.Body)
 	if err == nil {
 		err = checkRequest(req.Body)

@@ -20,7 +20,7 @@ type issuedItem struct {
 
 func (s *Server) handleResponses(w http.ResponseWriter, r *http.Request) {
 	req := Request{Header: r.Header.Clone()}
-	req.Key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	req.Key = readKey(r.Header)
 	err := json.NewDecoder(r.Body).Decode(&req.Body)
 	reply := s.nextReply(req)
 	if err == nil {
