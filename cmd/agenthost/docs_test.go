@@ -72,8 +72,9 @@ type docPage struct {
 	archive txtar.Archive
 	// commands has the command line of each file with expected output.
 	commands map[string]string
-	// fake is the variable with the address of the block's fake, or "".
-	fake string
+	// fake is the variable with the address of the block's fake, or "". startFake is the
+	// command that starts it, until it is started.
+	fake, startFake string
 	// exported are the variables that the block has set.
 	exported []string
 }
@@ -114,12 +115,13 @@ func (p *docPage) addFile(name, data string) {
 	p.archive.Files = append(p.archive.Files, txtar.File{Name: name, Data: []byte(data)})
 }
 
-// beginFake starts a fake of a provider with one answer. An export of its variable, which has
-// the address of the real service, is ignored. An export of a value with … sets the key
-// that the fakes accept.
+// beginFake begins a block with a fake of a provider, which has one answer. The fake starts
+// after `agenthost new`, which prints the variables that are missing. An export of its
+// variable, which has the address of the real service, is ignored. An export of a value
+// with … sets the key that the fakes accept.
 func (p *docPage) beginFake(block int, provider, variable, answer string) {
-	fmt.Fprintf(&p.script, "mkdir block-%d\ncd block-%[1]d\nenv GOOGLE_API_KEY=\nfake-model %s %s '%s'\n", block, provider, variable, answer)
-	p.fake, p.exported = variable, nil
+	fmt.Fprintf(&p.script, "mkdir block-%d\ncd block-%[1]d\nenv GOOGLE_API_KEY=\n", block)
+	p.fake, p.startFake, p.exported = variable, fmt.Sprintf("fake-model %s %s '%s'\n", provider, variable, answer), nil
 }
 
 // endFake checks that the fake was called with the exported key, and unsets the variables.
@@ -159,6 +161,10 @@ func (p *docPage) addCommand(text string) {
 	if settings, ok := strings.CutPrefix(line, "export "); ok {
 		p.addExport(settings)
 		return
+	}
+	if !strings.HasPrefix(line, "agenthost new ") {
+		p.script.WriteString(p.startFake)
+		p.startFake = ""
 	}
 	command := line
 	if input, piped, ok := strings.Cut(line, " | "); ok {

@@ -58,7 +58,8 @@ func createApp(ctx context.Context, io stdio, f *newFlags, dir string) error {
 	}
 	app := newApp{Name: loader.AppName(dir), Template: f.template, Model: f.model}
 	if f.model != "" {
-		app.keys = newLoader(nil).KeyVariables(f.model)
+		l := newLoader(nil)
+		app.keys, app.missing = l.KeyVariables(f.model), l.MissingVariables(f.model)
 	}
 	if err := app.createFolder(ctx, dir); err != nil {
 		return err
@@ -93,21 +94,28 @@ func isPlainString(text string) bool {
 
 // printNextSteps prints the commands that lead to the first answer.
 func printNextSteps(io stdio, app *newApp, dir string) {
-	lacksKey := app.Key() != "" && !slices.ContainsFunc(app.keys, func(name string) bool { return os.Getenv(name) != "" })
+	lacksKey := slices.ContainsFunc(app.missing, func(name string) bool { return slices.Contains(app.keys, name) })
 	switch {
 	case app.IsScripted():
 		fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n", dir)
-	case lacksKey:
-		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Set its key, and talk to it:\n\n  export %s=…\n", dir, app.Model, app.Key())
-	default:
+	case len(app.missing) == 0:
 		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Talk to it:\n\n", dir, app.Model)
+	default:
+		what := "variables"
+		if lacksKey && len(app.missing) == 1 {
+			what = "key"
+		}
+		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Set its %s, and talk to it:\n\n  export %s=…\n",
+			dir, app.Model, what, strings.Join(app.missing, "=… "))
 	}
 	fmt.Fprintf(io.out, "  agenthost run %s\n\n", dir)
 	switch {
 	case app.IsScripted():
 		fmt.Fprintf(io.out, "It answers from a script; %s shows how to use a real model.\n", filepath.Join(dir, "README.md"))
-	case lacksKey:
+	case lacksKey && len(app.missing) == 1:
 		fmt.Fprintf(io.out, "The key can also be in %s, which git ignores.\n", filepath.Join(dir, ".env"))
+	case lacksKey:
+		fmt.Fprintf(io.out, "The variables can also be in %s, which git ignores.\n", filepath.Join(dir, ".env"))
 	}
 	fmt.Fprintln(io.out, "Edit the files while you chat: the next answer uses the saved version.")
 }

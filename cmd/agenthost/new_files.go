@@ -40,10 +40,21 @@ type newApp struct {
 	// keys are the environment variables that may hold the model's key, the usual one
 	// first.
 	keys []string
+	// missing are the variables that are required and not set.
+	missing []string
 }
 
 // Key returns the usual environment variable of the model's key, empty if it needs none.
 func (a *newApp) Key() string { return strings.Join(a.keys[:min(1, len(a.keys))], "") }
+
+// Variables returns the variables of .env.example: those that are missing, or else that of
+// the key.
+func (a *newApp) Variables() []string {
+	if len(a.missing) > 0 {
+		return a.missing
+	}
+	return a.keys[:min(1, len(a.keys))]
+}
 
 // IsScripted reports whether the app answers from a script.
 func (a *newApp) IsScripted() bool { return a.Model == "" }
@@ -174,7 +185,10 @@ func (a *newApp) renderFile(file string) ([]byte, error) {
 // checkModel returns an error that states why the loader rejects the model of an app.
 func checkModel(ctx context.Context, dir, model string) error {
 	for _, d := range newLoader(nil).Check(ctx, dir) {
-		if d.Rule == "model" || d.Severity == spec.Error {
+		switch {
+		case d.Rule == "model" && d.Severity == spec.Warning: // a name without a provider
+			return fmt.Errorf("--model %s: unknown model\nhint: write PROVIDER/%[1]s, such as ollama/%[1]s or openai/%[1]s", model)
+		case d.Rule == "model" || d.Severity == spec.Error:
 			return fmt.Errorf("--model %s: %s\nhint: %s", model, d.Message, d.Hint)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -49,6 +50,35 @@ func TestNewTemplates(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestNewReadmes runs the commands of the README of each template in the app's folder. Lines
+// that begin with > are typed into the conversation.
+func TestNewReadmes(t *testing.T) {
+	command := regexp.MustCompile(`(?m)^    agenthost (.*?)(?: +#.*)?\n((?:    > .*\n)*)`)
+	for _, name := range templateNames() {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "my-app")
+			runNew(t, "new", dir, "--template", name)
+			t.Chdir(dir)
+			commands := command.FindAllStringSubmatch(readText(t, "README.md"), -1)
+			for _, m := range commands {
+				verb, text, quoted := strings.Cut(m[1], ` "`)
+				args := strings.Fields(verb)
+				if quoted {
+					args = append(args, strings.TrimSuffix(text, `"`))
+				}
+				var out, problems bytes.Buffer
+				code := run(t.Context(), args, stdio{strings.NewReader(strings.ReplaceAll(m[2], "    > ", "")), &out, &problems})
+				if code != exitOK || args[0] == "run" && out.Len() == 0 {
+					t.Errorf("%s: exit status %d\n%s%s", m[1], code, &out, &problems)
+				}
+			}
+			if len(commands) < 3 {
+				t.Errorf("README.md has %d commands, want those of check, test and run", len(commands))
+			}
+		})
 	}
 }
 

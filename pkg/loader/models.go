@@ -243,6 +243,46 @@ func (l *Loader) KeyVariables(name string) []string {
 	return nil
 }
 
+// MissingVariables returns the environment variables that must be set before a model of this
+// name can be called: of its key, its address, its region or its project. The name is that
+// of an agent's model in an app without models.
+func (l *Loader) MissingVariables(name string) []string {
+	kind, rest, ok := l.findModelKind(name)
+	if !ok {
+		return nil
+	}
+	plan, ds := kind.Decode(spec.Text{}.Mapping("model", rest))
+	c, ok := plan.Config.(provider.CredentialConfig)
+	if ds.HasErrors() || !ok {
+		return nil
+	}
+	var missing []string
+	env := provider.Env{Lookup: func(name string) (string, bool) {
+		if slices.Contains(missing, name) {
+			return exampleValue(name), true
+		}
+		return l.opts.Env(name)
+	}}
+	for {
+		next := c.Credential(env)
+		if next.Missing == "" || next.Variable == "" || slices.Contains(missing, next.Variable) {
+			return missing
+		}
+		missing = append(missing, next.Variable)
+	}
+}
+
+// exampleValue returns a valid value of a variable.
+func exampleValue(name string) string {
+	switch {
+	case strings.HasSuffix(name, "_REGION"), strings.HasSuffix(name, "_LOCATION"):
+		return "us-east-1"
+	case strings.HasSuffix(name, "_BASE"), strings.HasSuffix(name, "_URL"):
+		return "https://example.com"
+	}
+	return "example"
+}
+
 // findModelKind returns the provider of provider/model, or the one that recognizes the
 // name, and the model's name there.
 func (l *Loader) findModelKind(name string) (kind spec.Kind[provider.Env, model.LLM], rest string, ok bool) {
