@@ -25,7 +25,8 @@ func vendorFailures(name string) map[string]suiteReply {
 		"no_credit":     {code: 429, message: "Your prepayment credits are depleted. Please go to AI Studio to manage your project and billing."},
 		"unknown_model": {code: 404, message: "models/gemini-x is not found for API version v1beta, or is not supported for generateContent."},
 		"context":       {code: 400, message: "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."},
-		"overloaded":    {code: 503, message: "The model is overloaded. Please try again later."},
+		"region":        {code: 400, message: "User location is not supported for the API use."},
+		"overloaded":    {code: 503, message: "The model is overloaded. Please try again later. KEY"},
 		"stream_error":  {raw: `data: {"error":{"code":503,"message":"The model is overloaded. KEY","status":"UNAVAILABLE"}}` + "\n\n"},
 	}
 	anthropic := map[string]suiteReply{
@@ -33,7 +34,8 @@ func vendorFailures(name string) map[string]suiteReply {
 		"no_credit":     {code: 400, message: "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."},
 		"unknown_model": {code: 404, message: "model: claude-sonnet-4-5"},
 		"context":       {code: 400, message: "input length and `max_tokens` exceed context limit: 198214 + 8192 > 200000, decrease input length or `max_tokens` and try again"},
-		"overloaded":    {code: 529, message: "Overloaded"},
+		"region":        {code: 403, message: "Request not allowed"},
+		"overloaded":    {code: 529, message: "Overloaded KEY"},
 		"stream_error":  {raw: "event: error\ndata: " + `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded KEY"}}` + "\n\n"},
 	}
 	openAI := map[string]suiteReply{
@@ -41,7 +43,8 @@ func vendorFailures(name string) map[string]suiteReply {
 		"no_credit":     {code: 429, reason: "insufficient_quota", message: "You exceeded your current quota, please check your plan and billing details."},
 		"unknown_model": {code: 404, reason: "model_not_found", message: "The model `gpt-4o` does not exist or you do not have access to it."},
 		"context":       {code: 400, reason: "context_length_exceeded", message: "This model's maximum context length is 128000 tokens. However, your messages resulted in 150000 tokens."},
-		"overloaded":    {code: 503, message: "The engine is currently overloaded, please try again later"},
+		"region":        {code: 403, reason: "unsupported_country_region_territory", message: "Country, region, or territory not supported"},
+		"overloaded":    {code: 503, message: "The engine is currently overloaded, please try again later KEY"},
 		"stream_error":  {raw: `data: {"error":{"message":"The server had an error while processing your request. KEY","type":"server_error","param":null,"code":null}}` + "\n\n"},
 	}
 	return map[string]map[string]suiteReply{
@@ -91,7 +94,8 @@ func vendorFailures(name string) map[string]suiteReply {
 			"wrong_key":     {code: 401, message: "unauthorized KEY"},
 			"no_credit":     {code: 402, message: "payment required"},
 			"unknown_model": {code: 404, message: `model "qwen3" not found, try pulling it first`},
-			"overloaded":    {code: 503, message: "server busy, please try again.  maximum pending requests exceeded"},
+			"region":        {code: 403, message: "forbidden"},
+			"overloaded":    {code: 503, message: "server busy, please try again.  maximum pending requests exceeded KEY"},
 			"stream_error":  {raw: `{"error":"an error was encountered while running the model: unexpected EOF KEY"}` + "\n"},
 		},
 	}[name]
@@ -179,6 +183,9 @@ func testOverloaded(t *testing.T, s *suiteSubject) {
 		whole := s.generateWhole(t, llm, scriptInput("hi", stream))
 		if n := w.countRequests(); n != 2 || model.TextOf(whole.Content) != "one" {
 			t.Errorf("Generate() = %q after %d requests, want one after 2", model.TextOf(whole.Content), n)
+		}
+		if log := w.log.String(); !strings.Contains(log, "retrying") || strings.Contains(log, s.key()) {
+			t.Errorf("log = %s, want the retry without the key", log)
 		}
 	})
 }

@@ -151,11 +151,12 @@ func (s *suiteSubject) build(t testing.TB, answers ...suiteReply) (model.LLM, *w
 	}
 	base, client := s.open(t, answers)
 	w.base, w.fake = cmp.Or(s.address, base), base
-	retry := provider.RetryOptions{Attempts: 1, Wait: waitNever, Provider: s.name}
+	logger := slog.New(slog.NewTextHandler(&w.log, nil))
+	retry := provider.RetryOptions{Attempts: 1, Wait: waitNever, Provider: s.name, Logger: logger}
 	if len(answers) > 0 && (answers[0].code != 0 || answers[0].raw != "") {
 		retry.Attempts = len(answers)
 	}
-	env := provider.Env{Name: "m", Provider: s.name, Lookup: lookup(nil), HTTP: w.wrapClient(client), Wait: waitNever, Logger: slog.New(slog.NewTextHandler(&w.log, nil))}
+	env := provider.Env{Name: "m", Provider: s.name, Lookup: lookup(nil), HTTP: w.wrapClient(client), Wait: waitNever, Logger: logger}
 	if s.newModel != nil {
 		return s.newModel(base, env, retry), w
 	}
