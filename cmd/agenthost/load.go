@@ -23,7 +23,9 @@ type loadFlags struct {
 	env, secrets, policy, prices string
 	// reserved lists what apps may not read or reach, even if the policy grants it.
 	reserved policy.Host
-	flags    *pflag.FlagSet
+	// observe is [runtime.Options.Observe] of the host that openHost opens; it may be nil.
+	observe func(runtime.Measurement)
+	flags   *pflag.FlagSet
 }
 
 func (f *loadFlags) registerFlags(flags *pflag.FlagSet) {
@@ -105,7 +107,7 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 		loaded.App.Close()
 		return nil, "", failWith(errors.Join(fmt.Errorf("storing the app's revision: %w", err), st.Close()))
 	}
-	host := runtime.NewHost(st, &runtime.Options{LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
+	host := runtime.NewHost(st, &runtime.Options{Observe: f.observe, LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
 		rev, err := st.Revisions.Get(ctx, app, revision)
 		if err != nil {
 			return nil, err

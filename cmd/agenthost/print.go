@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
+	"sync"
 
 	"google.golang.org/genai"
 
@@ -108,4 +111,35 @@ func compactJSON(v map[string]any) string {
 		return fmt.Sprint(v)
 	}
 	return string(b)
+}
+
+// A costMeter adds up the cost and the tokens of model calls that have a price, including
+// those of agents that are called as tools. It is safe for concurrent use.
+type costMeter struct {
+	mu            sync.Mutex
+	usd           float64
+	input, output int32
+}
+
+// addCall adds a model call; see [runtime.Options.Observe].
+func (c *costMeter) addCall(m runtime.Measurement) {
+	if m.Cost == 0 || m.Usage == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.usd += m.Cost
+	c.input += m.Usage.PromptTokenCount + m.Usage.ToolUsePromptTokenCount
+	c.output += m.Usage.CandidatesTokenCount + m.Usage.ThoughtsTokenCount
+}
+
+// printCost prints the cost since the last call, if there is any.
+func (c *costMeter) printCost(w io.Writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.usd > 0 {
+		usd := strconv.FormatFloat(math.Max(1, math.Round(c.usd*1e6))/1e6, 'f', -1, 64)
+		fmt.Fprintf(w, "cost $%s for %d input tokens and %d output tokens\n", usd, c.input, c.output)
+	}
+	c.usd, c.input, c.output = 0, 0, 0
 }

@@ -93,13 +93,15 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 	if f.resume && (f.session == "" || len(args) == 2) {
 		return errors.New("--resume requires --session and does not accept TEXT")
 	}
+	var spent costMeter
+	f.load.observe = spent.addCall
 	host, app, err := f.load.openHost(ctx, io, args[0], opts, f.openStore)
 	if err != nil {
 		return err
 	}
 	defer host.Store().Close()
 	defer host.Close()
-	t := &conversation{io: io, host: host, state: state, json: f.json}
+	t := &conversation{io: io, host: host, state: state, json: f.json, spent: &spent}
 	if t.key, err = f.ensureSession(ctx, io, session.Key{App: app, User: f.user, ID: f.session}, host.Store()); err != nil {
 		return err
 	}
@@ -143,6 +145,7 @@ type conversation struct {
 	key   session.Key
 	state map[string]any
 	json  bool
+	spent *costMeter
 	// lines receives the lines that the user types.
 	lines chan string
 	// prompted has the IDs of the calls that the user was prompted for.
@@ -188,10 +191,11 @@ func (t *conversation) resumeInvocation(ctx context.Context) error {
 	})
 }
 
-// runRequest runs a request and prints its events. A model call that waits is reported
-// at once.
+// runRequest runs a request and prints its events, and then its cost. A model call that waits
+// is reported at once.
 func (t *conversation) runRequest(ctx context.Context, req *runtime.RunRequest) error {
 	req.OnModelWait = t.printWait
+	defer t.spent.printCost(t.io.err)
 	return t.printEvents(t.host.Run(ctx, req))
 }
 
