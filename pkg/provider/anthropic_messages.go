@@ -177,7 +177,7 @@ func textBlock(text string) anthropicBlock { return anthropicBlock{"type": "text
 
 // thoughtBlock returns the block of a thought that the same model signed, or nil.
 func (w *anthropicWriter) thoughtBlock(p *genai.Part) anthropicBlock {
-	if vendor, signer := partVendor(p); vendor != anthropicVendor || signer != w.model || len(p.ThoughtSignature) == 0 {
+	if vendor, signer := partVendor(p); vendor != anthropicVendor || !isSigner(signer, w.model) || len(p.ThoughtSignature) == 0 {
 		return nil
 	}
 	if p.PartMetadata[redactedKey] == true {
