@@ -1,11 +1,16 @@
 package loader_test
 
 import (
+	"context"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/spec"
 )
 
 // KeyVariables has the variables of the provider that a name belongs to, whether they are
@@ -67,5 +72,55 @@ func TestMissingVariables(t *testing.T) {
 		if diff := cmp.Diff(tt.want, l.MissingVariables(tt.model)); diff != "" {
 			t.Errorf("MissingVariables(%s) with %v (-want +got):\n%s", tt.model, tt.env, diff)
 		}
+	}
+}
+
+// An acmeConfig is the config of a kind of a program: it names its variables, and no
+// more.
+type acmeConfig struct {
+	Provider string `yaml:"provider" doc:"acme."`
+	Model    string `yaml:"model" doc:"The name of the model."`
+}
+
+// KeyVariables returns the variables of the key.
+func (*acmeConfig) KeyVariables(provider.Env) []string { return []string{"ACME_KEY", "ACME_TOKEN"} }
+
+// The key of a program's kind that only names its variables is in one of them, or
+// missing.
+func TestVisitModelsOfPrograms(t *testing.T) {
+	kinds := append(provider.Kinds(), spec.NewKind("acme", "Acme.", func(context.Context, provider.Env, *acmeConfig) (model.LLM, error) {
+		return provider.NewScripted(nil, nil), nil
+	}))
+	missing := provider.Credential{Variable: "ACME_KEY", Missing: "no key: set ACME_KEY or ACME_TOKEN in the environment or in the app's .env"}
+	for _, tt := range []struct {
+		name   string
+		env    map[string]string
+		dotenv string
+		want   provider.Credential
+	}{
+		{"no variable", nil, "", missing},
+		{"an empty variable", map[string]string{"ACME_KEY": ""}, "", missing},
+		{"of the host", map[string]string{"ACME_TOKEN": "k"}, "", provider.Credential{From: "ACME_TOKEN"}},
+		{"of the app", nil, "ACME_KEY=k\n", provider.Credential{From: "ACME_KEY"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "shop")
+			write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\nmodel: acme/large\ninstruction: x\n")
+			write(t, filepath.Join(dir, ".env"), tt.dotenv)
+			l := loader.New(&loader.Options{Providers: kinds, Env: func(name string) (string, bool) {
+				v, ok := tt.env[name]
+				return v, ok
+			}})
+			visited := 0
+			ds := l.VisitModels(t.Context(), dir, func(use loader.ModelUse) {
+				visited++
+				if diff := cmp.Diff(tt.want, use.Credential); diff != "" {
+					t.Errorf("credential (-want +got):\n%s", diff)
+				}
+			})
+			if ds.HasErrors() || visited != 1 {
+				t.Errorf("VisitModels visited %d models: %v", visited, ds)
+			}
+		})
 	}
 }

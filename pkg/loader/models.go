@@ -174,12 +174,9 @@ func (c *useCollector) addUse(name, agent string) {
 
 func (r *resolver) describeModel(name string, plan modelPlan) ModelUse {
 	env := r.newModelEnv(name)
-	use := ModelUse{Name: name, Provider: plan.kind, Model: plan.llm.Name(), At: plan.at, LLM: plan.llm}
+	use := ModelUse{Name: name, Provider: plan.kind, Model: plan.llm.Name(), At: plan.at, LLM: plan.llm, Credential: provider.DescribeCredential(plan.config, env)}
 	if e, ok := modelEndpoint(plan.config, env); ok {
 		use.URL = bareAddress(e.URL)
-	}
-	if c, ok := plan.config.(provider.CredentialConfig); ok {
-		use.Credential = c.Credential(env)
 	}
 	if c, ok := plan.config.(provider.FallbackConfig); ok {
 		for _, f := range c.Fallbacks() {

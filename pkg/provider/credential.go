@@ -36,6 +36,32 @@ var (
 	_ CredentialConfig = (*ollamaConfig)(nil)
 )
 
+// DescribeCredential describes the key of a model by its config: as a [CredentialConfig],
+// or else by the variables of a [KeyConfig]. The config of a model that needs no key is
+// neither.
+func DescribeCredential(config any, env Env) Credential {
+	switch c := config.(type) {
+	case CredentialConfig:
+		return c.Credential(env)
+	case KeyConfig:
+		return newVariables(env.Lookup, env.App).describeKey(c.KeyVariables(env))
+	}
+	return Credential{}
+}
+
+// describeKey describes a key that must be in one of the variables.
+func (v variables) describeKey(names []string) Credential {
+	for _, name := range names {
+		if v.valueOf(name) != "" {
+			return Credential{From: name}
+		}
+	}
+	if len(names) == 0 {
+		return Credential{}
+	}
+	return Credential{Variable: names[0], Missing: "no key: set " + strings.Join(names, " or ") + " in the environment or in the app's .env"}
+}
+
 // Credential describes the key or the login.
 func (c *geminiConfig) Credential(env Env) Credential {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value}.describeCredential(env)

@@ -51,7 +51,8 @@ type NameConfig interface{ RecognizesName(name string) bool }
 // A KeyConfig is the config of a model whose key can be in the environment.
 type KeyConfig interface {
 	// KeyVariables returns the variables that may hold the key, the usual one first, or
-	// none if calls need no key of a variable.
+	// none if calls need no key of a variable. A config that may have a key of its own is
+	// a [CredentialConfig] as well.
 	KeyVariables(env Env) []string
 }
 
