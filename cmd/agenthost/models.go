@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -33,12 +34,13 @@ func newModelsCommand(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "models DIR...",
 		Short: "List the models of apps and their keys",
-		Long: `Models lists the models that apps use: the agents, the provider, the address, and
-where the key comes from, or which variable to set. Keys are never printed. DIR is an
-app or a folder of apps.
+		Long: `Models lists the models that apps use: by which agents, or as the route or fallback of
+which model, the provider, the address, and where the key comes from, or which variable
+to set. Keys are never printed. DIR is an app or a folder of apps.
 
 With --ping, models calls each model once with a short message, and exits with
-status 1 when one fails. Models without an address, such as scripts, are not called.`,
+status 1 when one fails. Waits for retries are printed to stderr. Models without an
+address, such as scripts, are not called.`,
 		Args:    requireArgs(1, -1),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
@@ -53,16 +55,19 @@ status 1 when one fails. Models without an address, such as scripts, are not cal
 
 // A listedModel is one model of an app in the output.
 type listedModel struct {
-	App       string     `json:"app"`
-	Name      string     `json:"name"`
-	Agents    []string   `json:"agents"`
-	Provider  string     `json:"provider"`
-	Model     string     `json:"model"`
-	URL       string     `json:"url,omitempty"`
-	Key       listedKey  `json:"key"`
-	Fallbacks []string   `json:"fallbacks,omitempty"`
-	Routes    []string   `json:"routes,omitempty"`
-	Ping      *pingReply `json:"ping,omitempty"`
+	App        string     `json:"app"`
+	Name       string     `json:"name"`
+	Agents     []string   `json:"agents"`
+	Summaries  bool       `json:"summaries,omitempty"`
+	RouteOf    []string   `json:"routeOf,omitempty"`
+	FallbackOf []string   `json:"fallbackOf,omitempty"`
+	Provider   string     `json:"provider"`
+	Model      string     `json:"model"`
+	URL        string     `json:"url,omitempty"`
+	Key        listedKey  `json:"key"`
+	Fallbacks  []string   `json:"fallbacks,omitempty"`
+	Routes     []string   `json:"routes,omitempty"`
+	Ping       *pingReply `json:"ping,omitempty"`
 }
 
 // A listedKey is the state of a key: present, missing or none.
@@ -94,7 +99,7 @@ func (f *modelsFlags) listModels(ctx context.Context, io stdio, dirs []string) e
 	var problems spec.Diagnostics
 	for _, app := range apps {
 		ds := l.VisitModels(ctx, app, func(use loader.ModelUse) {
-			all = append(all, f.describeUse(ctx, loader.AppName(app), use))
+			all = append(all, f.describeUse(ctx, io, loader.AppName(app), use))
 		})
 		for _, d := range ds {
 			if d.Severity == spec.Error {
@@ -124,10 +129,10 @@ func (f *modelsFlags) listModels(ctx context.Context, io stdio, dirs []string) e
 	return nil
 }
 
-func (f *modelsFlags) describeUse(ctx context.Context, app string, use loader.ModelUse) listedModel {
+func (f *modelsFlags) describeUse(ctx context.Context, io stdio, app string, use loader.ModelUse) listedModel {
 	m := listedModel{
 		App: app, Name: use.Name, Agents: append([]string{}, use.Agents...), Provider: use.Provider, Model: use.Model, URL: use.URL,
-		Fallbacks: use.Fallbacks, Routes: use.Routes, Key: listedKey{State: "none"},
+		Summaries: use.Summaries, RouteOf: use.RouteOf, FallbackOf: use.FallbackOf, Fallbacks: use.Fallbacks, Routes: use.Routes, Key: listedKey{State: "none"},
 	}
 	switch c := use.Credential; {
 	case c.Missing != "":
@@ -136,18 +141,20 @@ func (f *modelsFlags) describeUse(ctx context.Context, app string, use loader.Mo
 		m.Key = listedKey{State: "present", From: c.From}
 	}
 	if f.ping && use.URL != "" || f.ping && use.Credential.Missing != "" {
-		m.Ping = pingModel(ctx, use.LLM)
+		m.Ping = pingModel(ctx, io, use.LLM)
 	}
 	return m
 }
 
-// pingModel calls a model once. A truncated response counts as a success.
-func pingModel(ctx context.Context, llm model.LLM) *pingReply {
+// pingModel calls a model once, and prints what the call waits for. A truncated response
+// counts as a success.
+func pingModel(ctx context.Context, io stdio, llm model.LLM) *pingReply {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	req := &model.Request{
 		Contents: []*genai.Content{model.UserText("Reply with the word ok.")},
 		Config:   &genai.GenerateContentConfig{MaxOutputTokens: 16},
+		OnWait:   func(w model.Wait) { fmt.Fprintln(io.err, w) },
 	}
 	start := time.Now()
 	var err error
@@ -174,13 +181,13 @@ func writeModels(io stdio, all []listedModel, several bool) error {
 	if several {
 		fmt.Fprint(w, "APP\t")
 	}
-	fmt.Fprintln(w, "MODEL\tAGENTS\tPROVIDER\tNAME\tADDRESS\tKEY\tFALLBACKS, ROUTES")
+	fmt.Fprintln(w, "MODEL\tUSED BY\tPROVIDER\tNAME\tADDRESS\tKEY\tFALLBACKS, ROUTES")
 	for _, m := range all {
 		if several {
 			fmt.Fprint(w, m.App, "\t")
 		}
 		fmt.Fprintln(w, strings.Join([]string{
-			m.Name, dashIfEmpty(strings.Join(m.Agents, ", ")), m.Provider, m.Model, dashIfEmpty(m.URL), m.Key.formatKey(),
+			m.Name, m.formatUsers(), m.Provider, m.Model, dashIfEmpty(m.URL), m.Key.formatKey(),
 			dashIfEmpty(strings.Join(append(m.Fallbacks, m.Routes...), ", ")),
 		}, "\t"))
 	}
@@ -193,6 +200,22 @@ func writeModels(io stdio, all []listedModel, several bool) error {
 		}
 	}
 	return nil
+}
+
+// formatUsers lists why the app uses the model: its agents, its summaries, and the models
+// that call it.
+func (m *listedModel) formatUsers() string {
+	users := slices.Clone(m.Agents)
+	if m.Summaries {
+		users = append(users, "summaries")
+	}
+	if len(m.RouteOf) > 0 {
+		users = append(users, "route of "+strings.Join(m.RouteOf, ", "))
+	}
+	if len(m.FallbackOf) > 0 {
+		users = append(users, "fallback of "+strings.Join(m.FallbackOf, ", "))
+	}
+	return strings.Join(users, ", ")
 }
 
 func dashIfEmpty(text string) string { return cmp.Or(text, "-") }

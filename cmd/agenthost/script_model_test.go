@@ -23,6 +23,7 @@ type fakeModel struct {
 func fakeModels() map[string]func(answer string) fakeModel {
 	return map[string]func(string) fakeModel{
 		"gemini": startFakeGemini, "openai": startFakeOpenAI, "anthropic": startFakeAnthropic, "ollama": startFakeOllama,
+		"busy-openai": startBusyOpenAI,
 	}
 }
 
@@ -39,8 +40,17 @@ func startFakeGemini(answer string) fakeModel {
 }
 
 func startFakeOpenAI(answer string) fakeModel {
+	return startOpenAI(fakeopenai.Reply{Chunks: []string{answer}})
+}
+
+// startBusyOpenAI starts a server that rejects the first call.
+func startBusyOpenAI(answer string) fakeModel {
+	return startOpenAI(fakeopenai.Reply{Status: 429, Message: "slow down", RetryAfter: "0.01"}, fakeopenai.Reply{Chunks: []string{answer}})
+}
+
+func startOpenAI(replies ...fakeopenai.Reply) fakeModel {
 	s := fakeopenai.New()
-	s.Enqueue(fakeopenai.Reply{Chunks: []string{answer}})
+	s.Enqueue(replies...)
 	return fakeModel{s.URL(), s.Close, func() []string {
 		var calls []string
 		for _, r := range s.Requests() {

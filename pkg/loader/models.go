@@ -19,6 +19,10 @@ type ModelUse struct {
 	Name string
 	// Agents use the model, sorted. Those that inherit it are included.
 	Agents []string
+	// Summaries is set if the summaries of sessions use it.
+	Summaries bool
+	// RouteOf and FallbackOf are the models that call this one.
+	RouteOf, FallbackOf []string
 	// Provider and Model are the provider and the model's name there.
 	Provider, Model string
 	// URL is the address of its calls without user info and query; empty for models that
@@ -114,23 +118,23 @@ func (r *resolver) listModelUses(ctx context.Context) []ModelUse {
 	c := &useCollector{resolver: r, byName: map[string]int{}}
 	c.addAgent(ctx, r.app.root, "")
 	if d := r.app.doc.Compaction; d != nil && d.config.Summarizer.Model.Value != "" {
-		c.addUse(d.config.Summarizer.Model.Value, "")
-	}
-	for i := 0; i < len(c.uses); i++ { // it grows
-		for _, name := range slices.Concat(c.uses[i].Routes, c.uses[i].Fallbacks) {
-			c.addUse(name, "")
+		if use := c.findOrAdd(d.config.Summarizer.Model.Value); use != nil {
+			use.Summaries = true
 		}
 	}
-	for i := range c.uses {
-		slices.Sort(c.uses[i].Agents)
+	c.addReachable()
+	var uses []ModelUse
+	for _, use := range c.uses {
+		slices.Sort(use.Agents)
+		uses = append(uses, *use)
 	}
-	return c.uses
+	return uses
 }
 
 // A useCollector collects the models of an app.
 type useCollector struct {
 	resolver *resolver
-	uses     []ModelUse
+	uses     []*ModelUse
 	byName   map[string]int
 }
 
@@ -146,9 +150,11 @@ func (c *useCollector) addAgent(ctx context.Context, p *resolvedAgent, inherited
 			name = DefaultModel
 			c.resolver.buildDefaultModel(ctx)
 		}
-		c.addUse(name, p.name)
-		if use, ok := c.byName[name]; ok && c.uses[use].At.Pos.Line == 0 {
-			c.uses[use].At = p.plan.Node.Text()
+		if use := c.findOrAdd(name); use != nil {
+			use.Agents = addName(use.Agents, p.name)
+			if use.At.Pos.Line == 0 {
+				use.At = p.plan.Node.Text()
+			}
 		}
 	}
 	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
@@ -156,20 +162,58 @@ func (c *useCollector) addAgent(ctx context.Context, p *resolvedAgent, inherited
 	}
 }
 
-// addUse adds a model, or an agent to a model; an empty agent is none.
-func (c *useCollector) addUse(name, agent string) {
+// addReachable adds the routes and the fallbacks of the models, and theirs. A fallback
+// is called without its own fallbacks.
+func (c *useCollector) addReachable() {
+	for changed := true; changed; {
+		changed = false
+		for i := 0; i < len(c.uses); i++ { // it grows
+			use, before := c.uses[i], len(c.uses)
+			for _, name := range use.Routes {
+				if to := c.findOrAdd(name); to != nil {
+					changed = changed || !to.isCalledDirectly()
+					to.RouteOf = addName(to.RouteOf, use.Name)
+				}
+			}
+			for _, name := range use.Fallbacks {
+				if !use.isCalledDirectly() {
+					break
+				}
+				if to := c.findOrAdd(name); to != nil {
+					to.FallbackOf = addName(to.FallbackOf, use.Name)
+				}
+			}
+			changed = changed || len(c.uses) > before
+		}
+	}
+}
+
+// isCalledDirectly reports whether the model is called not only as a fallback.
+func (u *ModelUse) isCalledDirectly() bool {
+	return u.Summaries || len(u.Agents) > 0 || len(u.RouteOf) > 0
+}
+
+// findOrAdd returns a model by its name; nil is a model of a program, or with an error.
+func (c *useCollector) findOrAdd(name string) *ModelUse {
 	i, ok := c.byName[name]
 	if !ok {
 		plan, known := c.resolver.modelPlans[name]
 		if !known {
-			return // of a program, or with an error
+			return nil
 		}
 		i = len(c.uses)
-		c.byName[name], c.uses = i, append(c.uses, c.resolver.describeModel(name, plan))
+		use := c.resolver.describeModel(name, plan)
+		c.byName[name], c.uses = i, append(c.uses, &use)
 	}
-	if agent != "" && !slices.Contains(c.uses[i].Agents, agent) {
-		c.uses[i].Agents = append(c.uses[i].Agents, agent)
+	return c.uses[i]
+}
+
+// addName appends a name that the list does not have yet.
+func addName(names []string, name string) []string {
+	if slices.Contains(names, name) {
+		return names
 	}
+	return append(names, name)
 }
 
 func (r *resolver) describeModel(name string, plan modelPlan) ModelUse {
@@ -206,15 +250,8 @@ func (r *resolver) reportMissingKeys(ctx context.Context) {
 	if r.loader.opts.MissingKey == nil {
 		return
 	}
-	uses := r.listModelUses(ctx)
-	fallback := map[string]bool{}
-	for _, use := range uses {
-		for _, name := range use.Fallbacks {
-			fallback[name] = true
-		}
-	}
-	for _, use := range uses {
-		if use.Credential.Missing == "" || len(use.Agents) == 0 && fallback[use.Name] {
+	for _, use := range r.listModelUses(ctx) {
+		if use.Credential.Missing == "" || !use.isCalledDirectly() {
 			continue
 		}
 		what, hint, _ := strings.Cut(use.Credential.Missing, ": ")
