@@ -238,6 +238,38 @@ func TestS3CredentialsErrors(t *testing.T) {
 	}
 }
 
+// Without session tokens of the metadata service, the SDK falls back to IMDSv1, unless
+// the environment disables it.
+func TestS3CredentialsOfIMDSv1(t *testing.T) {
+	for _, tt := range []struct {
+		name, disabled string
+		wantErr        bool
+	}{
+		{"fallback", "", false},
+		{"disabled", "true", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			setenv(t, map[string]string{"AWS_EC2_METADATA_V1_DISABLED": tt.disabled})
+			synctest.Test(t, func(t *testing.T) {
+				first := service(func(r *http.Request) *http.Response {
+					switch {
+					case r.Method == http.MethodPut:
+						return errorResponse(403, "", nil)
+					case strings.HasSuffix(r.URL.Path, "/security-credentials/"):
+						return errorResponse(200, "box-role", nil)
+					}
+					return errorResponse(200, `{"Code": "Success", "AccessKeyId": "id", "SecretAccessKey": "hush", "Token": "t", "Expiration": "2100-01-01T00:00:00Z"}`, nil)
+				})
+				_, err := Open(t.Context(), "s3://box", &Options{HTTP: &http.Client{Transport: first}})
+				if (err != nil) != tt.wantErr {
+					t.Errorf("Open = %v, want an error %v", err, tt.wantErr)
+				}
+				time.Sleep(time.Minute) // requests in the background end
+			})
+		})
+	}
+}
+
 // The keys of the environment and of a profile need no request. A URL, the environment
 // and the profile set the region, in this order.
 func TestS3CredentialsOfFiles(t *testing.T) {
