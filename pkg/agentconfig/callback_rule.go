@@ -223,7 +223,7 @@ func (r *rule) answerToolError(ctx context.Context, _ tool.Tool, call *tool.Call
 func (r *rule) evaluateForTool(ctx context.Context, call *tool.Call, name string, value map[string]any) (*tool.Result, error) {
 	o := call.Origin
 	vars := map[string]any{
-		"state": call.State, "user": o.User, "agent": o.Agent,
+		"state": call.State, "user": o.UserText, "agent": o.Agent,
 		"session":    map[string]any{"id": o.SessionID, "user_id": o.UserID, "app": o.App},
 		"invocation": map[string]any{"id": o.InvocationID},
 		"tool":       map[string]any{"name": call.Name, "args": call.Args}, "args": call.Args,

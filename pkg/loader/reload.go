@@ -12,9 +12,9 @@ import (
 	"agenthost/pkg/store"
 )
 
-// reloadIfChanged compares a folder with the loaded content. It loads a difference that
-// the last poll also saw, or immediately if requested. It reports whether another poll
-// should follow soon.
+// reloadIfChanged compares a folder with the loaded content. It loads a change once
+// two polls in a row have seen the same content, or at once if p.immediate is set. It
+// reports whether another poll should follow soon.
 func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) (again bool) {
 	hash, limit, err := w.hashApp(ctx, a)
 	switch {
@@ -69,8 +69,8 @@ func (w *Watch) readTests() func(context.Context, *resolver) {
 	return nil
 }
 
-// hashApp returns the hash of the folder and of the outside files. The hash of a folder
-// beyond the limits is the hash of the limit.
+// hashApp returns the hash of the folder and of the outside files. For a folder beyond
+// the limits it is the message of the limit.
 func (w *Watch) hashApp(ctx context.Context, a *watchedApp) (string, *limitError, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxLoadTime, folderTooSlow)
 	defer cancel()

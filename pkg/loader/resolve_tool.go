@@ -69,7 +69,7 @@ func (r *resolver) resolveDeclaredTool(ctx context.Context, p part, t ancestry) 
 func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRef, t ancestry) []*resolvedTool {
 	name := ref.Name.Value
 	if own, ok := r.loader.opts.Functions.Tools[name]; ok {
-		return r.resolveProgramTool(ref, own)
+		return r.resolveRegisteredTool(ref, own)
 	}
 	if f, ok := r.findFunction(name); ok {
 		return r.resolveMappedTool(ctx, f, name, t)
@@ -98,9 +98,9 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRe
 	return nil
 }
 
-// resolveProgramTool resolves a tool that the program has registered. It is already
+// resolveRegisteredTool resolves a tool that the embedding program has registered. It is already
 // built and has no settings.
-func (r *resolver) resolveProgramTool(ref *agentconfig.ToolRef, t tool.Tool) []*resolvedTool {
+func (r *resolver) resolveRegisteredTool(ref *agentconfig.ToolRef, t tool.Tool) []*resolvedTool {
 	if !ref.Args.IsNull() {
 		r.report(ref.Args.Errorf("tool", "tool %s is registered by this program and takes no args", ref.Name.Value))
 		return nil
@@ -128,7 +128,7 @@ func unlinkedMCPError(at spec.Text) spec.Diagnostic {
 		WithHint("in Go, add the kinds of package mcptool to loader.Options")
 }
 
-// resolveKindTool resolves a tool of one of our kinds: one key with its settings.
+// resolveKindTool resolves a tool that its kind declares: one key with its settings.
 func (r *resolver) resolveKindTool(ctx context.Context, ref *agentconfig.ToolRef, t ancestry) []*resolvedTool {
 	name := ref.Kind.Value
 	if kind, ok := r.loader.agentTools.Lookup(name); ok && name == "agent" {

@@ -74,7 +74,8 @@ type WatchOptions struct {
 	// Settle is how long content must stay unchanged before it is loaded. Default: 100
 	// ms.
 	Settle time.Duration
-	// Poll is the interval of polls without notifications. Default: 2 s.
+	// Poll is the interval of polls, which find what notifications missed. Default:
+	// 2 s.
 	Poll time.Duration
 	// PollOnly disables file notifications, which some file systems do not support.
 	PollOnly bool

@@ -78,8 +78,8 @@ func (r *Request) AppendInstruction(text string) {
 type Origin struct {
 	App, Agent, UserID, SessionID, InvocationID string
 
-	// User is the text of the invocation's user message.
-	User string
+	// UserText is the text of the invocation's user message.
+	UserText string
 	// Step is the number of earlier model calls of the invocation.
 	Step int
 	// Turn is the number of user messages of the session, including this one.

@@ -58,7 +58,7 @@ func ask(t *testing.T, llm model.LLM, stream bool) ([]*model.Response, error) {
 func scriptInput(text string, stream bool) *model.Request {
 	return &model.Request{
 		Contents: []*genai.Content{model.UserText(text)}, Config: &genai.GenerateContentConfig{}, Stream: stream,
-		Origin: model.Origin{App: "app", Agent: "root", UserID: "u", SessionID: "s", User: text},
+		Origin: model.Origin{App: "app", Agent: "root", UserID: "u", SessionID: "s", UserText: text},
 	}
 }
 

@@ -170,7 +170,7 @@ func (r *routeModel) chooseModel(ctx context.Context, from *model.Origin) (model
 		}
 	}
 	vars := map[string]any{
-		"state": state, "user": from.User, "agent": from.Agent, "invocation": map[string]any{"id": from.InvocationID},
+		"state": state, "user": from.UserText, "agent": from.Agent, "invocation": map[string]any{"id": from.InvocationID},
 		"session": map[string]any{"id": from.SessionID, "user_id": from.UserID, "app": from.App},
 	}
 	for _, c := range r.routes {

@@ -67,8 +67,8 @@ func (q *scriptInput) lookupPath(path string) (any, bool) {
 // userText returns the text of the invocation's user message. Without an invocation, it
 // reads the contents.
 func userText(req *model.Request) string {
-	if req.Origin.User != "" {
-		return req.Origin.User
+	if req.Origin.UserText != "" {
+		return req.Origin.UserText
 	}
 	for _, c := range slices.Backward(req.Contents) {
 		if isUserMessage(c) {

@@ -78,7 +78,7 @@ func TestScripted(t *testing.T) {
 		req  model.Request
 		want string
 	}{
-		{"json", model.Request{Origin: model.Origin{Agent: "triage", User: "a refund"}}, `model: [{"intent":"refund","why":"<b>"}] STOP`},
+		{"json", model.Request{Origin: model.Origin{Agent: "triage", UserText: "a refund"}}, `model: [{"intent":"refund","why":"<b>"}] STOP`},
 		{"responses", model.Request{Contents: answered, Origin: model.Origin{Agent: "refund"}}, "model: [Done, : R1] STOP"},
 		{
 			"optional state",
@@ -97,20 +97,20 @@ func TestScripted(t *testing.T) {
 		},
 		{
 			"added",
-			model.Request{Contents: append(slices.Clip(answered), model.UserText("Artifact a is:"), model.UserText("x")), Origin: model.Origin{User: "read", Step: 1}},
+			model.Request{Contents: append(slices.Clip(answered), model.UserText("Artifact a is:"), model.UserText("x")), Origin: model.Origin{UserText: "read", Step: 1}},
 			"model: [Loaded: Artifact a is: x] STOP",
 		},
 		{
 			"state",
-			model.Request{Origin: model.Origin{User: "hi", State: state{"tier": "gold", "user:name": "Ann"}.get}},
+			model.Request{Origin: model.Origin{UserText: "hi", State: state{"tier": "gold", "user:name": "Ann"}.get}},
 			"model: [Welcome, Ann of gold (gold)] STOP",
 		},
 		{
 			"instruction, tools, thought, usage",
-			model.Request{Config: kind, Origin: model.Origin{Agent: "root", User: "hi", Step: 2, Turn: 3}},
+			model.Request{Config: kind, Origin: model.Origin{Agent: "root", UserText: "hi", Step: 2, Turn: 3}},
 			`model: (["search"] for root, step 2, turn 3)[found] STOP 15 tokens`,
 		},
-		{"empty text", model.Request{Origin: model.Origin{User: "nothing"}}, "model:  STOP"},
+		{"empty text", model.Request{Origin: model.Origin{UserText: "nothing"}}, "model:  STOP"},
 		{"user from contents", model.Request{Contents: []*genai.Content{model.UserText("hello")}}, "model: [You wrote: hello] STOP"},
 	}
 	for _, tt := range tests {
@@ -348,7 +348,7 @@ func TestScriptedCancelWhileWaiting(t *testing.T) {
 
 // A recorded tool call is replayed unchanged, once.
 func TestToolReplay(t *testing.T) {
-	from := model.Origin{Agent: "a", User: "it's\nme", Turn: 2}
+	from := model.Origin{Agent: "a", UserText: "it's\nme", Turn: 2}
 	for _, tt := range []struct {
 		name string
 		call provider.ToolCall

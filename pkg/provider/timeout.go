@@ -101,7 +101,7 @@ func (t *timeoutTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 type timeoutBody struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
-	cause  func() error // why the call was cancelled
+	cause  func() error // why the call was canceled
 	idle   time.Duration
 	// timer runs until the first byte has arrived, and then during each read.
 	timer   *time.Timer

@@ -30,7 +30,7 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 		proceed = s.executeDecisions(ctx)
 	}
 	for proceed && !s.hasPendingCalls() && !inv.hasEnded() {
-		proceed = s.runOnce(ctx)
+		proceed = s.runStep(ctx)
 	}
 	if !s.done {
 		s.pauseIfPending()
@@ -38,8 +38,8 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 	return !s.done
 }
 
-// runOnce runs the step, and returns whether another one must follow.
-func (s *step) runOnce(ctx context.Context) bool {
+// runStep runs the next step, and returns whether another one must follow.
+func (s *step) runStep(ctx context.Context) bool {
 	s.decided, s.state, s.last = nil, nil, nil
 	s.inv.compactBefore(ctx)
 	req, err := s.inv.buildRequest(ctx, s.agent)

@@ -156,7 +156,7 @@ func (inv *Invocation) buildSummary(ctx context.Context, s compactionRange) (*se
 // summaryOrigin returns the origin of the model call, which has no agent.
 func (inv *Invocation) summaryOrigin(prompt string) model.Origin {
 	o := inv.requestOrigin()
-	o.Agent, o.User = "", prompt
+	o.Agent, o.UserText = "", prompt
 	return o
 }
 

@@ -156,7 +156,7 @@ func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[strin
 func (d *decision) applyToCall(call *tool.Call) {
 	call.Confirmation = d.confirmation
 	call.IdempotencyKey = idempotencyKey(d.invocation, d.call.ID)
-	call.Origin.User = d.user
+	call.Origin.UserText = d.userText
 }
 
 // readDecisions reads the decisions of the user's message. It runs before the
@@ -255,7 +255,7 @@ func findOriginalCall(x *callIndex, request indexedCall) (*decision, error) {
 		}
 		return &decision{
 			call: c, confirmation: findApproval(x, site, request.at),
-			invocation: invocation, user: findUserText(x.events[:request.at], invocation),
+			invocation: invocation, userText: findUserText(x.events[:request.at], invocation),
 		}, nil
 	}
 	return nil, invalidRequest("the %s %s refers to call %q, which agent %s never made", requestNoun(request.call.Name), request.call.ID, id, author)

@@ -83,8 +83,8 @@ func TestConfirmAfterRestart(t *testing.T) {
 	if first.IdempotencyKey == "" || first.IdempotencyKey != second.IdempotencyKey {
 		t.Errorf("idempotency keys %q, then %q, want the same", first.IdempotencyKey, second.IdempotencyKey)
 	}
-	if second.Origin.User != "a week" {
-		t.Errorf("the approved call sees the user's words %q, want those of the call", second.Origin.User)
+	if second.Origin.UserText != "a week" {
+		t.Errorf("the approved call sees the user's words %q, want those of the call", second.Origin.UserText)
 	}
 	if first.Origin.InvocationID == second.Origin.InvocationID {
 		t.Errorf("both runs are invocation %s", first.Origin.InvocationID)

@@ -100,7 +100,7 @@ func (n *node) describeAgent() *AgentInfo {
 func describeTools(tools []tool.Tool, n *node) []ToolInfo {
 	var all []ToolInfo
 	for _, t := range tools {
-		p := ToolInfo{Declaration: t.Declaration(), Builtin: tool.CapabilitiesOf(t).Builtin}
+		p := ToolInfo{Declaration: t.Declaration(), Builtin: tool.CapabilitiesOf(t).RequestOnly}
 		if placed, ok := n.tools.byName[p.Declaration.Name].(*boundAgentTool); ok {
 			p.Agent = placed.app.AgentInfo()
 		}

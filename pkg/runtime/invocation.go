@@ -153,7 +153,7 @@ func (inv *Invocation) requestOrigin() model.Origin {
 	return model.Origin{
 		App: r.app.name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		User: r.userText, Step: r.budget.usedCalls(), Turn: r.turn, State: r.state, Now: r.host.now,
+		UserText: r.userText, Step: r.budget.usedCalls(), Turn: r.turn, State: r.state, Now: r.host.now,
 	}
 }
 
@@ -348,12 +348,12 @@ type decisions struct {
 type decision struct {
 	call         *genai.FunctionCall
 	confirmation *session.Confirmation
-	// invocation and user belong to the run that made the call.
-	invocation, user string
+	// invocation and userText belong to the run that made the call.
+	invocation, userText string
 }
 
-// A step is one call of an agent's model and the tool calls of its response.
-// An agent runs one step after the other.
+// A step is one call of an agent's model and the tool calls of its response. An agent
+// runs one step after the other, and reuses one value for all.
 type step struct {
 	inv *Invocation
 	// agent is nil in a ToolNode.

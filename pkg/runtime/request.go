@@ -207,7 +207,7 @@ func newToolbox(tools []tool.Tool) *toolbox {
 		if e, ok := t.(tool.RequestEditor); ok {
 			b.editors = append(b.editors, namedEditor{d.Name, e})
 		}
-		if tool.CapabilitiesOf(t).Builtin || b.byName[d.Name] != nil {
+		if tool.CapabilitiesOf(t).RequestOnly || b.byName[d.Name] != nil {
 			continue
 		}
 		b.byName[d.Name] = t

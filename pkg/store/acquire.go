@@ -28,7 +28,7 @@ func newRunQueue() *runQueue { return &runQueue{waiting: map[session.Key][]chan 
 //
 // Another store can take over the session if this store does not renew its
 // lease within Options.Lease. An Append of the run then fails with ErrFenced,
-// and the context of the run, which derives from ctx, is cancelled as soon as
+// and the context of the run, which derives from ctx, is canceled as soon as
 // this store notices, with the cause ErrFenced, or ErrNotFound if the session
 // was deleted.
 func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Duration) (run context.Context, release func(), err error) {

@@ -85,7 +85,7 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 		ev.Seq = at.Seq // the session already had the event
 		return nil
 	}
-	s.publishEvent(sess, e, StoredEvent{ev, at.Text, at.Cost})
+	s.publishEvent(sess, e, StoredEvent{ev, at.TextBytes, at.CacheBytes})
 	if len(delta) > 0 {
 		sess.State.Apply(codec.CloneMap(delta))
 	}
@@ -182,7 +182,7 @@ func (s *Sessions) publishEvent(sess *session.Session, e *cacheEntry, st StoredE
 	}
 	if e == nil || e.history != sess.History {
 		sess.History.Append(st.Event)
-		sess.History.AddBytes(st.Text)
+		sess.History.AddBytes(st.TextBytes)
 	}
 	sess.Version = st.Event.Seq
 	sess.LastUpdate = st.Event.Timestamp

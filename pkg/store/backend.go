@@ -69,10 +69,10 @@ type SessionInspector interface {
 // An EventWindow selects the events that a read returns.
 type EventWindow struct {
 	// ID is the head ID of the caller's copy, or 0. If the key now belongs to
-	// another session, since is treated as 0.
+	// another session, Since is treated as 0.
 	ID int64
 	// Since selects the events with a greater sequence number, provided that
-	// SinceID is the id of the event with number since. Otherwise the snapshot
+	// SinceID is the id of the event with number Since. Otherwise the snapshot
 	// is complete.
 	Since   int64
 	SinceID string
@@ -118,17 +118,18 @@ type Snapshot struct {
 	Head
 	State  map[string]any
 	Events []StoredEvent
-	// LastID is the id of the last event. whole reports that events holds all
-	// events although the window asked for fewer.
+	// LastID is the id of the last event.
 	LastID string
-	Whole  bool
+	// Whole reports that Events holds all events although the window asked for
+	// fewer.
+	Whole bool
 }
 
-// A StoredEvent is an event with its JSON size (text) and its estimated memory
-// cost in the cache.
+// A StoredEvent is an event with the size of its JSON and its estimated size in
+// the cache.
 type StoredEvent struct {
-	Event      *session.Event
-	Text, Cost int64
+	Event                 *session.Event
+	TextBytes, CacheBytes int64
 }
 
 // A SessionQuery selects sessions of an app.
@@ -162,7 +163,9 @@ type ListedSession struct {
 type AppendRecord struct {
 	Key session.Key
 	// ID is the head id, or 0 if the caller does not know it.
-	ID      int64
+	ID int64
+	// Version is the version of the session that the caller has read. The event
+	// becomes the next one.
 	Version int64
 	// Epoch is the lease epoch of the writer, or 0 without a lease.
 	Epoch  int64
@@ -202,10 +205,10 @@ func (r *AppendRecord) ComputeUpdates(ev *session.Event, current func(u *SharedU
 	return cells, text, err
 }
 
-// An AppendResult holds the sequence number of the event, its JSON size (text)
-// and its estimated memory cost in the cache.
+// An AppendResult holds the sequence number of the event, the size of its JSON
+// and its estimated size in the cache.
 type AppendResult struct {
-	Seq, Text, Cost int64
+	Seq, TextBytes, CacheBytes int64
 }
 
 // LeaseRows stores session leases. All stores that share the sessions see

@@ -97,8 +97,8 @@ func newCacheEntry(key session.Key, s *Snapshot) *cacheEntry {
 	var text int64
 	for i, st := range s.Events {
 		events[i] = st.Event
-		e.bytes += st.Cost
-		text += st.Text
+		e.bytes += st.CacheBytes
+		text += st.TextBytes
 	}
 	e.history = session.NewHistory(events)
 	e.history.AddBytes(text)
@@ -176,9 +176,9 @@ func (e *cacheEntry) appendEvents(events []StoredEvent) int64 {
 	for _, st := range events {
 		if st.Event.Seq == e.version+1 {
 			e.history.Append(st.Event)
-			e.history.AddBytes(st.Text)
+			e.history.AddBytes(st.TextBytes)
 			e.version++
-			bytes += st.Cost
+			bytes += st.CacheBytes
 		}
 	}
 	return bytes

@@ -14,7 +14,7 @@ import (
 
 // Sessions stores sessions with their events and state. It is safe for
 // concurrent use. Besides the documented errors, methods return errors of the
-// backend and of a cancelled context.
+// backend and of a canceled context.
 type Sessions struct {
 	backend SessionBackend
 	clock   func() time.Time

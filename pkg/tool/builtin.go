@@ -160,7 +160,7 @@ type modelTool struct {
 }
 
 // Capabilities marks the tool as built in: it is not offered as a function.
-func (t *modelTool) Capabilities() Capabilities { return Capabilities{Builtin: true} }
+func (t *modelTool) Capabilities() Capabilities { return Capabilities{RequestOnly: true} }
 
 // Run always fails: the tool runs inside the model's service.
 func (t *modelTool) Run(context.Context, *Call) (*Result, error) {

@@ -175,10 +175,10 @@ func TestTransferDeclaration(t *testing.T) {
 
 func TestBuiltinCapabilities(t *testing.T) {
 	want := map[string]Capabilities{
-		"enterprise_web_search": {Builtin: true}, "google_maps_grounding": {Builtin: true},
-		"google_search": {Builtin: true}, "url_context": {Builtin: true}, "get_user_choice": {LongRunning: true},
+		"enterprise_web_search": {RequestOnly: true}, "google_maps_grounding": {RequestOnly: true},
+		"google_search": {RequestOnly: true}, "url_context": {RequestOnly: true}, "get_user_choice": {LongRunning: true},
 		"exit_loop": {}, "transfer_to_agent": {}, "load_artifacts": {},
-		"load_memory": {}, "preload_memory": {Builtin: true}, "request_input": {LongRunning: true},
+		"load_memory": {}, "preload_memory": {RequestOnly: true}, "request_input": {LongRunning: true},
 	}
 	got := map[string]Capabilities{}
 	for _, k := range Builtins() {

@@ -139,7 +139,7 @@ func callVars(call *Call) map[string]any {
 	return map[string]any{
 		"args":       call.Args,
 		"state":      call.State, // copied only if the expression reads it
-		"user":       call.Origin.User,
+		"user":       call.Origin.UserText,
 		"session":    sessionVars(call),
 		"invocation": map[string]any{"id": call.Origin.InvocationID},
 		"agent":      call.Origin.Agent,
@@ -163,7 +163,7 @@ func valueLookup(call *Call) func(path string) (any, bool) {
 		case "state":
 			return lookupState(call, rest)
 		case "user":
-			return call.Origin.User, rest == ""
+			return call.Origin.UserText, rest == ""
 		case "session":
 			return template.Dig(sessionVars(call), rest)
 		case "invocation":

@@ -98,7 +98,7 @@ func newCall(args, state map[string]any) *Call {
 	return &Call{
 		ID: "call-1", Args: args, Actions: actions, IdempotencyKey: "inv-1/call-1",
 		Origin: model.Origin{
-			App: "shop", Agent: "clerk", UserID: "ana", SessionID: "s1", InvocationID: "inv-1", User: "hello",
+			App: "shop", Agent: "clerk", UserID: "ana", SessionID: "s1", InvocationID: "inv-1", UserText: "hello",
 		},
 		State:     memState{session.NewState(maps.Clone(state)), actions},
 		Artifacts: memArtifacts{},

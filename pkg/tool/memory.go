@@ -81,7 +81,7 @@ func newPreloadMemory(_ context.Context, env Env, _ *preloadArgs) (Set, error) {
 }
 
 // Capabilities marks the tool as built in: it is not offered as a function.
-func (t *preloadMemoryTool) Capabilities() Capabilities { return Capabilities{Builtin: true} }
+func (t *preloadMemoryTool) Capabilities() Capabilities { return Capabilities{RequestOnly: true} }
 
 // Run always fails: the tool only edits requests.
 func (t *preloadMemoryTool) Run(context.Context, *Call) (*Result, error) {
@@ -92,10 +92,10 @@ func (t *preloadMemoryTool) Run(context.Context, *Call) (*Result, error) {
 // session are excluded: the model sees the conversation. A failed search is
 // logged, and the request is sent without memories.
 func (t *preloadMemoryTool) EditRequest(ctx context.Context, call *Call, req *model.Request) error {
-	if call.Origin.User == "" {
+	if call.Origin.UserText == "" {
 		return nil
 	}
-	found, err := call.Memories.SearchOthers(ctx, call.Origin.User)
+	found, err := call.Memories.SearchOthers(ctx, call.Origin.UserText)
 	if err != nil {
 		t.log.WarnContext(ctx, "memory search failed", "app", call.Origin.App, "session", call.Origin.SessionID, "error", err)
 		return nil

@@ -96,7 +96,7 @@ func TestPreloadMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			call := newCall(nil, nil)
-			call.Origin.User, call.Memories = tt.user, fakeMemories{found: tt.found, asked: &asked, fail: tt.fail}
+			call.Origin.UserText, call.Memories = tt.user, fakeMemories{found: tt.found, asked: &asked, fail: tt.fail}
 			req := &model.Request{Config: &genai.GenerateContentConfig{}}
 			if err := onlyTool(t, set).(RequestEditor).EditRequest(t.Context(), call, req); err != nil {
 				t.Fatal(err)
@@ -116,7 +116,7 @@ func TestPreloadMemory(t *testing.T) {
 
 func TestPreloadMemoryRun(t *testing.T) {
 	preload := builtin(t, "preload_memory")
-	if !CapabilitiesOf(preload).Builtin {
+	if !CapabilitiesOf(preload).RequestOnly {
 		t.Error("preload_memory is offered to the model")
 	}
 	_, err := preload.Run(t.Context(), newCall(nil, nil))

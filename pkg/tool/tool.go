@@ -78,9 +78,9 @@ func (s singleSet) Close() error { return nil }
 // Capabilities are the properties of a tool that the runtime needs besides its
 // declaration.
 type Capabilities struct {
-	// Builtin marks a tool that is not offered as a function: it only edits
+	// RequestOnly marks a tool that is not offered as a function: it only edits
 	// requests.
-	Builtin bool
+	RequestOnly bool
 	// LongRunning marks a tool whose result arrives later.
 	LongRunning bool
 	// Timeout limits a call; 0 means no limit.

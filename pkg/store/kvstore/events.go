@@ -37,7 +37,7 @@ func (tx rows) appendEvent(rec store.AppendRecord) (at store.AppendResult, err e
 		tx.Put(eventIDKey(h.ID, rec.Event.ID), appendNumber(nil, h.Version)),
 		tx.writeState(rec.Key, rec.Writes), tx.writeState(rec.Key, computed),
 	)
-	return store.AppendResult{Seq: h.Version, Text: size, Cost: estimateEventBytes(size)}, err
+	return store.AppendResult{Seq: h.Version, TextBytes: size, CacheBytes: estimateEventBytes(size)}, err
 }
 
 // repeatedResult is the result of appending an event that the session has already.
@@ -48,7 +48,7 @@ func repeatedResult(rec store.AppendRecord, old *store.StoredEvent) store.Append
 	if len(rec.Updates) > 0 {
 		rec.Event.Actions.StateDelta = old.Event.Actions.StateDelta
 	}
-	return store.AppendResult{Seq: old.Event.Seq, Text: old.Text, Cost: old.Cost}
+	return store.AppendResult{Seq: old.Event.Seq, TextBytes: old.TextBytes, CacheBytes: old.CacheBytes}
 }
 
 // computeUpdates computes the updates of a record from the stored values.
@@ -175,7 +175,7 @@ func decodeEvent(row []byte, seq int64) (store.StoredEvent, error) {
 	}
 	ev.Seq = seq
 	size := int64(len(text))
-	return store.StoredEvent{Event: ev, Text: size, Cost: estimateEventBytes(size)}, nil
+	return store.StoredEvent{Event: ev, TextBytes: size, CacheBytes: estimateEventBytes(size)}, nil
 }
 
 // estimateEventBytes estimates the memory of an event from the length of its JSON.

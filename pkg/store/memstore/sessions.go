@@ -135,7 +135,7 @@ func (m *Sessions) ReadSession(_ context.Context, key session.Key, w store.Event
 	if len(events) > 0 {
 		snap.Events = make([]store.StoredEvent, len(events))
 		for i, e := range events {
-			snap.Events[i] = store.StoredEvent{Event: e, Text: s.texts[e.Seq-1], Cost: memEventBytes}
+			snap.Events[i] = store.StoredEvent{Event: e, TextBytes: s.texts[e.Seq-1], CacheBytes: memEventBytes}
 		}
 	}
 	return snap, nil
@@ -190,7 +190,7 @@ func (m *Sessions) AppendEvent(_ context.Context, rec store.AppendRecord) (store
 		if len(rec.Updates) > 0 {
 			rec.Event.Actions.StateDelta = s.events[seq-1].Actions.StateDelta
 		}
-		return store.AppendResult{Seq: seq, Text: s.texts[seq-1], Cost: memEventBytes}, nil
+		return store.AppendResult{Seq: seq, TextBytes: s.texts[seq-1], CacheBytes: memEventBytes}, nil
 	}
 	if rec.Epoch != 0 && rec.Epoch != s.lease.epoch {
 		return store.AppendResult{}, store.SessionFenced(rec.Key.ID)
@@ -211,7 +211,7 @@ func (m *Sessions) AppendEvent(_ context.Context, rec store.AppendRecord) (store
 	s.addEvent(rec.Event, int64(len(rec.Text)))
 	m.writeCells(rec.Key, rec.Writes)
 	m.writeCells(rec.Key, computed)
-	return store.AppendResult{Seq: s.Version, Text: int64(len(rec.Text)), Cost: memEventBytes}, nil
+	return store.AppendResult{Seq: s.Version, TextBytes: int64(len(rec.Text)), CacheBytes: memEventBytes}, nil
 }
 
 // ReadSharedState is a method of [store.SessionBackend].

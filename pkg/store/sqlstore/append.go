@@ -34,7 +34,7 @@ func (b *Database) AppendEvent(ctx context.Context, rec store.AppendRecord) (sto
 	if errors.Is(err, errConflict) {
 		err = w.runWrite(ctx, func(w *writer) error { return w.explainConflict(a) })
 	}
-	return store.AppendResult{Seq: a.seq, Text: int64(len(a.text)), Cost: estimateEventBytes(len(a.text))}, err
+	return store.AppendResult{Seq: a.seq, TextBytes: int64(len(a.text)), CacheBytes: estimateEventBytes(len(a.text))}, err
 }
 
 // errConflict means that an event could not be inserted: its number or id is in
@@ -44,8 +44,8 @@ var errConflict = errors.New("event cannot be inserted")
 // The statements of an append. An event is inserted only directly after the last
 // one, and the primary key (session, number) prevents two writers from inserting
 // the same number. So no append has to update a head row. It is inserted only
-// under the latest lease of the session, unless it names none. The statement
-// depends on the dialect.
+// under the latest lease of the session, unless it names none. Each dialect has
+// its own statement, insert.
 const (
 	findSQL    = `SELECT s.pk FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
 	explainSQL = `SELECT coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = s.pk), 0), s.lease_epoch, e.seq
@@ -270,7 +270,7 @@ func (b *Database) appendUpdates(ctx context.Context, rec store.AppendRecord) (s
 		return store.AppendResult{}, err
 	}
 	rec.Event.Actions.StateDelta = u.event.Actions.StateDelta
-	return store.AppendResult{Seq: u.seq, Text: int64(len(u.text)), Cost: estimateEventBytes(len(u.text))}, nil
+	return store.AppendResult{Seq: u.seq, TextBytes: int64(len(u.text)), CacheBytes: estimateEventBytes(len(u.text))}, nil
 }
 
 // updateTargets returns the cells of updates, without values.
@@ -300,7 +300,7 @@ func splitUpdates(batch []*job) (plain, updates []*job) {
 // runUpdateJobs locks all rows of a batch in the same order for all writers,
 // which prevents deadlocks, and runs its jobs one after the other. An error of
 // one job rolls back all, because rows were reserved for it.
-func (w *writer) runUpdateJobs(batch []*job) (spoilt bool, err error) {
+func (w *writer) runUpdateJobs(batch []*job) (jobFailed bool, err error) {
 	states, err := w.lockStates(batch)
 	if err != nil {
 		return false, err

@@ -108,7 +108,7 @@ type headRequest struct {
 	batch *headBatch
 }
 
-// A headBatch is cancelled when all its waiters have given up.
+// A headBatch is canceled when all its waiters have given up.
 type headBatch struct {
 	waiters int
 	cancel  context.CancelFunc
@@ -158,7 +158,7 @@ type dialect struct {
 	// insert inserts an event if the session is at the previous version and the
 	// epoch of its lease is the named one, or 0 is named. No lease is taken
 	// concurrently. Parameters: session, number, id, invocation, time, JSON,
-	// epoch.
+	// epoch, provenance.
 	insert string
 	// snapshot is the isolation level in which two reads see the same snapshot.
 	snapshot sql.IsolationLevel

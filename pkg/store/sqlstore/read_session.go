@@ -246,7 +246,7 @@ func (b *Database) readNarrow(ctx context.Context, h store.Head, w store.EventWi
 func estimateEventBytes(text int) int64 { return 1024 + 2*int64(text) }
 
 func newStoredEvent(ev *session.Event, text int) store.StoredEvent {
-	return store.StoredEvent{Event: ev, Text: int64(text), Cost: estimateEventBytes(text)}
+	return store.StoredEvent{Event: ev, TextBytes: int64(text), CacheBytes: estimateEventBytes(text)}
 }
 
 // checkSequence checks that the numbers of events run from since+1 to last

@@ -73,7 +73,7 @@ func (r *ReadOnly) beginSnapshot(ctx context.Context, rest string) (err error) {
 // Close closes the view.
 func (r *ReadOnly) Close() error {
 	var err error
-	// A cancelled context has already rolled back.
+	// A canceled context has already rolled back.
 	if r.tx != nil {
 		if err = r.tx.Rollback(); errors.Is(err, sql.ErrTxDone) {
 			err = nil

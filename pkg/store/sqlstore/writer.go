@@ -171,8 +171,8 @@ func (w *writer) commitBatch(batch []*job) {
 // commitTransaction executes jobs in one transaction. If one of them fails,
 // each job gets its own transaction.
 func (w *writer) commitTransaction(batch []*job) {
-	spoilt, err := w.attemptRecovered(batch)
-	if spoilt && len(batch) > 1 {
+	jobFailed, err := w.attemptRecovered(batch)
+	if jobFailed && len(batch) > 1 {
 		for i := range batch {
 			w.commitTransaction(batch[i : i+1])
 		}
@@ -193,10 +193,10 @@ var errPanicked = errors.New("session store: internal error, see the log")
 // jobs of other callers, which would otherwise block forever. It rolls the
 // connection back. Since one job caused the panic, the others may be retried
 // without it.
-func (w *writer) attemptRecovered(batch []*job) (spoilt bool, err error) {
-	p := safe.Call(func() { spoilt, err = w.attemptBatch(batch) })
+func (w *writer) attemptRecovered(batch []*job) (jobFailed bool, err error) {
+	p := safe.Call(func() { jobFailed, err = w.attemptBatch(batch) })
 	if p == nil {
-		return spoilt, err
+		return jobFailed, err
 	}
 	p.Log(w.logger, "database write panicked", "jobs", len(batch))
 	for _, j := range batch {
@@ -211,8 +211,8 @@ func (w *writer) attemptRecovered(batch []*job) (spoilt bool, err error) {
 }
 
 // runTransaction runs the jobs between BEGIN and COMMIT. On an error nothing
-// was written; spoilt reports that a job failed.
-func (w *writer) runTransaction(batch []*job) (spoilt bool, err error) {
+// was written; jobFailed reports that a job failed.
+func (w *writer) runTransaction(batch []*job) (jobFailed bool, err error) {
 	for _, j := range batch {
 		j.err = nil
 	}
@@ -229,8 +229,8 @@ func (w *writer) runTransaction(batch []*job) (spoilt bool, err error) {
 	if _, err := w.stmt.begin.ExecContext(ctx); err != nil {
 		return false, fmt.Errorf("beginning transaction: %w", err)
 	}
-	if spoilt, err := w.runJobs(batch); err != nil {
-		return spoilt, errors.Join(err, w.rollback())
+	if jobFailed, err := w.runJobs(batch); err != nil {
+		return jobFailed, errors.Join(err, w.rollback())
 	}
 	if _, err := w.stmt.commit.ExecContext(ctx); err != nil {
 		return false, errors.Join(fmt.Errorf("committing: %w", err), w.rollback())
@@ -240,7 +240,7 @@ func (w *writer) runTransaction(batch []*job) (spoilt bool, err error) {
 
 // runJobs runs the jobs of a batch. On an engine that inserts many events at
 // once, the appends follow the other jobs together.
-func (w *writer) runJobs(batch []*job) (spoilt bool, err error) {
+func (w *writer) runJobs(batch []*job) (jobFailed bool, err error) {
 	if batch[0].update != nil {
 		return w.runUpdateJobs(batch)
 	}
@@ -306,19 +306,19 @@ func (w *writer) queueLength() int64 {
 // attemptBatch executes a batch. On a server it retries transactions that the
 // server aborted and batches whose connection was lost. Retries are idempotent
 // because events are keyed by id.
-func (w *writer) attemptBatch(batch []*job) (spoilt bool, err error) {
+func (w *writer) attemptBatch(batch []*job) (jobFailed bool, err error) {
 	if w.dialect.server == nil {
 		if err = w.fileWatch.checkReplaced(); err != nil {
 			return false, err
 		}
-		if spoilt, err = w.runTransaction(batch); err == nil {
+		if jobFailed, err = w.runTransaction(batch); err == nil {
 			err = w.fileWatch.checkReplaced()
 		}
-		return spoilt, err
+		return jobFailed, err
 	}
 	var r retries
 	for {
-		spoilt, err = w.attemptConnected(batch)
+		jobFailed, err = w.attemptConnected(batch)
 		lost := err != nil && w.dialect.isConnectionLost(err)
 		if lost {
 			_ = w.dropConn()
@@ -328,14 +328,14 @@ func (w *writer) attemptBatch(batch []*job) (spoilt bool, err error) {
 		}
 		pause, again := r.nextPause(&w.dialect, err)
 		if !again {
-			return spoilt && !lost, err
+			return jobFailed && !lost, err
 		}
 		<-time.After(pause)
 	}
 }
 
 // attemptConnected executes a batch. It opens a connection if there is none.
-func (w *writer) attemptConnected(batch []*job) (spoilt bool, err error) {
+func (w *writer) attemptConnected(batch []*job) (jobFailed bool, err error) {
 	if w.conn == nil {
 		ctx := context.Background()
 		if err := w.acquireConn(ctx); err != nil {
