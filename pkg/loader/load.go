@@ -200,6 +200,9 @@ func (r *resolver) resolveApp(ctx context.Context) {
 	}
 	r.app.documents = r.src.roots
 	r.runRules()
+	if r.app.root != nil && !r.ds.HasErrors() && !r.src.budget.isExceeded() {
+		r.checkMaxCost(ctx)
+	}
 }
 
 // runRules checks the app by all rules.

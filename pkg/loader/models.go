@@ -57,12 +57,13 @@ type modelPlan struct {
 	at     spec.Text
 	llm    model.LLM
 	limits provider.ContextLimits
+	priced bool
 }
 
 // recordModel keeps the config of a model by its name in the app.
 func (r *resolver) recordModel(name string, plan spec.Plan[provider.Env, model.LLM], at spec.Text, m model.LLM) {
 	limits := r.findContextLimits(plan)
-	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, at, m, limits}
+	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, at, m, limits, r.findPrice(plan) != nil}
 	if at := plan.Node.Get("max_output_tokens"); at != nil { // of the model, not of an agent
 		r.report(checkOutputLimit(at, namedLimits{name, limits})...)
 	}
@@ -256,6 +257,22 @@ func (r *resolver) reportMissingKeys(ctx context.Context) {
 		}
 		what, hint, _ := strings.Cut(use.Credential.Missing, ": ")
 		r.loader.opts.MissingKey(r.src.name, use, use.At.Warnf(0, "model-key", "model %s: %s", use.Name, what).WithHint("%s", hint))
+	}
+}
+
+// checkMaxCost rejects max_cost if a model that the app may call has no price: its calls
+// would not count.
+func (r *resolver) checkMaxCost(ctx context.Context) {
+	c := r.app.doc.RunConfig
+	if c == nil || c.config.MaxCost <= 0 {
+		return
+	}
+	for _, use := range r.listModelUses(ctx) {
+		plan := r.modelPlans[use.Name]
+		if _, route := plan.config.(provider.RouteConfig); !route && !plan.priced {
+			r.report(c.node.Get("max_cost").Errorf("run-config", "max_cost requires prices, and model %s has none", use.Name).
+				WithHint("give the model a price under models: in app.yaml, or pass --prices; a free model has price: {input: 0, output: 0}"))
+		}
 	}
 }
 

@@ -178,6 +178,9 @@ func (s *step) callModel(ctx context.Context, req *model.Request, yield response
 	if hooked {
 		yield = s.withModelCallbacks(ctx, req, yield)
 	}
+	if budget := s.inv.run.budget; budget.maxCost > 0 {
+		yield = budget.countCost(yield)
+	}
 	if !host.isObserved() {
 		return s.streamModel(ctx, req, yield), nil // avoids allocating a method value
 	}

@@ -36,6 +36,8 @@ type RunConfig struct {
 
 	MaxFunctionCalls int `yaml:"max_function_calls" default:"128" doc:"Maximum number of function calls in one model response, at least 1; more end the run. A request can only lower it."`
 
+	MaxCost float64 `yaml:"max_cost" doc:"Maximum cost of one invocation in US dollars, including agents called as tools: no model is called after it is reached. All models must have a price. Default: no limit. A request can only lower it."`
+
 	SaveInputBlobsAsArtifacts bool           `yaml:"save_input_blobs_as_artifacts" default:"false" doc:"Save files in user messages as artifacts, and replace them by a line of text."`
 	CustomMetadata            map[string]any `yaml:"custom_metadata" doc:"Added to the customMetadata of every event of a run."`
 
@@ -65,6 +67,7 @@ func DefaultRunConfig() RunConfig {
 // Errors of configs from YAML, requests and Go code.
 const (
 	tooManyCalls    = "max_llm_calls must be less than %d; 0 means no limit"
+	costNotPositive = "max_cost must be above 0 US dollars, got %v"
 	noWorkers       = "max_workers must be at least 1, got %d"
 	noFunctionCalls = "max_function_calls must be at least 1, got %d"
 	cfcNeedsSSE     = "support_cfc requires streaming_mode: sse"
@@ -73,7 +76,11 @@ const (
 // Check reports invalid values at their position in n, the mapping that the
 // config was decoded from.
 func (c *RunConfig) Check(n *spec.Node) spec.Diagnostics {
-	return append(c.checkCalls(n), c.checkSettings(n)...)
+	ds := append(c.checkCalls(n), c.checkSettings(n)...)
+	if at := n.Get("max_cost"); !at.IsNull() && c.MaxCost <= 0 {
+		ds = append(ds, at.Errorf("run-config", costNotPositive, c.MaxCost))
+	}
+	return ds
 }
 
 func (c *RunConfig) checkCalls(n *spec.Node) spec.Diagnostics {
@@ -260,6 +267,13 @@ func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
 	if at := n.Get("max_function_calls"); !at.IsNull() && asked.MaxFunctionCalls > c.maxFunctionCalls() {
 		return nil, append(ds, at.Errorf("run-config", "max_function_calls %d exceeds the limit of the app, %d", asked.MaxFunctionCalls, c.maxFunctionCalls()))
 	}
+	switch at := n.Get("max_cost"); {
+	case at.IsNull():
+	case c.MaxCost == 0:
+		return nil, append(ds, at.Errorf("run-config", "max_cost requires max_cost in run_config of the app, which a request can only lower"))
+	case asked.MaxCost > c.MaxCost:
+		return nil, append(ds, at.Errorf("run-config", "max_cost %v exceeds the limit of the app, %v", asked.MaxCost, c.MaxCost))
+	}
 	from, to := reflect.ValueOf(asked).Elem(), reflect.ValueOf(&c).Elem()
 	for i := range from.NumField() {
 		if !n.Get(from.Type().Field(i).Tag.Get("yaml")).IsNull() {
@@ -290,6 +304,8 @@ func (c *RunConfig) validateConfig() error {
 	switch {
 	case c.MaxLLMCalls >= math.MaxInt32:
 		return invalidRequest(tooManyCalls, math.MaxInt32)
+	case c.MaxCost < 0:
+		return invalidRequest(costNotPositive, c.MaxCost)
 	case c.SupportCFC && c.StreamingMode != StreamingSSE:
 		return invalidRequest("%s", cfcNeedsSSE)
 	case c.ToolThreadPoolConfig != nil && c.ToolThreadPoolConfig.MaxWorkers < 1:

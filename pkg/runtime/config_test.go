@@ -119,7 +119,8 @@ func TestToolPool(t *testing.T) {
 func TestOverride(t *testing.T) {
 	app := runtime.DefaultRunConfig()
 	app.MaxLLMCalls, app.ResponseModalities = 20, []string{"TEXT"}
-	unlimited := app
+	costly, unlimited := app, app
+	costly.MaxCost = 1
 	unlimited.MaxLLMCalls = 0
 	for _, tt := range []struct {
 		text string
@@ -131,6 +132,9 @@ func TestOverride(t *testing.T) {
 		{`{"responseModalities": ["AUDIO"], "maxLlmCalls": null}`, app, "none 20 [AUDIO]"},
 		{`{"getSessionConfig": {"numRecentEvents": 3}, "streamingMode": "sse", "supportCfc": true}`, unlimited, "sse 0 [TEXT] run_config:1:84: warning: support_cfc has no effect: agenthost does not use the live API, and models call tools without it [run-config]"},
 		{`{"max_llm_calls": 0}`, unlimited, "none 0 [TEXT] run_config:1:19: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config]"},
+		{`{"maxCost": 0.5}`, costly, "none 20 [TEXT]"},
+		{`{"max_cost": 1.5}`, costly, "run_config:1:14: max_cost 1.5 exceeds the limit of the app, 1 [run-config]"},
+		{`{"max_cost": 0.5}`, app, "run_config:1:14: max_cost requires max_cost in run_config of the app, which a request can only lower [run-config]"},
 		{`{"max_llm_calls": 21}`, app, "run_config:1:19: max_llm_calls 21 exceeds the limit of the app, 20 [run-config]"},
 		{`{"max_llm_calls": 0}`, app, "run_config:1:19: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config] run_config:1:19: max_llm_calls 0 exceeds the limit of the app, 20 [run-config]"},
 		{`{"max_llm_calls": 2147483647}`, unlimited, "run_config:1:19: max_llm_calls must be less than 2147483647; 0 means no limit [run-config]"},
@@ -163,6 +167,7 @@ func TestRunConfigOfRequest(t *testing.T) {
 		{"a limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 1 }, "a: call f\na: f map[result:<nil>]\nerror LLM_CALLS_LIMIT: Max number of llm calls limit of `1` exceeded\n"},
 		{"no limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 0 }, "a: call f\na: f map[result:<nil>]\na: done\n"},
 		{"too large a limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 1<<31 - 1 }, "error INVALID_REQUEST: max_llm_calls must be less than 2147483647; 0 means no limit\n"},
+		{"a negative cost", func(c *runtime.RunConfig) { c.MaxCost = -1 }, "error INVALID_REQUEST: max_cost must be above 0 US dollars, got -1\n"},
 		{"no workers", func(c *runtime.RunConfig) { c.ToolThreadPoolConfig = &runtime.ToolPool{} }, "error INVALID_REQUEST: max_workers must be at least 1, got 0\n"},
 		{"calls by code", func(c *runtime.RunConfig) { c.SupportCFC = true }, "error INVALID_REQUEST: support_cfc requires streaming_mode: sse\n"},
 		{"another mode", func(c *runtime.RunConfig) { c.StreamingMode = "fast" }, "error INVALID_REQUEST: streaming_mode \"fast\" is not one of: none, sse, bidi\n"},

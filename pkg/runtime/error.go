@@ -21,6 +21,7 @@ const (
 	CodeForbidden       = "FORBIDDEN"
 	CodeMissingValue    = "MISSING_VALUE"
 	CodeLLMCallsLimit   = "LLM_CALLS_LIMIT"
+	CodeCostLimit       = "COST_LIMIT"
 	CodeToolCallsLimit  = "TOOL_CALLS_LIMIT"
 	CodeOutputInvalid   = "OUTPUT_INVALID"
 	CodeToolFailed      = "TOOL_FAILED"

@@ -197,7 +197,7 @@ func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest
 
 func (h *Host) previewRun(app *App, sess *session.Session, req *PreviewRequest) *run {
 	r := &run{id: "e-preview", host: h, app: app, sess: sess, config: app.config, user: &genai.Content{}}
-	r.budget, r.state = &callBudget{limit: app.config.MaxLLMCalls}, r.lookupState
+	r.budget, r.state = newCallBudget(&app.config), r.lookupState
 	if req.Text != "" {
 		r.user, r.userText = model.UserText(req.Text), req.Text
 		ev := &session.Event{InvocationID: r.id, Author: session.UserAuthor, Timestamp: h.now()}

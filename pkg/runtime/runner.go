@@ -102,7 +102,7 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 	if len(req.CustomMetadata) > 0 {
 		r.config.CustomMetadata = mergeMaps(r.config.CustomMetadata, req.CustomMetadata)
 	}
-	r.budget = &callBudget{limit: r.config.MaxLLMCalls}
+	r.budget = newCallBudget(&r.config)
 	r.expressions = template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime).WithSlots(h.evaluations)
 	r.state = r.lookupState
 	r.user = req.Message
