@@ -247,9 +247,6 @@ func testGarbage(t *testing.T, s *suiteSubject) {
 
 func testCut(t *testing.T, s *suiteSubject) {
 	for _, clean := range []bool{false, true} {
-		if clean && s.endsSilently {
-			continue
-		}
 		llm, w := s.build(t, suiteReply{text: []string{"one ", "two"}})
 		w.fault = cutAfter("one ", clean)
 		got, err := ask(t, llm, true)

@@ -40,8 +40,6 @@ type suiteSubject struct {
 	cacheMark string
 	// local is set for a provider without a service.
 	local bool
-	// endsSilently is set if a stream may end without a finish reason, as in ADK.
-	endsSilently bool
 	// hints are those of failures that have the provider's own, by row.
 	hints map[string]string
 	// lacks are the capabilities that the provider does not have.
@@ -82,8 +80,8 @@ func suiteSubjects() []*suiteSubject {
 	builtin := lack{reason: "only Gemini has them; the call fails", err: "has no googleSearch"}
 	noAudio := func(err string) lack { return lack{reason: "its API takes no audio; the call fails", err: err} }
 	subjects := []*suiteSubject{
-		{name: "gemini", title: "Gemini API", settings: "provider: gemini\nmodel: gemini-x", open: openFakeGemini, cacheMark: "cachedContent", endsSilently: true},
-		{name: "vertex", title: "Vertex AI", open: openFakeGemini, newModel: newVertexModel, mixes: true, cacheMark: "cachedContent", endsSilently: true},
+		{name: "gemini", title: "Gemini API", settings: "provider: gemini\nmodel: gemini-x", open: openFakeGemini, cacheMark: "cachedContent"},
+		{name: "vertex", title: "Vertex AI", open: openFakeGemini, newModel: newVertexModel, mixes: true, cacheMark: "cachedContent"},
 		{
 			name: "anthropic", title: "Anthropic", settings: "provider: anthropic\nmodel: claude-sonnet-4-5", open: openFakeAnthropic, mixes: true, cacheMark: "cache_control",
 			lacks: map[string]lack{"builtin": builtin, "audio": noAudio("data of type audio/wav cannot be sent to Claude")},
