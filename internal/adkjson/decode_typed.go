@@ -172,7 +172,7 @@ func (r *Decoder) readStruct(v reflect.Value) {
 		}
 		return FieldPointer(v.Addr().Interface(), name)
 	}
-	r.ReadFields(find, func(_, name []byte) { r.HandleUnknownKey(string(name), v.Addr().Interface()) })
+	r.ReadFields(find, func(key, name []byte) { r.HandleUnknownKey(key, name, v.Addr().Interface()) })
 }
 
 // FieldPointer returns a pointer to the field with a camelCase name of the struct that p
@@ -211,13 +211,16 @@ func (r *Decoder) ReadFields(find func(name []byte) any, unknown func(key, name 
 }
 
 // HandleUnknownKey skips the value of an unknown key of the struct that p points to. A
-// strict decoder rejects the key, and suggests one of the known ones.
-func (r *Decoder) HandleUnknownKey(name string, p any) {
+// strict decoder rejects the key, and suggests one of the known ones in its spelling.
+func (r *Decoder) HandleUnknownKey(key, name []byte, p any) {
 	if !r.Strict {
 		r.SkipValue()
 		return
 	}
-	if near := r.Suggest(name, FieldNames(p)); near != "" {
+	if near := r.Suggest(string(name), FieldNames(p)); near != "" {
+		if bytes.IndexByte(key, '_') >= 0 {
+			near = string(appendSnakeCase(nil, near))
+		}
 		r.setError("unknown key (did you mean %q?)", near)
 		return
 	}

@@ -133,6 +133,7 @@ type Config struct {
 	CustomMetrics map[string]*CustomMetric `json:"customMetrics,omitempty"`
 	Simulator     *SimulatorConfig         `json:"userSimulatorConfig,omitempty"`
 	Live          *LiveConfig              `json:"liveModelConfig,omitempty"`
+	Extra         Extra                    `json:"-"`
 }
 
 // A CustomMetric is a metric of the user.
@@ -140,6 +141,7 @@ type CustomMetric struct {
 	Code        *CodeConfig `json:"codeConfig"`
 	Info        *MetricInfo `json:"metricInfo,omitempty"`
 	Description string      `json:"description,omitempty"`
+	Extra       Extra       `json:"-"`
 }
 
 // A CodeConfig names the function of a custom metric.
@@ -270,7 +272,8 @@ type Measure struct {
 	CustomFunction string `json:"customFunctionPath,omitempty"`
 }
 
-// Measures returns the metrics that the config selects, without the informational ones.
+// Measures returns the metrics that the config selects, by their full names and without
+// the informational ones.
 func (c *Config) Measures() []*Measure {
 	var all []*Measure
 	if c.Criteria == nil {
@@ -279,6 +282,9 @@ func (c *Config) Measures() []*Measure {
 	for _, name := range c.Criteria.Names {
 		crit := c.Criteria.ByName[name]
 		m := &Measure{Metric: name, Threshold: crit.Threshold, Criterion: crit}
+		if metric, ok := FindMetric(name); ok && c.CustomMetrics[name] == nil {
+			m.Metric = metric.Name
+		}
 		if custom := c.CustomMetrics[name]; custom != nil && custom.Code != nil {
 			m.CustomFunction = custom.Code.Name
 		}
@@ -287,11 +293,16 @@ func (c *Config) Measures() []*Measure {
 	return all
 }
 
-// CheckNames returns an error for the first criterion whose metric neither exists nor is
-// a custom one.
-func (c *Config) CheckNames() error {
+// CheckMetrics returns an error for the first criterion whose metric neither exists nor is
+// a custom one, or has another criterion.
+func (c *Config) CheckMetrics() error {
 	known := append(MetricNames(), slices.Sorted(maps.Keys(c.CustomMetrics))...)
+	seen := map[string]bool{}
 	for _, m := range c.Measures() {
+		if seen[m.Metric] {
+			return fmt.Errorf("metric %q has more than one criterion", m.Metric)
+		}
+		seen[m.Metric] = true
 		if _, ok := FindMetric(m.Metric); !ok && c.CustomMetrics[m.Metric] == nil {
 			return fmt.Errorf("unknown metric %q%s", m.Metric, formatSuggestion(m.Metric, known))
 		}

@@ -87,6 +87,11 @@ func (e *evaluation) addTurns(c *Case, actual []*Invocation) error {
 }
 
 func (e *evaluation) addMetric(ctx context.Context, m *Measure) {
+	if metric, ok := FindMetric(m.Metric); ok && e.Custom[m.Metric] == nil {
+		named := *m
+		named.Metric = metric.Name
+		m = &named
+	}
 	s, err := e.runMetric(ctx, m)
 	if err != nil {
 		e.result.Notes = append(e.result.Notes, &Note{Metric: m.Metric, Reason: err.Error()})
@@ -141,13 +146,15 @@ func (e *evaluation) runMetric(ctx context.Context, m *Measure) (s *Scores, err 
 	}
 	threshold := cmp.Or(in.Criterion.Threshold, m.Threshold)
 	switch {
+	case isKnown && metric.Informational() && threshold != nil:
+		return nil, fmt.Errorf("%s has no threshold", m.Metric)
 	case threshold != nil:
 		in.Threshold = *threshold
 	case !isKnown || !metric.Informational():
 		return nil, fmt.Errorf("%s requires a threshold", m.Metric)
 	}
 	if p := safe.Call(func() { s, err = run(ctx, &in) }); p != nil {
-		return nil, fmt.Errorf("metric panicked: %w", p)
+		return nil, p
 	}
 	if err != nil {
 		return nil, err

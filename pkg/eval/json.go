@@ -18,9 +18,9 @@ import (
 const maxFile = 64 << 20
 
 // Decode decodes JSON into v, a pointer to a struct of this package. Keys may be in
-// camelCase or snake_case. In sets, cases and configs an unknown key is an error, except
-// in cases, session inputs and criteria, which keep it; results keep all unknown keys.
-// An error is a [spec.Diagnostics] with file, line and column.
+// camelCase or snake_case. Unknown keys are kept by the types with a field Extra; sets and
+// configs reject those that resemble a known key. Elsewhere an unknown key is an error. An
+// error is a [spec.Diagnostics] with file, line and column.
 func Decode(file string, src []byte, v any) error {
 	if err := checkSyntax(file, src); err != nil {
 		return err
@@ -141,17 +141,27 @@ func readWithExtra(r *adkjson.Decoder, p any) bool {
 	}
 	v.SetZero()
 	extra, _ := extraOf(v)
-	switch p.(type) {
-	case *Case, *SessionInput, *Criterion, *CaseResult, *SetResult:
-	default:
-		if r.Strict {
-			extra = nil
-		}
-	}
 	r.ReadFields(fieldsOf(p), func(key, name []byte) {
-		readUnknownKey(r, string(key), extra, func() { r.HandleUnknownKey(string(name), p) })
+		if extra == nil || r.Strict && !keepsUnknown(p, string(name)) {
+			r.HandleUnknownKey(key, name, p)
+			return
+		}
+		readUnknownKey(r, string(key), extra)
 	})
 	return true
+}
+
+// keepsUnknown reports whether a struct keeps an unknown key though the file is not a
+// result. ADK keeps those of cases, session inputs and criteria, and ignores those of sets
+// and configs, where a mistyped key would change what is measured.
+func keepsUnknown(p any, name string) bool {
+	switch p.(type) {
+	case *Case, *SessionInput, *Criterion, *SimulatorConfig:
+		return true
+	case *Set, *Config, *CustomMetric:
+		return spec.Suggest(name, adkjson.FieldNames(p)) == ""
+	}
+	return false
 }
 
 func extraOf(v reflect.Value) (*Extra, bool) {
@@ -163,11 +173,7 @@ func extraOf(v reflect.Value) (*Extra, bool) {
 	return e, ok
 }
 
-func readUnknownKey(r *adkjson.Decoder, key string, extra *Extra, otherwise func()) {
-	if extra == nil {
-		otherwise()
-		return
-	}
+func readUnknownKey(r *adkjson.Decoder, key string, extra *Extra) {
 	raw := adkjson.CompactJSON(r.ReadRawValue())
 	if raw == nil {
 		return
@@ -192,7 +198,7 @@ func readContent(r *adkjson.Decoder, c *genai.Content) {
 			return &text
 		}
 		return nil
-	}, func(_, name []byte) { r.HandleUnknownKey(string(name), c) })
+	}, func(key, name []byte) { r.HandleUnknownKey(key, name, c) })
 	if text != nil {
 		c.Parts = append(c.Parts, &genai.Part{Text: *text})
 	}
@@ -209,20 +215,20 @@ type recordedCall struct {
 func readInvocation(r *adkjson.Decoder, inv *Invocation) {
 	*inv = Invocation{}
 	var calls []*recordedCall
-	var extra *Extra
-	if !r.Strict {
-		extra = &inv.Extra
-	}
 	r.ReadFields(func(name []byte) any {
 		if string(name) == "tools" {
 			return &calls
 		}
 		return adkjson.FieldPointer(inv, name)
 	}, func(key, name []byte) {
-		readUnknownKey(r, string(key), extra, func() { r.HandleUnknownKey(string(name), inv) })
+		if r.Strict {
+			r.HandleUnknownKey(key, name, inv)
+			return
+		}
+		readUnknownKey(r, string(key), &inv.Extra)
 	})
 	if inv.UserContent == nil && r.Err == nil {
-		r.SetError("userContent is required")
+		r.SetError("user_content is required")
 	}
 	if len(calls) > 0 && inv.Intermediate == nil {
 		inv.Intermediate = &Intermediate{}
@@ -255,7 +261,7 @@ type intermediateKeys struct {
 // readIntermediate reads both forms of ADK: the keys decide.
 func readIntermediate(r *adkjson.Decoder, d *Intermediate) {
 	var k intermediateKeys
-	r.ReadFields(fieldsOf(&k), func(_, name []byte) { r.HandleUnknownKey(string(name), &k) })
+	r.ReadFields(fieldsOf(&k), func(key, name []byte) { r.HandleUnknownKey(key, name, &k) })
 	*d = Intermediate(k)
 	if len(d.ToolUses) == 0 {
 		d.ToolUses = nil

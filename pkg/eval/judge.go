@@ -66,7 +66,7 @@ func (p *panel) eachTurn(n int, judge func(i int) *TurnScore) []*TurnScore {
 	for i := range n {
 		wg.Go(func() {
 			defer safe.Recover(func(p *safe.Panic) {
-				turns[i] = &TurnScore{Status: NotEvaluated, Reason: "panic: " + p.Error()}
+				turns[i] = &TurnScore{Status: NotEvaluated, Reason: p.Error()}
 			})
 			turns[i] = judge(i)
 		})

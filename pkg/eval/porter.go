@@ -101,6 +101,15 @@ func endsDouble(w string) bool {
 	return n >= 2 && w[n-1] == w[n-2] && isConsonant(w, n-1)
 }
 
+// cutSuffix is strings.CutSuffix, which is slower for the many suffixes that do not match.
+func cutSuffix(w, suffix string) (string, bool) {
+	n := len(w) - len(suffix)
+	if n < 0 || w[n] != suffix[0] || w[len(w)-1] != suffix[len(suffix)-1] || w[n:] != suffix {
+		return w, false
+	}
+	return w[:n], true
+}
+
 // stemPlural is step 1a.
 func stemPlural(w string) string {
 	switch {
@@ -117,21 +126,21 @@ func stemPlural(w string) string {
 
 // stemPast is step 1b.
 func stemPast(w string) string {
-	if stem, ok := strings.CutSuffix(w, "ied"); ok {
+	if stem, ok := cutSuffix(w, "ied"); ok {
 		if len(w) == 4 {
 			return stem + "ie"
 		}
 		return stem + "i"
 	}
-	if stem, ok := strings.CutSuffix(w, "eed"); ok {
+	if stem, ok := cutSuffix(w, "eed"); ok {
 		if countMeasure(stem) > 0 {
 			return stem + "ee"
 		}
 		return w
 	}
-	stem, ok := strings.CutSuffix(w, "ed")
+	stem, ok := cutSuffix(w, "ed")
 	if !ok || !hasVowel(stem) {
-		if stem, ok = strings.CutSuffix(w, "ing"); !ok || !hasVowel(stem) {
+		if stem, ok = cutSuffix(w, "ing"); !ok || !hasVowel(stem) {
 			return w
 		}
 	}
@@ -156,7 +165,7 @@ func repairStem(w string) string {
 
 // stemY is step 1c.
 func stemY(w string) string {
-	if stem, ok := strings.CutSuffix(w, "y"); ok && len(stem) > 1 && isConsonant(stem, len(stem)-1) {
+	if stem, ok := cutSuffix(w, "y"); ok && len(stem) > 1 && isConsonant(stem, len(stem)-1) {
 		return stem + "i"
 	}
 	return w
@@ -165,45 +174,60 @@ func stemY(w string) string {
 // A suffixRule replaces a suffix.
 type suffixRule struct{ suffix, replacement string }
 
-var stepTwo = []suffixRule{
-	{"ational", "ate"},
-	{"tional", "tion"},
-	{"enci", "ence"},
-	{"anci", "ance"},
-	{"izer", "ize"},
-	{"bli", "ble"},
-	{"alli", "al"},
-	{"entli", "ent"},
-	{"eli", "e"},
-	{"ousli", "ous"},
-	{"ization", "ize"},
-	{"ation", "ate"},
-	{"ator", "ate"},
-	{"alism", "al"},
-	{"iveness", "ive"},
-	{"fulness", "ful"},
-	{"ousness", "ous"},
-	{"aliti", "al"},
-	{"iviti", "ive"},
-	{"biliti", "ble"},
-	{"fulli", "ful"},
+// A suffixTable has the rules of a step by the letter before the last one, because most
+// words have none of the suffixes.
+type suffixTable ['z' + 1][]suffixRule
+
+func newSuffixTable(rules ...suffixRule) *suffixTable {
+	var t suffixTable
+	for _, r := range rules {
+		letter := r.suffix[len(r.suffix)-2]
+		t[letter] = append(t[letter], r)
+	}
+	return &t
 }
 
-var stepThree = []suffixRule{
-	{"icate", "ic"}, {"ative", ""}, {"alize", "al"}, {"iciti", "ic"}, {"ical", "ic"}, {"ful", ""}, {"ness", ""},
+// findRule returns the first rule whose suffix w has, and w without the suffix.
+func (t *suffixTable) findRule(w string) (rule suffixRule, stem string, ok bool) {
+	if len(w) < 2 {
+		return rule, w, false
+	}
+	for _, r := range t[w[len(w)-2]] {
+		if stem, ok := cutSuffix(w, r.suffix); ok {
+			return r, stem, true
+		}
+	}
+	return rule, w, false
 }
 
-var stepFour = []string{
-	"al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion",
-	"ou", "ism", "ate", "iti", "ous", "ive", "ize",
-}
+var (
+	stepTwo = newSuffixTable(
+		suffixRule{"ational", "ate"}, suffixRule{"tional", "tion"}, suffixRule{"enci", "ence"}, suffixRule{"anci", "ance"},
+		suffixRule{"izer", "ize"}, suffixRule{"bli", "ble"}, suffixRule{"alli", "al"}, suffixRule{"entli", "ent"},
+		suffixRule{"eli", "e"}, suffixRule{"ousli", "ous"}, suffixRule{"ization", "ize"}, suffixRule{"ation", "ate"},
+		suffixRule{"ator", "ate"}, suffixRule{"alism", "al"}, suffixRule{"iveness", "ive"}, suffixRule{"fulness", "ful"},
+		suffixRule{"ousness", "ous"}, suffixRule{"aliti", "al"}, suffixRule{"iviti", "ive"}, suffixRule{"biliti", "ble"},
+		suffixRule{"fulli", "ful"},
+	)
+	stepThree = newSuffixTable(
+		suffixRule{"icate", "ic"}, suffixRule{"ative", ""}, suffixRule{"alize", "al"}, suffixRule{"iciti", "ic"},
+		suffixRule{"ical", "ic"}, suffixRule{"ful", ""}, suffixRule{"ness", ""},
+	)
+	stepFour = newSuffixTable(
+		suffixRule{suffix: "al"}, suffixRule{suffix: "ance"}, suffixRule{suffix: "ence"}, suffixRule{suffix: "er"},
+		suffixRule{suffix: "ic"}, suffixRule{suffix: "able"}, suffixRule{suffix: "ible"}, suffixRule{suffix: "ant"},
+		suffixRule{suffix: "ement"}, suffixRule{suffix: "ment"}, suffixRule{suffix: "ent"}, suffixRule{suffix: "ion"},
+		suffixRule{suffix: "ou"}, suffixRule{suffix: "ism"}, suffixRule{suffix: "ate"}, suffixRule{suffix: "iti"},
+		suffixRule{suffix: "ous"}, suffixRule{suffix: "ive"}, suffixRule{suffix: "ize"},
+	)
+)
 
 // stemDoubleSuffix is step 2.
 func stemDoubleSuffix(w string) string {
-	if stem, ok := strings.CutSuffix(w, "alli"); ok && countMeasure(stem) > 0 {
+	if stem, ok := cutSuffix(w, "alli"); ok && countMeasure(stem) > 0 {
 		return stemDoubleSuffix(stem + "al")
 	}
-	if stem, ok := strings.CutSuffix(w, "logi"); ok {
+	if stem, ok := cutSuffix(w, "logi"); ok {
 		if countMeasure(w[:len(w)-3]) > 0 {
 			return stem + "log"
 		}
@@ -212,37 +236,29 @@ func stemDoubleSuffix(w string) string {
 	return stemSuffix(w, stepTwo)
 }
 
-// stemSuffix applies the first rule whose suffix w has, if the rest has a measure.
-func stemSuffix(w string, rules []suffixRule) string {
-	for _, r := range rules {
-		if stem, ok := strings.CutSuffix(w, r.suffix); ok {
-			if countMeasure(stem) > 0 {
-				return stem + r.replacement
-			}
-			return w
-		}
+// stemSuffix applies the rule of a step, if the rest of w has a measure.
+func stemSuffix(w string, rules *suffixTable) string {
+	if rule, stem, ok := rules.findRule(w); ok && countMeasure(stem) > 0 {
+		return stem + rule.replacement
 	}
 	return w
 }
 
 // removeSuffix is step 4.
 func removeSuffix(w string) string {
-	for _, suffix := range stepFour {
-		stem, ok := strings.CutSuffix(w, suffix)
-		if !ok {
-			continue
-		}
-		if countMeasure(stem) > 1 && (suffix != "ion" || strings.HasSuffix(stem, "s") || strings.HasSuffix(stem, "t")) {
-			return stem
-		}
+	rule, stem, ok := stepFour.findRule(w)
+	if !ok || countMeasure(stem) <= 1 {
 		return w
 	}
-	return w
+	if rule.suffix == "ion" && !strings.HasSuffix(stem, "s") && !strings.HasSuffix(stem, "t") {
+		return w
+	}
+	return stem
 }
 
 // stemE is step 5.
 func stemE(w string) string {
-	if stem, ok := strings.CutSuffix(w, "e"); ok {
+	if stem, ok := cutSuffix(w, "e"); ok {
 		if m := countMeasure(stem); m > 1 || m == 1 && !endsShort(stem) {
 			w = stem
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -102,21 +103,22 @@ func (c *Case) validateFields() *adkjson.Error {
 	case c.ID == "":
 		return &adkjson.Error{Message: "eval_id is required"}
 	case c.Conversation == nil && c.Scenario == nil:
-		return &adkjson.Error{Message: "conversation or conversation_scenario is required" + c.suggestKey()}
+		return c.missingConversation()
 	case c.Conversation != nil && c.Scenario != nil:
 		return &adkjson.Error{Message: "cannot have both conversation and conversation_scenario"}
 	}
 	return nil
 }
 
-// suggestKey finds the conversation under a mistyped key, which a case keeps as unknown.
-func (c *Case) suggestKey() string {
-	for key := range c.Extra {
+// missingConversation finds the conversation under a mistyped key, which a case keeps as
+// unknown.
+func (c *Case) missingConversation() *adkjson.Error {
+	for _, key := range slices.Sorted(maps.Keys(c.Extra)) {
 		if near := spec.Suggest(key, []string{"conversation", "conversation_scenario"}); near != "" {
-			return fmt.Sprintf(" (%q is unknown, did you mean %q?)", key, near)
+			return &adkjson.Error{Path: []any{key}, Message: fmt.Sprintf("unknown key (did you mean %q?)", near)}
 		}
 	}
-	return ""
+	return &adkjson.Error{Message: "conversation or conversation_scenario is required"}
 }
 
 // An oldCase is a case of the form before ADK 1.0.
@@ -224,9 +226,9 @@ func decodeOld(file string, src []byte, v any) error {
 	r.ReadCustom = func(r *adkjson.Decoder, p any) bool {
 		switch p.(type) {
 		case *oldCase, *oldTurn, *oldToolUse, *oldResponse, *oldSession:
-			r.ReadFields(fieldsOf(p), func(_, name []byte) {
+			r.ReadFields(fieldsOf(p), func(key, name []byte) {
 				r.Strict = spec.Suggest(string(name), adkjson.FieldNames(p)) != ""
-				r.HandleUnknownKey(string(name), p)
+				r.HandleUnknownKey(key, name, p)
 				r.Strict = true
 			})
 			return true

@@ -65,7 +65,8 @@ func isASCII(s string) bool {
 // lowerFully applies the full case mapping of Unicode, as Python does: a final sigma and
 // a dotted capital I differ from strings.ToLower.
 func lowerFully(s string) string {
-	if isASCII(s) {
+	// Of all other characters, the simple mapping is the full one.
+	if !strings.ContainsAny(s, "\u03a3\u0130") {
 		return strings.ToLower(s)
 	}
 	return cases.Lower(language.Und).String(s)
@@ -77,11 +78,13 @@ type tokenizer struct {
 }
 
 func (t *tokenizer) addText(text string) {
+	t.tokens = make([]string, 0, min(len(text)/6+1, 4096))
 	if isASCII(text) {
 		t.addASCII(strings.ToLower(text))
 		return
 	}
-	t.addScripts(lowerFully(norm.NFKC.String(text)))
+	// Invalid bytes become U+FFFD, a separator.
+	t.addScripts(lowerFully(norm.NFKC.String(strings.ToValidUTF8(text, "\uFFFD"))))
 }
 
 // addASCII adds the words of a lower-case string. Words of up to three characters are
@@ -110,38 +113,40 @@ func isWordByte(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '
 
 // addScripts adds the words of any script.
 func (t *tokenizer) addScripts(s string) {
-	var word strings.Builder
-	flush := func() {
-		if word.Len() > 0 {
-			t.addWord(word.String())
-			word.Reset()
-		}
-	}
-	for _, r := range s {
+	start := 0 // of the current word
+	for i, r := range s {
 		switch {
+		case r < utf8.RuneSelf:
+			// Most characters of most texts: without a look at the tables.
+			if !isWordByte(byte(r)) {
+				t.addWord(s[start:i])
+				start = i + 1
+			}
 		case isIdeograph(r):
-			flush()
-			t.tokens = append(t.tokens, string(r))
+			t.addWord(s[start:i])
+			start = i + utf8.RuneLen(r)
+			t.tokens = append(t.tokens, s[i:start])
 		case isClusterScript(r):
 			if !unicode.Is(unicode.M, r) {
-				flush()
+				t.addWord(s[start:i])
+				start = i
 			}
-			word.WriteRune(r)
-		case isWordRune(r):
-			word.WriteRune(r)
-		default:
-			flush()
+		case !isWordRune(r):
+			t.addWord(s[start:i])
+			start = i + utf8.RuneLen(r)
 		}
 	}
-	flush()
+	t.addWord(s[start:])
 }
 
 func (t *tokenizer) addWord(word string) {
-	if isASCII(word) {
+	switch {
+	case word == "":
+	case isASCII(word):
 		t.addASCII(word)
-		return
+	default:
+		t.tokens = append(t.tokens, word)
 	}
-	t.tokens = append(t.tokens, word)
 }
 
 // isIdeograph reports Han, Hiragana, Katakana and Hangul, as far as ADK counts them.

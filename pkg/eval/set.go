@@ -20,6 +20,7 @@ type Set struct {
 	// CreationTimestamp is in seconds since 1970, here and in all types of this package:
 	// a time.Time would round what ADK wrote.
 	CreationTimestamp float64 `json:"creationTimestamp,omitempty"`
+	Extra             Extra   `json:"-"`
 }
 
 // Case returns the case with an ID, or nil.

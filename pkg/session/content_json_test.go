@@ -56,7 +56,7 @@ func TestDecodeContentErrors(t *testing.T) {
 	}{
 		{"mistyped key", `{"parts":[{"txt":"hi"}]}`, `newMessage.parts[0].txt: unknown key (did you mean "text"?)`},
 		{"mistyped in the content", `{"part":[]}`, `newMessage.part: unknown key (did you mean "parts"?)`},
-		{"mistyped in snake_case", `{"parts":[{"text":"a"},{"function_cal":{}}]}`, `newMessage.parts[1].function_cal: unknown key (did you mean "functionCall"?)`},
+		{"mistyped in snake_case", `{"parts":[{"text":"a"},{"function_cal":{}}]}`, `newMessage.parts[1].function_cal: unknown key (did you mean "function_call"?)`},
 		{"nothing near", `{"parts":[{"colour":"red"}]}`, `newMessage.parts[0].colour: unknown key`},
 		{"deep inside", `{"parts":[{"functionResponse":{"parts":[{"inlineData":{"mime":"a"}}]}}]}`, `newMessage.parts[0].functionResponse.parts[0].inlineData.mime: unknown key`},
 		{"wrong type", `{"parts":[{"text":5}]}`, `newMessage.parts[0].text: expected a string, got a number`},
