@@ -241,6 +241,16 @@ func (c *Criterion) isNumber() bool {
 		len(c.Tools) == 0 && !c.PartialScore && len(c.Extra) == 0
 }
 
+func (c *Config) validateFields() *adkjson.Error {
+	if c.Simulator == nil {
+		return nil
+	}
+	if err := c.Simulator.checkFields(false); err != nil {
+		return &adkjson.Error{Path: []any{"user_simulator_config"}, Message: err.Error()}
+	}
+	return nil
+}
+
 // ReadConfig reads a test_config.json.
 func ReadConfig(file string, src []byte) (*Config, error) {
 	c := &Config{}

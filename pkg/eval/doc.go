@@ -35,8 +35,7 @@
 //	hallucination.go            sentences against their context
 //	user_simulator_quality.go   messages of a simulated user
 //	judge_local.go              metrics that ADK leaves to Vertex AI
-//	simulate_user.go            messages from a scenario
-//	simulate_tool.go            injected errors and responses of tools
+//	simulate.go                 messages from a scenario, injected results of tools
 //	json.go, encode.go          JSON: both spellings, unknown keys, places of errors
 //
 // The rules are those of adk-python 2.11. Decided differences: a turn count that differs

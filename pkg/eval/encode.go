@@ -21,6 +21,8 @@ func writeCustom(w *adkjson.Encoder, p any) bool {
 		writeFunctionCall(w, p)
 	case *genai.FunctionResponse:
 		writeFunctionResponse(w, p)
+	case *genai.Content:
+		writeContent(w, p)
 	case *genai.Part:
 		if !model.IsEmptyText(p) {
 			return false
@@ -101,6 +103,18 @@ func writeField(w *adkjson.Encoder, f reflect.Value) {
 	default:
 		w.WriteTyped(f)
 	}
+}
+
+// writeContent writes an empty list of parts, as ADK does for a turn without a message.
+func writeContent(w *adkjson.Encoder, c *genai.Content) {
+	w.OpenBracket('{')
+	if c.Parts != nil {
+		before := w.Err
+		w.StartField("parts").WriteTyped(reflect.ValueOf(c.Parts))
+		w.AddErrorKey(before, "parts")
+	}
+	w.WriteOptionalString("role", c.Role)
+	w.CloseBracket('}')
 }
 
 // writeFunctionCall writes empty arguments, which differ from missing ones.

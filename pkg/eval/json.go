@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/genai"
@@ -69,7 +70,7 @@ func encodeJSON(v any, isFile bool) ([]byte, error) {
 // A validator has rules that its fields cannot express.
 type validator interface{ validateFields() *adkjson.Error }
 
-var _, _ validator = (*Set)(nil), (*Case)(nil)
+var _, _, _, _ validator = (*Set)(nil), (*Case)(nil), (*Config)(nil), (*Injection)(nil)
 
 func newDecoder(src []byte, strict bool) *adkjson.Decoder {
 	return &adkjson.Decoder{Buf: src, Strict: strict, Suggest: spec.Suggest, FindField: findField, ReadCustom: readCustom}
@@ -408,7 +409,7 @@ func findMember(dec *json.Decoder, src []byte, key string) int {
 		if err != nil {
 			return -1
 		}
-		if name == key {
+		if text, ok := name.(string); ok && isSameKey(text, key) {
 			return offset
 		}
 		if dec.Decode(new(json.RawMessage)) != nil {
@@ -416,6 +417,11 @@ func findMember(dec *json.Decoder, src []byte, key string) int {
 		}
 	}
 	return -1
+}
+
+// isSameKey compares keys in either spelling: paths of rules have ADK's, files their own.
+func isSameKey(a, b string) bool {
+	return a == b || strings.EqualFold(strings.ReplaceAll(a, "_", ""), strings.ReplaceAll(b, "_", ""))
 }
 
 func findItem(dec *json.Decoder, src []byte, i int) int {

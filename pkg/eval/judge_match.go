@@ -28,15 +28,6 @@ func promptFinalResponseMatch(in *Input, i int) string {
 		"reference", answerOf(expected, in.Criterion.WithIntermediate))
 }
 
-// fillPrompt replaces {{name}} by its value, for pairs of names and values.
-func fillPrompt(prompt string, pairs ...string) string {
-	old := make([]string, 0, len(pairs))
-	for i := 0; i < len(pairs); i += 2 {
-		old = append(old, "{{"+pairs[i]+"}}", pairs[i+1])
-	}
-	return strings.NewReplacer(old...).Replace(prompt)
-}
-
 const finalResponseMatchPrompt = `You rate the answer of an AI agent strictly. Decide whether the agent's answer is valid, given a reference answer that you trust.
 
 Rules:

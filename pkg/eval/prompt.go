@@ -19,6 +19,15 @@ const (
 	noSteps = "No intermediate steps were taken."
 )
 
+// fillPrompt replaces {{name}} by its value, for pairs of names and values.
+func fillPrompt(prompt string, pairs ...string) string {
+	old := make([]string, 0, len(pairs))
+	for i := 0; i < len(pairs); i += 2 {
+		old = append(old, "{{"+pairs[i]+"}}", pairs[i+1])
+	}
+	return strings.NewReplacer(old...).Replace(prompt)
+}
+
 // formatJSON returns the indented JSON of a value of genai, with keys as ADK shows them to
 // judges.
 func formatJSON(write func(w *adkjson.Encoder)) string {

@@ -24,6 +24,7 @@ func TestReadSetErrors(t *testing.T) {
 		{"mistyped cases", "{\"eval_set_id\": \"s\",\n \"eval_case\": []}", `set.json:2:2: eval_case: unknown key (did you mean "eval_cases"?)`},
 		{"wrong type", "{\"eval_set_id\": \"s\", \"eval_cases\": [\n  {\"eval_id\": 7}]}", `set.json:2:4: eval_cases[0].eval_id: expected a string, got a number`},
 		{"case without ID", `{"eval_set_id": "s", "eval_cases": [{"conversation": []}]}`, `set.json:1:37: eval_cases[0]: eval_id is required`},
+		{"same ID, camelCase", `{"evalSetId": "s", "evalCases": [{"evalId": "a", "conversation": []}, {"evalId": "a", "conversation": []}]}`, `set.json:1:71: eval_cases[1]: eval_id "a" appears more than once`},
 		{"same ID", `{"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": []}, {"eval_id": "a", "conversation": []}]}`, `set.json:1:75: eval_cases[1]: eval_id "a" appears more than once`},
 		{"neither conversation nor scenario", `{"eval_set_id": "s", "eval_cases": [{"eval_id": "a"}]}`, `set.json:1:37: eval_cases[0]: conversation or conversation_scenario is required`},
 		{"mistyped conversation", `{"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversatoin": []}]}`, `set.json:1:54: eval_cases[0].conversatoin: unknown key (did you mean "conversation"?)`},
@@ -212,12 +213,14 @@ func TestReadResultString(t *testing.T) {
 // TestConfigErrors: a config is read as ADK reads it, but a mistyped key is an error.
 func TestConfigErrors(t *testing.T) {
 	for src, want := range map[string]string{
-		`{"criteria": {"m": "high"}}`:                                                              `c.json:1:15: criteria.m: must be a threshold or a criterion, got "high"`,
-		`{"criteria": {"m": {}}}`:                                                                  `c.json:1:15: criteria.m: threshold is required`,
-		`{"criteria": {"m": {"threshold": 1, "match_type": "SOME"}}}`:                              `c.json:1:37: criteria.m.match_type: match_type must be EXACT, IN_ORDER or ANY_ORDER, got "SOME"`,
-		`{"criteria": {"m": {"threshold": 1, "match_type": 3}}}`:                                   `c.json:1:37: criteria.m.match_type: match_type must be 0, 1 or 2, got 3`,
-		`{"criteria": {"m": {"threshold": 1, "judge_model_options": {"num_samples": 0}}}}`:         `c.json:1:15: criteria.m: num_samples must be between 1 and 100, got 0`,
-		`{"criteria": {"m": {"threshold": 1, "judge_model_options": {"parallelism_limit": 101}}}}`: `c.json:1:15: criteria.m: parallelism_limit must be between 1 and 100, got 101`,
+		`{"criteria": {"m": "high"}}`:                                                                   `c.json:1:15: criteria.m: must be a threshold or a criterion, got "high"`,
+		`{"criteria": {"m": {}}}`:                                                                       `c.json:1:15: criteria.m: threshold is required`,
+		`{"criteria": {"m": {"threshold": 1, "match_type": "SOME"}}}`:                                   `c.json:1:37: criteria.m.match_type: match_type must be EXACT, IN_ORDER or ANY_ORDER, got "SOME"`,
+		`{"criteria": {"m": {"threshold": 1, "match_type": 3}}}`:                                        `c.json:1:37: criteria.m.match_type: match_type must be 0, 1 or 2, got 3`,
+		`{"criteria": {"m": {"threshold": 1, "judge_model_options": {"num_samples": 0}}}}`:              `c.json:1:15: criteria.m: num_samples must be between 1 and 100, got 0`,
+		`{"criteria": {"m": {"threshold": 1, "judge_model_options": {"parallelism_limit": 101}}}}`:      `c.json:1:15: criteria.m: parallelism_limit must be between 1 and 100, got 101`,
+		`{"userSimulatorConfig": {"type": "llm"}}`:                                                      `c.json:1:2: user_simulator_config: type must be llm_backed or llm_audio, got "llm"`,
+		`{"user_simulator_config": {"custom_instructions": "{{ stop_signal }} {{conversation_plan}}"}}`: `c.json:1:2: user_simulator_config: custom_instructions must contain {{ conversation_history }}`,
 		`{"criterea": {}}`: `c.json:1:2: criterea: unknown key (did you mean "criteria"?)`,
 	} {
 		_, err := ReadConfig("c.json", []byte(src))

@@ -97,7 +97,7 @@ func readVerdict(text string) *float64 {
 // repeat it: quotes, dashes, white space, markup and case.
 func normalizeProperty(text string) string {
 	text = norm.NFKC.String(text)
-	text = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "‘", "'", "’", "'", "–", "-", "—", "-").Replace(text)
+	text = strings.NewReplacer("“", `"`, "”", `"`, "‘", "'", "’", "'", "–", "-", "—", "-").Replace(text)
 	text = strings.Join(strings.Fields(text), " ")
 	return lowerFully(strings.Trim(text, " *_`#>-•\"'"))
 }

@@ -202,8 +202,15 @@ func textOfValue(v any) string {
 	return string(b)
 }
 
-// equalValues compares JSON values: 2 equals 2.0, and numbers may differ by a tolerance.
+// equalValues compares JSON values as Python does, 2 equals 2.0 and true equals 1, but
+// numbers may differ by a tolerance.
 func equalValues(a, b any, tolerance float64) bool {
+	if x, ok := a.(int64); ok && tolerance == 0 {
+		// A float64 would round large integers.
+		if y, ok := b.(int64); ok {
+			return x == y
+		}
+	}
 	if x, ok := numberOf(a); ok {
 		y, ok := numberOf(b)
 		return ok && (x == y || math.Abs(x-y) <= tolerance)
@@ -226,9 +233,6 @@ func equalValues(a, b any, tolerance float64) bool {
 	case string:
 		b, ok := b.(string)
 		return ok && a == b
-	case bool:
-		b, ok := b.(bool)
-		return ok && a == b
 	default:
 		return a == nil && b == nil
 	}
@@ -236,6 +240,8 @@ func equalValues(a, b any, tolerance float64) bool {
 
 func numberOf(v any) (float64, bool) {
 	switch v := v.(type) {
+	case bool:
+		return *scoreOf(v), true
 	case int:
 		return float64(v), true
 	case int64:

@@ -17,7 +17,7 @@ func Turns(events []*session.Event) []*Invocation {
 	for _, e := range events {
 		b := byID[e.InvocationID]
 		if b == nil {
-			b = &turnBuilder{inv: &Invocation{ID: e.InvocationID, UserContent: &genai.Content{}}}
+			b = &turnBuilder{inv: &Invocation{ID: e.InvocationID, UserContent: &genai.Content{Parts: []*genai.Part{}}}}
 			byID[e.InvocationID] = b
 			turns = append(turns, b.inv)
 		}
