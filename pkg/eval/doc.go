@@ -1,15 +1,7 @@
 // Package eval reads eval sets of ADK and scores turns of agents by ADK's metrics. It has
 // no agents, models or storage of its own: the caller runs the cases, passes what happened,
-// and opens the judges.
-//
-//	set, err := eval.ReadSet("weather.evalset.json", text, nil)
-//	config, err := eval.ReadConfig("test_config.json", configText)
-//	for _, c := range set.Cases {
-//		events := …                   // run the conversation of c
-//		o := &eval.Options{Judges: …} // open models by name
-//		result := o.Evaluate(ctx, c, eval.Turns(events), config.Measures())
-//		fmt.Println(c.ID, result.Status)
-//	}
+// and opens the judges. The example has the whole path: [ReadSet], [ReadConfig], [Turns] of
+// the events of a run, and [Options.Evaluate].
 //
 // A [Set] has cases. A [Case] is a conversation, or a [Scenario] that a [Simulator] leads.
 // An [Invocation] is a turn, expected or actual. A [Metric] scores the turns of a case by a

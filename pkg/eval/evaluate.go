@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 
 	"agenthost/internal/safe"
 )
@@ -21,7 +22,7 @@ type Options struct {
 
 // Evaluate scores the turns of one run of a case. A metric that fails is NotEvaluated, and
 // a note contains the reason; a different number of turns fails the case. The caller
-// fills in the set and the session.
+// fills in the set and the session. It may be called concurrently.
 func (o *Options) Evaluate(ctx context.Context, c *Case, actual []*Invocation, measures []*Measure) *CaseResult {
 	e := &evaluation{Options: o, result: &CaseResult{CaseID: c.ID, Overall: []*MetricResult{}, Turns: []*TurnResult{}}}
 	e.in.Scenario, e.in.Judges = c.Scenario, o.Judges
@@ -161,6 +162,11 @@ func (e *evaluation) runMetric(ctx context.Context, m *Measure) (s *Scores, err 
 	}
 	if s == nil || s.Status != NotEvaluated && len(s.Turns) != len(in.Actual) {
 		return nil, fmt.Errorf("the metric did not return a score for each of the %d turns", len(in.Actual))
+	}
+	for _, score := range append(scoresOf(s.Turns), s.Overall) {
+		if score != nil && (math.IsNaN(*score) || math.IsInf(*score, 0)) {
+			return nil, fmt.Errorf("the metric returned %v as a score", *score)
+		}
 	}
 	return s, nil
 }

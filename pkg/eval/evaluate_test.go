@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,7 +30,7 @@ func TestEvaluate(t *testing.T) {
 	}
 	want := map[string]string{
 		ResponseMatch: "FAILED 0.8333333333333333", ToolTrajectory: "PASSED 1",
-		ToolCallCount: "INFORMATIONAL 0", InferenceCallCount: "NOT_EVALUATED null", TokenUsageMetric: "NOT_EVALUATED null", InvocationDurationName: "NOT_EVALUATED null",
+		ToolCallCount: "INFORMATIONAL 0", InferenceCallCount: "NOT_EVALUATED null", TokenCount: "NOT_EVALUATED null", TurnDuration: "NOT_EVALUATED null",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("overall (-want +got):\n%s", diff)
@@ -49,6 +50,9 @@ func TestEvaluateReasons(t *testing.T) {
 		"good": func(context.Context, *Input) (*Scores, error) {
 			return countTurns(&Input{Actual: []*Invocation{turn}}, func(*Invocation) *float64 { return scoreOf(true) }), nil
 		},
+		"infinite": func(context.Context, *Input) (*Scores, error) {
+			return &Scores{Overall: threshold(math.Inf(1)), Status: Passed, Turns: []*TurnScore{{}}}, nil
+		},
 		"bad":   func(context.Context, *Input) (*Scores, error) { return nil, errors.New("no database") },
 		"panic": func(context.Context, *Input) (*Scores, error) { panic("boom") },
 		"short": func(context.Context, *Input) (*Scores, error) { return &Scores{Status: Passed}, nil },
@@ -66,6 +70,7 @@ func TestEvaluateReasons(t *testing.T) {
 		{"no judges", conversation, measureOf(FinalResponseMatch, 1), "judge gemini-2.5-flash is not available"},
 		{"custom error", conversation, measureOf("bad", 1), "no database"},
 		{"custom panic", conversation, measureOf("panic", 1), "panic: boom"},
+		{"custom infinity", conversation, measureOf("infinite", 1), "the metric returned +Inf as a score"},
 		{"custom without turns", conversation, measureOf("short", 1), "the metric did not return a score for each of the 1 turns"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -8,23 +8,23 @@ import (
 
 // The names of the metrics of ADK.
 const (
-	ToolTrajectory         = "tool_trajectory_avg_score"
-	ResponseEvaluation     = "response_evaluation_score"
-	ResponseMatch          = "response_match_score"
-	Safety                 = "safety_v1"
-	TaskSuccess            = "multi_turn_task_success_v1"
-	TrajectoryQuality      = "multi_turn_trajectory_quality_v1"
-	ToolUseQuality         = "multi_turn_tool_use_quality_v1"
-	FinalResponseMatch     = "final_response_match_v2"
-	RubricFinalResponse    = "rubric_based_final_response_quality_v1"
-	Hallucinations         = "hallucinations_v1"
-	RubricToolUse          = "rubric_based_tool_use_quality_v1"
-	UserSimulatorQuality   = "per_turn_user_simulator_quality_v1"
-	RubricTrajectory       = "rubric_based_multi_turn_trajectory_quality_v1"
-	ToolCallCount          = "tool_call_count_v1"
-	InferenceCallCount     = "inference_call_count_v1"
-	TokenUsageMetric       = "token_usage_v1"
-	InvocationDurationName = "invocation_duration_v1"
+	ToolTrajectory       = "tool_trajectory_avg_score"
+	ResponseEvaluation   = "response_evaluation_score"
+	ResponseMatch        = "response_match_score"
+	Safety               = "safety_v1"
+	TaskSuccess          = "multi_turn_task_success_v1"
+	TrajectoryQuality    = "multi_turn_trajectory_quality_v1"
+	ToolUseQuality       = "multi_turn_tool_use_quality_v1"
+	FinalResponseMatch   = "final_response_match_v2"
+	RubricFinalResponse  = "rubric_based_final_response_quality_v1"
+	Hallucinations       = "hallucinations_v1"
+	RubricToolUse        = "rubric_based_tool_use_quality_v1"
+	UserSimulatorQuality = "per_turn_user_simulator_quality_v1"
+	RubricTrajectory     = "rubric_based_multi_turn_trajectory_quality_v1"
+	ToolCallCount        = "tool_call_count_v1"
+	InferenceCallCount   = "inference_call_count_v1"
+	TokenCount           = "token_usage_v1"
+	TurnDuration         = "invocation_duration_v1"
 	// ToolParameterMatch is in no release of ADK yet.
 	ToolParameterMatch = "tool_parameter_match"
 )
@@ -110,8 +110,8 @@ func Metrics() []*Metric {
 		{RubricTrajectory, "", "Judges the whole conversation by rubrics.", 0, 1, false, true, measureTrajectoryRubrics},
 		{ToolCallCount, "", "Counts the tool calls of a turn.", 0, 0, false, false, measureToolCalls},
 		{InferenceCallCount, "", "Counts the model calls of a turn.", 0, 0, false, false, measureInferenceCalls},
-		{TokenUsageMetric, "", "Counts the tokens of a turn.", 0, 0, false, false, measureTokens},
-		{InvocationDurationName, "", "Measures the duration of a turn in seconds.", 0, 0, false, false, measureDuration},
+		{TokenCount, "", "Counts the tokens of a turn.", 0, 0, false, false, measureTokens},
+		{TurnDuration, "", "Measures the duration of a turn in seconds.", 0, 0, false, false, measureDuration},
 		{ToolParameterMatch, "", "Scores the share of expected arguments that the tool calls of each turn have.", 0, 1, true, false, measureParameters},
 	}
 }
@@ -154,6 +154,8 @@ type MetricInfo struct {
 	Name        string           `json:"metricName"`
 	Description string           `json:"description"`
 	Value       *MetricValueInfo `json:"metricValueInfo"`
+	// RequiresThreshold is nil for true.
+	RequiresThreshold *bool `json:"requiresThreshold,omitempty"`
 }
 
 // MetricValueInfo describes the scores of a metric.
@@ -172,7 +174,9 @@ type Interval struct {
 // Info returns the description of the metric for the UI of ADK.
 func (m *Metric) Info() *MetricInfo {
 	info := &MetricInfo{Name: m.Name, Description: m.Description, Value: &MetricValueInfo{}}
-	if !m.Informational() {
+	if m.Informational() {
+		info.RequiresThreshold = new(bool)
+	} else {
 		info.Value.Interval = &Interval{Min: m.Min, Max: m.Max}
 	}
 	return info

@@ -17,6 +17,22 @@ func benchTexts() (candidate, reference string) {
 	return a.String(), b.String()
 }
 
+// FuzzRouge1: the F-measure is between 0 and 1, the same in both directions, and 1 for
+// equal texts with words.
+func FuzzRouge1(f *testing.F) {
+	f.Add("The quick brown fox", "İ ΟΔΟΣ 東京 สวัสดี naïve yyyed")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		p, r, score := Rouge1(a, b)
+		p2, r2, back := Rouge1(b, a)
+		if p != r2 || r != p2 || score != back || score < 0 || score > 1 {
+			t.Errorf("Rouge1 = %v %v %v, the other way %v %v %v", p, r, score, p2, r2, back)
+		}
+		if _, _, same := Rouge1(a, a); len(tokenizeText(a)) > 0 && same != 1 {
+			t.Errorf("Rouge1(a, a) = %v", same)
+		}
+	})
+}
+
 // ROUGE-1 of two texts of 1000 words takes less than 300 µs.
 func BenchmarkRouge1(b *testing.B) {
 	candidate, reference := benchTexts()
