@@ -15,6 +15,7 @@ type order struct {
 	Wait    time.Duration  `json:"wait"`
 	Image   []byte         `json:"image"`
 	Notes   map[string]any `json:"notes"`
+	Any     any            `json:"any"`
 }
 
 type line struct {
@@ -22,7 +23,7 @@ type line struct {
 }
 
 func TestRoundTrip(t *testing.T) {
-	const in = `{"order_id":"a<b","lines":[{"price":2.0}],"wait":"1.5s","image":"-_8","notes":{"n":1,"f":1.0}}`
+	const in = `{"order_id":"a<b","lines":[{"price":2.0}],"wait":"1.5s","image":"-_8","notes":{"n":1,"f":1.0},"any":[2,"b"]}`
 	r := &Decoder{Buf: []byte(in)}
 	var o order
 	r.ReadInto(&o)
@@ -32,13 +33,14 @@ func TestRoundTrip(t *testing.T) {
 	want := order{
 		OrderID: "a<b", Lines: []*line{{2}}, Wait: 1500 * time.Millisecond, Image: []byte{0xfb, 0xff},
 		Notes: map[string]any{"n": int64(1), "f": 1.0},
+		Any:   []any{int64(2), "b"},
 	}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("ReadInto = %+v, want %+v", o, want)
 	}
 	w := &Encoder{}
 	w.WriteTyped(reflect.ValueOf(&o))
-	const out = `{"orderId":"a<b","lines":[{"price":2.0}],"wait":"1.5s","image":"-_8=","notes":{"f":1.0,"n":1}}`
+	const out = `{"orderId":"a<b","lines":[{"price":2.0}],"wait":"1.5s","image":"-_8=","notes":{"f":1.0,"n":1},"any":[2,"b"]}`
 	if string(w.Buf) != out || w.Err != nil {
 		t.Errorf("WriteTyped = %s, %v, want %s", w.Buf, w.Err, out)
 	}

@@ -31,6 +31,8 @@ func (w *Encoder) WriteTyped(v reflect.Value) {
 		w.writeTypedList(v)
 	case reflect.Map:
 		w.WriteTypedMap(v)
+	case reflect.Interface:
+		w.WriteValue(v.Interface())
 	default:
 		w.SetError("%s cannot be encoded as JSON", v.Type())
 	}
