@@ -3,10 +3,12 @@ package loader_test
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
@@ -122,5 +124,28 @@ func TestVisitModelsOfPrograms(t *testing.T) {
 				t.Errorf("VisitModels visited %d models: %v", visited, ds)
 			}
 		})
+	}
+}
+
+// Models of an app open by the names that agents may use; a name that no provider has is
+// an error.
+func TestOpenModels(t *testing.T) {
+	dir := testenv.Files(t, "shop", map[string][]byte{
+		"root_agent.yaml":  []byte("name: clerk\ninstruction: Sell.\nmodel: demo\n"),
+		"app.yaml":         []byte("models:\n  demo: {provider: scripted, script: demo.script.yaml, model: demo-1}\n"),
+		"demo.script.yaml": []byte("- text: Hello.\n"),
+	})
+	l := loader.New(nil)
+	models, release, ds := l.OpenModels(t.Context(), dir, []string{"demo", "ollama/qwen3"})
+	if len(ds) > 0 || len(models) != 2 {
+		t.Fatalf("OpenModels = %v, %v", models, ds)
+	}
+	if demo, ollama := models["demo"].Name(), models["ollama/qwen3"].Name(); demo != "demo-1" || ollama != "qwen3" {
+		t.Errorf("names = %s, %s, want demo-1, qwen3", demo, ollama)
+	}
+	release()
+	models, _, ds = l.OpenModels(t.Context(), dir, []string{"acme/judge"})
+	if want := `unknown provider "acme"`; models != nil || len(ds) != 1 || !strings.Contains(ds[0].Message, want) {
+		t.Errorf("OpenModels = %v, %v, want %s", models, ds, want)
 	}
 }
