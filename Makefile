@@ -20,7 +20,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps examples-test gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -72,6 +72,10 @@ film: ## record the film of the README
 apps: build ## check the example apps and run their tests
 	$(BIN) check apps
 	$(BIN) test apps
+	$(MAKE) eval
+
+eval: build ## evaluate the example apps that have eval sets, offline
+	@for set in apps/*/*.evalset.json; do $(BIN) eval $$(dirname $$set) $$set --results bin/evals || exit 1; done
 
 bench-test: gotest
 	cd bench && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...

@@ -15,7 +15,8 @@ import (
 )
 
 // TestDocs runs the examples of README.md and of the pages in docs/. A fenced block
-// whose first line is a comment with a path is that file; a console block contains
+// whose first line is a comment with a path is that file, and so is a JSON block with a
+// path after its language; a console block contains
 // commands with their expected stdout. Each page has its own folder, and a key of Gemini
 // in the environment. A console block after a comment <!-- fake: PROVIDER VAR ANSWER --> runs in
 // a folder of its own against a fake of the provider, whose address is in VAR; see
@@ -94,6 +95,9 @@ func readPage(text string) *docPage {
 		first, rest, _ := strings.Cut(block, "\n")
 		if path, ok := strings.CutPrefix(first, "# "); ok && (lang == "yaml" && strings.HasSuffix(path, ".yaml") || lang == "sh" && strings.HasSuffix(path, "/.env")) {
 			p.addFile(path, rest+"\n")
+		}
+		if path, ok := strings.CutPrefix(lang, "json "); ok {
+			p.addFile(path, block+"\n")
 		}
 		if lang != "console" {
 			continue

@@ -153,15 +153,20 @@ func (r *testReport) writeJUnit(out stdio) error {
 			suite("check").addCase(junitCase{Name: d.Pos.String(), Class: "check", Time: "0", Error: &junitFailure{Message: d.Message, Text: d.String()}})
 		}
 	}
-	for _, s := range all.Suites {
-		all.Tests, all.Failures, all.Errors = all.Tests+s.Tests, all.Failures+s.Failures, all.Errors+s.Errors
+	return all.writeXML(out.out)
+}
+
+// writeXML adds up the counts of the suites and prints them.
+func (s *junitSuites) writeXML(w io.Writer) error {
+	for _, suite := range s.Suites {
+		s.Tests, s.Failures, s.Errors = s.Tests+suite.Tests, s.Failures+suite.Failures, s.Errors+suite.Errors
 	}
-	if _, err := io.WriteString(out.out, xml.Header); err != nil {
+	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
-	enc := xml.NewEncoder(out.out)
+	enc := xml.NewEncoder(w)
 	enc.Indent("", "  ")
-	return cmp.Or(enc.Encode(all), enc.Close(), writeNewline(out.out))
+	return cmp.Or(enc.Encode(s), enc.Close(), writeNewline(w))
 }
 
 func (s *junitSuite) addCase(c junitCase) {

@@ -16,7 +16,7 @@ var floors = map[string]int{
 	"pkg/store/internal/codec": 2, "pkg/store": 3, "pkg/store/memstore": 4, "pkg/store/kvstore": 4,
 	"pkg/store/dirstore": 4, "pkg/store/bucketstore": 4, "pkg/store/sqlstore": 5, "pkg/store/storeurl": 6,
 	"pkg/runtime": 5, "internal/adkdb": 6,
-	"pkg/agentconfig": 6, "internal/apptest": 6,
+	"pkg/agentconfig": 6, "internal/apptest": 6, "internal/evalrun": 6,
 	"pkg/loader": 7,
 	"pkg/server": 8, "internal/lsp": 8,
 	"cmd/agenthost": 9, "examples/embed": 9, "internal/proof": 9, "internal/gotest": 9, "internal/dist": 0,

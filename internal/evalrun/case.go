@@ -1,0 +1,286 @@
+package evalrun
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/eval"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store/memstore"
+)
+
+// The defaults of a session, as in adk-python local_eval_service.py.
+const (
+	defaultUser   = "test_user_id"
+	sessionPrefix = "adk-eval-session-"
+)
+
+// A caseRun is one run of a case.
+type caseRun struct {
+	job   *Job
+	c     *eval.Case
+	host  *runtime.Host
+	key   session.Key
+	turns []*eval.Invocation
+	notes []*eval.Note
+	// events are those of all turns.
+	events []*session.Event
+}
+
+// runCase runs a case on the app and scores it.
+func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case) *eval.CaseResult {
+	st := memstore.New(nil)
+	defer st.Close()
+	// The runner owns the app: the host is dropped without closing it.
+	run := &caseRun{job: job, c: c, host: runtime.NewHost(st, &runtime.Options{Logger: r.Logger})}
+	run.host.Swap(r.App)
+	var result *eval.CaseResult
+	if err := run.runConversation(ctx, r); err != nil {
+		result = eval.FailedCase(c, err.Error())
+	} else {
+		result = r.newEvalOptions().Evaluate(ctx, c, run.turns, job.allMeasures())
+		run.checkFinalState(ctx, result)
+	}
+	result.SetID, result.SetFile = job.Set.ID, job.Set.ID
+	result.SessionID, result.UserID = run.key.ID, run.key.User
+	result.Notes = append(result.Notes, run.notes...)
+	run.addSession(ctx, result)
+	return result
+}
+
+// allMeasures adds the informational metrics.
+func (j *Job) allMeasures() []*eval.Measure {
+	return append(slices.Clip(j.Measures), eval.InformationalMeasures()...)
+}
+
+// runConversation creates the session and runs all turns.
+func (c *caseRun) runConversation(ctx context.Context, r *Runner) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("the conversation exceeded the timeout of %s", r.Timeout))
+	defer cancel()
+	input := cmp.Or(c.c.Session, &eval.SessionInput{})
+	c.key = session.Key{App: r.App.Name(), User: cmp.Or(input.User, defaultUser), ID: input.ID}
+	if c.key.ID == "" {
+		c.key.ID = sessionPrefix + newUUID()
+	}
+	if _, err := c.host.Store().Sessions.Create(ctx, c.key, input.State); err != nil {
+		return fmt.Errorf("creating the session: %w", err)
+	}
+	next, err := c.openUser(r)
+	if err != nil {
+		return err
+	}
+	for {
+		message, err := next(ctx)
+		if err != nil || message == nil {
+			return err
+		}
+		if err := c.runTurn(ctx, message); err != nil {
+			return fmt.Errorf("turn %d failed: %w", len(c.turns)+1, err)
+		}
+	}
+}
+
+// A messageFunc returns the next message of the user, or nil at the end.
+type messageFunc func(ctx context.Context) (*genai.Content, error)
+
+// openUser returns the messages of the conversation, or those of a simulated user.
+func (c *caseRun) openUser(r *Runner) (messageFunc, error) {
+	if c.c.Scenario == nil {
+		return func(context.Context) (*genai.Content, error) {
+			if len(c.turns) == len(c.c.Conversation) {
+				return nil, nil
+			}
+			return c.c.Conversation[len(c.turns)].UserContent, nil
+		}, nil
+	}
+	llm, err := r.Models.openModel(userOrigin, c.job.Simulator.Model, c.job.Simulator.ModelConfig)
+	if err != nil {
+		return nil, err
+	}
+	user := &eval.Simulator{Scenario: c.c.Scenario, Config: c.job.Simulator, Model: llm}
+	return func(ctx context.Context) (*genai.Content, error) {
+		text, end, err := user.Next(ctx, c.listHistory())
+		if err != nil || end != eval.EndNone {
+			return nil, err
+		}
+		return genai.NewContentFromText(text, genai.RoleUser), nil
+	}, nil
+}
+
+// listHistory returns the conversation as the simulated user sees it.
+func (c *caseRun) listHistory() []string {
+	var lines []string
+	for _, ev := range c.events {
+		if ev.Content == nil {
+			continue
+		}
+		for _, p := range ev.Content.Parts {
+			switch {
+			case p.Text != "" && !p.Thought:
+				lines = append(lines, ev.Author+": "+p.Text)
+			case p.FunctionCall != nil && c.job.Simulator.IncludeCalls:
+				lines = append(lines, fmt.Sprintf("%s called tool '%s' with args: %s", ev.Author, p.FunctionCall.Name, formatJSON(p.FunctionCall.Args)))
+			case p.FunctionResponse != nil && c.job.Simulator.IncludeCalls:
+				lines = append(lines, fmt.Sprintf("Tool '%s' returned: %s", p.FunctionResponse.Name, formatJSON(p.FunctionResponse.Response)))
+			}
+		}
+	}
+	return lines
+}
+
+func formatJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}
+
+// runTurn sends a message and adds the turn.
+func (c *caseRun) runTurn(ctx context.Context, message *genai.Content) error {
+	message = c.answerPending(message)
+	began := time.Now()
+	ctx, log := withRequestLog(ctx)
+	req := &runtime.RunRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message}
+	user := &session.Event{Author: session.UserAuthor, Timestamp: began}
+	user.Content = message
+	events := []*session.Event{user}
+	for ev, err := range c.host.Run(ctx, req) {
+		if err != nil {
+			return runCause(ctx, err)
+		}
+		if !ev.Partial {
+			events = append(events, ev)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	c.addTurn(events, log.appDetails(), time.Since(began))
+	return nil
+}
+
+// addTurn adds a turn of one or, when it resumed an earlier one, of more invocations.
+func (c *caseRun) addTurn(events []*session.Event, app *eval.AppDetails, took time.Duration) {
+	c.events = append(c.events, events...)
+	user, id := *events[0], ""
+	for i, ev := range events[1:] {
+		id = cmp.Or(id, ev.InvocationID)
+		if ev.ErrorCode != "" {
+			turn := len(c.turns)
+			c.notes = append(c.notes, &eval.Note{Turn: &turn, Reason: fmt.Sprintf("%s: %s", ev.ErrorCode, ev.ErrorMessage)})
+		}
+		own := *ev
+		own.InvocationID = id
+		events[i+1] = &own
+	}
+	user.InvocationID = id
+	events[0] = &user
+	turn := eval.Turns(events)[0]
+	seconds := took.Seconds()
+	turn.App, turn.Duration = app, &seconds
+	c.turns = append(c.turns, turn)
+}
+
+// runCause returns the cause of an internal error, whose own message is generic.
+func runCause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if e := runtime.AsRunError(err); e.Code == runtime.CodeInternal && e.Err != nil {
+		return e.Err
+	}
+	return err
+}
+
+// answerPending returns the message with the role of the user. Its function responses have
+// the IDs of an earlier session if it was recorded: each gets the ID of the oldest pending
+// call with its name.
+func (c *caseRun) answerPending(message *genai.Content) *genai.Content {
+	answered := &genai.Content{Role: cmp.Or(message.Role, genai.RoleUser)}
+	var open []*genai.FunctionCall
+	for _, w := range runtime.Pending(c.events) {
+		open = append(open, w.Calls...)
+	}
+	for _, p := range message.Parts {
+		if r := p.FunctionResponse; r != nil {
+			i := slices.IndexFunc(open, func(call *genai.FunctionCall) bool { return call.ID == r.ID })
+			if i < 0 {
+				i = slices.IndexFunc(open, func(call *genai.FunctionCall) bool { return call.Name == r.Name })
+			}
+			if i >= 0 {
+				part, response := *p, *r
+				response.ID, part.FunctionResponse = open[i].ID, &response
+				open, p = slices.Delete(open, i, i+1), &part
+			}
+		}
+		answered.Parts = append(answered.Parts, p)
+	}
+	return answered
+}
+
+// checkFinalState fails a case whose session does not have the expected values. Other
+// values of the session do not matter.
+func (c *caseRun) checkFinalState(ctx context.Context, result *eval.CaseResult) {
+	if len(c.c.FinalState) == 0 {
+		return
+	}
+	sess, err := c.host.Store().Sessions.Get(context.WithoutCancel(ctx), c.key, nil)
+	if err != nil {
+		c.failState(result, "reading the session: "+err.Error())
+		return
+	}
+	state := sess.State.All()
+	for _, key := range slices.Sorted(maps.Keys(c.c.FinalState)) {
+		want, got := c.c.FinalState[key], state[key]
+		if _, ok := state[key]; !ok {
+			c.failState(result, fmt.Sprintf("final state has no %s, expected %s", key, formatJSON(want)))
+		} else if !equalJSON(want, got) {
+			c.failState(result, fmt.Sprintf("final state has %s = %s, expected %s", key, formatJSON(got), formatJSON(want)))
+		}
+	}
+}
+
+func (c *caseRun) failState(result *eval.CaseResult, reason string) {
+	result.Status = eval.Failed
+	c.notes = append(c.notes, &eval.Note{Reason: reason})
+}
+
+// equalJSON compares two values as JSON, in which 2 equals 2.0.
+func equalJSON(a, b any) bool {
+	var decoded [2]any
+	for i, v := range []any{a, b} {
+		text, err := json.Marshal(v)
+		if err == nil {
+			err = json.Unmarshal(text, &decoded[i])
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(decoded[0], decoded[1])
+}
+
+// addSession adds the whole session to a result, as ADK does.
+func (c *caseRun) addSession(ctx context.Context, result *eval.CaseResult) {
+	sess, err := c.host.Store().Sessions.Get(context.WithoutCancel(ctx), c.key, nil)
+	if errors.Is(err, session.ErrNotFound) {
+		return
+	}
+	if err == nil {
+		result.Session, err = session.AppendSession(nil, sess)
+	}
+	if err != nil {
+		result.Notes = append(result.Notes, &eval.Note{Reason: "adding the session: " + err.Error()})
+	}
+}

@@ -1,0 +1,250 @@
+package evalrun
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agenthost/pkg/eval"
+	"agenthost/pkg/spec"
+)
+
+// A Job is a set with the cases to run and the metrics that score them.
+type Job struct {
+	Set      *SetFile
+	Cases    []*eval.Case
+	Measures []*eval.Measure
+	// Simulator configures the simulated user of scenarios; nil for the defaults.
+	Simulator *eval.SimulatorConfig
+}
+
+// PlanOptions select the metrics of a run.
+type PlanOptions struct {
+	// Config is a file with criteria; empty for the test_config.json next to each set.
+	Config string
+	// Metrics are names or short names of metrics, which may have a threshold: "safety",
+	// "response_match=0.7". Without them, the metrics are those of the config.
+	Metrics []string
+	// Judge is the model of judges and simulated users whose config names none; empty for
+	// the default of ADK.
+	Judge string
+}
+
+// Plan reads the selected sets of an app and their configs. It reports unknown sets, cases
+// and metrics before anything runs. A problem of a file is a [spec.Diagnostics]; without
+// sets or cases the error is [ErrNoSets] or [ErrNoCases].
+func Plan(dir string, selections []*eval.Selection, o *PlanOptions) ([]*Job, error) {
+	jobs, err := selectSets(dir, selections)
+	if err != nil {
+		return nil, err
+	}
+	cases := 0
+	for _, job := range jobs {
+		if err := job.setMetrics(o); err != nil {
+			return nil, err
+		}
+		cases += len(job.Cases)
+	}
+	if cases == 0 {
+		return nil, fmt.Errorf("%w in %s", ErrNoCases, jobs[0].Set.Path)
+	}
+	return jobs, nil
+}
+
+// newJob selects cases of a set by their IDs; none for all.
+func newJob(set *SetFile, ids []string) (*Job, error) {
+	job := &Job{Set: set, Cases: set.Cases}
+	if len(ids) == 0 {
+		return job, nil
+	}
+	job.Cases = nil
+	for _, id := range ids {
+		c := set.Case(id)
+		if c == nil {
+			var names []string
+			for _, c := range set.Cases {
+				names = append(names, c.ID)
+			}
+			return nil, unknownName("case", id, names)
+		}
+		if !slices.Contains(job.Cases, c) {
+			job.Cases = append(job.Cases, c)
+		}
+	}
+	return job, nil
+}
+
+// setMetrics sets the metrics of a job, and the models of its judges.
+func (j *Job) setMetrics(o *PlanOptions) error {
+	file := cmp.Or(o.Config, filepath.Join(filepath.Dir(j.Set.Path), ConfigFile))
+	config, err := readConfig(file)
+	if errors.Is(err, fs.ErrNotExist) && o.Config == "" {
+		config, err = eval.DefaultConfig(), nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(o.Metrics) > 0 {
+		j.Measures, err = selectMeasures(o.Metrics, config)
+	} else {
+		j.Measures = config.Measures()
+	}
+	if err == nil && len(j.Measures) == 0 {
+		err = problemIn(file, "criteria is empty", `name a metric, such as "criteria": {"response_match_score": 0.8}`)
+	}
+	j.Simulator = config.Simulator
+	j.setJudge(cmp.Or(o.Judge, eval.DefaultJudgeModel))
+	return err
+}
+
+// readConfig reads a config, and rejects what a run would ignore.
+func readConfig(file string) (*eval.Config, error) {
+	src, err := readLimited(file)
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.ToSlash(file)
+	config, err := eval.ReadConfig(name, src)
+	if err != nil {
+		return nil, err
+	}
+	if config.Criteria == nil {
+		config.Criteria = eval.DefaultConfig().Criteria
+	}
+	if err := config.CheckMetrics(); err != nil {
+		return nil, problemIn(name, err.Error(), "")
+	}
+	for _, m := range config.Measures() {
+		metric, known := eval.FindMetric(m.Metric)
+		switch {
+		case config.CustomMetrics[m.Metric] != nil:
+			return nil, problemIn(name, fmt.Sprintf("metric %s is the Python function %s, which cannot be called", m.Metric, m.CustomFunction), "remove it from criteria")
+		case known && metric.Informational():
+			return nil, problemIn(name, fmt.Sprintf("metric %s has no threshold, it is always measured", m.Metric), "remove it from criteria")
+		}
+	}
+	switch {
+	case config.Live != nil:
+		return nil, problemIn(name, "live_model_config requires a live run, which is not supported", "remove it to run the cases as text")
+	case config.Simulator != nil && config.Simulator.Type == "llm_audio":
+		return nil, problemIn(name, "user_simulator_config of type llm_audio is not supported", "use llm_backed")
+	}
+	return config, nil
+}
+
+func problemIn(file, message, hint string) error {
+	return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(file)}, Rule: "eval-file", Message: message, Hint: hint}}.Err()
+}
+
+// selectMeasures returns the named metrics with the criterion of the config, or else with a
+// default one.
+func selectMeasures(names []string, config *eval.Config) ([]*eval.Measure, error) {
+	var all []*eval.Measure
+	for _, name := range names {
+		name, threshold, hasThreshold := strings.Cut(strings.TrimSpace(name), "=")
+		metric, ok := eval.FindMetric(name)
+		switch {
+		case !ok:
+			return nil, unknownName("metric", name, eval.MetricNames())
+		case metric.Informational():
+			return nil, fmt.Errorf("metric %s has no threshold, it is always measured", metric.Name)
+		case slices.ContainsFunc(all, func(m *eval.Measure) bool { return m.Metric == metric.Name }):
+			return nil, fmt.Errorf("metric %s is named more than once", metric.Name)
+		}
+		criterion := &eval.Criterion{}
+		if own := findCriterion(config, metric); own != nil {
+			*criterion = *own
+		}
+		if hasThreshold {
+			value, err := strconv.ParseFloat(threshold, 64)
+			if err != nil || !(value >= metric.Min && value <= metric.Max) {
+				return nil, fmt.Errorf("the threshold of %s must be a number from %g to %g, got %q", metric.Name, metric.Min, metric.Max, threshold)
+			}
+			criterion.Threshold = &value
+		}
+		if criterion.Threshold == nil {
+			value := defaultThreshold(metric)
+			criterion.Threshold = &value
+		}
+		all = append(all, &eval.Measure{Metric: metric.Name, Threshold: criterion.Threshold, Criterion: criterion})
+	}
+	return all, nil
+}
+
+// findCriterion returns the criterion of a metric, which may have its short name.
+func findCriterion(config *eval.Config, metric *eval.Metric) *eval.Criterion {
+	for _, name := range config.Criteria.Names {
+		if m, ok := eval.FindMetric(name); ok && m.Name == metric.Name {
+			return config.Criteria.ByName[name]
+		}
+	}
+	return nil
+}
+
+// defaultThreshold is that of the default config, or else four fifths of the interval.
+func defaultThreshold(metric *eval.Metric) float64 {
+	if c := eval.DefaultConfig().Criteria.ByName[metric.Name]; c != nil {
+		return *c.Threshold
+	}
+	return metric.Min + 0.8*(metric.Max-metric.Min)
+}
+
+// setJudge sets the model of judges and of the simulated user where the config names none.
+func (j *Job) setJudge(name string) {
+	for _, m := range j.Measures {
+		metric, ok := eval.FindMetric(m.Metric)
+		if !ok || !metric.Judged {
+			continue
+		}
+		criterion, judge := *m.Criterion, eval.JudgeOptions{}
+		if criterion.Judge != nil {
+			judge = *criterion.Judge
+		}
+		judge.Model = cmp.Or(judge.Model, name)
+		criterion.Judge = &judge
+		m.Criterion = &criterion
+	}
+	if j.hasScenario() {
+		simulator := eval.SimulatorConfig{}
+		if j.Simulator != nil {
+			simulator = *j.Simulator
+		}
+		simulator.Model = cmp.Or(simulator.Model, name)
+		j.Simulator = &simulator
+	}
+}
+
+func (j *Job) hasScenario() bool {
+	return slices.ContainsFunc(j.Cases, func(c *eval.Case) bool { return c.Scenario != nil })
+}
+
+// ModelNames lists the models of judges and simulated users, sorted.
+func ModelNames(jobs []*Job) []string {
+	names := map[string]bool{}
+	for _, j := range jobs {
+		for _, m := range j.Measures {
+			if metric, ok := eval.FindMetric(m.Metric); ok && metric.Judged {
+				names[m.Criterion.Judge.Model] = true
+			}
+		}
+		if j.hasScenario() {
+			names[j.Simulator.Model] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// CountCases returns the number of cases of all jobs.
+func CountCases(jobs []*Job) int {
+	n := 0
+	for _, j := range jobs {
+		n += len(j.Cases)
+	}
+	return n
+}

@@ -1,0 +1,87 @@
+package evalrun
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/eval"
+	"agenthost/pkg/runtime"
+)
+
+// A Runner runs cases on an app.
+type Runner struct {
+	// App is the app. The caller closes it after the last run.
+	App *runtime.App
+	// Models are the models of judges and simulated users; see [ModelNames].
+	Models Models
+	// Runs is how often each case runs, Parallel how many cases run at once. Both are at
+	// least 1.
+	Runs, Parallel int
+	// Timeout limits the conversation of a case.
+	Timeout time.Duration
+	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated.
+	AllowNotEvaluated bool
+	Logger            *slog.Logger
+}
+
+func (r *Runner) newEvalOptions() *eval.Options {
+	return &eval.Options{Judges: r.Models.openJudge, AllowNotEvaluated: r.AllowNotEvaluated}
+}
+
+// Run runs the cases of a job that its journal does not have yet, and appends the results
+// in the order in which they end. It returns when all have ended, or with the first error
+// of the journal. When ctx ends, cases that are running are not recorded.
+func (r *Runner) Run(ctx context.Context, job *Job, journal *Journal) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	slots := make(chan struct{}, r.Parallel)
+	var wg sync.WaitGroup
+	for _, c := range job.Cases {
+		for range r.Runs - journal.Count(c.ID) {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				wg.Wait()
+				return context.Cause(ctx)
+			}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				result := r.runSafely(ctx, job, c)
+				if ctx.Err() != nil {
+					return
+				}
+				if err := journal.Append(result); err != nil {
+					cancel(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// runSafely runs a case; a panic fails it.
+func (r *Runner) runSafely(ctx context.Context, job *Job, c *eval.Case) (result *eval.CaseResult) {
+	if p := safe.Call(func() { result = r.runCase(ctx, job, c) }); p != nil {
+		result = eval.FailedCase(c, p.Error())
+		result.SetID, result.SetFile = job.Set.ID, job.Set.ID
+	}
+	return result
+}
+
+// newUUID returns a random UUID of version 4.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,210 @@
+package evalrun
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/pkg/eval"
+	"agenthost/pkg/spec"
+)
+
+// ConfigFile is the name of the file with the criteria of the sets in its folder.
+const ConfigFile = "test_config.json"
+
+// setSuffixes end the names of eval sets and of test files, which have the same content.
+func setSuffixes() []string { return []string{".evalset.json", ".test.json"} }
+
+// The limits of a folder and of a file.
+const (
+	maxEntries  = 100_000
+	maxFileSize = 64 << 20
+)
+
+// A SetFile is an eval set with its file.
+type SetFile struct {
+	*eval.Set
+	Path string
+}
+
+// These errors mean that there is nothing to run.
+var (
+	ErrNoSets  = errors.New("no eval sets found")
+	ErrNoCases = errors.New("no eval cases found")
+)
+
+// ListSets lists the eval sets and test files of an app in the order of their paths.
+// Folders whose names begin with a dot are skipped.
+func ListSets(dir string) ([]string, error) {
+	var files []string
+	entries := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entries++; entries > maxEntries {
+			return fmt.Errorf("folder %s has more than %d entries", dir, maxEntries)
+		}
+		hidden := strings.HasPrefix(d.Name(), ".") && path != dir
+		switch {
+		case hidden && d.IsDir():
+			return fs.SkipDir
+		case !hidden && !d.IsDir() && stemOf(path) != filepath.Base(path):
+			files = append(files, path)
+		}
+		return nil
+	})
+	return files, err
+}
+
+// stemOf returns the name of a file without the suffix of a set.
+func stemOf(path string) string {
+	name := filepath.Base(path)
+	for _, suffix := range setSuffixes() {
+		if stem, ok := strings.CutSuffix(name, suffix); ok && stem != "" {
+			return stem
+		}
+	}
+	return name
+}
+
+// ReadSet reads the file of a set. A set in an old form, without IDs and times, has the
+// name of the file, and is the same each time, so that its runs can be resumed.
+func ReadSet(path string) (*SetFile, error) {
+	src, err := readLimited(path)
+	if err != nil {
+		return nil, err
+	}
+	turns := 0
+	set, err := eval.ReadSet(filepath.ToSlash(path), src, &eval.ReadOptions{
+		SetID: stemOf(path), Now: func() time.Time { return time.Unix(0, 0) },
+		NewID: func() string { turns++; return fmt.Sprintf("turn-%d", turns) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &SetFile{set, path}, nil
+}
+
+// readLimited reads a file up to the limit of package eval, which reports a larger one.
+func readLimited(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFileSize+1))
+}
+
+// selectSets returns the sets that the selections name by path, file name or ID, each with
+// its cases; without selections, all sets of the app.
+func selectSets(dir string, selections []*eval.Selection) ([]*Job, error) {
+	files, err := ListSets(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(selections) == 0 {
+		for _, file := range files {
+			selections = append(selections, &eval.Selection{Set: file})
+		}
+	}
+	if len(selections) == 0 {
+		return nil, fmt.Errorf("%w in %s: write one in a file such as %s", ErrNoSets, dir, filepath.Join(dir, "first.evalset.json"))
+	}
+	known := &knownSets{files: files}
+	var jobs []*Job
+	var problems spec.Diagnostics
+	for _, s := range selections {
+		set, err := known.findSet(dir, s.Set)
+		if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
+			problems = append(problems, ds...)
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		job, err := newJob(set, s.Cases)
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(jobs, func(j *Job) bool { return j.Set.ID == set.ID }); i >= 0 {
+			return nil, fmt.Errorf("eval set %q is selected more than once, in %s and %s", set.ID, jobs[i].Set.Path, set.Path)
+		}
+		jobs = append(jobs, job)
+	}
+	return jobs, problems.Err()
+}
+
+// knownSets finds the sets of an app. It reads all of them only to find one by its ID.
+type knownSets struct {
+	files []string
+	sets  []*SetFile
+	read  bool
+}
+
+func (k *knownSets) findSet(dir, name string) (*SetFile, error) {
+	for _, path := range []string{name, filepath.Join(dir, name)} {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return ReadSet(path)
+		}
+	}
+	for _, file := range k.files {
+		if stemOf(file) == name {
+			return ReadSet(file)
+		}
+	}
+	if err := k.readAll(); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range k.sets {
+		if s.ID == name {
+			return s, nil
+		}
+		names = append(names, s.ID, stemOf(s.Path))
+	}
+	return nil, unknownName("eval set", name, names)
+}
+
+func (k *knownSets) readAll() error {
+	if k.read {
+		return nil
+	}
+	k.read = true
+	var problems spec.Diagnostics
+	for _, file := range k.files {
+		set, err := ReadSet(file)
+		if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
+			problems = append(problems, ds...)
+		} else if err != nil {
+			return err
+		} else {
+			k.sets = append(k.sets, set)
+		}
+	}
+	return problems.Err()
+}
+
+// unknownName returns an error with the most similar name, or else with all of them.
+func unknownName(what, name string, names []string) error {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	switch near := spec.Suggest(name, names); {
+	case near != "":
+		return fmt.Errorf("unknown %s %q: did you mean %q?", what, name, near)
+	case len(names) == 0:
+		return fmt.Errorf("unknown %s %q: there is none", what, name)
+	case len(names) > maxNames:
+		return fmt.Errorf("unknown %s %q: the names are %s and %d more", what, name, strings.Join(names[:maxNames], ", "), len(names)-maxNames)
+	default:
+		return fmt.Errorf("unknown %s %q: the names are %s", what, name, strings.Join(names, ", "))
+	}
+}
+
+// maxNames limits the names in an error.
+const maxNames = 30
