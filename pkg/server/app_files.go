@@ -92,41 +92,16 @@ func (s *Server) readReadme(app string) string {
 	return string(text)
 }
 
-// Names of ADK's evaluation files in an app's folder.
+// Names of the tests that ADK's web client records, in an app's folder.
 const (
-	evalSetSuffix    = ".evalset.json"
-	evalHistory      = ".adk/eval_history"
-	evalResultSuffix = ".evalset_result.json"
-	testFolder       = "tests"
-	testSuffix       = ".json"
+	testFolder = "tests"
+	testSuffix = ".json"
 )
 
-// Errors of unsupported operations.
-const (
-	errNoEvals         = unsupportedError("Evaluations are not supported: this server only lists and shows the eval sets and results of an app's folder")
-	errNoRecordedTests = unsupportedError("ADK's recorded tests cannot be changed or run here: use agenthost test for the *.test.yaml files of an app")
-)
+const errNoRecordedTests = unsupportedError("ADK's recorded tests cannot be changed or run here: use agenthost test for the *.test.yaml files of an app")
 
 func rejectWith(err error) handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }
-}
-
-// An evalSet holds the cases of an eval set. Its own keys are snake_case, those of its
-// cases snake_case or camelCase.
-type evalSet struct {
-	Cases []json.RawMessage `json:"eval_cases"`
-}
-
-func parseEvalID(c json.RawMessage) string {
-	var head struct {
-		Snake string `json:"eval_id"`
-		Camel string `json:"evalId"`
-	}
-	_ = json.Unmarshal(c, &head) // invalid cases have no ID
-	if head.Snake != "" {
-		return head.Snake
-	}
-	return head.Camel
 }
 
 // handleTests lists the tests recorded with ADK's web client.
@@ -182,69 +157,6 @@ func (s *Server) jsonFileHandler(dir, suffix, missing string) handler {
 		writeRawJSON(w, http.StatusOK, convertKeys(text))
 		return nil
 	}
-}
-
-func (s *Server) readEvalSet(r *http.Request) (*evalSet, error) {
-	set := &evalSet{}
-	name := r.PathValue("name")
-	if strings.Contains(name, "/") || !s.readAppJSON(r.PathValue("app"), name+evalSetSuffix, set) {
-		return nil, badRequest("Eval set `" + name + "` not found.")
-	}
-	return set, nil
-}
-
-// handleEvalSet responds with an eval set. As in ADK's API, its own keys stay
-// snake_case.
-func (s *Server) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
-	name := r.PathValue("name")
-	var set map[string]json.RawMessage
-	var cases []json.RawMessage
-	if strings.Contains(name, "/") || !s.readAppJSON(r.PathValue("app"), name+evalSetSuffix, &set) || json.Unmarshal(set["eval_cases"], &cases) != nil {
-		return notFoundError("Eval set `" + name + "` not found.")
-	}
-	for i, c := range cases {
-		cases[i] = convertKeys(c)
-	}
-	text, err := encodeJSON(cases)
-	if err != nil {
-		return err
-	}
-	set["eval_cases"] = text
-	return writeJSON(w, set)
-}
-
-func (s *Server) handleEvalCases(w http.ResponseWriter, r *http.Request) error {
-	set, err := s.readEvalSet(r)
-	if err != nil {
-		return err
-	}
-	ids := []string{}
-	for _, c := range set.Cases {
-		ids = append(ids, parseEvalID(c))
-	}
-	slices.Sort(ids)
-	return writeJSON(w, ids)
-}
-
-func (s *Server) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
-	set, err := s.readEvalSet(r)
-	if err != nil {
-		return err
-	}
-	for _, c := range set.Cases {
-		if parseEvalID(c) == r.PathValue("case") {
-			writeRawJSON(w, http.StatusOK, convertKeys(c))
-			return nil
-		}
-	}
-	return notFoundError("Eval set `" + r.PathValue("name") + "` or Eval `" + r.PathValue("case") + "` not found.")
-}
-
-// handleEvalMetrics lists the supported evaluation metrics: none.
-func (s *Server) handleEvalMetrics(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, struct {
-		MetricsInfo []any `json:"metricsInfo"`
-	}{[]any{}})
 }
 
 // convertKeys converts the keys of ADK's files to camelCase. Values under the keys of

@@ -46,9 +46,10 @@ func newEnv(t *testing.T, opts *server.Options) *env {
 // newEnvOn is newEnv with the session store at a URL.
 func newEnvOn(t *testing.T, url string, opts *server.Options) *env {
 	t.Helper()
-	fixed := time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC)
-	return newEnvWith(t, url, &store.Options{Clock: func() time.Time { return fixed }}, opts)
+	return newEnvWith(t, url, &store.Options{Clock: fixedTime}, opts)
 }
+
+func fixedTime() time.Time { return time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC) }
 
 // newEnvWith is newEnvOn with store options, whose clock the server shares.
 func newEnvWith(t *testing.T, url string, with *store.Options, opts *server.Options) *env {

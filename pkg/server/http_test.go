@@ -91,7 +91,7 @@ func newExchangeEnv(t *testing.T, ar *txtar.Archive) (*env, string) {
 		}}},
 		"hello":   {App: "hello", Revision: "rev-hello", OK: true},
 		"waiting": {App: "waiting", Revision: "rev-old", Waiting: "rev-new"},
-	}, Traces: server.NewTraces(true), Folders: folders, Dev: !hasOption(ar, "dev: false")})
+	}, Traces: server.NewTraces(true), Folders: folders, Clock: fixedTime, Dev: !hasOption(ar, "dev: false")})
 	m := scriptedModel(t)
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: m, Description: "Greets the user."})
 	e.addLLMApp(t, "noter", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name?}.", nil), Tools: []tool.Tool{saveNoteTool(t), preloadMemoryTool(t)}})

@@ -115,25 +115,24 @@ func (s *Server) evalRoutes() []route {
 		{"GET /metrics-info", s.handleEvalMetrics},
 		{"GET /eval_sets", s.fileListHandler(".", evalSetSuffix, "")},
 		{"GET /eval-sets", s.fileListHandler(".", evalSetSuffix, "evalSetIds")},
+		{"POST /eval-sets", s.requireEvalEdits(s.handleCreateEvalSet)},
+		{"POST /eval_sets/{name}", s.requireEvalEdits(s.handleCreateNamedEvalSet)},
+		{"POST /eval-sets/{name}/add-session", s.requireEvalEdits(s.handleAddEvalSession)},
+		{"POST /eval_sets/{name}/add_session", s.requireEvalEdits(s.handleAddEvalSession)},
 		{"GET /eval_sets/{name}/evals", s.handleEvalCases},
-		{"GET /eval_sets/{name}/evals/{case}", s.handleEvalCase},
-		{"GET /eval-sets/{name}/eval-cases/{case}", s.handleEvalCase},
 		{"GET /eval_results", s.fileListHandler(evalHistory, evalResultSuffix, "")},
 		{"GET /eval-results", s.fileListHandler(evalHistory, evalResultSuffix, "evalResultIds")},
 		{"GET /eval_results/{name}", s.jsonFileHandler(evalHistory, evalResultSuffix, "Eval result not found")},
 		{"GET /eval-results/{name}", s.jsonFileHandler(evalHistory, evalResultSuffix, "Eval result not found")},
 	}
-	for _, pattern := range []string{
-		"POST /eval-sets", "POST /eval_sets/{name}", "DELETE /eval-sets/{name}", "DELETE /eval_sets/{name}",
-		"POST /eval-sets/{name}/add-session", "POST /eval_sets/{name}/add_session",
-		"PUT /eval-sets/{name}/eval-cases/{case}", "PUT /eval_sets/{name}/evals/{case}",
-		"DELETE /eval-sets/{name}/eval-cases/{case}", "DELETE /eval_sets/{name}/evals/{case}",
-		"POST /eval-sets/{name}/run", "POST /eval_sets/{name}/run_eval",
-	} {
-		table = append(table, route{pattern, rejectWith(errNoEvals)})
+	for _, pattern := range []string{"POST /eval-sets/{name}/run", "POST /eval_sets/{name}/run_eval"} {
+		table = append(table, route{pattern, rejectWith(errNoEvalRuns)})
 	}
 	for _, path := range []string{"/eval_sets/{name}", "/eval-sets/{name}"} {
-		table = append(table, route{"GET " + path, s.handleEvalSet})
+		table = append(table, route{"GET " + path, s.handleEvalSet}, route{"DELETE " + path, s.requireEvalEdits(s.handleDeleteEvalSet)})
+	}
+	for _, path := range []string{"/eval_sets/{name}/evals/{case}", "/eval-sets/{name}/eval-cases/{case}"} {
+		table = append(table, route{"GET " + path, s.handleEvalCase}, route{"PUT " + path, s.requireEvalEdits(s.handleSaveEvalCase)}, route{"DELETE " + path, s.requireEvalEdits(s.handleDeleteEvalCase)})
 	}
 	return table
 }

@@ -35,6 +35,7 @@ type Server struct {
 	userLimiter, appLimiter rateLimiter
 	detachedRuns            cancelGroup
 	drafts                  draftStore
+	evalEdits               sync.Mutex // serializes changes of eval sets
 	buffers                 bufferPool
 	responses               *responseBudget
 

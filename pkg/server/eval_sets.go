@@ -1,0 +1,121 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+
+	"agenthost/pkg/eval"
+)
+
+// maxEvalSetID limits the characters of an ID, which is a part of file names.
+const maxEvalSetID = 100
+
+const errNoEvalRuns = unsupportedError("Eval sets cannot be run over HTTP")
+
+func evalSetNotFound(name string) error { return notFoundError("Eval set `" + name + "` not found.") }
+
+// handleEvalMetrics lists the metrics that have a threshold. ADK's web client cannot show
+// the others.
+func (s *Server) handleEvalMetrics(w http.ResponseWriter, _ *http.Request) error {
+	infos := []*eval.MetricInfo{}
+	for _, m := range eval.Metrics() {
+		if !m.Informational() {
+			infos = append(infos, m.Info())
+		}
+	}
+	return writeJSON(w, map[string][]*eval.MetricInfo{"metricsInfo": infos})
+}
+
+// handleEvalSet responds with an eval set. As in ADK's API, its own keys stay
+// snake_case.
+func (s *Server) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
+	return s.sendEval(w, r, func() (any, error) { return s.readEvalSet(r) })
+}
+
+// handleCreateEvalSet creates the set in the body, with its cases.
+func (s *Server) handleCreateEvalSet(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	b.requireField("evalSet")
+	set := &eval.Set{}
+	if f := b.findField("evalSet"); f != nil {
+		b.addEvalError(eval.Decode("", f.value, set), string(f.key))
+	}
+	if err := b.err(); err != nil {
+		return err
+	}
+	if err := s.createEvalSet(r, set); err != nil {
+		return err
+	}
+	return s.sendEval(w, r, func() (any, error) { return set, nil })
+}
+
+// handleCreateNamedEvalSet creates an empty set with the ID in the path.
+func (s *Server) handleCreateNamedEvalSet(w http.ResponseWriter, r *http.Request) error {
+	if err := s.createEvalSet(r, &eval.Set{ID: r.PathValue("name"), Cases: []*eval.Case{}}); err != nil {
+		return err
+	}
+	return writeJSON(w, nil)
+}
+
+func (s *Server) createEvalSet(r *http.Request, set *eval.Set) error {
+	if err := checkNewEvalSet(set); err != nil {
+		return err
+	}
+	app := r.PathValue("app")
+	root, err := s.openWritableFolder(app)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	s.evalEdits.Lock()
+	defer s.evalEdits.Unlock()
+	if _, err := root.Lstat(set.ID + evalSetSuffix); err == nil {
+		return badRequest("EvalSet " + set.ID + " already exists for app " + app + ".")
+	}
+	if set.Name == "" {
+		set.Name = set.ID
+	}
+	if set.CreationTimestamp == 0 {
+		set.CreationTimestamp = s.nowSeconds()
+	}
+	return writeEvalSet(root, set.ID, set)
+}
+
+func (s *Server) nowSeconds() float64 { return float64(s.opts.Clock().UnixMicro()) / 1e6 }
+
+func checkNewEvalSet(set *eval.Set) error {
+	if err := eval.CheckNewSetID(set.ID); err != nil {
+		return badRequest(err.Error())
+	}
+	if len(set.ID) > maxEvalSetID {
+		return badRequest(fmt.Sprintf("eval set ID exceeds the limit of %d characters", maxEvalSetID))
+	}
+	for _, c := range set.Cases {
+		if err := checkNewCaseID(c.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handleDeleteEvalSet deletes a set. Its results remain.
+func (s *Server) handleDeleteEvalSet(w http.ResponseWriter, r *http.Request) error {
+	root, err := s.openWritableFolder(r.PathValue("app"))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	s.evalEdits.Lock()
+	defer s.evalEdits.Unlock()
+	name := r.PathValue("name")
+	if !isRegularFile(root, name, evalSetSuffix) {
+		return evalSetNotFound(name)
+	}
+	if err := root.Remove(name + evalSetSuffix); err != nil {
+		return wrapWriteError(err)
+	}
+	return writeJSON(w, nil)
+}
