@@ -18,13 +18,12 @@ import (
 
 // evalFlags are the flags of eval.
 type evalFlags struct {
-	load              loadFlags
-	plan              evalrun.PlanOptions
-	runs, parallel    int
-	timeout           time.Duration
-	output, results   string
-	verbose, resume   bool
-	allowNotEvaluated bool
+	load            loadFlags
+	plan            evalrun.PlanOptions
+	runs, parallel  int
+	timeout         time.Duration
+	output, results string
+	verbose, resume bool
 }
 
 // The limits of --runs and --parallel: each run calls models, which costs money.
@@ -59,7 +58,7 @@ crashes, or a file has problems, and 3 when there is no case to run.`,
 	flags.IntVar(&f.runs, "runs", 1, "how often each case runs; scores are means over the turns of all runs")
 	flags.IntVar(&f.parallel, "parallel", 4, "how many cases run at the same time")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum duration of the conversation of a case")
-	flags.BoolVar(&f.allowNotEvaluated, "allow-not-evaluated", false, "let a case pass by its other metrics if one was not evaluated, as in ADK")
+	flags.BoolVar(&f.plan.AllowNotEvaluated, "allow-not-evaluated", false, "let a case pass by its other metrics if one was not evaluated, as in ADK")
 	flags.StringVar(&f.output, "output", "table", "output format: table, json, junit or csv")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the turns of every case")
 	flags.StringVar(&f.results, "results", "", "folder of the result files (default: .adk/eval_history in the app)")
@@ -121,7 +120,7 @@ func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) err
 	}
 	defer release()
 	e := &evaluation{io: io, flags: f, dir: dir, runner: &evalrun.Runner{
-		App: app, Models: models, Runs: f.runs, Parallel: f.parallel, Timeout: f.timeout, AllowNotEvaluated: f.allowNotEvaluated,
+		App: app, Models: models, Runs: f.runs, Parallel: f.parallel, Timeout: f.timeout,
 	}}
 	return e.runJobs(ctx, jobs)
 }

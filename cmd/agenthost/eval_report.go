@@ -63,7 +63,7 @@ type evalRunNote struct {
 
 // addJournal adds the outcomes of a set.
 func (r *evalReport) addJournal(job *evalrun.Job, journal *evalrun.Journal, f *evalFlags) error {
-	for o, err := range journal.Outcomes(f.allowNotEvaluated) {
+	for o, err := range journal.Outcomes(job.AllowNotEvaluated) {
 		if err != nil {
 			return err
 		}

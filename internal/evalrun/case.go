@@ -48,7 +48,8 @@ func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case) *eval.Case
 	if err := run.runConversation(ctx, r); err != nil {
 		result = eval.FailedCase(c, err.Error())
 	} else {
-		result = r.newEvalOptions().Evaluate(ctx, c, run.turns, job.allMeasures())
+		o := &eval.Options{Judges: r.Models.openJudge, AllowNotEvaluated: job.AllowNotEvaluated}
+		result = o.Evaluate(ctx, c, run.turns, job.allMeasures())
 		run.checkFinalState(ctx, result)
 	}
 	result.SetID, result.SetFile = job.Set.ID, job.Set.ID

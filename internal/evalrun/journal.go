@@ -41,6 +41,7 @@ type Journal struct {
 	file    *os.File
 	end     int64
 	entries []journalEntry
+	counts  map[string]int
 }
 
 // A journalHeader identifies the run.
@@ -94,10 +95,16 @@ func (j *Job) Begin(dir, app, revision string, now time.Time) (*Journal, error) 
 		}
 		journal.file = f
 		line, err := json.Marshal(journal.header)
+		size := 0
 		if err == nil {
-			err = journal.writeLine(line)
+			size, err = journal.writeLine(line)
 		}
-		return journal, err
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		journal.end = int64(size)
+		return journal, nil
 	}
 }
 
@@ -143,7 +150,7 @@ func escapeGlob(dir string) string {
 }
 
 func (j *Job) newJournal(dir string, header journalHeader) *Journal {
-	journal := &Journal{dir: dir, header: header, order: map[string]int{}}
+	journal := &Journal{dir: dir, header: header, order: map[string]int{}, counts: map[string]int{}}
 	for i, c := range j.Cases {
 		journal.order[c.ID] = i
 	}
@@ -153,7 +160,7 @@ func (j *Job) newJournal(dir string, header journalHeader) *Journal {
 // hashRun returns the key of a run.
 func (j *Job) hashRun(revision string) (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n", revision)
+	fmt.Fprintf(h, "%s %t\n", revision, j.AllowNotEvaluated)
 	for _, c := range j.Cases {
 		fmt.Fprintf(h, "%q\n", c.ID)
 	}
@@ -218,6 +225,7 @@ func (j *Journal) decodeResult(line []byte) (*eval.CaseResult, error) {
 
 func (j *Journal) addEntry(caseID string, size int) {
 	j.entries = append(j.entries, journalEntry{caseID, j.end, int64(size)})
+	j.counts[caseID]++
 	j.end += int64(size)
 }
 
@@ -230,13 +238,7 @@ func (j *Journal) filePath(suffix string) string {
 func (j *Journal) Count(caseID string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := 0
-	for _, e := range j.entries {
-		if e.caseID == caseID {
-			n++
-		}
-	}
-	return n
+	return j.counts[caseID]
 }
 
 // Len returns the number of results.
@@ -258,22 +260,21 @@ func (j *Journal) Append(result *eval.CaseResult) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	start := j.end
-	if err := j.writeLine(line.Bytes()); err != nil {
+	size, err := j.writeLine(line.Bytes())
+	if err != nil {
 		return err
 	}
-	j.entries = append(j.entries, journalEntry{result.CaseID, start, j.end - start})
+	j.addEntry(result.CaseID, size)
 	return nil
 }
 
-// writeLine writes a line with one call.
-func (j *Journal) writeLine(line []byte) error {
+// writeLine writes a line with one call at the end, and returns its size.
+func (j *Journal) writeLine(line []byte) (int, error) {
 	n, err := j.file.WriteAt(append(slices.Clip(line), '\n'), j.end)
 	if err != nil {
-		return fmt.Errorf("writing results: %w", err)
+		return 0, fmt.Errorf("writing results: %w", err)
 	}
-	j.end += int64(n)
-	return nil
+	return n, nil
 }
 
 // Results reads the results in the order of the cases in the set; those of several runs

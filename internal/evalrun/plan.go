@@ -22,6 +22,8 @@ type Job struct {
 	Measures []*eval.Measure
 	// Simulator configures the simulated user of scenarios; nil for the defaults.
 	Simulator *eval.SimulatorConfig
+	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated.
+	AllowNotEvaluated bool
 }
 
 // PlanOptions select the metrics of a run.
@@ -34,6 +36,9 @@ type PlanOptions struct {
 	// Judge is the model of judges and simulated users whose config names none; empty for
 	// the default of ADK.
 	Judge string
+	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated, as
+	// allow_not_evaluated: true in a config.
+	AllowNotEvaluated bool
 }
 
 // Plan reads the selected sets of an app and their configs. It reports unknown sets, cases
@@ -98,7 +103,9 @@ func (j *Job) setMetrics(o *PlanOptions) error {
 	if err == nil && len(j.Measures) == 0 {
 		err = problemIn(file, "criteria is empty", `name a metric, such as "criteria": {"response_match_score": 0.8}`)
 	}
-	j.Simulator = config.Simulator
+	allowed, allowErr := allowsNotEvaluated(file, config)
+	err = cmp.Or(err, allowErr)
+	j.Simulator, j.AllowNotEvaluated = config.Simulator, allowed || o.AllowNotEvaluated
 	j.setJudge(cmp.Or(o.Judge, eval.DefaultJudgeModel))
 	return err
 }
@@ -136,6 +143,18 @@ func readConfig(file string) (*eval.Config, error) {
 		return nil, problemIn(name, "user_simulator_config of type llm_audio is not supported", "use llm_backed")
 	}
 	return config, nil
+}
+
+// allowsNotEvaluated reads a key of the config that ADK ignores.
+func allowsNotEvaluated(file string, config *eval.Config) (bool, error) {
+	switch value := string(config.Extra["allow_not_evaluated"]); value {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, problemIn(file, "allow_not_evaluated must be true or false, got "+value, "")
+	}
 }
 
 func problemIn(file, message, hint string) error {

@@ -24,13 +24,7 @@ type Runner struct {
 	Runs, Parallel int
 	// Timeout limits the conversation of a case.
 	Timeout time.Duration
-	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated.
-	AllowNotEvaluated bool
-	Logger            *slog.Logger
-}
-
-func (r *Runner) newEvalOptions() *eval.Options {
-	return &eval.Options{Judges: r.Models.openJudge, AllowNotEvaluated: r.AllowNotEvaluated}
+	Logger  *slog.Logger
 }
 
 // Run runs the cases of a job that its journal does not have yet, and appends the results
