@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -76,13 +75,6 @@ func (s *Server) listFiles(app, dir, suffix string) ([]string, error) {
 	return names, nil
 }
 
-// readAppJSON decodes a JSON file of an app's folder into v. It returns false if the
-// file is missing or invalid.
-func (s *Server) readAppJSON(app, name string, v any) bool {
-	text, err := s.readAppFile(app, name)
-	return err == nil && json.Unmarshal(text, v) == nil
-}
-
 // readReadme returns the content of an app's README.md, or an empty string.
 func (s *Server) readReadme(app string) string {
 	text, err := s.readAppFile(app, "README.md")
@@ -139,75 +131,4 @@ func (s *Server) fileListHandler(dir, suffix, field string) handler {
 		}
 		return writeJSON(w, map[string][]string{field: names})
 	}
-}
-
-// jsonFileHandler responds with a JSON file of an app's folder. Evaluation files may
-// contain their JSON encoded as a string.
-func (s *Server) jsonFileHandler(dir, suffix, missing string) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		name := r.PathValue("name")
-		var text json.RawMessage
-		var inner string
-		if strings.Contains(name, "/") || !s.readAppJSON(r.PathValue("app"), path.Join(dir, strings.TrimSuffix(name, suffix)+suffix), &text) {
-			return notFoundError(missing)
-		}
-		if json.Unmarshal(text, &inner) == nil && json.Valid([]byte(inner)) {
-			text = json.RawMessage(inner)
-		}
-		writeRawJSON(w, http.StatusOK, convertKeys(text))
-		return nil
-	}
-}
-
-// convertKeys converts the keys of ADK's files to camelCase. Values under the keys of
-// isFreeForm are copied unchanged.
-func convertKeys(text []byte) []byte {
-	var v any
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	if dec.Decode(&v) != nil {
-		return text
-	}
-	renamed, err := encodeJSON(renameKeys(v))
-	if err != nil {
-		return text
-	}
-	return renamed
-}
-
-func isFreeForm(key string) bool {
-	switch key {
-	case "state", "args", "response", "final_session_state", "stateDelta", "state_delta", "tool_input", "session_data":
-		return true
-	}
-	return false
-}
-
-func renameKeys(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		renamed := make(map[string]any, len(v))
-		for key, value := range v {
-			if !isFreeForm(key) {
-				value = renameKeys(value)
-			}
-			renamed[toCamelCase(key)] = value
-		}
-		return renamed
-	case []any:
-		for i := range v {
-			v[i] = renameKeys(v[i])
-		}
-	}
-	return v
-}
-
-func toCamelCase(key string) string {
-	words := strings.Split(key, "_")
-	for i, word := range words[1:] {
-		if word != "" {
-			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
-		}
-	}
-	return strings.Join(words, "")
 }

@@ -1,15 +1,21 @@
 package server
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"os"
+	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"google.golang.org/genai"
 
 	"agenthost/pkg/eval"
 	"agenthost/pkg/session"
@@ -97,7 +103,7 @@ func (s *Server) openWritableFolder(app string) (*os.Root, error) {
 
 // readEvalSet reads a set, in any form of ADK, from the folder of an app.
 func readEvalSet(root *os.Root, name string) (*eval.Set, error) {
-	if !isRegularFile(root, name, evalSetSuffix) {
+	if !isRegularFile(root, ".", name, evalSetSuffix) {
 		return nil, evalSetNotFound(name)
 	}
 	file := name + evalSetSuffix
@@ -113,13 +119,13 @@ func readEvalSet(root *os.Root, name string) (*eval.Set, error) {
 	return set, wrapEvalFileError(err)
 }
 
-// isRegularFile reports whether a folder has a file with this name and suffix. Links do
-// not count, as in lists.
-func isRegularFile(root *os.Root, name, suffix string) bool {
+// isRegularFile reports whether a directory of a folder has a file with this name and
+// suffix. Links do not count, as in lists.
+func isRegularFile(root *os.Root, dir, name, suffix string) bool {
 	if eval.CheckPathSegment(name) != nil {
 		return false
 	}
-	info, err := root.Lstat(name + suffix)
+	info, err := root.Lstat(path.Join(dir, name+suffix))
 	return err == nil && info.Mode().IsRegular()
 }
 
@@ -176,4 +182,115 @@ func wrapWriteError(err error) error {
 		return forbiddenError("Eval sets cannot be changed: the server has no permission to write to the app's folder")
 	}
 	return err
+}
+
+// handleEvalResult responds with a result, in the form that ADK's web client can show.
+func (s *Server) handleEvalResult(w http.ResponseWriter, r *http.Request) error {
+	return s.sendEval(w, r, func() (any, error) {
+		result, err := s.readEvalResult(r)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range result.Cases {
+			adaptCaseResult(c)
+		}
+		return result, nil
+	})
+}
+
+// readEvalResult reads the result in the path. As in ADK, an invalid file is 404.
+func (s *Server) readEvalResult(r *http.Request) (*eval.SetResult, error) {
+	name := strings.TrimSuffix(r.PathValue("name"), evalResultSuffix)
+	missing := notFoundError("Eval set result `" + name + "` not found.")
+	root, err := s.openFolder(r.PathValue("app"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missing
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if !isRegularFile(root, evalHistory, name, evalResultSuffix) {
+		return nil, missing
+	}
+	text, err := readLimited(root, path.Join(evalHistory, name+evalResultSuffix))
+	if err != nil {
+		return nil, err
+	}
+	result, err := eval.ReadResult(name+evalResultSuffix, text)
+	var ds spec.Diagnostics
+	if errors.As(err, &ds) {
+		return nil, notFoundError("Cannot read the file:\n" + strings.Join(ds.Strings(), "\n"))
+	}
+	return result, err
+}
+
+// adaptCaseResult removes the metrics without a threshold, which ADK's web client counts
+// as failed, adds the empty fields without which it fails, and converts the session.
+func adaptCaseResult(c *eval.CaseResult) {
+	c.Session = convertKeys(c.Session)
+	c.Overall = withoutInformational(c.Overall)
+	for _, t := range c.Turns {
+		t.Metrics = withoutInformational(t.Metrics)
+		for _, inv := range []*eval.Invocation{t.Actual, t.Expected} {
+			if inv == nil {
+				continue
+			}
+			if inv.Intermediate == nil {
+				inv.Intermediate = &eval.Intermediate{}
+			}
+			if inv.FinalResponse == nil || len(inv.FinalResponse.Parts) == 0 {
+				inv.FinalResponse = genai.NewContentFromText("", genai.RoleModel)
+			}
+		}
+	}
+}
+
+func withoutInformational(all []*eval.MetricResult) []*eval.MetricResult {
+	return slices.DeleteFunc(all, func(m *eval.MetricResult) bool { return m.Status == eval.Informational })
+}
+
+// convertKeys converts the keys of ADK's files to camelCase.
+func convertKeys(text []byte) []byte {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return text
+	}
+	renamed, err := encodeJSON(renameKeys(v))
+	if err != nil {
+		return text
+	}
+	return renamed
+}
+
+// renameKeys converts keys to camelCase, except for those within values of any form.
+func renameKeys(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		renamed := make(map[string]any, len(v))
+		for key, value := range v {
+			if !slices.Contains([]string{"state", "args", "response", "stateDelta", "state_delta"}, key) {
+				value = renameKeys(value)
+			}
+			renamed[toCamelCase(key)] = value
+		}
+		return renamed
+	case []any:
+		for i := range v {
+			v[i] = renameKeys(v[i])
+		}
+	}
+	return v
+}
+
+func toCamelCase(key string) string {
+	words := strings.Split(key, "_")
+	for i, word := range words[1:] {
+		if word != "" {
+			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return strings.Join(words, "")
 }

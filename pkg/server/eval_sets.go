@@ -111,7 +111,7 @@ func (s *Server) handleDeleteEvalSet(w http.ResponseWriter, r *http.Request) err
 	s.evalEdits.Lock()
 	defer s.evalEdits.Unlock()
 	name := r.PathValue("name")
-	if !isRegularFile(root, name, evalSetSuffix) {
+	if !isRegularFile(root, ".", name, evalSetSuffix) {
 		return evalSetNotFound(name)
 	}
 	if err := root.Remove(name + evalSetSuffix); err != nil {

@@ -215,11 +215,11 @@ func (c *schemaChecker) checkExchange(request, response []byte) (problems []erro
 // absent. It returns nil if the body is not an object.
 func toDocumented(body []byte) []byte {
 	var fields map[string]any
-	if json.Unmarshal(convertKeys(body), &fields) != nil || fields == nil {
+	if json.Unmarshal(body, &fields) != nil || fields == nil {
 		return nil
 	}
 	maps.DeleteFunc(fields, func(_ string, v any) bool { return v == nil })
-	text, _ := json.Marshal(fields)
+	text, _ := json.Marshal(renameKeys(fields))
 	return text
 }
 

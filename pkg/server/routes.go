@@ -122,8 +122,8 @@ func (s *Server) evalRoutes() []route {
 		{"GET /eval_sets/{name}/evals", s.handleEvalCases},
 		{"GET /eval_results", s.fileListHandler(evalHistory, evalResultSuffix, "")},
 		{"GET /eval-results", s.fileListHandler(evalHistory, evalResultSuffix, "evalResultIds")},
-		{"GET /eval_results/{name}", s.jsonFileHandler(evalHistory, evalResultSuffix, "Eval result not found")},
-		{"GET /eval-results/{name}", s.jsonFileHandler(evalHistory, evalResultSuffix, "Eval result not found")},
+		{"GET /eval_results/{name}", s.handleEvalResult},
+		{"GET /eval-results/{name}", s.handleEvalResult},
 	}
 	for _, pattern := range []string{"POST /eval-sets/{name}/run", "POST /eval_sets/{name}/run_eval"} {
 		table = append(table, route{pattern, rejectWith(errNoEvalRuns)})
