@@ -10,7 +10,7 @@ import (
 // maxEvalSetID limits the characters of an ID, which is a part of file names.
 const maxEvalSetID = 100
 
-const errNoEvalRuns = unsupportedError("Eval sets cannot be run over HTTP")
+const errNoEvalRuns = unsupportedError("Eval sets cannot be run over HTTP: use agenthost eval")
 
 func evalSetNotFound(name string) error { return notFoundError("Eval set `" + name + "` not found.") }
 
