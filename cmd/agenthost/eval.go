@@ -39,9 +39,10 @@ func newEvalCommand(io stdio) *cobra.Command {
 		Short: "Evaluate an app on eval sets",
 		Long: `Eval runs the cases of eval sets on an app with its own models and tools, each case in
 a new session in memory, and scores the answers. DIR is an app. SET is a file, or the
-name or ID of a set in the app (default: all *.evalset.json and *.test.json). The metrics
-are those of --metrics, or else of --config, or else of the test_config.json next to the
-set, or else tool_trajectory=1 and response_match=0.8. The results are stored in the
+name or ID of a set in the app (default: all *.eval.yaml, *.evalset.json and *.test.json).
+The metrics are those of --metrics, or else of --config, or else of the set in YAML, or
+else of the test_config.json next to the set, or else tool_trajectory=1 and
+response_match=0.8. The results are stored in the
 app's .adk/eval_history. The exit status is 1 when a case fails, is not evaluated or
 crashes, or a file has problems, and 3 when there is no case to run.`,
 		Args:    requireArgs(1, -1),

@@ -30,8 +30,8 @@ func newSchemaCommand(io stdio) *cobra.Command {
 		Short: "Print the JSON Schema of a document",
 		Long: `Schema prints the JSON Schema of a document: app.yaml (app), an agent file (agent), an
 included file (parts), a script of the scripted model (script), a test file (test),
-the host's policy (policy), its authentication (auth), or the file of serve --config
-(host). Editors use it for completion and validation.
+an eval file (eval), the host's policy (policy), its authentication (auth), or the file
+of serve --config (host). Editors use it for completion and validation.
 
 With --write it writes all schemas into a folder, and prints the settings with which
 VS Code's YAML extension finds them by the names of your files. The language server,
@@ -120,6 +120,7 @@ func schemaPatterns() map[string][]string {
 		"agent":        {"**/root_agent.yaml", "**/agents/*.yaml"},
 		"script":       {"**/*.script.yaml"},
 		"test":         {"**/*.test.yaml"},
+		"eval":         {"**/*.eval.yaml"},
 		"policy":       {"**/policy.yaml"},
 		"auth":         {"**/auth.yaml"},
 		hostSchemaName: {"**/host.yaml"},

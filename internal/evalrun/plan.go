@@ -87,11 +87,7 @@ func newJob(set *SetFile, ids []string) (*Job, error) {
 
 // setMetrics sets the metrics of a job, and the models of its judges.
 func (j *Job) setMetrics(o *PlanOptions) error {
-	file := cmp.Or(o.Config, filepath.Join(filepath.Dir(j.Set.Path), ConfigFile))
-	config, err := readConfig(file)
-	if errors.Is(err, fs.ErrNotExist) && o.Config == "" {
-		config, err = eval.DefaultConfig(), nil
-	}
+	config, file, err := j.findConfig(o.Config)
 	if err != nil {
 		return err
 	}
@@ -108,6 +104,28 @@ func (j *Job) setMetrics(o *PlanOptions) error {
 	j.Simulator, j.AllowNotEvaluated = config.Simulator, allowed || o.AllowNotEvaluated
 	j.setJudge(cmp.Or(o.Judge, eval.DefaultJudgeModel))
 	return err
+}
+
+// findConfig returns the config of a job and its file: the named file, or else the set, or
+// else the file next to it.
+func (j *Job) findConfig(file string) (*eval.Config, string, error) {
+	if file != "" {
+		config, err := readConfig(file)
+		return config, file, err
+	}
+	own := j.Set.Config
+	if own != nil && own.Criteria != nil {
+		return own, j.Set.Path, nil
+	}
+	file = filepath.Join(filepath.Dir(j.Set.Path), ConfigFile)
+	config, err := readConfig(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		config, err = eval.DefaultConfig(), nil
+	}
+	if err == nil && own != nil {
+		config.Simulator = own.Simulator
+	}
+	return config, file, err
 }
 
 // readConfig reads a config, and rejects what a run would ignore.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/evalfile"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
 )
@@ -19,7 +20,7 @@ import (
 const ConfigFile = "test_config.json"
 
 // setSuffixes end the names of eval sets and of test files, which have the same content.
-func setSuffixes() []string { return []string{".evalset.json", ".test.json"} }
+func setSuffixes() []string { return []string{".evalset.json", ".test.json", evalfile.Suffix} }
 
 // The limits of a folder and of a file.
 const (
@@ -31,6 +32,8 @@ const (
 type SetFile struct {
 	*eval.Set
 	Path string
+	// Config has the metrics and the simulated user of an eval file; nil if it has neither.
+	Config *eval.Config
 }
 
 // These errors mean that there is nothing to run.
@@ -81,6 +84,13 @@ func ReadSet(path string) (*SetFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.HasSuffix(path, evalfile.Suffix) {
+		f, ds := evalfile.Read(filepath.ToSlash(path), src)
+		if ds.HasErrors() {
+			return nil, ds
+		}
+		return &SetFile{f.Set, path, f.Config}, nil
+	}
 	turns := 0
 	set, err := eval.ReadSet(filepath.ToSlash(path), src, &eval.ReadOptions{
 		SetID: stemOf(path), Now: func() time.Time { return time.Unix(0, 0) },
@@ -89,7 +99,7 @@ func ReadSet(path string) (*SetFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SetFile{set, path}, nil
+	return &SetFile{set, path, nil}, nil
 }
 
 // readLimited reads a file up to the limit of package eval, which reports a larger one.

@@ -258,12 +258,14 @@ func isNameCharacter(r rune) bool {
 	return r == '_' || r == '-' || r == '.' || r == '/' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r > 127
 }
 
-// documentKind returns the kind of document: app, agent, script, test, policy or auth.
+// documentKind returns the kind of document: app, agent, script, test, eval, policy or auth.
 func (c *cursor) documentKind() string {
 	name := filepath.Base(c.path)
 	switch {
 	case strings.HasSuffix(name, ".test.yaml"):
 		return "test"
+	case strings.HasSuffix(name, ".eval.yaml"):
+		return "eval"
 	case name == "app.yaml", strings.HasPrefix(name, "app.") && strings.HasSuffix(name, ".yaml"):
 		return "app"
 	case name == "policy.yaml":

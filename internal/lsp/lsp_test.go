@@ -351,6 +351,7 @@ func TestCompletion(t *testing.T) {
 		{"fields of app.yaml", "app.yaml", shop + "¦", []string{"plugins", "run_config"}, []string{"models"}},
 		{"providers", "app.yaml", "models: {fast: {provider: ¦}}", []string{"gemini", "scripted"}, nil},
 		{"fields of a provider", "app.yaml", "models: {fast: {provider: scripted, ¦}}", []string{"script"}, []string{"vertexai", "provider"}},
+		{"fields of an eval file", "root_agent.eval.yaml", "cases:\n- name: a\n  ¦\n", []string{"user", "expect", "plan"}, []string{"name"}},
 		{"fields of a test", "root_agent.test.yaml", "- name: a\n  ¦\n", []string{"user", "expect", "model"}, []string{"name"}},
 		{"agents of a test", "root_agent.test.yaml", "- name: a\n  user: b\n  model:\n    ¦\n", []string{"desk", "answer"}, nil},
 		{"tools of a test", "root_agent.test.yaml", "- name: a\n  tools:\n    ¦\n", []string{"stock"}, nil},

@@ -245,7 +245,7 @@ func (c *Config) validateFields() *adkjson.Error {
 	if c.Simulator == nil {
 		return nil
 	}
-	if err := c.Simulator.checkFields(false); err != nil {
+	if err := c.Simulator.CheckFields(false); err != nil {
 		return &adkjson.Error{Path: []any{"user_simulator_config"}, Message: err.Error()}
 	}
 	return nil

@@ -95,8 +95,9 @@ func (s *Simulator) writeMessage(ctx context.Context, history []string) (string,
 	return answer, nil
 }
 
-// checkFields checks the type, and the placeholders of custom instructions.
-func (c *SimulatorConfig) checkFields(hasPersona bool) error {
+// CheckFields returns an error if the type is unknown, or if custom instructions lack a
+// placeholder. That of the persona is required only with a persona.
+func (c *SimulatorConfig) CheckFields(hasPersona bool) error {
 	if kind := cmp.Or(c.Type, "llm_backed"); kind != "llm_backed" && kind != "llm_audio" {
 		return fmt.Errorf("type must be llm_backed or llm_audio, got %q", c.Type)
 	}
@@ -126,7 +127,7 @@ func (s *Simulator) buildPrompt(history []string) (string, error) {
 	}
 	text := userPrompt
 	if s.Config != nil {
-		if err := s.Config.checkFields(persona != ""); err != nil {
+		if err := s.Config.CheckFields(persona != ""); err != nil {
 			return "", err
 		}
 		text = cmp.Or(s.Config.Instructions, text)

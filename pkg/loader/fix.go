@@ -15,10 +15,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Check reports all problems of a folder's app and of its tests.
+// Check reports all problems of a folder's app, its tests and its eval sets.
 func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
-	_, ds := l.Suite(ctx, dir)
-	return ds
+	got := l.loadApp(ctx, dir, nil, checkTests)
+	if got.app != nil {
+		got.app.Close()
+	}
+	return got.ds
 }
 
 // maxFixRounds limits how often an app is checked again after a repair: a syntax

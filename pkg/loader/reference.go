@@ -9,6 +9,7 @@ import (
 
 	"agenthost/internal/apptest"
 	"agenthost/internal/auth"
+	"agenthost/internal/evalfile"
 	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/model"
@@ -39,6 +40,7 @@ func (l *Loader) Reference() string {
 	writeChapter(&b, "Scripts", "The file of a scripted model is a list. The first matching entry answers.",
 		spec.Reference("An entry", "One response of the model.", reflect.TypeFor[provider.ScriptEntry]()))
 	writeChapter(&b, "Tests", "A file `*.test.yaml` in an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
+	writeChapter(&b, "Evaluations", "A file `*.eval.yaml` in an app is an eval set; see [evaluation.md](evaluation.md#eval-sets-in-yaml).", evalfile.Reference()...)
 	writeChapter(&b, "Policy", "The file of `--policy`; see [policy.md](policy.md).", policy.Reference())
 	writeChapter(&b, "Callers", "The file of `--auth`, or `auth:` in the file of `--config`; see [security.md](security.md).", auth.Reference())
 	return newLinkReplacer().Replace(b.String())
@@ -98,9 +100,9 @@ func renderKinds[Env, T any](kinds spec.Kinds[Env, T]) []string {
 
 // SchemaNames returns the names of the documents with a JSON Schema: app is app.yaml,
 // agent is an agent's file, parts is an include, script is a script of the scripted
-// model, test is a test file, policy is policy.yaml, and auth is the --auth file.
+// model, test is a test file, eval is an eval file, policy is policy.yaml, and auth is the --auth file.
 func SchemaNames() []string {
-	return []string{"app", "agent", "parts", "script", "test", "policy", "auth"}
+	return []string{"app", "agent", "parts", "script", "test", "eval", "policy", "auth"}
 }
 
 // Schema returns the JSON Schema of a document, for editors. It is generated from the
@@ -121,6 +123,8 @@ func (l *Loader) Schema(name string) (map[string]any, error) {
 		return set.Document(map[string]any{"type": "array", "items": set.Of(reflect.TypeFor[provider.ScriptEntry]())}), nil
 	case "test":
 		return apptest.Schema(), nil
+	case "eval":
+		return evalfile.Schema(), nil
 	case "policy":
 		return policy.Schema(), nil
 	case "auth":

@@ -57,7 +57,7 @@ func TestSchemaStable(t *testing.T) {
 
 func TestSchemaUnknown(t *testing.T) {
 	_, err := loader.New(nil).Schema("tool")
-	const want = `unknown schema "tool", must be one of app, agent, parts, script, test, policy, auth`
+	const want = `unknown schema "tool", must be one of app, agent, parts, script, test, eval, policy, auth`
 	if err == nil || err.Error() != want {
 		t.Errorf("Schema(tool) = %v, want %s", err, want)
 	}

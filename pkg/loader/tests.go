@@ -126,15 +126,18 @@ func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Di
 	return slices.Concat(failures...)
 }
 
-// checkTests reads the tests of an app for their problems.
-func checkTests(ctx context.Context, r *resolver) { r.readTests(ctx) }
+// checkTests reads the tests and eval files of an app for their problems.
+func checkTests(ctx context.Context, r *resolver) {
+	r.readTests(ctx)
+	r.checkEvals(ctx)
+}
 
 // readTests reads the tests of an app, whose agents may be unknown.
 func (r *resolver) readTests(ctx context.Context) *Suite {
 	s := &Suite{App: r.src.name, Revision: r.src.computeRevision(), loader: r.loader, dir: r.src.dir}
 	s.names = r.collectTestNames(ctx)
 	s.UnmockedTools = listUnmockedTools(r.app.root)
-	for _, file := range r.testFiles(ctx) {
+	for _, file := range r.findFiles(ctx, "tests", testSuffix) {
 		n, ds := r.src.readDocument(file)
 		if n != nil {
 			tests, more := apptest.Decode(n, s.names)
@@ -146,16 +149,16 @@ func (r *resolver) readTests(ctx context.Context) *Suite {
 	return s
 }
 
-// testFiles lists the test files in folders that are not hidden. An unreadable file is
-// an error, since nothing else would show that its tests do not run.
-func (r *resolver) testFiles(ctx context.Context) []string {
+// findFiles lists the files with one of the suffixes in folders that are not hidden. An
+// unreadable file is an error, since nothing else would show that its tests do not run.
+func (r *resolver) findFiles(ctx context.Context, what string, suffixes ...string) []string {
 	root, err := filepath.EvalSymlinks(r.src.dir)
 	var files []string
 	w := newWalker(root)
 	w.file = func(_, rel string, _ fs.FileInfo) {
 		file := filepath.ToSlash(rel)
 		switch {
-		case !strings.HasSuffix(file, testSuffix):
+		case !slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(file, suffix) }):
 		case r.src.fileExists(file):
 			files = append(files, file)
 		case !isIgnored(path.Base(file)): // the lock file of an editor may be a hidden dangling link
@@ -168,7 +171,7 @@ func (r *resolver) testFiles(ctx context.Context) []string {
 	if limit := (*limitError)(nil); errors.As(err, &limit) {
 		r.report(limit.toDiagnostic(r.src.displayDir))
 	} else if err != nil {
-		r.report(spec.Diagnostic{Pos: spec.Pos{File: r.src.displayDir}, Rule: "file", Message: "cannot find tests: " + formatOSError(err)})
+		r.report(spec.Diagnostic{Pos: spec.Pos{File: r.src.displayDir}, Rule: "file", Message: "cannot find " + what + ": " + formatOSError(err)})
 	}
 	return files
 }

@@ -1,0 +1,216 @@
+package evalfile
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/eval"
+	"agenthost/pkg/spec"
+)
+
+// Suffix ends the names of eval files.
+const Suffix = ".eval.yaml"
+
+// A File is a validated eval file.
+type File struct {
+	*eval.Set
+	// Config has the metrics and the simulated user of the file. Its criteria are nil if the
+	// file has no metrics; it is nil if the file has neither.
+	Config *eval.Config
+}
+
+// Names are the names that eval files of an app may refer to.
+type Names struct {
+	// Tools are the tools that agents may call; nil means that names are not checked.
+	Tools []string
+}
+
+// Read parses and decodes an eval file without knowing its app.
+func Read(file string, src []byte) (*File, spec.Diagnostics) {
+	n, ds := spec.Parse(file, src)
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	f, more := Decode(n, &Names{})
+	return f, append(ds, more...)
+}
+
+// Decode decodes an eval file. It reports all problems. The cases cannot run if any of them
+// is an error. The ID of the set is the name of the file without its suffix.
+func Decode(n *spec.Node, names *Names) (*File, spec.Diagnostics) {
+	d := &decoder{names: names, seenCases: map[string]spec.Pos{}}
+	var c fileConfig
+	d.addDiagnostics(spec.Decode(n, &c)...)
+	id := strings.TrimSuffix(path.Base(n.Pos.File), Suffix)
+	f := &File{Set: &eval.Set{ID: id, Name: id, Description: c.Description, Cases: []*eval.Case{}}}
+	d.shared = d.decodeRubrics(c.Rubrics.node)
+	d.judgesAll = slices.ContainsFunc(entriesOf(c.Metrics.node), func(e spec.Entry) bool {
+		metric, found := eval.FindMetric(e.Key.Value)
+		return found && !metric.NeedsExpected
+	})
+	for i, item := range listItems(n.Get("cases")) {
+		if i < len(c.Cases) {
+			f.Cases = append(f.Cases, d.decodeCase(item, &c.Cases[i]))
+		}
+	}
+	if cases := n.Get("cases"); cases != nil && cases.Kind == spec.Sequence && len(cases.Items) == 0 {
+		d.addDiagnostics(cases.Errorf("eval", "cases has no case").WithHint("add - name: NAME, user: TEXT and expect: {text: TEXT}"))
+	}
+	f.Config = d.decodeConfig(n, &c)
+	if f.Config != nil && f.Config.Criteria != nil {
+		d.checkScenarios(n, f)
+	}
+	d.diagnostics.Sort()
+	return f, d.diagnostics
+}
+
+type decoder struct {
+	names       *Names
+	seenCases   map[string]spec.Pos
+	diagnostics spec.Diagnostics
+	// shared are the rubrics of the file.
+	shared []*eval.Rubric
+	// judgesAll reports whether a metric scores turns without anything expected of them.
+	judgesAll bool
+}
+
+func (d *decoder) addDiagnostics(ds ...spec.Diagnostic) { d.diagnostics = append(d.diagnostics, ds...) }
+
+func listItems(n *spec.Node) []*spec.Node {
+	if n == nil {
+		return nil
+	}
+	return n.Items
+}
+
+func entriesOf(n *spec.Node) []spec.Entry {
+	if n == nil {
+		return nil
+	}
+	return n.Entries
+}
+
+func (d *decoder) decodeCase(n *spec.Node, c *caseConfig) *eval.Case {
+	got := &eval.Case{ID: c.Name.Value, FinalState: c.FinalState, Session: &eval.SessionInput{State: c.State}}
+	if n.Kind != spec.Mapping {
+		return got
+	}
+	d.checkCaseName(c.Name)
+	got.Rubrics = d.decodeRubrics(c.Rubrics.node)
+	if c.Plan != nil {
+		got.Scenario = d.decodeScenario(n, c)
+		return got
+	}
+	if at := n.Get("persona"); at != nil {
+		d.addDiagnostics(at.Errorf("eval", "persona requires plan"))
+	}
+	got.Conversation = []*eval.Invocation{d.decodeTurn(n, &c.First, got)}
+	for i, item := range listItems(n.Get("then")) {
+		if i < len(c.Then) {
+			got.Conversation = append(got.Conversation, d.decodeTurn(item, &c.Then[i], got))
+		}
+	}
+	for i, turn := range got.Conversation {
+		turn.ID = fmt.Sprintf("turn-%d", i+1)
+	}
+	if !d.judgesAll && !expectsSomething(got) && !d.diagnostics.HasErrors() {
+		d.addDiagnostics(n.Warnf("eval-expects-nothing", "the case expects nothing of the agent").
+			WithHint("add expect: {text: TEXT}, or rubrics:"))
+	}
+	return got
+}
+
+// checkCaseName reports names that appear twice, or that eval SET:CASE,CASE cannot select.
+func (d *decoder) checkCaseName(name spec.Text) {
+	if name.Value == "" {
+		return // reported by spec.Decode
+	}
+	if i := strings.IndexAny(name.Value, ",:"); i >= 0 {
+		d.addDiagnostics(name.Errorf(i, "eval", "the name of a case cannot contain %q", name.Value[i:i+1]))
+	}
+	if first, found := d.seenCases[name.Value]; found {
+		d.addDiagnostics(name.Errorf(0, "duplicate-name", "duplicate case name, first used in line %d", first.Line))
+		return
+	}
+	d.seenCases[name.Value] = name.Pos
+}
+
+// expectsSomething reports whether a case has anything that a metric compares or judges.
+func expectsSomething(c *eval.Case) bool {
+	return len(c.Rubrics) > 0 || len(c.FinalState) > 0 || slices.ContainsFunc(c.Conversation, func(t *eval.Invocation) bool {
+		return t.FinalResponse != nil || len(t.Rubrics) > 0 || t.Intermediate != nil
+	})
+}
+
+func (d *decoder) decodeScenario(n *spec.Node, c *caseConfig) *eval.Scenario {
+	for _, key := range []string{"expect", "then", "parts"} {
+		if at := n.Get(key); at != nil {
+			d.addDiagnostics(at.Errorf("eval", "plan and %s are mutually exclusive", key))
+		}
+	}
+	s := &eval.Scenario{Plan: c.Plan.Value, Persona: c.Persona.persona}
+	switch {
+	case c.First.User == nil:
+		d.addDiagnostics(n.Get("plan").Errorf("eval", "plan requires user, the first message of the simulated user"))
+	default:
+		s.StartingPrompt = c.First.User.Value
+	}
+	return s
+}
+
+func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig, in *eval.Case) *eval.Invocation {
+	turn := &eval.Invocation{UserContent: &genai.Content{Role: genai.RoleUser}}
+	if n.Kind != spec.Mapping {
+		return turn
+	}
+	if c.User == nil && len(c.Parts) == 0 {
+		d.addDiagnostics(n.Errorf("eval", "a turn requires user"))
+	}
+	if c.User != nil {
+		turn.UserContent.Parts = append(turn.UserContent.Parts, &genai.Part{Text: c.User.Value})
+	}
+	turn.UserContent.Parts = append(turn.UserContent.Parts, c.Parts...)
+	if c.Expect == nil {
+		return turn
+	}
+	if c.Expect.Text != nil {
+		turn.FinalResponse = genai.NewContentFromText(c.Expect.Text.Value, genai.RoleModel)
+	}
+	if at := n.Get("expect"); at.Get("calls") != nil {
+		turn.Intermediate = &eval.Intermediate{}
+		for _, call := range c.Expect.Calls {
+			turn.Intermediate.ToolUses = append(turn.Intermediate.ToolUses, d.decodeCall(&call))
+		}
+	}
+	turn.Rubrics = d.decodeRubrics(c.Expect.Rubrics.node)
+	for _, r := range turn.Rubrics {
+		if findRubric(in.Rubrics, r.ID) != nil {
+			d.addDiagnostics(n.Get("expect").Get("rubrics").Errorf("duplicate-name", "rubric %q is also one of the case", r.ID))
+		}
+	}
+	return turn
+}
+
+func (d *decoder) decodeCall(c *callConfig) *genai.FunctionCall {
+	args := c.Args
+	if args == nil {
+		args = map[string]any{} // as in the turns of a run: nil differs from no arguments
+	}
+	d.checkTool(c.Name)
+	return &genai.FunctionCall{Name: c.Name.Value, Args: args}
+}
+
+func (d *decoder) checkTool(name spec.Text) {
+	if d.names.Tools == nil || name.Value == "" || slices.Contains(d.names.Tools, name.Value) {
+		return
+	}
+	problem := name.Errorf(0, "unknown-name", "the app has no tool %s", name.Value)
+	if near := spec.Suggest(name.Value, d.names.Tools); near != "" {
+		problem = problem.WithHint("did you mean %q?", near)
+	}
+	d.addDiagnostics(problem)
+}

@@ -1,0 +1,127 @@
+package evalfile_test
+
+import (
+	"strings"
+	"testing"
+
+	"agenthost/internal/evalfile"
+	"agenthost/pkg/eval"
+	"agenthost/pkg/spec"
+)
+
+const wholeFile = `
+description: Orders.
+metrics:
+  rubric_based_quality: {threshold: 0.8, rubrics: [polite], judge_model_options: {judge_model: critic, num_samples: 1}}
+  tool_trajectory: {threshold: 1, match_type: ANY_ORDER, tools: {find: {only: [id], patterns: {id: "[0-9]+"}}}}
+  safety: 0.5
+rubrics:
+  polite: The answer is polite.
+user_simulator_config: {model: critic, max_allowed_invocations: 3}
+cases:
+  - name: status
+    user: Where is order 7?
+    state: {tier: gold}
+    expect:
+      text: It is shipped.
+      calls: [{name: find, args: {id: "7"}}, {name: list}]
+      rubrics: {exact: {text: "The answer names the order.", type: TOOL_USE_QUALITY}}
+    then:
+      - user: Thanks.
+    final_state: {last: "7"}
+    rubrics: [polite]
+  - name: refund
+    user: I want my money back.
+    plan: Give the number 7 when the agent requests it.
+    persona: NOVICE
+`
+
+// TestDecode expects the set of ADK that a file describes.
+func TestDecode(t *testing.T) {
+	f, ds := evalfile.Read("desk/orders.eval.yaml", []byte(wholeFile))
+	if ds.HasErrors() {
+		t.Fatal(ds)
+	}
+	got, err := eval.EncodeFile(f.Set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := eval.ReadSet("orders.evalset.json", got, nil); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{
+		`"eval_set_id": "orders"`, `"eval_id": "status"`, `"tier": "gold"`, `"text": "Where is order 7?"`, `"text": "It is shipped."`,
+		`"rubric_id": "exact"`, `"type": "TOOL_USE_QUALITY"`, `"type": "FINAL_RESPONSE_QUALITY"`, `"last": "7"`,
+		`"starting_prompt": "I want my money back."`, `"id": "NOVICE"`,
+	} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("the set has no %s:\n%s", want, got)
+		}
+	}
+	if calls := f.Cases[0].Conversation[0].Calls(); len(calls) != 2 || calls[0].Args["id"] != "7" || calls[1].Args == nil {
+		t.Errorf("calls = %+v, want find and list, with arguments that are not nil", calls)
+	}
+	measures := f.Config.Measures()
+	if len(measures) != 3 || measures[0].Metric != eval.RubricFinalResponse || measures[1].Criterion.MatchType != eval.MatchAnyOrder || *measures[2].Threshold != 0.5 {
+		t.Errorf("measures = %+v, want those of the file in order", measures)
+	}
+	if *f.Config.Simulator.MaxMessages != 3 {
+		t.Errorf("simulator = %+v", f.Config.Simulator)
+	}
+}
+
+// TestDecodeErrors expects each error that an author can cause, with its place and hint.
+func TestDecodeErrors(t *testing.T) {
+	const hi = "cases: [{name: a, user: hi, expect: {text: hi}}]\n"
+	for _, c := range []struct{ name, file, want string }{
+		{"no cases", "cases: []\n", "1:8: cases has no case [eval] | add - name: NAME, user: TEXT and expect: {text: TEXT}"},
+		{"no name", "cases: [{user: hi}]\n", "1:9: missing field \"name\" [required]"},
+		{"unknown key", "cases: [{name: a, usr: hi}]\n", `did you mean "user"?`},
+		{"duplicate case", "cases:\n- {name: a, user: hi, expect: {text: hi}}\n- {name: a, user: ho, expect: {text: hi}}\n", "3:10: duplicate case name, first used in line 2 [duplicate-name]"},
+		{"case name", "cases: [{name: 'a:b', user: hi, expect: {text: hi}}]\n", `the name of a case cannot contain ":" [eval]`},
+		{"no user", "cases: [{name: a, expect: {text: hi}}]\n", "1:9: a turn requires user [eval]"},
+		{"expects nothing", "cases: [{name: a, user: hi}]\n", "1:9: warning: the case expects nothing of the agent [eval-expects-nothing] | add expect: {text: TEXT}, or rubrics:"},
+		{"plan and expect", "cases: [{name: a, user: hi, plan: p, expect: {text: hi}}]\n", "plan and expect are mutually exclusive [eval]"},
+		{"plan without user", "cases: [{name: a, plan: p}]\n", "plan requires user, the first message of the simulated user [eval]"},
+		{"persona without plan", "cases: [{name: a, user: hi, persona: NOVICE}]\n", "persona requires plan [eval]"},
+		{"unknown persona", "cases: [{name: a, user: hi, plan: p, persona: NOVIC}]\n", `unknown persona "NOVIC" [unknown-name] | did you mean "NOVICE"?`},
+		{"unknown metric", "metrics: {respnse_match: 1}\n" + hi, `1:11: unknown metric "respnse_match" [unknown-name] | did you mean "response_match"?`},
+		{"no metric", "metrics: {}\n" + hi, "1:10: metrics has no metric [eval] | metrics: {response_match: 0.8}"},
+		{"list of metrics", "metrics: [safety]\n" + hi, "1:10: metrics must be a mapping of metrics to thresholds or criteria [type]"},
+		{"informational metric", "metrics: {token_usage_v1: 1}\n" + hi, "metric token_usage_v1 has no threshold, it is always measured [eval] | remove it"},
+		{"metric by both names", "metrics: {safety: 1, safety_v1: 1}\n" + hi, "metric safety_v1 has more than one criterion [duplicate-name]"},
+		{"no number", "metrics: {safety: high}\n" + hi, "1:19: safety_v1 must be a threshold or a criterion [type] | such as safety_v1: 1"},
+		{"threshold", "metrics: {safety: 2}\n" + hi, "1:19: the threshold of safety_v1 must be between 0 and 1 [value]"},
+		{"key of another metric", "metrics: {safety: {threshold: 1, match_type: EXACT}}\n" + hi, "metric safety_v1 does not use match_type [eval] | remove it, or use it with tool_trajectory_avg_score"},
+		{"samples", "metrics: {safety: {threshold: 1, judge_model_options: {num_samples: 0}}}\n" + hi, "must be between 1 and 100 [value]"},
+		{"tolerance", "metrics: {tool_trajectory: {threshold: 1, tools: {f: {tolerance: -1}}}}\n" + hi, "must be at least 0 [value]"},
+		{"pattern", "metrics: {tool_trajectory: {threshold: 1, tools: {f: {patterns: {a: '('}}}}}\n" + hi, "invalid regular expression: error parsing regexp: missing closing ): `(` [value]"},
+		{"metric of turns with a plan", "metrics: {response_match: 1}\ncases: [{name: a, user: hi, plan: p}]\n", "1:11: warning: metric response_match_score cannot score case a: a plan has no expected turns [eval-plan] | move the cases with a plan to a file of their own"},
+		{"unknown rubric", "rubrics: {polite: Is polite.}\ncases: [{name: a, user: hi, rubrics: [polit]}]\n", `unknown rubric "polit" [unknown-name] | did you mean "polite"?`},
+		{"rubric twice", "rubrics: {polite: Is polite.}\ncases: [{name: a, user: hi, rubrics: [polite, polite]}]\n", `rubric "polite" appears more than once [duplicate-name]`},
+		{"rubric of case and turn", "rubrics: {polite: Is polite.}\ncases: [{name: a, user: hi, rubrics: [polite], expect: {rubrics: [polite]}}]\n", `rubric "polite" is also one of the case [duplicate-name]`},
+		{"rubrics as text", "rubrics: polite\n" + hi, "rubrics must be a mapping of IDs to properties, or a list of IDs of the rubrics of the file [type]"},
+		{"empty rubric", "rubrics: {polite: ''}\n" + hi, `rubric "polite" has no text [eval]`},
+		{"instructions", "user_simulator_config: {custom_instructions: Go.}\n" + hi, "custom_instructions must contain {{ stop_signal }} [eval]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, ds := evalfile.Read("a.eval.yaml", []byte(c.file))
+			var all strings.Builder
+			for _, d := range ds {
+				all.WriteString(d.String() + " | " + d.Hint + "\n")
+			}
+			if !strings.Contains(all.String(), c.want) {
+				t.Errorf("got %s, want %s", all.String(), c.want)
+			}
+		})
+	}
+}
+
+// TestUnknownTool expects that expected calls name tools of the app.
+func TestUnknownTool(t *testing.T) {
+	n, _ := spec.Parse("a.eval.yaml", []byte("cases: [{name: a, user: hi, expect: {calls: [{name: fnd}]}}]\n"))
+	_, ds := evalfile.Decode(n, &evalfile.Names{Tools: []string{"find"}})
+	if len(ds) != 1 || ds[0].String() != "a.eval.yaml:1:53: the app has no tool fnd [unknown-name]" || ds[0].Hint != `did you mean "find"?` {
+		t.Errorf("got %v", ds)
+	}
+}

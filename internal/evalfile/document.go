@@ -1,0 +1,182 @@
+package evalfile
+
+import (
+	"reflect"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/eval"
+	"agenthost/pkg/spec"
+)
+
+// fileConfig is an eval file.
+type fileConfig struct {
+	Description string           `yaml:"description" doc:"Short description of the set."`
+	Metrics     metricsNode      `yaml:"metrics" doc:"Criteria by metric, in order: the threshold, or a criterion. Default: those of the test_config.json next to the file, or else tool_trajectory: 1 and response_match: 0.8."`
+	Rubrics     rubricsNode      `yaml:"rubrics" doc:"Properties that judges check, by their IDs. Criteria, cases and turns refer to them."`
+	Simulator   *simulatorConfig `yaml:"user_simulator_config" doc:"The simulated user of cases with a plan."`
+	Cases       []caseConfig     `yaml:"cases" required:"true" doc:"The cases of the set."`
+}
+
+// caseConfig is a case: its first turn and the later ones, or a plan.
+type caseConfig struct {
+	Name       spec.Text      `yaml:"name" required:"true" doc:"The ID of the case, without commas and colons."`
+	First      turnConfig     `yaml:",inline"`
+	Then       []turnConfig   `yaml:"then" doc:"The turns after the first, in order."`
+	Plan       *spec.Text     `yaml:"plan" doc:"Instead of expect and then: what a simulated user wants after its first message user, and how the conversation continues."`
+	Persona    personaNode    `yaml:"persona" doc:"The persona of the simulated user: the ID of a prebuilt one, or its description and behaviors."`
+	State      map[string]any `yaml:"state" doc:"The initial session state."`
+	FinalState map[string]any `yaml:"final_state" doc:"Values that the session state must have after the conversation. Other keys do not matter."`
+	Rubrics    rubricsNode    `yaml:"rubrics" doc:"Rubrics of all turns: IDs of the rubrics of the file, or properties by ID."`
+}
+
+// turnConfig is a turn: the user's message, and what the agent should do.
+type turnConfig struct {
+	User   *spec.Text    `yaml:"user" doc:"The text of the user's message."`
+	Parts  []*genai.Part `yaml:"parts" doc:"Further parts of the user's message, such as files."`
+	Expect *expectConfig `yaml:"expect" doc:"The expected behavior of the agent, which the metrics compare."`
+}
+
+// expectConfig is what is expected of a turn.
+type expectConfig struct {
+	Text    *spec.Text   `yaml:"text" doc:"The expected final response."`
+	Calls   []callConfig `yaml:"calls" doc:"The expected tool calls in order. Default: none."`
+	Rubrics rubricsNode  `yaml:"rubrics" doc:"Rubrics of the turn: IDs of the rubrics of the file, or properties by ID."`
+}
+
+// callConfig is an expected tool call.
+type callConfig struct {
+	Name spec.Text      `yaml:"name" required:"true" doc:"The name of the tool."`
+	Args map[string]any `yaml:"args" doc:"The expected arguments."`
+}
+
+// criterionConfig is how a metric measures. The keys are those of ADK's test_config.json.
+type criterionConfig struct {
+	Threshold        *float64              `yaml:"threshold" required:"true" doc:"The lowest score that passes."`
+	MatchType        string                `yaml:"match_type" enum:"EXACT|IN_ORDER|ANY_ORDER" default:"EXACT" doc:"tool_trajectory: whether calls match one to one, or others may come between the expected ones (IN_ORDER), which may also have another order (ANY_ORDER)."`
+	IgnoreArgs       bool                  `yaml:"ignore_args" doc:"tool_trajectory: compare only the names of tools."`
+	Tools            map[string]argsConfig `yaml:"tools" doc:"tool_trajectory: how arguments match, by the name of the tool; * for all others."`
+	PartialScore     bool                  `yaml:"partial_score" doc:"tool_trajectory: score the share of calls that match instead of 0 or 1."`
+	Rubrics          rubricsNode           `yaml:"rubrics" doc:"Rubrics of the metric: IDs of the rubrics of the file, or properties by ID."`
+	Judge            *judgeConfig          `yaml:"judge_model_options" doc:"The judge of a metric that has one."`
+	WithIntermediate bool                  `yaml:"include_intermediate_responses_in_final" doc:"final_response_match_v2 and rubric_based_quality: count the texts before the final response as part of it."`
+	CheckTexts       bool                  `yaml:"evaluate_intermediate_nl_responses" doc:"hallucinations: also check the texts before the final response."`
+	StopSignal       string                `yaml:"stop_signal" doc:"per_turn_user_simulator_quality_v1: how a simulated user ends a conversation. Default: </finished>."`
+}
+
+// argsConfig is how the arguments of a tool match.
+type argsConfig struct {
+	Only      []string             `yaml:"only" doc:"The arguments to compare. Default: all."`
+	Ignore    []string             `yaml:"ignore" doc:"Arguments that are not compared."`
+	Patterns  map[string]spec.Text `yaml:"patterns" doc:"Regular expressions for whole arguments of the actual call, instead of the expected values."`
+	Tolerance float64              `yaml:"tolerance" doc:"The difference that numbers may have."`
+}
+
+// judgeConfig selects a judge.
+type judgeConfig struct {
+	Model    string `yaml:"judge_model" doc:"A model of the app, or another by its name. Default: that of --judge."`
+	Samples  *int   `yaml:"num_samples" doc:"How often each turn is judged, at most 100. Default: 5."`
+	Parallel *int   `yaml:"parallelism_limit" doc:"How many samples are requested at the same time, at most 100. Default: 1."`
+}
+
+// simulatorConfig configures the simulated user.
+type simulatorConfig struct {
+	Model        string `yaml:"model" doc:"A model of the app, or another by its name. Default: that of --judge."`
+	MaxMessages  *int   `yaml:"max_allowed_invocations" doc:"The maximum number of messages of the user; negative for no limit. Default: 20."`
+	Instructions string `yaml:"custom_instructions" doc:"Replaces the prompt. It contains {{ stop_signal }}, {{ conversation_plan }} and {{ conversation_history }}, and {{ persona }} if a case has one."`
+	IncludeCalls bool   `yaml:"include_function_calls" doc:"Show tool calls and their responses to the simulated user."`
+}
+
+// personaConfig is a persona of the file.
+type personaConfig struct {
+	ID          string           `yaml:"id" required:"true" doc:"The ID of the persona."`
+	Description string           `yaml:"description" required:"true" doc:"Who the user is."`
+	Behaviors   []behaviorConfig `yaml:"behaviors" doc:"How the user behaves."`
+}
+
+// behaviorConfig is a trait of a persona.
+type behaviorConfig struct {
+	Name         string   `yaml:"name" required:"true" doc:"The name of the trait."`
+	Description  string   `yaml:"description" doc:"What the user does."`
+	Instructions []string `yaml:"behavior_instructions" doc:"Instructions for the simulated user."`
+	Violations   []string `yaml:"violation_rubrics" doc:"By what a judge notices that the user did not behave so."`
+}
+
+// rubricConfig is a rubric with more than its property.
+type rubricConfig struct {
+	Text        spec.Text `yaml:"text" required:"true" doc:"The property."`
+	Description string    `yaml:"description" doc:"Why the property matters."`
+	Type        string    `yaml:"type" enum:"FINAL_RESPONSE_QUALITY|TOOL_USE_QUALITY|TRAJECTORY_QUALITY" default:"FINAL_RESPONSE_QUALITY" doc:"The metric that checks a rubric of a case or turn: that of responses, tool calls or conversations."`
+}
+
+// metricsNode keeps the node of metrics, whose order matters.
+type metricsNode struct{ node *spec.Node }
+
+// DecodeSpec keeps the node.
+func (m *metricsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	m.node = n
+	return nil
+}
+
+// SchemaSpec returns the schema of a criterion for each metric with a threshold.
+func (m *metricsNode) SchemaSpec() map[string]any {
+	properties := map[string]any{}
+	for _, metric := range eval.Metrics() {
+		if metric.Informational() {
+			continue
+		}
+		one := map[string]any{"description": metric.Description, "anyOf": []any{
+			map[string]any{"type": "number", "minimum": metric.Min, "maximum": metric.Max}, map[string]any{"$ref": "#/$defs/criterion"},
+		}}
+		properties[metric.Name] = one
+		if metric.Short != "" {
+			properties[metric.Short] = one
+		}
+	}
+	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+}
+
+// rubricsNode keeps the node of rubrics, which may refer to those of the file.
+type rubricsNode struct{ node *spec.Node }
+
+// DecodeSpec keeps the node.
+func (r *rubricsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	r.node = n
+	return nil
+}
+
+// SchemaSpec returns the schema of both forms.
+func (r *rubricsNode) SchemaSpec() map[string]any {
+	text := map[string]any{"type": "string"}
+	return map[string]any{"anyOf": []any{
+		map[string]any{"type": "array", "items": text},
+		map[string]any{"type": "object", "additionalProperties": map[string]any{"anyOf": []any{text, map[string]any{"$ref": "#/$defs/rubric"}}}},
+	}}
+}
+
+// personaNode is the ID of a prebuilt persona, or a persona.
+type personaNode struct{ persona *eval.Persona }
+
+// SchemaSpec returns the schema of both forms.
+func (p *personaNode) SchemaSpec() map[string]any {
+	return map[string]any{"anyOf": []any{map[string]any{"enum": personaIDs()}, map[string]any{"$ref": "#/$defs/persona"}}}
+}
+
+// Schema returns the JSON Schema of an eval file, for editors.
+func Schema() map[string]any {
+	var set spec.SchemaSet
+	set.Define("criterion", set.Object(reflect.TypeFor[criterionConfig]()))
+	set.Define("rubric", set.Object(reflect.TypeFor[rubricConfig]()))
+	set.Define("persona", set.Object(reflect.TypeFor[personaConfig]()))
+	return set.Document(set.Object(reflect.TypeFor[fileConfig]()))
+}
+
+// Reference returns the reference pages of eval files.
+func Reference() []string {
+	return []string{
+		spec.Reference("An eval file", "Cases, and the metrics that score them.", reflect.TypeFor[fileConfig]()),
+		spec.Reference("A criterion", "How a metric under `metrics:` measures, and from which score on it passes.", reflect.TypeFor[criterionConfig]()),
+		spec.Reference("A rubric", "A property that a judge checks: its text, or a mapping.", reflect.TypeFor[rubricConfig]()),
+		spec.Reference("A persona", "A character of a simulated user.", reflect.TypeFor[personaConfig]()),
+	}
+}
