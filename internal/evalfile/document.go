@@ -61,7 +61,7 @@ type criterionConfig struct {
 	Judge            *judgeConfig          `yaml:"judge_model_options" doc:"The judge of a metric that has one."`
 	WithIntermediate bool                  `yaml:"include_intermediate_responses_in_final" doc:"final_response_match_v2 and rubric_based_quality: count the texts before the final response as part of it."`
 	CheckTexts       bool                  `yaml:"evaluate_intermediate_nl_responses" doc:"hallucinations: also check the texts before the final response."`
-	StopSignal       string                `yaml:"stop_signal" doc:"per_turn_user_simulator_quality_v1: how a simulated user ends a conversation. Default: </finished>."`
+	StopSignal       string                `yaml:"stop_signal" doc:"per_turn_user_simulator_quality_v1: how a simulated user ends a conversation."`
 }
 
 // argsConfig is how the arguments of a tool match.
