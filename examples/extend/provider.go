@@ -34,7 +34,7 @@ func (m *echo) Name() string { return m.name }
 
 func (m *echo) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		content := genai.NewContentFromText(m.prefix+req.Origin.User, genai.RoleModel)
+		content := genai.NewContentFromText(m.prefix+req.Origin.UserText, genai.RoleModel)
 		yield(&model.Response{Content: content, FinishReason: genai.FinishReasonStop}, nil)
 	}
 }
