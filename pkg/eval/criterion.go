@@ -3,7 +3,6 @@ package eval
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -125,58 +124,6 @@ func readMatchType(r *adkjson.Decoder, m *MatchType) {
 	}
 }
 
-// A Config is what a test_config.json declares.
-type Config struct {
-	// Criteria select the metrics, in order.
-	Criteria *Criteria `json:"criteria,omitempty"`
-	// CustomMetrics declares functions by the name of their metric.
-	CustomMetrics map[string]*CustomMetric `json:"customMetrics,omitempty"`
-	Simulator     *SimulatorConfig         `json:"userSimulatorConfig,omitempty"`
-	Live          *LiveConfig              `json:"liveModelConfig,omitempty"`
-	Extra         Extra                    `json:"-"`
-}
-
-// A CustomMetric is a metric of the user.
-type CustomMetric struct {
-	Code        *CodeConfig `json:"codeConfig"`
-	Info        *MetricInfo `json:"metricInfo,omitempty"`
-	Description string      `json:"description,omitempty"`
-	Extra       Extra       `json:"-"`
-}
-
-// A CodeConfig names the function of a custom metric.
-type CodeConfig struct {
-	Name string `json:"name"`
-}
-
-// A LiveConfig makes cases run live.
-type LiveConfig struct {
-	// Timeout of a turn in seconds; nil for 300.
-	Timeout *float64 `json:"timeoutSeconds,omitempty"`
-}
-
-// Criteria are the criteria of metrics in order.
-type Criteria struct {
-	Names  []string
-	ByName map[string]*Criterion
-}
-
-// readCriteria reads a map from the name of a metric to a number or a criterion.
-func readCriteria(r *adkjson.Decoder, c *Criteria) {
-	*c = Criteria{ByName: map[string]*Criterion{}}
-	r.ReadFields(func([]byte) any { return nil }, func(key, _ []byte) {
-		name := string(key)
-		crit := readCriterion(r)
-		if crit == nil {
-			return
-		}
-		if _, ok := c.ByName[name]; !ok {
-			c.Names = append(c.Names, name)
-		}
-		c.ByName[name] = crit
-	})
-}
-
 // readCriterion reads a threshold, or an object with one.
 func readCriterion(r *adkjson.Decoder) *Criterion {
 	raw := r.ReadRawValue()
@@ -220,102 +167,9 @@ func (c *Criterion) checkLimits(r *adkjson.Decoder) {
 	}
 }
 
-func writeCriteria(w *adkjson.Encoder, c *Criteria) {
-	w.OpenBracket('{')
-	for _, name := range c.Names {
-		w.StartEscapedField(name)
-		crit := c.ByName[name]
-		if crit.isNumber() {
-			w.WriteValue(*crit.Threshold)
-			continue
-		}
-		writeCustom(w, crit)
-	}
-	w.CloseBracket('}')
-}
-
 // isNumber reports whether only the threshold is set.
 func (c *Criterion) isNumber() bool {
 	return c.Threshold != nil && !c.WithIntermediate && c.Judge == nil && len(c.Rubrics) == 0 &&
 		!c.CheckIntermediate && c.StopSignal == "" && c.MatchType == MatchExact && !c.IgnoreArgs &&
 		len(c.Tools) == 0 && !c.PartialScore && len(c.Extra) == 0
-}
-
-func (c *Config) validateFields() *adkjson.Error {
-	if c.Simulator == nil {
-		return nil
-	}
-	if err := c.Simulator.CheckFields(false); err != nil {
-		return &adkjson.Error{Path: []any{"user_simulator_config"}, Message: err.Error()}
-	}
-	return nil
-}
-
-// ReadConfig reads a test_config.json.
-func ReadConfig(file string, src []byte) (*Config, error) {
-	c := &Config{}
-	if err := Decode(file, src, c); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// DefaultConfig is what applies without a config: the trajectory must match, and the
-// response with a score of 0.8.
-func DefaultConfig() *Config {
-	one, most := 1.0, 0.8
-	return &Config{Criteria: &Criteria{
-		Names: []string{ToolTrajectory, ResponseMatch},
-		ByName: map[string]*Criterion{
-			ToolTrajectory: {Threshold: &one},
-			ResponseMatch:  {Threshold: &most},
-		},
-	}}
-}
-
-// A Measure is a metric that a run measures, with its criterion.
-type Measure struct {
-	Metric    string     `json:"metricName"`
-	Threshold *float64   `json:"threshold"`
-	Criterion *Criterion `json:"criterion"`
-	// CustomFunction is the function of a custom metric.
-	CustomFunction string `json:"customFunctionPath,omitempty"`
-}
-
-// Measures returns the metrics that the config selects, by their full names and without
-// the informational ones.
-func (c *Config) Measures() []*Measure {
-	var all []*Measure
-	if c.Criteria == nil {
-		return all
-	}
-	for _, name := range c.Criteria.Names {
-		crit := c.Criteria.ByName[name]
-		m := &Measure{Metric: name, Threshold: crit.Threshold, Criterion: crit}
-		if metric, ok := FindMetric(name); ok && c.CustomMetrics[name] == nil {
-			m.Metric = metric.Name
-		}
-		if custom := c.CustomMetrics[name]; custom != nil && custom.Code != nil {
-			m.CustomFunction = custom.Code.Name
-		}
-		all = append(all, m)
-	}
-	return all
-}
-
-// CheckMetrics returns an error for the first criterion whose metric neither exists nor is
-// a custom one, or has another criterion.
-func (c *Config) CheckMetrics() error {
-	known := append(MetricNames(), slices.Sorted(maps.Keys(c.CustomMetrics))...)
-	seen := map[string]bool{}
-	for _, m := range c.Measures() {
-		if seen[m.Metric] {
-			return fmt.Errorf("metric %q has more than one criterion", m.Metric)
-		}
-		seen[m.Metric] = true
-		if _, ok := FindMetric(m.Metric); !ok && c.CustomMetrics[m.Metric] == nil {
-			return fmt.Errorf("unknown metric %q%s", m.Metric, formatSuggestion(m.Metric, known))
-		}
-	}
-	return nil
 }

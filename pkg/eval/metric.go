@@ -45,50 +45,6 @@ type Metric struct {
 	measure MeasureFunc
 }
 
-// A MeasureFunc scores the turns of a case. An error makes the metric NotEvaluated.
-type MeasureFunc func(ctx context.Context, in *Input) (*Scores, error)
-
-// Input is what a metric scores.
-type Input struct {
-	// Actual are the turns that happened, with the rubrics that apply to each.
-	Actual []*Invocation
-	// Expected are the turns of the case, as many as actual ones; nil for a scenario.
-	Expected []*Invocation
-	Scenario *Scenario
-	// Criterion is never nil.
-	Criterion *Criterion
-	// Threshold is that of the criterion, or else of the metric.
-	Threshold float64
-	// Judges opens judges; see [Options].
-	Judges Judges
-}
-
-// Scores are the result of a metric.
-type Scores struct {
-	// Overall is the score of the case; nil if it was not evaluated.
-	Overall *float64
-	Status  Status
-	// Turns has an item for each actual turn, or none if the metric was not evaluated.
-	Turns []*TurnScore
-	// Rubrics are the means of the rubric scores.
-	Rubrics []*RubricScore
-	Tokens  *TokenUsage
-	// Judge names the model that scored, if one did.
-	Judge string
-}
-
-// A TurnScore is the score of a turn.
-type TurnScore struct {
-	Score   *float64
-	Status  Status
-	Rubrics []*RubricScore
-	Tokens  *TokenUsage
-	// Reason explains the score, or why there is none.
-	Reason string
-	// Answer is an answer of the judge that could not be read.
-	Answer string
-}
-
 // Informational reports whether the metric has no threshold: it never fails a case.
 func (m *Metric) Informational() bool { return m.Min == m.Max }
 
@@ -138,17 +94,6 @@ func MetricNames() []string {
 	return names
 }
 
-// InformationalMeasures returns the metrics that ADK adds to each run.
-func InformationalMeasures() []*Measure {
-	var all []*Measure
-	for _, m := range Metrics() {
-		if m.Informational() {
-			all = append(all, &Measure{Metric: m.Name})
-		}
-	}
-	return all
-}
-
 // A MetricInfo describes a metric to the UI of ADK.
 type MetricInfo struct {
 	Name        string           `json:"metricName"`
@@ -193,19 +138,5 @@ func (m *Metric) Measure(ctx context.Context, in *Input) (*Scores, error) {
 	return m.measure(ctx, in)
 }
 
-// scoreTurns scores each turn by itself. The score of the case is the mean.
-func scoreTurns(in *Input, score func(i int) *float64) *Scores {
-	s := &Scores{}
-	var all []*float64
-	for i := range in.Actual {
-		v := score(i)
-		all = append(all, v)
-		s.Turns = append(s.Turns, &TurnScore{Score: v, Status: StatusOf(v, in.Threshold)})
-	}
-	s.setOverall(meanOf(all), in.Threshold)
-	return s
-}
-
-func (s *Scores) setOverall(score *float64, threshold float64) {
-	s.Overall, s.Status = score, StatusOf(score, threshold)
-}
+// A MeasureFunc scores the turns of a case. An error makes the metric NotEvaluated.
+type MeasureFunc func(ctx context.Context, in *Input) (*Scores, error)

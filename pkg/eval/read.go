@@ -289,3 +289,27 @@ func (o *ReadOptions) convertTurns(turns []*oldTurn) (*Case, *adkjson.Error) {
 	}
 	return c, nil
 }
+
+// ReadConfig reads a test_config.json.
+func ReadConfig(file string, src []byte) (*Config, error) {
+	c := &Config{}
+	if err := Decode(file, src, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// ReadResult reads the file of a result. Old files are a JSON string that contains JSON.
+func ReadResult(file string, src []byte) (*SetResult, error) {
+	if err := checkSyntax(file, src); err != nil {
+		return nil, err
+	}
+	if text := ""; bytes.HasPrefix(bytes.TrimSpace(src), []byte(`"`)) && json.Unmarshal(src, &text) == nil {
+		src = []byte(text)
+	}
+	s := &SetResult{}
+	if err := Decode(file, src, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -190,21 +189,6 @@ func NewSetResult(app, set string, seconds float64) *SetResult {
 	return &SetResult{ID: id, Name: strings.ReplaceAll(id, "/", "_"), SetID: set, CreationTimestamp: seconds}
 }
 
-// ReadResult reads the file of a result. Old files are a JSON string that contains JSON.
-func ReadResult(file string, src []byte) (*SetResult, error) {
-	if err := checkSyntax(file, src); err != nil {
-		return nil, err
-	}
-	if text := ""; bytes.HasPrefix(bytes.TrimSpace(src), []byte(`"`)) && json.Unmarshal(src, &text) == nil {
-		src = []byte(text)
-	}
-	s := &SetResult{}
-	if err := Decode(file, src, s); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
 // MergeRuns returns the score of a metric over several runs: the mean over all turns of
 // all runs that have one.
 func MergeRuns(runs [][]*float64, threshold float64) (*float64, Status) {
@@ -226,4 +210,62 @@ func meanOf(scores []*float64) *float64 {
 	}
 	mean := sum / float64(n)
 	return &mean
+}
+
+// Input is what a metric scores.
+type Input struct {
+	// Actual are the turns that happened, with the rubrics that apply to each.
+	Actual []*Invocation
+	// Expected are the turns of the case, as many as actual ones; nil for a scenario.
+	Expected []*Invocation
+	Scenario *Scenario
+	// Criterion is never nil.
+	Criterion *Criterion
+	// Threshold is that of the criterion, or else of the metric.
+	Threshold float64
+	// Judges opens judges; see [Options].
+	Judges Judges
+}
+
+// Scores are the result of a metric.
+type Scores struct {
+	// Overall is the score of the case; nil if it was not evaluated.
+	Overall *float64
+	Status  Status
+	// Turns has an item for each actual turn, or none if the metric was not evaluated.
+	Turns []*TurnScore
+	// Rubrics are the means of the rubric scores.
+	Rubrics []*RubricScore
+	Tokens  *TokenUsage
+	// Judge names the model that scored, if one did.
+	Judge string
+}
+
+// A TurnScore is the score of a turn.
+type TurnScore struct {
+	Score   *float64
+	Status  Status
+	Rubrics []*RubricScore
+	Tokens  *TokenUsage
+	// Reason explains the score, or why there is none.
+	Reason string
+	// Answer is an answer of the judge that could not be read.
+	Answer string
+}
+
+// scoreTurns scores each turn by itself. The score of the case is the mean.
+func scoreTurns(in *Input, score func(i int) *float64) *Scores {
+	s := &Scores{}
+	var all []*float64
+	for i := range in.Actual {
+		v := score(i)
+		all = append(all, v)
+		s.Turns = append(s.Turns, &TurnScore{Score: v, Status: StatusOf(v, in.Threshold)})
+	}
+	s.setOverall(meanOf(all), in.Threshold)
+	return s
+}
+
+func (s *Scores) setOverall(score *float64, threshold float64) {
+	s.Overall, s.Status = score, StatusOf(score, threshold)
 }

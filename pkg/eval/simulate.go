@@ -249,3 +249,6 @@ func (in *Injection) appliesTo(args map[string]any) bool {
 	}
 	return rand.Float64() < *in.Probability
 }
+
+// DefaultStopSignal is how a simulated user ends a conversation.
+const DefaultStopSignal = "</finished>"

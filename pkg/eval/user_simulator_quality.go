@@ -12,9 +12,6 @@ import (
 	"google.golang.org/genai"
 )
 
-// DefaultStopSignal is how a simulated user ends a conversation.
-const DefaultStopSignal = "</finished>"
-
 // measureUserSimulator judges each message of the simulated user, and whether it ended
 // the conversation at the right time.
 func measureUserSimulator(ctx context.Context, in *Input) (*Scores, error) {
