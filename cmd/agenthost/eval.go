@@ -42,9 +42,9 @@ a new session in memory, and scores the answers. DIR is an app. SET is a file, o
 name or ID of a set in the app (default: all *.eval.yaml, *.evalset.json and *.test.json).
 The metrics are those of --metrics, or else of --config, or else of the set in YAML, or
 else of the test_config.json next to the set, or else tool_trajectory=1 and
-response_match=0.8. The results are stored in the
-app's .adk/eval_history. The exit status is 1 when a case fails, is not evaluated or
-crashes, or a file has problems, and 3 when there is no case to run.`,
+response_match=0.8. The results are stored in the app's .adk/eval_history. The exit status
+is 1 when a case fails, is not evaluated or crashes, or a file has problems, and 3 when
+there is no case to run.`,
 		Args:    requireArgs(1, -1),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -190,7 +190,7 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 func (e *evaluation) openJournal(job *evalrun.Job) (*evalrun.Journal, error) {
 	folder := e.flags.results
 	if folder == "" {
-		folder = filepath.Join(e.dir, filepath.FromSlash(evalrun.HistoryFolder))
+		folder = filepath.Join(e.dir, filepath.FromSlash(eval.HistoryFolder))
 	}
 	app := e.runner.App
 	if e.flags.resume {

@@ -25,9 +25,6 @@ import (
 // journalSuffix ends the name of a journal: that of the result without its suffix.
 const journalSuffix = ".evalset_result.partial"
 
-// HistoryFolder is where ADK has the results of an app, in the app's folder.
-const HistoryFolder = ".adk/eval_history"
-
 // A Journal is a file with the results of a run that is not complete: a line with the
 // header, then a line for each result. A line is written at once, so a killed process loses
 // only what was running; an incomplete last line is ignored. It is safe for concurrent use.
@@ -186,7 +183,7 @@ func (j *Job) openJournal(file string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	line, err := bufio.NewReader(io.LimitReader(f, maxFileSize)).ReadBytes('\n')
+	line, err := bufio.NewReader(io.LimitReader(f, eval.MaxFile)).ReadBytes('\n')
 	journal := j.newJournal(filepath.Dir(file), journalHeader{})
 	if err == nil {
 		err = json.Unmarshal(line, &journal.header)

@@ -117,7 +117,7 @@ func (j *Job) findConfig(file string) (*eval.Config, string, error) {
 	if own != nil && own.Criteria != nil {
 		return own, j.Set.Path, nil
 	}
-	file = filepath.Join(filepath.Dir(j.Set.Path), ConfigFile)
+	file = filepath.Join(filepath.Dir(j.Set.Path), eval.ConfigFile)
 	config, err := readConfig(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		config, err = eval.DefaultConfig(), nil

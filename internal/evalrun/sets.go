@@ -9,24 +9,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"agenthost/internal/evalfile"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
 )
 
-// ConfigFile is the name of the file with the criteria of the sets in its folder.
-const ConfigFile = "test_config.json"
-
 // setSuffixes end the names of eval sets and of test files, which have the same content.
-func setSuffixes() []string { return []string{".evalset.json", ".test.json", evalfile.Suffix} }
+func setSuffixes() []string { return []string{eval.SetSuffix, eval.TestSuffix, evalfile.Suffix} }
 
-// The limits of a folder and of a file.
-const (
-	maxEntries  = 100_000
-	maxFileSize = 64 << 20
-)
+// maxEntries limits the entries of a folder.
+const maxEntries = 100_000
 
 // A SetFile is an eval set with its file.
 type SetFile struct {
@@ -91,11 +84,7 @@ func ReadSet(path string) (*SetFile, error) {
 		}
 		return &SetFile{f.Set, path, f.Config}, nil
 	}
-	turns := 0
-	set, err := eval.ReadSet(filepath.ToSlash(path), src, &eval.ReadOptions{
-		SetID: stemOf(path), Now: func() time.Time { return time.Unix(0, 0) },
-		NewID: func() string { turns++; return fmt.Sprintf("turn-%d", turns) },
-	})
+	set, err := eval.ReadSet(filepath.ToSlash(path), src, eval.ReproducibleOptions(stemOf(path)))
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +98,7 @@ func readLimited(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	return io.ReadAll(io.LimitReader(f, eval.MaxFile+1))
 }
 
 // selectSets returns the sets that the selections name by path, file name or ID, each with
@@ -125,7 +114,7 @@ func selectSets(dir string, selections []*eval.Selection) ([]*Job, error) {
 		}
 	}
 	if len(selections) == 0 {
-		return nil, fmt.Errorf("%w in %s: write one in a file such as %s", ErrNoSets, dir, filepath.Join(dir, "first.evalset.json"))
+		return nil, fmt.Errorf("%w in %s: write one in a file such as %s", ErrNoSets, dir, filepath.Join(dir, "first"+eval.SetSuffix))
 	}
 	known := &knownSets{files: files}
 	var jobs []*Job

@@ -12,9 +12,6 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// maxFile limits the size of a file. Results contain whole conversations.
-const maxFile = 64 << 20
-
 // formatSuggestion returns ` (did you mean "x"?)`, or "".
 func formatSuggestion(name string, names []string) string {
 	if near := spec.Suggest(name, names); near != "" {
@@ -25,7 +22,7 @@ func formatSuggestion(name string, names []string) string {
 
 // checkSyntax rejects files over the limit and invalid JSON.
 func checkSyntax(file string, src []byte) error {
-	if len(src) > maxFile {
+	if len(src) > MaxFile {
 		return newDiagnostic(spec.Pos{File: file}, "file size exceeds the limit of 64 MiB", "split the file")
 	}
 	if !utf8.Valid(src) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"google.golang.org/genai"
@@ -15,6 +16,21 @@ import (
 	"agenthost/internal/adkjson"
 	"agenthost/pkg/spec"
 )
+
+// The names of ADK's files in the folder of an app.
+const (
+	// SetSuffix and TestSuffix end the names of files with a [Set].
+	SetSuffix  = ".evalset.json"
+	TestSuffix = ".test.json"
+	// ConfigFile has the criteria of the sets in its folder, a [Config].
+	ConfigFile = "test_config.json"
+	// HistoryFolder has the results, and ResultSuffix ends the name of a [SetResult].
+	HistoryFolder = ".adk/eval_history"
+	ResultSuffix  = ".evalset_result.json"
+)
+
+// MaxFile limits the size of a file in bytes. Results contain whole conversations.
+const MaxFile = 64 << 20
 
 // ReadOptions are the values that old forms of eval sets lack.
 type ReadOptions struct {
@@ -27,6 +43,17 @@ type ReadOptions struct {
 	NewID func() string
 	// Now returns the time of creation; nil for time.Now.
 	Now func() time.Time
+}
+
+// ReproducibleOptions returns options with which a file is the same set whenever it is
+// read: its turns are numbered, and its cases have no time of creation.
+func ReproducibleOptions(setID string) *ReadOptions {
+	turns := 0
+	return &ReadOptions{
+		SetID: setID,
+		NewID: func() string { turns++; return "turn-" + strconv.Itoa(turns) },
+		Now:   func() time.Time { return time.Unix(0, 0) },
+	}
 }
 
 // ReadSet reads an eval set or a test file: an object in the form of ADK 1.0 and later, a

@@ -175,9 +175,6 @@ type SetResult struct {
 	Extra             Extra         `json:"-"`
 }
 
-// ResultSuffix ends the name of a file with a [SetResult].
-const ResultSuffix = ".evalset_result.json"
-
 // NewSetResult returns a result with the ID and the name that ADK builds. The file of the
 // result is its name and [ResultSuffix].
 func NewSetResult(app, set string, seconds float64) *SetResult {

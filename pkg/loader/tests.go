@@ -222,9 +222,6 @@ func listUnmockedTools(root *resolvedAgent) []string {
 	return own
 }
 
-// evalConfigFile is the name of ADK's files with the criteria of the sets in their folder.
-const evalConfigFile = "test_config.json"
-
 // checkEvals reports the problems of eval files, of ADK's eval sets and test files, and of
 // their configs.
 func (r *resolver) checkEvals(ctx context.Context) {
@@ -232,7 +229,7 @@ func (r *resolver) checkEvals(ctx context.Context) {
 	if names.Tools != nil {
 		names.Tools = append(slices.Clone(names.Tools), "transfer_to_agent", "set_model_response", "adk_request_confirmation", "adk_request_credential")
 	}
-	for _, file := range r.findFiles(ctx, "eval sets", evalfile.Suffix, ".evalset.json", ".test.json", evalConfigFile) {
+	for _, file := range r.findFiles(ctx, "eval sets", evalfile.Suffix, eval.SetSuffix, eval.TestSuffix, eval.ConfigFile) {
 		if !strings.HasSuffix(file, ".json") {
 			n, ds := r.src.readDocument(file)
 			if n != nil {
@@ -242,7 +239,7 @@ func (r *resolver) checkEvals(ctx context.Context) {
 			r.report(ds...)
 			continue
 		}
-		if name := path.Base(file); strings.HasSuffix(name, ".json") && (name == evalConfigFile || !strings.HasSuffix(name, evalConfigFile)) {
+		if name := path.Base(file); strings.HasSuffix(name, ".json") && (name == eval.ConfigFile || !strings.HasSuffix(name, eval.ConfigFile)) {
 			r.report(r.checkEvalJSON(file)...)
 		}
 	}
@@ -258,7 +255,7 @@ func (r *resolver) checkEvalJSON(file string) spec.Diagnostics {
 	if err != nil {
 		return spec.Diagnostics{{Pos: spec.Pos{File: at}, Rule: "file", Message: "cannot read the file: " + formatOSError(err)}}
 	}
-	if path.Base(file) == evalConfigFile {
+	if path.Base(file) == eval.ConfigFile {
 		var config *eval.Config
 		if config, err = eval.ReadConfig(at, src); err == nil {
 			err = config.CheckMetrics()

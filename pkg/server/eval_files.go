@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"google.golang.org/genai"
 
@@ -21,16 +19,6 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
-
-// Names of ADK's evaluation files in an app's folder.
-const (
-	evalSetSuffix    = ".evalset.json"
-	evalHistory      = ".adk/eval_history"
-	evalResultSuffix = eval.ResultSuffix
-)
-
-// maxEvalFile is the size in bytes that package eval reads at most.
-const maxEvalFile = 64 << 20
 
 const errEvalSetsReadOnly = forbiddenError("Eval sets cannot be changed: start the server with --dev")
 
@@ -103,19 +91,15 @@ func (s *Server) openWritableFolder(app string) (*os.Root, error) {
 
 // readEvalSet reads a set, in any form of ADK, from the folder of an app.
 func readEvalSet(root *os.Root, name string) (*eval.Set, error) {
-	if !isRegularFile(root, ".", name, evalSetSuffix) {
+	if !isRegularFile(root, ".", name, eval.SetSuffix) {
 		return nil, evalSetNotFound(name)
 	}
-	file := name + evalSetSuffix
+	file := name + eval.SetSuffix
 	text, err := readLimited(root, file)
 	if err != nil {
 		return nil, err
 	}
-	turns := 0
-	set, err := eval.ReadSet(file, text, &eval.ReadOptions{
-		SetID: name, Now: func() time.Time { return time.Unix(0, 0) },
-		NewID: func() string { turns++; return fmt.Sprintf("turn-%d", turns) },
-	})
+	set, err := eval.ReadSet(file, text, eval.ReproducibleOptions(name))
 	return set, wrapEvalFileError(err)
 }
 
@@ -136,7 +120,7 @@ func readLimited(root *os.Root, file string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxEvalFile+1))
+	return io.ReadAll(io.LimitReader(f, eval.MaxFile+1))
 }
 
 // wrapEvalFileError makes the problems of a file the detail of the response.
@@ -154,11 +138,11 @@ func writeEvalSet(root *os.Root, name string, set *eval.Set) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > maxEvalFile {
-		return &session.LimitError{Part: "eval set", Limit: maxEvalFile, Hint: "split it into several sets"}
+	if len(text) > eval.MaxFile {
+		return &session.LimitError{Part: "eval set", Limit: eval.MaxFile, Hint: "split it into several sets"}
 	}
 	// The watch of the loader ignores names that begin with a dot.
-	draft := "." + name + evalSetSuffix + ".new"
+	draft := "." + name + eval.SetSuffix + ".new"
 	if err := root.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return wrapWriteError(err)
 	}
@@ -168,7 +152,7 @@ func writeEvalSet(root *os.Root, name string, set *eval.Set) error {
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = root.Rename(draft, name+evalSetSuffix)
+		err = root.Rename(draft, name+eval.SetSuffix)
 	}
 	if err != nil {
 		_ = root.Remove(draft)
@@ -200,7 +184,7 @@ func (s *Server) handleEvalResult(w http.ResponseWriter, r *http.Request) error 
 
 // readEvalResult reads the result in the path. As in ADK, an invalid file is 404.
 func (s *Server) readEvalResult(r *http.Request) (*eval.SetResult, error) {
-	name := strings.TrimSuffix(r.PathValue("name"), evalResultSuffix)
+	name := strings.TrimSuffix(r.PathValue("name"), eval.ResultSuffix)
 	missing := notFoundError("Eval set result `" + name + "` not found.")
 	root, err := s.openFolder(r.PathValue("app"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -210,14 +194,14 @@ func (s *Server) readEvalResult(r *http.Request) (*eval.SetResult, error) {
 		return nil, err
 	}
 	defer root.Close()
-	if !isRegularFile(root, evalHistory, name, evalResultSuffix) {
+	if !isRegularFile(root, eval.HistoryFolder, name, eval.ResultSuffix) {
 		return nil, missing
 	}
-	text, err := readLimited(root, path.Join(evalHistory, name+evalResultSuffix))
+	text, err := readLimited(root, path.Join(eval.HistoryFolder, name+eval.ResultSuffix))
 	if err != nil {
 		return nil, err
 	}
-	result, err := eval.ReadResult(name+evalResultSuffix, text)
+	result, err := eval.ReadResult(name+eval.ResultSuffix, text)
 	var ds spec.Diagnostics
 	if errors.As(err, &ds) {
 		return nil, notFoundError("Cannot read the file:\n" + strings.Join(ds.Strings(), "\n"))

@@ -72,7 +72,7 @@ func (s *Server) createEvalSet(r *http.Request, set *eval.Set) error {
 	defer root.Close()
 	s.evalEdits.Lock()
 	defer s.evalEdits.Unlock()
-	if _, err := root.Lstat(set.ID + evalSetSuffix); err == nil {
+	if _, err := root.Lstat(set.ID + eval.SetSuffix); err == nil {
 		return badRequest("EvalSet " + set.ID + " already exists for app " + app + ".")
 	}
 	if set.Name == "" {
@@ -111,10 +111,10 @@ func (s *Server) handleDeleteEvalSet(w http.ResponseWriter, r *http.Request) err
 	s.evalEdits.Lock()
 	defer s.evalEdits.Unlock()
 	name := r.PathValue("name")
-	if !isRegularFile(root, ".", name, evalSetSuffix) {
+	if !isRegularFile(root, ".", name, eval.SetSuffix) {
 		return evalSetNotFound(name)
 	}
-	if err := root.Remove(name + evalSetSuffix); err != nil {
+	if err := root.Remove(name + eval.SetSuffix); err != nil {
 		return wrapWriteError(err)
 	}
 	return writeJSON(w, nil)

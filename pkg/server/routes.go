@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"agenthost/pkg/eval"
 )
 
 type route struct {
@@ -113,15 +115,15 @@ func (s *Server) devAppRoutes() []route {
 func (s *Server) evalRoutes() []route {
 	table := []route{
 		{"GET /metrics-info", s.handleEvalMetrics},
-		{"GET /eval_sets", s.fileListHandler(".", evalSetSuffix, "")},
-		{"GET /eval-sets", s.fileListHandler(".", evalSetSuffix, "evalSetIds")},
+		{"GET /eval_sets", s.fileListHandler(".", eval.SetSuffix, "")},
+		{"GET /eval-sets", s.fileListHandler(".", eval.SetSuffix, "evalSetIds")},
 		{"POST /eval-sets", s.requireEvalEdits(s.handleCreateEvalSet)},
 		{"POST /eval_sets/{name}", s.requireEvalEdits(s.handleCreateNamedEvalSet)},
 		{"POST /eval-sets/{name}/add-session", s.requireEvalEdits(s.handleAddEvalSession)},
 		{"POST /eval_sets/{name}/add_session", s.requireEvalEdits(s.handleAddEvalSession)},
 		{"GET /eval_sets/{name}/evals", s.handleEvalCases},
-		{"GET /eval_results", s.fileListHandler(evalHistory, evalResultSuffix, "")},
-		{"GET /eval-results", s.fileListHandler(evalHistory, evalResultSuffix, "evalResultIds")},
+		{"GET /eval_results", s.fileListHandler(eval.HistoryFolder, eval.ResultSuffix, "")},
+		{"GET /eval-results", s.fileListHandler(eval.HistoryFolder, eval.ResultSuffix, "evalResultIds")},
 		{"GET /eval_results/{name}", s.handleEvalResult},
 		{"GET /eval-results/{name}", s.handleEvalResult},
 	}
