@@ -231,8 +231,8 @@ func (r *resolver) checkEvals(ctx context.Context) {
 	}
 	for _, file := range r.findFiles(ctx, "eval sets", evalfile.Suffix, eval.SetSuffix, eval.TestSuffix, eval.ConfigFile) {
 		if !strings.HasSuffix(file, ".json") {
-			n, ds := r.src.readDocument(file)
-			if n != nil {
+			n, ds := r.src.parseFile(file) // without references, as it runs
+			if n != nil && !ds.HasErrors() {
 				_, more := evalfile.Decode(n, names)
 				ds = append(ds, more...)
 			}
