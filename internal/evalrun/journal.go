@@ -91,6 +91,10 @@ func (j *Job) Begin(dir, app, revision string, now time.Time) (*Journal, error) 
 			return nil, fmt.Errorf("creating the file of results: %w", err)
 		}
 		journal.file = f
+		if err := lockFile(f); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("locking the file of results: %w", err)
+		}
 		line, err := json.Marshal(journal.header)
 		size := 0
 		if err == nil {
@@ -107,7 +111,7 @@ func (j *Job) Begin(dir, app, revision string, now time.Time) (*Journal, error) 
 
 // Resume opens the newest journal of the job's set in a folder, or returns nil if there is
 // none. It is an error if the app, the set, the selected cases or the metrics have changed
-// since.
+// since, or if another process is running it (only Linux and macOS detect this).
 func (j *Job) Resume(dir, app, revision string) (*Journal, error) {
 	key, err := j.hashRun(revision)
 	if err != nil {
@@ -138,6 +142,10 @@ func (j *Job) Resume(dir, app, revision string) (*Journal, error) {
 	if newest.header.Key != key {
 		newest.file.Close()
 		return nil, fmt.Errorf("cannot resume %s: the app, the set, the selected cases or the metrics have changed since; delete the file, or run without --resume", newest.filePath(journalSuffix))
+	}
+	if err := lockFile(newest.file); err != nil {
+		newest.file.Close()
+		return nil, fmt.Errorf("cannot resume %s: another process is running it", newest.filePath(journalSuffix))
 	}
 	return newest, newest.readEntries()
 }

@@ -97,7 +97,9 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A process that is killed closes nothing.
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(file, append(text, text[len(text)-100:len(text)-10]...), 0o644); err != nil {
 		t.Fatal(err)
 	}
