@@ -27,7 +27,7 @@ func (s *Server) registerRoutes() {
 // allRoutes lists every route, including those that the options disable. Each has an
 // operation in openapi.go.
 func (s *Server) allRoutes() []route {
-	return slices.Concat(s.coreRoutes(), s.devRoutes(), s.devUIRoutes())
+	return slices.Concat(s.coreRoutes(), s.evalViewRoutes(), s.devRoutes(), s.devUIRoutes())
 }
 
 func (s *Server) coreRoutes() []route {
@@ -137,6 +137,17 @@ func (s *Server) evalRoutes() []route {
 		table = append(table, route{"GET " + path, s.handleEvalCase}, route{"PUT " + path, s.requireEvalEdits(s.handleSaveEvalCase)}, route{"DELETE " + path, s.requireEvalEdits(s.handleDeleteEvalCase)})
 	}
 	return table
+}
+
+// evalViewRoutes are what the page's Evaluations view reads, in addition to the routes of
+// ADK.
+func (s *Server) evalViewRoutes() []route {
+	return []route{
+		{"GET /-/evals/{app}", s.handleEvalOverview},
+		{"GET /-/evals/{app}/sets/{file...}", s.handleEvalSetView},
+		{"GET /-/evals/{app}/results/{name}", s.handleEvalResultView},
+		{"GET /-/evals/{app}/results/{name}/cases/{index}", s.handleEvalCaseResult},
+	}
 }
 
 // devUIRoutes serves a built ADK Web bundle if there is one.

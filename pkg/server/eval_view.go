@@ -1,0 +1,281 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agenthost/internal/evalfile"
+	"agenthost/internal/evalrun"
+	"agenthost/pkg/eval"
+)
+
+// The page's Evaluations view reads lists first, and one case of a result at a time: a
+// result contains the sessions of all its cases.
+
+const (
+	// maxListedResults limits the results of an overview; the newest are listed.
+	maxListedResults = 500
+	// maxFirstMessage limits the characters of a message in the list of cases.
+	maxFirstMessage = 200
+)
+
+// An evalOverview lists the eval sets and the results of an app.
+type evalOverview struct {
+	// Locked is why sets can be neither changed nor run; empty if they can.
+	Locked  string            `json:"locked,omitempty"`
+	Sets    []evalSetEntry    `json:"sets"`
+	Results []evalResultEntry `json:"results"`
+	// OlderResults counts the results that are not listed.
+	OlderResults int `json:"olderResults,omitempty"`
+}
+
+// An evalSetEntry is a file with an eval set.
+type evalSetEntry struct {
+	// File is the path in the app's folder, ID the name of the set.
+	File string `json:"file"`
+	ID   string `json:"id"`
+	// Cases is nil if the set was not read: the sets that an overview reads are limited.
+	Cases *int `json:"cases,omitempty"`
+	// Editable sets are ADK's, to which the page adds cases.
+	Editable bool   `json:"editable,omitempty"`
+	Problem  string `json:"problem,omitempty"`
+}
+
+// An evalResultEntry is a file with a result. Time is 0 and SetID is empty if its name
+// does not have them.
+type evalResultEntry struct {
+	ID    string  `json:"id"`
+	SetID string  `json:"setId,omitempty"`
+	Time  float64 `json:"time,omitempty"`
+	Bytes int64   `json:"bytes"`
+}
+
+// handleEvalOverview lists the eval sets and the results of an app.
+func (s *Server) handleEvalOverview(w http.ResponseWriter, r *http.Request) error {
+	return s.sendEvalView(w, r, func() (any, error) {
+		app := r.PathValue("app")
+		view := &evalOverview{Locked: s.findEvalLock(app), Sets: []evalSetEntry{}, Results: []evalResultEntry{}}
+		root, err := s.openFolder(app)
+		if errors.Is(err, fs.ErrNotExist) {
+			if s.host.App(app) == nil {
+				return nil, appNotFound(app)
+			}
+			return view, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		if view.Sets, err = listEvalSets(root); err != nil {
+			return nil, err
+		}
+		if view.Results, err = listEvalResults(root, app); err != nil {
+			return nil, err
+		}
+		if older := len(view.Results) - maxListedResults; older > 0 {
+			view.Results, view.OlderResults = view.Results[:maxListedResults], older
+		}
+		return view, nil
+	})
+}
+
+// sendEvalView sends a value within the limit of large responses.
+func (s *Server) sendEvalView(w http.ResponseWriter, r *http.Request, read func() (any, error)) error {
+	return s.responses.sendResponse(w, r, responseRequest{encode: func() ([]byte, error) {
+		v, err := read()
+		if err != nil {
+			return nil, err
+		}
+		return encodeJSON(v)
+	}})
+}
+
+// findEvalLock returns why the sets of an app can be neither changed nor run, or "".
+func (s *Server) findEvalLock(app string) string {
+	if !s.opts.Dev || s.opts.Folders == nil {
+		return "Eval sets can be neither changed nor run: start the server with --dev."
+	}
+	root, err := s.openFolder(app)
+	if err != nil {
+		return "App " + app + " has no folder on this server, and eval sets are files of the folder."
+	}
+	root.Close()
+	return ""
+}
+
+// listEvalSets lists the sets of a folder with the number of their cases. It reads sets
+// until their files exceed the limit of one file together.
+func listEvalSets(root *os.Root) ([]evalSetEntry, error) {
+	files, err := evalrun.ListSets(root.Name())
+	if err != nil {
+		return nil, err
+	}
+	sets, budget := []evalSetEntry{}, int64(eval.MaxFile)
+	for _, file := range files {
+		rel, err := filepath.Rel(root.Name(), file)
+		if err != nil {
+			return nil, err
+		}
+		rel = filepath.ToSlash(rel)
+		info, err := root.Lstat(rel)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		entry := evalSetEntry{File: rel, ID: cutSetSuffix(path.Base(rel)), Editable: isEditableSet(rel)}
+		if budget -= info.Size(); budget >= 0 {
+			set, err := readSetFile(root, rel)
+			if err != nil {
+				entry.Problem, entry.Editable = err.Error(), false
+			} else {
+				n := len(set.Cases)
+				entry.Cases = &n
+			}
+		}
+		sets = append(sets, entry)
+	}
+	return sets, nil
+}
+
+// isEditableSet reports whether the routes of ADK can change a set.
+func isEditableSet(file string) bool {
+	return strings.HasSuffix(file, eval.SetSuffix) && !strings.Contains(file, "/")
+}
+
+func cutSetSuffix(name string) string {
+	for _, suffix := range []string{eval.SetSuffix, eval.TestSuffix, evalfile.Suffix} {
+		if stem, ok := strings.CutSuffix(name, suffix); ok && stem != "" {
+			return stem
+		}
+	}
+	return ""
+}
+
+// readSetFile reads a set in any form by its path in the folder of an app.
+func readSetFile(root *os.Root, file string) (*eval.Set, error) {
+	id := cutSetSuffix(path.Base(file))
+	missing := notFoundError("Eval set file `" + file + "` not found.")
+	if !fs.ValidPath(file) || id == "" {
+		return nil, missing
+	}
+	info, err := root.Lstat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, missing
+	}
+	text, err := readLimited(root, file)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(file, evalfile.Suffix) {
+		f, ds := evalfile.Read(file, text)
+		if ds.HasErrors() {
+			return nil, wrapEvalFileError(ds)
+		}
+		return f.Set, nil
+	}
+	set, err := eval.ReadSet(file, text, eval.ReproducibleOptions(id))
+	return set, wrapEvalFileError(err)
+}
+
+// listEvalResults lists the results of a folder, newest first.
+func listEvalResults(root *os.Root, app string) ([]evalResultEntry, error) {
+	results := []evalResultEntry{}
+	entries, err := fs.ReadDir(root.FS(), eval.HistoryFolder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), eval.ResultSuffix)
+		info, err := e.Info()
+		if !ok || err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		set, at := splitResultID(id, app)
+		results = append(results, evalResultEntry{id, set, at, info.Size()})
+	}
+	slices.SortStableFunc(results, func(a, b evalResultEntry) int { return cmp.Compare(b.Time, a.Time) })
+	return results, nil
+}
+
+// splitResultID returns the set and the time of a result that is named as ADK does:
+// app_set_time.
+func splitResultID(id, app string) (set string, at float64) {
+	i := strings.LastIndexByte(id, '_')
+	if i < 0 {
+		return "", 0
+	}
+	at, err := strconv.ParseFloat(id[i+1:], 64)
+	set, ok := strings.CutPrefix(id[:i], app+"_")
+	if err != nil || !ok || !(at >= 0 && at < 1e12) {
+		return "", 0
+	}
+	return set, at
+}
+
+// An evalSetView is a set with the beginnings of its cases.
+type evalSetView struct {
+	evalSetEntry
+	Description string         `json:"description,omitempty"`
+	CaseList    []evalCaseView `json:"caseList"`
+}
+
+// An evalCaseView is a case in the list of a set.
+type evalCaseView struct {
+	ID string `json:"id"`
+	// Turns is 0 for a case whose user is simulated.
+	Turns int `json:"turns"`
+	// Message is the beginning of the first message of the user.
+	Message string `json:"message"`
+}
+
+// handleEvalSetView lists the cases of a set.
+func (s *Server) handleEvalSetView(w http.ResponseWriter, r *http.Request) error {
+	return s.sendEvalView(w, r, func() (any, error) {
+		file := r.PathValue("file")
+		root, err := s.openWritableFolder(r.PathValue("app"))
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		set, err := readSetFile(root, file)
+		if err != nil {
+			return nil, err
+		}
+		n := len(set.Cases)
+		view := &evalSetView{evalSetEntry{File: file, ID: set.ID, Cases: &n, Editable: isEditableSet(file)}, set.Description, make([]evalCaseView, n)}
+		for i, c := range set.Cases {
+			view.CaseList[i] = evalCaseView{c.ID, len(c.Conversation), cutText(firstMessage(c), maxFirstMessage)}
+		}
+		return view, nil
+	})
+}
+
+func firstMessage(c *eval.Case) string {
+	if c.Scenario != nil {
+		return c.Scenario.StartingPrompt
+	}
+	var text strings.Builder
+	if len(c.Conversation) > 0 && c.Conversation[0].UserContent != nil {
+		for _, p := range c.Conversation[0].UserContent.Parts {
+			text.WriteString(p.Text)
+		}
+	}
+	return text.String()
+}
+
+// cutText returns the first n characters of s.
+func cutText(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
