@@ -27,6 +27,8 @@ type File struct {
 type Names struct {
 	// Tools are the tools that agents may call; nil means that names are not checked.
 	Tools []string
+	// Metrics are the custom metrics of the Go program.
+	Metrics []string
 }
 
 // Read parses and decodes an eval file without knowing its app.
@@ -48,10 +50,7 @@ func Decode(n *spec.Node, names *Names) (*File, spec.Diagnostics) {
 	id := strings.TrimSuffix(path.Base(n.Pos.File), Suffix)
 	f := &File{Set: &eval.Set{ID: id, Name: id, Description: c.Description, Cases: []*eval.Case{}}}
 	d.shared = d.decodeRubrics(c.Rubrics.node)
-	d.judgesAll = slices.ContainsFunc(entriesOf(c.Metrics.node), func(e spec.Entry) bool {
-		metric, found := eval.FindMetric(e.Key.Value)
-		return found && !metric.NeedsExpected
-	})
+	d.judgesAll = judgesTurns(c.Metrics.node)
 	for i, item := range listItems(n.Get("cases")) {
 		if i < len(c.Cases) {
 			f.Cases = append(f.Cases, d.decodeCase(item, &c.Cases[i]))
@@ -101,6 +100,9 @@ func (d *decoder) decodeCase(n *spec.Node, c *caseConfig) *eval.Case {
 	}
 	d.checkCaseName(c.Name)
 	got.Rubrics = d.decodeRubrics(c.Rubrics.node)
+	if !c.Metrics.node.IsNull() {
+		got.Criteria = d.decodeCriteria(c.Metrics.node)
+	}
 	if c.Plan != nil {
 		got.Scenario = d.decodeScenario(n, c)
 		return got
@@ -117,7 +119,7 @@ func (d *decoder) decodeCase(n *spec.Node, c *caseConfig) *eval.Case {
 	for i, turn := range got.Conversation {
 		turn.ID = fmt.Sprintf("turn-%d", i+1)
 	}
-	if !d.judgesAll && !expectsSomething(got) && !d.diagnostics.HasErrors() {
+	if !d.judgesAll && !judgesTurns(c.Metrics.node) && !expectsSomething(got) && !d.diagnostics.HasErrors() {
 		d.addDiagnostics(n.Warnf("eval-expects-nothing", "the case expects nothing of the agent").
 			WithHint("add expect: {text: TEXT}, or rubrics:"))
 	}
@@ -137,6 +139,14 @@ func (d *decoder) checkCaseName(name spec.Text) {
 		return
 	}
 	d.seenCases[name.Value] = name.Pos
+}
+
+// judgesTurns reports whether a metric scores turns without anything expected of them.
+func judgesTurns(metrics *spec.Node) bool {
+	return slices.ContainsFunc(entriesOf(metrics), func(e spec.Entry) bool {
+		metric, found := eval.FindMetric(e.Key.Value)
+		return found && !metric.NeedsExpected
+	})
 }
 
 // expectsSomething reports whether a case has anything that a metric compares or judges.

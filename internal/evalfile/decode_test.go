@@ -1,6 +1,8 @@
 package evalfile_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,6 +99,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"tolerance", "metrics: {tool_trajectory: {threshold: 1, tools: {f: {tolerance: -1}}}}\n" + hi, "must be at least 0 [value]"},
 		{"pattern", "metrics: {tool_trajectory: {threshold: 1, tools: {f: {patterns: {a: '('}}}}}\n" + hi, "invalid regular expression: error parsing regexp: missing closing ): `(` [value]"},
 		{"metric of turns with a plan", "metrics: {response_match: 1}\ncases: [{name: a, user: hi, plan: p}]\n", "1:11: warning: metric response_match_score cannot score case a: a plan has no expected turns [eval-plan] | move the cases with a plan to a file of their own"},
+		{"metric of a case", "cases: [{name: a, user: hi, metrics: {saftey: 1}}]\n", `1:39: unknown metric "saftey" [unknown-name] | did you mean "safety"?`},
 		{"unknown rubric", "rubrics: {polite: Is polite.}\ncases: [{name: a, user: hi, rubrics: [polit]}]\n", `unknown rubric "polit" [unknown-name] | did you mean "polite"?`},
 		{"rubric twice", "rubrics: {polite: Is polite.}\ncases: [{name: a, user: hi, rubrics: [polite, polite]}]\n", `rubric "polite" appears more than once [duplicate-name]`},
 		{"rubric of case and turn", "rubrics: {polite: Is polite.}\ncases: [{name: a, user: hi, rubrics: [polite], expect: {rubrics: [polite]}}]\n", `rubric "polite" is also one of the case [duplicate-name]`},
@@ -114,6 +117,29 @@ func TestDecodeErrors(t *testing.T) {
 				t.Errorf("got %s, want %s", all.String(), c.want)
 			}
 		})
+	}
+}
+
+// TestCaseMetrics expects the criteria of a case next to those of the file.
+func TestCaseMetrics(t *testing.T) {
+	f, ds := evalfile.Read("a.eval.yaml", []byte(`
+metrics: {response_match: 0.8, tool_trajectory: {threshold: 1, match_type: IN_ORDER}}
+cases:
+- {name: loose, user: hi, metrics: {tool_trajectory: 0.5, safety: 1}, expect: {text: hi}}
+`))
+	if len(ds) > 0 {
+		t.Fatal(ds)
+	}
+	var got []string
+	for _, m := range eval.MergeMeasures(f.Config.Measures(), f.Cases[0].Criteria) {
+		got = append(got, fmt.Sprintf("%s %g %s", m.Metric, *m.Threshold, m.Criterion.MatchType))
+	}
+	want := []string{"response_match_score 0.8 EXACT", "tool_trajectory_avg_score 0.5 IN_ORDER", "safety_v1 1 EXACT"}
+	if !slices.Equal(got, want) {
+		t.Errorf("metrics of the case = %q, want %q", got, want)
+	}
+	if all := f.Config.Measures(); *all[1].Threshold != 1 {
+		t.Errorf("the threshold of the set changed to %g", *all[1].Threshold)
 	}
 }
 

@@ -28,6 +28,7 @@ type caseConfig struct {
 	State      map[string]any `yaml:"state" doc:"The initial session state."`
 	FinalState map[string]any `yaml:"final_state" doc:"Values that the session state must have after the conversation. Other keys do not matter."`
 	Rubrics    rubricsNode    `yaml:"rubrics" doc:"Rubrics of all turns: IDs of the rubrics of the file, or properties by ID."`
+	Metrics    metricsNode    `yaml:"metrics" doc:"Criteria of this case, instead of or besides those of the set. A threshold alone keeps the rest of a criterion of the set."`
 }
 
 // turnConfig is a turn: the user's message, and what the agent should do.

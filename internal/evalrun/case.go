@@ -49,7 +49,7 @@ func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case) *eval.Case
 		result = eval.FailedCase(c, err.Error())
 	} else {
 		o := &eval.Options{Judges: r.Models.openJudge, AllowNotEvaluated: job.AllowNotEvaluated}
-		result = o.Evaluate(ctx, c, run.turns, job.allMeasures())
+		result = o.Evaluate(ctx, c, run.turns, append(slices.Clip(job.measuresOf(c)), eval.InformationalMeasures()...))
 		run.checkFinalState(ctx, result)
 	}
 	result.SetID, result.SetFile = job.Set.ID, job.Set.ID
@@ -57,11 +57,6 @@ func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case) *eval.Case
 	result.Notes = append(result.Notes, run.notes...)
 	run.addSession(ctx, result)
 	return result
-}
-
-// allMeasures adds the informational metrics.
-func (j *Job) allMeasures() []*eval.Measure {
-	return append(slices.Clip(j.Measures), eval.InformationalMeasures()...)
 }
 
 // runConversation creates the session and runs all turns.

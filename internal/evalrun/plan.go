@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"agenthost/internal/evalfile"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
 )
@@ -20,6 +21,8 @@ type Job struct {
 	Set      *SetFile
 	Cases    []*eval.Case
 	Measures []*eval.Measure
+	// own has the metrics of cases with criteria of their own.
+	own map[*eval.Case][]*eval.Measure
 	// Simulator configures the simulated user of scenarios; nil for the defaults.
 	Simulator *eval.SimulatorConfig
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated.
@@ -87,38 +90,76 @@ func newJob(set *SetFile, ids []string) (*Job, error) {
 
 // setMetrics sets the metrics of a job, and the models of its judges.
 func (j *Job) setMetrics(o *PlanOptions) error {
-	config, file, err := j.findConfig(o.Config)
+	config, file, err := j.findConfig(o)
 	if err != nil {
 		return err
 	}
-	if len(o.Metrics) > 0 {
-		j.Measures, err = selectMeasures(o.Metrics, config)
-	} else {
-		j.Measures = config.Measures()
+	if j.Measures = config.Measures(); len(o.Metrics) > 0 {
+		if j.Measures, err = selectMeasures(o.Metrics, config); err != nil {
+			return err
+		}
 	}
-	if err == nil && len(j.Measures) == 0 {
-		err = problemIn(file, "criteria is empty", `name a metric, such as "criteria": {"response_match_score": 0.8}`)
+	if len(j.Measures) == 0 {
+		return problemIn(file, "criteria is empty", `name a metric, such as "criteria": {"response_match_score": 0.8}`)
 	}
-	allowed, allowErr := allowsNotEvaluated(file, config)
-	err = cmp.Or(err, allowErr)
-	j.Simulator, j.AllowNotEvaluated = config.Simulator, allowed || o.AllowNotEvaluated
+	j.setCaseMeasures(o.Metrics)
+	j.Simulator, j.AllowNotEvaluated = config.Simulator, config.AllowNotEvaluated || o.AllowNotEvaluated
 	j.setJudge(cmp.Or(o.Judge, eval.DefaultJudgeModel))
-	return err
+	return nil
+}
+
+// setCaseMeasures sets the metrics of cases with criteria of their own. Of these, only the
+// selected metrics count if some are selected, and not those selected with a threshold.
+func (j *Job) setCaseMeasures(selected []string) {
+	j.own = map[*eval.Case][]*eval.Measure{}
+	for _, c := range j.Cases {
+		if c.Criteria == nil {
+			continue
+		}
+		j.own[c] = eval.MergeMeasures(j.Measures, c.Criteria)
+		if len(selected) == 0 {
+			continue
+		}
+		merged := j.own[c][:len(j.Measures)]
+		for i, name := range selected {
+			if strings.Contains(name, "=") {
+				merged[i] = j.Measures[i]
+			}
+		}
+		j.own[c] = merged
+	}
+}
+
+// measuresOf returns the metrics of a case.
+func (j *Job) measuresOf(c *eval.Case) []*eval.Measure {
+	if own, ok := j.own[c]; ok {
+		return own
+	}
+	return j.Measures
+}
+
+// allMeasures returns all metrics of all cases.
+func (j *Job) allMeasures() []*eval.Measure {
+	all := slices.Clone(j.Measures)
+	for _, c := range j.Cases {
+		all = append(all, j.own[c]...)
+	}
+	return all
 }
 
 // findConfig returns the config of a job and its file: the named file, or else the set, or
 // else the file next to it.
-func (j *Job) findConfig(file string) (*eval.Config, string, error) {
-	if file != "" {
-		config, err := readConfig(file)
-		return config, file, err
+func (j *Job) findConfig(o *PlanOptions) (*eval.Config, string, error) {
+	if o.Config != "" {
+		config, err := o.readConfig(o.Config)
+		return config, o.Config, err
 	}
 	own := j.Set.Config
 	if own != nil && own.Criteria != nil {
 		return own, j.Set.Path, nil
 	}
-	file = filepath.Join(filepath.Dir(j.Set.Path), eval.ConfigFile)
-	config, err := readConfig(file)
+	file := filepath.Join(filepath.Dir(j.Set.Path), eval.ConfigFile)
+	config, err := o.readConfig(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		config, err = eval.DefaultConfig(), nil
 	}
@@ -128,51 +169,19 @@ func (j *Job) findConfig(file string) (*eval.Config, string, error) {
 	return config, file, err
 }
 
-// readConfig reads a config, and rejects what a run would ignore.
-func readConfig(file string) (*eval.Config, error) {
+func (o *PlanOptions) readConfig(file string) (*eval.Config, error) {
 	src, err := readLimited(file)
 	if err != nil {
 		return nil, err
 	}
-	name := filepath.ToSlash(file)
-	config, err := eval.ReadConfig(name, src)
-	if err != nil {
-		return nil, err
+	config, ds := evalfile.ReadConfig(filepath.ToSlash(file), src, &evalfile.Names{})
+	if ds.HasErrors() {
+		return nil, ds
 	}
 	if config.Criteria == nil {
 		config.Criteria = eval.DefaultConfig().Criteria
 	}
-	if err := config.CheckMetrics(); err != nil {
-		return nil, problemIn(name, err.Error(), "")
-	}
-	for _, m := range config.Measures() {
-		metric, known := eval.FindMetric(m.Metric)
-		switch {
-		case config.CustomMetrics[m.Metric] != nil:
-			return nil, problemIn(name, fmt.Sprintf("metric %s is the Python function %s, which cannot be called", m.Metric, m.CustomFunction), "remove it from criteria")
-		case known && metric.Informational():
-			return nil, problemIn(name, fmt.Sprintf("metric %s has no threshold, it is always measured", m.Metric), "remove it from criteria")
-		}
-	}
-	switch {
-	case config.Live != nil:
-		return nil, problemIn(name, "live_model_config requires a live run, which is not supported", "remove it to run the cases as text")
-	case config.Simulator != nil && config.Simulator.Type == "llm_audio":
-		return nil, problemIn(name, "user_simulator_config of type llm_audio is not supported", "use llm_backed")
-	}
 	return config, nil
-}
-
-// allowsNotEvaluated reads a key of the config that ADK ignores.
-func allowsNotEvaluated(file string, config *eval.Config) (bool, error) {
-	switch value := string(config.Extra["allow_not_evaluated"]); value {
-	case "", "false":
-		return false, nil
-	case "true":
-		return true, nil
-	default:
-		return false, problemIn(file, "allow_not_evaluated must be true or false, got "+value, "")
-	}
 }
 
 func problemIn(file, message, hint string) error {
@@ -234,7 +243,7 @@ func defaultThreshold(metric *eval.Metric) float64 {
 
 // setJudge sets the model of judges and of the simulated user where the config names none.
 func (j *Job) setJudge(name string) {
-	for _, m := range j.Measures {
+	for _, m := range j.allMeasures() {
 		metric, ok := eval.FindMetric(m.Metric)
 		if !ok || !metric.Judged {
 			continue
@@ -265,7 +274,7 @@ func (j *Job) hasScenario() bool {
 func ModelNames(jobs []*Job) []string {
 	names := map[string]bool{}
 	for _, j := range jobs {
-		for _, m := range j.Measures {
+		for _, m := range j.allMeasures() {
 			if metric, ok := eval.FindMetric(m.Metric); ok && metric.Judged {
 				names[m.Criterion.Judge.Model] = true
 			}

@@ -84,9 +84,9 @@ func ReadSet(path string) (*SetFile, error) {
 		}
 		return &SetFile{f.Set, path, f.Config}, nil
 	}
-	set, err := eval.ReadSet(filepath.ToSlash(path), src, eval.ReproducibleOptions(stemOf(path)))
-	if err != nil {
-		return nil, err
+	set, ds := evalfile.ReadSet(filepath.ToSlash(path), src, eval.ReproducibleOptions(stemOf(path)), &evalfile.Names{})
+	if ds.HasErrors() {
+		return nil, ds
 	}
 	return &SetFile{set, path, nil}, nil
 }

@@ -1,8 +1,6 @@
 package eval
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 
 	"agenthost/internal/adkjson"
@@ -16,7 +14,10 @@ type Config struct {
 	CustomMetrics map[string]*CustomMetric `json:"customMetrics,omitempty"`
 	Simulator     *SimulatorConfig         `json:"userSimulatorConfig,omitempty"`
 	Live          *LiveConfig              `json:"liveModelConfig,omitempty"`
-	Extra         Extra                    `json:"-"`
+	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated. ADK
+	// has no such field.
+	AllowNotEvaluated bool  `json:"allowNotEvaluated,omitempty"`
+	Extra             Extra `json:"-"`
 }
 
 // A CustomMetric is a metric of the user.
@@ -109,39 +110,57 @@ type Measure struct {
 // Measures returns the metrics that the config selects, by their full names and without
 // the informational ones.
 func (c *Config) Measures() []*Measure {
+	all := c.Criteria.Measures()
+	for i, m := range all {
+		name := c.Criteria.Names[i]
+		if custom := c.CustomMetrics[name]; custom != nil {
+			m.Metric = name // even if a metric of ADK has it
+			if custom.Code != nil {
+				m.CustomFunction = custom.Code.Name
+			}
+		}
+	}
+	return all
+}
+
+// Measures returns a metric for each criterion, by their full names. It returns none for
+// nil.
+func (c *Criteria) Measures() []*Measure {
 	var all []*Measure
-	if c.Criteria == nil {
+	if c == nil {
 		return all
 	}
-	for _, name := range c.Criteria.Names {
-		crit := c.Criteria.ByName[name]
+	for _, name := range c.Names {
+		crit := c.ByName[name]
 		m := &Measure{Metric: name, Threshold: crit.Threshold, Criterion: crit}
-		if metric, ok := FindMetric(name); ok && c.CustomMetrics[name] == nil {
+		if metric, ok := FindMetric(name); ok {
 			m.Metric = metric.Name
-		}
-		if custom := c.CustomMetrics[name]; custom != nil && custom.Code != nil {
-			m.CustomFunction = custom.Code.Name
 		}
 		all = append(all, m)
 	}
 	return all
 }
 
-// CheckMetrics returns an error for the first criterion whose metric neither exists nor is
-// a custom one, or has another criterion.
-func (c *Config) CheckMetrics() error {
-	known := append(MetricNames(), slices.Sorted(maps.Keys(c.CustomMetrics))...)
-	seen := map[string]bool{}
-	for _, m := range c.Measures() {
-		if seen[m.Metric] {
-			return fmt.Errorf("metric %q has more than one criterion", m.Metric)
+// MergeMeasures returns the metrics of a case: those of its set, then those that only the
+// case has. A criterion of the case replaces that of the set; one that is only a threshold
+// keeps the rest of it.
+func MergeMeasures(set []*Measure, own *Criteria) []*Measure {
+	all := slices.Clone(set)
+	for _, m := range own.Measures() {
+		i := slices.IndexFunc(all, func(s *Measure) bool { return s.Metric == m.Metric })
+		if i < 0 {
+			all = append(all, m)
+			continue
 		}
-		seen[m.Metric] = true
-		if _, ok := FindMetric(m.Metric); !ok && c.CustomMetrics[m.Metric] == nil {
-			return fmt.Errorf("unknown metric %q%s", m.Metric, formatSuggestion(m.Metric, known))
+		m.CustomFunction = all[i].CustomFunction
+		if m.Criterion.isNumber() && all[i].Criterion != nil {
+			criterion := *all[i].Criterion
+			criterion.Threshold = m.Threshold
+			m.Criterion = &criterion
 		}
+		all[i] = m
 	}
-	return nil
+	return all
 }
 
 // InformationalMeasures returns the metrics that ADK adds to each run.

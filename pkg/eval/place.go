@@ -51,6 +51,12 @@ func errorAt(file string, src []byte, path []any, message string) error {
 	return newDiagnostic(positionOf(file, src, findOffset(src, path)), e.Error(), "")
 }
 
+// Locate returns the position of the value in a JSON file with a path of keys and indexes, or
+// else of the innermost value on its way. Keys may have either spelling.
+func Locate(file string, src []byte, path ...any) spec.Pos {
+	return positionOf(file, src, findOffset(src, path))
+}
+
 func positionOf(file string, src []byte, offset int) spec.Pos {
 	before := src[:min(offset, len(src))]
 	line := bytes.Count(before, []byte("\n")) + 1

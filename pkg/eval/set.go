@@ -44,6 +44,8 @@ type Case struct {
 	Session           *SessionInput `json:"sessionInput,omitempty"`
 	CreationTimestamp float64       `json:"creationTimestamp,omitempty"`
 	Rubrics           []*Rubric     `json:"rubrics,omitempty"`
+	// Criteria replace or extend those of the set; see [MergeMeasures]. ADK ignores them.
+	Criteria *Criteria `json:"criteria,omitempty"`
 	// FinalState is the expected state of the session after the conversation.
 	FinalState map[string]any `json:"finalSessionState,omitempty"`
 	Extra      Extra          `json:"-"`

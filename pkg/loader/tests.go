@@ -240,13 +240,13 @@ func (r *resolver) checkEvals(ctx context.Context) {
 			continue
 		}
 		if name := path.Base(file); strings.HasSuffix(name, ".json") && (name == eval.ConfigFile || !strings.HasSuffix(name, eval.ConfigFile)) {
-			r.report(r.checkEvalJSON(file)...)
+			r.report(r.checkEvalJSON(file, names)...)
 		}
 	}
 }
 
 // checkEvalJSON returns the problems of a file of ADK.
-func (r *resolver) checkEvalJSON(file string) spec.Diagnostics {
+func (r *resolver) checkEvalJSON(file string, names *evalfile.Names) spec.Diagnostics {
 	at := r.src.displayPath(file)
 	src, err := r.src.readWithinBudget(file)
 	if isLimitError(err) {
@@ -256,16 +256,9 @@ func (r *resolver) checkEvalJSON(file string) spec.Diagnostics {
 		return spec.Diagnostics{{Pos: spec.Pos{File: at}, Rule: "file", Message: "cannot read the file: " + formatOSError(err)}}
 	}
 	if path.Base(file) == eval.ConfigFile {
-		var config *eval.Config
-		if config, err = eval.ReadConfig(at, src); err == nil {
-			err = config.CheckMetrics()
-		}
-	} else {
-		_, err = eval.ReadSet(at, src, nil)
+		_, ds := evalfile.ReadConfig(at, src, names)
+		return ds
 	}
-	var ds spec.Diagnostics
-	if err != nil && !errors.As(err, &ds) {
-		ds = spec.Diagnostics{{Pos: spec.Pos{File: at}, Rule: "eval-file", Message: err.Error()}}
-	}
+	_, ds := evalfile.ReadSet(at, src, nil, names)
 	return ds
 }
