@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/evalreport"
 	"agenthost/internal/evalrun"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/loader"
@@ -68,9 +70,7 @@ there is no case to run.`,
 }
 
 func (f *evalFlags) validateFlags() error {
-	switch f.output {
-	case "table", "json", "junit", "csv":
-	default:
+	if !slices.Contains(evalreport.Formats(), f.output) {
 		return fmt.Errorf("--output must be table, json, junit or csv, got %q", f.output)
 	}
 	switch {
@@ -151,7 +151,11 @@ type evaluation struct {
 
 func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 	began := time.Now()
-	report := &evalReport{}
+	report, err := evalreport.New(e.flags.output, e.flags.verbose)
+	if err != nil {
+		return failWith(err)
+	}
+	defer report.Close()
 	total, done := evalrun.CountCases(jobs)*e.flags.runs, 0
 	for _, job := range jobs {
 		journal, err := e.openJournal(job)
@@ -167,20 +171,20 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 			return failWith(err)
 		}
 		done += journal.Len()
-		if err := report.addJournal(job, journal, e.flags); err != nil {
+		if err := report.AddRun(job, journal); err != nil {
 			return failWith(err)
 		}
 		path, err := journal.Finish()
 		if err != nil {
 			return failWith(err)
 		}
-		report.files = append(report.files, filepath.ToSlash(path))
+		report.Files = append(report.Files, filepath.ToSlash(path))
 	}
-	report.duration = time.Since(began)
-	if err := report.writeReport(e.io, e.flags.output); err != nil {
+	report.Duration = time.Since(began)
+	if err := report.Write(e.io.out, e.io.err); err != nil {
 		return failWith(err)
 	}
-	if !report.hasPassed() {
+	if !report.HasPassed() {
 		return &codedError{code: exitProblems}
 	}
 	return nil

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"cmp"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"agenthost/internal/apptest"
+	"agenthost/internal/junit"
 	"agenthost/pkg/spec"
 )
 
@@ -97,90 +96,33 @@ func (r *testReport) writeJSON(out stdio) error {
 	return printJSON(out, map[string]any{"problems": r.problems, "tests": tests})
 }
 
-// The elements of --format junit, in the form that build servers read.
-type (
-	junitSuites struct {
-		XMLName  xml.Name      `xml:"testsuites"`
-		Tests    int           `xml:"tests,attr"`
-		Failures int           `xml:"failures,attr"`
-		Errors   int           `xml:"errors,attr"`
-		Time     string        `xml:"time,attr"`
-		Suites   []*junitSuite `xml:"testsuite"`
-	}
-	junitSuite struct {
-		Name     string      `xml:"name,attr"`
-		Tests    int         `xml:"tests,attr"`
-		Failures int         `xml:"failures,attr"`
-		Errors   int         `xml:"errors,attr"`
-		Cases    []junitCase `xml:"testcase"`
-	}
-	junitCase struct {
-		Name    string        `xml:"name,attr"`
-		Class   string        `xml:"classname,attr"`
-		File    string        `xml:"file,attr,omitempty"`
-		Line    int           `xml:"line,attr,omitempty"`
-		Time    string        `xml:"time,attr"`
-		Failure *junitFailure `xml:"failure"`
-		Error   *junitFailure `xml:"error"`
-		Out     string        `xml:"system-out,omitempty"`
-	}
-	junitFailure struct {
-		Message string `xml:"message,attr"`
-		Text    string `xml:",chardata"`
-	}
-)
-
 // writeJUnit prints a suite for each app, and a suite with the problems that prevented
 // tests from running.
 func (r *testReport) writeJUnit(out stdio) error {
-	all := &junitSuites{Time: formatSeconds(r.duration)}
-	byApp := map[string]*junitSuite{}
-	suite := func(name string) *junitSuite {
+	all := &junit.Suites{Time: junit.FormatSeconds(r.duration)}
+	byApp := map[string]*junit.Suite{}
+	suite := func(name string) *junit.Suite {
 		if byApp[name] == nil {
-			byApp[name] = &junitSuite{Name: name}
+			byApp[name] = &junit.Suite{Name: name}
 			all.Suites = append(all.Suites, byApp[name])
 		}
 		return byApp[name]
 	}
 	for _, result := range r.results {
-		suite(result.App).addCase(junitCase{
+		suite(result.App).AddCase(junit.Case{
 			Name: result.Test.Name, Class: result.App, File: result.Test.Pos.File, Line: result.Test.Pos.Line,
-			Time: formatSeconds(result.Took), Failure: junitFailureOf(result), Out: strings.Join(result.Transcript, "\n"),
+			Time: junit.FormatSeconds(result.Took), Failure: junitFailureOf(result), Out: strings.Join(result.Transcript, "\n"),
 		})
 	}
 	for _, d := range r.problems {
 		if d.Severity == spec.Error {
-			suite("check").addCase(junitCase{Name: d.Pos.String(), Class: "check", Time: "0", Error: &junitFailure{Message: d.Message, Text: d.String()}})
+			suite("check").AddCase(junit.Case{Name: d.Pos.String(), Class: "check", Time: "0", Error: &junit.Problem{Message: d.Message, Text: d.String()}})
 		}
 	}
-	return all.writeXML(out.out)
+	return all.WriteXML(out.out)
 }
 
-// writeXML adds up the counts of the suites and prints them.
-func (s *junitSuites) writeXML(w io.Writer) error {
-	for _, suite := range s.Suites {
-		s.Tests, s.Failures, s.Errors = s.Tests+suite.Tests, s.Failures+suite.Failures, s.Errors+suite.Errors
-	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	enc := xml.NewEncoder(w)
-	enc.Indent("", "  ")
-	return cmp.Or(enc.Encode(s), enc.Close(), writeNewline(w))
-}
-
-func (s *junitSuite) addCase(c junitCase) {
-	s.Cases = append(s.Cases, c)
-	s.Tests++
-	if c.Failure != nil {
-		s.Failures++
-	}
-	if c.Error != nil {
-		s.Errors++
-	}
-}
-
-func junitFailureOf(r *apptest.Result) *junitFailure {
+func junitFailureOf(r *apptest.Result) *junit.Problem {
 	if r.Passed() {
 		return nil
 	}
@@ -188,12 +130,5 @@ func junitFailureOf(r *apptest.Result) *junitFailure {
 	for _, f := range r.Failures {
 		text.WriteString(f.Diagnostic.String() + "\n" + strings.Join(f.Lines(), "\n") + "\n")
 	}
-	return &junitFailure{Message: r.Failures[0].Diagnostic.Message, Text: text.String()}
-}
-
-func formatSeconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
-
-func writeNewline(w io.Writer) error {
-	_, err := io.WriteString(w, "\n")
-	return err
+	return &junit.Problem{Message: r.Failures[0].Diagnostic.Message, Text: text.String()}
 }

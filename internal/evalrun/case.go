@@ -27,14 +27,16 @@ const (
 
 // A caseRun is one run of a case.
 type caseRun struct {
-	job   *Job
-	c     *eval.Case
-	host  *runtime.Host
-	key   session.Key
-	turns []*eval.Invocation
-	notes []*eval.Note
+	job    *Job
+	c      *eval.Case
+	models Models
+	host   *runtime.Host
+	key    session.Key
+	turns  []*eval.Invocation
+	notes  []*eval.Note
 	// events are those of all turns.
-	events []*session.Event
+	events                []*session.Event
+	turnUsage, judgeUsage usageMeter
 }
 
 // runCase runs a case on the app and scores it.
@@ -42,21 +44,31 @@ func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case) *eval.Case
 	st := memstore.New(nil)
 	defer st.Close()
 	// The runner owns the app: the host is dropped without closing it.
-	run := &caseRun{job: job, c: c, host: runtime.NewHost(st, &runtime.Options{Logger: r.Logger})}
+	run := &caseRun{job: job, c: c, models: r.Models, host: runtime.NewHost(st, &runtime.Options{Logger: r.Logger})}
 	run.host.Swap(r.App)
 	var result *eval.CaseResult
 	if err := run.runConversation(ctx, r); err != nil {
 		result = eval.FailedCase(c, err.Error())
 	} else {
-		o := &eval.Options{Judges: r.Models.openJudge, AllowNotEvaluated: job.AllowNotEvaluated}
+		o := &eval.Options{Judges: run.openJudge, AllowNotEvaluated: job.AllowNotEvaluated}
 		result = o.Evaluate(ctx, c, run.turns, append(slices.Clip(job.measuresOf(c)), eval.InformationalMeasures()...))
 		run.checkFinalState(ctx, result)
 	}
 	result.SetID, result.SetFile = job.Set.ID, job.Set.ID
 	result.SessionID, result.UserID = run.key.ID, run.key.User
 	result.Notes = append(result.Notes, run.notes...)
+	result.Usage = run.usageOrNil()
 	run.addSession(ctx, result)
 	return result
+}
+
+// usageOrNil returns the usage of turns and judges, or nil if no model was called.
+func (c *caseRun) usageOrNil() *eval.CaseUsage {
+	u := &eval.CaseUsage{Turns: c.turnUsage.usageOrNil(), Judges: c.judgeUsage.usageOrNil()}
+	if *u == (eval.CaseUsage{}) {
+		return nil
+	}
+	return u
 }
 
 // runConversation creates the session and runs all turns.
@@ -71,7 +83,7 @@ func (c *caseRun) runConversation(ctx context.Context, r *Runner) error {
 	if _, err := c.host.Store().Sessions.Create(ctx, c.key, input.State); err != nil {
 		return fmt.Errorf("creating the session: %w", err)
 	}
-	next, err := c.openUser(r)
+	next, err := c.openUser()
 	if err != nil {
 		return err
 	}
@@ -90,7 +102,7 @@ func (c *caseRun) runConversation(ctx context.Context, r *Runner) error {
 type messageFunc func(ctx context.Context) (*genai.Content, error)
 
 // openUser returns the messages of the conversation, or those of a simulated user.
-func (c *caseRun) openUser(r *Runner) (messageFunc, error) {
+func (c *caseRun) openUser() (messageFunc, error) {
 	if c.c.Scenario == nil {
 		return func(context.Context) (*genai.Content, error) {
 			if len(c.turns) == len(c.c.Conversation) {
@@ -99,7 +111,7 @@ func (c *caseRun) openUser(r *Runner) (messageFunc, error) {
 			return c.c.Conversation[len(c.turns)].UserContent, nil
 		}, nil
 	}
-	llm, err := r.Models.openModel(userOrigin, c.job.Simulator.Model, c.job.Simulator.ModelConfig)
+	llm, err := c.openModel(userOrigin, c.job.Simulator.Model, c.job.Simulator.ModelConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +158,7 @@ func formatJSON(v any) string {
 func (c *caseRun) runTurn(ctx context.Context, message *genai.Content) error {
 	message = c.answerPending(message)
 	began := time.Now()
-	ctx, log := withRequestLog(ctx)
+	ctx, log := withRequestLog(ctx, &c.turnUsage)
 	req := &runtime.RunRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message}
 	user := &session.Event{Author: session.UserAuthor, Timestamp: began}
 	user.Content = message

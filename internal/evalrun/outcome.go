@@ -16,6 +16,9 @@ type Outcome struct {
 	// Metrics are the scores over all turns of all runs, Informational those without a
 	// threshold.
 	Metrics, Informational []*eval.MetricResult
+	// Usage and Seconds are those of all runs together; Seconds is the time of the turns.
+	Usage   eval.CaseUsage
+	Seconds float64
 }
 
 // Outcomes reads the outcomes of a journal, one at a time.
@@ -56,6 +59,7 @@ func mergeRuns(runs []*eval.CaseResult, allowNotEvaluated bool) *Outcome {
 		for _, m := range run.Overall {
 			o.addMetric(m)
 		}
+		o.addUsage(run)
 	}
 	if len(runs) == 1 {
 		return o
@@ -71,6 +75,15 @@ func mergeRuns(runs []*eval.CaseResult, allowNotEvaluated bool) *Outcome {
 		o.Status = eval.Failed
 	}
 	return o
+}
+
+func (o *Outcome) addUsage(run *eval.CaseResult) {
+	o.Usage.Add(run.Usage)
+	for _, t := range run.Turns {
+		if t.Actual != nil && t.Actual.Duration != nil {
+			o.Seconds += *t.Actual.Duration
+		}
+	}
 }
 
 func statusesOf(metrics []*eval.MetricResult) []eval.Status {

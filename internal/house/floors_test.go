@@ -19,7 +19,7 @@ var floors = map[string]int{
 	"pkg/agentconfig": 6, "internal/apptest": 6, "internal/evalrun": 6,
 	"pkg/loader": 7,
 	"pkg/server": 8, "internal/lsp": 8,
-	"cmd/agenthost": 9, "examples/embed": 9, "internal/proof": 9, "internal/gotest": 9, "internal/dist": 0,
+	"cmd/agenthost": 9, "examples/embed": 9, "internal/proof": 9, "internal/gotest": 9, "internal/dist": 0, "internal/junit": 0, "internal/evalreport": 7,
 
 	// Test support: only tests import it.
 	"internal/fakeanthropic": 0, "internal/fakegemini": 0, "internal/fakeollama": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "pkg/store/storetest": 5, "internal/testenv": 8,

@@ -147,6 +147,8 @@ type CaseResult struct {
 	UserID    string `json:"userId,omitempty"`
 	// Session is the whole session as ADK stores it, or nil.
 	Session json.RawMessage `json:"sessionDetails"`
+	// Usage is what the run used. ADK has no such field, and ignores it.
+	Usage *CaseUsage `json:"usage,omitempty"`
 	// Notes explain scores. ADK has no such field, and ignores it.
 	Notes []*Note `json:"notes,omitempty"`
 	Extra Extra   `json:"-"`

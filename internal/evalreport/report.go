@@ -1,0 +1,179 @@
+// Package evalreport reports the results of eval sets as a table, JSON, JUnit XML or CSV.
+//
+//	report, err := evalreport.New("table", false)
+//	report.AddRun(job, journal)   // for each set and model
+//	report.Write(stdout, stderr)
+//
+// A report holds the scores of the cases in memory. Texts of conversations are in a
+// temporary file, because those of all cases may not fit in memory.
+package evalreport
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"agenthost/internal/evalrun"
+	"agenthost/pkg/eval"
+)
+
+// Formats are the names of the output formats.
+func Formats() []string { return []string{"table", "json", "junit", "csv"} }
+
+// A Report collects the results of runs. It is for one goroutine.
+type Report struct {
+	Cases []*Case
+	// Files are the paths of the result files.
+	Files []string
+	// Duration is the time that all runs took.
+	Duration time.Duration
+
+	format  string
+	verbose bool
+	texts   *spool
+}
+
+// A Case is a case in the report, and in --output json.
+type Case struct {
+	SetID         string         `json:"set"`
+	CaseID        string         `json:"case"`
+	Status        string         `json:"status"`
+	Runs          int            `json:"runs"`
+	PassedRuns    int            `json:"passedRuns"`
+	Seconds       float64        `json:"seconds"`
+	Usage         eval.CaseUsage `json:"usage"`
+	Metrics       []Metric       `json:"metrics"`
+	Informational []Metric       `json:"informational"`
+	Notes         []*Note        `json:"notes,omitempty"`
+
+	file string
+	// text is what the format prints of the conversations.
+	text segment
+}
+
+// A Metric is a score; Score is nil if there is none.
+type Metric struct {
+	Name      string   `json:"name"`
+	Score     *float64 `json:"score"`
+	Threshold *float64 `json:"threshold,omitempty"`
+	Status    string   `json:"status"`
+}
+
+// A Note explains a score. Runs and turns count from 1.
+type Note struct {
+	Run    int    `json:"run"`
+	Turn   int    `json:"turn,omitempty"`
+	Metric string `json:"metric,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Judge  string `json:"judge,omitempty"`
+	Answer string `json:"answer,omitempty"`
+}
+
+// New returns an empty report in one of the [Formats]. Verbose adds the turns of passed
+// cases to a table. The caller closes the report.
+func New(format string, verbose bool) (*Report, error) {
+	texts, err := newSpool()
+	if err != nil {
+		return nil, fmt.Errorf("creating a temporary file: %w", err)
+	}
+	return &Report{format: format, verbose: verbose, texts: texts}, nil
+}
+
+// Close deletes the temporary file.
+func (r *Report) Close() error { return r.texts.closeFile() }
+
+// AddRun adds the outcomes of a run of a set.
+func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal) error {
+	for o, err := range journal.Outcomes(job.AllowNotEvaluated) {
+		if err != nil {
+			return err
+		}
+		c := &Case{
+			SetID: o.SetID, CaseID: o.CaseID, Status: o.Status.String(), Runs: len(o.Runs), PassedRuns: o.PassedRuns,
+			Seconds: o.Seconds, Usage: o.Usage, Metrics: newMetrics(o.Metrics), Informational: newMetrics(o.Informational),
+			Notes: newNotes(o), file: job.Set.Path,
+		}
+		if c.text, err = r.texts.appendText(r.formatOutcome(o)); err != nil {
+			return err
+		}
+		r.Cases = append(r.Cases, c)
+	}
+	return nil
+}
+
+// formatOutcome formats the conversations of a case.
+func (r *Report) formatOutcome(o *evalrun.Outcome) string {
+	switch {
+	case r.format == "csv":
+		return formatCSV(o)
+	case r.format != "json" && (o.Status != eval.Passed || r.verbose):
+		return formatDetails(o, r.verbose)
+	}
+	return ""
+}
+
+func newMetrics(metrics []*eval.MetricResult) []Metric {
+	all := []Metric{}
+	for _, m := range metrics {
+		all = append(all, Metric{m.Metric, m.Score, evalrun.Threshold(m), m.Status.String()})
+	}
+	return all
+}
+
+func newNotes(o *evalrun.Outcome) []*Note {
+	var all []*Note
+	for i, run := range o.Runs {
+		for _, n := range run.Notes {
+			note := &Note{Run: i + 1, Metric: n.Metric, Reason: n.Reason, Judge: n.Judge, Answer: n.Answer}
+			if n.Turn != nil {
+				note.Turn = *n.Turn + 1
+			}
+			all = append(all, note)
+		}
+	}
+	return all
+}
+
+// HasPassed reports whether all cases passed.
+func (r *Report) HasPassed() bool { return r.countStatus(eval.Passed) == len(r.Cases) }
+
+func (r *Report) countStatus(s eval.Status) int {
+	n := 0
+	for _, c := range r.Cases {
+		if c.Status == s.String() {
+			n++
+		}
+	}
+	return n
+}
+
+// sumUsage adds up the usage of all cases.
+func (r *Report) sumUsage() *eval.CaseUsage {
+	sum := &eval.CaseUsage{}
+	for _, c := range r.Cases {
+		sum.Add(&c.Usage)
+	}
+	return sum
+}
+
+// Write writes the report to out. The summary of a table goes to summary.
+func (r *Report) Write(out, summary io.Writer) error {
+	switch r.format {
+	case "json":
+		return r.writeJSON(out)
+	case "junit":
+		return r.writeJUnit(out)
+	case "csv":
+		return r.writeCSV(out)
+	}
+	return r.writeTable(out, summary)
+}
+
+func findMetric(metrics []Metric, name string) *Metric {
+	i := slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &metrics[i]
+}

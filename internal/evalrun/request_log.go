@@ -1,0 +1,109 @@
+package evalrun
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"agenthost/pkg/eval"
+	"agenthost/pkg/model"
+)
+
+// WrapModel returns a model that records the instructions and tools of its requests during
+// a case, for metrics that judge by them, and the usage of its responses. Without it, turns
+// have no app details and no usage.
+func WrapModel(llm model.LLM) model.LLM { return &loggedModel{llm} }
+
+type loggedModel struct{ model.LLM }
+
+var (
+	_ model.ContentCacher = (*loggedModel)(nil)
+	_ model.CodeRunner    = (*loggedModel)(nil)
+)
+
+// CachesContents reports the capability of the model; see [model.CanCache].
+func (m *loggedModel) CachesContents() bool { return model.CanCache(m.LLM) }
+
+// RunsCode reports the capability of the model; see [model.RunsCode].
+func (m *loggedModel) RunsCode() bool { return model.RunsCode(m.LLM) }
+
+// Generate records the request and calls the model; see [model.LLM].
+func (m *loggedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	log, ok := ctx.Value(requestLogKey{}).(*requestLog)
+	if !ok {
+		return m.LLM.Generate(ctx, req)
+	}
+	log.addRequest(req)
+	// A route calls models that are wrapped, too: their calls must not count twice.
+	responses := m.LLM.Generate(context.WithValue(ctx, requestLogKey{}, nil), req)
+	return func(yield func(*model.Response, error) bool) {
+		responses(func(resp *model.Response, err error) bool {
+			if err == nil && !resp.Partial {
+				log.usage.addResponse(resp)
+			}
+			return yield(resp, err)
+		})
+	}
+}
+
+type requestLogKey struct{}
+
+// A requestLog has the details of each agent's first request in a turn, and adds the usage
+// of all requests to a meter.
+type requestLog struct {
+	usage *usageMeter
+
+	mu     sync.Mutex
+	agents map[string]*eval.AgentDetails
+}
+
+func withRequestLog(ctx context.Context, usage *usageMeter) (context.Context, *requestLog) {
+	log := &requestLog{usage: usage, agents: map[string]*eval.AgentDetails{}}
+	return context.WithValue(ctx, requestLogKey{}, log), log
+}
+
+func (l *requestLog) addRequest(req *model.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := req.Origin.Agent
+	if l.agents[name] != nil {
+		return
+	}
+	l.agents[name] = &eval.AgentDetails{Name: name, Instructions: req.Instruction()}
+	if req.Config != nil {
+		l.agents[name].Tools = req.Config.Tools
+	}
+}
+
+// appDetails returns what is recorded, or nil.
+func (l *requestLog) appDetails() *eval.AppDetails {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.agents) == 0 {
+		return nil
+	}
+	return &eval.AppDetails{Agents: l.agents}
+}
+
+// A usageMeter adds up the usage of model calls. It is safe for concurrent use.
+type usageMeter struct {
+	mu  sync.Mutex
+	sum eval.Usage
+}
+
+func (m *usageMeter) addResponse(r *model.Response) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sum.AddResponse(r)
+}
+
+// usageOrNil returns the sum, or nil if there were no calls.
+func (m *usageMeter) usageOrNil() *eval.Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sum == (eval.Usage{}) {
+		return nil
+	}
+	sum := m.sum
+	return &sum
+}
