@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"agenthost/internal/turn"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -30,11 +31,11 @@ type Test struct {
 
 	answers scriptsByAgent
 	tools   map[string][]*toolStub
-	turns   []*turn
+	turns   []*testTurn
 }
 
-// turn is one turn of a test.
-type turn struct {
+// testTurn is one turn of a test.
+type testTurn struct {
 	turnConfig
 	node   *spec.Node
 	expect []*expectation
@@ -87,7 +88,7 @@ func (d *decoder) decodeTest(n *spec.Node) *Test {
 			t.turns = append(t.turns, d.decodeTurn(item, &c.Then[i]))
 		}
 	}
-	if !slices.ContainsFunc(t.turns, func(tu *turn) bool { return len(tu.expect) > 0 }) && !d.diagnostics.HasErrors() {
+	if !slices.ContainsFunc(t.turns, func(tu *testTurn) bool { return len(tu.expect) > 0 }) && !d.diagnostics.HasErrors() {
 		d.addDiagnostics(n.Warnf("test-expects-nothing", "the test has no expectations and always passes").
 			WithHint(`add expect: ['text contains "…"']`))
 	}
@@ -102,8 +103,8 @@ func listItems(n *spec.Node) []*spec.Node {
 }
 
 // decodeTurn validates the user's input and compiles the expectations.
-func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig) *turn {
-	tu := &turn{turnConfig: *c, node: n}
+func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig) *testTurn {
+	tu := &testTurn{turnConfig: *c, node: n}
 	if n.Kind != spec.Mapping {
 		return tu
 	}
@@ -135,7 +136,7 @@ func (d *decoder) compileExpectation(src spec.Expr) *expectation {
 	if src.Pos == (spec.Pos{}) {
 		return nil // already reported by spec.Decode
 	}
-	env := newExpectationEnv(d.names.State)
+	env := turn.NewEnv(d.names.State)
 	compiled, err := template.CompileBool(src.Value, env)
 	if err != nil {
 		offset := 0
@@ -145,14 +146,7 @@ func (d *decoder) compileExpectation(src spec.Expr) *expectation {
 		d.addDiagnostics(src.Errorf(offset, "expression", "%v", err))
 		return nil
 	}
-	e := &expectation{src: src, when: compiled}
-	for _, part := range template.Parts(src.Value) {
-		// Some parts do not compile on their own.
-		if x, err := template.Compile(part, env); err == nil {
-			e.parts = append(e.parts, namedExpr{part, x})
-		}
-	}
-	return e
+	return &expectation{src: src, when: compiled, parts: turn.CompileParts(src.Value, env)}
 }
 
 // decodeScripts reads the value of model.

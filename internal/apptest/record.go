@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/turn"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -148,7 +149,7 @@ func (m *recorder) renderTurn(i int, t *recordedTurn) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := maps.Clone(orEmptyMap(t.user.Actions.StateDelta))
+	state := maps.Clone(turn.EmptyIfNil(t.user.Actions.StateDelta))
 	if i == 0 {
 		maps.Copy(state, m.record.Initial)
 		maps.Copy(state, m.sharedState())

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/turn"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -94,7 +95,7 @@ func (m *recorder) findCall(id string) *genai.FunctionCall {
 }
 
 func (m *recorder) addStub(c *genai.FunctionCall, outcome string, state map[string]any) {
-	args, err := provider.YAMLMapping(orEmptyMap(c.Args))
+	args, err := provider.YAMLMapping(turn.EmptyIfNil(c.Args))
 	if err != nil {
 		args = "{}" // cannot happen: stored calls can be encoded
 	}
@@ -128,7 +129,7 @@ func (m *recorder) buildExpectations(t *recordedTurn) []string {
 	if failed != "" {
 		expect = append(expect, "(error?.code ?? last(events).error) == "+strconv.Quote(failed))
 	}
-	if open := pendingApprovals(m.history); len(open) > 0 {
+	if open := turn.PendingApprovals(m.history); len(open) > 0 {
 		original, _ := open[0][0].Args["originalFunctionCall"].(map[string]any)
 		expect = append(expect, fmt.Sprintf("pending.confirmation.tool == %q", original["name"]))
 	}

@@ -13,12 +13,12 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/turn"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/memstore"
-	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
 
@@ -72,7 +72,7 @@ type Failure struct {
 	Expression string
 	Diagnostic spec.Diagnostic
 	// Values are the values of the parts of the expression.
-	Values []Value
+	Values []turn.Value
 }
 
 // Lines returns the values, one per line.
@@ -82,37 +82,6 @@ func (f *Failure) Lines() []string {
 		lines[i] = v.String()
 	}
 	return lines
-}
-
-// A Value is a part of an expression and its value.
-type Value struct {
-	Part  string
-	Value any
-}
-
-// maxShownBytes limits how much of a value is shown.
-const maxShownBytes = 300
-
-// String returns the part, an equals sign, and the value as truncated JSON.
-func (v Value) String() string {
-	return v.Part + " = " + truncateText(formatValue(v.Value))
-}
-
-func formatValue(v any) string {
-	if v == nil {
-		return "nil"
-	}
-	if text, ok := v.(string); ok {
-		return fmt.Sprintf("%q", text)
-	}
-	return template.String(v)
-}
-
-func truncateText(s string) string {
-	if len(s) > maxShownBytes {
-		return strings.ToValidUTF8(s[:maxShownBytes], "") + "…"
-	}
-	return s
 }
 
 // testUser is the user ID in tests.
@@ -161,7 +130,7 @@ type testRun struct {
 	result *Result
 }
 
-func (p *testRun) runTurn(ctx context.Context, n int, tu *turn) error {
+func (p *testRun) runTurn(ctx context.Context, n int, tu *testTurn) error {
 	p.key.ID = cmp.Or(tu.Session, p.key.ID)
 	sess, delta, err := p.openSession(ctx, tu.State)
 	if err != nil {
@@ -174,14 +143,14 @@ func (p *testRun) runTurn(ctx context.Context, n int, tu *turn) error {
 		return nil
 	}
 	p.result.Transcript = append(p.result.Transcript, formatUserMessage(message)...)
-	o := &turnOutcome{}
+	o := &turn.Outcome{}
 	before := len(p.model.requestsSince(0))
 	req := &runtime.RunRequest{App: p.key.App, UserID: p.key.User, SessionID: p.key.ID, Message: message, StateDelta: delta, Writer: session.WriterAdmin}
 	for ev, err := range p.host.Run(ctx, req) {
 		if err != nil {
-			o.err = runtime.AsRunError(err)
+			o.Err = runtime.AsRunError(err)
 		} else if !ev.Partial {
-			o.events = append(o.events, ev)
+			o.Events = append(o.Events, ev)
 		}
 	}
 	if ctx.Err() != nil {
@@ -207,24 +176,24 @@ func (p *testRun) openSession(ctx context.Context, state map[string]any) (*sessi
 }
 
 // readOutcome reads the session and its artifacts after a turn.
-func (p *testRun) readOutcome(ctx context.Context, o *turnOutcome, before int) error {
+func (p *testRun) readOutcome(ctx context.Context, o *turn.Outcome, before int) error {
 	var err error
-	if o.session, err = p.host.Store().Sessions.Get(ctx, p.key, nil); err != nil {
+	if o.Session, err = p.host.Store().Sessions.Get(ctx, p.key, nil); err != nil {
 		return err
 	}
-	o.artifacts, err = p.host.Store().Artifacts.Keys(ctx, p.key)
-	o.requests = p.model.requestsSince(before)
+	o.Artifacts, err = p.host.Store().Artifacts.Keys(ctx, p.key)
+	o.Requests = p.model.requestsSince(before)
 	return err
 }
 
 // checkExpectations checks the expectations of a turn. A turn that ends with an error
 // fails, unless an expectation reads the error.
-func (p *testRun) checkExpectations(ctx context.Context, n int, tu *turn, o *turnOutcome) {
-	if o.err != nil && !slices.ContainsFunc(tu.expect, (*expectation).readsError) {
-		p.addFailure(n, tu, unwrapInternalError(o.err))
+func (p *testRun) checkExpectations(ctx context.Context, n int, tu *testTurn, o *turn.Outcome) {
+	if o.Err != nil && !slices.ContainsFunc(tu.expect, (*expectation).readsError) {
+		p.addFailure(n, tu, unwrapInternalError(o.Err))
 		return
 	}
-	vars := o.buildExprVars()
+	vars := o.Vars()
 	for _, e := range tu.expect {
 		if f := e.checkTurn(ctx, vars); f != nil {
 			f.Turn = n
@@ -235,8 +204,8 @@ func (p *testRun) checkExpectations(ctx context.Context, n int, tu *turn, o *tur
 
 // readsError reports whether the expectation reads the error of the turn.
 func (e *expectation) readsError() bool {
-	return slices.ContainsFunc(e.parts, func(part namedExpr) bool {
-		return part.text == "error" || strings.HasPrefix(part.text, "error.") || strings.HasPrefix(part.text, "error?.")
+	return slices.ContainsFunc(e.parts, func(part turn.Part) bool {
+		return part.Text == "error" || strings.HasPrefix(part.Text, "error.") || strings.HasPrefix(part.Text, "error?.")
 	})
 }
 
@@ -248,7 +217,7 @@ func unwrapInternalError(err *runtime.RunError) error {
 	return err
 }
 
-func (p *testRun) addFailure(n int, tu *turn, err error) {
+func (p *testRun) addFailure(n int, tu *testTurn, err error) {
 	at := tu.node
 	for _, key := range []string{"user", "confirm", "respond", "parts"} {
 		if v := tu.node.Get(key); v != nil {
@@ -260,58 +229,27 @@ func (p *testRun) addFailure(n int, tu *turn, err error) {
 }
 
 // buildMessage returns the user's message or decision of the turn.
-func (tu *turn) buildMessage(sess *session.Session) (*genai.Content, error) {
-	c := &genai.Content{Role: genai.RoleUser}
+func (tu *testTurn) buildMessage(sess *session.Session) (c *genai.Content, err error) {
+	c = &genai.Content{Role: genai.RoleUser}
 	switch {
 	case tu.Confirm != nil:
-		return c, tu.addDecision(c, sess)
+		d := turn.NewDecision(*tu.Confirm)
+		if tu.Payload != nil {
+			d = d.WithPayload(tu.Payload.Any())
+		}
+		c.Parts, err = d.AnswerRequests(sess.Events())
+		return c, err
 	case tu.Respond != nil:
-		return c, tu.addResponses(c, sess)
+		var answers []turn.Answer
+		for _, e := range tu.node.Get("respond").Entries {
+			answers = append(answers, turn.Answer{Function: e.Key.Value, Value: tu.Respond[e.Key.Value]})
+		}
+		c.Parts, err = turn.AnswerCalls(sess.Events(), answers)
+		return c, err
 	}
 	if tu.User != nil {
 		c.Parts = append(c.Parts, &genai.Part{Text: tu.User.Value})
 	}
 	c.Parts = append(c.Parts, tu.Parts...)
 	return c, nil
-}
-
-// addDecision responds to the oldest event that requests confirmation.
-func (tu *turn) addDecision(c *genai.Content, sess *session.Session) error {
-	open := pendingApprovals(sess.Events())
-	if len(open) == 0 {
-		return errors.New("no call requires confirmation")
-	}
-	for _, request := range open[0] {
-		response := map[string]any{"confirmed": *tu.Confirm}
-		confirmation, _ := request.Args["toolConfirmation"].(map[string]any)
-		if payload, ok := confirmation["payload"]; ok && *tu.Confirm {
-			response["payload"] = payload
-		}
-		if tu.Payload != nil {
-			response["payload"] = tu.Payload.Any()
-		}
-		c.Parts = append(c.Parts, responsePart(request, response))
-	}
-	return nil
-}
-
-// addResponses responds to pending calls, by function name.
-func (tu *turn) addResponses(c *genai.Content, sess *session.Session) error {
-	open := pendingCalls(sess)
-	for _, e := range tu.node.Get("respond").Entries {
-		i := slices.IndexFunc(open, func(w pendingCall) bool { return w.call.Name == e.Key.Value })
-		if i < 0 {
-			return fmt.Errorf("no pending call of %s", e.Key.Value)
-		}
-		response, ok := tu.Respond[e.Key.Value].(map[string]any)
-		if !ok {
-			response = map[string]any{"result": tu.Respond[e.Key.Value]}
-		}
-		c.Parts = append(c.Parts, responsePart(open[i].call, response))
-	}
-	return nil
-}
-
-func responsePart(call *genai.FunctionCall, response map[string]any) *genai.Part {
-	return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: call.ID, Name: call.Name, Response: response}}
 }

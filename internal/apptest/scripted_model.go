@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/turn"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )
@@ -22,12 +23,6 @@ type script struct {
 	ordered bool
 }
 
-// modelRequest is one request to a model of the app.
-type modelRequest struct {
-	agent, instruction string
-	tools              []any
-}
-
 // scriptedModel replaces all models during a test: it answers each agent from that
 // agent's script and records the requests.
 type scriptedModel struct {
@@ -35,7 +30,7 @@ type scriptedModel struct {
 	ordered map[string]bool
 
 	mu       sync.Mutex
-	requests []modelRequest
+	requests []turn.Request
 }
 
 func newScriptedModel(a scriptsByAgent) *scriptedModel {
@@ -82,21 +77,13 @@ func (c *scriptedModel) Generate(ctx context.Context, req *model.Request) iter.S
 }
 
 func (c *scriptedModel) recordRequest(req *model.Request) {
-	a := modelRequest{agent: req.Origin.Agent, instruction: req.Instruction(), tools: []any{}}
-	if req.Config != nil {
-		for _, t := range req.Config.Tools {
-			for _, f := range t.FunctionDeclarations {
-				a.tools = append(a.tools, f.Name)
-			}
-		}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.requests = append(c.requests, a)
+	c.requests = append(c.requests, turn.NewRequest(req))
 }
 
 // requestsSince returns the requests after the first n.
-func (c *scriptedModel) requestsSince(n int) []modelRequest {
+func (c *scriptedModel) requestsSince(n int) []turn.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.requests[n:len(c.requests):len(c.requests)]

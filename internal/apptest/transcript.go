@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/turn"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
@@ -18,7 +19,7 @@ func formatUserMessage(c *genai.Content) []string {
 		case p.FunctionResponse != nil:
 			lines = append(lines, fmt.Sprintf("  user ← %s %s", p.FunctionResponse.Name, formatMap(p.FunctionResponse.Response)))
 		case p.Text != "":
-			lines = append(lines, "  user: "+truncateText(p.Text))
+			lines = append(lines, "  user: "+turn.TruncateText(p.Text))
 		default:
 			lines = append(lines, "  user: (a file)")
 		}
@@ -27,10 +28,10 @@ func formatUserMessage(c *genai.Content) []string {
 }
 
 // formatTurnOutcome returns the transcript lines of agents and tools.
-func formatTurnOutcome(o *turnOutcome) []string {
+func formatTurnOutcome(o *turn.Outcome) []string {
 	var lines []string
 	failed := ""
-	for _, ev := range o.events {
+	for _, ev := range o.Events {
 		failed = ev.ErrorCode
 		if ev.Content != nil {
 			for _, p := range ev.Content.Parts {
@@ -41,11 +42,11 @@ func formatTurnOutcome(o *turnOutcome) []string {
 			lines = append(lines, fmt.Sprintf("  %s sets %s", ev.Author, formatMap(delta)))
 		}
 		if ev.ErrorCode != "" {
-			lines = append(lines, fmt.Sprintf("  %s ! %s %s", ev.Author, ev.ErrorCode, truncateText(ev.ErrorMessage)))
+			lines = append(lines, fmt.Sprintf("  %s ! %s %s", ev.Author, ev.ErrorCode, turn.TruncateText(ev.ErrorMessage)))
 		}
 	}
-	if o.err != nil && o.err.Code != failed {
-		lines = append(lines, fmt.Sprintf("  ! %s %s", o.err.Code, truncateText(unwrapInternalError(o.err).Error())))
+	if o.Err != nil && o.Err.Code != failed {
+		lines = append(lines, fmt.Sprintf("  ! %s %s", o.Err.Code, turn.TruncateText(unwrapInternalError(o.Err).Error())))
 	}
 	return lines
 }
@@ -60,7 +61,7 @@ func formatPart(ev *session.Event, p *genai.Part) []string {
 	case p.FunctionResponse != nil:
 		return []string{fmt.Sprintf("  %s ← %s", p.FunctionResponse.Name, formatMap(p.FunctionResponse.Response))}
 	case p.Text != "" && !p.Thought:
-		return []string{fmt.Sprintf("  %s: %s", ev.Author, truncateText(p.Text))}
+		return []string{fmt.Sprintf("  %s: %s", ev.Author, turn.TruncateText(p.Text))}
 	}
 	return nil
 }
@@ -76,4 +77,6 @@ func formatRequestSubject(request *genai.FunctionCall) string {
 	return fmt.Sprintf(" to approve %s(%s)", call["name"], formatMap(args))
 }
 
-func formatMap(m map[string]any) string { return truncateText(template.String(orEmptyMap(m))) }
+func formatMap(m map[string]any) string {
+	return turn.TruncateText(template.String(turn.EmptyIfNil(m)))
+}

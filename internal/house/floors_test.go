@@ -12,17 +12,17 @@ import (
 var floors = map[string]int{
 	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0, "internal/safe": 0, "internal/adkjson": 0,
 	"pkg/session": 1, "internal/policy": 1,
-	"pkg/eval": 2, "pkg/provider": 2, "pkg/tool": 2, "pkg/tool/mcptool": 3, "internal/evalfile": 3, "internal/auth": 2, "internal/a2a": 2,
+	"pkg/eval": 2, "pkg/provider": 2, "pkg/tool": 2, "pkg/tool/mcptool": 3, "internal/auth": 2, "internal/a2a": 2,
 	"pkg/store/internal/codec": 2, "pkg/store": 3, "pkg/store/memstore": 4, "pkg/store/kvstore": 4,
 	"pkg/store/dirstore": 4, "pkg/store/bucketstore": 4, "pkg/store/sqlstore": 5, "pkg/store/storeurl": 6,
 	"pkg/runtime": 5, "internal/adkdb": 6,
-	"pkg/agentconfig": 6, "internal/apptest": 6, "internal/evalrun": 6,
-	"pkg/loader": 7,
-	"pkg/server": 8, "internal/lsp": 8,
-	"cmd/agenthost": 9, "examples/embed": 9, "internal/proof": 9, "internal/gotest": 9, "internal/dist": 0, "internal/junit": 0, "internal/evalreport": 7,
+	"pkg/agentconfig": 6, "internal/turn": 6, "internal/apptest": 7, "internal/evalfile": 7, "internal/evalrun": 8,
+	"pkg/loader": 8,
+	"pkg/server": 9, "internal/lsp": 9,
+	"cmd/agenthost": 10, "examples/embed": 10, "internal/proof": 10, "internal/gotest": 10, "internal/dist": 0, "internal/junit": 0, "internal/evalreport": 9,
 
 	// Test support: only tests import it.
-	"internal/fakeanthropic": 0, "internal/fakegemini": 0, "internal/fakeollama": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "pkg/store/storetest": 5, "internal/testenv": 8,
+	"internal/fakeanthropic": 0, "internal/fakegemini": 0, "internal/fakeollama": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "pkg/store/storetest": 5, "internal/testenv": 9,
 }
 
 func TestFloors(t *testing.T) {
