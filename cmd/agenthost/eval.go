@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"agenthost/internal/evalrun"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
 
@@ -22,6 +24,7 @@ import (
 type evalFlags struct {
 	load            loadFlags
 	plan            evalrun.PlanOptions
+	models          []string
 	runs, parallel  int
 	timeout         time.Duration
 	output, results string
@@ -58,6 +61,7 @@ there is no case to run.`,
 	flags.StringSliceVar(&f.plan.Metrics, "metrics", nil, "metrics by name, each with an optional threshold, such as response_match=0.7,safety")
 	flags.StringVar(&f.plan.Config, "config", "", "file with the criteria of metrics (default: the test_config.json next to each set)")
 	flags.StringVar(&f.plan.Judge, "judge", "", "model of judges and simulated users whose config names none (default: "+eval.DefaultJudgeModel+")")
+	flags.StringSliceVar(&f.models, "model", nil, "run the cases with this model instead of the models of all agents: a name under models:, or PROVIDER/NAME; repeatable, for a result per model")
 	flags.IntVar(&f.runs, "runs", 1, "how often each case runs; scores are means over the turns of all runs")
 	flags.IntVar(&f.parallel, "parallel", 4, "how many cases run at the same time")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum duration of the conversation of a case")
@@ -80,6 +84,8 @@ func (f *evalFlags) validateFlags() error {
 		return fmt.Errorf("--runs must be between 1 and %d, got %d", maxEvalRuns, f.runs)
 	case f.parallel < 1 || f.parallel > maxEvalParallel:
 		return fmt.Errorf("--parallel must be between 1 and %d, got %d", maxEvalParallel, f.parallel)
+	case len(slices.Compact(slices.Sorted(slices.Values(f.models)))) < len(f.models):
+		return fmt.Errorf("--model must name each model once, got %s", strings.Join(f.models, ", "))
 	case f.timeout <= 0:
 		return fmt.Errorf("--timeout must be positive, got %s", f.timeout)
 	}
@@ -103,26 +109,11 @@ func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) err
 		return err
 	}
 	opts.WrapModel = evalrun.WrapModel
-	l := loader.New(opts)
-	app, ds := l.Load(ctx, dir)
-	if err := writeDiagnostics(io, ds); err != nil {
+	e := &evaluation{io: io, flags: f, dir: dir}
+	defer e.closeAll()
+	if err := e.loadAll(ctx, opts, evalrun.ModelNames(jobs)); err != nil {
 		return err
 	}
-	if app == nil {
-		return &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
-	}
-	defer app.Close()
-	models, release, ds := l.OpenModels(ctx, dir, evalrun.ModelNames(jobs))
-	if err := writeDiagnostics(io, ds); err != nil {
-		return err
-	}
-	if models == nil {
-		return &codedError{exitProblems, errors.New("the model of a judge has problems")}
-	}
-	defer release()
-	e := &evaluation{io: io, flags: f, dir: dir, runner: &evalrun.Runner{
-		App: app, Models: models, Runs: f.runs, Parallel: f.parallel, Timeout: f.timeout,
-	}}
 	return e.runJobs(ctx, jobs)
 }
 
@@ -143,10 +134,80 @@ func planFailure(io stdio, err error) error {
 
 // An evaluation runs jobs and reports them.
 type evaluation struct {
-	io     stdio
-	flags  *evalFlags
-	dir    string
-	runner *evalrun.Runner
+	io    stdio
+	flags *evalFlags
+	dir   string
+	// subjects are the app, once for each model.
+	subjects []*evalSubject
+	judges   evalrun.Models
+	releases []func()
+}
+
+// An evalSubject is an app with its own models, or with one model for all agents.
+type evalSubject struct {
+	app   *runtime.App
+	model string
+}
+
+// loadAll loads the app and the models of judges and of --model.
+func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges []string) error {
+	l := loader.New(opts)
+	app, err := e.loadApp(ctx, l)
+	if err != nil {
+		return err
+	}
+	if e.judges, err = e.openModels(ctx, l, judges, "the model of a judge"); err != nil {
+		return err
+	}
+	if len(e.flags.models) == 0 {
+		e.subjects = []*evalSubject{{app: app}}
+		return nil
+	}
+	models, err := e.openModels(ctx, l, e.flags.models, "--model")
+	if err != nil {
+		return err
+	}
+	for _, name := range e.flags.models {
+		replaced := *opts
+		replaced.Model = models[name]
+		app, err := e.loadApp(ctx, loader.New(&replaced))
+		if err != nil {
+			return err
+		}
+		e.subjects = append(e.subjects, &evalSubject{app, name})
+	}
+	return nil
+}
+
+func (e *evaluation) loadApp(ctx context.Context, l *loader.Loader) (*runtime.App, error) {
+	app, ds := l.Load(ctx, e.dir)
+	if err := writeDiagnostics(e.io, ds); err != nil {
+		return nil, err
+	}
+	if app == nil {
+		return nil, &codedError{exitProblems, fmt.Errorf("%s has problems", e.dir)}
+	}
+	e.releases = append(e.releases, app.Close)
+	return app, nil
+}
+
+func (e *evaluation) openModels(ctx context.Context, l *loader.Loader, names []string, what string) (evalrun.Models, error) {
+	models, release, ds := l.OpenModels(ctx, e.dir, names)
+	if err := writeDiagnostics(e.io, ds); err != nil {
+		return nil, err
+	}
+	if models == nil {
+		return nil, &codedError{exitProblems, fmt.Errorf("%s has problems", what)}
+	}
+	e.releases = append(e.releases, release)
+	return models, nil
+}
+
+// closeAll closes apps before the models that they use.
+func (e *evaluation) closeAll() {
+	for _, release := range slices.Backward(e.releases) {
+		release()
+	}
 }
 
 func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
@@ -156,29 +217,17 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 		return failWith(err)
 	}
 	defer report.Close()
-	total, done := evalrun.CountCases(jobs)*e.flags.runs, 0
-	for _, job := range jobs {
-		journal, err := e.openJournal(job)
-		if err != nil {
-			return failWith(err)
-		}
-		if err := e.runner.Run(ctx, job, journal); err != nil {
-			done += journal.Len()
-			journal.Close()
-			if ctx.Err() != nil {
+	total, done := evalrun.CountCases(jobs)*e.flags.runs*len(e.subjects), 0
+	for _, subject := range e.subjects {
+		for _, job := range jobs {
+			ended, err := e.runJob(ctx, subject, job, report)
+			if done += ended; err != nil && ctx.Err() != nil {
 				err = fmt.Errorf("interrupted after %d of %d runs of cases: continue with --resume", done, total)
 			}
-			return failWith(err)
+			if err != nil {
+				return failWith(err)
+			}
 		}
-		done += journal.Len()
-		if err := report.AddRun(job, journal); err != nil {
-			return failWith(err)
-		}
-		path, err := journal.Finish()
-		if err != nil {
-			return failWith(err)
-		}
-		report.Files = append(report.Files, filepath.ToSlash(path))
 	}
 	report.Duration = time.Since(began)
 	if err := report.Write(e.io.out, e.io.err); err != nil {
@@ -190,18 +239,38 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 	return nil
 }
 
+// runJob runs the cases of a job, adds them to the report, and returns how many runs have
+// ended.
+func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *evalrun.Job, report *evalreport.Report) (ended int, err error) {
+	journal, err := e.openJournal(subject, job)
+	if err != nil {
+		return 0, err
+	}
+	runner := &evalrun.Runner{App: subject.app, Models: e.judges, Runs: e.flags.runs, Parallel: e.flags.parallel, Timeout: e.flags.timeout}
+	if err := runner.Run(ctx, job, journal); err != nil {
+		journal.Close()
+		return journal.Len(), err
+	}
+	if err := report.AddRun(job, journal); err != nil {
+		return journal.Len(), err
+	}
+	path, err := journal.Finish()
+	report.Files = append(report.Files, filepath.ToSlash(path))
+	return journal.Len(), err
+}
+
 // openJournal creates the journal of a job, or opens that of the interrupted run.
-func (e *evaluation) openJournal(job *evalrun.Job) (*evalrun.Journal, error) {
+func (e *evaluation) openJournal(s *evalSubject, job *evalrun.Job) (*evalrun.Journal, error) {
+	subject := evalrun.Subject{App: s.app.Name(), Revision: s.app.Revision(), Model: s.model}
 	folder := e.flags.results
 	if folder == "" {
 		folder = filepath.Join(e.dir, filepath.FromSlash(eval.HistoryFolder))
 	}
-	app := e.runner.App
 	if e.flags.resume {
-		journal, err := job.Resume(folder, app.Name(), app.Revision())
+		journal, err := job.Resume(folder, subject)
 		if journal != nil || err != nil {
 			return journal, err
 		}
 	}
-	return job.Begin(folder, app.Name(), app.Revision(), time.Now())
+	return job.Begin(folder, subject, time.Now())
 }

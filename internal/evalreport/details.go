@@ -15,9 +15,13 @@ import (
 
 // formatDetails formats the scores, the reasons and the turns of a case: of each run that
 // did not pass, the turns that failed; if all, every turn of every run.
-func formatDetails(o *evalrun.Outcome, all bool) string {
+func formatDetails(o *evalrun.Outcome, model string, all bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s:%s\n", o.Status, o.SetID, o.CaseID)
+	fmt.Fprintf(&b, "%s %s:%s", o.Status, o.SetID, o.CaseID)
+	if model != "" {
+		fmt.Fprintf(&b, " with %s", model)
+	}
+	b.WriteString("\n")
 	for _, m := range o.Metrics {
 		score, threshold := "not evaluated", ""
 		if m.Score != nil {

@@ -26,7 +26,7 @@ func (r *Report) writeJSON(out io.Writer) error {
 	})
 }
 
-// writeJUnit prints a suite for each set. A case that failed is a failure, and one that was
+// writeJUnit prints a suite for each set and model. A case that failed is a failure, and one that was
 // not evaluated an error. Usage is in properties of the suites and in the output of the
 // cases, because cases have no properties in the schema of JUnit.
 func (r *Report) writeJUnit(out io.Writer) error {
@@ -34,8 +34,12 @@ func (r *Report) writeJUnit(out io.Writer) error {
 	usage := map[*junit.Suite]*eval.CaseUsage{}
 	for _, c := range r.Cases {
 		n := len(all.Suites)
-		if n == 0 || all.Suites[n-1].Name != c.SetID {
-			all.Suites = append(all.Suites, &junit.Suite{Name: c.SetID})
+		name := c.SetID
+		if c.Model != "" {
+			name += " with " + c.Model
+		}
+		if n == 0 || all.Suites[n-1].Name != name {
+			all.Suites = append(all.Suites, &junit.Suite{Name: name})
 			n++
 		}
 		suite := all.Suites[n-1]
@@ -48,7 +52,7 @@ func (r *Report) writeJUnit(out io.Writer) error {
 			return err
 		}
 		item := junit.Case{
-			Name: c.CaseID, Class: c.SetID, File: c.file, Time: junit.FormatSeconds(time.Duration(c.Seconds * float64(time.Second))),
+			Name: c.CaseID, Class: name, File: c.file, Time: junit.FormatSeconds(time.Duration(c.Seconds * float64(time.Second))),
 			Out: formatProperties(usageProperties(&c.Usage)),
 		}
 		problem := &junit.Problem{Message: c.findReason(), Text: text}
@@ -115,7 +119,7 @@ func (r *Report) writeCSV(out io.Writer) error {
 	header := []string{
 		"eval_set_id", "eval_id", "metric_name", "threshold", "score", "eval_status",
 		"prompt", "expected_response", "actual_response", "expected_tool_calls", "actual_tool_calls",
-		"run", "turn", "seconds", "run_tokens", "run_cost_usd", "run_judge_tokens", "run_judge_cost_usd",
+		"model", "run", "turn", "seconds", "run_tokens", "run_cost_usd", "run_judge_tokens", "run_judge_cost_usd",
 	}
 	if _, err := io.WriteString(out, formatRows([][]string{header})); err != nil {
 		return err
@@ -128,8 +132,8 @@ func (r *Report) writeCSV(out io.Writer) error {
 	return nil
 }
 
-// formatCSV formats the rows of a case.
-func formatCSV(o *evalrun.Outcome) string {
+// formatCSV formats the rows of a case with a model, which may be empty.
+func formatCSV(o *evalrun.Outcome, with string) string {
 	var rows [][]string
 	for i, run := range o.Runs {
 		usage := cmp.Or(run.Usage, &eval.CaseUsage{})
@@ -138,7 +142,7 @@ func formatCSV(o *evalrun.Outcome) string {
 		}
 		number := strconv.Itoa(i + 1)
 		if len(run.Turns) == 0 {
-			rows = append(rows, append([]string{o.SetID, o.CaseID, "", "", "", run.Status.String(), "", "", "", "", "", number, "", ""}, used...))
+			rows = append(rows, append([]string{o.SetID, o.CaseID, "", "", "", run.Status.String(), "", "", "", "", "", with, number, "", ""}, used...))
 		}
 		for n, t := range run.Turns {
 			expected := cmp.Or(t.Expected, &eval.Invocation{})
@@ -146,7 +150,7 @@ func formatCSV(o *evalrun.Outcome) string {
 				rows = append(rows, append([]string{
 					o.SetID, o.CaseID, m.Metric, formatOptional(evalrun.Threshold(m)), formatOptional(m.Score), m.Status.String(),
 					model.TextOf(t.Actual.UserContent), model.TextOf(expected.FinalResponse), model.TextOf(t.Actual.FinalResponse),
-					formatCalls(expected), formatCalls(t.Actual), number, strconv.Itoa(n + 1), formatOptional(t.Actual.Duration),
+					formatCalls(expected), formatCalls(t.Actual), with, number, strconv.Itoa(n + 1), formatOptional(t.Actual.Duration),
 				}, used...))
 			}
 		}

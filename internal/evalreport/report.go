@@ -9,6 +9,7 @@
 package evalreport
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -38,6 +39,7 @@ type Report struct {
 type Case struct {
 	SetID         string         `json:"set"`
 	CaseID        string         `json:"case"`
+	Model         string         `json:"model,omitempty"`
 	Status        string         `json:"status"`
 	Runs          int            `json:"runs"`
 	PassedRuns    int            `json:"passedRuns"`
@@ -90,11 +92,11 @@ func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal) error {
 			return err
 		}
 		c := &Case{
-			SetID: o.SetID, CaseID: o.CaseID, Status: o.Status.String(), Runs: len(o.Runs), PassedRuns: o.PassedRuns,
+			SetID: o.SetID, CaseID: o.CaseID, Model: journal.Subject().Model, Status: o.Status.String(), Runs: len(o.Runs), PassedRuns: o.PassedRuns,
 			Seconds: o.Seconds, Usage: o.Usage, Metrics: newMetrics(o.Metrics), Informational: newMetrics(o.Informational),
 			Notes: newNotes(o), file: job.Set.Path,
 		}
-		if c.text, err = r.texts.appendText(r.formatOutcome(o)); err != nil {
+		if c.text, err = r.texts.appendText(r.formatOutcome(o, c.Model)); err != nil {
 			return err
 		}
 		r.Cases = append(r.Cases, c)
@@ -103,12 +105,12 @@ func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal) error {
 }
 
 // formatOutcome formats the conversations of a case.
-func (r *Report) formatOutcome(o *evalrun.Outcome) string {
+func (r *Report) formatOutcome(o *evalrun.Outcome, model string) string {
 	switch {
 	case r.format == "csv":
-		return formatCSV(o)
+		return formatCSV(o, model)
 	case r.format != "json" && (o.Status != eval.Passed || r.verbose):
-		return formatDetails(o, r.verbose)
+		return formatDetails(o, model, r.verbose)
 	}
 	return ""
 }
@@ -155,6 +157,32 @@ func (r *Report) sumUsage() *eval.CaseUsage {
 		sum.Add(&c.Usage)
 	}
 	return sum
+}
+
+// listCases returns the cases in the order of the sets, those of one case with several
+// models one after the other.
+func (r *Report) listCases() []*Case {
+	type key struct{ set, id string }
+	order := map[key]int{}
+	for i, c := range r.Cases {
+		if _, ok := order[key{c.SetID, c.CaseID}]; !ok {
+			order[key{c.SetID, c.CaseID}] = i
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(r.Cases), func(a, b *Case) int {
+		return cmp.Compare(order[key{a.SetID, a.CaseID}], order[key{b.SetID, b.CaseID}])
+	})
+}
+
+// listModels returns the models of a matrix.
+func (r *Report) listModels() []string {
+	var models []string
+	for _, c := range r.Cases {
+		if c.Model != "" && !slices.Contains(models, c.Model) {
+			models = append(models, c.Model)
+		}
+	}
+	return models
 }
 
 // Write writes the report to out. The summary of a table goes to summary.

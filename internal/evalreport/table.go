@@ -24,7 +24,7 @@ func (r *Report) writeTable(out, summary io.Writer) error {
 		header = append(header, c.title)
 	}
 	fmt.Fprintln(w, strings.Join(header, "\t"))
-	for _, c := range r.Cases {
+	for _, c := range r.listCases() {
 		var cells []string
 		for _, column := range columns {
 			cells = append(cells, column.format(c))
@@ -34,7 +34,7 @@ func (r *Report) writeTable(out, summary io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, c := range r.Cases {
+	for _, c := range r.listCases() {
 		if err := r.texts.copyText(out, c.text); err != nil {
 			return err
 		}
@@ -47,6 +47,9 @@ func (r *Report) writeTable(out, summary io.Writer) error {
 func (r *Report) writeSummary(w io.Writer) {
 	fmt.Fprintf(w, "%s passed, %d failed, %d not evaluated in %s\n", formatCount(r.countStatus(eval.Passed), "case"),
 		r.countStatus(eval.Failed), r.countStatus(eval.NotEvaluated), r.Duration.Round(time.Millisecond))
+	if models := r.listModels(); len(models) > 1 {
+		r.writeModels(w, models)
+	}
 	sum := r.sumUsage()
 	for _, u := range []struct {
 		label string
@@ -62,6 +65,24 @@ func (r *Report) writeSummary(w io.Writer) {
 	}
 }
 
+// writeModels prints what each model passed and used.
+func (r *Report) writeModels(w io.Writer, models []string) {
+	for _, model := range models {
+		sum, passed, all := &eval.CaseUsage{}, 0, 0
+		for _, c := range r.Cases {
+			if c.Model != model {
+				continue
+			}
+			all++
+			if c.Status == eval.Passed.String() {
+				passed++
+			}
+			sum.Add(&c.Usage)
+		}
+		fmt.Fprintf(w, "%s: %d of %s passed, tokens %s, cost %s\n", model, passed, formatCount(all, "case"), formatTokens(sum.Turns), formatCost(sum.Turns))
+	}
+}
+
 // A column of the table.
 type column struct {
 	title  string
@@ -73,8 +94,11 @@ type column struct {
 func (r *Report) listColumns() []column {
 	columns := []column{
 		{"case", func(c *Case) string { return c.SetID + ":" + c.CaseID }},
-		{"status", func(c *Case) string { return c.Status }},
 	}
+	if len(r.listModels()) > 0 {
+		columns = append(columns, column{"model", func(c *Case) string { return c.Model }})
+	}
+	columns = append(columns, column{"status", func(c *Case) string { return c.Status }})
 	addKnown := func(title string, format func(c *Case) string) {
 		if slices.ContainsFunc(r.Cases, func(c *Case) bool { return format(c) != unknown }) {
 			columns = append(columns, column{title, format})

@@ -41,12 +41,22 @@ type Journal struct {
 	counts  map[string]int
 }
 
+// A Subject is what a run evaluates.
+type Subject struct {
+	// App is the name of the app, Revision its revision.
+	App      string `json:"app"`
+	Revision string `json:"revision,omitempty"`
+	// Model is the name of the model that replaces all models of the app's agents; empty
+	// for the app's own models.
+	Model string `json:"model,omitempty"`
+}
+
 // A journalHeader identifies the run.
 type journalHeader struct {
-	App     string  `json:"app"`
+	Subject
 	SetID   string  `json:"evalSetId"`
 	Created float64 `json:"created"`
-	// Key is a hash of the app, the set, the cases and the metrics: results with another
+	// Key is a hash of the subject, the set, the cases and the metrics: results with another
 	// key are not comparable.
 	Key string `json:"key"`
 }
@@ -59,14 +69,13 @@ type journalEntry struct {
 // newResult returns the result of the run without cases.
 func (h *journalHeader) newResult() *eval.SetResult {
 	result := eval.NewSetResult(h.App, h.SetID, h.Created)
-	result.Cases = []*eval.CaseResult{}
+	result.Model, result.Revision, result.Cases = h.Model, h.Revision, []*eval.CaseResult{}
 	return result
 }
 
-// Begin creates the journal of a job in a folder, which it creates if necessary. The
-// revision is that of the app.
-func (j *Job) Begin(dir, app, revision string, now time.Time) (*Journal, error) {
-	key, err := j.hashRun(revision)
+// Begin creates the journal of a job in a folder, which it creates if necessary.
+func (j *Job) Begin(dir string, subject Subject, now time.Time) (*Journal, error) {
+	key, err := j.hashRun(subject)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +90,7 @@ func (j *Job) Begin(dir, app, revision string, now time.Time) (*Journal, error) 
 		if micros%1_000_000 == 0 {
 			micros++ // the UI of ADK cannot open a result of a whole second
 		}
-		journal := j.newJournal(dir, journalHeader{app, j.Set.ID, float64(micros) / 1e6, key})
+		journal := j.newJournal(dir, journalHeader{subject, j.Set.ID, float64(micros) / 1e6, key})
 		f, err := os.OpenFile(journal.filePath(journalSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
 			micros++
@@ -109,11 +118,11 @@ func (j *Job) Begin(dir, app, revision string, now time.Time) (*Journal, error) 
 	}
 }
 
-// Resume opens the newest journal of the job's set in a folder, or returns nil if there is
-// none. It is an error if the app, the set, the selected cases or the metrics have changed
+// Resume opens the newest journal of the job's set and the subject's model in a folder, or
+// returns nil if there is none. It is an error if the app, the set, the selected cases or the metrics have changed
 // since, or if another process is running it (only Linux and macOS detect this).
-func (j *Job) Resume(dir, app, revision string) (*Journal, error) {
-	key, err := j.hashRun(revision)
+func (j *Job) Resume(dir string, subject Subject) (*Journal, error) {
+	key, err := j.hashRun(subject)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +136,8 @@ func (j *Job) Resume(dir, app, revision string) (*Journal, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}
-		if journal.header.App != app || journal.header.SetID != j.Set.ID || newest != nil && newest.header.Created > journal.header.Created {
+		h := journal.header
+		if h.App != subject.App || h.Model != subject.Model || h.SetID != j.Set.ID || newest != nil && newest.header.Created > h.Created {
 			journal.file.Close()
 			continue
 		}
@@ -163,9 +173,9 @@ func (j *Job) newJournal(dir string, header journalHeader) *Journal {
 }
 
 // hashRun returns the key of a run.
-func (j *Job) hashRun(revision string) (string, error) {
+func (j *Job) hashRun(subject Subject) (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s %t\n", revision, j.AllowNotEvaluated)
+	fmt.Fprintf(h, "%s %q %t\n", subject.Revision, subject.Model, j.AllowNotEvaluated)
 	for _, c := range j.Cases {
 		fmt.Fprintf(h, "%q\n", c.ID)
 	}
@@ -238,6 +248,9 @@ func (j *Journal) addEntry(caseID string, size int) {
 func (j *Journal) filePath(suffix string) string {
 	return filepath.Join(j.dir, j.header.newResult().Name+suffix)
 }
+
+// Subject returns what the run evaluates.
+func (j *Journal) Subject() Subject { return j.header.Subject }
 
 // Count returns the number of results of a case.
 func (j *Journal) Count(caseID string) int {

@@ -83,7 +83,7 @@ var fivePassed = []string{"greetings:c1 PASSED", "greetings:c2 PASSED", "greetin
 func TestResume(t *testing.T) {
 	r, job := openRun(t, nil)
 	folder := filepath.Join(t.TempDir(), "history")
-	first, err := job.Begin(folder, "shop", "r1", time.Unix(1700000000, 0))
+	first, err := job.Begin(folder, evalrun.Subject{App: "shop", Revision: "r1"}, time.Unix(1700000000, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	again, err := job.Resume(folder, "shop", "r1")
+	again, err := job.Resume(folder, evalrun.Subject{App: "shop", Revision: "r1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestResume(t *testing.T) {
 	if diff := cmp.Diff(fivePassed, listCases(t, path)); diff != "" {
 		t.Errorf("cases (-want +got):\n%s", diff)
 	}
-	if next, err := job.Resume(folder, "shop", "r1"); next != nil || err != nil {
+	if next, err := job.Resume(folder, evalrun.Subject{App: "shop", Revision: "r1"}); next != nil || err != nil {
 		t.Errorf("Resume = %v, %v, want nil after the run is complete", next, err)
 	}
 }
@@ -134,7 +134,7 @@ func TestResume(t *testing.T) {
 func TestResumeChanged(t *testing.T) {
 	r, job := openRun(t, nil)
 	folder := t.TempDir()
-	journal, err := job.Begin(folder, "shop", "r1", time.Unix(1700000000, 0))
+	journal, err := job.Begin(folder, evalrun.Subject{App: "shop", Revision: "r1"}, time.Unix(1700000000, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,14 +152,14 @@ func TestResumeChanged(t *testing.T) {
 		name, revision string
 		job            *evalrun.Job
 	}{{"revision", "r2", job}, {"cases", "r1", &fewer}, {"metrics", "r1", &other}} {
-		if _, err := tt.job.Resume(folder, "shop", tt.revision); err == nil || err.Error() != want {
+		if _, err := tt.job.Resume(folder, evalrun.Subject{App: "shop", Revision: tt.revision}); err == nil || err.Error() != want {
 			t.Errorf("Resume with other %s = %v, want %s", tt.name, err, want)
 		}
 	}
-	if other, err := job.Resume(folder, "office", "r1"); other != nil || err != nil {
+	if other, err := job.Resume(folder, evalrun.Subject{App: "office", Revision: "r1"}); other != nil || err != nil {
 		t.Errorf("Resume = %v, %v, want nil for another app", other, err)
 	}
-	empty, err := job.Begin(filepath.Join(folder, "empty"), "shop", "r1", time.Unix(1700000000, 0))
+	empty, err := job.Begin(filepath.Join(folder, "empty"), evalrun.Subject{App: "shop", Revision: "r1"}, time.Unix(1700000000, 0))
 	if err == nil {
 		err = empty.Close()
 	}
@@ -174,7 +174,7 @@ func TestBegin(t *testing.T) {
 	_, job := openRun(t, nil)
 	folder := t.TempDir()
 	for _, want := range []string{"1700000000.000001", "1700000000.000002"} {
-		if _, err := job.Begin(folder, "shop", "r1", time.Unix(1700000000, 0)); err != nil {
+		if _, err := job.Begin(folder, evalrun.Subject{App: "shop", Revision: "r1"}, time.Unix(1700000000, 0)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(filepath.Join(folder, "shop_greetings_"+want+".evalset_result.partial")); err != nil {
@@ -183,7 +183,7 @@ func TestBegin(t *testing.T) {
 	}
 	job.Set.ID = "../greetings"
 	const want = `cannot use "../greetings" as a file name`
-	if _, err := job.Begin(folder, "shop", "r1", time.Now()); err == nil || !strings.HasSuffix(err.Error(), want) {
+	if _, err := job.Begin(folder, evalrun.Subject{App: "shop", Revision: "r1"}, time.Now()); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("Begin = %v, want %s", err, want)
 	}
 }
@@ -201,7 +201,7 @@ func TestRunCanceled(t *testing.T) {
 	})
 	job.Cases[2].Conversation[0].UserContent.Parts[0].Text = "stop"
 	r.Parallel = 1
-	journal, err := job.Begin(t.TempDir(), "shop", "r1", time.Now())
+	journal, err := job.Begin(t.TempDir(), evalrun.Subject{App: "shop", Revision: "r1"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestTimeout(t *testing.T) {
 	r, job := openRun(t, map[string]string{"demo.script.yaml": "- {text: Hello., delay: 1h}\n"})
 	r.Timeout = time.Millisecond
 	job.Cases = job.Cases[:1]
-	journal, err := job.Begin(t.TempDir(), "shop", "r1", time.Now())
+	journal, err := job.Begin(t.TempDir(), evalrun.Subject{App: "shop", Revision: "r1"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,9 +169,13 @@ type Note struct {
 
 // A SetResult is the result of a run of a set.
 type SetResult struct {
-	ID                string        `json:"evalSetResultId"`
-	Name              string        `json:"evalSetResultName"`
-	SetID             string        `json:"evalSetId"`
+	ID    string `json:"evalSetResultId"`
+	Name  string `json:"evalSetResultName"`
+	SetID string `json:"evalSetId"`
+	// Revision is that of the app, Model the name of the model that replaced all models of
+	// its agents, or empty. ADK has no such fields, and ignores them.
+	Revision          string        `json:"appRevision,omitempty"`
+	Model             string        `json:"model,omitempty"`
 	Cases             []*CaseResult `json:"evalCaseResults"`
 	CreationTimestamp float64       `json:"creationTimestamp"`
 	Extra             Extra         `json:"-"`
