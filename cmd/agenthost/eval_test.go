@@ -112,3 +112,45 @@ func TestEvalInterrupted(t *testing.T) {
 	}
 	resumeEval(t, app)
 }
+
+// With --runs, the table has the share of passed runs of each case with its interval, and
+// pass@k and pass^k for k = 2. The summary has their means over the cases for all k.
+func TestEvalRuns(t *testing.T) {
+	var calls atomic.Int64
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"n": %d}`, calls.Add(1))
+	}))
+	defer service.Close()
+	app := filepath.Join(t.TempDir(), "desk")
+	saveFile(t, app, "app.yaml", "models: {demo: {provider: scripted, script: s.yaml}}\n")
+	saveFile(t, app, "s.yaml", "- {when: user == \"always\", text: Hello.}\n- {when: responses.stock != nil, text: \"{responses.stock.n}\"}\n- calls: [{name: stock}]\n")
+	saveFile(t, app, "root_agent.yaml", fmt.Sprintf("name: desk\nmodel: demo\ninstruction: Help.\ntools:\n- http: {name: stock, description: Counts., url: %q}\n", service.URL))
+	saveFile(t, app, "first.eval.yaml", `metrics: {response_match: 1}
+cases:
+- {name: always, user: always, expect: {text: Hello.}}
+- {name: second, user: maybe, expect: {text: "2"}}
+`)
+	var out, problems bytes.Buffer
+	code := run(t.Context(), []string{"eval", app, "--runs", "4", "--parallel", "1"}, stdio{nil, &out, &problems})
+	const table = `case          status  passed  95 % interval   pass@2  pass^2  response_match  calls/turn  time
+first:always  PASSED  4/4     0.51 to 1       1       1       1               0           <1s
+first:second  FAILED  1/4     0.046 to 0.699  0.5     0       0.25 < 1        1           <1s
+`
+	if code != exitProblems || !strings.HasPrefix(out.String(), table) {
+		t.Errorf("status %d, stdout:\n%s\nwant:\n%s", code, &out, table)
+	}
+	for _, want := range []string{
+		"\npass@k, mean of the cases: 0.625 (k=1), 0.75 (k=2), 0.875 (k=3), 1 (k=4)\n",
+		"\npass^k, mean of the cases: 0.625 (k=1), 0.5 (k=2), 0.5 (k=3), 0.5 (k=4)\n",
+	} {
+		if !strings.Contains(problems.String(), want) {
+			t.Errorf("stderr = %s, want %s", &problems, want)
+		}
+	}
+	calls.Store(0)
+	out.Reset()
+	run(t.Context(), []string{"eval", app, "first:second", "--runs", "4", "--parallel", "1", "--output", "json"}, stdio{nil, &out, &problems})
+	if want := `"passRate":{"share":0.25,"low":0.0455`; !strings.Contains(strings.Join(strings.Fields(out.String()), ""), want) {
+		t.Errorf("stdout = %s, want %s", &out, want)
+	}
+}

@@ -43,6 +43,7 @@ type Case struct {
 	Status        string         `json:"status"`
 	Runs          int            `json:"runs"`
 	PassedRuns    int            `json:"passedRuns"`
+	PassRate      *PassRate      `json:"passRate,omitempty"`
 	Seconds       float64        `json:"seconds"`
 	Usage         eval.CaseUsage `json:"usage"`
 	Metrics       []Metric       `json:"metrics"`
@@ -93,7 +94,8 @@ func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal) error {
 		}
 		c := &Case{
 			SetID: o.SetID, CaseID: o.CaseID, Model: journal.Subject().Model, Status: o.Status.String(), Runs: len(o.Runs), PassedRuns: o.PassedRuns,
-			Seconds: o.Seconds, Usage: o.Usage, Metrics: newMetrics(o.Metrics), Informational: newMetrics(o.Informational),
+			PassRate: newPassRate(len(o.Runs), o.PassedRuns),
+			Seconds:  o.Seconds, Usage: o.Usage, Metrics: newMetrics(o.Metrics), Informational: newMetrics(o.Informational),
 			Notes: newNotes(o), file: job.Set.Path,
 		}
 		if c.text, err = r.texts.appendText(r.formatOutcome(o, c.Model)); err != nil {

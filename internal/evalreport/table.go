@@ -50,6 +50,9 @@ func (r *Report) writeSummary(w io.Writer) {
 	if models := r.listModels(); len(models) > 1 {
 		r.writeModels(w, models)
 	}
+	if len(r.listModels()) < 2 {
+		writePassRates(w, r.Cases)
+	}
 	sum := r.sumUsage()
 	for _, u := range []struct {
 		label string
@@ -68,18 +71,20 @@ func (r *Report) writeSummary(w io.Writer) {
 // writeModels prints what each model passed and used.
 func (r *Report) writeModels(w io.Writer, models []string) {
 	for _, model := range models {
-		sum, passed, all := &eval.CaseUsage{}, 0, 0
+		sum, passed := &eval.CaseUsage{}, 0
+		var cases []*Case
 		for _, c := range r.Cases {
 			if c.Model != model {
 				continue
 			}
-			all++
+			cases = append(cases, c)
 			if c.Status == eval.Passed.String() {
 				passed++
 			}
 			sum.Add(&c.Usage)
 		}
-		fmt.Fprintf(w, "%s: %d of %s passed, tokens %s, cost %s\n", model, passed, formatCount(all, "case"), formatTokens(sum.Turns), formatCost(sum.Turns))
+		fmt.Fprintf(w, "%s: %d of %s passed, tokens %s, cost %s\n", model, passed, formatCount(len(cases), "case"), formatTokens(sum.Turns), formatCost(sum.Turns))
+		writePassRates(w, cases)
 	}
 }
 
@@ -104,7 +109,9 @@ func (r *Report) listColumns() []column {
 			columns = append(columns, column{title, format})
 		}
 	}
-	addKnown("passed", formatPassedRuns)
+	for _, c := range passColumns() {
+		addKnown(c.title, c.format)
+	}
 	for _, name := range r.listMetrics() {
 		columns = append(columns, column{shortMetricName(name), func(c *Case) string { return formatScored(findMetric(c.Metrics, name)) }})
 	}
