@@ -108,22 +108,7 @@ func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig) *testTurn {
 	if n.Kind != spec.Mapping {
 		return tu
 	}
-	var inputs []string
-	for _, key := range []string{"user", "confirm", "respond"} {
-		if n.Get(key) != nil {
-			inputs = append(inputs, key)
-		}
-	}
-	switch {
-	case len(inputs) == 0 && n.Get("parts") == nil:
-		d.addDiagnostics(n.Errorf("test", "a turn requires user, confirm or respond"))
-	case len(inputs) > 1:
-		d.addDiagnostics(n.Get(inputs[1]).Errorf("test", "%s and %s are mutually exclusive", inputs[0], inputs[1]))
-	case n.Get("payload") != nil && (c.Confirm == nil || !*c.Confirm):
-		d.addDiagnostics(n.Get("payload").Errorf("test", "payload requires confirm: true"))
-	case n.Get("parts") != nil && len(inputs) == 1 && inputs[0] != "user":
-		d.addDiagnostics(n.Get("parts").Errorf("test", "parts cannot be combined with %s", inputs[0]))
-	}
+	d.addDiagnostics(turn.CheckInput(n, c.Confirm, "test")...)
 	for _, src := range c.Expect {
 		if e := d.compileExpectation(src); e != nil {
 			tu.expect = append(tu.expect, e)

@@ -91,7 +91,7 @@ func (d *decoder) decodeCriterion(metric *eval.Metric, n *spec.Node) *eval.Crite
 	}
 	d.checkCriterionKeys(metric, n)
 	got := &eval.Criterion{
-		Threshold: c.Threshold, IgnoreArgs: c.IgnoreArgs, PartialScore: c.PartialScore, Rubrics: d.decodeRubrics(c.Rubrics.node),
+		Threshold: c.Threshold, IgnoreArgs: c.IgnoreArgs, PartialScore: c.PartialScore, OnlyExpected: c.OnlyExpected, Rubrics: d.decodeRubrics(c.Rubrics.node),
 		WithIntermediate: c.WithIntermediate, CheckIntermediate: c.CheckTexts, StopSignal: c.StopSignal,
 	}
 	if match, err := eval.ParseMatchType(c.MatchType); err == nil {
@@ -167,15 +167,21 @@ func metricsOfKey(key string) ([]string, bool) {
 	case "stop_signal":
 		return []string{eval.UserSimulatorQuality}, true
 	case "judge_model_options":
-		var judged []string
-		for _, m := range eval.Metrics() {
-			if m.Judged {
-				judged = append(judged, m.Name)
-			}
-		}
-		return judged, true
+		return listMetrics(func(m *eval.Metric) bool { return m.Judged }), true
+	case "only_expected":
+		return listMetrics(func(m *eval.Metric) bool { return m.NeedsExpected }), true
 	}
 	return nil, false
+}
+
+func listMetrics(isListed func(m *eval.Metric) bool) []string {
+	var names []string
+	for _, m := range eval.Metrics() {
+		if isListed(m) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 func rubricMetrics() []string {

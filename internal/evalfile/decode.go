@@ -8,7 +8,9 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/turn"
 	"agenthost/pkg/eval"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
 
@@ -94,11 +96,17 @@ func entriesOf(n *spec.Node) []spec.Entry {
 }
 
 func (d *decoder) decodeCase(n *spec.Node, c *caseConfig) *eval.Case {
-	got := &eval.Case{ID: c.Name.Value, FinalState: c.FinalState, Session: &eval.SessionInput{State: c.State}}
+	got := &eval.Case{ID: c.Name.Value, FinalState: c.FinalState, Session: &eval.SessionInput{User: c.UserID, State: c.State}}
+	if c.StateMatch == eval.StateExact {
+		got.FinalStateMatch = eval.StateExact
+	}
 	if n.Kind != spec.Mapping {
 		return got
 	}
 	d.checkCaseName(c.Name)
+	if at := n.Get("final_state_match"); at != nil && n.Get("final_state") == nil {
+		d.addDiagnostics(at.Errorf("eval", "final_state_match requires final_state"))
+	}
 	got.Rubrics = d.decodeRubrics(c.Rubrics.node)
 	if !c.Metrics.node.IsNull() {
 		got.Criteria = d.decodeCriteria(c.Metrics.node)
@@ -116,8 +124,8 @@ func (d *decoder) decodeCase(n *spec.Node, c *caseConfig) *eval.Case {
 			got.Conversation = append(got.Conversation, d.decodeTurn(item, &c.Then[i], got))
 		}
 	}
-	for i, turn := range got.Conversation {
-		turn.ID = fmt.Sprintf("turn-%d", i+1)
+	for i, inv := range got.Conversation {
+		inv.ID = fmt.Sprintf("turn-%d", i+1)
 	}
 	if !d.judgesAll && !judgesTurns(c.Metrics.node) && !expectsSomething(got) && !d.diagnostics.HasErrors() {
 		d.addDiagnostics(n.Warnf("eval-expects-nothing", "the case expects nothing of the agent").
@@ -151,13 +159,13 @@ func judgesTurns(metrics *spec.Node) bool {
 
 // expectsSomething reports whether a case has anything that a metric compares or judges.
 func expectsSomething(c *eval.Case) bool {
-	return len(c.Rubrics) > 0 || len(c.FinalState) > 0 || slices.ContainsFunc(c.Conversation, func(t *eval.Invocation) bool {
+	return len(c.Rubrics) > 0 || len(c.FinalState) > 0 || c.FinalStateMatch != "" || slices.ContainsFunc(c.Conversation, func(t *eval.Invocation) bool {
 		return t.FinalResponse != nil || len(t.Rubrics) > 0 || t.Intermediate != nil
 	})
 }
 
 func (d *decoder) decodeScenario(n *spec.Node, c *caseConfig) *eval.Scenario {
-	for _, key := range []string{"expect", "then", "parts"} {
+	for _, key := range []string{"expect", "then", "parts", "confirm", "respond"} {
 		if at := n.Get(key); at != nil {
 			d.addDiagnostics(at.Errorf("eval", "plan and %s are mutually exclusive", key))
 		}
@@ -173,36 +181,55 @@ func (d *decoder) decodeScenario(n *spec.Node, c *caseConfig) *eval.Scenario {
 }
 
 func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig, in *eval.Case) *eval.Invocation {
-	turn := &eval.Invocation{UserContent: &genai.Content{Role: genai.RoleUser}}
+	inv := &eval.Invocation{UserContent: &genai.Content{Role: genai.RoleUser}}
 	if n.Kind != spec.Mapping {
-		return turn
+		return inv
 	}
-	if c.User == nil && len(c.Parts) == 0 {
-		d.addDiagnostics(n.Errorf("eval", "a turn requires user"))
-	}
-	if c.User != nil {
-		turn.UserContent.Parts = append(turn.UserContent.Parts, &genai.Part{Text: c.User.Value})
-	}
-	turn.UserContent.Parts = append(turn.UserContent.Parts, c.Parts...)
+	d.addDiagnostics(turn.CheckInput(n, c.Confirm, "eval")...)
+	inv.UserContent.Parts = d.decodeInput(n, c)
 	if c.Expect == nil {
-		return turn
+		return inv
 	}
 	if c.Expect.Text != nil {
-		turn.FinalResponse = genai.NewContentFromText(c.Expect.Text.Value, genai.RoleModel)
+		inv.FinalResponse = genai.NewContentFromText(c.Expect.Text.Value, genai.RoleModel)
 	}
 	if at := n.Get("expect"); at.Get("calls") != nil {
-		turn.Intermediate = &eval.Intermediate{}
+		inv.Intermediate = &eval.Intermediate{}
 		for _, call := range c.Expect.Calls {
-			turn.Intermediate.ToolUses = append(turn.Intermediate.ToolUses, d.decodeCall(&call))
+			inv.Intermediate.ToolUses = append(inv.Intermediate.ToolUses, d.decodeCall(&call))
 		}
 	}
-	turn.Rubrics = d.decodeRubrics(c.Expect.Rubrics.node)
-	for _, r := range turn.Rubrics {
+	inv.Rubrics = d.decodeRubrics(c.Expect.Rubrics.node)
+	for _, r := range inv.Rubrics {
 		if findRubric(in.Rubrics, r.ID) != nil {
 			d.addDiagnostics(n.Get("expect").Get("rubrics").Errorf("duplicate-name", "rubric %q is also one of the case", r.ID))
 		}
 	}
-	return turn
+	return inv
+}
+
+// decodeInput returns the message of the user. Its responses have no IDs: those of the pending
+// calls are known when the case runs.
+func (d *decoder) decodeInput(n *spec.Node, c *turnConfig) []*genai.Part {
+	var parts []*genai.Part
+	switch {
+	case c.User != nil:
+		parts = append(parts, &genai.Part{Text: c.User.Value})
+	case c.Confirm != nil:
+		decision := turn.NewDecision(*c.Confirm)
+		if c.Payload != nil {
+			decision = decision.WithPayload(c.Payload.Any())
+		}
+		parts = append(parts, genai.NewPartFromFunctionResponse(runtime.RequestConfirmation, decision))
+	}
+	for _, e := range entriesOf(n.Get("respond")) {
+		if value, ok := c.Respond[e.Key.Value]; ok {
+			d.checkTool(e.Key.Text())
+			answer := turn.Answer{Function: e.Key.Value, Value: value}
+			parts = append(parts, genai.NewPartFromFunctionResponse(answer.Function, answer.Response()))
+		}
+	}
+	return append(parts, c.Parts...)
 }
 
 func (d *decoder) decodeCall(c *callConfig) *genai.FunctionCall {

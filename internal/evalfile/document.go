@@ -25,17 +25,22 @@ type caseConfig struct {
 	Then       []turnConfig   `yaml:"then" doc:"The turns after the first, in order."`
 	Plan       *spec.Text     `yaml:"plan" doc:"Instead of expect and then: what a simulated user wants after its first message user, and how the conversation continues."`
 	Persona    personaNode    `yaml:"persona" doc:"The persona of the simulated user: the ID of a prebuilt one, or its description and behaviors."`
+	UserID     string         `yaml:"user_id" doc:"The user of the session. Default: test_user_id."`
 	State      map[string]any `yaml:"state" doc:"The initial session state."`
-	FinalState map[string]any `yaml:"final_state" doc:"Values that the session state must have after the conversation. Other keys do not matter."`
+	FinalState map[string]any `yaml:"final_state" doc:"Values that the session state must have after the conversation; null for none."`
+	StateMatch string         `yaml:"final_state_match" enum:"SUBSET|EXACT" default:"SUBSET" doc:"Whether the state and its objects may have other keys, or must be exactly final_state."`
 	Rubrics    rubricsNode    `yaml:"rubrics" doc:"Rubrics of all turns: IDs of the rubrics of the file, or properties by ID."`
 	Metrics    metricsNode    `yaml:"metrics" doc:"Criteria of this case, instead of or besides those of the set. A threshold alone keeps the rest of a criterion of the set."`
 }
 
 // turnConfig is a turn: the user's message, and what the agent should do.
 type turnConfig struct {
-	User   *spec.Text    `yaml:"user" doc:"The text of the user's message."`
-	Parts  []*genai.Part `yaml:"parts" doc:"Further parts of the user's message, such as files."`
-	Expect *expectConfig `yaml:"expect" doc:"The expected behavior of the agent, which the metrics compare."`
+	User    *spec.Text     `yaml:"user" doc:"The text of the user's message."`
+	Parts   []*genai.Part  `yaml:"parts" doc:"Further parts of the user's message, such as files."`
+	Confirm *bool          `yaml:"confirm" doc:"Instead of user: approve (true) or reject (false) the pending confirmations."`
+	Payload *spec.Node     `yaml:"payload" doc:"The payload that the user sends with an approval."`
+	Respond map[string]any `yaml:"respond" doc:"Instead of user: responses to pending calls, by function name."`
+	Expect  *expectConfig  `yaml:"expect" doc:"The expected behavior of the agent, which the metrics compare."`
 }
 
 // expectConfig is what is expected of a turn.
@@ -58,6 +63,7 @@ type criterionConfig struct {
 	IgnoreArgs       bool                  `yaml:"ignore_args" doc:"tool_trajectory: compare only the names of tools."`
 	Tools            map[string]argsConfig `yaml:"tools" doc:"tool_trajectory: how arguments match, by the name of the tool; * for all others."`
 	PartialScore     bool                  `yaml:"partial_score" doc:"tool_trajectory: score the share of calls that match instead of 0 or 1."`
+	OnlyExpected     bool                  `yaml:"only_expected" doc:"Metrics that compare with expected turns: score only turns with an expected response, or with expected calls, and leave out cases without any."`
 	Rubrics          rubricsNode           `yaml:"rubrics" doc:"Rubrics of the metric: IDs of the rubrics of the file, or properties by ID."`
 	Judge            *judgeConfig          `yaml:"judge_model_options" doc:"The judge of a metric that has one."`
 	WithIntermediate bool                  `yaml:"include_intermediate_responses_in_final" doc:"final_response_match_v2 and rubric_based_quality: count the texts before the final response as part of it."`

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"time"
 
@@ -156,7 +154,10 @@ func formatJSON(v any) string {
 
 // runTurn sends a message and adds the turn.
 func (c *caseRun) runTurn(ctx context.Context, message *genai.Content) error {
-	message = c.answerPending(message)
+	message, err := c.answerPending(message)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	ctx, log := withRequestLog(ctx, &c.turnUsage)
 	req := &runtime.RunRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message}
@@ -209,74 +210,6 @@ func runCause(ctx context.Context, err error) error {
 		return e.Err
 	}
 	return err
-}
-
-// answerPending returns the message with the role of the user. Its function responses have
-// the IDs of an earlier session if it was recorded: each gets the ID of the oldest pending
-// call with its name.
-func (c *caseRun) answerPending(message *genai.Content) *genai.Content {
-	answered := &genai.Content{Role: cmp.Or(message.Role, genai.RoleUser)}
-	var open []*genai.FunctionCall
-	for _, w := range runtime.Pending(c.events) {
-		open = append(open, w.Calls...)
-	}
-	for _, p := range message.Parts {
-		if r := p.FunctionResponse; r != nil {
-			i := slices.IndexFunc(open, func(call *genai.FunctionCall) bool { return call.ID == r.ID })
-			if i < 0 {
-				i = slices.IndexFunc(open, func(call *genai.FunctionCall) bool { return call.Name == r.Name })
-			}
-			if i >= 0 {
-				part, response := *p, *r
-				response.ID, part.FunctionResponse = open[i].ID, &response
-				open, p = slices.Delete(open, i, i+1), &part
-			}
-		}
-		answered.Parts = append(answered.Parts, p)
-	}
-	return answered
-}
-
-// checkFinalState fails a case whose session does not have the expected values. Other
-// values of the session do not matter.
-func (c *caseRun) checkFinalState(ctx context.Context, result *eval.CaseResult) {
-	if len(c.c.FinalState) == 0 {
-		return
-	}
-	sess, err := c.host.Store().Sessions.Get(context.WithoutCancel(ctx), c.key, nil)
-	if err != nil {
-		c.failState(result, "reading the session: "+err.Error())
-		return
-	}
-	state := sess.State.All()
-	for _, key := range slices.Sorted(maps.Keys(c.c.FinalState)) {
-		want, got := c.c.FinalState[key], state[key]
-		if _, ok := state[key]; !ok {
-			c.failState(result, fmt.Sprintf("final state has no %s, expected %s", key, formatJSON(want)))
-		} else if !equalJSON(want, got) {
-			c.failState(result, fmt.Sprintf("final state has %s = %s, expected %s", key, formatJSON(got), formatJSON(want)))
-		}
-	}
-}
-
-func (c *caseRun) failState(result *eval.CaseResult, reason string) {
-	result.Status = eval.Failed
-	c.notes = append(c.notes, &eval.Note{Reason: reason})
-}
-
-// equalJSON compares two values as JSON, in which 2 equals 2.0.
-func equalJSON(a, b any) bool {
-	var decoded [2]any
-	for i, v := range []any{a, b} {
-		text, err := json.Marshal(v)
-		if err == nil {
-			err = json.Unmarshal(text, &decoded[i])
-		}
-		if err != nil {
-			return false
-		}
-	}
-	return reflect.DeepEqual(decoded[0], decoded[1])
 }
 
 // addSession adds the whole session to a result, as ADK does.

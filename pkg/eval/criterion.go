@@ -35,6 +35,11 @@ type Criterion struct {
 	// such field.
 	PartialScore bool `json:"partialScore,omitempty"`
 
+	// OnlyExpected scores only the turns with an expected response, or with expected calls,
+	// by metrics that compare these. It leaves out cases without any. ADK has no such
+	// field.
+	OnlyExpected bool `json:"onlyExpected,omitempty"`
+
 	// Extra holds the keys of other metrics.
 	Extra Extra `json:"-"`
 }
@@ -171,5 +176,5 @@ func (c *Criterion) checkLimits(r *adkjson.Decoder) {
 func (c *Criterion) isNumber() bool {
 	return c.Threshold != nil && !c.WithIntermediate && c.Judge == nil && len(c.Rubrics) == 0 &&
 		!c.CheckIntermediate && c.StopSignal == "" && c.MatchType == MatchExact && !c.IgnoreArgs &&
-		len(c.Tools) == 0 && !c.PartialScore && len(c.Extra) == 0
+		len(c.Tools) == 0 && !c.PartialScore && !c.OnlyExpected && len(c.Extra) == 0
 }

@@ -38,7 +38,9 @@ func (o *Options) Evaluate(ctx context.Context, c *Case, actual []*Invocation, m
 		return e.result
 	}
 	for _, m := range measures {
-		e.addMetric(ctx, m)
+		if metric, ok := FindMetric(m.Metric); !ok || metric.appliesTo(c, m.Criterion) {
+			e.addMetric(ctx, m)
+		}
 	}
 	e.setFinalStatus()
 	return e.result

@@ -135,7 +135,49 @@ func (m *Metric) Measure(ctx context.Context, in *Input) (*Scores, error) {
 	if in.Expected != nil && len(in.Expected) != len(in.Actual) {
 		return nil, fmt.Errorf("got %d turns, expected %d", len(in.Actual), len(in.Expected))
 	}
+	if in.Expected != nil && in.Criterion.OnlyExpected {
+		return m.measureExpected(ctx, in)
+	}
 	return m.measure(ctx, in)
+}
+
+// measureExpected scores only the turns of which something is expected.
+func (m *Metric) measureExpected(ctx context.Context, in *Input) (*Scores, error) {
+	some := *in
+	some.Actual, some.Expected = nil, []*Invocation{}
+	for i, e := range in.Expected {
+		if m.expectsOf(e) {
+			some.Actual, some.Expected = append(some.Actual, in.Actual[i]), append(some.Expected, e)
+		}
+	}
+	s, err := m.measure(ctx, &some)
+	if err != nil || len(s.Turns) != len(some.Actual) {
+		return s, err
+	}
+	scored := s.Turns
+	s.Turns = nil
+	for _, e := range in.Expected {
+		if m.expectsOf(e) {
+			s.Turns, scored = append(s.Turns, scored[0]), scored[1:]
+		} else {
+			s.Turns = append(s.Turns, &TurnScore{Status: NotEvaluated})
+		}
+	}
+	return s, nil
+}
+
+// expectsOf reports whether an expected turn has what the metric compares.
+func (m *Metric) expectsOf(expected *Invocation) bool {
+	if m.Name == ToolTrajectory || m.Name == ToolParameterMatch {
+		return expected.Intermediate != nil
+	}
+	return expected.FinalResponse != nil
+}
+
+// appliesTo reports whether the metric scores a case: one that scores only expected turns
+// needs one.
+func (m *Metric) appliesTo(c *Case, criterion *Criterion) bool {
+	return criterion == nil || !criterion.OnlyExpected || c.Conversation == nil || slices.ContainsFunc(c.Conversation, m.expectsOf)
 }
 
 // A MeasureFunc scores the turns of a case. An error makes the metric NotEvaluated.

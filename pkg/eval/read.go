@@ -133,6 +133,8 @@ func (c *Case) validateFields() *adkjson.Error {
 		return c.missingConversation()
 	case c.Conversation != nil && c.Scenario != nil:
 		return &adkjson.Error{Message: "cannot have both conversation and conversation_scenario"}
+	case !slices.Contains([]string{"", StateSubset, StateExact}, c.FinalStateMatch):
+		return &adkjson.Error{Path: []any{"final_session_state_match"}, Message: fmt.Sprintf("must be SUBSET or EXACT, got %q", c.FinalStateMatch)}
 	}
 	return nil
 }

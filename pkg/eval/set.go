@@ -46,10 +46,19 @@ type Case struct {
 	Rubrics           []*Rubric     `json:"rubrics,omitempty"`
 	// Criteria replace or extend those of the set; see [MergeMeasures]. ADK ignores them.
 	Criteria *Criteria `json:"criteria,omitempty"`
-	// FinalState is the expected state of the session after the conversation.
+	// FinalState are values that the session must have after the conversation, null for none.
 	FinalState map[string]any `json:"finalSessionState,omitempty"`
-	Extra      Extra          `json:"-"`
+	// FinalStateMatch is EXACT if the session must have no other values, else empty or
+	// SUBSET. ADK has no such field.
+	FinalStateMatch string `json:"finalSessionStateMatch,omitempty"`
+	Extra           Extra  `json:"-"`
 }
+
+// The values of [Case.FinalStateMatch].
+const (
+	StateSubset = "SUBSET"
+	StateExact  = "EXACT"
+)
 
 // An Invocation is a turn: a user message, the agent's final response and the events
 // between them. In a case it is what is expected, in a result what happened.

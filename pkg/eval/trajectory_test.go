@@ -99,3 +99,27 @@ func TestInvalidPattern(t *testing.T) {
 		t.Errorf("newCallMatcher = %v, want %s", err, want)
 	}
 }
+
+// TestOnlyExpected: with only_expected, turns of which nothing is expected do not count, and a
+// case without expected turns is not scored by the metric. As in ADK, they count otherwise.
+func TestOnlyExpected(t *testing.T) {
+	newText := func(text string) *genai.Content { return genai.NewContentFromText(text, genai.RoleModel) }
+	c := &Case{ID: "c", Conversation: []*Invocation{{UserContent: newText("a")}, {UserContent: newText("b"), FinalResponse: newText("Fine.")}}}
+	actual := []*Invocation{{FinalResponse: newText("Anything.")}, {FinalResponse: newText("Fine.")}}
+	one := 1.0
+	measure := func(only bool) []*Measure {
+		criterion := &Criterion{Threshold: &one, OnlyExpected: only}
+		return []*Measure{{Metric: ResponseMatch, Criterion: criterion}, {Metric: ToolTrajectory, Criterion: criterion}}
+	}
+	o := &Options{}
+	got := o.Evaluate(t.Context(), c, actual, measure(true))
+	if got.Status != Passed || len(got.Overall) != 1 || *got.Overall[0].Score != 1 {
+		t.Errorf("with only_expected, status = %v of %d metrics, want PASSED of response_match_score alone", got.Status, len(got.Overall))
+	}
+	if turns := got.Turns; turns[0].Metrics[0].Status != NotEvaluated || turns[1].Metrics[0].Status != Passed {
+		t.Errorf("statuses of turns = %v, %v, want the first one not evaluated", turns[0].Metrics[0].Status, turns[1].Metrics[0].Status)
+	}
+	if got := o.Evaluate(t.Context(), c, actual, measure(false)); got.Status != Failed || *got.Overall[0].Score != 0.5 || len(got.Overall) != 2 {
+		t.Errorf("without only_expected, status = %v, want FAILED with 0.5", got.Status)
+	}
+}
