@@ -2,9 +2,9 @@ package apptest
 
 import (
 	"errors"
-	"maps"
 	"slices"
 
+	"agenthost/internal/toolstub"
 	"agenthost/internal/turn"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
@@ -29,9 +29,10 @@ type Test struct {
 	Name string
 	Pos  spec.Pos
 
-	answers scriptsByAgent
-	tools   map[string][]*toolStub
-	turns   []*testTurn
+	answers   scriptsByAgent
+	stubs     *toolstub.Set
+	simulator *script
+	turns     []*testTurn
 }
 
 // testTurn is one turn of a test.
@@ -70,7 +71,7 @@ func (d *decoder) addDiagnostics(ds ...spec.Diagnostic) { d.diagnostics = append
 func (d *decoder) decodeTest(n *spec.Node) *Test {
 	var c testConfig
 	d.addDiagnostics(spec.Decode(n, &c)...)
-	t := &Test{Name: c.Name.Value, Pos: n.Pos, tools: map[string][]*toolStub{}}
+	t := &Test{Name: c.Name.Value, Pos: n.Pos}
 	if n.Kind != spec.Mapping {
 		return t
 	}
@@ -79,9 +80,7 @@ func (d *decoder) decodeTest(n *spec.Node) *Test {
 	}
 	d.seenNames[t.Name] = c.Name.Pos
 	t.answers = d.decodeScripts(c.Model.node)
-	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		t.tools[name] = d.decodeStubs(n.Get("tools"), name, c.Tools[name])
-	}
+	d.decodeTools(n, &c, t)
 	t.turns = append(t.turns, d.decodeTurn(n, &c.First))
 	for i, item := range listItems(n.Get("then")) {
 		if i < len(c.Then) {
@@ -177,17 +176,34 @@ func (d *decoder) decodeScript(n *spec.Node) *script {
 	return &script{s, ordered}
 }
 
-func (d *decoder) decodeStubs(tools *spec.Node, name string, c stubsNode) []*toolStub {
-	for _, e := range tools.Entries {
-		if e.Key.Value == name {
-			d.checkName(e.Key, "tool %s", d.names.Tools)
-		}
+// decodeTools reads the stubs of a test and the script of the model that simulates tools.
+func (d *decoder) decodeTools(n *spec.Node, c *testConfig, t *Test) {
+	tools, simulation := n.Get("tools"), n.Get("simulation")
+	stubs, ds := toolstub.Build(tools, c.Tools, d.names.Tools)
+	d.addDiagnostics(ds...)
+	d.addDiagnostics(stubs.CheckSeeds(tools)...)
+	t.stubs = stubs
+	switch {
+	case c.Simulation != nil:
+		d.addDiagnostics(toolstub.CheckSimulation(simulation, &c.Simulation.SimulationConfig, d.names.Tools, stubs)...)
+		t.stubs = stubs.WithSimulation(&c.Simulation.SimulationConfig)
+		t.simulator = d.decodeSimulator(c.Simulation.Model.node)
+	case stubs.Simulates():
+		d.addDiagnostics(tools.Errorf("stub", "simulate requires simulation in a test, with the answers of its model").
+			WithHint("add simulation: {model: [{json: {…}}]}"))
 	}
-	all := make([]*toolStub, len(c.items))
-	for i := range c.items {
-		all[i] = &toolStub{stubConfig: c.items[i], pos: c.nodes[i].Pos}
+}
+
+// decodeSimulator reads the answers of the model that simulates tools.
+func (d *decoder) decodeSimulator(n *spec.Node) *script {
+	switch {
+	case n.IsNull():
+		return nil // reported by spec.Decode
+	case n.Kind == spec.Mapping:
+		d.addDiagnostics(n.Errorf("type", "model of a simulation must be a list of answers or a script file of the app"))
+		return nil
 	}
-	return all
+	return d.decodeScript(n)
 }
 
 // checkName reports a name that is not in the list. The format what contains %s for

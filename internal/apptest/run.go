@@ -13,22 +13,20 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/toolstub"
 	"agenthost/internal/turn"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/memstore"
-	"agenthost/pkg/tool"
 )
 
 // A TestEnv replaces the environment of an app during a test.
 type TestEnv struct {
-	// Model replaces all models, HTTP replaces the HTTP client, and Replace returns the
-	// replacement of a tool.
-	Model   model.LLM
-	HTTP    *http.Client
-	Replace func(tool.Tool) tool.Tool
+	// Model replaces all models, HTTP replaces the HTTP client.
+	Model model.LLM
+	HTTP  *http.Client
 }
 
 // Open opens a new instance of the app in env. The caller closes it.
@@ -101,19 +99,18 @@ func (t *Test) Run(ctx context.Context, open Open) *Result {
 
 func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
 	llm := newScriptedModel(t.answers)
-	stubs := &stubSet{tools: t.tools, used: map[*toolStub]int{}}
-	app, err := open(ctx, &TestEnv{Model: llm, HTTP: &http.Client{Transport: blockedTransport{}}, Replace: stubs.replaceTool})
+	app, err := open(ctx, &TestEnv{Model: llm, HTTP: &http.Client{Transport: blockedTransport{}}})
 	if err != nil {
 		return err
 	}
 	r.App = app.Name()
 	st := memstore.New(nil)
-	var ids atomic.Int64
-	host := runtime.NewHost(st, &runtime.Options{NewID: func() string { return fmt.Sprintf("test-%d", ids.Add(1)) }})
-	host.Swap(app)
 	defer st.Close()
-	defer host.Close()
-	p := &testRun{host: host, model: llm, key: session.Key{App: app.Name(), User: testUser, ID: "test"}, result: r}
+	var ids atomic.Int64
+	p := &testRun{stubs: t.beginStubs(), model: llm, key: session.Key{App: app.Name(), User: testUser, ID: "test"}, result: r}
+	p.host = runtime.NewHost(st, &runtime.Options{NewID: func() string { return fmt.Sprintf("test-%d", ids.Add(1)) }, RunTool: p.runTool})
+	p.host.Swap(app)
+	defer p.host.Close()
 	for i, tu := range t.turns {
 		if err := p.runTurn(ctx, i+1, tu); err != nil || !r.Passed() {
 			return err
@@ -125,6 +122,7 @@ func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
 // testRun is one run of a test.
 type testRun struct {
 	host   *runtime.Host
+	stubs  *toolstub.Run
 	model  *scriptedModel
 	key    session.Key
 	result *Result
@@ -144,7 +142,7 @@ func (p *testRun) runTurn(ctx context.Context, n int, tu *testTurn) error {
 	}
 	p.result.Transcript = append(p.result.Transcript, formatUserMessage(message)...)
 	o := &turn.Outcome{}
-	before := len(p.model.requestsSince(0))
+	before, latency := len(p.model.requestsSince(0)), p.stubs.Latency()
 	req := &runtime.RunRequest{App: p.key.App, UserID: p.key.User, SessionID: p.key.ID, Message: message, StateDelta: delta, Writer: session.WriterAdmin}
 	for ev, err := range p.host.Run(ctx, req) {
 		if err != nil {
@@ -156,6 +154,7 @@ func (p *testRun) runTurn(ctx context.Context, n int, tu *testTurn) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	o.ToolLatency = p.stubs.Latency() - latency
 	if err := p.readOutcome(ctx, o, before); err != nil {
 		return err
 	}

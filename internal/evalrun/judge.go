@@ -50,24 +50,15 @@ type judge struct {
 // Answer returns the text of one response without thoughts.
 func (j *judge) Answer(ctx context.Context, prompt string) (string, error) {
 	config := *j.config
-	req := &model.Request{
+	resp, err := model.Answer(ctx, j.llm, &model.Request{
 		Contents: []*genai.Content{model.UserText(prompt)}, Config: &config,
 		Origin: model.Origin{Agent: j.origin, UserText: prompt, Turn: 1},
-	}
-	for resp, err := range j.llm.Generate(ctx, req) {
-		switch {
-		case err != nil:
-			return "", err
-		case resp.Partial:
-			continue
-		}
+	})
+	if resp != nil {
 		j.usage.addResponse(resp)
-		switch {
-		case resp.ErrorCode != "":
-			return "", fmt.Errorf("model %s returned %s: %s", j.llm.Name(), resp.ErrorCode, resp.ErrorMessage)
-		default:
-			return model.TextOf(resp.Content), nil
-		}
 	}
-	return "", fmt.Errorf("model %s returned no response", j.llm.Name())
+	if err != nil {
+		return "", err
+	}
+	return model.TextOf(resp.Content), nil
 }

@@ -1,6 +1,8 @@
 package turn
 
 import (
+	"time"
+
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -22,7 +24,7 @@ func NewEnv(state map[string]any) template.Env {
 		"pending": template.Env{
 			"confirmation": confirmation, "confirmations": []any{confirmation}, "calls": []any{call},
 		},
-		"usage": template.Env{"llm_calls": 0, "tool_calls": 0, "prompt_tokens": 0, "output_tokens": 0, "total_tokens": 0},
+		"usage": template.Env{"llm_calls": 0, "tool_calls": 0, "prompt_tokens": 0, "output_tokens": 0, "total_tokens": 0, "tool_latency": 0.5},
 		"events": []any{template.Env{
 			"author": "", "text": "", "thought": "", "branch": "", "calls": []any{call}, "responses": []any{template.Env{"name": "", "response": nil}},
 			"state": map[string]any{}, "transfer": "", "escalate": false, "final": false, "error": "", "metadata": map[string]any{},
@@ -40,6 +42,8 @@ type Outcome struct {
 	Requests []Request
 	// Err is the error of the turn; nil if it succeeded.
 	Err *runtime.RunError
+	// ToolLatency is the latency of the stubs of tools; see package toolstub.
+	ToolLatency time.Duration
 }
 
 // A Request is one to a model.
@@ -92,6 +96,7 @@ func (o *Outcome) buildUsageVars(calls int) map[string]any {
 	}
 	return map[string]any{
 		"llm_calls": len(o.Requests), "tool_calls": calls, "prompt_tokens": prompt, "output_tokens": output, "total_tokens": total,
+		"tool_latency": o.ToolLatency.Seconds(),
 	}
 }
 

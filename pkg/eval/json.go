@@ -63,7 +63,7 @@ func encodeJSON(v any, isFile bool) ([]byte, error) {
 // A validator has rules that its fields cannot express.
 type validator interface{ validateFields() *adkjson.Error }
 
-var _, _, _, _ validator = (*Set)(nil), (*Case)(nil), (*Config)(nil), (*Injection)(nil)
+var _, _, _ validator = (*Set)(nil), (*Case)(nil), (*Config)(nil)
 
 func newDecoder(src []byte, strict bool) *adkjson.Decoder {
 	return &adkjson.Decoder{Buf: src, Strict: strict, Suggest: spec.Suggest, FindField: findField, ReadCustom: readCustom}
@@ -79,10 +79,6 @@ func findField(p any, name []byte) any {
 		}
 	case *genai.FunctionResponse:
 		if string(name) == "response" {
-			return (*adkjson.Object)(&p.Response)
-		}
-	case *Injection:
-		if string(name) == "injectedResponse" {
 			return (*adkjson.Object)(&p.Response)
 		}
 	}

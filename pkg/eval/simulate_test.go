@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestSimulatorPrompt: the model reads the plan, the conversation, and the rules or the
@@ -52,33 +51,5 @@ func TestSimulatorErrors(t *testing.T) {
 	const want = "custom_instructions must contain {{ persona }}"
 	if _, _, err := s.Next(t.Context(), nil); err == nil || err.Error() != want {
 		t.Errorf("Next = %v, want %s", err, want)
-	}
-}
-
-// TestInjection: the first injection that applies decides; a seed makes the choice
-// repeatable.
-func TestInjection(t *testing.T) {
-	in := &Injection{}
-	const src = `{"injected_response": {}, "injected_latency_seconds": 1.5, "match_args": {"n": 1}, "injection_probability": 0.5, "random_seed": 7}`
-	if err := Decode("i.json", []byte(src), in); err != nil {
-		t.Fatal(err)
-	}
-	first, latency := Inject([]*Injection{in}, map[string]any{"n": 1.0})
-	for range 10 {
-		if again, _ := Inject([]*Injection{in}, map[string]any{"n": 1.0}); (again == nil) != (first == nil) {
-			t.Error("the same seed chose differently")
-		}
-	}
-	if first != nil && latency != 1500*time.Millisecond {
-		t.Errorf("latency = %v", latency)
-	}
-	for src, want := range map[string]string{
-		`{}`: `i.json:1:1: exactly one of injected_error and injected_response is required`,
-		`{"injected_response": {}, "injection_probability": 2}`:      `i.json:1:27: injection_probability: must be between 0 and 1, got 2`,
-		`{"injected_response": {}, "injected_latency_seconds": 121}`: `i.json:1:27: injected_latency_seconds: must be between 0 and 120, got 121`,
-	} {
-		if err := Decode("i.json", []byte(src), &Injection{}); err == nil || describeError(err) != want {
-			t.Errorf("Decode(%s) = %v, want %s", src, err, want)
-		}
 	}
 }

@@ -202,6 +202,9 @@ func textOfValue(v any) string {
 	return string(b)
 }
 
+// EqualValues compares JSON values as Python does: 2 equals 2.0, and true equals 1.
+func EqualValues(a, b any) bool { return equalValues(a, b, 0) }
+
 // equalValues compares JSON values as Python does, 2 equals 2.0 and true equals 1, but
 // numbers may differ by a tolerance.
 func equalValues(a, b any, tolerance float64) bool {

@@ -16,10 +16,9 @@ import (
 // A compiler builds the agents of a valid model into an app. The model's tools and models
 // are built when they are resolved, so that their problems have places.
 type compiler struct {
-	app     *appModel
-	src     *source
-	held    *heldResources
-	replace func(tool.Tool) tool.Tool // [Options.ReplaceTool], or nil
+	app  *appModel
+	src  *source
+	held *heldResources
 }
 
 // compileApp builds the agents, leaves first, into an app, which owns the resources of
@@ -53,7 +52,7 @@ func (c *compiler) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Ag
 	}
 	for _, t := range p.tools {
 		if t.isDynamic() {
-			env.Toolsets = append(env.Toolsets, c.replaceSetTools(t.set))
+			env.Toolsets = append(env.Toolsets, t.set)
 			continue
 		}
 		tools, err := c.buildTools(ctx, t)
@@ -86,27 +85,7 @@ func (c *compiler) buildTools(ctx context.Context, t *resolvedTool) ([]tool.Tool
 			return nil, err
 		}
 	}
-	return c.replaceTools(set.Tools(ctx))
-}
-
-// replaceSetTools wraps a set so that its tools are replaced when they are listed.
-func (c *compiler) replaceSetTools(set tool.Set) tool.Set {
-	if c.replace != nil {
-		return wrappedSet{set, c.replace}
-	}
-	return set
-}
-
-// replaceTools replaces each tool.
-func (c *compiler) replaceTools(tools []tool.Tool, err error) ([]tool.Tool, error) {
-	if err != nil || c.replace == nil {
-		return tools, err
-	}
-	all := make([]tool.Tool, len(tools))
-	for i, t := range tools {
-		all[i] = c.replace(t)
-	}
-	return all, nil
+	return set.Tools(ctx)
 }
 
 type wrappedTool struct{ tool.Tool }

@@ -81,9 +81,9 @@ type Options struct {
 	// Functions, such as [RecordTools] and [ReplayTools]; it does not wrap built-in
 	// tools and agents.
 	WrapTool func(tool.Tool) tool.Tool
-	// ReplaceTool, if set, replaces every tool of every agent, built-in tools and agents
-	// included.
-	ReplaceTool func(tool.Tool) tool.Tool
+	// Offline prevents tools from connecting to servers and running programs; see
+	// [tool.Env].
+	Offline bool
 	// Functions are Go functions that documents may name.
 	Functions agentconfig.Functions
 	// Providers are the providers of models; nil is [provider.Kinds]. This list and

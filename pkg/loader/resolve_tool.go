@@ -204,7 +204,7 @@ func (r *resolver) acquireToolSet(ctx context.Context, d *decodedTool) (tool.Set
 	set, release, err := acquireResource(r.loader.resources, d.key, func() (tool.Set, func() error, error) {
 		client, end := r.acquireToolClient(d.plan.Config)
 		set, err := d.plan.Build(ctx, tool.Env{
-			HTTP: client, Dir: r.src.absoluteDir(), Offline: r.loader.opts.ReplaceTool != nil, Logger: r.loader.opts.Logger,
+			HTTP: client, Dir: r.src.absoluteDir(), Offline: r.loader.opts.Offline, Logger: r.loader.opts.Logger,
 		})
 		if err != nil {
 			return nil, nil, errors.Join(err, end())

@@ -404,6 +404,15 @@ type toolbox struct {
 	editors  []namedEditor
 }
 
+// listTools returns the tools in order.
+func (b *toolbox) listTools() []tool.Tool {
+	all := make([]tool.Tool, len(b.names))
+	for i, name := range b.names {
+		all[i] = b.byName[name]
+	}
+	return all
+}
+
 type namedEditor struct {
 	name string
 	edit tool.RequestEditor
@@ -435,6 +444,7 @@ type Host struct {
 	tracer        trace.Tracer
 	traceContents bool
 	observe       func(Measurement)
+	runTool       tool.Interceptor
 
 	mu   sync.Mutex // serialises Swap and Remove
 	apps atomic.Pointer[map[string]*App]
@@ -489,6 +499,9 @@ type Options struct {
 	// call when it ends. It is called on the goroutines of the run, so slow work
 	// must be done elsewhere. Nil disables measurements.
 	Observe func(Measurement)
+	// RunTool, if set, runs the calls of all tools instead of the tools, agents
+	// as tools included. Callbacks and approvals come before it.
+	RunTool tool.Interceptor
 }
 
 // A RunRequest describes one invocation.

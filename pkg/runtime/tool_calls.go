@@ -250,6 +250,16 @@ func (s *step) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, tra
 			return result, err
 		}
 	}
+	intercept := s.inv.run.host.runTool
+	if intercept == nil {
+		return s.runTool(ctx, t, call)
+	}
+	x := &tool.Execution{Tool: t, Call: call, Tools: s.inv.activeToolbox().listTools()}
+	x.Run = func(ctx context.Context) (*tool.Result, error) { return s.runTool(ctx, t, call) }
+	return intercept(ctx, x)
+}
+
+func (s *step) runTool(ctx context.Context, t tool.Tool, call *tool.Call) (*tool.Result, error) {
 	if own, ok := t.(invocationTool); ok {
 		return own.runInInvocation(ctx, s.inv, call)
 	}

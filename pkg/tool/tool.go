@@ -145,6 +145,21 @@ type Call struct {
 	Expressions *template.Budget
 }
 
+// An Interceptor runs calls of tools instead of the tools, such as to simulate them. It
+// is called concurrently. Its result and error are those of the tool.
+type Interceptor func(ctx context.Context, x *Execution) (*Result, error)
+
+// An Execution is a call that is about to run: a person approved it, if that is
+// required, and its context ends with the tool's timeout.
+type Execution struct {
+	Tool Tool
+	Call *Call
+	// Tools are the tools of the calling agent.
+	Tools []Tool
+	// Run runs the tool itself.
+	Run func(ctx context.Context) (*Result, error)
+}
+
 // State is the session's state as seen by one call. Returned values are copies:
 // only Set and Update write.
 type State interface {
