@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type evalFlags struct {
 	load            loadFlags
 	plan            evalrun.PlanOptions
 	models          []string
+	baseline        string
 	runs, parallel  int
 	timeout         time.Duration
 	output, results string
@@ -67,6 +69,7 @@ there is no case to run.`,
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum duration of the conversation of a case")
 	flags.BoolVar(&f.plan.AllowNotEvaluated, "allow-not-evaluated", false, "let a case pass by its other metrics if one was not evaluated, as in ADK")
 	flags.StringVar(&f.output, "output", "table", "output format: table, json, junit or csv")
+	flags.StringVar(&f.baseline, "baseline", "", "compare with a stored result: its file or ID, or the newest results of a revision of the app; the exit status is 1 on a regression, not if cases fail that failed before")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the turns of every case")
 	flags.StringVar(&f.results, "results", "", "folder of the result files (default: .adk/eval_history in the app)")
 	flags.BoolVar(&f.resume, "resume", false, "continue the last run of each set that was interrupted, without running its cases again")
@@ -92,6 +95,14 @@ func (f *evalFlags) validateFlags() error {
 	return nil
 }
 
+// subjectModels returns the models to run with; the empty name selects those of the app.
+func (f *evalFlags) subjectModels() []string {
+	if len(f.models) == 0 {
+		return []string{""}
+	}
+	return f.models
+}
+
 func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) error {
 	if err := f.validateFlags(); err != nil {
 		return err
@@ -110,6 +121,12 @@ func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) err
 	}
 	opts.WrapModel = evalrun.WrapModel
 	e := &evaluation{io: io, flags: f, dir: dir}
+	for _, model := range f.subjectModels() {
+		e.subjects = append(e.subjects, &evalSubject{model: model})
+	}
+	if err := e.readBaselines(jobs); err != nil {
+		return planFailure(io, err)
+	}
 	defer e.closeAll()
 	if err := e.loadAll(ctx, opts, evalrun.ModelNames(jobs)); err != nil {
 		return err
@@ -147,6 +164,39 @@ type evaluation struct {
 type evalSubject struct {
 	app   *runtime.App
 	model string
+	// baselines are those of --baseline by the IDs of the sets.
+	baselines map[string]*evalrun.Baseline
+}
+
+// readBaselines reads the baselines of all sets and models, and prints the sets without one.
+func (e *evaluation) readBaselines(jobs []*evalrun.Job) error {
+	if e.flags.baseline == "" {
+		return nil
+	}
+	finder, err := evalrun.NewBaselineFinder(e.resultFolder(), e.flags.baseline)
+	if err != nil {
+		return err
+	}
+	without, err := finder.CheckJobs(jobs)
+	if err != nil {
+		return err
+	}
+	for _, set := range without {
+		fmt.Fprintf(e.io.err, "baseline %s has no result of eval set %s\n", e.flags.baseline, set)
+	}
+	for _, s := range e.subjects {
+		s.baselines = map[string]*evalrun.Baseline{}
+		for _, job := range jobs {
+			if s.baselines[job.Set.ID], err = finder.FindBaseline(job, s.model); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *evaluation) resultFolder() string {
+	return cmp.Or(e.flags.results, filepath.Join(e.dir, filepath.FromSlash(eval.HistoryFolder)))
 }
 
 // loadAll loads the app and the models of judges and of --model.
@@ -160,21 +210,19 @@ func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges [
 		return err
 	}
 	if len(e.flags.models) == 0 {
-		e.subjects = []*evalSubject{{app: app}}
+		e.subjects[0].app = app
 		return nil
 	}
 	models, err := e.openModels(ctx, l, e.flags.models, "--model")
 	if err != nil {
 		return err
 	}
-	for _, name := range e.flags.models {
+	for _, s := range e.subjects {
 		replaced := *opts
-		replaced.Model = models[name]
-		app, err := e.loadApp(ctx, loader.New(&replaced))
-		if err != nil {
+		replaced.Model = models[s.model]
+		if s.app, err = e.loadApp(ctx, loader.New(&replaced)); err != nil {
 			return err
 		}
-		e.subjects = append(e.subjects, &evalSubject{app, name})
 	}
 	return nil
 }
@@ -251,7 +299,7 @@ func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *eval
 		journal.Close()
 		return journal.Len(), err
 	}
-	if err := report.AddRun(job, journal); err != nil {
+	if err := report.AddRun(job, journal, subject.baselines[job.Set.ID]); err != nil {
 		return journal.Len(), err
 	}
 	path, err := journal.Finish()
@@ -262,10 +310,7 @@ func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *eval
 // openJournal creates the journal of a job, or opens that of the interrupted run.
 func (e *evaluation) openJournal(s *evalSubject, job *evalrun.Job) (*evalrun.Journal, error) {
 	subject := evalrun.Subject{App: s.app.Name(), Revision: s.app.Revision(), Model: s.model}
-	folder := e.flags.results
-	if folder == "" {
-		folder = filepath.Join(e.dir, filepath.FromSlash(eval.HistoryFolder))
-	}
+	folder := e.resultFolder()
 	if e.flags.resume {
 		journal, err := job.Resume(folder, subject)
 		if journal != nil || err != nil {

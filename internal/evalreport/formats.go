@@ -20,10 +20,14 @@ func (r *Report) writeJSON(out io.Writer) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(map[string]any{
+	report := map[string]any{
 		"passed": r.countStatus(eval.Passed), "failed": r.countStatus(eval.Failed), "notEvaluated": r.countStatus(eval.NotEvaluated),
 		"seconds": r.Duration.Seconds(), "usage": r.sumUsage(), "results": r.Files, "cases": r.Cases,
-	})
+	}
+	if len(r.Comparisons) > 0 {
+		report["comparisons"] = r.Comparisons
+	}
+	return enc.Encode(report)
 }
 
 // writeJUnit prints a suite for each set and model. A case that failed is a failure, and one that was
@@ -34,10 +38,7 @@ func (r *Report) writeJUnit(out io.Writer) error {
 	usage := map[*junit.Suite]*eval.CaseUsage{}
 	for _, c := range r.Cases {
 		n := len(all.Suites)
-		name := c.SetID
-		if c.Model != "" {
-			name += " with " + c.Model
-		}
+		name := formatSubject(c.SetID, c.Model)
 		if n == 0 || all.Suites[n-1].Name != name {
 			all.Suites = append(all.Suites, &junit.Suite{Name: name})
 			n++
@@ -53,7 +54,7 @@ func (r *Report) writeJUnit(out io.Writer) error {
 		}
 		item := junit.Case{
 			Name: c.CaseID, Class: name, File: c.file, Time: junit.FormatSeconds(time.Duration(c.Seconds * float64(time.Second))),
-			Out: formatProperties(usageProperties(&c.Usage)),
+			Out: formatProperties(c.listProperties()),
 		}
 		problem := &junit.Problem{Message: c.findReason(), Text: text}
 		switch c.Status {
@@ -70,6 +71,15 @@ func (r *Report) writeJUnit(out io.Writer) error {
 		}
 	}
 	return all.WriteXML(out)
+}
+
+// listProperties lists the usage and the baseline of a case.
+func (c *Case) listProperties() []junit.Property {
+	all := usageProperties(&c.Usage)
+	if baseline := formatBaseline(c); baseline != unknown {
+		all = append(all, junit.Property{Name: "baseline", Value: baseline})
+	}
+	return all
 }
 
 // usageProperties are the known tokens and costs of turns and judges.

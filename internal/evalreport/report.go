@@ -25,6 +25,8 @@ func Formats() []string { return []string{"table", "json", "junit", "csv"} }
 // A Report collects the results of runs. It is for one goroutine.
 type Report struct {
 	Cases []*Case
+	// Comparisons are those with baselines.
+	Comparisons []*Comparison
 	// Files are the paths of the result files.
 	Files []string
 	// Duration is the time that all runs took.
@@ -49,6 +51,8 @@ type Case struct {
 	Metrics       []Metric       `json:"metrics"`
 	Informational []Metric       `json:"informational"`
 	Notes         []*Note        `json:"notes,omitempty"`
+	// Baseline is nil if the set has none.
+	Baseline *CaseBaseline `json:"baseline,omitempty"`
 
 	file string
 	// text is what the format prints of the conversations.
@@ -86,8 +90,10 @@ func New(format string, verbose bool) (*Report, error) {
 // Close deletes the temporary file.
 func (r *Report) Close() error { return r.texts.closeFile() }
 
-// AddRun adds the outcomes of a run of a set.
-func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal) error {
+// AddRun adds the outcomes of a run of a set, and compares them with its baseline; nil if
+// there is none.
+func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal, baseline *evalrun.Baseline) error {
+	first := len(r.Cases)
 	for o, err := range journal.Outcomes(job.AllowNotEvaluated) {
 		if err != nil {
 			return err
@@ -103,6 +109,7 @@ func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal) error {
 		}
 		r.Cases = append(r.Cases, c)
 	}
+	r.compareRun(job, r.Cases[first:], baseline)
 	return nil
 }
 
@@ -139,8 +146,12 @@ func newNotes(o *evalrun.Outcome) []*Note {
 	return all
 }
 
-// HasPassed reports whether all cases passed.
-func (r *Report) HasPassed() bool { return r.countStatus(eval.Passed) == len(r.Cases) }
+// HasPassed reports whether all cases passed; those with a baseline, whether there is no
+// regression.
+func (r *Report) HasPassed() bool {
+	return !slices.ContainsFunc(r.Cases, (*Case).hasRegression) &&
+		!slices.ContainsFunc(r.Comparisons, func(c *Comparison) bool { return len(c.Regressions) > 0 })
+}
 
 func (r *Report) countStatus(s eval.Status) int {
 	n := 0

@@ -39,6 +39,7 @@ func (r *Report) writeTable(out, summary io.Writer) error {
 			return err
 		}
 	}
+	r.writeComparisons(out)
 	r.writeSummary(summary)
 	return nil
 }
@@ -109,6 +110,7 @@ func (r *Report) listColumns() []column {
 			columns = append(columns, column{title, format})
 		}
 	}
+	addKnown("baseline", formatBaseline)
 	for _, c := range passColumns() {
 		addKnown(c.title, c.format)
 	}

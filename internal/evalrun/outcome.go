@@ -10,9 +10,10 @@ import (
 type Outcome struct {
 	SetID, CaseID string
 	Status        eval.Status
-	// Runs are the results of the runs, PassedRuns is how many of them passed.
-	Runs       []*eval.CaseResult
-	PassedRuns int
+	// Runs are the results of the runs, nil in a [Baseline]. RunCount is their number, and
+	// PassedRuns how many of them passed.
+	Runs                 []*eval.CaseResult
+	RunCount, PassedRuns int
 	// Metrics are the scores over all turns of all runs, Informational those without a
 	// threshold.
 	Metrics, Informational []*eval.MetricResult
@@ -47,7 +48,7 @@ func (j *Journal) Outcomes(allowNotEvaluated bool) iter.Seq2[*Outcome, error] {
 // mergeRuns merges the results of a case as adk-python _eval_case_result_aggregator.py. A
 // run that failed without a failed metric, such as one that crashed, fails the case.
 func mergeRuns(runs []*eval.CaseResult, allowNotEvaluated bool) *Outcome {
-	o := &Outcome{SetID: runs[0].SetID, CaseID: runs[0].CaseID, Status: runs[0].Status, Runs: runs}
+	o := &Outcome{SetID: runs[0].SetID, CaseID: runs[0].CaseID, Status: runs[0].Status, Runs: runs, RunCount: len(runs)}
 	failed := false
 	for _, run := range runs {
 		if run.Status == eval.Passed {
