@@ -14,9 +14,10 @@ type evalResultView struct {
 	ID    string  `json:"id"`
 	SetID string  `json:"setId"`
 	Time  float64 `json:"time"`
-	// Extra are the keys of the result that ADK does not have, such as its revision.
-	Extra eval.Extra        `json:"extra,omitempty"`
-	Cases []evalCaseOutcome `json:"cases"`
+	// Model is the model that replaced those of the app, Revision the app's.
+	Model    string            `json:"model,omitempty"`
+	Revision string            `json:"revision,omitempty"`
+	Cases    []evalCaseOutcome `json:"cases"`
 }
 
 // An evalCaseOutcome is a run of a case without its conversation.
@@ -25,6 +26,10 @@ type evalCaseOutcome struct {
 	Status  eval.Status       `json:"status"`
 	Turns   int               `json:"turns"`
 	Metrics []evalMetricScore `json:"metrics"`
+	// Tokens and Cost in US dollars are those of the app and of judges; without them if they
+	// are unknown.
+	Tokens int64    `json:"tokens,omitempty"`
+	Cost   *float64 `json:"costUsd,omitempty"`
 	// Reason is the first note about the case itself, such as why it crashed.
 	Reason string `json:"reason,omitempty"`
 }
@@ -44,7 +49,7 @@ func (s *Server) handleEvalResultView(w http.ResponseWriter, r *http.Request) er
 		if err != nil {
 			return nil, err
 		}
-		view := &evalResultView{result.ID, result.SetID, result.CreationTimestamp, result.Extra, make([]evalCaseOutcome, len(result.Cases))}
+		view := &evalResultView{result.ID, result.SetID, result.CreationTimestamp, result.Model, result.Revision, make([]evalCaseOutcome, len(result.Cases))}
 		for i, c := range result.Cases {
 			view.Cases[i] = newCaseOutcome(c)
 		}
@@ -56,6 +61,12 @@ func newCaseOutcome(c *eval.CaseResult) evalCaseOutcome {
 	o := evalCaseOutcome{CaseID: c.CaseID, Status: c.Status, Turns: len(c.Turns), Metrics: make([]evalMetricScore, len(c.Overall))}
 	for i, m := range c.Overall {
 		o.Metrics[i] = evalMetricScore{m.Metric, m.Score, evalrun.Threshold(m), m.Status}
+	}
+	if c.Usage != nil {
+		sum := eval.Usage{}
+		sum.Add(c.Usage.Turns)
+		sum.Add(c.Usage.Judges)
+		o.Tokens, o.Cost = sum.Tokens(), sum.Cost
 	}
 	for _, n := range c.Notes {
 		if n.Metric == "" && o.Reason == "" {

@@ -8,11 +8,17 @@ import { drawProblems } from './problems.js';
 import { drawTree, lightUp, find } from './tree.js';
 import { drawAgent } from './agent.js';
 import { Chat } from './chat.js';
+import { EvalView } from './evals.js';
 
 const MAX_REPORTS = 64;
 
 const view = { apps: null, reports: [], chosen: '', seen: new Set(), info: null, agent: '', changed: new Set() };
-const chat = new Chat({ lightUp: (name) => lightUp(byId('agents'), name), onSession: toAddress, isResumable: () => !!view.info?.resumability_config?.is_resumable });
+const evals = new EvalView(byId('evals'));
+const chat = new Chat({
+  lightUp: (name) => lightUp(byId('agents'), name), onSession: toAddress,
+  onCase: (file) => { switchView('evals'); evals.load(file); },
+  isResumable: () => !!view.info?.resumability_config?.is_resumable,
+});
 
 // The apps and their files.
 
@@ -47,7 +53,7 @@ function drawFiles() {
   drawTop();
   drawProblems(byId('problems'), app);
   drawChanges(byId('changes'), view.reports.filter((r) => r.app === view.chosen));
-  byId('changes').hidden = byId('state').hidden = !view.chosen;
+  byId('changes').hidden = byId('state').hidden = byId('views').hidden = !view.chosen;
   chat.setBlocked(reasonToWait(app));
   const isBroken = view.apps.some((a) => !a.ok && !a.waiting);
   document.title = `${isBroken ? '▲ ' : ''}${view.chosen || 'agenthost'}${view.chosen ? ' · agenthost' : ''}`;
@@ -72,6 +78,7 @@ function choose(name, session = '') {
   const id = name === address.app && !session ? address.id : session;
   Object.assign(view, { chosen: name, info: null, agent: '', changed: new Set() });
   chat.open(name, id);
+  evals.open(name);
   drawFiles();
   drawAgents();
   loadInfo();
@@ -112,8 +119,8 @@ new ResizeObserver(([{ contentRect }]) => {
 // The URL hash names the app and the session, so that the page can be reloaded.
 
 function fromAddress() {
-  const [app = '', id = ''] = location.hash.replace(/^#\/?/, '').split('/').map(decode);
-  return { app, id };
+  const [app = '', id = '', shown = ''] = location.hash.replace(/^#\/?/, '').split('/').map(decode);
+  return { app, id, shown: shown === 'evals' ? 'evals' : 'agents' };
 }
 
 function decode(text) {
@@ -125,12 +132,14 @@ function decode(text) {
 }
 
 function toAddress() {
-  const address = `#${path(...[view.chosen, chat.session].filter(Boolean))}`;
+  const isEvals = document.body.dataset.view === 'evals' && view.chosen;
+  const address = `#${path(...isEvals ? [view.chosen, chat.session, 'evals'] : [view.chosen, chat.session].filter(Boolean))}`;
   if (address !== location.hash) history.replaceState(null, '', address);
 }
 
 function openAddress() {
-  const { app, id } = fromAddress();
+  const { app, id, shown } = fromAddress();
+  showView(shown);
   const name = app || (view.apps?.[0]?.app ?? '');
   if (name !== view.chosen || id !== chat.session) choose(name, id);
 }
@@ -146,6 +155,7 @@ document.addEventListener('keydown', (event) => {
   else if (event.key === 'Escape' && view.agent && !isWriting) chooseAgent('');
   else if (event.key === '/' && !isWriting && !event.ctrlKey && !event.metaKey) {
     event.preventDefault();
+    switchView('agents');
     showPane('talk');
     byId('message').focus();
   }
@@ -158,6 +168,21 @@ function showPane(pane) {
 }
 
 byId('panes').addEventListener('click', (event) => event.target.dataset.pane && showPane(event.target.dataset.pane));
+
+// The agents and the chat, or the evaluations.
+function showView(shown) {
+  if (document.body.dataset.view === shown) return;
+  document.body.dataset.view = shown;
+  for (const button of byId('views').children) button.setAttribute('aria-pressed', button.dataset.view === shown);
+  evals.show(shown === 'evals');
+}
+
+function switchView(shown) {
+  showView(shown);
+  toAddress();
+}
+
+byId('views').addEventListener('click', (event) => event.target.dataset.view && switchView(event.target.dataset.view));
 
 // The connection.
 

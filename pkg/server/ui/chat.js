@@ -7,12 +7,14 @@ import { Transcript } from './events.js';
 import { StatePanel, diffState } from './state.js';
 import { findOpenTurn, isQuestionOpen, keepVisible } from './turns.js';
 import { nameOf, rememberName, loadDraft, storeDraft } from './memory.js';
+import { saveAsCase } from './eval_save.js';
 
 /** A Chat is a conversation with the selected app. */
 export class Chat {
   /**
    * page.lightUp(names) marks active agents, page.onSession() is called after the
-   * session has changed, and page.isResumable() reports whether the app is resumable.
+   * session has changed, page.onCase(file) after it became a case of an eval set, and
+   * page.isResumable() reports whether the app is resumable.
    */
   constructor(page) {
     const { answer, request, artifact } = this;
@@ -358,13 +360,25 @@ export class Chat {
     const focused = ['User', 'Session'].find((name) => document.activeElement?.getAttribute('aria-label') === name);
     byId('session').replaceChildren(user, choice,
       el('button', { type: 'button', class: 'quiet', disabled: !talk.id, onclick: () => (this.openSession(''), this.message.focus()) }, 'New'),
-      el('button', { type: 'button', class: 'quiet', disabled: !talk.id, onclick: () => this.deleteSession() }, 'Delete'));
+      el('button', { type: 'button', class: 'quiet', disabled: !talk.id, onclick: () => this.deleteSession() }, 'Delete'),
+      el('button', { type: 'button', class: 'quiet', disabled: !talk.id, title: 'Make a case of this conversation', onclick: () => this.saveCase() }, 'Save as case'));
     if (focused) byId('session').querySelector(`[aria-label=${focused}]`).focus();
   }
 
   setUser(user) {
     this.talk.user = user;
     this.open(this.app, '');
+  }
+
+  async saveCase() {
+    const { app, session } = this;
+    const name = byId('events').querySelector('.mine .text')?.textContent ?? '';
+    try {
+      const file = await saveAsCase({ app, user: this.talk.user, session, name });
+      if (file && app === this.app) this.page.onCase(file);
+    } catch (error) {
+      this.transcript.addNotice(error.message, 'bad');
+    }
   }
 
   async deleteSession() {

@@ -1,4 +1,4 @@
-// Line diffs.
+// Diffs of lines and words.
 
 /** hunks returns lines with their status: 'same', 'was' or 'is'. */
 export function hunks(before, after) {
@@ -16,7 +16,7 @@ export function hunks(before, after) {
   ];
 }
 
-// between keeps the longest common subsequence of lines; texts that are too long for
+// between keeps the longest common subsequence of lines or words; texts that are too long for
 // that are shown completely.
 function between(a, b) {
   const whole = [...a.map((l) => ['was', l]), ...b.map((l) => ['is', l])];
@@ -36,4 +36,35 @@ function between(a, b) {
     else all.push(['is', b[j++]]);
   }
   return all;
+}
+
+const MAX_WORDS = 2000;
+
+/**
+ * diffWords returns the words of two texts with their status: 'same', 'was' or 'is'.
+ * Texts with too many words differ completely.
+ */
+export function diffWords(before, after) {
+  if (before === after) return [['same', before]];
+  const [a, b] = [before, after].map((text) => text.slice(0, MAX_WORDS * 40).match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) ?? []);
+  if (a.length > MAX_WORDS || b.length > MAX_WORDS || before.length + after.length > MAX_WORDS * 40) return [['was', before], ['is', after]];
+  let head = 0;
+  while (head < a.length && head < b.length && a[head] === b[head]) head++;
+  let tail = 0;
+  while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
+  const words = [
+    ['same', a.slice(0, head).join('')],
+    ...between(a.slice(head, a.length - tail), b.slice(head, b.length - tail)),
+    ['same', a.slice(a.length - tail).join('')],
+  ];
+  return joinEqual(words.filter(([, text]) => text));
+}
+
+function joinEqual(words) {
+  const joined = [];
+  for (const [status, text] of words) {
+    if (joined.at(-1)?.[0] === status) joined.at(-1)[1] += text;
+    else joined.push([status, text]);
+  }
+  return joined;
 }
