@@ -75,6 +75,8 @@ func (a *adkFile) checkCriteria(criteria *eval.Criteria, custom map[string]*eval
 		metric, known := eval.FindMetric(name)
 		declared := custom[name]
 		switch {
+		case m.Criterion.Expr != "":
+			a.checkExpression(name, m.Criterion.Expr, known || declared != nil, append(slices.Clip(at), "expr"))
 		case slices.Contains(a.names.Metrics, name):
 		case declared != nil && declared.Code != nil && slices.Contains(a.names.Metrics, declared.Code.Name):
 		case declared != nil:
@@ -88,6 +90,14 @@ func (a *adkFile) checkCriteria(criteria *eval.Criteria, custom map[string]*eval
 		}
 		seen[m.Metric] = true
 		a.checkArgsRules(m.Criterion, at)
+	}
+}
+
+func (a *adkFile) checkExpression(name, source string, exists bool, path []any) {
+	if exists || slices.Contains(a.names.Metrics, name) {
+		a.addProblem(fmt.Sprintf("metric %s exists and has no expr", name), "give the custom metric another name", path...)
+	} else if _, err := CompileExpression(source, a.names.State); err != nil {
+		a.addProblem(err.Error(), "", path...)
 	}
 }
 

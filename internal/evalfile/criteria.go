@@ -1,12 +1,16 @@
 package evalfile
 
 import (
+	"cmp"
+	"errors"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
 
 	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
 )
 
 // decodeConfig returns the config of a file; nil if it has neither metrics nor a simulator.
@@ -50,10 +54,10 @@ func (d *decoder) decodeCriteria(n *spec.Node) *eval.Criteria {
 		d.addDiagnostics(n.Errorf("eval", "metrics has no metric").WithHint("metrics: {response_match: 0.8}"))
 	}
 	for _, e := range n.Entries {
-		metric, found := eval.FindMetric(e.Key.Value)
+		metric, found := d.findMetric(e)
 		switch {
 		case !found:
-			d.addUnknownName(e.Key, "metric", eval.MetricNames())
+			d.addUnknownMetric(e.Key)
 		case metric.Informational():
 			d.addDiagnostics(e.Key.Errorf("eval", "metric %s has no threshold, it is always measured", metric.Name).WithHint("remove it"))
 		case all.ByName[metric.Name] != nil:
@@ -64,6 +68,31 @@ func (d *decoder) decodeCriteria(n *spec.Node) *eval.Criteria {
 		}
 	}
 	return all
+}
+
+// findMetric returns the metric of a criterion. One that the Go program registered or that has
+// an expression is not one of ADK.
+func (d *decoder) findMetric(e spec.Entry) (*eval.Metric, bool) {
+	name := e.Key.Value
+	metric, found := eval.FindMetric(name)
+	switch {
+	case slices.Contains(d.names.Metrics, name):
+		return &eval.Metric{Name: name, Min: math.Inf(-1), Max: math.Inf(1)}, true
+	case !found && e.Value.Get("expr") != nil:
+		return &eval.Metric{Name: name, Max: 1}, true
+	}
+	return metric, found
+}
+
+func (d *decoder) addUnknownMetric(at *spec.Node) {
+	names := append(eval.MetricNames(), d.names.Metrics...)
+	problem := at.Errorf("unknown-name", "unknown metric %q", at.Value)
+	if near := spec.Suggest(at.Value, names); near != "" {
+		problem = problem.WithHint("did you mean %q?", near)
+	} else {
+		problem = problem.WithHint("a custom metric requires expr; the others are %s", strings.Join(names, ", "))
+	}
+	d.addDiagnostics(problem)
 }
 
 func (d *decoder) addUnknownName(at *spec.Node, what string, names []string) {
@@ -78,13 +107,16 @@ func (d *decoder) addUnknownName(at *spec.Node, what string, names []string) {
 
 // decodeCriterion reads a threshold or a criterion.
 func (d *decoder) decodeCriterion(metric *eval.Metric, n *spec.Node) *eval.Criterion {
+	if n.Get("expr") != nil {
+		return d.decodeExpression(metric, n)
+	}
 	var c criterionConfig
 	at := n
 	if n.Kind == spec.Mapping {
 		d.addDiagnostics(spec.Decode(n, &c)...)
 		at = n.Get("threshold")
 	} else if ds := spec.Decode(n, &c.Threshold); n.IsNull() || ds.HasErrors() {
-		d.addDiagnostics(n.Errorf("type", "%s must be a threshold or a criterion", metric.Name).WithHint("such as %s: %g", metric.Name, metric.Max))
+		d.addDiagnostics(n.Errorf("type", "%s must be a threshold or a criterion", metric.Name).WithHint("such as %s: %g", metric.Name, min(metric.Max, 1)))
 	}
 	if t := c.Threshold; t != nil && !(*t >= metric.Min && *t <= metric.Max) {
 		d.addDiagnostics(at.Errorf("value", "the threshold of %s must be between %g and %g", metric.Name, metric.Min, metric.Max))
@@ -114,6 +146,32 @@ func (d *decoder) decodeCriterion(metric *eval.Metric, n *spec.Node) *eval.Crite
 		got.Judge = &eval.JudgeOptions{Model: c.Judge.Model, Samples: c.Judge.Samples, Parallel: c.Judge.Parallel}
 		d.checkCount(n.Get("judge_model_options").Get("num_samples"), c.Judge.Samples)
 		d.checkCount(n.Get("judge_model_options").Get("parallelism_limit"), c.Judge.Parallel)
+	}
+	return got
+}
+
+// decodeExpression reads a custom metric.
+func (d *decoder) decodeExpression(metric *eval.Metric, n *spec.Node) *eval.Criterion {
+	var c exprConfig
+	d.addDiagnostics(spec.Decode(n, &c)...)
+	one := 1.0
+	got := &eval.Criterion{Threshold: cmp.Or(c.Threshold, &one), Expr: c.Expr.Value}
+	if _, builtIn := eval.FindMetric(metric.Name); builtIn || slices.Contains(d.names.Metrics, metric.Name) {
+		d.addDiagnostics(n.Get("expr").Errorf("eval", "metric %s exists and has no expr", metric.Name).WithHint("give the custom metric another name"))
+		return got
+	}
+	if t := *got.Threshold; !(t >= 0 && t <= 1) {
+		d.addDiagnostics(n.Get("threshold").Errorf("value", "the threshold of %s must be between 0 and 1", metric.Name))
+	}
+	if c.Expr.Pos == (spec.Pos{}) {
+		return got // reported by spec.Decode
+	}
+	if _, err := CompileExpression(c.Expr.Value, d.names.State); err != nil {
+		offset := 0
+		if at, ok := errors.AsType[*template.Error](err); ok {
+			offset = at.Offset
+		}
+		d.addDiagnostics(c.Expr.Errorf(offset, "expression", "%v", err))
 	}
 	return got
 }

@@ -31,15 +31,17 @@ type Names struct {
 	Tools []string
 	// Metrics are the custom metrics of the Go program.
 	Metrics []string
+	// State has sample values of the typed state keys; nil means no typed keys.
+	State map[string]any
 }
 
-// Read parses and decodes an eval file without knowing its app.
-func Read(file string, src []byte) (*File, spec.Diagnostics) {
+// Read parses and decodes an eval file.
+func Read(file string, src []byte, names *Names) (*File, spec.Diagnostics) {
 	n, ds := spec.Parse(file, src)
 	if ds.HasErrors() {
 		return nil, ds
 	}
-	f, more := Decode(n, &Names{})
+	f, more := Decode(n, names)
 	return f, append(ds, more...)
 }
 
@@ -153,7 +155,7 @@ func (d *decoder) checkCaseName(name spec.Text) {
 func judgesTurns(metrics *spec.Node) bool {
 	return slices.ContainsFunc(entriesOf(metrics), func(e spec.Entry) bool {
 		metric, found := eval.FindMetric(e.Key.Value)
-		return found && !metric.NeedsExpected
+		return !found || !metric.NeedsExpected
 	})
 }
 

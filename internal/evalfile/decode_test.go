@@ -40,7 +40,7 @@ cases:
 
 // TestDecode expects the set of ADK that a file describes.
 func TestDecode(t *testing.T) {
-	f, ds := evalfile.Read("desk/orders.eval.yaml", []byte(wholeFile))
+	f, ds := evalfile.Read("desk/orders.eval.yaml", []byte(wholeFile), &evalfile.Names{})
 	if ds.HasErrors() {
 		t.Fatal(ds)
 	}
@@ -114,7 +114,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"instructions", "user_simulator_config: {custom_instructions: Go.}\n" + hi, "custom_instructions must contain {{ stop_signal }} [eval]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, ds := evalfile.Read("a.eval.yaml", []byte(c.file))
+			_, ds := evalfile.Read("a.eval.yaml", []byte(c.file), &evalfile.Names{})
 			var all strings.Builder
 			for _, d := range ds {
 				all.WriteString(d.String() + " | " + d.Hint + "\n")
@@ -132,7 +132,7 @@ func TestCaseMetrics(t *testing.T) {
 metrics: {response_match: 0.8, tool_trajectory: {threshold: 1, match_type: IN_ORDER}}
 cases:
 - {name: loose, user: hi, metrics: {tool_trajectory: 0.5, safety: 1}, expect: {text: hi}}
-`))
+`), &evalfile.Names{})
 	if len(ds) > 0 {
 		t.Fatal(ds)
 	}
@@ -155,5 +155,51 @@ func TestUnknownTool(t *testing.T) {
 	_, ds := evalfile.Decode(n, &evalfile.Names{Tools: []string{"find"}})
 	if len(ds) != 1 || ds[0].String() != "a.eval.yaml:1:53: the app has no tool fnd [unknown-name]" || ds[0].Hint != `did you mean "find"?` {
 		t.Errorf("got %v", ds)
+	}
+}
+
+// TestRegisteredMetric expects the metrics of a Go program to be known, and named in hints.
+func TestRegisteredMetric(t *testing.T) {
+	names := &evalfile.Names{Metrics: []string{"tone"}}
+	f, ds := evalfile.Read("a.eval.yaml", []byte("metrics: {tone: 3}\ncases: [{name: a, user: hi}]\n"), names)
+	if len(ds) > 0 || *f.Config.Measures()[0].Threshold != 3 {
+		t.Errorf("got %v, want no problem and the threshold 3", ds)
+	}
+	_, ds = evalfile.Read("a.eval.yaml", []byte("metrics: {tine: 3}\ncases: [{name: a, user: hi}]\n"), names)
+	if got := formatDiagnostics(ds); !strings.Contains(got, `1:11: unknown metric "tine" [unknown-name] | did you mean "tone"?`) {
+		t.Errorf("got %s, want the suggestion tone", got)
+	}
+}
+
+// TestExpressionScore expects true and false as 1 and 0, a number as it is, and an error for
+// anything else and when a limit is exceeded.
+func TestExpressionScore(t *testing.T) {
+	for _, c := range []struct{ source, want string }{
+		{"true", "1"},
+		{"text contains \"b\"", "0"},
+		{"0.25", "0.25"},
+		{"1", "1"},
+		{"turn == 1 ? nil : 1", "none"},
+		{"2", "2 is 2, expected a number from 0 to 1"},
+		{"0 / 0", "cannot evaluate 0 / 0: the result is not a finite number"},
+		{"state.x", `state.x is high, expected true, false or a number from 0 to 1`},
+		{"len(map(1..300000, # * 2)) > 0", "cannot evaluate len(map(1..300000, # * 2)) > 0: "},
+	} {
+		e, err := evalfile.CompileExpression(c.source, nil)
+		if err != nil {
+			t.Errorf("CompileExpression(%s): %v", c.source, err)
+			continue
+		}
+		got := "none"
+		score, _, err := e.ScoreTurn(t.Context(), map[string]any{"text": "a", "turn": 1, "state": map[string]any{"x": "high"}})
+		switch {
+		case err != nil:
+			got = err.Error()
+		case score != nil:
+			got = fmt.Sprint(*score)
+		}
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("ScoreTurn(%s) = %s, want %s", c.source, got, c.want)
+		}
 	}
 }

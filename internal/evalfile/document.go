@@ -12,7 +12,7 @@ import (
 // fileConfig is an eval file.
 type fileConfig struct {
 	Description string           `yaml:"description" doc:"Short description of the set."`
-	Metrics     metricsNode      `yaml:"metrics" doc:"Criteria by metric, in order: the threshold, or a criterion. Default: those of the test_config.json next to the file, or else tool_trajectory: 1 and response_match: 0.8."`
+	Metrics     metricsNode      `yaml:"metrics" doc:"Criteria by metric, in order: the threshold, or a criterion; or a custom metric with expr by a name of its own. Default: those of the test_config.json next to the file, or else tool_trajectory: 1 and response_match: 0.8."`
 	Rubrics     rubricsNode      `yaml:"rubrics" doc:"Properties that judges check, by their IDs. Criteria, cases and turns refer to them."`
 	Simulator   *simulatorConfig `yaml:"user_simulator_config" doc:"The simulated user of cases with a plan."`
 	Cases       []caseConfig     `yaml:"cases" required:"true" doc:"The cases of the set."`
@@ -71,6 +71,12 @@ type criterionConfig struct {
 	StopSignal       string                `yaml:"stop_signal" doc:"per_turn_user_simulator_quality_v1: how a simulated user ends a conversation."`
 }
 
+// exprConfig is a custom metric.
+type exprConfig struct {
+	Expr      spec.Expr `yaml:"expr" required:"true" doc:"Scores a turn: true, false or a number from 0 to 1; nil for a turn that does not count. It reads the variables of tests without error, and user, expected.text, expected.calls, duration, turn and turns."`
+	Threshold *float64  `yaml:"threshold" doc:"The lowest score that passes. Default: 1."`
+}
+
 // argsConfig is how the arguments of a tool match.
 type argsConfig struct {
 	Only      []string             `yaml:"only" doc:"The arguments to compare. Default: all."`
@@ -125,7 +131,8 @@ func (m *metricsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// SchemaSpec returns the schema of a criterion for each metric with a threshold.
+// SchemaSpec returns the schema of a criterion for each metric with a threshold, and of custom
+// metrics.
 func (m *metricsNode) SchemaSpec() map[string]any {
 	properties := map[string]any{}
 	for _, metric := range eval.Metrics() {
@@ -140,7 +147,7 @@ func (m *metricsNode) SchemaSpec() map[string]any {
 			properties[metric.Short] = one
 		}
 	}
-	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	return map[string]any{"type": "object", "properties": properties, "additionalProperties": map[string]any{"$ref": "#/$defs/expression"}}
 }
 
 // rubricsNode keeps the node of rubrics, which may refer to those of the file.
@@ -173,6 +180,7 @@ func (p *personaNode) SchemaSpec() map[string]any {
 func Schema() map[string]any {
 	var set spec.SchemaSet
 	set.Define("criterion", set.Object(reflect.TypeFor[criterionConfig]()))
+	set.Define("expression", set.Object(reflect.TypeFor[exprConfig]()))
 	set.Define("rubric", set.Object(reflect.TypeFor[rubricConfig]()))
 	set.Define("persona", set.Object(reflect.TypeFor[personaConfig]()))
 	return set.Document(set.Object(reflect.TypeFor[fileConfig]()))
@@ -183,6 +191,7 @@ func Reference() []string {
 	return []string{
 		spec.Reference("An eval file", "Cases, and the metrics that score them.", reflect.TypeFor[fileConfig]()),
 		spec.Reference("A criterion", "How a metric under `metrics:` measures, and from which score on it passes.", reflect.TypeFor[criterionConfig]()),
+		spec.Reference("A custom metric", "An expression that scores each turn, by a name of its own under `metrics:`.", reflect.TypeFor[exprConfig]()),
 		spec.Reference("A rubric", "A property that a judge checks: its text, or a mapping.", reflect.TypeFor[rubricConfig]()),
 		spec.Reference("A persona", "A character of a simulated user.", reflect.TypeFor[personaConfig]()),
 	}

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/turn"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -32,6 +33,8 @@ type caseRun struct {
 	key    session.Key
 	turns  []*eval.Invocation
 	notes  []*eval.Note
+	// outcomes are those of the turns, if a metric has an expression.
+	outcomes []*turn.Outcome
 	// events are those of all turns.
 	events                []*session.Event
 	turnUsage, judgeUsage usageMeter
@@ -48,7 +51,7 @@ func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case) *eval.Case
 	if err := run.runConversation(ctx, r); err != nil {
 		result = eval.FailedCase(c, err.Error())
 	} else {
-		o := &eval.Options{Judges: run.openJudge, AllowNotEvaluated: job.AllowNotEvaluated}
+		o := &eval.Options{Judges: run.openJudge, Custom: run.customMetrics(r.Custom), AllowNotEvaluated: job.AllowNotEvaluated}
 		result = o.Evaluate(ctx, c, run.turns, append(slices.Clip(job.measuresOf(c)), eval.InformationalMeasures()...))
 		run.checkFinalState(ctx, result)
 	}
@@ -159,7 +162,7 @@ func (c *caseRun) runTurn(ctx context.Context, message *genai.Content) error {
 		return err
 	}
 	began := time.Now()
-	ctx, log := withRequestLog(ctx, &c.turnUsage)
+	ctx, log := withRequestLog(ctx, &c.turnUsage, c.hasExpressions())
 	req := &runtime.RunRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message}
 	user := &session.Event{Author: session.UserAuthor, Timestamp: began}
 	user.Content = message
@@ -176,6 +179,9 @@ func (c *caseRun) runTurn(ctx context.Context, message *genai.Content) error {
 		return context.Cause(ctx)
 	}
 	c.addTurn(events, log.appDetails(), time.Since(began))
+	if log.keepsAll {
+		return c.addOutcome(ctx, &turn.Outcome{Events: events[1:], Requests: log.listRequests()})
+	}
 	return nil
 }
 
@@ -186,8 +192,8 @@ func (c *caseRun) addTurn(events []*session.Event, app *eval.AppDetails, took ti
 	for i, ev := range events[1:] {
 		id = cmp.Or(id, ev.InvocationID)
 		if ev.ErrorCode != "" {
-			turn := len(c.turns)
-			c.notes = append(c.notes, &eval.Note{Turn: &turn, Reason: fmt.Sprintf("%s: %s", ev.ErrorCode, ev.ErrorMessage)})
+			index := len(c.turns)
+			c.notes = append(c.notes, &eval.Note{Turn: &index, Reason: fmt.Sprintf("%s: %s", ev.ErrorCode, ev.ErrorMessage)})
 		}
 		own := *ev
 		own.InvocationID = id
@@ -195,10 +201,10 @@ func (c *caseRun) addTurn(events []*session.Event, app *eval.AppDetails, took ti
 	}
 	user.InvocationID = id
 	events[0] = &user
-	turn := eval.Turns(events)[0]
+	inv := eval.Turns(events)[0]
 	seconds := took.Seconds()
-	turn.App, turn.Duration = app, &seconds
-	c.turns = append(c.turns, turn)
+	inv.App, inv.Duration = app, &seconds
+	c.turns = append(c.turns, inv)
 }
 
 // runCause returns the cause of an internal error, whose own message is generic.

@@ -36,6 +36,8 @@ type PlanOptions struct {
 	// Metrics are names or short names of metrics, which may have a threshold: "safety",
 	// "response_match=0.7". Without them, the metrics are those of the config.
 	Metrics []string
+	// Custom are the names of metrics that the Go program has registered.
+	Custom []string
 	// Judge is the model of judges and simulated users whose config names none; empty for
 	// the default of ADK.
 	Judge string
@@ -44,11 +46,13 @@ type PlanOptions struct {
 	AllowNotEvaluated bool
 }
 
+func (o *PlanOptions) evalNames() *evalfile.Names { return &evalfile.Names{Metrics: o.Custom} }
+
 // Plan reads the selected sets of an app and their configs. It reports unknown sets, cases
 // and metrics before anything runs. A problem of a file is a [spec.Diagnostics]; without
 // sets or cases the error is [ErrNoSets] or [ErrNoCases].
 func Plan(dir string, selections []*eval.Selection, o *PlanOptions) ([]*Job, error) {
-	jobs, err := selectSets(dir, selections)
+	jobs, err := selectSets(dir, selections, o.evalNames())
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +99,7 @@ func (j *Job) setMetrics(o *PlanOptions) error {
 		return err
 	}
 	if j.Measures = config.Measures(); len(o.Metrics) > 0 {
-		if j.Measures, err = selectMeasures(o.Metrics, config); err != nil {
+		if j.Measures, err = o.selectMeasures(config); err != nil {
 			return err
 		}
 	}
@@ -174,7 +178,7 @@ func (o *PlanOptions) readConfig(file string) (*eval.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, ds := evalfile.ReadConfig(filepath.ToSlash(file), src, &evalfile.Names{})
+	config, ds := evalfile.ReadConfig(filepath.ToSlash(file), src, o.evalNames())
 	if ds.HasErrors() {
 		return nil, ds
 	}
@@ -190,44 +194,55 @@ func problemIn(file, message, hint string) error {
 
 // selectMeasures returns the named metrics with the criterion of the config, or else with a
 // default one.
-func selectMeasures(names []string, config *eval.Config) ([]*eval.Measure, error) {
+func (o *PlanOptions) selectMeasures(config *eval.Config) ([]*eval.Measure, error) {
 	var all []*eval.Measure
-	for _, name := range names {
+	for _, name := range o.Metrics {
 		name, threshold, hasThreshold := strings.Cut(strings.TrimSpace(name), "=")
-		metric, ok := eval.FindMetric(name)
+		metric, ok := o.findMetric(name, config)
 		switch {
 		case !ok:
-			return nil, unknownName("metric", name, eval.MetricNames())
+			return nil, unknownName("metric", name, slices.Concat(eval.MetricNames(), o.Custom, config.Criteria.Names))
 		case metric.Informational():
 			return nil, fmt.Errorf("metric %s has no threshold, it is always measured", metric.Name)
 		case slices.ContainsFunc(all, func(m *eval.Measure) bool { return m.Metric == metric.Name }):
 			return nil, fmt.Errorf("metric %s is named more than once", metric.Name)
 		}
-		criterion := &eval.Criterion{}
-		if own := findCriterion(config, metric); own != nil {
-			*criterion = *own
+		m := &eval.Measure{Metric: metric.Name, Criterion: &eval.Criterion{}}
+		if own := findMeasure(config, metric); own != nil {
+			*m.Criterion, m.CustomFunction = *own.Criterion, own.CustomFunction
 		}
 		if hasThreshold {
 			value, err := strconv.ParseFloat(threshold, 64)
 			if err != nil || !(value >= metric.Min && value <= metric.Max) {
 				return nil, fmt.Errorf("the threshold of %s must be a number from %g to %g, got %q", metric.Name, metric.Min, metric.Max, threshold)
 			}
-			criterion.Threshold = &value
+			m.Criterion.Threshold = &value
 		}
-		if criterion.Threshold == nil {
+		if m.Criterion.Threshold == nil {
 			value := defaultThreshold(metric)
-			criterion.Threshold = &value
+			m.Criterion.Threshold = &value
 		}
-		all = append(all, &eval.Measure{Metric: metric.Name, Threshold: criterion.Threshold, Criterion: criterion})
+		m.Threshold = m.Criterion.Threshold
+		all = append(all, m)
 	}
 	return all, nil
 }
 
-// findCriterion returns the criterion of a metric, which may have its short name.
-func findCriterion(config *eval.Config, metric *eval.Metric) *eval.Criterion {
-	for _, name := range config.Criteria.Names {
-		if m, ok := eval.FindMetric(name); ok && m.Name == metric.Name {
-			return config.Criteria.ByName[name]
+// findMetric returns a metric of ADK, of the Go program or of the config. A custom one scores
+// from 0 to 1.
+func (o *PlanOptions) findMetric(name string, config *eval.Config) (*eval.Metric, bool) {
+	metric, ok := eval.FindMetric(name)
+	if slices.Contains(o.Custom, name) || !ok && config.Criteria.ByName[name] != nil {
+		return &eval.Metric{Name: name, Max: 1}, true
+	}
+	return metric, ok
+}
+
+// findMeasure returns the criterion of a metric, which may have its short name.
+func findMeasure(config *eval.Config, metric *eval.Metric) *eval.Measure {
+	for _, m := range config.Measures() {
+		if m.Metric == metric.Name {
+			return m
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"sync"
 
+	"agenthost/internal/turn"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/model"
 )
@@ -52,19 +53,25 @@ type requestLogKey struct{}
 // of all requests to a meter.
 type requestLog struct {
 	usage *usageMeter
+	// keepsAll makes the log keep all requests, for expressions.
+	keepsAll bool
 
-	mu     sync.Mutex
-	agents map[string]*eval.AgentDetails
+	mu       sync.Mutex
+	agents   map[string]*eval.AgentDetails
+	requests []turn.Request
 }
 
-func withRequestLog(ctx context.Context, usage *usageMeter) (context.Context, *requestLog) {
-	log := &requestLog{usage: usage, agents: map[string]*eval.AgentDetails{}}
+func withRequestLog(ctx context.Context, usage *usageMeter, keepsAll bool) (context.Context, *requestLog) {
+	log := &requestLog{usage: usage, keepsAll: keepsAll, agents: map[string]*eval.AgentDetails{}}
 	return context.WithValue(ctx, requestLogKey{}, log), log
 }
 
 func (l *requestLog) addRequest(req *model.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.keepsAll {
+		l.requests = append(l.requests, turn.NewRequest(req))
+	}
 	name := req.Origin.Agent
 	if l.agents[name] != nil {
 		return
@@ -73,6 +80,13 @@ func (l *requestLog) addRequest(req *model.Request) {
 	if req.Config != nil {
 		l.agents[name].Tools = req.Config.Tools
 	}
+}
+
+// listRequests returns the requests that the log keeps.
+func (l *requestLog) listRequests() []turn.Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.requests
 }
 
 // appDetails returns what is recorded, or nil.

@@ -19,6 +19,8 @@ type Runner struct {
 	App *runtime.App
 	// Models are the models of judges and simulated users; see [ModelNames].
 	Models Models
+	// Custom are the metrics that the Go program has registered.
+	Custom map[string]eval.MeasureFunc
 	// Runs is how often each case runs, Parallel how many cases run at once. Both are at
 	// least 1.
 	Runs, Parallel int

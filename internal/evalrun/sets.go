@@ -72,19 +72,19 @@ func stemOf(path string) string {
 
 // ReadSet reads the file of a set. A set in an old form, without IDs and times, has the
 // name of the file, and is the same each time, so that its runs can be resumed.
-func ReadSet(path string) (*SetFile, error) {
+func ReadSet(path string, names *evalfile.Names) (*SetFile, error) {
 	src, err := readLimited(path)
 	if err != nil {
 		return nil, err
 	}
 	if strings.HasSuffix(path, evalfile.Suffix) {
-		f, ds := evalfile.Read(filepath.ToSlash(path), src)
+		f, ds := evalfile.Read(filepath.ToSlash(path), src, names)
 		if ds.HasErrors() {
 			return nil, ds
 		}
 		return &SetFile{f.Set, path, f.Config}, nil
 	}
-	set, ds := evalfile.ReadSet(filepath.ToSlash(path), src, eval.ReproducibleOptions(stemOf(path)), &evalfile.Names{})
+	set, ds := evalfile.ReadSet(filepath.ToSlash(path), src, eval.ReproducibleOptions(stemOf(path)), names)
 	if ds.HasErrors() {
 		return nil, ds
 	}
@@ -103,7 +103,7 @@ func readLimited(path string) ([]byte, error) {
 
 // selectSets returns the sets that the selections name by path, file name or ID, each with
 // its cases; without selections, all sets of the app.
-func selectSets(dir string, selections []*eval.Selection) ([]*Job, error) {
+func selectSets(dir string, selections []*eval.Selection, names *evalfile.Names) ([]*Job, error) {
 	files, err := ListSets(dir)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func selectSets(dir string, selections []*eval.Selection) ([]*Job, error) {
 	if len(selections) == 0 {
 		return nil, fmt.Errorf("%w in %s: write one in a file such as %s", ErrNoSets, dir, filepath.Join(dir, "first"+eval.SetSuffix))
 	}
-	known := &knownSets{files: files}
+	known := &knownSets{files: files, names: names}
 	var jobs []*Job
 	var problems spec.Diagnostics
 	for _, s := range selections {
@@ -141,6 +141,7 @@ func selectSets(dir string, selections []*eval.Selection) ([]*Job, error) {
 
 // knownSets finds the sets of an app. It reads all of them only to find one by its ID.
 type knownSets struct {
+	names *evalfile.Names
 	files []string
 	sets  []*SetFile
 	read  bool
@@ -149,12 +150,12 @@ type knownSets struct {
 func (k *knownSets) findSet(dir, name string) (*SetFile, error) {
 	for _, path := range []string{name, filepath.Join(dir, name)} {
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			return ReadSet(path)
+			return ReadSet(path, k.names)
 		}
 	}
 	for _, file := range k.files {
 		if stemOf(file) == name {
-			return ReadSet(file)
+			return ReadSet(file, k.names)
 		}
 	}
 	if err := k.readAll(); err != nil {
@@ -177,7 +178,7 @@ func (k *knownSets) readAll() error {
 	k.read = true
 	var problems spec.Diagnostics
 	for _, file := range k.files {
-		set, err := ReadSet(file)
+		set, err := ReadSet(file, k.names)
 		if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
 			problems = append(problems, ds...)
 		} else if err != nil {

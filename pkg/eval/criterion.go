@@ -40,6 +40,10 @@ type Criterion struct {
 	// field.
 	OnlyExpected bool `json:"onlyExpected,omitempty"`
 
+	// Expr makes the metric a custom one: an expression that scores a turn by true, false or
+	// a number from 0 to 1. ADK has no such field.
+	Expr string `json:"expr,omitempty"`
+
 	// Extra holds the keys of other metrics.
 	Extra Extra `json:"-"`
 }
@@ -176,5 +180,5 @@ func (c *Criterion) checkLimits(r *adkjson.Decoder) {
 func (c *Criterion) isNumber() bool {
 	return c.Threshold != nil && !c.WithIntermediate && c.Judge == nil && len(c.Rubrics) == 0 &&
 		!c.CheckIntermediate && c.StopSignal == "" && c.MatchType == MatchExact && !c.IgnoreArgs &&
-		len(c.Tools) == 0 && !c.PartialScore && !c.OnlyExpected && len(c.Extra) == 0
+		len(c.Tools) == 0 && !c.PartialScore && !c.OnlyExpected && c.Expr == "" && len(c.Extra) == 0
 }

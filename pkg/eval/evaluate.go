@@ -13,7 +13,8 @@ import (
 type Options struct {
 	// Judges opens the judges of metrics; without it those metrics are not evaluated.
 	Judges Judges
-	// Custom has the functions of custom metrics by the name of the metric.
+	// Custom has the functions of custom metrics by the name of the metric, or of the
+	// function that a config declares for it.
 	Custom map[string]MeasureFunc
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated, as
 	// ADK does.
@@ -90,7 +91,7 @@ func (e *evaluation) addTurns(c *Case, actual []*Invocation) error {
 }
 
 func (e *evaluation) addMetric(ctx context.Context, m *Measure) {
-	if metric, ok := FindMetric(m.Metric); ok && e.Custom[m.Metric] == nil {
+	if metric, ok := FindMetric(m.Metric); ok && e.findCustom(m) == nil {
 		named := *m
 		named.Metric = metric.Name
 		m = &named
@@ -117,6 +118,14 @@ func (e *evaluation) addMetric(ctx context.Context, m *Measure) {
 	e.addNotes(m, s)
 }
 
+// findCustom returns the function of a custom metric, or nil.
+func (e *evaluation) findCustom(m *Measure) MeasureFunc {
+	if run := e.Custom[m.Metric]; run != nil || m.CustomFunction == "" {
+		return run
+	}
+	return e.Custom[m.CustomFunction]
+}
+
 func (e *evaluation) addNotes(m *Measure, s *Scores) {
 	if s.Judge != "" {
 		e.result.Notes = append(e.result.Notes, &Note{Metric: m.Metric, Judge: s.Judge})
@@ -140,11 +149,13 @@ func (e *evaluation) runMetric(ctx context.Context, m *Measure) (s *Scores, err 
 	in := e.in
 	in.Criterion = cmp.Or(m.Criterion, &Criterion{})
 	metric, isKnown := FindMetric(m.Metric)
-	run := e.Custom[m.Metric]
-	if run == nil && isKnown {
+	run := e.findCustom(m)
+	switch {
+	case run == nil && isKnown:
 		run = metric.Measure
-	}
-	if run == nil {
+	case run == nil && in.Criterion.Expr != "":
+		return nil, fmt.Errorf("the expression of metric %s requires a run of the app", m.Metric)
+	case run == nil:
 		return nil, fmt.Errorf("unknown metric %q%s", m.Metric, formatSuggestion(m.Metric, MetricNames()))
 	}
 	threshold := cmp.Or(in.Criterion.Threshold, m.Threshold)

@@ -256,8 +256,9 @@ type TurnScore struct {
 	Answer string
 }
 
-// scoreTurns scores each turn by itself. The score of the case is the mean.
-func scoreTurns(in *Input, score func(i int) *float64) *Scores {
+// ScoreTurns scores each turn by itself; nil for a turn that does not count. The score of the
+// case is the mean.
+func ScoreTurns(in *Input, score func(i int) *float64) *Scores {
 	s := &Scores{}
 	var all []*float64
 	for i := range in.Actual {

@@ -13,7 +13,7 @@ import (
 
 // measureResponseMatch is ROUGE-1 of the final texts.
 func measureResponseMatch(_ context.Context, in *Input) (*Scores, error) {
-	return scoreTurns(in, func(i int) *float64 {
+	return ScoreTurns(in, func(i int) *float64 {
 		_, _, f := Rouge1(textOf(in.Actual[i].FinalResponse), textOf(in.Expected[i].FinalResponse))
 		return &f
 	}), nil

@@ -18,7 +18,7 @@ func measureTrajectory(_ context.Context, in *Input) (*Scores, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scoreTurns(in, func(i int) *float64 {
+	return ScoreTurns(in, func(i int) *float64 {
 		score := m.scoreCalls(in.Actual[i].Calls(), in.Expected[i].Calls())
 		return &score
 	}), nil
@@ -261,7 +261,7 @@ func numberOf(v any) (float64, bool) {
 // measureParameters scores the share of expected arguments that the calls have. The rule
 // is that of an open change of ADK.
 func measureParameters(_ context.Context, in *Input) (*Scores, error) {
-	return scoreTurns(in, func(i int) *float64 {
+	return ScoreTurns(in, func(i int) *float64 {
 		return scoreParameters(in.Actual[i].Calls(), in.Expected[i].Calls())
 	}), nil
 }

@@ -27,6 +27,7 @@ import (
 
 	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/eval"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -86,6 +87,9 @@ type Options struct {
 	Offline bool
 	// Functions are Go functions that documents may name.
 	Functions agentconfig.Functions
+	// Metrics are custom metrics of Go programs: eval sets and test_config.json may name
+	// them.
+	Metrics map[string]eval.MeasureFunc
 	// Providers are the providers of models; nil is [provider.Kinds]. This list and
 	// the following ones are the kinds that documents may name, and that schemas,
 	// reference and checks know. A program appends its own kinds to ours; of two kinds

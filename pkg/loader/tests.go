@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -225,7 +226,8 @@ func listUnmockedTools(root *resolvedAgent) []string {
 // checkEvals reports the problems of eval files, of ADK's eval sets and test files, and of
 // their configs.
 func (r *resolver) checkEvals(ctx context.Context) {
-	names := &evalfile.Names{Tools: r.collectTestNames(ctx).Tools}
+	own := r.collectTestNames(ctx)
+	names := &evalfile.Names{Tools: own.Tools, State: own.State, Metrics: slices.Sorted(maps.Keys(r.loader.opts.Metrics))}
 	if names.Tools != nil {
 		names.Tools = append(slices.Clone(names.Tools), "transfer_to_agent", "set_model_response", "adk_request_confirmation", "adk_request_credential")
 	}

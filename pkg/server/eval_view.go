@@ -174,7 +174,7 @@ func readSetFile(root *os.Root, file string) (*eval.Set, error) {
 		return nil, err
 	}
 	if strings.HasSuffix(file, evalfile.Suffix) {
-		f, ds := evalfile.Read(file, text)
+		f, ds := evalfile.Read(file, text, &evalfile.Names{})
 		if ds.HasErrors() {
 			return nil, wrapEvalFileError(ds)
 		}
