@@ -13,20 +13,28 @@ import (
 // WrapModel returns a model that records the instructions and tools of its requests during
 // a case, for metrics that judge by them, and the usage of its responses. Without it, turns
 // have no app details and no usage.
-func WrapModel(llm model.LLM) model.LLM { return &loggedModel{llm} }
+func WrapModel(llm model.LLM) model.LLM { return &loggedModel{wrappedModel{llm}} }
 
-type loggedModel struct{ model.LLM }
+// A wrappedModel has the capabilities of the model that it wraps.
+type wrappedModel struct{ model.LLM }
 
 var (
-	_ model.ContentCacher = (*loggedModel)(nil)
-	_ model.CodeRunner    = (*loggedModel)(nil)
+	_ model.ContentCacher = (*wrappedModel)(nil)
+	_ model.CodeRunner    = (*wrappedModel)(nil)
+	_ model.SchemaMixer   = (*wrappedModel)(nil)
 )
 
 // CachesContents reports the capability of the model; see [model.CanCache].
-func (m *loggedModel) CachesContents() bool { return model.CanCache(m.LLM) }
+func (m *wrappedModel) CachesContents() bool { return model.CanCache(m.LLM) }
 
 // RunsCode reports the capability of the model; see [model.RunsCode].
-func (m *loggedModel) RunsCode() bool { return model.RunsCode(m.LLM) }
+func (m *wrappedModel) RunsCode() bool { return model.RunsCode(m.LLM) }
+
+// MixesToolsAndSchema reports the capability of the model, without which an agent with
+// tools and an output schema takes another way than in production.
+func (m *wrappedModel) MixesToolsAndSchema() bool { return model.CanMixSchema(m.LLM) }
+
+type loggedModel struct{ wrappedModel }
 
 // Generate records the request and calls the model; see [model.LLM].
 func (m *loggedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {

@@ -175,6 +175,16 @@ func CanCache(m LLM) bool {
 	return ok && c.CachesContents()
 }
 
+// A SchemaMixer is a model that may accept tools and a response schema in one request.
+type SchemaMixer interface{ MixesToolsAndSchema() bool }
+
+// CanMixSchema reports whether a model accepts tools and a response schema in one request;
+// see [SchemaMixer].
+func CanMixSchema(m LLM) bool {
+	mixer, ok := m.(SchemaMixer)
+	return ok && mixer.MixesToolsAndSchema()
+}
+
 // TextOf returns the text of a content: all text parts except thoughts, joined without a
 // separator. It accepts nil.
 func TextOf(c *genai.Content) string {

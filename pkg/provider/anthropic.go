@@ -88,7 +88,7 @@ type anthropicModel struct {
 }
 
 var (
-	_ schemaMixer         = (*anthropicModel)(nil)
+	_ model.SchemaMixer   = (*anthropicModel)(nil)
 	_ model.ContentCacher = (*anthropicModel)(nil)
 )
 

@@ -107,11 +107,11 @@ type fallbackCooldown struct {
 
 // MixesToolsAndSchema reports whether all models support it.
 func (f *fallbackModel) MixesToolsAndSchema() bool {
-	return f.allCan(mixesToolsAndSchema)
+	return f.allCan(model.CanMixSchema)
 }
 
 var (
-	_ schemaMixer         = (*fallbackModel)(nil)
+	_ model.SchemaMixer   = (*fallbackModel)(nil)
 	_ model.ContentCacher = (*fallbackModel)(nil)
 	_ model.CodeRunner    = (*fallbackModel)(nil)
 )

@@ -83,7 +83,7 @@ type gemini struct {
 	client *genai.Client
 }
 
-var _ schemaMixer = (*gemini)(nil)
+var _ model.SchemaMixer = (*gemini)(nil)
 
 func (g *gemini) Name() string { return g.name }
 

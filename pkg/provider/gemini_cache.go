@@ -32,7 +32,7 @@ type cachingModel struct {
 }
 
 var (
-	_ schemaMixer         = (*cachingModel)(nil)
+	_ model.SchemaMixer   = (*cachingModel)(nil)
 	_ model.ContentCacher = (*cachingModel)(nil)
 	_ model.CodeRunner    = (*cachingModel)(nil)
 )

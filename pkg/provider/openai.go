@@ -70,7 +70,7 @@ type openAI struct {
 	service *service
 }
 
-var _ schemaMixer = (*openAI)(nil)
+var _ model.SchemaMixer = (*openAI)(nil)
 
 func (o *openAI) Name() string { return o.name }
 

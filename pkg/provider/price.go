@@ -107,13 +107,13 @@ type pricedModel struct {
 }
 
 var (
-	_ schemaMixer         = (*pricedModel)(nil)
+	_ model.SchemaMixer   = (*pricedModel)(nil)
 	_ model.ContentCacher = (*pricedModel)(nil)
 	_ model.CodeRunner    = (*pricedModel)(nil)
 )
 
 // MixesToolsAndSchema reports the capability of the model.
-func (m *pricedModel) MixesToolsAndSchema() bool { return mixesToolsAndSchema(m.LLM) }
+func (m *pricedModel) MixesToolsAndSchema() bool { return model.CanMixSchema(m.LLM) }
 
 // CachesContents reports the capability of the model; see [model.CanCache].
 func (m *pricedModel) CachesContents() bool { return model.CanCache(m.LLM) }

@@ -77,11 +77,11 @@ type retryingModel struct {
 	opts RetryOptions
 }
 
-var _ schemaMixer = (*retryingModel)(nil)
+var _ model.SchemaMixer = (*retryingModel)(nil)
 
 // MixesToolsAndSchema reports the capability of the model.
 func (r *retryingModel) MixesToolsAndSchema() bool {
-	return mixesToolsAndSchema(r.LLM)
+	return model.CanMixSchema(r.LLM)
 }
 
 // Generate retries until a call succeeds or the attempts are used up.
@@ -315,12 +315,4 @@ func retryDelay(details []map[string]any) error {
 		}
 	}
 	return nil
-}
-
-// A schemaMixer is a model that may accept tools and an output schema in one request.
-type schemaMixer interface{ MixesToolsAndSchema() bool }
-
-func mixesToolsAndSchema(m model.LLM) bool {
-	mixer, ok := m.(schemaMixer)
-	return ok && mixer.MixesToolsAndSchema()
 }

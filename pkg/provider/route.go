@@ -131,14 +131,14 @@ type modelRoute struct {
 }
 
 var (
-	_ schemaMixer      = (*routeModel)(nil)
-	_ model.CodeRunner = (*routeModel)(nil)
+	_ model.SchemaMixer = (*routeModel)(nil)
+	_ model.CodeRunner  = (*routeModel)(nil)
 )
 
 func (r *routeModel) Name() string { return r.name }
 
 // MixesToolsAndSchema reports whether all models support it.
-func (r *routeModel) MixesToolsAndSchema() bool { return r.allCan(mixesToolsAndSchema) }
+func (r *routeModel) MixesToolsAndSchema() bool { return r.allCan(model.CanMixSchema) }
 
 // RunsCode reports whether all models support it; see [model.RunsCode].
 func (r *routeModel) RunsCode() bool { return r.allCan(model.RunsCode) }

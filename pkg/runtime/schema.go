@@ -15,15 +15,6 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// schemaMixer is implemented by models that may accept tools and a response
-// schema in one request. Models without the method do not.
-type schemaMixer interface{ MixesToolsAndSchema() bool }
-
-func mixesToolsAndSchema(llm model.LLM) bool {
-	m, ok := llm.(schemaMixer)
-	return ok && m.MixesToolsAndSchema()
-}
-
 // applyOutputSchema selects how the model's answer is constrained to the
 // output schema: by the request, or, if the model cannot combine a schema with
 // tools, by an additional tool that takes the answer (adk-python
@@ -33,7 +24,7 @@ func (n *node) applyOutputSchema(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, e
 	if schema == nil {
 		return tools, nil
 	}
-	if len(tools)+len(l.opts.Toolsets) == 0 || mixesToolsAndSchema(n.llm) {
+	if len(tools)+len(l.opts.Toolsets) == 0 || model.CanMixSchema(n.llm) {
 		n.responseSchema = schema.JSON()
 		return tools, nil
 	}
