@@ -44,6 +44,8 @@ type PlanOptions struct {
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated, as
 	// allow_not_evaluated: true in a config.
 	AllowNotEvaluated bool
+	// Read reads a config; nil reads the file system.
+	Read func(path string) ([]byte, error)
 }
 
 func (o *PlanOptions) evalNames() *evalfile.Names { return &evalfile.Names{Metrics: o.Custom} }
@@ -56,6 +58,28 @@ func Plan(dir string, selections []*eval.Selection, o *PlanOptions) ([]*Job, err
 	if err != nil {
 		return nil, err
 	}
+	return planJobs(jobs, o)
+}
+
+// PlanSets is [Plan] for sets that have been read. Selections are IDs and names of files
+// without their suffix; without any, all sets are selected.
+func PlanSets(sets []*SetFile, selections []*eval.Selection, o *PlanOptions) ([]*Job, error) {
+	if len(sets) == 0 {
+		return nil, ErrNoSets
+	}
+	if len(selections) == 0 {
+		for _, s := range sets {
+			selections = append(selections, &eval.Selection{Set: s.ID})
+		}
+	}
+	jobs, err := selectJobs(selections, func(name string) (*SetFile, error) { return findByName(sets, name) })
+	if err != nil {
+		return nil, err
+	}
+	return planJobs(jobs, o)
+}
+
+func planJobs(jobs []*Job, o *PlanOptions) ([]*Job, error) {
 	cases := 0
 	for _, job := range jobs {
 		if err := job.setMetrics(o); err != nil {
@@ -173,8 +197,13 @@ func (j *Job) findConfig(o *PlanOptions) (*eval.Config, string, error) {
 	return config, file, err
 }
 
+// readConfig reads a config, and rejects what a run would ignore.
 func (o *PlanOptions) readConfig(file string) (*eval.Config, error) {
-	src, err := readLimited(file)
+	read := readLimited
+	if o.Read != nil {
+		read = o.Read
+	}
+	src, err := read(file)
 	if err != nil {
 		return nil, err
 	}

@@ -29,16 +29,24 @@ type Runner struct {
 	Logger  *slog.Logger
 }
 
-// Run runs the cases of a job that its journal does not have yet, and appends the results
+// A ResultLog receives the results of runs as they come. It is used concurrently.
+type ResultLog interface {
+	// Count returns how many runs of a case have a result.
+	Count(caseID string) int
+	// Append adds the result of a run.
+	Append(result *eval.CaseResult) error
+}
+
+// Run runs the cases of a job that the log does not have yet, and appends the results
 // in the order in which they end. It returns when all have ended, or with the first error
-// of the journal. When ctx ends, cases that are running are not recorded.
-func (r *Runner) Run(ctx context.Context, job *Job, journal *Journal) error {
+// of the log. When ctx ends, cases that are running are not recorded.
+func (r *Runner) Run(ctx context.Context, job *Job, log ResultLog) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	slots := make(chan struct{}, r.Parallel)
 	var wg sync.WaitGroup
 	for _, c := range job.Cases {
-		for range r.Runs - journal.Count(c.ID) {
+		for range r.Runs - log.Count(c.ID) {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
@@ -51,7 +59,7 @@ func (r *Runner) Run(ctx context.Context, job *Job, journal *Journal) error {
 				if ctx.Err() != nil {
 					return
 				}
-				if err := journal.Append(result); err != nil {
+				if err := log.Append(result); err != nil {
 					cancel(err)
 				}
 			})

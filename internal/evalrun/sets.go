@@ -77,6 +77,11 @@ func ReadSet(path string, names *evalfile.Names) (*SetFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	return DecodeSet(path, src, names)
+}
+
+// DecodeSet reads the content of a file as [ReadSet] does.
+func DecodeSet(path string, src []byte, names *evalfile.Names) (*SetFile, error) {
 	if strings.HasSuffix(path, evalfile.Suffix) {
 		f, ds := evalfile.Read(filepath.ToSlash(path), src, names)
 		if ds.HasErrors() {
@@ -117,10 +122,15 @@ func selectSets(dir string, selections []*eval.Selection, names *evalfile.Names)
 		return nil, fmt.Errorf("%w in %s: write one in a file such as %s", ErrNoSets, dir, filepath.Join(dir, "first"+eval.SetSuffix))
 	}
 	known := &knownSets{files: files, names: names}
+	return selectJobs(selections, func(name string) (*SetFile, error) { return known.findSet(dir, name) })
+}
+
+// selectJobs returns a job for each selection. It reports the problems of all files.
+func selectJobs(selections []*eval.Selection, find func(name string) (*SetFile, error)) ([]*Job, error) {
 	var jobs []*Job
 	var problems spec.Diagnostics
 	for _, s := range selections {
-		set, err := known.findSet(dir, s.Set)
+		set, err := find(s.Set)
 		if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
 			problems = append(problems, ds...)
 			continue
@@ -161,9 +171,14 @@ func (k *knownSets) findSet(dir, name string) (*SetFile, error) {
 	if err := k.readAll(); err != nil {
 		return nil, err
 	}
+	return findByName(k.sets, name)
+}
+
+// findByName returns the set with an ID, or whose file has the name.
+func findByName(sets []*SetFile, name string) (*SetFile, error) {
 	var names []string
-	for _, s := range k.sets {
-		if s.ID == name {
+	for _, s := range sets {
+		if s.ID == name || stemOf(s.Path) == name {
 			return s, nil
 		}
 		names = append(names, s.ID, stemOf(s.Path))

@@ -1,0 +1,69 @@
+package evalrun_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+
+	"agenthost/internal/evalrun"
+	"agenthost/pkg/model"
+)
+
+// A capableModel has all capabilities, and answers with a price.
+type capableModel struct{ usd float64 }
+
+func (capableModel) Name() string              { return "capable" }
+func (capableModel) CachesContents() bool      { return true }
+func (capableModel) RunsCode() bool            { return true }
+func (capableModel) MixesToolsAndSchema() bool { return true }
+
+func (m capableModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		yield(&model.Response{CustomMetadata: map[string]any{model.CostKey: map[string]any{"usd": m.usd}}}, nil)
+	}
+}
+
+// TestWrapModelCapabilities expects an agent under evaluation to send the same requests as
+// in production: a wrapped model has the capabilities of the model.
+func TestWrapModelCapabilities(t *testing.T) {
+	meter := &evalrun.CostMeter{}
+	for name, wrap := range map[string]func(model.LLM) model.LLM{"WrapModel": evalrun.WrapModel, "CostMeter.WrapModel": meter.WrapModel} {
+		if m := wrap(capableModel{}); !model.CanCache(m) || !model.RunsCode(m) || !model.CanMixSchema(m) {
+			t.Errorf("%s loses a capability: caching %t, code %t, tools with a schema %t", name, model.CanCache(m), model.RunsCode(m), model.CanMixSchema(m))
+		}
+		if m := wrap(plainModel{}); model.CanCache(m) || model.RunsCode(m) || model.CanMixSchema(m) {
+			t.Errorf("%s invents a capability", name)
+		}
+	}
+}
+
+type plainModel struct{ model.LLM }
+
+// TestCostMeter expects calls to be rejected from the limit on, and one report of it.
+func TestCostMeter(t *testing.T) {
+	reports := 0
+	meter := &evalrun.CostMeter{Limit: 1, OnLimit: func(*evalrun.CostError) { reports++ }}
+	llm := meter.WrapModel(capableModel{usd: 0.5})
+	for i, want := range []bool{true, true, false, false} {
+		var failed error
+		for _, err := range llm.Generate(t.Context(), &model.Request{}) {
+			failed = err
+		}
+		limit, isLimit := errors.AsType[*evalrun.CostError](failed)
+		if (failed == nil) != want || isLimit && limit.Limit != 1 {
+			t.Errorf("call %d = %v, want success %t", i+1, failed, want)
+		}
+	}
+	if meter.Spent() != 1 || reports != 1 {
+		t.Errorf("spent %g with %d reports, want 1 with 1", meter.Spent(), reports)
+	}
+	free := (&evalrun.CostMeter{}).WrapModel(capableModel{usd: 0.5})
+	for range 3 {
+		for _, err := range free.Generate(t.Context(), &model.Request{}) {
+			if err != nil {
+				t.Errorf("without a limit: %v", err)
+			}
+		}
+	}
+}
