@@ -103,6 +103,7 @@ func TestChecksPageIsComplete(t *testing.T) {
 		"deprecated":  "no field is deprecated yet",
 		"portable":    "reported only by check --portable and export",
 		"test-failed": "reported only when tests run",
+		"eval-failed": "reported only when evals run",
 	}
 	for _, s := range sectionsOf(readPage(t, "checks.md")) {
 		if s.rule == "" {

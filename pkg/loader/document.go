@@ -390,21 +390,57 @@ func (d *document) reloadOptions() *runtime.ReloadOptions {
 	if d.Reload == nil {
 		return nil
 	}
-	return &runtime.ReloadOptions{Sessions: d.Reload.Sessions, Gate: d.Reload.Gate, KeepRevisions: d.Reload.KeepRevisions}
+	c := d.Reload
+	return &runtime.ReloadOptions{
+		Sessions: c.Sessions, Gate: c.Gate, EvalSets: c.EvalSets,
+		Budget:        runtime.GateBudget{Time: time.Duration(c.Budget.Time), Cost: c.Budget.Cost},
+		KeepRevisions: c.KeepRevisions,
+	}
 }
 
 // reloadConfig is reload.
 type reloadConfig struct {
 	Sessions      runtime.SessionPolicy `yaml:"sessions" enum:"next_turn|new_sessions|manual" default:"next_turn" doc:"When a change takes effect: for every session with its next turn, only for new sessions, or only after SIGHUP, POST /-/reload or a restart."`
-	Gate          []string              `yaml:"gate" enum:"tests" doc:"Checks that must pass before a change is published: tests runs all tests of the app. If one fails, the current revision keeps serving."`
+	Gate          []string              `yaml:"gate" enum:"tests|evals" doc:"Checks that must pass before a change is published: tests runs all tests of the app, evals its eval sets, with its own models. If one fails, the current revision keeps serving."`
+	EvalSets      []string              `yaml:"eval_sets" doc:"The eval sets that evals runs: names or IDs, each with optional cases, such as orders:status,refund. Default: all of the app."`
+	Budget        budgetConfig          `yaml:"budget" doc:"Limits of the gate. A change that exceeds one is not published."`
 	KeepRevisions int                   `yaml:"keep_revisions" default:"20" doc:"Number of revisions whose files the session database keeps, including the current one."`
 }
 
-// Check reports numbers out of range at their position in n, the mapping that the
-// config was decoded from.
+// budgetConfig is the budget of a gate.
+type budgetConfig struct {
+	Time spec.Duration `yaml:"time" default:"2m" doc:"Maximum time of all checks together, at most 1h."`
+	Cost float64       `yaml:"cost" doc:"Maximum cost of the model calls of evals, in US dollars, including judges. All models must have a price. Default: no limit."`
+}
+
+// maxBudgetTime limits the time of a gate.
+const maxBudgetTime = time.Hour
+
+// Check reports settings out of range, and those without effect, at their position in n,
+// the mapping that the config was decoded from.
 func (c *reloadConfig) Check(n *spec.Node) spec.Diagnostics {
-	if c.KeepRevisions >= 1 {
-		return nil
+	var ds spec.Diagnostics
+	if c.KeepRevisions < 1 {
+		ds = append(ds, n.Get("keep_revisions").Errorf("value", "keep_revisions must be 1 or more: the current revision is always kept"))
 	}
-	return spec.Diagnostics{n.Get("keep_revisions").Errorf("value", "keep_revisions must be 1 or more: the current revision is always kept")}
+	budget := n.Get("budget")
+	if at, t := budget.Get("time"), time.Duration(c.Budget.Time); at != nil && (t <= 0 || t > maxBudgetTime) {
+		ds = append(ds, at.Errorf("value", "time must be more than 0 and at most %s, got %s", maxBudgetTime, t))
+	}
+	cost := budget.Get("cost")
+	if cost != nil && c.Budget.Cost <= 0 {
+		ds = append(ds, cost.Errorf("value", "cost must be more than 0 US dollars"))
+	}
+	if budget != nil && len(c.Gate) == 0 {
+		ds = append(ds, budget.Errorf("value", "budget requires a gate").WithHint("add gate: [tests], gate: [evals] or both"))
+	}
+	for _, at := range []*spec.Node{n.Get("eval_sets"), cost} {
+		if at != nil && len(c.Gate) > 0 && !slices.Contains(c.Gate, runtime.GateEvals) {
+			ds = append(ds, at.Errorf("value", "eval_sets and cost require evals in gate").WithHint("write gate: [%s, evals]", strings.Join(c.Gate, ", ")))
+		}
+	}
+	if at := n.Get("eval_sets"); at != nil && len(c.Gate) == 0 {
+		ds = append(ds, at.Errorf("value", "eval_sets requires evals in gate").WithHint("write gate: [evals]"))
+	}
+	return ds
 }

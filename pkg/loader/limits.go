@@ -49,9 +49,10 @@ const (
 	// maxGateTests limits the concurrent tests of an app, because the host serves
 	// requests at the same time.
 	maxGateTests = 2
-	// gateTestTimeout limits the time of one test, maxGateTime that of all tests.
+	// gateTestTimeout limits the time of one test.
 	gateTestTimeout = 30 * time.Second
-	maxGateTime     = 2 * time.Minute
+	// maxGateCases limits the concurrent cases of eval sets, which mostly wait for models.
+	maxGateCases = 4
 )
 
 // A watch keeps maxReports reports. Only the last maxCompared of them keep the files

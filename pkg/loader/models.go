@@ -292,13 +292,34 @@ func (r *resolver) checkMaxCost(ctx context.Context) {
 	if c == nil || c.config.MaxCost <= 0 {
 		return
 	}
+	for _, name := range r.listUnpricedModels(ctx) {
+		r.report(missingPrice(c.node.Get("max_cost"), "run-config", "max_cost", name))
+	}
+}
+
+// listUnpricedModels returns the models without a price that the app may call.
+func (r *resolver) listUnpricedModels(ctx context.Context) []string {
+	var names []string
 	for _, use := range r.listModelUses(ctx) {
-		plan := r.modelPlans[use.Name]
-		if _, route := plan.config.(provider.RouteConfig); !route && !plan.priced {
-			r.report(c.node.Get("max_cost").Errorf("run-config", "max_cost requires prices, and model %s has none", use.Name).
-				WithHint("give the model a price under models: in app.yaml, or pass --prices; a free model has price: {input: 0, output: 0}"))
+		if !r.hasPrice(use.Name) {
+			names = append(names, use.Name)
 		}
 	}
+	return names
+}
+
+// hasPrice reports whether calls of a model have a cost. Those of a route have that of the
+// model that it chooses.
+func (r *resolver) hasPrice(name string) bool {
+	plan := r.modelPlans[name]
+	_, isRoute := plan.config.(provider.RouteConfig)
+	return isRoute || plan.priced
+}
+
+// missingPrice reports a limit of cost that requires the price of a model.
+func missingPrice(at *spec.Node, rule, limit, name string) spec.Diagnostic {
+	return at.Errorf(rule, "%s requires prices, and model %s has none", limit, name).
+		WithHint("give the model a price under models: in app.yaml, or pass --prices; a free model has price: {input: 0, output: 0}")
 }
 
 // KeyVariables returns the environment variables that may hold the key of a model, the

@@ -23,7 +23,7 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 	case err != nil:
 		w.opts.Logger.Warn("cannot read app folder; the loaded revision keeps serving", "app", a.name, "error", err)
 		return false
-	case hash == a.loadedHash && !(p.requested && w.hasPendingRevision(a.name)):
+	case hash == a.loadedHash && !(p.requested && (w.hasPendingRevision(a.name) || w.hasFailedEvals(a.name))):
 		a.pendingHash = ""
 		return false
 	case hash == a.loadedHash || p.immediate:
@@ -57,8 +57,7 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 		}
 	}
 	a.loadedHash, a.pendingHash = hash, ""
-	w.publishResult(ctx, a, got, p)
-	return false
+	return !w.publishResult(ctx, a, got, p)
 }
 
 // readTests returns how to read the tests of an app; nil if tests are not read.
@@ -92,8 +91,9 @@ func (w *Watch) hashApp(ctx context.Context, a *watchedApp) (string, *limitError
 	return hash, nil, err
 }
 
-// publishResult swaps in a loaded app, or keeps the serving one.
-func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult, p pollMode) {
+// publishResult swaps in a loaded app, or keeps the serving one. It returns false if a
+// newer save stopped the gate, so that another poll must follow.
+func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult, p pollMode) bool {
 	old, _ := w.Status(a.name)
 	s := Status{App: a.name, Dir: a.dir, Revision: old.Revision, OK: got.app != nil, Diagnostics: got.ds, Loaded: w.opts.Clock()}
 	s.LastGood, s.LoadCount, s.FailedCount = old.LastGood, old.LoadCount+1, old.FailedCount
@@ -107,7 +107,7 @@ func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult
 		w.opts.Logger.Info("app changed; pending manual reload (SIGHUP or POST /-/reload)", "app", a.name, "revision", s.Revision, "waiting", s.PendingRevision)
 	default:
 		if !w.gateAndSwap(ctx, a, got, &s) {
-			return
+			return ctx.Err() != nil
 		}
 	}
 	if s.OK || s.PendingRevision != "" {
@@ -128,13 +128,19 @@ func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult
 	w.statusMu.Unlock()
 	w.opts.OnLoad(s)
 	w.recordReport(a, got, old, s)
+	return true
 }
 
 // gateAndSwap passes an app through the gate, stores its revision, since events refer
 // to it, and publishes it. If the revision cannot be stored, a later poll retries. It
-// returns false if the watch has ended.
+// returns false if the watch has ended, or a newer save has stopped the gate.
 func (w *Watch) gateAndSwap(ctx context.Context, a *watchedApp, got loadResult, s *Status) bool {
-	s.Diagnostics = append(slices.Clone(got.ds), w.opts.Gate(ctx, a.dir, got.app)...)
+	failures, finished := w.runGate(ctx, a, got.app)
+	if !finished {
+		got.app.Close()
+		return false
+	}
+	s.Diagnostics = append(slices.Clone(got.ds), failures...)
 	if ctx.Err() == nil && !s.Diagnostics.HasErrors() && w.opts.Revisions != nil {
 		kept := &LoadedApp{got.app, got.files}
 		if err := kept.SaveRevision(ctx, w.opts.Revisions); err != nil {

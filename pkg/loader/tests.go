@@ -6,16 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"agenthost/internal/apptest"
 	"agenthost/internal/evalfile"
-	"agenthost/internal/safe"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -83,56 +80,13 @@ func (s *Suite) openApp(ctx context.Context, env *apptest.TestEnv) (*runtime.App
 	return app, nil
 }
 
-// A Gate checks a changed app before it replaces the running revision. If the
-// returned problems include an error, the previous revision stays active.
-type Gate func(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics
-
-// Gate is the gate that the app configures with reload: {gate: […]}: with tests, all
-// tests of the app must pass. It returns the failures.
-func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics {
-	if !slices.Contains(app.Reload().Gate, runtime.GateTests) {
-		return nil
-	}
-	suite, ds := l.Suite(ctx, dir)
-	switch {
-	case suite == nil:
-		return ds
-	case suite.Revision != app.Revision():
-		return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "the files changed before the tests ran; the tests run again"}}
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, maxGateTime, errors.New("the tests exceeded the limit of 2m0s"))
-	defer cancel()
-	failures := make([]spec.Diagnostics, len(suite.Tests))
-	var wg sync.WaitGroup
-	free := make(chan struct{}, maxGateTests)
-	for i, t := range suite.Tests {
-		free <- struct{}{}
-		if ctx.Err() != nil {
-			failures[i] = spec.Diagnostics{{
-				Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed",
-				Message: fmt.Sprintf("the gate was stopped before %d of %d tests ran: %s", len(suite.Tests)-i, len(suite.Tests), context.Cause(ctx)),
-			}}
-			break
-		}
-		wg.Go(func() {
-			defer func() { <-free }()
-			defer safe.Recover(func(p *safe.Panic) {
-				p.Log(l.opts.Logger, "test panicked", "app", app.Name(), "test", t.Name)
-				failures[i] = spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "test " + t.Name + " panicked, which is a bug in agenthost: " + p.Error()}}
-			})
-			ctx, cancel := context.WithTimeoutCause(ctx, gateTestTimeout, errors.New("the test exceeded the limit of 30s"))
-			defer cancel()
-			failures[i] = suite.Run(ctx, t).Diagnostics()
-		})
-	}
-	wg.Wait()
-	return slices.Concat(failures...)
-}
-
 // checkTests reads the tests and eval files of an app for their problems.
 func checkTests(ctx context.Context, r *resolver) {
 	r.readTests(ctx)
 	r.checkEvals(ctx)
+	if jobs, _ := r.planGatedEvals(ctx); jobs != nil {
+		r.resolveJudges(ctx, jobs)
+	}
 }
 
 // readTests reads the tests of an app, whose agents may be unknown.
@@ -227,7 +181,8 @@ func listUnmockedTools(root *resolvedAgent) []string {
 // their configs.
 func (r *resolver) checkEvals(ctx context.Context) {
 	own := r.collectTestNames(ctx)
-	names := &evalfile.Names{Tools: own.Tools, State: own.State, Metrics: slices.Sorted(maps.Keys(r.loader.opts.Metrics))}
+	names := r.metricNames()
+	names.Tools, names.State = own.Tools, own.State
 	if names.Tools != nil {
 		names.Tools = append(slices.Clone(names.Tools), "transfer_to_agent", "set_model_response", "adk_request_confirmation", "adk_request_credential")
 	}

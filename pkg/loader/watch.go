@@ -90,7 +90,8 @@ type WatchOptions struct {
 	Clock func() time.Time
 	// Logger logs every load; nil disables it.
 	Logger *slog.Logger
-	// Gate decides whether an app is published. Default: [Loader.Gate].
+	// Gate decides whether an app is published. Default: [Loader.Gate], without the evals
+	// of a revision that Revisions has. A newer save ends its context.
 	Gate Gate
 	// MaxWait is how long Sync and Reload wait for one app. Default: 10 s. The load of
 	// an app that takes longer continues in the background.
@@ -208,7 +209,7 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 		w.opts.Watcher = fsnotify.NewWatcher
 	}
 	if w.opts.Gate == nil {
-		w.opts.Gate = l.Gate
+		w.opts.Gate = w.gateApp
 	}
 	if w.opts.Clock == nil {
 		w.opts.Clock = time.Now

@@ -296,7 +296,7 @@ func (a *App) Retention() time.Duration { return a.retention }
 // Reload returns how changes of the app's files are published.
 func (a *App) Reload() ReloadOptions {
 	c := a.reload
-	c.Gate = slices.Clone(c.Gate)
+	c.Gate, c.EvalSets = slices.Clone(c.Gate), slices.Clone(c.EvalSets)
 	return c
 }
 

@@ -365,8 +365,14 @@ const (
 	FollowManual      SessionPolicy = "manual"       // the newest revision that was activated manually
 )
 
-// GateTests is the gate that runs the tests of an app.
-const GateTests = "tests"
+// The checks of a gate.
+const (
+	GateTests = "tests" // the tests of the app pass
+	GateEvals = "evals" // the eval sets of the app pass
+)
+
+// DefaultGateTime is the default of [GateBudget].Time.
+const DefaultGateTime = 2 * time.Minute
 
 // DefaultKeepRevisions is the default of [ReloadOptions].KeepRevisions.
 const DefaultKeepRevisions = 20
@@ -375,12 +381,25 @@ const DefaultKeepRevisions = 20
 type ReloadOptions struct {
 	// Sessions selects the revision of existing sessions.
 	Sessions SessionPolicy
-	// Gate lists the checks that must pass before a change is published, such
-	// as [GateTests].
+	// Gate lists the checks that must pass before a change is published:
+	// [GateTests], [GateEvals].
 	Gate []string
+	// EvalSets are the eval sets that GateEvals runs, each as SET or SET:CASE,CASE;
+	// empty for all of the app.
+	EvalSets []string
+	// Budget limits the gate.
+	Budget GateBudget
 	// KeepRevisions is the number of revisions that are kept, including the
 	// current one; zero means [DefaultKeepRevisions].
 	KeepRevisions int
+}
+
+// A GateBudget limits a gate. A change that exceeds it is not published.
+type GateBudget struct {
+	// Time limits all checks together; zero means [DefaultGateTime].
+	Time time.Duration
+	// Cost limits the model calls of GateEvals, in US dollars; zero disables it.
+	Cost float64
 }
 
 // withDefaults returns the options with defaults for unset fields.
@@ -389,6 +408,8 @@ func (o *ReloadOptions) withDefaults() ReloadOptions {
 		o = &ReloadOptions{}
 	}
 	return ReloadOptions{
-		Sessions: cmp.Or(o.Sessions, FollowNextTurn), Gate: o.Gate, KeepRevisions: cmp.Or(o.KeepRevisions, DefaultKeepRevisions),
+		Sessions: cmp.Or(o.Sessions, FollowNextTurn), Gate: o.Gate, EvalSets: o.EvalSets,
+		Budget:        GateBudget{cmp.Or(o.Budget.Time, DefaultGateTime), o.Budget.Cost},
+		KeepRevisions: cmp.Or(o.KeepRevisions, DefaultKeepRevisions),
 	}
 }
