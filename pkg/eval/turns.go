@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -47,36 +48,42 @@ func (b *turnBuilder) addEvent(e *session.Event) {
 		}
 		return
 	}
-	if e.Content == nil || len(e.Content.Parts) == 0 {
-		return
-	}
-	if e.IsFinal() {
+	if e.Content != nil && len(e.Content.Parts) > 0 && e.IsFinal() {
 		b.inv.FinalResponse, b.final = fillCalls(e.Content), e
 	}
-	for _, p := range e.Content.Parts {
-		if p.Text != "" || p.FunctionCall != nil || p.FunctionResponse != nil || p.InlineData != nil {
-			b.kept = append(b.kept, e)
-			return
-		}
+	if hasContent(e.Content) || isModelCall(e) {
+		b.kept = append(b.kept, e)
 	}
 }
 
-// finishTurn makes all kept events intermediate, except for the final response. A final
-// response with calls, of long-running tools, is both.
+func hasContent(c *genai.Content) bool {
+	return c != nil && slices.ContainsFunc(c.Parts, func(p *genai.Part) bool {
+		return p.Text != "" || p.FunctionCall != nil || p.FunctionResponse != nil || p.InlineData != nil
+	})
+}
+
+// isModelCall reports whether an event has what a model returned with its content: metrics of
+// usage and grounding read it.
+func isModelCall(e *session.Event) bool {
+	return e.UsageMetadata != nil || e.ModelVersion != "" || e.GroundingMetadata != nil
+}
+
+// finishTurn makes all kept events intermediate. The final response is one of them without its
+// content, if it is that of a model; one with calls, of long-running tools, keeps it.
 func (b *turnBuilder) finishTurn() {
 	b.inv.Intermediate = &Intermediate{Events: []*InvocationEvent{}}
 	for _, e := range b.kept {
-		if e == b.final && len(e.Calls()) == 0 {
-			continue
-		}
-		author := e.Author
-		if author == "" {
-			author = "agent"
-		}
-		b.inv.Intermediate.Events = append(b.inv.Intermediate.Events, &InvocationEvent{
-			Author: author, Content: fillCalls(e.Content), GroundingMetadata: e.GroundingMetadata,
+		kept := &InvocationEvent{
+			Author: cmp.Or(e.Author, "agent"), GroundingMetadata: e.GroundingMetadata,
 			Usage: e.UsageMetadata, ModelVersion: e.ModelVersion,
-		})
+		}
+		switch {
+		case e == b.final && len(e.Calls()) == 0 && !isModelCall(e):
+			continue
+		case e.Content != nil && (e != b.final || len(e.Calls()) > 0):
+			kept.Content = fillCalls(e.Content)
+		}
+		b.inv.Intermediate.Events = append(b.inv.Intermediate.Events, kept)
 	}
 }
 
