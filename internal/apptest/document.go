@@ -66,9 +66,8 @@ func Schema() map[string]any {
 
 // Reference returns the reference pages of test files.
 func Reference() []string {
-	return []string{
+	return append([]string{
 		spec.Reference("A test", "One conversation and its expectations: the first turn, and the later turns under `then:`.", reflect.TypeFor[testConfig]()),
-		toolstub.Reference(),
 		spec.Reference("A simulation in a test", "How a model writes the responses of stubs with `simulate: true`.", reflect.TypeFor[simulationConfig]()),
-	}
+	}, toolstub.Reference()...)
 }

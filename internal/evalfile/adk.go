@@ -31,7 +31,7 @@ func ReadConfig(file string, src []byte, names *Names) (*eval.Config, spec.Diagn
 }
 
 // ReadSet reads an eval set or a test file of ADK as [eval.ReadSet], and checks the criteria
-// of its cases.
+// and stubs of its cases.
 func ReadSet(file string, src []byte, o *eval.ReadOptions, names *Names) (*eval.Set, spec.Diagnostics) {
 	set, err := eval.ReadSet(file, src, o)
 	if err != nil {
@@ -41,6 +41,9 @@ func ReadSet(file string, src []byte, o *eval.ReadOptions, names *Names) (*eval.
 	for i, c := range set.Cases {
 		a.checkCriteria(c.Criteria, nil, "eval_cases", i, "criteria")
 	}
+	stubs := &stubReader{file: file, src: src, names: names}
+	stubs.readSet(set)
+	a.diagnostics = append(a.diagnostics, stubs.diagnostics...)
 	a.diagnostics.Sort()
 	return set, a.diagnostics
 }

@@ -53,6 +53,7 @@ func Decode(n *spec.Node, names *Names) (*File, spec.Diagnostics) {
 	d.addDiagnostics(spec.Decode(n, &c)...)
 	id := strings.TrimSuffix(path.Base(n.Pos.File), Suffix)
 	f := &File{Set: &eval.Set{ID: id, Name: id, Description: c.Description, Cases: []*eval.Case{}}}
+	d.addStubs(n, &c.Stubs, &f.Extra)
 	d.shared = d.decodeRubrics(c.Rubrics.node)
 	d.judgesAll = judgesTurns(c.Metrics.node)
 	for i, item := range listItems(n.Get("cases")) {
@@ -63,6 +64,7 @@ func Decode(n *spec.Node, names *Names) (*File, spec.Diagnostics) {
 	if cases := n.Get("cases"); cases != nil && cases.Kind == spec.Sequence && len(cases.Items) == 0 {
 		d.addDiagnostics(cases.Errorf("eval", "cases has no case").WithHint("add - name: NAME, user: TEXT and expect: {text: TEXT}"))
 	}
+	d.addDiagnostics(checkSimulations(d.stubs, d.names)...)
 	f.Config = d.decodeConfig(n, &c)
 	if f.Config != nil && f.Config.Criteria != nil {
 		d.checkScenarios(n, f)
@@ -79,6 +81,8 @@ type decoder struct {
 	shared []*eval.Rubric
 	// judgesAll reports whether a metric scores turns without anything expected of them.
 	judgesAll bool
+	// stubs are those of the file, and then of each case.
+	stubs []*stubLevel
 }
 
 func (d *decoder) addDiagnostics(ds ...spec.Diagnostic) { d.diagnostics = append(d.diagnostics, ds...) }
@@ -106,6 +110,7 @@ func (d *decoder) decodeCase(n *spec.Node, c *caseConfig) *eval.Case {
 		return got
 	}
 	d.checkCaseName(c.Name)
+	d.addStubs(n, &c.Stubs, &got.Extra)
 	if at := n.Get("final_state_match"); at != nil && n.Get("final_state") == nil {
 		d.addDiagnostics(at.Errorf("eval", "final_state_match requires final_state"))
 	}

@@ -5,5 +5,6 @@
 //
 //	document.go   the fields of a file, its schema and reference
 //	decode.go     cases and turns
+//	stubs.go      the stubs of tools
 //	criteria.go   metrics, rubrics and personas
 package evalfile

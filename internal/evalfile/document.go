@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/toolstub"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
 )
@@ -15,6 +16,7 @@ type fileConfig struct {
 	Metrics     metricsNode      `yaml:"metrics" doc:"Criteria by metric, in order: the threshold, or a criterion; or a custom metric with expr by a name of its own. Default: those of the test_config.json next to the file, or else tool_trajectory: 1 and response_match: 0.8."`
 	Rubrics     rubricsNode      `yaml:"rubrics" doc:"Properties that judges check, by their IDs. Criteria, cases and turns refer to them."`
 	Simulator   *simulatorConfig `yaml:"user_simulator_config" doc:"The simulated user of cases with a plan."`
+	Stubs       stubsConfig      `yaml:",inline"`
 	Cases       []caseConfig     `yaml:"cases" required:"true" doc:"The cases of the set."`
 }
 
@@ -30,6 +32,7 @@ type caseConfig struct {
 	FinalState map[string]any `yaml:"final_state" doc:"Values that the session state must have after the conversation; null for none."`
 	StateMatch string         `yaml:"final_state_match" enum:"SUBSET|EXACT" default:"SUBSET" doc:"Whether the state and its objects may have other keys, or must be exactly final_state."`
 	Rubrics    rubricsNode    `yaml:"rubrics" doc:"Rubrics of all turns: IDs of the rubrics of the file, or properties by ID."`
+	Stubs      stubsConfig    `yaml:",inline"`
 	Metrics    metricsNode    `yaml:"metrics" doc:"Criteria of this case, instead of or besides those of the set. A threshold alone keeps the rest of a criterion of the set."`
 }
 
@@ -179,6 +182,7 @@ func (p *personaNode) SchemaSpec() map[string]any {
 // Schema returns the JSON Schema of an eval file, for editors.
 func Schema() map[string]any {
 	var set spec.SchemaSet
+	toolstub.DefineSchemas(&set)
 	set.Define("criterion", set.Object(reflect.TypeFor[criterionConfig]()))
 	set.Define("expression", set.Object(reflect.TypeFor[exprConfig]()))
 	set.Define("rubric", set.Object(reflect.TypeFor[rubricConfig]()))
@@ -190,6 +194,7 @@ func Schema() map[string]any {
 func Reference() []string {
 	return []string{
 		spec.Reference("An eval file", "Cases, and the metrics that score them.", reflect.TypeFor[fileConfig]()),
+		spec.Reference("A simulation", "How a model writes the responses of stubs with `simulate: true`.", reflect.TypeFor[simulationConfig]()),
 		spec.Reference("A criterion", "How a metric under `metrics:` measures, and from which score on it passes.", reflect.TypeFor[criterionConfig]()),
 		spec.Reference("A custom metric", "An expression that scores each turn, by a name of its own under `metrics:`.", reflect.TypeFor[exprConfig]()),
 		spec.Reference("A rubric", "A property that a judge checks: its text, or a mapping.", reflect.TypeFor[rubricConfig]()),

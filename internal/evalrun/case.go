@@ -11,10 +11,13 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/evalfile"
+	"agenthost/internal/toolstub"
 	"agenthost/internal/turn"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 	"agenthost/pkg/store/memstore"
 )
 
@@ -30,6 +33,7 @@ type caseRun struct {
 	c      *eval.Case
 	models Models
 	host   *runtime.Host
+	stubs  *toolstub.Run
 	key    session.Key
 	turns  []*eval.Invocation
 	notes  []*eval.Note
@@ -44,11 +48,11 @@ type caseRun struct {
 func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case) *eval.CaseResult {
 	st := memstore.New(nil)
 	defer st.Close()
-	// The runner owns the app: the host is dropped without closing it.
-	run := &caseRun{job: job, c: c, models: r.Models, host: runtime.NewHost(st, &runtime.Options{Logger: r.Logger})}
-	run.host.Swap(r.App)
+	run := &caseRun{job: job, c: c, models: r.Models}
 	var result *eval.CaseResult
-	if err := run.runConversation(ctx, r); err != nil {
+	if err := run.openHost(st, r); err != nil {
+		result = eval.FailedCase(c, err.Error())
+	} else if err := run.runConversation(ctx, r); err != nil {
 		result = eval.FailedCase(c, err.Error())
 	} else {
 		o := &eval.Options{Judges: run.openJudge, Custom: run.customMetrics(r.Custom), AllowNotEvaluated: job.AllowNotEvaluated}
@@ -61,6 +65,23 @@ func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case) *eval.Case
 	result.Usage = run.usageOrNil()
 	run.addSession(ctx, result)
 	return result
+}
+
+// openHost opens a host whose tools answer as the stubs of the case. The runner owns the
+// app: the host is dropped without closing it.
+func (c *caseRun) openHost(st *store.Store, r *Runner) error {
+	stubs, o := cmp.Or(c.job.stubs[c.c], &evalfile.Stubs{}), &toolstub.RunOptions{}
+	if stubs.Simulates() {
+		llm, err := c.openModel(simulatorOrigin, stubs.Model, nil)
+		if err != nil {
+			return err
+		}
+		o.Ask = llm.Answer
+	}
+	c.stubs = stubs.Begin(o)
+	c.host = runtime.NewHost(st, &runtime.Options{Logger: r.Logger, RunTool: c.stubs.RunTool})
+	c.host.Swap(r.App)
+	return nil
 }
 
 // usageOrNil returns the usage of turns and judges, or nil if no model was called.
@@ -161,7 +182,7 @@ func (c *caseRun) runTurn(ctx context.Context, message *genai.Content) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	began, latency := time.Now(), c.stubs.Latency()
 	ctx, log := withRequestLog(ctx, &c.turnUsage, c.hasExpressions())
 	req := &runtime.RunRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message}
 	user := &session.Event{Author: session.UserAuthor, Timestamp: began}
@@ -180,7 +201,7 @@ func (c *caseRun) runTurn(ctx context.Context, message *genai.Content) error {
 	}
 	c.addTurn(events, log.appDetails(), time.Since(began))
 	if log.keepsAll {
-		return c.addOutcome(ctx, &turn.Outcome{Events: events[1:], Requests: log.listRequests()})
+		return c.addOutcome(ctx, &turn.Outcome{Events: events[1:], Requests: log.listRequests(), ToolLatency: c.stubs.Latency() - latency})
 	}
 	return nil
 }
@@ -220,6 +241,9 @@ func runCause(ctx context.Context, err error) error {
 
 // addSession adds the whole session to a result, as ADK does.
 func (c *caseRun) addSession(ctx context.Context, result *eval.CaseResult) {
+	if c.host == nil {
+		return
+	}
 	sess, err := c.host.Store().Sessions.Get(context.WithoutCancel(ctx), c.key, nil)
 	if errors.Is(err, session.ErrNotFound) {
 		return

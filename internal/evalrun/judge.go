@@ -13,11 +13,12 @@ import (
 
 // The agents that scripted models see as the origin of requests.
 const (
-	judgeOrigin = "judge"
-	userOrigin  = "user"
+	judgeOrigin     = "judge"
+	userOrigin      = "user"
+	simulatorOrigin = "simulator"
 )
 
-// Models are models by name, for judges and simulated users.
+// Models are models by name, for judges, simulated users and simulated tools.
 type Models map[string]model.LLM
 
 // openJudge opens the judge that options select; it is an [eval.Judges].

@@ -27,6 +27,8 @@ type Job struct {
 	Simulator *eval.SimulatorConfig
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated.
 	AllowNotEvaluated bool
+	// stubs are those of the cases that have any.
+	stubs map[*eval.Case]*evalfile.Stubs
 }
 
 // PlanOptions select the metrics of a run.
@@ -96,6 +98,10 @@ func planJobs(jobs []*Job, o *PlanOptions) ([]*Job, error) {
 // newJob selects cases of a set by their IDs; none for all.
 func newJob(set *SetFile, ids []string) (*Job, error) {
 	job := &Job{Set: set, Cases: set.Cases}
+	var ds spec.Diagnostics
+	if job.stubs, ds = evalfile.StubsOf(set.Set); ds.HasErrors() {
+		return nil, ds.Err()
+	}
 	if len(ids) == 0 {
 		return job, nil
 	}
@@ -285,7 +291,8 @@ func defaultThreshold(metric *eval.Metric) float64 {
 	return metric.Min + 0.8*(metric.Max-metric.Min)
 }
 
-// setJudge sets the model of judges and of the simulated user where the config names none.
+// setJudge sets the model of judges, of the simulated user and of simulated tools where the
+// files name none.
 func (j *Job) setJudge(name string) {
 	for _, m := range j.allMeasures() {
 		metric, ok := eval.FindMetric(m.Metric)
@@ -308,13 +315,16 @@ func (j *Job) setJudge(name string) {
 		simulator.Model = cmp.Or(simulator.Model, name)
 		j.Simulator = &simulator
 	}
+	for _, stubs := range j.stubs {
+		stubs.Model = cmp.Or(stubs.Model, name)
+	}
 }
 
 func (j *Job) hasScenario() bool {
 	return slices.ContainsFunc(j.Cases, func(c *eval.Case) bool { return c.Scenario != nil })
 }
 
-// ModelNames lists the models of judges and simulated users, sorted.
+// ModelNames lists the models of judges, simulated users and simulated tools, sorted.
 func ModelNames(jobs []*Job) []string {
 	names := map[string]bool{}
 	for _, j := range jobs {
@@ -325,6 +335,11 @@ func ModelNames(jobs []*Job) []string {
 		}
 		if j.hasScenario() {
 			names[j.Simulator.Model] = true
+		}
+		for _, c := range j.Cases {
+			if stubs := j.stubs[c]; stubs != nil && stubs.Simulates() {
+				names[stubs.Model] = true
+			}
 		}
 	}
 	return slices.Sorted(maps.Keys(names))

@@ -74,7 +74,11 @@ func DefineSchemas(set *spec.SchemaSet) {
 	set.Define("stub", set.Object(reflect.TypeFor[stubConfig]()))
 }
 
-// Reference returns the reference page of a stub.
-func Reference() string {
-	return spec.Reference("A stub", "One response that replaces a tool call. The first stub of a tool that matches a call answers it.", reflect.TypeFor[stubConfig]())
+// Reference returns the reference pages of stubs and their simulation.
+func Reference() []string {
+	return []string{
+		spec.Reference("A stub", "One response that replaces a tool call. The first stub of a tool that matches a call answers it.", reflect.TypeFor[stubConfig]()),
+		spec.Reference("An error of a stub", "The response of a service that failed, under `error:`.", reflect.TypeFor[errorConfig]()),
+		spec.Reference("A stateful parameter", "A parameter that identifies a resource, under `stateful_parameters:` of a simulation.", reflect.TypeFor[StatefulParameter]()),
+	}
 }
