@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -48,12 +49,18 @@ type judge struct {
 	usage  *usageMeter
 }
 
+// judgeRetry returns the retries of judges and simulated users: those of ADK
+// (evaluation/_retry_options_utils.py), instead of those of the model.
+func judgeRetry() *model.RetryPolicy {
+	return &model.RetryPolicy{Attempts: 7, Initial: 5 * time.Second, Max: 120 * time.Second, Codes: []int{408, 429, 500, 502, 503, 504, 529}}
+}
+
 // Answer returns the text of one response without thoughts.
 func (j *judge) Answer(ctx context.Context, prompt string) (string, error) {
 	config := *j.config
 	resp, err := model.Answer(ctx, j.llm, &model.Request{
 		Contents: []*genai.Content{model.UserText(prompt)}, Config: &config,
-		Origin: model.Origin{Agent: j.origin, UserText: prompt, Turn: 1},
+		Origin: model.Origin{Agent: j.origin, UserText: prompt, Turn: 1}, Retry: judgeRetry(),
 	})
 	if resp != nil {
 		j.usage.addResponse(resp)

@@ -21,7 +21,7 @@
 //	trajectory.go               tool calls
 //	rouge.go, porter.go         words of the final response
 //	efficiency.go               counts without a threshold
-//	judge.go                    samples, back-off and the vote of a judge
+//	judge.go                    samples and the vote of a judge
 //	judge_match.go              final response against the expected one
 //	rubric.go, prompt.go        rubrics
 //	hallucination.go            sentences against their context

@@ -3,18 +3,15 @@ package eval
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
-	"time"
 
 	"agenthost/internal/safe"
-	"agenthost/pkg/model"
 )
 
-// A Judge answers a prompt. It may be called concurrently.
+// A Judge answers a prompt. It may be called concurrently. It retries errors that may be
+// temporary itself: an error ends the turn.
 type Judge interface {
 	Answer(ctx context.Context, prompt string) (string, error)
 }
@@ -89,48 +86,15 @@ func (p *panel) collectSamples(ctx context.Context, prompt string) ([]string, er
 	return answers, cmp.Or(errs...)
 }
 
-// The back-off of judges is that of ADK: 7 attempts, 5 s to 120 s apart.
-const (
-	judgeAttempts = 7
-	firstDelay    = 5 * time.Second
-	maxDelay      = 120 * time.Second
-)
-
-// requestAnswer requests one answer, and retries errors that may be temporary.
+// requestAnswer requests one answer.
 func (p *panel) requestAnswer(ctx context.Context, prompt string) (string, error) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
+		return p.judge.Answer(ctx, prompt)
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	delay := firstDelay
-	for attempt := 1; ; attempt++ {
-		answer, err := p.judge.Answer(ctx, prompt)
-		if err == nil || attempt == judgeAttempts || !isTemporary(err) {
-			return answer, err
-		}
-		// Samples that fail together must not be retried together.
-		wait := delay + rand.N(delay/4)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-		delay = min(2*delay, maxDelay)
-	}
-}
-
-func isTemporary(err error) bool {
-	var e *model.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code {
-	case 408, 429, 500, 502, 503, 504:
-		return true
-	}
-	return false
 }
 
 // chooseSample returns the index of the sample that represents the majority: the first

@@ -49,9 +49,24 @@ type Request struct {
 	// (see [CanCache]) ignore it.
 	Cache *CacheRequest
 
+	// Retry replaces the retries of the model; nil keeps them.
+	Retry *RetryPolicy
+
 	// OnWait is called before the call waits for a retry or for a limit; nil is allowed.
 	// It does not block.
 	OnWait func(Wait)
+}
+
+// A RetryPolicy is how often a call is attempted, and after which delays. It is applied by
+// [agenthost/pkg/provider.Retry], the only place that repeats calls.
+type RetryPolicy struct {
+	// Attempts is the maximum number of attempts, including the first; at least 1.
+	Attempts int
+	// Initial is the first delay, which doubles with each attempt up to Max. A service that
+	// requests a longer delay than Max ends the call.
+	Initial, Max time.Duration
+	// Codes are the HTTP statuses to retry; nil keeps those of the model.
+	Codes []int
 }
 
 // Instruction returns the text of the system instruction.

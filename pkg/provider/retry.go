@@ -40,7 +40,8 @@ type RetryOptions struct {
 	Provider string
 }
 
-// Retry returns a model that retries failed calls of llm. A delay requested by the
+// Retry returns a model that retries failed calls of llm, by the policy of the request if it
+// has one. A delay requested by the
 // service takes precedence over opts. A call that has yielded a response is not
 // retried, nor is one whose context would end before the next attempt. opts may be nil.
 func Retry(llm model.LLM, opts *RetryOptions) model.LLM {
@@ -86,6 +87,7 @@ func (r *retryingModel) MixesToolsAndSchema() bool {
 
 // Generate retries until a call succeeds or the attempts are used up.
 func (r *retryingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	r = r.withPolicy(req.Retry)
 	return func(yield func(*model.Response, error) bool) {
 		for attempt := 1; ; attempt++ {
 			started, err := r.attemptCall(ctx, req, yield)
@@ -108,6 +110,19 @@ func (r *retryingModel) Generate(ctx context.Context, req *model.Request) iter.S
 			}
 		}
 	}
+}
+
+// withPolicy returns a model with the retries of a request.
+func (r *retryingModel) withPolicy(p *model.RetryPolicy) *retryingModel {
+	if p == nil {
+		return r
+	}
+	own := *r
+	own.opts.Attempts, own.opts.Initial, own.opts.Max = p.Attempts, p.Initial, p.Max
+	if p.Codes != nil {
+		own.opts.Codes = p.Codes
+	}
+	return &own
 }
 
 // A gateError is the error of a call that did not pass the gate. It is not retried.

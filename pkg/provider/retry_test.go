@@ -40,6 +40,35 @@ func (f *failing) Generate(context.Context, *model.Request) iter.Seq2[*model.Res
 	}
 }
 
+// TestRetryPolicyOfRequest: the policy of a request replaces that of the model for its call
+// only, with its attempts, delays and statuses.
+func TestRetryPolicyOfRequest(t *testing.T) {
+	var waits []time.Duration
+	llm := &failing{}
+	retrying := provider.Retry(llm, &provider.RetryOptions{Attempts: 2, Wait: func(_ context.Context, d time.Duration) error {
+		waits = append(waits, d)
+		return nil
+	}})
+	for _, tt := range []struct {
+		policy *model.RetryPolicy
+		code   int
+		want   string
+	}{
+		{&model.RetryPolicy{Attempts: 5, Initial: 5 * time.Second, Max: 20 * time.Second}, 503, "[5s 10s 20s 20s]"},
+		{nil, 503, "[1s]"},
+		{&model.RetryPolicy{Attempts: 1}, 503, "[]"},
+		{&model.RetryPolicy{Attempts: 2, Initial: time.Second, Max: time.Second, Codes: []int{408}}, 408, "[1s]"},
+		{&model.RetryPolicy{Attempts: 2, Initial: time.Second, Max: time.Second, Codes: []int{408}}, 503, "[]"},
+	} {
+		llm.left, llm.err, waits = 10, &model.Error{Code: tt.code}, nil
+		for range retrying.Generate(t.Context(), &model.Request{Retry: tt.policy}) {
+		}
+		if got := fmt.Sprint(waits); got != tt.want {
+			t.Errorf("%+v after %d: waits %s, want %s", tt.policy, tt.code, got, tt.want)
+		}
+	}
+}
+
 func TestRetryOptions(t *testing.T) {
 	down := &model.Error{Code: 503, Message: "down"}
 	tests := []struct {
