@@ -31,6 +31,7 @@ type evalFlags struct {
 	timeout         time.Duration
 	output, results string
 	verbose, resume bool
+	noCache         bool
 }
 
 // The limits of --runs and --parallel: each run calls models, which costs money.
@@ -71,6 +72,7 @@ there is no case to run.`,
 	flags.StringVar(&f.output, "output", "table", "output format: table, json, junit or csv")
 	flags.StringVar(&f.baseline, "baseline", "", "compare with a stored result: its file or ID, or the newest results of a revision of the app; the exit status is 1 on a regression, not if cases fail that failed before")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the turns of every case")
+	flags.BoolVar(&f.noCache, "no-cache", false, "request all answers of judges, and do not store them in .adk/eval_cache of the app")
 	flags.StringVar(&f.results, "results", "", "folder of the result files (default: .adk/eval_history in the app)")
 	flags.BoolVar(&f.resume, "resume", false, "continue the last run of each set that was interrupted, without running its cases again")
 	return cmd
@@ -157,7 +159,10 @@ type evaluation struct {
 	// subjects are the app, once for each model.
 	subjects []*evalSubject
 	judges   evalrun.Models
-	releases []func()
+	// answers is the cache of judge answers, nil without one.
+	answers      *evalrun.AnswerCache
+	fingerprints map[string]string
+	releases     []func()
 }
 
 // An evalSubject is an app with its own models, or with one model for all agents.
@@ -209,6 +214,7 @@ func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges [
 	if e.judges, err = e.openModels(ctx, l, judges, "the model of a judge"); err != nil {
 		return err
 	}
+	e.openCache(ctx, l, judges)
 	if len(e.flags.models) == 0 {
 		e.subjects[0].app = app
 		return nil
@@ -249,6 +255,29 @@ func (e *evaluation) openModels(ctx context.Context, l *loader.Loader, names []s
 	}
 	e.releases = append(e.releases, release)
 	return models, nil
+}
+
+// openCache opens the cache of judge answers. Without it, for example in a folder that
+// cannot be written, all answers are requested.
+func (e *evaluation) openCache(ctx context.Context, l *loader.Loader, judges []string) {
+	if e.flags.noCache || len(judges) == 0 {
+		return
+	}
+	e.fingerprints = l.FingerprintModels(ctx, e.dir, judges)
+	if len(e.fingerprints) == 0 {
+		return
+	}
+	answers, err := evalrun.OpenAnswerCache(filepath.Join(e.dir, ".adk", "eval_cache"), nil)
+	if err != nil {
+		fmt.Fprintf(e.io.err, "judge answers are not cached: %v\n", err)
+		return
+	}
+	e.answers = answers
+	e.releases = append(e.releases, func() {
+		if err := answers.Close(); err != nil {
+			fmt.Fprintln(e.io.err, err)
+		}
+	})
 }
 
 // closeAll closes apps before the models that they use.
@@ -294,7 +323,10 @@ func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *eval
 	if err != nil {
 		return 0, err
 	}
-	runner := &evalrun.Runner{App: subject.app, Models: e.judges, Runs: e.flags.runs, Parallel: e.flags.parallel, Timeout: e.flags.timeout}
+	runner := &evalrun.Runner{
+		App: subject.app, Models: e.judges, Runs: e.flags.runs, Parallel: e.flags.parallel, Timeout: e.flags.timeout,
+		Cache: e.answers, Fingerprints: e.fingerprints,
+	}
 	if err := runner.Run(ctx, job, journal); err != nil {
 		journal.Close()
 		return journal.Len(), err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -23,7 +24,7 @@ type fakeModel struct {
 func fakeModels() map[string]func(answer string) fakeModel {
 	return map[string]func(string) fakeModel{
 		"gemini": startFakeGemini, "openai": startFakeOpenAI, "anthropic": startFakeAnthropic, "ollama": startFakeOllama,
-		"busy-openai": startBusyOpenAI,
+		"busy-openai": startBusyOpenAI, "repeating-openai": startRepeatingOpenAI,
 	}
 }
 
@@ -46,6 +47,11 @@ func startFakeOpenAI(answer string) fakeModel {
 // startBusyOpenAI starts a server that rejects the first call.
 func startBusyOpenAI(answer string) fakeModel {
 	return startOpenAI(fakeopenai.Reply{Status: 429, Message: "slow down", RetryAfter: "0.01"}, fakeopenai.Reply{Chunks: []string{answer}})
+}
+
+// startRepeatingOpenAI starts a server that answers 20 calls.
+func startRepeatingOpenAI(answer string) fakeModel {
+	return startOpenAI(slices.Repeat([]fakeopenai.Reply{{Chunks: []string{answer}}}, 20)...)
 }
 
 func startOpenAI(replies ...fakeopenai.Reply) fakeModel {

@@ -64,6 +64,9 @@ func (r *Report) writeSummary(w io.Writer) {
 				u.usage.InputTokens, u.usage.OutputTokens, formatCost(u.usage))
 		}
 	}
+	if sum.Judges != nil && sum.Judges.CachedAnswers > 0 {
+		fmt.Fprintf(w, "judge answers: %d of %d from the cache\n", sum.Judges.CachedAnswers, sum.Judges.CachedAnswers+sum.Judges.Calls)
+	}
 	for _, file := range r.Files {
 		fmt.Fprintf(w, "result: %s\n", file)
 	}

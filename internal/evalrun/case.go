@@ -32,11 +32,13 @@ type caseRun struct {
 	job    *Job
 	c      *eval.Case
 	models Models
-	host   *runtime.Host
-	stubs  *toolstub.Run
-	key    session.Key
-	turns  []*eval.Invocation
-	notes  []*eval.Note
+	// answers is nil without a cache.
+	answers *caseAnswers
+	host    *runtime.Host
+	stubs   *toolstub.Run
+	key     session.Key
+	turns   []*eval.Invocation
+	notes   []*eval.Note
 	// outcomes are those of the turns, if a metric has an expression.
 	outcomes []*turn.Outcome
 	// events are those of all turns.
@@ -44,11 +46,11 @@ type caseRun struct {
 	turnUsage, judgeUsage usageMeter
 }
 
-// runCase runs a case on the app and scores it.
-func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case) *eval.CaseResult {
+// runCase runs a case on the app and scores it. Runs of a case count from 0.
+func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case, number int) *eval.CaseResult {
 	st := memstore.New(nil)
 	defer st.Close()
-	run := &caseRun{job: job, c: c, models: r.Models}
+	run := &caseRun{job: job, c: c, models: r.Models, answers: r.newCaseAnswers(number)}
 	var result *eval.CaseResult
 	if err := run.openHost(st, r); err != nil {
 		result = eval.FailedCase(c, err.Error())
@@ -57,6 +59,9 @@ func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case) *eval.Case
 	} else {
 		o := &eval.Options{Judges: run.openJudge, Custom: run.customMetrics(r.Custom), AllowNotEvaluated: job.AllowNotEvaluated}
 		result = o.Evaluate(ctx, c, run.turns, append(slices.Clip(job.measuresOf(c)), eval.InformationalMeasures()...))
+		if ctx.Err() == nil {
+			run.answers.commitAnswers()
+		}
 		run.checkFinalState(ctx, result)
 	}
 	result.SetID, result.SetFile = job.Set.ID, job.Set.ID

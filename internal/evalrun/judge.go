@@ -24,7 +24,11 @@ type Models map[string]model.LLM
 
 // openJudge opens the judge that options select; it is an [eval.Judges].
 func (c *caseRun) openJudge(_ context.Context, o *eval.JudgeOptions) (eval.Judge, error) {
-	return c.openModel(judgeOrigin, o.Model, o.Config)
+	j, err := c.openModel(judgeOrigin, o.Model, o.Config)
+	if err != nil || c.answers == nil || c.answers.settings[o.Model] == "" {
+		return j, err
+	}
+	return &cachedJudge{judge: j, answers: c.answers, settings: c.answers.settings[o.Model] + "\n" + string(o.Config)}, nil
 }
 
 func (c *caseRun) openModel(origin, name string, config json.RawMessage) (*judge, error) {

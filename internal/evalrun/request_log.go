@@ -119,6 +119,12 @@ func (m *usageMeter) addResponse(r *model.Response) {
 	m.sum.AddResponse(r)
 }
 
+func (m *usageMeter) addCached() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sum.CachedAnswers++
+}
+
 // usageOrNil returns the sum, or nil if there were no calls.
 func (m *usageMeter) usageOrNil() *eval.Usage {
 	m.mu.Lock()

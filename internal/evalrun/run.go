@@ -26,7 +26,11 @@ type Runner struct {
 	Runs, Parallel int
 	// Timeout limits the conversation of a case.
 	Timeout time.Duration
-	Logger  *slog.Logger
+	// Cache has answers of judges, for models with a fingerprint; see
+	// FingerprintModels of package loader. Nil requests all answers.
+	Cache        *AnswerCache
+	Fingerprints map[string]string
+	Logger       *slog.Logger
 }
 
 // A ResultLog receives the results of runs as they come. It is used concurrently.
@@ -46,7 +50,7 @@ func (r *Runner) Run(ctx context.Context, job *Job, log ResultLog) error {
 	slots := make(chan struct{}, r.Parallel)
 	var wg sync.WaitGroup
 	for _, c := range job.Cases {
-		for range r.Runs - log.Count(c.ID) {
+		for number := log.Count(c.ID); number < r.Runs; number++ {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
@@ -55,7 +59,7 @@ func (r *Runner) Run(ctx context.Context, job *Job, log ResultLog) error {
 			}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				result := r.runSafely(ctx, job, c)
+				result := r.runSafely(ctx, job, c, number)
 				if ctx.Err() != nil {
 					return
 				}
@@ -73,8 +77,8 @@ func (r *Runner) Run(ctx context.Context, job *Job, log ResultLog) error {
 }
 
 // runSafely runs a case; a panic fails it.
-func (r *Runner) runSafely(ctx context.Context, job *Job, c *eval.Case) (result *eval.CaseResult) {
-	if p := safe.Call(func() { result = r.runCase(ctx, job, c) }); p != nil {
+func (r *Runner) runSafely(ctx context.Context, job *Job, c *eval.Case, number int) (result *eval.CaseResult) {
+	if p := safe.Call(func() { result = r.runCase(ctx, job, c, number) }); p != nil {
 		result = eval.FailedCase(c, p.Error())
 		result.SetID, result.SetFile = job.Set.ID, job.Set.ID
 	}

@@ -124,19 +124,22 @@ func (p *panel) judgeSupport(ctx context.Context, inv *Invocation, withIntermedi
 // judgeClaim returns the score of a claim with the judge's reasons, or an answer without
 // verdicts.
 func (p *panel) judgeClaim(ctx context.Context, c claim) (score *float64, reason, unread string) {
-	answer, err := p.requestAnswer(ctx, fillPrompt(segmentPrompt, "text", c.text))
+	prompt := fillPrompt(segmentPrompt, "text", c.text)
+	answer, err := p.requestAnswer(ctx, prompt)
 	if err != nil {
 		return nil, err.Error(), ""
 	}
 	sentences := readSentences(answer)
 	if len(sentences) == 0 {
+		p.rejectAnswer(prompt, answer)
 		return nil, "the judge found no sentences", answer
 	}
 	tagged := make([]string, len(sentences))
 	for i, s := range sentences {
 		tagged[i] = "<sentence>" + s + "</sentence>"
 	}
-	answer, err = p.requestAnswer(ctx, fillPrompt(validatePrompt, "context", c.context, "sentences", strings.Join(tagged, "\n")))
+	prompt = fillPrompt(validatePrompt, "context", c.context, "sentences", strings.Join(tagged, "\n"))
+	answer, err = p.requestAnswer(ctx, prompt)
 	if err != nil {
 		return nil, err.Error(), ""
 	}
@@ -145,6 +148,7 @@ func (p *panel) judgeClaim(ctx context.Context, c claim) (score *float64, reason
 		labels = append(labels, b.Label)
 	}
 	if score = scoreLabels(labels); score == nil {
+		p.rejectAnswer(prompt, answer)
 		return nil, "the answer of the judge has no verdict", answer
 	}
 	return score, answer, ""

@@ -16,6 +16,10 @@ type Judge interface {
 	Answer(ctx context.Context, prompt string) (string, error)
 }
 
+// An AnswerRejecter is a judge that is notified of answers that a metric could not read,
+// such as one with a cache. It may be called concurrently.
+type AnswerRejecter interface{ RejectAnswer(prompt, answer string) }
+
 // Judges opens the judge that options select; options is never nil, its model never
 // empty.
 type Judges func(ctx context.Context, o *JudgeOptions) (Judge, error)
@@ -97,6 +101,21 @@ func (p *panel) requestAnswer(ctx context.Context, prompt string) (string, error
 	}
 }
 
+// rejectUnread reports the answers of a prompt without a score to the judge.
+func (p *panel) rejectUnread(prompt string, answers []string, scores []*float64) {
+	for i, a := range answers {
+		if scores[i] == nil {
+			p.rejectAnswer(prompt, a)
+		}
+	}
+}
+
+func (p *panel) rejectAnswer(prompt, answer string) {
+	if r, ok := p.judge.(AnswerRejecter); ok {
+		r.RejectAnswer(prompt, answer)
+	}
+}
+
 // chooseSample returns the index of the sample that represents the majority: the first
 // positive one if more samples are positive than negative, else the first negative one.
 // Samples without score do not vote; if none votes, it is the first sample.
@@ -136,6 +155,7 @@ func (p *panel) judgeByVote(ctx context.Context, prompt string, threshold float6
 	for i, a := range answers {
 		scores[i] = read(a)
 	}
+	p.rejectUnread(prompt, answers, scores)
 	chosen := chooseSample(scores)
 	t := &TurnScore{Score: scores[chosen], Status: StatusOf(scores[chosen], threshold)}
 	if t.Score == nil {

@@ -95,6 +95,7 @@ func (p *panel) averageSamples(ctx context.Context, prompt string, valid interva
 	for i, a := range answers {
 		scores[i] = readScoreAnswer(a, valid)
 	}
+	p.rejectUnread(prompt, answers, scores)
 	t := &TurnScore{Score: meanOf(scores)}
 	if t.Status = StatusOf(t.Score, threshold); t.Score == nil {
 		t.Reason, t.Answer = "the answer of the judge has no score", limitText(answers[0])

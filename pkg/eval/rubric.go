@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
@@ -186,6 +187,9 @@ func (p *panel) judgeRubrics(ctx context.Context, prompt string, rubrics []*Rubr
 	samples := make([][]*RubricScore, len(answers))
 	for i, a := range answers {
 		samples[i] = scoreRubrics(a, rubrics)
+		if slices.ContainsFunc(samples[i], func(s *RubricScore) bool { return s.Score == nil }) {
+			p.rejectAnswer(prompt, a)
+		}
 	}
 	t := &TurnScore{}
 	t.Rubrics, t.Score = mergeRubricSamples(samples)

@@ -19,6 +19,8 @@ type Usage struct {
 	OutputTokens int64 `json:"outputTokens"`
 	// Cost is in US dollars; nil if a call has no price.
 	Cost *float64 `json:"costUsd,omitempty"`
+	// CachedAnswers counts answers that came from a cache instead of a call.
+	CachedAnswers int `json:"cachedAnswers,omitempty"`
 }
 
 // AddResponse adds the call of a complete response.
@@ -36,8 +38,12 @@ func (u *Usage) AddResponse(r *model.Response) {
 
 // Add adds other calls; nil adds nothing.
 func (u *Usage) Add(other *Usage) {
+	if other == nil {
+		return
+	}
+	u.CachedAnswers += other.CachedAnswers
 	switch {
-	case other == nil || other.Calls == 0:
+	case other.Calls == 0:
 		return
 	case u.Calls == 0:
 		u.Cost = other.Cost

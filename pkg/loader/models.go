@@ -79,6 +79,7 @@ func (l *Loader) OpenModels(ctx context.Context, dir string, names []string) (mo
 type modelPlan struct {
 	kind   string
 	config any
+	node   *spec.Node
 	at     spec.Text
 	llm    model.LLM
 	limits provider.ContextLimits
@@ -88,7 +89,7 @@ type modelPlan struct {
 // recordModel keeps the config of a model by its name in the app.
 func (r *resolver) recordModel(name string, plan spec.Plan[provider.Env, model.LLM], at spec.Text, m model.LLM) {
 	limits := r.findContextLimits(plan)
-	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, at, m, limits, r.findPrice(plan) != nil}
+	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, plan.Node, at, m, limits, r.findPrice(plan) != nil}
 	if at := plan.Node.Get("max_output_tokens"); at != nil { // of the model, not of an agent
 		r.report(checkOutputLimit(at, namedLimits{name, limits})...)
 	}

@@ -1,0 +1,78 @@
+package loader
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+
+	"agenthost/pkg/spec"
+)
+
+// FingerprintModels returns a hash of each model by its name, as [Loader.OpenModels] takes
+// it: of its provider, name and address, of its settings without secrets, and of the models
+// that it calls. Answers of models with the same fingerprint may replace each other, such as
+// in a cache. Scripted models, models of programs and unknown ones have none.
+func (l *Loader) FingerprintModels(ctx context.Context, dir string, names []string) map[string]string {
+	src, _ := l.openAppFolder(dir)
+	if src == nil {
+		return nil
+	}
+	defer src.close()
+	r := newResolver(l, src)
+	defer r.held.close()
+	r.resolveApp(ctx)
+	all := map[string]string{}
+	for _, name := range names {
+		r.resolveModel(ctx, spec.Text{Value: name, Pos: spec.Pos{File: src.displayDir}})
+		h := sha256.New()
+		if r.writeFingerprint(h, name, map[string]bool{}) {
+			all[name] = hex.EncodeToString(h.Sum(nil))
+		}
+	}
+	return all
+}
+
+// unrelatedSettings do not change the answers of a model.
+func unrelatedSettings() []string { return []string{"price", "limits", "timeouts", "retry", "context"} }
+
+// writeFingerprint writes what identifies a model and the models that it calls; false means
+// that it has no fingerprint.
+func (r *resolver) writeFingerprint(w io.Writer, name string, seen map[string]bool) bool {
+	if seen[name] {
+		return true
+	}
+	seen[name] = true
+	plan, ok := r.modelPlans[name]
+	if !ok || plan.kind == "scripted" || plan.node == nil {
+		return false
+	}
+	use := r.describeModel(name, plan)
+	fmt.Fprintf(w, "%q %q %q\n", use.Provider, use.Model, use.URL)
+	for _, e := range plan.node.Entries {
+		if !slices.Contains(unrelatedSettings(), e.Key.Value) {
+			fmt.Fprintf(w, "%q: ", e.Key.Value)
+			writeSettings(w, e.Value)
+		}
+	}
+	for _, other := range slices.Concat(use.Routes, use.Fallbacks) {
+		if !r.writeFingerprint(w, other, seen) {
+			return false
+		}
+	}
+	return true
+}
+
+// writeSettings writes a value. Those of secrets are written as ***.
+func writeSettings(w io.Writer, n *spec.Node) {
+	fmt.Fprintf(w, "%d %q %d %d\n", n.Kind, n.Value, len(n.Entries), len(n.Items))
+	for _, e := range n.Entries {
+		fmt.Fprintf(w, "%q: ", e.Key.Value)
+		writeSettings(w, e.Value)
+	}
+	for _, item := range n.Items {
+		writeSettings(w, item)
+	}
+}
