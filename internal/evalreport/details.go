@@ -13,9 +13,9 @@ import (
 	"agenthost/pkg/model"
 )
 
-// formatDetails formats the scores, the reasons and the turns of a case: of each run that
+// FormatDetails formats the scores, the reasons and the turns of a case: of each run that
 // did not pass, the turns that failed; if all, every turn of every run.
-func formatDetails(o *evalrun.Outcome, model string, all bool) string {
+func FormatDetails(o *evalrun.Outcome, model string, all bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s:%s", o.Status, o.SetID, o.CaseID)
 	if model != "" {

@@ -119,7 +119,7 @@ func (r *Report) formatOutcome(o *evalrun.Outcome, model string) string {
 	case r.format == "csv":
 		return formatCSV(o, model)
 	case r.format != "json" && (o.Status != eval.Passed || r.verbose):
-		return formatDetails(o, model, r.verbose)
+		return FormatDetails(o, model, r.verbose)
 	}
 	return ""
 }

@@ -18,7 +18,7 @@ var floors = map[string]int{
 	"pkg/runtime": 5, "internal/adkdb": 6,
 	"pkg/agentconfig": 6, "internal/turn": 6, "internal/apptest": 7, "internal/evalfile": 7, "internal/evalrun": 8,
 	"pkg/loader": 9,
-	"pkg/server": 10, "internal/lsp": 10,
+	"pkg/server": 10, "pkg/evaltest": 10, "internal/lsp": 10,
 	"cmd/agenthost": 11, "examples/embed": 11, "internal/proof": 11, "internal/gotest": 11, "internal/dist": 0, "internal/junit": 0, "internal/evalstats": 0, "internal/evalreport": 9,
 
 	// Test support: only tests import it.
