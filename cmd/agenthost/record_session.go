@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"agenthost/internal/apptest"
+	"agenthost/internal/evalfile"
+	"agenthost/pkg/eval"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 )
@@ -25,14 +27,18 @@ func newRecordCommand(io stdio) *cobra.Command {
 	var f recordFlags
 	cmd := &cobra.Command{
 		Use:   "record APPDIR SESSION",
-		Short: "Create a test from a stored session",
+		Short: "Create a test or an eval case from a stored session",
 		Long: `Record prints a stored session as a test: the user's messages and decisions, the
 responses of models and of tools with external effects, and expectations for the
 calls and the last text of each turn. Record runs the test once; when the app no
 longer behaves as in the session, it prints the differences on stderr and exits with
 status 1. --db is short for --session-db.
 
-A session contains the user's messages, and so does its test: review the test before
+With --out FILE.eval.yaml or FILE.evalset.json, record appends a case to an eval set instead,
+or creates the set: the user's messages and decisions, with the calls and responses of the
+session as the expected ones. Comments in YAML are kept.
+
+A session contains the user's messages, and so does its test or case: review it before
 you share it.`,
 		Args:    requireArgs(2, 2),
 		PreRunE: applyEnvironment,
@@ -45,8 +51,8 @@ you share it.`,
 	f.load.registerFlags(flags)
 	flags.SetNormalizeFunc(expandDBFlag)
 	flags.StringVar(&f.user, "user", "user", "user of the session")
-	flags.StringVar(&f.name, "name", "", "name of the test (default: the name of the session)")
-	flags.StringVar(&f.out, "out", "", "append the test to this file, such as root_agent.test.yaml")
+	flags.StringVar(&f.name, "name", "", "name of the test or case (default: the name of the session)")
+	flags.StringVar(&f.out, "out", "", "append to this file: a test to root_agent.test.yaml, a case to orders.eval.yaml or orders.evalset.json")
 	return cmd
 }
 
@@ -73,6 +79,9 @@ func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string)
 	record, err := f.readSession(ctx, session.Key{App: suite.App, User: f.user, ID: args[1]})
 	if err != nil {
 		return err
+	}
+	if strings.HasSuffix(f.out, evalfile.Suffix) || strings.HasSuffix(f.out, eval.SetSuffix) {
+		return f.recordCase(io, &evalfile.Record{Name: f.name, Session: record.Session, Initial: record.Initial})
 	}
 	record.Own = suite.UnmockedTools
 	text, cutOff, err := apptest.Make(record)

@@ -2,14 +2,11 @@ package apptest
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"unicode"
-
-	"google.golang.org/genai"
 
 	"agenthost/internal/turn"
 	"agenthost/pkg/provider"
@@ -36,56 +33,23 @@ type Record struct {
 // true. Make returns an error if a test cannot express the session.
 func Make(r *Record) (text string, cutOff bool, err error) {
 	m := &recorder{record: r, answers: map[string][]string{}, tools: map[string][]string{}, rejected: map[string]bool{}}
-	for _, ev := range session.WithoutRewound(r.Session.Events()) {
-		if ev.Actions.Compaction != nil {
-			continue
-		}
-		if ev.Author == session.UserAuthor {
-			m.turns = append(m.turns, &recordedTurn{user: ev})
-		} else if len(m.turns) > 0 {
-			last := m.turns[len(m.turns)-1]
-			last.events = append(last.events, ev)
-		}
-	}
-	if n := len(m.turns); n > 0 && m.turns[n-1].isInterrupted() {
-		m.turns, cutOff = m.turns[:n-1], true
-	}
-	switch {
-	case len(m.turns) == 0 && cutOff:
-		return "", true, errors.New("the only turn was interrupted before an answer")
-	case len(m.turns) == 0:
-		return "", false, errors.New("the session has no user message")
+	m.turns, cutOff, err = turn.SplitSession(r.Session)
+	if err != nil {
+		return "", cutOff, err
 	}
 	text, err = m.renderTest()
 	return text, cutOff, err
 }
 
-// isInterrupted reports whether the run of a turn was interrupted before its answer: no
-// event of an agent was stored, or the last one is a call without a response that is
-// not long-running.
-func (t *recordedTurn) isInterrupted() bool {
-	if len(t.events) == 0 {
-		return t.user.Content != nil && len(t.user.Responses()) == 0
-	}
-	last := t.events[len(t.events)-1]
-	return len(last.Calls()) > 0 && len(last.LongRunningToolIDs) == 0 && last.ErrorCode == ""
-}
-
 // recorder collects the parts of a test.
 type recorder struct {
 	record *Record
-	turns  []*recordedTurn
+	turns  []*turn.Recorded
 	// answers are script entries by agent, tools are stubs by tool.
 	answers, tools map[string][]string
 	// rejected are the IDs of calls that the user rejected.
 	rejected map[string]bool
 	history  []*session.Event
-}
-
-// recordedTurn is one turn of the session.
-type recordedTurn struct {
-	user   *session.Event
-	events []*session.Event
 }
 
 func (m *recorder) renderTest() (string, error) {
@@ -144,16 +108,17 @@ func renderKey(name string) string {
 }
 
 // renderTurn returns the lines of a turn. It also collects the answers and the stubs.
-func (m *recorder) renderTurn(i int, t *recordedTurn) ([]string, error) {
-	lines, err := m.renderUserInput(t.user)
+func (m *recorder) renderTurn(i int, t *turn.Recorded) ([]string, error) {
+	lines, err := turn.RenderInput(t.User)
 	if err != nil {
 		return nil, err
 	}
-	state := maps.Clone(turn.EmptyIfNil(t.user.Actions.StateDelta))
+	m.markRejected(t.User)
+	state := maps.Clone(turn.EmptyIfNil(t.User.Actions.StateDelta))
 	if i == 0 {
 		maps.Copy(state, m.record.Initial)
-		maps.Copy(state, m.sharedState())
-		maps.Copy(state, t.user.Actions.StateDelta)
+		maps.Copy(state, turn.SharedState(m.record.Session))
+		maps.Copy(state, t.User.Actions.StateDelta)
 	}
 	if len(state) > 0 {
 		text, err := provider.YAMLMapping(state)
@@ -162,12 +127,12 @@ func (m *recorder) renderTurn(i int, t *recordedTurn) ([]string, error) {
 		}
 		lines = append(lines, "state: "+text)
 	}
-	for _, ev := range t.events {
+	for _, ev := range t.Events {
 		if err := m.recordEvent(ev); err != nil {
 			return nil, err
 		}
 	}
-	m.history = append(append(m.history, t.user), t.events...)
+	m.history = append(append(m.history, t.User), t.Events...)
 	if expect := m.buildExpectations(t); len(expect) > 0 {
 		lines = append(lines, "expect:")
 		for _, e := range expect {
@@ -177,95 +142,19 @@ func (m *recorder) renderTurn(i int, t *recordedTurn) ([]string, error) {
 	return lines, nil
 }
 
-// sharedState returns the user and app state that the session did not write, so
-// that it may have existed before.
-func (m *recorder) sharedState() map[string]any {
-	written := map[string]bool{}
-	for _, ev := range m.record.Session.Events() {
-		for k := range ev.Actions.StateDelta {
-			written[k] = true
-		}
-	}
-	found := map[string]any{}
-	for k, v := range m.record.Session.State.All() {
-		if scope, _ := session.ScopeOf(k); scope != session.ScopeSession && !written[k] {
-			found[k] = v
-		}
-	}
-	return found
-}
-
-// renderUserInput returns the lines of the user's message or decision.
-func (m *recorder) renderUserInput(ev *session.Event) ([]string, error) {
-	if responses := ev.Responses(); len(responses) > 0 {
-		return m.renderDecisions(responses)
-	}
-	var lines, parts []string
-	if ev.Content != nil {
-		for i, p := range ev.Content.Parts {
-			if i == 0 && p.Text != "" {
-				lines = append(lines, "user: "+provider.YAMLText(p.Text))
-				continue
-			}
-			text, err := provider.YAMLPart(p)
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, text)
-		}
-	}
-	if len(parts) > 0 {
-		lines = append(lines, "parts: ["+strings.Join(parts, ", ")+"]")
-	}
-	if len(lines) == 0 {
-		return nil, errors.New("the user message is empty")
-	}
-	return lines, nil
-}
-
-// renderDecisions returns the lines of the user's responses to calls.
-func (m *recorder) renderDecisions(responses []*genai.FunctionResponse) ([]string, error) {
-	answers := map[string]any{}
-	var lines []string
-	for _, r := range responses {
-		if r.Name != runtime.RequestConfirmation {
-			answers[r.Name] = r.Response
+// markRejected marks the calls whose confirmation the user refused.
+func (m *recorder) markRejected(user *session.Event) {
+	for _, r := range user.Responses() {
+		if r.Name != runtime.RequestConfirmation || r.Response["confirmed"] == true {
 			continue
 		}
-		confirmed, _ := r.Response["confirmed"].(bool)
-		line := fmt.Sprintf("confirm: %t", confirmed)
-		if len(lines) > 0 && lines[0] != line {
-			return nil, errors.New("cannot express a turn in which the user approves one call and rejects another")
-		}
-		lines = []string{line}
-		if !confirmed {
-			m.markRejected(r.ID)
-		} else if payload, ok := r.Response["payload"]; ok {
-			text, err := provider.YAMLMapping(map[string]any{"payload": payload})
-			if err != nil {
-				return nil, err
-			}
-			lines = append(lines, strings.Trim(text, "{}"))
-		}
-	}
-	switch {
-	case len(answers) == 0:
-		return lines, nil
-	case len(lines) > 0:
-		return nil, errors.New("cannot express a turn in which the user confirms one call and responds to another")
-	}
-	text, err := provider.YAMLMapping(answers)
-	return []string{"respond: " + text}, err
-}
-
-// markRejected marks the call that a confirmation request refers to.
-func (m *recorder) markRejected(id string) {
-	for _, ev := range m.history {
-		for _, c := range ev.Calls() {
-			if c.ID == id {
-				original, _ := c.Args["originalFunctionCall"].(map[string]any)
-				call, _ := original["id"].(string)
-				m.rejected[call] = true
+		for _, ev := range m.history {
+			for _, c := range ev.Calls() {
+				if c.ID == r.ID {
+					original, _ := c.Args["originalFunctionCall"].(map[string]any)
+					call, _ := original["id"].(string)
+					m.rejected[call] = true
+				}
 			}
 		}
 	}

@@ -109,11 +109,11 @@ func (m *recorder) addStub(c *genai.FunctionCall, outcome string, state map[stri
 }
 
 // buildExpectations returns the expectations of a turn.
-func (m *recorder) buildExpectations(t *recordedTurn) []string {
+func (m *recorder) buildExpectations(t *turn.Recorded) []string {
 	var names []string
 	texts := map[string]string{}
 	branched, last, failed := false, "", ""
-	for _, ev := range t.events {
+	for _, ev := range t.Events {
 		branched = branched || ev.Branch != ""
 		failed = ev.ErrorCode
 		for _, c := range ev.Calls() {

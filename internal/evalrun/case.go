@@ -214,20 +214,13 @@ func (c *caseRun) runTurn(ctx context.Context, message *genai.Content) error {
 // addTurn adds a turn of one or, when it resumed an earlier one, of more invocations.
 func (c *caseRun) addTurn(events []*session.Event, app *eval.AppDetails, took time.Duration) {
 	c.events = append(c.events, events...)
-	user, id := *events[0], ""
-	for i, ev := range events[1:] {
-		id = cmp.Or(id, ev.InvocationID)
+	for _, ev := range events {
 		if ev.ErrorCode != "" {
 			index := len(c.turns)
 			c.notes = append(c.notes, &eval.Note{Turn: &index, Reason: fmt.Sprintf("%s: %s", ev.ErrorCode, ev.ErrorMessage)})
 		}
-		own := *ev
-		own.InvocationID = id
-		events[i+1] = &own
 	}
-	user.InvocationID = id
-	events[0] = &user
-	inv := eval.Turns(events)[0]
+	inv := eval.TurnOf(events)
 	seconds := took.Seconds()
 	inv.App, inv.Duration = app, &seconds
 	c.turns = append(c.turns, inv)

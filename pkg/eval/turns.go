@@ -30,6 +30,22 @@ func Turns(events []*session.Event) []*Invocation {
 	return turns
 }
 
+// TurnOf converts the events of one turn, of which the first is the user's. Unlike [Turns], it
+// accepts several invocations: a turn that answers pending calls resumes earlier ones.
+func TurnOf(events []*session.Event) *Invocation {
+	id := ""
+	for _, e := range events[1:] {
+		id = cmp.Or(id, e.InvocationID)
+	}
+	same := make([]*session.Event, len(events))
+	for i, e := range events {
+		own := *e
+		own.InvocationID = id
+		same[i] = &own
+	}
+	return Turns(same)[0]
+}
+
 // A turnBuilder collects the events of an invocation.
 type turnBuilder struct {
 	inv *Invocation
