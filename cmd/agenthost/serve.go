@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/evalrun"
 	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
@@ -183,6 +184,9 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	}
 	defer flush()
 	load.MissingKey = m.logMissingKeys()
+	if f.dev.isEnabled() {
+		load.WrapModel = evalrun.WrapModel
+	}
 	m.host = runtime.NewHost(m.store, &runtime.Options{
 		Logger: m.logger, LoadRevision: m.buildRevision, Observe: opts.Metrics.Observe,
 		TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"agenthost/internal/evalrun"
 	"agenthost/pkg/server"
 )
 
@@ -17,7 +18,7 @@ type devFlags struct {
 }
 
 func (f *devFlags) registerFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.dev, "dev", false, "enable developer tools: keep traces with model requests, and let the visual builder write app files")
+	flags.BoolVar(&f.dev, "dev", false, "enable developer tools: keep traces with model requests, let the visual builder and the Eval tab write app files, and run eval sets")
 	flags.StringVar(&f.ui, "ui-dir", "", "serve the ADK Web bundle in this folder at /dev-ui/; implies --dev")
 }
 
@@ -43,5 +44,8 @@ func (f *devFlags) isEnabled() bool { return f.dev || f.ui != "" }
 // devOptions adds the developer options of the server.
 func (m *serveMain) devOptions(opts *server.Options) *server.Options {
 	opts.Traces, opts.Folders, opts.Dev, opts.UI = m.traces, m.watch, m.flags.dev.isEnabled(), m.ui
+	if opts.Dev {
+		opts.Evaluator = &evalrun.HostRunner{Host: m.host, Apps: m.watch, Logger: m.logger}
+	}
 	return opts
 }

@@ -21,11 +21,11 @@ import (
 	"agenthost/pkg/store/memstore"
 )
 
-// The defaults of a session, as in adk-python local_eval_service.py.
-const (
-	defaultUser   = "test_user_id"
-	sessionPrefix = "adk-eval-session-"
-)
+// defaultUser is the user of a session, as in adk-python local_eval_service.py.
+const defaultUser = "test_user_id"
+
+// SessionPrefix begins the IDs of the sessions of cases, as in ADK 2.11.
+const SessionPrefix = "adk-eval-session-"
 
 // A caseRun is one run of a case.
 type caseRun struct {
@@ -48,7 +48,7 @@ type caseRun struct {
 
 // runCase runs a case on the app and scores it. Runs of a case count from 0.
 func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case, number int) *eval.CaseResult {
-	st := memstore.New(nil)
+	st := memstore.New(&store.Options{Clock: r.Clock, NewID: r.NewID})
 	defer st.Close()
 	run := &caseRun{job: job, c: c, models: r.Models, answers: r.newCaseAnswers(number)}
 	var result *eval.CaseResult
@@ -84,7 +84,7 @@ func (c *caseRun) openHost(st *store.Store, r *Runner) error {
 		o.Ask = llm.Answer
 	}
 	c.stubs = stubs.Begin(o)
-	c.host = runtime.NewHost(st, &runtime.Options{Logger: r.Logger, RunTool: c.stubs.RunTool})
+	c.host = runtime.NewHost(st, &runtime.Options{Logger: r.Logger, Clock: r.Clock, NewID: r.NewID, RunTool: c.stubs.RunTool})
 	c.host.Swap(r.App)
 	return nil
 }
@@ -105,7 +105,7 @@ func (c *caseRun) runConversation(ctx context.Context, r *Runner) error {
 	input := cmp.Or(c.c.Session, &eval.SessionInput{})
 	c.key = session.Key{App: r.App.Name(), User: cmp.Or(input.User, defaultUser), ID: input.ID}
 	if c.key.ID == "" {
-		c.key.ID = sessionPrefix + newUUID()
+		c.key.ID = SessionPrefix + r.newID()
 	}
 	if _, err := c.host.Store().Sessions.Create(ctx, c.key, input.State); err != nil {
 		return fmt.Errorf("creating the session: %w", err)
@@ -119,7 +119,7 @@ func (c *caseRun) runConversation(ctx context.Context, r *Runner) error {
 		if err != nil || message == nil {
 			return err
 		}
-		if err := c.runTurn(ctx, message); err != nil {
+		if err := c.runTurn(ctx, r, message); err != nil {
 			return fmt.Errorf("turn %d failed: %w", len(c.turns)+1, err)
 		}
 	}
@@ -182,12 +182,12 @@ func formatJSON(v any) string {
 }
 
 // runTurn sends a message and adds the turn.
-func (c *caseRun) runTurn(ctx context.Context, message *genai.Content) error {
+func (c *caseRun) runTurn(ctx context.Context, r *Runner, message *genai.Content) error {
 	message, err := c.answerPending(message)
 	if err != nil {
 		return err
 	}
-	began, latency := time.Now(), c.stubs.Latency()
+	began, latency := r.readClock(), c.stubs.Latency()
 	ctx, log := withRequestLog(ctx, &c.turnUsage, c.hasExpressions())
 	req := &runtime.RunRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Message: message}
 	user := &session.Event{Author: session.UserAuthor, Timestamp: began}
@@ -204,7 +204,7 @@ func (c *caseRun) runTurn(ctx context.Context, message *genai.Content) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	c.addTurn(events, log.appDetails(), time.Since(began))
+	c.addTurn(events, log.appDetails(), r.readClock().Sub(began))
 	if log.keepsAll {
 		return c.addOutcome(ctx, &turn.Outcome{Events: events[1:], Requests: log.listRequests(), ToolLatency: c.stubs.Latency() - latency})
 	}

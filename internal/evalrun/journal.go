@@ -91,6 +91,10 @@ func (j *Job) Begin(dir string, subject Subject, now time.Time) (*Journal, error
 			micros++ // the UI of ADK cannot open a result of a whole second
 		}
 		journal := j.newJournal(dir, journalHeader{subject, j.Set.ID, float64(micros) / 1e6, key})
+		if _, err := os.Lstat(journal.filePath(eval.ResultSuffix)); err == nil {
+			micros++
+			continue
+		}
 		f, err := os.OpenFile(journal.filePath(journalSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
 			micros++
@@ -252,6 +256,9 @@ func (j *Journal) filePath(suffix string) string {
 // Subject returns what the run evaluates.
 func (j *Journal) Subject() Subject { return j.header.Subject }
 
+// ResultID returns the ID of the result that Finish writes.
+func (j *Journal) ResultID() string { return j.header.newResult().ID }
+
 // Count returns the number of results of a case.
 func (j *Journal) Count(caseID string) int {
 	j.mu.Lock()
@@ -344,6 +351,11 @@ func (j *Journal) Close() error {
 		err = cmp.Or(err, os.Remove(j.filePath(journalSuffix)))
 	}
 	return err
+}
+
+// Discard closes and deletes the journal.
+func (j *Journal) Discard() error {
+	return cmp.Or(j.file.Close(), os.Remove(j.filePath(journalSuffix)))
 }
 
 // writeResult writes the result to a temporary file and renames it.

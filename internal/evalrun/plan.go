@@ -95,6 +95,27 @@ func planJobs(jobs []*Job, o *PlanOptions) ([]*Job, error) {
 	return jobs, nil
 }
 
+// PlanRun plans the run that a request selects, and reports as [Plan] what is unknown.
+func PlanRun(req *eval.RunRequest) (*Job, error) {
+	job, err := newJob(&SetFile{Set: req.Set, Path: req.Set.ID}, req.CaseIDs)
+	if err != nil {
+		return nil, err
+	}
+	if len(job.Cases) == 0 {
+		return nil, fmt.Errorf("%w in %s", ErrNoCases, req.Set.ID)
+	}
+	config := eval.Config{}
+	if req.Config != nil {
+		config = *req.Config
+	}
+	config.Criteria = cmp.Or(config.Criteria, eval.DefaultConfig().Criteria)
+	config.Simulator = cmp.Or(req.Simulator, config.Simulator)
+	if config.Simulator != nil && config.Simulator.Type == "llm_audio" {
+		return nil, errors.New("a simulated user of type llm_audio is not supported: use llm_backed")
+	}
+	return job, job.applyConfig(&config, eval.ConfigFile, req.Measures, &PlanOptions{})
+}
+
 // newJob selects cases of a set by their IDs; none for all.
 func newJob(set *SetFile, ids []string) (*Job, error) {
 	job := &Job{Set: set, Cases: set.Cases}
@@ -113,7 +134,7 @@ func newJob(set *SetFile, ids []string) (*Job, error) {
 			for _, c := range set.Cases {
 				names = append(names, c.ID)
 			}
-			return nil, unknownName("case", id, names)
+			return nil, &eval.UnknownNameError{Kind: "case", Name: id, Known: names}
 		}
 		if !slices.Contains(job.Cases, c) {
 			job.Cases = append(job.Cases, c)
@@ -128,35 +149,48 @@ func (j *Job) setMetrics(o *PlanOptions) error {
 	if err != nil {
 		return err
 	}
-	if j.Measures = config.Measures(); len(o.Metrics) > 0 {
-		if j.Measures, err = o.selectMeasures(config); err != nil {
+	var named []*eval.Measure
+	for _, name := range o.Metrics {
+		m, err := parseMeasure(name)
+		if err != nil {
+			return err
+		}
+		named = append(named, m)
+	}
+	return j.applyConfig(config, file, named, o)
+}
+
+// applyConfig sets the named metrics, or else those of the config, and its other settings.
+func (j *Job) applyConfig(config *eval.Config, file string, named []*eval.Measure, o *PlanOptions) (err error) {
+	if j.Measures = config.Measures(); len(named) > 0 {
+		if j.Measures, err = j.completeMeasures(named, config, o); err != nil {
 			return err
 		}
 	}
 	if len(j.Measures) == 0 {
 		return problemIn(file, "criteria is empty", `name a metric, such as "criteria": {"response_match_score": 0.8}`)
 	}
-	j.setCaseMeasures(o.Metrics)
+	j.setCaseMeasures(named)
 	j.Simulator, j.AllowNotEvaluated = config.Simulator, config.AllowNotEvaluated || o.AllowNotEvaluated
 	j.setJudge(cmp.Or(o.Judge, eval.DefaultJudgeModel))
 	return nil
 }
 
 // setCaseMeasures sets the metrics of cases with criteria of their own. Of these, only the
-// selected metrics count if some are selected, and not those selected with a threshold.
-func (j *Job) setCaseMeasures(selected []string) {
+// named metrics count if some are named, and not those named with a threshold or criterion.
+func (j *Job) setCaseMeasures(named []*eval.Measure) {
 	j.own = map[*eval.Case][]*eval.Measure{}
 	for _, c := range j.Cases {
 		if c.Criteria == nil {
 			continue
 		}
 		j.own[c] = eval.MergeMeasures(j.Measures, c.Criteria)
-		if len(selected) == 0 {
+		if len(named) == 0 {
 			continue
 		}
 		merged := j.own[c][:len(j.Measures)]
-		for i, name := range selected {
-			if strings.Contains(name, "=") {
+		for i, m := range named {
+			if m.Threshold != nil || m.Criterion != nil {
 				merged[i] = j.Measures[i]
 			}
 		}
@@ -195,12 +229,9 @@ func (j *Job) findConfig(o *PlanOptions) (*eval.Config, string, error) {
 	file := filepath.Join(filepath.Dir(j.Set.Path), eval.ConfigFile)
 	config, err := o.readConfig(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		config, err = eval.DefaultConfig(), nil
+		config, err = nil, nil
 	}
-	if err == nil && own != nil {
-		config.Simulator = own.Simulator
-	}
-	return config, file, err
+	return evalfile.MergeConfigs(own, config), file, err
 }
 
 // readConfig reads a config, and rejects what a run would ignore.
@@ -227,40 +258,81 @@ func problemIn(file, message, hint string) error {
 	return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(file)}, Rule: "eval-file", Message: message, Hint: hint}}.Err()
 }
 
-// selectMeasures returns the named metrics with the criterion of the config, or else with a
-// default one.
-func (o *PlanOptions) selectMeasures(config *eval.Config) ([]*eval.Measure, error) {
+// parseMeasure reads the name of a metric, which may have a threshold.
+func parseMeasure(text string) (*eval.Measure, error) {
+	name, threshold, ok := strings.Cut(strings.TrimSpace(text), "=")
+	m := &eval.Measure{Metric: name}
+	if !ok {
+		return m, nil
+	}
+	value, err := strconv.ParseFloat(threshold, 64)
+	if metric, known := eval.FindMetric(name); err != nil && known {
+		return nil, thresholdError(metric, strconv.Quote(threshold))
+	} else if err != nil {
+		return nil, fmt.Errorf("the threshold of %s must be a number, got %q", name, threshold)
+	}
+	m.Threshold = &value
+	return m, nil
+}
+
+// completeMeasures returns the metrics by their full names and with a criterion: their own,
+// that of the config, or else a default one.
+func (j *Job) completeMeasures(named []*eval.Measure, config *eval.Config, o *PlanOptions) ([]*eval.Measure, error) {
 	var all []*eval.Measure
-	for _, name := range o.Metrics {
-		name, threshold, hasThreshold := strings.Cut(strings.TrimSpace(name), "=")
-		metric, ok := o.findMetric(name, config)
+	for _, given := range named {
+		metric, ok := o.findMetric(given.Metric, config)
 		switch {
+		case !ok && given.CustomFunction != "":
+			return nil, fmt.Errorf("metric %s is the Python function %s, which cannot be called", given.Metric, given.CustomFunction)
 		case !ok:
-			return nil, unknownName("metric", name, slices.Concat(eval.MetricNames(), o.Custom, config.Criteria.Names))
+			return nil, &eval.UnknownNameError{Kind: "metric", Name: given.Metric, Known: slices.Concat(eval.MetricNames(), o.Custom, config.Criteria.Names)}
 		case metric.Informational():
 			return nil, fmt.Errorf("metric %s has no threshold, it is always measured", metric.Name)
 		case slices.ContainsFunc(all, func(m *eval.Measure) bool { return m.Metric == metric.Name }):
 			return nil, fmt.Errorf("metric %s is named more than once", metric.Name)
 		}
-		m := &eval.Measure{Metric: metric.Name, Criterion: &eval.Criterion{}}
-		if own := findMeasure(config, metric); own != nil {
-			*m.Criterion, m.CustomFunction = *own.Criterion, own.CustomFunction
+		m := j.completeMeasure(given, metric, config)
+		if t := *m.Threshold; !(t >= metric.Min && t <= metric.Max) {
+			return nil, thresholdError(metric, strconv.FormatFloat(t, 'g', -1, 64))
 		}
-		if hasThreshold {
-			value, err := strconv.ParseFloat(threshold, 64)
-			if err != nil || !(value >= metric.Min && value <= metric.Max) {
-				return nil, fmt.Errorf("the threshold of %s must be a number from %g to %g, got %q", metric.Name, metric.Min, metric.Max, threshold)
-			}
-			m.Criterion.Threshold = &value
-		}
-		if m.Criterion.Threshold == nil {
-			value := defaultThreshold(metric)
-			m.Criterion.Threshold = &value
-		}
-		m.Threshold = m.Criterion.Threshold
 		all = append(all, m)
 	}
 	return all, nil
+}
+
+func thresholdError(metric *eval.Metric, got string) error {
+	return fmt.Errorf("the threshold of %s must be a number from %g to %g, got %s", metric.Name, metric.Min, metric.Max, got)
+}
+
+// completeMeasure returns a metric with a criterion that has a threshold.
+func (j *Job) completeMeasure(given *eval.Measure, metric *eval.Metric, config *eval.Config) *eval.Measure {
+	m := &eval.Measure{Metric: metric.Name, Criterion: &eval.Criterion{}}
+	own := findMeasure(config, metric)
+	if own != nil {
+		*m.Criterion, m.CustomFunction = *own.Criterion, own.CustomFunction
+	}
+	switch {
+	case given.Criterion != nil:
+		*m.Criterion = *given.Criterion
+	case own == nil && !j.hasRubrics():
+		m.Criterion.Rubrics = metric.DefaultRubrics()
+	}
+	if given.Threshold != nil {
+		m.Criterion.Threshold = given.Threshold
+	}
+	if m.Criterion.Threshold == nil {
+		value := defaultThreshold(metric)
+		m.Criterion.Threshold = &value
+	}
+	m.Threshold = m.Criterion.Threshold
+	return m
+}
+
+// hasRubrics reports whether a case or turn has rubrics of its own.
+func (j *Job) hasRubrics() bool {
+	return slices.ContainsFunc(j.Cases, func(c *eval.Case) bool {
+		return len(c.Rubrics) > 0 || slices.ContainsFunc(c.Conversation, func(t *eval.Invocation) bool { return len(t.Rubrics) > 0 })
+	})
 }
 
 // findMetric returns a metric of ADK, of the Go program or of the config. A custom one scores

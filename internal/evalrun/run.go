@@ -31,6 +31,10 @@ type Runner struct {
 	Cache        *AnswerCache
 	Fingerprints map[string]string
 	Logger       *slog.Logger
+	// Clock and NewID provide the times of results, and the IDs of sessions and events; nil
+	// for time.Now and random UUIDs.
+	Clock func() time.Time
+	NewID func() string
 }
 
 // A ResultLog receives the results of runs as they come. It is used concurrently.
@@ -59,6 +63,7 @@ func (r *Runner) Run(ctx context.Context, job *Job, log ResultLog) error {
 			}
 			wg.Go(func() {
 				defer func() { <-slots }()
+				defer safe.Recover(func(p *safe.Panic) { cancel(p) })
 				result := r.runSafely(ctx, job, c, number)
 				if ctx.Err() != nil {
 					return
@@ -74,6 +79,20 @@ func (r *Runner) Run(ctx context.Context, job *Job, log ResultLog) error {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+func (r *Runner) readClock() time.Time {
+	if r.Clock == nil {
+		return time.Now()
+	}
+	return r.Clock()
+}
+
+func (r *Runner) newID() string {
+	if r.NewID == nil {
+		return newUUID()
+	}
+	return r.NewID()
 }
 
 // runSafely runs a case; a panic fails it.

@@ -183,7 +183,7 @@ func findByName(sets []*SetFile, name string) (*SetFile, error) {
 		}
 		names = append(names, s.ID, stemOf(s.Path))
 	}
-	return nil, unknownName("eval set", name, names)
+	return nil, &eval.UnknownNameError{Kind: "eval set", Name: name, Known: names}
 }
 
 func (k *knownSets) readAll() error {
@@ -204,22 +204,3 @@ func (k *knownSets) readAll() error {
 	}
 	return problems.Err()
 }
-
-// unknownName returns an error with the most similar name, or else with all of them.
-func unknownName(what, name string, names []string) error {
-	slices.Sort(names)
-	names = slices.Compact(names)
-	switch near := spec.Suggest(name, names); {
-	case near != "":
-		return fmt.Errorf("unknown %s %q: did you mean %q?", what, name, near)
-	case len(names) == 0:
-		return fmt.Errorf("unknown %s %q: there is none", what, name)
-	case len(names) > maxNames:
-		return fmt.Errorf("unknown %s %q: the names are %s and %d more", what, name, strings.Join(names[:maxNames], ", "), len(names)-maxNames)
-	default:
-		return fmt.Errorf("unknown %s %q: the names are %s", what, name, strings.Join(names, ", "))
-	}
-}
-
-// maxNames limits the names in an error.
-const maxNames = 30

@@ -173,3 +173,28 @@ func InformationalMeasures() []*Measure {
 	}
 	return all
 }
+
+// DefaultRubrics are the rubrics of a criterion that has none, if the cases have none
+// either; nil for a metric without rubrics.
+func (m *Metric) DefaultRubrics() []*Rubric {
+	texts := map[string][][2]string{
+		RubricFinalResponse: {
+			{"answers_request", "The response answers what the user asked for, or explains why it cannot."},
+			{"follows_instructions", "The response follows the instructions of the agent."},
+			{"is_clear", "The response is clear and contains nothing irrelevant."},
+		},
+		RubricToolUse: {
+			{"calls_needed_tools", "The agent calls the tools that the request requires, and no others."},
+			{"passes_right_arguments", "The arguments of each tool call agree with the conversation."},
+		},
+		RubricTrajectory: {
+			{"reaches_goal", "The agent achieves what the user wants by the end of the conversation."},
+			{"stays_consistent", "The agent neither contradicts itself nor repeats questions that have been answered."},
+		},
+	}
+	var all []*Rubric
+	for _, t := range texts[m.Name] {
+		all = append(all, &Rubric{ID: t[0], Content: &RubricContent{t[1]}})
+	}
+	return all
+}

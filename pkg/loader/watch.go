@@ -18,6 +18,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -295,6 +296,16 @@ func (w *Watch) Open(app string) (*os.Root, error) {
 		return nil, fmt.Errorf("app %s: %w", app, session.ErrNotFound)
 	}
 	return os.OpenRoot(s.Dir)
+}
+
+// OpenModels builds models of a watched app by their names from its current files; see
+// [Loader.OpenModels].
+func (w *Watch) OpenModels(ctx context.Context, app string, names []string) (models map[string]model.LLM, release func(), ds spec.Diagnostics) {
+	s, ok := w.Status(app)
+	if !ok {
+		return nil, nil, spec.Diagnostics{{Rule: "unknown-name", Message: "app not found: " + app}}
+	}
+	return w.loader.OpenModels(ctx, s.Dir, names)
 }
 
 // Status returns the status of an app, and whether the app exists.

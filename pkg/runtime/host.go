@@ -8,6 +8,7 @@ import (
 	"maps"
 	goruntime "runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/genai"
@@ -107,6 +108,15 @@ func (h *Host) Close() {
 	for _, a := range h.Apps() {
 		h.Remove(a.name)
 	}
+}
+
+// Acquire returns the current snapshot of an app, which stays open until release is called,
+// even if another one replaces it. The error is that of a run if there is none.
+func (h *Host) Acquire(name string) (app *App, release func(), err error) {
+	if app, err = h.acquireApp(name); err != nil {
+		return nil, nil, err
+	}
+	return app, sync.OnceFunc(app.refs.release), nil
 }
 
 func (h *Host) acquireApp(name string) (*App, error) {

@@ -126,9 +126,13 @@ func (s *Server) fileListHandler(dir, suffix, field string) handler {
 		if err != nil {
 			return err
 		}
-		if field == "" {
-			return writeJSON(w, names)
-		}
-		return writeJSON(w, map[string][]string{field: names})
+		return writeNames(w, names, field)
 	}
+}
+
+func writeNames(w http.ResponseWriter, names []string, field string) error {
+	if field == "" {
+		return writeJSON(w, names)
+	}
+	return writeJSON(w, map[string][]string{field: names})
 }

@@ -185,7 +185,7 @@ func classifyError(key session.Key, err error) failure {
 		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errShuttingDown.Error(), 1}
 	case errors.Is(err, errResponsesFull):
 		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errResponsesFull.Error(), 5}
-	case errors.Is(err, errTooManyStreams):
+	case errors.Is(err, errTooManyStreams), errors.Is(err, errTooManyEvalRuns):
 		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", err.Error(), 5}
 	case errors.As(err, &missing):
 		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), 0}

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -13,8 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"google.golang.org/genai"
-
+	"agenthost/internal/evalfile"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -41,8 +38,25 @@ func (s *Server) requireEvalEdits(h handler) handler {
 	return h
 }
 
+// handleListEvalSets lists the names of the sets of an app, as a list or in the given
+// field of an object.
+func (s *Server) handleListEvalSets(field string) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		names := []string{}
+		for _, suffix := range []string{eval.SetSuffix, evalfile.Suffix} {
+			more, err := s.listFiles(r.PathValue("app"), ".", suffix)
+			if err != nil {
+				return err
+			}
+			names = append(names, more...)
+		}
+		slices.Sort(names)
+		return writeNames(w, slices.Compact(names), field)
+	}
+}
+
 // readEvalSet reads the set in the path.
-func (s *Server) readEvalSet(r *http.Request) (*eval.Set, error) {
+func (s *Server) readEvalSet(r *http.Request) (*evalfile.File, error) {
 	name := r.PathValue("name")
 	root, err := s.openFolder(r.PathValue("app"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +66,35 @@ func (s *Server) readEvalSet(r *http.Request) (*eval.Set, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return readEvalSet(root, name)
+	return readEvalFile(root, name)
+}
+
+// readEvalFile reads a set of the folder of an app: in a form of ADK, which has no config,
+// or else in YAML.
+func readEvalFile(root *os.Root, name string) (*evalfile.File, error) {
+	if !isRegularFile(root, ".", name, eval.SetSuffix) && isRegularFile(root, ".", name, evalfile.Suffix) {
+		text, err := readLimited(root, name+evalfile.Suffix)
+		if err != nil {
+			return nil, err
+		}
+		file, ds := evalfile.Read(name+evalfile.Suffix, text, &evalfile.Names{})
+		return file, wrapEvalFileError(ds.Err())
+	}
+	set, err := readEvalSet(root, name)
+	return &evalfile.File{Set: set}, err
+}
+
+// readEvalConfig reads the config in the folder of an app, or returns nil if there is none.
+func readEvalConfig(root *os.Root) (*eval.Config, error) {
+	if !isRegularFile(root, ".", eval.ConfigFile, "") {
+		return nil, nil
+	}
+	text, err := readLimited(root, eval.ConfigFile)
+	if err != nil {
+		return nil, err
+	}
+	config, ds := evalfile.ReadConfig(eval.ConfigFile, text, &evalfile.Names{})
+	return config, wrapEvalFileError(ds.Err())
 }
 
 // editEvalSet changes the set in the path. Edits are serialized, and the file is replaced
@@ -66,6 +108,9 @@ func (s *Server) editEvalSet(r *http.Request, change func(*eval.Set) error) erro
 	s.evalEdits.Lock()
 	defer s.evalEdits.Unlock()
 	name := r.PathValue("name")
+	if err := rejectEvalFile(root, name); err != nil {
+		return err
+	}
 	set, err := readEvalSet(root, name)
 	if err != nil {
 		return err
@@ -74,6 +119,14 @@ func (s *Server) editEvalSet(r *http.Request, change func(*eval.Set) error) erro
 		return err
 	}
 	return writeEvalSet(root, name, set)
+}
+
+// rejectEvalFile rejects a change of a set in YAML, which would lose its comments.
+func rejectEvalFile(root *os.Root, name string) error {
+	if isRegularFile(root, ".", name, eval.SetSuffix) || !isRegularFile(root, ".", name, evalfile.Suffix) {
+		return nil
+	}
+	return forbiddenError("Eval set `" + name + "` cannot be changed over HTTP: edit the file " + name + evalfile.Suffix)
 }
 
 // openWritableFolder opens the folder of an app for changes by developers.
@@ -127,7 +180,7 @@ func readLimited(root *os.Root, file string) ([]byte, error) {
 func wrapEvalFileError(err error) error {
 	var ds spec.Diagnostics
 	if errors.As(err, &ds) {
-		return badRequest("Cannot read the file:\n" + strings.Join(ds.Strings(), "\n"))
+		return badRequest("Cannot read the file:\n" + strings.Join(ds.StringsWithHints(), "\n"))
 	}
 	return err
 }
@@ -166,115 +219,4 @@ func wrapWriteError(err error) error {
 		return forbiddenError("Eval sets cannot be changed: the server has no permission to write to the app's folder")
 	}
 	return err
-}
-
-// handleEvalResult responds with a result, in the form that ADK's web client can show.
-func (s *Server) handleEvalResult(w http.ResponseWriter, r *http.Request) error {
-	return s.sendEval(w, r, func() (any, error) {
-		result, err := s.readEvalResult(r)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range result.Cases {
-			adaptCaseResult(c)
-		}
-		return result, nil
-	})
-}
-
-// readEvalResult reads the result in the path. As in ADK, an invalid file is 404.
-func (s *Server) readEvalResult(r *http.Request) (*eval.SetResult, error) {
-	name := strings.TrimSuffix(r.PathValue("name"), eval.ResultSuffix)
-	missing := notFoundError("Eval set result `" + name + "` not found.")
-	root, err := s.openFolder(r.PathValue("app"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missing
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	if !isRegularFile(root, eval.HistoryFolder, name, eval.ResultSuffix) {
-		return nil, missing
-	}
-	text, err := readLimited(root, path.Join(eval.HistoryFolder, name+eval.ResultSuffix))
-	if err != nil {
-		return nil, err
-	}
-	result, err := eval.ReadResult(name+eval.ResultSuffix, text)
-	var ds spec.Diagnostics
-	if errors.As(err, &ds) {
-		return nil, notFoundError("Cannot read the file:\n" + strings.Join(ds.Strings(), "\n"))
-	}
-	return result, err
-}
-
-// adaptCaseResult removes the metrics without a threshold, which ADK's web client counts
-// as failed, adds the empty fields without which it fails, and converts the session.
-func adaptCaseResult(c *eval.CaseResult) {
-	c.Session = convertKeys(c.Session)
-	c.Overall = withoutInformational(c.Overall)
-	for _, t := range c.Turns {
-		t.Metrics = withoutInformational(t.Metrics)
-		for _, inv := range []*eval.Invocation{t.Actual, t.Expected} {
-			if inv == nil {
-				continue
-			}
-			if inv.Intermediate == nil {
-				inv.Intermediate = &eval.Intermediate{}
-			}
-			if inv.FinalResponse == nil || len(inv.FinalResponse.Parts) == 0 {
-				inv.FinalResponse = genai.NewContentFromText("", genai.RoleModel)
-			}
-		}
-	}
-}
-
-func withoutInformational(all []*eval.MetricResult) []*eval.MetricResult {
-	return slices.DeleteFunc(all, func(m *eval.MetricResult) bool { return m.Status == eval.Informational })
-}
-
-// convertKeys converts the keys of ADK's files to camelCase.
-func convertKeys(text []byte) []byte {
-	var v any
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	if dec.Decode(&v) != nil {
-		return text
-	}
-	renamed, err := encodeJSON(renameKeys(v))
-	if err != nil {
-		return text
-	}
-	return renamed
-}
-
-// renameKeys converts keys to camelCase, except for those within values of any form.
-func renameKeys(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		renamed := make(map[string]any, len(v))
-		for key, value := range v {
-			if !slices.Contains([]string{"state", "args", "response", "stateDelta", "state_delta"}, key) {
-				value = renameKeys(value)
-			}
-			renamed[toCamelCase(key)] = value
-		}
-		return renamed
-	case []any:
-		for i := range v {
-			v[i] = renameKeys(v[i])
-		}
-	}
-	return v
-}
-
-func toCamelCase(key string) string {
-	words := strings.Split(key, "_")
-	for i, word := range words[1:] {
-		if word != "" {
-			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
-		}
-	}
-	return strings.Join(words, "")
 }

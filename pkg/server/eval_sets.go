@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"net/http"
 
+	"agenthost/internal/evalfile"
 	"agenthost/pkg/eval"
 )
 
 // maxEvalSetID limits the characters of an ID, which is a part of file names.
 const maxEvalSetID = 100
-
-const errNoEvalRuns = unsupportedError("Eval sets cannot be run over HTTP: use agenthost eval")
 
 func evalSetNotFound(name string) error { return notFoundError("Eval set `" + name + "` not found.") }
 
@@ -29,7 +28,13 @@ func (s *Server) handleEvalMetrics(w http.ResponseWriter, _ *http.Request) error
 // handleEvalSet responds with an eval set. As in ADK's API, its own keys stay
 // snake_case.
 func (s *Server) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
-	return s.sendEval(w, r, func() (any, error) { return s.readEvalSet(r) })
+	return s.sendEval(w, r, func() (any, error) {
+		file, err := s.readEvalSet(r)
+		if err != nil {
+			return nil, err
+		}
+		return file.Set, nil
+	})
 }
 
 // handleCreateEvalSet creates the set in the body, with its cases.
@@ -72,8 +77,10 @@ func (s *Server) createEvalSet(r *http.Request, set *eval.Set) error {
 	defer root.Close()
 	s.evalEdits.Lock()
 	defer s.evalEdits.Unlock()
-	if _, err := root.Lstat(set.ID + eval.SetSuffix); err == nil {
-		return badRequest("EvalSet " + set.ID + " already exists for app " + app + ".")
+	for _, suffix := range []string{eval.SetSuffix, evalfile.Suffix} {
+		if _, err := root.Lstat(set.ID + suffix); err == nil {
+			return badRequest("EvalSet " + set.ID + " already exists for app " + app + ".")
+		}
 	}
 	if set.Name == "" {
 		set.Name = set.ID
@@ -111,6 +118,9 @@ func (s *Server) handleDeleteEvalSet(w http.ResponseWriter, r *http.Request) err
 	s.evalEdits.Lock()
 	defer s.evalEdits.Unlock()
 	name := r.PathValue("name")
+	if err := rejectEvalFile(root, name); err != nil {
+		return err
+	}
 	if !isRegularFile(root, ".", name, eval.SetSuffix) {
 		return evalSetNotFound(name)
 	}

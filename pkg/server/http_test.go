@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"agenthost/internal/evalrun"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -85,13 +86,20 @@ func runExchange(t *testing.T, file string) {
 // returned folder.
 func newExchangeEnv(t *testing.T, ar *txtar.Archive) (*env, string) {
 	folders := &watchedFolders{}
-	e := newEnv(t, &server.Options{Version: "1.2.3", Reloader: fakeReloader{
+	// Cases run one after the other, and have the times and IDs of the host.
+	ids := 5000
+	evaluator := &evalrun.HostRunner{Apps: folders, Parallel: 1, Clock: fixedTime, NewID: func() string {
+		ids++
+		return fmt.Sprintf("new-%04d", ids)
+	}}
+	e := newEnv(t, &server.Options{Evaluator: evaluator, Version: "1.2.3", Reloader: fakeReloader{
 		"broken": {App: "broken", Diagnostics: spec.Diagnostics{{
 			Pos: spec.Pos{File: "broken/root_agent.yaml", Line: 2, Col: 1}, Rule: "unknown-key", Message: `unknown key "modle"`, Hint: `did you mean "model"?`,
 		}}},
 		"hello":   {App: "hello", Revision: "rev-hello", OK: true},
 		"waiting": {App: "waiting", Revision: "rev-old", Waiting: "rev-new"},
 	}, Traces: server.NewTraces(true), Folders: folders, Clock: fixedTime, Dev: !hasOption(ar, "dev: false")})
+	evaluator.Host = e.host
 	m := scriptedModel(t)
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: m, Description: "Greets the user."})
 	e.addLLMApp(t, "noter", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name?}.", nil), Tools: []tool.Tool{saveNoteTool(t), preloadMemoryTool(t)}})
@@ -132,7 +140,7 @@ func (w *watchedFolders) loadApps(t *testing.T, e *env, ar *txtar.Archive, dir s
 		}
 	}
 	none := func(string) (string, bool) { return "", false }
-	w.Watch = loader.NewWatch(loader.New(&loader.Options{Env: none}), e.host, []string{dir}, &loader.WatchOptions{Settle: time.Millisecond})
+	w.Watch = loader.NewWatch(loader.New(&loader.Options{Env: none, WrapModel: evalrun.WrapModel}), e.host, []string{dir}, &loader.WatchOptions{Settle: time.Millisecond})
 	if err := w.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -290,6 +290,7 @@ func developerOperations() []operation {
 		{pattern: "GET …/eval_sets/{name}", id: "getEvalSetV1", summary: "Get an eval set", answer: "AnyObject"},
 		{pattern: "GET …/eval-sets/{name}", id: "getEvalSet", summary: "Get an eval set", answer: "AnyObject"},
 		{pattern: "GET …/eval_sets/{name}/evals", id: "listEvalCases", summary: "List the cases of an eval set", answer: "[string]"},
+		{pattern: "GET …/eval-sets/{name}/eval-cases", id: "listEvalCasesV2", summary: "List the cases of an eval set", answer: "[string]"},
 		{pattern: "GET …/eval_sets/{name}/evals/{case}", id: "getEvalCaseV1", summary: "Get an eval case", answer: "AnyObject"},
 		{pattern: "GET …/eval-sets/{name}/eval-cases/{case}", id: "getEvalCase", summary: "Get an eval case", answer: "AnyObject"},
 		{pattern: "GET …/eval_results", id: "listEvalResultsV1", summary: "List eval results", answer: "[string]"},
@@ -306,7 +307,7 @@ func developerOperations() []operation {
 		{pattern: "PUT …/eval_sets/{name}/evals/{case}", id: "saveEvalCaseV1", summary: "Change an eval case; requires --dev", body: "AnyObject"},
 		{pattern: "DELETE …/eval-sets/{name}/eval-cases/{case}", id: "deleteEvalCase", summary: "Delete an eval case; requires --dev"},
 		{pattern: "DELETE …/eval_sets/{name}/evals/{case}", id: "deleteEvalCaseV1", summary: "Delete an eval case; requires --dev"},
-		{pattern: "POST …/eval-sets/{name}/run", id: "runEval", answer: notSupported},
-		{pattern: "POST …/eval_sets/{name}/run_eval", id: "runEvalV1", answer: notSupported},
+		{pattern: "POST …/eval-sets/{name}/run", id: "runEval", summary: "Run cases of an eval set; requires --dev", body: "RunEvalRequest", answer: "RunEvalAnswer"},
+		{pattern: "POST …/eval_sets/{name}/run_eval", id: "runEvalV1", summary: "Run cases of an eval set; requires --dev", body: "RunEvalRequest", answer: "[RunEvalResult]"},
 	}
 }

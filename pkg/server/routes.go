@@ -115,20 +115,20 @@ func (s *Server) devAppRoutes() []route {
 func (s *Server) evalRoutes() []route {
 	table := []route{
 		{"GET /metrics-info", s.handleEvalMetrics},
-		{"GET /eval_sets", s.fileListHandler(".", eval.SetSuffix, "")},
-		{"GET /eval-sets", s.fileListHandler(".", eval.SetSuffix, "evalSetIds")},
+		{"GET /eval_sets", s.handleListEvalSets("")},
+		{"GET /eval-sets", s.handleListEvalSets("evalSetIds")},
 		{"POST /eval-sets", s.requireEvalEdits(s.handleCreateEvalSet)},
 		{"POST /eval_sets/{name}", s.requireEvalEdits(s.handleCreateNamedEvalSet)},
 		{"POST /eval-sets/{name}/add-session", s.requireEvalEdits(s.handleAddEvalSession)},
 		{"POST /eval_sets/{name}/add_session", s.requireEvalEdits(s.handleAddEvalSession)},
+		{"POST /eval-sets/{name}/run", s.requireEvaluator(s.handleRunEvalSet)},
+		{"POST /eval_sets/{name}/run_eval", s.requireEvaluator(s.handleRunEval)},
 		{"GET /eval_sets/{name}/evals", s.handleEvalCases},
+		{"GET /eval-sets/{name}/eval-cases", s.handleEvalCases},
 		{"GET /eval_results", s.fileListHandler(eval.HistoryFolder, eval.ResultSuffix, "")},
 		{"GET /eval-results", s.fileListHandler(eval.HistoryFolder, eval.ResultSuffix, "evalResultIds")},
 		{"GET /eval_results/{name}", s.handleEvalResult},
 		{"GET /eval-results/{name}", s.handleEvalResult},
-	}
-	for _, pattern := range []string{"POST /eval-sets/{name}/run", "POST /eval_sets/{name}/run_eval"} {
-		table = append(table, route{pattern, rejectWith(errNoEvalRuns)})
 	}
 	for _, path := range []string{"/eval_sets/{name}", "/eval-sets/{name}"} {
 		table = append(table, route{"GET " + path, s.handleEvalSet}, route{"DELETE " + path, s.requireEvalEdits(s.handleDeleteEvalSet)})

@@ -36,8 +36,10 @@ type Server struct {
 	detachedRuns            cancelGroup
 	drafts                  draftStore
 	evalEdits               sync.Mutex // serializes changes of eval sets
-	buffers                 bufferPool
-	responses               *responseBudget
+	// evalRuns is the semaphore of eval runs.
+	evalRuns  chan struct{}
+	buffers   bufferPool
+	responses *responseBudget
 
 	// openAPI and docsPage encode their documents on first use.
 	openAPI, docsPage func() ([]byte, error)
@@ -92,8 +94,11 @@ type Options struct {
 	Traces *Traces
 	// Folders gives developers access to the files of apps; nil gives none.
 	Folders Folders
-	// Dev lets any client that may use the developer routes write the files of Folders.
+	// Dev lets any client that may use the developer routes write the files of Folders and
+	// run eval sets.
 	Dev bool
+	// Evaluator runs eval sets for clients that may write; nil disables it.
+	Evaluator Evaluator
 	// UI is a built ADK Web bundle, served at /dev-ui/; nil disables it.
 	UI fs.FS
 	// Clock is the time source; the default is time.Now.
@@ -198,6 +203,7 @@ func New(host *runtime.Host, opts *Options) *Server {
 	s.responses = newResponseBudget(s.opts.MaxResponseBytes)
 	s.readiness = readiness{ping: func(ctx context.Context) error { return host.Store().Ping(ctx) }, clock: s.opts.Clock}
 	s.changeStreams = make(chan struct{}, s.opts.MaxChangeStreams)
+	s.evalRuns = make(chan struct{}, maxEvalRuns)
 	s.userLimiter = rateLimiter{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
 	s.appLimiter = rateLimiter{rate: s.opts.RunsPerApp, clock: s.opts.Clock}
 	if s.opts.Metrics != nil {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -12,14 +13,17 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/evalrun"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
 
-// evalSessionPrefix is the prefix of session IDs created by evaluations (adk-python
-// cli/cli_eval.py).
-const evalSessionPrefix = "___eval___session___"
+// isEvalSession reports whether an evaluation created the ID of a session (adk-python
+// cli/cli_eval.py, until 2.10 and since 2.11).
+func isEvalSession(id string) bool {
+	return strings.HasPrefix(id, "___eval___session___") || strings.HasPrefix(id, evalrun.SessionPrefix)
+}
 
 // defaultPageSize is the page size if the request has only a page token.
 const defaultPageSize = 100
@@ -35,7 +39,7 @@ func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) erro
 		}
 		heads := []any{}
 		for _, sess := range all {
-			if !strings.HasPrefix(sess.ID, evalSessionPrefix) {
+			if !isEvalSession(sess.ID) {
 				heads = append(heads, sess.Head())
 			}
 		}
@@ -67,6 +71,9 @@ func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
 	key := pathKey(r)
 	return s.responses.sendResponse(w, r, responseRequest{user: key.User, encode: func() ([]byte, error) {
 		sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
+		if errors.Is(err, session.ErrNotFound) && isEvalSession(key.ID) && s.isPrivileged(r) {
+			return s.readEvalSession(key)
+		}
 		if err != nil {
 			return nil, err
 		}

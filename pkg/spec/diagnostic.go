@@ -133,6 +133,18 @@ func (ds Diagnostics) Strings() []string {
 	return lines
 }
 
+// StringsWithHints returns one line per problem, without snippets, with its hint in
+// parentheses.
+func (ds Diagnostics) StringsWithHints() []string {
+	lines := ds.Strings()
+	for i, d := range ds {
+		if d.Hint != "" {
+			lines[i] += " (" + d.Hint + ")"
+		}
+	}
+	return lines
+}
+
 // MarshalJSON encodes a list; nil is the empty list.
 func (ds Diagnostics) MarshalJSON() ([]byte, error) {
 	return json.Marshal(append([]Diagnostic{}, ds...))

@@ -1,0 +1,197 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/eval"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+)
+
+// handleEvalResult responds with a result, in the form that ADK's web client can show.
+func (s *Server) handleEvalResult(w http.ResponseWriter, r *http.Request) error {
+	return s.sendEval(w, r, func() (any, error) {
+		result, err := s.readEvalResult(r)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range result.Cases {
+			adaptCaseResult(c)
+		}
+		return result, nil
+	})
+}
+
+// readEvalResult reads the result in the path. As in ADK, an invalid file is 404.
+func (s *Server) readEvalResult(r *http.Request) (*eval.SetResult, error) {
+	name := strings.TrimSuffix(r.PathValue("name"), eval.ResultSuffix)
+	missing := notFoundError("Eval set result `" + name + "` not found.")
+	root, err := s.openFolder(r.PathValue("app"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missing
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if !isRegularFile(root, eval.HistoryFolder, name, eval.ResultSuffix) {
+		return nil, missing
+	}
+	result, err := readResultFile(root, name)
+	var ds spec.Diagnostics
+	if errors.As(err, &ds) {
+		return nil, notFoundError("Cannot read the file:\n" + strings.Join(ds.StringsWithHints(), "\n"))
+	}
+	return result, err
+}
+
+func readResultFile(root *os.Root, name string) (*eval.SetResult, error) {
+	text, err := readLimited(root, path.Join(eval.HistoryFolder, name+eval.ResultSuffix))
+	if err != nil {
+		return nil, err
+	}
+	return eval.ReadResult(name+eval.ResultSuffix, text)
+}
+
+// maxSearchedBytes limits the results that are searched for a session or a case.
+const maxSearchedBytes = 256 << 20
+
+// findCaseResult returns the newest result of a case for which match returns true, or nil.
+// The files of such results contain the word as a JSON string.
+func (s *Server) findCaseResult(app, word string, match func(*eval.CaseResult) bool) (*eval.CaseResult, error) {
+	root, err := s.openFolder(app)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	entries, err := listEvalResults(root, app)
+	if err != nil {
+		return nil, err
+	}
+	budget := int64(maxSearchedBytes)
+	for _, entry := range entries {
+		if budget -= entry.Bytes; budget < 0 {
+			return nil, nil
+		}
+		text, err := readLimited(root, path.Join(eval.HistoryFolder, entry.ID+eval.ResultSuffix))
+		if err != nil || !bytes.Contains(text, []byte(word)) {
+			continue
+		}
+		result, err := eval.ReadResult(entry.ID+eval.ResultSuffix, text)
+		if err != nil {
+			continue // reported with the list of results
+		}
+		if i := slices.IndexFunc(result.Cases, match); i >= 0 {
+			return result.Cases[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// readEvalSession returns a session of an eval run, which is stored in its result only. The
+// error is that of a missing session.
+func (s *Server) readEvalSession(key session.Key) ([]byte, error) {
+	c, err := s.findCaseResult(key.App, key.ID, func(c *eval.CaseResult) bool {
+		return c.SessionID == key.ID && c.UserID == key.User && len(c.Session) > 0
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, session.ErrNotFound
+	}
+	return convertKeys(c.Session), nil
+}
+
+// adaptCaseResult removes the metrics without a threshold, which ADK's web client counts
+// as failed, adds the empty fields without which it fails, and converts the session.
+func adaptCaseResult(c *eval.CaseResult) {
+	c.Session = convertKeys(c.Session)
+	c.Overall = withoutInformational(c.Overall)
+	turns := make([]*eval.TurnResult, len(c.Turns))
+	for i, t := range c.Turns {
+		turn := *t
+		turn.Metrics, turn.Actual, turn.Expected = withoutInformational(t.Metrics), adaptInvocation(t.Actual), adaptInvocation(t.Expected)
+		turns[i] = &turn
+	}
+	c.Turns = turns
+}
+
+func adaptInvocation(inv *eval.Invocation) *eval.Invocation {
+	if inv == nil {
+		return nil
+	}
+	adapted := *inv
+	if inv.Intermediate == nil {
+		adapted.Intermediate = &eval.Intermediate{}
+	}
+	if inv.FinalResponse == nil || len(inv.FinalResponse.Parts) == 0 {
+		adapted.FinalResponse = genai.NewContentFromText("", genai.RoleModel)
+	}
+	return &adapted
+}
+
+func withoutInformational(all []*eval.MetricResult) []*eval.MetricResult {
+	return slices.DeleteFunc(slices.Clone(all), func(m *eval.MetricResult) bool {
+		metric, known := eval.FindMetric(m.Metric)
+		return m.Status == eval.Informational || known && metric.Informational()
+	})
+}
+
+// convertKeys converts the keys of ADK's files to camelCase.
+func convertKeys(text []byte) []byte {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return text
+	}
+	renamed, err := encodeJSON(renameKeys(v))
+	if err != nil {
+		return text
+	}
+	return renamed
+}
+
+// renameKeys converts keys to camelCase, except for those within values of any form.
+func renameKeys(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		renamed := make(map[string]any, len(v))
+		for key, value := range v {
+			if !slices.Contains([]string{"state", "args", "response", "stateDelta", "state_delta"}, key) {
+				value = renameKeys(value)
+			}
+			renamed[toCamelCase(key)] = value
+		}
+		return renamed
+	case []any:
+		for i := range v {
+			v[i] = renameKeys(v[i])
+		}
+	}
+	return v
+}
+
+func toCamelCase(key string) string {
+	words := strings.Split(key, "_")
+	for i, word := range words[1:] {
+		if word != "" {
+			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return strings.Join(words, "")
+}
