@@ -1,5 +1,5 @@
-// The Evaluations view of the page: eval sets, results, their cases, comparisons, and cases
-// made of conversations.
+// The Evaluations view of the page: eval sets, runs with their progress, results, their
+// cases, comparisons, and cases made of conversations.
 
 import test from 'node:test';
 import assert from 'node:assert/strict';
@@ -115,6 +115,72 @@ see('a conversation becomes a case of a new set, then of that set', async (page)
   assert.match(readFileSync(file('shop', 'conversations.evalset.json'), 'utf8'), /"eval_id": "again"/);
 }, { hash: '/#shop//evals', forgive: /status of 400/ });
 
+see('a run case by case, its result, and a canceled run', async (page) => {
+  await page.click('.lists .entry:has-text("orders.eval.yaml")');
+  await page.waitForSelector('.thresholds li[data-metric^=rubric_based]');
+  assert.deepEqual(await page.locator('.thresholds .name').allTextContents(), ['response_match', 'tool_trajectory', 'rubric_based_quality']);
+  await page.fill('.thresholds li[data-metric=response_match_score] input', '2');
+  await page.click('text=Run all 3 cases');
+  await page.waitForSelector('.set .bad:has-text("The threshold of response_match must be a number from 0 to 1.")');
+  await page.fill('.thresholds li[data-metric=response_match_score] input', '0.1');
+  await page.click('[aria-label="Remove tool_trajectory"]');
+  await page.selectOption('[aria-label="Add a metric"]', 'tool_parameter_match');
+  await page.uncheck('[aria-label="Case wrong_order"]');
+  await page.click('text=Run 2 cases');
+  await page.waitForSelector('.detail h2:has-text("orders")');
+  await page.waitForSelector('.share:has-text("1 of 2 cases passed")');
+  assert.deepEqual((await page.locator('.cells thead th').allTextContents()).slice(0, 4), ['case', 'response_match', 'rubric_based_quality', 'tool_parameter_match']);
+  const results = await page.locator('.results li').count();
+  await page.click('.lists .entry:has-text("slow.eval.yaml")');
+  await page.click('text=Run all 9 cases');
+  await page.waitForSelector('.progress [role=status]:text-matches("^[4-8] of 9 cases")');
+  assert.ok(await page.locator('.progress .cells tbody tr').count() >= 4);
+  await shot(page, 'page evals progress');
+  await page.click('.progress >> text=Cancel');
+  await page.waitForSelector('.progress:has-text("Canceled: nothing was stored.")');
+  await page.click('.lists .entry:has-text("orders.eval.yaml")');
+  await page.waitForSelector('.caselist th:has-text("asks_back")');
+  assert.equal(await page.locator('.results li').count(), results);
+  assert.match(await page.textContent('#announcement'), /1 of 2 cases passed/);
+}, { hash: '/#shop//evals' });
+
+see('a run that the server rejects, and a second run', async (page) => {
+  save('metrics: {safety: {threshold: 1, judge_model_options: {judge_model: nosuch/model}}}\ncases:\n  - {name: a, user: Hello, expect: {text: Hello}}\n', 'shop', 'rejected.eval.yaml');
+  await page.reload();
+  await page.click('.lists .entry:has-text("rejected.eval.yaml")');
+  await page.click('text=Run the case');
+  await page.waitForSelector('.progress .bad:has-text("unknown provider")');
+  await shot(page, 'page evals rejected');
+  await page.click('.progress >> text=Close');
+  await page.waitForSelector('.progress', { state: 'detached' });
+  await page.click('.lists .entry:has-text("slow.eval.yaml")');
+  await page.click('text=Run all 9 cases');
+  await page.click('.lists .entry:has-text("orders.eval.yaml")');
+  await page.click('text=Run all 3 cases');
+  await page.waitForSelector('.set .bad:has-text("A run of slow.eval.yaml is in progress")');
+  await page.click('.lists .entry:has-text("slow.eval.yaml"):has-text("running")');
+  await page.click('.progress >> text=Cancel');
+  await page.waitForSelector('.progress:has-text("Canceled")');
+}, { hash: '/#shop//evals', forgive: /status of 400/ });
+
+for (const [width, colorScheme] of [[1280, 'dark'], [960, 'light'], [700, 'dark'], [390, 'light'], [320, 'dark']]) {
+  see(`sets, results and cases fit ${width} pixels, ${colorScheme}`, async (page) => {
+    const fits = async (name) => {
+      assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll('#evals *:not(.scroll *)')].filter((e) => e.getBoundingClientRect().right > innerWidth && e.checkVisibility()).map((e) => e.outerHTML.slice(0, 80))), []);
+      await shot(page, `page evals ${width} ${name}`);
+    };
+    await page.click('.lists .entry:has-text("orders.eval.yaml")');
+    await page.waitForSelector('.thresholds li[data-metric^=rubric_based]');
+    await fits('set');
+    await openResult(page, 1);
+    await page.waitForSelector('.cells');
+    await fits('result');
+    await row(page, 'wrong_order').locator('button').first().click();
+    await page.waitForSelector('.pairs');
+    await fits('case');
+  }, { hash: '/#shop//evals', colorScheme, viewport: { width, height: 900 } });
+}
+
 const evil = '<img src=x onerror=alert(1)><script>document.title="broken"</script>';
 
 see('hostile results are harmless', async (page) => {
@@ -185,7 +251,8 @@ test('without --dev, sets can be read, and the page shows how to change them', a
   const host = await serve(some.dir, '--dev=false');
   const { page, complaints, close } = await tab(chrome, `${host.url}/#shop//evals`);
   try {
-    await page.waitForSelector('.lists .locked:has-text("start the server with --dev")');
+    await page.waitForSelector('.lists .locked:has-text("Start the server with --dev")');
+    assert.ok(await page.isDisabled('text=Run all 3 cases'));
     await shot(page, 'page evals locked');
     await page.click('#views >> text=Agents and chat');
     await sendMessage(page, 'Where is order 7?');

@@ -139,7 +139,11 @@ func (s *Server) addEvalSet(r *http.Request, req *eval.RunRequest) error {
 	set := *file.Set
 	set.ID = name // ADK's web client finds the results of a set by the name of its file
 	req.Set, req.Config = &set, evalfile.MergeConfigs(file.Config, folder)
-	if cases := cmp.Or(len(req.CaseIDs), len(set.Cases)); cases > maxEvalCases {
+	return checkEvalCases(req)
+}
+
+func checkEvalCases(req *eval.RunRequest) error {
+	if cases := cmp.Or(len(req.CaseIDs), len(req.Set.Cases)); cases > maxEvalCases {
 		return badRequest(fmt.Sprintf("the run has %d cases, more than %d: select fewer with evalCaseIds, or use agenthost eval", cases, maxEvalCases))
 	}
 	return nil

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -101,7 +102,7 @@ func (s *Server) sendEvalView(w http.ResponseWriter, r *http.Request, read func(
 // findEvalLock returns why the sets of an app can be neither changed nor run, or "".
 func (s *Server) findEvalLock(app string) string {
 	if !s.opts.Dev || s.opts.Folders == nil {
-		return "Eval sets can be neither changed nor run: start the server with --dev."
+		return "Eval sets can be neither changed nor run: they call models. Start the server with --dev."
 	}
 	root, err := s.openFolder(app)
 	if err != nil {
@@ -131,11 +132,11 @@ func listEvalSets(root *os.Root) ([]evalSetEntry, error) {
 		}
 		entry := evalSetEntry{File: rel, ID: cutSetSuffix(path.Base(rel)), Editable: isEditableSet(rel)}
 		if budget -= info.Size(); budget >= 0 {
-			set, err := readSetFile(root, rel)
+			f, err := readSetFile(root, rel)
 			if err != nil {
 				entry.Problem, entry.Editable = err.Error(), false
 			} else {
-				n := len(set.Cases)
+				n := len(f.Set.Cases)
 				entry.Cases = &n
 			}
 		}
@@ -158,8 +159,9 @@ func cutSetSuffix(name string) string {
 	return ""
 }
 
-// readSetFile reads a set in any form by its path in the folder of an app.
-func readSetFile(root *os.Root, file string) (*eval.Set, error) {
+// readSetFile reads a set in any form by its path in the folder of an app. Its ID is the
+// name of the file, by which its results are found.
+func readSetFile(root *os.Root, file string) (*evalfile.File, error) {
 	id := cutSetSuffix(path.Base(file))
 	missing := notFoundError("Eval set file `" + file + "` not found.")
 	if !fs.ValidPath(file) || id == "" {
@@ -178,10 +180,33 @@ func readSetFile(root *os.Root, file string) (*eval.Set, error) {
 		if ds.HasErrors() {
 			return nil, wrapEvalFileError(ds)
 		}
-		return f.Set, nil
+		f.Set.ID = id
+		return f, nil
 	}
 	set, err := eval.ReadSet(file, text, eval.ReproducibleOptions(id))
-	return set, wrapEvalFileError(err)
+	if err != nil {
+		return nil, wrapEvalFileError(err)
+	}
+	set.ID = id
+	return &evalfile.File{Set: set}, nil
+}
+
+// readSetWithConfig reads a set with its metrics: its own, or those of the config next to it.
+func readSetWithConfig(root *os.Root, file string) (*eval.Set, *eval.Config, error) {
+	f, err := readSetFile(root, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := root.OpenRoot(path.Dir(file))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer dir.Close()
+	folder, err := readEvalConfig(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.Set, evalfile.MergeConfigs(f.Config, folder), nil
 }
 
 // listEvalResults lists the results of a folder, newest first.
@@ -224,6 +249,8 @@ type evalSetView struct {
 	evalSetEntry
 	Description string         `json:"description,omitempty"`
 	CaseList    []evalCaseView `json:"caseList"`
+	// Metrics score the cases unless a run selects others.
+	Metrics []json.RawMessage `json:"metrics"`
 }
 
 // An evalCaseView is a case in the list of a set.
@@ -231,6 +258,8 @@ type evalCaseView struct {
 	ID string `json:"id"`
 	// Turns is 0 for a case whose user is simulated.
 	Turns int `json:"turns"`
+	// OwnMetrics reports whether the case has criteria of its own.
+	OwnMetrics bool `json:"ownMetrics,omitempty"`
 	// Message is the beginning of the first message of the user.
 	Message string `json:"message"`
 }
@@ -244,14 +273,21 @@ func (s *Server) handleEvalSetView(w http.ResponseWriter, r *http.Request) error
 			return nil, err
 		}
 		defer root.Close()
-		set, err := readSetFile(root, file)
+		set, config, err := readSetWithConfig(root, file)
 		if err != nil {
 			return nil, err
 		}
 		n := len(set.Cases)
-		view := &evalSetView{evalSetEntry{File: file, ID: set.ID, Cases: &n, Editable: isEditableSet(file)}, set.Description, make([]evalCaseView, n)}
+		view := &evalSetView{evalSetEntry{File: file, ID: set.ID, Cases: &n, Editable: isEditableSet(file)}, set.Description, make([]evalCaseView, n), []json.RawMessage{}}
 		for i, c := range set.Cases {
-			view.CaseList[i] = evalCaseView{c.ID, len(c.Conversation), cutText(firstMessage(c), maxFirstMessage)}
+			view.CaseList[i] = evalCaseView{c.ID, len(c.Conversation), c.Criteria != nil, cutText(firstMessage(c), maxFirstMessage)}
+		}
+		for _, m := range config.Measures() {
+			text, err := eval.EncodeWire(m)
+			if err != nil {
+				return nil, err
+			}
+			view.Metrics = append(view.Metrics, text)
 		}
 		return view, nil
 	})

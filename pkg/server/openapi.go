@@ -246,6 +246,7 @@ func serverOperations() []operation {
 		{pattern: "GET /-/changes", id: "streamChanges", summary: "Stream the status of all apps", answer: "text/event-stream:Changes"},
 		{pattern: "GET /-/evals/{app}", id: "getEvalOverview", summary: "List the eval sets and results of an app", answer: "AnyObject"},
 		{pattern: "GET /-/evals/{app}/sets/{file...}", id: "getEvalSetView", summary: "List the cases of an eval set by its file", answer: "AnyObject"},
+		{pattern: "POST /-/evals/{app}/sets/{file...}", id: "followEvalRun", summary: "Run an eval set by its file, and stream the scores of its cases; requires --dev", body: "AnyObject", answer: "text/event-stream:AnyObject"},
 		{pattern: "GET /-/evals/{app}/results/{name}", id: "getEvalResultView", summary: "Get the scores of an eval result", answer: "AnyObject"},
 		{pattern: "GET /-/evals/{app}/results/{name}/cases/{index}", id: "getEvalCaseResult", summary: "Get a case of an eval result with its conversation", answer: "AnyObject"},
 		{pattern: "GET /metrics", id: "getMetrics", summary: "Prometheus metrics", answer: "text/plain"},

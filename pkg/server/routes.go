@@ -145,6 +145,7 @@ func (s *Server) evalViewRoutes() []route {
 	return []route{
 		{"GET /-/evals/{app}", s.handleEvalOverview},
 		{"GET /-/evals/{app}/sets/{file...}", s.handleEvalSetView},
+		{"POST /-/evals/{app}/sets/{file...}", s.requireEvaluator(s.handleFollowEvalRun)},
 		{"GET /-/evals/{app}/results/{name}", s.handleEvalResultView},
 		{"GET /-/evals/{app}/results/{name}/cases/{index}", s.handleEvalCaseResult},
 	}

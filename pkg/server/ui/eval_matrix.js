@@ -20,7 +20,7 @@ export function drawMatrix(cases, open) {
     const action = open && (() => open(index));
     const byName = new Map(c.metrics.map((m) => [m.metric, m]));
     return el('tr', { 'data-status': statusWord(c.status) },
-      headCell([statusMark(c.status), el('span', {}, c.id || '(no ID)', numbered(c, index))], action, c.reason),
+      headCell([statusMark(c.status), ' ', el('span', {}, c.id || '(no ID)', numbered(c, index))], action, c.reason),
       names.map((name) => cell(byName.get(name), action, `${c.id}, ${shortName(name)}`)),
       used.map(([key]) => el('td', { class: 'dim' }, formatUsage(key, c[key]))));
   };
@@ -83,7 +83,7 @@ export function drawComparison(results, open) {
   const fill = () => list.show(only.checked ? rows.filter(isDifferent) : rows);
   only.addEventListener('change', fill);
   fill();
-  return el('div', { class: 'matrix' }, isPair && summarize(rows), el('label', {}, only, ' only cases that differ'), el('div', { class: 'scroll' }, table), list.more);
+  return el('div', { class: 'matrix' }, isPair && summarize(rows), differentMetrics(results), el('label', {}, only, ' only cases that differ'), el('div', { class: 'scroll' }, table), list.more);
 }
 
 const headOf = (result) => [result.setId, formatTime(result.time), versionOf(result)].filter(Boolean).join(' · ') || result.id;
@@ -91,6 +91,13 @@ const headOf = (result) => [result.setId, formatTime(result.time), versionOf(res
 /** versionOf returns the model and the revision of a result, if it has them. */
 export function versionOf(result) {
   return [result.model?.slice(0, 60), result.revision && `revision ${short(result.revision)}`].filter(Boolean).join(' · ');
+}
+
+// differentMetrics is a warning if the results were not scored alike.
+function differentMetrics(results) {
+  const scored = results.map(({ cases }) => new Set(cases.flatMap((c) => c.metrics.filter((m) => !isMeasured(m.metric, m.status)).map((m) => `${shortName(m.metric)} ≥ ${formatScore(m.threshold)}`))));
+  const odd = [...new Set(scored.flatMap((s) => [...s]))].filter((text) => !scored.every((s) => s.has(text)));
+  return odd.length > 0 && el('p', { class: 'dim' }, `Not in all results: ${odd.slice(0, 10).join(', ')}.`);
 }
 
 function isDifferent({ change, cells }) {

@@ -65,10 +65,15 @@ export function formatTime(seconds) {
   return new Date(seconds * 1000).toLocaleString([], { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false });
 }
 
-/** metricNames lists the metrics of cases in order, those without a threshold last. */
+/** metricNames lists the metrics of cases in order, those without a threshold last if they have a value. */
 export function metricNames(cases) {
   const names = new Map();
-  for (const c of cases) for (const m of c.metrics) names.set(m.metric, isMeasured(m.metric, m.status));
+  for (const c of cases) {
+    for (const m of c.metrics) {
+      const measured = isMeasured(m.metric, m.status);
+      if (!measured || typeof m.score === 'number') names.set(m.metric, measured);
+    }
+  }
   return [...names].sort(([, a], [, b]) => a - b).map(([name]) => name);
 }
 

@@ -1,7 +1,7 @@
 // An eval set: its cases, the metrics of a run, and the progress of the run.
 
 import { el, count } from './dom.js';
-import { PASSED, FAILED, shortName, formatScore } from './eval_score.js';
+import { shortName, formatScore } from './eval_score.js';
 import { drawMatrix } from './eval_matrix.js';
 
 const MAX_CASES = 500;
@@ -31,7 +31,7 @@ export function drawSet(set, { locked, infos, run }) {
     const box = el('input', { type: 'checkbox', 'aria-label': `Case ${c.id}`, onchange: update });
     box.checked = true;
     boxes.set(c.id, box);
-    return el('tr', {}, el('td', { class: 'tick' }, box), el('th', { scope: 'row' }, c.id), el('td', { class: 'dim' }, c.turns ? count(c.turns, 'turn') : 'simulated user'), el('td', {}, c.message));
+    return el('tr', {}, el('td', { class: 'tick' }, box), el('th', { scope: 'row' }, c.id), el('td', { class: 'dim' }, c.turns ? count(c.turns, 'turn') : 'simulated user'), el('td', {}, c.message, c.ownMetrics && el('span', { class: 'own', title: 'The case has thresholds or metrics of its own' }, ' own metrics')));
   });
   const submit = (event) => {
     event.preventDefault();
@@ -47,7 +47,10 @@ export function drawSet(set, { locked, infos, run }) {
       ? el('div', { class: 'scroll' }, el('table', { class: 'caselist' }, el('thead', {}, el('tr', {}, el('th', { class: 'tick' }, all), ['case', 'turns', 'first message'].map((text) => el('th', { scope: 'col' }, text)))), el('tbody', {}, rows)))
       : el('p', { class: 'dim' }, 'The set has no cases yet: open a conversation of the chat and select “Save as case”.'),
     set.caseList.length > MAX_CASES && el('p', { class: 'dim' }, `Only the first ${MAX_CASES} cases are listed; run all of them, or use agenthost eval.`),
-    set.metrics ? [el('h3', {}, 'Metrics'), metrics.node, locked && el('p', { class: 'locked' }, locked), error, el('div', { class: 'bar' }, button)] : el('p', {}, 'Run the set with ', el('code', {}, `agenthost eval DIR ${set.file}`), '.'));
+    el('h3', {}, 'Metrics'), metrics.node,
+    set.caseList.some((c) => c.ownMetrics) && el('p', { class: 'dim' }, 'Cases with their own metrics use them, except for thresholds that you change here.'),
+    locked && el('p', { class: 'locked' }, locked), error,
+    el('div', { class: 'bar' }, button));
   update();
   return node;
 }
@@ -76,13 +79,20 @@ function metricForm(own, infos) {
     list.append(item);
     offer();
   };
-  for (const m of own) add(m.metricName, m.criterion?.threshold ?? m.threshold, hintOf(m.criterion) || undefined);
+  for (const m of own) add(m.metricName, thresholdOf(m), hintOf(m.criterion) || undefined);
   offer();
   return {
     node: el('div', { class: 'metricform' }, list, choice),
-    read: () => [...list.children].map((item) => readThreshold(item.dataset.metric, item.querySelector('input'), own)),
+    read: () => {
+      const metrics = [...list.children].map((item) => readThreshold(item.dataset.metric, item.querySelector('input'), own));
+      if (!metrics.length) throw new Error('Add a metric: without one, nothing is scored.');
+      const isOwn = metrics.length === own.length && metrics.every((m, i) => m.metricName === own[i].metricName && m.threshold === thresholdOf(own[i]));
+      return isOwn ? [] : metrics; // those of the set, which cases may change
+    },
   };
 }
+
+const thresholdOf = (m) => m.criterion?.threshold ?? m.threshold;
 
 // defaultThreshold is four fifths of the range, as in agenthost eval.
 function defaultThreshold({ metricValueInfo }) {
@@ -107,17 +117,15 @@ function readThreshold(metricName, field, own) {
   return { metricName, threshold, ...(criterion ? { criterion: { ...criterion, threshold } } : {}) };
 }
 
-/** drawProgress shows a run; open() opens its result. */
+/** drawProgress shows a run; close() removes it. */
 export function drawProgress(run, { close }) {
   const done = run.cases.length;
-  const passed = run.cases.filter((c) => c.status === PASSED).length;
-  const failed = run.cases.filter((c) => c.status === FAILED).length;
   const text = run.error ? '' : run.isCanceled ? 'Canceled: nothing was stored.' : run.isRunning ? `${done} of ${count(run.total, 'case')}` : 'Done';
   return el('section', { class: 'progress', 'aria-label': 'Run' },
     run.error && el('p', { class: 'bad', role: 'alert' }, run.error),
     el('div', { class: 'bar' },
       !run.error && !run.isCanceled && el('progress', { max: Math.max(1, run.total), value: done, 'aria-label': 'Cases that ended' }),
-      el('span', { role: 'status' }, text), done > 0 && el('span', { class: 'dim' }, `${passed} passed · ${failed} failed`),
+      el('span', { role: 'status' }, text),
       run.isRunning ? el('button', { type: 'button', class: 'quiet', onclick: () => run.cancel() }, 'Cancel') : el('button', { type: 'button', class: 'quiet', onclick: close }, 'Close')),
     done > 0 && drawMatrix(run.cases, null));
 }

@@ -158,8 +158,7 @@ export class EvalView {
 
   // showMain scrolls to what was opened, and moves the focus there if it was removed.
   showMain(at) {
-    const { top } = this.main.getBoundingClientRect();
-    if (at.kind !== 'set' && (top < 0 || top > innerHeight / 2)) this.main.scrollIntoView();
+    if (at.kind !== 'set') scrollTo(this.main);
     if (document.activeElement === document.body && at.kind !== 'set') this.main.focus({ preventScroll: true });
   }
 
@@ -172,7 +171,7 @@ export class EvalView {
       const view = await get(`${path('-', 'evals', app, 'sets')}/${filePath(set.file)}`);
       this.progress = el('div');
       this.drawRun();
-      return [head, this.progress, drawSet(view, { locked: this.overview.locked, infos: this.infos, run: (chosen) => this.run(view, chosen) })];
+      return [head, this.progress, drawSet(view, { locked: this.overview.locked, infos: this.infos, run: (chosen) => this.startRun(view, chosen) })];
     });
   }
 
@@ -221,9 +220,15 @@ export class EvalView {
 
   // Runs.
 
+  startRun(set, chosen) {
+    const other = this.runs.get(this.app);
+    if (other?.isRunning) throw new Error(`A run of ${other.set.file} is in progress: wait until it has ended, or cancel it.`);
+    this.run(set, chosen);
+    scrollTo(this.progress);
+  }
+
   async run(set, chosen) {
     const { app } = this;
-    if (this.runs.get(app)?.isRunning) return;
     const run = new EvalRun(app, set, () => this.onRun(run));
     this.runs.set(app, run);
     await run.start(chosen);
@@ -252,6 +257,13 @@ export class EvalView {
     this.progress?.replaceChildren(...(isHere ? [drawProgress(run, { close: () => (this.runs.delete(this.app), this.drawRun()) })] : []));
     if (hadFocus) this.progress.querySelector('.bar button')?.focus();
   }
+}
+
+// scrollTo scrolls the pane, and only the pane, unless the node begins in its upper half.
+function scrollTo(node) {
+  const pane = node.closest('main');
+  const offset = node.getBoundingClientRect().top - pane.getBoundingClientRect().top;
+  if (offset < 0 || offset > pane.clientHeight / 2) pane.scrollTop += offset - 8;
 }
 
 function shareOf(result) {

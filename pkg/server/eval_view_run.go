@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"agenthost/pkg/eval"
+)
+
+// An evalRunFrame is a step of a run that the page follows: its start, a case that ended, or
+// its end.
+type evalRunFrame struct {
+	ResultID string           `json:"resultId,omitempty"`
+	Total    int              `json:"total,omitempty"`
+	Case     *evalCaseOutcome `json:"case,omitempty"`
+	// Done reports that the result is stored.
+	Done bool `json:"done,omitempty"`
+}
+
+// handleFollowEvalRun runs a set and streams the scores of each case when it has ended, with
+// comments while none does. A client that disconnects cancels the run, and nothing is stored.
+func (s *Server) handleFollowEvalRun(w http.ResponseWriter, r *http.Request) error {
+	req, err := s.readEvalViewRequest(w, r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	st := s.newStream(w, true)
+	last := evalRunFrame{Done: true}
+	for step, err := range s.evaluateSet(ctx, req) {
+		if err != nil {
+			return s.failEvalRun(st, r, err)
+		}
+		frame := evalRunFrame{ResultID: step.ResultID, Total: step.Total}
+		if step.Result == nil {
+			last.ResultID = step.ResultID
+			defer st.startKeepAlive(cancel)()
+		} else {
+			outcome := newCaseOutcome(step.Result)
+			frame = evalRunFrame{Case: &outcome}
+		}
+		if writeEvalFrame(st, frame) != nil {
+			return nil // the client has disconnected
+		}
+	}
+	_ = writeEvalFrame(st, last)
+	return nil
+}
+
+// readEvalViewRequest reads the body of a run, and the set in the path with its config.
+func (s *Server) readEvalViewRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	req := &eval.RunRequest{App: r.PathValue("app"), CaseIDs: b.readStrings("evalCaseIds"), Measures: b.readMeasures("evalMetrics")}
+	if err := b.err(); err != nil {
+		return nil, err
+	}
+	root, err := s.openWritableFolder(req.App)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if req.Set, req.Config, err = readSetWithConfig(root, r.PathValue("file")); err != nil {
+		return nil, err
+	}
+	return req, checkEvalCases(req)
+}
+
+func writeEvalFrame(st *stream, frame evalRunFrame) error {
+	text, err := encodeJSON(frame)
+	if err != nil {
+		return err
+	}
+	return st.writeFrame([]byte("data: " + string(text) + "\n\n"))
+}
+
+// failEvalRun responds with an error, which is the last frame if the run has started.
+func (s *Server) failEvalRun(st *stream, r *http.Request, err error) error {
+	st.mu.Lock()
+	started := st.started
+	st.mu.Unlock()
+	if !started {
+		return err
+	}
+	_ = st.writeFailure(s.logFailure(r, err), "")
+	return nil
+}
