@@ -60,6 +60,8 @@ see('a case: the turns side by side, the calls, the reasons of the judge and the
   assert.match(await page.textContent('.metrics'), /rubric_based_quality10\.5judged by critic/);
   assert.match(await first.textContent(), /The answer is friendly\./);
   await shot(page, 'page evals case');
+  await page.reload(); // the URL has the case
+  await page.waitForSelector('.casehead:has-text("wrong_order failed")');
   await page.click('.talked summary');
   await page.waitForSelector('.transcript .text:has-text("Order 9 is shipped.")');
   await page.click('.crumbs >> text=Previous');

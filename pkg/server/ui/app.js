@@ -13,7 +13,7 @@ import { EvalView } from './evals.js';
 const MAX_REPORTS = 64;
 
 const view = { apps: null, reports: [], chosen: '', seen: new Set(), info: null, agent: '', changed: new Set() };
-const evals = new EvalView(byId('evals'));
+const evals = new EvalView(byId('evals'), toAddress);
 const chat = new Chat({
   lightUp: (name) => lightUp(byId('agents'), name), onSession: toAddress,
   onCase: (file) => { switchView('evals'); evals.load(file); },
@@ -77,8 +77,8 @@ function choose(name, session = '') {
   const address = fromAddress();
   const id = name === address.app && !session ? address.id : session;
   Object.assign(view, { chosen: name, info: null, agent: '', changed: new Set() });
-  chat.open(name, id);
   evals.open(name);
+  chat.open(name, id);
   drawFiles();
   drawAgents();
   loadInfo();
@@ -119,8 +119,8 @@ new ResizeObserver(([{ contentRect }]) => {
 // The URL hash names the app and the session, so that the page can be reloaded.
 
 function fromAddress() {
-  const [app = '', id = '', shown = ''] = location.hash.replace(/^#\/?/, '').split('/').map(decode);
-  return { app, id, shown: shown === 'evals' ? 'evals' : 'agents' };
+  const [app = '', id = '', shown = '', ...opened] = location.hash.replace(/^#\/?/, '').split('/').map(decode);
+  return { app, id, shown: shown === 'evals' ? 'evals' : 'agents', opened };
 }
 
 function decode(text) {
@@ -133,14 +133,15 @@ function decode(text) {
 
 function toAddress() {
   const isEvals = document.body.dataset.view === 'evals' && view.chosen;
-  const address = `#${path(...isEvals ? [view.chosen, chat.session, 'evals'] : [view.chosen, chat.session].filter(Boolean))}`;
+  const address = `#${path(...isEvals ? [view.chosen, chat.session, 'evals', ...evals.address] : [view.chosen, chat.session].filter(Boolean))}`;
   if (address !== location.hash) history.replaceState(null, '', address);
 }
 
 function openAddress() {
-  const { app, id, shown } = fromAddress();
-  showView(shown);
+  const { app, id, shown, opened } = fromAddress();
   const name = app || (view.apps?.[0]?.app ?? '');
+  evals.restore(name, opened);
+  showView(shown);
   if (name !== view.chosen || id !== chat.session) choose(name, id);
 }
 

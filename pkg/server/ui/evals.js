@@ -14,12 +14,13 @@ const MAX_KEPT = 20;
 
 /** An EvalView is the Evaluations view of the selected app. */
 export class EvalView {
-  constructor(section) {
+  /** onOpen() is called when something is opened: a set, a result or a case. */
+  constructor(section, onOpen) {
     this.lists = el('div', { class: 'lists' });
     this.main = el('div', { class: 'detail', tabindex: '-1' });
     section.append(this.lists, this.main);
     // runs maps apps to their run: it continues while another app is shown.
-    Object.assign(this, { app: '', isShown: false, runs: new Map(), results: new Map() });
+    Object.assign(this, { onOpen, app: '', isShown: false, runs: new Map(), results: new Map(), wanted: null });
     this.reset();
     this.main.addEventListener('input', () => { this.isEdited = true; });
     window.addEventListener('focus', () => this.isShown && this.refresh());
@@ -38,6 +39,37 @@ export class EvalView {
     this.lists.replaceChildren();
     this.main.replaceChildren();
     if (this.isShown) this.load();
+  }
+
+  /** address returns what is open, as parts of a URL. */
+  get address() {
+    const { kind, file, id, index } = this.at;
+    if (kind === 'set') return ['set', file];
+    return kind === 'result' ? ['result', id] : kind === 'case' ? ['result', id, String(index)] : [];
+  }
+
+  /** restore opens what an address names, when the lists of the app are loaded. */
+  restore(app, address) {
+    this.wanted = address.length ? { app, address } : null;
+    if (this.overview && app === this.app && address.join() !== this.address.join()) this.openWanted();
+  }
+
+  // openWanted reports whether there was something to open.
+  async openWanted() {
+    const { app, address: [kind, id, index] } = this.wanted ?? { address: [] };
+    const set = kind === 'set' && this.overview.sets.find((s) => s.file === id);
+    this.wanted = null;
+    if (app !== this.app || !(set || kind === 'result')) return false;
+    if (set) await this.openSet(set);
+    else if (index === undefined) await this.openResult(id);
+    else {
+      try {
+        await this.openCase(await this.loadResult(id), Number(index));
+      } catch (error) {
+        this.fail(error);
+      }
+    }
+    return true;
   }
 
   /** show loads the lists when the view becomes visible. */
@@ -59,6 +91,7 @@ export class EvalView {
       return;
     }
     this.drawLists();
+    if (!file && await this.openWanted()) return;
     const set = this.overview.sets.find((s) => s.file === file) ?? (this.at.kind === 'none' && (this.runs.get(app)?.set ?? this.overview.sets.find((s) => !s.problem)));
     if (set) await this.openSet(set);
     else if (this.at.kind === 'none') this.drawEmpty();
@@ -141,6 +174,7 @@ export class EvalView {
   async navigate(at, load) {
     this.at = at;
     this.isEdited = false;
+    this.onOpen();
     this.drawLists();
     this.main.setAttribute('aria-busy', 'true');
     let nodes;
