@@ -248,6 +248,43 @@ see('a result with 5000 cases opens quickly, in portions', async (page) => {
   assert.ok(longest < 1000, `the page was blocked for ${longest} ms`);
 }, { hash: '/#hello//evals' });
 
+see('the words of a diff are those of both texts, whatever they contain', async (page) => {
+  const wrong = await page.evaluate(async () => {
+    const { diffWords } = await import('/ui/diff.js');
+    const parts = ['order ', '7', ' is', '  shipped', '.', '\n', 'Ä', '漢字', '👍🏽', '<b>', ' ', 'e\u0301', '', '\ud800'];
+    let seed = 1;
+    const next = (n) => (seed = (seed * 48271) % 2147483647) % n;
+    const text = () => Array.from({ length: next(12) }, () => parts[next(parts.length)]).join('');
+    const join = (words, skip) => words.filter(([status]) => status !== skip).map(([, word]) => word).join('');
+    return Array.from({ length: 2000 }, () => [text(), text()]).filter(([a, b]) => join(diffWords(a, b), 'is') !== a || join(diffWords(a, b), 'was') !== b);
+  });
+  assert.deepEqual(wrong, []);
+});
+
+see('calls are paired in order, then by name; the order of arguments does not matter', async (page) => {
+  const rows = await page.evaluate(async () => {
+    const { alignCalls } = await import('/ui/eval_turn.js');
+    const call = (name, args) => ({ name, args });
+    const expected = [call('find', { a: 1, b: { c: 2, d: [3] } }), call('pay', { sum: 1 }), call('send', {})];
+    const actual = [call('log'), call('find', { b: { d: [3], c: 2 }, a: 1 }), call('pay', { sum: 2 })];
+    return alignCalls(expected, actual).map((row) => [row.status, row.expected?.name, row.actual?.name]);
+  });
+  assert.deepEqual(rows, [['different', undefined, 'log'], ['same', 'find', 'find'], ['different', 'pay', 'pay'], ['different', 'send', undefined]]);
+});
+
+see('a case is better by its status, then by the share of passed runs, then by its scores', async (page) => {
+  const changes = await page.evaluate(async () => {
+    const { mergeCases, compareCases } = await import('/ui/eval_score.js');
+    const run = (status, ...scores) => ({ id: 'a', status, metrics: scores.map((score, i) => ({ metric: `m${i}`, score, status })) });
+    const compare = (before, after) => compareCases(mergeCases(before).get('a'), mergeCases(after).get('a')).change;
+    return [
+      compare([run(2, 0.1)], [run(1, 0.1)]), compare([run(1, 0.5)], [run(3)]), compare([run(2, 0), run(1, 1)], [run(2, 0), run(2, 0)]),
+      compare([run(1, 0.5)], [run(1, 0.6)]), compare([run(1, 0.5, 0.5)], [run(1, 0.6, 0.4)]), compare([run(1, 0.5)], [run(1, 0.5)]), compare([run(1)], []), compare([], [run(1)]),
+    ];
+  });
+  assert.deepEqual(changes, ['better', 'worse', 'worse', 'better', 'mixed', 'equal', 'missing', 'new']);
+});
+
 test('without --dev, sets can be read, and the page shows how to change them', async () => {
   const some = apps('ui-test/page/apps/shop');
   const host = await serve(some.dir, '--dev=false');
