@@ -69,7 +69,7 @@ there is no case to run.`,
 	flags.IntVar(&f.parallel, "parallel", 4, "how many cases run at the same time")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum duration of the conversation of a case")
 	flags.BoolVar(&f.plan.AllowNotEvaluated, "allow-not-evaluated", false, "let a case pass by its other metrics if one was not evaluated, as in ADK")
-	flags.StringVar(&f.output, "output", "table", "output format: table, json, junit or csv")
+	flags.StringVar(&f.output, "output", "table", "output format: table, json, junit, csv or html (one page without other files)")
 	flags.StringVar(&f.baseline, "baseline", "", "compare with a stored result: its file or ID, or the newest results of a revision of the app; the exit status is 1 on a regression, not if cases fail that failed before")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the turns of every case")
 	flags.BoolVar(&f.noCache, "no-cache", false, "request all answers of judges, and do not store them in .adk/eval_cache of the app")
@@ -80,7 +80,7 @@ there is no case to run.`,
 
 func (f *evalFlags) validateFlags() error {
 	if !slices.Contains(evalreport.Formats(), f.output) {
-		return fmt.Errorf("--output must be table, json, junit or csv, got %q", f.output)
+		return fmt.Errorf("--output must be table, json, junit, csv or html, got %q", f.output)
 	}
 	switch {
 	case f.verbose && f.output != "table":

@@ -1,4 +1,5 @@
-// Package evalreport reports the results of eval sets as a table, JSON, JUnit XML or CSV.
+// Package evalreport reports the results of eval sets as a table, JSON, JUnit XML, CSV or an
+// HTML page.
 //
 //	report, err := evalreport.New("table", false)
 //	report.AddRun(job, journal)   // for each set and model
@@ -11,6 +12,7 @@ package evalreport
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"io"
 	"slices"
 	"time"
@@ -20,7 +22,7 @@ import (
 )
 
 // Formats are the names of the output formats.
-func Formats() []string { return []string{"table", "json", "junit", "csv"} }
+func Formats() []string { return []string{"table", "json", "junit", "csv", "html"} }
 
 // A Report collects the results of runs. It is for one goroutine.
 type Report struct {
@@ -35,6 +37,8 @@ type Report struct {
 	format  string
 	verbose bool
 	texts   *spool
+	// page is the template of the HTML page, nil for other formats.
+	page *template.Template
 }
 
 // A Case is a case in the report, and in --output json.
@@ -55,6 +59,8 @@ type Case struct {
 	Baseline *CaseBaseline `json:"baseline,omitempty"`
 
 	file string
+	// anchor identifies the case in an HTML page.
+	anchor string
 	// text is what the format prints of the conversations.
 	text segment
 }
@@ -84,7 +90,11 @@ func New(format string, verbose bool) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a temporary file: %w", err)
 	}
-	return &Report{format: format, verbose: verbose, texts: texts}, nil
+	r := &Report{format: format, verbose: verbose, texts: texts}
+	if format == "html" {
+		r.page = parsePage()
+	}
+	return r, nil
 }
 
 // Close deletes the temporary file.
@@ -102,9 +112,9 @@ func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal, baseline *ev
 			SetID: o.SetID, CaseID: o.CaseID, Model: journal.Subject().Model, Status: o.Status.String(), Runs: len(o.Runs), PassedRuns: o.PassedRuns,
 			PassRate: newPassRate(len(o.Runs), o.PassedRuns),
 			Seconds:  o.Seconds, Usage: o.Usage, Metrics: newMetrics(o.Metrics), Informational: newMetrics(o.Informational),
-			Notes: newNotes(o), file: job.Set.Path,
+			Notes: newNotes(o), file: job.Set.Path, anchor: fmt.Sprintf("case-%d", len(r.Cases)+1),
 		}
-		if c.text, err = r.texts.appendText(r.formatOutcome(o, c.Model)); err != nil {
+		if c.text, err = r.texts.appendText(r.formatOutcome(c, o)); err != nil {
 			return err
 		}
 		r.Cases = append(r.Cases, c)
@@ -114,12 +124,14 @@ func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal, baseline *ev
 }
 
 // formatOutcome formats the conversations of a case.
-func (r *Report) formatOutcome(o *evalrun.Outcome, model string) string {
+func (r *Report) formatOutcome(c *Case, o *evalrun.Outcome) string {
 	switch {
+	case r.format == "html":
+		return r.formatPageCase(c, o)
 	case r.format == "csv":
-		return formatCSV(o, model)
+		return formatCSV(o, c.Model)
 	case r.format != "json" && (o.Status != eval.Passed || r.verbose):
-		return FormatDetails(o, model, r.verbose)
+		return FormatDetails(o, c.Model, r.verbose)
 	}
 	return ""
 }
@@ -207,6 +219,8 @@ func (r *Report) Write(out, summary io.Writer) error {
 		return r.writeJUnit(out)
 	case "csv":
 		return r.writeCSV(out)
+	case "html":
+		return r.writeHTML(out)
 	}
 	return r.writeTable(out, summary)
 }
