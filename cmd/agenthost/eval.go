@@ -162,6 +162,7 @@ type evaluation struct {
 	// answers is the cache of judge answers, nil without one.
 	answers      *evalrun.AnswerCache
 	fingerprints map[string]string
+	progress     *progressBar
 	releases     []func()
 }
 
@@ -295,6 +296,8 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 	}
 	defer report.Close()
 	total, done := evalrun.CountCases(jobs)*e.flags.runs*len(e.subjects), 0
+	e.progress = newProgressBar(e.io.err, total)
+	defer e.progress.clearLine()
 	for _, subject := range e.subjects {
 		for _, job := range jobs {
 			ended, err := e.runJob(ctx, subject, job, report)
@@ -306,6 +309,7 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 			}
 		}
 	}
+	e.progress.clearLine()
 	report.Duration = time.Since(began)
 	if err := report.Write(e.io.out, e.io.err); err != nil {
 		return failWith(err)
@@ -327,7 +331,7 @@ func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *eval
 		App: subject.app, Models: e.judges, Runs: e.flags.runs, Parallel: e.flags.parallel, Timeout: e.flags.timeout,
 		Cache: e.answers, Fingerprints: e.fingerprints,
 	}
-	if err := runner.Run(ctx, job, journal); err != nil {
+	if err := runner.Run(ctx, job, e.progress.wrapLog(journal)); err != nil {
 		journal.Close()
 		return journal.Len(), err
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -97,9 +96,9 @@ func (t *conversation) handleLine(ctx context.Context, line string) error {
 	return t.sendText(ctx, line)
 }
 
-// isTerminal reports whether in is a terminal.
-func isTerminal(in io.Reader) bool {
-	f, ok := in.(*os.File)
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}
