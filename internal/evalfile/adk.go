@@ -41,6 +41,9 @@ func ReadSet(file string, src []byte, o *eval.ReadOptions, names *Names) (*eval.
 	for i, c := range set.Cases {
 		a.checkCriteria(c.Criteria, nil, "eval_cases", i, "criteria")
 	}
+	if !a.diagnostics.HasErrors() {
+		a.checkCoverage(set)
+	}
 	stubs := &stubReader{file: file, src: src, names: names}
 	stubs.readSet(set)
 	a.diagnostics = append(a.diagnostics, stubs.diagnostics...)

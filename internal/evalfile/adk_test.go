@@ -1,6 +1,7 @@
 package evalfile_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,5 +64,48 @@ func TestReadSet(t *testing.T) {
 	}
 	if again, err := eval.EncodeFile(set); err != nil || !strings.Contains(string(again), `"criteria": {`) {
 		t.Errorf("EncodeFile = %s, %v, want the criteria of the case", again, err)
+	}
+}
+
+// TestSetCoverage expects warnings with places for what no metric of a set can score. Recorded
+// calls and responses may stay without a metric. The metrics are those of the config next to
+// the set.
+func TestSetCoverage(t *testing.T) {
+	const file = `{"eval_set_id": "s", "eval_cases": [
+  {"eval_id": "a", "conversation": [
+    {"user_content": {}, "intermediate_data": {"tool_uses": [{"name": "f"}]}, "final_response": {"parts": [{"text": "hi"}]}},
+    {"user_content": {}, "rubrics": [{"rubric_id": "r", "rubric_content": {"text_property": "p"}}]}]},
+  {"eval_id": "b",
+   "conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "p"}}]}`
+	for _, c := range []struct{ name, config, want string }{
+		{"default", "", `s.evalset.json:4:26: warning: no metric judges rubrics of the type "" [eval-unscored]
+s.evalset.json:4:5: warning: response_match_score is 0 for a turn without an expected response [eval-no-text]
+s.evalset.json:6:4: warning: metric response_match_score cannot score the case: the turns of a simulated user have no expected ones [eval-plan]
+s.evalset.json:6:4: warning: metric tool_trajectory_avg_score cannot score the case: the turns of a simulated user have no expected ones [eval-plan]
+`},
+		{
+			"config", `{"criteria": {"response_match_score": {"threshold": 1, "only_expected": true}, "safety_v1": 1}}`,
+			"s.evalset.json:4:26: warning: no metric judges rubrics of the type \"\" [eval-unscored]\n",
+		},
+		{
+			"custom metric", `{"criteria": {"short": {"threshold": 1, "expr": "len(text) < 9"}}}`,
+			"s.evalset.json:4:26: warning: no metric judges rubrics of the type \"\" [eval-unscored]\n",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			names := &evalfile.Names{}
+			if c.config != "" {
+				names.Config, _ = evalfile.ReadConfig("test_config.json", []byte(c.config), names)
+			}
+			_, ds := evalfile.ReadSet("s.evalset.json", []byte(file), nil, names)
+			var lines []string
+			for _, d := range ds {
+				lines = append(lines, d.String()+"\n")
+			}
+			slices.Sort(lines)
+			if got := strings.Join(lines, ""); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
 	}
 }

@@ -246,21 +246,6 @@ func rubricMetrics() []string {
 	return []string{eval.RubricFinalResponse, eval.RubricToolUse, eval.RubricTrajectory}
 }
 
-// checkScenarios warns of metrics that compare with expected turns, which a scenario does
-// not have.
-func (d *decoder) checkScenarios(n *spec.Node, f *File) {
-	i := slices.IndexFunc(f.Cases, func(c *eval.Case) bool { return c.Scenario != nil })
-	if i < 0 {
-		return
-	}
-	for _, e := range n.Get("metrics").Entries {
-		if metric, ok := eval.FindMetric(e.Key.Value); ok && metric.NeedsExpected {
-			d.addDiagnostics(e.Key.Warnf("eval-plan", "metric %s cannot score case %s: a plan has no expected turns", metric.Name, f.Cases[i].ID).
-				WithHint("move the cases with a plan to a file of their own"))
-		}
-	}
-}
-
 // decodeRubrics reads rubrics by their IDs, or a list of IDs of rubrics of the file.
 func (d *decoder) decodeRubrics(n *spec.Node) []*eval.Rubric {
 	var all []*eval.Rubric

@@ -31,6 +31,8 @@ type Names struct {
 	Tools []string
 	// Metrics are the custom metrics of the Go program.
 	Metrics []string
+	// Config is the test_config.json next to the file; nil for the default one.
+	Config *eval.Config
 	// State has sample values of the typed state keys; nil means no typed keys.
 	State map[string]any
 }
@@ -66,8 +68,8 @@ func Decode(n *spec.Node, names *Names) (*File, spec.Diagnostics) {
 	}
 	d.addDiagnostics(checkSimulations(d.stubs, d.names)...)
 	f.Config = d.decodeConfig(n, &c)
-	if f.Config != nil && f.Config.Criteria != nil {
-		d.checkScenarios(n, f)
+	if !d.diagnostics.HasErrors() {
+		d.checkCoverage(n, f)
 	}
 	d.diagnostics.Sort()
 	return f, d.diagnostics

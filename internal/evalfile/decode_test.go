@@ -74,7 +74,7 @@ func TestDecode(t *testing.T) {
 
 // TestDecodeErrors expects each error that an author can cause, with its place and hint.
 func TestDecodeErrors(t *testing.T) {
-	const hi = "cases: [{name: a, user: hi, expect: {text: hi}}]\n"
+	const hi = "cases:\n- {name: a, user: hi, expect: {text: hi}}\n"
 	for _, c := range []struct{ name, file, want string }{
 		{"no cases", "cases: []\n", "1:8: cases has no case [eval] | add - name: NAME, user: TEXT and expect: {text: TEXT}"},
 		{"no name", "cases: [{user: hi}]\n", "1:9: missing field \"name\" [required]"},
@@ -98,7 +98,14 @@ func TestDecodeErrors(t *testing.T) {
 		{"samples", "metrics: {safety: {threshold: 1, judge_model_options: {num_samples: 0}}}\n" + hi, "must be between 1 and 100 [value]"},
 		{"tolerance", "metrics: {tool_trajectory: {threshold: 1, tools: {f: {tolerance: -1}}}}\n" + hi, "must be at least 0 [value]"},
 		{"pattern", "metrics: {tool_trajectory: {threshold: 1, tools: {f: {patterns: {a: '('}}}}}\n" + hi, "invalid regular expression: error parsing regexp: missing closing ): `(` [value]"},
-		{"metric of turns with a plan", "metrics: {response_match: 1}\ncases: [{name: a, user: hi, plan: p}]\n", "1:11: warning: metric response_match_score cannot score case a: a plan has no expected turns [eval-plan] | move the cases with a plan to a file of their own"},
+		{"metric of turns with a plan", "metrics: {response_match: 1}\ncases: [{name: a, user: hi, plan: p}]\n", "2:35: warning: metric response_match_score cannot score the case: the turns of a simulated user have no expected ones [eval-plan] | move the case to a file of its own, or set only_expected: true in the criterion"},
+		{"plan with the default metrics", "cases: [{name: a, user: hi, plan: p}]\n", "warning: metric tool_trajectory_avg_score cannot score the case"},
+		{"turn without text", hi + "- {name: b, user: hi, expect: {calls: []}}\n- {name: c, user: hi, expect: {calls: []}}\n", "3:3: warning: response_match_score is 0 for a turn without an expected response (and 1 more case) [eval-no-text] | add expect: {text: TEXT}, or set only_expected: true in the criterion"},
+		{"later turn without text", "cases:\n- name: b\n  user: hi\n  expect: {text: hi}\n  then: [{user: hi}]\n", "5:10: warning: response_match_score is 0 for a turn without an expected response [eval-no-text]"},
+		{"calls without a metric", "metrics: {response_match: 1}\ncases: [{name: a, user: hi, expect: {text: hi, calls: []}}]\n", "2:55: warning: the expected calls are not compared by any metric [eval-unscored] | add tool_trajectory: 1 to metrics"},
+		{"text without a metric", "metrics: {tool_trajectory: 1}\ncases: [{name: a, user: hi, expect: {text: hi, calls: []}}]\n", "2:44: warning: the expected response is not compared by any metric [eval-unscored] | add response_match: 0.8 to metrics"},
+		{"rubrics without a metric", "cases: [{name: a, user: hi, expect: {text: hi}, rubrics: {polite: Is polite.}}]\n", "1:58: warning: the rubrics are not judged without the metric rubric_based_final_response_quality_v1 [eval-unscored] | add it to metrics"},
+		{"rubrics of a turn without a metric", "cases: [{name: a, user: hi, expect: {text: hi, rubrics: {fast: {text: Is fast., type: TOOL_USE_QUALITY}}}}]\n", "1:57: warning: the rubrics are not judged without the metric rubric_based_tool_use_quality_v1 [eval-unscored]"},
 		{"user and confirm", "cases: [{name: a, user: hi, confirm: true}]\n", "1:38: user and confirm are mutually exclusive [eval]"},
 		{"payload of a rejection", "cases: [{name: a, confirm: false, payload: 1}]\n", "1:44: payload requires confirm: true [eval]"},
 		{"parts of a response", "cases: [{name: a, respond: {f: 1}, parts: [{text: a}]}]\n", "1:43: parts cannot be combined with respond [eval]"},

@@ -36,7 +36,7 @@ type Criterion struct {
 	PartialScore bool `json:"partialScore,omitempty"`
 
 	// OnlyExpected scores only the turns with an expected response, or with expected calls,
-	// by metrics that compare these. It leaves out cases without any. ADK has no such
+	// by metrics that compare these. It leaves out cases without any, such as scenarios. ADK has no such
 	// field.
 	OnlyExpected bool `json:"onlyExpected,omitempty"`
 

@@ -177,7 +177,7 @@ func (m *Metric) expectsOf(expected *Invocation) bool {
 // appliesTo reports whether the metric scores a case: one that scores only expected turns
 // needs one.
 func (m *Metric) appliesTo(c *Case, criterion *Criterion) bool {
-	return criterion == nil || !criterion.OnlyExpected || c.Conversation == nil || slices.ContainsFunc(c.Conversation, m.expectsOf)
+	return criterion == nil || !criterion.OnlyExpected || !m.NeedsExpected || slices.ContainsFunc(c.Conversation, m.expectsOf)
 }
 
 // A MeasureFunc scores the turns of a case. An error makes the metric NotEvaluated.

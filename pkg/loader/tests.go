@@ -186,7 +186,10 @@ func (r *resolver) checkEvals(ctx context.Context) {
 	if names.Tools != nil {
 		names.Tools = append(slices.Clone(names.Tools), "transfer_to_agent", "set_model_response", "adk_request_confirmation", "adk_request_credential")
 	}
-	for _, file := range r.findFiles(ctx, "eval sets", evalfile.Suffix, eval.SetSuffix, eval.TestSuffix, eval.ConfigFile) {
+	files := r.findFiles(ctx, "eval sets", evalfile.Suffix, eval.SetSuffix, eval.TestSuffix, eval.ConfigFile)
+	configs := r.readEvalConfigs(files, names)
+	for _, file := range files {
+		names.Config = configs[path.Dir(file)]
 		if !strings.HasSuffix(file, ".json") {
 			n, ds := r.src.parseFile(file) // without references, as it runs
 			if n != nil && !ds.HasErrors() {
@@ -200,6 +203,28 @@ func (r *resolver) checkEvals(ctx context.Context) {
 			r.report(r.checkEvalJSON(file, names)...)
 		}
 	}
+}
+
+// readEvalConfigs reads the test_config.json of folders. One with problems, which are reported
+// elsewhere, is empty.
+func (r *resolver) readEvalConfigs(files []string, names *evalfile.Names) map[string]*eval.Config {
+	configs := map[string]*eval.Config{}
+	for _, file := range files {
+		if path.Base(file) != eval.ConfigFile {
+			continue
+		}
+		config := &eval.Config{}
+		if src, err := r.src.readWithinBudget(file); err == nil {
+			if read, ds := evalfile.ReadConfig(file, src, names); !ds.HasErrors() {
+				config = read
+				if config.Criteria == nil {
+					config.Criteria = eval.DefaultConfig().Criteria
+				}
+			}
+		}
+		configs[path.Dir(file)] = config
+	}
+	return configs
 }
 
 // checkEvalJSON returns the problems of a file of ADK.
