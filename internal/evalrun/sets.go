@@ -51,7 +51,7 @@ func ListSets(dir string) ([]string, error) {
 		switch {
 		case hidden && d.IsDir():
 			return fs.SkipDir
-		case !hidden && !d.IsDir() && stemOf(path) != filepath.Base(path):
+		case !hidden && !d.IsDir() && SetName(path) != filepath.Base(path):
 			files = append(files, path)
 		}
 		return nil
@@ -59,8 +59,8 @@ func ListSets(dir string) ([]string, error) {
 	return files, err
 }
 
-// stemOf returns the name of a file without the suffix of a set.
-func stemOf(path string) string {
+// SetName returns the name of a file without the suffix of a set. Other files keep their name.
+func SetName(path string) string {
 	name := filepath.Base(path)
 	for _, suffix := range setSuffixes() {
 		if stem, ok := strings.CutSuffix(name, suffix); ok && stem != "" {
@@ -89,7 +89,7 @@ func DecodeSet(path string, src []byte, names *evalfile.Names) (*SetFile, error)
 		}
 		return &SetFile{f.Set, path, f.Config}, nil
 	}
-	set, ds := evalfile.ReadSet(filepath.ToSlash(path), src, eval.ReproducibleOptions(stemOf(path)), names)
+	set, ds := evalfile.ReadSet(filepath.ToSlash(path), src, eval.ReproducibleOptions(SetName(path)), names)
 	if ds.HasErrors() {
 		return nil, ds
 	}
@@ -164,7 +164,7 @@ func (k *knownSets) findSet(dir, name string) (*SetFile, error) {
 		}
 	}
 	for _, file := range k.files {
-		if stemOf(file) == name {
+		if SetName(file) == name {
 			return ReadSet(file, k.names)
 		}
 	}
@@ -178,10 +178,10 @@ func (k *knownSets) findSet(dir, name string) (*SetFile, error) {
 func findByName(sets []*SetFile, name string) (*SetFile, error) {
 	var names []string
 	for _, s := range sets {
-		if s.ID == name || stemOf(s.Path) == name {
+		if s.ID == name || SetName(s.Path) == name {
 			return s, nil
 		}
-		names = append(names, s.ID, stemOf(s.Path))
+		names = append(names, s.ID, SetName(s.Path))
 	}
 	return nil, &eval.UnknownNameError{Kind: "eval set", Name: name, Known: names}
 }

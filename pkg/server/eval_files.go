@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"agenthost/internal/evalfile"
+	"agenthost/internal/evalrun"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -56,7 +57,7 @@ func (s *Server) handleListEvalSets(field string) handler {
 }
 
 // readEvalSet reads the set in the path.
-func (s *Server) readEvalSet(r *http.Request) (*evalfile.File, error) {
+func (s *Server) readEvalSet(r *http.Request) (*evalrun.SetFile, error) {
 	name := r.PathValue("name")
 	root, err := s.openFolder(r.PathValue("app"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,19 +70,33 @@ func (s *Server) readEvalSet(r *http.Request) (*evalfile.File, error) {
 	return readEvalFile(root, name)
 }
 
-// readEvalFile reads a set of the folder of an app: in a form of ADK, which has no config,
-// or else in YAML.
-func readEvalFile(root *os.Root, name string) (*evalfile.File, error) {
-	if !isRegularFile(root, ".", name, eval.SetSuffix) && isRegularFile(root, ".", name, evalfile.Suffix) {
-		text, err := readLimited(root, name+evalfile.Suffix)
-		if err != nil {
-			return nil, err
+// readEvalFile reads a set of the folder of an app by its name: in a form of ADK, which has
+// no config, or else in YAML.
+func readEvalFile(root *os.Root, name string) (*evalrun.SetFile, error) {
+	for _, suffix := range []string{eval.SetSuffix, evalfile.Suffix} {
+		if isRegularFile(root, ".", name, suffix) {
+			return readSetFile(root, name+suffix)
 		}
-		file, ds := evalfile.Read(name+evalfile.Suffix, text, &evalfile.Names{})
-		return file, wrapEvalFileError(ds.Err())
 	}
-	set, err := readEvalSet(root, name)
-	return &evalfile.File{Set: set}, err
+	return nil, evalSetNotFound(name)
+}
+
+// readSetFile reads a set in any form by its path in the folder of an app.
+func readSetFile(root *os.Root, file string) (*evalrun.SetFile, error) {
+	missing := notFoundError("Eval set file `" + file + "` not found.")
+	if !fs.ValidPath(file) || evalrun.SetName(file) == path.Base(file) {
+		return nil, missing
+	}
+	info, err := root.Lstat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, missing
+	}
+	text, err := readLimited(root, file)
+	if err != nil {
+		return nil, err
+	}
+	set, err := evalrun.DecodeSet(file, text, &evalfile.Names{})
+	return set, wrapEvalFileError(err)
 }
 
 // readEvalConfig reads the config in the folder of an app, or returns nil if there is none.
@@ -142,7 +157,7 @@ func (s *Server) openWritableFolder(app string) (*os.Root, error) {
 	}
 }
 
-// readEvalSet reads a set, in any form of ADK, from the folder of an app.
+// readEvalSet reads a set, in any form of ADK, from the folder of an app, to change it.
 func readEvalSet(root *os.Root, name string) (*eval.Set, error) {
 	if !isRegularFile(root, ".", name, eval.SetSuffix) {
 		return nil, evalSetNotFound(name)

@@ -130,7 +130,7 @@ func listEvalSets(root *os.Root) ([]evalSetEntry, error) {
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		entry := evalSetEntry{File: rel, ID: cutSetSuffix(path.Base(rel)), Editable: isEditableSet(rel)}
+		entry := evalSetEntry{File: rel, ID: evalrun.SetName(rel), Editable: isEditableSet(rel)}
 		if budget -= info.Size(); budget >= 0 {
 			f, err := readSetFile(root, rel)
 			if err != nil {
@@ -150,53 +150,13 @@ func isEditableSet(file string) bool {
 	return strings.HasSuffix(file, eval.SetSuffix) && !strings.Contains(file, "/")
 }
 
-func cutSetSuffix(name string) string {
-	for _, suffix := range []string{eval.SetSuffix, eval.TestSuffix, evalfile.Suffix} {
-		if stem, ok := strings.CutSuffix(name, suffix); ok && stem != "" {
-			return stem
-		}
-	}
-	return ""
-}
-
-// readSetFile reads a set in any form by its path in the folder of an app. Its ID is the
-// name of the file, by which its results are found.
-func readSetFile(root *os.Root, file string) (*evalfile.File, error) {
-	id := cutSetSuffix(path.Base(file))
-	missing := notFoundError("Eval set file `" + file + "` not found.")
-	if !fs.ValidPath(file) || id == "" {
-		return nil, missing
-	}
-	info, err := root.Lstat(file)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, missing
-	}
-	text, err := readLimited(root, file)
-	if err != nil {
-		return nil, err
-	}
-	if strings.HasSuffix(file, evalfile.Suffix) {
-		f, ds := evalfile.Read(file, text, &evalfile.Names{})
-		if ds.HasErrors() {
-			return nil, wrapEvalFileError(ds)
-		}
-		f.Set.ID = id
-		return f, nil
-	}
-	set, err := eval.ReadSet(file, text, eval.ReproducibleOptions(id))
-	if err != nil {
-		return nil, wrapEvalFileError(err)
-	}
-	set.ID = id
-	return &evalfile.File{Set: set}, nil
-}
-
 // readSetWithConfig reads a set with its metrics: its own, or those of the config next to it.
 func readSetWithConfig(root *os.Root, file string) (*eval.Set, *eval.Config, error) {
 	f, err := readSetFile(root, file)
 	if err != nil {
 		return nil, nil, err
 	}
+	f.Set.ID = evalrun.SetName(file) // results are found by the name of the file
 	dir, err := root.OpenRoot(path.Dir(file))
 	if err != nil {
 		return nil, nil, err
