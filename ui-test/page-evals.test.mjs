@@ -128,7 +128,11 @@ see('a run case by case, its result, and a canceled run', async (page) => {
   await page.click('[aria-label="Remove tool_trajectory"]');
   await page.selectOption('[aria-label="Add a metric"]', 'tool_parameter_match');
   await page.uncheck('[aria-label="Case wrong_order"]');
-  await page.click('text=Run 2 cases');
+  const [request] = await Promise.all([page.waitForRequest((r) => r.method() === 'POST' && r.url().includes('/-/evals/')), page.click('text=Run 2 cases')]);
+  assert.deepEqual(request.postDataJSON(), {
+    evalCaseIds: ['status', 'asks_back'],
+    evalMetrics: [{ metricName: 'response_match_score', threshold: 0.1, criterion: { threshold: 0.1 } }, { metricName: 'rubric_based_final_response_quality_v1' }, { metricName: 'tool_parameter_match', threshold: 0.8 }],
+  });
   await page.waitForSelector('.detail h2:has-text("orders")');
   await page.waitForSelector('.share:has-text("1 of 2 cases passed")');
   assert.deepEqual((await page.locator('.cells thead th').allTextContents()).slice(0, 4), ['case', 'response_match', 'rubric_based_quality', 'tool_parameter_match']);

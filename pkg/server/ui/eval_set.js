@@ -86,7 +86,7 @@ function metricForm(own, infos) {
     read: () => {
       const metrics = [...list.children].map((item) => readThreshold(item.dataset.metric, item.querySelector('input'), own));
       if (!metrics.length) throw new Error('Add a metric: without one, nothing is scored.');
-      const isOwn = metrics.length === own.length && metrics.every((m, i) => m.metricName === own[i].metricName && m.threshold === thresholdOf(own[i]));
+      const isOwn = metrics.length === own.length && metrics.every((m, i) => m.metricName === own[i].metricName && m.threshold === undefined);
       return isOwn ? [] : metrics; // those of the set, which cases may change
     },
   };
@@ -101,9 +101,9 @@ function defaultThreshold({ metricValueInfo }) {
 }
 
 function hintOf(criterion) {
-  const { matchType, ignoreArgs, judgeModelOptions, rubrics } = criterion ?? {};
+  const { matchType, ignoreArgs, judgeModelOptions, rubrics, expr } = criterion ?? {};
   const match = typeof matchType === 'number' ? ['', 'in order', 'any order'][matchType] : String(matchType ?? '').toLowerCase().replaceAll('_', ' ');
-  return [match !== 'exact' && match, ignoreArgs && 'ignores arguments', judgeModelOptions?.judgeModel && `judge ${judgeModelOptions.judgeModel}`, rubrics?.length && count(rubrics.length, 'rubric')].filter(Boolean).join(' · ');
+  return [typeof expr === 'string' && expr.slice(0, 120), match !== 'exact' && match, ignoreArgs && 'ignores arguments', judgeModelOptions?.judgeModel && `judge ${judgeModelOptions.judgeModel}`, rubrics?.length && count(rubrics.length, 'rubric')].filter(Boolean).join(' · ');
 }
 
 function readThreshold(metricName, field, own) {
@@ -113,7 +113,9 @@ function readThreshold(metricName, field, own) {
     field.focus();
     throw new Error(`The threshold of ${shortName(metricName)} must be a number from ${formatScore(min ?? 0)} to ${formatScore(max ?? 1)}.`);
   }
-  const criterion = own.find((m) => m.metricName === metricName)?.criterion;
+  const known = own.find((m) => m.metricName === metricName);
+  if (known && threshold === thresholdOf(known)) return { metricName }; // as the set and its cases have it
+  const criterion = known?.criterion;
   return { metricName, threshold, ...(criterion ? { criterion: { ...criterion, threshold } } : {}) };
 }
 
