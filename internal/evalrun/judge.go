@@ -17,7 +17,13 @@ const (
 	judgeOrigin     = "judge"
 	userOrigin      = "user"
 	simulatorOrigin = "simulator"
+	generatorOrigin = "generator"
 )
+
+// NewGenerator returns the model that writes scenarios; see [eval.GenerateScenarios].
+func NewGenerator(llm model.LLM) eval.Judge {
+	return &judge{llm: llm, origin: generatorOrigin, config: &genai.GenerateContentConfig{}, usage: &usageMeter{}}
+}
 
 // Models are models by name, for judges, simulated users and simulated tools.
 type Models map[string]model.LLM

@@ -14,7 +14,6 @@ import (
 	"agenthost/internal/evalfile"
 	"agenthost/internal/evalrun"
 	"agenthost/pkg/eval"
-	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
 
@@ -202,30 +201,7 @@ func wrapEvalFileError(err error) error {
 
 // writeEvalSet replaces the file of a set atomically.
 func writeEvalSet(root *os.Root, name string, set *eval.Set) error {
-	text, err := eval.EncodeFile(set)
-	if err != nil {
-		return err
-	}
-	if len(text) > eval.MaxFile {
-		return &session.LimitError{Part: "eval set", Limit: eval.MaxFile, Hint: "split it into several sets"}
-	}
-	// The watch of the loader ignores names that begin with a dot.
-	draft := "." + name + eval.SetSuffix + ".new"
-	if err := root.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return wrapWriteError(err)
-	}
-	f, err := root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return wrapWriteError(err)
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = root.Rename(draft, name+eval.SetSuffix)
-	}
-	if err != nil {
-		_ = root.Remove(draft)
-	}
-	return wrapWriteError(err)
+	return wrapWriteError(evalfile.WriteSet(root, name, set))
 }
 
 // wrapWriteError reports a folder that the server may not write.

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/internal/evalfile"
+	"agenthost/pkg/eval"
+	"agenthost/pkg/loader"
+)
+
+func newEvalSetCommand(io stdio) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "evalset",
+		Short: "Create eval sets, and generate their cases with a model",
+		Long: `Evalset writes eval sets of ADK, NAME.evalset.json in the folder of an app, as adk
+eval_set does. Their cases have scenarios: a first message, and the plan of a simulated
+user. It does not change sets in YAML.`,
+	}
+	addSubcommands(cmd, newEvalSetCreateCommand(io), newEvalSetAddCommand(io), newEvalSetGenerateCommand(io), newEvalSetPersonasCommand(io))
+	return cmd
+}
+
+func newEvalSetCreateCommand(io stdio) *cobra.Command {
+	return &cobra.Command{
+		Use:   "create DIR NAME",
+		Short: "Create an empty eval set",
+		Args:  requireArgs(2, 2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := openSetFile(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			defer s.root.Close()
+			if s.exists {
+				return failWithf("eval set %q already exists: %s", s.name, s.filePath())
+			}
+			return s.writeSet(io)
+		},
+	}
+}
+
+func newEvalSetAddCommand(io stdio) *cobra.Command {
+	var scenarios, session string
+	cmd := &cobra.Command{
+		Use:   "add DIR NAME --scenarios FILE",
+		Short: "Add a case for each scenario of a file to an eval set",
+		Args:  requireArgs(2, 2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if scenarios == "" {
+				return errors.New("--scenarios is required: a file such as {\"scenarios\": [{\"starting_prompt\": \"…\", \"conversation_plan\": \"…\"}]}")
+			}
+			s, err := openSetFile(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			defer s.root.Close()
+			if !s.exists {
+				return failWithf("eval set %q not found: create it with agenthost evalset create %s %s", s.name, s.dir, s.name)
+			}
+			found, input := &eval.Scenarios{}, s.defaultSession()
+			if err := readJSON(io, scenarios, func(src []byte) error { return eval.Decode(filepath.ToSlash(scenarios), src, found) }); err != nil {
+				return err
+			}
+			if session != "" {
+				if err := readJSON(io, session, func(src []byte) (err error) {
+					input, err = eval.ReadSession(filepath.ToSlash(session), src)
+					return err
+				}); err != nil {
+					return err
+				}
+			}
+			if len(found.Scenarios) == 0 {
+				return failWithf("%s has no scenarios", scenarios)
+			}
+			s.addScenarios(found.Scenarios, input)
+			return s.writeSet(io)
+		},
+	}
+	cmd.Flags().StringVar(&scenarios, "scenarios", "", "file with the scenarios, in JSON as for adk eval_set add_eval_case")
+	cmd.Flags().StringVar(&session, "session", "", "file with the app, the user and the initial state of the sessions, in JSON (default: the user test_user_id without state)")
+	return cmd
+}
+
+func newEvalSetPersonasCommand(io stdio) *cobra.Command {
+	return &cobra.Command{
+		Use:   "personas",
+		Short: "List the prebuilt personas of simulated users",
+		Args:  requireArgs(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tDESCRIPTION\tBEHAVIORS")
+			for _, p := range eval.Personas() {
+				var traits []string
+				for _, b := range p.Behaviors {
+					traits = append(traits, b.Name)
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\n", p.ID, p.Description, strings.Join(traits, ", "))
+			}
+			return w.Flush()
+		},
+	}
+}
+
+// A setFile is an eval set of ADK in the folder of an app.
+type setFile struct {
+	root      *os.Root
+	dir, name string
+	exists    bool
+	set       *eval.Set
+	// messages are printed once the set is written.
+	messages []string
+}
+
+// openSetFile reads a set, which need not exist. The caller closes its root.
+func openSetFile(dir, name string) (*setFile, error) {
+	if err := checkApp(dir); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, failWith(err)
+	}
+	s := &setFile{root: root, dir: dir, name: name, set: &eval.Set{ID: name, Name: name, Cases: []*eval.Case{}, CreationTimestamp: unixSeconds(time.Now())}}
+	if err := s.readSet(); err != nil {
+		root.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *setFile) filePath() string {
+	return filepath.ToSlash(filepath.Join(s.dir, s.name+eval.SetSuffix))
+}
+
+func (s *setFile) readSet() error {
+	if err := eval.CheckPathSegment(s.name); err != nil {
+		return err
+	}
+	if _, err := s.root.Lstat(s.name + evalfile.Suffix); err == nil {
+		return failWithf("eval set %q is in YAML: add its cases to %s%s in an editor", s.name, s.name, evalfile.Suffix)
+	}
+	f, err := s.root.Open(s.name + eval.SetSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return eval.CheckNewSetID(s.name)
+	}
+	if err != nil {
+		return failWith(err)
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, eval.MaxFile+1))
+	if err != nil {
+		return failWith(err)
+	}
+	set, err := eval.ReadSet(s.filePath(), src, eval.ReproducibleOptions(s.name))
+	if err != nil {
+		return &codedError{exitProblems, err}
+	}
+	s.set, s.exists = set, true
+	return nil
+}
+
+func (s *setFile) defaultSession() *eval.SessionInput {
+	return &eval.SessionInput{App: loader.AppName(s.dir), User: "test_user_id"}
+}
+
+// addScenarios adds a case for each scenario that the set does not have.
+func (s *setFile) addScenarios(scenarios []*eval.Scenario, session *eval.SessionInput) {
+	for _, scenario := range scenarios {
+		id := scenario.CaseID()
+		if s.set.Case(id) != nil {
+			s.messages = append(s.messages, fmt.Sprintf("Eval case '%s' already exists in eval set '%s', skipped adding.", id, s.name))
+			continue
+		}
+		s.set.Cases = append(s.set.Cases, &eval.Case{ID: id, Scenario: scenario, Session: session, CreationTimestamp: unixSeconds(time.Now())})
+		s.messages = append(s.messages, fmt.Sprintf("Eval case '%s' added to eval set '%s'.", id, s.name))
+	}
+}
+
+// writeSet writes the set, and prints what has changed.
+func (s *setFile) writeSet(io stdio) error {
+	if err := evalfile.WriteSet(s.root, s.name, s.set); err != nil {
+		return failWith(err)
+	}
+	if !s.exists {
+		fmt.Fprintf(io.out, "Eval set '%s' created for app '%s'.\n", s.name, loader.AppName(s.dir))
+	}
+	for _, message := range s.messages {
+		fmt.Fprintln(io.out, message)
+	}
+	return nil
+}
+
+// readJSON reads a file and decodes it. Its problems are printed with their places.
+func readJSON(io stdio, file string, decode func(src []byte) error) error {
+	src, err := readLimitedFile(file)
+	if err != nil {
+		return failWith(err)
+	}
+	if err := decode(src); err != nil {
+		return planFailure(io, err)
+	}
+	return nil
+}
+
+func readLimitedFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, eval.MaxFile+1))
+}
+
+func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
