@@ -74,8 +74,8 @@ apps: build ## check the example apps and run their tests
 	$(BIN) test apps
 	$(MAKE) eval
 
-eval: build ## evaluate the example apps that have eval sets, offline
-	@for set in apps/*/*.evalset.json; do $(BIN) eval $$(dirname $$set) $$set --results bin/evals || exit 1; done
+eval: build ## evaluate the example apps on all their eval sets, offline
+	@failed=0; for app in apps/*/; do $(BIN) eval $$app --results bin/evals || failed=1; done; exit $$failed
 
 bench-test: gotest
 	cd bench && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
