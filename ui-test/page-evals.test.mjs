@@ -45,6 +45,8 @@ see('the sets with their cases, and a result by metrics', async (page) => {
   assert.match(await row(page, 'asks_back').textContent(), /response_match|0\.167 < 0\.8/);
   assert.match(await page.textContent('.cells tfoot'), /mean · passed0\.547 · 33 %/);
   await shot(page, 'page evals result');
+  await page.evaluate(() => { location.hash = '#shop//evals/set/slow.eval.yaml'; });
+  await page.waitForSelector('.caselist th:has-text("slow_9")');
 }, { hash: '/#shop//evals' });
 
 see('a case: the turns side by side, the calls, the reasons of the judge and the conversation', async (page) => {
