@@ -118,21 +118,14 @@ func (s *Server) handleTest(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// fileListHandler responds with file names, as a list or in the given field of an
-// object.
-func (s *Server) fileListHandler(dir, suffix, field string) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		names, err := s.listFiles(r.PathValue("app"), dir, suffix)
-		if err != nil {
-			return err
-		}
-		return writeNames(w, names, field)
-	}
+func writeNames(w http.ResponseWriter, names []string, field string) error {
+	return writeJSON(w, wrapNames(names, field))
 }
 
-func writeNames(w http.ResponseWriter, names []string, field string) error {
+// wrapNames returns names as a list or in the given field of an object.
+func wrapNames(names []string, field string) any {
 	if field == "" {
-		return writeJSON(w, names)
+		return names
 	}
-	return writeJSON(w, map[string][]string{field: names})
+	return map[string][]string{field: names}
 }

@@ -42,18 +42,25 @@ func (s *Server) handleEvalCases(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, ids)
 }
 
+// handleEvalCase responds with a case, or with what results have of one that was deleted.
 func (s *Server) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEval(w, r, func() (any, error) {
+		name, id := r.PathValue("name"), r.PathValue("case")
 		set, err := s.readEvalSet(r)
-		if missing := notFoundError(""); err != nil && !errors.As(err, &missing) {
+		if missing := notFoundError(""); errors.As(err, &missing) {
+			return nil, caseNotFound(name, id)
+		}
+		if err != nil {
 			return nil, err
 		}
-		if err == nil {
-			if c := set.Case(r.PathValue("case")); c != nil {
-				return c, nil
-			}
+		c := set.Case(id)
+		if c == nil {
+			c, err = s.findRecordedCase(r.PathValue("app"), name, id)
 		}
-		return nil, caseNotFound(r.PathValue("name"), r.PathValue("case"))
+		if c == nil && err == nil {
+			err = caseNotFound(name, id)
+		}
+		return c, err
 	})
 }
 
@@ -211,6 +218,10 @@ func (s *Server) recordConversation(sess *session.Session) ([]*eval.Invocation, 
 		// A change of the state is an invocation too.
 		return len(inv.UserContent.Parts) == 0 && inv.FinalResponse == nil && len(inv.Intermediate.Events) == 0
 	})
+	for _, inv := range turns {
+		// An event without content is a model call, which only counts in results.
+		inv.Intermediate.Events = slices.DeleteFunc(inv.Intermediate.Events, func(e *eval.InvocationEvent) bool { return e.Content == nil })
+	}
 	written := map[string]any{}
 	for _, ev := range events {
 		if slices.ContainsFunc(turns, func(inv *eval.Invocation) bool { return inv.ID == ev.InvocationID }) {

@@ -2,14 +2,18 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -17,6 +21,70 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
+
+// handleListEvalResults lists the results of an app, as a list or in the given field of an
+// object. It omits those that cannot be read and logs them: ADK's web client reads all
+// listed results, and shows none if one fails.
+func (s *Server) handleListEvalResults(field string) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		app := r.PathValue("app")
+		return s.sendEvalView(w, r, func() (any, error) {
+			names, err := s.listFiles(app, eval.HistoryFolder, eval.ResultSuffix)
+			if err != nil || len(names) == 0 {
+				return wrapNames(names, field), err
+			}
+			root, err := s.openFolder(app)
+			if err != nil {
+				return nil, err
+			}
+			defer root.Close()
+			names = slices.DeleteFunc(names, func(name string) bool {
+				return !s.evalResults.isReadable(root, app, name, s.opts.Logger)
+			})
+			return wrapNames(names, field), nil
+		})
+	}
+}
+
+// maxResultChecks limits the results whose check is kept.
+const maxResultChecks = 10_000
+
+// resultChecks keeps which files of results can be read, until they change. The zero value
+// is empty. It is safe for concurrent use.
+type resultChecks struct {
+	mu     sync.Mutex
+	checks map[string]resultCheck
+}
+
+type resultCheck struct {
+	size     int64
+	modified time.Time
+	readable bool
+}
+
+// isReadable reports whether a result can be read. It logs one that cannot the first time.
+func (c *resultChecks) isReadable(root *os.Root, app, name string, logger *slog.Logger) bool {
+	file := path.Join(eval.HistoryFolder, name+eval.ResultSuffix)
+	info, err := root.Lstat(file)
+	if err != nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.checks[app+"/"+name]
+	if ok && known.size == info.Size() && known.modified.Equal(info.ModTime()) {
+		return known.readable
+	}
+	_, err = readResultFile(root, name)
+	if err != nil {
+		logger.Warn("eval result cannot be read, and is not listed", "app", app, "file", file, "error", err)
+	}
+	if c.checks == nil || len(c.checks) >= maxResultChecks {
+		c.checks = map[string]resultCheck{}
+	}
+	c.checks[app+"/"+name] = resultCheck{info.Size(), info.ModTime(), err == nil}
+	return err == nil
+}
 
 // handleEvalResult responds with a result, in the form that ADK's web client can show.
 func (s *Server) handleEvalResult(w http.ResponseWriter, r *http.Request) error {
@@ -67,7 +135,7 @@ func readResultFile(root *os.Root, name string) (*eval.SetResult, error) {
 const maxSearchedBytes = 256 << 20
 
 // findCaseResult returns the newest result of a case for which match returns true, or nil.
-// The files of such results contain the word as a JSON string.
+// Their files contain the word, unless JSON escapes it.
 func (s *Server) findCaseResult(app, word string, match func(*eval.CaseResult) bool) (*eval.CaseResult, error) {
 	root, err := s.openFolder(app)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,6 +148,9 @@ func (s *Server) findCaseResult(app, word string, match func(*eval.CaseResult) b
 	entries, err := listEvalResults(root, app)
 	if err != nil {
 		return nil, err
+	}
+	if quoted, err := encodeJSON(word); err != nil || string(quoted) != `"`+word+`"` {
+		word = "" // every file contains it
 	}
 	budget := int64(maxSearchedBytes)
 	for _, entry := range entries {
@@ -99,6 +170,21 @@ func (s *Server) findCaseResult(app, word string, match func(*eval.CaseResult) b
 		}
 	}
 	return nil, nil
+}
+
+// findRecordedCase returns a case as its newest result has it, or nil. ADK's web client opens
+// a result only with its case, which may have been deleted since. The turns of a scenario are
+// those that happened.
+func (s *Server) findRecordedCase(app, set, id string) (*eval.Case, error) {
+	result, err := s.findCaseResult(app, id, func(c *eval.CaseResult) bool { return c.SetID == set && c.CaseID == id })
+	if err != nil || result == nil {
+		return nil, err
+	}
+	c := &eval.Case{ID: id, Conversation: []*eval.Invocation{}, Session: &eval.SessionInput{App: app, User: result.UserID}}
+	for _, t := range result.Turns {
+		c.Conversation = append(c.Conversation, cmp.Or(t.Expected, t.Actual))
+	}
+	return c, nil
 }
 
 // readEvalSession returns a session of an eval run, which is stored in its result only. The

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"agenthost/pkg/eval"
 )
 
 type route struct {
@@ -125,8 +123,8 @@ func (s *Server) evalRoutes() []route {
 		{"POST /eval_sets/{name}/run_eval", s.requireEvaluator(s.handleRunEval)},
 		{"GET /eval_sets/{name}/evals", s.handleEvalCases},
 		{"GET /eval-sets/{name}/eval-cases", s.handleEvalCases},
-		{"GET /eval_results", s.fileListHandler(eval.HistoryFolder, eval.ResultSuffix, "")},
-		{"GET /eval-results", s.fileListHandler(eval.HistoryFolder, eval.ResultSuffix, "evalResultIds")},
+		{"GET /eval_results", s.handleListEvalResults("")},
+		{"GET /eval-results", s.handleListEvalResults("evalResultIds")},
 		{"GET /eval_results/{name}", s.handleEvalResult},
 		{"GET /eval-results/{name}", s.handleEvalResult},
 	}

@@ -37,9 +37,10 @@ type Server struct {
 	drafts                  draftStore
 	evalEdits               sync.Mutex // serializes changes of eval sets
 	// evalRuns is the semaphore of eval runs.
-	evalRuns  chan struct{}
-	buffers   bufferPool
-	responses *responseBudget
+	evalRuns    chan struct{}
+	evalResults resultChecks
+	buffers     bufferPool
+	responses   *responseBudget
 
 	// openAPI and docsPage encode their documents on first use.
 	openAPI, docsPage func() ([]byte, error)
