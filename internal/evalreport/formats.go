@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ func (r *Report) writeJUnit(out io.Writer) error {
 		n := len(all.Suites)
 		name := formatSubject(c.SetID, c.Model)
 		if n == 0 || all.Suites[n-1].Name != name {
-			all.Suites = append(all.Suites, &junit.Suite{Name: name})
+			all.Suites = append(all.Suites, &junit.Suite{Name: name, File: filepath.ToSlash(c.file)})
 			n++
 		}
 		suite := all.Suites[n-1]
@@ -53,7 +54,7 @@ func (r *Report) writeJUnit(out io.Writer) error {
 			return err
 		}
 		item := junit.Case{
-			Name: c.CaseID, Class: name, File: c.file, Time: junit.FormatSeconds(time.Duration(c.Seconds * float64(time.Second))),
+			Name: c.CaseID, Class: name, Time: junit.FormatSeconds(time.Duration(c.Seconds * float64(time.Second))),
 			Out: formatProperties(c.listProperties()),
 		}
 		problem := &junit.Problem{Message: c.findReason(), Text: text}

@@ -275,17 +275,13 @@ func (j *Journal) Len() int {
 
 // Append writes a result.
 func (j *Journal) Append(result *eval.CaseResult) error {
-	b, err := eval.EncodeFile(result)
+	line, err := eval.EncodeLine(result)
 	if err != nil {
 		return fmt.Errorf("encoding the result of case %s: %w", result.CaseID, err)
 	}
-	var line bytes.Buffer
-	if err := json.Compact(&line, b); err != nil {
-		return err
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	size, err := j.writeLine(line.Bytes())
+	size, err := j.writeLine(line)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type Suites struct {
 // A Suite is a group of cases. [Suite.AddCase] counts them.
 type Suite struct {
 	Name       string      `xml:"name,attr"`
+	File       string      `xml:"file,attr,omitempty"`
 	Tests      int         `xml:"tests,attr"`
 	Failures   int         `xml:"failures,attr"`
 	Errors     int         `xml:"errors,attr"`
@@ -40,7 +41,8 @@ type Property struct {
 	Value string `xml:"value,attr"`
 }
 
-// A Case is a test.
+// A Case is a test. Its file and line are read by many build servers, though schemas such as
+// that of Jenkins do not have them.
 type Case struct {
 	Name    string   `xml:"name,attr"`
 	Class   string   `xml:"classname,attr"`

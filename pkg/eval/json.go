@@ -36,7 +36,7 @@ func Decode(file string, src []byte, v any) error {
 // EncodeFile encodes v, a pointer to a struct of this package, as ADK writes it to files:
 // snake_case, indented by 2. Sets leave out null and default values, results keep them.
 func EncodeFile(v any) ([]byte, error) {
-	text, err := encodeJSON(v, true)
+	text, err := EncodeLine(v)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +46,9 @@ func EncodeFile(v any) ([]byte, error) {
 	}
 	return out.Bytes(), nil
 }
+
+// EncodeLine encodes v as [EncodeFile] does, on one line.
+func EncodeLine(v any) ([]byte, error) { return encodeJSON(v, true) }
 
 // EncodeWire encodes v, a pointer to a struct of this package, as ADK sends it over HTTP:
 // camelCase without nulls, except for the keys of a [Set], which are in snake_case.

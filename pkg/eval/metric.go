@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // The names of the metrics of ADK.
@@ -74,13 +75,22 @@ func Metrics() []*Metric {
 
 // FindMetric returns the metric with a name or short name.
 func FindMetric(name string) (*Metric, bool) {
-	all := Metrics()
-	i := slices.IndexFunc(all, func(m *Metric) bool { return m.Name == name || m.Short != "" && m.Short == name })
-	if i < 0 {
-		return nil, false
-	}
-	return all[i], true
+	m, ok := metricsByName()[name]
+	return m, ok
 }
+
+// metricsByName has all metrics by their names and short names: each score looks up its
+// metric.
+var metricsByName = sync.OnceValue(func() map[string]*Metric {
+	all := map[string]*Metric{}
+	for _, m := range Metrics() {
+		all[m.Name] = m
+		if m.Short != "" {
+			all[m.Short] = m
+		}
+	}
+	return all
+})
 
 // MetricNames returns all names and short names.
 func MetricNames() []string {

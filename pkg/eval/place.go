@@ -28,11 +28,11 @@ func checkSyntax(file string, src []byte) error {
 	if !utf8.Valid(src) {
 		return newDiagnostic(spec.Pos{File: file}, "file is not UTF-8", "save it as UTF-8")
 	}
-	var raw json.RawMessage
-	err := json.Unmarshal(src, &raw)
-	if err == nil {
+	if json.Valid(src) {
 		return nil
 	}
+	var raw json.RawMessage
+	err := json.Unmarshal(src, &raw)
 	offset := len(src)
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		// The offset is that after the invalid character.
