@@ -33,7 +33,7 @@ func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (
 	if err != nil {
 		return nil, err
 	}
-	got := w.loader.withEditedFiles(dir, files).loadApp(ctx, dir, nil, nil)
+	got := w.loader.WithFiles(dir, files).loadApp(ctx, dir, nil, nil)
 	if got.app == nil {
 		if made {
 			err = os.Remove(dir)
@@ -83,8 +83,9 @@ func (w *Watch) findOrCreateFolder(app string) (dir string, made bool, err error
 	return dir, err == nil, err
 }
 
-// withEditedFiles returns a loader that reads these files instead of those on disk.
-func (l *Loader) withEditedFiles(dir string, files map[string][]byte) *Loader {
+// WithFiles returns a loader that reads these files, by their paths in the folder of an app,
+// instead of those on disk.
+func (l *Loader) WithFiles(dir string, files map[string][]byte) *Loader {
 	opts := l.opts
 	open := opts.Open
 	opts.Open = func(file string) ([]byte, bool) {
