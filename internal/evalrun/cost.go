@@ -17,17 +17,46 @@ func (e *CostError) Error() string {
 	return fmt.Sprintf("the cost limit of %g US dollars was reached", e.Limit)
 }
 
-// A CostMeter adds up the cost of calls by models with a price, and rejects calls once a
-// limit is reached. Calls that are running then end, so their cost is added as well.
+// A CallsError is the error of a run that reached its limit of model calls.
+type CallsError struct{ Limit int }
+
+// Error names the limit.
+func (e *CallsError) Error() string {
+	return fmt.Sprintf("the limit of %d model calls was reached", e.Limit)
+}
+
+// A CostMeter counts calls of models and adds up the cost of those with a price. It rejects
+// calls once a limit is reached. Calls that are running then end, so their cost is added as
+// well.
 type CostMeter struct {
 	// Limit is in US dollars; 0 disables it.
 	Limit float64
 	// OnLimit is called once when the limit is reached; nil is allowed.
 	OnLimit func(*CostError)
+	// CallLimit is the maximum number of calls; 0 disables it.
+	CallLimit int
+	// OnCallLimit is called for each call beyond the limit; nil is allowed.
+	OnCallLimit func(*CallsError)
 
-	mu      sync.Mutex
-	spent   float64
-	reached bool
+	mu       sync.Mutex
+	calls    int
+	spent    float64
+	reached  bool
+	unpriced string
+}
+
+// Unpriced returns the name of a model whose responses had no cost, or "".
+func (m *CostMeter) Unpriced() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unpriced
+}
+
+// Calls returns the number of calls so far.
+func (m *CostMeter) Calls() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls
 }
 
 // Spent returns the cost so far, in US dollars.
@@ -57,25 +86,36 @@ func (m *meteredModel) Generate(ctx context.Context, req *model.Request) iter.Se
 	}
 	ctx = context.WithValue(ctx, meteredKey{}, true)
 	return func(yield func(*model.Response, error) bool) {
-		if err := m.meter.checkLimit(); err != nil {
+		if err := m.meter.countCall(); err != nil {
 			yield(nil, err)
 			return
 		}
 		m.LLM.Generate(ctx, req)(func(resp *model.Response, err error) bool {
 			if usd, ok := model.CostOf(resp); ok && err == nil {
 				m.meter.addCost(usd)
+			} else if err == nil && !resp.Partial {
+				m.meter.setUnpriced(m.LLM.Name())
 			}
 			return yield(resp, err)
 		})
 	}
 }
 
-func (m *CostMeter) checkLimit() error {
+// countCall counts a call, or returns the error of a limit.
+func (m *CostMeter) countCall() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.reached {
+	switch {
+	case m.reached:
 		return &CostError{m.Limit}
+	case m.CallLimit > 0 && m.calls >= m.CallLimit:
+		err := &CallsError{m.CallLimit}
+		if m.OnCallLimit != nil {
+			m.OnCallLimit(err)
+		}
+		return err
 	}
+	m.calls++
 	return nil
 }
 
@@ -88,4 +128,10 @@ func (m *CostMeter) addCost(usd float64) {
 	if first && m.OnLimit != nil {
 		m.OnLimit(&CostError{m.Limit})
 	}
+}
+
+func (m *CostMeter) setUnpriced(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unpriced = name
 }

@@ -19,7 +19,7 @@ var floors = map[string]int{
 	"pkg/agentconfig": 6, "internal/turn": 6, "internal/apptest": 7, "internal/evalfile": 7, "internal/evalrun": 8,
 	"pkg/loader": 9,
 	"pkg/server": 10, "pkg/evaltest": 10, "internal/lsp": 10,
-	"cmd/agenthost": 11, "examples/embed": 11, "internal/proof": 11, "internal/gotest": 11, "internal/dist": 0, "internal/junit": 0, "internal/evalstats": 0, "internal/evalreport": 9,
+	"cmd/agenthost": 11, "examples/embed": 11, "internal/proof": 11, "internal/gotest": 11, "internal/dist": 0, "internal/junit": 0, "internal/evalstats": 0, "internal/evalreport": 9, "internal/optimize": 9,
 
 	// Test support: only tests import it.
 	"internal/fakeanthropic": 0, "internal/fakegemini": 0, "internal/fakeollama": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "pkg/store/storetest": 5, "internal/testenv": 10,

@@ -41,8 +41,8 @@ func ReplaceString(src []byte, at Pos, text string) ([]byte, error) {
 	}
 	e := &stringEdit{src: src, node: n, start: start}
 	if e.end, ok = e.findEnd(); ok {
-		for _, written := range e.renderForms(text) {
-			edited := slices.Concat(src[:e.start], []byte(written), src[e.end:])
+		for _, form := range e.renderForms(text) {
+			edited := slices.Concat(src[:e.start], []byte(form.text), src[form.end:])
 			if e.isOnlyChange(doc, edited, text) {
 				return edited, nil
 			}
@@ -164,18 +164,44 @@ func plainLength(rest []byte, value string) int {
 	return i
 }
 
+// stringForm is a form of a string, which replaces the bytes up to end.
+type stringForm struct {
+	text string
+	end  int
+}
+
 // renderForms returns the text in the forms that it may have, the preferred one first.
-func (e *stringEdit) renderForms(text string) []string {
-	var forms []string
+func (e *stringEdit) renderForms(text string) []stringForm {
+	var forms []stringForm
 	block := e.node.style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0
 	if strings.Contains(text, "\n") || block {
 		if indent, ok := e.blockIndent(); ok {
-			forms = append(forms, e.renderBlock(text, indent))
+			comment, end := e.findComment(block)
+			forms = append(forms, stringForm{e.renderBlock(text, comment, indent), end})
 		}
 	} else if e.node.isPlain() {
-		forms = append(forms, text)
+		forms = append(forms, stringForm{text, e.end})
 	}
-	return append(forms, strconv.Quote(text))
+	return append(forms, stringForm{strconv.Quote(text), e.end})
+}
+
+// findComment returns the comment of the string with the blanks before it, for the first
+// line of a block, and the end of the string with its comment.
+func (e *stringEdit) findComment(block bool) (comment string, end int) {
+	line, _, _ := bytes.Cut(e.src[e.start:], []byte("\n"))
+	if !block {
+		line, _, _ = bytes.Cut(e.src[e.end:], []byte("\n"))
+	}
+	line = bytes.TrimRight(line, "\r")
+	i := bytes.IndexByte(line, '#')
+	if i < 0 {
+		return "", e.end
+	}
+	blanks := len(line[:i]) - len(bytes.TrimRight(line[:i], " \t"))
+	if end = e.end; !block {
+		end += len(line)
+	}
+	return string(line[i-blanks:]), end
 }
 
 // blockIndent returns the indentation of a block instead of the string, which must be the
@@ -193,7 +219,7 @@ func (e *stringEdit) blockIndent() (int, bool) {
 }
 
 // renderBlock returns a literal block without the line break after it.
-func (e *stringEdit) renderBlock(text string, indent int) string {
+func (e *stringEdit) renderBlock(text, comment string, indent int) string {
 	header := "|"
 	if first := strings.TrimLeft(text, "\n"); strings.HasPrefix(first, " ") {
 		header += "2" // the indentation, which the first line does not show
@@ -211,7 +237,7 @@ func (e *stringEdit) renderBlock(text string, indent int) string {
 		lineBreak = "\r\n"
 	}
 	var b strings.Builder
-	b.WriteString(header)
+	b.WriteString(header + comment)
 	for line := range strings.Lines(text) {
 		b.WriteString(lineBreak)
 		if line = strings.TrimSuffix(line, "\n"); line != "" {

@@ -24,6 +24,8 @@ func TestReplaceString(t *testing.T) {
 		{"folded block", "instruction: >\n    Help\n    now.\nname: a\n", "x\ny\n", "instruction: |\n  x\n  y\nname: a\n"},
 		{"block of a list item", "agents:\n  - instruction: |\n      a\n    name: b\n", "x\ny\n", "agents:\n  - instruction: |\n      x\n      y\n    name: b\n"},
 		{"indented first line", "instruction: |\n  a\n", "  x\ny\n", "instruction: |2\n    x\n  y\n"},
+		{"comment of a block", "instruction: |-  # keep\n  a\n", "x\ny\n", "instruction: |  # keep\n  x\n  y\n"},
+		{"comment after a block", "instruction: 'a' # keep\nname: b\n", "x\ny", "instruction: |- # keep\n  x\n  y\nname: b\n"},
 		{"flow mapping", "agents: {b: {instruction: Help., name: b}}\n", "x\ny", "agents: {b: {instruction: \"x\\ny\", name: b}}\n"},
 		{"windows", "instruction: |\r\n  a\r\n  b\r\nname: a\r\n", "x\ny\n", "instruction: |\r\n  x\r\n  y\r\nname: a\r\n"},
 		{"end of the file", "instruction: |\n  a", "x\ny", "instruction: |-\n  x\n  y"},
