@@ -75,15 +75,16 @@ func (s *Server) completeFields(c *cursor) []completionItem {
 }
 
 // namedKeys returns the agents or tools whose names are keys at the cursor. Only
-// tests have such keys.
+// tests and eval files have such keys: models, stubs, and criteria of tools.
 func (s *Server) namedKeys(c *cursor) []loader.Symbol {
-	if c.documentKind() != "test" || len(c.keys) != 2 {
+	if len(c.keys) == 0 {
 		return nil
 	}
-	switch c.keys[1] {
-	case "model":
+	isTest, last := c.documentKind() == "test" && len(c.keys) == 2, c.keys[len(c.keys)-1]
+	switch {
+	case last == "model" && isTest:
 		return s.outlineOf(c).Agents
-	case "tools":
+	case last == "tools" && (isTest || c.documentKind() == "eval"):
 		return s.outlineOf(c).Tools
 	}
 	return nil

@@ -356,6 +356,12 @@ func TestCompletion(t *testing.T) {
 		{"agents of a test", "root_agent.test.yaml", "- name: a\n  user: b\n  model:\n    ¦\n", []string{"desk", "answer"}, nil},
 		{"tools of a test", "root_agent.test.yaml", "- name: a\n  tools:\n    ¦\n", []string{"stock"}, nil},
 		{"stubs", "root_agent.test.yaml", "- name: a\n  tools:\n    stock: {¦}\n", []string{"return", "fail", "times"}, nil},
+		{"stubs of faults", "root_agent.test.yaml", "- name: a\n  tools:\n    stock: {¦}\n", []string{"error", "probability", "latency", "simulate"}, nil},
+		{"tools of an eval file", "root_agent.eval.yaml", "tools:\n  ¦\ncases: []\n", []string{"stock"}, []string{"desk"}},
+		{"tools of a case", "root_agent.eval.yaml", "cases:\n- name: a\n  tools:\n    ¦\n", []string{"stock"}, nil},
+		{"stubs of a case", "root_agent.eval.yaml", "cases:\n- name: a\n  tools:\n    stock: {¦}\n", []string{"return", "error"}, nil},
+		{"tools of a criterion", "root_agent.eval.yaml", "metrics:\n  tool_trajectory:\n    tools:\n      ¦\n", []string{"stock"}, nil},
+		{"simulation", "root_agent.eval.yaml", "simulation: {¦}\n", []string{"model", "data", "stateful_parameters"}, nil},
 		{"fields of a script", "s.script.yaml", "- when: 'true'\n  ¦\n", []string{"text", "calls"}, []string{"when"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
