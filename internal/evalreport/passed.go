@@ -49,10 +49,10 @@ func passColumns() []column {
 		}
 	}
 	return []column{
-		{"passed", formatPassedRuns},
-		{"95 % interval", rate(func(p *PassRate) string { return formatScore(p.Low) + " to " + formatScore(p.High) })},
-		{"pass@2", rate(func(p *PassRate) string { return formatScore(p.AtK[1]) })},
-		{"pass^2", rate(func(p *PassRate) string { return formatScore(p.HatK[1]) })},
+		{title: "passed", format: formatPassedRuns},
+		{title: "95 % interval", format: rate(func(p *PassRate) string { return formatScore(p.Low) + " to " + formatScore(p.High) })},
+		{title: "pass@2", format: rate(func(p *PassRate) string { return formatScore(p.AtK[1]) })},
+		{title: "pass^2", format: rate(func(p *PassRate) string { return formatScore(p.HatK[1]) })},
 	}
 }
 

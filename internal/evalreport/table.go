@@ -10,29 +10,25 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"agenthost/pkg/eval"
 )
 
+// maxTableWidth is the width from which on a table continues below itself. It is no
+// terminal's: the output of a build server has none.
+const maxTableWidth = 160
+
 // writeTable prints a line for each case, then the details of those that did not pass. It
 // prints the summary on summary.
 func (r *Report) writeTable(out, summary io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	columns := r.listColumns()
-	var header []string
-	for _, c := range columns {
-		header = append(header, c.title)
-	}
-	fmt.Fprintln(w, strings.Join(header, "\t"))
-	for _, c := range r.listCases() {
-		var cells []string
-		for _, column := range columns {
-			cells = append(cells, column.format(c))
+	for i, block := range r.splitTable() {
+		if i > 0 {
+			fmt.Fprintln(out)
 		}
-		fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
-	}
-	if err := w.Flush(); err != nil {
-		return err
+		if err := writeRows(out, block); err != nil {
+			return err
+		}
 	}
 	for _, c := range r.listCases() {
 		if err := r.texts.copyText(out, c.text); err != nil {
@@ -42,6 +38,49 @@ func (r *Report) writeTable(out, summary io.Writer) error {
 	r.writeComparisons(out)
 	r.writeSummary(summary)
 	return nil
+}
+
+// splitTable returns the columns of the table, each with its title and a cell per case, in
+// blocks that are not wider than the limit. Each block begins with the columns that name
+// the case.
+func (r *Report) splitTable() [][][]string {
+	var named, block [][]string
+	var blocks [][][]string
+	namedWidth, width := 0, 0
+	for _, column := range r.listColumns() {
+		cells, cellWidth := []string{column.title}, utf8.RuneCountInString(column.title)
+		for _, c := range r.listCases() {
+			cell := column.format(c)
+			cells, cellWidth = append(cells, cell), max(cellWidth, utf8.RuneCountInString(cell))
+		}
+		cellWidth += tableGap
+		if column.names {
+			named, block = append(named, cells), append(block, cells)
+			namedWidth, width = namedWidth+cellWidth, width+cellWidth
+			continue
+		}
+		if width+cellWidth > maxTableWidth && len(block) > len(named) {
+			blocks = append(blocks, block)
+			block, width = slices.Clone(named), namedWidth
+		}
+		block, width = append(block, cells), width+cellWidth
+	}
+	return append(blocks, block)
+}
+
+// tableGap is the number of spaces between columns.
+const tableGap = 2
+
+func writeRows(out io.Writer, columns [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, tableGap, ' ', 0)
+	for row := range columns[0] {
+		var cells []string
+		for _, c := range columns {
+			cells = append(cells, c[row])
+		}
+		fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+	}
+	return w.Flush()
 }
 
 // writeSummary prints the number of cases, what they used, and the result files.
@@ -96,21 +135,23 @@ func (r *Report) writeModels(w io.Writer, models []string) {
 type column struct {
 	title  string
 	format func(c *Case) string
+	// names is whether the column names the case.
+	names bool
 }
 
 // listColumns returns the columns of the table. Metrics are in the order of their first
 // use. The columns of runs, calls, tokens and costs are left out if no case has a value.
 func (r *Report) listColumns() []column {
 	columns := []column{
-		{"case", func(c *Case) string { return c.SetID + ":" + c.CaseID }},
+		{title: "case", format: func(c *Case) string { return c.SetID + ":" + c.CaseID }, names: true},
 	}
 	if len(r.listModels()) > 0 {
-		columns = append(columns, column{"model", func(c *Case) string { return c.Model }})
+		columns = append(columns, column{title: "model", format: func(c *Case) string { return c.Model }, names: true})
 	}
-	columns = append(columns, column{"status", func(c *Case) string { return c.Status }})
+	columns = append(columns, column{title: "status", format: func(c *Case) string { return c.Status }})
 	addKnown := func(title string, format func(c *Case) string) {
 		if slices.ContainsFunc(r.Cases, func(c *Case) bool { return format(c) != unknown }) {
-			columns = append(columns, column{title, format})
+			columns = append(columns, column{title: title, format: format})
 		}
 	}
 	addKnown("baseline", formatBaseline)
@@ -118,14 +159,14 @@ func (r *Report) listColumns() []column {
 		addKnown(c.title, c.format)
 	}
 	for _, name := range r.listMetrics() {
-		columns = append(columns, column{shortMetricName(name), func(c *Case) string { return formatScored(findMetric(c.Metrics, name)) }})
+		columns = append(columns, column{title: shortMetricName(name), format: func(c *Case) string { return formatScored(findMetric(c.Metrics, name)) }})
 	}
 	addKnown("calls/turn", func(c *Case) string { return formatScored(findMetric(c.Informational, eval.ToolCallCount)) })
 	addKnown("tokens", func(c *Case) string { return formatTokens(c.Usage.Turns) })
 	addKnown("cost", func(c *Case) string { return formatCost(c.Usage.Turns) })
 	addKnown("judge tokens", func(c *Case) string { return formatTokens(c.Usage.Judges) })
 	addKnown("judge cost", func(c *Case) string { return formatCost(c.Usage.Judges) })
-	return append(columns, column{"time", func(c *Case) string { return formatTime(c.Seconds) }})
+	return append(columns, column{title: "time", format: func(c *Case) string { return formatTime(c.Seconds) }})
 }
 
 // listMetrics returns the metrics with a threshold in the order of their first use.
