@@ -30,6 +30,22 @@ func ReadConfig(file string, src []byte, names *Names) (*eval.Config, spec.Diagn
 	return config, a.diagnostics
 }
 
+// ModelsOf returns the names of judges and of the simulated user in a test_config.json, with
+// their places.
+func ModelsOf(file string, src []byte, config *eval.Config) []spec.Text {
+	var all []spec.Text
+	for i, m := range config.Measures() {
+		if m.Criterion.Judge != nil && m.Criterion.Judge.Model != "" {
+			at := eval.Locate(file, src, "criteria", config.Criteria.Names[i], "judge_model_options", "judge_model")
+			all = append(all, spec.Text{Value: m.Criterion.Judge.Model, Pos: at})
+		}
+	}
+	if s := config.Simulator; s != nil && s.Model != "" {
+		all = append(all, spec.Text{Value: s.Model, Pos: eval.Locate(file, src, "user_simulator_config", "model")})
+	}
+	return all
+}
+
 // ReadSet reads an eval set or a test file of ADK as [eval.ReadSet], and checks the criteria
 // and stubs of its cases.
 func ReadSet(file string, src []byte, o *eval.ReadOptions, names *Names) (*eval.Set, spec.Diagnostics) {

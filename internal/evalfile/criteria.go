@@ -33,6 +33,7 @@ func (d *decoder) decodeSimulator(n *spec.Node, c *fileConfig) *eval.SimulatorCo
 		Model: c.Simulator.Model, MaxMessages: c.Simulator.MaxMessages,
 		Instructions: c.Simulator.Instructions, IncludeCalls: c.Simulator.IncludeCalls,
 	}
+	d.addModel(n.Get("model"))
 	hasPersona := slices.ContainsFunc(c.Cases, func(c caseConfig) bool { return c.Persona.persona != nil })
 	if err := s.CheckFields(hasPersona); err != nil {
 		at := n
@@ -144,6 +145,7 @@ func (d *decoder) decodeCriterion(metric *eval.Metric, n *spec.Node) *eval.Crite
 	}
 	if c.Judge != nil {
 		got.Judge = &eval.JudgeOptions{Model: c.Judge.Model, Samples: c.Judge.Samples, Parallel: c.Judge.Parallel}
+		d.addModel(n.Get("judge_model_options").Get("judge_model"))
 		d.checkCount(n.Get("judge_model_options").Get("num_samples"), c.Judge.Samples)
 		d.checkCount(n.Get("judge_model_options").Get("parallelism_limit"), c.Judge.Parallel)
 	}
@@ -174,6 +176,13 @@ func (d *decoder) decodeExpression(metric *eval.Metric, n *spec.Node) *eval.Crit
 		d.addDiagnostics(c.Expr.Errorf(offset, "expression", "%v", err))
 	}
 	return got
+}
+
+// addModel adds the name of a model, to be found in the app.
+func (d *decoder) addModel(n *spec.Node) {
+	if n != nil && n.Kind == spec.Scalar && n.Value != "" {
+		d.models = append(d.models, n.Text())
+	}
 }
 
 // checkCount reports a number of samples beyond the limits: each sample is a call that

@@ -23,6 +23,8 @@ type File struct {
 	// Config has the metrics and the simulated user of the file. Its criteria are nil if the
 	// file has no metrics; it is nil if the file has neither.
 	Config *eval.Config
+	// Models are the names of judges and of the simulated user, with their places.
+	Models []spec.Text
 }
 
 // Names are the names that eval files of an app may refer to.
@@ -51,6 +53,9 @@ func Read(file string, src []byte, names *Names) (*File, spec.Diagnostics) {
 // is an error. The ID of the set is the name of the file without its suffix.
 func Decode(n *spec.Node, names *Names) (*File, spec.Diagnostics) {
 	d := &decoder{names: names, seenCases: map[string]spec.Pos{}}
+	if problem, found := findADKForm(n); found {
+		return &File{Set: &eval.Set{}}, spec.Diagnostics{problem}
+	}
 	var c fileConfig
 	d.addDiagnostics(spec.Decode(n, &c)...)
 	id := strings.TrimSuffix(path.Base(n.Pos.File), Suffix)
@@ -71,14 +76,34 @@ func Decode(n *spec.Node, names *Names) (*File, spec.Diagnostics) {
 	if !d.diagnostics.HasErrors() {
 		d.checkCoverage(n, f)
 	}
+	f.Models = d.models
 	d.diagnostics.Sort()
 	return f, d.diagnostics
+}
+
+// findADKForm reports a file in a form of ADK, whose keys this one does not have.
+func findADKForm(n *spec.Node) (spec.Diagnostic, bool) {
+	if n.Kind == spec.Sequence && len(n.Items) > 0 {
+		problem := n.Errorf("eval", "an eval file must be a mapping, got a list")
+		if item := n.Items[0]; item.Get("data") != nil || item.Get("query") != nil {
+			return problem.WithHint("this is a form of ADK: give the file a name such as orders.evalset.json"), true
+		}
+		return problem.WithHint("write the list under cases:"), true
+	}
+	for _, key := range []string{"eval_cases", "evalCases", "eval_set_id", "evalSetId"} {
+		if at := n.Get(key); at != nil {
+			return n.Errorf("eval", "%s is a key of ADK's eval sets", key).WithHint("give the file a name such as orders.evalset.json, or write the cases under cases:"), true
+		}
+	}
+	return spec.Diagnostic{}, false
 }
 
 type decoder struct {
 	names       *Names
 	seenCases   map[string]spec.Pos
 	diagnostics spec.Diagnostics
+	// models are those of judges and of the simulated user.
+	models []spec.Text
 	// shared are the rubrics of the file.
 	shared []*eval.Rubric
 	// judgesAll reports whether a metric scores turns without anything expected of them.

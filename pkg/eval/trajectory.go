@@ -70,10 +70,11 @@ func (m *callMatcher) scoreCalls(actual, expected []*genai.FunctionCall) float64
 }
 
 func (m *callMatcher) countMatches(actual, expected []*genai.FunctionCall) int {
-	switch m.MatchType {
-	case MatchInOrder:
+	switch {
+	case m.MatchType == MatchInOrder, m.PartialScore && m.MatchType == MatchExact:
+		// A call too many shifts the others: they still count for a part of the score.
 		return m.countInOrder(actual, expected)
-	case MatchAnyOrder:
+	case m.MatchType == MatchAnyOrder:
 		return m.countAnyOrder(actual, expected)
 	default:
 		n := 0

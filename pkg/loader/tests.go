@@ -180,6 +180,7 @@ func listUnmockedTools(root *resolvedAgent) []string {
 // checkEvals reports the problems of eval files, of ADK's eval sets and test files, and of
 // their configs.
 func (r *resolver) checkEvals(ctx context.Context) {
+	isUsable := r.app.root != nil && !r.ds.HasErrors()
 	own := r.collectTestNames(ctx)
 	names := r.metricNames()
 	names.Tools, names.State = own.Tools, own.State
@@ -188,20 +189,30 @@ func (r *resolver) checkEvals(ctx context.Context) {
 	}
 	files := r.findFiles(ctx, "eval sets", evalfile.Suffix, eval.SetSuffix, eval.TestSuffix, eval.ConfigFile)
 	configs := r.readEvalConfigs(files, names)
+	var judges []spec.Text
 	for _, file := range files {
 		names.Config = configs[path.Dir(file)]
 		if !strings.HasSuffix(file, ".json") {
 			n, ds := r.src.parseFile(file) // without references, as it runs
 			if n != nil && !ds.HasErrors() {
-				_, more := evalfile.Decode(n, names)
+				f, more := evalfile.Decode(n, names)
 				ds = append(ds, more...)
+				judges = append(judges, f.Models...)
 			}
 			r.report(ds...)
 			continue
 		}
 		if name := path.Base(file); strings.HasSuffix(name, ".json") && (name == eval.ConfigFile || !strings.HasSuffix(name, eval.ConfigFile)) {
-			r.report(r.checkEvalJSON(file, names)...)
+			models, ds := r.checkEvalJSON(file, names)
+			judges = append(judges, models...)
+			r.report(ds...)
 		}
+	}
+	if !isUsable {
+		return // names of models may be unknown because of other problems
+	}
+	for _, name := range judges {
+		r.resolveModel(ctx, name)
 	}
 }
 
@@ -228,19 +239,22 @@ func (r *resolver) readEvalConfigs(files []string, names *evalfile.Names) map[st
 }
 
 // checkEvalJSON returns the problems of a file of ADK.
-func (r *resolver) checkEvalJSON(file string, names *evalfile.Names) spec.Diagnostics {
+func (r *resolver) checkEvalJSON(file string, names *evalfile.Names) ([]spec.Text, spec.Diagnostics) {
 	at := r.src.displayPath(file)
 	src, err := r.src.readWithinBudget(file)
 	if isLimitError(err) {
-		return spec.Diagnostics{r.src.budget.exceeded.toDiagnostic(r.src.displayDir)}
+		return nil, spec.Diagnostics{r.src.budget.exceeded.toDiagnostic(r.src.displayDir)}
 	}
 	if err != nil {
-		return spec.Diagnostics{{Pos: spec.Pos{File: at}, Rule: "file", Message: "cannot read the file: " + formatOSError(err)}}
+		return nil, spec.Diagnostics{{Pos: spec.Pos{File: at}, Rule: "file", Message: "cannot read the file: " + formatOSError(err)}}
 	}
 	if path.Base(file) == eval.ConfigFile {
-		_, ds := evalfile.ReadConfig(at, src, names)
-		return ds
+		config, ds := evalfile.ReadConfig(at, src, names)
+		if ds.HasErrors() {
+			return nil, ds
+		}
+		return evalfile.ModelsOf(at, src, config), ds
 	}
 	_, ds := evalfile.ReadSet(at, src, nil, names)
-	return ds
+	return nil, ds
 }
