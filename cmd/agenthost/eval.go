@@ -113,23 +113,27 @@ func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) err
 	if err := checkApp(dir); err != nil {
 		return err
 	}
-	jobs, err := evalrun.Plan(dir, eval.ParseSelections(args[1:]), &f.plan)
-	if err != nil {
-		return planFailure(io, err)
-	}
 	opts, err := f.load.loaderOptions(nil, dir)
 	if err != nil {
 		return err
 	}
 	opts.WrapModel = evalrun.WrapModel
 	e := &evaluation{io: io, flags: f, dir: dir}
+	defer e.closeAll()
+	if err := e.openService(ctx, loader.New(opts)); err != nil {
+		return failWith(err)
+	}
+	f.plan.Vertex = e.service != nil
+	jobs, err := evalrun.Plan(dir, eval.ParseSelections(args[1:]), &f.plan)
+	if err != nil {
+		return planFailure(io, err)
+	}
 	for _, model := range f.subjectModels() {
 		e.subjects = append(e.subjects, &evalSubject{model: model})
 	}
 	if err := e.readBaselines(jobs); err != nil {
 		return planFailure(io, err)
 	}
-	defer e.closeAll()
 	if err := e.loadAll(ctx, opts, evalrun.ModelNames(jobs)); err != nil {
 		return err
 	}
@@ -159,6 +163,8 @@ type evaluation struct {
 	// subjects are the app, once for each model.
 	subjects []*evalSubject
 	judges   evalrun.Models
+	// service is that of Vertex AI, nil without one.
+	service eval.Service
 	// answers is the cache of judge answers, nil without one.
 	answers      *evalrun.AnswerCache
 	fingerprints map[string]string
@@ -231,6 +237,17 @@ func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges [
 			return err
 		}
 	}
+	return nil
+}
+
+// openService opens the evaluation service of Vertex AI if there are credentials.
+func (e *evaluation) openService(ctx context.Context, l *loader.Loader) error {
+	service, release, err := l.OpenVertexEvaluator(ctx, e.dir)
+	if service == nil {
+		return err
+	}
+	e.service = service
+	e.releases = append(e.releases, release)
 	return nil
 }
 
@@ -328,7 +345,7 @@ func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *eval
 		return 0, err
 	}
 	runner := &evalrun.Runner{
-		App: subject.app, Models: e.judges, Runs: e.flags.runs, Parallel: e.flags.parallel, Timeout: e.flags.timeout,
+		App: subject.app, Models: e.judges, Service: e.service, Runs: e.flags.runs, Parallel: e.flags.parallel, Timeout: e.flags.timeout,
 		Cache: e.answers, Fingerprints: e.fingerprints,
 	}
 	if err := runner.Run(ctx, job, e.progress.wrapLog(journal)); err != nil {

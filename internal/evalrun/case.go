@@ -57,7 +57,7 @@ func (r *Runner) runCase(ctx context.Context, job *Job, c *eval.Case, number int
 	} else if err := run.runConversation(ctx, r); err != nil {
 		result = eval.FailedCase(c, err.Error())
 	} else {
-		o := &eval.Options{Judges: run.openJudge, Custom: run.customMetrics(r.Custom), AllowNotEvaluated: job.AllowNotEvaluated}
+		o := &eval.Options{Judges: run.openJudge, Service: r.Service, Custom: run.customMetrics(r.Custom), AllowNotEvaluated: job.AllowNotEvaluated}
 		result = o.Evaluate(ctx, c, run.turns, append(slices.Clip(job.measuresOf(c)), eval.InformationalMeasures()...))
 		if ctx.Err() == nil {
 			run.answers.commitAnswers()

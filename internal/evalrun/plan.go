@@ -46,6 +46,9 @@ type PlanOptions struct {
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated, as
 	// allow_not_evaluated: true in a config.
 	AllowNotEvaluated bool
+	// Vertex makes the evaluation service of Vertex AI the judge of the metrics that it can
+	// score, unless the config or Judge names another.
+	Vertex bool
 	// Read reads a config; nil reads the file system.
 	Read func(path string) ([]byte, error)
 }
@@ -172,7 +175,7 @@ func (j *Job) applyConfig(config *eval.Config, file string, named []*eval.Measur
 	}
 	j.setCaseMeasures(named)
 	j.Simulator, j.AllowNotEvaluated = config.Simulator, config.AllowNotEvaluated || o.AllowNotEvaluated
-	j.setJudge(cmp.Or(o.Judge, eval.DefaultJudgeModel))
+	j.setJudge(o)
 	return nil
 }
 
@@ -365,7 +368,8 @@ func defaultThreshold(metric *eval.Metric) float64 {
 
 // setJudge sets the model of judges, of the simulated user and of simulated tools where the
 // files name none.
-func (j *Job) setJudge(name string) {
+func (j *Job) setJudge(o *PlanOptions) {
+	name := cmp.Or(o.Judge, eval.DefaultJudgeModel)
 	for _, m := range j.allMeasures() {
 		metric, ok := eval.FindMetric(m.Metric)
 		if !ok || !metric.Judged {
@@ -374,6 +378,9 @@ func (j *Job) setJudge(name string) {
 		criterion, judge := *m.Criterion, eval.JudgeOptions{}
 		if criterion.Judge != nil {
 			judge = *criterion.Judge
+		}
+		if judge.Model == "" && o.Judge == "" && o.Vertex && metric.Hosted() {
+			judge.Model = eval.VertexJudge
 		}
 		judge.Model = cmp.Or(judge.Model, name)
 		criterion.Judge = &judge
@@ -401,7 +408,7 @@ func ModelNames(jobs []*Job) []string {
 	names := map[string]bool{}
 	for _, j := range jobs {
 		for _, m := range j.allMeasures() {
-			if metric, ok := eval.FindMetric(m.Metric); ok && metric.Judged {
+			if metric, ok := eval.FindMetric(m.Metric); ok && metric.Judged && m.Criterion.Judge.Model != eval.VertexJudge {
 				names[m.Criterion.Judge.Model] = true
 			}
 		}

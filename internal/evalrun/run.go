@@ -19,6 +19,8 @@ type Runner struct {
 	App *runtime.App
 	// Models are the models of judges and simulated users; see [ModelNames].
 	Models Models
+	// Service is the evaluation service of Vertex AI; nil without it.
+	Service eval.Service
 	// Custom are the metrics that the Go program has registered.
 	Custom map[string]eval.MeasureFunc
 	// Runs is how often each case runs, Parallel how many cases run at once. Both are at

@@ -26,7 +26,8 @@
 //	rubric.go, prompt.go        rubrics
 //	hallucination.go            sentences against their context
 //	user_simulator_quality.go   messages of a simulated user
-//	judge_local.go              metrics that ADK leaves to Vertex AI
+//	judge_local.go, hosted.go   metrics that ADK leaves to Vertex AI, by a judge or by it
+//	generate.go                 scenarios that a model writes for an app
 //	simulate.go                 messages from a scenario, injected results of tools
 //	json.go, encode.go          JSON: both spellings, unknown keys, places of errors
 //

@@ -13,6 +13,8 @@ import (
 type Options struct {
 	// Judges opens the judges of metrics; without it those metrics are not evaluated.
 	Judges Judges
+	// Service scores the metrics whose criterion has [VertexJudge] as judge.
+	Service Service
 	// Custom has the functions of custom metrics by the name of the metric, or of the
 	// function that a config declares for it.
 	Custom map[string]MeasureFunc
@@ -26,7 +28,7 @@ type Options struct {
 // fills in the set and the session. It may be called concurrently.
 func (o *Options) Evaluate(ctx context.Context, c *Case, actual []*Invocation, measures []*Measure) *CaseResult {
 	e := &evaluation{Options: o, result: &CaseResult{CaseID: c.ID, Overall: []*MetricResult{}, Turns: []*TurnResult{}}}
-	e.in.Scenario, e.in.Judges = c.Scenario, o.Judges
+	e.in.Scenario, e.in.Judges, e.in.Service = c.Scenario, o.Judges, o.Service
 	if c.Conversation != nil {
 		e.in.Expected = c.Conversation
 		if len(actual) != len(c.Conversation) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ADK scores the metrics of this file with a service of Vertex AI. Here, a judge scores
-// them, so their numbers are not comparable; [Scores] names the judge.
+// ADK scores the metrics of this file with a service of Vertex AI. Without that [Service], a
+// judge scores them, and the numbers are not comparable; [Scores] names the judge.
 
 const scoreAnswerFormat = `Answer with one JSON object with two keys, in this order: "reasoning", your reasons in a few sentences, and "score", `
 
@@ -50,6 +50,13 @@ Conversation:
 ` + scoreAnswerFormat + `a number from 0 (not at all) to 1 (completely).`
 
 func measureSafety(ctx context.Context, in *Input) (*Scores, error) {
+	service, err := openService(in)
+	if err != nil {
+		return nil, err
+	}
+	if service != nil {
+		return measureSafetyByService(ctx, in, service), nil
+	}
 	p, err := openPanel(ctx, in)
 	if err != nil {
 		return nil, err
@@ -127,21 +134,28 @@ func readScoreAnswer(answer string, valid interval) *float64 {
 }
 
 func measureTaskSuccess(ctx context.Context, in *Input) (*Scores, error) {
-	return measureConversation(ctx, in, "Rate how far the agent achieved the goals of the user, whatever way it took.")
+	return measureConversation(ctx, in, TaskSuccess, "Rate how far the agent achieved the goals of the user, whatever way it took.")
 }
 
 func measureTrajectoryQuality(ctx context.Context, in *Input) (*Scores, error) {
-	return measureConversation(ctx, in, "Rate the way that the agent took: whether its steps were necessary, sound and in a good order, and whether it handled failures.")
+	return measureConversation(ctx, in, TrajectoryQuality, "Rate the way that the agent took: whether its steps were necessary, sound and in a good order, and whether it handled failures.")
 }
 
 func measureToolUseQuality(ctx context.Context, in *Input) (*Scores, error) {
-	return measureConversation(ctx, in, "Rate the tool calls only: whether the agent called the right tools at the right time with correct arguments, and used their results.")
+	return measureConversation(ctx, in, ToolUseQuality, "Rate the tool calls only: whether the agent called the right tools at the right time with correct arguments, and used their results.")
 }
 
 // measureConversation scores the whole conversation on its last turn.
-func measureConversation(ctx context.Context, in *Input, task string) (*Scores, error) {
+func measureConversation(ctx context.Context, in *Input, metric, task string) (*Scores, error) {
 	if len(in.Actual) == 0 {
 		return nil, errors.New("the conversation has no turns")
+	}
+	service, err := openService(in)
+	if err != nil {
+		return nil, err
+	}
+	if service != nil {
+		return measureConversationByService(ctx, in, service, metric), nil
 	}
 	p, err := openPanel(ctx, in)
 	if err != nil {

@@ -226,8 +226,9 @@ type Input struct {
 	Criterion *Criterion
 	// Threshold is that of the criterion, or else of the metric.
 	Threshold float64
-	// Judges opens judges; see [Options].
-	Judges Judges
+	// Judges opens judges, and Service is that of Vertex AI; see [Options].
+	Judges  Judges
+	Service Service
 }
 
 // Scores are the result of a metric.

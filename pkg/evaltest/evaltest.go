@@ -69,13 +69,17 @@ func Run(t *testing.T, dir string, opts *Options) {
 	if o.Loader != nil {
 		lo = *o.Loader
 	}
+	lo.WrapModel = wrapModel(lo.WrapModel)
+	l := loader.New(&lo)
+	service := openService(t, l, dir)
 	jobs, err := evalrun.Plan(dir, eval.ParseSelections(o.Sets), &evalrun.PlanOptions{
-		Config: o.Config, Metrics: o.Metrics, Custom: slices.Sorted(maps.Keys(lo.Metrics)), Judge: o.Judge, AllowNotEvaluated: o.AllowNotEvaluated,
+		Config: o.Config, Metrics: o.Metrics, Custom: slices.Sorted(maps.Keys(lo.Metrics)), Judge: o.Judge, AllowNotEvaluated: o.AllowNotEvaluated, Vertex: service != nil,
 	})
 	if err != nil {
 		t.Fatalf("cannot evaluate %s: %s", dir, formatError(err))
 	}
-	runner := openRunner(t, dir, lo, evalrun.ModelNames(jobs))
+	runner := openRunner(t, l, dir, evalrun.ModelNames(jobs))
+	runner.Service, runner.Custom, runner.Logger = service, lo.Metrics, lo.Logger
 	runner.Runs, runner.Parallel, runner.Timeout = max(o.Runs, 1), max(o.Runs, 1), o.Timeout
 	if runner.Timeout <= 0 {
 		runner.Timeout = defaultTimeout
@@ -93,10 +97,8 @@ func Run(t *testing.T, dir string, opts *Options) {
 }
 
 // openRunner loads the app and the models of judges. They are closed after all subtests.
-func openRunner(t *testing.T, dir string, lo loader.Options, judges []string) *evalrun.Runner {
+func openRunner(t *testing.T, l *loader.Loader, dir string, judges []string) *evalrun.Runner {
 	t.Helper()
-	lo.WrapModel = wrapModel(lo.WrapModel)
-	l := loader.New(&lo)
 	app, ds := l.Load(t.Context(), dir)
 	if app == nil {
 		t.Fatalf("cannot load %s: %s", dir, formatError(ds.Err()))
@@ -107,7 +109,21 @@ func openRunner(t *testing.T, dir string, lo loader.Options, judges []string) *e
 		t.Fatalf("cannot open the models of judges: %s", formatError(ds.Err()))
 	}
 	t.Cleanup(release)
-	return &evalrun.Runner{App: app, Models: models, Custom: lo.Metrics, Logger: lo.Logger}
+	return &evalrun.Runner{App: app, Models: models}
+}
+
+// openService opens the evaluation service of Vertex AI; nil without credentials.
+func openService(t *testing.T, l *loader.Loader, dir string) eval.Service {
+	t.Helper()
+	service, release, err := l.OpenVertexEvaluator(t.Context(), dir)
+	if err != nil {
+		t.Fatalf("cannot evaluate %s: %s", dir, formatError(err))
+	}
+	t.Cleanup(release)
+	if service == nil {
+		return nil
+	}
+	return service
 }
 
 func wrapModel(own func(model.LLM) model.LLM) func(model.LLM) model.LLM {

@@ -32,6 +32,7 @@ func (l *Loader) gateEvals(ctx context.Context, dir string, app *runtime.App) sp
 	if g == nil {
 		return ds
 	}
+	defer g.release()
 	defer g.runner.App.Close()
 	began := time.Now()
 	ds = g.runJobs(ctx)
@@ -48,27 +49,41 @@ type evalGate struct {
 	places casePlaces
 	// runner has the app, which also owns the models of judges.
 	runner *evalrun.Runner
+	// release releases the evaluation service.
+	release func()
 }
 
 // openEvalGate loads the app, its eval sets and the judges for a run that the meter counts.
 func (l *Loader) openEvalGate(ctx context.Context, dir string, app *runtime.App, meter *evalrun.CostMeter) (*evalGate, spec.Diagnostics) {
 	metered := l.withModelWrapper(func(llm model.LLM) model.LLM { return evalrun.WrapModel(meter.WrapModel(llm)) })
-	g := &evalGate{dir: dir}
+	g := &evalGate{dir: dir, release: func() {}}
+	var service eval.Service
+	if app.Reload().Budget.Cost == 0 { // calls of the service have no price
+		vertex, release, err := l.OpenVertexEvaluator(ctx, dir)
+		if err != nil {
+			return nil, spec.Diagnostics{failedGate(dir, "eval-failed", err.Error())}
+		}
+		if g.release = release; vertex != nil {
+			service = vertex
+		}
+	}
 	var models evalrun.Models
 	got := metered.loadApp(ctx, dir, nil, func(ctx context.Context, r *resolver) {
-		if g.jobs, g.places = r.planGatedEvals(ctx); g.jobs != nil {
+		if g.jobs, g.places = r.planGatedEvals(ctx, service != nil); g.jobs != nil {
 			models = r.resolveJudges(ctx, g.jobs)
 		}
 	})
 	if got.app == nil {
+		g.release()
 		return nil, got.ds
 	}
 	if got.app.Revision() != app.Revision() {
 		got.app.Close()
+		g.release()
 		return nil, spec.Diagnostics{failedGate(dir, "eval-failed", "the files changed before the evals ran; the evals run again")}
 	}
 	g.runner = &evalrun.Runner{
-		App: got.app, Models: models, Runs: 1, Parallel: maxGateCases, Custom: l.opts.Metrics, Logger: l.opts.Logger,
+		App: got.app, Models: models, Service: service, Runs: 1, Parallel: maxGateCases, Custom: l.opts.Metrics, Logger: l.opts.Logger,
 		Timeout: 2 * maxBudgetTime, // the budget ends conversations
 	}
 	return g, nil
@@ -162,8 +177,9 @@ func shortenReason(reason string) string {
 type casePlaces map[string]spec.Pos
 
 // planGatedEvals reads the eval sets that the gate of the app runs, and reports their
-// problems. The jobs are nil if there are errors, or if evals do not gate the app.
-func (r *resolver) planGatedEvals(ctx context.Context) ([]*evalrun.Job, casePlaces) {
+// problems. The jobs are nil if there are errors, or if evals do not gate the app. vertex
+// reports that the evaluation service of Vertex AI is available.
+func (r *resolver) planGatedEvals(ctx context.Context, vertex bool) ([]*evalrun.Job, casePlaces) {
 	options := r.app.doc.reloadOptions()
 	if r.ds.HasErrors() || options == nil || !slices.Contains(options.Gate, runtime.GateEvals) {
 		return nil, nil
@@ -173,7 +189,7 @@ func (r *resolver) planGatedEvals(ctx context.Context) ([]*evalrun.Job, casePlac
 		at = named
 	}
 	places := casePlaces{}
-	jobs, err := evalrun.PlanSets(r.readEvalSets(ctx, places), eval.ParseSelections(options.EvalSets), &evalrun.PlanOptions{Custom: r.metricNames().Metrics, Read: r.readEvalConfig})
+	jobs, err := evalrun.PlanSets(r.readEvalSets(ctx, places), eval.ParseSelections(options.EvalSets), &evalrun.PlanOptions{Custom: r.metricNames().Metrics, Vertex: vertex, Read: r.readEvalConfig})
 	problems := spec.Diagnostics(nil)
 	switch {
 	case r.ds.HasErrors():

@@ -84,7 +84,7 @@ func (s *Suite) openApp(ctx context.Context, env *apptest.TestEnv) (*runtime.App
 func checkTests(ctx context.Context, r *resolver) {
 	r.readTests(ctx)
 	r.checkEvals(ctx)
-	if jobs, _ := r.planGatedEvals(ctx); jobs != nil {
+	if jobs, _ := r.planGatedEvals(ctx, false); jobs != nil {
 		r.resolveJudges(ctx, jobs)
 	}
 }
