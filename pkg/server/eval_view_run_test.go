@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ const evalViewApp = `
 -- apps/shop/root_agent.yaml --
 name: shop
 agent_class: SequentialAgent
+-- apps/shop/top.eval.yaml --
+cases:
+  - {name: a, user: Hi, expect: {text: Hello}}
 -- apps/shop/more/short.eval.yaml --
 metrics: {response_match: 0.7}
 cases:
@@ -142,4 +146,28 @@ func TestFollowEvalRunCanceled(t *testing.T) {
 	}
 	cancel()
 	<-canceled
+}
+
+// Two runs may be in progress, whichever route started them; further ones are rejected. So
+// are those after the shutdown started.
+func TestFollowEvalRunLimit(t *testing.T) {
+	started, release := make(chan struct{}), make(chan struct{})
+	e := newEvalViewEnv(t, &server.Options{Dev: true, Evaluator: evaluatorFunc(func(context.Context, *eval.RunRequest, func(*eval.RunProgress, error) bool) {
+		started <- struct{}{}
+		<-release
+	})})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			expectResponse(t, e.serve("POST", followPath, "{}"), http.StatusOK, "data: {\"done\":true}\n\n")
+		})
+		<-started
+	}
+	const full = `{"detail":"too many eval runs in progress (limit 2), retry later"}`
+	expectResponse(t, e.serve("POST", followPath, "{}"), http.StatusServiceUnavailable, full)
+	expectResponse(t, e.serve("POST", "/dev/apps/shop/eval-sets/top/run", `{"evalMetrics": []}`), http.StatusServiceUnavailable, full)
+	close(release)
+	wg.Wait()
+	e.server.Drain()
+	expectResponse(t, e.serve("POST", followPath, "{}"), http.StatusServiceUnavailable, `{"detail":"server is shutting down, retry later"}`)
 }
