@@ -36,7 +36,7 @@ func caseSet(n int) string {
 }
 
 // openRun loads an app with a set of five cases, and plans to run all of them.
-func openRun(t *testing.T, files map[string]string) (*evalrun.Runner, *evalrun.Job) {
+func openRun(t testing.TB, files map[string]string) (*evalrun.Runner, *evalrun.Job) {
 	t.Helper()
 	all := map[string][]byte{
 		"root_agent.yaml": []byte(rootAgent), "app.yaml": []byte(demoApp),

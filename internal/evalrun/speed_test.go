@@ -34,10 +34,9 @@ func cpuTime(t testing.TB) time.Duration {
 }
 
 // runTurns sends the message of each case in a session of its own, without an evaluation.
-// The sessions are in a SQLite database, because an evaluation stores them, too.
-func runTurns(t testing.TB, r *evalrun.Runner, job *evalrun.Job) {
+func runTurns(t testing.TB, r *evalrun.Runner, job *evalrun.Job, store string) {
 	t.Helper()
-	st, err := storeurl.Open(t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "s.db"), nil)
+	st, err := storeurl.Open(t.Context(), store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,26 +82,25 @@ func runJob(t testing.TB, r *evalrun.Runner, job *evalrun.Job, log func(*evalrun
 
 func asLog(j *evalrun.Journal) evalrun.ResultLog { return j }
 
-// 1000 cases of one turn with the two default metrics take less than three times the
-// processor time of the same 1000 turns. The minimum of several attempts counts: others
-// use the processor, too.
-func TestEvalProcessorTime(t *testing.T) {
-	r, job := openRun(t, map[string]string{"first.evalset.json": caseSet(1000)})
-	ratio := 0.0
-	for range 5 {
-		began := cpuTime(t)
-		runTurns(t, r, job)
-		turns := cpuTime(t)
-		runJob(t, r, job, asLog)
-		evaluated := cpuTime(t)
-		if now := float64(evaluated-turns) / float64(turns-began); ratio == 0 || now < ratio {
-			ratio = now
-		}
-		t.Logf("1000 turns: %s, 1000 cases: %s", turns-began, evaluated-turns)
-	}
-	t.Logf("%.2f times the processor time of the turns", ratio)
-	if ratio >= 3 {
-		t.Errorf("1000 cases take %.2f times the processor time of their turns, want less than 3", ratio)
+// A case costs the turn, its scores by the two default metrics, its result with the whole
+// session, and the report. A turn in SQLite is one that stores its session, too.
+func BenchmarkCase(b *testing.B) {
+	r, job := openRun(b, map[string]string{"first.evalset.json": caseSet(1000)})
+	for _, work := range []struct {
+		name string
+		run  func()
+	}{
+		{"turn/memory", func() { runTurns(b, r, job, "memory:") }},
+		{"turn/sqlite", func() { runTurns(b, r, job, "sqlite:///"+filepath.Join(b.TempDir(), "s.db")) }},
+		{"case", func() { runJob(b, r, job, asLog) }},
+	} {
+		b.Run(work.name, func(b *testing.B) {
+			began := cpuTime(b)
+			for b.Loop() {
+				work.run()
+			}
+			b.ReportMetric(float64(cpuTime(b)-began)/float64(b.N*len(job.Cases)), "cpu-ns/case")
+		})
 	}
 }
 
