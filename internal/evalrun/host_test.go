@@ -240,7 +240,7 @@ func TestEvaluateLinkedHistory(t *testing.T) {
 func TestPlanRun(t *testing.T) {
 	_, req := serveShop(t, 1, func(context.Context, *model.Request) error { return nil })
 	half := 0.5
-	req.Measures = []*eval.Measure{{Metric: "rubric_based_quality", Threshold: &half}, {Metric: "safety_v1"}, {Metric: "tool_trajectory"}}
+	req.Measures = []*eval.Measure{{Metric: "rubric_based_quality", Threshold: &half, Criterion: &eval.Criterion{WithIntermediate: true}}, {Metric: "safety_v1"}, {Metric: "tool_trajectory"}}
 	req.Config = &eval.Config{Criteria: &eval.Criteria{Names: []string{"tool_trajectory"}, ByName: map[string]*eval.Criterion{
 		"tool_trajectory": {Threshold: &half, MatchType: eval.MatchAnyOrder},
 	}}}
@@ -249,7 +249,7 @@ func TestPlanRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	quality, safety, trajectory := job.Measures[0].Criterion, job.Measures[1].Criterion, job.Measures[2].Criterion
-	if len(quality.Rubrics) == 0 || *quality.Threshold != 0.5 || quality.Judge.Model != eval.DefaultJudgeModel {
+	if len(quality.Rubrics) == 0 || !quality.WithIntermediate || *quality.Threshold != 0.5 || quality.Judge.Model != eval.DefaultJudgeModel {
 		t.Errorf("criterion of rubrics = %+v", quality)
 	}
 	if *safety.Threshold != 0.8 || *trajectory.Threshold != 0.5 || trajectory.MatchType != eval.MatchAnyOrder {

@@ -314,10 +314,10 @@ func (j *Job) completeMeasure(given *eval.Measure, metric *eval.Metric, config *
 	if own != nil {
 		*m.Criterion, m.CustomFunction = *own.Criterion, own.CustomFunction
 	}
-	switch {
-	case given.Criterion != nil:
+	if given.Criterion != nil {
 		*m.Criterion = *given.Criterion
-	case own == nil && !j.hasRubrics():
+	}
+	if own == nil && len(m.Criterion.Rubrics) == 0 && !j.hasRubrics() {
 		m.Criterion.Rubrics = metric.DefaultRubrics()
 	}
 	if given.Threshold != nil {
