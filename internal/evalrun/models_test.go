@@ -67,3 +67,27 @@ func TestCostMeter(t *testing.T) {
 		}
 	}
 }
+
+// TestCallLimit expects calls beyond the limit to be rejected and not to be counted, and the
+// name of a model without a price.
+func TestCallLimit(t *testing.T) {
+	reports := 0
+	meter := &evalrun.CostMeter{CallLimit: 2, OnCallLimit: func(err *evalrun.CallsError) {
+		if reports++; err.Error() != "the limit of 2 model calls was reached" {
+			t.Error(err)
+		}
+	}}
+	llm := meter.WrapModel(capableModel{usd: 0.5})
+	for i, want := range []bool{true, true, false, false} {
+		var failed error
+		for _, err := range llm.Generate(t.Context(), &model.Request{}) {
+			failed = err
+		}
+		if _, isLimit := errors.AsType[*evalrun.CallsError](failed); (failed == nil) != want || isLimit == want {
+			t.Errorf("call %d = %v, want success %t", i+1, failed, want)
+		}
+	}
+	if meter.Calls() != 2 || reports != 2 || meter.Unpriced() != "" {
+		t.Errorf("%d calls with %d reports, unpriced %q, want 2 with 2, all priced", meter.Calls(), reports, meter.Unpriced())
+	}
+}
