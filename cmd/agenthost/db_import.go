@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ func newDBImportCommand(io stdio) *cobra.Command {
 		Short: "Import sessions from an ADK database or another agenthost database",
 		Long: `Import copies sessions, events and state from a database of adk-python or adk-go
 into the database of --session-db. From another agenthost database it also copies
-memories and app revisions. SOURCE is a URL of the same form, with any engine; it is
+memories, app revisions and results of evaluations. SOURCE is a URL of the same form, with any engine; it is
 only read. Hosts can use both databases during the import: sessions with a running
 turn are left out. Existing rows are not written again, and sessions that exist with
 different events are left out, so an import can be repeated.
@@ -67,8 +68,8 @@ func printImport(io stdio, r *adkdb.Report) error {
 	for _, row := range []struct {
 		name string
 		adkdb.Count
-	}{{"sessions", r.Sessions}, {"events", r.Events}, {"state keys", r.Keys}, {"memories", r.Memories}, {"revisions", r.Revisions}} {
-		if (row.name == "memories" || row.name == "revisions") && row.Read == 0 {
+	}{{"sessions", r.Sessions}, {"events", r.Events}, {"state keys", r.Keys}, {"memories", r.Memories}, {"revisions", r.Revisions}, {"results", r.Results}} {
+		if slices.Contains([]string{"memories", "revisions", "results"}, row.name) && row.Read == 0 {
 			continue // ADK databases contain none
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", row.name, row.Read, row.Written, row.Present, row.LeftOut)

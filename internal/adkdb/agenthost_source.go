@@ -47,24 +47,35 @@ func (o *agenthostSource) listSharedStates(ctx context.Context) ([]sharedState, 
 	return all, err
 }
 
-// importRest imports memories and revisions.
+// importRest imports memories, revisions and results of evaluations.
 func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[session.Key]bool) error {
 	if err := o.importMemories(ctx, m); err != nil {
 		return err
 	}
-	return o.view.Revisions(ctx, func(rev sqlstore.PackedRevision) error {
-		if !m.includesApp(rev.App) {
-			return nil
-		}
-		m.report.Revisions.Read++
-		written, err := m.target.Revision(ctx, rev)
-		if written {
-			m.report.Revisions.Written++
-		} else if err == nil {
-			m.report.Revisions.Present++
-		}
-		return err
+	err := o.view.Revisions(ctx, func(rev sqlstore.PackedRevision) error {
+		return m.countRow(rev.App, &m.report.Revisions, func() (bool, error) { return m.target.Revision(ctx, rev) })
 	})
+	if err != nil {
+		return err
+	}
+	return o.view.Results(ctx, func(r sqlstore.PackedResult) error {
+		return m.countRow(r.App, &m.report.Results, func() (bool, error) { return m.target.Result(ctx, r) })
+	})
+}
+
+// countRow imports a row of an app unless the app is excluded, and counts it.
+func (m *importer) countRow(app string, count *Count, write func() (written bool, err error)) error {
+	if !m.includesApp(app) {
+		return nil
+	}
+	count.Read++
+	written, err := write()
+	if written {
+		count.Written++
+	} else if err == nil {
+		count.Present++
+	}
+	return err
 }
 
 // importMemories imports memories, in batches of one session.

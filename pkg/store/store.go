@@ -15,13 +15,14 @@ import (
 	"agenthost/pkg/store/internal/codec"
 )
 
-// A Store holds the sessions, artifacts, memories and revisions of a host. It
-// is safe for concurrent use.
+// A Store holds the sessions, artifacts, memories, revisions and results of evaluations of a
+// host. It is safe for concurrent use.
 type Store struct {
 	Sessions  *Sessions
 	Artifacts *Artifacts
 	Memories  *Memories
 	Revisions *Revisions
+	Results   *Results
 }
 
 // Options configure a store. Nil and the zero value are valid.
@@ -94,13 +95,15 @@ func (o *Options) withDefaults() *Options {
 	return &d
 }
 
-// Backends are the engines below a store. All four are required; a package such as
+// Backends are the engines below a store. All but Results are required; a package such as
 // memstore or sqlstore has some of them.
 type Backends struct {
 	Sessions  SessionBackend
 	Artifacts ArtifactBackend
 	Memories  MemoryBackend
 	Revisions RevisionBackend
+	// Results is nil for a store that cannot store results; see [ErrNoResults].
+	Results ResultBackend
 	// Unshared reports that no other store can open the sessions. Their runs need
 	// no leases.
 	Unshared bool
@@ -110,6 +113,10 @@ type Backends struct {
 func New(b *Backends, opts *Options) *Store {
 	o := opts.withDefaults()
 	c := newCache(o.CacheBytes)
+	results := b.Results
+	if results == nil {
+		results = noResults{}
+	}
 	return &Store{
 		Sessions: &Sessions{
 			backend: b.Sessions, clock: o.Clock, newID: o.NewID, cache: c, limits: limits{o.MaxStateBytes, o.MaxEventBytes, o.MaxSessionBytes},
@@ -118,6 +125,7 @@ func New(b *Backends, opts *Options) *Store {
 		Artifacts: &Artifacts{backend: b.Artifacts, clock: o.Clock, maxBytes: o.MaxArtifactBytes},
 		Memories:  &Memories{backend: b.Memories, clock: o.Clock, newID: o.NewID},
 		Revisions: &Revisions{backend: b.Revisions, clock: o.Clock},
+		Results:   &Results{backend: results, clock: o.Clock},
 	}
 }
 
@@ -131,7 +139,7 @@ func newLeaseManager(b *Backends, c *cache, o *Options) *leaseManager {
 // Close waits for pending writes, releases the session leases and closes the
 // backends. After Close every method returns an error. Close is idempotent.
 func (s *Store) Close() error {
-	return errors.Join(s.Sessions.leases.close(), s.Memories.backend.Close(), s.Revisions.backend.Close(), s.Sessions.backend.Close(), s.Artifacts.backend.Close())
+	return errors.Join(s.Sessions.leases.close(), s.Memories.backend.Close(), s.Revisions.backend.Close(), s.Results.backend.Close(), s.Sessions.backend.Close(), s.Artifacts.backend.Close())
 }
 
 // Ping checks that the store can write.

@@ -1,5 +1,5 @@
-// Package memstore keeps sessions, artifacts, memories and revisions in the memory
-// of the process, for tests and for hosts whose data may end with them.
+// Package memstore keeps sessions, artifacts, memories, revisions and results in the
+// memory of the process, for tests and for hosts whose data may end with them.
 package memstore
 
 import "agenthost/pkg/store"
@@ -10,7 +10,7 @@ func New(opts *store.Options) *store.Store { return store.New(NewBackends(), opt
 // NewBackends returns empty backends for all parts of a store.
 func NewBackends() *store.Backends {
 	return &store.Backends{
-		Sessions: NewSessions(), Artifacts: NewArtifacts(), Memories: NewMemories(), Revisions: NewRevisions(),
+		Sessions: NewSessions(), Artifacts: NewArtifacts(), Memories: NewMemories(), Revisions: NewRevisions(), Results: NewResults(),
 		Unshared: true,
 	}
 }

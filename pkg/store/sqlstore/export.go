@@ -133,6 +133,25 @@ func (r *ReadOnly) Memories(ctx context.Context, each func(Remembered) error) er
  FROM memories m JOIN memory_owners o ON o.pk = m.owner_pk ORDER BY m.owner_pk, m.session_id, m.pk`)
 }
 
+// A PackedResult is a stored result of an evaluation.
+type PackedResult struct {
+	row resultRow
+	App string
+}
+
+// Results calls each for each result of an agenthost database. No other query can run
+// meanwhile.
+func (r *ReadOnly) Results(ctx context.Context, each func(PackedResult) error) error {
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		var row resultRow
+		if err := rows.Scan(&row.App, &row.ID, &row.SetID, &row.Revision, &row.Model, &row.Stored, &row.Content); err != nil {
+			return err
+		}
+		return each(PackedResult{row, row.App})
+	}, `SELECT r.app_name, r.id, r.set_id, r.revision, r.model, r.store_time, r.content
+ FROM eval_results r ORDER BY r.app_name, r.store_time`)
+}
+
 // A PackedRevision is a stored revision of an app.
 type PackedRevision struct {
 	row revisionRow

@@ -144,3 +144,23 @@ func (i *Importer) Revision(ctx context.Context, rev PackedRevision) (written bo
 	}
 	return !there, nil
 }
+
+// Result imports a result of an evaluation, and reports whether it was missing.
+func (i *Importer) Result(ctx context.Context, r PackedResult) (written bool, err error) {
+	there := false
+	err = i.readExisting(ctx, func(existing *ReadOnly) error {
+		return existing.Each(ctx, func(rows *sql.Rows) error {
+			there = true
+			return nil
+		}, "SELECT r.id FROM eval_results r WHERE r.app_name = ? AND r.id = ?", r.App, r.row.ID)
+	})
+	if err == nil && !there && i.backend != nil {
+		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
+			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&r.row).Error
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("writing result %s of app %s: %w", r.row.ID, r.App, err)
+	}
+	return !there, nil
+}

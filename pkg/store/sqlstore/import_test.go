@@ -170,3 +170,36 @@ func TestImportRevisions(t *testing.T) {
 		diff(t, "files", map[string][]byte{"root_agent.yaml": []byte("name: abc1"), "prompts/x.md": {0, 255}}, rev.Files)
 	})
 }
+
+// Results of evaluations come over byte for byte, once.
+func TestImportResults(t *testing.T) {
+	source := sqliteFile(t)
+	saved := &store.Result{App: "app", ID: "app_orders_1.5", SetID: "orders", Revision: "r", Model: "m", Content: []byte(`{"a": 1}`)}
+	if err := openStore(t, source, nil).Results.Save(t.Context(), saved); err != nil {
+		t.Fatal(err)
+	}
+	eachDatabase(t, func(t *testing.T, url string) {
+		host, i := openStore(t, url, nil), openImporter(t, url)
+		for _, written := range []bool{true, false} {
+			r, err := OpenReadOnly(t.Context(), source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			err = r.Results(t.Context(), func(result PackedResult) error {
+				got, err := i.Result(t.Context(), result)
+				diff(t, "written", written, got)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := host.Results.Get(t.Context(), "app", saved.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, "content", string(saved.Content), string(got.Content))
+		diff(t, "set, revision and model", "orders r m", got.SetID+" "+got.Revision+" "+got.Model)
+	})
+}

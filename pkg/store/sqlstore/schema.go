@@ -131,6 +131,20 @@ type revisionRow struct {
 // TableName is for GORM.
 func (revisionRow) TableName() string { return "revisions" }
 
+// resultRow is the compressed result of an evaluation.
+type resultRow struct {
+	App      string `gorm:"column:app_name;size:128;primaryKey"`
+	ID       string `gorm:"column:id;size:255;primaryKey"`
+	SetID    string `gorm:"column:set_id;size:255;not null"`
+	Revision string `gorm:"column:revision;size:255;not null"`
+	Model    string `gorm:"column:model;size:255;not null"`
+	Stored   int64  `gorm:"column:store_time;not null"`
+	Content  []byte `gorm:"column:content;not null"`
+}
+
+// TableName is for GORM.
+func (resultRow) TableName() string { return "eval_results" }
+
 // provenanceColumn is the column of events that schema version 6 added: the
 // output of [session.Provenance.Append], or null in rows written by an older
 // version of agenthost.
@@ -209,6 +223,7 @@ func migrations() []migration {
 		{4, "sessions in the order of their creation", addOrderIndexes},
 		{5, "revisions of apps", createRevisionTable},
 		{6, "provenance of events", addProvenance},
+		{7, "results of evaluations", createResultTable},
 	}
 }
 
@@ -272,11 +287,11 @@ func createTables(db *gorm.DB, d dialect) error {
 	return nil
 }
 
-// tableNames returns the tables of sessions, memories and revisions, without
+// tableNames returns the tables of sessions, memories, revisions and results, without
 // the migration table.
 func tableNames() []string {
 	var all []string
-	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}} {
+	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}, resultRow{}} {
 		all = append(all, row.TableName())
 	}
 	return all
@@ -355,6 +370,8 @@ func createMemoryTables(db *gorm.DB, d dialect) error {
 }
 
 func createRevisionTable(db *gorm.DB, d dialect) error { return createTable(db, d, &revisionRow{}) }
+
+func createResultTable(db *gorm.DB, d dialect) error { return createTable(db, d, &resultRow{}) }
 
 // checkForeignTables rejects tables with our names but without a schema
 // version, because they belong to another program. Tables with other names may

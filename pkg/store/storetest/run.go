@@ -24,6 +24,9 @@ func (su *Suite) Run(t *testing.T) {
 	if b.Revisions != nil {
 		runTests(t, su.revisionTests())
 	}
+	if b.Results != nil {
+		runTests(t, su.resultTests())
+	}
 }
 
 func (su *Suite) sessionTests() map[string]func(*testing.T) {
@@ -121,5 +124,14 @@ func (su *Suite) revisionTests() map[string]func(*testing.T) {
 		"RevisionRoundTrip": su.testRevisionRoundTrip,
 		"RevisionOrder":     su.testRevisionOrder,
 		"RevisionsClosed":   su.testRevisionsClosed,
+	}
+}
+
+func (su *Suite) resultTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"ResultRoundTrip": su.testResultRoundTrip,
+		"ResultOrder":     su.testResultOrder,
+		"ResultInvalid":   su.testResultInvalid,
+		"ResultsClosed":   su.testResultsClosed,
 	}
 }

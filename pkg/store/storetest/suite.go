@@ -26,7 +26,7 @@ import (
 )
 
 // A Database opens the backends of one store. Each call opens another store on the same
-// data, like replicas. Options.Owner is set. Nil artifacts, memories and revisions are
+// data, like replicas. Options.Owner is set. Nil artifacts, memories, revisions and results are
 // kept in memory; their tests do not run.
 type Database func(ctx context.Context, o *store.Options) (*store.Backends, error)
 
@@ -119,6 +119,9 @@ func openStore(t testing.TB, db Database, opts *store.Options) *testStore {
 	}
 	if c.Revisions == nil {
 		c.Revisions = memstore.NewRevisions()
+	}
+	if c.Results == nil {
+		c.Results = memstore.NewResults()
 	}
 	s.sessions = &stoppableBackend{SessionBackend: c.Sessions, grants: map[session.Key]store.LeaseGrant{}}
 	c.Sessions, s.backends = s.sessions, &c
