@@ -115,6 +115,9 @@ func TestWorkflowCommands(t *testing.T) {
 			t.Errorf("%s = %s, %v; want one test, %s", file, text, err, want)
 		}
 	}
+	if page, err := os.ReadFile(filepath.Join(dir, "reports/evals.html")); err != nil || !strings.Contains(string(page), "Order 7 is shipped.") {
+		t.Errorf("evals.html = %.200s, %v; want the conversation", page, err)
+	}
 	if results, _ := filepath.Glob(filepath.Join(dir, "reports/results/*.evalset_result.json")); len(results) != 1 {
 		t.Errorf("results = %v, want one", results)
 	}

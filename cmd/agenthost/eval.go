@@ -30,6 +30,7 @@ type evalFlags struct {
 	runs, parallel  int
 	timeout         time.Duration
 	output, results string
+	reports         []string
 	verbose, resume bool
 	noCache         bool
 }
@@ -70,6 +71,7 @@ there is no case to run.`,
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum duration of the conversation of a case")
 	flags.BoolVar(&f.plan.AllowNotEvaluated, "allow-not-evaluated", false, "let a case pass by its other metrics if one was not evaluated, as in ADK")
 	flags.StringVar(&f.output, "output", "table", "output format: table, json, junit, csv or html (one page without other files)")
+	flags.StringSliceVar(&f.reports, "report", nil, "also write a report to this file: a .html, .xml (JUnit), .json or .csv; repeatable")
 	flags.StringVar(&f.baseline, "baseline", "", "compare with a stored result: its file or ID, or the newest results of a revision of the app; the exit status is 1 on a regression, not if cases fail that failed before")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the turns of every case")
 	flags.BoolVar(&f.noCache, "no-cache", false, "request all answers of judges, and do not store them in .adk/eval_cache of the app")
@@ -81,6 +83,11 @@ there is no case to run.`,
 func (f *evalFlags) validateFlags() error {
 	if !slices.Contains(evalreport.Formats(), f.output) {
 		return fmt.Errorf("--output must be table, json, junit, csv or html, got %q", f.output)
+	}
+	for _, path := range f.reports {
+		if _, err := reportFormat(path); err != nil {
+			return err
+		}
 	}
 	switch {
 	case f.verbose && f.output != "table":
@@ -307,17 +314,17 @@ func (e *evaluation) closeAll() {
 
 func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 	began := time.Now()
-	report, err := evalreport.New(e.flags.output, e.flags.verbose)
+	reports, err := e.flags.openReports()
 	if err != nil {
 		return failWith(err)
 	}
-	defer report.Close()
+	defer reports.closeAll()
 	total, done := evalrun.CountCases(jobs)*e.flags.runs*len(e.subjects), 0
 	e.progress = newProgressBar(e.io.err, total)
 	defer e.progress.clearLine()
 	for _, subject := range e.subjects {
 		for _, job := range jobs {
-			ended, err := e.runJob(ctx, subject, job, report)
+			ended, err := e.runJob(ctx, subject, job, reports)
 			if done += ended; err != nil && ctx.Err() != nil {
 				err = fmt.Errorf("interrupted after %d of %d runs of cases: continue with --resume", done, total)
 			}
@@ -327,19 +334,18 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 		}
 	}
 	e.progress.clearLine()
-	report.Duration = time.Since(began)
-	if err := report.Write(e.io.out, e.io.err); err != nil {
+	if err := reports.writeAll(e.io, time.Since(began)); err != nil {
 		return failWith(err)
 	}
-	if !report.HasPassed() {
+	if !reports.output.HasPassed() {
 		return &codedError{code: exitProblems}
 	}
 	return nil
 }
 
-// runJob runs the cases of a job, adds them to the report, and returns how many runs have
+// runJob runs the cases of a job, adds them to the reports, and returns how many runs have
 // ended.
-func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *evalrun.Job, report *evalreport.Report) (ended int, err error) {
+func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *evalrun.Job, reports *evalReports) (ended int, err error) {
 	journal, err := e.openJournal(subject, job)
 	if err != nil {
 		return 0, err
@@ -352,11 +358,11 @@ func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *eval
 		journal.Close()
 		return journal.Len(), err
 	}
-	if err := report.AddRun(job, journal, subject.baselines[job.Set.ID]); err != nil {
+	if err := reports.addRun(job, journal, subject.baselines[job.Set.ID]); err != nil {
 		return journal.Len(), err
 	}
 	path, err := journal.Finish()
-	report.Files = append(report.Files, filepath.ToSlash(path))
+	reports.addFile(path)
 	return journal.Len(), err
 }
 
