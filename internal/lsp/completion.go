@@ -125,8 +125,12 @@ func (s *Server) completeValues(c *cursor) []completionItem {
 func (s *Server) namesForKey(c *cursor) []loader.Symbol {
 	o := s.outlineOf(c)
 	switch c.key {
-	case "model", "fallback":
+	case "model", "fallback", "judge_model":
 		return o.Models
+	case "name":
+		if c.documentKind() == "eval" && slices.Contains(c.keys, "calls") {
+			return o.Tools
+		}
 	case "agent_name":
 		return o.Agents
 	case "use":
