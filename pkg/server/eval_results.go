@@ -93,11 +93,30 @@ func (s *Server) handleEvalResult(w http.ResponseWriter, r *http.Request) error 
 		if err != nil {
 			return nil, err
 		}
+		omitLargeSessions(result)
 		for _, c := range result.Cases {
 			adaptCaseResult(c)
 		}
 		return result, nil
 	})
+}
+
+// maxServedSessions limits the bytes of the sessions that a response with a result contains.
+const maxServedSessions = 4 << 20
+
+// omitLargeSessions removes the sessions if they are large together. ADK's web client loads
+// all results at once, but each session by its ID when a case is opened.
+func omitLargeSessions(result *eval.SetResult) {
+	size := 0
+	for _, c := range result.Cases {
+		size += len(c.Session)
+	}
+	if size <= maxServedSessions {
+		return
+	}
+	for _, c := range result.Cases {
+		c.Session = nil
+	}
 }
 
 // readEvalResult reads the result in the path. As in ADK, an invalid file is 404.

@@ -103,6 +103,35 @@ func TestUnreadableEvalResult(t *testing.T) {
 	expectResponse(t, e.serve("GET", "/dev/apps/shop/eval_results", ""), http.StatusOK, `["shop_basics_1.5"]`)
 }
 
+// A result is served without the sessions of its cases if they are above 4 MiB together, and
+// each session by its ID.
+func TestLargeEvalResult(t *testing.T) {
+	e, dir := newEvalRunEnv(t, &server.Options{})
+	history := filepath.Join(dir, "shop", ".adk", "eval_history")
+	if err := os.MkdirAll(history, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for id, size := range map[string]int{"small": 1 << 20, "large": 3 << 20} {
+		var cases []string
+		for i := range 2 {
+			cases = append(cases, fmt.Sprintf(`{"eval_id": "a", "final_eval_status": 1, "session_id": "adk-eval-session-%s-%d", "user_id": "u",
+				"session_details": {"id": "adk-eval-session-%[1]s-%[2]d", "note": "%[3]s"}}`, id, i, strings.Repeat("x", size)))
+		}
+		text := `{"eval_set_result_id": "` + id + `", "eval_set_id": "basics", "eval_case_results": [` + strings.Join(cases, ",") + `]}`
+		if err := os.WriteFile(filepath.Join(history, id+".evalset_result.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Count(e.serve("GET", "/dev/apps/shop/eval_results/"+id, "").Body.String(), "sessionDetails")
+		if want := map[string]int{"small": 2, "large": 0}[id]; got != want {
+			t.Errorf("result %s has %d sessions, want %d", id, got, want)
+		}
+		w := e.serve("GET", "/apps/shop/users/u/sessions/adk-eval-session-"+id+"-1", "")
+		if w.Code != http.StatusOK || w.Body.Len() < size {
+			t.Errorf("session of %s = %d with %d bytes", id, w.Code, w.Body.Len())
+		}
+	}
+}
+
 // Every path of ADK's evaluation API is served under both prefixes and in both spellings
 // (adk-python cli/dev_server.py), and so are those that ADK's web client calls beyond it.
 func TestEvalRoutes(t *testing.T) {
