@@ -64,7 +64,7 @@ there is no case to run.`,
 	f.load.registerFlags(flags)
 	flags.StringSliceVar(&f.plan.Metrics, "metrics", nil, "metrics by name, each with an optional threshold, such as response_match=0.7,safety")
 	flags.StringVar(&f.plan.Config, "config", "", "file with the criteria of metrics (default: the test_config.json next to each set)")
-	flags.StringVar(&f.plan.Judge, "judge", "", "model of judges and simulated users whose config names none (default: "+eval.DefaultJudgeModel+")")
+	flags.StringVar(&f.plan.Judge, "judge", "", "model of judges, simulated users and simulated tools whose config names none (default: "+eval.DefaultJudgeModel+")")
 	flags.StringSliceVar(&f.models, "model", nil, "run the cases with this model instead of the models of all agents: a name under models:, or PROVIDER/NAME; repeatable, for a result per model")
 	flags.IntVar(&f.runs, "runs", 1, "how often each case runs; scores are means over the turns of all runs")
 	flags.IntVar(&f.parallel, "parallel", 4, "how many cases run at the same time")

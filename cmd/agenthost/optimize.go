@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -68,7 +67,7 @@ the command is interrupted.`,
 	flags.StringVar(&f.model, "model", "", "model that proposes instructions: a name under models:, or PROVIDER/NAME (default: "+eval.DefaultJudgeModel+")")
 	flags.StringSliceVar(&f.plan.Metrics, "metrics", nil, "metrics by name, each with an optional threshold, as for eval")
 	flags.StringVar(&f.plan.Config, "config", "", "file with the criteria of metrics (default: the test_config.json next to each set)")
-	flags.StringVar(&f.plan.Judge, "judge", "", "model of judges and simulated users whose config names none (default: "+eval.DefaultJudgeModel+")")
+	flags.StringVar(&f.plan.Judge, "judge", "", "model of judges, simulated users and simulated tools whose config names none (default: "+eval.DefaultJudgeModel+")")
 	flags.StringVar(&f.sampler, "sampler-config", "", "sampler config of ADK, instead of SET, --validation, --metrics and --config")
 	flags.StringVar(&f.optimizer, "optimizer-config", "", "optimizer config of ADK; flags come before it")
 	flags.IntVar(&f.iterations, "iterations", 10, "maximum number of proposals")
@@ -403,7 +402,14 @@ func (o *optimization) writeProposal(result *optimize.Result) (string, error) {
 	return optimize.FormatDiff(o.shownFile(), o.instruction.Source, edited), nil
 }
 
-// shownFile returns the path of the file from the working folder, as in diagnostics.
+// shownFile returns the path of the file for the diff: from the working folder, or from that
+// of the app if the working folder does not contain it.
 func (o *optimization) shownFile() string {
-	return strings.TrimPrefix(filepath.ToSlash(filepath.Join(o.dir, o.instruction.File)), "./")
+	file := filepath.Join(o.dir, filepath.FromSlash(o.instruction.File))
+	full, err := filepath.Abs(file)
+	work, workErr := filepath.Abs(".")
+	if rel, relErr := filepath.Rel(work, full); err == nil && workErr == nil && relErr == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return o.instruction.File
 }
