@@ -18,7 +18,7 @@ func ReadConfig(file string, src []byte, names *Names) (*eval.Config, spec.Diagn
 	if err != nil {
 		return nil, diagnosticsOf(file, err)
 	}
-	a := &adkFile{file: file, src: src, names: names}
+	a := &adkFile{places: eval.NewLocator(file, src), names: names}
 	a.checkCriteria(config.Criteria, config.CustomMetrics, "criteria")
 	if config.Live != nil {
 		a.addProblem("live_model_config requires a live run, which is not supported", "remove it to run the cases as text", "live_model_config")
@@ -33,15 +33,16 @@ func ReadConfig(file string, src []byte, names *Names) (*eval.Config, spec.Diagn
 // ModelsOf returns the names of judges and of the simulated user in a test_config.json, with
 // their places.
 func ModelsOf(file string, src []byte, config *eval.Config) []spec.Text {
+	places := eval.NewLocator(file, src)
 	var all []spec.Text
 	for i, m := range config.Measures() {
 		if m.Criterion.Judge != nil && m.Criterion.Judge.Model != "" {
-			at := eval.Locate(file, src, "criteria", config.Criteria.Names[i], "judge_model_options", "judge_model")
+			at := places.Locate("criteria", config.Criteria.Names[i], "judge_model_options", "judge_model")
 			all = append(all, spec.Text{Value: m.Criterion.Judge.Model, Pos: at})
 		}
 	}
 	if s := config.Simulator; s != nil && s.Model != "" {
-		all = append(all, spec.Text{Value: s.Model, Pos: eval.Locate(file, src, "user_simulator_config", "model")})
+		all = append(all, spec.Text{Value: s.Model, Pos: places.Locate("user_simulator_config", "model")})
 	}
 	return all
 }
@@ -53,14 +54,14 @@ func ReadSet(file string, src []byte, o *eval.ReadOptions, names *Names) (*eval.
 	if err != nil {
 		return nil, diagnosticsOf(file, err)
 	}
-	a := &adkFile{file: file, src: src, names: names}
+	a := &adkFile{places: eval.NewLocator(file, src), names: names}
 	for i, c := range set.Cases {
 		a.checkCriteria(c.Criteria, nil, "eval_cases", i, "criteria")
 	}
 	if !a.diagnostics.HasErrors() {
 		a.checkCoverage(set)
 	}
-	stubs := &stubReader{file: file, src: src, names: names}
+	stubs := &stubReader{file: file, places: a.places, names: names}
 	stubs.readSet(set)
 	a.diagnostics = append(a.diagnostics, stubs.diagnostics...)
 	a.diagnostics.Sort()
@@ -77,15 +78,14 @@ func diagnosticsOf(file string, err error) spec.Diagnostics {
 
 // An adkFile is a file of ADK that is being checked.
 type adkFile struct {
-	file        string
-	src         []byte
+	places      *eval.Locator
 	names       *Names
 	diagnostics spec.Diagnostics
 }
 
 // addProblem adds an error at the value with a path of keys and indexes.
 func (a *adkFile) addProblem(message, hint string, path ...any) {
-	a.diagnostics = append(a.diagnostics, spec.Diagnostic{Pos: eval.Locate(a.file, a.src, path...), Rule: "eval-file", Message: message, Hint: hint})
+	a.diagnostics = append(a.diagnostics, spec.Diagnostic{Pos: a.places.Locate(path...), Rule: "eval-file", Message: message, Hint: hint})
 }
 
 // checkCriteria checks the names of criteria at a path, and what their types cannot express.

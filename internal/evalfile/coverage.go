@@ -197,6 +197,6 @@ func (a *adkFile) checkCoverage(set *eval.Set) {
 		if g.key != "" {
 			path = append(path, g.key)
 		}
-		a.diagnostics = append(a.diagnostics, g.locateAt(eval.Locate(a.file, a.src, path...)))
+		a.diagnostics = append(a.diagnostics, g.locateAt(a.places.Locate(path...)))
 	}
 }

@@ -1,12 +1,9 @@
 package evalfile
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"agenthost/internal/toolstub"
 	"agenthost/pkg/eval"
@@ -58,8 +55,8 @@ func StubsOf(set *eval.Set) (map[*eval.Case]*Stubs, spec.Diagnostics) {
 // A stubReader reads the stubs of a set, which are keys in its JSON.
 type stubReader struct {
 	file string
-	// src is the file; nil if places do not matter.
-	src         []byte
+	// places finds members of the file; nil if places do not matter.
+	places      *eval.Locator
 	names       *Names
 	diagnostics spec.Diagnostics
 }
@@ -97,11 +94,12 @@ func (r *stubReader) parseKey(extra eval.Extra, key string, dst any, path []any)
 	if !ok {
 		return nil
 	}
-	text := `{"` + key + `": ` + string(raw) + "}"
-	if r.src != nil {
-		text = sliceMember(r.src, eval.Locate(r.file, r.src, append(slices.Clone(path), key)...))
+	member, at := []byte(`"`+key+`": `+string(raw)), spec.Pos{File: r.file, Line: 1, Col: 2}
+	if r.places != nil {
+		member, at = r.places.Member(append(slices.Clone(path), key)...)
 	}
-	object, ds := spec.Parse(r.file, []byte(jsonToYAML().Replace(text)))
+	at.Col-- // of the brace
+	object, ds := spec.ParseAt(at, []byte("{"+jsonToYAML().Replace(string(member))+"}"))
 	n := object.Get(key)
 	if n != nil {
 		ds = append(ds, spec.Decode(n, dst)...)
@@ -114,30 +112,6 @@ func (r *stubReader) parseKey(extra eval.Extra, key string, dst any, path []any)
 // strings in JSON do not have, and line breaks of Unicode, which only strings have.
 func jsonToYAML() *strings.Replacer {
 	return strings.NewReplacer("\t", " ", "\r", " ", "\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
-}
-
-// sliceMember returns an object with the member at a position, as it is written, in the line
-// and column that it has in the file.
-func sliceMember(src []byte, at spec.Pos) string {
-	lines := bytes.SplitAfter(src, []byte("\n"))
-	rest := bytes.Join(lines[at.Line-1:], nil)
-	for range at.Col - 1 {
-		_, size := utf8.DecodeRune(rest)
-		rest = rest[size:]
-	}
-	space := strings.Repeat("\n", at.Line-1) + strings.Repeat(" ", at.Col-1)
-	dec := json.NewDecoder(io.MultiReader(strings.NewReader("{"), bytes.NewReader(rest)))
-	_, _ = dec.Token() // the brace
-	_, _ = dec.Token() // the key
-	var value json.RawMessage
-	if err := dec.Decode(&value); err != nil {
-		return "{}" // cannot happen: the file has been read
-	}
-	member := rest[:dec.InputOffset()-1]
-	if at.Line == 1 {
-		space = space[1:] // of which the brace has one column
-	}
-	return "{" + space + string(member) + "}"
 }
 
 // buildLevel compiles the stubs of a file or a case.

@@ -1,11 +1,13 @@
 package evalfile_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"agenthost/internal/evalfile"
 	"agenthost/pkg/eval"
+	"agenthost/pkg/spec"
 )
 
 // TestStubsOf: the stubs of a set and of its cases survive the JSON of a set, and cases have
@@ -64,4 +66,25 @@ func FuzzStubs(f *testing.F) {
 			t.Errorf("in the file: %v, alone: %v", ds, again)
 		}
 	})
+}
+
+// TestStubsOfLargeSet: the limits of a YAML document are those of each stub, not of what
+// comes before it in the file, and places are those in the file. A file with many stubs is
+// read in time proportional to its size.
+func TestStubsOfLargeSet(t *testing.T) {
+	const count = 8000
+	for _, separator := range []string{" ", "\n\n\n\n\n\n\n"} {
+		var src strings.Builder
+		src.WriteString(`{"eval_set_id": "s", "eval_cases": [`)
+		for i := range count {
+			fmt.Fprintf(&src, `{"eval_id": "ü%d", "conversation": [{"user_content": {"parts": [{"text": "Where is order 7, and what does it cost?"}]}}],%s"tools": {"find": {"return": 1}}},`, i, separator)
+		}
+		src.WriteString("\n" + `{"eval_id": "last", "conversation": [],` + separator + `"tools": {"find": {"return": 1, "latency": -1}}}]}`)
+		_, ds := evalfile.ReadSet("s.evalset.json", []byte(src.String()), nil, &evalfile.Names{})
+		before, _, _ := strings.Cut(src.String(), "-1}")
+		want := spec.Pos{File: "s.evalset.json", Line: strings.Count(before, "\n") + 1, Col: len(before) - strings.LastIndex(before, "\n")}
+		if len(ds) != 1 || ds[0].Pos != want {
+			t.Errorf("problems = %v, want one at %v", ds, want)
+		}
+	}
 }

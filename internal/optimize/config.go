@@ -70,7 +70,7 @@ func ReadSamplerConfig(file, app string) (*SamplerConfig, error) {
 	case c.ValidationCaseIDs != nil && len(c.ValidationCaseIDs) == 0:
 		return nil, problemAt(file, src, "validation_eval_case_ids has no case", "validation_eval_case_ids")
 	}
-	at := eval.Locate(file, src, "eval_config")
+	at := eval.NewLocator(file, src).Locate("eval_config")
 	c.EvalConfig = append([]byte(strings.Repeat("\n", at.Line-1)), c.EvalConfig...)
 	return c, nil
 }
@@ -132,7 +132,7 @@ func readConfig(file string, dst any) ([]byte, error) {
 }
 
 func problemAt(file string, src []byte, message string, path ...any) error {
-	return spec.Diagnostics{{Pos: eval.Locate(filepath.ToSlash(file), src, path...), Rule: "eval-file", Message: message}}.Err()
+	return spec.Diagnostics{{Pos: eval.NewLocator(filepath.ToSlash(file), src).Locate(path...), Rule: "eval-file", Message: message}}.Err()
 }
 
 // WriteResult writes the result of a search to optimization.json in a folder, which it

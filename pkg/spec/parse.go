@@ -60,6 +60,45 @@ func Parse(file string, src []byte) (*Node, Diagnostics) {
 	return root, ds
 }
 
+// ParseAt parses a document that begins at a position of a file, such as a value in a file of
+// another format. Its nodes and problems have their places in that file, without its lines.
+func ParseAt(at Pos, src []byte) (*Node, Diagnostics) {
+	root, ds := Parse(at.File, src)
+	root.moveTo(at, map[*Node]bool{})
+	for i := range ds {
+		ds[i].Pos, ds[i].Source = ds[i].Pos.movedTo(at), ""
+	}
+	return root, ds
+}
+
+// moveTo moves a tree, of which aliases share nodes.
+func (n *Node) moveTo(at Pos, moved map[*Node]bool) {
+	if moved[n] {
+		return
+	}
+	moved[n] = true
+	n.Pos, n.src = n.Pos.movedTo(at), nil
+	for _, e := range n.Entries {
+		e.Key.moveTo(at, moved)
+		e.Value.moveTo(at, moved)
+	}
+	for _, item := range n.Items {
+		item.moveTo(at, moved)
+	}
+}
+
+// movedTo returns the position in a file of a position in a document that begins at another one.
+func (p Pos) movedTo(at Pos) Pos {
+	switch p.Line {
+	case 0, 1:
+		p.Col = at.Col + max(p.Col, 1) - 1
+		p.Line = at.Line
+	default:
+		p.Line += at.Line - 1
+	}
+	return p
+}
+
 // EstimateNodes counts the characters that may start a line, a key or an item, which is
 // an estimate of the cost of parsing: a document has at most twice as many nodes. It
 // also counts commas and colons inside strings, which only a parser can distinguish.
