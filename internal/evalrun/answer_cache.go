@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"agenthost/internal/regular"
 )
 
 // The limits of the cache of judge answers.
@@ -73,13 +75,13 @@ func filePath(key string) string { return path.Join(key[:2], key[2:]+answerSuffi
 // missing.
 func (c *AnswerCache) getAnswer(key string) (string, bool) {
 	name := filePath(key)
-	f, err := c.root.Open(name)
+	f, err := regular.Open(c.root.OpenFile, name, os.O_RDONLY)
 	if err != nil {
 		return "", false
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > 2*maxAnswer || c.now().Sub(info.ModTime()) > maxAnswerAge {
+	if err != nil || info.Size() > 2*maxAnswer || c.now().Sub(info.ModTime()) > maxAnswerAge {
 		return "", false
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 2*maxAnswer))

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"agenthost/internal/regular"
 	"agenthost/pkg/eval"
 )
 
@@ -125,7 +126,7 @@ const maxHead = 64 << 10
 // readResultHead reads the keys of a result up to its cases: results contain whole
 // conversations. The ID of a result ends with its time.
 func readResultHead(path string) (*resultFile, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(os.OpenFile, path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/regular"
 	"agenthost/pkg/eval"
 )
 
@@ -201,7 +202,7 @@ func (j *Job) hashRun(subject Subject) (string, error) {
 }
 
 func (j *Job) openJournal(file string) (*Journal, error) {
-	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	f, err := regular.Open(os.OpenFile, file, os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}

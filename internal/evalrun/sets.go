@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"agenthost/internal/evalfile"
+	"agenthost/internal/regular"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
 )
@@ -96,9 +97,9 @@ func DecodeSet(path string, src []byte, names *evalfile.Names) (*SetFile, error)
 	return &SetFile{set, path, nil}, nil
 }
 
-// readLimited reads a file up to the limit of package eval, which reports a larger one.
+// readLimited reads a regular file up to the limit of package eval, which reports a larger one.
 func readLimited(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(os.OpenFile, path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"agenthost/internal/policy"
+	"agenthost/internal/regular"
 	"agenthost/pkg/spec"
 )
 
@@ -180,7 +181,7 @@ func (s *source) openSecrets() (*os.Root, error) {
 // readSecret reads a secret file. It follows links that stay in the folder, such as
 // those of Kubernetes. It removes the trailing line feed.
 func readSecret(root *os.Root, name string) (string, error) {
-	f, err := openRegular(root.OpenFile, name)
+	f, err := regular.Open(root.OpenFile, name, os.O_RDONLY)
 	if err != nil {
 		return "", secretError(name, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"agenthost/internal/evalfile"
 	"agenthost/internal/evalrun"
+	"agenthost/internal/regular"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
 )
@@ -182,7 +183,7 @@ func isRegularFile(root *os.Root, dir, name, suffix string) bool {
 
 // readLimited reads a file up to the limit of package eval, which reports a larger one.
 func readLimited(root *os.Root, file string) ([]byte, error) {
-	f, err := root.Open(file)
+	f, err := regular.Open(root.OpenFile, file, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
