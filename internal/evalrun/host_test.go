@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -159,14 +160,16 @@ func TestEvaluateStopped(t *testing.T) {
 
 // TestEvaluateTimeout expects that the cases which have not ended at the timeout of the run
 // have failed, with the reason, and that the result is stored.
-func TestEvaluateTimeout(t *testing.T) {
+func TestEvaluateTimeout(t *testing.T) { synctest.Test(t, testEvaluateTimeout) }
+
+func testEvaluateTimeout(t *testing.T) {
 	r, req := serveShop(t, 3, func(ctx context.Context, req *model.Request) error {
 		if req.Origin.UserText != "c1" {
 			<-ctx.Done()
 		}
 		return nil
 	})
-	r.RunTimeout = 200 * time.Millisecond
+	r.RunTimeout = time.Minute
 	var got []string
 	for step, err := range r.Evaluate(t.Context(), req) {
 		if err != nil {
@@ -178,7 +181,7 @@ func TestEvaluateTimeout(t *testing.T) {
 			got = append(got, c.CaseID)
 		}
 	}
-	want := []string{"c1", "c2: the run exceeded its timeout of 200ms", "c3: the run exceeded its timeout of 200ms"}
+	want := []string{"c1", "c2: the run exceeded its timeout of 1m0s", "c3: the run exceeded its timeout of 1m0s"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
