@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
 )
 
 // evalFlags are the flags of eval.
@@ -27,6 +29,7 @@ type evalFlags struct {
 	plan            evalrun.PlanOptions
 	models          []string
 	baseline        string
+	sessionDB       string
 	runs, parallel  int
 	timeout         time.Duration
 	output, results string
@@ -76,6 +79,7 @@ there is no case to run.`,
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the turns of every case")
 	flags.BoolVar(&f.noCache, "no-cache", false, "request all answers of judges, and do not store them in .adk/eval_cache of the app")
 	flags.StringVar(&f.results, "results", "", "folder of the result files (default: .adk/eval_history in the app)")
+	flags.StringVar(&f.sessionDB, "session-db", "", "session database URL that stores the results as well (default: none)")
 	flags.BoolVar(&f.resume, "resume", false, "continue the last run of each set that was interrupted, without running its cases again")
 	return cmd
 }
@@ -141,6 +145,9 @@ func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) err
 	if err := e.readBaselines(jobs); err != nil {
 		return planFailure(io, err)
 	}
+	if err := e.openResults(ctx); err != nil {
+		return err
+	}
 	if err := e.loadAll(ctx, opts, evalrun.ModelNames(jobs)); err != nil {
 		return err
 	}
@@ -176,7 +183,9 @@ type evaluation struct {
 	answers      *evalrun.AnswerCache
 	fingerprints map[string]string
 	progress     *progressBar
-	releases     []func()
+	// results is the store of --session-db, nil without one.
+	results  *store.Results
+	releases []func()
 }
 
 // An evalSubject is an app with its own models, or with one model for all agents.
@@ -282,6 +291,35 @@ func (e *evaluation) openModels(ctx context.Context, l *loader.Loader, names []s
 	return models, nil
 }
 
+// openResults opens the database of --session-db, and creates it if necessary.
+func (e *evaluation) openResults(ctx context.Context) error {
+	if e.flags.sessionDB == "" {
+		return nil
+	}
+	st, err := (&storeFlags{sessionDB: e.flags.sessionDB}).openStore(ctx, nil)
+	if err != nil {
+		return err
+	}
+	e.results = st.Results
+	e.releases = append(e.releases, func() { st.Close() })
+	return nil
+}
+
+// saveResult stores the file of a result in the database of --session-db.
+func (e *evaluation) saveResult(ctx context.Context, subject evalrun.Subject, setID, path string) error {
+	if e.results == nil {
+		return nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return e.results.Save(ctx, &store.Result{
+		App: subject.App, ID: strings.TrimSuffix(filepath.Base(path), eval.ResultSuffix), SetID: setID,
+		Revision: subject.Revision, Model: subject.Model, Content: content,
+	})
+}
+
 // openCache opens the cache of judge answers. Without it, for example in a folder that
 // cannot be written, all answers are requested.
 func (e *evaluation) openCache(ctx context.Context, l *loader.Loader, judges []string) {
@@ -362,8 +400,11 @@ func (e *evaluation) runJob(ctx context.Context, subject *evalSubject, job *eval
 		return journal.Len(), err
 	}
 	path, err := journal.Finish()
+	if err != nil {
+		return journal.Len(), err
+	}
 	reports.addFile(path)
-	return journal.Len(), err
+	return journal.Len(), e.saveResult(ctx, journal.Subject(), job.Set.ID, path)
 }
 
 // openJournal creates the journal of a job, or opens that of the interrupted run.
