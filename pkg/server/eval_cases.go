@@ -27,19 +27,21 @@ func caseNotFound(set, id string) error {
 
 // handleEvalCases lists the IDs of the cases of a set. A missing set is 400, as in ADK.
 func (s *Server) handleEvalCases(w http.ResponseWriter, r *http.Request) error {
-	set, err := s.readEvalSet(r)
-	if missing := notFoundError(""); errors.As(err, &missing) {
-		return badRequest(string(missing))
-	}
-	if err != nil {
-		return err
-	}
-	ids := []string{}
-	for _, c := range set.Cases {
-		ids = append(ids, c.ID)
-	}
-	slices.Sort(ids)
-	return writeJSON(w, ids)
+	return s.sendEvalView(w, r, func() (any, error) {
+		set, err := s.readEvalSet(r)
+		if missing := notFoundError(""); errors.As(err, &missing) {
+			return nil, badRequest(string(missing))
+		}
+		if err != nil {
+			return nil, err
+		}
+		ids := []string{}
+		for _, c := range set.Cases {
+			ids = append(ids, c.ID)
+		}
+		slices.Sort(ids)
+		return ids, nil
+	})
 }
 
 // handleEvalCase responds with a case, or with what results have of one that was deleted.

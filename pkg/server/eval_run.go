@@ -66,7 +66,7 @@ func (s *Server) runEvalSet(w http.ResponseWriter, r *http.Request, wrap func(li
 		return err
 	}
 	list := []byte{'['}
-	for step, err := range s.evaluateSet(r.Context(), req) {
+	for step, err := range s.evaluateSet(r.Context(), req, func() error { return s.addEvalSet(r, req) }) {
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func appendRunResult(list []byte, result *eval.CaseResult) ([]byte, error) {
 	return append(list, text...), err
 }
 
-// readEvalRequest reads the body of a run, and the set in the path with its config.
+// readEvalRequest reads the body of a run.
 func (s *Server) readEvalRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
 	b, err := s.readBody(w, r)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Server) readEvalRequest(w http.ResponseWriter, r *http.Request) (*eval.
 	if b.findField("liveModelConfig") != nil {
 		return nil, badRequest("live runs of eval sets are not supported: omit liveModelConfig")
 	}
-	return req, s.addEvalSet(r, req)
+	return req, nil
 }
 
 // addEvalSet reads the set in the path, and the config in its folder.
@@ -150,8 +150,9 @@ func checkEvalCases(req *eval.RunRequest) error {
 }
 
 // evaluateSet runs a request of which the errors become responses. The run ends with ctx, and
-// a shutdown waits for it as for other runs.
-func (s *Server) evaluateSet(ctx context.Context, req *eval.RunRequest) iter.Seq2[*eval.RunProgress, error] {
+// a shutdown waits for it as for other runs. AddSet adds the set and its config to the request,
+// only if the run may start: sets may be large.
+func (s *Server) evaluateSet(ctx context.Context, req *eval.RunRequest, addSet func() error) iter.Seq2[*eval.RunProgress, error] {
 	return func(yield func(*eval.RunProgress, error) bool) {
 		select {
 		case s.evalRuns <- struct{}{}:
@@ -165,6 +166,10 @@ func (s *Server) evaluateSet(ctx context.Context, req *eval.RunRequest) iter.Seq
 			return
 		}
 		defer s.runs.release()
+		if err := addSet(); err != nil {
+			yield(nil, err)
+			return
+		}
 		for step, err := range s.opts.Evaluator.Evaluate(ctx, req) {
 			if !yield(step, wrapEvaluationError(err)) {
 				return

@@ -28,7 +28,7 @@ func (s *Server) handleFollowEvalRun(w http.ResponseWriter, r *http.Request) err
 	defer cancel()
 	st := s.newStream(w, true)
 	last := evalRunFrame{Done: true}
-	for step, err := range s.evaluateSet(ctx, req) {
+	for step, err := range s.evaluateSet(ctx, req, func() error { return s.addEvalViewSet(r, req) }) {
 		if err != nil {
 			return s.failEvalRun(st, r, err)
 		}
@@ -48,7 +48,7 @@ func (s *Server) handleFollowEvalRun(w http.ResponseWriter, r *http.Request) err
 	return nil
 }
 
-// readEvalViewRequest reads the body of a run, and the set in the path with its config.
+// readEvalViewRequest reads the body of a run.
 func (s *Server) readEvalViewRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
 	b, err := s.readBody(w, r)
 	if err != nil {
@@ -58,15 +58,20 @@ func (s *Server) readEvalViewRequest(w http.ResponseWriter, r *http.Request) (*e
 	if err := b.err(); err != nil {
 		return nil, err
 	}
+	return req, nil
+}
+
+// addEvalViewSet reads the set in the path with its config.
+func (s *Server) addEvalViewSet(r *http.Request, req *eval.RunRequest) error {
 	root, err := s.openWritableFolder(req.App)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer root.Close()
 	if req.Set, req.Config, err = readSetWithConfig(root, r.PathValue("file")); err != nil {
-		return nil, err
+		return err
 	}
-	return req, checkEvalCases(req)
+	return checkEvalCases(req)
 }
 
 func writeEvalFrame(st *stream, frame evalRunFrame) error {

@@ -148,8 +148,8 @@ func TestFollowEvalRunCanceled(t *testing.T) {
 	<-canceled
 }
 
-// Two runs may be in progress, whichever route started them; further ones are rejected. So
-// are those after the shutdown started.
+// Two runs may be in progress, whichever route started them; further ones are rejected before
+// their set, which may be large, is read. So are those after the shutdown started.
 func TestFollowEvalRunLimit(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	e := newEvalViewEnv(t, &server.Options{Dev: true, Evaluator: evaluatorFunc(func(context.Context, *eval.RunRequest, func(*eval.RunProgress, error) bool) {
@@ -166,8 +166,11 @@ func TestFollowEvalRunLimit(t *testing.T) {
 	const full = `{"detail":"too many eval runs in progress (limit 2), retry later"}`
 	expectResponse(t, e.serve("POST", followPath, "{}"), http.StatusServiceUnavailable, full)
 	expectResponse(t, e.serve("POST", "/dev/apps/shop/eval-sets/top/run", `{"evalMetrics": []}`), http.StatusServiceUnavailable, full)
+	expectResponse(t, e.serve("POST", "/-/evals/shop/sets/none.eval.yaml", "{}"), http.StatusServiceUnavailable, full)
+	expectResponse(t, e.serve("POST", "/dev/apps/shop/eval-sets/none/run", `{"evalMetrics": []}`), http.StatusServiceUnavailable, full)
 	close(release)
 	wg.Wait()
+	expectResponse(t, e.serve("POST", "/dev/apps/shop/eval-sets/none/run", `{"evalMetrics": []}`), http.StatusNotFound, `{"detail":"Eval set `+"`none`"+` not found."}`)
 	e.server.Drain()
 	expectResponse(t, e.serve("POST", followPath, "{}"), http.StatusServiceUnavailable, `{"detail":"server is shutting down, retry later"}`)
 }
