@@ -3,6 +3,7 @@ package evalreport
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"html"
 	"regexp"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func TestPageHostile(t *testing.T) {
 		t.Errorf("the page shows %d of the texts, want at least 15", n)
 	}
 	hash := sha256.Sum256([]byte(page[strings.Index(page, "<style>")+7 : strings.Index(page, "</style>")]))
-	if want := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"; !strings.Contains(page, want) {
+	if want := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"; !strings.Contains(html.UnescapeString(page), want) {
 		t.Errorf("the page has no policy %s", want)
 	}
 	if n := strings.Count(page, "</style>"); n != 1 {
