@@ -234,7 +234,7 @@ func (r *resolver) readEvalSets(ctx context.Context, places casePlaces) []*evalr
 	var sets []*evalrun.SetFile
 	for _, file := range r.findFiles(ctx, "eval sets", evalfile.Suffix, eval.SetSuffix, eval.TestSuffix) {
 		at := r.src.displayPath(file)
-		text, err := r.src.readWithinBudget(file)
+		text, err := r.src.readEvalFile(file)
 		var set *evalrun.SetFile
 		if err == nil {
 			set, err = evalrun.DecodeSet(at, text, r.metricNames())
@@ -285,5 +285,5 @@ func (r *resolver) readEvalConfig(file string) ([]byte, error) {
 	if !r.src.fileExists(rel) {
 		return nil, fs.ErrNotExist
 	}
-	return r.src.readWithinBudget(rel)
+	return r.src.readEvalFile(rel)
 }

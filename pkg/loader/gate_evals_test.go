@@ -277,3 +277,20 @@ func TestGateEvalsRequestedAgain(t *testing.T) {
 		t.Errorf("the gate ran %d times, want again after a request", gates)
 	}
 }
+
+// TestGateLargeEvalSet: an eval set above the limit of a file is too large, for the gate and for
+// check, and not invalid JSON at the place where it was cut off.
+func TestGateLargeEvalSet(t *testing.T) {
+	s := newEvalGatedEnv(t, "")
+	s.writeFile("x/large.evalset.json", `{"eval_set_id": "large", "description": "`+strings.Repeat("x", maxFile)+`", "eval_cases": []}`)
+	writeGated(s, "better", "better", "")
+	s.pollAndExpect(3)
+	const want = "x/large.evalset.json: cannot read the file: it exceeds the limit of 4 MiB for files that check and the gate read; split it [file]"
+	if diff := cmp.Diff(want, problemsOf(s)); diff != "" {
+		t.Errorf("problems of the gate (-want +got):\n%s", diff)
+	}
+	ds := New(&Options{}).Check(t.Context(), s.path("x"))
+	if got := strings.ReplaceAll(strings.Join(ds.Strings(), "\n"), filepath.ToSlash(s.top)+"/", ""); !strings.Contains(got, want) || strings.Contains(got, "JSON") {
+		t.Errorf("problems of check = %.300s, want %s", got, want)
+	}
+}

@@ -229,6 +229,17 @@ func (s *source) readWithinBudget(file string) ([]byte, error) {
 	return b, err
 }
 
+var errEvalFileTooLarge = errors.New("it exceeds the limit of 4 MiB for files that check and the gate read; split it")
+
+// readEvalFile reads an eval set or its config, which would be invalid if it were cut off.
+func (s *source) readEvalFile(file string) ([]byte, error) {
+	b, err := s.readWithinBudget(file)
+	if err == nil && len(b) > maxFile {
+		return nil, errEvalFileTooLarge
+	}
+	return b, err
+}
+
 func (s *source) readFile(file string) ([]byte, error) {
 	folder, name, err := s.locateFile(file)
 	if err != nil {

@@ -225,7 +225,7 @@ func (r *resolver) readEvalConfigs(files []string, names *evalfile.Names) map[st
 			continue
 		}
 		config := &eval.Config{}
-		if src, err := r.src.readWithinBudget(file); err == nil {
+		if src, err := r.src.readEvalFile(file); err == nil {
 			if read, ds := evalfile.ReadConfig(file, src, names); !ds.HasErrors() {
 				config = read
 				if config.Criteria == nil {
@@ -241,7 +241,7 @@ func (r *resolver) readEvalConfigs(files []string, names *evalfile.Names) map[st
 // checkEvalJSON returns the problems of a file of ADK.
 func (r *resolver) checkEvalJSON(file string, names *evalfile.Names) ([]spec.Text, spec.Diagnostics) {
 	at := r.src.displayPath(file)
-	src, err := r.src.readWithinBudget(file)
+	src, err := r.src.readEvalFile(file)
 	if isLimitError(err) {
 		return nil, spec.Diagnostics{r.src.budget.exceeded.toDiagnostic(r.src.displayDir)}
 	}
