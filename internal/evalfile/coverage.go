@@ -32,6 +32,7 @@ func findGaps(cases []*eval.Case, measures []*eval.Measure) []*gap {
 		if c.Scenario != nil {
 			g.checkScenario()
 		}
+		g.checkMetricsWithoutRubrics(c)
 		g.checkRubrics(c.Rubrics, -1)
 		for turn, inv := range c.Conversation {
 			g.checkRubrics(inv.Rubrics, turn)
@@ -73,6 +74,26 @@ func (g *gapFinder) checkScenario() {
 			g.addGap(m.Metric, gap{turn: -1, problem: spec.Diagnostic{
 				Rule: "eval-plan", Message: fmt.Sprintf("metric %s cannot score the case: the turns of a simulated user have no expected ones", m.Metric),
 				Hint: "move the case to a file of its own, or set only_expected: true in the criterion",
+			}})
+		}
+	}
+}
+
+// checkMetricsWithoutRubrics finds metrics that judge by rubrics, without one in the case.
+func (g *gapFinder) checkMetricsWithoutRubrics(c *eval.Case) {
+	all := slices.Clone(c.Rubrics)
+	for _, inv := range c.Conversation {
+		all = append(all, inv.Rubrics...)
+	}
+	for _, kind := range []string{eval.TypeFinalResponse, eval.TypeToolUse, eval.TypeTrajectory} {
+		if slices.ContainsFunc(all, func(r *eval.Rubric) bool { return r.Type == kind }) {
+			continue
+		}
+		metric := metricOfRubric(kind)
+		if slices.ContainsFunc(g.measures, func(m *eval.Measure) bool { return m.Metric == metric && len(m.Criterion.Rubrics) == 0 }) {
+			g.addGap(metric, gap{turn: -1, problem: spec.Diagnostic{
+				Rule: "eval-no-rubrics", Message: fmt.Sprintf("metric %s has no rubrics for the case", metric),
+				Hint: "add rubrics: {NAME: TEXT} to the criterion or to the case",
 			}})
 		}
 	}
