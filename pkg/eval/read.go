@@ -308,7 +308,10 @@ func (o *ReadOptions) convertTurns(turns []*oldTurn) (*Case, *adkjson.Error) {
 			Intermediate:      &Intermediate{},
 			CreationTimestamp: o.nowSeconds(),
 		}
-		for _, u := range t.ToolUse {
+		for j, u := range t.ToolUse {
+			if u.Name == "" {
+				return nil, &adkjson.Error{Path: []any{i, "expected_tool_use", j}, Message: "tool_name is required"}
+			}
 			inv.Intermediate.ToolUses = append(inv.Intermediate.ToolUses, &genai.FunctionCall{Name: u.Name, Args: u.Input})
 		}
 		for _, r := range t.Responses {

@@ -43,6 +43,7 @@ func TestReadSetErrors(t *testing.T) {
 		{"same name", `[{"name": "n", "data": []}, {"name": "n", "data": []}]`, `set.json:1:29: [1]: eval_id "n" appears more than once`},
 		{"turn with a typo", `[{"query": "q", "refrence": "r"}]`, `set.json:1:17: [0].refrence: unknown key (did you mean "reference"?)`},
 		{"turn of the wrong type", `[{"query": "q", "expected_tool_use": "none"}]`, `set.json:1:17: [0].expected_tool_use: expected a list, got a string`},
+		{"old call without name", `[{"query": "q", "expected_tool_use": [{"tool": "f"}]}]`, `set.json:1:39: [0].expected_tool_use[0]: tool_name is required`},
 		{"turn without query", `[{"reference": "r"}]`, `set.json:1:2: [0]: query is required`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
