@@ -416,6 +416,8 @@ func (e *evaluation) openJournal(s *evalSubject, job *evalrun.Job) (*evalrun.Jou
 		if journal != nil || err != nil {
 			return journal, err
 		}
+		e.progress.clearLine()
+		fmt.Fprintf(e.io.err, "no interrupted run of eval set %s: running all of its cases\n", job.Set.ID)
 	}
 	return job.Begin(folder, subject, time.Now())
 }

@@ -120,7 +120,7 @@ func selectSets(dir string, selections []*eval.Selection, names *evalfile.Names)
 		}
 	}
 	if len(selections) == 0 {
-		return nil, fmt.Errorf("%w in %s: write one in a file such as %s", ErrNoSets, dir, filepath.Join(dir, "first"+eval.SetSuffix))
+		return nil, fmt.Errorf("%w in %s: write one in a file such as %s", ErrNoSets, dir, filepath.Join(dir, "first"+evalfile.Suffix))
 	}
 	known := &knownSets{files: files, names: names}
 	return selectJobs(selections, func(name string) (*SetFile, error) { return known.findSet(dir, name) })
