@@ -120,7 +120,7 @@ func (d *decoder) decodeCriterion(metric *eval.Metric, n *spec.Node) *eval.Crite
 		d.addDiagnostics(n.Errorf("type", "%s must be a threshold or a criterion", metric.Name).WithHint("such as %s: %g", metric.Name, min(metric.Max, 1)))
 	}
 	if t := c.Threshold; t != nil && !(*t >= metric.Min && *t <= metric.Max) {
-		d.addDiagnostics(at.Errorf("value", "the threshold of %s must be between %g and %g", metric.Name, metric.Min, metric.Max))
+		d.addDiagnostics(at.Errorf("value", "the threshold of %s must be between %g and %g, got %g", metric.Name, metric.Min, metric.Max, *t))
 	}
 	d.checkCriterionKeys(metric, n)
 	got := &eval.Criterion{
@@ -163,7 +163,7 @@ func (d *decoder) decodeExpression(metric *eval.Metric, n *spec.Node) *eval.Crit
 		return got
 	}
 	if t := *got.Threshold; !(t >= 0 && t <= 1) {
-		d.addDiagnostics(n.Get("threshold").Errorf("value", "the threshold of %s must be between 0 and 1", metric.Name))
+		d.addDiagnostics(n.Get("threshold").Errorf("value", "the threshold of %s must be between 0 and 1, got %g", metric.Name, t))
 	}
 	if c.Expr.Pos == (spec.Pos{}) {
 		return got // reported by spec.Decode

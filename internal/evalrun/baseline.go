@@ -83,7 +83,7 @@ func findRevision(folder, name string) (*BaselineFinder, error) {
 	case len(revisions) == 0 && len(all) == 0:
 		return nil, fmt.Errorf("baseline %q not found: there are no results in %s", name, folder)
 	case len(revisions) == 0:
-		return nil, fmt.Errorf("baseline %q not found, neither as a file nor as a revision of a result: %w", name, &eval.UnknownNameError{Kind: "result", Name: name, Known: ids})
+		return nil, fmt.Errorf("baseline %q is neither a file nor a revision of a result: %w", name, &eval.UnknownNameError{Kind: "result", Name: name, Known: ids})
 	case len(revisions) > 1:
 		return nil, fmt.Errorf("baseline %q is ambiguous: the revisions are %s", name, strings.Join(revisions, ", "))
 	}
