@@ -79,7 +79,7 @@ func runCall(ctx context.Context, r *toolstub.Run, t tool.Tool, name string, arg
 	return string(b)
 }
 
-// TestVectors runs the vectors of ADK's injections under the names that docs/evaluation.md
+// TestVectors runs the vectors of ADK's injections under the names that docs/eval-sets.md
 // maps them to.
 func TestVectors(t *testing.T) {
 	dir := os.Getenv("AGENTHOST_CORPUS")

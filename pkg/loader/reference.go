@@ -40,7 +40,7 @@ func (l *Loader) Reference() string {
 	writeChapter(&b, "Scripts", "The file of a scripted model is a list. The first matching entry answers.",
 		spec.Reference("An entry", "One response of the model.", reflect.TypeFor[provider.ScriptEntry]()))
 	writeChapter(&b, "Tests", "A file `*.test.yaml` in an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
-	writeChapter(&b, "Evaluations", "A file `*.eval.yaml` in an app is an eval set; see [evaluation.md](evaluation.md#eval-sets-in-yaml).", evalfile.Reference()...)
+	writeChapter(&b, "Evaluations", "A file `*.eval.yaml` in an app is an eval set; see [eval-sets.md](eval-sets.md#eval-sets-in-yaml).", evalfile.Reference()...)
 	writeChapter(&b, "Policy", "The file of `--policy`; see [policy.md](policy.md).", policy.Reference())
 	writeChapter(&b, "Callers", "The file of `--auth`, or `auth:` in the file of `--config`; see [security.md](security.md).", auth.Reference())
 	return newLinkReplacer().Replace(b.String())
