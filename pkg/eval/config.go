@@ -198,3 +198,28 @@ func (m *Metric) DefaultRubrics() []*Rubric {
 	}
 	return all
 }
+
+// A RunRequest selects the cases of a set to run on an app, and the metrics that score them.
+type RunRequest struct {
+	App string
+	Set *Set
+	// Config has the criteria and the simulated user of the set; nil for the defaults.
+	Config *Config
+	// CaseIDs select cases; empty for all.
+	CaseIDs []string
+	// Measures are the metrics; empty for those of the config. A measure without a criterion
+	// has that of the config, or else a default one.
+	Measures []*Measure
+	// Simulator replaces that of the config; nil keeps it.
+	Simulator *SimulatorConfig
+}
+
+// RunProgress is a step of a run: its start, or a case that ended.
+type RunProgress struct {
+	// ResultID is the ID of the result, which is stored when the run ends.
+	ResultID string
+	// Total is the number of cases that the run has.
+	Total int
+	// Result is that of the case; nil at the start.
+	Result *CaseResult
+}

@@ -9,6 +9,29 @@ import (
 	"agenthost/internal/adkjson"
 )
 
+// The names of the metrics of ADK.
+const (
+	ToolTrajectory       = "tool_trajectory_avg_score"
+	ResponseEvaluation   = "response_evaluation_score"
+	ResponseMatch        = "response_match_score"
+	Safety               = "safety_v1"
+	TaskSuccess          = "multi_turn_task_success_v1"
+	TrajectoryQuality    = "multi_turn_trajectory_quality_v1"
+	ToolUseQuality       = "multi_turn_tool_use_quality_v1"
+	FinalResponseMatch   = "final_response_match_v2"
+	RubricFinalResponse  = "rubric_based_final_response_quality_v1"
+	Hallucinations       = "hallucinations_v1"
+	RubricToolUse        = "rubric_based_tool_use_quality_v1"
+	UserSimulatorQuality = "per_turn_user_simulator_quality_v1"
+	RubricTrajectory     = "rubric_based_multi_turn_trajectory_quality_v1"
+	ToolCallCount        = "tool_call_count_v1"
+	InferenceCallCount   = "inference_call_count_v1"
+	TokenCount           = "token_usage_v1"
+	TurnDuration         = "invocation_duration_v1"
+	// ToolParameterMatch is in no release of ADK yet.
+	ToolParameterMatch = "tool_parameter_match"
+)
+
 // A Criterion is how a metric measures, and from which score on it passes. It has the
 // fields of all metrics; each metric uses its own.
 type Criterion struct {
@@ -181,4 +204,17 @@ func (c *Criterion) isNumber() bool {
 	return c.Threshold != nil && !c.WithIntermediate && c.Judge == nil && len(c.Rubrics) == 0 &&
 		!c.CheckIntermediate && c.StopSignal == "" && c.MatchType == MatchExact && !c.IgnoreArgs &&
 		len(c.Tools) == 0 && !c.PartialScore && !c.OnlyExpected && c.Expr == "" && len(c.Extra) == 0
+}
+
+// validateFields rejects a criterion that would call a judge too often.
+func (m *Measure) validateFields() *adkjson.Error {
+	if m.Criterion == nil {
+		return nil
+	}
+	r := newDecoder(nil, true)
+	m.Criterion.checkLimits(r)
+	if r.Err != nil {
+		r.Err.Path = append([]any{"criterion"}, r.Err.Path...)
+	}
+	return r.Err
 }

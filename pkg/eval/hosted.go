@@ -11,27 +11,9 @@ import (
 	"agenthost/internal/safe"
 )
 
-// A Service is the evaluation service of Vertex AI. It may be called concurrently.
-type Service interface {
-	// Evaluate sends the body of an evaluateInstances request, and returns that of the
-	// response. It retries errors that may be temporary itself.
-	Evaluate(ctx context.Context, body []byte) ([]byte, error)
-}
-
 // VertexJudge is the judge_model that selects the evaluation service of Vertex AI for a
 // metric that [Metric.Hosted] names.
 const VertexJudge = "vertex_ai/evaluation"
-
-// Hosted reports whether the evaluation service of Vertex AI can score the metric, as in ADK.
-// response_evaluation_score is not among them: ADK sends it with a prompt that its SDK
-// downloads from a bucket of Google.
-func (m *Metric) Hosted() bool {
-	switch m.Name {
-	case Safety, TaskSuccess, TrajectoryQuality, ToolUseQuality:
-		return true
-	}
-	return false
-}
 
 // openService returns the service if the criterion selects it; nil if a model is the judge.
 func openService(in *Input) (Service, error) {

@@ -66,8 +66,6 @@ func encodeJSON(v any, isFile bool) ([]byte, error) {
 // A validator has rules that its fields cannot express.
 type validator interface{ validateFields() *adkjson.Error }
 
-var _, _, _ validator = (*Set)(nil), (*Case)(nil), (*Config)(nil)
-
 func newDecoder(src []byte, strict bool) *adkjson.Decoder {
 	return &adkjson.Decoder{Buf: src, Strict: strict, Suggest: spec.Suggest, FindField: findField, ReadCustom: readCustom}
 }

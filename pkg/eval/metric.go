@@ -7,29 +7,6 @@ import (
 	"sync"
 )
 
-// The names of the metrics of ADK.
-const (
-	ToolTrajectory       = "tool_trajectory_avg_score"
-	ResponseEvaluation   = "response_evaluation_score"
-	ResponseMatch        = "response_match_score"
-	Safety               = "safety_v1"
-	TaskSuccess          = "multi_turn_task_success_v1"
-	TrajectoryQuality    = "multi_turn_trajectory_quality_v1"
-	ToolUseQuality       = "multi_turn_tool_use_quality_v1"
-	FinalResponseMatch   = "final_response_match_v2"
-	RubricFinalResponse  = "rubric_based_final_response_quality_v1"
-	Hallucinations       = "hallucinations_v1"
-	RubricToolUse        = "rubric_based_tool_use_quality_v1"
-	UserSimulatorQuality = "per_turn_user_simulator_quality_v1"
-	RubricTrajectory     = "rubric_based_multi_turn_trajectory_quality_v1"
-	ToolCallCount        = "tool_call_count_v1"
-	InferenceCallCount   = "inference_call_count_v1"
-	TokenCount           = "token_usage_v1"
-	TurnDuration         = "invocation_duration_v1"
-	// ToolParameterMatch is in no release of ADK yet.
-	ToolParameterMatch = "tool_parameter_match"
-)
-
 // A Metric scores the turns of a case.
 type Metric struct {
 	Name string
@@ -192,3 +169,14 @@ func (m *Metric) appliesTo(c *Case, criterion *Criterion) bool {
 
 // A MeasureFunc scores the turns of a case. An error makes the metric NotEvaluated.
 type MeasureFunc func(ctx context.Context, in *Input) (*Scores, error)
+
+// Hosted reports whether the evaluation service of Vertex AI can score the metric, as in ADK.
+// response_evaluation_score is not among them: ADK sends it with a prompt that its SDK
+// downloads from a bucket of Google.
+func (m *Metric) Hosted() bool {
+	switch m.Name {
+	case Safety, TaskSuccess, TrajectoryQuality, ToolUseQuality:
+		return true
+	}
+	return false
+}

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"agenthost/internal/adkjson"
@@ -55,4 +58,31 @@ func positionOf(file string, src []byte, offset int) spec.Pos {
 	line := bytes.Count(before, []byte("\n")) + 1
 	col := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
 	return spec.Pos{File: file, Line: line, Col: col}
+}
+
+// An UnknownNameError reports a case, metric or model that does not exist.
+type UnknownNameError struct {
+	// Kind is that of the name, such as "case".
+	Kind, Name string
+	// Known are the existing names.
+	Known []string
+}
+
+// maxKnownNames limits the names in an error.
+const maxKnownNames = 30
+
+// Error suggests the most similar name, or else lists all of them.
+func (e *UnknownNameError) Error() string {
+	known := slices.Compact(slices.Sorted(slices.Values(e.Known)))
+	text := fmt.Sprintf("unknown %s %q: ", e.Kind, e.Name)
+	switch near := spec.Suggest(e.Name, known); {
+	case near != "":
+		return text + fmt.Sprintf("did you mean %q?", near)
+	case len(known) == 0:
+		return text + "there is none"
+	case len(known) > maxKnownNames:
+		return text + fmt.Sprintf("the names are %s and %d more", strings.Join(known[:maxKnownNames], ", "), len(known)-maxKnownNames)
+	default:
+		return text + "the names are " + strings.Join(known, ", ")
+	}
 }
