@@ -295,7 +295,7 @@ func (o *optimization) newProposer(llm model.LLM) (func(ctx context.Context, pro
 // openCandidate opens the app with another instruction in memory. One that adds a problem is
 // rejected.
 func (o *optimization) openCandidate(ctx context.Context, text string) (*runtime.App, error) {
-	edited, err := o.instruction.Replace(text)
+	edited, err := o.instruction.ReplaceText(text)
 	if err != nil {
 		return nil, &optimize.RejectedError{Reason: err.Error()}
 	}
@@ -390,12 +390,12 @@ func (o *optimization) writeProposal(result *optimize.Result) (string, error) {
 	if !result.Improved {
 		return "", nil
 	}
-	edited, err := o.instruction.Replace(result.Instruction)
+	edited, err := o.instruction.ReplaceText(result.Instruction)
 	if err != nil {
 		return "", err
 	}
 	if o.flags.write {
-		if err := o.instruction.Write(o.dir, edited); err != nil {
+		if err := o.instruction.WriteFile(o.dir, edited); err != nil {
 			return "", err
 		}
 	}

@@ -136,7 +136,7 @@ func (f *recordFlags) writeTest(io stdio, text string) error {
 
 // runRecordedTest checks that the new test passes.
 func runRecordedTest(ctx context.Context, io stdio, suite *loader.Suite, text string) error {
-	tests, ds := suite.Decode("the test", []byte(text))
+	tests, ds := suite.DecodeTests("the test", []byte(text))
 	if ds.HasErrors() {
 		return &codedError{exitProblems, fmt.Errorf("the test was created, but is not valid for the current app:\n%w", ds.Err())}
 	}

@@ -3,6 +3,7 @@ package loader
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -193,3 +194,48 @@ func isSharedFile(file string) bool {
 
 // formatDir formats a folder for messages.
 func formatDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
+
+var errChanged = errors.New("file changed since it was read: run check again")
+
+// replaceFile atomically replaces the content that was read. It does not follow
+// links: their targets may not belong to the app.
+func replaceFile(root *os.Root, file string, read, text []byte) error {
+	info, err := root.Lstat(file)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file: repair its target instead")
+	}
+	temp := path.Join(path.Dir(file), "."+path.Base(file)+"."+rand.Text())
+	if err := createFile(root, temp, info.Mode().Perm(), text); err != nil {
+		return errors.Join(err, removeIfExists(root, temp))
+	}
+	now, err := root.ReadFile(file)
+	if err == nil && !bytes.Equal(now, read) {
+		err = errChanged
+	}
+	if err == nil {
+		err = root.Rename(temp, file)
+	}
+	if err != nil {
+		return errors.Join(err, removeIfExists(root, temp))
+	}
+	return nil
+}
+
+func createFile(root *os.Root, file string, mode fs.FileMode, text []byte) error {
+	f, err := root.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+}
+
+func removeIfExists(root *os.Root, file string) error {
+	if err := root.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

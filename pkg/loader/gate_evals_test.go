@@ -156,7 +156,7 @@ func TestGateTimeBudget(t *testing.T) {
 		}
 		defer app.Close()
 		began := time.Now()
-		got := l.Gate(t.Context(), s.path("x"), app)
+		got := l.RunGate(t.Context(), s.path("x"), app)
 		if took := time.Since(began); took != 7*time.Second {
 			t.Errorf("the gate took %s, want 7s", took)
 		}

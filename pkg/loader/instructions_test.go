@@ -36,7 +36,7 @@ func TestFindInstruction(t *testing.T) {
 	if root.Agent != "desk" || root.File != "root_agent.yaml" || root.Text != "Help ${env:SHOP} customers.\nBe {tone?}.\n" {
 		t.Errorf("instruction = %+v", root)
 	}
-	edited, err := root.Replace("Help well.\n")
+	edited, err := root.ReplaceText("Help well.\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +56,13 @@ func TestFindInstruction(t *testing.T) {
 			t.Errorf("%s: error %v, want %s", agent, err, want)
 		}
 	}
-	if err := root.Write(dir, edited); err != nil {
+	if err := root.WriteFile(dir, edited); err != nil {
 		t.Error(err)
 	}
 	if now, err := os.ReadFile(filepath.Join(dir, "root_agent.yaml")); err != nil || string(now) != string(edited) {
 		t.Errorf("the file has %s", now)
 	}
-	if err := root.Write(dir, edited); err == nil || err.Error() != "writing root_agent.yaml: the file changed since it was read" {
+	if err := root.WriteFile(dir, edited); err == nil || err.Error() != "writing root_agent.yaml: the file changed since it was read" {
 		t.Errorf("writing again: %v", err)
 	}
 }

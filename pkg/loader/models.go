@@ -50,31 +50,6 @@ func (l *Loader) VisitModels(ctx context.Context, dir string, visit func(ModelUs
 	})
 }
 
-// OpenModels builds models by the names that agents of the app may use: those under
-// models:, PROVIDER/NAME, and names that a provider recognizes. It does not report problems
-// of the app itself. The models are nil if there are errors; else the caller calls release
-// after the last call of a model.
-func (l *Loader) OpenModels(ctx context.Context, dir string, names []string) (models map[string]model.LLM, release func(), ds spec.Diagnostics) {
-	src, ds := l.openAppFolder(dir)
-	if src == nil {
-		return nil, nil, ds
-	}
-	defer src.close()
-	r := newResolver(l, src)
-	r.resolveApp(ctx)
-	if !r.ds.HasErrors() {
-		r.ds, models = nil, map[string]model.LLM{}
-		for _, name := range names {
-			models[name] = r.resolveModel(ctx, spec.Text{Value: name, Pos: spec.Pos{File: src.displayDir}})
-		}
-	}
-	if r.ds.HasErrors() {
-		r.held.close()
-		return nil, nil, r.collectProblems()
-	}
-	return models, r.held.close, r.collectProblems()
-}
-
 // modelPlan is the config of a built model.
 type modelPlan struct {
 	kind   string

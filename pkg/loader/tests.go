@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"agenthost/internal/apptest"
 	"agenthost/internal/evalfile"
+	"agenthost/internal/evalrun"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -48,8 +50,8 @@ func (l *Loader) Suite(ctx context.Context, dir string) (*Suite, spec.Diagnostic
 	return suite, got.ds
 }
 
-// Decode validates text as a test file of the suite.
-func (s *Suite) Decode(file string, text []byte) ([]*apptest.Test, spec.Diagnostics) {
+// DecodeTests validates text as a test file of the suite.
+func (s *Suite) DecodeTests(file string, text []byte) ([]*apptest.Test, spec.Diagnostics) {
 	n, ds := spec.Parse(file, text)
 	if ds.HasErrors() {
 		return nil, ds
@@ -257,4 +259,119 @@ func (r *resolver) checkEvalJSON(file string, names *evalfile.Names) ([]spec.Tex
 	}
 	_, ds := evalfile.ReadSet(at, src, nil, names)
 	return nil, ds
+}
+
+// casePlaces are the positions of cases by SET:CASE.
+type casePlaces map[string]spec.Pos
+
+// planGatedEvals reads the eval sets that the gate of the app runs, and reports their
+// problems. The jobs are nil if there are errors, or if evals do not gate the app. vertex
+// reports that the evaluation service of Vertex AI is available.
+func (r *resolver) planGatedEvals(ctx context.Context, vertex bool) ([]*evalrun.Job, casePlaces) {
+	options := r.app.doc.reloadOptions()
+	if r.ds.HasErrors() || options == nil || !slices.Contains(options.Gate, runtime.GateEvals) {
+		return nil, nil
+	}
+	at := r.app.appNode.Get("reload").Get("gate")
+	if named := r.app.appNode.Get("reload").Get("eval_sets"); named != nil {
+		at = named
+	}
+	places := casePlaces{}
+	jobs, err := evalrun.PlanSets(r.readEvalSets(ctx, places), eval.ParseSelections(options.EvalSets), &evalrun.PlanOptions{Custom: r.metricNames().Metrics, Vertex: vertex, Read: r.readEvalConfig})
+	problems := spec.Diagnostics(nil)
+	switch {
+	case r.ds.HasErrors():
+		return nil, nil
+	case errors.Is(err, evalrun.ErrNoSets):
+		r.report(at.Errorf("value", "evals gate the app, which has no eval set").WithHint("write one in a file such as first.eval.yaml, or remove evals from gate"))
+		return nil, nil
+	case errors.As(err, &problems):
+		r.report(problems...)
+		return nil, nil
+	case err != nil:
+		r.report(at.Errorf("value", "%s", err))
+		return nil, nil
+	}
+	return jobs, places
+}
+
+// resolveJudges returns the models of judges and simulated users. With a budget of cost,
+// it rejects models of the app and judges that have no price.
+func (r *resolver) resolveJudges(ctx context.Context, jobs []*evalrun.Job) evalrun.Models {
+	at := r.app.appNode.Get("reload").Get("gate")
+	models := evalrun.Models{}
+	var unpriced []string
+	for _, name := range evalrun.ModelNames(jobs) {
+		models[name] = r.resolveModel(ctx, spec.Text{Value: name, Pos: at.Pos})
+		if models[name] != nil && r.loader.opts.Model == nil && !r.hasPrice(name) {
+			unpriced = append(unpriced, name)
+		}
+	}
+	if cost := r.app.appNode.Get("reload").Get("budget").Get("cost"); cost != nil {
+		unpriced = append(unpriced, r.listUnpricedModels(ctx)...)
+		slices.Sort(unpriced)
+		for _, name := range slices.Compact(unpriced) {
+			r.report(missingPrice(cost, "value", "cost", name))
+		}
+	}
+	return models
+}
+
+// readEvalSets reads all eval sets of the app with the places of their cases.
+func (r *resolver) readEvalSets(ctx context.Context, places casePlaces) []*evalrun.SetFile {
+	var sets []*evalrun.SetFile
+	for _, file := range r.findFiles(ctx, "eval sets", evalfile.Suffix, eval.SetSuffix, eval.TestSuffix) {
+		at := r.src.displayPath(file)
+		text, err := r.src.readEvalFile(file)
+		var set *evalrun.SetFile
+		if err == nil {
+			set, err = evalrun.DecodeSet(at, text, r.metricNames())
+		}
+		switch problems := spec.Diagnostics(nil); {
+		case err == nil:
+			sets = append(sets, set)
+			places.addCases(set.ID, at, text)
+		case isLimitError(err): // reported at the end of the load
+		case errors.As(err, &problems):
+			r.report(problems...)
+		default:
+			r.report(spec.Diagnostic{Pos: spec.Pos{File: at}, Rule: "file", Message: "cannot read the file: " + formatOSError(err)})
+		}
+	}
+	return sets
+}
+
+// metricNames are the names of the metrics that the Go program has registered.
+func (r *resolver) metricNames() *evalfile.Names {
+	return &evalfile.Names{Metrics: slices.Sorted(maps.Keys(r.loader.opts.Metrics))}
+}
+
+// addCases adds the places of the cases of a set in any form.
+func (p casePlaces) addCases(set, file string, text []byte) {
+	n, _ := spec.Parse(file, text)
+	if n == nil {
+		return
+	}
+	items := n.Items // the oldest form
+	for _, key := range []string{"cases", "eval_cases", "evalCases"} {
+		if list := n.Get(key); list != nil {
+			items = list.Items
+		}
+	}
+	for _, item := range items {
+		for _, key := range []string{"name", "eval_id", "evalId"} {
+			if id := item.Get(key); id != nil && id.Kind == spec.Scalar {
+				p[set+":"+id.Value] = id.Pos
+			}
+		}
+	}
+}
+
+// readEvalConfig reads the criteria next to a set.
+func (r *resolver) readEvalConfig(file string) ([]byte, error) {
+	rel := strings.TrimPrefix(filepath.ToSlash(file), r.src.displayDir+"/")
+	if !r.src.fileExists(rel) {
+		return nil, fs.ErrNotExist
+	}
+	return r.src.readEvalFile(rel)
 }

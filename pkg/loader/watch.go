@@ -91,9 +91,9 @@ type WatchOptions struct {
 	Clock func() time.Time
 	// Logger logs every load; nil disables it.
 	Logger *slog.Logger
-	// Gate decides whether an app is published. Default: [Loader.Gate], without the evals
+	// Gate decides whether an app is published. Default: [Loader.RunGate], without the evals
 	// of a revision that Revisions has. A newer save ends its context.
-	Gate Gate
+	Gate GateFunc
 	// MaxWait is how long Sync and Reload wait for one app. Default: 10 s. The load of
 	// an app that takes longer continues in the background.
 	MaxWait time.Duration
@@ -106,6 +106,10 @@ type WatchOptions struct {
 	// OnLoad, if set, is called after every load, serially.
 	OnLoad func(Status)
 }
+
+// A GateFunc checks a changed app before it replaces the running revision. If the
+// returned problems include an error, the previous revision stays active.
+type GateFunc func(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics
 
 // A Status is the state of a watched app.
 type Status struct {

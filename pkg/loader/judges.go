@@ -8,8 +8,35 @@ import (
 	"io"
 	"slices"
 
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
 )
+
+// OpenModels builds models by the names that agents of the app may use: those under
+// models:, PROVIDER/NAME, and names that a provider recognizes. It does not report problems
+// of the app itself. The models are nil if there are errors; else the caller calls release
+// after the last call of a model.
+func (l *Loader) OpenModels(ctx context.Context, dir string, names []string) (models map[string]model.LLM, release func(), ds spec.Diagnostics) {
+	src, ds := l.openAppFolder(dir)
+	if src == nil {
+		return nil, nil, ds
+	}
+	defer src.close()
+	r := newResolver(l, src)
+	r.resolveApp(ctx)
+	if !r.ds.HasErrors() {
+		r.ds, models = nil, map[string]model.LLM{}
+		for _, name := range names {
+			models[name] = r.resolveModel(ctx, spec.Text{Value: name, Pos: spec.Pos{File: src.displayDir}})
+		}
+	}
+	if r.ds.HasErrors() {
+		r.held.close()
+		return nil, nil, r.collectProblems()
+	}
+	return models, r.held.close, r.collectProblems()
+}
 
 // FingerprintModels returns a hash of each model by its name, as [Loader.OpenModels] takes
 // it: of its provider, name and address, of its settings without secrets, and of the models
@@ -75,4 +102,27 @@ func writeSettings(w io.Writer, n *spec.Node) {
 	for _, item := range n.Items {
 		writeSettings(w, item)
 	}
+}
+
+// OpenVertexEvaluator returns the evaluation service of Vertex AI for the metrics that ADK
+// leaves to it, with the client and the credentials that Gemini models of the app on Vertex
+// AI would have. It is nil without a project, a region or credentials, and if Options.Model
+// replaces all models. The caller calls release after the last call of the service.
+func (l *Loader) OpenVertexEvaluator(ctx context.Context, dir string) (service *provider.VertexEvaluator, release func(), err error) {
+	none := func() {}
+	if l.opts.Model != nil {
+		return nil, none, nil
+	}
+	src, ds := l.openAppFolder(dir)
+	if src == nil {
+		return nil, none, ds.Err()
+	}
+	defer src.close()
+	service, err = provider.NewVertexEvaluator(ctx, &provider.VertexEvaluatorOptions{Lookup: l.opts.Env, App: src.dotenv})
+	if service == nil {
+		return nil, none, err
+	}
+	client, end := newResolver(l, src).acquireModelClient(service.Endpoint())
+	service.SetHTTP(client)
+	return service, func() { _ = end() }, nil
 }
