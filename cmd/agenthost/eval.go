@@ -56,7 +56,7 @@ The metrics are those of --metrics, or else of --config, or else of the set in Y
 else of the test_config.json next to the set, or else tool_trajectory=1 and
 response_match=0.8. The results are stored in the app's .adk/eval_history. The exit status
 is 1 when a case fails, is not evaluated or crashes, or a file has problems, and 3 when
-there is no case to run.`,
+a set has no case to run.`,
 		Args:    requireArgs(1, -1),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {

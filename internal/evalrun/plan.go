@@ -57,7 +57,7 @@ func (o *PlanOptions) evalNames() *evalfile.Names { return &evalfile.Names{Metri
 
 // Plan reads the selected sets of an app and their configs. It reports unknown sets, cases
 // and metrics before anything runs. A problem of a file is a [spec.Diagnostics]; without
-// sets or cases the error is [ErrNoSets] or [ErrNoCases].
+// sets the error is [ErrNoSets], and [ErrNoCases] if a set has no case.
 func Plan(dir string, selections []*eval.Selection, o *PlanOptions) ([]*Job, error) {
 	jobs, err := selectSets(dir, selections, o.evalNames())
 	if err != nil {
@@ -85,15 +85,13 @@ func PlanSets(sets []*SetFile, selections []*eval.Selection, o *PlanOptions) ([]
 }
 
 func planJobs(jobs []*Job, o *PlanOptions) ([]*Job, error) {
-	cases := 0
 	for _, job := range jobs {
+		if len(job.Cases) == 0 {
+			return nil, fmt.Errorf("%w in %s: add one, or delete the set", ErrNoCases, job.Set.Path)
+		}
 		if err := job.setMetrics(o); err != nil {
 			return nil, err
 		}
-		cases += len(job.Cases)
-	}
-	if cases == 0 {
-		return nil, fmt.Errorf("%w in %s", ErrNoCases, jobs[0].Set.Path)
 	}
 	return jobs, nil
 }
@@ -105,7 +103,7 @@ func PlanRun(req *eval.RunRequest) (*Job, error) {
 		return nil, err
 	}
 	if len(job.Cases) == 0 {
-		return nil, fmt.Errorf("%w in %s", ErrNoCases, req.Set.ID)
+		return nil, fmt.Errorf("%w in %s: add one", ErrNoCases, req.Set.ID)
 	}
 	config := eval.Config{}
 	if req.Config != nil {
