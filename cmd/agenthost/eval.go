@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -310,14 +309,7 @@ func (e *evaluation) saveResult(ctx context.Context, subject evalrun.Subject, se
 	if e.results == nil {
 		return nil
 	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return e.results.Save(ctx, &store.Result{
-		App: subject.App, ID: strings.TrimSuffix(filepath.Base(path), eval.ResultSuffix), SetID: setID,
-		Revision: subject.Revision, Model: subject.Model, Content: content,
-	})
+	return evalrun.SaveResult(ctx, e.results, subject, setID, path)
 }
 
 // openCache opens the cache of judge answers. Without it, for example in a folder that

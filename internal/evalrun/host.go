@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"agenthost/internal/safe"
@@ -17,6 +20,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
 )
 
 // A HostRunner runs eval sets on the apps that a host serves. It is safe for concurrent use.
@@ -51,7 +55,9 @@ const (
 )
 
 // Evaluate runs cases on the revision of the app that is active now, and stores the result
-// in the folder of the app. It yields the start of the run, and each case that ended. An
+// in the folder of the app and in the session database of the host. If the folder is
+// read-only, the session database suffices; if only the session database fails, the error is
+// logged. It yields the start of the run, and each case that ended. An
 // error ends the run, and nothing is stored; an error of the request or of its models is a
 // [runtime.RunError], and comes before the start. A consumer that stops cancels the run, and
 // nothing is stored.
@@ -82,6 +88,9 @@ type hostRun struct {
 	job     *Job
 	runner  *Runner
 	journal *Journal
+	// databaseOnly reports that the folder of the app is read-only: the journal is in a
+	// temporary folder, and only the session database stores the result.
+	databaseOnly bool
 	// releases are called at the end in reverse order.
 	releases []func()
 }
@@ -116,11 +125,26 @@ func (r *hostRun) openRun(ctx context.Context, name string) error {
 		r.releases = append(r.releases, release)
 		r.runner.Models = models
 	}
-	folder, err := r.openHistory(name)
-	if err != nil {
+	return r.openJournal(Subject{App: app.Name(), Revision: app.Revision()})
+}
+
+// openJournal creates the file of the results in the folder of the app, or in a temporary
+// folder if that is read-only and the session database can store the result.
+func (r *hostRun) openJournal(subject Subject) error {
+	folder, err := r.openHistory(subject.App)
+	if err == nil {
+		r.journal, err = r.job.Begin(folder, subject, r.runner.readClock())
+	}
+	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) || !r.Host.Store().Results.IsAvailable() {
 		return err
 	}
-	r.journal, err = r.job.Begin(folder, Subject{App: app.Name(), Revision: app.Revision()}, r.runner.readClock())
+	temp, tempErr := os.MkdirTemp("", "agenthost-eval-")
+	if tempErr != nil {
+		return errors.Join(err, tempErr)
+	}
+	r.databaseOnly = true
+	r.releases = append(r.releases, func() { os.RemoveAll(temp) })
+	r.journal, err = r.job.Begin(temp, subject, r.runner.readClock())
 	return err
 }
 
@@ -169,7 +193,7 @@ func (r *hostRun) runCases(ctx context.Context, yield func(*eval.RunProgress, er
 		runErr = ctx.Err()
 	}
 	if runErr == nil {
-		runErr = r.storeResult()
+		runErr = r.storeResult(ctx)
 	}
 	if runErr != nil {
 		yield(nil, runErr)
@@ -218,10 +242,40 @@ func (l *forwardingLog) Append(result *eval.CaseResult) error {
 	return nil
 }
 
-func (r *hostRun) storeResult() error {
-	_, err := r.journal.Finish()
-	if err == nil {
-		r.journal = nil
+// storeResult completes the file, and stores its content in the session database.
+func (r *hostRun) storeResult(ctx context.Context) error {
+	id, subject := r.journal.ResultID(), r.journal.Subject()
+	path, err := r.journal.Finish()
+	if err != nil {
+		return err
 	}
-	return err
+	r.journal = nil
+	err = SaveResult(ctx, r.Host.Store().Results, subject, r.job.Set.ID, path)
+	if err == nil || errors.Is(err, store.ErrNoResults) {
+		return nil
+	}
+	if r.databaseOnly {
+		return fmt.Errorf("storing the result in the session database: %w", err)
+	}
+	if r.Logger != nil {
+		r.Logger.Warn("eval result is stored as a file, but not in the session database", "app", subject.App, "result", id, "error", err)
+	}
+	return nil
+}
+
+// SaveResult stores the file of a result in a session database.
+func SaveResult(ctx context.Context, results *store.Results, subject Subject, setID, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, store.MaxResultBytes+1)) // Save reports a larger one
+	if err != nil {
+		return err
+	}
+	return results.Save(ctx, &store.Result{
+		App: subject.App, ID: strings.TrimSuffix(filepath.Base(path), eval.ResultSuffix), SetID: setID,
+		Revision: subject.Revision, Model: subject.Model, Content: content,
+	})
 }

@@ -1,12 +1,15 @@
 package evalrun_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +23,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
 	"agenthost/pkg/store/memstore"
 )
 
@@ -237,6 +241,98 @@ func TestEvaluateLinkedHistory(t *testing.T) {
 		t.Errorf("error = %v with the files %v, %v", last, entries, err)
 	}
 }
+
+// readOnlyApp is an app in a read-only file system.
+type readOnlyApp struct{ *oneApp }
+
+// Open returns the error of a file system that cannot be written.
+func (readOnlyApp) Open(string) (*os.Root, error) {
+	return nil, &os.PathError{Op: "mkdirat", Path: ".adk", Err: syscall.EROFS}
+}
+
+// runAll runs all cases, and returns the ID of the result and the error of the run.
+func runAll(t *testing.T, r *evalrun.HostRunner, req *eval.RunRequest) (id string, last error) {
+	t.Helper()
+	for step, err := range r.Evaluate(t.Context(), req) {
+		if last = err; err == nil {
+			id = step.ResultID
+		}
+	}
+	return id, last
+}
+
+// TestEvaluateReadOnlyFolder expects that the session database alone stores the result if the
+// folder is read-only, that no temporary file is left, and that the run fails before its start
+// without a database for results, and at its end if the database fails.
+func TestEvaluateReadOnlyFolder(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	r, req := serveShop(t, 2, func(context.Context, *model.Request) error { return nil })
+	r.Apps = readOnlyApp{r.Apps.(*oneApp)}
+	id, err := runAll(t, r, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := r.Host.Store().Results.Get(t.Context(), "shop", id)
+	if err != nil || stored.SetID != "greetings" || stored.Revision == "" {
+		t.Fatalf("stored result = %+v, %v", stored, err)
+	}
+	result, err := eval.ReadResult("result.json", stored.Content)
+	if err != nil || result.ID != id || len(result.Cases) != 2 {
+		t.Errorf("result = %+v, %v, want that of the run", result, err)
+	}
+	if files, err := os.ReadDir(temp); err != nil || len(files) > 0 {
+		t.Errorf("temporary files = %v, %v, want none", files, err)
+	}
+	r.Host.Store().Results = failingResults(t, nil)
+	if id, err := runAll(t, r, req); id != "" || !errors.Is(err, syscall.EROFS) {
+		t.Errorf("run %q without a database for results = %v, want %v before the start", id, err, syscall.EROFS)
+	}
+	r.Host.Store().Results = failingResults(t, errors.New("disk full"))
+	if _, err := runAll(t, r, req); err == nil || err.Error() != "storing the result in the session database: disk full" {
+		t.Errorf("error = %v, want that of the database", err)
+	}
+}
+
+// TestEvaluateStoreError expects that an error of the session database does not lose the
+// file, and is logged; a database without results is not an error.
+func TestEvaluateStoreError(t *testing.T) {
+	r, req := serveShop(t, 1, func(context.Context, *model.Request) error { return nil })
+	var log bytes.Buffer
+	r.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	for _, storeErr := range []error{nil, errors.New("disk full")} {
+		r.Host.Store().Results = failingResults(t, storeErr)
+		if _, err := runAll(t, r, req); err != nil {
+			t.Error(err)
+		}
+		if logged := strings.Contains(log.String(), `not in the session database" app=shop`); logged != (storeErr != nil) {
+			t.Errorf("log with store error %v = %s", storeErr, &log)
+		}
+	}
+	if files := listHistory(t, r); len(files) != 2 {
+		t.Errorf("files = %v, want both results", files)
+	}
+}
+
+// failingResults are results that cannot be stored; without an error, those of a store that has
+// no backend for them.
+func failingResults(t *testing.T, err error) *store.Results {
+	b := memstore.NewBackends()
+	if b.Results = nil; err != nil {
+		b.Results = failingBackend{memstore.NewResults(), err}
+	}
+	st := store.New(b, nil)
+	t.Cleanup(func() { st.Close() })
+	return st.Results
+}
+
+type failingBackend struct {
+	*memstore.Results
+	err error
+}
+
+// PutResult returns the error.
+func (b failingBackend) PutResult(context.Context, *store.Result, int) error { return b.err }
 
 // TestPlanRun expects a criterion for each metric that is only named: that of the config, or
 // else a default one with rubrics if no case has any.

@@ -57,7 +57,7 @@ func (s *Server) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
 		}
 		c := set.Case(id)
 		if c == nil {
-			c, err = s.findRecordedCase(r.PathValue("app"), name, id)
+			c, err = s.findRecordedCase(r.Context(), r.PathValue("app"), name, id)
 		}
 		if c == nil && err == nil {
 			err = caseNotFound(name, id)

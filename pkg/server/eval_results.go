@@ -3,12 +3,11 @@ package server
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net/http"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -27,21 +26,24 @@ import (
 // listed results, and shows none if one fails.
 func (s *Server) handleListEvalResults(field string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		app := r.PathValue("app")
 		return s.sendEvalView(w, r, func() (any, error) {
-			names, err := s.listFiles(app, eval.HistoryFolder, eval.ResultSuffix)
-			if err != nil || len(names) == 0 {
-				return wrapNames(names, field), err
-			}
-			root, err := s.openFolder(app)
+			history, err := s.openEvalHistory(r.PathValue("app"))
 			if err != nil {
 				return nil, err
 			}
-			defer root.Close()
-			names = slices.DeleteFunc(names, func(name string) bool {
-				return !s.evalResults.isReadable(root, app, name, s.opts.Logger)
-			})
-			return wrapNames(names, field), nil
+			defer history.closeFolder()
+			entries, err := history.listResults(r.Context())
+			if err != nil {
+				return nil, err
+			}
+			names := []string{}
+			for _, entry := range entries {
+				if s.evalResults.isReadable(r.Context(), history, entry, s.opts.Logger) {
+					names = append(names, entry.ID)
+				}
+			}
+			slices.Sort(names)
+			return wrapNames(names, field), r.Context().Err()
 		})
 	}
 }
@@ -49,8 +51,8 @@ func (s *Server) handleListEvalResults(field string) handler {
 // maxResultChecks limits the results whose check is kept.
 const maxResultChecks = 10_000
 
-// resultChecks keeps which files of results can be read, until they change. The zero value
-// is empty. It is safe for concurrent use.
+// resultChecks keeps which results can be read, until they change. The zero value is empty.
+// It is safe for concurrent use.
 type resultChecks struct {
 	mu     sync.Mutex
 	checks map[string]resultCheck
@@ -58,32 +60,42 @@ type resultChecks struct {
 
 type resultCheck struct {
 	size     int64
-	modified time.Time
+	changed  time.Time
 	readable bool
 }
 
-// isReadable reports whether a result can be read. It logs one that cannot the first time.
-func (c *resultChecks) isReadable(root *os.Root, app, name string, logger *slog.Logger) bool {
-	file := path.Join(eval.HistoryFolder, name+eval.ResultSuffix)
-	info, err := root.Lstat(file)
-	if err != nil {
-		return false
-	}
+// isReadable reports whether a result can be read. It logs an invalid one the first time.
+func (c *resultChecks) isReadable(ctx context.Context, history *evalHistory, entry evalResultEntry, logger *slog.Logger) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known, ok := c.checks[app+"/"+name]
-	if ok && known.size == info.Size() && known.modified.Equal(info.ModTime()) {
+	key := history.app + "/" + entry.ID
+	known, ok := c.checks[key]
+	if ok && known.size == entry.Bytes && known.changed.Equal(entry.changed) {
 		return known.readable
 	}
-	_, err = readResultFile(root, name)
+	_, err := history.readResult(ctx, entry.ID)
+	if errors.Is(err, session.ErrNotFound) || ctx.Err() != nil {
+		return false
+	}
 	if err != nil {
-		logger.Warn("eval result cannot be read, and is not listed", "app", app, "file", file, "error", err)
+		logger.Warn("eval result cannot be read, and is not listed", "app", history.app, entry.describePlace(), "error", err)
+	}
+	if errInvalid := spec.Diagnostics(nil); err != nil && !errors.As(err, &errInvalid) {
+		return false // the next list may succeed
 	}
 	if c.checks == nil || len(c.checks) >= maxResultChecks {
 		c.checks = map[string]resultCheck{}
 	}
-	c.checks[app+"/"+name] = resultCheck{info.Size(), info.ModTime(), err == nil}
+	c.checks[key] = resultCheck{entry.Bytes, entry.changed, err == nil}
 	return err == nil
+}
+
+// describePlace returns the attribute of logs that names the result.
+func (e evalResultEntry) describePlace() slog.Attr {
+	if e.inDatabase {
+		return slog.String("session_db_result", e.ID)
+	}
+	return slog.String("file", path.Join(eval.HistoryFolder, e.ID+eval.ResultSuffix))
 }
 
 // handleEvalResult responds with a result, in the form that ADK's web client can show.
@@ -122,19 +134,15 @@ func omitLargeSessions(result *eval.SetResult) {
 // readEvalResult reads the result in the path. As in ADK, an invalid file is 404.
 func (s *Server) readEvalResult(r *http.Request) (*eval.SetResult, error) {
 	name := strings.TrimSuffix(r.PathValue("name"), eval.ResultSuffix)
-	missing := notFoundError("Eval set result `" + name + "` not found.")
-	root, err := s.openFolder(r.PathValue("app"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missing
-	}
+	history, err := s.openEvalHistory(r.PathValue("app"))
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	if !isRegularFile(root, eval.HistoryFolder, name, eval.ResultSuffix) {
-		return nil, missing
+	defer history.closeFolder()
+	result, err := history.readResult(r.Context(), name)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil, notFoundError("Eval set result `" + name + "` not found.")
 	}
-	result, err := readResultFile(root, name)
 	var ds spec.Diagnostics
 	if errors.As(err, &ds) {
 		return nil, notFoundError("Cannot read the file:\n" + strings.Join(ds.StringsWithHints(), "\n"))
@@ -142,41 +150,33 @@ func (s *Server) readEvalResult(r *http.Request) (*eval.SetResult, error) {
 	return result, err
 }
 
-func readResultFile(root *os.Root, name string) (*eval.SetResult, error) {
-	text, err := readLimited(root, path.Join(eval.HistoryFolder, name+eval.ResultSuffix))
-	if err != nil {
-		return nil, err
-	}
-	return eval.ReadResult(name+eval.ResultSuffix, text)
-}
-
 // maxSearchedBytes limits the results that are searched for a session or a case.
 const maxSearchedBytes = 256 << 20
 
 // findCaseResult returns the newest result of a case for which match returns true, or nil.
-// Their files contain the word, unless JSON escapes it.
-func (s *Server) findCaseResult(app, word string, match func(*eval.CaseResult) bool) (*eval.CaseResult, error) {
-	root, err := s.openFolder(app)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// Results contain the word, unless JSON escapes it.
+func (s *Server) findCaseResult(ctx context.Context, app, word string, match func(*eval.CaseResult) bool) (*eval.CaseResult, error) {
+	history, err := s.openEvalHistory(app)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	entries, err := listEvalResults(root, app)
+	defer history.closeFolder()
+	entries, err := history.listResults(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if quoted, err := encodeJSON(word); err != nil || string(quoted) != `"`+word+`"` {
-		word = "" // every file contains it
+		word = "" // every result contains it
 	}
 	budget := int64(maxSearchedBytes)
 	for _, entry := range entries {
-		if budget -= entry.Bytes; budget < 0 {
+		if entry.Bytes > budget {
 			return nil, nil
 		}
-		text, err := readLimited(root, path.Join(eval.HistoryFolder, entry.ID+eval.ResultSuffix))
+		text, err := history.readText(ctx, entry.ID)
+		if budget -= int64(len(text)); budget < 0 {
+			return nil, nil
+		}
 		if err != nil || !bytes.Contains(text, []byte(word)) {
 			continue
 		}
@@ -194,8 +194,8 @@ func (s *Server) findCaseResult(app, word string, match func(*eval.CaseResult) b
 // findRecordedCase returns a case as its newest result has it, or nil. ADK's web client opens
 // a result only with its case, which may have been deleted since. The turns of a scenario are
 // those that happened.
-func (s *Server) findRecordedCase(app, set, id string) (*eval.Case, error) {
-	result, err := s.findCaseResult(app, id, func(c *eval.CaseResult) bool { return c.SetID == set && c.CaseID == id })
+func (s *Server) findRecordedCase(ctx context.Context, app, set, id string) (*eval.Case, error) {
+	result, err := s.findCaseResult(ctx, app, id, func(c *eval.CaseResult) bool { return c.SetID == set && c.CaseID == id })
 	if err != nil || result == nil {
 		return nil, err
 	}
@@ -208,8 +208,8 @@ func (s *Server) findRecordedCase(app, set, id string) (*eval.Case, error) {
 
 // readEvalSession returns a session of an eval run, which is stored in its result only. The
 // error is that of a missing session.
-func (s *Server) readEvalSession(key session.Key) ([]byte, error) {
-	c, err := s.findCaseResult(key.App, key.ID, func(c *eval.CaseResult) bool {
+func (s *Server) readEvalSession(ctx context.Context, key session.Key) ([]byte, error) {
+	c, err := s.findCaseResult(ctx, key.App, key.ID, func(c *eval.CaseResult) bool {
 		return c.SessionID == key.ID && c.UserID == key.User && len(c.Session) > 0
 	})
 	if err != nil {

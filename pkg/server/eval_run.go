@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"net/http"
+	"syscall"
 
 	"agenthost/internal/evalfile"
 	"agenthost/pkg/eval"
@@ -185,7 +186,7 @@ func wrapEvaluationError(err error) error {
 	switch {
 	case errors.As(err, &unknown) && unknown.Kind == "case":
 		return notFoundError(unknown.Error())
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return forbiddenError("Eval results cannot be stored: the server has no permission to write to the app's folder")
 	}
 	return err

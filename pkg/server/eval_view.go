@@ -1,16 +1,11 @@
 package server
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"net/http"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"agenthost/internal/evalfile"
@@ -50,35 +45,25 @@ type evalSetEntry struct {
 	Problem  string `json:"problem,omitempty"`
 }
 
-// An evalResultEntry is a file with a result. Time is 0 and SetID is empty if its name
-// does not have them.
-type evalResultEntry struct {
-	ID    string  `json:"id"`
-	SetID string  `json:"setId,omitempty"`
-	Time  float64 `json:"time,omitempty"`
-	Bytes int64   `json:"bytes"`
-}
-
 // handleEvalOverview lists the eval sets and the results of an app.
 func (s *Server) handleEvalOverview(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEvalView(w, r, func() (any, error) {
 		app := r.PathValue("app")
 		view := &evalOverview{Locked: s.findEvalLock(app), Sets: []evalSetEntry{}, Results: []evalResultEntry{}}
-		root, err := s.openFolder(app)
-		if errors.Is(err, fs.ErrNotExist) {
-			if s.host.App(app) == nil {
-				return nil, appNotFound(app)
-			}
-			return view, nil
+		history, err := s.openEvalHistory(app)
+		if err != nil {
+			return nil, err
+		}
+		defer history.closeFolder()
+		if history.root != nil {
+			view.Sets, err = listEvalSets(history.root)
+		} else if s.host.App(app) == nil {
+			err = appNotFound(app)
 		}
 		if err != nil {
 			return nil, err
 		}
-		defer root.Close()
-		if view.Sets, err = listEvalSets(root); err != nil {
-			return nil, err
-		}
-		if view.Results, err = listEvalResults(root, app); err != nil {
+		if view.Results, err = history.listResults(r.Context()); err != nil {
 			return nil, err
 		}
 		if older := len(view.Results) - maxListedResults; older > 0 {
@@ -167,41 +152,6 @@ func readSetWithConfig(root *os.Root, file string) (*eval.Set, *eval.Config, err
 		return nil, nil, err
 	}
 	return f.Set, evalfile.MergeConfigs(f.Config, folder), nil
-}
-
-// listEvalResults lists the results of a folder, newest first.
-func listEvalResults(root *os.Root, app string) ([]evalResultEntry, error) {
-	results := []evalResultEntry{}
-	entries, err := fs.ReadDir(root.FS(), eval.HistoryFolder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), eval.ResultSuffix)
-		info, err := e.Info()
-		if !ok || err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		set, at := splitResultID(id, app)
-		results = append(results, evalResultEntry{id, set, at, info.Size()})
-	}
-	slices.SortStableFunc(results, func(a, b evalResultEntry) int { return cmp.Compare(b.Time, a.Time) })
-	return results, nil
-}
-
-// splitResultID returns the set and the time of a result that is named as ADK does:
-// app_set_time.
-func splitResultID(id, app string) (set string, at float64) {
-	i := strings.LastIndexByte(id, '_')
-	if i < 0 {
-		return "", 0
-	}
-	at, err := strconv.ParseFloat(id[i+1:], 64)
-	set, ok := strings.CutPrefix(id[:i], app+"_")
-	if err != nil || !ok || !(at >= 0 && at < 1e12) {
-		return "", 0
-	}
-	return set, at
 }
 
 // An evalSetView is a set with the beginnings of its cases.

@@ -72,7 +72,7 @@ func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
 	return s.responses.sendResponse(w, r, responseRequest{user: key.User, encode: func() ([]byte, error) {
 		sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
 		if errors.Is(err, session.ErrNotFound) && isEvalSession(key.ID) && s.isPrivileged(r) {
-			return s.readEvalSession(key)
+			return s.readEvalSession(r.Context(), key)
 		}
 		if err != nil {
 			return nil, err

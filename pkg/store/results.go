@@ -61,6 +61,9 @@ type ResultBackend interface {
 	Close() error
 }
 
+// IsAvailable reports whether there is a backend for results: without one, Save fails.
+func (r *Results) IsAvailable() bool { return r.backend != (noResults{}) }
+
 // Save stores a result, instead of one with its ID, and sets the time. It returns
 // [ErrNoResults] if the store has no backend for results.
 func (r *Results) Save(ctx context.Context, result *Result) error {
