@@ -142,7 +142,7 @@ func TestInvalidStoredEvalResult(t *testing.T) {
 	for range 2 {
 		expectResponse(t, e.serve("GET", "/dev/apps/shop/eval_results", ""), http.StatusOK, `[]`)
 	}
-	if text := log.String(); strings.Count(text, "eval result cannot be read, and is not listed") != 1 || !strings.Contains(text, "session_db_result="+id) {
+	if text := log.String(); strings.Count(text, "eval result cannot be read, and is not listed") != 1 || !strings.Contains(text, id+" in the session database") {
 		t.Errorf("log = %s, want one record with the ID", text)
 	}
 	w := e.serve("GET", "/dev/apps/shop/eval_results/"+id, "")

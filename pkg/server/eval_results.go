@@ -78,7 +78,7 @@ func (c *resultChecks) isReadable(ctx context.Context, history *evalHistory, ent
 		return false
 	}
 	if err != nil {
-		logger.Warn("eval result cannot be read, and is not listed", "app", history.app, entry.describePlace(), "error", err)
+		logger.Warn("eval result cannot be read, and is not listed", "app", history.app, "result", entry.describePlace(), "error", err)
 	}
 	if errInvalid := spec.Diagnostics(nil); err != nil && !errors.As(err, &errInvalid) {
 		return false // the next list may succeed
@@ -90,12 +90,12 @@ func (c *resultChecks) isReadable(ctx context.Context, history *evalHistory, ent
 	return err == nil
 }
 
-// describePlace returns the attribute of logs that names the result.
-func (e evalResultEntry) describePlace() slog.Attr {
+// describePlace names the file of the result, or its row.
+func (e evalResultEntry) describePlace() string {
 	if e.inDatabase {
-		return slog.String("session_db_result", e.ID)
+		return e.ID + " in the session database"
 	}
-	return slog.String("file", path.Join(eval.HistoryFolder, e.ID+eval.ResultSuffix))
+	return path.Join(eval.HistoryFolder, e.ID+eval.ResultSuffix)
 }
 
 // handleEvalResult responds with a result, in the form that ADK's web client can show.
