@@ -305,36 +305,3 @@ func findRubric(all []*eval.Rubric, id string) *eval.Rubric {
 	}
 	return nil
 }
-
-// DecodeSpec reads the ID of a prebuilt persona, or a persona.
-func (p *personaNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	if n.Kind == spec.Mapping {
-		var c personaConfig
-		ds := spec.Decode(n, &c)
-		p.persona = &eval.Persona{ID: c.ID, Description: c.Description}
-		for _, b := range c.Behaviors {
-			behavior := eval.Behavior(b)
-			p.persona.Behaviors = append(p.persona.Behaviors, &behavior)
-		}
-		return ds
-	}
-	for _, known := range eval.Personas() {
-		if known.ID == n.Value {
-			p.persona = known
-			return nil
-		}
-	}
-	problem := n.Errorf("unknown-name", "unknown persona %q", n.Value).WithHint("the personas are %s", strings.Join(personaIDs(), ", "))
-	if near := spec.Suggest(n.Value, personaIDs()); near != "" {
-		problem = problem.WithHint("did you mean %q?", near)
-	}
-	return spec.Diagnostics{problem}
-}
-
-func personaIDs() []string {
-	var ids []string
-	for _, p := range eval.Personas() {
-		ids = append(ids, p.ID)
-	}
-	return ids
-}

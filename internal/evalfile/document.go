@@ -2,6 +2,7 @@ package evalfile
 
 import (
 	"reflect"
+	"strings"
 
 	"google.golang.org/genai"
 
@@ -174,9 +175,42 @@ func (r *rubricsNode) SchemaSpec() map[string]any {
 // personaNode is the ID of a prebuilt persona, or a persona.
 type personaNode struct{ persona *eval.Persona }
 
+// DecodeSpec reads the ID of a prebuilt persona, or a persona.
+func (p *personaNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	if n.Kind == spec.Mapping {
+		var c personaConfig
+		ds := spec.Decode(n, &c)
+		p.persona = &eval.Persona{ID: c.ID, Description: c.Description}
+		for _, b := range c.Behaviors {
+			behavior := eval.Behavior(b)
+			p.persona.Behaviors = append(p.persona.Behaviors, &behavior)
+		}
+		return ds
+	}
+	for _, known := range eval.Personas() {
+		if known.ID == n.Value {
+			p.persona = known
+			return nil
+		}
+	}
+	problem := n.Errorf("unknown-name", "unknown persona %q", n.Value).WithHint("the personas are %s", strings.Join(personaIDs(), ", "))
+	if near := spec.Suggest(n.Value, personaIDs()); near != "" {
+		problem = problem.WithHint("did you mean %q?", near)
+	}
+	return spec.Diagnostics{problem}
+}
+
 // SchemaSpec returns the schema of both forms.
 func (p *personaNode) SchemaSpec() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"enum": personaIDs()}, map[string]any{"$ref": "#/$defs/persona"}}}
+}
+
+func personaIDs() []string {
+	var ids []string
+	for _, p := range eval.Personas() {
+		ids = append(ids, p.ID)
+	}
+	return ids
 }
 
 // Schema returns the JSON Schema of an eval file, for editors.
