@@ -126,3 +126,15 @@ func TestErrorPath(t *testing.T) {
 		t.Errorf("Err = %v, want the path state.bad[0]", w.Err)
 	}
 }
+
+// A path in a message is bounded, whatever the keys are.
+func TestErrorPathBounded(t *testing.T) {
+	path := make([]any, 1000)
+	for i := range path {
+		path[i] = strings.Repeat("k", 1000)
+	}
+	err := &Error{Path: path, Message: "unknown key"}
+	if text := err.Error(); len(text) > 2100 || !strings.HasSuffix(text, "k…: unknown key") {
+		t.Errorf("%d bytes: %.300s", len(text), text)
+	}
+}

@@ -148,19 +148,53 @@ func (r *Decoder) readTypedMap(v reflect.Value) {
 
 // readBase64 reads base64 in either alphabet, padded or not.
 func (r *Decoder) readBase64() []byte {
-	s := bytes.TrimRight(r.readStringBytes(), "=")
+	if b, ok := r.readPlainBase64(); ok {
+		return b
+	}
+	s := r.readStringBytes()
 	if r.Err != nil {
 		return nil
 	}
-	enc := base64.RawStdEncoding
-	if bytes.ContainsAny(s, "-_") {
-		enc = base64.RawURLEncoding
-	}
-	b, err := enc.AppendDecode(nil, s)
+	b, err := decodeBase64(s)
 	if err != nil {
 		r.setError("expected base64")
 	}
 	return b
+}
+
+// readPlainBase64 reads base64 without escapes, which the decoder need not read before.
+func (r *Decoder) readPlainBase64() ([]byte, bool) {
+	if r.peekByte() != '"' {
+		return nil, false
+	}
+	s := r.Buf[r.pos+1:]
+	end := bytes.IndexByte(s, '"')
+	if end < 0 {
+		return nil, false
+	}
+	s = s[:end]
+	for _, c := range []byte("\\\r\n") { // the decoder would skip line breaks
+		if bytes.IndexByte(s, c) >= 0 {
+			return nil, false
+		}
+	}
+	b, err := decodeBase64(s)
+	if err != nil {
+		return nil, false
+	}
+	r.pos += end + len(`""`)
+	return b, true
+}
+
+func decodeBase64(s []byte) ([]byte, error) {
+	s = bytes.TrimRight(s, "=")
+	enc := base64.RawStdEncoding
+	if bytes.IndexByte(s, '-') >= 0 || bytes.IndexByte(s, '_') >= 0 {
+		enc = base64.RawURLEncoding
+	}
+	b := make([]byte, enc.DecodedLen(len(s)))
+	n, err := enc.Decode(b, s)
+	return b[:n], err
 }
 
 func (r *Decoder) readStruct(v reflect.Value) {

@@ -15,14 +15,24 @@ type Error struct {
 	Message string
 }
 
+// Bounds of a path in a message: the sender of a value chooses its depth and its keys.
+const (
+	maxPathSteps = 20
+	maxKeyBytes  = 100
+)
+
 // Error returns path and message: `parts[0].txt: unknown key (did you mean
-// "text"?)`.
+// "text"?)`. A long path is cut.
 func (e *Error) Error() string {
 	if len(e.Path) == 0 {
 		return e.Message
 	}
 	var b strings.Builder
 	for i, step := range e.Path {
+		if i == maxPathSteps {
+			b.WriteString("…")
+			break
+		}
 		switch step := step.(type) {
 		case int:
 			fmt.Fprintf(&b, "[%d]", step)
@@ -30,7 +40,7 @@ func (e *Error) Error() string {
 			if i > 0 {
 				b.WriteByte('.')
 			}
-			fmt.Fprint(&b, step)
+			fmt.Fprintf(&b, "%.*s", maxKeyBytes, step)
 		}
 	}
 	return b.String() + ": " + e.Message
