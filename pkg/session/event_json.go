@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -187,7 +188,10 @@ func writeResponse(w *adkjson.Encoder, r *model.Response) {
 	w.WriteOptionalString("modelVersion", r.ModelVersion)
 	w.WriteOptional("content", r.Content)
 	w.WriteOptional("groundingMetadata", r.GroundingMetadata)
-	w.WriteOptionalFlag("partial", r.Partial)
+	// Like ADK, false is written for the complete form of what a live model sent in chunks.
+	if r.Partial || completesChunks(r) {
+		w.StartField("partial").WriteValue(r.Partial)
+	}
 	w.WriteOptionalFlag("turnComplete", r.TurnComplete)
 	w.WriteOptionalString("finishReason", string(r.FinishReason))
 	w.WriteOptionalString("errorCode", r.ErrorCode)
@@ -197,8 +201,8 @@ func writeResponse(w *adkjson.Encoder, r *model.Response) {
 		w.WriteMapField("customMetadata", r.CustomMetadata)
 	}
 	w.WriteOptional("usageMetadata", r.UsageMetadata)
-	w.WriteOptional("inputTranscription", r.InputTranscription)
-	w.WriteOptional("outputTranscription", r.OutputTranscription)
+	writeTranscription(w, "inputTranscription", r.InputTranscription, r.Partial)
+	writeTranscription(w, "outputTranscription", r.OutputTranscription, r.Partial)
 	if r.AvgLogprobs != 0 {
 		w.WriteFloatField("avgLogprobs", r.AvgLogprobs)
 	}
@@ -207,6 +211,31 @@ func writeResponse(w *adkjson.Encoder, r *model.Response) {
 		writeCacheMetadata(w, r.CacheMetadata)
 	}
 	w.WriteOptional("citationMetadata", r.CitationMetadata)
+	w.WriteOptionalString("turnCompleteReason", r.TurnCompleteReason)
+	w.WriteOptionalString("liveSessionId", r.LiveSessionID)
+	w.WriteOptional("liveSessionResumptionUpdate", r.Resumption)
+	w.WriteOptional("voiceActivity", r.VoiceActivity)
+}
+
+// completesChunks reports whether a response of a live conversation repeats its chunks as
+// a whole: a transcript, or the merged text, which has no model version.
+func completesChunks(r *model.Response) bool {
+	if t := cmp.Or(r.InputTranscription, r.OutputTranscription); t != nil && r.Content == nil {
+		return t.Finished
+	}
+	return r.LiveSessionID != "" && r.ModelVersion == "" && r.Content != nil &&
+		r.Content.Role == genai.RoleModel && len(r.Content.Parts) == 1 && r.Content.Parts[0].Text != ""
+}
+
+// writeTranscription writes a transcription. A chunk has finished: false, as in ADK.
+func writeTranscription(w *adkjson.Encoder, name string, t *genai.Transcription, partial bool) {
+	if t == nil {
+		return
+	}
+	w.WriteOptional(name, t)
+	if end := len(w.Buf) - 1; partial && !t.Finished && t.Text != "" && w.Err == nil {
+		w.Buf = append(w.Buf[:end], `,"finished":false}`...)
+	}
 }
 
 // writeExtraFields writes unknown fields; known ones are written from the
@@ -327,6 +356,14 @@ func (e *Event) fieldPointer(name string) any {
 		return &e.CustomMetadata
 	case "cacheMetadata":
 		return &e.CacheMetadata
+	case "turnCompleteReason":
+		return &e.TurnCompleteReason
+	case "liveSessionId":
+		return &e.LiveSessionID
+	case "liveSessionResumptionUpdate":
+		return &e.Resumption
+	case "voiceActivity":
+		return &e.VoiceActivity
 	default:
 		return nil
 	}
