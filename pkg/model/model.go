@@ -113,6 +113,12 @@ type Response struct {
 	Partial bool
 	// TurnComplete and Interrupted are for live conversations.
 	TurnComplete, Interrupted bool
+	// TurnCompleteReason, LiveSessionID, Resumption and VoiceActivity are those of a
+	// [LiveMessage] and its connection.
+	TurnCompleteReason string
+	LiveSessionID      string
+	Resumption         *LiveResumption
+	VoiceActivity      *genai.VoiceActivity
 
 	FinishReason genai.FinishReason
 	// ErrorCode and ErrorMessage describe a failure reported in a response: a blocked
