@@ -1,0 +1,153 @@
+package live
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+)
+
+// Bounds of recordings. A turn of five minutes at 24 kHz fits.
+const (
+	maxTurnRecording = 16 << 20
+	maxRunRecording  = 256 << 20
+)
+
+// A Recorder collects the audio of both sides, turn by turn. It is for one goroutine.
+type Recorder struct {
+	input, output recording
+	bytes         int
+}
+
+// A recording is the audio of one side of a turn.
+type recording struct {
+	mimeType string
+	data     []byte
+	start    time.Time
+	// spanned is the number of bytes before the next span.
+	spanned int
+	// truncated reports that audio beyond the bounds, or of another type, was dropped.
+	truncated bool
+}
+
+// A Span is a part of a recording, from its start.
+type Span struct{ Start, End time.Duration }
+
+// A Recording is a file with the audio of one side of a turn.
+type Recording struct {
+	// Name is the name that ADK gives such files, with an extension that players know.
+	Name string
+	// Blob is a WAV file, or audio of another type as it was sent.
+	Blob *genai.Blob
+	// Start is the time of its first chunk.
+	Start time.Time
+	// Truncated reports that audio is missing: a turn has at most 16 MiB, a run 256 MiB, and
+	// all of a recording has the type and the sampling rate of its first chunk.
+	Truncated bool
+}
+
+// AddInput adds audio of the user; other media is ignored.
+func (r *Recorder) AddInput(b *genai.Blob, now time.Time) { r.addChunk(&r.input, b, now) }
+
+// AddOutput adds audio of the model; other media is ignored.
+func (r *Recorder) AddOutput(b *genai.Blob, now time.Time) { r.addChunk(&r.output, b, now) }
+
+func (r *Recorder) addChunk(to *recording, b *genai.Blob, now time.Time) {
+	if b == nil || !strings.HasPrefix(b.MIMEType, "audio/") {
+		return
+	}
+	if len(to.data) == 0 {
+		to.mimeType, to.start = b.MIMEType, now
+	}
+	if !sameAudio(to.mimeType, b.MIMEType) || len(to.data)+len(b.Data) > maxTurnRecording || r.bytes+len(b.Data) > maxRunRecording {
+		to.truncated = true
+		return
+	}
+	to.data = append(to.data, b.Data...)
+	r.bytes += len(b.Data)
+}
+
+// sameAudio reports whether audio of two types fits into one file.
+func sameAudio(first, other string) bool {
+	a, pcm := strings.CutPrefix(first, "audio/pcm")
+	b, otherPCM := strings.CutPrefix(other, "audio/pcm")
+	if !pcm || !otherPCM {
+		return first == other
+	}
+	rate, ok := pcmRate(a)
+	otherRate, otherOK := pcmRate(b)
+	return ok == otherOK && rate == otherRate
+}
+
+// SpanInput returns the part of the user's recording since the last span, or since
+// [Recorder.SkipInput]. It is the zero value if there is none, or if the audio is not PCM.
+func (r *Recorder) SpanInput() Span { return r.input.nextSpan() }
+
+// SpanOutput returns the part of the model's recording since the last span, as SpanInput.
+func (r *Recorder) SpanOutput() Span { return r.output.nextSpan() }
+
+// SkipInput begins the next span of the user's recording with the audio that follows.
+func (r *Recorder) SkipInput() { r.input.spanned = len(r.input.data) }
+
+func (r *recording) nextSpan() Span {
+	if !strings.HasPrefix(r.mimeType, "audio/pcm") {
+		return Span{}
+	}
+	span := Span{r.durationOf(r.spanned), r.durationOf(len(r.data))}
+	r.spanned = len(r.data)
+	return span
+}
+
+func (r *recording) durationOf(size int) time.Duration {
+	return pcmDuration(&genai.Blob{MIMEType: r.mimeType, Data: r.data[:size]})
+}
+
+// RemoveInput returns the audio of the user since the last call, or nil.
+func (r *Recorder) RemoveInput() *Recording { return r.input.removeFile("input") }
+
+// RemoveOutput returns the audio of the model since the last call, or nil.
+func (r *Recorder) RemoveOutput() *Recording { return r.output.removeFile("output") }
+
+func (r *recording) removeFile(side string) *Recording {
+	from := *r
+	*r = recording{}
+	if len(from.data) == 0 {
+		return nil
+	}
+	f := &Recording{Start: from.start, Truncated: from.truncated}
+	extension := "wav"
+	if parameters, ok := strings.CutPrefix(from.mimeType, "audio/pcm"); ok {
+		f.Blob = &genai.Blob{MIMEType: "audio/wav", Data: encodeWAV(from.data, parameters)}
+	} else {
+		f.Blob = &genai.Blob{MIMEType: from.mimeType, Data: from.data}
+		extension, _, _ = strings.Cut(strings.TrimPrefix(from.mimeType, "audio/"), ";")
+	}
+	f.Name = fmt.Sprintf("adk_live_audio_storage_%s_audio_%d.%s", side, from.start.UnixMilli(), extension)
+	return f
+}
+
+// encodeWAV returns a WAV file with 16-bit mono samples, whose rate is in the parameters of
+// their media type (RIFF WAVE, PCM).
+func encodeWAV(samples []byte, parameters string) []byte {
+	rate, ok := pcmRate(parameters)
+	if !ok || rate == 0 {
+		rate = defaultSampleRate
+	}
+	const headerBytes, pcmFormat, channels, bytesPerSample = 44, 1, 1, 2
+	f := make([]byte, 0, headerBytes+len(samples))
+	f = append(f, "RIFF"...)
+	f = binary.LittleEndian.AppendUint32(f, uint32(headerBytes-8+len(samples)))
+	f = append(f, "WAVEfmt "...)
+	f = binary.LittleEndian.AppendUint32(f, 16)
+	f = binary.LittleEndian.AppendUint16(f, pcmFormat)
+	f = binary.LittleEndian.AppendUint16(f, channels)
+	f = binary.LittleEndian.AppendUint32(f, uint32(rate))
+	f = binary.LittleEndian.AppendUint32(f, uint32(rate*channels*bytesPerSample))
+	f = binary.LittleEndian.AppendUint16(f, channels*bytesPerSample)
+	f = binary.LittleEndian.AppendUint16(f, 8*bytesPerSample)
+	f = append(f, "data"...)
+	f = binary.LittleEndian.AppendUint32(f, uint32(len(samples)))
+	return append(f, samples...)
+}

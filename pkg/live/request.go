@@ -1,0 +1,41 @@
+// Package live has the parts of live runs that need no connection: the requests of clients,
+// and the rules by which messages of a model become events (adk-python run_live).
+package live
+
+import "google.golang.org/genai"
+
+// A Request is what a client sends during a live run: ADK's LiveRequest. It has one JSON
+// form with keys in snake_case or camelCase. It has at most one of Blob, ActivityStart,
+// ActivityEnd and AudioStreamEnd; a state delta comes first, content and a close follow.
+type Request struct {
+	// Content is text, or the answers to function calls. A partial content does not
+	// complete the user's turn and is not stored.
+	Content *genai.Content
+	Partial bool
+	// Blob is a chunk of audio, or an image.
+	Blob *genai.Blob
+	// ActivityStart and ActivityEnd mark speech when its detection is disabled.
+	ActivityStart, ActivityEnd bool
+	// AudioStreamEnd reports that the microphone is off.
+	AudioStreamEnd bool
+	// StateDelta changes the session's state.
+	StateDelta map[string]any
+	// Close ends the run.
+	Close bool
+	// otherBytes is the size of the JSON form without the data of the blob.
+	otherBytes int
+}
+
+// checkInputs rejects a request with several realtime inputs, which have no order.
+func (r *Request) checkInputs() error {
+	inputs := 0
+	for _, has := range []bool{r.Blob != nil, r.ActivityStart, r.ActivityEnd, r.AudioStreamEnd} {
+		if has {
+			inputs++
+		}
+	}
+	if inputs > 1 {
+		return errManyInputs
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// Errors of a request. The run continues after them.
+var (
+	errFunctionCall   = errors.New("the content must not contain a function call")
+	errMixedResponses = errors.New("the content must contain either function responses or other parts, not both")
+	errResponseID     = errors.New("a function response must have the id of its call")
+	errManyInputs     = errors.New("expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a request of its own")
+)
+
+// An Outgoing is what a request of a client means: frames for the model, and what the
+// session stores before they are sent.
+type Outgoing struct {
+	Frames []*model.LiveFrame
+	// Content is stored as an event of the user; nil if there is none.
+	Content *genai.Content
+	// StateDelta is stored with the content, or in an event of its own.
+	StateDelta map[string]any
+	// Responses answer calls. They are also in Frames.
+	Responses []*genai.FunctionResponse
+	// PartialBytes is the size of a partial content, which the model holds until a content
+	// completes the turn; nothing stores it.
+	PartialBytes int
+	// Dropped is the type of a blob that the model does not accept; empty if there is none.
+	Dropped string
+	// Close ends the run after the rest.
+	Close bool
+}
+
+// Translate returns what a request means for a model (adk-python
+// models/gemini_llm_connection.py send). An error is the client's, and nothing is sent.
+func Translate(r *Request, traits model.LiveTraits) (*Outgoing, error) {
+	if err := r.checkInputs(); err != nil {
+		return nil, err
+	}
+	out := &Outgoing{StateDelta: r.StateDelta, Close: r.Close}
+	switch {
+	case r.ActivityStart:
+		out.addFrame(&model.LiveFrame{ActivityStart: true})
+	case r.ActivityEnd:
+		out.addFrame(&model.LiveFrame{ActivityEnd: true})
+	case r.AudioStreamEnd:
+		out.addFrame(&model.LiveFrame{AudioStreamEnd: true})
+	case r.Blob != nil && acceptsMedia(traits, r.Blob.MIMEType):
+		out.addFrame(&model.LiveFrame{Blob: r.Blob})
+	case r.Blob != nil:
+		out.Dropped = r.Blob.MIMEType
+	}
+	if r.Content == nil {
+		return out, nil
+	}
+	return out, out.addContent(r, traits)
+}
+
+func (out *Outgoing) addFrame(f *model.LiveFrame) { out.Frames = append(out.Frames, f) }
+
+func (out *Outgoing) addContent(r *Request, traits model.LiveTraits) error {
+	switch r.Content.Role {
+	case "", genai.RoleUser, "function", "tool": // the roles that current and old clients send
+	default:
+		return fmt.Errorf("the role of the content must be user, got %.50q", r.Content.Role)
+	}
+	if len(model.CallsOf(r.Content)) > 0 {
+		return errFunctionCall
+	}
+	if answers := model.ResponsesOf(r.Content); len(answers) > 0 {
+		if len(answers) != len(r.Content.Parts) {
+			return errMixedResponses
+		}
+		for _, a := range answers {
+			if a.ID == "" {
+				return errResponseID
+			}
+		}
+		out.Responses = answers
+		out.addFrame(&model.LiveFrame{Responses: answers})
+		return nil
+	}
+	content := *r.Content
+	content.Role = genai.RoleUser
+	if !r.Partial {
+		out.Content = &content
+	}
+	if text, ok := singleText(&content); ok && traits.RealtimeText && !r.Partial {
+		out.addFrame(&model.LiveFrame{Text: text})
+		return nil
+	}
+	frame := &model.LiveFrame{Turns: []*genai.Content{&content}, TurnComplete: !r.Partial}
+	if r.Partial {
+		out.PartialBytes = frameSize(frame)
+	}
+	out.addFrame(frame)
+	return nil
+}
+
+func singleText(c *genai.Content) (string, bool) {
+	if len(c.Parts) != 1 || c.Parts[0].Text == "" {
+		return "", false
+	}
+	return c.Parts[0].Text, true
+}
+
+// acceptsMedia reports whether a model accepts blobs of a type.
+func acceptsMedia(traits model.LiveTraits, mimeType string) bool {
+	switch {
+	case traits.TextOnly:
+		return false
+	case traits.TypedMedia:
+		return strings.HasPrefix(mimeType, "audio/") || strings.HasPrefix(mimeType, "image/")
+	}
+	return true
+}
