@@ -1,6 +1,6 @@
 // Package fakegemini is a Gemini server for tests. It implements the HTTP API of Gemini
-// and Vertex AI (generateContent, streamGenerateContent, countTokens, cachedContents),
-// so that tests run the real SDK. It answers from a queue of [Reply] values and records
+// and Vertex AI (generateContent, streamGenerateContent, countTokens, cachedContents) and
+// the Live API ([Server.HandleLive]), so that tests run the real SDK. It answers from a queue of [Reply] values and records
 // every [Request].
 //
 //	s := fakegemini.New()
@@ -25,11 +25,13 @@ import (
 // A Server is a fake Gemini server on a loopback port. It is safe for concurrent use.
 type Server struct {
 	http *httptest.Server
+	mux  *http.ServeMux
 
 	mu       sync.Mutex
 	replies  []Reply
 	requests []Request
 	caches   caches
+	live     liveState
 }
 
 // A Request is one received request.
@@ -53,6 +55,12 @@ type Request struct {
 
 // New starts a server. The caller must close it.
 func New() *Server {
+	s := newServer()
+	s.http = httptest.NewServer(s.mux)
+	return s
+}
+
+func newServer() *Server {
 	s := &Server{caches: caches{clock: time.Now, byName: map[string]*Cache{}, failures: map[string]Reply{}}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1beta/models/{call}", s.handleCall)
@@ -60,9 +68,13 @@ func New() *Server {
 	mux.HandleFunc("POST /v1beta1/projects/{project}/locations/{location}/publishers/google/models/{call}", s.handleCall)
 	s.routeCaches(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if isLive(r.URL.Path) {
+			s.serveLive(w, r)
+			return
+		}
 		Failure(http.StatusNotFound, "unknown method: "+r.Method+" "+r.URL.Path).writeFailure(w)
 	})
-	s.http = httptest.NewServer(mux)
+	s.mux = mux
 	return s
 }
 
@@ -165,6 +177,9 @@ func credentialOf(h http.Header) string {
 	}
 	if token, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer "); ok && token != "" {
 		return "bearer …" + token[max(0, len(token)-4):]
+	}
+	if token, ok := strings.CutPrefix(h.Get("Authorization"), "Token "); ok && token != "" {
+		return "token …" + token[max(0, len(token)-4):]
 	}
 	return ""
 }
