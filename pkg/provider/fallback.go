@@ -123,6 +123,10 @@ func (f *fallbackModel) CachesContents() bool { return model.CanCache(f.LLM) }
 // RunsCode reports whether all models support it; see [model.RunsCode].
 func (f *fallbackModel) RunsCode() bool { return f.allCan(model.RunsCode) }
 
+// Live returns the live conversations of the first model: a conversation cannot move to
+// another one; see [model.LiveProvider].
+func (f *fallbackModel) Live() model.LiveLLM { return model.LiveOf(f.LLM) }
+
 func (f *fallbackModel) allCan(can func(model.LLM) bool) bool {
 	return !slices.ContainsFunc(f.models, func(m FallbackModel) bool { return !can(m.Model) })
 }

@@ -43,6 +43,9 @@ func (c *cachingModel) CachesContents() bool { return true }
 // RunsCode returns true; see [model.RunsCode].
 func (c *cachingModel) RunsCode() bool { return true }
 
+// Live returns the model without caches, which live conversations do not have.
+func (c *cachingModel) Live() model.LiveLLM { return c.gemini }
+
 // Generate calls the model once, with a cache if requested; see [model.LLM].
 func (c *cachingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	if req.Cache == nil {

@@ -154,7 +154,7 @@ func TestKindsProblems(t *testing.T) {
 		{"no files", "{provider: scripted, script: x.yaml}", nil, []string{"app.yaml:1:30: there are no files to read x.yaml from [script]"}},
 		{"script with problems", "{provider: scripted, script: bad.yaml}", files, []string{
 			"bad.yaml:1:9: unknown name xyzzy [expression]",
-			"bad.yaml:3:3: an entry requires text, json, calls, thought, parts, finish or error [script]",
+			"bad.yaml:3:3: an entry requires text, json, calls, thought, parts, finish, close or error [script]",
 		}},
 	}
 	for _, tt := range tests {

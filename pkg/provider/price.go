@@ -126,12 +126,53 @@ func (m *pricedModel) Generate(ctx context.Context, req *model.Request) iter.Seq
 	return func(yield func(*model.Response, error) bool) {
 		m.LLM.Generate(ctx, req)(func(resp *model.Response, err error) bool {
 			if err == nil && !resp.Partial && resp.UsageMetadata != nil {
-				input, cached, output := tokenCounts(resp.UsageMetadata)
-				resp = withMetadata(resp, model.CostKey, map[string]any{
-					"usd": m.price.CostOf(resp.UsageMetadata), "input_tokens": input, "cached_tokens": cached, "output_tokens": output,
-				})
+				resp = withMetadata(resp, model.CostKey, m.price.describeCost(resp.UsageMetadata))
 			}
 			return yield(resp, err)
 		})
 	}
+}
+
+// describeCost returns the value of [model.CostKey].
+func (p *Price) describeCost(u *genai.GenerateContentResponseUsageMetadata) map[string]any {
+	input, cached, output := tokenCounts(u)
+	return map[string]any{"usd": p.CostOf(u), "input_tokens": input, "cached_tokens": cached, "output_tokens": output}
+}
+
+// Live returns the model's live conversations, with the cost of each answer; see
+// [model.LiveProvider].
+func (m *pricedModel) Live() model.LiveLLM {
+	inner := model.LiveOf(m.LLM)
+	if inner == nil {
+		return nil
+	}
+	return &pricedLive{inner, m.price}
+}
+
+type pricedLive struct {
+	model.LiveLLM
+	price Price
+}
+
+// ConnectLive opens a connection; see [model.LiveLLM].
+func (m *pricedLive) ConnectLive(ctx context.Context, setup *model.LiveSetup) (model.LiveConn, error) {
+	conn, err := m.LiveLLM.ConnectLive(ctx, setup)
+	if err != nil {
+		return nil, err
+	}
+	return &pricedConn{conn, m.price}, nil
+}
+
+type pricedConn struct {
+	model.LiveConn
+	price Price
+}
+
+// Receive returns the next message; see [model.LiveConn].
+func (c *pricedConn) Receive(ctx context.Context) (*model.LiveMessage, error) {
+	m, err := c.LiveConn.Receive(ctx)
+	if err == nil && m.Usage != nil {
+		m.CustomMetadata = map[string]any{model.CostKey: c.price.describeCost(m.Usage)}
+	}
+	return m, err
 }

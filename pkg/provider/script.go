@@ -19,27 +19,43 @@ import (
 )
 
 // A ScriptEntry is one reply of a script. It requires at least one of text, json, calls,
-// thought, parts and finish, or only error, or only tool.
+// thought, parts, finish and close, or only error, or only tool, or only transcript.
 type ScriptEntry struct {
-	When    spec.Expr      `yaml:"when" doc:"The condition of the entry. Default: always."`
-	Text    spec.Text      `yaml:"text" doc:"The reply's text, with {placeholders}."`
-	JSON    *spec.Node     `yaml:"json" doc:"A value whose JSON is the text of the reply."`
-	Calls   []ScriptCall   `yaml:"calls" doc:"The functions that the model calls."`
-	Thought spec.Text      `yaml:"thought" doc:"A thought before the reply, with {placeholders}."`
-	Parts   []*genai.Part  `yaml:"parts" doc:"Raw parts at the end of the reply."`
-	Error   *ScriptFailure `yaml:"error" doc:"The error that the call fails with."`
-	Finish  *ScriptFinish  `yaml:"finish" doc:"A finish reason other than STOP. Without content, and when streaming, it is an error on the event."`
-	Tool    *ScriptTool    `yaml:"tool" doc:"Instead of a model's answer: the result of a tool call. Used by run --replay."`
-	Usage   *ScriptUsage   `yaml:"usage" doc:"The tokens that the answer reports."`
-	Times   int            `yaml:"times" doc:"How many times the entry answers in a session. Default: unlimited."`
-	Chunks  int            `yaml:"chunks" doc:"The number of chunks that the text is streamed in. Default: one per word, at most 16."`
-	Delay   spec.Duration  `yaml:"delay" doc:"The delay before the first chunk and between chunks."`
+	When       spec.Expr         `yaml:"when" doc:"The condition of the entry. Default: always."`
+	Text       spec.Text         `yaml:"text" doc:"The reply's text, with {placeholders}."`
+	JSON       *spec.Node        `yaml:"json" doc:"A value whose JSON is the text of the reply."`
+	Calls      []ScriptCall      `yaml:"calls" doc:"The functions that the model calls."`
+	Thought    spec.Text         `yaml:"thought" doc:"A thought before the reply, with {placeholders}."`
+	Parts      []*genai.Part     `yaml:"parts" doc:"Raw parts at the end of the reply."`
+	Error      *ScriptFailure    `yaml:"error" doc:"The error that the call fails with."`
+	Finish     *ScriptFinish     `yaml:"finish" doc:"A finish reason other than STOP. Without content, and when streaming, it is an error on the event."`
+	Tool       *ScriptTool       `yaml:"tool" doc:"Instead of a model's answer: the result of a tool call. Used by run --replay."`
+	Transcript *ScriptTranscript `yaml:"transcript" doc:"Instead of a model's answer: the transcript of the user's audio in a live conversation."`
+	Close      *ScriptClose      `yaml:"close" doc:"Ends the connection of a live conversation after the text, before the reply is complete. Other calls fail."`
+	Usage      *ScriptUsage      `yaml:"usage" doc:"The tokens that the answer reports."`
+	Times      int               `yaml:"times" doc:"How many times the entry answers in a session. Default: unlimited."`
+	Chunks     int               `yaml:"chunks" doc:"The number of chunks that the text is streamed in. Default: one per word, at most 16."`
+	Delay      spec.Duration     `yaml:"delay" doc:"The delay before the first chunk and between chunks."`
 }
 
 // A ScriptCall is one function call of a reply.
 type ScriptCall struct {
 	Name string         `yaml:"name" required:"true" doc:"The function's name."`
 	Args map[string]any `yaml:"args" doc:"Its arguments."`
+}
+
+// A ScriptTranscript is the transcript of the user's audio in a live conversation, whatever the
+// audio is. It is answered like typed words. Entries apply in their order, each once unless it has
+// times.
+type ScriptTranscript struct {
+	Text  spec.Text     `yaml:"text" required:"true" doc:"The words of the user."`
+	After spec.Duration `yaml:"after" default:"1.5s" doc:"The duration of audio since the last words after which these apply, or the end of speech."`
+}
+
+// A ScriptClose is the end of the connection by the service (RFC 6455, 7.4).
+type ScriptClose struct {
+	Code   int    `yaml:"code" default:"1006" doc:"The close code, 1000 to 4999; 1006 cuts the connection."`
+	Reason string `yaml:"reason" doc:"The reason."`
 }
 
 // A ScriptFailure is a failed model call.
@@ -108,10 +124,10 @@ type scriptDecoder struct {
 func (d *scriptDecoder) decodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 	var final *spec.Node
 	for _, item := range n.Items {
-		if final != nil && item.Get("tool") == nil {
+		if final != nil && item.Get("tool") == nil && item.Get("transcript") == nil {
 			d.addDiagnostics(item.Errorf("script", "unreachable entry: the one in line %d always matches", final.Pos.Line))
 		}
-		if e := d.decodeEntry(item); item.Get("when") == nil && e.Times == 0 && e.Tool == nil && final == nil {
+		if e := d.decodeEntry(item); item.Get("when") == nil && e.Times == 0 && e.Tool == nil && e.Transcript == nil && final == nil {
 			final = item
 		}
 	}
@@ -148,10 +164,14 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 		return
 	}
 	var present []string
-	for _, key := range []string{"text", "json", "calls", "thought", "parts", "finish"} {
+	for _, key := range []string{"text", "json", "calls", "thought", "parts", "finish", "close"} {
 		if v := n.Get(key); v != nil && !v.IsNull() {
 			present = append(present, key)
 		}
+	}
+	if at := n.Get("transcript"); at != nil {
+		d.checkTranscript(n, at, append(present, "error", "tool", "when"))
+		return
 	}
 	failure, played := n.Get("error"), n.Get("tool")
 	if played != nil {
@@ -160,11 +180,28 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 	}
 	switch {
 	case failure == nil && len(present) == 0:
-		d.addDiagnostics(n.Errorf("script", "an entry requires text, json, calls, thought, parts, finish or error"))
+		d.addDiagnostics(n.Errorf("script", "an entry requires text, json, calls, thought, parts, finish, close or error"))
 	case failure != nil && len(present) > 0:
 		d.addDiagnostics(failure.Errorf("script", "error and %s are mutually exclusive", present[0]))
 	case slices.Contains(present, "text") && slices.Contains(present, "json"):
 		d.addDiagnostics(n.Get("json").Errorf("script", "text and json are mutually exclusive"))
+	}
+	if at := n.Get("close"); at != nil {
+		for _, key := range []string{"json", "calls", "parts", "finish", "usage"} {
+			if n.Get(key) != nil {
+				d.addDiagnostics(at.Errorf("script", "close and %s are mutually exclusive: the reply is not completed", key))
+			}
+		}
+	}
+}
+
+// checkTranscript rejects an entry that has both the words of a user and a model's reply.
+func (d *scriptDecoder) checkTranscript(n, at *spec.Node, others []string) {
+	for _, key := range append(others, "usage", "chunks", "delay") {
+		if n.Get(key) != nil {
+			d.addDiagnostics(at.Errorf("script", "transcript and %s are mutually exclusive", key))
+			return
+		}
 	}
 }
 
@@ -186,6 +223,9 @@ func (d *scriptDecoder) checkNumbers(n *spec.Node, e *scriptEntry) {
 	d.checkMin(n.Get("chunks"), e.Chunks, 1)
 	if at := n.Get("error").Get("code"); at != nil && e.Error != nil && (e.Error.Code < 400 || e.Error.Code > 599) {
 		d.addDiagnostics(at.Errorf("value", "%d is not an error status, must be 400 to 599", e.Error.Code))
+	}
+	if at := n.Get("close").Get("code"); at != nil && e.Close != nil && (e.Close.Code < 1000 || e.Close.Code > 4999) {
+		d.addDiagnostics(at.Errorf("value", "%d is not a close code, must be 1000 to 4999", e.Close.Code))
 	}
 	if e.Usage != nil {
 		d.checkMin(n.Get("usage").Get("prompt"), int(e.Usage.Prompt), 0)
@@ -265,6 +305,13 @@ func (t *answerCounter) countAnswer(from model.Origin, entry, limit int) bool {
 	}
 	s.count[entry]++
 	return true
+}
+
+// hasLeft reports whether an entry can be used once more.
+func (t *answerCounter) hasLeft(from model.Origin, entry, limit int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sessionCounts(counterKey{from.App, from.UserID, from.SessionID}).count[entry] < limit
 }
 
 func (t *answerCounter) sessionCounts(key counterKey) *sessionCounts {

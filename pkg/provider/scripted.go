@@ -118,7 +118,7 @@ func (m *scriptedModel) Generate(ctx context.Context, req *model.Request) iter.S
 // matchEntry returns the first matching entry that is not used up.
 func (m *scriptedModel) matchEntry(ctx context.Context, q *scriptInput, from model.Origin) (*scriptEntry, error) {
 	for i, e := range m.script.entries {
-		if e.Tool != nil {
+		if e.Tool != nil || e.Transcript != nil {
 			continue
 		}
 		if e.when != nil {
@@ -172,6 +172,9 @@ func (m *scriptedModel) generateEntry(ctx context.Context, e *scriptEntry, q *sc
 		if stream && !yield(chunk, nil) {
 			return nil
 		}
+	}
+	if e.Close != nil {
+		return &model.LiveCloseError{Code: e.Close.Code, Reason: e.Close.Reason}
 	}
 	answer := whole.Whole()
 	if stream || !hasParts(answer.Content) {

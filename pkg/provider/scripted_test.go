@@ -278,7 +278,7 @@ func TestDecodeScript(t *testing.T) {
 		want      []string
 	}{
 		{"no list", "text: hi", []string{"s.yaml:1:1: a script must be a list of entries [type]"}},
-		{"empty entry", "- times: 1", []string{"s.yaml:1:3: an entry requires text, json, calls, thought, parts, finish or error [script]"}},
+		{"empty entry", "- times: 1", []string{"s.yaml:1:3: an entry requires text, json, calls, thought, parts, finish, close or error [script]"}},
 		{"two texts", "- {text: a, json: {}}", []string{"s.yaml:1:19: text and json are mutually exclusive [script]"}},
 		{
 			"fails and answers", "- {error: {code: 500}, calls: [{name: f}]}",
@@ -300,7 +300,7 @@ func TestDecodeScript(t *testing.T) {
 			},
 		},
 		{"unknown", "- {txt: a}", []string{
-			"s.yaml:1:3: an entry requires text, json, calls, thought, parts, finish or error [script]",
+			"s.yaml:1:3: an entry requires text, json, calls, thought, parts, finish, close or error [script]",
 			`s.yaml:1:4: unknown field "txt" [unknown-field]`,
 		}},
 		{"no name", "- {calls: [{args: {}}]}", []string{`s.yaml:1:12: missing field "name" [required]`}},
