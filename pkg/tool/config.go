@@ -20,6 +20,7 @@ type toolConfig struct {
 	OnError     string           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	LongRunning bool             `yaml:"long_running" doc:"Long-running: the client supplies the final result later; null returns no interim response."`
 	Confirm     spec.Expr        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation and agent."`
+	Async       AsyncConfig      `yaml:",inline"`
 }
 
 // declare builds the declaration. The error is a [spec.Diagnostics].
@@ -35,11 +36,27 @@ func (c *toolConfig) declare() (*Declared, error) {
 }
 
 func (c *toolConfig) capabilities(timeout spec.Duration) Capabilities {
-	return Capabilities{
+	all := Capabilities{
 		LongRunning: c.LongRunning,
 		Timeout:     time.Duration(timeout),
 		FailOnError: c.OnError == "fail",
 	}
+	c.Async.SetCapabilities(&all)
+	return all
+}
+
+// exprEnv declares the variables of the tool's expressions.
+func (c *toolConfig) exprEnv(p *Params) template.Env {
+	env := callEnv(p)
+	if c.Async.WatchesMedia() {
+		env["media"] = template.Env{"mime_type": "", "data": ""}
+	}
+	return env
+}
+
+// isCallName reports whether the root of a placeholder is a variable of calls, and no state key.
+func (c *toolConfig) isCallName(root string) bool {
+	return root == "media" && c.Async.WatchesMedia() || isCallName(root)
 }
 
 // A configCompiler compiles the templates and expressions of one tool, and
@@ -136,7 +153,7 @@ func callEnv(p *Params) template.Env {
 
 // callVars returns the values of the variables in callEnv.
 func callVars(call *Call) map[string]any {
-	return map[string]any{
+	vars := map[string]any{
 		"args":       call.Args,
 		"state":      call.State, // copied only if the expression reads it
 		"user":       call.Origin.UserText,
@@ -146,6 +163,10 @@ func callVars(call *Call) map[string]any {
 
 		template.BudgetName: call.Expressions,
 	}
+	if call.Media != nil {
+		vars["media"] = mediaVars(call.Media)
+	}
+	return vars
 }
 
 func sessionVars(call *Call) map[string]any {
@@ -170,6 +191,11 @@ func valueLookup(call *Call) func(path string) (any, bool) {
 			return call.Origin.InvocationID, rest == "id"
 		case "agent":
 			return call.Origin.Agent, rest == ""
+		case "media":
+			if call.Media == nil { // a state key
+				return lookupState(call, path)
+			}
+			return template.Dig(mediaVars(call.Media), rest)
 		default:
 			return lookupState(call, path)
 		}

@@ -31,7 +31,7 @@ func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
 		return nil, err
 	}
 	t := &exprTool{Declared: d, capabilities: c.Tool.capabilities(c.Timeout)}
-	read, env := configCompiler{params: d.params}, callEnv(d.params)
+	read, env := configCompiler{params: d.params}, c.Tool.exprEnv(d.params)
 	t.capabilities.Confirm = read.compileConfirm(c.Tool.Confirm, d.decl.Name)
 	t.value = read.compileExpr(c.Value, env)
 	t.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return read.compileExpr(e, env) })
@@ -43,14 +43,15 @@ func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
 
 // Check warns about a timeout that sets no limit, and about unused parameters.
 func (c *exprConfig) Check(n *spec.Node) spec.Diagnostics {
+	ds := append(CheckTimeout(n), c.Tool.Async.CheckAsync(n, c.Tool.LongRunning, false)...)
 	used := exprArgs(c.Value)
 	for _, e := range c.Writes.Exprs() {
 		used = append(used, exprArgs(e)...)
 	}
 	if len(used) == 0 {
-		return CheckTimeout(n) // callbacks may use the arguments instead
+		return ds // callbacks may use the arguments instead
 	}
-	return append(CheckTimeout(n), c.Tool.checkUnusedParams(n, used)...)
+	return append(ds, c.Tool.checkUnusedParams(n, used)...)
 }
 
 // StateUse returns the tool's expressions and the keys that it writes.
@@ -60,7 +61,7 @@ func (c *exprConfig) StateUse(n *spec.Node) StateUse {
 	if err != nil {
 		return u // already reported
 	}
-	env := callEnv(d.params)
+	env := c.Tool.exprEnv(d.params)
 	u.Exprs = append(u.Exprs, StateExpr{Expr: c.Value, Env: env})
 	for _, e := range c.Writes.Exprs() {
 		u.Exprs = append(u.Exprs, StateExpr{Expr: e, Env: env})

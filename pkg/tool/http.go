@@ -100,7 +100,11 @@ func (t *httpTool) Run(ctx context.Context, call *Call) (*Result, error) {
 		return nil, err
 	}
 	return RunWithTimeout(ctx, t.decl.Name, t.capabilities.Timeout, func(ctx context.Context) (*Result, error) {
-		res, err := t.sendRequest(ctx, call)
+		send := t.sendRequest
+		if t.streamsSource() {
+			send = t.runFirst
+		}
+		res, err := send(ctx, call)
 		if err != nil {
 			return nil, fmt.Errorf("http tool %s: %w", t.decl.Name, err)
 		}
@@ -205,7 +209,7 @@ func (c *httpConfig) Addresses() []spec.Text {
 
 // Check warns about a timeout that sets no limit, and about unused parameters.
 func (c *httpConfig) Check(n *spec.Node) spec.Diagnostics {
-	ds := CheckTimeout(n)
+	ds := append(CheckTimeout(n), c.Tool.Async.CheckAsync(n, c.Tool.LongRunning, true)...)
 	if c.sendsArgs() {
 		return ds
 	}
@@ -376,9 +380,9 @@ func (t *httpTool) unusedArgs(args map[string]any) map[string]any {
 // StateUse returns the templates of the request.
 func (c *httpConfig) StateUse(n *spec.Node) StateUse {
 	var u StateUse
-	u.AddPaths(c.URL, isCallName)
+	u.AddPaths(c.URL, c.Tool.isCallName)
 	for _, key := range []string{"query", "headers", "body"} {
-		u.AddTexts(n.Get(key), isCallName)
+		u.AddTexts(n.Get(key), c.Tool.isCallName)
 	}
 	if c.Tool.Confirm.Pos == (spec.Pos{}) {
 		return u

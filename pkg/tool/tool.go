@@ -89,6 +89,12 @@ type Capabilities struct {
 	FailOnError bool
 	// Confirm decides which calls a person must confirm; nil means none.
 	Confirm Confirmer
+	// Scheduling lets a live model continue during a call, and is when it receives the
+	// response; empty means that the model waits.
+	Scheduling genai.FunctionResponseScheduling
+	// Stream makes the tool return results repeatedly in live conversations; nil means
+	// that it returns once.
+	Stream *Stream
 }
 
 // A CapableTool is a tool with capabilities.
@@ -140,6 +146,12 @@ type Call struct {
 	// step: neither its model nor its after-agent callbacks run again. Its
 	// parent agents continue. The runtime always sets it.
 	EndInvocation func()
+	// Media is what a call of a tool that watches the user receives; see [Stream]. It is
+	// nil for other calls.
+	Media *genai.Blob
+	// NextMedia waits for what the user sends next, for a [Streamer] that watches. It is
+	// nil for other calls.
+	NextMedia func(ctx context.Context) (*genai.Blob, error)
 	// Expressions is the shared budget of the turn's expressions; nil means no
 	// limit.
 	Expressions *template.Budget

@@ -36,11 +36,13 @@ type connection struct {
 }
 
 // connect connects within the deadline of ctx. The connection outlives ctx.
-func connect(ctx context.Context, dial transportDialer, logger *slog.Logger) (*connection, error) {
+func connect(ctx context.Context, dial transportDialer, progress *progressHub, logger *slog.Logger) (*connection, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	inTime := context.AfterFunc(ctx, cancel)
 	way, leave := dial(life)
-	client := mcp.NewClient(&mcp.Implementation{Name: "agenthost", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	client := mcp.NewClient(&mcp.Implementation{Name: "agenthost", Version: "1"}, &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: progress.receiveProgress,
+	})
 	session, err := client.Connect(life, way, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
 	late := !inTime()
 	if err != nil {

@@ -52,6 +52,8 @@ type offer struct {
 	ToolNamePrefix string    `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
 	OnError        string    `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	Confirm        spec.Expr `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation and agent."`
+
+	Async tool.AsyncConfig `yaml:",inline"`
 }
 
 var (
@@ -73,6 +75,7 @@ func (c *config) Program() *tool.Program { return c.newServer().commandProgram()
 // Check reports settings that belong to another transport.
 func (c *config) Check(n *spec.Node) spec.Diagnostics {
 	ds := append(tool.CheckTimeout(n), c.newServer().checkConfig()...)
+	ds = append(ds, c.Offer.Async.CheckAsync(n, false, true)...)
 	url, command := n.Get("url"), n.Get("command")
 	switch {
 	case url == nil && command == nil:
@@ -237,7 +240,7 @@ func (c *adkConfig) Check(n *spec.Node) spec.Diagnostics {
 	if ways != 1 {
 		return spec.Diagnostics{n.Errorf("required", "exactly one of stdio_server_params, stdio_connection_params, sse_connection_params and streamable_http_connection_params is required")}
 	}
-	return c.newServer().checkConfig()
+	return append(c.newServer().checkConfig(), c.Offer.Async.CheckAsync(n, false, true)...)
 }
 
 func (c *adkConfig) newServer() *server {

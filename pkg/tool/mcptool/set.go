@@ -26,6 +26,7 @@ type serverSet struct {
 	redactor     *spec.Redactor
 	stderr       *stderrTail
 	logger       *slog.Logger
+	progress     progressHub
 
 	// lock guards the fields below; a context can cancel waiting for it.
 	lock   chan struct{}
@@ -46,6 +47,7 @@ func (s *server) newSet(env tool.Env) (tool.Set, error) {
 		capabilities: tool.Capabilities{Timeout: s.callTimeout, FailOnError: s.offer.OnError == "fail", Confirm: confirm},
 		lock:         make(chan struct{}, 1), tools: map[string]*serverTool{},
 	}
+	s.offer.Async.SetCapabilities(&set.capabilities)
 	if env.Offline {
 		return offlineSet{set}, nil
 	}
@@ -186,7 +188,7 @@ func (s *serverSet) acquireConn(ctx context.Context) (*connection, error) {
 	s.conn = nil
 	limit, stop := s.withConnectTimeout(ctx)
 	defer stop()
-	conn, err := connect(limit, s.dial, s.logger)
+	conn, err := connect(limit, s.dial, &s.progress, s.logger)
 	if err != nil {
 		return nil, connectError{s.describeError(limit, err)}
 	}

@@ -38,16 +38,26 @@ func (t *serverTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, er
 		return nil, err
 	}
 	return tool.RunWithTimeout(ctx, t.Declaration().Name, t.set.capabilities.Timeout, func(ctx context.Context) (*tool.Result, error) {
-		var res *mcp.CallToolResult
-		err := t.set.withSession(ctx, t.idempotent, func(session *mcp.ClientSession) (err error) {
-			res, err = session.CallTool(ctx, &mcp.CallToolParams{Name: t.name, Arguments: call.Args})
-			return err
-		})
-		if err != nil {
-			return nil, t.wrapCallError(ctx, err)
-		}
-		return t.convertResult(res)
+		return t.callServer(ctx, call, "")
 	})
+}
+
+// callServer calls the tool on the server, which reports progress with the token if it is not
+// empty.
+func (t *serverTool) callServer(ctx context.Context, call *tool.Call, token string) (*tool.Result, error) {
+	params := &mcp.CallToolParams{Name: t.name, Arguments: call.Args}
+	if token != "" {
+		params.SetProgressToken(token)
+	}
+	var res *mcp.CallToolResult
+	err := t.set.withSession(ctx, t.idempotent, func(session *mcp.ClientSession) (err error) {
+		res, err = session.CallTool(ctx, params)
+		return err
+	})
+	if err != nil {
+		return nil, t.wrapCallError(ctx, err)
+	}
+	return t.convertResult(res)
 }
 
 // wrapCallError returns the error of a call without a response.
