@@ -91,3 +91,21 @@ func TestCallLimit(t *testing.T) {
 		t.Errorf("%d calls with %d reports, unpriced %q, want 2 with 2, all priced", meter.Calls(), reports, meter.Unpriced())
 	}
 }
+
+// A model that evaluations wrap keeps its live conversations, and another gets none.
+func TestWrappedModelsKeepLiveConversations(t *testing.T) {
+	if live := model.LiveOf(evalrun.WrapModel(liveModel{})); live != (liveModel{}) {
+		t.Errorf("the live conversations of a wrapped model are %v", live)
+	}
+	if live := model.LiveOf(evalrun.WrapModel(plainModel{})); live != nil {
+		t.Errorf("a wrapped model has live conversations: %v", live)
+	}
+}
+
+type liveModel struct{ plainModel }
+
+func (liveModel) LiveTraits(string) model.LiveTraits { return model.LiveTraits{} }
+
+func (liveModel) ConnectLive(context.Context, *model.LiveSetup) (model.LiveConn, error) {
+	return nil, context.Canceled
+}

@@ -34,6 +34,10 @@ func (m *wrappedModel) RunsCode() bool { return model.RunsCode(m.LLM) }
 // tools and an output schema takes another way than in production.
 func (m *wrappedModel) MixesToolsAndSchema() bool { return model.CanMixSchema(m.LLM) }
 
+// Live returns the model's live conversations, or nil. They have no log: evaluations hold
+// none. See [model.LiveProvider].
+func (m *wrappedModel) Live() model.LiveLLM { return model.LiveOf(m.LLM) }
+
 type loggedModel struct{ wrappedModel }
 
 // Generate records the request and calls the model; see [model.LLM].

@@ -24,8 +24,9 @@ type agentToolConfig struct {
 type agentCallConfig struct {
 	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins also apply to runs of the agent."`
 
-	LongRunning bool            `yaml:"long_running" doc:"Long-running: the agent's output is returned as an interim response, if there is any, and the client supplies the final one later."`
-	Call        tool.CallConfig `yaml:",inline"`
+	LongRunning bool             `yaml:"long_running" doc:"Long-running: the agent's output is returned as an interim response, if there is any, and the client supplies the final one later."`
+	Call        tool.CallConfig  `yaml:",inline"`
+	Async       tool.AsyncConfig `yaml:",inline"`
 }
 
 func (c *agentToolConfig) AgentRefs() []*AgentRef { return []*AgentRef{&c.Agent} }
@@ -60,7 +61,7 @@ func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 			given++
 		}
 	}
-	ds := checkConfirm(c.Call.Call.Confirm)
+	ds := c.Call.checkCall(n)
 	if given != 1 {
 		ds = append(ds, n.Errorf("tool", "an agent tool requires exactly one of use, config_path and agent"))
 	}
@@ -82,12 +83,15 @@ func newAgentToolSet(agent runtime.Agent, c *agentCallConfig, skipSummarization 
 		return nil, err
 	}
 	capabilities.LongRunning = c.LongRunning
+	c.Async.SetCapabilities(&capabilities)
 	return tool.One(t.WithCapabilities(capabilities)), nil
 }
 
-// Check validates confirm.
-func (c *agentToolConfig) Check(*spec.Node) spec.Diagnostics {
-	return checkConfirm(c.Call.Call.Confirm)
+// Check validates confirm and stream.
+func (c *agentToolConfig) Check(n *spec.Node) spec.Diagnostics { return c.Call.checkCall(n) }
+
+func (c *agentCallConfig) checkCall(n *spec.Node) spec.Diagnostics {
+	return append(checkConfirm(c.Call.Confirm), c.Async.CheckAsync(n, c.LongRunning, false)...)
 }
 
 // checkConfirm validates a confirm expression, except for the names of

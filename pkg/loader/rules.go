@@ -52,6 +52,7 @@ func rules() []rule {
 		{"global-instruction", validApp, agents.check(checkGlobalInstruction)},
 		{"exit-loop", validApp, agents.check(checkExitLoop)},
 		{"transfer", validApp, agents.check(checkTransferTool)},
+		{"live", validApp, checkLive},
 		{"resumability", resolvedTree, checkResumability},
 		{"secrets", validApp, checkSecrets},
 	}

@@ -164,10 +164,13 @@ func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request s
 	outer := inv.run
 	r := &run{
 		inner: true,
-		id:    "e-" + outer.host.newID(), host: outer.host, app: t.app, budget: outer.budget, expressions: outer.expressions,
+		id:    "e-" + outer.host.newID(), host: outer.host, app: t.app, budget: outer.budget, expressions: call.Expressions,
 		onModelWait: outer.onModelWait, traced: outer.traced,
 		sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
 		user: model.UserText(request),
+	}
+	if call.Media != nil {
+		r.user.Parts = append(r.user.Parts, &genai.Part{InlineData: call.Media})
 	}
 	r.state = r.lookupState
 	r.config.MaxLLMCalls = outer.config.MaxLLMCalls

@@ -43,25 +43,32 @@ type RunConfig struct {
 
 	SessionWindow        *SessionWindow `yaml:"get_session_config" doc:"The events of the session that a run sees. Default: all."`
 	ToolThreadPoolConfig *ToolPool      `yaml:"tool_thread_pool_config" doc:"Number of calls of one response that run at the same time. Default: 8."`
-	ResponseModalities   []string       `yaml:"response_modalities" enum:"TEXT|IMAGE|AUDIO" doc:"Modalities of responses; generate_content_config of an agent takes precedence."`
+	ResponseModalities   []string       `yaml:"response_modalities" enum:"TEXT|IMAGE|AUDIO|VIDEO" doc:"Modalities of responses, in live runs one, by default AUDIO; generate_content_config of an agent takes precedence."`
 	SupportCFC           bool           `yaml:"support_cfc" default:"false" doc:"ADK's compositional function calling over the live API; requires streaming_mode: sse. It has no effect here, which check reports: models call tools without it."`
 
 	SpeechConfig             *genai.SpeechConfig                   `yaml:"speech_config" doc:"Voice of spoken responses; generate_content_config of an agent takes precedence."`
-	OutputAudioTranscription *genai.AudioTranscriptionConfig       `yaml:"output_audio_transcription" doc:"Live runs: transcription of the model's speech."`
-	InputAudioTranscription  *genai.AudioTranscriptionConfig       `yaml:"input_audio_transcription" doc:"Live runs: transcription of the user's speech."`
+	OutputAudioTranscription *genai.AudioTranscriptionConfig       `yaml:"output_audio_transcription" doc:"Live runs: transcription of the model's speech; transcripts are always on."`
+	InputAudioTranscription  *genai.AudioTranscriptionConfig       `yaml:"input_audio_transcription" doc:"Live runs: transcription of the user's speech; transcripts are always on."`
 	RealtimeInputConfig      *genai.RealtimeInputConfig            `yaml:"realtime_input_config" doc:"Live runs: voice activity detection."`
 	EnableAffectiveDialog    *bool                                 `yaml:"enable_affective_dialog" doc:"Live runs: the model adapts its tone to the user's emotions."`
 	Proactivity              *genai.ProactivityConfig              `yaml:"proactivity" doc:"Live runs: whether the model can decide by itself to speak or stay silent."`
 	SessionResumption        *genai.SessionResumptionConfig        `yaml:"session_resumption" doc:"Live runs: resumption of broken connections."`
 	ContextWindowCompression *genai.ContextWindowCompressionConfig `yaml:"context_window_compression" doc:"Live runs: compression of long conversations by the model's service."`
+	ExplicitVADSignal        *bool                                 `yaml:"explicit_vad_signal" doc:"Live runs on Vertex AI: whether the model reports when speech begins and ends."`
+	TranslationConfig        *genai.TranslationConfig              `yaml:"translation_config" doc:"Live runs: the language into which a translating model translates."`
+	HistoryConfig            *genai.HistoryConfig                  `yaml:"history_config" doc:"Live runs: whether the first contents are history, which the model does not answer. Default: true if the session has events."`
 	AvatarConfig             *genai.AvatarConfig                   `yaml:"avatar_config" doc:"Live runs: the avatar that is shown."`
-	SaveLiveBlob             bool                                  `yaml:"save_live_blob" default:"false" doc:"Live runs: save audio as artifacts."`
+	Live                     LiveLimits                            `yaml:"live" doc:"Live runs: limits of one conversation. Requests cannot change them."`
+	SaveLiveBlob             bool                                  `yaml:"save_live_blob" default:"false" doc:"Live runs: save the audio of each turn as WAV artifacts, one of the user and one of the model."`
 	SaveLiveAudio            bool                                  `yaml:"save_live_audio" default:"false" deprecated:"use save_live_blob" doc:"Former name of save_live_blob in ADK."`
 }
 
 // DefaultRunConfig returns the config of an app without run_config.
 func DefaultRunConfig() RunConfig {
-	return RunConfig{StreamingMode: StreamingNone, MaxLLMCalls: DefaultMaxLLMCalls, MaxFunctionCalls: DefaultMaxFunctionCalls}
+	return RunConfig{
+		StreamingMode: StreamingNone, MaxLLMCalls: DefaultMaxLLMCalls, MaxFunctionCalls: DefaultMaxFunctionCalls,
+		Live: LiveLimits{IdleTimeout: spec.Duration(DefaultIdleTimeout)},
+	}
 }
 
 // Errors of configs from YAML, requests and Go code.
@@ -167,6 +174,7 @@ func (c *RunConfig) checkSettings(n *spec.Node) spec.Diagnostics {
 	case c.SupportCFC:
 		ds = append(ds, at.Warnf("run-config", "support_cfc has no effect: agenthost does not use the live API, and models call tools without it"))
 	}
+	ds = append(ds, c.checkLive(n)...)
 	if c.RealtimeInputConfig != nil {
 		ds = append(ds, checkRealtime(c.RealtimeInputConfig, n.Get("realtime_input_config"))...)
 	}
@@ -266,6 +274,9 @@ func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
 	}
 	if at := n.Get("max_function_calls"); !at.IsNull() && asked.MaxFunctionCalls > c.maxFunctionCalls() {
 		return nil, append(ds, at.Errorf("run-config", "max_function_calls %d exceeds the limit of the app, %d", asked.MaxFunctionCalls, c.maxFunctionCalls()))
+	}
+	if at := n.Get("live"); !at.IsNull() {
+		return nil, append(ds, at.Errorf("run-config", "live is a limit of the app: a request cannot change it"))
 	}
 	switch at := n.Get("max_cost"); {
 	case at.IsNull():

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
@@ -18,7 +19,10 @@ import (
 )
 
 func TestDefaultRunConfig(t *testing.T) {
-	want := runtime.RunConfig{StreamingMode: "none", MaxLLMCalls: 500, MaxFunctionCalls: 128}
+	want := runtime.RunConfig{
+		StreamingMode: "none", MaxLLMCalls: 500, MaxFunctionCalls: 128,
+		Live: runtime.LiveLimits{IdleTimeout: spec.Duration(15 * time.Minute)},
+	}
 	if diff := cmp.Diff(want, runtime.DefaultRunConfig()); diff != "" {
 		t.Errorf("DefaultRunConfig() (-want +got):\n%s", diff)
 	}
@@ -38,6 +42,12 @@ func TestRunConfigCheck(t *testing.T) {
 		{"negative", "max_llm_calls: -1", "app.yaml:1:16: warning: max_llm_calls -1 means no limit: a loop of agents can cause unbounded costs [run-config]"},
 		{"too many", "max_llm_calls: 2147483647", "app.yaml:1:16: max_llm_calls must be less than 2147483647; 0 means no limit [run-config]"},
 		{"mode", "streaming_mode: duplex", `app.yaml:1:17: "duplex" is not one of: none, sse, bidi [enum]`},
+		{"two modalities", "{streaming_mode: bidi, response_modalities: [TEXT, AUDIO]}", "app.yaml:1:45: a live model answers in one modality, got TEXT, AUDIO [run-config]"},
+		{"limits", "live: {max_duration: 0s, idle_timeout: 1m, max_tokens: -1}", "app.yaml:1:22: max_duration must be above 0 [run-config]\napp.yaml:1:56: max_tokens must be above 0 [run-config]"},
+		{"no transcripts", "input_audio_transcription: null", "app.yaml:1:28: warning: null has no effect: transcripts are always on, because sessions store them [run-config]"},
+		{"compression", "context_window_compression: {trigger_tokens: 100, sliding_window: {target_tokens: 100}}", "app.yaml:1:29: target_tokens 100 must be less than trigger_tokens 100 [run-config]"},
+		{"detection", "realtime_input_config: {automatic_activity_detection: {prefix_padding_ms: -1, silence_duration_ms: -2}}", "app.yaml:1:75: prefix_padding_ms must be 0 or more, got -1 [run-config]\napp.yaml:1:100: silence_duration_ms must be 0 or more, got -2 [run-config]"},
+		{"live settings", "{explicit_vad_signal: true, translation_config: {target_language_code: de}, history_config: {initial_history_in_client_content: false}}", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -134,6 +144,7 @@ func TestOverride(t *testing.T) {
 		{`{"max_llm_calls": 0}`, unlimited, "none 0 [TEXT] run_config:1:19: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config]"},
 		{`{"maxCost": 0.5}`, costly, "none 20 [TEXT]"},
 		{`{"max_cost": 1.5}`, costly, "run_config:1:14: max_cost 1.5 exceeds the limit of the app, 1 [run-config]"},
+		{`{"live": {"max_tokens": 5}}`, app, "run_config:1:10: live is a limit of the app: a request cannot change it [run-config]"},
 		{`{"max_cost": 0.5}`, app, "run_config:1:14: max_cost requires max_cost in run_config of the app, which a request can only lower [run-config]"},
 		{`{"max_llm_calls": 21}`, app, "run_config:1:19: max_llm_calls 21 exceeds the limit of the app, 20 [run-config]"},
 		{`{"max_llm_calls": 0}`, app, "run_config:1:19: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config] run_config:1:19: max_llm_calls 0 exceeds the limit of the app, 20 [run-config]"},

@@ -43,7 +43,7 @@ func isEmpty(c *genai.Content) bool {
 		if p.FunctionCall != nil || p.FunctionResponse != nil {
 			return false
 		}
-		if !p.Thought && (p.Text != "" || len(p.ThoughtSignature) > 0 || p.InlineData != nil || p.FileData != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil) {
+		if !p.Thought && (p.Text != "" || len(p.ThoughtSignature) > 0 || p.InlineData != nil || p.FileData != nil && !isAudioReference(p) || p.ExecutableCode != nil || p.CodeExecutionResult != nil) {
 			return false
 		}
 	}
@@ -230,7 +230,7 @@ func isScoped(ev *session.Event) bool { return extraString(ev, "isolationScope")
 
 // isLive reports whether an event comes from a live conversation. An agent
 // sees its own events of it as another agent's.
-func isLive(ev *session.Event) bool { return extraString(ev, "liveSessionId") != "" }
+func isLive(ev *session.Event) bool { return ev.LiveSessionID != "" }
 
 func extraString(ev *session.Event, name string) string {
 	raw, ok := ev.Extra[name]

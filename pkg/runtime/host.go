@@ -171,7 +171,7 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			yield(nil, err)
 			return
 		}
-		ctx, sess, free, err := h.acquireSession(ctx, app, req)
+		ctx, sess, free, err := h.acquireSession(ctx, app, req, h.wait)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -182,13 +182,13 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	}
 }
 
-// acquireSession waits until it holds the lease of the session, and loads or
+// acquireSession waits until it holds the lease of the session, for at most wait, and loads or
 // creates the session. If another host creates the session first, it waits for
 // that host. It returns the context of the run.
-func (h *Host) acquireSession(ctx context.Context, app *App, req *RunRequest) (run context.Context, sess *session.Session, free func(), err error) {
+func (h *Host) acquireSession(ctx context.Context, app *App, req *RunRequest, wait time.Duration) (run context.Context, sess *session.Session, free func(), err error) {
 	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 	for {
-		if run, free, err = h.store.Sessions.Acquire(ctx, key, h.wait); err != nil {
+		if run, free, err = h.store.Sessions.Acquire(ctx, key, wait); err != nil {
 			return nil, nil, nil, storeFailure(key, err)
 		}
 		sess, err = h.store.Sessions.Get(ctx, key, req.effectiveConfig(app).SessionWindow.storeOptions())

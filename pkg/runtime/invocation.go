@@ -74,6 +74,8 @@ type run struct {
 	// onLastEvent is called before the last event of the run, where that is
 	// known; it is never nil in an invocation with endsRun.
 	onLastEvent func()
+	// live is nil in a run that is not live.
+	live *liveRun
 	// onModelWait is [RunRequest.OnModelWait].
 	onModelWait func(model.Wait)
 	// commit stores an event. An inner run only appends it to its temporary
@@ -154,7 +156,7 @@ func (inv *Invocation) requestOrigin() model.Origin {
 	return model.Origin{
 		App: r.app.name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		UserText: r.userText, Step: r.budget.usedCalls(), Turn: r.turn, State: r.state, Now: r.host.now,
+		UserText: r.latestText(), Step: r.budget.usedCalls(), Turn: r.latestTurn(), State: r.state, Now: r.host.now,
 	}
 }
 
@@ -194,6 +196,22 @@ func (b *callBudget) spendCall() error {
 	return nil
 }
 
+// addCost adds the cost of a response, and fails when the limit is reached.
+func (b *callBudget) addCost(resp *model.Response) error {
+	usd, ok := model.CostOf(resp)
+	if !ok || b.maxCost <= 0 {
+		return nil
+	}
+	b.mu.Lock()
+	b.cost += usd
+	cost := b.cost
+	b.mu.Unlock()
+	if cost < b.maxCost {
+		return nil
+	}
+	return failf(CodeCostLimit, errBudget, "the cost of the run, $%.6g, has reached the limit of $%.6g (run_config: max_cost)", cost, b.maxCost)
+}
+
 // countCost returns a function that adds the cost of each response before it calls yield.
 func (b *callBudget) countCost(yield responseFunc) responseFunc {
 	return func(resp *model.Response, err error) bool {
@@ -214,7 +232,7 @@ func (inv *Invocation) Input() any {
 	if inv.input != nil {
 		return inv.input.v
 	}
-	return inv.run.userText
+	return inv.run.latestText()
 }
 
 // AgentState returns the state of the agent's last checkpoint, or nil.
@@ -390,6 +408,10 @@ type step struct {
 	sink  func(*session.Event, error) bool
 	// decided has the decisions of a person, by call ID.
 	decided map[string]*decision
+	// streams are the streaming tools of a live conversation; nil in other runs.
+	streams *liveStreams
+	// attempts are the invocations of the first attempts of calls, by call ID.
+	attempts map[string]string
 	// state is nil until a value is stored, which most steps do not need.
 	state *stepState
 	// id is the ID of the events with the model response; last is the latest

@@ -44,6 +44,9 @@ type LLMOptions struct {
 	DisallowTransferToPeers  bool
 	GenerateContentConfig    *genai.GenerateContentConfig
 	Callbacks                Callbacks
+	// WithoutStopStreaming does not add stop_streaming to live conversations of an agent
+	// with tools that stream; adk-python requires apps to declare it.
+	WithoutStopStreaming bool
 
 	// InstructionProvider, if set, replaces Instruction.
 	InstructionProvider InstructionFunc

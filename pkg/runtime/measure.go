@@ -14,6 +14,7 @@ const (
 	MeasuredRun   MeasuredKind = "run"   // a whole invocation, starting with the request
 	MeasuredModel MeasuredKind = "model" // a model call
 	MeasuredTool  MeasuredKind = "tool"  // a tool call
+	MeasuredLive  MeasuredKind = "live"  // a connection to a live model; its turns are model calls
 )
 
 // A Measurement is the outcome and the times of a part of a run. The host
@@ -38,4 +39,7 @@ type Measurement struct {
 	Cost float64
 	// Retries is the number of retries of a model call.
 	Retries int
+	// Dropped is the number of chunks of audio and images of the user that were dropped since
+	// the last live connection, because the client sent more than the model takes.
+	Dropped int
 }

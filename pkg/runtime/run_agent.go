@@ -113,6 +113,9 @@ func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Eve
 	if inv.hasEnded() {
 		return true
 	}
+	if inv.run.live != nil {
+		return inv.runLiveBody(ctx, yield)
+	}
 	if a := asBuiltin(inv.node.agent); a != nil {
 		return a.run(ctx, inv, yield)
 	}
@@ -228,12 +231,12 @@ func (inv *Invocation) ExprVars() map[string]any {
 	r := inv.run
 	return map[string]any{
 		"state":      r.stateWithDefaults(),
-		"user":       r.userText,
+		"user":       r.latestText(),
 		"session":    r.sessionVars(),
 		"invocation": map[string]any{"id": r.id},
 		"agent":      inv.node.agent.Name(),
 
-		template.BudgetName: r.expressions,
+		template.BudgetName: r.expressionBudget(),
 	}
 }
 
@@ -242,11 +245,11 @@ func (inv *Invocation) ExprVars() map[string]any {
 func (m *CallbackContext) ExprVars() map[string]any {
 	r := m.run
 	return map[string]any{
-		"state": m.State, "user": r.userText, "agent": m.node.agent.Name(),
+		"state": m.State, "user": r.latestText(), "agent": m.node.agent.Name(),
 		"session":    r.sessionVars(),
 		"invocation": map[string]any{"id": r.id}, "now": r.host.now(),
 
-		template.BudgetName: r.expressions,
+		template.BudgetName: r.expressionBudget(),
 	}
 }
 

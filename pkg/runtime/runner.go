@@ -103,13 +103,18 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 		r.config.CustomMetadata = mergeMaps(r.config.CustomMetadata, req.CustomMetadata)
 	}
 	r.budget = newCallBudget(&r.config)
-	r.expressions = template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime).WithSlots(h.evaluations)
+	r.expressions = h.newExpressionBudget()
 	r.state = r.lookupState
 	r.user = req.Message
 	if r.user != nil && r.user.Role == "" {
 		r.user = &genai.Content{Role: genai.RoleUser, Parts: r.user.Parts}
 	}
 	return r
+}
+
+// newExpressionBudget returns the budget of the expressions of a turn.
+func (h *Host) newExpressionBudget() *template.Budget {
+	return template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime).WithSlots(h.evaluations)
 }
 
 // storeUserMessage stores the user's event.
@@ -185,7 +190,7 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 // storeEvent commits one event. Partial events are not stored.
 func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 	r.stampMetadata(ev)
-	if ev.Partial {
+	if ev.Partial || r.live != nil && holdsLiveMedia(ev) {
 		return nil
 	}
 	// Writes of tools and answers are checked earlier; this check is for

@@ -181,6 +181,9 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *callResult 
 	}
 	traits := tool.CapabilitiesOf(t)
 	call := s.inv.newToolCall(fc, &a.actions)
+	if first := s.attempts[fc.ID]; first != "" {
+		call.IdempotencyKey = idempotencyKey(first, fc.ID)
+	}
 	if d := s.decided[fc.ID]; d != nil {
 		d.applyToCall(call)
 	}
@@ -250,13 +253,17 @@ func (s *step) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, tra
 			return result, err
 		}
 	}
-	intercept := s.inv.run.host.runTool
-	if intercept == nil {
+	run := func(ctx context.Context) (*tool.Result, error) {
+		if result := s.runLiveTool(ctx, t, call); result != nil {
+			return result, nil
+		}
 		return s.runTool(ctx, t, call)
 	}
-	x := &tool.Execution{Tool: t, Call: call, Tools: s.inv.activeToolbox().listTools()}
-	x.Run = func(ctx context.Context) (*tool.Result, error) { return s.runTool(ctx, t, call) }
-	return intercept(ctx, x)
+	intercept := s.inv.run.host.runTool
+	if intercept == nil {
+		return run(ctx)
+	}
+	return intercept(ctx, &tool.Execution{Tool: t, Call: call, Tools: s.inv.activeToolbox().listTools(), Run: run})
 }
 
 func (s *step) runTool(ctx context.Context, t tool.Tool, call *tool.Call) (*tool.Result, error) {

@@ -24,7 +24,7 @@ func (inv *Invocation) newToolCall(fc *genai.FunctionCall, actions *session.Acti
 		Memories:       &callMemories{inv.run},
 		IdempotencyKey: idempotencyKey(inv.run.id, fc.ID),
 		EndInvocation:  inv.EndInvocation,
-		Expressions:    inv.run.expressions,
+		Expressions:    inv.run.expressionBudget(),
 	}
 }
 

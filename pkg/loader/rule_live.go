@@ -1,0 +1,57 @@
+package loader
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+)
+
+// checkLive warns of settings for live conversations that have no effect: the mode of an app
+// whose root cannot hold one, and calls that the model need not wait for with a model that does.
+func checkLive(app *appModel) spec.Diagnostics {
+	var ds spec.Diagnostics
+	class := app.root.plan.Kind.Name
+	if c := app.doc.runConfig(); c != nil && c.StreamingMode == runtime.StreamingBidi && !slices.Contains([]string{"LlmAgent", "SequentialAgent"}, class) {
+		ds = append(ds, app.doc.RunConfig.node.Get("streaming_mode").Warnf("live",
+			"agent %s of the class %s cannot hold live conversations, so bidi means sse", app.root.name, class).
+			WithHint("make the root an LlmAgent that calls it as a tool"))
+	}
+	var below func(p *resolvedAgent, inherited model.LLM)
+	below = func(p *resolvedAgent, inherited model.LLM) {
+		if p.model != nil {
+			inherited = p.model
+		}
+		if inherited != nil && waitsForCalls(inherited.Name()) {
+			ds = append(ds, checkAsyncTools(p, inherited.Name())...)
+		}
+		for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
+			below(sub, inherited)
+		}
+	}
+	below(app.root, nil)
+	return mergeByPlace(ds)
+}
+
+// waitsForCalls reports whether a live model waits for the response to each call (Gemini Live
+// API, gemini-3.1-flash-live-preview).
+func waitsForCalls(name string) bool {
+	name = path.Base(name)
+	return strings.HasPrefix(name, "gemini-3.1-") && strings.Contains(name, "-live")
+}
+
+func checkAsyncTools(p *resolvedAgent, name string) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, t := range p.tools {
+		for _, key := range []string{"response_scheduling", "stream"} {
+			if at := t.node.Get(key); at != nil {
+				ds = append(ds, at.Warnf("live", "model %s waits for the response to each call: %s may have no effect", path.Base(name), key).
+					WithHint("use another live model, such as gemini-live-2.5-flash-native-audio"))
+			}
+		}
+	}
+	return ds
+}

@@ -1,0 +1,162 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/live"
+	"agenthost/pkg/model"
+)
+
+// Bounds of a live connection.
+const (
+	// liveWriteTimeout is how long a model may refuse to read one frame.
+	liveWriteTimeout = 10 * time.Second
+	// liveFlushTimeout is how long the frames that wait are still sent before the host
+	// closes a connection.
+	liveFlushTimeout = 2 * time.Second
+	// maxUnreadMessages is the number of messages that wait for the loop; then the host
+	// stops reading, and the model's service waits.
+	maxUnreadMessages = 64
+)
+
+// A liveConn is one connection to a live model, with a goroutine that reads and one that
+// writes. Only the loop of the run uses it.
+type liveConn struct {
+	model.LiveConn
+	opened time.Time
+	// useful reports that a turn was completed.
+	useful bool
+	// messages has what the model sent, and last the error that ended the connection.
+	messages chan liveReceived
+	cancel   context.CancelFunc
+	writing  context.CancelFunc
+	running  sync.WaitGroup
+}
+
+// liveReceived is a message of the model, or the end of the connection.
+type liveReceived struct {
+	message *model.LiveMessage
+	err     error
+}
+
+// startLiveConn starts reading from a connection. Frames are sent from [liveConn.startSending]
+// on.
+func (r *run) startLiveConn(ctx context.Context, conn model.LiveConn) *liveConn {
+	// The end of the run must not cut the connection before its close frame is sent.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c := &liveConn{LiveConn: conn, opened: time.Now(), messages: make(chan liveReceived, maxUnreadMessages), cancel: cancel}
+	c.running.Add(1)
+	go func() {
+		defer c.running.Done()
+		defer safe.Recover(func(p *safe.Panic) { c.deliverMessage(ctx, liveReceived{err: r.livePanicked(p)}) })
+		c.readMessages(ctx)
+	}()
+	return c
+}
+
+func (r *run) livePanicked(p *safe.Panic) error {
+	p.Log(r.logger(), "live model panicked")
+	return errPanicked
+}
+
+func (c *liveConn) readMessages(ctx context.Context) {
+	for {
+		message, err := c.Receive(ctx)
+		if !c.deliverMessage(ctx, liveReceived{message, err}) || err != nil {
+			return
+		}
+	}
+}
+
+func (c *liveConn) deliverMessage(ctx context.Context, received liveReceived) bool {
+	select {
+	case c.messages <- received:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// startSending sends the frames of the outbox until the connection ends.
+func (c *liveConn) startSending(ctx context.Context, r *run, out *live.Outbox) {
+	ctx, c.writing = context.WithCancel(context.WithoutCancel(ctx))
+	c.running.Add(1)
+	go func() {
+		defer c.running.Done()
+		defer safe.Recover(func(p *safe.Panic) {
+			_ = r.livePanicked(p)
+			c.Close()
+		})
+		if err := c.sendFrames(ctx, r, out); err != nil && ctx.Err() == nil {
+			r.logger().Warn("sending to the live model failed", "error", err)
+			c.Close() // the reader reports the end
+		}
+	}()
+}
+
+func (c *liveConn) sendFrames(ctx context.Context, r *run, out *live.Outbox) error {
+	for {
+		frame := out.Next(time.Now())
+		if frame == nil {
+			select {
+			case <-out.Ready():
+				continue
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if err := c.sendFrame(ctx, frame); err != nil {
+			return err
+		}
+		out.Sent()
+	}
+}
+
+var errSlowModel = errors.New("the live model did not read a frame within 10 seconds")
+
+func (c *liveConn) sendFrame(ctx context.Context, frame *model.LiveFrame) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, liveWriteTimeout, errSlowModel)
+	defer cancel()
+	err := c.Send(ctx, frame)
+	if err != nil && errors.Is(context.Cause(ctx), errSlowModel) {
+		return errSlowModel
+	}
+	return err
+}
+
+// flushFrames waits until the frames of the outbox are sent, or the connection is too slow or ends.
+func (c *liveConn) flushFrames(ctx context.Context, out *live.Outbox) {
+	limit := time.NewTimer(liveFlushTimeout)
+	defer limit.Stop()
+	for {
+		select {
+		case <-out.Idle():
+			return
+		case received := <-c.messages:
+			if received.err != nil {
+				return
+			}
+		case <-limit.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// closeConn closes the connection and waits for its goroutines.
+func (c *liveConn) closeConn(r *run) {
+	if c.writing != nil {
+		c.writing()
+	}
+	func() {
+		defer safe.Recover(func(p *safe.Panic) { _ = r.livePanicked(p) })
+		c.Close()
+	}()
+	c.cancel()
+	c.running.Wait()
+}

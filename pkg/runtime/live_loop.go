@@ -1,0 +1,278 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// A liveAgent is an LLM agent of a live run: one goroutine, the loop, that receives from the
+// client, the model and the tools, stores, yields, and decides what is sent. Connecting,
+// reading, writing and tools have goroutines of their own; they share nothing with the loop
+// but channels, the outbox and the session.
+//
+//	client ── live.Queue ──▶ loop ── live.Outbox ──▶ writer ──▶ model
+//	client ◀─── yield ────── loop ◀── messages ───── reader ◀── model
+//	                          ▲ └──── calls ─▶ tools
+//	                          └── results ──────┘
+type liveAgent struct {
+	*step
+	*liveRun
+	liveLink
+	tools *liveTools
+	// made are the calls of the model by id.
+	made map[string]madeCall
+	// earlier are calls of other runs that the model may repeat, by id.
+	earlier map[string]*earlierCall
+	// turnOpen reports that the model is about to answer, or answers.
+	turnOpen bool
+	// speaking reports that the model has begun a turn.
+	speaking bool
+	// called reports that the model has made calls in this turn, and has not begun to answer
+	// their responses; responding that responses were sent since the model spoke last.
+	called, responding bool
+	// heldInput is the open transcript of an ended connection whose audio is sent again, and
+	// transcribed again; nil if there is none.
+	heldInput *model.Response
+	// target is the agent that takes over; completed reports that the agent has called
+	// task_completed.
+	target    string
+	completed bool
+}
+
+// runLiveAgent runs the live conversation of an agent, and then that of the agent to which it
+// transfers. It returns false when the run is over.
+func (inv *Invocation) runLiveAgent(ctx context.Context, agent *LLMAgent, yield func(*session.Event, error) bool) bool {
+	a := &liveAgent{step: &step{inv: inv, agent: agent, sink: yield}, liveRun: inv.run.live, made: map[string]madeCall{}, earlier: map[string]*earlierCall{}}
+	if a.isOver() {
+		return true
+	}
+	if err := a.prepareLink(ctx); err != nil {
+		a.emitEvent(nil, err)
+		return false
+	}
+	a.runLoop(ctx, a.transferred)
+	if a.done {
+		return false
+	}
+	if a.target != "" {
+		a.transferred = true
+		a.transferTo(ctx, a.target)
+	}
+	return !a.done
+}
+
+// runLoop runs the loop until the agent has ended. The model of an agent that was
+// transferred to speaks first.
+func (a *liveAgent) runLoop(ctx context.Context, transferred bool) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	a.tools = newLiveTools(ctx, a)
+	defer a.endLink()
+	defer a.endTools(ctx)
+	defer cancel(errLiveEnded)
+	a.transferred = false
+	a.openFirst(ctx, transferred)
+	for !a.hasEnded() {
+		a.receiveNext(ctx)
+	}
+	a.emitHeldInput(ctx)
+	if !a.done {
+		a.flushResponses(ctx)
+		a.saveOpenRecordings(ctx)
+	}
+	if a.conn != nil && ctx.Err() == nil && !a.done {
+		a.conn.flushFrames(ctx, a.out)
+	}
+}
+
+// hasEnded reports whether the loop is over.
+func (a *liveAgent) hasEnded() bool {
+	return a.done || a.closed || a.answer != nil || a.completed || a.target != "" || a.inv.hasEnded() || a.draining && !a.turnOpen && !a.tools.areRunning()
+}
+
+// receiveNext waits for the next thing that happens, and handles it.
+func (a *liveAgent) receiveNext(ctx context.Context) {
+	requests, space, items := a.req.Requests.Ready(), (<-chan struct{})(nil), a.tools.streams.items
+	if !a.out.HasSpace() {
+		requests, space, items = nil, a.out.Space(), nil
+	}
+	drain := a.req.Drain
+	if a.draining {
+		drain = nil
+	}
+	select {
+	case <-requests:
+		a.receiveRequest(ctx)
+	case <-space:
+	case received := <-a.modelMessages():
+		a.receiveMessage(ctx, received)
+	case result := <-a.tools.results:
+		a.receiveResults(ctx, result)
+	case item := <-items:
+		a.receiveItem(ctx, item)
+	case <-a.retryTime():
+		a.openConn(ctx)
+	case <-a.leaveTime():
+		a.swapConn(ctx)
+	case connected := <-a.connecting:
+		a.receiveConnection(ctx, connected)
+	case <-drain:
+		a.draining = true
+	case <-a.limiter.timer.C:
+		if err := a.limiter.checkTime(); err != nil {
+			a.emitEvent(nil, err)
+		}
+	case <-ctx.Done():
+		a.emitEvent(nil, AsRunError(context.Cause(ctx)))
+	}
+}
+
+// receiveMessage handles a message of the model, or the end of the connection.
+func (a *liveAgent) receiveMessage(ctx context.Context, received liveReceived) {
+	if received.err != nil {
+		a.receiveEnd(ctx, received.err)
+		return
+	}
+	m := received.message
+	a.limiter.recordActivity()
+	a.dropForgedResponses(m)
+	a.beginSpeech(m)
+	for _, response := range a.receiver.Receive(m) {
+		if !a.emitResponse(ctx, response) {
+			return
+		}
+	}
+	if m.Resumption != nil {
+		a.storeHandle(m.Resumption)
+	}
+	a.tools.cancelCalls(m.CanceledCalls)
+	if (m.TurnComplete || m.GenerationComplete) && !a.called {
+		a.out.CompleteTurn()
+	}
+	if m.TurnComplete {
+		a.turnOpen, a.speaking, a.called = a.responding, false, false
+		a.conn.useful = true
+	}
+	if m.GoAway != nil {
+		a.receiveGoAway(ctx, *m.GoAway)
+	}
+	a.swapIfIdle(ctx)
+}
+
+// beginSpeech records the beginning of an answer: that of a turn, or that to responses.
+func (a *liveAgent) beginSpeech(m *model.LiveMessage) {
+	if !isSpeech(m) || a.speaking && (!a.responding || len(m.Calls) > 0) {
+		return
+	}
+	if !a.speaking {
+		a.connSpan.first = a.host.now()
+	}
+	a.called = a.called && !a.responding
+	a.turnOpen, a.speaking, a.responding = true, true, false
+	a.out.BeginTurn()
+}
+
+// dropForgedResponses removes function responses from a message: a model makes calls, and only
+// tools and the user answer them.
+func (a *liveAgent) dropForgedResponses(m *model.LiveMessage) {
+	if len(model.ResponsesOf(m.Content)) == 0 {
+		return
+	}
+	a.logger().Warn("the live model sent a function response, which was dropped", "agent", a.inv.node.agent.Name())
+	parts := slices.DeleteFunc(slices.Clone(m.Content.Parts), func(p *genai.Part) bool { return p.FunctionResponse != nil })
+	m.Content = &genai.Content{Role: m.Content.Role, Parts: parts}
+}
+
+// isSpeech reports whether a message is a part of an answer of the model.
+func isSpeech(m *model.LiveMessage) bool {
+	return m.Content != nil || m.OutputTranscription != nil || len(m.Calls) > 0 || m.TurnComplete || m.Interrupted || m.GenerationComplete
+}
+
+// emitResponse yields a response of the model as an event, and starts its calls.
+func (a *liveAgent) emitResponse(ctx context.Context, response *model.Response) bool {
+	if calls := model.CallsOf(response.Content); len(calls) > 0 {
+		return a.emitCalls(ctx, response)
+	}
+	a.recordOutput(response)
+	a.locateTranscript(response)
+	if response.InputTranscription != nil {
+		a.heldInput = nil
+	}
+	if !a.saveRecordings(ctx, response) {
+		return false
+	}
+	if !a.emitAnswer(a.newLiveEvent(response)) {
+		return false
+	}
+	if t := response.InputTranscription; t != nil && !response.Partial {
+		a.storeInput(t.Text)
+	}
+	if response.UsageMetadata == nil {
+		return true
+	}
+	a.measureTurn(response)
+	err := a.budget.addCost(response)
+	if err == nil {
+		err = a.limiter.addTokens(response)
+	}
+	if err != nil {
+		a.emitEvent(nil, err)
+	}
+	return !a.done
+}
+
+// newLiveEvent returns the event of a response. Events with the speech of the user have the user as author.
+func (a *liveAgent) newLiveEvent(response *model.Response) *session.Event {
+	ev := a.inv.NewEvent()
+	ev.Response = *response
+	if response.InputTranscription != nil || response.Content != nil && response.Content.Role == session.UserAuthor {
+		ev.Author = session.UserAuthor
+	}
+	if !ev.Partial {
+		a.attachCallbackActions(ev)
+	}
+	return ev
+}
+
+// flushResponses yields what the model has not completed, as interrupted. Calls that wait for
+// the end of a turn are dropped: no state that can be resumed has them, so that the model
+// makes them again.
+func (a *liveAgent) flushResponses(ctx context.Context) {
+	if a.receiver == nil {
+		return
+	}
+	for _, response := range a.receiver.Flush() {
+		if len(model.CallsOf(response.Content)) > 0 {
+			continue
+		}
+		if response.InputTranscription != nil && a.handle != "" && a.traits.CanReplay && !a.hasEnded() {
+			a.heldInput = response
+			continue
+		}
+		if response.TurnComplete {
+			a.turnOpen = false
+		}
+		if !a.emitResponse(ctx, response) {
+			return
+		}
+	}
+}
+
+// emitHeldInput yields the transcript of audio that is not sent again after all.
+func (a *liveAgent) emitHeldInput(ctx context.Context) {
+	if held := a.heldInput; held != nil && !a.done {
+		a.emitResponse(ctx, held)
+	}
+}
+
+// stopTimer stops a timer that may be nil.
+func stopTimer(t *time.Timer) {
+	if t != nil {
+		t.Stop()
+	}
+}

@@ -1,0 +1,235 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/live"
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// LatestHandle is the value of session_resumption.handle that resumes the newest
+// conversation of the session with the agent, if there is one that is young enough.
+const LatestHandle = "latest"
+
+// maxHandleAge is how long after it was issued a handle is resumed: as long as the Gemini API
+// keeps it after the end of a conversation.
+const maxHandleAge = 2 * time.Hour
+
+// openFirst begins the first conversation of the agent, or resumes one of an earlier run. An
+// agent that was transferred to begins a new one, and speaks first.
+func (a *liveAgent) openFirst(ctx context.Context, transferred bool) {
+	handle, at := "", -1
+	if !transferred {
+		handle, at = a.findHandle()
+	}
+	if at < 0 && handle != "" && a.isForeignHandle(handle) {
+		a.emitEvent(nil, invalidRequest("the handle of session_resumption is not one of agent %s in this session", a.inv.node.agent.Name()))
+		return
+	}
+	if handle == "" {
+		a.connectFresh(ctx, transferred)
+		return
+	}
+	if _, err := a.buildSetup(ctx); err != nil {
+		a.emitEvent(nil, err)
+		return
+	}
+	if a.answer != nil {
+		a.emitAnswer(a.newLiveEvent(a.answer))
+		return
+	}
+	a.handle = handle
+	a.out.Restart(a.traits.CanReplay, time.Now())
+	a.resendStored(at)
+	a.attempt = liveAttempt{handle: handle}
+	a.openConn(ctx)
+}
+
+// isForeignHandle reports whether a handle that is not of the session comes from a client. The
+// model's service gives a conversation to all with the host's key that know its handle: a
+// client with one of another user would continue that user's conversation.
+func (a *liveAgent) isForeignHandle(handle string) bool {
+	if a.req.Config == nil || a.req.Writer != session.WriterClient {
+		return false
+	}
+	own := a.app.config.SessionResumption
+	return own == nil || own.Handle != handle
+}
+
+// findHandle returns the handle of run_config, and the index of the event that has it, or -1.
+func (a *liveAgent) findHandle() (handle string, at int) {
+	c := a.config.SessionResumption
+	if c == nil || c.Handle == "" {
+		return "", -1
+	}
+	events := a.sess.Events()
+	for i, ev := range slices.Backward(events) {
+		r := ev.Resumption
+		if r == nil || r.NewHandle == "" || ev.Provenance.Imported || ev.Author != a.inv.node.agent.Name() {
+			continue
+		}
+		switch {
+		case r.NewHandle == c.Handle:
+			return c.Handle, i
+		case c.Handle != LatestHandle:
+		case a.host.now().Sub(ev.Timestamp) > maxHandleAge:
+			return "", -1
+		default:
+			return r.NewHandle, i
+		}
+	}
+	if c.Handle == LatestHandle {
+		return "", -1
+	}
+	return c.Handle, -1
+}
+
+// resendStored sends what the session has stored, the model has not answered, and the state of
+// a handle does not have: texts of the user, and responses to calls that the model has made
+// before. A state has what the model has answered: text that was stored before its handle may
+// be missing as well.
+func (a *liveAgent) resendStored(at int) {
+	if at < 0 {
+		return
+	}
+	events := a.sess.Events()
+	runs := map[string]bool{} // live ones
+	for _, ev := range events {
+		if ev.LiveSessionID != "" || ev.Resumption != nil || ev.OutputTranscription != nil {
+			runs[ev.InvocationID] = true
+		}
+	}
+	u := &unansweredInput{made: callsOfState(events[:at+1]), open: map[string]bool{}}
+	for i, ev := range events {
+		if i > at || runs[ev.InvocationID] {
+			u.addEvent(ev, a.traits)
+		}
+	}
+	for _, c := range u.calls {
+		a.made[c.call.ID] = madeCall{call: c.call}
+		a.earlier[c.call.ID] = c
+	}
+	for _, frame := range u.frames {
+		a.turnOpen = true
+		a.out.Push(frame, true, time.Now())
+	}
+}
+
+// callsOfState returns the calls that the state of a handle, the last of the events, has: those
+// of connections that had a handle after them. A connection that ended before that is not a
+// part of any state.
+func callsOfState(events []*session.Event) map[string]bool {
+	made, connections := map[string]bool{}, map[string]bool{}
+	for _, ev := range slices.Backward(events) {
+		if ev.Resumption != nil && ev.Resumption.NewHandle != "" {
+			connections[ev.LiveSessionID] = true
+		}
+		for _, c := range ev.Calls() {
+			made[c.ID] = connections[ev.LiveSessionID]
+		}
+	}
+	return made
+}
+
+// unansweredInput collects what the model has not answered.
+type unansweredInput struct {
+	frames []*model.LiveFrame
+	// settled are the frames of the last answer, which are open again if it was a call.
+	settled []*model.LiveFrame
+	// made are the calls that the model's state has; calls are the others, which the model may
+	// repeat.
+	made  map[string]bool
+	calls []*earlierCall
+	// open are the calls without a response; called reports that the end of the turn is not
+	// the end of the answer, because there were calls.
+	open   map[string]bool
+	called bool
+}
+
+func (u *unansweredInput) addEvent(ev *session.Event, traits model.LiveTraits) {
+	for _, c := range ev.Calls() {
+		u.open[c.ID], u.called = true, true
+		if !u.made[c.ID] && ev.Author != session.UserAuthor && !ev.Provenance.Imported {
+			u.calls = append(u.calls, &earlierCall{call: c, invocation: ev.InvocationID})
+		}
+		if len(u.frames) == 0 {
+			u.frames, u.settled = u.settled, nil
+		}
+	}
+	switch {
+	case len(ev.Responses()) > 0:
+		u.addResponses(ev.Responses())
+	case ev.Author == session.UserAuthor && ev.Content != nil:
+		u.settled = nil
+		if out, err := live.Translate(&live.Request{Content: ev.Content}, traits); err == nil {
+			u.frames = append(u.frames, out.Frames...)
+		}
+	case !completesAnswer(ev) || len(u.open) > 0:
+	case ev.TurnComplete && u.called:
+		u.called = false
+	case len(u.frames) > 0:
+		u.frames, u.settled, u.called, u.calls = nil, u.frames, false, nil
+	}
+}
+
+// addResponses adds responses. The model accepts only those to calls that it has made.
+func (u *unansweredInput) addResponses(responses []*genai.FunctionResponse) {
+	var accepted []*genai.FunctionResponse
+	for _, r := range responses {
+		delete(u.open, r.ID)
+		if u.made[r.ID] {
+			accepted = append(accepted, r)
+		}
+		for _, c := range u.calls {
+			if c.call.ID == r.ID {
+				c.response = r
+			}
+		}
+	}
+	if len(accepted) > 0 {
+		u.frames = append(u.frames, &model.LiveFrame{Responses: accepted})
+	}
+}
+
+// completesAnswer reports whether an event completes an answer of the model: the end of a turn,
+// or all of its text, after which the connection may have ended.
+func completesAnswer(ev *session.Event) bool {
+	if ev.TurnComplete {
+		return true
+	}
+	if ev.Author == session.UserAuthor || ev.Partial || ev.Interrupted {
+		return false
+	}
+	return ev.OutputTranscription != nil || len(ev.Calls()) == 0 && model.TextOf(ev.Content) != ""
+}
+
+// An earlierCall is a call that another run of the session has made, and that the model may
+// repeat because the state that it resumes does not have it.
+type earlierCall struct {
+	call       *genai.FunctionCall
+	invocation string
+	// response is nil if no run has stored one.
+	response *genai.FunctionResponse
+}
+
+// repeatCall handles a call that was made before. It returns true if the tool must run, with
+// the idempotency key of the first attempt, because no run has stored a response.
+func (a *liveAgent) repeatCall(c *genai.FunctionCall) bool {
+	e := a.earlier[c.ID]
+	if e == nil {
+		return false // its response is on the way
+	}
+	a.made[c.ID] = madeCall{c, a.connections, a.conversation}
+	if e.response == nil {
+		return true
+	}
+	delete(a.earlier, c.ID)
+	a.turnOpen = true
+	a.out.Push(&model.LiveFrame{Responses: []*genai.FunctionResponse{e.response}}, true, time.Now())
+	return false
+}

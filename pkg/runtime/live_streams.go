@@ -1,0 +1,404 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/live"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+const (
+	// streamFirstWait is how long a call waits for its first result: one that is there at
+	// once is sent before the status that others follow, as in adk-python.
+	streamFirstWait = 10 * time.Millisecond
+	// streamPause is the least time between two results of a stream.
+	streamPause = 20 * time.Millisecond
+	// streamStopWait is how long stop_streaming waits for a tool to end (adk-python).
+	streamStopWait = time.Second
+	// maxStreamFailures is how many calls in a row may fail before a stream ends.
+	maxStreamFailures = 5
+)
+
+var errStreamStopped = errors.New("the model stopped the stream")
+
+// liveStreams are the tools of a live conversation that return results repeatedly. Calls
+// start and stop them on goroutines of their own; the loop receives the results.
+type liveStreams struct {
+	ctx   context.Context //nolint:containedctx // of the conversation, which owns this value
+	items chan *streamItem
+
+	mu   sync.Mutex
+	open map[*liveStream]bool
+}
+
+func newLiveStreams(ctx context.Context) *liveStreams {
+	return &liveStreams{ctx: ctx, items: make(chan *streamItem), open: map[*liveStream]bool{}}
+}
+
+// A liveStream is a call of a tool that streams.
+type liveStream struct {
+	step   *step
+	tool   tool.Tool
+	call   *tool.Call
+	traits tool.Capabilities
+	tap    *live.Tap
+	cancel context.CancelCauseFunc
+	// first is closed when the loop has received the first result, done when the tool has
+	// ended.
+	first, done chan struct{}
+	sent        int
+	// last is the last result as JSON.
+	last string
+}
+
+// A streamItem is a result of a stream.
+type streamItem struct {
+	stream   *liveStream
+	response map[string]any
+	actions  session.Actions
+	// failure ends the run.
+	failure error
+}
+
+// startStream starts the stream of a call, and returns the response to the call.
+func (l *liveStreams) startStream(s *step, t tool.Tool, call *tool.Call, traits tool.Capabilities) *tool.Result {
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	st := &liveStream{
+		step: s, tool: t, call: call, traits: traits, cancel: cancel,
+		first: make(chan struct{}), done: make(chan struct{}), tap: live.NewTap(traits.Stream.Watch),
+	}
+	l.mu.Lock()
+	l.open[st] = true
+	l.mu.Unlock()
+	go func() {
+		defer l.endStream(st)
+		defer safe.Recover(func(p *safe.Panic) {
+			p.Log(s.inv.run.logger(), "tool panicked", "tool", call.Name)
+			l.sendItem(ctx, &streamItem{stream: st, response: map[string]any{"error": errPanicked.Error()}})
+		})
+		l.runStream(ctx, st)
+	}()
+	wait := time.NewTimer(streamFirstWait)
+	defer wait.Stop()
+	select {
+	case <-st.first:
+	case <-st.done:
+	case <-wait.C:
+	}
+	return &tool.Result{Response: map[string]any{"status": live.PendingStatus}}
+}
+
+func (l *liveStreams) endStream(st *liveStream) {
+	st.cancel(nil)
+	l.mu.Lock()
+	delete(l.open, st)
+	l.mu.Unlock()
+	close(st.done)
+}
+
+// runStream yields the results of a stream until it ends.
+func (l *liveStreams) runStream(ctx context.Context, st *liveStream) {
+	limit := st.traits.Stream.For
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, context.DeadlineExceeded)
+		defer cancel()
+	}
+	if streamer, ok := st.tool.(tool.Streamer); ok && st.traits.Stream.Every == 0 {
+		l.runSource(ctx, st, streamer)
+	} else {
+		l.pollTool(ctx, st)
+	}
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		text := fmt.Sprintf("The stream of %s has ended after %s.", st.call.Name, tool.FormatDuration(limit))
+		l.sendItem(l.ctx, &streamItem{stream: st, response: map[string]any{"status": text}})
+	}
+}
+
+// runSource yields the results of a tool whose source streams.
+func (l *liveStreams) runSource(ctx context.Context, st *liveStream, t tool.Streamer) {
+	var actions session.Actions
+	call := st.step.newStreamCall(st, &actions)
+	call.NextMedia = st.tap.Next
+	for result, err := range t.Stream(ctx, call) {
+		if ctx.Err() != nil {
+			return
+		}
+		item := &streamItem{stream: st, actions: actions}
+		actions = session.Actions{} // the loop has those of the item
+		item.setResult(result, err)
+		if !l.sendItem(ctx, item) || err != nil {
+			return
+		}
+	}
+}
+
+// pollTool calls a tool again and again, and yields what changes.
+func (l *liveStreams) pollTool(ctx context.Context, st *liveStream) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for failures := 0; ; pause.Reset(st.traits.Stream.Every) {
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
+		item, err := st.callOnce(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		failures++
+		if err == nil {
+			failures = 0
+		}
+		if failures == maxStreamFailures {
+			item.response = map[string]any{"error": fmt.Sprintf("the stream has ended after %d failed calls, the last with: %v", failures, err)}
+		}
+		text := jsonText(item.response)
+		if text == st.last && !st.traits.Stream.Always && item.failure == nil && failures < maxStreamFailures {
+			continue
+		}
+		st.last = text
+		if !l.sendItem(ctx, item) || failures == maxStreamFailures {
+			return
+		}
+	}
+}
+
+// callOnce calls the tool once.
+func (st *liveStream) callOnce(ctx context.Context) (*streamItem, error) {
+	item := &streamItem{stream: st}
+	call := st.step.newStreamCall(st, &item.actions)
+	if st.traits.Stream.Watch != "" {
+		media, err := st.tap.Next(ctx)
+		if err != nil {
+			return item, err
+		}
+		call.Media = media
+	}
+	result, err := tool.RunWithTimeout(ctx, st.call.Name, st.traits.Timeout, func(ctx context.Context) (*tool.Result, error) {
+		return st.step.runTool(ctx, st.tool, call)
+	})
+	if err == nil && requestsInput(&item.actions) {
+		item.actions = session.Actions{}
+		err = errors.New("a stream cannot wait for a confirmation, a credential or input")
+	}
+	if err == nil {
+		err = st.step.checkWrites(&item.actions)
+	}
+	item.setResult(result, err)
+	return item, err
+}
+
+// newStreamCall returns a call for one result. Each has an idempotency key and a budget of
+// expressions of its own.
+func (s *step) newStreamCall(st *liveStream, actions *session.Actions) *tool.Call {
+	call := s.inv.newToolCall(&genai.FunctionCall{ID: st.call.ID, Name: st.call.Name, Args: st.call.Args}, actions)
+	call.IdempotencyKey = fmt.Sprintf("%s/%d", call.IdempotencyKey, st.sent)
+	call.Expressions = s.inv.run.host.newExpressionBudget()
+	st.sent++
+	return call
+}
+
+// setResult sets the response to the model.
+func (i *streamItem) setResult(result *tool.Result, err error) {
+	var args *tool.ArgsError
+	switch {
+	case err != nil && i.stream.traits.FailOnError && !errors.As(err, &args):
+		i.failure = failf(CodeToolFailed, err, "tool %s of agent %s failed: %s", i.stream.call.Name, i.stream.step.inv.node.agent.Name(), err)
+	case err != nil:
+		i.response = errorResponse(err)
+	case result == nil || result.Response == nil:
+		i.response = map[string]any{"result": nil}
+	default:
+		i.response = result.Response
+	}
+}
+
+// sendItem gives a result to the loop. It returns false when the stream has ended.
+func (l *liveStreams) sendItem(ctx context.Context, item *streamItem) bool {
+	select {
+	case l.items <- item:
+	case <-ctx.Done():
+		return false
+	}
+	st := item.stream
+	select {
+	case <-st.first:
+	default:
+		close(st.first)
+		return true
+	}
+	pause := time.NewTimer(streamPause)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// offerMedia gives what the user has sent to the tools that watch it, and reports whether
+// there are any.
+func (l *liveStreams) offerMedia(b *genai.Blob) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	watched := false
+	for st := range l.open {
+		if st.traits.Stream.Watch != "" {
+			st.tap.Offer(b)
+			watched = true
+		}
+	}
+	return watched
+}
+
+// countOpen returns the number of streams.
+func (l *liveStreams) countOpen() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open)
+}
+
+// cancelStreams cancels the streams for which match returns true, and returns them.
+func (l *liveStreams) cancelStreams(match func(*liveStream) bool, cause error) []*liveStream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var canceled []*liveStream
+	for st := range l.open {
+		if match(st) {
+			st.cancel(cause)
+			canceled = append(canceled, st)
+		}
+	}
+	return canceled
+}
+
+// stopStreams runs stop_streaming for the streams of a tool (adk-python
+// flows/llm_flows/functions.py _process_function_live_helper).
+func (l *liveStreams) stopStreams(ctx context.Context, name string) *tool.Result {
+	status := func(format string) *tool.Result {
+		return &tool.Result{Response: map[string]any{"status": fmt.Sprintf(format, name)}}
+	}
+	stopped := l.cancelStreams(func(st *liveStream) bool { return st.call.Name == name }, errStreamStopped)
+	if len(stopped) == 0 {
+		return status("No active streaming function named %s found")
+	}
+	limit := time.NewTimer(streamStopWait)
+	defer limit.Stop()
+	for _, st := range stopped {
+		select {
+		case <-st.done:
+		case <-ctx.Done():
+		case <-limit.C:
+			return status("The task is not cancelled yet for %s.")
+		}
+	}
+	return status("Successfully stopped streaming function %s")
+}
+
+// runLiveTool runs the calls that only live conversations treat differently. It returns nil
+// for all others.
+func (s *step) runLiveTool(ctx context.Context, t tool.Tool, call *tool.Call) *tool.Result {
+	if s.streams == nil {
+		return nil
+	}
+	if name, ok := call.Args["function_name"].(string); ok && call.Name == tool.StopStreaming {
+		return s.streams.stopStreams(ctx, name)
+	}
+	if traits := tool.CapabilitiesOf(t); traits.Stream != nil {
+		return s.streams.startStream(s, t, call, traits)
+	}
+	return nil
+}
+
+// receiveItem sends a result of a stream to the model. It is not stored, but for the state and
+// the artifacts that the tool has written.
+func (a *liveAgent) receiveItem(ctx context.Context, item *streamItem) {
+	if item.failure != nil {
+		a.emitEvent(nil, item.failure)
+		return
+	}
+	if written := item.actions; len(written.StateDelta)+len(written.StateUpdates)+len(written.ArtifactDelta) > 0 {
+		ev := a.inv.NewEvent()
+		ev.Actions.StateDelta, ev.Actions.StateUpdates, ev.Actions.ArtifactDelta = written.StateDelta, written.StateUpdates, written.ArtifactDelta
+		if !a.emitEvent(ev, nil) {
+			return
+		}
+	}
+	call := item.stream.call
+	response := &genai.FunctionResponse{ID: call.ID, Name: call.Name, Response: item.response, Scheduling: a.schedulingOf(call.Name)}
+	if a.traits.NoAsyncCalls || !a.isOpenCall(call.ID) {
+		a.sendText(fmt.Sprintf("Function %s returned: %s", call.Name, jsonText(item.response)))
+		return
+	}
+	a.pushResponses(response)
+}
+
+// schedulingOf returns when the model receives the responses of a tool.
+func (a *liveAgent) schedulingOf(name string) genai.FunctionResponseScheduling {
+	t := a.inv.activeToolbox().byName[name]
+	if t == nil || a.traits.NoAsyncCalls {
+		return ""
+	}
+	return tool.CapabilitiesOf(t).Scheduling
+}
+
+// addStopStreaming adds the tool that stops streams, in this run only. adk-python requires
+// apps to declare it.
+func (inv *Invocation) addStopStreaming(a *LLMAgent) error {
+	box := inv.activeToolbox()
+	streams := false
+	for _, t := range box.byName {
+		streams = streams || tool.CapabilitiesOf(t).Stream != nil
+	}
+	if !streams || box.byName[tool.StopStreaming] != nil || a.opts.WithoutStopStreaming {
+		return nil
+	}
+	type args struct {
+		FunctionName string `json:"function_name"`
+	}
+	stop, err := tool.FromFunc(tool.StopStreaming, "Stops a function that returns results repeatedly.", func(_ context.Context, _ *tool.Call, in args) (string, error) {
+		return "No active streaming function named " + in.FunctionName + " found", nil
+	})
+	if err != nil {
+		return err
+	}
+	inv.toolbox = a.buildToolbox(append(box.listTools(), stop))
+	return nil
+}
+
+// markAsync marks the functions that the model need not wait for.
+func (b *toolbox) markAsync(tools []*genai.Tool) []*genai.Tool {
+	marked := make([]*genai.Tool, len(tools))
+	for i, one := range tools {
+		marked[i] = one
+		decls := make([]*genai.FunctionDeclaration, len(one.FunctionDeclarations))
+		changed := false
+		for j, d := range one.FunctionDeclarations {
+			decls[j] = d
+			if t := b.byName[d.Name]; t != nil && isAsync(tool.CapabilitiesOf(t)) {
+				async := *d
+				async.Behavior = genai.BehaviorNonBlocking
+				decls[j], changed = &async, true
+			}
+		}
+		if changed {
+			with := *one
+			with.FunctionDeclarations = decls
+			marked[i] = &with
+		}
+	}
+	return marked
+}
+
+func isAsync(traits tool.Capabilities) bool { return traits.Stream != nil || traits.Scheduling != "" }
