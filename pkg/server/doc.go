@@ -30,6 +30,8 @@
 //	DELETE /apps/{app}/users/{user}/sessions/{session}/artifacts/{name...}   also if it does not exist
 //	POST   /run                                  one invocation, all events in one response
 //	POST   /run_sse                              one invocation, events as a stream
+//	GET    /run_live                             a live conversation on a WebSocket
+//	POST   /run_live/ticket                      a ticket for one live conversation
 //	GET    /metrics                              Prometheus metrics, if Options.Metrics is set
 //
 // routes.go lists all routes, with those for developers and for ADK's web client.

@@ -185,7 +185,9 @@ func classifyError(key session.Key, err error) failure {
 		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errShuttingDown.Error(), 1}
 	case errors.Is(err, errResponsesFull):
 		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errResponsesFull.Error(), 5}
-	case errors.Is(err, errTooManyStreams), errors.Is(err, errTooManyEvalRuns):
+	case errors.Is(err, errUpgradeRequired):
+		return failure{http.StatusUpgradeRequired, runtime.CodeInvalidRequest, err.Error(), 0}
+	case errors.Is(err, errTooManyStreams), errors.Is(err, errTooManyEvalRuns), errors.Is(err, errTooManyLiveSockets):
 		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", err.Error(), 5}
 	case errors.As(err, &missing):
 		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), 0}

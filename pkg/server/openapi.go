@@ -195,6 +195,8 @@ func operationGroups() []operationGroup {
 		{"runs", []operation{
 			{pattern: "POST /run", id: "run", summary: "Run one turn and answer with its events", params: []string{"detach", "provenance"}, body: "RunRequest", answer: "[Event]"},
 			{pattern: "POST /run_sse", id: "runSSE", summary: "Run one turn and stream its events; a failed run ends with {\"error\", \"errorCode\"}", params: []string{"detach", "eventIds", "provenance", "lastEventID"}, body: "RunRequest", answer: "text/event-stream:Event"},
+			{pattern: "GET /run_live", id: "runLive", summary: "Hold a live conversation on a WebSocket, see docs/live.md; 426 without an upgrade", params: []string{"liveApp", "liveUser", "liveSession"}, answer: "Event"},
+			{pattern: "POST /run_live/ticket", id: "createLiveTicket", summary: "Create a ticket that opens one live conversation within a minute", params: []string{"liveApp", "liveUser", "liveSession"}, answer: "LiveTicket"},
 		}},
 		{"artifacts", artifactOperations()},
 		{"apps", []operation{
@@ -253,6 +255,7 @@ func serverOperations() []operation {
 		{pattern: "GET /dev-ui", id: "redirectToDevUI", summary: "Redirect to ADK's web client", answer: "307"},
 		{pattern: "GET /dev-ui/config", id: "getDevUIConfig", summary: "Logo of ADK's web client", answer: "AnyObject"},
 		{pattern: "GET /dev-ui/assets/config/runtime-config.json", id: "getDevUIRuntimeConfig", summary: "Settings of ADK's web client", answer: "AnyObject"},
+		{pattern: "GET /dev-ui/assets/audio-processor.js", id: "getDevUIAudioProcessor", summary: "Recorder of ADK's web client, at 16 kHz", answer: "text/plain"},
 		{pattern: "GET /dev-ui/{file...}", id: "getDevUIFile", summary: "File of ADK's web client", answer: "text/plain"},
 	}
 }

@@ -23,9 +23,10 @@ import (
 var pageFiles embed.FS
 
 // pageCSP allows resources of this server only: no inline scripts or styles, no other
-// origins (images in responses are never loaded), and no framing.
+// origins (images in responses are never loaded), and no framing. Worklets are scripts,
+// WebSockets to this server count as 'self', and recordings play from memory (blob:).
 const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
-	"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"img-src 'self' data:; media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // handlePage serves the page for app authors.
 func (s *Server) handlePage(w http.ResponseWriter, r *http.Request) error {
@@ -187,6 +188,23 @@ func (s *Server) isDevUIFile(name string) bool {
 	}
 	info, err := fs.Stat(s.opts.UI, name)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// audioProcessor is the file of the bundle that records the microphone.
+const audioProcessor = "assets/audio-processor.js"
+
+// handleAudioProcessor corrects the rate at which ADK Web of adk-devtools 2.0.0 records. It
+// sends the audio without a rate, which means 16 kHz, but records at 22 kHz; later versions
+// of ADK Web record at 16 kHz.
+func (s *Server) handleAudioProcessor(w http.ResponseWriter, _ *http.Request) error {
+	text, err := fs.ReadFile(s.opts.UI, audioProcessor)
+	if err != nil {
+		return notFoundError("Not Found")
+	}
+	setDevUIHeaders(w.Header())
+	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+	_, _ = w.Write(bytes.Replace(text, []byte("targetSampleRate = 22000"), []byte("targetSampleRate = 16000"), 1))
+	return nil
 }
 
 func (s *Server) handleDevUIConfig(w http.ResponseWriter, _ *http.Request) error {

@@ -22,7 +22,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("GET %s = %d %s", path, w.Code, w.Header().Get("Content-Type"))
 		}
 		const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
-			"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+			"img-src 'self' data:; media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 		if got := w.Header().Get("Content-Security-Policy"); got != policy {
 			t.Errorf("GET %s has the policy %q, want %q", path, got, policy)
 		}
@@ -91,4 +91,19 @@ func TestDevUIPolicy(t *testing.T) {
 			t.Errorf("GET %s: the headers are %v", path, h)
 		}
 	}
+}
+
+// The Dev UI labels its recordings as 16 kHz, so it must not record at 22 kHz.
+func TestDevUIRecordsAt16kHz(t *testing.T) {
+	e := newEnv(t, &server.Options{UI: fstest.MapFS{
+		"index.html":                {Data: []byte("<p>")},
+		"assets/audio-processor.js": {Data: []byte("this.targetSampleRate = 22000;  // rate")},
+	}})
+	w := e.serve("GET", "/dev-ui/assets/audio-processor.js", "")
+	expectResponse(t, w, 200, "this.targetSampleRate = 16000;  // rate")
+	if h := w.Header(); h.Get("Content-Type") != "text/javascript; charset=utf-8" || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("the headers are %v", h)
+	}
+	without := newEnv(t, &server.Options{UI: fstest.MapFS{"index.html": {Data: []byte("<p>")}}})
+	expectResponse(t, without.serve("GET", "/dev-ui/assets/audio-processor.js", ""), 404, `{"detail":"Not Found"}`)
 }

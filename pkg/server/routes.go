@@ -62,6 +62,8 @@ func (s *Server) coreRoutes() []route {
 
 		{"POST /run", s.handleRun},
 		{"POST /run_sse", s.handleRunSSE},
+		{liveRoute, s.handleRunLive},
+		{"POST /run_live/ticket", s.handleLiveTicket},
 
 		{"GET /metrics", s.handleMetrics},
 	}
@@ -159,6 +161,7 @@ func (s *Server) devUIRoutes() []route {
 			writeRawJSON(w, http.StatusOK, []byte(runtimeConfig))
 			return nil
 		}},
+		{"GET /dev-ui/" + audioProcessor, s.handleAudioProcessor},
 		{"GET /dev-ui/{file...}", func(w http.ResponseWriter, r *http.Request) error {
 			if !s.isDevUIFile(r.PathValue("file")) {
 				return notFoundError("Not Found")

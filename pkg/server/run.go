@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"agenthost/internal/buffers"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -153,8 +154,8 @@ func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer end()
 	q.Streaming = new(bool)
-	buffer := s.buffers.get()
-	defer s.buffers.put(buffer)
+	buffer := buffers.Take()
+	defer buffers.Return(buffer)
 	text := append((*buffer)[:0], '[')
 	for ev, err := range s.host.Run(ctx, &q.RunRequest) {
 		if err != nil {

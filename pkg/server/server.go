@@ -24,8 +24,9 @@ type Server struct {
 	runs      runGate
 	readiness readiness
 	// stopping is closed by stop when a shutdown starts.
-	stopping chan struct{}
-	stop     func()
+	stopping    <-chan struct{}
+	stopContext context.Context
+	stop        func()
 	// stateMetrics are the metrics of this server and its host; nil without
 	// Options.Metrics.
 	stateMetrics *prometheus.Registry
@@ -33,13 +34,14 @@ type Server struct {
 	changeStreams chan struct{}
 
 	userLimiter, appLimiter rateLimiter
+	liveSockets             liveSockets
+	tickets                 ticketStore
 	detachedRuns            cancelGroup
 	drafts                  draftStore
 	evalEdits               sync.Mutex // serializes changes of eval sets
 	// evalRuns is the semaphore of eval runs.
 	evalRuns    chan struct{}
 	evalResults resultChecks
-	buffers     bufferPool
 	responses   *responseBudget
 
 	// openAPI and docsPage encode their documents on first use.
@@ -74,6 +76,9 @@ type Options struct {
 	MaxResponseBytes int64
 	// MaxChangeStreams limits the open change streams; the default is 64.
 	MaxChangeStreams int
+	// MaxLiveSockets limits the open live conversations, and MaxUserLiveSockets those of
+	// one user; the defaults are 10000 and 20.
+	MaxLiveSockets, MaxUserLiveSockets int
 	// Wait limits how long a change of a session waits for a run of the session; the
 	// default is 30 seconds.
 	Wait time.Duration
@@ -195,8 +200,9 @@ type Difference struct {
 // New returns a server for a host. The caller closes the host. Nil options are the zero
 // options.
 func New(host *runtime.Host, opts *Options) *Server {
-	s := &Server{host: host, mux: http.NewServeMux(), stopping: make(chan struct{})}
-	s.stop = sync.OnceFunc(func() { close(s.stopping) })
+	s := &Server{host: host, mux: http.NewServeMux()}
+	s.stopContext, s.stop = context.WithCancel(context.Background())
+	s.stopping = s.stopContext.Done()
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -206,6 +212,8 @@ func New(host *runtime.Host, opts *Options) *Server {
 	s.changeStreams = make(chan struct{}, s.opts.MaxChangeStreams)
 	s.evalRuns = make(chan struct{}, maxEvalRuns)
 	s.userLimiter = rateLimiter{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
+	s.liveSockets = liveSockets{most: s.opts.MaxLiveSockets, mostPerUser: s.opts.MaxUserLiveSockets}
+	s.tickets = ticketStore{clock: s.opts.Clock}
 	s.appLimiter = rateLimiter{rate: s.opts.RunsPerApp, clock: s.opts.Clock}
 	if s.opts.Metrics != nil {
 		s.stateMetrics = prometheus.NewRegistry()
@@ -233,6 +241,12 @@ func (o *Options) setDefaults() {
 	}
 	if o.MaxChangeStreams == 0 {
 		o.MaxChangeStreams = 64
+	}
+	if o.MaxLiveSockets == 0 {
+		o.MaxLiveSockets = 10_000
+	}
+	if o.MaxUserLiveSockets == 0 {
+		o.MaxUserLiveSockets = 20
 	}
 	if o.Wait == 0 {
 		o.Wait = 30 * time.Second

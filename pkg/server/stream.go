@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/buffers"
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 )
@@ -29,7 +30,6 @@ type stream struct {
 	// keepAliveInterval is the idle time before a comment; 0 writes none.
 	keepAliveInterval time.Duration
 	writeTimeout      time.Duration
-	buffers           *bufferPool
 	logger            *slog.Logger
 	// author is the author of the last event.
 	author string
@@ -66,7 +66,7 @@ func (s *Server) newStream(w http.ResponseWriter, extended bool) *stream {
 	if extended && every == 0 {
 		every = defaultKeepAlive
 	}
-	return &stream{w: w, control: http.NewResponseController(w), logger: s.opts.Logger, eventIDs: extended, keepAliveInterval: every, writeTimeout: s.opts.WriteTimeout, buffers: &s.buffers}
+	return &stream{w: w, control: http.NewResponseController(w), logger: s.opts.Logger, eventIDs: extended, keepAliveInterval: every, writeTimeout: s.opts.WriteTimeout}
 }
 
 // readEventIDsFlag reports whether the client asked for event IDs, by ?eventIds=true or
@@ -178,8 +178,8 @@ func (st *stream) setRevision(ev *session.Event) {
 // events have the same ID.
 func (st *stream) writeEventFrame(ev *session.Event, complete, last bool) error {
 	// Most streams are idle most of the time, so they share buffers.
-	buffer := st.buffers.get()
-	defer st.buffers.put(buffer)
+	buffer := buffers.Take()
+	defer buffers.Return(buffer)
 	frame, err := st.form.AppendEvent(append((*buffer)[:0], "data: "...), ev)
 	if err != nil {
 		return err

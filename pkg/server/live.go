@@ -1,0 +1,304 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+	"google.golang.org/genai"
+
+	"agenthost/internal/buffers"
+	"agenthost/internal/safe"
+	"agenthost/pkg/live"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// Limits of one live socket.
+const (
+	// maxLiveFrame is the longest frame of a client: a photo of 3 MB in base64 fits.
+	maxLiveFrame = 4 << 20
+	// liveBytesPerSecond and liveBurst limit what a client sends; a client that sends more
+	// is read more slowly. Audio needs 45 kB a second, a camera frame 300 kB. Each frame
+	// counts as at least minFrameBytes.
+	liveBytesPerSecond = 1 << 20
+	liveBurst          = 8 << 20
+	minFrameBytes      = 4 << 10
+	// liveFrameTimeout is how long a client may take to read a frame, and livePingEvery how
+	// often a ping shows whether it is still there.
+	liveFrameTimeout = 10 * time.Second
+	livePingEvery    = 20 * time.Second
+	// maxCloseReason is the longest reason of a close frame in bytes (RFC 6455, 5.5).
+	maxCloseReason = 123
+	// maxErrorText is the longest message about an invalid frame in bytes.
+	maxErrorText = 1000
+)
+
+// Reasons of closed sockets.
+const (
+	reasonSessionNotFound = "Session not found"
+	reasonBusy            = "the session is in use by another run, try again later"
+	reasonShutdown        = "the server is shutting down, connect again"
+)
+
+const liveRoute = "GET /run_live"
+
+// handleRunLive upgrades to a WebSocket and holds a live conversation on it (adk-python
+// cli/api_server.py run_live). Errors before the upgrade are HTTP errors. Without an
+// upgrade, the response is 426 if a WebSocket would be accepted.
+func (s *Server) handleRunLive(w http.ResponseWriter, r *http.Request) error {
+	q, r, err := s.readLiveRequest(r)
+	if err != nil {
+		return err
+	}
+	if s.host.App(q.App) == nil {
+		return appNotFound(q.App)
+	}
+	if !isUpgrade(r) {
+		return errUpgradeRequired
+	}
+	leave, refusal := s.enterLive(q.App, q.UserID)
+	if refusal == nil {
+		defer leave()
+	}
+	socket, conn, err := s.acceptLive(w, r)
+	if err != nil {
+		return nil // the library has responded
+	}
+	defer func() { _ = socket.CloseNow() }() // closeSocket has sent the reason
+	if refusal != nil {
+		// Browsers do not show pages the status of a handshake, but the code of a close frame.
+		closeLive(socket, conn, websocket.StatusTryAgainLater, refusal.Error())
+		return nil
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	c := &liveSocket{server: s, request: r, socket: socket, conn: conn, app: q.App, queue: live.NewQueue(), cancel: cancel}
+	q.Requests, q.Drain = c.queue, s.stopping
+	c.runConversation(ctx, q)
+	return nil
+}
+
+func isUpgrade(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// enterLive counts a live run against the limits, and returns the function that ends it.
+func (s *Server) enterLive(app, user string) (leave func(), err error) {
+	release, err := s.liveSockets.acquireSocket(user)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reserveRun(app, user); err != nil {
+		release()
+		return nil, err
+	}
+	if !s.runs.acquire() {
+		release()
+		return nil, errShuttingDown
+	}
+	return func() { s.runs.release(); release() }, nil
+}
+
+// A liveSocket is the connection of one client. One goroutine reads it; the goroutine of
+// the request runs the conversation and writes the events.
+type liveSocket struct {
+	server  *Server
+	request *http.Request
+	socket  *websocket.Conn
+	conn    *liveConn
+	app     string
+	queue   *live.Queue
+	cancel  context.CancelFunc
+}
+
+// runConversation runs the conversation until it ends or the client leaves.
+func (c *liveSocket) runConversation(ctx context.Context, q *runtime.LiveRequest) {
+	if m := c.server.opts.Metrics; m != nil {
+		defer m.openLiveSocket()()
+	}
+	farewell := context.AfterFunc(c.server.stopContext, func() {
+		defer safe.Recover(func(*safe.Panic) { c.cancel() })
+		c.sendFarewell()
+	})
+	defer farewell()
+	ping := c.startPing(ctx)
+	defer ping.Stop()
+	done := make(chan struct{})
+	defer func() { <-done }() // the reader uses the request, which ends with the handler
+	defer func() { _ = c.socket.CloseNow() }()
+	go func() {
+		defer close(done)
+		defer safe.Recover(func(p *safe.Panic) {
+			p.Log(c.server.opts.Logger, "reading a live socket panicked", "app", c.app)
+			c.cancel()
+		})
+		c.readRequests(ctx)
+	}()
+	err := c.writeEvents(ctx, q)
+	c.queue.Close()
+	c.closeSocket(q, err)
+}
+
+// startPing asks the client regularly whether it is there, so that a run does not hold the
+// session of a client that is gone.
+func (c *liveSocket) startPing(ctx context.Context) *time.Timer {
+	var timer *time.Timer
+	ready := make(chan struct{})
+	timer = time.AfterFunc(livePingEvery, func() {
+		defer safe.Recover(func(*safe.Panic) { c.cancel() })
+		<-ready
+		limited, cancel := context.WithTimeout(ctx, livePingEvery)
+		defer cancel()
+		if c.socket.Ping(limited) != nil {
+			c.cancel()
+			return
+		}
+		timer.Reset(livePingEvery)
+	})
+	close(ready)
+	return timer
+}
+
+// writeEvents sends the events of the run. The error is that of the run; nil if the client
+// has left.
+func (c *liveSocket) writeEvents(ctx context.Context, q *runtime.LiveRequest) error {
+	for ev, err := range c.server.host.Live(ctx, q) {
+		if err != nil {
+			if ctx.Err() != nil && c.server.stopContext.Err() == nil && errors.Is(context.Cause(ctx), context.Canceled) {
+				return nil
+			}
+			return wrapRunError(session.Key{App: q.App, User: q.UserID, ID: q.SessionID}, err)
+		}
+		if left, err := c.writeEvent(ctx, ev); left || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeEvent sends an event. Left reports that the client has left, or does not read.
+func (c *liveSocket) writeEvent(ctx context.Context, ev *session.Event) (left bool, err error) {
+	buffer := buffers.Take()
+	defer buffers.Return(buffer)
+	if *buffer, err = session.AppendEvent(*buffer, ev); err != nil {
+		return false, err
+	}
+	return c.writeText(ctx, *buffer) != nil, nil
+}
+
+func (c *liveSocket) writeText(ctx context.Context, text []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, liveFrameTimeout)
+	defer cancel()
+	if m := c.server.opts.Metrics; m != nil {
+		m.countLiveFrame("out", len(text))
+	}
+	return c.socket.Write(ctx, websocket.MessageText, text)
+}
+
+// sendFarewell announces the end of the server, so that clients connect to another replica
+// after the current turn. ADK's clients ignore it.
+func (c *liveSocket) sendFarewell() {
+	_ = c.writeText(context.WithoutCancel(c.request.Context()), []byte(`{"goAway":{"timeLeft":"10s"}}`)) // the client may be gone
+}
+
+// readRequests passes the client's requests to the run until the client leaves, which ends
+// the run.
+func (c *liveSocket) readRequests(ctx context.Context) {
+	defer c.cancel()
+	for {
+		kind, r, err := c.socket.Reader(ctx)
+		if err != nil || !c.readRequest(ctx, kind, r) {
+			return
+		}
+	}
+}
+
+// readRequest reads a frame and passes it to the run. It returns false when the client or the
+// run has ended.
+func (c *liveSocket) readRequest(ctx context.Context, kind websocket.MessageType, r io.Reader) bool {
+	buffer := buffers.Take()
+	defer buffers.Return(buffer)
+	if buffers.ReadAll(buffer, r) != nil {
+		return false
+	}
+	if m := c.server.opts.Metrics; m != nil {
+		m.countLiveFrame("in", len(*buffer))
+	}
+	if c.conn.chargeFrame(len(*buffer)) != nil {
+		return false
+	}
+	err := c.passRequest(ctx, kind, *buffer)
+	return err == nil || !errors.Is(err, live.ErrQueueClosed) && ctx.Err() == nil && c.writeError(ctx, err) == nil
+}
+
+// passRequest decodes a frame and adds it to the queue. Binary frames are audio, as in
+// adk-go.
+func (c *liveSocket) passRequest(ctx context.Context, kind websocket.MessageType, text []byte) error {
+	if kind == websocket.MessageBinary {
+		if len(text) == 0 || len(text)%2 != 0 {
+			return errors.New("a binary frame must have 16-bit audio samples at 16 kHz: the number of bytes is odd or 0")
+		}
+		return c.queue.Send(ctx, &live.Request{Blob: &genai.Blob{MIMEType: "audio/pcm;rate=16000", Data: bytes.Clone(text)}})
+	}
+	req, err := live.DecodeRequest(text)
+	if err != nil {
+		return err
+	}
+	if err := c.server.authorizeWrites(c.request, c.app, req.StateDelta); err != nil {
+		return err
+	}
+	return c.queue.Send(ctx, req)
+}
+
+// writeError reports a frame that is invalid. The conversation continues (adk-java sends
+// the same keys).
+func (c *liveSocket) writeError(ctx context.Context, err error) error {
+	message := truncateText("Invalid live request: "+err.Error(), maxErrorText) // it may quote keys
+	text, _ := json.Marshal(map[string]string{"error": message})
+	return c.writeText(ctx, text)
+}
+
+// closeSocket closes the socket with the code that ADK uses, and a reason if something
+// failed. ADK's web client shows any reason as an error.
+func (c *liveSocket) closeSocket(q *runtime.LiveRequest, err error) {
+	code, reason := websocket.StatusNormalClosure, ""
+	failure := runtime.AsRunError(err)
+	switch {
+	case err == nil && c.server.stopContext.Err() != nil:
+		code, reason = websocket.StatusServiceRestart, reasonShutdown
+	case err == nil:
+	case failure.Code == runtime.CodeSessionNotFound:
+		code, reason = websocket.StatusProtocolError, reasonSessionNotFound
+	case failure.Code == runtime.CodeSessionBusy:
+		code, reason = websocket.StatusTryAgainLater, reasonBusy
+	case failure.Code == runtime.CodeLiveLimit, failure.Code == runtime.CodeInvalidRequest:
+		code, reason = websocket.StatusPolicyViolation, failure.Message
+	default:
+		code = websocket.StatusInternalError
+		reason, _ = c.server.logFailure(c.request, err).detail.(string)
+	}
+	c.server.refundMissing(q.App, err)
+	closeLive(c.socket, c.conn, code, reason)
+}
+
+// truncateReason cuts a reason to the bytes that a close frame can carry.
+func truncateReason(reason string) string { return truncateText(reason, maxCloseReason) }
+
+// truncateText cuts a string to a number of bytes, and no character in two.
+func truncateText(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// Errors of live sockets beyond the limits.
+var (
+	errTooManyLiveSockets     = errors.New("too many live conversations on this server, try again later")
+	errTooManyUserLiveSockets = errors.New("too many live conversations of this user, end one of them")
+	errUpgradeRequired        = errors.New("expected a WebSocket handshake: this address holds live conversations")
+)
+
+// liveSockets counts the open live sockets, in total and for each user. It is safe for
+// concurrent use.
+type liveSockets struct {
+	most, mostPerUser int
+
+	mu    sync.Mutex
+	open  int
+	users map[string]int
+}
+
+// acquireSocket counts a socket of a user, and returns the function that ends it.
+func (l *liveSockets) acquireSocket(user string) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.open >= l.most:
+		return nil, errTooManyLiveSockets
+	case l.users[user] >= l.mostPerUser:
+		return nil, errTooManyUserLiveSockets
+	}
+	if l.users == nil {
+		l.users = map[string]int{}
+	}
+	l.open++
+	l.users[user]++
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open--
+		if l.users[user]--; l.users[user] == 0 {
+			delete(l.users, user)
+		}
+	}), nil
+}
+
+// A liveLimiter slows down a client that sends more than liveBytesPerSecond, after a burst
+// of liveBurst bytes. Its connection is read by one goroutine at a time.
+type liveLimiter struct {
+	clock func() time.Time
+	// emptyAt is when everything that was sent is within the limit.
+	emptyAt time.Time
+}
+
+func newLiveLimiter(clock func() time.Time) *liveLimiter { return &liveLimiter{clock: clock} }
+
+// waitAfter waits until the client may send again after size bytes, or the connection is closed.
+func (l *liveLimiter) waitAfter(closed <-chan struct{}, size int) error {
+	now := l.clock()
+	if l.emptyAt.Before(now) {
+		l.emptyAt = now
+	}
+	l.emptyAt = l.emptyAt.Add(time.Duration(size) * time.Second / liveBytesPerSecond)
+	delay := l.emptyAt.Sub(now) - liveBurst/liveBytesPerSecond*time.Second
+	if delay <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-closed:
+		return net.ErrClosed
+	}
+}
