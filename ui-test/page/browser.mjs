@@ -8,11 +8,14 @@ import { chromium } from 'playwright-core';
 const patience = 60_000;
 const shots = process.env.CI_ARTIFACTS || join(import.meta.dirname, '..', 'screenshots');
 
-/** browser starts the Chromium that run.sh found. */
-export function browser() {
+/** browser starts the Chromium that run.sh found, with more arguments. */
+export function browser(...more) {
   if (!process.env.CHROMIUM) throw new Error('CHROMIUM is required: run the tests with make ui-test');
-  return chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'], timeout: patience });
+  return chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', ...more], timeout: patience });
 }
+
+/** DEVICES are arguments for a microphone that beeps once a second and a camera that shows a clock. */
+export const DEVICES = ['--use-fake-device-for-media-stream', '--autoplay-policy=no-user-gesture-required'];
 
 /** blank opens an empty page. */
 export async function blank(chrome, options = {}) {

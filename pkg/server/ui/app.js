@@ -153,6 +153,7 @@ document.addEventListener('keydown', (event) => {
   const isWriting = event.target.closest('input, textarea, select');
   if (document.querySelector('dialog[open]')) return;
   if (event.key === 'Escape' && chat.talk.running) chat.stop();
+  else if (event.key === 'Escape' && chat.live.isActive) chat.live.stopAnswer();
   else if (event.key === 'Escape' && view.agent && !isWriting) chooseAgent('');
   else if (event.key === '/' && !isWriting && !event.ctrlKey && !event.metaKey) {
     event.preventDefault();

@@ -1,13 +1,15 @@
 // The chat with the selected app: session bar, events, message box and state.
 
-import { el, byId, confirmed } from './dom.js';
+import { el, byId } from './dom.js';
 import { fetchOK, get, path } from './wire.js';
 import { Conversation } from './conversation.js';
 import { Transcript } from './events.js';
 import { StatePanel, diffState } from './state.js';
 import { findOpenTurn, isQuestionOpen, keepVisible } from './turns.js';
-import { nameOf, rememberName, loadDraft, storeDraft } from './memory.js';
-import { saveAsCase } from './eval_save.js';
+import { rememberName, loadDraft, storeDraft } from './memory.js';
+import { SessionBar } from './session_bar.js';
+import { isSpoken, spokenText } from './live_events.js';
+import { LiveChat } from './live_chat.js';
 
 /** A Chat is a conversation with the selected app. */
 export class Chat {
@@ -20,8 +22,10 @@ export class Chat {
     const { answer, request, artifact } = this;
     const bound = Object.fromEntries(Object.entries({ answer, request, artifact }).map(([name, f]) => [name, f.bind(this)]));
     Object.assign(this, { page, blocked: '', initial: new Map(), message: byId('message') });
-    this.talk = new Conversation({ onEvent: (e) => this.onEvent(e), onRun: (r) => this.onRun(r), onSessions: () => this.drawSession(), onCreated: (made) => this.onCreated(made) });
+    this.talk = new Conversation({ onEvent: (e) => this.onEvent(e), onRun: (r) => this.onRun(r), onSessions: () => this.bar.draw(), onCreated: (made) => this.onCreated(made) });
     this.transcript = new Transcript(byId('events'), bound);
+    this.bar = new SessionBar(byId('session'), this);
+    this.live = new LiveChat(this);
     this.state = new StatePanel(byId('state'), (next, before) => this.saveState(next, before));
     this.listen();
   }
@@ -58,12 +62,13 @@ export class Chat {
     const { app } = this;
     const view = this.view = {}; // results requested by an earlier view are not drawn
     this.talk.stop();
+    this.live.stop();
     this.isFollowing = false;
     this.loadedAt = 0;
     this.talk.id = id;
     this.transcript.clear(!id && app && `Send a message to ${app}. Each answer uses the files as last saved.`);
     this.state.clear(id ? {} : this.initial.get(app), !id);
-    this.drawSession();
+    this.bar.draw();
     this.page.onSession();
     if (!id) return;
     try {
@@ -84,9 +89,9 @@ export class Chat {
     this.transcript.show(session.events);
     this.state.set(session.state);
     this.loadedAt = session.lastUpdateTime;
-    const first = session.events.find((e) => e.author === 'user' && e.content?.parts?.[0]?.text);
-    if (first) rememberName(session.id, first.content.parts[0].text);
-    this.drawSession();
+    const first = session.events.map((e) => e.author === 'user' && (e.content?.parts?.[0]?.text || spokenText(e))).find(Boolean);
+    if (first) rememberName(session.id, first);
+    this.bar.draw();
     const turn = this.openTurn = findOpenTurn(session.events);
     if (turn?.hasFailed) this.offerRetry(turn);
     else if (turn) this.followTurn(turn);
@@ -140,7 +145,7 @@ export class Chat {
   }
 
   isBusy() {
-    return !!this.talk.running || !!this.blocked;
+    return !!this.talk.running || this.live.isActive || !!this.blocked;
   }
 
   /** send runs a message of the user in the selected app. */
@@ -197,11 +202,11 @@ export class Chat {
   // sync shows changes made elsewhere, such as in another window.
   async sync(isChanged = false) {
     const { session, view } = this;
-    if (!session || this.talk.running) return;
+    if (!session || this.talk.running || this.live.isActive) return;
     try {
       if (!isChanged && await this.isCurrent()) return;
       const stored = await this.talk.load();
-      if (view !== this.view || this.talk.running) return;
+      if (view !== this.view || this.talk.running || this.live.isActive) return;
       this.loadedAt = stored.lastUpdateTime;
       if (isChanged || keepVisible(stored.events).some((e) => this.transcript.isMissing(e))) this.show(stored);
     } catch (error) {
@@ -232,6 +237,10 @@ export class Chat {
       return;
     }
     const parts = [{ functionResponse: { id: call.id, name: call.name, response } }];
+    if (this.live.isActive) {
+      this.live.send({ role: 'user', parts });
+      return;
+    }
     const resume = this.page.isResumable() ? { invocationId: event.invocationId } : {};
     this.transcript.add({ id: `mine-${performance.now()}`, author: 'user', content: { role: 'user', parts } });
     const outcome = await this.run({ newMessage: { role: 'user', parts }, ...resume });
@@ -268,6 +277,12 @@ export class Chat {
     if (this.talk.running) throw new Error('Wait until the current answer is complete.');
     const delta = diffState(before, next);
     if (!Object.keys(delta).length) return;
+    if (this.live.isActive) {
+      this.live.changeState(delta);
+      this.state.begin();
+      this.state.apply(delta);
+      return;
+    }
     const session = await this.talk.patch(delta);
     this.state.begin();
     this.state.apply(delta);
@@ -276,22 +291,22 @@ export class Chat {
 
   // Callbacks of the run.
 
-  onEvent(event) {
-    this.transcript.add(event);
+  onEvent(event, rows = this.transcript) {
+    rows.add(event);
     if (event.partial) {
       this.page.lightUp(event.author);
       return;
     }
     this.state.apply(event.actions?.stateDelta);
     this.page.lightUp(event.actions?.transferToAgent ?? event.author);
-    const text = event.author !== 'user' && (event.content?.parts ?? []).map((p) => (p.thought ? '' : p.text ?? '')).join('');
+    const text = isSpoken(event) ? spokenText(event) : event.author !== 'user' && (event.content?.parts ?? []).map((p) => (p.thought ? '' : p.text ?? '')).join('');
     if (text) byId('announcement').textContent = `${event.author}: ${text}`;
   }
 
   onCreated(session) {
     if (this.firstText) rememberName(session.id, this.firstText);
     this.page.onSession();
-    this.drawSession();
+    this.bar.draw();
   }
 
   onRun(running) {
@@ -300,12 +315,13 @@ export class Chat {
     if (!running) this.page.lightUp('');
   }
 
-  // The message box and the session bar.
+  // The message box.
 
   drawSend() {
     const canStop = !!this.talk.running && !this.isFollowing;
     byId('send').textContent = canStop ? 'Stop' : 'Send';
     byId('send').disabled = !canStop && (!!this.blocked || !!this.talk.running);
+    this.live.setDisabled(!!this.blocked || !!this.talk.running || !this.app);
     const reason = this.isFollowing && this.talk.running ? 'Loading the rest of this turn…' : this.blocked;
     byId('blocked').textContent = reason;
     byId('blocked').hidden = !reason;
@@ -328,8 +344,13 @@ export class Chat {
     }
     const text = this.message.value;
     if (!text.trim() || this.blocked || !this.app) return;
-    this.setDraft('');
-    this.send({ role: 'user', parts: [{ text }] });
+    try {
+      if (this.live.isActive) this.live.send({ role: 'user', parts: [{ text }] });
+      else this.send({ role: 'user', parts: [{ text }] });
+      this.setDraft('');
+    } catch (error) {
+      this.transcript.addNotice(error.message, 'bad');
+    }
   }
 
   listen() {
@@ -346,52 +367,5 @@ export class Chat {
     window.addEventListener('beforeunload', () => { this.isLeaving = true; }); // a page reload aborts the run, but the server has the message
     window.addEventListener('focus', () => this.sync());
     document.addEventListener('visibilitychange', () => document.hidden || this.sync());
-  }
-
-  drawSession() {
-    const { talk } = this;
-    const isListed = talk.sessions.some((s) => s.id === talk.id);
-    const choice = el('select', { 'aria-label': 'Session', onchange: (e) => this.openSession(e.target.value) },
-      el('option', { value: '' }, 'New session'),
-      talk.id && !isListed && el('option', { value: talk.id }, nameOf({ id: talk.id })),
-      talk.sessions.map((s) => el('option', { value: s.id }, nameOf(s))));
-    choice.value = talk.id;
-    const user = el('input', { 'aria-label': 'User', value: talk.user, title: 'User ID of the session', spellcheck: 'false', autocomplete: 'off', onchange: (e) => this.setUser(e.target.value.trim() || 'user') });
-    const focused = ['User', 'Session'].find((name) => document.activeElement?.getAttribute('aria-label') === name);
-    byId('session').replaceChildren(user, choice,
-      el('button', { type: 'button', class: 'quiet', disabled: !talk.id, onclick: () => (this.openSession(''), this.message.focus()) }, 'New'),
-      el('button', { type: 'button', class: 'quiet', disabled: !talk.id, onclick: () => this.deleteSession() }, 'Delete'),
-      el('button', { type: 'button', class: 'quiet', disabled: !talk.id, title: 'Make a case of this conversation', onclick: () => this.saveCase() }, 'Save as case'));
-    if (focused) byId('session').querySelector(`[aria-label=${focused}]`).focus();
-  }
-
-  setUser(user) {
-    this.talk.user = user;
-    this.open(this.app, '');
-  }
-
-  async saveCase() {
-    const { app, session } = this;
-    const name = byId('events').querySelector('.mine .text')?.textContent ?? '';
-    try {
-      const file = await saveAsCase({ app, user: this.talk.user, session, name });
-      if (file && app === this.app) this.page.onCase(file);
-    } catch (error) {
-      this.transcript.addNotice(error.message, 'bad');
-    }
-  }
-
-  async deleteSession() {
-    const { session, view } = this;
-    const listed = this.talk.sessions.find((s) => s.id === session) ?? { id: session };
-    const yes = await confirmed({ title: 'Delete this session?', text: `“${nameOf(listed)}”: all its messages, state and artifacts are deleted. This cannot be undone.`, action: 'Delete' });
-    if (!yes || view !== this.view) return;
-    try {
-      await this.talk.remove(session);
-      await this.openSession('');
-      this.message.focus();
-    } catch (error) {
-      this.transcript.addNotice(error.message, 'bad');
-    }
   }
 }

@@ -88,9 +88,10 @@ export class Conversation {
     return this.during((signal, outcome) => this.read({ appName: app, userId: user, sessionId: id }, { signal, outcome, headers: { 'Last-Event-ID': lastEventId } }));
   }
 
+  /** create begins a session with a state. */
   async create(state, signal) {
     const made = await (await fetchOK('POST', this.address, state ? { state } : {}, { signal })).json();
-    signal.throwIfAborted();
+    signal?.throwIfAborted();
     this.id = made.id;
     this.sessions = [made, ...this.sessions];
     this.handlers.onCreated(made);

@@ -5,8 +5,9 @@ import { fetched } from './agent.js';
 import { question, isQuestion } from './question.js';
 import { Markdown, drawMarkdown } from './markdown.js';
 import { keepVisible } from './turns.js';
-
-const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
+import { isControl, isLive, isSpoken, spokenText } from './live_events.js';
+import { microphoneIcon } from './icons.js';
+import { drawArtifact, drawFile, inlineData } from './files.js';
 
 /** A Transcript draws events into an element. */
 export class Transcript {
@@ -27,6 +28,8 @@ export class Transcript {
     this.turn = null;
     this.last = null;
     this.line = null;
+    this.answer = null;
+    this.spoken = new Set(); // invocations of live conversations, whose requests the server does not keep
   }
 
   /** add draws an event, or the next chunk of one. */
@@ -44,13 +47,51 @@ export class Transcript {
       this.addNotice('The session was rewound.');
       return;
     }
+    if (isLive(event)) this.spoken.add(event.invocationId);
+    if (isControl(event)) {
+      this.rows.set(event.id, null);
+      if (event.interrupted) this.markInterrupted();
+      return;
+    }
     let row = this.rows.get(event.id);
     if (!row) {
       row = this.begin(event);
       this.rows.set(event.id, row);
     }
+    if (isSpoken(event)) this.caption(row, event);
     if (event.content) this.fill(row, event);
     this.note(row, event);
+    if (event.interrupted) this.markInterrupted();
+  }
+
+  // caption shows speech: chunks extend the text, the final transcript replaces it.
+  caption(row, event) {
+    if (!row.spoken) {
+      row.spoken = el('span');
+      row.body.append(el('p', { class: 'text spoken' }, microphoneIcon({ role: 'img', 'aria-label': 'Spoken:' }), row.spoken));
+      row.node.dataset.spoken = event.partial ? 'partial' : 'final';
+    }
+    if (event.partial) row.spoken.append(spokenText(event));
+    else if (spokenText(event)) row.spoken.textContent = spokenText(event);
+    if (!event.partial) row.node.dataset.spoken = 'final';
+  }
+
+  /** finishCaptions marks captions that will not get their final transcript. */
+  finishCaptions() {
+    for (const node of this.root.querySelectorAll('[data-spoken=partial]')) node.dataset.spoken = 'final';
+  }
+
+  /** rename registers a row also by the ID of its final event. */
+  rename(id, finalID) {
+    this.rows.set(finalID, this.rows.get(id));
+  }
+
+  /** markInterrupted notes at the last answer that the user interrupted it. */
+  markInterrupted() {
+    const answer = this.answer;
+    if (!answer || answer.isInterrupted) return;
+    answer.isInterrupted = true;
+    answer.meta.prepend(el('span', { class: 'chip' }, 'interrupted'));
   }
 
   /** show draws the stored events of a session and keeps the scroll position. */
@@ -115,7 +156,9 @@ export class Transcript {
       event.author !== this.last && !mine && el('h3', {}, event.author, event.branch?.includes('.') && el('span', { class: 'dim' }, ` ${event.branch}`)), body, meta);
     this.last = event.author;
     this.turn.append(node);
-    return { node, body, meta, isMine: mine, texts: [] };
+    const row = { node, body, meta, isMine: mine, texts: [] };
+    if (!mine) this.answer = row;
+    return row;
   }
 
   // fill extends the drawn texts by chunks. The complete event finishes them in place,
@@ -156,6 +199,7 @@ export class Transcript {
     if (part.functionCall) return this.call(part.functionCall, event);
     if (part.functionResponse) return this.response(part.functionResponse, event);
     if (part.inlineData) return inlineData(part.inlineData);
+    if (part.fileData) return drawFile(part.fileData, this.tools.artifact);
     if (part.executableCode) return fold('code', () => block(part.executableCode.code), { class: 'call' });
     if (part.codeExecutionResult) return fold(`code: ${part.codeExecutionResult.outcome ?? ''}`, () => block(part.codeExecutionResult.output ?? ''), { class: 'call' });
     return fold(Object.keys(part).join(', '), () => json(part), { class: 'call' });
@@ -194,14 +238,14 @@ export class Transcript {
       transferToAgent && el('span', { class: 'chip' }, `→ ${transferToAgent}`),
       escalate && el('span', { class: 'chip' }, 'ends the loop'),
       keys.length > 0 && fold(el('span', { class: 'chip' }, `state: ${keys.length > 3 ? count(keys.length, 'key') : keys.join(', ')}`), () => json(stateDelta)),
-      ...Object.entries(artifactDelta).map(([name, version]) => fold(el('span', { class: 'chip' }, `${name} v${version}`), () => artifact(() => this.tools.artifact(name, version)))),
+      ...Object.entries(artifactDelta).map(([name, version]) => fold(el('span', { class: 'chip' }, `${name} v${version}`), () => drawArtifact(() => this.tools.artifact(name, version)))),
     ].filter(Boolean);
     row.meta.append(...chips);
-    const text = textOf(event.content);
+    const text = textOf(event.content) || spokenText(event);
     if (text) row.meta.append(copyButton(() => text, { title: 'Copy this message' }) ?? '');
     if (event.output !== undefined && !event.content) row.body.append(fold(['output ', inline(event.output)], () => json(event.output), { class: 'call' }));
     if (event.errorCode || event.errorMessage) row.body.append(el('p', { class: 'bad' }, [event.errorCode, event.errorMessage].filter(Boolean).join(': ')));
-    if (fromModel(event)) row.meta.append(fold(el('span', { class: 'chip quiet' }, ['request', usage(event)].filter(Boolean).join(' · ')), () => fetched(() => this.tools.request(event))));
+    if (fromModel(event) && !this.spoken.has(event.invocationId)) row.meta.append(fold(el('span', { class: 'chip quiet' }, ['request', usage(event)].filter(Boolean).join(' · ')), () => fetched(() => this.tools.request(event))));
     const revision = event.provenance?.revision;
     if (revision) row.node.title = `${event.author} · revision ${short(revision)}`;
   }
@@ -229,17 +273,5 @@ function usage(event) {
 const textOf = (content) => (content?.parts ?? []).map((p) => (p.thought ? '' : p.text ?? '')).join('');
 
 const thought = (text) => el('details', { class: 'thought' }, el('summary', {}, 'thought'), block(text));
-
-function inlineData({ mimeType = '', data = '', displayName = '' }) {
-  if (PICTURES.includes(mimeType)) return el('img', { src: `data:${mimeType};base64,${data.replaceAll('-', '+').replaceAll('_', '/')}`, alt: displayName || 'image' });
-  return el('p', { class: 'dim' }, `${displayName || 'file'} (${mimeType}, ${count(Math.floor(data.length * 0.75), 'byte')})`);
-}
-
-function artifact(load) {
-  const node = el('div', { class: 'dim' }, 'Loading…');
-  load().then((part) => node.replaceChildren(part.text !== undefined ? block(part.text) : part.inlineData ? inlineData(part.inlineData) : json(part)),
-    (error) => node.replaceChildren(error.message));
-  return node;
-}
 
 const settled = (response) => el('p', { class: 'answered' }, response.response?.confirmed === true ? 'Approved' : response.response?.confirmed === false ? 'Denied' : `Answered: ${inline(response.response)}`);

@@ -2,6 +2,8 @@
 // complete. Chunks of an interrupted response are not stored, so a turn without a final
 // event was interrupted.
 
+import { isLive } from './live_events.js';
+
 /** keepVisible omits events that were rewound. */
 export function keepVisible(events) {
   const visible = [];
@@ -24,6 +26,7 @@ export function findOpenTurn(events) {
   const last = visible.findLast(hasContent);
   if (!last) return null;
   const turn = visible.filter((e) => e.invocationId === last.invocationId);
+  if (turn.some(isLive)) return null; // it ended when the user stopped to talk
   if (!hasFailed(last) && isFinal(last, turn)) return null;
   const first = turn.find((e) => e.author === 'user' && e.content);
   return {
