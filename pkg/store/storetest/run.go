@@ -8,8 +8,13 @@ import (
 
 // Run runs all tests as subtests.
 func (su *Suite) Run(t *testing.T) {
+	for name := range su.Impossible {
+		if su.sessionTests()[name] == nil && su.leaseTests()[name] == nil {
+			t.Errorf("unknown test %s in Impossible", name)
+		}
+	}
 	for _, group := range []map[string]func(*testing.T){su.sessionTests(), su.leaseTests()} {
-		runTests(t, group)
+		su.runTests(t, group)
 	}
 	b, err := su.Create(t)(t.Context(), &store.Options{Owner: store.NewOwner()})
 	if err != nil {
@@ -19,13 +24,13 @@ func (su *Suite) Run(t *testing.T) {
 		t.Error(err)
 	}
 	if b.Memories != nil {
-		runTests(t, su.memoryTests())
+		su.runTests(t, su.memoryTests())
 	}
 	if b.Revisions != nil {
-		runTests(t, su.revisionTests())
+		su.runTests(t, su.revisionTests())
 	}
 	if b.Results != nil {
-		runTests(t, su.resultTests())
+		su.runTests(t, su.resultTests())
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/store/dirstore"
 	"agenthost/pkg/store/memstore"
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/vertexstore"
 )
 
 // Options configure a store and its engines. Nil and the zero value are valid.
@@ -41,7 +42,9 @@ type Options struct {
 	HTTP *http.Client
 }
 
-// Open opens a store by URL: memory:, or a database in the forms of [sqlstore.Open].
+// Open opens a store by URL: memory:, a database in the forms of [sqlstore.Open], or
+// agentengine: in the forms of [vertexstore.Open]. For agentengine: Artifacts and Memory are
+// required; the database of Memory also stores revisions and results of evaluations.
 // Unknown schemes and parameters are errors. No error contains a password.
 func Open(ctx context.Context, url string, opts *Options) (*store.Store, error) {
 	o := *cmp.Or(opts, &Options{})
@@ -59,7 +62,7 @@ func Open(ctx context.Context, url string, opts *Options) (*store.Store, error) 
 	if b.Artifacts, err = o.openArtifacts(ctx, artifacts); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening artifacts %q: %w", store.Redacted(artifacts), err), b.Sessions.Close())
 	}
-	if o.Memory != "" && o.Memory != url {
+	if o.Memory != "" && o.Memory != url && !isVertex(url) {
 		if b.Memories, err = o.openMemories(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("opening memories %q: %w", store.Redacted(o.Memory), err), b.Artifacts.Close(), b.Sessions.Close())
 		}
@@ -73,12 +76,64 @@ func (o *Options) openSessions(ctx context.Context, url string) (b *store.Backen
 	if rest, ok := strings.CutPrefix(url, "memory:"); ok {
 		return memstore.NewBackends(), "memory:", checkMemoryURL(rest)
 	}
+	if isVertex(url) {
+		b, err = o.openVertex(ctx, url)
+		return b, "", err
+	}
 	d, err := sqlstore.Open(ctx, url, o.sqlOptions())
 	if err != nil {
 		return nil, "", err
 	}
 	return d.Backends(), "dir:" + d.ArtifactFolder(), nil
 }
+
+func isVertex(url string) bool { return strings.HasPrefix(url, "agentengine:") }
+
+// openVertex opens sessions in Vertex AI, and the database of everything that it cannot
+// store.
+func (o *Options) openVertex(ctx context.Context, url string) (*store.Backends, error) {
+	switch {
+	case o.Artifacts == "":
+		return nil, errors.New("agentengine: stores only sessions: set the artifact store (--artifacts), or memory: to lose artifacts on exit")
+	case o.Memory == "" || isVertex(o.Memory):
+		return nil, errors.New("agentengine: stores only sessions: set a database for memories and revisions (--memory), or memory: to lose them on exit")
+	}
+	sessions, err := vertexstore.Open(ctx, url, &vertexstore.Options{HTTP: o.HTTP, Lookup: o.Lookup})
+	if err != nil {
+		return nil, err
+	}
+	var b *store.Backends
+	if rest, ok := strings.CutPrefix(o.Memory, "memory:"); ok {
+		b, err = memstore.NewBackends(), checkMemoryURL(rest)
+	} else {
+		var d *sqlstore.Database
+		if d, err = sqlstore.Open(ctx, o.Memory, o.sqlOptions()); err == nil {
+			b = d.Backends()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening memories %q: %w", store.Redacted(o.Memory), err), sessions.Close())
+	}
+	b.Sessions, b.Unshared = &vertexSessions{sessions, b.Sessions}, true
+	return b, nil
+}
+
+// vertexSessions are sessions in Vertex AI with the database of the memories.
+type vertexSessions struct {
+	*vertexstore.Sessions
+	database store.SessionBackend
+}
+
+// Ping checks the service and the database.
+func (v *vertexSessions) Ping(ctx context.Context) error {
+	if err := v.Sessions.Ping(ctx); err != nil {
+		return err
+	}
+	return v.database.Ping(ctx)
+}
+
+// Close closes the sessions and the database.
+func (v *vertexSessions) Close() error { return errors.Join(v.Sessions.Close(), v.database.Close()) }
 
 func (o *Options) sqlOptions() *sqlstore.Options {
 	return &sqlstore.Options{Owner: o.Owner, Clock: o.Clock, Logger: o.Logger, Existing: o.Existing}

@@ -2,6 +2,8 @@ package storeurl
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/fakevertex"
 	"agenthost/internal/testdb"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
@@ -60,6 +63,8 @@ func TestOpenErrors(t *testing.T) {
 		{"not a database", "sqlite:///" + dir, "", "opening database"},
 		{"unknown artifacts", "memory:", "ftp://host", `opening artifacts "ftp://host": unknown scheme "ftp": supported are memory:, dir:///folder, gs://bucket/prefix and s3://bucket/prefix`},
 		{"artifacts in memory with a path", "memory:", "memory:x", `memory: has no path, got "x"`},
+		{"agentengine without artifacts", "agentengine://77", "", `opening store "agentengine://77": agentengine: stores only sessions: set the artifact store (--artifacts), or memory: to lose artifacts on exit`},
+		{"agentengine without memory", "agentengine://77", "memory:", "agentengine: stores only sessions: set a database for memories and revisions (--memory), or memory: to lose them on exit"},
 		{"no bucket", "memory:", "gs://", "a bucket is required: gs://bucket or gs://bucket/prefix"},
 		{"no bucket's slashes", "memory:", "gs:bucket", "a bucket is required: gs://bucket or gs://bucket/prefix"},
 		{"bad bucket", "memory:", "gs://Bucket_", `invalid bucket name "Bucket_": use lower case letters, digits, dots and dashes`},
@@ -222,4 +227,31 @@ func serverURL(t testing.TB, engine string) *url.URL {
 		t.Fatal(err)
 	}
 	return u
+}
+
+// Sessions are in Vertex AI, and everything else in the database of the memories.
+func TestOpenVertex(t *testing.T) {
+	fake := &fakevertex.Server{Project: "p", Number: "1", Location: "l", Engines: []string{"77"}}
+	server := httptest.NewServer(fake)
+	defer server.Close()
+	env := map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l", "GOOGLE_VERTEX_BASE_URL": server.URL}
+	for _, memory := range []string{"memory:", newFile(t)} {
+		s := openStore(t, "agentengine://77", &Options{Artifacts: "memory:", Memory: memory, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+		if _, err := s.Sessions.Create(t.Context(), session.Key{App: "app", User: "u"}, nil); err != nil {
+			t.Error(err)
+		}
+		if err := s.Memories.Add(t.Context(), "app", "u", &session.Memory{Content: model.UserText("m")}); err != nil {
+			t.Error(err)
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	fake.Fault = func(*http.Request) *fakevertex.Fault {
+		return &fakevertex.Fault{Code: 403, Status: "PERMISSION_DENIED"}
+	}
+	_, err := Open(t.Context(), "agentengine://77", &Options{Artifacts: "memory:", Memory: "memory:", Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+	if err == nil || !strings.Contains(err.Error(), `opening store "agentengine://77": sessions of projects/p/locations/l/reasoningEngines/77: 403 PERMISSION_DENIED; hint: check that the project exists, and grant the host's account the role roles/aiplatform.user`) {
+		t.Errorf("Open = %v", err)
+	}
 }

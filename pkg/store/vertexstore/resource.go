@@ -1,0 +1,119 @@
+package vertexstore
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// A resource is a reasoning engine and how to reach it.
+type resource struct {
+	// project and location are empty in express mode.
+	project, location string
+	engine            string
+	// base is the address of the service without a slash at the end.
+	base string
+	// key is the API key of express mode.
+	key string
+	// customBase reports that GOOGLE_VERTEX_BASE_URL is set.
+	customBase bool
+}
+
+// enginePath returns the resource name of the engine.
+func (r *resource) enginePath() string {
+	if r.project == "" {
+		return "reasoningEngines/" + r.engine
+	}
+	return "projects/" + r.project + "/locations/" + r.location + "/reasoningEngines/" + r.engine
+}
+
+var (
+	engineID      = regexp.MustCompile(`^[0-9]{1,30}$`)
+	resourceToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+	projectToken  = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,100}$`)
+)
+
+const urlForms = "write agentengine://ENGINE or agentengine://projects/PROJECT/locations/LOCATION/reasoningEngines/ENGINE"
+
+// parseResource parses the part of an agentengine: URL after the scheme, and completes it
+// from the environment, as ADK does.
+func parseResource(rest string, lookup func(string) string) (*resource, error) {
+	name, ok := strings.CutPrefix(rest, "//")
+	switch {
+	case !ok || name == "":
+		return nil, errors.New("a reasoning engine is required: " + urlForms)
+	case strings.ContainsAny(name, "?#@"):
+		return nil, errors.New("agentengine: URLs have no parameters and no user: " + urlForms)
+	}
+	r := &resource{engine: name}
+	if strings.Contains(name, "/") {
+		parts := strings.Split(name, "/")
+		if len(parts) != 6 || parts[0] != "projects" || parts[2] != "locations" || parts[4] != "reasoningEngines" {
+			return nil, fmt.Errorf("resource name %q is malformed: %s", name, urlForms)
+		}
+		r.project, r.location, r.engine = parts[1], parts[3], parts[5]
+	} else if err := r.readEnvironment(lookup); err != nil {
+		return nil, err
+	}
+	if !engineID.MatchString(r.engine) {
+		return nil, fmt.Errorf("engine %q must be the number of a reasoning engine: %s", r.engine, urlForms)
+	}
+	if r.key == "" && (!projectToken.MatchString(r.project) || !resourceToken.MatchString(r.location)) {
+		return nil, fmt.Errorf("project %q or location %q is invalid: %s", r.project, r.location, urlForms)
+	}
+	return r, r.chooseBase(lookup("GOOGLE_VERTEX_BASE_URL"))
+}
+
+// readEnvironment reads project and location, or the API key of express mode.
+func (r *resource) readEnvironment(lookup func(string) string) error {
+	r.project, r.location = lookup("GOOGLE_CLOUD_PROJECT"), lookup("GOOGLE_CLOUD_LOCATION")
+	if isEnterprise(lookup) {
+		r.key = strings.TrimSpace(lookup("GOOGLE_API_KEY"))
+	}
+	switch {
+	case r.key != "" && (r.project != "" || r.location != ""):
+		return errors.New("GOOGLE_API_KEY selects express mode, but GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is set as well: " +
+			"unset the key to use the project, or write the full name of the engine")
+	case r.key != "":
+		return nil
+	case r.project == "" || r.location == "":
+		return errors.New("GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is not set: set both, or write the full name of the engine")
+	}
+	return nil
+}
+
+// isEnterprise reports whether GOOGLE_API_KEY is a key for express mode.
+func isEnterprise(lookup func(string) string) bool {
+	value := strings.ToLower(cmp.Or(lookup("GOOGLE_GENAI_USE_ENTERPRISE"), lookup("GOOGLE_GENAI_USE_VERTEXAI")))
+	return value == "true" || value == "1"
+}
+
+// chooseBase sets the address of the service by location.
+func (r *resource) chooseBase(custom string) error {
+	if custom != "" {
+		u, err := url.Parse(custom)
+		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
+			return errors.New("GOOGLE_VERTEX_BASE_URL must be an https:// address, or an http:// address of this machine")
+		}
+		r.base, r.customBase = strings.TrimRight(u.String(), "/"), true
+		return nil
+	}
+	switch r.location {
+	case "", "global":
+		r.base = "https://aiplatform.googleapis.com"
+	case "us", "eu":
+		r.base = "https://aiplatform." + r.location + ".rep.googleapis.com"
+	default:
+		r.base = "https://" + r.location + "-aiplatform.googleapis.com"
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
