@@ -37,7 +37,7 @@ func newProgressBar(out io.Writer, total int) *progressBar {
 	if !isTerminal(out) {
 		return nil
 	}
-	return &progressBar{out: out, now: time.Now, began: time.Now(), total: total}
+	return &progressBar{out: unguardTerminal(out), now: time.Now, began: time.Now(), total: total}
 }
 
 // wrapLog returns a log that counts results before it appends them.

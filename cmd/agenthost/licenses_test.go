@@ -59,6 +59,7 @@ func licenceNames() []struct{ name, words string } {
 		{"BSD-2-Clause", "Redistributions in binary form must reproduce the above copyright notice, this list of conditions and the following disclaimer in the documentation"},
 		{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy of this software"},
 		{"ISC", "Permission to use, copy, modify, and/or distribute this software for any purpose"},
+		{"ISC", "Permission to use, copy, modify, and distribute this software for any purpose"},
 	}
 }
 

@@ -31,7 +31,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the process immediately.
 	context.AfterFunc(ctx, stop)
-	code := run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr})
+	code := run(ctx, os.Args[1:], stdio{os.Stdin, guardTerminal(os.Stdout), guardTerminal(os.Stderr)})
 	stop()
 	os.Exit(code)
 }

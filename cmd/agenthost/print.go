@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 
 	"google.golang.org/genai"
@@ -35,16 +36,36 @@ func (p *printer) printEvent(ev *session.Event) {
 		p.endLine()
 		p.problem = cmp.Or(ev.ErrorMessage, ev.ErrorCode)
 	}
-	if ev.Content == nil {
+	if ev.Interrupted {
+		p.printText(ev.Author, " (interrupted)")
+		p.endLine()
+		p.streamed = false
+	}
+	if t := ev.OutputTranscription; t != nil {
+		p.printPart(ev, &genai.Part{Text: t.Text})
+	} else if ev.Content == nil || isSpeech(ev.Content) {
 		return
 	}
-	for _, part := range ev.Content.Parts {
+	for _, part := range partsOf(ev.Content) {
 		p.printPart(ev, part)
 	}
 	if !ev.Partial {
 		p.endLine()
 		p.streamed = false
 	}
+}
+
+// isSpeech reports whether a content of a live conversation is audio, whose words are in
+// transcripts.
+func isSpeech(c *genai.Content) bool {
+	return len(c.Parts) == 1 && c.Parts[0].InlineData != nil && strings.HasPrefix(c.Parts[0].InlineData.MIMEType, "audio/")
+}
+
+func partsOf(c *genai.Content) []*genai.Part {
+	if c == nil {
+		return nil
+	}
+	return c.Parts
 }
 
 func (p *printer) printPart(ev *session.Event, part *genai.Part) {

@@ -21,6 +21,7 @@ func TestRecordedAppsReplay(t *testing.T) {
 	messages := map[string][]string{
 		"hello":    {"good morning", "my name is Ana", "thanks", "thanks"},
 		"files":    {"hello"},
+		"voice":    {"hello", "when does the pool open?"},
 		"memory":   {"My cat is called Milo.", "What is my cat called?", "look up the cat"},
 		"pipeline": {"why sleep matters", "and dreams"},
 		"team":     {"hello", "my invoice is wrong", "it is number 12", "and my tyre is flat", "since monday"},

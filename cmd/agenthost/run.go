@@ -24,7 +24,7 @@ type runFlags struct {
 	state         []string
 	json          bool
 	record        string
-	resume        bool
+	resume, live  bool
 	replay        string
 }
 
@@ -40,6 +40,10 @@ A conversation prompts for tool calls that wait for a confirmation or an answer,
 including calls from earlier conversations. Answer calls of request_input,
 get_user_choice and long-running tools with text or JSON, as the call requires. An
 empty line leaves a call pending, and /answer prompts for it again.
+
+With --live the conversation is a live one: you can write while the agent answers, which
+interrupts it, and speech is printed as its transcript. Lines that do not come from a
+terminal wait for the end of the answer.
 
 With --resume it sends no message: it resumes the last invocation of the session,
 which was interrupted. The app must be resumable.
@@ -63,6 +67,7 @@ prompts again for pending calls, and /quit ends it.`,
 	flags.StringVar(&f.user, "user", "user", "user ID")
 	flags.StringArrayVar(&f.state, "state", nil, "state to set with the first message, as KEY=VALUE; repeatable")
 	flags.BoolVar(&f.json, "json", false, "print each event as a line of JSON")
+	flags.BoolVar(&f.live, "live", false, "hold a live conversation, by text")
 	flags.BoolVar(&f.resume, "resume", false, "resume the last, interrupted invocation of --session")
 	flags.StringVar(&f.record, "record", "", "append the responses of models and tools to this script, for --replay and for scripted models")
 	flags.StringVar(&f.replay, "replay", "", "replay the responses of models and tools from this record, without calling them")
@@ -93,6 +98,9 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 	if f.resume && (f.session == "" || len(args) == 2) {
 		return errors.New("--resume requires --session and does not accept TEXT")
 	}
+	if f.resume && f.live {
+		return errors.New("--resume and --live cannot be combined: a live run continues the session, not its last invocation")
+	}
 	var spent costMeter
 	f.load.observe = spent.addCall
 	host, app, err := f.load.openHost(ctx, io, args[0], opts, f.openStore)
@@ -111,13 +119,20 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 		return err
 	}
 	if len(args) == 2 {
-		err = t.sendText(ctx, args[1])
+		send := t.sendText
+		if f.live {
+			send = t.sendLive
+		}
+		err = send(ctx, args[1])
 		t.printPending(ctx, args[0])
 		fmt.Fprintf(io.err, "session %s\n", t.key.ID)
 		return err
 	}
 	if opts, err = f.load.loaderOptions(opts, args[0]); err != nil {
 		return err
+	}
+	if f.live {
+		return t.runLiveLoop(ctx, loader.New(opts), args[0])
 	}
 	return t.runLoop(ctx, loader.New(opts), args[0])
 }

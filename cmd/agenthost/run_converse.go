@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 
@@ -14,18 +13,32 @@ import (
 // runLoop handles lines until the end of input, /quit, or the end of ctx. It hot-reloads
 // the app when files in dir are saved.
 func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer cancel()
-	t.reloads = make(chan loader.Status, 1)
-	t.reportedRevision = t.host.App(t.key.App).Revision()
-	watching.Go(func() { t.watchFiles(ctx, l, dir) })
-	fmt.Fprintf(t.io.err, "Talking to %s, session %s. Type /quit to exit.\n", t.key.App, t.key.ID)
+	ctx, end := t.openInput(ctx, l, dir)
+	defer end()
 	prompt := ""
 	if isTerminal(t.io.in) {
 		prompt = "> "
 	}
+	for t.answerPending(ctx) {
+		line, ok := t.readLine(ctx, prompt)
+		if !ok {
+			return nil
+		}
+		if err := t.handleLine(ctx, line); err != nil {
+			fmt.Fprintf(t.io.err, "%s\n", err)
+		}
+	}
+	return nil
+}
+
+// openInput reads lines and watches the files in dir, until end is called.
+func (t *conversation) openInput(ctx context.Context, l *loader.Loader, dir string) (input context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	t.reloads = make(chan loader.Status, 1)
+	t.reportedRevision = t.host.App(t.key.App).Revision()
+	watching.Go(func() { t.watchFiles(ctx, l, dir) })
+	fmt.Fprintf(t.io.err, "Talking to %s, session %s. Type /quit to exit.\n", t.key.App, t.key.ID)
 	t.lines, t.prompted = make(chan string), map[string]bool{}
 	go func() {
 		defer close(t.lines)
@@ -37,16 +50,10 @@ func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string
 			}
 		}
 	}()
-	for t.answerPending(ctx) {
-		line, ok := t.readLine(ctx, prompt)
-		if !ok {
-			return nil
-		}
-		if err := t.handleLine(ctx, line); err != nil {
-			fmt.Fprintf(t.io.err, "%s\n", err)
-		}
+	return ctx, func() {
+		cancel()
+		watching.Wait()
 	}
-	return nil
 }
 
 // readLine reads a line; it returns false at the end of input, at /quit, and at the end
@@ -94,14 +101,4 @@ func (t *conversation) handleLine(ctx context.Context, line string) error {
 		return fmt.Errorf("unknown command %s: the commands are /state, /session, /answer and /quit", line)
 	}
 	return t.sendText(ctx, line)
-}
-
-// isTerminal reports whether a stream is a terminal.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

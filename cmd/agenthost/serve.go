@@ -58,6 +58,7 @@ type serveFlags struct {
 
 	runsPerUser, runsPerApp string
 	maxRunTime              time.Duration
+	maxLive, maxUserLive    int
 	maxAnswers              sizeFlag
 	observe                 observeFlags
 	dev                     devFlags
@@ -100,6 +101,8 @@ file.`,
 	flags.StringVar(&f.auth, "auth", "", "file that configures authentication by tokens or JWTs (default: no authentication)")
 	flags.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "allowed Host headers, with or without a port (default: loopback names; any host if --auth or --insecure allows a non-loopback address)")
 	flags.StringVar(&f.runsPerUser, "runs-per-user", "", "rate limit of runs per user, such as 60/1m (default: no limit)")
+	flags.IntVar(&f.maxLive, "max-live", 10000, "maximum number of open live conversations")
+	flags.IntVar(&f.maxUserLive, "max-live-per-user", 20, "maximum number of open live conversations of one user")
 	flags.DurationVar(&f.maxRunTime, "max-run-time", 0, "maximum duration of a turn (default: no limit)")
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "rate limit of runs per app, such as 600/1m (default: no limit)")
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams that are idle for this duration, for proxies that close idle connections (default: 15s, only for clients that request event IDs)")
@@ -125,7 +128,8 @@ type serveMain struct {
 	ui     fs.FS
 }
 
-func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
+// validateLimits rejects numbers that make no sense.
+func (f *serveFlags) validateLimits() error {
 	if f.lease < minLease {
 		return fmt.Errorf("--lease must be at least %s, got %s", minLease, f.lease)
 	}
@@ -134,6 +138,16 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	}
 	if f.keepAlive < 0 {
 		return fmt.Errorf("--keep-alive must be 0 or more, got %s", f.keepAlive)
+	}
+	return nil
+}
+
+func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
+	if f.maxLive < 1 || f.maxUserLive < 1 {
+		return errors.New("--max-live and --max-live-per-user must be at least 1")
+	}
+	if err := f.validateLimits(); err != nil {
+		return err
 	}
 	logger, err := f.observe.newLogger(io)
 	if err != nil {
@@ -149,6 +163,7 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	}
 	defer opts.Auth.Close()
 	opts.Logger, opts.Version, opts.MaxRunTime, opts.KeepAlive = m.logger, buildVersion(), f.maxRunTime, f.keepAlive
+	opts.MaxLiveSockets, opts.MaxUserLiveSockets = f.maxLive, f.maxUserLive
 	opts.MaxResponseBytes = int64(f.maxAnswers)
 	if err := checkFolders(dirs); err != nil {
 		return err

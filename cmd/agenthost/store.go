@@ -33,7 +33,7 @@ type storeFlags struct {
 }
 
 func (f *storeFlags) registerFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.sessionDB, "session-db", defaultSessionDB, "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database or memory:")
+	flags.StringVar(&f.sessionDB, "session-db", defaultSessionDB, "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database, agentengine://engine or memory:")
 	flags.StringVar(&f.artifacts, "artifacts", "", "artifact store URL: dir:///folder, gs://bucket/prefix, s3://bucket/prefix or memory: (default: next to the database file, or in data/)")
 	flags.StringVar(&f.memory, "memory", "", "memory database URL, in the form of --session-db (default: the session database)")
 }

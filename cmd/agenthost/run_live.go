@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/live"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// A liveConversation is a live conversation in the terminal: lines can be written while the
+// agent answers, and interrupt it. Lines that do not come from a terminal wait for the end of
+// the answer.
+type liveConversation struct {
+	*conversation
+	prompt string
+	// queue and events are those of the live run; nil while there is none.
+	queue  *live.Queue
+	events chan liveEvent
+	// answering reports that the agent is about to answer, or answers; outdated that the
+	// app was reloaded since the run began; ending that the queue is closed.
+	answering, outdated, ending bool
+	// interrupted is the number of answers that a message has interrupted and whose end has
+	// not arrived.
+	interrupted int
+	printer     *printer
+	// questions are the pending calls that the next lines answer, reply the answers so far.
+	questions []*genai.FunctionCall
+	reply     []*genai.Part
+}
+
+// A liveEvent is an event of a live run, or its error.
+type liveEvent struct {
+	event *session.Event
+	err   error
+}
+
+// sendLive sends one message in a live conversation and prints the answer.
+func (t *conversation) sendLive(ctx context.Context, text string) error {
+	l := t.newLiveConversation()
+	if err := l.sendRequest(ctx, &live.Request{Content: model.UserText(text)}); err != nil {
+		return err
+	}
+	var failure error
+	for l.events != nil {
+		e, ok := <-l.events
+		if err := l.receiveEvent(ctx, e, ok); err != nil {
+			failure = err
+		}
+		if !l.answering {
+			l.endRun()
+		}
+	}
+	t.spent.printCost(t.io.err)
+	return failure
+}
+
+func (t *conversation) newLiveConversation() *liveConversation {
+	return &liveConversation{conversation: t, printer: &printer{out: t.io.out, root: t.host.App(t.key.App).Root().Name()}}
+}
+
+// runLiveLoop handles lines and events until the end of input, /quit, or the end of ctx. It
+// hot-reloads the app when files in dir are saved; the run then begins again after the answer.
+func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir string) error {
+	ctx, end := t.openInput(ctx, l, dir)
+	defer end()
+	c := t.newLiveConversation()
+	if isTerminal(t.io.in) {
+		c.prompt = "> "
+	}
+	c.askPending(ctx)
+	c.printPrompt()
+	lines := t.lines
+	for lines != nil || c.events != nil {
+		waiting := lines
+		if c.prompt == "" && c.answering || c.ending {
+			waiting = nil
+		}
+		select {
+		case line, ok := <-waiting:
+			if line = strings.TrimSpace(line); !ok || line == "/quit" {
+				lines = nil
+				c.endRun()
+				continue
+			}
+			c.printError(c.handleLine(ctx, line))
+			c.printPrompt()
+		case e, ok := <-c.events:
+			c.printError(c.receiveEvent(ctx, e, ok))
+		case s := <-t.reloads:
+			before := s.Revision != t.reportedRevision
+			t.printReload(s, "")
+			if c.outdated = c.outdated || before && s.OK; c.outdated && !c.answering {
+				c.endRun()
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+func (c *liveConversation) printError(err error) {
+	if err != nil {
+		c.printer.endLine()
+		fmt.Fprintf(c.io.err, "%s\n", err)
+	}
+}
+
+// printPrompt prompts for a line, unless the agent answers.
+func (c *liveConversation) printPrompt() {
+	switch {
+	case c.answering:
+	case len(c.questions) > 0:
+		fmt.Fprint(c.io.err, newQuestion(c.questions[0]).prompt)
+	default:
+		fmt.Fprint(c.io.err, c.prompt)
+	}
+}
+
+// handleLine answers a question, runs a command, or sends the line as a message.
+func (c *liveConversation) handleLine(ctx context.Context, line string) error {
+	if len(c.questions) > 0 {
+		return c.answerQuestion(ctx, line)
+	}
+	if line == "/answer" {
+		clear(c.prompted)
+		c.askPending(ctx)
+		return nil
+	}
+	if line == "" || strings.HasPrefix(line, "/") {
+		return c.conversation.handleLine(ctx, line)
+	}
+	return c.sendRequest(ctx, &live.Request{Content: model.UserText(line)})
+}
+
+// sendRequest sends a request, and begins a run if there is none.
+func (c *liveConversation) sendRequest(ctx context.Context, r *live.Request) error {
+	if c.queue == nil {
+		c.startRun(ctx)
+	}
+	r.StateDelta, c.state = c.state, nil
+	if c.answering {
+		c.interrupted++
+	}
+	c.answering = true
+	return c.queue.Send(ctx, r)
+}
+
+// startRun begins a live run. Its events arrive in events, which is closed at its end.
+func (c *liveConversation) startRun(ctx context.Context) {
+	c.queue, c.events, c.outdated = live.NewQueue(), make(chan liveEvent), false
+	c.ending = false
+	req := &runtime.LiveRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Requests: c.queue, Writer: session.WriterAdmin}
+	events := c.events
+	go func() {
+		defer close(events)
+		defer safe.Recover(func(p *safe.Panic) { events <- liveEvent{err: p} })
+		for ev, err := range c.host.Live(ctx, req) {
+			events <- liveEvent{ev, err}
+		}
+	}()
+}
+
+// endRun lets the run end.
+func (c *liveConversation) endRun() {
+	if c.queue != nil {
+		c.ending = true
+		c.queue.Close()
+	}
+}
+
+// receiveEvent prints an event. Ok is false at the end of the run.
+func (c *liveConversation) receiveEvent(ctx context.Context, e liveEvent, ok bool) error {
+	if !ok {
+		c.printer.flushProblem()
+		c.printer.endLine()
+		c.queue, c.events, c.answering, c.ending, c.interrupted = nil, nil, false, false, 0
+		return nil
+	}
+	if e.err != nil {
+		c.printer.endLine()
+		c.answering = false
+		if errors.Is(e.err, context.Canceled) {
+			return nil
+		}
+		return runFailure(e.err)
+	}
+	if err := c.printEvent(c.printer, e.event); err != nil {
+		return failWith(err)
+	}
+	switch {
+	case e.event.TurnComplete && c.interrupted > 0:
+		c.interrupted--
+	case e.event.TurnComplete, len(e.event.LongRunningToolIDs) > 0:
+		c.completeTurn(ctx)
+	}
+	return nil
+}
+
+// completeTurn prompts for the next line.
+func (c *liveConversation) completeTurn(ctx context.Context) {
+	c.printer.flushProblem()
+	c.printer.endLine()
+	c.answering = false
+	c.spent.printCost(c.io.err)
+	if c.outdated {
+		c.endRun()
+	}
+	c.askPending(ctx)
+	c.printPrompt()
+}
+
+// askPending makes the next lines answer the pending calls of the session.
+func (c *liveConversation) askPending(ctx context.Context) {
+	if c.json || c.prompted == nil || len(c.questions) > 0 {
+		return
+	}
+	c.questions = c.unpromptedCalls(ctx)
+	for _, call := range c.questions {
+		c.prompted[call.ID] = true
+	}
+	c.printQuestion()
+}
+
+func (c *liveConversation) printQuestion() {
+	if len(c.questions) == 0 {
+		return
+	}
+	if q := newQuestion(c.questions[0]); q.message != "" {
+		fmt.Fprintf(c.io.err, "%s\n", q.message)
+	}
+}
+
+// answerQuestion answers the first question, and sends the answers when it was the last.
+func (c *liveConversation) answerQuestion(ctx context.Context, line string) error {
+	call := c.questions[0]
+	q := newQuestion(call)
+	if line != "" || !q.optional {
+		response, problem := q.parseLine(line)
+		if response == nil {
+			if problem == "" {
+				return nil
+			}
+			return errors.New(problem)
+		}
+		c.reply = append(c.reply, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: call.ID, Name: call.Name, Response: response}})
+	}
+	c.questions = c.questions[1:]
+	c.printQuestion()
+	if len(c.questions) > 0 || len(c.reply) == 0 {
+		return nil
+	}
+	parts := c.reply
+	c.reply = nil
+	return c.sendRequest(ctx, &live.Request{Content: &genai.Content{Role: genai.RoleUser, Parts: parts}})
+}
