@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/storeurl"
 )
 
 // A backend is a kind of database for sessions.
@@ -165,7 +164,7 @@ func (d *database) dropDatabase(ctx context.Context) error {
 
 // openStore opens a store on the database.
 func (d *database) openStore(ctx context.Context) (*store.Store, error) {
-	return storeurl.Open(ctx, d.url, &storeurl.Options{Artifacts: "memory:"})
+	return openStoreAt(ctx, d.url)
 }
 
 // openStores opens n stores on the database, like replicas. Memory has only one.

@@ -15,7 +15,6 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/storeurl"
 )
 
 // crashSessions is the number of sessions that a child writes concurrently.
@@ -175,6 +174,8 @@ func runChild(ctx context.Context, args []string, stderr io.Writer) int {
 	switch {
 	case len(args) == 3:
 		err = runWriters(ctx, args[0], args[1], args[2])
+	case len(args) == 1 && args[0] == liveModelMode:
+		runLiveModel()
 	case len(args) == 1 && args[0] == panicMode:
 		readCheckpointNaively(`{"waiting_for": [1]}`)
 	}
@@ -187,7 +188,7 @@ func runWriters(ctx context.Context, mode, url, numbers string) error {
 	if err != nil {
 		return err
 	}
-	st, err := storeurl.Open(ctx, url, &storeurl.Options{Artifacts: "memory:"})
+	st, err := openStoreAt(ctx, url)
 	if err != nil {
 		return err
 	}
