@@ -4,6 +4,7 @@ go 1.26.5
 
 require (
 	agenthost v0.0.0
+	github.com/coder/websocket v1.8.15
 	github.com/google/go-cmp v0.7.0
 	github.com/jackc/pgx/v5 v5.10.0
 	google.golang.org/adk/v2 v2.2.0
