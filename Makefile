@@ -93,6 +93,9 @@ kube-test: gotest ## validate the manifests in deploy/ with Kubernetes' own type
 bench: ## benchmark against adk-go and print ratios
 	cd bench && $(NOCGO) $(GO) run .
 
+bench-live: ## benchmark forwarding the audio of live conversations against a bare relay and adk-go
+	cd bench && $(NOCGO) $(GO) run ./live
+
 bench-stores: ## benchmark the session stores only; needs a C compiler for adk-go's best setup
 	cd bench && CGO_ENABLED=1 $(GO) run ./stores
 
@@ -112,6 +115,7 @@ bench-replicas: build ## benchmark turns with 1, 2 and 3 replicas on PostgreSQL
 	$(NOCGO) $(GO) run ./internal/proof replicas -bin $(BIN) -seed $(SEED)
 
 ui-test: build ## test the page, the official Dev UI and ADK's own client in a browser; requires npm, installs the rest (Chromium as root)
+	$(NOCGO) $(GO) test -c -o bin/fakelive.test ./ui-test/fakelive
 	ui-test/run.sh
 
 fuzz: ## run each fuzz target for 10 seconds
