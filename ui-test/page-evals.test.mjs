@@ -137,6 +137,7 @@ see('a run case by case, its result, and a canceled run', async (page) => {
   });
   await page.waitForSelector('.detail h2:has-text("orders")');
   await page.waitForSelector('.share:has-text("1 of 2 cases passed")');
+  await page.waitForSelector('.cells thead th:has-text("tool_parameter_match")');
   assert.deepEqual((await page.locator('.cells thead th').allTextContents()).slice(0, 4), ['case', 'response_match', 'rubric_based_quality', 'tool_parameter_match']);
   const results = await page.locator('.results li').count();
   await page.click('.lists .entry:has-text("slow.eval.yaml")');

@@ -71,6 +71,7 @@ a set has no case to run.`,
 	flags.IntVar(&f.runs, "runs", 1, "how often each case runs; scores are means over the turns of all runs")
 	flags.IntVar(&f.parallel, "parallel", 4, "how many cases run at the same time")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum duration of the conversation of a case")
+	flags.BoolVar(&f.plan.Live, "live", false, "hold the conversations live: with a live model by its own connection, with another one by text")
 	flags.BoolVar(&f.plan.AllowNotEvaluated, "allow-not-evaluated", false, "let a case pass by its other metrics if one was not evaluated, as in ADK")
 	flags.StringVar(&f.output, "output", "table", "output format: table, json, junit, csv or html (one page without other files)")
 	flags.StringSliceVar(&f.reports, "report", nil, "also write a report to this file: a .html, .xml (JUnit), .json or .csv; repeatable")

@@ -32,6 +32,7 @@ type Test struct {
 	answers   scriptsByAgent
 	stubs     *toolstub.Set
 	simulator *script
+	live      bool
 	turns     []*testTurn
 }
 
@@ -81,6 +82,7 @@ func (d *decoder) decodeTest(n *spec.Node) *Test {
 	d.seenNames[t.Name] = c.Name.Pos
 	t.answers = d.decodeScripts(c.Model.node)
 	d.decodeTools(n, &c, t)
+	t.live = c.Live
 	t.turns = append(t.turns, d.decodeTurn(n, &c.First))
 	for i, item := range listItems(n.Get("then")) {
 		if i < len(c.Then) {

@@ -16,6 +16,7 @@ type testConfig struct {
 	Model      answersNode                `yaml:"model" doc:"Answers of the models: a list for each agent, one list for all agents, or a script file of the app."`
 	Tools      map[string]toolstub.Config `yaml:"tools" doc:"Stubs by tool name: one response or a list. Tools without a stub run without network access."`
 	Simulation *simulationConfig          `yaml:"simulation" doc:"How a model writes the responses of stubs with simulate: true."`
+	Live       bool                       `yaml:"live" doc:"Hold the conversation live, by text: each turn is a live conversation of one message."`
 	First      turnConfig                 `yaml:",inline"`
 	Then       []turnConfig               `yaml:"then" doc:"The turns after the first, in order."`
 }

@@ -107,7 +107,7 @@ func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
 	st := memstore.New(nil)
 	defer st.Close()
 	var ids atomic.Int64
-	p := &testRun{stubs: t.beginStubs(), model: llm, key: session.Key{App: app.Name(), User: testUser, ID: "test"}, result: r}
+	p := &testRun{live: t.live, stubs: t.beginStubs(), model: llm, key: session.Key{App: app.Name(), User: testUser, ID: "test"}, result: r}
 	p.host = runtime.NewHost(st, &runtime.Options{NewID: func() string { return fmt.Sprintf("test-%d", ids.Add(1)) }, RunTool: p.runTool})
 	p.host.Swap(app)
 	defer p.host.Close()
@@ -126,6 +126,15 @@ type testRun struct {
 	model  *scriptedModel
 	key    session.Key
 	result *Result
+	live   bool
+}
+
+// sendMessage runs a turn, live if the test is.
+func (p *testRun) sendMessage(ctx context.Context, req *runtime.RunRequest) runtime.Events {
+	if p.live {
+		return turn.RunLive(ctx, p.host, req)
+	}
+	return p.host.Run(ctx, req)
 }
 
 func (p *testRun) runTurn(ctx context.Context, n int, tu *testTurn) error {
@@ -144,7 +153,7 @@ func (p *testRun) runTurn(ctx context.Context, n int, tu *testTurn) error {
 	o := &turn.Outcome{}
 	before, latency := len(p.model.requestsSince(0)), p.stubs.Latency()
 	req := &runtime.RunRequest{App: p.key.App, UserID: p.key.User, SessionID: p.key.ID, Message: message, StateDelta: delta, Writer: session.WriterAdmin}
-	for ev, err := range p.host.Run(ctx, req) {
+	for ev, err := range p.sendMessage(ctx, req) {
 		if err != nil {
 			o.Err = runtime.AsRunError(err)
 		} else if !ev.Partial {

@@ -20,9 +20,6 @@ func ReadConfig(file string, src []byte, names *Names) (*eval.Config, spec.Diagn
 	}
 	a := &adkFile{places: eval.NewLocator(file, src), names: names}
 	a.checkCriteria(config.Criteria, config.CustomMetrics, "criteria")
-	if config.Live != nil {
-		a.addProblem("live_model_config requires a live run, which is not supported", "remove it to run the cases as text", "live_model_config")
-	}
 	if config.Simulator != nil && config.Simulator.Type == "llm_audio" {
 		a.addProblem("user_simulator_config of type llm_audio is not supported", "use llm_backed", "user_simulator_config", "type")
 	}

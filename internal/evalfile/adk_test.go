@@ -28,7 +28,7 @@ func TestReadConfig(t *testing.T) {
 		{"informational metric", `{"criteria": {"token_usage_v1": 1}}`, "c.json:1:15: metric token_usage_v1 has no threshold, it is always measured [eval-file] | remove it from criteria"},
 		{"python function", `{"criteria": {"own": 1}, "custom_metrics": {"own": {"code_config": {"name": "pkg.own"}}}}`, "c.json:1:15: metric own is the Python function pkg.own, which cannot be called [eval-file] | remove it from criteria, or register a Go function with its name"},
 		{"no function", `{"criteria": {"own": 1}, "custom_metrics": {"own": {"code_config": null}}}`, "metric own is a custom metric without a function, which cannot be called [eval-file]"},
-		{"live", `{"criteria": {"safety": 1}, "live_model_config": {}}`, "c.json:1:29: live_model_config requires a live run, which is not supported [eval-file] | remove it to run the cases as text"},
+		{"live", `{"criteria": {"safety": 1}, "live_model_config": {"timeout_seconds": 0}}`, "c.json:1:29: live_model_config: timeout_seconds must be above 0 and at most 86400, got 0"},
 		{"audio", `{"criteria": {"safety": 1}, "user_simulator_config": {"type": "llm_audio"}}`, "c.json:1:55: user_simulator_config of type llm_audio is not supported [eval-file] | use llm_backed"},
 		{"pattern", `{"criteria": {"tool_trajectory": {"threshold": 1, "tools": {"f": {"patterns": {"a": "("}}}}}}`, "c.json:1:80: invalid regular expression: error parsing regexp: missing closing ): `(` [eval-file]"},
 		{"tolerance", `{"criteria": {"tool_trajectory": {"threshold": 1, "tools": {"f": {"tolerance": -1}}}}}`, "c.json:1:67: tolerance must be at least 0 [eval-file]"},

@@ -13,12 +13,16 @@ import (
 	"agenthost/pkg/template"
 )
 
-// decodeConfig returns the config of a file; nil if it has neither metrics nor a simulator.
+// decodeConfig returns the config of a file; nil if it has neither metrics nor a simulator,
+// and is not live.
 func (d *decoder) decodeConfig(n *spec.Node, c *fileConfig) *eval.Config {
-	if c.Metrics.node.IsNull() && c.Simulator == nil {
+	if c.Metrics.node.IsNull() && c.Simulator == nil && !c.Live {
 		return nil
 	}
 	config := &eval.Config{}
+	if c.Live {
+		config.Live = &eval.LiveConfig{}
+	}
 	if c.Simulator != nil {
 		config.Simulator = d.decodeSimulator(n.Get("user_simulator_config"), c)
 	}

@@ -17,6 +17,7 @@ type fileConfig struct {
 	Metrics     metricsNode      `yaml:"metrics" doc:"Criteria by metric, in order: the threshold, or a criterion; or a custom metric with expr by a name of its own. Default: those of the test_config.json next to the file, or else tool_trajectory: 1 and response_match: 0.8."`
 	Rubrics     rubricsNode      `yaml:"rubrics" doc:"Properties that judges check, by their IDs. Criteria, cases and turns refer to them."`
 	Simulator   *simulatorConfig `yaml:"user_simulator_config" doc:"The simulated user of cases with a plan."`
+	Live        bool             `yaml:"live" doc:"Hold the conversations of the cases live: with a live model by its own connection, with another one by text."`
 	Stubs       stubsConfig      `yaml:",inline"`
 	Cases       []caseConfig     `yaml:"cases" required:"true" doc:"The cases of the set."`
 }

@@ -1,6 +1,7 @@
 package evalfile
 
 import (
+	"cmp"
 	"slices"
 
 	"agenthost/pkg/eval"
@@ -43,7 +44,7 @@ func MergeConfigs(own, folder *eval.Config) *eval.Config {
 		merged.Criteria = eval.DefaultConfig().Criteria
 	}
 	if own != nil {
-		merged.Simulator = own.Simulator
+		merged.Simulator, merged.Live = own.Simulator, cmp.Or(own.Live, merged.Live)
 	}
 	return &merged
 }

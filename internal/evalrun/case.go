@@ -193,7 +193,9 @@ func (c *caseRun) runTurn(ctx context.Context, r *Runner, message *genai.Content
 	user := &session.Event{Author: session.UserAuthor, Timestamp: began}
 	user.Content = message
 	events := []*session.Event{user}
-	for ev, err := range c.host.Run(ctx, req) {
+	ctx, stop := c.limitTurn(ctx)
+	defer stop()
+	for ev, err := range c.sendMessage(ctx, req) {
 		if err != nil {
 			return runCause(ctx, err)
 		}
@@ -209,6 +211,23 @@ func (c *caseRun) runTurn(ctx context.Context, r *Runner, message *genai.Content
 		return c.addOutcome(ctx, &turn.Outcome{Events: events[1:], Requests: log.listRequests(), ToolLatency: c.stubs.Latency() - latency})
 	}
 	return nil
+}
+
+// sendMessage runs a turn, live if the job is.
+func (c *caseRun) sendMessage(ctx context.Context, req *runtime.RunRequest) runtime.Events {
+	if c.job.Live != nil {
+		return turn.RunLive(ctx, c.host, req)
+	}
+	return c.host.Run(ctx, req)
+}
+
+// limitTurn limits a live turn, which otherwise lasts as long as the model is silent.
+func (c *caseRun) limitTurn(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.job.Live == nil {
+		return ctx, func() {}
+	}
+	timeout := c.job.Live.TurnTimeout()
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the live turn exceeded its timeout of %s", timeout))
 }
 
 // addTurn adds a turn of one or, when it resumed an earlier one, of more invocations.

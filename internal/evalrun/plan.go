@@ -25,6 +25,8 @@ type Job struct {
 	own map[*eval.Case][]*eval.Measure
 	// Simulator configures the simulated user of scenarios; nil for the defaults.
 	Simulator *eval.SimulatorConfig
+	// Live makes the cases run live; nil as text.
+	Live *eval.LiveConfig
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated.
 	AllowNotEvaluated bool
 	// stubs are those of the cases that have any.
@@ -46,6 +48,8 @@ type PlanOptions struct {
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated, as
 	// allow_not_evaluated: true in a config.
 	AllowNotEvaluated bool
+	// Live makes all cases run live, as live_model_config in a config.
+	Live bool
 	// Vertex makes the evaluation service of Vertex AI the judge of the metrics that it can
 	// score, unless the config or Judge names another.
 	Vertex bool
@@ -110,7 +114,7 @@ func PlanRun(req *eval.RunRequest) (*Job, error) {
 		config = *req.Config
 	}
 	config.Criteria = cmp.Or(config.Criteria, eval.DefaultConfig().Criteria)
-	config.Simulator = cmp.Or(req.Simulator, config.Simulator)
+	config.Simulator, config.Live = cmp.Or(req.Simulator, config.Simulator), cmp.Or(req.Live, config.Live)
 	if config.Simulator != nil && config.Simulator.Type == "llm_audio" {
 		return nil, errors.New("a simulated user of type llm_audio is not supported: use llm_backed")
 	}
@@ -173,6 +177,9 @@ func (j *Job) applyConfig(config *eval.Config, file string, named []*eval.Measur
 	}
 	j.setCaseMeasures(named)
 	j.Simulator, j.AllowNotEvaluated = config.Simulator, config.AllowNotEvaluated || o.AllowNotEvaluated
+	if j.Live = config.Live; j.Live == nil && o.Live {
+		j.Live = &eval.LiveConfig{}
+	}
 	j.setJudge(o)
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"sync"
 
+	"google.golang.org/genai"
+
 	"agenthost/internal/turn"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/model"
@@ -34,8 +36,7 @@ func (m *wrappedModel) RunsCode() bool { return model.RunsCode(m.LLM) }
 // tools and an output schema takes another way than in production.
 func (m *wrappedModel) MixesToolsAndSchema() bool { return model.CanMixSchema(m.LLM) }
 
-// Live returns the model's live conversations, or nil. They have no log: evaluations hold
-// none. See [model.LiveProvider].
+// Live returns the model's live conversations, or nil. See [model.LiveProvider].
 func (m *wrappedModel) Live() model.LiveLLM { return model.LiveOf(m.LLM) }
 
 type loggedModel struct{ wrappedModel }
@@ -57,6 +58,49 @@ func (m *loggedModel) Generate(ctx context.Context, req *model.Request) iter.Seq
 			return yield(resp, err)
 		})
 	}
+}
+
+// Live returns the model's live conversations, which record the setup of each connection and
+// the usage of each answer, or nil. See [model.LiveProvider].
+func (m *loggedModel) Live() model.LiveLLM {
+	inner := model.LiveOf(m.LLM)
+	if inner == nil {
+		return nil
+	}
+	return &loggedLive{inner}
+}
+
+type loggedLive struct{ model.LiveLLM }
+
+// ConnectLive records the setup and opens a connection; see [model.LiveLLM].
+func (m *loggedLive) ConnectLive(ctx context.Context, setup *model.LiveSetup) (model.LiveConn, error) {
+	log, ok := ctx.Value(requestLogKey{}).(*requestLog)
+	if !ok {
+		return m.LiveLLM.ConnectLive(ctx, setup)
+	}
+	log.addRequest(&model.Request{
+		Model: setup.Model, Origin: setup.Origin,
+		Config: &genai.GenerateContentConfig{SystemInstruction: setup.SystemInstruction, Tools: setup.Tools},
+	})
+	conn, err := m.LiveLLM.ConnectLive(context.WithValue(ctx, requestLogKey{}, nil), setup)
+	if err != nil {
+		return nil, err
+	}
+	return &loggedConn{conn, log.usage}, nil
+}
+
+type loggedConn struct {
+	model.LiveConn
+	usage *usageMeter
+}
+
+// Receive returns the next message and records its usage; see [model.LiveConn].
+func (c *loggedConn) Receive(ctx context.Context) (*model.LiveMessage, error) {
+	m, err := c.LiveConn.Receive(ctx)
+	if err == nil && m.Usage != nil {
+		c.usage.addResponse(&model.Response{UsageMetadata: m.Usage, CustomMetadata: m.CustomMetadata})
+	}
+	return m, err
 }
 
 type requestLogKey struct{}

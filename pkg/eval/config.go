@@ -1,7 +1,9 @@
 package eval
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"agenthost/internal/adkjson"
 )
@@ -38,6 +40,28 @@ type LiveConfig struct {
 	// Timeout of a turn in seconds; nil for 300.
 	Timeout *float64 `json:"timeoutSeconds,omitempty"`
 }
+
+// CheckFields returns an error if the timeout is not positive. Nil is valid.
+func (c *LiveConfig) CheckFields() error {
+	if c == nil || c.Timeout == nil || *c.Timeout > 0 && *c.Timeout <= maxLiveSeconds {
+		return nil
+	}
+	return fmt.Errorf("timeout_seconds must be above 0 and at most %d, got %v", maxLiveSeconds, *c.Timeout)
+}
+
+// TurnTimeout returns the timeout of a turn.
+func (c *LiveConfig) TurnTimeout() time.Duration {
+	if c.Timeout == nil {
+		return defaultLiveTimeout
+	}
+	return time.Duration(*c.Timeout * float64(time.Second))
+}
+
+// The timeouts of a live turn: that of ADK, and the longest one, in seconds.
+const (
+	defaultLiveTimeout = 300 * time.Second
+	maxLiveSeconds     = 86400
+)
 
 // Criteria are the criteria of metrics in order.
 type Criteria struct {
@@ -76,6 +100,9 @@ func writeCriteria(w *adkjson.Encoder, c *Criteria) {
 }
 
 func (c *Config) validateFields() *adkjson.Error {
+	if err := c.Live.CheckFields(); err != nil {
+		return &adkjson.Error{Path: []any{"live_model_config"}, Message: err.Error()}
+	}
 	if c.Simulator == nil {
 		return nil
 	}
@@ -212,6 +239,8 @@ type RunRequest struct {
 	Measures []*Measure
 	// Simulator replaces that of the config; nil keeps it.
 	Simulator *SimulatorConfig
+	// Live replaces that of the config; nil keeps it.
+	Live *LiveConfig
 }
 
 // RunProgress is a step of a run: its start, or a case that ended.

@@ -67,10 +67,10 @@ func (m *textModel) LiveTraits(string) model.LiveTraits {
 }
 
 // ConnectLive begins a conversation; see [model.LiveLLM]. It never fails.
-func (m *textModel) ConnectLive(_ context.Context, setup *model.LiveSetup) (model.LiveConn, error) {
+func (m *textModel) ConnectLive(ctx context.Context, setup *model.LiveSetup) (model.LiveConn, error) {
 	c := &textConn{model: m, setup: setup, messages: make(chan *model.LiveMessage, textMessages), pending: map[string]string{}}
 	c.tools, c.async = splitAsync(setup.Tools)
-	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	c.speaks = m.opts.Speak != nil && slices.Contains(setup.Modalities, genai.ModalityAudio)
 	return c, nil
 }

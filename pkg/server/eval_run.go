@@ -109,13 +109,8 @@ func (s *Server) readEvalRequest(w http.ResponseWriter, r *http.Request) (*eval.
 	if old := b.readStrings("evalIds"); len(req.CaseIDs) == 0 {
 		req.CaseIDs = old
 	}
-	if err := b.err(); err != nil {
-		return nil, err
-	}
-	if b.findField("liveModelConfig") != nil {
-		return nil, badRequest("live runs of eval sets are not supported: omit liveModelConfig")
-	}
-	return req, nil
+	req.Live = b.readLiveConfig("liveModelConfig")
+	return req, b.err()
 }
 
 // addEvalSet reads the set in the path, and the config in its folder.
@@ -219,6 +214,20 @@ func (b *body) readMeasures(name string) []*eval.Measure {
 		b.addEvalError(eval.Decode("", item, measures[i]), string(f.key), i)
 	}
 	return measures
+}
+
+func (b *body) readLiveConfig(name string) *eval.LiveConfig {
+	f := b.findField(name)
+	if f == nil || string(f.value) == "null" {
+		return nil
+	}
+	config := &eval.LiveConfig{}
+	err := eval.Decode("", f.value, config)
+	if err == nil {
+		err = config.CheckFields()
+	}
+	b.addEvalError(err, string(f.key))
+	return config
 }
 
 func (b *body) readSimulator(name string) *eval.SimulatorConfig {
