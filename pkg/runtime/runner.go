@@ -102,6 +102,7 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 	if len(req.CustomMetadata) > 0 {
 		r.config.CustomMetadata = mergeMaps(r.config.CustomMetadata, req.CustomMetadata)
 	}
+	r.config.CustomMetadata = session.PublicMetadata(r.config.CustomMetadata)
 	r.budget = newCallBudget(&r.config)
 	r.expressions = h.newExpressionBudget()
 	r.state = r.lookupState

@@ -188,7 +188,7 @@ func (c *liveSocket) writeEvents(ctx context.Context, q *runtime.LiveRequest) er
 func (c *liveSocket) writeEvent(ctx context.Context, ev *session.Event) (left bool, err error) {
 	buffer := buffers.Take()
 	defer buffers.Return(buffer)
-	if *buffer, err = session.AppendEvent(*buffer, ev); err != nil {
+	if *buffer, err = (session.Form{}).AppendEvent(*buffer, ev); err != nil {
 		return false, err
 	}
 	return c.writeText(ctx, *buffer) != nil, nil

@@ -283,6 +283,7 @@ func (s *Server) importEvents(r *http.Request, events []*session.Event) error {
 		if !isUserInput(ev) && !s.isPrivileged(r) {
 			return forbiddenError(fmt.Sprintf("permission denied: event %d is not user input; only administrators can import other events", i))
 		}
+		ev.CustomMetadata = session.PublicMetadata(ev.CustomMetadata)
 		ev.Provenance = session.Provenance{Imported: true}
 		delete(ev.Extra, "provenance")
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/genai"
@@ -21,21 +22,44 @@ import (
 type Form struct {
 	// Provenance adds the provenance of events.
 	Provenance bool
+	// internal keeps the customMetadata keys that begin with [InternalMetadataPrefix].
+	internal bool
 }
+
+// InternalMetadataPrefix begins the customMetadata keys that ADK reserves for its own
+// components. Databases keep them; clients can neither set nor read them.
+const InternalMetadataPrefix = "__adk_internal_"
+
+// PublicMetadata returns m without the keys that begin with [InternalMetadataPrefix]. It
+// does not change m, and returns m itself if there are none.
+func PublicMetadata(m map[string]any) map[string]any {
+	for key := range m {
+		if isInternalKey(key) {
+			public := maps.Clone(m)
+			maps.DeleteFunc(public, func(key string, _ any) bool { return isInternalKey(key) })
+			return public
+		}
+	}
+	return m
+}
+
+func isInternalKey(key string) bool { return strings.HasPrefix(key, InternalMetadataPrefix) }
 
 // emptyNode is the nodeInfo of all events outside of workflows.
 const emptyNode = `{"path":""}`
 
-// AppendEvent appends the event's JSON form to dst, as stored in databases and
-// sent to clients: camelCase keys, empty fields omitted, no HTML escapes, no
-// line feeds. It fails on values that JSON cannot represent, such as NaN, and
-// then returns dst unchanged.
-func AppendEvent(dst []byte, e *Event) ([]byte, error) { return Form{}.AppendEvent(dst, e) }
+// AppendEvent appends the event's JSON form to dst, as stored in databases: camelCase
+// keys, empty fields omitted, no HTML escapes, no line feeds. It fails on values that
+// JSON cannot represent, such as NaN, and then returns dst unchanged.
+func AppendEvent(dst []byte, e *Event) ([]byte, error) {
+	return Form{internal: true}.AppendEvent(dst, e)
+}
 
 // provenanceKey is the JSON key of an event's provenance.
 const provenanceKey = "provenance"
 
-// AppendEvent is the function AppendEvent for this form.
+// AppendEvent is the function AppendEvent for clients: in this form, and without the
+// customMetadata keys that begin with [InternalMetadataPrefix].
 func (f Form) AppendEvent(dst []byte, e *Event) ([]byte, error) {
 	w := encoders.Get().(*adkjson.Encoder)
 	*w = adkjson.Encoder{Buf: dst, WriteCustom: writeCustom}
@@ -53,9 +77,9 @@ func (f Form) AppendEvent(dst []byte, e *Event) ([]byte, error) {
 // because it passes itself to a function value.
 var encoders = sync.Pool{New: func() any { return new(adkjson.Encoder) }}
 
-// MarshalJSON is [AppendEvent] for encoding/json, which parses the result again
+// MarshalJSON is [Form.AppendEvent] for encoding/json, which parses the result again
 // and escapes HTML in it by default.
-func (e *Event) MarshalJSON() ([]byte, error) { return AppendEvent(nil, e) }
+func (e *Event) MarshalJSON() ([]byte, error) { return Form{}.AppendEvent(nil, e) }
 
 // UnmarshalJSON decodes an event of any ADK version: keys in camelCase or
 // snake_case, the timestamp as float seconds, integer milliseconds or RFC 3339,
@@ -78,7 +102,7 @@ func UnknownField(b []byte) error {
 	return checkEnd(r)
 }
 
-// AppendSession appends the session's JSON form with its events to dst. It
+// AppendSession appends the session's JSON form with its events to dst, for clients. It
 // fails like [AppendEvent].
 func AppendSession(dst []byte, s *Session) ([]byte, error) { return Form{}.AppendSession(dst, s) }
 
@@ -149,7 +173,7 @@ func (v ArtifactVersion) MarshalJSON() ([]byte, error) {
 
 func (f Form) writeEvent(w *adkjson.Encoder, e *Event) {
 	w.OpenBracket('{')
-	writeResponse(w, &e.Response)
+	f.writeResponse(w, &e.Response)
 	w.StartField("invocationId").WriteString(e.InvocationID)
 	w.StartField("author").WriteString(e.Author)
 	w.WriteOptional("actions", &e.Actions)
@@ -184,7 +208,7 @@ func writeNodeInfo(w *adkjson.Encoder, e *Event) {
 	}
 }
 
-func writeResponse(w *adkjson.Encoder, r *model.Response) {
+func (f Form) writeResponse(w *adkjson.Encoder, r *model.Response) {
 	w.WriteOptionalString("modelVersion", r.ModelVersion)
 	w.WriteOptional("content", r.Content)
 	w.WriteOptional("groundingMetadata", r.GroundingMetadata)
@@ -197,8 +221,12 @@ func writeResponse(w *adkjson.Encoder, r *model.Response) {
 	w.WriteOptionalString("errorCode", r.ErrorCode)
 	w.WriteOptionalString("errorMessage", r.ErrorMessage)
 	w.WriteOptionalFlag("interrupted", r.Interrupted)
-	if len(r.CustomMetadata) > 0 {
-		w.WriteMapField("customMetadata", r.CustomMetadata)
+	metadata := r.CustomMetadata
+	if !f.internal {
+		metadata = PublicMetadata(metadata)
+	}
+	if len(metadata) > 0 {
+		w.WriteMapField("customMetadata", metadata)
 	}
 	w.WriteOptional("usageMetadata", r.UsageMetadata)
 	writeTranscription(w, "inputTranscription", r.InputTranscription, r.Partial)

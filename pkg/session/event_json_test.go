@@ -179,6 +179,26 @@ func TestSessionForms(t *testing.T) {
 	}
 }
 
+// Databases keep what ADK's own components wrote; clients do not see it.
+func TestInternalMetadata(t *testing.T) {
+	ev := &Event{ID: "e"}
+	ev.CustomMetadata = map[string]any{"__adk_internal_restored_event": true, "trace": "t"}
+	public, err := Form{}.AppendEvent(nil, ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := AppendEvent(nil, ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(public); strings.Contains(text, "__adk_internal_") || !strings.Contains(text, `"trace":"t"`) {
+		t.Errorf("clients get %s", text)
+	}
+	if !strings.Contains(string(stored), `"__adk_internal_restored_event":true`) {
+		t.Errorf("databases get %s", stored)
+	}
+}
+
 func TestTimestamp(t *testing.T) {
 	tests := []struct {
 		in, want string

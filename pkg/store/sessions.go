@@ -43,7 +43,7 @@ type GetOptions struct {
 // written to their scopes, temp: keys are dropped. White space around the id is
 // trimmed; an empty id is replaced by a generated one. It fails with ErrExists
 // if the id is in use, and with ErrInvalid if the key or the state cannot be
-// stored.
+// stored, or if the id is one that ADK reserves: user, . and ..
 func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string]any) (*session.Session, error) {
 	key.ID = strings.TrimSpace(key.ID)
 	if key.ID == "" {
@@ -51,6 +51,9 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 	}
 	if err := codec.CheckSession(key); err != nil {
 		return nil, err
+	}
+	if slices.Contains(reservedIDs, key.ID) {
+		return nil, fmt.Errorf("session id %q is reserved, use another one: %w", key.ID, session.ErrInvalid)
 	}
 	state, err := codec.CanonicalizeState(state)
 	if err != nil {
@@ -70,6 +73,10 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 	}
 	return s.Get(ctx, key, nil)
 }
+
+// reservedIDs are the ids that new sessions cannot have, as in ADK since 2.10: in its
+// folders and buckets they are those of a user's artifacts, or path segments.
+var reservedIDs = []string{"user", ".", ".."}
 
 // writeInitial checks the state that a session begins with, and creates the session.
 func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[string]any, g *LeaseGrant) error {

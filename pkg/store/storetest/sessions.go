@@ -51,6 +51,10 @@ func (su *Suite) testInvalidKeys(t *testing.T) {
 		wantErr(t, "Get with "+tt.name, err, wantedError{session.ErrInvalid, tt.want})
 		wantErr(t, "Delete with "+tt.name, s.Sessions.Delete(t.Context(), tt.key), wantedError{session.ErrInvalid, tt.want})
 	}
+	for _, id := range []string{"user", ".", " .. "} {
+		_, err := s.Sessions.Create(t.Context(), session.Key{App: "a", User: "u", ID: id}, nil)
+		wantErr(t, "Create with id "+id, err, wantedError{session.ErrInvalid, "is reserved, use another one"})
+	}
 	_, err := s.Sessions.Get(t.Context(), session.Key{App: "a", User: "u"}, nil)
 	wantErr(t, "Get without id", err, wantedError{session.ErrInvalid, "session id is required"})
 	_, err = s.Sessions.List(t.Context(), "", "u")

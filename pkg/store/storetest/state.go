@@ -299,7 +299,7 @@ func wantLimit(t *testing.T, err error, want string) {
 func (su *Suite) testStateLimit(t *testing.T) {
 	s := su.openLimited(t)
 	for _, scope := range []string{"session", "user", "app"} {
-		key := session.Key{App: "limited", User: "alice", ID: scope}
+		key := session.Key{App: "limited", User: "alice", ID: scope + "-state"}
 		prefix := map[string]string{"session": "", "user": "user:", "app": "app:"}[scope]
 		want := fmt.Sprintf("state of the %s exceeds the limit of 1 KiB", scope)
 		sess := createSession(t, s, key, map[string]any{prefix + "a": strings.Repeat("x", 600)})
