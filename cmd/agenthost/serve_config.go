@@ -13,6 +13,7 @@ import (
 
 	"agenthost/internal/auth"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store/storeurl"
 )
 
 // Keys of a config file that are not flags, or accept more than the flag.
@@ -213,6 +214,9 @@ func (f *serveFlags) resolveSettings(cmd *cobra.Command, dirs []string) ([]strin
 		return nil, err
 	}
 	f.addrGiven = cmd.Flags().Changed("addr")
+	if cmd.Flags().Changed("lease") && storeurl.HasNoLeases(f.sessionDB) {
+		return nil, fmt.Errorf("--lease has no effect with --session-db %s, which has no leases: omit it, and run one host for an engine", f.sessionDB)
+	}
 	if len(dirs) == 0 {
 		dirs = f.dirs
 	}

@@ -87,6 +87,10 @@ func (o *Options) openSessions(ctx context.Context, url string) (b *store.Backen
 	return d.Backends(), "dir:" + d.ArtifactFolder(), nil
 }
 
+// HasNoLeases reports whether the store of a URL cannot reserve a session for one host: it
+// ignores the lease of its options.
+func HasNoLeases(url string) bool { return isVertex(url) }
+
 func isVertex(url string) bool { return strings.HasPrefix(url, "agentengine:") }
 
 // openVertex opens sessions in Vertex AI, and the database of everything that it cannot
