@@ -299,6 +299,9 @@ func (f *stateFlow) checkPlaceholders() {
 
 func (f *stateFlow) checkPlaceholder(t tool.StateText) {
 	src := t.Text.Value
+	if !t.Paths {
+		f.checkPreserved(t.Text)
+	}
 	for _, m := range malformedPlaceholder.FindAllStringSubmatchIndex(src, -1) {
 		root, sign, rest := src[m[2]:m[3]], src[m[4]:m[5]], src[m[6]:m[7]]
 		switch {
@@ -314,6 +317,23 @@ func (f *stateFlow) checkPlaceholder(t tool.StateText) {
 	if m := templateTag.FindStringSubmatchIndex(src); m != nil && !t.Paths {
 		f.addProblem(t.Text.Warnf(m[0], "placeholder", "%s stays unchanged: instructions support placeholders, but not {%% %s %%}", src[m[0]:m[1]], src[m[2]:m[3]]).
 			WithHint("use an agent with a when condition for each case, or put literal text into static_instruction"))
+	}
+}
+
+// checkPreserved warns once per instruction in which ADK before 2.10 would have inserted a
+// value after a dollar sign or backslash.
+func (f *stateFlow) checkPreserved(t spec.Text) {
+	for _, ref := range template.Parse(t.Value).Preserved() {
+		if !ref.Optional && (ref.Artifact || !f.isKnownKey(ref.Name)) {
+			continue // no run answered: the value is missing
+		}
+		sign, name := t.Value[ref.Offset-1:ref.Offset], ref.Name
+		if ref.Artifact {
+			name = "artifact." + name
+		}
+		f.addProblem(t.Warnf(ref.Offset-1, "placeholder", "%s{%s} stays unchanged: since ADK 2.10, text after %s is not a placeholder", sign, name, sign).
+			WithHint("to insert the value, write a space before {%s}; to keep the text without this warning, write %s{!%s}", name, sign, name))
+		return
 	}
 }
 

@@ -61,6 +61,9 @@ func TestCorpus(t *testing.T) {
 }
 
 func (c *corpusCase) expectedOutput() (text, why string) {
+	if p := Parse(c.Template); len(p.Preserved()) > 0 && len(p.Refs()) == 0 {
+		return c.Template, "recorded with 2.5; since 2.10, ${key} stays"
+	}
 	if d, ok := knownDeviations()[c.Name]; ok {
 		return d.want, d.why
 	}

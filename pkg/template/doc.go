@@ -11,8 +11,9 @@
 // # Texts
 //
 // A placeholder is a match of the regular expression {+[^{}]*}+ whose name is a
-// key or an artifact; everything else is literal text. Rendering is a single
-// pass: placeholders in values are not expanded. This package adds two forms to
+// key or an artifact, and that has neither a dollar sign nor a backslash before
+// it; everything else is literal text. Rendering is a single pass: placeholders
+// in values are not expanded. This package adds two forms to
 // ADK's rules: <key?>, the same as {key?}, and {!key}, which prints {key}.
 //
 // Values print as [String] describes: strings unchanged, nil as the empty string,

@@ -9,7 +9,8 @@ import (
 // Text is a compiled template with placeholders. It is immutable and safe for
 // concurrent use. The zero Text is empty.
 type Text struct {
-	body compiledText
+	body      compiledText
+	preserved []Ref
 }
 
 // Parse compiles a template. Every string is valid: anything that is not a
@@ -19,11 +20,15 @@ func Parse(src string) *Text {
 	for s.pos < len(src) {
 		s.scanNext()
 	}
-	return &Text{body: s.builder.buildText()}
+	return &Text{body: s.builder.buildText(), preserved: s.preserved}
 }
 
 // Refs lists the placeholders in order. The caller must not modify the slice.
 func (t *Text) Refs() []Ref { return t.body.refs }
+
+// Preserved lists the matches that would be placeholders without the dollar sign or
+// backslash before them, and are literal text. The caller must not modify the slice.
+func (t *Text) Preserved() []Ref { return t.preserved }
 
 // Static returns the text and true if it has no placeholders and therefore
 // renders the same for every scope.
@@ -65,6 +70,8 @@ type textScanner struct {
 	src     string
 	pos     int
 	builder textBuilder
+	// preserved are the matches after a dollar sign or backslash.
+	preserved []Ref
 }
 
 // scanNext consumes one placeholder or one run of literal text.
@@ -105,7 +112,12 @@ func (s *textScanner) scanBraces(rest string) {
 	}
 	inner := rest[open : open+size]
 	total := open + size + countLeading(rest[open+size:], '}')
-	if ref, ok := parseRef(strings.TrimFunc(inner, isSpace)); ok {
+	ref, ok := parseRef(strings.TrimFunc(inner, isSpace))
+	switch {
+	case ok && s.isPreserved():
+		ref.Offset = s.pos
+		s.preserved = append(s.preserved, ref)
+	case ok:
 		s.consumePlaceholder(ref, total)
 		return
 	}
@@ -114,6 +126,12 @@ func (s *textScanner) scanBraces(rest string) {
 		s.pos++ // the exclamation mark
 		s.consumeLiteral(total - open - 1)
 	}
+}
+
+// isPreserved reports whether a dollar sign or a backslash is before the braces: they
+// belong to a shell, a template string or TeX (adk-python since 2.10).
+func (s *textScanner) isPreserved() bool {
+	return s.pos > 0 && strings.IndexByte("$\\", s.src[s.pos-1]) >= 0
 }
 
 // isEscaped reports whether {inner} is a placeholder escaped with exclamation

@@ -75,7 +75,9 @@ func TestRender(t *testing.T) {
 		{"artifact missing", "[{artifact.g?}]", "[]"},
 		{"artifact name with a blank", "[{artifact.f.txt ?}]", "[]"},
 		{"not only placeholders", "Hi {name}, {deep_key1}!", "Hi Bob, k!"},
-		{"dollar", "${name}", "$Bob"},
+		{"dollar", "${name} ${{name}} $ {name} ${name?}", "${name} ${{name}} $ Bob ${name?}"},
+		{"dollar before an artifact", "${artifact.f.txt}", "${artifact.f.txt}"},
+		{"backslash", `\{name} \frac{name}{d}`, `\{name} \fracBob{"a":1}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -103,6 +105,8 @@ func TestRenderAdditions(t *testing.T) {
 		{"comparison", "1 < 2 {name} 3 > 2", "1 < 2 Bob 3 > 2"},
 		{"literal", "{!name}", "{name}"},
 		{"literal of all forms", "{!user:name?} {!artifact.f} {{!x}}", "{user:name?} {artifact.f} {{x}}"},
+		{"literal after a dollar", "${!name}", "${name}"},
+		{"angle after a dollar", "$<name?>", "$Bob"},
 		{"literal of a literal", "{!!name}", "{!name}"},
 		{"exclamation before other text", "{!a-b} {! name!} {!}", "{!a-b} {! name!} {!}"},
 		{"literal before angle", "{!x}<name?>", "{x}Bob"},
@@ -226,6 +230,7 @@ func FuzzText(f *testing.F) {
 	for _, seed := range []string{
 		"{a} {b?} {c-d}", "{{a}} {{{b?}", "{artifact.x} <user:y?> <z>", "{!a} {{!b}} {!!c?}", "{ a }{a ?}{{a}b}",
 		"{\"k\": \"<a?>\"} {}{", "{été} {ª} {a\u0301} {\x1fa\x1f} {\xff}", "<a<b?>{c}?> {!<a?>}",
+		`${a} \{b?} ${!c} ${{d}} a${artifact.<x?>}`,
 	} {
 		f.Add(seed)
 	}
@@ -274,15 +279,19 @@ func renderByRegexp(src string) string {
 	end := 0
 	for _, at := range bracesPattern.FindAllStringIndex(src, -1) {
 		out.WriteString(replaceAngles(src[end:at[0]]))
-		out.WriteString(replaceBraces(src[at[0]:at[1]]))
+		preserved := at[0] > 0 && (src[at[0]-1] == '$' || src[at[0]-1] == '\\')
+		out.WriteString(replaceBraces(src[at[0]:at[1]], preserved))
 		end = at[1]
 	}
 	return out.String() + replaceAngles(src[end:])
 }
 
-func replaceBraces(match string) string {
+func replaceBraces(match string, preserved bool) string {
 	inner := strings.TrimRight(strings.TrimLeft(match, "{"), "}")
 	if value, ok := echoPlaceholder(strings.TrimFunc(inner, isSpace)); ok {
+		if preserved {
+			return replaceAngles(match)
+		}
 		return value
 	}
 	if bare := strings.TrimLeft(inner, "!"); bare != inner {
