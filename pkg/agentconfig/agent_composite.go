@@ -37,7 +37,7 @@ func newParallel(_ context.Context, env AgentEnv, c *parallelConfig) (runtime.Ag
 // loopConfig is the YAML of a LoopAgent.
 type loopConfig struct {
 	Common        CommonConfig `yaml:",inline"`
-	MaxIterations int          `yaml:"max_iterations" doc:"Maximum number of iterations; 0 means no limit."`
+	MaxIterations *int         `yaml:"max_iterations" doc:"Maximum number of iterations; without it there is no limit, and 0 runs no sub-agent."`
 	Until         spec.Expr    `yaml:"until" doc:"Ends the loop when true after a sub-agent; can use state, user, session, invocation and agent."`
 }
 
@@ -46,8 +46,12 @@ func (c *loopConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
 // Check compiles the expression and rejects a negative count.
 func (c *loopConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
-	if c.MaxIterations < 0 {
-		ds = append(ds, n.Get("max_iterations").Errorf("loop", "max_iterations must be 0 or more, got %d", c.MaxIterations))
+	switch at := n.Get("max_iterations"); {
+	case c.MaxIterations != nil && *c.MaxIterations < 0:
+		ds = append(ds, at.Errorf("loop", "max_iterations must be 0 or more, got %d", *c.MaxIterations))
+	case c.MaxIterations != nil && at.Value == "0":
+		ds = append(ds, at.Warnf("loop", "max_iterations: 0 runs no sub-agent, as in ADK since 2.9").
+			WithHint("remove max_iterations to loop without limit"))
 	}
 	_, found := compileUntil(c.Until)
 	return append(ds, found...)

@@ -97,8 +97,8 @@ func describeAgent(p *runtime.AgentInfo) string {
 	if p.Kind == "LlmAgent" {
 		words = append(words, p.Model, "'"+p.Instruction+"'")
 	}
-	if p.MaxIterations > 0 {
-		words = append(words, fmt.Sprint(p.MaxIterations))
+	if p.MaxIterations != nil {
+		words = append(words, fmt.Sprint(*p.MaxIterations))
 	}
 	if p.OutputKey != "" {
 		words = append(words, p.OutputKey)

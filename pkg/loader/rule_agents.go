@@ -146,7 +146,7 @@ func checkLoopEnd(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	if p.plan.Kind.Name != "LoopAgent" {
 		return
 	}
-	if number := n.Get("max_iterations"); !number.IsNull() && number.Value != "0" || !n.Get("until").IsNull() || len(p.subs) == 0 {
+	if number := n.Get("max_iterations"); !number.IsNull() || !n.Get("until").IsNull() || len(p.subs) == 0 {
 		return
 	}
 	if slices.ContainsFunc(p.subs, mayBeSkipped) || mayEndLoop(p) {

@@ -9,8 +9,8 @@ import (
 // LoopOptions are the optional settings of a loop agent.
 type LoopOptions struct {
 	Description string
-	// MaxIterations is 0 for no limit.
-	MaxIterations int
+	// MaxIterations is nil for no limit; 0 runs no sub-agent.
+	MaxIterations *int
 	// Until ends the loop when it is true after a sub-agent; nil never does.
 	Until     *Condition
 	SubAgents []Agent
@@ -52,7 +52,7 @@ func (a *LoopAgent) run(ctx context.Context, inv *Invocation, yield func(*sessio
 		yield(nil, err)
 		return false
 	}
-	for n := first; a.opts.MaxIterations == 0 || n < a.opts.MaxIterations; n++ {
+	for n := first; a.opts.MaxIterations == nil || n < *a.opts.MaxIterations; n++ {
 		// Sub-agents that do nothing do not check the context.
 		if ctx.Err() != nil {
 			yield(nil, AsRunError(ctx.Err()))

@@ -30,7 +30,7 @@ func checkpointAgents(t *testing.T) map[string]runtime.Agent {
 		"llm":        runtime.NewLLM("x", &runtime.LLMOptions{Model: textModel("hello")}),
 		"tool node":  runtime.NewToolNode("x", f, nil),
 		"sequential": runtime.NewSequential("x", "", one()),
-		"loop":       runtime.NewLoop("x", &runtime.LoopOptions{SubAgents: []runtime.Agent{one()}, MaxIterations: 2}),
+		"loop":       runtime.NewLoop("x", &runtime.LoopOptions{SubAgents: []runtime.Agent{one()}, MaxIterations: new(2)}),
 		"router":     runtime.NewRouter("x", "", runtime.Route{Agent: one()}),
 		"workflow":   flow,
 	}

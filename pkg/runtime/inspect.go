@@ -28,7 +28,8 @@ type AgentInfo struct {
 	Instruction     string
 	OutputKey       string
 	IncludeContents IncludeContents
-	MaxIterations   int
+	// MaxIterations is nil for no limit, and for agents that are not loops.
+	MaxIterations *int
 	// Tools are the agent's own, without those that the runtime adds.
 	Tools []ToolInfo
 	// Agents are the sub-agents, in order.

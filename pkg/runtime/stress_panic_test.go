@@ -209,7 +209,7 @@ func multiEventTrees(t *testing.T) map[string]runtime.Agent {
 		"llm":      worker("a"),
 		"sequence": runtime.NewSequential("s", "", worker("a"), worker("b")),
 		"parallel": runtime.NewParallel("p", "", worker("a"), worker("b"), runtime.NewParallel("q", "", worker("c"), worker("d"))),
-		"loop":     runtime.NewLoop("l", &runtime.LoopOptions{SubAgents: []runtime.Agent{worker("a")}, MaxIterations: 3}),
+		"loop":     runtime.NewLoop("l", &runtime.LoopOptions{SubAgents: []runtime.Agent{worker("a")}, MaxIterations: new(3)}),
 		"workflow": flow,
 	}
 }

@@ -32,7 +32,7 @@ func deepTree(depth int) runtime.Agent {
 	if depth%2 == 0 {
 		return runtime.NewSequential(name, "", subs...)
 	}
-	return runtime.NewLoop(name, &runtime.LoopOptions{SubAgents: subs, MaxIterations: 1})
+	return runtime.NewLoop(name, &runtime.LoopOptions{SubAgents: subs, MaxIterations: new(1)})
 }
 
 // TestDeepTree: a hundred agents on ten levels run once each, in order.

@@ -83,7 +83,7 @@ func recordedApps(t *testing.T) *env {
 	}
 	e.addRootAgent(t, runtime.NewSequential("seq_app", "", newAgent("writer", "draft"), newAgent("reviewer", "review")))
 	e.addRootAgent(t, runtime.NewParallel("par_app", "", newAgent("left", "l"), newAgent("right", "r")))
-	e.addRootAgent(t, runtime.NewLoop("loop_app", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{newAgent("worker", "w")}}))
+	e.addRootAgent(t, runtime.NewLoop("loop_app", &runtime.LoopOptions{MaxIterations: new(2), SubAgents: []runtime.Agent{newAgent("worker", "w")}}))
 	return e
 }
 

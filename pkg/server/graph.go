@@ -36,7 +36,7 @@ type (
 		Instruction     string      `json:"instruction,omitempty"`
 		OutputKey       string      `json:"output_key,omitempty"`
 		IncludeContents string      `json:"include_contents,omitempty"`
-		MaxIterations   int         `json:"max_iterations,omitempty"`
+		MaxIterations   *int        `json:"max_iterations,omitempty"`
 		SubAgents       []*nodeBody `json:"sub_agents,omitempty"`
 		Tools           []nodeBody  `json:"tools,omitempty"`
 		Graph           *edgesBody  `json:"graph,omitempty"`

@@ -149,7 +149,7 @@ func orderedAgents(t *testing.T, c *observedClient) map[string]runtime.Agent {
 		"sequence":       runtime.NewSequential("s", "", llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, nil), llm("b", &scriptModel{replies: []string{"two"}, after: []string{"one"}}, nil)),
 		"router":         runtime.NewRouter("r", "", runtime.Route{Agent: llm("a", &scriptModel{replies: []string{"call look", "done"}}, nil)}),
 		"parallel":       runtime.NewParallel("p", "", llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, nil), llm("b", &scriptModel{replies: []string{"two"}, flushesLast: true}, nil)),
-		"loop":           runtime.NewLoop("l", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{llm("a", &scriptModel{replies: []string{"one", "two"}, flushesLast: true}, nil)}}),
+		"loop":           runtime.NewLoop("l", &runtime.LoopOptions{MaxIterations: new(2), SubAgents: []runtime.Agent{llm("a", &scriptModel{replies: []string{"one", "two"}, flushesLast: true}, nil)}}),
 		"custom agent":   &textAgent{runtime.Base{AgentName: "a"}, c, []string{"one", "two", "three"}},
 	}
 }
