@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -239,14 +240,21 @@ type PageRequest struct {
 }
 
 // List returns the sessions of a user, or of all users of the app if user is
-// empty, in order of creation, with state and without events. An invalid app or
-// user is ErrInvalid.
+// empty, with state and without events. As in ADK since 2.7, they are sorted by
+// last update, user and id: the last one is the most recently active. An invalid
+// app or user is ErrInvalid.
 func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Session, error) {
-	return s.listSessions(ctx, SessionQuery{App: app, User: user})
+	all, err := s.listSessions(ctx, SessionQuery{App: app, User: user})
+	slices.SortFunc(all, compareActivity)
+	return all, err
 }
 
-// Page returns a page of List and the token of the next page, which is empty
-// after the last one. Sessions created meanwhile appear at the end, deleted
+func compareActivity(a, b *session.Session) int {
+	return cmp.Or(a.LastUpdate.Compare(b.LastUpdate), strings.Compare(a.User, b.User), strings.Compare(a.ID, b.ID))
+}
+
+// Page returns a page of the sessions of List in order of creation, and the token of
+// the next page, which is empty after the last one. Sessions created meanwhile appear at the end, deleted
 // ones are omitted. An invalid size or token is ErrInvalid.
 func (s *Sessions) Page(ctx context.Context, req *PageRequest) (all []*session.Session, next string, err error) {
 	if req.Size < 1 || req.Size > maxPage {

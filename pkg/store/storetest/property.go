@@ -303,7 +303,11 @@ func (tr *trial) list(t *rapid.T) {
 		tr.equal("state in the list", tr.plain.state(sess.Key), sess.State.All())
 		tr.equal("version in the list", int64(len(tr.plain.sessions[sess.Key].events)), sess.Version)
 	}
+	byKey := func(a, b session.Key) int { return strings.Compare(a.User+"/"+a.ID, b.User+"/"+b.ID) }
+	slices.SortFunc(want, byKey)
+	slices.SortFunc(keys, byKey)
 	tr.equal("list", want, keys)
+	tr.equal("order of the list", true, slices.IsSortedFunc(got, compareActivity))
 }
 
 // check compares every session as every store shows it.

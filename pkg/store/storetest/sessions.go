@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,10 +215,13 @@ func (su *Suite) testDeleteAndCreateAgain(t *testing.T) {
 	wantErr(t, "Append by the old handle", s.Sessions.Append(t.Context(), old, textEvent("user", "x")), wantedError{session.ErrStale, ""})
 }
 
+func compareActivity(a, b *session.Session) int {
+	return cmp.Or(a.LastUpdate.Compare(b.LastUpdate), strings.Compare(a.User, b.User), strings.Compare(a.ID, b.ID))
+}
+
 func (su *Suite) testListOrder(t *testing.T) {
 	s := su.open(t, nil)
-	ids := []string{"z", "a", "m", "b"}
-	for _, id := range ids {
+	for _, id := range []string{"z", "a", "m", "b"} {
 		createSession(t, s, session.Key{App: "app", User: "u" + id, ID: id}, map[string]any{"k": id, "user:u": id, "app:a": id})
 	}
 	appendEvent(t, s, getSession(t, s, session.Key{App: "app", User: "uz", ID: "z"}, nil), textEvent("user", "hi"))
@@ -225,13 +229,14 @@ func (su *Suite) testListOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
 	for _, sess := range list {
-		got = append(got, sess.ID)
 		diff(t, "state of "+sess.ID, map[string]any{"k": sess.ID, "user:u": sess.ID, "app:a": "b"}, sess.State.All())
 	}
-	diff(t, "order", ids, got)
-	diff(t, "version", int64(1), list[0].Version)
+	if !slices.IsSortedFunc(list, compareActivity) || len(list) != 4 {
+		t.Errorf("sessions are not sorted by last update, user and id: %v", list)
+	}
+	diff(t, "most recently active", session.Key{App: "app", User: "uz", ID: "z"}, list[3].Key)
+	diff(t, "version", int64(1), list[3].Version)
 }
 
 // Windows of an intact session are not reported as gaps, even if it is deleted during
@@ -270,6 +275,7 @@ func (su *Suite) testPagesMatchList(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := listPages(t, s, &store.PageRequest{App: "app", User: user, Size: size})
+			slices.SortFunc(got, compareActivity)
 			if len(got) != len(want) {
 				t.Fatalf("user %q, size %d: %d sessions, want %d", user, size, len(got), len(want))
 			}
