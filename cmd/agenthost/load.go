@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -21,6 +23,8 @@ import (
 // loadFlags control how apps are loaded.
 type loadFlags struct {
 	env, secrets, policy, prices string
+	// maxLLMCalls is only a flag of serve.
+	maxLLMCalls int
 	// reserved lists what apps may not read or reach, even if the policy grants it.
 	reserved policy.Host
 	// observe is [runtime.Options.Observe] of the host that openHost opens; it may be nil.
@@ -54,6 +58,11 @@ func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader
 		}
 		opts.Prices = prices
 	}
+	calls, err := f.defaultLLMCalls()
+	if err != nil {
+		return nil, err
+	}
+	opts.MaxLLMCalls = calls
 	if f.secrets != "" {
 		if info, err := os.Stat(f.secrets); err != nil || !info.IsDir() {
 			return nil, failWithf("--secrets %s: folder not found", f.secrets)
@@ -77,6 +86,28 @@ func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader
 		}
 	}
 	return nil, failWithf("--env %s: no app has a file %s", f.env, loader.OverlayFile(f.env))
+}
+
+// defaultLLMCalls returns the max_llm_calls of apps without their own: of the flag, or else
+// of ADK's environment variable. Nil is the built-in default.
+func (f *loadFlags) defaultLLMCalls() (*int, error) {
+	const variable = "ADK_MAX_LLM_CALLS"
+	name, calls := "--max-llm-calls", f.maxLLMCalls
+	if !f.flags.Changed("max-llm-calls") {
+		text := os.Getenv(variable)
+		if text == "" {
+			return nil, nil
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s must be a whole number, such as 500, got %q", variable, text)
+		}
+		name, calls = variable, n
+	}
+	if calls >= math.MaxInt32 {
+		return nil, fmt.Errorf("%s must be less than %d, got %d; 0 means no limit", name, math.MaxInt32, calls)
+	}
+	return &calls, nil
 }
 
 // openHost loads the single app of a folder into a new host. It prints problems to

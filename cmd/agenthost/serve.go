@@ -104,6 +104,7 @@ file.`,
 	flags.IntVar(&f.maxLive, "max-live", 10000, "maximum number of open live conversations")
 	flags.IntVar(&f.maxUserLive, "max-live-per-user", 20, "maximum number of open live conversations of one user")
 	flags.DurationVar(&f.maxRunTime, "max-run-time", 0, "maximum duration of a turn (default: no limit)")
+	flags.IntVar(&f.load.maxLLMCalls, "max-llm-calls", runtime.DefaultMaxLLMCalls, "maximum number of model calls of one invocation in apps whose run_config has no max_llm_calls; 0 means no limit; overrides ADK_MAX_LLM_CALLS")
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "rate limit of runs per app, such as 600/1m (default: no limit)")
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams that are idle for this duration, for proxies that close idle connections (default: 15s, only for clients that request event IDs)")
 	f.maxAnswers = 256 << 20

@@ -30,12 +30,26 @@ func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 	}
 	doc := &c.app.doc
 	return runtime.NewApp(c.src.name, agent, &runtime.AppOptions{
-		Description: doc.Description, Revision: c.src.computeRevision(), Config: doc.runConfig(), Model: c.app.defaultModel(), Close: c.held.close,
+		Description: doc.Description, Revision: c.src.computeRevision(), Config: c.runConfig(), Model: c.app.defaultModel(), Close: c.held.close,
 		ContextCache: doc.contextCache(), Retention: time.Duration(doc.Retention),
 		Compaction: doc.compactionOptions(), Summarizer: c.app.summarizer,
 		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.reloadOptions(),
 		Plugins: c.app.plugins, Logger: c.held.logger,
 	})
+}
+
+// runConfig returns the run_config of the app, or nil for the defaults.
+func (c *compiler) runConfig() *runtime.RunConfig {
+	config, limit := c.app.doc.runConfig(), c.src.maxLLMCalls
+	if limit == nil || config != nil && !c.app.doc.RunConfig.node.Get("max_llm_calls").IsNull() {
+		return config
+	}
+	own := runtime.DefaultRunConfig()
+	if config != nil {
+		own = *config
+	}
+	own.MaxLLMCalls = *limit
+	return &own
 }
 
 func (c *compiler) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Agent, error) {

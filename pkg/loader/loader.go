@@ -103,6 +103,9 @@ type Options struct {
 	AgentClasses spec.Kinds[agentconfig.AgentEnv, runtime.Agent]
 	// Plugins are the plugins of app.yaml; nil is [agentconfig.PluginKinds].
 	Plugins spec.Kinds[agentconfig.PluginEnv, *runtime.Plugin]
+	// MaxLLMCalls is max_llm_calls of apps whose run_config has none; nil is
+	// [runtime.DefaultMaxLLMCalls], 0 or less means no limit.
+	MaxLLMCalls *int
 	// MissingKey, if set, is called in a load without errors for each model whose calls
 	// would fail without a key or an address, with a warning of the rule model-key. Such
 	// a model is not a problem of the app: its environment may differ where it runs.

@@ -25,9 +25,11 @@ import (
 // source reads the files and the environment of one app, and records what it read. The
 // app's revision is the hash of all of it.
 type source struct {
-	name string // the name of the app
-	dir  string // as given by the caller
-	root *os.Root
+	// maxLLMCalls is [Options.MaxLLMCalls].
+	maxLLMCalls *int
+	name        string // the name of the app
+	dir         string // as given by the caller
+	root        *os.Root
 	// storedRevision is the revision that is read instead of the folder, or nil.
 	storedRevision *store.Revision
 	// parentRoot is the parent folder, once a file in it was read.
@@ -131,7 +133,7 @@ func (s *source) absoluteDir() string {
 // newSource returns a source that has not read any files.
 func newSource(name, dir string, opts *Options) *source {
 	return &source{
-		name: name, dir: dir, displayDir: formatDir(dir), env: opts.Env, secrets: opts.Secrets, policy: opts.Policy,
+		name: name, dir: dir, displayDir: formatDir(dir), env: opts.Env, secrets: opts.Secrets, policy: opts.Policy, maxLLMCalls: opts.MaxLLMCalls,
 		budget:    newLoadBudget(context.Background()),
 		documents: map[string]*spec.Node{}, filled: map[string]filledDocument{}, readFiles: map[string][]byte{}, usedValues: map[string]string{},
 	}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -41,6 +42,9 @@ type RunConfig struct {
 	SaveInputBlobsAsArtifacts bool           `yaml:"save_input_blobs_as_artifacts" default:"false" doc:"Save files in user messages as artifacts, and replace them by a line of text."`
 	CustomMetadata            map[string]any `yaml:"custom_metadata" doc:"Added to the customMetadata of every event of a run."`
 
+	Labels      map[string]string `yaml:"labels" doc:"Labels of model requests on Vertex AI, for billing; at most 64. Those in generate_content_config of an agent take precedence."`
+	ServiceTier genai.ServiceTier `yaml:"service_tier" enum:"flex|standard|priority" doc:"Service tier of requests to Gemini; generate_content_config of an agent takes precedence."`
+
 	SessionWindow        *SessionWindow `yaml:"get_session_config" doc:"The events of the session that a run sees. Default: all."`
 	ToolThreadPoolConfig *ToolPool      `yaml:"tool_thread_pool_config" doc:"Number of calls of one response that run at the same time. Default: 8."`
 	ResponseModalities   []string       `yaml:"response_modalities" enum:"TEXT|IMAGE|AUDIO|VIDEO" doc:"Modalities of responses, in live runs one, by default AUDIO; generate_content_config of an agent takes precedence."`
@@ -76,6 +80,7 @@ const (
 	tooManyCalls    = "max_llm_calls must be less than %d; 0 means no limit"
 	costNotPositive = "max_cost must be above 0 US dollars, got %v"
 	noWorkers       = "max_workers must be at least 1, got %d"
+	tooManyLabels   = "labels exceed the limit of %d, got %d"
 	noFunctionCalls = "max_function_calls must be at least 1, got %d"
 	cfcNeedsSSE     = "support_cfc requires streaming_mode: sse"
 )
@@ -158,12 +163,23 @@ func (c *RunConfig) applyToRequest(g *genai.GenerateContentConfig) {
 	if c.SpeechConfig != nil && g.SpeechConfig == nil {
 		g.SpeechConfig = c.SpeechConfig
 	}
+	if g.ServiceTier == "" {
+		g.ServiceTier = c.ServiceTier
+	}
+	if len(c.Labels) > 0 {
+		labels := maps.Clone(c.Labels)
+		maps.Copy(labels, g.Labels)
+		g.Labels = labels
+	}
 }
 
 // affectsRequests reports whether a run changes requests.
 func (c *RunConfig) affectsRequests() bool {
-	return len(c.ResponseModalities) > 0 || c.SpeechConfig != nil
+	return len(c.ResponseModalities) > 0 || c.SpeechConfig != nil || len(c.Labels) > 0 || c.ServiceTier != ""
 }
+
+// maxLabels is the limit of Vertex AI on the labels of a request.
+const maxLabels = 64
 
 // checkSettings validates the settings other than max_llm_calls.
 func (c *RunConfig) checkSettings(n *spec.Node) spec.Diagnostics {
@@ -191,6 +207,9 @@ func (c *RunConfig) checkNumbers(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if p := c.ToolThreadPoolConfig; p != nil && p.MaxWorkers < 1 {
 		ds = append(ds, n.Get("tool_thread_pool_config").Get("max_workers").Errorf("run-config", noWorkers, p.MaxWorkers))
+	}
+	if len(c.Labels) > maxLabels {
+		ds = append(ds, n.Get("labels").Errorf("run-config", tooManyLabels, maxLabels, len(c.Labels)))
 	}
 	if at := n.Get("max_function_calls"); !at.IsNull() && c.MaxFunctionCalls < 1 {
 		ds = append(ds, at.Errorf("run-config", noFunctionCalls, c.MaxFunctionCalls))
@@ -321,6 +340,8 @@ func (c *RunConfig) validateConfig() error {
 		return invalidRequest("%s", cfcNeedsSSE)
 	case c.ToolThreadPoolConfig != nil && c.ToolThreadPoolConfig.MaxWorkers < 1:
 		return invalidRequest(noWorkers, c.ToolThreadPoolConfig.MaxWorkers)
+	case len(c.Labels) > maxLabels:
+		return invalidRequest(tooManyLabels, maxLabels, len(c.Labels))
 	case c.MaxFunctionCalls < 0:
 		return invalidRequest(noFunctionCalls, c.MaxFunctionCalls)
 	case c.StreamingMode != "" && c.StreamingMode != StreamingNone && c.StreamingMode != StreamingSSE && c.StreamingMode != StreamingBidi:

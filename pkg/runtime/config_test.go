@@ -41,6 +41,9 @@ func TestRunConfigCheck(t *testing.T) {
 		{"zero", "max_llm_calls: 0", "app.yaml:1:16: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config]"},
 		{"negative", "max_llm_calls: -1", "app.yaml:1:16: warning: max_llm_calls -1 means no limit: a loop of agents can cause unbounded costs [run-config]"},
 		{"too many", "max_llm_calls: 2147483647", "app.yaml:1:16: max_llm_calls must be less than 2147483647; 0 means no limit [run-config]"},
+		{"labels", "{labels: {team: shop}, service_tier: flex}", ""},
+		{"tier", "service_tier: fast", `app.yaml:1:15: "fast" is not one of: flex, standard, priority [enum]`},
+		{"too many labels", "labels: {" + manyLabels(65) + "}", "app.yaml:1:9: labels exceed the limit of 64, got 65 [run-config]"},
 		{"mode", "streaming_mode: duplex", `app.yaml:1:17: "duplex" is not one of: none, sse, bidi [enum]`},
 		{"two modalities", "{streaming_mode: bidi, response_modalities: [TEXT, AUDIO]}", "app.yaml:1:45: a live model answers in one modality, got TEXT, AUDIO [run-config]"},
 		{"limits", "live: {max_duration: 0s, idle_timeout: 1m, max_tokens: -1}", "app.yaml:1:22: max_duration must be above 0 [run-config]\napp.yaml:1:56: max_tokens must be above 0 [run-config]"},
@@ -64,28 +67,47 @@ func TestRunConfigCheck(t *testing.T) {
 	}
 }
 
-// TestRunConfigInRequests: requests contain response_modalities and speech_config
-// unless the agent's own settings override them.
+func manyLabels(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("k%d: v", i))
+	}
+	return strings.Join(all, ", ")
+}
+
+// TestRunConfigInRequests: requests contain response_modalities, speech_config, labels
+// and service_tier unless the agent's own settings override them.
 func TestRunConfigInRequests(t *testing.T) {
 	inPortuguese, inGerman := &genai.SpeechConfig{LanguageCode: "pt-BR"}, &genai.SpeechConfig{LanguageCode: "de-DE"}
 	config := runtime.DefaultRunConfig()
 	config.ResponseModalities, config.SpeechConfig = []string{"AUDIO"}, inPortuguese
+	config.Labels, config.ServiceTier = map[string]string{"team": "shop", "env": "test"}, genai.ServiceTierFlex
 	for _, tt := range []struct {
 		name        string
 		agent, want *genai.GenerateContentConfig
 	}{
-		{"of the run", nil, &genai.GenerateContentConfig{ResponseModalities: []string{"AUDIO"}, SpeechConfig: inPortuguese}},
+		{"of the run", nil, &genai.GenerateContentConfig{
+			ResponseModalities: []string{"AUDIO"}, SpeechConfig: inPortuguese,
+			Labels: config.Labels, ServiceTier: genai.ServiceTierFlex,
+		}},
 		{
 			"of the agent",
-			&genai.GenerateContentConfig{ResponseModalities: []string{"TEXT"}, SpeechConfig: inGerman},
-			&genai.GenerateContentConfig{ResponseModalities: []string{"TEXT"}, SpeechConfig: inGerman},
+			&genai.GenerateContentConfig{
+				ResponseModalities: []string{"TEXT"}, SpeechConfig: inGerman,
+				Labels: map[string]string{"team": "own"}, ServiceTier: genai.ServiceTierPriority,
+			},
+			&genai.GenerateContentConfig{
+				ResponseModalities: []string{"TEXT"}, SpeechConfig: inGerman,
+				Labels: map[string]string{"team": "own", "env": "test"}, ServiceTier: genai.ServiceTierPriority,
+			},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			var got *genai.GenerateContentConfig
 			llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
-				got = &genai.GenerateContentConfig{ResponseModalities: req.Config.ResponseModalities, SpeechConfig: req.Config.SpeechConfig}
+				c := req.Config
+				got = &genai.GenerateContentConfig{ResponseModalities: c.ResponseModalities, SpeechConfig: c.SpeechConfig, Labels: c.Labels, ServiceTier: c.ServiceTier}
 				return model.ModelText("ok"), nil
 			})
 			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: llm, GenerateContentConfig: tt.agent}), &runtime.AppOptions{Config: &config})
