@@ -132,16 +132,35 @@ func transferInstruction(n *node) string {
 	return b.String()
 }
 
+// findTransferTarget returns the agent of that name to which this agent can transfer.
+func (n *node) findTransferTarget(name string) (*node, error) {
+	for _, target := range n.transferTargets {
+		if target.agent.Name() == name {
+			return target, nil
+		}
+	}
+	return nil, failf(CodeTransferFailed, nil, "Agent %s is not one of those that can take over: %v", name, targetNames(n.transferTargets))
+}
+
+// refuseTransfer removes a transfer of a tool or callback to an agent to which this agent
+// cannot transfer, and returns the error for the model (adk-python since 2.10).
+func (s *step) refuseTransfer(actions *session.Actions) error {
+	if actions.TransferToAgent == "" {
+		return nil
+	}
+	_, err := s.inv.node.findTransferTarget(actions.TransferToAgent)
+	if err != nil {
+		actions.TransferToAgent = ""
+	}
+	return err
+}
+
 // transferTo runs another agent within this agent's run. This agent does not
 // continue after it.
 func (s *step) transferTo(ctx context.Context, name string) {
-	i := slices.IndexFunc(s.inv.node.transferTargets, func(n *node) bool { return n.agent.Name() == name })
-	target := s.inv.run.app.findNode(name)
-	if i >= 0 {
-		target = s.inv.node.transferTargets[i]
-	}
-	if target == nil {
-		s.emitEvent(nil, failf(CodeTransferFailed, nil, "Agent %s not found in the agent tree.", name))
+	target, err := s.inv.node.findTransferTarget(name)
+	if err != nil {
+		s.emitEvent(nil, err)
 		return
 	}
 	to := s.inv.newChildInvocation(target, s.inv.branch, 1)

@@ -400,12 +400,11 @@ func (a *liveAgent) emitStructured(answer *session.Event) bool {
 // model.
 func (a *liveAgent) finishTransfer(answer *session.Event) {
 	to := answer.Actions.TransferToAgent
-	var refused *RunError
+	_, refused := a.inv.node.findTransferTarget(to)
 	switch {
 	case to == "":
 		return
-	case !slices.ContainsFunc(a.inv.node.transferTargets, func(n *node) bool { return n.agent.Name() == to }):
-		refused = failf(CodeTransferFailed, nil, "Agent %s is not one of those that can take over: %v", to, targetNames(a.inv.node.transferTargets))
+	case refused != nil:
 	case !a.reconnects.HasBudget(time.Now()):
 		refused = failf(CodeTransferFailed, nil, "too many transfers: at most %d a minute, continue the conversation yourself", live.MaxConnectsPerMinute)
 	default:

@@ -194,9 +194,12 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *callResult 
 	if err == nil {
 		err = s.checkWrites(&a.actions)
 	}
+	refused := s.refuseTransfer(&a.actions)
 	switch {
 	case err != nil && s.isFatal(ctx, err, traits):
 		a.err = s.wrapToolError(ctx, fc.Name, err)
+	case err == nil && refused != nil:
+		a.setResponse(fc, errorResponse(refused))
 	case err != nil:
 		a.setResponse(fc, errorResponse(err))
 	case traits.LongRunning && (result == nil || len(result.Response) == 0):

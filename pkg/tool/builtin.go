@@ -102,10 +102,11 @@ func newTransfer(targets []string) *callTool {
 		}
 		name["enum"] = enum
 	}
+	reason := map[string]any{"type": "string", "description": "Why that agent continues, and what it is to do. It reads this in the conversation, and does not transfer back for the same reason."}
 	d := newDeclaration("transfer_to_agent",
 		"Transfers the conversation to another agent, which answers the user instead of you. "+
 			"Use it when the description of that agent fits the question better.",
-		objectSchema(map[string]any{"agent_name": name}, "agent_name"))
+		objectSchema(map[string]any{"agent_name": name, "transfer_reason": reason}, "agent_name"))
 	return &callTool{declaration: d, run: func(call *Call) *Result {
 		call.Actions.TransferToAgent, _ = call.Args["agent_name"].(string)
 		return newResult(nil)

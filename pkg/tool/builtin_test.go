@@ -163,9 +163,14 @@ func TestTransferDeclaration(t *testing.T) {
 	got := NewTransfer([]string{"billing", "sales"}).Declaration().ParametersJsonSchema
 	want := map[string]any{
 		"type": "object",
-		"properties": map[string]any{"agent_name": map[string]any{
-			"type": "string", "description": "The agent to transfer to.", "enum": []any{"billing", "sales"},
-		}},
+		"properties": map[string]any{
+			"agent_name": map[string]any{
+				"type": "string", "description": "The agent to transfer to.", "enum": []any{"billing", "sales"},
+			},
+			"transfer_reason": map[string]any{
+				"type": "string", "description": "Why that agent continues, and what it is to do. It reads this in the conversation, and does not transfer back for the same reason.",
+			},
+		},
 		"required": []any{"agent_name"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
