@@ -45,7 +45,7 @@ func (a *SequentialAgent) run(ctx context.Context, inv *Invocation, yield func(*
 
 // A ParallelAgent runs its sub-agents concurrently, each on its own branch, so
 // that they do not see each other's events. It ends when all have ended; the
-// first failure cancels the others.
+// first failure or escalation cancels the others.
 type ParallelAgent struct{ Base }
 
 // NewParallel returns a parallel agent.
@@ -73,8 +73,12 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 	}()
 	p.startChildren(inner)
 	for s := range p.events {
+		escalated := s.ev != nil && s.ev.Actions.Escalate
 		if !s.deliverEvent(yield) {
 			return false
+		}
+		if escalated { // as in adk-python since 2.8
+			return true
 		}
 	}
 	if err := ctx.Err(); err != nil {
