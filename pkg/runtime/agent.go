@@ -213,9 +213,15 @@ type Plugin struct {
 	// the event, except for ID, invocation and time. It must not change the
 	// event itself, with which the agent continues.
 	OnEvent func(ctx context.Context, inv *Invocation, ev *session.Event) (*session.Event, error)
-	// AfterRun is called when the agent has ended without error. It is not
-	// called when the consumer stopped the run.
+	// AfterRun is called when the run has ended in any way: also by an error, by
+	// BeforeRun, and by a consumer that stopped it (adk-python since 2.10). After
+	// an error or a stop, its context ends after 5 seconds, and its own error is
+	// only logged.
 	AfterRun func(ctx context.Context, inv *Invocation) error
+	// OnAgentError and OnRunError observe the errors that end an agent and the run.
+	// An error passes through each agent above the failed one, from the inside.
+	OnAgentError func(ctx context.Context, inv *Invocation, failure *RunError)
+	OnRunError   func(ctx context.Context, inv *Invocation, failure *RunError)
 	// Close releases the resources of the plugin, within the five seconds of
 	// its context. It is called once, after the last run of the app.
 	Close func(ctx context.Context) error

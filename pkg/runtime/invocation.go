@@ -56,6 +56,9 @@ type run struct {
 	user     *genai.Content
 	userText string
 	turn     int
+	// completed reports to AfterRun that the run ended without error, and that its
+	// consumer did not stop it.
+	completed bool
 	// state reads the session's state, with its defaults.
 	state  func(key string) (any, bool)
 	budget *callBudget

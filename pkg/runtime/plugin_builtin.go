@@ -303,10 +303,13 @@ func toCount(v any) (int, bool) {
 }
 
 // NewAddToMemory returns a plugin that adds the events of every run to the memory,
-// which ADK leaves to a callback of each app.
+// which ADK leaves to a callback of each app. Runs that fail or are stopped are not
+// added.
 func NewAddToMemory(logger *slog.Logger) *Plugin {
 	return &Plugin{Name: "add_to_memory", AfterRun: func(ctx context.Context, inv *Invocation) error {
-		inv.addRunToMemory(ctx, logger)
+		if inv.run.completed {
+			inv.addRunToMemory(ctx, logger)
+		}
 		return nil
 	}}
 }

@@ -215,15 +215,49 @@ func TestPluginAnswers(t *testing.T) {
 	}
 }
 
-// TestAfterRunSkippedOnError: after an error it is not called.
-func TestAfterRunSkippedOnError(t *testing.T) {
-	e := testenv.New(t, nil)
-	key := e.Session(t, "app", "s", nil)
-	r := &callLog{}
-	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: modelFunc(failingModel)}), &runtime.AppOptions{Plugins: []*runtime.Plugin{loggingPlugin(r)}})
-	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
-	if got := strings.Join(r.lines, "\n"); strings.Contains(got, "after_run") {
-		t.Errorf("after a failure the plugin was called:\n%s", got)
+// TestAfterRunOnEveryEnd: after_run is called also after an error, an answer of
+// before_run, and a stop; errors are observed from the inside to the outside.
+func TestAfterRunOnEveryEnd(t *testing.T) {
+	answering := &runtime.Plugin{Name: "answering", BeforeRun: func(context.Context, *runtime.Invocation) (*genai.Content, error) {
+		return model.ModelText("closed"), nil
+	}}
+	for _, tt := range []struct {
+		name    string
+		model   model.LLM
+		plugins []*runtime.Plugin
+		stop    bool
+		want    []string
+	}{
+		{"error", modelFunc(failingModel), nil, false, []string{"on_event a: UNAVAILABLE", "on_agent_error a", "on_agent_error both", "on_run_error both", "after_run both"}},
+		{"answer of before_run", textModel("hi"), []*runtime.Plugin{answering}, false, []string{"on_event model: closed", "after_run both"}},
+		{"stop", textModel("hi"), nil, true, []string{"on_event a: hi", "after_run both"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			r := &callLog{}
+			observe := func(hook string) func(context.Context, *runtime.Invocation, *runtime.RunError) {
+				return func(_ context.Context, inv *runtime.Invocation, failure *runtime.RunError) {
+					if failure.Code == "" {
+						t.Errorf("%s has no code", hook)
+					}
+					r.add("%s %s", hook, inv.Agent().Name())
+				}
+			}
+			noting := loggingPlugin(r)
+			noting.Callbacks, noting.BeforeRun, noting.OnUserMessage = runtime.Callbacks{}, nil, nil
+			noting.OnAgentError, noting.OnRunError = observe("on_agent_error"), observe("on_run_error")
+			agent := runtime.NewSequential("both", "", runtime.NewLLM("a", &runtime.LLMOptions{Model: tt.model}))
+			deployApp(t, e, agent, &runtime.AppOptions{Plugins: append([]*runtime.Plugin{noting}, tt.plugins...)})
+			for range e.Host.Run(t.Context(), userMessage(key, "go")) {
+				if tt.stop {
+					break
+				}
+			}
+			if diff := cmp.Diff(tt.want, r.lines); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -70,7 +70,7 @@ func (inv *Invocation) endsWithAgent() bool {
 func (inv *Invocation) runAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	ctx, span := inv.beginAgentSpan(ctx)
 	defer span.endSpan()
-	yield = span.recordErrors(yield)
+	yield = inv.reportAgentErrors(ctx, span.recordErrors(yield))
 	if inv.frame != nil {
 		return inv.runFrame(ctx, yield)
 	}

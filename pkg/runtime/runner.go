@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -243,17 +245,70 @@ func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*s
 		inv.runAgent(ctx, r.commitThenYield(ctx, yield))
 		return
 	}
-	if !r.runAgentWithPlugins(ctx, inv, r.commitThenYield(ctx, yield)) {
+	var failure error
+	stopped := false
+	r.runAgentWithPlugins(ctx, inv, r.commitThenYield(ctx, func(ev *session.Event, err error) bool {
+		failure = cmp.Or(failure, err)
+		stopped = !yield(ev, err)
+		return !stopped
+	}))
+	r.completed = failure == nil && !stopped
+	if r.completed {
+		if err := r.runAfterRun(ctx, inv); err != nil {
+			yield(nil, err)
+		}
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterRunTimeout)
+	defer cancel()
+	if failure != nil {
+		inv.reportFailure(ctx, "on_run_error", failure, func(p *Plugin) errorObserver { return p.OnRunError })
+	}
+	if err := r.runAfterRun(ctx, inv); err != nil {
+		r.logger().WarnContext(ctx, "after_run failed", "error", err)
+	}
+}
+
+// afterRunTimeout limits what plugins do after a run that failed or was stopped.
+const afterRunTimeout = 5 * time.Second
+
+func (r *run) runAfterRun(ctx context.Context, inv *Invocation) error {
 	_, err := askPlugins(ctx, inv, "after_run", func(p *Plugin) func() (*struct{}, error) {
 		if p.AfterRun == nil {
 			return nil
 		}
 		return func() (*struct{}, error) { return nil, p.AfterRun(ctx, inv) }
 	})
+	return err
+}
+
+// errorObserver is OnAgentError or OnRunError of a plugin; it may be nil.
+type errorObserver = func(ctx context.Context, inv *Invocation, failure *RunError)
+
+// reportFailure calls the observers of all plugins. A panic of one is logged.
+func (inv *Invocation) reportFailure(ctx context.Context, hook string, failure error, observerOf func(*Plugin) errorObserver) {
+	_, err := askPlugins(ctx, inv, hook, func(p *Plugin) func() (*struct{}, error) {
+		observe := observerOf(p)
+		if observe == nil {
+			return nil
+		}
+		return func() (*struct{}, error) { observe(ctx, inv, AsRunError(failure)); return nil, nil }
+	})
 	if err != nil {
-		yield(nil, err)
+		inv.run.logger().WarnContext(ctx, hook+" failed", "error", err)
+	}
+}
+
+// reportAgentErrors wraps yield for plugins with OnAgentError.
+func (inv *Invocation) reportAgentErrors(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+	if !slices.ContainsFunc(inv.run.app.plugins, func(p *Plugin) bool { return p.OnAgentError != nil }) {
+		return yield
+	}
+	return func(ev *session.Event, err error) bool {
+		if err != nil {
+			inv.reportFailure(ctx, "on_agent_error", err, func(p *Plugin) errorObserver { return p.OnAgentError })
+		}
+		return yield(ev, err)
 	}
 }
 
@@ -277,7 +332,8 @@ func (r *run) runAgentWithPlugins(ctx context.Context, inv *Invocation, yield fu
 	if content != nil {
 		ev := hookInv.NewEvent()
 		ev.Author, ev.Content = genai.RoleModel, content
-		return yield(ev, nil)
+		ev, err = r.runOnEvent(ctx, inv, ev)
+		return yield(ev, err) && err == nil
 	}
 	return inv.runAgent(ctx, func(ev *session.Event, err error) bool {
 		if err == nil {
