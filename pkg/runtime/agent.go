@@ -541,4 +541,9 @@ type RunRequest struct {
 	// is not called when the last event is not known in advance: when
 	// callbacks, plugins, checkpoints or other agents follow.
 	OnLastEvent func()
+	// ClientLeft, if set, reports after a run that was canceled or that the consumer
+	// stopped whether its client has left. The run then stores an error response for
+	// each open call, or else an event of the root agent with [CodeAborted], so that
+	// nothing in the session stays open. They are not yielded.
+	ClientLeft func() bool
 }

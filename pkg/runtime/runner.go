@@ -42,6 +42,11 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 		yield(nil, err)
 		return
 	}
+	if req.ClientLeft != nil {
+		abort := &abortRecorder{inv: inv, clientLeft: req.ClientLeft}
+		yield = abort.watchEvents(yield)
+		defer abort.storeAbort(ctx)
+	}
 	if app.compactor != nil {
 		inv.runAndCompact(ctx, yield)
 		return

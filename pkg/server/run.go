@@ -210,6 +210,9 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	st := s.newStream(w, ids)
 	defer s.trackStream(r, st, q.sessionKey())()
 	st.detached, st.form = detached, form
+	if !detached {
+		q.ClientLeft = func() bool { return (r.Context().Err() != nil || st.hasFailed()) && s.runs.isOpen() }
+	}
 	end := st.startKeepAlive(stop)
 	defer end()
 	err = s.streamRun(ctx, q, st)

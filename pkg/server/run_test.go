@@ -196,11 +196,11 @@ func (w *leavingClient) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// A client that disconnects cancels its run, unless the request has detach=true. A
-// detached run stores its remaining events.
+// A client that disconnects cancels its run, whose last event is then the abort, unless the
+// request has detach=true. A detached run stores its remaining events.
 func TestDetach(t *testing.T) {
 	for path, want := range map[string]string{
-		"/run_sse": "user ticking", "/run_sse?detach=true": "user ticking ticking ticking",
+		"/run_sse": "user ticking ticking", "/run_sse?detach=true": "user ticking ticking ticking",
 		"/run": "user ticking ticking ticking", "/run?detach=true": "user ticking ticking ticking",
 	} {
 		t.Run(path, func(t *testing.T) {

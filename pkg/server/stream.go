@@ -133,6 +133,13 @@ func (st *stream) writeComment(text string) {
 	_ = st.writeAndFlush([]byte(": " + strings.Join(strings.Fields(text), " ") + "\n\n"))
 }
 
+// hasFailed reports whether a write failed: the client has disconnected.
+func (st *stream) hasFailed() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.writeErr != nil
+}
+
 // stopKeepAlive stops the timer. When it returns, no comment is being written. The end
 // of the response flushes a buffered frame.
 func (st *stream) stopKeepAlive() {

@@ -227,8 +227,8 @@ func TestEventFlushed(t *testing.T) {
 	})
 }
 
-// A client that disconnects cancels the run. Stored events are kept and the session is
-// released.
+// A client that disconnects cancels the run. Stored events are kept, an event has the
+// reason, and the session is released.
 func TestClientLeaves(t *testing.T) {
 	e := newEnv(t, nil)
 	stopped := make(chan error, 1)
@@ -268,8 +268,15 @@ func TestClientLeaves(t *testing.T) {
 		t.Fatalf("the session is not released: %v", err)
 	}
 	release()
-	if got := e.eventAuthors(t, key); got != "user slow" {
-		t.Errorf("stored events are of %q, want user slow", got)
+	if got := e.eventAuthors(t, key); got != "user slow slow" {
+		t.Errorf("stored events are of %q, want user slow slow", got)
+	}
+	sess, err := e.store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := sess.Events()[2]; last.ErrorCode != "INVOCATION_ABORTED" || last.Actions.EndOfAgent {
+		t.Errorf("the last event has the error code %q and endOfAgent %t", last.ErrorCode, last.Actions.EndOfAgent)
 	}
 }
 

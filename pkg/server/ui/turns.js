@@ -43,7 +43,8 @@ export function isQuestionOpen(events, callId) {
   return !keepVisible(events).some((e) => e.author === 'user' && responsesOf(e).some((r) => r.id === callId));
 }
 
-const hasFailed = (event) => !!(event.errorCode || event.errorMessage);
+// An abort marks the end of an interrupted turn, which did not fail.
+const hasFailed = (event) => !!(event.errorCode || event.errorMessage) && event.errorCode !== 'INVOCATION_ABORTED';
 const hasContent = (event) => !event.partial && (!!event.content?.parts?.length || event.output !== undefined || hasFailed(event));
 const partsOf = (event, kind) => (event.content?.parts ?? []).map((p) => p[kind]).filter(Boolean);
 const callsOf = (event) => partsOf(event, 'functionCall');

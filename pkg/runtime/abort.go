@@ -1,0 +1,98 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// CodeAborted is the error code of the event that ends an invocation whose client left
+// (adk-python since 2.11).
+const CodeAborted = "INVOCATION_ABORTED"
+
+// abortedCallText is the result of a call that was open when the client left.
+const abortedCallText = "This call was canceled because the client left."
+
+// abortRecorder stores how an invocation ended whose client left, so that the session
+// stays valid and its readers see the reason.
+type abortRecorder struct {
+	inv *Invocation
+	// clientLeft is [RunRequest.ClientLeft].
+	clientLeft func() bool
+	// canceled is set by the error of a canceled run, stopped by a consumer that does not
+	// want the events after an incomplete one.
+	canceled, stopped bool
+}
+
+// watchEvents wraps yield to find out how the run ends.
+func (a *abortRecorder) watchEvents(yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+	return func(ev *session.Event, err error) bool {
+		if err != nil {
+			a.canceled = AsRunError(err).Code == CodeCanceled
+			return yield(nil, err)
+		}
+		final := ev.IsFinal()
+		proceed := yield(ev, nil)
+		a.stopped = !proceed && !final
+		return proceed
+	}
+}
+
+// storeAbort stores a response for each open call, or else one event with CodeAborted.
+func (a *abortRecorder) storeAbort(ctx context.Context) {
+	if !a.canceled && !a.stopped || !a.clientLeft() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterRunTimeout)
+	defer cancel()
+	r := a.inv.run
+	events := a.answerOpenCalls()
+	if len(events) == 0 {
+		ev := (&Invocation{run: r, node: r.app.rootNode}).NewEvent()
+		ev.ErrorCode, ev.ErrorMessage = CodeAborted, "The client left before the invocation ended."
+		events = append(events, ev)
+	}
+	for _, ev := range events {
+		if err := r.storeEvent(ctx, ev); err != nil {
+			r.logger().WarnContext(ctx, "storing the abort of the invocation failed", "error", err)
+			return
+		}
+	}
+}
+
+// answerOpenCalls returns an event with error responses for each event of the invocation
+// whose calls have none. Calls that wait for a person stay open.
+func (a *abortRecorder) answerOpenCalls() []*session.Event {
+	r := a.inv.run
+	var own, answers []*session.Event
+	answered := map[string]bool{}
+	for _, ev := range r.sess.Events() {
+		if ev.InvocationID == r.id && ev.Author != session.UserAuthor {
+			own = append(own, ev)
+			for _, response := range ev.Responses() {
+				answered[response.ID] = true
+			}
+		}
+	}
+	for _, ev := range own {
+		var answer *session.Event
+		for _, call := range ev.Calls() {
+			if answered[call.ID] || slices.Contains(ev.LongRunningToolIDs, call.ID) {
+				continue
+			}
+			if answer == nil {
+				answer = a.inv.NewEvent()
+				answer.Author, answer.Branch, answer.NodePath = ev.Author, ev.Branch, ev.NodePath
+				answer.Content = &genai.Content{Role: genai.RoleUser}
+				answers = append(answers, answer)
+			}
+			answer.Content.Parts = append(answer.Content.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
+				ID: call.ID, Name: call.Name, Response: map[string]any{"error": abortedCallText},
+			}})
+		}
+	}
+	return answers
+}
