@@ -299,6 +299,9 @@ func (c *compactionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if !ds.HasErrors() {
 		ds = append(ds, c.config.Check(n)...)
 	}
+	if c.config.TokenThreshold > 0 && n.Get("compaction_interval").IsNull() && n.Get("overlap_size").IsNull() {
+		c.config.Interval = 0 // as in adk-python since 2.6
+	}
 	return ds
 }
 
@@ -310,7 +313,7 @@ func (c *compactionNode) SchemaSpec() map[string]any {
 // compactionConfig is events_compaction_config (adk-python apps/_configs.py
 // EventsCompactionConfig).
 type compactionConfig struct {
-	Interval       int `yaml:"compaction_interval" default:"10" doc:"Number of new invocations after which they are summarized."`
+	Interval       int `yaml:"compaction_interval" default:"10" doc:"Number of new invocations after which they are summarized. With token_threshold and without this field, only the threshold counts."`
 	Overlap        int `yaml:"overlap_size" default:"0" doc:"Number of invocations of the previous summary that are summarized again."`
 	TokenThreshold int `yaml:"token_threshold" doc:"Prompt size in tokens at which the conversation is summarized, even during a run. Requires event_retention_size."`
 	EventRetention int `yaml:"event_retention_size" doc:"Number of latest events that a summary by token threshold keeps."`

@@ -21,7 +21,7 @@ func newCompactor(opts *AppOptions, top *node) (*compactor, error) {
 		return nil, nil
 	}
 	c := &compactor{*opts.Compaction, opts.Summarizer}
-	if c.Interval == 0 {
+	if c.Interval == 0 && c.TokenThreshold == 0 {
 		c.Interval = DefaultCompactionInterval
 	}
 	if c.Prompt == "" {
@@ -84,17 +84,23 @@ func (inv *Invocation) compactTokens(ctx context.Context, retain int) bool {
 	return inv.storeSummary(ctx, thresholdRange(events, retain))
 }
 
-// estimatePromptTokens returns the size of the latest prompt in tokens, as
-// reported by the model since the last summary, or else an estimate of the
-// next prompt.
+// estimatePromptTokens returns the size of the agent's latest prompt in tokens, as
+// reported by the model since the last summary, or else an estimate of its next prompt.
+// Prompts of other agents do not count, because they have other instructions, tools and
+// contents (adk-python since 2.10); an agent without a model takes the latest of all.
 func (inv *Invocation) estimatePromptTokens(events []*session.Event) int {
+	a, hasModel := inv.node.agent.(*LLMAgent)
 	for i := len(events) - 1; i >= 0 && !isCompaction(events[i]); i-- {
-		if u := events[i].UsageMetadata; u != nil && !events[i].Provenance.Imported && u.PromptTokenCount > 0 {
-			return int(u.PromptTokenCount)
+		ev := events[i]
+		if ev.UsageMetadata == nil || ev.Provenance.Imported || hasModel && ev.Author != a.Name() {
+			continue
+		}
+		if n := ev.UsageMetadata.PromptTokenCount; n > 0 {
+			return int(n)
 		}
 	}
 	include := IncludeDefault
-	if a, ok := inv.node.agent.(*LLMAgent); ok {
+	if hasModel {
 		include = a.opts.IncludeContents
 	}
 	contents, err := inv.buildContents(include)
@@ -256,6 +262,9 @@ func compactionEnd(c *session.Compaction) float64 {
 // slidingWindow returns the range of all invocations since the last summary if
 // there are enough of them, and of earlier ones for the overlap.
 func (c *compactor) slidingWindow(events []*session.Event) compactionRange {
+	if c.Interval == 0 {
+		return compactionRange{}
+	}
 	last := compactionEnd(lastCompaction(events))
 	fresh := map[string]bool{}
 	for _, ev := range events {

@@ -355,7 +355,8 @@ func (c *RunConfig) validateConfig() error {
 // EventsCompactionConfig.
 type CompactionOptions struct {
 	// Interval is the number of new invocations after which they are
-	// summarized; zero means [DefaultCompactionInterval].
+	// summarized; zero means [DefaultCompactionInterval], or never if there is a
+	// TokenThreshold.
 	Interval int
 	// Overlap is the number of invocations of the previous summary that are
 	// summarized again.
