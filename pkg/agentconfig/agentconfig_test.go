@@ -45,7 +45,7 @@ func TestAgentKinds(t *testing.T) {
 		{"ParallelAgent", "{name: a}", "ParallelAgent a [one two]"},
 		{"LoopAgent", "{name: a, max_iterations: 3, until: state.done == true}", "LoopAgent a 3 [one two]"},
 		{"RouterAgent", "{name: a, routes: [{when: state.x == 1, agent: {use: one}}, {agent: {use: two}}]}", "RouterAgent a [one two]"},
-		{"Workflow", "{name: a, edges: [[START, one, {yes: two}]]}", "Workflow a [one two] {-1 0 0  <nil>} {0 1 1 yes <nil>}"},
+		{"Workflow", "{name: a, edges: [[START, one, {yes: two}]]}", "Workflow a [one two] {-1 0 0 <nil> <nil>} {0 1 1 yes <nil>}"},
 		{"FunctionNode", "{name: a, expr: input + 1, output_key: out}", "FunctionNode a out"},
 		{"ToolNode", "{name: a, tool_code: clock, args: {zone: state.zone}}", "ToolNode a"},
 	} {

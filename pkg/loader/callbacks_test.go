@@ -56,3 +56,21 @@ func TestFunctions(t *testing.T) {
 		t.Errorf("Check of another hook: %s", ds.Error())
 	}
 }
+
+// TestNodeFunctionByName expects the edges of a workflow to name a registered function,
+// and to refer to it by the last word of its name.
+func TestNodeFunctionByName(t *testing.T) {
+	route := func(context.Context, *runtime.CallbackContext, any) (any, error) { return "again", nil }
+	opts := &loader.Options{Functions: agentconfig.Functions{Nodes: map[string]runtime.NodeFunc{".agent.route": route}}}
+	dir := filepath.Join(t.TempDir(), "app")
+	write(t, filepath.Join(dir, "root_agent.yaml"), "agent_class: Workflow\nname: a\nedges: [[START, .agent.route, w], [w, {again: route}]]\nagents: {w: {instruction: x}}\n")
+	app, ds := loader.New(opts).Load(t.Context(), dir)
+	if app == nil || len(ds) > 0 {
+		t.Fatal(ds.Error())
+	}
+	defer app.Close()
+	nodes := app.AgentInfo().Agents
+	if len(nodes) != 2 || nodes[0].Name != "route" || nodes[0].Kind != "FunctionNode" {
+		t.Errorf("nodes = %+v, want the FunctionNode route and w", nodes)
+	}
+}

@@ -226,6 +226,7 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 	for _, k := range l.agentKinds {
 		a := set.Object(k.ConfigType())
 		setEnum(a, "agent_class", classNames(k.Name)...)
+		addSchemaCode(a)
 		if k.Name != "LlmAgent" {
 			addRequired(a, "agent_class")
 		} else {
@@ -249,6 +250,19 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 			"type": "string", "pattern": `\.`, "not": map[string]any{"pattern": `^(com\.)?google\.adk\.`},
 		}},
 	})
+}
+
+// addSchemaCode adds ADK's key of code for each schema of an agent.
+func addSchemaCode(agent map[string]any) {
+	properties := agent["properties"].(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(properties)) {
+		if strings.HasSuffix(key, "_schema") {
+			properties[key+"_code"] = map[string]any{
+				"description": "ADK's name of a " + key + " that is code; functions in app.yaml declares its replacement.",
+				"anyOf":       []any{map[string]any{"type": "string"}, newObjectSchema("name", map[string]any{"type": "string"})},
+			}
+		}
+	}
 }
 
 // classNames returns ADK's names of a class, with and without package and module.

@@ -32,7 +32,10 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 	}
 	kind, known := r.findAgentKind(n)
 	base := r.applyDefaults(n, kind.Name)
-	n = r.inlineNames(base)
+	n = r.inlineNames(r.inlineCode(base, kind))
+	if kind.Name == "Workflow" {
+		n = r.nameFileNodes(n, t)
+	}
 	d := r.decodeAgent(kind, n)
 	plan := d.plan
 	if known {
@@ -171,6 +174,9 @@ func (r *resolver) resolveRef(ctx context.Context, ref *agentconfig.AgentRef, t 
 	case ref.Code.Value != "":
 		if f, ok := r.findFunction(ref.Code.Value); ok {
 			return r.resolveMappedAgent(ctx, f, ref.Code.Value, t)
+		}
+		if n := r.findNodeFunction(ref.Node.Get("code")); n != nil {
+			return r.resolveAgent(ctx, n, t)
 		}
 		r.report(missingCodeError(ref.Node.Get("code"), "agent", ref.Code.Value,
 			"declare a replacement under functions in app.yaml, or write an agent here"))

@@ -26,8 +26,9 @@ type Edge struct {
 	// From and To are indexes into the list of nodes; From may be [Start].
 	From, To int
 	Kind     EdgeKind
-	// Route is the value that an EdgeRoute matches.
-	Route string
+	// Route is the value that an EdgeRoute matches: a string, an int64 or a bool. It
+	// matches the route of an event by value and type, and anything else as text.
+	Route any
 	// By computes the value to match; nil uses the route that the node set, or
 	// else its output. Edges with the same expression share the pointer.
 	By *template.Expr
@@ -54,7 +55,7 @@ type Workflow struct {
 }
 
 // NewWorkflow returns a workflow. It fails when an edge refers to a missing
-// node.
+// node or has a route of another type.
 func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 	w := &Workflow{
 		Base:  Base{AgentName: name, AgentDescription: opts.Description, Children: opts.Nodes},
@@ -64,6 +65,11 @@ func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 	for _, e := range opts.Edges {
 		if e.From < Start || e.From >= len(opts.Nodes) || e.To < 0 || e.To >= len(opts.Nodes) {
 			return nil, fmt.Errorf("workflow %s: edge from %d to %d is out of range: there are %d nodes", name, e.From, e.To, len(opts.Nodes))
+		}
+		switch e.Route.(type) {
+		case nil, string, int64, bool:
+		default:
+			return nil, fmt.Errorf("workflow %s: the route of an edge must be a string, an int64 or a bool, got %T", name, e.Route)
 		}
 		w.edges[e.From+1] = append(w.edges[e.From+1], e)
 		if pair := [2]int{e.From, e.To}; !seen[pair] {

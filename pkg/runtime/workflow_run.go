@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"agenthost/internal/safe"
@@ -334,14 +336,14 @@ func (w *workflowRun) chooseTargets(ctx context.Context, o *outcome) ([]int, err
 }
 
 // matchingTargets returns the targets of the matching edges with e's expression.
-func matchingTargets(edges []Edge, e Edge, values []string) []int {
+func matchingTargets(edges []Edge, e Edge, values []routeValue) []int {
 	var matched, fallback []int
 	for _, f := range edges {
 		switch {
 		case f.Kind == EdgeAlways || f.By != e.By:
 		case f.Kind == EdgeDefault:
 			fallback = append(fallback, f.To)
-		case slices.Contains(values, f.Route):
+		case slices.ContainsFunc(values, func(v routeValue) bool { return v.matchesRoute(f.Route) }):
 			matched = append(matched, f.To)
 		}
 	}
@@ -354,18 +356,48 @@ func matchingTargets(edges []Edge, e Edge, values []string) []int {
 // routeValues returns the values that routes are matched against: the value of
 // the edge's expression, or else the route that an event of the node set, or else
 // the output of the node.
-func (w *workflowRun) routeValues(ctx context.Context, o *outcome, e Edge) ([]string, error) {
+func (w *workflowRun) routeValues(ctx context.Context, o *outcome, e Edge) ([]routeValue, error) {
 	if e.By != nil {
 		v, err := e.By.Eval(ctx, w.inv.ExprVars())
 		if err != nil {
 			return nil, failf(CodeInvalidRequest, err, "route of workflow %s after %s: %s", w.AgentName, w.nodeName(o.node), err)
 		}
-		return routeTexts(v), nil
+		return listRouteValues(v, false), nil
 	}
 	if o.route != nil {
-		return routeTexts(o.route), nil
+		return listRouteValues(o.route, true), nil
 	}
-	return routeTexts(w.nodeOutput(o)), nil
+	return listRouteValues(w.nodeOutput(o), false), nil
+}
+
+// routeValue is a value that routes are matched against.
+type routeValue struct {
+	text string
+	// typed is the value of a route that an event set, as ADK compares it: a
+	// string, a float64 or a bool. It is nil for values that match as text.
+	typed any
+}
+
+// matchesRoute reports whether the value matches the route of an edge.
+func (v routeValue) matchesRoute(route any) bool {
+	switch typed := v.typed.(type) {
+	case string:
+		return route == any(typed)
+	case bool:
+		return route == any(typed)
+	case float64:
+		n, ok := route.(int64)
+		return ok && float64(n) == typed
+	}
+	return v.text == RouteText(route)
+}
+
+// RouteText returns the route of an edge as text.
+func RouteText(route any) string {
+	if route == nil {
+		return ""
+	}
+	return fmt.Sprint(route)
 }
 
 // nodeOutput returns the output of a node: its explicit output, or else the value
@@ -387,24 +419,35 @@ func (w *workflowRun) nodeOutput(o *outcome) any {
 	return nil
 }
 
-// routeTexts returns the route values of an output: one per element of a list,
-// a string without surrounding white space, anything else as JSON.
-func routeTexts(v any) []string {
-	switch v := v.(type) {
+// listRouteValues returns the values of a route or an output: one per element of a
+// list. The text of a value is a string without surrounding white space, or else JSON.
+func listRouteValues(v any, typed bool) []routeValue {
+	switch v := session.Normalize(v).(type) {
 	case nil:
 		return nil
-	case string:
-		return []string{strings.TrimSpace(v)}
 	case []any:
-		var all []string
+		var all []routeValue
 		for _, e := range v {
-			all = append(all, routeTexts(e)...)
+			all = append(all, listRouteValues(e, typed)...)
 		}
 		return all
+	case string:
+		value := routeValue{text: strings.TrimSpace(v)}
+		if typed {
+			value.typed = value.text
+		}
+		return []routeValue{value}
+	default:
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil
+		}
+		value := routeValue{text: string(b)}
+		if n, err := strconv.ParseFloat(value.text, 64); typed && err == nil {
+			value.typed = n
+		} else if flag, ok := v.(bool); typed && ok {
+			value.typed = flag
+		}
+		return []routeValue{value}
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	return []string{string(b)}
 }

@@ -37,20 +37,22 @@ func TestWorkflowRoutes(t *testing.T) {
 		{"no route, so the output", nil, "first reply"},
 		{"text", " b ", "first b"},
 		{"number", 3.0, "first three"},
+		{"number as text", "3", "first other"},
 		{"true", true, "first yes"},
+		{"true as text", "true", "first other"},
 		{"list", []any{"b", true}, "first b yes"},
 		{"another", "x", "first other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			first := textNode("first", func(ev *session.Event) { ev.Actions.Route = tt.route })
-			route := func(to int, value string) runtime.Edge {
+			route := func(to int, value any) runtime.Edge {
 				return runtime.Edge{From: 0, To: to, Kind: runtime.EdgeRoute, Route: value}
 			}
 			w, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
 				Nodes: []runtime.Agent{first, textNode("b", nil), textNode("three", nil), textNode("yes", nil), textNode("reply", nil), textNode("other", nil)},
 				Edges: []runtime.Edge{
 					{From: runtime.Start, To: 0},
-					route(1, "b"), route(2, "3"), route(3, "true"), route(4, "first"),
+					route(1, "b"), route(2, int64(3)), route(3, true), route(4, "first"),
 					{From: 0, To: 5, Kind: runtime.EdgeDefault},
 				},
 				MaxConcurrency: 1,
@@ -78,6 +80,10 @@ func TestWorkflowRoutes(t *testing.T) {
 func TestWorkflowInvalid(t *testing.T) {
 	_, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{Nodes: []runtime.Agent{textNode("a", nil)}, Edges: []runtime.Edge{{From: 0, To: 1}}})
 	if want := "workflow flow: edge from 0 to 1 is out of range: there are 1 nodes"; err == nil || err.Error() != want {
+		t.Errorf("NewWorkflow = %v, want %s", err, want)
+	}
+	_, err = runtime.NewWorkflow("flow", &runtime.WorkflowOptions{Nodes: []runtime.Agent{textNode("a", nil)}, Edges: []runtime.Edge{{From: runtime.Start, To: 0, Route: 1.5}}})
+	if want := "workflow flow: the route of an edge must be a string, an int64 or a bool, got float64"; err == nil || err.Error() != want {
 		t.Errorf("NewWorkflow = %v, want %s", err, want)
 	}
 	_, err = runtime.NewApp("app", runtime.NewJoin("j", ""), nil)

@@ -15,7 +15,7 @@ func edgeRoute(e runtime.Edge) string {
 	if e.Kind == runtime.EdgeDefault {
 		return "default"
 	}
-	return e.Route
+	return runtime.RouteText(e.Route)
 }
 
 // A palette is the colors and the agent icon of a drawing, as in adk-python's
