@@ -28,7 +28,7 @@ func newRootCommand(io stdio) *cobra.Command {
 	root.SetErr(io.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newServeCommand(io), newReadyCommand(io), newRunCommand(io), newCheckCommand(io), newTestCommand(io), newEvalCommand(io), newEvalSetCommand(io), newOptimizeCommand(io), newRecordCommand(io), newLSPCommand(io), newModelsCommand(io), newPreviewCommand(io), newConfigCommand(io), newExportCommand(io),
+		newServeCommand(io), newReadyCommand(io), newRunCommand(io), newCheckCommand(io), newTestCommand(io), newEvalCommand(io), newEvalSetCommand(io), newConformanceCommand(io), newOptimizeCommand(io), newRecordCommand(io), newLSPCommand(io), newModelsCommand(io), newPreviewCommand(io), newConfigCommand(io), newExportCommand(io),
 		newSessionCommand(io), newMemoryCommand(io), newDBCommand(io), newRevisionsCommand(io), newDiffCommand(io), newPlanCommand(io), newRollbackCommand(io), newWhyCommand(io),
 		newSchemaCommand(io), newNewCommand(io), newVersionCommand(io), newLicensesCommand(io),
 	)

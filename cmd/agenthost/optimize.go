@@ -14,6 +14,7 @@ import (
 
 	"agenthost/internal/evalrun"
 	"agenthost/internal/optimize"
+	"agenthost/internal/textdiff"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
@@ -399,7 +400,7 @@ func (o *optimization) writeProposal(result *optimize.Result) (string, error) {
 			return "", err
 		}
 	}
-	return optimize.FormatDiff(o.shownFile(), o.instruction.Source, edited), nil
+	return textdiff.FormatDiff("a/"+o.shownFile(), "b/"+o.shownFile(), o.instruction.Source, edited), nil
 }
 
 // shownFile returns the path of the file for the diff: from the working folder, or from that

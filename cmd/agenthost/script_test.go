@@ -62,7 +62,7 @@ func runScripts(t *testing.T, dir string) {
 }
 
 func setUpScript(env *testscript.Env) error {
-	for name, path := range map[string]string{"APPS": "../../apps", "USAGE": "usage"} {
+	for name, path := range map[string]string{"APPS": "../../apps", "USAGE": "usage", "SUITE": "../../conformance"} {
 		full, err := filepath.Abs(path)
 		if err != nil {
 			return err

@@ -62,6 +62,7 @@ type serveFlags struct {
 	maxAnswers              sizeFlag
 	observe                 observeFlags
 	dev                     devFlags
+	replayRecordings        string
 }
 
 func newServeCommand(io stdio) *cobra.Command {
@@ -107,6 +108,7 @@ file.`,
 	flags.IntVar(&f.load.maxLLMCalls, "max-llm-calls", runtime.DefaultMaxLLMCalls, "maximum number of model calls of one invocation in apps whose run_config has no max_llm_calls; 0 means no limit; overrides ADK_MAX_LLM_CALLS")
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "rate limit of runs per app, such as 600/1m (default: no limit)")
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams that are idle for this duration, for proxies that close idle connections (default: 15s, only for clients that request event IDs)")
+	flags.StringVar(&f.replayRecordings, "replay-recordings", "", "folder with conformance cases; runs whose state delta has _adk_replay_config replay them instead of calling models (default: off)")
 	f.maxAnswers = 256 << 20
 	flags.Var(&f.maxAnswers, "max-answers", "memory limit for large responses that clients have not read yet; a quarter of it per user")
 	f.dev.registerFlags(flags)
@@ -127,6 +129,8 @@ type serveMain struct {
 	// traces is nil without developer tools.
 	traces *server.Traces
 	ui     fs.FS
+	// replay is that of --replay-recordings, or nil.
+	replay runtime.Replay
 }
 
 // validateLimits rejects numbers that make no sense.
@@ -203,8 +207,11 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	if f.dev.isEnabled() {
 		load.WrapModel = evalrun.WrapModel
 	}
+	if opts.Run, err = m.openReplay(); err != nil {
+		return err
+	}
 	m.host = runtime.NewHost(m.store, &runtime.Options{
-		Logger: m.logger, LoadRevision: m.buildRevision, Observe: opts.Metrics.Observe,
+		Replay: m.replay, Logger: m.logger, LoadRevision: m.buildRevision, Observe: opts.Metrics.Observe,
 		TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",
 	})
 	defer m.host.Close()

@@ -39,6 +39,10 @@ type Request struct {
 	// points to may be shared; elsewhere the config may be shared, too.
 	Config *genai.GenerateContentConfig
 
+	// Notes are the parts of the system instruction that tools of the host have added; see
+	// [Request.AppendNote].
+	Notes []string
+
 	// Stream requests partial responses.
 	Stream bool
 
@@ -75,6 +79,13 @@ func (r *Request) Instruction() string {
 		return ""
 	}
 	return TextOf(r.Config.SystemInstruction)
+}
+
+// AppendNote appends text of the host itself to the system instruction. Conformance tests do
+// not compare its wording.
+func (r *Request) AppendNote(text string) {
+	r.AppendInstruction(text)
+	r.Notes = append(r.Notes, text)
 }
 
 // AppendInstruction appends text to the system instruction, after two line feeds. It

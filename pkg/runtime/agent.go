@@ -451,6 +451,7 @@ type Host struct {
 	traceContents bool
 	observe       func(Measurement)
 	runTool       tool.Interceptor
+	replay        Replay
 
 	mu   sync.Mutex // serialises Swap and Remove
 	apps atomic.Pointer[map[string]*App]
@@ -508,6 +509,26 @@ type Options struct {
 	// RunTool, if set, runs the calls of all tools instead of the tools, agents
 	// as tools included. Callbacks and approvals come before it.
 	RunTool tool.Interceptor
+	// Replay, if set, answers the calls of models and tools of agents. Nil calls them.
+	Replay Replay
+}
+
+// A Replay answers calls of models and tools, such as from recordings. It is called
+// concurrently. It may call the model or the tool itself.
+type Replay interface {
+	// CallModel answers a model call.
+	CallModel(ctx context.Context, call *ModelCall) iter.Seq2[*model.Response, error]
+	// RunTool answers a tool call. Approvals are part of the execution: while one is
+	// pending, its result is the answer to the model.
+	RunTool(ctx context.Context, x *tool.Execution) (*tool.Result, error)
+}
+
+// A ModelCall is a model call that is about to start, after callbacks and plugins.
+type ModelCall struct {
+	Model   model.LLM
+	Request *model.Request
+	// Notes are the parts of the system instruction that the host wrote.
+	Notes []string
 }
 
 // A RunRequest describes one invocation.

@@ -261,6 +261,11 @@ func (s *step) attachCallbackActions(ev *session.Event) {
 func (s *step) streamModel(ctx context.Context, req *model.Request, yield responseFunc) (whole bool) {
 	s.guard = panicGuard[*model.Response]{onPanic: (*Invocation).modelPanicked, inv: s.inv, yield: yield}
 	defer s.guard.recoverPanic()
+	if replay := s.inv.run.host.replay; replay != nil {
+		notes := append(s.inv.hostNotes(s.agent), req.Notes...)
+		replay.CallModel(ctx, &ModelCall{Model: s.inv.node.llm, Request: req, Notes: notes})(s.guard.forwardValue)
+		return !s.guard.stopped
+	}
 	s.inv.node.llm.Generate(ctx, req)(s.guard.forwardValue)
 	return !s.guard.stopped
 }

@@ -51,6 +51,15 @@ func NewAgentTool(agent Agent, opts *AgentToolOptions) *AgentTool {
 	return t
 }
 
+// IsAgentTool reports whether a tool runs an agent.
+func IsAgentTool(t tool.Tool) bool {
+	switch t.(type) {
+	case *AgentTool, *boundAgentTool:
+		return true
+	}
+	return false
+}
+
 // Declaration has the agent's name and description, and the parameters of its
 // input schema. Without an input schema it has one parameter, request.
 func (t *AgentTool) Declaration() *genai.FunctionDeclaration { return t.decl }

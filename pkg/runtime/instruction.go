@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -208,6 +209,12 @@ type prompt []string
 // appendIdentity appends the agent's identity and transfer targets.
 func (p prompt) appendIdentity(n *node, l *LLMAgent) prompt {
 	return p.appendParagraph(l.identity).appendParagraph(l.opts.Planner.planningInstruction()).appendParagraph(n.transferText())
+}
+
+// hostNotes returns what appendIdentity appends.
+func (inv *Invocation) hostNotes(a *LLMAgent) []string {
+	all := []string{a.identity, a.opts.Planner.planningInstruction(), inv.node.transferText()}
+	return slices.DeleteFunc(all, func(note string) bool { return note == "" })
 }
 
 // appendParagraph appends a paragraph; empty text is ignored.

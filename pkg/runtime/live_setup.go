@@ -59,7 +59,7 @@ func (a *liveAgent) buildSetup(ctx context.Context) (history []*genai.Content, e
 		req.Config = &config
 	}
 	if a.inv.inSequence() {
-		req.AppendInstruction(taskCompletedInstruction)
+		req.AppendNote(taskCompletedInstruction)
 	}
 	if err := a.inv.applyRequestEditors(ctx, req); err != nil {
 		return nil, err

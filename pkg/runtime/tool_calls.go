@@ -251,6 +251,15 @@ func (s *step) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, tra
 			err = fmt.Errorf("tool %s panicked", call.Name)
 		}
 	}()
+	approved := func(ctx context.Context) (*tool.Result, error) { return s.runApproved(ctx, t, call, traits) }
+	if replay := s.inv.run.host.replay; replay != nil {
+		return replay.RunTool(ctx, &tool.Execution{Tool: t, Call: call, Tools: s.inv.activeToolbox().listTools(), Run: approved})
+	}
+	return approved(ctx)
+}
+
+// runApproved runs a tool if a person has approved it, or none has to.
+func (s *step) runApproved(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
 	if traits.Confirm != nil || call.Confirmation != nil {
 		if result, err := s.checkApproval(ctx, call, traits); result != nil || err != nil {
 			return result, err

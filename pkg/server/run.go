@@ -157,7 +157,7 @@ func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 	buffer := buffers.Take()
 	defer buffers.Return(buffer)
 	text := append((*buffer)[:0], '[')
-	for ev, err := range s.host.Run(ctx, &q.RunRequest) {
+	for ev, err := range s.opts.Run(ctx, &q.RunRequest) {
 		if err != nil {
 			s.refundMissing(q.App, err)
 			return wrapRunError(q.sessionKey(), err)
@@ -235,7 +235,7 @@ func (s *Server) streamRun(ctx context.Context, q *runRequest, st *stream) error
 	last := false
 	q.OnLastEvent = func() { last = true }
 	q.OnModelWait = func(wait model.Wait) { st.writeComment(wait.String()) }
-	for ev, err := range s.host.Run(ctx, &q.RunRequest) {
+	for ev, err := range s.opts.Run(ctx, &q.RunRequest) {
 		if err != nil {
 			return err
 		}

@@ -52,6 +52,8 @@ type Server struct {
 type Options struct {
 	// Version is the version that /version reports; the default is "dev".
 	Version string
+	// Run runs the requests of /run and /run_sse; nil for Run of the host.
+	Run func(ctx context.Context, req *runtime.RunRequest) runtime.Events
 	// Reloader provides the load status of apps; nil if the apps are not loaded from
 	// files.
 	Reloader Reloader
@@ -206,7 +208,7 @@ func New(host *runtime.Host, opts *Options) *Server {
 	if opts != nil {
 		s.opts = *opts
 	}
-	s.opts.setDefaults()
+	s.opts.setDefaults(host)
 	s.responses = newResponseBudget(s.opts.MaxResponseBytes)
 	s.readiness = readiness{ping: func(ctx context.Context) error { return host.Store().Ping(ctx) }, clock: s.opts.Clock}
 	s.changeStreams = make(chan struct{}, s.opts.MaxChangeStreams)
@@ -223,7 +225,10 @@ func New(host *runtime.Host, opts *Options) *Server {
 	return s
 }
 
-func (o *Options) setDefaults() {
+func (o *Options) setDefaults(host *runtime.Host) {
+	if o.Run == nil {
+		o.Run = host.Run
+	}
 	if o.Version == "" {
 		o.Version = "dev"
 	}

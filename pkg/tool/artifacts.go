@@ -71,7 +71,7 @@ func (t *loadArtifactsTool) EditRequest(ctx context.Context, call *Call, req *mo
 	if len(keys) == 0 {
 		return nil
 	}
-	req.AppendInstruction(fmt.Sprintf(artifactsInstruction, template.String(keys)))
+	req.AppendNote(fmt.Sprintf(artifactsInstruction, template.String(keys)))
 	loaded, err := t.loadContents(ctx, call.Artifacts, requestedNames(req.Contents))
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func (t *loadMemoryTool) Run(ctx context.Context, call *Call) (*Result, error) {
 
 // EditRequest appends the instruction about the memory.
 func (t *loadMemoryTool) EditRequest(_ context.Context, _ *Call, req *model.Request) error {
-	req.AppendInstruction(loadMemoryInstruction)
+	req.AppendNote(loadMemoryInstruction)
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (t *preloadMemoryTool) EditRequest(ctx context.Context, call *Call, req *mo
 		lines = append(lines, formatMemory(m)...)
 	}
 	if len(lines) > 0 {
-		req.AppendInstruction(preloadIntro + preloadStart + "\n" + strings.Join(lines, "\n") + "\n" + preloadEnd)
+		req.AppendNote(preloadIntro + preloadStart + "\n" + strings.Join(lines, "\n") + "\n" + preloadEnd)
 	}
 	return nil
 }

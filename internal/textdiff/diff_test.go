@@ -1,4 +1,4 @@
-package optimize
+package textdiff
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func TestFormatDiff(t *testing.T) {
 			"--- a/f\n+++ b/f\n@@ -1,8 +1,6 @@\n 1\n-2\n 3\n 4\n 5\n 6\n-7\n 8\n",
 		},
 	} {
-		if diff := cmp.Diff(c.want, FormatDiff("f", []byte(c.before), []byte(c.after))); diff != "" {
+		if diff := cmp.Diff(c.want, FormatDiff("a/f", "b/f", []byte(c.before), []byte(c.after))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}

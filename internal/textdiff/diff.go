@@ -1,4 +1,5 @@
-package optimize
+// Package textdiff compares texts line by line.
+package textdiff
 
 import (
 	"fmt"
@@ -11,9 +12,9 @@ const contextLines = 3
 // maxDiffCells limits the table of common lines; larger changes are shown as a whole.
 const maxDiffCells = 4_000_000
 
-// FormatDiff returns the unified diff of a file, which git apply and patch read; empty for
-// equal contents.
-func FormatDiff(file string, before, after []byte) string {
+// FormatDiff returns the unified diff of two texts with the given names; empty if they are
+// equal. With the names a/FILE and b/FILE, git apply and patch read it.
+func FormatDiff(from, to string, before, after []byte) string {
 	a, b := splitLines(string(before)), splitLines(string(after))
 	edits := compareLines(a, b)
 	var out strings.Builder
@@ -25,7 +26,7 @@ func FormatDiff(file string, before, after []byte) string {
 		start := max(at-contextLines, 0)
 		end := findHunkEnd(edits, at)
 		if out.Len() == 0 {
-			fmt.Fprintf(&out, "--- a/%s\n+++ b/%s\n", file, file)
+			fmt.Fprintf(&out, "--- %s\n+++ %s\n", from, to)
 		}
 		writeHunk(&out, edits, start, end)
 		at = end

@@ -1,0 +1,388 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/internal/conformance"
+	"agenthost/internal/safe"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store/memstore"
+)
+
+// conformanceFlags are the flags of the conformance verbs.
+type conformanceFlags struct {
+	load      loadFlags
+	apps      []string
+	modes     string
+	runMode   string
+	url       string
+	report    bool
+	reportDir string
+}
+
+func newConformanceCommand(io stdio) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "conformance",
+		Short: "Run and record the cases of ADK's conformance suite",
+		Long: `Conformance runs recorded conversations in the files of ADK's conformance suite: each
+case is a folder CATEGORY/NAME with a spec.yaml, generated-recordings.yaml and
+generated-session.yaml, and the same with -sse for streaming. Models and tools answer as
+they were recorded, and the stored session must be the recorded one.`,
+	}
+	addSubcommands(cmd, newConformanceTestCommand(io), newConformanceRecordCommand(io))
+	return cmd
+}
+
+func (f *conformanceFlags) registerFlags(cmd *cobra.Command) {
+	f.load.registerFlags(cmd.Flags())
+	cmd.Flags().StringSliceVar(&f.apps, "apps", []string{"."}, "folders that contain the apps of the cases, at any depth; repeatable")
+}
+
+func newConformanceTestCommand(io stdio) *cobra.Command {
+	var f conformanceFlags
+	cmd := &cobra.Command{
+		Use:   "test [PATH...]",
+		Short: "Replay cases and compare the stored sessions",
+		Long: `Test replays the cases in the folders (default: tests), by default in both streaming
+modes. A case without recordings of a mode is skipped. The apps are served in this
+process, without network and keys; with --url, a server replays them, such as
+agenthost serve --replay-recordings. The exit status is 1 if a case fails.`,
+		PreRunE: applyEnvironment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return testConformance(cmd.Context(), io, &f, args)
+		},
+	}
+	f.registerFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.modes, "streaming-mode", "", "none or sse (default: both)")
+	flags.StringVar(&f.runMode, "mode", "replay", "replay; the mode live of ADK is not implemented there either")
+	flags.StringVar(&f.url, "url", "", "address of a server that replays the cases, such as http://127.0.0.1:8000 (default: this process)")
+	flags.BoolVar(&f.report, "generate-report", false, "also write a report in Markdown")
+	flags.StringVar(&f.reportDir, "report-dir", ".", "folder of the report")
+	return cmd
+}
+
+func newConformanceRecordCommand(io stdio) *cobra.Command {
+	var f conformanceFlags
+	cmd := &cobra.Command{
+		Use:   "record PATH... [none|sse]",
+		Short: "Record cases with the models and tools of their apps",
+		Long: `Record sends the messages of the cases in the folders to their apps, with their own
+models and tools, and writes the recordings and the session of each case, which it
+replaces. The last argument is the streaming mode (default: none).`,
+		Args:    requireArgs(1, -1),
+		PreRunE: applyEnvironment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return recordConformance(cmd.Context(), io, &f, args)
+		},
+	}
+	f.registerFlags(cmd)
+	return cmd
+}
+
+// selectModes returns the modes of --streaming-mode.
+func (f *conformanceFlags) selectModes() ([]conformance.Mode, error) {
+	switch f.modes {
+	case "":
+		return []conformance.Mode{conformance.ModeNone, conformance.ModeSSE}, nil
+	case "none", "sse":
+		return []conformance.Mode{conformance.Mode(f.modes)}, nil
+	}
+	return nil, fmt.Errorf("--streaming-mode must be none or sse, got %q", f.modes)
+}
+
+func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths []string) error {
+	modes, err := f.selectModes()
+	if err != nil {
+		return err
+	}
+	if f.runMode != "replay" {
+		return fmt.Errorf("--mode must be replay, got %q", f.runMode)
+	}
+	if len(paths) == 0 {
+		paths = []string{"tests"}
+	}
+	cases, err := findCases(io, paths)
+	if err != nil {
+		return err
+	}
+	t := &conformanceRun{io: io, client: &conformance.Runner{Client: &http.Client{}, URL: strings.TrimSuffix(f.url, "/")}}
+	if f.url == "" {
+		replayer := &conformance.Replayer{Root: rootFolder(cases[0].Dir)}
+		t.replay, t.wrap = replayer, replayer.Run
+		if err := t.loadApps(ctx, f, cases); err != nil {
+			return err
+		}
+		defer t.closeApps()
+	}
+	line := strings.Repeat("=", 50)
+	fmt.Fprintf(io.out, "%s\nRunning ADK conformance tests in replay mode...\n%s\n", line, line)
+	var all []*conformance.Summary
+	failed := 0
+	for _, mode := range modes {
+		s, err := t.runCases(ctx, cases, mode)
+		if err != nil {
+			return err
+		}
+		if err := s.WriteText(io.out); err != nil {
+			return failWith(err)
+		}
+		all, failed = append(all, s), failed+s.Failed()
+	}
+	if f.report {
+		if err := f.writeReport(ctx, t, all); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		fmt.Fprintf(io.out, "\n%d test(s) failed\n", failed)
+		return &codedError{code: exitProblems}
+	}
+	fmt.Fprintf(io.out, "\nAll tests passed!\n")
+	return nil
+}
+
+func findCases(io stdio, paths []string) ([]*conformance.Case, error) {
+	cases, err := conformance.FindCases(paths)
+	if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
+		if err := writeDiagnostics(io, ds); err != nil {
+			return nil, err
+		}
+		return nil, &codedError{code: exitProblems}
+	}
+	return cases, failWith(err)
+}
+
+// rootFolder returns the root of the file system of a path: the user of the command has named
+// the folders of the cases.
+func rootFolder(path string) string {
+	return filepath.VolumeName(path) + string(filepath.Separator)
+}
+
+// A conformanceRun runs cases on a server, by default in this process.
+type conformanceRun struct {
+	io     stdio
+	client *conformance.Runner
+	// apps, replay and wrap are those of the server in this process.
+	apps   []*runtime.App
+	replay runtime.Replay
+	wrap   wrapRun
+}
+
+// runCases runs the cases of a mode. In this process each has an empty store.
+func (t *conformanceRun) runCases(ctx context.Context, cases []*conformance.Case, mode conformance.Mode) (*conformance.Summary, error) {
+	s := &conformance.Summary{Mode: mode}
+	for _, c := range cases {
+		if !c.HasRecordings(mode) {
+			fmt.Fprintf(t.io.out, "Skipping %s: no recordings\n", c)
+			continue
+		}
+		fmt.Fprintf(t.io.out, "Running %s...", c)
+		err := t.serveCase(ctx, func() error {
+			s.Results = append(s.Results, t.client.RunCase(ctx, c, mode))
+			return nil
+		})
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r := s.Results[len(s.Results)-1]; r.Passed() {
+			fmt.Fprint(t.io.out, " ✓ PASS\n")
+		} else {
+			fmt.Fprintf(t.io.out, " ✗ FAIL\nError: %s\n", r.Error)
+		}
+	}
+	return s, nil
+}
+
+func (f *conformanceFlags) writeReport(ctx context.Context, t *conformanceRun, all []*conformance.Summary) error {
+	var version *conformance.Version
+	err := t.serveCase(ctx, func() (err error) {
+		version, err = t.client.ReadVersion(ctx)
+		return err
+	})
+	if err != nil {
+		return failWithf("reading the version of the server: %w", err)
+	}
+	path := filepath.Join(f.reportDir, version.ReportName())
+	file, err := os.Create(path)
+	if err != nil {
+		return failWith(err)
+	}
+	if err := errors.Join(conformance.WriteMarkdown(file, version, all), file.Close()); err != nil {
+		return failWith(err)
+	}
+	fmt.Fprintf(t.io.err, "report: %s\n", path)
+	return nil
+}
+
+func recordConformance(ctx context.Context, io stdio, f *conformanceFlags, args []string) error {
+	mode := conformance.ModeNone
+	switch last := args[len(args)-1]; last {
+	case "none", "sse":
+		mode, args = conformance.Mode(last), args[:len(args)-1]
+	case "bidi":
+		return errors.New("live conversations cannot be recorded: use none or sse")
+	}
+	if len(args) == 0 {
+		return errors.New("name a folder with cases before the streaming mode")
+	}
+	cases, err := findCases(io, args)
+	if err != nil {
+		return err
+	}
+	recorder := &conformance.Recorder{}
+	t := &conformanceRun{io: io, client: &conformance.Runner{Client: &http.Client{}, Timeout: 10 * time.Minute}, replay: recorder, wrap: recorder.Run}
+	if err := t.loadApps(ctx, f, cases); err != nil {
+		return err
+	}
+	defer t.closeApps()
+	for _, c := range cases {
+		if err := t.serveCase(ctx, func() error { return recorder.RecordCase(ctx, t.client, c, mode) }); err != nil {
+			return failWithf("recording %s: %w", c, err)
+		}
+		fmt.Fprintf(io.out, "Recorded %s\n", c)
+	}
+	return nil
+}
+
+// wrapRun runs a request with the recordings of a case.
+type wrapRun func(ctx context.Context, run conformance.RunFunc, req *runtime.RunRequest) runtime.Events
+
+// serveCase serves the apps with an empty store while run runs, unless a server was named.
+func (t *conformanceRun) serveCase(ctx context.Context, run func() error) error {
+	if t.replay == nil {
+		return run()
+	}
+	st := memstore.New(nil)
+	defer st.Close()
+	host := runtime.NewHost(st, &runtime.Options{Replay: t.replay}) // not closed: the apps are used again
+	for _, app := range t.apps {
+		host.Swap(app)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return failWith(err)
+	}
+	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: server.New(host, &server.Options{
+		Version: buildVersion(),
+		Run: func(ctx context.Context, req *runtime.RunRequest) runtime.Events {
+			return t.wrap(ctx, host.Run, req)
+		},
+	})}
+	defer web.Close()
+	go func() {
+		defer safe.Recover(func(p *safe.Panic) { p.Log(slog.Default(), "accepting connections panicked") })
+		_ = web.Serve(listener)
+	}()
+	t.client.URL = "http://" + listener.Addr().String()
+	return run()
+}
+
+func (t *conformanceRun) closeApps() {
+	for _, app := range t.apps {
+		app.Close()
+	}
+}
+
+// findApps returns the folders of the apps of the cases by name.
+func (f *conformanceFlags) findApps(cases []*conformance.Case) (map[string]string, error) {
+	all := map[string]string{}
+	for _, root := range f.apps {
+		err := filepath.WalkDir(filepath.Clean(root), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			if path != root && strings.HasPrefix(d.Name(), ".") {
+				return fs.SkipDir
+			}
+			found, err := loader.Discover(path)
+			for _, dir := range found {
+				all[filepath.Base(dir)] = dir
+			}
+			return err
+		})
+		if err != nil {
+			return nil, failWith(err)
+		}
+	}
+	folders := map[string]string{}
+	for _, c := range cases {
+		if all[c.Spec.Agent] == "" {
+			var known []string
+			for name := range all {
+				known = append(known, name)
+			}
+			slices.Sort(known)
+			hint := "name its folder, or one above it, with --apps"
+			if near := spec.Suggest(c.Spec.Agent, known); near != "" {
+				hint = fmt.Sprintf("did you mean %s?", near)
+			}
+			return nil, failWithf("case %s requires the app %s, which is not in %s; hint: %s", c, c.Spec.Agent, strings.Join(f.apps, ", "), hint)
+		}
+		folders[c.Spec.Agent] = all[c.Spec.Agent]
+	}
+	return folders, nil
+}
+
+// loadApps loads the apps of the cases.
+func (t *conformanceRun) loadApps(ctx context.Context, f *conformanceFlags, cases []*conformance.Case) error {
+	folders, err := f.findApps(cases)
+	if err != nil {
+		return err
+	}
+	dirs := slices.Sorted(maps.Values(folders))
+	opts, err := f.load.loaderOptions(nil, dirs...)
+	if err != nil {
+		return err
+	}
+	l := loader.New(opts)
+	for _, dir := range dirs {
+		app, ds := l.Load(ctx, dir)
+		if app == nil {
+			t.closeApps()
+			if err := writeDiagnostics(t.io, ds); err != nil {
+				return err
+			}
+			return &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
+		}
+		t.apps = append(t.apps, app)
+	}
+	return nil
+}
+
+// openReplay opens the replay of --replay-recordings, and returns the runs of the host with
+// it; nil without the flag.
+func (m *serveMain) openReplay() (func(context.Context, *runtime.RunRequest) runtime.Events, error) {
+	folder := m.flags.replayRecordings
+	if folder == "" {
+		return nil, nil
+	}
+	if err := checkFolder(folder); err != nil {
+		return nil, err
+	}
+	replayer := &conformance.Replayer{Root: folder}
+	m.replay = replayer
+	return func(ctx context.Context, req *runtime.RunRequest) runtime.Events {
+		return replayer.Run(ctx, m.host.Run, req)
+	}, nil
+}

@@ -1,0 +1,250 @@
+package conformance
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// userID is the user of all cases.
+const userID = "adk_conformance_test_user"
+
+// A Runner is the client of ADK's conformance suite: it drives a server, and compares the
+// session that the server has stored. Several goroutines may use it.
+type Runner struct {
+	Client *http.Client
+	// URL is the address of the server, without a slash at the end.
+	URL string
+	// Timeout limits a request; 0 is 30 seconds.
+	Timeout time.Duration
+}
+
+// A Result is the outcome of a case in a mode.
+type Result struct {
+	Case *Case
+	Mode Mode
+	// Error is why the case failed; empty if it passed. Differences are those of the sessions.
+	Error       string
+	Differences []string
+	Took        time.Duration
+}
+
+// Passed reports whether the case passed.
+func (r *Result) Passed() bool { return r.Error == "" }
+
+// RunCase runs a case that has recordings of the mode.
+func (r *Runner) RunCase(ctx context.Context, c *Case, mode Mode) *Result {
+	began := time.Now()
+	result := &Result{Case: c, Mode: mode}
+	err := r.replayCase(ctx, result)
+	var replay *replayError
+	switch {
+	case errors.As(err, &replay):
+		result.Error = "Replay verification failed: " + replay.message
+	case err != nil:
+		result.Error = "Test setup failed: " + err.Error()
+	case len(result.Differences) > 0:
+		result.Error = "Session mismatch:\n" + strings.Join(result.Differences, "\n")
+	}
+	result.Took = time.Since(began)
+	return result
+}
+
+// ReadVersion returns the version of the server.
+func (r *Runner) ReadVersion(ctx context.Context) (*Version, error) {
+	m, err := r.sendJSON(ctx, http.MethodGet, "/version", nil)
+	if err != nil {
+		return nil, err
+	}
+	version, _ := m["version"].(string)
+	language, _ := m["language"].(string)
+	return &Version{Version: version, Language: language}, nil
+}
+
+// A replayError is an error that the server has sent in the stream of a run.
+type replayError struct{ message string }
+
+func (e *replayError) Error() string { return e.message }
+
+// replayCase sends the messages of a case and compares the session.
+func (r *Runner) replayCase(ctx context.Context, result *Result) error {
+	recorded, err := result.Case.readSession(result.Mode)
+	if err != nil {
+		return err
+	}
+	s, err := r.runConversation(ctx, result.Case, result.Mode, ReplayKey)
+	if err != nil {
+		return err
+	}
+	result.Differences, err = compareSessions(recorded, s)
+	return err
+}
+
+// runConversation sends the messages of a case in a new session, and returns the session, which it
+// deletes. Key is that of the config in the state deltas.
+func (r *Runner) runConversation(ctx context.Context, c *Case, mode Mode, key string) (map[string]any, error) {
+	state := c.Spec.InitialState
+	if state == nil {
+		state = map[string]any{}
+	}
+	sessions := "/apps/" + url.PathEscape(c.Spec.Agent) + "/users/" + userID + "/sessions"
+	created, err := r.sendJSON(ctx, http.MethodPost, sessions, map[string]any{"state": state})
+	if err != nil {
+		return nil, err
+	}
+	id, _ := created["id"].(string)
+	at := sessions + "/" + url.PathEscape(id)
+	calls := map[string]string{}
+	for i, message := range c.Spec.Messages {
+		delta := map[string]any{}
+		maps.Copy(delta, message.State)
+		delta[key] = map[string]any{"dir": c.Dir, "user_message_index": i, "streaming_mode": string(mode)}
+		content, err := addressResponse(message.Content, calls)
+		if err != nil {
+			return nil, err
+		}
+		run := map[string]any{
+			"appName": c.Spec.Agent, "userId": userID, "sessionId": id, "newMessage": content, "streaming": mode == ModeSSE, "stateDelta": delta,
+		}
+		if err := r.streamRun(ctx, run, calls); err != nil {
+			return nil, err
+		}
+	}
+	s, err := r.sendJSON(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	_, err = r.sendJSON(ctx, http.MethodDelete, at, nil)
+	return s, err
+}
+
+// addressResponse gives a function response the ID of the last call of the function.
+func addressResponse(content *genai.Content, calls map[string]string) (*genai.Content, error) {
+	if len(content.Parts) == 0 || content.Parts[0].FunctionResponse == nil {
+		return content, nil
+	}
+	response := *content.Parts[0].FunctionResponse
+	id, ok := calls[response.Name]
+	if !ok {
+		return nil, fmt.Errorf("no call matches the function response of %s", response.Name)
+	}
+	response.ID = id
+	own := *content
+	own.Parts = append([]*genai.Part{{FunctionResponse: &response}}, content.Parts[1:]...)
+	return &own, nil
+}
+
+// maxBodyBytes limits a response.
+const maxBodyBytes = 256 << 20
+
+func (r *Runner) limitRequest(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := r.Timeout
+	if timeout == 0 {
+		timeout = 30 * time.Second
+	}
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the server did not respond within %s", timeout))
+}
+
+func (r *Runner) sendRequest(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var reader io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		reader = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.URL+path, reader)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := r.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, strings.TrimSpace(string(text)))
+	}
+	return resp, nil
+}
+
+// sendJSON returns the object of a response, or nil for another value.
+func (r *Runner) sendJSON(ctx context.Context, method, path string, body any) (map[string]any, error) {
+	ctx, cancel := r.limitRequest(ctx)
+	defer cancel()
+	resp, err := r.sendRequest(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBodyBytes))
+	if err != nil {
+		return nil, err
+	}
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil && method != http.MethodDelete {
+		return nil, fmt.Errorf("%s %s: the response is not JSON: %w", method, path, err)
+	}
+	m, _ := v.(map[string]any)
+	return m, nil
+}
+
+// streamRun sends a message, and adds the calls of the events.
+func (r *Runner) streamRun(ctx context.Context, run map[string]any, calls map[string]string) error {
+	ctx, cancel := r.limitRequest(ctx)
+	defer cancel()
+	resp, err := r.sendRequest(ctx, http.MethodPost, "/run_sse", run)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(io.LimitReader(resp.Body, maxBodyBytes))
+	lines.Buffer(nil, maxBodyBytes)
+	for lines.Scan() {
+		payload, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
+		if !ok {
+			continue
+		}
+		if err := readFrame(payload, calls); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// readFrame reads an event, or the error that ends a case.
+func readFrame(payload []byte, calls map[string]string) error {
+	var frame struct {
+		Error any `json:"error"`
+	}
+	if err := json.Unmarshal(payload, &frame); err != nil {
+		return fmt.Errorf("a frame of the stream is not JSON: %w", err)
+	}
+	if frame.Error != nil {
+		return &replayError{fmt.Sprint(frame.Error)}
+	}
+	var ev session.Event
+	if err := ev.UnmarshalJSON(payload); err != nil {
+		return fmt.Errorf("a frame of the stream is not an event: %w", err)
+	}
+	for _, call := range ev.Calls() {
+		calls[call.Name] = call.ID
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package conformance
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+)
+
+func decode(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestCompareSessions: ids, times and signatures do not count, spellings and defaults are one
+// form, and everything else counts, a flag that is false as well.
+func TestCompareSessions(t *testing.T) {
+	const recorded = `{"app_name": "a", "user_id": "u", "id": "1", "state": {"k": 1}, "events": [
+		{"id": "e1", "invocation_id": "i1", "author": "desk", "timestamp": 1, "usage_metadata": {"total_token_count": 3},
+		 "content": {"role": "model", "parts": [{"function_call": {"id": "c1", "name": "f", "args": {"snake_key": null}}, "thought_signature": "YQ=="}]},
+		 "actions": {"state_delta": {"k": 1}}}]}`
+	same := map[string]string{
+		"other ids":    `"id": "e9"`,
+		"other times":  `"timestamp": 7`,
+		"node info":    `"nodeInfo": {"path": "x@1"}`,
+		"long-running": `"longRunningToolIds": ["c1"]`,
+	}
+	different := map[string]string{
+		"author":          `"author": "other"`,
+		"branch":          `"branch": "b"`,
+		"false":           `"partial": false`,
+		"finish reason":   `"finishReason": "STOP"`,
+		"metadata":        `"customMetadata": {}`,
+		"model version":   `"modelVersion": "m"`,
+		"output":          `"output": 1`,
+		"escalate":        `"actions": {"stateDelta": {"k": 1}, "escalate": true}`,
+		"state delta":     `"actions": {"stateDelta": {"k": 2}}`,
+		"arguments":       `"content": {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}`,
+		"camel arguments": `"content": {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"snakeKey": null}}}]}`,
+	}
+	build := func(field string) map[string]any {
+		m := decode(t, `{"appName": "a", "userId": "u", "id": "2", "state": {"k": 1.0, "_adk_replay_config": {"dir": "d"}}, "lastUpdateTime": 3, "events": [
+			{"id": "e2", "invocationId": "i2", "author": "desk", "timestamp": 2, "usageMetadata": {"totalTokenCount": 3},
+			 "content": {"role": "model", "parts": [{"functionCall": {"id": "c2", "name": "f", "args": {"snake_key": null}}}]},
+			 "actions": {"stateDelta": {"k": 1, "_adk_replay_config": {}}, "artifactDelta": {}, "requestedToolConfirmations": {}}}]}`)
+		event := m["events"].([]any)[0].(map[string]any)
+		for key, v := range decode(t, "{"+field+"}") {
+			event[key] = v
+		}
+		return m
+	}
+	for name, field := range same {
+		if diffs, err := compareSessions(decode(t, recorded), build(field)); err != nil || len(diffs) > 0 {
+			t.Errorf("%s: %v, %v", name, diffs, err)
+		}
+	}
+	for name, field := range different {
+		if diffs, err := compareSessions(decode(t, recorded), build(field)); err != nil || len(diffs) != 1 {
+			t.Errorf("%s: %v, %v, want one difference", name, diffs, err)
+		}
+	}
+	other := build(`"id": "e9"`)
+	other["userId"], other["events"] = "v", []any{}
+	diffs, err := compareSessions(decode(t, recorded), other)
+	if err != nil || len(diffs) != 3 || diffs[0] != "Event count mismatch - recorded: 1, actual: 0" {
+		t.Errorf("another user without events: %v, %v", diffs, err)
+	}
+	if _, err := compareSessions(decode(t, recorded), map[string]any{"events": []any{map[string]any{"actions": map[string]any{"unknown": 1}, "content": 3}}}); err == nil || !strings.HasPrefix(err.Error(), "the session: event 0: ") {
+		t.Errorf("an invalid event: %v", err)
+	}
+}
+
+// TestNormalizeRequest: requests differ in spelling, nulls, labels, titles and references, and
+// are equal.
+func TestNormalizeRequest(t *testing.T) {
+	recorded, text := normalizeRequest(decode(t, `{"model": "m", "live_connect_config": {}, "contents": [{"role": "user", "parts": [{"text": "hi", "thought": null}]}],
+		"config": {"http_options": {}, "labels": {"adk_agent_name": "a"}, "system_instruction": "Answer.", "max_output_tokens": 5, "tools": [{"function_declarations": [
+			{"name": "f", "description": " Does it.\n", "response": {"type": "OBJECT"}, "parameters": {"type": "OBJECT", "title": "F", "required": ["a_b"],
+			 "properties": {"a_b": {"$ref": "#/$defs/x"}, "c": {"any_of": [{"type": "STRING"}, {"type": "null"}], "default": 1}}, "$defs": {"x": {"type": "INTEGER", "description": "n"}}}},
+			{"name": "transfer_to_agent", "description": "ADK's words"}]}]}}`))
+	actual, _ := normalizeRequest(decode(t, `{"model": "m", "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
+		"config": {"systemInstruction": {"parts": [{"text": "Answer."}]}, "maxOutputTokens": 5.0, "tools": [{"functionDeclarations": [
+			{"name": "f", "description": "Does it.", "parametersJsonSchema": {"type": "object", "required": ["a_b"],
+			 "properties": {"a_b": {"type": "integer"}, "c": {"type": "string", "nullable": true}}}},
+			{"name": "transfer_to_agent", "description": "other words"}]}]}}`))
+	if diff := diffValues("recorded", "actual", recorded, actual); diff != "" || text != "Answer." {
+		t.Errorf("instruction %q, difference:\n%s", text, diff)
+	}
+}
+
+// TestCompareRequests: the author's parts of an instruction must be the recorded ones, in
+// order; the notes of the host may have other words.
+func TestCompareRequests(t *testing.T) {
+	call := func(instruction string, notes ...string) *runtime.ModelCall {
+		return &runtime.ModelCall{Notes: notes, Request: &model.Request{
+			Model: "m", Config: &genai.GenerateContentConfig{SystemInstruction: model.UserText(instruction)},
+		}}
+	}
+	recorded := decode(t, `{"model": "m", "config": {"system_instruction": "Be kind.\n\nYou are an agent called x.\n\nAnswer in French."}}`)
+	for _, c := range []struct {
+		name, instruction string
+		notes             []string
+		equal             bool
+	}{
+		{"same words", "Be kind.\n\nYou are an agent called x.\n\nAnswer in French.", nil, true},
+		{"notes", "Be kind.\n\nYour name: x.\n\nAnswer in French.", []string{"Your name: x."}, true},
+		{"no notes", "Be kind.\n\nYour name: x.\n\nAnswer in French.", nil, false},
+		{"other words", "Be polite.\n\nYour name: x.", []string{"Your name: x."}, false},
+		{"other order", "Answer in French.\n\nYour name: x.\n\nBe kind.", []string{"Your name: x."}, false},
+	} {
+		diff, err := compareRequests(recorded, call(c.instruction, c.notes...))
+		if err != nil || (diff == "") != c.equal {
+			t.Errorf("%s: %v\n%s", c.name, err, diff)
+		}
+	}
+}
+
+// TestReplayFolders: the state of a session selects only folders below the root, also through
+// symbolic links, and the error does not report which folders exist.
+func TestReplayFolders(t *testing.T) {
+	base := t.TempDir()
+	root, secret := filepath.Join(base, "cases"), filepath.Join(base, "secret")
+	for _, dir := range []string{filepath.Join(root, "a", "b"), secret} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(secret, filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	r := &Replayer{Root: root}
+	for _, dir := range []string{filepath.Join(root, "a", "b"), "a/b", "a/../a/b", root} {
+		if _, err := r.resolveDir(dir); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	for _, dir := range []string{secret, "../secret", filepath.Join(root, "link"), "link", filepath.Join(base, "missing"), "missing", "/", base} {
+		if _, err := r.resolveDir(dir); err == nil || err.Error() != "the folder of recordings is not below that of --replay-recordings" {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	for _, config := range []any{nil, "x", map[string]any{"dir": "a/b"}, map[string]any{"dir": "a/b", "user_message_index": 0.5}, map[string]any{"dir": "a/b", "user_message_index": 0, "streaming_mode": "bidi"}} {
+		if _, err := r.openTurn(config); err == nil || err.Error() != "_adk_replay_config requires dir, user_message_index and streaming_mode none or sse" {
+			t.Errorf("%v: %v", config, err)
+		}
+	}
+}
+
+// FuzzCompareSessions: a session is equal to itself if it can be read, whatever it contains.
+func FuzzCompareSessions(f *testing.F) {
+	f.Add(`{"events": [{"author": "a", "content": {"parts": [{"inline_data": {"data": "_-8=", "mime_type": "a/b"}}]}, "partial": null}]}`)
+	f.Add(`{"events": [{"actions": {"state_delta": {"k": [1e400]}}}], "state": 3}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var a, b map[string]any
+		if json.Unmarshal([]byte(text), &a) != nil || json.Unmarshal([]byte(text), &b) != nil {
+			return
+		}
+		if diffs, err := compareSessions(a, b); err == nil && len(diffs) > 0 {
+			t.Errorf("%s", strings.Join(diffs, "\n"))
+		}
+	})
+}
