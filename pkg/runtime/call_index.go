@@ -7,7 +7,9 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
 )
 
 // A callIndex finds the calls of a history by their ID, and the responses and
@@ -244,6 +246,37 @@ func Pending(events []*session.Event) []PendingCalls {
 		}
 	}
 	return pending
+}
+
+// answerByText returns the request with its text as the response to the question that the
+// last invocation waits for, if text_answers is set and there is exactly one (as an option
+// of adk-java since 1.10). Otherwise it returns the request itself.
+func (req *RunRequest) answerByText(app *App, sess *session.Session) *RunRequest {
+	if !req.effectiveConfig(app).TextAnswers || req.InvocationID != "" || !isPlainText(req.Message) {
+		return req
+	}
+	events := session.Recorded(sess.Events())
+	var questions []*genai.FunctionCall
+	for _, w := range Pending(events) {
+		if w.Event.InvocationID == events[len(events)-1].InvocationID {
+			questions = append(questions, w.Calls...)
+		}
+	}
+	if len(questions) != 1 || questions[0].Name != tool.RequestInput && questions[0].Name != tool.UserChoice {
+		return req
+	}
+	answered := *req
+	answered.Message = &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{
+		ID: questions[0].ID, Name: questions[0].Name, Response: map[string]any{"result": model.TextOf(req.Message)},
+	}}}}
+	return &answered
+}
+
+// isPlainText reports whether a message has only text.
+func isPlainText(c *genai.Content) bool {
+	return c != nil && len(c.Parts) > 0 && !slices.ContainsFunc(c.Parts, func(p *genai.Part) bool {
+		return p == nil || p.Text == "" || p.Thought
+	})
 }
 
 // isFailure reports whether a result is {"error": …} alone, or an error as MCP

@@ -42,6 +42,8 @@ type RunConfig struct {
 	SaveInputBlobsAsArtifacts bool           `yaml:"save_input_blobs_as_artifacts" default:"false" doc:"Save files in user messages as artifacts, and replace them by a line of text."`
 	CustomMetadata            map[string]any `yaml:"custom_metadata" doc:"Added to the customMetadata of every event of a run."`
 
+	TextAnswers bool `yaml:"text_answers" default:"false" doc:"A message of text answers the question that the last invocation waits for: the one open call of request_input or get_user_choice."`
+
 	Labels      map[string]string `yaml:"labels" doc:"Labels of model requests on Vertex AI, for billing; at most 64. Those in generate_content_config of an agent take precedence."`
 	ServiceTier genai.ServiceTier `yaml:"service_tier" enum:"flex|standard|priority" doc:"Service tier of requests to Gemini; generate_content_config of an agent takes precedence."`
 

@@ -21,6 +21,7 @@ import (
 // event before it is yielded.
 func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
 	current := app
+	req = req.answerByText(app, sess)
 	app, err := h.acquireRevision(ctx, app, sess, req)
 	if err != nil {
 		yield(nil, err)
