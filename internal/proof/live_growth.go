@@ -15,9 +15,10 @@ import (
 
 const (
 	// growthTalkers is the number of users who talk at the same time, and growthLong that of
-	// those who hold one conversation all the time.
+	// those whose conversations have growthTurns turns.
 	growthTalkers = 8
 	growthLong    = 2
+	growthTurns   = 1000
 	// growthHeld is the number of conversations that the control leaves open.
 	growthHeld = 20
 	// moreLiveMB is the permitted growth of the live heap. A leak of 1 KiB in each
@@ -113,7 +114,11 @@ func (p *growthProof) talkFor(ctx context.Context, length time.Duration) (liveUs
 		})
 	}
 	for i := range growthLong {
-		wg.Go(func() { p.runLongTalk(ctx, over, fmt.Sprintf("long%dc%d", p.next.Add(1), i)) })
+		wg.Go(func() {
+			for over.Err() == nil {
+				p.runLongTalk(ctx, over, fmt.Sprintf("long%dc%d", p.next.Add(1), i))
+			}
+		})
 	}
 	wg.Wait()
 	return p.measureIdle(ctx)
@@ -153,14 +158,15 @@ func (t *liveTalk) deleteEnded(ctx context.Context) error {
 	})
 }
 
-// runLongTalk takes one turn after the other on one socket until the time is over.
+// runLongTalk takes one turn after the other on one socket until the time is over, or until
+// growthTurns.
 func (p *growthProof) runLongTalk(ctx, over context.Context, name string) {
 	t := p.stage.newTalk("older", name, turnText)
 	t.more = func() bool {
-		if over.Err() != nil {
+		n := len(t.turns)
+		if over.Err() != nil || n >= growthTurns {
 			return false
 		}
-		n := len(t.turns)
 		t.turns = append(t.turns, &liveTurn{kind: []string{turnText, turnAudio, turnCall}[n%3], name: fmt.Sprintf("%s-t%d", name, n)})
 		return waitFor(over, 50*time.Millisecond) == nil
 	}
