@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -52,6 +53,35 @@ func TestManifestsDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	decodeStrict(t, "Secret", secret)
+}
+
+// The container, volumes and probes of the Cloud Run service have only fields of the Kubernetes
+// API, which Cloud Run uses, and the others are those of Knative Serving v1.
+func TestCloudRunDecodes(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/cloud-run/service.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var service struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        metav1.ObjectMeta `json:"metadata"`
+		Spec            struct {
+			Template struct {
+				Metadata metav1.ObjectMeta `json:"metadata"`
+				Spec     struct {
+					ContainerConcurrency int64 `json:"containerConcurrency"`
+					TimeoutSeconds       int64 `json:"timeoutSeconds"`
+					corev1.PodSpec       `json:",inline"`
+				} `json:"spec"`
+			} `json:"template"`
+		} `json:"spec"`
+	}
+	if err := yaml.UnmarshalStrict(text, &service); err != nil {
+		t.Fatal(err)
+	}
+	if service.APIVersion != "serving.knative.dev/v1" || service.Kind != "Service" || len(service.Spec.Template.Spec.Containers) != 1 {
+		t.Errorf("got %s %s with %d containers", service.APIVersion, service.Kind, len(service.Spec.Template.Spec.Containers))
+	}
 }
 
 // Volumes refer to the names of the generated ConfigMaps.
