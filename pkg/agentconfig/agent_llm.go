@@ -32,7 +32,7 @@ type llmConfig struct {
 	OutputKey                string                  `yaml:"output_key" doc:"State key that receives the text of the agent's final answer, or with output_schema its value."`
 	OutputSchema             outputSchema            `yaml:"output_schema" doc:"Schema of the final answer, as a short schema or a JSON Schema."`
 	InputSchema              inputSchema             `yaml:"input_schema" doc:"Schema of the parameters when the agent is called as a tool, as a short schema or a JSON Schema."`
-	IncludeContents          runtime.IncludeContents `yaml:"include_contents" enum:"default|none" default:"default" doc:"The part of the conversation that the model sees: all of it, or only the current turn."`
+	IncludeContents          runtime.IncludeContents `yaml:"include_contents" enum:"default|none" doc:"The part of the conversation that the model sees: all of it (the default), or only the current turn. A node of a Workflow sees only its input unless this is set to default."`
 	DisallowTransferToParent bool                    `yaml:"disallow_transfer_to_parent" doc:"Do not allow transfers to the parent agent."`
 	DisallowTransferToPeers  bool                    `yaml:"disallow_transfer_to_peers" doc:"Do not allow transfers to sibling agents."`
 

@@ -63,7 +63,7 @@ func TestNodeFunctionByName(t *testing.T) {
 	route := func(context.Context, *runtime.CallbackContext, any) (any, error) { return "again", nil }
 	opts := &loader.Options{Functions: agentconfig.Functions{Nodes: map[string]runtime.NodeFunc{".agent.route": route}}}
 	dir := filepath.Join(t.TempDir(), "app")
-	write(t, filepath.Join(dir, "root_agent.yaml"), "agent_class: Workflow\nname: a\nedges: [[START, .agent.route, w], [w, {again: route}]]\nagents: {w: {instruction: x}}\n")
+	write(t, filepath.Join(dir, "root_agent.yaml"), "agent_class: Workflow\nname: a\nedges: [[START, .agent.route, w], [w, {again: route}]]\nagents: {w: {instruction: x, include_contents: none}}\n")
 	app, ds := loader.New(opts).Load(t.Context(), dir)
 	if app == nil || len(ds) > 0 {
 		t.Fatal(ds.Error())

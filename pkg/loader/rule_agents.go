@@ -88,6 +88,28 @@ func checkGlobalInstruction(c *agentCheck, p *resolvedAgent, above []*resolvedAg
 	}
 }
 
+// checkNodeContents warns once a workflow that its LLM agents see their input instead of
+// the conversation, until one of them sets include_contents.
+func checkNodeContents(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
+	if p.plan.Kind.Name != "Workflow" {
+		return
+	}
+	var first *resolvedAgent
+	for _, sub := range p.subs {
+		switch {
+		case !isLLMAgent(sub):
+		case !sub.plan.Node.Get("include_contents").IsNull():
+			return
+		case first == nil:
+			first = sub
+		}
+	}
+	if first != nil {
+		c.addProblem(first.plan.Node.Warnf("node-contents", "node %s sees its input and no history, as in ADK 2.9; agenthost 0.1 sent it the conversation", first.name).
+			WithHint("write include_contents: none to accept this for the workflow %s, or default on each node that needs the conversation", p.name))
+	}
+}
+
 func isLLMAgent(p *resolvedAgent) bool { return p.plan.Kind.Name == "LlmAgent" }
 
 // checkExitLoop warns of exit_loop outside of a loop.

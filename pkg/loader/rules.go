@@ -51,6 +51,7 @@ func rules() []rule {
 		{"tool-mention", validApp, agents.check(checkMentions)},
 		{"global-instruction", validApp, agents.check(checkGlobalInstruction)},
 		{"exit-loop", validApp, agents.check(checkExitLoop)},
+		{"node-contents", validApp, agents.check(checkNodeContents)},
 		{"transfer", validApp, agents.check(checkTransferTool)},
 		{"live", validApp, checkLive},
 		{"resumability", resolvedTree, checkResumability},

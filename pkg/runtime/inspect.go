@@ -72,7 +72,7 @@ func (n *node) describeAgent() *AgentInfo {
 	switch a := n.agent.(type) {
 	case *LLMAgent:
 		p.Kind, p.Model = "LlmAgent", n.llm.Name()
-		p.Instruction, p.OutputKey, p.IncludeContents = a.opts.Instruction.sourceText(), a.opts.OutputKey, a.opts.IncludeContents
+		p.Instruction, p.OutputKey, p.IncludeContents = a.opts.Instruction.sourceText(), a.opts.OutputKey, cmp.Or(a.opts.IncludeContents, IncludeDefault)
 		p.Tools = describeTools(a.opts.Tools, n)
 	case *SequentialAgent:
 		p.Kind = "SequentialAgent"

@@ -208,7 +208,11 @@ type prompt []string
 
 // appendIdentity appends the agent's identity and transfer targets.
 func (p prompt) appendIdentity(n *node, l *LLMAgent) prompt {
-	return p.appendParagraph(l.identity).appendParagraph(l.opts.Planner.planningInstruction()).appendParagraph(n.transferText())
+	identity := l.identity
+	if n.isSingleTurn() {
+		identity = singleTurnText
+	}
+	return p.appendParagraph(identity).appendParagraph(l.opts.Planner.planningInstruction()).appendParagraph(n.transferText())
 }
 
 // hostNotes returns what appendIdentity appends.

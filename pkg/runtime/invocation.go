@@ -34,6 +34,9 @@ type Invocation struct {
 	// input is the output of the previous node of a workflow; nil outside of
 	// one.
 	input *nodeValue
+	// turnStart is the number of events of the session when a node with an input
+	// started.
+	turnStart int
 	// callbackOf is the agent's invocation if this one belongs to a callback
 	// of it; nil for the agent itself.
 	callbackOf *Invocation

@@ -52,7 +52,8 @@ type LLMOptions struct {
 	InstructionProvider InstructionFunc
 }
 
-// IncludeContents selects the part of the conversation that a model sees.
+// IncludeContents selects the part of the conversation that a model sees. The zero value
+// is IncludeDefault, but for a node of a [Workflow] it is the input of the node.
 type IncludeContents string
 
 // The values of [IncludeContents].

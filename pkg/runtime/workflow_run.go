@@ -65,7 +65,8 @@ type lane struct {
 type task struct {
 	node, nth int
 	lane      *lane
-	// input is the output of the previous node; nil for nodes without input.
+	// input is the output of the previous node; nil for an LLM agent in a
+	// checkpoint of an earlier version, which then sees the conversation.
 	input *nodeValue
 }
 
@@ -203,7 +204,7 @@ func (w *workflowRun) startTask(ctx context.Context, t task) {
 
 // runTask runs one node, and stores its result in o.
 func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHandoff, o *outcome) {
-	child.input = o.input
+	child.input, child.turnStart = o.input, len(w.inv.run.sess.Events())
 	if _, join := w.Children[o.node].(*JoinNode); join {
 		o.output = child.Input()
 	}
@@ -250,11 +251,7 @@ func (w *workflowRun) followEdges(ctx context.Context, o *outcome) bool {
 // enqueueNode queues a node.
 func (w *workflowRun) enqueueNode(node int, on *lane, input any) {
 	w.times[node]++
-	t := task{node: node, nth: w.times[node], lane: on}
-	if _, isLLM := w.Children[node].(*LLMAgent); !isLLM {
-		t.input = &nodeValue{input}
-	}
-	w.queue = append(w.queue, t)
+	w.queue = append(w.queue, task{node: node, nth: w.times[node], lane: on, input: &nodeValue{input}})
 }
 
 // enterNode queues a node. A join is queued when its last predecessor has
