@@ -19,7 +19,11 @@ func builtin(t *testing.T, name string) Tool {
 	if !ok {
 		t.Fatalf("Builtins().Lookup(%q) found nothing", name)
 	}
-	n, _ := spec.Parse("tool.yaml", []byte("{}"))
+	args := "{}"
+	if name == "ExampleTool" {
+		args = "{examples: []}"
+	}
+	n, _ := spec.Parse("tool.yaml", []byte(args))
 	plan, ds := k.Decode(n)
 	if err := ds.Err(); err != nil {
 		t.Fatal(err)
@@ -51,6 +55,9 @@ func TestBuiltinDeclarations(t *testing.T) {
 func TestBuiltinsTakeNoArgs(t *testing.T) {
 	n, _ := spec.Parse("tool.yaml", []byte("{max: 3}"))
 	for _, k := range Builtins() {
+		if k.Name == "ExampleTool" {
+			continue // it has examples
+		}
 		_, ds := k.Decode(n)
 		if want := `tool.yaml:1:2: unknown field "max" [unknown-field]`; errorString(ds.Err()) != want {
 			t.Errorf("%s with args = %v, want %s", k.Name, ds.Err(), want)
@@ -184,6 +191,7 @@ func TestBuiltinCapabilities(t *testing.T) {
 		"google_search": {RequestOnly: true}, "url_context": {RequestOnly: true}, "get_user_choice": {LongRunning: true},
 		"exit_loop": {}, "transfer_to_agent": {}, "load_artifacts": {},
 		"load_memory": {}, "preload_memory": {RequestOnly: true}, "request_input": {LongRunning: true},
+		"ExampleTool": {RequestOnly: true},
 	}
 	got := map[string]Capabilities{}
 	for _, k := range Builtins() {
@@ -262,9 +270,9 @@ func TestUnsupportedNames(t *testing.T) {
 			t.Errorf("UnsupportedReason(%q) is empty", name)
 		}
 	}
-	const want = "is an ADK tool that this version does not support: write the examples in the instruction"
-	if got := UnsupportedReason("ExampleTool"); got != want {
-		t.Errorf("UnsupportedReason(ExampleTool) = %q, want %q", got, want)
+	const want = "is an ADK tool that this version does not support: use McpToolset or mcp with its URL"
+	if got := UnsupportedReason("RemoteMcpServer"); got != want {
+		t.Errorf("UnsupportedReason(RemoteMcpServer) = %q, want %q", got, want)
 	}
 	if got := UnsupportedReason("exit_loop"); got != "" {
 		t.Errorf("UnsupportedReason(exit_loop) = %q, want none", got)

@@ -16,6 +16,7 @@ func Kinds() spec.Kinds[Env, Set] {
 func Builtins() spec.Kinds[Env, Set] {
 	return spec.Kinds[Env, Set]{
 		spec.NewKind("enterprise_web_search", "Lets models on Vertex AI use enterprise web search.", buildModelTool(newEnterpriseSearch)),
+		spec.NewKind("ExampleTool", "Adds examples of conversations to the instruction of each model request.", newExampleTool),
 		spec.NewKind("exit_loop", "Lets the model exit the enclosing loop.", buildCallTool(newExitLoop)),
 		spec.NewKind("get_user_choice", "Asks the user to pick one of several options.", buildCallTool(newUserChoice)),
 		spec.NewKind("google_maps_grounding", "Lets the model ground its answer in Google Maps.", buildModelTool(newGoogleMaps)),
@@ -67,7 +68,6 @@ func unsupportedTools() []unsupportedTool {
 		{"AuthToolArguments", class},
 		{"BaseTool", class},
 		{"DiscoveryEngineSearchTool", cloud},
-		{"ExampleTool", later + ": write the examples in the instruction"},
 		{"RemoteMcpServer", later + ": use McpToolset or mcp with its URL"},
 		{"SearchResultMode", class},
 		{"ToolContext", class},
