@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -117,6 +118,8 @@ type liveSocket struct {
 	app     string
 	queue   *live.Queue
 	cancel  context.CancelFunc
+	// farewell sends the notice of a shutdown, once and before the close.
+	farewell sync.Once
 }
 
 // runConversation runs the conversation until it ends or the client leaves.
@@ -124,11 +127,11 @@ func (c *liveSocket) runConversation(ctx context.Context, q *runtime.LiveRequest
 	if m := c.server.opts.Metrics; m != nil {
 		defer m.openLiveSocket()()
 	}
-	farewell := context.AfterFunc(c.server.stopContext, func() {
+	forget := context.AfterFunc(c.server.stopContext, func() {
 		defer safe.Recover(func(*safe.Panic) { c.cancel() })
 		c.sendFarewell()
 	})
-	defer farewell()
+	defer forget()
 	ping := c.startPing(ctx)
 	defer ping.Stop()
 	done := make(chan struct{})
@@ -144,6 +147,9 @@ func (c *liveSocket) runConversation(ctx context.Context, q *runtime.LiveRequest
 	}()
 	err := c.writeEvents(ctx, q)
 	c.queue.Close()
+	if c.server.stopContext.Err() != nil {
+		c.sendFarewell() // the run may have ended first
+	}
 	c.closeSocket(q, err)
 }
 
@@ -206,7 +212,9 @@ func (c *liveSocket) writeText(ctx context.Context, text []byte) error {
 // sendFarewell announces the end of the server, so that clients connect to another replica
 // after the current turn. ADK's clients ignore it.
 func (c *liveSocket) sendFarewell() {
-	_ = c.writeText(context.WithoutCancel(c.request.Context()), []byte(`{"goAway":{"timeLeft":"10s"}}`)) // the client may be gone
+	c.farewell.Do(func() {
+		_ = c.writeText(context.WithoutCancel(c.request.Context()), []byte(`{"goAway":{"timeLeft":"10s"}}`)) // the client may be gone
+	})
 }
 
 // readRequests passes the client's requests to the run until the client leaves, which ends
