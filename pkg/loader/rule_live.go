@@ -12,6 +12,7 @@ import (
 
 // checkLive warns of settings for live conversations that have no effect: the mode of an app
 // whose root cannot hold one, and calls that the model need not wait for with a model that does.
+// It rejects support_cfc with models that have no live API.
 func checkLive(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	class := app.root.plan.Kind.Name
@@ -28,12 +29,23 @@ func checkLive(app *appModel) spec.Diagnostics {
 		if inherited != nil && waitsForCalls(inherited.Name()) {
 			ds = append(ds, checkAsyncTools(p, inherited.Name())...)
 		}
+		ds = append(ds, checkCFC(app, p, inherited)...)
 		for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
 			below(sub, inherited)
 		}
 	}
 	below(app.root, nil)
 	return mergeByPlace(ds)
+}
+
+// checkCFC rejects support_cfc for an agent whose model has no live API.
+func checkCFC(app *appModel, p *resolvedAgent, llm model.LLM) spec.Diagnostics {
+	c := app.doc.runConfig()
+	if c == nil || !c.SupportCFC || p.plan.Kind.Name != "LlmAgent" || llm == nil || model.LiveOf(llm) != nil {
+		return nil
+	}
+	return spec.Diagnostics{app.doc.RunConfig.node.Get("support_cfc").Errorf("live", runtime.NeedsLiveAPI, llm.Name(), p.name).
+		WithHint("use a live model of Gemini, such as gemini-live-2.5-flash, or remove support_cfc")}
 }
 
 // waitsForCalls reports whether a live model waits for the response to each call (Gemini Live

@@ -22,6 +22,11 @@ func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 // that has pending calls.
 func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
 	s := &step{inv: inv, agent: a, sink: yield}
+	if err := s.addGenerator(); err != nil {
+		s.emitEvent(nil, err)
+		return false
+	}
+	defer s.closeGenerator()
 	proceed := true
 	switch {
 	case inv.frame != nil:
@@ -266,7 +271,11 @@ func (s *step) streamModel(ctx context.Context, req *model.Request, yield respon
 		replay.CallModel(ctx, &ModelCall{Model: s.inv.node.llm, Request: req, Notes: notes})(s.guard.forwardValue)
 		return !s.guard.stopped
 	}
-	s.inv.node.llm.Generate(ctx, req)(s.guard.forwardValue)
+	llm := s.inv.node.llm
+	if s.generator != nil {
+		llm = s.generator
+	}
+	llm.Generate(ctx, req)(s.guard.forwardValue)
 	return !s.guard.stopped
 }
 

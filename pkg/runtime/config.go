@@ -50,7 +50,7 @@ type RunConfig struct {
 	SessionWindow        *SessionWindow `yaml:"get_session_config" doc:"The events of the session that a run sees. Default: all."`
 	ToolThreadPoolConfig *ToolPool      `yaml:"tool_thread_pool_config" doc:"Number of calls of one response that run at the same time. Default: 8."`
 	ResponseModalities   []string       `yaml:"response_modalities" enum:"TEXT|IMAGE|AUDIO|VIDEO" doc:"Modalities of responses, in live runs one, by default AUDIO; generate_content_config of an agent takes precedence."`
-	SupportCFC           bool           `yaml:"support_cfc" default:"false" doc:"ADK's compositional function calling over the live API; requires streaming_mode: sse. It has no effect here, which check reports: models call tools without it."`
+	SupportCFC           bool           `yaml:"support_cfc" default:"false" doc:"Compositional function calling: models answer over their live API and can execute code that calls functions. Requires streaming_mode: sse, and models with a live API."`
 
 	SpeechConfig             *genai.SpeechConfig                   `yaml:"speech_config" doc:"Voice of spoken responses; generate_content_config of an agent takes precedence."`
 	OutputAudioTranscription *genai.AudioTranscriptionConfig       `yaml:"output_audio_transcription" doc:"Live runs: transcription of the model's speech; transcripts are always on."`
@@ -186,11 +186,8 @@ const maxLabels = 64
 // checkSettings validates the settings other than max_llm_calls.
 func (c *RunConfig) checkSettings(n *spec.Node) spec.Diagnostics {
 	ds := c.checkNumbers(n)
-	switch at := n.Get("support_cfc"); {
-	case c.SupportCFC && c.StreamingMode != StreamingSSE:
+	if at := n.Get("support_cfc"); c.SupportCFC && c.StreamingMode != StreamingSSE {
 		ds = append(ds, at.Errorf("run-config", cfcNeedsSSE))
-	case c.SupportCFC:
-		ds = append(ds, at.Warnf("run-config", "support_cfc has no effect: agenthost does not use the live API, and models call tools without it"))
 	}
 	ds = append(ds, c.checkLive(n)...)
 	if c.RealtimeInputConfig != nil {

@@ -162,7 +162,7 @@ func TestOverride(t *testing.T) {
 		{`{}`, app, "none 20 [TEXT]"},
 		{`{"maxLlmCalls": 5, "streaming_mode": "sse"}`, app, "sse 5 [TEXT]"},
 		{`{"responseModalities": ["AUDIO"], "maxLlmCalls": null}`, app, "none 20 [AUDIO]"},
-		{`{"getSessionConfig": {"numRecentEvents": 3}, "streamingMode": "sse", "supportCfc": true}`, unlimited, "sse 0 [TEXT] run_config:1:84: warning: support_cfc has no effect: agenthost does not use the live API, and models call tools without it [run-config]"},
+		{`{"getSessionConfig": {"numRecentEvents": 3}, "streamingMode": "sse", "supportCfc": true}`, unlimited, "sse 0 [TEXT]"},
 		{`{"max_llm_calls": 0}`, unlimited, "none 0 [TEXT] run_config:1:19: warning: max_llm_calls 0 means no limit: a loop of agents can cause unbounded costs [run-config]"},
 		{`{"maxCost": 0.5}`, costly, "none 20 [TEXT]"},
 		{`{"max_cost": 1.5}`, costly, "run_config:1:14: max_cost 1.5 exceeds the limit of the app, 1 [run-config]"},

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/genai"
 
+	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
@@ -426,6 +427,8 @@ type step struct {
 	last *session.Event
 	// guard wraps the model's stream.
 	guard panicGuard[*model.Response]
+	// generator answers over a live connection; nil without support_cfc.
+	generator *live.Generator
 	// emitted reports whether the agent has yielded an event in this run; done
 	// reports that the run must end, after an error or because the consumer
 	// stopped.

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/tool"
 )
@@ -98,9 +99,6 @@ func (a *liveAgent) attemptSetup() *model.LiveSetup {
 	return &setup
 }
 
-// continueText asks a model to answer a history of another connection. It is not stored.
-const continueText = "Continue the conversation: answer the user."
-
 // sendHistory begins a new conversation.
 func (a *liveAgent) sendHistory() {
 	history := a.attempt.history
@@ -112,9 +110,9 @@ func (a *liveAgent) sendHistory() {
 	if a.attempt.speak && a.traits.AnswersHistory && frame.TurnComplete {
 		a.turnOpen = true
 	} else if a.attempt.speak {
-		speak = &model.LiveFrame{Turns: []*genai.Content{model.UserText(continueText)}, TurnComplete: true}
+		speak = &model.LiveFrame{Turns: []*genai.Content{model.UserText(live.ContinueText)}, TurnComplete: true}
 		if a.traits.RealtimeText {
-			speak = &model.LiveFrame{Text: continueText}
+			speak = &model.LiveFrame{Text: live.ContinueText}
 		}
 		a.turnOpen = true
 	}

@@ -1,0 +1,347 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/model"
+)
+
+// A Generator generates the answers of one agent over live connections: the opposite of
+// [OverText]. The connection stays open while the agent executes calls, so that a model
+// that composes functions in its own code continues with their results; a request that does
+// not answer its calls begins a new connection. It is for one goroutine. Close it after use.
+type Generator struct {
+	llm   model.LiveLLM
+	setup func(*model.Request) *model.LiveSetup
+	conn  *readConn
+	// receiver has what the connection has sent of an answer.
+	receiver *Receiver
+	// pending are the IDs of the calls that the model waits for.
+	pending []string
+}
+
+var _ model.LLM = (*Generator)(nil)
+
+// NewGenerator returns a generator without a connection. setup returns the setup of the
+// connection for a request; the generator sets its history.
+func NewGenerator(llm model.LiveLLM, setup func(*model.Request) *model.LiveSetup) *Generator {
+	return &Generator{llm: llm, setup: setup}
+}
+
+// Name returns the name of the model.
+func (g *Generator) Name() string { return g.llm.Name() }
+
+// Generate generates one answer; see [model.LLM]. Transcripts of speech are its text, and
+// audio is not part of it. A connection that ends between a call and the answer is replaced
+// by a new one.
+func (g *Generator) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		a := &liveAnswer{stream: req.Stream, yield: yield}
+		continued, err := g.sendResponses(ctx, req.Contents), error(nil)
+		if continued {
+			err = g.receiveAnswer(ctx, a)
+		}
+		var end *model.LiveCloseError
+		if !continued || errors.As(err, &end) && !a.begun {
+			if err = g.connectModel(ctx, req); err == nil {
+				err = g.receiveAnswer(ctx, a)
+			}
+		}
+		if err != nil || a.stopped {
+			_ = g.Close() // the answer is over
+		}
+		if err != nil {
+			yield(nil, asModelError(err))
+		}
+	}
+}
+
+// asModelError describes a connection that ended during an answer.
+func asModelError(err error) error {
+	var end *model.LiveCloseError
+	if errors.As(err, &end) {
+		return &model.Error{Message: err.Error(), Err: err}
+	}
+	return err
+}
+
+// sendResponses sends the responses that the model waits for, and returns whether it has
+// them.
+func (g *Generator) sendResponses(ctx context.Context, contents []*genai.Content) bool {
+	if len(g.pending) == 0 || len(contents) == 0 {
+		return false
+	}
+	last := contents[len(contents)-1]
+	var all []*genai.FunctionResponse
+	for _, p := range last.Parts {
+		if p.FunctionResponse == nil || !slices.Contains(g.pending, p.FunctionResponse.ID) {
+			return false
+		}
+		all = append(all, p.FunctionResponse)
+	}
+	if len(all) != len(g.pending) {
+		return false
+	}
+	g.pending = nil
+	return g.conn.Send(ctx, &model.LiveFrame{Responses: all}) == nil
+}
+
+// connectModel opens a connection, and sends it the conversation.
+func (g *Generator) connectModel(ctx context.Context, req *model.Request) error {
+	_ = g.Close() // its answers are complete
+	setup, traits := g.setup(req), g.llm.LiveTraits(req.Model)
+	history, question := req.Contents, ""
+	if traits.RealtimeText && len(history) > 0 {
+		history, question = splitQuestion(history)
+		setup.History = &genai.HistoryConfig{InitialHistoryInClientContent: true}
+		if len(history) == 0 {
+			setup.History = nil
+		}
+	}
+	conn, err := g.llm.ConnectLive(ctx, setup)
+	if err != nil {
+		return err
+	}
+	g.conn = startReading(ctx, conn)
+	g.receiver = NewReceiver(traits, firstOf(req.Model, g.llm.Name()), conn.SessionID())
+	if len(history) > 0 {
+		err = conn.Send(ctx, &model.LiveFrame{Turns: history, TurnComplete: true})
+	}
+	if err == nil && question != "" {
+		err = conn.Send(ctx, &model.LiveFrame{Text: question})
+	}
+	return err
+}
+
+// ContinueText asks a model to answer a history of another connection. It is not stored.
+const ContinueText = "Continue the conversation: answer the user."
+
+// splitQuestion returns the history, and the text that a model answers which accepts text
+// only as speech.
+func splitQuestion(contents []*genai.Content) (history []*genai.Content, question string) {
+	last := contents[len(contents)-1]
+	text := model.TextOf(last)
+	if last.Role != genai.RoleUser || text == "" || len(last.Parts) > 1 {
+		return contents, ContinueText
+	}
+	return contents[:len(contents)-1], text
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// maxAnswerBytes and maxAnswerParts bound an answer whose turn the model never completes.
+const (
+	maxAnswerBytes = 16 << 20
+	maxAnswerParts = 10_000
+)
+
+// receiveAnswer receives messages until the model has answered or waits for responses.
+func (g *Generator) receiveAnswer(ctx context.Context, a *liveAnswer) error {
+	for {
+		m, err := g.conn.nextMessage(ctx)
+		if err != nil {
+			return err
+		}
+		for _, resp := range g.receiver.Receive(m) {
+			if !a.addResponse(resp) {
+				return nil
+			}
+		}
+		if a.bytes > maxAnswerBytes || len(a.whole.Parts) > maxAnswerParts {
+			return &model.Error{Message: fmt.Sprintf("the live model sent more than %d parts or %d MiB without completing its turn", maxAnswerParts, maxAnswerBytes>>20)}
+		}
+		if a.ended || a.calls != nil {
+			g.pending = idsOf(a.calls)
+			a.completeAnswer()
+			return nil
+		}
+	}
+}
+
+// idsOf returns the IDs of calls; nil if one has none, because its response could not
+// name it.
+func idsOf(calls []*genai.FunctionCall) []string {
+	ids := make([]string, 0, len(calls))
+	for _, c := range calls {
+		if c.ID == "" {
+			return nil
+		}
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+// Close ends the connection, if there is one.
+func (g *Generator) Close() error {
+	if g.conn == nil {
+		return nil
+	}
+	conn := g.conn
+	g.conn, g.receiver, g.pending = nil, nil, nil
+	return conn.Close()
+}
+
+// A readConn is a connection that is read also while the agent executes calls: its peer
+// expects answers to pings.
+type readConn struct {
+	model.LiveConn
+	stop     context.CancelCauseFunc
+	messages chan *model.LiveMessage
+	// err is the end of the connection, after messages is closed.
+	err error
+}
+
+// readAhead is how many messages wait for the next answer.
+const readAhead = 64
+
+var errAnswerOver = errors.New("the live connection of the answer is closed")
+
+// startReading reads the connection in a goroutine, until it ends or is closed.
+func startReading(ctx context.Context, conn model.LiveConn) *readConn {
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	c := &readConn{LiveConn: conn, stop: stop, messages: make(chan *model.LiveMessage, readAhead)}
+	go func() {
+		defer close(c.messages)
+		defer safe.Recover(func(p *safe.Panic) { c.err = &model.Error{Message: "the live model panicked", Err: p} })
+		for {
+			m, err := conn.Receive(ctx)
+			if err != nil {
+				c.err = err
+				return
+			}
+			select {
+			case c.messages <- m:
+			case <-ctx.Done():
+				c.err = context.Cause(ctx)
+				return
+			}
+		}
+	}()
+	return c
+}
+
+// nextMessage returns the next message, or the end of the connection.
+func (c *readConn) nextMessage(ctx context.Context) (*model.LiveMessage, error) {
+	select {
+	case m, open := <-c.messages:
+		if !open {
+			return nil, c.err
+		}
+		return m, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Close ends the connection, and waits for the goroutine.
+func (c *readConn) Close() error {
+	c.stop(errAnswerOver)
+	err := c.LiveConn.Close()
+	for open := true; open; {
+		_, open = <-c.messages
+	}
+	return err
+}
+
+// A liveAnswer collects the responses of one answer.
+type liveAnswer struct {
+	stream bool
+	yield  func(*model.Response, error) bool
+
+	whole genai.Content
+	last  model.Response
+	calls []*genai.FunctionCall
+	bytes int
+	// begun reports that a part was yielded, ended that the turn is complete, and stopped
+	// that the consumer takes no more.
+	begun, ended, stopped bool
+}
+
+// addResponse adds a response, and yields the parts of a stream. It returns false when the
+// consumer has stopped.
+func (a *liveAnswer) addResponse(resp *model.Response) bool {
+	if resp.UsageMetadata != nil {
+		a.last.UsageMetadata, a.last.CustomMetadata = resp.UsageMetadata, resp.CustomMetadata
+	}
+	if resp.ModelVersion != "" {
+		a.last.ModelVersion = resp.ModelVersion
+	}
+	if g := resp.GroundingMetadata; g != nil && !reflect.ValueOf(*g).IsZero() {
+		a.last.GroundingMetadata = resp.GroundingMetadata
+	}
+	if resp.TurnCompleteReason != "" {
+		a.last.TurnCompleteReason = resp.TurnCompleteReason
+	}
+	a.last.Interrupted = a.last.Interrupted || resp.Interrupted
+	a.ended = a.ended || resp.TurnComplete
+	content := textContentOf(resp)
+	if content == nil {
+		return true
+	}
+	if resp.Partial {
+		return a.yieldPartial(content)
+	}
+	for _, p := range content.Parts {
+		a.bytes += len(p.Text)
+		if p.FunctionCall != nil {
+			a.calls = append(a.calls, p.FunctionCall)
+		}
+	}
+	a.whole.Parts = append(a.whole.Parts, content.Parts...)
+	return true
+}
+
+// textContentOf returns the content of a response without audio, which transcripts replace;
+// nil if there is none.
+func textContentOf(resp *model.Response) *genai.Content {
+	if t := resp.OutputTranscription; t != nil && t.Text != "" {
+		return model.ModelText(t.Text)
+	}
+	if resp.Content == nil {
+		return nil
+	}
+	isAudio := func(p *genai.Part) bool { return p.InlineData != nil }
+	if !slices.ContainsFunc(resp.Content.Parts, isAudio) {
+		return resp.Content
+	}
+	kept := slices.DeleteFunc(slices.Clone(resp.Content.Parts), isAudio)
+	if len(kept) == 0 {
+		return nil
+	}
+	return &genai.Content{Role: resp.Content.Role, Parts: kept}
+}
+
+func (a *liveAnswer) yieldPartial(content *genai.Content) bool {
+	if !a.stream {
+		return true
+	}
+	a.begun = true
+	a.stopped = !a.yield(&model.Response{Content: content, Partial: true, ModelVersion: a.last.ModelVersion}, nil)
+	return !a.stopped
+}
+
+// completeAnswer yields the complete response.
+func (a *liveAnswer) completeAnswer() {
+	whole := a.last
+	whole.TurnComplete = a.ended
+	if len(a.whole.Parts) > 0 {
+		whole.Content = &genai.Content{Role: genai.RoleModel, Parts: a.whole.Parts}
+	}
+	if a.ended && len(a.calls) == 0 {
+		whole.FinishReason = genai.FinishReasonStop
+	}
+	a.stopped = !a.yield(&whole, nil)
+}
