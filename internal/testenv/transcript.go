@@ -172,20 +172,21 @@ func (e *Env) runTurn(t *testing.T, key session.Key, tu turn, out *strings.Build
 		Message: tu.userContent(t), StateDelta: tu.StateDelta, Streaming: tu.Streaming,
 	}
 	var lines []string
-	parallel, n := false, 0
+	var all []*session.Event
+	n := 0
 	for ev, err := range e.runOrRewind(t, req, tu) {
 		if err != nil {
 			re := runtime.AsRunError(err)
 			lines = append(lines, fmt.Sprintf("error %s: %s", re.Code, re.Message))
 			break
 		}
-		parallel = parallel || ev.Branch != ""
+		all = append(all, ev)
 		lines = append(lines, Stable(t, ev))
 		if n++; n == tu.Stop {
 			break
 		}
 	}
-	if parallel {
+	if hasParallel(all) {
 		slices.Sort(lines)
 	}
 	for _, l := range lines {
@@ -214,18 +215,30 @@ func (e *Env) runOrRewind(t *testing.T, req *runtime.RunRequest, tu turn) runtim
 	return e.Host.Rewind(t.Context(), rewind)
 }
 
+// hasParallel reports whether the order of events depends on goroutines: of those of
+// parallel agents, and of sub-agents that one response calls together (name@call).
+func hasParallel(events []*session.Event) bool {
+	delegated, several := false, false
+	for _, ev := range events {
+		if ev.Branch != "" && !strings.Contains(ev.Branch, "@") {
+			return true
+		}
+		delegated = delegated || ev.Branch != ""
+		several = several || len(ev.Calls()) > 1
+	}
+	return delegated && several
+}
+
 func (e *Env) writeSession(t *testing.T, key session.Key, out *strings.Builder) {
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	authors := make([]string, 0, len(sess.Events()))
-	parallel := false
 	for _, ev := range sess.Events() {
 		authors = append(authors, ev.Author)
-		parallel = parallel || ev.Branch != ""
 	}
-	if parallel {
+	if hasParallel(sess.Events()) {
 		slices.Sort(authors)
 	}
 	fmt.Fprintf(out, "stored: %s\n", strings.Join(authors, " "))

@@ -98,7 +98,7 @@ func checkNodeContents(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	for _, sub := range p.subs {
 		switch {
 		case !isLLMAgent(sub):
-		case !sub.plan.Node.Get("include_contents").IsNull():
+		case !sub.plan.Node.Get("include_contents").IsNull(), agentMode(sub) != "":
 			return
 		case first == nil:
 			first = sub
@@ -149,7 +149,11 @@ func checkTransferTargets(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 		}
 		at := sub.plan.Node.Get("description")
 		if at.IsNull() || strings.TrimSpace(at.Value) == "" {
-			c.addProblem(sub.plan.Node.Warnf("no-description", "agent %s has no description: the model of agent %s cannot decide when to transfer to it", sub.name, p.name).
+			use := "transfer to"
+			if agentMode(sub) == runtime.ModeSingleTurn {
+				use = "call"
+			}
+			c.addProblem(sub.plan.Node.Warnf("no-description", "agent %s has no description: the model of agent %s cannot decide when to %s it", sub.name, p.name, use).
 				WithHint("add a description of its purpose"))
 			continue
 		}

@@ -44,6 +44,7 @@ func rules() []rule {
 		{"state-order", validApp, state.check((*stateFlow).checkOrder)},
 		{"state-guard", validApp, state.check((*stateFlow).checkGuards)},
 		{"state-race", validApp, state.check((*stateFlow).checkRaces)},
+		{"mode", resolvedTree, agents.check(checkMode)},
 		{"no-agents", validApp, agents.check(checkEmpty)},
 		{"endless-loop", validApp, agents.check(checkLoopEnd)},
 		{"tool-name", validApp, agents.check(checkReservedNames)},

@@ -34,6 +34,9 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 	case inv.run.decisions != nil:
 		proceed = s.executeDecisions(ctx)
 	}
+	if proceed && inv.frame == nil {
+		proceed = s.continueDelegate(ctx)
+	}
 	for proceed && !s.hasPendingCalls() && !inv.hasEnded() {
 		proceed = s.runStep(ctx)
 	}

@@ -54,7 +54,7 @@ func NewAgentTool(agent Agent, opts *AgentToolOptions) *AgentTool {
 // IsAgentTool reports whether a tool runs an agent.
 func IsAgentTool(t tool.Tool) bool {
 	switch t.(type) {
-	case *AgentTool, *boundAgentTool:
+	case *AgentTool, *boundAgentTool, *delegateTool:
 		return true
 	}
 	return false

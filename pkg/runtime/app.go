@@ -64,6 +64,9 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 		n.branch = parent.agent.Name() + "." + agent.Name()
 	}
 	a.nodes[agent] = n
+	if err := n.checkMode(); err != nil {
+		return nil, err
+	}
 	n.hooks = a.collectHooks(agent)
 	if l, ok := agent.(*LLMAgent); ok {
 		if l.opts.Model != nil {
@@ -72,7 +75,7 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 		if n.llm == nil {
 			return nil, fmt.Errorf("agent %s has no model and inherits none", agent.Name())
 		}
-		n.transferable = !l.opts.DisallowTransferToParent && (parent == nil || parent.transferable)
+		n.transferable = !l.opts.DisallowTransferToParent && (parent == nil || parent.transferable) && !n.isDelegate()
 	}
 	for _, sub := range agent.SubAgents() {
 		child, err := a.addToTree(sub, n, n.llm)
@@ -92,6 +95,11 @@ func (a *App) prepareTools(n *node) error {
 		if err != nil {
 			return err
 		}
+		delegates, err := newDelegateTools(n, tools)
+		if err != nil {
+			return err
+		}
+		tools = append(tools, delegates...)
 		n.transferTargets = listTransferTargets(n, l)
 		if len(n.transferTargets) > 0 {
 			tools = append(tools, tool.NewTransfer(targetNames(n.transferTargets)))

@@ -13,8 +13,14 @@ import (
 // that answers a call keeps the branch of the call.
 func (r *run) newTurnInvocation() *Invocation {
 	inv := &Invocation{run: r, node: r.chooseAgent()}
-	if call := r.findAnsweredCall(); call != nil && call.Author == inv.node.agent.Name() {
-		inv.branch = call.Branch
+	if call := r.findAnsweredCall(); call != nil {
+		n, branch := r.app.findNode(call.Author), call.Branch
+		for ; n != nil && n.isDelegate(); n = n.parent {
+			branch = strings.TrimSuffix(branch[:max(0, strings.LastIndex(branch, n.agent.Name()+"@"))], ".")
+		}
+		if n == inv.node {
+			inv.branch = branch
+		}
 	}
 	return inv
 }
@@ -27,7 +33,7 @@ func (r *run) chooseAgent() *node {
 	events := r.sess.Events()
 	if call := r.findAnsweredCall(); call != nil {
 		if n := r.app.findNode(call.Author); n != nil {
-			return n
+			return n.findDelegator()
 		}
 	}
 	root := r.app.rootNode
@@ -82,7 +88,10 @@ func (r *run) findAnsweredBranch() string {
 // children, and its parent and peers if the parent is an LLM agent and nothing
 // forbids it (adk-python flows/llm_flows/agent_transfer.py).
 func listTransferTargets(n *node, a *LLMAgent) []*node {
-	targets := slices.Clone(n.children)
+	if n.isDelegate() {
+		return nil
+	}
+	targets := slices.DeleteFunc(slices.Clone(n.children), (*node).isDelegate)
 	if n.parent == nil {
 		return targets
 	}
@@ -94,7 +103,7 @@ func listTransferTargets(n *node, a *LLMAgent) []*node {
 	}
 	if !a.opts.DisallowTransferToPeers {
 		for _, peer := range n.parent.children {
-			if peer != n {
+			if peer != n && !peer.isDelegate() {
 				targets = append(targets, peer)
 			}
 		}

@@ -17,7 +17,10 @@ import (
 // call. The slice is shared and must not be changed.
 func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content, error) {
 	key := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}
-	if inv.hasSingleTurn() {
+	switch {
+	case inv.node.isDelegate() && inv.input != nil:
+		return inv.buildDelegateTurn(key, include)
+	case inv.hasSingleTurn():
 		return inv.buildTurn(key)
 	}
 	if events := inv.run.sess.Events(); include == IncludeNone || len(events) <= shortHistory {

@@ -208,16 +208,20 @@ type prompt []string
 
 // appendIdentity appends the agent's identity and transfer targets.
 func (p prompt) appendIdentity(n *node, l *LLMAgent) prompt {
-	identity := l.identity
+	return p.appendParagraph(n.identityNote(l)).appendParagraph(l.opts.Planner.planningInstruction()).appendParagraph(n.transferText())
+}
+
+// identityNote returns the paragraph about the agent itself.
+func (n *node) identityNote(l *LLMAgent) string {
 	if n.isSingleTurn() {
-		identity = singleTurnText
+		return singleTurnText
 	}
-	return p.appendParagraph(identity).appendParagraph(l.opts.Planner.planningInstruction()).appendParagraph(n.transferText())
+	return l.identity
 }
 
 // hostNotes returns what appendIdentity appends.
 func (inv *Invocation) hostNotes(a *LLMAgent) []string {
-	all := []string{a.identity, a.opts.Planner.planningInstruction(), inv.node.transferText()}
+	all := []string{inv.node.identityNote(a), a.opts.Planner.planningInstruction(), inv.node.transferText()}
 	return slices.DeleteFunc(all, func(note string) bool { return note == "" })
 }
 

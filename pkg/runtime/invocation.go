@@ -415,6 +415,12 @@ type step struct {
 	sink  func(*session.Event, error) bool
 	// decided has the decisions of a person, by call ID.
 	decided map[string]*decision
+	// delegated receives the events of sub-agents that are called as tools; nil while
+	// none is.
+	delegated chan<- *eventHandoff
+	// suspended reports that a sub-agent waits for the user, so that its call has no
+	// result yet.
+	suspended atomic.Bool
 	// streams are the streaming tools of a live conversation; nil in other runs.
 	streams *liveStreams
 	// attempts are the invocations of the first attempts of calls, by call ID.
@@ -494,9 +500,26 @@ func mergeMaps(a, b map[string]any) map[string]any {
 
 // onBranch reports whether an event on branch theirs is visible on branch
 // mine: children see the events of their ancestors, siblings do not see each
-// other, and without a branch all events are visible.
+// other, and without a branch all events are visible except those of sub-agents that
+// were called as tools.
 func onBranch(mine, theirs string) bool {
-	return mine == "" || theirs == "" || mine == theirs || strings.HasPrefix(mine, theirs+".")
+	return theirs == "" || mine == theirs || mine == "" && !isDelegated(theirs) || strings.HasPrefix(mine, theirs+".")
+}
+
+// isDelegated reports whether a branch belongs to a sub-agent that was called as a tool:
+// it has a segment name@call. In name@1 the number is that of a run.
+func isDelegated(branch string) bool {
+	for {
+		_, rest, found := strings.Cut(branch, "@")
+		if !found {
+			return false
+		}
+		run, _, _ := strings.Cut(rest, ".")
+		if strings.Trim(run, "0123456789") != "" {
+			return true
+		}
+		branch = rest
+	}
 }
 
 // ownIDPrefix marks call IDs that the runtime assigned.

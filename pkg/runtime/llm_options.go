@@ -37,6 +37,8 @@ type LLMOptions struct {
 	// OutputSchema, if set, is the schema of the final answer; OutputKey then
 	// receives the decoded value instead of the text.
 	OutputSchema *tool.Schema
+	// Mode is how the agent works for its parent; see [Mode].
+	Mode Mode
 	// InputSchema has the parameters of the agent when it is called as a tool.
 	InputSchema              *tool.Schema
 	IncludeContents          IncludeContents

@@ -13,12 +13,17 @@ import (
 // singleTurnText replaces the identity of an agent that runs as a single turn.
 const singleTurnText = "Complete this task in one turn. No user reads or answers your questions."
 
-// isSingleTurn reports whether an agent is a node of a workflow that sees its input
-// instead of the conversation (adk-python workflow/_llm_agent_wrapper.py, mode
-// single_turn). IncludeDefault keeps the conversation.
+// isSingleTurn reports whether an agent sees its input instead of the conversation: in
+// ModeSingleTurn, and as a node of a workflow without a mode (adk-python
+// workflow/_llm_agent_wrapper.py). IncludeDefault keeps the conversation of such a node.
 func (n *node) isSingleTurn() bool {
 	a, isLLM := n.agent.(*LLMAgent)
-	if !isLLM || n.parent == nil || a.opts.IncludeContents == IncludeDefault {
+	switch {
+	case !isLLM || n.parent == nil || a.opts.Mode == ModeChat:
+		return false
+	case a.opts.Mode == ModeSingleTurn:
+		return true
+	case a.opts.IncludeContents == IncludeDefault:
 		return false
 	}
 	_, isNode := n.parent.agent.(*Workflow)
@@ -34,13 +39,17 @@ func (inv *Invocation) hasSingleTurn() bool {
 // buildTurn returns the contents of a single turn: the input as a user message, which
 // is never stored, and the events of this run.
 func (inv *Invocation) buildTurn(key viewKey) ([]*genai.Content, error) {
-	input := &session.Event{
-		Author: session.UserAuthor, InvocationID: inv.run.id, Branch: inv.branch,
-		Response: model.Response{Content: inv.inputContent()},
-	}
 	v := contentsView{viewKey: key}
-	v.appendEvents(append([]*session.Event{input}, inv.turnEvents()...))
+	v.appendEvents(append([]*session.Event{inv.newInputEvent(inv.inputContent())}, inv.turnEvents()...))
 	return v.currentContents()
+}
+
+// newInputEvent returns an event of the user with an input.
+func (inv *Invocation) newInputEvent(input *genai.Content) *session.Event {
+	return &session.Event{
+		Author: session.UserAuthor, InvocationID: inv.run.id, Branch: inv.branch,
+		Response: model.Response{Content: input},
+	}
 }
 
 // inputContent returns the input as a user message: the user's own message with its

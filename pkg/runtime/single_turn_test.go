@@ -123,3 +123,54 @@ func TestSingleTurn(t *testing.T) {
 		})
 	}
 }
+
+// TestDelegateContents has the contents of sub-agents that their parent calls: the input,
+// with IncludeDefault after the conversation before the call, and the events of their own
+// run. The parent sees the result only.
+func TestDelegateContents(t *testing.T) {
+	var seen []string
+	llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+		who, last := req.Origin.Agent, req.Contents[len(req.Contents)-1]
+		seen = append(seen, who+"\n"+renderContents(t, req.Contents))
+		call := &genai.FunctionCall{Name: "dice"}
+		if who == "boss" {
+			call = &genai.FunctionCall{Name: []string{"quiet", "talker"}[req.Origin.Turn-1], Args: map[string]any{"request": "roll"}}
+		}
+		if model.ResponsesOf(last) == nil {
+			return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}, nil
+		}
+		return model.ModelText(who + " done"), nil
+	})
+	dice := &testTool{name: "dice", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+		return &tool.Result{Response: map[string]any{"n": 6}}, nil
+	}}
+	worker := func(name string, include runtime.IncludeContents) runtime.Agent {
+		return runtime.NewLLM(name, &runtime.LLMOptions{Mode: runtime.ModeSingleTurn, Tools: []tool.Tool{dice}, IncludeContents: include})
+	}
+	e := testenv.New(t, nil)
+	boss := runtime.NewLLM("boss", &runtime.LLMOptions{Model: llm, SubAgents: []runtime.Agent{worker("quiet", ""), worker("talker", runtime.IncludeDefault)}})
+	deployApp(t, e, boss, nil)
+	key := e.Session(t, "app", "s", nil)
+	for _, text := range []string{"one", "two"} {
+		for _, err := range e.Host.Run(t.Context(), userMessage(key, text)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const first = "user: one\nmodel: call quiet\nuser: response {\"result\":\"quiet done\"}"
+	const own = "\nmodel: call dice\nuser: response {\"n\":6}"
+	const foreign = "user: one\n" +
+		"user: For context: [boss] called tool `quiet` with parameters: {\"request\":\"roll\"}\n" +
+		"user: For context: [boss] `quiet` tool returned result: {\"result\":\"quiet done\"}\n" +
+		"user: For context: [boss] said: boss done\nuser: two\nuser: roll"
+	second := first + "\nmodel: boss done\nuser: two"
+	want := []string{
+		"boss\nuser: one", "quiet\nuser: roll", "quiet\nuser: roll" + own, "boss\n" + first,
+		"boss\n" + second, "talker\n" + foreign, "talker\n" + foreign + own,
+		"boss\n" + second + "\nmodel: call talker\nuser: response {\"result\":\"talker done\"}",
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("contents (-want +got):\n%s", diff)
+	}
+}

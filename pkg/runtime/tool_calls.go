@@ -30,7 +30,11 @@ func (s *step) longRunningIDs(calls []*genai.FunctionCall) []string {
 // It returns the result, which is nil when every call is answered later, and
 // false when the agent's run is over.
 func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
-	answer, failed, err := s.runCalls(ctx, calls)
+	o := s.runCallsOrDelegate(ctx, calls)
+	answer, failed, err := o.merged, o.failed, o.err
+	if s.done { // while a sub-agent ran
+		return nil, false
+	}
 	if answer != nil && (!s.emitInputRequests(answer, calls) || !s.emitEvent(answer, nil)) {
 		return nil, false
 	}
@@ -38,6 +42,9 @@ func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) (*
 		if failed == nil || s.emitEvent(failed, nil) {
 			s.emitEvent(nil, err)
 		}
+		return nil, false
+	}
+	if s.suspended.Load() {
 		return nil, false
 	}
 	if answer == nil {
@@ -196,6 +203,8 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *callResult 
 	}
 	refused := s.refuseTransfer(&a.actions)
 	switch {
+	case errors.Is(err, errSuspended):
+		s.suspended.Store(true)
 	case err != nil && s.isFatal(ctx, err, traits):
 		a.err = s.wrapToolError(ctx, fc.Name, err)
 	case err == nil && refused != nil:
@@ -279,6 +288,9 @@ func (s *step) runApproved(ctx context.Context, t tool.Tool, call *tool.Call, tr
 }
 
 func (s *step) runTool(ctx context.Context, t tool.Tool, call *tool.Call) (*tool.Result, error) {
+	if sub, ok := t.(*delegateTool); ok {
+		return s.runDelegate(ctx, sub, call)
+	}
 	if own, ok := t.(invocationTool); ok {
 		return own.runInInvocation(ctx, s.inv, call)
 	}
@@ -340,7 +352,7 @@ func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool
 // error if none answers. Errors that end the run are not passed to them.
 func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
 	var end *tool.EndError
-	if ctx.Err() != nil || errors.Is(failure, errBudget) || errors.As(failure, &end) {
+	if ctx.Err() != nil || errors.Is(failure, errBudget) || errors.Is(failure, errSuspended) || errors.As(failure, &end) {
 		return nil, failure
 	}
 	answer, err := firstAnswer(ctx, s.inv, "on_tool_error", s.inv.node.hooks.onToolError, func(f ToolErrorFunc) (*tool.Result, error) {

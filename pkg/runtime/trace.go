@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -293,7 +294,7 @@ func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, 
 	result, err = s.runToolWithCallbacks(ctx, t, call, traits)
 	returned, a.span.end = true, h.now()
 	code := ""
-	if err != nil {
+	if err != nil && !errors.Is(err, errSuspended) {
 		code = CodeToolFailed
 		h.setSpanError(a.span.span, code, err.Error())
 	}

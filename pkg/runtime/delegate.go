@@ -1,0 +1,367 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// Mode is how an LLM agent works for its parent (adk-python agents/llm_agent.py). The
+// zero value is ModeChat, but ModeSingleTurn for a node of a [Workflow].
+type Mode string
+
+// The values of [Mode].
+const (
+	// ModeChat: the parent can transfer the conversation to the agent.
+	ModeChat Mode = "chat"
+	// ModeSingleTurn: the parent calls the agent as a tool. The agent sees its input
+	// and no history, and no user answers it.
+	ModeSingleTurn Mode = "single_turn"
+)
+
+// checkMode reports a mode that does not fit the place of an agent in the tree.
+func (n *node) checkMode() error {
+	mode := n.declaredMode()
+	if p := n.parent; p != nil && mode != ModeSingleTurn && p.declaredMode() == ModeSingleTurn {
+		return fmt.Errorf("agent %s cannot be a sub-agent of %s, which has the mode single_turn: such an agent only delegates to sub-agents of the same mode", n.agent.Name(), p.agent.Name())
+	}
+	if mode != ModeSingleTurn {
+		return nil
+	}
+	if n.parent != nil {
+		switch n.parent.agent.(type) {
+		case *LLMAgent, *Workflow:
+			return nil
+		}
+	}
+	return fmt.Errorf("agent %s cannot have the mode single_turn: only sub-agents of an LLM agent and nodes of a Workflow can", n.agent.Name())
+}
+
+// declaredMode returns the mode that an LLM agent declares; empty for other agents.
+func (n *node) declaredMode() Mode {
+	if l, ok := n.agent.(*LLMAgent); ok {
+		return l.opts.Mode
+	}
+	return ""
+}
+
+// isDelegate reports whether the parent calls the agent as a tool.
+func (n *node) isDelegate() bool {
+	if n.parent == nil || n.declaredMode() != ModeSingleTurn {
+		return false
+	}
+	_, byModel := n.parent.agent.(*LLMAgent)
+	return byModel
+}
+
+// findDelegator returns the agent to which a turn belongs: the nearest one that is not
+// called as a tool.
+func (n *node) findDelegator() *node {
+	for n.isDelegate() {
+		n = n.parent
+	}
+	return n
+}
+
+// A delegateTool lets the model of an agent call a sub-agent in the same session. The
+// sub-agent has a branch of its own, and its parent sees only the result.
+type delegateTool struct {
+	node   *node
+	input  *tool.Schema
+	params *tool.Params
+	decl   *genai.FunctionDeclaration
+}
+
+// newDelegateTools returns the tools for the sub-agents that the agent calls.
+func newDelegateTools(n *node, others []tool.Tool) ([]tool.Tool, error) {
+	var tools []tool.Tool
+	for _, c := range n.children {
+		if !c.isDelegate() {
+			continue
+		}
+		name := c.agent.Name()
+		if slices.ContainsFunc(others, func(t tool.Tool) bool { return t.Declaration().Name == name }) {
+			return nil, fmt.Errorf("agent %s has a tool and a sub-agent with the mode %s of the same name %s", n.agent.Name(), c.declaredMode(), name)
+		}
+		like := NewAgentTool(c.agent, nil)
+		params, err := tool.NewParams(like.decl)
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, &delegateTool{node: c, input: like.input, params: params, decl: like.decl})
+	}
+	return tools, nil
+}
+
+// Declaration has the sub-agent's name and description, and the parameters of its input
+// schema. Without one it has the parameter request.
+func (t *delegateTool) Declaration() *genai.FunctionDeclaration { return t.decl }
+
+// Run fails: a sub-agent requires an invocation, which only the runtime provides.
+func (t *delegateTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
+	return nil, fmt.Errorf("agent %s can only be called by its parent agent", t.decl.Name)
+}
+
+// errSuspended is the error of a call whose sub-agent waits for the user. The call gets
+// its result in a later turn.
+var errSuspended = errors.New("the sub-agent waits for the user")
+
+// runDelegate runs a sub-agent as a tool call. Errors that do not end the run are text
+// for the model (adk-python tools/agent_tool.py _SingleTurnAgentTool).
+func (s *step) runDelegate(ctx context.Context, t *delegateTool, call *tool.Call) (*tool.Result, error) {
+	args, err := t.params.Check(call.Args)
+	switch {
+	case err != nil:
+		return textResult("Error validating input: " + err.Error()), nil
+	case s.delegated == nil:
+		return textResult("Error running sub-agent: a live conversation cannot run agent " + t.decl.Name), nil
+	}
+	child := s.newDelegateInvocation(t, call.ID)
+	child.input = &nodeValue{args}
+	if t.input == nil {
+		child.input = &nodeValue{args["request"]}
+	}
+	d := &delegateRun{handoff: eventHandoff{out: s.delegated}}
+	if child.frame != nil {
+		for _, ev := range s.inv.run.record.eventsUnder(child.frame.path) {
+			d.recordEvent(ev)
+		}
+	}
+	child.runAgent(ctx, d.forwardEvent)
+	switch {
+	case d.failure != nil && endsRun(ctx, d.failure):
+		return nil, d.failure
+	case d.failure != nil:
+		return textResult("Error running sub-agent: " + d.failure.Error()), nil
+	case d.stopped:
+		return nil, AsRunError(context.Canceled)
+	case d.isPending():
+		return nil, errSuspended
+	}
+	return child.delegateResult(d.last)
+}
+
+// endsRun reports whether the error of a sub-agent also ends the run of its parent.
+func endsRun(ctx context.Context, err error) bool {
+	_, hook := asHookError(err)
+	return hook || ctx.Err() != nil || errors.Is(err, errBudget)
+}
+
+func textResult(text string) *tool.Result {
+	return &tool.Result{Response: map[string]any{"result": text}}
+}
+
+// newDelegateInvocation returns the invocation of a sub-agent for a call. It runs on the
+// branch name@call. In resumable apps the path has the number of the call.
+func (s *step) newDelegateInvocation(t *delegateTool, call string) *Invocation {
+	nth, start := s.findDelegation(t.decl.Name, call)
+	child := s.inv.newChildInvocation(t.node, delegateBranch(s.inv.branch, t.decl.Name, call), nth)
+	child.turnStart = start
+	return child
+}
+
+func delegateBranch(branch, name, call string) string {
+	segment := name + "@" + call
+	if branch == "" {
+		return segment
+	}
+	return branch + "." + segment
+}
+
+// findDelegation returns the number of a call among the agent's calls of this name in
+// the invocation, from 1, and the index of its event in the session.
+func (s *step) findDelegation(name, call string) (nth, at int) {
+	for i, ev := range s.inv.run.sess.Events() {
+		if ev.Author != s.inv.node.agent.Name() || ev.Branch != s.inv.branch {
+			continue
+		}
+		for _, c := range ev.Calls() {
+			if c.Name != name {
+				continue
+			}
+			if ev.InvocationID == s.inv.run.id && (s.inv.frame == nil || ev.NodePath == s.inv.frame.path) {
+				nth++
+			}
+			if c.ID == call {
+				at = i
+				if nth > 0 {
+					return nth, at
+				}
+			}
+		}
+	}
+	return max(nth, 1), at
+}
+
+// delegateResult returns the result of a sub-agent from its last event: with an output
+// schema the decoded value, else the text.
+func (inv *Invocation) delegateResult(last *session.Event) (*tool.Result, error) {
+	if last == nil {
+		return &tool.Result{Response: map[string]any{"result": nil}}, nil
+	}
+	text := collectEventText(last)
+	schema := outputSchemaOf(inv.node.agent)
+	if schema == nil || strings.TrimSpace(text) == "" {
+		return textResult(text), nil
+	}
+	v, err := schema.Parse(text)
+	if err != nil {
+		return textResult(fmt.Sprintf("Error running sub-agent: the answer of agent %s does not match its output_schema: %s", inv.node.agent.Name(), err)), nil
+	}
+	return &tool.Result{Response: asResponse(v)}, nil
+}
+
+// A delegateRun collects what a sub-agent yields.
+type delegateRun struct {
+	handoff eventHandoff
+	// last is the last final event with content.
+	last *session.Event
+	// pending tracks the calls that wait for the user.
+	pending frame
+	failure error
+	// stopped reports that the consumer stopped the run.
+	stopped bool
+}
+
+// forwardEvent passes on an event to the goroutine of the run. Errors end only the
+// sub-agent.
+func (d *delegateRun) forwardEvent(ev *session.Event, err error) bool {
+	if err != nil {
+		d.failure = err
+		return false
+	}
+	d.recordEvent(ev)
+	if !d.handoff.sendEvent(ev, nil) {
+		d.stopped = true
+	}
+	return !d.stopped
+}
+
+func (d *delegateRun) recordEvent(ev *session.Event) {
+	d.pending.trackPending(ev)
+	if !ev.Partial && ev.Content != nil && ev.IsFinal() && ev.ErrorCode == "" {
+		d.last = ev
+	}
+}
+
+func (d *delegateRun) isPending() bool {
+	return slices.Contains(slices.Collect(maps.Values(d.pending.pending)), true)
+}
+
+// callOutcome is the result of [step.runCalls].
+type callOutcome struct {
+	merged, failed *session.Event
+	err            error
+}
+
+// runCallsOrDelegate executes the calls of one event. If one of them is of a sub-agent,
+// they run on another goroutine, and the events of the sub-agents are yielded meanwhile.
+func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCall) (o callOutcome) {
+	if s.agent == nil || s.inv.run.live != nil || !slices.ContainsFunc(calls, s.inv.callsDelegate) {
+		o.merged, o.failed, o.err = s.runCalls(ctx, calls)
+		return o
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events, done := make(chan *eventHandoff), make(chan struct{})
+	s.delegated = events
+	defer func() { s.delegated = nil }()
+	go func() {
+		defer close(done)
+		defer safe.Recover(func(p *safe.Panic) { o = callOutcome{err: s.inv.panicFailure(p)} })
+		o.merged, o.failed, o.err = s.runCalls(ctx, calls)
+	}()
+	defer func() { // after a panic of the consumer
+		cancel()
+		for {
+			select {
+			case e := <-events:
+				e.acknowledgeEvent(false)
+			case <-done:
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case e := <-events:
+			if s.done {
+				e.acknowledgeEvent(false)
+			} else if !e.deliverEvent(s.emitEvent) {
+				cancel()
+			}
+		case <-done:
+			return o
+		}
+	}
+}
+
+// callsDelegate reports whether a call is one of a sub-agent.
+func (inv *Invocation) callsDelegate(c *genai.FunctionCall) bool {
+	_, ok := inv.activeToolbox().byName[c.Name].(*delegateTool)
+	return ok
+}
+
+// buildDelegateTurn returns the contents of a sub-agent that its parent called. With
+// IncludeDefault they begin with the conversation before the call.
+func (inv *Invocation) buildDelegateTurn(key viewKey, include IncludeContents) ([]*genai.Content, error) {
+	input := inv.newInputEvent(model.UserText(delegateInput(inv.input.v)))
+	all := inv.run.sess.Events()
+	start := min(inv.turnStart, len(all))
+	var before, own []*session.Event
+	if include == IncludeDefault {
+		before = all[:start]
+	}
+	for _, ev := range all[start:] {
+		if ev.Branch == inv.branch || strings.HasPrefix(ev.Branch, inv.branch+".") {
+			own = append(own, ev)
+		}
+	}
+	v := contentsView{viewKey: key}
+	v.appendEvents(slices.Concat(before, []*session.Event{input}, own))
+	return v.currentContents()
+}
+
+// delegateInput returns the input of a sub-agent as text: JSON of arguments.
+func delegateInput(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	return jsonText(v)
+}
+
+// continueDelegate runs the sub-agent again that made the call which the user answers,
+// and returns whether the agent continues with a model call. In resumable apps the open
+// call of the resumed agent does this.
+func (s *step) continueDelegate(ctx context.Context) bool {
+	if !slices.ContainsFunc(s.inv.node.children, (*node).isDelegate) {
+		return true
+	}
+	answered := s.inv.run.findAnsweredCall()
+	if answered == nil || !isDelegated(answered.Branch) {
+		return true
+	}
+	for _, ev := range slices.Backward(session.Recorded(s.inv.run.sess.Events())) {
+		if ev.Author != s.inv.node.agent.Name() || ev.Branch != s.inv.branch {
+			continue
+		}
+		for _, c := range ev.Calls() {
+			branch := delegateBranch(s.inv.branch, c.Name, c.ID)
+			if s.inv.callsDelegate(c) && (answered.Branch == branch || strings.HasPrefix(answered.Branch, branch+".")) {
+				answer, ok := s.executeCalls(ctx, []*genai.FunctionCall{c})
+				return ok && answer != nil && !answer.IsFinal()
+			}
+		}
+	}
+	return true
+}
