@@ -40,7 +40,7 @@ func secretFlags(flags *pflag.FlagSet) []string {
 		return nil
 	}
 	flags.VisitAll(func(f *pflag.Flag) { values = append(values, passwordsIn(f.Value.String())...) })
-	for _, name := range []string{"AGENTHOST_SESSION_DB", "AGENTHOST_ARTIFACTS", "AGENTHOST_MEMORY"} { // for verbs without these flags
+	for _, name := range []string{"AGENTHOST_SESSION_DB", "AGENTHOST_ARTIFACTS", "AGENTHOST_MEMORY", "AGENTHOST_REVISIONS"} { // for verbs without these flags
 		values = append(values, passwordsIn(os.Getenv(name))...)
 	}
 	return values

@@ -27,15 +27,16 @@ const defaultSessionDB = "sqlite:///data/agenthost.db"
 
 // storeFlags select the stores of sessions, artifacts and memories.
 type storeFlags struct {
-	sessionDB, artifacts, memory string
-	lease                        time.Duration // 0 means the default of the store
-	limits                       *limitFlags
+	sessionDB, artifacts, memory, revisions string
+	lease                                   time.Duration // 0 means the default of the store
+	limits                                  *limitFlags
 }
 
 func (f *storeFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.sessionDB, "session-db", defaultSessionDB, "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database, agentengine://engine or memory:")
 	flags.StringVar(&f.artifacts, "artifacts", "", "artifact store URL: dir:///folder, gs://bucket/prefix, s3://bucket/prefix or memory: (default: next to the database file, or in data/)")
-	flags.StringVar(&f.memory, "memory", "", "memory database URL, in the form of --session-db (default: the session database)")
+	flags.StringVar(&f.memory, "memory", "", "memory store URL: a database in the form of --session-db, agentengine://engine or rag://corpus (default: the session database)")
+	flags.StringVar(&f.revisions, "revisions", "", "database URL of revisions and evaluation results when sessions are in agentengine: (default: the memory database)")
 }
 
 // registerLimits adds the limits of verbs that run apps.
@@ -45,7 +46,7 @@ func (f *storeFlags) registerLimits(flags *pflag.FlagSet) {
 }
 
 func (f *storeFlags) openStore(ctx context.Context, logger *slog.Logger) (*store.Store, error) {
-	opts := &storeurl.Options{Options: store.Options{Lease: f.lease, Logger: logger}, Artifacts: f.artifacts, Memory: f.memory}
+	opts := &storeurl.Options{Options: store.Options{Lease: f.lease, Logger: logger}, Artifacts: f.artifacts, Memory: f.memory, Revisions: f.revisions}
 	f.limits.applyTo(&opts.Options)
 	st, err := storeurl.Open(ctx, f.sessionDB, opts)
 	if err != nil {
@@ -88,7 +89,7 @@ func (f *storeFlags) openStoreFor(ctx context.Context, missing missingDatabase) 
 	if missing == createDatabase {
 		return f.openStore(ctx, nil)
 	}
-	opts := &storeurl.Options{Artifacts: f.artifacts, Memory: f.memory, Existing: true}
+	opts := &storeurl.Options{Artifacts: f.artifacts, Memory: f.memory, Revisions: f.revisions, Existing: true}
 	f.limits.applyTo(&opts.Options)
 	st, err := storeurl.Open(ctx, f.sessionDB, opts)
 	switch {

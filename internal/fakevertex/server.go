@@ -1,5 +1,5 @@
-// Package fakevertex imitates the REST API of Vertex AI Agent Engine for tests: sessions
-// and long-running operations. It is strict: unknown fields, invalid ids and wrong
+// Package fakevertex imitates the REST API of Vertex AI for tests: sessions and memories of Agent
+// Engine, files of RAG corpora, and long-running operations. It is strict: unknown fields, invalid ids and wrong
 // credentials are errors, and numbers are doubles, as in the service.
 package fakevertex
 
@@ -22,6 +22,8 @@ type Server struct {
 	Project, Number, Location string
 	// Engines are the ids of the reasoning engines.
 	Engines []string
+	// Corpora are the ids of the RAG corpora.
+	Corpora []string
 	// Token is the access token and Key the API key that requests must have. If both are
 	// empty, every request is accepted.
 	Token, Key string
@@ -38,6 +40,7 @@ type Server struct {
 	mu         sync.Mutex
 	engines    map[string]*engine
 	operations map[string]*operation
+	files      map[string][]*ragFile // by corpus
 	lastID     int64
 	lastTime   time.Time
 	requests   int
@@ -133,6 +136,9 @@ func (s *Server) handleRequest(r *http.Request, body []byte) (any, *apiError) {
 	if err := s.checkCredentials(r); err != nil {
 		return nil, err
 	}
+	if path, ok := strings.CutPrefix(r.URL.Path, "/upload/v1beta1/"); ok && r.Method == http.MethodPost {
+		return s.uploadFile(path, r.Header, body)
+	}
 	path, ok := strings.CutPrefix(r.URL.Path, "/v1beta1/")
 	if !ok {
 		return nil, newError(http.StatusNotFound, "NOT_FOUND", "The requested URL %s was not found on this server.", r.URL.Path)
@@ -140,11 +146,20 @@ func (s *Server) handleRequest(r *http.Request, body []byte) (any, *apiError) {
 	if strings.Contains(path, "/operations/") {
 		return s.pollOperation(path)
 	}
+	if location, ok := strings.CutSuffix(path, ":retrieveContexts"); ok && r.Method == http.MethodPost {
+		if _, err := s.cutLocation(location + "/"); err != nil {
+			return nil, err
+		}
+		return s.retrieveContexts(body)
+	}
 	path, err := s.cutLocation(path)
 	if err != nil {
 		return nil, err
 	}
 	kind, rest, _ := strings.Cut(path, "/")
+	if kind == "ragCorpora" {
+		return s.serveCorpus(rest, &request{method: r.Method, query: r.URL.Query()})
+	}
 	if kind != "reasoningEngines" {
 		return nil, newError(http.StatusNotFound, "NOT_FOUND", "The requested URL %s was not found on this server.", r.URL.Path)
 	}
@@ -153,8 +168,13 @@ func (s *Server) handleRequest(r *http.Request, body []byte) (any, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	if collection, rest, _ := strings.Cut(rest, "/"); collection == "sessions" {
-		return e.serveSessions(&request{method: r.Method, rest: rest, query: r.URL.Query(), body: body})
+	collection, rest, _ := strings.Cut(rest, "/")
+	collection, verb, _ := strings.Cut(collection, ":")
+	switch in := (&request{method: r.Method, rest: rest, query: r.URL.Query(), body: body}); {
+	case collection == "sessions" && verb == "":
+		return e.serveSessions(in)
+	case collection == "memories":
+		return e.serveMemories(in, verb)
 	}
 	return nil, newError(http.StatusNotFound, "NOT_FOUND", "The requested URL %s was not found on this server.", r.URL.Path)
 }
@@ -202,7 +222,7 @@ func (s *Server) findEngine(id string) (*engine, *apiError) {
 			s.engines = map[string]*engine{}
 		}
 		if s.engines[id] == nil {
-			s.engines[id] = &engine{server: s, id: id, sessions: map[string]*storedSession{}, app: map[string]any{}, users: map[string]map[string]any{}}
+			s.engines[id] = &engine{server: s, id: id, sessions: map[string]*storedSession{}, app: map[string]any{}, users: map[string]map[string]any{}, memories: map[string]*storedMemory{}, ingested: map[string]bool{}}
 		}
 		return s.engines[id], nil
 	}

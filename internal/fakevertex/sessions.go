@@ -12,13 +12,16 @@ import (
 	"time"
 )
 
-// An engine is a reasoning engine with its sessions and their shared state.
+// An engine is a reasoning engine with its sessions, their shared state, and its memories.
 type engine struct {
 	server   *Server
 	id       string
 	sessions map[string]*storedSession
 	app      map[string]any
 	users    map[string]map[string]any
+	memories map[string]*storedMemory
+	// ingested are the ids of events that the Memory Bank has.
+	ingested map[string]bool
 }
 
 type storedSession struct {

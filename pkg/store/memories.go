@@ -3,9 +3,11 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"agenthost/pkg/session"
@@ -18,8 +20,39 @@ import (
 // until they are deleted here. It is safe for concurrent use.
 type Memories struct {
 	backend MemoryBackend
+	// service replaces the backend and the search by words; nil without one.
+	service MemoryService
 	clock   func() time.Time
 	newID   func() string
+}
+
+// A MemoryService stores and finds memories by its own means, outside of the host. It may
+// merge memories, keep more of an event than its text, and find by meaning. Its input is
+// valid: owners are not empty, and partial events and those that were rewound are left out.
+// It is safe for concurrent use.
+type MemoryService interface {
+	MemoryContent
+	// DeleteSession deletes the memories of a session, or fails if the service cannot tell them
+	// from others.
+	DeleteSession(ctx context.Context, key session.Key) error
+	// DeleteUser deletes all memories of a user.
+	DeleteUser(ctx context.Context, who UserKey) error
+	// Ping checks that the service can be read.
+	Ping(ctx context.Context) error
+	// Close closes the service.
+	Close() error
+}
+
+// MemoryContent adds and finds the memories of a [MemoryService].
+type MemoryContent interface {
+	// AddEvents adds events of a session, which may have been added before; an empty session
+	// ID belongs to none.
+	AddEvents(ctx context.Context, key session.Key, events []*session.Event) error
+	// AddMemories adds memories without a session, which have text.
+	AddMemories(ctx context.Context, who UserKey, memories []*session.Memory) error
+	// FindMemories returns memories for a query that is not empty, the best first. The limit
+	// is at least 1.
+	FindMemories(ctx context.Context, who UserKey, q MemoryQuery) ([]*session.Memory, error)
 }
 
 // defaultFound is the default limit of a search.
@@ -31,7 +64,19 @@ func (m *Memories) AddSession(ctx context.Context, sess *session.Session) error 
 	if err := codec.CheckSession(sess.Key); err != nil {
 		return err
 	}
-	return m.writeBatch(ctx, MemoryBatch{Key: sess.Key, Prune: true, Replace: true}, session.MemoriesOf(session.WithoutRewound(sess.Events())))
+	events := session.WithoutRewound(sess.Events())
+	if m.service != nil {
+		return m.addToService(ctx, sess.Key, events)
+	}
+	return m.writeBatch(ctx, MemoryBatch{Key: sess.Key, Prune: true, Replace: true}, session.MemoriesOf(events))
+}
+
+func (m *Memories) addToService(ctx context.Context, key session.Key, events []*session.Event) error {
+	complete := slices.DeleteFunc(slices.Clone(events), func(ev *session.Event) bool { return ev.Partial || ev.Content == nil })
+	if len(complete) == 0 {
+		return nil
+	}
+	return m.service.AddEvents(ctx, key, complete)
 }
 
 // AddEvents stores memories of events that are not stored yet. They belong to
@@ -42,6 +87,9 @@ func (m *Memories) AddEvents(ctx context.Context, key session.Key, events []*ses
 	}
 	if err := codec.CheckText("session id", key.ID, codec.MaxID); err != nil {
 		return err
+	}
+	if m.service != nil {
+		return m.addToService(ctx, key, events)
 	}
 	return m.writeBatch(ctx, MemoryBatch{Key: key}, session.MemoriesOf(events))
 }
@@ -59,6 +107,9 @@ func (m *Memories) Add(ctx context.Context, app, user string, memories ...*sessi
 		}
 		c := *mem
 		given[i] = &c
+	}
+	if m.service != nil {
+		return m.service.AddMemories(ctx, UserKey{app, user}, given)
 	}
 	return m.writeBatch(ctx, MemoryBatch{Key: session.Key{App: app, User: user}, Replace: true}, given)
 }
@@ -117,6 +168,9 @@ func (m *Memories) Delete(ctx context.Context, key session.Key) error {
 	if err := codec.CheckSession(key); err != nil {
 		return err
 	}
+	if m.service != nil {
+		return m.service.DeleteSession(ctx, key)
+	}
 	return m.writeBatch(ctx, MemoryBatch{Key: key, Prune: true}, nil)
 }
 
@@ -128,7 +182,19 @@ func (m *Memories) DeleteAll(ctx context.Context, app, user string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if m.service != nil {
+		return m.service.DeleteUser(ctx, UserKey{app, user})
+	}
 	return m.backend.DeleteUser(ctx, UserKey{app, user})
+}
+
+// closeAll closes the backend and the service.
+func (m *Memories) closeAll() error {
+	err := m.backend.Close()
+	if m.service != nil {
+		err = errors.Join(err, m.service.Close())
+	}
+	return err
 }
 
 // A MemoryQuery is the input of a search.
@@ -136,11 +202,12 @@ type MemoryQuery struct {
 	Text string
 	// Limit is the maximum number of results; 0 means 10.
 	Limit int
-	// NotSession excludes the memories of this session; empty excludes none.
+	// NotSession excludes the memories of this session; empty excludes none. A
+	// [MemoryService] ignores it if it merges the memories of sessions.
 	NotSession string
 }
 
-// Search finds the memories that contain a word of the query, or for scripts
+// Search finds memories; a [MemoryService] does so by its own means. Others find those that contain a word of the query, or for scripts
 // without spaces a pair of its characters. Accents and case are ignored.
 // Memories with more of the words and with rarer words rank first; later ones
 // win ties. Words in more than half of a user's memories (from 20 memories on)
@@ -156,11 +223,18 @@ func (m *Memories) Search(ctx context.Context, app, user string, q MemoryQuery) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	who := UserKey{app, user}
+	if m.service != nil {
+		if strings.TrimSpace(q.Text) == "" {
+			return nil, nil
+		}
+		q.Limit = cmp.Or(q.Limit, defaultFound)
+		return m.service.FindMemories(ctx, who, q)
+	}
 	terms := queryTerms(q.Text)
 	if len(terms) == 0 {
 		return nil, nil
 	}
-	who := UserKey{app, user}
 	t, err := m.backend.CountTerms(ctx, who, terms)
 	if err != nil {
 		return nil, err

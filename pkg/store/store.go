@@ -101,7 +101,9 @@ type Backends struct {
 	Sessions  SessionBackend
 	Artifacts ArtifactBackend
 	Memories  MemoryBackend
-	Revisions RevisionBackend
+	// MemoryService replaces Memories if it is not nil.
+	MemoryService MemoryService
+	Revisions     RevisionBackend
 	// Results is nil for a store that cannot store results; see [ErrNoResults].
 	Results ResultBackend
 	// Unshared reports that no other store can open the sessions. Their runs need
@@ -123,7 +125,7 @@ func New(b *Backends, opts *Options) *Store {
 			growing: newRunQueue(), runs: newRunQueue(), leases: newLeaseManager(b, c, o),
 		},
 		Artifacts: &Artifacts{backend: b.Artifacts, clock: o.Clock, maxBytes: o.MaxArtifactBytes},
-		Memories:  &Memories{backend: b.Memories, clock: o.Clock, newID: o.NewID},
+		Memories:  &Memories{backend: b.Memories, service: b.MemoryService, clock: o.Clock, newID: o.NewID},
 		Revisions: &Revisions{backend: b.Revisions, clock: o.Clock},
 		Results:   &Results{backend: results, clock: o.Clock},
 	}
@@ -139,19 +141,26 @@ func newLeaseManager(b *Backends, c *cache, o *Options) *leaseManager {
 // Close waits for pending writes, releases the session leases and closes the
 // backends. After Close every method returns an error. Close is idempotent.
 func (s *Store) Close() error {
-	return errors.Join(s.Sessions.leases.close(), s.Memories.backend.Close(), s.Revisions.backend.Close(), s.Results.backend.Close(), s.Sessions.backend.Close(), s.Artifacts.backend.Close())
+	return errors.Join(s.Sessions.leases.close(), s.Memories.closeAll(), s.Revisions.backend.Close(), s.Results.backend.Close(), s.Sessions.backend.Close(), s.Artifacts.backend.Close())
 }
 
-// Ping checks that the store can write.
+// Ping checks that the store can write, and that a service of memories can be read.
 func (s *Store) Ping(ctx context.Context) error {
-	err := s.Sessions.backend.Ping(ctx)
-	if errors.Is(err, session.ErrUnavailable) {
+	if err := s.Sessions.backend.Ping(ctx); err != nil {
+		return describePing("session store", err)
+	}
+	if s.Memories.service == nil {
+		return nil
+	}
+	return describePing("memory store", s.Memories.service.Ping(ctx))
+}
+
+// describePing adds the name of the store to an error that is not temporary.
+func describePing(name string, err error) error {
+	if err == nil || errors.Is(err, session.ErrUnavailable) {
 		return err
 	}
-	if err != nil {
-		return fmt.Errorf("session store: %w", err)
-	}
-	return nil
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // Stats are counters since the store was opened, and current values.

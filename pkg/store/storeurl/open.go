@@ -29,9 +29,13 @@ type Options struct {
 	// with the suffix .artifacts; and for a database server,
 	// data/DATABASE.artifacts.
 	Artifacts string
-	// Memory is the URL of the memory store, in the forms of [Open]. The
-	// default is the session store.
+	// Memory is the URL of the memory store, in the forms of [Open], or
+	// agentengine: in the forms of [vertexstore.OpenMemoryBank], or rag: in those of
+	// [vertexstore.OpenRAG]. The default is the session store.
 	Memory string
+	// Revisions is the URL of the database of revisions and of results of
+	// evaluations, for sessions in Vertex AI. The default is the database of Memory.
+	Revisions string
 	// Lookup replaces the environment of the process for buckets, see
 	// [bucketstore.Options].
 	Lookup func(name string) (string, bool)
@@ -43,14 +47,17 @@ type Options struct {
 }
 
 // Open opens a store by URL: memory:, a database in the forms of [sqlstore.Open], or
-// agentengine: in the forms of [vertexstore.Open]. For agentengine: Artifacts and Memory are
-// required; the database of Memory also stores revisions and results of evaluations.
+// agentengine: in the forms of [vertexstore.Open]. For agentengine: Artifacts is required, and a
+// database in Revisions or Memory.
 // Unknown schemes and parameters are errors. No error contains a password.
 func Open(ctx context.Context, url string, opts *Options) (*store.Store, error) {
 	o := *cmp.Or(opts, &Options{})
 	o.Owner = cmp.Or(o.Owner, store.NewOwner())
 	if o.Lease < 0 {
 		return nil, fmt.Errorf("opening store %q: lease must not be negative, got %s", store.Redacted(url), o.Lease)
+	}
+	if o.Revisions != "" && !isVertex(url) {
+		return nil, fmt.Errorf("opening store %q: a database of sessions also stores revisions: omit the other database (--revisions)", store.Redacted(url))
 	}
 	b, artifacts, err := o.openSessions(ctx, url)
 	if err != nil {
@@ -62,10 +69,8 @@ func Open(ctx context.Context, url string, opts *Options) (*store.Store, error) 
 	if b.Artifacts, err = o.openArtifacts(ctx, artifacts); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening artifacts %q: %w", store.Redacted(artifacts), err), b.Sessions.Close())
 	}
-	if o.Memory != "" && o.Memory != url && !isVertex(url) {
-		if b.Memories, err = o.openMemories(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("opening memories %q: %w", store.Redacted(o.Memory), err), b.Artifacts.Close(), b.Sessions.Close())
-		}
+	if err := o.openMemories(ctx, url, b); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening memories %q: %w", store.Redacted(o.Memory), err), b.Artifacts.Close(), b.Sessions.Close())
 	}
 	return store.New(b, &o.Options), nil
 }
@@ -93,13 +98,18 @@ func HasNoLeases(url string) bool { return isVertex(url) }
 
 func isVertex(url string) bool { return strings.HasPrefix(url, "agentengine:") }
 
+// isService reports whether memories of a URL are in a service, which stores nothing else.
+func isService(url string) bool { return isVertex(url) || strings.HasPrefix(url, "rag:") }
+
 // openVertex opens sessions in Vertex AI, and the database of everything that it cannot
 // store.
 func (o *Options) openVertex(ctx context.Context, url string) (*store.Backends, error) {
 	switch {
 	case o.Artifacts == "":
 		return nil, errors.New("agentengine: stores only sessions: set the artifact store (--artifacts), or memory: to lose artifacts on exit")
-	case o.Memory == "" || isVertex(o.Memory):
+	case o.databaseURL() == "" && isService(o.Memory):
+		return nil, errors.New("agentengine: stores only sessions: set a database for revisions (--revisions), or memory: to lose them on exit")
+	case o.databaseURL() == "":
 		return nil, errors.New("agentengine: stores only sessions: set a database for memories and revisions (--memory), or memory: to lose them on exit")
 	}
 	sessions, err := vertexstore.Open(ctx, url, &vertexstore.Options{HTTP: o.HTTP, Lookup: o.Lookup})
@@ -107,19 +117,27 @@ func (o *Options) openVertex(ctx context.Context, url string) (*store.Backends, 
 		return nil, err
 	}
 	var b *store.Backends
-	if rest, ok := strings.CutPrefix(o.Memory, "memory:"); ok {
+	if rest, ok := strings.CutPrefix(o.databaseURL(), "memory:"); ok {
 		b, err = memstore.NewBackends(), checkMemoryURL(rest)
 	} else {
 		var d *sqlstore.Database
-		if d, err = sqlstore.Open(ctx, o.Memory, o.sqlOptions()); err == nil {
+		if d, err = sqlstore.Open(ctx, o.databaseURL(), o.sqlOptions()); err == nil {
 			b = d.Backends()
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening memories %q: %w", store.Redacted(o.Memory), err), sessions.Close())
+		return nil, errors.Join(fmt.Errorf("opening the database %q: %w", store.Redacted(o.databaseURL()), err), sessions.Close())
 	}
 	b.Sessions, b.Unshared = &vertexSessions{sessions, b.Sessions}, true
 	return b, nil
+}
+
+// databaseURL returns the database of what Vertex AI cannot store, or "".
+func (o *Options) databaseURL() string {
+	if o.Revisions == "" && !isService(o.Memory) {
+		return o.Memory
+	}
+	return o.Revisions
 }
 
 // vertexSessions are sessions in Vertex AI with the database of the memories.
@@ -143,12 +161,31 @@ func (o *Options) sqlOptions() *sqlstore.Options {
 	return &sqlstore.Options{Owner: o.Owner, Clock: o.Clock, Logger: o.Logger, Existing: o.Existing}
 }
 
-// openMemories opens the memory store of its own URL.
-func (o *Options) openMemories(ctx context.Context) (store.MemoryBackend, error) {
-	if rest, ok := strings.CutPrefix(o.Memory, "memory:"); ok {
-		return memstore.NewMemories(), checkMemoryURL(rest)
+// openMemories opens the memory store of its own URL, if the backends do not have it.
+func (o *Options) openMemories(ctx context.Context, url string, b *store.Backends) (err error) {
+	vertex := &vertexstore.Options{HTTP: o.HTTP, Lookup: o.Lookup}
+	rest, inMemory := strings.CutPrefix(o.Memory, "memory:")
+	switch {
+	case strings.HasPrefix(o.Memory, "rag:"):
+		b.MemoryService, err = asService(vertexstore.OpenRAG(ctx, o.Memory, vertex))
+	case isVertex(o.Memory):
+		b.MemoryService, err = asService(vertexstore.OpenMemoryBank(ctx, o.Memory, vertex))
+	case o.Memory == "" || o.Memory == url || isVertex(url) && o.Memory == o.databaseURL():
+		return nil
+	case inMemory:
+		b.Memories, err = memstore.NewMemories(), checkMemoryURL(rest)
+	default:
+		b.Memories, err = sqlstore.OpenMemories(ctx, o.Memory, o.sqlOptions())
 	}
-	return sqlstore.OpenMemories(ctx, o.Memory, o.sqlOptions())
+	return err
+}
+
+// asService returns a service, or nil with an error.
+func asService[S store.MemoryService](s S, err error) (store.MemoryService, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // openArtifacts opens the artifact store of a URL.

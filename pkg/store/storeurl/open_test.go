@@ -229,19 +229,36 @@ func serverURL(t testing.TB, engine string) *url.URL {
 	return u
 }
 
-// Sessions are in Vertex AI, and everything else in the database of the memories.
+// Sessions are in Vertex AI, memories in a database or in a service of Vertex AI, and everything
+// else in a database.
 func TestOpenVertex(t *testing.T) {
-	fake := &fakevertex.Server{Project: "p", Number: "1", Location: "l", Engines: []string{"77"}}
+	fake := &fakevertex.Server{Project: "p", Number: "1", Location: "l", Engines: []string{"77"}, Corpora: []string{"5"}}
 	server := httptest.NewServer(fake)
 	defer server.Close()
 	env := map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l", "GOOGLE_VERTEX_BASE_URL": server.URL}
-	for _, memory := range []string{"memory:", newFile(t)} {
-		s := openStore(t, "agentengine://77", &Options{Artifacts: "memory:", Memory: memory, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
-		if _, err := s.Sessions.Create(t.Context(), session.Key{App: "app", User: "u"}, nil); err != nil {
+	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	for _, tt := range []struct{ sessions, memory, revisions string }{
+		{"agentengine://77", "memory:", ""},
+		{"agentengine://77", newFile(t), ""},
+		{"agentengine://77", "memory:", newFile(t)},
+		{"agentengine://77", "rag://5", "memory:"},
+		{"agentengine://77", "agentengine://77?add=generate", newFile(t)},
+		{"memory:", "rag://5", ""},
+		{newFile(t), "agentengine://77", ""},
+	} {
+		s := openStore(t, tt.sessions, &Options{Artifacts: "memory:", Memory: tt.memory, Revisions: tt.revisions, Lookup: lookup})
+		sess, err := s.Sessions.Create(t.Context(), session.Key{App: "app", User: "u"}, nil)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		ev := &session.Event{ID: "e1" + sess.ID, Author: session.UserAuthor, Timestamp: time.Now(), Response: model.Response{Content: model.UserText("I like tea.")}}
+		if err := s.Memories.AddEvents(t.Context(), sess.Key, []*session.Event{ev}); err != nil {
 			t.Error(err)
 		}
-		if err := s.Memories.Add(t.Context(), "app", "u", &session.Memory{Content: model.UserText("m")}); err != nil {
-			t.Error(err)
+		found, err := s.Memories.Search(t.Context(), "app", "u", store.MemoryQuery{Text: "tea"})
+		if err != nil || len(found) == 0 {
+			t.Errorf("%v: Search() = %v, %v", tt, found, err)
 		}
 		if err := s.Ping(t.Context()); err != nil {
 			t.Error(err)
@@ -250,8 +267,18 @@ func TestOpenVertex(t *testing.T) {
 	fake.Fault = func(*http.Request) *fakevertex.Fault {
 		return &fakevertex.Fault{Code: 403, Status: "PERMISSION_DENIED"}
 	}
-	_, err := Open(t.Context(), "agentengine://77", &Options{Artifacts: "memory:", Memory: "memory:", Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+	_, err := Open(t.Context(), "agentengine://77", &Options{Artifacts: "memory:", Memory: "memory:", Lookup: lookup})
 	if err == nil || !strings.Contains(err.Error(), `opening store "agentengine://77": sessions of projects/p/locations/l/reasoningEngines/77: 403 PERMISSION_DENIED; hint: check that the project exists, and grant the host's account the role roles/aiplatform.user`) {
 		t.Errorf("Open = %v", err)
+	}
+	for _, tt := range []struct{ sessions, memory, revisions, want string }{
+		{"memory:", "rag://5", "", `opening memories "rag://5": memories of projects/p/locations/l/ragCorpora/5: 403 PERMISSION_DENIED; hint: check that the project exists`},
+		{"agentengine://77", "rag://5", "", `opening store "agentengine://77": agentengine: stores only sessions: set a database for revisions (--revisions), or memory: to lose them on exit`},
+		{"memory:", "", "memory:", `opening store "memory:": a database of sessions also stores revisions: omit the other database (--revisions)`},
+	} {
+		_, err := Open(t.Context(), tt.sessions, &Options{Artifacts: "memory:", Memory: tt.memory, Revisions: tt.revisions, Lookup: lookup})
+		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("Open(%v) = %v", tt, err)
+		}
 	}
 }

@@ -25,6 +25,7 @@ const (
 	firstBackoff    = 200 * time.Millisecond
 	maxBackoff      = 10 * time.Second
 	requestTimeout  = 30 * time.Second
+	uploadTimeout   = 5 * time.Minute // the service indexes the file before it answers
 	maxResponse     = 128 << 20
 	operationLimit  = time.Minute
 	operationPause  = 500 * time.Millisecond
@@ -66,8 +67,8 @@ type client struct {
 
 // newClient parses a URL after its scheme and finds the credentials. It sends no request
 // to the service.
-func newClient(rest string, o *Options) (*client, error) {
-	r, err := parseResource(rest, o.lookupVariable)
+func newClient(kind *resourceKind, rawURL string, o *Options) (*client, error) {
+	r, err := parseResource(kind, rawURL, o.lookupVariable)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +132,9 @@ type call struct {
 	method, path string
 	query        url.Values
 	body         any // encoded as JSON; nil sends no body
+	// upload is sent instead of a body, with its type of content.
+	upload      []byte
+	contentType string
 	// once sends the request again only if the service has certainly not carried it out.
 	once bool
 }
@@ -138,7 +142,7 @@ type call struct {
 // sendCall carries out a call and decodes the response into the value. It retries temporary
 // failures within the bounds of attempts and time.
 func (c *client) sendCall(ctx context.Context, a *call, into any) error {
-	var body []byte
+	body := a.upload
 	if a.body != nil {
 		var err error
 		if body, err = json.Marshal(a.body); err != nil {
@@ -179,9 +183,16 @@ func nextBackoff(attempt int) time.Duration {
 // sendOnce sends a request once. It returns the pause that the service requests.
 func (c *client) sendOnce(ctx context.Context, a *call, body []byte, into any) (wait time.Duration, err error) {
 	parent := ctx
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	limit := requestTimeout
+	if a.upload != nil {
+		limit = uploadTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	address := c.base + "/v1beta1/" + a.path
+	if a.upload != nil {
+		address = c.base + "/upload/v1beta1/" + a.path
+	}
 	if len(a.query) > 0 {
 		address += "?" + a.query.Encode()
 	}
@@ -189,7 +200,10 @@ func (c *client) sendOnce(ctx context.Context, a *call, body []byte, into any) (
 	if err != nil {
 		return 0, err
 	}
-	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Type", cmp.Or(a.contentType, "application/json"))
+	if a.upload != nil {
+		r.Header.Set("X-Goog-Upload-Protocol", "multipart")
+	}
 	if err := c.sign(ctx, r); err != nil {
 		return 0, cmp.Or[error](parent.Err(), &credentialError{err})
 	}

@@ -98,25 +98,25 @@ func (r *resource) decodeError(code int, body []byte) *serviceError {
 
 // explainError returns what an operator can do about an error.
 func (r *resource) explainError(e *serviceError) string {
-	engine := r.enginePath()
+	name := r.resourceName()
 	switch e.code {
 	case http.StatusUnauthorized:
 		if r.key != "" {
-			return "GOOGLE_API_KEY is not a valid key for " + engine
+			return "GOOGLE_API_KEY is not a valid key for " + name
 		}
 		return loginHint
 	case http.StatusForbidden:
 		if strings.Contains(e.message, "SERVICE_DISABLED") || strings.Contains(e.message, "has not been used in project") {
 			return "enable aiplatform.googleapis.com in project " + r.project
 		}
-		return fmt.Sprintf("check that the project exists, and grant the host's account the role roles/aiplatform.user on it, for %s", engine)
+		return fmt.Sprintf("check that the project exists, and grant the host's account the role roles/aiplatform.user on it, for %s", name)
 	case http.StatusNotFound:
 		if r.project == "" {
-			return fmt.Sprintf("check that %s exists and belongs to the key", engine)
+			return fmt.Sprintf("check that %s exists and belongs to the key", name)
 		}
-		return fmt.Sprintf("check that %s exists in project %s, and that its location is %s", engine, r.project, r.location)
+		return fmt.Sprintf("check that %s exists in project %s, and that its location is %s", name, r.project, r.location)
 	case http.StatusTooManyRequests:
-		return "the quota of the project in this location is exhausted: wait, or request more quota for Vertex AI Agent Engine sessions"
+		return "the quota of the project in this location is exhausted: wait, or request more quota for Vertex AI"
 	}
 	return ""
 }

@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// A resource is a reasoning engine and how to reach it.
+// A resource is a reasoning engine or a RAG corpus, and how to reach it.
 type resource struct {
 	// project and location are empty in express mode.
 	project, location string
-	engine            string
+	kind              *resourceKind
+	id                string
 	// base is the address of the service without a slash at the end.
 	base string
 	// key is the API key of express mode.
@@ -23,47 +24,72 @@ type resource struct {
 	customBase bool
 }
 
-// enginePath returns the resource name of the engine.
-func (r *resource) enginePath() string {
+// A resourceKind is a kind of resources in a URL.
+type resourceKind struct {
+	scheme, collection, noun, placeholder string
+	// hasKeys reports that express mode has these resources.
+	hasKeys bool
+}
+
+// The kinds of resources.
+var (
+	engineKind = &resourceKind{"agentengine:", "reasoningEngines", "reasoning engine", "ENGINE", true}
+	corpusKind = &resourceKind{"rag:", "ragCorpora", "RAG corpus", "CORPUS", false}
+)
+
+// urlForms returns an instruction.
+func (k *resourceKind) urlForms() string {
+	return fmt.Sprintf("write %s//%s or %s//projects/PROJECT/locations/LOCATION/%s/%s", k.scheme, k.placeholder, k.scheme, k.collection, k.placeholder)
+}
+
+// locationName returns the name of the project and the location of the resource.
+func (r *resource) locationName() string {
+	return "projects/" + r.project + "/locations/" + r.location
+}
+
+// resourceName returns the name of the resource.
+func (r *resource) resourceName() string {
 	if r.project == "" {
-		return "reasoningEngines/" + r.engine
+		return r.kind.collection + "/" + r.id
 	}
-	return "projects/" + r.project + "/locations/" + r.location + "/reasoningEngines/" + r.engine
+	return r.locationName() + "/" + r.kind.collection + "/" + r.id
 }
 
 var (
-	engineID      = regexp.MustCompile(`^[0-9]{1,30}$`)
+	resourceID    = regexp.MustCompile(`^[0-9]{1,30}$`)
 	resourceToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 	projectToken  = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,100}$`)
 )
 
-const urlForms = "write agentengine://ENGINE or agentengine://projects/PROJECT/locations/LOCATION/reasoningEngines/ENGINE"
-
-// parseResource parses the part of an agentengine: URL after the scheme, and completes it
-// from the environment, as ADK does.
-func parseResource(rest string, lookup func(string) string) (*resource, error) {
+// parseResource parses a URL of a kind of resources, and completes it from the environment,
+// as ADK does.
+func parseResource(kind *resourceKind, rawURL string, lookup func(string) string) (*resource, error) {
+	rest, ok := strings.CutPrefix(rawURL, kind.scheme)
+	if !ok {
+		return nil, errors.New(kind.urlForms())
+	}
 	name, ok := strings.CutPrefix(rest, "//")
 	switch {
 	case !ok || name == "":
-		return nil, errors.New("a reasoning engine is required: " + urlForms)
+		return nil, fmt.Errorf("a %s is required: %s", kind.noun, kind.urlForms())
 	case strings.ContainsAny(name, "?#@"):
-		return nil, errors.New("agentengine: URLs have no parameters and no user: " + urlForms)
+		return nil, fmt.Errorf("%s URLs have no parameters and no user: %s", kind.scheme, kind.urlForms())
 	}
-	r := &resource{engine: name}
+	r := &resource{kind: kind, id: name}
 	if strings.Contains(name, "/") {
 		parts := strings.Split(name, "/")
-		if len(parts) != 6 || parts[0] != "projects" || parts[2] != "locations" || parts[4] != "reasoningEngines" {
-			return nil, fmt.Errorf("resource name %q is malformed: %s", name, urlForms)
+		if len(parts) != 6 || parts[0] != "projects" || parts[2] != "locations" || parts[4] != kind.collection {
+			return nil, fmt.Errorf("resource name %q is malformed: %s", name, kind.urlForms())
 		}
-		r.project, r.location, r.engine = parts[1], parts[3], parts[5]
+		r.project, r.location, r.id = parts[1], parts[3], parts[5]
 	} else if err := r.readEnvironment(lookup); err != nil {
 		return nil, err
 	}
-	if !engineID.MatchString(r.engine) {
-		return nil, fmt.Errorf("engine %q must be the number of a reasoning engine: %s", r.engine, urlForms)
+	if !resourceID.MatchString(r.id) {
+		return nil, fmt.Errorf("%q must be the number of a %s: %s", r.id, kind.noun, kind.urlForms())
 	}
 	if r.key == "" && (!projectToken.MatchString(r.project) || !resourceToken.MatchString(r.location)) {
-		return nil, fmt.Errorf("project %q or location %q is invalid: %s", r.project, r.location, urlForms)
+		return nil, fmt.Errorf("project %q or location %q is invalid: %s", r.project, r.location, kind.urlForms())
 	}
 	return r, r.chooseBase(lookup("GOOGLE_VERTEX_BASE_URL"))
 }
@@ -71,17 +97,17 @@ func parseResource(rest string, lookup func(string) string) (*resource, error) {
 // readEnvironment reads project and location, or the API key of express mode.
 func (r *resource) readEnvironment(lookup func(string) string) error {
 	r.project, r.location = lookup("GOOGLE_CLOUD_PROJECT"), lookup("GOOGLE_CLOUD_LOCATION")
-	if isEnterprise(lookup) {
+	if r.kind.hasKeys && isEnterprise(lookup) {
 		r.key = strings.TrimSpace(lookup("GOOGLE_API_KEY"))
 	}
 	switch {
 	case r.key != "" && (r.project != "" || r.location != ""):
 		return errors.New("GOOGLE_API_KEY selects express mode, but GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is set as well: " +
-			"unset the key to use the project, or write the full name of the engine")
+			"unset the key to use the project, or write the full name of the " + r.kind.noun)
 	case r.key != "":
 		return nil
 	case r.project == "" || r.location == "":
-		return errors.New("GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is not set: set both, or write the full name of the engine")
+		return errors.New("GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is not set: set both, or write the full name of the " + r.kind.noun)
 	}
 	return nil
 }

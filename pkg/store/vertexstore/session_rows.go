@@ -64,7 +64,7 @@ func (r *receivedSession) decodeState() (state, initial map[string]any, err erro
 // sessionPath returns the resource name of a session.
 func (b *Sessions) sessionPath(key session.Key) (string, error) {
 	id, err := encodeID(key.ID)
-	return b.client.enginePath() + "/sessions/" + id, err
+	return b.client.resourceName() + "/sessions/" + id, err
 }
 
 // getSession reads a session without its events. One of another user or app is missing.
@@ -123,7 +123,7 @@ func (b *Sessions) insertSession(ctx context.Context, key session.Key, cells []s
 		body["sessionState"] = state
 	}
 	var op operation
-	err = b.client.sendCall(ctx, &call{method: http.MethodPost, path: b.client.enginePath() + "/sessions", query: url.Values{"sessionId": {id}}, body: body}, &op)
+	err = b.client.sendCall(ctx, &call{method: http.MethodPost, path: b.client.resourceName() + "/sessions", query: url.Values{"sessionId": {id}}, body: body}, &op)
 	isConflict := hasCode(err, http.StatusConflict)
 	if err == nil {
 		err = b.client.waitOperation(ctx, &op)
@@ -162,7 +162,7 @@ func (b *Sessions) listSessions(ctx context.Context, q store.SessionQuery) ([]*s
 		query.Set("filter", "user_id="+quoteFilter(q.User))
 	}
 	var all []*store.ListedSession
-	err := b.client.listPages(ctx, b.client.enginePath()+"/sessions", query, func(page json.RawMessage) (bool, error) {
+	err := b.client.listPages(ctx, b.client.resourceName()+"/sessions", query, func(page json.RawMessage) (bool, error) {
 		var list struct{ Sessions []receivedSession }
 		if err := json.Unmarshal(page, &list); err != nil {
 			return false, err
@@ -205,7 +205,7 @@ func (b *Sessions) readShared(ctx context.Context, key session.Key) (map[string]
 			query.Set("filter", filter)
 		}
 		var list struct{ Sessions []receivedSession }
-		if err := b.client.sendCall(ctx, &call{method: http.MethodGet, path: b.client.enginePath() + "/sessions", query: query}, &list); err != nil {
+		if err := b.client.sendCall(ctx, &call{method: http.MethodGet, path: b.client.resourceName() + "/sessions", query: query}, &list); err != nil {
 			return nil, fmt.Errorf("reading shared state: %w", err)
 		}
 		if len(list.Sessions) == 0 {

@@ -42,11 +42,7 @@ func Open(ctx context.Context, rawURL string, o *Options) (*Sessions, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	rest, ok := strings.CutPrefix(rawURL, "agentengine:")
-	if !ok {
-		return nil, errors.New(urlForms)
-	}
-	c, err := newClient(rest, o)
+	c, err := newClient(engineKind, rawURL, o)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +51,7 @@ func Open(ctx context.Context, rawURL string, o *Options) (*Sessions, error) {
 }
 
 // Engine returns the resource name of the engine.
-func (b *Sessions) Engine() string { return b.client.enginePath() }
+func (b *Sessions) Engine() string { return b.client.resourceName() }
 
 func newRequestID() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
@@ -70,9 +66,9 @@ func (b *Sessions) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	var list struct{}
-	_, err := b.client.sendOnce(ctx, &call{method: http.MethodGet, path: b.client.enginePath() + "/sessions", query: url.Values{"pageSize": {"1"}}}, nil, &list)
+	_, err := b.client.sendOnce(ctx, &call{method: http.MethodGet, path: b.client.resourceName() + "/sessions", query: url.Values{"pageSize": {"1"}}}, nil, &list)
 	if err != nil {
-		return fmt.Errorf("sessions of %s: %w", b.client.enginePath(), err)
+		return fmt.Errorf("sessions of %s: %w", b.client.resourceName(), err)
 	}
 	return nil
 }

@@ -71,9 +71,9 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		{"", nil, "a reasoning engine is required: write agentengine://ENGINE or agentengine://projects/PROJECT/locations/LOCATION/reasoningEngines/ENGINE"},
 		{"//", nil, "a reasoning engine is required"},
-		{"//77", nil, "GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is not set: set both, or write the full name of the engine"},
+		{"//77", nil, "GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is not set: set both, or write the full name of the reasoning engine"},
 		{"//projects/p-1/reasoningEngines/77", nil, `resource name "projects/p-1/reasoningEngines/77" is malformed`},
-		{"//projects/p-1/locations/us-central1/reasoningEngines/x", nil, `engine "x" must be the number of a reasoning engine`},
+		{"//projects/p-1/locations/us-central1/reasoningEngines/x", nil, `"x" must be the number of a reasoning engine`},
 		{"//projects/p-1/locations/a.evil.example/reasoningEngines/7", nil, `location "a.evil.example" is invalid`},
 		{name + "?x=1", nil, "agentengine: URLs have no parameters and no user"},
 		{"//77", map[string]string{"GOOGLE_GENAI_USE_ENTERPRISE": "1", "GOOGLE_API_KEY": "k", "GOOGLE_CLOUD_PROJECT": "p"}, "GOOGLE_API_KEY selects express mode, but GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is set as well"},
@@ -97,7 +97,7 @@ func TestBaseAddress(t *testing.T) {
 		"us-central1": "https://us-central1-aiplatform.googleapis.com", "global": "https://aiplatform.googleapis.com",
 		"eu": "https://aiplatform.eu.rep.googleapis.com",
 	} {
-		r, err := parseResource("//projects/p/locations/"+location+"/reasoningEngines/1", func(string) string { return "" })
+		r, err := parseResource(engineKind, "agentengine://projects/p/locations/"+location+"/reasoningEngines/1", func(string) string { return "" })
 		if err != nil || r.base != want {
 			t.Errorf("base of %s = %v, %v, want %s", location, r, err, want)
 		}
