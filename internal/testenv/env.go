@@ -38,8 +38,10 @@ type Options struct {
 	// Artifacts is the artifact URL; empty means the default of the store URL. Buckets
 	// read their settings from Env.
 	Artifacts string
-	Env       func(name string) (string, bool)
-	Loader    *loader.Options
+	// Memory and Revisions are the URLs of their stores, as in [storeurl.Options].
+	Memory, Revisions string
+	Env               func(name string) (string, bool)
+	Loader            *loader.Options
 	// FirstID is the first ID, for a host that continues the data of another one.
 	FirstID int
 	// The following are options of the host.
@@ -61,7 +63,7 @@ func New(t testing.TB, opts *Options) *Env {
 	}
 	ids, clock := &counter{n: opts.FirstID}, &Clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
 	st, err := storeurl.Open(context.Background(), url, &storeurl.Options{
-		Options: store.Options{Clock: clock.Now, NewID: ids.next}, Artifacts: opts.Artifacts, Lookup: opts.Env,
+		Options: store.Options{Clock: clock.Now, NewID: ids.next}, Artifacts: opts.Artifacts, Memory: opts.Memory, Revisions: opts.Revisions, Lookup: opts.Env,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -222,13 +222,14 @@ type ragSession struct {
 }
 
 // FindMemories returns the events of the chunks that are nearest in meaning; the limit counts
-// chunks. Chunks of a session that share events are merged.
+// chunks. The service looks at the nearest 100 of all users. Chunks of a session that share
+// events are merged.
 func (m *RAGMemory) FindMemories(ctx context.Context, who store.UserKey, q store.MemoryQuery) ([]*session.Memory, error) {
 	body := map[string]any{
 		"vertexRagStore": map[string]any{
 			"ragResources": []any{map[string]any{"ragCorpus": m.client.resourceName()}}, "vectorDistanceThreshold": distanceThreshold,
 		},
-		"query": map[string]any{"text": q.Text, "similarityTopK": min(q.Limit, maxTopK)},
+		"query": map[string]any{"text": q.Text, "similarityTopK": maxTopK}, // of all users
 	}
 	var answer struct {
 		Contexts struct {
@@ -239,6 +240,7 @@ func (m *RAGMemory) FindMemories(ctx context.Context, who store.UserKey, q store
 		return nil, m.describeError(err)
 	}
 	var sessions []*ragSession
+	left := q.Limit
 	for _, c := range answer.Contexts.Contexts {
 		key, ok := parseDisplayName(c.SourceDisplayName)
 		if !ok || key.App != who.App || key.User != who.User || q.NotSession != "" && key.ID == q.NotSession {
@@ -249,8 +251,9 @@ func (m *RAGMemory) FindMemories(ctx context.Context, who store.UserKey, q store
 			i = len(sessions)
 			sessions = append(sessions, &ragSession{key: key})
 		}
-		if chunk := decodeChunk(c.Text); len(chunk) > 0 {
+		if chunk := decodeChunk(c.Text); len(chunk) > 0 && left > 0 {
 			sessions[i].chunks = append(sessions[i].chunks, chunk)
+			left--
 		}
 	}
 	var found []*session.Memory

@@ -1,0 +1,132 @@
+package runtime_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakebucket"
+	"agenthost/internal/fakevertex"
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// googleClients is the number of users who talk at the same time, googleTurns the number of their
+// turns.
+const (
+	googleClients = 64
+	googleTurns   = 3
+)
+
+// maxVertexCalls is the maximum number of requests of a turn with one model call: two to read the
+// session, three for each of its two events, which are added after a look at the session, one
+// search and one upload.
+const maxVertexCalls = 10
+
+// TestGoogleServices: sessions in Agent Engine, artifacts in a bucket and memories in a RAG
+// corpus, all at once under 64 clients: no turn fails, and each user has the own events, files
+// and memories.
+func TestGoogleServices(t *testing.T) {
+	for _, memory := range []string{"rag://5", "agentengine://77"} {
+		t.Run(memory, func(t *testing.T) { testGoogleServices(t, memory) })
+	}
+}
+
+func testGoogleServices(t *testing.T, memory string) {
+	var requests atomic.Int64
+	fake := &fakevertex.Server{Project: "p", Number: "1", Location: "l", Engines: []string{"77"}, Corpora: []string{"5"}, PollsUntilDone: 1}
+	fake.Fault = func(*http.Request) *fakevertex.Fault { requests.Add(1); return nil }
+	vertex, bucket := httptest.NewServer(fake), httptest.NewServer(&fakebucket.GCS{})
+	defer vertex.Close()
+	defer bucket.Close()
+	env := map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l", "GOOGLE_VERTEX_BASE_URL": vertex.URL, "STORAGE_EMULATOR_HOST": bucket.URL}
+	e := testenv.New(t, &testenv.Options{
+		URL: "agentengine://77", Artifacts: "gs://files/p", Memory: memory, Revisions: "memory:",
+		Env: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
+	dir := filepath.Join(t.TempDir(), "keeper")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"app.yaml":         "models:\n  demo: {provider: scripted, script: demo.script.yaml}\nplugins: [add_to_memory]\nrun_config: {save_input_blobs_as_artifacts: true}\n",
+		"demo.script.yaml": "- text: \"answer {user}\"\n",
+		"root_agent.yaml":  "name: keeper\nmodel: demo\ninstruction: Answer.\ntools: [{name: preload_memory}]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	app := e.Load(t, dir).Name()
+	keys := make([]session.Key, googleClients)
+	var clients sync.WaitGroup
+	for i := range keys {
+		keys[i] = session.Key{App: app, User: fmt.Sprintf("user%d", i), ID: fmt.Sprintf("s%d", i)}
+		clients.Go(func() {
+			if _, err := e.Store.Sessions.Create(t.Context(), keys[i], nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	clients.Wait()
+	requests.Store(0)
+	for _, key := range keys {
+		clients.Go(func() { talkToGoogle(t, e, key) })
+	}
+	clients.Wait()
+	if got := float64(requests.Load()) / (googleClients * googleTurns); got > maxVertexCalls {
+		t.Errorf("%.1f requests to Vertex AI for a turn, want at most %d", got, maxVertexCalls)
+	}
+	for _, key := range keys {
+		checkGoogle(t, e, key)
+	}
+	if n := fake.CountRepeatedEvents(); n != 0 {
+		t.Errorf("%d events are stored twice", n)
+	}
+}
+
+// talkToGoogle holds the conversation of a user.
+func talkToGoogle(t *testing.T, e *testenv.Env, key session.Key) {
+	for turn := range googleTurns {
+		message := model.UserText(fmt.Sprintf("fact %d of %s", turn, key.User))
+		message.Parts = append(message.Parts, &genai.Part{InlineData: &genai.Blob{MIMEType: "image/png", Data: []byte(key.User)}})
+		for _, err := range e.Host.Run(t.Context(), &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: message}) {
+			if err != nil {
+				t.Errorf("turn %d of %s: %v", turn, key.User, err)
+			}
+		}
+	}
+}
+
+// checkGoogle checks what is stored of the conversation.
+func checkGoogle(t *testing.T, e *testenv.Env, key session.Key) {
+	stored, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil || len(stored.Events()) != 2*googleTurns {
+		t.Errorf("%s: %v, want %d events", key.User, err, 2*googleTurns)
+	}
+	files, err := e.Store.Artifacts.Keys(t.Context(), key)
+	if err != nil || len(files) != googleTurns {
+		t.Errorf("%s: artifacts %v, %v", key.User, files, err)
+	}
+	found, err := e.Store.Memories.Search(t.Context(), key.App, key.User, store.MemoryQuery{Text: "fact of " + key.User, Limit: 50})
+	facts := 0
+	for _, m := range found {
+		if text := m.Text(); strings.Contains(text, " of "+key.User) && strings.HasPrefix(text, "fact ") {
+			facts++
+		}
+	}
+	if err != nil || facts != googleTurns {
+		t.Errorf("%s: %d facts, %v", key.User, facts, err)
+	}
+}
