@@ -132,6 +132,8 @@ func describeEvent(ev *session.Event) string {
 		return "a rewind of the session"
 	case ev.Actions.Compaction != nil:
 		return "a summary of older events"
+	case ev.Provenance.TaskResult:
+		return "the result of a task"
 	case ev.Author == session.UserAuthor && len(ev.Responses()) > 0:
 		return "the user's answer to a call"
 	case ev.Author == session.UserAuthor:

@@ -223,7 +223,7 @@ func hasParallel(events []*session.Event) bool {
 		if ev.Branch != "" && !strings.Contains(ev.Branch, "@") {
 			return true
 		}
-		delegated = delegated || ev.Branch != ""
+		delegated = delegated || ev.Branch != "" && ev.IsolationScope == "" // tasks run in order
 		several = several || len(ev.Calls()) > 1
 	}
 	return delegated && several

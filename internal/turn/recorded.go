@@ -26,7 +26,7 @@ func SplitSession(sess *session.Session) (turns []*Recorded, cutOff bool, err er
 		if ev.Actions.Compaction != nil {
 			continue
 		}
-		if ev.Author == session.UserAuthor {
+		if ev.IsFromUser() {
 			turns = append(turns, &Recorded{User: ev})
 		} else if len(turns) > 0 {
 			last := turns[len(turns)-1]

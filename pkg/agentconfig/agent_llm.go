@@ -31,7 +31,7 @@ type llmConfig struct {
 
 	OutputKey                string                  `yaml:"output_key" doc:"State key that receives the text of the agent's final answer, or with output_schema its value."`
 	OutputSchema             outputSchema            `yaml:"output_schema" doc:"Schema of the final answer, as a short schema or a JSON Schema."`
-	Mode                     runtime.Mode            `yaml:"mode" enum:"chat|single_turn" doc:"How the agent works for its parent: chat (the default) takes over the conversation; single_turn is a tool of the parent that sees its input and no history, and is the default of nodes of a Workflow."`
+	Mode                     runtime.Mode            `yaml:"mode" enum:"chat|task|single_turn" doc:"How the agent works for its parent: chat (the default) takes over the conversation; task is a tool of the parent that talks with the user until it calls finish_task; single_turn is a tool of the parent that sees its input and no history, and is the default of nodes of a Workflow."`
 	InputSchema              inputSchema             `yaml:"input_schema" doc:"Schema of the parameters when the agent is called as a tool, as a short schema or a JSON Schema."`
 	IncludeContents          runtime.IncludeContents `yaml:"include_contents" enum:"default|none" doc:"The part of the conversation that the model sees: all of it (the default), or only the current turn. A node of a Workflow sees only its input unless this is set to default."`
 	DisallowTransferToParent bool                    `yaml:"disallow_transfer_to_parent" doc:"Do not allow transfers to the parent agent."`

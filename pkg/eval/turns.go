@@ -55,7 +55,7 @@ type turnBuilder struct {
 }
 
 func (b *turnBuilder) addEvent(e *session.Event) {
-	if strings.EqualFold(e.Author, session.UserAuthor) {
+	if strings.EqualFold(e.Author, session.UserAuthor) && !e.Provenance.TaskResult {
 		if e.Content != nil {
 			b.inv.UserContent = fillCalls(e.Content)
 		}

@@ -150,7 +150,7 @@ func checkTransferTargets(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 		at := sub.plan.Node.Get("description")
 		if at.IsNull() || strings.TrimSpace(at.Value) == "" {
 			use := "transfer to"
-			if agentMode(sub) == runtime.ModeSingleTurn {
+			if isDelegate(sub) {
 				use = "call"
 			}
 			c.addProblem(sub.plan.Node.Warnf("no-description", "agent %s has no description: the model of agent %s cannot decide when to %s it", sub.name, p.name, use).

@@ -3,6 +3,7 @@ package loader
 import (
 	"slices"
 
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/runtime"
 )
 
@@ -14,26 +15,87 @@ func agentMode(p *resolvedAgent) runtime.Mode {
 	return ""
 }
 
+// isDelegate reports whether an agent is a tool of its parent.
+func isDelegate(p *resolvedAgent) bool {
+	return agentMode(p) == runtime.ModeSingleTurn || agentMode(p) == runtime.ModeTask
+}
+
+// modeTools returns the names of the tools that the mode of an agent adds to an app.
+func modeTools(p *resolvedAgent) []string {
+	switch agentMode(p) {
+	case runtime.ModeSingleTurn:
+		return []string{p.name}
+	case runtime.ModeTask:
+		return []string{p.name, "finish_task"}
+	}
+	return nil
+}
+
 // checkMode reports modes that do not fit the place of an agent in the tree.
 func checkMode(c *agentCheck, p *resolvedAgent, above []*resolvedAgent) {
-	mode, parent := agentMode(p), (*resolvedAgent)(nil)
+	c.checkChatNodes(p)
+	var parent *resolvedAgent
 	if len(above) > 0 {
 		parent = above[len(above)-1]
 	}
-	switch {
-	case mode == runtime.ModeSingleTurn && (parent == nil || !isLLMAgent(parent) && parent.plan.Kind.Name != "Workflow"):
-		c.addProblem(p.plan.Node.Get("mode").Errorf("mode", "agent %s cannot have the mode single_turn: only sub-agents of an LLM agent and nodes of a Workflow can", p.name).
-			WithHint("remove mode"))
-	case parent != nil && agentMode(parent) == runtime.ModeSingleTurn && mode != runtime.ModeSingleTurn:
-		d := p.plan.Node.Errorf("mode", "agent %s cannot be a sub-agent of %s, which has the mode single_turn: such an agent only delegates to sub-agents of the same mode", p.name, parent.name)
-		if isLLMAgent(p) {
-			d = d.WithHint("set mode: single_turn on agent %s", p.name)
+	switch agentMode(p) {
+	case runtime.ModeTask:
+		c.checkTask(p, above)
+	case runtime.ModeSingleTurn:
+		if parent == nil || !isLLMAgent(parent) && parent.plan.Kind.Name != "Workflow" {
+			c.addProblem(p.plan.Node.Get("mode").Errorf("mode", "agent %s cannot have the mode single_turn: only sub-agents of an LLM agent and nodes of a Workflow can", p.name).
+				WithHint("remove mode"))
+			return
 		}
-		c.addProblem(d)
-	case parent != nil && isLLMAgent(parent) && mode == runtime.ModeSingleTurn:
-		if slices.ContainsFunc(parent.tools, func(t *resolvedTool) bool { return slices.Contains(t.names, p.name) }) {
-			c.addProblem(p.plan.Node.Get("mode").Errorf("mode", "agent %s becomes a tool of agent %s, which already has a tool of this name", p.name, parent.name).
-				WithHint("rename the agent or the tool"))
+	default:
+		if parent != nil && agentMode(parent) == runtime.ModeSingleTurn {
+			d := p.plan.Node.Errorf("mode", "agent %s cannot be a sub-agent of %s, which has the mode single_turn: such an agent only delegates to sub-agents of the same mode", p.name, parent.name)
+			if isLLMAgent(p) {
+				d = d.WithHint("set mode: single_turn on agent %s", p.name)
+			}
+			c.addProblem(d)
 		}
+	}
+	if parent == nil || !isLLMAgent(parent) || !isDelegate(p) {
+		return
+	}
+	if slices.ContainsFunc(parent.tools, func(t *resolvedTool) bool { return slices.Contains(t.names, p.name) }) {
+		c.addProblem(p.plan.Node.Get("mode").Errorf("mode", "agent %s becomes a tool of agent %s, which already has a tool of this name", p.name, parent.name).
+			WithHint("rename the agent or the tool"))
+	}
+}
+
+// checkChatNodes rejects nodes of a workflow with the mode chat that do not follow START,
+// as adk-python does.
+func (c *agentCheck) checkChatNodes(p *resolvedAgent) {
+	graph, ok := p.plan.Config.(agentconfig.EdgeConfig)
+	if !ok {
+		return
+	}
+	for i, sub := range p.subs {
+		isLater := func(e runtime.Edge) bool { return e.To == i && e.From != runtime.Start }
+		if agentMode(sub) == runtime.ModeChat && slices.ContainsFunc(graph.WorkflowEdges(), isLater) {
+			c.addProblem(sub.plan.Node.Get("mode").Errorf("mode", "node %s cannot have the mode chat: only nodes that directly follow START can", sub.name).
+				WithHint("remove mode, and set include_contents: default if the node needs the conversation"))
+		}
+	}
+}
+
+// checkTask checks an agent with the mode task.
+func (c *agentCheck) checkTask(p *resolvedAgent, above []*resolvedAgent) {
+	at := p.plan.Node.Get("mode")
+	if len(p.subs) > 0 {
+		c.addProblem(at.Errorf("mode", "agent %s cannot have sub-agents: its mode is task", p.name).
+			WithHint("move its sub_agents to its parent"))
+	}
+	for _, t := range p.tools {
+		if slices.Contains(t.names, "finish_task") {
+			c.addProblem(t.at.Errorf("mode", "agent %s has a tool named finish_task, a name that is reserved for the mode task", p.name).
+				WithHint("rename the tool"))
+		}
+	}
+	if slices.ContainsFunc(above, func(a *resolvedAgent) bool { return !isLLMAgent(a) || isDelegate(a) }) {
+		c.addProblem(at.Errorf("mode", "agent %s cannot have the mode task: all agents above it must be LLM agents that talk with the user", p.name).
+			WithHint("use mode: single_turn under an LLM agent or in a Workflow"))
 	}
 }

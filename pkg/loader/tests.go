@@ -149,6 +149,7 @@ func (r *resolver) collectTestNames(ctx context.Context) *apptest.Names {
 		if _, ok := p.modelName(); ok {
 			names.Agents = append(names.Agents, p.name)
 		}
+		names.Tools = append(names.Tools, modeTools(p)...)
 		for _, t := range p.tools {
 			names.Tools = append(names.Tools, t.names...)
 			dynamic = dynamic || t.isDynamic()
@@ -163,12 +164,13 @@ func (r *resolver) collectTestNames(ctx context.Context) *apptest.Names {
 // listUnmockedTools returns the tools that run in tests without a stub: expressions,
 // the built-in tools except memory search, and the tools of the runtime.
 func listUnmockedTools(root *resolvedAgent) []string {
-	own := []string{"set_model_response", "transfer_to_agent"}
+	own := []string{"set_model_response", "transfer_to_agent", "finish_task"}
 	if root == nil {
 		return own
 	}
 	builtins := tool.Builtins()
 	root.visitTree(func(p *resolvedAgent) {
+		own = append(own, modeTools(p)...)
 		for _, t := range p.tools {
 			_, builtin := builtins.Lookup(t.kind)
 			if t.kind == "expr" || builtin && t.kind != "load_memory" {

@@ -64,13 +64,14 @@ func (a *abortRecorder) storeAbort(ctx context.Context) {
 }
 
 // answerOpenCalls returns an event with error responses for each event of the invocation
-// whose calls have none. Calls that wait for a person stay open.
+// whose calls have none. Calls that wait for a person stay open, and so do tasks, which
+// continue with the next message.
 func (a *abortRecorder) answerOpenCalls() []*session.Event {
 	r := a.inv.run
 	var own, answers []*session.Event
 	answered := map[string]bool{}
 	for _, ev := range r.sess.Events() {
-		if ev.InvocationID == r.id && ev.Author != session.UserAuthor {
+		if ev.InvocationID == r.id && !ev.IsFromUser() {
 			own = append(own, ev)
 			for _, response := range ev.Responses() {
 				answered[response.ID] = true
@@ -80,12 +81,12 @@ func (a *abortRecorder) answerOpenCalls() []*session.Event {
 	for _, ev := range own {
 		var answer *session.Event
 		for _, call := range ev.Calls() {
-			if answered[call.ID] || slices.Contains(ev.LongRunningToolIDs, call.ID) {
+			if answered[call.ID] || slices.Contains(ev.LongRunningToolIDs, call.ID) || r.isTaskCall(ev, call) {
 				continue
 			}
 			if answer == nil {
 				answer = a.inv.NewEvent()
-				answer.Author, answer.Branch, answer.NodePath = ev.Author, ev.Branch, ev.NodePath
+				answer.Author, answer.Branch, answer.NodePath, answer.IsolationScope = ev.Author, ev.Branch, ev.NodePath, ev.IsolationScope
 				answer.Content = &genai.Content{Role: genai.RoleUser}
 				answers = append(answers, answer)
 			}

@@ -250,8 +250,10 @@ type App struct {
 	config                      RunConfig
 	contextCache                *model.CacheConfig
 	resumable                   bool
-	retention                   time.Duration
-	reload                      ReloadOptions
+	// hasTasks reports that sub-agents have the mode task.
+	hasTasks  bool
+	retention time.Duration
+	reload    ReloadOptions
 
 	nodes    map[Agent]*node
 	rootNode *node

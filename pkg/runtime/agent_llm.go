@@ -37,6 +37,9 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 	if proceed && inv.frame == nil {
 		proceed = s.continueDelegate(ctx)
 	}
+	if proceed && !s.hasPendingCalls() {
+		_, proceed = s.dispatchTasks(ctx)
+	}
 	for proceed && !s.hasPendingCalls() && !inv.hasEnded() {
 		proceed = s.runStep(ctx)
 	}
@@ -320,7 +323,7 @@ func (s *step) emitAnswer(ev *session.Event) bool {
 // __maybe_save_output_to_state). With an output schema it sets the decoded
 // value, and fails when the text does not match the schema.
 func (a *LLMAgent) storeOutput(s *tool.StateSchema, ev *session.Event) *RunError {
-	if a.opts.OutputKey == "" || !ev.IsFinal() || ev.Content == nil {
+	if a.opts.OutputKey == "" || a.opts.Mode == ModeTask || !ev.IsFinal() || ev.Content == nil {
 		return nil
 	}
 	isOutputText := func(p *genai.Part) bool { return p.Text != "" && !p.Thought }

@@ -128,6 +128,9 @@ func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, c
 		return nil, failure
 	}
 	call.Actions.SkipSummarization = t.opts.SkipSummarization
+	if last != nil && isTaskFinish(last) {
+		return &tool.Result{Response: asResponse(last.Output)}, nil
+	}
 	return t.buildResult(collectEventText(last))
 }
 

@@ -67,6 +67,7 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 	if err := n.checkMode(); err != nil {
 		return nil, err
 	}
+	a.hasTasks = a.hasTasks || n.isDelegate() && n.declaredMode() == ModeTask
 	n.hooks = a.collectHooks(agent)
 	if l, ok := agent.(*LLMAgent); ok {
 		if l.opts.Model != nil {
@@ -105,6 +106,9 @@ func (a *App) prepareTools(n *node) error {
 			tools = append(tools, tool.NewTransfer(targetNames(n.transferTargets)))
 		}
 		n.transferText = sync.OnceValue(func() string { return transferInstruction(n) })
+		if tools, err = n.addFinishTool(l, tools); err != nil {
+			return err
+		}
 		if tools, err = n.applyOutputSchema(l, tools); err != nil {
 			return err
 		}

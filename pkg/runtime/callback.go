@@ -99,7 +99,7 @@ func (inv *Invocation) runAgentCallbacks(ctx context.Context, hook string, list 
 func (inv *Invocation) lastOwnEvent() *session.Event {
 	for _, ev := range slices.Backward(inv.run.sess.Events()) {
 		switch {
-		case ev.InvocationID != inv.run.id || ev.Author == session.UserAuthor:
+		case ev.InvocationID != inv.run.id || ev.IsFromUser():
 			return nil
 		case ev.Content != nil && onBranch(ev.Branch, inv.branch) && inv.node.findNode(ev.Author) != nil:
 			return ev

@@ -53,7 +53,7 @@ func compactedIn(events []*session.Event, invocation string) bool {
 		switch {
 		case isCompaction(ev):
 			return true
-		case ev.Author == session.UserAuthor && ev.InvocationID == invocation:
+		case ev.IsFromUser() && ev.InvocationID == invocation:
 			return false
 		}
 	}

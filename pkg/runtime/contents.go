@@ -16,8 +16,10 @@ import (
 // (contents_events.go), and that each function response directly follows its
 // call. The slice is shared and must not be changed.
 func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content, error) {
-	key := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}
+	key := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, scope: inv.scope, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}
 	switch {
+	case inv.scope != "":
+		return inv.buildTaskTurn(key)
 	case inv.node.isDelegate() && inv.input != nil:
 		return inv.buildDelegateTurn(key, include)
 	case inv.hasSingleTurn():
@@ -104,11 +106,13 @@ type contentsView struct {
 	bytes int64
 }
 
-// viewKey identifies a view: the agent, its branch, and the options of its model.
+// viewKey identifies a view: the agent, its branch and scope, and the options of its model.
 type viewKey struct {
 	agent, branch string
-	keepIDs       bool
-	delimiters    unique.Handle[shownDelimiters]
+	// scope is the isolation scope of a task; see [session.Event].
+	scope      string
+	keepIDs    bool
+	delimiters unique.Handle[shownDelimiters]
 }
 
 // callSite is the position of the function calls of one event, and of their
@@ -296,7 +300,7 @@ func (v *contentsView) isVisible(ev *session.Event) bool {
 	if isEmpty(ev.Content) && readTranscription(ev).text == "" {
 		return false
 	}
-	return !isScoped(ev) && onBranch(v.branch, ev.Branch) && !isFrameworkEvent(ev.Content)
+	return ev.IsolationScope == v.scope && onBranch(v.branch, ev.Branch) && !isFrameworkEvent(ev.Content)
 }
 
 // isForeign reports whether an event belongs to another agent, so that this

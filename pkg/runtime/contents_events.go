@@ -223,26 +223,9 @@ func readTranscription(ev *session.Event) transcript {
 	return s
 }
 
-// isScoped reports whether an event belongs to a task of ADK 2's node path, which
-// only the agent of that task sees. Agents of this host have no such scope, but
-// imported sessions may contain such events.
-func isScoped(ev *session.Event) bool { return extraString(ev, "isolationScope") != "" }
-
 // isLive reports whether an event comes from a live conversation. An agent
 // sees its own events of it as another agent's.
 func isLive(ev *session.Event) bool { return ev.LiveSessionID != "" }
-
-func extraString(ev *session.Event, name string) string {
-	raw, ok := ev.Extra[name]
-	if !ok {
-		return ""
-	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
-}
 
 // callIDKeeper is implemented by models whose requests keep call IDs that the
 // runtime assigned. For other models these IDs are omitted.

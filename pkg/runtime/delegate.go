@@ -27,11 +27,18 @@ const (
 	// ModeSingleTurn: the parent calls the agent as a tool. The agent sees its input
 	// and no history, and no user answers it.
 	ModeSingleTurn Mode = "single_turn"
+	// ModeTask: the parent calls the agent as a tool. The agent sees its input and talks
+	// with the user, over several turns, until it calls finish_task. The root may have
+	// this mode, too; it then sees the conversation.
+	ModeTask Mode = "task"
 )
 
 // checkMode reports a mode that does not fit the place of an agent in the tree.
 func (n *node) checkMode() error {
 	mode := n.declaredMode()
+	if mode == ModeTask {
+		return n.checkTask()
+	}
 	if p := n.parent; p != nil && mode != ModeSingleTurn && p.declaredMode() == ModeSingleTurn {
 		return fmt.Errorf("agent %s cannot be a sub-agent of %s, which has the mode single_turn: such an agent only delegates to sub-agents of the same mode", n.agent.Name(), p.agent.Name())
 	}
@@ -57,7 +64,7 @@ func (n *node) declaredMode() Mode {
 
 // isDelegate reports whether the parent calls the agent as a tool.
 func (n *node) isDelegate() bool {
-	if n.parent == nil || n.declaredMode() != ModeSingleTurn {
+	if mode := n.declaredMode(); n.parent == nil || mode != ModeSingleTurn && mode != ModeTask {
 		return false
 	}
 	_, byModel := n.parent.agent.(*LLMAgent)
@@ -97,6 +104,11 @@ func newDelegateTools(n *node, others []tool.Tool) ([]tool.Tool, error) {
 		params, err := tool.NewParams(like.decl)
 		if err != nil {
 			return nil, err
+		}
+		if c.declaredMode() == ModeTask {
+			decl := *like.decl
+			decl.Description = strings.TrimSpace(decl.Description + "\n\n" + taskNote)
+			like.decl = &decl
 		}
 		tools = append(tools, &delegateTool{node: c, input: like.input, params: params, decl: like.decl})
 	}
@@ -322,7 +334,7 @@ func (inv *Invocation) buildDelegateTurn(key viewKey, include IncludeContents) (
 	if include == IncludeDefault {
 		before = all[:start]
 	}
-	for _, ev := range all[start:] {
+	for _, ev := range session.WithoutRewound(all[start:]) {
 		if ev.Branch == inv.branch || strings.HasPrefix(ev.Branch, inv.branch+".") {
 			own = append(own, ev)
 		}

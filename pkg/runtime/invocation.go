@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +30,9 @@ type Invocation struct {
 	run    *run
 	node   *node
 	branch string
+	// scope is the ID of the call that delegated a task to the agent; empty for all
+	// other agents.
+	scope string
 	// frame is nil when the invocation cannot be resumed.
 	frame *frame
 	// input is the output of the previous node of a workflow; nil outside of
@@ -136,7 +139,9 @@ func (inv *Invocation) newEventWithID(id string) *session.Event {
 		InvocationID: inv.run.id,
 		Author:       inv.node.agent.Name(),
 		Branch:       inv.branch,
-		Timestamp:    inv.run.host.now(),
+
+		IsolationScope: inv.scope,
+		Timestamp:      inv.run.host.now(),
 	}
 	if inv.frame != nil {
 		ev.NodePath = inv.frame.path
@@ -257,7 +262,7 @@ func (inv *Invocation) atHook(name string) *Invocation {
 		return inv
 	}
 	return &Invocation{
-		run: inv.run, node: inv.node, branch: inv.branch, input: inv.input, callbackOf: inv,
+		run: inv.run, node: inv.node, branch: inv.branch, scope: inv.scope, input: inv.input, callbackOf: inv,
 		frame: &frame{path: inv.frame.path + "/" + name, parent: inv.frame},
 	}
 }
@@ -297,7 +302,15 @@ func (f *frame) childFrame(rec *invocationRecord, name string, nth int) *frame {
 	if f == nil {
 		return nil
 	}
-	path := fmt.Sprintf("%s/%s@%d", f.path, name, nth)
+	return f.runFrame(rec, name, strconv.Itoa(nth))
+}
+
+// runFrame returns the frame of a run of a child.
+func (f *frame) runFrame(rec *invocationRecord, name, run string) *frame {
+	if f == nil {
+		return nil
+	}
+	path := f.path + "/" + name + "@" + run
 	return &frame{path: path, parent: f, prior: rec.frameAt(path)}
 }
 
@@ -421,6 +434,8 @@ type step struct {
 	// suspended reports that a sub-agent waits for the user, so that its call has no
 	// result yet.
 	suspended atomic.Bool
+	// finished is the output of a task that finish_task has completed; nil before.
+	finished atomic.Pointer[nodeValue]
 	// streams are the streaming tools of a live conversation; nil in other runs.
 	streams *liveStreams
 	// attempts are the invocations of the first attempts of calls, by call ID.

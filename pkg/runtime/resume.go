@@ -137,7 +137,7 @@ func newInvocationRecord(events []*session.Event, invocation string) *invocation
 	for _, ev := range events {
 		switch {
 		case ev.InvocationID != invocation:
-		case ev.Author == session.UserAuthor:
+		case ev.IsFromUser():
 			rec.users = append(rec.users, ev)
 		case ev.NodePath != "":
 			rec.addEvent(ev)
@@ -301,6 +301,8 @@ func (s *step) findResumePoint(later map[string]bool) resumePoint {
 		return atTransfer
 	case len(last.Calls()) > 0:
 		return atModelCall // the user has answered them
+	case isTaskFinish(last):
+		return atEnd
 	case len(last.Responses()) > 0:
 		return atResults
 	case last.IsFinal():
@@ -450,7 +452,7 @@ func ResumableInvocation(events []*session.Event) string {
 			continue
 		}
 		rec := newInvocationRecord(events, ev.InvocationID)
-		if ev.NodePath == "" && ev.Author != session.UserAuthor || rec.frameAt(rec.rootPath()).hasEnded() {
+		if ev.NodePath == "" && !ev.IsFromUser() || rec.frameAt(rec.rootPath()).hasEnded() {
 			return ""
 		}
 		return ev.InvocationID

@@ -92,7 +92,7 @@ func (c *conversation) replay(t *testing.T, before []*session.Event) []*session.
 		if err := e.Store.Sessions.Append(t.Context(), sess, &again); err != nil {
 			t.Fatal(err)
 		}
-		if ev.Author == session.UserAuthor {
+		if ev.IsFromUser() {
 			sent++
 		}
 	}
@@ -159,7 +159,7 @@ func (c *conversation) formatEvents(t *testing.T, events []*session.Event) []str
 		if c.unordered && ev.Actions.AgentState["tasks"] != nil {
 			continue
 		}
-		all = append(all, ev.NodePath+" "+madeID.ReplaceAllString(testenv.Stable(t, ev), "ID"))
+		all = append(all, madeID.ReplaceAllString(ev.NodePath+" "+testenv.Stable(t, ev), "ID"))
 	}
 	if c.unordered {
 		slices.Sort(all)

@@ -47,7 +47,7 @@ func (inv *Invocation) initChildInvocation(below *Invocation, n *node, branch st
 
 // withBranch returns the invocation on another branch.
 func (inv *Invocation) withBranch(branch string) *Invocation {
-	return &Invocation{run: inv.run, node: inv.node, branch: branch, frame: inv.frame, input: inv.input}
+	return &Invocation{run: inv.run, node: inv.node, branch: branch, scope: inv.scope, frame: inv.frame, input: inv.input}
 }
 
 // subBranch returns the branch of a child of a parallel agent (adk-python

@@ -130,7 +130,7 @@ func (h *Host) newExpressionBudget() *template.Budget {
 func (r *run) storeUserMessage(ctx context.Context, req *RunRequest) error {
 	ev := &session.Event{
 		ID: r.host.newID(), InvocationID: r.id, Author: session.UserAuthor,
-		Branch: r.findAnsweredBranch(), Timestamp: r.host.now(),
+		Branch: r.findAnsweredBranch(), IsolationScope: r.findMessageScope(), Timestamp: r.host.now(),
 	}
 	ev.Actions.StateDelta = r.decisions.withCredentials(req.StateDelta)
 	if err := r.runOnUserMessage(ctx, ev); err != nil {

@@ -21,7 +21,7 @@ import (
 // flows/llm_flows/_output_schema_processor.py).
 func (n *node) applyOutputSchema(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) {
 	schema := l.opts.OutputSchema
-	if schema == nil {
+	if schema == nil || l.opts.Mode == ModeTask { // finish_task takes the output of a task
 		return tools, nil
 	}
 	if len(tools)+len(l.opts.Toolsets) == 0 || model.CanMixSchema(n.llm) {

@@ -174,3 +174,43 @@ func TestDelegateContents(t *testing.T) {
 		t.Errorf("contents (-want +got):\n%s", diff)
 	}
 }
+
+// TestTaskContents has the contents of the agent of a task, which sees the arguments of its
+// call and the messages since then, and of its parent, which sees the result only.
+func TestTaskContents(t *testing.T) {
+	var seen []string
+	llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+		who, last := req.Origin.Agent, req.Contents[len(req.Contents)-1]
+		seen = append(seen, who+"\n"+renderContents(t, req.Contents))
+		call := &genai.FunctionCall{Name: "order", Args: map[string]any{"request": "food"}}
+		switch {
+		case who == "order" && req.Origin.UserText != "pizza":
+			return model.ModelText("What?"), nil
+		case who == "order":
+			call = &genai.FunctionCall{Name: "finish_task", Args: map[string]any{"result": "a pizza"}}
+		case model.ResponsesOf(last) != nil:
+			return model.ModelText("done"), nil
+		}
+		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}, nil
+	})
+	e := testenv.New(t, nil)
+	order := runtime.NewLLM("order", &runtime.LLMOptions{Mode: runtime.ModeTask})
+	deployApp(t, e, runtime.NewLLM("boss", &runtime.LLMOptions{Model: llm, SubAgents: []runtime.Agent{order}}), nil)
+	key := e.Session(t, "app", "s", nil)
+	for _, text := range []string{"hungry", "pizza"} {
+		for _, err := range e.Host.Run(t.Context(), userMessage(key, text)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := []string{
+		"boss\nuser: hungry",
+		"order\nuser: {\"request\":\"food\"}",
+		"order\nuser: {\"request\":\"food\"}\nmodel: What?\nuser: pizza",
+		"boss\nuser: hungry\nmodel: call order\nuser: response {\"output\":\"a pizza\"}",
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("contents (-want +got):\n%s", diff)
+	}
+}

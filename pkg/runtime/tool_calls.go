@@ -30,9 +30,26 @@ func (s *step) longRunningIDs(calls []*genai.FunctionCall) []string {
 // It returns the result, which is nil when every call is answered later, and
 // false when the agent's run is over.
 func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
+	others := s.withoutTasks(calls)
+	if len(others) == 0 && len(calls) > 0 {
+		return s.dispatchTasks(ctx)
+	}
+	answer, ok := s.executeToolCalls(ctx, others)
+	if !ok || len(others) == len(calls) {
+		return answer, ok
+	}
+	return s.dispatchTasks(ctx)
+}
+
+// executeToolCalls does the work of executeCalls for calls other than those of tasks.
+func (s *step) executeToolCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
 	o := s.runCallsOrDelegate(ctx, calls)
 	answer, failed, err := o.merged, o.failed, o.err
 	if s.done { // while a sub-agent ran
+		return nil, false
+	}
+	if finish := s.finished.Load(); finish != nil && answer != nil {
+		s.finishTask(answer, finish.v)
 		return nil, false
 	}
 	if answer != nil && (!s.emitInputRequests(answer, calls) || !s.emitEvent(answer, nil)) {
@@ -290,6 +307,9 @@ func (s *step) runApproved(ctx context.Context, t tool.Tool, call *tool.Call, tr
 func (s *step) runTool(ctx context.Context, t tool.Tool, call *tool.Call) (*tool.Result, error) {
 	if sub, ok := t.(*delegateTool); ok {
 		return s.runDelegate(ctx, sub, call)
+	}
+	if finish, ok := t.(*finishTool); ok {
+		return s.runFinish(finish, call)
 	}
 	if own, ok := t.(invocationTool); ok {
 		return own.runInInvocation(ctx, s.inv, call)

@@ -338,7 +338,7 @@ func (rs *resumedStream) loadMissed(ctx context.Context) ([]*session.Event, erro
 		case ev.Actions.Compaction != nil:
 		case ev.InvocationID != rs.invocationID:
 			rs.superseded = true
-		case ev.Author != session.UserAuthor:
+		case !ev.IsFromUser():
 			missed, rs.lastEventID = append(missed, ev), ev.ID
 		}
 	}

@@ -25,8 +25,11 @@ type Event struct {
 	Author string
 	// Branch is the dotted path of a parallel branch; an event with an empty
 	// branch is visible to all.
-	Branch    string
-	Timestamp time.Time
+	Branch string
+	// IsolationScope is the ID of the call that delegated a task. Only the agent of
+	// the task sees events with it.
+	IsolationScope string
+	Timestamp      time.Time
 	// Seq is the sequence number in the session, from 1, set by the store. It
 	// is 0 for an event that is not stored. It has no JSON form.
 	Seq int64
@@ -82,6 +85,10 @@ func (e *Event) IsFinal() bool {
 	return e.Content.Parts[len(e.Content.Parts)-1].CodeExecutionResult == nil
 }
 
+// IsFromUser reports whether the user or a client sent the event: its author is
+// [UserAuthor], and it is not the result of a task.
+func (e *Event) IsFromUser() bool { return e.Author == UserAuthor && !e.Provenance.TaskResult }
+
 // Provenance is the host's record about an event: its origin and reason. It is
 // not part of the event's JSON form, so neither clients nor apps can write it;
 // stores keep it next to the event.
@@ -99,6 +106,9 @@ type Provenance struct {
 	// rewind of whole invocations. ADK has no such field: other programs rewind
 	// the invocation of rewindBeforeInvocationId.
 	RewindAfter string `json:"rewindAfterEventId,omitempty"`
+	// TaskResult reports that the runtime wrote the event: the response to a call that
+	// delegated a task, of which ADK makes the user the author.
+	TaskResult bool `json:"taskResult,omitempty"`
 	// Unverified reports that the record was read from the event's
 	// customMetadata, which agenthost used before schema version 6 and which
 	// clients could write. It is shown but selects no revision.

@@ -184,6 +184,7 @@ func (f Form) writeEvent(w *adkjson.Encoder, e *Event) {
 	}
 	w.WriteOptionalValue("output", e.Output)
 	w.WriteOptionalString("branch", e.Branch)
+	w.WriteOptionalString("isolationScope", e.IsolationScope)
 	w.StartField("id").WriteString(e.ID)
 	w.WriteTimeField("timestamp", e.Timestamp)
 	f.writeExtraFields(w, e)
@@ -342,6 +343,8 @@ func (e *Event) fieldPointer(name string) any {
 		return &e.Author
 	case "branch":
 		return &e.Branch
+	case "isolationScope":
+		return &e.IsolationScope
 	case "timestamp":
 		return &e.Timestamp
 	case "actions":
@@ -457,6 +460,7 @@ func (p Provenance) Append(dst []byte) []byte {
 	w.WriteOptionalFlag("imported", p.Imported)
 	w.WriteOptionalString("skipped", p.Skipped)
 	w.WriteOptionalString("rewindAfterEventId", p.RewindAfter)
+	w.WriteOptionalFlag("taskResult", p.TaskResult)
 	w.WriteOptionalFlag("unverified", p.Unverified)
 	w.CloseBracket('}')
 	return w.Buf

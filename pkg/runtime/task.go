@@ -1,0 +1,292 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// The agent of a task talks with the user until it calls finish_task (adk-python 2.11).
+// The call of its parent stays open meanwhile:
+//
+//	turn 1   parent: call order#1 ─▶ order: text              the run ends
+//	turn 2   user: text ──────────▶ order: call finish_task
+//	         user: response order#1 ─▶ parent: text
+//
+// The events of the task and the user's messages to it have the ID of the call as their
+// isolation scope. Before its model is called, the parent runs the agents of all its open
+// calls in order. All of this is read from stored events.
+
+const (
+	finishTask = "finish_task"
+	// finishText is ADK's result of finish_task.
+	finishText = "Task completed."
+	taskNote   = "This agent talks with the user until its task is done. Call it alone: do not call other tools in the same response."
+	taskText   = "You work on one task. Ask the user when something is unclear or missing. When the task is done, and not earlier, " +
+		"call `finish_task` with its result. Call it alone, without other tools, and do not write the result as text."
+)
+
+// checkTask reports a task at a place where it cannot run.
+func (n *node) checkTask() error {
+	if len(n.agent.SubAgents()) > 0 {
+		return fmt.Errorf("agent %s cannot have sub-agents: its mode is task", n.agent.Name())
+	}
+	for p := n.parent; p != nil; p = p.parent {
+		if _, isLLM := p.agent.(*LLMAgent); !isLLM || p.isDelegate() {
+			return fmt.Errorf("agent %s cannot have the mode task: all agents above it must be LLM agents that talk with the user", n.agent.Name())
+		}
+	}
+	return nil
+}
+
+// A finishTool takes the output of a task (adk-python tools/_finish_task_tool.py).
+type finishTool struct {
+	decl *genai.FunctionDeclaration
+	// schema is nil for a task without an output schema, whose output is a string.
+	schema *tool.Schema
+	// params check the arguments of a task without an output schema.
+	params *tool.Params
+	// wrapped reports that the output is the argument result, not all arguments.
+	wrapped bool
+}
+
+// addFinishTool adds finish_task to the tools of the agent of a task.
+func (n *node) addFinishTool(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) {
+	if l.opts.Mode != ModeTask {
+		return tools, nil
+	}
+	if slices.ContainsFunc(tools, func(t tool.Tool) bool { return t.Declaration().Name == finishTask }) {
+		return nil, fmt.Errorf("agent %s has a tool named %s, a name that is reserved for the mode task", l.AgentName, finishTask)
+	}
+	t := &finishTool{schema: l.opts.OutputSchema, wrapped: true}
+	params := wrapSchema("result", map[string]any{"type": "string"})
+	if t.schema != nil {
+		params = t.schema.JSON()
+		if t.wrapped = params["type"] != "object"; t.wrapped {
+			params = wrapSchema("result", params)
+		}
+	}
+	t.decl = &genai.FunctionDeclaration{
+		Name:                 finishTask,
+		Description:          "Ends the task with its result.",
+		ParametersJsonSchema: params,
+	}
+	var err error
+	if t.params, err = tool.NewParams(t.decl); err != nil {
+		return nil, err
+	}
+	n.transferText = sync.OnceValue(func() string { return taskText })
+	return append(slices.Clip(tools), t), nil
+}
+
+// Declaration has the fields of the output schema as parameters, or the parameter result.
+func (t *finishTool) Declaration() *genai.FunctionDeclaration { return t.decl }
+
+// Run fails: only the agent of a task can finish it.
+func (t *finishTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
+	return nil, fmt.Errorf("%s requires a task", finishTask)
+}
+
+// runFinish validates the output of a task. The model corrects wrong arguments.
+func (s *step) runFinish(t *finishTool, call *tool.Call) (*tool.Result, error) {
+	args, err := t.params.Check(call.Args)
+	if err != nil {
+		return nil, err
+	}
+	output := any(args)
+	if t.wrapped {
+		output = args["result"]
+	}
+	if t.schema != nil {
+		if output, err = t.schema.Check(output); err != nil {
+			return nil, &tool.ArgsError{Tool: finishTask, Wrong: strings.Split(err.Error(), "; ")}
+		}
+	}
+	s.finished.Store(&nodeValue{session.Normalize(output)})
+	return &tool.Result{Response: map[string]any{"result": finishText}}, nil
+}
+
+// finishTask yields the event with the output of a task, which is the last one of its
+// agent, and stores the output under the agent's output key.
+func (s *step) finishTask(answer *session.Event, output any) {
+	answer.Output = output
+	var failure *RunError
+	if s.agent.opts.OutputKey != "" {
+		failure = s.agent.storeOutputValue(s.inv.run.app.state, answer, output)
+	}
+	if s.emitEvent(answer, nil) && failure != nil {
+		s.emitEvent(nil, failure)
+	}
+}
+
+// isTaskFinish reports whether an event completes a task with its output.
+func isTaskFinish(ev *session.Event) bool {
+	return ev.Output != nil && slices.ContainsFunc(ev.Responses(), func(r *genai.FunctionResponse) bool { return r.Name == finishTask })
+}
+
+// findTaskNode returns the sub-agent that a call of the agent delegates a task to, or nil.
+func (n *node) findTaskNode(c *genai.FunctionCall) *node {
+	for _, sub := range n.children {
+		if sub.agent.Name() == c.Name && sub.isDelegate() && sub.declaredMode() == ModeTask {
+			return sub
+		}
+	}
+	return nil
+}
+
+// isTaskCall reports whether a call delegates a task.
+func (r *run) isTaskCall(ev *session.Event, c *genai.FunctionCall) bool {
+	caller := r.app.findNode(ev.Author)
+	return caller != nil && caller.findTaskNode(c) != nil
+}
+
+// withoutTasks returns the calls that do not delegate a task.
+func (s *step) withoutTasks(calls []*genai.FunctionCall) []*genai.FunctionCall {
+	isTask := func(c *genai.FunctionCall) bool { return s.inv.node.findTaskNode(c) != nil }
+	if s.inv.run.live != nil || !slices.ContainsFunc(calls, isTask) {
+		return calls
+	}
+	return slices.DeleteFunc(slices.Clone(calls), isTask)
+}
+
+// An openTask is a call of a task without a response.
+type openTask struct {
+	call *genai.FunctionCall
+	// node is the agent of the task.
+	node   *node
+	branch string
+}
+
+// findOpenTasks returns the open tasks of an agent, oldest first.
+func (r *run) findOpenTasks(n *node) []openTask {
+	if !r.app.hasTasks || !slices.ContainsFunc(n.children, (*node).isDelegate) {
+		return nil
+	}
+	var open []openTask
+	for _, ev := range session.Recorded(r.sess.Events()) {
+		for _, f := range ev.Responses() {
+			open = slices.DeleteFunc(open, func(t openTask) bool { return t.call.ID == f.ID && ev.IsolationScope == "" })
+		}
+		if ev.Author != n.agent.Name() {
+			continue
+		}
+		for _, c := range ev.Calls() {
+			if sub := n.findTaskNode(c); sub != nil {
+				open = append(open, openTask{call: c, node: sub, branch: ev.Branch})
+			}
+		}
+	}
+	return open
+}
+
+// findMessageScope returns the scope of the user's message: that of the call which it
+// answers, or else the oldest open task of the agent that will run.
+func (r *run) findMessageScope() string {
+	if call := r.findAnsweredCall(); call != nil {
+		return call.IsolationScope
+	}
+	if r.inner || !r.app.hasTasks {
+		return ""
+	}
+	if open := r.findOpenTasks(r.chooseAgent()); len(open) > 0 {
+		return open[0].call.ID
+	}
+	return ""
+}
+
+// dispatchTasks runs the agents of all open tasks of this agent, one after the other. It
+// returns the last response, which is nil without one, and false when a task waits for
+// the user or the run is over.
+func (s *step) dispatchTasks(ctx context.Context) (answer *session.Event, proceed bool) {
+	if s.inv.run.live != nil {
+		return nil, true
+	}
+	for _, t := range s.inv.run.findOpenTasks(s.inv.node) {
+		if t.branch != s.inv.branch {
+			continue
+		}
+		if s.inv.hasEnded() {
+			return nil, false
+		}
+		if answer = s.runTask(ctx, t); answer == nil || !s.emitEvent(answer, nil) {
+			return nil, false
+		}
+	}
+	return answer, true
+}
+
+// runTask runs or continues the agent of a task. It returns the response of the call, or
+// nil when the task waits for the user or the run is over.
+func (s *step) runTask(ctx context.Context, t openTask) *session.Event {
+	placed, _ := s.inv.activeToolbox().byName[t.call.Name].(*delegateTool)
+	if placed == nil {
+		return s.newTaskResponse(t.call, errorResponse(fmt.Errorf("agent %s cannot be called", t.call.Name)))
+	}
+	args, err := placed.params.Check(t.call.Args)
+	if err != nil {
+		return s.newTaskResponse(t.call, errorResponse(err))
+	}
+	finish := s.inv.run.findTaskFinish(t)
+	if finish == nil || s.inv.frame != nil && finish.InvocationID == s.inv.run.id {
+		child := &Invocation{
+			run: s.inv.run, node: t.node, scope: t.call.ID, input: &nodeValue{args},
+			branch: delegateBranch(s.inv.branch, t.call.Name, t.call.ID),
+			frame:  s.inv.frame.runFrame(s.inv.run.record, t.call.Name, t.call.ID),
+		}
+		if !child.runAgent(ctx, s.emitEvent) {
+			s.done = true
+			return nil
+		}
+		finish = s.inv.run.findTaskFinish(t)
+	}
+	if finish == nil {
+		s.suspended.Store(true)
+		return nil
+	}
+	if output, ok := finish.Output.(map[string]any); ok {
+		return s.newTaskResponse(t.call, output)
+	}
+	return s.newTaskResponse(t.call, map[string]any{"output": finish.Output})
+}
+
+// findTaskFinish returns the event that completes a task, or nil.
+func (r *run) findTaskFinish(t openTask) *session.Event {
+	for _, ev := range slices.Backward(session.Recorded(r.sess.Events())) {
+		if ev.IsolationScope == t.call.ID && ev.Author == t.node.agent.Name() && isTaskFinish(ev) {
+			return ev
+		}
+	}
+	return nil
+}
+
+// newTaskResponse returns the response to the call of a task, whose author is the user as
+// in ADK.
+func (s *step) newTaskResponse(c *genai.FunctionCall, response map[string]any) *session.Event {
+	ev := s.inv.NewEvent()
+	ev.Author, ev.Provenance.TaskResult = session.UserAuthor, true
+	ev.Content = &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{
+		FunctionResponse: &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: response},
+	}}}
+	return ev
+}
+
+// buildTaskTurn returns the contents of the agent of a task: the arguments of the call as
+// JSON, and the events with its scope.
+func (inv *Invocation) buildTaskTurn(key viewKey) ([]*genai.Content, error) {
+	input := inv.newInputEvent(model.UserText(jsonText(inv.input.v)))
+	input.IsolationScope = inv.scope
+	v := contentsView{viewKey: key}
+	events := slices.DeleteFunc(slices.Clone(session.WithoutRewound(inv.run.sess.Events())), func(ev *session.Event) bool {
+		return ev.IsolationScope != inv.scope
+	})
+	v.appendEvents(append([]*session.Event{input}, events...))
+	return v.currentContents()
+}
