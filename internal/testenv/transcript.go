@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -215,12 +216,15 @@ func (e *Env) runOrRewind(t *testing.T, req *runtime.RunRequest, tu turn) runtim
 	return e.Host.Rewind(t.Context(), rewind)
 }
 
+// numberedRun matches the branches of nodes of a workflow that run concurrently.
+var numberedRun = regexp.MustCompile(`@[0-9]+(\.|$)`)
+
 // hasParallel reports whether the order of events depends on goroutines: of those of
 // parallel agents, and of sub-agents that one response calls together (name@call).
 func hasParallel(events []*session.Event) bool {
 	delegated, several := false, false
 	for _, ev := range events {
-		if ev.Branch != "" && !strings.Contains(ev.Branch, "@") {
+		if ev.Branch != "" && (!strings.Contains(ev.Branch, "@") || numberedRun.MatchString(ev.Branch)) {
 			return true
 		}
 		delegated = delegated || ev.Branch != "" && ev.IsolationScope == "" // tasks run in order

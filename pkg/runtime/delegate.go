@@ -177,13 +177,15 @@ func textResult(text string) *tool.Result {
 // branch name@call. In resumable apps the path has the number of the call.
 func (s *step) newDelegateInvocation(t *delegateTool, call string) *Invocation {
 	nth, start := s.findDelegation(t.decl.Name, call)
-	child := s.inv.newChildInvocation(t.node, delegateBranch(s.inv.branch, t.decl.Name, call), nth)
+	child := s.inv.newChildInvocation(t.node, joinBranch(s.inv.branch, t.decl.Name, call), nth)
 	child.turnStart = start
 	return child
 }
 
-func delegateBranch(branch, name, call string) string {
-	segment := name + "@" + call
+// joinBranch returns the branch of a run of an agent on another branch: name@call for a
+// sub-agent that is called as a tool, name@number for a node of a workflow.
+func joinBranch(branch, name, run string) string {
+	segment := name + "@" + run
 	if branch == "" {
 		return segment
 	}
@@ -368,7 +370,7 @@ func (s *step) continueDelegate(ctx context.Context) bool {
 			continue
 		}
 		for _, c := range ev.Calls() {
-			branch := delegateBranch(s.inv.branch, c.Name, c.ID)
+			branch := joinBranch(s.inv.branch, c.Name, c.ID)
 			if s.inv.callsDelegate(c) && (answered.Branch == branch || strings.HasPrefix(answered.Branch, branch+".")) {
 				answer, ok := s.executeCalls(ctx, []*genai.FunctionCall{c})
 				return ok && answer != nil && !answer.IsFinal()

@@ -188,7 +188,8 @@ func (r *run) findOpenTasks(n *node) []openTask {
 }
 
 // findMessageScope returns the scope of the user's message: that of the call which it
-// answers, or else the oldest open task of the agent that will run.
+// answers, or else the oldest open task of the agent that will run, unless that has its
+// output and only its result is missing.
 func (r *run) findMessageScope() string {
 	if call := r.findAnsweredCall(); call != nil {
 		return call.IsolationScope
@@ -196,8 +197,10 @@ func (r *run) findMessageScope() string {
 	if r.inner || !r.app.hasTasks {
 		return ""
 	}
-	if open := r.findOpenTasks(r.chooseAgent()); len(open) > 0 {
-		return open[0].call.ID
+	for _, t := range r.findOpenTasks(r.chooseAgent()) {
+		if r.findTaskFinish(t) == nil {
+			return t.call.ID
+		}
 	}
 	return ""
 }
@@ -238,7 +241,7 @@ func (s *step) runTask(ctx context.Context, t openTask) *session.Event {
 	if finish == nil || s.inv.frame != nil && finish.InvocationID == s.inv.run.id {
 		child := &Invocation{
 			run: s.inv.run, node: t.node, scope: t.call.ID, input: &nodeValue{args},
-			branch: delegateBranch(s.inv.branch, t.call.Name, t.call.ID),
+			branch: joinBranch(s.inv.branch, t.call.Name, t.call.ID),
 			frame:  s.inv.frame.runFrame(s.inv.run.record, t.call.Name, t.call.ID),
 		}
 		if !child.runAgent(ctx, s.emitEvent) {

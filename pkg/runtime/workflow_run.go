@@ -241,7 +241,8 @@ func (w *workflowRun) followEdges(ctx context.Context, o *outcome) bool {
 	for _, to := range targets {
 		on := o.lane
 		if len(targets) > 1 {
-			on = &lane{branch: w.inv.withBranch(o.lane.branch).subBranch(w.inv.node.children[to]), depth: o.lane.depth + 1, parent: o.lane}
+			branch := joinBranch(o.lane.branch, w.nodeName(to), strconv.Itoa(w.times[to]+1))
+			on = &lane{branch: branch, depth: o.lane.depth + 1, parent: o.lane}
 		}
 		w.enterNode(o.node, to, joinInput{on, output})
 	}
