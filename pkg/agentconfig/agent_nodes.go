@@ -25,6 +25,9 @@ type nodeConfig struct {
 	RerunOnResume  *bool `yaml:"rerun_on_resume" doc:"Must be true: an interrupted node always runs again."`
 	ParallelWorker bool  `yaml:"parallel_worker" doc:"Must be false: a node runs once for its whole input."`
 
+	Timeout     seconds      `yaml:"timeout" doc:"Time limit of each attempt of the node, in seconds or with a unit. Default: no limit."`
+	RetryConfig *retryConfig `yaml:"retry_config" doc:"Repeat the node in a Workflow when it fails. Each failed attempt is an event with its error."`
+
 	Callbacks agentCallbackLists `yaml:",inline"`
 }
 
@@ -36,6 +39,9 @@ func (c *nodeConfig) validateNode(n *spec.Node) spec.Diagnostics {
 	if c.ParallelWorker {
 		ds = append(ds, n.Get("parallel_worker").Errorf("node", "parallel_worker must be false: a node runs once for its whole input").
 			WithHint("process a list in an expression: map(input, # * 2)"))
+	}
+	if c.RetryConfig != nil {
+		ds = append(ds, c.RetryConfig.checkValues(n.Get("retry_config"))...)
 	}
 	return ds
 }
@@ -98,7 +104,9 @@ func (f *funcCode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 func (*funcCode) SchemaSpec() map[string]any { return nameOrMappingSchema() }
 
 func newConfiguredFunctionNode(_ context.Context, _ AgentEnv, c *functionNodeConfig) (runtime.Agent, error) {
-	return runtime.NewFunctionNode(c.Node.Name.Value, c.fn, &runtime.FunctionNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey}), nil
+	node := runtime.NewFunctionNode(c.Node.Name.Value, c.fn, &runtime.FunctionNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey})
+	node.SetAttempts(c.Node.buildAttempts())
+	return node, nil
 }
 
 // inputVars returns the values of the names of inputEnv.
@@ -176,7 +184,9 @@ func newConfiguredToolNode(_ context.Context, env AgentEnv, c *toolNodeConfig) (
 	if c.args != nil {
 		opts.Args = c.evaluateArgs
 	}
-	return runtime.NewToolNode(c.Node.Name.Value, env.Tools[0], opts), nil
+	node := runtime.NewToolNode(c.Node.Name.Value, env.Tools[0], opts)
+	node.SetAttempts(c.Node.buildAttempts())
+	return node, nil
 }
 
 func (c *toolNodeConfig) evaluateArgs(ctx context.Context, m *runtime.CallbackContext, input any) (any, error) {

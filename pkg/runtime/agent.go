@@ -48,7 +48,8 @@ type Base struct {
 	// becomes part of an app.
 	Callbacks Callbacks
 
-	when *Condition
+	when     *Condition
+	attempts Attempts
 }
 
 func (b *Base) base() *Base { return b }

@@ -213,13 +213,31 @@ func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHa
 			o.recordEvent(ev)
 		}
 	}
-	child.runAgent(ctx, func(ev *session.Event, err error) bool {
+	send := func(ev *session.Event, err error) bool {
 		if ev != nil {
 			o.recordEvent(ev)
 		}
 		return s.sendEvent(ev, err)
-	})
+	}
+	if b, ok := w.Children[o.node].(baseAgent); ok && b.base().attempts.isSet() {
+		n := &nodeAttempts{Attempts: &b.base().attempts, sink: send, fresh: func() *Invocation { return w.newAttempt(child, o) }}
+		child = n.runAttempts(ctx, child)
+	} else {
+		child.runAgent(ctx, send)
+	}
 	o.paused = child.Paused()
+}
+
+// newAttempt returns the invocation of another attempt of a node, and clears the result of the
+// last one.
+func (w *workflowRun) newAttempt(last *Invocation, o *outcome) *Invocation {
+	again := w.inv.newChildInvocation(last.node, last.branch, o.nth)
+	again.input, again.turnStart = last.input, len(w.inv.run.sess.Events())
+	if again.frame != nil && again.frame.prior.lastEvent() != nil {
+		again.frame = nil // a resumed node would not run again
+	}
+	o.route, o.output, o.finalEvent = nil, nil, nil
+	return again
 }
 
 // followEdges enters the next nodes after a node has ended. It returns false
