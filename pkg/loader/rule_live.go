@@ -16,7 +16,9 @@ import (
 func checkLive(app *appModel) spec.Diagnostics {
 	var ds spec.Diagnostics
 	class := app.root.plan.Kind.Name
-	if c := app.doc.runConfig(); c != nil && c.StreamingMode == runtime.StreamingBidi && !slices.Contains([]string{"LlmAgent", "SequentialAgent"}, class) {
+	c := app.doc.runConfig()
+	bidi := c != nil && c.StreamingMode == runtime.StreamingBidi
+	if bidi && !slices.Contains([]string{"LlmAgent", "SequentialAgent"}, class) {
 		ds = append(ds, app.doc.RunConfig.node.Get("streaming_mode").Warnf("live",
 			"agent %s of the class %s cannot hold live conversations, so bidi means sse", app.root.name, class).
 			WithHint("make the root an LlmAgent that calls it as a tool"))
@@ -28,6 +30,10 @@ func checkLive(app *appModel) spec.Diagnostics {
 		}
 		if inherited != nil && waitsForCalls(inherited.Name()) {
 			ds = append(ds, checkAsyncTools(p, inherited.Name())...)
+		}
+		if bidi && isDelegate(p) {
+			ds = append(ds, p.plan.Node.Get("mode").Warnf("live", "live conversations do not run agent %s, which has the mode %s", p.name, agentMode(p)).
+				WithHint("call it as a tool with agent instead"))
 		}
 		ds = append(ds, checkCFC(app, p, inherited)...)
 		for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
