@@ -126,7 +126,24 @@ func checkResumability(app *appModel) spec.Diagnostics {
 			ds = append(ds, at.Errorf("resumability", "resumability is allowed only on the root agent, not on agent %s", p.name).
 				WithHint("set it in app.yaml or on the root agent"))
 		}
+		ds = append(ds, checkQuestion(p, resumable)...)
 	})
+	return ds
+}
+
+// checkQuestion warns of a node that asks the user in an app that is not resumable: its
+// workflow does not continue after the answer.
+func checkQuestion(p *resolvedAgent, resumable bool) spec.Diagnostics {
+	if resumable || p.plan.Kind.Name != "ToolNode" {
+		return nil
+	}
+	var ds spec.Diagnostics
+	for _, t := range p.tools {
+		if t.kind == "request_input" || t.kind == "get_user_choice" {
+			ds = append(ds, t.at.Warnf("resumability", "node %s asks the user, but the workflow does not continue after the answer: the app is not resumable", p.name).
+				WithHint("write resumability_config: {is_resumable: true} in app.yaml"))
+		}
+	}
 	return ds
 }
 
