@@ -143,7 +143,7 @@ func (s *step) runDelegate(ctx context.Context, t *delegateTool, call *tool.Call
 	if t.input == nil {
 		child.input = &nodeValue{args["request"]}
 	}
-	d := &delegateRun{handoff: eventHandoff{out: s.delegated}}
+	d := &delegateRun{inv: child, handoff: eventHandoff{out: s.delegated}}
 	if child.frame != nil {
 		for _, ev := range s.inv.run.record.eventsUnder(child.frame.path) {
 			d.recordEvent(ev)
@@ -237,6 +237,7 @@ func (inv *Invocation) delegateResult(last *session.Event) (*tool.Result, error)
 
 // A delegateRun collects what a sub-agent yields.
 type delegateRun struct {
+	inv     *Invocation
 	handoff eventHandoff
 	// last is the last final event with content.
 	last *session.Event
@@ -255,6 +256,7 @@ func (d *delegateRun) forwardEvent(ev *session.Event, err error) bool {
 		return false
 	}
 	d.recordEvent(ev)
+	d.inv.markOutput(ev)
 	if !d.handoff.sendEvent(ev, nil) {
 		d.stopped = true
 	}

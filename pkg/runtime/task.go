@@ -244,7 +244,13 @@ func (s *step) runTask(ctx context.Context, t openTask) *session.Event {
 			branch: joinBranch(s.inv.branch, t.call.Name, t.call.ID),
 			frame:  s.inv.frame.runFrame(s.inv.run.record, t.call.Name, t.call.ID),
 		}
-		if !child.runAgent(ctx, s.emitEvent) {
+		markAndEmit := func(ev *session.Event, err error) bool {
+			if ev != nil && ev.Output != nil {
+				child.markOutput(ev)
+			}
+			return s.emitEvent(ev, err)
+		}
+		if !child.runAgent(ctx, markAndEmit) {
 			s.done = true
 			return nil
 		}

@@ -216,6 +216,7 @@ func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHa
 	send := func(ev *session.Event, err error) bool {
 		if ev != nil {
 			o.recordEvent(ev)
+			w.markOutput(o, child, ev)
 		}
 		return s.sendEvent(ev, err)
 	}
@@ -238,6 +239,34 @@ func (w *workflowRun) newAttempt(last *Invocation, o *outcome) *Invocation {
 	}
 	o.route, o.output, o.finalEvent = nil, nil, nil
 	return again
+}
+
+// markOutput marks an event that has the output of a node, which is also that of the
+// workflow if no node follows.
+func (w *workflowRun) markOutput(o *outcome, child *Invocation, ev *session.Event) {
+	_, nested := w.Children[o.node].(*Workflow)
+	switch {
+	case nested && child.frame != nil && slices.Contains(ev.OutputFor, child.frame.path):
+	case !child.markOutput(ev):
+		return
+	}
+	if len(w.edges[o.node+1]) == 0 {
+		ev.OutputFor = append(ev.OutputFor, w.inv.frame.path)
+	}
+}
+
+// markOutput marks an event that has the output of this run of the agent, in a resumable
+// app (adk-python workflow/_llm_agent_wrapper.py).
+func (inv *Invocation) markOutput(ev *session.Event) bool {
+	if inv.frame == nil || ev.NodePath != inv.frame.path || ev.Partial || ev.Actions.AgentState != nil || ev.Actions.EndOfAgent {
+		return false
+	}
+	isMessage := ev.Output == nil && ev.Author != session.UserAuthor && ev.IsFinal() && ev.Text() != "" && len(ev.Calls()) == 0
+	if ev.Output == nil && !isMessage {
+		return false
+	}
+	ev.OutputFor, ev.MessageAsOutput = []string{inv.frame.path}, isMessage
+	return true
 }
 
 // followEdges enters the next nodes after a node has ended. It returns false

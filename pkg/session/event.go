@@ -46,6 +46,11 @@ type Event struct {
 	// NodePath is the path of the agent run that created the event within its
 	// invocation, such as "pipeline@1/writer@1". Only resumable apps set it.
 	NodePath string
+	// OutputFor has the paths of the nodes whose output the event has: that of its own
+	// node, and those of the workflows that end with it. Only events with a NodePath have it.
+	OutputFor []string
+	// MessageAsOutput reports that the output is the content, and not Output.
+	MessageAsOutput bool
 	// LongRunningToolIDs are the ids of calls in this event that are answered
 	// later. An event with calls has the list even when it is empty.
 	LongRunningToolIDs []string

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -205,6 +206,10 @@ func writeNodeInfo(w *adkjson.Encoder, e *Event) {
 	default:
 		w.StartField("nodeInfo").OpenBracket('{')
 		w.StartField("path").WriteString(e.NodePath)
+		if len(e.OutputFor) > 0 {
+			w.StartField("outputFor").WriteTyped(reflect.ValueOf(e.OutputFor))
+		}
+		w.WriteOptionalFlag("messageAsOutput", e.MessageAsOutput)
 		w.CloseBracket('}')
 	}
 }
@@ -317,18 +322,27 @@ func readExtraField(r *adkjson.Decoder, e *Event, name string) {
 	e.Extra[name] = raw
 }
 
-// readNodeInfo decodes a nodeInfo that has only a path.
+// readNodeInfo decodes a nodeInfo without unknown fields.
 func (e *Event) readNodeInfo(raw []byte) bool {
 	if string(raw) == emptyNode {
 		return true
 	}
-	var info map[string]any
-	if err := json.Unmarshal(raw, &info); err != nil || len(info) != 1 {
+	var info struct {
+		Path            string   `json:"path"`
+		OutputFor       []string `json:"outputFor"`
+		MessageAsOutput bool     `json:"messageAsOutput"`
+		// adk-python keeps its events in snake_case.
+		SnakeOutputFor       []string `json:"output_for"`
+		SnakeMessageAsOutput bool     `json:"message_as_output"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&info); err != nil || info.Path == "" {
 		return false
 	}
-	path, ok := info["path"].(string)
-	e.NodePath = path
-	return ok
+	e.NodePath, e.OutputFor = info.Path, append(info.OutputFor, info.SnakeOutputFor...)
+	e.MessageAsOutput = info.MessageAsOutput || info.SnakeMessageAsOutput
+	return true
 }
 
 // fieldPointer returns a pointer to the field with a JSON name, or nil for an
