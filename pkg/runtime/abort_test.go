@@ -70,3 +70,40 @@ func abortedEvents(t *testing.T, e *testenv.Env, key session.Key) []*session.Eve
 	}
 	return sess.Events()
 }
+
+// TestClientLeftInTask: a task whose client left stays open, and its own open calls are
+// answered in its scope. The next message continues it.
+func TestClientLeftInTask(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	ctx, leave := context.WithCancel(t.Context())
+	slow := &testTool{name: "slow", run: func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
+		leave()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+		call := &genai.FunctionCall{ID: "task", Name: "order", Args: map[string]any{"request": "food"}}
+		switch {
+		case req.Origin.Agent == "order" && model.TextOf(req.Contents[len(req.Contents)-1]) == "again":
+			return model.ModelText("Which?"), nil
+		case req.Origin.Agent == "order":
+			call = &genai.FunctionCall{ID: "c", Name: "slow"}
+		}
+		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}, nil
+	})
+	order := runtime.NewLLM("order", &runtime.LLMOptions{Mode: runtime.ModeTask, Tools: []tool.Tool{slow}})
+	deployApp(t, e, runtime.NewLLM("boss", &runtime.LLMOptions{Model: llm, SubAgents: []runtime.Agent{order}}), nil)
+	req := userMessage(key, "go")
+	req.ClientLeft = func() bool { return true }
+	for range e.Host.Run(ctx, req) {
+	}
+	events := abortedEvents(t, e, key)
+	last := events[len(events)-1]
+	if got := formatEvent(last); !strings.HasPrefix(got, "order: slow map[error:") || last.IsolationScope != "task" {
+		t.Errorf("the last event is %q in the scope %q", got, last.IsolationScope)
+	}
+	if got := formatRun(e.Host.Run(t.Context(), userMessage(key, "again"))); !strings.Contains(got, "order: Which?") {
+		t.Errorf("the next turn is %s", got)
+	}
+}
