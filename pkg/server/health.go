@@ -30,20 +30,25 @@ func (s *Server) handleLive(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // handleReady reports readiness. An app with errors in its files adds a reason but does
-// not make the server unready: its last good revision stays active.
+// not make the server unready: its last good revision stays active. Nor does a failing memory
+// service, which all replicas share: turns continue without it.
 func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	body := readyBody{Ready: true, Reasons: []string{}}
 	addBlocker := func(reason string) { body.Ready, body.Reasons = false, append(body.Reasons, reason) }
 	if !s.runs.isOpen() {
 		addBlocker("server is shutting down")
 	}
-	err := s.readiness.checkStore(r.Context())
+	err, memoryErr := s.readiness.checkStore(r.Context()), s.memoryReadiness.checkStore(r.Context())
 	if ctxErr := r.Context().Err(); ctxErr != nil {
 		return ctxErr // the client disconnected; the store did not fail
 	}
 	if err != nil {
 		s.opts.Logger.WarnContext(r.Context(), "session store is not writable", "error", err)
 		addBlocker("session store is not writable")
+	}
+	if memoryErr != nil {
+		s.opts.Logger.WarnContext(r.Context(), "memory service cannot be read", "error", memoryErr)
+		body.Reasons = append(body.Reasons, "memory service cannot be read: "+memoryErr.Error())
 	}
 	if len(s.host.Apps()) == 0 {
 		addBlocker("no app is active")
@@ -73,7 +78,7 @@ func (st *Status) readinessReasons() []string {
 	}
 }
 
-var errStoreTimeout = errors.New("session store did not respond in time")
+var errStoreTimeout = errors.New("the store did not respond in time")
 
 // Timing of store probes: how long a result is cached, how long a request waits for it,
 // and the timeout of a probe.
@@ -83,8 +88,8 @@ const (
 	probeTimeout = 30 * time.Second
 )
 
-// A readiness checks whether the store is writable. It writes at most once a second,
-// one write at a time, however many requests wait.
+// A readiness checks whether a store works. It probes at most once a second, one probe at a
+// time, however many requests wait.
 type readiness struct {
 	ping  func(context.Context) error
 	clock func() time.Time
@@ -93,14 +98,14 @@ type readiness struct {
 	last *probe // nil before the first probe
 }
 
-// A probe is one test write. Its result is available once done is closed.
+// A probe is one test of a store. Its result is available once done is closed.
 type probe struct {
 	done chan struct{}
 	at   time.Time
 	err  error
 }
 
-// checkStore returns nil if the store is writable.
+// checkStore returns nil if the store works.
 func (r *readiness) checkStore(ctx context.Context) error {
 	p, isNew := r.currentProbe()
 	if isNew {
@@ -132,7 +137,7 @@ func (r *readiness) currentProbe() (p *probe, isNew bool) {
 	return r.last, isNew
 }
 
-// runProbe writes to the store, whether or not a request still waits.
+// runProbe tests the store, whether or not a request still waits.
 func (r *readiness) runProbe(p *probe) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"agenthost/internal/fakevertex"
 	"agenthost/internal/testdb"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -148,4 +150,36 @@ func TestDamagedRow(t *testing.T) {
 			t.Errorf("log: %s", &log)
 		}
 	}
+}
+
+// A memory service that fails is a reason, with its resource, but the server stays ready: all
+// replicas share the service.
+func TestMemoryServiceUnavailable(t *testing.T) {
+	fake := &fakevertex.Server{Project: "p", Number: "1", Location: "l", Corpora: []string{"5"}}
+	var failing atomic.Bool
+	fake.Fault = func(*http.Request) *fakevertex.Fault {
+		if failing.Load() {
+			return &fakevertex.Fault{Code: 403, Status: "PERMISSION_DENIED"}
+		}
+		return nil
+	}
+	vertex := httptest.NewServer(fake)
+	defer vertex.Close()
+	variables := map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l", "GOOGLE_VERTEX_BASE_URL": vertex.URL}
+	st, err := storeurl.Open(t.Context(), "memory:", &storeurl.Options{Memory: "rag://5", Lookup: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := runtime.NewHost(st, &runtime.Options{})
+	t.Cleanup(func() {
+		host.Close()
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	e := &env{host, st, server.New(host, &server.Options{Clock: tickingClock(), Logger: slog.New(slog.DiscardHandler)})}
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
+	failing.Store(true)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":["memory service cannot be read: memories of projects/p/locations/l/ragCorpora/5: 403 PERMISSION_DENIED; hint: check that the project exists, and grant the host's account the role roles/aiplatform.user on it, for projects/p/locations/l/ragCorpora/5"]}`)
 }

@@ -188,6 +188,15 @@ func (m *Memories) DeleteAll(ctx context.Context, app, user string) error {
 	return m.backend.DeleteUser(ctx, UserKey{app, user})
 }
 
+// Ping checks that a [MemoryService] can be read. Without one it does nothing: the memories are
+// in a database.
+func (m *Memories) Ping(ctx context.Context) error {
+	if m.service == nil {
+		return nil
+	}
+	return m.service.Ping(ctx)
+}
+
 // closeAll closes the backend and the service.
 func (m *Memories) closeAll() error {
 	err := m.backend.Close()

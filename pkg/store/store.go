@@ -144,23 +144,13 @@ func (s *Store) Close() error {
 	return errors.Join(s.Sessions.leases.close(), s.Memories.closeAll(), s.Revisions.backend.Close(), s.Results.backend.Close(), s.Sessions.backend.Close(), s.Artifacts.backend.Close())
 }
 
-// Ping checks that the store can write, and that a service of memories can be read.
+// Ping checks that the store can write.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.Sessions.backend.Ping(ctx); err != nil {
-		return describePing("session store", err)
-	}
-	if s.Memories.service == nil {
-		return nil
-	}
-	return describePing("memory store", s.Memories.service.Ping(ctx))
-}
-
-// describePing adds the name of the store to an error that is not temporary.
-func describePing(name string, err error) error {
+	err := s.Sessions.backend.Ping(ctx)
 	if err == nil || errors.Is(err, session.ErrUnavailable) {
 		return err
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return fmt.Errorf("session store: %w", err)
 }
 
 // Stats are counters since the store was opened, and current values.
