@@ -7,6 +7,7 @@ import (
 	"iter"
 	"reflect"
 	"slices"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -233,9 +234,18 @@ func startReading(ctx context.Context, conn model.LiveConn) *readConn {
 	return c
 }
 
+// maxSilence is how long a model may send nothing while it answers.
+const maxSilence = 5 * time.Minute
+
+var errSilent = &model.Error{Status: "DEADLINE_EXCEEDED", Message: "the live model sent nothing for 5 minutes"}
+
 // nextMessage returns the next message, or the end of the connection.
 func (c *readConn) nextMessage(ctx context.Context) (*model.LiveMessage, error) {
+	silence := time.NewTimer(maxSilence)
+	defer silence.Stop()
 	select {
+	case <-silence.C:
+		return nil, errSilent
 	case m, open := <-c.messages:
 		if !open {
 			return nil, c.err

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -209,4 +212,29 @@ func TestGeneratorCanceled(t *testing.T) {
 	g.generateAnswer(ctx, model.UserText("hello"))
 	<-left
 	g.expectLog("error: context canceled")
+}
+
+// A model that sends nothing for some minutes fails.
+func TestGeneratorSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &generatorTest{T: t, gen: live.NewGenerator(live.OverText(silentModel{}, nil), func(*model.Request) *model.LiveSetup { return &model.LiveSetup{} })}
+		began := time.Now()
+		g.generateAnswer(t.Context(), model.UserText("hello"))
+		g.expectLog("error: model: the live model sent nothing for 5 minutes")
+		if took := time.Since(began); took != 5*time.Minute {
+			t.Errorf("it failed after %s", took)
+		}
+	})
+}
+
+// A silentModel never answers.
+type silentModel struct{}
+
+func (silentModel) Name() string { return "silent" }
+
+func (silentModel) Generate(ctx context.Context, _ *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		<-ctx.Done()
+		yield(nil, ctx.Err())
+	}
 }

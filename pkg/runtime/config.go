@@ -296,6 +296,9 @@ func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
 	if at := n.Get("live"); !at.IsNull() {
 		return nil, append(ds, at.Errorf("run-config", "live is a limit of the app: a request cannot change it"))
 	}
+	if at := n.Get("support_cfc"); asked.SupportCFC && !c.SupportCFC {
+		return nil, append(ds, at.Errorf("run-config", "support_cfc lets models execute code: only the app can turn it on"))
+	}
 	switch at := n.Get("max_cost"); {
 	case at.IsNull():
 	case c.MaxCost == 0:
