@@ -39,6 +39,15 @@ func (e *engine) serveMemories(r *request, verb string) (any, *apiError) {
 		return e.addContents(r, ingestFields)
 	case r.method == http.MethodPost && verb == "generate":
 		return e.addContents(r, generateFields)
+	case r.method == http.MethodPost && verb == "retrieveProfiles":
+		body, err := decodeMessage(r.body, fields{"scope": nil})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := readScope(body); err != nil {
+			return nil, err
+		}
+		return map[string]any{"profiles": e.server.Profiles}, nil
 	case r.method == http.MethodPost && verb == "retrieve":
 		return e.retrieveMemories(r)
 	case r.method == http.MethodPost && verb == "" && r.rest == "":

@@ -24,6 +24,8 @@ type Server struct {
 	Engines []string
 	// Corpora are the ids of the RAG corpora.
 	Corpora []string
+	// Profiles are the profiles of every user, by schema.
+	Profiles map[string]any
 	// Token is the access token and Key the API key that requests must have. If both are
 	// empty, every request is accepted.
 	Token, Key string

@@ -212,6 +212,10 @@ func (m *callMemories) searchMemories(ctx context.Context, q store.MemoryQuery) 
 	return m.memoryStore().Search(ctx, m.run.sess.App, m.run.sess.User, q)
 }
 
+func (m *callMemories) LoadProfiles(ctx context.Context) (map[string]any, error) {
+	return m.memoryStore().LoadProfiles(ctx, m.run.sess.App, m.run.sess.User)
+}
+
 func (m *callMemories) AddSession(ctx context.Context) error {
 	if m.run.inner {
 		return nil

@@ -197,6 +197,26 @@ func (m *Memories) Ping(ctx context.Context) error {
 	return m.service.Ping(ctx)
 }
 
+// A ProfileService is a [MemoryService] that keeps profiles of users: structured data that it
+// extracts from events.
+type ProfileService interface {
+	// LoadProfiles returns the profiles of a user by the names of their schemas.
+	LoadProfiles(ctx context.Context, who UserKey) (map[string]any, error)
+}
+
+// LoadProfiles returns the profiles of a user; see [ProfileService]. Other stores have none, which
+// is an error.
+func (m *Memories) LoadProfiles(ctx context.Context, app, user string) (map[string]any, error) {
+	if err := codec.CheckOwner(app, user); err != nil {
+		return nil, err
+	}
+	s, ok := m.service.(ProfileService)
+	if !ok {
+		return nil, fmt.Errorf("the memory store has no profiles: they require the Memory Bank of Vertex AI (--memory agentengine://ENGINE): %w", session.ErrInvalid)
+	}
+	return s.LoadProfiles(ctx, UserKey{app, user})
+}
+
 // closeAll closes the backend and the service.
 func (m *Memories) closeAll() error {
 	err := m.backend.Close()

@@ -36,12 +36,16 @@ func builtin(t *testing.T, name string) Tool {
 }
 
 // TestBuiltinDeclarations checks that each kind builds a tool of its own name with a
-// valid schema. The function name of request_input differs from its tool name.
+// valid schema. The function names of request_input and VertexAiLoadProfilesTool differ from
+// their tool names.
 func TestBuiltinDeclarations(t *testing.T) {
 	for _, k := range Builtins() {
 		d, want := builtin(t, k.Name).Declaration(), k.Name
-		if want == "request_input" {
+		switch want {
+		case "request_input":
 			want = "adk_request_input"
+		case "VertexAiLoadProfilesTool":
+			want = "load_profiles"
 		}
 		if d.Name != want {
 			t.Errorf("builtin %s declares %s, want %s", k.Name, d.Name, want)
@@ -191,7 +195,7 @@ func TestBuiltinCapabilities(t *testing.T) {
 		"google_search": {RequestOnly: true}, "url_context": {RequestOnly: true}, "get_user_choice": {LongRunning: true},
 		"exit_loop": {}, "transfer_to_agent": {}, "load_artifacts": {},
 		"load_memory": {}, "preload_memory": {RequestOnly: true}, "request_input": {LongRunning: true},
-		"ExampleTool": {RequestOnly: true},
+		"ExampleTool": {RequestOnly: true}, "VertexAiLoadProfilesTool": {},
 	}
 	got := map[string]Capabilities{}
 	for _, k := range Builtins() {

@@ -27,6 +27,7 @@ func Builtins() spec.Kinds[Env, Set] {
 		spec.NewKind("request_input", "Asks the user a question, answered in free text or by a schema; models call it adk_request_input.", buildCallTool(newInputRequest)),
 		spec.NewKind("transfer_to_agent", "Transfers the conversation to another agent.", buildCallTool(newAnyTransfer)),
 		spec.NewKind("url_context", "Lets the model read the URLs in the conversation.", buildModelTool(newURLContext)),
+		spec.NewKind("VertexAiLoadProfilesTool", "Lets the model read the profiles that the Memory Bank of Vertex AI has of the user; models call it load_profiles.", newLoadProfiles),
 	}
 }
 
@@ -72,7 +73,6 @@ func unsupportedTools() []unsupportedTool {
 		{"SearchResultMode", class},
 		{"ToolContext", class},
 		{"TransferToAgentTool", "is added by the runtime to agents that may transfer; use transfer_to_agent"},
-		{"VertexAiLoadProfilesTool", cloud},
 		{"VertexAiSearchTool", cloud},
 	}
 }

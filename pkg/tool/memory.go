@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -50,6 +51,42 @@ func (t *loadMemoryTool) Run(ctx context.Context, call *Call) (*Result, error) {
 		memories[i] = session.Normalize(&c)
 	}
 	return &Result{Response: map[string]any{"memories": memories}}, nil
+}
+
+// A ProfileReader is a [Memories] that may have profiles of the user.
+type ProfileReader interface {
+	// LoadProfiles returns the profiles of the user by the names of their schemas. A store
+	// without profiles is an error.
+	LoadProfiles(ctx context.Context) (map[string]any, error)
+}
+
+// A loadProfilesTool lets the model read the profiles of the user (adk-python
+// VertexAiLoadProfilesTool).
+type loadProfilesTool struct {
+	declaration
+	capabilities Capabilities
+}
+
+func newLoadProfiles(_ context.Context, _ Env, c *callToolArgs) (Set, error) {
+	d := newDeclaration("load_profiles", "Returns the profiles of the user: structured data from earlier conversations, by schema.", nil)
+	caps, err := c.Call.Capabilities(d.decl)
+	return One(&loadProfilesTool{d, caps}), err
+}
+
+// Capabilities returns the settings of the document.
+func (t *loadProfilesTool) Capabilities() Capabilities { return t.capabilities }
+
+// Run returns the profiles by their schemas.
+func (t *loadProfilesTool) Run(ctx context.Context, call *Call) (*Result, error) {
+	reader, ok := call.Memories.(ProfileReader)
+	if !ok {
+		return nil, errors.New("the memory store has no profiles")
+	}
+	profiles, err := reader.LoadProfiles(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("loading profiles: %w", err)
+	}
+	return &Result{Response: map[string]any{"profiles": profiles}}, nil
 }
 
 // EditRequest appends the instruction about the memory.

@@ -31,7 +31,10 @@ type MemoryBank struct {
 	findsUserScope bool
 }
 
-var _ store.MemoryService = (*MemoryBank)(nil)
+var (
+	_ store.MemoryService  = (*MemoryBank)(nil)
+	_ store.ProfileService = (*MemoryBank)(nil)
+)
 
 const bankParameters = "agentengine: URLs of memories have the parameters add=generate and scope=user"
 
@@ -328,6 +331,36 @@ func (b *MemoryBank) FindMemories(ctx context.Context, who store.UserKey, q stor
 		})
 	}
 	return memories, nil
+}
+
+// maxProfiles bounds the JSON of the profiles of a user.
+const maxProfiles = 1 << 20
+
+// LoadProfiles returns the profiles of a user by their schema; see [store.ProfileService].
+func (b *MemoryBank) LoadProfiles(ctx context.Context, who store.UserKey) (map[string]any, error) {
+	scope, err := newMemoryScope(who)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Profiles map[string]struct{ Profile json.RawMessage }
+	}
+	body := map[string]any{"scope": scope}
+	if err := b.client.sendCall(ctx, &call{method: http.MethodPost, path: b.memoriesPath(":retrieveProfiles"), body: body}, &answer); err != nil {
+		return nil, b.describeError(err)
+	}
+	profiles, size := map[string]any{}, 0
+	for schema, p := range answer.Profiles {
+		if size += len(p.Profile); size > maxProfiles {
+			return nil, b.describeError(errors.New("the profiles of the user exceed the limit of 1 MiB"))
+		}
+		var v any
+		if err := json.Unmarshal(p.Profile, &v); err != nil {
+			return nil, b.describeError(fmt.Errorf("profile %s is not JSON: %w", schema, err))
+		}
+		profiles[schema] = v
+	}
+	return profiles, nil
 }
 
 // DeleteSession always fails: a fact may be from several sessions.
