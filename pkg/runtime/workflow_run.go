@@ -302,6 +302,10 @@ func (w *workflowRun) enqueueNode(node int, on *lane, input any) {
 	w.queue = append(w.queue, task{node: node, nth: w.times[node], lane: on, input: &nodeValue{input}})
 }
 
+// startInput is the name of the workflow's own input among the inputs of a join (adk-python
+// workflow/_base_node.py START).
+const startInput = "__START__"
+
 // enterNode queues a node. A join is queued when its last predecessor has
 // ended, on the lane that all of them forked from.
 func (w *workflowRun) enterNode(from, to int, a joinInput) {
@@ -319,6 +323,10 @@ func (w *workflowRun) enterNode(from, to int, a joinInput) {
 	on, outputs := a.lane, map[string]any{}
 	for i, other := range w.joins[to] {
 		on = commonLane(on, other.lane)
+		if i == Start {
+			outputs[startInput] = other.output
+			continue
+		}
 		outputs[w.nodeName(i)] = other.output
 	}
 	delete(w.joins, to)
