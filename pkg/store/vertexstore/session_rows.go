@@ -122,6 +122,9 @@ func (b *Sessions) insertSession(ctx context.Context, key session.Key, cells []s
 	if len(state) > 0 {
 		body["sessionState"] = state
 	}
+	if b.ttl > 0 {
+		body["ttl"] = fmt.Sprintf("%ds", int64(b.ttl.Seconds()))
+	}
 	var op operation
 	err = b.client.sendCall(ctx, &call{method: http.MethodPost, path: b.client.resourceName() + "/sessions", query: url.Values{"sessionId": {id}}, body: body}, &op)
 	isConflict := hasCode(err, http.StatusConflict)

@@ -23,6 +23,8 @@ import (
 // [store.Backends.Unshared] must be true. It is safe for concurrent use.
 type Sessions struct {
 	client *client
+	// ttl is how long a session exists; 0 is the default of the service, a year.
+	ttl time.Duration
 
 	// locks serialize the appends of a session, shared those that change shared state.
 	locks  [256]sync.Mutex
@@ -35,18 +37,48 @@ type Sessions struct {
 
 var _ store.SessionBackend = (*Sessions)(nil)
 
-// Open returns the sessions of an engine, by a URL such as agentengine://123. It reads
-// from the engine once, so that a wrong engine, project or location, or a missing role,
+// minTTL is the minimum of the service.
+const minTTL = 24 * time.Hour
+
+const sessionParameters = "agentengine: URLs of sessions have the parameter ttl, such as ttl=720h"
+
+// readTTL reads the parameters of a URL.
+func readTTL(parameters string) (time.Duration, error) {
+	values, err := url.ParseQuery(parameters)
+	if err != nil || len(values) > 1 || len(values) == 1 && !values.Has("ttl") {
+		return 0, errors.New(sessionParameters)
+	}
+	if len(values) == 0 {
+		return 0, nil
+	}
+	ttl, err := time.ParseDuration(values.Get("ttl"))
+	if err != nil {
+		return 0, errors.New(sessionParameters)
+	}
+	if ttl < minTTL {
+		return 0, fmt.Errorf("ttl must be at least %s, got %s", minTTL, ttl)
+	}
+	return ttl, nil
+}
+
+// Open returns the sessions of an engine, by a URL such as agentengine://123. Its parameter ttl
+// is how long a session exists after its creation, at least 24h; the default is that of the
+// service, a year. Open reads from the engine once, so that a wrong engine, project or location, or a missing role,
 // is an error.
 func Open(ctx context.Context, rawURL string, o *Options) (*Sessions, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	c, err := newClient(engineKind, rawURL, o)
+	name, parameters, _ := strings.Cut(rawURL, "?")
+	ttl, err := readTTL(parameters)
 	if err != nil {
 		return nil, err
 	}
-	b := &Sessions{client: c, logs: map[session.Key]*eventLog{}}
+	c, err := newClient(engineKind, name, o)
+	if err != nil {
+		return nil, err
+	}
+	b := &Sessions{client: c, ttl: ttl, logs: map[session.Key]*eventLog{}}
 	return b, b.Ping(ctx)
 }
 

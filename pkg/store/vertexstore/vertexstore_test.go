@@ -75,7 +75,10 @@ func TestOpenErrors(t *testing.T) {
 		{"//projects/p-1/reasoningEngines/77", nil, `resource name "projects/p-1/reasoningEngines/77" is malformed`},
 		{"//projects/p-1/locations/us-central1/reasoningEngines/x", nil, `"x" must be the number of a reasoning engine`},
 		{"//projects/p-1/locations/a.evil.example/reasoningEngines/7", nil, `location "a.evil.example" is invalid`},
-		{name + "?x=1", nil, "agentengine: URLs have no parameters and no user"},
+		{name + "?x=1", nil, "agentengine: URLs of sessions have the parameter ttl, such as ttl=720h"},
+		{name + "?ttl=30", nil, "agentengine: URLs of sessions have the parameter ttl, such as ttl=720h"},
+		{name + "?ttl=1h", nil, "ttl must be at least 24h0m0s, got 1h0m0s"},
+		{name + "#x", nil, "agentengine: URLs have no parameters and no user"},
 		{"//77", map[string]string{"GOOGLE_GENAI_USE_ENTERPRISE": "1", "GOOGLE_API_KEY": "k", "GOOGLE_CLOUD_PROJECT": "p"}, "GOOGLE_API_KEY selects express mode, but GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is set as well"},
 		{name, map[string]string{"GOOGLE_VERTEX_BASE_URL": "http://example.com"}, "GOOGLE_VERTEX_BASE_URL must be an https:// address, or an http:// address of this machine"},
 		{"//projects/absent/locations/us-central1/reasoningEngines/77", nil, "sessions of projects/absent/locations/us-central1/reasoningEngines/77: 403 PERMISSION_DENIED: Permission denied on resource project absent.; hint: check that the project exists, and grant the host's account the role roles/aiplatform.user on it, for projects/absent"},
@@ -518,5 +521,28 @@ func TestReadWithoutLog(t *testing.T) {
 	snap, err := b.ReadSession(t.Context(), alice, store.EventWindow{Last: -1, ID: first.ID, Since: 1, SinceID: "a"})
 	if err != nil || snap.Whole || len(snap.Events) != 1 || snap.Events[0].Event.ID != "b" || snap.Version != 2 {
 		t.Errorf("ReadSession = %+v, %v", snap, err)
+	}
+}
+
+// Sessions exist for the ttl of the URL.
+func TestTTL(t *testing.T) {
+	s := newFake()
+	b, err := Open(t.Context(), testURL+"?ttl=720h", fakeOptions(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.CreateSession(t.Context(), alice, nil, time.Time{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	path, err := b.sessionPath(alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored struct{ CreateTime, ExpireTime time.Time }
+	if err := b.client.sendCall(t.Context(), &call{method: http.MethodGet, path: path}, &stored); err != nil {
+		t.Fatal(err)
+	}
+	if got := stored.ExpireTime.Sub(stored.CreateTime); got != 720*time.Hour {
+		t.Errorf("the session expires after %s, want 720h", got)
 	}
 }
