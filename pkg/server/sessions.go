@@ -99,6 +99,7 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 	}
 	n := newSession{key: pathKey(r), state: b.readMap("state"), events: b.readEvents("events")}
 	n.key.ID = strings.TrimSpace(b.readString("sessionId"))
+	n.expires = s.readExpiry(b)
 	if err := b.err(); err != nil {
 		return err
 	}
@@ -160,6 +161,32 @@ type newSession struct {
 	key    session.Key
 	state  map[string]any
 	events []*session.Event
+	// expires is when the store deletes the session; zero is never.
+	expires time.Time
+}
+
+// readExpiry reads ttl, seconds such as "7200s", or expireTime (adk-python 2.10). The zero time
+// means neither.
+func (s *Server) readExpiry(b *body) time.Time {
+	ttl, at := b.readString("ttl"), b.readString("expireTime")
+	switch {
+	case ttl != "" && at != "":
+		b.addDetail("value_error", "ttl and expireTime are mutually exclusive", "expireTime")
+	case ttl != "":
+		d, err := time.ParseDuration(ttl)
+		if err != nil || d <= 0 || !strings.HasSuffix(ttl, "s") {
+			b.addDetail("value_error", `expected seconds, such as "86400s"`, "ttl")
+			return time.Time{}
+		}
+		return s.opts.Clock().Add(d)
+	case at != "":
+		t, err := time.Parse(time.RFC3339Nano, at)
+		if err != nil {
+			b.addDetail("value_error", "expected a time, such as 2027-01-31T12:00:00Z", "expireTime")
+		}
+		return t
+	}
+	return time.Time{}
 }
 
 // stateWrites returns every map of state keys that the session writes.
@@ -178,14 +205,14 @@ func (s *Server) createSession(ctx context.Context, n newSession) (*session.Sess
 	}
 	sessions := s.host.Store().Sessions
 	if len(n.events) == 0 {
-		return sessions.Create(ctx, n.key, n.state)
+		return sessions.CreateExpiring(ctx, n.key, n.state, n.expires)
 	}
 	ctx, release, err := sessions.Acquire(ctx, n.key, s.opts.Wait)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	sess, err := sessions.Create(ctx, n.key, n.state)
+	sess, err := sessions.CreateExpiring(ctx, n.key, n.state, n.expires)
 	if err != nil {
 		return nil, err
 	}

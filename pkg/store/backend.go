@@ -25,6 +25,13 @@ type SessionBackend interface {
 	Close() error
 }
 
+// An ExpiringBackend is a [SessionBackend] whose service deletes sessions at a time.
+type ExpiringBackend interface {
+	// CreateExpiring is CreateSession with the time at which the session is deleted. A time
+	// that the service does not allow is ErrInvalid.
+	CreateExpiring(ctx context.Context, key session.Key, state []StateWrite, expires time.Time, g *LeaseGrant) error
+}
+
 // SessionRows stores the rows of sessions. Its only rule is the version check: its
 // input is already validated, split by scope and canonical. Keys compare byte by
 // byte. Errors wrap those of package session, as [SessionNotFound] does.

@@ -46,6 +46,13 @@ type GetOptions struct {
 // if the id is in use, and with ErrInvalid if the key or the state cannot be
 // stored, or if the id is one that ADK reserves: user, . and ..
 func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string]any) (*session.Session, error) {
+	return s.CreateExpiring(ctx, key, state, time.Time{})
+}
+
+// CreateExpiring is Create of a session that the store deletes at a time; the zero time is
+// never. It fails with ErrInvalid if the sessions of the store cannot expire; see
+// [ExpiringBackend].
+func (s *Sessions) CreateExpiring(ctx context.Context, key session.Key, state map[string]any, expires time.Time) (*session.Session, error) {
 	key.ID = strings.TrimSpace(key.ID)
 	if key.ID == "" {
 		key.ID = s.newID()
@@ -64,7 +71,7 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 		return nil, err
 	}
 	g := s.leases.pendingGrant(key)
-	if err := s.writeInitial(ctx, key, state, g); err != nil {
+	if err := s.writeInitial(ctx, key, state, expires, g); err != nil {
 		return nil, err
 	}
 	if g != nil {
@@ -80,7 +87,11 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 var reservedIDs = []string{"user", ".", ".."}
 
 // writeInitial checks the state that a session begins with, and creates the session.
-func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[string]any, g *LeaseGrant) error {
+func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[string]any, expires time.Time, g *LeaseGrant) error {
+	expiring, _ := s.backend.(ExpiringBackend)
+	if !expires.IsZero() && expiring == nil {
+		return fmt.Errorf("sessions of this store do not expire: set retention in app.yaml: %w", session.ErrInvalid)
+	}
 	cells := SplitState(state)
 	b := &appendLimits{limits: s.limits, delta: state}
 	if slices.ContainsFunc(cells, func(c StateWrite) bool { return c.Scope != session.ScopeSession }) {
@@ -97,6 +108,9 @@ func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[
 	defer release()
 	if err := b.checkDelta(); err != nil {
 		return err
+	}
+	if !expires.IsZero() {
+		return expiring.CreateExpiring(ctx, key, cells, expires, g)
 	}
 	return s.backend.CreateSession(ctx, key, cells, s.currentTime(), g)
 }

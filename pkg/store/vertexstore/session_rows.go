@@ -97,7 +97,7 @@ func (b *Sessions) readSessionOfAny(ctx context.Context, key session.Key) (*rece
 }
 
 // insertSession creates a session and waits until it can be read.
-func (b *Sessions) insertSession(ctx context.Context, key session.Key, cells []store.StateWrite) (*receivedSession, error) {
+func (b *Sessions) insertSession(ctx context.Context, key session.Key, cells []store.StateWrite, expires time.Time) (*receivedSession, error) {
 	if assignedID.MatchString(key.ID) {
 		return nil, fmt.Errorf("session id %s: Vertex AI assigns ids of 16 to 20 digits itself: choose another id: %w", key.ID, session.ErrInvalid)
 	}
@@ -122,7 +122,10 @@ func (b *Sessions) insertSession(ctx context.Context, key session.Key, cells []s
 	if len(state) > 0 {
 		body["sessionState"] = state
 	}
-	if b.ttl > 0 {
+	switch {
+	case !expires.IsZero():
+		body["expireTime"] = expires.UTC().Format(time.RFC3339Nano)
+	case b.ttl > 0:
 		body["ttl"] = fmt.Sprintf("%ds", int64(b.ttl.Seconds()))
 	}
 	var op operation

@@ -35,7 +35,10 @@ type Sessions struct {
 	logs   map[session.Key]*eventLog
 }
 
-var _ store.SessionBackend = (*Sessions)(nil)
+var (
+	_ store.SessionBackend  = (*Sessions)(nil)
+	_ store.ExpiringBackend = (*Sessions)(nil)
+)
 
 // minTTL is the minimum of the service.
 const minTTL = 24 * time.Hour
@@ -138,12 +141,21 @@ func (b *Sessions) lockSession(key session.Key) (unlock func(), err error) {
 
 // CreateSession is a method of [store.SessionBackend]. The service sets the time.
 func (b *Sessions) CreateSession(ctx context.Context, key session.Key, cells []store.StateWrite, _ time.Time, g *store.LeaseGrant) error {
+	return b.CreateExpiring(ctx, key, cells, time.Time{}, g)
+}
+
+// CreateExpiring is a method of [store.ExpiringBackend]; the zero time means the ttl of the URL.
+// The service requires a time of at least 24 hours after the creation.
+func (b *Sessions) CreateExpiring(ctx context.Context, key session.Key, cells []store.StateWrite, expires time.Time, g *store.LeaseGrant) error {
+	if !expires.IsZero() && time.Until(expires) < minTTL-time.Minute { // the clocks may differ
+		return fmt.Errorf("sessions in Vertex AI exist for at least 24 hours, this one would expire at %s: %w", expires.UTC().Format(time.RFC3339), session.ErrInvalid)
+	}
 	unlock, err := b.lockSession(key)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	r, err := b.insertSession(ctx, key, cells)
+	r, err := b.insertSession(ctx, key, cells, expires)
 	if err != nil {
 		return err
 	}

@@ -524,7 +524,7 @@ func TestReadWithoutLog(t *testing.T) {
 	}
 }
 
-// Sessions exist for the ttl of the URL.
+// Sessions exist for the ttl of the URL, or until the time of their creation.
 func TestTTL(t *testing.T) {
 	s := newFake()
 	b, err := Open(t.Context(), testURL+"?ttl=720h", fakeOptions(s))
@@ -533,6 +533,18 @@ func TestTTL(t *testing.T) {
 	}
 	if err := b.CreateSession(t.Context(), alice, nil, time.Time{}, nil); err != nil {
 		t.Fatal(err)
+	}
+	soon := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	err = b.CreateExpiring(t.Context(), bob, nil, soon, nil)
+	if want := "sessions in Vertex AI exist for at least 24 hours, this one would expire at 2026-01-02T03:04:05Z: invalid"; err == nil || err.Error() != want {
+		t.Errorf("CreateExpiring() = %v, want %s", err, want)
+	}
+	if err := b.CreateExpiring(t.Context(), bob, nil, time.Now().Add(48*time.Hour), nil); err == nil {
+		t.Error("a second session has the id of the first")
+	}
+	other := session.Key{App: "app", User: "bob", ID: "s-2"}
+	if err := b.CreateExpiring(t.Context(), other, nil, time.Now().Add(48*time.Hour), nil); err != nil {
+		t.Error(err)
 	}
 	path, err := b.sessionPath(alice)
 	if err != nil {
