@@ -59,6 +59,9 @@ func (g *Generator) Generate(ctx context.Context, req *model.Request) iter.Seq2[
 		if err != nil || a.stopped {
 			_ = g.Close() // the answer is over
 		}
+		if canceled := ctx.Err(); err != nil && canceled != nil { // the connection may have ended first
+			err = canceled
+		}
 		if err != nil {
 			yield(nil, asModelError(err))
 		}
