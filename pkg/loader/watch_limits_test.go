@@ -161,6 +161,20 @@ func newBlockedEnv(t *testing.T) (s *watchEnv, began chan string, free chan stru
 	return s, began, free
 }
 
+// reloadUntil reloads until an app serves a version. A busy machine may load it for longer
+// than one reload waits.
+func (s *watchEnv) reloadUntil(t *testing.T, app, version string) {
+	t.Helper()
+	ctx, cancel := withDeadline(t)
+	defer cancel()
+	for s.host.describeApp(app) != version {
+		if ctx.Err() != nil {
+			t.Fatalf("%s is %q, want %s", app, s.host.describeApp(app), version)
+		}
+		s.must(s.watch.Reload(ctx))
+	}
+}
+
 // TestWatchSlowGate expects a slow gate to delay neither other apps nor the response of
 // Reload. The status reports the load; the app serves after the gate.
 func TestWatchSlowGate(t *testing.T) {
@@ -168,7 +182,7 @@ func TestWatchSlowGate(t *testing.T) {
 	s.writeFile("x/root_agent.yaml", agentYAML("slow"))
 	s.writeFile("y/root_agent.yaml", agentYAML("new"))
 	s.host.events = nil
-	s.must(s.watch.Reload(t.Context()))
+	s.reloadUntil(t, "y", "new")
 	if got := <-began; got != "x" {
 		t.Errorf("the gate was called for %s, want x", got)
 	}
@@ -177,10 +191,7 @@ func TestWatchSlowGate(t *testing.T) {
 		t.Errorf("while the gate runs: Status = %+v, apps %v; want x loading with revision one, and y", before, s.host.apps)
 	}
 	s.writeFile("y/root_agent.yaml", agentYAML("newer"))
-	s.must(s.watch.Reload(t.Context()))
-	if got := s.host.apps["y"].Description(); got != "newer" {
-		t.Errorf("y is %q while the gate of x runs, want newer", got)
-	}
+	s.reloadUntil(t, "y", "newer")
 	close(free)
 	s.watch.polls.Wait()
 	s.watch.opts.MaxWait = time.Minute

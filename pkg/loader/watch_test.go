@@ -27,6 +27,16 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{apps: map[string]*runtime.App{}} }
 
+// describeApp returns the description of an app, "" without the app.
+func (r *recorder) describeApp(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if app := r.apps[name]; app != nil {
+		return app.Description()
+	}
+	return ""
+}
+
 func (r *recorder) Swap(app *runtime.App) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
