@@ -94,10 +94,12 @@ func (d dialect) isConnectionLost(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) || d.server.isConnectionLost(err)
 }
 
-// The limits of retries: the number of attempts after a conflict, and the total
-// time if the server is unreachable or has no free connection.
+// The limits of retries: the number of attempts after a conflict and their total time, and
+// the time if the server is unreachable or has no free connection. PostgreSQL detects a
+// deadlock only after a second.
 const (
 	maxConflictAttempts = 10
+	maxConflictTime     = 15 * time.Second
 	maxReconnectTime    = 2 * time.Second
 	maxConnectionWait   = 10 * time.Second
 	maxRetryPause       = 100 * time.Millisecond
@@ -120,6 +122,7 @@ func (r *retries) nextPause(d *dialect, err error) (time.Duration, bool) {
 		most = maxConnectionWait
 	case d.isConnectionLost(err):
 	case d.server.isRetryable(err) && r.n+1 < maxConflictAttempts:
+		most = maxConflictTime
 	default:
 		return 0, false
 	}
