@@ -24,6 +24,10 @@ type eventLog struct {
 	seqs    map[string]int64 // by event id
 	// loaded reports that the entries were read from the service once.
 	loaded bool
+	// listed is the number of the first entries that were in the last list, at listedAt. This
+	// process has appended the others: events of other processes may lie between them.
+	listed   int
+	listedAt time.Time
 }
 
 type logEntry struct {
@@ -35,7 +39,7 @@ type logEntry struct {
 }
 
 func newEventLog(r *receivedSession) *eventLog {
-	return &eventLog{id: r.headID(), created: r.CreateTime.UTC().Truncate(time.Microsecond), seqs: map[string]int64{}}
+	return &eventLog{id: r.headID(), created: r.createdAt(), seqs: map[string]int64{}}
 }
 
 func (l *eventLog) storeHead() store.Head {
@@ -53,6 +57,15 @@ func (l *eventLog) appendResult(seq int64) store.AppendResult {
 
 // estimateEventBytes estimates the memory of an event from the length of its JSON.
 func estimateEventBytes(text int64) int64 { return 1024 + 2*text }
+
+func (r *receivedSession) createdAt() time.Time { return r.CreateTime.UTC().Truncate(time.Microsecond) }
+
+// errRecreated reports that a log is of a session that was deleted since.
+var errRecreated = fmt.Errorf("it was deleted and created again meanwhile: %w", session.ErrUnavailable)
+
+func recreatedError(key session.Key) error {
+	return fmt.Errorf("reading session %s: %w", key.ID, errRecreated)
+}
 
 // replaceFrom replaces the entries from an index on.
 func (l *eventLog) replaceFrom(from int, entries []logEntry) {
@@ -113,10 +126,15 @@ func (b *Sessions) findLog(key session.Key) *eventLog {
 	return b.logs[key]
 }
 
+// isFresh reports whether the events were listed within a time.
+func (l *eventLog) isFresh(within time.Duration) bool {
+	return l.loaded && time.Since(l.listedAt) < within
+}
+
 // openLogForAppend returns the log of a session. If it has events, the list of later
 // events shows whether the session is still the same one.
 func (b *Sessions) openLogForAppend(ctx context.Context, key session.Key) (*eventLog, error) {
-	if l := b.findLog(key); l != nil && l.loaded && len(l.entries) > 0 {
+	if l := b.findLog(key); l != nil && (l.isFresh(b.freshFor) || l.loaded && len(l.entries) > 0) {
 		return l, nil
 	}
 	return b.openLog(ctx, key)
@@ -126,12 +144,11 @@ func (b *Sessions) openLogForAppend(ctx context.Context, key session.Key) (*even
 // process has appended.
 const listAttempts = 6
 
-// readEvents returns the events after the first ones, and updates the log from there on.
-// An event that appears twice, after a repeated append, is read once.
+// readEvents returns the events after the first ones, and updates the log from there on. It
+// begins earlier if the entries before were not listed yet. An event that appears twice, after
+// a repeated append, is read once.
 func (b *Sessions) readEvents(ctx context.Context, key session.Key, l *eventLog, from int) ([]store.StoredEvent, error) {
-	if !l.loaded {
-		from = 0
-	}
+	from = min(from, l.listed)
 	for attempt := 1; ; attempt++ {
 		events, entries, missing, err := b.listEvents(ctx, key, l.entries[:from])
 		if err != nil {
@@ -142,8 +159,11 @@ func (b *Sessions) readEvents(ctx context.Context, key session.Key, l *eventLog,
 		}
 		if missing == "" {
 			l.replaceFrom(from, entries)
-			l.loaded = true
+			l.loaded, l.listed, l.listedAt = true, len(l.entries), time.Now()
 			return events, nil
+		}
+		if err := b.checkRecreated(ctx, key, l); err != nil {
+			return nil, err
 		}
 		if attempt == listAttempts {
 			b.setLog(key, nil) // another process may have created the session again
@@ -153,6 +173,33 @@ func (b *Sessions) readEvents(ctx context.Context, key session.Key, l *eventLog,
 			return nil, err
 		}
 	}
+}
+
+// checkRecreated returns an error if the session is not that of the log.
+func (b *Sessions) checkRecreated(ctx context.Context, key session.Key, l *eventLog) error {
+	r, err := b.getSession(ctx, key)
+	if err == nil && r.headID() != l.id {
+		err = recreatedError(key)
+	}
+	if err != nil {
+		b.setLog(key, nil)
+	}
+	return err
+}
+
+// readWindow returns the events of a window from the first one that its reader may lack.
+func (b *Sessions) readWindow(ctx context.Context, key session.Key, l *eventLog, w store.EventWindow) ([]store.StoredEvent, error) {
+	first := min(l.findStart(w), l.listed)
+	events, err := b.readEvents(ctx, key, l, first)
+	if err != nil {
+		return nil, err
+	}
+	first = len(l.entries) - len(events)
+	// Events of other processes may have moved those that the reader has.
+	if start := l.findStart(w); start >= first {
+		return events[start-first:], nil
+	}
+	return b.readEvents(ctx, key, l, 0)
 }
 
 // findMissing returns an entry that is in the log and not in the list, or "".

@@ -25,6 +25,8 @@ type Sessions struct {
 	client *client
 	// ttl is how long a session exists; 0 is the default of the service, a year.
 	ttl time.Duration
+	// freshFor is how long after a list of events an append trusts it.
+	freshFor time.Duration
 
 	// locks serialize the appends of a session, shared those that change shared state.
 	locks  [256]sync.Mutex
@@ -39,6 +41,10 @@ var (
 	_ store.SessionBackend  = (*Sessions)(nil)
 	_ store.ExpiringBackend = (*Sessions)(nil)
 )
+
+// listFreshFor is the default of [Sessions.freshFor]. A look before each append would double
+// the requests of a turn, whose number the quota of the service limits.
+const listFreshFor = 2 * time.Second
 
 // minTTL is the minimum of the service.
 const minTTL = 24 * time.Hour
@@ -81,7 +87,7 @@ func Open(ctx context.Context, rawURL string, o *Options) (*Sessions, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Sessions{client: c, ttl: ttl, logs: map[session.Key]*eventLog{}}
+	b := &Sessions{client: c, ttl: ttl, freshFor: listFreshFor, logs: map[session.Key]*eventLog{}}
 	return b, b.Ping(ctx)
 }
 
@@ -173,28 +179,38 @@ func (b *Sessions) ReadSession(ctx context.Context, key session.Key, w store.Eve
 		return nil, err
 	}
 	defer unlock()
-	l, err := b.openLog(ctx, key)
+	snap, err := b.readSnapshot(ctx, key, w)
+	if errors.Is(err, errRecreated) { // the log was dropped
+		snap, err = b.readSnapshot(ctx, key, w)
+	}
+	return snap, err
+}
+
+// readSnapshot reads a session with two requests: its events, then its state, so that the
+// state has the effects of all events.
+func (b *Sessions) readSnapshot(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
+	l := b.findLog(key)
+	if l == nil {
+		l = &eventLog{seqs: map[string]int64{}}
+	}
+	events, err := b.readWindow(ctx, key, l, w)
 	if err != nil {
 		return nil, err
 	}
-	from := l.findStart(w)
-	events, err := b.readEvents(ctx, key, l, from)
-	if err != nil {
-		return nil, err
-	}
-	if from == 0 {
-		// The log may have been empty until now.
-		from = l.findStart(w)
-		events = events[from:]
-	}
-	// The state is read after the events, so that it has the effects of all of them.
 	r, err := b.getSession(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	if r.headID() != l.id {
-		return nil, fmt.Errorf("reading session %s: it was deleted and created again meanwhile: %w", key.ID, session.ErrUnavailable)
+	if l.id == 0 {
+		l.id, l.created = r.headID(), r.createdAt()
+		b.setLog(key, l)
+		events = events[l.findStart(w):]
 	}
+	if r.headID() != l.id {
+		b.setLog(key, nil)
+		return nil, recreatedError(key)
+	}
+	from := len(l.entries) - len(events)
 	snap := &store.Snapshot{Head: l.storeHead(), Events: events, Whole: from == 0 && w.ID == l.id && w.Since > 0 && !w.IsNarrow()}
 	if snap.State, _, err = r.decodeState(); err != nil {
 		return nil, err
@@ -265,8 +281,10 @@ func (b *Sessions) AppendEvent(ctx context.Context, rec store.AppendRecord) (at 
 	if err != nil {
 		return at, err
 	}
-	if _, err := b.readEvents(ctx, rec.Key, l, len(l.entries)); err != nil {
-		return at, err
+	if !l.isFresh(b.freshFor) {
+		if _, err := b.readEvents(ctx, rec.Key, l, len(l.entries)); err != nil {
+			return at, err
+		}
 	}
 	if seq := l.seqs[rec.Event.ID]; seq != 0 {
 		return b.repeatAppend(ctx, &rec, l, seq)

@@ -434,8 +434,25 @@ func TestQuotaExhausted(t *testing.T) {
 }
 
 // A host reads the events that another one has appended, and rejects an append to the
-// version before them.
+// version before them if it has not read the session within the last seconds. An append
+// within that time follows the other events, and none of them is lost.
 func TestTwoHosts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pause time.Duration
+		err   error
+		want  []string
+	}{
+		"later":    {listFreshFor, session.ErrStale, []string{"a", "b"}},
+		"at once":  {0, nil, []string{"a", "b", "c"}},
+		"just now": {listFreshFor - 1, nil, []string{"a", "b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testTwoHosts(t, tt.pause, tt.err, tt.want) })
+		})
+	}
+}
+
+func testTwoHosts(t *testing.T, pause time.Duration, wantErr error, want []string) {
 	s := newFake()
 	one, two := openStore(t, s), openStore(t, s)
 	old := create(t, one, alice, nil)
@@ -449,11 +466,14 @@ func TestTwoHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := one.Append(t.Context(), old, textEvent("c")); !errors.Is(err, session.ErrStale) {
+	time.Sleep(pause)
+	if err := one.Append(t.Context(), old, textEvent("c")); !errors.Is(err, wantErr) {
 		t.Errorf("Append to the old version = %v", err)
 	}
-	if d := cmp.Diff([]string{"a", "b"}, eventIDs(t, one, alice)); d != "" {
-		t.Error(d)
+	for _, host := range []*store.Sessions{one, two} {
+		if d := cmp.Diff(want, eventIDs(t, host, alice)); d != "" {
+			t.Error(d)
+		}
 	}
 }
 
@@ -470,6 +490,7 @@ func TestRecreatedElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		create(t, two, alice, nil)
+		time.Sleep(listFreshFor)
 		if err := one.Append(t.Context(), old, textEvent("b")); err == nil {
 			t.Error("appended to another session")
 		}
