@@ -179,6 +179,7 @@ func (s *step) callModel(ctx context.Context, req *model.Request, yield response
 		}
 		if answer != nil {
 			s.id = host.newID()
+			s.inv.run.traceCallbackAnswer(ctx, req, "before_model", s.id)
 			return yield(answer, nil), nil
 		}
 	}

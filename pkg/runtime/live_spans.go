@@ -64,7 +64,7 @@ func (a *liveAgent) measureTurn(response *model.Response) {
 	}
 	end := a.host.now()
 	m := Measurement{
-		Kind: MeasuredModel, App: a.app.name, Name: a.modelName(), Start: a.connSpan.turn, End: end,
+		Kind: MeasuredModel, App: a.app.name, Agent: a.inv.node.agent.Name(), Name: a.modelName(), Start: a.connSpan.turn, End: end,
 		FirstChunk: a.connSpan.first, Usage: response.UsageMetadata,
 	}
 	m.Cost, _ = model.CostOf(response)

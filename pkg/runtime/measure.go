@@ -22,6 +22,9 @@ const (
 type Measurement struct {
 	Kind MeasuredKind
 	App  string
+	// Agent is the name of the agent that calls the model or the tool; empty for a run and a
+	// summary of compaction.
+	Agent string
 	// Name is the name of the model or tool; empty for a run.
 	Name string
 	// Code is the code of the error; empty without an error.

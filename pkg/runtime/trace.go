@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -151,10 +152,11 @@ func (r *run) identifySpans(ctx context.Context) {
 		return
 	}
 	r.traced = []attribute.KeyValue{
-		AttrApp.String(r.app.name), AttrSession.String(r.sess.ID), AttrInvocation.String(r.id), AttrRevision.String(r.app.revision),
+		AttrApp.String(r.app.name), AttrSession.String(r.sess.ID), AttrInvocation.String(r.id), AttrMainAgent.String(r.app.root.Name()),
+		AttrRevision.String(r.app.revision),
 	}
 	if r.app.revision == "" {
-		r.traced = r.traced[:3]
+		r.traced = r.traced[:4]
 	}
 	trace.SpanFromContext(ctx).SetAttributes(r.traced[2:]...)
 }
@@ -223,6 +225,19 @@ func (r *run) traceModelCall(ctx context.Context, req *model.Request, event stri
 	})
 }
 
+// traceCallbackAnswer reports a span for a model call that a callback has answered (adk-python
+// since 2.11).
+func (r *run) traceCallbackAnswer(ctx context.Context, req *model.Request, callback, event string) {
+	h := r.host
+	if h.tracer == nil {
+		return
+	}
+	now := h.now()
+	_, span := h.startSpan(ctx, OperationModel+" "+req.Model, trace.SpanKindInternal, now,
+		r.spanAttributes(AttrEvent.String(event), AttrOperation.String(OperationModel), AttrAgent.String(req.Origin.Agent), AttrModel.String(req.Model), AttrCallback.String(callback)))
+	h.endSpan(span, now)
+}
+
 // recordResponse records a response of the model. A whole response ends the
 // span, because its processing is not the model's time.
 func (s *modelSpan) recordResponse(resp *model.Response, err error) {
@@ -250,17 +265,29 @@ func (s *modelSpan) endSpan(resp *model.Response, err error) {
 	if isRecording(s.span) {
 		s.span.SetAttributes(h.modelCallAttributes(s.req, resp)...)
 		h.setSpanError(s.span, code, message)
+		if status := httpStatus(err); status != "" {
+			s.span.SetAttributes(AttrErrorType.String(status))
+		}
 	}
 	h.endSpan(s.span, s.end)
 	if h.observe == nil {
 		return
 	}
-	m := Measurement{Kind: MeasuredModel, App: s.run.app.name, Name: s.req.Model, Code: code, Start: s.start, End: s.end, FirstChunk: s.firstChunk, Retries: s.retries}
+	m := Measurement{Kind: MeasuredModel, App: s.run.app.name, Agent: s.req.Origin.Agent, Name: s.req.Model, Code: code, Start: s.start, End: s.end, FirstChunk: s.firstChunk, Retries: s.retries}
 	if resp != nil {
 		m.Usage = resp.UsageMetadata
 		m.Cost, _ = model.CostOf(resp)
 	}
 	h.observe(m)
+}
+
+// httpStatus returns the HTTP status of a failed model call, or "".
+func httpStatus(err error) string {
+	var failed *model.Error
+	if errors.As(err, &failed) && failed.Code > 0 {
+		return strconv.Itoa(failed.Code)
+	}
+	return ""
 }
 
 // A callSpan is the span of a tool call that has ended. Its event is not known
@@ -302,7 +329,7 @@ func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, 
 		a.span.span.SetAttributes(callContents(call, result)...)
 	}
 	if h.observe != nil {
-		h.observe(Measurement{Kind: MeasuredTool, App: r.app.name, Name: call.Name, Code: code, Start: start, End: a.span.end})
+		h.observe(Measurement{Kind: MeasuredTool, App: r.app.name, Agent: call.Origin.Agent, Name: call.Name, Code: code, Start: start, End: a.span.end})
 	}
 	return result, err
 }

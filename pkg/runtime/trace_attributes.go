@@ -32,7 +32,12 @@ const (
 	AttrSession     = attribute.Key("gen_ai.conversation.id")
 	AttrSessionWait = attribute.Key("agenthost.session_wait") // seconds that the run waited for the session
 	AttrEvent       = attribute.Key("agenthost.event")        // the ID of the resulting event
-	AttrErrorType   = attribute.Key("error.type")             // the code of the error
+	AttrErrorType   = attribute.Key("error.type")             // the HTTP status of a model's service, else the code of the error
+
+	// AttrMainAgent is the name of the root agent.
+	AttrMainAgent = attribute.Key("gen_ai.main_agent.id")
+	// AttrCallback marks a model call that a callback has answered.
+	AttrCallback = attribute.Key("agenthost.model.callback")
 
 	AttrOperation = attribute.Key("gen_ai.operation.name")
 	AttrAgent     = attribute.Key("gen_ai.agent.name")

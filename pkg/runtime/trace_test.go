@@ -77,23 +77,23 @@ func TestSpans(t *testing.T) {
 	slices.SortFunc(spans, func(a, b sdktrace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
 	writeSpans(&out, spans, caller.SpanID(), "")
 	want := `invocation, internal: Error UNAVAILABLE
-  agenthost.app=app agenthost.invocation agenthost.revision agenthost.session_wait error.type=UNAVAILABLE gen_ai.conversation.id=s
+  agenthost.app=app agenthost.invocation agenthost.revision agenthost.session_wait error.type=UNAVAILABLE gen_ai.conversation.id=s gen_ai.main_agent.id=line
   invoke_agent line, internal: Error UNAVAILABLE
-    agenthost.app=app agenthost.invocation agenthost.revision error.type=UNAVAILABLE gen_ai.agent.name=line gen_ai.conversation.id=s gen_ai.operation.name=invoke_agent
+    agenthost.app=app agenthost.invocation agenthost.revision error.type=UNAVAILABLE gen_ai.agent.name=line gen_ai.conversation.id=s gen_ai.main_agent.id=line gen_ai.operation.name=invoke_agent
     invoke_agent first, internal
-      agenthost.app=app agenthost.invocation agenthost.revision gen_ai.agent.name=first gen_ai.conversation.id=s gen_ai.operation.name=invoke_agent
+      agenthost.app=app agenthost.invocation agenthost.revision gen_ai.agent.name=first gen_ai.conversation.id=s gen_ai.main_agent.id=line gen_ai.operation.name=invoke_agent
       generate_content scripted, client
-        agenthost.app=app agenthost.event agenthost.invocation agenthost.revision gen_ai.agent.name=first gen_ai.conversation.id=s gen_ai.operation.name=generate_content gen_ai.request.model=scripted gen_ai.response.finish_reasons=[STOP] gen_ai.response.model=scripted gen_ai.usage.input_tokens=12 gen_ai.usage.output_tokens=3
+        agenthost.app=app agenthost.event agenthost.invocation agenthost.revision gen_ai.agent.name=first gen_ai.conversation.id=s gen_ai.main_agent.id=line gen_ai.operation.name=generate_content gen_ai.request.model=scripted gen_ai.response.finish_reasons=[STOP] gen_ai.response.model=scripted gen_ai.usage.input_tokens=12 gen_ai.usage.output_tokens=3
       execute_tool look_up, internal
-        agenthost.app=app agenthost.event agenthost.invocation agenthost.revision gen_ai.agent.name=first gen_ai.conversation.id=s gen_ai.operation.name=execute_tool gen_ai.tool.call.id gen_ai.tool.name=look_up
+        agenthost.app=app agenthost.event agenthost.invocation agenthost.revision gen_ai.agent.name=first gen_ai.conversation.id=s gen_ai.main_agent.id=line gen_ai.operation.name=execute_tool gen_ai.tool.call.id gen_ai.tool.name=look_up
         query, internal
           
       generate_content scripted, client
-        agenthost.app=app agenthost.event agenthost.invocation agenthost.revision gen_ai.agent.name=first gen_ai.conversation.id=s gen_ai.operation.name=generate_content gen_ai.request.model=scripted gen_ai.response.finish_reasons=[STOP] gen_ai.response.model=scripted
+        agenthost.app=app agenthost.event agenthost.invocation agenthost.revision gen_ai.agent.name=first gen_ai.conversation.id=s gen_ai.main_agent.id=line gen_ai.operation.name=generate_content gen_ai.request.model=scripted gen_ai.response.finish_reasons=[STOP] gen_ai.response.model=scripted
     invoke_agent second, internal: Error UNAVAILABLE
-      agenthost.app=app agenthost.invocation agenthost.revision error.type=UNAVAILABLE gen_ai.agent.name=second gen_ai.conversation.id=s gen_ai.operation.name=invoke_agent
+      agenthost.app=app agenthost.invocation agenthost.revision error.type=UNAVAILABLE gen_ai.agent.name=second gen_ai.conversation.id=s gen_ai.main_agent.id=line gen_ai.operation.name=invoke_agent
       generate_content scripted, client: Error UNAVAILABLE
-        agenthost.app=app agenthost.event agenthost.invocation agenthost.revision error.type=UNAVAILABLE gen_ai.agent.name=second gen_ai.conversation.id=s gen_ai.operation.name=generate_content gen_ai.request.model=scripted
+        agenthost.app=app agenthost.event agenthost.invocation agenthost.revision error.type=503 gen_ai.agent.name=second gen_ai.conversation.id=s gen_ai.main_agent.id=line gen_ai.operation.name=generate_content gen_ai.request.model=scripted
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
@@ -207,4 +207,24 @@ func (panicsOnEnd) OnEnd(s sdktrace.ReadOnlySpan) {
 	if s.InstrumentationScope().Name == runtime.TracerName {
 		panic("broken")
 	}
+}
+
+// A model call that a callback answers has a span with the name of the callback.
+func TestSpanOfCallbackAnswer(t *testing.T) {
+	ended := tracetest.NewSpanRecorder()
+	e := testenv.New(t, testenv.NewTracing(ended))
+	e.Load(t, testenv.Files(t, "app", map[string][]byte{
+		"root_agent.yaml":  []byte("name: clerk\nmodel: demo\ninstruction: A.\nbefore_model_callbacks:\n  - {deny: closed}\n"),
+		"app.yaml":         []byte("models:\n  demo: {provider: scripted, script: demo.script.yaml}\n"),
+		"demo.script.yaml": []byte("- text: open\n"),
+	}))
+	formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "Hello")))
+	for _, span := range ended.Ended() {
+		for _, a := range span.Attributes() {
+			if a.Key == runtime.AttrCallback && a.Value.AsString() == "before_model" && span.Name() == "generate_content scripted" {
+				return
+			}
+		}
+	}
+	t.Errorf("no span of the answer: %v", ended.Ended())
 }

@@ -31,6 +31,8 @@ type Metrics struct {
 	requests        metricCache[requestLabels, callMetrics]
 	tokens, dropped *prometheus.CounterVec
 	liveDropped     *prometheus.CounterVec
+	agentTokens     *prometheus.CounterVec
+	agentCalls      *prometheus.CounterVec
 	retries, cost   *prometheus.CounterVec
 	streams, live   prometheus.Gauge
 	liveFrames      metricCache[string, liveFrameMetrics]
@@ -53,6 +55,8 @@ func NewMetrics(version string) *Metrics {
 	firstChunk := m.addHistogram("model_first_chunk_seconds", "Time until the first chunk of a model response.", "app", "model")
 	m.firstChunk.find = func(l labels) prometheus.Observer { return firstChunk.WithLabelValues(l.app, l.name) }
 	m.tokens = m.addCounter("model_tokens_total", "Tokens reported by models; the kind cached is included in input.", "app", "model", "kind")
+	m.agentTokens = m.addCounter("agent_tokens_total", "Tokens of the model calls of agents, by kind.", "app", "agent", "kind")
+	m.agentCalls = m.addCounter("agent_calls_total", "Calls that agents make, by kind: model or tool.", "app", "agent", "kind")
 	m.retries = m.addCounter("model_retries_total", "Retries of failed model calls.", "app", "model")
 	m.cost = m.addCounter("model_cost_usd_total", "Cost in US dollars of model calls with a price.", "app", "model")
 	requests := m.addCounter("http_requests_total", "HTTP requests.", "route", "status")
@@ -136,14 +140,27 @@ func (m *Metrics) Observe(r runtime.Measurement) {
 			m.cost.WithLabelValues(r.App, r.Name).Add(r.Cost)
 		}
 		if r.Usage != nil {
-			m.observeTokens(r.App, r.Name, r.Usage)
+			observeTokens(m.tokens, r.App, r.Name, r.Usage)
 		}
+		m.observeAgentCall(r)
 	case runtime.MeasuredLive:
 		if r.Dropped > 0 {
 			m.liveDropped.WithLabelValues(r.App).Add(float64(r.Dropped))
 		}
 	case runtime.MeasuredTool:
 		m.tools.get(labels{r.App, r.Name, code}).observe(took)
+		m.observeAgentCall(r)
+	}
+}
+
+// observeAgentCall counts a call of a model or a tool for the agent that makes it.
+func (m *Metrics) observeAgentCall(r runtime.Measurement) {
+	if r.Agent == "" {
+		return
+	}
+	m.agentCalls.WithLabelValues(r.App, r.Agent, string(r.Kind)).Inc()
+	if r.Usage != nil {
+		observeTokens(m.agentTokens, r.App, r.Agent, r.Usage)
 	}
 }
 
@@ -159,7 +176,7 @@ func (m *Metrics) observeRun(r runtime.Measurement, code string, took float64) {
 	of.wait.Observe(r.Wait.Seconds())
 }
 
-func (m *Metrics) observeTokens(app, model string, u *genai.GenerateContentResponseUsageMetadata) {
+func observeTokens(tokens *prometheus.CounterVec, app, name string, u *genai.GenerateContentResponseUsageMetadata) {
 	for _, t := range [...]struct {
 		kind string
 		n    int32
@@ -171,7 +188,7 @@ func (m *Metrics) observeTokens(app, model string, u *genai.GenerateContentRespo
 		{"tool_input", u.ToolUsePromptTokenCount},
 	} {
 		if t.n > 0 {
-			m.tokens.WithLabelValues(app, model, t.kind).Add(float64(t.n))
+			tokens.WithLabelValues(app, name, t.kind).Add(float64(t.n))
 		}
 	}
 }
