@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"strconv"
 
 	"agenthost/pkg/session"
 )
@@ -126,7 +127,7 @@ func (r *loopIteration) replayEvents(i int) {
 	if r.inv.run.record == nil || r.inv.frame == nil {
 		return
 	}
-	for _, ev := range r.inv.run.record.eventsUnder(r.inv.frame.childFrame(nil, r.loop.Children[i].Name(), r.n+1).path) {
+	for _, ev := range r.inv.run.record.eventsUnder(r.inv.childPath(r.loop.Children[i].Name(), strconv.Itoa(r.n+1))) {
 		r.recordEvent(ev)
 	}
 }

@@ -104,7 +104,7 @@ func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, c
 	}
 	var last *session.Event
 	var failure error
-	root := &Invocation{run: r, node: t.app.rootNode}
+	root := &Invocation{run: r, node: t.app.rootNode, path: rootPathOf(t.app.rootNode)}
 	r.runWithPlugins(ctx, root, func(ev *session.Event, err error) bool {
 		if err != nil {
 			failure = err

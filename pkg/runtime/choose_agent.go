@@ -13,6 +13,7 @@ import (
 // that answers a call keeps the branch of the call.
 func (r *run) newTurnInvocation() *Invocation {
 	inv := &Invocation{run: r, node: r.chooseAgent()}
+	inv.path = rootPathOf(inv.node)
 	if call := r.findAnsweredCall(); call != nil {
 		n, branch := r.app.findNode(call.Author), call.Branch
 		for ; n != nil && n.isDelegate(); n = n.parent {

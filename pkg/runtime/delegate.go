@@ -203,7 +203,7 @@ func (s *step) findDelegation(name, call string) (nth, at int) {
 			if c.Name != name {
 				continue
 			}
-			if ev.InvocationID == s.inv.run.id && (s.inv.frame == nil || ev.NodePath == s.inv.frame.path) {
+			if ev.InvocationID == s.inv.run.id && (s.inv.frame == nil || framePathOf(ev) == s.inv.frame.path) {
 				nth++
 			}
 			if c.ID == call {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +32,8 @@ type Invocation struct {
 	// scope is the ID of the call that delegated a task to the agent; empty for all
 	// other agents.
 	scope string
+	// path is the path of this run of the agent, see [session.Event.NodePath].
+	path string
 	// frame is nil when the invocation cannot be resumed.
 	frame *frame
 	// input is the output of the previous node of a workflow; nil outside of
@@ -141,10 +142,8 @@ func (inv *Invocation) newEventWithID(id string) *session.Event {
 		Branch:       inv.branch,
 
 		IsolationScope: inv.scope,
+		NodePath:       inv.path,
 		Timestamp:      inv.run.host.now(),
-	}
-	if inv.frame != nil {
-		ev.NodePath = inv.frame.path
 	}
 	return ev
 }
@@ -261,9 +260,10 @@ func (inv *Invocation) atHook(name string) *Invocation {
 	if inv.frame == nil {
 		return inv
 	}
+	path := inv.path + "/" + name
 	return &Invocation{
 		run: inv.run, node: inv.node, branch: inv.branch, scope: inv.scope, input: inv.input, callbackOf: inv,
-		frame: &frame{path: inv.frame.path + "/" + name, parent: inv.frame},
+		path: path, frame: &frame{path: path, parent: inv.frame},
 	}
 }
 
@@ -297,21 +297,28 @@ const (
 	hookPathAfterAgent  = "(after_agent)"
 )
 
-// childFrame returns the frame of the nth run of a child.
-func (f *frame) childFrame(rec *invocationRecord, name string, nth int) *frame {
+// childPath returns the path of a run of a child.
+func (inv *Invocation) childPath(name, run string) string { return inv.path + "/" + name + "@" + run }
+
+// rootPathOf returns the path of the first agent of an invocation.
+func rootPathOf(n *node) string { return n.agent.Name() + "@1" }
+
+// childFrame returns the frame of a run of a child; nil when the invocation cannot be
+// resumed.
+func (f *frame) childFrame(rec *invocationRecord, path string) *frame {
 	if f == nil {
 		return nil
 	}
-	return f.runFrame(rec, name, strconv.Itoa(nth))
+	return &frame{path: path, parent: f, prior: rec.frameAt(path)}
 }
 
-// runFrame returns the frame of a run of a child.
-func (f *frame) runFrame(rec *invocationRecord, name, run string) *frame {
-	if f == nil {
-		return nil
+// framePathOf returns the path under which an event records a resumable invocation; empty
+// if the invocation cannot be resumed.
+func framePathOf(ev *session.Event) string {
+	if ev.Provenance.Unresumable {
+		return ""
 	}
-	path := f.path + "/" + name + "@" + run
-	return &frame{path: path, parent: f, prior: rec.frameAt(path)}
+	return ev.NodePath
 }
 
 // markPaused marks this agent and all enclosing ones as paused.
@@ -497,6 +504,7 @@ func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any
 // The event's own metadata takes precedence.
 func (r *run) stampMetadata(ev *session.Event) {
 	ev.Provenance.Revision = r.app.revision
+	ev.Provenance.Unresumable = !r.app.resumable && ev.NodePath != ""
 	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
 		ev.CustomMetadata = given // events share it: no one changes the map of an event
 	} else if len(given) > 0 {

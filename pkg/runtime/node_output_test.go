@@ -12,8 +12,14 @@ import (
 
 // TestOutputFor has the nodes whose output an event has: its own node, and the workflows
 // that end with it; * marks outputs that are messages. A sub-agent that is called as a tool
-// has an output, too.
+// has an output, too. Resumability changes nothing.
 func TestOutputFor(t *testing.T) {
+	for _, resumable := range []bool{false, true} {
+		t.Run(fmt.Sprint("resumable=", resumable), func(t *testing.T) { checkOutputFor(t, resumable) })
+	}
+}
+
+func checkOutputFor(t *testing.T, resumable bool) {
 	e := testenv.New(t, nil)
 	e.Load(t, testenv.Files(t, "app", map[string][]byte{
 		"root_agent.yaml": []byte(`
@@ -28,7 +34,7 @@ edges:
       instruction: C.
       sub_agents: [{name: rec, description: R., mode: single_turn, instruction: R.}]
 `),
-		"app.yaml": []byte("resumability_config: {is_resumable: true}\nmodels: {demo: {provider: scripted, script: demo.script.yaml}}\n"),
+		"app.yaml": fmt.Appendf(nil, "resumability_config: {is_resumable: %v}\nmodels: {demo: {provider: scripted, script: demo.script.yaml}}\n", resumable),
 		"demo.script.yaml": []byte(`
 - {when: agent == "coord" and responses.rec == nil, calls: [{name: rec, args: {request: a}}]}
 - text: "{agent}"

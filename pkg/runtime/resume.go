@@ -109,7 +109,7 @@ func (r *run) newRootInvocation() (*Invocation, error) {
 	path := r.record.rootPath()
 	if path == "" {
 		inv := r.newTurnInvocation()
-		inv.frame = &frame{path: inv.node.agent.Name() + "@1"}
+		inv.frame = &frame{path: inv.path}
 		return inv, nil
 	}
 	name, first := strings.CutSuffix(path, "@1")
@@ -120,7 +120,7 @@ func (r *run) newRootInvocation() (*Invocation, error) {
 	case n == nil:
 		return nil, invalidRequest("the invocation cannot be resumed: agent %s, which started it, is no longer part of the app; start a new one", name)
 	}
-	return &Invocation{run: r, node: n, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
+	return &Invocation{run: r, node: n, path: path, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
 }
 
 // restoreCredentials restores the credentials of the user's message in a
@@ -139,7 +139,7 @@ func newInvocationRecord(events []*session.Event, invocation string) *invocation
 		case ev.InvocationID != invocation:
 		case ev.IsFromUser():
 			rec.users = append(rec.users, ev)
-		case ev.NodePath != "":
+		case framePathOf(ev) != "":
 			rec.addEvent(ev)
 		}
 	}
@@ -407,7 +407,7 @@ func (s *step) hasPendingCalls() bool {
 // hasRecorded reports whether an event belongs to this run of the agent, and
 // was stored before the invocation was resumed.
 func (inv *Invocation) hasRecorded(ev *session.Event) bool {
-	return inv.frame != nil && inv.frame.prior != nil && ev.NodePath == inv.frame.path &&
+	return inv.frame != nil && inv.frame.prior != nil && framePathOf(ev) == inv.frame.path &&
 		ev.InvocationID == inv.run.id && ev.Author != session.UserAuthor
 }
 
@@ -452,7 +452,7 @@ func ResumableInvocation(events []*session.Event) string {
 			continue
 		}
 		rec := newInvocationRecord(events, ev.InvocationID)
-		if ev.NodePath == "" && !ev.IsFromUser() || rec.frameAt(rec.rootPath()).hasEnded() {
+		if framePathOf(ev) == "" && !ev.IsFromUser() || rec.frameAt(rec.rootPath()).hasEnded() {
 			return ""
 		}
 		return ev.InvocationID

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
 
 	"agenthost/internal/testenv"
 	"agenthost/pkg/runtime"
@@ -54,5 +55,38 @@ a:
 	}
 	if len(tried) != 3 || tried[1] != tried[2] || !strings.HasPrefix(tried[0], "look ") {
 		t.Errorf("carried out: %q, want look once and ship twice with one key", tried)
+	}
+}
+
+// TestResumeAfterConfigChange: an invocation that began when its app was not resumable has
+// paths, but no checkpoints. It cannot be resumed; the answer to its call starts a new one.
+func TestResumeAfterConfigChange(t *testing.T) {
+	for _, resumable := range []bool{false, true} {
+		later := &testTool{name: "ask", capabilities: tool.Capabilities{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+			return nil, nil
+		}}
+		e := testenv.New(t, nil)
+		key := e.Session(t, "app", "s", nil)
+		newAgent := func() runtime.Agent {
+			return runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("ask"), Tools: []tool.Tool{later}})
+		}
+		deployApp(t, e, newAgent(), &runtime.AppOptions{Resumable: resumable})
+		formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
+		events := storedEvents(t, e, key)
+		first, made := events[0].InvocationID, events[1]
+		if made.NodePath != "a@1" || made.Provenance.Unresumable == resumable {
+			t.Errorf("resumable %v: path %q, unresumable %v", resumable, made.NodePath, made.Provenance.Unresumable)
+		}
+		if got := runtime.ResumableInvocation(events) == first; got != resumable {
+			t.Errorf("resumable %v: ResumableInvocation finds it: %v", resumable, got)
+		}
+		deployApp(t, e, newAgent(), &runtime.AppOptions{Resumable: true})
+		answer := userMessage(key, "")
+		answer.Message = &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{ID: made.Calls()[0].ID, Name: "ask", Response: map[string]any{"ok": true}}}}}
+		formatRun(e.Host.Run(t.Context(), answer))
+		events = storedEvents(t, e, key)
+		if same := events[len(events)-1].InvocationID == first; same != resumable {
+			t.Errorf("resumable %v: the answer continues the invocation: %v", resumable, same)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
@@ -39,7 +40,8 @@ func (inv *Invocation) newChildInvocation(n *node, branch string, nth int) *Invo
 // this one runs.
 func (inv *Invocation) initChildInvocation(below *Invocation, n *node, branch string, nth int) {
 	below.run, below.node, below.branch = inv.run, n, branch
-	below.frame = inv.frame.childFrame(inv.run.record, n.agent.Name(), nth)
+	below.path = inv.childPath(n.agent.Name(), strconv.Itoa(nth))
+	below.frame = inv.frame.childFrame(inv.run.record, below.path)
 	if inv.hasEnded() {
 		below.EndInvocation()
 	}
@@ -47,7 +49,7 @@ func (inv *Invocation) initChildInvocation(below *Invocation, n *node, branch st
 
 // withBranch returns the invocation on another branch.
 func (inv *Invocation) withBranch(branch string) *Invocation {
-	return &Invocation{run: inv.run, node: inv.node, branch: branch, scope: inv.scope, frame: inv.frame, input: inv.input}
+	return &Invocation{run: inv.run, node: inv.node, branch: branch, scope: inv.scope, path: inv.path, frame: inv.frame, input: inv.input}
 }
 
 // subBranch returns the branch of a child of a parallel agent (adk-python

@@ -72,7 +72,7 @@ func (inv *Invocation) turnEvents() []*session.Event {
 	var own []*session.Event
 	for _, ev := range events {
 		switch {
-		case ev.Author == inv.node.agent.Name() && (inv.frame == nil || ev.NodePath == inv.frame.path && ev.InvocationID == inv.run.id):
+		case ev.Author == inv.node.agent.Name() && inv.isOfTurn(ev):
 			for _, c := range ev.Calls() {
 				calls = append(calls, c.ID)
 			}
@@ -82,4 +82,13 @@ func (inv *Invocation) turnEvents() []*session.Event {
 		own = append(own, ev)
 	}
 	return own
+}
+
+// isOfTurn reports whether an event of the agent is of this run. Other runs at the same time have
+// other branches.
+func (inv *Invocation) isOfTurn(ev *session.Event) bool {
+	if inv.frame == nil {
+		return ev.Branch == inv.branch
+	}
+	return framePathOf(ev) == inv.frame.path && ev.InvocationID == inv.run.id
 }

@@ -241,9 +241,9 @@ func (s *step) runTask(ctx context.Context, t openTask) *session.Event {
 	if finish == nil || s.inv.frame != nil && finish.InvocationID == s.inv.run.id {
 		child := &Invocation{
 			run: s.inv.run, node: t.node, scope: t.call.ID, input: &nodeValue{args},
-			branch: joinBranch(s.inv.branch, t.call.Name, t.call.ID),
-			frame:  s.inv.frame.runFrame(s.inv.run.record, t.call.Name, t.call.ID),
+			branch: joinBranch(s.inv.branch, t.call.Name, t.call.ID), path: s.inv.childPath(t.call.Name, t.call.ID),
 		}
+		child.frame = s.inv.frame.childFrame(s.inv.run.record, child.path)
 		markAndEmit := func(ev *session.Event, err error) bool {
 			if ev != nil && ev.Output != nil {
 				child.markOutput(ev)

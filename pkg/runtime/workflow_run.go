@@ -246,26 +246,26 @@ func (w *workflowRun) newAttempt(last *Invocation, o *outcome) *Invocation {
 func (w *workflowRun) markOutput(o *outcome, child *Invocation, ev *session.Event) {
 	_, nested := w.Children[o.node].(*Workflow)
 	switch {
-	case nested && child.frame != nil && slices.Contains(ev.OutputFor, child.frame.path):
+	case nested && slices.Contains(ev.OutputFor, child.path):
 	case !child.markOutput(ev):
 		return
 	}
 	if len(w.edges[o.node+1]) == 0 {
-		ev.OutputFor = append(ev.OutputFor, w.inv.frame.path)
+		ev.OutputFor = append(ev.OutputFor, w.inv.path)
 	}
 }
 
-// markOutput marks an event that has the output of this run of the agent, in a resumable
-// app (adk-python workflow/_llm_agent_wrapper.py).
+// markOutput marks an event that has the output of this run of the agent (adk-python
+// workflow/_llm_agent_wrapper.py).
 func (inv *Invocation) markOutput(ev *session.Event) bool {
-	if inv.frame == nil || ev.NodePath != inv.frame.path || ev.Partial || ev.Actions.AgentState != nil || ev.Actions.EndOfAgent {
+	if ev.NodePath != inv.path || ev.Partial || ev.Actions.AgentState != nil || ev.Actions.EndOfAgent {
 		return false
 	}
 	isMessage := ev.Output == nil && ev.Author != session.UserAuthor && ev.IsFinal() && ev.Text() != "" && len(ev.Calls()) == 0
 	if ev.Output == nil && !isMessage {
 		return false
 	}
-	ev.OutputFor, ev.MessageAsOutput = []string{inv.frame.path}, isMessage
+	ev.OutputFor, ev.MessageAsOutput = []string{inv.path}, isMessage
 	return true
 }
 

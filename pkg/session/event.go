@@ -44,7 +44,7 @@ type Event struct {
 	// events.
 	Output any
 	// NodePath is the path of the agent run that created the event within its
-	// invocation, such as "pipeline@1/writer@1". Only resumable apps set it.
+	// invocation, such as "pipeline@1/writer@1".
 	NodePath string
 	// OutputFor has the paths of the nodes whose output the event has: that of its own
 	// node, and those of the workflows that end with it. Only events with a NodePath have it.
@@ -114,6 +114,10 @@ type Provenance struct {
 	// TaskResult reports that the runtime wrote the event: the response to a call that
 	// delegated a task, of which ADK makes the user the author.
 	TaskResult bool `json:"taskResult,omitempty"`
+	// Unresumable reports that the app was not resumable, so that NodePath does not record
+	// an invocation to resume. Versions that set NodePath only in resumable apps did not
+	// set it.
+	Unresumable bool `json:"unresumable,omitempty"`
 	// Unverified reports that the record was read from the event's
 	// customMetadata, which agenthost used before schema version 6 and which
 	// clients could write. It is shown but selects no revision.

@@ -475,6 +475,7 @@ func (p Provenance) Append(dst []byte) []byte {
 	w.WriteOptionalString("skipped", p.Skipped)
 	w.WriteOptionalString("rewindAfterEventId", p.RewindAfter)
 	w.WriteOptionalFlag("taskResult", p.TaskResult)
+	w.WriteOptionalFlag("unresumable", p.Unresumable)
 	w.WriteOptionalFlag("unverified", p.Unverified)
 	w.CloseBracket('}')
 	return w.Buf
