@@ -43,6 +43,8 @@ func (p *printer) printEvent(ev *session.Event) {
 	}
 	if t := ev.OutputTranscription; t != nil {
 		p.printPart(ev, &genai.Part{Text: t.Text})
+	} else if ev.IsPlainResult() {
+		p.printPart(ev, &genai.Part{Text: ev.ResultText()})
 	} else if ev.Content == nil || isSpeech(ev.Content) {
 		return
 	}

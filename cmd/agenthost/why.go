@@ -108,7 +108,7 @@ func explainEvent(ctx context.Context, st *store.Store, key session.Key, id stri
 		Tools: []whyTool{}, Instructions: []whyText{}, Read: []*whyKey{}, Wrote: []*whyKey{}, Callbacks: []loader.OriginPart{}, Unknown: []string{},
 	}
 	if ev.Author != session.UserAuthor {
-		if err := w.findAgent(ctx, st); err != nil {
+		if err := w.findAgent(ctx, st, ev.NodeName()); err != nil {
 			return nil, err
 		}
 	}
@@ -144,14 +144,16 @@ func describeEvent(ev *session.Event) string {
 		return "tool calls requested by the model"
 	case ev.ErrorCode != "":
 		return "error " + ev.ErrorCode
+	case ev.Content == nil && ev.Output != nil:
+		return "the output of a node"
 	case ev.Content == nil:
 		return "no content, only state or the position of the agent"
 	}
 	return "a message of the agent"
 }
 
-// findAgent finds the definition of the author in the revision of the event.
-func (w *explanation) findAgent(ctx context.Context, st *store.Store) error {
+// findAgent finds the definition of the agent or node in the revision of the event.
+func (w *explanation) findAgent(ctx context.Context, st *store.Store, node string) error {
 	if w.Revision == "" {
 		w.addUnknown("the lines of YAML: the event has no revision")
 		return nil
@@ -164,10 +166,10 @@ func (w *explanation) findAgent(ctx context.Context, st *store.Store) error {
 	if err != nil {
 		return err
 	}
-	found := newLoader(nil).Origins(ctx, rev, w.Author)
+	found := newLoader(nil).Origins(ctx, rev, node)
 	switch len(found) {
 	case 0:
-		w.addUnknown("the lines of YAML: the revision has no agent %s", w.Author)
+		w.addUnknown("the lines of YAML: the revision has no agent %s", node)
 		return nil
 	case 1:
 	default:

@@ -121,7 +121,7 @@ func (m *recorder) buildExpectations(t *turn.Recorded) []string {
 				names = append(names, c.Name)
 			}
 		}
-		if text := ev.Text(); text != "" {
+		if text := ev.ResultText(); text != "" {
 			last, texts[ev.Author] = text, text
 		}
 	}

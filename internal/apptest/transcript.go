@@ -38,6 +38,9 @@ func formatTurnOutcome(o *turn.Outcome) []string {
 				lines = append(lines, formatPart(ev, p)...)
 			}
 		}
+		if ev.IsPlainResult() {
+			lines = append(lines, fmt.Sprintf("  %s: %s", ev.Author, turn.TruncateText(ev.ResultText())))
+		}
 		if delta := ev.Actions.StateDelta; len(delta) > 0 {
 			lines = append(lines, fmt.Sprintf("  %s sets %s", ev.Author, formatMap(delta)))
 		}

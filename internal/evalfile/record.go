@@ -138,8 +138,8 @@ func renderTurn(t *turn.Recorded) ([]string, error) {
 	text := ""
 	calls := []string{}
 	for _, ev := range t.Events {
-		if ev.IsFinal() && ev.Text() != "" {
-			text = ev.Text()
+		if result := ev.ResultText(); ev.IsFinal() && result != "" {
+			text = result
 		}
 		for _, c := range ev.Calls() {
 			if runtime.IsRequest(ev, c) {

@@ -33,7 +33,8 @@ var update = flag.Bool("update", false, "update the transcripts with the actual 
 // "streaming", "state", "session", "stop", "rewindBefore", "rewindAfter"}, with call
 // names in braces instead of call IDs); events, with the events of each turn, the
 // stored authors of the last session and its final state; and optionally spans, with
-// the spans of the host. IDs, times and empty fields are omitted.
+// the spans of the host, and trace, with the stored events of the last session in order
+// (formatTrace). IDs, times and empty fields are omitted.
 func Transcripts(t *testing.T, dir string, opts func() *loader.Options) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -57,7 +58,7 @@ func runTranscript(t *testing.T, file string, opts *loader.Options) {
 	parts := map[string][]byte{}
 	app := map[string][]byte{}
 	for _, f := range ar.Files {
-		if f.Name == "input" || f.Name == "events" || f.Name == "spans" {
+		if slices.Contains([]string{"input", "events", "spans", "trace"}, f.Name) {
 			parts[f.Name] = f.Data
 		} else {
 			app[f.Name] = f.Data
@@ -69,7 +70,12 @@ func runTranscript(t *testing.T, file string, opts *loader.Options) {
 	}
 	env.Loader = opts
 	g := golden{file, ar}
-	g.compareSection(t, "events", runInput(t, Files(t, "app", app), string(parts["input"]), env))
+	got, sess := runInput(t, Files(t, "app", app), string(parts["input"]), env)
+	if parts["trace"] != nil {
+		g.compareSection(t, "trace", formatTrace(sess.Events()))
+	} else {
+		g.compareSection(t, "events", got)
+	}
 	if parts["spans"] != nil {
 		g.compareSection(t, "spans", renderSpans(t, ended.Ended()))
 	}
@@ -146,7 +152,8 @@ func (tu turn) userContent(t *testing.T) *genai.Content {
 	return c
 }
 
-func runInput(t *testing.T, dir, input string, opts *Options) string {
+// runInput returns what the turns yield, and the last session.
+func runInput(t *testing.T, dir, input string, opts *Options) (string, *session.Session) {
 	e := New(t, opts)
 	e.Load(t, dir)
 	var out strings.Builder
@@ -163,8 +170,8 @@ func runInput(t *testing.T, dir, input string, opts *Options) string {
 		fmt.Fprintf(&out, "> %s\n", line)
 		e.runTurn(t, key, parseTurn(t, e.resolveCallIDs(t, key, line)), &out)
 	}
-	e.writeSession(t, key, &out)
-	return out.String()
+	sess := e.writeSession(t, key, &out)
+	return out.String(), sess
 }
 
 func (e *Env) runTurn(t *testing.T, key session.Key, tu turn, out *strings.Builder) {
@@ -233,7 +240,7 @@ func hasParallel(events []*session.Event) bool {
 	return delegated && several
 }
 
-func (e *Env) writeSession(t *testing.T, key session.Key, out *strings.Builder) {
+func (e *Env) writeSession(t *testing.T, key session.Key, out *strings.Builder) *session.Session {
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -254,6 +261,7 @@ func (e *Env) writeSession(t *testing.T, key session.Key, out *strings.Builder) 
 		}
 		fmt.Fprintf(out, "state %s = %s\n", k, b)
 	}
+	return sess
 }
 
 // Stable returns an event as a line of JSON, without fields that differ between runs

@@ -71,7 +71,7 @@ func (o *Outcome) Vars() map[string]any {
 	calls := buildCallVars(o.Events)
 	texts, text, agent := []any{}, "", ""
 	for _, ev := range o.Events {
-		if eventText := ev.Text(); eventText != "" {
+		if eventText := ev.ResultText(); eventText != "" {
 			text, agent = eventText, ev.Author
 			texts = append(texts, map[string]any{"agent": agent, "text": text})
 		}

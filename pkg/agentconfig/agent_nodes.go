@@ -51,6 +51,7 @@ type functionNodeConfig struct {
 	Node     nodeConfig `yaml:",inline"`
 	FuncCode funcCode   `yaml:"func_code" doc:"Name of a function registered by the program."`
 	Expr     spec.Expr  `yaml:"expr" doc:"Expression that computes the output instead of a function; can use input, state, user, session, invocation and agent."`
+	Message  bool       `yaml:"message" doc:"The output is also a message, as text or JSON: clients show it, and later models read it. Default: false, only an output, as in ADK."`
 
 	fn runtime.NodeFunc
 }
@@ -104,7 +105,7 @@ func (f *funcCode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 func (*funcCode) SchemaSpec() map[string]any { return nameOrMappingSchema() }
 
 func newConfiguredFunctionNode(_ context.Context, _ AgentEnv, c *functionNodeConfig) (runtime.Agent, error) {
-	node := runtime.NewFunctionNode(c.Node.Name.Value, c.fn, &runtime.FunctionNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey})
+	node := runtime.NewFunctionNode(c.Node.Name.Value, c.fn, &runtime.FunctionNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey, Message: c.Message})
 	node.SetAttempts(c.Node.buildAttempts())
 	return node, nil
 }

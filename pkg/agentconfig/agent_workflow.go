@@ -65,7 +65,26 @@ func (w *workflowEdges) validateGraph(at *spec.Node) spec.Diagnostics {
 				WithHint("add routes to a node of the cycle"))
 		}
 	}
-	return ds
+	return append(ds, w.checkSoleEnd(reached)...)
+}
+
+// checkSoleEnd warns of a graph without routes that has more than one end: the output of
+// each would be that of the workflow.
+func (w *workflowEdges) checkSoleEnd(reached map[int]bool) spec.Diagnostics {
+	if slices.ContainsFunc(w.edges, func(e parsedEdge) bool { return e.Kind != runtime.EdgeAlways }) {
+		return nil
+	}
+	var ends []int
+	for i := range w.names {
+		if reached[i] && w.mayEnd(i) {
+			ends = append(ends, i)
+		}
+	}
+	if len(ends) < 2 {
+		return nil
+	}
+	return spec.Diagnostics{w.firstUses[ends[1]].Warnf("edges", "the workflow ends with %s and with %s: it fails if both have an output, as in ADK", w.names[ends[0]], w.names[ends[1]]).
+		WithHint("let both lead to a JoinNode, or to another node")}
 }
 
 // mayEnd reports whether a path may end at a node: none of its edges is always

@@ -122,7 +122,11 @@ func placeholderLookup(vars map[string]any, state tool.State) func(path string) 
 func (r *rule) answerAroundAgent(ctx context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 	vars := m.ExprVars()
 	if ev := m.Event; ev != nil {
-		vars["event"] = map[string]any{"id": ev.ID, "author": ev.Author, "branch": ev.Branch, "text": ev.Text(), "error_code": ev.ErrorCode}
+		text := ev.Text()
+		if ev.Content == nil {
+			text = template.String(ev.Output)
+		}
+		vars["event"] = map[string]any{"id": ev.ID, "author": ev.Author, "branch": ev.Branch, "text": text, "error_code": ev.ErrorCode}
 	}
 	v, err := r.evaluateRule(ctx, vars, m.State)
 	if v == nil || err != nil {

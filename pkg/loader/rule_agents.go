@@ -110,6 +110,27 @@ func checkNodeContents(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	}
 }
 
+// checkNodeMessage warns once a workflow that ends with a function that its output is not
+// a message, until one of these functions sets message.
+func checkNodeMessage(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
+	edges := workflowEdges(p)
+	var first *resolvedAgent
+	for i, sub := range p.subs {
+		isLast := !slices.ContainsFunc(edges, func(e runtime.Edge) bool { return e.From == i })
+		switch {
+		case len(edges) == 0 || !isLast || sub.plan.Kind.Name != "FunctionNode":
+		case !sub.plan.Node.Get("message").IsNull():
+			return
+		case first == nil:
+			first = sub
+		}
+	}
+	if first != nil {
+		c.addProblem(first.plan.Node.Warnf("node-message", "workflow %s ends with the output of %s, which is not a message, as in ADK; agenthost 0.1 sent it as one", p.name, first.name).
+			WithHint("write message: true to send it as a message, or message: false to accept this for the workflow"))
+	}
+}
+
 func isLLMAgent(p *resolvedAgent) bool { return p.plan.Kind.Name == "LlmAgent" }
 
 // checkExitLoop warns of exit_loop outside of a loop.

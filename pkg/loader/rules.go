@@ -53,6 +53,7 @@ func rules() []rule {
 		{"global-instruction", validApp, agents.check(checkGlobalInstruction)},
 		{"exit-loop", validApp, agents.check(checkExitLoop)},
 		{"node-contents", validApp, agents.check(checkNodeContents)},
+		{"node-message", validApp, agents.check(checkNodeMessage)},
 		{"transfer", validApp, agents.check(checkTransferTool)},
 		{"live", validApp, checkLive},
 		{"resumability", resolvedTree, checkResumability},

@@ -393,6 +393,19 @@ type node struct {
 	hooks *hooks
 }
 
+// eventAuthor returns the author of the events of the node.
+func (n *node) eventAuthor() string {
+	if n.parent != nil {
+		switch n.agent.(type) {
+		case *FunctionNode, *ToolNode, *JoinNode:
+			if _, ok := n.parent.agent.(*Workflow); ok {
+				return n.parent.agent.Name()
+			}
+		}
+	}
+	return n.agent.Name()
+}
+
 func (n *node) findNode(name string) *node {
 	if n.agent.Name() == name {
 		return n

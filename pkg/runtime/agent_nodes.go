@@ -20,16 +20,20 @@ type FunctionNodeOptions struct {
 	Description string
 	// OutputKey is the state key that receives the output.
 	OutputKey string
+	// Message makes the output also a message, as text or JSON, which clients show and
+	// later models read.
+	Message bool
 }
 
-// A FunctionNode is a node of a [Workflow] that computes a value. It yields
-// one event with the output, as a value for the next nodes and as text. It may
-// be used anywhere in the agent tree; outside of a workflow its input is the
-// user message.
+// A FunctionNode is a node of a [Workflow] that computes a value. It yields one event with
+// the output, whose author is the workflow, or none if the value is nil (adk-python
+// workflow/_function_node.py). A [genai.Content] is a message. A FunctionNode may be used
+// anywhere in the agent tree; outside of a workflow its input is the user message, and it is
+// the author.
 type FunctionNode struct {
 	Base
-	fn        NodeFunc
-	outputKey string
+	fn   NodeFunc
+	opts FunctionNodeOptions
 }
 
 // NewFunctionNode returns a function node; opts may be nil.
@@ -37,7 +41,7 @@ func NewFunctionNode(name string, fn NodeFunc, opts *FunctionNodeOptions) *Funct
 	if opts == nil {
 		opts = &FunctionNodeOptions{}
 	}
-	return &FunctionNode{Base{AgentName: name, AgentDescription: opts.Description}, fn, opts.OutputKey}
+	return &FunctionNode{Base{AgentName: name, AgentDescription: opts.Description}, fn, *opts}
 }
 
 // Run calls the function and yields its output. A resumed node that already
@@ -53,21 +57,24 @@ func (a *FunctionNode) Run(ctx context.Context, inv *Invocation) Events {
 			yield(nil, inv.wrapNodeError(ctx, err))
 			return
 		}
-		setNodeOutput(ev, value, a.outputKey)
-		yield(ev, nil)
+		if a.setOutput(ev, value); ev.Content != nil || ev.Output != nil || !ev.Actions.IsEmpty() {
+			yield(ev, nil)
+		}
 	}
 }
 
-// setNodeOutput stores the output of a node in its event.
-func setNodeOutput(ev *session.Event, value any, key string) {
+// setOutput stores the output of the node in its event.
+func (a *FunctionNode) setOutput(ev *session.Event, value any) {
+	stored := session.Normalize(value)
 	if content, ok := value.(*genai.Content); ok {
-		ev.Content, ev.Output = content, model.TextOf(content)
-	} else if value != nil {
-		ev.Output = session.Normalize(value)
-		ev.Content = model.ModelText(template.String(ev.Output))
+		ev.Content, stored = content, model.TextOf(content)
+	} else if stored != nil {
+		if ev.Output = stored; a.opts.Message {
+			ev.Content = model.ModelText(template.String(stored))
+		}
 	}
-	if key != "" {
-		ev.Actions.SetState(key, ev.Output)
+	if a.opts.OutputKey != "" {
+		ev.Actions.SetState(a.opts.OutputKey, stored)
 	}
 }
 
@@ -145,7 +152,7 @@ func (n *node) isGraphNode() bool {
 // answersAgent reports whether the user's message answers a call of the agent.
 func (r *run) answersAgent(agent string) bool {
 	call := r.findAnsweredCall()
-	return call != nil && call.Author == agent
+	return call != nil && call.NodeName() == agent
 }
 
 // setAnswerOutput makes the tool result the output of the node, unless the

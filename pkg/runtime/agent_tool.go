@@ -119,7 +119,7 @@ func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, c
 		for name, version := range ev.Actions.ArtifactDelta {
 			call.Actions.SetArtifact(name, version)
 		}
-		if ev.Content != nil {
+		if ev.Content != nil || ev.IsPlainResult() {
 			last = ev
 		}
 		return true
@@ -128,7 +128,7 @@ func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, c
 		return nil, failure
 	}
 	call.Actions.SkipSummarization = t.opts.SkipSummarization
-	if last != nil && isTaskFinish(last) {
+	if last != nil && (isTaskFinish(last) || last.IsPlainResult()) {
 		return &tool.Result{Response: asResponse(last.Output)}, nil
 	}
 	return t.buildResult(collectEventText(last))

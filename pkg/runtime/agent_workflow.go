@@ -46,7 +46,8 @@ type WorkflowOptions struct {
 // A Workflow runs its nodes along its edges: a node runs when one of its
 // predecessors has ended, a [JoinNode] when all have. After a fork each path
 // runs on its own branch. A node may run many times; the run ends when no node
-// is left to run.
+// is left to run. The output of the node without edges is the output of the workflow; more
+// than one such node with an output is an error (adk-python workflow/_workflow.py).
 type Workflow struct {
 	Base
 	edges          [][]Edge
@@ -80,8 +81,8 @@ func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 	return w, nil
 }
 
-// A JoinNode is a node of a [Workflow] that waits for all its predecessors,
-// and does nothing else.
+// A JoinNode is a node of a [Workflow] that waits for all its predecessors. It yields one
+// event with their outputs by name, whose author is the workflow.
 type JoinNode struct{ Base }
 
 // NewJoin returns a join node.
@@ -89,11 +90,16 @@ func NewJoin(name, description string) *JoinNode {
 	return &JoinNode{Base{AgentName: name, AgentDescription: description}}
 }
 
-// Run yields nothing.
+// Run yields the input of the node as its output.
 func (j *JoinNode) Run(ctx context.Context, inv *Invocation) Events { return streamEvents(ctx, j, inv) }
 
-func (j *JoinNode) run(context.Context, *Invocation, func(*session.Event, error) bool) bool {
-	return true
+func (j *JoinNode) run(_ context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
+	if inv.frame != nil && inv.frame.prior.lastEvent() != nil {
+		return true
+	}
+	ev := inv.NewEvent()
+	ev.Output = session.Normalize(inv.Input())
+	return yield(ev, nil)
 }
 
 // checkJoin rejects a join outside of a workflow.

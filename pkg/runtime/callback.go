@@ -101,7 +101,7 @@ func (inv *Invocation) lastOwnEvent() *session.Event {
 		switch {
 		case ev.InvocationID != inv.run.id || ev.IsFromUser():
 			return nil
-		case ev.Content != nil && onBranch(ev.Branch, inv.branch) && inv.node.findNode(ev.Author) != nil:
+		case (ev.Content != nil || ev.Output != nil) && onBranch(ev.Branch, inv.branch) && inv.node.findNode(ev.NodeName()) != nil:
 			return ev
 		}
 	}

@@ -15,7 +15,7 @@ func (r *run) newTurnInvocation() *Invocation {
 	inv := &Invocation{run: r, node: r.chooseAgent()}
 	inv.path = rootPathOf(inv.node)
 	if call := r.findAnsweredCall(); call != nil {
-		n, branch := r.app.findNode(call.Author), call.Branch
+		n, branch := r.app.findNode(call.NodeName()), call.Branch
 		for ; n != nil && n.isDelegate(); n = n.parent {
 			branch = strings.TrimSuffix(branch[:max(0, strings.LastIndex(branch, n.agent.Name()+"@"))], ".")
 		}
@@ -33,7 +33,7 @@ func (r *run) newTurnInvocation() *Invocation {
 func (r *run) chooseAgent() *node {
 	events := r.sess.Events()
 	if call := r.findAnsweredCall(); call != nil {
-		if n := r.app.findNode(call.Author); n != nil {
+		if n := r.app.findNode(call.NodeName()); n != nil {
 			return n.findDelegator()
 		}
 	}

@@ -196,7 +196,7 @@ func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) err
 	if err != nil {
 		return err
 	}
-	author := request.event.Author
+	author := request.event.NodeName()
 	if d.author != "" && d.author != author {
 		return invalidRequest("the message answers agent %s and agent %s: send a separate message to each", d.author, author)
 	}
@@ -229,7 +229,7 @@ func findRequest(x *callIndex, resp *genai.FunctionResponse) (request indexedCal
 		if site.call.Name != resp.Name || !IsRequest(site.event, site.call) {
 			continue
 		}
-		if request.call != nil && (site.event.Author != request.event.Author || !sameJSON(site.call.Args, request.call.Args)) {
+		if request.call != nil && (site.event.NodeName() != request.event.NodeName() || !sameJSON(site.call.Args, request.call.Args)) {
 			return indexedCall{}, invalidRequest("the %s %s was requested for different calls", requestNoun(resp.Name), resp.ID)
 		}
 		request = site
@@ -242,11 +242,11 @@ func findRequest(x *callIndex, resp *genai.FunctionResponse) (request indexedCal
 
 // findOriginalCall finds the stored call of the agent that a request is about.
 func findOriginalCall(x *callIndex, request indexedCall) (*decision, error) {
-	author := request.event.Author
+	author := request.event.NodeName()
 	original, _ := request.call.Args["originalFunctionCall"].(map[string]any)
 	id := requestedCall(request.call)
 	for _, site := range slices.Backward(x.findCalls(id)) {
-		if site.at >= request.at || site.event.Author != author {
+		if site.at >= request.at || site.event.NodeName() != author {
 			continue
 		}
 		c, invocation := findCall(site.event, id), site.event.InvocationID

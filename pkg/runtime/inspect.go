@@ -88,7 +88,7 @@ func (n *node) describeAgent() *AgentInfo {
 			p.Edges = append(p.Edges, from...)
 		}
 	case *FunctionNode:
-		p.Kind, p.OutputKey = "FunctionNode", a.outputKey
+		p.Kind, p.OutputKey = "FunctionNode", a.opts.OutputKey
 	case *ToolNode:
 		p.Kind, p.OutputKey = "ToolNode", a.opts.OutputKey
 		p.Tools = describeTools([]tool.Tool{a.tool}, n)

@@ -131,14 +131,15 @@ func (inv *Invocation) UserContent() *genai.Content { return inv.run.user }
 // Config is the run config of the invocation.
 func (inv *Invocation) Config() RunConfig { return inv.run.config }
 
-// NewEvent returns an event of this agent with a new ID and the current time.
+// NewEvent returns an event of this agent with a new ID and the current time. The author of
+// events of function, tool and join nodes is their workflow (adk-python workflow/_node_runner.py).
 func (inv *Invocation) NewEvent() *session.Event { return inv.newEventWithID(inv.run.host.newID()) }
 
 func (inv *Invocation) newEventWithID(id string) *session.Event {
 	ev := &session.Event{
 		ID:           id,
 		InvocationID: inv.run.id,
-		Author:       inv.node.agent.Name(),
+		Author:       inv.node.eventAuthor(),
 		Branch:       inv.branch,
 
 		IsolationScope: inv.scope,

@@ -14,6 +14,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
 
@@ -138,10 +139,10 @@ func formatRun(events runtime.Events) string {
 }
 
 func formatEvent(ev *session.Event) string {
-	s := ev.Author + ":"
 	if ev.Content == nil {
-		return s + " " + ev.ErrorCode
+		return ev.NodeName() + ": " + ev.ErrorCode + template.String(ev.Output)
 	}
+	s := ev.Author + ":"
 	for _, p := range ev.Content.Parts {
 		switch {
 		case p.FunctionCall != nil:

@@ -185,7 +185,7 @@ func (rec *invocationRecord) eventsUnder(path string) []*session.Event {
 func (rec *invocationRecord) countModelAnswers(app *App) int {
 	n := 0
 	for _, ev := range rec.events {
-		if at := app.findNode(ev.Author); at != nil && at.isGraphNode() {
+		if at := app.findNode(ev.NodeName()); at != nil && at.isGraphNode() {
 			continue
 		}
 		notModel := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0

@@ -25,6 +25,12 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
+// TestTraces has the event streams of graphs and delegations that adk-python 2.5 to 2.11
+// records: authors, branches, scopes, paths and outputs.
+func TestTraces(t *testing.T) {
+	testenv.Transcripts(t, "testdata/traces", func() *loader.Options { return nil })
+}
+
 // testFunctions are the code that transcripts name.
 func testFunctions(t *testing.T) agentconfig.Functions {
 	stop, err := tool.FromFunc("stop", "Ends the agent's run.", func(_ context.Context, call *tool.Call, _ struct{}) (string, error) {

@@ -199,8 +199,8 @@ func multiEventTrees(t *testing.T) map[string]runtime.Agent {
 		return runtime.NewLLM(name, &runtime.LLMOptions{Model: toolCallModel("f", "f"), Tools: []tool.Tool{f}, OutputKey: name})
 	}
 	flow, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
-		Nodes: []runtime.Agent{worker("a"), worker("b"), worker("c")},
-		Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: runtime.Start, To: 1}, {From: 0, To: 2}},
+		Nodes: []runtime.Agent{worker("a"), worker("b"), worker("c"), runtime.NewJoin("both", "")},
+		Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: runtime.Start, To: 1}, {From: 0, To: 2}, {From: 1, To: 3}, {From: 2, To: 3}},
 	})
 	if err != nil {
 		t.Fatal(err)

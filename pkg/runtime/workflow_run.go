@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session
 	inner, cancel := context.WithCancel(ctx)
 	w := &workflowRun{
 		Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]joinInput{},
-		events: make(chan *eventHandoff), outcomes: make(chan *outcome), times: make([]int, len(a.Children)),
+		events: make(chan *eventHandoff), outcomes: make(chan *outcome), times: make([]int, len(a.Children)), results: map[string]bool{},
 	}
 	defer w.drainTasks()
 	defer cancel()
@@ -32,7 +33,30 @@ func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session
 		yield(nil, AsRunError(err))
 		return false
 	}
-	return inv.Paused() || w.reportUnmetJoins()
+	return inv.Paused() || w.reportUnmetJoins() && w.checkSoleOutput()
+}
+
+// CodeMultipleOutputs is the error code of a workflow in which more than one node without
+// edges has an output.
+const CodeMultipleOutputs = "MULTIPLE_OUTPUTS"
+
+// checkSoleOutput reports nodes without edges that all have an output, which is that of the
+// workflow.
+func (w *workflowRun) checkSoleOutput() bool {
+	if w.inv.frame != nil {
+		for _, ev := range w.inv.run.record.eventsUnder(w.inv.frame.path) {
+			if slices.Contains(ev.OutputFor, w.inv.path) {
+				name, _, _ := strings.Cut(strings.TrimPrefix(ev.NodePath, w.inv.path+"/"), "@")
+				w.results[name] = true
+			}
+		}
+	}
+	if len(w.results) < 2 {
+		return true
+	}
+	names := slices.Sorted(maps.Keys(w.results))
+	w.yield(nil, failf(CodeMultipleOutputs, errOutputs, "workflow %s has more than one output: %s; let them lead to a JoinNode or another node", w.AgentName, strings.Join(names, ", ")))
+	return false
 }
 
 // workflowRun is one run of a workflow. Only its own goroutine changes it.
@@ -48,6 +72,8 @@ type workflowRun struct {
 	// times counts the runs of each node; live has the running tasks.
 	times  []int
 	active []task
+	// results are the names of the nodes with the output of the workflow.
+	results map[string]bool
 
 	events   chan *eventHandoff
 	outcomes chan *outcome
@@ -89,7 +115,10 @@ const CodeNodeRunsLimit = "NODE_RUNS_LIMIT"
 // cycle of nodes without models is not limited by model calls.
 const maxNodeRuns = 1000
 
-var errNodeRuns = errors.New("no node runs left")
+var (
+	errNodeRuns = errors.New("no node runs left")
+	errOutputs  = errors.New("multiple terminal nodes produced output") // as in ADK
+)
 
 // commonLane returns the nearest common ancestor of two lanes.
 func commonLane(a, b *lane) *lane {
@@ -205,9 +234,6 @@ func (w *workflowRun) startTask(ctx context.Context, t task) {
 // runTask runs one node, and stores its result in o.
 func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHandoff, o *outcome) {
 	child.input, child.turnStart = o.input, len(w.inv.run.sess.Events())
-	if _, join := w.Children[o.node].(*JoinNode); join {
-		o.output = child.Input()
-	}
 	if child.frame != nil {
 		for _, ev := range w.inv.run.record.eventsUnder(child.frame.path) {
 			o.recordEvent(ev)
@@ -285,6 +311,9 @@ func (w *workflowRun) followEdges(ctx context.Context, o *outcome) bool {
 		return w.yield(ev, nil)
 	}
 	output := w.nodeOutput(o)
+	if len(w.edges[o.node+1]) == 0 && output != nil {
+		w.results[w.nodeName(o.node)] = true
+	}
 	for _, to := range targets {
 		on := o.lane
 		if len(targets) > 1 {

@@ -45,15 +45,18 @@ func TestWorkflowRoutes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			first := textNode("first", func(ev *session.Event) { ev.Actions.Route = tt.route })
+			end := runtime.NewFunctionNode("end", func(context.Context, *runtime.CallbackContext, any) (any, error) { return nil, nil }, nil)
 			route := func(to int, value any) runtime.Edge {
 				return runtime.Edge{From: 0, To: to, Kind: runtime.EdgeRoute, Route: value}
 			}
 			w, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
-				Nodes: []runtime.Agent{first, textNode("b", nil), textNode("three", nil), textNode("yes", nil), textNode("reply", nil), textNode("other", nil)},
+				Nodes: []runtime.Agent{first, textNode("b", nil), textNode("three", nil), textNode("yes", nil), textNode("reply", nil), textNode("other", nil), end},
 				Edges: []runtime.Edge{
 					{From: runtime.Start, To: 0},
 					route(1, "b"), route(2, int64(3)), route(3, true), route(4, "first"),
 					{From: 0, To: 5, Kind: runtime.EdgeDefault},
+					{From: 1, To: 6},
+					{From: 3, To: 6},
 				},
 				MaxConcurrency: 1,
 			})
@@ -135,7 +138,7 @@ func TestFunctionNode(t *testing.T) {
 				m.Actions.Route = "b"
 				return model.ModelText("hello"), nil
 			},
-			"first: hello\nb: b\n",
+			"flow: hello\nb: b\n",
 		},
 		{
 			"gives nothing and writes state",

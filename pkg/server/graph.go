@@ -225,7 +225,7 @@ func eventHighlights(ev *session.Event) []highlight {
 		highlights = append(highlights, highlight{resp.Name, ev.Author})
 	}
 	if len(highlights) == 0 {
-		highlights = []highlight{{from: ev.Author}}
+		highlights = []highlight{{from: ev.NodeName()}}
 	}
 	return highlights
 }

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/template"
 )
 
 // UserAuthor is the author of user messages. No agent may have this name.
@@ -62,6 +64,36 @@ type Event struct {
 
 // Text returns the event's text without thoughts.
 func (e *Event) Text() string { return model.TextOf(e.Content) }
+
+// ResultText returns what people read of the event: its text, or the output with which the
+// root of an invocation ends without a message, as text or JSON.
+func (e *Event) ResultText() string {
+	if e.IsPlainResult() {
+		return template.String(e.Output)
+	}
+	return e.Text()
+}
+
+// IsPlainResult reports whether the event has the output of the root of an invocation, such
+// as a workflow that ends with a function, and no content.
+func (e *Event) IsPlainResult() bool {
+	return e.Content == nil && e.Output != nil && slices.ContainsFunc(e.OutputFor, func(path string) bool { return !strings.Contains(path, "/") })
+}
+
+// NodeName returns the name of the agent or node that made the event: the last one of its
+// node path. Events of function, tool and join nodes have their workflow as author, which is the
+// name without a path.
+func (e *Event) NodeName() string {
+	path := e.NodePath
+	for path != "" {
+		last := path[strings.LastIndexByte(path, '/')+1:]
+		if name, _, ok := strings.Cut(last, "@"); ok {
+			return name
+		}
+		path = strings.TrimSuffix(strings.TrimSuffix(path, last), "/")
+	}
+	return e.Author
+}
 
 // Calls returns the event's function calls.
 func (e *Event) Calls() []*genai.FunctionCall { return model.CallsOf(e.Content) }

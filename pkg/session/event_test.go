@@ -65,6 +65,44 @@ func TestIsFinal(t *testing.T) {
 	}
 }
 
+// The name of the node is the last one of its path: callbacks have paths of their own. An
+// event without a path is of its author.
+func TestNodeName(t *testing.T) {
+	for path, want := range map[string]string{
+		"":                          "flow",
+		"flow@1":                    "flow",
+		"flow@1/up@2":               "up",
+		"flow@1/up@1/up@3":          "up",
+		"flow@1/up@1/(after_agent)": "up",
+		"coord@1/order@adk-1":       "order",
+		"(no name)":                 "flow",
+	} {
+		if got := (&Event{Author: "flow", NodePath: path}).NodeName(); got != want {
+			t.Errorf("node of %q = %s, want %s", path, got, want)
+		}
+	}
+}
+
+// People read the text of an event, or the output with which the root ends.
+func TestResultText(t *testing.T) {
+	value := func(paths ...string) *Event { return &Event{Output: map[string]any{"n": 1}, OutputFor: paths} }
+	message := value("flow@1/up@1", "flow@1")
+	message.Content = contentOf(&genai.Part{Text: "one"})
+	for name, tt := range map[string]struct {
+		event *Event
+		want  string
+	}{
+		"text":               {message, "one"},
+		"output of the root": {value("flow@1/up@1", "flow@1"), `{"n":1}`},
+		"output of a node":   {value("flow@1/up@1"), ""},
+		"neither":            {&Event{OutputFor: []string{"flow@1"}}, ""},
+	} {
+		if got := tt.event.ResultText(); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 func TestEventParts(t *testing.T) {
 	e := &Event{Response: model.Response{Content: contentOf(
 		&genai.Part{Text: "hm", Thought: true},
