@@ -37,6 +37,8 @@ type llmConfig struct {
 	DisallowTransferToParent bool                    `yaml:"disallow_transfer_to_parent" doc:"Do not allow transfers to the parent agent."`
 	DisallowTransferToPeers  bool                    `yaml:"disallow_transfer_to_peers" doc:"Do not allow transfers to sibling agents."`
 
+	Worker workerConfig `yaml:",inline"`
+
 	InstructionProvider spec.Expr `yaml:"instruction_provider" doc:"Expression that computes the whole instruction; inject(text) replaces placeholders, file(path) returns the text of a file of the app."`
 
 	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, named as in the Gemini API: temperature, max_output_tokens, safety_settings and so on."`
@@ -132,6 +134,7 @@ func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 	}
 	ds = append(ds, c.checkOutputSchemaConflicts(settings)...)
 	ds = append(ds, checkRanges(settings)...)
+	ds = append(ds, c.Worker.checkWorker(n)...)
 	return append(ds, c.checkInstruction(n)...)
 }
 
@@ -238,7 +241,9 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (runtime.Agent, error
 	if c.StaticInstruction != nil {
 		opts.StaticInstruction = c.StaticInstruction.Content
 	}
-	return runtime.NewLLM(c.Common.Name.Value, opts), nil
+	agent := runtime.NewLLM(c.Common.Name.Value, opts)
+	c.Worker.applyTo(&agent.Base)
+	return agent, nil
 }
 
 func newInstructionAt(t spec.Text) *runtime.Instruction {

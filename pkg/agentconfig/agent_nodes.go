@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 // nodeConfig is the YAML that nodes without agents share. The names are those
@@ -22,8 +23,8 @@ type nodeConfig struct {
 	When        *Condition `yaml:"when" doc:"Run the node only when this is true, and skip it otherwise."`
 	OutputKey   string     `yaml:"output_key" doc:"State key that receives the output of the node."`
 
-	RerunOnResume  *bool `yaml:"rerun_on_resume" doc:"Must be true: an interrupted node always runs again."`
-	ParallelWorker bool  `yaml:"parallel_worker" doc:"Must be false: a node runs once for its whole input."`
+	RerunOnResume *bool        `yaml:"rerun_on_resume" doc:"false: the user's answer to a question or a long-running call is the output of the node, as it always is; not for a tool with confirm, which runs after the answer."`
+	Worker        workerConfig `yaml:",inline"`
 
 	Timeout     seconds      `yaml:"timeout" doc:"Time limit of each attempt of the node, in seconds or with a unit. Default: no limit."`
 	RetryConfig *retryConfig `yaml:"retry_config" doc:"Repeat the node in a Workflow when it fails. Each failed attempt is an event with its error."`
@@ -33,13 +34,7 @@ type nodeConfig struct {
 
 func (c *nodeConfig) validateNode(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
-	if c.RerunOnResume != nil && !*c.RerunOnResume {
-		ds = append(ds, n.Get("rerun_on_resume").Errorf("node", "rerun_on_resume must be true: an interrupted node always runs again"))
-	}
-	if c.ParallelWorker {
-		ds = append(ds, n.Get("parallel_worker").Errorf("node", "parallel_worker must be false: a node runs once for its whole input").
-			WithHint("process a list in an expression: map(input, # * 2)"))
-	}
+	ds = append(ds, c.Worker.checkWorker(n)...)
 	if c.RetryConfig != nil {
 		ds = append(ds, c.RetryConfig.checkValues(n.Get("retry_config"))...)
 	}
@@ -107,7 +102,34 @@ func (*funcCode) SchemaSpec() map[string]any { return nameOrMappingSchema() }
 func newConfiguredFunctionNode(_ context.Context, _ AgentEnv, c *functionNodeConfig) (runtime.Agent, error) {
 	node := runtime.NewFunctionNode(c.Node.Name.Value, c.fn, &runtime.FunctionNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey, Message: c.Message})
 	node.SetAttempts(c.Node.buildAttempts())
+	c.Node.Worker.applyTo(&node.Base)
 	return node, nil
+}
+
+// workerConfig is the YAML of a node that runs for each element of a list.
+type workerConfig struct {
+	ParallelWorker bool `yaml:"parallel_worker" doc:"In a Workflow: run the node once for each element of its input, at the same time. The output is the list of the outputs."`
+	MaxWorkers     int  `yaml:"max_parallel_workers" doc:"Maximum number of these runs at the same time. Default: no limit."`
+}
+
+// checkWorker reports a limit without effect.
+func (c *workerConfig) checkWorker(n *spec.Node) spec.Diagnostics {
+	at := n.Get("max_parallel_workers")
+	switch {
+	case at.IsNull():
+		return nil
+	case !c.ParallelWorker:
+		return spec.Diagnostics{at.Errorf("node", "max_parallel_workers requires parallel_worker: true")}
+	case c.MaxWorkers < 1:
+		return spec.Diagnostics{at.Errorf("node", "max_parallel_workers must be at least 1, got %s", at.Value)}
+	}
+	return nil
+}
+
+func (c *workerConfig) applyTo(agent *runtime.Base) {
+	if c.ParallelWorker {
+		agent.SetListWorker(c.MaxWorkers)
+	}
 }
 
 // inputVars returns the values of the names of inputEnv.
@@ -181,12 +203,16 @@ func newConfiguredToolNode(_ context.Context, env AgentEnv, c *toolNodeConfig) (
 	if len(env.Tools) != 1 {
 		return nil, fmt.Errorf("node %s: a ToolNode requires exactly one tool, but %d have that name", c.Node.Name.Value, len(env.Tools))
 	}
+	if rerun := c.Node.RerunOnResume; rerun != nil && !*rerun && tool.CapabilitiesOf(env.Tools[0]).Confirm != nil {
+		return nil, spec.Diagnostics{c.Node.Name.Errorf(0, "node", "node %s: rerun_on_resume must be true for a tool with confirm, which runs after the answer", c.Node.Name.Value)}
+	}
 	opts := &runtime.ToolNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey}
 	if c.args != nil {
 		opts.Args = c.evaluateArgs
 	}
 	node := runtime.NewToolNode(c.Node.Name.Value, env.Tools[0], opts)
 	node.SetAttempts(c.Node.buildAttempts())
+	c.Node.Worker.applyTo(&node.Base)
 	return node, nil
 }
 

@@ -13,6 +13,7 @@ import (
 type workflowConfig struct {
 	Common         CommonConfig  `yaml:",inline"`
 	Edges          workflowEdges `yaml:"edges" required:"true" doc:"Chains and edges. A chain is a list of nodes, of lists of nodes, and of routes: {value: node}, or {route: EXPR, to: {value: node}}. An edge is {from_node, to_node, route}."`
+	InputSchema    inputSchema   `yaml:"input_schema" doc:"Schema of the input, and of the parameters when the workflow is called as a tool, as a short schema or a JSON Schema. The text of a message is JSON then."`
 	MaxConcurrency int           `yaml:"max_concurrency" doc:"Maximum number of nodes that run at the same time; 0 means no limit."`
 }
 
@@ -33,6 +34,7 @@ func (c *workflowConfig) Check(n *spec.Node) spec.Diagnostics {
 func newWorkflow(_ context.Context, env AgentEnv, c *workflowConfig) (runtime.Agent, error) {
 	return runtime.NewWorkflow(c.Common.Name.Value, &runtime.WorkflowOptions{
 		Description: c.Common.Description, Nodes: env.SubAgents, Edges: c.Edges.listEdges(), MaxConcurrency: c.MaxConcurrency,
+		InputSchema: c.InputSchema.schema,
 	})
 }
 

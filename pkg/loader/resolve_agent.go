@@ -58,7 +58,7 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 			}
 		}
 	}
-	r.checkJoinNodes(p)
+	r.checkNodePlaces(p)
 	r.countTransferPairs(p)
 	if refs, ok := plan.Config.(agentconfig.ToolConfig); ok {
 		for _, ref := range refs.ToolRefs() {
@@ -258,8 +258,8 @@ func (r *resolver) checkAgentName(n *spec.Node) string {
 	return at.Value
 }
 
-// checkJoinNodes rejects a JoinNode outside of a Workflow.
-func (r *resolver) checkJoinNodes(p *resolvedAgent) {
+// checkNodePlaces rejects a JoinNode and a parallel_worker outside of a Workflow.
+func (r *resolver) checkNodePlaces(p *resolvedAgent) {
 	if p.plan.Kind.Name == "Workflow" {
 		return
 	}
@@ -267,6 +267,14 @@ func (r *resolver) checkJoinNodes(p *resolvedAgent) {
 		if sub.plan.Kind.Name == "JoinNode" {
 			r.report(sub.plan.Node.Errorf("edges", "JoinNode %s is not a node of a Workflow", sub.name))
 		}
+		r.checkWorkerPlace(sub)
+	}
+}
+
+// checkWorkerPlace rejects the parallel_worker of an agent that is not a node.
+func (r *resolver) checkWorkerPlace(p *resolvedAgent) {
+	if at := p.plan.Node.Get("parallel_worker"); at != nil && at.Value == "true" {
+		r.report(at.Errorf("node", "parallel_worker of %s requires a node of a Workflow", p.name))
 	}
 }
 

@@ -50,6 +50,7 @@ type Base struct {
 
 	when     *Condition
 	attempts Attempts
+	worker   *listWorker
 }
 
 func (b *Base) base() *Base { return b }

@@ -6,6 +6,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 // Start is the From of the first edges of a workflow.
@@ -41,6 +42,9 @@ type WorkflowOptions struct {
 	Edges       []Edge
 	// MaxConcurrency is 0 for no limit.
 	MaxConcurrency int
+	// InputSchema checks the input of the workflow, and has its parameters when it is called
+	// as a tool; nil accepts any input. The text of a message is JSON then.
+	InputSchema *tool.Schema
 }
 
 // A Workflow runs its nodes along its edges: a node runs when one of its
@@ -53,6 +57,7 @@ type Workflow struct {
 	edges          [][]Edge
 	predecessors   []int
 	maxConcurrency int
+	input          *tool.Schema
 }
 
 // NewWorkflow returns a workflow. It fails when an edge refers to a missing
@@ -61,6 +66,7 @@ func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 	w := &Workflow{
 		Base:  Base{AgentName: name, AgentDescription: opts.Description, Children: opts.Nodes},
 		edges: make([][]Edge, len(opts.Nodes)+1), predecessors: make([]int, len(opts.Nodes)), maxConcurrency: opts.MaxConcurrency,
+		input: opts.InputSchema,
 	}
 	seen := map[[2]int]bool{}
 	for _, e := range opts.Edges {

@@ -56,7 +56,7 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 	if a.nodes[agent] != nil {
 		return nil, fmt.Errorf("agent %s appears more than once in the agent tree", agent.Name())
 	}
-	if err := checkJoin(agent, parent); err != nil {
+	if err := errors.Join(checkJoin(agent, parent), checkWorker(agent, parent)); err != nil {
 		return nil, err
 	}
 	n := &node{agent: agent, parent: parent, when: findCondition(agent), llm: inherited}

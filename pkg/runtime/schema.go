@@ -126,11 +126,16 @@ func asResponse(v any) map[string]any {
 	return map[string]any{"result": v}
 }
 
-// inputSchemaOf returns the input schema of an agent: for a composite agent,
+// inputSchemaOf returns the input schema of an agent: for a composite agent without one,
 // that of its first sub-agent (adk-python tools/agent_tool.py).
 func inputSchemaOf(a Agent) *tool.Schema {
-	if l, ok := a.(*LLMAgent); ok {
-		return l.opts.InputSchema
+	switch a := a.(type) {
+	case *LLMAgent:
+		return a.opts.InputSchema
+	case *Workflow:
+		if a.input != nil {
+			return a.input
+		}
 	}
 	if subs := a.SubAgents(); len(subs) > 0 {
 		return inputSchemaOf(subs[0])

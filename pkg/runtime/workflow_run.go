@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/model"
@@ -69,7 +70,9 @@ type workflowRun struct {
 	joins   map[int]map[int]joinInput
 	running int
 	runs    int
-	// times counts the runs of each node; live has the running tasks.
+	// listed counts the elements that list workers have run for.
+	listed atomic.Int64
+	// times counts the runs of each node; active has the running tasks.
 	times  []int
 	active []task
 	// results are the names of the nodes with the output of the workflow.
@@ -157,7 +160,35 @@ func (w *workflowRun) startOrRestore(ctx context.Context) bool {
 		w.yield(nil, err)
 		return false
 	}
-	return restored || w.followEdges(ctx, &outcome{task: task{node: Start, lane: &lane{branch: w.inv.branch}}, output: w.inv.Input()})
+	if restored {
+		return true
+	}
+	input, err := w.checkInput()
+	if err != nil {
+		w.yield(nil, err)
+		return false
+	}
+	return w.followEdges(ctx, &outcome{task: task{node: Start, lane: &lane{branch: w.inv.branch}}, output: input})
+}
+
+// checkInput returns the input of the workflow, which the input schema checks. The text
+// of a message is JSON then.
+func (w *workflowRun) checkInput() (any, error) {
+	input := w.inv.Input()
+	if w.input == nil || input == nil {
+		return input, nil
+	}
+	var checked any
+	var err error
+	if text, ok := input.(string); ok {
+		checked, err = w.input.Parse(text)
+	} else {
+		checked, err = w.input.Check(session.Normalize(input))
+	}
+	if err != nil {
+		return nil, failf(CodeInvalidRequest, err, "the input of workflow %s does not match its input_schema: %s", w.AgentName, err)
+	}
+	return checked, nil
 }
 
 // runTasks runs tasks until none is left. It returns false when the run is
@@ -233,21 +264,30 @@ func (w *workflowRun) startTask(ctx context.Context, t task) {
 
 // runTask runs one node, and stores its result in o.
 func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHandoff, o *outcome) {
+	if workerOf(w.Children[o.node]) != nil {
+		child.input = o.input
+		w.runList(ctx, child, o, s)
+		return
+	}
+	w.runNode(ctx, w.inv, child, o, func(ev *session.Event, err error) bool {
+		if ev != nil {
+			o.recordEvent(ev)
+			w.markOutput(o, child, ev)
+		}
+		return s.sendEvent(ev, err)
+	})
+}
+
+// runNode runs one node with its input, and stores its result in o. send records the events.
+func (w *workflowRun) runNode(ctx context.Context, parent, child *Invocation, o *outcome, send func(*session.Event, error) bool) {
 	child.input, child.turnStart = o.input, len(w.inv.run.sess.Events())
 	if child.frame != nil {
 		for _, ev := range w.inv.run.record.eventsUnder(child.frame.path) {
 			o.recordEvent(ev)
 		}
 	}
-	send := func(ev *session.Event, err error) bool {
-		if ev != nil {
-			o.recordEvent(ev)
-			w.markOutput(o, child, ev)
-		}
-		return s.sendEvent(ev, err)
-	}
 	if b, ok := w.Children[o.node].(baseAgent); ok && b.base().attempts.isSet() {
-		n := &nodeAttempts{Attempts: &b.base().attempts, sink: send, fresh: func() *Invocation { return w.newAttempt(child, o) }}
+		n := &nodeAttempts{Attempts: &b.base().attempts, sink: send, fresh: func() *Invocation { return newAttempt(parent, child, o) }}
 		child = n.runAttempts(ctx, child)
 	} else {
 		child.runAgent(ctx, send)
@@ -257,9 +297,9 @@ func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHa
 
 // newAttempt returns the invocation of another attempt of a node, and clears the result of the
 // last one.
-func (w *workflowRun) newAttempt(last *Invocation, o *outcome) *Invocation {
-	again := w.inv.newChildInvocation(last.node, last.branch, o.nth)
-	again.input, again.turnStart = last.input, len(w.inv.run.sess.Events())
+func newAttempt(parent, last *Invocation, o *outcome) *Invocation {
+	again := parent.newChildInvocation(last.node, last.branch, o.nth)
+	again.input, again.turnStart = last.input, len(parent.run.sess.Events())
 	if again.frame != nil && again.frame.prior.lastEvent() != nil {
 		again.frame = nil // a resumed node would not run again
 	}
