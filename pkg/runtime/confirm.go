@@ -121,10 +121,11 @@ func (s *step) emitInputRequests(answer *session.Event, calls []*genai.FunctionC
 }
 
 // alreadyRequested reports whether a request for the call was made before the
-// invocation was interrupted, so that it is not repeated.
+// invocation was interrupted, and waits for its answer, so that it is not repeated.
 func (s *step) alreadyRequested(request, call string) bool {
-	return slices.ContainsFunc(s.inv.run.calls.findRequests(call), func(r indexedCall) bool {
-		return r.call.Name == request && s.inv.hasRecorded(r.event)
+	calls := s.inv.run.calls
+	return slices.ContainsFunc(calls.findRequests(call), func(r indexedCall) bool {
+		return r.call.Name == request && s.inv.hasRecorded(r.event) && !calls.isAnswered(r.call.ID, s.inv.run.id)
 	})
 }
 
