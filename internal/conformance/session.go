@@ -135,6 +135,14 @@ func normalizeActions(event map[string]any) {
 	}
 	delete(actions, "requestedAuthConfigs")
 	delete(actions, "requestedToolConfirmations")
+	if summary, ok := actions["compaction"].(map[string]any); ok { // the times of its events
+		delete(summary, "startTimestamp")
+		delete(summary, "endTimestamp")
+	}
+	if state, ok := actions["agentState"].(map[string]any); ok && state[runtime.PendingCallsKey] != nil { // ids
+		calls, _ := state[runtime.PendingCallsKey].([]any)
+		state[runtime.PendingCallsKey] = len(calls)
+	}
 	delta, _ := actions["stateDelta"].(map[string]any)
 	actions["stateDelta"] = withoutConfigs(delta)
 	if actions["artifactDelta"] == nil {

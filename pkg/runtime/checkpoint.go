@@ -128,9 +128,9 @@ func (inv *Invocation) readTimesLooped() (int, error) {
 	return r.readNumber(timesLoopedKey, v, 0, math.MaxInt32), r.err
 }
 
-// pendingCallsKey is the key of an LLM agent's checkpoint with its pending
+// PendingCallsKey is the key of an LLM agent's checkpoint with the IDs of its pending
 // calls.
-const pendingCallsKey = "waiting_for"
+const PendingCallsKey = "waiting_for"
 
 // readPendingCalls returns the calls that the agent's checkpoints mark as
 // pending.
@@ -138,8 +138,8 @@ func (inv *Invocation) readPendingCalls() (map[string]bool, error) {
 	r := checkpointReader{inv: inv}
 	waiting := map[string]bool{}
 	for _, ev := range inv.frame.prior.allEvents() {
-		for i, id := range r.readList(pendingCallsKey, ev.Actions.AgentState[pendingCallsKey]) {
-			waiting[r.readString(fmt.Sprintf("%s[%d]", pendingCallsKey, i), id)] = true
+		for i, id := range r.readList(PendingCallsKey, ev.Actions.AgentState[PendingCallsKey]) {
+			waiting[r.readString(fmt.Sprintf("%s[%d]", PendingCallsKey, i), id)] = true
 		}
 	}
 	return waiting, r.err

@@ -110,10 +110,21 @@ func (inv *Invocation) estimatePromptTokens(events []*session.Event) int {
 	chars := 0
 	for _, c := range contents {
 		for _, p := range c.Parts {
-			chars += utf8.RuneCountInString(p.Text)
+			chars += utf8.RuneCountInString(p.Text) + countCallChars(p)
 		}
 	}
 	return chars / 4
+}
+
+// countCallChars returns the length of a call or a response (adk-python since 2.8).
+func countCallChars(p *genai.Part) int {
+	switch {
+	case p.FunctionCall != nil:
+		return utf8.RuneCountInString(p.FunctionCall.Name) + utf8.RuneCountInString(jsonText(p.FunctionCall.Args))
+	case p.FunctionResponse != nil:
+		return utf8.RuneCountInString(p.FunctionResponse.Name) + utf8.RuneCountInString(jsonText(p.FunctionResponse.Response))
+	}
+	return 0
 }
 
 // storeSummary stores the summary of a range, and reports whether it did. The

@@ -389,7 +389,7 @@ func (s *step) pauseIfPending() bool {
 			ids = append(ids, id)
 		}
 	}
-	s.emitEvent(s.inv.Checkpoint(map[string]any{pendingCallsKey: ids}), nil)
+	s.emitEvent(s.inv.Checkpoint(map[string]any{PendingCallsKey: ids}), nil)
 	return true
 }
 
