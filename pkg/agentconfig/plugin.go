@@ -155,6 +155,28 @@ type retryAndReflectConfig struct {
 	MaxRetries int    `yaml:"max_retries" default:"3" doc:"Number of consecutive failures of a tool that are retried."`
 	Throw      bool   `yaml:"throw_exception_if_retry_exceeded" default:"true" doc:"Whether one more failure ends the run; otherwise the model is instructed not to call the tool again."`
 	Scope      string `yaml:"tracking_scope" enum:"invocation|global" default:"invocation" doc:"Whether failures of a tool are counted per run or across all runs of the app."`
+
+	Model *retryModelConfig `yaml:"model" doc:"Also returns guidance to the model when its own response is malformed, and calls it again; {} for the defaults."`
+}
+
+// retryModelConfig is the YAML of ADK's ReflectAndRetryModelPlugin.
+type retryModelConfig struct {
+	MaxRetries int      `yaml:"max_retries" default:"3" doc:"Number of consecutive failed responses of an agent's model that are repeated."`
+	Throw      bool     `yaml:"throw_exception_if_retry_exceeded" default:"true" doc:"Whether one more failure ends the run; otherwise it is an event with its error."`
+	Scope      string   `yaml:"tracking_scope" enum:"invocation|global" default:"invocation" doc:"Whether failures are counted per run or across all runs of the app."`
+	Errors     []string `yaml:"on_model_errors" doc:"Finish reasons and error codes of these responses. Default: [MALFORMED_FUNCTION_CALL]."`
+}
+
+// DecodeSpec rejects a negative count, and a list without codes.
+func (c *retryModelConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	ds := spec.Decode(n, c)
+	if at := n.Get("max_retries"); c.MaxRetries < 0 {
+		ds = append(ds, at.Errorf("value", "max_retries must be 0 or more, got %d", c.MaxRetries))
+	}
+	if at := n.Get("on_model_errors"); !at.IsNull() && len(c.Errors) == 0 {
+		ds = append(ds, at.Errorf("value", "on_model_errors requires at least one code").WithHint("remove it for MALFORMED_FUNCTION_CALL, or remove model"))
+	}
+	return ds
 }
 
 // DecodeSpec rejects a negative count.
@@ -167,9 +189,17 @@ func (c *retryAndReflectConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 }
 
 func newRetryAndReflect(_ context.Context, _ PluginEnv, c *retryAndReflectConfig) (*runtime.Plugin, error) {
-	return runtime.NewRetryAndReflect(c.MaxRetries, &runtime.RetryAndReflectOptions{
+	p := runtime.NewRetryAndReflect(c.MaxRetries, &runtime.RetryAndReflectOptions{
 		ContinueAfterRetries: !c.Throw, CountAcrossRuns: c.Scope == "global",
-	}), nil
+	})
+	if m := c.Model; m != nil {
+		models := runtime.NewRetryModel(m.MaxRetries, &runtime.RetryModelOptions{
+			Codes: m.Errors, ContinueAfterRetries: !m.Throw, CountAcrossRuns: m.Scope == "global",
+		})
+		p.Callbacks.AfterModel = models.Callbacks.AfterModel
+		p.Callbacks.OnToolError = append(models.Callbacks.OnToolError, p.Callbacks.OnToolError...)
+	}
+	return p, nil
 }
 
 type globalInstructionConfig struct {
