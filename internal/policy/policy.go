@@ -14,12 +14,16 @@ type fileConfig struct {
 }
 
 type grantConfig struct {
-	Apps      []string      `yaml:"apps" doc:"The apps that the grant is for, by name; default: all apps."`
-	Network   []spec.Text   `yaml:"network" doc:"The addresses that tools and models may reach: a host name, a pattern such as *.example.com, an address or a range such as 10.0.0.0/8, each optionally with :PORT; * matches every public address."`
-	Variables []spec.Text   `yaml:"variables" doc:"The variables of the host's environment that the app may read, by name; a trailing * matches any suffix."`
-	Secrets   []spec.Text   `yaml:"secrets" doc:"The shared secrets that the app may use: files in the folder of --secrets and variables, by name; a trailing * matches any suffix."`
-	Commands  [][]spec.Text `yaml:"commands" doc:"The programs that tools may run, each with exactly the arguments that the app uses."`
-	Env       []string      `yaml:"env" doc:"The variables that an app may set for the commands."`
+	Apps      []string       `yaml:"apps" doc:"The apps that the grant is for, by name; default: all apps."`
+	Network   []spec.Text    `yaml:"network" doc:"The addresses that tools and models may reach: a host name, a pattern such as *.example.com, an address or a range such as 10.0.0.0/8, each optionally with :PORT; * matches every public address."`
+	Variables []spec.Text    `yaml:"variables" doc:"The variables of the host's environment that the app may read, by name; a trailing * matches any suffix."`
+	Secrets   []spec.Text    `yaml:"secrets" doc:"The shared secrets that the app may use: files in the folder of --secrets and variables, by name; a trailing * matches any suffix."`
+	Commands  [][]spec.Text  `yaml:"commands" doc:"The programs that tools may run, each with its arguments; * is any one argument that is not an option, ... at the end is any further arguments."`
+	Env       []string       `yaml:"env" doc:"The variables that an app may set for the commands."`
+	Skills    []skillConfig  `yaml:"skills" doc:"The skills of apps whose scripts may run, by their folder and the hash of its content."`
+	Sampling  bool           `yaml:"sampling" doc:"Whether MCP servers of the apps may use the models of their agents."`
+	Google    bool           `yaml:"google_account" doc:"Whether connections of the apps may use the Google account of the host (application default credentials)."`
+	Sandbox   *sandboxConfig `yaml:"sandbox" doc:"Limits of the commands, by Landlock and seccomp (Linux 6.12); without it, they have the permissions of the host."`
 }
 
 // A Policy decides what apps may do. It is immutable and safe for concurrent use. The
@@ -56,6 +60,10 @@ type grant struct {
 	secrets   []string
 	commands  [][]string
 	env       []string
+	skills    []skillConfig
+	sampling  bool
+	google    bool
+	sandbox   *Sandbox
 }
 
 // For returns the policy for a host. It may be called on a nil Policy.
@@ -83,6 +91,24 @@ func (g *grant) appliesToApp(app string) bool {
 	return len(g.apps) == 0 || slices.Contains(g.apps, app)
 }
 
+// CheckSampling reports whether MCP servers of an app may use its models. The error is a
+// [*Refused].
+func (p *Policy) CheckSampling(app string) error {
+	if p.isOwnMachine() || p.hasMatchingGrant(app, func(g *grant) bool { return g.sampling }) {
+		return nil
+	}
+	return p.newRefused(app, "let MCP servers use its models", "", "sampling: true")
+}
+
+// CheckGoogleAccount reports whether connections of an app may use the Google account of the
+// host. The error is a [*Refused].
+func (p *Policy) CheckGoogleAccount(app string) error {
+	if p.isOwnMachine() || p.hasMatchingGrant(app, func(g *grant) bool { return g.google }) {
+		return nil
+	}
+	return p.newRefused(app, "use the Google account of the host", "", "google_account: true")
+}
+
 // Decode decodes a policy file. It reports all problems.
 func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	var c fileConfig
@@ -93,7 +119,11 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	ds := spec.Decode(n, &c)
 	for i, g := range c.Grants {
 		ds = append(ds, g.validateGrant(n.Get("grants").Items[i])...)
-		decoded := grant{apps: g.Apps, commands: g.commandArgs(), env: g.Env}
+		decoded := grant{apps: g.Apps, commands: g.commandArgs(), env: g.Env, skills: g.Skills, sampling: g.Sampling, google: g.Google}
+		if limits := n.Get("grants").Items[i].Get("sandbox"); g.Sandbox != nil && limits != nil && limits.Kind == spec.Mapping {
+			ds = append(ds, g.Sandbox.validateSandbox(limits)...)
+			decoded.sandbox = g.Sandbox.decodeSandbox(limits)
+		}
 		for _, text := range g.Network {
 			t, ok := parseTarget(text.Value)
 			if !ok {
@@ -120,8 +150,8 @@ func (g *grantConfig) validateGrant(n *spec.Node) spec.Diagnostics {
 	if n.Kind != spec.Mapping {
 		return nil // already reported by spec.Decode
 	}
-	if !slices.ContainsFunc([]string{"network", "variables", "secrets", "commands"}, func(key string) bool { return n.Get(key) != nil }) {
-		ds = append(ds, n.Errorf("required", "a grant requires network, variables, secrets or commands"))
+	if !slices.ContainsFunc([]string{"network", "variables", "secrets", "commands", "skills"}, func(key string) bool { return n.Get(key) != nil }) {
+		ds = append(ds, n.Errorf("required", "a grant requires network, variables, secrets, commands or skills"))
 	}
 	if apps := n.Get("apps"); apps != nil && apps.Kind == spec.Sequence && len(apps.Items) == 0 {
 		ds = append(ds, apps.Errorf("grant", "apps is empty; list the apps, or omit the key for all apps"))
@@ -131,11 +161,29 @@ func (g *grantConfig) validateGrant(n *spec.Node) spec.Diagnostics {
 			if c.Kind == spec.Sequence && len(c.Items) == 0 {
 				ds = append(ds, c.Errorf("grant", "a command requires a program, such as [npx, -y, server]"))
 			}
+			ds = append(ds, checkCommand(c)...)
 		}
+	}
+	if limits := n.Get("sandbox"); limits != nil && n.Get("commands") == nil && n.Get("skills") == nil {
+		ds = append(ds, limits.Errorf("grant", "sandbox requires commands or skills"))
 	}
 	if env := n.Get("env"); env != nil && n.Get("commands") == nil {
 		ds = append(ds, env.Errorf("grant", "env requires commands").
 			WithHint("use variables: to allow the app to read variables of the host"))
+	}
+	return ds
+}
+
+// checkCommand reports a pattern in a place where it would match too much, or nothing.
+func checkCommand(c *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for i, arg := range c.Items {
+		switch {
+		case i == 0 && (arg.Value == anyArg || arg.Value == furtherArgs):
+			ds = append(ds, arg.Errorf("grant", "the program of a command cannot be a pattern, got %q", arg.Value))
+		case arg.Value == furtherArgs && i < len(c.Items)-1:
+			ds = append(ds, arg.Errorf("grant", "%s must be the last argument of a command", furtherArgs))
+		}
 	}
 	return ds
 }

@@ -9,28 +9,136 @@ import (
 type Program struct {
 	// Args are the program and its arguments.
 	Args []string
+	// Kinds are the kinds of the arguments, before a call fixes them; nil means that all
+	// are fixed.
+	Kinds []ArgKind
 	// Env are the sorted names of the variables that the app sets for it.
 	Env []string
+	// Unconfined reports that a sandbox cannot apply to the program.
+	Unconfined bool
 }
 
-// CheckProgram checks whether an app may run a program: one grant must contain it
-// with exactly these arguments and all of its variables. It returns nil or a
-// [*Refused]. Without a policy file, no program is allowed.
+// An ArgKind is the kind of an argument when an app is loaded.
+type ArgKind int
+
+// The kinds of arguments: with a fixed value; with a value that a call has; one that a
+// call may omit; and any number of arguments.
+const (
+	FixedArg ArgKind = iota
+	VariableArg
+	OptionalArg
+	FurtherArgs
+)
+
+// Arguments of grants with a meaning: any one argument that is not an option, and any
+// further arguments.
+const (
+	anyArg      = "*"
+	furtherArgs = "..."
+	// anyProgram is what a message names instead of a program, which cannot be a pattern.
+	anyProgram = "PROGRAM"
+	// endOfOptions ends the options of a command line: no later argument is one.
+	endOfOptions = "--"
+)
+
+// CheckProgram checks whether an app may run a program; see [Policy.GrantProgram].
 func (p *Policy) CheckProgram(app string, program Program) error {
-	if p.hasMatchingGrant(app, func(g *grant) bool { return g.allowsProgram(program) }) {
-		return nil
+	_, err := p.GrantProgram(app, program)
+	return err
+}
+
+// GrantProgram returns the sandbox of a program, nil for the permissions of the host. The
+// first grant that allows the program with its arguments and all of its variables decides.
+// An argument of a grant is that argument; * is any one that does not begin with -, or any
+// one after --; ... at the end is any further arguments. The error is a [*Refused]. Without
+// a policy file, no program is allowed.
+func (p *Policy) GrantProgram(app string, program Program) (*Sandbox, error) {
+	var sandboxed bool
+	for i := 0; p != nil && i < len(p.grants); i++ {
+		g := &p.grants[i]
+		if !g.appliesToApp(app) || !g.allowsProgram(program) {
+			continue
+		}
+		if g.sandbox != nil && program.Unconfined {
+			sandboxed = true
+			continue
+		}
+		return g.sandbox, nil
 	}
-	line := "commands: [" + quoteYAMLList(program.Args...) + "]"
+	reason := ""
+	if sandboxed {
+		reason = "the programs of MCP servers cannot run in the sandbox of the grant"
+	}
+	line := "commands: [" + quoteYAMLList(program.grantArgs()...) + "]"
 	if len(program.Env) > 0 {
 		line += ", env: " + quoteYAMLList(program.Env...)
 	}
-	return p.newRefused(app, "run "+strings.Join(program.Args, " "), "", line)
+	if slices.Contains(program.Kinds, FurtherArgs) { // options make many programs run others
+		line += ", sandbox: {}"
+	}
+	return nil, p.newRefused(app, "run "+program.String(), reason, line)
+}
+
+// String returns the command line for messages.
+func (p *Program) String() string { return strings.Join(p.grantArgs(), " ") }
+
+// grantArgs returns the arguments of the narrowest grant that allows the program.
+func (p *Program) grantArgs() []string {
+	args := slices.Clone(p.Args)
+	for i, kind := range p.Kinds {
+		switch kind {
+		case VariableArg, OptionalArg:
+			args[i] = anyArg
+			if i == 0 {
+				args[i] = anyProgram
+			}
+		case FurtherArgs:
+			args[i] = furtherArgs
+		case FixedArg:
+		}
+	}
+	return args
+}
+
+func (p *Program) kindOf(i int) ArgKind {
+	if i < len(p.Kinds) {
+		return p.Kinds[i]
+	}
+	return FixedArg
 }
 
 func (g *grant) allowsProgram(program Program) bool {
-	hasArgs := func(args []string) bool { return slices.Equal(args, program.Args) }
 	notGranted := func(name string) bool { return !slices.Contains(g.env, name) }
-	return slices.ContainsFunc(g.commands, hasArgs) && !slices.ContainsFunc(program.Env, notGranted)
+	if slices.ContainsFunc(program.Env, notGranted) {
+		return false
+	}
+	return slices.ContainsFunc(g.commands, func(granted []string) bool { return allowsArgs(granted, &program, 0, false) })
+}
+
+// allowsArgs reports whether a grant allows the arguments from index i. For an argument
+// that a call has, it reports whether some value is allowed. literal reports that an
+// earlier argument was --.
+func allowsArgs(granted []string, p *Program, i int, literal bool) bool {
+	switch {
+	case len(granted) == 1 && granted[0] == furtherArgs:
+		return true
+	case i == len(p.Args):
+		return len(granted) == 0
+	case p.kindOf(i) == OptionalArg && allowsArgs(granted, p, i+1, literal):
+		return true
+	case p.kindOf(i) == FurtherArgs:
+		return true // there may be as many as are granted, or none
+	case len(granted) == 0:
+		return false
+	}
+	if p.kindOf(i) == FixedArg && !allowsArg(granted[0], p.Args[i], literal) {
+		return false
+	}
+	return allowsArgs(granted[1:], p, i+1, literal || granted[0] == endOfOptions)
+}
+
+func allowsArg(granted, arg string, literal bool) bool {
+	return granted == arg || granted == anyArg && (literal || !strings.HasPrefix(arg, "-"))
 }
 
 func (g *grantConfig) commandArgs() [][]string {

@@ -1,0 +1,40 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+type skillConfig struct {
+	Folder string `yaml:"folder" required:"true" doc:"The folder of the skill in the app, such as skills/pdf."`
+	SHA256 string `yaml:"sha256" required:"true" doc:"The hash of its files, which the error of a script without a grant contains."`
+}
+
+// HashSkill returns the hash of the files of a skill, by their paths: SHA-256 over the
+// sorted paths and the hashes of the files.
+func HashSkill(files map[string][]byte) string {
+	h := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(h, "%q %x\n", path, sha256.Sum256(files[path]))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// GrantSkill returns the sandbox of the scripts of a skill with this hash, nil for the
+// permissions of the host. The error is a [*Refused].
+func (p *Policy) GrantSkill(app, folder, hash string) (*Sandbox, error) {
+	for i := 0; p != nil && i < len(p.grants); i++ {
+		g := &p.grants[i]
+		matches := func(s skillConfig) bool {
+			return strings.Trim(s.Folder, "/") == folder && strings.EqualFold(strings.TrimPrefix(s.SHA256, "sha256:"), hash)
+		}
+		if g.appliesToApp(app) && slices.ContainsFunc(g.skills, matches) {
+			return g.sandbox, nil
+		}
+	}
+	return nil, p.newRefused(app, "run the scripts of the skill in "+folder, "", fmt.Sprintf("skills: [{folder: %s, sha256: %s}], sandbox: {}", strings.Trim(quoteYAMLList(folder), "[]"), hash))
+}
