@@ -1,0 +1,150 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Instructions of a filter (linux/bpf_common.h) and offsets in seccomp_data.
+const (
+	opLoad    = 0x20 // BPF_LD | BPF_W | BPF_ABS
+	opEqual   = 0x15 // BPF_JMP | BPF_JEQ | BPF_K
+	opAtLeast = 0x35 // BPF_JMP | BPF_JGE | BPF_K
+	opAny     = 0x45 // BPF_JMP | BPF_JSET | BPF_K
+	opReturn  = 0x06 // BPF_RET | BPF_K
+
+	atNumber, atArch = 0, 4
+	// The low halves of arguments: both architectures are little-endian.
+	atFirst, atSecond, atSecondHigh = 16, 24, 28
+
+	allowCall  = unix.SECCOMP_RET_ALLOW
+	denyCall   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	missesCall = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	killCaller = unix.SECCOMP_RET_KILL_PROCESS
+
+	// x32Bit marks system calls of another ABI on amd64.
+	x32Bit = 0x40000000
+	// newNamespaces are the flags of clone for new namespaces.
+	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+)
+
+// deniedCalls are the calls that reach other processes, change the machine, or have been
+// the way out of sandboxes: none of them is necessary for a program that computes. Those
+// on paths, that Landlock does not restrict, are in ownerCalls.
+func deniedCalls() []uintptr {
+	return append(archCalls(), []uintptr{
+		// other processes of the user
+		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD,
+		unix.SYS_SETPRIORITY, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_IOPRIO_SET,
+		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN,
+		// memory that no limit counts
+		unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET,
+		// system calls without a filter
+		unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+		// names of files elsewhere
+		unix.SYS_INOTIFY_INIT1, unix.SYS_FANOTIFY_INIT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT,
+		// namespaces, file systems, the kernel
+		unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
+		unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_FSCONFIG, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_QUOTACTL, unix.SYS_SWAPON, unix.SYS_SWAPOFF,
+		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
+		unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+		unix.SYS_REBOOT, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_ACCT, unix.SYS_SYSLOG,
+		unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_VHANGUP,
+	}...)
+}
+
+// ownerCalls change the attributes of files by their paths, which Landlock does not
+// restrict. They are denied if the program runs as the user of the host.
+func ownerCalls() []uintptr {
+	return append(archOwnerCalls(), unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR)
+}
+
+// A filter is a program of seccomp.
+type filter []unix.SockFilter
+
+func (f *filter) addInstruction(code uint16, k uint32, yes, no uint8) {
+	*f = append(*f, unix.SockFilter{Code: code, K: k, Jt: yes, Jf: no})
+}
+
+// denyNumber returns a result for a call.
+func (f *filter) denyNumber(number uintptr, result uint32) {
+	f.addInstruction(opEqual, uint32(number), 0, 1)
+	f.addInstruction(opReturn, result, 0, 0)
+}
+
+// denyWhen denies a call if a test of the low half of an argument is true.
+func (f *filter) denyWhen(number uintptr, at uint32, test uint16, k uint32) {
+	f.addInstruction(opEqual, uint32(number), 0, 4)
+	f.addInstruction(opLoad, at, 0, 0)
+	f.addInstruction(test, k, 0, 1)
+	f.addInstruction(opReturn, denyCall, 0, 0)
+	f.addInstruction(opReturn, allowCall, 0, 0)
+}
+
+// denyUnless denies a call unless the low half of its first argument is one of at most
+// three values.
+func (f *filter) denyUnless(number uintptr, allowed ...uint32) {
+	f.addInstruction(opEqual, uint32(number), 0, uint8(len(allowed)+3))
+	f.addInstruction(opLoad, atFirst, 0, 0)
+	for i, value := range allowed {
+		f.addInstruction(opEqual, value, uint8(len(allowed)-i), 0)
+	}
+	f.addInstruction(opReturn, denyCall, 0, 0)
+	f.addInstruction(opReturn, allowCall, 0, 0)
+}
+
+// buildFilter returns the filter. It kills a program that uses another system call ABI.
+func buildFilter(network, asHost bool) filter {
+	var f filter
+	f.addInstruction(opLoad, atArch, 0, 0)
+	f.addInstruction(opEqual, auditArch, 1, 0)
+	f.addInstruction(opReturn, killCaller, 0, 0)
+	f.addInstruction(opLoad, atNumber, 0, 0)
+	f.addInstruction(opAtLeast, x32Bit, 0, 1)
+	f.addInstruction(opReturn, killCaller, 0, 0)
+	denied := deniedCalls()
+	if asHost {
+		denied = append(denied, ownerCalls()...)
+	}
+	if !network {
+		denied = append(denied, unix.SYS_SOCKET)
+	}
+	for _, number := range denied {
+		f.denyNumber(number, denyCall)
+	}
+	f.denyNumber(unix.SYS_CLONE3, missesCall) // its flags cannot be read here; C libraries use clone instead
+	if network {
+		f.denyUnless(unix.SYS_SOCKET, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
+	}
+	f.denyUnless(unix.SYS_SOCKETPAIR, unix.AF_UNIX)
+	f.denyWhen(unix.SYS_CLONE, atFirst, opAny, newNamespaces)
+	f.addInstruction(opEqual, uint32(unix.SYS_PRLIMIT64), 0, 4) // only of the process itself
+	f.addInstruction(opLoad, atFirst, 0, 0)
+	f.addInstruction(opEqual, 0, 1, 0)
+	f.addInstruction(opReturn, denyCall, 0, 0)
+	f.addInstruction(opReturn, allowCall, 0, 0)
+	if asHost {
+		f.addInstruction(opEqual, uint32(unix.SYS_UTIMENSAT), 0, 5) // only of an open file: without a path
+		f.addInstruction(opLoad, atSecond, 0, 0)
+		f.addInstruction(opEqual, 0, 0, 2)
+		f.addInstruction(opLoad, atSecondHigh, 0, 0)
+		f.addInstruction(opEqual, 0, 1, 0)
+		f.addInstruction(opReturn, denyCall, 0, 0)
+	}
+	f.addInstruction(opReturn, allowCall, 0, 0)
+	return f
+}
+
+// installFilter applies a filter to the calling thread.
+func installFilter(f filter) error {
+	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); errno != 0 {
+		return fmt.Errorf("applying the system call filter: %w", errno)
+	}
+	return nil
+}
