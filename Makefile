@@ -46,7 +46,7 @@ unit: gotest ## run tests without the race detector
 	$(NOCGO) $(GOTEST) -shuffle=on ./...
 
 race: gotest ## run tests with the race detector
-	CGO_ENABLED=1 $(GOTEST) -race -shuffle=on ./pkg/session ./pkg/store/... ./internal/adkdb ./pkg/runtime ./pkg/agentconfig ./pkg/loader ./pkg/server ./pkg/provider
+	CGO_ENABLED=1 $(GOTEST) -race -shuffle=on ./pkg/session ./pkg/connection ./pkg/store/... ./internal/adkdb ./pkg/runtime ./pkg/agentconfig ./pkg/loader ./pkg/server ./pkg/provider
 
 lint: ## run go vet, the analyzers of tools/lint and staticcheck, check that the module is tidy
 	$(NOCGO) $(GO) vet ./...

@@ -11,7 +11,7 @@ import (
 // floors is the plan of the house: a package imports only packages of lower floors.
 var floors = map[string]int{
 	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0, "internal/safe": 0, "internal/regular": 0, "internal/adkjson": 0, "internal/buffers": 0,
-	"pkg/session": 1, "internal/policy": 1, "internal/sandbox": 1,
+	"pkg/session": 1, "pkg/connection": 1, "internal/policy": 1, "internal/sandbox": 1,
 	"pkg/live": 2, "pkg/eval": 2, "pkg/provider": 3, "pkg/tool": 2, "pkg/tool/mcptool": 3, "internal/toolstub": 3, "internal/auth": 2, "internal/a2a": 2,
 	"internal/textdiff": 0, "internal/conformance": 10, "pkg/store/internal/codec": 2, "pkg/store": 3, "pkg/store/memstore": 4, "pkg/store/kvstore": 4,
 	"pkg/store/dirstore": 4, "pkg/store/bucketstore": 4, "pkg/store/vertexstore": 4, "pkg/store/sqlstore": 5, "pkg/store/storeurl": 6,
@@ -22,7 +22,7 @@ var floors = map[string]int{
 	"cmd/agenthost": 11, "examples/embed": 11, "internal/proof": 11, "internal/gotest": 11, "internal/dist": 0, "internal/junit": 0, "internal/evalstats": 0, "internal/evalreport": 9, "internal/optimize": 9,
 
 	// Test support: only tests import it.
-	"internal/fakeanthropic": 0, "internal/fakegemini": 0, "internal/fakeollama": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/fakevertex": 0, "internal/fakevertex/serve": 1, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "ui-test/fakelive": 0, "pkg/store/storetest": 5, "internal/testenv": 10,
+	"internal/fakeanthropic": 0, "internal/fakeidp": 0, "internal/fakegemini": 0, "internal/fakeollama": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/fakevertex": 0, "internal/fakevertex/serve": 1, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "ui-test/fakelive": 0, "pkg/store/storetest": 5, "internal/testenv": 10,
 }
 
 func TestFloors(t *testing.T) {
@@ -66,5 +66,5 @@ func TestFloors(t *testing.T) {
 }
 
 func testOnly(pkg string) bool {
-	return slices.Contains([]string{"internal/fakeanthropic", "internal/fakegemini", "internal/fakeollama", "internal/fakeopenai", "internal/fakebucket", "internal/testdb", "internal/film", "pkg/store/storetest", "internal/testmcp", "internal/testenv"}, pkg)
+	return slices.Contains([]string{"internal/fakeanthropic", "internal/fakeidp", "internal/fakegemini", "internal/fakeollama", "internal/fakeopenai", "internal/fakebucket", "internal/testdb", "internal/film", "pkg/store/storetest", "internal/testmcp", "internal/testenv"}, pkg)
 }

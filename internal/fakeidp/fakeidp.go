@@ -1,0 +1,278 @@
+// Package fakeidp is an authorization server for tests. It follows RFC 6749, 7636 and 9207
+// strictly: it rejects unknown and repeated parameters, compares redirect addresses exactly,
+// requires PKCE with S256, issues codes that work once, and rotates refresh tokens. A refresh
+// token that is used twice revokes all tokens of its user, as RFC 9700 requires.
+package fakeidp
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The client and its redirect address.
+const (
+	ClientID     = "client-of-tests"
+	ClientSecret = "s3cret-of-client"
+)
+
+// A Server is an authorization server with one client. Its fields may be set before it is
+// used.
+type Server struct {
+	*httptest.Server
+	// Redirects are the registered addresses, Lifetime that of access tokens in seconds.
+	Redirects []string
+	Lifetime  int
+	// Audience, if set, is required.
+	Audience string
+	// Answer, if set, may answer a request of the token endpoint instead of the server.
+	Answer func(w http.ResponseWriter, r *http.Request) bool
+	// Hold, if set, is called before a refresh is answered, while other requests are served.
+	Hold func()
+
+	mu       sync.Mutex
+	codes    map[string]codeGrant
+	refresh  map[string]*family
+	access   map[string]*family
+	problems []string
+	// refreshes is how many refresh tokens were exchanged, issued all responses with tokens.
+	refreshes, issued int
+}
+
+type codeGrant struct{ challenge, redirect string }
+
+// A family is the tokens of one consent.
+type family struct {
+	current, token string
+	revoked        bool
+}
+
+// New starts a server, which the end of the test closes. Requests that violate a standard fail
+// the test.
+func New(t *testing.T, redirects ...string) *Server {
+	s := &Server{Redirects: redirects, Lifetime: 3600, codes: map[string]codeGrant{}, refresh: map[string]*family{}, access: map[string]*family{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serveRequest))
+	t.Cleanup(func() {
+		s.Close()
+		for _, p := range s.Problems() {
+			t.Errorf("authorization server: %s", p)
+		}
+	})
+	return s
+}
+
+// Problems returns the rejected requests, and drops them.
+func (s *Server) Problems() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.problems
+	s.problems = nil
+	return all
+}
+
+// Counts returns the number of refresh tokens that were exchanged, and of responses with
+// tokens.
+func (s *Server) Counts() (refreshes, issued int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refreshes, s.issued
+}
+
+// Accepts reports whether an Authorization header has a valid token.
+func (s *Server) Accepts(header string) bool {
+	token, ok := strings.CutPrefix(header, "Bearer ")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.access[token]
+	return ok && f != nil && !f.revoked && f.token == token
+}
+
+// RevokeAll revokes all tokens.
+func (s *Server) RevokeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.refresh {
+		f.revoked = true
+	}
+}
+
+// ExpireAll makes services reject the access tokens.
+func (s *Server) ExpireAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.access {
+		f.token = ""
+	}
+}
+
+// Authorize opens an authorization URL as the user's browser does, and returns where it is sent.
+func (s *Server) Authorize(t *testing.T, address string) *url.URL {
+	t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	to, err := resp.Location()
+	if err != nil {
+		t.Fatalf("%s: %s", address, resp.Status)
+	}
+	return to
+}
+
+func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/.well-known/openid-configuration":
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token",
+			"authorization_response_iss_parameter_supported": true,
+		})
+	case "/authorize":
+		s.serveAuthorize(w, r)
+	case "/token":
+		if s.Answer == nil || !s.Answer(w, r) {
+			s.issueTokens(w, r)
+		}
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// rejectRequest answers with an error, and records why.
+func (s *Server) rejectRequest(w http.ResponseWriter, code, format string, args ...any) {
+	s.mu.Lock()
+	s.problems = append(s.problems, fmt.Sprintf(format, args...))
+	s.mu.Unlock()
+	s.sendError(w, code)
+}
+
+func (s *Server) sendError(w http.ResponseWriter, code string) {
+	w.WriteHeader(http.StatusBadRequest)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": code, "error_description": "rejected"})
+}
+
+// checkParameters returns the unknown, repeated and missing parameters.
+func checkParameters(form url.Values, required, optional string) error {
+	for name, values := range form {
+		if len(values) != 1 || !slices.Contains(strings.Fields(required+" "+optional), name) {
+			return fmt.Errorf("parameter %s is unknown or repeated", name)
+		}
+	}
+	for _, name := range strings.Fields(required) {
+		if form.Get(name) == "" {
+			return fmt.Errorf("parameter %s is missing", name)
+		}
+	}
+	return nil
+}
+
+func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	err := checkParameters(q, "response_type client_id redirect_uri state code_challenge code_challenge_method", "scope access_type prompt audience")
+	switch {
+	case err != nil:
+		s.rejectRequest(w, "invalid_request", "authorize: %s", err)
+	case q.Get("response_type") != "code" || q.Get("client_id") != ClientID || q.Get("audience") != s.Audience:
+		s.rejectRequest(w, "invalid_request", "authorize: response_type, client_id or audience")
+	case !slices.Contains(s.Redirects, q.Get("redirect_uri")):
+		s.rejectRequest(w, "invalid_request", "authorize: redirect_uri %s is not registered", q.Get("redirect_uri"))
+	case q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 || len(q.Get("state")) < 43:
+		s.rejectRequest(w, "invalid_request", "authorize: code_challenge or state")
+	default:
+		code := "code-" + rand.Text()
+		s.mu.Lock()
+		s.codes[code] = codeGrant{q.Get("code_challenge"), q.Get("redirect_uri")}
+		s.mu.Unlock()
+		to := q.Get("redirect_uri") + "?" + url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {s.URL}}.Encode()
+		http.Redirect(w, r, to, http.StatusFound)
+	}
+}
+
+func (s *Server) issueTokens(w http.ResponseWriter, r *http.Request) {
+	id, secret, ok := r.BasicAuth()
+	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || !ok || id != ClientID || secret != ClientSecret {
+		s.rejectRequest(w, "invalid_client", "token: client authentication")
+		return
+	}
+	switch r.PostForm.Get("grant_type") {
+	case "authorization_code":
+		s.redeemCode(w, r.PostForm)
+	case "refresh_token":
+		if s.Hold != nil {
+			s.Hold()
+		}
+		s.rotateToken(w, r.PostForm)
+	default:
+		s.rejectRequest(w, "unsupported_grant_type", "token: grant_type")
+	}
+}
+
+func (s *Server) redeemCode(w http.ResponseWriter, form url.Values) {
+	err := checkParameters(form, "grant_type code redirect_uri code_verifier", "")
+	s.mu.Lock()
+	grant, known := s.codes[form.Get("code")]
+	delete(s.codes, form.Get("code"))
+	s.mu.Unlock()
+	sum := sha256.Sum256([]byte(form.Get("code_verifier")))
+	switch {
+	case err != nil:
+		s.rejectRequest(w, "invalid_request", "token: %s", err)
+	case !known:
+		s.rejectRequest(w, "invalid_grant", "token: unknown or used code")
+	case form.Get("redirect_uri") != grant.redirect || len(form.Get("code_verifier")) < 43 || base64.RawURLEncoding.EncodeToString(sum[:]) != grant.challenge:
+		s.rejectRequest(w, "invalid_grant", "token: redirect_uri or code_verifier")
+	default:
+		s.sendTokens(w, &family{})
+	}
+}
+
+// rotateToken exchanges a refresh token. A second use revokes the family, which is not a mistake of
+// the protocol: the client finds out by invalid_grant.
+func (s *Server) rotateToken(w http.ResponseWriter, form url.Values) {
+	if err := checkParameters(form, "grant_type refresh_token", ""); err != nil {
+		s.rejectRequest(w, "invalid_request", "token: %s", err)
+		return
+	}
+	token := form.Get("refresh_token")
+	s.mu.Lock()
+	f := s.refresh[token]
+	valid := f != nil && !f.revoked && f.current == token
+	if f != nil && !valid {
+		f.revoked = true
+	}
+	if valid {
+		s.refreshes++
+		f.current = ""
+	}
+	s.mu.Unlock()
+	if !valid {
+		s.sendError(w, "invalid_grant")
+		return
+	}
+	s.sendTokens(w, f)
+}
+
+func (s *Server) sendTokens(w http.ResponseWriter, f *family) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.issued++
+	f.token, f.current = "access-"+rand.Text(), "refresh-"+rand.Text()
+	s.access[f.token], s.refresh[f.current] = f, f
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"access_token": f.token, "refresh_token": f.current, "token_type": "Bearer", "expires_in": s.Lifetime,
+	})
+}

@@ -1,0 +1,171 @@
+package connection
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+
+	"cloud.google.com/go/auth"
+	"cloud.google.com/go/auth/credentials"
+	"cloud.google.com/go/auth/credentials/idtoken"
+
+	"agenthost/pkg/spec"
+)
+
+// googleConfig is an account of Google Cloud: a service account by its key, or the account
+// that the host itself has.
+type googleConfig struct {
+	ServiceAccount spec.Secret `yaml:"service_account" secret:"true" doc:"The key of a service account, in JSON, such as ${secret:ROBOT}. Default: the account of the host (application default credentials), which the host policy must allow."`
+	Scopes         []string    `yaml:"scopes" doc:"The scopes of access tokens, such as https://www.googleapis.com/auth/spreadsheets."`
+	Audience       string      `yaml:"audience" doc:"The audience of ID tokens, instead of scopes: the URL of a service on Cloud Run."`
+
+	key *serviceAccountKey
+}
+
+// A serviceAccountKey is what a key in JSON has (cloud.google.com/iam/docs/keys-create-delete).
+type serviceAccountKey struct {
+	Type         string `json:"type"`
+	Email        string `json:"client_email"`
+	PrivateKey   string `json:"private_key"`
+	PrivateKeyID string `json:"private_key_id"`
+	TokenURL     string `json:"token_uri"`
+}
+
+// checkValues reads the key, and requires hosts that the account of the host is for. Its
+// errors do not show the key. Other types of keys than that of a service account can name
+// programs and files of the host.
+func (c *googleConfig) checkValues(n *spec.Node, hosts []spec.Text) spec.Diagnostics {
+	if (len(c.Scopes) == 0) == (c.Audience == "") {
+		return spec.Diagnostics{n.Errorf("required", "google requires exactly one of scopes and audience")}
+	}
+	if u, err := url.Parse(c.Audience); c.Audience != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+		return spec.Diagnostics{n.Get("audience").Errorf("url", "audience must be a URL that starts with https://, got %q", c.Audience)}
+	}
+	if c.isOfHost() {
+		return c.checkHosts(n, hosts)
+	}
+	key := &serviceAccountKey{}
+	problem := ""
+	switch err := json.Unmarshal([]byte(c.ServiceAccount.Reveal()), key); {
+	case err != nil:
+		problem = "service_account must be the key of a service account, in JSON"
+	case key.Type != "service_account":
+		problem = "service_account must be a key with the type service_account"
+	case key.Email == "" || key.PrivateKey == "":
+		problem = "service_account requires client_email and private_key in its JSON"
+	case key.TokenURL == "":
+		key.TokenURL = "https://oauth2.googleapis.com/token"
+	case checkServerURL(key.TokenURL) != nil:
+		problem = "token_uri of service_account must start with https://"
+	}
+	if problem != "" {
+		return spec.Diagnostics{withoutSource(c.ServiceAccount.Errorf(0, "value", "%s", problem))}
+	}
+	c.key = key
+	return nil
+}
+
+// isOfHost reports whether the account is that of the host.
+func (c *googleConfig) isOfHost() bool { return c.ServiceAccount.Pos.Line == 0 }
+
+// checkHosts requires hosts of Google for access tokens of the host, and the audience for its
+// ID tokens, so that no app can send them elsewhere.
+func (c *googleConfig) checkHosts(n *spec.Node, hosts []spec.Text) spec.Diagnostics {
+	if len(hosts) == 0 {
+		return spec.Diagnostics{n.Errorf("required", "hosts is required for the account of the host").
+			WithHint("write the hosts of the services, such as hosts: [sheets.googleapis.com]")}
+	}
+	for i := range hosts {
+		p := parseHostPattern(hosts[i].Value)
+		if c.Audience == "" && !strings.HasSuffix("."+p.host, ".googleapis.com") {
+			return spec.Diagnostics{hosts[i].Errorf(0, "value", "access tokens of the host go only to *.googleapis.com, got %q", hosts[i].Value)}
+		}
+		if u, err := url.Parse(c.Audience); c.Audience != "" && (err != nil || p.subdomains || !p.matchesURL(u)) {
+			return spec.Diagnostics{hosts[i].Errorf(0, "value", "ID tokens of the host go only to their audience, got %q", hosts[i].Value)}
+		}
+	}
+	return nil
+}
+
+// tokenAddress returns the address that issues tokens, if the document decides about it.
+func (c *googleConfig) tokenAddress() (spec.Text, bool) {
+	if c.key == nil {
+		return spec.Text{}, false
+	}
+	at := c.ServiceAccount.Text
+	at.Value = c.key.TokenURL
+	return at, true
+}
+
+func (c *googleConfig) listSettings() []string {
+	return append([]string{"google", c.ServiceAccount.Reveal(), c.Audience}, c.Scopes...)
+}
+
+// newGoogleTokens returns the source of the tokens of an account. All users share them.
+func newGoogleTokens(c *googleConfig, env Env) *sharedToken {
+	var provider auth.TokenProvider
+	issue := func(ctx context.Context) (*issuedToken, error) {
+		ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+		defer cancel()
+		if provider == nil {
+			found, err := c.openProvider(env)
+			if err != nil {
+				return nil, err
+			}
+			provider = found
+		}
+		t, err := provider.Token(ctx)
+		if err != nil {
+			return nil, c.describeError(err)
+		}
+		return &issuedToken{bearerCredential(t.Value), t.Expiry}, nil
+	}
+	return newSharedToken(env, issue)
+}
+
+// openProvider returns what issues tokens. The requests for a key of the app go to the
+// client of the app, those of the host to that of the library.
+func (c *googleConfig) openProvider(env Env) (auth.TokenProvider, error) {
+	switch {
+	case c.key != nil:
+		opts := &auth.Options2LO{
+			Email: c.key.Email, PrivateKey: []byte(c.key.PrivateKey), PrivateKeyID: c.key.PrivateKeyID, TokenURL: c.key.TokenURL,
+			Scopes: c.Scopes, Client: withoutRedirects(env.HTTP),
+		}
+		if c.Audience != "" {
+			opts.UseIDToken, opts.PrivateClaims = true, map[string]any{"target_audience": c.Audience}
+		}
+		provider, err := auth.New2LOTokenProvider(opts)
+		if err != nil {
+			return nil, errors.New("the private_key of the service account is invalid")
+		}
+		return provider, nil
+	case c.Audience != "":
+		found, err := idtoken.NewCredentials(&idtoken.Options{Audience: c.Audience})
+		if err != nil {
+			return nil, errNoAccount
+		}
+		return found, nil
+	}
+	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: c.Scopes})
+	if err != nil {
+		return nil, errNoAccount
+	}
+	return found, nil
+}
+
+var errNoAccount = errors.New("the host has no account of Google (application default credentials)")
+
+// describeError returns an error without the response of the server, which may repeat the
+// request.
+func (c *googleConfig) describeError(err error) error {
+	if failed := (*auth.Error)(nil); errors.As(err, &failed) && failed.Response != nil {
+		return &tokenError{text: "requesting a token: " + failed.Response.Status}
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return errors.New("requesting a token of Google failed")
+}

@@ -1,0 +1,248 @@
+package connection
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// A Grant is a row of a [GrantStore]: the tokens of a user for a connection, or a consent
+// that was requested and has no answer yet.
+type Grant struct {
+	// ID is at most 64 characters. That of a consent is a hash of its state.
+	ID         string
+	User       User
+	Connection string
+	// Version is 1 for a new row, and 1 more after each change.
+	Version int64
+	// BusyUntil is when other replicas may renew the tokens, if the replica that does so now
+	// has ended; zero if none does.
+	BusyUntil time.Time
+	// Expires is when a consent expires; zero for tokens.
+	Expires time.Time
+	// Sealed is the encrypted content.
+	Sealed []byte
+}
+
+// A GrantStore stores grants for all replicas of a host. It is safe for concurrent use.
+type GrantStore interface {
+	// GetGrant returns the row, or nil if there is none.
+	GetGrant(ctx context.Context, id string) (*Grant, error)
+	// SwapGrant stores a row, and reports true, if the stored version is one less than its
+	// version. A row with version 1 requires that there is none.
+	SwapGrant(ctx context.Context, g *Grant) (bool, error)
+	// DeleteGrant deletes the row if it has this version, and reports whether it did.
+	DeleteGrant(ctx context.Context, id string, version int64) (bool, error)
+	// DeleteExpired deletes the consents that expired before a time.
+	DeleteExpired(ctx context.Context, before time.Time) error
+}
+
+// Grants keep what users have consented to. One Grants serves all connections of a host. It
+// is safe for concurrent use.
+type Grants struct {
+	opts GrantOptions
+
+	mu      sync.Mutex
+	sources map[sourceKey]*userTokens
+}
+
+type sourceKey struct{ app, connection string }
+
+// GrantOptions configure grants. Store is required.
+type GrantOptions struct {
+	Store GrantStore
+	// Keys are nil if the host has none: connections of users then fail to open.
+	Keys *Keys
+	// RedirectURL is where authorization servers send browsers; empty leaves it to the
+	// client that opens the address, as in ADK.
+	RedirectURL string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger receives warnings; nil discards them.
+	Logger *slog.Logger
+}
+
+// NewGrants returns grants without connections.
+func NewGrants(opts GrantOptions) *Grants {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Grants{opts: opts, sources: map[sourceKey]*userTokens{}}
+}
+
+// addSource makes a source answer the consents of its connection, instead of the source of
+// the previous revision.
+func (g *Grants) addSource(s *userTokens) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sources[sourceKey{s.app, s.name}] = s
+}
+
+func (g *Grants) findSource(app, name string) *userTokens {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sources[sourceKey{app, name}]
+}
+
+// The bounds of a consent.
+const consentLifetime = 10 * time.Minute
+
+// A consent is the content of a pending consent.
+type consent struct {
+	SessionID string `json:"session"`
+	CallID    string `json:"call"`
+	Verifier  string `json:"verifier"`
+	Redirect  string `json:"redirect"`
+	// Config is the hash of the connection, which may change until the answer.
+	Config string `json:"config"`
+	// Issuer is what the answer must name if it names one, or if IssuerRequired is set.
+	Issuer         string `json:"issuer"`
+	IssuerRequired bool   `json:"issuer_required"`
+	TokenURL       string `json:"token_url"`
+}
+
+func hashID(kind string, words ...string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q", kind, words))
+	return hex.EncodeToString(sum[:])
+}
+
+// storeConsent stores a consent, and returns its state.
+func (g *Grants) storeConsent(ctx context.Context, user User, name string, c *consent) (state string, err error) {
+	now := g.opts.Now()
+	if err := g.opts.Store.DeleteExpired(ctx, now); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	state = rand.Text() + rand.Text() // 260 bits
+	row := &Grant{ID: hashID("consent", state), User: user, Connection: name, Version: 1, Expires: now.Add(consentLifetime)}
+	row.Sealed = g.opts.Keys.sealText(row, text)
+	if ok, err := g.opts.Store.SwapGrant(ctx, row); err != nil || !ok {
+		return "", errors.Join(err, errors.New("storing the requested consent"))
+	}
+	return state, nil
+}
+
+// ErrNoConsent reports an answer to a consent that was not requested, has expired or has
+// been answered.
+var ErrNoConsent error = &AnswerError{"this authorization was not requested, has expired or has been used: start again in the conversation"}
+
+// An AnswerError is an error about an answer, whose text is for the user.
+type AnswerError struct{ text string }
+
+// Error returns the text.
+func (e *AnswerError) Error() string { return e.text }
+
+func answerErrorf(format string, args ...any) error {
+	return &AnswerError{fmt.Sprintf(format, args...)}
+}
+
+// readConsent returns the pending consent of a state.
+func (g *Grants) readConsent(ctx context.Context, state string) (*Grant, *consent, error) {
+	if g.opts.Keys == nil {
+		return nil, nil, ErrNoConsent
+	}
+	row, err := g.opts.Store.GetGrant(ctx, hashID("consent", state))
+	if err != nil {
+		return nil, nil, err
+	}
+	if row == nil || row.Expires.IsZero() || !g.opts.Now().Before(row.Expires) {
+		return nil, nil, ErrNoConsent
+	}
+	c := &consent{}
+	text, err := g.opts.Keys.openSealed(row)
+	if err == nil {
+		err = json.Unmarshal(text, c)
+	}
+	if err != nil {
+		return nil, nil, ErrNoConsent
+	}
+	return row, c, nil
+}
+
+// A PendingConsent is a request to a user that has no answer yet.
+type PendingConsent struct {
+	User                  User
+	Connection, SessionID string
+}
+
+// FindConsent returns the pending consent of a state. The error is [ErrNoConsent] if there
+// is none.
+func (g *Grants) FindConsent(ctx context.Context, state string) (*PendingConsent, error) {
+	row, c, err := g.readConsent(ctx, state)
+	if err != nil {
+		return nil, err
+	}
+	return &PendingConsent{row.User, row.Connection, c.SessionID}, nil
+}
+
+// An Answer is the answer of an authorization server (RFC 6749, 4.1.2 and RFC 9207).
+type Answer struct {
+	State, Code, Issuer string
+	// Error is the code of a refusal.
+	Error string
+	// RedirectURL is that of a client that received the answer; empty for the host's.
+	RedirectURL string
+	// User, SessionID and CallID, if set, must be those of the request.
+	User              *User
+	SessionID, CallID string
+}
+
+// FinishConsent takes the answer to a consent, whose state is used up, and stores the tokens
+// of the user. The error is an [*AnswerError], without codes and tokens, or one of the store.
+func (g *Grants) FinishConsent(ctx context.Context, a Answer) error {
+	row, c, err := g.readConsent(ctx, a.State)
+	if err != nil {
+		return err
+	}
+	if a.User != nil && (*a.User != row.User || a.SessionID != c.SessionID || a.CallID != c.CallID) {
+		return ErrNoConsent
+	}
+	if ok, err := g.opts.Store.DeleteGrant(ctx, row.ID, row.Version); err != nil {
+		return err
+	} else if !ok {
+		return ErrNoConsent
+	}
+	s := g.findSource(row.User.App, row.Connection)
+	if s == nil || s.configID != c.Config {
+		return answerErrorf("connection %s has changed: start again in the conversation", row.Connection)
+	}
+	if err := c.checkAnswer(row.Connection, a); err != nil {
+		return err
+	}
+	if a.RedirectURL != "" {
+		c.Redirect = a.RedirectURL
+	}
+	got, err := s.redeemCode(ctx, c, a.Code)
+	if err != nil {
+		return answerErrorf("connection %s: %s", row.Connection, err)
+	}
+	return s.replaceToken(ctx, row.User, s.newToken(got))
+}
+
+// checkAnswer checks the issuer (RFC 9207, 2.4), and that there is a code.
+func (c *consent) checkAnswer(name string, a Answer) error {
+	switch {
+	case a.Issuer != "" && c.Issuer != "" && !sameIssuer(a.Issuer, c.Issuer):
+		return answerErrorf("connection %s: the answer is from the issuer %q, want %s", name, cutText(a.Issuer), c.Issuer)
+	case a.Issuer == "" && c.IssuerRequired:
+		return answerErrorf("connection %s: the answer does not name its issuer", name)
+	case a.Error != "":
+		return answerErrorf("connection %s: the authorization server refused: %s", name, cutText(a.Error))
+	case a.Code == "":
+		return answerErrorf("connection %s: the answer has no code", name)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package connection
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A hostPattern is a host, with an optional port, or all subdomains of *.HOST.
+type hostPattern struct {
+	host, port string
+	subdomains bool
+}
+
+func parseHostPattern(text string) hostPattern {
+	text = strings.ToLower(text)
+	rest, subdomains := strings.CutPrefix(text, "*.")
+	host, port, err := net.SplitHostPort(rest)
+	if err != nil {
+		host, port = rest, ""
+	}
+	return hostPattern{strings.Trim(strings.TrimSuffix(host, "."), "[]"), port, subdomains}
+}
+
+// isHostPattern reports whether a string is a host of the form of [Config].
+func isHostPattern(text string) bool {
+	p := parseHostPattern(text)
+	u, err := url.Parse("https://" + strings.TrimPrefix(text, "*."))
+	return p.host != "" && err == nil && u.Path == "" && u.RawQuery == "" && u.User == nil && !strings.ContainsAny(text, "/?#@") &&
+		!strings.Contains(p.host, "*")
+}
+
+// matchesURL reports whether a URL has the host. A pattern without a port matches the
+// default port of the scheme.
+func (p hostPattern) matchesURL(u *url.URL) bool {
+	host, port := hostOf(u), u.Port()
+	if port == "" {
+		port = defaultPort(u.Scheme)
+	}
+	if port != p.port && (p.port != "" || port != defaultPort(u.Scheme)) {
+		return false
+	}
+	if p.subdomains {
+		return strings.HasSuffix(host, "."+p.host)
+	}
+	return host == p.host
+}
+
+func hostOf(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
+
+func defaultPort(scheme string) string {
+	if scheme == "http" {
+		return "80"
+	}
+	return "443"
+}
+
+// HostOf returns the host of an address, with its port if it has one, or "".
+func HostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// ErrInsecure reports a URL without TLS.
+var ErrInsecure = errors.New("credentials require https")
+
+// A HostError reports a host that the connection does not have.
+type HostError struct{ Host string }
+
+// Error names the host.
+func (e *HostError) Error() string { return "no credentials for host " + e.Host }
+
+// CheckAddress reports whether a connection may send credentials to an address: it
+// returns nil, [ErrInsecure] or a [*HostError].
+func (c *Connection) CheckAddress(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return nil // reported by the tool
+	}
+	return c.checkURL(u)
+}
+
+func (c *Connection) checkURL(u *url.URL) error {
+	switch {
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(hostOf(u))):
+		return ErrInsecure
+	case !slices.ContainsFunc(c.hosts, func(p hostPattern) bool { return p.matchesURL(u) }):
+		return &HostError{u.Host}
+	}
+	return nil
+}
+
+func (c *Connection) checkTarget(u *url.URL) error {
+	if err := c.checkURL(u); err != nil {
+		return fmt.Errorf("connection %s: %w", c.name, err)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}

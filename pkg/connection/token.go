@@ -1,0 +1,243 @@
+package connection
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"agenthost/pkg/spec"
+)
+
+// A tokenServer is an authorization server. Its address is an issuer, whose metadata
+// names the token endpoint, or the endpoint itself.
+type tokenServer struct {
+	client *http.Client
+	// issuer is empty if the endpoints are those of the document.
+	issuer, authorizationURL, tokenURL string
+}
+
+// A tokenRequest is a form with the authentication of the client.
+type tokenRequest struct {
+	form url.Values
+	// id and secret are those of the client; the secret may be empty.
+	id, secret string
+	// endpoint, if set, is the token endpoint.
+	endpoint string
+	// redactor removes the secrets of the request from errors.
+	redactor *spec.Redactor
+	// inBody sends the client's ID and secret in the form.
+	inBody bool
+}
+
+// A tokenResponse is the response of a token endpoint (RFC 6749, 5.1).
+type tokenResponse struct {
+	AccessToken  string `json:"access_token"`
+	RefreshToken string `json:"refresh_token"`
+	TokenType    string `json:"token_type"`
+	ExpiresIn    int64  `json:"expires_in"`
+}
+
+const (
+	maxTokenResponse = 256 << 10
+	tokenTimeout     = 30 * time.Second
+	maxErrorText     = 200
+)
+
+// requestToken requests a token. Its errors contain neither the secret nor the token.
+func (s *tokenServer) requestToken(ctx context.Context, r tokenRequest) (*tokenResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	if r.endpoint == "" {
+		m, err := s.findMetadata(ctx)
+		if err != nil {
+			return nil, r.redactError(err)
+		}
+		r.endpoint = m.TokenURL
+	}
+	token, err := s.postForm(ctx, r)
+	if err != nil {
+		return nil, r.redactError(fmt.Errorf("requesting a token: %w", err))
+	}
+	return token, nil
+}
+
+func (r *tokenRequest) redactError(err error) error {
+	text := r.redactor.RedactString(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	if failed := (*tokenError)(nil); errors.As(err, &failed) {
+		return &tokenError{failed.code, text}
+	}
+	return errors.New(text)
+}
+
+// A tokenError is the error of a token endpoint (RFC 6749, 5.2).
+type tokenError struct{ code, text string }
+
+// Error returns the status with the error of the server.
+func (e *tokenError) Error() string { return e.text }
+
+func (s *tokenServer) postForm(ctx context.Context, r tokenRequest) (*tokenResponse, error) {
+	if r.inBody {
+		r.form.Set("client_id", r.id)
+	}
+	if r.inBody && r.secret != "" {
+		r.form.Set("client_secret", r.secret)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.endpoint, strings.NewReader(r.form.Encode()))
+	if err != nil {
+		return nil, errors.New("invalid token endpoint")
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	if !r.inBody { // RFC 6749, 2.3.1
+		req.SetBasicAuth(url.QueryEscape(r.id), url.QueryEscape(r.secret))
+	}
+	raw, status, err := s.sendRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, newTokenError(status, raw)
+	}
+	var token tokenResponse
+	if err := json.Unmarshal(raw, &token); err != nil {
+		return nil, errors.New("the response is not valid JSON of a token")
+	}
+	if !strings.EqualFold(token.TokenType, "bearer") {
+		return nil, fmt.Errorf("token_type must be Bearer, got %q", cutText(token.TokenType))
+	}
+	if !headerValue.MatchString(token.AccessToken) {
+		return nil, errors.New("the response has no valid access_token")
+	}
+	return &token, nil
+}
+
+// sendRequest returns the bounded body and the status of a response.
+func (s *tokenServer) sendRequest(req *http.Request) ([]byte, int, error) {
+	resp, err := s.client.Do(req)
+	if err != nil {
+		if ue := (*url.Error)(nil); errors.As(err, &ue) {
+			err = ue.Err
+		}
+		return nil, 0, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxTokenResponse+1))
+	if err == nil && len(raw) > maxTokenResponse {
+		err = fmt.Errorf("the response exceeds the limit of %d KiB", maxTokenResponse>>10)
+	}
+	return raw, resp.StatusCode, err
+}
+
+// newTokenError returns the error of a response.
+func newTokenError(status int, raw []byte) error {
+	var e struct {
+		Code        string `json:"error"`
+		Description string `json:"error_description"`
+	}
+	text := fmt.Sprintf("%d %s", status, http.StatusText(status))
+	if json.Unmarshal(raw, &e) == nil && e.Code != "" {
+		text += ": " + cutText(e.Code)
+		if e.Description != "" {
+			text += ": " + cutText(e.Description)
+		}
+	}
+	return &tokenError{e.Code, text}
+}
+
+// cutText bounds a string of a server, and replaces its control characters.
+func cutText(text string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+	if runes := []rune(clean); len(runes) > maxErrorText {
+		return string(runes[:maxErrorText]) + "…"
+	}
+	return clean
+}
+
+// serverMetadata is the metadata of an authorization server (RFC 8414, 2 and RFC 9207, 3).
+type serverMetadata struct {
+	Issuer           string `json:"issuer"`
+	AuthorizationURL string `json:"authorization_endpoint"`
+	TokenURL         string `json:"token_endpoint"`
+	IssuerInAnswer   bool   `json:"authorization_response_iss_parameter_supported"`
+}
+
+// findMetadata returns the endpoints of the document or of the issuer's metadata. The
+// authorization endpoint is empty if there is none.
+func (s *tokenServer) findMetadata(ctx context.Context) (*serverMetadata, error) {
+	if s.tokenURL != "" {
+		return &serverMetadata{AuthorizationURL: s.authorizationURL, TokenURL: s.tokenURL}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	var last error
+	for _, address := range metadataURLs(s.issuer) {
+		m, err := s.readMetadata(ctx, address)
+		if err == nil {
+			return m, nil
+		}
+		last = err
+	}
+	return nil, fmt.Errorf("metadata of %s: %w", s.issuer, last)
+}
+
+// metadataURLs returns the places of the metadata of an issuer, in the order of ADK
+// (RFC 8414, 3.1 and OpenID Connect Discovery 1.0, 4).
+func metadataURLs(issuer string) []string {
+	u, err := url.Parse(strings.TrimSuffix(issuer, "/"))
+	if err != nil {
+		return nil // the config was checked
+	}
+	path := u.EscapedPath()
+	root := u.Scheme + "://" + u.Host
+	all := []string{root + "/.well-known/oauth-authorization-server" + path, root + "/.well-known/openid-configuration" + path}
+	if path != "" {
+		all = append(all, root+path+"/.well-known/openid-configuration")
+	}
+	return all
+}
+
+func (s *tokenServer) readMetadata(ctx context.Context, address string) (*serverMetadata, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, errors.New("invalid issuer")
+	}
+	raw, status, err := s.sendRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("%d %s", status, http.StatusText(status))
+	}
+	var m serverMetadata
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, errors.New("the metadata is not valid JSON")
+	}
+	if !sameIssuer(m.Issuer, s.issuer) {
+		return nil, fmt.Errorf("the metadata has the issuer %q, which differs", cutText(m.Issuer))
+	}
+	if err := checkServerURL(m.TokenURL); err != nil {
+		return nil, fmt.Errorf("token_endpoint: %w", err)
+	}
+	if m.AuthorizationURL != "" {
+		if err := checkServerURL(m.AuthorizationURL); err != nil {
+			return nil, fmt.Errorf("authorization_endpoint: %w", err)
+		}
+	}
+	return &m, nil
+}
+
+func sameIssuer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
