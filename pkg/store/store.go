@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store/internal/codec"
 )
@@ -23,6 +24,8 @@ type Store struct {
 	Memories  *Memories
 	Revisions *Revisions
 	Results   *Results
+	// Grants are nil if the backends cannot store them.
+	Grants connection.GrantStore
 }
 
 // Options configure a store. Nil and the zero value are valid.
@@ -95,7 +98,7 @@ func (o *Options) withDefaults() *Options {
 	return &d
 }
 
-// Backends are the engines below a store. All but Results are required; a package such as
+// Backends are the engines below a store. All but Results and Grants are required; a package such as
 // memstore or sqlstore has some of them.
 type Backends struct {
 	Sessions  SessionBackend
@@ -106,6 +109,9 @@ type Backends struct {
 	Revisions     RevisionBackend
 	// Results is nil for a store that cannot store results; see [ErrNoResults].
 	Results ResultBackend
+	// Grants are nil for a store that cannot store what users have authorized. The backend
+	// of the sessions closes them.
+	Grants connection.GrantStore
 	// Unshared reports that no other store can open the sessions. Their runs need
 	// no leases.
 	Unshared bool
@@ -128,6 +134,7 @@ func New(b *Backends, opts *Options) *Store {
 		Memories:  &Memories{backend: b.Memories, service: b.MemoryService, clock: o.Clock, newID: o.NewID},
 		Revisions: &Revisions{backend: b.Revisions, clock: o.Clock},
 		Results:   &Results{backend: results, clock: o.Clock},
+		Grants:    b.Grants,
 	}
 }
 

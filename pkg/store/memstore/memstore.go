@@ -2,7 +2,10 @@
 // memory of the process, for tests and for hosts whose data may end with them.
 package memstore
 
-import "agenthost/pkg/store"
+import (
+	"agenthost/pkg/connection"
+	"agenthost/pkg/store"
+)
 
 // New opens an empty store in memory.
 func New(opts *store.Options) *store.Store { return store.New(NewBackends(), opts) }
@@ -10,7 +13,7 @@ func New(opts *store.Options) *store.Store { return store.New(NewBackends(), opt
 // NewBackends returns empty backends for all parts of a store.
 func NewBackends() *store.Backends {
 	return &store.Backends{
-		Sessions: NewSessions(), Artifacts: NewArtifacts(), Memories: NewMemories(), Revisions: NewRevisions(), Results: NewResults(),
+		Sessions: NewSessions(), Artifacts: NewArtifacts(), Memories: NewMemories(), Revisions: NewRevisions(), Results: NewResults(), Grants: &connection.MemoryGrants{},
 		Unshared: true,
 	}
 }

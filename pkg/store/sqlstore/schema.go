@@ -145,6 +145,21 @@ type resultRow struct {
 // TableName is for GORM.
 func (resultRow) TableName() string { return "eval_results" }
 
+// grantRow is the tokens of a user for a connection, or a request for them.
+type grantRow struct {
+	ID         string `gorm:"column:id;size:64;primaryKey"`
+	App        string `gorm:"column:app_name;size:128;not null"`
+	User       string `gorm:"column:user_id;size:255;not null"`
+	Connection string `gorm:"column:connection;size:255;not null"`
+	Version    int64  `gorm:"column:version;not null"`
+	BusyUntil  int64  `gorm:"column:busy_until;not null"`
+	Expires    int64  `gorm:"column:expire_time;not null;index:grants_expire"`
+	Sealed     []byte `gorm:"column:sealed;not null"`
+}
+
+// TableName is for GORM.
+func (grantRow) TableName() string { return "credential_grants" }
+
 // provenanceColumn is the column of events that schema version 6 added: the
 // output of [session.Provenance.Append], or null in rows written by an older
 // version of agenthost.
@@ -224,6 +239,7 @@ func migrations() []migration {
 		{5, "revisions of apps", createRevisionTable},
 		{6, "provenance of events", addProvenance},
 		{7, "results of evaluations", createResultTable},
+		{8, "grants of users", createGrantTable},
 	}
 }
 
@@ -287,11 +303,11 @@ func createTables(db *gorm.DB, d dialect) error {
 	return nil
 }
 
-// tableNames returns the tables of sessions, memories, revisions and results, without
+// tableNames returns the tables of sessions, memories, revisions, results and grants, without
 // the migration table.
 func tableNames() []string {
 	var all []string
-	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}, resultRow{}} {
+	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}, resultRow{}, grantRow{}} {
 		all = append(all, row.TableName())
 	}
 	return all
@@ -372,6 +388,8 @@ func createMemoryTables(db *gorm.DB, d dialect) error {
 func createRevisionTable(db *gorm.DB, d dialect) error { return createTable(db, d, &revisionRow{}) }
 
 func createResultTable(db *gorm.DB, d dialect) error { return createTable(db, d, &resultRow{}) }
+
+func createGrantTable(db *gorm.DB, d dialect) error { return createTable(db, d, &grantRow{}) }
 
 // checkForeignTables rejects tables with our names but without a schema
 // version, because they belong to another program. Tables with other names may

@@ -218,7 +218,7 @@ func (d dialect) unlockSchema(ctx context.Context, conn *sql.Conn) error {
 // Backends returns the backends of a store, without artifacts. They share the
 // database, and closing the sessions closes it.
 func (b *Database) Backends() *store.Backends {
-	return &store.Backends{Sessions: b, Memories: sqlMemories{b, nil}, Revisions: sqlRevisions{b}, Results: sqlResults{b}}
+	return &store.Backends{Sessions: b, Memories: sqlMemories{b, nil}, Revisions: sqlRevisions{b}, Results: sqlResults{b}, Grants: sqlGrants{b}}
 }
 
 // ArtifactFolder returns the default folder of artifacts: next to a database file, or

@@ -32,6 +32,9 @@ func (su *Suite) Run(t *testing.T) {
 	if b.Results != nil {
 		su.runTests(t, su.resultTests())
 	}
+	if b.Grants != nil {
+		su.runTests(t, map[string]func(*testing.T){"Grants": su.testGrants})
+	}
 }
 
 func (su *Suite) sessionTests() map[string]func(*testing.T) {
