@@ -20,6 +20,7 @@ type rule struct {
 	when    *template.Expr
 	replace *template.Expr
 	writes  []tool.Assignment
+	saves   []tool.ArtifactSave
 	// respond is a mapping with strings, for hooks of tools.
 	respond any
 	text    *template.Paths
@@ -34,9 +35,18 @@ func (r *rule) toCallbacks() runtime.Callbacks {
 	}
 }
 
+// A ruleTarget is what a rule can write.
+type ruleTarget struct {
+	state     tool.State
+	artifacts tool.Artifacts
+}
+
+func newRuleTarget(m *runtime.CallbackContext) ruleTarget { return ruleTarget{m.State, m.Artifacts} }
+
 // evaluateRule returns the value of the verb, or nil when the rule has no
-// answer. Verbs that write state do so here.
-func (r *rule) evaluateRule(ctx context.Context, vars map[string]any, state tool.State) (any, error) {
+// answer. Verbs that write state or artifacts do so here.
+func (r *rule) evaluateRule(ctx context.Context, vars map[string]any, to ruleTarget) (any, error) {
+	state := to.state
 	if r.when != nil {
 		if holds, err := r.when.Bool(ctx, vars); err != nil || !holds {
 			return nil, wrapWithKey("when", err)
@@ -46,6 +56,8 @@ func (r *rule) evaluateRule(ctx context.Context, vars map[string]any, state tool
 		return nil, tool.Assign(ctx, r.writes, vars, state)
 	}
 	switch r.verb {
+	case tool.SaveVerb:
+		return nil, tool.SaveArtifacts(ctx, r.saves, vars, placeholderLookup(vars, state), to.artifacts)
 	case "replace":
 		v, err := r.replace.Eval(ctx, vars)
 		return v, wrapWithKey("replace", err)
@@ -128,7 +140,7 @@ func (r *rule) answerAroundAgent(ctx context.Context, m *runtime.CallbackContext
 		}
 		vars["event"] = map[string]any{"id": ev.ID, "author": ev.Author, "branch": ev.Branch, "text": text, "error_code": ev.ErrorCode}
 	}
-	v, err := r.evaluateRule(ctx, vars, m.State)
+	v, err := r.evaluateRule(ctx, vars, newRuleTarget(m))
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -136,7 +148,7 @@ func (r *rule) answerAroundAgent(ctx context.Context, m *runtime.CallbackContext
 }
 
 func (r *rule) answerBeforeModel(ctx context.Context, m *runtime.CallbackContext, _ *model.Request) (*model.Response, error) {
-	v, err := r.evaluateRule(ctx, m.ExprVars(), m.State)
+	v, err := r.evaluateRule(ctx, m.ExprVars(), newRuleTarget(m))
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -152,13 +164,16 @@ func (r *rule) editAfterModel(ctx context.Context, m *runtime.CallbackContext, r
 	if r.verb == "replace" && !hasText(resp.Content) {
 		return nil, nil
 	}
+	if r.verb == tool.SaveVerb && resp.Partial {
+		return nil, nil // each chunk would be a version of its own
+	}
 	vars := m.ExprVars()
 	calls := []any{}
 	for _, c := range model.CallsOf(resp.Content) {
 		calls = append(calls, c.Name)
 	}
 	vars["response"] = map[string]any{"text": text, "calls": calls, "partial": resp.Partial, "error_code": resp.ErrorCode}
-	v, err := r.evaluateRule(ctx, vars, m.State)
+	v, err := r.evaluateRule(ctx, vars, newRuleTarget(m))
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -199,7 +214,7 @@ func (r *rule) answerModelError(ctx context.Context, m *runtime.CallbackContext,
 	vars := m.ExprVars()
 	runErr := m.ModelError(failure)
 	vars["error"] = map[string]any{"code": runErr.Code, "message": runErr.Message}
-	v, err := r.evaluateRule(ctx, vars, m.State)
+	v, err := r.evaluateRule(ctx, vars, newRuleTarget(m))
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -240,7 +255,7 @@ func (r *rule) evaluateForTool(ctx context.Context, call *tool.Call, name string
 	if name != "" {
 		vars[name] = value
 	}
-	v, err := r.evaluateRule(ctx, vars, call.State)
+	v, err := r.evaluateRule(ctx, vars, ruleTarget{call.State, call.Artifacts})
 	if v == nil || err != nil {
 		return nil, err
 	}

@@ -166,7 +166,7 @@ func (h hookSpec) collectUses(list *spec.Node) []CallbackUse {
 		}
 		u := h.describeRuleUse(item, &c, sure)
 		u.Opaque = c.Name.Value != ""
-		onlySets := slices.ContainsFunc(tool.WriteVerbs(), func(verb string) bool { return item.Get(verb) != nil })
+		onlySets := slices.ContainsFunc(append(tool.WriteVerbs(), tool.SaveVerb), func(verb string) bool { return item.Get(verb) != nil })
 		u.Guarded = h.name == "before_agent" && !onlySets
 		sure = sure && onlySets
 		all = append(all, CallbackUse{h.name, item, u})
@@ -198,6 +198,10 @@ func (h hookSpec) describeRuleUse(n *spec.Node, c *CallbackConfig, sure bool) to
 	}
 	for _, e := range c.Writes.Exprs() {
 		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: env})
+	}
+	for _, s := range c.Saves {
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: s.Value, Env: env})
+		u.AddPaths(s.Name, named)
 	}
 	u.AddWrites(n, tool.StateWrite{Sure: sure && c.When.Value == "", First: h.name == "before_agent"})
 	for _, verb := range []string{"respond", "deny", "confirm", "emit", "fail"} {

@@ -161,8 +161,8 @@ type CallbackContext struct {
 	// State reads the session's state including the writes of this callback.
 	State tool.State
 	// Actions are added to the resulting event: the callback's own, or that of
-	// the model response. Before and after an agent, a state write alone
-	// yields an event without content.
+	// the model response. Before and after an agent, a state write or a saved
+	// artifact alone yields an event without content.
 	Actions *session.Actions
 	// Artifacts of the session and its user.
 	Artifacts tool.Artifacts

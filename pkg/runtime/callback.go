@@ -86,7 +86,7 @@ func (inv *Invocation) runAgentCallbacks(ctx context.Context, hook string, list 
 		yield(nil, hookErr)
 		return false, false
 	}
-	if content == nil && len(actions.StateDelta)+len(actions.StateUpdates) == 0 {
+	if content == nil && len(actions.StateDelta)+len(actions.StateUpdates)+len(actions.ArtifactDelta) == 0 {
 		return false, true
 	}
 	ev := inv.NewEvent()

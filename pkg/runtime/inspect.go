@@ -165,15 +165,23 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 	return newPreview(app.name, n, built)
 }
 
-// previewCallbacks lets callbacks change the request. Their state writes are
+// previewCallbacks lets callbacks change the request. Their state writes and artifacts are
 // discarded.
 func (inv *Invocation) previewCallbacks(ctx context.Context, req *model.Request) error {
-	answer, err := inv.runBeforeModel(ctx, inv.newCallbackContext(&session.Actions{}), req)
+	m := inv.newCallbackContext(&session.Actions{})
+	m.Artifacts = unsavedArtifacts{m.Artifacts}
+	answer, err := inv.runBeforeModel(ctx, m, req)
 	if err == nil && answer != nil {
 		err = failf(CodeInvalidRequest, nil, "the model of agent %s would not be called: a callback answers %q", inv.node.agent.Name(), model.TextOf(answer.Content))
 	}
 	return err
 }
+
+// unsavedArtifacts are the artifacts of a session, to which nothing is added.
+type unsavedArtifacts struct{ tool.Artifacts }
+
+// Save returns the version 0 and stores nothing.
+func (unsavedArtifacts) Save(context.Context, string, *genai.Part) (int, error) { return 0, nil }
 
 // previewSession returns a copy of the session that is never stored.
 func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest) (*session.Session, error) {

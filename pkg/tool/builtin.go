@@ -83,7 +83,7 @@ func newExitLoop() *callTool {
 	return &callTool{declaration: d, run: func(call *Call) *Result {
 		call.Actions.Escalate = true
 		call.Actions.SkipSummarization = true
-		return newResult(nil)
+		return NewResult(nil)
 	}}
 }
 
@@ -109,7 +109,7 @@ func newTransfer(targets []string) *callTool {
 		objectSchema(map[string]any{"agent_name": name, "transfer_reason": reason}, "agent_name"))
 	return &callTool{declaration: d, run: func(call *Call) *Result {
 		call.Actions.TransferToAgent, _ = call.Args["agent_name"].(string)
-		return newResult(nil)
+		return NewResult(nil)
 	}}
 }
 

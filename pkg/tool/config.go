@@ -68,6 +68,13 @@ type configCompiler struct {
 
 func (c *configCompiler) addDiagnostic(d spec.Diagnostic) { c.diagnostics = append(c.diagnostics, d) }
 
+// addDiagnostics adds the diagnostics of an error.
+func (c *configCompiler) addDiagnostics(err error) {
+	if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
+		c.diagnostics = append(c.diagnostics, ds...)
+	}
+}
+
 // compileExpr returns nil if the expression is absent or not a string, which
 // the decoder reports.
 func (c *configCompiler) compileExpr(src spec.Expr, env template.Env) *template.Expr {

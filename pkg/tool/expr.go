@@ -17,6 +17,7 @@ type exprConfig struct {
 	Tool    toolConfig    `yaml:",inline"`
 	Value   spec.Expr     `yaml:"value" required:"true" doc:"The result: a map is returned unchanged, any other value as {result: …}."`
 	Writes  StateWrites   `yaml:",inline"`
+	Saves   ArtifactSaves `yaml:"save_artifact" doc:"Artifacts of the session to save, each with its expression. Names may contain {args.x} and {state.key}. A string has the media type of the name's extension, any other value is JSON; null saves nothing."`
 	Timeout spec.Duration `yaml:"timeout" doc:"Maximum duration of a call."`
 }
 
@@ -35,6 +36,7 @@ func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
 	t.capabilities.Confirm = read.compileConfirm(c.Tool.Confirm, d.decl.Name)
 	t.value = read.compileExpr(c.Value, env)
 	t.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return read.compileExpr(e, env) })
+	t.saves = read.compileSaves(c.Saves, env)
 	if key := c.Writes.duplicateKey(); key != "" {
 		read.addDiagnostic(c.Tool.Name.Errorf(0, "tool", "the state key %s appears more than once in %s", key, strings.Join(WriteVerbs(), ", ")))
 	}
@@ -47,6 +49,10 @@ func (c *exprConfig) Check(n *spec.Node) spec.Diagnostics {
 	used := exprArgs(c.Value)
 	for _, e := range c.Writes.Exprs() {
 		used = append(used, exprArgs(e)...)
+	}
+	for _, s := range c.Saves {
+		used = append(used, exprArgs(s.Value)...)
+		used = append(used, textArgs(s.Name)...)
 	}
 	if len(used) == 0 {
 		return ds // callbacks may use the arguments instead
@@ -66,6 +72,10 @@ func (c *exprConfig) StateUse(n *spec.Node) StateUse {
 	for _, e := range c.Writes.Exprs() {
 		u.Exprs = append(u.Exprs, StateExpr{Expr: e, Env: env})
 	}
+	for _, s := range c.Saves {
+		u.Exprs = append(u.Exprs, StateExpr{Expr: s.Value, Env: env})
+		u.AddPaths(s.Name, c.Tool.isCallName)
+	}
 	u.AddWrites(n, StateWrite{})
 	u.addConfirm(c.Tool.Confirm, env)
 	return u
@@ -77,6 +87,7 @@ type exprTool struct {
 	capabilities Capabilities
 	value        *template.Expr
 	writes       []Assignment
+	saves        []ArtifactSave
 }
 
 // Capabilities returns the settings of the document.
@@ -100,13 +111,45 @@ func (t *exprTool) evaluate(ctx context.Context, call *Call) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: value: %w", t.decl.Name, err)
 	}
-	if err := Assign(ctx, t.writes, vars, call.State); err != nil {
+	if err := t.writeResults(ctx, vars, call); err != nil {
 		return nil, fmt.Errorf("%s: %w", t.decl.Name, err)
 	}
 	if value == nil && t.capabilities.LongRunning {
 		return nil, nil
 	}
-	return newResult(value), nil
+	return NewResult(value), nil
+}
+
+// writeResults saves the artifacts and writes the state. All expressions are evaluated before.
+func (t *exprTool) writeResults(ctx context.Context, vars map[string]any, call *Call) error {
+	writes, err := evalAssignments(ctx, t.writes, vars)
+	if err != nil {
+		return err
+	}
+	artifacts, err := evalArtifacts(ctx, t.saves, vars, valueLookup(call))
+	if err != nil {
+		return err
+	}
+	if err := saveArtifacts(ctx, artifacts, call.Artifacts); err != nil {
+		return err
+	}
+	return writes.applyTo(call.State)
+}
+
+// textArgs lists the arguments in the placeholders of a string.
+func textArgs(t spec.Text) []string {
+	paths, err := template.ParsePaths(t.Value)
+	if err != nil {
+		return nil // reported when the text is compiled
+	}
+	var used []string
+	for _, ref := range paths.Refs() {
+		if root, rest, _ := strings.Cut(ref.Name, "."); root == "args" {
+			name, _, _ := strings.Cut(rest, ".")
+			used = append(used, name)
+		}
+	}
+	return used
 }
 
 func exprArgs(e spec.Expr) []string {
@@ -220,24 +263,45 @@ func (c *StateWrites) Assignments(compile func(spec.Expr) *template.Expr) []Assi
 // Assign evaluates all expressions, and then writes the keys; if one fails,
 // nothing is written.
 func Assign(ctx context.Context, list []Assignment, vars map[string]any, state State) error {
-	values := make([]any, len(list))
-	var updates []session.StateUpdate
+	writes, err := evalAssignments(ctx, list, vars)
+	if err != nil {
+		return err
+	}
+	return writes.applyTo(state)
+}
+
+// evaluatedWrites are assignments with their values.
+type evaluatedWrites struct {
+	list   []Assignment
+	values []any
+}
+
+func evalAssignments(ctx context.Context, list []Assignment, vars map[string]any) (evaluatedWrites, error) {
+	w := evaluatedWrites{list: list, values: make([]any, len(list))}
 	for i, a := range list {
 		v, err := a.Value.Eval(ctx, vars)
 		if err != nil {
-			return fmt.Errorf("%s %s: %w", a.Verb, a.Key, err)
+			return w, fmt.Errorf("%s %s: %w", a.Verb, a.Key, err)
 		}
-		values[i] = v
+		w.values[i] = v
+	}
+	return w, nil
+}
+
+// applyTo writes the values; if an update is invalid, it writes nothing.
+func (w evaluatedWrites) applyTo(state State) error {
+	var updates []session.StateUpdate
+	for i, a := range w.list {
 		if a.Verb != setVerb {
-			updates = append(updates, session.StateUpdate{Key: a.Key, Verb: session.UpdateVerb(a.Verb), Value: v})
+			updates = append(updates, session.StateUpdate{Key: a.Key, Verb: session.UpdateVerb(a.Verb), Value: w.values[i]})
 		}
 	}
 	if err := state.Update(updates...); err != nil {
 		return err
 	}
-	for i, a := range list {
+	for i, a := range w.list {
 		if a.Verb == setVerb {
-			state.Set(a.Key, values[i])
+			state.Set(a.Key, w.values[i])
 		}
 	}
 	return nil

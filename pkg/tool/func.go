@@ -59,7 +59,7 @@ func (t *funcTool[In, Out]) Run(ctx context.Context, call *Call) (*Result, error
 	if err != nil {
 		return nil, fmt.Errorf("%s: encoding result: %w", t.decl.Name, err)
 	}
-	return newResult(v), nil
+	return NewResult(v), nil
 }
 
 func decodeArgs[In any](args map[string]any) (In, error) {

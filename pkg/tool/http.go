@@ -31,6 +31,7 @@ type httpConfig struct {
 	Headers     map[string]spec.Secret `yaml:"headers" doc:"Request headers; an optional placeholder without a value omits the header."`
 	Body        *spec.Node             `yaml:"body" doc:"The request body: a map or list, sent as JSON, or a string. By default, POST, PUT and PATCH send the arguments that url and query do not use."`
 	Result      spec.Expr              `yaml:"result" doc:"The result, computed from status, headers and body; default: the body."`
+	Artifact    spec.Text              `yaml:"artifact" doc:"The artifact of the session that the response is saved as; it may contain {args.x} and {state.key}. The body is then {artifact, version, mime_type, size}. Default: only a response that is neither JSON nor text is saved, under the name of the tool."`
 	Timeout     spec.Duration          `yaml:"timeout" default:"30s" doc:"Maximum duration of a call."`
 	MaxResponse spec.Size              `yaml:"max_response" default:"1MiB" doc:"Maximum size of the response."`
 }
@@ -50,15 +51,17 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 	t := &httpTool{
 		Declared:     d,
 		capabilities: c.Tool.capabilities(c.Timeout),
-		client:       GuardRedirects(env.HTTP),
 		method:       c.Method,
 		url:          read.compileURL(c.URL),
 		query:        read.compileTexts(c.Query),
 		header:       read.compileTexts(c.Headers),
 		body:         read.compileBody(c.Body),
-		maxResponse:  int64(c.MaxResponse),
+		artifact:     read.compileArtifactName(c.Artifact),
+		exchange:     NewExchange(env, int64(c.MaxResponse), SecretsOf(c.Headers, c.Query)...),
 	}
-	t.redactor = NewRedactor(c.Headers, c.Query)
+	if c.Artifact.Value != "" && t.streamsSource() {
+		read.addDiagnostic(c.Artifact.Errorf(0, "tool", "artifact cannot be combined with stream: a response in events is not a file"))
+	}
 	t.capabilities.Confirm = read.compileConfirm(c.Tool.Confirm, d.decl.Name)
 	for name, text := range c.Headers {
 		if !IsHeaderName(name) {
@@ -68,8 +71,8 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 	if t.body != nil && t.method == http.MethodGet {
 		read.addDiagnostic(c.Body.Errorf("body", "a GET request cannot have a body"))
 	}
-	if c.Result.Value != "" {
-		t.result = read.compileExpr(c.Result, responseEnv())
+	if t.result, err = CompileResult(c.Result); err != nil {
+		read.addDiagnostics(err)
 	}
 	return read.buildSet(t)
 }
@@ -78,16 +81,14 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 type httpTool struct {
 	*Declared
 	capabilities Capabilities
-	client       *http.Client
+	exchange     *Exchange
 	method       string
 	url          *urlTemplate
 	query        []namedTemplate
 	header       []namedTemplate
 	body         *bodyTemplate
-	result       *template.Expr
-	maxResponse  int64
-	// redactor removes the secrets from responses and errors.
-	redactor *spec.Redactor
+	artifact     *ArtifactName
+	result       *ResultRule
 }
 
 // Capabilities returns the settings of the document.
@@ -117,49 +118,28 @@ func (t *httpTool) sendRequest(ctx context.Context, call *Call) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := t.client.Do(req)
+	got, err := t.exchange.SendRequest(req, call)
 	if err != nil {
-		return nil, t.redactError(unwrapURLError(err))
+		return nil, err
 	}
-	defer resp.Body.Close()
-	got, err := readResponse(resp, t.maxResponse, t.redactor)
-	if err != nil {
-		return nil, t.redactError(err)
+	if err := got.SaveFile(ctx, call, t.artifact); err != nil {
+		return nil, err
 	}
 	return t.buildResult(ctx, call, got)
 }
 
-// redactError removes the secrets that the service repeated, such as in the
-// status or in an unparsable URL.
-func (t *httpTool) redactError(err error) error {
-	if text := t.redactor.RedactString(err.Error()); text != err.Error() {
-		return errors.New(text)
-	}
-	return err
-}
-
-func (t *httpTool) buildResult(ctx context.Context, call *Call, got *response) (*Result, error) {
-	value := got.body
+func (t *httpTool) buildResult(ctx context.Context, call *Call, got *Response) (*Result, error) {
+	value := got.Body
 	if t.result != nil {
 		var err error
-		vars := got.exprVars()
-		vars[template.BudgetName] = call.Expressions
-		if value, err = t.result.Eval(ctx, vars); err != nil {
-			return nil, fmt.Errorf("result: %w", err)
+		if value, err = t.result.Eval(ctx, call, got); err != nil {
+			return nil, err
 		}
 	}
 	if value == nil && t.capabilities.LongRunning {
 		return nil, nil
 	}
-	return newResult(value), nil
-}
-
-// unwrapURLError removes the URL, which may contain a key, from the error.
-func unwrapURLError(err error) error {
-	if ue := (*url.Error)(nil); errors.As(err, &ue) {
-		return ue.Err
-	}
-	return err
+	return NewResult(value), nil
 }
 
 // GuardRedirects returns a copy of the client that follows a redirect to
@@ -225,20 +205,11 @@ func (c *httpConfig) sendsArgs() bool {
 func (c *httpConfig) usedArgs(n *spec.Node) []string {
 	var u StateUse
 	var used []string
-	for _, key := range []string{"url", "query", "headers", "body"} {
+	for _, key := range []string{"url", "query", "headers", "body", "artifact"} {
 		u.AddTexts(n.Get(key), isCallName)
 	}
 	for _, t := range u.Texts {
-		paths, err := template.ParsePaths(t.Text.Value)
-		if err != nil {
-			continue
-		}
-		for _, ref := range paths.Refs() {
-			if root, rest, _ := strings.Cut(ref.Name, "."); root == "args" {
-				name, _, _ := strings.Cut(rest, ".")
-				used = append(used, name)
-			}
-		}
+		used = append(used, textArgs(t.Text)...)
 	}
 	return used
 }
@@ -260,13 +231,7 @@ func (t *httpTool) newRequest(ctx context.Context, call *Call) (*http.Request, e
 	if err != nil {
 		return nil, errors.New("url: invalid URL after rendering")
 	}
-	req.Header.Set("User-Agent", userAgent)
-	if kind != "" {
-		req.Header.Set("Content-Type", kind)
-	}
-	if t.method != http.MethodGet && call.IdempotencyKey != "" {
-		req.Header.Set("Idempotency-Key", call.IdempotencyKey)
-	}
+	SetRequestHeaders(req, call, kind)
 	return req, t.setHeaders(req, call)
 }
 
@@ -311,10 +276,11 @@ func (t *httpTool) buildURL(call *Call) (string, error) {
 			query.Set(q.name, template.String(v))
 		}
 	}
-	return appendQuery(address, query.Encode()), nil
+	return AppendQuery(address, query.Encode()), nil
 }
 
-func appendQuery(address, query string) string {
+// AppendQuery adds an encoded query to a URL, which may have one.
+func AppendQuery(address, query string) string {
 	switch {
 	case query == "":
 		return address
@@ -381,7 +347,7 @@ func (t *httpTool) unusedArgs(args map[string]any) map[string]any {
 func (c *httpConfig) StateUse(n *spec.Node) StateUse {
 	var u StateUse
 	u.AddPaths(c.URL, c.Tool.isCallName)
-	for _, key := range []string{"query", "headers", "body"} {
+	for _, key := range []string{"query", "headers", "body", "artifact"} {
 		u.AddTexts(n.Get(key), c.Tool.isCallName)
 	}
 	if c.Tool.Confirm.Pos == (spec.Pos{}) {

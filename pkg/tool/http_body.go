@@ -3,14 +3,12 @@ package tool
 import (
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
 	"unicode/utf8"
 
 	"agenthost/pkg/spec"
-	"agenthost/pkg/template"
 )
 
 // A bodyTemplate is a value with placeholders: exactly one field is set, or
@@ -105,97 +103,52 @@ func (b *bodyTemplate) renderList(call *Call) (any, bool, error) {
 	return list, true, nil
 }
 
-// A response is a decoded response with a 2xx status.
-type response struct {
-	status int
-	header http.Header
-	body   any
-}
-
-// responseEnv declares the variables of the result expression.
-func responseEnv() template.Env {
-	return template.Env{"status": int64(0), "headers": map[string]any{}, "body": nil}
-}
-
-// exprVars returns the values of the variables in responseEnv. Header names are
-// in lower case.
-func (r *response) exprVars() map[string]any {
-	headers := make(map[string]any, len(r.header))
-	for name, values := range r.header {
-		headers[strings.ToLower(name)] = strings.Join(values, ", ")
-	}
-	return map[string]any{"status": int64(r.status), "headers": headers, "body": r.body}
-}
-
-// readResponse reads a response of at most limit bytes, with *** for secrets
-// that the service repeats. A status other than 2xx is an error.
-func readResponse(resp *http.Response, limit int64, redactor *spec.Redactor) (*response, error) {
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	tooLarge := int64(len(raw)) > limit
-	raw = []byte(redactor.RedactString(string(raw)))
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, newStatusError(resp, raw)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading response: %w", err)
-	}
-	if tooLarge {
-		return nil, fmt.Errorf("the response exceeds the limit of %s", formatSize(limit))
-	}
-	body, err := decodeBody(resp.Header.Get("Content-Type"), raw)
-	if err != nil {
-		return nil, err
-	}
-	header := resp.Header.Clone()
-	for _, values := range header {
-		for i := range values {
-			values[i] = redactor.RedactString(values[i])
-		}
-	}
-	return &response{status: resp.StatusCode, header: header, body: redactor.RedactValue(body)}, nil
-}
-
 // newStatusError returns an error with the status and the beginning of the
-// body.
+// body, unless it is a file.
 func newStatusError(resp *http.Response, raw []byte) error {
 	const most = 200
 	text := strings.TrimSpace(strings.ToValidUTF8(string(raw[:min(len(raw), most)]), ""))
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	status := resp.Status
-	if text != "" {
+	if text != "" && !isFileType(kind) && !strings.Contains(text, "\x00") {
 		status += ": " + text
 	}
 	return errors.New(status)
 }
 
 // decodeBody decodes JSON if the content type declares it or the body looks
-// like it, and text otherwise. An empty body is nil.
-func decodeBody(contentType string, raw []byte) (any, error) {
+// like it, and text otherwise. Other bytes are a file. An empty body is nil.
+func decodeBody(contentType string, raw []byte) (*Response, error) {
+	got := &Response{raw: raw}
 	if len(raw) == 0 {
-		return nil, nil
+		return got, nil
 	}
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		kind = ""
 	}
 	if kind == "application/json" || strings.HasSuffix(kind, "+json") {
-		v, err := decodeJSON(raw)
-		if err != nil {
+		if got.Body, err = decodeJSON(raw); err != nil {
 			return nil, fmt.Errorf("response declared as JSON but failed to parse: %w", err)
 		}
-		return v, nil
+		got.IsJSON = true
+		return got, nil
 	}
-	if raw[0] == '{' || raw[0] == '[' {
+	if !isFileType(kind) && (raw[0] == '{' || raw[0] == '[') {
 		if v, err := decodeJSON(raw); err == nil {
-			return v, nil
+			got.Body, got.IsJSON = v, true
+			return got, nil
 		}
 	}
-	if strings.HasPrefix(kind, "text/") {
-		return strings.ToValidUTF8(string(raw), "\uFFFD"), nil
+	switch {
+	case strings.HasPrefix(kind, "text/"):
+		got.Body = strings.ToValidUTF8(string(raw), "\uFFFD")
+	case isFileType(kind) || !utf8.Valid(raw):
+		got.file = newFile(kind, raw)
+	default:
+		got.Body = string(raw)
 	}
-	if !utf8.Valid(raw) {
-		return nil, fmt.Errorf("the response is neither JSON nor UTF-8 text (content type %q)", kind)
-	}
-	return string(raw), nil
+	return got, nil
 }
 
 // formatSize formats a size in the largest unit that is exact.

@@ -62,7 +62,7 @@ func TestHTTPRedirectUnguarded(t *testing.T) {
 	foreign := serve(t, echo)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, foreign.URL, http.StatusFound) })
 	tool := buildHTTP(t, s, "name: it\nurl: HOST\nheaders: {X-Note: secret}").(*httpTool)
-	tool.client = http.DefaultClient
+	tool.exchange.client = http.DefaultClient
 	got, err := tool.Run(t.Context(), newCall(nil, nil))
 	if want := "GET /\nUser-Agent: agenthost\nX-Note: secret\n"; err != nil || got.Response["result"] != want {
 		t.Errorf("Run = %v, %v, want %q", got, err, want)
@@ -74,7 +74,7 @@ func TestHTTPRedirectUnguarded(t *testing.T) {
 func TestHTTPRedirectClientRule(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/b", http.StatusFound) })
 	tool := buildHTTP(t, s, "name: it\nurl: HOST").(*httpTool)
-	tool.client = GuardRedirects(&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+	tool.exchange.client = GuardRedirects(&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("not allowed here")
 	}})
 	if _, err := tool.Run(t.Context(), newCall(nil, nil)); errorString(err) != "http tool it: not allowed here" {

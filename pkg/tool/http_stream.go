@@ -58,39 +58,45 @@ func (t *httpTool) streamEvents(ctx context.Context, call *Call, yield func(*Res
 	if limit := t.capabilities.Timeout; limit > 0 {
 		begin = time.AfterFunc(limit, func() { cancel(&TimeoutError{Tool: t.decl.Name, Timeout: limit}) }).Stop
 	}
-	resp, err := t.openStream(ctx, call)
+	resp, exchange, err := t.openStream(ctx, call)
 	begin()
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	return t.readEvents(ctx, call, resp, yield)
+	return t.readEvents(ctx, call, &eventSource{resp, exchange}, yield)
+}
+
+// An eventSource is a response, and the exchange that redacts the secrets of its request.
+type eventSource struct {
+	*http.Response
+	exchange *Exchange
 }
 
 // openStream sends the request, and checks that the response is a stream.
-func (t *httpTool) openStream(ctx context.Context, call *Call) (*http.Response, error) {
+func (t *httpTool) openStream(ctx context.Context, call *Call) (*http.Response, *Exchange, error) {
 	req, err := t.newRequest(ctx, call)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream, application/x-ndjson")
-	resp, err := t.client.Do(req)
+	resp, exchange, err := t.exchange.sendAuthorized(req, call)
 	if err != nil {
 		if late := new(TimeoutError); errors.As(context.Cause(ctx), &late) {
-			return nil, late
+			return nil, nil, late
 		}
-		return nil, t.redactError(unwrapURLError(err))
+		return nil, nil, err
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		_, err := readResponse(resp, t.maxResponse, t.redactor)
-		return nil, t.redactError(err)
+		_, err := exchange.readResponse(resp)
+		return nil, nil, exchange.redactError(err)
 	}
-	return resp, nil
+	return resp, exchange, nil
 }
 
 // readEvents yields the results of the events of a response.
-func (t *httpTool) readEvents(ctx context.Context, call *Call, resp *http.Response, yield func(*Result) bool) error {
+func (t *httpTool) readEvents(ctx context.Context, call *Call, resp *eventSource, yield func(*Result) bool) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	lines := bufio.NewReader(resp.Body)
 	read, dataType := readLineEvent, "application/json"
@@ -102,7 +108,7 @@ func (t *httpTool) readEvents(ctx context.Context, call *Call, resp *http.Respon
 		return fmt.Errorf("the response must be a stream: its content type is %q, want text/event-stream or application/x-ndjson", kind)
 	}
 	for {
-		data, err := read(lines, t.maxResponse)
+		data, err := read(lines, t.exchange.maxResponse)
 		if len(data) > 0 {
 			result, failed := t.newEventResult(ctx, call, resp, dataType, data)
 			if failed != nil {
@@ -116,18 +122,22 @@ func (t *httpTool) readEvents(ctx context.Context, call *Call, resp *http.Respon
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return t.redactError(err)
+			return resp.exchange.redactError(err)
 		}
 	}
 }
 
 // newEventResult returns the result of an event, or nil if it is to be skipped.
-func (t *httpTool) newEventResult(ctx context.Context, call *Call, resp *http.Response, dataType string, data []byte) (*Result, error) {
-	body, err := decodeBody(dataType, []byte(t.redactor.RedactString(string(data))))
+func (t *httpTool) newEventResult(ctx context.Context, call *Call, resp *eventSource, dataType string, data []byte) (*Result, error) {
+	got, err := decodeBody(dataType, []byte(resp.exchange.redactor.RedactString(string(data))))
 	if err != nil {
 		return nil, err
 	}
-	result, err := t.buildResult(ctx, call, &response{status: resp.StatusCode, header: resp.Header, body: t.redactor.RedactValue(body)})
+	if got.file != nil {
+		return nil, errors.New("an event is neither JSON nor UTF-8 text")
+	}
+	got.Status, got.Header, got.Body = resp.StatusCode, resp.Header, resp.exchange.redactor.RedactValue(got.Body)
+	result, err := t.buildResult(ctx, call, got)
 	if err != nil || result == nil {
 		return nil, err
 	}

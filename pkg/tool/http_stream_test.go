@@ -38,7 +38,7 @@ func TestHTTPStream(t *testing.T) {
 				fmt.Fprint(w, tt.body)
 			})
 			feed := buildHTTP(t, s, yaml+tt.yaml).(*httpTool)
-			feed.redactor = spec.NewRedactor("s3cret")
+			feed.exchange.redactor = spec.NewRedactor("s3cret")
 			var got []string
 			for result, err := range feed.Stream(t.Context(), newCall(nil, nil)) {
 				if err != nil {

@@ -84,8 +84,8 @@ func (c *configCompiler) compileTexts(src map[string]spec.Secret) []namedTemplat
 	return texts
 }
 
-// NewRedactor returns a redactor for the secrets in the texts.
-func NewRedactor(all ...map[string]spec.Secret) *spec.Redactor {
+// SecretsOf returns the secrets in the texts.
+func SecretsOf(all ...map[string]spec.Secret) []string {
 	var secrets []string
 	for _, texts := range all {
 		for _, text := range texts {
@@ -96,7 +96,7 @@ func NewRedactor(all ...map[string]spec.Secret) *spec.Redactor {
 			}
 		}
 	}
-	return spec.NewRedactor(secrets...)
+	return secrets
 }
 
 // placeholders lists the placeholders of all parts.

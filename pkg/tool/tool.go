@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -208,6 +209,9 @@ type Env struct {
 	// Offline prevents tools from connecting to servers and running programs, as
 	// in tests of an app.
 	Offline bool
+	// Connection authorizes the requests of a kind that implements
+	// [connection.RefConfig]; nil means that they need no credential.
+	Connection *connection.Connection
 	// Logger is never nil.
 	Logger *slog.Logger
 }

@@ -129,9 +129,9 @@ func convertToJSON(v any) (any, error) {
 	return session.DecodeValue(raw)
 }
 
-// newResult returns the result for a value: an object as it is, any other value
+// NewResult returns the result for a value: an object as it is, any other value
 // under the key result.
-func newResult(v any) *Result {
+func NewResult(v any) *Result {
 	if m, ok := v.(map[string]any); ok && m != nil {
 		return &Result{Response: m}
 	}

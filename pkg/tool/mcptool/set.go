@@ -43,7 +43,7 @@ func (s *server) newSet(env tool.Env) (tool.Set, error) {
 	}
 	words := &stderrTail{}
 	set := &serverSet{
-		server: s, dial: s.newDialer(env, words), stderr: words, redactor: tool.NewRedactor(s.headers, s.env), logger: env.Logger,
+		server: s, dial: s.newDialer(env, words), stderr: words, redactor: spec.NewRedactor(tool.SecretsOf(s.headers, s.env)...), logger: env.Logger,
 		capabilities: tool.Capabilities{Timeout: s.callTimeout, FailOnError: s.offer.OnError == "fail", Confirm: confirm},
 		lock:         make(chan struct{}, 1), tools: map[string]*serverTool{},
 	}
