@@ -95,6 +95,7 @@ func (r *resolver) declareParts(p *parts, from part) {
 	declareNamed(r, partTable{"model", r.app.names.models}, p.Models, from)
 	declareNamed(r, partTable{"agent", r.app.names.agents}, p.Agents, from)
 	declareNamed(r, partTable{"tool", r.app.names.tools}, p.Tools, from)
+	declareNamed(r, partTable{"connection", r.app.names.connections}, p.Connections, from)
 	declareNamed(r, partTable{"function", r.app.names.functions}, p.Functions, from)
 	declareNamed(r, partTable{"schema", r.app.names.schemas}, p.Schemas, from)
 	declareNamed(r, partTable{"default of", r.app.names.defaults}, p.Defaults, from)

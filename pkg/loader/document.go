@@ -83,12 +83,13 @@ func (p *pluginRef) SchemaSpec() map[string]any { return map[string]any{"$ref": 
 // These types keep the nodes of sections that are decoded later, when their kinds are
 // known. Their schemas describe the possible values for editors.
 type (
-	modelNode    struct{ node *spec.Node }
-	agentNode    struct{ node *spec.Node }
-	toolNode     struct{ node *spec.Node }
-	functionNode struct{ node *spec.Node }
-	schemaNode   struct{ node *spec.Node }
-	defaultsNode struct{ node *spec.Node }
+	modelNode      struct{ node *spec.Node }
+	agentNode      struct{ node *spec.Node }
+	toolNode       struct{ node *spec.Node }
+	functionNode   struct{ node *spec.Node }
+	schemaNode     struct{ node *spec.Node }
+	connectionNode struct{ node *spec.Node }
+	defaultsNode   struct{ node *spec.Node }
 )
 
 func (m modelNode) yamlNode() *spec.Node { return m.node }
@@ -100,6 +101,8 @@ func (t toolNode) yamlNode() *spec.Node { return t.node }
 func (f functionNode) yamlNode() *spec.Node { return f.node }
 
 func (s schemaNode) yamlNode() *spec.Node { return s.node }
+
+func (c connectionNode) yamlNode() *spec.Node { return c.node }
 
 func (d defaultsNode) yamlNode() *spec.Node { return d.node }
 
@@ -152,6 +155,16 @@ func (f *functionNode) SchemaSpec() map[string]any {
 	}
 }
 
+// DecodeSpec keeps the node.
+func (c *connectionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return decodeMapping(n, &c.node, "a connection")
+}
+
+// SchemaSpec refers to the definition.
+func (c *connectionNode) SchemaSpec() map[string]any {
+	return map[string]any{"$ref": "#/$defs/connection"}
+}
+
 // DecodeSpec keeps a valid schema.
 func (s *schemaNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	s.node = n
@@ -181,12 +194,13 @@ func decodeMapping(n *spec.Node, into **spec.Node, what string) spec.Diagnostics
 
 // parts are the named declarations of a document. Names are global to the app.
 type parts struct {
-	Models    map[string]modelNode    `yaml:"models" doc:"Models by the names that agents use, each with its provider."`
-	Agents    map[string]agentNode    `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
-	Tools     map[string]toolNode     `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
-	Functions map[string]functionNode `yaml:"functions" doc:"Replacements of names of code: a tool, a callback rule or a list of them, a schema, an agent, or a model."`
-	Schemas   map[string]schemaNode   `yaml:"schemas" doc:"Schemas by name, for output_schema, input_schema, state_schema and params."`
-	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"Default values of agents, by class."`
+	Models      map[string]modelNode      `yaml:"models" doc:"Models by the names that agents use, each with its provider."`
+	Agents      map[string]agentNode      `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
+	Tools       map[string]toolNode       `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
+	Functions   map[string]functionNode   `yaml:"functions" doc:"Replacements of names of code: a tool, a callback rule or a list of them, a schema, an agent, or a model."`
+	Connections map[string]connectionNode `yaml:"connections" doc:"Connections by name, for auth: the credentials of tools, and the hosts that may receive them; see [connections.md](connections.md)."`
+	Schemas     map[string]schemaNode     `yaml:"schemas" doc:"Schemas by name, for output_schema, input_schema, state_schema and params."`
+	Defaults    map[string]defaultsNode   `yaml:"defaults" doc:"Default values of agents, by class."`
 }
 
 // rootParts are the declarations that the root agent's file may contain next to the
@@ -217,12 +231,12 @@ type part struct {
 
 // registry holds the declarations of an app by kind and name.
 type registry struct {
-	models, agents, tools, functions, schemas, defaults map[string]part
+	models, agents, tools, connections, functions, schemas, defaults map[string]part
 }
 
 func newRegistry() registry {
 	return registry{
-		models: map[string]part{}, agents: map[string]part{}, tools: map[string]part{},
+		models: map[string]part{}, agents: map[string]part{}, tools: map[string]part{}, connections: map[string]part{},
 		functions: map[string]part{}, schemas: map[string]part{}, defaults: map[string]part{},
 	}
 }

@@ -94,7 +94,8 @@ func checkPlaces(t *testing.T, above string, ds spec.Diagnostics) {
 			t.Errorf("%s: the file has %d lines", d, len(lines))
 			continue
 		}
-		if line := lines[d.Pos.Line-1]; d.Pos.Col < 1 || d.Pos.Col > len([]rune(line))+1 || d.Source != line {
+		hidden := d.Source == "" && slices.Contains([]string{"key-in-file", "value"}, d.Rule) // the line has a secret
+		if line := lines[d.Pos.Line-1]; !hidden && d.Source != line || d.Pos.Col < 1 || d.Pos.Col > len([]rune(line))+1 {
 			t.Errorf("%s: source %q and column do not match line %q", d, d.Source, line)
 		}
 	}

@@ -62,9 +62,9 @@ func (a *appModel) buildEffectiveDocument() *spec.Node {
 	if a.appNode != nil {
 		*doc = *a.appNode
 	}
-	parts := []string{"include", "models", "agents", "tools", "functions", "schemas", "defaults", "root_agent"}
+	parts := []string{"include", "models", "agents", "tools", "connections", "functions", "schemas", "defaults", "root_agent"}
 	doc.Entries = slices.DeleteFunc(slices.Clone(doc.Entries), func(e spec.Entry) bool { return slices.Contains(parts, e.Key.Value) })
-	for _, s := range []partTable{{"models", a.names.models}, {"tools", a.names.tools}, {"functions", a.names.functions}, {"schemas", a.names.schemas}} {
+	for _, s := range []partTable{{"models", a.names.models}, {"tools", a.names.tools}, {"connections", a.names.connections}, {"functions", a.names.functions}, {"schemas", a.names.schemas}} {
 		section := &spec.Node{Kind: spec.Mapping, Tag: "!!map"}
 		for name, p := range sortedParts(s.parts) {
 			if !p.shared || a.used[p.node] {

@@ -190,6 +190,7 @@ func (r *resolver) resolveApp(ctx context.Context) {
 	r.buildPlugins(ctx)
 	r.checkDefaults()
 	r.checkSchemas()
+	r.checkConnections()
 	if n != nil {
 		r.app.root = r.resolveAgent(ctx, n, t)
 	}
@@ -323,6 +324,9 @@ func (r *resolver) buildPlugin(ctx context.Context, kind spec.Kind[agentconfig.P
 	return p
 }
 
+// toolPart is the kind of an [unusedPart] that is a tool.
+const toolPart = "tool"
+
 // resolveUnused validates unused declarations and records them. It skips included ones.
 func (r *resolver) resolveUnused(ctx context.Context) {
 	// If there are errors, the user of a declaration may be unknown.
@@ -331,7 +335,7 @@ func (r *resolver) resolveUnused(ctx context.Context) {
 		if r.app.used[p.node] || p.shared {
 			return false
 		}
-		if sure {
+		if sure && (what != toolPart || !r.app.choosesTool) {
 			r.app.unused = append(r.app.unused, unusedPart{what, name, p.node})
 		}
 		return true
@@ -342,7 +346,7 @@ func (r *resolver) resolveUnused(ctx context.Context) {
 		}
 	}
 	for name, p := range sortedParts(r.app.names.tools) {
-		if unused("tool", name, p) {
+		if unused(toolPart, name, p) {
 			r.resolveDeclaredTool(ctx, p, ancestry{})
 		}
 	}
@@ -353,6 +357,9 @@ func (r *resolver) resolveUnused(ctx context.Context) {
 	}
 	for name, p := range sortedParts(r.app.names.schemas) {
 		unused("schema", name, p)
+	}
+	for name, p := range sortedParts(r.app.names.connections) {
+		unused("connection", name, p)
 	}
 	for class, p := range sortedParts(r.app.names.defaults) {
 		unused("default of", class, p)

@@ -27,6 +27,7 @@ import (
 
 	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
@@ -68,6 +69,8 @@ type Options struct {
 	// HTTP sends the requests of models and tools, and controls which addresses are
 	// allowed; nil creates a client for each app, guarded by Policy.
 	HTTP *http.Client
+	// Grants keep what users have authorized; nil means that they can authorize nothing.
+	Grants *connection.Grants
 	// Policy contains the permissions of apps; nil is the policy for local
 	// development. A program that listens, or that has secrets of its own in its
 	// environment, uses [ReadPolicy].

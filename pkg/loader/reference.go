@@ -12,6 +12,7 @@ import (
 	"agenthost/internal/evalfile"
 	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -36,6 +37,8 @@ func (l *Loader) Reference() string {
 	writeChapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK. Settings, if any, are in `args:`.",
 		append(renderKinds(l.builtins), adk...)...)
 	writeChapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", l.renderProviders()...)
+	writeChapter(&b, "Connections", "Under `connections:` in app.yaml, or as the `auth:` of a tool; see [connections.md](connections.md).",
+		spec.Reference("A connection", "Exactly one kind of credential, and the hosts that may receive it.", reflect.TypeFor[connection.Config]()))
 	writeChapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", renderKinds(l.plugins)...)
 	writeChapter(&b, "Scripts", "The file of a scripted model is a list. The first matching entry answers.",
 		spec.Reference("An entry", "One response of the model.", reflect.TypeFor[provider.ScriptEntry]()))
@@ -78,6 +81,7 @@ func newLinkReplacer() *strings.Replacer {
 		"`models` | mapping of see below", "`models` | mapping of [model](#models)",
 		"`agents` | mapping of see below", "`agents` | mapping of "+agent,
 		"`tools` | mapping of see below", "`tools` | mapping of "+tool,
+		"`connections` | mapping of see below", "`connections` | mapping of [connection](#connections)",
 		"`plugins` | list of see below", "`plugins` | list of [plugin](#plugins)",
 		"`run_config` | see below", "`run_config` | [run_config](#run_config)",
 		"`events_compaction_config` | see below", "`events_compaction_config` | [events_compaction_config](#events_compaction_config)",
@@ -142,6 +146,7 @@ func (l *Loader) addDefinitions(set *spec.SchemaSet) {
 	set.Define("model", anyOfSchema(l.modelSchemas(set)))
 	set.Define("callback", set.Object(reflect.TypeFor[agentconfig.CallbackConfig]()))
 	set.Define("plugin", l.pluginSchema(set))
+	set.Define("connection", set.Object(reflect.TypeFor[connection.Config]()))
 	set.Define("run_config", set.Object(reflect.TypeFor[runtime.RunConfig]()))
 	set.Define("events_compaction_config", set.Object(reflect.TypeFor[compactionConfig]()))
 }

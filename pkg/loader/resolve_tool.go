@@ -30,6 +30,9 @@ func (r *resolver) resolveTool(ctx context.Context, ref *agentconfig.ToolRef, t 
 func (r *resolver) resolveToolUse(ctx context.Context, ref *agentconfig.ToolRef, t ancestry) []*resolvedTool {
 	name := ref.Use.Value
 	n, ok := r.app.names.tools[name]
+	if at := ref.Node.Get("use"); at != nil && at.HasReference() {
+		r.app.choosesTool = true
+	}
 	if !ok && r.appBroken {
 		return nil
 	}
@@ -169,7 +172,11 @@ func (r *resolver) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.
 	if ds.HasErrors() {
 		return nil
 	}
-	set, err := r.acquireToolSet(ctx, d)
+	conn, ok := r.resolveConnection(d.plan.Config, configAddresses(d.plan.Config))
+	if !ok {
+		return nil
+	}
+	set, err := r.acquireToolSet(ctx, d, toolInputs{conn})
 	if err != nil {
 		r.reportBuildError(n, "tool", err)
 		return nil
@@ -198,13 +205,20 @@ func (r *resolver) decodeTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node) 
 	})
 }
 
+// toolInputs are what a tool uses besides its settings.
+type toolInputs struct {
+	conn toolConnection
+}
+
 // acquireToolSet returns the set for a tool's settings: a new one, or that of the
 // previous revision.
-func (r *resolver) acquireToolSet(ctx context.Context, d *decodedTool) (tool.Set, error) {
-	set, release, err := acquireResource(r.loader.resources, d.key, func() (tool.Set, func() error, error) {
-		client, end := r.acquireToolClient(d.plan.Config)
+func (r *resolver) acquireToolSet(ctx context.Context, d *decodedTool, in toolInputs) (tool.Set, error) {
+	conn := in.conn
+	key := hashResourceKey("tool with connection", string(d.key[:]), string(conn.key[:]))
+	set, release, err := acquireResource(r.loader.resources, key, func() (tool.Set, func() error, error) {
+		client, end := r.acquireToolClient(configAddresses(d.plan.Config))
 		set, err := d.plan.Build(ctx, tool.Env{
-			HTTP: client, Dir: r.src.absoluteDir(), Offline: r.loader.opts.Offline, Logger: r.loader.opts.Logger,
+			HTTP: client, Dir: r.src.absoluteDir(), Offline: r.loader.opts.Offline, Logger: r.loader.opts.Logger, Connection: conn.connection,
 		})
 		if err != nil {
 			return nil, nil, errors.Join(err, end())

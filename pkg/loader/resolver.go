@@ -9,6 +9,7 @@ import (
 
 	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -29,6 +30,9 @@ type appModel struct {
 	// unused are the declarations that no agent uses, if the app was valid when they were
 	// found: the user of a declaration may have errors.
 	unused []unusedPart
+	// choosesTool reports that a variable names a tool to use, so that any declared tool
+	// may be used.
+	choosesTool bool
 	// documents are the merged documents that were decoded.
 	documents []*spec.Node
 
@@ -107,8 +111,10 @@ type resolver struct {
 	bareModels    map[string]bareModel
 	// buildingModels are the models being built, outermost first.
 	buildingModels []string
-	sharedTools    map[*spec.Node]*resolvedTool // built tools under tools, shared by their users
-	held           heldResources
+	// connections are the decoded connections; invalid ones are nil.
+	connections map[*spec.Node]*connection.Config
+	sharedTools map[*spec.Node]*resolvedTool // built tools under tools, shared by their users
+	held        heldResources
 	// guard decides which addresses the app may use.
 	guard *policy.Guard
 }
@@ -116,7 +122,7 @@ type resolver struct {
 func newResolver(l *Loader, src *source) *resolver {
 	r := &resolver{
 		loader: l, src: src, included: map[string]bool{}, models: map[string]model.LLM{}, modelPlans: map[string]modelPlan{}, bareModels: map[string]bareModel{},
-		sharedTools: map[*spec.Node]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
+		connections: map[*spec.Node]*connection.Config{}, sharedTools: map[*spec.Node]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
 		held: heldResources{app: src.name, logger: l.opts.Logger},
 		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.builtins.Names(), findModelKind: l.findModelKind},
 	}

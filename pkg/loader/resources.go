@@ -114,10 +114,9 @@ func modelEndpoint(config any, env provider.Env) (provider.Endpoint, bool) {
 }
 
 // acquireToolClient returns an HTTP client for a tool. It can reach the addresses that
-// the host grants to the app, and those in the config. Tools with the same addresses
+// the host grants to the app, and the given ones. Tools with the same addresses
 // share connections, also across revisions.
-func (r *resolver) acquireToolClient(config any) (*http.Client, func() error) {
-	addresses := configAddresses(config)
+func (r *resolver) acquireToolClient(addresses []spec.Text) (*http.Client, func() error) {
 	words := []string{"client", r.src.name}
 	for _, text := range addresses {
 		words = append(words, text.Value)

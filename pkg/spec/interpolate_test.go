@@ -223,7 +223,7 @@ func TestCheckSecrets(t *testing.T) {
 	want := `f.yaml:2:11: secrets are not allowed here: users or models would see them [secret]
   | text: Say ${secret:a}
   |           ^
-hint: use secrets only in the api_key or headers of a model, in the headers or query of an http tool, or in the headers or env of an mcp tool
+hint: use secrets only in connections, in the api_key or headers of a model, in the headers or query of an http tool, in the auth or headers of an openapi tool, or in the headers or env of an mcp tool
 `
 	if diff := cmp.Diff(want, formatText(t, spec.CheckSecrets(n))); diff != "" {
 		t.Errorf("CheckSecrets (-want +got):\n%s", diff)

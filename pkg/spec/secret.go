@@ -102,7 +102,7 @@ func CheckSecrets(n *Node) Diagnostics {
 		}
 		text := Text{Value: n.Value, Pos: n.Pos, node: n}
 		return append(ds, text.Errorf(p.start, "secret", "secrets are not allowed here: users or models would see them").
-			WithHint("use secrets only in the api_key or headers of a model, in the headers or query of an http tool, or in the headers or env of an mcp tool"))
+			WithHint("use secrets only in connections, in the api_key or headers of a model, in the headers or query of an http tool, in the auth or headers of an openapi tool, or in the headers or env of an mcp tool"))
 	}
 	return ds
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
@@ -29,6 +30,7 @@ type httpConfig struct {
 	URL         spec.Text              `yaml:"url" required:"true" doc:"The URL; its path and query may contain {args.x}, {state.key} and {user:name?}."`
 	Query       map[string]spec.Secret `yaml:"query" doc:"Additional query parameters; a list becomes repeated parameters, and an optional placeholder without a value omits the parameter."`
 	Headers     map[string]spec.Secret `yaml:"headers" doc:"Request headers; an optional placeholder without a value omits the header."`
+	Auth        *connection.Ref        `yaml:"auth" doc:"The connection that authorizes the requests: its name under connections in app.yaml, or the connection itself."`
 	Body        *spec.Node             `yaml:"body" doc:"The request body: a map or list, sent as JSON, or a string. By default, POST, PUT and PATCH send the arguments that url and query do not use."`
 	Result      spec.Expr              `yaml:"result" doc:"The result, computed from status, headers and body; default: the body."`
 	Artifact    spec.Text              `yaml:"artifact" doc:"The artifact of the session that the response is saved as; it may contain {args.x} and {state.key}. The body is then {artifact, version, mime_type, size}. Default: only a response that is neither JSON nor text is saved, under the name of the tool."`
@@ -40,6 +42,8 @@ var (
 	_ AddressConfig = (*httpConfig)(nil)
 	_ StateConfig   = (*httpConfig)(nil)
 	_ spec.Checker  = (*httpConfig)(nil)
+
+	_ connection.RefConfig = (*httpConfig)(nil)
 )
 
 func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
@@ -186,6 +190,9 @@ func (c *httpConfig) Addresses() []spec.Text {
 	address.Value = ConstantHost(address.Value)
 	return []spec.Text{address}
 }
+
+// Connection returns the connection of the tool, or nil.
+func (c *httpConfig) Connection() *connection.Ref { return c.Auth }
 
 // Check warns about a timeout that sets no limit, and about unused parameters.
 func (c *httpConfig) Check(n *spec.Node) spec.Diagnostics {

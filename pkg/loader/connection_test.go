@@ -1,0 +1,105 @@
+package loader_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/connection"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+)
+
+// TestConnection checks that tools share the token of a connection, also after a reload,
+// and that neither events nor spans contain it, even if the service repeats it.
+func TestConnection(t *testing.T) {
+	var issued, authorized atomic.Int32
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/token" {
+			fmt.Fprintf(w, `{"access_token": "t0ken-%d", "token_type": "Bearer", "expires_in": 3600}`, issued.Add(1))
+			return
+		}
+		if r.Header.Get("Authorization") == "Bearer t0ken-1" {
+			authorized.Add(1)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"got": r.Header.Get("Authorization")})
+	}))
+	defer service.Close()
+	ended := tracetest.NewSpanRecorder()
+	opts := testenv.NewTracing(ended)
+	variables := map[string]string{"CRM_SECRET": "s3cret"}
+	opts.Loader = &loader.Options{Env: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }}
+	env := testenv.New(t, opts)
+	dir := testenv.Files(t, "shop", map[string][]byte{
+		"app.yaml": []byte(`connections:
+  crm: {oauth2: {grant: client_credentials, token_url: "` + service.URL + `/token", client_id: id, client_secret: "${env:CRM_SECRET}"}}
+models: {m: {provider: scripted, script: m.script.yaml}}
+`),
+		"m.script.yaml": []byte("- when: responses.find != nil\n  text: done\n- calls: [{name: find}, {name: list}]\n"),
+		"root_agent.yaml": []byte(`name: desk
+model: m
+instruction: Help.
+tools:
+  - http: {name: find, url: "` + service.URL + `/find", auth: crm}
+  - http: {name: list, url: "` + service.URL + `/list", auth: crm}
+`),
+	})
+	var seen strings.Builder
+	for range 2 {
+		env.Load(t, dir)
+		for ev, err := range env.Host.Run(t.Context(), &runtime.RunRequest{App: "shop", UserID: "u", SessionID: "s", CreateSession: true, Message: model.UserText("hi")}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen.Write(text)
+		}
+	}
+	for _, s := range ended.Ended() {
+		fmt.Fprintln(&seen, s.Name(), s.Attributes(), s.Events(), s.Status())
+	}
+	if issued.Load() != 1 || authorized.Load() < 2 {
+		t.Errorf("%d tokens, %d authorized requests, want 1 and at least 2", issued.Load(), authorized.Load())
+	}
+	for _, secret := range []string{"t0ken", "s3cret"} {
+		if strings.Contains(seen.String(), secret) {
+			t.Errorf("events or spans contain %s:\n%s", secret, seen.String())
+		}
+	}
+	if !strings.Contains(seen.String(), `"got":"Bearer ***"`) {
+		t.Errorf("the response of the service is missing:\n%s", seen.String())
+	}
+}
+
+// TestConnectionWithoutKey checks that an app whose users authorize a connection does not load
+// on a host that could not encrypt their tokens.
+func TestConnectionWithoutKey(t *testing.T) {
+	dir := testenv.Files(t, "shop", map[string][]byte{
+		"app.yaml": []byte(`connections:
+  crm: {oauth2: {grant: authorization_code, issuer: "https://login.example.com", client_id: id}}
+models: {m: {provider: scripted, script: m.script.yaml}}
+`),
+		"m.script.yaml":   []byte("- text: done\n"),
+		"root_agent.yaml": []byte("name: desk\nmodel: m\ninstruction: Help.\ntools:\n  - http: {name: find, url: \"https://crm.example.com/find\", auth: crm}\n"),
+	})
+	grants := connection.NewGrants(connection.GrantOptions{Store: &connection.MemoryGrants{}})
+	loaded, ds := loader.New(&loader.Options{Grants: grants}).LoadFiles(t.Context(), dir)
+	if loaded != nil || len(ds) != 1 {
+		t.Fatalf("LoadFiles = %v, %v, want one error", loaded, ds)
+	}
+	if want := "the grant authorization_code stores tokens of users encrypted, which requires --credentials-key"; !strings.Contains(ds[0].Message, want) || ds[0].Pos.Line != 5 {
+		t.Errorf("%s, want %s at line 5", ds[0], want)
+	}
+}

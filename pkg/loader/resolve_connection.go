@@ -1,0 +1,150 @@
+package loader
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/connection"
+	"agenthost/pkg/spec"
+)
+
+// A toolConnection is the connection of a tool, with its resource key. The connection is
+// nil if the tool has none.
+type toolConnection struct {
+	connection *connection.Connection
+	key        resourceKey
+}
+
+// checkConnections validates all declared connections, used or not, so that their secrets
+// are known.
+func (r *resolver) checkConnections() {
+	for _, p := range sortedParts(r.app.names.connections) {
+		if !p.shared {
+			r.decodeConnection(p)
+		}
+	}
+}
+
+// decodeConnection returns a declared connection, or nil if it has errors, which it
+// reports once.
+func (r *resolver) decodeConnection(p part) *connection.Config {
+	if c, ok := r.connections[p.node]; ok {
+		return c
+	}
+	c := &connection.Config{}
+	ds := c.DecodeSpec(p.node)
+	r.report(ds...)
+	if ds.HasErrors() {
+		c = nil
+	}
+	r.connections[p.node] = c
+	return c
+}
+
+// resolveConnection returns the connection that the config of a tool names, for its
+// addresses. It returns false if there are errors, which it reports.
+func (r *resolver) resolveConnection(config any, addresses []spec.Text) (toolConnection, bool) {
+	refs, ok := config.(connection.RefConfig)
+	if !ok || refs.Connection() == nil {
+		return toolConnection{}, true
+	}
+	ref := refs.Connection()
+	name, c := "inline", ref.Inline
+	if c == nil {
+		name = ref.Name.Value
+		if c = r.findConnection(ref); c == nil {
+			return toolConnection{}, false
+		}
+	}
+	source, ok := r.acquireSource(ref, name, c)
+	if !ok {
+		return toolConnection{}, false
+	}
+	hosts := c.HostNames()
+	if len(hosts) == 0 {
+		for _, address := range addresses {
+			hosts = append(hosts, connection.HostOf(address.Value))
+		}
+	}
+	conn := connection.New(name, source, hosts)
+	if ds := checkConnectionHosts(conn, name, ref, addresses); len(ds) > 0 {
+		r.report(ds...)
+		return toolConnection{}, false
+	}
+	return toolConnection{conn, hashResourceKey("connection", name, c.Fingerprint(), strings.Join(hosts, " "))}, true
+}
+
+// acquireSource returns the source of a connection: a new one, or that of another tool or
+// the previous revision, with its tokens. It returns false if there are errors, which it
+// reports.
+func (r *resolver) acquireSource(ref *connection.Ref, name string, c *connection.Config) (connection.Source, bool) {
+	for _, address := range c.Addresses() {
+		if ds := r.checkAddress(address.Value, address); ds.HasErrors() {
+			r.report(ds...)
+			return nil, false
+		}
+	}
+	if c.UsesHostAccount() {
+		if ds := policyDiagnostic(r.loader.opts.Policy.CheckGoogleAccount(r.src.name), ref.Node.Text()); ds.HasErrors() {
+			r.report(ds...)
+			return nil, false
+		}
+	}
+	key := hashResourceKey("credentials", r.src.name, name, c.Fingerprint())
+	source, release, err := acquireResource(r.loader.resources, key, func() (connection.Source, func() error, error) {
+		client, end := r.acquireToolClient(configAddresses(c))
+		source, err := c.Open(connection.Env{HTTP: client, App: r.src.name, Name: name, Grants: r.loader.opts.Grants})
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		return source, end, nil
+	})
+	if err != nil {
+		r.reportBuildError(ref.Node, "connection", err)
+		return nil, false
+	}
+	r.held.add(release)
+	return source, true
+}
+
+// findConnection returns the declared connection of a name, or nil if there is none.
+func (r *resolver) findConnection(ref *connection.Ref) *connection.Config {
+	p, ok := r.app.names.connections[ref.Name.Value]
+	if !ok {
+		if !r.appBroken {
+			r.report(unknownNameError(ref.Node, "connection %s under connections in app.yaml", ref.Name.Value, slices.Sorted(maps.Keys(r.app.names.connections))))
+		}
+		return nil
+	}
+	r.markUsed(p)
+	return r.decodeConnection(p)
+}
+
+// checkConnectionHosts reports the addresses of a tool to which its connection may not
+// send the credential. Those of a document are reported at the reference.
+func checkConnectionHosts(conn *connection.Connection, name string, ref *connection.Ref, addresses []spec.Text) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, address := range addresses {
+		err := conn.CheckAddress(address.Value)
+		report := func(format string, args ...any) spec.Diagnostic {
+			return address.Errorf(0, "connection", format, args...)
+		}
+		if address.Pos.File != ref.Node.Pos.File {
+			report = func(format string, args ...any) spec.Diagnostic {
+				return ref.Node.Errorf("connection", format, args...)
+			}
+		}
+		other := (*connection.HostError)(nil)
+		switch {
+		case errors.Is(err, connection.ErrInsecure):
+			ds = append(ds, report("connection %s requires https: anyone on the network could read the credential", name).
+				WithHint("write https://"))
+		case errors.As(err, &other):
+			ds = append(ds, report("connection %s may not send its credential to %s", name, other.Host).
+				WithHint("add %s to hosts of the connection", other.Host))
+		}
+	}
+	return ds
+}
