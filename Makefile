@@ -116,6 +116,7 @@ bench-replicas: build ## benchmark turns with 1, 2 and 3 replicas on PostgreSQL
 
 ui-test: build ## test the page, the official Dev UI and ADK's own client in a browser; requires npm, installs the rest (Chromium as root)
 	$(NOCGO) $(GO) test -c -o bin/fakelive.test ./ui-test/fakelive
+	$(NOCGO) $(GO) test -c -o bin/fakeauth.test ./ui-test/fakeauth
 	ui-test/run.sh
 
 fuzz: ## run each fuzz target for 10 seconds

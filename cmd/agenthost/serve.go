@@ -19,6 +19,7 @@ import (
 
 	"agenthost/internal/evalrun"
 	"agenthost/internal/safe"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -63,6 +64,7 @@ type serveFlags struct {
 	observe                 observeFlags
 	dev                     devFlags
 	replayRecordings        string
+	grants                  grantFlags
 }
 
 func newServeCommand(io stdio) *cobra.Command {
@@ -113,6 +115,7 @@ file.`,
 	flags.Var(&f.maxAnswers, "max-answers", "memory limit for large responses that clients have not read yet; a quarter of it per user")
 	f.dev.registerFlags(flags)
 	f.observe.registerFlags(flags)
+	f.grants.registerFlags(flags)
 	return cmd
 }
 
@@ -178,7 +181,7 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 		return err
 	}
 	defer closeUI()
-	load, err := f.load.loaderOptions(&loader.Options{Logger: m.logger}, dirs...)
+	load, keys, err := m.loadOptions()
 	if err != nil {
 		return err
 	}
@@ -194,6 +197,7 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 		return err
 	}
 	defer m.store.Close()
+	load.Grants = f.grants.newGrants(m.store.Grants, keys, m.logger)
 	opts.Metrics = server.NewMetrics(buildVersion())
 	if f.dev.isEnabled() {
 		m.traces = server.NewTraces(true)
@@ -211,7 +215,7 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 		return err
 	}
 	m.host = runtime.NewHost(m.store, &runtime.Options{
-		Replay: m.replay, Logger: m.logger, LoadRevision: m.buildRevision, Observe: opts.Metrics.Observe,
+		Replay: m.replay, Consents: load.Grants, Logger: m.logger, LoadRevision: m.buildRevision, Observe: opts.Metrics.Observe,
 		TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",
 	})
 	defer m.host.Close()
@@ -222,9 +226,20 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	if err := m.watch.Sync(ctx); err != nil {
 		return failWith(err)
 	}
-	opts.Reloader, opts.AutoCreateSession = watchReloader{m.watch}, f.createSession
+	opts.Reloader, opts.AutoCreateSession, opts.Grants = watchReloader{m.watch}, f.createSession, load.Grants
 	m.server = server.New(m.host, m.devOptions(opts))
 	return m.serveUntilDone(ctx, listener)
+}
+
+// loadOptions returns the options of the loader, and the keys of the tokens of users, which
+// apps may not read.
+func (m *serveMain) loadOptions() (*loader.Options, *connection.Keys, error) {
+	keys, err := m.flags.grants.readKeys(&m.flags.load.reserved, m.flags.sessionDB)
+	if err != nil {
+		return nil, nil, err
+	}
+	load, err := m.flags.load.loaderOptions(&loader.Options{Logger: m.logger}, m.dirs...)
+	return load, keys, err
 }
 
 func checkFolders(dirs []string) error {

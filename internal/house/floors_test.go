@@ -22,7 +22,7 @@ var floors = map[string]int{
 	"cmd/agenthost": 11, "examples/embed": 11, "internal/proof": 11, "internal/gotest": 11, "internal/dist": 0, "internal/junit": 0, "internal/evalstats": 0, "internal/evalreport": 9, "internal/optimize": 9,
 
 	// Test support: only tests import it.
-	"internal/fakeanthropic": 0, "internal/fakeidp": 0, "internal/fakegemini": 0, "internal/fakeollama": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/fakevertex": 0, "internal/fakevertex/serve": 1, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "ui-test/fakelive": 0, "pkg/store/storetest": 5, "internal/testenv": 10,
+	"internal/fakeanthropic": 0, "internal/fakeidp": 0, "internal/fakegemini": 0, "internal/fakeollama": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/fakevertex": 0, "internal/fakevertex/serve": 1, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "ui-test/fakelive": 0, "ui-test/fakeauth": 1, "pkg/store/storetest": 5, "internal/testenv": 10,
 }
 
 func TestFloors(t *testing.T) {

@@ -469,6 +469,7 @@ type Host struct {
 	observe       func(Measurement)
 	runTool       tool.Interceptor
 	replay        Replay
+	consents      ConsentFinisher
 
 	mu   sync.Mutex // serialises Swap and Remove
 	apps atomic.Pointer[map[string]*App]
@@ -528,6 +529,8 @@ type Options struct {
 	RunTool tool.Interceptor
 	// Replay, if set, answers the calls of models and tools of agents. Nil calls them.
 	Replay Replay
+	// Consents take the answers of authorization servers; nil rejects them.
+	Consents ConsentFinisher
 }
 
 // A Replay answers calls of models and tools, such as from recordings. It is called

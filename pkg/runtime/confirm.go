@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
@@ -155,7 +156,7 @@ func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[strin
 // applyToCall sets the decision on a call. The idempotency key is that of the
 // first attempt, so that a service executes the operation only once.
 func (d *decision) applyToCall(call *tool.Call) {
-	call.Confirmation = d.confirmation
+	call.Confirmation, call.Requested = d.confirmation, d.requested
 	call.IdempotencyKey = idempotencyKey(d.invocation, d.call.ID)
 	call.Origin.UserText = d.userText
 }
@@ -184,6 +185,9 @@ func (r *run) readDecisions(req *RunRequest) error {
 	}
 	d.finished = len(d.open) == 0 && r.calls.hasFinished()
 	r.decisions = d
+	if req.Message != nil {
+		r.user = d.withoutCodes(r.user)
+	}
 	return nil
 }
 
@@ -204,9 +208,10 @@ func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) err
 	d.author = author
 	one, err := findOriginalCall(x, request)
 	if err == nil && resp.Name == RequestCredential {
-		err = d.readCredential(request.call, resp)
+		err = d.readCredential(request.call, one.call.ID, resp)
 	} else if err == nil {
 		one.confirmation, err = readConfirmation(resp)
+		one.requested = readRequested(request.call)
 	}
 	if err != nil {
 		return err
@@ -313,11 +318,24 @@ func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, erro
 	return c, nil
 }
 
-// readCredential stores a credential in the state key that was requested.
-func (d *decisions) readCredential(request *genai.FunctionCall, resp *genai.FunctionResponse) error {
+// readRequested returns the hint and the payload of a stored request for confirmation.
+func readRequested(request *genai.FunctionCall) *session.Confirmation {
+	asked, _ := request.Args["toolConfirmation"].(map[string]any)
+	hint, _ := asked["hint"].(string)
+	return &session.Confirmation{Hint: hint, Payload: asked["payload"]}
+}
+
+// readCredential stores a credential in the state key that was requested. The answer to a
+// request of a connection has no credential: see [decisions.readConsent].
+func (d *decisions) readCredential(request *genai.FunctionCall, callID string, resp *genai.FunctionResponse) error {
 	m, err := unwrapResponse(resp)
 	if err != nil {
 		return err
+	}
+	if config, _ := request.Args["authConfig"].(map[string]any); config != nil {
+		if key, _ := config["credentialKey"].(string); connection.IsCredentialKey(key) {
+			return d.readConsent(callID, resp, m)
+		}
 	}
 	credential, ok := m["exchangedAuthCredential"].(map[string]any)
 	if !ok {

@@ -27,7 +27,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	if opts == nil {
 		opts = &Options{}
 	}
-	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger, tracer: newTracer(opts.TracerProvider), traceContents: opts.TraceContents, observe: opts.Observe, runTool: opts.RunTool, replay: opts.Replay}
+	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger, tracer: newTracer(opts.TracerProvider), traceContents: opts.TraceContents, observe: opts.Observe, runTool: opts.RunTool, replay: opts.Replay, consents: opts.Consents}
 	if h.newID == nil {
 		h.newID = randomID
 	}

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/genai"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
@@ -411,6 +412,10 @@ type decisions struct {
 	open []*decision
 	// credentials are the state keys with the credentials that the user gave.
 	credentials map[string]any
+	// consents are answers of authorization servers, and received the IDs of the answers
+	// to requests of connections.
+	consents []connection.Answer
+	received []string
 	// finished reports whether all calls were executed before and the agent
 	// has given its final answer.
 	finished bool
@@ -423,6 +428,8 @@ type decisions struct {
 type decision struct {
 	call         *genai.FunctionCall
 	confirmation *session.Confirmation
+	// requested is what the stored request asked; nil for a credential.
+	requested *session.Confirmation
 	// invocation and userText belong to the run that made the call.
 	invocation, userText string
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 )
@@ -117,7 +118,10 @@ func (a *liveAgent) receiveDecision(ctx context.Context, r *live.Request) error 
 	if d.author != a.inv.node.agent.Name() {
 		return invalidRequest("agent %s made the request, and agent %s holds the conversation now", d.author, a.inv.node.agent.Name())
 	}
-	content := &genai.Content{Role: genai.RoleUser, Parts: r.Content.Parts}
+	if err := a.host.finishConsents(ctx, d, connection.User{App: a.sess.App, UserID: a.sess.User}, a.sess.ID); err != nil {
+		return err
+	}
+	content := d.withoutCodes(&genai.Content{Role: genai.RoleUser, Parts: r.Content.Parts})
 	if err := a.storeLiveUserEvent(ctx, content, d.withCredentials(r.StateDelta)); err != nil {
 		return err
 	}

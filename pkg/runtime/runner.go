@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
@@ -72,6 +73,9 @@ func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invoca
 		return nil, err
 	}
 	if err := r.readDecisions(req); err != nil {
+		return nil, err
+	}
+	if err := h.finishConsents(ctx, r.decisions, connection.User{App: r.app.Name(), UserID: r.sess.User}, r.sess.ID); err != nil {
 		return nil, err
 	}
 	if req.Message == nil {

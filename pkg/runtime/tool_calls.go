@@ -11,6 +11,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/connection"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
@@ -314,7 +315,24 @@ func (s *step) runTool(ctx context.Context, t tool.Tool, call *tool.Call) (*tool
 	if own, ok := t.(invocationTool); ok {
 		return own.runInInvocation(ctx, s.inv, call)
 	}
-	return t.Run(ctx, call)
+	result, err := t.Run(ctx, call)
+	if missing := (*connection.ConsentError)(nil); errors.As(err, &missing) {
+		return s.requestConsent(ctx, call, missing)
+	}
+	return result, err
+}
+
+// requestConsent asks the user to authorize the connection of a tool.
+func (s *step) requestConsent(ctx context.Context, call *tool.Call, missing *connection.ConsentError) (*tool.Result, error) {
+	if s.inv.run.inner {
+		return nil, errNoHuman
+	}
+	config, err := missing.Request(ctx, call.Origin.SessionID, call.ID)
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: %w", call.Name, err)
+	}
+	call.RequestCredential(config)
+	return nil, nil
 }
 
 // isFatal reports whether an error of a tool ends the run. Invalid arguments

@@ -46,10 +46,10 @@ func ReadAuth(path string, lookup spec.Lookup) (*Auth, error) {
 }
 
 // publicRoutes lists the routes that need no authentication: health checks, the page,
-// which contains no data and asks for a token, and the OpenAPI document, which is the
-// same on every server. ADK's clients poll /docs to detect whether a server is up.
+// which contains no data and asks for a token, the OpenAPI document, which is the
+// same on every server, and the page for authorization servers, whose state is a credential. ADK's clients poll /docs to detect whether a server is up.
 func publicRoutes() []string {
-	return append(probeRoutes(), "GET /{$}", "GET /ui/{file}", "GET /docs", "GET /openapi.json")
+	return append(probeRoutes(), "GET /{$}", "GET /ui/{file}", "GET /docs", "GET /openapi.json", "GET "+CallbackPath, "POST "+CallbackPath)
 }
 
 // probeRoutes lists the routes that accept any Host header: health checks use addresses

@@ -9,6 +9,8 @@
 //	GET    /health                               liveness
 //	GET    /livez                                liveness
 //	GET    /readyz                               readiness, with reasons
+//	GET    /oauth/callback                       answer of an authorization server
+//	POST   /oauth/callback                       the same, confirmed by a form
 //	POST   /-/reload                             reload changed files
 //	GET    /-/changes                            stream of the status of all apps
 //	GET    /version                              versions of the server and of Go

@@ -240,6 +240,8 @@ func serverOperations() []operation {
 		{pattern: "GET /ui/{file}", id: "getPageFile", summary: "File of a page", answer: "text/plain"},
 		{pattern: "GET /docs", id: "getDocs", summary: "This document as a web page", answer: "text/html"},
 		{pattern: "GET /openapi.json", id: "getOpenAPI", summary: "This document", answer: "AnyObject"},
+		{pattern: "GET /oauth/callback", id: "receiveAuthorization", summary: "Receive the answer of an authorization server", answer: "text/html", altStatus: "400"},
+		{pattern: "POST /oauth/callback", id: "confirmAuthorization", summary: "Confirm the answer of an authorization server", answer: "text/html", altStatus: "400"},
 		{pattern: "GET /health", id: "getHealth", summary: "Liveness", answer: "Health"},
 		{pattern: "GET /livez", id: "getLiveness", summary: "Liveness", answer: "Health"},
 		{pattern: "GET /readyz", id: "getReadiness", summary: "Readiness", answer: "Readiness", altStatus: "503"},

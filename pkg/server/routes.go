@@ -38,6 +38,8 @@ func (s *Server) coreRoutes() []route {
 		{"GET /health", s.handleHealth},
 		{"GET /livez", s.handleLive},
 		{"GET /readyz", s.handleReady},
+		{"GET " + CallbackPath, s.handleCallback},
+		{"POST " + CallbackPath, s.handleCallback},
 		{"POST /-/reload", s.handleReload},
 		{"GET /-/changes", s.handleChanges},
 		{"GET /version", s.handleVersion},

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
@@ -110,6 +111,9 @@ type Options struct {
 	Evaluator Evaluator
 	// UI is a built ADK Web bundle, served at /dev-ui/; nil disables it.
 	UI fs.FS
+	// Grants receive the answers of authorization servers at /oauth/callback; nil disables
+	// the route.
+	Grants *connection.Grants
 	// Clock is the time source; the default is time.Now.
 	Clock func() time.Time
 	// NewID generates the IDs of invocations that change a state; the default is random

@@ -140,6 +140,9 @@ type Call struct {
 	// Confirmation is a person's approval of this call with its payload, nil
 	// before that. See [Call.RequestConfirmation].
 	Confirmation *session.Confirmation
+	// Requested has the hint and the payload of the request that Confirmation answers, as
+	// they were stored, nil before that.
+	Requested *session.Confirmation
 	// IdempotencyKey is the same each time this call is executed, including
 	// retries after a crash, for services that deduplicate requests.
 	IdempotencyKey string

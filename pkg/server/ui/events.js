@@ -220,9 +220,10 @@ export class Transcript {
     const known = this.calls.get(response.id);
     if (!known) return fold([el('b', {}, `${response.name} ←`), ` ${inline(response.response)}`], () => json(response.response), { class: 'call' });
     known.response = response.response;
-    const waits = response.id in (event.actions?.requestedToolConfirmations ?? {});
+    const { requestedToolConfirmations = {}, requestedAuthConfigs = {} } = event.actions ?? {};
+    const waits = response.id in requestedToolConfirmations ? 'waits for approval' : response.id in requestedAuthConfigs && 'waits for a credential';
     const failed = !waits && response.response && typeof response.response === 'object' && 'error' in response.response;
-    known.result.textContent = ` ← ${waits ? 'waits for approval' : inline(response.response)}`;
+    known.result.textContent = ` ← ${waits || inline(response.response)}`;
     known.result.classList.toggle('bad', failed);
     known.body?.replaceChildren(json(response.response));
     if (known.question && event.author === 'user') known.question.replaceWith(known.question = settled(response));

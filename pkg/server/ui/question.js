@@ -4,13 +4,14 @@ import { el, fold, json, callText } from './dom.js';
 
 const CONFIRM = 'adk_request_confirmation';
 const INPUT = 'adk_request_input';
+const CREDENTIAL = 'adk_request_credential';
 
 /** isQuestion reports whether a call is a request to the user instead of a tool call. */
-export const isQuestion = (call) => [CONFIRM, INPUT, 'adk_request_credential'].includes(call.name);
+export const isQuestion = (call) => [CONFIRM, INPUT, CREDENTIAL].includes(call.name);
 
 /** question creates a form that answers a call once. */
 export function question(call, answer) {
-  const form = call.name === CONFIRM ? confirmation(call) : call.args?.options?.every?.((o) => typeof o === 'string') ? choice(call) : reply(call);
+  const form = call.name === CONFIRM ? confirmation(call) : authorizationURL(call) ? authorization(call) : call.args?.options?.every?.((o) => typeof o === 'string') ? choice(call) : reply(call);
   const node = el('form', { class: 'question', 'data-question': call.id }, form);
   node.addEventListener('submit', async (event) => {
     event.preventDefault();
@@ -44,6 +45,23 @@ function confirmation({ args = {} }) {
 // ADK's default sentence has no information.
 const usual = (hint, name) => !hint || hint.startsWith(`Please approve or reject the tool call ${name}()`);
 
+/** authorizationURL returns where the user authorizes a connection, whose tokens the host receives. */
+function authorizationURL({ name, args }) {
+  const { credentialKey, exchangedAuthCredential } = args?.authConfig ?? {};
+  if (name !== CREDENTIAL || !credentialKey?.startsWith?.('connection:')) return null;
+  const url = URL.parse(exchangedAuthCredential?.oauth2?.authUri ?? '');
+  return ['https:', 'http:'].includes(url?.protocol) ? url : null;
+}
+
+function authorization(call) {
+  const url = authorizationURL(call);
+  return [
+    el('p', {}, el('b', {}, `${call.args.authConfig.credentialKey.slice('connection:'.length)} needs your authorization`)),
+    el('p', {}, el('a', { href: url.href, target: '_blank', rel: 'noopener noreferrer' }, `Authorize at ${url.host}`), ', then continue here.'),
+    el('div', { class: 'bar' }, button('done', 'Continue')), failure(),
+  ];
+}
+
 function choice({ name, args }) {
   return [el('p', {}, el('b', {}, `${name} asks`)), el('div', { class: 'bar' }, args.options.map((o) => button(o, o))), failure()];
 }
@@ -61,6 +79,7 @@ function read(form, pressed, call) {
     const payload = call.args?.toolConfirmation?.payload;
     return { confirmed: pressed?.value === 'yes', ...(pressed?.value === 'yes' && payload != null ? { payload } : {}) };
   }
+  if (call.name === CREDENTIAL && !form.elements.answer) return {};
   if (!form.elements.answer) return { result: pressed.value };
   const text = form.elements.answer.value.trim();
   if (!text.startsWith('{')) return { result: text };

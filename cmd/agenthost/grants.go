@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"agenthost/internal/policy"
+	"agenthost/pkg/connection"
+	"agenthost/pkg/server"
+)
+
+// grantFlags are the flags of connections that users authorize.
+type grantFlags struct{ publicURL, key string }
+
+func (f *grantFlags) registerFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.publicURL, "public-url", "", "URL at which browsers reach this host; authorization servers send them to PUBLIC_URL"+server.CallbackPath+" (default: the client receives the answer)")
+	flags.StringVar(&f.key, "credentials-key", "", "file with the keys that encrypt the tokens of users, or env:NAME for a variable: 32 bytes in base64, one key for each line, of which the first encrypts")
+}
+
+// readKeys reads the keys, which apps may not read. Without a flag there are none, except for
+// sessions in memory.
+func (f *grantFlags) readKeys(reserved *policy.Host, sessionDB string) (*connection.Keys, error) {
+	if err := f.checkPublicURL(); err != nil {
+		return nil, err
+	}
+	if f.key == "" {
+		if strings.HasPrefix(sessionDB, "memory:") {
+			return connection.NewRandomKeys()
+		}
+		return nil, nil
+	}
+	text, err := f.readKeyText(reserved)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := connection.ParseKeys(text)
+	if err != nil {
+		return nil, failWithf("--credentials-key: %w", err)
+	}
+	reserved.Values = append(reserved.Values, strings.Fields(text)...)
+	return keys, nil
+}
+
+func (f *grantFlags) readKeyText(reserved *policy.Host) (string, error) {
+	name, ok := strings.CutPrefix(f.key, "env:")
+	if !ok {
+		text, err := os.ReadFile(f.key)
+		if err != nil {
+			return "", failWithf("--credentials-key: %w", err)
+		}
+		return string(text), nil
+	}
+	reserved.Variables = append(reserved.Variables, name)
+	text := os.Getenv(name)
+	if text == "" {
+		return "", failWithf("--credentials-key: environment variable %s is not set", name)
+	}
+	return text, nil
+}
+
+func (f *grantFlags) checkPublicURL() error {
+	if f.publicURL == "" {
+		return nil
+	}
+	u, err := url.Parse(f.publicURL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		u.Scheme != "https" && (u.Scheme != "http" || !isLoopbackName(u.Hostname())) {
+		return fmt.Errorf("--public-url must be an https URL without a query, such as https://agents.example.com, got %q", f.publicURL)
+	}
+	return nil
+}
+
+func isLoopbackName(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (f *grantFlags) newGrants(st connection.GrantStore, keys *connection.Keys, logger *slog.Logger) *connection.Grants {
+	opts := connection.GrantOptions{Store: st, Keys: keys, Logger: logger}
+	if f.publicURL != "" {
+		opts.RedirectURL = strings.TrimRight(f.publicURL, "/") + server.CallbackPath
+	}
+	return connection.NewGrants(opts)
+}

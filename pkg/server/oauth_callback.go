@@ -1,0 +1,106 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"html/template"
+	"net/http"
+
+	"agenthost/pkg/connection"
+	"agenthost/pkg/runtime"
+)
+
+// CallbackPath is where authorization servers send browsers.
+const CallbackPath = "/oauth/callback"
+
+// callbackStyle is the style of the page, which callbackCSP names by its hash.
+const callbackStyle = `:root{color-scheme:light dark}body{margin:15vh auto 0;max-width:30rem;padding:0 1rem;font:16px/1.5 system-ui,sans-serif}` +
+	`h1{font-size:1.4rem}button{font:inherit;padding:.4rem 1rem}`
+
+// callbackCSP allows nothing but the style and the form, which browsers send to this server
+// only.
+var callbackCSP = "default-src 'none'; style-src 'sha256-" + hashStyle(callbackStyle) + "'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// hashStyle returns the hash of a style for a Content-Security-Policy (CSP Level 3, 6.7.3).
+func hashStyle(style string) string {
+	sum := sha256.Sum256([]byte(style))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// maxCallbackBody limits the form.
+const maxCallbackBody = 16 << 10
+
+// handleCallback takes the answer of an authorization server (RFC 6749, 4.1.2). Its state is
+// unguessable and used once. With authentication, a browser without it could have been sent
+// here by someone else, who would then use the account of the person in front of it: the page
+// shows whose agent gets the access, and asks.
+func (s *Server) handleCallback(w http.ResponseWriter, r *http.Request) error {
+	r.Body = http.MaxBytesReader(w, r.Body, maxCallbackBody)
+	if err := r.ParseForm(); err != nil {
+		return badRequest("invalid form")
+	}
+	values := r.Form
+	a := connection.Answer{State: values.Get("state"), Code: values.Get("code"), Issuer: values.Get("iss"), Error: values.Get("error")}
+	if s.opts.Grants == nil {
+		return notFoundError("Not Found")
+	}
+	pending, err := s.opts.Grants.FindConsent(r.Context(), a.State)
+	if err != nil {
+		return s.sendCallbackPage(w, http.StatusBadRequest, callbackPage{Problem: callbackProblem(err)})
+	}
+	page := callbackPage{Answer: a, User: pending.User.UserID, App: pending.User.App, Connection: pending.Connection}
+	if s.opts.Auth != nil {
+		caller, err := s.authenticate(r)
+		switch {
+		case err == nil && caller.UserID != pending.User.UserID:
+			return errPermissionDenied
+		case errors.Is(err, errAuthUnavailable):
+			return err
+		case err != nil && r.Method != http.MethodPost:
+			return s.sendCallbackPage(w, http.StatusOK, page)
+		}
+	}
+	if err := s.opts.Grants.FinishConsent(r.Context(), a); err != nil {
+		s.opts.Logger.WarnContext(r.Context(), "authorization failed", "app", page.App, "connection", page.Connection, "error", err)
+		return s.sendCallbackPage(w, http.StatusBadRequest, callbackPage{Problem: callbackProblem(err)})
+	}
+	page.Done = true
+	return s.sendCallbackPage(w, http.StatusOK, page)
+}
+
+// callbackProblem returns the text of an error. Those of the store are only in the log.
+func callbackProblem(err error) string {
+	if own := (*connection.AnswerError)(nil); errors.As(err, &own) {
+		return own.Error()
+	}
+	return runtime.AsRunError(err).Message
+}
+
+// A callbackPage is a problem, a question, or the end.
+type callbackPage struct {
+	Problem               string
+	Done                  bool
+	Answer                connection.Answer
+	User, App, Connection string
+}
+
+var callbackTemplate = template.Must(template.New("callback").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Authorization</title><style>` + callbackStyle + `</style>
+{{if .Problem}}<h1>Not authorized</h1><p>{{.Problem}}</p>
+{{else if .Done}}<h1>Authorized</h1><p>The connection {{.Connection}} of {{.App}} is authorized for {{.User}}. Close this page and continue the conversation.</p>
+{{else}}<h1>Give access?</h1><p>The agents of <b>{{.App}}</b> that talk with the user <b>{{.User}}</b> get access to <b>your</b> account at the connection <b>{{.Connection}}</b>. Continue only if you are this user and started this.</p>
+<form method="post"><input type="hidden" name="state" value="{{.Answer.State}}"><input type="hidden" name="code" value="{{.Answer.Code}}"><input type="hidden" name="iss" value="{{.Answer.Issuer}}"><input type="hidden" name="error" value="{{.Answer.Error}}"><button>Give access</button></form>
+{{end}}</html>
+`))
+
+func (s *Server) sendCallbackPage(w http.ResponseWriter, status int, page callbackPage) error {
+	h := w.Header()
+	setPageHeaders(h)
+	h.Set("Content-Security-Policy", callbackCSP)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send the form without an origin
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	return callbackTemplate.Execute(w, page)
+}

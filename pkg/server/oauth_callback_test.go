@@ -1,0 +1,350 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"agenthost/internal/fakeidp"
+	"agenthost/internal/testdb"
+	"agenthost/pkg/connection"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
+)
+
+const (
+	oauthRedirect = "https://host.example.com/oauth/callback"
+	clientPage    = "https://client.example.com/done"
+)
+
+// An oauthWorld is an authorization server, a service that accepts its tokens, and an app with
+// a tool for the service, served by replicas on one database.
+type oauthWorld struct {
+	idp      *fakeidp.Server
+	dir, url string
+	log      lockedBuffer
+	// accepted counts the authorized requests of the service.
+	mu       sync.Mutex
+	accepted int
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// newOAuthWorld returns a world with a database in a file.
+func newOAuthWorld(t *testing.T) *oauthWorld {
+	t.Helper()
+	return newOAuthWorldAt(t, "sqlite:///"+filepath.Join(t.TempDir(), "s.db"))
+}
+
+// eachOAuthWorld runs a test with a database of each engine.
+func eachOAuthWorld(t *testing.T, test func(t *testing.T, w *oauthWorld)) {
+	for _, engine := range testdb.Engines() {
+		t.Run(engine.Name, func(t *testing.T) {
+			at, drop, err := engine.Fresh(t.Context(), t.TempDir())
+			if errors.Is(err, testdb.ErrAbsent) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := drop(); err != nil {
+					t.Error(err)
+				}
+			})
+			test(t, newOAuthWorldAt(t, at))
+		})
+	}
+}
+
+func newOAuthWorldAt(t *testing.T, at string) *oauthWorld {
+	t.Helper()
+	w := &oauthWorld{idp: fakeidp.New(t, oauthRedirect, clientPage), dir: t.TempDir(), url: at}
+	service := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if !w.idp.Accepts(r.Header.Get("Authorization")) {
+			rw.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.accepted++
+		_, _ = rw.Write([]byte("customer of " + r.Header.Get("Authorization")))
+	}))
+	t.Cleanup(service.Close)
+	w.dir = filepath.Join(w.dir, "shop")
+	files := map[string]string{
+		"app.yaml": fmt.Sprintf(`connections:
+  crm: {oauth2: {grant: authorization_code, issuer: %q, client_id: %s, client_secret: "${env:CRM_SECRET}", scopes: [read]}}
+models: {m: {provider: scripted, script: m.script.yaml}}
+`, w.idp.URL, fakeidp.ClientID),
+		"m.script.yaml":   "- when: responses.find != nil\n  text: found\n- calls: [{name: find}]\n",
+		"root_agent.yaml": fmt.Sprintf("name: desk\nmodel: m\ninstruction: Help.\ntools:\n  - http: {name: find, url: %q, auth: crm}\n", service.URL+"/find"),
+	}
+	if err := os.Mkdir(w.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// open starts a replica, and returns the function that ends it.
+func (w *oauthWorld) open(t *testing.T, auth *server.Auth) (*env, func()) {
+	t.Helper()
+	st, err := storeurl.Open(t.Context(), w.url, &storeurl.Options{Options: store.Options{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := connection.ParseKeys("MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger := slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	grants := connection.NewGrants(connection.GrantOptions{Store: st.Grants, Keys: keys, RedirectURL: oauthRedirect, Logger: logger})
+	host := runtime.NewHost(st, &runtime.Options{Consents: grants, Logger: logger})
+	loaded, ds := loader.New(&loader.Options{
+		Grants: grants, Logger: logger, Env: func(name string) (string, bool) { return fakeidp.ClientSecret, name == "CRM_SECRET" },
+	}).LoadFiles(t.Context(), w.dir)
+	if loaded == nil {
+		t.Fatal(ds)
+	}
+	host.Swap(loaded.App)
+	end := sync.OnceFunc(func() {
+		host.Close()
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(end)
+	srv := server.New(host, &server.Options{Grants: grants, Logger: logger, AutoCreateSession: true, Auth: auth})
+	return &env{host, st, srv}, end
+}
+
+// ask runs the agent until it asks for the credential.
+func (w *oauthWorld) ask(t *testing.T, e *env, id string) (callID, authURI string) {
+	t.Helper()
+	rec := e.serve("POST", "/run", runBody("shop", id, "find the customer"))
+	var events []struct {
+		Content struct {
+			Parts []struct {
+				FunctionCall *struct {
+					ID, Name string
+					Args     struct {
+						AuthConfig struct {
+							ExchangedAuthCredential struct{ OAuth2 struct{ AuthURI string } }
+						}
+					}
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &events); err != nil {
+		t.Fatalf("%s: %v", rec.Body, err)
+	}
+	for _, ev := range events {
+		for _, p := range ev.Content.Parts {
+			if p.FunctionCall != nil && p.FunctionCall.Name == runtime.RequestCredential {
+				callID, authURI = p.FunctionCall.ID, p.FunctionCall.Args.AuthConfig.ExchangedAuthCredential.OAuth2.AuthURI
+			}
+		}
+	}
+	if authURI == "" {
+		t.Fatalf("no request for a credential: %s", rec.Body)
+	}
+	return callID, authURI
+}
+
+func answerBody(id, callID, response string) string {
+	return fmt.Sprintf(`{"appName":"shop","userId":"u","sessionId":%q,"newMessage":{"role":"user","parts":[{"functionResponse":{"id":%q,"name":"adk_request_credential","response":%s}}]}}`, id, callID, response)
+}
+
+// expectNoSecrets checks what was stored and logged.
+func (w *oauthWorld) expectNoSecrets(t *testing.T, e *env, id string) {
+	t.Helper()
+	sess, err := e.store.Sessions.Get(t.Context(), session.Key{App: "shop", User: "u", ID: id}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := w.log.String()
+	for _, ev := range sess.Events() {
+		raw, err := json.Marshal(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(raw)
+	}
+	for _, secret := range []string{"access-", "refresh-", "code-", fakeidp.ClientSecret, "code_verifier", "codeVerifier"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("events or log have %s:\n%s", secret, text)
+		}
+	}
+}
+
+// TestConsentAcrossReplicas checks that a call continues after the user has authorized it in a
+// browser, although the host was restarted meanwhile, the browser reached one replica, and the
+// client another.
+func TestConsentAcrossReplicas(t *testing.T) { eachOAuthWorld(t, testConsentAcrossReplicas) }
+
+func testConsentAcrossReplicas(t *testing.T, w *oauthWorld) {
+	first, end := w.open(t, nil)
+	callID, authURI := w.ask(t, first, "s")
+	end()
+	second, _ := w.open(t, nil)
+	third, _ := w.open(t, nil)
+	to := w.idp.Authorize(t, authURI)
+	for _, want := range []struct {
+		status int
+		text   string
+	}{{200, "The connection crm of shop is authorized for u."}, {400, "has expired or has been used"}} {
+		rec := second.serve("GET", to.RequestURI(), "")
+		if rec.Code != want.status || !strings.Contains(rec.Body.String(), want.text) {
+			t.Errorf("callback: %d %s, want %d %s", rec.Code, rec.Body, want.status, want.text)
+		}
+	}
+	rec := third.serve("POST", "/run", answerBody("s", callID, `{}`))
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"text":"found"`) || w.accepted != 1 {
+		t.Errorf("answer: %d %s, %d authorized requests", rec.Code, rec.Body, w.accepted)
+	}
+	w.expectNoSecrets(t, third, "s")
+}
+
+// TestConcurrentTurns checks that 50 turns on two replicas with one database, whose token the
+// service rejects, make one refresh, and that none fails.
+func TestConcurrentTurns(t *testing.T) { eachOAuthWorld(t, testConcurrentTurns) }
+
+func testConcurrentTurns(t *testing.T, w *oauthWorld) {
+	first, _ := w.open(t, nil)
+	second, _ := w.open(t, nil)
+	callID, authURI := w.ask(t, first, "s")
+	first.serve("GET", w.idp.Authorize(t, authURI).RequestURI(), "")
+	first.serve("POST", "/run", answerBody("s", callID, `{}`))
+	w.idp.ExpireAll()
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			rec := []*env{first, second}[i%2].serve("POST", "/run", runBody("shop", fmt.Sprint("s", i), "find"))
+			if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"text":"found"`) || strings.Contains(rec.Body.String(), "error") {
+				t.Errorf("turn %d: %d %s", i, rec.Code, rec.Body)
+			}
+		})
+	}
+	wg.Wait()
+	if refreshes, _ := w.idp.Counts(); refreshes != 1 || w.accepted != 51 {
+		t.Errorf("%d refreshes and %d authorized requests, want 1 and 51", refreshes, w.accepted)
+	}
+}
+
+// TestConsentOfClient checks ADK's answer, with the address to which the browser was sent: its
+// code is redeemed, tokens in it are rejected, and an answer before the user has authorized
+// the call asks again.
+func TestConsentOfClient(t *testing.T) {
+	w := newOAuthWorld(t)
+	e, _ := w.open(t, nil)
+	callID, _ := w.ask(t, e, "s")
+	rec := e.serve("POST", "/run", answerBody("s", callID, `{"exchangedAuthCredential":{"authType":"oauth2","oauth2":{"accessToken":"planted"}}}`))
+	expectResponse(t, rec, 400, fmt.Sprintf(`{"detail":"the answer to the credential %s must not have accessToken: the host requests the tokens itself"}`, callID))
+	rec = e.serve("POST", "/run", answerBody("s", callID, `{"exchangedAuthCredential":{"oauth2":{"authResponseUri":"https://client.example.com/done?code=x&state=forged"}}}`))
+	if rec.Code != 400 || !strings.Contains(rec.Body.String(), "start again in the conversation") {
+		t.Errorf("forged state: %d %s", rec.Code, rec.Body)
+	}
+	rec = e.serve("POST", "/run", answerBody("s", callID, `{}`))
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), runtime.RequestCredential) || w.accepted != 0 {
+		t.Errorf("early answer: %d %s, want another request", rec.Code, rec.Body)
+	}
+	callID, authURI := w.ask(t, e, "s2")
+	u, err := url.Parse(authURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("redirect_uri", clientPage) // as ADK's web client does
+	u.RawQuery = query.Encode()
+	response, err := json.Marshal(map[string]any{"exchangedAuthCredential": map[string]any{"authType": "oauth2", "oauth2": map[string]any{
+		"authResponseUri": w.idp.Authorize(t, u.String()).String(), "redirectUri": clientPage,
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec = e.serve("POST", "/run", answerBody("s2", callID, string(response)))
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"text":"found"`) || w.accepted != 1 {
+		t.Errorf("answer: %d %s, %d authorized requests", rec.Code, rec.Body, w.accepted)
+	}
+	w.expectNoSecrets(t, e, "s2")
+}
+
+// serveWith is serve with headers.
+func serveWith(e *env, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, strings.NewReader(body))
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	e.server.ServeHTTP(w, r)
+	return w
+}
+
+// TestCallbackWithAuth checks that a browser without authentication gets a form with the user of
+// the conversation, and that another user is rejected.
+func TestCallbackWithAuth(t *testing.T) {
+	w := newOAuthWorld(t)
+	open, end := w.open(t, nil)
+	_, authURI := w.ask(t, open, "s")
+	end()
+	e, _ := w.open(t, newAuth(t, "tokens: [{token: t0ken-of-bob-bob-bob-bob, claims: {sub: bob}}]"))
+	to := w.idp.Authorize(t, authURI)
+	rec := serveWith(e, "GET", to.RequestURI(), "", "Authorization: Bearer t0ken-of-bob-bob-bob-bob")
+	if rec.Code != 403 {
+		t.Errorf("another user: %d %s, want 403", rec.Code, rec.Body)
+	}
+	rec = e.serve("GET", to.RequestURI(), "")
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), "that talk with the user <b>u</b> get access") {
+		t.Errorf("without authentication: %d %s, want a question", rec.Code, rec.Body)
+	}
+	if _, issued := w.idp.Counts(); issued != 0 {
+		t.Errorf("%d tokens before the answer, want 0", issued)
+	}
+	rec = serveWith(e, "POST", "/oauth/callback", to.RawQuery, "Content-Type: application/x-www-form-urlencoded", "Origin: https://evil.example.com")
+	if rec.Code != 403 {
+		t.Errorf("form of another site: %d %s, want 403", rec.Code, rec.Body)
+	}
+	rec = serveWith(e, "POST", "/oauth/callback", to.RawQuery, "Content-Type: application/x-www-form-urlencoded")
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), "is authorized for u") {
+		t.Errorf("answer: %d %s", rec.Code, rec.Body)
+	}
+	rec = e.serve("GET", "/oauth/callback?state=%3Cscript%3E", "")
+	if rec.Code != 400 || strings.Contains(rec.Body.String(), "<script>") {
+		t.Errorf("unknown state: %d %s", rec.Code, rec.Body)
+	}
+}

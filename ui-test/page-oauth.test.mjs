@@ -1,0 +1,73 @@
+// Authorization by a user, through the page: the question has a link to the authorization
+// server, which sends the browser back to the host. The host restarts in between.
+
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { apps, serve } from './host.mjs';
+import { startFakeAuth } from './fake-auth.mjs';
+import { browser, shot, tab } from './page/browser.mjs';
+import { idle, sendMessage } from './page/see.mjs';
+
+/** freePort returns a port for a host that keeps its address when it restarts. */
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+test('a user authorizes a connection while the host restarts', async () => {
+  const folders = apps('ui-test/page/apps/crm');
+  const address = `127.0.0.1:${await freePort()}`;
+  const url = `http://${address}`;
+  const auth = await startFakeAuth(`${url}/oauth/callback`);
+  writeFileSync(join(folders.dir, 'crm', '.env'), `ISSUER_URL=${auth.issuer}\nSERVICE_URL=${auth.service}\nCLIENT_SECRET=s3cret-of-client\n`);
+  const keys = join(folders.dir, 'credentials.key');
+  writeFileSync(keys, randomBytes(32).toString('base64'));
+  const start = () => serve(join(folders.dir, 'crm'), '--addr', address, '--public-url', url, '--credentials-key', keys, '--session-db', `sqlite:///${join(folders.dir, 'sessions.db')}`);
+  let host = await start();
+  const chrome = await browser();
+  try {
+    const { page, complaints } = await tab(chrome, `${url}/#crm`);
+    await page.waitForSelector('#head h1:text("crm")');
+    await sendMessage(page, 'who is my contact?');
+    await page.waitForSelector('.question >> text=crm needs your authorization');
+    await idle(page);
+    const link = page.locator('.question a');
+    assert.equal(await link.textContent(), `Authorize at ${new URL(auth.issuer).host}`);
+    assert.equal(await link.getAttribute('rel'), 'noopener noreferrer');
+    await shot(page, 'page authorization');
+    // Without an authorization, the question comes again, with another address.
+    const first = await link.getAttribute('href');
+    await page.click('.question button');
+    await page.waitForFunction((before) => ![null, before].includes(document.querySelector('.question a')?.getAttribute('href') ?? null), first);
+    await idle(page);
+    await host.stop();
+    host = await start();
+    const [popup] = await Promise.all([page.context().waitForEvent('page'), page.locator('.question a').last().click()]);
+    await popup.waitForSelector('h1:text("Authorized")');
+    assert.match(await popup.textContent('p'), /The connection crm of crm is authorized for user\./);
+    await shot(popup, 'page authorized');
+    const used = popup.url();
+    await popup.goto(used);
+    assert.match(await popup.textContent('p'), /was not requested, has expired or has been used/);
+    await page.locator('.question button').last().click();
+    await page.waitForSelector('.event >> text=Your contact is Ada.');
+    const stored = await (await fetch(`${url}/apps/crm/users/user/sessions`)).json();
+    const events = JSON.stringify(await (await fetch(`${url}/apps/crm/users/user/sessions/${stored[0].id}`)).json());
+    for (const secret of ['access-', 'refresh-', 'code-', 's3cret-of-client']) assert.ok(!events.includes(secret), `the session has ${secret}`);
+    assert.deepEqual(complaints.filter((c) => !/Failed to load resource|ERR_|EventSource|fetch/.test(c)), []);
+  } finally {
+    await chrome.close();
+    await host.stop();
+    await auth.stop();
+    folders.remove();
+  }
+});
