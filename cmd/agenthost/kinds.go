@@ -15,6 +15,7 @@ func addKinds(opts *loader.Options) *loader.Options {
 	if opts == nil {
 		opts = &loader.Options{}
 	}
+	opts.ProgramHelper = loader.DefaultProgramHelper()
 	opts.ToolKinds = append(tool.Kinds(), mcptool.Kinds()...)
 	opts.BuiltinTools = append(tool.Builtins(), mcptool.Toolsets()...)
 	return opts

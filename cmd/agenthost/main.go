@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"agenthost/pkg/loader"
 )
 
 // Exit codes.
@@ -28,6 +30,7 @@ type stdio struct {
 }
 
 func main() {
+	loader.ServeProgramHelper(os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the process immediately.
 	context.AfterFunc(ctx, stop)

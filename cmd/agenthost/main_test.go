@@ -9,11 +9,13 @@ import (
 	"go.uber.org/goleak"
 
 	"agenthost/internal/testmcp"
+	"agenthost/pkg/loader"
 )
 
-// TestMain lets scripts run the test binary as agenthost, as the MCP server of the docs,
+// TestMain lets scripts run the test binary as agenthost with its helper, as the MCP server of the docs,
 // and as an MCP server that ignores the end of its input.
 func TestMain(m *testing.M) {
+	loader.ServeProgramHelper(os.Args[1:])
 	testscript.Main(leakCheck{m}, map[string]func(){"agenthost": main, "sums-mcp": testmcp.Serve, "stays-mcp": testmcp.Stay})
 }
 

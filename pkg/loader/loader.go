@@ -88,6 +88,10 @@ type Options struct {
 	// Offline prevents tools from connecting to servers and running programs; see
 	// [tool.Env].
 	Offline bool
+	// ProgramHelper is the command that starts this program as the helper that runs the
+	// programs of tools, such as [DefaultProgramHelper]; its main calls
+	// [ServeProgramHelper]. Empty means that tools run no programs, except MCP servers.
+	ProgramHelper []string
 	// Functions are Go functions that documents may name.
 	Functions agentconfig.Functions
 	// Metrics are custom metrics of Go programs: eval sets and test_config.json may name

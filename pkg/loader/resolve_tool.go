@@ -148,7 +148,7 @@ func (r *resolver) resolveKindTool(ctx context.Context, ref *agentconfig.ToolRef
 		r.report(unlinkedMCPError(ref.Kind))
 		return nil
 	}
-	if slices.Contains([]string{"openapi", "command"}, name) {
+	if name == "openapi" {
 		r.report(ref.Kind.Errorf(0, "tool", "this version does not support tools of the kind %s yet; %s", name, listNames(append(r.loader.toolKinds.Names(), "agent"))))
 		return nil
 	}
@@ -217,8 +217,10 @@ func (r *resolver) acquireToolSet(ctx context.Context, d *decodedTool, in toolIn
 	key := hashResourceKey("tool with connection", string(d.key[:]), string(conn.key[:]))
 	set, release, err := acquireResource(r.loader.resources, key, func() (tool.Set, func() error, error) {
 		client, end := r.acquireToolClient(configAddresses(d.plan.Config))
+		programs, endPrograms := r.acquirePrograms()
+		end = closeBoth(end, endPrograms)
 		set, err := d.plan.Build(ctx, tool.Env{
-			HTTP: client, Dir: r.src.absoluteDir(), Offline: r.loader.opts.Offline, Logger: r.loader.opts.Logger, Connection: conn.connection,
+			HTTP: client, Dir: r.src.absoluteDir(), Offline: r.loader.opts.Offline, Programs: programs, Logger: r.loader.opts.Logger, Connection: conn.connection,
 		})
 		if err != nil {
 			return nil, nil, errors.Join(err, end())

@@ -188,11 +188,24 @@ func (r *resolver) checkAddress(address string, at spec.Text) spec.Diagnostics {
 
 func (r *resolver) checkProgram(config any) spec.Diagnostics {
 	c, ok := config.(tool.ProgramConfig)
-	if !ok || c.Program() == nil {
+	if !ok {
 		return nil
 	}
-	asked := c.Program()
-	return policyDiagnostic(r.loader.opts.Policy.CheckProgram(r.src.name, policy.Program{Args: asked.Args, Env: asked.Env}), asked.At)
+	var ds spec.Diagnostics
+	for _, asked := range c.Programs() {
+		ds = append(ds, r.checkOneProgram(asked)...)
+	}
+	return ds
+}
+
+func (r *resolver) checkOneProgram(asked *tool.Program) spec.Diagnostics {
+	ds := policyDiagnostic(r.loader.opts.Policy.CheckProgram(r.src.name, policy.Program{Args: asked.Args, Kinds: asked.Kinds, Env: asked.Env, Unconfined: asked.Unconfined}), asked.At)
+	for i := range ds {
+		if ds[i].Hint != "" && asked.Note != "" {
+			ds[i].Hint = asked.Note + "; " + ds[i].Hint
+		}
+	}
+	return ds
 }
 
 const traceparent = "Traceparent"

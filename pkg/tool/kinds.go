@@ -7,6 +7,7 @@ import (
 // Kinds lists the tool kinds that a document names as a one-key map.
 func Kinds() spec.Kinds[Env, Set] {
 	return spec.Kinds[Env, Set]{
+		spec.NewKind("command", "Runs a program that the host policy allows.", newCommand),
 		spec.NewKind("expr", "Computes its result with an expression.", newExpr),
 		spec.NewKind("http", "Calls one HTTP endpoint.", newHTTP),
 	}

@@ -215,6 +215,8 @@ type Env struct {
 	// Connection authorizes the requests of a kind that implements
 	// [connection.RefConfig]; nil means that they need no credential.
 	Connection *connection.Connection
+	// Programs runs programs; nil means that this host runs none.
+	Programs ProgramRunner
 	// Logger is never nil.
 	Logger *slog.Logger
 }
@@ -224,23 +226,6 @@ type Env struct {
 type AddressConfig interface {
 	// Addresses returns the URLs of the servers; a placeholder may follow the host.
 	Addresses() []spec.Text
-}
-
-// A ProgramConfig is the config of a kind whose tools run a program, which the policy
-// of the host must allow.
-type ProgramConfig interface {
-	// Program returns the program, or nil if the tool runs none.
-	Program() *Program
-}
-
-// A Program is a program that a tool runs.
-type Program struct {
-	// Args are the program and its arguments.
-	Args []string
-	// Env are the sorted names of the variables that the app sets for it.
-	Env []string
-	// At is the position of its name in the document.
-	At spec.Text
 }
 
 // An AnswerError is a failure with a response: if the failure does not end the

@@ -69,8 +69,8 @@ var (
 // Addresses returns the URL of the server, if it has one.
 func (c *config) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
-// Program returns the program to run, or nil.
-func (c *config) Program() *tool.Program { return c.newServer().commandProgram() }
+// Programs returns the program to run, if there is one.
+func (c *config) Programs() []*tool.Program { return c.newServer().commandPrograms() }
 
 // Check reports settings that belong to another transport.
 func (c *config) Check(n *spec.Node) spec.Diagnostics {
@@ -133,11 +133,11 @@ func (s *server) serverAddresses() []spec.Text {
 	return []spec.Text{s.url}
 }
 
-func (s *server) commandProgram() *tool.Program {
+func (s *server) commandPrograms() []*tool.Program {
 	if len(s.command) == 0 || s.command[0].Value == "" {
 		return nil
 	}
-	return &tool.Program{Args: s.commandArgs(), Env: slices.Sorted(maps.Keys(s.env)), At: s.command[0]}
+	return []*tool.Program{{Args: s.commandArgs(), Env: slices.Sorted(maps.Keys(s.env)), Unconfined: true, At: s.command[0]}}
 }
 
 func (s *server) commandArgs() []string {
@@ -226,8 +226,8 @@ type adkStreamServer struct {
 // Addresses returns the URL of the server, if it has one.
 func (c *adkConfig) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
-// Program returns the program to run, or nil.
-func (c *adkConfig) Program() *tool.Program { return c.newServer().commandProgram() }
+// Programs returns the program to run, if there is one.
+func (c *adkConfig) Programs() []*tool.Program { return c.newServer().commandPrograms() }
 
 // Check requires exactly one server, as ADK does.
 func (c *adkConfig) Check(n *spec.Node) spec.Diagnostics {

@@ -1,0 +1,168 @@
+package programs
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"agenthost/internal/regular"
+)
+
+// Limits of the files that are collected from a folder of a session.
+const (
+	maxCollected      = 50
+	maxCollectedBytes = 32 << 20
+	maxListed         = 10_000
+)
+
+// writeFiles writes files to the folder.
+func (f *folder) writeFiles(files map[string][]byte) error {
+	if len(files) == 0 {
+		return nil
+	}
+	f.files.Lock()
+	defer f.files.Unlock()
+	return f.writeInto(f.dir, files, 0o600)
+}
+
+// writeInto writes files below a folder. Links in the folder, which programs may have
+// made, cannot lead out of it.
+func (f *folder) writeInto(dir string, files map[string][]byte, mode os.FileMode) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := f.writeFile(root, name, files[name], mode); err != nil {
+			return fmt.Errorf("writing %s to the folder of the session: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (f *folder) writeFile(root *os.Root, name string, content []byte, mode os.FileMode) error {
+	if !filepath.IsLocal(name) {
+		return fs.ErrInvalid
+	}
+	for i := range name {
+		if name[i] != '/' {
+			continue
+		}
+		if err := root.Mkdir(name[:i], 0o700); err == nil && f.user != 0 {
+			if err := root.Lchown(name[:i], f.user, f.user); err != nil {
+				return err
+			}
+		}
+	}
+	_ = root.Remove(name) // a link or a pipe of that name; a folder makes the next step fail
+	out, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	if f.user != 0 {
+		if err := out.Chown(f.user, f.user); err != nil {
+			out.Close()
+			return err
+		}
+	}
+	if _, err := out.Write(content); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}
+
+// A fileVersion changes with the content of a file.
+type fileVersion struct {
+	size     int64
+	modified time.Time
+}
+
+// listVersions lists the files that match one of the patterns.
+func (f *folder) listVersions(patterns []string) (map[string]fileVersion, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return listMatches(root, patterns)
+}
+
+// collectFiles reads the files that match one of the patterns and have changed. It reads
+// regular files only, and follows no link out of the folder.
+func (f *folder) collectFiles(patterns []string, before map[string]fileVersion) (map[string][]byte, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	f.files.Lock()
+	defer f.files.Unlock()
+	root, err := os.OpenRoot(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	after, err := listMatches(root, patterns)
+	if err != nil {
+		return nil, err
+	}
+	files, left := map[string][]byte{}, int64(maxCollectedBytes)
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if old, ok := before[name]; ok && old.size == after[name].size && old.modified.Equal(after[name].modified) {
+			continue
+		}
+		if len(files) == maxCollected {
+			return nil, fmt.Errorf("more than %d files match", maxCollected)
+		}
+		b, err := readBounded(root, name, left)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s in the folder of the session: %w", name, err)
+		}
+		left -= int64(len(b))
+		files[name] = b
+	}
+	return files, nil
+}
+
+func readBounded(root *os.Root, name string, limit int64) ([]byte, error) {
+	in, err := regular.Open(root.OpenFile, name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	b, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("all collected files exceed the limit of %d MiB", maxCollectedBytes>>20)
+	}
+	return b, err
+}
+
+// listMatches lists the regular files whose path matches a pattern.
+func listMatches(root *os.Root, patterns []string) (map[string]fileVersion, error) {
+	found, listed := map[string]fileVersion{}, 0
+	err := fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		listed++
+		if listed > maxListed {
+			return fmt.Errorf("the folder of the session exceeds the limit of %d files", maxListed)
+		}
+		if err != nil || !e.Type().IsRegular() {
+			return nil // a folder that cannot be read has no files to collect
+		}
+		if slices.ContainsFunc(patterns, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }) {
+			if info, err := e.Info(); err == nil { // else it was deleted meanwhile
+				found[name] = fileVersion{info.Size(), info.ModTime()}
+			}
+		}
+		return nil
+	})
+	return found, err
+}

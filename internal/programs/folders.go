@@ -1,0 +1,171 @@
+package programs
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/tool"
+)
+
+// Limits of folders: how many sessions of a host have one at the same time, and how long a
+// folder stays without use.
+const (
+	maxFolders = 1000
+	maxIdle    = time.Hour
+)
+
+// firstUser and userCount are the user IDs of sandboxes if the host runs as root.
+const (
+	firstUser = 30_000
+	userCount = 30_000
+)
+
+// folders are the folders of sessions. They are deleted after an hour without use, and
+// with the process.
+type folders struct {
+	mu     sync.Mutex
+	parent string
+	// base is empty before the first program runs.
+	base  string
+	byKey map[string]*folder
+}
+
+// A folder is that of one session.
+type folder struct {
+	all *folders
+	dir string
+	// user is its owner if the host runs as root, else 0.
+	user  int
+	users int
+	last  time.Time
+	// files is locked while files are copied in or out.
+	files sync.Mutex
+}
+
+func newFolders(parent string) *folders {
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	return &folders{parent: parent, byKey: map[string]*folder{}}
+}
+
+// acquireFolder returns the folder of a session.
+func (a *folders) acquireFolder(app string, origin model.Origin) (*folder, error) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", app, origin.UserID, origin.SessionID))
+	key := hex.EncodeToString(sum[:16])
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.createBase(); err != nil {
+		return nil, fmt.Errorf("creating the folder of sessions: %w", err)
+	}
+	a.removeIdle()
+	f := a.byKey[key]
+	if f == nil {
+		if len(a.byKey) >= maxFolders {
+			return nil, fmt.Errorf("more than %d sessions run programs; try again later", maxFolders)
+		}
+		f = &folder{all: a, dir: filepath.Join(a.base, key)}
+		if os.Geteuid() == 0 {
+			f.user = firstUser + int(binary.BigEndian.Uint32(sum[16:])%userCount)
+		}
+		if err := f.createFolder(f.dir); err != nil {
+			return nil, err
+		}
+		a.byKey[key] = f
+	}
+	f.users++
+	f.last = time.Now()
+	return f, nil
+}
+
+func (f *folder) releaseFolder() {
+	f.all.mu.Lock()
+	defer f.all.mu.Unlock()
+	f.users--
+	f.last = time.Now()
+}
+
+// removeIdle deletes folders without use.
+func (a *folders) removeIdle() {
+	for key, f := range a.byKey {
+		if f.users == 0 && time.Since(f.last) > maxIdle {
+			delete(a.byKey, key)
+			_ = os.RemoveAll(f.dir) // the rest is deleted with the base
+		}
+	}
+}
+
+const basePattern = "agenthost-work-"
+
+// createBase creates the folder of all sessions, and deletes those of processes that have
+// died.
+func (a *folders) createBase() error {
+	if a.base != "" {
+		return nil
+	}
+	base, err := os.MkdirTemp(a.parent, basePattern)
+	if err != nil {
+		return err
+	}
+	// Users of sandboxes enter it, but cannot list it.
+	if err := errors.Join(os.Chmod(base, 0o711), lockFolder(base)); err != nil {
+		return err
+	}
+	a.base = base
+	old, _ := filepath.Glob(filepath.Join(a.parent, basePattern+"*"))
+	for _, dir := range old {
+		if dir != base && isAbandoned(dir) {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	return nil
+}
+
+// createFolder creates a folder that only the programs of the session can enter.
+func (f *folder) createFolder(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	return f.setOwner(dir)
+}
+
+func (f *folder) setOwner(path string) error {
+	if f.user == 0 {
+		return nil
+	}
+	return os.Lchown(path, f.user, f.user)
+}
+
+// newCopy writes the files of a skill to a new folder, and returns it. Its parent is
+// deleted after the run.
+func (a *folders) newCopy(f *folder, s *tool.SkillContent) (string, error) {
+	parent, err := os.MkdirTemp(a.base, "skill-")
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(parent, s.Name)
+	if err := errors.Join(os.Chmod(parent, 0o711), f.createFolder(dir)); err != nil {
+		return "", err
+	}
+	return dir, f.writeInto(dir, s.Files, 0o700)
+}
+
+// deleteAll deletes all folders.
+func (a *folders) deleteAll() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.base == "" {
+		return nil
+	}
+	base := a.base
+	a.base, a.byKey = "", map[string]*folder{}
+	return os.RemoveAll(base)
+}

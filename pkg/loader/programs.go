@@ -1,0 +1,27 @@
+package loader
+
+import (
+	"agenthost/internal/programs"
+	"agenthost/internal/sandbox"
+	"agenthost/pkg/tool"
+)
+
+// DefaultProgramHelper starts this program again, for [Options.ProgramHelper].
+func DefaultProgramHelper() []string {
+	return []string{"/proc/self/exe", sandbox.HelperCommand}
+}
+
+// ServeProgramHelper serves the command of [DefaultProgramHelper], and exits. It returns at
+// once for any other command line. Call it first in main, with os.Args[1:]. A program that
+// sets [Options.ProgramHelper] without this call would start itself for each tool call.
+func ServeProgramHelper(args []string) { sandbox.ServeHelper(args) }
+
+// acquirePrograms returns what runs the programs of the app. The folders of sessions exist
+// as long as an app uses it.
+func (r *resolver) acquirePrograms() (tool.ProgramRunner, func() error) {
+	host, end, _ := acquireResource(r.loader.resources, hashResourceKey("programs"), func() (*programs.Host, func() error, error) {
+		host := programs.New(programs.Options{Helper: r.loader.opts.ProgramHelper, Policy: r.loader.opts.Policy})
+		return host, host.Close, nil
+	})
+	return host.Runner(r.src.name, r.src.absoluteDir()), end
+}
