@@ -83,12 +83,14 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRe
 	}
 	if kind, ok := r.loader.builtins.Lookup(name); ok {
 		found := r.buildTool(ctx, kind, normalizeArgs(ref))
+		more := r.withAdditionalTools(ctx, found, t)
 		for _, t := range found {
-			if t.isDynamic() { // a server provides the tools
+			_, runs := t.config.(tool.SkillConfig)
+			if runs || t.isDynamic() { // a server provides the tools, or scripts run
 				t.set = r.wrapSet(t.set)
 			}
 		}
-		return found
+		return more
 	}
 	if name == "FunctionTool" || name == "LongRunningFunctionTool" {
 		return r.resolveFunctionTool(ctx, ref, t)
@@ -139,10 +141,11 @@ func (r *resolver) resolveKindTool(ctx context.Context, ref *agentconfig.ToolRef
 	}
 	if kind, ok := r.loader.toolKinds.Lookup(name); ok {
 		found := r.buildTool(ctx, kind, ref.Config)
+		more := r.withAdditionalTools(ctx, found, t)
 		for _, t := range found {
 			t.set = r.wrapSet(t.set)
 		}
-		return found
+		return more
 	}
 	if name == "mcp" {
 		r.report(unlinkedMCPError(ref.Kind))
@@ -172,11 +175,15 @@ func (r *resolver) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.
 	if ds.HasErrors() {
 		return nil
 	}
+	skills, ok := r.readSkills(d.plan.Config)
+	if !ok {
+		return nil
+	}
 	conn, ok := r.resolveConnection(d.plan.Config, configAddresses(d.plan.Config))
 	if !ok {
 		return nil
 	}
-	set, err := r.acquireToolSet(ctx, d, toolInputs{conn})
+	set, err := r.acquireToolSet(ctx, d, toolInputs{conn, skills})
 	if err != nil {
 		r.reportBuildError(n, "tool", err)
 		return nil
@@ -207,20 +214,21 @@ func (r *resolver) decodeTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node) 
 
 // toolInputs are what a tool uses besides its settings.
 type toolInputs struct {
-	conn toolConnection
+	conn   toolConnection
+	skills []*tool.Skill
 }
 
 // acquireToolSet returns the set for a tool's settings: a new one, or that of the
 // previous revision.
 func (r *resolver) acquireToolSet(ctx context.Context, d *decodedTool, in toolInputs) (tool.Set, error) {
 	conn := in.conn
-	key := hashResourceKey("tool with connection", string(d.key[:]), string(conn.key[:]))
+	key := hashResourceKey("tool with connection", string(d.key[:]), string(conn.key[:]), hashSkills(in.skills))
 	set, release, err := acquireResource(r.loader.resources, key, func() (tool.Set, func() error, error) {
 		client, end := r.acquireToolClient(configAddresses(d.plan.Config))
 		programs, endPrograms := r.acquirePrograms()
 		end = closeBoth(end, endPrograms)
 		set, err := d.plan.Build(ctx, tool.Env{
-			HTTP: client, Dir: r.src.absoluteDir(), Offline: r.loader.opts.Offline, Programs: programs, Logger: r.loader.opts.Logger, Connection: conn.connection,
+			HTTP: client, Dir: r.src.absoluteDir(), Offline: r.loader.opts.Offline, Programs: programs, Logger: r.loader.opts.Logger, Connection: conn.connection, Skills: in.skills,
 		})
 		if err != nil {
 			return nil, nil, errors.Join(err, end())

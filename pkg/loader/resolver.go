@@ -353,15 +353,29 @@ type wrappedSet struct {
 // Dynamic reports whether the wrapped set is dynamic.
 func (s wrappedSet) Dynamic() bool { return tool.Dynamic(s.Set) }
 
+var _ tool.SessionSet = wrappedSet{}
+
 // Tools returns the wrapped tools of the set.
 func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
-	tools, err := s.Set.Tools(ctx)
+	return s.wrapTools(s.Set.Tools(ctx))
+}
+
+// ListTools returns the wrapped tools of the set for a session.
+func (s wrappedSet) ListTools(ctx context.Context, call *tool.Call) ([]tool.Tool, error) {
+	return s.wrapTools(tool.ListTools(ctx, s.Set, call))
+}
+
+// wrapTools does not wrap tools that edit requests, like those of the host.
+func (s wrappedSet) wrapTools(tools []tool.Tool, err error) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
 	wrapped := make([]tool.Tool, len(tools))
 	for i, t := range tools {
-		wrapped[i] = s.wrap(t)
+		wrapped[i] = t
+		if _, edits := t.(tool.RequestEditor); !edits {
+			wrapped[i] = s.wrap(t)
+		}
 	}
 	return wrapped, nil
 }

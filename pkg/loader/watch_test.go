@@ -194,6 +194,27 @@ func TestWatchParentLink(t *testing.T) {
 	}
 }
 
+// TestWatchSkills reloads an app when a file of a skill changes, also in a mounted volume.
+func TestWatchSkills(t *testing.T) {
+	s := newWatchEnv(t)
+	s.writeFile("x/root_agent.yaml", agentYAML("one")+"tools: [{skills: {from: [skills]}}]")
+	for _, v := range []string{"..v1", "..v2"} {
+		s.writeFile("x/"+v+"/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: "+v+"\n---\n")
+	}
+	s.writeFile("x/..v1/skills/pdf/references/a.md", "a")
+	s.must(os.Symlink("..v1", s.path("x/..data")))
+	s.must(os.Symlink("..data/skills", s.path("x/skills")))
+	s.pollAndExpect(2, "x one")
+	s.writeFile("x/..v1/skills/pdf/references/a.md", "b")
+	s.pollAndExpect(2, "x one")
+	s.pollAndExpect(1)
+	s.must(os.Symlink("..v2", s.path("x/..new")))
+	s.must(os.Rename(s.path("x/..new"), s.path("x/..data")))
+	s.pollAndExpect(2, "x one")
+	s.writeFile("x/..v2/skills/pdf/SKILL.md", "no skill")
+	s.pollAndExpect(2)
+}
+
 func TestWatchLinkLoop(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/root_agent.yaml", agentYAML("one"))

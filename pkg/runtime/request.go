@@ -177,8 +177,9 @@ func (inv *Invocation) loadToolsets(ctx context.Context) error {
 		return nil
 	}
 	tools := slices.Clip(inv.node.staticTools)
+	call := inv.NewSetCall()
 	for _, set := range inv.node.toolsets {
-		more, err := set.Tools(ctx)
+		more, err := tool.ListTools(ctx, set, call)
 		switch {
 		case ctx.Err() != nil:
 			return AsRunError(ctx.Err())

@@ -15,7 +15,7 @@ import (
 
 // newToolCall returns the context of one tool call.
 func (inv *Invocation) newToolCall(fc *genai.FunctionCall, actions *session.Actions) *tool.Call {
-	return &tool.Call{
+	call := &tool.Call{
 		ID: fc.ID, Name: fc.Name, Args: cloneArgs(fc.Args),
 		Origin:         inv.requestOrigin(),
 		State:          &callState{run: inv.run, actions: actions},
@@ -26,6 +26,14 @@ func (inv *Invocation) newToolCall(fc *genai.FunctionCall, actions *session.Acti
 		EndInvocation:  inv.EndInvocation,
 		Expressions:    inv.run.expressionBudget(),
 	}
+	return call
+}
+
+// NewSetCall returns the call with which a set of tools is used for the session of the
+// invocation, outside of calls: it has no ID, name and arguments. Its actions have no
+// effect.
+func (inv *Invocation) NewSetCall() *tool.Call {
+	return inv.newToolCall(&genai.FunctionCall{}, &session.Actions{})
 }
 
 func idempotencyKey(invocation, call string) string { return invocation + "/" + call }

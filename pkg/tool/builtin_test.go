@@ -13,15 +13,30 @@ import (
 	"agenthost/pkg/spec"
 )
 
+// requiredArgs are the args of the built-in tools that require some.
+var requiredArgs = map[string]string{
+	"DiscoveryEngineSearchTool": "{data_store_id: projects/p/locations/l/collections/c/dataStores/d}",
+
+	"ExampleTool":          "{examples: []}",
+	"SkillToolset":         "{skills: [skills]}",
+	"VertexAiRagRetrieval": "{rag_corpora: [projects/p/locations/l/ragCorpora/1]}",
+	"VertexAiSearchTool":   "{data_store_id: projects/p/locations/l/collections/c/dataStores/d}",
+}
+
+// singleBuiltins are the built-in tools that are not toolsets.
+func singleBuiltins() spec.Kinds[Env, Set] {
+	return slices.DeleteFunc(Builtins(), func(k spec.Kind[Env, Set]) bool { return k.Name == "SkillToolset" })
+}
+
 func builtin(t *testing.T, name string) Tool {
 	t.Helper()
 	k, ok := Builtins().Lookup(name)
 	if !ok {
 		t.Fatalf("Builtins().Lookup(%q) found nothing", name)
 	}
-	args := "{}"
-	if name == "ExampleTool" {
-		args = "{examples: []}"
+	args := requiredArgs[name]
+	if args == "" {
+		args = "{}"
 	}
 	n, _ := spec.Parse("tool.yaml", []byte(args))
 	plan, ds := k.Decode(n)
@@ -39,13 +54,15 @@ func builtin(t *testing.T, name string) Tool {
 // valid schema. The function names of request_input and VertexAiLoadProfilesTool differ from
 // their tool names.
 func TestBuiltinDeclarations(t *testing.T) {
-	for _, k := range Builtins() {
+	for _, k := range singleBuiltins() {
 		d, want := builtin(t, k.Name).Declaration(), k.Name
 		switch want {
 		case "request_input":
 			want = "adk_request_input"
 		case "VertexAiLoadProfilesTool":
 			want = "load_profiles"
+		case "ExecuteBashTool":
+			want = "execute_bash"
 		}
 		if d.Name != want {
 			t.Errorf("builtin %s declares %s, want %s", k.Name, d.Name, want)
@@ -59,8 +76,8 @@ func TestBuiltinDeclarations(t *testing.T) {
 func TestBuiltinsTakeNoArgs(t *testing.T) {
 	n, _ := spec.Parse("tool.yaml", []byte("{max: 3}"))
 	for _, k := range Builtins() {
-		if k.Name == "ExampleTool" {
-			continue // it has examples
+		if requiredArgs[k.Name] != "" {
+			continue
 		}
 		_, ds := k.Decode(n)
 		if want := `tool.yaml:1:2: unknown field "max" [unknown-field]`; errorString(ds.Err()) != want {
@@ -195,10 +212,10 @@ func TestBuiltinCapabilities(t *testing.T) {
 		"google_search": {RequestOnly: true}, "url_context": {RequestOnly: true}, "get_user_choice": {LongRunning: true},
 		"exit_loop": {}, "transfer_to_agent": {}, "load_artifacts": {},
 		"load_memory": {}, "preload_memory": {RequestOnly: true}, "request_input": {LongRunning: true},
-		"ExampleTool": {RequestOnly: true}, "VertexAiLoadProfilesTool": {},
+		"ExecuteBashTool": {}, "ExampleTool": {RequestOnly: true}, "VertexAiLoadProfilesTool": {},
 	}
 	got := map[string]Capabilities{}
-	for _, k := range Builtins() {
+	for _, k := range singleBuiltins() {
 		got[k.Name] = CapabilitiesOf(builtin(t, k.Name))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -259,7 +276,9 @@ func TestUnsupportedNames(t *testing.T) {
 	}
 	got := append(UnsupportedNames(), "AgentTool", "FunctionTool", "LongRunningFunctionTool", "McpToolset", "MCPToolset")
 	for _, k := range Builtins() {
-		got = append(got, k.Name)
+		if !slices.Contains([]string{"ExecuteBashTool", "SkillToolset"}, k.Name) { // of modules below
+			got = append(got, k.Name)
+		}
 	}
 	slices.Sort(exported)
 	slices.Sort(got)

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"google.golang.org/genai"
 
@@ -42,12 +43,43 @@ func DefaultConfirmationHint(name string) string {
 // variables of tool expressions. It returns nil if there is none. The error is
 // a [spec.Diagnostics].
 func CompileConfirm(src spec.Expr, decl *genai.FunctionDeclaration) (Confirmer, error) {
+	rule, err := CompileConfirmRule(src, decl, nil)
+	if rule == nil || err != nil {
+		return nil, err
+	}
+	return rule.With(nil), nil
+}
+
+// A ConfirmRule is the compiled confirm of a set of tools, whose variables may differ
+// between the tools.
+type ConfirmRule struct {
+	name   string
+	params *Params
+	when   *template.Expr
+}
+
+// CompileConfirmRule is [CompileConfirm] for expressions with further variables. It
+// returns nil if there is no expression.
+func CompileConfirmRule(src spec.Expr, decl *genai.FunctionDeclaration, more template.Env) (*ConfirmRule, error) {
 	params, err := NewParams(decl)
 	if err != nil {
 		return nil, spec.Diagnostics{src.Errorf(0, "tool", "%s", err)}
 	}
-	read := configCompiler{params: params}
-	return read.compileConfirm(src, decl.Name), read.diagnostics.Err()
+	if src.Pos == (spec.Pos{}) {
+		return nil, nil
+	}
+	env := callEnv(params)
+	maps.Copy(env, more)
+	x, err := template.CompileBool(src.Value, env)
+	if err != nil {
+		return nil, spec.Diagnostics{templateError(src.Text, "expression", err)}
+	}
+	return &ConfirmRule{decl.Name, params, x}, nil
+}
+
+// With returns the rule for calls with these values of its further variables.
+func (r *ConfirmRule) With(vars map[string]any) Confirmer {
+	return &confirmExpr{r.name, r.params, r.when, vars}
 }
 
 func (c *configCompiler) compileConfirm(src spec.Expr, name string) Confirmer {
@@ -59,7 +91,7 @@ func (c *configCompiler) compileConfirm(src spec.Expr, name string) Confirmer {
 		c.addDiagnostic(templateError(src.Text, "expression", err))
 		return nil
 	}
-	return &confirmExpr{name, c.params, x}
+	return &confirmExpr{name, c.params, x, nil}
 }
 
 // A confirmExpr requires confirmation when an expression is true.
@@ -67,6 +99,8 @@ type confirmExpr struct {
 	name   string
 	params *Params
 	when   *template.Expr
+	// vars are further variables, by name.
+	vars map[string]any
 }
 
 // NeedsConfirmation implements [Confirmer]. Arguments that the tool would
@@ -78,7 +112,9 @@ func (e *confirmExpr) NeedsConfirmation(ctx context.Context, call *Call) (bool, 
 	}
 	checked := *call
 	checked.Args = args
-	needed, err := e.when.Bool(ctx, callVars(&checked))
+	vars := callVars(&checked)
+	maps.Copy(vars, e.vars)
+	needed, err := e.when.Bool(ctx, vars)
 	if err != nil {
 		return false, fmt.Errorf("%s: confirm: %w", e.name, err)
 	}

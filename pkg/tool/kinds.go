@@ -10,6 +10,7 @@ func Kinds() spec.Kinds[Env, Set] {
 		spec.NewKind("command", "Runs a program that the host policy allows.", newCommand),
 		spec.NewKind("expr", "Computes its result with an expression.", newExpr),
 		spec.NewKind("http", "Calls one HTTP endpoint.", newHTTP),
+		spec.NewKind("skills", "Lets the model load skills: instructions with files and scripts.", newSkills),
 	}
 }
 
@@ -18,6 +19,7 @@ func Builtins() spec.Kinds[Env, Set] {
 	return spec.Kinds[Env, Set]{
 		spec.NewKind("enterprise_web_search", "Lets models on Vertex AI use enterprise web search.", buildModelTool(newEnterpriseSearch)),
 		spec.NewKind("ExampleTool", "Adds examples of conversations to the instruction of each model request.", newExampleTool),
+		spec.NewKind("ExecuteBashTool", "Runs commands that the model writes, each after confirmation, if the host policy allows them; models call it execute_bash.", newBashTool),
 		spec.NewKind("exit_loop", "Lets the model exit the enclosing loop.", buildCallTool(newExitLoop)),
 		spec.NewKind("get_user_choice", "Asks the user to pick one of several options.", buildCallTool(newUserChoice)),
 		spec.NewKind("google_maps_grounding", "Lets the model ground its answer in Google Maps.", buildModelTool(newGoogleMaps)),
@@ -26,6 +28,7 @@ func Builtins() spec.Kinds[Env, Set] {
 		spec.NewKind("load_memory", "Lets the model search earlier conversations.", newLoadMemory),
 		spec.NewKind("preload_memory", "Adds excerpts from earlier conversations that match the user's message to each model request.", newPreloadMemory),
 		spec.NewKind("request_input", "Asks the user a question, answered in free text or by a schema; models call it adk_request_input.", buildCallTool(newInputRequest)),
+		spec.NewKind("SkillToolset", "Lets the model load skills: instructions with files and scripts.", newSkillToolset),
 		spec.NewKind("transfer_to_agent", "Transfers the conversation to another agent.", buildCallTool(newAnyTransfer)),
 		spec.NewKind("url_context", "Lets the model read the URLs in the conversation.", buildModelTool(newURLContext)),
 		spec.NewKind("VertexAiLoadProfilesTool", "Lets the model read the profiles that the Memory Bank of Vertex AI has of the user; models call it load_profiles.", newLoadProfiles),

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"maps"
 	"strings"
 
 	"agenthost/pkg/spec"
@@ -131,10 +132,14 @@ func (u *StateUse) addConfirm(e spec.Expr, env template.Env) {
 
 // ConfirmUse returns how a confirm of a document uses the state; any arguments
 // are valid.
-func ConfirmUse(e spec.Expr) StateUse {
+func ConfirmUse(e spec.Expr) StateUse { return ConfirmRuleUse(e, nil) }
+
+// ConfirmRuleUse is [ConfirmUse] for expressions with further variables.
+func ConfirmRuleUse(e spec.Expr, more template.Env) StateUse {
 	var u StateUse
 	env := callEnv(&Params{})
 	env["args"] = map[string]any{}
+	maps.Copy(env, more)
 	u.addConfirm(e, env)
 	return u
 }

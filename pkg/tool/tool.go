@@ -217,6 +217,8 @@ type Env struct {
 	Connection *connection.Connection
 	// Programs runs programs; nil means that this host runs none.
 	Programs ProgramRunner
+	// Skills are those of a [SkillConfig], sorted by name.
+	Skills []*Skill
 	// Logger is never nil.
 	Logger *slog.Logger
 }

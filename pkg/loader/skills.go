@@ -1,0 +1,305 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"agenthost/internal/policy"
+	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// Limits of the skills of one tool.
+const (
+	maxSkills      = 200
+	maxSkillFiles  = 1000
+	maxSkillBytes  = 16 << 20
+	maxSkillFolder = 8 // levels below the folder of the skill
+)
+
+// readSkills reads the skills of a tool, if its kind has some, and reports their problems.
+// It returns false if there are errors.
+func (r *resolver) readSkills(config any) ([]*tool.Skill, bool) {
+	c, ok := config.(tool.SkillConfig)
+	if !ok {
+		return nil, true
+	}
+	var skills []*tool.Skill
+	var ds spec.Diagnostics
+	for _, at := range c.SkillFolders() {
+		folders, err := r.src.findSkills(at.Value)
+		if err != nil {
+			ds = append(ds, r.skillError(at, err)...)
+			continue
+		}
+		for _, folder := range folders {
+			skill, more := r.readSkill(at, folder)
+			if skill != nil && slices.ContainsFunc(skills, func(s *tool.Skill) bool { return s.Name == skill.Name }) {
+				more = append(more, at.Errorf(0, "skill", "skill %s appears more than once", skill.Name))
+			}
+			if ds = append(ds, more...); skill != nil {
+				skills = append(skills, skill)
+				ds = append(ds, r.checkSkillGrant(c, skill, at)...)
+			}
+		}
+	}
+	if len(skills) > maxSkills {
+		ds = append(ds, c.SkillFolders()[0].Errorf(0, "skill", "%d skills exceed the limit of %d for one tool", len(skills), maxSkills))
+	}
+	slices.SortFunc(skills, func(a, b *tool.Skill) int { return strings.Compare(a.Name, b.Name) })
+	r.report(ds...)
+	return skills, !ds.HasErrors()
+}
+
+// skillError reports an error at the place where a document names a folder.
+func (r *resolver) skillError(at spec.Text, err error) spec.Diagnostics {
+	if isLimitError(err) { // reported at the end of the load
+		return spec.Diagnostics{r.src.budget.exceeded.toDiagnostic(r.src.displayDir)}
+	}
+	return spec.Diagnostics{at.Errorf(0, "skill", "%s", err)}
+}
+
+// readSkill reads one skill. It is nil if there are errors.
+func (r *resolver) readSkill(at spec.Text, folder string) (*tool.Skill, spec.Diagnostics) {
+	files, err := r.src.readSkillFiles(folder)
+	if err != nil {
+		return nil, r.skillError(at, err)
+	}
+	file := tool.SkillFileNames()[0]
+	if _, ok := files[file]; !ok {
+		file = tool.SkillFileNames()[1]
+	}
+	return tool.ReadSkill(tool.SkillContent{Folder: folder, Name: path.Base(folder), Files: files}, r.src.displayPath(path.Join(folder, file)))
+}
+
+// checkSkillGrant warns of scripts that the host does not grant: a call would fail.
+func (r *resolver) checkSkillGrant(c tool.SkillConfig, skill *tool.Skill, at spec.Text) spec.Diagnostics {
+	if !c.RunsScripts() || !skill.HasScripts() {
+		return nil
+	}
+	_, err := r.loader.opts.Policy.GrantSkill(r.src.name, skill.Folder, policy.HashSkill(skill.Files))
+	ds := policyDiagnostic(err, at)
+	for i := range ds {
+		ds[i].Severity = spec.Warning
+	}
+	return ds
+}
+
+// findSkills returns the folders of the skills at a path: the folder itself, or its
+// subfolders with SKILL.md.
+func (s *source) findSkills(given string) ([]string, error) {
+	folder := path.Clean(given)
+	switch {
+	case given == "" || folder == ".":
+		return nil, errors.New("the folder of the app is not a folder of skills")
+	case strings.Contains(given, "\\"):
+		return nil, errors.New(given + " contains a backslash: " + slashHint)
+	case escapesFolder(given):
+		return nil, errors.New(given + " is outside of the app folder")
+	case slices.ContainsFunc(strings.Split(folder, "/"), isIgnored):
+		return nil, errors.New(given + " is in a folder that is not part of the app")
+	}
+	if s.hasSkillFile(folder) {
+		return []string{folder}, nil
+	}
+	entries, err := s.readSkillFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, e := range entries {
+		if sub := path.Join(folder, e.name); e.isFolder && s.hasSkillFile(sub) {
+			found = append(found, sub)
+		}
+	}
+	if len(found) == 0 {
+		return nil, errors.New("no skill in " + s.displayPath(folder) + ": a skill is a folder with SKILL.md")
+	}
+	return found, nil
+}
+
+func (s *source) hasSkillFile(folder string) bool {
+	return slices.ContainsFunc(tool.SkillFileNames(), func(name string) bool { return s.fileExists(path.Join(folder, name)) })
+}
+
+// readSkillFiles reads the files of a skill, by their paths in it. Hidden files, and folders
+// that are not part of apps, do not belong to it.
+func (s *source) readSkillFiles(folder string) (map[string][]byte, error) {
+	w := &skillWalk{src: s, folder: folder, files: map[string][]byte{}, left: maxSkillBytes}
+	if err := w.readFolder("", 0); err != nil {
+		return nil, err
+	}
+	return w.files, nil
+}
+
+// A skillWalk reads the files of one skill within the limits.
+type skillWalk struct {
+	src    *source
+	folder string
+	files  map[string][]byte
+	left   int
+}
+
+func (w *skillWalk) readFolder(sub string, depth int) error {
+	if depth > maxSkillFolder {
+		return errors.New("skill " + w.src.displayPath(w.folder) + " has folders more than 8 levels deep")
+	}
+	entries, err := w.src.readSkillFolder(path.Join(w.folder, sub))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(sub, e.name)
+		if e.isFolder {
+			err = w.readFolder(name, depth+1)
+		} else {
+			err = w.readFile(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *skillWalk) readFile(name string) error {
+	file := path.Join(w.folder, name)
+	shown := w.src.displayPath(file)
+	if len(w.files) == maxSkillFiles {
+		return errors.New("skill " + w.src.displayPath(w.folder) + " has more than 1000 files")
+	}
+	b, err := w.src.readWithinBudget(file)
+	switch {
+	case isLimitError(err):
+		return err
+	case err != nil:
+		return errors.New("cannot read " + shown + ": " + formatOSError(err))
+	case len(b) > maxFile:
+		return errors.New("file " + shown + " exceeds the limit of 4 MiB for files of skills")
+	}
+	if w.left -= len(b); w.left < 0 {
+		return errors.New("skill " + w.src.displayPath(w.folder) + " exceeds the limit of 16 MiB")
+	}
+	w.files[name] = b
+	return nil
+}
+
+// A skillEntry is a file or folder in a skill.
+type skillEntry struct {
+	name     string
+	isFolder bool
+}
+
+// readSkillFolder lists a folder by name, without what is not part of apps. Links are an
+// error: a skill must not reach what its author did not write.
+func (s *source) readSkillFolder(folder string) ([]skillEntry, error) {
+	if s.storedRevision != nil {
+		return listStoredFolder(s.storedRevision.Files, folder), nil
+	}
+	// The app itself may name a link, such as those of a mounted volume.
+	if info, err := s.root.Stat(folder); err != nil || !info.IsDir() {
+		return nil, errors.New("folder " + s.displayPath(folder) + " not found in the app")
+	}
+	f, err := s.root.Open(folder)
+	if err != nil {
+		return nil, errors.New("cannot read " + s.displayPath(folder) + ": " + formatOSError(err))
+	}
+	defer f.Close()
+	listed, err := f.ReadDir(maxSkillFiles + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.New("cannot read " + s.displayPath(folder) + ": " + formatOSError(err))
+	}
+	if len(listed) > maxSkillFiles {
+		return nil, errors.New("folder " + s.displayPath(folder) + " has more than 1000 entries")
+	}
+	var entries []skillEntry
+	for _, e := range listed {
+		switch {
+		case strings.HasPrefix(e.Name(), ".") || e.IsDir() && isIgnored(e.Name()):
+		case e.Type()&fs.ModeSymlink != 0:
+			return nil, errors.New(s.displayPath(path.Join(folder, e.Name())) + " is a link, which skills must not have")
+		case e.IsDir() || e.Type().IsRegular():
+			entries = append(entries, skillEntry{e.Name(), e.IsDir()})
+		default:
+			return nil, errors.New(s.displayPath(path.Join(folder, e.Name())) + " is not a regular file")
+		}
+	}
+	slices.SortFunc(entries, func(a, b skillEntry) int { return strings.Compare(a.name, b.name) })
+	return entries, nil
+}
+
+// listStoredFolder lists a folder of a stored revision.
+func listStoredFolder(files map[string][]byte, folder string) []skillEntry {
+	var entries []skillEntry
+	for file := range files {
+		if rest, ok := strings.CutPrefix(file, folder+"/"); ok {
+			name, _, isFolder := strings.Cut(rest, "/")
+			if e := (skillEntry{name, isFolder}); !slices.Contains(entries, e) {
+				entries = append(entries, e)
+			}
+		}
+	}
+	slices.SortFunc(entries, func(a, b skillEntry) int { return strings.Compare(a.name, b.name) })
+	return entries
+}
+
+// hashSkills returns what identifies the content of skills in the key of a resource.
+func hashSkills(skills []*tool.Skill) string {
+	var all []string
+	for _, s := range skills {
+		all = append(all, s.Folder+" "+policy.HashSkill(s.Files))
+	}
+	return strings.Join(all, "\n")
+}
+
+// withAdditionalTools appends the tools that the skills of a tool make available.
+func (r *resolver) withAdditionalTools(ctx context.Context, found []*resolvedTool, t ancestry) []*resolvedTool {
+	if len(found) != 1 {
+		return found
+	}
+	c, ok := found[0].config.(tool.SkillConfig)
+	if !ok {
+		return found
+	}
+	gate, ok := found[0].set.(tool.ToolGate)
+	if !ok {
+		return found
+	}
+	for _, n := range c.AdditionalTools() {
+		var ref agentconfig.ToolRef
+		ds := ref.DecodeSpec(n)
+		r.report(ds...)
+		if ds.HasErrors() {
+			continue
+		}
+		for _, more := range r.resolveTool(ctx, &ref, t) {
+			if more.set == nil || isAgentSet(ctx, more.set) {
+				r.report(n.Errorf("skill", "an agent cannot be an additional tool: list it in the tools of the agent"))
+				continue
+			}
+			gated := *more // the tool may have other uses
+			gated.set = gate.GateTools(more.set)
+			found = append(found, &gated)
+		}
+	}
+	return found
+}
+
+// isAgentSet reports whether a set has a tool that calls an agent.
+func isAgentSet(ctx context.Context, set tool.Set) bool {
+	if tool.Dynamic(set) {
+		return false
+	}
+	tools, err := set.Tools(ctx)
+	return err == nil && slices.ContainsFunc(tools, func(t tool.Tool) bool {
+		_, ok := t.(*runtime.AgentTool)
+		return ok
+	})
+}
