@@ -21,6 +21,7 @@ const CodeBuiltIn = "built_in"
 type codeConfig struct {
 	name      spec.Text
 	execution *runtime.CodeExecution
+	program   codeProgram
 }
 
 // codeArgs are the args of an executor that is not the model's own, named as
@@ -32,10 +33,11 @@ type codeArgs struct {
 	Result     delimiterPair   `yaml:"execution_result_delimiters" doc:"The pair of strings that delimits the result of the code."`
 	Timeout    spec.Duration   `yaml:"timeout" default:"30s" doc:"Timeout of one execution."`
 	MaxOutput  spec.Size       `yaml:"max_output" default:"64KiB" doc:"Maximum size of each output that the model sees."`
+	Program    codeProgram     `yaml:",inline"`
 }
 
 type namedCode struct {
-	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, or the name of an executor registered by the program."`
+	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, command, container, or the name of an executor registered by the program."`
 	Args *spec.Node `yaml:"args" doc:"Settings of the executor."`
 }
 
@@ -44,13 +46,13 @@ type namedCode struct {
 func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	c.execution = &runtime.CodeExecution{}
 	if n.Kind == spec.Scalar {
-		return c.name.DecodeSpec(n)
+		return append(c.name.DecodeSpec(n), c.checkProgram(nil)...)
 	}
 	var named namedCode
 	ds := spec.Decode(n, &named)
 	c.name = named.Name
 	if ds.HasErrors() || named.Args.IsNull() {
-		return ds
+		return append(ds, c.checkProgram(nil)...)
 	}
 	if c.name.Value == CodeBuiltIn {
 		return append(ds, named.Args.Errorf("code-executor", "built_in takes no args"))
@@ -60,7 +62,10 @@ func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if !ds.HasErrors() {
 		ds = append(ds, args.validateArgs(named.Args)...)
 	}
-	c.execution = args.buildExecution()
+	c.execution, c.program = args.buildExecution(), args.Program
+	if !ds.HasErrors() {
+		ds = append(ds, c.checkProgram(named.Args)...)
+	}
 	return ds
 }
 
@@ -137,10 +142,12 @@ func (c *codeConfig) bindExecutor(f *Functions) spec.Diagnostics {
 	}
 	switch c.name.Value {
 	case CodeBuiltIn:
+	case CodeCommand, CodeContainer:
+		c.execution.Executor = &programExecutor{} // replaced when the agent is built
 	case CodeExpr:
 		c.execution.Executor = runtime.ExprExecutor{}
 	default:
-		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeExpr)
+		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeCommand, CodeContainer, CodeExpr)
 		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "unknown code executor %s: available are %s", c.name.Value, strings.Join(known, ", ")).
 			WithHint("a program that embeds agenthost can register others in Functions.CodeExecutors")}
 	}

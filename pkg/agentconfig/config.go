@@ -79,6 +79,8 @@ type AgentEnv struct {
 	Toolsets []tool.Set
 	// Model is nil if the agent does not set one.
 	Model model.LLM
+	// Programs runs the code of executors that are programs; nil means that none runs.
+	Programs tool.ProgramRunner
 }
 
 // AgentToolEnv has the parts that an agent tool is built from.

@@ -68,6 +68,14 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 			}
 		}
 	}
+	if c, ok := plan.Config.(tool.ProgramConfig); ok && len(c.Programs()) > 0 {
+		r.report(r.checkProgram(c)...)
+		if !r.loader.opts.Offline {
+			programs, end := r.acquirePrograms()
+			r.held.add(end)
+			p.programs = programs
+		}
+	}
 	for _, t := range p.tools {
 		t.listTools(ctx)
 	}
