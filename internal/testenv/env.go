@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 	"agenthost/pkg/tool/mcptool"
+	"agenthost/pkg/tool/openapitool"
 )
 
 // Env is a host for one test.
@@ -81,14 +83,14 @@ func New(t testing.TB, opts *Options) *Env {
 	return &Env{Host: h, Store: st, Loader: loader.New(AddMCP(opts.Loader))}
 }
 
-// AddMCP adds the kinds of MCP servers to options without kinds of tools.
+// AddMCP adds the kinds of MCP servers and OpenAPI documents to options without kinds of tools.
 func AddMCP(opts *loader.Options) *loader.Options {
 	if opts == nil {
 		opts = &loader.Options{}
 	}
 	if opts.ToolKinds == nil {
-		opts.ToolKinds = append(tool.Kinds(), mcptool.Kinds()...)
-		opts.BuiltinTools = append(tool.Builtins(), mcptool.Toolsets()...)
+		opts.ToolKinds = slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds())
+		opts.BuiltinTools = slices.Concat(tool.Builtins(), mcptool.Toolsets(), openapitool.Toolsets())
 	}
 	return opts
 }

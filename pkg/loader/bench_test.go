@@ -3,10 +3,12 @@ package loader_test
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 )
@@ -103,4 +105,60 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkReloadOpenAPI measures a reload of an app with 50 tools of an OpenAPI document after
+// a change of its instruction, which moves the tools by a line, and the same without tools.
+func BenchmarkReloadOpenAPI(b *testing.B) {
+	var paths strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&paths, `  /items/%d/{id}:
+    post:
+      operationId: changeItem%[1]d
+      summary: Changes an item of the kind %[1]d.
+      parameters: [{name: id, in: path, required: true, schema: {type: string, maxLength: 64}}]
+      requestBody:
+        content:
+          application/json:
+            schema:
+              type: object
+              required: [name]
+              properties:
+                name: {type: string, maxLength: 200, description: The name.}
+                tags: {type: array, items: {type: string}}
+                price: {type: object, properties: {amount: {type: number, minimum: 0}, currency: {type: string, enum: [EUR, USD]}}}
+`, i)
+	}
+	document := "openapi: 3.1.0\ninfo: {title: Items, version: '1'}\nservers: [{url: https://api.example.com}]\npaths:\n" + paths.String()
+	const tools = "tools:\n  - openapi: {spec: items.openapi.yaml, confirm: tool.method != \"GET\"}\n"
+	for name, yaml := range map[string]string{"without": "", "with": tools} {
+		b.Run(name, func(b *testing.B) {
+			dir := filepath.Join(b.TempDir(), "app")
+			write(b, filepath.Join(dir, "items.openapi.yaml"), document)
+			n := 0
+			change := func() {
+				n++
+				write(b, filepath.Join(dir, "root_agent.yaml"), fmt.Sprintf("name: a\ninstruction: |\n%s  Rule %d.\n%s", strings.Repeat("  Be kind.\n", n%5), n, yaml))
+			}
+			change()
+			host := runtime.NewHost(nil, nil)
+			w := loader.NewWatch(loader.New(testenv.AddMCP(nil)), host, []string{dir}, nil)
+			sync := func() {
+				if err := w.Sync(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			sync()
+			b.ReportAllocs()
+			before := cpuTime(b)
+			for b.Loop() {
+				change()
+				sync()
+			}
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			if host.App("app") == nil {
+				b.Fatal("the app is not loaded")
+			}
+		})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -160,6 +161,11 @@ func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []str
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
+// isDocumentFile reports whether a large file may be the document of a tool.
+func isDocumentFile(file string) bool {
+	return slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(file))
+}
+
 // readState returns the state of a file, from the cache if it is unchanged.
 func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (fileState, error) {
 	m := fileState{size: info.Size(), modified: info.ModTime(), id: info, read: now}
@@ -168,6 +174,9 @@ func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (
 		return old, nil
 	}
 	if info.Size() > maxFile {
+		if isDocumentFile(path) { // hashed when it is loaded
+			m.sum = sha256.Sum256(fmt.Appendf(nil, "%d %d", info.Size(), info.ModTime().UnixNano()))
+		}
 		return m, nil
 	}
 	b, err := readRegular(path)

@@ -5,11 +5,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/openapitool"
 )
 
 // TestLoadCacheSameResult expects a load with a cache to have the same result as a load
@@ -45,6 +48,17 @@ func TestLoadCacheSameResult(t *testing.T) {
 			"name: b\ninstruction: ${env:WHOM:-All}, help.\noutput_key: x\ntools: [{expr: {name: note, params: note, value: args.text}}]\n",
 			"name: b\ninstruction_provider: file('p.md')\nbefore_agent_callbacks: [{name: pkg.check}]\n",
 			"name: b\ninstructon: slip\n",
+			"name: b\ninstruction: Call.\ntools:\n  - openapi: {spec: pets.yaml, operations: [getPet, listPets]}\n",
+			"name: b\ndescription: Calls.\ninstruction: |\n  Call.\n\n  Twice.\ntools:\n  - openapi: {spec: pets.yaml, operations: [getPet, listPets]}\n",
+			"name: b\ninstruction: Call.\ntools:\n  - openapi:\n      spec: pets.yaml\n      operations: [getPet, listPets]\n      params: {getPet: {size: 3}}\n",
+			"name: b\ninstruction: Call.\n\ntools:\n  - openapi:\n      spec: pets.yaml\n      operations: [getPet, listPets]\n      params: {getPet: {size: 3}}\n",
+			"name: b\n\ninstruction: Call.\ntools:\n  - name: OpenAPIToolset\n    args: {spec_dict: {openapi: 3.0.0, servers: [{url: 'https://a.example.com'}], paths: {/a: {put: {requestBody: {content: {application/xml: {}}}}}}}}\n",
+			"name: b\ninstruction: Call.\ntools:\n  - name: OpenAPIToolset\n    args: {spec_dict: {openapi: 3.0.0, servers: [{url: 'https://a.example.com'}], paths: {/a: {put: {requestBody: {content: {application/xml: {}}}}}}}}\n",
+		},
+		"pets.yaml": {
+			"openapi: 3.0.0\nservers: [{url: 'https://a.example.com'}]\npaths:\n  /pets/{id}:\n    get: {operationId: getPet, security: [{key: []}], parameters: [{name: id, in: path, required: true, schema: {type: string}}, {name: size, in: query, schema: {type: integer}}]}\n  /pets:\n    get: {operationId: listPets}\ncomponents: {securitySchemes: {key: {type: apiKey, in: header, name: K}}}\n",
+			"openapi: 3.0.0\nservers: [{url: 'http://10.0.0.1'}]\npaths:\n  /pets/{id}:\n    get: {operationId: getPet, parameters: [{name: id, in: path, required: true}, {name: size, in: query}]}\n  /pets:\n    get: {operationId: listPets}\n",
+			"openapi: 3.0.0\nservers: [{url: 'https://a.example.com'}]\npaths:\n  /pets:\n    get: {operationId: listPets}\n",
 		},
 		"c.yaml": {
 			"name: c\ninstruction: File.\noutput_key: x\n",
@@ -54,11 +68,14 @@ func TestLoadCacheSameResult(t *testing.T) {
 		"p.md":   {"Be kind.", "Be quick."},
 		"s.yaml": {"- text: hi\n", "- text: ho\n"},
 	}
-	files := []string{"app.yaml", "root_agent.yaml", "b/b.yaml", "c.yaml", "p.md", "s.yaml"}
+	files := []string{"app.yaml", "root_agent.yaml", "b/b.yaml", "b/b.yaml", "pets.yaml", "c.yaml", "p.md", "s.yaml"}
 	for _, file := range files {
 		put(file, edits[file][0])
 	}
-	l, rnd := New(nil), rand.New(rand.NewPCG(1, 2))
+	l, rnd := New(&Options{
+		ToolKinds:    slices.Concat(tool.Kinds(), openapitool.Kinds()),
+		BuiltinTools: slices.Concat(tool.Builtins(), openapitool.Toolsets()),
+	}), rand.New(rand.NewPCG(1, 2))
 	loadAsText := func(c *loadCache) string {
 		src, _ := l.openAppFolder(dir)
 		defer src.close()
@@ -76,7 +93,7 @@ func TestLoadCacheSameResult(t *testing.T) {
 		return text
 	}
 	r, good := &loadCache{}, 0
-	for i := range 300 {
+	for i := range 600 {
 		file := files[rnd.IntN(len(files))]
 		put(file, edits[file][rnd.IntN(len(edits[file]))])
 		want, got := loadAsText(nil), loadAsText(r)

@@ -102,7 +102,7 @@ type Options struct {
 	// reference and checks know. A program appends its own kinds to ours; of two kinds
 	// with the same name, the first one is used.
 	Providers spec.Kinds[provider.Env, model.LLM]
-	// ToolKinds are the kinds of tools; nil is [tool.Kinds], without package mcptool.
+	// ToolKinds are the kinds of tools; nil is [tool.Kinds], without packages mcptool and openapitool.
 	ToolKinds spec.Kinds[tool.Env, tool.Set]
 	// BuiltinTools are the tools that documents name by name:; nil is [tool.Builtins].
 	BuiltinTools spec.Kinds[tool.Env, tool.Set]
@@ -120,6 +120,9 @@ type Options struct {
 	MissingKey func(app string, use ModelUse, d spec.Diagnostic)
 	// Logger receives the logs of models and tools; nil discards them.
 	Logger *slog.Logger
+
+	// documents are shared with the loaders of tests, whose client reaches no server.
+	documents *documentCache
 }
 
 // A Policy contains the permissions of apps on a host.
@@ -177,6 +180,9 @@ func New(opts *Options) *Loader {
 	}
 	if l.opts.Model != nil {
 		l.opts.Model = l.opts.WrapModel(l.opts.Model)
+	}
+	if l.opts.documents == nil {
+		l.opts.documents = &documentCache{}
 	}
 	if l.opts.Logger == nil {
 		l.opts.Logger = slog.New(slog.DiscardHandler)

@@ -85,8 +85,9 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRe
 		found := r.buildTool(ctx, kind, normalizeArgs(ref))
 		more := r.withAdditionalTools(ctx, found, t)
 		for _, t := range found {
+			_, described := t.config.(tool.DocumentConfig)
 			_, runs := t.config.(tool.SkillConfig)
-			if runs || t.isDynamic() { // a server provides the tools, or scripts run
+			if described || runs || t.isDynamic() { // a server provides the tools, or scripts run
 				t.set = r.wrapSet(t.set)
 			}
 		}
@@ -121,6 +122,9 @@ func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) 
 	if slices.Contains([]string{"McpToolset", "MCPToolset"}, name) {
 		return unlinkedMCPError(ref.Name)
 	}
+	if name == "OpenAPIToolset" {
+		return unlinkedOpenAPIError(ref.Name)
+	}
 	if why := tool.UnsupportedReason(name); why != "" {
 		return ref.Name.Errorf(0, "tool", "%s %s", ref.Name.Value, why)
 	}
@@ -131,6 +135,12 @@ func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) 
 func unlinkedMCPError(at spec.Text) spec.Diagnostic {
 	return at.Errorf(0, "tool", "this program does not support MCP servers").
 		WithHint("in Go, add the kinds of package mcptool to loader.Options")
+}
+
+// unlinkedOpenAPIError reports a tool of package openapitool, which the program does not use.
+func unlinkedOpenAPIError(at spec.Text) spec.Diagnostic {
+	return at.Errorf(0, "tool", "this program does not support OpenAPI documents").
+		WithHint("in Go, add the kinds of package openapitool to loader.Options")
 }
 
 // resolveKindTool resolves a tool that its kind declares: one key with its settings.
@@ -152,7 +162,7 @@ func (r *resolver) resolveKindTool(ctx context.Context, ref *agentconfig.ToolRef
 		return nil
 	}
 	if name == "openapi" {
-		r.report(ref.Kind.Errorf(0, "tool", "this version does not support tools of the kind %s yet; %s", name, listNames(append(r.loader.toolKinds.Names(), "agent"))))
+		r.report(unlinkedOpenAPIError(ref.Kind))
 		return nil
 	}
 	r.report(unknownNameError(ref.Node.Entries[0].Key, "kind of tool %s", name, append(r.loader.toolKinds.Names(), "agent")))
@@ -175,15 +185,20 @@ func (r *resolver) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.
 	if ds.HasErrors() {
 		return nil
 	}
+	doc, ok := r.readToolDocument(ctx, kind.Name, n, d.plan.Config)
+	if !ok {
+		return nil
+	}
 	skills, ok := r.readSkills(d.plan.Config)
 	if !ok {
 		return nil
 	}
-	conn, ok := r.resolveConnection(d.plan.Config, configAddresses(d.plan.Config))
+	addresses := slices.Concat(configAddresses(d.plan.Config), doc.listAddresses())
+	conn, ok := r.resolveConnection(d.plan.Config, addresses)
 	if !ok {
 		return nil
 	}
-	set, err := r.acquireToolSet(ctx, d, toolInputs{conn, skills})
+	set, err := r.acquireToolSet(ctx, d, toolInputs{conn, doc, skills})
 	if err != nil {
 		r.reportBuildError(n, "tool", err)
 		return nil
@@ -215,20 +230,22 @@ func (r *resolver) decodeTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node) 
 // toolInputs are what a tool uses besides its settings.
 type toolInputs struct {
 	conn   toolConnection
+	doc    toolDocument
 	skills []*tool.Skill
 }
 
 // acquireToolSet returns the set for a tool's settings: a new one, or that of the
 // previous revision.
 func (r *resolver) acquireToolSet(ctx context.Context, d *decodedTool, in toolInputs) (tool.Set, error) {
-	conn := in.conn
-	key := hashResourceKey("tool with connection", string(d.key[:]), string(conn.key[:]), hashSkills(in.skills))
+	conn, doc := in.conn, in.doc
+	key := hashResourceKey("tool with connection", string(d.key[:]), string(conn.key[:]), doc.hashReduced(), hashSkills(in.skills))
 	set, release, err := acquireResource(r.loader.resources, key, func() (tool.Set, func() error, error) {
-		client, end := r.acquireToolClient(configAddresses(d.plan.Config))
+		client, end := r.acquireToolClient(slices.Concat(configAddresses(d.plan.Config), doc.listAddresses()))
 		programs, endPrograms := r.acquirePrograms()
 		end = closeBoth(end, endPrograms)
 		set, err := d.plan.Build(ctx, tool.Env{
-			HTTP: client, Dir: r.src.absoluteDir(), Offline: r.loader.opts.Offline, Programs: programs, Logger: r.loader.opts.Logger, Connection: conn.connection, Skills: in.skills,
+			HTTP: client, Dir: r.src.absoluteDir(), Offline: r.loader.opts.Offline, Programs: programs, Logger: r.loader.opts.Logger, Connection: conn.connection,
+			Document: doc.doc, Skills: in.skills,
 		})
 		if err != nil {
 			return nil, nil, errors.Join(err, end())

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -242,7 +243,11 @@ func (s *source) readEvalFile(file string) ([]byte, error) {
 	return b, err
 }
 
-func (s *source) readFile(file string) ([]byte, error) {
+func (s *source) readFile(file string) ([]byte, error) { return s.readFileUpTo(file, maxFile) }
+
+// readFileUpTo reads a file and records it. A file beyond the limit has one byte more than
+// the limit.
+func (s *source) readFileUpTo(file string, limit int64) ([]byte, error) {
 	folder, name, err := s.locateFile(file)
 	if err != nil {
 		return nil, err
@@ -256,12 +261,15 @@ func (s *source) readFile(file string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
+	var b bytes.Buffer
+	if info, err := f.Stat(); err == nil {
+		b.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
+	}
+	if _, err := b.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, err
 	}
-	s.readFiles[file] = b
-	return b, nil
+	s.readFiles[file] = b.Bytes()
+	return b.Bytes(), nil
 }
 
 // editorContent returns the content of a file that is open in an editor.

@@ -30,17 +30,23 @@ const (
 // aliases, 10,000 nodes, 100 times the written nodes, or 1 MiB of text. The node is
 // never nil: an empty or unreadable document is a null scalar.
 func Parse(file string, src []byte) (*Node, Diagnostics) {
+	return ParseWithin(file, src, maxBytes, maxNodeEstimate)
+}
+
+// ParseWithin is [Parse] with other limits of bytes, and of lines, keys and items, for
+// documents of other programs.
+func ParseWithin(file string, src []byte, limit int64, nodes int) (*Node, Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\uFEFF"))
-	if len(src) > maxBytes {
+	if int64(len(src)) > limit {
 		return emptyDocument(file, nil), Diagnostics{{
 			Pos: Pos{File: file}, Rule: "limit",
-			Message: fmt.Sprintf("file size of %d bytes exceeds the limit of 1 MiB", len(src)),
+			Message: fmt.Sprintf("file size of %d bytes exceeds the limit of %s", len(src), limitText(limit)),
 		}}
 	}
-	if n := EstimateNodes(src); n > maxNodeEstimate {
+	if n := EstimateNodes(src); n > nodes {
 		return emptyDocument(file, nil), Diagnostics{{
 			Pos: Pos{File: file}, Rule: "limit",
-			Message: fmt.Sprintf("file has about %d lines, keys and items, which exceeds the limit of %d", n, maxNodeEstimate),
+			Message: fmt.Sprintf("file has about %d lines, keys and items, which exceeds the limit of %d", n, nodes),
 			Hint:    "split the file, or move long text to separate files with ${file:PATH}",
 		}}
 	}
@@ -58,6 +64,13 @@ func Parse(file string, src []byte) (*Node, Diagnostics) {
 	ds = append(ds, found...)
 	ds.Sort()
 	return root, ds
+}
+
+// limitText formats a limit with a space before its unit.
+func limitText(limit int64) string {
+	size := FormatSize(limit)
+	digits := strings.TrimRight(size, "KMGiB")
+	return strings.TrimSpace(digits + " " + size[len(digits):])
 }
 
 // ParseAt parses a document that begins at a position of a file, such as a value in a file of

@@ -217,6 +217,8 @@ type Env struct {
 	Connection *connection.Connection
 	// Programs runs programs; nil means that this host runs none.
 	Programs ProgramRunner
+	// Document is the document of a [DocumentConfig], else nil.
+	Document Document
 	// Skills are those of a [SkillConfig], sorted by name.
 	Skills []*Skill
 	// Logger is never nil.
@@ -228,6 +230,35 @@ type Env struct {
 type AddressConfig interface {
 	// Addresses returns the URLs of the servers; a placeholder may follow the host.
 	Addresses() []spec.Text
+}
+
+// A DocumentConfig is the config of a kind whose tools a document of another program
+// describes. The loader reads the document.
+type DocumentConfig interface {
+	// DocumentSource returns where the document is. It has no At.Value if the config
+	// contains the document.
+	DocumentSource() DocumentSource
+	// ReadDocument reads what the tools use of a document. The document is nil if there
+	// are errors. file is its name in diagnostics.
+	ReadDocument(file string, content []byte) (Document, spec.Diagnostics)
+}
+
+// A DocumentSource is the place of a document.
+type DocumentSource struct {
+	// At is a file of the app, or an https URL.
+	At spec.Text
+	// SHA256 is the hash of the document, in hexadecimal. URLs require it.
+	SHA256 spec.Text
+	// Selection identifies the part of the document that the tools use.
+	Selection string
+}
+
+// A Document is the part of a document that tools use. It is immutable.
+type Document interface {
+	// Addresses returns the URLs of the servers that it names.
+	Addresses() []spec.Text
+	// Reduced returns the part as a document, which ReadDocument reads to an equal one.
+	Reduced() []byte
 }
 
 // An AnswerError is a failure with a response: if the failure does not end the

@@ -1,0 +1,210 @@
+package openapitool
+
+import (
+	"bytes"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"agenthost/pkg/spec"
+)
+
+// The limits of documents. A document in JSON may be large: only the chosen operations and
+// what they refer to are read.
+const (
+	// MaxBytes limits a document in JSON.
+	MaxBytes = 24 << 20
+	// maxYAMLBytes and maxYAMLNodes limit a document in YAML, which is read wholly.
+	maxYAMLBytes = 4 << 20
+	maxYAMLNodes = 300_000
+)
+
+// A document is an OpenAPI document, of which nodes are read when they are needed. It is not
+// safe for concurrent use.
+type document struct {
+	file string
+	root *spec.Node
+	// src is the source in JSON; late are the nodes that are not yet read, and expanded
+	// those that were.
+	src      []byte
+	lines    *lineIndex
+	late     map[*spec.Node]lateValue
+	expanded map[*spec.Node]*spec.Node
+	// used are the components that were found, by their pointers such as
+	// /components/schemas/Pet.
+	used map[string]*spec.Node
+	ds   spec.Diagnostics
+	// reported are the references that were reported.
+	reported map[spec.Pos]bool
+}
+
+// readDocument reads the outline of a document. It returns nil if there are errors.
+func readDocument(file string, content []byte) (*document, spec.Diagnostics) {
+	content = bytes.TrimPrefix(content, []byte("\uFEFF"))
+	if trimmed := bytes.TrimLeft(content, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
+		root, ds := spec.ParseWithin(file, content, maxYAMLBytes, maxYAMLNodes)
+		if ds.HasErrors() {
+			return nil, ds
+		}
+		d := newDocument(file, root)
+		d.lines = newLineIndex(file, content)
+		return d, ds
+	}
+	lines := newLineIndex(file, content)
+	if len(content) > MaxBytes {
+		return nil, spec.Diagnostics{lines.newDiagnostic(&jsonError{message: "the document exceeds the limit of " + strconv.Itoa(MaxBytes>>20) + " MiB"})}
+	}
+	if !utf8.Valid(content) {
+		return nil, spec.Diagnostics{lines.newDiagnostic(&jsonError{message: "the document is not valid UTF-8"})}
+	}
+	s := &jsonScanner{src: content, lines: lines, modeOf: outlineMode, late: map[*spec.Node]lateValue{}}
+	root, err := s.readDocument()
+	if err != nil {
+		return nil, spec.Diagnostics{lines.newDiagnostic(err)}
+	}
+	d := newDocument(file, root)
+	d.src, d.lines, d.late = content, lines, s.late
+	return d, nil
+}
+
+func newDocument(file string, root *spec.Node) *document {
+	return &document{
+		file: file, root: root, expanded: map[*spec.Node]*spec.Node{},
+		used: map[string]*spec.Node{}, reported: map[spec.Pos]bool{},
+	}
+}
+
+func (x *lineIndex) newDiagnostic(err error) spec.Diagnostic {
+	offset := 0
+	if at := (*jsonError)(nil); errors.As(err, &at) {
+		offset = at.offset
+	}
+	ds := spec.Diagnostics{{Pos: x.positionOf(min(offset, len(x.src))), Rule: "openapi", Message: err.Error()}}
+	x.addSources(ds)
+	return ds[0]
+}
+
+// outlineMode reads operations and components late, and skips what no tool uses.
+func outlineMode(path []string) readMode {
+	switch {
+	case len(path) == 1 && (path[0] == "webhooks" || path[0] == "definitions" || strings.HasPrefix(path[0], "x-")):
+		return skip
+	case len(path) == 3 && path[0] == "paths" && slices.Contains(methodNames(), path[2]), len(path) == 3 && path[0] == "components":
+		return readLate
+	}
+	return readNow
+}
+
+// operationMode skips the members of an operation that no tool uses.
+func operationMode(path []string) readMode {
+	if len(path) == 1 && isUnusedMember(path[0]) {
+		return skip
+	}
+	return readNow
+}
+
+func isUnusedMember(key string) bool {
+	return key == "responses" || key == "callbacks" || key == "externalDocs" || strings.HasPrefix(key, "x-")
+}
+
+// methodNames lists the members of a path that are operations, in ADK's order.
+func methodNames() []string {
+	return []string{"get", "post", "put", "delete", "patch", "head", "options", "trace"}
+}
+
+// expandNode returns a node with all of its members.
+func (d *document) expandNode(n *spec.Node) *spec.Node {
+	late, ok := d.late[n]
+	if !ok {
+		return n
+	}
+	if read, ok := d.expanded[n]; ok {
+		return read
+	}
+	s := &jsonScanner{src: d.src, pos: late.start, lines: d.lines}
+	if late.isOperation {
+		s.modeOf = operationMode
+	}
+	read, err := s.readValue(1)
+	if err != nil {
+		d.ds = append(d.ds, d.lines.newDiagnostic(err))
+		read = n
+	}
+	d.expanded[n] = read
+	return read
+}
+
+// reportError reports a problem of a node once.
+func (d *document) reportError(n *spec.Node, rule, format string, args ...any) {
+	if !d.reported[n.Pos] {
+		d.reported[n.Pos] = true
+		d.ds = append(d.ds, n.Errorf(rule, format, args...))
+	}
+}
+
+// maxRefs limits the references that lead to other references.
+const maxRefs = 16
+
+// followRefs returns the node that a node refers to, or the node itself, or nil if the
+// reference is invalid, which is reported. The pointer is empty for the node itself.
+func (d *document) followRefs(n *spec.Node) (target *spec.Node, pointer string) {
+	target = d.expandNode(n)
+	for range maxRefs {
+		ref := target.Get("$ref")
+		if target == nil || target.Kind != spec.Mapping || ref == nil || ref.Kind != spec.Scalar {
+			return target, pointer
+		}
+		if pointer, target = ref.Value, d.findRef(ref); target == nil {
+			return nil, pointer
+		}
+	}
+	d.reportError(n, "openapi", "the reference leads to itself")
+	return nil, pointer
+}
+
+// findRef returns the node at a reference, or nil, which is reported.
+func (d *document) findRef(ref *spec.Node) *spec.Node {
+	fragment, local := strings.CutPrefix(ref.Value, "#")
+	if !local || fragment != "" && fragment[0] != '/' {
+		hint := "copy what it refers to into the document, for example with a bundler such as redocly bundle"
+		if !d.reported[ref.Pos] {
+			d.reported[ref.Pos] = true
+			d.ds = append(d.ds, ref.Errorf("openapi", "the reference %q is external: only references within the document, such as #/components/schemas/X, are followed", cutMessage(ref.Value)).WithHint("%s", hint))
+		}
+		return nil
+	}
+	if text, err := url.PathUnescape(fragment); err == nil {
+		fragment = text
+	}
+	found := d.findPointer(fragment)
+	if found == nil {
+		d.reportError(ref, "openapi", "reference %q not found", cutMessage(ref.Value))
+	}
+	return found
+}
+
+// findPointer returns the node at a JSON pointer, or nil.
+func (d *document) findPointer(pointer string) *spec.Node {
+	n := d.root
+	segments := strings.Split(pointer, "/")[1:]
+	for i, segment := range segments {
+		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(segment)
+		next := n.Get(key)
+		if n.Kind == spec.Sequence {
+			if at, err := strconv.Atoi(key); err == nil && at >= 0 && at < len(n.Items) {
+				next = n.Items[at]
+			}
+		}
+		if next == nil {
+			return nil
+		}
+		n = d.expandNode(next)
+		if i == 2 {
+			d.used["/"+strings.Join(segments[:3], "/")] = n
+		}
+	}
+	return n
+}

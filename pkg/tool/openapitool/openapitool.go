@@ -1,0 +1,260 @@
+// Package openapitool provides the operations of an OpenAPI document as tools: the tool kind
+// openapi, and ADK's OpenAPIToolset. To use them, add both lists to the options of a loader:
+//
+//	loader.New(&loader.Options{
+//		ToolKinds:    append(tool.Kinds(), openapitool.Kinds()...),
+//		BuiltinTools: append(tool.Builtins(), openapitool.Toolsets()...),
+//	})
+//
+// The document is read once per load: in JSON only the chosen operations and what they refer
+// to become nodes, so that a document of many megabytes costs little time and memory.
+package openapitool
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/pkg/connection"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// Kinds lists the tool kind openapi.
+func Kinds() spec.Kinds[tool.Env, tool.Set] {
+	return spec.Kinds[tool.Env, tool.Set]{
+		spec.NewKind("openapi", "Provides the operations of an OpenAPI document as tools.", newConfigSet),
+	}
+}
+
+// Toolsets lists ADK's toolset, which documents name by `name:`.
+func Toolsets() spec.Kinds[tool.Env, tool.Set] {
+	return spec.Kinds[tool.Env, tool.Set]{
+		spec.NewKind("OpenAPIToolset", "Provides the operations of an OpenAPI document as tools, in ADK's syntax.", newADKSet),
+	}
+}
+
+type config struct {
+	Spec                  spec.Text                        `yaml:"spec" required:"true" doc:"The OpenAPI 3.0 or 3.1 document, as JSON or YAML: a file of the app, or an https URL with sha256."`
+	SHA256                spec.Text                        `yaml:"sha256" doc:"The SHA-256 hash of the document at a URL, in hexadecimal."`
+	Operations            []selector                       `yaml:"operations" doc:"The operations to provide: an operationId, a method with its path such as GET /pets/{petId}, {tag: NAME} or {method: GET}; default: all."`
+	Except                []selector                       `yaml:"except" doc:"Operations to leave out, written as in operations."`
+	BaseURL               spec.Text                        `yaml:"base_url" doc:"The address of the service, instead of the document's servers."`
+	ToolNamePrefix        string                           `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
+	Names                 map[string]spec.Text             `yaml:"names" doc:"Names of tools by operation, instead of the names that ADK derives from the operationId."`
+	Auth                  *authConfig                      `yaml:"auth" doc:"The credential: the name of a connection under connections in app.yaml, {bearer: …}, {api_key: …} at the place that the document names, {api_key: {in, name, value}}, or {basic: {username, password}}."`
+	Headers               map[string]spec.Secret           `yaml:"headers" doc:"Request headers; they may contain {user:key} and other state keys, {session.user_id} and {agent}. An optional placeholder without a value omits the header."`
+	Params                map[string]map[string]*spec.Node `yaml:"params" doc:"Fixed values of parameters by operation, which the model does not see."`
+	Result                map[string]spec.Expr             `yaml:"result" doc:"Results by operation, computed from status, headers and body; default: the body."`
+	Artifacts             map[string]spec.Text             `yaml:"artifacts" doc:"Artifacts of the session that responses are saved as, by operation; names may contain {args.x} and {state.key}. Default: only a response that is neither JSON nor text is saved, under the name of the tool."`
+	Confirm               spec.Expr                        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and tool, such as tool.method != \"GET\"."`
+	OnError               string                           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
+	Timeout               spec.Duration                    `yaml:"timeout" default:"30s" doc:"Maximum duration of a call."`
+	MaxResponse           spec.Size                        `yaml:"max_response" default:"1MiB" doc:"Maximum size of a response."`
+	PreservePropertyNames bool                             `yaml:"preserve_property_names" doc:"Whether parameters keep the names of the document; by default they are in snake_case, as in ADK."`
+	Async                 tool.AsyncConfig                 `yaml:",inline"`
+}
+
+var (
+	_ tool.DocumentConfig = (*config)(nil)
+	_ tool.DocumentConfig = (*adkConfig)(nil)
+	_ tool.AddressConfig  = (*config)(nil)
+	_ tool.StateConfig    = (*config)(nil)
+	_ spec.Checker        = (*config)(nil)
+
+	_ connection.RefConfig = (*config)(nil)
+	_ spec.Checker         = (*adkConfig)(nil)
+)
+
+// DocumentSource returns the file or URL of the document.
+func (c *config) DocumentSource() tool.DocumentSource {
+	return tool.DocumentSource{At: c.Spec, SHA256: c.SHA256, Selection: selectionText(c.Operations, c.Except)}
+}
+
+// Addresses returns the address in the settings, if there is one.
+func (c *config) Addresses() []spec.Text {
+	if tool.ConstantHost(c.BaseURL.Value) == "" {
+		return nil // none, or reported by Check
+	}
+	return []spec.Text{c.BaseURL}
+}
+
+// ReadDocument reads the operations of the document.
+func (c *config) ReadDocument(file string, content []byte) (tool.Document, spec.Diagnostics) {
+	return c.newToolset().readAPI(file, content)
+}
+
+// StateUse returns the placeholders of the headers and the condition of the confirmation.
+func (c *config) StateUse(*spec.Node) tool.StateUse {
+	u := tool.ConfirmRuleUse(c.Confirm, confirmEnv())
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		u.AddPaths(c.Headers[name].Text, isCallName)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Artifacts)) {
+		u.AddPaths(c.Artifacts[name], isCallName)
+	}
+	return u
+}
+
+// isCallName reports whether a root of placeholders is a value of the call, and no state key.
+func isCallName(root string) bool {
+	return slices.Contains([]string{"session", "agent", "args", "user", "invocation"}, root)
+}
+
+// Check reports settings that cannot work with any document.
+func (c *config) Check(n *spec.Node) spec.Diagnostics {
+	ds := append(tool.CheckTimeout(n), c.Async.CheckAsync(n, false, false)...)
+	if c.BaseURL.Pos.Line > 0 && (tool.ConstantHost(c.BaseURL.Value) == "" || strings.ContainsAny(c.BaseURL.Value, "{}?#")) {
+		ds = append(ds, c.BaseURL.Errorf(0, "url", "base_url must start with http:// or https:// and a host, without placeholders and query"))
+	}
+	isURL := strings.Contains(c.Spec.Value, "://")
+	switch {
+	case isURL && !strings.HasPrefix(c.Spec.Value, "https://"):
+		ds = append(ds, c.Spec.Errorf(0, "url", "spec must be a file of the app or an https URL"))
+	case isURL && !isSHA256(c.SHA256.Value):
+		ds = append(ds, c.Spec.Errorf(0, "openapi", "a document at a URL requires sha256: its SHA-256 hash in hexadecimal").
+			WithHint("review the document, then set sha256 to the output of: curl -sL URL | sha256sum"))
+	case !isURL && c.SHA256.Pos.Line > 0:
+		ds = append(ds, c.SHA256.Errorf(0, "openapi", "sha256 requires a URL in spec"))
+	}
+	var invalid spec.Diagnostics
+	if _, err := tool.CompileHeaders(c.Headers); errors.As(err, &invalid) {
+		ds = append(ds, invalid...)
+	}
+	return ds
+}
+
+func isSHA256(text string) bool {
+	return len(text) == 64 && strings.Trim(strings.ToLower(text), "0123456789abcdef") == ""
+}
+
+func (c *config) newToolset() *toolset {
+	return &toolset{
+		source: c.Spec.Value, operations: c.Operations, except: c.Except, baseURL: c.BaseURL, prefix: c.ToolNamePrefix, names: c.Names,
+		auth: c.Auth.newCredential(), connected: c.Connection() != nil, authAt: c.Auth.valueText(), headers: c.Headers, params: c.Params, result: c.Result, artifacts: c.Artifacts, confirm: c.Confirm,
+		capabilities: c.newCapabilities(), maxResponse: int64(c.MaxResponse), preserve: c.PreservePropertyNames, at: c.Spec,
+	}
+}
+
+func (c *config) newCapabilities() tool.Capabilities {
+	all := tool.Capabilities{Timeout: time.Duration(c.Timeout), FailOnError: c.OnError == "fail"}
+	c.Async.SetCapabilities(&all)
+	return all
+}
+
+func newConfigSet(_ context.Context, env tool.Env, c *config) (tool.Set, error) {
+	return c.newToolset().newSet(env)
+}
+
+// A toolset is the settings that all YAML forms resolve to.
+type toolset struct {
+	// source is the file or URL of the document, and at its place.
+	source string
+	at     spec.Text
+	// operations and except select the operations; filter does so by names of tools.
+	operations, except []selector
+	filter             []spec.Text
+	baseURL            spec.Text
+	prefix             string
+	names              map[string]spec.Text
+	auth               *credential
+	authAt             spec.Text
+	// connected sends the credential of a connection, instead of auth.
+	connected bool
+	// scheme, if set, replaces the document's security.
+	scheme       *securityScheme
+	headers      map[string]spec.Secret
+	params       map[string]map[string]*spec.Node
+	result       map[string]spec.Expr
+	artifacts    map[string]spec.Text
+	confirm      spec.Expr
+	capabilities tool.Capabilities
+	maxResponse  int64
+	preserve     bool
+}
+
+// confirmEnv declares the variable tool of the confirmation.
+func confirmEnv() template.Env {
+	return template.Env{"tool": template.Env{"name": "", "method": "", "path": "", "operation_id": ""}}
+}
+
+// A selector selects operations by an operationId, by a method with a path, or by a tag or
+// method.
+type selector struct {
+	at          *spec.Node
+	id, path    string
+	tag, method string
+}
+
+// DecodeSpec decodes a string or a mapping.
+func (s *selector) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	s.at = n
+	if n.Kind == spec.Scalar && !n.IsNull() {
+		if method, path, ok := strings.Cut(n.Value, " "); ok {
+			s.method, s.path = strings.ToUpper(method), strings.TrimSpace(path)
+			return s.checkMethod()
+		}
+		s.id = n.Value
+		return nil
+	}
+	var c selectorConfig
+	if n.Kind != spec.Mapping || len(n.Entries) == 0 {
+		return spec.Diagnostics{n.Errorf("type", "an operation must be an operationId, a method with its path, {tag: NAME} or {method: GET}")}
+	}
+	ds := spec.Decode(n, &c)
+	s.tag, s.method = c.Tag, strings.ToUpper(c.Method)
+	return append(ds, s.checkMethod()...)
+}
+
+type selectorConfig struct {
+	Tag    string `yaml:"tag" doc:"A tag of the document."`
+	Method string `yaml:"method" doc:"A method, such as GET."`
+}
+
+func (s *selector) checkMethod() spec.Diagnostics {
+	if s.method == "" || slices.Contains(methodNames(), strings.ToLower(s.method)) {
+		return nil
+	}
+	return spec.Diagnostics{s.at.Errorf("openapi-operation", "unknown method %q", s.method).WithHint("methods: %s", strings.ToUpper(strings.Join(methodNames(), ", ")))}
+}
+
+// SchemaSpec describes both forms.
+func (s *selector) SchemaSpec() map[string]any {
+	return map[string]any{
+		"title": "an operationId, a method with its path, a tag or a method",
+		"anyOf": []any{
+			map[string]any{"type": "string"},
+			map[string]any{
+				"type": "object", "additionalProperties": false, "minProperties": 1,
+				"properties": map[string]any{"tag": map[string]any{"type": "string"}, "method": map[string]any{"type": "string"}},
+			},
+		},
+	}
+}
+
+// matchesOperation reports whether the selector selects an operation.
+func (s *selector) matchesOperation(op *operation) bool {
+	switch {
+	case s.id != "":
+		return op.id == s.id || op.baseName() == s.id
+	case s.path != "":
+		return op.method == s.method && op.path == s.path
+	}
+	return (s.tag == "" || slices.Contains(op.tags, s.tag)) && (s.method == "" || op.method == s.method)
+}
+
+// selectionText identifies a selection.
+func selectionText(operations, except []selector) string {
+	var b strings.Builder
+	for _, list := range [][]selector{operations, except} {
+		for _, s := range list {
+			b.WriteString(strings.Join([]string{s.id, s.method, s.path, s.tag}, "\x00") + "\x01")
+		}
+		b.WriteString("\x02")
+	}
+	return b.String()
+}

@@ -1,0 +1,418 @@
+package openapitool
+
+import (
+	"mime"
+	"net/url"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/spec"
+)
+
+// An operation is one method of one path.
+type operation struct {
+	id     string
+	method string
+	path   string
+	tags   []string
+	// at is the operation in the document; item is its path.
+	at, item *spec.Node
+	pathKey  *spec.Node
+	// name is the name of its tool.
+	name        string
+	description string
+	params      []*parameter
+	body        *bodyFormat
+	// schema is that of the arguments.
+	schema map[string]any
+	// server is the address of the service; credentials are the alternatives that the
+	// document asks for, and needsNone is set if a call needs no credential.
+	server    spec.Text
+	schemes   []*securityScheme
+	needsNone bool
+	// declaresSecurity is set if the operation or the document has security.
+	declaresSecurity bool
+	// connected is set if its requests have the credential of the connection.
+	connected bool
+}
+
+// A parameter is an argument of an operation and its place in the request.
+type parameter struct {
+	// name is declared to the model, original is that of the request.
+	name, original string
+	// in is path, query, header, cookie or body. The original name of a whole body is "".
+	in       string
+	required bool
+	schema   map[string]any
+	style    string
+	explode  bool
+	// asJSON is set for a parameter with a media type.
+	asJSON bool
+	// fixed is the value in the config, which is not offered to the model.
+	fixed    any
+	hasFixed bool
+}
+
+// A bodyFormat is how the arguments become a request body.
+type bodyFormat struct {
+	mediaType string
+	// whole is set if one argument is the body.
+	whole bool
+	// binary are the properties of a form that are files.
+	required bool
+}
+
+// displayName names the operation in messages.
+func (o *operation) displayName() string {
+	if o.id != "" {
+		return cutMessage(o.id)
+	}
+	return o.method + " " + cutMessage(o.path)
+}
+
+// listOperations lists the operations of a document in its order.
+func listOperations(d *document) []*operation {
+	var ops []*operation
+	paths := d.root.Get("paths")
+	if paths == nil {
+		return nil
+	}
+	for _, e := range paths.Entries {
+		if !strings.HasPrefix(e.Key.Value, "/") {
+			continue // an extension
+		}
+		item := e.Value
+		if item.Get("$ref") != nil {
+			if item, _ = d.followRefs(item); item == nil {
+				continue
+			}
+		}
+		for _, method := range methodNames() {
+			if at := item.Get(method); at != nil && at.Kind == spec.Mapping {
+				ops = append(ops, newOperation(e.Key, item, at, method))
+			}
+		}
+	}
+	return ops
+}
+
+func newOperation(path, item, at *spec.Node, method string) *operation {
+	op := &operation{method: strings.ToUpper(method), path: path.Value, at: at, item: item, pathKey: path}
+	if id := at.Get("operationId"); isString(id) {
+		op.id = id.Value
+	}
+	if tags := at.Get("tags"); tags != nil {
+		for _, tag := range tags.Items {
+			op.tags = append(op.tags, tag.Value)
+		}
+	}
+	return op
+}
+
+// baseName returns the name of the tool before the prefix.
+func (o *operation) baseName() string {
+	if o.id != "" {
+		return operationName(o.id)
+	}
+	return operationName(o.path + "_" + strings.ToLower(o.method))
+}
+
+// maxDescription limits the description of a tool in bytes.
+const maxDescription = 4000
+
+// An operationReader reads the operations of a document.
+type operationReader struct {
+	doc      *document
+	preserve bool
+	schemas  *schemaConverter
+	taken    map[string]bool
+}
+
+// readOperation reads the parameters, the body and the security of an operation.
+func (r *operationReader) readOperation(op *operation) {
+	full := r.doc.expandNode(op.at)
+	op.at = full
+	for _, key := range []string{"description", "summary"} {
+		if text := full.Get(key); isString(text) && op.description == "" {
+			op.description = cutText(strings.TrimSpace(text.Value), maxDescription)
+		}
+	}
+	r.schemas, r.taken = newSchemaConverter(r.doc), map[string]bool{}
+	r.readParameters(op, full)
+	r.readBody(op, full.Get("requestBody"))
+	r.checkPath(op)
+	op.schema = r.declareParameters(op)
+	r.readSecurity(op, full)
+}
+
+// readParameters reads the parameters of an operation and then those of its path, which the
+// operation's own override.
+func (r *operationReader) readParameters(op *operation, full *spec.Node) {
+	type key struct{ name, in string }
+	seen := map[key]bool{}
+	for _, list := range []*spec.Node{full.Get("parameters"), op.item.Get("parameters")} {
+		if list == nil {
+			continue
+		}
+		for _, item := range list.Items {
+			n, _ := r.doc.followRefs(item)
+			if n == nil {
+				continue
+			}
+			name, in := n.Get("name"), n.Get("in")
+			if !isString(name) || !isString(in) || !slices.Contains([]string{"path", "query", "header", "cookie"}, in.Value) {
+				r.doc.reportError(item, "openapi", "a parameter requires name, and in: path, query, header or cookie")
+				continue
+			}
+			if k := (key{name.Value, in.Value}); seen[k] || in.Value == "header" && isOwnHeader(name.Value) {
+				continue
+			} else {
+				seen[k] = true
+			}
+			op.params = append(op.params, r.readParameter(n, name.Value, in.Value))
+		}
+	}
+}
+
+// isOwnHeader reports whether a header is set by the host: OpenAPI ignores parameters of the
+// first three names, and the others would change the message.
+func isOwnHeader(name string) bool {
+	return slices.Contains([]string{
+		"accept", "content-type", "authorization", "host", "content-length", "transfer-encoding", "connection", "cookie", "upgrade",
+		"te", "trailer", "proxy-authorization", "expect", "idempotency-key", "traceparent",
+	}, strings.ToLower(name))
+}
+
+func (r *operationReader) readParameter(n *spec.Node, name, in string) *parameter {
+	p := &parameter{original: name, in: in, required: in == "path" || isTrue(n.Get("required"))}
+	p.name = uniqueName(parameterName(name, in, r.preserve), r.taken)
+	schema := n.Get("schema")
+	if content := n.Get("content"); content != nil && len(content.Entries) > 0 {
+		schema, p.asJSON = content.Entries[0].Value.Get("schema"), true
+	}
+	p.schema = r.schemas.convertSchema(schema)
+	if text := n.Get("description"); isString(text) && p.schema["description"] == nil {
+		p.schema["description"] = cutText(text.Value, maxSchemaText)
+	}
+	p.style, p.explode = "form", in == "query" || in == "cookie"
+	if in == "path" || in == "header" {
+		p.style = "simple"
+	}
+	if style := n.Get("style"); isString(style) {
+		p.style, p.explode = style.Value, style.Value == "form" || style.Value == "deepObject"
+	}
+	if explode := n.Get("explode"); explode != nil {
+		p.explode = isTrue(explode)
+	}
+	return p
+}
+
+func isTrue(n *spec.Node) bool { return n != nil && n.Tag == "!!bool" && n.Any() == true }
+
+// readBody reads the first media type of the body that is supported.
+func (r *operationReader) readBody(op *operation, n *spec.Node) {
+	if n == nil {
+		return
+	}
+	if n, _ = r.doc.followRefs(n); n == nil {
+		return
+	}
+	content := n.Get("content")
+	if content == nil || len(content.Entries) == 0 {
+		return
+	}
+	for _, e := range content.Entries {
+		if encodingOf(e.Key.Value) == noEncoding {
+			continue
+		}
+		op.body = &bodyFormat{mediaType: e.Key.Value, required: isTrue(n.Get("required"))}
+		r.readBodySchema(op, e.Value.Get("schema"))
+		return
+	}
+	d := content.Entries[0].Key.Errorf("openapi", "operation %s takes a body in %s, which is not supported", op.displayName(), cutMessage(content.Entries[0].Key.Value))
+	if !isTrue(n.Get("required")) {
+		d.Severity, d.Message = spec.Warning, d.Message+": it is called without a body"
+	}
+	r.doc.ds = append(r.doc.ds, d.WithHint("supported: application/json and +json, application/x-www-form-urlencoded, multipart/form-data, application/octet-stream, text/plain"))
+}
+
+// readBodySchema declares the properties of an object as arguments, and any other body as
+// one argument.
+func (r *operationReader) readBodySchema(op *operation, n *spec.Node) {
+	var schema map[string]any
+	target := n
+	if n != nil {
+		target, _ = r.doc.followRefs(n)
+		schema = r.schemas.convertSchema(n)
+	}
+	types := []string{}
+	if target != nil {
+		types = typesOf(target)
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	_, composed := firstOf(schema, "oneOf", "anyOf", "allOf")
+	kind := encodingOf(op.body.mediaType)
+	if slices.Contains(types, "object") && len(properties) > 0 && !composed && kind != rawEncoding {
+		r.readBodyProperties(op, target.Get("properties"), properties, schema["required"])
+		return
+	}
+	op.body.whole = true
+	original, name := "", "body"
+	if slices.Contains(types, "array") {
+		name = "array"
+	}
+	if schema == nil {
+		schema = map[string]any{}
+	}
+	if kind == rawEncoding && len(schema) == 0 {
+		schema = map[string]any{"type": "string"}
+	}
+	op.params = append(op.params, &parameter{name: uniqueName(name, r.taken), original: original, in: "body", required: op.body.required, schema: schema})
+}
+
+// readBodyProperties declares properties in the order of the document. Those that the body
+// requires are required if the operation requires the body.
+func (r *operationReader) readBodyProperties(op *operation, order *spec.Node, properties map[string]any, required any) {
+	names, _ := required.([]any)
+	for _, e := range order.Entries {
+		schema, ok := properties[e.Key.Value].(map[string]any)
+		if _, isBool := properties[e.Key.Value].(bool); isBool {
+			schema, ok = map[string]any{}, true
+		}
+		if !ok {
+			continue // read-only
+		}
+		op.params = append(op.params, &parameter{
+			name: uniqueName(parameterName(e.Key.Value, "body", r.preserve), r.taken), original: e.Key.Value, in: "body",
+			required: op.body.required && slices.Contains(names, any(e.Key.Value)), schema: schema,
+		})
+	}
+}
+
+func firstOf(m map[string]any, keys ...string) (any, bool) {
+	for _, key := range keys {
+		if v, ok := m[key]; ok {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// checkPath reports placeholders of the path without a parameter.
+func (r *operationReader) checkPath(op *operation) {
+	for _, name := range pathPlaceholders(op.path) {
+		if !slices.ContainsFunc(op.params, func(p *parameter) bool { return p.in == "path" && p.original == name }) {
+			r.doc.ds = append(r.doc.ds, op.pathKey.Errorf("openapi", "operation %s has no parameter for {%s} of its path", op.displayName(), cutMessage(name)))
+		}
+	}
+}
+
+// pathPlaceholders lists the names in braces.
+func pathPlaceholders(path string) []string {
+	var names []string
+	for {
+		_, rest, ok := strings.Cut(path, "{")
+		if !ok {
+			return names
+		}
+		name, after, ok := strings.Cut(rest, "}")
+		if !ok {
+			return names
+		}
+		names, path = append(names, name), after
+	}
+}
+
+// declareParameters returns the schema of the arguments, without those that are fixed.
+func (r *operationReader) declareParameters(op *operation) map[string]any {
+	properties, required := map[string]any{}, []any{}
+	for _, p := range op.params {
+		if p.hasFixed {
+			continue
+		}
+		properties[p.name] = p.schema
+		if p.required {
+			required = append(required, p.name)
+		}
+	}
+	schema := map[string]any{"type": "object", "properties": properties}
+	if op.id != "" {
+		schema["title"] = op.id + "_Arguments"
+	}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	if defs := r.schemas.buildDefinitions(); len(defs) > 0 {
+		schema["$defs"] = defs
+	}
+	if r.schemas.isCut() {
+		r.doc.ds = append(r.doc.ds, op.at.Warnf("openapi-size", "operation %s has more than %d schemas: the others accept any value", op.displayName(), maxSchemas).
+			WithHint("set some of its parameters with params, or leave the operation out"))
+	}
+	return schema
+}
+
+// An encoding is how a body is written.
+type encoding int
+
+const (
+	noEncoding encoding = iota
+	jsonEncoding
+	formEncoding
+	multipartEncoding
+	rawEncoding
+)
+
+// encodingOf returns the encoding of a media type.
+func encodingOf(mediaType string) encoding {
+	kind, _, err := mime.ParseMediaType(mediaType)
+	switch {
+	case err != nil:
+		return noEncoding
+	case kind == "application/json", kind == "*/*", kind == "application/*", strings.HasSuffix(kind, "+json"):
+		return jsonEncoding
+	case kind == "application/x-www-form-urlencoded":
+		return formEncoding
+	case kind == "multipart/form-data":
+		return multipartEncoding
+	case kind == "application/octet-stream", kind == "text/plain":
+		return rawEncoding
+	}
+	return noEncoding
+}
+
+// findServer returns the address of the service: the first server of the operation, its path
+// or the document, with the defaults of its variables.
+func findServer(d *document, op *operation, source string) spec.Text {
+	for _, n := range []*spec.Node{op.at, op.item, d.root} {
+		servers := n.Get("servers")
+		if servers == nil || len(servers.Items) == 0 {
+			continue
+		}
+		at := servers.Items[0].Get("url")
+		if !isString(at) {
+			continue
+		}
+		text := at.Text()
+		if variables := servers.Items[0].Get("variables"); variables != nil {
+			for _, e := range variables.Entries {
+				if value := e.Value.Get("default"); value != nil && value.Kind == spec.Scalar {
+					text.Value = strings.ReplaceAll(text.Value, "{"+e.Key.Value+"}", value.Value)
+				}
+			}
+		}
+		return spec.Text{Value: resolveServer(text.Value, source), Pos: at.Pos}
+	}
+	return spec.Text{Value: resolveServer("/", source), Pos: d.root.Pos}
+}
+
+// resolveServer resolves a relative address against the URL of the document.
+func resolveServer(address, source string) string {
+	base, err := url.Parse(source)
+	if err == nil && base.Scheme != "" && !strings.Contains(address, "://") {
+		if to, err := base.Parse(address); err == nil {
+			address = to.String()
+		}
+	}
+	return strings.TrimRight(address, "/")
+}

@@ -1,0 +1,352 @@
+package openapitool
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agenthost/pkg/spec"
+)
+
+// A schemaConverter converts the schemas of one operation to JSON Schema: references become
+// copies, or definitions if they are recursive.
+type schemaConverter struct {
+	doc *document
+	// left is the remaining number of schemas; beyond it a schema accepts anything.
+	left int
+	// defs are the definitions; names are those of the pointers, and queue the pointers
+	// to convert.
+	defs  map[string]any
+	names map[string]string
+	queue []string
+	// active are the pointers being converted.
+	active []string
+}
+
+// maxSchemas limits the schemas of one operation: package tool accepts 2000 objects and lists.
+const maxSchemas = 300
+
+// Limits within one schema: schemas that exceed them lack the member.
+const (
+	maxSchemaText   = 2000 // bytes of a description
+	maxDefaultNodes = 50
+	maxEnum         = 500
+)
+
+// countNodes counts the nodes of a tree.
+func countNodes(n *spec.Node) int {
+	count := 1
+	for _, e := range n.Entries {
+		count += countNodes(e.Value)
+	}
+	for _, item := range n.Items {
+		count += countNodes(item)
+	}
+	return count
+}
+
+// cutText returns at most limit bytes of text, and marks that there are more.
+func cutText(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
+func newSchemaConverter(doc *document) *schemaConverter {
+	return &schemaConverter{doc: doc, left: maxSchemas, defs: map[string]any{}, names: map[string]string{}}
+}
+
+// isCut reports whether a schema exceeded the limit.
+func (c *schemaConverter) isCut() bool { return c.left < 0 }
+
+// convertSchema returns the schema of a node; an absent one accepts anything.
+func (c *schemaConverter) convertSchema(n *spec.Node) map[string]any {
+	if c.left--; c.left < 0 || n == nil || n.Kind != spec.Mapping {
+		return map[string]any{}
+	}
+	ref := n.Get("$ref")
+	if ref == nil || ref.Kind != spec.Scalar {
+		return c.convertMembers(n)
+	}
+	found := c.convertRef(ref)
+	if text := n.Get("description"); isString(text) { // a sibling overrides, since 3.1
+		found["description"] = text.Value
+	}
+	return found
+}
+
+func (c *schemaConverter) convertRef(ref *spec.Node) map[string]any {
+	if slices.Contains(c.active, ref.Value) {
+		return map[string]any{"$ref": "#/$defs/" + c.definitionName(ref.Value)}
+	}
+	if len(c.active) >= maxRefs {
+		return map[string]any{}
+	}
+	target := c.doc.findRef(ref)
+	if target == nil {
+		return map[string]any{}
+	}
+	c.active = append(c.active, ref.Value)
+	defer func() { c.active = c.active[:len(c.active)-1] }()
+	return c.convertSchema(target)
+}
+
+// definitionName returns the name of a recursive schema, and queues its definition.
+func (c *schemaConverter) definitionName(pointer string) string {
+	if name, ok := c.names[pointer]; ok {
+		return name
+	}
+	name := snakeName(pointer[strings.LastIndexByte(pointer, '/')+1:]) + "_" + strconv.Itoa(len(c.names)+1)
+	c.names[pointer] = name
+	c.queue = append(c.queue, pointer)
+	return name
+}
+
+// buildDefinitions converts the queued definitions, which may queue others.
+func (c *schemaConverter) buildDefinitions() map[string]any {
+	for len(c.queue) > 0 {
+		pointer := c.queue[0]
+		c.queue = c.queue[1:]
+		c.active = []string{pointer}
+		c.defs[c.names[pointer]] = c.convertSchema(c.doc.findPointer(strings.TrimPrefix(pointer, "#")))
+	}
+	c.active = nil
+	return c.defs
+}
+
+// convertMembers converts the members of a schema that JSON Schema has too. Others, and
+// those of a wrong type, are left out.
+func (c *schemaConverter) convertMembers(n *spec.Node) map[string]any {
+	schema := make(map[string]any, len(n.Entries))
+	hidden := readOnlyProperties(c.doc, n)
+	for _, e := range n.Entries {
+		switch key, v := e.Key.Value, e.Value; memberType(key) {
+		case "string":
+			if isString(v) {
+				schema[key] = cutText(v.Value, maxSchemaText)
+			}
+		case "number":
+			if v.Tag == "!!int" || v.Tag == "!!float" {
+				schema[key] = v.Any()
+			}
+		case "bool":
+			if v.Tag == "!!bool" {
+				schema[key] = v.Any()
+			}
+		case "any":
+			if countNodes(v) <= maxDefaultNodes {
+				schema[key] = v.Any()
+			}
+		case "schema":
+			schema[key] = c.convertSubschema(v)
+		case "list":
+			c.convertList(schema, key, v)
+		case "map":
+			c.convertMap(schema, key, v, hidden)
+		}
+	}
+	setRequired(schema, n.Get("required"), hidden)
+	setType(schema, n)
+	return schema
+}
+
+func memberType(key string) string {
+	switch key {
+	case "title", "description", "format", "contentMediaType", "contentEncoding":
+		return "string"
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+		"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
+		return "number"
+	case "uniqueItems", "deprecated":
+		return "bool"
+	case "default", "const":
+		return "any"
+	case "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else":
+		return "schema"
+	case "allOf", "anyOf", "oneOf", "prefixItems":
+		return "list"
+	case "properties", "patternProperties":
+		return "map"
+	}
+	return ""
+}
+
+func isString(n *spec.Node) bool { return n != nil && n.Kind == spec.Scalar && n.Tag == "!!str" }
+
+func (c *schemaConverter) convertSubschema(n *spec.Node) any {
+	if n.Tag == "!!bool" {
+		return n.Any()
+	}
+	return c.convertSchema(n)
+}
+
+func (c *schemaConverter) convertList(schema map[string]any, key string, n *spec.Node) {
+	list := make([]any, 0, min(len(n.Items), maxSchemas))
+	for _, item := range n.Items {
+		if c.left < 0 {
+			break
+		}
+		list = append(list, c.convertSubschema(item))
+	}
+	if len(list) > 0 {
+		schema[key] = list
+	}
+}
+
+func (c *schemaConverter) convertMap(schema map[string]any, key string, n *spec.Node, hidden []string) {
+	m := make(map[string]any, min(len(n.Entries), maxSchemas))
+	for _, e := range n.Entries {
+		if c.left < 0 {
+			break
+		}
+		if key == "properties" && slices.Contains(hidden, e.Key.Value) {
+			continue
+		}
+		if _, err := regexp.Compile(e.Key.Value); err == nil || key == "properties" {
+			m[e.Key.Value] = c.convertSubschema(e.Value)
+		}
+	}
+	schema[key] = m
+}
+
+// readOnlyProperties lists the properties that requests do not have.
+func readOnlyProperties(doc *document, n *spec.Node) []string {
+	properties := n.Get("properties")
+	if properties == nil {
+		return nil
+	}
+	var names []string
+	for _, e := range properties.Entries {
+		prop := e.Value
+		if ref := prop.Get("$ref"); isString(ref) && prop.Get("readOnly") == nil {
+			if found, _ := doc.followRefs(prop); found != nil {
+				prop = found
+			}
+		}
+		if only := prop.Get("readOnly"); only != nil && only.Tag == "!!bool" && only.Any() == true {
+			names = append(names, e.Key.Value)
+		}
+	}
+	return names
+}
+
+// setRequired sets the required properties that requests have.
+func setRequired(schema map[string]any, n *spec.Node, hidden []string) {
+	if n == nil {
+		return
+	}
+	var names []any
+	for _, item := range n.Items {
+		if isString(item) && !slices.Contains(hidden, item.Value) && !slices.Contains(names, any(item.Value)) {
+			names = append(names, item.Value)
+		}
+	}
+	if len(names) > 0 {
+		schema["required"] = names
+	}
+}
+
+// setType sets the type, the enum, the bounds and the pattern, which OpenAPI 3.0 writes
+// differently.
+func setType(schema map[string]any, n *spec.Node) {
+	types := typesOf(n)
+	if nullable := n.Get("nullable"); nullable != nil && nullable.Any() == true && len(types) > 0 && !slices.Contains(types, "null") {
+		types = append(types, "null")
+	}
+	switch len(types) {
+	case 0:
+	case 1:
+		schema["type"] = types[0]
+	default:
+		list := make([]any, len(types))
+		for i, t := range types {
+			list[i] = t
+		}
+		schema["type"] = list
+	}
+	if enum := n.Get("enum"); enum != nil && len(enum.Items) > 0 && len(enum.Items) <= maxEnum {
+		schema["enum"] = enumValues(enum, slices.Contains(types, "string"))
+	}
+	for exclusive, bound := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		if is := n.Get(exclusive); is != nil && is.Tag == "!!bool" && is.Any() == true && schema[bound] != nil {
+			schema[exclusive] = schema[bound]
+			delete(schema, bound)
+		}
+	}
+	if pattern := n.Get("pattern"); isString(pattern) {
+		if _, err := regexp.Compile(pattern.Value); err == nil { // else it is only ECMAScript
+			schema["pattern"] = pattern.Value
+		}
+	}
+}
+
+// typesOf returns the types of a schema in lower case, without unknown ones such as file.
+func typesOf(n *spec.Node) []string {
+	at := n.Get("type")
+	if at == nil {
+		return nil
+	}
+	items := at.Items
+	if at.Kind == spec.Scalar {
+		items = []*spec.Node{at}
+	}
+	var types []string
+	for _, item := range items {
+		t := strings.ToLower(item.Value)
+		if slices.Contains([]string{"string", "integer", "number", "boolean", "object", "array", "null"}, t) && !slices.Contains(types, t) {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+// enumValues returns the values of an enum, as strings if the type is string: YAML reads
+// some of them as numbers or booleans.
+func enumValues(n *spec.Node, asStrings bool) []any {
+	var values []any
+	for _, item := range n.Items {
+		v := item.Any()
+		if asStrings && item.Kind == spec.Scalar && !item.IsNull() {
+			v = item.Value
+		}
+		values = append(values, v)
+	}
+	return values
+}
+
+// withoutDefaults returns a copy of a schema without defaults: a value that a model does not
+// give must not be sent, or a PATCH would reset it.
+func withoutDefaults(schema map[string]any) map[string]any {
+	kept := make(map[string]any, len(schema))
+	for key, v := range schema {
+		switch kind := memberType(key); {
+		case key == "default":
+			continue
+		case kind == "schema":
+			v = anyWithoutDefaults(v)
+		case kind == "list":
+			list := slices.Clone(v.([]any))
+			for i := range list {
+				list[i] = anyWithoutDefaults(list[i])
+			}
+			v = list
+		case kind == "map", key == "$defs":
+			m := make(map[string]any)
+			for name, inner := range v.(map[string]any) {
+				m[name] = anyWithoutDefaults(inner)
+			}
+			v = m
+		}
+		kept[key] = v
+	}
+	return kept
+}
+
+func anyWithoutDefaults(v any) any {
+	if m, ok := v.(map[string]any); ok {
+		return withoutDefaults(m)
+	}
+	return v
+}

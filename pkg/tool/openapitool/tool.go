@@ -1,0 +1,186 @@
+package openapitool
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// newSet returns the tools of the operations in the environment's document.
+func (t *toolset) newSet(env tool.Env) (tool.Set, error) {
+	a, ok := env.Document.(*api)
+	if !ok {
+		return nil, fmt.Errorf("the loader has read no document")
+	}
+	confirm, err := tool.CompileConfirmRule(t.confirm, anyArgsDeclaration(), confirmEnv())
+	if err != nil {
+		return nil, err
+	}
+	headers, err := tool.CompileHeaders(t.headers)
+	if err != nil {
+		return nil, err
+	}
+	secrets := append(tool.SecretsOf(t.headers), t.auth.listSecrets()...)
+	exchange := tool.NewExchange(env, t.maxResponse, secrets...)
+	set := make(operationSet, 0, len(a.operations))
+	for _, op := range a.operations {
+		made, err := t.newTool(op, exchange, headers)
+		if err != nil {
+			return nil, err
+		}
+		if confirm != nil {
+			made.capabilities.Confirm = confirm.With(map[string]any{"tool": map[string]any{
+				"name": op.name, "method": op.method, "path": op.path, "operation_id": op.id,
+			}})
+		}
+		set = append(set, made)
+	}
+	return set, nil
+}
+
+// anyArgsDeclaration declares the arguments of the confirmation, which differ between the
+// tools.
+func anyArgsDeclaration() *genai.FunctionDeclaration {
+	schema := map[string]any{"type": "object", "properties": map[string]any{}, "additionalProperties": true}
+	return &genai.FunctionDeclaration{Name: "openapi", ParametersJsonSchema: schema}
+}
+
+func (t *toolset) newTool(op *operation, exchange *tool.Exchange, headers *tool.Headers) (*operationTool, error) {
+	// Calls are checked without defaults; the model sees them.
+	d, err := tool.NewDeclared(op.name, op.description, op.checkedSchema())
+	if err != nil {
+		return nil, spec.Diagnostics{t.at.Errorf(0, "tool", "operation %s: %s", op.displayName(), err)}
+	}
+	if d.Declaration().ParametersJsonSchema != nil {
+		d.Declaration().ParametersJsonSchema = op.schema
+	}
+	made := &operationTool{Declared: d, operation: op, exchange: exchange, headers: headers, capabilities: t.capabilities, auth: t.auth}
+	if rule, ok := findSetting(t.result, op); ok {
+		if made.result, err = tool.CompileResult(rule); err != nil {
+			return nil, err
+		}
+	}
+	if name, ok := findSetting(t.artifacts, op); ok {
+		if made.artifact, err = d.CompileArtifactName(name); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// checkedSchema returns the schema of the arguments with the defaults of required parameters
+// only: they are sent if the model omits them, as in ADK.
+func (o *operation) checkedSchema() map[string]any {
+	schema := withoutDefaults(o.schema)
+	properties, _ := schema["properties"].(map[string]any)
+	for _, p := range o.params {
+		if value, ok := p.schema["default"]; ok && p.required && !p.hasFixed {
+			checked, _ := properties[p.name].(map[string]any)
+			checked["default"] = value
+		}
+	}
+	return schema
+}
+
+// An operationSet is the tools of a document.
+type operationSet []*operationTool
+
+// Tools returns the tools in the order of the document.
+func (s operationSet) Tools(context.Context) ([]tool.Tool, error) {
+	tools := make([]tool.Tool, len(s))
+	for i, t := range s {
+		tools[i] = t
+	}
+	return tools, nil
+}
+
+// Close does nothing: the loader closes the client.
+func (s operationSet) Close() error { return nil }
+
+// An operationTool calls one operation.
+type operationTool struct {
+	*tool.Declared
+	operation    *operation
+	exchange     *tool.Exchange
+	headers      *tool.Headers
+	capabilities tool.Capabilities
+	auth         *credential
+	artifact     *tool.ArtifactName
+	result       *tool.ResultRule
+}
+
+var _ tool.CapableTool = (*operationTool)(nil)
+
+// Capabilities returns the settings of the document.
+func (t *operationTool) Capabilities() tool.Capabilities { return t.capabilities }
+
+// Run implements [tool.Tool].
+func (t *operationTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	call, err := t.CheckCall(call)
+	if err != nil {
+		return nil, err
+	}
+	return tool.RunWithTimeout(ctx, t.operation.name, t.capabilities.Timeout, func(ctx context.Context) (*tool.Result, error) {
+		res, err := t.sendRequest(ctx, call)
+		if err != nil {
+			return nil, fmt.Errorf("openapi tool %s: %w", t.operation.name, err)
+		}
+		return res, nil
+	})
+}
+
+func (t *operationTool) sendRequest(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	req, err := t.operation.newRequest(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	header, err := t.headers.Render(call)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		if name == "Host" {
+			req.Host = values[0]
+			continue
+		}
+		req.Header[name] = values
+	}
+	if len(t.operation.schemes) > 0 && t.auth != nil {
+		if err := t.auth.authorizeRequest(req, t.operation.schemes[0]); err != nil {
+			return nil, err
+		}
+	}
+	exchange := t.exchange
+	if !t.operation.connected {
+		exchange = exchange.WithoutConnection()
+	}
+	got, err := exchange.WithSecrets(t.headers.Credentials(header)...).SendRequest(req, call)
+	if err != nil {
+		return nil, err
+	}
+	if err := got.SaveFile(ctx, call, t.artifact); err != nil {
+		return nil, err
+	}
+	return t.newResult(ctx, call, got)
+}
+
+// newResult returns the result of a response: JSON as it is, and text as {"text": …} as in ADK; for a file,
+// an object that describes its artifact.
+func (t *operationTool) newResult(ctx context.Context, call *tool.Call, got *tool.Response) (*tool.Result, error) {
+	if t.result != nil {
+		value, err := t.result.Eval(ctx, call, got)
+		if err != nil {
+			return nil, err
+		}
+		return tool.NewResult(value), nil
+	}
+	if !got.IsJSON {
+		text, _ := got.Body.(string)
+		return tool.NewResult(map[string]any{"text": text}), nil
+	}
+	return tool.NewResult(got.Body), nil
+}
