@@ -85,7 +85,9 @@ type AgentEnv struct {
 
 // AgentToolEnv has the parts that an agent tool is built from.
 type AgentToolEnv struct {
+	// Agent is the agent that the tool calls, Model the model: of a [ModelConfig].
 	Agent runtime.Agent
+	Model model.LLM
 }
 
 // PluginEnv has the dependencies of plugins.

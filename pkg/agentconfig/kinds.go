@@ -37,12 +37,13 @@ func AgentKinds() spec.Kinds[AgentEnv, runtime.Agent] {
 	}
 }
 
-// AgentToolKinds returns the kinds of agent tools: ADK's AgentTool, and the short
-// form.
+// AgentToolKinds returns the kinds of tools that run an agent or a model: ADK's AgentTool and
+// its short form, and ModelConsultTool.
 func AgentToolKinds() spec.Kinds[AgentToolEnv, tool.Set] {
 	return spec.Kinds[AgentToolEnv, tool.Set]{
 		spec.NewKind("AgentTool", "Lets the model call an agent (ADK's form, with args).", newAgentTool),
 		spec.NewKind("agent", "Lets the model call an agent.", newAgentKind),
+		spec.NewKind("ModelConsultTool", "Lets the model ask a more capable model for guidance.", newConsultTool),
 	}
 }
 

@@ -78,8 +78,12 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRe
 		return r.resolveMappedTool(ctx, f, name, t)
 	}
 	name = trimToolModule(name)
-	if kind, ok := r.loader.agentTools.Lookup(name); ok && name == "AgentTool" {
-		return r.resolveAgentTool(ctx, kind, normalizeAgentToolArgs(normalizeArgs(ref)), t)
+	if kind, ok := r.loader.agentTools.Lookup(name); ok && name != "agent" {
+		args := normalizeArgs(ref)
+		if name == "AgentTool" {
+			args = normalizeAgentToolArgs(args)
+		}
+		return r.resolveAgentTool(ctx, kind, args, t)
 	}
 	if kind, ok := r.loader.builtins.Lookup(name); ok {
 		found := r.buildTool(ctx, kind, normalizeArgs(ref))
@@ -128,7 +132,11 @@ func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) 
 	if why := tool.UnsupportedReason(name); why != "" {
 		return ref.Name.Errorf(0, "tool", "%s %s", ref.Name.Value, why)
 	}
-	return unknownNameError(ref.Node.Get("name"), "built-in tool %s", name, append(builtins, "AgentTool"))
+	builtins = append(builtins, "AgentTool", "ModelConsultTool")
+	if near := spec.Suggest(name, builtins); near != "" { // the list is long
+		return ref.Node.Get("name").Errorf("unknown-name", "unknown built-in tool %q", name).WithHint("did you mean %q?", near)
+	}
+	return unknownNameError(ref.Node.Get("name"), "built-in tool %s", name, builtins)
 }
 
 // unlinkedMCPError reports a tool of package mcptool, which the program does not use.
@@ -265,6 +273,9 @@ func (r *resolver) resolveAgentTool(ctx context.Context, kind spec.Kind[agentcon
 	if ds.HasErrors() {
 		return nil
 	}
+	if c, ok := plan.Config.(agentconfig.ModelConfig); ok {
+		return r.buildModelTool(ctx, plan, c.ModelName(), n)
+	}
 	pt := &resolvedTool{plan: plan, kind: kind.Name, config: plan.Config, node: n, use: newLazyUse(plan.Config, n)}
 	if refs, ok := plan.Config.(agentconfig.AgentConfig); ok {
 		for _, ref := range refs.AgentRefs() {
@@ -278,4 +289,18 @@ func (r *resolver) resolveAgentTool(ctx context.Context, kind spec.Kind[agentcon
 		return nil
 	}
 	return []*resolvedTool{pt}
+}
+
+// buildModelTool builds a tool that calls a model.
+func (r *resolver) buildModelTool(ctx context.Context, plan spec.Plan[agentconfig.AgentToolEnv, tool.Set], name spec.Text, n *spec.Node) []*resolvedTool {
+	m := r.resolveModel(ctx, name)
+	if m == nil {
+		return nil // reported
+	}
+	set, err := plan.Build(ctx, agentconfig.AgentToolEnv{Model: m})
+	if err != nil {
+		r.reportBuildError(n, "tool", err)
+		return nil
+	}
+	return []*resolvedTool{{set: set, kind: "ModelConsultTool", config: plan.Config, node: n, use: newLazyUse(plan.Config, n)}}
 }

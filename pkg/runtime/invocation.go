@@ -73,6 +73,8 @@ type run struct {
 	budget *callBudget
 	// expressions is the budget that all expressions of the turn share.
 	expressions *template.Budget
+	// consultations counts the calls of each [ConsultTool].
+	consultations consultations
 	// inner marks the run of an agent that is called as a tool.
 	inner bool
 	// decisions are the answers of the user's message to confirmation and

@@ -26,6 +26,9 @@ func (inv *Invocation) newToolCall(fc *genai.FunctionCall, actions *session.Acti
 		EndInvocation:  inv.EndInvocation,
 		Expressions:    inv.run.expressionBudget(),
 	}
+	if inv.node.llm != nil {
+		call.AskModel = inv.askOwnModel
+	}
 	return call
 }
 

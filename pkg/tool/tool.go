@@ -159,6 +159,10 @@ type Call struct {
 	// Expressions is the shared budget of the turn's expressions; nil means no
 	// limit.
 	Expressions *template.Budget
+	// AskModel sends a request to the model of the calling agent, within the limits of the
+	// turn on model calls and cost, and returns the whole response. It is nil if the agent
+	// has no model.
+	AskModel func(ctx context.Context, req *model.Request) (*model.Response, error)
 }
 
 // An Interceptor runs calls of tools instead of the tools, such as to simulate them. It
