@@ -18,6 +18,7 @@ var unguarded = map[string]string{
 	"pkg/provider/limits.go: time.AfterFunc":            "it compares numbers and closes channels that are open",
 	"pkg/tool/http_stream.go: time.AfterFunc":           "it calls a cancel function of the standard library",
 	"pkg/tool/mcptool/connection.go: context.AfterFunc": "it calls a cancel function of the standard library",
+	"pkg/tool/mcptool/sampling.go: context.AfterFunc":   "it calls a cancel function of the standard library",
 	"cmd/agenthost/run_converse.go: go":                 "a conversation in a terminal has no turn but its own",
 	"cmd/agenthost/run_converse.go: watching.Go":        "a conversation in a terminal has no turn but its own",
 	"cmd/agenthost/signal.go: go":                       "a verb of the command line ends with its panic, as main does; what serve runs recovers",

@@ -18,12 +18,12 @@ import (
 type llmConfig struct {
 	Common CommonConfig `yaml:",inline"`
 
-	Model             spec.Text      `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Default: the model of the nearest ancestor that has one."`
-	ModelCode         *spec.Node     `yaml:"model_code" doc:"ADK's name of a model that is code, instead of model; functions in app.yaml declares its replacement."`
-	Instruction       spec.Text      `yaml:"instruction" doc:"The instruction for the model; {key} is replaced by the value in the session state. Required unless instruction_provider is set."`
-	StaticInstruction *staticContent `yaml:"static_instruction" doc:"Fixed system instruction without placeholders; instruction is then sent as user content."`
-	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: instruction for every agent of the tree, sent first."`
-	Tools             []ToolRef      `yaml:"tools" doc:"The tools that the agent can call."`
+	Model             spec.Text       `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Default: the model of the nearest ancestor that has one."`
+	ModelCode         *spec.Node      `yaml:"model_code" doc:"ADK's name of a model that is code, instead of model; functions in app.yaml declares its replacement."`
+	Instruction       instructionText `yaml:"instruction" doc:"The instruction for the model; {key} is replaced by the value in the session state. It can be a prompt of an MCP server: {mcp_prompt: {server: …, name: …}}. Required unless instruction_provider is set."`
+	StaticInstruction *staticContent  `yaml:"static_instruction" doc:"Fixed system instruction without placeholders; instruction is then sent as user content."`
+	GlobalInstruction spec.Text       `yaml:"global_instruction" doc:"On the root agent: instruction for every agent of the tree, sent first."`
+	Tools             []ToolRef       `yaml:"tools" doc:"The tools that the agent can call."`
 
 	CodeExecutor codeConfig `yaml:"code_executor" doc:"Runs code that the model writes: built_in is Gemini's sandbox, expr evaluates expressions, command and container run programs that the host policy allows, other names are executors of the program."`
 
@@ -80,8 +80,11 @@ func (c *llmConfig) ModelCodeNode() *spec.Node { return c.ModelCode }
 
 // Instructions returns the texts with placeholders for state keys.
 func (c *llmConfig) Instructions() []spec.Text {
-	return []spec.Text{c.Instruction, c.GlobalInstruction}
+	return []spec.Text{c.Instruction.Text, c.GlobalInstruction}
 }
+
+// PromptRef returns the prompt that is the instruction, or nil.
+func (c *llmConfig) PromptRef() *PromptRef { return c.Instruction.prompt }
 
 // ReadFiles reads the files that the instruction provider names, so that the
 // app keeps the versions that it was loaded with.
@@ -223,10 +226,13 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (runtime.Agent, error
 	if err != nil {
 		return nil, err
 	}
+	if c.Instruction.prompt != nil {
+		provider = newPromptProvider(c.Instruction.prompt, env.Prompts)
+	}
 	opts := &runtime.LLMOptions{
 		Description: c.Common.Description,
 		Model:       env.Model, SubAgents: env.SubAgents, Tools: env.Tools, Toolsets: env.Toolsets,
-		Instruction:       newInstructionAt(c.Instruction),
+		Instruction:       newInstructionAt(c.Instruction.Text),
 		GlobalInstruction: newInstructionAt(c.GlobalInstruction),
 		OutputKey:         c.OutputKey, IncludeContents: c.IncludeContents,
 		OutputSchema: c.OutputSchema.schema, InputSchema: c.InputSchema.schema,

@@ -50,6 +50,8 @@ type (
 	AgentConfig interface{ AgentRefs() []*AgentRef }
 	// A ToolConfig refers to tools.
 	ToolConfig interface{ ToolRefs() []*ToolRef }
+	// A PromptConfig may use a prompt of an MCP server; nil if it does not.
+	PromptConfig interface{ PromptRef() *PromptRef }
 	// A FunctionConfig names Go functions, which Bind resolves.
 	FunctionConfig interface {
 		Bind(f *Functions) spec.Diagnostics
@@ -77,6 +79,8 @@ type AgentEnv struct {
 	Tools     []tool.Tool
 	// Toolsets provide tools that are listed during a run.
 	Toolsets []tool.Set
+	// Prompts has the prompt of a [PromptConfig]; nil if there is none.
+	Prompts tool.PromptSource
 	// Model is nil if the agent does not set one.
 	Model model.LLM
 	// Programs runs the code of executors that are programs; nil means that none runs.

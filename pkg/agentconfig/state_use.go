@@ -55,7 +55,11 @@ func stateKeyRefs(t *template.Text) []template.Ref {
 
 func (c *llmConfig) stateUse(n *spec.Node) tool.StateUse {
 	u := c.describeProviderUse()
-	for _, text := range []spec.Text{c.Instruction, c.GlobalInstruction} {
+	texts := []spec.Text{c.Instruction.Text, c.GlobalInstruction}
+	if p := c.Instruction.prompt; p != nil {
+		texts = append(texts, p.argTexts()...)
+	}
+	for _, text := range texts {
 		u.Texts = append(u.Texts, tool.StateText{Text: text, Refs: stateKeyRefs(template.Parse(text.Value)), Begins: true})
 	}
 	if at := n.Get("output_key"); !at.IsNull() && c.OutputKey != "" {

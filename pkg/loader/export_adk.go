@@ -131,6 +131,8 @@ func (a *appModel) findForeignInField(p *resolvedAgent, e spec.Entry) []finding 
 		if _, lowered, plain := a.exportedModelName(e.Value.Value); !plain {
 			all = append(all, finding{e.Value, "ADK supports only the names of Gemini models, and the prefixes of its LiteLlm", lowered})
 		}
+	case key == "instruction" && e.Value.Kind == spec.Mapping:
+		return []finding{{e.Value, "ADK requires text here: its McpInstructionProvider is code", false}}
 	case key == "instruction":
 		all = append(all, findForeignInText(e.Value)...)
 	case strings.HasSuffix(key, "_callbacks"):

@@ -68,6 +68,9 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 			}
 		}
 	}
+	if c, ok := plan.Config.(agentconfig.PromptConfig); ok && c.PromptRef() != nil {
+		p.prompts = r.resolvePrompts(ctx, c.PromptRef(), t)
+	}
 	if c, ok := plan.Config.(tool.ProgramConfig); ok && len(c.Programs()) > 0 {
 		r.report(r.checkProgram(c)...)
 		if !r.loader.opts.Offline {

@@ -53,6 +53,26 @@ func (r *resolver) resolveToolUse(ctx context.Context, ref *agentconfig.ToolRef,
 	return found
 }
 
+// resolvePrompts returns the server of a prompt. It returns nil if there are errors, which
+// it reports.
+func (r *resolver) resolvePrompts(ctx context.Context, ref *agentconfig.PromptRef, t ancestry) tool.PromptSource {
+	name := ref.Server.Value
+	if name == "" {
+		return nil // already reported when the agent was decoded
+	}
+	for _, found := range r.resolveToolUse(ctx, &agentconfig.ToolRef{Use: ref.Server, Node: ref.Server.Mapping("use", name)}, t) {
+		set := found.set
+		if wrapped, ok := set.(wrappedSet); ok {
+			set = wrapped.Set
+		}
+		if prompts, ok := set.(tool.PromptSource); ok {
+			return prompts
+		}
+		r.report(ref.Node.Errorf("tool", "tool %s is not an MCP server, and has no prompts", name))
+	}
+	return nil
+}
+
 // resolveDeclaredTool resolves a tool under tools.
 func (r *resolver) resolveDeclaredTool(ctx context.Context, p part, t ancestry) []*resolvedTool {
 	n := p.node
@@ -123,7 +143,7 @@ func (r *resolver) resolveRegisteredTool(ref *agentconfig.ToolRef, t tool.Tool) 
 }
 
 func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) spec.Diagnostic {
-	if slices.Contains([]string{"McpToolset", "MCPToolset"}, name) {
+	if slices.Contains([]string{"McpToolset", "MCPToolset", "ToolboxToolset"}, name) {
 		return unlinkedMCPError(ref.Name)
 	}
 	if name == "OpenAPIToolset" {

@@ -211,6 +211,7 @@ type resolvedAgent struct {
 	at, base *spec.Node
 	subs     []*resolvedAgent
 	tools    []*resolvedTool
+	prompts  tool.PromptSource // of its instruction; nil if there is none
 	programs tool.ProgramRunner
 	model    model.LLM
 	// modelRef is the name of its own model, or "".

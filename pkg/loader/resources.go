@@ -161,6 +161,9 @@ func (r *resolver) acquireGuardedClient(words []string, prepare func(guard *poli
 // If the caller supplies its own HTTP client, that client decides about addresses.
 func (r *resolver) checkPolicy(config any) spec.Diagnostics {
 	ds := r.checkProgram(config)
+	if c, ok := config.(tool.SamplingConfig); ok && c.Sampling() != nil {
+		ds = append(ds, policyDiagnostic(r.loader.opts.Policy.CheckSampling(r.src.name), c.Sampling().Text())...)
+	}
 	for _, text := range configAddresses(config) {
 		ds = append(ds, r.checkAddress(text.Value, text)...)
 	}

@@ -3,19 +3,21 @@ package mcptool
 import (
 	"bytes"
 	"context"
-	"log/slog"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agenthost/internal/safe"
-	"agenthost/pkg/spec"
+	connections "agenthost/pkg/connection"
 	"agenthost/pkg/tool"
 )
 
@@ -36,13 +38,11 @@ type connection struct {
 }
 
 // connect connects within the deadline of ctx. The connection outlives ctx.
-func connect(ctx context.Context, dial transportDialer, progress *progressHub, logger *slog.Logger) (*connection, error) {
+func connect(ctx context.Context, l *link) (*connection, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	inTime := context.AfterFunc(ctx, cancel)
-	way, leave := dial(life)
-	client := mcp.NewClient(&mcp.Implementation{Name: "agenthost", Version: "1"}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: progress.receiveProgress,
-	})
+	way, leave := l.dial(life)
+	client := mcp.NewClient(&mcp.Implementation{Name: "agenthost", Version: "1"}, l.newClientOptions())
 	session, err := client.Connect(life, way, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
 	late := !inTime()
 	if err != nil {
@@ -54,7 +54,7 @@ func connect(ctx context.Context, dial transportDialer, progress *progressHub, l
 	go func() {
 		defer close(c.closed)
 		defer cancel()
-		defer safe.Recover(func(p *safe.Panic) { p.Log(logger, "MCP connection panicked") })
+		defer safe.Recover(func(p *safe.Panic) { p.Log(l.logger, "MCP connection panicked") })
 		defer leave()
 		_ = session.Wait() // the next request reports the error
 		_ = session.Close()
@@ -64,6 +64,22 @@ func connect(ctx context.Context, dial transportDialer, progress *progressHub, l
 		return nil, context.Cause(ctx)
 	}
 	return c, nil
+}
+
+// newClientOptions returns the handlers of what the server sends. There is none for roots, so
+// that the client does not declare them.
+func (l *link) newClientOptions() *mcp.ClientOptions {
+	opts := &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: l.progress.receiveProgress,
+		ToolListChangedHandler:     func(context.Context, *mcp.ToolListChangedRequest) { l.lists.tools.dropLists() },
+		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { l.lists.resources.dropLists() },
+		PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { l.lists.dropPrompts() },
+	}
+	if l.server.offer.Elicitation {
+		opts.ElicitationHandler = l.handleElicit
+	}
+	l.offerSampling(opts)
+	return opts
 }
 
 // isAlive reports whether the connection is still open.
@@ -97,27 +113,28 @@ func (c *connection) abort() {
 // after SIGTERM.
 const terminateGrace = 2 * time.Second
 
-func (s *server) newDialer(env tool.Env, words *stderrTail) transportDialer {
+// newDialer returns the dialer of a link with these headers.
+func (s *server) newDialer(env tool.Env, l *link, header http.Header) transportDialer {
 	switch {
 	case len(s.command) > 0:
 		return func(ctx context.Context) (mcp.Transport, func()) {
 			cmd := s.newCommand(ctx, env.Dir)
-			cmd.Stderr = words
+			cmd.Stderr = l.stderr
 			return &mcp.CommandTransport{Command: cmd, TerminateDuration: terminateGrace}, func() { killProcessGroup(cmd) }
 		}
 	case s.sse:
-		client := s.newHTTPClient(env.HTTP)
+		client := s.newHTTPClient(env, l, header)
 		return func(context.Context) (mcp.Transport, func()) {
 			return &mcp.SSEClientTransport{Endpoint: s.url.Value, HTTPClient: client}, func() {}
 		}
 	}
-	client := s.newHTTPClient(env.HTTP)
+	client := s.newHTTPClient(env, l, header)
 	if s.skipTerminate {
 		client.Transport = &noTerminateTransport{client.Transport}
 	}
 	return func(context.Context) (mcp.Transport, func()) {
-		// Each run lists the tools, so notifications between runs are not needed.
-		return &mcp.StreamableClientTransport{Endpoint: s.url.Value, HTTPClient: client, DisableStandaloneSSE: true}, func() {}
+		// Without a cache each run lists the tools, so notifications between runs are not needed.
+		return &mcp.StreamableClientTransport{Endpoint: s.url.Value, HTTPClient: client, DisableStandaloneSSE: s.listCache <= 0}, func() {}
 	}
 }
 
@@ -152,20 +169,24 @@ func inheritedEnv() []string {
 	return env
 }
 
-// newHTTPClient returns a client that sends the configured headers to the
-// server, and to no other host.
-func (s *server) newHTTPClient(c *http.Client) *http.Client {
-	client := tool.GuardRedirects(c)
+// newHTTPClient returns a client that sends the headers and the credential to the server,
+// and to no other host, and bounds the responses.
+func (s *server) newHTTPClient(env tool.Env, l *link, header http.Header) *http.Client {
+	client := tool.GuardRedirects(env.HTTP)
 	home, _ := url.Parse(s.url.Value)
-	client.Transport = &headerTransport{next: client.Transport, target: home, headers: s.headers}
+	client.Transport = &headerTransport{next: client.Transport, target: home, header: header, link: l, connection: env.Connection}
 	return client
 }
 
-// A headerTransport adds headers to requests to one host.
+// A headerTransport adds headers and the credential to requests to one host, and bounds the
+// responses.
 type headerTransport struct {
-	next    http.RoundTripper
-	target  *url.URL
-	headers map[string]spec.Secret
+	next   http.RoundTripper
+	target *url.URL
+	header http.Header
+	// link redacts the credential of the connection, which may be nil.
+	link       *link
+	connection *connections.Connection
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -174,14 +195,41 @@ func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	if h.target == nil || req.URL.Host != h.target.Host || req.URL.Scheme != h.target.Scheme {
-		return next.RoundTrip(req)
+	send := next.RoundTrip
+	if h.target != nil && req.URL.Host == h.target.Host && req.URL.Scheme == h.target.Scheme {
+		req = req.Clone(req.Context())
+		for name := range h.header {
+			req.Header.Set(name, h.header.Get(name))
+		}
+		send = func(req *http.Request) (*http.Response, error) {
+			resp, secrets, err := h.connection.RoundTrip(next, req, h.link.user)
+			h.link.redactor.addSecrets(secrets)
+			return resp, err
+		}
 	}
-	req = req.Clone(req.Context())
-	for name, value := range h.headers {
-		req.Header.Set(name, value.Reveal())
+	resp, err := send(req)
+	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = &boundedBody{resp.Body, maxBodyBytes} // the library bounds events
 	}
-	return next.RoundTrip(req)
+	return resp, err
+}
+
+// maxBodyBytes bounds a response, like the library bounds events and lines.
+const maxBodyBytes = 16 << 20
+
+// A boundedBody fails when a body is too large.
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements [io.Reader].
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, fmt.Errorf("the response exceeds the limit of %d MiB", maxBodyBytes>>20)
+	}
+	return n, err
 }
 
 // A noTerminateTransport does not terminate the session on the server: it drops

@@ -107,6 +107,19 @@ func self(mood string) string {
 	return fmt.Sprintf("command: [%q]\nenv: {%s: %s, TOKEN: t0ken}\n", os.Args[0], testmcp.Asked, mood)
 }
 
+// onlyLink returns the only link of a set.
+func onlyLink(t *testing.T, set tool.Set) *link {
+	t.Helper()
+	links := set.(*serverSet).links.links
+	if len(links) != 1 {
+		t.Fatalf("%d links, want 1", len(links))
+	}
+	for _, l := range links {
+		return l
+	}
+	return nil
+}
+
 func namesOf(t *testing.T, set tool.Set) []string {
 	t.Helper()
 	tools, err := set.Tools(t.Context())
@@ -236,7 +249,7 @@ func TestMCPServerExitsDuringCall(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
 	before := whoServes(t, set)["pid"]
 	_, err := callOf(t, set, "die", nil)
-	want := "tool die: the connection to mcp server " + filepath.Base(os.Args[0]) + " (root_agent.yaml:1:11) closed during the call; the call may have been executed"
+	want := "MCP tool execution failed: the connection to mcp server " + filepath.Base(os.Args[0]) + " (root_agent.yaml:1:11) closed during the call; the call may have been executed"
 	if errText(err) != want {
 		t.Errorf("die: %v\nwant %s", err, want)
 	}

@@ -46,7 +46,7 @@ func TestMCPServerKilledBetweenCalls(t *testing.T) {
 	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	<-set.(*serverSet).conn.closed
+	<-onlyLink(t, set).conn.closed
 	if after := int(whoServes(t, set)["pid"].(int64)); after == before {
 		t.Error("the server that was killed still responds")
 	}

@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strconv"
 	"sync"
@@ -68,9 +69,14 @@ func (t *serverTool) Stream(ctx context.Context, call *tool.Call) iter.Seq2[*too
 			yield(nil, err)
 			return
 		}
+		l, release, err := t.set.acquireLink(ctx, call)
+		if err != nil {
+			yield(nil, fmt.Errorf("tool %s: %w", t.Declaration().Name, err))
+			return
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		token, progress, leave := t.set.progress.addCall()
+		token, progress, leave := l.progress.addCall()
 		defer leave()
 		type outcome struct {
 			result *tool.Result
@@ -79,18 +85,19 @@ func (t *serverTool) Stream(ctx context.Context, call *tool.Call) iter.Seq2[*too
 		ended := make(chan outcome, 1)
 		go func() {
 			defer safe.Recover(func(p *safe.Panic) { ended <- outcome{err: p} })
-			result, err := t.callServer(ctx, call, token)
+			defer release()
+			result, err := t.callServer(ctx, l, call, token)
 			ended <- outcome{result, err}
 		}()
 		for {
 			select {
 			case p := <-progress:
-				if !yield(t.newProgressResult(p), nil) {
+				if !yield(l.newProgressResult(p), nil) {
 					return
 				}
 			case end := <-ended:
 				for len(progress) > 0 {
-					if !yield(t.newProgressResult(<-progress), nil) {
+					if !yield(l.newProgressResult(<-progress), nil) {
 						return
 					}
 				}
@@ -101,13 +108,13 @@ func (t *serverTool) Stream(ctx context.Context, call *tool.Call) iter.Seq2[*too
 	}
 }
 
-func (t *serverTool) newProgressResult(p *mcp.ProgressNotificationParams) *tool.Result {
+func (l *link) newProgressResult(p *mcp.ProgressNotificationParams) *tool.Result {
 	response := map[string]any{"progress": p.Progress}
 	if p.Total != 0 {
 		response["total"] = p.Total
 	}
 	if p.Message != "" {
-		response["message"] = t.set.redactor.RedactString(p.Message)
+		response["message"] = l.cleanText(p.Message)
 	}
 	return &tool.Result{Response: response}
 }

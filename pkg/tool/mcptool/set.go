@@ -1,51 +1,69 @@
 package mcptool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
 
+	connections "agenthost/pkg/connection"
+	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
 // A serverSet provides the tools of one server, which are listed in each run. It
-// connects on first use, and reconnects after the connection is lost.
+// connects on first use, and reconnects after a connection is lost.
 type serverSet struct {
 	server       *server
 	capabilities tool.Capabilities
-	dial         transportDialer
-	redactor     *spec.Redactor
-	stderr       *stderrTail
-	logger       *slog.Logger
-	progress     progressHub
+	// confirm is nil without a confirm in the document.
+	confirm *tool.ConfirmRule
+	headers *tool.Headers
+	env     tool.Env
+	// secrets are those of the document, which redactor redacts.
+	secrets  []string
+	redactor *spec.Redactor
+	logger   *slog.Logger
+	links    *linkPool
+	now      func() time.Time
 
-	// lock guards the fields below; a context can cancel waiting for it.
-	lock   chan struct{}
-	conn   *connection
-	tools  map[string]*serverTool
-	closed bool
+	// mu guards tools, the compiled tools by their names on the server.
+	mu    sync.Mutex
+	tools map[string]*serverTool
 }
 
 // newSet returns the set without connecting.
 func (s *server) newSet(env tool.Env) (tool.Set, error) {
-	confirm, err := tool.CompileConfirm(s.offer.Confirm, anyArgsDeclaration("mcp"))
+	confirm, err := tool.CompileConfirmRule(s.offer.Confirm, anyArgsDeclaration("mcp"), annotationEnv())
 	if err != nil {
 		return nil, err
 	}
-	words := &stderrTail{}
+	headers, err := tool.CompileHeaders(s.headers)
+	if err != nil {
+		return nil, err
+	}
 	set := &serverSet{
-		server: s, dial: s.newDialer(env, words), stderr: words, redactor: spec.NewRedactor(tool.SecretsOf(s.headers, s.env)...), logger: env.Logger,
-		capabilities: tool.Capabilities{Timeout: s.callTimeout, FailOnError: s.offer.OnError == "fail", Confirm: confirm},
-		lock:         make(chan struct{}, 1), tools: map[string]*serverTool{},
+		server: s, confirm: confirm, headers: headers, env: env, logger: env.Logger,
+		secrets:      slices.Clip(tool.SecretsOf(s.headers, s.env)),
+		capabilities: tool.Capabilities{Timeout: s.callTimeout, FailOnError: s.offer.OnError == "fail"},
+		tools:        map[string]*serverTool{}, now: time.Now,
+	}
+	set.redactor = spec.NewRedactor(set.secrets...)
+	set.links = &linkPool{
+		newLink: set.newLink, now: func() time.Time { return set.now() }, logger: env.Logger,
+		keepsLinks: headers.IsFixed() && !env.Connection.IsPerUser(), links: map[headerKey]*link{},
 	}
 	s.offer.Async.SetCapabilities(&set.capabilities)
 	if env.Offline {
@@ -54,64 +72,156 @@ func (s *server) newSet(env tool.Env) (tool.Set, error) {
 	return set, nil
 }
 
+// newLink returns a link with these headers, which is not connected.
+func (s *serverSet) newLink(header http.Header, user connections.User) *link {
+	l := &link{
+		server: s.server, stderr: &stderrTail{}, logger: s.logger, lock: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+		redactor: newLinkRedactor(s.redactor), user: user,
+	}
+	if secrets := s.headers.Credentials(header); len(secrets) > 0 {
+		l.redactor = newLinkRedactor(spec.NewRedactor(append(s.secrets, secrets...)...))
+	}
+	l.dial = s.server.newDialer(s.env, l, header)
+	return l
+}
+
+// acquireLink returns the link for the session of a call; release must be called once.
+func (s *serverSet) acquireLink(ctx context.Context, call *tool.Call) (l *link, release func(), err error) {
+	header, err := s.headers.Render(call)
+	user := connections.User{}
+	if s.env.Connection.IsPerUser() {
+		user = connections.User{App: call.Origin.App, UserID: call.Origin.UserID}
+	}
+	if err == nil {
+		err = s.env.Connection.Prepare(ctx, user)
+	}
+	if err == nil {
+		l, release, err = s.links.acquireLink(header, user)
+	}
+	switch {
+	case errors.Is(err, errPoolClosed):
+		return nil, nil, connectError{fmt.Errorf("%s %w", s.server.displayName(), err)}
+	case err != nil:
+		return nil, nil, connectError{fmt.Errorf("%s: %w", s.server.displayName(), err)}
+	}
+	return l, release, nil
+}
+
 // Dynamic reports that the tools are unknown before a run lists them.
 func (s *serverSet) Dynamic() bool { return true }
 
-// Tools lists the tools that the server has now.
+// Tools lists the tools that the server has now, outside of any session.
 func (s *serverSet) Tools(ctx context.Context) ([]tool.Tool, error) {
-	limit, stop := s.withConnectTimeout(ctx)
-	defer stop()
-	var listed []*mcp.Tool
-	err := s.withSession(limit, true, func(session *mcp.ClientSession) error {
-		listed = nil
-		for t, err := range session.Tools(limit, nil) {
-			if err != nil {
-				return err
-			}
-			listed = append(listed, t)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, s.describeError(limit, err)
-	}
-	return s.selectTools(ctx, listed)
+	return s.ListTools(ctx, &tool.Call{State: emptyState{}})
 }
 
-// Close closes the connection, and stops the server program.
+// ListTools lists the tools that the server has now for a session, sorted by name as in
+// ADK.
+func (s *serverSet) ListTools(ctx context.Context, call *tool.Call) ([]tool.Tool, error) {
+	if !s.env.Connection.IsPerUser() {
+		return s.listTools(ctx, call)
+	}
+	tools, err := s.listTools(ctx, call)
+	if err != nil && !errors.As(err, new(*connections.ConsentError)) {
+		return nil, err
+	}
+	return append(tools, s.newAuthorizeTool()), nil
+}
+
+// listTools lists the tools of the server.
+func (s *serverSet) listTools(ctx context.Context, call *tool.Call) ([]tool.Tool, error) {
+	l, release, err := s.acquireLink(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	limit, stop := s.server.withConnectTimeout(ctx)
+	defer stop()
+	listed, err := l.lists.tools.getList("", s.now(), s.server.listCache, func() (listed []*mcp.Tool, err error) {
+		err = l.withSession(limit, true, func(session *mcp.ClientSession) error {
+			listed, err = listTools(limit, session)
+			return err
+		})
+		return listed, err
+	})
+	if err != nil {
+		return nil, l.describeError(limit, err)
+	}
+	tools, err := s.selectTools(ctx, listed)
+	if err != nil || !s.server.resources.enabled {
+		return tools, err
+	}
+	resources, err := s.newResourceTool()
+	if err != nil {
+		return nil, err
+	}
+	return append(tools, resources), nil
+}
+
+// Close closes the connections, and stops the server program.
 func (s *serverSet) Close() error {
-	s.lock <- struct{}{}
-	defer func() { <-s.lock }()
-	s.closed = true
-	s.conn.close()
-	s.conn = nil
+	s.links.closeAll()
 	return nil
 }
 
 // selectTools returns the listed tools that pass tool_filter.
 func (s *serverSet) selectTools(ctx context.Context, listed []*mcp.Tool) ([]tool.Tool, error) {
-	if err := s.acquireLock(ctx); err != nil {
-		return nil, err
-	}
-	defer s.releaseLock()
+	listed = slices.SortedStableFunc(slices.Values(listed), func(a, b *mcp.Tool) int { return cmp.Compare(a.Name, b.Name) })
+	filter := s.server.offer.ToolFilter
 	var tools []tool.Tool
-	var names []string
+	kept := map[string]*serverTool{}
 	for _, t := range listed {
-		names = append(names, t.Name)
-		if filter := s.server.offer.ToolFilter; len(filter) > 0 && !slices.Contains(filter, t.Name) {
+		if len(filter) > 0 && !slices.Contains(filter, t.Name) || kept[t.Name] != nil {
 			continue
 		}
 		made, err := s.reuseTool(t)
 		if err != nil {
-			s.logger.Warn("mcp tool skipped", "server", s.server.displayName(), "tool", t.Name, "error", err)
+			s.logger.WarnContext(ctx, "mcp tool skipped", "server", s.server.displayName(), "tool", cutText(t.Name, maxNameShown), "error", err)
 			continue
 		}
-		tools = append(tools, made)
+		kept[t.Name] = made
+		if tools = append(tools, made); len(tools) > maxTools {
+			return nil, fmt.Errorf("%s has %d tools, and the limit is %d: choose them with tool_filter", s.server.displayName(), len(listed), maxTools)
+		}
 	}
-	if len(tools) == 0 && len(s.server.offer.ToolFilter) > 0 {
-		return nil, fmt.Errorf("%s has none of the tools in tool_filter; its tools are: %s", s.server.displayName(), strings.Join(names, ", "))
+	s.addTools(kept)
+	if len(tools) == 0 && len(filter) > 0 {
+		return nil, fmt.Errorf("%s has none of the tools in tool_filter; its tools are: %s", s.server.displayName(), joinNames(listed))
 	}
 	return tools, nil
+}
+
+// maxNameShown and maxNamesShown bound the names of a server in messages.
+const (
+	maxNameShown  = 128
+	maxNamesShown = 50
+)
+
+// joinNames lists the names of tools for a message.
+func joinNames(listed []*mcp.Tool) string {
+	var names []string
+	for i, t := range listed {
+		if i == maxNamesShown {
+			names = append(names, fmt.Sprintf("and %d more", len(listed)-i))
+			break
+		}
+		names = append(names, cutText(cleanText(t.Name), maxNameShown))
+	}
+	return strings.Join(names, ", ")
+}
+
+// maxCompiled bounds the compiled tools of all sessions.
+const maxCompiled = 2 * maxTools
+
+// addTools adds compiled tools for the next list. Sessions may have different tools.
+func (s *serverSet) addTools(tools map[string]*serverTool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.tools)+len(tools) > maxCompiled {
+		s.tools = tools
+		return
+	}
+	maps.Copy(s.tools, tools)
 }
 
 // reuseTool returns the tool for an entry of the list, reusing an unchanged
@@ -121,20 +231,48 @@ func (s *serverSet) reuseTool(listed *mcp.Tool) (*serverTool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if known := s.tools[listed.Name]; known != nil && known.source == string(raw) {
+	s.mu.Lock()
+	known := s.tools[listed.Name]
+	s.mu.Unlock()
+	if known != nil && known.source == string(raw) {
 		return known, nil
 	}
-	schema, _ := listed.InputSchema.(map[string]any)
-	d, err := tool.NewDeclared(s.server.prefixedName(listed.Name), listed.Description, schema)
+	name := s.server.prefixedName(listed.Name)
+	if slices.Contains(reservedNames(), name) {
+		return nil, fmt.Errorf("the name %s belongs to agenthost; set tool_name_prefix to use the tool", name)
+	}
+	schema, err := readInputSchema(listed.InputSchema)
 	if err != nil {
 		return nil, err
 	}
-	t := &serverTool{Declared: d, set: s, name: listed.Name, source: string(raw)}
-	if a := listed.Annotations; a != nil {
-		t.idempotent = a.ReadOnlyHint || a.IdempotentHint
+	d, err := tool.NewDeclared(name, fenceText(listed.Description, maxToolDescription), schema)
+	if err != nil {
+		return nil, err
 	}
-	s.tools[listed.Name] = t
+	t := &serverTool{Declared: d, set: s, name: listed.Name, source: string(raw), hints: readAnnotations(listed), capabilities: s.capabilities}
+	if s.confirm != nil {
+		t.capabilities.Confirm = s.confirm.With(t.hints.exprVars(listed.Name))
+	}
 	return t, nil
+}
+
+// readInputSchema returns the schema of the parameters of a tool. It must be an object.
+func readInputSchema(listed any) (map[string]any, error) {
+	if listed == nil {
+		return nil, nil
+	}
+	schema, ok := listed.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("inputSchema must be an object, got %T", listed)
+	}
+	raw, err := json.Marshal(schema)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > maxToolSchema {
+		return nil, fmt.Errorf("inputSchema exceeds the limit of %d KiB", maxToolSchema>>10)
+	}
+	return schema, nil
 }
 
 func (s *server) prefixedName(name string) string {
@@ -144,78 +282,13 @@ func (s *server) prefixedName(name string) string {
 	return s.offer.ToolNamePrefix + "_" + name
 }
 
-// withSession runs a request on the connection. If the connection turns out to
-// be lost, it reconnects and retries once, provided that the server cannot have
-// received the request or that repeating it is safe.
-func (s *serverSet) withSession(ctx context.Context, repeatable bool, question func(*mcp.ClientSession) error) error {
-	for again := false; ; again = true {
-		conn, err := s.acquireConn(ctx)
-		if err != nil {
-			return err
-		}
-		err = question(conn.session)
-		answered := (*jsonrpc.Error)(nil)
-		if err == nil || ctx.Err() != nil || errors.As(err, &answered) {
-			return err
-		}
-		s.discardConn(conn)
-		unheard := errors.Is(err, mcp.ErrSessionMissing)
-		if again || !repeatable && !unheard {
-			return disconnectedError{err, repeatable || unheard}
-		}
-	}
-}
+// emptyState is the state outside of any session.
+type emptyState struct{}
 
-// A disconnectedError reports that the connection closed during a request.
-type disconnectedError struct {
-	error
-	safeToRetry bool
-}
-
-// acquireConn returns the open connection, or connects.
-func (s *serverSet) acquireConn(ctx context.Context) (*connection, error) {
-	if err := s.acquireLock(ctx); err != nil {
-		return nil, err
-	}
-	defer s.releaseLock()
-	if s.closed {
-		return nil, connectError{fmt.Errorf("%s is closed", s.server.displayName())}
-	}
-	if s.conn.isAlive() {
-		return s.conn, nil
-	}
-	s.conn.close()
-	s.conn = nil
-	limit, stop := s.withConnectTimeout(ctx)
-	defer stop()
-	conn, err := connect(limit, s.dial, &s.progress, s.logger)
-	if err != nil {
-		return nil, connectError{s.describeError(limit, err)}
-	}
-	s.conn = conn
-	return conn, nil
-}
-
-// discardConn closes a connection that has failed.
-func (s *serverSet) discardConn(conn *connection) {
-	s.lock <- struct{}{}
-	defer s.releaseLock()
-	if s.conn == conn {
-		s.conn = nil
-	}
-	conn.abort()
-}
-
-func (s *serverSet) acquireLock(ctx context.Context) error {
-	select {
-	case s.lock <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (s *serverSet) releaseLock() { <-s.lock }
+func (emptyState) Get(string) (any, bool)              { return nil, false }
+func (emptyState) Set(string, any)                     {}
+func (emptyState) Update(...session.StateUpdate) error { return nil }
+func (emptyState) All() map[string]any                 { return map[string]any{} }
 
 // An offlineSet connects to no server: it has the tools that the document
 // names, which accept any arguments.
@@ -226,12 +299,25 @@ func (s offlineSet) Tools(context.Context) ([]tool.Tool, error) {
 	var tools []tool.Tool
 	for _, name := range s.server.offer.ToolFilter {
 		decl := anyArgsDeclaration(s.server.prefixedName(name))
-		tools = append(tools, offlineTool{decl, s.serverSet})
+		capabilities := s.capabilities
+		if s.confirm != nil {
+			capabilities.Confirm = s.confirm.With(readAnnotations(&mcp.Tool{}).exprVars(name))
+		}
+		tools = append(tools, offlineTool{decl, capabilities})
+	}
+	if s.server.resources.enabled {
+		decl := anyArgsDeclaration(s.server.prefixedName(loadResourceName))
+		tools = append(tools, offlineTool{decl, s.capabilities})
 	}
 	if len(tools) == 0 {
 		return nil, fmt.Errorf("%s is not called in tests: list its tools in tool_filter, and set their responses under tools", s.server.displayName())
 	}
 	return tools, nil
+}
+
+// ListTools returns the tools of tool_filter.
+func (s offlineSet) ListTools(ctx context.Context, _ *tool.Call) ([]tool.Tool, error) {
+	return s.Tools(ctx)
 }
 
 // anyArgsDeclaration declares a tool with unknown parameters.
@@ -241,15 +327,15 @@ func anyArgsDeclaration(name string) *genai.FunctionDeclaration {
 }
 
 type offlineTool struct {
-	decl *genai.FunctionDeclaration
-	set  *serverSet
+	decl         *genai.FunctionDeclaration
+	capabilities tool.Capabilities
 }
 
 // Declaration implements [Tool].
 func (t offlineTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
 // Capabilities returns the settings of the document.
-func (t offlineTool) Capabilities() tool.Capabilities { return t.set.capabilities }
+func (t offlineTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run fails: tests must define the response of the tool.
 func (t offlineTool) Run(context.Context, *tool.Call) (*tool.Result, error) {

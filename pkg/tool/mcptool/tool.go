@@ -24,12 +24,13 @@ type serverTool struct {
 	set *serverSet
 	// name is the name on the server, source the tool's entry in the list as JSON.
 	name, source string
-	// idempotent tools may be called twice, according to the server.
-	idempotent bool
+	// hints are what the server declares about the tool.
+	hints        annotations
+	capabilities tool.Capabilities
 }
 
 // Capabilities returns the settings of the document.
-func (t *serverTool) Capabilities() tool.Capabilities { return t.set.capabilities }
+func (t *serverTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run implements [Tool].
 func (t *serverTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
@@ -37,64 +38,89 @@ func (t *serverTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, er
 	if err != nil {
 		return nil, err
 	}
-	return tool.RunWithTimeout(ctx, t.Declaration().Name, t.set.capabilities.Timeout, func(ctx context.Context) (*tool.Result, error) {
-		return t.callServer(ctx, call, "")
+	return tool.RunWithTimeout(ctx, t.Declaration().Name, t.capabilities.Timeout, func(ctx context.Context) (*tool.Result, error) {
+		l, release, err := t.set.acquireLink(ctx, call)
+		if err != nil {
+			return nil, fmt.Errorf("tool %s: %w", t.Declaration().Name, err)
+		}
+		defer release()
+		if o := &t.set.server.offer; o.Elicitation || o.Sampling != nil {
+			return t.callWithQuestions(ctx, l, call)
+		}
+		return t.callServer(ctx, l, call, "")
 	})
 }
 
 // callServer calls the tool on the server, which reports progress with the token if it is not
 // empty.
-func (t *serverTool) callServer(ctx context.Context, call *tool.Call, token string) (*tool.Result, error) {
+func (t *serverTool) callServer(ctx context.Context, l *link, call *tool.Call, token string) (*tool.Result, error) {
 	params := &mcp.CallToolParams{Name: t.name, Arguments: call.Args}
 	if token != "" {
 		params.SetProgressToken(token)
 	}
 	var res *mcp.CallToolResult
-	err := t.set.withSession(ctx, t.idempotent, func(session *mcp.ClientSession) (err error) {
+	err := l.withSession(ctx, t.hints.idempotent, func(session *mcp.ClientSession) (err error) {
 		res, err = session.CallTool(ctx, params)
 		return err
 	})
 	if err != nil {
-		return nil, t.wrapCallError(ctx, err)
+		return nil, t.wrapCallError(ctx, l, err)
 	}
-	return t.convertResult(res)
+	return t.convertResult(l, res)
 }
 
+// callFailed begins the error of a call without a result, as in ADK (adk-python
+// tools/mcp_tool/mcp_tool.py).
+const callFailed = "MCP tool execution failed: "
+
 // wrapCallError returns the error of a call without a response.
-func (t *serverTool) wrapCallError(ctx context.Context, err error) error {
-	broken, unreached := (disconnectedError{}), (connectError{})
+func (t *serverTool) wrapCallError(ctx context.Context, l *link, err error) error {
+	broken, unreached, answered := disconnectedError{}, connectError{}, findAnswer(err)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &unreached):
-		return fmt.Errorf("tool %s: %w", t.Declaration().Name, unreached.error)
+		return fmt.Errorf(callFailed+"%w", unreached.error)
+	case answered != nil:
+		return errors.New(callFailed + l.cleanText(answered.Message))
 	case errors.As(err, &broken) && !broken.safeToRetry:
-		return fmt.Errorf("tool %s: the connection to %s closed during the call; the call may have been executed", t.Declaration().Name, t.set.server.displayName())
+		return fmt.Errorf(callFailed+"the connection to %s closed during the call; the call may have been executed", t.set.server.displayName())
 	}
-	return fmt.Errorf("tool %s: %s: %s", t.Declaration().Name, t.set.server.displayName(), t.set.redactor.RedactString(stripURL(err)))
+	return fmt.Errorf(callFailed+"%s: %s", t.set.server.displayName(), l.cleanText(stripURL(err)))
 }
 
-// convertResult converts the server's result as ADK does: {"content": […],
-// "isError": false}, plus structuredContent if present (adk-python
-// tools/mcp_tool/mcp_tool.py). A result with isError is a failure of the call,
-// and also the response for the model.
-func (t *serverTool) convertResult(res *mcp.CallToolResult) (*tool.Result, error) {
+// maxErrorText bounds the text of a server in an error, in characters.
+const maxErrorText = 2000
+
+// cleanText returns text of the server for an error: without secrets, bounded.
+func (l *link) cleanText(text string) string {
+	return cutText(l.redactor.redactString(cleanText(text)), maxErrorText)
+}
+
+// convertResult converts the server's result as ADK does, which returns all that the server
+// sent, without what is missing: {"content": […], "isError": false}, structuredContent and
+// _meta (adk-python tools/mcp_tool/mcp_tool.py). A result with isError is a failure of the
+// call, and also the response for the model.
+func (t *serverTool) convertResult(l *link, res *mcp.CallToolResult) (*tool.Result, error) {
 	raw, err := json.Marshal(res)
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: decoding result: %w", t.Declaration().Name, err)
+	}
+	if limit := int(t.set.server.offer.MaxResult); len(raw) > limit {
+		return nil, fmt.Errorf("tool %s: the result of %d bytes exceeds the limit of %d (max_result)", t.Declaration().Name, len(raw), limit)
 	}
 	fields, err := session.DecodeMap(raw)
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: decoding result: %w", t.Declaration().Name, err)
 	}
 	response := map[string]any{"content": []any{}, "isError": res.IsError}
-	for _, key := range []string{"content", "structuredContent"} {
+	for _, key := range []string{"content", "structuredContent", "_meta"} {
 		if part, ok := fields[key]; ok && part != nil {
-			response[key] = t.set.redactor.RedactValue(part)
+			response[key] = l.redactor.redactValue(part)
 		}
 	}
 	if res.IsError {
-		text := t.set.redactor.RedactString(joinTexts(res.Content))
+		text := l.cleanText(joinTexts(res.Content))
 		return nil, &tool.AnswerError{Err: fmt.Errorf("tool %s: %s", t.Declaration().Name, text), Response: response}
 	}
 	return &tool.Result{Response: response}, nil
@@ -125,37 +151,42 @@ type connectError struct{ error }
 func (e connectError) Unwrap() error { return e.error }
 
 // withConnectTimeout bounds connecting and listing tools.
-func (s *serverSet) withConnectTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	if s.server.connectTimeout <= 0 {
+func (s *server) withConnectTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.connectTimeout <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, s.server.connectTimeout, errConnectTimeout)
+	return context.WithTimeoutCause(ctx, s.connectTimeout, errConnectTimeout)
 }
 
 // describeError formats a failure for the operator: the server, the reason and
 // what to check.
-func (s *serverSet) describeError(ctx context.Context, err error) error {
+func (l *link) describeError(ctx context.Context, err error) error {
 	if made := (connectError{}); errors.As(err, &made) {
 		return made.error
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errConnectTimeout) {
 		return cause
 	}
-	return fmt.Errorf("%s: %s", s.server.displayName(), s.redactor.RedactString(s.errorReason(ctx, err)))
+	return fmt.Errorf("%s: %s", l.server.displayName(), l.redactor.redactString(l.errorReason(ctx, err)))
 }
 
-func (s *serverSet) errorReason(ctx context.Context, err error) string {
+func (l *link) errorReason(ctx context.Context, err error) string {
 	refused := (*policy.Refused)(nil)
+	limit, answered := limitError{}, findAnswer(err)
 	switch {
+	case errors.As(err, &limit):
+		return limit.text
+	case answered != nil:
+		return "the server reports: " + l.cleanText(answered.Message)
 	case errors.Is(context.Cause(ctx), errConnectTimeout):
-		return fmt.Sprintf("no response within %s; increase connect_timeout to wait longer", tool.FormatDuration(s.server.connectTimeout))
+		return fmt.Sprintf("no response within %s; increase connect_timeout to wait longer", tool.FormatDuration(l.server.connectTimeout))
 	case errors.As(err, &refused):
 		return refused.Error()
 	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Sprintf("program %s not found; install it on the host, or use its absolute path", s.server.command[0].Value)
-	case len(s.server.command) > 0:
-		if line := s.stderr.lastLine(); line != "" {
-			s.logger.Warn("mcp server failed", "server", s.server.displayName(), "stderr", s.redactor.RedactString(line))
+		return fmt.Sprintf("program %s not found; install it on the host, or use its absolute path", l.server.command[0].Value)
+	case len(l.server.command) > 0:
+		if line := l.stderr.lastLine(); line != "" {
+			l.logger.Warn("mcp server failed", "server", l.server.displayName(), "stderr", l.redactor.redactString(line))
 			return fmt.Sprintf("the server program failed: %s; the host log has its last line of output", stripURL(err))
 		}
 		return fmt.Sprintf("the server program failed: %s; run it manually to see why", stripURL(err))

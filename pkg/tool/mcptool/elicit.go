@@ -1,0 +1,255 @@
+package mcptool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// A server asks the user a question during a call (elicitation). The person may answer
+// much later, and in another process, so that the call cannot wait:
+//
+//	callServer ──▶ server asks ──▶ no answer is stored: cancel the question, wait for the
+//	   ▲                            end of the call, request a confirmation of it
+//	   │                                                    │
+//	   └── the person has confirmed, with the answers ◀─────┘
+//
+// The repeated call answers the same questions with the stored answers. A server must not
+// have effects before its question is answered.
+
+// The bounds of the questions of one call.
+const (
+	maxQuestions      = 10
+	maxQuestionSchema = 16 << 10
+	// maxCancelWait is how long a call may take to end after its question was canceled.
+	maxCancelWait = 5 * time.Second
+)
+
+// elicitKey is the key of a question in the payload of a confirmation.
+const elicitKey = "mcp_elicitation"
+
+// A storedAnswer is the answer to a question of an earlier attempt.
+type storedAnswer struct {
+	key     string
+	content map[string]any
+}
+
+// An elicitCall answers the questions of a server during one call. It is safe for
+// concurrent use.
+type elicitCall struct {
+	link *link
+	// stop cancels the call some time after a question was canceled.
+	stop func()
+
+	mu       sync.Mutex
+	stored   []storedAnswer
+	answered []storedAnswer
+	count    int
+	asked    *mcp.ElicitParams
+	timer    *time.Timer
+}
+
+// newElicitCall returns the questions of a call, with the answers of its confirmation.
+func (l *link) newElicitCall(call *tool.Call, stop func()) *elicitCall {
+	c := &elicitCall{link: l, stop: stop}
+	if call.Confirmation == nil || call.Requested == nil {
+		return c
+	}
+	requested, _ := call.Requested.Payload.(map[string]any)
+	question, ok := requested[elicitKey].(map[string]any)
+	if !ok {
+		return c // the confirmation of the call itself
+	}
+	earlier, _ := question["answers"].([]any)
+	for _, v := range earlier {
+		one, _ := v.(map[string]any)
+		key, _ := one["key"].(string)
+		content, _ := one["content"].(map[string]any)
+		c.stored = append(c.stored, storedAnswer{key, content})
+	}
+	key, _ := question["key"].(string)
+	c.stored = append(c.stored, storedAnswer{key, readContent(call.Confirmation.Payload)})
+	return c
+}
+
+// readContent returns the fields of an answer: the payload of the request with edited
+// content, or the fields themselves.
+func readContent(payload any) map[string]any {
+	fields, _ := payload.(map[string]any)
+	if content, ok := fields["content"].(map[string]any); ok {
+		return content
+	}
+	fields = maps.Clone(fields)
+	delete(fields, elicitKey)
+	return fields
+}
+
+// answerQuestion is the handler of a question: it accepts with the stored answer, or
+// cancels the question and keeps it.
+func (c *elicitCall) answerQuestion(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	schema, ok := readQuestionSchema(p)
+	if c.count++; !ok || c.count > maxQuestions || c.asked != nil {
+		return &mcp.ElicitResult{Action: "cancel"}, nil
+	}
+	key := questionKey(p)
+	if len(c.stored) > 0 && c.stored[0].key == key {
+		given := c.stored[0]
+		if content, err := checkAnswer(schema, given.content); err == nil {
+			given.content = content
+			c.stored, c.answered = c.stored[1:], append(c.answered, given)
+			return &mcp.ElicitResult{Action: "accept", Content: content}, nil
+		}
+	}
+	c.asked = p
+	c.timer = time.AfterFunc(maxCancelWait, func() {
+		defer safe.Recover(func(s *safe.Panic) { s.Log(c.link.logger, "canceling an MCP call panicked") })
+		c.stop()
+	})
+	return &mcp.ElicitResult{Action: "cancel"}, nil
+}
+
+// readQuestionSchema returns the schema of a form; ok is false for a question that is
+// refused: a URL to open, or a schema that is too large.
+func readQuestionSchema(p *mcp.ElicitParams) (schema map[string]any, ok bool) {
+	if p.Mode == "url" || p.URL != "" {
+		return nil, false
+	}
+	raw, err := json.Marshal(p.RequestedSchema)
+	if err != nil || len(raw) > maxQuestionSchema {
+		return nil, false
+	}
+	schema, _ = p.RequestedSchema.(map[string]any)
+	return schema, true
+}
+
+// checkAnswer checks an answer against the schema of its question.
+func checkAnswer(schema, content map[string]any) (map[string]any, error) {
+	if content == nil {
+		content = map[string]any{}
+	}
+	if schema == nil {
+		return content, nil
+	}
+	return tool.CheckArgs(&genai.FunctionDeclaration{Name: "answer", ParametersJsonSchema: schema}, content)
+}
+
+// questionKey identifies a question by its content.
+func questionKey(p *mcp.ElicitParams) string {
+	raw, err := json.Marshal([]any{p.Message, p.RequestedSchema})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:16])
+}
+
+// requestAnswer requests a confirmation of the call if the server asked a question without
+// a stored answer. It returns false if there is none.
+func (c *elicitCall) requestAnswer(call *tool.Call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if c.asked == nil {
+		return false
+	}
+	answers := []any{}
+	for _, a := range c.answered {
+		answers = append(answers, map[string]any{"key": a.key, "content": a.content})
+	}
+	schema, _ := c.asked.RequestedSchema.(map[string]any)
+	message := c.link.cleanText(c.asked.Message)
+	call.RequestConfirmation(c.link.server.displayName()+" asks: "+message, map[string]any{
+		elicitKey: map[string]any{
+			"key": questionKey(c.asked), "message": message, "answers": answers,
+			"requestedSchema": c.link.redactor.redactValue(session.Normalize(schema)),
+		},
+		"content": emptyContent(schema),
+	})
+	return true
+}
+
+// emptyContent returns the fields of a form with their defaults, or null.
+func emptyContent(schema map[string]any) map[string]any {
+	content := map[string]any{}
+	properties, _ := schema["properties"].(map[string]any)
+	for name, p := range properties {
+		property, _ := p.(map[string]any)
+		content[name] = property["default"]
+	}
+	return content
+}
+
+// callWithQuestions calls the tool on a server that may ask the user or the model. Calls on
+// one connection run one after the other, because a question does not name its call.
+func (t *serverTool) callWithQuestions(ctx context.Context, l *link, call *tool.Call) (*tool.Result, error) {
+	select {
+	case l.asking <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-l.asking }()
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	questions := l.newElicitCall(call, cancel)
+	l.questions.Store(questions)
+	l.sampling.Store(l.newSamplingCall(inner, call))
+	result, err := t.callServer(inner, l, call, "")
+	l.questions.Store(nil)
+	l.sampling.Store(nil)
+	if inner.Err() != nil {
+		l.resetConn() // a late question would belong to no call
+	}
+	if ctx.Err() == nil && questions.requestAnswer(call) {
+		return nil, nil
+	}
+	return result, err
+}
+
+// handleElicit is the handler of the library.
+func (l *link) handleElicit(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	questions := l.questions.Load()
+	if questions == nil || req.Params == nil {
+		return &mcp.ElicitResult{Action: "cancel"}, nil
+	}
+	return questions.answerQuestion(req.Params)
+}
+
+// resetConn closes the connection, so that the next request opens another.
+func (l *link) resetConn() {
+	l.lock <- struct{}{}
+	defer l.releaseLock()
+	if l.conn != nil {
+		l.conn.abort()
+		l.conn = nil
+		l.lists.dropAll()
+	}
+}
+
+// checkElicitation reports settings that exclude questions.
+func (o *offer) checkElicitation(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	streams := !n.Get("stream").IsNull()
+	if o.Elicitation && streams {
+		ds = append(ds, n.Get("elicitation").Errorf("tool", "elicitation and stream are mutually exclusive: a call that streams cannot wait for a person"))
+	}
+	if o.Sampling != nil && streams {
+		ds = append(ds, n.Get("sampling").Errorf("tool", "sampling and stream are mutually exclusive: a request of the server would belong to no call"))
+	}
+	return ds
+}

@@ -1,0 +1,176 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agenthost/pkg/tool"
+)
+
+// The bounds of a list of a server. A longer list is an error, so that nothing is lost
+// without notice.
+const (
+	maxPages     = 100
+	maxListed    = 5000
+	maxListBytes = 16 << 20
+)
+
+// A limitError reports an answer of a server that exceeds a limit.
+type limitError struct{ text string }
+
+func (e limitError) Error() string { return e.text }
+
+// listPages collects the items of a list from all of its pages. what names the items.
+func listPages[T any](what string, page func(cursor string) (items []T, next string, err error)) ([]T, error) {
+	var all []T
+	size, cursor := 0, ""
+	for range maxPages {
+		items, next, err := page(cursor)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+		raw, err := json.Marshal(items)
+		if err != nil {
+			return nil, err
+		}
+		size += len(raw)
+		switch {
+		case len(all) > maxListed:
+			return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d", what, maxListed)}
+		case size > maxListBytes:
+			return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d MiB", what, maxListBytes>>20)}
+		case next == "":
+			return all, nil
+		}
+		cursor = next
+	}
+	return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d pages", what, maxPages)}
+}
+
+// listTools lists the tools of the server.
+func listTools(ctx context.Context, session *mcp.ClientSession) ([]*mcp.Tool, error) {
+	return listPages("tools", func(cursor string) ([]*mcp.Tool, string, error) {
+		res, err := session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		if err != nil {
+			return nil, "", err
+		}
+		return res.Tools, res.NextCursor, nil
+	})
+}
+
+// listCaches are the lists of a server that are used again.
+type listCaches struct {
+	tools     listCache[[]*mcp.Tool]
+	resources listCache[[]*mcp.Resource]
+	prompts   listCache[[]*mcp.Prompt]
+	// promptTexts has the texts of prompts by their names and arguments.
+	promptTexts listCache[string]
+}
+
+// dropAll drops all lists.
+func (c *listCaches) dropAll() {
+	c.tools.dropLists()
+	c.resources.dropLists()
+	c.dropPrompts()
+}
+
+// dropPrompts drops the prompts.
+func (c *listCaches) dropPrompts() {
+	c.prompts.dropLists()
+	c.promptTexts.dropLists()
+}
+
+// maxCachedLists bounds the entries of a cache, which belong to concurrent runs.
+const maxCachedLists = 64
+
+// A listCache keeps what was read from a server, by its use. The zero value is ready to
+// use, by many goroutines.
+type listCache[T any] struct {
+	mu      sync.Mutex
+	entries map[string]cachedList[T]
+	// drops counts the calls of dropLists: a list that was read before one is not kept.
+	drops int
+	// onDrop, if set, is called after dropLists; tests wait for it.
+	onDrop func()
+}
+
+type cachedList[T any] struct {
+	value T
+	at    time.Time
+}
+
+// dropLists drops all lists, such as when the server reports a change.
+func (c *listCache[T]) dropLists() {
+	c.mu.Lock()
+	c.entries = nil
+	c.drops++
+	onDrop := c.onDrop
+	c.mu.Unlock()
+	if onDrop != nil {
+		onDrop()
+	}
+}
+
+// getList returns the list of a key, which load reads if it is older than maxAge.
+func (c *listCache[T]) getList(key string, now time.Time, maxAge time.Duration, load func() (T, error)) (T, error) {
+	c.mu.Lock()
+	found, ok := c.entries[key]
+	drops := c.drops
+	c.mu.Unlock()
+	if ok && now.Sub(found.at) < maxAge {
+		return found.value, nil
+	}
+	value, err := load()
+	if err != nil {
+		return value, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if maxAge <= 0 || c.drops != drops {
+		return value, nil
+	}
+	if c.entries == nil {
+		c.entries = map[string]cachedList[T]{}
+	}
+	if len(c.entries) >= maxCachedLists {
+		c.dropOldest()
+	}
+	c.entries[key] = cachedList[T]{value, now}
+	return value, nil
+}
+
+// dropOldest drops the oldest entry. The caller holds the lock.
+func (c *listCache[T]) dropOldest() {
+	oldest, first := "", true
+	for key, e := range c.entries {
+		if first || e.at.Before(c.entries[oldest].at) {
+			oldest, first = key, false
+		}
+	}
+	delete(c.entries, oldest)
+}
+
+// maxToolDescription and maxToolSchema bound what one tool adds to each model request, in
+// characters and bytes. Longer descriptions are cut; a tool with a larger schema is not
+// offered.
+const (
+	maxToolDescription = 4000
+	maxToolSchema      = 64 << 10
+)
+
+// maxTools bounds the tools that one server may add to a model request.
+const maxTools = 500
+
+// reservedNames are the names of ADK's own functions, which no server may provide.
+func reservedNames() []string {
+	return []string{
+		"adk_request_confirmation", "adk_request_credential", tool.RequestInput, "adk_framework",
+		"transfer_to_agent", "set_model_response", "finish_task", loadResourceName,
+	}
+}

@@ -1,0 +1,156 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+var (
+	_ tool.PromptSource = (*serverSet)(nil)
+	_ tool.PromptSource = offlineSet{}
+)
+
+// LoadPrompt returns the texts of all messages of a prompt. Its arguments are those of the
+// request, and state keys with the names of further arguments (adk-python
+// agents/mcp_instruction_provider.py). A prompt is read once in an invocation, or as often
+// as list_cache requires.
+func (s *serverSet) LoadPrompt(ctx context.Context, call *tool.Call, req *tool.PromptRequest) (string, error) {
+	l, release, err := s.acquireLink(ctx, call)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	limit, stop := s.server.withConnectTimeout(ctx)
+	defer stop()
+	text, err := s.loadPrompt(limit, l, call, req)
+	if err != nil {
+		return "", l.describeError(limit, err)
+	}
+	return text, nil
+}
+
+func (s *serverSet) loadPrompt(ctx context.Context, l *link, call *tool.Call, req *tool.PromptRequest) (string, error) {
+	prompt, err := s.findPrompt(ctx, l, call.Origin.InvocationID, req.Name)
+	if err != nil {
+		return "", err
+	}
+	args, err := collectPromptArgs(prompt, call, req)
+	if err != nil {
+		return "", err
+	}
+	scope, age := s.cacheKey(call.Origin.InvocationID)
+	key, err := json.Marshal([]any{scope, req.Name, args})
+	if err != nil {
+		return "", err
+	}
+	return l.lists.promptTexts.getList(string(key), s.now(), age, func() (string, error) {
+		var res *mcp.GetPromptResult
+		err := l.withSession(ctx, true, func(session *mcp.ClientSession) (err error) {
+			res, err = session.GetPrompt(ctx, &mcp.GetPromptParams{Name: req.Name, Arguments: args})
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		return s.joinPrompt(l, req.Name, res)
+	})
+}
+
+// findPrompt returns the entry of a prompt in the list of the server.
+func (s *serverSet) findPrompt(ctx context.Context, l *link, invocation, name string) (*mcp.Prompt, error) {
+	key, age := s.cacheKey(invocation)
+	listed, err := l.lists.prompts.getList(key, s.now(), age, func() (listed []*mcp.Prompt, err error) {
+		err = l.withSession(ctx, true, func(session *mcp.ClientSession) error {
+			listed, err = listPages("prompts", func(cursor string) ([]*mcp.Prompt, string, error) {
+				res, err := session.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
+				if err != nil {
+					return nil, "", err
+				}
+				return res.Prompts, res.NextCursor, nil
+			})
+			return err
+		})
+		return listed, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range listed {
+		if p != nil && p.Name == name {
+			return p, nil
+		}
+		if p != nil && len(names) < maxNamesShown {
+			names = append(names, cutText(cleanText(p.Name), maxNameShown))
+		}
+	}
+	if len(names) == 0 {
+		names = []string{"none"}
+	}
+	return nil, limitError{fmt.Sprintf("unknown prompt %q; the prompts of the server are: %s", name, strings.Join(names, ", "))}
+}
+
+// collectPromptArgs returns the arguments of a prompt.
+func collectPromptArgs(prompt *mcp.Prompt, call *tool.Call, req *tool.PromptRequest) (map[string]string, error) {
+	args := maps.Clone(req.Args)
+	if args == nil {
+		args = map[string]string{}
+	}
+	var declared []string
+	for _, a := range prompt.Arguments {
+		if a == nil {
+			continue
+		}
+		declared = append(declared, a.Name)
+		if _, ok := args[a.Name]; ok {
+			continue
+		}
+		v, ok := call.State.Get(a.Name)
+		switch {
+		case ok && v != nil:
+			args[a.Name] = template.String(v)
+		case a.Required:
+			return nil, limitError{fmt.Sprintf("prompt %q requires the argument %q: add it to args, or set the state key of this name", req.Name, cutText(cleanText(a.Name), maxNameShown))}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(req.Args)) {
+		if !slices.Contains(declared, name) {
+			return nil, limitError{fmt.Sprintf("prompt %q has no argument %q; its arguments are: %s", req.Name, name, cutText(cleanText(strings.Join(declared, ", ")), maxErrorText))}
+		}
+	}
+	return args, nil
+}
+
+// joinPrompt returns the text of a prompt.
+func (s *serverSet) joinPrompt(l *link, name string, res *mcp.GetPromptResult) (string, error) {
+	var text strings.Builder
+	for _, m := range res.Messages {
+		if m == nil {
+			continue
+		}
+		if c, ok := m.Content.(*mcp.TextContent); ok {
+			text.WriteString(c.Text)
+		}
+	}
+	switch limit := int(s.server.offer.MaxResult); {
+	case text.Len() == 0:
+		return "", limitError{fmt.Sprintf("prompt %q has no text", name)}
+	case text.Len() > limit:
+		return "", limitError{fmt.Sprintf("prompt %q of %d bytes exceeds the limit of %d (max_result)", name, text.Len(), limit)}
+	}
+	return l.redactor.redactString(text.String()), nil
+}
+
+// LoadPrompt returns text that names the prompt: tests of apps call no server.
+func (s offlineSet) LoadPrompt(_ context.Context, _ *tool.Call, req *tool.PromptRequest) (string, error) {
+	return fmt.Sprintf("(prompt %s of %s, which tests do not call)", req.Name, s.server.displayName()), nil
+}

@@ -1,0 +1,164 @@
+package mcptool
+
+//lint:file-ignore SA1019 servers use sampling until MCP removes it
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// A server may use the model of the calling agent during a call (MCP 2025-11-25 client
+// features, sampling; deprecated since 2026-07-28). The model sees only what the server
+// sends: neither the conversation nor the instruction and the tools of the agent.
+
+// maxSampling limits the text and the files of one request of a server, in bytes.
+const maxSampling = 1 << 20
+
+// samplingConfig is the YAML of the limits.
+type samplingConfig struct {
+	MaxCalls  int `yaml:"max_calls" default:"3" doc:"Maximum number of requests during one call. They also count against max_llm_calls and max_cost of the run."`
+	MaxTokens int `yaml:"max_tokens" default:"1024" doc:"Maximum length of a response, in tokens; the server may ask for less."`
+
+	at *spec.Node
+}
+
+// DecodeSpec requires positive limits.
+func (c *samplingConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	ds := spec.Decode(n, c)
+	c.at = n
+	for _, limit := range []struct {
+		key   string
+		value int
+	}{{"max_calls", c.MaxCalls}, {"max_tokens", c.MaxTokens}} {
+		if at := n.Get(limit.key); !at.IsNull() && limit.value < 1 {
+			ds = append(ds, at.Errorf("value", "%s must be at least 1, got %d", limit.key, limit.value).WithHint("remove sampling to forbid it"))
+		}
+	}
+	return ds
+}
+
+// A samplingCall answers the requests of a server during one call. It is safe for
+// concurrent use.
+type samplingCall struct {
+	ctx    context.Context
+	call   *tool.Call
+	limits *samplingConfig
+	used   atomic.Int64
+}
+
+// offerSampling declares that the server may use the model.
+func (l *link) offerSampling(opts *mcp.ClientOptions) {
+	if l.server.offer.Sampling != nil {
+		opts.CreateMessageHandler = l.handleSampling
+	}
+}
+
+// newSamplingCall returns what answers the requests during a call, or nil if the server may
+// not use the model.
+func (l *link) newSamplingCall(ctx context.Context, call *tool.Call) *samplingCall {
+	if l.server.offer.Sampling == nil {
+		return nil
+	}
+	return &samplingCall{ctx: ctx, call: call, limits: l.server.offer.Sampling}
+}
+
+// handleSampling is the handler of the library.
+func (l *link) handleSampling(ctx context.Context, req *mcp.CreateMessageRequest) (res *mcp.CreateMessageResult, err error) {
+	defer safe.Recover(func(p *safe.Panic) {
+		p.Log(l.logger, "a model request of an MCP server panicked")
+		res, err = nil, errors.New("the model failed")
+	})
+	c := l.sampling.Load()
+	switch {
+	case c == nil || req.Params == nil:
+		return nil, errors.New("the model can be used only during a call of a tool")
+	case c.call.AskModel == nil:
+		return nil, errors.New("the calling agent has no model")
+	case c.used.Add(1) > int64(c.limits.MaxCalls):
+		return nil, fmt.Errorf("the limit of model requests in a call, %d, is reached", c.limits.MaxCalls)
+	}
+	asked, err := c.limits.buildRequest(req.Params)
+	if err != nil {
+		return nil, err
+	}
+	inner, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	resp, err := c.call.AskModel(inner, asked)
+	if err != nil {
+		l.logger.Warn("a model request of an MCP server failed", "error", err)
+		return nil, errors.New("the model failed") // its error may name the service and its account
+	}
+	return &mcp.CreateMessageResult{
+		Content: &mcp.TextContent{Text: model.TextOf(resp.Content)}, Model: asked.Model, Role: "assistant", StopReason: stopReason(resp),
+	}, nil
+}
+
+func stopReason(resp *model.Response) string {
+	if resp.FinishReason == genai.FinishReasonMaxTokens {
+		return "maxTokens"
+	}
+	return "endTurn"
+}
+
+// buildRequest returns the request to the model.
+func (c *samplingConfig) buildRequest(p *mcp.CreateMessageParams) (*model.Request, error) {
+	tokens := int64(c.MaxTokens)
+	if p.MaxTokens > 0 {
+		tokens = min(tokens, p.MaxTokens)
+	}
+	config := &genai.GenerateContentConfig{MaxOutputTokens: int32(tokens)}
+	if p.Temperature > 0 && p.Temperature <= 2 {
+		config.Temperature = new(float32(p.Temperature))
+	}
+	if len(p.StopSequences) <= 5 {
+		config.StopSequences = p.StopSequences
+	}
+	req := &model.Request{Config: config}
+	size := len(p.SystemPrompt)
+	if p.SystemPrompt != "" {
+		req.AppendInstruction(p.SystemPrompt)
+	}
+	for _, m := range p.Messages {
+		part, n, err := readSampled(m.Content)
+		if err != nil {
+			return nil, err
+		}
+		size += n
+		role := genai.RoleUser
+		if m.Role == "assistant" {
+			role = genai.RoleModel
+		}
+		req.Contents = append(req.Contents, &genai.Content{Role: role, Parts: []*genai.Part{part}})
+	}
+	switch {
+	case len(req.Contents) == 0:
+		return nil, errors.New("messages are required")
+	case size > maxSampling:
+		return nil, fmt.Errorf("the messages have %d bytes, more than %d", size, maxSampling)
+	}
+	return req, nil
+}
+
+// readSampled returns a message of a server as a part, and its size in bytes.
+func readSampled(c mcp.Content) (*genai.Part, int, error) {
+	switch c := c.(type) {
+	case *mcp.TextContent:
+		return genai.NewPartFromText(c.Text), len(c.Text), nil
+	case *mcp.ImageContent:
+		return genai.NewPartFromBytes(c.Data, c.MIMEType), len(c.Data), nil
+	case *mcp.AudioContent:
+		return genai.NewPartFromBytes(c.Data, c.MIMEType), len(c.Data), nil
+	}
+	return nil, 0, errors.New("messages can have text, images and audio")
+}

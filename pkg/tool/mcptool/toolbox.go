@@ -1,0 +1,57 @@
+package mcptool
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// toolboxConfig is the args of ADK's ToolboxToolset, as far as they are data: an MCP
+// Toolbox for Databases serves its toolsets as MCP servers.
+type toolboxConfig struct {
+	ServerURL         spec.Text              `yaml:"server_url" required:"true" doc:"The URL of the Toolbox, without /mcp."`
+	ToolsetName       string                 `yaml:"toolset_name" doc:"The toolset; default: all tools of the Toolbox."`
+	ToolNames         []string               `yaml:"tool_names" doc:"The tools to provide, by their names; default: all tools of the toolset."`
+	AdditionalHeaders map[string]spec.Secret `yaml:"additional_headers" doc:"Request headers, as those of McpToolset. The token of an authentication service goes into the header NAME_token."`
+	Confirm           spec.Expr              `yaml:"confirm" doc:"Whether a call requires confirmation by a person, as for McpToolset."`
+	OnError           string                 `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
+	MaxResult         spec.Size              `yaml:"max_result" default:"4MiB" doc:"Maximum size of a result."`
+}
+
+var (
+	_ tool.AddressConfig = (*toolboxConfig)(nil)
+	_ tool.StateConfig   = (*toolboxConfig)(nil)
+	_ spec.Checker       = (*toolboxConfig)(nil)
+)
+
+// Addresses returns the URL of the server.
+func (c *toolboxConfig) Addresses() []spec.Text { return c.newServer().serverAddresses() }
+
+// StateUse returns the placeholders of the headers and the condition of the confirmation.
+func (c *toolboxConfig) StateUse(*spec.Node) tool.StateUse { return c.newServer().stateUse() }
+
+// Check reports settings with which the server can never be reached.
+func (c *toolboxConfig) Check(*spec.Node) spec.Diagnostics { return c.newServer().checkConfig() }
+
+// newServer returns the MCP server of the toolset, with ADK's timeouts.
+func (c *toolboxConfig) newServer() *server {
+	address := c.ServerURL
+	if tool.ConstantHost(address.Value) != "" {
+		address.Value = strings.TrimSuffix(address.Value, "/") + "/mcp"
+		if c.ToolsetName != "" {
+			address.Value += "/" + url.PathEscape(c.ToolsetName)
+		}
+	}
+	return &server{
+		url: address, headers: c.AdditionalHeaders, connectTimeout: 5 * time.Second, callTimeout: 300 * time.Second,
+		offer: offer{ToolFilter: c.ToolNames, Confirm: c.Confirm, OnError: c.OnError, MaxResult: c.MaxResult},
+	}
+}
+
+func newToolboxSet(_ context.Context, env tool.Env, c *toolboxConfig) (tool.Set, error) {
+	return c.newServer().newSet(env)
+}
