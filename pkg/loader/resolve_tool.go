@@ -149,8 +149,12 @@ func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) 
 	if name == "OpenAPIToolset" {
 		return unlinkedOpenAPIError(ref.Name)
 	}
-	if why := tool.UnsupportedReason(name); why != "" {
-		return ref.Name.Errorf(0, "tool", "%s %s", ref.Name.Value, why)
+	if found, ok := tool.FindUnsupported(name); ok {
+		d := ref.Name.Errorf(0, "tool", "%s %s", ref.Name.Value, found.Reason)
+		if found.Hint != "" {
+			d = d.WithHint("%s", found.Hint)
+		}
+		return d
 	}
 	builtins = append(builtins, "AgentTool", "ModelConsultTool")
 	if near := spec.Suggest(name, builtins); near != "" { // the list is long

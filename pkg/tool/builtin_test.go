@@ -1,9 +1,10 @@
 package tool
 
 import (
-	"context"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
@@ -59,6 +60,8 @@ func TestBuiltinDeclarations(t *testing.T) {
 		switch want {
 		case "request_input":
 			want = "adk_request_input"
+		case "DiscoveryEngineSearchTool":
+			want = "discovery_engine_search"
 		case "VertexAiLoadProfilesTool":
 			want = "load_profiles"
 		case "ExecuteBashTool":
@@ -213,6 +216,7 @@ func TestBuiltinCapabilities(t *testing.T) {
 		"exit_loop": {}, "transfer_to_agent": {}, "load_artifacts": {},
 		"load_memory": {}, "preload_memory": {RequestOnly: true}, "request_input": {LongRunning: true},
 		"ExecuteBashTool": {}, "ExampleTool": {RequestOnly: true}, "VertexAiLoadProfilesTool": {},
+		"VertexAiRagRetrieval": {RequestOnly: true}, "VertexAiSearchTool": {RequestOnly: true}, "load_web_page": {Timeout: 30 * time.Second}, "DiscoveryEngineSearchTool": {Timeout: 30 * time.Second},
 	}
 	got := map[string]Capabilities{}
 	for _, k := range singleBuiltins() {
@@ -264,62 +268,28 @@ func edit(t *testing.T, tool Tool, req *model.Request) {
 	}
 }
 
-// TestUnsupportedNames checks that every name that ADK exports is supported, here,
-// in the runtime or in package mcptool, or has a reason.
-func TestUnsupportedNames(t *testing.T) {
-	exported := []string{
+// TestUnsupportedTools checks that every name that ADK exports is supported, here, in the
+// runtime or in package mcptool, or has a reason.
+func TestUnsupportedTools(t *testing.T) {
+	supported := []string{"AgentTool", "FunctionTool", "LongRunningFunctionTool", "McpToolset", "MCPToolset"}
+	for _, k := range Builtins() {
+		supported = append(supported, k.Name)
+	}
+	for _, name := range []string{
 		"AgentTool", "APIHubToolset", "ApiRegistry", "AuthToolArguments", "BaseTool", "DiscoveryEngineSearchTool",
 		"enterprise_web_search", "ExampleTool", "exit_loop", "FunctionTool", "get_user_choice", "google_maps_grounding",
 		"google_search", "load_artifacts", "load_memory", "LongRunningFunctionTool", "McpToolset", "MCPToolset",
 		"preload_memory", "RemoteMcpServer", "request_input", "SearchResultMode", "ToolContext", "transfer_to_agent",
 		"TransferToAgentTool", "url_context", "VertexAiLoadProfilesTool", "VertexAiSearchTool",
-	}
-	got := append(UnsupportedNames(), "AgentTool", "FunctionTool", "LongRunningFunctionTool", "McpToolset", "MCPToolset")
-	for _, k := range Builtins() {
-		if !slices.Contains([]string{"ExecuteBashTool", "SkillToolset"}, k.Name) { // of modules below
-			got = append(got, k.Name)
+	} {
+		if _, refused := FindUnsupported(name); refused == slices.Contains(supported, name) {
+			t.Errorf("%s: unsupported = %t", name, refused)
 		}
 	}
-	slices.Sort(exported)
-	slices.Sort(got)
-	if diff := cmp.Diff(exported, got); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
+	byName := func(a, b UnsupportedTool) int {
+		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 	}
-	if !slices.IsSorted(UnsupportedNames()) {
-		t.Errorf("UnsupportedNames() = %v, want them sorted", UnsupportedNames())
-	}
-	for _, name := range UnsupportedNames() {
-		if UnsupportedReason(name) == "" {
-			t.Errorf("UnsupportedReason(%q) is empty", name)
-		}
-	}
-	const want = "is an ADK tool that this version does not support: use McpToolset or mcp with its URL"
-	if got := UnsupportedReason("RemoteMcpServer"); got != want {
-		t.Errorf("UnsupportedReason(RemoteMcpServer) = %q, want %q", got, want)
-	}
-	if got := UnsupportedReason("exit_loop"); got != "" {
-		t.Errorf("UnsupportedReason(exit_loop) = %q, want none", got)
+	if !slices.IsSortedFunc(UnsupportedTools(), byName) {
+		t.Error("UnsupportedTools() are not sorted by name")
 	}
 }
-
-func TestKindDescriptions(t *testing.T) {
-	for _, k := range slices.Concat(Kinds(), Builtins()) {
-		if k.Doc == "" || k.Doc[len(k.Doc)-1] != '.' {
-			t.Errorf("kind %s: %q is not a sentence", k.Name, k.Doc)
-		}
-	}
-}
-
-func TestCapabilitiesOfPlainTool(t *testing.T) {
-	if got := CapabilitiesOf(plainTool{}); got != (Capabilities{}) {
-		t.Errorf("CapabilitiesOf = %+v, want none", got)
-	}
-}
-
-type plainTool struct{}
-
-func (plainTool) Declaration() *genai.FunctionDeclaration {
-	return &genai.FunctionDeclaration{Name: "p"}
-}
-
-func (plainTool) Run(context.Context, *Call) (*Result, error) { return nil, nil }

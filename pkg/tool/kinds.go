@@ -17,6 +17,7 @@ func Kinds() spec.Kinds[Env, Set] {
 // Builtins lists ADK's built-in tools, which documents name by `name:`.
 func Builtins() spec.Kinds[Env, Set] {
 	return spec.Kinds[Env, Set]{
+		spec.NewKind("DiscoveryEngineSearchTool", "Lets the model search a data store or an engine of Vertex AI Search, with the credentials of the host; models call it discovery_engine_search.", newDiscoverySearch),
 		spec.NewKind("enterprise_web_search", "Lets models on Vertex AI use enterprise web search.", buildModelTool(newEnterpriseSearch)),
 		spec.NewKind("ExampleTool", "Adds examples of conversations to the instruction of each model request.", newExampleTool),
 		spec.NewKind("ExecuteBashTool", "Runs commands that the model writes, each after confirmation, if the host policy allows them; models call it execute_bash.", newBashTool),
@@ -26,57 +27,14 @@ func Builtins() spec.Kinds[Env, Set] {
 		spec.NewKind("google_search", "Lets the model search with Google.", buildModelTool(newGoogleSearch)),
 		spec.NewKind("load_artifacts", "Lets the model load the session's artifacts.", newLoadArtifacts),
 		spec.NewKind("load_memory", "Lets the model search earlier conversations.", newLoadMemory),
+		spec.NewKind("load_web_page", "Lets the model read the text of a web page, by its URL.", newWebPage),
 		spec.NewKind("preload_memory", "Adds excerpts from earlier conversations that match the user's message to each model request.", newPreloadMemory),
 		spec.NewKind("request_input", "Asks the user a question, answered in free text or by a schema; models call it adk_request_input.", buildCallTool(newInputRequest)),
 		spec.NewKind("SkillToolset", "Lets the model load skills: instructions with files and scripts.", newSkillToolset),
 		spec.NewKind("transfer_to_agent", "Transfers the conversation to another agent.", buildCallTool(newAnyTransfer)),
 		spec.NewKind("url_context", "Lets the model read the URLs in the conversation.", buildModelTool(newURLContext)),
 		spec.NewKind("VertexAiLoadProfilesTool", "Lets the model read the profiles that the Memory Bank of Vertex AI has of the user; models call it load_profiles.", newLoadProfiles),
-	}
-}
-
-// UnsupportedNames lists, sorted, the names without a dot that adk-python's
-// google.adk.tools exports and that [Builtins] does not contain.
-// AgentTool, which the runtime provides, McpToolset, which package mcptool
-// provides, and the function tool classes, which the loader handles, are not
-// included.
-func UnsupportedNames() []string {
-	var names []string
-	for _, a := range unsupportedTools() {
-		names = append(names, a.name)
-	}
-	return names
-}
-
-// UnsupportedReason returns why a tool of [UnsupportedNames] is not supported,
-// as part of a sentence, or "" for any other name.
-func UnsupportedReason(name string) string {
-	for _, a := range unsupportedTools() {
-		if a.name == name {
-			return a.reason
-		}
-	}
-	return ""
-}
-
-type unsupportedTool struct{ name, reason string }
-
-func unsupportedTools() []unsupportedTool {
-	const (
-		class = "is a Python helper class, not a tool"
-		later = "is an ADK tool that this version does not support"
-		cloud = later + ": it requires a Google Cloud service"
-	)
-	return []unsupportedTool{
-		{"APIHubToolset", cloud},
-		{"ApiRegistry", cloud},
-		{"AuthToolArguments", class},
-		{"BaseTool", class},
-		{"DiscoveryEngineSearchTool", cloud},
-		{"RemoteMcpServer", later + ": use McpToolset or mcp with its URL"},
-		{"SearchResultMode", class},
-		{"ToolContext", class},
-		{"TransferToAgentTool", "is added by the runtime to agents that may transfer; use transfer_to_agent"},
-		{"VertexAiSearchTool", cloud},
+		spec.NewKind("VertexAiRagRetrieval", "Lets models on Vertex AI search RAG corpora.", newRAGRetrieval),
+		spec.NewKind("VertexAiSearchTool", "Lets models on Vertex AI search a data store or an engine of Vertex AI Search.", newVertexSearch),
 	}
 }

@@ -1,0 +1,155 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html"
+)
+
+// Limits of load_web_page.
+const (
+	pageTimeout  = 30 * time.Second
+	maxPageBytes = 5 << 20
+	maxPageChars = 100_000
+)
+
+// A webPageTool loads a page and returns its text (adk-python tools/load_web_page.py). The URL
+// comes from the model: the transport of the client decides which addresses it can reach.
+type webPageTool struct {
+	declaration
+	capabilities Capabilities
+	client       *http.Client
+}
+
+func newWebPage(_ context.Context, env Env, c *callToolArgs) (Set, error) {
+	d := newDeclaration("load_web_page", "Loads a web page and returns its text.",
+		objectSchema(map[string]any{"url": map[string]any{"type": "string", "description": "The URL of the page."}}, "url"))
+	caps, err := c.Call.Capabilities(d.decl)
+	if caps.Timeout == 0 {
+		caps.Timeout = pageTimeout
+	}
+	client := http.Client{}
+	if env.HTTP != nil {
+		client = *env.HTTP
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return One(&webPageTool{d, caps, &client}), err
+}
+
+// Capabilities returns the settings of the document.
+func (t *webPageTool) Capabilities() Capabilities { return t.capabilities }
+
+// Run loads the page. Redirects are not followed, and lines of three words or fewer, such as
+// menus, are left out, both as in ADK.
+func (t *webPageTool) Run(ctx context.Context, call *Call) (*Result, error) {
+	args, err := CheckArgs(t.decl, call.Args)
+	if err != nil {
+		return nil, err
+	}
+	address, _ := args["url"].(string)
+	text, err := t.loadPage(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("failed to fetch url: %s: %w", address, err)
+	}
+	return NewResult(text), nil
+}
+
+func (t *webPageTool) loadPage(ctx context.Context, address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", errors.New("the URL must begin with https:// or http://")
+	}
+	if u.User != nil {
+		return "", errors.New("the URL must not contain a password")
+	}
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("User-Agent", userAgent)
+	req.Header.Set("Accept", "text/html, text/plain")
+	resp, err := t.client.Do(req)
+	if err != nil {
+		return "", unwrapURLError(err)
+	}
+	defer resp.Body.Close()
+	if to, err := resp.Location(); err == nil {
+		return "", fmt.Errorf("the page redirects to %s", to)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", errors.New(resp.Status)
+	}
+	return readPage(resp)
+}
+
+// readPage returns the text of a page, at most maxPageChars characters.
+func readPage(resp *http.Response) (string, error) {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxPageBytes))
+	if err != nil {
+		return "", err
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	var text string
+	switch {
+	case kind == "text/html" || kind == "application/xhtml+xml" || kind == "":
+		text = extractText(raw)
+	case strings.HasPrefix(kind, "text/") || kind == "application/json":
+		text = strings.ToValidUTF8(string(raw), "\uFFFD")
+	default:
+		return "", fmt.Errorf("the page is not text, but %s", kind)
+	}
+	if runes := []rune(text); len(runes) > maxPageChars {
+		text = string(runes[:maxPageChars]) + "\n… (the page is longer)"
+	}
+	return text, nil
+}
+
+// extractText returns the lines of an HTML page with more than three words. It reads tokens, not
+// a tree, so that a deeply nested page costs no more than its length.
+func extractText(page []byte) string {
+	var lines []string
+	tokens := html.NewTokenizer(bytes.NewReader(page))
+	hidden := ""
+	for {
+		switch tokens.Next() {
+		case html.ErrorToken:
+			return strings.Join(lines, "\n")
+		case html.StartTagToken:
+			if name, _ := tokens.TagName(); hidden == "" && isHiddenElement(string(name)) {
+				hidden = string(name)
+			}
+		case html.EndTagToken:
+			if name, _ := tokens.TagName(); string(name) == hidden {
+				hidden = ""
+			}
+		case html.TextToken:
+			if hidden != "" {
+				continue
+			}
+			for line := range strings.Lines(strings.ToValidUTF8(string(tokens.Text()), "\uFFFD")) {
+				if words := strings.Fields(line); len(words) > 3 {
+					lines = append(lines, strings.Join(words, " "))
+				}
+			}
+		}
+	}
+}
+
+func isHiddenElement(name string) bool {
+	switch name {
+	case "script", "style", "template", "noscript":
+		return true
+	}
+	return false
+}
