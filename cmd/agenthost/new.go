@@ -27,10 +27,12 @@ func newNewCommand(io stdio) *cobra.Command {
 		Long: `New creates a small app in a new folder DIR, with tests and a README. --template is
 one of:
 
-  chat    one agent (default)
-  team    a coordinator that transfers to two specialists
-  tools   an HTTP call, an expression, and a tool that waits for an approval
-  rag     an agent that answers from articles, which a tool searches
+  chat     one agent (default)
+  team     a coordinator that transfers to two specialists
+  tools    an HTTP call, an expression, and a tool that waits for an approval
+  rag      an agent that answers from articles, which a tool searches
+  openapi  an agent that uses a REST API by its OpenAPI document
+  mcp      an agent that uses the tools of an MCP server
 
 With --model the app uses the model of this name. Otherwise it answers from a script,
 without an API key or network access, until you configure a model.`,

@@ -28,7 +28,7 @@ const (
 )
 
 // templateNames returns the names of the templates of new.
-func templateNames() []string { return []string{"chat", "team", "tools", "rag"} }
+func templateNames() []string { return []string{"chat", "team", "tools", "rag", "openapi", "mcp"} }
 
 // A newApp is the input of the templates of new.
 type newApp struct {
