@@ -98,7 +98,7 @@ file.`,
 	flags.DurationVar(&f.poll, "poll", 0, "poll for changes at this interval instead of using file notifications (default: notifications, and polling every 2s)")
 	flags.DurationVar(&f.lease, "lease", 15*time.Second, "session lease duration; after a crash other replicas take over a session once it expires")
 	flags.BoolVar(&f.createSession, "auto-create-session", false, "create missing sessions on first use")
-	flags.BoolVar(&f.demo, "demo", false, "also serve GET /demo/orders/{id} at http://"+demoAddr+", for the example app tools")
+	flags.BoolVar(&f.demo, "demo", false, "also serve orders at http://"+demoAddr+"/demo, for the example apps tools and support")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow listening on a non-loopback address without authentication")
 	flags.StringVar(&f.config, "config", "", "file with these flags as keys, with _ instead of -, and with dirs: and auth:")
 	flags.StringVar(&f.auth, "auth", "", "file that configures authentication by tokens or JWTs (default: no authentication)")

@@ -11,11 +11,12 @@ import (
 	"agenthost/internal/safe"
 )
 
-// demoAddr is the address of the orders that --demo serves for the example app tools. It
+// demoAddr is the address of the orders that --demo serves for the example apps tools and
+// support. It
 // differs from the host's own address, which apps cannot call.
 const demoAddr = "127.0.0.1:8010"
 
-// serveDemo serves the orders of the example app until stop is called. If the address is
+// serveDemo serves the orders of the example apps until stop is called. If the address is
 // in use, most likely by another host, it logs a warning.
 func (f *serveFlags) serveDemo(ctx context.Context, logger *slog.Logger) (stop func()) {
 	if !f.demo {
@@ -40,7 +41,8 @@ func (f *serveFlags) serveDemo(ctx context.Context, logger *slog.Logger) (stop f
 	}
 }
 
-// demoOrders serves GET /demo/orders/{id} for the example app tools.
+// demoOrders serves GET /demo/orders/{id} and POST /demo/orders/{id}/refunds for the example
+// apps tools and support. It keeps no refunds.
 func demoOrders() http.Handler {
 	orders := map[string]demoOrder{
 		"1001": {"1001", "shipped", 42.5, []demoItem{{"Tea pot", 1}, {"Cup", 4}}},
@@ -48,16 +50,36 @@ func demoOrders() http.Handler {
 		"1003": {"1003", "delivered", 129.9, []demoItem{{"Desk lamp", 1}}},
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /demo/orders/{id}", func(w http.ResponseWriter, r *http.Request) {
+	answer := func(w http.ResponseWriter, status int, body any) {
 		w.Header().Set("Content-Type", "application/json")
-		var answer any = map[string]string{"detail": "Order not found: " + r.PathValue("id")}
-		if order, ok := orders[r.PathValue("id")]; ok {
-			answer = order
-		} else {
-			w.WriteHeader(http.StatusNotFound)
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(body) // the client has disconnected
+	}
+	withOrder := func(f func(w http.ResponseWriter, r *http.Request, order demoOrder)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			order, ok := orders[r.PathValue("id")]
+			if !ok {
+				answer(w, http.StatusNotFound, map[string]string{"detail": "Order not found: " + r.PathValue("id")})
+				return
+			}
+			f(w, r, order)
 		}
-		_ = json.NewEncoder(w).Encode(answer) // the client has disconnected
-	})
+	}
+	mux.HandleFunc("GET /demo/orders/{id}", withOrder(func(w http.ResponseWriter, _ *http.Request, order demoOrder) {
+		answer(w, http.StatusOK, order)
+	}))
+	mux.HandleFunc("POST /demo/orders/{id}/refunds", withOrder(func(w http.ResponseWriter, r *http.Request, order demoOrder) {
+		var refund struct {
+			Amount float64 `json:"amount"`
+			Reason string  `json:"reason"`
+		}
+		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&refund)
+		if err != nil || refund.Amount <= 0 || refund.Amount > order.Total {
+			answer(w, http.StatusUnprocessableEntity, map[string]string{"detail": "The amount must be greater than 0, and at most the total of the order"})
+			return
+		}
+		answer(w, http.StatusOK, map[string]any{"id": "R-" + order.ID, "order": order.ID, "amount": refund.Amount, "reason": refund.Reason})
+	}))
 	return mux
 }
 

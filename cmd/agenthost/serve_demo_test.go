@@ -18,4 +18,17 @@ func TestDemoOrders(t *testing.T) {
 			t.Errorf("GET %s = %s, want %s", path, got, want)
 		}
 	}
+	const limit = `422 {"detail":"The amount must be greater than 0, and at most the total of the order"}`
+	for body, want := range map[string]string{
+		`{"amount": 42.5, "reason": "broken"}`: `200 {"amount":42.5,"id":"R-1001","order":"1001","reason":"broken"}`,
+		`{"amount": 43}`:                       limit,
+		`{"amount": 0}`:                        limit,
+		`{`:                                    limit,
+	} {
+		w := httptest.NewRecorder()
+		demoOrders().ServeHTTP(w, httptest.NewRequest("POST", "/demo/orders/1001/refunds", strings.NewReader(body)))
+		if got := fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String())); got != want {
+			t.Errorf("POST %s = %s, want %s", body, got, want)
+		}
+	}
 }
