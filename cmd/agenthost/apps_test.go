@@ -42,10 +42,10 @@ func exampleApps(t *testing.T) []string {
 func TestExampleApps(t *testing.T) {
 	for _, dir := range exampleApps(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			for _, env := range []map[string]string{nil, {"DEMO_MODEL": "gemini-flash-latest"}} {
-				l := loader.New(&loader.Options{Env: lookupEnv(env)})
+			for _, vars := range []map[string]string{nil, {"DEMO_MODEL": "gemini-flash-latest"}, {"RESEARCH_SOURCE": "server"}} {
+				l := loader.New(testenv.AddMCP(&loader.Options{Env: lookupEnv(vars)}))
 				if ds := l.Check(t.Context(), dir); len(ds) > 0 {
-					t.Errorf("Check with %v:\n%v", env, ds)
+					t.Errorf("Check with %v:\n%v", vars, ds)
 				}
 			}
 			if n := strings.Count(readText(t, filepath.Join(dir, "README.md")), "\n"); n > 20 {
@@ -57,11 +57,12 @@ func TestExampleApps(t *testing.T) {
 }
 
 // testSchemaPatterns checks that editors find the schema of each file by its name, and
-// that no file refers to a path on the machine of its author.
+// that no file refers to a path on the machine of its author. OpenAPI documents have a
+// schema of their own.
 func testSchemaPatterns(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(file) != ".yaml" {
+		if err != nil || d.IsDir() || filepath.Ext(file) != ".yaml" || strings.HasSuffix(file, ".openapi.yaml") {
 			return err
 		}
 		if found := matchingSchemas(file); len(found) != 1 {
@@ -144,6 +145,26 @@ func TestApps(t *testing.T) {
 			{"s: where is order 1001?", "clerk: I cannot look that up now: http tool order_lookup: …"},
 			{"s: what is 100 with tax?", "clerk: With tax that is 121."},
 		}, state: map[string]any{"last_net": int64(100)}},
+		{name: "support", app: "support", env: map[string]string{"ORDERS_URL": orders.URL + "/demo"}, talk: [][2]string{
+			{"s: My order 1002 arrived broken.", "support: I am sorry about that. Shall I refund 18 euros for order 1002?"},
+			{"s: Yes, please.", "support: I have refunded 18 euros (R-1002)."},
+			{"s: I want twice as much.", "support: I cannot refund more than you paid for the order."},
+		}, state: map[string]any{"order": map[string]any{
+			"id": "1002", "status": "packing", "total": int64(18), "items": []any{map[string]any{"name": "Notebook", "quantity": int64(3)}},
+		}, "refunded": int64(18)}},
+		{name: "support without orders", app: "support", env: map[string]string{"ORDERS_URL": unreachable.URL}, talk: [][2]string{
+			{"s: Where is order 1002?", "support: I cannot look up your order now: openapi tool get_order: …"},
+		}, state: map[string]any{}},
+		{name: "research", app: "research", talk: [][2]string{
+			{"s: How do cities get cooler?", "writer: Plant trees, and paint roofs white. Street trees …"},
+		}, state: map[string]any{
+			"plan":   map[string]any{"questions": []any{"shade of trees", "white roofs"}},
+			"facts":  "Street trees cool the air by up to 4 degrees [trees]. White roofs cool rooms by about 3 degrees [roofs].",
+			"report": "Plant trees, and paint roofs white. Street trees cool the air by up to 4 degrees [trees]. White roofs cool rooms by about 3 degrees [roofs].",
+		}},
+		{name: "documents", app: "documents", talk: [][2]string{
+			{"s: where is my lease?", "assistant: I do not have such a document."},
+		}, state: map[string]any{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: lookupEnv(tt.env)}})

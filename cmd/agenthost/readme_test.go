@@ -33,6 +33,7 @@ func TestReadmeCommands(t *testing.T) {
 		{"apps/memory/README.md", `agenthost memory search apps/memory milo`, "My cat is called Milo."},
 		{"apps/pipeline/README.md", `agenthost run apps/pipeline "why sleep matters"`, "[critic] I give it 9 of 10."},
 		{"apps/pipeline/README.md", `agenthost preview apps/pipeline --agent editor --state draft=… --state score=6`, "It scored 6 of 10"},
+		{"apps/research/README.md", `agenthost run apps/research "How do cities get cooler?"`, "[writer] Plant trees, and paint roofs white."},
 		{"apps/team/README.md", `agenthost run apps/team`, "[technician] The workshop here."},
 		{"apps/tools/README.md", `agenthost run apps/tools "what is 100 with tax?"`, "With tax that is 121."},
 		{"apps/tools/README.md", `agenthost run apps/tools "good morning in Portuguese, please"`, "In Portuguese: Bom dia"},

@@ -23,7 +23,10 @@ func TestRecordedAppsReplay(t *testing.T) {
 		"files":    {"hello"},
 		"voice":    {"hello", "when does the pool open?"},
 		"memory":   {"My cat is called Milo.", "What is my cat called?", "look up the cat"},
+		"research": {"How do cities get cooler?", "Do unicorns exist?"}, "documents": {"hello", "where is my lease?"},
+		"support":  {"hello", "Where is order 1002?", "I want twice as much.", "Yes, please."},
 		"pipeline": {"why sleep matters", "and dreams"},
+		"skills":   {"hello", "the letter for order 1001, please"},
 		"team":     {"hello", "my invoice is wrong", "it is number 12", "and my tyre is flat", "since monday"},
 		"tools": {
 			"hi", "what is 100 with tax?", "good morning in Portuguese, please", "good night in Portuguese, please", "where is order 1001?",
