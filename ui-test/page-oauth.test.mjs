@@ -1,5 +1,6 @@
 // Authorization by a user, through the page: the question has a link to the authorization
-// server, which sends the browser back to the host. The host restarts in between.
+// server, which sends the browser back to the host. The host restarts in between, or the
+// browser arrives at another replica.
 
 import test from 'node:test';
 import assert from 'node:assert/strict';
@@ -23,15 +24,23 @@ async function freePort() {
   return port;
 }
 
-test('a user authorizes a connection while the host restarts', async () => {
+/** prepare starts an authorization server for the callback at an address, and copies the app
+ * that uses it. serveAt starts a replica. */
+async function prepare(callback) {
   const folders = apps('ui-test/page/apps/crm');
-  const address = `127.0.0.1:${await freePort()}`;
-  const url = `http://${address}`;
-  const auth = await startFakeAuth(`${url}/oauth/callback`);
+  const auth = await startFakeAuth(`${callback}/oauth/callback`);
   writeFileSync(join(folders.dir, 'crm', '.env'), `ISSUER_URL=${auth.issuer}\nSERVICE_URL=${auth.service}\nCLIENT_SECRET=s3cret-of-client\n`);
   const keys = join(folders.dir, 'credentials.key');
   writeFileSync(keys, randomBytes(32).toString('base64'));
-  const start = () => serve(join(folders.dir, 'crm'), '--addr', address, '--public-url', url, '--credentials-key', keys, '--session-db', `sqlite:///${join(folders.dir, 'sessions.db')}`);
+  const serveAt = (address) => serve(join(folders.dir, 'crm'), '--addr', address, '--public-url', callback, '--credentials-key', keys, '--session-db', `sqlite:///${join(folders.dir, 'sessions.db')}`);
+  return { auth, serveAt, remove: () => folders.remove() };
+}
+
+test('a user authorizes a connection while the host restarts', async () => {
+  const address = `127.0.0.1:${await freePort()}`;
+  const url = `http://${address}`;
+  const { auth, serveAt, remove } = await prepare(url);
+  const start = () => serveAt(address);
   let host = await start();
   const chrome = await browser();
   try {
@@ -68,6 +77,35 @@ test('a user authorizes a connection while the host restarts', async () => {
     await chrome.close();
     await host.stop();
     await auth.stop();
-    folders.remove();
+    remove();
+  }
+});
+
+test('the answer arrives at another replica, which has the authorization from then on', async () => {
+  const callback = `127.0.0.1:${await freePort()}`;
+  const { auth, serveAt, remove } = await prepare(`http://${callback}`);
+  const [asked, answered] = [await serveAt('127.0.0.1:0'), await serveAt(callback)];
+  const chrome = await browser();
+  const open = async (host) => {
+    const { page } = await tab(chrome, `${host.url}/#crm`);
+    await page.waitForSelector('#head h1:text("crm")');
+    await sendMessage(page, 'who is my contact?');
+    return page;
+  };
+  try {
+    const page = await open(asked);
+    await page.waitForSelector('.question a');
+    const [popup] = await Promise.all([page.context().waitForEvent('page'), page.click('.question a')]);
+    await popup.waitForSelector('h1:text("Authorized")');
+    assert.ok(popup.url().startsWith(answered.url), popup.url());
+    await page.click('.question button');
+    await page.waitForSelector('.event >> text=Your contact is Ada.');
+    await (await open(answered)).waitForSelector('.event >> text=Your contact is Ada.');
+  } finally {
+    await chrome.close();
+    await asked.stop();
+    await answered.stop();
+    await auth.stop();
+    remove();
   }
 });
