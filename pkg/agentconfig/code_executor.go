@@ -37,7 +37,7 @@ type codeArgs struct {
 }
 
 type namedCode struct {
-	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, command, container, or the name of an executor registered by the program."`
+	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, command, container, a class of ADK such as BuiltInCodeExecutor, or the name of an executor registered by the program."`
 	Args *spec.Node `yaml:"args" doc:"Settings of the executor."`
 }
 
@@ -46,11 +46,14 @@ type namedCode struct {
 func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	c.execution = &runtime.CodeExecution{}
 	if n.Kind == spec.Scalar {
-		return append(c.name.DecodeSpec(n), c.checkProgram(nil)...)
+		ds := c.name.DecodeSpec(n)
+		c.translateName()
+		return append(ds, c.checkProgram(nil)...)
 	}
 	var named namedCode
 	ds := spec.Decode(n, &named)
 	c.name = named.Name
+	c.translateName()
 	if ds.HasErrors() || named.Args.IsNull() {
 		return append(ds, c.checkProgram(nil)...)
 	}
@@ -147,6 +150,9 @@ func (c *codeConfig) bindExecutor(f *Functions) spec.Diagnostics {
 	case CodeExpr:
 		c.execution.Executor = runtime.ExprExecutor{}
 	default:
+		if ds := c.refuseADKExecutor(); ds != nil {
+			return ds
+		}
 		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeCommand, CodeContainer, CodeExpr)
 		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "unknown code executor %s: available are %s", c.name.Value, strings.Join(known, ", ")).
 			WithHint("a program that embeds agenthost can register others in Functions.CodeExecutors")}

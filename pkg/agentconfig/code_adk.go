@@ -1,0 +1,52 @@
+package agentconfig
+
+import (
+	"strings"
+
+	"agenthost/pkg/spec"
+)
+
+// adkExecutorModule is the package of ADK's executors (adk-python code_executors/__init__.py).
+const adkExecutorModule = "google.adk.code_executors."
+
+// adkExecutors maps ADK's classes to executors.
+func adkExecutors() map[string]string {
+	return map[string]string{"BuiltInCodeExecutor": CodeBuiltIn, "ContainerCodeExecutor": CodeContainer}
+}
+
+// adkExecutorHints are the classes of ADK without an executor, with what to use instead.
+func adkExecutorHints() map[string]string {
+	const hosted = "use built_in with a Gemini model, or an executor of the host: command or container"
+	return map[string]string{
+		"UnsafeLocalCodeExecutor":        "use {name: command, args: {command: [python3, -I, -]}}, which the policy grants with a sandbox",
+		"AgentEngineSandboxCodeExecutor": hosted,
+		"CloudRunSandboxCodeExecutor":    hosted,
+		"GkeCodeExecutor":                hosted,
+		"VertexAiCodeExecutor":           hosted,
+	}
+}
+
+// translateName replaces the name of a class of ADK by that of the executor.
+func (c *codeConfig) translateName() {
+	if name, ok := adkExecutors()[adkExecutorClass(c.name.Value)]; ok {
+		c.name.Value = name
+	}
+}
+
+// adkExecutorClass returns the class of a name, without its modules.
+func adkExecutorClass(name string) string {
+	if inner, ok := strings.CutPrefix(name, adkExecutorModule); ok {
+		return inner[strings.LastIndexByte(inner, '.')+1:]
+	}
+	return name
+}
+
+// refuseADKExecutor reports a class of ADK that has no executor, or nothing.
+func (c *codeConfig) refuseADKExecutor() spec.Diagnostics {
+	class := adkExecutorClass(c.name.Value)
+	hint, ok := adkExecutorHints()[class]
+	if !ok {
+		return nil
+	}
+	return spec.Diagnostics{c.name.Errorf(0, "code-executor", "ADK's %s is not supported", class).WithHint("%s", hint)}
+}
