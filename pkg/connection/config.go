@@ -212,7 +212,8 @@ func (c *Config) Fingerprint() string {
 
 // A Ref is the connection of a tool: the name of one in app.yaml, or the connection itself.
 type Ref struct {
-	// Name is set unless the connection is inline.
+	// Name is that in app.yaml. An inline connection has one only if tokens of users are
+	// stored under it.
 	Name spec.Text
 	// Inline is nil if the tool names a connection.
 	Inline *Config

@@ -21,6 +21,7 @@ type googleConfig struct {
 	Scopes         []string    `yaml:"scopes" doc:"The scopes of access tokens, such as https://www.googleapis.com/auth/spreadsheets."`
 	Audience       string      `yaml:"audience" doc:"The audience of ID tokens, instead of scopes: the URL of a service on Cloud Run."`
 
+	// key is that of ServiceAccount.
 	key *serviceAccountKey
 }
 
@@ -46,11 +47,15 @@ func (c *googleConfig) checkValues(n *spec.Node, hosts []spec.Text) spec.Diagnos
 	if c.isOfHost() {
 		return c.checkHosts(n, hosts)
 	}
-	key := &serviceAccountKey{}
 	problem := ""
-	switch err := json.Unmarshal([]byte(c.ServiceAccount.Reveal()), key); {
-	case err != nil:
-		problem = "service_account must be the key of a service account, in JSON"
+	if c.key == nil {
+		c.key = &serviceAccountKey{}
+		if json.Unmarshal([]byte(c.ServiceAccount.Reveal()), c.key) != nil {
+			problem = "service_account must be the key of a service account, in JSON"
+		}
+	}
+	switch key := c.key; {
+	case problem != "":
 	case key.Type != "service_account":
 		problem = "service_account must be a key with the type service_account"
 	case key.Email == "" || key.PrivateKey == "":
@@ -61,9 +66,9 @@ func (c *googleConfig) checkValues(n *spec.Node, hosts []spec.Text) spec.Diagnos
 		problem = "token_uri of service_account must start with https://"
 	}
 	if problem != "" {
+		c.key = nil
 		return spec.Diagnostics{withoutSource(c.ServiceAccount.Errorf(0, "value", "%s", problem))}
 	}
-	c.key = key
 	return nil
 }
 

@@ -91,6 +91,39 @@ func TestPromptAndResources(t *testing.T) {
 	}
 }
 
+// TestADKCredential checks that the credential of ADK's McpToolset authorizes the requests to
+// the server, and that a header of the app cannot replace it.
+func TestADKCredential(t *testing.T) {
+	a := newMCPApp(t, map[string]string{
+		".env":     "DOCS_TOKEN=t0ken-of-docs\n",
+		"app.yaml": "models: {m: {provider: scripted, script: s.yaml}}",
+		"root_agent.yaml": `name: a
+model: m
+instruction: x
+tools:
+  - name: McpToolset
+    args:
+      streamable_http_connection_params: {url: URL, headers: {Authorization: other}}
+      auth_scheme: {type: http, scheme: bearer}
+      auth_credential: {auth_type: http, http: {scheme: bearer, credentials: {token: "${secret:DOCS_TOKEN}"}}}
+`,
+		"s.yaml": "- when: responses.who != nil\n  text: \"{responses.who.content}\"\n- calls: [{name: who}]\n",
+	})
+	seen := make(chan string, 1)
+	mcp.AddTool(a.server, &mcp.Tool{Name: "who"}, func(_ context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		header := req.Extra.Header.Get("Authorization")
+		seen <- header
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: header}}}, nil, nil
+	})
+	got, _ := a.run(t, model.UserText("who am I?"), nil)
+	if want := `[{"text":"Bearer ***","type":"text"}]`; got != want {
+		t.Errorf("answer = %s, want %s", got, want)
+	}
+	if header := <-seen; header != "Bearer t0ken-of-docs" {
+		t.Errorf("Authorization: %s", header)
+	}
+}
+
 // askForm is a tool that asks the user for a size, and then for an approval of the size,
 // before it orders.
 func askForm(orders *[]string) mcp.ToolHandlerFor[struct{}, any] {

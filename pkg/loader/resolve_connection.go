@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -51,9 +52,8 @@ func (r *resolver) resolveConnection(config any, addresses []spec.Text) (toolCon
 		return toolConnection{}, true
 	}
 	ref := refs.Connection()
-	name, c := "inline", ref.Inline
+	name, c := cmp.Or(ref.Name.Value, "inline"), ref.Inline
 	if c == nil {
-		name = ref.Name.Value
 		if c = r.findConnection(ref); c == nil {
 			return toolConnection{}, false
 		}

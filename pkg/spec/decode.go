@@ -246,7 +246,7 @@ type Field struct {
 
 // Fields lists the fields of a struct type in order. Fields have the tags
 //
-//	yaml:"name" doc:"…" required:"true" default:"…" enum:"a|b" secret:"true" deprecated:"use x"
+//	yaml:"name" alias:"otherName" doc:"…" required:"true" default:"…" enum:"a|b" secret:"true" deprecated:"use x"
 //
 // and yaml:",inline" adds the fields of an embedded struct. A struct with json tags and
 // without yaml tags, such as those of package genai, uses its json names in snake_case;
@@ -290,7 +290,7 @@ func (t *fieldTable) fieldsOf(typ reflect.Type) []Field {
 func newField(name string, sf reflect.StructField) Field {
 	tag := sf.Tag
 	f := Field{
-		Name: name, Doc: tag.Get("doc"),
+		Name: name, Alias: tag.Get("alias"), Doc: tag.Get("doc"),
 		Required: tag.Get("required") == "true", Default: tag.Get("default"),
 		Secret: tag.Get("secret") == "true", Deprecated: tag.Get("deprecated"),
 		Type: sf.Type, index: sf.Index,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	connections "agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
@@ -18,6 +19,8 @@ type adkConfig struct {
 	ToolListCacheTTLSeconds    float64          `yaml:"tool_list_cache_ttl_seconds" doc:"How long the lists of the server are used again, in seconds, unless it reports a change; default: tools are listed in each run of the agent."`
 	UseMCPResources            bool             `yaml:"use_mcp_resources" doc:"Gives the model the resources of the server. It sees their names, and loads contents with load_mcp_resource."`
 	Offer                      offer            `yaml:",inline"`
+
+	Auth connections.ADKAuth `yaml:",inline"`
 }
 
 type adkStdioServer struct {
@@ -48,6 +51,9 @@ type adkStreamServer struct {
 // Addresses returns the URL of the server, if it has one.
 func (c *adkConfig) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
+// Connection returns the connection that auth_scheme and auth_credential describe, or nil.
+func (c *adkConfig) Connection() *connections.Ref { return c.Auth.Ref(c.newServer().urlHosts()) }
+
 // Programs returns the program to run, if there is one.
 func (c *adkConfig) Programs() []*tool.Program {
 	programs := c.newServer().commandPrograms()
@@ -71,7 +77,13 @@ func (c *adkConfig) Check(n *spec.Node) spec.Diagnostics {
 	if ways != 1 {
 		return spec.Diagnostics{n.Errorf("required", "exactly one of stdio_server_params, stdio_connection_params, sse_connection_params and streamable_http_connection_params is required")}
 	}
-	ds := append(c.newServer().checkConfig(), c.Offer.Async.CheckAsync(n, false, true)...)
+	s := c.newServer()
+	ds := append(s.checkConfig(), c.Offer.Async.CheckAsync(n, false, true)...)
+	if at := n.Get("auth_scheme"); at != nil && len(s.command) > 0 {
+		ds = append(ds, at.Errorf("tool", "auth_scheme requires a server with a url"))
+	} else {
+		ds = append(ds, c.Auth.Check(n, s.urlHosts())...)
+	}
 	return append(ds, c.Offer.checkElicitation(n)...)
 }
 

@@ -78,6 +78,7 @@ var (
 	_ tool.DynamicSet     = (*serverSet)(nil)
 
 	_ connections.RefConfig = (*config)(nil)
+	_ connections.RefConfig = (*adkConfig)(nil)
 	_ tool.SessionSet       = (*serverSet)(nil)
 )
 
@@ -165,6 +166,14 @@ func (s *server) serverAddresses() []spec.Text {
 		return nil
 	}
 	return []spec.Text{s.url}
+}
+
+// urlHosts returns the host of the URL, if the server has one.
+func (s *server) urlHosts() []string {
+	if s.url.Value == "" {
+		return nil
+	}
+	return []string{connections.HostOf(s.url.Value)}
 }
 
 func (s *server) commandPrograms() []*tool.Program {
