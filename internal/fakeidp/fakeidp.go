@@ -1,4 +1,4 @@
-// Package fakeidp is an authorization server for tests. It follows RFC 6749, 7636 and 9207
+// Package fakeidp is an authorization server for tests. It follows RFC 6749, 7636, 8628 and 9207
 // strictly: it rejects unknown and repeated parameters, compares redirect addresses exactly,
 // requires PKCE with S256, issues codes that work once, and rotates refresh tokens. A refresh
 // token that is used twice revokes all tokens of its user, as RFC 9700 requires.
@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // The client and its redirect address.
@@ -36,16 +37,22 @@ type Server struct {
 	Audience string
 	// Answer, if set, may answer a request of the token endpoint instead of the server.
 	Answer func(w http.ResponseWriter, r *http.Request) bool
+	// Interval is the least time between two polls of a device code in seconds, DeviceLifetime
+	// how long one is valid; Now is their clock.
+	Interval, DeviceLifetime int
+	Now                      func() time.Time
 	// Hold, if set, is called before a refresh is answered, while other requests are served.
 	Hold func()
 
 	mu       sync.Mutex
 	codes    map[string]codeGrant
+	devices  map[string]*device
 	refresh  map[string]*family
 	access   map[string]*family
 	problems []string
 	// refreshes is how many refresh tokens were exchanged, issued all responses with tokens.
 	refreshes, issued int
+	polls             int
 }
 
 type codeGrant struct{ challenge, redirect string }
@@ -59,7 +66,7 @@ type family struct {
 // New starts a server, which the end of the test closes. Requests that violate a standard fail
 // the test.
 func New(t *testing.T, redirects ...string) *Server {
-	s := &Server{Redirects: redirects, Lifetime: 3600, codes: map[string]codeGrant{}, refresh: map[string]*family{}, access: map[string]*family{}}
+	s := &Server{Redirects: redirects, Lifetime: 3600, Interval: 5, DeviceLifetime: 600, Now: time.Now, codes: map[string]codeGrant{}, devices: map[string]*device{}, refresh: map[string]*family{}, access: map[string]*family{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serveRequest))
 	t.Cleanup(func() {
 		s.Close()
@@ -139,10 +146,15 @@ func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 	case "/.well-known/openid-configuration":
 		_ = json.NewEncoder(w).Encode(map[string]any{
 			"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token",
+			"device_authorization_endpoint":                  s.URL + "/device",
 			"authorization_response_iss_parameter_supported": true,
 		})
 	case "/authorize":
 		s.serveAuthorize(w, r)
+	case "/device":
+		s.serveDevice(w, r)
+	case "/activate":
+		s.serveActivate(w, r)
 	case "/token":
 		if s.Answer == nil || !s.Answer(w, r) {
 			s.issueTokens(w, r)
@@ -202,15 +214,25 @@ func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) issueTokens(w http.ResponseWriter, r *http.Request) {
+// authenticateClient checks the authentication of the client, and answers if it is wrong.
+func (s *Server) authenticateClient(w http.ResponseWriter, r *http.Request) bool {
 	id, secret, ok := r.BasicAuth()
 	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || !ok || id != ClientID || secret != ClientSecret {
-		s.rejectRequest(w, "invalid_client", "token: client authentication")
+		s.rejectRequest(w, "invalid_client", "%s: client authentication", r.URL.Path)
+		return false
+	}
+	return true
+}
+
+func (s *Server) issueTokens(w http.ResponseWriter, r *http.Request) {
+	if !s.authenticateClient(w, r) {
 		return
 	}
 	switch r.PostForm.Get("grant_type") {
 	case "authorization_code":
 		s.redeemCode(w, r.PostForm)
+	case deviceGrantType:
+		s.redeemDevice(w, r.PostForm)
 	case "refresh_token":
 		if s.Hold != nil {
 			s.Hold()

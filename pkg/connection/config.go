@@ -142,7 +142,11 @@ type Env struct {
 // Addresses returns the addresses of authorization servers in the document.
 func (c *Config) Addresses() []spec.Text {
 	if c.OAuth2 != nil {
-		return []spec.Text{c.OAuth2.tokenAddress()}
+		addresses := []spec.Text{c.OAuth2.tokenAddress()}
+		if c.OAuth2.DeviceURL.Value != "" {
+			addresses = append(addresses, c.OAuth2.DeviceURL)
+		}
+		return addresses
 	}
 	if c.Google != nil {
 		if at, ok := c.Google.tokenAddress(); ok {
@@ -180,7 +184,9 @@ func (c *Config) Open(env Env) (Source, error) {
 }
 
 // IsPerUser reports whether each user authorizes the connection.
-func (c *Config) IsPerUser() bool { return c.OAuth2 != nil && c.OAuth2.Grant == grantAuthorizationCode }
+func (c *Config) IsPerUser() bool {
+	return c.OAuth2 != nil && (c.OAuth2.Grant == grantAuthorizationCode || c.OAuth2.Grant == grantDeviceCode)
+}
 
 // HostNames returns the hosts of the document, which may be empty.
 func (c *Config) HostNames() []string {
@@ -230,7 +236,7 @@ func (r *Ref) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	r.Inline = &Config{}
 	ds := r.Inline.DecodeSpec(n)
 	if !ds.HasErrors() && r.Inline.IsPerUser() {
-		ds = append(ds, n.Errorf("value", "a connection with the grant authorization_code must have a name").
+		ds = append(ds, n.Errorf("value", "a connection with the grant %s must have a name", r.Inline.OAuth2.Grant).
 			WithHint("declare it under connections in app.yaml, and write auth: NAME"))
 	}
 	return ds

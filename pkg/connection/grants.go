@@ -65,6 +65,8 @@ type GrantOptions struct {
 	RedirectURL string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// Wait waits until a time has passed or ctx ends; nil waits with a timer.
+	Wait func(ctx context.Context, d time.Duration) error
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
 }
@@ -73,6 +75,9 @@ type GrantOptions struct {
 func NewGrants(opts GrantOptions) *Grants {
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.Wait == nil {
+		opts.Wait = waitFor
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -94,21 +99,48 @@ func (g *Grants) findSource(app, name string) *userTokens {
 	return g.sources[sourceKey{app, name}]
 }
 
+func waitFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // The bounds of a consent.
 const consentLifetime = 10 * time.Minute
 
-// A consent is the content of a pending consent.
-type consent struct {
+// The kinds of pending consents. A state of one kind is unknown to the other.
+const (
+	kindConsent = "consent"
+	kindDevice  = "device"
+)
+
+// consentCall is what a pending consent was requested for.
+type consentCall struct {
 	SessionID string `json:"session"`
 	CallID    string `json:"call"`
-	Verifier  string `json:"verifier"`
-	Redirect  string `json:"redirect"`
 	// Config is the hash of the connection, which may change until the answer.
-	Config string `json:"config"`
+	Config   string `json:"config"`
+	TokenURL string `json:"token_url"`
+}
+
+// isAnsweredBy reports whether an answer, if it names its user, is for the call of a row.
+func (c *consentCall) isAnsweredBy(a Answer, row *Grant) bool {
+	return a.User == nil || *a.User == row.User && a.SessionID == c.SessionID && a.CallID == c.CallID
+}
+
+// A consent is the content of a pending consent in a browser.
+type consent struct {
+	consentCall
+	Verifier string `json:"verifier"`
+	Redirect string `json:"redirect"`
 	// Issuer is what the answer must name if it names one, or if IssuerRequired is set.
 	Issuer         string `json:"issuer"`
 	IssuerRequired bool   `json:"issuer_required"`
-	TokenURL       string `json:"token_url"`
 }
 
 func hashID(kind string, words ...string) string {
@@ -116,18 +148,19 @@ func hashID(kind string, words ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// storeConsent stores a consent, and returns its state.
-func (g *Grants) storeConsent(ctx context.Context, user User, name string, c *consent) (state string, err error) {
+// storePending stores a new pending consent, with the user and the connection of its row, and
+// returns its state.
+func (g *Grants) storePending(ctx context.Context, kind string, row *Grant, content any, lifetime time.Duration) (state string, err error) {
 	now := g.opts.Now()
 	if err := g.opts.Store.DeleteExpired(ctx, now); err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(c)
+	text, err := json.Marshal(content)
 	if err != nil {
 		return "", err
 	}
 	state = rand.Text() + rand.Text() // 260 bits
-	row := &Grant{ID: hashID("consent", state), User: user, Connection: name, Version: 1, Expires: now.Add(consentLifetime)}
+	row.ID, row.Version, row.Expires = hashID(kind, state), 1, now.Add(lifetime)
 	row.Sealed = g.opts.Keys.sealText(row, text)
 	if ok, err := g.opts.Store.SwapGrant(ctx, row); err != nil || !ok {
 		return "", errors.Join(err, errors.New("storing the requested consent"))
@@ -137,55 +170,64 @@ func (g *Grants) storeConsent(ctx context.Context, user User, name string, c *co
 
 // ErrNoConsent reports an answer to a consent that was not requested, has expired or has
 // been answered.
-var ErrNoConsent error = &AnswerError{"this authorization was not requested, has expired or has been used: start again in the conversation"}
+var ErrNoConsent error = &AnswerError{text: "this authorization was not requested, has expired or has been used: start again in the conversation"}
 
 // An AnswerError is an error about an answer, whose text is for the user.
-type AnswerError struct{ text string }
+type AnswerError struct {
+	text    string
+	pending bool
+}
 
 // Error returns the text.
 func (e *AnswerError) Error() string { return e.text }
 
+// IsPending reports that the user has not authorized a device consent yet: the same answer is
+// possible again.
+func (e *AnswerError) IsPending() bool { return e.pending }
+
 func answerErrorf(format string, args ...any) error {
-	return &AnswerError{fmt.Sprintf(format, args...)}
+	return &AnswerError{text: fmt.Sprintf(format, args...)}
 }
 
-// readConsent returns the pending consent of a state.
-func (g *Grants) readConsent(ctx context.Context, state string) (*Grant, *consent, error) {
+// readPending reads the content of the pending consent of a state.
+func (g *Grants) readPending(ctx context.Context, kind, state string, content any) (*Grant, error) {
 	if g.opts.Keys == nil {
-		return nil, nil, ErrNoConsent
+		return nil, ErrNoConsent
 	}
-	row, err := g.opts.Store.GetGrant(ctx, hashID("consent", state))
+	row, err := g.opts.Store.GetGrant(ctx, hashID(kind, state))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if row == nil || row.Expires.IsZero() || !g.opts.Now().Before(row.Expires) {
-		return nil, nil, ErrNoConsent
+		return nil, ErrNoConsent
 	}
-	c := &consent{}
 	text, err := g.opts.Keys.openSealed(row)
 	if err == nil {
-		err = json.Unmarshal(text, c)
+		err = json.Unmarshal(text, content)
 	}
 	if err != nil {
-		return nil, nil, ErrNoConsent
+		return nil, ErrNoConsent
 	}
-	return row, c, nil
+	return row, nil
 }
 
 // A PendingConsent is a request to a user that has no answer yet.
 type PendingConsent struct {
 	User                  User
 	Connection, SessionID string
+	// Expires is when it can no longer be answered.
+	Expires time.Time
 }
 
 // FindConsent returns the pending consent of a state. The error is [ErrNoConsent] if there
 // is none.
 func (g *Grants) FindConsent(ctx context.Context, state string) (*PendingConsent, error) {
-	row, c, err := g.readConsent(ctx, state)
+	c := &consent{}
+	row, err := g.readPending(ctx, kindConsent, state, c)
 	if err != nil {
 		return nil, err
 	}
-	return &PendingConsent{row.User, row.Connection, c.SessionID}, nil
+	return &PendingConsent{row.User, row.Connection, c.SessionID, row.Expires}, nil
 }
 
 // An Answer is the answer of an authorization server (RFC 6749, 4.1.2 and RFC 9207).
@@ -193,6 +235,8 @@ type Answer struct {
 	State, Code, Issuer string
 	// Error is the code of a refusal.
 	Error string
+	// Device reports that the state is that of a device consent, whose answer the host polls.
+	Device bool
 	// RedirectURL is that of a client that received the answer; empty for the host's.
 	RedirectURL string
 	// User, SessionID and CallID, if set, must be those of the request.
@@ -201,13 +245,18 @@ type Answer struct {
 }
 
 // FinishConsent takes the answer to a consent, whose state is used up, and stores the tokens
-// of the user. The error is an [*AnswerError], without codes and tokens, or one of the store.
+// of the user. For a device consent it polls the authorization server for a bounded time, and
+// the error [AnswerError.IsPending] keeps the state. The error is an [*AnswerError], without codes and tokens, or one of the store.
 func (g *Grants) FinishConsent(ctx context.Context, a Answer) error {
-	row, c, err := g.readConsent(ctx, a.State)
+	if a.Device {
+		return g.finishDevice(ctx, a)
+	}
+	c := &consent{}
+	row, err := g.readPending(ctx, kindConsent, a.State, c)
 	if err != nil {
 		return err
 	}
-	if a.User != nil && (*a.User != row.User || a.SessionID != c.SessionID || a.CallID != c.CallID) {
+	if !c.isAnsweredBy(a, row) {
 		return ErrNoConsent
 	}
 	if ok, err := g.opts.Store.DeleteGrant(ctx, row.ID, row.Version); err != nil {
@@ -215,9 +264,9 @@ func (g *Grants) FinishConsent(ctx context.Context, a Answer) error {
 	} else if !ok {
 		return ErrNoConsent
 	}
-	s := g.findSource(row.User.App, row.Connection)
-	if s == nil || s.configID != c.Config {
-		return answerErrorf("connection %s has changed: start again in the conversation", row.Connection)
+	s, err := g.findSourceOf(row, c.Config)
+	if err != nil {
+		return err
 	}
 	if err := c.checkAnswer(row.Connection, a); err != nil {
 		return err
@@ -230,6 +279,15 @@ func (g *Grants) FinishConsent(ctx context.Context, a Answer) error {
 		return answerErrorf("connection %s: %s", row.Connection, err)
 	}
 	return s.replaceToken(ctx, row.User, s.newToken(got))
+}
+
+// findSourceOf returns the source of a pending consent, unless its connection has changed.
+func (g *Grants) findSourceOf(row *Grant, configID string) (*userTokens, error) {
+	s := g.findSource(row.User.App, row.Connection)
+	if s == nil || s.configID != configID {
+		return nil, answerErrorf("connection %s has changed: start again in the conversation", row.Connection)
+	}
+	return s, nil
 }
 
 // checkAnswer checks the issuer (RFC 9207, 2.4), and that there is a code.

@@ -15,9 +15,10 @@ import (
 )
 
 type oauthConfig struct {
-	Grant            string      `yaml:"grant" enum:"client_credentials|authorization_code" required:"true" doc:"How tokens are issued: client_credentials issues them to the app itself (RFC 6749, 4.4), authorization_code to each user, who authorizes the app in a browser (RFC 6749, 4.1 with PKCE)."`
+	Grant            string      `yaml:"grant" enum:"client_credentials|authorization_code|device_code" required:"true" doc:"How tokens are issued: client_credentials issues them to the app itself (RFC 6749, 4.4), authorization_code to each user, who authorizes the app in a browser (RFC 6749, 4.1 with PKCE), device_code to each user, who enters a code in a browser on any device (RFC 8628)."`
 	Issuer           spec.Text   `yaml:"issuer" doc:"The URL of the authorization server, whose metadata names its endpoints (RFC 8414, OpenID Connect Discovery)."`
 	AuthorizationURL spec.Text   `yaml:"authorization_url" doc:"The authorization endpoint for authorization_code, with token_url instead of issuer."`
+	DeviceURL        spec.Text   `yaml:"device_authorization_url" doc:"The device authorization endpoint for device_code, with token_url instead of issuer."`
 	TokenURL         spec.Text   `yaml:"token_url" doc:"The token endpoint, instead of issuer."`
 	ClientID         spec.Secret `yaml:"client_id" required:"true" doc:"The client ID."`
 	ClientSecret     spec.Secret `yaml:"client_secret" secret:"true" doc:"The client secret; required for client_credentials. A public client has none."`
@@ -34,14 +35,18 @@ func (c *oauthConfig) checkValues(n *spec.Node) spec.Diagnostics {
 	if c.Grant == grantClientCredentials && c.ClientSecret.Pos.Line == 0 {
 		return spec.Diagnostics{n.Errorf("required", "client_secret is required for the grant client_credentials")}
 	}
-	byUser, hasURL := c.Grant == grantAuthorizationCode, c.AuthorizationURL.Value != ""
-	if hasURL && (!byUser || c.Issuer.Value != "") {
-		return spec.Diagnostics{c.AuthorizationURL.Errorf(0, "value", "authorization_url requires the grant authorization_code and token_url")}
+	for _, own := range []struct {
+		grant, key string
+		url        spec.Text
+	}{{grantAuthorizationCode, "authorization_url", c.AuthorizationURL}, {grantDeviceCode, "device_authorization_url", c.DeviceURL}} {
+		switch {
+		case own.url.Value != "" && (c.Grant != own.grant || c.Issuer.Value != ""):
+			return spec.Diagnostics{own.url.Errorf(0, "value", "%s requires the grant %s and token_url", own.key, own.grant)}
+		case own.url.Value == "" && c.Grant == own.grant && c.TokenURL.Value != "":
+			return spec.Diagnostics{n.Errorf("required", "the grant %s requires issuer, or %s and token_url", own.grant, own.key)}
+		}
 	}
-	if byUser && !hasURL && c.TokenURL.Value != "" {
-		return spec.Diagnostics{n.Errorf("required", "the grant authorization_code requires issuer, or authorization_url and token_url")}
-	}
-	for _, at := range []spec.Text{c.tokenAddress(), c.AuthorizationURL} {
+	for _, at := range []spec.Text{c.tokenAddress(), c.AuthorizationURL, c.DeviceURL} {
 		if at.Value == "" {
 			continue
 		}
@@ -55,6 +60,7 @@ func (c *oauthConfig) checkValues(n *spec.Node) spec.Diagnostics {
 const (
 	grantClientCredentials = "client_credentials"
 	grantAuthorizationCode = "authorization_code"
+	grantDeviceCode        = "device_code"
 )
 
 // tokenAddress returns the address of the server in the document.
@@ -100,7 +106,7 @@ const renewBefore = 10 * time.Second
 
 func newTokenServer(c *oauthConfig, env Env) *tokenServer {
 	return &tokenServer{
-		client: withoutRedirects(env.HTTP), issuer: c.Issuer.Value, authorizationURL: c.AuthorizationURL.Value, tokenURL: c.TokenURL.Value,
+		client: withoutRedirects(env.HTTP), issuer: c.Issuer.Value, authorizationURL: c.AuthorizationURL.Value, deviceURL: c.DeviceURL.Value, tokenURL: c.TokenURL.Value,
 	}
 }
 
@@ -216,5 +222,9 @@ func bearerCredential(token string) *Credential {
 
 // listSettings returns the words of Config.Fingerprint.
 func (c *oauthConfig) listSettings() []string {
-	return slices.Concat([]string{"oauth2", c.Grant, c.Issuer.Value, c.AuthorizationURL.Value, c.TokenURL.Value, c.ClientID.Reveal(), c.ClientSecret.Reveal(), c.TokenAuth, c.Audience, fmt.Sprint(len(c.Scopes))}, c.Scopes)
+	words := slices.Concat([]string{"oauth2", c.Grant, c.Issuer.Value, c.AuthorizationURL.Value, c.TokenURL.Value, c.ClientID.Reveal(), c.ClientSecret.Reveal(), c.TokenAuth, c.Audience, fmt.Sprint(len(c.Scopes))}, c.Scopes)
+	if c.DeviceURL.Value != "" {
+		words = append(words, c.DeviceURL.Value)
+	}
+	return words
 }

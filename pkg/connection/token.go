@@ -19,7 +19,7 @@ import (
 type tokenServer struct {
 	client *http.Client
 	// issuer is empty if the endpoints are those of the document.
-	issuer, authorizationURL, tokenURL string
+	issuer, authorizationURL, deviceURL, tokenURL string
 }
 
 // A tokenRequest is a form with the authentication of the client.
@@ -85,6 +85,25 @@ type tokenError struct{ code, text string }
 func (e *tokenError) Error() string { return e.text }
 
 func (s *tokenServer) postForm(ctx context.Context, r tokenRequest) (*tokenResponse, error) {
+	raw, err := s.sendForm(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var token tokenResponse
+	if err := json.Unmarshal(raw, &token); err != nil {
+		return nil, errors.New("the response is not valid JSON of a token")
+	}
+	if !strings.EqualFold(token.TokenType, "bearer") {
+		return nil, fmt.Errorf("token_type must be Bearer, got %q", cutText(token.TokenType))
+	}
+	if !headerValue.MatchString(token.AccessToken) {
+		return nil, errors.New("the response has no valid access_token")
+	}
+	return &token, nil
+}
+
+// sendForm posts a form, and returns the body of a successful response.
+func (s *tokenServer) sendForm(ctx context.Context, r tokenRequest) ([]byte, error) {
 	if r.inBody {
 		r.form.Set("client_id", r.id)
 	}
@@ -107,17 +126,7 @@ func (s *tokenServer) postForm(ctx context.Context, r tokenRequest) (*tokenRespo
 	if status != http.StatusOK {
 		return nil, newTokenError(status, raw)
 	}
-	var token tokenResponse
-	if err := json.Unmarshal(raw, &token); err != nil {
-		return nil, errors.New("the response is not valid JSON of a token")
-	}
-	if !strings.EqualFold(token.TokenType, "bearer") {
-		return nil, fmt.Errorf("token_type must be Bearer, got %q", cutText(token.TokenType))
-	}
-	if !headerValue.MatchString(token.AccessToken) {
-		return nil, errors.New("the response has no valid access_token")
-	}
-	return &token, nil
+	return raw, nil
 }
 
 // sendRequest returns the bounded body and the status of a response.
@@ -167,19 +176,21 @@ func cutText(text string) string {
 	return clean
 }
 
-// serverMetadata is the metadata of an authorization server (RFC 8414, 2 and RFC 9207, 3).
+// serverMetadata is the metadata of an authorization server (RFC 8414, 2, RFC 8628, 4 and
+// RFC 9207, 3).
 type serverMetadata struct {
 	Issuer           string `json:"issuer"`
 	AuthorizationURL string `json:"authorization_endpoint"`
+	DeviceURL        string `json:"device_authorization_endpoint"`
 	TokenURL         string `json:"token_endpoint"`
 	IssuerInAnswer   bool   `json:"authorization_response_iss_parameter_supported"`
 }
 
-// findMetadata returns the endpoints of the document or of the issuer's metadata. The
-// authorization endpoint is empty if there is none.
+// findMetadata returns the endpoints of the document or of the issuer's metadata. Those for
+// users are empty if there are none.
 func (s *tokenServer) findMetadata(ctx context.Context) (*serverMetadata, error) {
 	if s.tokenURL != "" {
-		return &serverMetadata{AuthorizationURL: s.authorizationURL, TokenURL: s.tokenURL}, nil
+		return &serverMetadata{AuthorizationURL: s.authorizationURL, DeviceURL: s.deviceURL, TokenURL: s.tokenURL}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
@@ -232,9 +243,12 @@ func (s *tokenServer) readMetadata(ctx context.Context, address string) (*server
 	if err := checkServerURL(m.TokenURL); err != nil {
 		return nil, fmt.Errorf("token_endpoint: %w", err)
 	}
-	if m.AuthorizationURL != "" {
-		if err := checkServerURL(m.AuthorizationURL); err != nil {
-			return nil, fmt.Errorf("authorization_endpoint: %w", err)
+	for name, endpoint := range map[string]string{"authorization_endpoint": m.AuthorizationURL, "device_authorization_endpoint": m.DeviceURL} {
+		if endpoint == "" {
+			continue
+		}
+		if err := checkServerURL(endpoint); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return &m, nil

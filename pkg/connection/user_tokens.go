@@ -14,7 +14,7 @@ import (
 )
 
 // userTokens is the source of the tokens of each user, who authorizes the app in a browser
-// (RFC 6749, 4.1 with PKCE, RFC 7636). The tokens are only in the store of the grants, so
+// (RFC 6749, 4.1 with PKCE, RFC 7636) or with a code on another device (RFC 8628). The tokens are only in the store of the grants, so
 // that all replicas have the same, and one of them renews.
 type userTokens struct {
 	config *oauthConfig
@@ -27,10 +27,10 @@ type userTokens struct {
 // newUserTokens registers the source with the grants.
 func newUserTokens(c *oauthConfig, env Env) (Source, error) {
 	if env.Grants == nil {
-		return unavailable{errors.New("users can authorize the connection only in apps that agenthost serve runs")}, nil
+		return unavailable{errors.New("users can authorize the connection only with agenthost serve and agenthost run")}, nil
 	}
 	if env.Grants.opts.Keys == nil {
-		return nil, errors.New("the grant authorization_code stores tokens of users encrypted, which requires --credentials-key")
+		return nil, fmt.Errorf("the grant %s stores tokens of users encrypted, which requires --credentials-key", c.Grant)
 	}
 	s := &userTokens{config: c, server: newTokenServer(c, env), grants: env.Grants, app: env.App, name: env.Name}
 	settings := *c
@@ -143,7 +143,7 @@ func (s *userTokens) Credential(ctx context.Context, user User) (*Credential, er
 		}
 		now := s.grants.opts.Now()
 		if now.Before(row.BusyUntil) {
-			if err := waitFor(ctx, renewalPause); err != nil {
+			if err := s.grants.opts.Wait(ctx, renewalPause); err != nil {
 				return nil, err
 			}
 			continue
@@ -162,17 +162,6 @@ func (s *userTokens) Credential(ctx context.Context, user User) (*Credential, er
 
 func (s *userTokens) isFresh(t *userToken) bool {
 	return t.Expires == 0 || s.grants.opts.Now().Add(renewBefore).Before(time.Unix(t.Expires, 0))
-}
-
-func waitFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // renewToken requests a token with the refresh token, and ends the lease.
@@ -256,41 +245,48 @@ func (s *userTokens) replaceToken(ctx context.Context, user User, t *userToken) 
 
 // Request starts a consent for a call of a session. It returns ADK's AuthConfig: the address
 // that the user opens in a browser is exchangedAuthCredential.oauth2.authUri. It contains
-// neither the client's secret nor the code verifier.
+// neither the client's secret nor the code verifier or the device code.
 func (e *ConsentError) Request(ctx context.Context, sessionID, callID string) (map[string]any, error) {
 	s := e.source
 	m, err := s.server.findMetadata(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", s.name, err)
 	}
+	if s.config.Grant == grantDeviceCode {
+		return s.requestDevice(ctx, e.user, m, sessionID, callID)
+	}
 	if m.AuthorizationURL == "" {
 		return nil, fmt.Errorf("connection %s: metadata of %s has no authorization_endpoint", s.name, s.config.Issuer.Value)
 	}
 	c := &consent{
-		SessionID: sessionID, CallID: callID, Verifier: rand.Text() + rand.Text(), Redirect: s.grants.opts.RedirectURL,
-		Config: s.configID, Issuer: s.config.Issuer.Value, IssuerRequired: m.IssuerInAnswer, TokenURL: m.TokenURL,
+		consentCall: consentCall{sessionID, callID, s.configID, m.TokenURL}, Verifier: rand.Text() + rand.Text(),
+		Redirect: s.grants.opts.RedirectURL, Issuer: s.config.Issuer.Value, IssuerRequired: m.IssuerInAnswer,
 	}
-	state, err := s.grants.storeConsent(ctx, e.user, s.name, c)
+	state, err := s.grants.storePending(ctx, kindConsent, &Grant{User: e.user, Connection: s.name}, c, consentLifetime)
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", s.name, err)
 	}
+	asked := map[string]any{"authUri": s.config.authorizationURL(m.AuthorizationURL, state, c), "state": state}
+	if c.Redirect != "" {
+		asked["redirectUri"] = c.Redirect
+	}
+	return s.newAuthConfig("authorizationCode", map[string]any{"authorizationUrl": m.AuthorizationURL, "tokenUrl": m.TokenURL}, asked), nil
+}
+
+// newAuthConfig returns ADK's AuthConfig of a flow, whose names are those of OpenAPI.
+func (s *userTokens) newAuthConfig(flow string, settings, asked map[string]any) map[string]any {
 	scopes := map[string]any{}
 	for _, scope := range s.config.Scopes {
 		scopes[scope] = ""
 	}
 	id := s.config.ClientID.Reveal()
-	asked := map[string]any{"clientId": id, "authUri": s.config.authorizationURL(m.AuthorizationURL, state, c), "state": state}
-	if c.Redirect != "" {
-		asked["redirectUri"] = c.Redirect
-	}
+	settings["scopes"], asked["clientId"] = scopes, id
 	return map[string]any{
-		"authScheme": map[string]any{"type": "oauth2", "flows": map[string]any{"authorizationCode": map[string]any{
-			"authorizationUrl": m.AuthorizationURL, "tokenUrl": m.TokenURL, "scopes": scopes,
-		}}},
+		"authScheme":              map[string]any{"type": "oauth2", "flows": map[string]any{flow: settings}},
 		"rawAuthCredential":       map[string]any{"authType": "oauth2", "oauth2": map[string]any{"clientId": id}},
 		"exchangedAuthCredential": map[string]any{"authType": "oauth2", "oauth2": asked},
 		"credentialKey":           CredentialKey(s.name),
-	}, nil
+	}
 }
 
 // keyPrefix begins the credentialKey of requests for connections.

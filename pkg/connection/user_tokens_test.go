@@ -435,7 +435,7 @@ func TestUserTokensUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = source.Credential(t.Context(), ana)
-	if want := "users can authorize the connection only in apps that agenthost serve runs"; err == nil || err.Error() != want {
+	if want := "users can authorize the connection only with agenthost serve and agenthost run"; err == nil || err.Error() != want {
 		t.Errorf("without grants: %v, want %s", err, want)
 	}
 }

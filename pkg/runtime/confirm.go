@@ -334,7 +334,7 @@ func (d *decisions) readCredential(request *genai.FunctionCall, callID string, r
 	}
 	if config, _ := request.Args["authConfig"].(map[string]any); config != nil {
 		if key, _ := config["credentialKey"].(string); connection.IsCredentialKey(key) {
-			return d.readConsent(callID, resp, m)
+			return d.readConsent(config, callID, resp, m)
 		}
 	}
 	credential, ok := m["exchangedAuthCredential"].(map[string]any)

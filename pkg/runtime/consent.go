@@ -21,9 +21,9 @@ type ConsentFinisher interface {
 
 // readConsent reads the answer to a request of a connection. If the client itself received the
 // answer of the authorization server, it is in authResponseUri, as in ADK; otherwise the host
-// received it. The host uses nothing else of the answer: tokens of the client are rejected,
+// received it, or polls for it if the request has a user code. The host uses nothing else of the answer: tokens of the client are rejected,
 // because another user could have authorized them. The stored answer has no code.
-func (d *decisions) readConsent(callID string, resp *genai.FunctionResponse, m map[string]any) error {
+func (d *decisions) readConsent(request map[string]any, callID string, resp *genai.FunctionResponse, m map[string]any) error {
 	exchanged, _ := m["exchangedAuthCredential"].(map[string]any)
 	oauth, _ := exchanged["oauth2"].(map[string]any)
 	for _, key := range []string{"accessToken", "refreshToken", "idToken"} {
@@ -32,6 +32,10 @@ func (d *decisions) readConsent(callID string, resp *genai.FunctionResponse, m m
 		}
 	}
 	d.received = append(d.received, resp.ID)
+	if state := connection.DeviceState(request); state != "" {
+		d.consents = append(d.consents, connection.Answer{State: state, Device: true, CallID: callID})
+		return nil
+	}
 	text, _ := oauth["authResponseUri"].(string)
 	if text == "" {
 		return nil
@@ -64,7 +68,8 @@ func (d *decisions) withoutCodes(message *genai.Content) *genai.Content {
 	return clean
 }
 
-// finishConsents requests the tokens of the answers.
+// finishConsents requests the tokens of the answers. It ignores a user code that was not
+// requested, has expired or has been used: the tool runs, and asks again if it has no token.
 func (h *Host) finishConsents(ctx context.Context, d *decisions, user connection.User, sessionID string) error {
 	if d == nil {
 		return nil
@@ -74,7 +79,11 @@ func (h *Host) finishConsents(ctx context.Context, d *decisions, user connection
 			return invalidRequest("this host stores no tokens of users")
 		}
 		a.User, a.SessionID = &user, sessionID
-		if err := h.consents.FinishConsent(ctx, a); err != nil {
+		err := h.consents.FinishConsent(ctx, a)
+		if a.Device && errors.Is(err, connection.ErrNoConsent) {
+			continue
+		}
+		if err != nil {
 			if own := (*connection.AnswerError)(nil); errors.As(err, &own) {
 				return invalidRequest("%s", own)
 			}

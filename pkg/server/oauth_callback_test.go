@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"agenthost/internal/fakeidp"
 	"agenthost/internal/testdb"
@@ -37,6 +40,8 @@ type oauthWorld struct {
 	idp      *fakeidp.Server
 	dir, url string
 	log      lockedBuffer
+	// passed is how far the clock is ahead.
+	passed atomic.Int64
 	// accepted counts the authorized requests of the service.
 	mu       sync.Mutex
 	accepted int
@@ -88,6 +93,12 @@ func eachOAuthWorld(t *testing.T, test func(t *testing.T, w *oauthWorld)) {
 
 func newOAuthWorldAt(t *testing.T, at string) *oauthWorld {
 	t.Helper()
+	return newOAuthWorldWith(t, at, "authorization_code")
+}
+
+// newOAuthWorldWith returns a world with a database and a grant.
+func newOAuthWorldWith(t *testing.T, at, grant string) *oauthWorld {
+	t.Helper()
 	w := &oauthWorld{idp: fakeidp.New(t, oauthRedirect, clientPage), dir: t.TempDir(), url: at}
 	service := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if !w.idp.Accepts(r.Header.Get("Authorization")) {
@@ -103,9 +114,9 @@ func newOAuthWorldAt(t *testing.T, at string) *oauthWorld {
 	w.dir = filepath.Join(w.dir, "shop")
 	files := map[string]string{
 		"app.yaml": fmt.Sprintf(`connections:
-  crm: {oauth2: {grant: authorization_code, issuer: %q, client_id: %s, client_secret: "${env:CRM_SECRET}", scopes: [read]}}
+  crm: {oauth2: {grant: %s, issuer: %q, client_id: %s, client_secret: "${env:CRM_SECRET}", scopes: [read]}}
 models: {m: {provider: scripted, script: m.script.yaml}}
-`, w.idp.URL, fakeidp.ClientID),
+`, grant, w.idp.URL, fakeidp.ClientID),
 		"m.script.yaml":   "- when: responses.find != nil\n  text: found\n- calls: [{name: find}]\n",
 		"root_agent.yaml": fmt.Sprintf("name: desk\nmodel: m\ninstruction: Help.\ntools:\n  - http: {name: find, url: %q, auth: crm}\n", service.URL+"/find"),
 	}
@@ -120,6 +131,14 @@ models: {m: {provider: scripted, script: m.script.yaml}}
 	return w
 }
 
+// pass waits by advancing the clock of all replicas and of the authorization server.
+func (w *oauthWorld) pass(ctx context.Context, d time.Duration) error {
+	w.passed.Add(int64(d))
+	return ctx.Err()
+}
+
+func (w *oauthWorld) now() time.Time { return time.Now().Add(time.Duration(w.passed.Load())) }
+
 // open starts a replica, and returns the function that ends it.
 func (w *oauthWorld) open(t *testing.T, auth *server.Auth) (*env, func()) {
 	t.Helper()
@@ -132,7 +151,7 @@ func (w *oauthWorld) open(t *testing.T, auth *server.Auth) (*env, func()) {
 		t.Fatal(err)
 	}
 	logger := slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	grants := connection.NewGrants(connection.GrantOptions{Store: st.Grants, Keys: keys, RedirectURL: oauthRedirect, Logger: logger})
+	grants := connection.NewGrants(connection.GrantOptions{Store: st.Grants, Keys: keys, RedirectURL: oauthRedirect, Logger: logger, Now: w.now, Wait: w.pass})
 	host := runtime.NewHost(st, &runtime.Options{Consents: grants, Logger: logger})
 	loaded, ds := loader.New(&loader.Options{
 		Grants: grants, Logger: logger, Env: func(name string) (string, bool) { return fakeidp.ClientSecret, name == "CRM_SECRET" },
@@ -155,6 +174,13 @@ func (w *oauthWorld) open(t *testing.T, auth *server.Auth) (*env, func()) {
 // ask runs the agent until it asks for the credential.
 func (w *oauthWorld) ask(t *testing.T, e *env, id string) (callID, authURI string) {
 	t.Helper()
+	callID, authURI, _ = w.askCode(t, e, id)
+	return callID, authURI
+}
+
+// askCode is ask with the user code of the request.
+func (w *oauthWorld) askCode(t *testing.T, e *env, id string) (callID, authURI, userCode string) {
+	t.Helper()
 	rec := e.serve("POST", "/run", runBody("shop", id, "find the customer"))
 	var events []struct {
 		Content struct {
@@ -163,7 +189,9 @@ func (w *oauthWorld) ask(t *testing.T, e *env, id string) (callID, authURI strin
 					ID, Name string
 					Args     struct {
 						AuthConfig struct {
-							ExchangedAuthCredential struct{ OAuth2 struct{ AuthURI string } }
+							ExchangedAuthCredential struct {
+								OAuth2 struct{ AuthURI, UserCode string }
+							}
 						}
 					}
 				}
@@ -176,14 +204,15 @@ func (w *oauthWorld) ask(t *testing.T, e *env, id string) (callID, authURI strin
 	for _, ev := range events {
 		for _, p := range ev.Content.Parts {
 			if p.FunctionCall != nil && p.FunctionCall.Name == runtime.RequestCredential {
-				callID, authURI = p.FunctionCall.ID, p.FunctionCall.Args.AuthConfig.ExchangedAuthCredential.OAuth2.AuthURI
+				asked := p.FunctionCall.Args.AuthConfig.ExchangedAuthCredential.OAuth2
+				callID, authURI, userCode = p.FunctionCall.ID, asked.AuthURI, asked.UserCode
 			}
 		}
 	}
 	if authURI == "" {
 		t.Fatalf("no request for a credential: %s", rec.Body)
 	}
-	return callID, authURI
+	return callID, authURI, userCode
 }
 
 func answerBody(id, callID, response string) string {
@@ -205,7 +234,7 @@ func (w *oauthWorld) expectNoSecrets(t *testing.T, e *env, id string) {
 		}
 		text += string(raw)
 	}
-	for _, secret := range []string{"access-", "refresh-", "code-", fakeidp.ClientSecret, "code_verifier", "codeVerifier"} {
+	for _, secret := range []string{"access-", "refresh-", "code-", "device-", fakeidp.ClientSecret, "code_verifier", "codeVerifier"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("events or log have %s:\n%s", secret, text)
 		}
@@ -302,6 +331,43 @@ func TestConsentOfClient(t *testing.T) {
 		t.Errorf("answer: %d %s, %d authorized requests", rec.Code, rec.Body, w.accepted)
 	}
 	w.expectNoSecrets(t, e, "s2")
+}
+
+// TestDeviceCodeAcrossReplicas checks that a call continues after the user has entered the code,
+// although the host was restarted meanwhile; that early answers report it, and that a denied code
+// is replaced by a new one.
+func TestDeviceCodeAcrossReplicas(t *testing.T) {
+	w := newOAuthWorldWith(t, "sqlite:///"+filepath.Join(t.TempDir(), "s.db"), "device_code")
+	w.idp.Now = w.now
+	first, end := w.open(t, nil)
+	callID, authURI, userCode := w.askCode(t, first, "s")
+	if want := w.idp.URL + "/activate?user_code=" + userCode; authURI != want {
+		t.Errorf("authUri %s, want %s", authURI, want)
+	}
+	const early = `{"detail":"connection crm is not authorized yet: enter the code at the address of the request, then answer again"}`
+	expectResponse(t, first.serve("POST", "/run", answerBody("s", callID, `{}`)), 400, early)
+	end()
+	second, _ := w.open(t, nil)
+	rec := second.serve("POST", "/run", answerBody("s", callID, `{"exchangedAuthCredential":{"oauth2":{"accessToken":"planted"}}}`))
+	expectResponse(t, rec, 400, fmt.Sprintf(`{"detail":"the answer to the credential %s must not have accessToken: the host requests the tokens itself"}`, callID))
+	w.idp.Activate(t, authURI, userCode, true)
+	rec = second.serve("POST", "/run", answerBody("s", callID, `{}`))
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"text":"found"`) || w.accepted != 1 {
+		t.Errorf("answer: %d %s, %d authorized requests", rec.Code, rec.Body, w.accepted)
+	}
+	w.expectNoSecrets(t, second, "s")
+
+	w.idp.RevokeAll()
+	w.idp.ExpireAll()
+	callID, authURI, userCode = w.askCode(t, second, "s2")
+	w.idp.Activate(t, authURI, userCode, false)
+	rec = second.serve("POST", "/run", answerBody("s2", callID, `{}`))
+	expectResponse(t, rec, 400, `{"detail":"connection crm: the authorization was denied: answer again to get a new code"}`)
+	rec = second.serve("POST", "/run", answerBody("s2", callID, `{}`))
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"userCode":`) || strings.Contains(rec.Body.String(), userCode) {
+		t.Errorf("answer after a denial: %d %s, want a request with a new code", rec.Code, rec.Body)
+	}
+	w.expectNoSecrets(t, second, "s2")
 }
 
 // serveWith is serve with headers.
