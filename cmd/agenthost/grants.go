@@ -20,6 +20,10 @@ type grantFlags struct{ publicURL, key string }
 
 func (f *grantFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.publicURL, "public-url", "", "URL at which browsers reach this host; authorization servers send them to PUBLIC_URL"+server.CallbackPath+" (default: the client receives the answer)")
+	f.registerKey(flags)
+}
+
+func (f *grantFlags) registerKey(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key, "credentials-key", "", "file with the keys that encrypt the tokens of users, or env:NAME for a variable: 32 bytes in base64, one key for each line, of which the first encrypts")
 }
 

@@ -138,7 +138,11 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 		loaded.App.Close()
 		return nil, "", failWith(errors.Join(fmt.Errorf("storing the app's revision: %w", err), st.Close()))
 	}
-	host := runtime.NewHost(st, &runtime.Options{Observe: f.observe, LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
+	var consents runtime.ConsentFinisher
+	if opts.Grants != nil {
+		consents = opts.Grants
+	}
+	host := runtime.NewHost(st, &runtime.Options{Observe: f.observe, Consents: consents, LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
 		rev, err := st.Revisions.Get(ctx, app, revision)
 		if err != nil {
 			return nil, err

@@ -74,6 +74,8 @@ func (p *printer) printPart(ev *session.Event, part *genai.Part) {
 	switch {
 	case part.FunctionCall != nil && part.FunctionCall.Name == runtime.RequestConfirmation:
 		// answerPending prompts for it.
+	case part.FunctionCall != nil && newCredentialCall(part.FunctionCall) != nil:
+		// authorizeCall prints it.
 	case part.FunctionCall != nil && !ev.Partial:
 		p.endLine()
 		fmt.Fprintf(p.out, "  %s → %s(%s)\n", ev.Author, part.FunctionCall.Name, abbreviateJSON(part.FunctionCall.Args))

@@ -20,6 +20,7 @@ import (
 type runFlags struct {
 	storeFlags
 	load          loadFlags
+	authorize     authorizeFlags
 	user, session string
 	state         []string
 	json          bool
@@ -40,6 +41,10 @@ A conversation prompts for tool calls that wait for a confirmation or an answer,
 including calls from earlier conversations. Answer calls of request_input,
 get_user_choice and long-running tools with text or JSON, as the call requires. An
 empty line leaves a call pending, and /answer prompts for it again.
+
+A connection that you have not authorized prints an address to open in a browser, and
+the call continues after you have authorized it. With TEXT, this requires a terminal or
+--authorize. Tokens are in memory, or with --credentials-key in the session database.
 
 With --live the conversation is a live one: you can write while the agent answers, which
 interrupts it, and speech is printed as its transcript. Lines that do not come from a
@@ -63,6 +68,7 @@ prompts again for pending calls, and /quit ends it.`,
 	f.registerFlags(flags)
 	f.registerLimits(flags)
 	f.load.registerFlags(flags)
+	f.authorize.registerFlags(flags)
 	flags.StringVar(&f.session, "session", "", "continue this session, or start one with this ID")
 	flags.StringVar(&f.user, "user", "user", "user ID")
 	flags.StringArrayVar(&f.state, "state", nil, "state to set with the first message, as KEY=VALUE; repeatable")
@@ -103,18 +109,29 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 	}
 	var spent costMeter
 	f.load.observe = spent.addCall
+	auth, err := f.newAuthorizer(io)
+	if err != nil {
+		return err
+	}
+	if opts == nil {
+		opts = &loader.Options{}
+	}
+	opts.Grants = auth.Grants
 	host, app, err := f.load.openHost(ctx, io, args[0], opts, f.openStore)
 	if err != nil {
 		return err
 	}
+	auth.useStore(host.Store())
 	defer host.Store().Close()
 	defer host.Close()
-	t := &conversation{io: io, host: host, state: state, json: f.json, spent: &spent}
+	t := &conversation{io: io, host: host, state: state, json: f.json, spent: &spent, authorizer: auth, askedAgain: map[string]bool{}}
 	if t.key, err = f.ensureSession(ctx, io, session.Key{App: app, User: f.user, ID: f.session}, host.Store()); err != nil {
 		return err
 	}
 	if f.resume {
-		err = t.resumeInvocation(ctx)
+		if err = t.resumeInvocation(ctx); err == nil {
+			err = t.authorizePending(ctx)
+		}
 		t.printPending(ctx, args[0])
 		return err
 	}
@@ -123,7 +140,9 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 		if f.live {
 			send = t.sendLive
 		}
-		err = send(ctx, args[1])
+		if err = send(ctx, args[1]); err == nil {
+			err = t.authorizePending(ctx)
+		}
 		t.printPending(ctx, args[0])
 		fmt.Fprintf(io.err, "session %s\n", t.key.ID)
 		return err
@@ -161,6 +180,10 @@ type conversation struct {
 	state map[string]any
 	json  bool
 	spent *costMeter
+	// authorizer lets the user authorize connections; askedAgain has those whose request was
+	// unknown to it.
+	authorizer *authorizer
+	askedAgain map[string]bool
 	// lines receives the lines that the user types.
 	lines chan string
 	// prompted has the IDs of the calls that the user was prompted for.

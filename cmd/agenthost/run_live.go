@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -224,11 +225,25 @@ func (c *liveConversation) askPending(ctx context.Context) {
 	if c.json || c.prompted == nil || len(c.questions) > 0 {
 		return
 	}
-	c.questions = c.unpromptedCalls(ctx)
+	c.questions = slices.DeleteFunc(c.unpromptedCalls(ctx), c.reportCredential)
 	for _, call := range c.questions {
 		c.prompted[call.ID] = true
 	}
 	c.printQuestion()
+}
+
+// reportCredential reports whether a call waits for a connection, which a live conversation
+// does not authorize.
+func (c *liveConversation) reportCredential(call *genai.FunctionCall) bool {
+	waiting := newCredentialCall(call)
+	if waiting == nil {
+		return false
+	}
+	if !c.prompted[call.ID] {
+		fmt.Fprintf(c.io.err, "%s: authorize it in a conversation without --live\n", waiting.describePending())
+	}
+	c.prompted[call.ID] = true
+	return true
 }
 
 func (c *liveConversation) printQuestion() {

@@ -21,7 +21,7 @@ func (t *conversation) answerPending(ctx context.Context) bool {
 		reply := &genai.Content{Role: genai.RoleUser}
 		for _, call := range open {
 			t.prompted[call.ID] = true
-			response, ok := t.promptUser(ctx, newQuestion(call))
+			response, ok := t.answerCall(ctx, call)
 			if !ok {
 				return false
 			}

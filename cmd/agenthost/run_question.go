@@ -30,6 +30,10 @@ func newQuestion(call *genai.FunctionCall) *question {
 		return approvalQuestion(call)
 	}
 	callText := fmt.Sprintf("%s(%s)", call.Name, compactJSON(call.Args))
+	if c := newCredentialCall(call); c != nil {
+		// authorizeCall answers it.
+		return &question{pendingText: c.describePending(), optional: true}
+	}
 	q := &question{pendingText: callText + " waits for an answer", prompt: "answer " + callText + " [Enter: later] ", optional: true}
 	written := answerSchema(call)
 	if message, ok := call.Args["message"].(string); ok && call.Name == tool.RequestInput {

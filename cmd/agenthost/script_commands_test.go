@@ -84,6 +84,9 @@ func scriptCommands() map[string]scriptCommand {
 		"sql":       withoutNegation(runSQL),
 		"postgres":  withoutNegation(createPostgres),
 
+		"fake-idp": withoutNegation(startFakeIDP),
+		"browse":   withoutNegation(runWithBrowser),
+
 		"fake-model":  withoutNegation(startFakeModel),
 		"model-calls": withoutNegation(printModelCalls),
 	}

@@ -41,6 +41,10 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	postgres VAR                      create a PostgreSQL database for the script, set VAR to its URL
 //	listen VAR [ADDR]                 occupy a port (default: any free one), set VAR to its address
 //	fake-model PROVIDER VAR ANSWER    start a fake of a provider, set VAR to its URL
+//	fake-idp                          start an authorization server and a service that accepts its tokens,
+//	                                  set $ISSUER and $SERVICE
+//	browse allow|deny|forge PROGRAM ARG...   exec, while a browser opens the addresses of the authorization
+//	                                  server that it prints on stderr; forge first sends a wrong state
 //	model-calls                       print the model and the key of each call of the last fake
 //
 // Requests have the bearer token $TOKEN, if it is set.

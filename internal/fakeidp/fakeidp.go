@@ -30,7 +30,8 @@ const (
 // used.
 type Server struct {
 	*httptest.Server
-	// Redirects are the registered addresses, Lifetime that of access tokens in seconds.
+	// Redirects are the registered addresses: a loopback address without a port is registered
+	// with any port (RFC 8252, 7.3). Lifetime that of access tokens in seconds.
 	Redirects []string
 	Lifetime  int
 	// Audience, if set, is required.
@@ -66,8 +67,7 @@ type family struct {
 // New starts a server, which the end of the test closes. Requests that violate a standard fail
 // the test.
 func New(t *testing.T, redirects ...string) *Server {
-	s := &Server{Redirects: redirects, Lifetime: 3600, Interval: 5, DeviceLifetime: 600, Now: time.Now, codes: map[string]codeGrant{}, devices: map[string]*device{}, refresh: map[string]*family{}, access: map[string]*family{}}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.serveRequest))
+	s := Start(redirects...)
 	t.Cleanup(func() {
 		s.Close()
 		for _, p := range s.Problems() {
@@ -75,6 +75,21 @@ func New(t *testing.T, redirects ...string) *Server {
 		}
 	})
 	return s
+}
+
+// Start starts a server that the caller closes.
+func Start(redirects ...string) *Server {
+	s := &Server{Redirects: redirects, Lifetime: 3600, Interval: 5, DeviceLifetime: 600, Now: time.Now, codes: map[string]codeGrant{}, devices: map[string]*device{}, refresh: map[string]*family{}, access: map[string]*family{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serveRequest))
+	return s
+}
+
+func (s *Server) isRegistered(redirect string) bool {
+	u, err := url.Parse(redirect)
+	if err == nil && u.Hostname() == "127.0.0.1" && slices.Contains(s.Redirects, "http://127.0.0.1"+u.Path) {
+		return true
+	}
+	return slices.Contains(s.Redirects, redirect)
 }
 
 // Problems returns the rejected requests, and drops them.
@@ -200,7 +215,7 @@ func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 		s.rejectRequest(w, "invalid_request", "authorize: %s", err)
 	case q.Get("response_type") != "code" || q.Get("client_id") != ClientID || q.Get("audience") != s.Audience:
 		s.rejectRequest(w, "invalid_request", "authorize: response_type, client_id or audience")
-	case !slices.Contains(s.Redirects, q.Get("redirect_uri")):
+	case !s.isRegistered(q.Get("redirect_uri")):
 		s.rejectRequest(w, "invalid_request", "authorize: redirect_uri %s is not registered", q.Get("redirect_uri"))
 	case q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 || len(q.Get("state")) < 43:
 		s.rejectRequest(w, "invalid_request", "authorize: code_challenge or state")
