@@ -163,6 +163,9 @@ func (g *Grants) FindDevice(ctx context.Context, state string) (*PendingConsent,
 // reserves a poll in the stored row before it polls.
 func (g *Grants) finishDevice(ctx context.Context, a Answer) error {
 	end := g.opts.Now().Add(deviceWait)
+	if a.Immediate {
+		end = g.opts.Now()
+	}
 	for {
 		c := &deviceConsent{}
 		row, err := g.readPending(ctx, kindDevice, a.State, c)

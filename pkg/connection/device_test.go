@@ -205,6 +205,26 @@ func TestDeviceIntervalOfReplicas(t *testing.T) {
 	}
 }
 
+// TestDeviceImmediate checks an answer that does not wait: it polls only when the next poll is due.
+func TestDeviceImmediate(t *testing.T) {
+	idp := fakeidp.New(t)
+	h := newDeviceHost(t, idp, &MemoryGrants{})
+	address, userCode, a := h.requestDevice(t)
+	a.Immediate = true
+	h.clock.onWait = func() { t.Error("the answer waits") }
+	for i, polls := range []int{0, 1} {
+		own := (*AnswerError)(nil)
+		if err := h.grants.FinishConsent(t.Context(), a); !errors.As(err, &own) || !own.IsPending() || idp.Polls() != polls {
+			t.Errorf("answer %d: %v after %d polls, want a pending consent after %d", i+1, err, idp.Polls(), polls)
+		}
+		h.clock.now = h.clock.now.Add(10 * time.Second)
+	}
+	idp.Activate(t, address, userCode, true)
+	if err := h.grants.FinishConsent(t.Context(), a); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDeviceResponses checks responses of the device authorization endpoint that people must not
 // see, and the bounds of times.
 func TestDeviceResponses(t *testing.T) {

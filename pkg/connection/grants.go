@@ -237,6 +237,8 @@ type Answer struct {
 	Error string
 	// Device reports that the state is that of a device consent, whose answer the host polls.
 	Device bool
+	// Immediate polls at most once, and does not wait for the user.
+	Immediate bool
 	// RedirectURL is that of a client that received the answer; empty for the host's.
 	RedirectURL string
 	// User, SessionID and CallID, if set, must be those of the request.

@@ -118,6 +118,9 @@ func (a *liveAgent) receiveDecision(ctx context.Context, r *live.Request) error 
 	if d.author != a.inv.node.agent.Name() {
 		return invalidRequest("agent %s made the request, and agent %s holds the conversation now", d.author, a.inv.node.agent.Name())
 	}
+	for i := range d.consents {
+		d.consents[i].Immediate = true // the conversation continues meanwhile
+	}
 	if err := a.host.finishConsents(ctx, d, connection.User{App: a.sess.App, UserID: a.sess.User}, a.sess.ID); err != nil {
 		return err
 	}
