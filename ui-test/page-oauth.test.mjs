@@ -1,13 +1,13 @@
 // Authorization by a user, through the page: the question has a link to the authorization
 // server, which sends the browser back to the host. The host restarts in between, or the
-// browser arrives at another replica.
+// browser arrives at another replica. With the grant device_code the question has a code.
 
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { apps, serve } from './host.mjs';
 import { startFakeAuth } from './fake-auth.mjs';
@@ -107,5 +107,36 @@ test('the answer arrives at another replica, which has the authorization from th
     await answered.stop();
     await auth.stop();
     remove();
+  }
+});
+
+test('a user authorizes a connection with a code', async () => {
+  const folders = apps('ui-test/page/apps/crm');
+  const auth = await startFakeAuth('http://127.0.0.1/unused');
+  writeFileSync(join(folders.dir, 'crm', '.env'), `ISSUER_URL=${auth.issuer}\nSERVICE_URL=${auth.service}\nCLIENT_SECRET=s3cret-of-client\n`);
+  const file = join(folders.dir, 'crm', 'app.yaml');
+  writeFileSync(file, readFileSync(file, 'utf8').replace('authorization_code', 'device_code'));
+  const host = await serve(join(folders.dir, 'crm'));
+  const chrome = await browser();
+  try {
+    const { page, complaints } = await tab(chrome, `${host.url}/#crm`);
+    await page.waitForSelector('#head h1:text("crm")');
+    await sendMessage(page, 'who is my contact?');
+    await page.waitForSelector('.question >> text=crm needs your authorization');
+    await idle(page);
+    const [, code] = /^Code: ([A-Z0-9]{4}-[A-Z0-9]{4})$/.exec(await page.locator('.question p', { hasText: 'Code:' }).textContent());
+    await shot(page, 'page code');
+    const address = await page.locator('.question a').getAttribute('href');
+    assert.equal(address, `${auth.issuer}/activate?user_code=${code}`);
+    const entered = await fetch(address, { method: 'POST', body: new URLSearchParams({ user_code: code, answer: 'allow' }) });
+    assert.equal(entered.status, 200);
+    await page.click('.question button');
+    await page.waitForSelector('.event >> text=Your contact is Ada.');
+    assert.deepEqual(complaints, []);
+  } finally {
+    await chrome.close();
+    await host.stop();
+    await auth.stop();
+    folders.remove();
   }
 });

@@ -21,6 +21,7 @@ func TestServe(t *testing.T) {
 		return // started by go test
 	}
 	idp := fakeidp.New(t, redirect)
+	idp.Interval = 1
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !idp.Accepts(r.Header.Get("Authorization")) {
 			w.WriteHeader(http.StatusUnauthorized)
