@@ -95,7 +95,10 @@ func checkVersion(d *document) (spec.Diagnostic, bool) {
 
 // selectOperations returns the chosen operations in the order of the document.
 func (t *toolset) selectOperations(doc *document, all []*operation) ([]*operation, spec.Diagnostics) {
-	ds := append(unknownSelectors(t.operations, all), unknownSelectors(t.except, all)...)
+	ds := unknownSelectors(t.operations, all)
+	if !isTrue(doc.root.Get(reducedMark)) {
+		ds = append(ds, unknownSelectors(t.except, all)...)
+	}
 	ds = append(ds, unknownNames(t.filter, all)...)
 	var ops []*operation
 	for _, op := range all {

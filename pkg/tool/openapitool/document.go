@@ -90,6 +90,8 @@ func (x *lineIndex) newDiagnostic(err error) spec.Diagnostic {
 // outlineMode reads operations and components late, and skips what no tool uses.
 func outlineMode(path []string) readMode {
 	switch {
+	case len(path) == 1 && path[0] == reducedMark:
+		return readNow
 	case len(path) == 1 && (path[0] == "webhooks" || path[0] == "definitions" || strings.HasPrefix(path[0], "x-")):
 		return skip
 	case len(path) == 3 && path[0] == "paths" && slices.Contains(methodNames(), path[2]), len(path) == 3 && path[0] == "components":

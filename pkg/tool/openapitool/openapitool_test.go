@@ -194,6 +194,14 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// A reduced document lacks the operations that except leaves out; readTools reads both.
+func TestExcept(t *testing.T) {
+	tools := mustReadTools(t, petstore(t, "https://pets.example.com"), "spec: api.yaml\nauth: {api_key: k}\nexcept: [listPets, {method: DELETE}, {method: PUT}]\n")
+	if tools["list_pets"] != nil || tools["get_pet"] == nil {
+		t.Errorf("tools = %v", tools)
+	}
+}
+
 // A declaration has the parameters in ADK's names, without read-only properties; recursive
 // schemas become definitions.
 func TestDeclaration(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 func reduceDocument(d *document, ops []*operation) []byte {
 	w := &reducer{doc: d}
 	w.openObject()
+	w.writeKey(reducedMark)
+	w.writeScalar(true)
 	for _, key := range []string{"openapi", "servers", "security"} {
 		if n := d.root.Get(key); n != nil {
 			w.writeKey(key)
@@ -31,6 +33,9 @@ func reduceDocument(d *document, ops []*operation) []byte {
 	w.closeObject()
 	return w.out.Bytes()
 }
+
+// reducedMark is the member of a reduced document: it lacks the operations that except leaves out.
+const reducedMark = "x-agenthost-reduced"
 
 // A reducer writes JSON.
 type reducer struct {
