@@ -43,6 +43,11 @@ func (t *toolset) readAPI(file string, content []byte) (tool.Document, spec.Diag
 
 // readDocumentAPI is readAPI for a document with warnings.
 func (t *toolset) readDocumentAPI(doc *document, ds spec.Diagnostics) (tool.Document, spec.Diagnostics) {
+	if isDiscovery(doc.root) {
+		if ds = append(ds, convertDiscovery(doc)...); ds.HasErrors() {
+			return nil, ds
+		}
+	}
 	if d, ok := checkVersion(doc); !ok {
 		return nil, append(ds, d)
 	}
@@ -95,11 +100,11 @@ func checkVersion(d *document) (spec.Diagnostic, bool) {
 
 // selectOperations returns the chosen operations in the order of the document.
 func (t *toolset) selectOperations(doc *document, all []*operation) ([]*operation, spec.Diagnostics) {
-	ds := unknownSelectors(t.operations, all)
+	ds := unknownSelectors(t.operations, all, doc.uploads)
 	if !isTrue(doc.root.Get(reducedMark)) {
-		ds = append(ds, unknownSelectors(t.except, all)...)
+		ds = append(ds, unknownSelectors(t.except, all, nil)...)
 	}
-	ds = append(ds, unknownNames(t.filter, all)...)
+	ds = append(ds, unknownNames(t.filter, all, doc.uploads)...)
 	var ops []*operation
 	for _, op := range all {
 		if isSelected(t.operations, op, true) && !isSelected(t.except, op, false) && t.passesFilter(op) {
@@ -109,7 +114,7 @@ func (t *toolset) selectOperations(doc *document, all []*operation) ([]*operatio
 	switch {
 	case ds.HasErrors():
 	case len(all) == 0:
-		ds = append(ds, doc.root.Errorf("openapi", "the document has no operations under paths"))
+		ds = append(ds, doc.root.Errorf("openapi", "the document has no operations"))
 	case len(ops) == 0:
 		ds = append(ds, t.at.Errorf(0, "openapi-operation", "no operation is left: except leaves out all operations"))
 	case len(ops) > maxOperations:
@@ -134,14 +139,17 @@ func (t *toolset) passesFilter(op *operation) bool {
 	return len(t.filter) == 0 || slices.ContainsFunc(t.filter, func(name spec.Text) bool { return name.Value == op.baseName() })
 }
 
-// unknownSelectors reports selectors that select nothing.
-func unknownSelectors(selectors []selector, all []*operation) spec.Diagnostics {
+// unknownSelectors reports selectors that select nothing; uploads are methods that are not
+// operations, because they only upload media.
+func unknownSelectors(selectors []selector, all []*operation, uploads []string) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, s := range selectors {
 		if slices.ContainsFunc(all, s.matchesOperation) {
 			continue
 		}
 		switch {
+		case isUpload(uploads, s.id):
+			ds = append(ds, s.at.Errorf("openapi-operation", "operation %q only uploads media, which is not supported", s.id))
 		case s.id != "":
 			ds = append(ds, suggestName(s.at.Errorf("openapi-operation", "unknown operation %q", s.id), s.id, operationIDs(all)))
 		case s.path != "":
@@ -156,10 +164,16 @@ func unknownSelectors(selectors []selector, all []*operation) spec.Diagnostics {
 	return ds
 }
 
-func unknownNames(names []spec.Text, all []*operation) spec.Diagnostics {
+func isUpload(uploads []string, name string) bool {
+	return slices.ContainsFunc(uploads, func(id string) bool { return name != "" && (id == name || operationName(id) == name) })
+}
+
+func unknownNames(names []spec.Text, all []*operation, uploads []string) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, name := range names {
-		if !slices.ContainsFunc(all, func(op *operation) bool { return op.baseName() == name.Value }) {
+		if isUpload(uploads, name.Value) {
+			ds = append(ds, name.Errorf(0, "openapi-operation", "operation %q only uploads media, which is not supported", name.Value))
+		} else if !slices.ContainsFunc(all, func(op *operation) bool { return op.baseName() == name.Value }) {
 			ds = append(ds, suggestName(name.Errorf(0, "openapi-operation", "unknown operation %q", name.Value), name.Value, baseNames(all)))
 		}
 	}

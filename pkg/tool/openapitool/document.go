@@ -22,8 +22,8 @@ const (
 	maxYAMLNodes = 300_000
 )
 
-// A document is an OpenAPI document, of which nodes are read when they are needed. It is not
-// safe for concurrent use.
+// A document is an OpenAPI document, or a discovery document that is converted to one, of which
+// nodes are read when they are needed. It is not safe for concurrent use.
 type document struct {
 	file string
 	root *spec.Node
@@ -39,6 +39,8 @@ type document struct {
 	ds   spec.Diagnostics
 	// reported are the references that were reported.
 	reported map[spec.Pos]bool
+	// uploads are the ids of methods of a discovery document that only upload media.
+	uploads []string
 }
 
 // readDocument reads the outline of a document. It returns nil if there are errors.
@@ -60,10 +62,26 @@ func readDocument(file string, content []byte) (*document, spec.Diagnostics) {
 	if !utf8.Valid(content) {
 		return nil, spec.Diagnostics{lines.newDiagnostic(&jsonError{message: "the document is not valid UTF-8"})}
 	}
-	s := &jsonScanner{src: content, lines: lines, modeOf: outlineMode, late: map[*spec.Node]lateValue{}}
-	root, err := s.readDocument()
+	d, err := (*document)(nil), error(nil)
+	mayBeDiscovery := bytes.Contains(content, []byte(discoveryKind))
+	if mayBeDiscovery {
+		d, err = readOutline(file, content, lines, discoveryMode)
+	}
+	if !mayBeDiscovery || err == nil && !isDiscovery(d.root) {
+		d, err = readOutline(file, content, lines, outlineMode)
+	}
 	if err != nil {
 		return nil, spec.Diagnostics{lines.newDiagnostic(err)}
+	}
+	return d, nil
+}
+
+// readOutline reads a document in JSON without the values that the mode reads late.
+func readOutline(file string, content []byte, lines *lineIndex, mode func(path []string) readMode) (*document, error) {
+	s := &jsonScanner{src: content, lines: lines, modeOf: mode, late: map[*spec.Node]lateValue{}}
+	root, err := s.readDocument()
+	if err != nil {
+		return nil, err
 	}
 	d := newDocument(file, root)
 	d.src, d.lines, d.late = content, lines, s.late
@@ -72,7 +90,7 @@ func readDocument(file string, content []byte) (*document, spec.Diagnostics) {
 
 func newDocument(file string, root *spec.Node) *document {
 	return &document{
-		file: file, root: root, expanded: map[*spec.Node]*spec.Node{},
+		file: file, root: root, late: map[*spec.Node]lateValue{}, expanded: map[*spec.Node]*spec.Node{},
 		used: map[string]*spec.Node{}, reported: map[spec.Pos]bool{},
 	}
 }
@@ -126,10 +144,12 @@ func (d *document) expandNode(n *spec.Node) *spec.Node {
 	if read, ok := d.expanded[n]; ok {
 		return read
 	}
-	s := &jsonScanner{src: d.src, pos: late.start, lines: d.lines}
-	if late.isOperation {
-		s.modeOf = operationMode
+	if late.convert != nil {
+		read := late.convert()
+		d.expanded[n] = read
+		return read
 	}
+	s := &jsonScanner{src: d.src, pos: late.start, lines: d.lines, modeOf: late.modeOf}
 	read, err := s.readValue(1)
 	if err != nil {
 		d.ds = append(d.ds, d.lines.newDiagnostic(err))

@@ -22,8 +22,11 @@ const (
 	skip
 )
 
-// maxJSONDepth limits the levels of a document.
-const maxJSONDepth = 100
+// Limits of a document: its levels, and the values that one scan reads into nodes.
+const (
+	maxJSONDepth = 100
+	maxJSONNodes = 500_000
+)
 
 // A jsonScanner reads JSON into nodes in the order of the document, with positions. It
 // passes over values that are not needed without allocating.
@@ -36,12 +39,16 @@ type jsonScanner struct {
 	path   []string
 	// late are the values that were read late.
 	late map[*spec.Node]lateValue
+	// nodes counts the values that were read.
+	nodes int
 }
 
-// A lateValue is the start of a value that is not yet read.
+// A lateValue is a value that is not yet read: its start in the source and how to read its
+// members, or how to convert what another format has instead.
 type lateValue struct {
-	start       int
-	isOperation bool
+	start   int
+	modeOf  func(path []string) readMode
+	convert func() *spec.Node
 }
 
 // A jsonError is a syntax error at an offset.
@@ -92,6 +99,9 @@ func (s *jsonScanner) readValue(depth int) (*spec.Node, error) {
 	c := s.nextByte()
 	if depth > maxJSONDepth && (c == '{' || c == '[') {
 		return nil, s.newError("nesting exceeds the limit of %d levels", maxJSONDepth)
+	}
+	if s.nodes++; s.nodes > maxJSONNodes {
+		return nil, s.newError("the document exceeds the limit of %d values", maxJSONNodes)
 	}
 	n := &spec.Node{Pos: s.lines.positionOf(s.pos)}
 	switch c {
@@ -202,19 +212,43 @@ func (s *jsonScanner) readLateValue() (*spec.Node, error) {
 	if s.nextByte() != '{' {
 		return s.readValue(len(s.path) + 1)
 	}
-	isOperation := s.path[0] == "paths"
-	s.late[n] = lateValue{s.pos, isOperation}
+	if s.nodes++; s.nodes > maxJSONNodes {
+		return nil, s.newError("the document exceeds the limit of %d values", maxJSONNodes)
+	}
+	late := lateValue{start: s.pos}
+	isOperation := s.path[0] != "components" && s.path[0] != "schemas"
+	if isOperation {
+		late.modeOf = operationMode
+	}
+	s.late[n] = late
 	if !isOperation {
 		return n, s.skipValue()
 	}
 	return n, s.eachMember(func(key *spec.Node) error {
-		if key.Value != "operationId" && key.Value != "tags" {
+		var value *spec.Node
+		var err error
+		switch selectorMode(key.Value) {
+		case skip:
 			return s.skipValue()
+		case readLate: // only that it exists
+			value, err = &spec.Node{Pos: s.lines.positionOf(s.pos), Tag: "!!null"}, s.skipValue()
+		default:
+			value, err = s.readValue(len(s.path) + 1)
 		}
-		value, err := s.readValue(len(s.path) + 1)
 		n.Entries = append(n.Entries, spec.Entry{Key: key, Value: value})
 		return err
 	})
+}
+
+// selectorMode reads the members that select an operation of an OpenAPI or discovery document.
+func selectorMode(key string) readMode {
+	switch key {
+	case "operationId", "tags", "id", "httpMethod", "path", "flatPath":
+		return readNow
+	case "request", "mediaUpload":
+		return readLate
+	}
+	return skip
 }
 
 // skipValue passes over a value. It checks its brackets and strings only.

@@ -1,5 +1,5 @@
-// Package openapitool provides the operations of an OpenAPI document as tools: the tool kind
-// openapi, and ADK's OpenAPIToolset. To use them, add both lists to the options of a loader:
+// Package openapitool provides the operations of an OpenAPI document, or of a discovery document
+// of Google, as tools: the tool kind openapi, and ADK's OpenAPIToolset. To use them, add both lists to the options of a loader:
 //
 //	loader.New(&loader.Options{
 //		ToolKinds:    append(tool.Kinds(), openapitool.Kinds()...),
@@ -27,7 +27,7 @@ import (
 // Kinds lists the tool kind openapi.
 func Kinds() spec.Kinds[tool.Env, tool.Set] {
 	return spec.Kinds[tool.Env, tool.Set]{
-		spec.NewKind("openapi", "Provides the operations of an OpenAPI document as tools.", newConfigSet),
+		spec.NewKind("openapi", "Provides the operations of an OpenAPI document, or of a discovery document of Google, as tools.", newConfigSet),
 	}
 }
 
@@ -39,7 +39,7 @@ func Toolsets() spec.Kinds[tool.Env, tool.Set] {
 }
 
 type config struct {
-	Spec                  spec.Text                        `yaml:"spec" required:"true" doc:"The OpenAPI 3.0 or 3.1 document, as JSON or YAML: a file of the app, or an https URL with sha256."`
+	Spec                  spec.Text                        `yaml:"spec" required:"true" doc:"The OpenAPI 3 document, or the discovery document of an API of Google, as JSON or YAML: a file of the app, or an https URL with sha256."`
 	SHA256                spec.Text                        `yaml:"sha256" doc:"The SHA-256 hash of the document at a URL, in hexadecimal."`
 	Operations            []selector                       `yaml:"operations" doc:"The operations to provide: an operationId, a method with its path such as GET /pets/{petId}, {tag: NAME} or {method: GET}; default: all."`
 	Except                []selector                       `yaml:"except" doc:"Operations to leave out, written as in operations."`

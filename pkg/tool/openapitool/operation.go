@@ -30,6 +30,8 @@ type operation struct {
 	server    spec.Text
 	schemes   []*securityScheme
 	needsNone bool
+	// scopes are those of OAuth 2 of which a call requires one.
+	scopes []string
 	// declaresSecurity is set if the operation or the document has security.
 	declaresSecurity bool
 	// connected is set if its requests have the credential of the connection.
@@ -46,8 +48,9 @@ type parameter struct {
 	schema   map[string]any
 	style    string
 	explode  bool
-	// asJSON is set for a parameter with a media type.
-	asJSON bool
+	// asJSON is set for a parameter with a media type, and keepsSlashes for one of the path
+	// that may have several segments.
+	asJSON, keepsSlashes bool
 	// fixed is the value in the config, which is not offered to the model.
 	fixed    any
 	hasFixed bool
@@ -204,6 +207,9 @@ func (r *operationReader) readParameter(n *spec.Node, name, in string) *paramete
 	if explode := n.Get("explode"); explode != nil {
 		p.explode = isTrue(explode)
 	}
+	// Versions before 3.2 define it only for the query.
+	version := r.doc.root.Get("openapi")
+	p.keepsSlashes = in == "path" && isTrue(n.Get("allowReserved")) && version != nil && strings.HasPrefix(version.Value, "3.2")
 	return p
 }
 

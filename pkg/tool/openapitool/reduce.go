@@ -73,8 +73,8 @@ func (w *reducer) writeScalar(v any) {
 	w.out.Write(raw)
 }
 
-// writePath writes the path of an operation with the next operations of the same path, and
-// returns the index of the operation after them.
+// writePath writes the path of an operation with the next operations of the same path and
+// other methods, and returns the index of the operation after them.
 func (w *reducer) writePath(ops []*operation, i int) int {
 	first := ops[i]
 	w.writeKey(first.path)
@@ -85,7 +85,9 @@ func (w *reducer) writePath(ops []*operation, i int) int {
 			w.writeNode(n, nil)
 		}
 	}
-	for ; i < len(ops) && ops[i].path == first.path; i++ {
+	written := map[string]bool{}
+	for ; i < len(ops) && ops[i].path == first.path && !written[ops[i].method]; i++ {
+		written[ops[i].method] = true
 		w.writeKey(strings.ToLower(ops[i].method))
 		w.writeNode(w.doc.expandNode(ops[i].at), isUnusedMember)
 	}

@@ -47,8 +47,8 @@ func (p *parameter) valueOf(args map[string]any) (any, bool) {
 	return v, ok && v != nil
 }
 
-// renderPath fills in the placeholders. A value is one segment; . and .. would lead to another
-// resource, also for services that decode %2F.
+// renderPath fills in the placeholders. A value is one segment, unless the document allows
+// several; . and .. would lead to another resource, also for services that decode %2F.
 func (o *operation) renderPath(args map[string]any) (string, error) {
 	path, _, _ := strings.Cut(o.path, "#")
 	path, query, hasQuery := strings.Cut(path, "?")
@@ -57,7 +57,7 @@ func (o *operation) renderPath(args map[string]any) (string, error) {
 			continue
 		}
 		v, ok := p.valueOf(args)
-		text := p.joinValues(v, url.PathEscape)
+		text := p.joinValues(v, p.escapePath)
 		if !ok || text == "" {
 			return "", fmt.Errorf("parameter %s of the path is empty", p.name)
 		}
@@ -71,6 +71,16 @@ func (o *operation) renderPath(args map[string]any) (string, error) {
 		path += "?" + query
 	}
 	return path, nil
+}
+
+// escapePath escapes a value of the path. A colon would begin the custom method of another
+// operation (google.aip.dev/136).
+func (p *parameter) escapePath(value string) string {
+	escaped := strings.ReplaceAll(url.PathEscape(value), ":", "%3A")
+	if p.keepsSlashes {
+		escaped = strings.ReplaceAll(escaped, "%2F", "/")
+	}
+	return escaped
 }
 
 func isSlash(r rune) bool { return r == '/' || r == '\\' }

@@ -44,6 +44,7 @@ func (r *operationReader) readSecurity(op *operation, full *spec.Node) {
 		for _, e := range requirement.Entries {
 			if s := r.readScheme(e.Key); s != nil && !slices.ContainsFunc(op.schemes, func(o *securityScheme) bool { return o.key == s.key }) {
 				op.schemes = append(op.schemes, s)
+				op.addScopes(s, e.Value)
 			}
 		}
 	}
@@ -67,4 +68,16 @@ func (r *operationReader) readScheme(key *spec.Node) *securityScheme {
 		return ""
 	}
 	return &securityScheme{key: key.Value, kind: text("type"), in: text("in"), name: text("name"), scheme: strings.ToLower(text("scheme"))}
+}
+
+// addScopes adds the scopes that a requirement of OAuth 2 has.
+func (o *operation) addScopes(s *securityScheme, list *spec.Node) {
+	if s.kind != "oauth2" && s.kind != "openIdConnect" {
+		return
+	}
+	for _, item := range list.Items {
+		if isString(item) && !slices.Contains(o.scopes, item.Value) {
+			o.scopes = append(o.scopes, item.Value)
+		}
+	}
 }
