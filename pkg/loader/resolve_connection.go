@@ -9,6 +9,7 @@ import (
 
 	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // A toolConnection is the connection of a tool, with its resource key. The connection is
@@ -44,14 +45,27 @@ func (r *resolver) decodeConnection(p part) *connection.Config {
 	return c
 }
 
+// findConnectionRef returns the connection of the config of a tool with its document, or nil
+// if it has none. It returns false if there are errors, which it reports.
+func (r *resolver) findConnectionRef(config any, doc tool.Document) (*connection.Ref, bool) {
+	switch c := config.(type) {
+	case connection.RefConfig:
+		return c.Connection(), true
+	case tool.DocumentConnectionConfig:
+		ref, ds := c.DocumentConnection(doc)
+		r.report(ds...)
+		return ref, !ds.HasErrors()
+	}
+	return nil, true
+}
+
 // resolveConnection returns the connection that the config of a tool names, for its
 // addresses. It returns false if there are errors, which it reports.
-func (r *resolver) resolveConnection(config any, addresses []spec.Text) (toolConnection, bool) {
-	refs, ok := config.(connection.RefConfig)
-	if !ok || refs.Connection() == nil {
-		return toolConnection{}, true
+func (r *resolver) resolveConnection(config any, doc tool.Document, addresses []spec.Text) (toolConnection, bool) {
+	ref, ok := r.findConnectionRef(config, doc)
+	if !ok || ref == nil {
+		return toolConnection{}, ok
 	}
-	ref := refs.Connection()
 	name, c := cmp.Or(ref.Name.Value, "inline"), ref.Inline
 	if c == nil {
 		if c = r.findConnection(ref); c == nil {

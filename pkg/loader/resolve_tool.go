@@ -146,7 +146,7 @@ func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) 
 	if slices.Contains([]string{"McpToolset", "MCPToolset", "ToolboxToolset"}, name) {
 		return unlinkedMCPError(ref.Name)
 	}
-	if name == "OpenAPIToolset" {
+	if name == "OpenAPIToolset" || slices.Contains(googleToolsets(), name) {
 		return unlinkedOpenAPIError(ref.Name)
 	}
 	if found, ok := tool.FindUnsupported(name); ok {
@@ -161,6 +161,13 @@ func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) 
 		return ref.Node.Get("name").Errorf("unknown-name", "unknown built-in tool %q", name).WithHint("did you mean %q?", near)
 	}
 	return unknownNameError(ref.Node.Get("name"), "built-in tool %s", name, builtins)
+}
+
+// googleToolsets lists the toolsets of APIs of Google in package openapitool.
+func googleToolsets() []string {
+	return []string{
+		"BigQueryApiToolset", "CalendarToolset", "DocsToolset", "GmailToolset", "GoogleApiToolset", "SheetsToolset", "SlidesToolset", "YoutubeToolset",
+	}
 }
 
 // unlinkedMCPError reports a tool of package mcptool, which the program does not use.
@@ -226,7 +233,7 @@ func (r *resolver) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.
 		return nil
 	}
 	addresses := slices.Concat(configAddresses(d.plan.Config), doc.listAddresses())
-	conn, ok := r.resolveConnection(d.plan.Config, addresses)
+	conn, ok := r.resolveConnection(d.plan.Config, doc.doc, addresses)
 	if !ok {
 		return nil
 	}

@@ -33,7 +33,6 @@ func UnsupportedTools() []UnsupportedTool {
 		document = "use openapi with the OpenAPI document of the API"
 		toolbox  = "use mcp with the MCP Toolbox for Databases, which has these tools"
 		rest     = "use http with the REST API of the service"
-		google   = "write an OpenAPI document of the operations that you need, and use openapi with it and with a connection under auth"
 	)
 	return []UnsupportedTool{
 		{"AgentRegistry", later, "write the URL of the agent or of the MCP server in the app"},
@@ -44,20 +43,15 @@ func UnsupportedTools() []UnsupportedTool {
 		{"AuthToolArguments", class, ""},
 		{"BaseTool", class, ""},
 		{"BaseToolset", class, ""},
-		{"BigQueryApiToolset", later, google},
 		{"BigQueryToolset", later, toolbox},
 		{"BigtableToolset", later, toolbox},
-		{"CalendarToolset", later, google},
 		{"ComputerUseToolset", later, "use mcp with the MCP server of Playwright"},
 		{"CrewaiTool", python, "use mcp or http"},
 		{"DataAgentToolset", later, rest},
-		{"DocsToolset", later, google},
 		{"EnvironmentToolset", later, "use command tools"},
 		{"FilesRetrieval", later, "use load_memory, or mcp with a server that searches files"},
 		{"GCSAdminToolset", later, rest},
 		{"GCSToolset", later, rest},
-		{"GmailToolset", later, google},
-		{"GoogleApiToolset", later, google},
 		{"GoogleSearchAgentTool", later, "use agent with an agent that has google_search"},
 		{"LangchainTool", python, "use mcp or http"},
 		{"LlamaIndexRetrieval", python, "use load_memory, or mcp with a server that searches documents"},
@@ -66,12 +60,9 @@ func UnsupportedTools() []UnsupportedTool {
 		{"RemoteMcpServer", later, "use McpToolset or mcp with its URL"},
 		{"RestApiTool", later, document},
 		{"SearchResultMode", class, ""},
-		{"SheetsToolset", later, google},
-		{"SlidesToolset", later, google},
 		{"SpannerAdminToolset", later, toolbox},
 		{"SpannerToolset", later, toolbox},
 		{"ToolContext", class, ""},
 		{"TransferToAgentTool", "is added by the runtime to agents that may transfer", "use transfer_to_agent"},
-		{"YoutubeToolset", later, google},
 	}
 }

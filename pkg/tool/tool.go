@@ -247,6 +247,15 @@ type DocumentConfig interface {
 	ReadDocument(file string, content []byte) (Document, spec.Diagnostics)
 }
 
+// A DocumentConnectionConfig is a [DocumentConfig] whose connection depends on the document, such
+// as its scopes.
+type DocumentConnectionConfig interface {
+	DocumentConfig
+	// DocumentConnection returns the connection for a document of ReadDocument: an inline
+	// one, which may have a name. It is nil if there are errors.
+	DocumentConnection(doc Document) (*connection.Ref, spec.Diagnostics)
+}
+
 // A DocumentSource is the place of a document.
 type DocumentSource struct {
 	// At is a file of the app, or an https URL.

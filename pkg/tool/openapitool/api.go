@@ -44,6 +44,7 @@ func (t *toolset) readAPI(file string, content []byte) (tool.Document, spec.Diag
 // readDocumentAPI is readAPI for a document with warnings.
 func (t *toolset) readDocumentAPI(doc *document, ds spec.Diagnostics) (tool.Document, spec.Diagnostics) {
 	if isDiscovery(doc.root) {
+		ds = append(ds, t.checkDiscovery(doc.root)...)
 		if ds = append(ds, convertDiscovery(doc)...); ds.HasErrors() {
 			return nil, ds
 		}
@@ -361,6 +362,10 @@ func (t *toolset) findAddresses(doc *document, a *api) spec.Diagnostics {
 			}
 			ds = append(ds, op.server.Errorf(0, "openapi-server", "%s", problem).
 				WithHint("set base_url to the address of the service, such as https://api.example.com/v1"))
+			continue
+		}
+		if t.google != nil && !isGoogleAddress(op.server.Value) {
+			ds = append(ds, op.server.Errorf(0, "openapi-server", "the server of %s must be https://….googleapis.com, got %q", t.google.kind, cutMessage(op.server.Value)))
 			continue
 		}
 		a.addresses = append(a.addresses, op.server)

@@ -244,10 +244,10 @@ func (c *discoveryConverter) listParameters(method *spec.Node) []*spec.Node {
 	placed := pathPlaceholders(path)
 	var list []*spec.Node
 	for i, name := range placed {
-		switch {
-		case !placeholderName.MatchString(name):
+		if !placeholderName.MatchString(name) {
 			c.doc.reportError(at, "openapi", "the path has the unsupported expression {%s}", cutMessage(name))
-		case !slices.Contains(placed[:i], name):
+		}
+		if !slices.Contains(placed[:i], name) {
 			list = append(list, c.newPathParameter(method, at, name))
 		}
 	}

@@ -31,11 +31,11 @@ func Kinds() spec.Kinds[tool.Env, tool.Set] {
 	}
 }
 
-// Toolsets lists ADK's toolset, which documents name by `name:`.
+// Toolsets lists ADK's toolsets, which documents name by `name:`.
 func Toolsets() spec.Kinds[tool.Env, tool.Set] {
-	return spec.Kinds[tool.Env, tool.Set]{
+	return append(googleKinds(),
 		spec.NewKind("OpenAPIToolset", "Provides the operations of an OpenAPI document as tools, in ADK's syntax.", newADKSet),
-	}
+	)
 }
 
 type config struct {
@@ -111,21 +111,27 @@ func (c *config) Check(n *spec.Node) spec.Diagnostics {
 	if c.BaseURL.Pos.Line > 0 && (tool.ConstantHost(c.BaseURL.Value) == "" || strings.ContainsAny(c.BaseURL.Value, "{}?#")) {
 		ds = append(ds, c.BaseURL.Errorf(0, "url", "base_url must start with http:// or https:// and a host, without placeholders and query"))
 	}
-	isURL := strings.Contains(c.Spec.Value, "://")
-	switch {
-	case isURL && !strings.HasPrefix(c.Spec.Value, "https://"):
-		ds = append(ds, c.Spec.Errorf(0, "url", "spec must be a file of the app or an https URL"))
-	case isURL && !isSHA256(c.SHA256.Value):
-		ds = append(ds, c.Spec.Errorf(0, "openapi", "a document at a URL requires sha256: its SHA-256 hash in hexadecimal").
-			WithHint("review the document, then set sha256 to the output of: curl -sL URL | sha256sum"))
-	case !isURL && c.SHA256.Pos.Line > 0:
-		ds = append(ds, c.SHA256.Errorf(0, "openapi", "sha256 requires a URL in spec"))
-	}
+	ds = append(ds, checkSource(c.Spec, c.SHA256)...)
 	var invalid spec.Diagnostics
 	if _, err := tool.CompileHeaders(c.Headers); errors.As(err, &invalid) {
 		ds = append(ds, invalid...)
 	}
 	return ds
+}
+
+// checkSource reports the place of a document that cannot be read, or not reproducibly.
+func checkSource(at, sum spec.Text) spec.Diagnostics {
+	isURL := strings.Contains(at.Value, "://")
+	switch {
+	case isURL && !strings.HasPrefix(at.Value, "https://"):
+		return spec.Diagnostics{at.Errorf(0, "url", "spec must be a file of the app or an https URL")}
+	case isURL && !isSHA256(sum.Value):
+		return spec.Diagnostics{at.Errorf(0, "openapi", "a document at a URL requires sha256: its SHA-256 hash in hexadecimal").
+			WithHint("review the document, then set sha256 to the output of: curl -sL URL | sha256sum")}
+	case !isURL && sum.Pos.Line > 0:
+		return spec.Diagnostics{sum.Errorf(0, "openapi", "sha256 requires a URL in spec")}
+	}
+	return nil
 }
 
 func isSHA256(text string) bool {
@@ -165,6 +171,8 @@ type toolset struct {
 	authAt             spec.Text
 	// connected sends the credential of a connection, instead of auth.
 	connected bool
+	// google is set for a toolset of an API of Google, whose addresses must be Google's.
+	google *googleAPI
 	// scheme, if set, replaces the document's security.
 	scheme       *securityScheme
 	headers      map[string]spec.Secret

@@ -1,0 +1,344 @@
+package openapitool
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/pkg/connection"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// googleKinds lists ADK's toolsets of the APIs of Google (adk-python
+// tools/google_api_tool/google_api_toolsets.py).
+func googleKinds() spec.Kinds[tool.Env, tool.Set] {
+	kinds := spec.Kinds[tool.Env, tool.Set]{
+		spec.NewKind("GoogleApiToolset", "Provides the operations of an API of Google as tools, by its discovery document.", newAnyGoogleSet),
+	}
+	for _, api := range []googleAPI{
+		{kind: "BigQueryApiToolset", title: "BigQuery", name: "bigquery", version: "v2"},
+		{kind: "CalendarToolset", title: "Google Calendar", name: "calendar", version: "v3"},
+		{kind: "DocsToolset", title: "Google Docs", name: "docs", version: "v1"},
+		{kind: "GmailToolset", title: "Gmail", name: "gmail", version: "v1"},
+		{kind: "SheetsToolset", title: "Google Sheets", name: "sheets", version: "v4"},
+		{kind: "SlidesToolset", title: "Google Slides", name: "slides", version: "v1"},
+		{kind: "YoutubeToolset", title: "YouTube", name: "youtube", version: "v3"},
+	} {
+		kinds = append(kinds, spec.NewKindFrom(api.kind, "Provides the operations of "+api.title+" as tools, by its discovery document.",
+			func() *googleConfig { return &googleConfig{api: api} }, newGoogleSet))
+	}
+	return kinds
+}
+
+// A googleAPI is an API of Google, with the kind of its tools.
+type googleAPI struct {
+	kind, title, name, version string
+	// discoveryURL is where the discovery document is, or "" for the address that all have.
+	discoveryURL string
+}
+
+// documentURL returns the address of the discovery document.
+func (a *googleAPI) documentURL() string {
+	if a.discoveryURL != "" {
+		return strings.NewReplacer("{api}", a.name, "{apiVersion}", a.version).Replace(a.discoveryURL)
+	}
+	return "https://www.googleapis.com/discovery/v1/apis/" + url.PathEscape(a.name) + "/" + url.PathEscape(a.version) + "/rest"
+}
+
+// googleConfig is the args of a toolset of one API. spec, sha256 and scopes are not ADK's, which
+// downloads the document when it loads an agent.
+type googleConfig struct {
+	Spec              spec.Text              `yaml:"spec" doc:"The discovery document of the API: a file of the app, or an https URL with sha256."`
+	SHA256            spec.Text              `yaml:"sha256" doc:"The SHA-256 hash of the document at a URL, in hexadecimal."`
+	ClientID          spec.Secret            `yaml:"client_id" doc:"The ID of an OAuth client of Google: each user authorizes the app in a browser."`
+	ClientSecret      spec.Secret            `yaml:"client_secret" secret:"true" doc:"The secret of the OAuth client."`
+	ServiceAccount    *serviceAccount        `yaml:"service_account" doc:"The service account that calls the API for all users, instead of an OAuth client: its key in JSON, such as ${secret:ROBOT}, or {service_account_credential, scopes} or {use_default_credential: true}."`
+	Scopes            []string               `yaml:"scopes" doc:"The scopes to request, instead of those that the operations need."`
+	AdditionalScopes  []string               `yaml:"additional_scopes" doc:"Scopes to request besides those that the operations need."`
+	AdditionalHeaders map[string]spec.Secret `yaml:"additional_headers" doc:"Request headers; they may contain state keys, as headers of openapi tools."`
+	ToolFilter        []spec.Text            `yaml:"tool_filter" doc:"The tools to provide, by their names without the prefix, such as calendar_events_list; default: all."`
+	ToolNamePrefix    string                 `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
+
+	api googleAPI
+}
+
+// anyGoogleConfig is the args of ADK's GoogleApiToolset (adk-python
+// tools/google_api_tool/google_api_toolset.py).
+type anyGoogleConfig struct {
+	APIName      spec.Text    `yaml:"api_name" required:"true" doc:"The name of the API, such as drive."`
+	APIVersion   spec.Text    `yaml:"api_version" required:"true" doc:"The version of the API, such as v3."`
+	DiscoveryURL spec.Text    `yaml:"discovery_url" doc:"The address of the discovery document, with {api} and {apiVersion}. It is only named in errors: a load reads spec."`
+	Google       googleConfig `yaml:",inline"`
+}
+
+// A serviceAccount is the service_account of ADK, or its key.
+type serviceAccount struct {
+	key        spec.Secret
+	scopes     []string
+	usesHost   bool
+	at         *spec.Node
+	credential *spec.Node
+}
+
+type serviceAccountConfig struct {
+	Credential spec.Secret `yaml:"service_account_credential" secret:"true" doc:"The key of the service account, in JSON."`
+	Scopes     []string    `yaml:"scopes" doc:"The scopes of the tokens."`
+	UseDefault bool        `yaml:"use_default_credential" doc:"Whether to use the account of the host, which the policy must allow."`
+}
+
+// DecodeSpec decodes the key or the mapping.
+func (a *serviceAccount) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	a.at, a.credential = n, n
+	if n.Kind != spec.Mapping {
+		return a.key.DecodeSpec(n)
+	}
+	var c serviceAccountConfig
+	ds := spec.Decode(n, &c)
+	a.key, a.scopes, a.usesHost, a.credential = c.Credential, c.Scopes, c.UseDefault, n.Get("service_account_credential")
+	if (a.key.Pos.Line > 0) == a.usesHost && !ds.HasErrors() {
+		ds = append(ds, n.Errorf("required", "service_account requires exactly one of service_account_credential and use_default_credential: true"))
+	}
+	return ds
+}
+
+// SchemaSpec describes both forms.
+func (a *serviceAccount) SchemaSpec() map[string]any {
+	return map[string]any{
+		"title": "the key of a service account, or ADK's mapping",
+		"anyOf": []any{map[string]any{"type": "string"}, spec.Schema(reflect.TypeFor[serviceAccountConfig]())},
+	}
+}
+
+var (
+	_ tool.DocumentConnectionConfig = (*googleConfig)(nil)
+	_ tool.DocumentConnectionConfig = (*anyGoogleConfig)(nil)
+	_ tool.StateConfig              = (*googleConfig)(nil)
+	_ tool.StateConfig              = (*anyGoogleConfig)(nil)
+	_ spec.Checker                  = (*googleConfig)(nil)
+	_ spec.Checker                  = (*anyGoogleConfig)(nil)
+)
+
+// DocumentSource returns the file or URL of the document.
+func (c *googleConfig) DocumentSource() tool.DocumentSource {
+	selected := []string{"tool_filter"}
+	for _, name := range c.ToolFilter {
+		selected = append(selected, name.Value)
+	}
+	return tool.DocumentSource{At: c.Spec, SHA256: c.SHA256, Selection: strings.Join(selected, "\x00")}
+}
+
+// ReadDocument reads the operations of the document.
+func (c *googleConfig) ReadDocument(file string, content []byte) (tool.Document, spec.Diagnostics) {
+	return c.newToolset().readAPI(file, content)
+}
+
+// StateUse returns the placeholders of the headers.
+func (c *googleConfig) StateUse(*spec.Node) tool.StateUse {
+	var u tool.StateUse
+	for _, name := range slices.Sorted(maps.Keys(c.AdditionalHeaders)) {
+		u.AddPaths(c.AdditionalHeaders[name].Text, isCallName)
+	}
+	return u
+}
+
+// Check requires a document and one credential.
+func (c *googleConfig) Check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if c.Spec.Value == "" {
+		file, address := c.api.name+".json", c.api.documentURL()
+		ds = append(ds, n.Errorf("required", "%s requires spec, the discovery document of the API", c.api.kind).
+			WithHint("run curl -sSfL -o %s '%s' in the folder of the app, and write spec: %[1]s under args", file, address))
+	}
+	ds = append(ds, checkSource(c.Spec, c.SHA256)...)
+	hasClient, account := c.ClientID.Pos.Line > 0, c.ServiceAccount
+	switch {
+	case hasClient == (account != nil):
+		ds = append(ds, n.Errorf("required", "%s requires exactly one of client_id and service_account", c.api.kind).
+			WithHint("for another credential use openapi with the document, and with auth"))
+	case !hasClient && c.ClientSecret.Pos.Line > 0:
+		ds = append(ds, c.ClientSecret.Errorf(0, "required", "client_secret requires client_id"))
+	}
+	credentials := []*spec.Node{n.Get("client_secret")}
+	if account != nil {
+		credentials = append(credentials, account.credential)
+		if account.key.Pos.Line > 0 {
+			_, more := connection.NewGoogleAccount(account.key, []string{"any"})
+			ds = append(ds, more...)
+		}
+	}
+	for _, at := range credentials {
+		if at != nil && at.Kind == spec.Scalar && !at.IsNull() && !at.HasReference() {
+			d := at.Warnf("key-in-file", "credential in a file").WithHint("store it as a secret, and write ${secret:NAME}")
+			d.Source = ""
+			ds = append(ds, d)
+		}
+	}
+	var invalid spec.Diagnostics
+	if _, err := tool.CompileHeaders(c.AdditionalHeaders); errors.As(err, &invalid) {
+		ds = append(ds, invalid...)
+	}
+	return ds
+}
+
+func (c *googleConfig) newToolset() *toolset {
+	authAt := c.ClientID.Text
+	if c.ServiceAccount != nil {
+		authAt = c.ServiceAccount.at.Text()
+	}
+	return &toolset{
+		source: c.Spec.Value, at: c.Spec, filter: c.ToolFilter, prefix: c.ToolNamePrefix, headers: c.AdditionalHeaders, connected: true, authAt: authAt,
+		google: &c.api, capabilities: tool.Capabilities{Timeout: 30 * time.Second}, maxResponse: 1 << 20,
+	}
+}
+
+// DocumentConnection returns the connection with the scopes that the operations need. The name
+// of a connection of users has a hash of its client and scopes: the tokens of connections with
+// other ones are others.
+func (c *googleConfig) DocumentConnection(doc tool.Document) (*connection.Ref, spec.Diagnostics) {
+	a, ok := doc.(*api)
+	if !ok {
+		return nil, nil // reported
+	}
+	scopes := slices.Clone(c.Scopes)
+	if account := c.ServiceAccount; len(scopes) == 0 && account != nil {
+		scopes = slices.Clone(account.scopes)
+	}
+	if len(scopes) == 0 {
+		scopes = chooseScopes(a.operations)
+	}
+	for _, scope := range c.AdditionalScopes {
+		if !slices.Contains(scopes, scope) {
+			scopes = append(scopes, scope)
+		}
+	}
+	if len(scopes) == 0 {
+		return nil, spec.Diagnostics{c.Spec.Errorf(0, "openapi-auth", "the document has no scopes for the operations").WithHint("set scopes")}
+	}
+	if account := c.ServiceAccount; account != nil {
+		key := account.key
+		if account.usesHost {
+			key = spec.Secret{}
+		}
+		conn, ds := connection.NewGoogleAccount(key, scopes)
+		return &connection.Ref{Name: spec.Text{Value: c.api.kind, Pos: account.at.Pos}, Inline: conn, Node: account.at}, ds
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", c.ClientID.Reveal(), scopes))
+	name := c.ClientID.Text
+	name.Value = c.api.kind + "_" + hex.EncodeToString(sum[:4])
+	return &connection.Ref{
+		Name: name, Inline: connection.NewGoogleUsers(c.ClientID, c.ClientSecret, scopes), Node: c.ClientID.Mapping("client_id", ""),
+	}, nil
+}
+
+// chooseScopes returns scopes that suffice for operations. Of the scopes of an operation one
+// suffices: the result is the shortest common one that only reads, or the first common one, or
+// the first one of each operation.
+func chooseScopes(ops []*operation) []string {
+	var common, each []string
+	isFirst := true
+	for _, op := range ops {
+		if len(op.scopes) == 0 {
+			continue
+		}
+		if isFirst {
+			common, isFirst = slices.Clone(op.scopes), false
+		}
+		common = slices.DeleteFunc(common, func(scope string) bool { return !slices.Contains(op.scopes, scope) })
+		if !slices.ContainsFunc(op.scopes, func(scope string) bool { return slices.Contains(each, scope) }) {
+			each = append(each, op.scopes[0])
+		}
+	}
+	if len(common) == 0 {
+		return each
+	}
+	best := ""
+	for _, scope := range common {
+		if strings.HasSuffix(scope, ".readonly") && (best == "" || len(scope) < len(best)) {
+			best = scope
+		}
+	}
+	return []string{cmp.Or(best, common[0])}
+}
+
+func newGoogleSet(_ context.Context, env tool.Env, c *googleConfig) (tool.Set, error) {
+	return c.newToolset().newSet(env)
+}
+
+// withAPI returns the settings with the API that they name.
+func (c *anyGoogleConfig) withAPI() *googleConfig {
+	google := c.Google
+	google.api = googleAPI{kind: "GoogleApiToolset", name: c.APIName.Value, version: c.APIVersion.Value, discoveryURL: c.DiscoveryURL.Value}
+	return &google
+}
+
+// DocumentSource returns the file or URL of the document.
+func (c *anyGoogleConfig) DocumentSource() tool.DocumentSource { return c.Google.DocumentSource() }
+
+// ReadDocument reads the operations of the document.
+func (c *anyGoogleConfig) ReadDocument(file string, content []byte) (tool.Document, spec.Diagnostics) {
+	return c.withAPI().ReadDocument(file, content)
+}
+
+// StateUse returns the placeholders of the headers.
+func (c *anyGoogleConfig) StateUse(n *spec.Node) tool.StateUse { return c.Google.StateUse(n) }
+
+// DocumentConnection returns the connection with the scopes that the operations need.
+func (c *anyGoogleConfig) DocumentConnection(doc tool.Document) (*connection.Ref, spec.Diagnostics) {
+	return c.withAPI().DocumentConnection(doc)
+}
+
+// Check requires a name and a version that can be part of an address.
+func (c *anyGoogleConfig) Check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, at := range []spec.Text{c.APIName, c.APIVersion} {
+		if at.Pos.Line > 0 && !apiWord.MatchString(at.Value) {
+			ds = append(ds, at.Errorf(0, "value", "api_name and api_version must be those of an API, such as drive and v3, got %q", at.Value))
+		}
+	}
+	if at := c.DiscoveryURL; at.Value != "" && !strings.HasPrefix(at.Value, "https://") {
+		ds = append(ds, at.Errorf(0, "url", "discovery_url must start with https://"))
+	}
+	if len(ds) > 0 {
+		return ds
+	}
+	return c.withAPI().Check(n)
+}
+
+func newAnyGoogleSet(_ context.Context, env tool.Env, c *anyGoogleConfig) (tool.Set, error) {
+	return c.withAPI().newToolset().newSet(env)
+}
+
+// apiWord matches the names and versions of APIs.
+var apiWord = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,60}$`)
+
+// checkDiscovery reports the document of another API.
+func (t *toolset) checkDiscovery(root *spec.Node) spec.Diagnostics {
+	if t.google == nil {
+		return nil
+	}
+	var ds spec.Diagnostics
+	for _, one := range []struct{ key, want string }{{"name", t.google.name}, {"version", t.google.version}} {
+		if at := root.Get(one.key); isString(at) && at.Value != one.want {
+			ds = append(ds, at.Errorf("openapi", "the document is of another API: its %s must be %s, got %q", one.key, one.want, cutMessage(at.Value)))
+		}
+	}
+	return ds
+}
+
+// isGoogleAddress reports whether an address is that of an API of Google, to which its tokens
+// may go.
+func isGoogleAddress(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "https" && u.User == nil && u.Port() == "" && strings.HasSuffix(strings.ToLower(u.Hostname()), ".googleapis.com")
+}
