@@ -61,8 +61,11 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 	r.checkNodePlaces(p)
 	r.countTransferPairs(p)
 	if refs, ok := plan.Config.(agentconfig.ToolConfig); ok {
-		for _, ref := range refs.ToolRefs() {
-			for _, pt := range r.resolveTool(ctx, ref, t) {
+		all := refs.ToolRefs()
+		of := t
+		of.hasOtherTools = len(all) > 1
+		for _, ref := range all {
+			for _, pt := range r.resolveTool(ctx, ref, of) {
 				pt.at = ref.Node
 				p.tools = append(p.tools, pt)
 			}

@@ -41,14 +41,15 @@ func (r *resolver) resolveToolUse(ctx context.Context, ref *agentconfig.ToolRef,
 		return nil
 	}
 	r.markUsed(n)
-	if built := r.sharedTools[n.node]; built != nil {
+	key := sharedToolKey{n.node, t.hasOtherTools}
+	if built := r.sharedTools[key]; built != nil {
 		again := *built
 		return []*resolvedTool{&again}
 	}
 	found := r.resolveDeclaredTool(ctx, n, t)
 	// Each use of a tool that calls an agent has its own instance.
 	if len(found) == 1 && found[0].set != nil {
-		r.sharedTools[n.node] = found[0]
+		r.sharedTools[key] = found[0]
 	}
 	return found
 }
@@ -85,7 +86,7 @@ func (r *resolver) resolveDeclaredTool(ctx context.Context, p part, t ancestry) 
 		r.report(inner.Use.Errorf(0, "use", "a tool under tools cannot use another one"))
 		return nil
 	}
-	return r.resolveTool(ctx, &inner, ancestry{file: p.file, visited: t.visited})
+	return r.resolveTool(ctx, &inner, ancestry{p.file, t.visited, t.hasOtherTools})
 }
 
 // resolveNamedTool resolves a tool by ADK's name.
@@ -106,7 +107,8 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRe
 		return r.resolveAgentTool(ctx, kind, args, t)
 	}
 	if kind, ok := r.loader.builtins.Lookup(name); ok {
-		found := r.buildTool(ctx, kind, normalizeArgs(ref))
+		kind, args := r.replaceTool(kind, normalizeArgs(ref), t)
+		found := r.buildTool(ctx, kind, args)
 		more := r.withAdditionalTools(ctx, found, t)
 		for _, t := range found {
 			_, described := t.config.(tool.DocumentConfig)
@@ -126,6 +128,30 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRe
 	}
 	r.report(unknownToolError(ref, name, r.loader.builtins.Names()))
 	return nil
+}
+
+// replaceTool returns the built-in tool with its args, or those of the tool that replaces it in
+// an agent with more tools.
+func (r *resolver) replaceTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node, t ancestry) (spec.Kind[tool.Env, tool.Set], *spec.Node) {
+	c, ok := r.decodeTool(kind, n).plan.Config.(tool.ReplaceableConfig)
+	if !ok || !t.hasOtherTools {
+		return kind, n
+	}
+	name, setting := c.Replacement()
+	other, ok := r.loader.builtins.Lookup(name)
+	if !ok {
+		return kind, n
+	}
+	args := *n
+	args.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return e.Key.Value == setting })
+	return other, &args
+}
+
+// A sharedToolKey identifies a tool under tools: it may be another one in an agent with more
+// tools.
+type sharedToolKey struct {
+	node          *spec.Node
+	hasOtherTools bool
 }
 
 // resolveRegisteredTool resolves a tool that the embedding program has registered. It is already

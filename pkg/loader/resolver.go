@@ -113,7 +113,7 @@ type resolver struct {
 	buildingModels []string
 	// connections are the decoded connections; invalid ones are nil.
 	connections map[*spec.Node]*connection.Config
-	sharedTools map[*spec.Node]*resolvedTool // built tools under tools, shared by their users
+	sharedTools map[sharedToolKey]*resolvedTool // built tools under tools, shared by their users
 	held        heldResources
 	// guard decides which addresses the app may use.
 	guard *policy.Guard
@@ -122,7 +122,7 @@ type resolver struct {
 func newResolver(l *Loader, src *source) *resolver {
 	r := &resolver{
 		loader: l, src: src, included: map[string]bool{}, models: map[string]model.LLM{}, modelPlans: map[string]modelPlan{}, bareModels: map[string]bareModel{},
-		connections: map[*spec.Node]*connection.Config{}, sharedTools: map[*spec.Node]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
+		connections: map[*spec.Node]*connection.Config{}, sharedTools: map[sharedToolKey]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
 		held: heldResources{app: src.name, logger: l.opts.Logger},
 		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.builtins.Names(), findModelKind: l.findModelKind},
 	}
@@ -189,6 +189,8 @@ func (r *resolver) findFunction(name string) (part, bool) {
 type ancestry struct {
 	file    string
 	visited []string
+	// hasOtherTools is set for a tool of an agent with more than one.
+	hasOtherTools bool
 }
 
 func (t ancestry) hasVisited(mark string) bool { return slices.Contains(t.visited, mark) }

@@ -236,6 +236,14 @@ type AddressConfig interface {
 	Addresses() []spec.Text
 }
 
+// A ReplaceableConfig is the config of a built-in tool that another one replaces if its agent has
+// more tools.
+type ReplaceableConfig interface {
+	// Replacement returns the name of the other tool, and the setting that it does not have,
+	// or "" if no tool replaces this one.
+	Replacement() (kind, setting string)
+}
+
 // A DocumentConfig is the config of a kind whose tools a document of another program
 // describes. The loader reads the document.
 type DocumentConfig interface {

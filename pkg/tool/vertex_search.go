@@ -26,12 +26,22 @@ type vertexSearchArgs struct {
 	DataStores []*genai.VertexAISearchDataStoreSpec `yaml:"data_store_specs" doc:"The data stores of the engine to search, with their filters."`
 	Filter     string                               `yaml:"filter" doc:"A filter of the service."`
 	MaxResults int                                  `yaml:"max_results" doc:"Maximum number of results; the default is that of the service, 10."`
+	Bypass     bool                                 `yaml:"bypass_multi_tools_limit" doc:"Whether the tool becomes DiscoveryEngineSearchTool if the agent has other tools, which some models do not allow besides a search."`
 }
 
 var (
-	_ spec.Checker  = (*vertexSearchArgs)(nil)
-	_ AddressConfig = (*vertexSearchArgs)(nil)
+	_ spec.Checker      = (*vertexSearchArgs)(nil)
+	_ AddressConfig     = (*vertexSearchArgs)(nil)
+	_ ReplaceableConfig = (*vertexSearchArgs)(nil)
 )
+
+// Replacement returns the tool that the agent calls itself, if the limit is to be bypassed.
+func (c *vertexSearchArgs) Replacement() (kind, setting string) {
+	if !c.Bypass {
+		return "", ""
+	}
+	return "DiscoveryEngineSearchTool", "bypass_multi_tools_limit"
+}
 
 // Check requires exactly one of a data store and an engine.
 func (c *vertexSearchArgs) Check(n *spec.Node) spec.Diagnostics {
