@@ -273,26 +273,43 @@ func (c *discoveryConverter) listParameters(method *spec.Node) []*spec.Node {
 // placeholderName matches the simple expressions of URI templates (RFC 6570).
 var placeholderName = regexp.MustCompile(`^[A-Za-z0-9_.$-]+$`)
 
-// newPathParameter returns the parameter of a placeholder. Those of a flat path are parts of the
-// parameter that the document declares.
+// newPathParameter returns the parameter of a placeholder. One of a flat path that the document
+// does not declare is another name of a declared one, or a part of it.
 func (c *discoveryConverter) newPathParameter(method, path *spec.Node, name string) *spec.Node {
 	schema := newMapping(path, newMember(path, "type", newString(path, "string")))
 	members := []spec.Entry{newMember(path, "name", newString(path, name)), newMember(path, "in", newString(path, "path")), newMember(path, "required", newScalar(path, "!!bool", "true"))}
-	at := method.Get("parameters").Get(name)
-	if at != nil && at.Kind == spec.Mapping {
-		schema = convertDiscoverySchema(at)
-	} else if whole := method.Get("path"); isString(whole) {
-		if expressions := pathPlaceholders(whole.Value); len(expressions) == 1 && strings.HasPrefix(expressions[0], "+") {
-			if text := method.Get("parameters").Get(expressions[0][1:]).Get("description"); isString(text) {
-				members = append(members, newMember(text, "description", newString(text, "Part of "+expressions[0][1:]+": "+text.Value)))
-			}
-		}
+	whole, isPart := findWholeParameter(method, path.Value, name)
+	declared := method.Get("parameters").Get(whole)
+	if text := declared.Get("description"); isPart && isString(text) {
+		members = append(members, newMember(text, "description", newString(text, "Part of "+whole+": "+text.Value)))
+	} else if !isPart && declared != nil && declared.Kind == spec.Mapping {
+		schema = convertDiscoverySchema(declared)
 	}
 	if strings.Contains(path.Value, "{+"+name+"}") {
 		members = append(members, newMember(path, "allowReserved", newScalar(path, "!!bool", "true")))
 	}
 	return newMapping(path, append(members, newMember(path, "schema", schema))...)
 }
+
+// findWholeParameter returns the declared parameter of a placeholder, which may be a part of its
+// value.
+func findWholeParameter(method *spec.Node, path, name string) (whole string, isPart bool) {
+	other := method.Get("path")
+	if method.Get("parameters").Get(name) != nil || !isString(other) {
+		return name, false
+	}
+	names := pathPlaceholders(other.Value)
+	at := slices.Index(pathPlaceholders(strings.ReplaceAll(path, "{+", "{")), name)
+	if at >= 0 && at < len(names) && placeholder.ReplaceAllString(path, "{}") == placeholder.ReplaceAllString(other.Value, "{}") {
+		return strings.TrimPrefix(names[at], "+"), false
+	}
+	if len(names) == 1 && strings.HasPrefix(names[0], "+") {
+		return names[0][1:], true
+	}
+	return name, false
+}
+
+var placeholder = regexp.MustCompile(`\{[^}]*\}`)
 
 // newQueryParameter returns a parameter of the query, or nil for another one. A path parameter
 // that is not in the path is whole in another form of the path.

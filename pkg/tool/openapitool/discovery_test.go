@@ -42,6 +42,8 @@ func TestDiscoveryDeclaration(t *testing.T) {
 		"planner_plans_steps_get": `Ø {"properties":{` + fields + `,"owners_id":{"description":"Part of name: The name of a step.","type":"string"},` +
 			`"plans_id":{"description":"Part of name: The name of a step.","type":"string"},"steps_id":{"description":"Part of name: The name of a step.","type":"string"}},` +
 			`"required":["owners_id","plans_id","steps_id"],"title":"planner.plans.steps.get_Arguments","type":"object"}`,
+		"planner_plans_steps_delete": `Ø {"properties":{` + fields + `,"plans_id":{"description":"The plan.","type":"string"},"steps_id":{"pattern":"^[^/]+$","type":"string"}},` +
+			`"required":["plans_id","steps_id"],"title":"planner.plans.steps.delete_Arguments","type":"object"}`,
 	}
 	got := map[string]string{}
 	for name, found := range tools {
@@ -88,8 +90,8 @@ func TestDiscoveryRequest(t *testing.T) {
 		})
 	}
 	keyed := mustReadTools(t, planner(t, s.URL), "spec: x\nauth: {api_key: \"${secret:KEY}\"}\noperations: [planner.ping, {tag: plans.steps}]\n")
-	if len(keyed) != 2 {
-		t.Errorf("%d tools, want 2", len(keyed))
+	if len(keyed) != 3 {
+		t.Errorf("%d tools, want 3", len(keyed))
 	}
 	if got, want := callTool(t.Context(), keyed["planner_ping"], nil), "GET /planner/v1/ping?key=***\n"; got != want {
 		t.Errorf("request with an API key = %q, want %q", got, want)
@@ -198,7 +200,7 @@ func TestHostileDiscovery(t *testing.T) {
 // equal one.
 func FuzzReadDiscovery(f *testing.F) {
 	f.Add([]byte(planner(f, "https://planner.googleapis.com")))
-	f.Add([]byte(`{"kind":"discovery#restDescription","rootUrl":"https://a.googleapis.com","methods":{"m":{"path":"{+a}/{a}","parameters":{"a":{"location":"path"}}},"n":{"path":"{+a}/{a}"}}}`))
+	f.Add([]byte(`{"kind":"discovery#restDescription","rootUrl":"https://a.googleapis.com","methods":{"m":{"path":"{+a}/{a}","parameters":{"a":{"location":"path"}}},"n":{"path":"{+a}/{a}"},"o":{"path":"{+a}/{++b}{"}}}`))
 	kind, _ := Kinds().Lookup("openapi")
 	plan, _ := kind.Decode(mustParse(f, "spec: x\nbase_url: https://a.example.com"))
 	config := plan.Config.(*config)

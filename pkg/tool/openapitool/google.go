@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"reflect"
 	"regexp"
@@ -241,12 +242,11 @@ func (c *googleConfig) DocumentConnection(doc tool.Document) (*connection.Ref, s
 	}, nil
 }
 
-// chooseScopes returns scopes that suffice for operations. Of the scopes of an operation one
-// suffices: the result is the shortest common one that only reads, or the first common one, or
-// the first one of each operation.
+// chooseScopes returns scopes that suffice for operations: one that all accept, or else one for
+// each operation.
 func chooseScopes(ops []*operation) []string {
 	var common, each []string
-	isFirst := true
+	isFirst, readsOnly := true, true
 	for _, op := range ops {
 		if len(op.scopes) == 0 {
 			continue
@@ -255,20 +255,35 @@ func chooseScopes(ops []*operation) []string {
 			common, isFirst = slices.Clone(op.scopes), false
 		}
 		common = slices.DeleteFunc(common, func(scope string) bool { return !slices.Contains(op.scopes, scope) })
+		readsOnly = readsOnly && op.method == http.MethodGet
 		if !slices.ContainsFunc(op.scopes, func(scope string) bool { return slices.Contains(each, scope) }) {
-			each = append(each, op.scopes[0])
+			each = append(each, preferScope(op.scopes, op.method == http.MethodGet))
 		}
 	}
 	if len(common) == 0 {
 		return each
 	}
+	return []string{preferScope(common, readsOnly)}
+}
+
+// preferScope returns the scope to request of those of which one suffices. Scopes of Drive and of
+// the Cloud Platform, which many APIs accept, are the last choice. To read, it is the one that
+// ends with .readonly and has the fewest words: others are only for a part of the data.
+func preferScope(scopes []string, readsOnly bool) string {
+	own := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
+		_, name, _ := strings.Cut(scope, "/auth/")
+		return strings.HasPrefix(name, "drive") || strings.HasPrefix(name, "cloud-platform")
+	})
+	if len(own) > 0 {
+		scopes = own
+	}
 	best := ""
-	for _, scope := range common {
-		if strings.HasSuffix(scope, ".readonly") && (best == "" || len(scope) < len(best)) {
+	for _, scope := range scopes {
+		if readsOnly && strings.HasSuffix(scope, ".readonly") && (best == "" || strings.Count(scope, ".") < strings.Count(best, ".")) {
 			best = scope
 		}
 	}
-	return []string{cmp.Or(best, common[0])}
+	return cmp.Or(best, scopes[0])
 }
 
 func newGoogleSet(_ context.Context, env tool.Env, c *googleConfig) (tool.Set, error) {

@@ -41,7 +41,12 @@ func decodeGoogle(t *testing.T, kindName, args string) (spec.Plan[tool.Env, tool
 	if found == nil {
 		t.Fatal(ds)
 	}
-	return plan, found
+	// The document of a stored revision has the same tools and scopes.
+	again, ds := plan.Config.(tool.DocumentConfig).ReadDocument("planner.json", found.Reduced())
+	if again == nil {
+		t.Fatal(ds)
+	}
+	return plan, again
 }
 
 const plannerArgs = "{api_name: planner, api_version: v1, spec: planner.json, "
@@ -79,6 +84,33 @@ func TestGoogleUsers(t *testing.T) {
 	}
 	if len(names) != 3 {
 		t.Errorf("names = %v, want one for each client with its scopes", names)
+	}
+}
+
+// The scope is that of the API, and for requests that only read one that only reads.
+func TestPreferScope(t *testing.T) {
+	for _, tt := range []struct {
+		scopes    string
+		readsOnly bool
+		want      string
+	}{
+		{"calendar calendar.events calendar.events.owned.readonly calendar.readonly", true, "calendar.readonly"},
+		{"calendar calendar.events calendar.readonly", false, "calendar"},
+		{"drive drive.file drive.readonly presentations presentations.readonly", true, "presentations.readonly"},
+		{"drive drive.file presentations spreadsheets.readonly", false, "presentations"},
+		{"documents documents.readonly drive drive.readonly", true, "documents.readonly"},
+		{"drive drive.metadata.readonly drive.readonly", true, "drive.readonly"},
+		{"bigquery cloud-platform cloud-platform.read-only", true, "bigquery"},
+		{"cloud-platform", false, "cloud-platform"},
+	} {
+		const prefix = "https://www.googleapis.com/auth/"
+		var scopes []string
+		for _, name := range strings.Fields(tt.scopes) {
+			scopes = append(scopes, prefix+name)
+		}
+		if got := preferScope(scopes, tt.readsOnly); got != prefix+tt.want {
+			t.Errorf("preferScope(%s, %t) = %s, want %s", tt.scopes, tt.readsOnly, got, tt.want)
+		}
 	}
 }
 
