@@ -46,7 +46,11 @@ func (s *step) executeCode(ctx context.Context, m *CallbackContext, source strin
 	if c.Stateful {
 		code.ExecutionID = m.Session().Key.String()
 	}
-	result, err := s.executeWithTimeout(ctx, m, code)
+	var result *CodeResult
+	err := c.prepareExecutor(ctx)
+	if err == nil {
+		result, err = s.executeWithTimeout(ctx, m, code)
+	}
 	if ctx.Err() != nil {
 		return nil, AsRunError(ctx.Err())
 	}
@@ -65,6 +69,13 @@ func (s *step) executeCode(ctx context.Context, m *CallbackContext, source strin
 		return failedCodePart(genai.OutcomeFailed, c.truncateOutput(result.Stderr)), nil
 	}
 	return codeResultPart(c.truncateOutput(result.Stdout), result.Files), nil
+}
+
+func (c *CodeExecution) prepareExecutor(ctx context.Context) error {
+	if p, ok := c.Executor.(CodePreparer); ok {
+		return p.PrepareCode(ctx)
+	}
+	return nil
 }
 
 var errCodeTimeout = errors.New("the code exceeded its timeout of")

@@ -148,6 +148,42 @@ func TestCodeStateful(t *testing.T) {
 	}
 }
 
+// preparedExecutor is an executor that has to be prepared.
+type preparedExecutor struct {
+	executorFunc
+	prepare func(ctx context.Context) error
+}
+
+func (e preparedExecutor) PrepareCode(ctx context.Context) error { return e.prepare(ctx) }
+
+// TestCodePreparer expects the timeout of an execution to begin after the preparation, and an
+// error of the preparation to be the result.
+func TestCodePreparer(t *testing.T) {
+	for want, prepareErr := range map[string]error{"OUTCOME_OK Code execution result:\nready\n": nil, "OUTCOME_FAILED broken": errors.New("broken")} {
+		ready := false
+		executor := preparedExecutor{
+			func(context.Context, *runtime.CallbackContext, *runtime.Code) (*runtime.CodeResult, error) {
+				if !ready || prepareErr != nil {
+					t.Error("code ran before its preparation")
+				}
+				return &runtime.CodeResult{Stdout: "ready"}, nil
+			},
+			func(ctx context.Context) error {
+				if _, limited := ctx.Deadline(); limited {
+					t.Error("the preparation has a timeout")
+				}
+				ready = true
+				return prepareErr
+			},
+		}
+		e := testenv.New(t, nil)
+		deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: modelFunc(codingModel), Code: &runtime.CodeExecution{Executor: executor}}), nil)
+		if diff := cmp.Diff([]string{want}, codeResults(t, e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "go")))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
 // codingModel writes code once, then is done.
 func codingModel(_ context.Context, req *model.Request) (*genai.Content, error) {
 	if strings.Contains(model.TextOf(req.Contents[len(req.Contents)-1]), "tool_output") {

@@ -131,6 +131,12 @@ type CodeExecutor interface {
 	ExecuteCode(ctx context.Context, m *CallbackContext, code *Code) (*CodeResult, error)
 }
 
+// A CodePreparer is a [CodeExecutor] that may not be ready when its app is loaded. The
+// timeout of an execution begins after PrepareCode has returned; its error is the result.
+type CodePreparer interface {
+	PrepareCode(ctx context.Context) error
+}
+
 // Code is code that a model wrote for execution.
 type Code struct {
 	Source string
