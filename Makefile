@@ -20,7 +20,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test pgbouncer interpreters unit race lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -33,10 +33,13 @@ build: ## build bin/agenthost
 run: build ## build, then serve the example apps on the scripted model
 	$(BIN) serve apps --auto-create-session --demo --dev
 
-test: fmt-check lint pgbouncer unit race apps bench-test examples-test gcs-test kube-test ## run all checks: format, lint, tests, race detector, apps, other modules
+test: fmt-check lint pgbouncer interpreters unit race apps bench-test examples-test gcs-test kube-test ## run all checks: format, lint, tests, race detector, apps, other modules
 
 pgbouncer: ## install PgBouncer for the tests (root on Debian)
 	tools/install-pgbouncer.sh
+
+interpreters: ## install Python for the tests of the code executor wasi (48 MB, requires npm)
+	tools/install-python.sh
 
 .PHONY: gotest
 gotest:

@@ -60,6 +60,13 @@ type ProgramRunner interface {
 	RunProgram(ctx context.Context, run *ProgramRun) (*ProgramResult, error)
 }
 
+// A PreparingRunner is a [ProgramRunner] that may not be ready when its app is loaded.
+type PreparingRunner interface {
+	ProgramRunner
+	// WaitUntilReady returns an error if the runner will never be ready.
+	WaitUntilReady(ctx context.Context) error
+}
+
 // A ProgramRun is one run of a program.
 type ProgramRun struct {
 	// Origin has the session, whose folder the program may use.
