@@ -76,9 +76,15 @@ type docPage struct {
 	// fake is the variable with the address of the block's fake, or "". startFake is the
 	// command that starts it, until it is started.
 	fake, startFake string
+	// condition begins the lines of a block that needs what a test machine may lack, or is "".
+	condition string
 	// exported are the variables that the block has set.
 	exported []string
 }
+
+// pythonMark is the comment before a console block that needs the folder interpreters with
+// Python, which "make interpreters" installs.
+const pythonMark = "<!-- needs: python -->"
 
 // fakeMark is the comment before a console block that runs against a fake.
 var fakeMark = regexp.MustCompile(`(?:^|\n)<!-- fake: (\S+) (\S+) (.+) -->$`)
@@ -86,10 +92,11 @@ var fakeMark = regexp.MustCompile(`(?:^|\n)<!-- fake: (\S+) (\S+) (.+) -->$`)
 func readPage(text string) *docPage {
 	p := &docPage{text: text, commands: map[string]string{}}
 	var mark []string
+	needsPython := false
 	for i, part := range strings.Split(text, "\n```") {
 		lang, block, _ := strings.Cut(part, "\n")
 		if i%2 == 0 {
-			mark = fakeMark.FindStringSubmatch(part)
+			mark, needsPython = fakeMark.FindStringSubmatch(part), strings.HasSuffix(part, pythonMark)
 			continue
 		}
 		first, rest, _ := strings.Cut(block, "\n")
@@ -105,9 +112,14 @@ func readPage(text string) *docPage {
 		if mark != nil {
 			p.beginFake(i, mark[1], mark[2], mark[3])
 		}
+		if needsPython {
+			p.condition = "[python] "
+			p.script.WriteString("[python] symlink interpreters -> $INTERPRETERS\n")
+		}
 		for _, command := range strings.Split("\n"+block+"\n", "\n$ ")[1:] {
 			p.addCommand(command)
 		}
+		p.condition = ""
 		if mark != nil {
 			p.endFake()
 		}
@@ -181,7 +193,7 @@ func (p *docPage) addCommand(text string) {
 	name := fmt.Sprintf("want-%d", len(p.archive.Files))
 	p.commands[name] = line
 	p.addFile(name, want)
-	fmt.Fprintf(&p.script, "exec %s\ncmp stdout $WORK/%s\n", strings.ReplaceAll(command, `"`, "'"), name)
+	fmt.Fprintf(&p.script, "%[3]sexec %[1]s\n%[3]scmp stdout $WORK/%[2]s\n", strings.ReplaceAll(command, `"`, "'"), name, p.condition)
 }
 
 // withOutput returns the page with the actual output of its commands.

@@ -22,7 +22,7 @@ import (
 
 // loadFlags control how apps are loaded.
 type loadFlags struct {
-	env, secrets, policy, prices string
+	env, secrets, policy, prices, interpreters string
 	// maxLLMCalls is only a flag of serve.
 	maxLLMCalls int
 	// reserved lists what apps may not read or reach, even if the policy grants it.
@@ -36,6 +36,7 @@ func (f *loadFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.env, "env", "", "apply the overlay app.NAME.yaml to the app.yaml of every app that has one")
 	f.flags = flags
 	flags.StringVar(&f.policy, "policy", "", "file that grants variables, secrets, addresses and programs to apps (default: the environment, and public and loopback addresses)")
+	flags.StringVar(&f.interpreters, "interpreters", "", "folder with the WebAssembly interpreters of the code executor wasi")
 	flags.StringVar(&f.prices, "prices", "", "file with prices and context limits of models in the form of models.dev's api.json, for events, metrics, traces and warnings")
 	flags.StringVar(&f.secrets, "secrets", "", "folder with secrets: APP/NAME is a secret of one app, NAME a shared one (default: secrets are environment variables)")
 }
@@ -47,7 +48,7 @@ var overlayName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // overlay name that no app uses; without folders it does not check the name.
 func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader.Options, error) {
 	opts = addKinds(opts)
-	opts.Overlay, opts.Secrets = f.env, f.secrets
+	opts.Overlay, opts.Secrets, opts.Interpreters = f.env, f.secrets, f.interpreters
 	if err := f.applyPolicy(opts); err != nil {
 		return nil, err
 	}
@@ -66,6 +67,11 @@ func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader
 	if f.secrets != "" {
 		if info, err := os.Stat(f.secrets); err != nil || !info.IsDir() {
 			return nil, failWithf("--secrets %s: folder not found", f.secrets)
+		}
+	}
+	if f.interpreters != "" {
+		if info, err := os.Stat(f.interpreters); err != nil || !info.IsDir() {
+			return nil, failWithf("--interpreters %s: folder not found", f.interpreters)
 		}
 	}
 	if f.env == "" || len(dirs) == 0 {

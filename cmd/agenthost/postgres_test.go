@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -16,8 +18,13 @@ func postgresEngine() testdb.Engine {
 	return testdb.Engines()[i]
 }
 
-// evalCondition evaluates the condition [postgres], which is true if there is a server.
+// evalCondition evaluates the conditions [postgres] and [python]. A test of package wasi is
+// skipped where there is no Python.
 func evalCondition(name string) (bool, error) {
+	if name == "python" {
+		_, err := os.Stat(filepath.Join(interpretersFolder, "python-3.11.3.wasm"))
+		return err == nil, nil
+	}
 	if name != "postgres" {
 		return false, fmt.Errorf("unknown condition %q", name)
 	}

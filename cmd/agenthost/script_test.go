@@ -49,8 +49,12 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //
 // Requests have the bearer token $TOKEN, if it is set.
 //
-// The condition [postgres] is true if there is a PostgreSQL server.
+// The condition [postgres] is true if there is a PostgreSQL server, [python] if
+// $INTERPRETERS has Python.
 func TestScripts(t *testing.T) { runScripts(t, filepath.Join("testdata", "script")) }
+
+// interpretersFolder is the folder that "make interpreters" fills.
+const interpretersFolder = "../../bin/interpreters"
 
 func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
@@ -66,7 +70,7 @@ func runScripts(t *testing.T, dir string) {
 }
 
 func setUpScript(env *testscript.Env) error {
-	for name, path := range map[string]string{"APPS": "../../apps", "USAGE": "usage", "SUITE": "../../conformance"} {
+	for name, path := range map[string]string{"APPS": "../../apps", "USAGE": "usage", "SUITE": "../../conformance", "INTERPRETERS": interpretersFolder} {
 		full, err := filepath.Abs(path)
 		if err != nil {
 			return err

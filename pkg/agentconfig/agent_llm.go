@@ -25,7 +25,7 @@ type llmConfig struct {
 	GlobalInstruction spec.Text       `yaml:"global_instruction" doc:"On the root agent: instruction for every agent of the tree, sent first."`
 	Tools             []ToolRef       `yaml:"tools" doc:"The tools that the agent can call."`
 
-	CodeExecutor codeConfig `yaml:"code_executor" doc:"Runs code that the model writes: built_in is Gemini's sandbox, expr evaluates expressions, command and container run programs that the host policy allows, other names are executors of the program."`
+	CodeExecutor codeConfig `yaml:"code_executor" doc:"Runs code that the model writes: built_in is Gemini's sandbox, expr evaluates expressions, wasi runs a WebAssembly interpreter, command and container run programs that the host policy allows, other names are executors of the program."`
 
 	Planner plannerConfig `yaml:"planner" doc:"Makes the model plan before it acts: plan_react, or built_in with a thinking_config."`
 

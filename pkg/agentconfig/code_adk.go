@@ -16,9 +16,9 @@ func adkExecutors() map[string]string {
 
 // adkExecutorHints are the classes of ADK without an executor, with what to use instead.
 func adkExecutorHints() map[string]string {
-	const hosted = "use built_in with a Gemini model, or an executor of the host: command or container"
+	const hosted = "use built_in with a Gemini model, or an executor of the host: wasi, command or container"
 	return map[string]string{
-		"UnsafeLocalCodeExecutor":        "use {name: command, args: {command: [python3, -I, -]}}, which the policy grants with a sandbox",
+		"UnsafeLocalCodeExecutor":        "use wasi, or {name: command, args: {command: [python3, -I, -]}}, which the policy grants with a sandbox",
 		"AgentEngineSandboxCodeExecutor": hosted,
 		"CloudRunSandboxCodeExecutor":    hosted,
 		"GkeCodeExecutor":                hosted,

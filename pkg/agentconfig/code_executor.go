@@ -37,7 +37,7 @@ type codeArgs struct {
 }
 
 type namedCode struct {
-	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, command, container, a class of ADK such as BuiltInCodeExecutor, or the name of an executor registered by the program."`
+	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, wasi, command, container, a class of ADK such as BuiltInCodeExecutor, or the name of an executor registered by the program."`
 	Args *spec.Node `yaml:"args" doc:"Settings of the executor."`
 }
 
@@ -145,7 +145,7 @@ func (c *codeConfig) bindExecutor(f *Functions) spec.Diagnostics {
 	}
 	switch c.name.Value {
 	case CodeBuiltIn:
-	case CodeCommand, CodeContainer:
+	case CodeCommand, CodeContainer, CodeWasi:
 		c.execution.Executor = &programExecutor{} // replaced when the agent is built
 	case CodeExpr:
 		c.execution.Executor = runtime.ExprExecutor{}
@@ -153,7 +153,7 @@ func (c *codeConfig) bindExecutor(f *Functions) spec.Diagnostics {
 		if ds := c.refuseADKExecutor(); ds != nil {
 			return ds
 		}
-		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeCommand, CodeContainer, CodeExpr)
+		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeCommand, CodeContainer, CodeExpr, CodeWasi)
 		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "unknown code executor %s: available are %s", c.name.Value, strings.Join(known, ", ")).
 			WithHint("a program that embeds agenthost can register others in Functions.CodeExecutors")}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/wasi"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -29,11 +30,15 @@ const (
 	CodeContainer = "container"
 )
 
+// CodeWasi is the name, in documents, of the executor that runs a WebAssembly interpreter.
+const CodeWasi = "wasi"
+
 // codeProgram are the args of the executors that run a program.
 type codeProgram struct {
-	Command  []spec.Text `yaml:"command" doc:"For command: the interpreter and its arguments; it reads the code from stdin. The host policy must allow it."`
-	FilesIn  []spec.Text `yaml:"files_in" doc:"For command: artifacts that are files in the working directory, if they exist."`
-	FilesOut []spec.Text `yaml:"files_out" doc:"For command: patterns such as *.png: changed files in the working directory that become artifacts."`
+	Command  []spec.Text `yaml:"command" doc:"For command and wasi: the interpreter and its arguments; it reads the code from stdin. For command, the host policy must allow it; for wasi, it is a WebAssembly module in the folder of --interpreters."`
+	FilesIn  []spec.Text `yaml:"files_in" doc:"For command and wasi: artifacts that are files in the working directory, if they exist."`
+	FilesOut []spec.Text `yaml:"files_out" doc:"For command and wasi: patterns such as *.png: changed files in the working directory that become artifacts."`
+	Memory   spec.Size   `yaml:"memory" default:"256MiB" doc:"For wasi: maximum memory of one execution, at most 1 GiB."`
 	Image    spec.Text   `yaml:"image" doc:"For container: the image, which must exist on the host and have python3 and timeout."`
 	Runtime  string      `yaml:"runtime" enum:"docker|podman" default:"docker" doc:"For container: the program that runs containers. The host policy must allow it."`
 	Network  bool        `yaml:"network_enabled" doc:"For container: whether the code may use the network."`
@@ -45,19 +50,28 @@ var validImage = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
 // checkProgram reports settings that do not fit the executor; n has the args, or is null.
 func (c *codeConfig) checkProgram(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
-	own := map[string][]string{CodeCommand: {"command", "files_in", "files_out"}, CodeContainer: {"image", "runtime", "network_enabled"}}
-	for _, name := range []string{CodeCommand, CodeContainer} {
-		for _, key := range own[name] {
-			if at := n.Get(key); at != nil && c.name.Value != name {
-				ds = append(ds, at.Errorf("code-executor", "%s requires the executor %s", key, name))
+	for _, own := range []struct{ keys, executors []string }{
+		{[]string{"command", "files_in", "files_out"}, []string{CodeCommand, CodeWasi}},
+		{[]string{"image", "runtime", "network_enabled"}, []string{CodeContainer}},
+		{[]string{"memory"}, []string{CodeWasi}},
+	} {
+		for _, key := range own.keys {
+			if at := n.Get(key); at != nil && !slices.Contains(own.executors, c.name.Value) {
+				ds = append(ds, at.Errorf("code-executor", "%s requires the executor %s", key, strings.Join(own.executors, " or ")))
 			}
 		}
 	}
 	p := &c.program
+	if c.name.Value == CodeWasi && n.Get("memory") != nil && (p.Memory <= 0 || p.Memory > wasi.MaxMemory) {
+		ds = append(ds, n.Get("memory").Errorf("value", "memory must be more than 0 and at most %d MiB", wasi.MaxMemory>>20))
+	}
 	switch {
 	case c.name.Value == CodeCommand && (len(p.Command) == 0 || p.Command[0].Value == ""):
 		ds = append(ds, c.name.Errorf(0, "code-executor", "the executor command requires command: the interpreter and its arguments").
 			WithHint("such as command: [python3, -I, -]"))
+	case c.name.Value == CodeWasi && (len(p.Command) == 0 || p.Command[0].Value == ""):
+		ds = append(ds, c.name.Errorf(0, "code-executor", "the executor wasi requires command: the WebAssembly module of the interpreter and its arguments").
+			WithHint("such as command: [python-3.11.3.wasm, -I, -]"))
 	case c.name.Value == CodeContainer && !validImage.MatchString(p.Image.Value):
 		ds = append(ds, c.name.Errorf(0, "code-executor", "the executor container requires image, such as python:3.13-slim"))
 	}
@@ -78,7 +92,7 @@ func (c *codeConfig) checkProgram(n *spec.Node) spec.Diagnostics {
 func (c *codeConfig) programArgs() []string {
 	p := &c.program
 	switch {
-	case c.name.Value == CodeCommand:
+	case c.name.Value == CodeCommand || c.name.Value == CodeWasi:
 		return textValues(p.Command)
 	case c.name.Value != CodeContainer || !validImage.MatchString(p.Image.Value):
 		return nil
@@ -109,7 +123,7 @@ var _ tool.ProgramConfig = (*llmConfig)(nil)
 // Programs returns the program of the code executor, if it has one.
 func (c *llmConfig) Programs() []*tool.Program {
 	args := c.CodeExecutor.programArgs()
-	if len(args) == 0 || args[0] == "" {
+	if len(args) == 0 || args[0] == "" || c.CodeExecutor.name.Value == CodeWasi {
 		return nil
 	}
 	p := &tool.Program{Args: args, At: c.CodeExecutor.name}
@@ -119,6 +133,16 @@ func (c *llmConfig) Programs() []*tool.Program {
 	return []*tool.Program{p}
 }
 
+var _ InterpreterConfig = (*llmConfig)(nil)
+
+// Interpreter returns the module of the interpreter that runs the code, if there is one.
+func (c *llmConfig) Interpreter() spec.Text {
+	if command := c.CodeExecutor.program.Command; c.CodeExecutor.name.Value == CodeWasi && len(command) > 0 {
+		return command[0]
+	}
+	return spec.Text{}
+}
+
 // withPrograms returns the execution whose programs a runner runs.
 func (c *codeConfig) withPrograms(runner tool.ProgramRunner) *runtime.CodeExecution {
 	args := c.programArgs()
@@ -126,9 +150,13 @@ func (c *codeConfig) withPrograms(runner tool.ProgramRunner) *runtime.CodeExecut
 		return c.execution
 	}
 	x := *c.execution
-	x.Executor = &programExecutor{
+	executor := &programExecutor{
 		runner: runner, args: args, filesIn: textValues(c.program.FilesIn), filesOut: textValues(c.program.FilesOut), maxOutput: x.MaxOutput,
 	}
+	if c.name.Value == CodeWasi {
+		executor.limits.Memory = int64(c.program.Memory)
+	}
+	x.Executor = executor
 	return &x
 }
 
@@ -138,6 +166,17 @@ type programExecutor struct {
 	args              []string
 	filesIn, filesOut []string
 	maxOutput         int
+	limits            tool.ProgramLimits
+}
+
+var _ runtime.CodePreparer = (*programExecutor)(nil)
+
+// PrepareCode waits for a runner that is not ready.
+func (e *programExecutor) PrepareCode(ctx context.Context) error {
+	if r, ok := e.runner.(tool.PreparingRunner); ok {
+		return r.WaitUntilReady(ctx)
+	}
+	return nil
 }
 
 // ExecuteCode runs the program in the folder of the session. Output on stderr of a program that
@@ -149,7 +188,7 @@ func (e *programExecutor) ExecuteCode(ctx context.Context, m *runtime.CallbackCo
 	key := m.Session().Key
 	run := &tool.ProgramRun{
 		Origin: model.Origin{App: key.App, UserID: key.User, SessionID: key.ID, InvocationID: m.ID(), Agent: m.Agent().Name()},
-		Args:   e.args, Stdin: []byte(code.Source + "\n"), MaxOutput: e.maxOutput, Collect: e.filesOut, Files: map[string][]byte{},
+		Args:   e.args, Stdin: []byte(code.Source + "\n"), MaxOutput: e.maxOutput, Collect: e.filesOut, Files: map[string][]byte{}, Limits: e.limits,
 	}
 	if err := e.loadFiles(ctx, m.Artifacts, run.Files); err != nil {
 		return nil, err

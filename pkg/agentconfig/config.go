@@ -65,6 +65,9 @@ type (
 	// A CodeConfig may enable code execution of the model: BuiltInCode returns the setting
 	// in the agent n, or nil.
 	CodeConfig interface{ BuiltInCode(n *spec.Node) *spec.Node }
+	// An InterpreterConfig may run code in an interpreter of the host: Interpreter returns
+	// its module, or an empty text.
+	InterpreterConfig interface{ Interpreter() spec.Text }
 	// An EdgeConfig runs its sub-agents along edges.
 	EdgeConfig interface{ WorkflowEdges() []runtime.Edge }
 	// A RouteConfig has routes, which are checked against the state schema; it may be nil.
@@ -83,7 +86,8 @@ type AgentEnv struct {
 	Prompts tool.PromptSource
 	// Model is nil if the agent does not set one.
 	Model model.LLM
-	// Programs runs the code of executors that are programs; nil means that none runs.
+	// Programs runs the code of executors that are programs or interpreters; nil means that
+	// none runs.
 	Programs tool.ProgramRunner
 }
 

@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	"agenthost/internal/policy"
+	"agenthost/internal/wasi"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/eval"
@@ -92,6 +93,9 @@ type Options struct {
 	// programs of tools, such as [DefaultProgramHelper]; its main calls
 	// [ServeProgramHelper]. Empty means that tools run no programs, except MCP servers.
 	ProgramHelper []string
+	// Interpreters is the folder of the WebAssembly modules that the code executor wasi
+	// runs; empty means that there are none.
+	Interpreters string
 	// Functions are Go functions that documents may name.
 	Functions agentconfig.Functions
 	// Metrics are custom metrics of Go programs: eval sets and test_config.json may name
@@ -123,6 +127,8 @@ type Options struct {
 
 	// documents are shared with the loaders of tests, whose client reaches no server.
 	documents *documentCache
+	// interpreters are shared as well, because their compilation takes seconds.
+	interpreters *wasi.Host
 }
 
 // A Policy contains the permissions of apps on a host.
@@ -186,6 +192,9 @@ func New(opts *Options) *Loader {
 	}
 	if l.opts.Logger == nil {
 		l.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if l.opts.interpreters == nil {
+		l.opts.interpreters = wasi.New(l.opts.Interpreters, l.opts.Logger)
 	}
 	return l
 }

@@ -1,8 +1,12 @@
 package loader
 
 import (
+	"errors"
+
 	"agenthost/internal/programs"
 	"agenthost/internal/sandbox"
+	"agenthost/internal/wasi"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -24,4 +28,20 @@ func (r *resolver) acquirePrograms() (tool.ProgramRunner, func() error) {
 		return host, host.Close, nil
 	})
 	return host.Runner(r.src.name, r.src.absoluteDir()), end
+}
+
+// acquireInterpreter returns what runs code in a module of the host. It runs in tests of apps
+// as well, because it reaches nothing outside. Nil means that a problem was reported.
+func (r *resolver) acquireInterpreter(module spec.Text) tool.ProgramRunner {
+	found, err := r.loader.opts.interpreters.Open(module.Value)
+	if err != nil {
+		d := module.Errorf(0, "code-executor", "cannot open the interpreter: %s", err)
+		if errors.Is(err, wasi.ErrNoFolder) {
+			d = d.WithHint("pass the folder that has %s with --interpreters", module.Value)
+		}
+		r.report(d)
+		return nil
+	}
+	r.held.add(found.Close)
+	return found
 }

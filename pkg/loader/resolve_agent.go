@@ -82,6 +82,9 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 			p.programs = programs
 		}
 	}
+	if c, ok := plan.Config.(agentconfig.InterpreterConfig); ok && c.Interpreter().Value != "" {
+		p.programs = r.acquireInterpreter(c.Interpreter())
+	}
 	for _, t := range p.tools {
 		t.listTools(ctx)
 	}
