@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // An env is a place for programs: folders that every user can enter, and this binary in
@@ -106,6 +108,14 @@ func TestEscapes(t *testing.T) {
 	abstract, err := net.Listen("unix", fmt.Sprintf("@agenthost-%d", os.Getpid()))
 	must(t, err)
 	defer abstract.Close()
+	datagrams := filepath.Join(e.outside, "datagrams")
+	log, err := net.ListenPacket("unixgram", datagrams)
+	must(t, err)
+	defer log.Close()
+	must(t, os.Chmod(datagrams, 0o777))
+	shared, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o666)
+	must(t, err)
+	defer func() { _, _ = unix.SysvShmCtl(shared, unix.IPC_RMID, nil) }()
 	pid, secret := fmt.Sprint(os.Getpid()), filepath.Join(e.outside, "secret")
 	rows := [][]string{
 		{"read a file outside", "read", secret},
@@ -118,6 +128,8 @@ func TestEscapes(t *testing.T) {
 		{"use UDP", "dial", "udp", udp.LocalAddr().String()},
 		{"use a unix socket", "dial", "unix", sock},
 		{"use an abstract socket", "dial", "unix", abstract.Addr().String()},
+		{"send a datagram to a unix socket", "datagram", datagrams},
+		{"use shared memory of the host", "shared-memory", fmt.Sprint(shared)},
 		{"signal the host", "signal", pid},
 		{"read the limits of the host", "prlimit", pid},
 		{"read the environment of the host", "read", "/proc/" + pid + "/environ"},
@@ -167,7 +179,7 @@ func TestSandboxAllows(t *testing.T) {
 	}
 	e := newEnv(t)
 	own := filepath.Join(e.work, "own")
-	for _, args := range [][]string{{"write", own}, {"read", own}, {"list", e.work}, {"memory", "100"}, {"file", "4"}, {"processes", "3"}, {"read", "/dev/null"}} {
+	for _, args := range [][]string{{"write", own}, {"read", own}, {"list", e.work}, {"memory", "100"}, {"file", "4"}, {"processes", "3"}, {"read", "/dev/null"}, {"pair"}} {
 		if r := e.runProbe(t, e.limits, args...); r.Exit != 0 {
 			t.Errorf("%v: exit %d, %s", args, r.Exit, r.Stderr)
 		}

@@ -61,6 +61,22 @@ func runProbe(name string, args []string) (string, error) {
 			_, err = conn.Write([]byte("x"))
 		}
 		return "", err
+	case "datagram": // from one end of a pair, which exists without a socket
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return "", err
+		}
+		return "", unix.Sendto(pair[0], []byte("datagram"), 0, &unix.SockaddrUnix{Name: args[0]})
+	case "pair":
+		_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		return "", err
+	case "shared-memory": // of another process, by its number
+		id, err := strconv.Atoi(args[0])
+		if err != nil {
+			return "", err
+		}
+		_, err = unix.SysvShmCtl(id, unix.IPC_STAT, &unix.SysvShmDesc{})
+		return "", err
 	case "signal":
 		pid, _ := strconv.Atoi(args[0])
 		return "", syscall.Kill(pid, 0)

@@ -12,6 +12,7 @@ import (
 // Instructions of a filter (linux/bpf_common.h) and offsets in seccomp_data.
 const (
 	opLoad    = 0x20 // BPF_LD | BPF_W | BPF_ABS
+	opAnd     = 0x54 // BPF_ALU | BPF_AND | BPF_K
 	opEqual   = 0x15 // BPF_JMP | BPF_JEQ | BPF_K
 	opAtLeast = 0x35 // BPF_JMP | BPF_JGE | BPF_K
 	opAny     = 0x45 // BPF_JMP | BPF_JSET | BPF_K
@@ -28,6 +29,8 @@ const (
 
 	// x32Bit marks system calls of another ABI on amd64.
 	x32Bit = 0x40000000
+	// socketType are the bits of the type of a socket without its flags.
+	socketType = 0xf
 	// newNamespaces are the flags of clone for new namespaces.
 	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 )
@@ -40,7 +43,10 @@ func deniedCalls() []uintptr {
 		// other processes of the user
 		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD,
 		unix.SYS_SETPRIORITY, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_IOPRIO_SET,
-		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN,
+		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
+		// what they share: calls with a number work without the calls that return it
+		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP,
+		unix.SYS_MSGGET, unix.SYS_MSGCTL, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 		// memory that no limit counts
 		unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET,
 		// system calls without a filter
@@ -98,6 +104,20 @@ func (f *filter) denyUnless(number uintptr, allowed ...uint32) {
 	f.addInstruction(opReturn, allowCall, 0, 0)
 }
 
+// denySocketPairs allows connected unix sockets only: a datagram socket of a pair can send to
+// any other one by its path, which Landlock does not restrict.
+func (f *filter) denySocketPairs() {
+	f.addInstruction(opEqual, uint32(unix.SYS_SOCKETPAIR), 0, 8)
+	f.addInstruction(opLoad, atFirst, 0, 0)
+	f.addInstruction(opEqual, unix.AF_UNIX, 0, 4)
+	f.addInstruction(opLoad, atSecond, 0, 0)
+	f.addInstruction(opAnd, socketType, 0, 0)
+	f.addInstruction(opEqual, unix.SOCK_STREAM, 2, 0)
+	f.addInstruction(opEqual, unix.SOCK_SEQPACKET, 1, 0)
+	f.addInstruction(opReturn, denyCall, 0, 0)
+	f.addInstruction(opReturn, allowCall, 0, 0)
+}
+
 // buildFilter returns the filter. It kills a program that uses another system call ABI.
 func buildFilter(network, asHost bool) filter {
 	var f filter
@@ -121,7 +141,7 @@ func buildFilter(network, asHost bool) filter {
 	if network {
 		f.denyUnless(unix.SYS_SOCKET, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
 	}
-	f.denyUnless(unix.SYS_SOCKETPAIR, unix.AF_UNIX)
+	f.denySocketPairs()
 	f.denyWhen(unix.SYS_CLONE, atFirst, opAny, newNamespaces)
 	f.addInstruction(opEqual, uint32(unix.SYS_PRLIMIT64), 0, 4) // only of the process itself
 	f.addInstruction(opLoad, atFirst, 0, 0)
