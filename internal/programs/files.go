@@ -1,6 +1,8 @@
 package programs
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,6 +11,8 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"agenthost/internal/regular"
@@ -146,23 +150,132 @@ func readBounded(root *os.Root, name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// listMatches lists the regular files whose path matches a pattern.
+// listMatches lists the regular files whose path matches a pattern. It opens no folder that is
+// deeper than the patterns, because programs can nest folders without a limit.
 func listMatches(root *os.Root, patterns []string) (map[string]fileVersion, error) {
-	found, listed := map[string]fileVersion{}, 0
-	err := fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-		listed++
-		if listed > maxListed {
-			return fmt.Errorf("the folder of the session exceeds the limit of %d files", maxListed)
-		}
-		if err != nil || !e.Type().IsRegular() {
-			return nil // a folder that cannot be read has no files to collect
-		}
-		if slices.ContainsFunc(patterns, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }) {
-			if info, err := e.Info(); err == nil { // else it was deleted meanwhile
-				found[name] = fileVersion{info.Size(), info.ModTime()}
+	l := &fileLister{root: root, patterns: patterns, found: map[string]fileVersion{}}
+	for _, pattern := range patterns {
+		l.levels = max(l.levels, strings.Count(pattern, "/"))
+	}
+	return l.found, l.listFolder(".", 0)
+}
+
+type fileLister struct {
+	root     *os.Root
+	patterns []string
+	// levels is the number of levels of folders below the root that can have matches.
+	levels, listed int
+	found          map[string]fileVersion
+}
+
+// listFolder lists a folder at a level. One that cannot be read has no matches.
+func (l *fileLister) listFolder(name string, level int) error {
+	dir, err := openFolder(l.root, name)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	for {
+		entries, err := dir.ReadDir(entriesAtOnce)
+		for _, e := range entries {
+			if l.listed++; l.listed > maxListed {
+				return fmt.Errorf("the folder of the session exceeds the limit of %d files", maxListed)
+			}
+			if err := l.listEntry(path.Join(name, e.Name()), e, level); err != nil {
+				return err
 			}
 		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+func (l *fileLister) listEntry(name string, e fs.DirEntry, level int) error {
+	if e.IsDir() && level < l.levels {
+		return l.listFolder(name, level+1)
+	}
+	if !e.Type().IsRegular() || !slices.ContainsFunc(l.patterns, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }) {
 		return nil
-	})
-	return found, err
+	}
+	if info, err := e.Info(); err == nil { // else it was deleted meanwhile
+		l.found[name] = fileVersion{info.Size(), info.ModTime()}
+	}
+	return nil
+}
+
+// entriesAtOnce limits the entries of a folder that are in memory.
+const entriesAtOnce = 256
+
+// openFolder opens a folder to list it. It does not block if a program has replaced the folder
+// with a pipe.
+func openFolder(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+// removeTree deletes a folder of programs with its content. It moves nested folders up instead
+// of descending into them: [os.RemoveAll] opens a file for each level, and programs can nest
+// folders without a limit.
+func removeTree(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for {
+		entries, err := readSome(root, ".")
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			return os.Remove(dir)
+		}
+		for _, e := range entries {
+			if err := removeEntry(root, e.Name()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// removeEntry deletes an entry of the root. It moves what a folder has to the root.
+func removeEntry(root *os.Root, name string) error {
+	for {
+		err := root.Remove(name)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		_ = root.Chmod(name, 0o700) // programs can make it unreadable
+		entries, readErr := readSome(root, name)
+		if readErr != nil || len(entries) == 0 {
+			return errors.Join(err, readErr)
+		}
+		for _, e := range entries {
+			inner := path.Join(name, e.Name())
+			if root.Remove(inner) == nil {
+				continue
+			}
+			_ = root.Chmod(inner, 0o700)
+			if err := root.Rename(inner, rand.Text()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// readSome returns the first entries of a folder.
+func readSome(root *os.Root, name string) ([]fs.DirEntry, error) {
+	dir, err := openFolder(root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(entriesAtOnce)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return entries, err
 }

@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -11,12 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/tool"
 )
 
 // Limits of folders: how many sessions of a host have one at the same time, and how long a
-// folder stays without use.
+// folder stays without use. Beyond the first, the folder that is unused for the longest time is
+// deleted earlier, so that the sessions of one user cannot lock out the others.
 const (
 	maxFolders = 1000
 	maxIdle    = time.Hour
@@ -31,6 +34,9 @@ const (
 // folders are the folders of sessions. They are deleted after an hour without use, and
 // with the process.
 type folders struct {
+	// removing are the deletions of folders.
+	removing sync.WaitGroup
+
 	mu     sync.Mutex
 	parent string
 	// base is empty before the first program runs.
@@ -69,8 +75,8 @@ func (a *folders) acquireFolder(app string, origin model.Origin) (*folder, error
 	a.removeIdle()
 	f := a.byKey[key]
 	if f == nil {
-		if len(a.byKey) >= maxFolders {
-			return nil, fmt.Errorf("more than %d sessions run programs; try again later", maxFolders)
+		if len(a.byKey) >= maxFolders && !a.removeOldest() {
+			return nil, fmt.Errorf("%d sessions run programs, which is the limit; try again later", maxFolders)
 		}
 		f = &folder{all: a, dir: filepath.Join(a.base, key)}
 		if os.Geteuid() == 0 {
@@ -93,14 +99,43 @@ func (f *folder) releaseFolder() {
 	f.last = time.Now()
 }
 
-// removeIdle deletes folders without use.
+// removeIdle deletes folders without use. The caller holds the lock.
 func (a *folders) removeIdle() {
 	for key, f := range a.byKey {
 		if f.users == 0 && time.Since(f.last) > maxIdle {
-			delete(a.byKey, key)
-			_ = os.RemoveAll(f.dir) // the rest is deleted with the base
+			a.removeFolder(key)
 		}
 	}
+}
+
+// removeOldest deletes the folder that is unused for the longest time. It returns false if all
+// are in use. The caller holds the lock.
+func (a *folders) removeOldest() bool {
+	oldest := ""
+	for key, f := range a.byKey {
+		if f.users == 0 && (oldest == "" || f.last.Before(a.byKey[oldest].last)) {
+			oldest = key
+		}
+	}
+	if oldest != "" {
+		a.removeFolder(oldest)
+	}
+	return oldest != ""
+}
+
+// removeFolder deletes a folder without waiting: it can have any number of files. The caller
+// holds the lock.
+func (a *folders) removeFolder(key string) {
+	f := a.byKey[key]
+	delete(a.byKey, key)
+	dir := filepath.Join(a.base, "old-"+rand.Text()) // the session may get a new one
+	if err := os.Rename(f.dir, dir); err != nil {
+		return // it is deleted with the base
+	}
+	a.removing.Go(func() {
+		defer safe.Recover(func(*safe.Panic) {})
+		_ = removeTree(dir) // the rest is deleted with the base
+	})
 }
 
 const basePattern = "agenthost-work-"
@@ -123,7 +158,7 @@ func (a *folders) createBase() error {
 	old, _ := filepath.Glob(filepath.Join(a.parent, basePattern+"*"))
 	for _, dir := range old {
 		if dir != base && isAbandoned(dir) {
-			_ = os.RemoveAll(dir)
+			_ = removeTree(dir)
 		}
 	}
 	return nil
@@ -167,5 +202,6 @@ func (a *folders) deleteAll() error {
 	}
 	base := a.base
 	a.base, a.byKey = "", map[string]*folder{}
-	return os.RemoveAll(base)
+	a.removing.Wait()
+	return removeTree(base)
 }

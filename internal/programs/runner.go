@@ -106,7 +106,7 @@ func (r *runner) runInFolder(ctx context.Context, run *tool.ProgramRun, limits *
 		if err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(filepath.Dir(skill))
+		defer func() { _ = removeTree(filepath.Dir(skill)) }()
 		p.Dir, own = skill, []string{skill}
 	}
 	switch {
