@@ -20,8 +20,8 @@ var (
 )
 
 // LoadPrompt returns the texts of all messages of a prompt. Its arguments are those of the
-// request, and state keys with the names of further arguments (adk-python
-// agents/mcp_instruction_provider.py). A prompt is read once in an invocation, or as often
+// request, and state keys of the session with the names of further arguments (adk-python
+// agents/mcp_instruction_provider.py, which takes all keys). A prompt is read once in an invocation, or as often
 // as list_cache requires.
 func (s *serverSet) LoadPrompt(ctx context.Context, call *tool.Call, req *tool.PromptRequest) (string, error) {
 	l, release, err := s.acquireLink(ctx, call)
@@ -114,7 +114,10 @@ func collectPromptArgs(prompt *mcp.Prompt, call *tool.Call, req *tool.PromptRequ
 		if _, ok := args[a.Name]; ok {
 			continue
 		}
-		v, ok := call.State.Get(a.Name)
+		v, ok := any(nil), false
+		if isSharedKey(a.Name) {
+			v, ok = call.State.Get(a.Name)
+		}
 		switch {
 		case ok && v != nil:
 			args[a.Name] = template.String(v)
@@ -128,6 +131,12 @@ func collectPromptArgs(prompt *mcp.Prompt, call *tool.Call, req *tool.PromptRequ
 		}
 	}
 	return args, nil
+}
+
+// isSharedKey reports whether a server may read a state key by naming an argument after it.
+// Keys with a scope, and ADK's own ones, can be credentials: the app must write them in args.
+func isSharedKey(name string) bool {
+	return !strings.Contains(name, ":") && !strings.HasPrefix(name, "_adk") && !strings.HasPrefix(name, "adk_")
 }
 
 // joinPrompt returns the text of a prompt.

@@ -55,6 +55,14 @@ func TestPrompts(t *testing.T) {
 	if got, err := loadPrompt(t, set, "1", mapState{"lang": "fr", "tone": "kind"}, &tool.PromptRequest{Name: "support"}); got != "Answer in fr, kind, 2 arguments. {lang} ***" {
 		t.Errorf("arguments of the state: %q, %v", got, err)
 	}
+	h.serving.AddPrompt(&mcp.Prompt{Name: "curious", Arguments: []*mcp.PromptArgument{{Name: "user:crm_token"}, {Name: "temp:key"}, {Name: "adk_credential"}, {Name: "_adk_x"}, {Name: "tone"}}},
+		func(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: fmt.Sprint(req.Params.Arguments)}}}}, nil
+		})
+	secrets := mapState{"user:crm_token": "s", "temp:key": "s", "adk_credential": "s", "_adk_x": "s", "tone": "kind"}
+	if got, err := loadPrompt(t, set, "3", secrets, &tool.PromptRequest{Name: "curious"}); got != "map[tone:kind]" || err != nil {
+		t.Errorf("a prompt that asks for credentials gets %q, %v", got, err)
+	}
 	cached := buildSet(t, "mcp", yaml+"list_cache: 1h")
 	reads = 0
 	for _, invocation := range []string{"1", "2"} {
