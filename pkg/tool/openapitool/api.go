@@ -355,6 +355,9 @@ func (t *toolset) findAddresses(doc *document, a *api) spec.Diagnostics {
 			continue
 		}
 		seen[op.server.Value] = true
+		if doc.reported[op.server.Pos] {
+			continue
+		}
 		if tool.ConstantHost(op.server.Value) == "" || strings.ContainsAny(op.server.Value, "{}?#") {
 			problem := fmt.Sprintf("the server %q is not a URL with a host", cutMessage(op.server.Value))
 			if op.server.Value == "" {

@@ -36,7 +36,9 @@ type document struct {
 	// used are the components that were found, by their pointers such as
 	// /components/schemas/Pet.
 	used map[string]*spec.Node
-	ds   spec.Diagnostics
+	// members are the members of large mappings by their keys.
+	members map[*spec.Node]map[string]*spec.Node
+	ds      spec.Diagnostics
 	// reported are the references that were reported.
 	reported map[spec.Pos]bool
 	// uploads are the ids of methods of a discovery document that only upload media.
@@ -91,7 +93,7 @@ func readOutline(file string, content []byte, lines *lineIndex, mode func(path [
 func newDocument(file string, root *spec.Node) *document {
 	return &document{
 		file: file, root: root, late: map[*spec.Node]lateValue{}, expanded: map[*spec.Node]*spec.Node{},
-		used: map[string]*spec.Node{}, reported: map[spec.Pos]bool{},
+		used: map[string]*spec.Node{}, members: map[*spec.Node]map[string]*spec.Node{}, reported: map[spec.Pos]bool{},
 	}
 }
 
@@ -214,7 +216,7 @@ func (d *document) findPointer(pointer string) *spec.Node {
 	segments := strings.Split(pointer, "/")[1:]
 	for i, segment := range segments {
 		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(segment)
-		next := n.Get(key)
+		next := d.findMember(n, key)
 		if n.Kind == spec.Sequence {
 			if at, err := strconv.Atoi(key); err == nil && at >= 0 && at < len(n.Items) {
 				next = n.Items[at]
@@ -229,4 +231,26 @@ func (d *document) findPointer(pointer string) *spec.Node {
 		}
 	}
 	return n
+}
+
+// indexedMembers is the number of members from which a mapping has an index: a document can
+// have as many references as components.
+const indexedMembers = 64
+
+// findMember returns the value of a key, or nil.
+func (d *document) findMember(n *spec.Node, key string) *spec.Node {
+	if len(n.Entries) < indexedMembers {
+		return n.Get(key)
+	}
+	index := d.members[n]
+	if index == nil {
+		index = make(map[string]*spec.Node, len(n.Entries))
+		for _, e := range n.Entries {
+			if _, ok := index[e.Key.Value]; !ok { // the first counts, as for Get
+				index[e.Key.Value] = e.Value
+			}
+		}
+		d.members[n] = index
+	}
+	return index[key]
 }

@@ -113,6 +113,30 @@ func TestADKToolset(t *testing.T) {
 	}
 }
 
+// The arguments of a model neither replace a parameter that the settings fix, nor make a request
+// of any length.
+func TestHostileArguments(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.RawQuery) })
+	doc := `{"openapi": "3.0.0", "servers": [{"url": "` + s.URL + `"}], "paths": {"/` + strings.Repeat("{id}/", 200) + `": {"get": {"operationId": "find", "parameters": [
+		{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}},
+		{"name": "tenant", "in": "query", "schema": {"type": "string"}},
+		{"name": "filter", "in": "query", "schema": {"type": "object", "additionalProperties": true}}]}}}}`
+	tools := mustReadTools(t, doc, "spec: api.json\nparams: {find: {tenant: mine}}")
+	for _, tt := range []struct {
+		args map[string]any
+		want string
+	}{
+		{map[string]any{"id": "1", "filter": map[string]any{"a&tenant": "x"}}, "tenant=mine&a%26tenant=x"},
+		{map[string]any{"id": "1", "filter": map[string]any{"tenant": "other"}}, "error: openapi tool find: parameter filter must not contain tenant, which is another parameter"},
+		{map[string]any{"id": strings.Repeat("x", 1000)}, "error: openapi tool find: the URL exceeds the limit of 64 KiB"},
+		{map[string]any{"id": "1", "filter": map[string]any{"a": strings.Repeat("x", 70_000)}}, "error: openapi tool find: the URL exceeds the limit of 64 KiB"},
+	} {
+		if got := callTool(t.Context(), tools["find"], tt.args); got != tt.want {
+			t.Errorf("%.200v: %.300s, want %s", tt.args, got, tt.want)
+		}
+	}
+}
+
 // A document that refers to itself, is deeply nested or very large costs bounded time and
 // memory.
 func TestHostileDocuments(t *testing.T) {
@@ -129,6 +153,21 @@ func TestHostileDocuments(t *testing.T) {
 	for i := range 50_000 {
 		fmt.Fprintf(&ops, `"/p%d": {"get": {"operationId": "op%[1]d", "responses": {"200": {"description": "`+strings.Repeat("d", 100)+`"}}}},`, i)
 	}
+	var variables, properties, schemas strings.Builder
+	for i := range 60 { // 2^60 bytes if they were expanded
+		fmt.Fprintf(&variables, `"v%d": {"default": "{v%d}{v%[2]d}"},`, i, i+1)
+	}
+	for i := range 40_000 { // 1.6 billion comparisons without an index
+		fmt.Fprintf(&properties, `"p%d": {"$ref": "#/components/schemas/last"},`, i)
+		fmt.Fprintf(&schemas, `"s%d": {},`, i)
+	}
+	server := func(url string) string {
+		return `{"openapi": "3.0.0", "servers": [{"url": "` + url + `", "variables": {` + variables.String() + `"v60": {"default": "x"}}}], "paths": {"/a": {"get": {"operationId": "a"}}}}`
+	}
+	var names strings.Builder
+	for i := range 1200 {
+		fmt.Fprintf(&names, `{"name": "p%d", "in": "query"},`, i)
+	}
 	deep := strings.Repeat(`{"items": `, 500) + "{}" + strings.Repeat("}", 500)
 	for _, tt := range []struct{ name, doc, yaml, want string }{
 		{"fan", doc(body(`{"$ref": "#/components/schemas/s0"}`), fan.String()+`"s40": {}`), "spec: x", `operation a has more than 300 schemas: the others accept any value`},
@@ -136,6 +175,11 @@ func TestHostileDocuments(t *testing.T) {
 		{"cycle of all", doc(body(`{"$ref": "#/components/schemas/a"}`), `"a": {"allOf": [{"$ref": "#/components/schemas/a"}, {"type": "object"}]}`), "spec: x", ""},
 		{"remote", doc(body(`{"$ref": "https://evil.example.com/a"}`), ""), "spec: x", "is external"},
 		{"file", doc(body(`{"$ref": "file:///etc/passwd"}`), ""), "spec: x", "is external"},
+		{"variables of variables", server("https://a.example.com/{v0}"), "spec: x", "the URL of the server with its variables exceeds the limit of 2000 characters"},
+		{"long server", server("https://a.example.com/" + strings.Repeat("a", 2000)), "spec: x", "the URL of the server with its variables exceeds the limit of 2000 characters"},
+		{"long path", doc(`"/`+strings.Repeat("{a}", 1000)+`": {"get": {"operationId": "a"}}`, ""), "spec: x", "the path of operation a exceeds the limit of 2000 characters"},
+		{"many references", doc(body(`{"type": "object", "properties": {`+properties.String()+`"q": {}}}`), schemas.String()+`"last": {}`), "spec: x", "operation a has more than 300 schemas"},
+		{"many parameters", doc(`"/a": {"get": {"operationId": "a", "parameters": [`+names.String()+`{"name": "q", "in": "query"}]}}`, ""), "spec: x", "operation a has more than 1000 parameters"},
 		{"nesting", doc(body(deep), ""), "spec: x", "nesting exceeds the limit of 100 levels"},
 		{"nesting elsewhere", `{"x-a": ` + deep + `, ` + doc(body("{}"), "")[1:], "spec: x", ""},
 		{"many operations", doc(ops.String()+body("{}"), ""), "spec: x", "50001 operations exceed the limit of 128 tools"},

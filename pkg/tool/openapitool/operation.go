@@ -120,6 +120,13 @@ func (o *operation) baseName() string {
 	return operationName(o.path + "_" + strings.ToLower(o.method))
 }
 
+// maxAddress limits the URL of a server and a path, in characters, and maxParameters the
+// parameters of one operation.
+const (
+	maxAddress    = 2000
+	maxParameters = 1000
+)
+
 // maxDescription limits the description of a tool in bytes.
 const maxDescription = 4000
 
@@ -140,6 +147,10 @@ func (r *operationReader) readOperation(op *operation) {
 			op.description = cutText(strings.TrimSpace(text.Value), maxDescription)
 		}
 	}
+	if len(op.path) > maxAddress {
+		r.doc.reportError(op.pathKey, "openapi", "the path of operation %s exceeds the limit of %d characters", op.displayName(), maxAddress)
+		return
+	}
 	r.schemas, r.taken = newSchemaConverter(r.doc), map[string]bool{}
 	r.readParameters(op, full)
 	r.readBody(op, full.Get("requestBody"))
@@ -158,6 +169,10 @@ func (r *operationReader) readParameters(op *operation, full *spec.Node) {
 			continue
 		}
 		for _, item := range list.Items {
+			if len(op.params) >= maxParameters {
+				r.doc.reportError(list, "openapi-size", "operation %s has more than %d parameters", op.displayName(), maxParameters)
+				return
+			}
 			n, _ := r.doc.followRefs(item)
 			if n == nil {
 				continue
@@ -399,17 +414,31 @@ func findServer(d *document, op *operation, source string) spec.Text {
 		if !isString(at) {
 			continue
 		}
-		text := at.Text()
-		if variables := servers.Items[0].Get("variables"); variables != nil {
-			for _, e := range variables.Entries {
-				if value := e.Value.Get("default"); value != nil && value.Kind == spec.Scalar {
-					text.Value = strings.ReplaceAll(text.Value, "{"+e.Key.Value+"}", value.Value)
-				}
-			}
+		address, ok := expandServer(at.Value, servers.Items[0].Get("variables"))
+		if !ok {
+			d.reportError(at, "openapi-server", "the URL of the server with its variables exceeds the limit of %d characters", maxAddress)
 		}
-		return spec.Text{Value: resolveServer(text.Value, source), Pos: at.Pos}
+		return spec.Text{Value: resolveServer(address, source), Pos: at.Pos}
 	}
 	return spec.Text{Value: resolveServer("/", source), Pos: d.root.Pos}
+}
+
+// expandServer replaces the variables of a URL by their defaults. It returns false if the URL is
+// too long: variables can contain each other.
+func expandServer(address string, variables *spec.Node) (string, bool) {
+	if variables != nil && len(address) <= maxAddress {
+		for _, e := range variables.Entries {
+			value, name := e.Value.Get("default"), "{"+e.Key.Value+"}"
+			if value == nil || value.Kind != spec.Scalar {
+				continue
+			}
+			if len(address)+strings.Count(address, name)*len(value.Value) > maxAddress {
+				return "", false
+			}
+			address = strings.ReplaceAll(address, name, value.Value)
+		}
+	}
+	return address, len(address) <= maxAddress
 }
 
 // resolveServer resolves a relative address against the URL of the document.

@@ -29,7 +29,14 @@ func (o *operation) newRequest(ctx context.Context, call *tool.Call) (*http.Requ
 	if err != nil {
 		return nil, err
 	}
-	address := tool.AppendQuery(o.server.Value+path, o.encodeQuery(call.Args))
+	query, err := o.encodeQuery(call.Args)
+	if err != nil {
+		return nil, err
+	}
+	address := tool.AppendQuery(o.server.Value+path, query)
+	if len(address) > maxURL {
+		return nil, errURLTooLong
+	}
 	req, err := http.NewRequestWithContext(ctx, o.method, address, body)
 	if err != nil {
 		return nil, errors.New("url: invalid URL after rendering")
@@ -37,6 +44,11 @@ func (o *operation) newRequest(ctx context.Context, call *tool.Call) (*http.Requ
 	tool.SetRequestHeaders(req, call, contentType)
 	return req, o.setParameters(req, call.Args)
 }
+
+// maxURL limits the URL of a request, in bytes; services accept less.
+const maxURL = 64 << 10
+
+var errURLTooLong = fmt.Errorf("the URL exceeds the limit of %d KiB", maxURL>>10)
 
 // valueOf returns the value of a parameter: the fixed one, or that of the call.
 func (p *parameter) valueOf(args map[string]any) (any, bool) {
@@ -65,7 +77,11 @@ func (o *operation) renderPath(args map[string]any) (string, error) {
 		if err != nil || slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), isDots) {
 			return "", fmt.Errorf("parameter %s must not contain . or .. segments", p.name)
 		}
-		path = strings.ReplaceAll(path, "{"+p.original+"}", text)
+		name := "{" + p.original + "}"
+		if len(path)+strings.Count(path, name)*len(text) > maxURL {
+			return "", errURLTooLong
+		}
+		path = strings.ReplaceAll(path, name, text)
 	}
 	if hasQuery { // of the document
 		path += "?" + query
@@ -111,14 +127,34 @@ func (p *parameter) joinValues(v any, escape func(string) string) string {
 
 // encodeQuery encodes the query parameters in the order of the document. Every value that was
 // given is sent, also false, 0 and the empty string.
-func (o *operation) encodeQuery(args map[string]any) string {
+func (o *operation) encodeQuery(args map[string]any) (string, error) {
 	var pairs []string
 	for _, p := range o.params {
-		if v, ok := p.valueOf(args); ok && p.in == "query" {
-			pairs = p.appendQuery(pairs, v)
+		v, ok := p.valueOf(args)
+		if !ok || p.in != "query" {
+			continue
+		}
+		if err := o.checkKeys(p, v); err != nil {
+			return "", err
+		}
+		pairs = p.appendQuery(pairs, v)
+	}
+	return strings.Join(pairs, "&"), nil
+}
+
+// checkKeys rejects an object whose keys become parameters, if one is another parameter: it could
+// be fixed in the settings.
+func (o *operation) checkKeys(p *parameter, v any) error {
+	object, ok := v.(map[string]any)
+	if !ok || p.asJSON || !p.explode || p.style == "deepObject" {
+		return nil
+	}
+	for _, other := range o.params {
+		if _, ok := object[other.original]; ok && other != p && other.in == "query" {
+			return fmt.Errorf("parameter %s must not contain %s, which is another parameter", p.name, other.name)
 		}
 	}
-	return strings.Join(pairs, "&")
+	return nil
 }
 
 func (p *parameter) appendQuery(pairs []string, v any) []string {

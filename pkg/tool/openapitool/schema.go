@@ -195,13 +195,13 @@ func (c *schemaConverter) convertList(schema map[string]any, key string, n *spec
 	}
 }
 
-func (c *schemaConverter) convertMap(schema map[string]any, key string, n *spec.Node, hidden []string) {
+func (c *schemaConverter) convertMap(schema map[string]any, key string, n *spec.Node, hidden map[string]bool) {
 	m := make(map[string]any, min(len(n.Entries), maxSchemas))
 	for _, e := range n.Entries {
 		if c.left < 0 {
 			break
 		}
-		if key == "properties" && slices.Contains(hidden, e.Key.Value) {
+		if key == "properties" && hidden[e.Key.Value] {
 			continue
 		}
 		if _, err := regexp.Compile(e.Key.Value); err == nil || key == "properties" {
@@ -211,13 +211,13 @@ func (c *schemaConverter) convertMap(schema map[string]any, key string, n *spec.
 	schema[key] = m
 }
 
-// readOnlyProperties lists the properties that requests do not have.
-func readOnlyProperties(doc *document, n *spec.Node) []string {
+// readOnlyProperties returns the properties that requests do not have.
+func readOnlyProperties(doc *document, n *spec.Node) map[string]bool {
 	properties := n.Get("properties")
 	if properties == nil {
 		return nil
 	}
-	var names []string
+	names := map[string]bool{}
 	for _, e := range properties.Entries {
 		prop := e.Value
 		if ref := prop.Get("$ref"); isString(ref) && prop.Get("readOnly") == nil {
@@ -226,20 +226,22 @@ func readOnlyProperties(doc *document, n *spec.Node) []string {
 			}
 		}
 		if only := prop.Get("readOnly"); only != nil && only.Tag == "!!bool" && only.Any() == true {
-			names = append(names, e.Key.Value)
+			names[e.Key.Value] = true
 		}
 	}
 	return names
 }
 
 // setRequired sets the required properties that requests have.
-func setRequired(schema map[string]any, n *spec.Node, hidden []string) {
+func setRequired(schema map[string]any, n *spec.Node, hidden map[string]bool) {
 	if n == nil {
 		return
 	}
 	var names []any
+	seen := map[string]bool{}
 	for _, item := range n.Items {
-		if isString(item) && !slices.Contains(hidden, item.Value) && !slices.Contains(names, any(item.Value)) {
+		if isString(item) && !hidden[item.Value] && !seen[item.Value] {
+			seen[item.Value] = true
 			names = append(names, item.Value)
 		}
 	}
