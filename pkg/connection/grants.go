@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"sync"
 	"time"
 )
@@ -83,6 +84,12 @@ func NewGrants(opts GrantOptions) *Grants {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Grants{opts: opts, sources: map[sourceKey]*userTokens{}}
+}
+
+// IsLocal reports whether authorization servers send browsers to a loopback address.
+func (g *Grants) IsLocal() bool {
+	u, err := url.Parse(g.opts.RedirectURL)
+	return err == nil && isLoopback(hostOf(u))
 }
 
 // addSource makes a source answer the consents of its connection, instead of the source of

@@ -32,9 +32,9 @@ func hashStyle(style string) string {
 const maxCallbackBody = 16 << 10
 
 // handleCallback takes the answer of an authorization server (RFC 6749, 4.1.2). Its state is
-// unguessable and used once. With authentication, a browser without it could have been sent
-// here by someone else, who would then use the account of the person in front of it: the page
-// shows whose agent gets the access, and asks.
+// unguessable and used once. A browser without authentication could have been sent here by
+// someone else, who would then use the account of the person in front of it: the page shows whose
+// agent gets the access, and asks. Only browsers of this machine reach a loopback address.
 func (s *Server) handleCallback(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxCallbackBody)
 	if err := r.ParseForm(); err != nil {
@@ -50,6 +50,7 @@ func (s *Server) handleCallback(w http.ResponseWriter, r *http.Request) error {
 		return s.sendCallbackPage(w, http.StatusBadRequest, callbackPage{Problem: callbackProblem(err)})
 	}
 	page := callbackPage{Answer: a, User: pending.User.UserID, App: pending.User.App, Connection: pending.Connection}
+	asks := !s.opts.Grants.IsLocal()
 	if s.opts.Auth != nil {
 		caller, err := s.authenticate(r)
 		switch {
@@ -57,9 +58,11 @@ func (s *Server) handleCallback(w http.ResponseWriter, r *http.Request) error {
 			return errPermissionDenied
 		case errors.Is(err, errAuthUnavailable):
 			return err
-		case err != nil && r.Method != http.MethodPost:
-			return s.sendCallbackPage(w, http.StatusOK, page)
 		}
+		asks = err != nil
+	}
+	if asks && r.Method != http.MethodPost {
+		return s.sendCallbackPage(w, http.StatusOK, page)
 	}
 	if err := s.opts.Grants.FinishConsent(r.Context(), a); err != nil {
 		s.opts.Logger.WarnContext(r.Context(), "authorization failed", "app", page.App, "connection", page.Connection, "error", err)

@@ -257,7 +257,7 @@ func testConsentAcrossReplicas(t *testing.T, w *oauthWorld) {
 		status int
 		text   string
 	}{{200, "The connection crm of shop is authorized for u."}, {400, "has expired or has been used"}} {
-		rec := second.serve("GET", to.RequestURI(), "")
+		rec := serveAnswer(second, to)
 		if rec.Code != want.status || !strings.Contains(rec.Body.String(), want.text) {
 			t.Errorf("callback: %d %s, want %d %s", rec.Code, rec.Body, want.status, want.text)
 		}
@@ -277,7 +277,7 @@ func testConcurrentTurns(t *testing.T, w *oauthWorld) {
 	first, _ := w.open(t, nil)
 	second, _ := w.open(t, nil)
 	callID, authURI := w.ask(t, first, "s")
-	first.serve("GET", w.idp.Authorize(t, authURI).RequestURI(), "")
+	serveAnswer(first, w.idp.Authorize(t, authURI))
 	first.serve("POST", "/run", answerBody("s", callID, `{}`))
 	w.idp.ExpireAll()
 	var wg sync.WaitGroup
@@ -379,6 +379,31 @@ func serveWith(e *env, method, path, body string, headers ...string) *httptest.R
 	}
 	e.server.ServeHTTP(w, r)
 	return w
+}
+
+// serveAnswer sends the form of the page that asks.
+func serveAnswer(e *env, to *url.URL) *httptest.ResponseRecorder {
+	return serveWith(e, "POST", to.Path, to.RawQuery, "Content-Type: application/x-www-form-urlencoded")
+}
+
+// TestCallbackWithoutAuth checks that a host without authentication asks, because a proxy before it
+// may authenticate many users, unless only browsers of this machine reach it.
+func TestCallbackWithoutAuth(t *testing.T) {
+	w := newOAuthWorld(t)
+	e, _ := w.open(t, nil)
+	_, authURI := w.ask(t, e, "s")
+	rec := e.serve("GET", w.idp.Authorize(t, authURI).RequestURI(), "")
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), "that talk with the user <b>u</b> get access") {
+		t.Errorf("callback: %d %s, want a question", rec.Code, rec.Body)
+	}
+	if _, issued := w.idp.Counts(); issued != 0 {
+		t.Errorf("%d tokens before the answer, want 0", issued)
+	}
+	for redirect, local := range map[string]bool{"http://127.0.0.1:8000/oauth/callback": true, "http://localhost/oauth/callback": true, oauthRedirect: false, "": false, "http://127.0.0.1.example.com/": false} {
+		if got := connection.NewGrants(connection.GrantOptions{RedirectURL: redirect}).IsLocal(); got != local {
+			t.Errorf("IsLocal of %q = %v, want %v", redirect, got, local)
+		}
+	}
 }
 
 // TestCallbackWithAuth checks that a browser without authentication gets a form with the user of
