@@ -65,8 +65,8 @@ func (t *gatedTool) Capabilities() Capabilities {
 	all := CapabilitiesOf(t.Tool)
 	if confirm := all.Confirm; confirm != nil {
 		all.Confirm = ConfirmFunc(func(ctx context.Context, call *Call) (bool, error) {
-			if !t.isAvailable(call) {
-				return false, nil
+			if !t.isAvailable(call) { // an error, because it could be available when it runs
+				return false, t.newGateError()
 			}
 			return confirm.NeedsConfirmation(ctx, call)
 		})
@@ -77,9 +77,13 @@ func (t *gatedTool) Capabilities() Capabilities {
 // Run implements [Tool].
 func (t *gatedTool) Run(ctx context.Context, call *Call) (*Result, error) {
 	if !t.isAvailable(call) {
-		return nil, fmt.Errorf("tool %s is not available: load a skill that uses it with %s first", t.Declaration().Name, t.skills.prefixedName(loadSkillName))
+		return nil, t.newGateError()
 	}
 	return t.Tool.Run(ctx, call)
+}
+
+func (t *gatedTool) newGateError() error {
+	return fmt.Errorf("tool %s is not available: load a skill that uses it with %s first", t.Declaration().Name, t.skills.prefixedName(loadSkillName))
 }
 
 // EditRequest removes the declaration while the tool is not available, and else lets the tool

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
 
@@ -276,5 +277,43 @@ func TestSkillToolset(t *testing.T) {
 	}
 	if s := set.(*skillSet); s.timeout != 1500*time.Millisecond || len(s.tools) != 2 {
 		t.Errorf("set = %+v", s)
+	}
+}
+
+// confirmedTool requires confirmation of each call.
+type confirmedTool struct{ runs int }
+
+func (t *confirmedTool) Declaration() *genai.FunctionDeclaration {
+	return &genai.FunctionDeclaration{Name: "refund"}
+}
+
+func (t *confirmedTool) Run(context.Context, *Call) (*Result, error) {
+	t.runs++
+	return &Result{}, nil
+}
+
+func (t *confirmedTool) Capabilities() Capabilities {
+	return Capabilities{Confirm: ConfirmFunc(func(context.Context, *Call) (bool, error) { return true, nil })}
+}
+
+// TestGatedConfirmation expects a tool that becomes available between its confirmation and its
+// run, by another run of the agent, to be confirmed nevertheless.
+func TestGatedConfirmation(t *testing.T) {
+	skill := readTestSkill(t, map[string]string{"SKILL.md": "---\nname: pdf\ndescription: Reads PDF files.\nmetadata: {adk_additional_tools: [refund]}\n---\nRead."})
+	inner := &confirmedTool{}
+	gated := &gatedTool{inner, &skillSet{byName: map[string]*Skill{"pdf": skill}}}
+	state := memState{session.NewState(nil), &session.Actions{}}
+	call := &Call{State: state}
+	confirm := CapabilitiesOf(gated).Confirm
+	needed, err := confirm.NeedsConfirmation(t.Context(), call)
+	state.Set(activatedKey(""), []any{"pdf"})
+	if err == nil && !needed {
+		_, _ = gated.Run(t.Context(), call)
+	}
+	if inner.runs != 0 || err == nil {
+		t.Errorf("%d runs without a confirmation, %v", inner.runs, err)
+	}
+	if needed, err := confirm.NeedsConfirmation(t.Context(), call); !needed || err != nil {
+		t.Errorf("NeedsConfirmation = %v, %v once it is available", needed, err)
 	}
 }
