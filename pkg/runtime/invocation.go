@@ -75,6 +75,8 @@ type run struct {
 	expressions *template.Budget
 	// consultations counts the calls of each [ConsultTool].
 	consultations consultations
+	// listed counts the elements of all list workers.
+	listed atomic.Int64
 	// inner marks the run of an agent that is called as a tool.
 	inner bool
 	// decisions are the answers of the user's message to confirmation and

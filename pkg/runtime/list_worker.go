@@ -68,6 +68,10 @@ func (w *workflowRun) runList(ctx context.Context, child *Invocation, o *outcome
 		s.sendEvent(nil, failf(CodeNodeRunsLimit, errNodeRuns, "workflow %s exceeded %d node executions: %s has a list of %d elements", w.AgentName, maxNodeRuns, child.node.agent.Name(), len(items)))
 		return
 	}
+	if n := w.inv.run.listed.Add(int64(len(items))); n > maxListed {
+		s.sendEvent(nil, failf(CodeNodeRunsLimit, errNodeRuns, "the lists of the invocation exceeded %d elements: %s has a list of %d elements", maxListed, child.node.agent.Name(), len(items)))
+		return
+	}
 	l := &listRun{workflowRun: w, child: child, task: o, outputs: make([]any, len(items)), failures: make([]error, len(items))}
 	l.runItems(ctx, items)
 	if failure := l.firstFailure(); failure != nil {
@@ -86,6 +90,10 @@ func (w *workflowRun) runList(ctx context.Context, child *Invocation, o *outcome
 	w.markOutput(o, child, ev)
 	s.sendEvent(ev, nil)
 }
+
+// maxListed is the maximum number of elements of all lists of an invocation: workflows can be list
+// workers in other workflows, so that the limit of each is none for all.
+const maxListed = 10 * maxNodeRuns
 
 // listItems returns the elements of an input. A single value is a list of one.
 func listItems(input any) []any {

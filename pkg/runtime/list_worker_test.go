@@ -101,6 +101,31 @@ func TestListWorkerFailures(t *testing.T) {
 	}
 }
 
+// The lists of workflows that are list workers themselves have a limit together.
+func TestListWorkerNested(t *testing.T) {
+	runs := 0
+	count := func(context.Context, *runtime.CallbackContext, any) (any, error) { runs++; return nil, nil }
+	leaf := runtime.NewFunctionNode("leaf", count, nil)
+	leaf.SetListWorker(1)
+	inner := listFlow(t, make([]any, 500), leaf)
+	inner.AgentName = "inner"
+	inner.SetListWorker(1)
+	e := testenv.New(t, nil)
+	outer, err := runtime.NewWorkflow("outer", &runtime.WorkflowOptions{
+		Nodes: []runtime.Agent{runtime.NewFunctionNode("lists", func(context.Context, *runtime.CallbackContext, any) (any, error) { return make([]any, 100), nil }, nil), inner},
+		Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: 0, To: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployApp(t, e, outer, nil)
+	got := formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "go")))
+	const want = "error NODE_RUNS_LIMIT: the lists of the invocation exceeded 10000 elements: leaf has a list of 500 elements"
+	if !strings.Contains(got, want) || runs > 10_000 {
+		t.Errorf("%d runs, the end is %s, want %s", runs, got[max(0, len(got)-300):], want)
+	}
+}
+
 // A list worker is a node of a workflow.
 func TestListWorkerPlace(t *testing.T) {
 	worker := runtime.NewFunctionNode("worker", nil, nil)
