@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -177,4 +178,28 @@ func TestCallCancelled(t *testing.T) {
 		t.Errorf("wait: %v", err)
 	}
 	<-ended
+}
+
+// TestHostileCaches: large lists of many invocations do not stay in memory.
+func TestHostileCaches(t *testing.T) {
+	var c listCache[string]
+	large := strings.Repeat("x", 10<<20)
+	now := time.Now()
+	for i := range 10 {
+		key := strconv.Itoa(i % 7)
+		if _, err := c.getList(key, now.Add(time.Duration(i)*time.Minute), time.Second, func() (string, error) { return large, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(c.entries) != 3 || c.size != 3*(len(large)+2) {
+		t.Errorf("%d entries of %d bytes, want 3", len(c.entries), c.size)
+	}
+	loads := 0
+	for range 2 {
+		_, _ = c.getList("2", now.Add(9*time.Minute), time.Second, func() (string, error) { loads++; return "", nil })
+	}
+	c.dropLists()
+	if loads != 0 || c.size != 0 {
+		t.Errorf("%d loads of the newest list, %d bytes after all were dropped", loads, c.size)
+	}
 }

@@ -86,14 +86,19 @@ func (c *listCaches) dropPrompts() {
 	c.promptTexts.dropLists()
 }
 
-// maxCachedLists bounds the entries of a cache, which belong to concurrent runs.
-const maxCachedLists = 64
+// maxCachedLists and maxCachedBytes bound a cache, whose entries belong to concurrent runs.
+const (
+	maxCachedLists = 64
+	maxCachedBytes = 32 << 20
+)
 
 // A listCache keeps what was read from a server, by its use. The zero value is ready to
 // use, by many goroutines.
 type listCache[T any] struct {
 	mu      sync.Mutex
 	entries map[string]cachedList[T]
+	// size is the size of all entries as JSON.
+	size int
 	// drops counts the calls of dropLists: a list that was read before one is not kept.
 	drops int
 	// onDrop, if set, is called after dropLists; tests wait for it.
@@ -103,12 +108,13 @@ type listCache[T any] struct {
 type cachedList[T any] struct {
 	value T
 	at    time.Time
+	size  int
 }
 
 // dropLists drops all lists, such as when the server reports a change.
 func (c *listCache[T]) dropLists() {
 	c.mu.Lock()
-	c.entries = nil
+	c.entries, c.size = nil, 0
 	c.drops++
 	onDrop := c.onDrop
 	c.mu.Unlock()
@@ -130,19 +136,37 @@ func (c *listCache[T]) getList(key string, now time.Time, maxAge time.Duration, 
 	if err != nil {
 		return value, err
 	}
+	if maxAge <= 0 {
+		return value, nil
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return value, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if maxAge <= 0 || c.drops != drops {
-		return value, nil
+	if c.drops == drops {
+		c.addEntry(key, cachedList[T]{value, now, len(raw)})
+	}
+	return value, nil
+}
+
+// addEntry adds an entry instead of older ones. The caller holds the lock.
+func (c *listCache[T]) addEntry(key string, e cachedList[T]) {
+	c.dropEntry(key)
+	for len(c.entries) > 0 && (len(c.entries) >= maxCachedLists || c.size+e.size > maxCachedBytes) {
+		c.dropOldest()
 	}
 	if c.entries == nil {
 		c.entries = map[string]cachedList[T]{}
 	}
-	if len(c.entries) >= maxCachedLists {
-		c.dropOldest()
-	}
-	c.entries[key] = cachedList[T]{value, now}
-	return value, nil
+	c.entries[key] = e
+	c.size += e.size
+}
+
+func (c *listCache[T]) dropEntry(key string) {
+	c.size -= c.entries[key].size
+	delete(c.entries, key)
 }
 
 // dropOldest drops the oldest entry. The caller holds the lock.
@@ -153,7 +177,7 @@ func (c *listCache[T]) dropOldest() {
 			oldest, first = key, false
 		}
 	}
-	delete(c.entries, oldest)
+	c.dropEntry(oldest)
 }
 
 // maxToolDescription and maxToolSchema bound what one tool adds to each model request, in
