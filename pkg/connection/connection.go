@@ -138,16 +138,16 @@ func (c *Connection) sendOnce(send sender, req *http.Request, user User) (*http.
 // RoundTrip is [Connection.Send] over a transport. A request that follows a redirect to
 // another host or scheme, or back from one, gets no credential.
 func (c *Connection) RoundTrip(next http.RoundTripper, req *http.Request, user User) (*http.Response, []string, error) {
-	if c == nil || hasLeftHost(req) {
+	if c == nil || HasLeftHost(req) {
 		resp, err := next.RoundTrip(req)
 		return resp, nil, err
 	}
 	return c.sendWith(next.RoundTrip, req, user)
 }
 
-// hasLeftHost reports whether a redirect that led to the request changed the host or the
-// scheme.
-func hasLeftHost(req *http.Request) bool {
+// HasLeftHost reports whether a redirect that led to the request changed the host or the
+// scheme: a foreign host must not be able to choose a request with credentials.
+func HasLeftHost(req *http.Request) bool {
 	for last := req; last.Response != nil && last.Response.Request != nil; last = last.Response.Request {
 		if from := last.Response.Request.URL; from.Host != last.URL.Host || from.Scheme != last.URL.Scheme {
 			return true

@@ -93,18 +93,18 @@ func TestConnectionRenewed(t *testing.T) {
 }
 
 // TestConnectionRedirect checks that a redirect to another host, and from there back, does
-// not get the token.
+// not get the token, nor the headers of the document.
 func TestConnectionRedirect(t *testing.T) {
 	var leaked atomic.Bool
 	var home *httptest.Server
 	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leaked.CompareAndSwap(false, r.Header.Get("Authorization") != "")
+		leaked.CompareAndSwap(false, r.Header.Get("Authorization")+r.Header.Get("X-Key") != "")
 		http.Redirect(w, r, home.URL+"/back", http.StatusFound)
 	}))
 	t.Cleanup(foreign.Close)
 	home = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/back" {
-			leaked.CompareAndSwap(false, r.Header.Get("Authorization") != "")
+			leaked.CompareAndSwap(false, r.Header.Get("Authorization")+r.Header.Get("X-Key") != "")
 			return
 		}
 		http.Redirect(w, r, foreign.URL, http.StatusFound)
@@ -118,7 +118,7 @@ func TestConnectionRedirect(t *testing.T) {
 	setConnection(set, &userSource{}, connections.HostOf(home.URL))
 	s := set.(*serverSet)
 	l := s.newLink(http.Header{}, connections.User{App: "shop", UserID: "ana"})
-	resp, err := s.server.newHTTPClient(s.env, l, http.Header{}).Do(get)
+	resp, err := s.server.newHTTPClient(s.env, l, http.Header{"X-Key": {"k3y"}}).Do(get)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		next = http.DefaultTransport
 	}
 	send := next.RoundTrip
-	if h.target != nil && req.URL.Host == h.target.Host && req.URL.Scheme == h.target.Scheme {
+	if h.target != nil && req.URL.Host == h.target.Host && req.URL.Scheme == h.target.Scheme && !connections.HasLeftHost(req) {
 		req = req.Clone(req.Context())
 		for name := range h.header {
 			req.Header.Set(name, h.header.Get(name))
