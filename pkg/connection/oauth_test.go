@@ -183,6 +183,7 @@ func TestTokenErrors(t *testing.T) {
 		status     int
 		want       string
 	}{
+		{"secret at the limit", `{"error": "x", "error_description": "` + strings.Repeat("y", 197) + `s3cr:t"}`, 401, "requesting a token: 401 Unauthorized: x: " + strings.Repeat("y", 197) + "***"},
 		{"refused", `{"error": "invalid_client", "error_description": "bad s3cr:t\nhere"}`, 401, "requesting a token: 401 Unauthorized: invalid_client: bad *** here"},
 		{"not JSON", `<html>`, 502, "requesting a token: 502 Bad Gateway"},
 		{"no token", `{"token_type": "Bearer"}`, 200, "requesting a token: the response has no valid access_token"},

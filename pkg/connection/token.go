@@ -124,7 +124,7 @@ func (s *tokenServer) sendForm(ctx context.Context, r tokenRequest) ([]byte, err
 		return nil, err
 	}
 	if status != http.StatusOK {
-		return nil, newTokenError(status, raw)
+		return nil, newTokenError(status, raw, r.redactor)
 	}
 	return raw, nil
 }
@@ -146,17 +146,18 @@ func (s *tokenServer) sendRequest(req *http.Request) ([]byte, int, error) {
 	return raw, resp.StatusCode, err
 }
 
-// newTokenError returns the error of a response.
-func newTokenError(status int, raw []byte) error {
+// newTokenError returns the error of a response. Secrets are removed before the text is cut, which
+// could leave a part of one.
+func newTokenError(status int, raw []byte, redactor *spec.Redactor) error {
 	var e struct {
 		Code        string `json:"error"`
 		Description string `json:"error_description"`
 	}
 	text := fmt.Sprintf("%d %s", status, http.StatusText(status))
 	if json.Unmarshal(raw, &e) == nil && e.Code != "" {
-		text += ": " + cutText(e.Code)
+		text += ": " + cutText(redactor.RedactString(e.Code))
 		if e.Description != "" {
-			text += ": " + cutText(e.Description)
+			text += ": " + cutText(redactor.RedactString(e.Description))
 		}
 	}
 	return &tokenError{e.Code, text}
