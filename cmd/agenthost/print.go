@@ -72,7 +72,7 @@ func partsOf(c *genai.Content) []*genai.Part {
 
 func (p *printer) printPart(ev *session.Event, part *genai.Part) {
 	switch {
-	case part.FunctionCall != nil && part.FunctionCall.Name == runtime.RequestConfirmation:
+	case part.FunctionCall != nil && runtime.ReadApproval(part.FunctionCall) != nil:
 		// answerPending prompts for it.
 	case part.FunctionCall != nil && newCredentialCall(part.FunctionCall) != nil:
 		// authorizeCall prints it.

@@ -26,8 +26,8 @@ type question struct {
 }
 
 func newQuestion(call *genai.FunctionCall) *question {
-	if call.Name == runtime.RequestConfirmation {
-		return approvalQuestion(call)
+	if a := runtime.ReadApproval(call); a != nil {
+		return approvalQuestion(a)
 	}
 	callText := fmt.Sprintf("%s(%s)", call.Name, compactJSON(call.Args))
 	if c := newCredentialCall(call); c != nil {
@@ -98,22 +98,18 @@ func parseAnswer(schema *tool.Schema, line string) (response map[string]any, pro
 }
 
 // approvalQuestion prompts for yes or no.
-func approvalQuestion(request *genai.FunctionCall) *question {
-	confirmation, _ := request.Args["toolConfirmation"].(map[string]any)
-	original, _ := request.Args["originalFunctionCall"].(map[string]any)
-	name, _ := original["name"].(string)
-	args, _ := original["args"].(map[string]any)
-	call := fmt.Sprintf("%s(%s)", name, compactJSON(args))
+func approvalQuestion(a *runtime.ApprovalRequest) *question {
+	call := fmt.Sprintf("%s(%s)", a.Tool, compactJSON(a.Args))
 	q := &question{pendingText: call + " waits for approval", prompt: "approve " + call + "? [y/n] "}
-	if hint, ok := confirmation["hint"].(string); ok && hint != tool.DefaultConfirmationHint(name) {
-		q.message = hint
+	if a.Hint != tool.DefaultConfirmationHint(a.Tool) {
+		q.message = a.Hint
 	}
 	q.parseLine = func(line string) (map[string]any, string) {
 		switch line {
 		case "y", "yes":
 			response := map[string]any{"confirmed": true}
-			if payload, ok := confirmation["payload"]; ok {
-				response["payload"] = payload
+			if a.Payload != nil {
+				response["payload"] = a.Payload
 			}
 			return response, ""
 		case "n", "no":

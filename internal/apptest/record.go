@@ -145,15 +145,13 @@ func (m *recorder) renderTurn(i int, t *turn.Recorded) ([]string, error) {
 // markRejected marks the calls whose confirmation the user refused.
 func (m *recorder) markRejected(user *session.Event) {
 	for _, r := range user.Responses() {
-		if r.Name != runtime.RequestConfirmation || r.Response["confirmed"] == true {
+		if decision, ok := runtime.IsApproval(r); !ok || decision["confirmed"] == true {
 			continue
 		}
 		for _, ev := range m.history {
 			for _, c := range ev.Calls() {
-				if c.ID == r.ID {
-					original, _ := c.Args["originalFunctionCall"].(map[string]any)
-					call, _ := original["id"].(string)
-					m.rejected[call] = true
+				if a := runtime.ReadApproval(c); a != nil && c.ID == r.ID && a.CallID != "" {
+					m.rejected[a.CallID] = true
 				}
 			}
 		}

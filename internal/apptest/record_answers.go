@@ -130,8 +130,7 @@ func (m *recorder) buildExpectations(t *turn.Recorded) []string {
 		expect = append(expect, "(error?.code ?? last(events).error) == "+strconv.Quote(failed))
 	}
 	if open := turn.PendingApprovals(m.history); len(open) > 0 {
-		original, _ := open[0][0].Args["originalFunctionCall"].(map[string]any)
-		expect = append(expect, fmt.Sprintf("pending.confirmation.tool == %q", original["name"]))
+		expect = append(expect, fmt.Sprintf("pending.confirmation.tool == %q", runtime.ReadApproval(open[0][0]).Tool))
 	}
 	return expect
 }

@@ -72,12 +72,11 @@ func formatPart(ev *session.Event, p *genai.Part) []string {
 // formatRequestSubject returns what a request asks the user for: to approve a call, or for
 // a credential.
 func formatRequestSubject(request *genai.FunctionCall) string {
-	call, ok := request.Args["originalFunctionCall"].(map[string]any)
-	if !ok {
+	a := runtime.ReadApproval(request)
+	if a == nil {
 		return " for a credential"
 	}
-	args, _ := call["args"].(map[string]any)
-	return fmt.Sprintf(" to approve %s(%s)", call["name"], formatMap(args))
+	return fmt.Sprintf(" to approve %s(%s)", a.Tool, formatMap(a.Args))
 }
 
 func formatMap(m map[string]any) string {

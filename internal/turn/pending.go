@@ -17,11 +17,8 @@ func buildPendingVars(sess *session.Session) map[string]any {
 	confirmations := []any{}
 	for _, open := range PendingApprovals(sess.Events()) {
 		for _, request := range open {
-			original, _ := request.Args["originalFunctionCall"].(map[string]any)
-			confirmation, _ := request.Args["toolConfirmation"].(map[string]any)
-			confirmations = append(confirmations, map[string]any{
-				"tool": original["name"], "args": original["args"], "hint": confirmation["hint"], "payload": confirmation["payload"],
-			})
+			a := runtime.ReadApproval(request)
+			confirmations = append(confirmations, map[string]any{"tool": a.Tool, "args": EmptyIfNil(a.Args), "hint": a.Hint, "payload": a.Payload})
 		}
 	}
 	calls := []any{}
@@ -47,7 +44,7 @@ func listPendingCalls(events []*session.Event) []pendingCall {
 	var all []pendingCall
 	for _, w := range runtime.Pending(events) {
 		for _, c := range w.Calls {
-			if c.Name != runtime.RequestConfirmation {
+			if runtime.ReadApproval(c) == nil {
 				all = append(all, pendingCall{w.Event.Author, c})
 			}
 		}
@@ -59,7 +56,7 @@ func listPendingCalls(events []*session.Event) []pendingCall {
 func PendingApprovals(events []*session.Event) [][]*genai.FunctionCall {
 	var all [][]*genai.FunctionCall
 	for _, w := range runtime.Pending(events) {
-		if c := w.Calls[0]; c.Name == runtime.RequestConfirmation && runtime.IsRequest(w.Event, c) {
+		if c := w.Calls[0]; runtime.ReadApproval(c) != nil && runtime.IsRequest(w.Event, c) {
 			all = append(all, w.Calls)
 		}
 	}
@@ -95,9 +92,8 @@ func (d Decision) AnswerRequests(events []*session.Event) ([]*genai.Part, error)
 	var parts []*genai.Part
 	for _, request := range open[0] {
 		response := map[string]any{}
-		confirmation, _ := request.Args["toolConfirmation"].(map[string]any)
-		if payload, ok := confirmation[payloadKey]; ok && d[confirmedKey] == true {
-			response[payloadKey] = payload
+		if a := runtime.ReadApproval(request); a.Payload != nil && d[confirmedKey] == true {
+			response[payloadKey] = a.Payload
 		}
 		for key, value := range d {
 			response[key] = value

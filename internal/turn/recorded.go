@@ -107,17 +107,18 @@ func renderDecisions(responses []*genai.FunctionResponse) ([]string, error) {
 	answers := map[string]any{}
 	var lines []string
 	for _, r := range responses {
-		if r.Name != runtime.RequestConfirmation {
+		decision, ok := runtime.IsApproval(r)
+		if !ok {
 			answers[r.Name] = r.Response
 			continue
 		}
-		confirmed, _ := r.Response["confirmed"].(bool)
+		confirmed, _ := decision["confirmed"].(bool)
 		line := fmt.Sprintf("confirm: %t", confirmed)
 		if len(lines) > 0 && lines[0] != line {
 			return nil, errors.New("cannot express a turn in which the user approves one call and rejects another")
 		}
 		lines = []string{line}
-		if payload, ok := r.Response["payload"]; ok && confirmed {
+		if payload, ok := decision["payload"]; ok && confirmed {
 			text, err := provider.YAMLMapping(map[string]any{"payload": payload})
 			if err != nil {
 				return nil, err

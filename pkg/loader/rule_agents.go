@@ -131,6 +131,32 @@ func checkNodeMessage(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	}
 }
 
+// checkNodeCall warns once a workflow in which an agent sees the conversation that the calls of tool
+// nodes are not part of it, until the results are in the state.
+func checkNodeCall(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
+	if p.plan.Kind.Name != "Workflow" {
+		return
+	}
+	reader := slices.IndexFunc(p.subs, func(sub *resolvedAgent) bool {
+		include := sub.plan.Node.Get("include_contents")
+		return isLLMAgent(sub) && !include.IsNull() && include.Value == "default"
+	})
+	for _, sub := range p.subs {
+		if reader >= 0 && sub.plan.Kind.Name == "ToolNode" && sub.plan.Node.Get("output_key").IsNull() && !asksUser(sub) {
+			c.addProblem(sub.plan.Node.Warnf("node-call", "node %s does not see the call of %s and its result, which are not part of the conversation, as in ADK 2.11; agenthost 0.1 stored both", p.subs[reader].name, sub.name).
+				WithHint("set output_key on the ToolNode, and write the key into the instruction"))
+			return
+		}
+	}
+}
+
+// asksUser reports whether the tool of a ToolNode has its answer from the user, which is stored.
+func asksUser(p *resolvedAgent) bool {
+	return slices.ContainsFunc(p.tools, func(t *resolvedTool) bool {
+		return slices.ContainsFunc(t.tools, func(one tool.Tool) bool { return tool.CapabilitiesOf(one).LongRunning })
+	})
+}
+
 func isLLMAgent(p *resolvedAgent) bool { return p.plan.Kind.Name == "LlmAgent" }
 
 // checkExitLoop warns of exit_loop outside of a loop.

@@ -53,6 +53,7 @@ func rules() []rule {
 		{"global-instruction", validApp, agents.check(checkGlobalInstruction)},
 		{"exit-loop", validApp, agents.check(checkExitLoop)},
 		{"node-contents", validApp, agents.check(checkNodeContents)},
+		{"node-call", validApp, agents.check(checkNodeCall)},
 		{"node-message", validApp, agents.check(checkNodeMessage)},
 		{"transfer", validApp, agents.check(checkTransferTool)},
 		{"live", validApp, checkLive},

@@ -187,6 +187,45 @@ func (x *callIndex) wasExecuted(request, call string, from int) bool {
 	return false
 }
 
+// findUserAnswer returns the final answer of the user to a call, or nil. Answers to earlier calls
+// of the same ID do not count.
+func (x *callIndex) findUserAnswer(site indexedCall) *genai.FunctionResponse {
+	for _, r := range slices.Backward(x.findResponses(site.call.ID)) {
+		if r.at > site.at && r.event.Author == session.UserAuthor && isFinalAnswer(r.response) {
+			return r.response
+		}
+	}
+	return nil
+}
+
+// hasNodeResult reports whether the ToolNode that made a request has yielded a result since the
+// answer of the user.
+func (x *callIndex) hasNodeResult(request indexedCall) bool {
+	answered := false
+	for _, ev := range x.events[slices.Index(x.events, request.event)+1:] {
+		isAnswer := func(f *genai.FunctionResponse) bool { return f.ID == request.call.ID }
+		switch {
+		case ev.Author == session.UserAuthor:
+			answered = answered || slices.ContainsFunc(ev.Responses(), isAnswer)
+		case answered && ev.NodeName() == request.event.NodeName() && ev.Branch == request.event.Branch && isNodeResult(ev):
+			return true
+		}
+	}
+	return false
+}
+
+// wasAnsweredBeforeRewind reports whether a request of the runtime has an answer that a rewind
+// removed, and whose call was executed.
+func (x *callIndex) wasAnsweredBeforeRewind(request indexedCall) bool {
+	switch {
+	case !IsRequest(request.event, request.call):
+		return false
+	case isNodeRequest(request.call):
+		return x.all.hasNodeResult(request)
+	}
+	return x.all.wasExecuted(request.call.ID, requestedCall(request.call), 0)
+}
+
 // hasFinished reports whether the last event of an agent is its final answer.
 func (x *callIndex) hasFinished() bool {
 	return x.lastAgent < 0 || x.events[x.lastAgent].IsFinal()
@@ -202,8 +241,12 @@ func findCall(ev *session.Event, id string) *genai.FunctionCall {
 	return nil
 }
 
-// requestedCall returns the ID of the call that a request is about.
+// requestedCall returns the ID of the call that a request is about. A request of a ToolNode is
+// about itself.
 func requestedCall(request *genai.FunctionCall) string {
+	if isNodeRequest(request) {
+		return request.ID
+	}
 	if request.Name == RequestCredential {
 		id, _ := request.Args["functionCallId"].(string)
 		return id
@@ -216,7 +259,7 @@ func requestedCall(request *genai.FunctionCall) string {
 // IsRequest reports whether a call is a request of the runtime. Models cannot
 // make one.
 func IsRequest(ev *session.Event, c *genai.FunctionCall) bool {
-	return (c.Name == RequestConfirmation || c.Name == RequestCredential) && slices.Contains(ev.LongRunningToolIDs, c.ID)
+	return (c.Name == RequestConfirmation || c.Name == RequestCredential || isNodeRequest(c)) && slices.Contains(ev.LongRunningToolIDs, c.ID)
 }
 
 // PendingCalls is an event with calls that wait for the user. One message can
@@ -237,7 +280,7 @@ func Pending(events []*session.Event) []PendingCalls {
 	for i, ev := range x.events {
 		w := PendingCalls{Event: ev}
 		for _, c := range ev.Calls() {
-			if x.isPending(c, i) && !(IsRequest(ev, c) && x.all.wasExecuted(c.ID, requestedCall(c), 0)) {
+			if x.isPending(c, i) && !x.wasAnsweredBeforeRewind(indexedCall{c, ev, i}) {
 				w.Calls = append(w.Calls, c)
 			}
 		}
@@ -262,7 +305,7 @@ func (req *RunRequest) answerByText(app *App, sess *session.Session) *RunRequest
 			questions = append(questions, w.Calls...)
 		}
 	}
-	if len(questions) != 1 || questions[0].Name != tool.RequestInput && questions[0].Name != tool.UserChoice {
+	if len(questions) != 1 || isNodeRequest(questions[0]) || questions[0].Name != tool.RequestInput && questions[0].Name != tool.UserChoice {
 		return req
 	}
 	answered := *req
@@ -314,7 +357,7 @@ func checkAnswers(x *callIndex, responses []*genai.FunctionResponse) error {
 		if slices.ContainsFunc(responses[:i], func(other *genai.FunctionResponse) bool { return other.ID == f.ID }) {
 			return invalidRequest("the message contains two answers to call %s", f.ID)
 		}
-		if first != nil && site.event != first {
+		if first != nil && site.event != first && !(isNodeRequest(site.call) && isNodeRequest(first.Calls()[0])) {
 			return invalidRequest("function response %s answers a call of agent %s from a different event: send it in a separate message", f.ID, site.event.Author)
 		}
 		first = site.event
@@ -353,6 +396,12 @@ func rejectionReason(x *callIndex, site indexedCall, f *genai.FunctionResponse) 
 		return "it was not executed, or failed"
 	case final != nil && (processed || !sameJSON(final.Response, f.Response)):
 		return "it already has its final answer"
+	case isNodeRequest(call) && x.all != x && x.all.hasNodeResult(site):
+		return "it was answered before the session was rewound"
+	case isNodeRequest(call):
+		if _, err := readConfirmation(f); err != nil {
+			return err.Error()
+		}
 	}
 	return ""
 }

@@ -206,6 +206,9 @@ func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) err
 		return invalidRequest("the message answers agent %s and agent %s: send a separate message to each", d.author, author)
 	}
 	d.author = author
+	if isNodeRequest(request.call) {
+		return d.readNodeCredential(x, request, resp)
+	}
 	one, err := findOriginalCall(x, request)
 	if err == nil && resp.Name == RequestCredential {
 		err = d.readCredential(request.call, one.call.ID, resp)
@@ -229,13 +232,26 @@ func (d *decisions) readResponse(x *callIndex, resp *genai.FunctionResponse) err
 	return nil
 }
 
-// findRequest finds the request of the runtime that a response answers.
+// readNodeCredential reads the credential for the call of a ToolNode, which finds its request
+// in the history.
+func (d *decisions) readNodeCredential(x *callIndex, request indexedCall, resp *genai.FunctionResponse) error {
+	if x.hasNodeResult(request) {
+		return nil
+	}
+	if x.all.hasNodeResult(request) {
+		return invalidRequest("the credential %s was answered before the session was rewound: rewind to before the call to answer it again", resp.ID)
+	}
+	return d.readCredential(request.call, request.event.NodePath, resp)
+}
+
+// findRequest finds the request of the runtime that a response answers: the last one, since the
+// requests of a ToolNode have the same ID in every invocation.
 func findRequest(x *callIndex, resp *genai.FunctionResponse) (request indexedCall, err error) {
 	for _, site := range x.findCalls(resp.ID) {
 		if site.call.Name != resp.Name || !IsRequest(site.event, site.call) {
 			continue
 		}
-		if request.call != nil && (site.event.NodeName() != request.event.NodeName() || !sameJSON(site.call.Args, request.call.Args)) {
+		if request.call != nil && !isNodeRequest(site.call) && (site.event.NodeName() != request.event.NodeName() || !sameJSON(site.call.Args, request.call.Args)) {
 			return indexedCall{}, invalidRequest("the %s %s was requested for different calls", requestNoun(resp.Name), resp.ID)
 		}
 		request = site
@@ -359,11 +375,20 @@ func (d *decisions) withCredentials(delta map[string]any) map[string]any {
 	return all
 }
 
-// unwrapResponse returns the content of a response, which may be a JSON string
-// in the key response.
+// unwrapResponse returns the content of a response, which may be a JSON string in the key
+// response. In a response to a ToolNode, the key result may have the content or its JSON.
 func unwrapResponse(resp *genai.FunctionResponse) (map[string]any, error) {
+	if len(resp.Response) != 1 {
+		return resp.Response, nil
+	}
 	text, ok := resp.Response["response"].(string)
-	if !ok || len(resp.Response) != 1 {
+	if isNodeRequest(&genai.FunctionCall{ID: resp.ID, Name: resp.Name}) && !ok {
+		if m, isMapping := resp.Response["result"].(map[string]any); isMapping {
+			return m, nil
+		}
+		text, ok = resp.Response["result"].(string)
+	}
+	if !ok {
 		return resp.Response, nil
 	}
 	m, err := session.DecodeMap([]byte(text))

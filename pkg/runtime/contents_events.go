@@ -57,17 +57,20 @@ func isFrameworkEvent(c *genai.Content) bool {
 		return false
 	}
 	for _, p := range c.Parts {
-		var name string
+		var name, id string
 		switch {
 		case p.FunctionCall != nil:
-			name = p.FunctionCall.Name
+			name, id = p.FunctionCall.Name, p.FunctionCall.ID
 		case p.FunctionResponse != nil:
-			name = p.FunctionResponse.Name
+			name, id = p.FunctionResponse.Name, p.FunctionResponse.ID
 		default:
 			continue
 		}
 		switch name {
 		case "adk_framework", "adk_request_credential", "adk_request_confirmation":
+			return true
+		}
+		if isNodeConfirmation(name, id) {
 			return true
 		}
 	}

@@ -377,6 +377,9 @@ func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool
 	if err != nil {
 		return nil, err
 	}
+	if s.agent == nil && requestsInput(call.Actions) { // as in ADK's ToolNode
+		return result, nil
+	}
 	replaced, err := firstAnswer(ctx, s.inv, "after_tool", h.afterTool, func(f AfterToolFunc) (*tool.Result, error) {
 		return f(ctx, t, call, result)
 	})

@@ -219,7 +219,9 @@ func (s *Server) handleEventGraph(w http.ResponseWriter, r *http.Request) error 
 func eventHighlights(ev *session.Event) []highlight {
 	var highlights []highlight
 	for _, c := range ev.Calls() {
-		highlights = append(highlights, highlight{ev.Author, c.Name})
+		if !runtime.IsRequest(ev, c) {
+			highlights = append(highlights, highlight{ev.Author, c.Name})
+		}
 	}
 	for _, resp := range ev.Responses() {
 		highlights = append(highlights, highlight{resp.Name, ev.Author})

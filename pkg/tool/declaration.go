@@ -184,6 +184,23 @@ func (p *Params) Check(args map[string]any) (map[string]any, error) {
 	return nil, &ArgsError{Tool: p.tool, Wrong: argsErrors(invalid)}
 }
 
+// Required returns the names of the parameters that every call must have. The list is shared.
+func (p *Params) Required() []string { return p.required }
+
+// Sole returns the name of the only parameter, or else of the only required one; empty if there
+// is neither.
+func (p *Params) Sole() string {
+	if props := asMap(p.schema["properties"]); len(props) == 1 {
+		for name := range props {
+			return name
+		}
+	}
+	if len(p.required) == 1 {
+		return p.required[0]
+	}
+	return ""
+}
+
 func (p *Params) missingParams(args map[string]any) []string {
 	var names []string
 	for _, name := range p.required {

@@ -9,9 +9,20 @@ const CREDENTIAL = 'adk_request_credential';
 /** isQuestion reports whether a call is a request to the user instead of a tool call. */
 export const isQuestion = (call) => [CONFIRM, INPUT, CREDENTIAL].includes(call.name);
 
+/** approvalOf returns what a call asks to approve, or null. A ToolNode has the call in its payload. */
+function approvalOf({ id = '', name, args = {} }) {
+  if (name === CONFIRM) {
+    const { originalFunctionCall: asked = {}, toolConfirmation: { hint, payload } = {} } = args;
+    return { name: asked.name, args: asked.args, hint, payload };
+  }
+  if (name !== INPUT || !id.startsWith('wf_tool_confirmation:')) return null;
+  const { tool_name: tool, args: given, confirmation_payload: payload } = args.payload ?? {};
+  return { name: tool, args: given, hint: args.message, payload };
+}
+
 /** question creates a form that answers a call once. */
 export function question(call, answer) {
-  const form = call.name === CONFIRM ? confirmation(call) : authorizationURL(call) ? authorization(call) : call.args?.options?.every?.((o) => typeof o === 'string') ? choice(call) : reply(call);
+  const form = approvalOf(call) ? confirmation(approvalOf(call)) : authorizationURL(call) ? authorization(call) : call.args?.options?.every?.((o) => typeof o === 'string') ? choice(call) : reply(call);
   const node = el('form', { class: 'question', 'data-question': call.id }, form);
   node.addEventListener('submit', async (event) => {
     event.preventDefault();
@@ -31,13 +42,12 @@ export function question(call, answer) {
 const failure = () => el('p', { class: 'bad', role: 'alert' });
 const button = (value, text, cls) => el('button', { type: 'submit', value, class: cls }, text);
 
-function confirmation({ args = {} }) {
-  const { originalFunctionCall: asked = {}, toolConfirmation = {} } = args;
+function confirmation({ name, args, hint, payload }) {
   return [
-    el('p', {}, el('b', {}, `${asked.name ?? 'A call'} waits for approval`)),
-    el('p', {}, el('code', {}, callText(asked.name ?? '', asked.args))),
-    usual(toolConfirmation.hint, asked.name) ? null : el('p', {}, toolConfirmation.hint),
-    toolConfirmation.payload != null && fold('payload', () => json(toolConfirmation.payload)),
+    el('p', {}, el('b', {}, `${name ?? 'A call'} waits for approval`)),
+    el('p', {}, el('code', {}, callText(name ?? '', args))),
+    usual(hint, name) ? null : el('p', {}, hint),
+    payload != null && fold('payload', () => json(payload)),
     el('div', { class: 'bar' }, button('yes', 'Approve'), button('no', 'Deny', 'quiet')), failure(),
   ];
 }
@@ -77,8 +87,9 @@ function reply({ name, args = {} }) {
 }
 
 function read(form, pressed, call) {
-  if (call.name === CONFIRM) {
-    const payload = call.args?.toolConfirmation?.payload;
+  const approval = approvalOf(call);
+  if (approval) {
+    const { payload } = approval;
     return { confirmed: pressed?.value === 'yes', ...(pressed?.value === 'yes' && payload != null ? { payload } : {}) };
   }
   if (call.name === CREDENTIAL && !form.elements.answer) return {};

@@ -1,0 +1,372 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// ToolNodeOptions are the optional settings of a tool node.
+type ToolNodeOptions struct {
+	Description string
+	// Args computes the arguments; nil uses the input.
+	Args NodeFunc
+	// OutputKey is the state key that receives the result of the tool.
+	OutputKey string
+}
+
+// A ToolNode is a node of a [Workflow] that calls a tool. It yields one event with the
+// result, whose author is the workflow (adk-python workflow/_tool_node.py since 2.11). Of a
+// result {"result": …} the output is the value; null is an event without output. A call that
+// needs approval or a credential pauses the workflow, see [NodeConfirmationPrefix].
+//
+// Clients answer a long-running call by its ID, and other agents than workflows have no
+// outputs. In both cases the node stores the call and its response, as for a model.
+type ToolNode struct {
+	Base
+	tool tool.Tool
+	opts ToolNodeOptions
+}
+
+// NewToolNode returns a tool node; opts may be nil.
+func NewToolNode(name string, t tool.Tool, opts *ToolNodeOptions) *ToolNode {
+	if opts == nil {
+		opts = &ToolNodeOptions{}
+	}
+	return &ToolNode{Base{AgentName: name, AgentDescription: opts.Description}, t, *opts}
+}
+
+// Run calls the tool. A resumed node continues where it was interrupted.
+func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
+	return func(yield func(*session.Event, error) bool) {
+		if a.storesCall(inv) {
+			a.runStoredCall(ctx, inv, yield)
+			return
+		}
+		c := &nodeCall{ToolNode: a, step: &step{inv: inv, sink: yield}}
+		c.runOrResume(ctx)
+	}
+}
+
+// isGraphNode reports whether the node calls a tool or function without a
+// model.
+func (n *node) isGraphNode() bool {
+	switch n.agent.(type) {
+	case *ToolNode, *FunctionNode:
+		return true
+	}
+	return false
+}
+
+// storesCall reports whether the node stores its call as that of a model. An invocation that
+// agenthost 0.1 started continues in that way.
+func (a *ToolNode) storesCall(inv *Invocation) bool {
+	if !inv.node.isWorkflowNode() || tool.CapabilitiesOf(a.tool).LongRunning {
+		return true
+	}
+	if inv.frame != nil {
+		return len(inv.lastModelCalls()) > 0
+	}
+	d := inv.run.decisions
+	return d != nil && d.author == a.AgentName && len(d.open) > 0
+}
+
+// isWorkflowNode reports whether the parent of the node is a workflow.
+func (n *node) isWorkflowNode() bool {
+	if n.parent == nil {
+		return false
+	}
+	_, ok := n.parent.agent.(*Workflow)
+	return ok
+}
+
+// resultOf returns the result of the tool in a response.
+func resultOf(response map[string]any) any {
+	if v, sole := response["result"]; sole && len(response) == 1 {
+		return v
+	}
+	return response
+}
+
+// storeResult makes a response the output of the node.
+func (a *ToolNode) storeResult(ev *session.Event, response map[string]any) {
+	if v := resultOf(response); v != nil {
+		ev.Output = v
+	}
+	if a.opts.OutputKey != "" {
+		ev.Actions.SetState(a.opts.OutputKey, ev.Output)
+	}
+}
+
+// A nodeCall is the call of a ToolNode, of which only the result and requests for human input
+// are stored.
+type nodeCall struct {
+	*ToolNode
+	*step
+}
+
+func (c *nodeCall) runOrResume(ctx context.Context) {
+	switch f := c.inv.frame; {
+	case f != nil && hasNodeResult(f.prior):
+	case f != nil && lastNodeRequest(f.prior) != nil:
+		c.resumeCall(ctx, lastNodeRequest(f.prior))
+	case f == nil && (c.inv.path == rootPathOf(c.inv.node) || len(c.findAnswered()) > 0):
+		for _, one := range c.findAnswered() {
+			if c.executeDecision(ctx, one.request, one.answer); c.done {
+				return
+			}
+		}
+	default:
+		c.startCall(ctx)
+	}
+}
+
+// hasNodeResult reports whether a ToolNode has stored its result.
+func hasNodeResult(p *frameRecord) bool {
+	return slices.ContainsFunc(p.allEvents(), isNodeResult)
+}
+
+// isNodeResult reports whether an event of a ToolNode has its result: it is not a request, a failure
+// or a checkpoint.
+func isNodeResult(ev *session.Event) bool {
+	return ev.ErrorCode == "" && ev.Actions.AgentState == nil && !ev.Actions.EndOfAgent && !isSkip(ev) && len(ev.Calls()) == 0
+}
+
+// lastNodeRequest returns the last event of a ToolNode that requests human input, or nil.
+func lastNodeRequest(p *frameRecord) *session.Event {
+	for _, ev := range slices.Backward(p.allEvents()) {
+		if calls := ev.Calls(); len(calls) > 0 && isNodeRequest(calls[0]) {
+			return ev
+		}
+	}
+	return nil
+}
+
+// startCall makes the call for the first time.
+func (c *nodeCall) startCall(ctx context.Context) {
+	actions := &session.Actions{}
+	args, err := c.resolveArgs(ctx, c.inv.newCallbackContext(actions), c.inv.Input())
+	if err != nil {
+		c.emitEvent(nil, c.inv.wrapNodeError(ctx, err))
+		return
+	}
+	c.executeCall(ctx, actions, args)
+}
+
+// resumeCall continues a resumed node that has requested human input: it waits, or makes the
+// call with the user's answer.
+func (c *nodeCall) resumeCall(ctx context.Context, request *session.Event) {
+	x := c.inv.run.calls
+	for _, site := range x.findCalls(request.Calls()[0].ID) {
+		if site.event.ID != request.ID {
+			continue
+		}
+		if answer := x.findUserAnswer(site); answer != nil {
+			c.executeDecision(ctx, site, answer)
+			return
+		}
+	}
+	c.inv.frame.trackPending(request)
+	c.pauseIfPending()
+}
+
+// An answeredRequest is a request of a ToolNode with the user's answer.
+type answeredRequest struct {
+	request indexedCall
+	answer  *genai.FunctionResponse
+}
+
+// findAnswered returns the requests of the node that the user's message answers. In an app that
+// is not resumable the workflow does not wait, and the node runs alone after the answer.
+func (c *nodeCall) findAnswered() []answeredRequest {
+	var all []answeredRequest
+	x := c.inv.run.calls
+	for _, f := range model.ResponsesOf(c.inv.run.user) {
+		site, found := x.findLastCall(f.ID)
+		if !found || !isNodeRequest(site.call) || site.event.NodeName() != c.AgentName || x.all.hasNodeResult(site) {
+			continue
+		}
+		if c.inv.path == rootPathOf(c.inv.node) || c.inv.path == site.event.NodePath && c.inv.run.id == site.event.InvocationID {
+			all = append(all, answeredRequest{site, f})
+		}
+	}
+	return all
+}
+
+// executeDecision makes the call of a stored request as the user has decided.
+func (c *nodeCall) executeDecision(ctx context.Context, request indexedCall, answer *genai.FunctionResponse) {
+	d, err := c.readNodeDecision(request, answer)
+	if err != nil {
+		c.emitEvent(nil, err)
+		return
+	}
+	c.decided = map[string]*decision{c.inv.path: d}
+	c.executeCall(ctx, &session.Actions{}, d.call.Args)
+}
+
+// executeCall makes the call, and yields the event with its result or with a request for human
+// input, and with the earlier actions of the node. The ID of the call is the path of the node.
+func (c *nodeCall) executeCall(ctx context.Context, earlier *session.Actions, args map[string]any) {
+	call := &genai.FunctionCall{ID: c.inv.path, Name: c.tool.Declaration().Name, Args: args}
+	ev, failed, err := c.runCalls(ctx, []*genai.FunctionCall{call})
+	if failed != nil {
+		failed.Content = nil
+		if !c.emitEvent(failed, nil) {
+			return
+		}
+	}
+	if err != nil {
+		c.emitEvent(nil, err)
+		return
+	}
+	wanted, response := ev.Actions, ev.Responses()[0].Response
+	earlier.Merge(&wanted)
+	ev.Content, ev.Actions = nil, *earlier
+	ev.Actions.RequestedToolConfirmations, ev.Actions.RequestedAuthConfigs, ev.Actions.SkipSummarization = nil, nil, false
+	if requestsInput(&wanted) {
+		c.emitNodeRequest(ev, call, &wanted)
+		return
+	}
+	c.storeResult(ev, response)
+	if c.inv.frame == nil && c.inv.path == rootPathOf(c.inv.node) {
+		c.inv.markOutput(ev)
+	}
+	c.emitEvent(ev, nil)
+}
+
+// resolveArgs returns the arguments of the call (adk-python workflow/_tool_node.py): a mapping as
+// it is, text that is a JSON object, or any other value as the only parameter or the only required
+// one. Required parameters that are missing are taken from the state.
+func (a *ToolNode) resolveArgs(ctx context.Context, m *CallbackContext, input any) (map[string]any, error) {
+	if a.opts.Args != nil {
+		v, err := a.opts.Args(ctx, m, input)
+		if err != nil {
+			return nil, err
+		}
+		input = v
+	}
+	if content, ok := input.(*genai.Content); ok {
+		input = model.TextOf(content)
+	}
+	params, err := tool.NewParams(a.tool.Declaration())
+	if err != nil {
+		return nil, err
+	}
+	args, err := a.convertToArgs(params, session.Normalize(input))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range params.Required() {
+		if _, has := args[name]; has {
+			continue
+		}
+		if v, has := m.State.Get(name); has {
+			args[name] = session.Normalize(v)
+		}
+	}
+	return args, nil
+}
+
+// convertToArgs returns the arguments in an input. The map belongs to the caller.
+func (a *ToolNode) convertToArgs(params *tool.Params, input any) (map[string]any, error) {
+	if text, ok := input.(string); ok {
+		text = strings.TrimSpace(text)
+		if input = text; text == "" {
+			input = nil
+		} else if v, err := session.DecodeMap([]byte(text)); err == nil && v != nil {
+			input = v
+		}
+	}
+	switch v := input.(type) {
+	case nil:
+		return map[string]any{}, nil
+	case map[string]any:
+		return cloneArgs(v), nil
+	}
+	if name := params.Sole(); name != "" {
+		return map[string]any{name: input}, nil
+	}
+	return nil, fmt.Errorf("the input must be a mapping to be used as arguments of %s: one value does not fit several parameters; set args", a.tool.Declaration().Name)
+}
+
+// runStoredCall calls the tool as a model would: the call and its response are events.
+func (a *ToolNode) runStoredCall(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
+	setOutput := func(ev *session.Event, err error) bool {
+		a.setAnswerOutput(ev)
+		return yield(ev, err)
+	}
+	s := &step{inv: inv, sink: setOutput}
+	switch d := inv.run.decisions; {
+	case inv.frame != nil:
+		if s.resumeAgent(ctx) && !s.hasPendingCalls() {
+			a.callTool(ctx, s)
+		}
+	case d != nil && d.author == a.AgentName && !d.consumed.Load():
+		s.executeDecisions(ctx)
+	case !inv.run.answersAgent(a.AgentName):
+		a.callTool(ctx, s)
+	}
+	if !s.done {
+		s.pauseIfPending()
+	}
+}
+
+// answersAgent reports whether the user's message answers a call of the agent.
+func (r *run) answersAgent(agent string) bool {
+	call := r.findAnsweredCall()
+	return call != nil && call.NodeName() == agent
+}
+
+// setAnswerOutput makes the tool result the output of the node, unless the
+// call first requires human input.
+func (a *ToolNode) setAnswerOutput(ev *session.Event) {
+	if ev == nil || requestsInput(&ev.Actions) || len(ev.Responses()) == 0 || isCallFailure(ev) {
+		return
+	}
+	a.storeResult(ev, ev.Responses()[0].Response)
+}
+
+// callTool makes the call. If the call was made before the invocation was
+// resumed, it yields the user's answer instead.
+func (a *ToolNode) callTool(ctx context.Context, s *step) {
+	if f := s.inv.frame; f != nil {
+		for _, made := range f.prior.allEvents() {
+			for _, c := range made.Calls() {
+				a.yieldUserAnswer(s, c)
+				return
+			}
+		}
+	}
+	ev := s.inv.NewEvent()
+	args, err := a.resolveArgs(ctx, s.inv.newCallbackContext(&ev.Actions), s.inv.Input())
+	if err != nil {
+		s.emitEvent(nil, s.inv.wrapNodeError(ctx, err))
+		return
+	}
+	call := &genai.FunctionCall{ID: ownIDPrefix + s.inv.run.host.newID(), Name: a.tool.Declaration().Name, Args: args}
+	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}
+	ev.LongRunningToolIDs = s.longRunningIDs(ev.Calls())
+	if s.emitEvent(ev, nil) {
+		s.executeCalls(ctx, ev.Calls())
+	}
+}
+
+// yieldUserAnswer yields the user's answer to a long-running call.
+func (a *ToolNode) yieldUserAnswer(s *step, c *genai.FunctionCall) {
+	run := s.inv.run
+	for _, r := range slices.Backward(run.calls.findResponses(c.ID)) {
+		if r.event.Author == session.UserAuthor && r.event.InvocationID == run.id {
+			ev := s.inv.NewEvent()
+			a.storeResult(ev, r.response.Response)
+			s.emitEvent(ev, nil)
+			return
+		}
+	}
+}

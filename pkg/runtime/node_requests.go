@@ -1,0 +1,149 @@
+package runtime
+
+import (
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// A ToolNode stores no call that a request could refer to. Its requests have the path of the
+// node in their own ID, and the tool and its arguments in their payload (adk-python
+// workflow/_tool_node.py since 2.11).
+const (
+	// NodeConfirmationPrefix begins the ID of the call adk_request_input by which a ToolNode
+	// requests the confirmation of its call; the path of the node follows. The answer is
+	// {"confirmed": true|false, "payload": …}, alone or as {"result": …}.
+	NodeConfirmationPrefix = "wf_tool_confirmation:"
+	// NodeCredentialPrefix begins the ID of the call adk_request_credential by which a ToolNode
+	// requests a credential.
+	NodeCredentialPrefix = "wf_auth:"
+)
+
+// isNodeRequest reports whether a call is a request of a ToolNode.
+func isNodeRequest(c *genai.FunctionCall) bool {
+	return isNodeConfirmation(c.Name, c.ID) || c.Name == RequestCredential && strings.HasPrefix(c.ID, NodeCredentialPrefix)
+}
+
+// isNodeConfirmation reports whether a call, or the response to it, is about the confirmation of
+// a ToolNode's call.
+func isNodeConfirmation(name, id string) bool {
+	return name == tool.RequestInput && strings.HasPrefix(id, NodeConfirmationPrefix)
+}
+
+// emitNodeRequest yields the event by which a ToolNode requests human input for a call, and
+// pauses the node. The approval of a call comes before its credential.
+func (c *nodeCall) emitNodeRequest(ev *session.Event, call *genai.FunctionCall, wanted *session.Actions) {
+	payload := map[string]any{"tool_name": call.Name, "args": cloneArgs(call.Args)}
+	request := &genai.FunctionCall{}
+	if ask := wanted.RequestedToolConfirmations[call.ID]; ask != nil {
+		if ask.Payload != nil {
+			payload["confirmation_payload"] = ask.Payload
+		}
+		request.ID, request.Name = NodeConfirmationPrefix+c.inv.path, tool.RequestInput
+		request.Args = map[string]any{
+			"interruptId": request.ID, "message": ask.Hint, "payload": payload, "response_schema": newConfirmationSchema(),
+		}
+	} else {
+		if d := c.decided[call.ID]; d != nil && d.confirmation != nil {
+			payload["tool_confirmation"] = map[string]any{"confirmed": d.confirmation.Confirmed, "payload": d.confirmation.Payload}
+		}
+		request.ID, request.Name = NodeCredentialPrefix+c.inv.path, RequestCredential
+		request.Args = map[string]any{
+			"functionCallId": request.ID, "authConfig": wanted.RequestedAuthConfigs[call.ID], "payload": payload,
+		}
+	}
+	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: request}}}
+	ev.LongRunningToolIDs = []string{request.ID}
+	if c.emitEvent(ev, nil) {
+		c.pauseIfPending()
+	}
+}
+
+// newConfirmationSchema returns the JSON Schema of the answer to a confirmation.
+func newConfirmationSchema() map[string]any {
+	return map[string]any{
+		"type": "object", "required": []any{"confirmed"},
+		"properties": map[string]any{"confirmed": map[string]any{"type": "boolean"}, "hint": map[string]any{"type": "string"}, "payload": map[string]any{}},
+	}
+}
+
+// readNodeDecision reads the stored request of a ToolNode, and its answer.
+func (c *nodeCall) readNodeDecision(request indexedCall, answer *genai.FunctionResponse) (*decision, error) {
+	r := checkpointReader{inv: c.inv}
+	at := "the request " + request.call.ID + ": payload"
+	payload := r.readMapping(at, request.call.Args["payload"])
+	d := &decision{
+		call: &genai.FunctionCall{
+			ID: request.event.NodePath, Name: r.readString(at+".tool_name", payload["tool_name"]), Args: cloneArgs(r.readMapping(at+".args", payload["args"])),
+		},
+		invocation: request.event.InvocationID, userText: findUserText(c.inv.run.calls.events[:request.at], request.event.InvocationID),
+	}
+	if r.err == nil && d.call.Name != c.tool.Declaration().Name {
+		r.rejectValue(at+".tool_name", "must be the tool of the node, "+c.tool.Declaration().Name, d.call.Name)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	var err error
+	switch given := r.readMapping(at+".tool_confirmation", payload["tool_confirmation"]); {
+	case request.call.Name == tool.RequestInput:
+		message, _ := request.call.Args["message"].(string)
+		d.requested = &session.Confirmation{Hint: message, Payload: payload["confirmation_payload"]}
+		d.confirmation, err = readConfirmation(answer)
+	case r.err != nil:
+		err = r.err
+	case given != nil:
+		confirmed, _ := given["confirmed"].(bool)
+		d.confirmation = &session.Confirmation{Confirmed: confirmed, Payload: given["payload"]}
+	}
+	return d, err
+}
+
+// An ApprovalRequest is what a call asks a person to approve.
+type ApprovalRequest struct {
+	Tool string
+	Args map[string]any
+	// CallID is the ID of the call to approve; empty for the call of a ToolNode, which is not
+	// stored.
+	CallID string
+	Hint   string
+	// Payload is what the tool asked; nil without.
+	Payload any
+}
+
+// ReadApproval returns what a call of the runtime asks a person to approve, or nil if it asks
+// for something else. See [RequestConfirmation] and [NodeConfirmationPrefix].
+func ReadApproval(c *genai.FunctionCall) *ApprovalRequest {
+	switch {
+	case c.Name == RequestConfirmation:
+		original, _ := c.Args["originalFunctionCall"].(map[string]any)
+		asked, _ := c.Args["toolConfirmation"].(map[string]any)
+		a := &ApprovalRequest{Payload: asked["payload"]}
+		a.CallID, _ = original["id"].(string)
+		a.Tool, _ = original["name"].(string)
+		a.Args, _ = original["args"].(map[string]any)
+		a.Hint, _ = asked["hint"].(string)
+		return a
+	case isNodeConfirmation(c.Name, c.ID):
+		payload, _ := c.Args["payload"].(map[string]any)
+		a := &ApprovalRequest{Payload: payload["confirmation_payload"]}
+		a.Tool, _ = payload["tool_name"].(string)
+		a.Args, _ = payload["args"].(map[string]any)
+		a.Hint, _ = c.Args["message"].(string)
+		return a
+	}
+	return nil
+}
+
+// IsApproval reports whether a response of the user answers a request that [ReadApproval] reads,
+// and returns its decision.
+func IsApproval(f *genai.FunctionResponse) (decision map[string]any, ok bool) {
+	if f.Name != RequestConfirmation && !isNodeConfirmation(f.Name, f.ID) {
+		return nil, false
+	}
+	decision, err := unwrapResponse(f)
+	return decision, err == nil
+}
