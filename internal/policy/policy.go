@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 
 	"agenthost/pkg/spec"
 )
@@ -144,14 +145,20 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	return p, ds
 }
 
+// grantKeys are the keys that grant something.
+func grantKeys() []string {
+	return []string{"network", "variables", "secrets", "commands", "skills", "sampling", "google_account"}
+}
+
 // validateGrant reports grants without effect.
 func (g *grantConfig) validateGrant(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if n.Kind != spec.Mapping {
 		return nil // already reported by spec.Decode
 	}
-	if !slices.ContainsFunc([]string{"network", "variables", "secrets", "commands", "skills"}, func(key string) bool { return n.Get(key) != nil }) {
-		ds = append(ds, n.Errorf("required", "a grant requires network, variables, secrets, commands or skills"))
+	if !slices.ContainsFunc(grantKeys(), func(key string) bool { return n.Get(key) != nil }) {
+		last := len(grantKeys()) - 1
+		ds = append(ds, n.Errorf("required", "a grant requires %s or %s", strings.Join(grantKeys()[:last], ", "), grantKeys()[last]))
 	}
 	if apps := n.Get("apps"); apps != nil && apps.Kind == spec.Sequence && len(apps.Items) == 0 {
 		ds = append(ds, apps.Errorf("grant", "apps is empty; list the apps, or omit the key for all apps"))

@@ -50,10 +50,11 @@ func TestDecode(t *testing.T) {
 			`policy.yaml:2:48: AGENTHOST_SESSION_DB configures the host and cannot be granted [grant]`,
 			`policy.yaml:2:82: "../x" is not the name of a variable or a secret [grant]`,
 		}},
+		{"one permission", "grants:\n- {apps: [a], sampling: true}\n- {apps: [a], google_account: true}", []string{}},
 		{"no apps", "grants:\n- {apps: [], network: [10.0.0.1]}", []string{`policy.yaml:2:10: apps is empty; list the apps, or omit the key for all apps [grant]`}},
 		{"unknown", "grant: []\ngrants:\n- {app: [a]}", []string{
 			`policy.yaml:1:1: unknown field "grant" [unknown-field]`,
-			`policy.yaml:3:3: a grant requires network, variables, secrets, commands or skills [required]`,
+			`policy.yaml:3:3: a grant requires network, variables, secrets, commands, skills, sampling or google_account [required]`,
 			`policy.yaml:3:4: unknown field "app" [unknown-field]`,
 		}},
 	} {
