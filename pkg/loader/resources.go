@@ -164,6 +164,9 @@ func (r *resolver) checkPolicy(config any) spec.Diagnostics {
 	if c, ok := config.(tool.SamplingConfig); ok && c.Sampling() != nil {
 		ds = append(ds, policyDiagnostic(r.loader.opts.Policy.CheckSampling(r.src.name), c.Sampling().Text())...)
 	}
+	if c, ok := config.(tool.HostAccountConfig); ok {
+		ds = append(ds, policyDiagnostic(r.loader.opts.Policy.CheckGoogleAccount(r.src.name), c.HostAccount())...)
+	}
 	for _, text := range configAddresses(config) {
 		ds = append(ds, r.checkAddress(text.Value, text)...)
 	}

@@ -293,3 +293,12 @@ func TestUnsupportedTools(t *testing.T) {
 		t.Error("UnsupportedTools() are not sorted by name")
 	}
 }
+
+// TestKindDescriptions checks that the reference has a sentence for each kind.
+func TestKindDescriptions(t *testing.T) {
+	for _, k := range slices.Concat(Kinds(), Builtins()) {
+		if !strings.HasSuffix(k.Doc, ".") {
+			t.Errorf("kind %s: %q is not a sentence", k.Name, k.Doc)
+		}
+	}
+}

@@ -107,6 +107,9 @@ func (c *discoverySearchArgs) Addresses() []spec.Text {
 	return []spec.Text{serviceAddress(c.storeName(), c.serviceURL())}
 }
 
+// HostAccount returns the data store or the engine: searches have the credentials of the host.
+func (c *discoverySearchArgs) HostAccount() spec.Text { return c.storeName() }
+
 // A googleToken returns an access token of the host and the project that pays, which may be
 // empty.
 type googleToken func(ctx context.Context) (token, quota string, err error)

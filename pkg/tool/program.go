@@ -22,6 +22,13 @@ type SamplingConfig interface {
 	Sampling() *spec.Node
 }
 
+// A HostAccountConfig is the config of a kind whose tools use the Google account of the host,
+// which its policy must allow.
+type HostAccountConfig interface {
+	// HostAccount returns where the config requires the account.
+	HostAccount() spec.Text
+}
+
 // An ArgKind is the kind of an argument of a program when an app is loaded.
 type ArgKind = policy.ArgKind
 
