@@ -135,6 +135,8 @@ type Env struct {
 	Now func() time.Time
 	// App and Name are those of the connection.
 	App, Name string
+	// Subject is the connection that [Config.Subject] names.
+	Subject *Connection
 	// Grants keep the tokens of users; nil if they cannot authorize connections.
 	Grants *Grants
 }
@@ -175,12 +177,31 @@ func (c *Config) Open(env Env) (Source, error) {
 		return static{&Credential{k.In, k.Name.Value, value, []string{value}}}, nil
 	case c.IsPerUser():
 		return newUserTokens(c.OAuth2, env)
+	case c.OAuth2 != nil && c.OAuth2.Grant == grantTokenExchange:
+		return newExchangedTokens(c.OAuth2, env)
 	case c.OAuth2 != nil:
 		return newClientCredentials(c.OAuth2, env), nil
 	case c.Google != nil:
 		return newGoogleTokens(c.Google, env), nil
 	}
 	return nil, fmt.Errorf("a connection requires exactly one of %s", joinNames(kindNames()))
+}
+
+// Subject returns the connection whose tokens this one exchanges, or nil.
+func (c *Config) Subject() *Ref {
+	if c.OAuth2 == nil || c.OAuth2.Subject.Value == "" {
+		return nil
+	}
+	return &Ref{Name: c.OAuth2.Subject, Node: c.node.Get("oauth2").Get("subject")}
+}
+
+// SubjectHosts returns the hosts to which the connection may send its tokens for an exchange:
+// those of the document, or its own authorization server.
+func (c *Config) SubjectHosts() []string {
+	if hosts := c.HostNames(); len(hosts) > 0 || c.OAuth2 == nil {
+		return hosts
+	}
+	return []string{HostOf(c.OAuth2.tokenAddress().Value)}
 }
 
 // IsPerUser reports whether each user authorizes the connection.

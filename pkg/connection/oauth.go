@@ -15,7 +15,8 @@ import (
 )
 
 type oauthConfig struct {
-	Grant            string      `yaml:"grant" enum:"client_credentials|authorization_code|device_code" required:"true" doc:"How tokens are issued: client_credentials issues them to the app itself (RFC 6749, 4.4), authorization_code to each user, who authorizes the app in a browser (RFC 6749, 4.1 with PKCE), device_code to each user, who enters a code in a browser on any device (RFC 8628)."`
+	Grant            string      `yaml:"grant" enum:"client_credentials|authorization_code|device_code|token_exchange" required:"true" doc:"How tokens are issued: client_credentials issues them to the app itself (RFC 6749, 4.4), authorization_code to each user, who authorizes the app in a browser (RFC 6749, 4.1 with PKCE), device_code to each user, who enters a code in a browser on any device (RFC 8628), token_exchange for the tokens of the connection subject (RFC 8693)."`
+	Subject          spec.Text   `yaml:"subject" doc:"For token_exchange: the connection in app.yaml whose tokens are exchanged."`
 	Issuer           spec.Text   `yaml:"issuer" doc:"The URL of the authorization server, whose metadata names its endpoints (RFC 8414, OpenID Connect Discovery)."`
 	AuthorizationURL spec.Text   `yaml:"authorization_url" doc:"The authorization endpoint for authorization_code, with token_url instead of issuer."`
 	DeviceURL        spec.Text   `yaml:"device_authorization_url" doc:"The device authorization endpoint for device_code, with token_url instead of issuer."`
@@ -34,6 +35,12 @@ func (c *oauthConfig) checkValues(n *spec.Node) spec.Diagnostics {
 	}
 	if c.Grant == grantClientCredentials && c.ClientSecret.Pos.Line == 0 {
 		return spec.Diagnostics{n.Errorf("required", "client_secret is required for the grant client_credentials")}
+	}
+	if c.Grant == grantTokenExchange && c.Subject.Value == "" {
+		return spec.Diagnostics{n.Errorf("required", "the grant token_exchange requires subject: the connection whose tokens are exchanged")}
+	}
+	if c.Grant != grantTokenExchange && c.Subject.Value != "" {
+		return spec.Diagnostics{c.Subject.Errorf(0, "value", "subject requires the grant token_exchange")}
 	}
 	for _, own := range []struct {
 		grant, key string
@@ -225,6 +232,9 @@ func (c *oauthConfig) listSettings() []string {
 	words := slices.Concat([]string{"oauth2", c.Grant, c.Issuer.Value, c.AuthorizationURL.Value, c.TokenURL.Value, c.ClientID.Reveal(), c.ClientSecret.Reveal(), c.TokenAuth, c.Audience, fmt.Sprint(len(c.Scopes))}, c.Scopes)
 	if c.DeviceURL.Value != "" {
 		words = append(words, c.DeviceURL.Value)
+	}
+	if c.Subject.Value != "" {
+		words = append(words, c.Subject.Value)
 	}
 	return words
 }

@@ -83,6 +83,46 @@ tools:
 	}
 }
 
+// TestConnectionExchange checks that a tool gets a token for that of another connection, also after
+// a reload that changes only the other connection.
+func TestConnectionExchange(t *testing.T) {
+	var header atomic.Value
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		id, _, _ := r.BasicAuth()
+		switch {
+		case r.URL.Path == "/find":
+			header.Store(r.Header.Get("Authorization"))
+			_ = json.NewEncoder(w).Encode(map[string]any{"ok": true})
+		case r.FormValue("subject_token") != "":
+			fmt.Fprintf(w, `{"access_token": "crm-for-%s", "token_type": "Bearer", "expires_in": 3600}`, r.FormValue("subject_token"))
+		default:
+			fmt.Fprintf(w, `{"access_token": "login-of-%s", "token_type": "Bearer", "expires_in": 3600}`, id)
+		}
+	}))
+	defer service.Close()
+	env := testenv.New(t, nil)
+	for _, client := range []string{"one", "two"} {
+		env.Load(t, testenv.Files(t, "shop", map[string][]byte{
+			"app.yaml": []byte(strings.NewReplacer("URL", service.URL, "CLIENT", client).Replace(`connections:
+  login: {oauth2: {grant: client_credentials, token_url: "URL/token", client_id: CLIENT, client_secret: "${env:S:-s3cret}"}}
+  crm: {oauth2: {grant: token_exchange, subject: login, token_url: "URL/token", client_id: crm}}
+models: {m: {provider: scripted, script: m.script.yaml}}
+`)),
+			"m.script.yaml":   []byte("- when: responses.find != nil\n  text: done\n- calls: [{name: find}]\n"),
+			"root_agent.yaml": []byte("name: desk\nmodel: m\ninstruction: Help.\ntools:\n  - http: {name: find, url: \"" + service.URL + "/find\", auth: crm}\n"),
+		}))
+		for _, err := range env.Host.Run(t.Context(), &runtime.RunRequest{App: "shop", UserID: "u", SessionID: client, CreateSession: true, Message: model.UserText("hi")}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := header.Load(), "Bearer crm-for-login-of-"+client; got != want {
+			t.Errorf("Authorization: %v, want %s", got, want)
+		}
+	}
+}
+
 // TestConnectionWithoutKey checks that an app whose users authorize a connection does not load
 // on a host that could not encrypt their tokens.
 func TestConnectionWithoutKey(t *testing.T) {

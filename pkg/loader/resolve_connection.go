@@ -72,7 +72,7 @@ func (r *resolver) resolveConnection(config any, doc tool.Document, addresses []
 			return toolConnection{}, false
 		}
 	}
-	source, ok := r.acquireSource(ref, name, c)
+	source, key, ok := r.acquireSource(ref, name, c)
 	if !ok {
 		return toolConnection{}, false
 	}
@@ -87,29 +87,33 @@ func (r *resolver) resolveConnection(config any, doc tool.Document, addresses []
 		r.report(ds...)
 		return toolConnection{}, false
 	}
-	return toolConnection{conn, hashResourceKey("connection", name, c.Fingerprint(), strings.Join(hosts, " "))}, true
+	return toolConnection{conn, hashResourceKey("connection", string(key[:]), strings.Join(hosts, " "))}, true
 }
 
 // acquireSource returns the source of a connection: a new one, or that of another tool or
-// the previous revision, with its tokens. It returns false if there are errors, which it
-// reports.
-func (r *resolver) acquireSource(ref *connection.Ref, name string, c *connection.Config) (connection.Source, bool) {
+// the previous revision, with its tokens. Its key differs if the credentials differ. It
+// returns false if there are errors, which it reports.
+func (r *resolver) acquireSource(ref *connection.Ref, name string, c *connection.Config) (connection.Source, resourceKey, bool) {
 	for _, address := range c.Addresses() {
 		if ds := r.checkAddress(address.Value, address); ds.HasErrors() {
 			r.report(ds...)
-			return nil, false
+			return nil, resourceKey{}, false
 		}
 	}
 	if c.UsesHostAccount() {
 		if ds := policyDiagnostic(r.loader.opts.Policy.CheckGoogleAccount(r.src.name), ref.Node.Text()); ds.HasErrors() {
 			r.report(ds...)
-			return nil, false
+			return nil, resourceKey{}, false
 		}
 	}
-	key := hashResourceKey("credentials", r.src.name, name, c.Fingerprint())
+	subject, ok := r.resolveSubject(c)
+	if !ok {
+		return nil, resourceKey{}, false
+	}
+	key := hashResourceKey("credentials", r.src.name, name, c.Fingerprint(), string(subject.key[:]))
 	source, release, err := acquireResource(r.loader.resources, key, func() (connection.Source, func() error, error) {
 		client, end := r.acquireToolClient(configAddresses(c))
-		source, err := c.Open(connection.Env{HTTP: client, App: r.src.name, Name: name, Grants: r.loader.opts.Grants})
+		source, err := c.Open(connection.Env{HTTP: client, App: r.src.name, Name: name, Subject: subject.connection, Grants: r.loader.opts.Grants})
 		if err != nil {
 			return nil, nil, errors.Join(err, end())
 		}
@@ -117,10 +121,39 @@ func (r *resolver) acquireSource(ref *connection.Ref, name string, c *connection
 	})
 	if err != nil {
 		r.reportBuildError(ref.Node, "connection", err)
-		return nil, false
+		return nil, resourceKey{}, false
 	}
 	r.held.add(release)
-	return source, true
+	return source, key, true
+}
+
+// resolveSubject returns the connection whose tokens a connection exchanges; that of the result is
+// nil if there is none. It returns false if there are errors, which it reports.
+func (r *resolver) resolveSubject(c *connection.Config) (toolConnection, bool) {
+	ref := c.Subject()
+	if ref == nil {
+		return toolConnection{}, true
+	}
+	name := ref.Name.Value
+	other := r.findConnection(ref)
+	if other == nil {
+		return toolConnection{}, false
+	}
+	if other.Subject() != nil {
+		r.report(ref.Node.Errorf("connection", "subject must have tokens of its own, but %s exchanges those of another connection", name))
+		return toolConnection{}, false
+	}
+	source, key, ok := r.acquireSource(ref, name, other)
+	if !ok {
+		return toolConnection{}, false
+	}
+	hosts := other.SubjectHosts()
+	conn := connection.New(name, source, hosts)
+	if ds := checkConnectionHosts(conn, name, ref, c.Addresses()); len(ds) > 0 {
+		r.report(ds...)
+		return toolConnection{}, false
+	}
+	return toolConnection{conn, hashResourceKey("connection", string(key[:]), strings.Join(hosts, " "))}, true
 }
 
 // findConnection returns the declared connection of a name, or nil if there is none.

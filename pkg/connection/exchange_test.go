@@ -1,0 +1,171 @@
+package connection
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agenthost/pkg/spec"
+)
+
+// A subjectSource has a token for each user, and another one after each rejection.
+type subjectSource struct {
+	mu       sync.Mutex
+	rejected map[User]int
+}
+
+func (s *subjectSource) Credential(_ context.Context, user User) (*Credential, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if user.UserID == "stranger" {
+		return nil, &ConsentError{}
+	}
+	return bearerCredential(fmt.Sprintf("login-%s-%d", user.UserID, s.rejected[user])), nil
+}
+
+func (s *subjectSource) Evict(user User, _ *Credential) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rejected[user]++
+	return s.rejected[user] < 3
+}
+
+func (s *subjectSource) PerUser() bool { return true }
+
+// An exchangeServer exchanges tokens that begin with login- for 60 s, and refuses those in
+// refused.
+type exchangeServer struct {
+	*httptest.Server
+	mu      sync.Mutex
+	forms   []string
+	refused map[string]bool
+}
+
+func newExchangeServer(t *testing.T) *exchangeServer {
+	s := &exchangeServer{refused: map[string]bool{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_ = r.ParseForm()
+		subject := r.PostForm.Get("subject_token")
+		s.forms = append(s.forms, r.PostForm.Encode())
+		if s.refused[subject] {
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(map[string]string{"error": "invalid_grant", "error_description": "expired: " + subject})
+			return
+		}
+		fmt.Fprintf(w, `{"access_token": "crm-%d-for-%s", "token_type": "Bearer", "issued_token_type": "urn:ietf:params:oauth:token-type:access_token", "expires_in": 60}`, len(s.forms), subject)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func openExchange(t *testing.T, s *exchangeServer, subject *Connection, now func() time.Time) Source {
+	t.Helper()
+	n, ds := spec.Parse("app.yaml", []byte("oauth2: {grant: token_exchange, subject: login, token_url: \""+s.URL+"/token\", client_id: id, audience: crm, scopes: [a, b]}"))
+	c := &Config{}
+	if ds = append(ds, c.DecodeSpec(n)...); ds.HasErrors() {
+		t.Fatal(ds)
+	}
+	source, err := c.Open(Env{HTTP: s.Client(), App: "shop", Name: "crm", Subject: subject, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// TestTokenExchange checks that the token of each user is exchanged once until it expires or
+// changes (RFC 8693, 2.1), and that a token that the server refuses is replaced.
+func TestTokenExchange(t *testing.T) {
+	server := newExchangeServer(t)
+	now := time.Unix(1e9, 0)
+	subjects := &subjectSource{rejected: map[User]int{}}
+	source := openExchange(t, server, New("login", subjects, []string{HostOf(server.URL)}), func() time.Time { return now })
+	ana, bob := User{"shop", "ana"}, User{"shop", "bob"}
+	want := func(user User, value string) *Credential {
+		t.Helper()
+		got, err := source.Credential(t.Context(), user)
+		if err != nil || got.Value != "Bearer "+value {
+			t.Fatalf("%s: %v, %v, want %s", user.UserID, got, err, value)
+		}
+		return got
+	}
+	want(ana, "crm-1-for-login-ana-0")
+	want(bob, "crm-2-for-login-bob-0")
+	used := want(ana, "crm-1-for-login-ana-0")
+	if form := "audience=crm&client_id=id&grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&scope=a+b&subject_token=login-ana-0&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token"; server.forms[0] != form {
+		t.Errorf("form = %s\nwant %s", server.forms[0], form)
+	}
+	source.Evict(ana, used)
+	want(ana, "crm-3-for-login-ana-0")
+	now = now.Add(time.Minute)
+	want(ana, "crm-4-for-login-ana-0")
+	subjects.Evict(ana, nil)
+	want(ana, "crm-5-for-login-ana-1")
+	server.refused["login-bob-0"] = true
+	now = now.Add(time.Minute)
+	want(bob, "crm-7-for-login-bob-1")
+	if !source.PerUser() {
+		t.Error("PerUser() = false")
+	}
+	if n := len(source.(*exchangedTokens).tokens); n > 2 {
+		t.Errorf("%d tokens in memory, want at most one for each user", n)
+	}
+}
+
+// TestTokenExchangeRefused checks the errors: they do not show the token, and a token goes only to
+// the hosts of its connection.
+func TestTokenExchangeRefused(t *testing.T) {
+	server := newExchangeServer(t)
+	for i := range 4 {
+		server.refused[fmt.Sprintf("login-ana-%d", i)] = true
+	}
+	subject := func(hosts ...string) *Connection {
+		return New("login", &subjectSource{rejected: map[User]int{}}, hosts)
+	}
+	text := func(subject *Connection, user string) string {
+		_, err := openExchange(t, server, subject, nil).Credential(t.Context(), User{"shop", user})
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	if got := text(subject(HostOf(server.URL)), "ana"); !strings.Contains(got, "requesting a token: 400 Bad Request: invalid_grant: expired: ***") {
+		t.Errorf("error = %s", got)
+	}
+	before := len(server.forms)
+	if got := text(subject("login.example.com"), "bob"); !strings.HasPrefix(got, "connection login: no credentials for host ") || len(server.forms) != before {
+		t.Errorf("error = %s, %d requests more", got, len(server.forms)-before)
+	}
+	_, err := openExchange(t, server, subject(HostOf(server.URL)), nil).Credential(t.Context(), User{"shop", "stranger"})
+	if consent := (*ConsentError)(nil); !errors.As(err, &consent) {
+		t.Errorf("error = %v, want a consent", err)
+	}
+	other := New("login", static{&Credential{inQuery, "key", "v", nil}}, []string{HostOf(server.URL)})
+	if got := text(other, "ana"); got != "connection login has no bearer token to exchange" {
+		t.Errorf("error = %s", got)
+	}
+}
+
+// TestTokenExchangeBounded checks that the tokens in memory are bounded, and that concurrent
+// calls of a user share one request.
+func TestTokenExchangeBounded(t *testing.T) {
+	s := &exchangedTokens{config: &oauthConfig{}, subject: New("login", &subjectSource{}, nil), tokens: map[exchangeKey]*sharedToken{}}
+	for i := range maxExchanged + 10 {
+		s.findToken(exchangeKey{user: User{"shop", fmt.Sprint(i)}}, "x")
+	}
+	if len(s.tokens) > maxExchanged {
+		t.Errorf("%d tokens, want at most %d", len(s.tokens), maxExchanged)
+	}
+	key := exchangeKey{user: User{"shop", "ana"}}
+	if s.findToken(key, "x") != s.findToken(key, "x") {
+		t.Error("two tokens for one user")
+	}
+}
