@@ -98,13 +98,33 @@ func (a *callResult) setPendingResponse(fc *genai.FunctionCall) {
 	a.actions.SkipSummarization = true
 }
 
-// emitInputRequests yields the requests for credentials and confirmations,
-// before the event with the results (adk-python flows/llm_flows/functions.py).
-func (s *step) emitInputRequests(answer *session.Event, calls []*genai.FunctionCall) bool {
-	if !requestsInput(&answer.Actions) {
-		return true
+// emitResults yields the event with the results of calls, which may be nil, and the requests for
+// credentials and confirmations, and returns the last event. Requests come first. If another call
+// has its result, confirmations come after it, so that it is stored also for a client that stops at
+// the request (adk-python since 2.11). If the invocation is interrupted in between,
+// emitMissingRequests makes up for it.
+func (s *step) emitResults(answer *session.Event, calls []*genai.FunctionCall) (last *session.Event, ok bool) {
+	if answer == nil || !requestsInput(&answer.Actions) {
+		return answer, answer == nil || s.emitEvent(answer, nil)
 	}
-	var credentials, confirmations *session.Event
+	credentials, confirmations := s.newInputRequests(answer, calls)
+	order := []*session.Event{credentials, confirmations, answer}
+	isSettled := func(f *genai.FunctionResponse) bool { return answer.Actions.RequestedToolConfirmations[f.ID] == nil }
+	if confirmations != nil && slices.ContainsFunc(answer.Responses(), isSettled) {
+		answer.Actions.SkipSummarization = false
+		order = []*session.Event{credentials, answer, confirmations}
+	}
+	for _, ev := range order {
+		if ev != nil && !s.emitEvent(ev, nil) {
+			return nil, false
+		}
+	}
+	return order[len(order)-1], true
+}
+
+// newInputRequests returns the events that request credentials and confirmations for calls; nil
+// for those that are not needed.
+func (s *step) newInputRequests(answer *session.Event, calls []*genai.FunctionCall) (credentials, confirmations *session.Event) {
 	for _, fc := range calls {
 		if config := answer.Actions.RequestedAuthConfigs[fc.ID]; config != nil && !s.alreadyRequested(RequestCredential, fc.ID) {
 			credentials = s.addRequest(credentials, RequestCredential, map[string]any{"functionCallId": fc.ID, "authConfig": config})
@@ -113,12 +133,40 @@ func (s *step) emitInputRequests(answer *session.Event, calls []*genai.FunctionC
 			confirmations = s.addRequest(confirmations, RequestConfirmation, confirmationArgs(fc, c))
 		}
 	}
-	for _, ev := range []*session.Event{credentials, confirmations} {
-		if ev != nil && !s.emitEvent(ev, nil) {
-			return false
+	return credentials, confirmations
+}
+
+// emitMissingRequests yields the confirmations that an interrupted invocation has not requested after
+// the event with the results. It returns false when the run is over.
+func (s *step) emitMissingRequests() bool {
+	for _, ev := range slices.Backward(s.inv.frame.prior.allEvents()) {
+		if len(ev.Responses()) == 0 {
+			continue
 		}
+		if !requestsInput(&ev.Actions) {
+			return true
+		}
+		var calls []*genai.FunctionCall
+		for _, f := range ev.Responses() {
+			if site, found := s.inv.run.calls.findLastCall(f.ID); found && !s.hasRequested(ev, f.ID) {
+				calls = append(calls, site.call)
+			}
+		}
+		_, confirmations := s.newInputRequests(ev, calls)
+		return confirmations == nil || s.emitEvent(confirmations, nil)
 	}
 	return true
+}
+
+// hasRequested reports whether a request for a call was stored with an event that has its
+// preliminary result: after that event, or before it, and not for an earlier result.
+func (s *step) hasRequested(result *session.Event, call string) bool {
+	x := s.inv.run.calls
+	at := slices.Index(x.events, result)
+	return slices.ContainsFunc(x.findRequests(call), func(r indexedCall) bool {
+		answeredBefore := func(f indexedResponse) bool { return f.at > r.at && f.at < at }
+		return r.at > at || !slices.ContainsFunc(x.findResponses(r.call.ID), answeredBefore)
+	})
 }
 
 // alreadyRequested reports whether a request for the call was made before the

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -346,5 +347,63 @@ func TestCredentialAfterApproval(t *testing.T) {
 	}
 	if len(keys) != 2 || keys[0] != keys[1] {
 		t.Errorf("idempotency keys %q, want the same twice", keys)
+	}
+}
+
+// TestConfirmInterrupted: results of other calls are stored before requests (adk-python since 2.11). An invocation
+// that was interrupted in between requests the confirmation once, also if agenthost 0.1 stored the
+// events in the other order, and an answer runs the calls that never ran.
+func TestConfirmInterrupted(t *testing.T) {
+	const (
+		calls = `{"id":"2","invocationId":"e-1","author":"a","nodeInfo":{"path":"a@1"},"content":{"parts":[{"functionCall":{"args":{},"id":"c0","name":"pay"}},{"functionCall":{"args":{},"id":"c1","name":"look"}}],"role":"model"}}`
+		asked = `{"id":"3","invocationId":"e-1","author":"a","nodeInfo":{"path":"a@1"},"content":{"parts":[{"functionCall":{"args":{"originalFunctionCall":{"args":{},"id":"c0","name":"pay"},"toolConfirmation":{"confirmed":false,"hint":"h"}},"id":"adk-2","name":"adk_request_confirmation"}}],"role":"user"},"longRunningToolIds":["adk-2"]}`
+		given = `{"id":"4","invocationId":"e-1","author":"a","nodeInfo":{"path":"a@1"},"actions":{"requestedToolConfirmations":{"c0":{"confirmed":false,"hint":"h"}},"skipSummarization":true},"content":{"parts":[{"functionResponse":{"id":"c0","name":"pay","response":{"error":"waits"}}},{"functionResponse":{"id":"c1","name":"look","response":{"result":"seen"}}}],"role":"user"}}`
+	)
+	for _, tt := range []struct {
+		name      string
+		events    []string
+		resumable bool
+		// resumed is what the invocation does without an answer.
+		resumed, ran string
+	}{
+		{"calls", []string{calls}, true, "a: pay map[error:This tool call requires confirmation, please approve or reject.] look map[ok:true]\na: call adk_request_confirmation\na: \n", "look e-1/c1 pay e-1/c0"},
+		{"results", []string{calls, given}, true, "a: call adk_request_confirmation\na: \n", "pay e-1/c0"},
+		{"results and requests", []string{calls, given, asked}, true, "a: \n", "pay e-1/c0"},
+		{"requests, as before", []string{calls, asked}, true, "a: pay map[error:This tool call requires confirmation, please approve or reject.] look map[ok:true]\na: \n", "look e-1/c1 pay e-1/c0"},
+		{"requests and results, as before", []string{calls, asked, given}, true, "a: \n", "pay e-1/c0"},
+		{"answer after requests", []string{calls, asked}, true, "", "pay e-1/c0 look e-1/c1"},
+		{"answer after requests without resumption", []string{calls, asked}, false, "", "pay e-1/c0 look e-1/c1"},
+		{"answer without resumption", []string{calls, asked, given}, false, "", "pay e-1/c0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var ran []string
+			record := func(name string, confirm tool.Confirmer) tool.Tool {
+				return &testTool{name: name, capabilities: tool.Capabilities{Confirm: confirm}, run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+					ran = append(ran, name+" "+c.IdempotencyKey)
+					return &tool.Result{Response: map[string]any{"ok": true}}, nil
+				}}
+			}
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			config := runtime.DefaultRunConfig()
+			config.ToolThreadPoolConfig = &runtime.ToolPool{MaxWorkers: 1}
+			root := runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("pay"), Tools: []tool.Tool{record("pay", alwaysConfirm()), record("look", nil)}})
+			deployApp(t, e, root, &runtime.AppOptions{Resumable: tt.resumable, Config: &config})
+			appendStored(t, e, key, `{"id":"1","invocationId":"e-1","author":"user","content":{"parts":[{"text":"go"}],"role":"user"}}`+"\n"+strings.Join(tt.events, "\n"))
+			if tt.resumed != "" {
+				resume := userMessage(key, "")
+				resume.Message, resume.InvocationID = nil, "e-1"
+				if diff := cmp.Diff(tt.resumed, formatRun(e.Host.Run(t.Context(), resume))); diff != "" {
+					t.Errorf("resumed (-want +got):\n%s", diff)
+				}
+			}
+			if ids := confirmationIDs(t, e, key); len(ids) != 1 {
+				t.Errorf("%d requests, want 1", len(ids))
+			}
+			got := formatRun(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{"confirmed": true})))
+			if diff := cmp.Diff(tt.ran, strings.Join(ran, " ")); diff != "" || !strings.Contains(got, "a: done") {
+				t.Errorf("executed (-want +got):\n%s\nafter the answer:\n%s", diff, got)
+			}
+		})
 	}
 }

@@ -319,7 +319,8 @@ func (a *liveAgent) emitResults(ctx context.Context, b *liveCalls, answer *sessi
 	}
 	answer.LiveSessionID = b.sessionID
 	a.finishTransfer(answer)
-	return a.emitInputRequests(answer, b.calls) && a.emitEvent(answer, nil)
+	_, ok := a.step.emitResults(answer, b.calls)
+	return ok
 }
 
 // resolveAnswer makes sure that a call has a result: a call that was canceled has one that

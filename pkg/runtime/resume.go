@@ -320,6 +320,9 @@ func (s *step) resumeAgent(ctx context.Context) bool {
 		s.emitEvent(nil, err)
 		return false
 	}
+	if !s.emitMissingRequests() {
+		return false
+	}
 	last := s.inv.frame.prior.lastEvent()
 	point := s.findResumePoint(later)
 	switch point {
@@ -355,8 +358,37 @@ func (s *step) executeDecisions(ctx context.Context) bool {
 		calls = append(calls, one.call)
 		s.decided[one.call.ID] = one
 	}
-	answer, ok := s.executeCalls(ctx, calls)
+	answer, ok := s.executeCalls(ctx, append(calls, s.findUnexecutedSiblings(calls)...))
 	return ok && answer != nil && !answer.IsFinal()
+}
+
+// findUnexecutedSiblings returns the other calls of the response with the decided calls that were
+// never executed, because the run was interrupted (adk-python since 2.11). They keep their
+// idempotency keys.
+func (s *step) findUnexecutedSiblings(decided []*genai.FunctionCall) []*genai.FunctionCall {
+	x := s.inv.run.calls
+	sites := x.findCalls(decided[0].ID)
+	i := slices.IndexFunc(sites, func(site indexedCall) bool { return site.call == decided[0] })
+	if i < 0 {
+		return nil
+	}
+	site := sites[i]
+	var open []*genai.FunctionCall
+	for _, c := range site.event.Calls() {
+		isDecided := slices.ContainsFunc(decided, func(d *genai.FunctionCall) bool { return d.ID == c.ID })
+		hasResult := func(r indexedResponse) bool {
+			return r.at > site.at && !(isCallFailure(r.event) && s.inv.hasRecorded(r.event))
+		}
+		later := slices.Contains(site.event.LongRunningToolIDs, c.ID) || len(x.findRequests(c.ID)) > 0 || s.inv.node.findTaskNode(c) != nil || s.inv.callsDelegate(c)
+		if !isDecided && !later && !slices.ContainsFunc(x.findResponses(c.ID), hasResult) {
+			open = append(open, c)
+			if s.attempts == nil {
+				s.attempts = map[string]string{}
+			}
+			s.attempts[c.ID] = site.event.InvocationID
+		}
+	}
+	return open
 }
 
 // restorePending restores the set of pending calls of a resumed agent.

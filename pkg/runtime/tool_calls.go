@@ -26,9 +26,9 @@ func (s *step) longRunningIDs(calls []*genai.FunctionCall) []string {
 	return ids
 }
 
-// executeCalls executes the calls of an event, yields requests for human input
-// and the merged result, and transfers to another agent if a call requests it.
-// It returns the result, which is nil when every call is answered later, and
+// executeCalls executes the calls of an event, yields the merged result and requests
+// for human input, and transfers to another agent if a call requests it.
+// It returns the last of these events, which is nil when every call is answered later, and
 // false when the agent's run is over.
 func (s *step) executeCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
 	others := s.withoutTasks(calls)
@@ -53,7 +53,8 @@ func (s *step) executeToolCalls(ctx context.Context, calls []*genai.FunctionCall
 		s.finishTask(answer, finish.v)
 		return nil, false
 	}
-	if answer != nil && (!s.emitInputRequests(answer, calls) || !s.emitEvent(answer, nil)) {
+	last, ok := s.emitResults(answer, calls)
+	if !ok {
 		return nil, false
 	}
 	if err != nil {
@@ -72,7 +73,10 @@ func (s *step) executeToolCalls(ctx context.Context, calls []*genai.FunctionCall
 		s.transferTo(ctx, to)
 		return nil, false
 	}
-	return s.emitStructuredOutput(answer)
+	if final, ok := s.emitStructuredOutput(answer); final != answer || !ok {
+		return final, ok
+	}
+	return last, true
 }
 
 // runCalls executes the calls of one event concurrently and merges their
