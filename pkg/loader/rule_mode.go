@@ -5,6 +5,7 @@ import (
 
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
 )
 
 // agentMode returns the mode that an LLM agent declares, or an empty one.
@@ -94,8 +95,31 @@ func (c *agentCheck) checkTask(p *resolvedAgent, above []*resolvedAgent) {
 				WithHint("rename the tool"))
 		}
 	}
-	if slices.ContainsFunc(above, func(a *resolvedAgent) bool { return !isLLMAgent(a) || isDelegate(a) }) {
+	isWorkflow := func(a *resolvedAgent) bool { return a.plan.Kind.Name == "Workflow" }
+	switch isOther := func(a *resolvedAgent) bool { return !isWorkflow(a) }; {
+	case len(above) > 0 && isWorkflow(above[len(above)-1]) && slices.ContainsFunc(above, isOther):
+		c.addProblem(at.Errorf("mode", "node %s cannot have the mode task: all agents above it must be Workflows", p.name).
+			WithHint("use mode: single_turn, or make the Workflow the root agent"))
+	case len(above) > 0 && isWorkflow(above[len(above)-1]):
+		if worker := p.plan.Node.Get("parallel_worker"); !worker.IsNull() && worker.Value == "true" {
+			c.addProblem(at.Errorf("mode", "agent %s cannot have the mode task: it is a parallel_worker", p.name).
+				WithHint("remove parallel_worker, or use mode: single_turn"))
+		}
+	case slices.ContainsFunc(above, func(a *resolvedAgent) bool { return !isLLMAgent(a) || isDelegate(a) }):
 		c.addProblem(at.Errorf("mode", "agent %s cannot have the mode task: all agents above it must be LLM agents that talk with the user", p.name).
-			WithHint("use mode: single_turn under an LLM agent or in a Workflow"))
+			WithHint("use mode: single_turn under an LLM agent, or make it a node of a Workflow"))
 	}
+}
+
+// checkTaskNodes rejects nodes that talk with the user in an app that is not resumable: the
+// workflow could not continue after the user's next message.
+func checkTaskNodes(p *resolvedAgent, resumable bool) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, sub := range p.subs {
+		if !resumable && p.plan.Kind.Name == "Workflow" && agentMode(sub) == runtime.ModeTask {
+			ds = append(ds, sub.plan.Node.Get("mode").Errorf("resumability", "node %s cannot have the mode task: the app is not resumable", sub.name).
+				WithHint("write resumability_config: {is_resumable: true} in app.yaml"))
+		}
+	}
+	return ds
 }

@@ -129,6 +129,7 @@ func checkResumability(app *appModel) spec.Diagnostics {
 				WithHint("set it in app.yaml or on the root agent"))
 		}
 		ds = append(ds, checkQuestion(p, resumable)...)
+		ds = append(ds, checkTaskNodes(p, resumable)...)
 	})
 	return ds
 }

@@ -253,9 +253,11 @@ type App struct {
 	contextCache                *model.CacheConfig
 	resumable                   bool
 	// hasTasks reports that sub-agents have the mode task.
-	hasTasks  bool
-	retention time.Duration
-	reload    ReloadOptions
+	hasTasks bool
+	// hasTaskNodes reports that nodes of workflows have the mode task.
+	hasTaskNodes bool
+	retention    time.Duration
+	reload       ReloadOptions
 
 	nodes    map[Agent]*node
 	rootNode *node
@@ -587,4 +589,6 @@ type RunRequest struct {
 	// each open call, or else an event of the root agent with [CodeAborted], so that
 	// nothing in the session stays open. They are not yielded.
 	ClientLeft func() bool
+	// joined is the task of a workflow that the message continues.
+	joined joinedTask
 }

@@ -45,6 +45,7 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 	}
 	if !s.done {
 		s.pauseIfPending()
+		s.pauseTaskNode()
 	}
 	return !s.done
 }

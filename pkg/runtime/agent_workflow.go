@@ -78,6 +78,9 @@ func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 		default:
 			return nil, fmt.Errorf("workflow %s: the route of an edge must be a string, an int64 or a bool, got %T", name, e.Route)
 		}
+		if l, ok := opts.Nodes[e.To].(*LLMAgent); ok && l.opts.Mode == ModeChat && e.From != Start {
+			return nil, fmt.Errorf("workflow %s: node %s cannot have the mode chat: only nodes that directly follow START can", name, l.AgentName)
+		}
 		w.edges[e.From+1] = append(w.edges[e.From+1], e)
 		if pair := [2]int{e.From, e.To}; !seen[pair] {
 			seen[pair] = true

@@ -68,6 +68,11 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 		return nil, err
 	}
 	a.hasTasks = a.hasTasks || n.isDelegate() && n.declaredMode() == ModeTask
+	if n.isTaskNode() {
+		if a.hasTaskNodes = true; !a.resumable {
+			return nil, fmt.Errorf("node %s cannot have the mode task: the app is not resumable, and could not continue after a message of the user", agent.Name())
+		}
+	}
 	n.hooks = a.collectHooks(agent)
 	if l, ok := agent.(*LLMAgent); ok {
 		if l.opts.Model != nil {

@@ -29,7 +29,8 @@ const (
 	ModeSingleTurn Mode = "single_turn"
 	// ModeTask: the parent calls the agent as a tool. The agent sees its input and talks
 	// with the user, over several turns, until it calls finish_task. The root may have
-	// this mode, too; it then sees the conversation.
+	// this mode, too; it then sees the conversation. A node of a [Workflow] in a resumable app
+	// may have it, and its output is the result of finish_task.
 	ModeTask Mode = "task"
 )
 

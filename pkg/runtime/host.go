@@ -337,7 +337,7 @@ func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.
 // one. A resumed invocation continues on the revision that it started with.
 func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (revision string, continues bool, err error) {
 	answers := model.ResponsesOf(req.Message)
-	if serving.revision == "" || req.InvocationID == "" && len(answers) == 0 {
+	if serving.revision == "" || req.InvocationID == "" && req.joined.invocation == "" && len(answers) == 0 {
 		if serving.reload.Sessions == FollowNewSessions {
 			revision = session.LastRevision(sess.Events())
 		}
@@ -352,7 +352,7 @@ func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.S
 		events = whole.Events()
 	}
 	events = session.Recorded(events)
-	invocation := req.InvocationID
+	invocation := cmp.Or(req.InvocationID, req.joined.invocation)
 	if len(answers) > 0 {
 		invocation = cmp.Or(indexEvents(events).findAnsweredInvocation(answers), invocation)
 	}

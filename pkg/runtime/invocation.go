@@ -30,8 +30,8 @@ type Invocation struct {
 	run    *run
 	node   *node
 	branch string
-	// scope is the ID of the call that delegated a task to the agent; empty for all
-	// other agents.
+	// scope is the ID of the call that delegated a task to the agent, or the path of a
+	// task that is a node of a workflow; empty for all other agents.
 	scope string
 	// path is the path of this run of the agent, see [session.Event.NodePath].
 	path string
@@ -79,6 +79,8 @@ type run struct {
 	listed atomic.Int64
 	// inner marks the run of an agent that is called as a tool.
 	inner bool
+	// taskScope is the scope of the task of a workflow that receives the user's message.
+	taskScope string
 	// decisions are the answers of the user's message to confirmation and
 	// credential requests; nil for any other message.
 	decisions *decisions

@@ -39,8 +39,8 @@ import (
 // its run begins with executeDecisions, and all other answers begin a new turn.
 
 // resolveInvocation finds the invocation that a request resumes: the one that
-// it names, or that of the call which its message answers (adk-python
-// runners.py _resolve_invocation_id). Any other request starts a new
+// it names, that of the call which its message answers (adk-python
+// runners.py _resolve_invocation_id), or that of the task which its message joins. Any other request starts a new
 // invocation.
 func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) error {
 	if req.InvocationID != "" && !r.app.resumable {
@@ -60,6 +60,8 @@ func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) error 
 					"named", id, "answered", answered)
 			}
 			id = answered
+		case req.joined.invocation != "":
+			id = req.joined.invocation
 		case id != "":
 			return invalidRequest("a message sent with invocationId must answer a function call of that invocation; omit invocationId to start a new one")
 		}
@@ -89,13 +91,13 @@ func (r *run) resumeInvocation(rec *invocationRecord, id string, req *RunRequest
 			return invalidRequest("cannot resume invocation %s: it has no user message", id)
 		}
 		r.user = rec.users[0].Content
-		if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 {
+		if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 || last.IsolationScope != "" {
 			r.user = last.Content
 		}
 		r.userText = model.TextOf(r.user)
 		r.turn = countTurns(r.sess.History)
 	}
-	r.id, r.record = id, rec
+	r.id, r.record, r.taskScope = id, rec, req.joined.scope
 	r.budget.used.Store(int64(rec.countModelAnswers(r.app)))
 	return nil
 }
@@ -305,6 +307,8 @@ func (s *step) findResumePoint(later map[string]bool) resumePoint {
 		return atEnd
 	case len(last.Responses()) > 0:
 		return atResults
+	case s.inv.node.isTaskNode() && s.inv.hasNewMessage(last):
+		return atModelCall
 	case last.IsFinal():
 		return atEnd
 	}

@@ -42,6 +42,9 @@ func (inv *Invocation) initChildInvocation(below *Invocation, n *node, branch st
 	below.run, below.node, below.branch = inv.run, n, branch
 	below.path = inv.childPath(n.agent.Name(), strconv.Itoa(nth))
 	below.frame = inv.frame.childFrame(inv.run.record, below.path)
+	if n.isTaskNode() {
+		below.scope = below.path
+	}
 	if inv.hasEnded() {
 		below.EndInvocation()
 	}

@@ -22,7 +22,7 @@ import (
 // event before it is yielded.
 func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
 	current := app
-	req = req.answerByText(app, sess)
+	req = req.answerByText(app, sess).joinTask(app, sess)
 	app, err := h.acquireRevision(ctx, app, sess, req)
 	if err != nil {
 		yield(nil, err)
@@ -66,7 +66,7 @@ func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invoca
 	if err != nil {
 		return nil, err
 	}
-	if req.InvocationID != "" || len(model.ResponsesOf(r.user)) > 0 {
+	if req.InvocationID != "" || req.joined.invocation != "" || len(model.ResponsesOf(r.user)) > 0 {
 		r.calls = newCallIndex(events)
 	}
 	if err := r.resolveInvocation(req, events); err != nil {
@@ -90,7 +90,7 @@ func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invoca
 // resumed, even if runs of the app see only the latest ones.
 func (h *Host) loadHistory(ctx context.Context, r *run, req *RunRequest) ([]*session.Event, error) {
 	answers := len(model.ResponsesOf(r.user)) > 0
-	if !r.app.resumable || r.config.SessionWindow.storeOptions() == nil || req.InvocationID == "" && !answers {
+	if !r.app.resumable || r.config.SessionWindow.storeOptions() == nil || req.InvocationID == "" && req.joined.invocation == "" && !answers {
 		return r.sess.Events(), nil
 	}
 	whole, err := h.store.Sessions.Get(ctx, r.sess.Key, nil)

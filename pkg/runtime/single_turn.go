@@ -19,7 +19,7 @@ const singleTurnText = "Complete this task in one turn. No user reads or answers
 func (n *node) isSingleTurn() bool {
 	a, isLLM := n.agent.(*LLMAgent)
 	switch {
-	case !isLLM || n.parent == nil || a.opts.Mode == ModeChat:
+	case !isLLM || n.parent == nil || a.opts.Mode == ModeChat || a.opts.Mode == ModeTask:
 		return false
 	case a.opts.Mode == ModeSingleTurn:
 		return true

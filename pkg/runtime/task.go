@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -11,6 +12,7 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
 
@@ -24,6 +26,10 @@ import (
 // The events of the task and the user's messages to it have the ID of the call as their
 // isolation scope. Before its model is called, the parent runs the agents of all its open
 // calls in order. All of this is read from stored events.
+//
+// A task that is a node of a workflow pauses the invocation instead of a call: its scope is its
+// path, the user's next message continues the invocation, and the output of finish_task is that
+// of the node. Only resumable apps can do this.
 
 const (
 	finishTask = "finish_task"
@@ -39,6 +45,9 @@ func (n *node) checkTask() error {
 	if len(n.agent.SubAgents()) > 0 {
 		return fmt.Errorf("agent %s cannot have sub-agents: its mode is task", n.agent.Name())
 	}
+	if n.isTaskNode() {
+		return n.checkTaskNode()
+	}
 	for p := n.parent; p != nil; p = p.parent {
 		if _, isLLM := p.agent.(*LLMAgent); !isLLM || p.isDelegate() {
 			return fmt.Errorf("agent %s cannot have the mode task: all agents above it must be LLM agents that talk with the user", n.agent.Name())
@@ -46,6 +55,84 @@ func (n *node) checkTask() error {
 	}
 	return nil
 }
+
+// checkTaskNode reports a node that is a task at a place where the user cannot talk with it.
+func (n *node) checkTaskNode() error {
+	if workerOf(n.agent) != nil {
+		return fmt.Errorf("agent %s cannot have the mode task: it is a parallel_worker", n.agent.Name())
+	}
+	for p := n.parent; p != nil; p = p.parent {
+		if _, isWorkflow := p.agent.(*Workflow); !isWorkflow {
+			return fmt.Errorf("node %s cannot have the mode task: all agents above it must be Workflows", n.agent.Name())
+		}
+	}
+	return nil
+}
+
+// isTaskNode reports whether the agent is a task and a node of a workflow.
+func (n *node) isTaskNode() bool { return n.declaredMode() == ModeTask && n.isWorkflowNode() }
+
+// isTaskNode reports whether a node talks with the user.
+func (w *workflowRun) isTaskNode(node int) bool { return w.inv.node.children[node].isTaskNode() }
+
+// hasBegun reports whether an interrupted run of the workflow has begun a task.
+func (w *workflowRun) hasBegun(t task) bool {
+	return w.inv.run.record.hasBegun(w.inv.childPath(w.nodeName(t.node), strconv.Itoa(t.nth)))
+}
+
+// pauseTaskNode pauses a task of a workflow that has no output yet, until the user's next message.
+func (s *step) pauseTaskNode() {
+	if !s.inv.node.isTaskNode() || s.inv.frame == nil || s.inv.hasEnded() || s.finished.Load() != nil {
+		return
+	}
+	if !slices.ContainsFunc(s.inv.frame.prior.allEvents(), isTaskFinish) {
+		s.inv.frame.markPaused()
+	}
+}
+
+// hasNewMessage reports whether the user has sent a message to a task of a workflow after an event.
+func (inv *Invocation) hasNewMessage(after *session.Event) bool {
+	for _, ev := range slices.Backward(inv.run.sess.Events()) {
+		switch {
+		case ev.ID == after.ID:
+			return false
+		case inv.isTaskEvent(ev) && ev.IsFromUser():
+			return true
+		}
+	}
+	return false
+}
+
+// isTaskEvent reports whether an event belongs to the task that the agent works on. The scope of a
+// node is the same in every invocation.
+func (inv *Invocation) isTaskEvent(ev *session.Event) bool {
+	return ev.IsolationScope == inv.scope && (!inv.node.isTaskNode() || ev.InvocationID == inv.run.id)
+}
+
+// joinTask returns the request with the invocation that its message continues, because a task of
+// a workflow waits for it in the last invocation. Otherwise it returns the request itself.
+func (req *RunRequest) joinTask(app *App, sess *session.Session) *RunRequest {
+	if !app.hasTaskNodes || req.Message == nil || req.InvocationID != "" || len(model.ResponsesOf(req.Message)) > 0 {
+		return req
+	}
+	id := ResumableInvocation(sess.Events())
+	if id == "" {
+		return req
+	}
+	rec := newInvocationRecord(session.Recorded(sess.Events()), id)
+	for _, ev := range rec.events {
+		isOpen := ev.IsolationScope != "" && ev.IsolationScope == framePathOf(ev)
+		if p := rec.frameAt(ev.NodePath); isOpen && !p.hasEnded() && !slices.ContainsFunc(p.allEvents(), isTaskFinish) {
+			joined := *req
+			joined.joined = joinedTask{invocation: id, scope: ev.IsolationScope}
+			return &joined
+		}
+	}
+	return req
+}
+
+// A joinedTask is a task of a workflow that receives the user's message. The zero value is none.
+type joinedTask struct{ invocation, scope string }
 
 // A finishTool takes the output of a task (adk-python tools/_finish_task_tool.py).
 type finishTool struct {
@@ -194,6 +281,9 @@ func (r *run) findMessageScope() string {
 	if call := r.findAnsweredCall(); call != nil {
 		return call.IsolationScope
 	}
+	if r.taskScope != "" {
+		return r.taskScope
+	}
 	if r.inner || !r.app.hasTasks {
 		return ""
 	}
@@ -287,15 +377,36 @@ func (s *step) newTaskResponse(c *genai.FunctionCall, response map[string]any) *
 	return ev
 }
 
-// buildTaskTurn returns the contents of the agent of a task: the arguments of the call as
-// JSON, and the events with its scope.
+// buildTaskTurn returns the contents of the agent of a task: its input, and the events with its
+// scope.
 func (inv *Invocation) buildTaskTurn(key viewKey) ([]*genai.Content, error) {
-	input := inv.newInputEvent(model.UserText(jsonText(inv.input.v)))
-	input.IsolationScope = inv.scope
 	v := contentsView{viewKey: key}
 	events := slices.DeleteFunc(slices.Clone(session.WithoutRewound(inv.run.sess.Events())), func(ev *session.Event) bool {
-		return ev.IsolationScope != inv.scope
+		return !inv.isTaskEvent(ev)
 	})
-	v.appendEvents(append([]*session.Event{input}, events...))
+	if content := inv.taskInput(); content != nil {
+		input := inv.newInputEvent(content)
+		input.IsolationScope = inv.scope
+		events = append([]*session.Event{input}, events...)
+	}
+	v.appendEvents(events)
 	return v.currentContents()
+}
+
+// taskInput returns the input of a task as a user message: the arguments of its call as JSON. The
+// input of a node is text or JSON, or the message that started the invocation, with its files.
+func (inv *Invocation) taskInput() *genai.Content {
+	switch text, isText := inv.Input().(string); {
+	case !inv.node.isTaskNode():
+		return model.UserText(jsonText(inv.input.v))
+	case inv.Input() == nil:
+		return nil
+	case isText:
+		for _, ev := range inv.run.sess.Events() {
+			if ev.InvocationID == inv.run.id && ev.IsFromUser() && ev.IsolationScope == "" && ev.Text() == text {
+				return ev.Content
+			}
+		}
+	}
+	return model.UserText(template.String(inv.Input()))
 }

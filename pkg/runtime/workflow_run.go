@@ -23,7 +23,7 @@ func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session
 	inner, cancel := context.WithCancel(ctx)
 	w := &workflowRun{
 		Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]joinInput{},
-		events: make(chan *eventHandoff), outcomes: make(chan *outcome), times: make([]int, len(a.Children)), results: map[string]bool{},
+		events: make(chan *eventHandoff), outcomes: make(chan *outcome), times: make([]int, len(a.Children)), results: map[string]bool{}, waiting: map[task]bool{},
 	}
 	defer w.drainTasks()
 	defer cancel()
@@ -77,6 +77,9 @@ type workflowRun struct {
 	active []task
 	// results are the names of the nodes with the output of the workflow.
 	results map[string]bool
+	// waiting are the tasks of agents with ModeTask that talk with the user. Meanwhile no other
+	// node starts.
+	waiting map[task]bool
 
 	events   chan *eventHandoff
 	outcomes chan *outcome
@@ -161,6 +164,11 @@ func (w *workflowRun) startOrRestore(ctx context.Context) bool {
 		return false
 	}
 	if restored {
+		for _, t := range w.queue {
+			if w.isTaskNode(t.node) && w.hasBegun(t) {
+				w.waiting[t] = true
+			}
+		}
 		return true
 	}
 	input, err := w.checkInput()
@@ -205,8 +213,12 @@ func (w *workflowRun) runTasks(ctx context.Context) bool {
 		case o := <-w.outcomes:
 			w.running--
 			if o.paused {
+				if w.isTaskNode(o.node) {
+					w.waiting[o.task] = true
+				}
 				continue
 			}
+			delete(w.waiting, o.task)
 			w.active = slices.DeleteFunc(w.active, func(t task) bool { return t == o.task })
 			if !w.followEdges(ctx, o) {
 				return false
@@ -234,11 +246,17 @@ func (w *workflowRun) drainTasks() {
 	}
 }
 
-// launchTasks starts as many queued tasks as MaxConcurrency allows.
+// launchTasks starts as many queued tasks as MaxConcurrency allows. While a task talks with the
+// user, it starts only those that an interrupted run has begun.
 func (w *workflowRun) launchTasks(ctx context.Context) bool {
-	for len(w.queue) > 0 && (w.maxConcurrency == 0 || w.running < w.maxConcurrency) {
-		next := w.queue[0]
-		w.queue = w.queue[1:]
+	mayStart := func(t task) bool { return len(w.waiting) == 0 || w.hasBegun(t) }
+	for w.maxConcurrency == 0 || w.running < w.maxConcurrency {
+		i := slices.IndexFunc(w.queue, mayStart)
+		if i < 0 {
+			break
+		}
+		next := w.queue[i]
+		w.queue = slices.Delete(w.queue, i, i+1)
 		if w.runs++; w.runs > maxNodeRuns {
 			w.yield(nil, failf(CodeNodeRunsLimit, errNodeRuns, "workflow %s exceeded %d node executions; possible infinite loop", w.AgentName, maxNodeRuns))
 			return false
@@ -327,7 +345,7 @@ func (inv *Invocation) markOutput(ev *session.Event) bool {
 	if ev.NodePath != inv.path || ev.Partial || ev.Actions.AgentState != nil || ev.Actions.EndOfAgent {
 		return false
 	}
-	isMessage := ev.Output == nil && ev.Author != session.UserAuthor && ev.IsFinal() && ev.Text() != "" && len(ev.Calls()) == 0
+	isMessage := ev.Output == nil && !inv.node.isTaskNode() && ev.Author != session.UserAuthor && ev.IsFinal() && ev.Text() != "" && len(ev.Calls()) == 0
 	if ev.Output == nil && !isMessage {
 		return false
 	}
