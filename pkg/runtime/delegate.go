@@ -314,9 +314,17 @@ func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCa
 		case e := <-events:
 			if s.done {
 				e.acknowledgeEvent(false)
-			} else if !e.deliverEvent(s.emitEvent) {
-				cancel()
+				continue
 			}
+			// The calls are canceled before the sub-agent continues, so that none of them begins
+			// another step or has a result.
+			e.deliverEvent(func(ev *session.Event, err error) bool {
+				proceed := s.emitEvent(ev, err)
+				if !proceed || err != nil {
+					cancel()
+				}
+				return proceed
+			})
 		case <-done:
 			return o
 		}
