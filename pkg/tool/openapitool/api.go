@@ -60,9 +60,6 @@ func (t *toolset) readDocumentAPI(doc *document, ds spec.Diagnostics) (tool.Docu
 	r := &operationReader{doc: doc, preserve: t.preserve}
 	for _, op := range ops {
 		t.applyParams(op, r)
-		if t.scheme != nil {
-			op.schemes, op.declaresSecurity, op.needsNone = []*securityScheme{t.scheme}, true, false
-		}
 	}
 	ds = append(ds, t.nameOperations(ops)...)
 	ds = append(ds, t.checkSettings(ops)...)

@@ -213,7 +213,7 @@ func (t *toolset) chooseCredentials(ops []*operation) spec.Diagnostics {
 		wanted := op.schemes
 		op.schemes = nil
 		if t.connected {
-			op.connected = !op.declaresSecurity || len(wanted) > 0
+			op.connected = t.connectsAll || !op.declaresSecurity || len(wanted) > 0
 			continue
 		}
 		if t.auth != nil && t.auth.name != "" && (!op.declaresSecurity || len(wanted) > 0) {

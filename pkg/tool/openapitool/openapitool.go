@@ -68,6 +68,7 @@ var (
 
 	_ connection.RefConfig = (*config)(nil)
 	_ spec.Checker         = (*adkConfig)(nil)
+	_ connection.RefConfig = (*adkConfig)(nil)
 )
 
 // DocumentSource returns the file or URL of the document.
@@ -171,10 +172,10 @@ type toolset struct {
 	authAt             spec.Text
 	// connected sends the credential of a connection, instead of auth.
 	connected bool
+	// connectsAll sends it also with operations that ask for none.
+	connectsAll bool
 	// google is set for a toolset of an API of Google, whose addresses must be Google's.
-	google *googleAPI
-	// scheme, if set, replaces the document's security.
-	scheme       *securityScheme
+	google       *googleAPI
 	headers      map[string]spec.Secret
 	params       map[string]map[string]*spec.Node
 	result       map[string]spec.Expr

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
+	"agenthost/pkg/connection"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -72,7 +73,19 @@ func readTools(t *testing.T, doc, yaml string) ([]tool.Tool, spec.Diagnostics) {
 	if _, own := plan.Config.(*config); own && (more.HasErrors() || string(again.Reduced()) != string(found.Reduced())) {
 		t.Errorf("reduced document:\n%s\n%s", more, found.Reduced())
 	}
-	set, err := plan.Build(t.Context(), tool.Env{Logger: slog.New(slog.DiscardHandler), Document: found})
+	env := tool.Env{Logger: slog.New(slog.DiscardHandler), Document: found}
+	if refs, ok := plan.Config.(connection.RefConfig); ok && refs.Connection() != nil && refs.Connection().Inline != nil {
+		source, err := refs.Connection().Inline.Open(connection.Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hosts []string
+		for _, address := range found.Addresses() {
+			hosts = append(hosts, connection.HostOf(address.Value))
+		}
+		env.Connection = connection.New("inline", source, hosts)
+	}
+	set, err := plan.Build(t.Context(), env)
 	if err != nil {
 		if failed := spec.Diagnostics(nil); errors.As(err, &failed) {
 			return nil, append(ds, failed...)
