@@ -165,7 +165,8 @@ func TestTokenExchangeBounded(t *testing.T) {
 		t.Errorf("%d tokens, want at most %d", len(s.tokens), maxExchanged)
 	}
 	key := exchangeKey{user: User{"shop", "ana"}}
-	if s.findToken(key, "x") != s.findToken(key, "x") {
+	first := s.findToken(key, "x")
+	if again := s.findToken(key, "x"); again != first {
 		t.Error("two tokens for one user")
 	}
 }
