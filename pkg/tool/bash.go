@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"agenthost/pkg/spec"
 )
@@ -95,6 +97,15 @@ func newBashTool(_ context.Context, env Env, c *bashArgs) (Set, error) {
 	return One(&bashTool{Declared: d, policy: c.Policy, runner: env.Programs, offline: env.Offline}), nil
 }
 
+// showCommand returns a command for the person who approves it. Characters that are invisible or
+// change the direction of text could make it look like another one: it is then quoted with escapes.
+func showCommand(command string) string {
+	if strings.ContainsFunc(command, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.QuoteToASCII(command)
+	}
+	return command
+}
+
 // A bashTool runs commands that the model writes, without a shell.
 type bashTool struct {
 	*Declared
@@ -116,7 +127,7 @@ func (t *bashTool) Run(ctx context.Context, call *Call) (*Result, error) {
 		return nil, err
 	}
 	if call.Confirmation == nil {
-		call.RequestConfirmation("Please approve or reject the command: "+command, nil)
+		call.RequestConfirmation("Please approve or reject the command: "+showCommand(command), nil)
 		return &Result{Response: map[string]any{"error": "This tool call requires confirmation, please approve or reject."}}, nil
 	}
 	switch {

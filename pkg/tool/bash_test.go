@@ -112,3 +112,17 @@ func TestBashFailures(t *testing.T) {
 		}
 	}
 }
+
+// TestBashShowsCommand expects invisible characters, and those that change the direction of text, to
+// be escaped for the person who approves the command.
+func TestBashShowsCommand(t *testing.T) {
+	for command, want := range map[string]string{
+		"git log 'é ü'":          "git log 'é ü'",
+		"rm -rf \u202ex\u2069 /": `"rm -rf \u202ex\u2069 /"`,
+		"ls\u200b\nrm":           `"ls\u200b\nrm"`,
+	} {
+		if got := showCommand(command); got != want {
+			t.Errorf("showCommand(%+q) = %s, want %s", command, got, want)
+		}
+	}
+}
