@@ -82,6 +82,12 @@ func (p *printer) printPart(ev *session.Event, part *genai.Part) {
 	case part.FunctionResponse != nil:
 		p.endLine()
 		fmt.Fprintf(p.out, "  %s ← %s\n", part.FunctionResponse.Name, abbreviateJSON(part.FunctionResponse.Response))
+	case part.ExecutableCode != nil && !p.streamed:
+		p.printText(ev.Author, part.ExecutableCode.Code)
+	case part.CodeExecutionResult != nil:
+		p.endLine()
+		r := part.CodeExecutionResult
+		fmt.Fprintf(p.out, "  code ← %s\n", abbreviateJSON(map[string]any{"outcome": r.Outcome, "output": r.Output}))
 	case part.Thought || part.Text == "":
 	case ev.Partial || !p.streamed:
 		p.printText(ev.Author, part.Text)
