@@ -97,9 +97,9 @@ func newBashTool(_ context.Context, env Env, c *bashArgs) (Set, error) {
 	return One(&bashTool{Declared: d, policy: c.Policy, runner: env.Programs, offline: env.Offline}), nil
 }
 
-// showCommand returns a command for the person who approves it. Characters that are invisible or
+// formatCommand returns a command for the person who approves it. Characters that are invisible or
 // change the direction of text could make it look like another one: it is then quoted with escapes.
-func showCommand(command string) string {
+func formatCommand(command string) string {
 	if strings.ContainsFunc(command, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.QuoteToASCII(command)
 	}
@@ -127,7 +127,7 @@ func (t *bashTool) Run(ctx context.Context, call *Call) (*Result, error) {
 		return nil, err
 	}
 	if call.Confirmation == nil {
-		call.RequestConfirmation("Please approve or reject the command: "+showCommand(command), nil)
+		call.RequestConfirmation("Please approve or reject the command: "+formatCommand(command), nil)
 		return &Result{Response: map[string]any{"error": "This tool call requires confirmation, please approve or reject."}}, nil
 	}
 	switch {

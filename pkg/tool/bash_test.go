@@ -121,8 +121,8 @@ func TestBashShowsCommand(t *testing.T) {
 		"rm -rf \u202ex\u2069 /": `"rm -rf \u202ex\u2069 /"`,
 		"ls\u200b\nrm":           `"ls\u200b\nrm"`,
 	} {
-		if got := showCommand(command); got != want {
-			t.Errorf("showCommand(%+q) = %s, want %s", command, got, want)
+		if got := formatCommand(command); got != want {
+			t.Errorf("formatCommand(%+q) = %s, want %s", command, got, want)
 		}
 	}
 }
