@@ -306,7 +306,7 @@ func (t *conformanceRun) closeApps() {
 
 // findApps returns the folders of the apps of the cases by name.
 func (f *conformanceFlags) findApps(cases []*conformance.Case) (map[string]string, error) {
-	all := map[string]string{}
+	all := map[string][]string{}
 	for _, root := range f.apps {
 		err := filepath.WalkDir(filepath.Clean(root), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
@@ -317,7 +317,9 @@ func (f *conformanceFlags) findApps(cases []*conformance.Case) (map[string]strin
 			}
 			found, err := loader.Discover(path)
 			for _, dir := range found {
-				all[filepath.Base(dir)] = dir
+				if name := filepath.Base(dir); !slices.Contains(all[name], dir) {
+					all[name] = append(all[name], dir)
+				}
 			}
 			return err
 		})
@@ -327,7 +329,11 @@ func (f *conformanceFlags) findApps(cases []*conformance.Case) (map[string]strin
 	}
 	folders := map[string]string{}
 	for _, c := range cases {
-		if all[c.Spec.Agent] == "" {
+		found := all[c.Spec.Agent]
+		if len(found) > 1 {
+			return nil, failWithf("case %s requires the app %s, which is in %s; hint: name the folder of one of them with --apps", c, c.Spec.Agent, strings.Join(found, " and "))
+		}
+		if len(found) == 0 {
 			var known []string
 			for name := range all {
 				known = append(known, name)
@@ -339,7 +345,7 @@ func (f *conformanceFlags) findApps(cases []*conformance.Case) (map[string]strin
 			}
 			return nil, failWithf("case %s requires the app %s, which is not in %s; hint: %s", c, c.Spec.Agent, strings.Join(f.apps, ", "), hint)
 		}
-		folders[c.Spec.Agent] = all[c.Spec.Agent]
+		folders[c.Spec.Agent] = found[0]
 	}
 	return folders, nil
 }
