@@ -177,6 +177,10 @@ func (inv *Invocation) loadToolsets(ctx context.Context) error {
 		return nil
 	}
 	tools := slices.Clip(inv.node.staticTools)
+	names := map[string]bool{}
+	for _, name := range inv.node.tools.names {
+		names[name] = true
+	}
 	call := inv.NewSetCall()
 	for _, set := range inv.node.toolsets {
 		more, err := tool.ListTools(ctx, set, call)
@@ -186,10 +190,26 @@ func (inv *Invocation) loadToolsets(ctx context.Context) error {
 		case err != nil:
 			return failf(CodeToolFailed, err, "listing the tools of agent %s failed: %s", a.AgentName, err)
 		}
+		inv.warnOfSkipped(names, more)
 		tools = append(tools, more...)
 	}
 	inv.toolbox = a.buildToolbox(tools)
 	return nil
+}
+
+// warnOfSkipped logs the tools of a set whose names other tools of the agent have already: the
+// model would not know which one it calls, so that it gets only the first. It adds the names.
+func (inv *Invocation) warnOfSkipped(names map[string]bool, tools []tool.Tool) {
+	for _, t := range tools {
+		if tool.CapabilitiesOf(t).RequestOnly {
+			continue
+		}
+		name := t.Declaration().Name
+		if names[name] {
+			inv.run.logger().Warn("tool skipped: another tool of the agent has its name", "agent", inv.node.agent.Name(), "tool", name)
+		}
+		names[name] = true
+	}
 }
 
 // activeToolbox returns the toolbox of the agent in this run.
