@@ -92,7 +92,7 @@ type adkOAuth2 struct {
 type adkServiceAccount struct {
 	Key        *adkServiceAccountKey `yaml:"service_account_credential" alias:"serviceAccountCredential" doc:"The key of a service account."`
 	Scopes     []string              `yaml:"scopes" doc:"The scopes of access tokens."`
-	HostIs     bool                  `yaml:"use_default_credential" alias:"useDefaultCredential" doc:"Uses the account of the host, which its policy must allow."`
+	OfHost     bool                  `yaml:"use_default_credential" alias:"useDefaultCredential" doc:"Uses the account of the host, which its policy must allow."`
 	UseIDToken bool                  `yaml:"use_id_token" alias:"useIdToken" doc:"Sends ID tokens for audience."`
 	Audience   string                `yaml:"audience" doc:"The audience of ID tokens."`
 }
@@ -297,7 +297,7 @@ func (a *ADKAuth) connectGoogle(config *Config, hosts []string) spec.Diagnostics
 		g.Scopes = []string{"https://www.googleapis.com/auth/cloud-platform"}
 	}
 	config.Google, config.node = g, at
-	if (account.Key == nil) != account.HostIs {
+	if (account.Key == nil) != account.OfHost {
 		return spec.Diagnostics{at.Errorf("required", "service_account requires exactly one of service_account_credential and use_default_credential")}
 	}
 	if k := account.Key; k != nil {
