@@ -86,7 +86,7 @@ func (t *AgentTool) bindToApp(app *App, inherited model.LLM) (*boundAgentTool, e
 	if err != nil {
 		return nil, err
 	}
-	params, err := tool.NewParams(t.decl)
+	params, err := tool.NewSignature(t.decl)
 	if err != nil {
 		return nil, err
 	}

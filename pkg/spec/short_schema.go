@@ -19,11 +19,15 @@ import (
 // may also be a JSON Schema, which must then describe an object.
 type ShortSchema struct {
 	schema map[string]any
+	isFull bool
 }
 
 // JSON returns the JSON Schema of the object, or nil if there is none. Callers must not
 // modify it.
 func (s ShortSchema) JSON() map[string]any { return s.schema }
+
+// IsFull reports whether the whole value is a JSON Schema.
+func (s ShortSchema) IsFull() bool { return s.isFull }
 
 // DecodeSpec decodes both forms.
 func (s *ShortSchema) DecodeSpec(n *Node) Diagnostics {
@@ -35,7 +39,7 @@ func (s *ShortSchema) DecodeSpec(n *Node) Diagnostics {
 		s.schema = r.parseObject(n)
 		return r.ds
 	}
-	s.schema = r.parseJSONSchema(n)
+	s.schema, s.isFull = r.parseJSONSchema(n), true
 	if t := n.Get("type"); t == nil {
 		s.schema["type"] = "object"
 	} else if t.Value != "object" && slices.Contains(jsonTypes(), t.Value) {

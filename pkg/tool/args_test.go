@@ -54,9 +54,9 @@ func TestCheckArgs(t *testing.T) {
 			map[string]any{"sides": int64(6), "dice": []any{}, "who": who, "tier": "free"},
 		},
 		{
-			"what no parameter asks for is dropped",
+			"what no parameter asks for is kept",
 			map[string]any{"sides": int64(6), "dice": []any{}, "tier": "free", "who": who, "admin": true},
-			map[string]any{"sides": int64(6), "dice": []any{}, "who": who, "tier": "free"},
+			map[string]any{"sides": int64(6), "dice": []any{}, "who": who, "tier": "free", "admin": true},
 		},
 	}
 	decl := declOf(t, rollParams)
@@ -191,18 +191,26 @@ definitions: {person: {type: object, properties: {name: {type: string}}, require
 	}
 }
 
-// TestCheckArgsOpenSchema checks that arguments declared outside of properties are
-// kept.
-func TestCheckArgsOpenSchema(t *testing.T) {
-	decl := declOf(t, "{type: object, additionalProperties: {type: integer}}")
-	got, err := CheckArgs(decl, map[string]any{"a": int64(1)})
-	if diff := cmp.Diff(map[string]any{"a": int64(1)}, got); err != nil || diff != "" {
-		t.Errorf("CheckArgs = %v (-want +got):\n%s", err, diff)
-	}
-	tool := mustBuildTool(t, "expr", "name: it\nparams: {type: object, additionalProperties: true}\nvalue: args.anything")
-	res, err := tool.Run(t.Context(), newCall(map[string]any{"anything": "x"}, nil))
-	if err != nil || res.Response["result"] != "x" {
-		t.Errorf("Run = %v, %v, want x", res, err)
+// TestUndeclaredArgs: parameters in the short form are the signature of a function, whose
+// other arguments are dropped as in ADK; a JSON Schema accepts them unless it forbids them.
+func TestUndeclaredArgs(t *testing.T) {
+	for params, want := range map[string]any{
+		"{a: integer}":                                           nil,
+		"{type: object, properties: {a: {}}}":                    "x",
+		"{type: object}":                                         "x",
+		"{type: object, additionalProperties: true}":             "x",
+		"{type: object, patternProperties: {an: {}}}":            "x",
+		"{type: object, properties: {anything: {type: string}}}": "x",
+	} {
+		tool := mustBuildTool(t, "expr", "name: it\nparams: "+params+"\nvalue: args")
+		res, err := tool.Run(t.Context(), newCall(map[string]any{"a": int64(1), "anything": "x"}, nil))
+		if err != nil {
+			t.Errorf("%s: %v", params, err)
+			continue
+		}
+		if got := res.Response["anything"]; got != want {
+			t.Errorf("%s: anything is %v, want %v", params, got, want)
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ func (c *toolConfig) declare() (*Declared, error) {
 	if err != nil {
 		return nil, spec.Diagnostics{c.Name.Errorf(0, "tool", "%s", err)}
 	}
+	d.params.dropsUndeclared = !c.Params.IsFull()
 	if c.LongRunning {
 		d.addPendingNote()
 	}

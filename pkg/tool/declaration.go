@@ -46,6 +46,10 @@ type Declared struct {
 	params *Params
 }
 
+// LeaveDefaults leaves the defaults of optional parameters to a service: sent values would
+// differ from omitted ones, for example in an update. Those of required parameters are sent.
+func (d *Declared) LeaveDefaults() { d.params.leavesDefaults = true }
+
 // CheckCall returns a copy of the call with checked and normalized arguments: see
 // [Params.Check].
 func (d *Declared) CheckCall(call *Call) (*Call, error) {
@@ -133,6 +137,9 @@ type Params struct {
 	schema   map[string]any
 	required []string
 	compiled *jsonschema.Schema
+	// dropsUndeclared is set for a signature, and leavesDefaults for the parameters of a
+	// service.
+	dropsUndeclared, leavesDefaults bool
 }
 
 // NewParams compiles the parameters of a declaration from ParametersJsonSchema,
@@ -148,23 +155,33 @@ func NewParams(decl *genai.FunctionDeclaration) (*Params, error) {
 	if schema == nil {
 		return p, nil
 	}
-	p.schema = schema
+	p.schema = normalizeSchema(schema)
 	for _, name := range asList(schema["required"]) {
 		if s, ok := name.(string); ok {
 			p.required = append(p.required, s)
 		}
 	}
-	if p.compiled, err = compileSchema(schema); err != nil {
+	if p.compiled, err = compileSchema(p.schema); err != nil {
 		return nil, fmt.Errorf("parameters of %s: %w", decl.Name, err)
 	}
 	return p, nil
 }
 
+// NewSignature is [NewParams] for parameters that are the signature of a function or the fields
+// of a class in ADK: arguments that the schema does not name are dropped, unless it has
+// additionalProperties or describes arguments in other ways.
+func NewSignature(decl *genai.FunctionDeclaration) (*Params, error) {
+	p, err := NewParams(decl)
+	if err == nil {
+		p.dropsUndeclared = !p.declaresElsewhere()
+	}
+	return p, err
+}
+
 // Check validates the arguments and returns them normalized: defaults are
-// filled in, integers are int64, null for an optional parameter counts as
-// omitted, and undeclared arguments are dropped as in ADK, unless the schema
-// specifies additional properties. args is not modified. The error is an
-// [*ArgsError].
+// filled in, integers are int64, and null for an optional parameter counts as
+// omitted. Arguments that the schema does not name are kept, unless it forbids
+// them. args is not modified. The error is an [*ArgsError].
 func (p *Params) Check(args map[string]any) (map[string]any, error) {
 	if missing := p.missingParams(args); len(missing) > 0 {
 		return nil, &ArgsError{Tool: p.tool, Missing: missing}
@@ -172,9 +189,15 @@ func (p *Params) Check(args map[string]any) (map[string]any, error) {
 	if p.compiled == nil {
 		return normalizeObject(nil, args), nil
 	}
-	given := normalizeObject(p.schema, p.dropUndeclared(args))
+	if p.dropsUndeclared {
+		args = p.keepDeclared(args)
+	}
+	given := normalizeObject(p.schema, args)
 	err := p.compiled.Validate(given)
 	if err == nil {
+		if !p.leavesDefaults {
+			fillDefaults(p.schema, given)
+		}
 		return given, nil
 	}
 	var invalid *jsonschema.ValidationError
@@ -211,12 +234,8 @@ func (p *Params) missingParams(args map[string]any) []string {
 	return names
 }
 
-// dropUndeclared removes undeclared arguments if the schema lists all
-// properties in one place and does not mention others.
-func (p *Params) dropUndeclared(args map[string]any) map[string]any {
-	if p.declaresElsewhere() {
-		return args
-	}
+// keepDeclared returns the arguments that the schema names.
+func (p *Params) keepDeclared(args map[string]any) map[string]any {
 	props := asMap(p.schema["properties"])
 	kept := make(map[string]any, len(args))
 	for name, v := range args {

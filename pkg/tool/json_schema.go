@@ -32,7 +32,7 @@ func NewSchema(schema map[string]any) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{source: schema, schema: asMap(v)}
+	s := &Schema{source: schema, schema: normalizeSchema(asMap(v))}
 	if s.compiled, err = compileSchema(s.schema); err != nil {
 		return nil, err
 	}
@@ -61,6 +61,7 @@ func (s *Schema) Check(v any) (any, error) {
 	var invalid *jsonschema.ValidationError
 	switch {
 	case err == nil:
+		fillDefaults(s.schema, full)
 		return full, nil
 	case errors.As(err, &invalid):
 		lines := validationErrors(invalid, "")
@@ -119,6 +120,7 @@ func countSchemaParts(v any) int {
 	return n
 }
 
+// compileSchema compiles a schema of [normalizeSchema].
 func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
 	const at = "params:///schema"
 	if n := countSchemaParts(schema); n > maxSchemaParts {
@@ -126,11 +128,13 @@ func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(compilePattern)
 	if err := c.AddResource(at, schema); err != nil {
 		return nil, err
 	}
 	s, err := c.Compile(at)
 	if err == nil {
+		relaxSchema(s)
 		return s, nil
 	}
 	var bad *jsonschema.SchemaValidationError

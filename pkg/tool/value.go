@@ -11,9 +11,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// normalizeValue converts a value to the form of its schema: with defaults, and
-// integers as int64. A nil schema requires nothing. Changed values are copied,
-// never modified in place.
+// normalizeValue converts a value to the form of its schema: with the defaults of
+// required properties, and integers as int64. A nil schema requires nothing.
+// Changed values are copied, never modified in place.
 func normalizeValue(schema map[string]any, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -52,12 +52,43 @@ func normalizeObject(schema, m map[string]any) map[string]any {
 		}
 		full[name] = normalizeValue(prop, v)
 	}
-	for name, prop := range props {
-		if _, ok := full[name]; !ok && hasDefault(prop) {
-			full[name] = normalizeValue(asMap(prop), asMap(prop)["default"])
+	for _, name := range required {
+		if name, ok := name.(string); ok {
+			addDefault(full, name, props[name])
 		}
 	}
 	return full
+}
+
+// addDefault adds the default of a property that an object lacks. Null is the default of
+// no value.
+func addDefault(object map[string]any, name string, prop any) {
+	value, ok := asMap(prop)["default"]
+	if _, given := object[name]; given || !ok || value == nil && !acceptsNull(asMap(prop)) {
+		return
+	}
+	object[name] = normalizeValue(asMap(prop), value)
+}
+
+// fillDefaults adds the defaults of all properties to a value of [normalizeValue] that its
+// schema accepts. A default is no part of the validation: it could contradict a keyword
+// such as maxProperties.
+func fillDefaults(schema map[string]any, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		props := asMap(schema["properties"])
+		for name, inner := range v {
+			fillDefaults(asMap(props[name]), inner)
+		}
+		for name, prop := range props {
+			addDefault(v, name, prop)
+		}
+	case []any:
+		items := asMap(schema["items"])
+		for _, item := range v {
+			fillDefaults(items, item)
+		}
+	}
 }
 
 func hasDefault(schema any) bool {
@@ -73,8 +104,11 @@ func acceptsType(schema map[string]any, kind string) bool {
 	return slices.Contains(asList(schema["type"]), any(kind))
 }
 
-// acceptsNull reports whether the schema accepts null.
+// acceptsNull reports whether the schema may accept null, by its type or its enum.
 func acceptsNull(schema map[string]any) bool {
+	if enum, ok := schema["enum"]; ok && !slices.Contains(asList(enum), nil) {
+		return false
+	}
 	_, typed := schema["type"]
 	return !typed || acceptsType(schema, "null")
 }

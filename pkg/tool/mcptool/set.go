@@ -249,6 +249,7 @@ func (s *serverSet) reuseTool(listed *mcp.Tool) (*serverTool, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.LeaveDefaults()
 	t := &serverTool{Declared: d, set: s, name: listed.Name, source: string(raw), hints: readAnnotations(listed), capabilities: s.capabilities}
 	if s.confirm != nil {
 		t.capabilities.Confirm = s.confirm.With(t.hints.exprVars(listed.Name))

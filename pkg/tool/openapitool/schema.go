@@ -317,38 +317,3 @@ func enumValues(n *spec.Node, asStrings bool) []any {
 	}
 	return values
 }
-
-// withoutDefaults returns a copy of a schema without defaults: a value that a model does not
-// give must not be sent, or a PATCH would reset it.
-func withoutDefaults(schema map[string]any) map[string]any {
-	kept := make(map[string]any, len(schema))
-	for key, v := range schema {
-		switch kind := memberType(key); {
-		case key == "default":
-			continue
-		case kind == "schema":
-			v = anyWithoutDefaults(v)
-		case kind == "list":
-			list := slices.Clone(v.([]any))
-			for i := range list {
-				list[i] = anyWithoutDefaults(list[i])
-			}
-			v = list
-		case kind == "map", key == "$defs":
-			m := make(map[string]any)
-			for name, inner := range v.(map[string]any) {
-				m[name] = anyWithoutDefaults(inner)
-			}
-			v = m
-		}
-		kept[key] = v
-	}
-	return kept
-}
-
-func anyWithoutDefaults(v any) any {
-	if m, ok := v.(map[string]any); ok {
-		return withoutDefaults(m)
-	}
-	return v
-}

@@ -50,14 +50,11 @@ func anyArgsDeclaration() *genai.FunctionDeclaration {
 }
 
 func (t *toolset) newTool(op *operation, exchange *tool.Exchange, headers *tool.Headers) (*operationTool, error) {
-	// Calls are checked without defaults; the model sees them.
-	d, err := tool.NewDeclared(op.name, op.description, op.checkedSchema())
+	d, err := tool.NewDeclared(op.name, op.description, op.schema)
 	if err != nil {
 		return nil, spec.Diagnostics{t.at.Errorf(0, "tool", "operation %s: %s", op.displayName(), err)}
 	}
-	if d.Declaration().ParametersJsonSchema != nil {
-		d.Declaration().ParametersJsonSchema = op.schema
-	}
+	d.LeaveDefaults()
 	made := &operationTool{Declared: d, operation: op, exchange: exchange, headers: headers, capabilities: t.capabilities, auth: t.auth}
 	if rule, ok := findSetting(t.result, op); ok {
 		if made.result, err = tool.CompileResult(rule); err != nil {
@@ -70,20 +67,6 @@ func (t *toolset) newTool(op *operation, exchange *tool.Exchange, headers *tool.
 		}
 	}
 	return made, nil
-}
-
-// checkedSchema returns the schema of the arguments with the defaults of required parameters
-// only: they are sent if the model omits them, as in ADK.
-func (o *operation) checkedSchema() map[string]any {
-	schema := withoutDefaults(o.schema)
-	properties, _ := schema["properties"].(map[string]any)
-	for _, p := range o.params {
-		if value, ok := p.schema["default"]; ok && p.required && !p.hasFixed {
-			checked, _ := properties[p.name].(map[string]any)
-			checked["default"] = value
-		}
-	}
-	return schema
 }
 
 // An operationSet is the tools of a document.
