@@ -141,7 +141,7 @@ cases:
 `)
 	for _, args := range [][]string{nil, {"--runs", "2"}, {"--model", "demo,mute"}} {
 		var out, problems bytes.Buffer
-		code := run(t.Context(), append([]string{"eval", app, "--output", "junit"}, args...), stdio{nil, &out, &problems})
+		code := run(t.Context(), append([]string{"eval", app, "--output", "junit"}, args...), stdio{out: &out, err: &problems})
 		if code != exitProblems || problems.Len() > 0 {
 			t.Fatalf("%v: status %d, %s", args, code, &problems)
 		}

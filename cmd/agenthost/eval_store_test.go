@@ -18,7 +18,7 @@ func TestEvalSessionDB(t *testing.T) {
 	saveFile(t, app, "first.eval.yaml", "metrics: {response_match: 1}\ncases:\n- {name: hello, user: hi, expect: {text: Hello.}}\n")
 	url := "sqlite:///" + filepath.ToSlash(filepath.Join(t.TempDir(), "r.db"))
 	var out, problems bytes.Buffer
-	if code := run(t.Context(), []string{"eval", app, "--model", "demo", "--session-db", url}, stdio{nil, &out, &problems}); code != exitOK {
+	if code := run(t.Context(), []string{"eval", app, "--model", "demo", "--session-db", url}, stdio{out: &out, err: &problems}); code != exitOK {
 		t.Fatalf("status %d\n%s%s", code, &out, &problems)
 	}
 	st, err := storeurl.Open(t.Context(), url, nil)
@@ -38,7 +38,7 @@ func TestEvalSessionDB(t *testing.T) {
 	if err != nil || result.ID != listed[0].ID || result.Cases[0].Status != eval.Passed {
 		t.Errorf("result = %+v, %v, want that of the run", result, err)
 	}
-	if code := run(t.Context(), []string{"eval", app, "--session-db", "oracle://x"}, stdio{nil, &out, &problems}); code != exitFailure {
+	if code := run(t.Context(), []string{"eval", app, "--session-db", "oracle://x"}, stdio{out: &out, err: &problems}); code != exitFailure {
 		t.Errorf("status %d with an unknown database, want %d", code, exitFailure)
 	}
 }

@@ -23,18 +23,21 @@ const (
 	exitChanges = 4
 )
 
-// stdio holds the standard streams of a verb.
+// stdio holds the standard streams of a verb, and the interrupts (^C) of its terminal; nil
+// has none.
 type stdio struct {
-	in       io.Reader
-	out, err io.Writer
+	in         io.Reader
+	out, err   io.Writer
+	interrupts *interrupter
 }
 
 func main() {
 	loader.ServeProgramHelper(os.Args[1:])
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, interrupts := watchInterrupts(ctx)
 	// A second signal ends the process immediately.
 	context.AfterFunc(ctx, stop)
-	code := run(ctx, os.Args[1:], stdio{os.Stdin, guardTerminal(os.Stdout), guardTerminal(os.Stderr)})
+	code := run(ctx, os.Args[1:], stdio{in: os.Stdin, out: guardTerminal(os.Stdout), err: guardTerminal(os.Stderr), interrupts: interrupts})
 	stop()
 	os.Exit(code)
 }

@@ -70,7 +70,7 @@ func TestNewReadmes(t *testing.T) {
 					args = append(args, strings.TrimSuffix(text, `"`))
 				}
 				var out, problems bytes.Buffer
-				code := run(t.Context(), args, stdio{strings.NewReader(strings.ReplaceAll(m[2], "    > ", "")), &out, &problems})
+				code := run(t.Context(), args, stdio{in: strings.NewReader(strings.ReplaceAll(m[2], "    > ", "")), out: &out, err: &problems})
 				if code != exitOK || args[0] == "run" && out.Len() == 0 {
 					t.Errorf("%s: exit status %d\n%s%s", m[1], code, &out, &problems)
 				}
@@ -86,7 +86,7 @@ func TestNewReadmes(t *testing.T) {
 func runNew(t *testing.T, args ...string) {
 	t.Helper()
 	var out, problems bytes.Buffer
-	code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &problems})
+	code := run(t.Context(), args, stdio{in: strings.NewReader(""), out: &out, err: &problems})
 	if code != exitOK || strings.Contains(problems.String(), "hint:") {
 		t.Fatalf("%q: exit status %d\n%s%s", args, code, &out, &problems)
 	}

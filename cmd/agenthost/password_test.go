@@ -127,6 +127,6 @@ func runVerb(t *testing.T, args []string) (string, int) {
 	}
 	var complaints bytes.Buffer
 	out := &outputCapture{cancel: end}
-	code := run(ctx, args, stdio{strings.NewReader(""), out, &complaints})
+	code := run(ctx, args, stdio{in: strings.NewReader(""), out: out, err: &complaints})
 	return out.String() + complaints.String(), code
 }

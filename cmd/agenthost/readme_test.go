@@ -71,7 +71,7 @@ func runCommandLine(t *testing.T, command, input string) string {
 		args = append(args, w[1]+w[2])
 	}
 	var out, problems bytes.Buffer
-	if code := run(t.Context(), args, stdio{strings.NewReader(input), &out, &problems}); code != exitOK {
+	if code := run(t.Context(), args, stdio{in: strings.NewReader(input), out: &out, err: &problems}); code != exitOK {
 		t.Fatalf("%s: exit status %d\n%s", command, code, &problems)
 	}
 	return out.String()

@@ -20,7 +20,7 @@ func TestRecordSkipsUnansweredTurn(t *testing.T) {
 	db := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	agenthost := func(args ...string) (code int, out, problems string) {
 		var o, e strings.Builder
-		code = run(t.Context(), append(args, "--session-db", db), stdio{strings.NewReader(""), &o, &e})
+		code = run(t.Context(), append(args, "--session-db", db), stdio{in: strings.NewReader(""), out: &o, err: &e})
 		return code, o.String(), e.String()
 	}
 	if code, _, problems := agenthost("run", dir, "one", "--session", "s"); code != exitOK {

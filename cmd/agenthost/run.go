@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -15,6 +18,9 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
+
+// defaultUser is the default of --user.
+const defaultUser = "user"
 
 // runFlags are the flags of run.
 type runFlags struct {
@@ -56,8 +62,9 @@ which was interrupted. The app must be resumable.
 Files that you save during a conversation apply from the next answer on; a file with
 errors is reported and changes nothing.
 
-In a conversation, /state prints the session's state, /session its ID, /answer
-prompts again for pending calls, and /quit ends it.`,
+^C stops the answer, and the conversation continues. At the prompt, ^C, ^D or /quit
+ends the conversation and prints the command that continues it. /state prints the
+session's state, /session its ID, and /answer prompts again for pending calls.`,
 		Args:    requireArgs(1, 2),
 		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +77,7 @@ prompts again for pending calls, and /quit ends it.`,
 	f.load.registerFlags(flags)
 	f.authorize.registerFlags(flags)
 	flags.StringVar(&f.session, "session", "", "continue this session, or start one with this ID")
-	flags.StringVar(&f.user, "user", "user", "user ID")
+	flags.StringVar(&f.user, "user", defaultUser, "user ID")
 	flags.StringArrayVar(&f.state, "state", nil, "state to set with the first message, as KEY=VALUE; repeatable")
 	flags.BoolVar(&f.json, "json", false, "print each event as a line of JSON")
 	flags.BoolVar(&f.live, "live", false, "hold a live conversation, by text")
@@ -150,10 +157,44 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 	if opts, err = f.load.loaderOptions(opts, args[0]); err != nil {
 		return err
 	}
+	defer t.printContinue(f.continueCommand(args[0], t.key.ID))
 	if f.live {
 		return t.runLiveLoop(ctx, loader.New(opts), args[0])
 	}
 	return t.runLoop(ctx, loader.New(opts), args[0])
+}
+
+// continueCommand returns the command that continues a session, without passwords, or "" if
+// the session ends with this process.
+func (f *runFlags) continueCommand(dir, id string) string {
+	if strings.HasPrefix(f.sessionDB, "memory:") {
+		return ""
+	}
+	args := []string{"agenthost", "run", dir, "--session", id}
+	if f.user != defaultUser {
+		args = append(args, "--user", f.user)
+	}
+	if f.sessionDB != defaultSessionDB && os.Getenv(flagVariable("session-db")) != f.sessionDB {
+		args = append(args, "--session-db", store.Redacted(f.sessionDB))
+	}
+	if f.live {
+		args = append(args, "--live")
+	}
+	for i, arg := range args {
+		args[i] = quoteShell(arg)
+	}
+	return strings.Join(args, " ")
+}
+
+// plainArgument matches arguments that a shell reads as they are.
+var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// quoteShell quotes an argument for a POSIX shell if it needs quotes.
+func quoteShell(arg string) string {
+	if plainArgument.MatchString(arg) {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
 // ensureSession creates the session unless it exists, and returns its key.
@@ -207,6 +248,7 @@ func (t *conversation) runInvocation(ctx context.Context, message *genai.Content
 	req := &runtime.RunRequest{
 		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID,
 		Message: message, StateDelta: t.state, Writer: session.WriterAdmin, Streaming: &streaming,
+		ClientLeft: func() bool { return isAnswerStopped(ctx) },
 	}
 	t.state = nil
 	return t.runRequest(ctx, req)

@@ -322,7 +322,11 @@ func (t *conversation) answerCall(ctx context.Context, call *genai.FunctionCall)
 		fmt.Fprintf(t.io.err, "%s: authorize it in a terminal, or with --authorize\n", c.describePending())
 		return nil, true
 	}
-	response, err := t.authorizeCall(ctx, c)
+	var response map[string]any
+	err := t.runStoppable(ctx, func(ctx context.Context) (err error) {
+		response, err = t.authorizeCall(ctx, c)
+		return err
+	})
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintln(t.io.err, c.wrapError(err))
 	}

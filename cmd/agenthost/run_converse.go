@@ -63,6 +63,7 @@ func (t *conversation) readLine(ctx context.Context, prompt string) (string, boo
 	for {
 		select {
 		case <-ctx.Done():
+			t.endPrompt(prompt)
 			return "", false
 		case s := <-t.reloads:
 			before := ""
@@ -74,9 +75,19 @@ func (t *conversation) readLine(ctx context.Context, prompt string) (string, boo
 			}
 		case line, ok := <-t.lines:
 			t.printQueuedReload()
+			if !ok {
+				t.endPrompt(prompt)
+			}
 			line = strings.TrimSpace(line)
 			return line, ok && line != "/quit"
 		}
+	}
+}
+
+// endPrompt ends the line of a prompt that the user has not answered.
+func (t *conversation) endPrompt(prompt string) {
+	if prompt != "" {
+		fmt.Fprintln(t.io.err)
 	}
 }
 
@@ -100,5 +111,24 @@ func (t *conversation) handleLine(ctx context.Context, line string) error {
 	case strings.HasPrefix(line, "/"):
 		return fmt.Errorf("unknown command %s: the commands are /state, /session, /answer and /quit", line)
 	}
-	return t.sendText(ctx, line)
+	return t.runStoppable(ctx, func(ctx context.Context) error { return t.sendText(ctx, line) })
+}
+
+// runStoppable runs a part of the conversation that an interrupt (^C) stops, with
+// [errAnswerStopped].
+func (t *conversation) runStoppable(ctx context.Context, part func(context.Context) error) error {
+	ctx, end := t.io.interrupts.withStop(ctx)
+	defer end()
+	err := part(ctx)
+	if err != nil && isAnswerStopped(ctx) {
+		return errAnswerStopped
+	}
+	return err
+}
+
+// printContinue prints the command that continues the conversation.
+func (t *conversation) printContinue(command string) {
+	if command != "" {
+		fmt.Fprintf(t.io.err, "continue with: %s\n", command)
+	}
 }

@@ -33,6 +33,8 @@ type liveConversation struct {
 	// not arrived.
 	interrupted int
 	printer     *printer
+	// stopRun cancels the run. An interrupt (^C) calls it while the agent answers.
+	stopRun context.CancelCauseFunc
 	// questions are the pending calls that the next lines answer, reply the answers so far.
 	questions []*genai.FunctionCall
 	reply     []*genai.Part
@@ -88,6 +90,9 @@ func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir st
 		select {
 		case line, ok := <-waiting:
 			if line = strings.TrimSpace(line); !ok || line == "/quit" {
+				if !ok {
+					t.endPrompt(c.prompt)
+				}
 				lines = nil
 				c.endRun()
 				continue
@@ -95,7 +100,10 @@ func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir st
 			c.printError(c.handleLine(ctx, line))
 			c.printPrompt()
 		case e, ok := <-c.events:
-			c.printError(c.receiveEvent(ctx, e, ok))
+			if err := c.receiveEvent(ctx, e, ok); err != nil {
+				c.printError(err)
+				c.printPrompt()
+			}
 		case s := <-t.reloads:
 			before := s.Revision != t.reportedRevision
 			t.printReload(s, "")
@@ -103,6 +111,7 @@ func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir st
 				c.endRun()
 			}
 		case <-ctx.Done():
+			t.endPrompt(c.prompt)
 			return nil
 		}
 	}
@@ -153,6 +162,7 @@ func (c *liveConversation) sendRequest(ctx context.Context, r *live.Request) err
 		c.interrupted++
 	}
 	c.answering = true
+	c.io.interrupts.setStopAnswer(c.stopRun)
 	return c.queue.Send(ctx, r)
 }
 
@@ -162,10 +172,14 @@ func (c *liveConversation) startRun(ctx context.Context) {
 	c.ending = false
 	req := &runtime.LiveRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Requests: c.queue, Writer: session.WriterAdmin}
 	events := c.events
+	ctx, c.stopRun = context.WithCancelCause(ctx)
 	go func() {
 		defer close(events)
 		defer safe.Recover(func(p *safe.Panic) { events <- liveEvent{err: p} })
 		for ev, err := range c.host.Live(ctx, req) {
+			if err != nil && isAnswerStopped(ctx) {
+				err = errAnswerStopped
+			}
 			events <- liveEvent{ev, err}
 		}
 	}()
@@ -184,13 +198,19 @@ func (c *liveConversation) receiveEvent(ctx context.Context, e liveEvent, ok boo
 	if !ok {
 		c.printer.flushProblem()
 		c.printer.endLine()
-		c.queue, c.events, c.answering, c.ending, c.interrupted = nil, nil, false, false, 0
+		c.endAnswer()
+		c.stopRun(nil)
+		c.queue, c.events, c.ending, c.interrupted = nil, nil, false, 0
 		return nil
 	}
 	if e.err != nil {
 		c.printer.endLine()
-		c.answering = false
-		if errors.Is(e.err, context.Canceled) {
+		c.endAnswer()
+		c.ending = true
+		switch {
+		case errors.Is(e.err, errAnswerStopped):
+			return e.err
+		case errors.Is(e.err, context.Canceled):
 			return nil
 		}
 		return runFailure(e.err)
@@ -207,11 +227,17 @@ func (c *liveConversation) receiveEvent(ctx context.Context, e liveEvent, ok boo
 	return nil
 }
 
+// endAnswer ends that the agent answers, and that an interrupt stops it.
+func (c *liveConversation) endAnswer() {
+	c.answering = false
+	c.io.interrupts.setStopAnswer(nil)
+}
+
 // completeTurn prompts for the next line.
 func (c *liveConversation) completeTurn(ctx context.Context) {
 	c.printer.flushProblem()
 	c.printer.endLine()
-	c.answering = false
+	c.endAnswer()
 	c.spent.printCost(c.io.err)
 	if c.outdated {
 		c.endRun()

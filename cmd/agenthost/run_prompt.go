@@ -34,7 +34,7 @@ func (t *conversation) answerPending(ctx context.Context) bool {
 		if len(reply.Parts) == 0 {
 			continue
 		}
-		if err := t.runInvocation(ctx, reply); err != nil {
+		if err := t.runStoppable(ctx, func(ctx context.Context) error { return t.runInvocation(ctx, reply) }); err != nil {
 			fmt.Fprintf(t.io.err, "%s\n", err)
 		}
 	}

@@ -23,7 +23,7 @@ func TestRunReloadsSavedFiles(t *testing.T) {
 	output, stdout := io.Pipe()
 	exitCode := make(chan int, 1)
 	go func() {
-		exitCode <- run(t.Context(), []string{"run", dir, "--session-db", "memory:", "--artifacts", "memory:"}, stdio{stdin, stdout, stdout})
+		exitCode <- run(t.Context(), []string{"run", dir, "--session-db", "memory:", "--artifacts", "memory:"}, stdio{in: stdin, out: stdout, err: stdout})
 		stdout.Close()
 	}()
 	lines := bufio.NewScanner(output)

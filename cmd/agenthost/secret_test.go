@@ -155,7 +155,7 @@ func searchVerbs(t *testing.T, modelName string) (outputs, size int) {
 		append([]string{"record", dir, "s", "--out", filepath.Join(filepath.Dir(db), "case.yaml"), "--secrets", secrets}, at...),
 		{"export", dir, "--adk", filepath.Join(filepath.Dir(db), "adk"), "--secrets", secrets},
 	} {
-		run(t.Context(), args, stdio{strings.NewReader(""), all, all})
+		run(t.Context(), args, stdio{in: strings.NewReader(""), out: all, err: all})
 		outputs++
 	}
 	if want := int64(12); modelName != "unreachable" && received.Load() < want {
@@ -168,7 +168,7 @@ func searchVerbs(t *testing.T, modelName string) (outputs, size int) {
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte("- text: ${secret:TOKEN}\n- texts: ${secret:TOKEN}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code := run(t.Context(), []string{"check", dir, "--secrets", secrets}, stdio{nil, all, all}); code != exitProblems {
+	if code := run(t.Context(), []string{"check", dir, "--secrets", secrets}, stdio{out: all, err: all}); code != exitProblems {
 		t.Errorf("a secret in a script: exit status %d, want %d", code, exitProblems)
 	}
 	checkNoSecret(t, "the output", all.Bytes())
@@ -263,7 +263,7 @@ func searchResponses(t *testing.T, modelName string) (outputs int) {
 			"serve", dir, "--addr", "127.0.0.1:0", "--session-db", "memory:", "--artifacts", "memory:", "--dev",
 			"--otlp", traces, "--trace-contents", "--auth", filepath.Join(filepath.Dir(dir), "auth.yaml"),
 			"--secrets", secrets, "--log-level", "debug", "--auto-create-session", "--policy", filepath.Join(filepath.Dir(dir), "policy.yaml"),
-		}, stdio{strings.NewReader(""), in, log})
+		}, stdio{in: strings.NewReader(""), out: in, err: log})
 		in.Close()
 	}()
 	greeting := bufio.NewReader(out)

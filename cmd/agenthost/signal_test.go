@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -41,6 +42,30 @@ func TestVerbsStopOnSignal(t *testing.T) {
 		if got, want := s.problems.String(), "agenthost: stopped by a signal while waiting for a file or another program\n"; got != want {
 			t.Errorf("%s prints %q, want %q", s.cmd.Args[1], got, want)
 		}
+	}
+}
+
+// The first interrupt during an answer stops the answer; another one before the answer has
+// ended, and one between answers, stop the verb.
+func TestInterrupter(t *testing.T) {
+	verb, stopVerb := context.WithCancel(t.Context())
+	i := &interrupter{stopVerb: stopVerb}
+	answer, end := i.withStop(verb)
+	i.interrupt()
+	if !isAnswerStopped(answer) || verb.Err() != nil {
+		t.Errorf("the first interrupt: answer %v, verb %v", context.Cause(answer), verb.Err())
+	}
+	i.interrupt()
+	if verb.Err() == nil {
+		t.Error("a second interrupt does not stop the verb while the answer goes on")
+	}
+	end()
+	verb, i.stopVerb = context.WithCancel(t.Context())
+	answer, end = i.withStop(verb)
+	end()
+	i.interrupt()
+	if verb.Err() == nil || isAnswerStopped(answer) {
+		t.Errorf("an interrupt after the answer: answer %v, verb %v", context.Cause(answer), verb.Err())
 	}
 }
 
