@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/tool/mcptool"
 )
 
 // freeMaps are keys whose values have keys of their own, which are compared as written.
@@ -26,6 +27,7 @@ func normalizeRequest(raw map[string]any) (request map[string]any, instruction s
 	for _, item := range contents {
 		content, _ := item.(map[string]any)
 		normalizeParts(content)
+		normalizeTexts(content)
 	}
 	config, _ := request["config"].(map[string]any)
 	instruction = readInstruction(config["systemInstruction"])
@@ -41,6 +43,18 @@ func normalizeRequest(raw map[string]any) (request map[string]any, instruction s
 	}
 	maps.DeleteFunc(config, func(_ string, v any) bool { return isEmpty(v) })
 	return asJSON(request), instruction
+}
+
+// normalizeTexts brings the values in the texts of a content into one notation (adk-go
+// replay_plugin.go canonicalizeRequestContents).
+func normalizeTexts(content map[string]any) {
+	parts, _ := content["parts"].([]any)
+	for _, item := range parts {
+		part, _ := item.(map[string]any)
+		if text, ok := part["text"].(string); ok {
+			part["text"] = normalizeLiterals(text)
+		}
+	}
 }
 
 func isEmpty(v any) bool {
@@ -130,7 +144,7 @@ func normalizeTools(config map[string]any) {
 
 func normalizeDeclaration(d map[string]any) {
 	if text, ok := d["description"].(string); ok {
-		d["description"] = strings.TrimSpace(text)
+		d["description"] = normalizeDescription(text)
 	}
 	if d["name"] == "transfer_to_agent" {
 		d["description"] = "" // the wording of the host
@@ -144,9 +158,25 @@ func normalizeDeclaration(d map[string]any) {
 	for _, key := range []string{"parameters", "parametersJsonSchema"} {
 		schema, ok := d[key].(map[string]any)
 		if delete(d, key); ok {
-			d["schema"] = normalizeSchema(schema, schema)
+			schema = normalizeSchema(schema, schema)
+		}
+		if ok && !takesNoArgs(schema) {
+			d["schema"] = schema
 		}
 	}
+}
+
+// takesNoArgs reports whether the parameters are an object without properties, which is the same as
+// no parameters.
+func takesNoArgs(schema map[string]any) bool {
+	properties, isMap := schema["properties"].(map[string]any)
+	return schema["type"] == "object" && isMap && len(properties) == 0
+}
+
+// normalizeDescription returns the words of a description: recordings have the line breaks and
+// the indentation of docstrings. The fence of an MCP server's description is no difference.
+func normalizeDescription(text string) string {
+	return strings.Join(strings.Fields(mcptool.RemoveFence(text)), " ")
 }
 
 // dropReason removes the parameter of transfers that ADK has since 2.9.
@@ -161,8 +191,20 @@ func dropReason(d map[string]any) {
 // maxSchemaDepth ends the resolution of schemas that refer to themselves.
 const maxSchemaDepth = 50
 
-// normalizeSchema brings a schema into one form: without titles, defaults and descriptions,
-// with references replaced and null as nullable.
+// uncomparedKeywords are keywords of schemas that do not count: texts, and those that the schemas of
+// Gemini, in which ADK records most parameters, do not have.
+var uncomparedKeywords = []string{
+	"title", "default", "description", "$defs", "defs", "definitions", "$schema", "$id", "$anchor", "$comment",
+	"additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "dependentRequired",
+	"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems", "const", "examples", "deprecated", "readOnly", "writeOnly", "not",
+}
+
+// comparedFormats are the formats that ADK keeps in a schema of Gemini (adk-python
+// tools/_gemini_schema_util.py).
+var comparedFormats = []any{"int32", "int64", "date-time", "enum"}
+
+// normalizeSchema brings a schema into one form: without [uncomparedKeywords], with references
+// replaced and null as nullable.
 func normalizeSchema(schema, root map[string]any) map[string]any {
 	return normalizeSchemaAt(schema, root, 0)
 }
@@ -178,13 +220,12 @@ func normalizeSchemaAt(schema, root map[string]any, depth int) map[string]any {
 	}
 	own := map[string]any{}
 	for key, v := range schema {
-		switch key {
-		case "title", "default", "description", "$defs", "defs":
+		if slices.Contains(uncomparedKeywords, key) || key == "format" && !slices.Contains(comparedFormats, v) {
 			continue
+		}
+		switch key {
 		case "type":
-			if text, ok := v.(string); ok {
-				v = strings.ToLower(text)
-			}
+			v = normalizeType(own, v)
 		case "properties":
 			properties := map[string]any{}
 			all, _ := v.(map[string]any)
@@ -202,6 +243,22 @@ func normalizeSchemaAt(schema, root map[string]any, depth int) map[string]any {
 		own[key] = v
 	}
 	return unifyNull(own)
+}
+
+// normalizeType returns a type in lower case. A list of a type and null is the type, and sets
+// nullable.
+func normalizeType(schema map[string]any, v any) any {
+	switch v := v.(type) {
+	case string:
+		return strings.ToLower(v)
+	case []any:
+		types := slices.DeleteFunc(slices.Clone(v), func(item any) bool { return item == "null" || item == "NULL" })
+		if len(types) == 1 && len(v) == 2 {
+			schema["nullable"] = true
+			return normalizeType(schema, types[0])
+		}
+	}
+	return v
 }
 
 func normalizeSubschemas(v any, root map[string]any, depth int) any {
@@ -285,20 +342,25 @@ func describeRequest(call *runtime.ModelCall) (map[string]any, error) {
 // matchesInstruction reports whether the parts of an instruction that the host has not
 // written are in the recorded one, in order. Without notes, both must be equal.
 func matchesInstruction(recorded, actual string, notes []string) bool {
-	if len(notes) == 0 {
-		return strings.TrimSpace(recorded) == strings.TrimSpace(actual)
-	}
 	const gap = "\x00"
 	for _, note := range notes {
 		actual = strings.Replace(actual, note, gap, 1)
 	}
+	recorded = normalizeInstruction(recorded)
+	if len(notes) == 0 {
+		return recorded == normalizeInstruction(actual)
+	}
 	for _, part := range strings.Split(actual, gap) {
-		part = strings.TrimSpace(part)
-		_, rest, found := strings.Cut(recorded, part)
+		_, rest, found := strings.Cut(recorded, normalizeInstruction(part))
 		if !found {
 			return false
 		}
 		recorded = rest
 	}
 	return true
+}
+
+// normalizeInstruction returns a text of an instruction with its values in one notation.
+func normalizeInstruction(text string) string {
+	return normalizeConstants(normalizeLiterals(strings.TrimSpace(text)))
 }

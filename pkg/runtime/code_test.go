@@ -36,7 +36,7 @@ func TestCodeBuiltIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `[{"functionDeclarations":[{"description":"Exits the loop. Call this function only when you are instructed to do so.","name":"exit_loop"}]},{"codeExecution":{}}]`
+	const want = `[{"functionDeclarations":[{"description":"Exits the loop.\n\nCall this function only when you are instructed to do so.","name":"exit_loop"}]},{"codeExecution":{}}]`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}

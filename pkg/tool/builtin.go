@@ -79,7 +79,7 @@ func buildModelTool(build func() Tool) func(context.Context, Env, *modelArgs) (S
 // newExitLoop ends the enclosing loop and skips the summary of the model
 // (adk-python tools/exit_loop_tool.py).
 func newExitLoop() *callTool {
-	d := newDeclaration("exit_loop", "Exits the loop. Call this function only when you are instructed to do so.", nil)
+	d := newDeclaration("exit_loop", "Exits the loop.\n\nCall this function only when you are instructed to do so.", nil)
 	return &callTool{declaration: d, run: func(call *Call) *Result {
 		call.Actions.Escalate = true
 		call.Actions.SkipSummarization = true

@@ -18,8 +18,8 @@ var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
 
 // pendingNote is appended to the description of a long-running tool, so that
 // the model does not call it twice (adk-python tools/long_running_tool.py).
-const pendingNote = "NOTE: This is a long-running operation. Do not call it again while an earlier call is pending " +
-	"or has returned an intermediate status."
+const pendingNote = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned " +
+	"some intermediate or pending status."
 
 // A declaration is the part of a tool that declares it to the model. Tools
 // embed it.

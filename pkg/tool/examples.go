@@ -60,7 +60,7 @@ func (t *exampleTool) EditRequest(_ context.Context, call *Call, req *model.Requ
 }
 
 const (
-	examplesStart = "<EXAMPLES>\nBegin few-shot\nThe examples show how to answer requests of the user with the available tools.\n\n"
+	examplesStart = "<EXAMPLES>\nBegin few-shot\nThe following are examples of user queries and model responses using the available tools.\n\n"
 	examplesEnd   = "End few-shot\n<EXAMPLES>"
 )
 

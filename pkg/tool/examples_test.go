@@ -45,7 +45,7 @@ examples:
 		return req.Instruction()
 	}
 	want := func(call, response string) string {
-		return "<EXAMPLES>\nBegin few-shot\nThe examples show how to answer requests of the user with the available tools.\n\n" +
+		return "<EXAMPLES>\nBegin few-shot\nThe following are examples of user queries and model responses using the available tools.\n\n" +
 			"EXAMPLE 1:\nBegin example\n[user]\nHi\n[model]\nHello!\nEnd example\n\n" +
 			"EXAMPLE 2:\nBegin example\n[user]\nIs it open?\n[model]\n" +
 			"```" + call + "\nhours(all=True, day=1, list=[1.5, None], map={'a': 'b'}, place='pool's')\n```\n" +
