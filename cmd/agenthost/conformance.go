@@ -123,7 +123,9 @@ func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths [
 	if err != nil {
 		return err
 	}
-	t := &conformanceRun{io: io, client: &conformance.Runner{Client: &http.Client{}, URL: strings.TrimSuffix(f.url, "/")}}
+	t := &conformanceRun{io: io, client: &conformance.Runner{
+		Client: &http.Client{}, URL: strings.TrimSuffix(f.url, "/"), OwnUsers: f.url != "",
+	}}
 	if f.url == "" {
 		replayer := &conformance.Replayer{Root: rootFolder(cases[0].Dir)}
 		t.replay, t.wrap = replayer, replayer.Run
@@ -184,6 +186,8 @@ type conformanceRun struct {
 	apps   []*runtime.App
 	replay runtime.Replay
 	wrap   wrapRun
+	// unavailable is why an app cannot be served, by its name. Its cases fail, and all others run.
+	unavailable map[string]error
 }
 
 // runCases runs the cases of a mode. In this process each has an empty store.
@@ -195,23 +199,34 @@ func (t *conformanceRun) runCases(ctx context.Context, cases []*conformance.Case
 			continue
 		}
 		fmt.Fprintf(t.io.out, "Running %s...", c)
-		err := t.serveCase(ctx, func() error {
-			s.Results = append(s.Results, t.client.RunCase(ctx, c, mode))
-			return nil
-		})
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
+		result, err := t.runCase(ctx, c, mode)
 		if err != nil {
 			return nil, err
 		}
-		if r := s.Results[len(s.Results)-1]; r.Passed() {
+		if result.Passed() {
 			fmt.Fprint(t.io.out, " ✓ PASS\n")
 		} else {
-			fmt.Fprintf(t.io.out, " ✗ FAIL\nError: %s\n", r.Error)
+			fmt.Fprintf(t.io.out, " ✗ FAIL\nError: %s\n", result.Error)
 		}
+		s.Results = append(s.Results, result)
 	}
 	return s, nil
+}
+
+// runCase returns the result of a case. An error ends the command.
+func (t *conformanceRun) runCase(ctx context.Context, c *conformance.Case, mode conformance.Mode) (*conformance.Result, error) {
+	if err := t.unavailable[c.Spec.Agent]; err != nil {
+		return conformance.FailCase(c, mode, err), nil
+	}
+	var result *conformance.Result
+	err := t.serveCase(ctx, func() error {
+		result = t.client.RunCase(ctx, c, mode)
+		return nil
+	})
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return result, err
 }
 
 func (f *conformanceFlags) writeReport(ctx context.Context, t *conformanceRun, all []*conformance.Summary) error {
@@ -257,6 +272,9 @@ func recordConformance(ctx context.Context, io stdio, f *conformanceFlags, args 
 	}
 	defer t.closeApps()
 	for _, c := range cases {
+		if err := t.unavailable[c.Spec.Agent]; err != nil {
+			return &codedError{exitProblems, fmt.Errorf("recording %s: %w", c, err)}
+		}
 		if err := t.serveCase(ctx, func() error { return recorder.RecordCase(ctx, t.client, c, mode) }); err != nil {
 			return failWithf("recording %s: %w", c, err)
 		}
@@ -304,8 +322,8 @@ func (t *conformanceRun) closeApps() {
 	}
 }
 
-// findApps returns the folders of the apps of the cases by name.
-func (f *conformanceFlags) findApps(cases []*conformance.Case) (map[string]string, error) {
+// findApps returns the app folders below --apps by name.
+func (f *conformanceFlags) findApps() (map[string][]string, error) {
 	all := map[string][]string{}
 	for _, root := range f.apps {
 		err := filepath.WalkDir(filepath.Clean(root), func(path string, d fs.DirEntry, err error) error {
@@ -327,49 +345,50 @@ func (f *conformanceFlags) findApps(cases []*conformance.Case) (map[string]strin
 			return nil, failWith(err)
 		}
 	}
-	folders := map[string]string{}
-	for _, c := range cases {
-		found := all[c.Spec.Agent]
-		if len(found) > 1 {
-			return nil, failWithf("case %s requires the app %s, which is in %s; hint: name the folder of one of them with --apps", c, c.Spec.Agent, strings.Join(found, " and "))
+	return all, nil
+}
+
+// selectApp returns the one folder of an app among those of [conformanceFlags.findApps].
+func (f *conformanceFlags) selectApp(folders map[string][]string, name string) (string, error) {
+	switch found := folders[name]; len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		hint := "name its folder, or one above it, with --apps"
+		if near := spec.Suggest(name, slices.Sorted(maps.Keys(folders))); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
 		}
-		if len(found) == 0 {
-			var known []string
-			for name := range all {
-				known = append(known, name)
-			}
-			slices.Sort(known)
-			hint := "name its folder, or one above it, with --apps"
-			if near := spec.Suggest(c.Spec.Agent, known); near != "" {
-				hint = fmt.Sprintf("did you mean %s?", near)
-			}
-			return nil, failWithf("case %s requires the app %s, which is not in %s; hint: %s", c, c.Spec.Agent, strings.Join(f.apps, ", "), hint)
-		}
-		folders[c.Spec.Agent] = found[0]
+		return "", fmt.Errorf("app %s not found in %s; hint: %s", name, strings.Join(f.apps, ", "), hint)
+	default:
+		return "", fmt.Errorf("app %s is in %s; hint: name the folder of one of them with --apps", name, strings.Join(found, " and "))
 	}
-	return folders, nil
 }
 
 // loadApps loads the apps of the cases.
 func (t *conformanceRun) loadApps(ctx context.Context, f *conformanceFlags, cases []*conformance.Case) error {
-	folders, err := f.findApps(cases)
+	found, err := f.findApps()
 	if err != nil {
 		return err
 	}
-	dirs := slices.Sorted(maps.Values(folders))
-	opts, err := f.load.loaderOptions(nil, dirs...)
+	t.unavailable = map[string]error{}
+	folders := map[string]string{}
+	for _, c := range cases {
+		name := c.Spec.Agent
+		if folders[name], err = f.selectApp(found, name); err != nil {
+			delete(folders, name)
+			t.unavailable[name] = err
+		}
+	}
+	opts, err := f.load.loaderOptions(nil, slices.Sorted(maps.Values(folders))...)
 	if err != nil {
 		return err
 	}
 	l := loader.New(opts)
-	for _, dir := range dirs {
-		app, ds := l.Load(ctx, dir)
+	for _, name := range slices.Sorted(maps.Keys(folders)) {
+		app, ds := l.Load(ctx, folders[name])
 		if app == nil {
-			t.closeApps()
-			if err := writeDiagnostics(t.io, ds); err != nil {
-				return err
-			}
-			return &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
+			t.unavailable[name] = fmt.Errorf("app %s does not load:\n%s", name, strings.Join(ds.StringsWithHints(), "\n"))
+			continue
 		}
 		t.apps = append(t.apps, app)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// userID is the user of all cases.
+// userID is the user of all recorded cases.
 const userID = "adk_conformance_test_user"
 
 // A Runner is the client of ADK's conformance suite: it drives a server, and compares the
@@ -30,6 +31,9 @@ type Runner struct {
 	URL string
 	// Timeout limits a request; 0 is 30 seconds.
 	Timeout time.Duration
+	// OwnUsers gives each case a user of its own, whose state and artifacts no other case has
+	// written, on a server that keeps the sessions of other runs.
+	OwnUsers bool
 }
 
 // A Result is the outcome of a case in a mode.
@@ -39,7 +43,6 @@ type Result struct {
 	// Error is why the case failed; empty if it passed. Differences are those of the sessions.
 	Error       string
 	Differences []string
-	Took        time.Duration
 }
 
 // Passed reports whether the case passed.
@@ -47,7 +50,6 @@ func (r *Result) Passed() bool { return r.Error == "" }
 
 // RunCase runs a case that has recordings of the mode.
 func (r *Runner) RunCase(ctx context.Context, c *Case, mode Mode) *Result {
-	began := time.Now()
 	result := &Result{Case: c, Mode: mode}
 	err := r.replayCase(ctx, result)
 	var replay *replayError
@@ -55,12 +57,16 @@ func (r *Runner) RunCase(ctx context.Context, c *Case, mode Mode) *Result {
 	case errors.As(err, &replay):
 		result.Error = "Replay verification failed: " + replay.message
 	case err != nil:
-		result.Error = "Test setup failed: " + err.Error()
+		return FailCase(c, mode, err)
 	case len(result.Differences) > 0:
 		result.Error = "Session mismatch:\n" + strings.Join(result.Differences, "\n")
 	}
-	result.Took = time.Since(began)
 	return result
+}
+
+// FailCase returns the result of a case that could not run.
+func FailCase(c *Case, mode Mode, err error) *Result {
+	return &Result{Case: c, Mode: mode, Error: "Test setup failed: " + err.Error()}
 }
 
 // ReadVersion returns the version of the server.
@@ -100,7 +106,8 @@ func (r *Runner) runConversation(ctx context.Context, c *Case, mode Mode, key st
 	if state == nil {
 		state = map[string]any{}
 	}
-	sessions := "/apps/" + url.PathEscape(c.Spec.Agent) + "/users/" + userID + "/sessions"
+	user := r.newUser()
+	sessions := "/apps/" + url.PathEscape(c.Spec.Agent) + "/users/" + user + "/sessions"
 	created, err := r.sendJSON(ctx, http.MethodPost, sessions, map[string]any{"state": state})
 	if err != nil {
 		return nil, err
@@ -117,7 +124,7 @@ func (r *Runner) runConversation(ctx context.Context, c *Case, mode Mode, key st
 			return nil, err
 		}
 		run := map[string]any{
-			"appName": c.Spec.Agent, "userId": userID, "sessionId": id, "newMessage": content, "streaming": mode == ModeSSE, "stateDelta": delta,
+			"appName": c.Spec.Agent, "userId": user, "sessionId": id, "newMessage": content, "streaming": mode == ModeSSE, "stateDelta": delta,
 		}
 		if err := r.streamRun(ctx, run, calls); err != nil {
 			return nil, err
@@ -127,8 +134,18 @@ func (r *Runner) runConversation(ctx context.Context, c *Case, mode Mode, key st
 	if err != nil {
 		return nil, err
 	}
+	if s["userId"] == user {
+		s["userId"] = userID // as it is in recorded sessions
+	}
 	_, err = r.sendJSON(ctx, http.MethodDelete, at, nil)
 	return s, err
+}
+
+func (r *Runner) newUser() string {
+	if r.OwnUsers {
+		return userID + "_" + rand.Text()
+	}
+	return userID
 }
 
 // addressResponse gives a function response the ID of the last call of the function.
