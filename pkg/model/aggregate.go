@@ -101,12 +101,12 @@ func (a *Aggregator) Whole() *Response {
 
 // isPlainText reports whether a part has only text, its kind and its signature.
 func isPlainText(p *genai.Part) bool {
-	return isText(p) && p.VideoMetadata == nil && p.SpeechMetadata == nil &&
+	return IsText(p) && p.VideoMetadata == nil && p.SpeechMetadata == nil &&
 		p.MediaResolution == nil && p.MediaProcessing == "" && len(p.PartMetadata) == 0
 }
 
-// isText reports whether a part has no data other than text.
-func isText(p *genai.Part) bool {
+// IsText reports whether a part has no data other than text.
+func IsText(p *genai.Part) bool {
 	return p.FunctionCall == nil && p.FunctionResponse == nil && p.InlineData == nil && p.FileData == nil &&
 		p.ExecutableCode == nil && p.CodeExecutionResult == nil && p.ToolCall == nil && p.ToolResponse == nil &&
 		p.AudioTranscription == nil

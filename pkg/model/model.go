@@ -237,7 +237,7 @@ func TextOf(c *genai.Content) string {
 
 // IsEmptyText reports whether a part is an empty text. That includes a part without any
 // data: the API's type does not distinguish the two.
-func IsEmptyText(p *genai.Part) bool { return p.Text == "" && isText(p) }
+func IsEmptyText(p *genai.Part) bool { return p.Text == "" && IsText(p) }
 
 // CallsOf returns the content's function calls in order.
 func CallsOf(c *genai.Content) []*genai.FunctionCall {

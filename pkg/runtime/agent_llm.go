@@ -57,9 +57,9 @@ func (s *step) runStep(ctx context.Context) bool {
 	req, err := s.inv.buildRequest(ctx, s.agent)
 	whole := false
 	if err == nil {
-		whole, err = s.callModel(ctx, req, s.agent.opts.Planner.separatePlan(func(resp *model.Response, err error) bool {
+		whole, err = s.callModel(ctx, req, rejectEmptyAnswer(s.agent.opts.Planner.separatePlan(func(resp *model.Response, err error) bool {
 			return s.handleResponse(ctx, resp, err)
-		}))
+		})))
 	}
 	if err != nil {
 		s.emitEvent(nil, err)

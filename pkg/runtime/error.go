@@ -29,6 +29,7 @@ const (
 	CodeOutputInvalid    = "OUTPUT_INVALID"
 	CodeToolFailed       = "TOOL_FAILED"
 	CodeModelFailed      = "MODEL_FAILED"
+	CodeNoContent        = "MODEL_RETURNED_NO_CONTENT"
 	CodeAgentFailed      = "AGENT_FAILED"
 	CodeTransferFailed   = "TRANSFER_FAILED"
 	CodeEventRefused     = "EVENT_REFUSED"

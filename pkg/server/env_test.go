@@ -168,6 +168,8 @@ func scriptedModel(t *testing.T) model.LLM {
 	n, ds := spec.Parse("test.script.yaml", []byte(`
 - when: user == "fail"
   error: {code: 429, message: "come back later"}
+- when: user == "break"
+  error: {code: 500, message: "the model broke"}
 - when: user == "save" and responses.save_note != nil
   text: Saved.
 - when: user == "save"

@@ -219,8 +219,6 @@ func classifyRunError(re *runtime.RunError) failure {
 		f.status, f.retryAfter = http.StatusServiceUnavailable, 1
 	case runtime.CodeUnavailable:
 		f.status, f.retryAfter = http.StatusServiceUnavailable, unavailableRetryAfter
-	case runtime.CodeInternal:
-		f.detail = internalDetail
 	}
 	return f
 }

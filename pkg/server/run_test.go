@@ -87,7 +87,7 @@ func TestUnencodableEvent(t *testing.T) {
 	})
 	e.createSession(t, "odd", "s")
 	expectResponse(t, e.serve("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"an event of agent odd cannot be stored: encoding event \"new-0004\": avgLogprobs: NaN is not a JSON number: invalid"}`)
-	expectResponse(t, e.serve("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"odd"}`+"\n\n")
+	expectResponse(t, e.serve("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error: see the host's log","errorCode":"INTERNAL","author":"odd"}`+"\n\n")
 }
 
 func TestPartialEventsStayOutOfRun(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -45,11 +46,23 @@ func (s *Schema) JSON() map[string]any { return s.source }
 // Parse decodes a single JSON value and checks it. The errors are those of
 // [Schema.Check], or report invalid JSON.
 func (s *Schema) Parse(text string) (any, error) {
-	v, err := decodeJSON([]byte(text))
+	v, err := decodeJSON([]byte(trimFence(text)))
 	if err != nil {
 		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
 	return s.Check(v)
+}
+
+// codeFence matches a Markdown fence around the whole of a text.
+var codeFence = regexp.MustCompile("^\\s*```\\w*\\s*((?s:.*?))\\s*```\\s*$")
+
+// trimFence removes a fence around the whole text, which models add when the service does
+// not enforce the schema (adk-python utils/_schema_utils.py). JSON never begins with one.
+func trimFence(text string) string {
+	if m := codeFence.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return text
 }
 
 // Check returns the value with defaults filled in, integers as int64, and
