@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/charset"
 	"agenthost/pkg/session"
 )
 
@@ -65,7 +66,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error)
 	return b, b.err()
 }
 
-// readRawBody reads a request body within the deadline set by ServeHTTP.
+// readRawBody reads a request body within the deadline set by ServeHTTP. JSON in UTF-16 or
+// UTF-32, or with a byte order mark, becomes UTF-8: ADK reads all of them.
 func (s *Server) readRawBody(w http.ResponseWriter, r *http.Request) (text []byte, err error) {
 	if n := r.ContentLength; 0 <= n && n <= min(maxPreallocated, s.opts.MaxBody) {
 		text = make([]byte, n)
@@ -76,6 +78,7 @@ func (s *Server) readRawBody(w http.ResponseWriter, r *http.Request) (text []byt
 	if err != nil {
 		return nil, &bodyReadError{err}
 	}
+	text = charset.DecodeJSON("", text)
 	if exceedsMaxValues(text) {
 		return nil, tooManyValuesError{}
 	}

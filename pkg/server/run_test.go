@@ -15,6 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -71,6 +74,31 @@ func TestSessionChangedDuringRun(t *testing.T) {
 				t.Errorf("stream = %s\nwant it to end with %s", w.Body, last)
 			}
 		})
+	}
+}
+
+// A request body may have a byte order mark or be UTF-16, as Python's json.loads reads it.
+func TestBodyCharsets(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	e.createSession(t, "hello", "s")
+	body := runBody("hello", "s", "ü")
+	for name, encoder := range map[string]encoding.Encoding{
+		"UTF-8 with a mark":             unicode.UTF8BOM,
+		"UTF-16 with a mark":            unicode.UTF16(unicode.LittleEndian, unicode.UseBOM),
+		"UTF-16 big endian with a mark": unicode.UTF16(unicode.BigEndian, unicode.UseBOM),
+		"UTF-16 without a mark":         unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM),
+	} {
+		text, err := encoder.NewEncoder().String(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := e.serve("POST", "/run", text); w.Code != 200 || !strings.Contains(w.Body.String(), "Hello <ü>") {
+			t.Errorf("%s: response = %d %s, want an answer", name, w.Code, w.Body)
+		}
+	}
+	if w := e.serve("POST", "/run", "\xff\xfe{"); w.Code != 422 || !strings.Contains(w.Body.String(), "json_invalid") {
+		t.Errorf("half a character: response = %d %s, want 422", w.Code, w.Body)
 	}
 }
 

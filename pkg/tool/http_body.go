@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"agenthost/internal/charset"
 	"agenthost/pkg/spec"
 )
 
@@ -107,8 +108,10 @@ func (b *bodyTemplate) renderList(call *Call) (any, bool, error) {
 // body, unless it is a file.
 func newStatusError(resp *http.Response, raw []byte) error {
 	const most = 200
+	contentType := resp.Header.Get("Content-Type")
+	raw = charset.DecodeText(contentType, raw)
 	text := strings.TrimSpace(strings.ToValidUTF8(string(raw[:min(len(raw), most)]), ""))
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	kind, _, _ := mime.ParseMediaType(contentType)
 	status := resp.Status
 	if text != "" && !isFileType(kind) && !strings.Contains(text, "\x00") {
 		status += ": " + text
@@ -117,36 +120,41 @@ func newStatusError(resp *http.Response, raw []byte) error {
 }
 
 // decodeBody decodes JSON if the content type declares it or the body looks
-// like it, and text otherwise. Other bytes are a file. An empty body is nil.
+// like it, and text otherwise, each in its charset. Other bytes are a file. An
+// empty body is nil.
 func decodeBody(contentType string, raw []byte) (*Response, error) {
 	got := &Response{raw: raw}
 	if len(raw) == 0 {
 		return got, nil
 	}
-	kind, _, err := mime.ParseMediaType(contentType)
+	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		kind = ""
 	}
 	if kind == "application/json" || strings.HasSuffix(kind, "+json") {
-		if got.Body, err = decodeJSON(raw); err != nil {
+		if got.Body, err = decodeJSON(charset.DecodeJSON(contentType, raw)); err != nil {
 			return nil, fmt.Errorf("response declared as JSON but failed to parse: %w", err)
 		}
 		got.IsJSON = true
 		return got, nil
 	}
-	if !isFileType(kind) && (raw[0] == '{' || raw[0] == '[') {
-		if v, err := decodeJSON(raw); err == nil {
+	text := raw
+	if strings.HasPrefix(kind, "text/") || params["charset"] != "" || utf8.Valid(raw) {
+		text = charset.DecodeText(contentType, raw)
+	}
+	if !isFileType(kind) && len(text) > 0 && (text[0] == '{' || text[0] == '[') {
+		if v, err := decodeJSON(text); err == nil {
 			got.Body, got.IsJSON = v, true
 			return got, nil
 		}
 	}
 	switch {
 	case strings.HasPrefix(kind, "text/"):
-		got.Body = strings.ToValidUTF8(string(raw), "\uFFFD")
-	case isFileType(kind) || !utf8.Valid(raw):
+		got.Body = strings.ToValidUTF8(string(text), "\uFFFD")
+	case isFileType(kind) || !utf8.Valid(text):
 		got.file = newFile(kind, raw)
 	default:
-		got.Body = string(raw)
+		got.Body = string(text)
 	}
 	return got, nil
 }

@@ -30,6 +30,10 @@ func TestHTTPFailures(t *testing.T) {
 			"http tool it: 500 Internal Server Error: " + strings.Repeat("é", 100),
 		},
 		{
+			"text in the charset that it declares", "", nil, respondWith(400, "text/plain; charset=iso-8859-1", "zu gro\xdf"),
+			"http tool it: 400 Bad Request: zu groß",
+		},
+		{
 			"too large", "max_response: 1KiB", nil, respondWith(200, "text/plain", strings.Repeat("x", 1025)),
 			"http tool it: the response exceeds the limit of 1 KiB",
 		},

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
+
+	"agenthost/internal/charset"
 )
 
 // Limits of load_web_page.
@@ -99,6 +101,7 @@ func readPage(resp *http.Response) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	raw = charset.DecodeText(resp.Header.Get("Content-Type"), raw)
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	var text string
 	switch {
