@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -78,10 +79,37 @@ func (inv *Invocation) compactTokens(ctx context.Context, retain int) bool {
 		return false
 	}
 	events := liveEvents(inv.run.sess.History)
-	if inv.estimatePromptTokens(events) < c.TokenThreshold {
+	tokens := inv.estimatePromptTokens(events)
+	if tokens < c.TokenThreshold {
 		return false
 	}
-	return inv.storeSummary(ctx, thresholdRange(events, retain))
+	s := thresholdRange(events, retain)
+	if s.conversationText() == "" {
+		inv.logFutileCompaction(ctx, tokens, events)
+		return false
+	}
+	return inv.storeSummary(ctx, s)
+}
+
+// futileKey is the key of the latest end of a compaction when logFutileCompaction logged.
+type futileKey struct{}
+
+// logFutileCompaction logs that the prompt has reached the token threshold and that no
+// summary can shorten it. It logs once between two summaries of a session.
+func (inv *Invocation) logFutileCompaction(ctx context.Context, tokens int, events []*session.Event) {
+	logged := false
+	inv.run.sess.History.Derive(futileKey{}, func(last any, events []*session.Event) (any, int64) {
+		end := lastCompactionEnd(events)
+		logged = last == end
+		return end, pointerBytes
+	})
+	if logged {
+		return
+	}
+	c := inv.run.app.compactor
+	inv.run.logger().WarnContext(ctx, "prompt exceeds the token threshold, but no event can be summarized",
+		"tokens", tokens, "token_threshold", c.TokenThreshold, "event_retention_size", c.EventRetention,
+		"events_of_open_calls", len(findOpenEvents(withoutCompactions(events))))
 }
 
 // estimatePromptTokens returns the size of the agent's latest prompt in tokens, as
@@ -213,10 +241,10 @@ func (c *compactor) askSummarizer(ctx context.Context, r *run, prompt string, or
 	return last, nil
 }
 
-// A compactionRange is what one summary replaces: events, and an earlier
-// summary if there is one.
+// A compactionRange is what one summary replaces: events, and the earlier summaries
+// within their time. Events of open calls are never part of it (open_calls.go).
 type compactionRange struct {
-	earlier *session.Compaction
+	earlier []*session.Compaction
 	events  []*session.Event
 }
 
@@ -224,8 +252,8 @@ type compactionRange struct {
 // line per text. (adk-python joins them with a backslash and an n.)
 func (s compactionRange) conversationText() string {
 	var lines []string
-	if s.earlier != nil {
-		lines = append(lines, summaryAuthor+": "+model.TextOf(s.earlier.CompactedContent))
+	for _, c := range s.earlier {
+		lines = append(lines, summaryAuthor+": "+model.TextOf(c.CompactedContent))
 	}
 	for _, ev := range s.events {
 		if ev.Content == nil {
@@ -242,61 +270,55 @@ func (s compactionRange) conversationText() string {
 
 // timeBounds returns the times of the first and the last event, in seconds.
 func (s compactionRange) timeBounds() (start, end float64) {
-	start, end = eventSeconds(s.events[0]), eventSeconds(s.events[0])
+	start, end = math.Inf(1), math.Inf(-1)
 	for _, ev := range s.events {
 		start, end = min(start, eventSeconds(ev)), max(end, eventSeconds(ev))
 	}
-	if s.earlier != nil {
-		start = s.earlier.StartTimestamp
+	for _, c := range s.earlier {
+		start = min(start, c.StartTimestamp)
 	}
 	return start, end
 }
 
-// lastCompaction returns the compaction with the latest end, or nil.
-func lastCompaction(events []*session.Event) *session.Compaction {
-	var last *session.Compaction
-	for _, ev := range events {
-		if isCompaction(ev) && (last == nil || ev.Actions.Compaction.EndTimestamp >= last.EndTimestamp) {
-			last = ev.Actions.Compaction
-		}
-	}
-	return last
-}
-
-func compactionEnd(c *session.Compaction) float64 {
-	if c == nil {
-		return 0
-	}
-	return c.EndTimestamp
-}
-
-// slidingWindow returns the range of all invocations since the last summary if
-// there are enough of them, and of earlier ones for the overlap.
+// slidingWindow returns the range of all invocations since the last summary if there are
+// enough of them, and of earlier ones for the overlap. The range also has older events of
+// calls that were open at the last summary and are answered now.
 func (c *compactor) slidingWindow(events []*session.Event) compactionRange {
-	if c.Interval == 0 {
+	last := lastCompactionEnd(events)
+	all := withoutCompactions(events)
+	if c.Interval == 0 || len(freshInvocations(all, last)) < c.Interval {
 		return compactionRange{}
 	}
-	last := compactionEnd(lastCompaction(events))
-	fresh := map[string]bool{}
-	for _, ev := range events {
-		if ev.Actions.Compaction == nil && eventSeconds(ev) > last {
-			fresh[ev.InvocationID] = true
-		}
-	}
+	n, open := compactableEvents(all, len(all))
+	closed := withoutOpen(all[:n], open)
+	fresh := freshInvocations(closed, last)
 	if len(fresh) < c.Interval {
-		return compactionRange{}
+		return compactionRange{} // the others only wait
 	}
-	s := compactionRange{events: c.withOverlap(withoutCompactions(events), fresh)}
-	s.events = s.events[:compactableCount(s.events, len(s.events))]
-	if !slices.ContainsFunc(s.events, func(ev *session.Event) bool { return eventSeconds(ev) > last }) {
-		return compactionRange{} // nothing new before what is pending
+	at := c.windowStart(closed, fresh)
+	s := compactionRange{events: closed[at:]}
+	if late := withoutCovered(closed[:at], events); len(late) > 0 {
+		s.events = slices.Concat(late, s.events)
+		start, _ := s.timeBounds()
+		s.earlier = s.earlierSummaries(events, start, eventSeconds(closed[at]))
 	}
 	return s
 }
 
-// withOverlap returns the events from the first fresh invocation on, and those
-// of the overlapping invocations before it.
-func (c *compactor) withOverlap(events []*session.Event, fresh map[string]bool) []*session.Event {
+// freshInvocations returns the invocations with an event after a time.
+func freshInvocations(events []*session.Event, last float64) map[string]bool {
+	fresh := map[string]bool{}
+	for _, ev := range events {
+		if eventSeconds(ev) > last {
+			fresh[ev.InvocationID] = true
+		}
+	}
+	return fresh
+}
+
+// windowStart returns the index of the first event of the overlapping invocations before
+// the first fresh one.
+func (c *compactor) windowStart(events []*session.Event, fresh map[string]bool) int {
 	var starts []int
 	known := map[string]bool{}
 	for i, ev := range events {
@@ -309,93 +331,68 @@ func (c *compactor) withOverlap(events []*session.Event, fresh map[string]bool) 
 			break
 		}
 	}
-	return events[starts[max(0, len(starts)-1-c.Overlap)]:]
+	return starts[max(0, len(starts)-1-c.Overlap)]
 }
 
-// thresholdRange returns the range for the token threshold: the last summary
-// and all later events except the latest ones.
+// thresholdRange returns the range for the token threshold: all that models see of the
+// history, earlier summaries included, except the latest events.
 func thresholdRange(events []*session.Event, retain int) compactionRange {
-	s := compactionRange{earlier: lastCompaction(events)}
-	for _, ev := range withoutCompactions(events) {
-		if eventSeconds(ev) > compactionEnd(s.earlier) {
-			s.events = append(s.events, ev)
+	all := withoutCompactions(events)
+	n, open := compactableEvents(all, max(0, len(all)-retain))
+	s := compactionRange{events: withoutCovered(withoutOpen(all[:n], open), events)}
+	s.earlier = s.earlierSummaries(events, math.Inf(-1), math.Inf(1))
+	return s
+}
+
+// earlierSummaries returns the summaries that the range replaces: they end within it, and
+// start between two times.
+func (s compactionRange) earlierSummaries(events []*session.Event, from, before float64) []*session.Compaction {
+	_, end := s.timeBounds()
+	var earlier []*session.Compaction
+	for _, k := range currentCompactions(events) {
+		c := events[k].Actions.Compaction
+		if from <= c.StartTimestamp && c.StartTimestamp < before && c.EndTimestamp <= end {
+			earlier = append(earlier, c)
 		}
 	}
-	s.events = s.events[:compactableCount(s.events, max(0, len(s.events)-retain))]
-	return s
+	return earlier
+}
+
+// lastCompactionEnd returns the latest end of a compaction, or 0.
+func lastCompactionEnd(events []*session.Event) (end float64) {
+	for _, ev := range events {
+		if isCompaction(ev) {
+			end = max(end, ev.Actions.Compaction.EndTimestamp)
+		}
+	}
+	return end
 }
 
 func withoutCompactions(events []*session.Event) []*session.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(ev *session.Event) bool { return ev.Actions.Compaction != nil })
 }
 
-// compactableCount returns the greatest number of events, at most n, that can
-// be summarized: none of their calls is pending or answered only by later
-// events, and all of them are older than the later ones.
-func compactableCount(events []*session.Event, n int) int {
-	n = min(n, firstPending(events))
-	for {
-		before := n
-		n = beforeAnswered(events, n)
-		n = beforeYounger(events, n)
-		if n == before {
-			return n
+func withoutOpen(events []*session.Event, open map[int]bool) []*session.Event {
+	var closed []*session.Event
+	for i, ev := range events {
+		if !open[i] {
+			closed = append(closed, ev)
 		}
 	}
+	return closed
 }
 
-// firstPending returns the index of the first event with a pending call or
-// request, or the number of events.
-func firstPending(events []*session.Event) int {
-	answered := map[string]int{}
-	for i, ev := range events {
-		for _, r := range ev.Responses() {
-			answered[r.ID] = i
-		}
+// withoutCovered returns those of some events that no summary of the history covers.
+func withoutCovered(some, history []*session.Event) []*session.Event {
+	_, covered := applyCompactions(history)
+	if len(covered) == 0 {
+		return some
 	}
-	waits := func(id string, i int) bool {
-		at, ok := answered[id]
-		return !ok || at <= i
+	isCovered := make(map[*session.Event]bool, len(covered))
+	for _, ev := range covered {
+		isCovered[ev] = true
 	}
-	for i, ev := range events {
-		if ev.Provenance.Imported {
-			continue // no one answers its calls
-		}
-		for _, c := range ev.Calls() {
-			if waits(c.ID, i) {
-				return i
-			}
-		}
-		for id := range ev.Actions.RequestedToolConfirmations {
-			if waits(id, i) {
-				return i
-			}
-		}
-		for id := range ev.Actions.RequestedAuthConfigs {
-			if waits(id, i) {
-				return i
-			}
-		}
-	}
-	return len(events)
-}
-
-// beforeAnswered moves n before every call that is answered after it.
-func beforeAnswered(events []*session.Event, n int) int {
-	calledAt := map[string]int{}
-	for i, ev := range events {
-		for _, c := range ev.Calls() {
-			calledAt[c.ID] = i
-		}
-	}
-	for i := len(events) - 1; i >= n; i-- {
-		for _, r := range events[i].Responses() {
-			if at, ok := calledAt[r.ID]; ok {
-				n = min(n, at)
-			}
-		}
-	}
-	return n
+	return slices.DeleteFunc(slices.Clone(some), func(ev *session.Event) bool { return isCovered[ev] })
 }
 
 // beforeYounger moves n before events that are not older than a later one,

@@ -13,7 +13,7 @@ import (
 )
 
 // conversation parses events, one per word and second: t is text, c1 a call, r1 its
-// response, w1 a pending request about call 1, S2-4 a summary of the seconds 2 to 4.
+// response, c1+2 two calls, w1 a pending request about call 1, S2-4 a summary of the seconds 2 to 4.
 // A / starts an invocation; = marks an event with the time of the previous one.
 func conversation(text string) []*session.Event {
 	var events []*session.Event
@@ -28,12 +28,15 @@ func conversation(text string) []*session.Event {
 			now++
 		}
 		ev := &session.Event{ID: bare, InvocationID: fmt.Sprint("i", invocation), Author: "a", Timestamp: time.Unix(int64(now), 0)}
-		part := &genai.Part{Text: fmt.Sprint(bare, now)}
+		parts := []*genai.Part{{Text: fmt.Sprint(bare, now)}}
 		switch id := bare[1:]; bare[0] {
 		case 'c':
-			part = &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: "f"}}
+			parts = nil
+			for id := range strings.SplitSeq(id, "+") {
+				parts = append(parts, &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: "f"}})
+			}
 		case 'r':
-			part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: id, Name: "f"}}
+			parts = []*genai.Part{{FunctionResponse: &genai.FunctionResponse{ID: id, Name: "f"}}}
 		case 'w':
 			ev.Actions.RequestedToolConfirmations = map[string]*session.Confirmation{id: {}}
 		case 'S':
@@ -43,19 +46,19 @@ func conversation(text string) []*session.Event {
 			ev.Actions.Compaction = c
 		}
 		if bare[0] != 'S' {
-			ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{part}}
+			ev.Content = &genai.Content{Role: genai.RoleModel, Parts: parts}
 		}
 		events = append(events, ev)
 	}
 	return events
 }
 
-// ids are the events of a stretch by their words and seconds, after the summary
-// that it begins with.
+// ids are the events of a stretch by their words and seconds, after the
+// summaries that it replaces.
 func (s compactionRange) ids() string {
 	var ids []string
-	if s.earlier != nil && len(s.events) > 0 {
-		ids = append(ids, model.TextOf(s.earlier.CompactedContent)+":")
+	for _, c := range s.earlier {
+		ids = append(ids, model.TextOf(c.CompactedContent)+":")
 	}
 	for _, ev := range s.events {
 		ids = append(ids, fmt.Sprint(ev.Timestamp.Unix()))
@@ -77,12 +80,17 @@ func TestSlidingWindow(t *testing.T) {
 		{"too few since", 2, 0, "/ t / t S1-2 / t", ""},
 		{"overlap", 2, 1, "/ t / t S1-2 / t / t", "2 4 5"},
 		{"overlap beyond the beginning", 2, 9, "/ t / t S1-2 / t / t", "1 2 4 5"},
-		{"a pending call", 2, 0, "/ t / t c1 / t", "1 2"},
+		{"around an open call", 2, 0, "/ t / t c1 / t", "1 2 4"},
 		{"an answered call", 2, 0, "/ t c1 / r1 t", "1 2 3 4"},
-		{"a person is waited for", 2, 0, "/ t c1 r1 w1 / t", "1 2 3"},
+		{"around a call that waits for a person", 2, 0, "/ t c1 r1 w1 / t", "1 5"},
 		{"a person has answered", 2, 0, "/ t c1 w1 / r1", "1 2 3 4"},
-		{"nothing new before what waits", 1, 1, "/ t S1-1 / c1 t", ""},
-		{"as young as what waits", 1, 0, "/ t t =c1", "1"},
+		{"only open calls are new", 1, 0, "/ t S1-1 / c1", ""},
+		{"before and after an open call", 1, 1, "/ t S1-1 / c1 t", "1 4"},
+		{"as young as an open call", 1, 0, "/ t t =c1", "1"},
+		{"an open call whose ID an earlier call had", 1, 0, "/ t c1 r1 t c1 t", "1 2 3 4 6"},
+		{"one of two calls is open", 1, 0, "/ t c1+2 r1 t", "1 4"},
+		{"a call that was open at the last summary", 1, 0, "/ t c1 t S1-3 / t r1", "2 5 6"},
+		{"with the summaries since that call", 1, 0, "/ t c1 S1-1 / t t S4-5 / t r1", "sum 4-5: 2 7 8"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,9 +114,14 @@ func TestThresholdRange(t *testing.T) {
 		{"no more than stay", 3, "/ t t t", ""},
 		{"with the last summary", 1, "/ t t S1-2 / t t", "sum 1-2: 4"},
 		{"a call of an answer that stays", 1, "/ t c1 r1", "1"},
-		{"calls of answers that stay", 1, "/ t c1 c2 r1 r2", "1"},
+		{"one of two calls has an answer that stays", 1, "/ t c1 c2 r1 r2", "1 2 4"},
+		{"two calls in one event", 1, "/ t c1+2 r1 r2", "1"},
 		{"an answered call", 1, "/ t c1 r1 t", "1 2 3"},
-		{"a pending call", 1, "/ t c1 t t", "1"},
+		{"around an open call", 1, "/ t c1 t t", "1 3"},
+		{"an open call before the last summary", 1, "/ t c1 t S1-3 / t t", "sum 1-3: 5"},
+		{"a call that was open at the last summary", 1, "/ t c1 t S1-3 / r1 t", "sum 1-3: 2 5"},
+		{"all summaries", 1, "/ t S1-1 / t S3-3 / t t", "sum 1-1: sum 3-3: 5"},
+		{"nothing but a summary", 1, "/ t S1-1 t", ""},
 		{"the same age", 1, "/ t t =t", "1"},
 		{"all of the same age", 1, "/ t =t =t", ""},
 	}
@@ -134,17 +147,32 @@ func TestApplyCompactions(t *testing.T) {
 		{"equal times", "/ t t S1-2 S1-2", "sum 1-2"},
 		{"the next invocation within its time", "/ t S1-9 / t", "sum 1-9 t3"},
 		{"of nothing that is there", "/ t S7-9 t", "t1 sum 7-9 t3"},
+		{"before an open call", "/ t c1 t S1-3 t", "sum 1-3 f() t5"},
+		{"before a call with a later answer", "/ t c1 t S1-3 r1 t", "sum 1-3 f() r1 t6"},
+		{"before the preliminary answer of an open call", "/ t c1 r1 w1 t S1-5 t", "sum 1-5 f() r1 w14 t7"},
+		{"after the answer of a call", "/ t c1 t S1-3 r1 t S2-6", "sum 1-3 sum 2-6"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			seen, _ := applyCompactions(conversation(tt.events))
 			var texts []string
 			for _, ev := range seen {
-				texts = append(texts, ev.Text())
+				texts = append(texts, textOrName(ev))
 			}
 			if got := strings.Join(texts, " "); got != tt.want {
 				t.Errorf("compacted(%s) = %q, want %q", tt.events, got, tt.want)
 			}
 		})
 	}
+}
+
+// textOrName returns the text of an event; f() for a call, and its word for a response.
+func textOrName(ev *session.Event) string {
+	switch {
+	case len(ev.Calls()) > 0:
+		return "f()"
+	case len(ev.Responses()) > 0:
+		return ev.ID
+	}
+	return ev.Text()
 }

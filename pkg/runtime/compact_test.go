@@ -127,32 +127,131 @@ func formatContents(contents []*genai.Content) string {
 	return strings.NewReplacer("For context: | ", "For context: ").Replace(strings.Join(lines, " | "))
 }
 
-// TestCompactionLateAnswer: an answer to a call that only a summary covers is sent
-// to the model as context.
+// TestCompactionLateAnswer: an answer to an open call follows its call, which no summary
+// covers. The final answer to a call whose interim answer a summary covers is sent to the
+// model as context.
 func TestCompactionLateAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		interim map[string]any
+		want    string
+	}{
+		"open call":    {nil, "For context: [model] said: in brief | call c | answer c"},
+		"covered call": {map[string]any{"status": "pending"}, "For context: [model] said: in brief | For context: [user] `approve` tool returned result: {\"ok\":true}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var prompt string
+			e := testenv.New(t, nil)
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: meteredModel(func(req *model.Request) (*genai.Content, int32) {
+				prompt = formatContents(req.Contents)
+				return model.ModelText("done"), 1
+			})}), nil)
+			key := e.Session(t, "app", "s", nil)
+			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			call := &session.Event{Author: "a", InvocationID: "i", LongRunningToolIDs: []string{"c"}}
+			call.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: "c", Name: "approve"}}}}
+			events := []*session.Event{call}
+			if tt.interim != nil {
+				interim := &session.Event{Author: "a", InvocationID: "i"}
+				interim.Content = responseTo("c", tt.interim)
+				events = append(events, interim)
+			}
+			summary := &session.Event{Author: session.UserAuthor, InvocationID: "j"}
+			summary.Actions.Compaction = &session.Compaction{EndTimestamp: 1e10, CompactedContent: model.ModelText("in brief")}
+			for _, ev := range append(events, summary) {
+				if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
+					t.Fatal(err)
+				}
+			}
+			req := userMessage(key, "")
+			req.Message = responseTo("c", map[string]any{"ok": true})
+			if got := formatRun(e.Host.Run(t.Context(), req)); got != "a: done\n" {
+				t.Errorf("Run = %q", got)
+			}
+			if prompt != tt.want {
+				t.Errorf("prompt: %s\nwant:   %s", prompt, tt.want)
+			}
+		})
+	}
+}
+
+func responseTo(id string, response map[string]any) *genai.Content {
+	return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{
+		{FunctionResponse: &genai.FunctionResponse{ID: id, Name: "approve", Response: response}},
+	}}
+}
+
+// TestCompactionAfterDeadCall: a call that nobody will ever answer, as after a killed
+// process, does not stop the compaction of later invocations, by either strategy. Its
+// event stays in the prompt, and the prompt does not grow.
+func TestCompactionAfterDeadCall(t *testing.T) {
+	for name, opts := range map[string]*runtime.CompactionOptions{
+		"sliding window":  {Interval: 2},
+		"token threshold": {TokenThreshold: 20, EventRetention: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			longest, turns := 0, 0
+			m := meteredModel(func(req *model.Request) (*genai.Content, int32) {
+				prompt := formatContents(req.Contents)
+				if turns++; !strings.Contains(prompt, "call dead") {
+					t.Errorf("turn %d: the call is not in the prompt %s", turns, prompt)
+				}
+				longest = max(longest, strings.Count(prompt, "talk"))
+				return model.ModelText("talk"), int32(10 * len(req.Contents))
+			})
+			e := testenv.New(t, nil)
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: m}), &runtime.AppOptions{Compaction: opts, Summarizer: summarizerModel(1)})
+			key := e.Session(t, "app", "s", nil)
+			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := &session.Event{Author: session.UserAuthor, InvocationID: "i"}
+			asked.Content = model.UserText("do it")
+			dead := &session.Event{Author: "a", InvocationID: "i"}
+			dead.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: "dead", Name: "f"}}}}
+			for _, ev := range []*session.Event{asked, dead} {
+				if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 8 {
+				formatRun(e.Host.Run(t.Context(), userMessage(key, "talk")))
+			}
+			if longest > 4 {
+				t.Errorf("a prompt has %d texts of turns, want at most 4", longest)
+			}
+			if n := strings.Count(storedAuthors(t, e, key), "user user"); n < 3 {
+				t.Errorf("%d summaries in %s, want at least 3", n, storedAuthors(t, e, key))
+			}
+		})
+	}
+}
+
+// TestCompactionFutile: a prompt beyond the token threshold that no summary can shorten
+// is logged once, not with each model call.
+func TestCompactionFutile(t *testing.T) {
 	e := testenv.New(t, nil)
-	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: modelFunc(echoRequest)}), nil)
-	key := e.Session(t, "app", "s", nil)
-	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	var log strings.Builder
+	host := runtime.NewHost(e.Store, &runtime.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	m := meteredModel(func(*model.Request) (*genai.Content, int32) { return model.ModelText("hi"), 50 })
+	app, err := runtime.NewApp("app", runtime.NewLLM("a", &runtime.LLMOptions{Model: m}), &runtime.AppOptions{
+		Compaction: &runtime.CompactionOptions{TokenThreshold: 20, EventRetention: 10}, Summarizer: summarizerModel(1),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := &session.Event{Author: "a", InvocationID: "i", LongRunningToolIDs: []string{"c"}}
-	call.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: "c", Name: "approve"}}}}
-	summary := &session.Event{Author: session.UserAuthor, InvocationID: "j"}
-	summary.Actions.Compaction = &session.Compaction{EndTimestamp: 1e10, CompactedContent: model.ModelText("in brief")}
-	for _, ev := range []*session.Event{call, summary} {
-		if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
-			t.Fatal(err)
-		}
+	host.Swap(app)
+	defer host.Close()
+	key := e.Session(t, "app", "s", nil)
+	for range 3 {
+		formatRun(host.Run(t.Context(), userMessage(key, "one")))
 	}
-	req := userMessage(key, "")
-	req.Message = &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{
-		{FunctionResponse: &genai.FunctionResponse{ID: "c", Name: "approve", Response: map[string]any{"ok": true}}},
-	}}
-	want := "a: <user: For context: [model] said: in brief><user: For context: [user] `approve` tool returned result: {\"ok\":true}>\n"
-	if got := formatRun(e.Host.Run(t.Context(), req)); got != want {
-		t.Errorf("Run = %q, want %q", got, want)
+	want := "tokens=50 token_threshold=20 event_retention_size=10 events_of_open_calls=0"
+	if got := strings.Count(log.String(), "prompt exceeds the token threshold, but no event can be summarized"); got != 1 || !strings.Contains(log.String(), want) {
+		t.Errorf("logged %d times:\n%s\nwant once with %s", got, &log, want)
 	}
 }
 

@@ -257,30 +257,58 @@ func isCompaction(ev *session.Event) bool {
 func eventSeconds(ev *session.Event) float64 { return float64(ev.Timestamp.UnixMicro()) / 1e6 }
 
 // applyCompactions replaces events by their summaries (adk-python contents.py
-// _process_compaction_events). A compaction covers only events before it; its
-// summary is placed at the last of them. It also returns the covered events.
+// _process_compaction_events). A compaction covers only events before it, and none of
+// open calls. Its summary is placed at the last of them, but before the first event in
+// between that stays, so that the conversation does not begin with a call. It also
+// returns the covered events.
 func applyCompactions(events []*session.Event) (seen, covered []*session.Event) {
 	isCovered := make([]bool, len(events))
-	summaries := map[int][]*session.Event{}
-	for _, k := range currentCompactions(events) {
-		c, at := events[k].Actions.Compaction, k
-		for i, ev := range events[:k] {
-			if t := eventSeconds(ev); !isCompaction(ev) && c.StartTimestamp <= t && t <= c.EndTimestamp {
-				isCovered[i], at = true, i
+	current := currentCompactions(events)
+	places := map[int][2]int{} // of a summary: its first event, and the one after its last
+	var open openCalls
+	for _, k := range current {
+		c := events[k].Actions.Compaction
+		n := countUntil(events[:k], c.EndTimestamp)
+		isOpen := open.readEvents(events[:n])
+		first, end := k, k
+		for i, ev := range events[:n] {
+			if t := eventSeconds(ev); isCompaction(ev) || t < c.StartTimestamp || t > c.EndTimestamp {
+				continue
 			}
+			first = min(first, i)
+			if !isOpen[i] {
+				isCovered[i], end = true, i+1
+			}
+		}
+		places[k] = [2]int{first, end}
+	}
+	summaries := map[int][]*session.Event{}
+	for _, k := range current {
+		at, end := places[k][0], places[k][1]
+		for at < end && (isCovered[at] || isCompaction(events[at])) {
+			at++
 		}
 		summaries[at] = append(summaries[at], summaryEvent(events[k]))
 	}
 	for i, ev := range events {
+		seen = append(seen, summaries[i]...)
 		switch {
 		case isCovered[i]:
 			covered = append(covered, ev)
 		case !isCompaction(ev):
 			seen = append(seen, ev)
 		}
-		seen = append(seen, summaries[i]...)
 	}
-	return seen, covered
+	return append(seen, summaries[len(events)]...), covered
+}
+
+// countUntil returns how many events there are until the last one that is not after a time.
+func countUntil(events []*session.Event, seconds float64) int {
+	n := len(events)
+	for n > 0 && eventSeconds(events[n-1]) > seconds {
+		n--
+	}
+	return n
 }
 
 // currentCompactions returns the indexes of the compactions in effect: one
