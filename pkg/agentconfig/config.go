@@ -13,7 +13,7 @@ import (
 
 // CommonConfig has the YAML fields of all agents.
 type CommonConfig struct {
-	AgentClass  spec.Text  `yaml:"agent_class" doc:"The agent class. Default: LlmAgent."`
+	AgentClass  spec.Text  `yaml:"agent_class" doc:"The agent class. Absent or empty: LlmAgent."`
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The agent's name: letters, digits and underscores, unique among its siblings."`
 	Description string     `yaml:"description" doc:"Description of the agent; other agents use it to decide about transfers."`
 	SubAgents   []AgentRef `yaml:"sub_agents" doc:"The sub-agents, in order."`

@@ -1,6 +1,7 @@
 package agentconfig
 
 import (
+	"reflect"
 	"strings"
 
 	"agenthost/pkg/session"
@@ -144,12 +145,10 @@ func (c *ResumabilityConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 
 // SchemaSpec describes the fields.
 func (c *ResumabilityConfig) SchemaSpec() map[string]any {
+	flag := new(spec.SchemaSet).Of(reflect.TypeFor[bool]())
 	return map[string]any{
 		"type": "object", "additionalProperties": false,
-		"properties": map[string]any{
-			"is_resumable":        map[string]any{"type": "boolean"},
-			"enable_resumability": map[string]any{"type": "boolean"},
-		},
+		"properties": map[string]any{"is_resumable": flag, "enable_resumability": flag},
 	}
 }
 

@@ -270,12 +270,13 @@ func addSchemaCode(agent map[string]any) {
 	}
 }
 
-// classNames returns ADK's names of a class, with and without package and module.
+// classNames returns ADK's names of a class, with and without package and module. No name
+// is LlmAgent's.
 func classNames(class string) []any {
 	module := strings.ToLower(strings.TrimSuffix(class, "Agent")) + "_agent"
 	names := []any{class, "google.adk.agents." + class, "com.google.adk.agents." + class, "google.adk.agents." + module + "." + class}
 	if class == "LlmAgent" {
-		names = append(names, "Agent", "google.adk.agents.Agent")
+		names = append(names, "Agent", "google.adk.agents.Agent", "")
 	}
 	return names
 }

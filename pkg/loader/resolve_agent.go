@@ -152,10 +152,11 @@ func (r *resolver) findAgentKind(n *spec.Node) (kind spec.Kind[agentconfig.Agent
 		fallback = kinds[0]
 	}
 	class := n.Get("agent_class")
-	if class.IsNull() && !ok {
+	isAbsent := class.IsNull() || class.Kind == spec.Scalar && class.Value == ""
+	if isAbsent && !ok {
 		r.report(n.Errorf("required", "agent_class is required: %s", listNames(kinds.Names())))
 	}
-	if class.IsNull() {
+	if isAbsent {
 		return fallback, ok
 	}
 	if class.Kind != spec.Scalar {

@@ -21,7 +21,8 @@ type Decoder interface {
 //
 //   - null equals an absent key;
 //   - an absent field gets its default, unless dst already holds a value;
-//   - a boolean may also be written as yes, no, on or off;
+//   - booleans and numbers may be quoted, and a boolean may also be written as yes, no, on,
+//     off, 1 or 0, as pydantic reads the files of ADK;
 //   - a scalar that [Interpolate] changed may be a string even if it looks like a
 //     number.
 //
@@ -238,8 +239,6 @@ type Field struct {
 	Type reflect.Type
 
 	index []int
-	// allowsQuotedNumber permits numbers in quotes, as JSON APIs use for int64.
-	allowsQuotedNumber bool
 	// fromJSONStruct marks fields of a struct with json tags and without yaml tags.
 	fromJSONStruct bool
 }
@@ -323,14 +322,14 @@ func isJSONStruct(t reflect.Type) bool {
 }
 
 func appendJSONFields(fields []Field, sf reflect.StructField) []Field {
-	name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
+	name, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
 	switch {
 	case sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct:
 		return appendInlined(fields, sf)
 	case name == "" || name == "-":
 		return fields
 	}
-	f := Field{Name: snakeCase(name), Type: sf.Type, index: sf.Index, allowsQuotedNumber: strings.Contains(options, "string"), fromJSONStruct: true}
+	f := Field{Name: snakeCase(name), Type: sf.Type, index: sf.Index, fromJSONStruct: true}
 	if f.Name != name {
 		f.Alias = name
 	}

@@ -3,6 +3,7 @@ package spec
 import (
 	"encoding"
 	"encoding/base64"
+	"errors"
 	"math"
 	"net/http"
 	"reflect"
@@ -103,11 +104,11 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value, f Field) {
 	case k == reflect.Bool:
 		d.decodeBool(n, v)
 	case v.CanInt():
-		d.decodeInt(n, v, f)
+		d.decodeInt(n, v)
 	case v.CanUint():
-		d.decodeUint(n, v, f)
+		d.decodeUint(n, v)
 	case v.CanFloat():
-		d.decodeFloat(n, v, f)
+		d.decodeFloat(n, v)
 	default:
 		d.report(n.Errorf("type", "unsupported field type"))
 	}
@@ -125,23 +126,29 @@ func (d *decoder) decodeString(n *Node, v reflect.Value) {
 	d.report(diag)
 }
 
-// decodeBool also accepts the YAML 1.1 words yes, no, on and off, as ADK does.
+// decodeBool accepts what pydantic, with which ADK reads its files, takes for a boolean:
+// these words, quoted or not, and the numbers 0 and 1.
 func (d *decoder) decodeBool(n *Node, v reflect.Value) {
-	if n.Kind == Scalar && n.isPlain() {
-		switch strings.ToLower(n.Value) {
-		case "true", "yes", "on":
-			v.SetBool(true)
-			return
-		case "false", "no", "off":
-			v.SetBool(false)
-			return
-		}
+	if n.Kind != Scalar {
+		d.report(n.typeError("true or false"))
+		return
 	}
-	d.report(n.typeError("true or false"))
+	word := strings.ToLower(n.Value)
+	if x, ok := parseFloat(n.Value); ok && (n.Tag == intTag || n.Tag == floatTag) {
+		word = strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	switch word {
+	case "true", "yes", "on", "t", "y", "1":
+		v.SetBool(true)
+	case "false", "no", "off", "f", "n", "0":
+		v.SetBool(false)
+	default:
+		d.report(n.scalarError("true or false"))
+	}
 }
 
-func (d *decoder) decodeInt(n *Node, v reflect.Value, f Field) {
-	i, ok := d.parseInteger(n, f).(int64)
+func (d *decoder) decodeInt(n *Node, v reflect.Value) {
+	i, ok := d.parseInteger(n)
 	switch {
 	case !ok:
 	case v.OverflowInt(i):
@@ -152,8 +159,8 @@ func (d *decoder) decodeInt(n *Node, v reflect.Value, f Field) {
 	}
 }
 
-func (d *decoder) decodeUint(n *Node, v reflect.Value, f Field) {
-	i, ok := d.parseInteger(n, f).(int64)
+func (d *decoder) decodeUint(n *Node, v reflect.Value) {
+	i, ok := d.parseInteger(n)
 	switch {
 	case !ok:
 	case i < 0 || v.OverflowUint(uint64(i)):
@@ -163,47 +170,80 @@ func (d *decoder) decodeUint(n *Node, v reflect.Value, f Field) {
 	}
 }
 
-// parseInteger returns an int64, or nil after reporting a problem. It accepts integers
+// parseInteger returns an integer, or false after reporting a problem. It accepts integers
 // written as 1.0 or 1e3, as JSON does.
-func (d *decoder) parseInteger(n *Node, f Field) any {
-	tag := n.numberTag(f)
+func (d *decoder) parseInteger(n *Node) (int64, bool) {
+	tag, value := d.readNumber(n)
 	if tag == intTag {
-		if i, ok := parseIntScalar(n.Value).(int64); ok {
-			return i
+		if i, ok := parseIntScalar(value).(int64); ok {
+			return i, true
 		}
 		d.reportOutOfRange(n, math.MinInt64, math.MaxInt64)
-		return nil
+		return 0, false
 	}
-	if x, ok := parseFloat(n.Value); ok && tag == floatTag && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
-		return int64(x)
+	if x, ok := parseFloat(value); ok && tag == floatTag && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+		return int64(x), true
 	}
-	d.report(n.typeError("an integer"))
-	return nil
+	d.report(n.scalarError("an integer"))
+	return 0, false
 }
 
-// numberTag returns the tag of a scalar, ignoring quotes if the field allows them around
-// numbers.
-func (n *Node) numberTag(f Field) string {
-	if f.allowsQuotedNumber && n.Kind == Scalar && n.Tag == strTag {
-		return resolveTag(n.Value)
+// readNumber returns the tag and the value of a scalar that should be a number. As pydantic
+// does, it reads decimal numbers in strings, with white space around them and zeros before
+// them, and booleans as 0 and 1; the latter is probably a mistake.
+func (d *decoder) readNumber(n *Node) (tag, value string) {
+	switch {
+	case n.Kind != Scalar:
+		return n.Tag, ""
+	case n.Tag == boolTag:
+		value = "0"
+		if strings.EqualFold(n.Value, "true") {
+			value = "1"
+		}
+		d.report(n.Warnf("type", "%s is read as the number %s", n.writtenValue(), value).WithHint("write a number"))
+		return intTag, value
+	case n.Tag == strTag:
+		return readDecimal(n.Value)
 	}
-	return n.Tag
+	return n.Tag, n.Value
+}
+
+// readDecimal returns the number in a string in the notation of YAML, or the tag of a string.
+func readDecimal(text string) (tag, value string) {
+	value = strings.ReplaceAll(strings.TrimSpace(text), "_", "")
+	sign, digits := "", strings.TrimPrefix(value, "+")
+	if rest, ok := strings.CutPrefix(digits, "-"); ok {
+		sign, digits = "-", rest
+	}
+	if strings.Trim(digits, "0123456789") == "" && digits != "" {
+		if digits = strings.TrimLeft(digits, "0"); digits == "" {
+			digits = "0"
+		}
+		return intTag, sign + digits
+	}
+	if strings.Trim(digits, "0123456789.eE+-") != "" {
+		return strTag, text
+	}
+	if _, err := strconv.ParseFloat(value, 64); err != nil && !errors.Is(err, strconv.ErrRange) {
+		return strTag, text
+	}
+	return floatTag, value
 }
 
 func (d *decoder) reportOutOfRange(n *Node, low, high int64) {
 	d.report(n.Errorf("limit", "must be between %d and %d, got %s", low, high, n.writtenValue()))
 }
 
-func (d *decoder) decodeFloat(n *Node, v reflect.Value, f Field) {
-	tag := n.numberTag(f)
-	x, ok := parseFloat(n.Value)
+func (d *decoder) decodeFloat(n *Node, v reflect.Value) {
+	tag, value := d.readNumber(n)
+	x, ok := parseFloat(value)
 	if tag == intTag {
-		x, ok = parseIntAsFloat(n.Value)
+		x, ok = parseIntAsFloat(value)
 	}
 	switch {
-	case tag != intTag && tag != floatTag || !ok:
-		d.report(n.typeError("a number"))
-	case v.OverflowFloat(x) && !math.IsInf(x, 0):
+	case tag != intTag && tag != floatTag:
+		d.report(n.scalarError("a number"))
+	case !ok, v.OverflowFloat(x) && !math.IsInf(x, 0):
 		d.report(n.Errorf("limit", "%s is too large", n.writtenValue()))
 	default:
 		v.SetFloat(x)
@@ -221,8 +261,12 @@ func parseIntAsFloat(value string) (float64, bool) {
 // decodeGoDuration decodes time.Duration, which structs of package genai use. There, a
 // number without a unit is in milliseconds, as in ADK's http_options.
 func (d *decoder) decodeGoDuration(n *Node, dst *time.Duration) {
-	if n.Tag == intTag {
-		if ms, ok := parseIntScalar(n.Value).(int64); ok && ms >= 0 && ms <= math.MaxInt64/int64(time.Millisecond) {
+	tag, value := n.Tag, n.Value
+	if tag == strTag {
+		tag, value = readDecimal(value)
+	}
+	if tag == intTag {
+		if ms, ok := parseIntScalar(value).(int64); ok && ms >= 0 && ms <= math.MaxInt64/int64(time.Millisecond) {
 			*dst = time.Duration(ms) * time.Millisecond
 			return
 		}

@@ -27,7 +27,7 @@ func addSeeds(f *testing.F) {
 	for _, s := range []string{
 		"", "a: |\n  b {c}\n", "t: &a !!str \"x\\u00e9\"\nu: *a\n", "text: ${env:A:-b} ${env:\n", "<<: {a: 1}\n", agentYAML,
 		"params: {a: 'string?', b: {type: object, properties: {}}, c: {enum: [1]}}", "size: 1MiB\nwait: 1d\n",
-		"# c\r\n- >\r\n  a\r\n\r\n  b\n- |2\n    c\n", "{\"a\": [1.5, null]}", "? a\n: - b\n", "a: 'b\n\n  c'\n",
+		"# c\r\n- >\r\n  a\r\n\r\n  b\n- |2\n    c\n", "{\"a\": [1.5, null]}", `{"a": "\ud83d\ude00\/", 'b\/': [&x "\\\\\/"]}`, "? a\n: - b\n", "a: 'b\n\n  c'\n",
 		"generate_content_config: {topP: 1, http_options: {headers: {a: [b]}}}",
 	} {
 		f.Add([]byte(s))

@@ -140,6 +140,13 @@ func (n *Node) typeError(what string) Diagnostic {
 	return d
 }
 
+// scalarError is a typeError of a value whose quotes do not matter.
+func (n *Node) scalarError(what string) Diagnostic {
+	d := n.typeError(what)
+	d.Hint = ""
+	return d
+}
+
 // A substitution is the range [start, end) of a scalar's value that replaced the range
 // [writtenStart, writtenEnd) of its written form. secret is the hidden value, or "".
 type substitution struct {
@@ -382,7 +389,10 @@ func stepDoubleQuoted(rest string) (read, written int) {
 		return size, size
 	}
 	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[rest[1]]
+	pair, _ := findJSONEscape([]byte(rest[:min(len(rest), 12)]))
 	switch {
+	case pair > 2:
+		return pair, 4
 	case digits > 0 && len(rest) >= 2+digits:
 		code, _ := strconv.ParseUint(rest[2:2+digits], 16, 32)
 		return 2 + digits, max(utf8.RuneLen(rune(code)), 1)

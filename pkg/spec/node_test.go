@@ -32,6 +32,8 @@ func TestText_At(t *testing.T) {
 		{"double quotes", `t: "hello {name}"`, "{name}", "1:11"},
 		{"double quotes, escapes", `t: "a\tb\"c\\ {name}"`, "{name}", "1:15"},
 		{"double quotes, hexadecimal escapes", `t: "\x41\u00e9\U0001F600\L\N{name}"`, "{name}", "1:29"},
+		{"double quotes, escapes of JSON", `t: "\ud83d\ude00\/{name}"`, "{name}", "1:19"},
+		{"after escapes of JSON", `{"u": "\ud83d\ude00", "t": "{name}"}`, "{name}", "1:29"},
 		{"double quotes over lines: start", "t: \"a\n  {x}\"", "{x}", "1:4"},
 		{"literal", "t: |\n  one\n  two {name}\n", "{name}", "3:7"},
 		{"literal, first line", "t: |\n  {one}\n", "{one}", "2:3"},

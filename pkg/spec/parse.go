@@ -23,8 +23,7 @@ const (
 	maxAliasedBytes = 1 << 20
 )
 
-// Parse parses one YAML document, or one JSON document without the escapes that YAML
-// lacks: \/ and surrogate pairs. It reports invalid syntax, duplicate keys, keys that
+// Parse parses one YAML or JSON document. It reports invalid syntax, duplicate keys, keys that
 // are not strings, unknown tags, recursive aliases, a second document, and documents
 // over the limits: 1 MiB; 50,000 lines, keys and items; 64 levels; and, added by
 // aliases, 10,000 nodes, 100 times the written nodes, or 1 MiB of text. The node is
@@ -173,9 +172,9 @@ func posAfter(file string, before []byte) Pos {
 	return Pos{file, len(lines), utf8.RuneCountInString(lines[len(lines)-1]) + 1}
 }
 
-// readDocuments runs the YAML parser. It returns the first document, if any, and the
+// parseDocuments runs the YAML parser. It returns the first document, if any, and the
 // problems.
-func readDocuments(file string, src []byte, text *source) ([]*yaml.Node, Diagnostics) {
+func parseDocuments(file string, src []byte, text *source) ([]*yaml.Node, Diagnostics) {
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	var docs []*yaml.Node
 	for len(docs) < 2 {

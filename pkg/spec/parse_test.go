@@ -255,3 +255,41 @@ func TestCorpus(t *testing.T) {
 		t.Errorf("read %d files: %v", count, err)
 	}
 }
+
+// TestJSONEscapes parses escapes that JSON has and the YAML parser lacks. Outside of double
+// quotes a backslash has no meaning.
+func TestJSONEscapes(t *testing.T) {
+	tests := []struct {
+		in   string
+		want any
+	}{
+		{`{"t": "Be nice \ud83d\ude00"}`, map[string]any{"t": "Be nice 😀"}},
+		{`{"url": "https:\/\/a.example\/b", "\ud83d\ude00": "\uD834\uDD1E"}`, map[string]any{"url": "https://a.example/b", "😀": "𝄞"}},
+		{`["\\ud83d\\ude00", "\\\/", "\"\/", "\u00e9"]`, []any{`\ud83d\ude00`, `\/`, `"/`, "é"}},
+		{"t: \"a\\ud83d\\ude00\n  b\\\n  c\\/\"\nu: &x !!str \"\\/\"", map[string]any{"t": "a😀 bc/", "u": "/"}},
+		{"a: \\ud83d\\ude00\nb: '\\ud83d\\ude00 \"\\/'\nc: |\n  \"\\/\"\nd: \"\\/\" # \"\\/\"", map[string]any{
+			"a": `\ud83d\ude00`, "b": `\ud83d\ude00 "\/`, "c": "\"\\/\"\n", "d": "/",
+		}},
+		{"\uFEFFé: [\"\\ud83d\\ude00\"]\r\nb: \"\\/\"", map[string]any{"é": []any{"😀"}, "b": "/"}},
+	}
+	for _, test := range tests {
+		if diff := cmp.Diff(test.want, parseValid(t, test.in).Any()); diff != "" {
+			t.Errorf("Parse(%q) (-want +got):\n%s", test.in, diff)
+		}
+	}
+}
+
+func TestJSONEscapes_Problems(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{`{"t": "\ud83d\ude00", "t": 1}`, `f.yaml:1:23: duplicate key "t", first used in line 1 [duplicate-key]`},
+		{`{"t": "\ud83d\ude00", "u": "\ud83d"}`, `f.yaml:1:31: invalid character in a \u escape [yaml]`},
+		{`{"t": "\ude00\ud83d"}`, `f.yaml:1:10: invalid character in a \u escape [yaml]`},
+		{`{"t": "\ud83d\ude00"`, `f.yaml:1:20: expected "," or "}" here [yaml]`},
+	}
+	for _, test := range tests {
+		_, ds := spec.Parse("f.yaml", []byte(test.in))
+		if got := ds.Error(); got != test.want {
+			t.Errorf("Parse(%q) = %s, want %s", test.in, got, test.want)
+		}
+	}
+}

@@ -19,8 +19,8 @@ type SchemaProvider interface {
 }
 
 // Schema returns the JSON Schema (draft 7) of documents that [Decode] decodes into a
-// struct type. It is meant for editors, so it also accepts ${…} for numbers and
-// booleans. Nested structs are under $defs.
+// struct type. It is meant for editors, so it also accepts strings of numbers
+// and booleans, and ${…} for them. Nested structs are under $defs.
 func Schema(t reflect.Type) map[string]any {
 	var s SchemaSet
 	return s.Document(s.Object(t))
@@ -134,6 +134,7 @@ func (s *SchemaSet) Of(t reflect.Type) map[string]any {
 	case *time.Duration:
 		schema := (*Duration)(nil).SchemaSpec()
 		delete(schema, "maximum")
+		schema["pattern"] = `^\d+$|` + schema["pattern"].(string)
 		return schema
 	case *http.Header:
 		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": []any{"string", "array"}}}
@@ -158,11 +159,11 @@ func scalarSchema(k reflect.Kind) map[string]any {
 	case reflect.String:
 		return map[string]any{"type": "string"}
 	case reflect.Bool:
-		return orString("boolean", `^(yes|no|on|off)$|^\$\{`)
+		return orString("boolean", `^([Tt]rue|[Ff]alse|[Yy]es|[Nn]o|[Oo]n|[Oo]ff|[TtFfYyNn01])$|^\$\{`)
 	case reflect.Float32, reflect.Float64:
-		return orString("number", `^\$\{`)
+		return orString("number", `^[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?$|^\$\{`)
 	}
-	return orString("integer", `^\$\{`)
+	return orString("integer", `^[+-]?[0-9]+(\.0*)?$|^\$\{`)
 }
 
 func orString(kind, pattern string) map[string]any {
