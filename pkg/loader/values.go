@@ -35,7 +35,8 @@ func (s *source) resolveReference(kind, name string) (string, error) {
 		return "", nil
 	}
 	v, err := s.findReference(kind, name)
-	if isLimitError(err) || err == nil && s.budget.consume(len(v), 0) != nil {
+	isCounted := kind == "file" // by readWithinBudget
+	if isLimitError(err) || err == nil && !isCounted && s.budget.consume(len(v), 0) != nil {
 		return "", nil
 	}
 	return v, err

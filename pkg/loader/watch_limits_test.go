@@ -88,13 +88,13 @@ func TestLoadBeyondLimits(t *testing.T) {
 		put  func(s *watchEnv)
 		want string
 	}{
-		{"a text file that is included 20 times", func(s *watchEnv) {
+		{"34 MB of a text file that is included 17 times", func(s *watchEnv) {
 			s.writeFile("x/long.txt", strings.Repeat("long ", 400_000))
-			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: \""+strings.Repeat("${file:long.txt}", 20)+"\"\n")
+			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: \""+strings.Repeat("${file:long.txt}", 17)+"\"\n")
 		}, "x: the files and values of the app exceed the limit of 32 MiB [limit]"},
-		{"a text file that is included 10 times", func(s *watchEnv) {
+		{"32 MB of a text file that is included 16 times", func(s *watchEnv) {
 			s.writeFile("x/long.txt", strings.Repeat("long ", 400_000))
-			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: Answer.\ndescription: \""+strings.Repeat("${file:long.txt}", 7)+"\"\n")
+			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: Answer.\ndescription: \""+strings.Repeat("${file:long.txt}", 16)+"\"\n")
 		}, ""},
 		{"many large documents", func(s *watchEnv) {
 			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: x\nsub_agents:\n"+lines(12, "  - config_path: p%d.yaml\n"))
