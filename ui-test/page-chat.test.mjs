@@ -145,13 +145,30 @@ see('a turn that ended after a tool call is shown as interrupted', async (page) 
 see('an error is shown once, with a retry', async (page) => {
   await sendMessage(page, 'fail, please');
   await page.waitForSelector('#events .bad');
-  await page.waitForSelector('.interrupted >> text=Retry');
+  await page.waitForSelector('.interrupted:has-text("This turn failed.") >> text=Retry');
+  await shot(page, 'page error');
   const text = await page.textContent('#events');
   assert.equal(text.split('come back later').length - 1, 1, text);
   await page.reload();
   await page.waitForSelector('#events .bad');
   assert.equal((await page.textContent('#events')).split('come back later').length - 1, 1);
 }, { hash: '/#slow' });
+
+// Whatever a server or a proxy responds, the error has a text.
+for (const [name, response, want] of [
+  ['an empty body', { status: 502, body: '' }, /Bad Gateway|status 502/],
+  ['an empty detail', { status: 500, json: { detail: '' } }, /status 500/],
+  ['an empty list', { status: 422, json: { detail: [] } }, /status 422/],
+  ['an object', { status: 400, json: { detail: { reason: 'quota' } } }, /quota/],
+  ['a list of another form', { status: 400, json: { detail: [null, { msg: 'too long' }] } }, /^too long$/],
+]) {
+  see(`an error response with ${name} has a text`, async (page) => {
+    await page.route('**/run_sse*', (route) => route.fulfill(response));
+    await sendMessage(page, 'hello');
+    await page.waitForSelector('#events > .bad');
+    assert.match(await page.textContent('#events > .bad'), want);
+  }, { hash: '/#hello', forgive: /Failed to load resource/ });
+}
 
 see('an error without an event is shown once', async (page) => {
   await sendMessage(page, 'hello');

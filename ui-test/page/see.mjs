@@ -38,8 +38,9 @@ export async function start(...paths) {
   return { see, host, chrome, file, dir: folders.dir, save: (text, ...parts) => writeFileSync(file(...parts), text) };
 }
 
-/** sendMessage types and sends a message. */
+/** sendMessage types and sends a message, once an app is selected. */
 export async function sendMessage(page, text) {
+  await page.waitForSelector('#head h1', { state: 'attached' });
   await page.fill('#message', text);
   await page.press('#message', 'Enter');
 }

@@ -113,12 +113,11 @@ export class Chat {
   // offerRetry shows that the last turn is incomplete and offers to repeat it:
   // resumable apps resume, others rewind and receive the message again.
   offerRetry(turn, text) {
-    const note = text ?? (turn.hasFailed ? '' : turn.hasAnswer ? 'This answer was interrupted.' : 'This turn was interrupted before it had an answer.');
+    const note = text || (turn.hasFailed ? 'This turn failed.' : turn.hasAnswer ? 'This answer was interrupted.' : 'This turn was interrupted before it had an answer.');
     const isResumable = this.page.isResumable() && !turn.hasFailed;
     const action = isResumable ? ['Resume', 'Continue where the turn stopped'] : ['Retry', 'Take the turn back and send its message again'];
     const again = isResumable ? () => this.resume(turn) : () => this.retry(turn);
     const canRepeat = isResumable || turn.message;
-    if (!note && !canRepeat) return;
     this.transcript.setLine(el('p', { class: 'interrupted', role: 'status' }, note,
       canRepeat ? el('button', { type: 'button', class: 'quiet', title: action[1], onclick: again }, action[0]) : ' Send a message to continue.'));
   }
@@ -192,7 +191,7 @@ export class Chat {
     else if (!this.message.value) this.setDraft(text);
   }
 
-  // offerRetryOfFailed adds only the Retry button: the error is already shown.
+  // offerRetryOfFailed offers to repeat a turn whose error is already shown.
   async offerRetryOfFailed(view) {
     const session = await this.talk.load().catch(() => null);
     const turn = session && findOpenTurn(session.events);

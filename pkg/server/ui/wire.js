@@ -3,9 +3,15 @@
 /** An HTTPError is a response whose status is not 2xx. */
 export class HTTPError extends Error {
   constructor(status, detail) {
-    super(typeof detail === 'string' ? detail : detail.map((d) => `${d.loc.join('.')}: ${d.msg}`).join('; '));
+    super(describeDetail(detail) || `The server responded with status ${status}.`);
     this.status = status;
   }
+}
+
+// describeDetail returns the text of an error response. That of a proxy may have any form.
+function describeDetail(detail) {
+  if (!Array.isArray(detail)) return typeof detail === 'string' ? detail.trim() : JSON.stringify(detail);
+  return detail.map((d) => [d?.loc?.join?.('.'), d?.msg].filter(Boolean).join(': ')).filter(Boolean).join('; ');
 }
 
 const TOKEN = 'agenthost.token';
