@@ -46,7 +46,7 @@ func main() {
 func run(ctx context.Context, args []string, io stdio) int {
 	root := newRootCommand(io)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -54,14 +54,21 @@ func run(ctx context.Context, args []string, io stdio) int {
 	if !errors.As(err, &coded) {
 		coded = &codedError{exitUsage, err}
 	}
-	if coded.err != nil {
+	switch {
+	case coded.err == nil:
+	case hasJSONLog(cmd, args):
+		logFailure(ctx, io, cmd, coded)
+	default:
 		fmt.Fprintf(io.err, "agenthost: %s\n", coded.err)
 		if coded.code == exitUsage {
-			fmt.Fprintln(io.err, "See agenthost --help.")
+			fmt.Fprintln(io.err, helpHint)
 		}
 	}
 	return coded.code
 }
+
+// helpHint is printed after a usage error.
+const helpHint = "See agenthost --help."
 
 // codedError is an error with its exit code. A nil err means that the verb has
 // already printed the reason.

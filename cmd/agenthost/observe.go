@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	goio "io"
 	"log/slog"
@@ -9,12 +10,20 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
+)
+
+// The flag of the log format, and its value for JSON.
+const (
+	flagLogFormat = "log-format"
+	logFormatJSON = "json"
 )
 
 // observeFlags configure logs, traces and profiles of a host.
@@ -27,7 +36,7 @@ type observeFlags struct {
 
 func (f *observeFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logLevel, "log-level", "info", "log level: debug, info, warn or error")
-	flags.StringVar(&f.logFormat, "log-format", "text", "log format: text or json")
+	flags.StringVar(&f.logFormat, flagLogFormat, "text", "log format: text or json")
 	flags.StringVar(&f.otlp, "otlp", "", "send traces to the OpenTelemetry collector at this URL, such as http://localhost:4318")
 	flags.BoolVar(&f.traceContents, "trace-contents", false, "include messages, tool arguments and tool results in the traces of --otlp")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiler at /debug/pprof/ to callers on this machine; with --auth, to administrators only")
@@ -43,7 +52,7 @@ func (f *observeFlags) newLogger(io stdio) (*slog.Logger, error) {
 	switch f.logFormat {
 	case "text":
 		return slog.New(slog.NewTextHandler(io.err, opts)), nil
-	case "json":
+	case logFormatJSON:
 		return slog.New(slog.NewJSONHandler(io.err, opts)), nil
 	}
 	return nil, fmt.Errorf("--log-format must be text or json, got %q", f.logFormat)
@@ -53,24 +62,66 @@ func (f *observeFlags) newLogger(io stdio) (*slog.Logger, error) {
 // with --log-format json to report, which logs one entry per problem with its facts as
 // attributes.
 func (f *observeFlags) problemReporter(io stdio, logger *slog.Logger) (out goio.Writer, report func(loader.Status)) {
-	if f.logFormat != "json" {
+	if f.logFormat != logFormatJSON {
 		return io.err, nil
 	}
 	return nil, func(s loader.Status) {
-		for _, d := range s.Diagnostics {
-			level := slog.LevelError
-			if d.Severity == spec.Warning {
-				level = slog.LevelWarn
-			}
-			logger.Log(context.Background(), level, "app problem", "app", s.App, "file", d.Pos.File, "line", d.Pos.Line, "column", d.Pos.Col,
-				"rule", d.Rule, "problem", d.Message, "hint", d.Hint, "source", d.Source)
+		logProblems(context.Background(), logger.With("app", s.App), "app problem", s.Diagnostics)
+	}
+}
+
+// logProblems logs one entry per problem, with its facts as attributes.
+func logProblems(ctx context.Context, logger *slog.Logger, message string, ds spec.Diagnostics) {
+	for _, d := range ds {
+		level := slog.LevelError
+		if d.Severity == spec.Warning {
+			level = slog.LevelWarn
+		}
+		logger.Log(ctx, level, message, "file", d.Pos.File, "line", d.Pos.Line, "column", d.Pos.Col,
+			"rule", d.Rule, "problem", d.Message, "hint", d.Hint, "source", d.Source)
+	}
+}
+
+// hasJSONLog reports whether --log-format json applies to a command that failed, perhaps
+// before its flags and its environment were read.
+func hasJSONLog(cmd *cobra.Command, args []string) bool {
+	flag := cmd.Flags().Lookup(flagLogFormat)
+	switch {
+	case flag == nil:
+		return false
+	case flag.Changed:
+		return flag.Value.String() == logFormatJSON
+	}
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--"+flagLogFormat+"="); ok {
+			return value == logFormatJSON
+		}
+		if arg == "--"+flagLogFormat && i+1 < len(args) {
+			return args[i+1] == logFormatJSON
 		}
 	}
+	return os.Getenv(flagVariable(flagLogFormat)) == logFormatJSON
+}
+
+// logFailure logs the failure of a command with --log-format json, and each problem of a
+// document that made it fail.
+func logFailure(ctx context.Context, io stdio, cmd *cobra.Command, failure *codedError) {
+	logger := slog.New(slog.NewJSONHandler(io.err, nil))
+	text := failure.err.Error()
+	if document, ok := errors.AsType[*documentError](failure.err); ok {
+		logProblems(ctx, logger, "config problem", document.problems)
+		text = document.summary()
+	}
+	attrs := []any{"error", text, "exit_code", failure.code}
+	if failure.code == exitUsage {
+		attrs = append(attrs, "hint", helpHint)
+	}
+	logger.ErrorContext(ctx, cmd.Name()+" failed", attrs...)
 }
 
 // printNotice prints a line for the operator, or a log entry with --log-format json.
 func (f *observeFlags) printNotice(io stdio, logger *slog.Logger, text string) {
-	if f.logFormat == "json" {
+	if f.logFormat == logFormatJSON {
 		logger.Info(text)
 		return
 	}

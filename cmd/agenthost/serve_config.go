@@ -37,8 +37,9 @@ func (f *serveFlags) applyConfigFile(flags *pflag.FlagSet) error {
 		return err
 	}
 	ds := spec.Interpolate(root, f.resolveReference)
-	if !ds.HasErrors() {
-		ds = f.applyConfigKeys(flags, root)
+	// Apply them in any case: log_format decides how the problems are printed.
+	if keys := f.applyConfigKeys(flags, root); !ds.HasErrors() {
+		ds = keys
 	}
 	return problemsError("--config", f.config, ds)
 }
@@ -199,12 +200,24 @@ func problemsError(flag, file string, ds spec.Diagnostics) error {
 	if !ds.HasErrors() {
 		return nil
 	}
-	var problems strings.Builder
-	if err := ds.WriteText(&problems); err != nil {
-		return failWith(err)
-	}
-	return &codedError{exitProblems, fmt.Errorf("%s: %s has problems:\n%s", flag, file, strings.TrimSuffix(problems.String(), "\n"))}
+	return &codedError{exitProblems, &documentError{flag, file, ds}}
 }
+
+// A documentError reports the problems of the file of a flag.
+type documentError struct {
+	flag, file string
+	problems   spec.Diagnostics
+}
+
+// Error returns the summary and the problems.
+func (e *documentError) Error() string {
+	var text strings.Builder
+	text.WriteString(e.summary() + ":\n")
+	_ = e.problems.WriteText(&text) // a strings.Builder returns no errors
+	return strings.TrimSuffix(text.String(), "\n")
+}
+
+func (e *documentError) summary() string { return fmt.Sprintf("%s: %s has problems", e.flag, e.file) }
 
 // resolveSettings sets flags from the environment and the config file, in this order, and
 // returns the folders to serve.
