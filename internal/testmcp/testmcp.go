@@ -15,7 +15,7 @@ import (
 )
 
 // Asked is the environment variable that turns a test binary into a server: "serve"
-// serves, "quit" prints errors and exits, and "deaf" never responds.
+// serves, "odd" is an [OddServer], "quit" prints errors and exits, and "deaf" never responds.
 const Asked = "AGENTHOST_TEST_MCP"
 
 // ServeIfAsked serves on standard input and output and exits, if the environment
@@ -24,6 +24,8 @@ func ServeIfAsked() {
 	switch os.Getenv(Asked) {
 	case "serve":
 		Serve()
+	case "odd":
+		new(OddServer).ServeProgram(os.Stdin, os.Stdout)
 	case "deaf":
 		time.Sleep(time.Hour)
 	case "quit":

@@ -190,7 +190,7 @@ func (p *Params) Check(args map[string]any) (map[string]any, error) {
 		return normalizeObject(nil, args), nil
 	}
 	if p.dropsUndeclared {
-		args = p.keepDeclared(args)
+		args = p.selectDeclared(args)
 	}
 	given := normalizeObject(p.schema, args)
 	err := p.compiled.Validate(given)
@@ -234,8 +234,8 @@ func (p *Params) missingParams(args map[string]any) []string {
 	return names
 }
 
-// keepDeclared returns the arguments that the schema names.
-func (p *Params) keepDeclared(args map[string]any) map[string]any {
+// selectDeclared returns the arguments that the schema names.
+func (p *Params) selectDeclared(args map[string]any) map[string]any {
 	props := asMap(p.schema["properties"])
 	kept := make(map[string]any, len(args))
 	for name, v := range args {

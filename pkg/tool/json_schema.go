@@ -153,9 +153,17 @@ func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
 	var bad *jsonschema.SchemaValidationError
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &bad) && errors.As(bad.Err, &invalid) {
-		return nil, fmt.Errorf("invalid JSON Schema: %s", strings.Join(argsErrors(invalid), "; "))
+		return nil, &invalidSchemaError{invalid}
 	}
 	return nil, err
+}
+
+// An invalidSchemaError reports the keywords that make a schema invalid.
+type invalidSchemaError struct{ invalid *jsonschema.ValidationError }
+
+// Error lists the keywords.
+func (e *invalidSchemaError) Error() string {
+	return "invalid JSON Schema: " + strings.Join(argsErrors(e.invalid), "; ")
 }
 
 // A noLoader prevents schemas from reading files and the network.

@@ -27,7 +27,7 @@ func normalizeSchema(schema map[string]any) map[string]any {
 	return n.normalizeMembers(schema)
 }
 
-// isKnownDraft reports whether the value of $schema is a draft that the library knows.
+// isKnownDraft reports whether the value of $schema is a draft of the library.
 func isKnownDraft(v any) bool {
 	address, _ := v.(string)
 	_, name, _ := strings.Cut(strings.TrimSuffix(address, "#"), "://")

@@ -71,7 +71,7 @@ func addDefault(object map[string]any, name string, prop any) {
 }
 
 // fillDefaults adds the defaults of all properties to a value of [normalizeValue] that its
-// schema accepts. A default is no part of the validation: it could contradict a keyword
+// schema accepts. A default is not validated: it could contradict a keyword
 // such as maxProperties.
 func fillDefaults(schema map[string]any, v any) {
 	switch v := v.(type) {

@@ -10,7 +10,7 @@ import (
 func TestArguments(t *testing.T) {
 	for _, tt := range []struct{ name, schema, args string }{
 		{"only an object", `{"type":"object"}`, `{"sql":"select 1"}`},
-		{"beside named ones", `{"type":"object","properties":{"a":{"type":"string"}}}`, `{"a":"x","sql":"select 1"}`},
+		{"next to named ones", `{"type":"object","properties":{"a":{"type":"string"}}}`, `{"a":"x","sql":"select 1"}`},
 		{"overlapping branches", `{"type":"object","properties":{"who":{"oneOf":[{"type":"object","properties":{"email":{"type":"string"}}},{"type":"object","properties":{"id":{"type":"string"}}}]}}}`, `{"who":{"email":"a@b.c"}}`},
 		{"defaults", `{"type":"object","properties":{"a":{"type":"integer","default":1},"b":{"type":"string","default":null}}}`, `{}`},
 		{"no schema", `null`, `{"a":1}`},

@@ -3,7 +3,6 @@ package mcptool
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -120,12 +119,12 @@ func (s *server) newDialer(env tool.Env, l *link, header http.Header) transportD
 		return func(ctx context.Context) (mcp.Transport, func()) {
 			cmd := s.newCommand(ctx, env.Dir)
 			cmd.Stderr = l.stderr
-			return &mcp.CommandTransport{Command: cmd, TerminateDuration: terminateGrace}, func() { killProcessGroup(cmd) }
+			return &programTransport{command: cmd, filter: l.newFilter()}, func() { killProcessGroup(cmd) }
 		}
 	case s.sse:
 		client := s.newHTTPClient(env, l, header)
 		return func(context.Context) (mcp.Transport, func()) {
-			return &mcp.SSEClientTransport{Endpoint: s.url.Value, HTTPClient: client}, func() {}
+			return &mcp.SSEClientTransport{Endpoint: s.url.Value, HTTPClient: l.filterMessages(client, false), MaxEventSize: -1}, func() {}
 		}
 	}
 	client := s.newHTTPClient(env, l, header)
@@ -134,8 +133,18 @@ func (s *server) newDialer(env tool.Env, l *link, header http.Header) transportD
 	}
 	return func(context.Context) (mcp.Transport, func()) {
 		// Without a cache each run lists the tools, so notifications between runs are not needed.
-		return &mcp.StreamableClientTransport{Endpoint: s.url.Value, HTTPClient: client, DisableStandaloneSSE: s.listCache <= 0}, func() {}
+		return &mcp.StreamableClientTransport{
+			Endpoint: s.url.Value, HTTPClient: l.filterMessages(client, true), DisableStandaloneSSE: s.listCache <= 0, MaxEventSize: -1,
+		}, func() {}
 	}
+}
+
+// filterMessages returns the client of a new connection, which repairs the messages of the
+// server.
+func (l *link) filterMessages(client *http.Client, answersPosts bool) *http.Client {
+	filtered := *client
+	filtered.Transport = &messageTransport{next: client.Transport, filter: l.newFilter(), answersPosts: answersPosts}
+	return &filtered
 }
 
 // newCommand returns the command in its own process group, killed when the
@@ -209,12 +218,12 @@ func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := send(req)
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = &boundedBody{resp.Body, maxBodyBytes} // the library bounds events
+		resp.Body = &boundedBody{resp.Body, maxBodyBytes} // eventReader bounds events
 	}
 	return resp, err
 }
 
-// maxBodyBytes bounds a response, like the library bounds events and lines.
+// maxBodyBytes bounds a message of the server.
 const maxBodyBytes = 16 << 20
 
 // A boundedBody fails when a body is too large.
@@ -227,7 +236,7 @@ type boundedBody struct {
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
-		return 0, fmt.Errorf("the response exceeds the limit of %d MiB", maxBodyBytes>>20)
+		return 0, errTooLarge
 	}
 	return n, err
 }

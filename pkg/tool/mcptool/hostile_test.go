@@ -26,14 +26,14 @@ func TestHostileLists(t *testing.T) {
 		want string
 	}{
 		{"pages without end", func(id, _ json.RawMessage) string {
-			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[],"nextCursor":"more"}}`, id)
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[],"nextCursor":"%s"}}`, id, id)
 		}, "the list of tools exceeds the limit of 100 pages"},
 		{"tools without end", func(id, _ json.RawMessage) string {
 			all := strings.Repeat(`{"name":"t","inputSchema":{"type":"object"}},`, 1000)
-			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s],"nextCursor":"more"}}`, id, strings.TrimSuffix(all, ","))
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s],"nextCursor":"%s"}}`, id, strings.TrimSuffix(all, ","), id)
 		}, "the list of tools exceeds the limit of 5000"},
 		{"large pages", func(id, _ json.RawMessage) string {
-			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t","description":"%s","inputSchema":{}}],"nextCursor":"more"}}`, id, strings.Repeat("x", 6<<20))
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t","description":"%s","inputSchema":{}}],"nextCursor":"%s"}}`, id, strings.Repeat("x", 6<<20), id)
 		}, "the list of tools exceeds the limit of 16 MiB"},
 		{"too many tools", func(id, _ json.RawMessage) string {
 			var all []string
@@ -44,11 +44,11 @@ func TestHostileLists(t *testing.T) {
 		}, "has 600 tools, and the limit is 500: choose them with tool_filter"},
 		{"a large body", func(json.RawMessage, json.RawMessage) string {
 			return strings.Repeat(" ", 17<<20)
-		}, "the response exceeds the limit of 16 MiB"},
-		{"no JSON", func(json.RawMessage, json.RawMessage) string { return "<html>" }, "server unreachable: "},
+		}, "the response of the server cannot be read: it exceeds the limit of 16 MiB"},
+		{"no JSON", func(json.RawMessage, json.RawMessage) string { return "<html>" }, "the response of the server cannot be read: it is not valid JSON: invalid character '<' looking for beginning of value; check url and transport"},
 		{"another type", func(id, _ json.RawMessage) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":7}}`, id)
-		}, "server unreachable: "},
+		}, "the list of tools cannot be read: tools is not a list"},
 		{"an error", func(id, _ json.RawMessage) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no \u001b[31mtools"}}`, id)
 		}, "the server reports: no [31mtools"},
@@ -115,10 +115,8 @@ func TestHostileResults(t *testing.T) {
 	for _, tt := range []struct{ name, yaml, answer, want string }{
 		{"large", "", `{"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 5<<20) + `"}]}}`, "tool t: the result of 5242919 bytes exceeds the limit of 4194304 (max_result)"},
 		{"larger than set", "max_result: 10", `{"result":{"content":[]}}`, "tool t: the result of 14 bytes exceeds the limit of 10 (max_result)"},
-		{"too large to read", "", `{"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 17<<20) + `"}]}}`, "MCP tool execution failed: the connection to mcp server HOST closed during the call; the call may have been executed"},
+		{"too large to read", "", `{"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 17<<20) + `"}]}}`, "MCP tool execution failed: the server answered, but the response of the server cannot be read: it exceeds the limit of 16 MiB"},
 		{"an error", "", `{"error":{"code":-32602,"message":"no k3y-of-ops, ` + strings.Repeat("x", 3000) + `"}}`, "MCP tool execution failed: no ***, " + strings.Repeat("x", 1992) + "… (cut)"},
-		{"wrong", "", `{"result":{"content":7}}`, "MCP tool execution failed: the connection to mcp server HOST closed during the call; the call may have been executed"},
-		{"unknown content", "", `{"result":{"content":[{"type":"hologram"}]}}`, "MCP tool execution failed: the connection to mcp server HOST closed during the call; the call may have been executed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := serveRaw(t)

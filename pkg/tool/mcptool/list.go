@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,42 +26,56 @@ type limitError struct{ text string }
 
 func (e limitError) Error() string { return e.text }
 
-// listPages collects the items of a list from all of its pages. what names the items.
-func listPages[T any](what string, page func(cursor string) (items []T, next string, err error)) ([]T, error) {
-	var all []T
+// listPages collects the items of a list from all of its pages. key is the member of a page that
+// has the items. A cursor that was used before ends the list, with a warning in the log.
+func listPages[T any](l *link, key string, page func(cursor string) (raw []byte, err error)) ([]*T, error) {
+	var all []*T
 	size, cursor := 0, ""
+	used := map[string]bool{}
 	for range maxPages {
-		items, next, err := page(cursor)
+		raw, err := page(cursor)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, items...)
-		raw, err := json.Marshal(items)
+		found, err := decodePage[T](raw, key)
 		if err != nil {
 			return nil, err
 		}
+		l.logFaults("mcp server sent a list that is not as in the protocol", found.faults)
+		all = append(all, found.items...)
 		size += len(raw)
 		switch {
 		case len(all) > maxListed:
-			return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d", what, maxListed)}
+			return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d", key, maxListed)}
 		case size > maxListBytes:
-			return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d MiB", what, maxListBytes>>20)}
-		case next == "":
+			return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d MiB", key, maxListBytes>>20)}
+		case found.next == "":
+			return all, nil
+		case used[found.next]:
+			l.logFaults("mcp server repeats the cursor of a list, which ends there", []string{key})
 			return all, nil
 		}
-		cursor = next
+		cursor = found.next
+		used[cursor] = true
 	}
-	return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d pages", what, maxPages)}
+	return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d pages", key, maxPages)}
+}
+
+// logFaults logs what a server sent that is not as in the protocol.
+func (l *link) logFaults(message string, faults []string) {
+	if len(faults) > 0 {
+		l.logger.Warn(message, "server", l.server.displayName(), "faults", l.cleanText(strings.Join(faults[:min(len(faults), maxFaults)], "; ")), "count", len(faults))
+	}
 }
 
 // listTools lists the tools of the server.
-func listTools(ctx context.Context, session *mcp.ClientSession) ([]*mcp.Tool, error) {
-	return listPages("tools", func(cursor string) ([]*mcp.Tool, string, error) {
+func (l *link) listTools(ctx context.Context, session *mcp.ClientSession) ([]*mcp.Tool, error) {
+	return listPages[mcp.Tool](l, "tools", func(cursor string) ([]byte, error) {
 		res, err := session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		return res.Tools, res.NextCursor, nil
+		return unwrapResult(res.Meta), nil
 	})
 }
 

@@ -70,12 +70,12 @@ func (s *serverSet) findPrompt(ctx context.Context, l *link, invocation, name st
 	key, age := s.cacheKey(invocation)
 	listed, err := l.lists.prompts.getList(key, s.now(), age, func() (listed []*mcp.Prompt, err error) {
 		err = l.withSession(ctx, true, func(session *mcp.ClientSession) error {
-			listed, err = listPages("prompts", func(cursor string) ([]*mcp.Prompt, string, error) {
+			listed, err = listPages[mcp.Prompt](l, "prompts", func(cursor string) ([]byte, error) {
 				res, err := session.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
 				if err != nil {
-					return nil, "", err
+					return nil, err
 				}
-				return res.Prompts, res.NextCursor, nil
+				return unwrapResult(res.Meta), nil
 			})
 			return err
 		})
@@ -141,22 +141,16 @@ func isSharedKey(name string) bool {
 
 // joinPrompt returns the text of a prompt.
 func (s *serverSet) joinPrompt(l *link, name string, res *mcp.GetPromptResult) (string, error) {
-	var text strings.Builder
-	for _, m := range res.Messages {
-		if m == nil {
-			continue
-		}
-		if c, ok := m.Content.(*mcp.TextContent); ok {
-			text.WriteString(c.Text)
-		}
-	}
+	text, err := decodePrompt(unwrapResult(res.Meta))
 	switch limit := int(s.server.offer.MaxResult); {
-	case text.Len() == 0:
+	case err != nil:
+		return "", limitError{fmt.Sprintf("prompt %q cannot be read: %s", name, err)}
+	case text == "":
 		return "", limitError{fmt.Sprintf("prompt %q has no text", name)}
-	case text.Len() > limit:
-		return "", limitError{fmt.Sprintf("prompt %q of %d bytes exceeds the limit of %d (max_result)", name, text.Len(), limit)}
+	case len(text) > limit:
+		return "", limitError{fmt.Sprintf("prompt %q of %d bytes exceeds the limit of %d (max_result)", name, len(text), limit)}
 	}
-	return l.redactor.redactString(text.String()), nil
+	return l.redactor.redactString(text), nil
 }
 
 // LoadPrompt returns text that names the prompt: tests of apps call no server.

@@ -160,12 +160,12 @@ func (s *serverSet) listResources(ctx context.Context, l *link, invocation strin
 	return l.lists.resources.getList(key, s.now(), age, func() (kept []*mcp.Resource, err error) {
 		var listed []*mcp.Resource
 		err = l.withSession(ctx, true, func(session *mcp.ClientSession) error {
-			listed, err = listPages("resources", func(cursor string) ([]*mcp.Resource, string, error) {
+			listed, err = listPages[mcp.Resource](l, "resources", func(cursor string) ([]byte, error) {
 				res, err := session.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
 				if err != nil {
-					return nil, "", err
+					return nil, err
 				}
-				return res.Resources, res.NextCursor, nil
+				return unwrapResult(res.Meta), nil
 			})
 			return err
 		})
@@ -266,10 +266,12 @@ func (t *resourceTool) readResource(ctx context.Context, l *link, uri string) (p
 	if err != nil {
 		return nil, 0, l.describeError(limit, err)
 	}
-	for _, c := range res.Contents {
-		if c == nil {
-			continue
-		}
+	contents, faults, err := decodeResource(unwrapResult(res.Meta))
+	if err != nil {
+		return nil, 0, l.describeError(limit, limitError{err.Error()})
+	}
+	l.logFaults("mcp server sent a resource that is not as in the protocol", faults)
+	for _, c := range contents {
 		size += len(c.Text) + len(c.Blob)
 		parts = append(parts, l.newResourcePart(c))
 	}

@@ -139,7 +139,7 @@ func (s *serverSet) listTools(ctx context.Context, call *tool.Call) ([]tool.Tool
 	defer stop()
 	listed, err := l.lists.tools.getList("", s.now(), s.server.listCache, func() (listed []*mcp.Tool, err error) {
 		err = l.withSession(limit, true, func(session *mcp.ClientSession) error {
-			listed, err = listTools(limit, session)
+			listed, err = l.listTools(limit, session)
 			return err
 		})
 		return listed, err
@@ -174,7 +174,7 @@ func (s *serverSet) selectTools(ctx context.Context, listed []*mcp.Tool) ([]tool
 		if len(filter) > 0 && !slices.Contains(filter, t.Name) || kept[t.Name] != nil {
 			continue
 		}
-		made, err := s.reuseTool(t)
+		made, err := s.reuseTool(ctx, t)
 		if err != nil {
 			s.logger.WarnContext(ctx, "mcp tool skipped", "server", s.server.displayName(), "tool", cutText(t.Name, maxNameShown), "error", err)
 			continue
@@ -226,7 +226,7 @@ func (s *serverSet) addTools(tools map[string]*serverTool) {
 
 // reuseTool returns the tool for an entry of the list, reusing an unchanged
 // one: compiling its schema is expensive.
-func (s *serverSet) reuseTool(listed *mcp.Tool) (*serverTool, error) {
+func (s *serverSet) reuseTool(ctx context.Context, listed *mcp.Tool) (*serverTool, error) {
 	raw, err := json.Marshal(listed)
 	if err != nil {
 		return nil, err
@@ -244,6 +244,11 @@ func (s *serverSet) reuseTool(listed *mcp.Tool) (*serverTool, error) {
 	schema, err := readInputSchema(listed.InputSchema)
 	if err != nil {
 		return nil, err
+	}
+	if repaired, ignored := tool.RepairSchema(schema); len(ignored) > 0 {
+		schema = repaired
+		s.logger.WarnContext(ctx, "mcp tool has an invalid schema, of which keywords are ignored", "server", s.server.displayName(),
+			"tool", cutText(cleanText(listed.Name), maxNameShown), "keywords", cutText(cleanText(strings.Join(ignored, ", ")), maxErrorText))
 	}
 	d, err := tool.NewDeclared(name, fenceText(listed.Description, maxToolDescription), schema)
 	if err != nil {

@@ -2,7 +2,6 @@ package mcptool
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -14,7 +13,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agenthost/internal/policy"
-	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
 
@@ -66,7 +64,7 @@ func (t *serverTool) callServer(ctx context.Context, l *link, call *tool.Call, t
 	if err != nil {
 		return nil, t.wrapCallError(ctx, l, err)
 	}
-	return t.convertResult(l, res)
+	return t.convertResult(l, unwrapResult(res.Meta))
 }
 
 // callFailed begins the error of a call without a result, as in ADK (adk-python
@@ -81,6 +79,8 @@ func (t *serverTool) wrapCallError(ctx context.Context, l *link, err error) erro
 		return context.Cause(ctx)
 	case errors.As(err, &unreached):
 		return fmt.Errorf(callFailed+"%w", unreached.error)
+	case isUnreadable(err):
+		return errors.New(callFailed + "the server answered, but " + l.cleanText(answered.Message))
 	case answered != nil:
 		return errors.New(callFailed + l.cleanText(answered.Message))
 	case errors.As(err, &broken) && !broken.safeToRetry:
@@ -99,45 +99,31 @@ func (l *link) cleanText(text string) string {
 
 // convertResult converts the server's result as ADK does, which returns all that the server
 // sent, without what is missing: {"content": […], "isError": false}, structuredContent and
-// _meta (adk-python tools/mcp_tool/mcp_tool.py). A result with isError is a failure of the
-// call, and also the response for the model.
-func (t *serverTool) convertResult(l *link, res *mcp.CallToolResult) (*tool.Result, error) {
-	raw, err := json.Marshal(res)
-	if err != nil {
-		return nil, fmt.Errorf("tool %s: decoding result: %w", t.Declaration().Name, err)
-	}
+// _meta (adk-python tools/mcp_tool/mcp_tool.py). The warnings describe what was not as in the
+// protocol. A result with isError is a failure of the call, and also the response for the
+// model.
+func (t *serverTool) convertResult(l *link, raw []byte) (*tool.Result, error) {
 	if limit := int(t.set.server.offer.MaxResult); len(raw) > limit {
 		return nil, fmt.Errorf("tool %s: the result of %d bytes exceeds the limit of %d (max_result)", t.Declaration().Name, len(raw), limit)
 	}
-	fields, err := session.DecodeMap(raw)
+	res, err := decodeCallResult(raw)
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: decoding result: %w", t.Declaration().Name, err)
 	}
-	response := map[string]any{"content": []any{}, "isError": res.IsError}
-	for _, key := range []string{"content", "structuredContent", "_meta"} {
-		if part, ok := fields[key]; ok && part != nil {
+	response := map[string]any{"content": l.redactor.redactValue(res.content), "isError": res.isError}
+	for key, part := range map[string]any{"structuredContent": res.structured, "_meta": res.meta} {
+		if part != nil {
 			response[key] = l.redactor.redactValue(part)
 		}
 	}
-	if res.IsError {
-		text := l.cleanText(joinTexts(res.Content))
+	if len(res.faults) > 0 {
+		response["warnings"] = l.redactor.redactValue(res.listFaults())
+	}
+	if res.isError {
+		text := l.cleanText(res.joinTexts())
 		return nil, &tool.AnswerError{Err: fmt.Errorf("tool %s: %s", t.Declaration().Name, text), Response: response}
 	}
 	return &tool.Result{Response: response}, nil
-}
-
-// joinTexts joins the text parts of a content.
-func joinTexts(content []mcp.Content) string {
-	var texts []string
-	for _, c := range content {
-		if text, ok := c.(*mcp.TextContent); ok {
-			texts = append(texts, text.Text)
-		}
-	}
-	if len(texts) == 0 {
-		return "the server returned an error without a message"
-	}
-	return strings.Join(texts, "\n")
 }
 
 // errConnectTimeout is the cancellation cause when a server does not respond in
@@ -176,6 +162,10 @@ func (l *link) errorReason(ctx context.Context, err error) string {
 	switch {
 	case errors.As(err, &limit):
 		return limit.text
+	case isUnreadable(err) && len(l.server.command) == 0:
+		return l.cleanText(answered.Message) + "; check url and transport"
+	case isUnreadable(err):
+		return l.cleanText(answered.Message)
 	case answered != nil:
 		return "the server reports: " + l.cleanText(answered.Message)
 	case errors.Is(context.Cause(ctx), errConnectTimeout):

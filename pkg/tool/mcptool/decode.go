@@ -1,0 +1,350 @@
+package mcptool
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agenthost/pkg/session"
+)
+
+// Servers send results that are not quite those of the protocol: unknown types of content, a
+// text instead of a list, "true" instead of true. The functions of this file keep what can be
+// kept, and return the faults for the model or the log. Integers keep their digits.
+
+// A callResult is the result of a call.
+type callResult struct {
+	content    []any
+	structured any
+	meta       any
+	isError    bool
+	// faults describe what was not as in the protocol.
+	faults []string
+}
+
+// decodeCallResult decodes the result of a call. It fails only for a result that is not JSON.
+func decodeCallResult(raw []byte) (*callResult, error) {
+	v, err := session.DecodeValue(raw)
+	if err != nil {
+		return nil, err
+	}
+	r := &callResult{content: []any{}}
+	fields, ok := v.(map[string]any)
+	if !ok {
+		r.addFault("the result is %s and not an object", describeType(v))
+		r.addContent(v)
+		return r, nil
+	}
+	switch content := fields["content"].(type) {
+	case nil:
+	case []any:
+		for i, item := range content {
+			r.addItem(fmt.Sprintf("content[%d]", i), item)
+		}
+	default:
+		r.addFault("content is %s and not a list", describeType(content))
+		r.addContent(content)
+	}
+	r.structured, r.meta = fields["structuredContent"], fields["_meta"]
+	if is, ok := fields["isError"]; ok {
+		r.isError = r.readBool("isError", is)
+	}
+	return r, nil
+}
+
+// addFault adds a fault.
+func (r *callResult) addFault(format string, args ...any) {
+	r.faults = append(r.faults, fmt.Sprintf(format, args...))
+}
+
+// maxFaults bounds the faults of one result.
+const maxFaults = 20
+
+// listFaults returns the faults for the model.
+func (r *callResult) listFaults() []any {
+	list := make([]any, 0, min(len(r.faults), maxFaults+1))
+	for i, fault := range r.faults {
+		if i == maxFaults {
+			return append(list, fmt.Sprintf("and %d more", len(r.faults)-i))
+		}
+		list = append(list, fault)
+	}
+	return list
+}
+
+// addContent adds a value instead of a list of content: an object with a type as it is, any
+// other as text.
+func (r *callResult) addContent(v any) {
+	if item, ok := v.(map[string]any); ok && item["type"] != nil {
+		r.addItem("content", item)
+		return
+	}
+	if v != nil {
+		r.content = append(r.content, newText(v))
+	}
+}
+
+// addItem adds one item of the content. An unknown type stays as it is.
+func (r *callResult) addItem(place string, v any) {
+	item, ok := v.(map[string]any)
+	if !ok {
+		r.addFault("%s is %s and not an object", place, describeType(v))
+		r.addContent(v)
+		return
+	}
+	switch kind := item["type"]; kind {
+	case "text":
+		if _, ok := item["text"].(string); !ok {
+			r.addFault("text of %s is %s and not a string", place, describeType(item["text"]))
+			item["text"] = textOf(item["text"])
+		}
+	case "image", "audio":
+		if err := repairBase64(item, "data"); err != nil {
+			r.addFault("%s is left out: %s", place, err)
+			item = newText(fmt.Sprintf("(%v of type %s, which cannot be read: %s)", kind, textOf(item["mimeType"]), err))
+		}
+	case "resource":
+		resource, ok := item["resource"].(map[string]any)
+		if !ok {
+			r.addFault("resource of %s is %s and not an object", place, describeType(item["resource"]))
+		} else if _, has := resource["blob"]; has {
+			if err := repairBase64(resource, "blob"); err != nil {
+				r.addFault("blob of %s is left out: %s", place, err)
+				delete(resource, "blob")
+			}
+		}
+	case "resource_link":
+	default:
+		r.addFault("%s has the unknown type %s", place, textOf(kind))
+	}
+	r.content = append(r.content, item)
+}
+
+// newText returns an item with a value as text.
+func newText(v any) map[string]any { return map[string]any{"type": "text", "text": textOf(v)} }
+
+// textOf returns a string as it is, and any other value as JSON.
+func textOf(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	raw, err := json.Marshal(v)
+	if err != nil { // the value was decoded from JSON
+		return fmt.Sprint(v)
+	}
+	return string(raw)
+}
+
+// repairBase64 converts a member to base64 of the standard alphabet with padding, from any
+// usual form.
+func repairBase64(item map[string]any, key string) error {
+	text, ok := item[key].(string)
+	if !ok {
+		return fmt.Errorf("%s is %s and not a string", key, describeType(item[key]))
+	}
+	if _, body, ok := strings.Cut(text, ";base64,"); ok && strings.HasPrefix(text, "data:") {
+		text = body
+	}
+	data, err := decodeBase64(text)
+	if err != nil {
+		return fmt.Errorf("%s is not valid base64", key)
+	}
+	item[key] = base64.StdEncoding.EncodeToString(data)
+	return nil
+}
+
+// decodeBase64 decodes both alphabets, with or without padding and line feeds.
+func decodeBase64(text string) ([]byte, error) {
+	text = strings.NewReplacer("-", "+", "_", "/", "\n", "", "\r", "", " ", "").Replace(text)
+	return base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+}
+
+// readBool returns the boolean that a value means.
+func (r *callResult) readBool(name string, v any) bool {
+	is, ok := v.(bool)
+	if !ok && v != nil {
+		r.addFault("%s is %s and not a boolean", name, describeType(v))
+		is, _ = strconv.ParseBool(strings.ToLower(textOf(v)))
+	}
+	return is
+}
+
+// describeType returns the JSON type of a value with an article.
+func describeType(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "a number"
+}
+
+// joinTexts joins the texts of a content.
+func (r *callResult) joinTexts() string {
+	var texts []string
+	for _, v := range r.content {
+		if item, ok := v.(map[string]any); ok && item["type"] == "text" {
+			texts = append(texts, textOf(item["text"]))
+		}
+	}
+	if len(texts) == 0 {
+		return "the server returned an error without a message"
+	}
+	return strings.Join(texts, "\n")
+}
+
+// A listPage is one page of a list.
+type listPage[T any] struct {
+	items  []T
+	next   string
+	faults []string
+}
+
+// decodePage decodes a page whose items are the member key. An item that cannot be read is left
+// out, and of another one the fields that cannot be read.
+func decodePage[T any](raw []byte, key string) (*listPage[*T], error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		fields = map[string]json.RawMessage{key: raw} // the list itself
+	}
+	page := &listPage[*T]{}
+	if next := fields["nextCursor"]; !isNull(next) && json.Unmarshal(next, &page.next) != nil {
+		page.next = string(next)
+	}
+	var items []json.RawMessage
+	if list := fields[key]; !isNull(list) {
+		if err := json.Unmarshal(list, &items); err != nil {
+			return nil, limitError{fmt.Sprintf("the list of %s cannot be read: %s is not a list", key, key)}
+		}
+	}
+	for i, item := range items {
+		one, faults := decodeItem[T](item)
+		if one != nil {
+			page.items = append(page.items, one)
+		}
+		for _, fault := range faults {
+			page.faults = append(page.faults, fmt.Sprintf("%s[%d]: %s", key, i, fault))
+		}
+	}
+	return page, nil
+}
+
+// decodeItem decodes an entry of a list, which needs a name.
+func decodeItem[T any](raw json.RawMessage) (*T, []string) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
+		return nil, []string{"it is left out, because it is not an object"}
+	}
+	var name string
+	if err := json.Unmarshal(fields["name"], &name); err != nil || name == "" {
+		return nil, []string{"it is left out, because it has no name"}
+	}
+	item := new(T)
+	if json.Unmarshal(raw, item) == nil {
+		return item, nil
+	}
+	item = new(T)
+	var faults []string
+	for key, value := range fields {
+		one := map[string]json.RawMessage{key: value}
+		if before := *item; json.Unmarshal(encodeMembers(one), item) != nil {
+			*item = before
+			faults = append(faults, fmt.Sprintf("%s cannot be read and is ignored", key))
+		}
+	}
+	slices.Sort(faults)
+	return item, faults
+}
+
+// decodeResource decodes the contents of a resource; their texts and blobs are those that can
+// be read.
+func decodeResource(raw []byte) ([]*mcp.ResourceContents, []string, error) {
+	v, err := session.DecodeValue(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	fields, _ := v.(map[string]any)
+	list, ok := fields["contents"].([]any)
+	if !ok {
+		if fields["contents"] == nil {
+			return nil, nil, errors.New("the result has no contents")
+		}
+		list = []any{fields["contents"]}
+	}
+	var contents []*mcp.ResourceContents
+	var faults []string
+	for i, v := range list {
+		item, ok := v.(map[string]any)
+		if !ok {
+			contents = append(contents, &mcp.ResourceContents{Text: textOf(v)})
+			continue
+		}
+		one := &mcp.ResourceContents{}
+		one.URI, _ = item["uri"].(string)
+		one.MIMEType, _ = item["mimeType"].(string)
+		if text := item["text"]; text != nil {
+			one.Text = textOf(text)
+		}
+		if blob := item["blob"]; blob != nil {
+			if one.Blob, err = decodeBase64(textOf(blob)); err != nil {
+				faults = append(faults, fmt.Sprintf("contents[%d]: blob is not valid base64", i))
+				one.Text = "not available: its blob is not valid base64"
+			}
+		}
+		contents = append(contents, one)
+	}
+	return contents, faults, nil
+}
+
+// decodePrompt returns the texts of the messages of a prompt.
+func decodePrompt(raw []byte) (string, error) {
+	v, err := session.DecodeValue(raw)
+	if err != nil {
+		return "", err
+	}
+	fields, _ := v.(map[string]any)
+	messages, ok := fields["messages"].([]any)
+	if !ok && fields["messages"] != nil {
+		messages = []any{fields["messages"]}
+	}
+	var text strings.Builder
+	for _, m := range messages {
+		content := m
+		if message, ok := m.(map[string]any); ok {
+			content = message["content"]
+		}
+		writePromptText(&text, content)
+	}
+	return text.String(), nil
+}
+
+// writePromptText writes the text of a content: a string, an item, or a list of them.
+func writePromptText(text *strings.Builder, content any) {
+	switch content := content.(type) {
+	case string:
+		text.WriteString(content)
+	case map[string]any:
+		if content["type"] == "text" && content["text"] != nil {
+			text.WriteString(textOf(content["text"]))
+		}
+	case []any:
+		for _, item := range content {
+			if _, nested := item.([]any); !nested {
+				writePromptText(text, item)
+			}
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package mcptool
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// An eventReader reads a stream of server-sent events, and returns it with the messages that a
+// filter has repaired. Other events, and the other fields of events, stay as they are.
+type eventReader struct {
+	io.Closer
+	lines   *bufio.Reader
+	filter  *messageFilter
+	request string
+	// onlyMessages is set for the older transport, for which the library decodes every event.
+	onlyMessages bool
+	ready        []byte
+	err          error
+}
+
+// newEventReader returns the reader of a body; request is the id of the request that it
+// answers, or "".
+func (t *messageTransport) newEventReader(body io.ReadCloser, request string) *eventReader {
+	return &eventReader{Closer: body, lines: bufio.NewReaderSize(body, 64<<10), filter: t.filter, request: request, onlyMessages: !t.answersPosts}
+}
+
+// Read implements [io.Reader].
+func (r *eventReader) Read(p []byte) (int, error) {
+	for len(r.ready) == 0 && r.err == nil {
+		r.ready, r.err = r.readEvent()
+	}
+	if len(r.ready) > 0 {
+		n := copy(p, r.ready)
+		r.ready = r.ready[n:]
+		return n, nil
+	}
+	return 0, r.err
+}
+
+// readEvent reads the lines up to an empty one.
+func (r *eventReader) readEvent() ([]byte, error) {
+	var fields, data []byte
+	name, size, hasData, tooLong := "message", 0, false, false
+	for {
+		line, err := readLine(r.lines)
+		size += len(line)
+		tooLong = tooLong || errors.Is(err, errTooLarge) || size > maxBodyBytes
+		if err != nil && !errors.Is(err, errTooLarge) {
+			return nil, err // an event without its end is none
+		}
+		if len(line) == 0 {
+			break
+		}
+		field, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch {
+		case string(field) == "data" && !tooLong:
+			if hasData {
+				data = append(data, '\n')
+			}
+			data, hasData = append(data, value...), true
+		case string(field) == "data":
+			data, hasData = data[:min(len(data), maxIDText)], true
+		default:
+			if string(field) == "event" {
+				name = string(value)
+			}
+			fields = append(append(fields, line...), '\n')
+		}
+	}
+	return r.filterEvent(fields, data, name, hasData, tooLong), nil
+}
+
+// filterEvent returns an event with repaired messages; a batch becomes several events.
+func (r *eventReader) filterEvent(fields, data []byte, name string, hasData, tooLong bool) []byte {
+	var messages []message
+	switch text := bytes.TrimSpace(data); {
+	case name == "endpoint" || name != "message" && !r.onlyMessages:
+		return append(append(append(fields, "data: "...), data...), "\n\n"...)
+	case name != "message" || !hasData || len(text) == 0:
+	case tooLong:
+		messages = r.filter.rejectResponse(data, r.request, errTooLarge.Error())
+	default:
+		if start := findMessage(text); start >= 0 {
+			messages = r.filter.repairMessages(text[start:], r.request)
+		} else {
+			r.filter.logSkipped(text)
+		}
+	}
+	if len(messages) == 0 && r.onlyMessages {
+		return nil
+	}
+	if len(messages) == 0 {
+		return append(fields, '\n')
+	}
+	var out []byte
+	for _, m := range messages {
+		out = append(append(append(append(out, fields...), "data: "...), m.text...), "\n\n"...)
+	}
+	return out
+}

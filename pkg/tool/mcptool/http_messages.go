@@ -1,0 +1,97 @@
+package mcptool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+)
+
+// A messageTransport repairs the messages in the responses of a server over HTTP.
+type messageTransport struct {
+	next   http.RoundTripper
+	filter *messageFilter
+	// answersPosts is set for the transport whose responses to POST have messages.
+	answersPosts bool
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *messageTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	request := ""
+	if req.Method == http.MethodPost && req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		raw, err := io.ReadAll(body)
+		if err != nil {
+			return nil, err
+		}
+		request = t.filter.recordRequest(raw)
+	}
+	resp, err := t.next.RoundTrip(req)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return resp, err
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case kind == "text/event-stream":
+		resp.Body = t.newEventReader(resp.Body, request)
+	case request != "" && t.answersPosts:
+		resp.Body = &responseBody{ReadCloser: resp.Body, filter: t.filter, request: request}
+		resp.Header.Set("Content-Type", "application/json")
+	default:
+		return resp, nil
+	}
+	resp.ContentLength = -1
+	resp.Header.Del("Content-Length")
+	return resp, nil
+}
+
+// A responseBody is the body of the response to a request, in JSON, whatever its media type:
+// one message.
+type responseBody struct {
+	io.ReadCloser
+	filter  *messageFilter
+	request string
+	// message is nil before the first read.
+	message io.Reader
+}
+
+// Read implements [io.Reader].
+func (b *responseBody) Read(p []byte) (int, error) {
+	if b.message == nil {
+		raw, err := io.ReadAll(b.ReadCloser)
+		if err != nil && !errors.Is(err, errTooLarge) {
+			return 0, err
+		}
+		b.message = bytes.NewReader(b.repairBody(raw, err))
+	}
+	return b.message.Read(p)
+}
+
+// repairBody returns the response of a body: the library reads one message, so the rest of a
+// batch is left out.
+func (b *responseBody) repairBody(raw []byte, err error) []byte {
+	var messages []message
+	if err != nil {
+		messages = b.filter.rejectResponse(raw, b.request, err.Error())
+	} else {
+		messages = b.filter.repairMessages(raw, b.request)
+	}
+	var response []byte
+	for _, m := range messages {
+		if response == nil && m.isResponse {
+			response = m.text
+			continue
+		}
+		b.filter.logSkipped(m.text)
+	}
+	if response == nil {
+		b.filter.findRequest(json.RawMessage(b.request), "")
+		response = b.filter.newRejection(b.request, "it is not a message of the protocol: "+cutText(b.filter.clean(string(raw[:min(len(raw), 8*maxLoggedText)])), maxLoggedText))
+	}
+	return response
+}

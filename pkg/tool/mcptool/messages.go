@@ -1,0 +1,302 @@
+package mcptool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The library closes the connection when it cannot decode a message, which loses the result
+// of a call that the server has executed. So each message passes a messageFilter first, for
+// every transport. It does two things:
+//
+//   - It repairs the envelope: the version, ids that return as strings, errors that are texts,
+//     batches. A response that cannot be repaired becomes an error of its request.
+//   - It wraps the results of calls and lists: the library sees only an object with the
+//     original text, which unwrapResult returns. decode.go reads it, and keeps what it can.
+
+// resultKey is the member of _meta that has the result as the server sent it. Every result is
+// wrapped, so no server can forge it.
+const resultKey = "agenthost/result"
+
+// unreadableCode is the code of errors that replace unreadable responses.
+const unreadableCode = -32099
+
+// wrappedMethods are the requests with wrapped results.
+func wrappedMethods() []string {
+	return []string{"tools/call", "tools/list", "resources/list", "resources/read", "prompts/list", "prompts/get"}
+}
+
+// unwrapResult returns the result that the server sent.
+func unwrapResult(meta mcp.Meta) []byte {
+	raw, _ := meta[resultKey].(string)
+	return []byte(raw)
+}
+
+// A messageFilter repairs the messages of one connection. It is safe for concurrent use.
+type messageFilter struct {
+	logger *slog.Logger
+	// server is its name, and clean prepares its text for the log.
+	server string
+	clean  func(text string) string
+
+	mu sync.Mutex
+	// methods are the methods of the requests without a response, by their ids as JSON.
+	methods map[string]string
+	// skipped counts the lines and messages that were left out.
+	skipped int
+}
+
+// A message is one message for the library.
+type message struct {
+	text       []byte
+	isResponse bool
+}
+
+// newFilter returns the filter of a new connection.
+func (l *link) newFilter() *messageFilter {
+	return &messageFilter{logger: l.logger, server: l.server.displayName(), clean: l.cleanText, methods: map[string]string{}}
+}
+
+// recordRequest records a message to the server. It returns the id of a request, or "".
+func (f *messageFilter) recordRequest(raw []byte) string {
+	var req struct {
+		ID     json.RawMessage
+		Method string
+		Params struct {
+			RequestID json.RawMessage `json:"requestId"`
+		}
+	}
+	if err := json.Unmarshal(raw, &req); err != nil || req.Method == "" {
+		return ""
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case req.Method == "notifications/cancelled":
+		delete(f.methods, string(req.Params.RequestID))
+	case len(req.ID) > 0:
+		f.methods[string(req.ID)] = req.Method
+		return string(req.ID)
+	}
+	return ""
+}
+
+// repairMessages returns the messages for the library in what the server sent: none, if it is
+// left out, one, or those of a batch. request is the id of the request that is answered, if
+// the transport has it.
+func (f *messageFilter) repairMessages(raw []byte, request string) []message {
+	raw = bytes.TrimSpace(bytes.TrimPrefix(raw, []byte("\uFEFF")))
+	batch := []json.RawMessage{raw}
+	if len(raw) > 0 && raw[0] == '[' {
+		if err := json.Unmarshal(raw, &batch); err != nil {
+			return f.rejectResponse(raw, request, "it is not valid JSON: "+err.Error())
+		}
+	}
+	var messages []message
+	for _, one := range batch {
+		messages = append(messages, f.repairMessage(one, request)...)
+	}
+	return messages
+}
+
+func (f *messageFilter) repairMessage(raw []byte, request string) []message {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return f.rejectResponse(raw, request, "it is not valid JSON: "+err.Error())
+	}
+	_, hasResult := m["result"]
+	_, hasVersion := m["jsonrpc"]
+	failure := m["error"]
+	switch isRequest := len(m["method"]) > 0 && m["method"][0] == '"'; {
+	case isRequest && hasVersion:
+		m["jsonrpc"] = json.RawMessage(`"2.0"`)
+		return []message{{encodeMembers(m), false}}
+	case isRequest, !hasVersion && !hasResult && isNull(failure): // such as a line of a log
+		f.logSkipped(raw)
+		return nil
+	}
+	id, method := f.findRequest(m["id"], request)
+	if id == "" && isNull(m["id"]) && !isNull(failure) {
+		id, method = f.findOnlyRequest()
+	}
+	if id == "" {
+		f.logSkipped(raw)
+		return nil
+	}
+	response := map[string]json.RawMessage{"jsonrpc": json.RawMessage(`"2.0"`), "id": json.RawMessage(id)}
+	switch {
+	case !isNull(failure):
+		response["error"] = repairError(failure)
+	case slices.Contains(wrappedMethods(), method):
+		response["result"] = wrapResult(m["result"])
+	default:
+		response["result"] = m["result"]
+	}
+	return []message{{encodeMembers(response), true}}
+}
+
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// encodeMembers encodes an object of valid members.
+func encodeMembers(m map[string]json.RawMessage) []byte {
+	raw, err := json.Marshal(m)
+	if err != nil { // the members were decoded before
+		return []byte("{}")
+	}
+	return raw
+}
+
+// wrapResult returns an object that has a result as text.
+func wrapResult(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		raw = json.RawMessage("null")
+	}
+	wrapped, err := json.Marshal(map[string]any{"_meta": map[string]string{resultKey: string(raw)}})
+	if err != nil { // a string has an encoding
+		return json.RawMessage("{}")
+	}
+	return wrapped
+}
+
+// repairError returns an error of the protocol with an integer code and a string.
+func repairError(raw json.RawMessage) json.RawMessage {
+	var e struct{ Code, Message, Data json.RawMessage }
+	fixed := map[string]any{"code": -32603, "message": string(raw)}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		fixed["message"] = text
+	} else if json.Unmarshal(raw, &e) == nil {
+		var code float64
+		if json.Unmarshal(e.Code, &code) == nil && code == float64(int32(code)) {
+			fixed["code"] = int32(code)
+		}
+		if json.Unmarshal(e.Message, &text) == nil {
+			fixed["message"] = text
+		} else if !isNull(e.Message) {
+			fixed["message"] = string(e.Message)
+		}
+		if !isNull(e.Data) {
+			fixed["data"] = e.Data
+		}
+	}
+	out, err := json.Marshal(fixed)
+	if err != nil {
+		return json.RawMessage(`{"code":-32603,"message":""}`)
+	}
+	return out
+}
+
+// plainID returns an id as a number if it is one in quotes, or with a fraction of 0.
+func plainID(raw json.RawMessage) string {
+	text := strings.Trim(string(raw), `"`)
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n == float64(int64(n)) {
+		return strconv.FormatInt(int64(n), 10)
+	}
+	return string(raw)
+}
+
+func (f *messageFilter) pendingIDs() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ids := make([]string, 0, len(f.methods))
+	for id := range f.methods {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// findRequest returns the request that a response answers, and removes it: the one of its id,
+// or that of the transport. The id is "" if there is none.
+func (f *messageFilter) findRequest(raw json.RawMessage, request string) (id, method string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range []string{string(raw), plainID(raw), request} {
+		if method, ok := f.methods[id]; ok {
+			delete(f.methods, id)
+			return id, method
+		}
+	}
+	return "", ""
+}
+
+// findOnlyRequest is findRequest for an error whose id is null: it can only be that of the
+// only request.
+func (f *messageFilter) findOnlyRequest() (id, method string) {
+	if ids := f.pendingIDs(); len(ids) == 1 {
+		return f.findRequest(json.RawMessage(ids[0]), "")
+	}
+	return "", ""
+}
+
+var (
+	firstID = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"[^"]*"\s*,\s*)?"id"\s*:\s*("?\d+"?)`)
+	lastID  = regexp.MustCompile(`"id"\s*:\s*("?\d+"?)\s*(?:,\s*"jsonrpc"\s*:\s*"[^"]*"\s*)?\}\s*$`)
+)
+
+// maxIDText bounds the text that is searched for an id.
+const maxIDText = 200
+
+// rejectResponse returns an error for the request of an unreadable response. If there is no
+// such request, the text is left out.
+func (f *messageFilter) rejectResponse(raw []byte, request, reason string) []message {
+	id := json.RawMessage("null")
+	if m := firstID.FindSubmatch(raw[:min(len(raw), maxIDText)]); m != nil {
+		id = m[1]
+	} else if m := lastID.FindSubmatch(raw[max(0, len(raw)-maxIDText):]); m != nil {
+		id = m[1]
+	}
+	known, _ := f.findRequest(id, request)
+	if known == "" {
+		f.logSkipped(raw)
+		return nil
+	}
+	return []message{{f.newRejection(known, reason), true}}
+}
+
+// newRejection returns the error that replaces a response.
+func (f *messageFilter) newRejection(id, reason string) []byte {
+	message, err := json.Marshal("the response of the server cannot be read: " + reason)
+	if err != nil {
+		message = []byte(`""`)
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, unreadableCode, message)
+}
+
+// isUnreadable reports whether an error replaces an unreadable response.
+func isUnreadable(err error) bool {
+	answered := findAnswer(err)
+	return answered != nil && answered.Code == unreadableCode
+}
+
+// maxLogged bounds the messages that are logged of one connection, and maxLoggedText each one,
+// in characters.
+const (
+	maxLogged     = 20
+	maxLoggedText = 200
+)
+
+// logSkipped logs text of the server other than messages.
+func (f *messageFilter) logSkipped(raw []byte) {
+	f.mu.Lock()
+	f.skipped++
+	count := f.skipped
+	f.mu.Unlock()
+	if count > maxLogged {
+		return
+	}
+	text := cutText(f.clean(string(raw[:min(len(raw), 8*maxLoggedText)])), maxLoggedText)
+	f.logger.Warn("mcp server sent text other than messages, skipped", "server", f.server, "text", text, "last_logged", count == maxLogged)
+}
+
+// errTooLarge reports a message that exceeds maxBodyBytes.
+var errTooLarge = errors.New("it exceeds the limit of " + strconv.Itoa(maxBodyBytes>>20) + " MiB")

@@ -1,0 +1,141 @@
+package mcptool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/testmcp"
+	"agenthost/pkg/tool"
+)
+
+func newTestFilter(out io.Writer) *messageFilter {
+	l := &link{server: &server{}, logger: slog.New(slog.NewTextHandler(out, nil)), redactor: newLinkRedactor(newTestRedactor())}
+	return l.newFilter()
+}
+
+// TestSkippedLines: what a program prints next to messages is logged: without control characters
+// and secrets, at most 200 characters of a line, and at most 20 lines.
+func TestSkippedLines(t *testing.T) {
+	var log bytes.Buffer
+	f := newTestFilter(&log)
+	noise := "\u001b[31mready with k3y-of-ops\n" + strings.Repeat("x", 5000) + "\n" + strings.Repeat("again\n", 100)
+	out, err := io.ReadAll(newLineReader(strings.NewReader(noise+`{"jsonrpc":"2.0","method":"notifications/progress"}`), f))
+	if want := `{"jsonrpc":"2.0","method":"notifications/progress"}` + "\n"; err != nil || string(out) != want {
+		t.Errorf("messages = %q, %v", out, err)
+	}
+	text := log.String()
+	if n := strings.Count(text, "\n"); n != maxLogged || !strings.Contains(text, `text="[31mready with ***"`) || strings.Contains(text, strings.Repeat("x", maxLoggedText+1)) {
+		t.Errorf("%d lines in the log:\n%.3000s", n, text)
+	}
+}
+
+// TestLongLine: a line that is too long becomes an error of its request, and the next line is
+// read.
+func TestLongLine(t *testing.T) {
+	f := newTestFilter(io.Discard)
+	f.recordRequest([]byte(`{"id":7,"method":"tools/call"}`))
+	f.recordRequest([]byte(`{"id":8,"method":"ping"}`))
+	text := `{"jsonrpc":"2.0","id":7,"result":"` + strings.Repeat("x", maxBodyBytes) + "\"}\n" + `{"jsonrpc":"2.0","id":8,"result":{}}` + "\n"
+	out, err := io.ReadAll(newLineReader(strings.NewReader(text), f))
+	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the response of the server cannot be read: it exceeds the limit of 16 MiB"}}` + "\n" +
+		`{"id":8,"jsonrpc":"2.0","result":{}}` + "\n"
+	if diff := cmp.Diff(want, string(out)); err != nil || diff != "" {
+		t.Errorf("messages (-want +got): %v\n%s", err, diff)
+	}
+}
+
+// TestForgottenRequests: the filter keeps no request that was answered or canceled.
+func TestForgottenRequests(t *testing.T) {
+	f := newTestFilter(io.Discard)
+	for i := range 9 {
+		f.recordRequest(fmt.Appendf(nil, `{"id":%d,"method":"tools/call"}`, i))
+	}
+	for i := range 4 {
+		f.recordRequest(fmt.Appendf(nil, `{"method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+	}
+	f.repairMessages([]byte(`[{"id":4,"result":{}},{"id":"5","error":"x"},{"id":6,"result":1`), "")
+	f.repairMessages([]byte(`{"id":7,"result":{}}`), "")
+	f.repairMessages([]byte(`{"jsonrpc":"2.0","id":99,"result":{}}`), "8")
+	ids := f.pendingIDs()
+	slices.Sort(ids)
+	if got := strings.Join(ids, " "); got != "4 5 6" {
+		t.Errorf("requests = %s, want those of the unreadable batch", got)
+	}
+}
+
+// TestOddResources: of resources and prompts that are not as in the protocol, what can be read is
+// used.
+func TestOddResources(t *testing.T) {
+	h := httptest.NewServer(&testmcp.OddServer{})
+	t.Cleanup(h.Close)
+	set := buildSet(t, "mcp", "url: "+h.URL+"\nresources: true").(*serverSet)
+	l, release, err := set.acquireLink(t.Context(), &tool.Call{State: emptyState{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	listed, err := set.listResources(t.Context(), l, "i")
+	if err != nil || len(listed) != 2 || listed[0].Name != "notes" || listed[0].URI != "a:notes" || listed[1].Name != "photo" {
+		t.Errorf("resources = %v, %v", listed, err)
+	}
+	made, err := set.newResourceTool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, _, err := made.readResource(t.Context(), l, "a:notes")
+	if err != nil || len(parts) != 3 || parts[0].Text != "7" || parts[1].Text != "more" || parts[2].Text != "not available: its blob is not valid base64" {
+		t.Errorf("parts = %v, %v", parts, err)
+	}
+	text, err := set.LoadPrompt(t.Context(), &tool.Call{State: emptyState{}}, &tool.PromptRequest{Name: "greet"})
+	if err != nil || text != "Be kind." {
+		t.Errorf("prompt = %q, %v", text, err)
+	}
+}
+
+// FuzzMessages checks that no message of a server makes the filter or the decoders panic, and that
+// the library can decode each message that the filter returns.
+func FuzzMessages(f *testing.F) {
+	for _, odd := range testmcp.OddTools() {
+		f.Add(strings.ReplaceAll(odd.Response, "ID", "1"))
+	}
+	f.Add("event: message\ndata: {}\n\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, method := range []string{"tools/call", "tools/list", "initialize"} {
+			filter := newTestFilter(io.Discard)
+			filter.recordRequest([]byte(`{"id":1,"method":"` + method + `"}`))
+			for _, m := range filter.repairMessages([]byte(text), "1") {
+				var whole struct {
+					Result struct {
+						Meta map[string]any `json:"_meta"`
+					}
+				}
+				if err := json.Unmarshal(m.text, new(any)); err != nil {
+					t.Fatalf("%s of %q: %v", m.text, text, err)
+				}
+				if method == "tools/call" && json.Unmarshal(m.text, &whole) == nil && m.isResponse {
+					raw := unwrapResult(whole.Result.Meta)
+					_, _ = decodeCallResult(raw)
+					_, _ = decodePrompt(raw)
+					_, _, _ = decodeResource(raw)
+				}
+			}
+		}
+		if _, err := io.ReadAll(newLineReader(strings.NewReader(text), newTestFilter(io.Discard))); err != nil {
+			t.Fatal(err)
+		}
+		transport := &messageTransport{filter: newTestFilter(io.Discard)}
+		if _, err := io.ReadAll(transport.newEventReader(io.NopCloser(strings.NewReader(text)), "1")); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+	})
+}
