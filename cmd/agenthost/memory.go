@@ -41,6 +41,17 @@ func (f *memoryFlags) setupCommand(cmd *cobra.Command, missing missingDatabase, 
 	return f.storeFlags.setupCommand(cmd, missing, run)
 }
 
+// setupMemoryCommand is setupCommand for verbs that read no session.
+func (f *memoryFlags) setupMemoryCommand(cmd *cobra.Command, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+	f.setupCommand(cmd, requireDatabase, run)
+	open := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		f.skipSessions()
+		return open(cmd, args)
+	}
+	return cmd
+}
+
 func newMemoryAddCommand(io stdio) *cobra.Command {
 	var f memoryFlags
 	return f.setupCommand(&cobra.Command{
@@ -62,11 +73,11 @@ func newMemoryAddCommand(io stdio) *cobra.Command {
 
 func newMemorySearchCommand(io stdio) *cobra.Command {
 	var f memoryFlags
-	cmd := f.setupCommand(&cobra.Command{
+	cmd := f.setupMemoryCommand(&cobra.Command{
 		Use:   "search APPDIR TEXT",
 		Short: "Search the memory, best match first",
 		Args:  requireArgs(2, 2),
-	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+	}, func(ctx context.Context, st *store.Store, args []string) error {
 		found, err := st.Memories.Search(ctx, loader.AppName(args[0]), f.user, store.MemoryQuery{Text: args[1], Limit: f.limit})
 		if err != nil {
 			return failWith(err)
@@ -92,11 +103,11 @@ func (f *memoryFlags) printMemories(io stdio, found []*session.Memory) error {
 
 func newMemoryDeleteCommand(io stdio) *cobra.Command {
 	var f memoryFlags
-	cmd := f.setupCommand(&cobra.Command{
+	cmd := f.setupMemoryCommand(&cobra.Command{
 		Use:   "delete APPDIR (SESSION | --all)",
 		Short: "Delete the memories of a session, or all memories of a user",
 		Args:  requireArgs(1, 2),
-	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+	}, func(ctx context.Context, st *store.Store, args []string) error {
 		switch {
 		case f.all == (len(args) == 2):
 			return errors.New("exactly one of SESSION and --all is required")

@@ -95,30 +95,45 @@ func (f *storeFlags) openStoreFor(ctx context.Context, missing missingDatabase) 
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && missing == treatAsEmpty:
 		return memstore.New(nil), nil
+	case errors.Is(err, fs.ErrNotExist) && f.onlyMemories():
+		return nil, failWithf("no memory database at %s: set --memory, or change to the folder in which agenthost was run", displayDatabase(f.memory))
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, failWithf("no session database at %s: set --session-db, or change to the folder in which agenthost was run", f.displayName())
+		return nil, failWithf("no session database at %s: set --session-db, or change to the folder in which agenthost was run", displayDatabase(f.sessionDB))
+	case err != nil && f.onlyMemories():
+		return nil, failWithf("opening the memories: %w", err)
 	case err != nil:
 		return nil, failWithf("opening the session database: %w", err)
 	}
 	return st, nil
 }
 
-// displayName returns the file of the session database, or its URL without the password.
-func (f *storeFlags) displayName() string {
-	_, path, ok := strings.Cut(f.sessionDB, ":///")
-	if strings.HasPrefix(f.sessionDB, "sqlite") && ok {
+// skipSessions replaces the session database by an empty one if the memories are elsewhere, for
+// verbs that need only memories.
+func (f *storeFlags) skipSessions() {
+	if f.memory != "" {
+		f.sessionDB, f.artifacts, f.revisions = "memory:", "memory:", ""
+	}
+}
+
+// onlyMemories reports whether the memories are the only data that is stored.
+func (f *storeFlags) onlyMemories() bool { return f.sessionDB == "memory:" && f.memory != "" }
+
+// displayDatabase returns the file of a database, or its URL without the password.
+func displayDatabase(rawURL string) string {
+	_, path, ok := strings.Cut(rawURL, ":///")
+	if strings.HasPrefix(rawURL, "sqlite") && ok {
 		path, _, _ = strings.Cut(path, "?")
 		if abs, err := filepath.Abs(path); err == nil {
 			return abs
 		}
 	}
-	return store.Redacted(f.sessionDB)
+	return store.Redacted(rawURL)
 }
 
 // addLocation adds the session database to a not-found error.
 func (f *storeFlags) addLocation(err error) error {
 	if errors.Is(err, session.ErrNotFound) {
-		return failWithf("%w in %s", err, f.displayName())
+		return failWithf("%w in %s", err, displayDatabase(f.sessionDB))
 	}
 	return err
 }

@@ -143,6 +143,10 @@ func (s *Server) retrieveContexts(body []byte) (any, *apiError) {
 	}
 	var all []chunk
 	source, _ := v["vertexRagStore"].(map[string]any)
+	threshold, ok := source["vectorDistanceThreshold"].(float64)
+	if !ok {
+		threshold = 1
+	}
 	corpora, _ := source["ragResources"].([]any)
 	for _, c := range corpora {
 		resource, _ := c.(map[string]any)
@@ -164,7 +168,7 @@ func (s *Server) retrieveContexts(body []byte) (any, *apiError) {
 				if to < len(lines) {
 					cut += "\n" + lines[to][:len(lines[to])/2]
 				}
-				if distance < 1 {
+				if distance < 1 && distance <= threshold {
 					all = append(all, chunk{f, cut, distance})
 				}
 				if to == len(lines) {

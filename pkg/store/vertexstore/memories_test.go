@@ -248,6 +248,32 @@ func TestRAGMerge(t *testing.T) {
 	}
 }
 
+// TestRAGParameters: similarity_top_k limits the chunks that a search looks at, of all users, and
+// vector_distance_threshold their distance.
+func TestRAGParameters(t *testing.T) {
+	s := newMemoryFake()
+	all := openMemories(t, s, corpusURL)
+	for i, text := range []string{"tea", "tea with milk", "green tea with milk and sugar"} {
+		key := bob
+		key.ID = fmt.Sprint(i)
+		if err := all.AddEvents(t.Context(), key, []*session.Event{memoryEvent(text, session.UserAuthor, text, 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for parameters, want := range map[string]int{
+		"":                               3,
+		"?similarity_top_k=2":            2,
+		"?vector_distance_threshold=0.5": 2,
+		"?vector_distance_threshold=0":   1,
+		"?similarity_top_k=1&vector_distance_threshold=0.5": 1,
+	} {
+		found := strings.Split(find(t, openMemories(t, s, corpusURL+parameters), bob, store.MemoryQuery{Text: "milk sugar tea"}), "\n")
+		if len(found) != want {
+			t.Errorf("%s: %q, want %d", parameters, found, want)
+		}
+	}
+}
+
 // TestMergeChunks: a chunk that joins two others merges all three; an event of a time that is
 // there is left out.
 func TestMergeChunks(t *testing.T) {
@@ -285,8 +311,18 @@ func TestOpenMemoryErrors(t *testing.T) {
 		"agentengine://x": "GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_LOCATION is not set: set both, or write the full name of the reasoning engine",
 		strings.Replace(bankURL, "/77", "/78", 1): "memories of projects/p-1/locations/us-central1/reasoningEngines/78: 404 NOT_FOUND: The ReasoningEngine projects/4711/locations/us-central1/reasoningEngines/78 does not exist.; " +
 			"hint: check that projects/p-1/locations/us-central1/reasoningEngines/78 exists in project p-1, and that its location is us-central1",
-		"rag://":        "a RAG corpus is required: write rag://CORPUS or rag://projects/PROJECT/locations/LOCATION/ragCorpora/CORPUS",
-		corpusURL + "0": "memories of projects/p-1/locations/us-central1/ragCorpora/50: 404 NOT_FOUND: RagCorpus projects/4711/locations/us-central1/ragCorpora/50 not found.; hint: check that projects/p-1/locations/us-central1/ragCorpora/50 exists in project p-1, and that its location is us-central1",
+		corpusURL + "?top_k=5":                       "invalid parameter top_k=5: " + ragParameters,
+		corpusURL + "?similarity_top_k=":             "invalid parameter similarity_top_k=: " + ragParameters,
+		corpusURL + "?similarity_top_k=0":            "invalid parameter similarity_top_k=0: " + ragParameters,
+		corpusURL + "?similarity_top_k=101":          "invalid parameter similarity_top_k=101: " + ragParameters,
+		corpusURL + "?similarity_top_k=1.5":          "invalid parameter similarity_top_k=1.5: " + ragParameters,
+		corpusURL + "?vector_distance_threshold=x":   "invalid parameter vector_distance_threshold=x: " + ragParameters,
+		corpusURL + "?vector_distance_threshold=-1":  "invalid parameter vector_distance_threshold=-1: " + ragParameters,
+		corpusURL + "?vector_distance_threshold=NaN": "invalid parameter vector_distance_threshold=NaN: " + ragParameters,
+		corpusURL + "?%zz":                           ragParameters,
+		corpusURL + "#x":                             "rag: URLs have no parameters and no user: write rag://CORPUS or rag://projects/PROJECT/locations/LOCATION/ragCorpora/CORPUS",
+		"rag://":                                     "a RAG corpus is required: write rag://CORPUS or rag://projects/PROJECT/locations/LOCATION/ragCorpora/CORPUS",
+		corpusURL + "0":                              "memories of projects/p-1/locations/us-central1/ragCorpora/50: 404 NOT_FOUND: RagCorpus projects/4711/locations/us-central1/ragCorpora/50 not found.; hint: check that projects/p-1/locations/us-central1/ragCorpora/50 exists in project p-1, and that its location is us-central1",
 		strings.Replace(corpusURL, "p-1", "p-2", 1): "memories of projects/p-2/locations/us-central1/ragCorpora/5: 403 PERMISSION_DENIED: Permission denied on resource project p-2.; " +
 			"hint: check that the project exists, and grant the host's account the role roles/aiplatform.user on it, for projects/p-2/locations/us-central1/ragCorpora/5",
 	} {

@@ -30,22 +30,56 @@ import (
 // session are a file, whose chunks are found by meaning. Its files are those of adk-python
 // memory/vertex_ai_rag_memory_service.py. Adding a session again adds a file, and a search
 // returns each event of both files once.
-type RAGMemory struct{ client *client }
+type RAGMemory struct {
+	client *client
+	// similarityTopK is how many chunks of all users a search looks at, and distanceThreshold the
+	// distance in meaning that they may have.
+	similarityTopK    int
+	distanceThreshold float64
+}
 
 var _ store.MemoryService = (*RAGMemory)(nil)
 
-// OpenRAG returns the memories in a corpus, by a URL such as rag://123. It reads from the corpus
-// once, so that a wrong corpus, project or location, or a missing role, is an error.
+const ragParameters = "rag: URLs have the parameters similarity_top_k, an integer from 1 to 100, and vector_distance_threshold, a number from 0 to 10"
+
+// OpenRAG returns the memories in a corpus, by a URL such as rag://123. Its parameters are the
+// arguments of ADK's service: similarity_top_k limits the chunks that a search looks at (default
+// 100), vector_distance_threshold their distance. It reads from the corpus once, so that a wrong
+// corpus, project or location, or a missing role, is an error.
 func OpenRAG(ctx context.Context, rawURL string, o *Options) (*RAGMemory, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	c, err := newClient(corpusKind, rawURL, o)
-	if err != nil {
+	name, parameters, _ := strings.Cut(rawURL, "?")
+	m := &RAGMemory{similarityTopK: maxTopK, distanceThreshold: maxDistance}
+	if err := m.readParameters(parameters); err != nil {
 		return nil, err
 	}
-	m := &RAGMemory{c}
+	var err error
+	if m.client, err = newClient(corpusKind, name, o); err != nil {
+		return nil, err
+	}
 	return m, m.Ping(ctx)
+}
+
+func (m *RAGMemory) readParameters(text string) error {
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return errors.New(ragParameters)
+	}
+	for name, all := range values {
+		value := all[len(all)-1]
+		n, err := strconv.ParseFloat(value, 64)
+		switch {
+		case err == nil && name == "similarity_top_k" && n == math.Trunc(n) && n >= 1 && n <= maxTopK:
+			m.similarityTopK = int(n)
+		case err == nil && name == "vector_distance_threshold" && n >= 0 && n <= maxDistance:
+			m.distanceThreshold = n
+		default:
+			return fmt.Errorf("invalid parameter %s=%s: %s", name, value, ragParameters)
+		}
+	}
+	return nil
 }
 
 // Ping checks that the corpus exists and can be read.
@@ -202,8 +236,8 @@ func (m *RAGMemory) AddMemories(context.Context, store.UserKey, []*session.Memor
 	return fmt.Errorf("a RAG corpus stores only memories of sessions: add a session: %w", session.ErrInvalid)
 }
 
-// distanceThreshold is ADK's default: the service returns only nearer chunks.
-const distanceThreshold = 10
+// maxDistance is ADK's default: the service returns only nearer chunks.
+const maxDistance = 10
 
 // maxFoundEvents bounds the result of a search. A chunk of a file has many events.
 const maxFoundEvents = 1000
@@ -222,14 +256,14 @@ type ragSession struct {
 }
 
 // FindMemories returns the events of the chunks that are nearest in meaning; the limit counts
-// chunks. The service looks at the nearest 100 of all users. Chunks of a session that share
+// chunks. The service looks at the nearest of all users. Chunks of a session that share
 // events are merged.
 func (m *RAGMemory) FindMemories(ctx context.Context, who store.UserKey, q store.MemoryQuery) ([]*session.Memory, error) {
 	body := map[string]any{
 		"vertexRagStore": map[string]any{
-			"ragResources": []any{map[string]any{"ragCorpus": m.client.resourceName()}}, "vectorDistanceThreshold": distanceThreshold,
+			"ragResources": []any{map[string]any{"ragCorpus": m.client.resourceName()}}, "vectorDistanceThreshold": m.distanceThreshold,
 		},
-		"query": map[string]any{"text": q.Text, "similarityTopK": maxTopK}, // of all users
+		"query": map[string]any{"text": q.Text, "similarityTopK": m.similarityTopK}, // of all users
 	}
 	var answer struct {
 		Contexts struct {
