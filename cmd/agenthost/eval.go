@@ -50,7 +50,8 @@ func newEvalCommand(io stdio) *cobra.Command {
 		Short: "Evaluate an app on eval sets",
 		Long: `Eval runs the cases of eval sets on an app with its own models and tools, each case in
 a new session in memory, and scores the answers. DIR is an app. SET is a file, or the
-name or ID of a set in the app (default: all *.eval.yaml, *.evalset.json and *.test.json).
+name or ID of a set in the app (default: all *.eval.yaml, *.evalset.json, *.evalset.yaml
+and *.test.json).
 The metrics are those of --metrics, or else of --config, or else of the set in YAML, or
 else of the test_config.json next to the set, or else tool_trajectory=1 and
 response_match=0.8. The results are stored in the app's .adk/eval_history. The exit status

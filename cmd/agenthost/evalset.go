@@ -146,8 +146,10 @@ func (s *setFile) readSet() error {
 	if err := eval.CheckPathSegment(s.name); err != nil {
 		return err
 	}
-	if _, err := s.root.Lstat(s.name + evalfile.Suffix); err == nil {
-		return failWithf("eval set %q is in YAML: add its cases to %s%s in an editor", s.name, s.name, evalfile.Suffix)
+	for _, suffix := range evalfile.YAMLSuffixes() {
+		if _, err := s.root.Lstat(s.name + suffix); err == nil {
+			return failWithf("eval set %q is in YAML: add its cases to %s%s in an editor", s.name, s.name, suffix)
+		}
 	}
 	f, err := s.root.Open(s.name + eval.SetSuffix)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -45,8 +45,21 @@ func ModelsOf(file string, src []byte, config *eval.Config) []spec.Text {
 }
 
 // ReadSet reads an eval set or a test file of ADK as [eval.ReadSet], and checks the criteria
-// and stubs of its cases.
+// and stubs of its cases. A file with [SetSuffix] is in YAML.
 func ReadSet(file string, src []byte, o *eval.ReadOptions, names *Names) (*eval.Set, spec.Diagnostics) {
+	if !strings.HasSuffix(file, SetSuffix) {
+		return readJSONSet(file, src, o, names)
+	}
+	text, ds := convertYAML(file, src)
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	set, more := readJSONSet(file, text.json.Bytes(), o, names)
+	text.moveToYAML(more)
+	return set, append(ds, more...)
+}
+
+func readJSONSet(file string, src []byte, o *eval.ReadOptions, names *Names) (*eval.Set, spec.Diagnostics) {
 	set, err := eval.ReadSet(file, src, o)
 	if err != nil {
 		return nil, diagnosticsOf(file, err)

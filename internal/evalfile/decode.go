@@ -64,13 +64,13 @@ func findADKForm(n *spec.Node) (spec.Diagnostic, bool) {
 	if n.Kind == spec.Sequence && len(n.Items) > 0 {
 		problem := n.Errorf("eval", "an eval file must be a mapping, got a list")
 		if item := n.Items[0]; item.Get("data") != nil || item.Get("query") != nil {
-			return problem.WithHint("this is a form of ADK: give the file a name such as orders.evalset.json"), true
+			return problem.WithHint("this is a form of ADK: give the file a name such as orders.evalset.yaml"), true
 		}
 		return problem.WithHint("write the list under cases:"), true
 	}
 	for _, key := range []string{"eval_cases", "evalCases", "eval_set_id", "evalSetId"} {
 		if at := n.Get(key); at != nil {
-			return n.Errorf("eval", "%s is a key of ADK's eval sets", key).WithHint("give the file a name such as orders.evalset.json, or write the cases under cases:"), true
+			return n.Errorf("eval", "%s is a key of ADK's eval sets", key).WithHint("give the file a name such as orders.evalset.yaml, or write the cases under cases:"), true
 		}
 	}
 	return spec.Diagnostic{}, false

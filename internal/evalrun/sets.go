@@ -17,7 +17,9 @@ import (
 )
 
 // setSuffixes end the names of eval sets and of test files, which have the same content.
-func setSuffixes() []string { return []string{eval.SetSuffix, eval.TestSuffix, evalfile.Suffix} }
+func setSuffixes() []string {
+	return append([]string{eval.SetSuffix, eval.TestSuffix}, evalfile.YAMLSuffixes()...)
+}
 
 // maxEntries limits the entries of a folder.
 const maxEntries = 100_000

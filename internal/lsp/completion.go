@@ -154,7 +154,7 @@ func listYAMLFiles(dir, from string) []string {
 		switch {
 		case err != nil || d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir // omit unreadable files
-		case !strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".test.yaml") || strings.HasSuffix(path, ".eval.yaml") || path == "app.yaml":
+		case !strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".test.yaml") || strings.HasSuffix(path, ".eval.yaml") || strings.HasSuffix(path, ".evalset.yaml") || path == "app.yaml":
 			return nil
 		}
 		if rel, err := filepath.Rel(from, filepath.Join(dir, path)); err == nil && !strings.HasPrefix(rel, "..") {

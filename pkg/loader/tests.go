@@ -191,12 +191,12 @@ func (r *resolver) checkEvals(ctx context.Context) {
 	if names.Tools != nil {
 		names.Tools = append(slices.Clone(names.Tools), "transfer_to_agent", "set_model_response", "adk_request_confirmation", "adk_request_credential")
 	}
-	files := r.findFiles(ctx, "eval sets", evalfile.Suffix, eval.SetSuffix, eval.TestSuffix, eval.ConfigFile)
+	files := r.findFiles(ctx, "eval sets", evalfile.Suffix, evalfile.SetSuffix, eval.SetSuffix, eval.TestSuffix, eval.ConfigFile)
 	configs := r.readEvalConfigs(files, names)
 	var judges []spec.Text
 	for _, file := range files {
 		names.Config = configs[path.Dir(file)]
-		if !strings.HasSuffix(file, ".json") {
+		if strings.HasSuffix(file, evalfile.Suffix) {
 			n, ds := r.src.parseFile(file) // without references, as it runs
 			if n != nil && !ds.HasErrors() {
 				f, more := evalfile.Decode(n, names)
@@ -206,8 +206,8 @@ func (r *resolver) checkEvals(ctx context.Context) {
 			r.report(ds...)
 			continue
 		}
-		if name := path.Base(file); strings.HasSuffix(name, ".json") && (name == eval.ConfigFile || !strings.HasSuffix(name, eval.ConfigFile)) {
-			models, ds := r.checkEvalJSON(file, names)
+		if name := path.Base(file); name == eval.ConfigFile || !strings.HasSuffix(name, eval.ConfigFile) {
+			models, ds := r.checkADKFile(file, names)
 			judges = append(judges, models...)
 			r.report(ds...)
 		}
@@ -242,8 +242,8 @@ func (r *resolver) readEvalConfigs(files []string, names *evalfile.Names) map[st
 	return configs
 }
 
-// checkEvalJSON returns the problems of a file of ADK.
-func (r *resolver) checkEvalJSON(file string, names *evalfile.Names) ([]spec.Text, spec.Diagnostics) {
+// checkADKFile returns the problems of a file of ADK.
+func (r *resolver) checkADKFile(file string, names *evalfile.Names) ([]spec.Text, spec.Diagnostics) {
 	at := r.src.displayPath(file)
 	src, err := r.src.readEvalFile(file)
 	if isLimitError(err) {
@@ -322,7 +322,7 @@ func (r *resolver) resolveJudges(ctx context.Context, jobs []*evalrun.Job) evalr
 // readEvalSets reads all eval sets of the app with the places of their cases.
 func (r *resolver) readEvalSets(ctx context.Context, places casePlaces) []*evalrun.SetFile {
 	var sets []*evalrun.SetFile
-	for _, file := range r.findFiles(ctx, "eval sets", evalfile.Suffix, eval.SetSuffix, eval.TestSuffix) {
+	for _, file := range r.findFiles(ctx, "eval sets", evalfile.Suffix, evalfile.SetSuffix, eval.SetSuffix, eval.TestSuffix) {
 		at := r.src.displayPath(file)
 		text, err := r.src.readEvalFile(file)
 		var set *evalrun.SetFile

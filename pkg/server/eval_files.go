@@ -44,7 +44,7 @@ func (s *Server) requireEvalEdits(h handler) handler {
 func (s *Server) handleListEvalSets(field string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		names := []string{}
-		for _, suffix := range []string{eval.SetSuffix, evalfile.Suffix} {
+		for _, suffix := range setSuffixes() {
 			more, err := s.listFiles(r.PathValue("app"), ".", suffix)
 			if err != nil {
 				return err
@@ -73,7 +73,7 @@ func (s *Server) readEvalSet(r *http.Request) (*evalrun.SetFile, error) {
 // readEvalFile reads a set of the folder of an app by its name: in a form of ADK, which has
 // no config, or else in YAML.
 func readEvalFile(root *os.Root, name string) (*evalrun.SetFile, error) {
-	for _, suffix := range []string{eval.SetSuffix, evalfile.Suffix} {
+	for _, suffix := range setSuffixes() {
 		if isRegularFile(root, ".", name, suffix) {
 			return readSetFile(root, name+suffix)
 		}
@@ -138,11 +138,19 @@ func (s *Server) editEvalSet(r *http.Request, change func(*eval.Set) error) erro
 
 // rejectEvalFile rejects a change of a set in YAML, which would lose its comments.
 func rejectEvalFile(root *os.Root, name string) error {
-	if isRegularFile(root, ".", name, eval.SetSuffix) || !isRegularFile(root, ".", name, evalfile.Suffix) {
+	if isRegularFile(root, ".", name, eval.SetSuffix) {
 		return nil
 	}
-	return forbiddenError("Eval set `" + name + "` cannot be changed over HTTP: edit the file " + name + evalfile.Suffix)
+	for _, suffix := range evalfile.YAMLSuffixes() {
+		if isRegularFile(root, ".", name, suffix) {
+			return forbiddenError("Eval set `" + name + "` cannot be changed over HTTP: edit the file " + name + suffix)
+		}
+	}
+	return nil
 }
+
+// setSuffixes end the names of eval sets. The routes of ADK change those in JSON.
+func setSuffixes() []string { return append([]string{eval.SetSuffix}, evalfile.YAMLSuffixes()...) }
 
 // openWritableFolder opens the folder of an app for changes by developers.
 func (s *Server) openWritableFolder(app string) (*os.Root, error) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"agenthost/internal/evalfile"
 	"agenthost/pkg/eval"
 )
 
@@ -77,7 +76,7 @@ func (s *Server) createEvalSet(r *http.Request, set *eval.Set) error {
 	defer root.Close()
 	s.evalEdits.Lock()
 	defer s.evalEdits.Unlock()
-	for _, suffix := range []string{eval.SetSuffix, evalfile.Suffix} {
+	for _, suffix := range setSuffixes() {
 		if _, err := root.Lstat(set.ID + suffix); err == nil {
 			return badRequest("EvalSet " + set.ID + " already exists for app " + app + ".")
 		}
