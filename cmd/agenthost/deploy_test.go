@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -194,26 +195,49 @@ func TestDeployedUnit(t *testing.T) {
 	if u["ExecReload"][0] != "/bin/kill -HUP $MAINPID" || u["DynamicUser"][0] != "yes" || u["WorkingDirectory"][0] != "/var/lib/"+u["StateDirectory"][0] {
 		t.Errorf("the unit is %v", u)
 	}
+	text := readText(t, deployDir+"/agenthost.service")
+	if out := analyzeUnit(t, text); out != "" {
+		t.Errorf("systemd-analyze: %s", out)
+	}
+	if out := analyzeUnit(t, strings.Replace(text, "DynamicUser=", "DynamicUsers=", 1)); !strings.Contains(out, "Unknown key 'DynamicUsers'") {
+		t.Errorf("systemd-analyze does not report an unknown key: %s", out)
+	}
+}
+
+// analyzeUnit returns what systemd-analyze reports about a unit. The machine's own units
+// are hidden from it: a warning about one of them would appear here.
+func analyzeUnit(t *testing.T, text string) string {
+	t.Helper()
 	program, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Skip("systemd-analyze is not installed")
+		t.Skip("SKIPPED: systemd-analyze is not installed; hint: apt-get install systemd")
 	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "agenthost.service")
 	// systemd-analyze checks that the binary exists, which is not installed here.
-	file := filepath.Join(t.TempDir(), "agenthost.service")
-	text := strings.Replace(readText(t, deployDir+"/agenthost.service"), "ExecStart=/usr/local/bin/agenthost", "ExecStart="+self, 1)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	units := map[string]string{"agenthost.service": strings.Replace(text, "ExecStart=/usr/local/bin/agenthost", "ExecStart="+self, 1)}
+	for _, target := range []string{"basic", "sysinit", "shutdown", "network-online", "multi-user"} {
+		units[target+".target"] = "[Unit]\nDescription=" + target + "\n"
 	}
-	for _, args := range [][]string{{"verify", file}, {"security", "--offline=true", "--threshold=15", file}} {
-		out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
-		if err != nil || args[0] == "verify" && len(bytes.TrimSpace(out)) > 0 {
-			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
+	for name, text := range units {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
+	var report strings.Builder
+	for _, args := range [][]string{{"verify", file}, {"security", "--offline=true", "--threshold=15", file}} {
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+dir)
+		out, err := cmd.CombinedOutput()
+		if err != nil || args[0] == "verify" && len(bytes.TrimSpace(out)) > 0 {
+			fmt.Fprintf(&report, "%s: %v\n%s", args[0], err, out)
+		}
+	}
+	return report.String()
 }
 
 func decodeYAML(t *testing.T, text string, v any) {
