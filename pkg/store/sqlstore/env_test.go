@@ -37,6 +37,26 @@ func backends() []testBackend {
 	}
 }
 
+// emptyURL returns a function that returns the URL of an empty database. Tables on a server
+// take about a second to create, so there its databases are one, whose rows it deletes:
+// the tests that use them must not run at the same time.
+func (be testBackend) emptyURL(t *testing.T) func(testing.TB) string {
+	if be.name == "memory" || be.name == "sqlite" {
+		return be.url
+	}
+	shared := be.url(t)
+	db := openStore(t, shared, nil).db
+	return func(t testing.TB) string {
+		t.Helper()
+		for _, table := range tableNames() {
+			if _, err := db.writes.ExecContext(t.Context(), "DELETE FROM "+table); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return shared
+	}
+}
+
 // eachDatabase runs a test on an empty database of each engine.
 func eachDatabase(t *testing.T, test func(t *testing.T, url string)) {
 	for _, be := range backends()[1:] {

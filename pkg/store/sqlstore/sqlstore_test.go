@@ -2,29 +2,17 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"testing"
 
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/storetest"
 )
 
-// Engines run at the same time, because most of the time they wait for flushes. A schema
-// on a server takes about a second, so the tests of a server share one.
 func TestConformance(t *testing.T) {
 	for _, be := range backends()[1:] {
 		t.Run(be.name, func(t *testing.T) {
 			t.Parallel()
-			url := be.url
-			if be.name != "sqlite" {
-				shared := be.url(t)
-				openStore(t, shared, nil) // creates the tables
-				url = func(t testing.TB) string {
-					deleteAllRows(t, shared)
-					return shared
-				}
-			}
+			url := be.emptyURL(t)
 			suite := &storetest.Suite{Durable: true, LocalClock: be.name == "sqlite"}
 			suite.Create = func(t testing.TB) storetest.Database {
 				url := url(t)
@@ -39,13 +27,4 @@ func TestConformance(t *testing.T) {
 			suite.Run(t)
 		})
 	}
-}
-
-func deleteAllRows(t testing.TB, url string) {
-	t.Helper()
-	var text strings.Builder
-	for _, table := range tableNames() {
-		fmt.Fprintf(&text, "DELETE FROM %s;", table)
-	}
-	execSQL(t, url, text.String())
 }
