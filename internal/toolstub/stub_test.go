@@ -1,6 +1,7 @@
 package toolstub_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,56 +80,38 @@ func runCall(ctx context.Context, r *toolstub.Run, t tool.Tool, name string, arg
 	return string(b)
 }
 
-// TestVectors runs the vectors of ADK's injections under the names that docs/eval-sets.md
-// maps them to.
-func TestVectors(t *testing.T) {
-	dir := os.Getenv("AGENTHOST_CORPUS")
-	if dir == "" {
-		dir = "../../../shared/corpus"
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "evaluation-vectors.json"))
+// TestInjections: ADK's injections, under the names that docs/eval-sets.md maps them to,
+// answer as in ADK.
+func TestInjections(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "adk_injections.jsonl"))
 	if err != nil {
-		t.Skipf("SKIPPED: no corpus: set AGENTHOST_CORPUS (%v)", err)
-	}
-	var corpus struct {
-		Cases []struct {
-			ID, Group string
-			Input     struct{ Injections, Args json.RawMessage }
-			Expected  struct{ Response any }
-		}
-	}
-	if err := json.Unmarshal(text, &corpus); err != nil && !strings.Contains(err.Error(), "Expected") {
-		var typed *json.UnmarshalTypeError
-		if !errors.As(err, &typed) {
-			t.Fatal(err)
-		}
+		t.Fatal(err)
 	}
 	names := strings.NewReplacer("injected_error", "error", "injected_http_error_code", "code", "error_message", "message",
 		"injected_response", "return", "injection_probability", "probability", "injected_latency_seconds", "latency", "random_seed", "seed")
-	count := 0
-	for _, v := range corpus.Cases {
-		if v.Group != "environment-injection" {
-			continue
+	for line := range bytes.Lines(text) {
+		var v struct {
+			ID    string
+			Input struct {
+				Injections json.RawMessage
+				Args       map[string]any
+			}
+			Expected struct{ Response any }
 		}
-		count++
+		if err := json.Unmarshal(line, &v); err != nil {
+			t.Fatal(err)
+		}
 		t.Run(v.ID, func(t *testing.T) {
 			set := buildSet(t, `{"tools": {"find": `+names.Replace(string(v.Input.Injections))+`}}`)
-			var args map[string]any
-			if err := json.Unmarshal(v.Input.Args, &args); err != nil {
-				t.Fatal(err)
-			}
 			want := `{"real":true}`
 			if v.Expected.Response != nil {
 				b, _ := json.Marshal(v.Expected.Response)
 				want = string(b)
 			}
-			if got := runCall(t.Context(), set.Begin(&toolstub.RunOptions{}), realTool{}, "find", args); got != want {
+			if got := runCall(t.Context(), set.Begin(&toolstub.RunOptions{}), realTool{}, "find", v.Input.Args); got != want {
 				t.Errorf("response = %s, want %s", got, want)
 			}
 		})
-	}
-	if count != 4 {
-		t.Errorf("%d vectors ran, want 4", count)
 	}
 }
 

@@ -12,6 +12,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// corpusFile returns the path of a file of the corpus.
+func corpusFile(t testing.TB, name string) string {
+	t.Helper()
+	dir := os.Getenv("AGENTHOST_CORPUS")
+	if dir == "" {
+		dir = "../../../shared/corpus"
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED: no corpus: set AGENTHOST_CORPUS (%v)", err)
+	}
+	return path
+}
+
 // TestCorpus: every file of others, in each form and spelling, is read and written back
 // equal: nothing but nulls and empty values is lost, and what is written is read as the
 // same value again.
