@@ -2,98 +2,46 @@ package runtime
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
 	"google.golang.org/genai"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 )
 
-// readCorpusFile reads a file of test data from other projects.
-func readCorpusFile(t *testing.T, name string) []byte {
-	t.Helper()
-	dir := os.Getenv("AGENTHOST_CORPUS")
-	if dir == "" {
-		dir = "../../../shared/corpus"
+// TestADKContents: an agent sees the events as in ADK, by cases restated from the rules of
+// adk-python and adk-go. The headline of a case states an intentional difference.
+func TestADKContents(t *testing.T) {
+	files, err := filepath.Glob("testdata/adk_contents/*.txtar")
+	if err != nil || len(files) < 31 {
+		t.Fatalf("%d cases, %v", len(files), err)
 	}
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Skipf("SKIPPED: no corpus: set AGENTHOST_CORPUS (%v)", err)
-	}
-	return b
-}
-
-// scopedTasks are the cases of agents that have a task's isolation scope. They
-// belong to ADK 2's node path, and there is one run path here, the classic one,
-// for every root: no agent has a scope (TestContentsScoped shows that what has
-// one is not seen).
-var scopedTasks = []string{"IsolationScope", "StrictIsolation", "TaskInput"}
-
-// decided are intentional differences: arguments and results of other agents'
-// tools are formatted as JSON, and without a message of the current turn
-// the contents are empty (adk-go falls back to the whole history).
-var decided = []string{"agentTransfer.include_contents=", "other_agent_function_", "robot.include_contents=none"}
-
-// TestContentsCorpus replays what the unit tests of adk-python and adk-go
-// expect a model to see.
-func TestContentsCorpus(t *testing.T) {
-	type contentCase struct {
-		Name            string
-		Agent           string
-		IncludeContents string
-		Branch          string
-		Events          []json.RawMessage
-		Expected        json.RawMessage
-		Asserts         []contentAssert
-		Model           any
-	}
-	var cases []contentCase
-	if err := json.Unmarshal(readCorpusFile(t, "contents.json"), &cases); err != nil {
-		t.Fatal(err)
-	}
-	played := 0
-	for _, c := range cases {
-		if containsAny(c.Name, scopedTasks) {
-			continue
-		}
-		played++
-		name := strings.ReplaceAll(c.Name, "/", ".")
-		t.Run(name, func(t *testing.T) {
-			var events []*session.Event
-			for _, raw := range c.Events {
-				ev := new(session.Event)
-				if err := json.Unmarshal(raw, ev); err != nil {
-					t.Fatal(err)
-				}
-				events = append(events, ev)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
 			}
-			_, keeps := c.Model.(map[string]any)
-			got := decodeGeneric(t, visibleContents(t, viewKey{agent: c.Agent, branch: c.Branch, keepIDs: keeps}, IncludeContents(c.IncludeContents), events))
-			diff := failedAsserts(got, c.Asserts)
-			if want := decodeGeneric(t, c.Expected); want != nil {
-				diff = cmp.Diff(want, got)
+			var view struct {
+				Agent, Branch, Include string
+				KeepIDs                bool
 			}
-			if differs := diff != ""; differs != containsAny(name, decided) {
+			if err := json.Unmarshal(archive.Files[0].Data, &view); err != nil {
+				t.Fatal(err)
+			}
+			who := viewKey{agent: view.Agent, branch: view.Branch, keepIDs: view.KeepIDs}
+			got := visibleInLines(t, who, IncludeContents(view.Include), string(archive.Files[1].Data))
+			want := "[" + strings.ReplaceAll(strings.TrimSpace(string(archive.Files[2].Data)), "\n", ",") + "]"
+			if diff := cmp.Diff(decodeGeneric(t, []byte(want)), decodeGeneric(t, []byte(got))); diff != "" {
 				t.Errorf("contents (-want +got):\n%s", diff)
 			}
 		})
 	}
-	if played < 30 {
-		t.Errorf("played %d cases of the corpus, want 30 at least", played)
-	}
-}
-
-func containsAny(s string, subs []string) bool {
-	for _, sub := range subs {
-		if strings.Contains(s, sub) {
-			return true
-		}
-	}
-	return false
 }
 
 // visibleContents takes the events in one by one, as a session grows: the contents must
@@ -258,3 +206,8 @@ func TestContentsScoped(t *testing.T) {
 		}
 	}
 }
+
+// idKeepingModel is a model whose requests have every call ID.
+type idKeepingModel struct{ model.LLM }
+
+func (idKeepingModel) KeepsCallIDs() bool { return true }

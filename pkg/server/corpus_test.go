@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
 
 	"agenthost/pkg/session"
 )
@@ -22,19 +22,16 @@ import (
 // state are listed with a reason in testdata/rest. -update writes the list with a
 // question mark for each missing reason, which fails the test.
 func TestRecordedServers(t *testing.T) {
-	dir := os.Getenv("AGENTHOST_CORPUS")
 	for _, name := range []string{"adk-go", "adk-js"} {
-		t.Run(name, func(t *testing.T) {
-			files, err := filepath.Glob(filepath.Join(dir, "rest", name, "[0-9]*.txt"))
-			if dir == "" || err != nil || len(files) == 0 {
-				t.Skip("SKIPPED: no corpus: set AGENTHOST_CORPUS")
-			}
-			compareWith(t, name, files)
-		})
+		t.Run(name, func(t *testing.T) { compareWith(t, name) })
 	}
 }
 
-func compareWith(t *testing.T, name string, files []string) {
+func compareWith(t *testing.T, name string) {
+	exchanges, err := txtar.ParseFile(filepath.Join("testdata", "rest", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	golden := filepath.Join("testdata", "rest", name+".txt")
 	listed, err := os.ReadFile(golden)
 	if err != nil && !*update {
@@ -44,25 +41,20 @@ func compareWith(t *testing.T, name string, files []string) {
 	r := &replay{env: recordedApps(t), ids: map[string]string{}}
 	var out strings.Builder
 	same := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		theirs, ours, line := r.compareExchange(text)
+	for _, exchange := range exchanges.Files {
+		theirs, ours, line := r.compareExchange(exchange.Data)
 		if theirs == ours {
 			same++
 			continue
 		}
-		step := strings.TrimSuffix(filepath.Base(file), ".txt")
-		reason := reasons[step]
+		reason := reasons[exchange.Name]
 		if reason == "" {
 			reason = "?"
-			t.Errorf("%s differs without a listed reason: %s\ntheirs: %s\nours:   %s", step, line, theirs, ours)
+			t.Errorf("%s differs without a listed reason: %s\ntheirs: %s\nours:   %s", exchange.Name, line, theirs, ours)
 		}
-		fmt.Fprintf(&out, "%s: %s\n  theirs: %s\n  ours:   %s\n  why:    %s\n", step, line, theirs, ours, reason)
+		fmt.Fprintf(&out, "%s: %s\n  theirs: %s\n  ours:   %s\n  why:    %s\n", exchange.Name, line, theirs, ours, reason)
 	}
-	got := fmt.Sprintf("%d of %d responses are the same. The others:\n\n%s", same, len(files), out.String())
+	got := fmt.Sprintf("%d of %d responses are the same. The others:\n\n%s", same, len(exchanges.Files), out.String())
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -91,19 +83,16 @@ type replay struct {
 	ids map[string]string
 }
 
-func (r *replay) compareExchange(text []byte) (theirs, ours, line string) {
-	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	request, answer, _ := bytes.Cut(text, []byte("\n=====\n"))
-	head, body, _ := strings.Cut(r.translateIDs(string(request)), "\n\n")
-	line, _, _ = strings.Cut(head, "\n")
-	method, path, _ := strings.Cut(strings.TrimSuffix(line, " HTTP/1.1"), " ")
+func (r *replay) compareExchange(exchange []byte) (theirs, ours, line string) {
+	request, answer, _ := strings.Cut(string(exchange), "\n=====\n")
+	line, body, _ := strings.Cut(r.translateIDs(request), "\n\n")
+	method, path, _ := strings.Cut(line, " ")
 	path = strings.TrimPrefix(path, "/api")
 	w := r.env.serve(method, path, strings.TrimSpace(body))
 
-	answerHead, answerBody, _ := strings.Cut(string(answer), "\n\n")
-	theirStatus := strings.Fields(answerHead)[1]
+	status, answerBody, _ := strings.Cut(answer, "\n\n")
 	r.recordIDs([]byte(answerBody), w)
-	theirs = theirStatus + " " + summarizeBody([]byte(r.translateIDs(answerBody)))
+	theirs = status + " " + summarizeBody([]byte(r.translateIDs(answerBody)))
 	ours = fmt.Sprintf("%d %s", w.Code, summarizeBody(w.Body.Bytes()))
 	return strings.TrimSpace(theirs), strings.TrimSpace(ours), method + " " + shortenIDs(path)
 }
