@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,23 +68,23 @@ type traceStep struct {
 	WaitMS      int `json:"wait_ms"`
 }
 
+// loadLiveTraces returns what adk-python's run_live did with the scripted messages of a
+// live API: its frames, events and stored events, without generated IDs and times.
 func loadLiveTraces(t *testing.T) []*liveTrace {
 	t.Helper()
-	root := os.Getenv("AGENTHOST_CORPUS")
-	if root == "" {
-		root = "../../../shared/corpus"
-	}
-	text, err := os.ReadFile(filepath.Join(root, "live-traces.json"))
+	text, err := os.ReadFile(filepath.Join("..", "live", "testdata", "adk_traces.jsonl"))
 	if err != nil {
-		t.Skipf("SKIPPED: no corpus: set AGENTHOST_CORPUS (%v)", err)
-	}
-	// The settings of genai have keys in camelCase.
-	text = []byte(strings.NewReplacer(`"max_output_tokens"`, `"maxOutputTokens"`, `"thinking_config"`, `"thinkingConfig"`, `"thinking_budget"`, `"thinkingBudget"`).Replace(string(text)))
-	var file struct{ Traces []*liveTrace }
-	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	return file.Traces
+	var traces []*liveTrace
+	for line := range bytes.Lines(text) {
+		trace := &liveTrace{}
+		if err := json.Unmarshal(line, trace); err != nil {
+			t.Fatal(err)
+		}
+		traces = append(traces, trace)
+	}
+	return traces
 }
 
 // TestLiveTraces: Host.Live does what ADK's run_live does, but for the differences of
