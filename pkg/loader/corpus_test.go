@@ -33,7 +33,7 @@ func readSamples(t *testing.T) (folder string, all []sample) {
 	folder = filepath.Join(corpus, "agent-config")
 	b, err := os.ReadFile(filepath.Join(folder, "apps.json"))
 	if err != nil {
-		t.Skipf("THE CORPUS IS MISSING, nothing was tested: %v", err)
+		t.Skip("SKIPPED: no corpus: set AGENTHOST_CORPUS")
 	}
 	if err := json.Unmarshal(b, &all); err != nil {
 		t.Fatal(err)
