@@ -117,7 +117,8 @@ func (s *Server) handleMessages(w http.ResponseWriter, r *http.Request, model st
 	if model == "" {
 		model, _ = req.Body["model"].(string)
 	}
-	if req.Body["stream"] == true {
+	w = reply.Odd.WrapWriter(w)
+	if reply.Odd.Streams(req.Body["stream"] == true) {
 		s.streamReply(w, r, reply, model)
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"agenthost/internal/fakeodd"
 )
 
 // A Reply is one response of the server.
@@ -23,6 +25,8 @@ type Reply struct {
 	// stream.
 	Raw         string
 	ContentType string // of Raw
+	// Odd is how the answer differs from the API; see [fakeodd.Kind].
+	Odd fakeodd.Kind
 	// Hold, if set, delays the answer until the channel is closed or the caller
 	// disconnects. A stream sends its first delta before.
 	Hold <-chan struct{}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"google.golang.org/genai"
+
+	"agenthost/internal/fakeodd"
 )
 
 // A Reply is one response of the server. The zero value is an empty answer with finish
@@ -39,6 +41,8 @@ type Reply struct {
 	// otherwise inside the body.
 	Cut bool
 
+	// Odd is how the answer differs from the API; see [fakeodd.Kind].
+	Odd fakeodd.Kind
 	// Hold, if set, delays the answer until the channel is closed or the caller
 	// disconnects. A stream sends its first chunk before.
 	Hold <-chan struct{}
@@ -88,6 +92,7 @@ func (r Reply) writeFailure(w http.ResponseWriter) {
 }
 
 func (r Reply) writeUnary(w http.ResponseWriter, req *http.Request) {
+	w = r.Odd.WrapWriter(w)
 	r.signalStart()
 	if !r.waitForHold(req) {
 		return
@@ -107,11 +112,16 @@ func (r Reply) writeUnary(w http.ResponseWriter, req *http.Request) {
 }
 
 func (r Reply) writeStream(w http.ResponseWriter, req *http.Request) {
+	w = r.Odd.WrapWriter(w)
 	r.signalStart()
 	if r.Status != 0 {
 		if r.waitForHold(req) {
 			r.writeFailure(w)
 		}
+		return
+	}
+	if r.Odd == fakeodd.OtherMode {
+		r.writeList(w)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -130,6 +140,16 @@ func (r Reply) writeStream(w http.ResponseWriter, req *http.Request) {
 	if r.Cut {
 		closeMidway(w)
 	}
+}
+
+// writeList writes the chunks as a JSON list, which is the service's form of a stream
+// without alt=sse.
+func (r Reply) writeList(w http.ResponseWriter) {
+	chunks := []any{}
+	for i, p := range r.Parts {
+		chunks = append(chunks, r.buildChunk([]*genai.Part{p}, i == len(r.Parts)-1))
+	}
+	writeJSON(w, http.StatusOK, chunks)
 }
 
 func (r Reply) signalStart() {

@@ -84,7 +84,8 @@ func (s *Server) handleChat(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Reply{Status: code, Message: err.Error()})
 		return
 	}
-	if streaming, ok := req.Body["stream"].(bool); !ok || streaming {
+	w = reply.Odd.WrapWriter(w)
+	if streaming, ok := req.Body["stream"].(bool); reply.Odd.Streams(!ok || streaming) {
 		reply.streamReply(w, r, req.Body["model"])
 		return
 	}

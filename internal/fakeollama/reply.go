@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"agenthost/internal/fakeodd"
 )
 
 // A Reply is one response of the server.
@@ -26,6 +28,8 @@ type Reply struct {
 	// Raw, if set, is sent as the body. In a stream it follows the chunks of the text
 	// and ends the stream.
 	Raw string
+	// Odd is how the answer differs from the API; see [fakeodd.Kind].
+	Odd fakeodd.Kind
 	// Hold, if set, delays the answer until the channel is closed or the caller
 	// disconnects. A stream sends its first chunk before.
 	Hold <-chan struct{}

@@ -92,9 +92,10 @@ func (s *Server) handleCompletion(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Reply{Status: http.StatusBadRequest, Message: err.Error()})
 		return
 	}
-	if streaming, _ := req.Body["stream"].(bool); streaming {
+	w = reply.Odd.WrapWriter(w)
+	if streaming, _ := req.Body["stream"].(bool); reply.Odd.Streams(streaming) {
 		options, _ := req.Body["stream_options"].(map[string]any)
-		reply.streamReply(w, r, options["include_usage"] == true)
+		reply.streamReply(w, r, options["include_usage"] == true || !streaming)
 		return
 	}
 	reply.writeReply(w, r)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"agenthost/internal/fakeodd"
 )
 
 // A Reply is one response of the server.
@@ -31,6 +33,8 @@ type Reply struct {
 	// Raw, if set, is sent as the body. In a stream it follows the chunks of the text
 	// and ends the stream.
 	Raw string
+	// Odd is how the answer differs from the API; see [fakeodd.Kind].
+	Odd fakeodd.Kind
 	// Hold, if set, delays the answer until the channel is closed or the caller
 	// disconnects. A stream sends its first chunk before.
 	Hold <-chan struct{}
@@ -93,11 +97,7 @@ func (r Reply) writeReply(w http.ResponseWriter, req *http.Request) {
 		message["refusal"] = r.Refusal
 	}
 	if len(r.Calls) > 0 {
-		var calls []any
-		for _, c := range r.Calls {
-			calls = append(calls, map[string]any{"id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": c.Arguments}})
-		}
-		message["tool_calls"] = calls
+		message["tool_calls"] = r.encodeCalls()
 	}
 	answer := newChunk(map[string]any{"index": 0, "message": message, "finish_reason": r.finishReason()})
 	answer["object"] = "chat.completion"
@@ -106,6 +106,48 @@ func (r Reply) writeReply(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// encodeCalls returns the whole calls.
+func (r Reply) encodeCalls() []any {
+	var calls []any
+	for i, c := range r.Calls {
+		call := encodeCall(i, c, c.Name, c.Arguments)
+		if r.Odd != fakeodd.Summary {
+			delete(call, "index")
+		}
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+func encodeCall(i int, c Call, name, arguments string) map[string]any {
+	return map[string]any{"index": i, "id": c.ID, "type": "function", "function": map[string]any{"name": name, "arguments": arguments}}
+}
+
+// splitCall returns the chunks of a call: its name, and its arguments in two pieces.
+func (r Reply) splitCall(i int, c Call) []map[string]any {
+	half, middle := len(c.Arguments)/2, len(c.Name)/2
+	names, arguments := []string{c.Name, "", ""}, []string{"", c.Arguments[:half], c.Arguments[half:]}
+	switch r.Odd {
+	case fakeodd.Arguments:
+		names, arguments = []string{c.Name}, []string{c.Arguments}
+	case fakeodd.Names:
+		names = []string{c.Name, c.Name, c.Name}
+	case fakeodd.SplitNames:
+		names = []string{c.Name[:middle], c.Name[middle:], ""}
+	case fakeodd.Growing:
+		names, arguments = []string{c.Name[:middle], c.Name, c.Name}, []string{"", c.Arguments[:half], c.Arguments}
+	}
+	chunks := []map[string]any{encodeCall(i, c, names[0], arguments[0])}
+	for j, chunk := range arguments[1:] {
+		function := map[string]any{"arguments": chunk}
+		if names[j+1] != "" {
+			function["name"] = names[j+1]
+		}
+		chunks = append(chunks, map[string]any{"index": i, "function": function})
+	}
+	return chunks
 }
 
 func newChunk(choices ...any) map[string]any {
@@ -134,11 +176,12 @@ func (r Reply) streamReply(w http.ResponseWriter, req *http.Request, usage bool)
 		delta(map[string]any{"refusal": r.Refusal})
 	}
 	for i, c := range r.Calls {
-		half := len(c.Arguments) / 2
-		delta(map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": ""}}}})
-		for _, chunk := range []string{c.Arguments[:half], c.Arguments[half:]} {
-			delta(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": chunk}}}})
+		for _, chunk := range r.splitCall(i, c) {
+			delta(map[string]any{"tool_calls": []any{chunk}})
 		}
+	}
+	if r.Odd == fakeodd.Summary {
+		delta(map[string]any{"tool_calls": r.encodeCalls()})
 	}
 	if r.Raw != "" {
 		fmt.Fprint(w, r.Raw)

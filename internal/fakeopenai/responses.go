@@ -38,7 +38,8 @@ func (s *Server) handleResponses(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	output := s.issueOutput(reply, req.Body)
-	if streaming, _ := req.Body["stream"].(bool); streaming {
+	w = reply.Odd.WrapWriter(w)
+	if streaming, _ := req.Body["stream"].(bool); reply.Odd.Streams(streaming) {
 		reply.streamResponse(w, r, output)
 		return
 	}

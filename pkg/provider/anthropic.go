@@ -121,7 +121,7 @@ func (a *anthropic) Generate(ctx context.Context, req *model.Request) iter.Seq2[
 			yield(nil, err)
 			return
 		}
-		reply := &anthropicReply{call: call, stream: req.Stream, yield: yield}
+		reply := &anthropicReply{call: call, stream: req.Stream, yield: forwardChunks(req.Stream, yield)}
 		switch err := reply.readTurn(ctx); {
 		case reply.stopped:
 		case err != nil:
@@ -157,7 +157,7 @@ func (r *anthropicReply) readReply(ctx context.Context) error {
 	}
 	defer resp.closeBody()
 	r.resp = resp
-	if r.stream {
+	if resp.isStream(r.stream) {
 		err := r.readStream()
 		if err == nil && !r.stopped {
 			resp.drainBody()

@@ -29,13 +29,17 @@ type wireBlock struct {
 	Thinking  string          `json:"thinking"`
 	Signature string          `json:"signature"`
 	Data      string          `json:"data"`
-	ID        string          `json:"id"`
+	ID        looseText       `json:"id"`
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 }
 
 func newReplyBlock(raw json.RawMessage) (*replyBlock, error) {
 	b := &replyBlock{raw: bytes.Clone(raw)}
+	if len(raw) > 0 && raw[0] == '"' { // the content is a text, not a list of blocks
+		raw = json.RawMessage(`{"type":"text","text":` + string(raw) + `}`)
+		b.raw = raw
+	}
 	if err := json.Unmarshal(raw, &b.wireBlock); err != nil {
 		return nil, err
 	}
@@ -51,7 +55,7 @@ func (b *replyBlock) inputJSON() string {
 	if b.text.Len() > 0 {
 		return b.text.String()
 	}
-	return string(b.Input)
+	return unquoteJSON(b.Input)
 }
 
 // encodeBlock returns the block as the service sent it, for a paused turn.
@@ -165,11 +169,11 @@ func (r *anthropicReply) readMessage() error {
 
 // A wireMessage is a message as the service sends it.
 type wireMessage struct {
-	Type        string            `json:"type"`
-	Model       string            `json:"model"`
-	Content     []json.RawMessage `json:"content"`
-	Usage       anthropicUsage    `json:"usage"`
-	StopReason  string            `json:"stop_reason"`
+	Type        string                     `json:"type"`
+	Model       string                     `json:"model"`
+	Content     looseList[json.RawMessage] `json:"content"`
+	Usage       anthropicUsage             `json:"usage"`
+	StopReason  string                     `json:"stop_reason"`
 	StopDetails struct {
 		Explanation string `json:"explanation"`
 	} `json:"stop_details"`
@@ -249,7 +253,7 @@ func (r *anthropicReply) blockPart(b *replyBlock) (*genai.Part, *malformedCall) 
 			return &genai.Part{Text: strings.TrimSpace(b.inputJSON())}, nil
 		}
 		name := firstNonEmpty(r.call.names[b.Name], b.Name)
-		return callPart(chatCall{ID: b.ID, Function: chatFunction{Name: name, Arguments: b.inputJSON()}})
+		return callPart(chatCall{ID: string(b.ID), Function: chatFunction{Name: name, Arguments: b.inputJSON()}})
 	}
 	return nil, nil
 }

@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/auth/credentials"
 	"google.golang.org/genai"
 
+	"agenthost/internal/charset"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
@@ -219,6 +220,7 @@ func errorFromGemini(resp *http.Response, redactor *spec.Redactor) *model.Error 
 	if isHTML(body) {
 		return &model.Error{Code: resp.StatusCode, Status: statusWord(resp.StatusCode), Message: htmlMessage("Gemini", resp.StatusCode), Err: retryAfter(resp.Header)}
 	}
+	body = charset.DecodeJSON(resp.Header.Get("Content-Type"), body)
 	apiErr := parseErrorBody([]byte(redactor.RedactString(string(body))))
 	e := &model.Error{
 		Code: resp.StatusCode, Status: apiErr.Status, Reason: errorInfoReason(apiErr.Details),
@@ -267,10 +269,15 @@ func bufferResponse(resp *http.Response, redactor *spec.Redactor) *model.Error {
 	if err != nil {
 		return &model.Error{Status: statusOfSilence(err), Message: "response of Gemini was truncated: " + err.Error(), Err: err}
 	}
-	if _, err := checkAnswer(body); err != nil {
+	body = charset.DecodeJSON(resp.Header.Get("Content-Type"), body)
+	answers, _, err := decodeAnswers(body)
+	if err == nil && len(answers) != 1 {
+		err = fmt.Errorf("%d responses", len(answers))
+	}
+	if err != nil {
 		return &model.Error{Message: malformedMessage(redactor, body, err), Err: err}
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.Body = io.NopCloser(bytes.NewReader(answers[0]))
 	return nil
 }
 
@@ -345,13 +352,16 @@ func (b *sseReader) readEvent() {
 	if len(data) == 0 {
 		return
 	}
-	switch failed, err := checkAnswer(data); {
-	case err != nil:
+	answers, failed, err := decodeAnswers(data)
+	if err != nil {
 		b.writeError("", malformedMessage(b.redactor, data, err))
-	case failed:
-		b.writeData([]byte(b.redactor.RedactString(string(data))))
-	default:
-		b.writeData(data)
+		return
+	}
+	for _, answer := range answers {
+		if failed {
+			answer = []byte(b.redactor.RedactString(string(answer)))
+		}
+		b.writeData(answer)
 	}
 }
 
@@ -360,7 +370,7 @@ func (b *sseReader) readEvent() {
 func (b *sseReader) nextData() []byte {
 	var data []byte
 	for b.lines.Scan() {
-		line := b.lines.Bytes()
+		line := bytes.TrimPrefix(b.lines.Bytes(), []byte(utf8Mark))
 		if len(line) == 0 {
 			return data
 		}

@@ -89,13 +89,8 @@ func (o *ollama) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 			return
 		}
 		defer resp.closeBody()
-		r := &ollamaReader{ollama: o, resp: resp, stream: req.Stream, yield: yield}
-		if !req.Stream {
-			answer, err := r.readAnswer()
-			yield(answer, o.addHint(err, req))
-			return
-		}
-		switch err := r.readStream(); {
+		r := &ollamaReader{ollama: o, resp: resp, stream: req.Stream, yield: forwardChunks(req.Stream, yield)}
+		switch err := r.readResponse(); {
 		case r.stopped:
 		case err != nil:
 			yield(nil, o.addHint(err, req))

@@ -12,13 +12,13 @@ import (
 
 // An ollamaChunk is a response, or a chunk of a streamed one.
 type ollamaChunk struct {
-	Model      string        `json:"model"`
-	Message    ollamaMessage `json:"message"`
-	Done       bool          `json:"done"`
-	DoneReason string        `json:"done_reason"`
-	Prompt     int32         `json:"prompt_eval_count"`
-	Output     int32         `json:"eval_count"`
-	Error      string        `json:"error"`
+	Model      string          `json:"model"`
+	Message    ollamaMessage   `json:"message"`
+	Done       bool            `json:"done"`
+	DoneReason string          `json:"done_reason"`
+	Prompt     int32           `json:"prompt_eval_count"`
+	Output     int32           `json:"eval_count"`
+	Error      json.RawMessage `json:"error"`
 }
 
 // An ollamaReader reads a response.
@@ -34,36 +34,19 @@ type ollamaReader struct {
 	stopped bool // the consumer has stopped iterating
 }
 
-// readAnswer reads a response that is not streamed.
-func (r *ollamaReader) readAnswer() (*model.Response, error) {
-	raw, err := r.resp.readBody()
-	if err != nil {
-		return nil, err
-	}
-	chunk, err := r.decodeChunk(raw)
-	if err != nil {
-		return nil, err
-	}
-	if !chunk.Done {
-		return nil, r.resp.malformedError(raw, errors.New("response is not done"))
-	}
-	r.addChunk(chunk)
-	return r.buildWhole(), nil
-}
-
-// readStream yields the chunks of a stream. It is complete after the chunk that is done.
-func (r *ollamaReader) readStream() error {
-	for line, err := range r.resp.readLines() {
+// readResponse yields the chunks of a stream, which is complete after the chunk that is
+// done. A response that is not streamed is one such chunk, also if the other was requested.
+func (r *ollamaReader) readResponse() error {
+	var last json.RawMessage
+	for value, err := range r.resp.readValues() {
 		if err != nil {
 			return err
 		}
-		if len(line) == 0 {
-			continue
-		}
-		chunk, err := r.decodeChunk(line)
+		chunk, err := r.decodeChunk(value)
 		if err != nil {
 			return err
 		}
+		last = value
 		for _, part := range r.addChunk(chunk) {
 			partial := &model.Response{Content: modelContent(part), ModelVersion: chunk.Model, Partial: true}
 			if r.stopped = !r.yield(partial, nil); r.stopped {
@@ -73,6 +56,9 @@ func (r *ollamaReader) readStream() error {
 		if chunk.Done {
 			return nil
 		}
+	}
+	if !r.stream {
+		return r.resp.malformedError(last, errors.New("response is not done"))
 	}
 	return r.resp.toModelError(errors.New("stream ended before the response was complete"))
 }
@@ -84,8 +70,9 @@ func (r *ollamaReader) decodeChunk(data []byte) (*ollamaChunk, error) {
 	if err := json.Unmarshal(data, &chunk); err != nil {
 		return nil, r.resp.malformedError(data, err)
 	}
-	if chunk.Error != "" {
-		return nil, r.resp.newError(http.StatusInternalServerError, chunk.Error)
+	if len(chunk.Error) > 0 && string(chunk.Error) != "null" && string(chunk.Error) != `""` {
+		_, message := parseServiceError(data)
+		return nil, r.resp.newError(http.StatusInternalServerError, message)
 	}
 	return &chunk, nil
 }
@@ -110,15 +97,6 @@ func (r *ollamaReader) addChunk(chunk *ollamaChunk) []*genai.Part {
 	r.last = *chunk
 	r.all.Add(&model.Response{Content: modelContent(parts...), ModelVersion: chunk.Model})
 	return parts
-}
-
-// unquoteJSON returns arguments, which compatible servers send as a string.
-func unquoteJSON(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return string(raw)
 }
 
 // buildWhole returns the complete response. Thoughts are counted as part of the output: the

@@ -106,13 +106,13 @@ func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 		}
 		defer resp.closeBody()
 		target := o.newTarget(firstNonEmpty(req.Model, o.name))
-		if req.Stream {
-			if streamChat(resp, target, yield) {
-				resp.drainBody()
-			}
+		if !resp.isStream(req.Stream) {
+			yield(readChatResponse(resp, target))
 			return
 		}
-		yield(readChatResponse(resp, target))
+		if streamChat(resp, target, forwardChunks(req.Stream, yield)) {
+			resp.drainBody()
+		}
 	}
 }
 

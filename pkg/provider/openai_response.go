@@ -164,10 +164,27 @@ type chatStream struct {
 	stopped bool
 }
 
-// A streamedCall is a call whose arguments arrive in chunks.
+// A streamedCall is a call whose name and arguments arrive in chunks.
 type streamedCall struct {
 	chatCall
-	arguments strings.Builder
+	names, arguments []string
+}
+
+// addChunk adds the pieces that are not empty.
+func (c *streamedCall) addChunk(f chatFunction) {
+	if f.Name != "" {
+		c.names = append(c.names, f.Name)
+	}
+	if f.Arguments != "" {
+		c.arguments = append(c.arguments, f.Arguments)
+	}
+}
+
+// joinChunks returns the whole call.
+func (c *streamedCall) joinChunks() chatCall {
+	whole := c.chatCall
+	whole.Function = chatFunction{Name: joinNameChunks(c.names), Arguments: joinArgumentChunks(c.arguments), LiteLLM: c.Function.LiteLLM}
+	return whole
 }
 
 // streamChat yields the chunks and then the complete response. It reports whether
@@ -209,8 +226,8 @@ func (s *chatStream) readEvents() error {
 // server gave up in the middle of them.
 func (s *chatStream) checkCalls() error {
 	for _, c := range s.calls {
-		if s.finish == "" && !json.Valid([]byte(c.arguments.String())) {
-			return s.resp.toModelError(errors.New("stream ended in the middle of a call of " + c.Function.Name))
+		if f := c.joinChunks().Function; s.finish == "" && !json.Valid([]byte(f.Arguments)) {
+			return s.resp.toModelError(errors.New("stream ended in the middle of a call of " + f.Name))
 		}
 	}
 	return nil
@@ -236,18 +253,19 @@ func (s *chatStream) handleChunk(data []byte) error {
 			return failed
 		}
 		s.finish = firstNonEmpty(choice.FinishReason, s.finish)
-		if choice.Delta != nil {
-			s.refusal.WriteString(choice.Delta.Refusal)
-			s.thoughts.addReply(choice.Delta)
-			s.addCalls(choice.Delta.ToolCalls)
-			s.emitParts(choice.Delta.textParts()...)
+		if delta := cmp.Or(choice.Delta, choice.Message); delta != nil {
+			s.refusal.WriteString(delta.Refusal)
+			s.thoughts.addReply(delta)
+			s.addCalls(delta.ToolCalls)
+			s.emitParts(delta.textParts()...)
 		}
 	}
 	return nil
 }
 
 // addCalls merges the chunks of calls. A chunk belongs to the last call of its index,
-// unless it has another ID: some servers send no index.
+// unless it has another ID: some servers send no index. Without both, a chunk with a whole
+// call begins another one.
 func (s *chatStream) addCalls(chunks []chatCall) {
 	for _, p := range chunks {
 		c := s.findOpenCall(p)
@@ -256,8 +274,7 @@ func (s *chatStream) addCalls(chunks []chatCall) {
 			s.calls = append(s.calls, c)
 		}
 		c.ID = firstNonEmpty(c.ID, p.ID)
-		c.Function.Name += p.Function.Name
-		c.arguments.WriteString(p.Function.Arguments)
+		c.addChunk(p.Function)
 		for _, fields := range []*liteLLMFields{p.LiteLLM, p.Function.LiteLLM} {
 			if fields != nil {
 				c.LiteLLM = fields
@@ -269,6 +286,16 @@ func (s *chatStream) addCalls(chunks []chatCall) {
 	}
 }
 
+// isOther reports whether a chunk without an ID is a whole call, and c too: one without an
+// index, or of another function.
+func (c *streamedCall) isOther(p chatCall) bool {
+	if p.ID != "" || p.Function.Name == "" || !isObject(p.Function.Arguments) {
+		return false
+	}
+	own := c.joinChunks().Function
+	return isObject(own.Arguments) && (p.Index == nil || p.Function.Name != own.Name)
+}
+
 func (s *chatStream) findOpenCall(p chatCall) *streamedCall {
 	for i := len(s.calls) - 1; i >= 0; i-- {
 		c := s.calls[i]
@@ -276,6 +303,9 @@ func (s *chatStream) findOpenCall(p chatCall) *streamedCall {
 			continue
 		}
 		if p.ID != "" && c.ID != "" && p.ID != c.ID {
+			return nil
+		}
+		if c.isOther(p) {
 			return nil
 		}
 		return c
@@ -302,8 +332,7 @@ func (s *chatStream) emitFinal() {
 		last.FinishReason = genai.FinishReasonSafety
 	}
 	for _, c := range s.calls {
-		call := c.chatCall
-		call.Function.Arguments = c.arguments.String()
+		call := c.joinChunks()
 		part, bad := callPart(call)
 		if bad = bad.orCut(call, s.finish); bad != nil {
 			s.yield(bad.errorResponse(last), nil)

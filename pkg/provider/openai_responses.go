@@ -41,8 +41,8 @@ func (o *openAI) generateResponses(ctx context.Context, req *model.Request, yiel
 		return
 	}
 	defer resp.closeBody()
-	r := &responsesReader{resp: resp, target: target, stream: req.Stream, yield: yield}
-	if !req.Stream {
+	r := &responsesReader{resp: resp, target: target, stream: req.Stream, yield: forwardChunks(req.Stream, yield)}
+	if !resp.isStream(req.Stream) {
 		yield(r.readAnswer())
 		return
 	}
@@ -153,7 +153,7 @@ func (r *responsesReader) readAnswer() (*model.Response, error) {
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return nil, r.resp.malformedError(raw, err)
 	}
-	if answer.Status == "" && len(answer.Error) == 0 {
+	if answer.Status == "" && len(answer.Error) == 0 && len(answer.Output) == 0 {
 		return nil, r.resp.malformedError(raw, errors.New("no status"))
 	}
 	return r.buildResponse(&answer)
@@ -273,8 +273,9 @@ func (r *responsesReader) newFailure(raw json.RawMessage) error {
 
 // buildResponse converts a response object.
 func (r *responsesReader) buildResponse(answer *responsesAnswer) (*model.Response, error) {
-	switch answer.Status {
-	case "completed", "incomplete":
+	switch {
+	case answer.Status == "completed", answer.Status == "incomplete":
+	case answer.Status == "" && len(answer.Output) > 0: // some services send none
 	default:
 		return nil, r.newFailure(answer.Error)
 	}

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -199,27 +198,35 @@ type chatText struct{ text, thought string }
 
 // UnmarshalJSON decodes either form.
 func (t *chatText) UnmarshalJSON(data []byte) error {
-	switch data = bytes.TrimSpace(data); {
-	case len(data) == 0 || string(data) == "null":
-		return nil
-	case data[0] == '"':
-		return json.Unmarshal(data, &t.text)
-	case data[0] != '[':
-		return errors.New("content is neither a string nor a list")
-	}
-	var list []struct {
-		Type     string   `json:"type"`
-		Text     string   `json:"text"`
-		Thinking chatText `json:"thinking"`
-	}
-	if err := json.Unmarshal(data, &list); err != nil {
+	var parts looseList[chatTextPart]
+	if err := json.Unmarshal(data, &parts); err != nil {
 		return err
 	}
-	for _, part := range list {
+	for _, part := range parts {
 		t.text += part.Text
-		t.thought += part.Thinking.text + part.Thinking.thought
+		for _, thought := range part.Thinking {
+			t.thought += thought.Text
+		}
 	}
 	return nil
+}
+
+// A chatTextPart is a text or a thought, whose texts are not thoughts again.
+type chatTextPart struct {
+	Text     string                   `json:"text"`
+	Thinking looseList[responsesText] `json:"thinking"`
+}
+
+// UnmarshalJSON reads an object, or its text alone.
+func (p *chatTextPart) UnmarshalJSON(data []byte) error {
+	type plain chatTextPart
+	switch {
+	case data[0] == '"':
+		return json.Unmarshal(data, &p.Text)
+	case data[0] != '{' && string(data) != "null":
+		return errors.New("content is neither a string nor a list")
+	}
+	return json.Unmarshal(data, (*plain)(p))
 }
 
 type chatUsage struct {

@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/charset"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
@@ -102,7 +103,7 @@ type serviceResponse struct {
 	service  *service
 	url      string // for errors, without user info and query
 	header   http.Header
-	body     io.ReadCloser
+	body     *serviceBody
 	redactor *spec.Redactor
 	cancel   context.CancelFunc
 	caller   func() error // the error of the caller's context
@@ -123,7 +124,7 @@ func (r *serviceResponse) sendCall(ctx context.Context, req *serviceRequest, bod
 	if err != nil {
 		return r.toModelError(err)
 	}
-	r.header, r.body = resp.Header, resp.Body
+	r.header, r.body = resp.Header, &serviceBody{Reader: bufio.NewReader(resp.Body), Closer: resp.Body}
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		defer r.closeBody()
@@ -159,6 +160,7 @@ func (r *serviceResponse) errorFromStatus(resp *http.Response) *model.Error {
 		e.Err = retryAfter(resp.Header)
 		return e
 	}
+	body = charset.DecodeText(resp.Header.Get("Content-Type"), body)
 	status, message := r.service.parseError([]byte(r.redactor.RedactString(string(body))))
 	if message == "" {
 		message = fmt.Sprintf("%s answered %s", r.service.model, resp.Status)
@@ -222,7 +224,89 @@ func (r *serviceResponse) readBody() ([]byte, error) {
 	if err != nil {
 		return nil, r.toModelError(fmt.Errorf("response was truncated: %w", err))
 	}
-	return raw, nil
+	return charset.DecodeJSON(r.header.Get("Content-Type"), raw), nil
+}
+
+// A serviceBody is a body whose beginning can be read twice.
+type serviceBody struct {
+	*bufio.Reader
+	io.Closer
+}
+
+// isStream reports whether the body has server-sent events, by its beginning: some gateways
+// answer a request for a stream with JSON, or one for JSON with a stream. requested is what
+// the request asked for, which decides in doubt.
+func (r *serviceResponse) isStream(requested bool) bool {
+	if first := r.body.peekByte(); first == '{' || first == '[' {
+		return false
+	}
+	field, _ := r.body.Peek(len("event:"))
+	for _, name := range []string{"data:", "event:", ":"} {
+		requested = requested || bytes.HasPrefix(field, []byte(name))
+	}
+	return requested
+}
+
+// peekByte drops white space and a byte order mark, and returns the next byte without
+// reading it. It returns 0 after a failure, which the next read reports.
+func (b *serviceBody) peekByte() byte {
+	for {
+		next, err := b.Peek(1)
+		if err != nil {
+			return 0
+		}
+		switch next[0] {
+		case ' ', '\t', '\r', '\n':
+			_, _ = b.Discard(1)
+		case utf8Mark[0]:
+			if mark, _ := b.Peek(len(utf8Mark)); string(mark) != utf8Mark {
+				return next[0]
+			}
+			_, _ = b.Discard(len(utf8Mark))
+		default:
+			return next[0]
+		}
+	}
+}
+
+// utf8Mark is the byte order mark of UTF-8.
+const utf8Mark = "\xef\xbb\xbf"
+
+// readValues yields the JSON values of a body: one, or those of a stream. A failure is
+// yielded last; a page of HTML is one.
+func (r *serviceResponse) readValues() iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		if r.body.peekByte() == '<' {
+			yield(nil, r.htmlError(0))
+			return
+		}
+		values := json.NewDecoder(&boundedReader{r.body, maxResponseBytes})
+		for {
+			var value json.RawMessage
+			err := values.Decode(&value)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if _, malformed := errors.AsType[*json.SyntaxError](err); malformed {
+				rest, _ := io.ReadAll(io.LimitReader(values.Buffered(), maxErrorBytes))
+				err = r.malformedError(rest, err)
+			} else if err != nil {
+				err = r.toModelError(fmt.Errorf("stream was interrupted: %w", err))
+			}
+			if !yield(value, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// forwardChunks returns yield for a request for a stream, or else one that drops the
+// partial responses of a stream that was not requested.
+func forwardChunks(requested bool, yield func(*model.Response, error) bool) func(*model.Response, error) bool {
+	if requested {
+		return yield
+	}
+	return func(r *model.Response, err error) bool { return r != nil && r.Partial || yield(r, err) }
 }
 
 // A serviceEvent is one server-sent event. Its data is valid until the next one.

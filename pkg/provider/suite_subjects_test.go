@@ -15,6 +15,7 @@ import (
 
 	"agenthost/internal/fakeanthropic"
 	"agenthost/internal/fakegemini"
+	"agenthost/internal/fakeodd"
 	"agenthost/internal/fakeollama"
 	"agenthost/internal/fakeopenai"
 	"agenthost/pkg/model"
@@ -72,6 +73,7 @@ type suiteReply struct {
 	retryAfter string
 	raw        string // the body of a failure, or the end of a stream, in the service's form
 
+	odd   fakeodd.Kind    // how the response differs from the API
 	hold  <-chan struct{} // delays the rest of the response
 	times int             // how often a script has it; 0 is once
 }
@@ -196,7 +198,7 @@ func openFakeGemini(t testing.TB, answers []suiteReply) (string, *http.Client) {
 	fake := fakegemini.New()
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
-		r := fakegemini.Reply{Status: a.code, Message: a.message, Reason: a.reason, RetryAfter: a.retryAfter, Raw: a.raw, Hold: a.hold}
+		r := fakegemini.Reply{Status: a.code, Message: a.message, Reason: a.reason, RetryAfter: a.retryAfter, Raw: a.raw, Hold: a.hold, Odd: a.odd}
 		if a.thought != "" {
 			r.Parts = append(r.Parts, &genai.Part{Text: a.thought, Thought: true, ThoughtSignature: []byte("signed")})
 		}
@@ -228,7 +230,7 @@ func openFakeAnthropic(t testing.TB, answers []suiteReply) (string, *http.Client
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
 		r := fakeanthropic.Reply{
-			Status: a.code, Type: a.reason, Message: a.message, RetryAfter: a.retryAfter, Raw: a.raw, ContentType: "application/json", Hold: a.hold,
+			Status: a.code, Type: a.reason, Message: a.message, RetryAfter: a.retryAfter, Raw: a.raw, ContentType: "application/json", Hold: a.hold, Odd: a.odd,
 		}
 		if a.thought != "" {
 			r.Blocks = append(r.Blocks, fakeanthropic.Thinking(a.thought))
@@ -268,7 +270,7 @@ func openFakeChat(t testing.TB, name, limited string, answers []suiteReply) (str
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
 		r := fakeopenai.Reply{
-			Status: a.code, Code: a.reason, Message: a.message, RetryAfter: a.retryAfter, Raw: a.raw, Hold: a.hold,
+			Status: a.code, Code: a.reason, Message: a.message, RetryAfter: a.retryAfter, Raw: a.raw, Hold: a.hold, Odd: a.odd,
 			Thought: a.thought, Chunks: a.text,
 		}
 		for _, c := range a.calls {
@@ -301,7 +303,7 @@ func openFakeOllama(t testing.TB, answers []suiteReply) (string, *http.Client) {
 	t.Cleanup(fake.Close)
 	for _, a := range answers {
 		r := fakeollama.Reply{
-			Status: a.code, Message: a.message, RetryAfter: a.retryAfter, Raw: a.raw, Hold: a.hold, Thought: a.thought, Chunks: a.text,
+			Status: a.code, Message: a.message, RetryAfter: a.retryAfter, Raw: a.raw, Hold: a.hold, Odd: a.odd, Thought: a.thought, Chunks: a.text,
 		}
 		for _, c := range a.calls {
 			r.Calls = append(r.Calls, fakeollama.Call{ID: c.ID, Name: c.Name, Args: c.Args})

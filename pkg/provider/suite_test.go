@@ -39,6 +39,8 @@ func requestRows() []capability {
 		{"finish", "finish reason at the token limit", testFinish, false},
 		{"refusal", "refusal as the error `SAFETY`", testRefusal, false},
 		{"builtin", "Gemini's built-in tools", testBuiltin, true},
+		{"empty", "answer without content: `MODEL_RETURNED_NO_CONTENT`", testEmpty, true},
+		{"odd", "answers in the odd forms of compatible servers and gateways", testOdd, true},
 	}
 }
 

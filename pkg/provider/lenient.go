@@ -1,0 +1,190 @@
+package provider
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Compatible servers write some fields in other JSON types than the API: IDs and indexes
+// as numbers or texts, the arguments of a call as an object or as the JSON of one. The
+// types below read all of them, as LiteLLM and the SDKs of the vendors do.
+
+// A looseText is a text that may be written as a number. null is "".
+type looseText string
+
+// UnmarshalJSON reads a string, or the digits of a number.
+func (t *looseText) UnmarshalJSON(data []byte) error {
+	var text string
+	if isNumber(data) {
+		text = string(data)
+	} else if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	*t = looseText(text)
+	return nil
+}
+
+// A looseIndex is a small whole number that may be written as 1.0 or "1". null is 0.
+type looseIndex int
+
+// UnmarshalJSON reads a number, or a text of one.
+func (i *looseIndex) UnmarshalJSON(data []byte) error {
+	var text json.Number // reads a number and its text
+	if err := json.Unmarshal(data, &text); err != nil || text == "" {
+		return err
+	}
+	n, err := text.Float64()
+	*i = looseIndex(n)
+	return err
+}
+
+func isNumber(data []byte) bool {
+	return len(data) > 0 && (data[0] == '-' || '0' <= data[0] && data[0] <= '9')
+}
+
+// looseJSON is the JSON of the arguments of a call, or a chunk of it: a text as the API
+// writes it, or the object itself. null is "".
+type looseJSON string
+
+// UnmarshalJSON reads either form.
+func (j *looseJSON) UnmarshalJSON(data []byte) error {
+	*j = looseJSON(unquoteJSON(data))
+	return nil
+}
+
+// unquoteJSON returns the text of a JSON string, "" for null, or else the JSON itself.
+func unquoteJSON(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+// UnmarshalJSON reads the fields in the types that servers write.
+func (c *chatCall) UnmarshalJSON(data []byte) error {
+	type plain chatCall
+	own := struct {
+		*plain
+		Index *looseIndex `json:"index"`
+		ID    looseText   `json:"id"`
+	}{plain: (*plain)(c)}
+	if err := json.Unmarshal(data, &own); err != nil {
+		return err
+	}
+	c.Index, c.ID = (*int)(own.Index), string(own.ID)
+	return nil
+}
+
+// UnmarshalJSON reads the fields in the types that servers write.
+func (f *chatFunction) UnmarshalJSON(data []byte) error {
+	type plain chatFunction
+	own := struct {
+		*plain
+		Arguments looseJSON `json:"arguments"`
+	}{plain: (*plain)(f)}
+	if err := json.Unmarshal(data, &own); err != nil {
+		return err
+	}
+	f.Arguments = string(own.Arguments)
+	return nil
+}
+
+// UnmarshalJSON reads the fields in the types that servers write.
+func (c *ollamaCall) UnmarshalJSON(data []byte) error {
+	type plain ollamaCall
+	own := struct {
+		*plain
+		ID looseText `json:"id"`
+	}{plain: (*plain)(c)}
+	if err := json.Unmarshal(data, &own); err != nil {
+		return err
+	}
+	c.ID = string(own.ID)
+	return nil
+}
+
+// UnmarshalJSON reads the fields in the types that servers write.
+func (i *responsesItem) UnmarshalJSON(data []byte) error {
+	type plain responsesItem
+	own := struct {
+		*plain
+		ID        looseText                `json:"id"`
+		CallID    looseText                `json:"call_id"`
+		Arguments looseJSON                `json:"arguments"`
+		Content   looseList[responsesText] `json:"content"`
+		Summary   looseList[responsesText] `json:"summary"`
+	}{plain: (*plain)(i)}
+	if err := json.Unmarshal(data, &own); err != nil {
+		return err
+	}
+	i.ID, i.CallID, i.Arguments, i.Content, i.Summary = string(own.ID), string(own.CallID), string(own.Arguments), own.Content, own.Summary
+	return nil
+}
+
+// A looseList is a list that may be written as its only element.
+type looseList[T any] []T
+
+// UnmarshalJSON reads either form.
+func (l *looseList[T]) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '[' || string(data) == "null" {
+		return json.Unmarshal(data, (*[]T)(l))
+	}
+	*l = make(looseList[T], 1)
+	return json.Unmarshal(data, &(*l)[0])
+}
+
+// UnmarshalJSON reads an object, or its text alone.
+func (t *responsesText) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		return json.Unmarshal(data, &t.Text)
+	}
+	type plain responsesText
+	return json.Unmarshal(data, (*plain)(t))
+}
+
+// joinNameChunks returns the name of a function whose chunks arrived one by one: its pieces,
+// or in each chunk all of it so far. A last chunk may repeat the whole name.
+func joinNameChunks(chunks []string) string {
+	joined := strings.Join(chunks, "")
+	if len(chunks) < 2 {
+		return joined
+	}
+	before, last := chunks[:len(chunks)-1], chunks[len(chunks)-1]
+	if strings.Join(before, "") == last || allBegin(last, before) {
+		return last
+	}
+	return joined
+}
+
+// joinArgumentChunks returns the arguments of a call whose chunks arrived one by one: the
+// pieces of one JSON object, or in each chunk all of it so far. Last chunks may repeat the
+// whole object, and a first one may be an empty object that the others replace.
+func joinArgumentChunks(chunks []string) string {
+	joined := strings.Join(chunks, "")
+	if len(chunks) < 2 || isObject(joined) {
+		return joined
+	}
+	for n := len(chunks); n > 2 && chunks[n-1] == chunks[n-2]; n-- {
+		chunks = chunks[:n-1]
+	}
+	first, last := chunks[0], chunks[len(chunks)-1]
+	before, after := strings.Join(chunks[:len(chunks)-1], ""), strings.Join(chunks[1:], "")
+	switch {
+	case isObject(last) && (isObject(before) || allBegin(last, chunks)):
+		return last
+	case isObject(first) && isObject(after):
+		return after
+	}
+	return joined
+}
+
+// allBegin reports whether all chunks are beginnings of a text.
+func allBegin(text string, chunks []string) bool {
+	return !slices.ContainsFunc(chunks, func(chunk string) bool { return !strings.HasPrefix(text, chunk) })
+}
+
+func isObject(text string) bool {
+	return strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text))
+}
