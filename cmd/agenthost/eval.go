@@ -140,6 +140,11 @@ func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) err
 	if err != nil {
 		return planFailure(io, err)
 	}
+	for _, job := range jobs {
+		if err := writeDiagnostics(io, job.Warnings); err != nil {
+			return err
+		}
+	}
 	for _, model := range f.subjectModels() {
 		e.subjects = append(e.subjects, &evalSubject{model: model})
 	}

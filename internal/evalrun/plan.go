@@ -29,6 +29,8 @@ type Job struct {
 	Live *eval.LiveConfig
 	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated.
 	AllowNotEvaluated bool
+	// Warnings are metrics whose result will not be what a person expects.
+	Warnings spec.Diagnostics
 	// stubs are those of the cases that have any.
 	stubs map[*eval.Case]*evalfile.Stubs
 }
@@ -176,6 +178,7 @@ func (j *Job) applyConfig(config *eval.Config, file string, named []*eval.Measur
 		return problemIn(file, "criteria is empty", `name a metric, such as "criteria": {"response_match_score": 0.8}`)
 	}
 	j.setCaseMeasures(named)
+	j.Warnings = append(j.Warnings, evalfile.CheckRubrics(j.displayPath(), j.Cases, j.Measures)...)
 	j.Simulator, j.AllowNotEvaluated = config.Simulator, config.AllowNotEvaluated || o.AllowNotEvaluated
 	if j.Live = config.Live; j.Live == nil && o.Live {
 		j.Live = &eval.LiveConfig{}
@@ -183,6 +186,8 @@ func (j *Job) applyConfig(config *eval.Config, file string, named []*eval.Measur
 	j.setJudge(o)
 	return nil
 }
+
+func (j *Job) displayPath() string { return filepath.ToSlash(j.Set.Path) }
 
 // setCaseMeasures sets the metrics of cases with criteria of their own. Of these, only the
 // named metrics count if some are named, and not those named with a threshold or criterion.
@@ -323,7 +328,9 @@ func (j *Job) completeMeasure(given *eval.Measure, metric *eval.Metric, config *
 		*m.Criterion = *given.Criterion
 	}
 	if own == nil && len(m.Criterion.Rubrics) == 0 && !j.hasRubrics() {
-		m.Criterion.Rubrics = metric.DefaultRubrics()
+		if m.Criterion.Rubrics = metric.DefaultRubrics(); len(m.Criterion.Rubrics) > 0 {
+			j.Warnings = append(j.Warnings, evalfile.WarnOfGeneralRubrics(j.displayPath(), metric.Name))
+		}
 	}
 	if given.Threshold != nil {
 		m.Criterion.Threshold = given.Threshold
