@@ -53,6 +53,10 @@ func (t *toolset) readDocumentAPI(doc *document, ds spec.Diagnostics) (tool.Docu
 		return nil, append(ds, d)
 	}
 	all := listOperations(doc)
+	clear(doc.used)                                         // a reduced document has the operations themselves, and not what refers to them
+	if external := doc.checkExternal(); len(external) > 0 { // other problems would follow from them
+		return nil, append(ds, external...)
+	}
 	ops, more := t.selectOperations(doc, all)
 	if ds = append(ds, more...); ds.HasErrors() {
 		return nil, ds
@@ -66,6 +70,7 @@ func (t *toolset) readDocumentAPI(doc *document, ds spec.Diagnostics) (tool.Docu
 	a := &api{operations: ops}
 	ds = append(ds, t.findAddresses(doc, a)...)
 	ds = append(ds, doc.ds...)
+	ds = append(ds, doc.checkExternal()...)
 	ds = append(ds, t.chooseCredentials(ops)...)
 	if ds.HasErrors() {
 		return nil, ds

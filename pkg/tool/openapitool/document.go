@@ -3,6 +3,7 @@ package openapitool
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -39,8 +40,10 @@ type document struct {
 	// members are the members of large mappings by their keys.
 	members map[*spec.Node]map[string]*spec.Node
 	ds      spec.Diagnostics
-	// reported are the references that were reported.
+	// reported are the nodes with a problem that was reported.
 	reported map[spec.Pos]bool
+	// external are the references to other documents.
+	external []*spec.Node
 	// uploads are the ids of methods of a discovery document that only upload media.
 	uploads []string
 }
@@ -193,10 +196,9 @@ func (d *document) followRefs(n *spec.Node) (target *spec.Node, pointer string) 
 func (d *document) findRef(ref *spec.Node) *spec.Node {
 	fragment, local := strings.CutPrefix(ref.Value, "#")
 	if !local || fragment != "" && fragment[0] != '/' {
-		hint := "copy what it refers to into the document, for example with a bundler such as redocly bundle"
 		if !d.reported[ref.Pos] {
 			d.reported[ref.Pos] = true
-			d.ds = append(d.ds, ref.Errorf("openapi", "the reference %q is external: only references within the document, such as #/components/schemas/X, are followed", cutMessage(ref.Value)).WithHint("%s", hint))
+			d.external = append(d.external, ref)
 		}
 		return nil
 	}
@@ -208,6 +210,19 @@ func (d *document) findRef(ref *spec.Node) *spec.Node {
 		d.reportError(ref, "openapi", "reference %q not found", cutMessage(ref.Value))
 	}
 	return found
+}
+
+// checkExternal reports the references to other documents, in one problem.
+func (d *document) checkExternal() spec.Diagnostics {
+	if len(d.external) == 0 {
+		return nil
+	}
+	first, more := d.external[0], ""
+	if n := len(d.external) - 1; n > 0 {
+		more = fmt.Sprintf(" and %d others", n)
+	}
+	return spec.Diagnostics{first.Errorf("openapi", "references must stay within the document, got %q%s", cutMessage(first.Value), more).
+		WithHint("copy what it refers to into the document, for example with a bundler such as redocly bundle")}
 }
 
 // findPointer returns the node at a JSON pointer, or nil.

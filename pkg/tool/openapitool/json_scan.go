@@ -243,7 +243,7 @@ func (s *jsonScanner) readLateValue() (*spec.Node, error) {
 // selectorMode reads the members that select an operation of an OpenAPI or discovery document.
 func selectorMode(key string) readMode {
 	switch key {
-	case "operationId", "tags", "id", "httpMethod", "path", "flatPath":
+	case "operationId", "tags", "id", "httpMethod", "path", "flatPath", "$ref":
 		return readNow
 	case "request", "mediaUpload":
 		return readLate

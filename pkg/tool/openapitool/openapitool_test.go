@@ -222,7 +222,7 @@ func TestDeclaration(t *testing.T) {
 	for name, want := range map[string]string{
 		"create_pet": `{"$defs":{"pet_1":{"properties":{"class":{"enum":["1","cat",null],"type":["string","null"]},"name":{"type":"string"},"parent":{"$ref":"#/$defs/pet_1"}},"required":["name"],"type":"object"}},` +
 			`"properties":{"name":{"type":"string"},"param_class":{"enum":["1","cat",null],"type":["string","null"]},"parent":{"$ref":"#/$defs/pet_1"},"x_trace_id":{"type":"string"}},"required":["name"],"title":"createPet_Arguments","type":"object"}`,
-		"update_pet": `{"properties":{"name":{"default":"Rex","type":"string"},"pet_id":{"type":"string"},"toys":{"items":{"type":"string"},"type":"array"}},"required":["pet_id"],"title":"updatePet_Arguments","type":"object"}`,
+		"update_pet": `{"properties":{"name":{"default":"Rex","type":["string","null"]},"pet_id":{"type":"string"},"toys":{"items":{"type":"string"},"type":["array","null"]}},"required":["pet_id"],"title":"updatePet_Arguments","type":"object"}`,
 	} {
 		raw, _ := json.Marshal(tools[name].Declaration().ParametersJsonSchema)
 		if diff := cmp.Diff(want, string(raw)); diff != "" {

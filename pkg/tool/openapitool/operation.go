@@ -46,8 +46,12 @@ type parameter struct {
 	in       string
 	required bool
 	schema   map[string]any
-	style    string
-	explode  bool
+	// style is how the value becomes text. A field of a form has one only if the document
+	// sets it.
+	style    style
+	hasStyle bool
+	// contentType is the media type of a field of a form, or "".
+	contentType string
 	// asJSON is set for a parameter with a media type, and keepsSlashes for one of the path
 	// that may have several segments.
 	asJSON, keepsSlashes bool
@@ -60,9 +64,14 @@ type parameter struct {
 type bodyFormat struct {
 	mediaType string
 	// whole is set if one argument is the body.
-	whole bool
-	// binary are the properties of a form that are files.
+	whole    bool
 	required bool
+	// takesMore is set if the body may have members that the document does not name; hidden
+	// are those that a request does not have.
+	takesMore bool
+	hidden    map[string]bool
+	// fields are the fields of a form that are no parameters of their own, with their style.
+	fields map[string]*parameter
 }
 
 // displayName names the operation in messages.
@@ -91,7 +100,11 @@ func listOperations(d *document) []*operation {
 			}
 		}
 		for _, method := range methodNames() {
-			if at := item.Get(method); at != nil && at.Kind == spec.Mapping {
+			at := item.Get(method)
+			if at != nil && at.Get("$ref") != nil {
+				at, _ = d.followRefs(at)
+			}
+			if at != nil && at.Kind == spec.Mapping {
 				ops = append(ops, newOperation(e.Key, item, at, method))
 			}
 		}
@@ -212,16 +225,7 @@ func (r *operationReader) readParameter(n *spec.Node, name, in string) *paramete
 	if text := n.Get("description"); isString(text) && p.schema["description"] == nil {
 		p.schema["description"] = cutText(text.Value, maxSchemaText)
 	}
-	p.style, p.explode = "form", in == "query" || in == "cookie"
-	if in == "path" || in == "header" {
-		p.style = "simple"
-	}
-	if style := n.Get("style"); isString(style) {
-		p.style, p.explode = style.Value, style.Value == "form" || style.Value == "deepObject"
-	}
-	if explode := n.Get("explode"); explode != nil {
-		p.explode = isTrue(explode)
-	}
+	p.style = readStyle(n, in)
 	// Versions before 3.2 define it only for the query.
 	version := r.doc.root.Get("openapi")
 	p.keepsSlashes = in == "path" && isTrue(n.Get("allowReserved")) && version != nil && strings.HasPrefix(version.Value, "3.2")
@@ -248,6 +252,7 @@ func (r *operationReader) readBody(op *operation, n *spec.Node) {
 		}
 		op.body = &bodyFormat{mediaType: e.Key.Value, required: isTrue(n.Get("required"))}
 		r.readBodySchema(op, e.Value.Get("schema"))
+		r.readEncoding(op, e.Value.Get("encoding"))
 		return
 	}
 	d := content.Entries[0].Key.Errorf("openapi", "operation %s takes a body in %s, which is not supported", op.displayName(), cutMessage(content.Entries[0].Key.Value))
@@ -265,6 +270,9 @@ func (r *operationReader) readBodySchema(op *operation, n *spec.Node) {
 	if n != nil {
 		target, _ = r.doc.followRefs(n)
 		schema = r.schemas.convertSchema(n)
+		if isMergePatch(op.body.mediaType) {
+			acceptRemoval(schema)
+		}
 	}
 	types := []string{}
 	if target != nil {
@@ -274,6 +282,7 @@ func (r *operationReader) readBodySchema(op *operation, n *spec.Node) {
 	_, composed := firstOf(schema, "oneOf", "anyOf", "allOf")
 	kind := encodingOf(op.body.mediaType)
 	if slices.Contains(types, "object") && len(properties) > 0 && !composed && kind != rawEncoding {
+		op.body.takesMore, op.body.hidden = schema["additionalProperties"] != false, readOnlyProperties(r.doc, target)
 		r.readBodyProperties(op, target.Get("properties"), properties, schema["required"])
 		return
 	}
@@ -310,6 +319,66 @@ func (r *operationReader) readBodyProperties(op *operation, order *spec.Node, pr
 	}
 }
 
+// readEncoding reads how the fields of a form are written (OpenAPI 3, Encoding Object).
+func (r *operationReader) readEncoding(op *operation, n *spec.Node) {
+	kind := encodingOf(op.body.mediaType)
+	if n == nil || kind != formEncoding && kind != multipartEncoding {
+		return
+	}
+	op.body.fields = map[string]*parameter{}
+	for _, e := range n.Entries {
+		p := op.fieldOf(e.Key.Value)
+		op.body.fields[e.Key.Value] = p
+		p.style, p.hasStyle = readStyle(e.Value, "body"), e.Value.Get("style") != nil || e.Value.Get("explode") != nil
+		if mediaType := e.Value.Get("contentType"); isString(mediaType) && !strings.ContainsAny(mediaType.Value, "*,\r\n") {
+			p.contentType = mediaType.Value
+		}
+	}
+}
+
+// fieldOf returns the parameter that is a field of the body, or a new one for other fields.
+func (o *operation) fieldOf(name string) *parameter {
+	if p := o.body.fields[name]; p != nil {
+		return p
+	}
+	for _, p := range o.params {
+		if p.in == "body" && p.original == name {
+			return p
+		}
+	}
+	return &parameter{name: name, original: name, in: "body"}
+}
+
+// isMergePatch reports whether a body is a JSON merge patch (RFC 7396).
+func isMergePatch(mediaType string) bool {
+	kind, _, _ := mime.ParseMediaType(mediaType)
+	return kind == "application/merge-patch+json"
+}
+
+// acceptRemoval makes the members of a merge patch optional, and lets null remove them.
+func acceptRemoval(schema map[string]any) {
+	delete(schema, "required")
+	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
+		branches, _ := schema[key].([]any)
+		for _, branch := range branches {
+			if branch, ok := branch.(map[string]any); ok {
+				acceptRemoval(branch)
+			}
+		}
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for name, v := range properties {
+		if property, ok := v.(map[string]any); ok {
+			acceptRemoval(property)
+			properties[name] = acceptNull(property)
+		}
+	}
+	if others, ok := schema["additionalProperties"].(map[string]any); ok {
+		acceptRemoval(others)
+		schema["additionalProperties"] = acceptNull(others)
+	}
+}
+
 func firstOf(m map[string]any, keys ...string) (any, bool) {
 	for _, key := range keys {
 		if v, ok := m[key]; ok {
@@ -321,6 +390,9 @@ func firstOf(m map[string]any, keys ...string) (any, bool) {
 
 // checkPath reports placeholders of the path without a parameter.
 func (r *operationReader) checkPath(op *operation) {
+	if len(r.doc.external) > 0 { // a parameter may be in another document
+		return
+	}
 	for _, name := range pathPlaceholders(op.path) {
 		if !slices.ContainsFunc(op.params, func(p *parameter) bool { return p.in == "path" && p.original == name }) {
 			r.doc.ds = append(r.doc.ds, op.pathKey.Errorf("openapi", "operation %s has no parameter for {%s} of its path", op.displayName(), cutMessage(name)))

@@ -50,13 +50,14 @@ const maxURL = 64 << 10
 
 var errURLTooLong = fmt.Errorf("the URL exceeds the limit of %d KiB", maxURL>>10)
 
-// valueOf returns the value of a parameter: the fixed one, or that of the call.
+// valueOf returns the value of a parameter: the fixed one, or that of the call. Null is a value
+// only in a body.
 func (p *parameter) valueOf(args map[string]any) (any, bool) {
 	if p.hasFixed {
 		return p.fixed, p.fixed != nil
 	}
 	v, ok := args[p.name]
-	return v, ok && v != nil
+	return v, ok && (v != nil || p.in == "body")
 }
 
 // renderPath fills in the placeholders. A value is one segment, unless the document allows
@@ -69,8 +70,8 @@ func (o *operation) renderPath(args map[string]any) (string, error) {
 			continue
 		}
 		v, ok := p.valueOf(args)
-		text := p.joinValues(v, p.escapePath)
-		if !ok || text == "" {
+		text := p.format(v, p.escapePath)
+		if !ok || text == "" || joinValues(v, ",", ",", p.escapePath) == "" {
 			return "", fmt.Errorf("parameter %s of the path is empty", p.name)
 		}
 		plain, err := url.PathUnescape(text)
@@ -103,26 +104,12 @@ func isSlash(r rune) bool { return r == '/' || r == '\\' }
 
 func isDots(segment string) bool { return segment == "." || segment == ".." }
 
-// joinValues formats a value in one string: lists and objects are joined by commas.
-func (p *parameter) joinValues(v any, escape func(string) string) string {
-	switch v := v.(type) {
-	case []any:
-		parts := make([]string, len(v))
-		for i, item := range v {
-			parts[i] = escape(template.String(item))
-		}
-		return strings.Join(parts, ",")
-	case map[string]any:
-		if p.asJSON {
-			break
-		}
-		var parts []string
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, escape(key), escape(template.String(v[key])))
-		}
-		return strings.Join(parts, ",")
+// format returns the value as one string, by its style or as JSON.
+func (p *parameter) format(v any, escape func(string) string) string {
+	if p.asJSON {
+		return escape(template.String(v))
 	}
-	return escape(template.String(v))
+	return p.style.format(p.original, v, escape)
 }
 
 // encodeQuery encodes the query parameters in the order of the document. Every value that was
@@ -134,71 +121,36 @@ func (o *operation) encodeQuery(args map[string]any) (string, error) {
 		if !ok || p.in != "query" {
 			continue
 		}
-		if err := o.checkKeys(p, v); err != nil {
+		fields, err := o.fieldsOf(p, v, url.QueryEscape)
+		if err != nil {
 			return "", err
 		}
-		pairs = p.appendQuery(pairs, v)
+		for _, f := range fields {
+			pairs = append(pairs, url.QueryEscape(f.name)+"="+f.value)
+		}
 	}
 	return strings.Join(pairs, "&"), nil
 }
 
-// checkKeys rejects an object whose keys become parameters, if one is another parameter: it could
-// be fixed in the settings.
-func (o *operation) checkKeys(p *parameter, v any) error {
-	object, ok := v.(map[string]any)
-	if !ok || p.asJSON || !p.explode || p.style == "deepObject" {
-		return nil
+// fieldsOf returns the fields of a parameter. Their names cannot be those of other parameters in
+// the same place: one could be fixed in the settings.
+func (o *operation) fieldsOf(p *parameter, v any, escape func(string) string) ([]field, error) {
+	if p.asJSON {
+		return []field{{p.original, escape(template.String(v))}}, nil
+	}
+	fields, err := p.style.appendFields(nil, p.original, v, escape)
+	if err != nil {
+		return nil, fmt.Errorf("parameter %s: %w", p.name, err)
 	}
 	for _, other := range o.params {
-		if _, ok := object[other.original]; ok && other != p && other.in == "query" {
-			return fmt.Errorf("parameter %s must not contain %s, which is another parameter", p.name, other.name)
+		if other == p || other.in != p.in {
+			continue
+		}
+		if slices.ContainsFunc(fields, func(f field) bool { return f.name == other.original }) {
+			return nil, fmt.Errorf("parameter %s must not contain %s, which is another parameter", p.name, other.name)
 		}
 	}
-	return nil
-}
-
-func (p *parameter) appendQuery(pairs []string, v any) []string {
-	add := func(name, value string) { pairs = append(pairs, url.QueryEscape(name)+"="+value) }
-	switch v := v.(type) {
-	case []any:
-		switch {
-		case p.asJSON:
-			add(p.original, url.QueryEscape(template.String(v)))
-		case p.explode:
-			for _, item := range v {
-				add(p.original, url.QueryEscape(template.String(item)))
-			}
-		default:
-			parts := make([]string, len(v))
-			for i, item := range v {
-				parts[i] = url.QueryEscape(template.String(item))
-			}
-			separators := map[string]string{"spaceDelimited": "%20", "pipeDelimited": "%7C"}
-			separator, ok := separators[p.style]
-			if !ok {
-				separator = ","
-			}
-			add(p.original, strings.Join(parts, separator))
-		}
-	case map[string]any:
-		switch {
-		case p.asJSON:
-			add(p.original, url.QueryEscape(template.String(v)))
-		case p.style == "deepObject" || p.explode:
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				name := key
-				if p.style == "deepObject" {
-					name = p.original + "[" + key + "]"
-				}
-				add(name, url.QueryEscape(template.String(v[key])))
-			}
-		default:
-			add(p.original, p.joinValues(v, url.QueryEscape))
-		}
-	default:
-		add(p.original, url.QueryEscape(template.String(v)))
-	}
-	return pairs
+	return fields, nil
 }
 
 // setParameters sets the headers and cookies that are parameters.
@@ -210,7 +162,7 @@ func (o *operation) setParameters(req *http.Request, args map[string]any) error 
 		}
 		switch p.in {
 		case "header":
-			text := p.joinValues(v, func(s string) string { return s })
+			text := p.format(v, keepText)
 			if strings.ContainsAny(text, "\r\n\x00") || !tool.IsHeaderName(p.original) {
 				return fmt.Errorf("header %s: the name or the value is invalid", p.name)
 			}
@@ -219,11 +171,13 @@ func (o *operation) setParameters(req *http.Request, args map[string]any) error 
 			if !tool.IsHeaderName(p.original) {
 				return fmt.Errorf("cookie %s: the name is invalid", p.name)
 			}
-			addCookie(req, p.original, p.joinValues(v, func(s string) string { return s }))
+			addCookie(req, p.original, p.format(v, keepText))
 		}
 	}
 	return nil
 }
+
+func keepText(text string) string { return text }
 
 // encodeBody returns the request body and its media type; both are empty if there is none.
 func (o *operation) encodeBody(args map[string]any) (io.Reader, string, error) {
@@ -234,9 +188,14 @@ func (o *operation) encodeBody(args map[string]any) (io.Reader, string, error) {
 	if !ok {
 		return nil, "", nil
 	}
-	switch kind := encodingOf(o.body.mediaType); kind {
+	kind := encodingOf(o.body.mediaType)
+	if value == nil && kind != jsonEncoding {
+		return nil, "", nil
+	}
+	switch kind {
 	case formEncoding:
-		return strings.NewReader(encodeForm(value)), o.body.mediaType, nil
+		form, err := o.encodeForm(value)
+		return strings.NewReader(form), o.body.mediaType, err
 	case multipartEncoding:
 		return o.encodeMultipart(value)
 	case rawEncoding:
@@ -269,57 +228,115 @@ func (o *operation) bodyValue(args map[string]any) (any, bool) {
 			object[p.original] = v
 		}
 	}
+	if o.body.takesMore {
+		o.addUndeclared(object, args)
+	}
 	return object, len(object) > 0 || o.body.required
 }
 
-// encodeForm encodes the fields of a form; lists are repeated.
-func encodeForm(value any) string {
-	fields := url.Values{}
-	for name, v := range formFields(value) {
-		for _, item := range v {
-			fields.Add(name, item)
+// addUndeclared adds the arguments that the document neither names nor forbids. The names of
+// parameters are taken, also those of fixed ones.
+func (o *operation) addUndeclared(object, args map[string]any) {
+	taken := maps.Clone(o.body.hidden)
+	if taken == nil {
+		taken = map[string]bool{}
+	}
+	for _, p := range o.params {
+		taken[p.name], taken[p.original] = true, true
+	}
+	for name, v := range args {
+		if !taken[name] {
+			object[name] = v
 		}
 	}
-	return fields.Encode()
 }
 
-// formFields returns the fields of a form with their values.
-func formFields(value any) map[string][]string {
+// A formField is a field of a form with the media type of its part.
+type formField struct {
+	field
+	mediaType string
+	isFile    bool
+}
+
+// formFields returns the fields of a form, sorted by their properties. A list is repeated and an
+// object is JSON, unless the document sets a style or a media type; null is left out.
+func (o *operation) formFields(value any, escape func(string) string) ([]formField, error) {
 	object, ok := value.(map[string]any)
 	if !ok {
 		object = map[string]any{"body": value}
 	}
-	fields := make(map[string][]string, len(object))
-	for name, v := range object {
-		list, ok := v.([]any)
-		if !ok {
-			list = []any{v}
+	var fields []formField
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		v := object[name]
+		if v == nil {
+			continue
 		}
-		for _, item := range list {
-			fields[name] = append(fields[name], template.String(item))
+		p := o.fieldOf(name)
+		found, mediaType := []field(nil), p.contentType
+		switch list, isList := v.([]any); {
+		case p.hasStyle:
+			var err error
+			if found, err = o.fieldsOf(p, v, escape); err != nil {
+				return nil, err
+			}
+		case isList && !p.isJSON():
+			for _, item := range list {
+				found = append(found, field{name, escape(template.String(item))})
+			}
+		default:
+			found = []field{{name, escape(template.String(v))}}
+		}
+		if _, isObject := v.(map[string]any); isObject && mediaType == "" && !p.hasStyle {
+			mediaType = "application/json"
+		}
+		for _, f := range found {
+			fields = append(fields, formField{f, mediaType, p.isFile()})
 		}
 	}
-	return fields
+	return fields, nil
+}
+
+// isJSON reports whether the whole value is one field in JSON.
+func (p *parameter) isJSON() bool {
+	return p.contentType != "" && encodingOf(p.contentType) == jsonEncoding
+}
+
+// encodeForm encodes the fields of a form.
+func (o *operation) encodeForm(value any) (string, error) {
+	fields, err := o.formFields(value, url.QueryEscape)
+	if err != nil {
+		return "", err
+	}
+	pairs := make([]string, len(fields))
+	for i, f := range fields {
+		pairs[i] = url.QueryEscape(f.name) + "=" + f.value
+	}
+	return strings.Join(pairs, "&"), nil
 }
 
 // encodeMultipart encodes each field as a part; a binary one is a file of its name.
 func (o *operation) encodeMultipart(value any) (io.Reader, string, error) {
+	fields, err := o.formFields(value, keepText)
+	if err != nil {
+		return nil, "", err
+	}
 	var out bytes.Buffer
 	w := multipart.NewWriter(&out)
-	fields := formFields(value)
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		disposition := fmt.Sprintf(`form-data; name="%s"`, escapeQuotes(name))
-		if slices.ContainsFunc(o.params, func(p *parameter) bool { return p.original == name && p.isFile() }) {
-			disposition += fmt.Sprintf(`; filename="%s"`, escapeQuotes(name))
+	for _, f := range fields {
+		disposition := fmt.Sprintf(`form-data; name="%s"`, escapeQuotes(f.name))
+		if f.isFile {
+			disposition += fmt.Sprintf(`; filename="%s"`, escapeQuotes(f.name))
 		}
-		for _, text := range fields[name] {
-			part, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}})
-			if err == nil {
-				_, err = io.WriteString(part, text)
-			}
-			if err != nil {
-				return nil, "", fmt.Errorf("body: %w", err)
-			}
+		header := textproto.MIMEHeader{"Content-Disposition": {disposition}}
+		if f.mediaType != "" {
+			header.Set("Content-Type", f.mediaType)
+		}
+		part, err := w.CreatePart(header)
+		if err == nil {
+			_, err = io.WriteString(part, f.value)
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("body: %w", err)
 		}
 	}
 	if err := w.Close(); err != nil {

@@ -149,6 +149,9 @@ func (c *schemaConverter) convertMembers(n *spec.Node) map[string]any {
 	}
 	setRequired(schema, n.Get("required"), hidden)
 	setType(schema, n)
+	if schema["type"] == nil && isTrue(n.Get("nullable")) {
+		return acceptNull(schema)
+	}
 	return schema
 }
 
@@ -204,9 +207,7 @@ func (c *schemaConverter) convertMap(schema map[string]any, key string, n *spec.
 		if key == "properties" && hidden[e.Key.Value] {
 			continue
 		}
-		if _, err := regexp.Compile(e.Key.Value); err == nil || key == "properties" {
-			m[e.Key.Value] = c.convertSubschema(e.Value)
-		}
+		m[e.Key.Value] = c.convertSubschema(e.Value)
 	}
 	schema[key] = m
 }
@@ -282,6 +283,28 @@ func setType(schema map[string]any, n *spec.Node) {
 			schema["pattern"] = pattern.Value
 		}
 	}
+}
+
+// acceptNull returns a schema that also accepts null.
+func acceptNull(schema map[string]any) map[string]any {
+	if enum, ok := schema["enum"].([]any); ok && !slices.Contains(enum, nil) {
+		schema["enum"] = append(slices.Clip(enum), nil)
+	}
+	switch types := schema["type"].(type) {
+	case string:
+		if types != "null" {
+			schema["type"] = []any{types, "null"}
+		}
+	case []any:
+		if !slices.Contains(types, any("null")) {
+			schema["type"] = append(slices.Clip(types), "null")
+		}
+	default:
+		if _, composed := firstOf(schema, "$ref", "allOf", "anyOf", "oneOf"); composed {
+			return map[string]any{"anyOf": []any{schema, map[string]any{"type": "null"}}}
+		}
+	}
+	return schema
 }
 
 // typesOf returns the types of a schema in lower case, without unknown ones such as file.

@@ -1,0 +1,165 @@
+package openapitool
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// A style is how a value becomes text (OpenAPI 3, style values; RFC 6570).
+type style struct {
+	// name is form, simple, matrix, label, spaceDelimited, pipeDelimited or deepObject.
+	name    string
+	explode bool
+}
+
+// readStyle reads the style of a parameter or an encoding; the default is that of its place.
+func readStyle(n *spec.Node, place string) style {
+	s := style{name: "form"}
+	if place == "path" || place == "header" {
+		s.name = "simple"
+	}
+	if name := n.Get("style"); isString(name) {
+		s.name = name.Value
+	}
+	s.explode = s.name == "form" || s.name == "deepObject"
+	if explode := n.Get("explode"); explode != nil {
+		s.explode = isTrue(explode)
+	}
+	return s
+}
+
+// A field is a name with a value, in a query or a form.
+type field struct{ name, value string }
+
+// maxFieldDepth limits the nesting of objects and lists of a deepObject, whose names grow with it.
+const maxFieldDepth = 32
+
+var errFieldDepth = fmt.Errorf("the nesting exceeds the limit of %d levels", maxFieldDepth)
+
+// appendFields appends the fields of a value. escape is that of values: the separators between
+// them stay as they are.
+func (s style) appendFields(fields []field, name string, v any, escape func(string) string) ([]field, error) {
+	switch {
+	case s.name == "deepObject":
+		return appendDeepObject(fields, name, v, escape, maxFieldDepth)
+	case s.explode:
+		return s.appendExploded(fields, name, v, escape), nil
+	}
+	separator := ","
+	switch s.name {
+	case "spaceDelimited":
+		separator = escape(" ")
+		if separator == "+" {
+			separator = "%20"
+		}
+	case "pipeDelimited":
+		separator = escape("|")
+	}
+	return append(fields, field{name, joinValues(v, separator, separator, escape)}), nil
+}
+
+// appendExploded appends a field for each element of a list or key of an object.
+func (s style) appendExploded(fields []field, name string, v any, escape func(string) string) []field {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			fields = append(fields, field{name, escape(template.String(item))})
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if v[key] != nil { // else it is an undefined value of RFC 6570
+				fields = append(fields, field{key, escape(template.String(v[key]))})
+			}
+		}
+	default:
+		fields = append(fields, field{name, escape(template.String(v))})
+	}
+	return fields
+}
+
+// appendDeepObject appends the fields of a value as a[b]=c, and of lists as a[0]=c. OpenAPI
+// defines only the first level; the others are those of Stripe and of most frameworks.
+func appendDeepObject(fields []field, name string, v any, escape func(string) string, depth int) ([]field, error) {
+	if depth < 0 {
+		return nil, errFieldDepth
+	}
+	var err error
+	switch v := v.(type) {
+	case nil: // an undefined value of RFC 6570
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if fields, err = appendDeepObject(fields, name+"["+key+"]", v[key], escape, depth-1); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if fields, err = appendDeepObject(fields, name+"["+strconv.Itoa(i)+"]", item, escape, depth-1); err != nil {
+				return nil, err
+			}
+		}
+	default:
+		fields = append(fields, field{name, escape(template.String(v))})
+	}
+	return fields, nil
+}
+
+// joinValues joins a list, or the keys and values of an object, to one string.
+func joinValues(v any, separator, assign string, escape func(string) string) string {
+	var parts []string
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			parts = append(parts, escape(template.String(item)))
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, escape(key)+assign+escape(template.String(v[key])))
+		}
+	default:
+		return escape(template.String(v))
+	}
+	return strings.Join(parts, separator)
+}
+
+// format returns a value as one string, for a path, a header or a cookie.
+func (s style) format(name string, v any, escape func(string) string) string {
+	assign := ","
+	if s.explode {
+		assign = "="
+	}
+	switch s.name {
+	case "label":
+		separator := ","
+		if s.explode {
+			separator = "."
+		}
+		return "." + joinValues(v, separator, assign, escape)
+	case "matrix":
+		return s.formatMatrix(url.PathEscape(name), v, escape)
+	}
+	return joinValues(v, ",", assign, escape)
+}
+
+// formatMatrix returns ;name=value, repeated for the parts of an exploded value.
+func (s style) formatMatrix(name string, v any, escape func(string) string) string {
+	start := ";" + name + "="
+	list, isList := v.([]any)
+	object, isObject := v.(map[string]any)
+	switch {
+	case isList && len(list) == 0, isObject && len(object) == 0:
+		return ""
+	case isList && s.explode:
+		return start + joinValues(v, start, "=", escape)
+	case isObject && s.explode:
+		return ";" + joinValues(v, ";", "=", escape)
+	}
+	return start + joinValues(v, ",", ",", escape)
+}
