@@ -181,6 +181,7 @@ func (r *resolver) loadAndCompile(ctx context.Context) *runtime.App {
 func (r *resolver) resolveApp(ctx context.Context) {
 	r.app.defaultModel = func() model.LLM { return r.buildDefaultModel(ctx) }
 	r.report(checkAppName(r.src.name, r.src.displayDir)...)
+	r.report(r.src.dotenvProblems...)
 	if r.src.fileExists(appFile) || r.src.hasOverlay(r.loader.opts.Overlay) {
 		r.readAppFile()
 	}

@@ -100,26 +100,55 @@ func loadRevision(t *testing.T, files, env map[string]string) string {
 	return mustLoad(t, dir, &loader.Options{Env: lookup}).Revision()
 }
 
-// TestDotenv covers the lines of a .env. The environment takes precedence.
+// TestDotenv covers variables of a .env. The environment takes precedence over them, but not
+// inside of their values, where the earlier lines do.
 func TestDotenv(t *testing.T) {
-	for _, tt := range []struct{ line, want string }{
+	for _, tt := range []struct{ lines, want string }{
 		{"X=plain", "plain"},
-		{"  export X = spaced ", "spaced"},
-		{`X="in # quotes"`, "in # quotes"},
-		{"X='single'", "single"},
-		{"X=value # comment", "value"},
-		{"X=a=b", "a=b"},
+		{"\uFEFFX=after a byte order mark", "after a byte order mark"},
+		{"X=\"two\nlines\\n\"", "two\nlines\n"},
 		{"X=", ""},
-		{"#X=comment", "default"},
 		{"X", "default"},
 		{"SET=no\nX=1\r\nX=2", "2"},
+		{"Y=1\nX=\"${Y}, ${Z:-3}, ${W:-}${Y\"", "1, 3, ${Y"},
+		{"X='${SET}'", "from the environment"},
+		{"SET=own\nX=${SET:-d}", "own"},
+		{"SET\nX=[${SET:-d}]", "[]"},
+		{"X=1\nX=${X}${X}2", "112"},
+		{"X=$SET ${:-e}", "$SET e"},
 	} {
 		dir := filepath.Join(t.TempDir(), "app")
-		write(t, filepath.Join(dir, ".env"), tt.line)
+		write(t, filepath.Join(dir, ".env"), tt.lines)
 		write(t, filepath.Join(dir, "root_agent.yaml"), `{name: a, instruction: x, description: "${env:X:-default} ${env:SET:-unset}"}`)
 		app := mustLoad(t, dir, &loader.Options{Env: lookUpEnv})
 		if want := tt.want + " from the environment"; app.Description() != want {
-			t.Errorf("with %q in .env: description %q, want %q", tt.line, app.Description(), want)
+			t.Errorf("with %q in .env: description %q, want %q", tt.lines, app.Description(), want)
+		}
+	}
+}
+
+// TestDotenvProblems reports lines of a .env without their text, which may be secret.
+func TestDotenvProblems(t *testing.T) {
+	const isBinding = "warning: this line is not NAME=value, and is ignored [env]"
+	for _, tt := range []struct{ lines, want string }{
+		{"A=1\nX=\"he\n\nB=2", "app/.env:2:1: " + isBinding},
+		{"X=\"a\" b", "app/.env:1:1: " + isBinding},
+		{"\n=1\nX Y", "app/.env:2:1: warning: this line is not NAME=value, and is ignored; also at 1 other place [env]"},
+		{"X=a${NOT_SET}b", "app/.env:1:1: warning: variable NOT_SET is not set: ${NOT_SET} is replaced by nothing [env]"},
+		{"X=\xff", "app: cannot read the app's folder: reading app/.env: not valid UTF-8 [file]"},
+		{"A=" + strings.Repeat("a", 1<<20) + "\nX=" + strings.Repeat("${A}", 5), "app: cannot read the app's folder: reading app/.env: the value of X in line 2 exceeds the limit of 4 MiB [file]"},
+		{"#" + strings.Repeat("a", 4<<20), "app: cannot read the app's folder: reading app/.env: exceeds the limit of 4 MiB [file]"},
+	} {
+		top := t.TempDir()
+		dir := filepath.Join(top, "app")
+		write(t, filepath.Join(dir, ".env"), tt.lines)
+		write(t, filepath.Join(dir, "root_agent.yaml"), `{name: a, instruction: x}`)
+		var got []string
+		for _, d := range loader.New(&loader.Options{Env: lookUpEnv}).Check(t.Context(), dir) {
+			got = append(got, strings.ReplaceAll(d.String(), filepath.ToSlash(top)+"/", ""))
+		}
+		if diff := cmp.Diff(tt.want, strings.Join(got, "\n")); diff != "" {
+			t.Errorf("with %.40q in .env (-want +got):\n%s", tt.lines, diff)
 		}
 	}
 }

@@ -38,7 +38,9 @@ type source struct {
 	// displayDir is the folder in messages.
 	displayDir string
 	env        func(string) (string, bool)
-	dotenv     map[string]string
+	// dotenv are the variables of the app's .env, with its problems.
+	dotenv         map[string]string
+	dotenvProblems spec.Diagnostics
 	// secrets is the secrets folder; "" means none.
 	secrets string
 	// policy decides which values of the host the app may read.
@@ -84,42 +86,11 @@ func openSource(dir string, opts *Options) (*source, error) {
 	}
 	s := newSource(filepath.Base(full), dir, opts)
 	s.root, s.open = root, opts.Open
-	s.dotenv, err = s.readDotenv()
-	if err != nil {
+	if err := s.readDotenv(); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
-}
-
-// readDotenv reads the .env of the app: lines of NAME=value, with comments, quotes and
-// an optional export.
-func (s *source) readDotenv() (map[string]string, error) {
-	b, err := s.readWithinBudget(dotenvFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %s", s.displayPath(dotenvFile), formatOSError(err))
-	}
-	vars := map[string]string{}
-	for line := range strings.Lines(string(b)) {
-		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
-		name, value, ok := strings.Cut(line, "=")
-		if !ok || strings.HasPrefix(line, "#") {
-			continue
-		}
-		vars[strings.TrimSpace(name)] = unquoteValue(strings.TrimSpace(value))
-	}
-	return vars, nil
-}
-
-func unquoteValue(v string) string {
-	if len(v) >= 2 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
-		return v[1 : len(v)-1]
-	}
-	v, _, _ = strings.Cut(v, " #")
-	return strings.TrimSpace(v)
 }
 
 // absoluteDir returns the absolute path of the app folder.
