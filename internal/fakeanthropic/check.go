@@ -34,6 +34,8 @@ var blockFields = map[string][]string{
 var (
 	toolName  = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 	toolUseID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+	// propertyKey matches the names of a tool's parameters.
+	propertyKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 )
 
 // A checker checks one request.
@@ -175,6 +177,14 @@ func (c *checker) checkTools() *Reply {
 			return newInvalid("tools: Tool names must be unique.")
 		case schema["type"] != "object":
 			return newInvalid("tools.%d.custom.input_schema.type: Field required", i)
+		case schema["oneOf"] != nil || schema["allOf"] != nil || schema["anyOf"] != nil:
+			return newInvalid("tools.%d.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level", i)
+		}
+		properties, _ := schema["properties"].(object)
+		for key := range properties {
+			if !propertyKey.MatchString(key) {
+				return newInvalid("tools.%d.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'", i)
+			}
 		}
 		seen[name] = true
 		c.countCached(tool)

@@ -1,8 +1,10 @@
 package fakeanthropic
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -179,6 +181,16 @@ func checkSource(path string, block object) *Reply {
 	case "base64":
 		if !slices.Contains(sourceTypes[kind], source["media_type"]) {
 			return newInvalid("%s.source.base64.media_type: Input should be one of %v", path, sourceTypes[kind])
+		}
+		encoded, _ := source["data"].(string)
+		data, err := base64.StdEncoding.DecodeString(encoded)
+		switch {
+		case err != nil:
+			return newInvalid("%s.source.base64.data: invalid base64 data", path)
+		case kind == "document" && !strings.HasPrefix(string(data), "%PDF"):
+			return newInvalid("%s.source.base64: The PDF specified was not valid.", path)
+		case kind == "image" && http.DetectContentType(data) != source["media_type"]:
+			return newInvalid("%s.source.base64: Could not process image", path)
 		}
 	case "text":
 		if kind != "document" || source["media_type"] != "text/plain" {

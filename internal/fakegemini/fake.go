@@ -1,7 +1,9 @@
 // Package fakegemini is a Gemini server for tests. It implements the HTTP API of Gemini
 // and Vertex AI (generateContent, streamGenerateContent, countTokens, cachedContents) and
-// the Live API ([Server.HandleLive]), so that tests run the real SDK. It answers from a queue of [Reply] values and records
-// every [Request].
+// the Live API ([Server.HandleLive]), so that tests run the real SDK. It rejects what the
+// service rejects: illegal names of functions, parts without data or with data of two
+// kinds, calls without responses, turns in a wrong order. It answers from a queue of
+// [Reply] values and records every [Request].
 //
 //	s := fakegemini.New()
 //	defer s.Close()
@@ -10,7 +12,6 @@ package fakegemini
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -113,11 +114,10 @@ func (s *Server) handleCall(w http.ResponseWriter, r *http.Request) {
 	}
 	s.recordRequest(req)
 	failure := s.checkCache(req)
-	if failure == nil {
-		failure = checkParts(req.Body)
-	}
-	if failure == nil {
-		failure = checkCalls(req.contents)
+	for _, check := range []func(Request) *Reply{checkTools, checkParts, checkTurns} {
+		if failure == nil {
+			failure = check(req)
+		}
 	}
 	switch {
 	case req.Credential == "":
@@ -202,50 +202,4 @@ func lastUserText(contents []*genai.Content) string {
 		}
 	}
 	return ""
-}
-
-// checkParts rejects parts without data, as the service does.
-func checkParts(body map[string]any) *Reply {
-	contents, _ := body["contents"].([]any)
-	if instruction := body["systemInstruction"]; instruction != nil {
-		contents = append(slices.Clone(contents), instruction)
-	}
-	for i, c := range contents {
-		content, _ := c.(map[string]any)
-		parts, _ := content["parts"].([]any)
-		for j, p := range parts {
-			part, _ := p.(map[string]any)
-			if !slices.ContainsFunc([]string{
-				"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
-			}, func(key string) bool { return part[key] != nil }) {
-				refused := Failure(http.StatusBadRequest, fmt.Sprintf("* GenerateContentRequest.contents[%d].parts[%d].data: required oneof field 'data' must have one initialized field", i, j))
-				return &refused
-			}
-		}
-	}
-	return nil
-}
-
-// checkCalls rejects calls that are not followed by their responses.
-func checkCalls(contents []*genai.Content) *Reply {
-	for i, c := range contents {
-		calls, answers := 0, 0
-		for _, p := range c.Parts {
-			if p.FunctionCall != nil {
-				calls++
-			}
-		}
-		if i+1 < len(contents) {
-			for _, p := range contents[i+1].Parts {
-				if p.FunctionResponse != nil {
-					answers++
-				}
-			}
-		}
-		if calls > 0 && calls != answers {
-			refused := Failure(http.StatusBadRequest, "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.")
-			return &refused
-		}
-	}
-	return nil
 }

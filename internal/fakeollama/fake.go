@@ -1,8 +1,8 @@
 // Package fakeollama is an Ollama server for tests. It implements POST /api/chat, unary
 // and streaming, and rejects what Ollama rejects: unknown models, roles and values of
-// think, arguments other than objects, data that is not base64, options of the wrong
-// type, and tools or thinking that a model lacks. It answers from a queue of [Reply]
-// values and records every [Request].
+// think, calls without a name, arguments other than objects, data that is not an image in
+// base64, options of the wrong type, and tools or thinking that a model lacks. It answers
+// from a queue of [Reply] values and records every [Request].
 package fakeollama
 
 import (
@@ -220,14 +220,21 @@ func checkMessage(m any) error {
 	images, _ := message["images"].([]any)
 	for _, image := range images {
 		text, _ := image.(string)
-		if _, err := base64.StdEncoding.DecodeString(text); err != nil || text == "" || strings.HasPrefix(text, "data:") {
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil || text == "" || strings.HasPrefix(text, "data:") {
 			return fmt.Errorf("illegal base64 data at input byte 0")
+		}
+		if !slices.Contains([]string{"image/png", "image/jpeg", "image/webp"}, http.DetectContentType(data)) {
+			return fmt.Errorf("failed to load image or audio file")
 		}
 	}
 	calls, _ := message["tool_calls"].([]any)
 	for _, c := range calls {
 		call, _ := c.(map[string]any)
 		function, _ := call["function"].(map[string]any)
+		if name, _ := function["name"].(string); name == "" {
+			return fmt.Errorf("tool call has no function name")
+		}
 		if _, ok := function["arguments"].(map[string]any); !ok {
 			return fmt.Errorf("json: cannot unmarshal string into Go struct field ChatRequest.messages.tool_calls.function.arguments of type map[string]interface {}")
 		}

@@ -1,8 +1,10 @@
 // Package fakeopenai is an OpenAI server for tests. It implements the HTTP APIs of chat
 // completions and of Responses, unary and streaming, and rejects what OpenAI rejects: a
-// call without a response, a response without a call, an unknown role, settings that a
-// model lacks, reasoning without the item that follows it. It answers from a queue of
-// [Reply] values and records every [Request].
+// call without a response, a response without a call, two calls with one ID, a name with
+// other characters, parameters whose root is no plain object, an unknown role, an invalid
+// image, settings that a model lacks, reasoning without the item that follows it. For
+// models called mistral… it rejects what Mistral rejects in addition. It answers from a
+// queue of [Reply] values and records every [Request].
 package fakeopenai
 
 import (
@@ -11,6 +13,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -119,10 +122,34 @@ func checkRequest(body map[string]any) error {
 	if body["model"] == nil || len(messages) == 0 {
 		return fmt.Errorf("you must provide a model and messages")
 	}
+	tools, _ := body["tools"].([]any)
+	for i, t := range tools {
+		tool, _ := t.(map[string]any)
+		function, _ := tool["function"].(map[string]any)
+		if err := checkFunction(fmt.Sprintf("tools[%d].function", i), function); err != nil {
+			return err
+		}
+	}
+	mistral := strings.HasPrefix(fmt.Sprint(body["model"]), "mistral")
 	open := map[string]bool{}
+	before := ""
 	for i, m := range messages {
-		if err := checkMessage(m.(map[string]any), open); err != nil {
+		message := m.(map[string]any)
+		if err := checkMessage(message, open); err != nil {
 			return fmt.Errorf("messages.[%d]: %w", i, err)
+		}
+		if err := checkContent(message["content"]); err != nil {
+			return err
+		}
+		role, _ := message["role"].(string)
+		if mistral && before == "tool" && role == "user" {
+			return newRejection("Unexpected role 'user' after role 'tool'")
+		}
+		before = role
+		for id := range open {
+			if mistral && !mistralID.MatchString(id) {
+				return newRejection("Tool call id was %s but must be a-z, A-Z, 0-9, with a length of 9.", id)
+			}
 		}
 	}
 	if len(open) > 0 {
@@ -152,10 +179,61 @@ func checkMessage(m map[string]any, open map[string]bool) error {
 		call := c.(map[string]any)
 		function, _ := call["function"].(map[string]any)
 		arguments, ok := function["arguments"].(string)
-		if !ok || !json.Valid([]byte(arguments)) || call["type"] != "function" || call["id"] == nil {
+		id, _ := call["id"].(string)
+		if !ok || !json.Valid([]byte(arguments)) || call["type"] != "function" || id == "" {
 			return fmt.Errorf("invalid tool call %v", call)
 		}
-		open[call["id"].(string)] = true
+		if err := checkName("tool_calls.function.name", function["name"]); err != nil {
+			return err
+		}
+		if len(id) > 40 {
+			return newRejection("Invalid 'tool_calls.id': string too long. Expected a string with maximum length 40, but got a string with length %d instead.", len(id))
+		}
+		if open[id] {
+			return newRejection("Duplicate value for 'tool_call_id' of '%s'", id)
+		}
+		open[id] = true
+	}
+	return nil
+}
+
+// mistralID matches the IDs of calls that Mistral's models accept.
+var mistralID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
+
+// checkContent rejects parts of unknown types, and files that are not what they seem.
+func checkContent(content any) error {
+	parts, isList := content.([]any)
+	if isList && len(parts) == 0 {
+		return newRejection("Invalid 'content': empty array. Expected an array with minimum length 1, but got an empty array instead.")
+	}
+	for _, p := range parts {
+		part, _ := p.(map[string]any)
+		kind, _ := part["type"].(string)
+		inner, _ := part[kind].(map[string]any)
+		url, _ := inner["url"].(string)
+		data, _ := inner["file_data"].(string)
+		switch {
+		case kind == "text":
+			if part["text"] == "" {
+				return newRejection("Invalid 'content': text must not be empty.")
+			}
+		case kind == "image_url":
+			if err := checkDataURL(url, true); err != nil {
+				return err
+			}
+		case kind == "file" && inner["file_id"] == nil:
+			if err := checkDataURL(data, false); err != nil {
+				return err
+			}
+		case kind == "file":
+		case kind == "input_audio":
+			if inner["data"] == "" || inner["format"] != "wav" && inner["format"] != "mp3" {
+				return newRejection("Invalid value: '%v'. Supported values are: 'wav' and 'mp3'.", inner["format"])
+			}
+		case kind == "video_url" && url != "":
+		default:
+			return newRejection("Invalid value: '%s'. Supported values are: 'text', 'image_url', 'input_audio', 'refusal', and 'file'.", kind)
+		}
 	}
 	return nil
 }

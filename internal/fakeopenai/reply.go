@@ -214,6 +214,9 @@ func writeFailure(w http.ResponseWriter, r Reply) {
 		return
 	}
 	failure := map[string]any{"message": r.Message, "type": "error", "param": nil, "code": nil}
+	if r.Status == http.StatusBadRequest {
+		failure["type"] = "invalid_request_error"
+	}
 	if r.Code != "" {
 		failure["code"] = r.Code
 	}

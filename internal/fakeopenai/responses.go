@@ -88,8 +88,11 @@ func (s *Server) checkResponses(body map[string]any) error {
 	tools, _ := body["tools"].([]any)
 	for i, tool := range tools {
 		t, _ := tool.(map[string]any)
-		if t["type"] != "function" || t["name"] == nil {
-			return newRejection("Missing required parameter: 'tools[%d].name'.", i)
+		if t["type"] != "function" {
+			return newRejection("Invalid value: '%v'. Supported values are: 'function', …", t["type"])
+		}
+		if err := checkFunction(fmt.Sprintf("tools[%d]", i), t); err != nil {
+			return err
 		}
 	}
 	return s.checkInput(input, body["store"] != false)
@@ -118,7 +121,7 @@ func checkReasoningSettings(body map[string]any, reasons bool) error {
 func (s *Server) checkInput(input []any, store bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	open := map[string]bool{}
+	open, used := map[string]bool{}, map[string]bool{}
 	last := ""
 	for i, in := range input {
 		item, _ := in.(map[string]any)
@@ -139,7 +142,10 @@ func (s *Server) checkInput(input []any, store bool) error {
 		case "reasoning":
 			last = id
 		case "function_call":
-			open[callID] = true
+			if used[callID] {
+				return newRejection("Duplicate function call with call_id %s in input.", callID)
+			}
+			open[callID], used[callID] = true, true
 		case "function_call_output":
 			if !open[callID] {
 				return newRejection("No tool call found for function call output with call_id %s.", callID)
@@ -186,13 +192,16 @@ func checkItem(i int, item map[string]any) error {
 	case "function_call":
 		arguments, _ := item["arguments"].(string)
 		callID, _ := item["call_id"].(string)
-		if !json.Valid([]byte(arguments)) || callID == "" || len(callID) > 64 || item["name"] == nil {
+		if !json.Valid([]byte(arguments)) || callID == "" || len(callID) > 64 {
 			return newRejection("Invalid 'input[%d]'.", i)
 		}
+		return checkName(fmt.Sprintf("input[%d].name", i), item["name"])
 	case "function_call_output":
 		if item["call_id"] == nil || item["output"] == nil {
 			return newRejection("Missing required parameter: 'input[%d].output'.", i)
 		}
+		parts, _ := item["output"].([]any)
+		return checkInputParts(parts, []string{"input_text", "input_image", "input_file"})
 	case "reasoning":
 		if _, ok := item["summary"].([]any); !ok || item["id"] == nil {
 			return newRejection("Missing required parameter: 'input[%d].summary'.", i)
@@ -216,10 +225,28 @@ func checkResponsesMessage(i int, item map[string]any) error {
 	if len(content) == 0 {
 		return newRejection("Missing required parameter: 'input[%d].content'.", i)
 	}
-	for _, c := range content {
-		part, _ := c.(map[string]any)
-		if kind, _ := part["type"].(string); !slices.Contains(permitted, kind) {
+	return checkInputParts(content, permitted)
+}
+
+// checkInputParts rejects parts of other types, and files that are not what they seem.
+func checkInputParts(parts []any, permitted []string) error {
+	for _, p := range parts {
+		part, _ := p.(map[string]any)
+		kind, _ := part["type"].(string)
+		image, hasImage := part["image_url"].(string)
+		file, hasFile := part["file_data"].(string)
+		if !slices.Contains(permitted, kind) {
 			return newRejection("Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(permitted, "', '"))
+		}
+		if hasImage {
+			if err := checkDataURL(image, true); err != nil {
+				return err
+			}
+		}
+		if hasFile {
+			if err := checkDataURL(file, false); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

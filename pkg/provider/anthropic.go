@@ -116,6 +116,8 @@ func (a *anthropic) Name() string { return a.name }
 // Generate calls the model once; see [model.LLM].
 func (a *anthropic) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
+		legal := newLegalRequest(&anthropicRules, anthropicVendor, req)
+		req, yield := legal.Request, legal.restoreCalls(yield)
 		call, err := a.newCall(ctx, req)
 		if err != nil {
 			yield(nil, err)
@@ -173,8 +175,6 @@ type anthropicCall struct {
 	model     string
 	body      map[string]any
 	options   *genai.HTTPOptions
-	// names are the declared names of tools by the names that were sent.
-	names map[string]string
 	// answerTool is set if the response schema was sent as the tool of that name.
 	answerTool string
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +33,7 @@ func (a *anthropic) newCall(ctx context.Context, req *model.Request) (*anthropic
 		config = &genai.GenerateContentConfig{}
 	}
 	c := &anthropicCall{
-		anthropic: a, model: firstNonEmpty(req.Model, a.name), body: map[string]any{}, options: config.HTTPOptions, names: map[string]string{},
+		anthropic: a, model: firstNonEmpty(req.Model, a.name), body: map[string]any{}, options: config.HTTPOptions,
 	}
 	if a.opts.Vertex != nil {
 		c.body["anthropic_version"] = vertexVersion
@@ -44,7 +43,7 @@ func (a *anthropic) newCall(ctx context.Context, req *model.Request) (*anthropic
 	if req.Stream {
 		c.body["stream"] = true
 	}
-	messages, dropped, err := anthropicMessages(bareModelName(c.model), req.Contents)
+	messages, err := anthropicMessages(bareModelName(c.model), req.Contents)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +64,7 @@ func (a *anthropic) newCall(ctx context.Context, req *model.Request) (*anthropic
 	if config.HTTPOptions != nil {
 		maps.Copy(c.body, config.HTTPOptions.ExtraBody)
 	}
-	a.logUnsupported(ctx, config, append(ignored, dropped...))
+	a.logUnsupported(ctx, config, ignored)
 	return c, nil
 }
 
@@ -188,20 +187,6 @@ func (c *anthropicCall) addSampling(config *genai.GenerateContentConfig) (ignore
 	return ignored
 }
 
-// toolNameChars matches what the names of tools must not contain.
-var toolNameChars = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
-
-const maxToolName = 128
-
-// wireToolName returns a name that the service accepts.
-func wireToolName(name string) string {
-	name = toolNameChars.ReplaceAllString(name, "_")
-	if name == "" {
-		return "_"
-	}
-	return name[:min(len(name), maxToolName)]
-}
-
 // addTools returns the tools and adds the tool choice. It rejects Gemini's built-in
 // tools, which cannot be ignored without changing the result. The service needs tools
 // when the conversation has calls, so a request without tools gets those of the calls,
@@ -222,11 +207,7 @@ func (c *anthropicCall) addTools(config *genai.GenerateContentConfig, messages [
 			if len(allowed) > 0 && !slices.Contains(allowed, d.Name) {
 				continue
 			}
-			tool, err := c.declareTool(d)
-			if err != nil {
-				return nil, err
-			}
-			tools = append(tools, tool)
+			tools = append(tools, declareTool(d))
 		}
 	}
 	if len(tools) == 0 {
@@ -252,30 +233,13 @@ func allowedFunctions(config *genai.GenerateContentConfig) []string {
 	return config.ToolConfig.FunctionCallingConfig.AllowedFunctionNames
 }
 
-func (c *anthropicCall) declareTool(d *genai.FunctionDeclaration) (anthropicBlock, error) {
-	name := wireToolName(d.Name)
-	if other, ok := c.names[name]; ok {
-		return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("tools %s and %s have the same name %q for %s: rename one", other, d.Name, name, c.model))
-	}
-	c.names[name] = d.Name
+func declareTool(d *genai.FunctionDeclaration) anthropicBlock {
 	declared := chatDeclaration(d)
-	tool := anthropicBlock{"name": name, "input_schema": withObjectType(lowerTypes(copyJSON(declared["parameters"])))}
+	tool := anthropicBlock{"name": d.Name, "input_schema": lowerTypes(copyJSON(declared["parameters"]))}
 	if d.Description != "" {
 		tool["description"] = d.Description
 	}
-	return tool, nil
-}
-
-// withObjectType adds the type that the service requires of a tool's parameters.
-func withObjectType(schema any) any {
-	fields, ok := schema.(map[string]any)
-	if !ok {
-		return map[string]any{"type": "object"}
-	}
-	if fields["type"] != "object" {
-		fields["type"] = "object"
-	}
-	return fields
+	return tool
 }
 
 // calledTools returns a tool for each name that a call of the messages has.
@@ -299,7 +263,7 @@ func anthropicToolChoice(c *genai.FunctionCallingConfig) map[string]any {
 	switch c.Mode {
 	case genai.FunctionCallingConfigModeAny:
 		if len(c.AllowedFunctionNames) == 1 {
-			return map[string]any{"type": "tool", "name": wireToolName(c.AllowedFunctionNames[0])}
+			return map[string]any{"type": "tool", "name": c.AllowedFunctionNames[0]}
 		}
 		return map[string]any{"type": "any"}
 	case genai.FunctionCallingConfigModeNone:

@@ -252,8 +252,7 @@ func (r *anthropicReply) blockPart(b *replyBlock) (*genai.Part, *malformedCall) 
 		if r.call.answerTool != "" && b.Name == r.call.answerTool {
 			return &genai.Part{Text: strings.TrimSpace(b.inputJSON())}, nil
 		}
-		name := firstNonEmpty(r.call.names[b.Name], b.Name)
-		return callPart(chatCall{ID: string(b.ID), Function: chatFunction{Name: name, Arguments: b.inputJSON()}})
+		return callPart(chatCall{ID: string(b.ID), Function: chatFunction{Name: b.Name, Arguments: b.inputJSON()}})
 	}
 	return nil, nil
 }

@@ -66,7 +66,7 @@ func (c *anthropicCall) addFormat(config *genai.GenerateContentConfig, tools []a
 	c.answerTool = answerTool
 	c.dropThinking()
 	choice := map[string]any{"type": "tool", "name": answerTool}
-	if len(c.names) > 0 {
+	if len(config.Tools) > 0 {
 		choice = map[string]any{"type": "any"}
 	}
 	c.body["tool_choice"] = choice

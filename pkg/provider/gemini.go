@@ -101,7 +101,16 @@ func isGemini2(name string) bool {
 	return ok && !strings.HasPrefix(version, "1.")
 }
 
-// Generate calls the model once; see [model.LLM].
+// requestRules returns what the service accepts.
+func (g *gemini) requestRules() *requestRules {
+	r := geminiRules
+	if g.geminiAccess().usesVertex(g.newVariables()) {
+		r.media.files = vertexFiles
+	}
+	return &r
+}
+
+// Generate calls the model once with a legal request; see [model.LLM].
 func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -146,7 +155,7 @@ type geminiCall struct {
 }
 
 func newGeminiCall(name string, client *genai.Client, req *model.Request) *geminiCall {
-	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(normalizeContents(geminiVendor, req.Contents)), config: copyConfig(req.Config)}
+	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(req.Contents), config: copyConfig(req.Config)}
 	if c.model == "" {
 		c.model = name
 	}
@@ -155,8 +164,10 @@ func newGeminiCall(name string, client *genai.Client, req *model.Request) *gemin
 	}
 	c.restoreEmptyText()
 	if client.ClientConfig().Backend == genai.BackendGeminiAPI {
-		c.dropVertexOnly()
+		c.config.Labels = nil // only Vertex AI has them
+		c.convertParts(developerPart)
 	} else {
+		c.convertParts(vertexPart)
 		c.addAgentLabel(req.Origin.Agent)
 	}
 	return c
@@ -204,12 +215,17 @@ func (c *geminiCall) restoreEmptyText() {
 	c.config.HTTPOptions.ExtrasRequestProvider = writeEmptyTexts
 }
 
+// dataFields are the fields of a part of which each has one.
+var dataFields = []string{
+	"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "audioTranscription",
+}
+
 // writeEmptyTexts adds the texts to a request body.
 func writeEmptyTexts(body map[string]any) map[string]any {
 	for _, content := range toMappings(body["contents"]) {
 		for _, part := range toMappings(content["parts"]) {
 			_, signed := part["thoughtSignature"]
-			if _, thought := part["thought"]; signed && len(part) == 1 || signed && thought && len(part) == 2 {
+			if signed && !slices.ContainsFunc(dataFields, func(name string) bool { return part[name] != nil }) {
 				part["text"] = ""
 			}
 		}
@@ -274,47 +290,66 @@ func copyConfig(shared *genai.GenerateContentConfig) *genai.GenerateContentConfi
 	return &own
 }
 
-// dropVertexOnly removes labels and display names, which the Gemini API rejects and
-// Vertex AI accepts (as adk-python models/google_llm.py does).
-func (c *geminiCall) dropVertexOnly() {
-	c.config.Labels = nil
+// convertParts converts the parts of the contents. A part that becomes nil is dropped, and
+// a content without parts. It does not modify the contents.
+func (c *geminiCall) convertParts(convert func(*genai.Part) *genai.Part) {
 	contents := make([]*genai.Content, len(c.contents))
 	for i, content := range c.contents {
-		contents[i] = withoutDisplayNames(content)
+		contents[i] = content
+		for j, p := range content.Parts {
+			own := convert(p)
+			if own == p {
+				continue
+			}
+			if contents[i] == content {
+				contents[i] = &genai.Content{Role: content.Role, Parts: slices.Clone(content.Parts)}
+			}
+			contents[i].Parts[j] = own
+		}
+		if contents[i] != content {
+			contents[i] = withoutNil(contents[i])
+		}
 	}
-	c.contents = contents
+	c.contents = slices.DeleteFunc(contents, func(c *genai.Content) bool { return len(c.Parts) == 0 })
 }
 
-func withoutDisplayNames(content *genai.Content) *genai.Content {
-	own := content
-	for i, p := range content.Parts {
-		bare := withoutDisplayName(p)
-		if bare == p {
-			continue
-		}
-		if own == content {
-			own = &genai.Content{Role: content.Role, Parts: append([]*genai.Part(nil), content.Parts...)}
-		}
-		own.Parts[i] = bare
-	}
-	return own
-}
-
-func withoutDisplayName(p *genai.Part) *genai.Part {
+// developerPart returns a part without what the Gemini API rejects and Vertex AI accepts:
+// display names (as adk-python models/google_llm.py does), and streamed arguments.
+func developerPart(p *genai.Part) *genai.Part {
+	own := *p
 	switch {
 	case p.InlineData != nil && p.InlineData.DisplayName != "":
-		part, blob := *p, *p.InlineData
-		blob.DisplayName = ""
-		part.InlineData = &blob
-		return &part
+		blob := *p.InlineData
+		blob.DisplayName, own.InlineData = "", &blob
 	case p.FileData != nil && p.FileData.DisplayName != "":
-		part, file := *p, *p.FileData
-		file.DisplayName = ""
-		part.FileData = &file
-		return &part
+		file := *p.FileData
+		file.DisplayName, own.FileData = "", &file
+	case p.FunctionCall != nil && (p.FunctionCall.PartialArgs != nil || p.FunctionCall.WillContinue != nil):
+		call := *p.FunctionCall
+		call.PartialArgs, call.WillContinue, own.FunctionCall = nil, nil, &call
 	default:
 		return p
 	}
+	return &own
+}
+
+// vertexPart returns a part without what Vertex AI rejects and the Gemini API accepts:
+// metadata, tools that the service called, and responses that continue.
+func vertexPart(p *genai.Part) *genai.Part {
+	if p.ToolCall != nil || p.ToolResponse != nil {
+		return nil
+	}
+	own := p
+	if p.PartMetadata != nil {
+		bare := *p
+		bare.PartMetadata, own = nil, &bare
+	}
+	if r := p.FunctionResponse; r != nil && r.WillContinue != nil {
+		bare, response := *own, *r
+		response.WillContinue = nil
+		bare.FunctionResponse, own = &response, &bare
+	}
+	return own
 }
 
 func (c *geminiCall) generateOnce(ctx context.Context) (*model.Response, error) {

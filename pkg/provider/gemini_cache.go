@@ -48,12 +48,15 @@ func (c *cachingModel) Live() model.LiveLLM { return c.gemini }
 
 // Generate calls the model once, with a cache if requested; see [model.LLM].
 func (c *cachingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
-	if req.Cache == nil {
-		return c.LLM.Generate(ctx, req)
-	}
 	return func(yield func(*model.Response, error) bool) {
-		// Normalize first: the metadata counts contents.
-		if err := c.generateCached(ctx, &cacheResolver{gemini: c.gemini, req: normalizeRequest(geminiVendor, req), config: req.Cache}, yield); err != nil {
+		// The request is made legal first: the metadata of a cache counts contents.
+		legal := newLegalRequest(c.gemini.requestRules(), geminiVendor, req)
+		yield = legal.restoreCalls(yield)
+		if req.Cache == nil {
+			c.LLM.Generate(ctx, legal.Request)(yield)
+			return
+		}
+		if err := c.generateCached(ctx, &cacheResolver{gemini: c.gemini, req: legal.Request, config: req.Cache}, yield); err != nil {
 			yield(nil, err)
 		}
 	}

@@ -158,7 +158,7 @@ func TestGeminiRequestBody(t *testing.T) {
 		},
 		"generationConfig": object{"temperature": 0.5},
 		"tools": []any{object{"functionDeclarations": []any{object{
-			"name": "f", "description": "Does f.", "parameters": object{"type": "OBJECT"},
+			"name": "f", "description": "Does f.", "parametersJsonSchema": object{"type": "object", "properties": object{}},
 		}}}},
 	}
 	if diff := cmp.Diff(want, got.Body); diff != "" {

@@ -83,6 +83,8 @@ func (o *ollama) Name() string { return o.name }
 // Generate calls the model once; see [model.LLM].
 func (o *ollama) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
+		legal := newLegalRequest(&ollamaRules, ollamaName, req)
+		req, yield := legal.Request, legal.restoreCalls(yield)
 		resp, err := o.sendRequest(ctx, req)
 		if err != nil {
 			yield(nil, o.addHint(err, req))

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -170,7 +169,7 @@ func (o *ollama) encodeMessages(req *model.Request) ([]ollamaMessage, error) {
 	if instruction := req.Instruction(); instruction != "" {
 		messages = append(messages, ollamaMessage{Role: "system", Content: instruction})
 	}
-	contents := endWithUser(normalizeContents(ollamaName, req.Contents))
+	contents := endWithUser(req.Contents)
 	thoughts := firstThoughtIndex(contents, o.opts.Thoughts)
 	for i, c := range contents {
 		var own []ollamaMessage
@@ -235,14 +234,10 @@ func encodeOllamaInput(c *genai.Content) ([]ollamaMessage, error) {
 	for _, p := range slices.Concat(responseMedia(model.ResponsesOf(c)), c.Parts) {
 		switch {
 		case p == nil || p.FunctionResponse != nil:
-		case p.InlineData != nil && strings.HasPrefix(p.InlineData.MIMEType, "image/"):
-			user.Images = append(user.Images, base64.StdEncoding.EncodeToString(p.InlineData.Data))
 		case p.InlineData != nil && isTextData(p.InlineData):
 			texts = append(texts, dataText(p.InlineData))
 		case p.InlineData != nil:
-			return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("data of type %s cannot be sent to Ollama: images and texts can", cmp.Or(p.InlineData.MIMEType, "unknown")))
-		case p.FileData != nil:
-			return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("a file of type %s by its address cannot be sent to Ollama: only its data can", cmp.Or(p.FileData.MIMEType, "unknown")))
+			user.Images = append(user.Images, base64.StdEncoding.EncodeToString(p.InlineData.Data))
 		case p.Text != "":
 			texts = append(texts, p.Text)
 		}

@@ -270,22 +270,6 @@ func TestOllamaNotRunning(t *testing.T) {
 	}
 }
 
-// Parts that the server cannot take are rejected without a call.
-func TestOllamaRefuses(t *testing.T) {
-	for want, part := range map[string]*genai.Part{
-		"data of type application/pdf cannot be sent to Ollama: images and texts can":         {InlineData: &genai.Blob{MIMEType: "application/pdf", Data: []byte{1}}},
-		"a file of type image/png by its address cannot be sent to Ollama: only its data can": {FileData: &genai.FileData{MIMEType: "image/png", FileURI: "https://example.com/a.png"}},
-	} {
-		llm, fake := fakeOllama(t, "qwen3", nil)
-		req := scriptInput("hi", false)
-		req.Contents[0].Parts = []*genai.Part{part}
-		_, err := collect(llm.Generate(t.Context(), req))
-		if got := errorText(err); got != "ollama/qwen3: 400 INVALID_ARGUMENT: "+want || len(fake.Requests()) > 0 {
-			t.Errorf("Generate() = %s after %d calls, want %s", got, len(fake.Requests()), want)
-		}
-	}
-}
-
 // The address is that of the document, of LiteLLM's variable, or of Ollama's own, which
 // may be the one that the server listens on.
 func TestOllamaAddress(t *testing.T) {

@@ -95,17 +95,20 @@ func (o *openAI) isOpenAI() bool {
 // Generate calls the model once; see [model.LLM].
 func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		if o.usesResponses(firstNonEmpty(req.Model, o.name)) {
-			o.generateResponses(ctx, req, yield)
+		target := o.newTarget(firstNonEmpty(req.Model, o.name))
+		if o.usesResponses(target.model) {
+			legal := newLegalRequest(&responsesRules, target.vendor, req)
+			o.generateResponses(ctx, legal.Request, legal.restoreCalls(yield))
 			return
 		}
+		legal := newLegalRequest(target.requestRules(), target.vendor, req)
+		req, yield := legal.Request, legal.restoreCalls(yield)
 		resp, err := o.sendRequest(ctx, req)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		defer resp.closeBody()
-		target := o.newTarget(firstNonEmpty(req.Model, o.name))
 		if !resp.isStream(req.Stream) {
 			yield(readChatResponse(resp, target))
 			return

@@ -27,6 +27,8 @@ type chatDialect struct {
 	fileIDs, fileURLs bool
 	// shortIDs marks services whose call IDs have exactly 9 alphanumeric characters.
 	shortIDs bool
+	// answersTools marks services that reject a message of the user after one of a tool.
+	answersTools bool
 }
 
 // A formatForm is how a response schema is sent.

@@ -129,8 +129,8 @@ func (o *openAI) logUnsupportedByResponses(ctx context.Context, t *chatTarget, c
 
 // encodeItems converts the conversation to items.
 func (t *chatTarget) encodeItems(req *model.Request) ([]any, error) {
-	w := &itemWriter{target: t, calls: newCallIDs(false)}
-	contents := endWithUser(normalizeContents(t.vendor, req.Contents))
+	w := &itemWriter{target: t}
+	contents := endWithUser(req.Contents)
 	thoughts := firstThoughtIndex(contents, cmp.Or(t.thoughts, thoughtsAlways))
 	for i, c := range contents {
 		var err error
@@ -150,7 +150,6 @@ func (t *chatTarget) encodeItems(req *model.Request) ([]any, error) {
 type itemWriter struct {
 	target *chatTarget
 	items  []any
-	calls  *callIDs
 }
 
 // addAnswer adds what the model wrote. Items have their IDs only with the reasoning that
@@ -173,7 +172,7 @@ func (w *itemWriter) addAnswer(c *genai.Content, thoughts bool) error {
 			if err != nil {
 				return err
 			}
-			item := map[string]any{"type": "function_call", "call_id": w.calls.startCall(p.FunctionCall), "name": p.FunctionCall.Name, "arguments": arguments}
+			item := map[string]any{"type": "function_call", "call_id": p.FunctionCall.ID, "name": p.FunctionCall.Name, "arguments": arguments}
 			if id := w.ownItemID(p); id != "" && withIDs {
 				item["id"] = id
 			}
@@ -253,33 +252,21 @@ func encodeReasoning(group []*genai.Part) map[string]any {
 }
 
 // addInput adds the responses of tools with their files, and then the rest of the
-// content. A response whose call is not in the conversation becomes text.
+// content.
 func (w *itemWriter) addInput(c *genai.Content) error {
-	var content []any
 	for _, r := range model.ResponsesOf(c) {
 		raw, err := json.Marshal(r.Response)
 		if err != nil {
 			return newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode response of %s: %s", r.Name, err))
 		}
-		files, err := w.target.inputParts(filesOfResponse(r))
-		if err != nil {
-			return err
+		files := inputParts(filesOfResponse(r))
+		var output any = string(raw)
+		if len(files) > 0 {
+			output = append([]any{inputText(string(raw))}, files...)
 		}
-		id, ok := w.calls.answerCall(r)
-		switch {
-		case !ok:
-			content = append(append(content, inputText(fmt.Sprintf("%s answered: %s", r.Name, raw))), files...)
-		case len(files) > 0:
-			w.items = append(w.items, map[string]any{"type": "function_call_output", "call_id": id, "output": append([]any{inputText(string(raw))}, files...)})
-		default:
-			w.items = append(w.items, map[string]any{"type": "function_call_output", "call_id": id, "output": string(raw)})
-		}
+		w.items = append(w.items, map[string]any{"type": "function_call_output", "call_id": r.ID, "output": output})
 	}
-	parts, err := w.target.inputParts(c.Parts)
-	if err != nil {
-		return err
-	}
-	if content = append(content, parts...); len(content) > 0 {
+	if content := inputParts(c.Parts); len(content) > 0 {
 		w.items = append(w.items, map[string]any{"type": "message", "role": "user", "content": content})
 	}
 	return nil
@@ -288,75 +275,56 @@ func (w *itemWriter) addInput(c *genai.Content) error {
 func inputText(text string) map[string]any { return map[string]any{"type": "input_text", "text": text} }
 
 // inputParts converts texts, images and files. It skips responses of tools.
-func (t *chatTarget) inputParts(parts []*genai.Part) ([]any, error) {
+func inputParts(parts []*genai.Part) []any {
 	var content []any
 	for _, p := range parts {
 		switch {
 		case p == nil || p.FunctionResponse != nil:
 		case p.InlineData != nil:
-			part, err := inputData(p.InlineData)
-			if err != nil {
-				return nil, err
-			}
-			content = append(content, part)
+			content = append(content, inputData(p.InlineData))
 		case p.FileData != nil:
-			part, err := inputFile(p.FileData)
-			if err != nil {
-				return nil, err
-			}
-			content = append(content, part)
+			content = append(content, inputFile(p.FileData))
 		case p.Text != "":
 			content = append(content, inputText(p.Text))
 		}
 	}
-	return content, nil
+	return content
 }
 
 // inputData converts data to text, an image or a file. The service reads texts out of
 // PDF and office documents.
-func inputData(b *genai.Blob) (map[string]any, error) {
-	kind, _, _ := strings.Cut(b.MIMEType, ";")
+func inputData(b *genai.Blob) map[string]any {
+	kind := baseType(b.MIMEType)
 	dataURL := "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(b.Data)
 	switch {
 	case strings.HasPrefix(kind, "image/"):
-		return map[string]any{"type": "input_image", "image_url": dataURL, "detail": "auto"}, nil
+		return map[string]any{"type": "input_image", "image_url": dataURL, "detail": "auto"}
 	case isTextData(b):
-		return inputText(dataText(b)), nil
-	case strings.HasPrefix(kind, "application/"):
-		return map[string]any{"type": "input_file", "filename": cmp.Or(b.DisplayName, "file"+fileSuffix(kind)), "file_data": dataURL}, nil
+		return inputText(dataText(b))
 	}
-	return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("data of type %s cannot be sent by OpenAI's Responses API: images, texts and documents can", cmp.Or(kind, "unknown")))
+	return map[string]any{"type": "input_file", "filename": cmp.Or(b.DisplayName, "file"+documentSuffixes[kind]), "file_data": dataURL}
 }
 
-// fileSuffix returns the suffix of a document's name, from which the service reads its
-// type.
-func fileSuffix(kind string) string {
-	switch kind {
-	case "application/pdf":
-		return ".pdf"
-	case "application/vnd.openxmlformats-officedocument.wordprocessingml.document":
-		return ".docx"
-	case "application/vnd.openxmlformats-officedocument.presentationml.presentation":
-		return ".pptx"
-	case "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet":
-		return ".xlsx"
-	}
-	return ""
+// documentSuffixes are the suffixes of the names of documents by their types. The service
+// reads the type from the name.
+var documentSuffixes = map[string]string{
+	"application/pdf": ".pdf",
+	"application/vnd.openxmlformats-officedocument.wordprocessingml.document":   ".docx",
+	"application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+	"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet":         ".xlsx",
 }
 
 // inputFile converts a file by its address on the web or its ID.
-func inputFile(f *genai.FileData) (map[string]any, error) {
+func inputFile(f *genai.FileData) map[string]any {
 	image := strings.HasPrefix(f.MIMEType, "image/")
-	web := strings.HasPrefix(f.FileURI, "https://") || strings.HasPrefix(f.FileURI, "http://")
+	uploaded := strings.HasPrefix(f.FileURI, "file-")
 	switch {
-	case web && image:
-		return map[string]any{"type": "input_image", "image_url": f.FileURI, "detail": "auto"}, nil
-	case web:
-		return map[string]any{"type": "input_file", "file_url": f.FileURI}, nil
-	case strings.HasPrefix(f.FileURI, "file-") && image:
-		return map[string]any{"type": "input_image", "file_id": f.FileURI, "detail": "auto"}, nil
-	case strings.HasPrefix(f.FileURI, "file-"):
-		return map[string]any{"type": "input_file", "file_id": f.FileURI}, nil
+	case uploaded && image:
+		return map[string]any{"type": "input_image", "file_id": f.FileURI, "detail": "auto"}
+	case uploaded:
+		return map[string]any{"type": "input_file", "file_id": f.FileURI}
+	case image:
+		return map[string]any{"type": "input_image", "image_url": f.FileURI, "detail": "auto"}
 	}
-	return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("a file of type %s at %s cannot be sent by OpenAI's Responses API: files on the web and uploaded files (file-…) can", cmp.Or(f.MIMEType, "unknown"), f.FileURI))
+	return map[string]any{"type": "input_file", "file_url": f.FileURI}
 }

@@ -80,27 +80,27 @@ type suiteReply struct {
 
 func suiteSubjects() []*suiteSubject {
 	builtin := lack{reason: "only Gemini has them; the call fails", err: "has no googleSearch"}
-	noAudio := func(err string) lack { return lack{reason: "its API takes no audio; the call fails", err: err} }
+	noAudio := lack{reason: "its API takes no audio; a note to the model replaces it", verify: testAudioNote}
 	subjects := []*suiteSubject{
 		{name: "gemini", title: "Gemini API", settings: "provider: gemini\nmodel: gemini-x", open: openFakeGemini, cacheMark: "cachedContent"},
 		{name: "vertex", title: "Vertex AI", open: openFakeGemini, newModel: newVertexModel, mixes: true, cacheMark: "cachedContent"},
 		{
 			name: "anthropic", title: "Anthropic", settings: "provider: anthropic\nmodel: claude-sonnet-4-5", open: openFakeAnthropic, mixes: true, cacheMark: "cache_control",
-			lacks: map[string]lack{"builtin": builtin, "audio": noAudio("data of type audio/wav cannot be sent to Claude")},
+			lacks: map[string]lack{"builtin": builtin, "audio": noAudio},
 		},
 		{
 			name: "anthropic_vertex", title: "Claude on Vertex AI", open: openFakeAnthropic, newModel: newVertexClaude, cacheMark: "cache_control",
-			lacks: map[string]lack{"builtin": builtin, "audio": noAudio("data of type audio/wav cannot be sent to Claude")},
+			lacks: map[string]lack{"builtin": builtin, "audio": noAudio},
 		},
 		{
 			name: "ollama", title: "Ollama", settings: "provider: ollama\nmodel: qwen3\noptions: {num_ctx: 4096}", open: openFakeOllama,
 			hints: map[string]string{"unknown_model": "pull it with `ollama pull qwen3`"},
 			lacks: map[string]lack{
 				"builtin":   builtin,
-				"audio":     noAudio("data of type audio/wav cannot be sent to Ollama"),
+				"audio":     noAudio,
 				"caching":   {reason: "Ollama caches prompts without counting their tokens", verify: testUncounted},
 				"refusal":   {reason: "Ollama reports none: the model's words are the answer", verify: testText},
-				"documents": {reason: "its API has only texts and images; the call fails", err: "data of type application/pdf cannot be sent to Ollama"},
+				"documents": {reason: "its API has only texts and images; a note to the model replaces it", verify: testDocumentNote},
 				"context":   {reason: "Ollama drops what exceeds `num_ctx` without an error: set it large enough", verify: testContextSize},
 			},
 		},
@@ -124,7 +124,7 @@ func suiteSubjects() []*suiteSubject {
 		switch s.name {
 		case "openai_responses":
 			s.mixes = true
-			s.lacks["audio"] = noAudio("data of type audio/wav cannot be sent by OpenAI's Responses API")
+			s.lacks["audio"] = noAudio
 		case "openai":
 			s.mixes = true
 			s.lacks["thoughts"] = lack{reason: "OpenAI returns thoughts only by Responses; the setting is left out and logged", verify: testIgnoredThinking}

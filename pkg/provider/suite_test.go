@@ -220,6 +220,24 @@ func testAudio(t *testing.T, s *suiteSubject) {
 	testInlineData(t, s, "audio/wav", "RIFF sound")
 }
 
+// A note replaces what the service does not take, so that the turn and all later turns
+// work.
+func testAudioNote(t *testing.T, s *suiteSubject) { testNote(t, s, "audio/wav", "RIFF sound") }
+
+func testDocumentNote(t *testing.T, s *suiteSubject) {
+	testNote(t, s, "application/pdf", "%PDF-1.7 pages")
+}
+
+func testNote(t *testing.T, s *suiteSubject, mime, data string) {
+	llm, w := s.build(t, suiteReply{text: []string{"seen"}})
+	req := scriptInput("listen", false)
+	req.Contents[0].Parts = append(req.Contents[0].Parts, &genai.Part{InlineData: &genai.Blob{MIMEType: mime, Data: []byte(data)}})
+	s.generateWhole(t, llm, req)
+	if want := "[a file of type " + mime + " was left out: this service does not take files of this type]"; !strings.Contains(w.lastRequest(t), want) {
+		t.Errorf("the request has no note %q: %s", want, w.lastRequest(t))
+	}
+}
+
 // The service receives the data.
 func testInlineData(t *testing.T, s *suiteSubject, mime, data string) {
 	llm, w := s.build(t, suiteReply{text: []string{"seen"}})

@@ -63,7 +63,7 @@ func chatVendors() []*vendor {
 		{
 			prefix: "mistral", title: "Mistral", base: "https://api.mistral.ai/v1",
 			baseVariables: []string{"MISTRAL_API_BASE"}, keyVariables: []string{"MISTRAL_API_KEY"},
-			chat: chatDialect{seed: "random_seed", shortIDs: true},
+			chat: chatDialect{seed: "random_seed", shortIDs: true, answersTools: true},
 		},
 		{
 			prefix: "deepseek", title: "DeepSeek", base: "https://api.deepseek.com",

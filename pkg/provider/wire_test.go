@@ -41,6 +41,12 @@ func checkGolden(t *testing.T, name string, v any) {
 	}
 }
 
+// pngData and pdfData are what services recognize as an image and as a document.
+const (
+	pngData = "\x89PNG\r\n\x1a\n"
+	pdfData = "%PDF-1.7"
+)
+
 // wholeRequest has everything that a conversation may contain: files, thoughts and
 // signatures of several vendors, parallel calls with and without IDs, responses with
 // files, a call without a response, a response without a call, and all settings that
@@ -50,7 +56,7 @@ func wholeRequest(own string) *model.Request {
 	req.Contents = []*genai.Content{
 		{Role: "user", Parts: []*genai.Part{
 			{Text: "What is this?"},
-			{InlineData: &genai.Blob{MIMEType: "image/png", Data: []byte{1, 2}}},
+			{InlineData: &genai.Blob{MIMEType: "image/png", Data: []byte(pngData)}},
 			{InlineData: &genai.Blob{MIMEType: "text/plain; charset=utf-8", Data: []byte("notes")}},
 		}},
 		{Role: "model", Parts: []*genai.Part{
@@ -70,7 +76,7 @@ func wholeRequest(own string) *model.Request {
 		}},
 		{Role: "user", Parts: []*genai.Part{
 			{FunctionResponse: &genai.FunctionResponse{Name: "look", Response: map[string]any{"n": 1}, Parts: []*genai.FunctionResponsePart{
-				{InlineData: &genai.FunctionResponseBlob{MIMEType: "image/png", Data: []byte{3}}},
+				{InlineData: &genai.FunctionResponseBlob{MIMEType: "image/png", Data: []byte(pngData)}},
 			}}},
 			{FunctionResponse: &genai.FunctionResponse{ID: "own", Name: "ask", Response: map[string]any{"n": 2}}},
 			{FunctionResponse: &genai.FunctionResponse{Name: "look", Response: map[string]any{"n": 3}}},

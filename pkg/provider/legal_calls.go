@@ -1,0 +1,302 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// An idRule is which IDs of calls a service accepts.
+type idRule struct {
+	legal *regexp.Regexp
+	max   int
+	// prefix begins the IDs of calls without one, and of those that are replaced.
+	prefix string
+	// optional is set if calls need no ID; hashed, if replaced IDs have no prefix.
+	optional, hashed bool
+}
+
+// isLegal reports whether the service accepts an ID.
+func (r *idRule) isLegal(id string) bool { return len(id) <= r.max && r.legal.MatchString(id) }
+
+// legalID returns the n-th legal ID for an ID.
+func (r *idRule) legalID(id string, n int) string {
+	if n == 0 && r.isLegal(id) {
+		return id
+	}
+	seed := id
+	if n > 0 {
+		seed += "\x00" + strconv.Itoa(n)
+	}
+	hash := hashText(seed)
+	if r.hashed {
+		return hash[:r.max]
+	}
+	return r.prefix + hash[:min(32, r.max-len(r.prefix))]
+}
+
+// callIDs assigns the IDs of calls in a request. Each is unique, and depends only on the
+// calls before it.
+type callIDs struct {
+	rule      *idRule
+	generated int
+	used      map[string]bool
+}
+
+func newCallIDs(rule *idRule) *callIDs { return &callIDs{rule: rule, used: map[string]bool{}} }
+
+// assignID returns the ID that is sent for the next call.
+func (ids *callIDs) assignID(id string) string {
+	if id == "" && ids.rule.optional {
+		return ""
+	}
+	if id == "" {
+		ids.generated++
+		id = ids.rule.prefix + strconv.Itoa(ids.generated)
+	}
+	for n := 0; ; n++ {
+		if sent := ids.rule.legalID(id, n); !ids.used[sent] {
+			ids.used[sent] = true
+			return sent
+		}
+	}
+}
+
+// splitRoles returns contents of the roles user and model in which calls are only in those
+// of the model, and responses only in those of the user. A call by another role becomes
+// text. It does not modify contents; unchanged ones are shared.
+func splitRoles(contents []*genai.Content) []*genai.Content {
+	if !slices.ContainsFunc(contents, hasWrongRole) {
+		return contents
+	}
+	var split []*genai.Content
+	for _, c := range contents {
+		if !hasWrongRole(c) {
+			split = append(split, c)
+			continue
+		}
+		var own *genai.Content
+		for _, p := range c.Parts {
+			role, part := roleOfPart(c.Role, p)
+			if own == nil || own.Role != role {
+				own = &genai.Content{Role: role}
+				split = append(split, own)
+			}
+			own.Parts = append(own.Parts, part)
+		}
+	}
+	return split
+}
+
+// hasWrongRole reports whether a content has another role than user and model, or parts
+// that its role cannot have.
+func hasWrongRole(c *genai.Content) bool {
+	if c.Role != genai.RoleUser && c.Role != genai.RoleModel {
+		return true
+	}
+	return slices.ContainsFunc(c.Parts, func(p *genai.Part) bool {
+		if c.Role == genai.RoleModel {
+			return p.FunctionResponse != nil
+		}
+		return p.FunctionCall != nil
+	})
+}
+
+// roleOfPart returns the role that may have a part of a content, and the part for it.
+func roleOfPart(role string, p *genai.Part) (string, *genai.Part) {
+	switch {
+	case p.FunctionResponse != nil:
+		return genai.RoleUser, p
+	case role == genai.RoleModel:
+		return genai.RoleModel, p
+	case p.FunctionCall != nil:
+		return genai.RoleUser, &genai.Part{Text: fmt.Sprintf("%s was called with: %s", p.FunctionCall.Name, textOfJSON(p.FunctionCall.Args))}
+	}
+	return genai.RoleUser, p
+}
+
+// textOfJSON returns a value as JSON, or why it has none.
+func textOfJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+// pendingCallStatus is the placeholder response of a call without one.
+const pendingCallStatus = "No response to this call is available: it may still be pending, or the call was interrupted."
+
+// A callPairer gives calls legal names and IDs, and puts their responses right after them.
+type callPairer struct {
+	ids   *callIDs
+	names *nameMap
+	// used receives the IDs of calls as they are stored.
+	used map[string]bool
+}
+
+// A pairedCall is a call without a response so far, as it is stored and as it is sent.
+type pairedCall struct{ stored, sent *genai.FunctionCall }
+
+// pairCalls returns contents in which each content with calls is followed by one that
+// begins with their responses. A call without a response gets a placeholder: it is still
+// pending, or its run was interrupted. A response without a call becomes text. Contents
+// must have been split by role; they are not modified.
+func (p *callPairer) pairCalls(contents []*genai.Content) []*genai.Content {
+	paired := make([]*genai.Content, 0, len(contents)+1)
+	for i := 0; i < len(contents); i++ {
+		c := contents[i]
+		if c.Role != genai.RoleModel {
+			c, _ = p.pairResponses(c, nil)
+			paired = append(paired, c)
+			continue
+		}
+		c, open := p.nameCalls(c)
+		paired = append(paired, c)
+		if len(open) == 0 {
+			continue
+		}
+		end := i + 1
+		for end < len(contents) && contents[end].Role != genai.RoleModel {
+			end++
+		}
+		paired = append(paired, p.answerCalls(open, contents[i+1:end])...)
+		i = end - 1
+	}
+	return paired
+}
+
+// nameCalls returns a content with the names and IDs that are sent, and its calls.
+func (p *callPairer) nameCalls(c *genai.Content) (*genai.Content, []pairedCall) {
+	var calls []pairedCall
+	own := c
+	for i, part := range c.Parts {
+		if part.FunctionCall == nil {
+			continue
+		}
+		stored := part.FunctionCall
+		if stored.ID != "" {
+			p.used[stored.ID] = true
+		}
+		sent := stored
+		if name, id := p.names.mapName(stored.Name), p.ids.assignID(stored.ID); name != stored.Name || id != stored.ID {
+			call, changed := *stored, *part
+			call.Name, call.ID = name, id
+			sent, changed.FunctionCall = &call, &call
+			if own == c {
+				own = &genai.Content{Role: c.Role, Parts: slices.Clone(c.Parts)}
+			}
+			own.Parts[i] = &changed
+		}
+		calls = append(calls, pairedCall{stored, sent})
+	}
+	return own, calls
+}
+
+// answerCalls returns the contents of the user after calls: the first one begins with all
+// responses to them.
+func (p *callPairer) answerCalls(open []pairedCall, contents []*genai.Content) []*genai.Content {
+	var answered []*genai.Content
+	answer := &genai.Content{Role: genai.RoleUser}
+	for i, c := range contents {
+		c, left := p.pairResponses(c, open)
+		responses := len(model.ResponsesOf(c))
+		switch open = left; {
+		case i == 0 && responses > 0:
+			answer = c
+		case responses == len(c.Parts):
+			answer = mergeParts(answer, c.Parts)
+		case responses > 0:
+			answer = mergeParts(answer, c.Parts[:responses])
+			answered = append(answered, &genai.Content{Role: c.Role, Parts: c.Parts[responses:]})
+		default:
+			answered = append(answered, c)
+		}
+	}
+	if len(open) > 0 {
+		answer = mergeParts(answer, placeholdersOf(open))
+	}
+	return append([]*genai.Content{answer}, answered...)
+}
+
+// mergeParts returns a content with more responses, before what else it has.
+func mergeParts(c *genai.Content, responses []*genai.Part) *genai.Content {
+	if len(responses) == 0 {
+		return c
+	}
+	n := len(model.ResponsesOf(c))
+	return &genai.Content{Role: c.Role, Parts: slices.Insert(slices.Clone(c.Parts), n, responses...)}
+}
+
+func placeholdersOf(open []pairedCall) []*genai.Part {
+	parts := make([]*genai.Part, len(open))
+	for i, c := range open {
+		parts[i] = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: c.sent.ID, Name: c.sent.Name, Response: map[string]any{"status": pendingCallStatus}}}
+	}
+	return parts
+}
+
+// pairResponses returns a content with its responses to open calls first, then the rest,
+// and the calls that remain open.
+func (p *callPairer) pairResponses(c *genai.Content, open []pairedCall) (*genai.Content, []pairedCall) {
+	if len(model.ResponsesOf(c)) == 0 {
+		return c, open
+	}
+	own := &genai.Content{Role: c.Role}
+	var others []*genai.Part
+	for _, part := range c.Parts {
+		r := part.FunctionResponse
+		if r == nil {
+			others = append(others, part)
+			continue
+		}
+		i := slices.IndexFunc(open, func(c pairedCall) bool { return c.stored.ID == r.ID && (r.ID != "" || c.stored.Name == r.Name) })
+		if i < 0 {
+			others = append(others, &genai.Part{Text: fmt.Sprintf("%s answered: %s", r.Name, textOfJSON(r.Response))})
+			others = append(others, filesOfResponse(r)...)
+			continue
+		}
+		if call := open[i].sent; r.ID != call.ID || r.Name != call.Name {
+			response, changed := *r, *part
+			response.ID, response.Name = call.ID, call.Name
+			changed.FunctionResponse = &response
+			part = &changed
+		}
+		open = slices.Delete(slices.Clone(open), i, i+1)
+		own.Parts = append(own.Parts, part)
+	}
+	own.Parts = append(own.Parts, others...)
+	if slices.Equal(own.Parts, c.Parts) {
+		return c, open
+	}
+	return own, open
+}
+
+// beginText begins a conversation that the model began.
+const beginText = "Continue the conversation."
+
+// orderTurns returns contents whose roles follow each other as the service requires. It
+// does not modify contents.
+func (r turnRule) orderTurns(contents []*genai.Content) []*genai.Content {
+	if r == turnsAny {
+		return contents
+	}
+	ordered := make([]*genai.Content, 0, len(contents)+1)
+	for _, c := range contents {
+		last := len(ordered) - 1
+		if last < 0 && c.Role == genai.RoleModel {
+			ordered = append(ordered, model.UserText(beginText))
+		} else if last >= 0 && ordered[last].Role == c.Role && (r == turnsAlternate || c.Role == genai.RoleModel) {
+			ordered[last] = &genai.Content{Role: c.Role, Parts: slices.Concat(ordered[last].Parts, c.Parts)}
+			continue
+		}
+		ordered = append(ordered, c)
+	}
+	return ordered
+}
