@@ -78,8 +78,8 @@ func TestDecodeErrors(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
 		{"no cases", "cases: []\n", "1:8: cases has no case [eval] | add - name: NAME, user: TEXT and expect: {text: TEXT}"},
 		{"list of cases", "- name: a\n  user: hi\n", "1:1: an eval file must be a mapping, got a list [eval] | write the list under cases:"},
-		{"oldest form of ADK", "[{query: hi, reference: hi}]\n", "1:1: an eval file must be a mapping, got a list [eval] | this is a form of ADK: give the file a name such as orders.evalset.json"},
-		{"form of ADK", "eval_set_id: a\neval_cases: []\n", "1:1: eval_cases is a key of ADK's eval sets [eval] | give the file a name such as orders.evalset.json, or write the cases under cases:"},
+		{"oldest form of ADK", "[{query: hi, reference: hi}]\n", "1:1: an eval file must be a mapping, got a list [eval] | this is a form of ADK: give the file a name such as orders.evalset.yaml"},
+		{"form of ADK", "eval_set_id: a\neval_cases: []\n", "1:1: eval_cases is a key of ADK's eval sets [eval] | give the file a name such as orders.evalset.yaml, or write the cases under cases:"},
 		{"no name", "cases: [{user: hi}]\n", "1:9: missing field \"name\" [required]"},
 		{"unknown key", "cases: [{name: a, usr: hi}]\n", `did you mean "user"?`},
 		{"duplicate case", "cases:\n- {name: a, user: hi, expect: {text: hi}}\n- {name: a, user: ho, expect: {text: hi}}\n", "3:10: duplicate case name, first used in line 2 [duplicate-name]"},
