@@ -8,6 +8,7 @@ import (
 	"iter"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,7 +75,8 @@ func (r *Replayer) openTurn(config any) (*turn, error) {
 	}
 	recordings, err := readRecordings(dir, Mode(mode))
 	if err != nil {
-		return nil, err
+		// The client receives the error, without the folders of the host.
+		return nil, errors.New(strings.ReplaceAll(err.Error(), filepath.Dir(dir)+string(filepath.Separator), ""))
 	}
 	t := &turn{message: index, nextModel: map[string]int{}, changed: make(chan struct{})}
 	for _, rec := range recordings {

@@ -313,7 +313,7 @@ func (p *instructionProvider) computeText(ctx context.Context, inv *runtime.Invo
 }
 
 func invalidRequest(err error, format string, args ...any) error {
-	return &runtime.RunError{Code: runtime.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Err: err}
+	return &runtime.RunError{Code: runtime.CodeInvalidRequest, Message: spec.HidePaths(fmt.Sprintf(format, args...), err), Err: err}
 }
 
 // staticContent is the YAML of a static instruction: a string, a part, a list

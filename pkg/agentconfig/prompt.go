@@ -83,7 +83,7 @@ func newPromptProvider(ref *PromptRef, from tool.PromptSource) runtime.Instructi
 		text, err := from.LoadPrompt(ctx, inv.NewSetCall(), &tool.PromptRequest{Name: ref.Name, Args: values})
 		var runErr *runtime.RunError
 		if err != nil && ctx.Err() == nil && !errors.As(err, &runErr) {
-			return "", &runtime.RunError{Code: runtime.CodeToolFailed, Message: "instruction of agent " + inv.Agent().Name() + ": " + err.Error(), Err: err}
+			return "", &runtime.RunError{Code: runtime.CodeToolFailed, Message: "instruction of agent " + inv.Agent().Name() + ": " + spec.ClientText(err), Err: err}
 		}
 		return text, err
 	}

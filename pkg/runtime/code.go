@@ -15,6 +15,7 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
 
@@ -64,7 +65,7 @@ func (s *step) executeCode(ctx context.Context, m *CallbackContext, source strin
 	case errors.Is(err, errCodeTimeout):
 		return failedCodePart(genai.OutcomeDeadlineExceeded, err.Error()), nil
 	case err != nil:
-		return failedCodePart(genai.OutcomeFailed, c.truncateOutput(err.Error())), nil
+		return failedCodePart(genai.OutcomeFailed, c.truncateOutput(spec.ClientText(err))), nil
 	case result.Stderr != "":
 		return failedCodePart(genai.OutcomeFailed, c.truncateOutput(result.Stderr)), nil
 	}

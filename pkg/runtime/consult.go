@@ -12,6 +12,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -143,7 +144,7 @@ func (t *ConsultTool) runInInvocation(ctx context.Context, inv *Invocation, call
 		if ctx.Err() != nil || errors.Is(err, errBudget) {
 			return nil, err
 		}
-		return t.newResult("error", map[string]any{"error": err.Error()}), nil
+		return t.newResult("error", map[string]any{"error": spec.ClientText(err)}), nil
 	}
 	result := map[string]any{
 		"guidance":   model.TextOf(resp.Content),

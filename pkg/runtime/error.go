@@ -9,6 +9,7 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 )
 
 // The codes of a [RunError], besides those of model services.
@@ -54,7 +55,7 @@ func (e *RunError) Error() string { return e.Message }
 func (e *RunError) Unwrap() error { return e.Err }
 
 func failf(code string, err error, format string, args ...any) *RunError {
-	return &RunError{Code: code, Message: fmt.Sprintf(format, args...), Err: err}
+	return &RunError{Code: code, Message: spec.HidePaths(fmt.Sprintf(format, args...), err), Err: err}
 }
 
 // AsRunError returns err as a RunError. For any other error it returns a

@@ -12,6 +12,7 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/live"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -160,7 +161,7 @@ func (l *liveStreams) pollTool(ctx context.Context, st *liveStream) {
 			failures = 0
 		}
 		if failures == maxStreamFailures {
-			item.response = map[string]any{"error": fmt.Sprintf("the stream has ended after %d failed calls, the last with: %v", failures, err)}
+			item.response = map[string]any{"error": fmt.Sprintf("the stream has ended after %d failed calls, the last with: %s", failures, spec.ClientText(err))}
 		}
 		text := jsonText(item.response)
 		if text == st.last && !st.traits.Stream.Always && item.failure == nil && failures < maxStreamFailures {

@@ -13,6 +13,7 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -251,7 +252,7 @@ func errorResponse(err error) map[string]any {
 	if errors.As(err, &answered) {
 		return answered.Response
 	}
-	return map[string]any{"error": err.Error()}
+	return map[string]any{"error": spec.ClientText(err)}
 }
 
 // invocationTool is a tool of the runtime that requires the invocation.

@@ -10,6 +10,7 @@ import (
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 )
 
 // unavailableRetryAfter is the Retry-After in seconds while the store is unavailable.
@@ -244,7 +245,7 @@ func classifyStoreError(key session.Key, err error) failure {
 		detail := "session store unavailable, retry later"
 		return failure{http.StatusServiceUnavailable, runtime.CodeUnavailable, detail, unavailableRetryAfter}
 	case errors.Is(err, session.ErrInvalid):
-		return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, err.Error(), 0}
+		return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, spec.ClientText(err), 0}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return classifyRunError(runtime.AsRunError(err))
 	default:

@@ -228,6 +228,16 @@ func (at ArtifactKey) PrefixedName() string {
 	return at.Name
 }
 
+// VersionURI returns the URI of a version in the form of adk-python's
+// artifacts/in_memory_artifact_service.py, which contains nothing of the host.
+func (at ArtifactKey) VersionURI(scheme string, version int) string {
+	place := ""
+	if at.Session != "" {
+		place = "sessions/" + at.Session + "/"
+	}
+	return fmt.Sprintf("%s://apps/%s/users/%s/%sartifacts/%s/versions/%d", scheme, at.App, at.User, place, at.PrefixedName(), version)
+}
+
 // NotFound is the error for a missing version; a negative one is the latest.
 func (at ArtifactKey) NotFound(version int) error {
 	if version < 0 {

@@ -278,7 +278,7 @@ func (t *skillTool) Run(ctx context.Context, call *Call) (*Result, error) {
 
 // newSkillError returns an error whose response is that of ADK.
 func newSkillError(code string, err error) error {
-	return &AnswerError{Err: err, Response: map[string]any{"error": err.Error(), "error_code": code}}
+	return &AnswerError{Err: err, Response: map[string]any{"error": spec.ClientText(err), "error_code": code}}
 }
 
 // A skillNote adds the rules of skills, and requested binary files, to requests.

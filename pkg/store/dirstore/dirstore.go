@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,6 +34,10 @@ const (
 	oldPrefix    = ".old-"
 )
 
+// uriScheme is the scheme of the URIs of versions. ADK's folders have file: with the path of
+// the host, which clients should not learn.
+const uriScheme = "dir"
+
 // maxSaveAttempts limits the attempts of a save.
 const maxSaveAttempts = 100
 
@@ -43,7 +46,6 @@ const maxSaveAttempts = 100
 // published with an atomic rename.
 type Artifacts struct {
 	root   *os.Root
-	path   string // absolute
 	closed atomic.Bool
 }
 
@@ -60,7 +62,7 @@ func Open(dir string) (*Artifacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Artifacts{root: root, path: abs}, nil
+	return &Artifacts{root: root}, nil
 }
 
 // SaveVersion is a method of [store.ArtifactBackend].
@@ -73,7 +75,7 @@ func (d *Artifacts) SaveVersion(ctx context.Context, at store.ArtifactKey, rec *
 		// Another process removed the folder or created this version.
 		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)
 		if !again || try == maxSaveAttempts || ctx.Err() != nil {
-			return rec.DescribeVersion(n, d.fileURI(versionsDir(at), n)), wrapError(err, "saving artifact %q", at.PrefixedName())
+			return rec.DescribeVersion(n, at.VersionURI(uriScheme, n)), wrapError(err, "saving artifact %q", at.PrefixedName())
 		}
 	}
 }
@@ -262,14 +264,9 @@ func (d *Artifacts) ListVersions(_ context.Context, at store.ArtifactKey) ([]ses
 		if err != nil {
 			return nil, wrapError(err, "reading the versions of artifact %q", at.PrefixedName())
 		}
-		all = append(all, rec.DescribeVersion(n, d.fileURI(dir, n)))
+		all = append(all, rec.DescribeVersion(n, at.VersionURI(uriScheme, n)))
 	}
 	return all, wrapError(err, "reading the versions of artifact %q", at.PrefixedName())
-}
-
-func (d *Artifacts) fileURI(dir string, n int) string {
-	file := url.URL{Scheme: "file", Path: filepath.Join(d.path, dir, strconv.Itoa(n), contentName)}
-	return file.String()
 }
 
 // DeleteArtifact deletes the versions with an atomic rename, then parent

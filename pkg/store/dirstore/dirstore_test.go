@@ -17,7 +17,7 @@ import (
 )
 
 func TestArtifacts(t *testing.T) {
-	suite := &storetest.ArtifactSuite{URI: "file:///"}
+	suite := &storetest.ArtifactSuite{URI: "dir://apps/app/"}
 	suite.Create = func(t testing.TB, _ *store.Options) store.ArtifactBackend { return openFolder(t, t.TempDir()) }
 	suite.Run(t)
 }

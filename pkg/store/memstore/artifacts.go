@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"agenthost/pkg/session"
@@ -30,7 +29,7 @@ func (m *Artifacts) SaveVersion(_ context.Context, at store.ArtifactKey, rec *st
 	}
 	m.all[at] = append(m.all[at], rec)
 	n := len(m.all[at]) - 1
-	return rec.DescribeVersion(n, memoryURI(at, n)), nil
+	return rec.DescribeVersion(n, at.VersionURI("memory", n)), nil
 }
 
 // LoadVersion is a method of [store.ArtifactBackend].
@@ -75,7 +74,7 @@ func (m *Artifacts) ListVersions(_ context.Context, at store.ArtifactKey) ([]ses
 	}
 	var all []session.ArtifactVersion
 	for i, rec := range m.all[at] {
-		all = append(all, rec.DescribeVersion(i, memoryURI(at, i)))
+		all = append(all, rec.DescribeVersion(i, at.VersionURI("memory", i)))
 	}
 	return all, nil
 }
@@ -98,14 +97,4 @@ func (m *Artifacts) Close() error {
 	m.closed = true
 	clear(m.all)
 	return nil
-}
-
-// memoryURI returns the URI of a version as in adk-python
-// artifacts/in_memory_artifact_service.py.
-func memoryURI(at store.ArtifactKey, version int) string {
-	place := ""
-	if at.Session != "" {
-		place = "sessions/" + at.Session + "/"
-	}
-	return fmt.Sprintf("memory://apps/%s/users/%s/%sartifacts/%s/versions/%d", at.App, at.User, place, at.PrefixedName(), version)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agenthost/internal/policy"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -185,12 +186,12 @@ func (l *link) errorReason(ctx context.Context, err error) string {
 }
 
 // stripURL returns the innermost reason of a failed request: the outer errors
-// contain the URL, which may contain a key.
+// contain the URL, which may contain a key. It contains no directories of the host.
 func stripURL(err error) string {
 	if ue := (*url.Error)(nil); errors.As(err, &ue) {
-		return ue.Err.Error()
+		return spec.ClientText(ue.Err)
 	}
-	return err.Error()
+	return spec.ClientText(err)
 }
 
 func hostOfURL(address string) string {

@@ -1,0 +1,50 @@
+package spec
+
+import (
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// ClientText returns the text of an error for clients and models, which should not learn the
+// directories of the host: absolute paths of files, programs and sockets that err wraps are
+// replaced by their last element, as by [Pos.Short].
+func ClientText(err error) string { return HidePaths(err.Error(), err) }
+
+// HidePaths replaces the absolute paths that err wraps in a text that quotes it.
+func HidePaths(text string, err error) string {
+	for _, path := range wrappedPaths(nil, err) {
+		if filepath.IsAbs(path) {
+			text = strings.ReplaceAll(text, path, filepath.Base(path))
+		}
+	}
+	return text
+}
+
+// wrappedPaths appends the paths in the tree of err.
+func wrappedPaths(paths []string, err error) []string {
+	switch e := err.(type) {
+	case *fs.PathError:
+		paths = append(paths, e.Path)
+	case *os.LinkError:
+		paths = append(paths, e.Old, e.New)
+	case *exec.Error:
+		paths = append(paths, e.Name)
+	case *net.OpError:
+		if socket, ok := e.Addr.(*net.UnixAddr); ok {
+			paths = append(paths, socket.Name)
+		}
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return wrappedPaths(paths, e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			paths = wrappedPaths(paths, inner)
+		}
+	}
+	return paths
+}
