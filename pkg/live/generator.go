@@ -18,7 +18,9 @@ import (
 // A Generator generates the answers of one agent over live connections: the opposite of
 // [OverText]. The connection stays open while the agent executes calls, so that a model
 // that composes functions in its own code continues with their results; a request that does
-// not answer its calls begins a new connection. It is for one goroutine. Close it after use.
+// not answer its calls begins a new connection. Calls of all models are executed at once:
+// some complete the turn of a call before its response, others only with their answer. It is
+// for one goroutine. Close it after use.
 type Generator struct {
 	llm   model.LiveLLM
 	setup func(*model.Request) *model.LiveSetup
@@ -27,6 +29,9 @@ type Generator struct {
 	receiver *Receiver
 	// pending are the IDs of the calls that the model waits for.
 	pending []string
+	// endsTurns reports that the model may complete the turn of a call before its response,
+	// and turnOpen that it may still do so.
+	endsTurns, turnOpen bool
 }
 
 var _ model.LLM = (*Generator)(nil)
@@ -102,6 +107,8 @@ func (g *Generator) sendResponses(ctx context.Context, contents []*genai.Content
 func (g *Generator) connectModel(ctx context.Context, req *model.Request) error {
 	_ = g.Close() // its answers are complete
 	setup, traits := g.setup(req), g.llm.LiveTraits(req.Model)
+	g.endsTurns, g.turnOpen = !traits.ExecutesCallsAtOnce, false
+	traits.ExecutesCallsAtOnce = true
 	history, question := req.Contents, ""
 	if traits.RealtimeText && len(history) > 0 {
 		history, question = splitQuestion(history)
@@ -160,6 +167,10 @@ func (g *Generator) receiveAnswer(ctx context.Context, a *liveAnswer) error {
 			return err
 		}
 		for _, resp := range g.receiver.Receive(m) {
+			if g.turnOpen && resp.TurnComplete && a.isEmpty() {
+				g.turnOpen = false // the end of the turn of the calls
+				continue
+			}
 			if !a.addResponse(resp) {
 				return nil
 			}
@@ -169,6 +180,7 @@ func (g *Generator) receiveAnswer(ctx context.Context, a *liveAnswer) error {
 		}
 		if a.ended || a.calls != nil {
 			g.pending = idsOf(a.calls)
+			g.turnOpen = !a.ended && g.endsTurns
 			a.completeAnswer()
 			return nil
 		}
@@ -336,6 +348,9 @@ func textContentOf(resp *model.Response) *genai.Content {
 	}
 	return &genai.Content{Role: resp.Content.Role, Parts: kept}
 }
+
+// isEmpty reports whether nothing of the answer has arrived.
+func (a *liveAnswer) isEmpty() bool { return !a.begun && len(a.whole.Parts) == 0 }
 
 func (a *liveAnswer) yieldPartial(content *genai.Content) bool {
 	if !a.stream {

@@ -143,6 +143,30 @@ func TestGeneratorContinues(t *testing.T) {
 	}
 }
 
+// A 2.x model may complete the turn of a call before the response, or only with its answer:
+// its calls are executed at once.
+func TestGeneratorExecutesCallsAtOnce(t *testing.T) {
+	answer := []string{textMessage("Clear."), turnComplete}
+	for name, answers := range map[string][][]string{
+		"turn that stays open":           {{askWeather}, answer},
+		"turn that ends before":          {{askWeather, turnComplete}, answer},
+		"turn that ends with the answer": {{askWeather}, append([]string{turnComplete}, answer...)},
+		"call with the end of its turn":  {{`{"serverContent":{"turnComplete":true},` + askWeather[1:]}, answer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGeneratorTest(t, "gemini-live-2.5-flash", exchange(answers...))
+			question := model.UserText("Weather in Rome?")
+			call := g.generateAnswer(t.Context(), question)
+			g.log = nil // complete or not
+			g.generateAnswer(t.Context(), question, call, weatherResponse())
+			g.expectLog("chunk: Clear.", `whole: {"parts":[{"text":"Clear."}],"role":"model"} complete=true`)
+			if conns := g.server.LiveConns(); len(conns) != 1 || len(model.CallsOf(call)) != 1 {
+				t.Errorf("%d connections, call %v, want 1 connection and 1 call", len(conns), call)
+			}
+		})
+	}
+}
+
 // A connection that ends during a call is replaced: the new one gets the call and its response
 // as history. One that ends within an answer is an error, because its text was sent.
 func TestGeneratorReplacesConnection(t *testing.T) {
@@ -166,7 +190,7 @@ func TestGeneratorReplacesConnection(t *testing.T) {
 	g.generateAnswer(t.Context(), question, call, weatherResponse())
 	g.generateAnswer(t.Context(), question)
 	g.expectLog(
-		`whole: {"parts":[{"functionCall":{"id":"f1","args":{"city":"Rome"},"name":"lookup"}}],"role":"model"} complete=true`,
+		`whole: {"parts":[{"functionCall":{"id":"f1","args":{"city":"Rome"},"name":"lookup"}}],"role":"model"} complete=false`,
 		"chunk: Clear.",
 		`whole: {"parts":[{"text":"Clear."}],"role":"model"} complete=true`,
 		"chunk: It",

@@ -51,7 +51,7 @@ func checkCFC(app *appModel, p *resolvedAgent, llm model.LLM) spec.Diagnostics {
 		return nil
 	}
 	return spec.Diagnostics{app.doc.RunConfig.node.Get("support_cfc").Errorf("live", runtime.NeedsLiveAPI, llm.Name(), p.name).
-		WithHint("use a live model of Gemini, such as gemini-live-2.5-flash, or remove support_cfc")}
+		WithHint("use a live model of Gemini, such as gemini-3.8-live with response_modalities: [AUDIO], or remove support_cfc")}
 }
 
 // waitsForCalls reports whether a live model waits for the response to each call (Gemini Live

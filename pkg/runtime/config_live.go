@@ -14,8 +14,8 @@ import (
 // has begun to speak, and those without effect.
 func (c *RunConfig) checkLive(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
-	if at := n.Get("response_modalities"); c.StreamingMode == StreamingBidi && len(c.ResponseModalities) > 1 {
-		ds = append(ds, at.Errorf("run-config", "a live model answers in one modality, got %s", strings.Join(c.ResponseModalities, ", ")))
+	if problem := c.checkModality(); problem != "" && (c.StreamingMode == StreamingBidi || c.SupportCFC) {
+		ds = append(ds, n.Get("response_modalities").Errorf("run-config", "%s", problem))
 	}
 	for _, key := range []string{"input_audio_transcription", "output_audio_transcription"} {
 		if at := n.Get(key); at != nil && at.IsNull() {
@@ -31,6 +31,14 @@ func (c *RunConfig) checkLive(n *spec.Node) spec.Diagnostics {
 		ds = append(ds, c.Live.checkLimits(at)...)
 	}
 	return append(ds, c.checkDetection(n)...)
+}
+
+// checkModality returns the problem of several modalities in a live run, or "".
+func (c *RunConfig) checkModality() string {
+	if len(c.ResponseModalities) < 2 {
+		return ""
+	}
+	return "a live model answers in one modality, got " + strings.Join(c.ResponseModalities, ", ")
 }
 
 // checkDetection rejects negative times of the detection of speech.

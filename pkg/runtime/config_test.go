@@ -46,6 +46,7 @@ func TestRunConfigCheck(t *testing.T) {
 		{"too many labels", "labels: {" + manyLabels(65) + "}", "app.yaml:1:9: labels exceed the limit of 64, got 65 [run-config]"},
 		{"mode", "streaming_mode: duplex", `app.yaml:1:17: "duplex" is not one of: none, sse, bidi [enum]`},
 		{"two modalities", "{streaming_mode: bidi, response_modalities: [TEXT, AUDIO]}", "app.yaml:1:45: a live model answers in one modality, got TEXT, AUDIO [run-config]"},
+		{"two modalities of functions", "{streaming_mode: sse, support_cfc: true, response_modalities: [TEXT, AUDIO]}", "app.yaml:1:63: a live model answers in one modality, got TEXT, AUDIO [run-config]"},
 		{"limits", "live: {max_duration: 0s, idle_timeout: 1m, max_tokens: -1}", "app.yaml:1:22: max_duration must be above 0 [run-config]\napp.yaml:1:56: max_tokens must be above 0 [run-config]"},
 		{"no transcripts", "input_audio_transcription: null", "app.yaml:1:28: warning: null has no effect: transcripts are always on, because sessions store them [run-config]"},
 		{"compression", "context_window_compression: {trigger_tokens: 100, sliding_window: {target_tokens: 100}}", "app.yaml:1:29: target_tokens 100 must be less than trigger_tokens 100 [run-config]"},

@@ -133,6 +133,10 @@ func (h *Host) runLive(ctx context.Context, app *App, sess *session.Session, req
 	}
 	defer app.refs.release()
 	r := h.newRun(app, sess, runReq)
+	if problem := r.config.checkModality(); problem != "" {
+		yield(nil, invalidRequest("%s", problem))
+		return
+	}
 	r.user = &genai.Content{Role: genai.RoleUser}
 	r.commit = func(ctx context.Context, ev *session.Event) error {
 		return h.store.Sessions.Append(ctx, sess, ev)

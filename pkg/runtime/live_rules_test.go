@@ -724,6 +724,19 @@ func TestLiveUnsupported(t *testing.T) {
 	}
 }
 
+// TestLiveModalities: a run in two modalities is an error before a connection is opened,
+// because the service refuses them only after the user has begun to speak.
+func TestLiveModalities(t *testing.T) {
+	config := runtime.DefaultRunConfig()
+	config.ResponseModalities = []string{"TEXT", "AUDIO"}
+	m := &liveModel{}
+	testLive(t, m, liveAgent(m), &runtime.AppOptions{Config: &config}, func(l *liveTest) {
+		if got := l.yielded(); !strings.Contains(got, "a live model answers in one modality, got TEXT, AUDIO") || !strings.Contains(got, runtime.CodeInvalidRequest) {
+			t.Errorf("events %s", got)
+		}
+	})
+}
+
 // TestLiveResumeLatest: a later run resumes the newest handle of the session, on any replica,
 // and sends what the session has and the model has not answered.
 func TestLiveResumeLatest(t *testing.T) {
