@@ -369,22 +369,6 @@ func (f Field) enumValue(written string) (value string, ok bool) {
 	return f.Enum[at], true
 }
 
-// normalizeAPIEnum converts a value of an enumeration of the Gemini API to the only
-// spelling that the API accepts: upper case for most types.
-func normalizeAPIEnum(t reflect.Type, written string) string {
-	switch t.Name() {
-	case "ServiceTier", "ImagePromptLanguage", "Role":
-		return strings.ToLower(trimQualifier(written))
-	default:
-		return strings.ToUpper(trimQualifier(written))
-	}
-}
-
-// isAPIEnum reports whether the field holds an enumeration of the Gemini API.
-func (f Field) isAPIEnum(t reflect.Type) bool {
-	return f.fromJSONStruct && t.Kind() == reflect.String && t.PkgPath() != ""
-}
-
 func foldEnum(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }

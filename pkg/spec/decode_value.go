@@ -99,7 +99,7 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value, f Field) {
 	case k == reflect.String:
 		d.decodeString(n, v)
 		if f.isAPIEnum(v.Type()) {
-			v.SetString(normalizeAPIEnum(v.Type(), v.String()))
+			v.SetString(d.normalizeAPIEnum(n, v.Type(), v.String()))
 		}
 	case k == reflect.Bool:
 		d.decodeBool(n, v)
