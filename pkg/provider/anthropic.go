@@ -137,6 +137,9 @@ func (a *anthropic) Generate(ctx context.Context, req *model.Request) iter.Seq2[
 // maxPauses is the maximum number of continuations of one response.
 const maxPauses = 8
 
+// reasonPaused is the reason of a turn with more pauses.
+const reasonPaused = "pause_turn"
+
 // readTurn sends the request, and sends it again with the content so far for as long as
 // the service pauses the turn.
 func (r *anthropicReply) readTurn(ctx context.Context) error {
@@ -147,7 +150,7 @@ func (r *anthropicReply) readTurn(ctx context.Context) error {
 		r.call.continueWith(r.blocks)
 	}
 	return &model.Error{
-		Code: http.StatusGatewayTimeout, Status: statusWord(http.StatusGatewayTimeout),
+		Code: http.StatusGatewayTimeout, Status: statusWord(http.StatusGatewayTimeout), Reason: reasonPaused,
 		Message: fmt.Sprintf("%s paused its turn more than %d times", r.call.model, maxPauses),
 	}
 }

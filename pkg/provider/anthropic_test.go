@@ -271,7 +271,8 @@ func TestAnthropicPause(t *testing.T) {
 			}
 		})
 	}
-	llm, fake := fakeAnthropic(t, slices.Repeat([]fakeanthropic.Reply{{Blocks: []fakeanthropic.Block{fakeanthropic.Text("a")}, Stop: "pause_turn"}}, 20)...)
+	always := slices.Repeat([]fakeanthropic.Reply{{Blocks: []fakeanthropic.Block{fakeanthropic.Text("a")}, Stop: "pause_turn"}}, 40)
+	llm, fake := fakeClaude(t, &provider.AnthropicOptions{Retry: provider.RetryOptions{Attempts: 3}}, always...)
 	_, err := ask(t, llm, false)
 	if want := "model: 504 DEADLINE_EXCEEDED: claude-sonnet-4-5 paused its turn more than 8 times"; err == nil || err.Error() != want || len(fake.Requests()) != 9 {
 		t.Errorf("Generate() = %v after %d requests, want %s after 9", err, len(fake.Requests()), want)

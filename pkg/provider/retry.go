@@ -20,7 +20,8 @@ import (
 type RetryOptions struct {
 	// Codes are the HTTP statuses to retry; nil is 429, 500, 502, 503, 504 and 529. Calls
 	// without a usable response (refused, truncated, malformed) are always retried; an
-	// account without credit and a conversation that is too long never.
+	// account without credit, a conversation that is too long, and a turn that the service
+	// pauses again and again never.
 	Codes []int
 	// Attempts is the maximum number of attempts, including the first; 0 is 3.
 	Attempts int
@@ -222,7 +223,7 @@ func (r *retryingModel) nextWait(err error, attempt int) (time.Duration, bool) {
 	if !ok || attempt >= r.opts.Attempts {
 		return 0, false
 	}
-	if failed.Code != 0 && !slices.Contains(r.opts.Codes, failed.Code) {
+	if failed.Code != 0 && !slices.Contains(r.opts.Codes, failed.Code) || failed.Reason == reasonPaused {
 		return 0, false
 	}
 	switch kind := kindOfFailure(failed); {
