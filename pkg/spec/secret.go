@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"log/slog"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -112,15 +110,19 @@ func CheckSecrets(n *Node) Diagnostics {
 const minSecretLength = 4
 
 // A Redactor replaces secrets in text with ***: as they are, and in their encodings in
-// URLs, JSON, Go strings, base64 and hexadecimal. A nil Redactor changes nothing. It is
-// safe for concurrent use.
-type Redactor struct{ replacer *strings.Replacer }
+// URLs, JSON, strings of programs, HTML, base64 and hexadecimal. A nil Redactor changes
+// nothing. It is safe for concurrent use.
+type Redactor struct {
+	replacer *strings.Replacer
+	escapes  *escapeMatcher
+}
 
 // NewRedactor returns a redactor for secrets. It ignores those of less than four bytes.
 func NewRedactor(secrets ...string) *Redactor {
-	var forms []string
+	var forms, long []string
 	for _, s := range secrets {
 		if len(s) >= minSecretLength {
+			long = append(long, s)
 			forms = append(forms, secretEncodings(s)...)
 		}
 	}
@@ -130,22 +132,12 @@ func NewRedactor(secrets ...string) *Redactor {
 	for _, form := range slices.Compact(forms) {
 		pairs = append(pairs, form, redacted)
 	}
-	return &Redactor{strings.NewReplacer(pairs...)}
+	return &Redactor{strings.NewReplacer(pairs...), newEscapeMatcher(long)}
 }
 
-// secretEncodings returns the forms in which a secret may appear.
+// secretEncodings returns the forms in which a secret may appear without escapes.
 func secretEncodings(secret string) []string {
-	inner := func(quoted string) string { return quoted[1 : len(quoted)-1] }
-	quoted := inner(strconv.Quote(secret))
-	forms := []string{
-		secret, url.QueryEscape(secret), url.PathEscape(secret), (&url.URL{Path: secret}).EscapedPath(),
-		quoted, inner(strconv.QuoteToASCII(secret)), strings.ReplaceAll(quoted, "/", `\/`),
-		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
-	}
-	// JSON encoders may or may not escape HTML characters.
-	if text, err := json.Marshal(secret); err == nil {
-		forms = append(forms, inner(string(text)), strings.ReplaceAll(inner(string(text)), "/", `\/`))
-	}
+	forms := []string{secret, url.QueryEscape(secret), hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret)))}
 	for _, code := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		forms = append(forms, code.EncodeToString([]byte(secret)))
 		for before := range 3 {
@@ -165,7 +157,7 @@ func (r *Redactor) RedactString(text string) string {
 	if r == nil {
 		return text
 	}
-	return r.replacer.Replace(text)
+	return r.replacer.Replace(r.escapes.redactText(text))
 }
 
 // RedactValue returns a JSON value without secrets in its strings and keys.

@@ -4,10 +4,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/url"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"agenthost/pkg/spec"
 )
@@ -23,9 +27,14 @@ func TestRedactor(t *testing.T) {
 	for name, text := range map[string]string{
 		"as it is": secret, "Go": fmt.Sprintf("%q", secret), "ASCII": fmt.Sprintf("%+q", secret), "JSON": string(inJSON), "JSON of PHP": strings.ReplaceAll(string(inJSON), "/", `\/`),
 		"a query": url.QueryEscape(secret), "a path": url.PathEscape(secret), "hexadecimal": fmt.Sprintf("%x", secret), "upper case": fmt.Sprintf("%X", secret),
-		"base64": base64.StdEncoding.EncodeToString([]byte(secret)), "base64 for URLs": base64.RawURLEncoding.EncodeToString([]byte(secret)),
+		"a path that keeps slashes": strings.ReplaceAll(url.PathEscape(secret), "%2F", "/"), "lower case of a query": percentLower(url.QueryEscape(secret)),
+		"all of a query": percentAll(secret), "a query in a query": url.QueryEscape(url.QueryEscape(secret)),
+		"HTML": html.EscapeString(secret), "HTML of all": entityAll(secret, "&#%d;"), "HTML in hexadecimal": entityAll(secret, "&#x%x;"), "HTML in HTML": html.EscapeString(html.EscapeString(secret)),
+		"JSON of all": unicodeAll(secret, `\u%04x`), "JSON in upper case": unicodeAll(secret, `\u%04X`), "JSON in JSON": quoteTwice(string(inJSON)), "JavaScript": strings.ReplaceAll(string(inJSON), "<", `\x3c`),
+		"base64 in a query": url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(secret))),
+		"base64":            base64.StdEncoding.EncodeToString([]byte(secret)), "base64 for URLs": base64.RawURLEncoding.EncodeToString([]byte(secret)),
 	} {
-		got := strings.Trim(r.RedactString("<"+text+">"), `<>"=`)
+		got := strings.Trim(strings.ReplaceAll(r.RedactString("<"+text+">"), "%3D", ""), `<>"=\`)
 		if got != "***" {
 			t.Errorf("%s: RedactString(%s) = %s, want ***", name, text, got)
 		}
@@ -43,4 +52,99 @@ func TestRedactor(t *testing.T) {
 	if got := (*spec.Redactor)(nil).RedactString(secret); got != secret {
 		t.Errorf("nil Redactor: %s, want it unchanged", got)
 	}
+}
+
+func percentLower(text string) string {
+	return regexp.MustCompile("%..").ReplaceAllStringFunc(text, strings.ToLower)
+}
+
+func percentAll(text string) string {
+	var out strings.Builder
+	for _, b := range []byte(text) {
+		fmt.Fprintf(&out, "%%%02x", b)
+	}
+	return out.String()
+}
+
+func entityAll(text, format string) string {
+	var out strings.Builder
+	for _, r := range text {
+		fmt.Fprintf(&out, format, r)
+	}
+	return out.String()
+}
+
+func unicodeAll(text, format string) string {
+	var out strings.Builder
+	for _, unit := range utf16.Encode([]rune(text)) {
+		fmt.Fprintf(&out, format, unit)
+	}
+	return out.String()
+}
+
+func quoteTwice(text string) string {
+	raw, _ := json.Marshal(text)
+	return string(raw)
+}
+
+// A secret in base64 is replaced whichever of its characters a service escapes, and other text is
+// unchanged.
+func TestRedactorOfEscapes(t *testing.T) {
+	r := spec.NewRedactor("aB3/dE+f9Gh==", "p%41ss\\n😀")
+	for in, want := range map[string]string{
+		"x aB3/dE%2Bf9Gh%3D%3D y":            "x *** y",
+		"x aB3%2fdE%2bf9Gh%3d%3d y":          "x *** y",
+		"?t=%61B3%2FdE+f9Gh==&u=1":           "?t=***&u=1",
+		"aB3%252FdE%252Bf9Gh%3D%3D":          "***",
+		`"aB3\/dE\u002bf9Gh=="`:              `"***"`,
+		"aB3&#x2F;dE&plus;f9Gh&#61;&equals;": "***",
+		"aB3&amp;#47;dE+f9Gh==":              "***",
+		"p%41ss\\n😀":                         "***",
+		"p%2541ss%5Cn%F0%9F%98%80":           "***",
+		`p%41ss\\n\ud83d\ude00`:              "***",
+		"aB3%2FdE%2Bf9G":                     "aB3%2FdE%2Bf9G",
+		`100% of \u00e9 & \ &amp; %zz &#; +`: `100% of \u00e9 & \ &amp; %zz &#; +`,
+	} {
+		if got := r.RedactString(in); got != want {
+			t.Errorf("RedactString(%s) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+// FuzzRedactor checks that text with a secret in a random mixture of escapes is redacted.
+func FuzzRedactor(f *testing.F) {
+	f.Add("aB3/dE+f9Gh==", []byte{0, 1, 2, 3, 4, 5, 6, 7})
+	f.Add(`a\\%25&amp;`, []byte{7, 3, 1})
+	f.Fuzz(func(t *testing.T, secret string, forms []byte) {
+		if len(secret) < 4 || len(secret) > 100 || len(forms) == 0 || !utf8.ValidString(secret) || strings.Contains(secret, "*") {
+			return
+		}
+		var text strings.Builder
+		for i, c := range []rune(secret) {
+			switch one := string(c); forms[i%len(forms)] % 6 {
+			case 0:
+				text.WriteString(percentAll(one))
+			case 1:
+				text.WriteString(percentLower(url.QueryEscape(one)))
+			case 2:
+				text.WriteString(unicodeAll(one, `\u%04x`))
+			case 3:
+				text.WriteString(entityAll(one, "&#%d;"))
+			case 4:
+				text.WriteString(url.QueryEscape(percentAll(one)))
+			default:
+				text.WriteString(entityAll(one, "&#x%X;"))
+			}
+		}
+		r := spec.NewRedactor(secret)
+		_ = r.RedactString(secret + string(forms))
+		if got := r.RedactString(text.String()); got != "***" && !strings.ContainsAny(secret, "\x00\r") && !hasC1(secret) {
+			t.Errorf("RedactString(%q) = %q, want *** for %q", text.String(), got, secret)
+		}
+	})
+}
+
+// hasC1 reports characters that HTML reads as others of Windows-1252.
+func hasC1(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r >= 0x80 && r < 0xa0 })
 }
