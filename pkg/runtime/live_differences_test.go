@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A liveDifference is where this host deliberately differs from ADK, for one trace.
@@ -106,10 +109,99 @@ func TestLiveDifferencesDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for trace, d := range liveDifferences() {
-		if d.reason == "" || !strings.Contains(string(text), "`"+trace+"`") {
-			t.Errorf("docs/live.md does not list %s", trace)
+	var names []string
+	for name, d := range liveDifferences() {
+		if names = append(names, name); d.reason == "" {
+			t.Errorf("the difference of %s has no reason", name)
 		}
+	}
+	for _, own := range ownTraces() {
+		names = append(names, own.trace.Name)
+	}
+	for _, name := range names {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("docs/live.md does not list %s", name)
+		}
+	}
+}
+
+// An ownTrace is a live run in which this host deliberately differs from ADK, of which there is no
+// recording of ADK. Check reports what the host should have done.
+type ownTrace struct {
+	trace *liveTrace
+	check func(r *traceResult) string
+}
+
+// ownTraces are the messages of the runs, in the form of the recorded ones.
+func ownTraces() []ownTrace {
+	const turnComplete = `{"server": {"serverContent": {"turnComplete": true}}}`
+	const handle = `{"server": {"sessionResumptionUpdate": {"newHandle": "h1", "resumable": true}}}`
+	build := func(text string) *liveTrace {
+		trace := &liveTrace{}
+		if err := json.Unmarshal([]byte(text), trace); err != nil {
+			panic(err)
+		}
+		return trace
+	}
+	return []ownTrace{
+		// Each turn sets the output key to its own text; ADK appends the turns.
+		{
+			build(`{"name": "output-key", "backend": "gemini", "agent": {"name": "root", "model": "gemini-2.0-flash-live-001", "output_key": "answer"},
+			"run_config": {"response_modalities": ["TEXT"]}, "steps": [
+			{"server": {"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": "Hello"}]}}}}, ` + turnComplete + `,
+			{"server": {"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": "Two"}]}}}}, ` + turnComplete + `]}`),
+			func(r *traceResult) string {
+				var answers []any
+				for _, ev := range r.Stored {
+					actions, _ := ev["actions"].(map[string]any)
+					delta, _ := actions["stateDelta"].(map[string]any)
+					if delta["answer"] != nil {
+						answers = append(answers, delta["answer"])
+					}
+				}
+				return expectSame(answers, []any{"Hello", "Two"})
+			},
+		},
+		// A connection that cannot be resumed at the moment is resumed by its last handle; ADK ends
+		// the run.
+		{
+			build(`{"name": "handle-lost-not-resumable", "backend": "gemini", "agent": {"name": "root", "model": "gemini-live-2.5-flash-native-audio"},
+			"run_config": {"session_resumption": {}}, "steps": [` + handle + `, {"server": {"sessionResumptionUpdate": {"resumable": false}}},
+			{"server_close": 1006}, {"wait_ms": 5000}, ` + turnComplete + `]}`),
+			func(r *traceResult) string {
+				setup, _ := r.Frames[len(r.Frames)-1]["setup"].(map[string]any)
+				return expectSame([]any{r.End, setup["sessionResumption"]}, []any{"running", map[string]any{"handle": "h1"}})
+			},
+		},
+		// An agent that took over and loses its connection connects again with what is stored; ADK
+		// continues with the agent before it.
+		{
+			build(`{"name": "transfer-child-drop", "backend": "gemini", "agent": {"name": "root", "model": "gemini-live-2.5-flash-native-audio",
+			"sub_agents": [{"name": "billing", "model": "gemini-live-2.5-flash-native-audio"}]},
+			"run_config": {"session_resumption": {}}, "steps": [` + handle + `,
+			{"server": {"toolCall": {"functionCalls": [{"id": "c1", "name": "transfer_to_agent", "args": {"agent_name": "billing"}}]}}}, ` + turnComplete + `,
+			{"wait_ms": 120}, ` + turnComplete + `, {"server_close": 1006}, {"wait_ms": 5000}, ` + turnComplete + `]}`),
+			func(r *traceResult) string {
+				last := r.Events[len(r.Events)-1]
+				return expectSame([]any{r.End, last["author"], last["liveSessionId"]}, []any{"running", "billing", "live-3"})
+			},
+		},
+	}
+}
+
+func expectSame(got, want []any) string { return cmp.Diff(want, got) }
+
+// TestOwnTraces: the host differs from ADK as docs/live.md says.
+func TestOwnTraces(t *testing.T) {
+	for _, own := range ownTraces() {
+		t.Run(own.trace.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got := playTrace(t, own.trace)
+				if problem := own.check(got); problem != "" {
+					t.Errorf("(-want +got):\n%s\nframes %s\nevents %s", problem, formatMaps(got.Frames), formatMaps(got.Events))
+				}
+			})
+		})
 	}
 }
 
