@@ -154,7 +154,7 @@ see('an error is shown once, with a retry', async (page) => {
   assert.equal((await page.textContent('#events')).split('come back later').length - 1, 1);
 }, { hash: '/#slow' });
 
-// Whatever a server or a proxy responds, the error has a text.
+// Whatever a server or a proxy responds, the page shows a message.
 for (const [name, response, want] of [
   ['an empty body', { status: 502, body: '' }, /Bad Gateway|status 502/],
   ['an empty detail', { status: 500, json: { detail: '' } }, /status 500/],
@@ -162,7 +162,7 @@ for (const [name, response, want] of [
   ['an object', { status: 400, json: { detail: { reason: 'quota' } } }, /quota/],
   ['a list of another form', { status: 400, json: { detail: [null, { msg: 'too long' }] } }, /^too long$/],
 ]) {
-  see(`an error response with ${name} has a text`, async (page) => {
+  see(`an error response with ${name} shows a message`, async (page) => {
     await page.route('**/run_sse*', (route) => route.fulfill(response));
     await sendMessage(page, 'hello');
     await page.waitForSelector('#events > .bad');

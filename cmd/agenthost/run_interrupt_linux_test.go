@@ -186,7 +186,7 @@ func (c *interruptedRun) write(text string) {
 	}
 }
 
-// waitFor reads the output up to a text.
+// waitFor reads the output up to this string.
 func (c *interruptedRun) waitFor(text string) {
 	c.t.Helper()
 	buf := make([]byte, 1024)

@@ -57,7 +57,7 @@ func TestInterrupter(t *testing.T) {
 	}
 	i.interrupt()
 	if verb.Err() == nil {
-		t.Error("a second interrupt does not stop the verb while the answer goes on")
+		t.Error("a second interrupt does not stop the verb while the answer continues")
 	}
 	end()
 	verb, i.stopVerb = context.WithCancel(t.Context())

@@ -14,7 +14,7 @@ import (
 // replaced by their last element, as by [Pos.Short].
 func ClientText(err error) string { return HidePaths(err.Error(), err) }
 
-// HidePaths replaces the absolute paths that err wraps in a text that quotes it.
+// HidePaths replaces the absolute paths of err in a message that quotes it.
 func HidePaths(text string, err error) string {
 	for _, path := range wrappedPaths(nil, err) {
 		if filepath.IsAbs(path) {
@@ -23,6 +23,14 @@ func HidePaths(text string, err error) string {
 	}
 	return text
 }
+
+// The forms of errors that wrap others.
+type (
+	wrappingError interface{ Unwrap() error }
+	joinedError   interface{ Unwrap() []error }
+)
+
+var _ wrappingError = (*fs.PathError)(nil)
 
 // wrappedPaths appends the paths in the tree of err.
 func wrappedPaths(paths []string, err error) []string {
@@ -39,9 +47,9 @@ func wrappedPaths(paths []string, err error) []string {
 		}
 	}
 	switch e := err.(type) {
-	case interface{ Unwrap() error }:
+	case wrappingError:
 		return wrappedPaths(paths, e.Unwrap())
-	case interface{ Unwrap() []error }:
+	case joinedError:
 		for _, inner := range e.Unwrap() {
 			paths = wrappedPaths(paths, inner)
 		}
