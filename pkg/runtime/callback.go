@@ -28,7 +28,7 @@ func (inv *Invocation) newCallbackContext(actions *session.Actions) *CallbackCon
 	r := inv.run
 	return &CallbackContext{
 		Invocation: inv, Actions: actions,
-		State:     &callState{run: r, actions: actions},
+		State:     inv.newCallState(actions),
 		Artifacts: &callArtifacts{store: r.host.store.Artifacts, key: r.sess.Key, actions: actions},
 		Memories:  &callMemories{r},
 	}

@@ -508,6 +508,9 @@ type callResult struct {
 	actions session.Actions
 	err     error
 	span    callSpan
+	// turn is the call's among those of its answer, state its view of the state.
+	turn  *callTurn
+	state *callState
 }
 
 func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any) {

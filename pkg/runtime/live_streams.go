@@ -202,7 +202,7 @@ func (st *liveStream) callOnce(ctx context.Context) (*streamItem, error) {
 // newStreamCall returns a call for one result. Each has an idempotency key and a budget of
 // expressions of its own.
 func (s *step) newStreamCall(st *liveStream, actions *session.Actions) *tool.Call {
-	call := s.inv.newToolCall(&genai.FunctionCall{ID: st.call.ID, Name: st.call.Name, Args: st.call.Args}, actions)
+	call := s.inv.newToolCall(&genai.FunctionCall{ID: st.call.ID, Name: st.call.Name, Args: st.call.Args}, s.inv.newCallState(actions))
 	call.IdempotencyKey = fmt.Sprintf("%s/%d", call.IdempotencyKey, st.sent)
 	call.Expressions = s.inv.run.host.newExpressionBudget()
 	st.sent++

@@ -52,6 +52,7 @@ type liveCalls struct {
 	step      *step
 	calls     []*genai.FunctionCall
 	answers   []*callResult
+	order     *callOrder
 	ctxs      []context.Context
 	cancels   []context.CancelCauseFunc
 	sessionID string
@@ -92,7 +93,7 @@ func (t *liveTools) runningIDs() map[string]bool {
 
 // startCalls runs calls on goroutines of their own.
 func (t *liveTools) startCalls(b *liveCalls) {
-	b.answers = make([]*callResult, len(b.calls))
+	b.answers, b.order = make([]*callResult, len(b.calls)), newCallOrder(len(b.calls))
 	for range b.calls {
 		ctx, cancel := context.WithCancelCause(t.ctx)
 		b.ctxs, b.cancels = append(b.ctxs, ctx), append(b.cancels, cancel)
@@ -111,6 +112,7 @@ func (t *liveTools) startCalls(b *liveCalls) {
 // runOne runs one call. The panic of a tool is the error of its call.
 func (b *liveCalls) runOne(i int) {
 	run := b.step.inv.run
+	defer func() { b.order.turns[i].end(b.answers[i]) }()
 	defer safe.Recover(func(p *safe.Panic) {
 		p.Log(run.logger(), "tool call panicked", "tool", b.calls[i].Name)
 		b.answers[i] = &callResult{}
@@ -120,7 +122,7 @@ func (b *liveCalls) runOne(i int) {
 		b.answers[i] = &callResult{err: AsRunError(b.ctxs[i].Err())}
 		return
 	}
-	b.answers[i] = b.step.runCall(b.ctxs[i], b.calls[i])
+	b.answers[i] = b.step.runCall(b.ctxs[i], b.calls[i], b.order.turns[i])
 }
 
 // cancelCalls cancels the calls with these ids, and their streams.

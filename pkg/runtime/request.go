@@ -67,7 +67,7 @@ func (inv *Invocation) setModelAndOrigin(req *model.Request) {
 
 func (inv *Invocation) applyRequestEditors(ctx context.Context, req *model.Request) error {
 	for _, e := range inv.activeToolbox().editors {
-		call := inv.newToolCall(&genai.FunctionCall{Name: e.name}, &session.Actions{})
+		call := inv.newToolCall(&genai.FunctionCall{Name: e.name}, inv.newCallState(&session.Actions{}))
 		if err := e.edit.EditRequest(ctx, call, req); err != nil {
 			return failf(CodeToolFailed, err, "tool %s of agent %s could not prepare the request: %s", e.name, inv.node.agent.Name(), err)
 		}

@@ -94,7 +94,7 @@ func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merge
 	}
 	answers := make([]*callResult, len(calls))
 	if len(calls) == 1 {
-		answers[0] = s.runCall(ctx, calls[0])
+		answers[0] = s.runCall(ctx, calls[0], nil)
 	} else {
 		s.runConcurrently(ctx, calls, answers)
 	}
@@ -110,8 +110,9 @@ func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merge
 func (s *step) runConcurrently(ctx context.Context, calls []*genai.FunctionCall, answers []*callResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	run := s.inv.run
+	run, order := s.inv.run, newCallOrder(len(calls))
 	run.host.workers.runBatch(len(calls), run.config.maxToolWorkers(), func(i int) {
+		defer func() { order.turns[i].end(answers[i]) }()
 		defer safe.Recover(func(p *safe.Panic) {
 			agent := s.inv.node.agent.Name()
 			p.Log(run.logger(), "tool call panicked", "tool", calls[i].Name, "agent", agent)
@@ -122,7 +123,7 @@ func (s *step) runConcurrently(ctx context.Context, calls []*genai.FunctionCall,
 			answers[i] = &callResult{err: AsRunError(err)}
 			return
 		}
-		answers[i] = s.runCall(ctx, calls[i])
+		answers[i] = s.runCall(ctx, calls[i], order.turns[i])
 		if answers[i].err != nil {
 			cancel()
 		}
@@ -156,7 +157,7 @@ func (s *step) mergeAnswers(answers []*callResult) *session.Event {
 			merged.Content = &genai.Content{Role: genai.RoleUser}
 			merged.Actions = a.actions
 		} else {
-			merged.Actions.Merge(&a.actions)
+			mergeCallActions(&merged.Actions, &a.actions, a.replacedKeys())
 		}
 		merged.Content.Parts = append(merged.Content.Parts, a.part)
 	}
@@ -202,15 +203,22 @@ func (s *step) newFailureEvent(calls []*genai.FunctionCall, answers []*callResul
 	return ev
 }
 
-func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *callResult {
-	a := &callResult{}
+// runCall executes one call when its turn begins; turn is nil for a call without others.
+func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall, turn *callTurn) *callResult {
+	a := &callResult{turn: turn}
+	if err := turn.waitToBegin(ctx); err != nil {
+		a.err = AsRunError(err)
+		return a
+	}
+	a.state = s.inv.newCallState(&a.actions)
+	a.state.turn = turn
 	t := s.inv.activeToolbox().byName[fc.Name]
 	if t == nil {
 		s.answerUnknownTool(ctx, fc, a)
 		return a
 	}
 	traits := tool.CapabilitiesOf(t)
-	call := s.inv.newToolCall(fc, &a.actions)
+	call := s.inv.newToolCall(fc, a.state)
 	if first := s.attempts[fc.ID]; first != "" {
 		call.IdempotencyKey = idempotencyKey(first, fc.ID)
 	}
@@ -364,27 +372,38 @@ func (s *step) wrapToolError(ctx context.Context, name string, err error) error 
 	return failf(CodeToolFailed, err, "tool %s of agent %s failed: %s", name, s.inv.node.agent.Name(), err)
 }
 
+// noHooks are the hooks of an agent without callbacks.
+var noHooks hooks
+
 // runToolWithCallbacks runs one tool with its callbacks (adk-python
 // flows/llm_flows/functions.py).
-func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
+func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities, a *callResult) (*tool.Result, error) {
 	h := s.inv.node.hooks
 	if h == nil {
-		return s.invokeTool(ctx, t, call, traits)
+		h = &noHooks
 	}
 	result, err := firstAnswer(ctx, s.inv, "before_tool", h.beforeTool, func(f BeforeToolFunc) (*tool.Result, error) {
 		return f(ctx, t, call)
 	})
+	if !traits.WritesState {
+		a.turn.allowNext(a.state)
+	}
 	if result == nil && err == nil {
 		if result, err = s.invokeTool(ctx, t, call, traits); err != nil {
-			result, err = s.recoverToolError(ctx, t, call, err)
+			result, err = s.recoverToolError(ctx, t, call, err, a.turn)
 		}
 	}
+	a.turn.allowNext(a.state)
 	if err != nil {
 		return nil, err
 	}
 	if s.agent == nil && requestsInput(call.Actions) { // as in ADK's ToolNode
 		return result, nil
 	}
+	if len(h.afterTool) == 0 {
+		return result, nil
+	}
+	a.turn.waitForEarlier(ctx)
 	replaced, err := firstAnswer(ctx, s.inv, "after_tool", h.afterTool, func(f AfterToolFunc) (*tool.Result, error) {
 		return f(ctx, t, call, result)
 	})
@@ -396,7 +415,11 @@ func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool
 
 // recoverToolError calls the callbacks for a failed tool, and returns the
 // error if none answers. Errors that end the run are not passed to them.
-func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
+func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Call, failure error, turn *callTurn) (*tool.Result, error) {
+	if s.inv.node.hooks == nil || len(s.inv.node.hooks.onToolError) == 0 {
+		return nil, failure
+	}
+	turn.waitForEarlier(ctx)
 	var end *tool.EndError
 	if ctx.Err() != nil || errors.Is(failure, errBudget) || errors.Is(failure, errSuspended) || errors.As(failure, &end) {
 		return nil, failure
@@ -417,7 +440,7 @@ func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a 
 		a.setResponse(fc, errorResponse(err))
 		return
 	}
-	result, err := s.recoverToolError(ctx, missingTool{fc.Name}, s.inv.newToolCall(fc, &a.actions), err)
+	result, err := s.recoverToolError(ctx, missingTool{fc.Name}, s.inv.newToolCall(fc, a.state), err, a.turn)
 	hookErr, failed := asHookError(err)
 	switch {
 	case failed:

@@ -13,12 +13,13 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// newToolCall returns the context of one tool call.
-func (inv *Invocation) newToolCall(fc *genai.FunctionCall, actions *session.Actions) *tool.Call {
+// newToolCall returns the context of one tool call, with its view of the state.
+func (inv *Invocation) newToolCall(fc *genai.FunctionCall, state *callState) *tool.Call {
+	actions := state.actions
 	call := &tool.Call{
 		ID: fc.ID, Name: fc.Name, Args: cloneArgs(fc.Args),
 		Origin:         inv.requestOrigin(),
-		State:          &callState{run: inv.run, actions: actions},
+		State:          state,
 		Actions:        actions,
 		Artifacts:      &callArtifacts{store: inv.run.host.store.Artifacts, key: inv.run.sess.Key, actions: actions},
 		Memories:       &callMemories{inv.run},
@@ -36,46 +37,67 @@ func (inv *Invocation) newToolCall(fc *genai.FunctionCall, actions *session.Acti
 // invocation, outside of calls: it has no ID, name and arguments. Its actions have no
 // effect.
 func (inv *Invocation) NewSetCall() *tool.Call {
-	return inv.newToolCall(&genai.FunctionCall{}, &session.Actions{})
+	return inv.newToolCall(&genai.FunctionCall{}, inv.newCallState(&session.Actions{}))
 }
 
 func idempotencyKey(invocation, call string) string { return invocation + "/" + call }
 
-// callState overlays the session's state with the writes of one call. The
-// writes are stored with the call's event; until then only the call sees them.
+// callState overlays the session's state with the writes of one call, and with those of
+// the earlier calls of the same answer (call_order.go). The writes are stored with the
+// event of the results.
 type callState struct {
-	run     *run
+	run *run
+	// turn is nil for a call without others.
+	turn    *callTurn
 	mu      sync.Mutex
 	actions *session.Actions
+	// read are the keys that were read after an earlier call had written them, and replaced
+	// those that were written after that.
+	read, replaced map[string]bool
+}
+
+func (inv *Invocation) newCallState(actions *session.Actions) *callState {
+	return &callState{run: inv.run, actions: actions}
 }
 
 func (s *callState) Get(key string) (any, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v, written := s.readOwnWrite(key)
-	switch {
-	case !written:
-		v, ok := s.run.lookupState(key)
+	before := s.readBefore(key)
+	v, _, err := s.actions.Updated(key, before)
+	if err != nil {
+		v = before // the append reports the error
+	}
+	if v == nil {
+		v, ok := s.run.app.state.Default(key)
 		return cloneValue(v), ok
-	case v == nil:
-		return s.run.app.state.Default(key)
 	}
 	return cloneValue(v), true
 }
 
-// readOwnWrite returns the value of a key that this call has written. The caller
-// holds the lock.
-func (s *callState) readOwnWrite(key string) (v any, written bool) {
-	if len(s.actions.StateUpdates) == 0 {
-		v, written = s.actions.StateDelta[key]
-		return v, written
-	}
+// readBefore returns the value of a key before this call, or nil. The caller holds the
+// lock.
+func (s *callState) readBefore(key string) any {
 	old, _ := s.run.sess.State.Get(key)
-	v, written, err := s.actions.Updated(key, old)
-	if err != nil {
-		return old, true // the append reports the error
+	if s.turn == nil {
+		return old
 	}
-	return v, written
+	v, written, err := s.turn.earlierWrites().Updated(key, old)
+	if err != nil {
+		return old
+	}
+	if written {
+		s.markRead(key)
+	}
+	return v
+}
+
+// markRead records that the call knows what earlier calls wrote to a key.
+func (s *callState) markRead(key string) {
+	if s.read == nil {
+		s.read = map[string]bool{}
+	}
+	s.read[key] = true
 }
 
 // Update records updates that can be applied to the current values.
@@ -85,8 +107,7 @@ func (s *callState) Update(all ...session.StateUpdate) error {
 	next := session.Actions{StateDelta: s.actions.StateDelta, StateUpdates: slices.Clone(s.actions.StateUpdates)}
 	for _, u := range all {
 		next.Update(s.run.typeStateUpdate(u))
-		old, _ := s.run.sess.State.Get(u.Key)
-		if _, _, err := next.Updated(u.Key, old); err != nil {
+		if _, _, err := next.Updated(u.Key, s.readBefore(u.Key)); err != nil {
 			return err
 		}
 	}
@@ -111,6 +132,12 @@ func (s *callState) Set(key string, value any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.actions.SetState(key, value)
+	if s.read[key] {
+		if s.replaced == nil {
+			s.replaced = map[string]bool{}
+		}
+		s.replaced[key] = true
+	}
 }
 
 func (s *callState) All() map[string]any { return cloneArgs(s.sharedValues()) }
@@ -121,18 +148,45 @@ func (s *callState) sharedValues() map[string]any {
 	all := s.run.sess.State.All()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k, v := range s.actions.StateDelta {
-		if v == nil {
-			delete(all, k)
-		} else {
-			all[k] = v
-		}
+	earlier := s.turn.earlierWrites()
+	overlayWrites(all, earlier)
+	for key := range earlier.StateDelta {
+		s.markRead(key)
 	}
-	for _, k := range s.actions.UpdatedKeys() {
-		all[k], _ = s.readOwnWrite(k)
-	}
+	overlayWrites(all, s.actions)
 	s.run.app.state.AddDefaults(all)
 	return all
+}
+
+// overlayWrites applies the writes of actions to values.
+func overlayWrites(all map[string]any, actions *session.Actions) {
+	for _, key := range slices.Concat(slices.Collect(maps.Keys(actions.StateDelta)), actions.UpdatedKeys()) {
+		v, _, err := actions.Updated(key, all[key])
+		switch {
+		case err != nil: // the append reports it
+		case v == nil:
+			delete(all, key)
+		default:
+			all[key] = v
+		}
+	}
+}
+
+// copyWrites returns a copy of the writes, with values as they are stored; nil without
+// writes.
+func (s *callState) copyWrites() *callWrites {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.actions.StateDelta)+len(s.actions.StateUpdates) == 0 {
+		return nil
+	}
+	w := &callWrites{replaced: maps.Clone(s.replaced)}
+	w.actions.StateUpdates = slices.Clone(s.actions.StateUpdates)
+	w.actions.StateDelta = make(map[string]any, len(s.actions.StateDelta))
+	for key, v := range s.actions.StateDelta {
+		w.actions.StateDelta[key] = session.Normalize(v)
+	}
+	return w
 }
 
 // callArtifacts accesses the session's artifacts, and records saved versions in

@@ -304,7 +304,7 @@ func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, 
 	r, traits := s.inv.run, tool.CapabilitiesOf(t)
 	h := r.host
 	if !h.isObserved() {
-		return s.runToolWithCallbacks(ctx, t, call, traits)
+		return s.runToolWithCallbacks(ctx, t, call, traits, a)
 	}
 	start := h.now()
 	if h.tracer != nil {
@@ -318,7 +318,7 @@ func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, 
 			h.endSpan(a.span.span, h.now())
 		}
 	}()
-	result, err = s.runToolWithCallbacks(ctx, t, call, traits)
+	result, err = s.runToolWithCallbacks(ctx, t, call, traits, a)
 	returned, a.span.end = true, h.now()
 	code := ""
 	if err != nil && !errors.Is(err, errSuspended) {

@@ -36,6 +36,7 @@ func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
 	t.capabilities.Confirm = read.compileConfirm(c.Tool.Confirm, d.decl.Name)
 	t.value = read.compileExpr(c.Value, env)
 	t.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return read.compileExpr(e, env) })
+	t.capabilities.WritesState = len(t.writes) > 0
 	t.saves = read.compileSaves(c.Saves, env)
 	if key := c.Writes.duplicateKey(); key != "" {
 		read.addDiagnostic(c.Tool.Name.Errorf(0, "tool", "the state key %s appears more than once in %s", key, strings.Join(WriteVerbs(), ", ")))

@@ -90,6 +90,10 @@ type Capabilities struct {
 	FailOnError bool
 	// Confirm decides which calls a person must confirm; nil means none.
 	Confirm Confirmer
+	// WritesState makes the later calls of the same answer begin when a call of the tool
+	// has ended, so that they read the state that it wrote. Without it, they read what has
+	// been written by the calls that have ended by chance. It suits tools that are quick.
+	WritesState bool
 	// Scheduling lets a live model continue during a call, and is when it receives the
 	// response; empty means that the model waits.
 	Scheduling genai.FunctionResponseScheduling
