@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"agenthost/internal/number"
 )
 
 // A Decoder decodes JSON. After the first error it is at the end of the input
@@ -161,7 +163,7 @@ func (r *Decoder) enterContainer(c byte, want string) bool {
 		return false
 	}
 	r.pos++
-	if r.depth++; r.depth > MaxDepth {
+	if r.depth++; r.depth > maxDocumentDepth {
 		r.setError("nesting exceeds the limit of %d", MaxDepth)
 		return false
 	}
@@ -364,8 +366,7 @@ func (r *Decoder) readBool() bool {
 	return false
 }
 
-// ReadValue reads a free-form value. Integers are int64, or json.Number if they
-// do not fit.
+// ReadValue reads a free-form value; see [number.Parse] for its numbers.
 func (r *Decoder) ReadValue() any {
 	switch c := r.peekByte(); c {
 	case '"':
@@ -386,7 +387,7 @@ func (r *Decoder) ReadValue() any {
 			r.failExpected("a value")
 			return nil
 		}
-		return ParseNumber(string(r.readNumber()))
+		return number.Parse(string(r.readNumber()))
 	}
 }
 

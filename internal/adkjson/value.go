@@ -7,11 +7,16 @@ import (
 	"encoding/json"
 	"reflect"
 	"strconv"
-	"strings"
+
+	"agenthost/internal/number"
 )
 
-// MaxDepth limits the nesting of JSON values, read or written.
+// MaxDepth limits the nesting of free-form values, read or written.
 const MaxDepth = 1000
+
+// maxDocumentDepth limits the nesting of what is read: a value as deep as the encoder
+// writes it is inside of parts, contents, events and sessions.
+const maxDocumentDepth = MaxDepth + 24
 
 // Normalize returns a value as if encoded to JSON and decoded by the rules of
 // [DecodeMap]: integers as int64, floats as float64, slices as []any, bytes as
@@ -30,7 +35,7 @@ func normalizeValue(v any, depth int) any {
 	case int:
 		return int64(v)
 	case json.Number:
-		return ParseNumber(string(v))
+		return number.Parse(string(v))
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for k, item := range v {
@@ -59,10 +64,10 @@ func normalizeKind(v reflect.Value, depth int) any {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return v.Int()
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return ParseNumber(strconv.FormatUint(v.Uint(), 10))
+		return number.Parse(strconv.FormatUint(v.Uint(), 10))
 	case reflect.Float32:
 		// The shortest decimal of a float32 is what its author wrote: 0.1.
-		return ParseNumber(strconv.FormatFloat(v.Float(), 'e', -1, 32))
+		return number.Parse(strconv.FormatFloat(v.Float(), 'e', -1, 32))
 	case reflect.Float64:
 		return v.Float()
 	case reflect.Slice, reflect.Array:
@@ -110,20 +115,4 @@ func normalizeViaJSON(v any) any {
 		return v
 	}
 	return back
-}
-
-// ParseNumber parses a JSON number as int64 or float64, or json.Number if
-// neither can represent it.
-func ParseNumber(text string) any {
-	if !strings.ContainsAny(text, ".eE") {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return n
-		}
-		return json.Number(text)
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return json.Number(text)
-	}
-	return f
 }

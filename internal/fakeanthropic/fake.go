@@ -6,7 +6,6 @@
 package fakeanthropic
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"agenthost/internal/number"
 )
 
 // Key is the API key that the server accepts, and Token the bearer token on Vertex AI.
@@ -147,7 +148,7 @@ func readBody(body io.Reader, req *Request) *Reply {
 		return newInvalid("cannot read the body")
 	}
 	req.Raw = string(raw)
-	if json.Unmarshal(raw, &req.Body) != nil {
+	if req.Body, err = number.DecodeObject(raw); err != nil {
 		return newInvalid("The request body is not valid JSON")
 	}
 	return nil

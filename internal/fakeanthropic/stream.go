@@ -1,14 +1,18 @@
 package fakeanthropic
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"agenthost/internal/number"
 )
 
 func decodeInput(text string) any {
-	input := object{}
-	if text != "" && json.Unmarshal([]byte(text), &input) != nil {
+	if text == "" {
+		return object{}
+	}
+	input, err := number.DecodeObject([]byte(text))
+	if err != nil {
 		return text
 	}
 	return input

@@ -15,12 +15,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/genai"
+
+	"agenthost/internal/number"
 )
 
 // A Server is a fake Gemini server on a loopback port. It is safe for concurrent use.
@@ -163,12 +166,22 @@ func readRequest(r *http.Request) (Request, error) {
 		Path: r.URL.RequestURI(), Model: name, Action: action,
 		Credential: credentialOf(r.Header), Header: publicHeader(r.Header),
 	}
-	var typed struct{ Contents []*genai.Content }
-	if err := json.Unmarshal(raw, &typed); err != nil {
+	if req.Body, err = number.DecodeObject(raw); err != nil {
 		return Request{}, err
 	}
-	req.user, req.contents = lastUserText(typed.Contents), typed.Contents
-	return req, json.Unmarshal(raw, &req.Body)
+	contents, err := decodeContents(raw)
+	req.user, req.contents = lastUserText(contents), contents
+	return req, err
+}
+
+// largeNumber matches a number that encoding/json cannot decode into genai's types.
+var largeNumber = regexp.MustCompile(`([:,\[]\s*)-?[0-9.]+[eE]\+?[0-9]{3,}`)
+
+// decodeContents decodes the contents of a request, whose numbers may be rounded.
+func decodeContents(raw []byte) ([]*genai.Content, error) {
+	var typed struct{ Contents []*genai.Content }
+	err := json.Unmarshal(largeNumber.ReplaceAll(raw, []byte("${1}0")), &typed)
+	return typed.Contents, err
 }
 
 func credentialOf(h http.Header) string {

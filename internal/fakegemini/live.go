@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/coder/websocket"
+
+	"agenthost/internal/number"
 )
 
 // A LiveConn is a connection to the fake Live API, for the handler of
@@ -95,8 +97,8 @@ func (c *LiveConn) Receive() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var m map[string]any
-	if err := json.Unmarshal(text, &m); err != nil {
+	m, err := number.DecodeObject(text)
+	if err != nil {
 		return nil, fmt.Errorf("malformed message: %w", err)
 	}
 	c.mu.Lock()

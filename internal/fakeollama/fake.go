@@ -7,14 +7,16 @@ package fakeollama
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"agenthost/internal/number"
 )
 
 // A Server is a fake Ollama server on a loopback port. It has the models qwen3 and
@@ -72,9 +74,18 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
+// readBody reads the body, with the digits of its numbers.
+func (req *Request) readBody(r *http.Request) error {
+	raw, err := io.ReadAll(r.Body)
+	if err == nil {
+		req.Body, err = number.DecodeObject(raw)
+	}
+	return err
+}
+
 func (s *Server) handleChat(w http.ResponseWriter, r *http.Request) {
 	req := Request{Header: r.Header.Clone()}
-	err := json.NewDecoder(r.Body).Decode(&req.Body)
+	err := req.readBody(r)
 	reply := s.nextReply(req)
 	code := http.StatusBadRequest
 	if err == nil {

@@ -11,12 +11,15 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+
+	"agenthost/internal/number"
 )
 
 // A Server is a fake OpenAI server on a loopback port. It is safe for concurrent use.
@@ -83,10 +86,19 @@ func readKey(h http.Header) string {
 	return cmp.Or(token, h.Get("Api-Key"))
 }
 
+// readBody reads the body, with the digits of its numbers.
+func (req *Request) readBody(r *http.Request) error {
+	raw, err := io.ReadAll(r.Body)
+	if err == nil {
+		req.Body, err = number.DecodeObject(raw)
+	}
+	return err
+}
+
 func (s *Server) handleCompletion(w http.ResponseWriter, r *http.Request) {
 	req := Request{Header: r.Header.Clone()}
 	req.Key = readKey(r.Header)
-	err := json.NewDecoder(r.Body).Decode(&req.Body)
+	err := req.readBody(r)
 	if err == nil {
 		err = checkRequest(req.Body)
 	}

@@ -21,7 +21,7 @@ type issuedItem struct {
 func (s *Server) handleResponses(w http.ResponseWriter, r *http.Request) {
 	req := Request{Header: r.Header.Clone()}
 	req.Key = readKey(r.Header)
-	err := json.NewDecoder(r.Body).Decode(&req.Body)
+	err := req.readBody(r)
 	reply := s.nextReply(req)
 	if err == nil {
 		err = s.checkResponses(req.Body)

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,6 +8,8 @@ import (
 	"strings"
 
 	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
 )
 
 const (
@@ -76,8 +77,7 @@ type anthropicWriter struct {
 
 func (w *anthropicWriter) addContent(c *genai.Content) error {
 	if c.Role == genai.RoleModel {
-		w.addAssistant(c)
-		return nil
+		return w.addAssistant(c)
 	}
 	var blocks []anthropicBlock
 	for _, p := range c.Parts {
@@ -109,7 +109,7 @@ func (w *anthropicWriter) appendBlocks(role string, blocks []anthropicBlock) {
 	w.messages = append(w.messages, anthropicMessage{role, blocks})
 }
 
-func (w *anthropicWriter) addAssistant(c *genai.Content) {
+func (w *anthropicWriter) addAssistant(c *genai.Content) error {
 	var blocks []anthropicBlock
 	for _, p := range c.Parts {
 		switch {
@@ -118,7 +118,11 @@ func (w *anthropicWriter) addAssistant(c *genai.Content) {
 				blocks = append(blocks, block)
 			}
 		case p.FunctionCall != nil:
-			blocks = append(blocks, callBlock(p.FunctionCall))
+			block, err := callBlock(p.FunctionCall)
+			if err != nil {
+				return err
+			}
+			blocks = append(blocks, block)
 		case p.ExecutableCode != nil:
 			blocks = append(blocks, textBlock("Code:\n```\n"+p.ExecutableCode.Code+"\n```"))
 		case p.CodeExecutionResult != nil:
@@ -128,6 +132,7 @@ func (w *anthropicWriter) addAssistant(c *genai.Content) {
 		}
 	}
 	w.appendBlocks(roleAssistant, blocks)
+	return nil
 }
 
 func textBlock(text string) anthropicBlock { return anthropicBlock{"type": "text", "text": text} }
@@ -144,12 +149,12 @@ func (w *anthropicWriter) thoughtBlock(p *genai.Part) anthropicBlock {
 }
 
 // callBlock returns the block of a call.
-func callBlock(c *genai.FunctionCall) anthropicBlock {
-	input := c.Args
-	if input == nil {
-		input = map[string]any{}
+func callBlock(c *genai.FunctionCall) (anthropicBlock, error) {
+	input, err := encodeArguments(c)
+	if err != nil {
+		return nil, err
 	}
-	return anthropicBlock{"type": "tool_use", "id": c.ID, "name": c.Name, "input": input}
+	return anthropicBlock{"type": "tool_use", "id": c.ID, "name": c.Name, "input": input}, nil
 }
 
 // responseBlock returns the result of a call.
@@ -202,7 +207,7 @@ func resultText(response map[string]any) (string, error) {
 	if result, ok := response["result"]; ok && len(response) == 1 {
 		value = result
 	}
-	raw, err := json.Marshal(value)
+	raw, err := session.EncodeValue(value)
 	return string(raw), err
 }
 

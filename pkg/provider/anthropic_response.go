@@ -9,6 +9,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/session"
 )
 
 // redactedKey marks a thought whose text the service encrypted.
@@ -60,8 +61,8 @@ func (b *replyBlock) inputJSON() string {
 
 // encodeBlock returns the block as the service sent it, for a paused turn.
 func (b *replyBlock) encodeBlock() anthropicBlock {
-	var block anthropicBlock
-	if json.Unmarshal(b.raw, &block) != nil {
+	block, err := session.DecodeMap(b.raw)
+	if err != nil || block == nil {
 		block = anthropicBlock{"type": b.Type}
 	}
 	switch b.Type {
@@ -72,9 +73,8 @@ func (b *replyBlock) encodeBlock() anthropicBlock {
 		block["thinking"], block["signature"] = b.text.String(), b.signature.String()
 	case "tool_use", "server_tool_use":
 		block["input"] = map[string]any{}
-		var input map[string]any
-		if json.Unmarshal([]byte(b.inputJSON()), &input) == nil && input != nil {
-			block["input"] = input
+		if input := b.inputJSON(); strings.HasPrefix(strings.TrimSpace(input), "{") && json.Valid([]byte(input)) {
+			block["input"] = json.RawMessage(input)
 		}
 	}
 	return block
@@ -101,13 +101,13 @@ type anthropicReply struct {
 
 // An anthropicUsage counts tokens. Input excludes the tokens of the cache.
 type anthropicUsage struct {
-	Input         int32 `json:"input_tokens"`
-	CacheRead     int32 `json:"cache_read_input_tokens"`
-	CacheCreation int32 `json:"cache_creation_input_tokens"`
-	Output        int32 `json:"output_tokens"`
+	Input         tokenCount `json:"input_tokens"`
+	CacheRead     tokenCount `json:"cache_read_input_tokens"`
+	CacheCreation tokenCount `json:"cache_creation_input_tokens"`
+	Output        tokenCount `json:"output_tokens"`
 
 	OutputDetails struct {
-		Thinking int32 `json:"thinking_tokens"`
+		Thinking tokenCount `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
 }
 
@@ -129,8 +129,8 @@ func (u *anthropicUsage) usageMetadata() *genai.GenerateContentResponseUsageMeta
 	prompt := u.Input + u.CacheRead + u.CacheCreation
 	thoughts := min(u.OutputDetails.Thinking, u.Output)
 	return &genai.GenerateContentResponseUsageMetadata{
-		PromptTokenCount: prompt, CachedContentTokenCount: u.CacheRead, CandidatesTokenCount: u.Output - thoughts,
-		ThoughtsTokenCount: thoughts, TotalTokenCount: prompt + u.Output,
+		PromptTokenCount: int32(prompt), CachedContentTokenCount: int32(u.CacheRead), CandidatesTokenCount: int32(u.Output - thoughts),
+		ThoughtsTokenCount: int32(thoughts), TotalTokenCount: int32(prompt + u.Output),
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
 )
 
 // answerTool is the tool of a response schema on models without structured output.
@@ -84,8 +86,11 @@ func (c *anthropicCall) dropThinking() {
 // copyJSON returns a deep copy of a JSON value. It returns nil for other values.
 func copyJSON(v any) any {
 	raw, err := json.Marshal(v)
-	var own any
-	if err != nil || json.Unmarshal(raw, &own) != nil {
+	if err != nil {
+		return nil
+	}
+	own, err := session.DecodeValue(raw)
+	if err != nil {
 		return nil
 	}
 	return own
@@ -136,7 +141,7 @@ func constrainObject(schema map[string]any, path string) string {
 	if format, ok := schema["format"].(string); ok && !slices.Contains(supportedFormats, format) {
 		delete(schema, "format")
 	}
-	if n, ok := schema["minItems"].(float64); ok && n > 1 {
+	if n, ok := schema["minItems"].(int64); ok && n > 1 {
 		delete(schema, "minItems")
 	}
 	for _, name := range []string{"items", "anyOf", "allOf", "oneOf"} {

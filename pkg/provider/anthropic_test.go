@@ -20,6 +20,7 @@ import (
 	"agenthost/internal/fakeanthropic"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
+	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
 
@@ -75,7 +76,15 @@ func compareAnthropicRequest(t *testing.T, file string) {
 		return &archive.Files[i]
 	}
 	req := &model.Request{Config: &genai.GenerateContentConfig{}}
-	decodeSection(t, section("contents.json").Data, &req.Contents)
+	var contents []json.RawMessage
+	decodeSection(t, section("contents.json").Data, &contents)
+	for _, raw := range contents {
+		c, err := session.DecodeContent(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Contents = append(req.Contents, c)
+	}
 	if data := section("config.json").Data; len(data) > 0 {
 		decodeSection(t, data, req.Config)
 	}
@@ -191,7 +200,7 @@ func TestAnthropicResponse(t *testing.T) {
 				{Text: "I think", Thought: true, ThoughtSignature: parts[0].ThoughtSignature, PartMetadata: signed},
 				{Thought: true, ThoughtSignature: parts[1].ThoughtSignature, PartMetadata: redacted},
 				{Text: "Well."},
-				{FunctionCall: &genai.FunctionCall{ID: parts[3].FunctionCall.ID, Name: "a", Args: map[string]any{"n": 1.0}}},
+				{FunctionCall: &genai.FunctionCall{ID: parts[3].FunctionCall.ID, Name: "a", Args: map[string]any{"n": int64(1)}}},
 				{FunctionCall: &genai.FunctionCall{ID: parts[4].FunctionCall.ID, Name: "b", Args: map[string]any{}}},
 			}
 			if diff := cmp.Diff(want, parts); diff != "" {

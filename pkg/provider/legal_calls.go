@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/session"
 )
 
 // An idRule is which IDs of calls a service accepts.
@@ -123,7 +123,7 @@ func roleOfPart(role string, p *genai.Part) (string, *genai.Part) {
 
 // textOfJSON returns a value as JSON, or why it has none.
 func textOfJSON(v any) string {
-	raw, err := json.Marshal(v)
+	raw, err := session.EncodeValue(v)
 	if err != nil {
 		return err.Error()
 	}

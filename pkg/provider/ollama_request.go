@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -197,13 +195,9 @@ func encodeOllamaAnswer(c *genai.Content, thoughts bool) ([]ollamaMessage, error
 		switch {
 		case p == nil || p.Thought:
 		case p.FunctionCall != nil:
-			args := p.FunctionCall.Args
-			if args == nil {
-				args = map[string]any{}
-			}
-			raw, err := json.Marshal(args)
+			raw, err := encodeArguments(p.FunctionCall)
 			if err != nil {
-				return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode arguments of %s: %s", p.FunctionCall.Name, err))
+				return nil, err
 			}
 			call := ollamaCall{ID: p.FunctionCall.ID}
 			call.Function.Name, call.Function.Arguments = p.FunctionCall.Name, raw
@@ -225,9 +219,9 @@ func encodeOllamaInput(c *genai.Content) ([]ollamaMessage, error) {
 	user := ollamaMessage{Role: "user"}
 	var texts []string
 	for _, r := range model.ResponsesOf(c) {
-		raw, err := json.Marshal(r.Response)
+		raw, err := encodeResponse(r)
 		if err != nil {
-			return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode response of %s: %s", r.Name, err))
+			return nil, err
 		}
 		messages = append(messages, ollamaMessage{Role: "tool", Content: string(raw), ToolName: r.Name, ToolCallID: r.ID})
 	}

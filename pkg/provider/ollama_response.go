@@ -16,8 +16,8 @@ type ollamaChunk struct {
 	Message    ollamaMessage   `json:"message"`
 	Done       bool            `json:"done"`
 	DoneReason string          `json:"done_reason"`
-	Prompt     int32           `json:"prompt_eval_count"`
-	Output     int32           `json:"eval_count"`
+	Prompt     tokenCount      `json:"prompt_eval_count"`
+	Output     tokenCount      `json:"eval_count"`
 	Error      json.RawMessage `json:"error"`
 }
 
@@ -105,7 +105,7 @@ func (r *ollamaReader) buildWhole() *model.Response {
 	last := &model.Response{ModelVersion: r.last.Model, FinishReason: ollamaFinishReason(r.last.DoneReason)}
 	if r.last.Prompt > 0 || r.last.Output > 0 {
 		last.UsageMetadata = &genai.GenerateContentResponseUsageMetadata{
-			PromptTokenCount: r.last.Prompt, CandidatesTokenCount: r.last.Output, TotalTokenCount: r.last.Prompt + r.last.Output,
+			PromptTokenCount: int32(r.last.Prompt), CandidatesTokenCount: int32(r.last.Output), TotalTokenCount: int32(r.last.Prompt + r.last.Output),
 		}
 	}
 	if r.bad != nil {

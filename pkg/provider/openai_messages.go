@@ -12,6 +12,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/session"
 )
 
 // encodeMessages converts the conversation: the system instruction first, and each tool
@@ -57,9 +58,9 @@ type chatWriter struct {
 func (w *chatWriter) addUser(c *genai.Content) error {
 	responses := model.ResponsesOf(c)
 	for _, r := range responses {
-		raw, err := json.Marshal(r.Response)
+		raw, err := encodeResponse(r)
 		if err != nil {
-			return newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode response of %s: %s", r.Name, err))
+			return err
 		}
 		w.messages = append(w.messages, chatMessage{Role: "tool", ToolCallID: r.ID, Content: string(raw)})
 	}
@@ -164,7 +165,7 @@ func (w *chatWriter) encodeCall(p *genai.Part) (chatCall, error) {
 	if err != nil {
 		return chatCall{}, err
 	}
-	call := chatCall{ID: p.FunctionCall.ID, Type: "function", Function: chatFunction{Name: p.FunctionCall.Name, Arguments: raw}}
+	call := chatCall{ID: p.FunctionCall.ID, Type: "function", Function: chatFunction{Name: p.FunctionCall.Name, Arguments: string(raw)}}
 	if w.target.gemini && len(p.ThoughtSignature) > 0 {
 		call.Extra = newGoogleExtra(p.ThoughtSignature)
 		if !w.target.google {
@@ -175,16 +176,21 @@ func (w *chatWriter) encodeCall(p *genai.Part) (chatCall, error) {
 }
 
 // encodeArguments returns the arguments of a call as JSON.
-func encodeArguments(c *genai.FunctionCall) (string, error) {
-	args := c.Args
-	if args == nil {
-		args = map[string]any{}
-	}
-	raw, err := json.Marshal(args)
+func encodeArguments(c *genai.FunctionCall) (json.RawMessage, error) {
+	raw, err := session.EncodeMap(c.Args)
 	if err != nil {
-		return "", newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode arguments of %s: %s", c.Name, err))
+		return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode arguments of %s: %s", c.Name, err))
 	}
-	return string(raw), nil
+	return raw, nil
+}
+
+// encodeResponse returns the response of a tool as JSON.
+func encodeResponse(r *genai.FunctionResponse) (json.RawMessage, error) {
+	raw, err := session.EncodeMap(r.Response)
+	if err != nil {
+		return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode response of %s: %s", r.Name, err))
+	}
+	return raw, nil
 }
 
 // userPart converts text, an image, audio, video or a file; it returns nil for an empty

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/session"
 )
 
 // readChatResponse reads a response that is not streamed.
@@ -125,7 +126,8 @@ func (b *malformedCall) orCut(c chatCall, finish string) *malformedCall {
 func callPart(c chatCall) (*genai.Part, *malformedCall) {
 	args := map[string]any{}
 	if text := strings.TrimSpace(c.Function.Arguments); text != "" && text != "null" {
-		if json.Unmarshal([]byte(text), &args) != nil || args == nil {
+		var err error
+		if args, err = session.DecodeMap([]byte(text)); err != nil {
 			return nil, &malformedCall{name: c.Function.Name, args: text}
 		}
 	}

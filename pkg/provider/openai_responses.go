@@ -111,14 +111,14 @@ type responsesText struct {
 }
 
 type responsesUsage struct {
-	Input        int32 `json:"input_tokens"`
-	Output       int32 `json:"output_tokens"`
-	Total        int32 `json:"total_tokens"`
+	Input        tokenCount `json:"input_tokens"`
+	Output       tokenCount `json:"output_tokens"`
+	Total        tokenCount `json:"total_tokens"`
 	InputDetails struct {
-		Cached int32 `json:"cached_tokens"`
+		Cached tokenCount `json:"cached_tokens"`
 	} `json:"input_tokens_details"`
 	OutputDetails struct {
-		Reasoning int32 `json:"reasoning_tokens"`
+		Reasoning tokenCount `json:"reasoning_tokens"`
 	} `json:"output_tokens_details"`
 }
 

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/json"
-	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -172,7 +169,7 @@ func (w *itemWriter) addAnswer(c *genai.Content, thoughts bool) error {
 			if err != nil {
 				return err
 			}
-			item := map[string]any{"type": "function_call", "call_id": p.FunctionCall.ID, "name": p.FunctionCall.Name, "arguments": arguments}
+			item := map[string]any{"type": "function_call", "call_id": p.FunctionCall.ID, "name": p.FunctionCall.Name, "arguments": string(arguments)}
 			if id := w.ownItemID(p); id != "" && withIDs {
 				item["id"] = id
 			}
@@ -255,9 +252,9 @@ func encodeReasoning(group []*genai.Part) map[string]any {
 // content.
 func (w *itemWriter) addInput(c *genai.Content) error {
 	for _, r := range model.ResponsesOf(c) {
-		raw, err := json.Marshal(r.Response)
+		raw, err := encodeResponse(r)
 		if err != nil {
-			return newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode response of %s: %s", r.Name, err))
+			return err
 		}
 		files := inputParts(filesOfResponse(r))
 		var output any = string(raw)

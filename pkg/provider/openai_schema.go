@@ -74,9 +74,8 @@ func schemaName(schema any) string {
 // a $ref (adk-python models/lite_llm.py). It returns false for a schema that has no such
 // form, because it permits any property or combines schemas.
 func strictSchema(schema any) (any, bool) {
-	raw, err := json.Marshal(schema)
-	var v map[string]any
-	if err != nil || json.Unmarshal(raw, &v) != nil || v["type"] != "object" {
+	v, ok := copyJSON(schema).(map[string]any)
+	if !ok || v["type"] != "object" {
 		return nil, false
 	}
 	return v, tightenSchema(v)
@@ -144,9 +143,8 @@ func tightenInner(v map[string]any) bool {
 // plainSchema converts Gemini's schema format to JSON Schema: its types are upper case,
 // and its counts are strings.
 func plainSchema(s *genai.Schema) any {
-	raw, err := json.Marshal(s)
-	var v any
-	if err != nil || json.Unmarshal(raw, &v) != nil {
+	v := copyJSON(s)
+	if v == nil {
 		return map[string]any{}
 	}
 	return lowerTypes(v)

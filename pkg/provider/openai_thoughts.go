@@ -40,7 +40,7 @@ func (t *chatThoughts) addReply(m *chatReply) {
 	}
 }
 
-func (t *chatThoughts) addItems(items []map[string]any) {
+func (t *chatThoughts) addItems(items []freeObject) {
 	for _, fields := range items {
 		if fields == nil {
 			continue
@@ -61,8 +61,8 @@ func (t *chatThoughts) findItem(chunk map[string]any) *thoughtItem {
 		return nil
 	}
 	last := t.items[len(t.items)-1]
-	index, indexed := chunk["index"].(float64)
-	lastIndex, lastIndexed := last.fields["index"].(float64)
+	index, indexed := chunk["index"].(int64)
+	lastIndex, lastIndexed := last.fields["index"].(int64)
 	signed, _ := last.fields["signature"].(string)
 	if chunk["type"] != last.fields["type"] || indexed != lastIndexed || index != lastIndex || !indexed && signed != "" {
 		return nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
 )
 
 // A chatMessage is one message of a request.
@@ -159,14 +161,23 @@ type chatChoice struct {
 
 // A chatReply is a message of the model. Servers use several names for its thoughts.
 type chatReply struct {
-	Content          chatText         `json:"content"`
-	Refusal          string           `json:"refusal"`
-	ReasoningContent string           `json:"reasoning_content"`
-	Reasoning        string           `json:"reasoning"`
-	ReasoningDetails []map[string]any `json:"reasoning_details"`
-	ThinkingBlocks   []map[string]any `json:"thinking_blocks"`
-	ToolCalls        []chatCall       `json:"tool_calls"`
-	Extra            *googleExtra     `json:"extra_content"`
+	Content          chatText     `json:"content"`
+	Refusal          string       `json:"refusal"`
+	ReasoningContent string       `json:"reasoning_content"`
+	Reasoning        string       `json:"reasoning"`
+	ReasoningDetails []freeObject `json:"reasoning_details"`
+	ThinkingBlocks   []freeObject `json:"thinking_blocks"`
+	ToolCalls        []chatCall   `json:"tool_calls"`
+	Extra            *googleExtra `json:"extra_content"`
+}
+
+// A freeObject is an object with free-form keys.
+type freeObject map[string]any
+
+// UnmarshalJSON keeps the digits of numbers.
+func (o *freeObject) UnmarshalJSON(data []byte) (err error) {
+	*o, err = session.DecodeMap(data)
+	return err
 }
 
 // thoughtText returns the text of the thoughts and its field.
@@ -230,17 +241,17 @@ func (p *chatTextPart) UnmarshalJSON(data []byte) error {
 }
 
 type chatUsage struct {
-	Prompt     int32 `json:"prompt_tokens"`
-	Completion int32 `json:"completion_tokens"`
-	Total      int32 `json:"total_tokens"`
-	Cached     int32 `json:"cached_tokens"`
-	CacheHits  int32 `json:"prompt_cache_hit_tokens"` // DeepSeek's name
+	Prompt     tokenCount `json:"prompt_tokens"`
+	Completion tokenCount `json:"completion_tokens"`
+	Total      tokenCount `json:"total_tokens"`
+	Cached     tokenCount `json:"cached_tokens"`
+	CacheHits  tokenCount `json:"prompt_cache_hit_tokens"` // DeepSeek's name
 
 	PromptDetails struct {
-		Cached int32 `json:"cached_tokens"`
+		Cached tokenCount `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
 	CompletionDetails struct {
-		Reasoning int32 `json:"reasoning_tokens"`
+		Reasoning tokenCount `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
 }
 
@@ -256,7 +267,7 @@ func (u *chatUsage) usageMetadata() *genai.GenerateContentResponseUsageMetadata 
 		answer -= thoughts
 	}
 	return &genai.GenerateContentResponseUsageMetadata{
-		PromptTokenCount: u.Prompt, CandidatesTokenCount: answer, ThoughtsTokenCount: thoughts,
-		CachedContentTokenCount: max(u.PromptDetails.Cached, u.Cached, u.CacheHits), TotalTokenCount: max(u.Total, u.Prompt+answer+thoughts),
+		PromptTokenCount: int32(u.Prompt), CandidatesTokenCount: int32(answer), ThoughtsTokenCount: int32(thoughts),
+		CachedContentTokenCount: int32(max(u.PromptDetails.Cached, u.Cached, u.CacheHits)), TotalTokenCount: int32(max(u.Total, u.Prompt+answer+thoughts)),
 	}
 }

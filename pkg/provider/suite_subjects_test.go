@@ -20,6 +20,7 @@ import (
 	"agenthost/internal/fakeopenai"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
+	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
 
@@ -320,7 +321,7 @@ func openFakeOllama(t testing.TB, answers []suiteReply) (string, *http.Client) {
 }
 
 func encodeArgs(c *genai.FunctionCall) string {
-	raw, _ := json.Marshal(c.Args) // texts only
+	raw, _ := session.EncodeMap(c.Args) // JSON values only
 	return string(raw)
 }
 

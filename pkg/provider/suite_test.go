@@ -28,6 +28,7 @@ func requestRows() []capability {
 		{"text", "text", testText, false},
 		{"stream", "streamed text", testStream, false},
 		{"tools", "parallel calls of tools, and their responses", testTools, false},
+		{"numbers", "numbers of any size in arguments and responses, with all digits", testNumbers, false},
 		{"images", "images", testImages, false},
 		{"documents", "PDF documents", testDocuments, false},
 		{"audio", "audio", testAudio, false},

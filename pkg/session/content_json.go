@@ -18,8 +18,8 @@ import (
 func Normalize(v any) any { return adkjson.Normalize(v) }
 
 // DecodeMap decodes a JSON object with free-form keys, such as a state.
-// Integers are int64, or json.Number if they do not fit; other numbers are
-// float64. A null is a nil map. A failure is a [FieldError] whose path begins
+// Numbers are int64, float64 or, if neither keeps all digits, json.Number (see
+// internal/number). A null is a nil map. A failure is a [FieldError] whose path begins
 // with keys.
 func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
 	r := &adkjson.Decoder{Buf: b}
@@ -38,6 +38,27 @@ func DecodeValue(b []byte) (any, error) {
 	r := &adkjson.Decoder{Buf: b}
 	v := r.ReadValue()
 	return v, checkEnd(r)
+}
+
+// EncodeMap encodes an object with free-form keys, such as the arguments of a call, with
+// all digits of its numbers. A nil map is {}.
+func EncodeMap(m map[string]any) ([]byte, error) {
+	w := newEncoder(nil)
+	w.WriteTypedMap(reflect.ValueOf(m))
+	if w.Err != nil {
+		return nil, (*FieldError)(w.Err)
+	}
+	return w.Buf, nil
+}
+
+// EncodeValue encodes any value by the rules of [EncodeMap].
+func EncodeValue(v any) ([]byte, error) {
+	w := newEncoder(nil)
+	w.WriteValue(v)
+	if w.Err != nil {
+		return nil, (*FieldError)(w.Err)
+	}
+	return w.Buf, nil
 }
 
 // DecodeContent decodes a content from a client. Keys may be camelCase or

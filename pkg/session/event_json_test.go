@@ -424,15 +424,19 @@ func TestUnmarshalErrors(t *testing.T) {
 	}
 }
 
+// What is as deep as an event may be can be read again, wherever it is in the event.
 func TestUnmarshalDepth(t *testing.T) {
 	deep := func(n int) string {
 		return `{"customMetadata":{"a":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}`
 	}
-	e := decodeEvent(t, deep(adkjson.MaxDepth-2))
+	e := decodeEvent(t, deep(adkjson.MaxDepth-1))
 	if _, err := AppendEvent(nil, e); err != nil {
 		t.Errorf("AppendEvent of what was just read: %v", err)
 	}
-	for _, in := range []string{deep(adkjson.MaxDepth - 1), strings.Repeat(`{"a":`, 1_000_000), `{"x":` + strings.Repeat("[", 1_000_000)} {
+	if _, err := AppendEvent(nil, decodeEvent(t, deep(adkjson.MaxDepth))); err == nil {
+		t.Error("AppendEvent of a value that is too deep succeeds")
+	}
+	for _, in := range []string{deep(2 * adkjson.MaxDepth), strings.Repeat(`{"a":`, 1_000_000), `{"x":` + strings.Repeat("[", 1_000_000)} {
 		err := new(Event).UnmarshalJSON([]byte(in))
 		if err == nil || !strings.HasSuffix(err.Error(), ": nesting exceeds the limit of 1000") {
 			t.Errorf("UnmarshalJSON of %.20s…: %.60v, want nesting exceeds the limit of 1000", in, err)

@@ -1,14 +1,11 @@
 package session
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"math/big"
 	"slices"
 
-	"agenthost/internal/adkjson"
+	"agenthost/internal/number"
 )
 
 // An UpdateVerb is an operation on a stored value.
@@ -96,27 +93,17 @@ func (u *StateUpdate) computeResult(old, v any) (any, error) {
 	}
 }
 
-// addNumbers adds integers exactly; if one operand is a float, the sum is a
-// float.
+// addNumbers adds integers exactly; if one operand is a decimal, the sum is a float.
 func addNumbers(old, v any) (any, error) {
 	if old == nil {
 		old = int64(0)
 	}
 	for name, operand := range map[string]any{"stored value": old, "operand": v} {
-		if !isNumber(operand) {
+		if !number.Is(operand) {
 			return nil, fmt.Errorf("%s must be a number, got %s", name, describeKind(operand))
 		}
 	}
-	a, whole := toBigInt(old)
-	b, both := toBigInt(v)
-	if whole && both {
-		return adkjson.ParseNumber(new(big.Int).Add(a, b).String()), nil
-	}
-	sum := toFloat(old) + toFloat(v)
-	if math.IsInf(sum, 0) || math.IsNaN(sum) {
-		return nil, errors.New("sum exceeds the range of a number")
-	}
-	return sum, nil
+	return number.Compute(old, number.Plus, v)
 }
 
 func appendItem(old, v any) (any, error) {
@@ -155,53 +142,14 @@ func compareValues(a, b any) (int, error) {
 			return 1, nil
 		}
 		return 0, nil
-	case !isNumber(a) || !isNumber(b):
+	case !number.Is(a) || !number.Is(b):
 		return 0, fmt.Errorf("both values must be numbers or strings, got %s and %s", describeKind(b), describeKind(a))
 	}
-	return toRat(a).Cmp(toRat(b)), nil
-}
-
-func isNumber(v any) bool {
-	switch v := v.(type) {
-	case int64:
-		return true
-	case json.Number:
-		_, ok := toBigInt(v)
-		return ok
-	case float64:
-		return !math.IsNaN(v) && !math.IsInf(v, 0)
+	order, ok := number.Compare(a, b)
+	if !ok {
+		return 0, errors.New("the exponent of a number exceeds the limit of nine digits")
 	}
-	return false
-}
-
-// maxIntegerDigits limits the integers used in computations.
-const maxIntegerDigits = 400
-
-// toBigInt converts an integer; ok is false for a float and for an integer with
-// too many digits.
-func toBigInt(v any) (n *big.Int, ok bool) {
-	switch v := v.(type) {
-	case int64:
-		return big.NewInt(v), true
-	case json.Number:
-		if len(v) <= maxIntegerDigits {
-			return new(big.Int).SetString(string(v), 10)
-		}
-	}
-	return nil, false
-}
-
-func toFloat(v any) float64 {
-	f, _ := toRat(v).Float64()
-	return f
-}
-
-func toRat(v any) *big.Rat {
-	if n, ok := toBigInt(v); ok {
-		return new(big.Rat).SetInt(n)
-	}
-	f, _ := v.(float64)
-	return new(big.Rat).SetFloat64(f)
+	return order, nil
 }
 
 func describeKind(v any) string {

@@ -1,13 +1,18 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"agenthost/internal/number"
 )
 
 // A NodeKind is the structure of a node.
@@ -197,7 +202,8 @@ const (
 )
 
 // Any returns the node as plain Go values: map[string]any, []any, string, int64,
-// float64, bool or nil. Integers that overflow int64 are json.Number; dates are strings.
+// float64, bool or nil. Numbers whose digits neither type keeps are json.Number; dates are
+// strings.
 func (n *Node) Any() any {
 	switch n.Kind {
 	case Mapping:
@@ -225,8 +231,7 @@ func (n *Node) scalarValue() any {
 	case intTag:
 		return parseIntScalar(n.Value)
 	case floatTag:
-		f, _ := parseFloat(n.Value)
-		return f
+		return parseFloatScalar(n.Value)
 	}
 	return n.Value
 }
@@ -243,6 +248,8 @@ func adjustTag(tag, value string) string {
 	switch {
 	case tag == timestampTag, tag == mergeTag:
 		return strTag
+	case tag == strTag && largeFloat.MatchString(value):
+		return floatTag
 	case tag == floatTag && isDigits(value):
 		if hasLeadingZero(value) {
 			return strTag
@@ -262,6 +269,43 @@ func parseIntScalar(value string) any {
 		return json.Number(strconv.FormatUint(u, 10))
 	}
 	return json.Number(strings.TrimPrefix(plain, "+"))
+}
+
+// largeFloat matches floats such as 1e400, which the YAML library takes for strings because
+// a float64 cannot represent them.
+var largeFloat = regexp.MustCompile(`^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]{3,}$`)
+
+// parseFloatScalar parses a !!float to a float64, or to a json.Number if it would lose
+// digits.
+func parseFloatScalar(value string) any {
+	f, _ := parseFloat(value)
+	if math.IsNaN(f) || strings.HasSuffix(strings.ToLower(value), "inf") {
+		return f
+	}
+	if plain := jsonFloat(value); json.Valid([]byte(plain)) {
+		return number.Parse(plain)
+	}
+	return f
+}
+
+// jsonFloat returns the JSON of a float in YAML, which may lack digits before or after the
+// point.
+func jsonFloat(value string) string {
+	plain, negative := strings.CutPrefix(strings.TrimPrefix(strings.ReplaceAll(value, "_", ""), "+"), "-")
+	mantissa, exponent := plain, ""
+	if at := strings.IndexAny(plain, "eE"); at >= 0 {
+		mantissa, exponent = plain[:at], plain[at:]
+	}
+	whole, fraction, isFraction := strings.Cut(mantissa, ".")
+	plain = cmp.Or(strings.TrimLeft(whole, "0"), "0")
+	if isFraction || exponent == "" {
+		plain += "." + cmp.Or(fraction, "0")
+	}
+	plain += exponent
+	if negative {
+		return "-" + plain
+	}
+	return plain
 }
 
 func parseFloat(value string) (float64, bool) {

@@ -193,7 +193,10 @@ func (p *Params) Check(args map[string]any) (map[string]any, error) {
 		args = p.selectDeclared(args)
 	}
 	given := normalizeObject(p.schema, args)
-	err := p.compiled.Validate(given)
+	err := checkNumbers(given)
+	if err == nil {
+		err = p.compiled.Validate(given)
+	}
 	if err == nil {
 		if !p.leavesDefaults {
 			fillDefaults(p.schema, given)

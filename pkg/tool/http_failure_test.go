@@ -39,11 +39,11 @@ func TestHTTPFailures(t *testing.T) {
 		},
 		{
 			"invalid JSON", "", nil, respondWith(200, "application/json", "<html>"),
-			"http tool it: response declared as JSON but failed to parse: invalid character '<' looking for beginning of value",
+			"http tool it: response declared as JSON but failed to parse: expected a value, got '<' at byte 0",
 		},
 		{
 			"more after the JSON", "", nil, respondWith(200, "application/json", "{} {}"),
-			"http tool it: response declared as JSON but failed to parse: unexpected data after the value",
+			"http tool it: response declared as JSON but failed to parse: expected the end of the text, got an object",
 		},
 		{"cut off", "", nil, cutOff, "http tool it: reading response: unexpected EOF"},
 		{

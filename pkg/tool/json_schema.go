@@ -70,7 +70,10 @@ func trimFence(text string) string {
 // violations, each with its path.
 func (s *Schema) Check(v any) (any, error) {
 	full := normalizeValue(s.schema, v)
-	err := s.compiled.Validate(full)
+	err := checkNumbers(full)
+	if err == nil {
+		err = s.compiled.Validate(full)
+	}
 	var invalid *jsonschema.ValidationError
 	switch {
 	case err == nil:

@@ -31,8 +31,8 @@ func TestSchemaParse(t *testing.T) {
 		{"missing", `{}`, nil, "missing property 'score'"},
 		{"wrong", `{"score": 11, "note": 1}`, nil, "note: got number, want string; score: maximum: got 11, want 10"},
 		{"another type", `[1]`, nil, "got array, want object"},
-		{"no JSON", `seven`, nil, "invalid JSON: invalid character 's' looking for beginning of value"},
-		{"two values", `{} {}`, nil, "invalid JSON: unexpected data after the value"},
+		{"no JSON", `seven`, nil, "invalid JSON: expected a value, got 's' at byte 0"},
+		{"two values", `{} {}`, nil, "invalid JSON: expected the end of the text, got an object"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := NewSchema(scoreSchema())

@@ -1,13 +1,13 @@
 package tool
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"math"
 	"slices"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/session"
 )
 
@@ -25,18 +25,25 @@ func normalizeValue(schema map[string]any, v any) any {
 			list[i] = normalizeValue(items, item)
 		}
 		return list
-	case json.Number:
-		return wholeNumber(schema, convertNumber(v))
 	}
-	return wholeNumber(schema, v)
+	if acceptsType(schema, "integer") {
+		return wholeNumber(v)
+	}
+	if n, ok := v.(json.Number); ok {
+		return number.Parse(string(n))
+	}
+	return v
 }
 
-// wholeNumber converts a float without fraction to an integer if the schema
-// accepts one.
-func wholeNumber(schema map[string]any, v any) any {
-	f, ok := v.(float64)
-	if ok && acceptsType(schema, "integer") && f == math.Trunc(f) && math.Abs(f) < 1<<63 {
-		return int64(f)
+// wholeNumber converts a number without fraction to an integer: services write 5 as 5.0.
+func wholeNumber(v any) any {
+	switch n := v.(type) {
+	case float64:
+		if n == math.Trunc(n) && math.Abs(n) < 1<<63 {
+			return int64(n)
+		}
+	case json.Number:
+		return number.ParseWhole(string(n))
 	}
 	return v
 }
@@ -117,31 +124,38 @@ func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
 func asList(v any) []any { l, _ := v.([]any); return l }
 
-// convertNumber returns an integer as int64, any other number as float64. An
-// integer too large for both is kept as written.
-func convertNumber(n json.Number) any {
-	if i, err := n.Int64(); err == nil {
-		return i
+// decodeJSON decodes exactly one JSON value, by the rules of [session.DecodeValue]. The
+// error is that of a service or a model, so it is no [session.ErrInvalid].
+func decodeJSON(raw []byte) (any, error) {
+	v, err := session.DecodeValue(raw)
+	if err != nil {
+		return nil, errors.New(err.Error())
 	}
-	whole := !bytes.ContainsAny([]byte(n), ".eE")
-	if f, err := n.Float64(); err == nil && !whole {
-		return f
-	}
-	return n
+	return v, nil
 }
 
-// decodeJSON decodes exactly one JSON value. Integers stay integers.
-func decodeJSON(raw []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
+// checkNumbers returns an error for a number whose exponent would make the schema's
+// arithmetic slow.
+func checkNumbers(v any) error {
+	switch v := v.(type) {
+	case json.Number:
+		if !number.IsPrintable(v) {
+			return fmt.Errorf("the exponent of %.60s exceeds the limit of %d", string(v), number.MaxExponent)
+		}
+	case []any:
+		for _, item := range v {
+			if err := checkNumbers(item); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, item := range v {
+			if err := checkNumbers(item); err != nil {
+				return err
+			}
+		}
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("unexpected data after the value")
-	}
-	return normalizeValue(nil, v), nil
+	return nil
 }
 
 // convertToJSON converts any Go value to JSON types.

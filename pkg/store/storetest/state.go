@@ -179,7 +179,7 @@ func (su *Suite) testUpdateRejected(t *testing.T) {
 	}{
 		{session.UpdateAdd, "five", 1, "stored value must be a number, got a string"},
 		{session.UpdateAdd, 5, "x", "operand must be a number, got a string"},
-		{session.UpdateAdd, math.MaxFloat64, math.MaxFloat64, "sum exceeds the range of a number"},
+		{session.UpdateAdd, math.MaxFloat64, math.MaxFloat64, "the result exceeds the range of a number"},
 		{session.UpdateAppend, 5, 1, "stored value must be a list, got a number"},
 		{session.UpdateMax, "a", 1, "both values must be numbers or strings, got a string and a number"},
 		{session.UpdateMin, true, 1, "both values must be numbers or strings, got true or false and a number"},

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -285,9 +284,7 @@ func findInexact(v any) string {
 			return fmt.Sprint(v)
 		}
 	case json.Number:
-		if f, err := v.Float64(); err != nil || math.Abs(f) > maxExact {
-			return v.String()
-		}
+		return v.String() // a number that a double keeps is a float64
 	case []any:
 		for _, item := range v {
 			if found := findInexact(item); found != "" {

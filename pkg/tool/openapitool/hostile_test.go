@@ -51,7 +51,7 @@ func TestHostileResponses(t *testing.T) {
 	t.Cleanup(func() { close(release) }) // before the server closes
 	for _, tt := range []struct{ mode, auth, want string }{
 		{"large", "", "error: openapi tool ping: the response exceeds the limit of 1 MiB"},
-		{"lying", "", "error: openapi tool ping: response declared as JSON but failed to parse: invalid character '<' looking for beginning of value"},
+		{"lying", "", "error: openapi tool ping: response declared as JSON but failed to parse: expected a value, got '<' at byte 0"},
 		{"garbage", "", `{"artifact":"ping-ba778c02.bin","mime_type":"application/octet-stream","size":3,"version":0}`},
 		{"garbage", "artifacts: {ping: \"{agent?}/a.bin\"}\n", `error: openapi tool ping: artifact: artifact name "/a.bin" must be relative: invalid`},
 		{"garbage", "artifacts: {ping: a.bin}\nresult: {ping: body.artifact}\n", `{"result":"a.bin"}`},

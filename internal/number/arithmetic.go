@@ -1,0 +1,211 @@
+package number
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// maxDigits limits the integers that are computed with. A float64 has at most 309 digits.
+const maxDigits = 400
+
+// Is reports whether v is a finite number.
+func Is(v any) bool {
+	switch v := v.(type) {
+	case int64, json.Number:
+		return true
+	case float64:
+		return !math.IsNaN(v) && !math.IsInf(v, 0)
+	}
+	return false
+}
+
+// Compare compares two numbers exactly: integers, and floats by the decimals that they
+// print as. ok is false if one is no number, or has an exponent of more than nine digits.
+func Compare(a, b any) (order int, ok bool) {
+	x, isInt := a.(int64)
+	if y, both := b.(int64); isInt && both {
+		return cmp.Compare(x, y), true
+	}
+	c, ok := decimalOf(a)
+	d, both := decimalOf(b)
+	if !ok || !both {
+		return 0, false
+	}
+	return c.compare(d), true
+}
+
+// decimalOf returns the decimal of a finite number.
+func decimalOf(v any) (decimal, bool) {
+	switch v := v.(type) {
+	case int64:
+		return parseDecimal(strconv.FormatInt(v, 10))
+	case json.Number:
+		return parseDecimal(string(v))
+	case float64:
+		if Is(v) {
+			return parseDecimal(strconv.FormatFloat(v, 'e', -1, 64))
+		}
+	}
+	return decimal{}, false
+}
+
+// compare compares two decimals without writing out their exponents.
+func (d decimal) compare(e decimal) int {
+	order := cmp.Compare(d.sign(), e.sign())
+	if order != 0 || d.sign() == 0 {
+		return order
+	}
+	order = cmp.Compare(len(d.digits)+d.exponent, len(e.digits)+e.exponent)
+	if order == 0 {
+		order = strings.Compare(d.digits, e.digits)
+	}
+	return order * d.sign()
+}
+
+func (d decimal) sign() int {
+	switch {
+	case d.digits == "":
+		return 0
+	case d.negative:
+		return -1
+	}
+	return 1
+}
+
+// An Operator is an operation on two numbers.
+type Operator byte
+
+// The operators.
+const (
+	Plus  Operator = '+'
+	Minus Operator = '-'
+	Times Operator = '*'
+)
+
+// Compute computes with integers exactly, however large they are. With a decimal, the
+// result is a float64. An integer or decimal that a float64 would round is then an error
+// that names it.
+func Compute(a any, op Operator, b any) (any, error) {
+	if x, ok := a.(int64); ok {
+		if y, ok := b.(int64); ok {
+			if z, ok := computeInt64(x, op, y); ok {
+				return z, nil
+			}
+		}
+	}
+	x, isInt := toInteger(a)
+	y, both := toInteger(b)
+	if isInt && both {
+		return computeIntegers(x, op, y)
+	}
+	return computeFloats(a, op, b)
+}
+
+// computeInt64 returns false if the result overflows.
+func computeInt64(x int64, op Operator, y int64) (int64, bool) {
+	switch op {
+	case Plus:
+		z := x + y
+		return z, (z > x) == (y > 0)
+	case Minus:
+		z := x - y
+		return z, (z < x) == (y > 0)
+	}
+	if x == 0 || y == 0 {
+		return 0, true
+	}
+	z := x * y
+	return z, z/y == x && (x != -1 || y != math.MinInt64) && (y != -1 || x != math.MinInt64)
+}
+
+// toInteger returns an integer of at most maxDigits digits.
+func toInteger(v any) (*big.Int, bool) {
+	switch v := v.(type) {
+	case int64:
+		return big.NewInt(v), true
+	case json.Number:
+		if len(v) <= maxDigits {
+			return new(big.Int).SetString(string(v), 10)
+		}
+	}
+	return nil, false
+}
+
+func computeIntegers(x *big.Int, op Operator, y *big.Int) (any, error) {
+	z := new(big.Int)
+	switch op {
+	case Plus:
+		z.Add(x, y)
+	case Minus:
+		z.Sub(x, y)
+	default:
+		z.Mul(x, y)
+	}
+	text := z.String()
+	if len(text) > maxDigits {
+		return nil, fmt.Errorf("the result exceeds the limit of %d digits", maxDigits)
+	}
+	return Parse(text), nil
+}
+
+func computeFloats(a any, op Operator, b any) (any, error) {
+	x, err := ToFloat(a)
+	if err != nil {
+		return nil, err
+	}
+	y, err := ToFloat(b)
+	if err != nil {
+		return nil, err
+	}
+	z := 0.0
+	switch op {
+	case Plus:
+		z = x + y
+	case Minus:
+		z = x - y
+	default:
+		z = x * y
+	}
+	if math.IsInf(z, 0) || math.IsNaN(z) {
+		return nil, errors.New("the result exceeds the range of a number")
+	}
+	return z, nil
+}
+
+// ToFloat returns a number as a float64, or an error that names a number that a float64
+// would round.
+func ToFloat(v any) (float64, error) {
+	switch v := v.(type) {
+	case float64:
+		return v, nil
+	case int64:
+		f := float64(v)
+		if f < 1<<63 && int64(f) == v {
+			return f, nil
+		}
+		return 0, roundedError(strconv.FormatInt(v, 10))
+	case json.Number:
+		f, err := strconv.ParseFloat(string(v), 64)
+		if err == nil && keepsDigits(f, string(v)) {
+			return f, nil
+		}
+		return 0, roundedError(string(v))
+	}
+	return 0, fmt.Errorf("expected a number, got %T", v)
+}
+
+// maxNamed bounds the digits of a number in an error.
+const maxNamed = 60
+
+func roundedError(text string) error {
+	if len(text) > maxNamed {
+		text = text[:maxNamed] + "…"
+	}
+	return fmt.Errorf("cannot compute with %s as a decimal: it would lose digits", text)
+}
