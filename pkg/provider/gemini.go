@@ -477,10 +477,14 @@ func fromGemini(answer *genai.GenerateContentResponse) (*model.Response, string)
 	r.FinishReason = c.FinishReason
 	r.GroundingMetadata, r.CitationMetadata = c.GroundingMetadata, c.CitationMetadata
 	r.AvgLogprobs, r.LogprobsResult = c.AvgLogprobs, c.LogprobsResult
-	if !hasParts(r.Content) && c.FinishReason != genai.FinishReasonStop {
-		r.ErrorCode, r.ErrorMessage = string(c.FinishReason), c.FinishMessage
+	message := c.FinishMessage
+	if sent := answer.SDKHTTPResponse; sent != nil && c.FinishReason != "" {
+		message = firstNonEmpty(message, sent.Headers.Get(finishMessageHeader))
 	}
-	return r, c.FinishMessage
+	if !hasParts(r.Content) && c.FinishReason != genai.FinishReasonStop {
+		r.ErrorCode, r.ErrorMessage = string(c.FinishReason), message
+	}
+	return r, message
 }
 
 // toPartial converts a chunk to a partial response. Errors are reported only once, on

@@ -188,7 +188,7 @@ func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, failed
 	}
 	if req.URL.Query().Get("alt") == "sse" {
-		resp.Body = newSSEReader(resp.Body, redactor)
+		resp.Body = newSSEReader(resp, redactor)
 		return resp, nil
 	}
 	if failed := bufferResponse(resp, redactor); failed != nil {
@@ -265,33 +265,58 @@ func parseErrorBody(body []byte) genai.APIError {
 
 func bufferResponse(resp *http.Response, redactor *spec.Redactor) *model.Error {
 	defer resp.Body.Close()
+	resp.Header.Del(finishMessageHeader)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes))
 	if err != nil {
 		return &model.Error{Status: statusOfSilence(err), Message: "response of Gemini was truncated: " + err.Error(), Err: err}
 	}
 	body = charset.DecodeJSON(resp.Header.Get("Content-Type"), body)
-	answers, _, err := decodeAnswers(body)
+	answers, check, err := decodeAnswers(body)
 	if err == nil && len(answers) != 1 {
 		err = fmt.Errorf("%d responses", len(answers))
 	}
 	if err != nil {
 		return &model.Error{Message: malformedMessage(redactor, body, err), Err: err}
 	}
+	check.addFinishMessage(resp.Header)
 	resp.Body = io.NopCloser(bytes.NewReader(answers[0]))
 	return nil
 }
 
+// An answerCheck is what the transport reads of a response.
+type answerCheck struct {
+	// failed reports that the response is an error inside a stream.
+	failed bool
+	// finishMessage is that of the first candidate.
+	finishMessage string
+}
+
 // checkAnswer returns an error if a response does not have the structure that the SDK
-// assumes. failed reports whether it is an error inside a stream.
-func checkAnswer(answer []byte) (failed bool, err error) {
+// assumes.
+func checkAnswer(answer []byte) (answerCheck, error) {
 	// Without the methods of the SDK's type, one pass decodes all.
 	type response genai.GenerateContentResponse
 	var r struct {
 		response
 		Error *genai.APIError
 	}
-	err = json.Unmarshal(answer, &r)
-	return r.Error != nil, err
+	err := json.Unmarshal(answer, &r)
+	check := answerCheck{failed: r.Error != nil}
+	if len(r.Candidates) > 0 && r.Candidates[0] != nil {
+		check.finishMessage = r.Candidates[0].FinishMessage
+	}
+	return check, err
+}
+
+// finishMessageHeader is a header that the transport adds to a response: the SDK passes
+// headers on, and drops the finish message of the Gemini API.
+const finishMessageHeader = "X-Agenthost-Finish-Message"
+
+// addFinishMessage adds the finish message to the headers of a response.
+func (c answerCheck) addFinishMessage(h http.Header) {
+	if c.finishMessage != "" {
+		h.Set(finishMessageHeader, c.finishMessage)
+	}
 }
 
 func malformedMessage(redactor *spec.Redactor, answer []byte, err error) string {
@@ -315,13 +340,15 @@ func truncateBytes(text []byte) string {
 type sseReader struct {
 	lines    *bufio.Scanner
 	body     io.Closer
+	header   http.Header
 	redactor *spec.Redactor
 	ready    bytes.Buffer
 	ended    bool
 }
 
-func newSSEReader(body io.ReadCloser, redactor *spec.Redactor) *sseReader {
-	b := &sseReader{lines: bufio.NewScanner(body), body: body, redactor: redactor}
+func newSSEReader(resp *http.Response, redactor *spec.Redactor) *sseReader {
+	resp.Header.Del(finishMessageHeader)
+	b := &sseReader{lines: bufio.NewScanner(resp.Body), body: resp.Body, header: resp.Header, redactor: redactor}
 	b.lines.Buffer(nil, maxResponseBytes)
 	return b
 }
@@ -352,13 +379,14 @@ func (b *sseReader) readEvent() {
 	if len(data) == 0 {
 		return
 	}
-	answers, failed, err := decodeAnswers(data)
+	answers, check, err := decodeAnswers(data)
 	if err != nil {
 		b.writeError("", malformedMessage(b.redactor, data, err))
 		return
 	}
+	check.addFinishMessage(b.header)
 	for _, answer := range answers {
-		if failed {
+		if check.failed {
 			answer = []byte(b.redactor.RedactString(string(answer)))
 		}
 		b.writeData(answer)

@@ -8,34 +8,40 @@ import (
 )
 
 // decodeAnswers returns the responses of a body or an event: one, or a list of them, which
-// is the service's form of a stream without alt=sse. Fields that a gateway writes in other
-// types are converted to those of the API. failed reports whether the data is an error.
-func decodeAnswers(data []byte) (answers [][]byte, failed bool, err error) {
+// is the service's form of a stream without alt=sse.
+func decodeAnswers(data []byte) (answers [][]byte, check answerCheck, err error) {
+	list := []json.RawMessage{data}
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
-		var list []json.RawMessage
+		list = nil
 		if err := json.Unmarshal(data, &list); err != nil {
-			return nil, false, err
+			return nil, check, err
 		}
-		for _, item := range list {
-			inner, bad, err := decodeAnswers(item)
-			if err != nil {
-				return nil, false, err
-			}
-			answers, failed = append(answers, inner...), failed || bad
-		}
-		return answers, failed, nil
 	}
-	if failed, err = checkAnswer(data); err == nil {
-		return [][]byte{data}, failed, nil
+	for _, item := range list {
+		answer, last, err := decodeAnswer(item)
+		if err != nil {
+			return nil, check, err
+		}
+		answers = append(answers, answer)
+		check.failed = check.failed || last.failed
+		check.finishMessage = firstNonEmpty(last.finishMessage, check.finishMessage)
+	}
+	return answers, check, nil
+}
+
+// decodeAnswer returns a response whose fields have the types of the API, also if a gateway
+// writes them in others.
+func decodeAnswer(data []byte) ([]byte, answerCheck, error) {
+	check, err := checkAnswer(data)
+	if err == nil {
+		return data, check, nil
 	}
 	repaired, ok := repairAnswer(data)
 	if !ok {
-		return nil, false, err
+		return nil, check, err
 	}
-	if failed, err = checkAnswer(repaired); err != nil {
-		return nil, false, err
-	}
-	return [][]byte{repaired}, failed, nil
+	check, err = checkAnswer(repaired)
+	return repaired, check, err
 }
 
 // repairAnswer returns a response with counts, IDs and arguments in the types of the API.

@@ -77,14 +77,23 @@ func TestGeminiMapping(t *testing.T) {
 	}
 }
 
-// Only Vertex AI returns a finish message: the SDK drops it for the Gemini API.
+// The finish message is the error's, though the SDK drops it for the Gemini API.
 func TestGeminiFinishMessage(t *testing.T) {
+	t.Run("Vertex AI", func(t *testing.T) { testFinishMessage(t, vertexOptions) })
+	t.Run("Gemini API", func(t *testing.T) {
+		testFinishMessage(t, func(fake *fakegemini.Server) *provider.GeminiOptions {
+			return &provider.GeminiOptions{Lookup: lookup(nil), APIKey: "k", BaseURL: fake.URL(), HTTP: fake.Client()}
+		})
+	})
+}
+
+func testFinishMessage(t *testing.T, options func(*fakegemini.Server) *provider.GeminiOptions) {
 	reply := fakegemini.Text("one")
 	reply.Finish, reply.FinishMessage = genai.FinishReasonMaxTokens, "too long"
 	unsafe := fakegemini.Reply{Finish: genai.FinishReasonSafety, FinishMessage: "not that"}
 	fake := newFake(t)
 	fake.Enqueue(reply, unsafe, unsafe)
-	llm := provider.NewGemini("gemini-x", vertexOptions(fake))
+	llm := provider.NewGemini("gemini-x", options(fake))
 	var got []string
 	for _, stream := range []bool{true, false, true} {
 		rs, err := ask(t, llm, stream)

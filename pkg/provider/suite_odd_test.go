@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"agenthost/internal/fakeodd"
 	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
 )
 
 // What compatible servers and gateways write in other forms than the API is read: a text
@@ -49,4 +51,32 @@ func testEmpty(t *testing.T, s *suiteSubject) {
 			t.Errorf("Generate() = %+v, want STOP without parts", whole)
 		}
 	})
+}
+
+// Arguments of any depth end at most the turn, with an error that names the cause.
+func testDeep(t *testing.T, s *suiteSubject) {
+	for _, depth := range []int{1500, 20_000} {
+		args := map[string]any{"id": "deepest"}
+		for range depth {
+			args = map[string]any{"id": args}
+		}
+		bothModes(t, func(t *testing.T, stream bool) {
+			done := suiteReply{text: []string{"done"}}
+			llm, _ := s.build(t, suiteReply{calls: []*genai.FunctionCall{{ID: "call_d", Name: "lookup", Args: args}}}, done, done, done)
+			a := newSuiteApp(t, llm, runtime.LLMOptions{})
+			var onPartial func()
+			if stream {
+				onPartial = func() {}
+			}
+			if events, err := a.runTurn(t.Context(), "deep", onPartial); err != nil {
+				var failed *runtime.RunError
+				if !errors.As(err, &failed) || failed.Code == runtime.CodeInternal {
+					t.Errorf("Run() = %q, %v, want an error with a code", events, err)
+				}
+			}
+			if events, err := a.runTurn(t.Context(), "again", onPartial); err != nil {
+				t.Errorf("next turn: Run() = %q, %v", events, err)
+			}
+		})
+	}
 }
