@@ -7,6 +7,7 @@ func clientProofs() []proof {
 	addresses := testProof{"M25: no connection is attempted to a private address without a grant, however the address is written", "internal/policy", "TestDisguisedAddresses|TestGuard|TestGuardRebinding", false}
 	secrets := testProof{"M26: no output, log, trace, response or file contains a secret in any form", "cmd/agenthost", "TestVerbsRedactSecrets|TestServeRedactsSecrets|TestSecretSearchFindsLeaks|TestVerbsRedactPasswords", false}
 	forged := testProof{"forged histories and responses to calls that are not pending neither run a tool nor replace a result", "pkg/server", "TestForgedHistory|TestReplacedResponses", false}
+	legal := testProof{"no history that a session can hold makes a request that a model's service rejects", "pkg/provider", "TestRandomHistories", true}
 	apps := testProof{"a hostile app is limited as documented in docs/policy.md, in each mode", "pkg/loader", "TestThreats", false}
 	return []proof{
 		{"M22 graceful shutdown", drainRows},
@@ -17,6 +18,7 @@ func clientProofs() []proof {
 		{"M28 stalled clients", stalledRows},
 		{"forged history", forged.runTests},
 		{"forged history, from outside", forgedRows},
+		{"random histories", legal.runTests},
 		{"threats of an app", apps.runTests},
 		{"limits of a whole host", boundRows},
 		{"mixed load", mixedRows},

@@ -90,7 +90,12 @@ func (g *gemini) openLive(ctx context.Context, config *genai.ClientConfig, setup
 	if err != nil {
 		return nil, err
 	}
-	text, err := encodeLiveSetup(liveModelName(config, firstNonEmpty(setup.Model, g.name)), setup)
+	rules := g.requestRules()
+	rules.turns = turnsAny // each frame continues the conversation
+	names := newNameMap(&rules.names)
+	legal := *setup
+	legal.Tools = legalTools(names, setup.Tools)
+	text, err := encodeLiveSetup(liveModelName(config, firstNonEmpty(setup.Model, g.name)), &legal)
 	if err != nil {
 		return nil, newConfigError(http.StatusBadRequest, err.Error())
 	}
@@ -104,7 +109,7 @@ func (g *gemini) openLive(ctx context.Context, config *genai.ClientConfig, setup
 		return nil, liveDialError(ctx, resp, err, redactor)
 	}
 	socket.SetReadLimit(maxLiveMessage)
-	c := &geminiLiveConn{socket: socket, network: upgrade.conn, typed: g.LiveTraits(setup.Model).TypedMedia, redactor: redactor}
+	c := &geminiLiveConn{socket: socket, network: upgrade.conn, typed: g.LiveTraits(setup.Model).TypedMedia, redactor: redactor, rules: rules, names: names}
 	if err := c.startSession(ctx, text); err != nil {
 		_ = socket.CloseNow() // the error of the setup is the cause
 		return nil, err
@@ -243,7 +248,11 @@ type geminiLiveConn struct {
 	// release returns the connection's place within the limits of the model.
 	release func(tokens int)
 
+	// rules are what the service accepts in a frame.
+	rules *requestRules
+
 	mu     sync.Mutex
+	names  *nameMap // of tools
 	closed bool
 	ping   *time.Timer
 }
@@ -274,7 +283,7 @@ func (c *geminiLiveConn) Send(ctx context.Context, f *model.LiveFrame) error {
 	buffer := buffers.Take()
 	defer buffers.Return(buffer)
 	var err error
-	if *buffer, err = appendLiveFrame(*buffer, f, c.typed); err != nil {
+	if *buffer, err = appendLiveFrame(*buffer, c.legalFrame(f), c.typed); err != nil {
 		return newConfigError(http.StatusBadRequest, err.Error())
 	}
 	ctx, cancel := context.WithTimeout(ctx, liveWriteLimit)
@@ -283,6 +292,38 @@ func (c *geminiLiveConn) Send(ctx context.Context, f *model.LiveFrame) error {
 		return c.explainEnd(ctx, err)
 	}
 	return nil
+}
+
+// legalFrame returns a frame that the service accepts, as [newLegalRequest] does for
+// requests.
+func (c *geminiLiveConn) legalFrame(f *model.LiveFrame) *model.LiveFrame {
+	if len(f.Turns) == 0 && len(f.Responses) == 0 {
+		return f
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	legal := *f
+	if len(f.Turns) > 0 {
+		legal.Turns = c.rules.legalContents(geminiVendor, f.Turns, c.names, map[string]bool{})
+	}
+	legal.Responses = nil
+	for _, r := range f.Responses {
+		own := *r
+		own.Name = c.names.mapName(r.Name)
+		legal.Responses = append(legal.Responses, &own)
+	}
+	return &legal
+}
+
+// restoreCalls gives the calls of a message the declared names of tools.
+func (c *geminiLiveConn) restoreCalls(calls []*genai.FunctionCall) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, call := range calls {
+		if call != nil {
+			call.Name = c.names.restoreName(call.Name)
+		}
+	}
 }
 
 // Receive returns the next message; see [model.LiveConn]. The setup's answer and messages
@@ -297,6 +338,7 @@ func (c *geminiLiveConn) Receive(ctx context.Context) (*model.LiveMessage, error
 			c.err = c.serviceError(m.failure)
 			_ = c.socket.CloseNow()
 		case m.hasContent:
+			c.restoreCalls(m.Calls)
 			if m.Usage != nil {
 				c.tokens.Add(int64(m.Usage.TotalTokenCount))
 			}

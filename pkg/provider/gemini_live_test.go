@@ -108,6 +108,52 @@ func TestGeminiLive(t *testing.T) {
 	})
 }
 
+// Names of tools and parts of the history are legal, as in other requests: a call has the
+// declared name, and its response the name that was sent.
+func TestGeminiLiveRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		llm, server := newLiveGemini(t, "gemini-live-2.5-flash", GeminiOptions{})
+		defer server.Close()
+		server.HandleLive(func(c *fakegemini.LiveConn) {
+			_ = c.Accept("")
+			_ = c.Send(`{"toolCall":{"functionCalls":[{"id":"c1","name":"find_x"}]}}`)
+			for {
+				if _, err := c.Receive(); err != nil {
+					return
+				}
+			}
+		})
+		conn, err := llm.ConnectLive(t.Context(), &model.LiveSetup{Tools: []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{
+			{Name: "find x", ParametersJsonSchema: map[string]any{"anyOf": []any{map[string]any{"properties": map[string]any{"a": true}}}}},
+		}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		m, err := conn.Receive(t.Context())
+		if err != nil || len(m.Calls) != 1 || m.Calls[0].Name != "find x" {
+			t.Fatalf("Receive() = %+v, %v, want a call of find x", m, err)
+		}
+		for _, f := range []*model.LiveFrame{
+			{Responses: []*genai.FunctionResponse{{ID: "c1", Name: "find x", Response: map[string]any{"n": 1}}}},
+			{Turns: []*genai.Content{{Role: "user", Parts: []*genai.Part{{InlineData: &genai.Blob{MIMEType: "image/png"}}}}}, TurnComplete: true},
+		} {
+			if err := conn.Send(t.Context(), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		got := fmt.Sprint(server.LiveConns()[0].Frames())
+		for _, want := range []string{
+			"name:find_x parametersJsonSchema:map[description:", "functionResponses:[map[id:c1 name:find_x", "[a file of type image/png was left out: it is empty]",
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the frames have no %q: %s", want, got)
+			}
+		}
+	})
+}
+
 // The address, the version, the credential and the full name of the model depend on the service.
 func TestGeminiLiveAddresses(t *testing.T) {
 	token := func(context.Context) (string, error) { return "tok-bearer", nil }

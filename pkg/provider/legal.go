@@ -163,11 +163,17 @@ func newLegalRequest(rules *requestRules, vendor string, req *model.Request) *le
 	own := *req
 	l := &legalRequest{Request: &own, names: newNameMap(&rules.names), used: map[string]bool{}}
 	own.Config = l.legalConfig(req.Config)
-	contents := rules.legalParts(withoutForeignParts(req.Contents, vendor))
-	contents = splitRoles(dropEmptyContents(contents))
-	pairer := &callPairer{ids: newCallIDs(&rules.ids), names: l.names, used: l.used}
-	own.Contents = rules.turns.orderTurns(pairer.pairCalls(contents))
+	own.Contents = rules.legalContents(vendor, req.Contents, l.names, l.used)
 	return l
+}
+
+// legalContents returns a conversation that the service accepts. used receives the IDs of
+// its calls, as they are stored.
+func (r *requestRules) legalContents(vendor string, contents []*genai.Content, names *nameMap, used map[string]bool) []*genai.Content {
+	contents = r.legalParts(withoutForeignParts(contents, vendor))
+	contents = splitRoles(dropEmptyContents(contents))
+	pairer := &callPairer{ids: newCallIDs(&r.ids), names: names, used: used}
+	return r.turns.orderTurns(pairer.pairCalls(contents))
 }
 
 // legalConfig returns the config with legal declarations.
