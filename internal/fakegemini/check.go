@@ -30,7 +30,7 @@ func checkName(path, name string) *Reply {
 }
 
 // checkTools rejects declarations with illegal names, names that appear twice, and
-// parameters that are no object.
+// parameters other than objects.
 func checkTools(req Request) *Reply {
 	seen := map[string]bool{}
 	for i, tool := range objectsOf(req.Body["tools"]) {

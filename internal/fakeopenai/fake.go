@@ -1,7 +1,7 @@
 // Package fakeopenai is an OpenAI server for tests. It implements the HTTP APIs of chat
 // completions and of Responses, unary and streaming, and rejects what OpenAI rejects: a
 // call without a response, a response without a call, two calls with one ID, a name with
-// other characters, parameters whose root is no plain object, an unknown role, an invalid
+// other characters, parameters whose root is not a plain object, an unknown role, an invalid
 // image, settings that a model lacks, reasoning without the item that follows it. For
 // models called mistral… it rejects what Mistral rejects in addition. It answers from a
 // queue of [Reply] values and records every [Request].

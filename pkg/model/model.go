@@ -267,6 +267,15 @@ func ResponsesOf(c *genai.Content) []*genai.FunctionResponse {
 	return rs
 }
 
+// pendingStatus is the status of a call without a response.
+const pendingStatus = "No response to this call is available: it may still be pending, or the call was interrupted."
+
+// PendingResponse returns the placeholder of a response that a call does not have: models
+// require a response to each call.
+func PendingResponse(c *genai.FunctionCall) *genai.FunctionResponse {
+	return &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: map[string]any{"status": pendingStatus}}
+}
+
 // UserText returns a content of role user with one text part.
 func UserText(text string) *genai.Content { return textContent(genai.RoleUser, text) }
 

@@ -39,7 +39,7 @@ type turnRule int
 
 const (
 	turnsAny       turnRule = iota
-	turnsOfModel            // the user begins, and what the model says at once is one content
+	turnsOfModel            // the user begins, and consecutive contents of the model are one
 	turnsAlternate          // the user begins, and roles alternate
 )
 
@@ -124,8 +124,7 @@ var (
 // anyID matches all IDs but the empty one.
 var anyID = regexp.MustCompile(`^(?s:.+)$`)
 
-// requestRules returns the rules of chat completions with what the service takes in
-// addition.
+// requestRules returns the rules of chat completions, and what else the service takes.
 func (t *chatTarget) requestRules() *requestRules {
 	r := chatRules
 	r.media.inline, r.media.files = slices.Clip(r.media.inline), slices.Clip(r.media.files)

@@ -130,9 +130,6 @@ func textOfJSON(v any) string {
 	return string(raw)
 }
 
-// pendingCallStatus is the placeholder response of a call without one.
-const pendingCallStatus = "No response to this call is available: it may still be pending, or the call was interrupted."
-
 // A callPairer gives calls legal names and IDs, and puts their responses right after them.
 type callPairer struct {
 	ids   *callIDs
@@ -237,7 +234,7 @@ func mergeParts(c *genai.Content, responses []*genai.Part) *genai.Content {
 func placeholdersOf(open []pairedCall) []*genai.Part {
 	parts := make([]*genai.Part, len(open))
 	for i, c := range open {
-		parts[i] = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: c.sent.ID, Name: c.sent.Name, Response: map[string]any{"status": pendingCallStatus}}}
+		parts[i] = &genai.Part{FunctionResponse: model.PendingResponse(c.sent)}
 	}
 	return parts
 }

@@ -95,7 +95,7 @@ func plainRoot(schema map[string]any) map[string]any {
 }
 
 // describeConditions returns the conditions of a root as text, or "" if they are too long.
-// A reference says nothing to a model.
+// Models cannot read a reference.
 func describeConditions(conditions map[string]any) string {
 	shown := maps.Clone(conditions)
 	delete(shown, "$ref")
@@ -113,7 +113,7 @@ type rootMerger struct {
 	branches int
 }
 
-// An objectShape is what a schema says of an object.
+// An objectShape is what a schema states about an object.
 type objectShape struct {
 	properties map[string]any
 	required   []any

@@ -172,7 +172,7 @@ func TestResponsesStayWithCalls(t *testing.T) {
 				next = escaped
 			}
 			if next <= at {
-				t.Fatalf("the response %s is not in its place: %s", mark, body)
+				t.Fatalf("the response %s is not next to its call: %s", mark, body)
 			}
 			at = next
 		}
@@ -211,7 +211,7 @@ func newSubject(t *testing.T, name string) *suiteSubject {
 	return nil
 }
 
-// A note replaces a file that the service does not take: the model knows of it, and all
+// A note replaces a file that the service does not take: the model reads it, and all
 // later turns work.
 func TestFilesLeftOut(t *testing.T) {
 	blob := func(kind, data string) *genai.Part {
@@ -345,7 +345,7 @@ func conversationOf(t *testing.T, w *wire) string {
 	return string(raw)
 }
 
-// Services reject parameters whose root is no plain object: all get one, with the
+// Services reject parameters whose root is not a plain object: all get one, with the
 // properties of all branches.
 func TestParameterRoots(t *testing.T) {
 	for _, tt := range []struct{ name, schema, want string }{

@@ -119,6 +119,7 @@ type viewKey struct {
 // response.
 type callSite struct {
 	author string
+	calls  []*genai.FunctionCall
 	// at is the index of the content with the calls; -1 for another agent's.
 	at int
 	// response is the index of the content with the response, or -1.
@@ -148,7 +149,7 @@ func (v *contentsView) indexCalls(ev *session.Event, at int) {
 		v.calls[c.ID] = len(v.sites)
 	}
 	v.bytes += siteBytes * int64(len(calls))
-	v.sites = append(v.sites, callSite{author: ev.Author, at: at, response: -1})
+	v.sites = append(v.sites, callSite{author: ev.Author, calls: calls, at: at, response: -1})
 }
 
 // appendEvents adds the new events. A rewind or compaction among them rebuilds
@@ -242,17 +243,20 @@ func (v *contentsView) insertResponse(content *genai.Content) {
 		v.last = lastAdded{err: err}
 		return
 	}
-	switch {
-	case site.response >= 0:
+	if site.response >= 0 {
 		content = mergeResponses(site.answer, content)
 		v.bytes += contentBytes(content)
+	}
+	shown := v.contentForModel(v.orderResponses(site, content))
+	switch {
+	case site.response >= 0:
 		v.contents = slices.Clone(v.contents)
-		v.contents[site.response] = v.contentForModel(content)
+		v.contents[site.response] = shown
 	case site.at == len(v.contents)-1:
-		site.response = v.appendContent(v.contentForModel(content))
+		site.response = v.appendContent(shown)
 	default:
 		at := site.at + 1
-		v.contents = slices.Insert(slices.Clone(v.contents), at, v.contentForModel(content))
+		v.contents = slices.Insert(slices.Clone(v.contents), at, shown)
 		v.shiftSites(at)
 		site.response = at
 	}

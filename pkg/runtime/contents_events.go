@@ -136,6 +136,55 @@ func mergeResponses(old, now *genai.Content) *genai.Content {
 	return merged
 }
 
+// orderResponses returns a content whose responses to calls of one tool are in the order
+// of the calls, with placeholders for calls before them: without the IDs that the runtime
+// assigned, models match them by their order.
+func (v *contentsView) orderResponses(site *callSite, c *genai.Content) *genai.Content {
+	if v.keepIDs || len(site.calls) < 2 {
+		return c
+	}
+	answers := map[string]*genai.Part{}
+	for _, p := range c.Parts {
+		if p.FunctionResponse != nil {
+			answers[p.FunctionResponse.ID] = p
+		}
+	}
+	ordered := &genai.Content{Role: c.Role}
+	done := map[string]bool{} // the names of tools
+	for _, p := range c.Parts {
+		r := p.FunctionResponse
+		if r == nil || !strings.HasPrefix(r.ID, ownIDPrefix) {
+			ordered.Parts = append(ordered.Parts, p)
+		} else if !done[r.Name] {
+			done[r.Name] = true
+			ordered.Parts = append(ordered.Parts, site.responsesOf(r.Name, answers)...)
+		}
+	}
+	if slices.Equal(ordered.Parts, c.Parts) {
+		return c
+	}
+	return ordered
+}
+
+// responsesOf returns the responses to the calls of a tool up to the last one that has
+// one, in the order of the calls.
+func (s *callSite) responsesOf(name string, answers map[string]*genai.Part) []*genai.Part {
+	var parts []*genai.Part
+	last := 0
+	for _, c := range s.calls {
+		if c.Name != name || !strings.HasPrefix(c.ID, ownIDPrefix) {
+			continue
+		}
+		if p := answers[c.ID]; p != nil {
+			parts = append(parts, p)
+			last = len(parts)
+		} else {
+			parts = append(parts, &genai.Part{FunctionResponse: model.PendingResponse(c)})
+		}
+	}
+	return parts[:last]
+}
+
 // insertBeforeUserTail inserts contents before the trailing user contents, the
 // position of contents that belong to a static instruction.
 func insertBeforeUserTail(contents, added []*genai.Content) []*genai.Content {

@@ -183,6 +183,31 @@ func TestContentsTranscriptionShared(t *testing.T) {
 	}
 }
 
+// TestContentsParallelAnswers: the responses to parallel calls of one tool stay in the
+// order of the calls, in any order of answers: models match responses without IDs by their
+// order.
+func TestContentsParallelAnswers(t *testing.T) {
+	const calls = `{"author":"a","content":{"role":"model","parts":[{"functionCall":{"id":"adk-1","name":"ask","args":{"q":1}}},{"functionCall":{"id":"adk-2","name":"ask","args":{"q":2}}}]}}` + "\n"
+	answer := func(id, is string) string {
+		return `{"author":"user","content":{"role":"user","parts":[{"functionResponse":{"id":"` + id + `","name":"ask","response":{"is":"` + is + `"}}}]}}` + "\n"
+	}
+	const asked = `[{"parts":[{"functionCall":{"args":{"q":1},"name":"ask"}},{"functionCall":{"args":{"q":2},"name":"ask"}}],"role":"model"},{"parts":[`
+	const two = `{"functionResponse":{"name":"ask","response":{"is":"two"}}}],"role":"user"}]`
+	for _, c := range []struct{ name, events, want string }{
+		{"both", calls + answer("adk-2", "two") + answer("adk-1", "one"), asked + `{"functionResponse":{"name":"ask","response":{"is":"one"}}},` + two},
+		{
+			"one", calls + answer("adk-2", "two"),
+			asked + `{"functionResponse":{"name":"ask","response":{"status":"No response to this call is available: it may still be pending, or the call was interrupted."}}},` + two,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, visibleInLines(t, viewKey{agent: "a"}, IncludeDefault, c.events)); diff != "" {
+				t.Errorf("contents (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestContentsLive: an agent sees its own events of a live conversation as those of
 // another agent (semantics 2.6).
 func TestContentsLive(t *testing.T) {
