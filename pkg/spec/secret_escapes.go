@@ -39,7 +39,7 @@ func newEscapeMatcher(secrets []string) *escapeMatcher {
 	return m
 }
 
-// redactText replaces the escaped secrets of a text.
+// redactText replaces the escaped secrets of text.
 func (m *escapeMatcher) redactText(text string) string {
 	if len(m.secrets) == 0 || !strings.ContainsAny(text, escapeStarts) {
 		return text
@@ -64,7 +64,7 @@ func (m *escapeMatcher) redactText(text string) string {
 	return out.String()
 }
 
-// findEnd returns the end of the longest secret with which a text begins, or 0.
+// findEnd returns the end of the longest secret with which text begins, or 0.
 func (m *escapeMatcher) findEnd(text string) int {
 	longest := 0
 	match := func(u unit) {
@@ -89,7 +89,7 @@ func (m *escapeMatcher) findEnd(text string) int {
 	return longest
 }
 
-// matchEscaped returns the end of a secret in a text that begins with it. steps bounds the
+// matchEscaped returns the end of a secret in text that begins with it. steps bounds the
 // characters that are compared: a secret with escapes of its own can be read in several ways.
 func matchEscaped(text, secret string, steps *int) (end int, ok bool) {
 	if secret == "" {
@@ -107,13 +107,13 @@ func matchEscaped(text, secret string, steps *int) (end int, ok bool) {
 	return 0, false
 }
 
-// A unit is a character of a text: what it means and how many bytes it takes.
+// A unit is a character of text: what it means and how many bytes it takes.
 type unit struct {
 	text string
 	size int
 }
 
-// readUnits returns the ways to read the first character of a text, the longest one first: as
+// readUnits returns the ways to read the first character of text, the longest one first: as
 // an escape, and as it is.
 func readUnits(text string) []unit {
 	if text == "" {
@@ -134,7 +134,7 @@ func readUnits(text string) []unit {
 	return append(units, unit{text[:1], 1})
 }
 
-// maxPercent is how often a text may be percent-encoded.
+// maxPercent is how often text may be percent-encoded.
 const maxPercent = 3
 
 // readPercent reads %2F, and %252F, which was encoded twice.

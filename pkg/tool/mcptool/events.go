@@ -39,14 +39,22 @@ func (r *eventReader) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
+// An event is one event of a stream: the lines of its other fields, and its data.
+type event struct {
+	fields, data []byte
+	name         string
+	hasData      bool
+	// tooLong is set if only the beginning of the data is there.
+	tooLong bool
+}
+
 // readEvent reads the lines up to an empty one.
 func (r *eventReader) readEvent() ([]byte, error) {
-	var fields, data []byte
-	name, size, hasData, tooLong := "message", 0, false, false
+	e, size := event{name: "message"}, 0
 	for {
 		line, err := readLine(r.lines)
 		size += len(line)
-		tooLong = tooLong || errors.Is(err, errTooLarge) || size > maxBodyBytes
+		e.tooLong = e.tooLong || errors.Is(err, errTooLarge) || size > maxBodyBytes
 		if err != nil && !errors.Is(err, errTooLarge) {
 			return nil, err // an event without its end is none
 		}
@@ -56,32 +64,32 @@ func (r *eventReader) readEvent() ([]byte, error) {
 		field, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch {
-		case string(field) == "data" && !tooLong:
-			if hasData {
-				data = append(data, '\n')
+		case string(field) == "data" && !e.tooLong:
+			if e.hasData {
+				e.data = append(e.data, '\n')
 			}
-			data, hasData = append(data, value...), true
+			e.data, e.hasData = append(e.data, value...), true
 		case string(field) == "data":
-			data, hasData = data[:min(len(data), maxIDText)], true
+			e.data, e.hasData = e.data[:min(len(e.data), maxIDText)], true
 		default:
 			if string(field) == "event" {
-				name = string(value)
+				e.name = string(value)
 			}
-			fields = append(append(fields, line...), '\n')
+			e.fields = append(append(e.fields, line...), '\n')
 		}
 	}
-	return r.filterEvent(fields, data, name, hasData, tooLong), nil
+	return r.filterEvent(&e), nil
 }
 
 // filterEvent returns an event with repaired messages; a batch becomes several events.
-func (r *eventReader) filterEvent(fields, data []byte, name string, hasData, tooLong bool) []byte {
+func (r *eventReader) filterEvent(e *event) []byte {
 	var messages []message
-	switch text := bytes.TrimSpace(data); {
-	case name == "endpoint" || name != "message" && !r.onlyMessages:
-		return append(append(append(fields, "data: "...), data...), "\n\n"...)
-	case name != "message" || !hasData || len(text) == 0:
-	case tooLong:
-		messages = r.filter.rejectResponse(data, r.request, errTooLarge.Error())
+	switch text := bytes.TrimSpace(e.data); {
+	case e.name == "endpoint" || e.name != "message" && !r.onlyMessages:
+		return append(append(append(e.fields, "data: "...), e.data...), "\n\n"...)
+	case e.name != "message" || !e.hasData || len(text) == 0:
+	case e.tooLong:
+		messages = r.filter.rejectResponse(e.data, r.request, errTooLarge.Error())
 	default:
 		if start := findMessage(text); start >= 0 {
 			messages = r.filter.repairMessages(text[start:], r.request)
@@ -93,11 +101,11 @@ func (r *eventReader) filterEvent(fields, data []byte, name string, hasData, too
 		return nil
 	}
 	if len(messages) == 0 {
-		return append(fields, '\n')
+		return append(e.fields, '\n')
 	}
 	var out []byte
 	for _, m := range messages {
-		out = append(append(append(append(out, fields...), "data: "...), m.text...), "\n\n"...)
+		out = append(append(append(append(out, e.fields...), "data: "...), m.text...), "\n\n"...)
 	}
 	return out
 }

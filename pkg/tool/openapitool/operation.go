@@ -70,7 +70,7 @@ type bodyFormat struct {
 	// are those that a request does not have.
 	takesMore bool
 	hidden    map[string]bool
-	// fields are the fields of a form that are no parameters of their own, with their style.
+	// fields are the fields of a form with an encoding, by their names.
 	fields map[string]*parameter
 }
 

@@ -70,7 +70,7 @@ func (o *operation) renderPath(args map[string]any) (string, error) {
 			continue
 		}
 		v, ok := p.valueOf(args)
-		text := p.format(v, p.escapePath)
+		text := p.formatValue(v, p.escapePath)
 		if !ok || text == "" || joinValues(v, ",", ",", p.escapePath) == "" {
 			return "", fmt.Errorf("parameter %s of the path is empty", p.name)
 		}
@@ -104,12 +104,12 @@ func isSlash(r rune) bool { return r == '/' || r == '\\' }
 
 func isDots(segment string) bool { return segment == "." || segment == ".." }
 
-// format returns the value as one string, by its style or as JSON.
-func (p *parameter) format(v any, escape func(string) string) string {
+// formatValue returns the value as one string, by its style or as JSON.
+func (p *parameter) formatValue(v any, escape func(string) string) string {
 	if p.asJSON {
 		return escape(template.String(v))
 	}
-	return p.style.format(p.original, v, escape)
+	return p.style.formatValue(p.original, v, escape)
 }
 
 // encodeQuery encodes the query parameters in the order of the document. Every value that was
@@ -162,7 +162,7 @@ func (o *operation) setParameters(req *http.Request, args map[string]any) error 
 		}
 		switch p.in {
 		case "header":
-			text := p.format(v, keepText)
+			text := p.formatValue(v, withoutEscapes)
 			if strings.ContainsAny(text, "\r\n\x00") || !tool.IsHeaderName(p.original) {
 				return fmt.Errorf("header %s: the name or the value is invalid", p.name)
 			}
@@ -171,13 +171,13 @@ func (o *operation) setParameters(req *http.Request, args map[string]any) error 
 			if !tool.IsHeaderName(p.original) {
 				return fmt.Errorf("cookie %s: the name is invalid", p.name)
 			}
-			addCookie(req, p.original, p.format(v, keepText))
+			addCookie(req, p.original, p.formatValue(v, withoutEscapes))
 		}
 	}
 	return nil
 }
 
-func keepText(text string) string { return text }
+func withoutEscapes(text string) string { return text }
 
 // encodeBody returns the request body and its media type; both are empty if there is none.
 func (o *operation) encodeBody(args map[string]any) (io.Reader, string, error) {
@@ -316,7 +316,7 @@ func (o *operation) encodeForm(value any) (string, error) {
 
 // encodeMultipart encodes each field as a part; a binary one is a file of its name.
 func (o *operation) encodeMultipart(value any) (io.Reader, string, error) {
-	fields, err := o.formFields(value, keepText)
+	fields, err := o.formFields(value, withoutEscapes)
 	if err != nil {
 		return nil, "", err
 	}

@@ -48,7 +48,9 @@ var errFieldDepth = fmt.Errorf("the nesting exceeds the limit of %d levels", max
 func (s style) appendFields(fields []field, name string, v any, escape func(string) string) ([]field, error) {
 	switch {
 	case s.name == "deepObject":
-		return appendDeepObject(fields, name, v, escape, maxFieldDepth)
+		w := deepObjectWriter{fields, escape}
+		err := w.writeValue(name, v, maxFieldDepth)
+		return w.fields, err
 	case s.explode:
 		return s.appendExploded(fields, name, v, escape), nil
 	}
@@ -84,31 +86,36 @@ func (s style) appendExploded(fields []field, name string, v any, escape func(st
 	return fields
 }
 
-// appendDeepObject appends the fields of a value as a[b]=c, and of lists as a[0]=c. OpenAPI
+// A deepObjectWriter appends the fields of a value as a[b]=c, and of lists as a[0]=c. OpenAPI
 // defines only the first level; the others are those of Stripe and of most frameworks.
-func appendDeepObject(fields []field, name string, v any, escape func(string) string, depth int) ([]field, error) {
+type deepObjectWriter struct {
+	fields []field
+	escape func(string) string
+}
+
+// writeValue appends the fields of a value, which has at most depth levels.
+func (w *deepObjectWriter) writeValue(name string, v any, depth int) error {
 	if depth < 0 {
-		return nil, errFieldDepth
+		return errFieldDepth
 	}
-	var err error
 	switch v := v.(type) {
 	case nil: // an undefined value of RFC 6570
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if fields, err = appendDeepObject(fields, name+"["+key+"]", v[key], escape, depth-1); err != nil {
-				return nil, err
+			if err := w.writeValue(name+"["+key+"]", v[key], depth-1); err != nil {
+				return err
 			}
 		}
 	case []any:
 		for i, item := range v {
-			if fields, err = appendDeepObject(fields, name+"["+strconv.Itoa(i)+"]", item, escape, depth-1); err != nil {
-				return nil, err
+			if err := w.writeValue(name+"["+strconv.Itoa(i)+"]", item, depth-1); err != nil {
+				return err
 			}
 		}
 	default:
-		fields = append(fields, field{name, escape(template.String(v))})
+		w.fields = append(w.fields, field{name, w.escape(template.String(v))})
 	}
-	return fields, nil
+	return nil
 }
 
 // joinValues joins a list, or the keys and values of an object, to one string.
@@ -129,8 +136,8 @@ func joinValues(v any, separator, assign string, escape func(string) string) str
 	return strings.Join(parts, separator)
 }
 
-// format returns a value as one string, for a path, a header or a cookie.
-func (s style) format(name string, v any, escape func(string) string) string {
+// formatValue returns a value as one string, for a path, a header or a cookie.
+func (s style) formatValue(name string, v any, escape func(string) string) string {
 	assign := ","
 	if s.explode {
 		assign = "="
