@@ -252,7 +252,9 @@ func (r *operationReader) readBody(op *operation, n *spec.Node) {
 		}
 		op.body = &bodyFormat{mediaType: e.Key.Value, required: isTrue(n.Get("required"))}
 		r.readBodySchema(op, e.Value.Get("schema"))
-		r.readEncoding(op, e.Value.Get("encoding"))
+		if op.body != nil {
+			r.readEncoding(op, e.Value.Get("encoding"))
+		}
 		return
 	}
 	d := content.Entries[0].Key.Errorf("openapi", "operation %s takes a body in %s, which is not supported", op.displayName(), cutMessage(content.Entries[0].Key.Value))
@@ -284,6 +286,10 @@ func (r *operationReader) readBodySchema(op *operation, n *spec.Node) {
 	if slices.Contains(types, "object") && len(properties) > 0 && !composed && kind != rawEncoding {
 		op.body.takesMore, op.body.hidden = schema["additionalProperties"] != false, readOnlyProperties(r.doc, target)
 		r.readBodyProperties(op, target.Get("properties"), properties, schema["required"])
+		return
+	}
+	if kind == formEncoding && !op.body.required && !composed && properties != nil && len(properties) == 0 {
+		op.body = nil // a form without fields, as Stripe declares for GET
 		return
 	}
 	op.body.whole = true

@@ -117,6 +117,8 @@ func TestBodies(t *testing.T) {
 				"--BOUNDARY\r\nContent-Disposition: form-data; name=\"photo\"; filename=\"photo\"\r\nContent-Type: image/png\r\n\r\nbytes\r\n" +
 				"--BOUNDARY\r\nContent-Disposition: form-data; name=\"tags\"\r\nContent-Type: application/json\r\n\r\n[1,2]\r\n--BOUNDARY--\r\n",
 		},
+		{"a form without fields", "application/x-www-form-urlencoded", `{"type":"object","properties":{}}`, `,"encoding":{}`, `{"body":{"a":1}}`, "POST /x\n"},
+		{"an unset object of Stripe", "application/x-www-form-urlencoded", `{"type":"object","properties":{"address":{"anyOf":[{"type":"object","properties":{"line1":{"type":"string"}}},{"type":"string","enum":[""]}]}}}`, `,"encoding":{"address":{"style":"deepObject","explode":true}}`, `{"address":""}`, "address="},
 		{"a merge patch", "application/merge-patch+json", `{"type":"object","required":["n"],"properties":{"a":{"type":"string"},"n":{"type":"integer"},"spec":{"type":"object","required":["x"],"properties":{"x":{"enum":["y"]}}}}}`, "", `{"a":null,"spec":{"x":null}}`, `{"a":null,"spec":{"x":null}}`},
 		{"a merge patch of null alone", "application/merge-patch+json", `{"type":"object","properties":{"a":{"anyOf":[{"type":"object"}]}}}`, "", `{"a":null}`, `{"a":null}`},
 		{"null in JSON", "application/json", `{"type":"object","properties":{"a":{"type":"string","nullable":true},"b":{"nullable":true,"allOf":[{"type":"object"}]},"c":{"type":"string"}}}`, "", `{"a":null,"b":null,"c":null}`, `{"a":null,"b":null}`},
