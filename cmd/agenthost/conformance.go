@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,7 +127,11 @@ func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths [
 	t := &conformanceRun{io: io, client: &conformance.Runner{
 		Client: &http.Client{}, URL: strings.TrimSuffix(f.url, "/"), OwnUsers: f.url != "",
 	}}
-	if f.url == "" {
+	if f.url != "" {
+		if err := t.checkServer(ctx, f.url); err != nil {
+			return err
+		}
+	} else {
 		replayer := &conformance.Replayer{Root: rootFolder(cases[0].Dir)}
 		t.replay, t.wrap = replayer, replayer.Run
 		if err := t.loadApps(ctx, f, cases); err != nil {
@@ -137,7 +142,7 @@ func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths [
 	line := strings.Repeat("=", 50)
 	fmt.Fprintf(io.out, "%s\nRunning ADK conformance tests in replay mode...\n%s\n", line, line)
 	var all []*conformance.Summary
-	failed := 0
+	ran, failed := 0, 0
 	for _, mode := range modes {
 		s, err := t.runCases(ctx, cases, mode)
 		if err != nil {
@@ -146,18 +151,35 @@ func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths [
 		if err := s.WriteText(io.out); err != nil {
 			return failWith(err)
 		}
-		all, failed = append(all, s), failed+s.Failed()
+		all, ran, failed = append(all, s), ran+len(s.Results), failed+s.Failed()
 	}
 	if f.report {
 		if err := f.writeReport(ctx, t, all); err != nil {
 			return err
 		}
 	}
-	if failed > 0 {
+	switch {
+	case ran == 0:
+		return failWithf("no case has recordings; hint: write them with agenthost conformance record %s", strings.Join(paths, " "))
+	case failed > 0:
 		fmt.Fprintf(io.out, "\n%d test(s) failed\n", failed)
 		return &codedError{code: exitProblems}
 	}
 	fmt.Fprintf(io.out, "\nAll tests passed!\n")
+	return nil
+}
+
+// checkServer reports an address that is no URL, or at which no server responds. What it responds
+// does not count: not all servers report their version.
+func (t *conformanceRun) checkServer(ctx context.Context, address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("--url must be an address such as http://127.0.0.1:8000, got %q", address)
+	}
+	var unreachable *url.Error
+	if _, err := t.client.ReadVersion(ctx); errors.As(err, &unreachable) {
+		return failWithf("the server at --url cannot be reached: %w; hint: start it with agenthost serve DIR --replay-recordings DIR", unreachable.Err)
+	}
 	return nil
 }
 
@@ -341,6 +363,9 @@ func (f *conformanceFlags) findApps() (map[string][]string, error) {
 			}
 			return err
 		})
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, failWithf("--apps: folder %s not found", root)
+		}
 		if err != nil {
 			return nil, failWith(err)
 		}

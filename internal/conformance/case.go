@@ -100,6 +100,9 @@ func FindCases(roots []string) ([]*Case, error) {
 			found = -1
 			return err
 		})
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s not found: name a folder with CATEGORY/NAME/spec.yaml", root)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -162,7 +162,7 @@ func TestCompareRequests(t *testing.T) {
 	}
 }
 
-// TestCompareValues: a value in a text counts, and its notation does not.
+// TestCompareValues: a value in the text of a request counts, and its notation does not.
 func TestCompareValues(t *testing.T) {
 	recorded := decode(t, `{"model": "m", "contents": [{"role": "user", "parts": [{"text": "[a] called tool `+"`f`"+` with parameters: {'x': None, 'y': 1.0}"}]}],
 		"config": {"system_instruction": "The guest {'vip': True} pays: True."}}`)

@@ -13,10 +13,10 @@ import (
 // state in an instruction. adk-python writes them as Python does, {'a': None}, adk-go and
 // agenthost as JSON, {"a":null}. They are brought into one form before they are compared.
 
-// maxLiteralDepth limits the nesting of a value in a text.
+// maxLiteralDepth limits the nesting of a value.
 const maxLiteralDepth = 64
 
-// normalizeLiterals replaces the mappings and lists in a text, in the notation of Python or JSON,
+// normalizeLiterals replaces the mappings and lists in text, in the notation of Python or JSON,
 // by JSON with sorted keys. All other text stays as it is. Each bracket of the text may begin a
 // value; those that were open when a value turned out to be none are not tried again, so that the
 // time is linear.
@@ -60,7 +60,7 @@ func normalizeConstants(text string) string {
 	return pythonConstant.ReplaceAllStringFunc(text, func(word string) string { return jsonConstants[word] })
 }
 
-// A literalReader reads a value at the start of a text. Each method returns false if there is
+// A literalReader reads a value at the start of text. Each method returns false if there is
 // none.
 type literalReader struct {
 	rest string

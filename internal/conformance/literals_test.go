@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// TestNormalizeLiterals: mappings and lists in a text have one form, whether Python or JSON wrote
-// them. Text that is no value stays as it is.
+// TestNormalizeLiterals: mappings and lists in text have one form, whether Python or JSON wrote
+// them. All other text stays as it is.
 func TestNormalizeLiterals(t *testing.T) {
 	for text, want := range map[string]string{
 		"[a] called tool `f` with parameters: {'b': 7, 'a': None}":  "[a] called tool `f` with parameters: {\"a\":null,\"b\":7}",
 		`result: {"a": null, "b": 7.0}`:                             `result: {"a":null,"b":7}`,
-		`{'x': "O'Neill", 'y': 'say "hi"', 'z': 'it\'s "it"'}`:      `{"x":"O'Neill","y":"say \"hi\"","z":"it's \"it\""}`,
+		`{'x': "O'Neill", 'y': 'cry "hi"', 'z': 'it\'s "it"'}`:      `{"x":"O'Neill","y":"cry \"hi\"","z":"it's \"it\""}`,
 		`{'t': True, 'f': False, "j": true}`:                        `{"f":false,"j":true,"t":true}`,
 		`{'list': [1, (2, 3), (4,), ()], 'map': {}}`:                `{"list":[1,[2,3],[4],[]],"map":{}}`,
 		`{'n': 9007199254740993, 'x': 1e+16, 'y': 0.10, 'z': -0.0}`: `{"n":9007199254740993,"x":10000000000000000,"y":0.1,"z":0}`,

@@ -174,7 +174,7 @@ func takesNoArgs(schema map[string]any) bool {
 }
 
 // normalizeDescription returns the words of a description: recordings have the line breaks and
-// the indentation of docstrings. The fence of an MCP server's description is no difference.
+// the indentation of docstrings. The fence of an MCP server's description does not count.
 func normalizeDescription(text string) string {
 	return strings.Join(strings.Fields(mcptool.RemoveFence(text)), " ")
 }
@@ -360,7 +360,7 @@ func matchesInstruction(recorded, actual string, notes []string) bool {
 	return true
 }
 
-// normalizeInstruction returns a text of an instruction with its values in one notation.
+// normalizeInstruction returns a part of an instruction with its values in one notation.
 func normalizeInstruction(text string) string {
 	return normalizeConstants(normalizeLiterals(strings.TrimSpace(text)))
 }

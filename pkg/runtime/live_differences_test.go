@@ -191,7 +191,7 @@ func ownTraces() []ownTrace {
 
 func expectSame(got, want []any) string { return cmp.Diff(want, got) }
 
-// TestOwnTraces: the host differs from ADK as docs/live.md says.
+// TestOwnTraces: the host differs from ADK as docs/live.md describes.
 func TestOwnTraces(t *testing.T) {
 	for _, own := range ownTraces() {
 		t.Run(own.trace.Name, func(t *testing.T) {
