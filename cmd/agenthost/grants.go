@@ -80,6 +80,15 @@ func (f *grantFlags) checkPublicURL() error {
 	return nil
 }
 
+// publicHost returns the host of --public-url, with its port if it has one, or "".
+func (f *grantFlags) publicHost() string {
+	u, err := url.Parse(f.publicURL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
 func isLoopbackName(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

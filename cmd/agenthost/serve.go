@@ -185,6 +185,9 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	if err != nil {
 		return err
 	}
+	if f.observe.traceContents && f.observe.otlp == "" {
+		logger.Warn("--trace-contents has no effect without --otlp")
+	}
 	warnUnknownVariables(logger, f.knownVariables, f.load.reserved.Variables)
 	listener, err := m.openListener(ctx)
 	if err != nil {
@@ -306,7 +309,7 @@ func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) e
 		})
 		served <- web.Serve(listener)
 	}()
-	m.printGreeting("http://" + listener.Addr().String())
+	m.printGreeting("http://" + localAddress(listener.Addr().String()))
 	var err error
 	select {
 	case <-ctx.Done():
@@ -368,6 +371,16 @@ func (m *serveMain) printGreeting(url string) {
 	if example != "" {
 		out.WriteString(m.exampleRequest(url, example))
 	}
+}
+
+// localAddress returns the address at which a program on this machine reaches a listener: the
+// loopback address if it listens on all addresses.
+func localAddress(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
 }
 
 // exampleRequest returns curl commands for a first turn. With authentication, they use

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"agenthost/internal/safe"
@@ -42,7 +44,7 @@ func (f *serveFlags) serveDemo(ctx context.Context, logger *slog.Logger) (stop f
 }
 
 // demoOrders serves GET /demo/orders/{id} and POST /demo/orders/{id}/refunds for the example
-// apps tools and support. It keeps no refunds.
+// apps tools and support, and at /demo an index of the orders. It keeps no refunds.
 func demoOrders() http.Handler {
 	orders := map[string]demoOrder{
 		"1001": {"1001", "shipped", 42.5, []demoItem{{"Tea pot", 1}, {"Cup", 4}}},
@@ -64,6 +66,16 @@ func demoOrders() http.Handler {
 			}
 			f(w, r, order)
 		}
+	}
+	index := func(w http.ResponseWriter, _ *http.Request) {
+		paths := []string{}
+		for _, id := range slices.Sorted(maps.Keys(orders)) {
+			paths = append(paths, "GET /demo/orders/"+id)
+		}
+		answer(w, http.StatusOK, map[string]any{"orders": paths, "refund": "POST /demo/orders/{id}/refunds with amount and reason"})
+	}
+	for _, path := range []string{"/{$}", "/demo", "/demo/{$}", "/demo/orders", "/demo/orders/{$}"} {
+		mux.HandleFunc("GET "+path, index)
 	}
 	mux.HandleFunc("GET /demo/orders/{id}", withOrder(func(w http.ResponseWriter, _ *http.Request, order demoOrder) {
 		answer(w, http.StatusOK, order)

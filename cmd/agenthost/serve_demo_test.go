@@ -8,8 +8,13 @@ import (
 )
 
 func TestDemoOrders(t *testing.T) {
+	const index = `200 {"orders":["GET /demo/orders/1001","GET /demo/orders/1002","GET /demo/orders/1003"],"refund":"POST /demo/orders/{id}/refunds with amount and reason"}`
 	for path, want := range map[string]string{
 		"/demo/orders/1001": `200 {"id":"1001","status":"shipped","total":42.5,"items":[{"name":"Tea pot","quantity":1},{"name":"Cup","quantity":4}]}`,
+		"/demo":             index,
+		"/demo/":            index,
+		"/demo/orders":      index,
+		"/":                 index,
 		"/demo/orders/7":    `404 {"detail":"Order not found: 7"}`,
 	} {
 		w := httptest.NewRecorder()

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net"
+	"slices"
 
 	"agenthost/pkg/server"
 )
@@ -33,6 +34,9 @@ func (f *serveFlags) serverOptions() (*server.Options, error) {
 	case !reachable && !f.insecure:
 		// Guard against DNS rebinding: only loopback names may address a local host.
 		opts.AllowedHosts = []string{"127.0.0.1", "localhost", "[::1]"}
+	}
+	if public := f.grants.publicHost(); public != "" && len(opts.AllowedHosts) > 0 {
+		opts.AllowedHosts = append(slices.Clip(opts.AllowedHosts), public)
 	}
 	return opts, nil
 }

@@ -186,7 +186,7 @@ func (f *stateFlow) checkReads() {
 	for _, p := range f.accesses {
 		for _, t := range p.use.Texts {
 			for _, ref := range t.Refs {
-				f.checkRead(stateRead{t.Text, ref.Offset, ref.Name, !ref.Optional && !outlivesSession(ref.Name), "write {" + ref.Name + "?} if it may be missing"})
+				f.checkRead(stateRead{t.Text, ref.Offset, ref.Name, !ref.Optional && !outlivesSession(ref.Name), "write {" + ref.Name + "?} if it may be missing, or {!" + ref.Name + "} for literal braces"})
 			}
 		}
 		for _, e := range p.use.Exprs {
