@@ -103,14 +103,25 @@ type folderHasher struct {
 type fileState struct {
 	size     int64
 	modified time.Time
+	changed  time.Time // see changeTime
 	id       os.FileInfo
 	read     time.Time
 	sum      [sha256.Size]byte
 }
 
-// racyWindow is the minimum age of a modification time at reading for equal times to
-// mean equal content: file systems have coarse timestamps.
+// isSameFile reports whether a file has the size and the times of another state.
+func (f fileState) isSameFile(now fileState) bool {
+	return f.size == now.size && f.modified.Equal(now.modified) && f.changed.Equal(now.changed) && os.SameFile(f.id, now.id)
+}
+
+// racyWindow is the minimum age of the times at reading for equal times to mean equal
+// content: file systems have coarse timestamps.
 const racyWindow = 2 * time.Second
+
+// isSettled reports whether equal times mean equal content.
+func (f fileState) isSettled() bool {
+	return f.read.Sub(f.modified) > racyWindow && f.read.Sub(f.changed) > racyWindow
+}
 
 // hashFolder hashes the folder and its subfolders, except hidden ones and those that
 // cannot contain parts of an app, and then the outside files that the app depends on.
@@ -168,14 +179,13 @@ func isDocumentFile(file string) bool {
 
 // readState returns the state of a file, from the cache if it is unchanged.
 func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (fileState, error) {
-	m := fileState{size: info.Size(), modified: info.ModTime(), id: info, read: now}
-	old, known := t.states[path]
-	if known && old.size == m.size && old.modified.Equal(m.modified) && os.SameFile(old.id, info) && old.read.Sub(old.modified) > racyWindow {
+	m := fileState{size: info.Size(), modified: info.ModTime(), changed: changeTime(info), id: info, read: now}
+	if old, known := t.states[path]; known && old.isSameFile(m) && old.isSettled() {
 		return old, nil
 	}
 	if info.Size() > maxFile {
 		if isDocumentFile(path) { // hashed when it is loaded
-			m.sum = sha256.Sum256(fmt.Appendf(nil, "%d %d", info.Size(), info.ModTime().UnixNano()))
+			m.sum = sha256.Sum256(fmt.Appendf(nil, "%d %d %d", info.Size(), m.modified.UnixNano(), m.changed.UnixNano()))
 		}
 		return m, nil
 	}

@@ -1,0 +1,16 @@
+package loader
+
+import (
+	"io/fs"
+	"syscall"
+	"time"
+)
+
+// changeTime returns when the content or the attributes of a file were last changed. Unlike
+// the modification time, no program can set it.
+func changeTime(info fs.FileInfo) time.Time {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return time.Unix(stat.Ctimespec.Unix())
+	}
+	return time.Time{}
+}
