@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"agenthost/internal/baseurl"
 	"agenthost/pkg/model"
 )
 
@@ -67,7 +68,7 @@ func anthropicSettings(v variables, key, base string, vertex *AnthropicVertex) (
 		} else {
 			c.key = v.chooseKey(key, c.base, "ANTHROPIC_API_KEY")
 		}
-		c.base.value = strings.TrimSuffix(strings.TrimRight(c.base.value, "/"), "/v1")
+		c.base.value = baseurl.TrimPath(c.base.value, "/v1")
 		return c, nil
 	}
 	c := anthropicChoice{vertex: true, base: v.chooseBase(base, "ANTHROPIC_VERTEX_BASE_URL", "")}
@@ -77,7 +78,7 @@ func anthropicSettings(v variables, key, base string, vertex *AnthropicVertex) (
 	}
 	c.location = firstNonEmpty(vertex.Location, v.valueOf("GOOGLE_CLOUD_LOCATION"), v.valueOf("CLOUD_ML_REGION"), "global")
 	if c.base.value != "" {
-		c.base.value = strings.TrimSuffix(strings.TrimRight(c.base.value, "/"), "/v1")
+		c.base.value = baseurl.TrimPath(c.base.value, "/v1")
 		return c, nil
 	}
 	usual, err := vertexURL(c.location)
@@ -104,7 +105,7 @@ func (a *anthropic) findEndpoint(ctx context.Context, c *anthropicCall) (*anthro
 	if s.vertex {
 		return a.findVertexEndpoint(ctx, s, c)
 	}
-	at := &anthropicEndpoint{url: s.base.value + "/v1/messages", header: http.Header{}, secrets: []string{s.key.value}}
+	at := &anthropicEndpoint{url: baseurl.Join(s.base.value, "/v1/messages"), header: http.Header{}, secrets: []string{s.key.value}}
 	at.header.Set("Anthropic-Version", anthropicVersion)
 	switch {
 	case s.key.value != "":
@@ -131,8 +132,8 @@ func (a *anthropic) findVertexEndpoint(ctx context.Context, s anthropicChoice, c
 		method = "streamRawPredict"
 	}
 	at := &anthropicEndpoint{header: http.Header{}}
-	at.url = fmt.Sprintf("%s/v1/projects/%s/locations/%s/publishers/anthropic/models/%s:%s", s.base.value,
-		url.PathEscape(s.project.value), url.PathEscape(s.location), url.PathEscape(bareModelName(c.model)), method)
+	at.url = baseurl.Join(s.base.value, fmt.Sprintf("/v1/projects/%s/locations/%s/publishers/anthropic/models/%s:%s",
+		url.PathEscape(s.project.value), url.PathEscape(s.location), url.PathEscape(bareModelName(c.model)), method))
 	token, err := a.readToken(ctx, s)
 	if err != nil {
 		return nil, err

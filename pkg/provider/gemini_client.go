@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"cloud.google.com/go/auth/credentials"
 	"google.golang.org/genai"
@@ -44,6 +45,7 @@ func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	client := *g.opts.HTTP
 	client.Transport = wire
 	config.HTTPClient = &client
+	config.HTTPOptions.BaseURL, wire.query, _ = strings.Cut(config.HTTPOptions.BaseURL, "?")
 	made, err := genai.NewClient(ctx, config)
 	if err != nil {
 		// Do not wrap the cause: the SDK prints its config with the key.
@@ -154,6 +156,9 @@ func badBaseURL(base string) string {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return "base_url must be a URL such as https://example.com"
 	}
+	if strings.Contains(base, "#") {
+		return "base_url cannot have a fragment: remove # and what follows"
+	}
 	return ""
 }
 
@@ -164,6 +169,7 @@ type geminiTransport struct {
 	base  http.RoundTripper // nil is http.DefaultTransport
 	token func(context.Context) (string, error)
 	key   string
+	query string // of the base URL, which the SDK cannot join
 }
 
 // RoundTrip sends one request. Any status other than 2xx is an error.
@@ -171,6 +177,10 @@ func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	req, token, err := t.authorizeRequest(req)
 	if err != nil {
 		return nil, err
+	}
+	if t.query != "" {
+		req = req.Clone(req.Context())
+		req.URL.RawQuery = strings.TrimSuffix(t.query+"&"+req.URL.RawQuery, "&")
 	}
 	redactor := spec.NewRedactor(t.key, token)
 	base := t.base

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"agenthost/internal/baseurl"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
@@ -109,7 +110,7 @@ func (o *ollama) sendRequest(ctx context.Context, req *model.Request) (*serviceR
 		return nil, err
 	}
 	at := ollamaEndpoint(newVariables(o.opts.Lookup, o.opts.App), o.opts.APIKey, o.opts.BaseURL)
-	call := &serviceRequest{url: at.base.value + "/api/chat", header: http.Header{}, body: body, secrets: []string{at.key.value}}
+	call := &serviceRequest{url: baseurl.Join(at.base.value, "/api/chat"), header: http.Header{}, body: body, secrets: []string{at.key.value}}
 	if at.key.value != "" {
 		call.header.Set("Authorization", "Bearer "+at.key.value)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"agenthost/internal/baseurl"
 	"agenthost/pkg/model"
 )
 
@@ -133,7 +134,7 @@ func (o *openAI) sendBody(ctx context.Context, req *model.Request, path string, 
 	if at.problem != "" {
 		return nil, newConfigError(http.StatusBadRequest, at.problem)
 	}
-	call := &serviceRequest{url: at.base.value + path, header: http.Header{}, body: body, secrets: []string{at.key.value}}
+	call := &serviceRequest{url: baseurl.Join(at.base.value, path), header: http.Header{}, body: body, secrets: []string{at.key.value}}
 	switch {
 	case at.key.value == "":
 	case o.vendor.keyHeader != "":

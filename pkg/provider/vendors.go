@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"agenthost/internal/baseurl"
 	"agenthost/pkg/spec"
 )
 
@@ -191,9 +192,9 @@ func (v *vendor) completeAddress(vars variables, base string) (address, problem 
 		}
 		return strings.ReplaceAll(base, "{region}", region), ""
 	}
-	base = strings.TrimRight(base, "/")
-	if u, err := url.Parse(base); err == nil && u.Path == "" && u.RawQuery == "" {
-		base += v.path
+	base = baseurl.TrimPath(base, "")
+	if u, err := url.Parse(base); err == nil && u.Path == "" {
+		base = baseurl.Join(base, v.path)
 	}
 	return base, ""
 }

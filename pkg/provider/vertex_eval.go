@@ -10,9 +10,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
+	"agenthost/internal/baseurl"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
@@ -127,7 +127,7 @@ const maxEvaluationWait = time.Minute
 func (e *VertexEvaluator) attemptCall(ctx context.Context, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, evaluationTimeout, fmt.Errorf("the evaluation service of Vertex AI did not answer within %s", evaluationTimeout))
 	defer cancel()
-	at := fmt.Sprintf("%s/v1beta1/projects/%s/locations/%s:evaluateInstances", strings.TrimRight(e.base.value, "/"), url.PathEscape(e.project.value), url.PathEscape(e.location.value))
+	at := baseurl.Join(e.base.value, fmt.Sprintf("/v1beta1/projects/%s/locations/%s:evaluateInstances", url.PathEscape(e.project.value), url.PathEscape(e.location.value)))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

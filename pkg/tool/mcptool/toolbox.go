@@ -3,9 +3,9 @@ package mcptool
 import (
 	"context"
 	"net/url"
-	"strings"
 	"time"
 
+	"agenthost/internal/baseurl"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
@@ -41,10 +41,11 @@ func (c *toolboxConfig) Check(*spec.Node) spec.Diagnostics { return c.newServer(
 func (c *toolboxConfig) newServer() *server {
 	address := c.ServerURL
 	if tool.ConstantHost(address.Value) != "" {
-		address.Value = strings.TrimSuffix(address.Value, "/") + "/mcp"
+		path := "/mcp"
 		if c.ToolsetName != "" {
-			address.Value += "/" + url.PathEscape(c.ToolsetName)
+			path += "/" + url.PathEscape(c.ToolsetName)
 		}
+		address.Value = baseurl.Join(address.Value, path)
 	}
 	return &server{
 		url: address, headers: c.AdditionalHeaders, connectTimeout: 5 * time.Second, callTimeout: 300 * time.Second,

@@ -1,0 +1,25 @@
+// Package baseurl joins the base URLs of services, which may have a query such as
+// ?api-version=2024-02-01, with the paths of calls.
+package baseurl
+
+import "strings"
+
+// Join adds a path to a base URL: after the path of the base, before its query.
+func Join(base, path string) string {
+	address, query := cut(base)
+	return strings.TrimRight(address, "/") + path + query
+}
+
+// TrimPath removes the slashes and then a suffix at the end of the path of a base URL.
+func TrimPath(base, suffix string) string {
+	address, query := cut(base)
+	return strings.TrimSuffix(strings.TrimRight(address, "/"), suffix) + query
+}
+
+// cut splits a URL before its query.
+func cut(base string) (address, query string) {
+	if at := strings.IndexByte(base, '?'); at >= 0 {
+		return base[:at], base[at:]
+	}
+	return base, ""
+}
