@@ -40,7 +40,7 @@ const (
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	return []Kind{Arguments, NumericIDs, Mark, OtherMode, Names, SplitNames, Summary, Growing, PlainText}
+	return []Kind{Arguments, NumericIDs, Counts, Mark, OtherMode, Names, SplitNames, Summary, Growing, PlainText}
 }
 
 // Streams returns whether a request is answered with a stream.
