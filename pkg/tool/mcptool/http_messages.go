@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+
+	"agenthost/internal/charset"
 )
 
 // A messageTransport repairs the messages in the responses of a server over HTTP.
@@ -40,7 +42,7 @@ func (t *messageTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	case kind == "text/event-stream":
 		resp.Body = t.newEventReader(resp.Body, request)
 	case request != "" && t.answersPosts:
-		resp.Body = &responseBody{ReadCloser: resp.Body, filter: t.filter, request: request}
+		resp.Body = &responseBody{ReadCloser: resp.Body, contentType: resp.Header.Get("Content-Type"), filter: t.filter, request: request}
 		resp.Header.Set("Content-Type", "application/json")
 	default:
 		return resp, nil
@@ -54,8 +56,9 @@ func (t *messageTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 // one message.
 type responseBody struct {
 	io.ReadCloser
-	filter  *messageFilter
-	request string
+	contentType string
+	filter      *messageFilter
+	request     string
 	// message is nil before the first read.
 	message io.Reader
 }
@@ -67,7 +70,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		if err != nil && !errors.Is(err, errTooLarge) {
 			return 0, err
 		}
-		b.message = bytes.NewReader(b.repairBody(raw, err))
+		b.message = bytes.NewReader(b.repairBody(charset.DecodeJSON(b.contentType, raw), err))
 	}
 	return b.message.Read(p)
 }

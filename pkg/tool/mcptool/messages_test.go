@@ -14,6 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+
 	"agenthost/internal/testmcp"
 	"agenthost/pkg/tool"
 )
@@ -138,4 +141,29 @@ func FuzzMessages(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A response may begin with a byte order mark or be UTF-16.
+func TestResponseCharsets(t *testing.T) {
+	for name, encoder := range map[string]encoding.Encoding{
+		"UTF-8 with a mark":  unicode.UTF8BOM,
+		"UTF-16 with a mark": unicode.UTF16(unicode.LittleEndian, unicode.UseBOM),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serveRaw(t)
+			s.answer("tools/list", `{"tools":[{"name":"greet","description":"Grüßt.","inputSchema":{"type":"object"}}]}`)
+			for method, answer := range s.answers {
+				s.answers[method] = func(id, params json.RawMessage) string {
+					text, err := encoder.NewEncoder().String(answer(id, params))
+					if err != nil {
+						t.Error(err)
+					}
+					return text
+				}
+			}
+			if names := namesOf(t, buildSet(t, "mcp", "url: "+s.URL)); !slices.Equal(names, []string{"greet"}) {
+				t.Errorf("tools = %v", names)
+			}
+		})
+	}
 }

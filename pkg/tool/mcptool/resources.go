@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
 
+	"agenthost/internal/charset"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -290,7 +291,7 @@ func (l *link) newResourcePart(c *mcp.ResourceContents) *genai.Part {
 		return &genai.Part{InlineData: &genai.Blob{Data: c.Blob, MIMEType: kind}}
 	}
 	if family == "text" || kind == "application/json" {
-		return &genai.Part{Text: l.redactor.redactString(strings.ToValidUTF8(string(c.Blob), "\uFFFD"))}
+		return &genai.Part{Text: l.redactor.redactString(strings.ToValidUTF8(string(charset.DecodeText(c.MIMEType, c.Blob)), "\uFFFD"))}
 	}
 	return &genai.Part{Text: fmt.Sprintf("[Binary resource of type %q, %d bytes, which cannot be displayed.]",
 		cutText(cleanText(kind), maxNameShown), len(c.Blob))}

@@ -62,7 +62,7 @@ func TestResources(t *testing.T) {
 		addResource(h.serving, fmt.Sprintf("note%d", i), &mcp.ResourceContents{URI: fmt.Sprintf("mem://%d", i), MIMEType: "text/plain", Text: "the key is k3y-of-ops"})
 	}
 	addResource(h.serving, "photo", &mcp.ResourceContents{URI: "mem://photo", MIMEType: "image/png", Blob: []byte{1, 2, 3}})
-	addResource(h.serving, "list", &mcp.ResourceContents{URI: "mem://list", MIMEType: "text/csv; charset=utf-8", Blob: []byte("a,b")})
+	addResource(h.serving, "list", &mcp.ResourceContents{URI: "mem://list", MIMEType: "text/csv; charset=iso-8859-1", Blob: []byte("a,\xfc")})
 	addResource(h.serving, "disk", &mcp.ResourceContents{URI: "mem://disk", MIMEType: "application/zip", Blob: []byte{1, 2}})
 	for _, tt := range []struct{ kind, yaml, names string }{
 		{"mcp", "url: " + h.URL + "\nheaders: {X-Key: k3y}\nresources: true\ntool_filter: [add]", `["note0","note1","note2","disk","list","photo"]`},
@@ -80,7 +80,7 @@ func TestResources(t *testing.T) {
 		}
 		want := []string{
 			`Resource disk is:|[Binary resource of type "application/zip", 2 bytes, which cannot be displayed.]|`,
-			"Resource list is:|a,b|", "Resource note1 is:|the key is ***|", "Resource photo is:|<image/png 3 bytes>|",
+			"Resource list is:|a,ü|", "Resource note1 is:|the key is ***|", "Resource photo is:|<image/png 3 bytes>|",
 		}
 		if diff := cmp.Diff(want, texts); diff != "" {
 			t.Errorf("contents (-want +got):\n%s", diff)
