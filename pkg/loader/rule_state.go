@@ -217,6 +217,9 @@ func (f *stateFlow) checkRead(r stateRead) {
 	if near == "" && !r.required {
 		return
 	}
+	if isForeignVariable(r.at.Value, r.offset) {
+		return
+	}
 	f.unwrittenCount++
 	d := r.at.Warnf(r.offset, "state-unwritten", "nothing in the app writes the state key %s", r.key)
 	switch declare := "if the initial state has it, declare it in the state_schema of the root agent"; {

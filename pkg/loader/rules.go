@@ -31,6 +31,7 @@ func rules() []rule {
 	return []rule{
 		{"duplicate-name", anyApp, checkDuplicateNames},
 		{"unused", anyApp, checkUnused},
+		{"variable", anyApp, checkForeignVariables},
 		{"context-cache", validApp, checkCaching},
 		{"compaction", resolvedTree, checkCompaction},
 		{"code-executor", validApp, checkCodeExecution},

@@ -1,0 +1,99 @@
+package loader
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"agenthost/pkg/spec"
+)
+
+// foreignVariables matches variables in the notation of other programs, with upper-case
+// names: ${X} and $X of shells, ${env.X} of docker-agent, ${{ secrets.X }} of GitHub,
+// {{env.X}}, os.environ/X of LiteLLM, $env:X of PowerShell, and %X% of Windows. %X% and $X
+// also occur in encoded URLs and in prices, so they must be a word.
+var foreignVariables = sync.OnceValue(func() *regexp.Regexp {
+	const name = `([A-Z_][A-Z0-9_]*)`
+	return regexp.MustCompile(`\$\{(?:env\.)?` + name + `(?::?[-?=][^}]*)?\}|\$?\{\{ *(?:env|secrets|vars)\.` + name + ` *\}\}|` +
+		`\bos\.environ/` + name + `|\bos\.environ\[['"]` + name + `['"]\]|\$env:` + name + `|` +
+		`(?:^|[\s/=:@])\$([A-Z_][A-Z0-9_]+)|(?:^|\s)%([A-Z_][A-Z0-9_]{2,})%`)
+})
+
+// checkForeignVariables warns of variables in the notation of another program, which are
+// sent as they are. It looks at values that a service or a program reads: in other texts
+// such a notation may be meant.
+func checkForeignVariables(app *appModel) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, root := range app.documents {
+		ds = append(ds, findForeignVariables(root, "")...)
+	}
+	return mergeByPlace(ds)
+}
+
+// findForeignVariables looks at a node that is the value of a key.
+func findForeignVariables(n *spec.Node, key string) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, e := range n.Entries {
+		inner := e.Key.Value
+		if isSentMapping(key) {
+			inner = key
+		}
+		ds = append(ds, findForeignVariables(e.Value, inner)...)
+	}
+	for _, item := range n.Items {
+		ds = append(ds, findForeignVariables(item, key)...)
+	}
+	if n.Kind != spec.Scalar || !isSentMapping(key) && !isSentField(key) {
+		return ds
+	}
+	text, hasReferences := n.BeforeInterpolation()
+	if !hasReferences {
+		text = n.Value
+	}
+	for _, m := range foreignVariables().FindAllStringSubmatchIndex(text, -1) {
+		written, name := readForeignVariable(text, m)
+		d := n.Warnf("variable", "%s is not a variable here: it is used as it is", written)
+		if !hasReferences {
+			d = n.Text().Warnf(m[0]+strings.Index(text[m[0]:m[1]], written), "variable", "%s is not a variable here: it is used as it is", written)
+		}
+		ds = append(ds, d.WithHint("write ${env:%s}, or ${secret:%s} for a secret", name, name))
+	}
+	return ds
+}
+
+// readForeignVariable returns a match of foreignVariables as written, and its name.
+func readForeignVariable(text string, m []int) (written, name string) {
+	for i := 2; i < len(m); i += 2 {
+		if m[i] >= 0 {
+			name = text[m[i]:m[i+1]]
+		}
+	}
+	return strings.TrimLeft(text[m[0]:m[1]], " \t\r\n/=:@"), name
+}
+
+// isForeignVariable reports whether an offset of a text is in a variable in the notation of
+// another program.
+func isForeignVariable(text string, offset int) bool {
+	const before, after = 16, 128 // characters, since texts may be long
+	from := max(offset-before, 0)
+	text, offset = text[from:min(offset+after, len(text))], offset-from
+	return slices.ContainsFunc(foreignVariables().FindAllStringIndex(text, -1), func(m []int) bool {
+		return m[0] <= offset && offset < m[1]
+	})
+}
+
+// isSentMapping reports whether all values below a key are sent to a service or a program.
+func isSentMapping(key string) bool {
+	return slices.Contains([]string{"headers", "additional_headers", "query", "env", "auth", "auth_credential", "connections"}, key)
+}
+
+// isSentField reports whether a field is an address, a credential or the name of a model.
+func isSentField(key string) bool {
+	if slices.Contains([]string{"model", "url", "base_url", "token", "password", "username", "project", "location", "cwd", "endpoint"}, key) {
+		return true
+	}
+	return slices.ContainsFunc([]string{"_url", "_token", "_secret", "_password", "api_key", "client_id"}, func(end string) bool {
+		return strings.HasSuffix(key, end)
+	})
+}
