@@ -111,6 +111,30 @@ func (r *resolver) listModelLimits(name string) []namedLimits {
 	return all
 }
 
+// findGeminiToolRefuser returns the model itself, or a model of its routes, if it refuses the
+// tools that run inside of Gemini's service; else "". An empty name is the default model.
+func (r *resolver) findGeminiToolRefuser(name string) string {
+	if r.loader.opts.Model != nil {
+		return ""
+	}
+	if name == "" {
+		name = DefaultModel
+		r.app.defaultModel()
+	}
+	plan := r.modelPlans[name]
+	if c, ok := plan.config.(provider.GeminiToolRefuser); ok && c.RefusesGeminiTools() {
+		return name
+	}
+	if routes, ok := plan.config.(provider.RouteConfig); ok {
+		for _, route := range routes.RouteModels() {
+			if refuser := r.findGeminiToolRefuser(route.Value); refuser != "" {
+				return refuser
+			}
+		}
+	}
+	return ""
+}
+
 // listModelUses returns the models that the app uses. r.app has been resolved without
 // errors.
 func (r *resolver) listModelUses(ctx context.Context) []ModelUse {

@@ -51,6 +51,8 @@ type appModel struct {
 	builtinTools []string
 	// listModelLimits returns the context limits of a model by its name in the app.
 	listModelLimits func(name string) []namedLimits
+	// findGeminiToolRefuser returns the name of a model that refuses tools of Gemini's.
+	findGeminiToolRefuser func(name string) string
 	// findModelKind is [Loader.findModelKind].
 	findModelKind func(name string) (spec.Kind[provider.Env, model.LLM], string, bool)
 }
@@ -127,6 +129,7 @@ func newResolver(l *Loader, src *source) *resolver {
 		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.builtins.Names(), findModelKind: l.findModelKind},
 	}
 	r.app.listModelLimits = r.listModelLimits
+	r.app.findGeminiToolRefuser = r.findGeminiToolRefuser
 	return r
 }
 

@@ -409,6 +409,32 @@ func checkCodeExecution(app *appModel) spec.Diagnostics {
 	return ds
 }
 
+// checkGeminiTools reports tools that run inside of Gemini's service in agents with a model of
+// another provider, which would refuse each request.
+func checkGeminiTools(app *appModel) spec.Diagnostics {
+	var ds spec.Diagnostics
+	var below func(p *resolvedAgent, inherited string)
+	below = func(p *resolvedAgent, inherited string) {
+		if p.modelRef != "" {
+			inherited = p.modelRef
+		}
+		for _, t := range p.tools {
+			if !slices.ContainsFunc(t.tools, tool.IsModelTool) {
+				continue
+			}
+			if refuser := app.findGeminiToolRefuser(inherited); refuser != "" {
+				ds = append(ds, t.at.Errorf("gemini-tool", "the model %s of agent %s has no %s: that is a tool of Gemini's", refuser, p.name, strings.Join(t.names, " and ")).
+					WithHint("use a Gemini model, for example in an agent of its own that this one calls as a tool"))
+			}
+		}
+		for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
+			below(sub, inherited)
+		}
+	}
+	below(app.root, "")
+	return mergeByPlace(ds)
+}
+
 // bytesPerToken is the estimate of check: English texts have about 4 bytes per token, and
 // most other languages fewer.
 const bytesPerToken = 4

@@ -35,6 +35,7 @@ func rules() []rule {
 		{"context-cache", validApp, checkCaching},
 		{"compaction", resolvedTree, checkCompaction},
 		{"code-executor", validApp, checkCodeExecution},
+		{"gemini-tool", validApp, checkGeminiTools},
 		{"context-limit", validApp, checkContextLimits},
 		{"state-schema", resolvedTree, checkStateSchema},
 		{"state-unwritten", validApp, state.check((*stateFlow).checkReads)},

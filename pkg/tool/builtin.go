@@ -163,6 +163,13 @@ type modelTool struct {
 // Capabilities marks the tool as built in: it is not offered as a function.
 func (t *modelTool) Capabilities() Capabilities { return Capabilities{RequestOnly: true} }
 
+// IsModelTool reports whether a tool runs inside of the service of Gemini models, which other
+// models do not have.
+func IsModelTool(t Tool) bool {
+	_, ok := t.(*modelTool)
+	return ok
+}
+
 // Run always fails: the tool runs inside the model's service.
 func (t *modelTool) Run(context.Context, *Call) (*Result, error) {
 	return nil, fmt.Errorf("%s runs inside the model's service and cannot be called", t.decl.Name)
