@@ -95,7 +95,7 @@ func (g *gapFinder) checkMetricsWithoutRubrics(c *eval.Case) {
 		metric := metricOfRubric(kind)
 		if slices.ContainsFunc(g.measures, func(m *eval.Measure) bool { return m.Metric == metric && len(m.Criterion.Rubrics) == 0 }) {
 			g.addGap(metric, gap{turn: -1, problem: spec.Diagnostic{
-				Rule: noRubrics, Message: fmt.Sprintf("metric %s has no rubrics for the case", metric), Hint: rubricsHint,
+				Rule: "eval-no-rubrics", Message: fmt.Sprintf("metric %s has no rubrics for the case", metric), Hint: rubricsHint,
 			}})
 		}
 	}
@@ -169,15 +169,12 @@ func (g *gap) locateAt(at spec.Pos) spec.Diagnostic {
 	return d
 }
 
-// noRubrics is the rule of a metric that judges by rubrics and has none.
-const noRubrics = "eval-no-rubrics"
-
 // CheckRubrics warns of metrics that judge by rubrics and have none for a case of a set, so that a
 // person learns it before models are called.
 func CheckRubrics(file string, cases []*eval.Case, measures []*eval.Measure) spec.Diagnostics {
 	var all spec.Diagnostics
 	for _, g := range findGaps(cases, measures) {
-		if g.problem.Rule == noRubrics {
+		if g.problem.Rule == "eval-no-rubrics" {
 			g.problem.Message = strings.Replace(g.problem.Message, "the case", "case "+cases[g.index].ID, 1)
 			all = append(all, g.locateAt(spec.Pos{File: file}))
 		}
@@ -188,7 +185,7 @@ func CheckRubrics(file string, cases []*eval.Case, measures []*eval.Measure) spe
 // WarnOfGeneralRubrics returns the warning of a metric that judges by rubrics of its own.
 func WarnOfGeneralRubrics(file, metric string) spec.Diagnostic {
 	return spec.Diagnostic{
-		Pos: spec.Pos{File: file}, Severity: spec.Warning, Rule: noRubrics,
+		Pos: spec.Pos{File: file}, Severity: spec.Warning, Rule: "eval-no-rubrics",
 		Message: fmt.Sprintf("metric %s judges by general rubrics, because no case has rubrics", metric), Hint: rubricsHint,
 	}
 }
