@@ -123,11 +123,12 @@ func (p *printer) endLine() {
 	}
 }
 
+// abbreviateJSON formats the beginning of v, cut between characters.
 func abbreviateJSON(v map[string]any) string {
 	const limit = 200
 	line := compactJSON(v)
 	if len(line) > limit {
-		return line[:limit] + "…"
+		return strings.ToValidUTF8(line[:limit], "") + "…"
 	}
 	return line
 }

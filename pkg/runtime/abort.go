@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"google.golang.org/genai"
@@ -13,25 +14,33 @@ import (
 // (adk-python since 2.11).
 const CodeAborted = "INVOCATION_ABORTED"
 
-// abortedCallText is the result of a call that was open when the client left.
-const abortedCallText = "This call was canceled because the client left."
+// The results of calls that were open when the client left or the time was up.
+const (
+	abortedCallText  = "This call was canceled because the client left."
+	timedOutCallText = "This call was canceled because the turn exceeded its time limit."
+)
 
-// abortRecorder stores how an invocation ended whose client left, so that the session
-// stays valid and its readers see the reason.
+// abortRecorder stores how an invocation ended whose client left or whose time was up, so
+// that the session stays valid and its readers see the reason.
 type abortRecorder struct {
 	inv *Invocation
 	// clientLeft is [RunRequest.ClientLeft].
 	clientLeft func() bool
+	// timeLimit is the error of a run that exceeded its time; nil for any other.
+	timeLimit *RunError
 	// canceled is set by the error of a canceled run, stopped by a consumer that does not
 	// want the events after an incomplete one.
 	canceled, stopped bool
 }
 
 // watchEvents wraps yield to find out how the run ends.
-func (a *abortRecorder) watchEvents(yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+func (a *abortRecorder) watchEvents(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	return func(ev *session.Event, err error) bool {
 		if err != nil {
 			a.canceled = AsRunError(err).Code == CodeCanceled
+			if cause := timeLimitOf(ctx); a.canceled && cause != nil {
+				a.timeLimit, err = cause, cause
+			}
 			return yield(nil, err)
 		}
 		final := ev.IsFinal()
@@ -41,18 +50,32 @@ func (a *abortRecorder) watchEvents(yield func(*session.Event, error) bool) func
 	}
 }
 
-// storeAbort stores a response for each open call, or else one event with CodeAborted.
+// timeLimitOf returns the error with which the caller of a run limited its time, as the
+// cause of the context's end; nil if that is not the reason.
+func timeLimitOf(ctx context.Context) *RunError {
+	var cause *RunError
+	if errors.As(context.Cause(ctx), &cause) && cause.Code == CodeTimeLimit {
+		return cause
+	}
+	return nil
+}
+
+// storeAbort stores a response for each open call, or else one event with CodeAborted. An
+// event with CodeTimeLimit is always stored.
 func (a *abortRecorder) storeAbort(ctx context.Context) {
-	if !a.canceled && !a.stopped || !a.clientLeft() {
+	if a.timeLimit == nil && (!a.canceled && !a.stopped || a.clientLeft == nil || !a.clientLeft()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterRunTimeout)
 	defer cancel()
 	r := a.inv.run
 	events := a.answerOpenCalls()
-	if len(events) == 0 {
+	if len(events) == 0 || a.timeLimit != nil {
 		ev := (&Invocation{run: r, node: r.app.rootNode}).NewEvent()
 		ev.ErrorCode, ev.ErrorMessage = CodeAborted, "The client left before the invocation ended."
+		if a.timeLimit != nil {
+			ev.ErrorCode, ev.ErrorMessage = a.timeLimit.Code, a.timeLimit.Message
+		}
 		events = append(events, ev)
 	}
 	for _, ev := range events {
@@ -69,6 +92,10 @@ func (a *abortRecorder) storeAbort(ctx context.Context) {
 func (a *abortRecorder) answerOpenCalls() []*session.Event {
 	r := a.inv.run
 	var own, answers []*session.Event
+	text := abortedCallText
+	if a.timeLimit != nil {
+		text = timedOutCallText
+	}
 	answered := map[string]bool{}
 	for _, ev := range r.sess.Events() {
 		if ev.InvocationID == r.id && !ev.IsFromUser() {
@@ -91,7 +118,7 @@ func (a *abortRecorder) answerOpenCalls() []*session.Event {
 				answers = append(answers, answer)
 			}
 			answer.Content.Parts = append(answer.Content.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
-				ID: call.ID, Name: call.Name, Response: map[string]any{"error": abortedCallText},
+				ID: call.ID, Name: call.Name, Response: map[string]any{"error": text},
 			}})
 		}
 	}

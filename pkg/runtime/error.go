@@ -27,6 +27,7 @@ const (
 	CodeLLMCallsLimit    = "LLM_CALLS_LIMIT"
 	CodeCostLimit        = "COST_LIMIT"
 	CodeToolCallsLimit   = "TOOL_CALLS_LIMIT"
+	CodeTimeLimit        = "TIME_LIMIT"
 	CodeOutputInvalid    = "OUTPUT_INVALID"
 	CodeToolFailed       = "TOOL_FAILED"
 	CodeModelFailed      = "MODEL_FAILED"

@@ -259,7 +259,7 @@ func TestToolErrors(t *testing.T) {
 				c.State.Set("f", func() {})
 				return nil, nil
 			}},
-			"a: call f\nerror EVENT_REFUSED: an",
+			"a: call f\na: f map[error:an event of agent a cannot be stored",
 		},
 	}
 	for _, tt := range tests {

@@ -44,11 +44,9 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 		yield(nil, err)
 		return
 	}
-	if req.ClientLeft != nil {
-		abort := &abortRecorder{inv: inv, clientLeft: req.ClientLeft}
-		yield = abort.watchEvents(yield)
-		defer abort.storeAbort(ctx)
-	}
+	abort := &abortRecorder{inv: inv, clientLeft: req.ClientLeft}
+	yield = abort.watchEvents(ctx, yield)
+	defer abort.storeAbort(ctx)
 	if app.compactor != nil {
 		inv.runAndCompact(ctx, yield)
 		return
@@ -226,6 +224,9 @@ func (r *run) commitThenYield(ctx context.Context, yield func(*session.Event, er
 		if err == nil {
 			if err = r.storeEvent(ctx, ev); err != nil {
 				err = eventFailure(r.sess.Key, ev.Author, err)
+				if refusal := r.storeRefusal(ctx, ev, err); refusal != nil && !yield(refusal, nil) {
+					return false
+				}
 			}
 		}
 		if err != nil {
@@ -234,6 +235,34 @@ func (r *run) commitThenYield(ctx context.Context, yield func(*session.Event, er
 		}
 		return yield(ev, nil)
 	}
+}
+
+// storeRefusal stores the error event of an event that the store refused, so that the
+// history shows why the run ended. It answers the calls that the refused event answered,
+// because no later event does. It returns nil for any other error.
+func (r *run) storeRefusal(ctx context.Context, refused *session.Event, err error) *session.Event {
+	failure := AsRunError(err)
+	if failure.Code != CodeEventRefused || r.inner {
+		return nil
+	}
+	ev := &session.Event{
+		ID: r.host.newID(), InvocationID: r.id, Author: refused.Author, Branch: refused.Branch,
+		IsolationScope: refused.IsolationScope, NodePath: refused.NodePath, Timestamp: r.host.now(),
+	}
+	ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+	for _, response := range refused.Responses() {
+		if ev.Content == nil {
+			ev.Content = &genai.Content{Role: genai.RoleUser}
+		}
+		ev.Content.Parts = append(ev.Content.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
+			ID: response.ID, Name: response.Name, Response: map[string]any{"error": failure.Message},
+		}})
+	}
+	if err := r.storeEvent(ctx, ev); err != nil {
+		r.logger().WarnContext(ctx, "storing the error event failed", "error", err)
+		return nil
+	}
+	return ev
 }
 
 // runAndCompact runs the invocation, and compacts the history afterwards if

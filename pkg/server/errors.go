@@ -218,6 +218,8 @@ func classifyRunError(re *runtime.RunError) failure {
 		f.status, f.retryAfter = http.StatusConflict, 1
 	case runtime.CodeCanceled:
 		f.status, f.retryAfter = http.StatusServiceUnavailable, 1
+	case runtime.CodeTimeLimit: // no Retry-After: the next attempt would cost and fail as well
+		f.status = http.StatusGatewayTimeout
 	case runtime.CodeUnavailable:
 		f.status, f.retryAfter = http.StatusServiceUnavailable, unavailableRetryAfter
 	}

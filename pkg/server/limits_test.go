@@ -311,6 +311,13 @@ func TestStoreLimits(t *testing.T) {
 	if !strings.Contains(w.Body.String(), `"errorCode":"EVENT_REFUSED"`) || !strings.Contains(w.Body.String(), "event exceeds the limit of 4 KiB") {
 		t.Errorf("run = %d %.500s", w.Code, w.Body)
 	}
+	// The history says why the run ended, of /run as well, and the next turn works.
+	if w := e.serve("POST", "/run", runBody("hello", "s", "repeat 5000")); w.Code != 500 {
+		t.Errorf("run = %d %.500s, want 500", w.Code, w.Body)
+	}
+	if got := e.serve("GET", path+"/s", "").Body.String(); strings.Count(got, `"errorCode":"EVENT_REFUSED","errorMessage":"an event of agent hello cannot be stored: event exceeds the limit of 4 KiB`) != 2 {
+		t.Errorf("the session is %s\nwant two events EVENT_REFUSED", got)
+	}
 	for range 10 {
 		w = e.serve("POST", "/run", runBody("hello", "s", "repeat 3000"))
 		if w.Code != 200 {

@@ -137,6 +137,17 @@ func (b *body) findField(name string) (found *field) {
 	return found
 }
 
+// rejectUnknownFields records an error for each field with another name. ADK ignores
+// such fields; requests that change what is stored must not do less than they say.
+func (b *body) rejectUnknownFields(known ...string) {
+	for i := range b.fields {
+		key := b.fields[i].key
+		if !slices.ContainsFunc(known, func(name string) bool { return string(key) == name || isSnakeCase(key, name) }) {
+			b.addDetail("extra_forbidden", "Extra inputs are not permitted", string(key))
+		}
+	}
+}
+
 func (b *body) requireField(name string) {
 	if b.findField(name) == nil {
 		b.addDetail("missing", "Field required", name)

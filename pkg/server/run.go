@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -130,7 +131,9 @@ func (s *Server) newRunContext(r *http.Request) (ctx context.Context, detached b
 		ctx, end = s.detachedRuns.withCancel(context.WithoutCancel(ctx))
 	}
 	if s.opts.MaxRunTime > 0 {
-		limited, stop := context.WithTimeout(ctx, s.opts.MaxRunTime)
+		limited, stop := context.WithTimeoutCause(ctx, s.opts.MaxRunTime, &runtime.RunError{
+			Code: runtime.CodeTimeLimit, Message: fmt.Sprintf("the turn exceeded its time limit of %s", s.opts.MaxRunTime),
+		})
 		outer := end
 		return limited, detached, func() { stop(); outer() }, nil
 	}

@@ -272,20 +272,34 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// A run that exceeds MaxRunTime is canceled, and its client receives an error.
+// A run that exceeds MaxRunTime is canceled. Its client receives an error that does not
+// invite it to pay for another attempt, and the history has the reason.
 func TestMaxRunTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t, &server.Options{MaxRunTime: 1500 * time.Millisecond})
-		e.addFuncApp(t, "ticking", emitTicks)
-		key := e.createSession(t, "ticking", "s")
-		w := e.serve("POST", "/run_sse", runBody("ticking", "s", "x"))
-		if got := e.eventAuthors(t, key); got != "user ticking ticking" {
-			t.Errorf("stored: %s", got)
-		}
-		if !strings.HasSuffix(w.Body.String(), `data: {"error":"the run was stopped","errorCode":"CANCELED","author":"ticking"}`+"\n\n") {
-			t.Errorf("stream = %s, want CANCELED as the last frame", w.Body)
-		}
-	})
+	const limited = `"the turn exceeded its time limit of 1.5s"`
+	for path, want := range map[string]string{
+		"/run":     `{"detail":` + limited + `}`,
+		"/run_sse": `data: {"error":` + limited + `,"errorCode":"TIME_LIMIT","author":"ticking"}` + "\n\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnv(t, &server.Options{MaxRunTime: 1500 * time.Millisecond})
+			e.addFuncApp(t, "ticking", emitTicks)
+			key := e.createSession(t, "ticking", "s")
+			w := e.serve("POST", path, runBody("ticking", "s", "x"))
+			if got := e.eventAuthors(t, key); got != "user ticking ticking ticking" {
+				t.Errorf("stored: %s", got)
+			}
+			if !strings.HasSuffix(w.Body.String(), want) || w.Header().Get("Retry-After") != "" {
+				t.Errorf("%s = %s with %v, want %s as the last frame and no Retry-After", path, w.Body, w.Header(), want)
+			}
+			if path == "/run" && w.Code != http.StatusGatewayTimeout {
+				t.Errorf("status %d, want 504", w.Code)
+			}
+			stored := e.serve("GET", "/apps/ticking/users/u/sessions/s", "").Body.String()
+			if !strings.Contains(stored, `"errorCode":"TIME_LIMIT","errorMessage":`+limited) {
+				t.Errorf("session %s, want an event TIME_LIMIT", stored)
+			}
+		})
+	}
 }
 
 // streamTexts returns the texts in a stream.
@@ -370,4 +384,17 @@ func TestDroppedClientIsLogged(t *testing.T) {
 			t.Error("the metrics do not count the dropped client")
 		}
 	})
+}
+
+// A rewind with an unknown key is rejected: ADK ignores unknown keys, but this request
+// would remove turns and not do what the key asks for.
+func TestRewindUnknownKey(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addFuncApp(t, "ticking", emitTicks)
+	key := e.createSession(t, "ticking", "s")
+	w := e.serve("POST", "/apps/ticking/users/u/sessions/s/rewind", `{"eventId":"x","userContent":{"parts":[{"text":"x"}]}}`)
+	expectResponse(t, w, 422, `{"detail":[{"type":"extra_forbidden","loc":["body","userContent"],"msg":"Extra inputs are not permitted"}]}`)
+	if got := e.eventAuthors(t, key); got != "" {
+		t.Errorf("stored: %s, want nothing", got)
+	}
 }

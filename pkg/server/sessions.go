@@ -386,6 +386,7 @@ func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 		BeforeInvocationID: b.readString("rewindBeforeInvocationId"), AfterEventID: b.readString("eventId"),
 		Message: b.readContent("newMessage"), Streaming: new(bool), Writer: s.stateWriter(r),
 	}
+	b.rejectUnknownFields("rewindBeforeInvocationId", "eventId", "newMessage") // it changes history
 	if err := b.err(); err != nil {
 		return err
 	}
