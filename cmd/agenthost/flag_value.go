@@ -39,8 +39,13 @@ func explainFlag(name string, err error) error {
 	return e
 }
 
-// explainFlags applies explainFlag to the flags of a command line.
-func explainFlags(_ *cobra.Command, err error) error {
+// explainFlags applies explainFlag to the flags of a command line, and names the flag for
+// the --port of other servers.
+func explainFlags(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "port" && c.Flags().Lookup("addr") != nil {
+		return &flagError{err.Error(), "use --addr, such as --addr 127.0.0.1:8000"}
+	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
 		return err
