@@ -6,18 +6,18 @@ import "strings"
 
 // Join adds a path to a base URL: after the path of the base, before its query.
 func Join(base, path string) string {
-	address, query := cut(base)
+	address, query := splitQuery(base)
 	return strings.TrimRight(address, "/") + path + query
 }
 
 // TrimPath removes the slashes and then a suffix at the end of the path of a base URL.
 func TrimPath(base, suffix string) string {
-	address, query := cut(base)
+	address, query := splitQuery(base)
 	return strings.TrimSuffix(strings.TrimRight(address, "/"), suffix) + query
 }
 
-// cut splits a URL before its query.
-func cut(base string) (address, query string) {
+// splitQuery splits a URL before its query.
+func splitQuery(base string) (address, query string) {
 	if at := strings.IndexByte(base, '?'); at >= 0 {
 		return base[:at], base[at:]
 	}

@@ -72,7 +72,7 @@ func readForeignVariable(text string, m []int) (written, name string) {
 	return strings.TrimLeft(text[m[0]:m[1]], " \t\r\n/=:@"), name
 }
 
-// isForeignVariable reports whether an offset of a text is in a variable in the notation of
+// isForeignVariable reports whether an offset of a string is in a variable in the notation of
 // another program.
 func isForeignVariable(text string, offset int) bool {
 	const before, after = 16, 128 // characters, since texts may be long
