@@ -11,8 +11,8 @@ import (
 )
 
 // Services reject a whole request for one odd thing in it: a tool name with a dot, a call
-// ID that appears twice, an empty image. What is stored in a session is sent with every
-// later turn, so one such event would end the session. Each request therefore passes
+// ID that appears twice, an empty image. Stored events are sent with every later
+// turn, so one such event would end the session. Each request therefore passes
 // through [newLegalRequest], which changes what the service does not take:
 //
 //   - names of tools are mapped to legal ones, and mapped back in responses (legal_names.go);
@@ -20,7 +20,7 @@ import (
 //   - files that the service does not take become a note that the model reads (legal_parts.go);
 //   - schemas of parameters become plain objects at their root (legal_schema.go).
 //
-// What is legal stays as it is. The result for a content depends only on the tools and on
+// Legal parts of a request stay as they are. The result for a content depends only on the tools and on
 // the contents before it, so the beginning of a growing conversation stays the same and
 // prompt caches work.
 
@@ -74,7 +74,7 @@ var (
 	vertexFiles = []fileRule{{"https://", "*/*"}, {"http://", "*/*"}, {"gs://", "*/*"}}
 	// anthropicRules are those of the Messages API.
 	anthropicRules = requestRules{
-		names: nameRule{legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), illegal: regexp.MustCompile(`[^a-zA-Z0-9_-]`), max: 128, reserved: []string{answerTool}},
+		names: nameRule{legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), illegal: regexp.MustCompile(`[^a-zA-Z0-9_-]`), max: 128, reserved: []string{answerTool}, parameters: regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)},
 		ids:   idRule{legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), max: 64, prefix: "toolu_fallback_"},
 		turns: turnsAlternate,
 		media: mediaRule{
@@ -233,7 +233,7 @@ func legalTools(names *nameMap, tools []*genai.Tool) []*genai.Tool {
 // both.
 func legalDeclaration(names *nameMap, d *genai.FunctionDeclaration) *genai.FunctionDeclaration {
 	name := names.mapName(d.Name)
-	schema := plainParameters(d)
+	schema := names.rule.describeParameters(d, plainParameters(d))
 	if name == d.Name && schema == nil {
 		return d
 	}

@@ -199,7 +199,7 @@ func (h *historyMaker) makeSchema(depth int) map[string]any {
 		schema["type"] = choose(h.random, []any{"object", "object", "object", "OBJECT", "string", []any{"object", "null"}})
 	}
 	if h.is(70) {
-		schema["properties"] = map[string]any{"q": map[string]any{"type": "string"}, "n": choose(h.random, []any{true, map[string]any{"type": "integer"}})}
+		schema["properties"] = map[string]any{choose(h.random, []string{"q", "q", "$filter", "a b"}): true, "q": map[string]any{"type": "string"}, "n": choose(h.random, []any{true, map[string]any{"type": "integer"}})}
 	}
 	if h.is(30) {
 		schema["required"] = choose(h.random, []any{[]any{"q"}, []any{"gone"}, []any{"q", 7.0}})

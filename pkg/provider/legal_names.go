@@ -16,6 +16,8 @@ type nameRule struct {
 	max            int
 	// reserved are names that requests have for other purposes.
 	reserved []string
+	// parameters matches the names of parameters; nil matches all.
+	parameters *regexp.Regexp
 }
 
 // noName replaces an empty name.

@@ -107,6 +107,41 @@ func describeConditions(conditions map[string]any) string {
 	return "The arguments must also match this JSON Schema: " + string(raw)
 }
 
+// describeParameters returns the schema of a function in which parameters with illegal
+// names are only in the description: models can pass them nevertheless. plain is the
+// schema if it had to be changed before; nil is returned if no change was necessary.
+func (r *nameRule) describeParameters(d *genai.FunctionDeclaration, plain map[string]any) map[string]any {
+	var schema any = plain
+	if plain == nil {
+		schema = functionParameters(d)
+	}
+	root, _ := schema.(map[string]any)
+	properties, _ := root["properties"].(map[string]any)
+	isLegal := func(name string) bool { return r.parameters == nil || r.parameters.MatchString(name) }
+	names := slices.DeleteFunc(sortedKeys(properties), isLegal)
+	if len(names) == 0 {
+		return plain
+	}
+	own, described := maps.Clone(root), map[string]any{}
+	legal := maps.Clone(properties)
+	for _, name := range names {
+		described[name] = properties[name]
+		delete(legal, name)
+	}
+	own["properties"] = legal
+	delete(own, "additionalProperties")
+	if required, ok := root["required"].([]any); ok {
+		own["required"] = slices.DeleteFunc(slices.Clone(required), func(name any) bool { return slices.Contains(names, name.(string)) })
+	}
+	text := "Other arguments are: " + textOfJSON(described)
+	if len(text) > maxRootText {
+		text = "Other arguments are: " + strings.Join(names, ", ")
+	}
+	description, _ := root["description"].(string)
+	own["description"] = strings.TrimPrefix(description+"\n"+text, "\n")
+	return own
+}
+
 // A rootMerger merges the branches of a schema.
 type rootMerger struct {
 	root     map[string]any

@@ -409,6 +409,28 @@ func TestParameterRoots(t *testing.T) {
 	}
 }
 
+// Claude's API rejects parameters with some names: they are in the description, and a call
+// has them as the model wrote them.
+func TestParameterNames(t *testing.T) {
+	llm, w := newSubject(t, "anthropic").build(t, suiteReply{calls: []*genai.FunctionCall{{Name: "f", Args: map[string]any{"$filter": "x"}}}})
+	req := scriptInput("hi", false)
+	req.Config.Tools = []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "f", ParametersJsonSchema: map[string]any{
+		"type": "object", "description": "Lists.", "additionalProperties": false, "required": []any{"$filter", "top"},
+		"properties": map[string]any{"$filter": map[string]any{"type": "string"}, "top": map[string]any{"type": "integer"}},
+	}}}}}
+	got, err := collect(llm.Generate(t.Context(), req))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := model.CallsOf(got[0].Content); len(calls) != 1 || calls[0].Args["$filter"] != "x" {
+		t.Errorf("calls = %+v, want one with $filter", calls)
+	}
+	const want = `{"description":"Lists.\nOther arguments are: {\"$filter\":{\"type\":\"string\"}}","properties":{"top":{"type":"integer"}},"required":["top"],"type":"object"}`
+	if body := w.lastRequest(t); !strings.Contains(body, want) {
+		t.Errorf("the request has no %s: %s", want, body)
+	}
+}
+
 func mustCompact(t *testing.T, text string) string {
 	t.Helper()
 	var v any
