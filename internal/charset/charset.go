@@ -23,17 +23,17 @@ var (
 )
 
 // DecodeText returns text in UTF-8, without its byte order mark. contentType is the header
-// of the text, or "". A text of an unknown charset, and one that declares none, is returned
+// of the text, or "". Text of an unknown charset, and text that declares none, is returned
 // unchanged: it may not be valid UTF-8.
 func DecodeText(contentType string, text []byte) []byte {
 	if from := markedEncoding(text); from != nil {
-		return decode(from, text)
+		return decodeBytes(from, text)
 	}
 	if unmarked, found := bytes.CutPrefix(text, utf8Mark); found {
 		return unmarked
 	}
 	if from := declaredEncoding(contentType); from != nil {
-		return decode(from, text)
+		return decodeBytes(from, text)
 	}
 	return text
 }
@@ -43,7 +43,7 @@ func DecodeText(contentType string, text []byte) []byte {
 // whatever it declares, because that is its only charset (RFC 8259).
 func DecodeJSON(contentType string, text []byte) []byte {
 	if from := zeroEncoding(text); from != nil {
-		return decode(from, text)
+		return decodeBytes(from, text)
 	}
 	if utf8.Valid(text) {
 		return bytes.TrimPrefix(text, utf8Mark)
@@ -103,8 +103,8 @@ func declaredEncoding(contentType string) encoding.Encoding {
 	return from
 }
 
-// decode converts a text. What is not valid in the encoding becomes U+FFFD.
-func decode(from encoding.Encoding, text []byte) []byte {
+// decodeBytes converts text. Invalid characters become U+FFFD.
+func decodeBytes(from encoding.Encoding, text []byte) []byte {
 	out, err := from.NewDecoder().Bytes(text)
 	if err != nil {
 		return text

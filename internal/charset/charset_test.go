@@ -7,7 +7,7 @@ import (
 	"agenthost/internal/charset"
 )
 
-// A byte order mark decides, then the declared charset; a text without either is UTF-8, or
+// A byte order mark decides, then the declared charset; text without either is UTF-8, or
 // stays as it is.
 func TestDecodeText(t *testing.T) {
 	for _, tt := range []struct{ name, contentType, text, want string }{
@@ -60,7 +60,7 @@ func TestDecodeJSON(t *testing.T) {
 	}
 }
 
-// A text that a mark or a charset converts is valid UTF-8.
+// Text that a mark or a charset converts is valid UTF-8.
 func FuzzDecode(f *testing.F) {
 	f.Add("text/plain; charset=gbk", []byte("\xd6\xd0"))
 	f.Add("", []byte("\xff\xfeG\x00\xfc"))

@@ -96,19 +96,19 @@ func (w *lineWriter) rewriteLine(line []byte) []byte {
 	if json.Unmarshal(text, &value) != nil {
 		return line
 	}
-	raw, err := json.Marshal(w.kind.rewrite("", value))
+	raw, err := json.Marshal(w.kind.rewriteValue("", value))
 	if err != nil {
 		return line
 	}
 	return append(append(bytes.Clone(field), raw...), '\n')
 }
 
-// rewrite returns a value of JSON in the odd form. key is the key of the value.
-func (k Kind) rewrite(key string, value any) any {
+// rewriteValue returns a value of JSON in the odd form. key is the key of the value.
+func (k Kind) rewriteValue(key string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, inner := range v {
-			v[name] = k.rewrite(name, inner)
+			v[name] = k.rewriteValue(name, inner)
 		}
 		_, isCall := v["name"]
 		_, hasFunction := v["function"]
@@ -119,7 +119,7 @@ func (k Kind) rewrite(key string, value any) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = k.rewrite("", v[i])
+			v[i] = k.rewriteValue("", v[i])
 		}
 		if k == PlainText && key == "content" && len(v) == 1 {
 			if block, ok := v[0].(map[string]any); ok && block["text"] != nil {
@@ -129,7 +129,7 @@ func (k Kind) rewrite(key string, value any) any {
 	case float64:
 		lower := strings.ToLower(key)
 		if k == Counts && (strings.HasSuffix(lower, "_tokens") || strings.HasSuffix(lower, "_count") || strings.HasSuffix(lower, "tokencount")) {
-			return json.RawMessage(strings.TrimSuffix(string(encode(v)), ".0") + ".0")
+			return json.RawMessage(strings.TrimSuffix(string(encodeValue(v)), ".0") + ".0")
 		}
 	}
 	if k == Arguments && (key == "arguments" || key == "args" || key == "input") {
@@ -148,13 +148,13 @@ func otherForm(value any) any {
 		}
 	case map[string]any:
 		if len(v) > 0 {
-			return string(encode(v))
+			return string(encodeValue(v))
 		}
 	}
 	return value
 }
 
-func encode(v any) []byte {
+func encodeValue(v any) []byte {
 	raw, _ := json.Marshal(v) // decoded from JSON
 	return raw
 }

@@ -125,7 +125,7 @@ func encodeCall(i int, c Call, name, arguments string) map[string]any {
 	return map[string]any{"index": i, "id": c.ID, "type": "function", "function": map[string]any{"name": name, "arguments": arguments}}
 }
 
-// splitCall returns the chunks of a call: its name, and its arguments in two pieces.
+// splitCall returns the chunks of a call: its name, and its arguments in two chunks.
 func (r Reply) splitCall(i int, c Call) []map[string]any {
 	half, middle := len(c.Arguments)/2, len(c.Name)/2
 	names, arguments := []string{c.Name, "", ""}, []string{"", c.Arguments[:half], c.Arguments[half:]}

@@ -78,7 +78,7 @@ func repairFields(value any) {
 	}
 }
 
-// repairCall makes the ID of a call a text, and its arguments an object.
+// repairCall makes the ID of a call a string, and its arguments an object.
 func repairCall(call any) {
 	c, _ := call.(map[string]any)
 	if id, ok := c["id"].(json.Number); ok {

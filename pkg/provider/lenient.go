@@ -10,7 +10,7 @@ import (
 // as numbers or texts, the arguments of a call as an object or as the JSON of one. The
 // types below read all of them, as LiteLLM and the SDKs of the vendors do.
 
-// A looseText is a text that may be written as a number. null is "".
+// A looseText is a string that may be written as a number. null is "".
 type looseText string
 
 // UnmarshalJSON reads a string, or the digits of a number.
@@ -28,7 +28,7 @@ func (t *looseText) UnmarshalJSON(data []byte) error {
 // A looseIndex is a small whole number that may be written as 1.0 or "1". null is 0.
 type looseIndex int
 
-// UnmarshalJSON reads a number, or a text of one.
+// UnmarshalJSON reads a number, or a string of one.
 func (i *looseIndex) UnmarshalJSON(data []byte) error {
 	var text json.Number // reads a number and its text
 	if err := json.Unmarshal(data, &text); err != nil || text == "" {
@@ -43,7 +43,7 @@ func isNumber(data []byte) bool {
 	return len(data) > 0 && (data[0] == '-' || '0' <= data[0] && data[0] <= '9')
 }
 
-// looseJSON is the JSON of the arguments of a call, or a chunk of it: a text as the API
+// looseJSON is the JSON of the arguments of a call, or a chunk of it: a string as the API
 // writes it, or the object itself. null is "".
 type looseJSON string
 
@@ -144,7 +144,7 @@ func (t *responsesText) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(t))
 }
 
-// joinNameChunks returns the name of a function whose chunks arrived one by one: its pieces,
+// joinNameChunks returns the name of a function whose chunks arrived one by one: its parts,
 // or in each chunk all of it so far. A last chunk may repeat the whole name.
 func joinNameChunks(chunks []string) string {
 	joined := strings.Join(chunks, "")
@@ -159,7 +159,7 @@ func joinNameChunks(chunks []string) string {
 }
 
 // joinArgumentChunks returns the arguments of a call whose chunks arrived one by one: the
-// pieces of one JSON object, or in each chunk all of it so far. Last chunks may repeat the
+// parts of one JSON object, or in each chunk all of it so far. Last chunks may repeat the
 // whole object, and a first one may be an empty object that the others replace.
 func joinArgumentChunks(chunks []string) string {
 	joined := strings.Join(chunks, "")
@@ -180,7 +180,7 @@ func joinArgumentChunks(chunks []string) string {
 	return joined
 }
 
-// allBegin reports whether all chunks are beginnings of a text.
+// allBegin reports whether all chunks are beginnings of text.
 func allBegin(text string, chunks []string) bool {
 	return !slices.ContainsFunc(chunks, func(chunk string) bool { return !strings.HasPrefix(text, chunk) })
 }

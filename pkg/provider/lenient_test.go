@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The chunks of a name are its pieces, or each is all of it so far.
+// The chunks of a name are its parts, or each is all of it so far.
 func TestJoinNameChunks(t *testing.T) {
 	for _, tt := range []struct{ chunks, want string }{
 		{"", ""},
@@ -24,7 +24,7 @@ func TestJoinNameChunks(t *testing.T) {
 	}
 }
 
-// The chunks of arguments are the pieces of one object, or each is all of it so far.
+// The chunks of arguments are the parts of one object, or each is all of it so far.
 func TestJoinArgumentChunks(t *testing.T) {
 	for _, tt := range []struct{ chunks, want string }{
 		{``, ``},

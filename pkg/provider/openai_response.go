@@ -172,7 +172,7 @@ type streamedCall struct {
 	names, arguments []string
 }
 
-// addChunk adds the pieces that are not empty.
+// addChunk adds the fields that are not empty.
 func (c *streamedCall) addChunk(f chatFunction) {
 	if f.Name != "" {
 		c.names = append(c.names, f.Name)

@@ -222,7 +222,7 @@ func (t *chatText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A chatTextPart is a text or a thought, whose texts are not thoughts again.
+// A chatTextPart is plain text or a thought, whose texts are not thoughts again.
 type chatTextPart struct {
 	Text     string                   `json:"text"`
 	Thinking looseList[responsesText] `json:"thinking"`

@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// What compatible servers and gateways write in other forms than the API is read: a text
-// with its counts, and two calls with their arguments.
+// Answers in other forms than the API are read: text with its counts, and two calls with
+// their arguments.
 func testOdd(t *testing.T, s *suiteSubject) {
 	for _, kind := range fakeodd.Kinds() {
 		t.Run(strings.ReplaceAll(string(kind), " ", "_"), func(t *testing.T) {

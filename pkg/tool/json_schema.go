@@ -53,7 +53,7 @@ func (s *Schema) Parse(text string) (any, error) {
 	return s.Check(v)
 }
 
-// codeFence matches a Markdown fence around the whole of a text.
+// codeFence matches a Markdown fence around the whole text.
 var codeFence = regexp.MustCompile("^\\s*```\\w*\\s*((?s:.*?))\\s*```\\s*$")
 
 // trimFence removes a fence around the whole text, which models add when the service does
