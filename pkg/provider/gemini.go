@@ -124,7 +124,11 @@ func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 			yield(nil, err)
 			return
 		}
-		c := newGeminiCall(g.name, client, req)
+		c, err := newGeminiCall(g.name, client, req)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		if req.Stream {
 			c.generateStream(ctx, yield)
 			return
@@ -154,7 +158,7 @@ type geminiCall struct {
 	config   *genai.GenerateContentConfig
 }
 
-func newGeminiCall(name string, client *genai.Client, req *model.Request) *geminiCall {
+func newGeminiCall(name string, client *genai.Client, req *model.Request) (*geminiCall, error) {
 	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(req.Contents), config: copyConfig(req.Config)}
 	if c.model == "" {
 		c.model = name
@@ -170,7 +174,7 @@ func newGeminiCall(name string, client *genai.Client, req *model.Request) *gemin
 		c.convertParts(vertexPart)
 		c.addAgentLabel(req.Origin.Agent)
 	}
-	return c
+	return c, c.withholdValues()
 }
 
 // isGemini3 reports whether a model's name has version 3 or newer.
@@ -474,6 +478,7 @@ func fromGemini(answer *genai.GenerateContentResponse) (*model.Response, string)
 	}
 	c := answer.Candidates[0]
 	r.Content = withoutNil(c.Content)
+	unquoteArguments(r.Content)
 	r.FinishReason = c.FinishReason
 	r.GroundingMetadata, r.CitationMetadata = c.GroundingMetadata, c.CitationMetadata
 	r.AvgLogprobs, r.LogprobsResult = c.AvgLogprobs, c.LogprobsResult

@@ -232,7 +232,10 @@ func (g *gemini) createCache(ctx context.Context, k *cacheResolver, n int, title
 	if err != nil {
 		return "", err
 	}
-	sent := newGeminiCall(g.name, client, k.req)
+	sent, err := newGeminiCall(g.name, client, k.req)
+	if err != nil {
+		return "", err
+	}
 	defer recoverMalformed(&err)
 	made, err := client.Caches.Create(ctx, sent.model, &genai.CreateCachedContentConfig{
 		HTTPOptions: cacheHTTP(sent.config), TTL: k.config.TTL, DisplayName: title, Contents: sent.contents[:n],

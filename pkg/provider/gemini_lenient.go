@@ -32,6 +32,9 @@ func decodeAnswers(data []byte) (answers [][]byte, check answerCheck, err error)
 // decodeAnswer returns a response whose fields have the types of the API, also if a gateway
 // writes them in others.
 func decodeAnswer(data []byte) ([]byte, answerCheck, error) {
+	if quoted, err := quoteArguments(data); err == nil {
+		data = quoted
+	}
 	check, err := checkAnswer(data)
 	if err == nil {
 		return data, check, nil

@@ -26,9 +26,6 @@ func (echoTool) Run(_ context.Context, c *tool.Call) (*tool.Result, error) {
 // A number that the model writes reaches the tool, the events and the next request with
 // all its digits, and so does one that a tool returns.
 func testNumbers(t *testing.T, s *suiteSubject) {
-	if s.name == "gemini" || s.name == "vertex" {
-		t.Skip("Google's library decodes to float64")
-	}
 	args, err := session.DecodeMap([]byte(numbertest.Object))
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -513,7 +514,12 @@ type callResult struct {
 	state *callState
 }
 
+// setResponse sets the response to a call. A response that no event can hold, such as one
+// that is nested too deeply, becomes an error that the model reads.
 func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any) {
+	if _, err := session.EncodeMap(response); err != nil {
+		response = errorResponse(fmt.Errorf("the response of tool %s cannot be stored: %.300s", fc.Name, err))
+	}
 	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
 }
 

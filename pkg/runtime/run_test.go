@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -255,6 +256,16 @@ func TestToolErrors(t *testing.T) {
 			"a: call f\na: f map[result:<nil>]\na: done\n",
 		},
 		{
+			"response that is nested too deeply", &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+				deep := any("x")
+				for range 1200 {
+					deep = []any{deep}
+				}
+				return &tool.Result{Response: map[string]any{"k": deep}}, nil
+			}},
+			"a: call f\na: f map[error:the response of tool f cannot be stored: DEEP]\na: done\n",
+		},
+		{
 			"state that cannot be stored", &testTool{name: "f", run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 				c.State.Set("f", func() {})
 				return nil, nil
@@ -268,6 +279,7 @@ func TestToolErrors(t *testing.T) {
 			key := e.Session(t, "app", "s", nil)
 			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{tt.tool}}), nil)
 			got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
+			got = deepPath.ReplaceAllString(got, "DEEP")
 			if tt.name == "state that cannot be stored" && len(got) > len(tt.want) {
 				got = got[:len(tt.want)]
 			}
@@ -277,6 +289,9 @@ func TestToolErrors(t *testing.T) {
 		})
 	}
 }
+
+// deepPath matches the place of a value that is nested too deeply.
+var deepPath = regexp.MustCompile(`k\[0\][^: ]*[^\]]*`)
 
 // TestParallelFailureStopsSiblings: the first failure of parallel agents or calls
 // cancels the others, and is the only one reported.
