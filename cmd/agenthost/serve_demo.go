@@ -14,8 +14,7 @@ import (
 )
 
 // demoAddr is the address of the orders that --demo serves for the example apps tools and
-// support. It
-// differs from the host's own address, which apps cannot call.
+// support. It differs from the host's own address, which apps cannot call.
 const demoAddr = "127.0.0.1:8010"
 
 // serveDemo serves the orders of the example apps until stop is called. If the address is
