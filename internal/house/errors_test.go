@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// errorCode matches an error code of the source, and errorRow a row of docs/errors.md.
+// errorCode matches an error code of the source, errorRow a row of docs/errors.md.
 var (
 	errorCode = regexp.MustCompile(`^[A-Z]+(_[A-Z]+)*$`)
 	errorRow  = regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\|")
