@@ -33,6 +33,8 @@ type scriptState struct {
 	stream *bufio.Reader
 	open   []io.Closer
 	models []fakeModel
+	// services are the services of the script by name.
+	services map[string]*service
 }
 
 // servedHost is a running agenthost serve.
@@ -86,6 +88,9 @@ func scriptCommands() map[string]scriptCommand {
 
 		"fake-idp": withoutNegation(startFakeIDP),
 		"browse":   withoutNegation(runWithBrowser),
+
+		"service":  withoutNegation(startService),
+		"requests": withoutNegation(printRequests),
 
 		"fake-model":  withoutNegation(startFakeModel),
 		"model-calls": withoutNegation(printModelCalls),

@@ -45,6 +45,9 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	                                  set $ISSUER and $SERVICE
 //	browse allow|deny|forge PROGRAM ARG...   exec, while a browser opens the addresses of the authorization
 //	                                  server that it prints on stderr; forge first sends a wrong state
+//	service NAME FILE                 start an HTTP service that a file describes (see serviceFile), and
+//	                                  replace http://NAME.test by its address in all files
+//	requests NAME                     print the requests that a service has received
 //	model-calls                       print the model and the key of each call of the last fake
 //
 // Requests have the bearer token $TOKEN, if it is set.
@@ -52,6 +55,12 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 // The condition [postgres] is true if there is a PostgreSQL server, [python] if
 // $INTERPRETERS has Python.
 func TestScripts(t *testing.T) { runScripts(t, filepath.Join("testdata", "script")) }
+
+// TestServiceScripts: what models, servers and files have been reported to send, end to
+// end.
+func TestServiceScripts(t *testing.T) {
+	runScripts(t, filepath.Join("testdata", "script", "services"))
+}
 
 // interpretersFolder is the folder that "make interpreters" fills.
 const interpretersFolder = "../../bin/interpreters"
@@ -78,7 +87,7 @@ func setUpScript(env *testscript.Env) error {
 		env.Setenv(name, full)
 	}
 	env.Setenv("GOMEMLIMIT", "off") // no memory limit, and no log line about it, from the machine's cgroup
-	p := &scriptState{vars: slices.Clone(env.Vars), hosts: map[string]*servedHost{}, name: "serve"}
+	p := &scriptState{vars: slices.Clone(env.Vars), hosts: map[string]*servedHost{}, services: map[string]*service{}, name: "serve"}
 	env.Values[scriptStateKey{}] = p
 	env.Defer(p.stopAll)
 	return nil
@@ -92,10 +101,11 @@ func TestScriptsHaveHeadlines(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
 	each, eachErr := filepath.Glob(filepath.Join("testdata", "script", "engines", "*.txtar"))
-	if err = errors.Join(err, eachErr); err != nil || len(files) == 0 || len(each) == 0 {
+	services, servicesErr := filepath.Glob(filepath.Join("testdata", "script", "services", "*.txtar"))
+	if err = errors.Join(err, eachErr, servicesErr); err != nil || len(files) == 0 || len(each) == 0 || len(services) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
-	files = append(files, each...)
+	files = slices.Concat(files, each, services)
 	for _, file := range files {
 		verb, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".txtar"), "-")
 		if !slices.Contains(verbs, verb) {
