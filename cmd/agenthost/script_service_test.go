@@ -155,6 +155,7 @@ func (s *service) refuse(w http.ResponseWriter, r *http.Request, body []byte) bo
 		return true
 	}
 	req.Header = r.Header.Clone()
+	req.Header.Set("X-Api-Key", fakeanthropic.Key)
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
