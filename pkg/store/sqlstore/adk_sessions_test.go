@@ -17,7 +17,7 @@ import (
 )
 
 // A sessionRule is a row of testdata/adk_sessions.json: what ADK's session services do in
-// all languages. Wants has the expected results by the number of the step, from 1.
+// all languages. Want has the expected results by the number of the step, from 1.
 type sessionRule struct {
 	Rule  string
 	Steps []json.RawMessage
