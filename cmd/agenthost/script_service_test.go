@@ -51,7 +51,7 @@ type serviceReply struct {
 // A service is a running HTTP service with the requests that it has received.
 type service struct {
 	*httptest.Server
-	file   serviceFile
+	file serviceFile
 
 	mu       sync.Mutex
 	requests []string // METHOD PATH BODY
