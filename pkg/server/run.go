@@ -45,6 +45,9 @@ func (s *Server) readRunRequest(w http.ResponseWriter, r *http.Request) (*runReq
 	q.Config = s.readRunConfig(b, q.App)
 	q.singleFrame = b.readString("functionCallEventId") != ""
 	q.InvocationID = b.readString("invocationId")
+	if q.InvocationID != "" && q.Message == nil {
+		b.rejectUnknownFields(runFields()...) // the message may have a misspelt key
+	}
 	switch err := b.err(); {
 	case err != nil:
 		return nil, err
@@ -58,6 +61,15 @@ func (s *Server) readRunRequest(w http.ResponseWriter, r *http.Request) (*runReq
 		return nil, err
 	}
 	return q, nil
+}
+
+// runFields returns the fields of a run. Requests with a message can have others, which are
+// ignored as in ADK.
+func runFields() []string {
+	return []string{
+		"appName", "userId", "sessionId", "newMessage", "stateDelta", "streaming",
+		"customMetadata", "functionCallEventId", "runConfig", "invocationId",
+	}
 }
 
 // readRunConfig returns the run config of the app with the overrides of the request, or

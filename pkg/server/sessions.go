@@ -243,6 +243,7 @@ func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) erro
 	}
 	b.requireField("stateDelta")
 	delta := b.readMap("stateDelta")
+	b.rejectUnknownFields("stateDelta") // the client would miss what it did not write
 	if err := b.err(); err != nil {
 		return err
 	}
