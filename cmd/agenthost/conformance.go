@@ -169,8 +169,8 @@ func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths [
 	return nil
 }
 
-// checkServer reports an address that is no URL, or at which no server responds. What it responds
-// does not count: not all servers report their version.
+// checkServer reports an invalid URL, or one at which no server responds. The content of the
+// response does not count: not all servers report their version.
 func (t *conformanceRun) checkServer(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

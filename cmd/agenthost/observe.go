@@ -110,7 +110,7 @@ func logFailure(ctx context.Context, io stdio, cmd *cobra.Command, failure *code
 	text := failure.err.Error()
 	if document, ok := errors.AsType[*documentError](failure.err); ok {
 		logProblems(ctx, logger, "config problem", document.problems)
-		text = document.summary()
+		text = document.formatSummary()
 	}
 	attrs := []any{"error", text, "exit_code", failure.code}
 	if failure.code == exitUsage {

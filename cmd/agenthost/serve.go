@@ -138,6 +138,9 @@ type serveMain struct {
 
 // validateLimits rejects numbers that make no sense.
 func (f *serveFlags) validateLimits() error {
+	if f.maxLive < 1 || f.maxUserLive < 1 {
+		return errors.New("--max-live and --max-live-per-user must be at least 1")
+	}
 	if f.lease < minLease {
 		return fmt.Errorf("--lease must be at least %s, got %s", minLease, f.lease)
 	}
@@ -151,9 +154,6 @@ func (f *serveFlags) validateLimits() error {
 }
 
 func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
-	if f.maxLive < 1 || f.maxUserLive < 1 {
-		return errors.New("--max-live and --max-live-per-user must be at least 1")
-	}
 	if err := f.validateLimits(); err != nil {
 		return err
 	}

@@ -212,12 +212,14 @@ type documentError struct {
 // Error returns the summary and the problems.
 func (e *documentError) Error() string {
 	var text strings.Builder
-	text.WriteString(e.summary() + ":\n")
+	text.WriteString(e.formatSummary() + ":\n")
 	_ = e.problems.WriteText(&text) // a strings.Builder returns no errors
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-func (e *documentError) summary() string { return fmt.Sprintf("%s: %s has problems", e.flag, e.file) }
+func (e *documentError) formatSummary() string {
+	return fmt.Sprintf("%s: %s has problems", e.flag, e.file)
+}
 
 // resolveSettings sets flags from the environment and the config file, in this order, and
 // returns the folders to serve.

@@ -73,7 +73,7 @@ func watchInterrupts(ctx context.Context) (context.Context, *interrupter) {
 		for {
 			select {
 			case <-signals:
-				i.interrupt()
+				i.handleInterrupt()
 			case <-ctx.Done():
 				return
 			}
@@ -82,8 +82,8 @@ func watchInterrupts(ctx context.Context) (context.Context, *interrupter) {
 	return ctx, i
 }
 
-// interrupt handles an interrupt.
-func (i *interrupter) interrupt() {
+// handleInterrupt handles an interrupt.
+func (i *interrupter) handleInterrupt() {
 	i.mu.Lock()
 	stopAnswer := i.stopAnswer
 	i.stopAnswer = nil

@@ -51,11 +51,11 @@ func TestInterrupter(t *testing.T) {
 	verb, stopVerb := context.WithCancel(t.Context())
 	i := &interrupter{stopVerb: stopVerb}
 	answer, end := i.withStop(verb)
-	i.interrupt()
+	i.handleInterrupt()
 	if !isAnswerStopped(answer) || verb.Err() != nil {
 		t.Errorf("the first interrupt: answer %v, verb %v", context.Cause(answer), verb.Err())
 	}
-	i.interrupt()
+	i.handleInterrupt()
 	if verb.Err() == nil {
 		t.Error("a second interrupt does not stop the verb while the answer continues")
 	}
@@ -63,7 +63,7 @@ func TestInterrupter(t *testing.T) {
 	verb, i.stopVerb = context.WithCancel(t.Context())
 	answer, end = i.withStop(verb)
 	end()
-	i.interrupt()
+	i.handleInterrupt()
 	if verb.Err() == nil || isAnswerStopped(answer) {
 		t.Errorf("an interrupt after the answer: answer %v, verb %v", context.Cause(answer), verb.Err())
 	}

@@ -26,7 +26,7 @@ func Is(v any) bool {
 }
 
 // Compare compares two numbers exactly: integers, and floats by the decimals that they
-// print as. ok is false if one is no number, or has an exponent of more than nine digits.
+// print as. ok is false if one is not a number, or has an exponent of more than nine digits.
 func Compare(a, b any) (order int, ok bool) {
 	x, isInt := a.(int64)
 	if y, both := b.(int64); isInt && both {
@@ -37,7 +37,7 @@ func Compare(a, b any) (order int, ok bool) {
 	if !ok || !both {
 		return 0, false
 	}
-	return c.compare(d), true
+	return c.compareTo(d), true
 }
 
 // decimalOf returns the decimal of a finite number.
@@ -55,20 +55,20 @@ func decimalOf(v any) (decimal, bool) {
 	return decimal{}, false
 }
 
-// compare compares two decimals without writing out their exponents.
-func (d decimal) compare(e decimal) int {
-	order := cmp.Compare(d.sign(), e.sign())
-	if order != 0 || d.sign() == 0 {
+// compareTo compares two decimals without writing out their exponents.
+func (d decimal) compareTo(e decimal) int {
+	order := cmp.Compare(d.signOf(), e.signOf())
+	if order != 0 || d.signOf() == 0 {
 		return order
 	}
 	order = cmp.Compare(len(d.digits)+d.exponent, len(e.digits)+e.exponent)
 	if order == 0 {
 		order = strings.Compare(d.digits, e.digits)
 	}
-	return order * d.sign()
+	return order * d.signOf()
 }
 
-func (d decimal) sign() int {
+func (d decimal) signOf() int {
 	switch {
 	case d.digits == "":
 		return 0

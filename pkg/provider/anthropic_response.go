@@ -37,7 +37,7 @@ type wireBlock struct {
 
 func newReplyBlock(raw json.RawMessage) (*replyBlock, error) {
 	b := &replyBlock{raw: bytes.Clone(raw)}
-	if len(raw) > 0 && raw[0] == '"' { // the content is a text, not a list of blocks
+	if len(raw) > 0 && raw[0] == '"' { // the content is a string, not a list of blocks
 		raw = json.RawMessage(`{"type":"text","text":` + string(raw) + `}`)
 		b.raw = raw
 	}

@@ -62,7 +62,7 @@ func (t *callTurn) waitToBegin(ctx context.Context) error {
 // allowNext publishes the writes of a call that still runs, and lets the next call begin.
 func (t *callTurn) allowNext(s *callState) {
 	if t != nil {
-		t.publish(s.copyWrites(), t.begun)
+		t.publishWrites(s.copyWrites(), t.begun)
 	}
 }
 
@@ -78,9 +78,9 @@ func (t *callTurn) waitForEarlier(ctx context.Context) {
 	}
 }
 
-// end publishes the writes that the results of the call will commit: none, if it has no
+// endCall publishes the writes that the results of the call will commit: none, if it has no
 // result now. It lets later calls begin.
-func (t *callTurn) end(a *callResult) {
+func (t *callTurn) endCall(a *callResult) {
 	if t == nil {
 		return
 	}
@@ -88,10 +88,10 @@ func (t *callTurn) end(a *callResult) {
 	if a != nil && a.part != nil && a.state != nil {
 		writes = a.state.copyWrites()
 	}
-	t.publish(writes, t.begun, t.ended)
+	t.publishWrites(writes, t.begun, t.ended)
 }
 
-func (t *callTurn) publish(writes *callWrites, done ...chan struct{}) {
+func (t *callTurn) publishWrites(writes *callWrites, done ...chan struct{}) {
 	t.order.mu.Lock()
 	defer t.order.mu.Unlock()
 	t.writes = writes

@@ -15,7 +15,7 @@ import (
 )
 
 // A compactedConversation is a random history with calls that are answered at once, later
-// or never, and with requests to a person. Each event has a text of its own.
+// or never, and with requests to a person. Each event has its own text.
 type compactedConversation struct {
 	random *rand.Rand
 	events []*session.Event
@@ -121,7 +121,7 @@ func (c *compactedConversation) checkContents(t *testing.T) (visible int) {
 	return visible
 }
 
-// TestCompactionProperty: whatever calls are open, compaction goes on. No text is lost, no
+// TestCompactionProperty: whatever calls are open, compaction continues. No text is lost, no
 // call is separated from its responses, and besides the events of open calls only the latest
 // events stay.
 func TestCompactionProperty(t *testing.T) {

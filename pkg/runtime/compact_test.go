@@ -183,7 +183,7 @@ func responseTo(id string, response map[string]any) *genai.Content {
 	}}
 }
 
-// TestCompactionAfterDeadCall: a call that nobody will ever answer, as after a killed
+// TestCompactionAfterDeadCall: a call that no one will ever answer, as after a killed
 // process, does not stop the compaction of later invocations, by either strategy. Its
 // event stays in the prompt, and the prompt does not grow.
 func TestCompactionAfterDeadCall(t *testing.T) {

@@ -112,7 +112,7 @@ func (t *liveTools) startCalls(b *liveCalls) {
 // runOne runs one call. The panic of a tool is the error of its call.
 func (b *liveCalls) runOne(i int) {
 	run := b.step.inv.run
-	defer func() { b.order.turns[i].end(b.answers[i]) }()
+	defer func() { b.order.turns[i].endCall(b.answers[i]) }()
 	defer safe.Recover(func(p *safe.Panic) {
 		p.Log(run.logger(), "tool call panicked", "tool", b.calls[i].Name)
 		b.answers[i] = &callResult{}

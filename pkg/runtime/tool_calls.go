@@ -112,7 +112,7 @@ func (s *step) runConcurrently(ctx context.Context, calls []*genai.FunctionCall,
 	defer cancel()
 	run, order := s.inv.run, newCallOrder(len(calls))
 	run.host.workers.runBatch(len(calls), run.config.maxToolWorkers(), func(i int) {
-		defer func() { order.turns[i].end(answers[i]) }()
+		defer func() { order.turns[i].endCall(answers[i]) }()
 		defer safe.Recover(func(p *safe.Panic) {
 			agent := s.inv.node.agent.Name()
 			p.Log(run.logger(), "tool call panicked", "tool", calls[i].Name, "agent", agent)

@@ -92,7 +92,7 @@ func (s *callState) readBefore(key string) any {
 	return v
 }
 
-// markRead records that the call knows what earlier calls wrote to a key.
+// markRead records that the call has read what earlier calls wrote to a key.
 func (s *callState) markRead(key string) {
 	if s.read == nil {
 		s.read = map[string]bool{}

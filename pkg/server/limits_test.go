@@ -311,7 +311,7 @@ func TestStoreLimits(t *testing.T) {
 	if !strings.Contains(w.Body.String(), `"errorCode":"EVENT_REFUSED"`) || !strings.Contains(w.Body.String(), "event exceeds the limit of 4 KiB") {
 		t.Errorf("run = %d %.500s", w.Code, w.Body)
 	}
-	// The history says why the run ended, of /run as well, and the next turn works.
+	// The history records why the run ended, of /run as well, and the next turn works.
 	if w := e.serve("POST", "/run", runBody("hello", "s", "repeat 5000")); w.Code != 500 {
 		t.Errorf("run = %d %.500s, want 500", w.Code, w.Body)
 	}

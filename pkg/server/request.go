@@ -138,7 +138,7 @@ func (b *body) findField(name string) (found *field) {
 }
 
 // rejectUnknownFields records an error for each field with another name. ADK ignores
-// such fields; requests that change what is stored must not do less than they say.
+// such fields; requests that change what is stored must not do less than they request.
 func (b *body) rejectUnknownFields(known ...string) {
 	for i := range b.fields {
 		key := b.fields[i].key

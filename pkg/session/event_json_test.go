@@ -424,7 +424,7 @@ func TestUnmarshalErrors(t *testing.T) {
 	}
 }
 
-// What is as deep as an event may be can be read again, wherever it is in the event.
+// Each part of an event that is as deep as an event may be is read again.
 func TestUnmarshalDepth(t *testing.T) {
 	deep := func(n int) string {
 		return `{"customMetadata":{"a":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}`

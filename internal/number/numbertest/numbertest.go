@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Object is a JSON object with the numbers that are rounded by whoever decodes them to a
-// float64, and with those that must stay what they are.
+// Object is a JSON object with the numbers that a decoder into float64
+// rounds, and with those that must stay what they are.
 const Object = `{"decimal":0.123456789012345678901234567890,"five":5,"half":2.5,"huge":1e400,"least":-9223372036854775808,` +
 	`"odd":9007199254740993,"tenth":0.1,"thirty":123456789012345678901234567890,"unsigned":18446744073709551615}`
 
-// Check reports an error unless a text, such as a request or a file, has each of
+// Check reports an error unless a string, such as a request or a file, has each of
 // [Object] at least n times with all its digits, and never with other digits. Quotes may
 // be escaped, as in JSON within JSON.
 func Check(t testing.TB, what, text string, n int) {
