@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,8 +118,8 @@ func (f *loadFlags) defaultLLMCalls() (*int, error) {
 }
 
 // openHost loads the single app of a folder into a new host. It prints problems to
-// stderr; if there are errors, it returns an error before it opens the store. The
-// caller closes the host, then its store.
+// stderr, as the host does with the warnings of its runs; if there are errors, it returns
+// an error before it opens the store. The caller closes the host, then its store.
 func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *loader.Options, open storeOpener) (*runtime.Host, string, error) {
 	if err := checkApp(dir); err != nil {
 		return nil, "", err
@@ -127,6 +128,8 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 	if err != nil {
 		return nil, "", err
 	}
+	logger := newWarningLogger(io.err)
+	opts.Logger = cmp.Or(opts.Logger, logger)
 	l := loader.New(opts)
 	loaded, ds := l.LoadFiles(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
@@ -148,7 +151,7 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 	if opts.Grants != nil {
 		consents = opts.Grants
 	}
-	host := runtime.NewHost(st, &runtime.Options{Observe: f.observe, Consents: consents, LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
+	host := runtime.NewHost(st, &runtime.Options{Observe: f.observe, Logger: logger, Consents: consents, LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
 		rev, err := st.Revisions.Get(ctx, app, revision)
 		if err != nil {
 			return nil, err
