@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"encoding/base64"
 	"encoding/json"
+	"math"
 	"reflect"
 	"strconv"
 
@@ -115,4 +116,33 @@ func normalizeViaJSON(v any) any {
 		return v
 	}
 	return back
+}
+
+// IsPlain reports whether a free-form value consists of the common types within [MaxDepth],
+// so that encoding it cannot fail. It costs a walk. A value that is not plain, such as a
+// struct, may have a JSON form nevertheless.
+func IsPlain(v any) bool { return isPlain(v, 0) }
+
+func isPlain(v any, depth int) bool {
+	switch v := v.(type) {
+	case nil, string, bool, int, int64:
+		return true
+	case float64:
+		return !math.IsNaN(v) && !math.IsInf(v, 0)
+	case map[string]any:
+		for _, item := range v {
+			if depth+1 > MaxDepth || !isPlain(item, depth+1) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		for _, item := range v {
+			if depth+1 > MaxDepth || !isPlain(item, depth+1) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
 }

@@ -15,6 +15,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/storeurl"
+	"agenthost/pkg/tool"
 )
 
 // instantModel answers at once.
@@ -34,6 +35,38 @@ func BenchmarkTurn(b *testing.B) {
 			b.Run(fmt.Sprintf("%.6s/history=%d", url, history), func(b *testing.B) {
 				benchTurn(b, url, history, &runtime.Options{})
 			})
+		}
+	}
+}
+
+// BenchmarkToolTurn is one turn whose tool returns twenty rows.
+func BenchmarkToolTurn(b *testing.B) {
+	ctx := b.Context()
+	st, err := storeurl.Open(ctx, "memory:", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer st.Close()
+	list := &testTool{name: "list", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+		var rows []any
+		for i := range 20 {
+			rows = append(rows, map[string]any{"id": int64(i), "name": "a row of the table", "price": 9.75, "tags": []any{"new", "red"}})
+		}
+		return &tool.Result{Response: map[string]any{"rows": rows}}, nil
+	}}
+	app, err := runtime.NewApp("bench", runtime.NewLLM("bench", &runtime.LLMOptions{Model: toolCallModel("list"), Tools: []tool.Tool{list}}), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	host := runtime.NewHost(st, nil)
+	host.Swap(app)
+	b.ReportAllocs()
+	for b.Loop() {
+		key := fillSession(b, st, 0)
+		for _, err := range host.Run(ctx, &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText("go")}) {
+			if err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/genai"
 
+	"agenthost/internal/adkjson"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/live"
 	"agenthost/pkg/model"
@@ -517,8 +518,10 @@ type callResult struct {
 // setResponse sets the response to a call. A response that no event can hold, such as one
 // that is nested too deeply, becomes an error that the model reads.
 func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any) {
-	if _, err := session.EncodeMap(response); err != nil {
-		response = errorResponse(fmt.Errorf("the response of tool %s cannot be stored: %.300s", fc.Name, err))
+	if !adkjson.IsPlain(response) {
+		if _, err := session.EncodeMap(response); err != nil {
+			response = errorResponse(fmt.Errorf("the response of tool %s cannot be stored: %.300s", fc.Name, err))
+		}
 	}
 	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
 }
