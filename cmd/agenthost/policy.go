@@ -10,7 +10,6 @@ import (
 
 	"agenthost/internal/policy"
 	"agenthost/pkg/loader"
-	"agenthost/pkg/spec"
 )
 
 // applyPolicy sets the policy of loader options: the policy file, if there is one,
@@ -18,12 +17,13 @@ import (
 func (f *loadFlags) applyPolicy(opts *loader.Options) error {
 	var p *policy.Policy
 	if f.policy != "" {
-		n, err := readDocument("--policy", f.policy)
+		n, ds, err := readDocument("--policy", f.policy)
 		if err != nil {
 			return err
 		}
-		var ds spec.Diagnostics
-		p, ds = policy.Decode(n)
+		if !ds.HasErrors() {
+			p, ds = policy.Decode(n)
+		}
 		if err := problemsError("--policy", f.policy, ds); err != nil {
 			return err
 		}

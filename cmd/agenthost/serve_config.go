@@ -32,16 +32,19 @@ func (f *serveFlags) applyConfigFile(flags *pflag.FlagSet) error {
 	if f.config == "" {
 		return nil
 	}
-	root, err := readDocument("--config", f.config)
+	root, ds, err := readDocument("--config", f.config)
 	if err != nil {
 		return err
 	}
-	ds := spec.Interpolate(root, f.resolveReference)
+	if ds.HasErrors() {
+		return redactedError("--config", f.config, ds)
+	}
+	ds = spec.Interpolate(root, f.resolveReference)
 	// Apply them in any case: log_format decides how the problems are printed.
 	if keys := f.applyConfigKeys(flags, root); !ds.HasErrors() {
 		ds = keys
 	}
-	return problemsError("--config", f.config, ds)
+	return redactedError("--config", f.config, ds)
 }
 
 func (f *serveFlags) applyConfigKeys(flags *pflag.FlagSet, root *spec.Node) (ds spec.Diagnostics) {
@@ -121,18 +124,22 @@ func (f *serveFlags) loadAuth() (*auth.Auth, error) {
 	}
 	name := f.config
 	if n == nil {
+		var ds spec.Diagnostics
 		var err error
-		if n, err = readDocument("--auth", f.auth); err != nil {
+		if n, ds, err = readDocument("--auth", f.auth); err != nil {
 			return nil, err
+		}
+		if ds.HasErrors() {
+			return nil, redactedError("--auth", f.auth, ds)
 		}
 		name = f.auth
 	}
 	if ds := spec.Interpolate(n, f.resolveReference); ds.HasErrors() {
-		return nil, problemsError("--auth", name, ds)
+		return nil, redactedError("--auth", name, ds)
 	}
 	f.hideTokens(n)
 	a, ds := auth.Decode(n, nil)
-	return a, problemsError("--auth", name, ds)
+	return a, redactedError("--auth", name, ds)
 }
 
 // hideTokens reserves the tokens of an authentication document, so that apps cannot read
@@ -186,13 +193,19 @@ func (f *serveFlags) readReference(kind, name string) (string, error) {
 	return v, nil
 }
 
-func readDocument(flag, file string) (*spec.Node, error) {
+func readDocument(flag, file string) (*spec.Node, spec.Diagnostics, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, failWithf("%s: %w", flag, err)
+		return nil, nil, failWithf("%s: %w", flag, err)
 	}
 	n, ds := spec.Parse(file, text)
-	return n, problemsError(flag, file, ds)
+	return n, ds, nil
+}
+
+// redactedError is problemsError for a file that may contain tokens and passwords: no text of
+// its lines is printed.
+func redactedError(flag, file string, ds spec.Diagnostics) error {
+	return problemsError(flag, file, ds.Redact())
 }
 
 // problemsError returns the problems of the file of a flag as an error, or nil.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -218,6 +219,38 @@ func (ds Diagnostics) Split() Diagnostics {
 		}
 	}
 	return split
+}
+
+// secretWord matches a word that may be a token: at least 16 characters, without separators
+// of YAML.
+var secretWord = regexp.MustCompile(`[^\s"'{}\[\],*&!]{16,}`)
+
+// plainName matches a name of a field or a claim.
+var plainName = regexp.MustCompile(`^[A-Za-z_.]+$`)
+
+// Redact returns the problems of a document that may contain secrets: with position, rule
+// and reason, but without source lines and fixes. Messages and hints have *** for a word of
+// the source line that may be a token, such as one written where a key belongs.
+func (ds Diagnostics) Redact() Diagnostics {
+	clean := slices.Clone(ds)
+	for i, d := range clean {
+		clean[i].Message, clean[i].Hint = redactWords(d.Message, d.Source), redactWords(d.Hint, d.Source)
+		clean[i].Source, clean[i].Fix, clean[i].Also = "", Fix{}, slices.Clone(d.Also)
+		for j := range clean[i].Also {
+			clean[i].Also[j].Source = ""
+		}
+	}
+	return clean
+}
+
+// redactWords replaces the words of a source line in a text, except for plain names.
+func redactWords(text, source string) string {
+	for _, word := range secretWord.FindAllString(source, -1) {
+		if word = strings.TrimRight(word, ":"); !plainName.MatchString(word) {
+			text = strings.ReplaceAll(text, word, redacted)
+		}
+	}
+	return text
 }
 
 // A Fix is a safe automatic fix: it replaces Old with New at a position in the file of

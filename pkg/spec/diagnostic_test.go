@@ -212,3 +212,24 @@ func formatText(t testing.TB, ds spec.Diagnostics) string {
 	}
 	return b.String()
 }
+
+// Problems of a document with secrets keep position, rule and reason. No text of a line is
+// left, and long words of it are not quoted, except for plain names.
+func TestDiagnostics_Redact(t *testing.T) {
+	in := spec.Diagnostics{{
+		Pos: posAt(1, 2), Rule: "type", Message: `unknown field "token sk-0123456789abcdef" in authorization_endpoint`,
+		Hint: "quote sk-0123456789abcdef:", Source: `{token sk-0123456789abcdef: authorization_endpoint}`,
+		Fix:  spec.Fix{Line: 1, Col: 2, Old: "sk-0123456789abcdef", New: "x"},
+		Also: []spec.Place{{Pos: posAt(2, 1), Source: "sk-0123456789abcdef"}},
+	}}
+	want := spec.Diagnostics{{
+		Pos: posAt(1, 2), Rule: "type", Message: `unknown field "token ***" in authorization_endpoint`,
+		Hint: "quote ***:", Also: []spec.Place{{Pos: posAt(2, 1)}},
+	}}
+	if diff := cmp.Diff(want, in.Redact()); diff != "" {
+		t.Errorf("Redact() (-want +got):\n%s", diff)
+	}
+	if in[0].Source == "" || in[0].Also[0].Source == "" {
+		t.Error("Redact() changed its argument")
+	}
+}
