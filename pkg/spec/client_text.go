@@ -34,7 +34,7 @@ var _ wrappingError = (*fs.PathError)(nil)
 
 // wrappedPaths appends the paths in the tree of err.
 func wrappedPaths(paths []string, err error) []string {
-	switch e := err.(type) {
+	switch e := any(err).(type) { // this function walks the tree itself
 	case *fs.PathError:
 		paths = append(paths, e.Path)
 	case *os.LinkError:
@@ -46,7 +46,7 @@ func wrappedPaths(paths []string, err error) []string {
 			paths = append(paths, socket.Name)
 		}
 	}
-	switch e := err.(type) {
+	switch e := any(err).(type) { // this function walks the tree itself
 	case wrappingError:
 		return wrappedPaths(paths, e.Unwrap())
 	case joinedError:
