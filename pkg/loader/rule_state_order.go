@@ -142,13 +142,37 @@ func reachableNodes(edges []runtime.Edge, from int, along func(runtime.Edge) (fr
 	return reached
 }
 
-// checkRaces warns of agents that run in parallel and always write the same key.
+// checkRaces warns of agents that run in parallel and always write the same key, and of
+// lost updates by other sessions.
 func (f *stateFlow) checkRaces() {
+	checked := map[spec.Pos]bool{} // a tool may belong to several agents
+	for _, p := range f.accesses {
+		for _, w := range p.use.Writes {
+			if !checked[w.Value.Pos] {
+				checked[w.Value.Pos] = true
+				f.checkLostUpdate(w)
+			}
+		}
+	}
 	f.root.visitTree(func(p *resolvedAgent) {
 		for _, group := range groupParallel(p) {
 			f.checkRace(group)
 		}
 	})
+}
+
+// checkLostUpdate warns of a set that computes the value of a key of several sessions from
+// its old value: the writes of another session since the read are lost. Keys of one session
+// lose nothing, because its turns run one after the other.
+func (f *stateFlow) checkLostUpdate(w tool.StateWrite) {
+	key := w.Key.Value
+	if w.Verb != "set" || !outlivesSession(key) {
+		return
+	}
+	if offset, ok := template.FindDerivation(w.Value.Value, "state", key); ok {
+		d := w.Value.Warnf(offset, "state-race", "set computes the new value of %s from the old one: writes of other sessions at the same time are lost", key)
+		f.addProblem(d.WithHint("to count, use add: {%q: 1}; to collect, append; to keep a record, max or min", key))
+	}
 }
 
 // groupParallel returns the groups of sub-agents that an agent starts at the same time.

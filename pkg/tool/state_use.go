@@ -54,6 +54,8 @@ type StateWrite struct {
 	Key spec.Text
 	// Verb is the field that writes: output_key, or one of [StateWrites].
 	Verb string
+	// Value is the expression of one of [StateWrites]; empty for output_key.
+	Value spec.Text
 	// Text means that the value is always a string.
 	Text bool
 	// Sure means that the key is written whenever the agent runs; First, that
@@ -116,7 +118,10 @@ func (u *StateUse) AddWrites(n *spec.Node, write StateWrite) {
 		one.Verb, one.Sure = verb, write.Sure && verb == setVerb
 		if keys := n.Get(verb); keys != nil {
 			for _, e := range keys.Entries {
-				one.Key = e.Key.Text()
+				one.Key, one.Value = e.Key.Text(), spec.Text{}
+				if e.Value.Kind == spec.Scalar {
+					one.Value = e.Value.Text()
+				}
 				u.Writes = append(u.Writes, one)
 			}
 		}
