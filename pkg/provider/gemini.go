@@ -362,6 +362,9 @@ func (c *geminiCall) generateOnce(ctx context.Context) (*model.Response, error) 
 		return nil, c.toModelError(ctx, err)
 	}
 	r, _ := fromGemini(answer)
+	if bad := unquoteValues(r.Content); bad != nil {
+		return bad.errorResponse(r), nil
+	}
 	return withContent(r), nil
 }
 
@@ -387,6 +390,10 @@ func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Respo
 			break
 		}
 		r, message := fromGemini(chunk)
+		if bad := unquoteValues(r.Content); bad != nil {
+			yield(bad.errorResponse(r), nil)
+			return
+		}
 		if message != "" {
 			finish = message
 		}
@@ -478,7 +485,6 @@ func fromGemini(answer *genai.GenerateContentResponse) (*model.Response, string)
 	}
 	c := answer.Candidates[0]
 	r.Content = withoutNil(c.Content)
-	unquoteArguments(r.Content)
 	r.FinishReason = c.FinishReason
 	r.GroundingMetadata, r.CitationMetadata = c.GroundingMetadata, c.CitationMetadata
 	r.AvgLogprobs, r.LogprobsResult = c.AvgLogprobs, c.LogprobsResult

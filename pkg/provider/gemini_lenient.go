@@ -3,7 +3,7 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
-	"math"
+	"fmt"
 	"strings"
 )
 
@@ -30,24 +30,33 @@ func decodeAnswers(data []byte) (answers [][]byte, check answerCheck, err error)
 }
 
 // decodeAnswer returns a response whose fields have the types of the API, also if a gateway
-// writes them in others.
+// writes them in others. The free values of its parts are text.
 func decodeAnswer(data []byte) ([]byte, answerCheck, error) {
-	if quoted, err := quoteArguments(data); err == nil {
-		data = quoted
+	if !mayHaveValues(data) {
+		if check, err := checkAnswer(data); err == nil {
+			return data, check, nil
+		}
+	}
+	if repaired, ok := repairAnswer(data); ok {
+		data = repaired
 	}
 	check, err := checkAnswer(data)
-	if err == nil {
-		return data, check, nil
-	}
-	repaired, ok := repairAnswer(data)
-	if !ok {
-		return nil, check, err
-	}
-	check, err = checkAnswer(repaired)
-	return repaired, check, err
+	return data, check, err
 }
 
-// repairAnswer returns a response with counts, IDs and arguments in the types of the API.
+// mayHaveValues reports whether a response may have free values: it contains the name of
+// one, or an escape that may hide a name.
+func mayHaveValues(data []byte) bool {
+	for _, f := range freeValues {
+		if bytes.Contains(data, []byte(`"`+f.field+`"`)) {
+			return true
+		}
+	}
+	return bytes.Contains(data, []byte(`\u00`))
+}
+
+// repairAnswer returns a response with counts and IDs in the types of the API, and with the
+// free values of its parts as text.
 func repairAnswer(data []byte) (repaired []byte, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -55,56 +64,36 @@ func repairAnswer(data []byte) (repaired []byte, ok bool) {
 	if decoder.Decode(&answer) != nil {
 		return nil, false
 	}
-	repairFields(answer)
+	for _, candidate := range toMappings(answer["candidates"]) {
+		content, _ := candidate["content"].(map[string]any)
+		for _, part := range toMappings(content["parts"]) {
+			quoteValues(part)
+			if call, ok := part["functionCall"].(map[string]any); ok {
+				if id, ok := call["id"].(json.Number); ok {
+					call["id"] = id.String()
+				}
+			}
+		}
+	}
+	repairCounts(answer)
 	repaired, err := json.Marshal(answer)
 	return repaired, err == nil
 }
 
-// repairFields repairs the fields of a value and of those within it.
-func repairFields(value any) {
+// repairCounts makes the counts of tokens in a value whole numbers.
+func repairCounts(value any) {
 	switch v := value.(type) {
 	case []any:
 		for _, item := range v {
-			repairFields(item)
+			repairCounts(item)
 		}
 	case map[string]any:
 		for name, inner := range v {
-			switch {
-			case strings.HasSuffix(name, "TokenCount"):
-				v[name] = wholeNumber(inner)
-			case name == "functionCall":
-				repairCall(inner)
-			case name != "args":
-				repairFields(inner)
+			if strings.HasSuffix(name, "TokenCount") {
+				v[name] = parseTokenCount(fmt.Sprint(inner))
+			} else {
+				repairCounts(inner)
 			}
 		}
 	}
-}
-
-// repairCall makes the ID of a call a string, and its arguments an object.
-func repairCall(call any) {
-	c, _ := call.(map[string]any)
-	if id, ok := c["id"].(json.Number); ok {
-		c["id"] = id.String()
-	}
-	if text, ok := c["args"].(string); ok && isObject(text) {
-		c["args"] = json.RawMessage(text)
-	}
-}
-
-// wholeNumber returns a count without its fraction. Another value is 0: a count is not worth
-// an answer.
-func wholeNumber(value any) int64 {
-	var text json.Number
-	switch v := value.(type) {
-	case json.Number:
-		text = v
-	case string:
-		text = json.Number(v)
-	}
-	n, err := text.Float64()
-	if err != nil || math.IsNaN(n) {
-		return 0
-	}
-	return int64(min(max(n, 0), math.MaxInt32/8))
 }

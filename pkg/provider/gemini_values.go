@@ -1,8 +1,9 @@
 package provider
 
 import (
-	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"slices"
 
 	"google.golang.org/genai"
@@ -10,44 +11,82 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Google's library decodes all values of requests and responses to float64. So the
-// arguments of calls and the responses of tools pass it in other forms: those of a request
-// are added to the body that it built, and those of a response are text until it has
-// decoded the rest.
+// Google's library decodes all values of requests and responses to float64. So values of
+// any form, which may have numbers, pass it in other ways: those of a request are added to
+// the body that it built, and those of a response are text until it has decoded the rest.
 
-// quotedKey is the only key of arguments that are text.
-const quotedKey = ""
+// A freeValue is a field of a part that is any object.
+type freeValue struct {
+	// holder is the field of the part that has the value, "" for the part itself.
+	holder, field string
+	// find returns the value of a part, nil if the part has no such holder.
+	find func(*genai.Part) *map[string]any
+}
 
-// withholdValues takes the arguments and responses out of the contents, and adds them to
-// the body of the request.
-func (c *geminiCall) withholdValues() error {
-	values := map[*genai.Part]json.RawMessage{}
-	full := c.contents
-	c.contents = make([]*genai.Content, len(full))
-	for i, content := range full {
-		own := &genai.Content{Role: content.Role, Parts: slices.Clone(content.Parts)}
-		for k, p := range own.Parts {
-			part, raw, err := withholdValue(p)
-			if err != nil {
-				return err
-			}
-			if raw != nil {
-				own.Parts[k] = part
-				values[part] = raw
-			}
+// freeValues are all such fields of a part.
+var freeValues = []freeValue{
+	{"functionCall", "args", func(p *genai.Part) *map[string]any {
+		if p.FunctionCall == nil {
+			return nil
 		}
-		c.contents[i] = own
+		return &p.FunctionCall.Args
+	}},
+	{"functionResponse", "response", func(p *genai.Part) *map[string]any {
+		if p.FunctionResponse == nil {
+			return nil
+		}
+		return &p.FunctionResponse.Response
+	}},
+	{"toolCall", "args", func(p *genai.Part) *map[string]any {
+		if p.ToolCall == nil {
+			return nil
+		}
+		return &p.ToolCall.Args
+	}},
+	{"toolResponse", "response", func(p *genai.Part) *map[string]any {
+		if p.ToolResponse == nil {
+			return nil
+		}
+		return &p.ToolResponse.Response
+	}},
+	{"", "partMetadata", func(p *genai.Part) *map[string]any { return &p.PartMetadata }},
+}
+
+// A withheldValue is a value that Google's library does not see, and its place in the body.
+// The elements of path are fields and indexes.
+type withheldValue struct {
+	path  []any
+	value json.RawMessage
+}
+
+// withholdValues takes the values and schemas out of a request, and adds them to its body.
+func (c *geminiCall) withholdValues() error {
+	var withheld []withheldValue
+	withhold := func(v any, path ...any) error {
+		raw, err := session.EncodeValue(v)
+		if err != nil {
+			return newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode %s: %s", describePath(path), err))
+		}
+		withheld = append(withheld, withheldValue{path, raw})
+		return nil
 	}
-	if len(values) == 0 {
-		c.contents = full
+	if err := c.withholdContents(withhold); err != nil {
+		return err
+	}
+	if err := c.withholdSchemas(withhold); err != nil {
+		return err
+	}
+	if len(withheld) == 0 {
 		return nil
 	}
 	if c.config.HTTPOptions == nil {
 		c.config.HTTPOptions = &genai.HTTPOptions{}
 	}
-	before, sent := c.config.HTTPOptions.ExtrasRequestProvider, c.contents
+	before := c.config.HTTPOptions.ExtrasRequestProvider
 	c.config.HTTPOptions.ExtrasRequestProvider = func(body map[string]any) map[string]any {
-		addValues(body, sent, values)
+		for _, w := range withheld {
+			addValue(body, w.path, w.value)
+		}
 		if before != nil {
 			body = before(body)
 		}
@@ -56,84 +95,174 @@ func (c *geminiCall) withholdValues() error {
 	return nil
 }
 
-// withholdValue returns a part without its value, and the value as JSON; nil if it has none.
-func withholdValue(p *genai.Part) (*genai.Part, json.RawMessage, error) {
-	switch {
-	case p == nil:
-	case p.FunctionCall != nil && len(p.FunctionCall.Args) > 0:
-		raw, err := encodeArguments(p.FunctionCall)
-		part, call := *p, *p.FunctionCall
-		call.Args, part.FunctionCall = nil, &call
-		return &part, raw, err
-	case p.FunctionResponse != nil && len(p.FunctionResponse.Response) > 0:
-		raw, err := encodeResponse(p.FunctionResponse)
-		part, response := *p, *p.FunctionResponse
-		response.Response, part.FunctionResponse = nil, &response
-		return &part, raw, err
+// withholdContents takes the free values out of the contents.
+func (c *geminiCall) withholdContents(withhold func(v any, path ...any) error) error {
+	own := slices.Clone(c.contents)
+	for i, content := range own {
+		own[i] = &genai.Content{Role: content.Role, Parts: slices.Clone(content.Parts)}
+		for k, p := range own[i].Parts {
+			if p == nil {
+				continue
+			}
+			bare := copyHolders(p)
+			own[i].Parts[k] = bare
+			for _, f := range freeValues {
+				value := f.find(bare)
+				if value == nil || len(*value) == 0 {
+					continue
+				}
+				path := []any{"contents", i, "parts", k, f.holder, f.field}
+				if f.holder == "" {
+					path = slices.Delete(path, 4, 5)
+				}
+				if err := withhold(*value, path...); err != nil {
+					return err
+				}
+				*value = nil
+			}
+		}
 	}
-	return p, nil, nil
+	c.contents = own
+	return nil
 }
 
-// addValues adds the values to a body, which has the contents and parts in their order.
-func addValues(body map[string]any, contents []*genai.Content, values map[*genai.Part]json.RawMessage) {
-	for i, content := range toMappings(body["contents"]) {
-		for k, part := range toMappings(content["parts"]) {
-			if i >= len(contents) || k >= len(contents[i].Parts) {
+// copyHolders copies a part and the fields of it that have free values.
+func copyHolders(p *genai.Part) *genai.Part {
+	own := *p
+	own.FunctionCall = copyPointer(p.FunctionCall)
+	own.FunctionResponse = copyPointer(p.FunctionResponse)
+	own.ToolCall = copyPointer(p.ToolCall)
+	own.ToolResponse = copyPointer(p.ToolResponse)
+	return &own
+}
+
+func copyPointer[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	own := *p
+	return &own
+}
+
+// withholdSchemas takes the JSON Schemas out of the settings: a limit or a constant may be
+// a number that a float64 rounds.
+func (c *geminiCall) withholdSchemas(withhold func(v any, path ...any) error) error {
+	c.config.Tools = slices.Clone(c.config.Tools)
+	for i, t := range c.config.Tools {
+		if t == nil || len(t.FunctionDeclarations) == 0 {
+			continue
+		}
+		own := *t
+		own.FunctionDeclarations = slices.Clone(t.FunctionDeclarations)
+		c.config.Tools[i] = &own
+		for k, d := range own.FunctionDeclarations {
+			bare := *d
+			own.FunctionDeclarations[k] = &bare
+			if err := withholdSchema(withhold, &bare.ParametersJsonSchema, "tools", i, "functionDeclarations", k, "parametersJsonSchema"); err != nil {
+				return err
+			}
+			if err := withholdSchema(withhold, &bare.ResponseJsonSchema, "tools", i, "functionDeclarations", k, "responseJsonSchema"); err != nil {
+				return err
+			}
+		}
+	}
+	return withholdSchema(withhold, &c.config.ResponseJsonSchema, "generationConfig", "responseJsonSchema")
+}
+
+func withholdSchema(withhold func(v any, path ...any) error, schema *any, path ...any) error {
+	if *schema == nil {
+		return nil
+	}
+	err := withhold(*schema, path...)
+	*schema = nil
+	return err
+}
+
+// addValue adds a value to a body. A value whose place is not in the body, such as a part
+// that a cache does not include, is skipped.
+func addValue(body map[string]any, path []any, value json.RawMessage) {
+	for len(path) > 1 {
+		field := path[0].(string)
+		if index, ok := path[1].(int); ok {
+			list := toMappings(body[field])
+			if index >= len(list) || list[index] == nil {
 				return
 			}
-			raw := values[contents[i].Parts[k]]
-			if call, ok := part["functionCall"].(map[string]any); ok && raw != nil {
-				call["args"] = raw
+			body, path = list[index], path[2:]
+			continue
+		}
+		inner, ok := body[field].(map[string]any)
+		if !ok {
+			return
+		}
+		body, path = inner, path[1:]
+	}
+	body[path[0].(string)] = value
+}
+
+// describePath returns a path as in contents[1].parts[0].functionCall.args.
+func describePath(path []any) string {
+	var text string
+	for _, step := range path {
+		switch step := step.(type) {
+		case int:
+			text += fmt.Sprintf("[%d]", step)
+		case string:
+			if text != "" {
+				text += "."
 			}
-			if response, ok := part["functionResponse"].(map[string]any); ok && raw != nil {
-				response["response"] = raw
+			text += step
+		}
+	}
+	return text
+}
+
+// quotedKey is the only key of a value that is text.
+const quotedKey = ""
+
+// quoteValues makes the free values of a part of a response text: JSON, or what the service
+// sent as a string, which may be the JSON of arguments.
+func quoteValues(part map[string]any) {
+	for _, f := range freeValues {
+		holder := part
+		if f.holder != "" {
+			holder, _ = part[f.holder].(map[string]any)
+		}
+		switch value := holder[f.field].(type) {
+		case nil:
+			delete(holder, f.field)
+		case string:
+			holder[f.field] = map[string]any{quotedKey: value}
+		default:
+			if raw, err := json.Marshal(value); err == nil {
+				holder[f.field] = map[string]any{quotedKey: string(raw)}
 			}
 		}
 	}
 }
 
-// quoteArguments makes the arguments of the calls of an answer text.
-func quoteArguments(answer []byte) ([]byte, error) {
-	if !bytes.Contains(answer, []byte(`"functionCall"`)) {
-		return answer, nil
+// unquoteValues decodes the free values of a content, before it is used. It returns the call whose arguments
+// cannot be decoded; another value that cannot be decoded is left out.
+func unquoteValues(c *genai.Content) *malformedCall {
+	if c == nil {
+		return nil
 	}
-	fields, err := session.DecodeMap(answer)
-	if err != nil {
-		return nil, err
-	}
-	for _, candidate := range toMappings(fields["candidates"]) {
-		content, _ := candidate["content"].(map[string]any)
-		for _, part := range toMappings(content["parts"]) {
-			call, _ := part["functionCall"].(map[string]any)
-			args, ok := call["args"].(map[string]any)
+	for _, p := range c.Parts {
+		for _, f := range freeValues {
+			value := f.find(p)
+			if value == nil {
+				continue
+			}
+			text, ok := (*value)[quotedKey].(string)
 			if !ok {
 				continue
 			}
-			raw, err := session.EncodeMap(args)
-			if err != nil {
-				return nil, err
+			decoded, err := decodeArguments(text)
+			if err != nil && f.holder == "functionCall" {
+				return &malformedCall{name: p.FunctionCall.Name, args: text}
 			}
-			call["args"] = map[string]any{quotedKey: string(raw)}
+			*value = decoded
 		}
 	}
-	return session.EncodeMap(fields)
-}
-
-// unquoteArguments decodes the arguments of the calls of a content.
-func unquoteArguments(c *genai.Content) {
-	if c == nil {
-		return
-	}
-	for _, p := range c.Parts {
-		if p.FunctionCall == nil {
-			continue
-		}
-		text, ok := p.FunctionCall.Args[quotedKey].(string)
-		if !ok || len(p.FunctionCall.Args) != 1 {
-			continue
-		}
-		if args, err := session.DecodeMap([]byte(text)); err == nil {
-			p.FunctionCall.Args = args
-		}
-	}
+	return nil
 }

@@ -124,15 +124,20 @@ func (b *malformedCall) orCut(c chatCall, finish string) *malformedCall {
 }
 
 func callPart(c chatCall) (*genai.Part, *malformedCall) {
-	args := map[string]any{}
-	if text := strings.TrimSpace(c.Function.Arguments); text != "" && text != "null" {
-		var err error
-		if args, err = session.DecodeMap([]byte(text)); err != nil {
-			return nil, &malformedCall{name: c.Function.Name, args: text}
-		}
+	args, err := decodeArguments(c.Function.Arguments)
+	if err != nil {
+		return nil, &malformedCall{name: c.Function.Name, args: strings.TrimSpace(c.Function.Arguments)}
 	}
 	id, signature := c.splitSignature()
 	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: c.Function.Name, Args: args}, ThoughtSignature: signature}, nil
+}
+
+// decodeArguments decodes the arguments of a call. No text and null are none.
+func decodeArguments(text string) (map[string]any, error) {
+	if text = strings.TrimSpace(text); text == "" || text == "null" {
+		return map[string]any{}, nil
+	}
+	return session.DecodeMap([]byte(text))
 }
 
 // finishReason converts a finish reason to Gemini's.

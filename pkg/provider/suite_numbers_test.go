@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"google.golang.org/genai"
@@ -12,11 +13,13 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// echoTool returns its arguments.
+// echoTool returns its arguments. Its schema has a number that a float64 rounds.
 type echoTool struct{}
 
 func (echoTool) Declaration() *genai.FunctionDeclaration {
-	return &genai.FunctionDeclaration{Name: "echo", Description: "Echoes.", ParametersJsonSchema: map[string]any{"type": "object"}}
+	return &genai.FunctionDeclaration{Name: "echo", Description: "Echoes.", ParametersJsonSchema: map[string]any{
+		"type": "object", "properties": map[string]any{"limit": map[string]any{"type": "integer", "enum": []any{int64(9007199254740995)}}},
+	}}
 }
 
 func (echoTool) Run(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -24,7 +27,7 @@ func (echoTool) Run(_ context.Context, c *tool.Call) (*tool.Result, error) {
 }
 
 // A number that the model writes reaches the tool, the events and the next request with
-// all its digits, and so does one that a tool returns.
+// all its digits, and so do one that a tool returns and one of a tool's schema.
 func testNumbers(t *testing.T, s *suiteSubject) {
 	args, err := session.DecodeMap([]byte(numbertest.Object))
 	if err != nil {
@@ -51,6 +54,9 @@ func testNumbers(t *testing.T, s *suiteSubject) {
 		numbertest.Check(t, "stored events", string(text), 2)
 		if !s.local {
 			numbertest.Check(t, "request", w.lastRequest(t), 2)
+			if !strings.Contains(w.lastRequest(t), "9007199254740995") {
+				t.Errorf("the schema of the request has no 9007199254740995: %s", w.lastRequest(t))
+			}
 		}
 	})
 }

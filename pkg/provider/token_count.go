@@ -21,8 +21,12 @@ func (c *tokenCount) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &text) != nil {
 		return nil
 	}
-	if n, ok := number.ParseWhole(string(text)).(int64); ok {
-		*c = tokenCount(min(max(n, 0), maxTokenCount))
-	}
+	*c = parseTokenCount(string(text))
 	return nil
+}
+
+// parseTokenCount parses the text of a count.
+func parseTokenCount(text string) tokenCount {
+	n, _ := number.ParseWhole(text).(int64)
+	return tokenCount(min(max(n, 0), maxTokenCount))
 }
