@@ -1,10 +1,12 @@
 package mcptool
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +30,12 @@ type callResult struct {
 	faults []string
 }
 
-// decodeCallResult decodes the result of a call. It fails only for a result that is not JSON.
+// maxContent limits the items of a result or a resource: an item of two bytes becomes hundreds
+// in memory, and 26 in the stored event.
+const maxContent = 10_000
+
+// decodeCallResult decodes the result of a call. It fails only for a result that is not JSON, or
+// has too many items.
 func decodeCallResult(raw []byte) (*callResult, error) {
 	v, err := session.DecodeValue(raw)
 	if err != nil {
@@ -44,6 +51,9 @@ func decodeCallResult(raw []byte) (*callResult, error) {
 	switch content := fields["content"].(type) {
 	case nil:
 	case []any:
+		if len(content) > maxContent {
+			return nil, fmt.Errorf("its content has %d items, and the limit is %d", len(content), maxContent)
+		}
 		for i, item := range content {
 			r.addItem(fmt.Sprintf("content[%d]", i), item)
 		}
@@ -226,7 +236,11 @@ func decodePage[T any](raw []byte, key string) (*listPage[*T], error) {
 	}
 	var items []json.RawMessage
 	if list := fields[key]; !isNull(list) {
-		if err := json.Unmarshal(list, &items); err != nil {
+		var err error
+		switch items, err = splitList(list, maxListed); {
+		case errors.Is(err, errLongList):
+			return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d", key, maxListed)}
+		case err != nil:
 			return nil, limitError{fmt.Sprintf("the list of %s cannot be read: %s is not a list", key, key)}
 		}
 	}
@@ -240,6 +254,39 @@ func decodePage[T any](raw []byte, key string) (*listPage[*T], error) {
 		}
 	}
 	return page, nil
+}
+
+// errLongList reports a list with more elements than its limit.
+var errLongList = errors.New("the list is too long")
+
+// splitList returns the elements of a JSON list, of which there are at most limit. It reads no
+// further than that.
+func splitList(raw []byte, limit int) ([]json.RawMessage, error) {
+	if raw[0] != '[' {
+		return nil, errors.New("it is not a list")
+	}
+	var items []json.RawMessage
+	list := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := list.Token(); err != nil {
+		return nil, err
+	}
+	for list.More() {
+		if len(items) == limit {
+			return nil, errLongList
+		}
+		var item json.RawMessage
+		if err := list.Decode(&item); err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	if _, err := list.Token(); err != nil {
+		return nil, err
+	}
+	if _, err := list.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("text after the list")
+	}
+	return items, nil
 }
 
 // decodeItem decodes an entry of a list, which needs a name.
@@ -283,6 +330,9 @@ func decodeResource(raw []byte) ([]*mcp.ResourceContents, []string, error) {
 			return nil, nil, errors.New("the result has no contents")
 		}
 		list = []any{fields["contents"]}
+	}
+	if len(list) > maxContent {
+		return nil, nil, fmt.Errorf("the result has %d contents, and the limit is %d", len(list), maxContent)
 	}
 	var contents []*mcp.ResourceContents
 	var faults []string

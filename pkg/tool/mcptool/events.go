@@ -8,7 +8,8 @@ import (
 )
 
 // An eventReader reads a stream of server-sent events, and returns it with the messages that a
-// filter has repaired. Other events, and the other fields of events, stay as they are.
+// filter has repaired. Other events, and the other fields of events, stay as they are, and
+// comments are left out.
 type eventReader struct {
 	io.Closer
 	lines   *bufio.Reader
@@ -53,7 +54,10 @@ func (r *eventReader) readEvent() ([]byte, error) {
 	e, size := event{name: "message"}, 0
 	for {
 		line, err := readLine(r.lines)
-		size += len(line)
+		if bytes.HasPrefix(line, []byte(":")) {
+			continue // a comment; an endless stream may consist of them
+		}
+		size += len(line) + 1
 		e.tooLong = e.tooLong || errors.Is(err, errTooLarge) || size > maxBodyBytes
 		if err != nil && !errors.Is(err, errTooLarge) {
 			return nil, err // an event without its end is none
@@ -71,7 +75,7 @@ func (r *eventReader) readEvent() ([]byte, error) {
 			e.data, e.hasData = append(e.data, value...), true
 		case string(field) == "data":
 			e.data, e.hasData = e.data[:min(len(e.data), maxIDText)], true
-		default:
+		case !e.tooLong:
 			if string(field) == "event" {
 				e.name = string(value)
 			}

@@ -32,6 +32,9 @@ func TestHostileLists(t *testing.T) {
 			all := strings.Repeat(`{"name":"t","inputSchema":{"type":"object"}},`, 1000)
 			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s],"nextCursor":"%s"}}`, id, strings.TrimSuffix(all, ","), id)
 		}, "the list of tools exceeds the limit of 5000"},
+		{"a page without end", func(id, _ json.RawMessage) string {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[0%s]}}`, id, strings.Repeat(",0", maxListed))
+		}, "the list of tools exceeds the limit of 5000"},
 		{"large pages", func(id, _ json.RawMessage) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t","description":"%s","inputSchema":{}}],"nextCursor":"%s"}}`, id, strings.Repeat("x", 6<<20), id)
 		}, "the list of tools exceeds the limit of 16 MiB"},
@@ -116,6 +119,7 @@ func TestHostileResults(t *testing.T) {
 		{"large", "", `{"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 5<<20) + `"}]}}`, "tool t: the result of 5242919 bytes exceeds the limit of 4194304 (max_result)"},
 		{"larger than set", "max_result: 10", `{"result":{"content":[]}}`, "tool t: the result of 14 bytes exceeds the limit of 10 (max_result)"},
 		{"too large to read", "", `{"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 17<<20) + `"}]}}`, "MCP tool execution failed: the server answered, but the response of the server cannot be read: it exceeds the limit of 16 MiB"},
+		{"many items", "", `{"result":{"content":[0` + strings.Repeat(",0", 10_000) + `]}}`, "tool t: decoding result: its content has 10001 items, and the limit is 10000"},
 		{"an error", "", `{"error":{"code":-32602,"message":"no k3y-of-ops, ` + strings.Repeat("x", 3000) + `"}}`, "MCP tool execution failed: no ***, " + strings.Repeat("x", 1992) + "… (cut)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -35,6 +35,9 @@ func (t *messageTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	}
 	resp, err := t.next.RoundTrip(req)
 	if err != nil || resp.StatusCode != http.StatusOK {
+		if err != nil || t.answersPosts || resp.StatusCode >= http.StatusMultipleChoices {
+			t.filter.findRequest(nil, request) // no response will come
+		}
 		return resp, err
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))

@@ -91,6 +91,9 @@ func (f *messageFilter) recordRequest(raw []byte) string {
 	return ""
 }
 
+// maxBatch limits the messages of a batch: an element of two bytes becomes hundreds in memory.
+const maxBatch = 1000
+
 // repairMessages returns the messages for the library in what the server sent: none, if it is
 // left out, one, or those of a batch. request is the id of the request that is answered, if
 // the transport has it.
@@ -98,7 +101,11 @@ func (f *messageFilter) repairMessages(raw []byte, request string) []message {
 	raw = bytes.TrimSpace(bytes.TrimPrefix(raw, []byte("\uFEFF")))
 	batch := []json.RawMessage{raw}
 	if len(raw) > 0 && raw[0] == '[' {
-		if err := json.Unmarshal(raw, &batch); err != nil {
+		var err error
+		switch batch, err = splitList(raw, maxBatch); {
+		case errors.Is(err, errLongList):
+			return f.rejectResponse(raw, request, fmt.Sprintf("the batch exceeds the limit of %d messages", maxBatch))
+		case err != nil:
 			return f.rejectResponse(raw, request, "it is not valid JSON: "+err.Error())
 		}
 	}
@@ -149,11 +156,20 @@ func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "
 
 // encodeMembers encodes an object of valid members.
 func encodeMembers(m map[string]json.RawMessage) []byte {
-	raw, err := json.Marshal(m)
+	raw, err := encodeJSON(m)
 	if err != nil { // the members were decoded before
 		return []byte("{}")
 	}
 	return raw
+}
+
+// encodeJSON encodes without the escapes for HTML, which are six times as long as their character.
+func encodeJSON(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
 // wrapResult returns an object that has a result as text.
@@ -161,7 +177,7 @@ func wrapResult(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		raw = json.RawMessage("null")
 	}
-	wrapped, err := json.Marshal(map[string]any{"_meta": map[string]string{resultKey: string(raw)}})
+	wrapped, err := encodeJSON(map[string]any{"_meta": map[string]string{resultKey: string(raw)}})
 	if err != nil { // a string has an encoding
 		return json.RawMessage("{}")
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -73,6 +74,59 @@ func TestForgottenRequests(t *testing.T) {
 	slices.Sort(ids)
 	if got := strings.Join(ids, " "); got != "4 5 6" {
 		t.Errorf("requests = %s, want those of the unreadable batch", got)
+	}
+}
+
+// TestFailedRequests: the filter keeps no request that the server refused; the response to one
+// that it accepted may come in another stream.
+func TestFailedRequests(t *testing.T) {
+	status := http.StatusAccepted
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	defer s.Close()
+	f := newTestFilter(io.Discard)
+	client := &http.Client{Transport: &messageTransport{next: http.DefaultTransport, filter: f}}
+	for id, code := range []int{202, 400, 503, 404} {
+		status = code
+		resp, err := client.Post(s.URL, "application/json", strings.NewReader(fmt.Sprintf(`{"id":%d,"method":"tools/call"}`, id)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	s.Close()
+	if _, err := client.Post(s.URL, "application/json", strings.NewReader(`{"id":4,"method":"tools/call"}`)); err == nil {
+		t.Error("the server is still there")
+	}
+	if got := strings.Join(f.pendingIDs(), " "); got != "0" {
+		t.Errorf("requests = %s", got)
+	}
+}
+
+// TestEndlessEvents: comments and fields of an event that never ends take no memory, and the events
+// after it are read.
+func TestEndlessEvents(t *testing.T) {
+	for _, line := range []string{": keep-alive", "id: 1", "other: x", "event: message"} {
+		text := strings.Repeat(line+"\n", 2*maxBodyBytes/(len(line)+1)) + "\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"ping\"}\n\n"
+		transport := &messageTransport{filter: newTestFilter(io.Discard), answersPosts: true}
+		r := transport.newEventReader(io.NopCloser(strings.NewReader(text)), "")
+		first, err := r.readEvent()
+		if err != nil || len(first) > maxBodyBytes+2 || line[0] == ':' && len(first) > 100 {
+			t.Errorf("%s: event of %d bytes, %v", line, len(first), err)
+		}
+		if rest, err := io.ReadAll(r); err != nil || line[0] != ':' && !strings.Contains(string(rest), "ping") {
+			t.Errorf("%s: %d bytes after the event, %v", line, len(rest), err)
+		}
+	}
+}
+
+// TestManyMessages: a batch of too many messages is an error of its request.
+func TestManyMessages(t *testing.T) {
+	f := newTestFilter(io.Discard)
+	f.recordRequest([]byte(`{"id":7,"method":"tools/call"}`))
+	got := f.repairMessages([]byte("[{}"+strings.Repeat(",0", maxBatch)+"]"), "7")
+	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the response of the server cannot be read: the batch exceeds the limit of 1000 messages"}}`
+	if len(got) != 1 || string(got[0].text) != want {
+		t.Errorf("messages = %d, want one: %s", len(got), want)
 	}
 }
 
