@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,9 +48,13 @@ type callIDs struct {
 	rule      *idRule
 	generated int
 	used      map[string]bool
+	// repeated counts how often each ID was changed: the changed IDs before that are used.
+	repeated map[string]int
 }
 
-func newCallIDs(rule *idRule) *callIDs { return &callIDs{rule: rule, used: map[string]bool{}} }
+func newCallIDs(rule *idRule) *callIDs {
+	return &callIDs{rule: rule, used: map[string]bool{}, repeated: map[string]int{}}
+}
 
 // assignID returns the ID that is sent for the next call.
 func (ids *callIDs) assignID(id string) string {
@@ -60,9 +65,9 @@ func (ids *callIDs) assignID(id string) string {
 		ids.generated++
 		id = ids.rule.prefix + strconv.Itoa(ids.generated)
 	}
-	for n := 0; ; n++ {
+	for n := ids.repeated[id]; ; n++ {
 		if sent := ids.rule.legalID(id, n); !ids.used[sent] {
-			ids.used[sent] = true
+			ids.used[sent], ids.repeated[id] = true, n
 			return sent
 		}
 	}
@@ -150,8 +155,7 @@ func (p *callPairer) pairCalls(contents []*genai.Content) []*genai.Content {
 	for i := 0; i < len(contents); i++ {
 		c := contents[i]
 		if c.Role != genai.RoleModel {
-			c, _ = p.pairResponses(c, nil)
-			paired = append(paired, c)
+			paired = append(paired, newOpenCalls(nil).pairResponses(c))
 			continue
 		}
 		c, open := p.nameCalls(c)
@@ -198,28 +202,27 @@ func (p *callPairer) nameCalls(c *genai.Content) (*genai.Content, []pairedCall) 
 
 // answerCalls returns the contents of the user after calls: the first one begins with all
 // responses to them.
-func (p *callPairer) answerCalls(open []pairedCall, contents []*genai.Content) []*genai.Content {
-	var answered []*genai.Content
+func (p *callPairer) answerCalls(calls []pairedCall, contents []*genai.Content) []*genai.Content {
+	open := newOpenCalls(calls)
 	answer := &genai.Content{Role: genai.RoleUser}
+	var answered []*genai.Content
+	var later []*genai.Part
 	for i, c := range contents {
-		c, left := p.pairResponses(c, open)
+		c = open.pairResponses(c)
 		responses := len(model.ResponsesOf(c))
-		switch open = left; {
+		switch {
 		case i == 0 && responses > 0:
 			answer = c
-		case responses == len(c.Parts):
-			answer = mergeParts(answer, c.Parts)
-		case responses > 0:
-			answer = mergeParts(answer, c.Parts[:responses])
-			answered = append(answered, &genai.Content{Role: c.Role, Parts: c.Parts[responses:]})
-		default:
+			continue
+		case responses == 0:
 			answered = append(answered, c)
+		case responses < len(c.Parts):
+			answered = append(answered, &genai.Content{Role: c.Role, Parts: c.Parts[responses:]})
 		}
+		later = append(later, c.Parts[:responses]...)
 	}
-	if len(open) > 0 {
-		answer = mergeParts(answer, placeholdersOf(open))
-	}
-	return append([]*genai.Content{answer}, answered...)
+	later = append(later, open.listPlaceholders()...)
+	return append([]*genai.Content{mergeParts(answer, later)}, answered...)
 }
 
 // mergeParts returns a content with more responses, before what else it has.
@@ -231,19 +234,57 @@ func mergeParts(c *genai.Content, responses []*genai.Part) *genai.Content {
 	return &genai.Content{Role: c.Role, Parts: slices.Insert(slices.Clone(c.Parts), n, responses...)}
 }
 
-func placeholdersOf(open []pairedCall) []*genai.Part {
-	parts := make([]*genai.Part, len(open))
-	for i, c := range open {
-		parts[i] = &genai.Part{FunctionResponse: model.PendingResponse(c.sent)}
+// openCalls are the calls of a content, and which of them have no response so far.
+type openCalls struct {
+	calls []pairedCall
+	// open has the indexes of the open calls by what their responses have.
+	open map[callKey][]int
+}
+
+// A callKey is what a response has of its call: the ID, or the name of one without an ID.
+type callKey struct{ id, name string }
+
+func newCallKey(id, name string) callKey {
+	if id != "" {
+		name = ""
+	}
+	return callKey{id, name}
+}
+
+func newOpenCalls(calls []pairedCall) *openCalls {
+	o := &openCalls{calls, map[callKey][]int{}}
+	for i, c := range calls {
+		key := newCallKey(c.stored.ID, c.stored.Name)
+		o.open[key] = append(o.open[key], i)
+	}
+	return o
+}
+
+// removeCall removes the first open call of a response, and returns it as it is sent, or nil.
+func (o *openCalls) removeCall(r *genai.FunctionResponse) *genai.FunctionCall {
+	key := newCallKey(r.ID, r.Name)
+	found := o.open[key]
+	if len(found) == 0 {
+		return nil
+	}
+	o.open[key] = found[1:]
+	return o.calls[found[0]].sent
+}
+
+// listPlaceholders returns a response for each open call.
+func (o *openCalls) listPlaceholders() []*genai.Part {
+	var parts []*genai.Part
+	for _, i := range slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(o.open))...))) {
+		parts = append(parts, &genai.Part{FunctionResponse: model.PendingResponse(o.calls[i].sent)})
 	}
 	return parts
 }
 
-// pairResponses returns a content with its responses to open calls first, then the rest,
-// and the calls that remain open.
-func (p *callPairer) pairResponses(c *genai.Content, open []pairedCall) (*genai.Content, []pairedCall) {
+// pairResponses returns a content with its responses to open calls first, then the rest. These
+// calls are then no longer open.
+func (o *openCalls) pairResponses(c *genai.Content) *genai.Content {
 	if len(model.ResponsesOf(c)) == 0 {
-		return c, open
+		return c
 	}
 	own := &genai.Content{Role: c.Role}
 	var others []*genai.Part
@@ -253,26 +294,25 @@ func (p *callPairer) pairResponses(c *genai.Content, open []pairedCall) (*genai.
 			others = append(others, part)
 			continue
 		}
-		i := slices.IndexFunc(open, func(c pairedCall) bool { return c.stored.ID == r.ID && (r.ID != "" || c.stored.Name == r.Name) })
-		if i < 0 {
+		call := o.removeCall(r)
+		if call == nil {
 			others = append(others, &genai.Part{Text: fmt.Sprintf("%s answered: %s", r.Name, textOfJSON(r.Response))})
 			others = append(others, filesOfResponse(r)...)
 			continue
 		}
-		if call := open[i].sent; r.ID != call.ID || r.Name != call.Name {
+		if r.ID != call.ID || r.Name != call.Name {
 			response, changed := *r, *part
 			response.ID, response.Name = call.ID, call.Name
 			changed.FunctionResponse = &response
 			part = &changed
 		}
-		open = slices.Delete(slices.Clone(open), i, i+1)
 		own.Parts = append(own.Parts, part)
 	}
 	own.Parts = append(own.Parts, others...)
 	if slices.Equal(own.Parts, c.Parts) {
-		return c, open
+		return c
 	}
-	return own, open
+	return own
 }
 
 // beginText begins a conversation that the model began.
@@ -285,14 +325,19 @@ func (r turnRule) orderTurns(contents []*genai.Content) []*genai.Content {
 		return contents
 	}
 	ordered := make([]*genai.Content, 0, len(contents)+1)
+	merged := false // whether the last content was made here
 	for _, c := range contents {
 		last := len(ordered) - 1
 		if last < 0 && c.Role == genai.RoleModel {
 			ordered = append(ordered, model.UserText(beginText))
 		} else if last >= 0 && ordered[last].Role == c.Role && (r == turnsAlternate || c.Role == genai.RoleModel) {
-			ordered[last] = &genai.Content{Role: c.Role, Parts: slices.Concat(ordered[last].Parts, c.Parts)}
+			if !merged {
+				ordered[last], merged = &genai.Content{Role: c.Role, Parts: slices.Clone(ordered[last].Parts)}, true
+			}
+			ordered[last].Parts = append(ordered[last].Parts, c.Parts...)
 			continue
 		}
+		merged = false
 		ordered = append(ordered, c)
 	}
 	return ordered

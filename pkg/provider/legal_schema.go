@@ -70,7 +70,7 @@ func plainRoot(schema map[string]any) map[string]any {
 			conditions[name] = schema[name]
 		}
 	}
-	m := &rootMerger{root: schema}
+	m := &rootMerger{root: schema, merged: map[string][]any{}}
 	merged := m.mergeSchema(schema)
 	plain := maps.Clone(schema)
 	if plain == nil {
@@ -146,6 +146,8 @@ func (r *nameRule) describeParameters(d *genai.FunctionDeclaration, plain map[st
 type rootMerger struct {
 	root     map[string]any
 	branches int
+	// merged has the required names of the references that were merged.
+	merged map[string][]any
 }
 
 // An objectShape is what a schema states about an object.
@@ -166,9 +168,7 @@ func (m *rootMerger) mergeSchema(schema map[string]any) objectShape {
 	}
 	shape.required, _ = schema["required"].([]any)
 	if ref, ok := schema["$ref"].(string); ok {
-		if target := m.findRef(ref); target != nil {
-			shape.addAll(m.mergeSchema(target))
-		}
+		shape.addAll(m.mergeRef(ref))
 	}
 	for _, branch := range objectsOf(schema["allOf"]) {
 		shape.addAll(m.mergeSchema(branch))
@@ -186,6 +186,18 @@ func (m *rootMerger) mergeSchema(schema map[string]any) objectShape {
 		}
 		shape.addRequired(common)
 	}
+	return shape
+}
+
+// mergeRef is mergeSchema for the schema of a reference. The properties of a second reference to
+// it are merged already.
+func (m *rootMerger) mergeRef(ref string) objectShape {
+	if required, merged := m.merged[ref]; merged {
+		return objectShape{required: required}
+	}
+	m.merged[ref] = nil
+	shape := m.mergeSchema(m.findRef(ref))
+	m.merged[ref] = shape.required
 	return shape
 }
 

@@ -378,6 +378,10 @@ func TestParameterRoots(t *testing.T) {
 			"reference", `{"$ref":"#/$defs/in","$defs":{"in":{"type":"object","properties":{"a":{"$ref":"#/$defs/s"}},"required":["a"]},"s":{"type":"string"}}}`,
 			`{"$defs":{"in":{"properties":{"a":{"$ref":"#/$defs/s"}},"required":["a"],"type":"object"},"s":{"type":"string"}},"properties":{"a":{"$ref":"#/$defs/s"}},"required":["a"],"type":"object"}`,
 		},
+		{
+			"references to one schema", `{"type":"object","anyOf":[{"$ref":"#/$defs/in"},{"$ref":"#/$defs/in"}],"$defs":{"in":{"properties":{"a":{}},"required":["a"]}}}`,
+			`"properties":{"a":{}},"required":["a"],"type":"object"}`,
+		},
 		{"reference to itself", `{"$ref":"#"}`, `{"properties":{},"type":"object"}`},
 		{"reference elsewhere", `{"$ref":"https://x.example/s.json"}`, `{"properties":{},"type":"object"}`},
 		{
