@@ -12,7 +12,7 @@ import (
 // A client may create a session with any history. A legal request is made of it in linear time:
 // each of the histories would take minutes otherwise.
 func TestLongHistories(t *testing.T) {
-	const n = 50_000
+	const n = 20_000
 	call := func(id int) *genai.Part {
 		return &genai.Part{FunctionCall: &genai.FunctionCall{ID: strconv.Itoa(id), Name: "f"}}
 	}
