@@ -86,8 +86,20 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 		if *p.stmt, err = d.prepareStatement(ctx, conn, p.text); err != nil {
 			return s, fmt.Errorf("preparing %q: %w", p.text, err)
 		}
+		s.all = append(s.all, *p.stmt)
 	}
 	return s, nil
+}
+
+// close closes the statements before their connection. database/sql does not close those of
+// a [sql.Conn], and SQLite keeps a connection with open statements, with its -wal file.
+func (s *writeStatements) close() error {
+	var errs []error
+	for _, stmt := range s.all {
+		errs = append(errs, stmt.Close())
+	}
+	s.all = nil
+	return errors.Join(errs...)
 }
 
 func (w *writer) insertEvent(a *appendJob, d dialect) error {

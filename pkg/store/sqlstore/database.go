@@ -316,6 +316,7 @@ type writeStatements struct {
 	takeLease, renewLease   *statement
 	endLease                *statement
 	head, findLease         *statement // reads, see borrowConn
+	all                     []*statement
 }
 
 // A statement is an SQL statement on a connection or a pool. Parameters are

@@ -260,6 +260,23 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// The last program that closes a database file removes its -wal and -shm files, so that it
+// can be copied; one that closes it earlier leaves them to the others.
+func TestCloseRemovesWAL(t *testing.T) {
+	url := sqliteFile(t)
+	first, second := openStore(t, url, nil), openStore(t, url, nil)
+	createSession(t, first, alice, nil)
+	path := strings.TrimPrefix(url, "sqlite:///")
+	for i, s := range []*testStore{first, second} {
+		closeStore(t, s)
+		for _, end := range []string{"-wal", "-shm"} {
+			if _, err := os.Stat(path + end); (err == nil) != (i == 0) {
+				t.Errorf("%s after close %d: %v", end, i+1, err)
+			}
+		}
+	}
+}
+
 func TestPragmas(t *testing.T) {
 	for query, want := range map[string]string{"": "2", "?synchronous=normal": "1"} {
 		s := openStore(t, sqliteFile(t)+query, nil)

@@ -404,6 +404,7 @@ func (w *writer) dropConn() error {
 	if w.conn == nil {
 		return nil
 	}
+	_ = w.stmt.close()
 	// ErrBadConn makes the pool discard the connection.
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	err := w.conn.Close()
@@ -419,9 +420,10 @@ func (w *writer) closeConn() error {
 	if w.conn == nil {
 		return nil
 	}
-	var err error
+	err := w.stmt.close()
 	if w.dialect.closeSQL != "" {
-		_, err = w.conn.ExecContext(context.Background(), w.dialect.closeSQL)
+		_, closeErr := w.conn.ExecContext(context.Background(), w.dialect.closeSQL)
+		err = errors.Join(err, closeErr)
 	}
 	return errors.Join(err, w.conn.Close())
 }
