@@ -139,7 +139,7 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 		if err = t.resumeInvocation(ctx); err == nil {
 			err = t.authorizePending(ctx)
 		}
-		t.printPending(ctx, args[0])
+		t.printPending(ctx, f.continueCommand(args[0], t.key.ID))
 		return err
 	}
 	if len(args) == 2 {
@@ -150,7 +150,7 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 		if err = send(ctx, args[1]); err == nil {
 			err = t.authorizePending(ctx)
 		}
-		t.printPending(ctx, args[0])
+		t.printPending(ctx, f.continueCommand(args[0], t.key.ID))
 		fmt.Fprintf(io.err, "session %s\n", t.key.ID)
 		return err
 	}

@@ -84,14 +84,19 @@ func (t *conversation) promptUser(ctx context.Context, q *question) (map[string]
 	}
 }
 
-// printPending lists the pending calls after a single message.
-func (t *conversation) printPending(ctx context.Context, dir string) {
+// printPending lists the pending calls after a single message, with the command that continues
+// the session, or without one if the session has ended.
+func (t *conversation) printPending(ctx context.Context, command string) {
 	if t.json {
 		return
 	}
 	for _, w := range t.pendingCalls(ctx) {
 		for _, call := range w.Calls {
-			fmt.Fprintf(t.io.err, "%s: answer with agenthost run %s --session %s\n", newQuestion(call).pendingText, dir, t.key.ID)
+			text := newQuestion(call).pendingText
+			if command != "" {
+				text += ": answer with " + command
+			}
+			fmt.Fprintln(t.io.err, text)
 		}
 	}
 }
