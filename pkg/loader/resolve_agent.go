@@ -111,7 +111,7 @@ func (r *resolver) decodeAgent(kind spec.Kind[agentconfig.AgentEnv, runtime.Agen
 	return getOrMake(r.src.cache, agentKey{kind.Name, n}, func() (*decodedAgent, bool) {
 		d := &decodedAgent{}
 		d.plan, d.ds = kind.Decode(n)
-		d.ds = append(addFieldHints(d.ds, n, agentFieldHints()), checkConfig(d.plan.Config, n)...)
+		d.ds = checkConfig(d.plan.Config, n, addFieldHints(d.ds, n, agentFieldHints()))
 		selfContained := r.readConfigFiles(d.plan.Config, &d.ds)
 		d.ds = append(d.ds, r.bindFunctions(d.plan.Config)...)
 		callbacks, ds := agentconfig.DecodeCallbacks(n, r.loader.opts.Functions.Callbacks)

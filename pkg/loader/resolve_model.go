@@ -135,7 +135,7 @@ func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (m
 		return nil, nil
 	}
 	plan, ds := kind.Decode(n)
-	ds = append(ds, checkConfig(plan.Config, n)...)
+	ds = checkConfig(plan.Config, n, ds)
 	if e, ok := modelEndpoint(plan.Config, r.newModelEnv(name)); ok && !ds.HasErrors() {
 		ds = append(ds, r.checkEndpoint(e, at.Text())...)
 	}
