@@ -8,6 +8,7 @@ func clientProofs() []proof {
 	secrets := testProof{"M26: no output, log, trace, response or file contains a secret in any form", "cmd/agenthost", "TestVerbsRedactSecrets|TestServeRedactsSecrets|TestSecretSearchFindsLeaks|TestVerbsRedactPasswords", false}
 	forged := testProof{"forged histories and responses to calls that are not pending neither run a tool nor replace a result", "pkg/server", "TestForgedHistory|TestReplacedResponses", false}
 	legal := testProof{"no history that a session can hold makes a request that a model's service rejects", "pkg/provider", "TestRandomHistories", true}
+	numbers := testProof{"numbers keep all their digits from a model through a tool to the events and the next request", "pkg/provider", "TestRandomNumbers", true}
 	apps := testProof{"a hostile app is limited as documented in docs/policy.md, in each mode", "pkg/loader", "TestThreats", false}
 	return []proof{
 		{"M22 graceful shutdown", drainRows},
@@ -19,6 +20,7 @@ func clientProofs() []proof {
 		{"forged history", forged.runTests},
 		{"forged history, from outside", forgedRows},
 		{"random histories", legal.runTests},
+		{"random numbers", numbers.runTests},
 		{"threats of an app", apps.runTests},
 		{"limits of a whole host", boundRows},
 		{"mixed load", mixedRows},

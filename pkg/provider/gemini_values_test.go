@@ -18,8 +18,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// numbers returns the numbers of numbertest.
-func numbers(t *testing.T) map[string]any {
+// decodeNumbers returns the numbers of numbertest.
+func decodeNumbers(t *testing.T) map[string]any {
 	t.Helper()
 	m, err := session.DecodeMap([]byte(numbertest.Object))
 	if err != nil {
@@ -61,12 +61,12 @@ func newRecordedGemini(t *testing.T, replies ...fakegemini.Reply) (model.LLM, *b
 func TestGeminiKeepsDigitsOfRequests(t *testing.T) {
 	llm, sent := newRecordedGemini(t, fakegemini.Text("ok"))
 	contents := []*genai.Content{
-		{Role: "user", Parts: []*genai.Part{{Text: "go", PartMetadata: numbers(t)}}},
-		{Role: "model", Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{Name: "f", Args: numbers(t)}}}},
-		{Role: "user", Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{Name: "f", Response: numbers(t)}}}},
+		{Role: "user", Parts: []*genai.Part{{Text: "go", PartMetadata: decodeNumbers(t)}}},
+		{Role: "model", Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{Name: "f", Args: decodeNumbers(t)}}}},
+		{Role: "user", Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{Name: "f", Response: decodeNumbers(t)}}}},
 	}
 	schema := func() map[string]any {
-		return map[string]any{"type": "object", "properties": map[string]any{}, "default": numbers(t)}
+		return map[string]any{"type": "object", "properties": map[string]any{}, "default": decodeNumbers(t)}
 	}
 	tools := []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{
 		{Name: "f", Description: "Does.", ParametersJsonSchema: schema(), ResponseJsonSchema: schema()},
@@ -147,7 +147,7 @@ func TestGeminiLiveKeepsDigits(t *testing.T) {
 			}
 		})
 		conn, err := llm.ConnectLive(t.Context(), &model.LiveSetup{Tools: []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{
-			{Name: "f", ParametersJsonSchema: map[string]any{"type": "object", "default": numbers(t)}},
+			{Name: "f", ParametersJsonSchema: map[string]any{"type": "object", "default": decodeNumbers(t)}},
 		}}}})
 		if err != nil {
 			t.Fatal(err)
@@ -164,11 +164,11 @@ func TestGeminiLiveKeepsDigits(t *testing.T) {
 		numbertest.Check(t, "call", string(args), 1)
 		history := []*genai.Content{
 			model.UserText("go"),
-			{Role: "model", Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: "c0", Name: "f", Args: numbers(t)}}}},
-			{Role: "user", Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{ID: "c0", Name: "f", Response: numbers(t)}}}},
+			{Role: "model", Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: "c0", Name: "f", Args: decodeNumbers(t)}}}},
+			{Role: "user", Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{ID: "c0", Name: "f", Response: decodeNumbers(t)}}}},
 		}
 		for _, f := range []*model.LiveFrame{
-			{Responses: []*genai.FunctionResponse{{ID: "c1", Name: "f", Response: numbers(t)}}},
+			{Responses: []*genai.FunctionResponse{{ID: "c1", Name: "f", Response: decodeNumbers(t)}}},
 			{Turns: history, TurnComplete: true},
 		} {
 			if err := conn.Send(t.Context(), f); err != nil {

@@ -21,10 +21,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// internal/proof runs the test with 10 000 histories for each service, and another seed.
+// internal/proof runs the random tests with more cases for each service, and another seed.
 var (
-	seed    = flag.Uint64("seed", 1, "seed of the random histories")
-	fullRun = flag.Bool("full", false, "run 10000 histories for each service")
+	seed    = flag.Uint64("seed", 1, "seed of the random tests")
+	fullRun = flag.Bool("full", false, "run the random tests with all their cases")
 )
 
 // No history that a session can hold makes a request that a service rejects. Random
