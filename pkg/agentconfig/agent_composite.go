@@ -38,7 +38,7 @@ func newParallel(_ context.Context, env AgentEnv, c *parallelConfig) (runtime.Ag
 type loopConfig struct {
 	Common        CommonConfig `yaml:",inline"`
 	MaxIterations *int         `yaml:"max_iterations" doc:"Maximum number of iterations; without it there is no limit, and 0 runs no sub-agent."`
-	Until         spec.Expr    `yaml:"until" doc:"Ends the loop when true after a sub-agent; can use state, user, session, invocation and agent."`
+	Until         spec.Expr    `yaml:"until" doc:"Ends the loop when true after a sub-agent; can use state, user, session, run_config, invocation and agent."`
 }
 
 func (c *loopConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
@@ -85,7 +85,7 @@ type routerConfig struct {
 
 // routeConfig is one route of a router.
 type routeConfig struct {
-	When  *Condition `yaml:"when" doc:"Condition of the route; the last route may omit it and is then the default. It can use state, user, session, invocation and agent."`
+	When  *Condition `yaml:"when" doc:"Condition of the route; the last route may omit it and is then the default. It can use state, user, session, run_config, invocation and agent."`
 	Agent AgentRef   `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or inline."`
 }
 

@@ -45,7 +45,7 @@ func (c *nodeConfig) validateNode(n *spec.Node) spec.Diagnostics {
 type functionNodeConfig struct {
 	Node     nodeConfig `yaml:",inline"`
 	FuncCode funcCode   `yaml:"func_code" doc:"Name of a function registered by the program."`
-	Expr     spec.Expr  `yaml:"expr" doc:"Expression that computes the output instead of a function; can use input, state, user, session, invocation and agent."`
+	Expr     spec.Expr  `yaml:"expr" doc:"Expression that computes the output instead of a function; can use input, state, user, session, run_config, invocation and agent."`
 	Message  bool       `yaml:"message" doc:"The output is also a message, as text or JSON: clients show it, and later models read it. Default: false, only an output, as in ADK."`
 
 	fn runtime.NodeFunc
@@ -150,7 +150,7 @@ func inputEnv() template.Env {
 type toolNodeConfig struct {
 	Node     nodeConfig           `yaml:",inline"`
 	ToolCode toolCode             `yaml:"tool_code" required:"true" doc:"The tool: a name, or a tool as in tools of an agent."`
-	Args     map[string]spec.Expr `yaml:"args" doc:"The arguments, each an expression that can use input, state, user, session, invocation and agent. Default: the input."`
+	Args     map[string]spec.Expr `yaml:"args" doc:"The arguments, each an expression that can use input, state, user, session, run_config, invocation and agent. Default: the input."`
 
 	Tools toolCallbackLists `yaml:",inline"`
 

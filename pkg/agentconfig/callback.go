@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -253,6 +254,7 @@ func (h hookSpec) declareEnv() template.Env {
 	env := template.Env{
 		"state": map[string]any{}, "user": "", "agent": "",
 		"session":    template.Env{"id": "", "user_id": "", "app": ""},
+		"run_config": template.Env(model.SampleRunConfig()),
 		"invocation": template.Env{"id": ""}, "now": time.Time{},
 	}
 	maps.Copy(env, h.env)

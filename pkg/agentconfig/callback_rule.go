@@ -244,6 +244,7 @@ func (r *rule) evaluateForTool(ctx context.Context, call *tool.Call, name string
 	vars := map[string]any{
 		"state": call.State, "user": o.UserText, "agent": o.Agent,
 		"session":    map[string]any{"id": o.SessionID, "user_id": o.UserID, "app": o.App},
+		"run_config": o.ReadRunConfig(),
 		"invocation": map[string]any{"id": o.InvocationID},
 		"tool":       map[string]any{"name": call.Name, "args": call.Args}, "args": call.Args,
 

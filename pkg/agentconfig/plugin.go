@@ -18,7 +18,7 @@ import (
 
 type contextFilterConfig struct {
 	Keep   int          `yaml:"num_invocations_to_keep" doc:"Number of latest turns that models see, including the current one. Default: all."`
-	Custom filterConfig `yaml:"custom_filter" doc:"Filter of those contents: an expression that is true for the contents to keep and can use content (role, text, calls, responses), index, count, state, user, session, invocation and agent; or {name: NAME}, a function of the program."`
+	Custom filterConfig `yaml:"custom_filter" doc:"Filter of those contents: an expression that is true for the contents to keep and can use content (role, text, calls, responses), index, count, state, user, session, run_config, invocation and agent; or {name: NAME}, a function of the program."`
 }
 
 // DecodeSpec requires at least one setting, and keeps at least the current turn.

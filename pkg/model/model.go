@@ -112,6 +112,8 @@ type Origin struct {
 	Turn int
 	// State reads the session's state; nil is an empty state.
 	State func(key string) (any, bool)
+	// RunConfig returns the settings of the run, see [Origin.ReadRunConfig]; it may be nil.
+	RunConfig func() map[string]any
 	// Now is the host's clock, or nil.
 	Now func() time.Time
 }

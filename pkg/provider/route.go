@@ -23,14 +23,15 @@ type routeConfig struct {
 
 // routeChoice is one route.
 type routeChoice struct {
-	When  spec.Expr `yaml:"when" doc:"Condition of the route; the last route may omit it and is then the default. It can use state, user, session, invocation and agent."`
+	When  spec.Expr `yaml:"when" doc:"Condition of the route; the last route may omit it and is then the default. It can use state, user, session, run_config, invocation and agent."`
 	Model spec.Text `yaml:"model" required:"true" doc:"The model's name."`
 }
 
 // routeEnv declares the variables of conditions, which are those of agents.
 func routeEnv() template.Env {
 	return template.Env{
-		"state": map[string]any{}, "user": "", "session": map[string]any{}, "invocation": map[string]any{}, "agent": "",
+		"state": map[string]any{}, "user": "", "session": map[string]any{},
+		"run_config": template.Env(model.SampleRunConfig()), "invocation": map[string]any{}, "agent": "",
 	}
 }
 
@@ -171,7 +172,8 @@ func (r *routeModel) chooseModel(ctx context.Context, from *model.Origin) (model
 	}
 	vars := map[string]any{
 		"state": state, "user": from.UserText, "agent": from.Agent, "invocation": map[string]any{"id": from.InvocationID},
-		"session": map[string]any{"id": from.SessionID, "user_id": from.UserID, "app": from.App},
+		"session":    map[string]any{"id": from.SessionID, "user_id": from.UserID, "app": from.App},
+		"run_config": from.ReadRunConfig(),
 	}
 	for _, c := range r.routes {
 		if c.when == nil {

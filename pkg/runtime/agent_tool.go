@@ -188,6 +188,7 @@ func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request s
 	r.config.MaxLLMCalls = outer.config.MaxLLMCalls
 	r.config.ToolThreadPoolConfig = outer.config.ToolThreadPoolConfig
 	r.config.MaxFunctionCalls = outer.config.MaxFunctionCalls
+	r.config.CustomMetadata = outer.config.CustomMetadata
 	r.config.Labels, r.config.ServiceTier = outer.config.Labels, outer.config.ServiceTier
 	r.commit = func(_ context.Context, ev *session.Event) error {
 		// The caller's event takes the updates to the store.

@@ -1,10 +1,13 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
 )
@@ -217,13 +220,14 @@ func findCondition(agent Agent) *Condition {
 }
 
 // ExprEnv declares the names that expressions can use, for [template.Compile]:
-// state, user (the text of the user message), session, invocation and agent.
+// state, user (the text of the user message), session, run_config, invocation and agent.
 // [Invocation.ExprVars] returns their values.
 func ExprEnv() template.Env {
 	return template.Env{
 		"state":      map[string]any{},
 		"user":       "",
 		"session":    map[string]any{},
+		"run_config": template.Env(model.SampleRunConfig()),
 		"invocation": map[string]any{},
 		"agent":      "",
 	}
@@ -238,6 +242,7 @@ func (inv *Invocation) ExprVars() map[string]any {
 		"state":      r.stateWithDefaults(),
 		"user":       r.latestText(),
 		"session":    r.sessionVars(),
+		"run_config": r.configVars(),
 		"invocation": map[string]any{"id": r.id},
 		"agent":      inv.node.agent.Name(),
 
@@ -252,6 +257,7 @@ func (m *CallbackContext) ExprVars() map[string]any {
 	return map[string]any{
 		"state": m.State, "user": r.latestText(), "agent": m.node.agent.Name(),
 		"session":    r.sessionVars(),
+		"run_config": r.configVars(),
 		"invocation": map[string]any{"id": r.id}, "now": r.host.now(),
 
 		template.BudgetName: r.expressionBudget(),
@@ -260,4 +266,28 @@ func (m *CallbackContext) ExprVars() map[string]any {
 
 func (r *run) sessionVars() map[string]any {
 	return map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App}
+}
+
+// configVars returns the effective settings of the run that expressions can read, as
+// [model.SampleRunConfig] declares them.
+func (r *run) configVars() map[string]any {
+	c := &r.config
+	mode := cmp.Or(c.StreamingMode, StreamingNone)
+	if r.live != nil {
+		mode = StreamingBidi
+	}
+	modalities := make([]any, len(c.ResponseModalities))
+	for i, m := range c.ResponseModalities {
+		modalities[i] = m
+	}
+	labels := make(map[string]any, len(c.Labels))
+	for k, v := range c.Labels {
+		labels[k] = v
+	}
+	return map[string]any{
+		"streaming_mode": string(mode), "support_cfc": c.SupportCFC, "response_modalities": modalities,
+		"max_llm_calls": c.MaxLLMCalls, "max_function_calls": c.maxFunctionCalls(), "max_cost": c.MaxCost,
+		"save_input_blobs_as_artifacts": c.SaveInputBlobsAsArtifacts, "text_answers": c.TextAnswers,
+		"custom_metadata": maps.Clone(c.CustomMetadata), "labels": labels, "service_tier": string(c.ServiceTier),
+	}
 }

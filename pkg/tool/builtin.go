@@ -222,7 +222,7 @@ func newEnterpriseSearch() Tool {
 type CallConfig struct {
 	OnError string        `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	Timeout spec.Duration `yaml:"timeout" doc:"Maximum duration of a call."`
-	Confirm spec.Expr     `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation and agent."`
+	Confirm spec.Expr     `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, run_config, invocation and agent."`
 }
 
 // Capabilities returns the settings for a tool with this declaration. The error

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
@@ -19,7 +20,7 @@ type toolConfig struct {
 	Params      spec.ShortSchema `yaml:"params" doc:"The parameters, as a short schema or a JSON Schema."`
 	OnError     string           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
 	LongRunning bool             `yaml:"long_running" doc:"Long-running: the client supplies the final result later; null returns no interim response."`
-	Confirm     spec.Expr        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation and agent."`
+	Confirm     spec.Expr        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, run_config, invocation and agent."`
 	Async       AsyncConfig      `yaml:",inline"`
 }
 
@@ -154,6 +155,7 @@ func callEnv(p *Params) template.Env {
 		"state":      map[string]any{},
 		"user":       "",
 		"session":    template.Env{"id": "", "user_id": "", "app": ""},
+		"run_config": template.Env(model.SampleRunConfig()),
 		"invocation": template.Env{"id": ""},
 		"agent":      "",
 	}
@@ -166,6 +168,7 @@ func callVars(call *Call) map[string]any {
 		"state":      call.State, // copied only if the expression reads it
 		"user":       call.Origin.UserText,
 		"session":    sessionVars(call),
+		"run_config": call.Origin.ReadRunConfig(),
 		"invocation": map[string]any{"id": call.Origin.InvocationID},
 		"agent":      call.Origin.Agent,
 
@@ -195,6 +198,8 @@ func valueLookup(call *Call) func(path string) (any, bool) {
 			return call.Origin.UserText, rest == ""
 		case "session":
 			return template.Dig(sessionVars(call), rest)
+		case "run_config":
+			return template.Dig(call.Origin.ReadRunConfig(), rest)
 		case "invocation":
 			return call.Origin.InvocationID, rest == "id"
 		case "agent":

@@ -33,7 +33,7 @@ func CompileHeaders(src map[string]spec.Secret) (*Headers, error) {
 		}
 		for _, ref := range one.text.placeholders() {
 			root, _, _ := strings.Cut(ref.Name, ".")
-			if root == "args" || root == "user" || root == "invocation" {
+			if root == "args" || root == "user" || root == "invocation" || root == "run_config" {
 				read.addDiagnostic(src[one.name].Errorf(0, "placeholder",
 					"header %s cannot contain {%s}: all calls of a session have the same headers; use state keys, session or agent", one.name, ref.Name))
 			}

@@ -216,7 +216,7 @@ func (s *server) stateUse() tool.StateUse {
 	u := tool.ConfirmRuleUse(s.offer.Confirm, annotationEnv())
 	for _, name := range slices.Sorted(maps.Keys(s.headers)) {
 		u.AddPaths(s.headers[name].Text, func(root string) bool {
-			return root == "session" || root == "agent" || root == "args" || root == "user" || root == "invocation"
+			return root == "session" || root == "agent" || root == "args" || root == "user" || root == "invocation" || root == "run_config"
 		})
 	}
 	return u

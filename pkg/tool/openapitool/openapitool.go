@@ -103,7 +103,7 @@ func (c *config) StateUse(*spec.Node) tool.StateUse {
 
 // isCallName reports whether a root of placeholders is a value of the call, and no state key.
 func isCallName(root string) bool {
-	return slices.Contains([]string{"session", "agent", "args", "user", "invocation"}, root)
+	return slices.Contains([]string{"session", "agent", "args", "user", "invocation", "run_config"}, root)
 }
 
 // Check reports settings that cannot work with any document.

@@ -1,0 +1,21 @@
+package model
+
+// SampleRunConfig returns the settings of run_config that expressions can read, each with a
+// value of its type. It declares the variable run_config of expressions.
+func SampleRunConfig() map[string]any {
+	return map[string]any{
+		"streaming_mode": "none", "support_cfc": false, "response_modalities": []any{},
+		"max_llm_calls": 0, "max_function_calls": 0, "max_cost": 0.0,
+		"save_input_blobs_as_artifacts": false, "text_answers": false,
+		"custom_metadata": map[string]any{}, "labels": map[string]any{}, "service_tier": "",
+	}
+}
+
+// ReadRunConfig returns the settings of the run that made a request, as
+// [SampleRunConfig] declares them. Without a run they are those of the sample.
+func (o *Origin) ReadRunConfig() map[string]any {
+	if o.RunConfig == nil {
+		return SampleRunConfig()
+	}
+	return o.RunConfig()
+}
