@@ -83,14 +83,17 @@ type Operator byte
 
 // The operators.
 const (
-	Plus  Operator = '+'
-	Minus Operator = '-'
-	Times Operator = '*'
+	Plus      Operator = '+'
+	Minus     Operator = '-'
+	Times     Operator = '*'
+	Divided   Operator = '/'
+	Remainder Operator = '%'
+	Power     Operator = '^'
 )
 
 // Compute computes with integers exactly, however large they are. With a decimal, the
-// result is a float64. An integer or decimal that a float64 would round is then an error
-// that names it.
+// result is a float64, and so is a quotient with a fraction. An integer or decimal that a
+// float64 would round is then an error that names it. Remainder reads 6.0 as 6.
 func Compute(a any, op Operator, b any) (any, error) {
 	if x, ok := a.(int64); ok {
 		if y, ok := b.(int64); ok {
@@ -99,12 +102,39 @@ func Compute(a any, op Operator, b any) (any, error) {
 			}
 		}
 	}
+	if op == Remainder {
+		a, b = toWhole(a), toWhole(b)
+	}
 	x, isInt := toInteger(a)
 	y, both := toInteger(b)
-	if isInt && both {
+	switch {
+	case isInt && both && (op == Divided || op == Remainder):
+		return divideIntegers(x, op, y)
+	case isInt && both && (op != Power || y.Sign() >= 0):
 		return computeIntegers(x, op, y)
+	case op == Remainder:
+		return nil, errors.New("% requires integers")
 	}
 	return computeFloats(a, op, b)
+}
+
+// Negate returns -v, exactly.
+func Negate(v any) any {
+	switch v := v.(type) {
+	case float64:
+		return -v
+	case int64:
+		if v != math.MinInt64 {
+			return -v
+		}
+		return json.Number(strconv.FormatInt(v, 10)[1:])
+	case json.Number:
+		if positive, ok := strings.CutPrefix(string(v), "-"); ok {
+			return Parse(positive)
+		}
+		return Parse("-" + string(v))
+	}
+	return v
 }
 
 // computeInt64 returns false if the result overflows.
@@ -116,6 +146,13 @@ func computeInt64(x int64, op Operator, y int64) (int64, bool) {
 	case Minus:
 		z := x - y
 		return z, (z < x) == (y > 0)
+	case Remainder:
+		if y == 0 || y == -1 {
+			return 0, y != 0
+		}
+		return x % y, true
+	case Divided, Power:
+		return 0, false
 	}
 	if x == 0 || y == 0 {
 		return 0, true
@@ -137,6 +174,34 @@ func toInteger(v any) (*big.Int, bool) {
 	return nil, false
 }
 
+// toWhole converts a decimal without fraction to an integer.
+func toWhole(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		return ParseWhole(string(v))
+	case float64:
+		if Is(v) {
+			return ParseWhole(strconv.FormatFloat(v, 'e', -1, 64))
+		}
+	}
+	return v
+}
+
+// divideIntegers returns an integer if y divides x, else a float64.
+func divideIntegers(x *big.Int, op Operator, y *big.Int) (any, error) {
+	if y.Sign() == 0 {
+		return nil, errDivisionByZero
+	}
+	quotient, remainder := new(big.Int).QuoRem(x, y, new(big.Int))
+	switch {
+	case op == Remainder:
+		return Parse(remainder.String()), nil
+	case remainder.Sign() == 0:
+		return Parse(quotient.String()), nil
+	}
+	return computeFloats(Parse(x.String()), Divided, Parse(y.String()))
+}
+
 func computeIntegers(x *big.Int, op Operator, y *big.Int) (any, error) {
 	z := new(big.Int)
 	switch op {
@@ -144,15 +209,25 @@ func computeIntegers(x *big.Int, op Operator, y *big.Int) (any, error) {
 		z.Add(x, y)
 	case Minus:
 		z.Sub(x, y)
+	case Power:
+		if x.BitLen() > 1 && (!y.IsInt64() || y.Int64() > 4*maxDigits/int64(x.BitLen()-1)) {
+			return nil, errTooManyDigits
+		}
+		z.Exp(x, y, nil)
 	default:
 		z.Mul(x, y)
 	}
 	text := z.String()
 	if len(text) > maxDigits {
-		return nil, fmt.Errorf("the result exceeds the limit of %d digits", maxDigits)
+		return nil, errTooManyDigits
 	}
 	return Parse(text), nil
 }
+
+var (
+	errDivisionByZero = errors.New("division by zero")
+	errTooManyDigits  = fmt.Errorf("the result exceeds the limit of %d digits", maxDigits)
+)
 
 func computeFloats(a any, op Operator, b any) (any, error) {
 	x, err := ToFloat(a)
@@ -169,6 +244,13 @@ func computeFloats(a any, op Operator, b any) (any, error) {
 		z = x + y
 	case Minus:
 		z = x - y
+	case Divided:
+		if y == 0 {
+			return nil, errDivisionByZero
+		}
+		z = x / y
+	case Power:
+		z = math.Pow(x, y)
 	default:
 		z = x * y
 	}

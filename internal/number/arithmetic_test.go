@@ -50,6 +50,22 @@ func TestCompute(t *testing.T) {
 		{"9007199254740993", '+', "0.5", "cannot compute with 9007199254740993 as a decimal: it would lose digits"},
 		{"1e400", '+', "1", "cannot compute with 1e400 as a decimal: it would lose digits"},
 		{"0.10000000000000001", '*', "2", "cannot compute with 0.10000000000000001 as a decimal: it would lose digits"},
+		{"18446744073709551614", '/', "2", int64(9223372036854775807)},
+		{"7", '/', "2", 3.5},
+		{"7", '/', "0", "division by zero"},
+		{"0.5", '/', "0.0", "division by zero"},
+		{"9007199254740993", '/', "2", "cannot compute with 9007199254740993 as a decimal: it would lose digits"},
+		{"18446744073709551615", '%', "10", int64(5)},
+		{"-9223372036854775808", '%', "-1", int64(0)},
+		{"7.0", '%', "4", int64(3)},
+		{"7.5", '%', "4", "% requires integers"},
+		{"7", '%', "0.0", "division by zero"},
+		{"2", '^', "64", json.Number("18446744073709551616")},
+		{"-1", '^', "18446744073709551615", int64(-1)},
+		{"2", '^', "-1", 0.5},
+		{"4", '^', "0.5", 2.0},
+		{"10", '^', "18446744073709551615", "the result exceeds the limit of 400 digits"},
+		{"10", '^', "400", "the result exceeds the limit of 400 digits"},
 		{"1e300", '*', "1e300", "the result exceeds the range of a number"},
 	} {
 		got, err := Compute(Parse(tt.a), tt.op, Parse(tt.b))
@@ -58,6 +74,22 @@ func TestCompute(t *testing.T) {
 		}
 		if got != tt.want {
 			t.Errorf("%s %c %s = %v, want %v", tt.a, tt.op, tt.b, got, tt.want)
+		}
+	}
+}
+
+// A number is negated with all its digits.
+func TestNegate(t *testing.T) {
+	for _, texts := range [][2]string{
+		{"5", "-5"},
+		{"-9223372036854775808", "9223372036854775808"},
+		{"9223372036854775808", "-9223372036854775808"},
+		{"0.1", "-0.1"},
+		{"1e400", "-1e400"},
+		{"-0.10000000000000001", "0.10000000000000001"},
+	} {
+		if got, want := Negate(Parse(texts[0])), Parse(texts[1]); got != want {
+			t.Errorf("Negate(%s) = %T %v, want %v", texts[0], got, got, want)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/parser"
 )
 
 // A Member is a use of a member in an expression, such as state.tier or
@@ -44,7 +43,7 @@ func UsesOf(src, name string) Uses {
 	if !strings.Contains(src, name) {
 		return Uses{}
 	}
-	tree, err := parser.Parse(src)
+	tree, err := parseSource(src)
 	if err != nil {
 		return Uses{}
 	}
@@ -158,7 +157,7 @@ type Call struct {
 // Calls lists the uses of a function in an expression, in source order. The
 // result is empty if the expression cannot be parsed.
 func Calls(src, function string) []Call {
-	tree, err := parser.Parse(src)
+	tree, err := parseSource(src)
 	if err != nil {
 		return nil
 	}
@@ -209,7 +208,7 @@ type Equality struct {
 // one of them is: a == 1, a in [1, 2], and several of those joined by or. The
 // second result is false for any other expression.
 func Equalities(src string) ([]Equality, bool) {
-	tree, err := parser.Parse(src)
+	tree, err := parseSource(src)
 	if err != nil {
 		return nil, false
 	}
@@ -297,7 +296,7 @@ func literalValue(node ast.Node) (any, bool) {
 // condition reads, map(events, .author). Each part is an expression by itself.
 // The result is empty if the expression cannot be parsed.
 func Parts(src string) []string {
-	tree, err := parser.Parse(src)
+	tree, err := parseSource(src)
 	if err != nil {
 		return nil
 	}

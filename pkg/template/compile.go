@@ -30,9 +30,10 @@ type Env map[string]any
 
 // An Expr is a compiled expression. It is immutable and safe for concurrent use.
 type Expr struct {
-	program *vm.Program
-	names   []string // the names of Env that the expression reads
-	runs    sync.Pool
+	program   *vm.Program
+	names     []string       // the names of Env that the expression reads
+	operators map[string]any // those of numberOperators that it uses
+	runs      sync.Pool
 }
 
 // Compile checks and compiles an expression. The error is an [*Error] with the
@@ -49,7 +50,8 @@ func CompileBool(src string, env Env) (*Expr, error) {
 
 // Eval evaluates the expression within the limits of the package. Names of the
 // Env that are not in vars are nil. The result is a JSON value, with integers as
-// int64, and shares no map or list with vars. Eval only reads vars, which must
+// int64, and numbers that int64 and float64 cannot hold as json.Number; it shares no map
+// or list with vars. Eval only reads vars, which must
 // not change meanwhile. Vars may hold a [*Budget] under [BudgetName], shared by
 // many evaluations. The error is an [*Error]; it wraps the context's error, or
 // that of a called function.
@@ -101,9 +103,10 @@ func (e *Expr) acquireRun() *run {
 	if r, ok := e.runs.Get().(*run); ok {
 		return r
 	}
-	r := &run{machine: vm.VM{MemoryBudget: maxValues}, vars: make(map[string]any, len(e.names)+2)}
+	r := &run{machine: vm.VM{MemoryBudget: maxValues}, vars: make(map[string]any, len(e.names)+len(e.operators)+2)}
 	r.vars[meterName] = &r.meter
 	r.vars[countName] = r.meter.countIteration
+	maps.Copy(r.vars, e.operators)
 	return r
 }
 
@@ -142,20 +145,27 @@ func compileExpr(src string, env Env, wantBool bool) (_ *Expr, err error) {
 	if len(src) > maxSource {
 		return nil, &Error{Msg: "the expression exceeds the limit of 16 KiB"}
 	}
-	if err := checkTypes(src, env, wantBool); err != nil {
-		return nil, compileError(src, env, err)
+	src, large := replaceLiterals(src)
+	if err := checkTypes(src, env, large, wantBool); err != nil {
+		failed := compileError(src, env, err)
+		failed.Msg = large.restoreLiterals(failed.Msg)
+		return nil, failed
 	}
-	program, g, err := buildProgram(src, env)
+	program, g, err := buildProgram(src, env, large)
 	if err != nil {
 		return nil, err
 	}
-	return &Expr{program: program, names: g.names}, nil
+	return &Expr{program: program, names: g.names, operators: g.operators}, nil
 }
 
 // buildProgram builds the program of a checked expression.
-func buildProgram(src string, env Env) (*vm.Program, *guard, error) {
-	g := &guard{env: env, metered: meteredFunctions()}
-	program, err := expr.Compile(src, expr.Env(looseType(env)), installFunctions(g.metered), configureLimits, expr.Patch(g))
+func buildProgram(src string, env Env, large literals) (*vm.Program, *guard, error) {
+	g := &guard{env: env, large: large, metered: meteredFunctions(), operators: map[string]any{}}
+	names := looseType(env)
+	for name := range large {
+		names[name] = types.Any
+	}
+	program, err := expr.Compile(src, expr.Env(names), installFunctions(g.metered), configureLimits, expr.Patch(g))
 	if err == nil {
 		err = g.firstError(src)
 	}
@@ -166,8 +176,12 @@ func buildProgram(src string, env Env) (*vm.Program, *guard, error) {
 }
 
 // checkTypes type-checks the expression as written.
-func checkTypes(src string, env Env, wantBool bool) error {
-	c := conf.New(envType(env))
+func checkTypes(src string, env Env, large literals, wantBool bool) error {
+	names := envType(env)
+	for name := range large {
+		names[name] = types.Float
+	}
+	c := conf.New(names)
 	configureLimits(c)
 	declareFunctions(c)
 	for name := range c.Disabled {
@@ -227,6 +241,9 @@ func looseType(env Env) types.Map {
 	}
 	m[meterName] = types.TypeOf(&meter{})
 	m[countName] = types.TypeOf((&meter{}).countIteration)
+	for name, apply := range numberOperators() {
+		m[name] = types.TypeOf(apply)
+	}
 	return m
 }
 

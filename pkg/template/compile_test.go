@@ -68,7 +68,7 @@ func TestEval(t *testing.T) {
 		{`max(state.n, 5)`, int64(5)},
 		{`-state.n`, int64(-3)},
 		{`state.n / 2`, 1.5},
-		{`state.n ** 2`, 9.0},
+		{`state.n ** 2`, int64(9)},
 
 		// Truth: nil is false.
 		{`not state.flag`, true},
@@ -385,7 +385,7 @@ func TestEvalErrors(t *testing.T) {
 		{`1 in state.n`, "the right operand of in must be a list or a map, got a number", 2},
 		{`5 % (state.n - 3)`, "division by zero", 2},
 		{`args.net % 2`, "% requires integers", 9},
-		{`1 / 0`, "the result is not a finite number; is there a division by zero?", 0},
+		{`1 / 0`, "division by zero", 2},
 		{`int("x")`, "x is not an integer", 0},
 		{`float("x")`, "x is not a number", 0},
 		{`fromJSON("{")`, "fromJSON: invalid JSON", 0},

@@ -28,9 +28,14 @@
 //	                     an out-of-range index is an error
 //	not a, a or b, a ?   nil counts as false where a boolean is required
 //	a % b                accepts floats without fraction, such as 6.0
+//	a + b, a < b, a == b, sum(l), sort(l)
+//	                     compute integers exactly, however large, and compare
+//	                     numbers by their digits; a number that a float would
+//	                     round is an error
+//	a ** b, a / b        are integers if a and b are, and the result is one
 //	keys values toPairs  are sorted by key
 //	string(v)            prints v as a placeholder does
-//	fromJSON(s)          keeps integers as integers
+//	fromJSON(s)          keeps the digits of numbers
 //	now() timezone()     do not exist; only the variable now, if declared
 //	$env, a.method()     do not exist, except the methods of times
 //

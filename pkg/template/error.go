@@ -195,6 +195,8 @@ func typeNoun(name string) string {
 		return "a time"
 	case "time.Duration":
 		return "a duration"
+	case "json.Number":
+		return "a number"
 	case "any", "unknown":
 		return "a value"
 	}

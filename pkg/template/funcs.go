@@ -43,6 +43,7 @@ func meteredFunctions() map[string]meteredFunc {
 	}
 	maps.Copy(table, operators())
 	maps.Copy(table, meteredBuiltins())
+	maps.Copy(table, numberFunctions())
 	return table
 }
 
@@ -162,7 +163,7 @@ func functionNames() []string {
 // disabledBuiltins depend on the clock or on the machine.
 func disabledBuiltins() []string { return []string{"now", "timezone"} }
 
-// decodeJSON decodes one JSON value, with integers as integers.
+// decodeJSON decodes one JSON value; numbers keep their digits.
 func decodeJSON(m *meter, args []any) (any, error) {
 	s := stringArg(args, 0)
 	if err := m.chargeText(len(s)); err != nil {
@@ -190,9 +191,8 @@ func meteredBuiltins() map[string]meteredFunc {
 		"upper": chargeString, "lower": chargeString, "toBase64": chargeString, "fromBase64": chargeString,
 		"replace": chargeReplace, "repeat": chargeRepeat, "join": chargeJoin,
 		"split": chargeSplit, "splitAfter": chargeSplit,
-		"reverse": chargeElements, "concat": chargeElements, "sort": chargeElements, "fromPairs": chargeElements,
-		"min": chargeNested, "max": chargeNested, "mean": chargeNested, "median": chargeNested,
-		"flatten": chargeNested, "uniq": chargePairs, "trim": chargeTrim,
+		"reverse": chargeElements, "concat": chargeElements, "fromPairs": chargeElements,
+		"flatten": chargeNested, "trim": chargeTrim,
 	}
 	table := make(map[string]meteredFunc, len(prices))
 	for name, price := range prices {

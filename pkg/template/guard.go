@@ -17,29 +17,38 @@ import (
 //   - nil counts as false where a boolean is required;
 //   - only functions and methods of times can be called.
 type guard struct {
-	env      Env
-	metered  map[string]meteredFunc
-	names    []string
-	uncalled []*ast.IdentifierNode // functions that are referenced but not called
-	err      *Error
+	env       Env
+	large     literals // numbers by their names in the source
+	metered   map[string]meteredFunc
+	operators map[string]any // those of numberOperators that the program uses
+	names     []string
+	uncalled  []*ast.IdentifierNode // functions that are referenced but not called
+	err       *Error
 }
 
 // Visit rewrites one node after its children.
 func (g *guard) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
+		if v, ok := g.large[n.Value]; ok {
+			ast.Patch(node, &ast.ConstantNode{Value: v})
+			return
+		}
 		g.checkIdentifier(n)
 	case *ast.MemberNode:
 		g.setOptional(node, n)
 	case *ast.CallNode:
 		g.guardCall(n)
 	case *ast.BuiltinNode:
-		g.guardLoop(n)
+		g.guardLoop(node, n)
 	case *ast.BinaryNode:
 		g.guardBinary(node, n)
 	case *ast.UnaryNode:
 		if n.Operator == "not" || n.Operator == "!" {
 			g.coerceToBool(&n.Node)
+		}
+		if n.Operator == "-" && !isNumber(n.Node) {
+			g.patchOperator(node, negateName, n.Node, &ast.NilNode{})
 		}
 	case *ast.ConditionalNode:
 		g.coerceToBool(&n.Cond)
@@ -110,11 +119,17 @@ func (g *guard) guardCall(n *ast.CallNode) {
 
 // guardLoop guards a loop; all other expensive functions are replaced by metered
 // ones of the same name.
-func (g *guard) guardLoop(n *ast.BuiltinNode) {
+func (g *guard) guardLoop(node *ast.Node, n *ast.BuiltinNode) {
 	if !isLoop(n.Name) {
 		return
 	}
 	wrapInCall(&n.Arguments[0], iterateName)
+	switch n.Name {
+	case "sum":
+		g.sumByReduce(n)
+	case "sortBy":
+		sortByMap(node, n)
+	}
 	if len(n.Arguments) == 1 {
 		return
 	}
@@ -128,14 +143,45 @@ func (g *guard) guardLoop(n *ast.BuiltinNode) {
 	addIterationCheck(&body.Node)
 }
 
+// sumByReduce makes sum(list, body) reduce(list, #acc + body, 0), so that the sum is
+// exact.
+func (g *guard) sumByReduce(n *ast.BuiltinNode) {
+	var element ast.Node = &ast.PointerNode{}
+	element.SetLocation(n.Location())
+	if len(n.Arguments) == 2 {
+		element = n.Arguments[1].(*ast.PredicateNode).Node
+	}
+	sum := g.newOperatorCall("the +", element, &ast.PointerNode{Name: "acc"})
+	sum.SetLocation(n.Location())
+	n.Name = "reduce"
+	n.Arguments = []ast.Node{n.Arguments[0], &ast.PredicateNode{Node: sum}, &ast.IntegerNode{}}
+}
+
+// sortByMap makes sortBy(list, key, order) sortPairs(map(list, [key, #]), order), because
+// the library's order of numbers is not exact.
+func sortByMap(node *ast.Node, n *ast.BuiltinNode) {
+	var order ast.Node = &ast.StringNode{Value: "asc"}
+	if len(n.Arguments) == 3 {
+		order = n.Arguments[2]
+	}
+	key := n.Arguments[1].(*ast.PredicateNode)
+	pair := &ast.ArrayNode{Nodes: []ast.Node{key.Node, &ast.PointerNode{}}}
+	pair.SetLocation(key.Location())
+	n.Name = "map"
+	n.Arguments = []ast.Node{n.Arguments[0], &ast.PredicateNode{Node: pair}}
+	ast.Patch(node, newCall(sortName, n, order))
+}
+
 // addIterationCheck makes a loop's body spend a step first:
 // countIteration() ? body : abort(). The check has no arguments and returns a
 // bool, because the virtual machine calls such functions without allocating.
 func addIterationCheck(body *ast.Node) {
 	stop := newCall(abortName)
 	stop.SetType((*body).Type())
+	count := &ast.IdentifierNode{Value: countName}
+	count.SetType(reflect.TypeFor[func() bool]()) // a typed call's arguments are not checked again
 	ast.Patch(body, &ast.ConditionalNode{
-		Cond: &ast.CallNode{Callee: &ast.IdentifierNode{Value: countName}},
+		Cond: &ast.CallNode{Callee: count},
 		Exp1: *body,
 		Exp2: stop,
 	})
@@ -159,11 +205,20 @@ func (g *guard) guardBinary(node *ast.Node, n *ast.BinaryNode) {
 		g.coerceToBool(&n.Left)
 		g.coerceToBool(&n.Right)
 	case "+":
-		if !isNumber(n.Left) && !isNumber(n.Right) {
-			ast.Patch(node, newCall(addName, n.Left, n.Right))
+		if isNumber(n.Left) || isNumber(n.Right) {
+			g.patchOperator(node, "the +", n.Left, n.Right)
+			return
 		}
-	case "%":
-		ast.Patch(node, newCall(moduloName, n.Left, n.Right))
+		ast.Patch(node, newCall(addName, n.Left, n.Right))
+	case "-", "*", "/", "%", "**":
+		g.patchOperator(node, "the "+n.Operator, n.Left, n.Right)
+	case "^":
+		g.patchOperator(node, "the **", n.Left, n.Right)
+	case "<", "<=", ">", ">=":
+		g.patchOperator(node, "the "+n.Operator, n.Left, n.Right)
+	case "..":
+		wrapBound(&n.Left)
+		wrapBound(&n.Right)
 	case "==":
 		g.guardEquality(node, n)
 	case "!=":
@@ -183,7 +238,7 @@ func (g *guard) guardBinary(node *ast.Node, n *ast.BinaryNode) {
 
 // guardEquality guards comparisons of two values that may both be lists or maps.
 func (g *guard) guardEquality(node *ast.Node, n *ast.BinaryNode) {
-	if !isScalar(n.Left) && !isScalar(n.Right) {
+	if !isExactLiteral(n.Left) && !isExactLiteral(n.Right) {
 		ast.Patch(node, newBoolCall(equalName, n.Left, n.Right))
 	}
 }
@@ -207,6 +262,34 @@ func newCall(name string, args ...ast.Node) *ast.CallNode {
 	return &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: args}
 }
 
+// patchOperator replaces an operator with a call of one of numberOperators. Operators on
+// times stay: their methods need the type.
+func (g *guard) patchOperator(node *ast.Node, name string, left, right ast.Node) {
+	if isTime((*node).Type()) {
+		return
+	}
+	call := g.newOperatorCall(name, left, right)
+	if t := (*node).Type(); t.Kind() == reflect.Bool {
+		call.SetType(t)
+	}
+	ast.Patch(node, call) // of unknown type: an integer is an int64, or too large for one
+}
+
+func (g *guard) newOperatorCall(name string, left, right ast.Node) *ast.CallNode {
+	apply := numberOperators()[name]
+	g.operators[name] = apply
+	callee := &ast.IdentifierNode{Value: name}
+	callee.SetType(reflect.TypeOf(apply))
+	return &ast.CallNode{Callee: callee, Arguments: []ast.Node{left, right}}
+}
+
+// wrapBound guards a bound of a range that is not a literal.
+func wrapBound(node *ast.Node) {
+	if !isNumber(*node) {
+		wrapInCall(node, boundName)
+	}
+}
+
 func newBoolCall(name string, args ...ast.Node) *ast.CallNode {
 	c := newCall(name, args...)
 	c.SetType(reflect.TypeFor[bool]())
@@ -221,15 +304,7 @@ func isNumber(n ast.Node) bool {
 	return false
 }
 
-func isScalar(n ast.Node) bool {
-	switch n.(type) {
-	case *ast.StringNode, *ast.BoolNode, *ast.NilNode:
-		return true
-	}
-	return isNumber(n)
-}
-
 func isScalarList(n ast.Node) bool {
 	list, ok := n.(*ast.ArrayNode)
-	return ok && !slices.ContainsFunc(list.Nodes, func(n ast.Node) bool { return !isScalar(n) })
+	return ok && !slices.ContainsFunc(list.Nodes, func(n ast.Node) bool { return !isExactLiteral(n) })
 }

@@ -2,6 +2,7 @@ package template
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -166,6 +167,7 @@ func FuzzExpr(f *testing.F) {
 		`groupBy(state.tags, len(#))[1] | first()`, `{"a": [1.5, -2]}.a[0]`, `redact(json(state)) + string(hash(user))`,
 		`fromJSON(user) == toPairs(state)`, `if state.n > 1 { "a" } else { nil }`, `date("2026-01-01").Year()`, `split(user, "")[1:-1]`,
 		`sortBy(state.tags, #, "desc") != uniq(flatten([state.tags, [[1]]]))`, `"é" + 'b' + ` + "`c`", `1;2`, `#.x`, `$env`, `a..b`,
+		`-9223372036854775808 % 3`, `sum([18446744073709551615, 1e400])`, `sortBy([2, .10000000000000001], # ** 3)`, `1_0e400..2`,
 	} {
 		f.Add(seed)
 	}
@@ -195,7 +197,7 @@ func FuzzExpr(f *testing.F) {
 
 func isJSONValue(v any) bool {
 	switch v := v.(type) {
-	case nil, bool, string, int64, float64:
+	case nil, bool, string, int64, float64, json.Number:
 		return true
 	case []any:
 		for _, e := range v {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/vm/runtime"
+
+	"agenthost/internal/number"
 )
 
 // Internal functions and variables of a guarded program. An expression cannot
@@ -19,10 +21,12 @@ const (
 	boolName    = "the truth"
 	iterateName = "the elements"
 	addName     = "the sum"
+	negateName  = "the negation"
+	sortName    = "the order"
+	boundName   = "the bound"
 	equalName   = "the equality"
 	inName      = "the membership"
 	matchesName = "the match"
-	moduloName  = "the remainder"
 )
 
 // A meteredFunc implements a function of the expression language. The number of
@@ -38,7 +42,7 @@ func operators() map[string]meteredFunc {
 		equalName:   equalValues,
 		inName:      containsValue,
 		matchesName: matchPattern,
-		moduloName:  moduloIntegers,
+		boundName:   checkBound,
 	}
 }
 
@@ -77,7 +81,7 @@ func addValues(m *meter, args []any) (any, error) {
 	l, ok := args[0].(string)
 	r, both := args[1].(string)
 	if !ok || !both {
-		return runtime.Add(args[0], args[1]), nil
+		return computeBy(number.Plus, runtime.Add)(args[0], args[1]), nil
 	}
 	if err := m.chargeText(len(l) + len(r)); err != nil {
 		return nil, err
@@ -85,17 +89,16 @@ func addValues(m *meter, args []any) (any, error) {
 	return l + r, nil
 }
 
-// moduloIntegers accepts integers and floats without fraction: JSON from other
-// programs may write 6 as 6.0.
-func moduloIntegers(_ *meter, args []any) (any, error) {
-	l, r := wholeNumber(args[0]), wholeNumber(args[1])
-	if n, ok := r.(int); ok && n == 0 {
-		return nil, &Error{Msg: "division by zero"}
+// checkBound rejects a bound of a range that an int would wrap or round.
+func checkBound(_ *meter, args []any) (any, error) {
+	v, ok := exactNumber(args[0])
+	if !ok {
+		return args[0], nil
 	}
-	if isFraction(l) || isFraction(r) {
-		return nil, &Error{Msg: "% requires integers"}
+	if f, err := number.ToFloat(v); err != nil || math.Abs(f) > maxSafeInteger {
+		return nil, &Error{Msg: "a range cannot start or end at " + shortText(v)}
 	}
-	return runtime.Modulo(l, r), nil
+	return args[0], nil
 }
 
 // wholeNumber converts a number without fraction to an int; other values are
@@ -105,16 +108,11 @@ func wholeNumber(v any) any {
 	case int64:
 		return int(n)
 	case float64:
-		if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+		if n == math.Trunc(n) && math.Abs(n) < maxSafeInteger {
 			return int(n)
 		}
 	}
 	return v
-}
-
-func isFraction(v any) bool {
-	_, ok := v.(float64)
-	return ok
 }
 
 func equalValues(m *meter, args []any) (any, error) {
@@ -123,7 +121,7 @@ func equalValues(m *meter, args []any) (any, error) {
 			return nil, err
 		}
 	}
-	return runtime.Equal(args[0], args[1]), nil
+	return isEqual(args[0], args[1])
 }
 
 func containsValue(m *meter, args []any) (any, error) {
@@ -135,6 +133,9 @@ func containsValue(m *meter, args []any) (any, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if isList(args[1]) {
+		return isInList(reflect.ValueOf(args[1]), args[0])
 	}
 	return runtime.In(args[0], args[1]), nil
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"agenthost/internal/number"
 )
 
 // Members is a variable that has members but is not a map, such as a session's
@@ -22,27 +24,15 @@ type Members interface {
 func convertVariable(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		return convertNumber(v)
+		return number.Parse(string(v))
 	case Members:
 		return v.All()
 	}
 	return v
 }
 
-// convertNumber returns an int64 if the number fits, else a float64.
-func convertNumber(n json.Number) any {
-	if i, err := n.Int64(); err == nil {
-		return i
-	}
-	f, err := n.Float64()
-	if err != nil {
-		return n.String()
-	}
-	return f
-}
-
 // normalizeResult copies a result into JSON types: nil, bool, string, int64,
-// float64, []any, map[string]any.
+// float64, json.Number, []any, map[string]any.
 func normalizeResult(v any, m *meter) (any, error) {
 	if scalar, ok, err := normalizeScalar(v); ok {
 		return scalar, err
@@ -64,7 +54,7 @@ func normalizeScalar(v any) (scalar any, ok bool, err error) {
 		scalar, err = finiteNumber(v)
 		return scalar, true, err
 	case json.Number:
-		return convertNumber(v), true, nil
+		return number.Parse(string(v)), true, nil
 	}
 	return nil, false, nil
 }
@@ -98,7 +88,7 @@ func copyReflect(v reflect.Value) (any, error) {
 	case v.CanInt():
 		return v.Int(), nil
 	case v.CanUint():
-		return int64(v.Uint()), nil
+		return number.Parse(strconv.FormatUint(v.Uint(), 10)), nil
 	case v.CanFloat():
 		return finiteNumber(v.Float())
 	}
