@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
-	"strconv"
 
 	"google.golang.org/genai"
+
+	"agenthost/internal/number"
 )
 
 // measureTrajectory compares the calls of each turn with the expected ones.
@@ -209,15 +211,9 @@ func EqualValues(a, b any) bool { return equalValues(a, b, 0) }
 // equalValues compares JSON values as Python does, 2 equals 2.0 and true equals 1, but
 // numbers may differ by a tolerance.
 func equalValues(a, b any, tolerance float64) bool {
-	if x, ok := a.(int64); ok && tolerance == 0 {
-		// A float64 would round large integers.
-		if y, ok := b.(int64); ok {
-			return x == y
-		}
-	}
 	if x, ok := numberOf(a); ok {
 		y, ok := numberOf(b)
-		return ok && (x == y || math.Abs(x-y) <= tolerance)
+		return ok && areClose(x, y, tolerance)
 	}
 	switch a := a.(type) {
 	case map[string]any:
@@ -242,21 +238,38 @@ func equalValues(a, b any, tolerance float64) bool {
 	}
 }
 
-func numberOf(v any) (float64, bool) {
+// numberOf returns a number; booleans are 0 and 1, as in Python.
+func numberOf(v any) (any, bool) {
 	switch v := v.(type) {
 	case bool:
 		return *scoreOf(v), true
 	case int:
-		return float64(v), true
-	case int64:
-		return float64(v), true
-	case float64:
-		return v, true
+		return int64(v), true
 	case json.Number:
-		f, err := strconv.ParseFloat(string(v), 64)
-		return f, err == nil
+		return number.Parse(string(v)), true
+	case float64:
+		if number.Is(v) && math.Abs(v) >= 1<<53 {
+			return number.Parse(big.NewFloat(v).Text('f', 0)), true // an integer
+		}
 	}
-	return 0, false
+	return v, number.Is(v)
+}
+
+// areClose compares two numbers by their digits, and, with a tolerance, their difference.
+func areClose(x, y any, tolerance float64) bool {
+	if order, ok := number.Compare(x, y); ok && order == 0 {
+		return true
+	}
+	if x == y {
+		return true // such as exponents that are too large to compare
+	}
+	difference, err := number.Compute(x, number.Minus, y)
+	if tolerance == 0 || err != nil {
+		return false
+	}
+	order, ok := number.Compare(difference, tolerance)
+	least, _ := number.Compare(difference, -tolerance)
+	return ok && order <= 0 && least >= 0
 }
 
 // measureParameters scores the share of expected arguments that the calls have. The rule

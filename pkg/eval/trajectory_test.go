@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"google.golang.org/genai"
+
+	"agenthost/internal/number"
 )
 
 func callsOf(t *testing.T, text string) []*genai.FunctionCall {
@@ -72,6 +74,12 @@ func TestAnyOrderAssignsCalls(t *testing.T) {
 
 // TestEqualValues: values are equal as in Python.
 func TestEqualValues(t *testing.T) {
+	for _, digits := range []string{"9007199254740993", "-9223372036854775808", "18446744073709551615", "1e400", "0.10000000000000001", "1e99999999999"} {
+		if v := number.Parse(digits); !equalValues(v, v, 0) || !equalValues(v, v, 0.5) || equalValues(v, 9007199254740992.0, 0) {
+			t.Errorf("%s is not compared by its digits", digits)
+		}
+	}
+
 	for _, test := range []struct {
 		a, b any
 		want bool
