@@ -202,9 +202,9 @@ func (c *Case) HasRecordings(mode Mode) bool {
 	return ok
 }
 
-// readSession returns the recorded session of a case.
-func (c *Case) readSession(mode Mode) (map[string]any, error) {
-	n, err := readYAML(filepath.Join(c.Dir, "generated-session"+mode.fileSuffix()))
+// readSession reads the recorded session of a folder.
+func readSession(dir string, mode Mode) (map[string]any, error) {
+	n, err := readYAML(filepath.Join(dir, "generated-session"+mode.fileSuffix()))
 	if err != nil {
 		return nil, fmt.Errorf("reading the recorded session: %w", err)
 	}

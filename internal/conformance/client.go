@@ -87,7 +87,7 @@ func (e *replayError) Error() string { return e.message }
 
 // replayCase sends the messages of a case and compares the session.
 func (r *Runner) replayCase(ctx context.Context, result *Result) error {
-	recorded, err := result.Case.readSession(result.Mode)
+	recorded, err := readSession(result.Case.Dir, result.Mode)
 	if err != nil {
 		return err
 	}

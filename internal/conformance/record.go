@@ -49,8 +49,6 @@ type modelRequest struct {
 type recordedTurn struct {
 	dir     string
 	message int
-	// open are the model calls whose events are not stored yet.
-	open []*entry
 }
 
 type recordKey struct{}
@@ -66,31 +64,7 @@ func (r *Recorder) Run(ctx context.Context, run RunFunc, req *runtime.RunRequest
 	return run(context.WithValue(ctx, recordKey{}, &recordedTurn{dir: dir, message: index}), req)
 }
 
-// beginCall keeps the entry of a model call until its event is stored, so that the calls of
-// parallel agents are recorded in the order of their events.
-func (r *Recorder) beginCall(t *recordedTurn, e *entry) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t.open = append(t.open, e)
-}
-
-// endCalls adds the model calls of an agent: the event of the last one is stored when a tool
-// of the agent starts, or when the call returns.
-func (r *Recorder) endCalls(t *recordedTurn, agent string) {
-	r.mu.Lock()
-	var ended []*entry
-	t.open = slices.DeleteFunc(t.open, func(e *entry) bool {
-		if e.agent == agent {
-			ended = append(ended, e)
-		}
-		return e.agent == agent
-	})
-	r.mu.Unlock()
-	for _, e := range ended {
-		r.addEntry(t, e)
-	}
-}
-
+// addEntry adds an entry when its call begins: recordings have the order of the requests, as in ADK.
 func (r *Recorder) addEntry(t *recordedTurn, e *entry) {
 	e.message = t.message
 	r.mu.Lock()
@@ -110,8 +84,7 @@ func (r *Recorder) CallModel(ctx context.Context, call *runtime.ModelCall) iter.
 	}
 	return func(yield func(*model.Response, error) bool) {
 		e := &entry{agent: call.Request.Origin.Agent, request: copyRequest(call)}
-		r.beginCall(t, e)
-		defer r.endCalls(t, e.agent)
+		r.addEntry(t, e)
 		for resp, err := range responses {
 			if e.done = err == nil; e.done {
 				e.responses = append(e.responses, &session.Event{Response: *resp})
@@ -141,7 +114,6 @@ func (r *Recorder) RunTool(ctx context.Context, x *tool.Execution) (*tool.Result
 	if !ok {
 		return x.Run(ctx)
 	}
-	r.endCalls(t, x.Call.Origin.Agent)
 	e := &entry{agent: x.Call.Origin.Agent, call: &genai.FunctionCall{Name: x.Call.Name, Args: asJSON(x.Call.Args)}}
 	r.addEntry(t, e)
 	result, err := x.Run(ctx)

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"time"
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -47,6 +46,9 @@ func (r *Replayer) Run(ctx context.Context, run RunFunc, req *runtime.RunRequest
 				yield(nil, failure)
 				return
 			}
+			if ev != nil {
+				t.order.markStored(ev)
+			}
 			if !yield(ev, err) {
 				return
 			}
@@ -78,7 +80,8 @@ func (r *Replayer) openTurn(config any) (*turn, error) {
 		// The client receives the error, without the folders of the host.
 		return nil, errors.New(strings.ReplaceAll(err.Error(), filepath.Dir(dir)+string(filepath.Separator), ""))
 	}
-	t := &turn{message: index, nextModel: map[string]int{}, changed: make(chan struct{})}
+	recorded, _ := readSession(dir, Mode(mode)) // the comparison reports errors
+	t := &turn{message: index, order: newEventOrder(recorded, index), nextModel: map[string]int{}}
 	for _, rec := range recordings {
 		switch {
 		case rec.Message != index:
@@ -88,7 +91,7 @@ func (r *Replayer) openTurn(config any) (*turn, error) {
 			t.tools = append(t.tools, rec)
 		}
 	}
-	t.released, t.used = make([]bool, len(t.models)), make([]bool, len(t.tools))
+	t.used = make([]bool, len(t.tools))
 	return t, nil
 }
 
@@ -136,13 +139,12 @@ type turn struct {
 	message int
 	models  []*recording
 	tools   []*recording
+	order   *eventOrder
 
 	mu        sync.Mutex
 	nextModel map[string]int
-	// released are the model recordings that were answered, used the tool recordings.
-	released, used []bool
-	// changed is closed and replaced when a recording is released.
-	changed chan struct{}
+	// used are the tool recordings that answered a call.
+	used    []bool
 	failure *runtime.RunError
 }
 
@@ -202,8 +204,7 @@ func (r *Replayer) CallModel(ctx context.Context, call *runtime.ModelCall) iter.
 			yield(nil, t.recordFailure("LLM request mismatch in turn %d for agent '%s' (index %d):\n%s%s", t.message, agent, number, diff, errorText(err)))
 			return
 		}
-		t.waitForEarlier(ctx, i)
-		defer t.releaseCalls(agent)
+		t.order.waitForTurn(ctx, agent)
 		for _, text := range t.models[i].Model.Responses {
 			resp, err := decodeResponse(text)
 			if err != nil {
@@ -233,50 +234,6 @@ func decodeResponse(text []byte) (*model.Response, error) {
 	return &ev.Response, nil
 }
 
-// orderPatience is how long a call waits for those that were recorded before it. Parallel
-// agents answer in the recorded order; a recorded call that never comes delays only.
-const orderPatience = 5 * time.Second
-
-// waitForEarlier waits until all earlier recordings of other agents are released.
-func (t *turn) waitForEarlier(ctx context.Context, i int) {
-	patience := time.NewTimer(orderPatience)
-	defer patience.Stop()
-	for {
-		t.mu.Lock()
-		changed, ready := t.changed, true
-		for k := range i {
-			ready = ready && (t.released[k] || t.models[k].Agent == t.models[i].Agent)
-		}
-		t.mu.Unlock()
-		if ready {
-			return
-		}
-		select {
-		case <-changed:
-		case <-patience.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// releaseCalls releases the recordings that an agent has used: the event of the last one is
-// stored when a tool of the agent starts, or when the call returns.
-func (t *turn) releaseCalls(agent string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	number := 0
-	for i, rec := range t.models {
-		if rec.Agent == agent {
-			t.released[i] = number < t.nextModel[agent]
-			number++
-		}
-	}
-	close(t.changed)
-	t.changed = make(chan struct{})
-}
-
 // RunTool runs a tool for its effects on the session, and answers with its recording; see
 // [runtime.Replay]. An agent as a tool only runs if its model calls were recorded.
 func (r *Replayer) RunTool(ctx context.Context, x *tool.Execution) (*tool.Result, error) {
@@ -284,7 +241,6 @@ func (r *Replayer) RunTool(ctx context.Context, x *tool.Execution) (*tool.Result
 	if !ok {
 		return x.Run(ctx)
 	}
-	t.releaseCalls(x.Call.Origin.Agent)
 	rec, err := t.reserveTool(x.Call)
 	if err != nil {
 		return nil, &tool.EndError{Err: err}
@@ -297,6 +253,7 @@ func (r *Replayer) RunTool(ctx context.Context, x *tool.Execution) (*tool.Result
 	if rec.Tool.Response.Response == nil {
 		return nil, nil // a later message has the response
 	}
+	t.order.waitForTurn(ctx, x.Call.Origin.Agent)
 	return &tool.Result{Response: rec.Tool.Response.Response}, nil
 }
 
