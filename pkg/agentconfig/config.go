@@ -68,8 +68,11 @@ type (
 	// An InterpreterConfig may run code in an interpreter of the host: Interpreter returns
 	// its module, or an empty text.
 	InterpreterConfig interface{ Interpreter() spec.Text }
-	// An EdgeConfig runs its sub-agents along edges.
-	EdgeConfig interface{ WorkflowEdges() []runtime.Edge }
+	// An EdgeConfig runs its sub-agents along edges, which Graph returns as they are written.
+	EdgeConfig interface {
+		WorkflowEdges() []runtime.Edge
+		Graph() *Graph
+	}
 	// A RouteConfig has routes, which are checked against the state schema; it may be nil.
 	RouteConfig interface {
 		CheckRoutes(n *spec.Node, s *tool.StateSchema) spec.Diagnostics

@@ -27,18 +27,21 @@ type workflowEdges struct {
 	aliases   map[string]int
 	firstUses []*spec.Node // the first use of each node
 	edges     []parsedEdge
-	// routeExprs are the expressions of routes.
+	uses      []NodeUse
+	// routeExprs are the expressions of routes, and routeNodes their places.
 	routeExprs []spec.Expr
+	routeNodes []*spec.Node
 	// invalid reports whether some edges could not be decoded.
 	invalid bool
 	// warned has the differences between ADK's languages that were reported.
 	warned map[string]bool
 }
 
-// parsedEdge is an edge with its position.
+// parsedEdge is an edge with its position. single is the mapping of a single edge, which
+// may have several routes, and nil in a chain.
 type parsedEdge struct {
 	runtime.Edge
-	at *spec.Node
+	at, single *spec.Node
 }
 
 // SchemaSpec describes the form.
@@ -80,7 +83,11 @@ func (w *workflowEdges) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, item := range n.Items {
 		if item.Get("from_node") != nil || item.Get("to_node") != nil {
+			first := len(w.edges)
 			ds = append(ds, w.decodeEdge(item)...)
+			for i := first; i < len(w.edges); i++ {
+				w.edges[i].single = item
+			}
 		} else {
 			ds = append(ds, w.decodeChain(item)...)
 		}
@@ -221,7 +228,7 @@ func (w *workflowEdges) decodeRouteExpr(n *spec.Node) (*template.Expr, *spec.Nod
 		return nil, to, ds
 	}
 	by, ds := compileExpr(e, runtime.ExprEnv(), template.Compile)
-	w.routeExprs = append(w.routeExprs, e)
+	w.routeExprs, w.routeNodes = append(w.routeExprs, e), append(w.routeNodes, n.Get("route"))
 	return by, to, ds
 }
 
@@ -232,7 +239,7 @@ func startRouteError(at *spec.Node) spec.Diagnostic {
 // decodeRouteKey returns an edge with a route, without its nodes.
 func (w *workflowEdges) decodeRouteKey(at *spec.Node, by *template.Expr) (runtime.Edge, spec.Diagnostics) {
 	e := runtime.Edge{Kind: runtime.EdgeRoute, By: by}
-	switch v := at.Any().(type) {
+	switch v := at.TypedKey().(type) {
 	case bool, int64:
 		e.Route = v
 		return e, nil
@@ -317,7 +324,7 @@ func (w *workflowEdges) addEdge(e runtime.Edge, at *spec.Node) spec.Diagnostics 
 				WithHint("remove one of them: the edge without a route is always followed")}
 		}
 	}
-	w.edges = append(w.edges, parsedEdge{e, at})
+	w.edges = append(w.edges, parsedEdge{Edge: e, at: at})
 	return nil
 }
 
@@ -336,12 +343,18 @@ func (w *workflowEdges) listNames(nodes []int) string {
 	return strings.Join(names, ", ")
 }
 
-// resolveNode returns the index of a node. All references to the same node have
-// the same index.
+// resolveNode returns the index of a node, and notes its place. All references to the
+// same node have the same index.
 func (w *workflowEdges) resolveNode(n *spec.Node) (int, spec.Diagnostics) {
+	i, ds := w.findNode(n)
+	w.uses = append(w.uses, NodeUse{i, n})
+	return i, ds
+}
+
+func (w *workflowEdges) findNode(n *spec.Node) (int, spec.Diagnostics) {
 	switch {
 	case isReference(n):
-		return w.resolveNode(n.Entries[0].Value)
+		return w.findNode(n.Entries[0].Value)
 	case isInlineNode(n):
 		return w.resolveInlineNode(n)
 	case n.Kind != spec.Scalar || n.IsNull():

@@ -2,6 +2,7 @@ package loader
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -17,7 +18,7 @@ import (
 func (l *Loader) CheckPortable(ctx context.Context, dir string) spec.Diagnostics {
 	return l.inspectApp(ctx, dir, func(r *resolver) {
 		for _, f := range r.app.findForeign() {
-			d := f.at.Warnf("portable", "%s", f.message)
+			d := f.at.Warnf("portable", "%s", f.message).WithHint("%s", f.hint)
 			if f.lowered {
 				d.Hint = "agenthost export --adk converts it"
 			}
@@ -34,7 +35,7 @@ func (l *Loader) Export(ctx context.Context, dir string) (map[string][]byte, spe
 	ds := l.inspectApp(ctx, dir, func(r *resolver) {
 		for _, f := range r.app.findForeign() {
 			if !f.lowered {
-				r.report(f.at.Errorf("portable", "%s", f.message).WithHint("remove it, or use an equivalent that ADK supports"))
+				r.report(f.at.Errorf("portable", "%s", f.message).WithHint("%s", cmp.Or(f.hint, "remove it, or use an equivalent that ADK supports")))
 			}
 		}
 		if !r.ds.HasErrors() {
@@ -50,25 +51,52 @@ func (l *Loader) Export(ctx context.Context, dir string) (map[string][]byte, spe
 }
 
 // A finding is something that plain ADK does not support. lowered reports that an
-// export converts it.
+// export converts it; hint is the way out if it does not.
 type finding struct {
 	at      *spec.Node
 	message string
 	lowered bool
+	hint    string
 }
 
-// adkFields returns the fields of ADK's agent classes (adk-python agents/*_config.py).
+func newFinding(at *spec.Node, message string, lowered bool) finding {
+	return finding{at, message, lowered, ""}
+}
+
+func (f finding) withHint(hint string) finding {
+	f.hint = hint
+	return f
+}
+
+// adkFields returns the fields of ADK's agent classes (adk-python agents/*_config.py), and
+// those of its nodes that YAML can set (workflow/_base_node.py, _function_node.py). ADK's
+// sample of a graph has output_schema_code.
 func adkFields() map[string][]string {
-	common := []string{"agent_class", "name", "description", "sub_agents", "before_agent_callbacks", "after_agent_callbacks"}
+	node := []string{"agent_class", "name", "description"}
+	common := append(slices.Clone(node), "sub_agents", "before_agent_callbacks", "after_agent_callbacks")
 	llm := []string{
 		"model", "model_code", "instruction", "static_instruction", "disallow_transfer_to_parent", "disallow_transfer_to_peers", "input_schema", "output_schema",
-		"output_key", "include_contents", "tools", "generate_content_config",
+		"input_schema_code", "output_schema_code", "output_key", "include_contents", "tools", "generate_content_config",
 		"before_model_callbacks", "after_model_callbacks", "before_tool_callbacks", "after_tool_callbacks",
 	}
 	return map[string][]string{
 		"LlmAgent": slices.Concat(common, llm), "SequentialAgent": common, "ParallelAgent": common,
-		"LoopAgent": append(slices.Clone(common), "max_iterations"),
+		"LoopAgent":    append(slices.Clone(common), "max_iterations"),
+		"Workflow":     append(slices.Clone(node), "edges", "max_concurrency", "input_schema", "input_schema_code", "state_schema", "state_schema_code"),
+		"FunctionNode": append(slices.Clone(node), "func_code", "rerun_on_resume", "timeout", "retry_config"),
+		"JoinNode":     node,
 	}
+}
+
+// foreignFieldHint returns the way out for a field that ADK's class does not have.
+func foreignFieldHint(class, field string) string {
+	switch {
+	case field == "parallel_worker" || field == "max_parallel_workers":
+		return "ADK has it only in Python: create the node there, and refer to it by its dotted name"
+	case class == "FunctionNode" && field == "expr":
+		return "write the function in Python, and name it in func_code"
+	}
+	return ""
 }
 
 // findForeign returns the findings of an app.
@@ -77,15 +105,15 @@ func (a *appModel) findForeign() []finding {
 	if a.appNode != nil {
 		lowered := []string{"name", "root_agent", "include", "models", "agents", "tools", "functions", "schemas", "defaults"}
 		for _, e := range a.appNode.Entries {
-			all = append(all, finding{e.Key, e.Key.Value + ": ADK does not support app.yaml", slices.Contains(lowered, e.Key.Value)})
+			all = append(all, newFinding(e.Key, e.Key.Value+": ADK does not support app.yaml", slices.Contains(lowered, e.Key.Value)))
 		}
 	}
 	for _, key := range a.partKeys {
-		all = append(all, finding{key, "ADK's agents have no field " + key.Value, true})
+		all = append(all, newFinding(key, "ADK's agents have no field "+key.Value, true))
 	}
 	for name, f := range sortedParts(a.names.functions) {
 		if a.used[f.node] {
-			all = append(all, finding{f.node, "ADK resolves the name " + name + " to code and ignores its replacement here", false})
+			all = append(all, newFinding(f.node, "ADK resolves the name "+name+" to code and ignores its replacement here", false))
 		}
 	}
 	return append(all, a.findForeignInAgent(a.root)...)
@@ -96,18 +124,19 @@ func (a *appModel) findForeignInAgent(p *resolvedAgent) []finding {
 	fields, known := adkFields()[class]
 	var all []finding
 	if !known {
-		all = append(all, finding{p.base, "ADK's config files do not support the class " + class, false})
+		all = append(all, findForeignClass(p))
 	}
 	for _, e := range p.base.Entries {
 		if known && !slices.Contains(fields, e.Key.Value) {
-			all = append(all, finding{e.Key, "ADK's " + class + " has no field " + e.Key.Value, false})
+			all = append(all, newFinding(e.Key, "ADK's "+class+" has no field "+e.Key.Value, false).withHint(foreignFieldHint(class, e.Key.Value)))
 			continue
 		}
 		all = append(all, a.findForeignInField(p, e)...)
 	}
+	all = append(all, a.findForeignInGraph(p)...)
 	for _, sub := range p.subs {
-		if sub.at.Get("config_path") == nil {
-			all = append(all, finding{sub.at, "ADK requires sub-agents in separate files, with config_path", true})
+		if class != "Workflow" && sub.at.Get("config_path") == nil {
+			all = append(all, newFinding(sub.at, "ADK requires sub-agents in separate files, with config_path", true))
 		}
 		all = append(all, a.findForeignInAgent(sub)...)
 	}
@@ -117,32 +146,49 @@ func (a *appModel) findForeignInAgent(p *resolvedAgent) []finding {
 	return all
 }
 
+// findForeignClass returns the finding for an agent of a class that ADK does not have.
+func findForeignClass(p *resolvedAgent) finding {
+	if p.plan.Kind.Name == "ToolNode" {
+		return newFinding(p.base, "ADK for Python has no class ToolNode in YAML; adk-go has", false).
+			withHint("call the tool from an agent, or from a Python function")
+	}
+	return newFinding(p.base, "ADK's config files do not support the class "+p.plan.Kind.Name, false)
+}
+
 // findForeignInField returns the findings in the value of a field that ADK has.
 func (a *appModel) findForeignInField(p *resolvedAgent, e spec.Entry) []finding {
 	var all []finding
 	switch key := e.Key.Value; {
-	case key == "output_schema" || key == "input_schema":
+	case key == "edges":
+		return nil // findForeignInGraph
+	case key == "input_schema" && p.plan.Kind.Name == "Workflow":
+		if at := p.plan.Node.Get(key); agentconfig.CodeRef(e.Value) == nil && exportSchema(at) != at {
+			all = append(all, newFinding(e.Value, "ADK requires a JSON Schema here", true))
+		}
+	case key == "output_schema" || key == "input_schema" || key == "state_schema":
 		if agentconfig.CodeRef(e.Value) == nil {
-			all = append(all, finding{e.Value, "ADK requires the name of a Python class here, not a schema", false})
+			all = append(all, newFinding(e.Value, "ADK requires the name of a Python class here, not a schema", false))
 		}
 	case key == "model" && a.isScripted(e.Value.Value):
-		return []finding{{e.Value, scriptedModelMessage(e.Value.Value), true}}
+		return []finding{newFinding(e.Value, scriptedModelMessage(e.Value.Value), true)}
 	case key == "model":
 		if _, lowered, plain := a.exportedModelName(e.Value.Value); !plain {
-			all = append(all, finding{e.Value, "ADK supports only the names of Gemini models, and the prefixes of its LiteLlm", lowered})
+			all = append(all, newFinding(e.Value, "ADK supports only the names of Gemini models, and the prefixes of its LiteLlm", lowered))
 		}
 	case key == "instruction" && e.Value.Kind == spec.Mapping:
-		return []finding{{e.Value, "ADK requires text here: its McpInstructionProvider is code", false}}
+		return []finding{newFinding(e.Value, "ADK requires text here: its McpInstructionProvider is code", false)}
 	case key == "instruction":
 		all = append(all, findForeignInText(e.Value)...)
 	case strings.HasSuffix(key, "_callbacks"):
 		for _, item := range e.Value.Items {
 			if item.Get("name") == nil {
-				all = append(all, finding{item, "ADK requires the name of a Python function here, not a rule", false})
+				all = append(all, newFinding(item, "ADK requires the name of a Python function here, not a rule", false))
 			}
 		}
 	case key == "sub_agents" || key == "tools":
 		return nil
+	default:
+		all = append(all, findForeignInNode(e)...)
 	}
 	return append(all, findReferences(e.Value)...)
 }
@@ -151,7 +197,7 @@ func (a *appModel) findForeignInField(p *resolvedAgent, e spec.Entry) []finding 
 func findReferences(n *spec.Node) []finding {
 	var all []finding
 	if n.HasReference() {
-		all = append(all, finding{n, "ADK does not support ${…}: an export writes the current value", true})
+		all = append(all, newFinding(n, "ADK does not support ${…}: an export writes the current value", true))
 	}
 	for _, e := range n.Entries {
 		all = append(all, findReferences(e.Value)...)
@@ -168,10 +214,10 @@ var optionalTag = regexp.MustCompile(`<([A-Za-z_][A-Za-z0-9_]*(?::[A-Za-z_][A-Za
 func findForeignInText(n *spec.Node) []finding {
 	var all []finding
 	if optionalTag.MatchString(n.Value) {
-		all = append(all, finding{n, "ADK does not support <key?>; its form is {key?}", true})
+		all = append(all, newFinding(n, "ADK does not support <key?>; its form is {key?}", true))
 	}
 	if strings.Contains(n.Value, "{!") {
-		all = append(all, finding{n, "ADK does not support the literal form {!key}", false})
+		all = append(all, newFinding(n, "ADK does not support the literal form {!key}", false))
 	}
 	return all
 }
@@ -232,16 +278,16 @@ func (a *appModel) findForeignInTool(t *resolvedTool) []finding {
 	case t.agent != nil:
 		var all []finding
 		if t.at.Get("name") == nil || t.agent.at.Get("config_path") == nil {
-			all = append(all, finding{t.at, "ADK requires AgentTool with config_path for an agent as a tool", true})
+			all = append(all, newFinding(t.at, "ADK requires AgentTool with config_path for an agent as a tool", true))
 		}
 		if confirm := t.plan.Node.Get("confirm"); confirm != nil {
-			all = append(all, finding{confirm, "ADK's AgentTool has no field confirm", false})
+			all = append(all, newFinding(confirm, "ADK's AgentTool has no field confirm", false))
 		}
 		return append(all, a.findForeignInAgent(t.agent)...)
 	case n.Get("name") == nil || isCodeName(n.Get("name").Value) && t.at != n:
-		return []finding{{n, "ADK supports only its own tools in YAML", false}}
+		return []finding{newFinding(n, "ADK supports only its own tools in YAML", false)}
 	case t.at != n:
-		return []finding{{t.at, "ADK does not support tools by name", true}}
+		return []finding{newFinding(t.at, "ADK does not support tools by name", true)}
 	}
 	return findReferences(n)
 }
@@ -265,6 +311,13 @@ type exporter struct {
 // writeAgent writes an agent and its descendants, each to a file of its own.
 func (x *exporter) writeAgent(p *resolvedAgent, file string) {
 	x.files[file] = nil // reserves the name
+	var text bytes.Buffer
+	_ = spec.Print(&text, x.exportAgent(p), false) // a buffer does not fail
+	x.files[file] = text.Bytes()
+}
+
+// exportAgent returns the mapping of an agent, and writes the files that it refers to.
+func (x *exporter) exportAgent(p *resolvedAgent) *spec.Node {
 	out := *p.base
 	out.Entries = nil
 	for _, e := range p.base.Entries {
@@ -283,12 +336,16 @@ func (x *exporter) writeAgent(p *resolvedAgent, file string) {
 			}
 		case "instruction":
 			e.Value = replaceText(e.Value, optionalTag.ReplaceAllString(e.Value.Value, "{$1}"))
+		case "edges":
+			e.Value = x.exportEdges(p)
+		case "input_schema":
+			e.Value = exportSchema(p.plan.Node.Get("input_schema"))
+		case "timeout", "retry_config":
+			e.Value = exportSeconds(e.Key.Value, e.Value)
 		}
 		out.Entries = append(out.Entries, e)
 	}
-	var text bytes.Buffer
-	_ = spec.Print(&text, &out, false) // a buffer does not fail
-	x.files[file] = text.Bytes()
+	return &out
 }
 
 // exportModelHint returns the hint for an agent whose model is left out.

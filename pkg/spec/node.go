@@ -108,6 +108,26 @@ func (n *Node) Warnf(rule, format string, args ...any) Diagnostic {
 // isPlain reports whether a scalar is neither quoted nor a block.
 func (n *Node) isPlain() bool { return n.style&^yaml.TaggedStyle == 0 }
 
+// IsBooleanInYAML11 reports whether a string is a boolean for readers of YAML 1.1 such as
+// ADK's: yes, no, on or off without quotes.
+func (n *Node) IsBooleanInYAML11() bool {
+	return n.Kind == Scalar && n.Tag == strTag && n.isPlain() && booleanWord.MatchString(n.Value)
+}
+
+// booleanWord matches the words that are booleans in YAML 1.1 and strings in YAML 1.2.
+var booleanWord = regexp.MustCompile(`^(yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$`)
+
+// TypedKey returns the value of a key for readers that keep the types of keys, such as
+// ADK's: 1 is an int64 and true a bool unless it is quoted. [Parse] reads keys as strings.
+func (n *Node) TypedKey() any {
+	if n.style != 0 || n.Kind != Scalar {
+		return n.Any()
+	}
+	typed := *n
+	typed.Tag = resolveTag(n.Value)
+	return typed.scalarValue()
+}
+
 // describeType returns the type of a node for messages, with its article.
 func (n *Node) describeType() string {
 	switch n.Kind {

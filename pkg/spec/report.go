@@ -49,15 +49,15 @@ func (p *treePrinter) writeBlock(n *Node, depth int) {
 	indent := strings.Repeat("  ", depth)
 	for _, e := range n.Entries {
 		p.out.WriteString(indent)
-		p.writeValue(formatScalar(e.Key.Value)+":", e.Value, depth)
+		p.writeValue(formatKey(e.Key)+":", e.Value, depth)
 	}
 	for _, item := range n.Items {
 		p.out.WriteString(indent)
-		if len(item.Entries) == 0 {
+		if !item.isBlock() {
 			p.writeValue("-", item, depth)
 			continue
 		}
-		// A mapping starts on the line of its dash.
+		// A mapping or a list starts on the line of its dash.
 		inner := &treePrinter{origins: p.origins}
 		inner.writeBlock(item, depth+1)
 		p.out.WriteString("- ")
@@ -112,6 +112,14 @@ func (p *treePrinter) formatFlow(n *Node) string {
 		return n.Value
 	}
 	return formatScalar(n.redactedValue())
+}
+
+// formatKey formats a key. A number and a boolean stay what they are.
+func formatKey(n *Node) string {
+	if n.Tag == intTag || n.Tag == floatTag || n.Tag == boolTag {
+		return n.Value
+	}
+	return formatScalar(n.Value)
 }
 
 // formatScalar formats a string as a scalar on one line, quoted if necessary.

@@ -1,0 +1,48 @@
+package agentconfig
+
+import (
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+)
+
+// A Graph is the edges of a workflow as they are written, for checks and exports. Nodes
+// are indexed in the order of AgentRefs.
+type Graph struct {
+	// Uses are the places that declare or name a node, in the order of the document.
+	Uses []NodeUse
+	// Edges are the edges, in the order of the document.
+	Edges []GraphEdge
+	// RouteExprs are the expressions whose values routes match.
+	RouteExprs []*spec.Node
+	// Unreachable are the first uses of the nodes that no path from START reaches.
+	Unreachable []NodeUse
+}
+
+// A NodeUse is a place in edges that declares or names a node.
+type NodeUse struct {
+	Node int
+	At   *spec.Node
+}
+
+// A GraphEdge is an edge and its place: its target, or its route in {from_node, to_node,
+// route}. Single is that mapping, which may have several routes, and nil in a chain.
+type GraphEdge struct {
+	runtime.Edge
+	At, Single *spec.Node
+}
+
+// Graph returns the edges as they are written.
+func (c *workflowConfig) Graph() *Graph {
+	w := &c.Edges
+	g := &Graph{Uses: w.uses, RouteExprs: w.routeNodes}
+	for _, e := range w.edges {
+		g.Edges = append(g.Edges, GraphEdge{e.Edge, e.at, e.single})
+	}
+	reached := w.reachableFrom([]int{runtime.Start}, func(e parsedEdge) (int, int) { return e.From, e.To })
+	for i, at := range w.firstUses {
+		if !reached[i] {
+			g.Unreachable = append(g.Unreachable, NodeUse{i, at})
+		}
+	}
+	return g
+}
