@@ -176,3 +176,25 @@ func textOrName(ev *session.Event) string {
 	}
 	return ev.Text()
 }
+
+// One event may answer calls of all earlier ones; the open calls are found in linear time.
+func TestOpenCallsLinkedByOneEvent(t *testing.T) {
+	const n = 20_000
+	var events []*session.Event
+	responses := &genai.Content{Role: genai.RoleUser}
+	for i := range n {
+		call := &genai.Part{FunctionCall: &genai.FunctionCall{ID: fmt.Sprint(i), Name: "f"}}
+		ev := &session.Event{}
+		ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{call}}
+		events = append(events, ev)
+		if i > 0 { // the first call stays open
+			responses.Parts = append(responses.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fmt.Sprint(i), Name: "f"}})
+		}
+	}
+	last := &session.Event{}
+	last.Content = responses
+	events = append(events, last)
+	if open := findOpenEvents(events); len(open) != 1 || !open[0] {
+		t.Errorf("%d open events, want the first one", len(open))
+	}
+}

@@ -88,12 +88,16 @@ func (o *openCalls) linkToCaller(at int, id string) {
 	}
 }
 
-// findRoot returns the event that stands for all events linked to this one.
+// findRoot returns the event that stands for all events linked to this one. It halves the way
+// to it, so that chains of links stay short.
 func (o *openCalls) findRoot(at int) int {
 	for {
 		next, ok := o.links[at]
 		if !ok {
 			return at
+		}
+		if after, ok := o.links[next]; ok {
+			o.links[at] = after
 		}
 		at = next
 	}
