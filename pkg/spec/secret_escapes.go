@@ -39,18 +39,26 @@ func newEscapeMatcher(secrets []string) *escapeMatcher {
 	return m
 }
 
-// redactText replaces the escaped secrets of text.
+// maxSteps limits the characters that are compared for each byte of a text. Only text that
+// almost repeats a secret many times takes more.
+const maxSteps = 32
+
+// redactText replaces the escaped secrets of text, or the whole text if it takes too many steps.
 func (m *escapeMatcher) redactText(text string) string {
 	if len(m.secrets) == 0 || !strings.ContainsAny(text, escapeStarts) {
 		return text
 	}
 	var out strings.Builder
-	done := 0
+	done, steps := 0, maxSteps*len(text)
 	for i := 0; i < len(text); i++ {
 		if !m.starts[text[i]] {
 			continue
 		}
-		if end := m.findEnd(text[i:]); end > 0 {
+		end := m.findEnd(text[i:], &steps)
+		if steps < 0 {
+			return redacted
+		}
+		if end > 0 {
 			out.WriteString(text[done:i])
 			out.WriteString(redacted)
 			done = i + end
@@ -64,8 +72,8 @@ func (m *escapeMatcher) redactText(text string) string {
 	return out.String()
 }
 
-// findEnd returns the end of the longest secret with which text begins, or 0.
-func (m *escapeMatcher) findEnd(text string) int {
+// findEnd returns the end of the longest secret with which text begins, or 0. It consumes steps.
+func (m *escapeMatcher) findEnd(text string, steps *int) int {
 	longest := 0
 	match := func(u unit) {
 		for _, s := range m.secrets {
@@ -73,9 +81,11 @@ func (m *escapeMatcher) findEnd(text string) int {
 			if !fits {
 				continue
 			}
-			steps := 8 * len(s)
-			if end, ok := matchEscaped(text[u.size:], rest, &steps); ok {
+			left := 8 * len(s)
+			if end, ok := matchEscaped(text[u.size:], rest, &left); ok {
 				longest = max(longest, u.size+end)
+			} else {
+				*steps -= 8*len(s) - left
 			}
 		}
 	}

@@ -148,3 +148,17 @@ func FuzzRedactor(f *testing.F) {
 func hasC1(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r >= 0x80 && r < 0xa0 })
 }
+
+// Text that almost repeats a secret many times is redacted as a whole, instead of being compared
+// for minutes. A part of a secret is no such text.
+func TestRedactorOfRepeatedSecrets(t *testing.T) {
+	r := spec.NewRedactor(strings.Repeat("a", 4000) + "b")
+	if got := r.RedactString(`\n` + strings.Repeat("a", 1<<20)); got != "***" {
+		t.Errorf("%d bytes, want ***", len(got))
+	}
+	r = spec.NewRedactor("sk-" + strings.Repeat("x/", 500) + "end")
+	text := `\n` + "sk-" + strings.Repeat("x/", 400)
+	if got := r.RedactString(text); got != text {
+		t.Errorf("part of a secret: %.100s", got)
+	}
+}
