@@ -123,9 +123,9 @@ func (c *containedHost) startHost(args []string, variables ...map[string]string)
 		<-c.exited
 		c.t.Fatalf("%q ended: %v\n%s", args, c.err, c.log)
 	}
-	_, port, _ := strings.Cut(strings.TrimPrefix(greeting, "agenthost serves at http://[::]"), ":")
-	c.url = "http://127.0.0.1:" + strings.TrimSpace(port)
-	c.env = append(c.env, "AGENTHOST_ADDR=0.0.0.0:"+strings.TrimSpace(port))
+	port := strings.TrimSpace(greeting[strings.LastIndexByte(greeting, ':')+1:])
+	c.url = "http://127.0.0.1:" + port
+	c.env = append(c.env, "AGENTHOST_ADDR=0.0.0.0:"+port)
 }
 
 // requestText sends a request and returns status and body.
