@@ -6,7 +6,7 @@ import (
 )
 
 // A count of tokens is read in each form in which servers write it, by all services alike.
-// What is no count is 0, and a large one is limited.
+// Anything else is 0, and a large count is limited.
 func TestTokenCount(t *testing.T) {
 	for text, want := range map[string]int32{
 		`4`: 4, `4.0`: 4, `"4"`: 4, `"4.0"`: 4, `4e0`: 4, `0`: 0, `null`: 0,
