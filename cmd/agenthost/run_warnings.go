@@ -71,12 +71,12 @@ func isPrintedByRun(message string) bool {
 	return message == "model call failed" || message == "model call failed, retrying"
 }
 
-// isRunAttr reports whether an attribute identifies the run, which the person knows.
+// isRunAttr reports whether an attribute identifies the run, which the person has named.
 func isRunAttr(key string) bool {
 	return slices.Contains([]string{"app", "revision", "session", "invocation"}, key)
 }
 
-// quoteControls quotes a text with line feeds or other control characters, so that it cannot
+// quoteControls quotes text with line feeds or other control characters, so that it cannot
 // control the terminal.
 func quoteControls(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {

@@ -8,7 +8,7 @@ import (
 )
 
 // A warning is one line: the message, its error and the other facts, without the run that
-// the person knows. A text with control characters is quoted, and what run prints itself is
+// the person has named. Text with control characters is quoted, and what run prints itself is
 // left out.
 func TestWarningLogger(t *testing.T) {
 	var out strings.Builder

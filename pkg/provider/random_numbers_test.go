@@ -107,10 +107,10 @@ func sendNumbers(t *testing.T, s *suiteSubject, numbers []string) (missing int) 
 	return missing + countMissing(received, numbers) + countMissing(string(events), numbers) + countMissing(w.lastRequest(t), numbers)
 }
 
-// numberText matches a number in a text.
+// numberText matches a number.
 var numberText = regexp.MustCompile(`-?[0-9][0-9.eE+-]*`)
 
-// countMissing counts the numbers that a text does not have twice with all their digits.
+// countMissing counts the numbers that text does not have twice with all their digits.
 func countMissing(text string, numbers []string) (missing int) {
 	found := map[string]int{}
 	for _, n := range numberText.FindAllString(text, -1) {

@@ -243,7 +243,7 @@ func (ds Diagnostics) Redact() Diagnostics {
 	return clean
 }
 
-// redactWords replaces the words of a source line in a text, except for plain names.
+// redactWords replaces the words of a source line in text, except for plain names.
 func redactWords(text, source string) string {
 	for _, word := range secretWord.FindAllString(source, -1) {
 		if word = strings.TrimRight(word, ":"); !plainName.MatchString(word) {

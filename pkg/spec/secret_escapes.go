@@ -39,7 +39,7 @@ func newEscapeMatcher(secrets []string) *escapeMatcher {
 	return m
 }
 
-// maxSteps limits the characters that are compared for each byte of a text. Only text that
+// maxSteps limits the characters that are compared for each byte of text. Only text that
 // almost repeats a secret many times takes more.
 const maxSteps = 32
 

@@ -150,7 +150,7 @@ func hasC1(text string) bool {
 }
 
 // Text that almost repeats a secret many times is redacted as a whole, instead of being compared
-// for minutes. A part of a secret is no such text.
+// for minutes. A part of a secret is not such text.
 func TestRedactorOfRepeatedSecrets(t *testing.T) {
 	r := spec.NewRedactor(strings.Repeat("a", 4000) + "b")
 	if got := r.RedactString(`\n` + strings.Repeat("a", 1<<20)); got != "***" {

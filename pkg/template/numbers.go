@@ -83,7 +83,7 @@ func negateValue(a, _ any) any {
 	return runtime.Negate(a)
 }
 
-// compareNumbers compares two numbers; ok is false if one is no number.
+// compareNumbers compares two numbers; ok is false if one is not a number.
 func compareNumbers(a, b any) (order int, ok bool, err error) {
 	x, isInt := toInt64(a)
 	y, both := toInt64(b)
@@ -381,10 +381,10 @@ func averageNumbers(m *meter, args []any) (any, error) {
 	if err != nil || len(numbers) == 0 {
 		return 0.0, err
 	}
-	return average(numbers...)
+	return computeMean(numbers...)
 }
 
-func average(numbers ...any) (any, error) {
+func computeMean(numbers ...any) (any, error) {
 	var sum any = int64(0)
 	for _, v := range numbers {
 		var err error
@@ -414,7 +414,7 @@ func selectMedian(m *meter, args []any) (any, error) {
 	if len(numbers)%2 == 1 {
 		return numbers[middle], nil
 	}
-	return average(numbers[middle-1], numbers[middle])
+	return computeMean(numbers[middle-1], numbers[middle])
 }
 
 // sortList is the function sort.

@@ -91,9 +91,9 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 	return s, nil
 }
 
-// close closes the statements before their connection. database/sql does not close those of
+// closeAll closes the statements before their connection. database/sql does not close those of
 // a [sql.Conn], and SQLite keeps a connection with open statements, with its -wal file.
-func (s *writeStatements) close() error {
+func (s *writeStatements) closeAll() error {
 	var errs []error
 	for _, stmt := range s.all {
 		errs = append(errs, stmt.Close())

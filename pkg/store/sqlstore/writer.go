@@ -404,7 +404,7 @@ func (w *writer) dropConn() error {
 	if w.conn == nil {
 		return nil
 	}
-	_ = w.stmt.close()
+	_ = w.stmt.closeAll()
 	// ErrBadConn makes the pool discard the connection.
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	err := w.conn.Close()
@@ -420,7 +420,7 @@ func (w *writer) closeConn() error {
 	if w.conn == nil {
 		return nil
 	}
-	err := w.stmt.close()
+	err := w.stmt.closeAll()
 	if w.dialect.closeSQL != "" {
 		_, closeErr := w.conn.ExecContext(context.Background(), w.dialect.closeSQL)
 		err = errors.Join(err, closeErr)
