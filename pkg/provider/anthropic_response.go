@@ -12,9 +12,6 @@ import (
 	"agenthost/pkg/session"
 )
 
-// redactedKey marks a thought whose text the service encrypted.
-const redactedKey = "redacted"
-
 // A replyBlock is a content block of a response, and its deltas so far.
 type replyBlock struct {
 	wireBlock

@@ -46,6 +46,16 @@ func isEmptyPart(p *genai.Part) bool {
 	return p == nil || model.IsEmptyText(p) && len(p.ThoughtSignature) == 0
 }
 
+// copyPart copies the fields that the runtime modifies: the IDs of calls.
+func copyPart(p *genai.Part) *genai.Part {
+	own := *p
+	if p.FunctionCall != nil {
+		call := *p.FunctionCall
+		own.FunctionCall = &call
+	}
+	return &own
+}
+
 func modelContent(parts ...*genai.Part) *genai.Content {
 	return &genai.Content{Role: genai.RoleModel, Parts: parts}
 }

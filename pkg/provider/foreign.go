@@ -21,6 +21,9 @@ const (
 	vendorModelKey = "model"
 )
 
+// redactedKey marks a thought whose text the service encrypted.
+const redactedKey = "redacted"
+
 // vendorMetadata returns the metadata of a part that only a vendor's model may get back.
 func vendorMetadata(vendor, model string) map[string]any {
 	return map[string]any{vendorKey: vendor, vendorModelKey: model}

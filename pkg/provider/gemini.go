@@ -237,21 +237,6 @@ func writeEmptyTexts(body map[string]any) map[string]any {
 	return body
 }
 
-// toMappings returns the mappings of a list in a request body.
-func toMappings(list any) []map[string]any {
-	if all, ok := list.([]map[string]any); ok {
-		return all
-	}
-	var all []map[string]any
-	items, _ := list.([]any)
-	for _, item := range items {
-		if m, ok := item.(map[string]any); ok {
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
 // agentLabel is the label for billing by agent (adk-python
 // flows/llm_flows/base_llm_flow.py).
 const agentLabel = "adk_agent_name"

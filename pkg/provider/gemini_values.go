@@ -200,6 +200,21 @@ func addValue(body map[string]any, path []any, value json.RawMessage) {
 	body[path[0].(string)] = value
 }
 
+// toMappings returns the mappings of a list in a request body.
+func toMappings(list any) []map[string]any {
+	if all, ok := list.([]map[string]any); ok {
+		return all
+	}
+	var all []map[string]any
+	items, _ := list.([]any)
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
 // describePath returns a path as in contents[1].parts[0].functionCall.args.
 func describePath(path []any) string {
 	var text string

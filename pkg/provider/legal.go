@@ -34,15 +34,6 @@ type requestRules struct {
 	blankText bool
 }
 
-// A turnRule is which roles may follow each other.
-type turnRule int
-
-const (
-	turnsAny       turnRule = iota
-	turnsOfModel            // the user begins, and consecutive contents of the model are one
-	turnsAlternate          // the user begins, and roles alternate
-)
-
 // The types of files that several services accept.
 var (
 	webImages = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}

@@ -155,7 +155,7 @@ func (p *callPairer) pairCalls(contents []*genai.Content) []*genai.Content {
 	for i := 0; i < len(contents); i++ {
 		c := contents[i]
 		if c.Role != genai.RoleModel {
-			paired = append(paired, newOpenCalls(nil).pairResponses(c))
+			paired = append(paired, newCallIndex(nil).pairResponses(c))
 			continue
 		}
 		c, open := p.nameCalls(c)
@@ -203,7 +203,7 @@ func (p *callPairer) nameCalls(c *genai.Content) (*genai.Content, []pairedCall) 
 // answerCalls returns the contents of the user after calls: the first one begins with all
 // responses to them.
 func (p *callPairer) answerCalls(calls []pairedCall, contents []*genai.Content) []*genai.Content {
-	open := newOpenCalls(calls)
+	open := newCallIndex(calls)
 	answer := &genai.Content{Role: genai.RoleUser}
 	var answered []*genai.Content
 	var later []*genai.Part
@@ -234,8 +234,8 @@ func mergeParts(c *genai.Content, responses []*genai.Part) *genai.Content {
 	return &genai.Content{Role: c.Role, Parts: slices.Insert(slices.Clone(c.Parts), n, responses...)}
 }
 
-// openCalls are the calls of a content, and which of them have no response so far.
-type openCalls struct {
+// A callIndex has the calls of a content, and finds those that have no response so far.
+type callIndex struct {
 	calls []pairedCall
 	// open has the indexes of the open calls by what their responses have.
 	open map[callKey][]int
@@ -251,8 +251,8 @@ func newCallKey(id, name string) callKey {
 	return callKey{id, name}
 }
 
-func newOpenCalls(calls []pairedCall) *openCalls {
-	o := &openCalls{calls, map[callKey][]int{}}
+func newCallIndex(calls []pairedCall) *callIndex {
+	o := &callIndex{calls, map[callKey][]int{}}
 	for i, c := range calls {
 		key := newCallKey(c.stored.ID, c.stored.Name)
 		o.open[key] = append(o.open[key], i)
@@ -261,7 +261,7 @@ func newOpenCalls(calls []pairedCall) *openCalls {
 }
 
 // removeCall removes the first open call of a response, and returns it as it is sent, or nil.
-func (o *openCalls) removeCall(r *genai.FunctionResponse) *genai.FunctionCall {
+func (o *callIndex) removeCall(r *genai.FunctionResponse) *genai.FunctionCall {
 	key := newCallKey(r.ID, r.Name)
 	found := o.open[key]
 	if len(found) == 0 {
@@ -272,7 +272,7 @@ func (o *openCalls) removeCall(r *genai.FunctionResponse) *genai.FunctionCall {
 }
 
 // listPlaceholders returns a response for each open call.
-func (o *openCalls) listPlaceholders() []*genai.Part {
+func (o *callIndex) listPlaceholders() []*genai.Part {
 	var parts []*genai.Part
 	for _, i := range slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(o.open))...))) {
 		parts = append(parts, &genai.Part{FunctionResponse: model.PendingResponse(o.calls[i].sent)})
@@ -282,7 +282,7 @@ func (o *openCalls) listPlaceholders() []*genai.Part {
 
 // pairResponses returns a content with its responses to open calls first, then the rest. These
 // calls are then no longer open.
-func (o *openCalls) pairResponses(c *genai.Content) *genai.Content {
+func (o *callIndex) pairResponses(c *genai.Content) *genai.Content {
 	if len(model.ResponsesOf(c)) == 0 {
 		return c
 	}
@@ -314,6 +314,15 @@ func (o *openCalls) pairResponses(c *genai.Content) *genai.Content {
 	}
 	return own
 }
+
+// A turnRule is which roles may follow each other.
+type turnRule int
+
+const (
+	turnsAny       turnRule = iota
+	turnsOfModel            // the user begins, and consecutive contents of the model are one
+	turnsAlternate          // the user begins, and roles alternate
+)
 
 // beginText begins a conversation that the model began.
 const beginText = "Continue the conversation."

@@ -62,67 +62,6 @@ func unquoteJSON(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// UnmarshalJSON reads the fields in the types that servers write.
-func (c *chatCall) UnmarshalJSON(data []byte) error {
-	type plain chatCall
-	own := struct {
-		*plain
-		Index *looseIndex `json:"index"`
-		ID    looseText   `json:"id"`
-	}{plain: (*plain)(c)}
-	if err := json.Unmarshal(data, &own); err != nil {
-		return err
-	}
-	c.Index, c.ID = (*int)(own.Index), string(own.ID)
-	return nil
-}
-
-// UnmarshalJSON reads the fields in the types that servers write.
-func (f *chatFunction) UnmarshalJSON(data []byte) error {
-	type plain chatFunction
-	own := struct {
-		*plain
-		Arguments looseJSON `json:"arguments"`
-	}{plain: (*plain)(f)}
-	if err := json.Unmarshal(data, &own); err != nil {
-		return err
-	}
-	f.Arguments = string(own.Arguments)
-	return nil
-}
-
-// UnmarshalJSON reads the fields in the types that servers write.
-func (c *ollamaCall) UnmarshalJSON(data []byte) error {
-	type plain ollamaCall
-	own := struct {
-		*plain
-		ID looseText `json:"id"`
-	}{plain: (*plain)(c)}
-	if err := json.Unmarshal(data, &own); err != nil {
-		return err
-	}
-	c.ID = string(own.ID)
-	return nil
-}
-
-// UnmarshalJSON reads the fields in the types that servers write.
-func (i *responsesItem) UnmarshalJSON(data []byte) error {
-	type plain responsesItem
-	own := struct {
-		*plain
-		ID        looseText                `json:"id"`
-		CallID    looseText                `json:"call_id"`
-		Arguments looseJSON                `json:"arguments"`
-		Content   looseList[responsesText] `json:"content"`
-		Summary   looseList[responsesText] `json:"summary"`
-	}{plain: (*plain)(i)}
-	if err := json.Unmarshal(data, &own); err != nil {
-		return err
-	}
-	i.ID, i.CallID, i.Arguments, i.Content, i.Summary = string(own.ID), string(own.CallID), string(own.Arguments), own.Content, own.Summary
-	return nil
-}
-
 // A looseList is a list that may be written as its only element.
 type looseList[T any] []T
 
@@ -133,15 +72,6 @@ func (l *looseList[T]) UnmarshalJSON(data []byte) error {
 	}
 	*l = make(looseList[T], 1)
 	return json.Unmarshal(data, &(*l)[0])
-}
-
-// UnmarshalJSON reads an object, or its text alone.
-func (t *responsesText) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '"' {
-		return json.Unmarshal(data, &t.Text)
-	}
-	type plain responsesText
-	return json.Unmarshal(data, (*plain)(t))
 }
 
 // joinNameChunks returns the name of a function whose chunks arrived one by one: its parts,

@@ -160,6 +160,20 @@ type ollamaCall struct {
 	} `json:"function"`
 }
 
+// UnmarshalJSON reads the fields in the types that servers write.
+func (c *ollamaCall) UnmarshalJSON(data []byte) error {
+	type plain ollamaCall
+	own := struct {
+		*plain
+		ID looseText `json:"id"`
+	}{plain: (*plain)(c)}
+	if err := json.Unmarshal(data, &own); err != nil {
+		return err
+	}
+	c.ID = string(own.ID)
+	return nil
+}
+
 // encodeMessages converts the conversation: the system instruction first, and the
 // responses of tools after the message with the calls.
 func (o *ollama) encodeMessages(req *model.Request) ([]ollamaMessage, error) {

@@ -103,11 +103,38 @@ type responsesItem struct {
 	Encrypted string          `json:"encrypted_content"`
 }
 
+// UnmarshalJSON reads the fields in the types that servers write.
+func (i *responsesItem) UnmarshalJSON(data []byte) error {
+	type plain responsesItem
+	own := struct {
+		*plain
+		ID        looseText                `json:"id"`
+		CallID    looseText                `json:"call_id"`
+		Arguments looseJSON                `json:"arguments"`
+		Content   looseList[responsesText] `json:"content"`
+		Summary   looseList[responsesText] `json:"summary"`
+	}{plain: (*plain)(i)}
+	if err := json.Unmarshal(data, &own); err != nil {
+		return err
+	}
+	i.ID, i.CallID, i.Arguments, i.Content, i.Summary = string(own.ID), string(own.CallID), string(own.Arguments), own.Content, own.Summary
+	return nil
+}
+
 // A responsesText is output text or a refusal.
 type responsesText struct {
 	Type    string `json:"type"`
 	Text    string `json:"text"`
 	Refusal string `json:"refusal"`
+}
+
+// UnmarshalJSON reads an object, or its text alone.
+func (t *responsesText) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		return json.Unmarshal(data, &t.Text)
+	}
+	type plain responsesText
+	return json.Unmarshal(data, (*plain)(t))
 }
 
 type responsesUsage struct {

@@ -72,10 +72,39 @@ type chatCall struct {
 	LiteLLM  *liteLLMFields `json:"provider_specific_fields,omitempty"`
 }
 
+// UnmarshalJSON reads the fields in the types that servers write.
+func (c *chatCall) UnmarshalJSON(data []byte) error {
+	type plain chatCall
+	own := struct {
+		*plain
+		Index *looseIndex `json:"index"`
+		ID    looseText   `json:"id"`
+	}{plain: (*plain)(c)}
+	if err := json.Unmarshal(data, &own); err != nil {
+		return err
+	}
+	c.Index, c.ID = (*int)(own.Index), string(own.ID)
+	return nil
+}
+
 type chatFunction struct {
 	Name      string         `json:"name,omitempty"`
 	Arguments string         `json:"arguments"`
 	LiteLLM   *liteLLMFields `json:"provider_specific_fields,omitempty"`
+}
+
+// UnmarshalJSON reads the fields in the types that servers write.
+func (f *chatFunction) UnmarshalJSON(data []byte) error {
+	type plain chatFunction
+	own := struct {
+		*plain
+		Arguments looseJSON `json:"arguments"`
+	}{plain: (*plain)(f)}
+	if err := json.Unmarshal(data, &own); err != nil {
+		return err
+	}
+	f.Arguments = string(own.Arguments)
+	return nil
 }
 
 // A googleExtra holds a thought signature of Gemini, in base64.

@@ -70,16 +70,6 @@ func joinNames(names []any) string {
 	return strings.Join(texts, ", ")
 }
 
-// copyPart copies the fields that the runtime modifies: the IDs of calls.
-func copyPart(p *genai.Part) *genai.Part {
-	own := *p
-	if p.FunctionCall != nil {
-		call := *p.FunctionCall
-		own.FunctionCall = &call
-	}
-	return &own
-}
-
 func (e *scriptEntry) renderReply(q *scriptInput) (string, error) {
 	if e.JSON != nil {
 		return jsonText(e.JSON.Any())
