@@ -38,6 +38,22 @@ func newWorkflow(_ context.Context, env AgentEnv, c *workflowConfig) (runtime.Ag
 	})
 }
 
+// Graph returns the edges as they are written.
+func (c *workflowConfig) Graph() *Graph {
+	w := &c.Edges
+	g := &Graph{Uses: w.uses, RouteExprs: w.routeNodes}
+	for _, e := range w.edges {
+		g.Edges = append(g.Edges, GraphEdge{e.Edge, e.at, e.single})
+	}
+	reached := w.reachableFrom([]int{runtime.Start}, func(e parsedEdge) (int, int) { return e.From, e.To })
+	for i, at := range w.firstUses {
+		if !reached[i] {
+			g.Unreachable = append(g.Unreachable, NodeUse{i, at})
+		}
+	}
+	return g
+}
+
 // validateGraph requires an edge from START, and rejects unreachable nodes and
 // infinite loops.
 func (w *workflowEdges) validateGraph(at *spec.Node) spec.Diagnostics {

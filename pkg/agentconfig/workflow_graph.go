@@ -30,19 +30,3 @@ type GraphEdge struct {
 	runtime.Edge
 	At, Single *spec.Node
 }
-
-// Graph returns the edges as they are written.
-func (c *workflowConfig) Graph() *Graph {
-	w := &c.Edges
-	g := &Graph{Uses: w.uses, RouteExprs: w.routeNodes}
-	for _, e := range w.edges {
-		g.Edges = append(g.Edges, GraphEdge{e.Edge, e.at, e.single})
-	}
-	reached := w.reachableFrom([]int{runtime.Start}, func(e parsedEdge) (int, int) { return e.From, e.To })
-	for i, at := range w.firstUses {
-		if !reached[i] {
-			g.Unreachable = append(g.Unreachable, NodeUse{i, at})
-		}
-	}
-	return g
-}
