@@ -304,6 +304,17 @@ func isNumber(n ast.Node) bool {
 	return false
 }
 
+// isExactLiteral reports whether the library compares a literal with any number exactly.
+func isExactLiteral(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.StringNode, *ast.BoolNode, *ast.NilNode:
+		return true
+	case *ast.IntegerNode:
+		return -maxSafeInteger < n.Value && n.Value < maxSafeInteger
+	}
+	return false
+}
+
 func isScalarList(n ast.Node) bool {
 	list, ok := n.(*ast.ArrayNode)
 	return ok && !slices.ContainsFunc(list.Nodes, func(n ast.Node) bool { return !isExactLiteral(n) })

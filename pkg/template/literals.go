@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/parser/lexer"
@@ -72,15 +71,4 @@ func (l literals) restoreLiterals(msg string) string {
 func parseSource(src string) (*parser.Tree, error) {
 	src, _ = replaceLiterals(src)
 	return parser.Parse(src)
-}
-
-// isExactLiteral reports whether the library compares a literal with any number exactly.
-func isExactLiteral(n ast.Node) bool {
-	switch n := n.(type) {
-	case *ast.StringNode, *ast.BoolNode, *ast.NilNode:
-		return true
-	case *ast.IntegerNode:
-		return -maxSafeInteger < n.Value && n.Value < maxSafeInteger
-	}
-	return false
 }

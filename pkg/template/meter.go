@@ -215,6 +215,18 @@ func (m *meter) chargeValues(values ...any) error {
 	return nil
 }
 
+// normalizeResult copies a result into JSON types: nil, bool, string, int64,
+// float64, json.Number, []any, map[string]any.
+func normalizeResult(v any, m *meter) (any, error) {
+	if scalar, ok, err := normalizeScalar(v); ok {
+		return scalar, err
+	}
+	if err := m.chargeValues(v); err != nil {
+		return nil, err
+	}
+	return copyValue(v)
+}
+
 // maxPrintSize limits what one operation may traverse. Lists that repeatedly
 // contain the same list twice are small in memory but take exponential time.
 const maxPrintSize = 4 << 20

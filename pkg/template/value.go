@@ -31,18 +31,6 @@ func convertVariable(v any) any {
 	return v
 }
 
-// normalizeResult copies a result into JSON types: nil, bool, string, int64,
-// float64, json.Number, []any, map[string]any.
-func normalizeResult(v any, m *meter) (any, error) {
-	if scalar, ok, err := normalizeScalar(v); ok {
-		return scalar, err
-	}
-	if err := m.chargeValues(v); err != nil {
-		return nil, err
-	}
-	return copyValue(v)
-}
-
 // normalizeScalar converts a value of a simple JSON type; ok is false for all others.
 func normalizeScalar(v any) (scalar any, ok bool, err error) {
 	switch v := v.(type) {
