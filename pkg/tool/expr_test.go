@@ -167,8 +167,8 @@ func TestExprFailures(t *testing.T) {
 		args       map[string]any
 		want       string
 	}{
-		{"value", "value: state.n / 0", nil, "it: value: the result is not a finite number; is there a division by zero?"},
-		{"set", "value: 1\nset: {a: state.n / 0}", nil, "it: set a: the result is not a finite number; is there a division by zero?"},
+		{"value", "value: state.n / 0", nil, "it: value: division by zero"},
+		{"set", "value: 1\nset: {a: state.n / 0}", nil, "it: set a: division by zero"},
 		{
 			"missing argument", "params: {n: integer}\nvalue: args.n", nil,
 			"Invoking `it()` failed as the following mandatory input parameters are not present:\nn\n" +
