@@ -91,6 +91,7 @@ func scriptCommands() map[string]scriptCommand {
 
 		"service":  withoutNegation(startService),
 		"requests": withoutNegation(printRequests),
+		"digits":   withoutNegation(checkDigits),
 
 		"fake-model":  withoutNegation(startFakeModel),
 		"model-calls": withoutNegation(printModelCalls),

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -19,6 +20,7 @@ import (
 
 	"agenthost/internal/fakeanthropic"
 	"agenthost/internal/fakeopenai"
+	"agenthost/internal/number/numbertest"
 )
 
 // A serviceFile describes an HTTP service of a script: what real services have answered,
@@ -31,7 +33,7 @@ type serviceFile struct {
 		// Tools are the tools; List instead is the whole result of tools/list.
 		Tools []any
 		List  any
-		// Result is the result of each call; nil returns the arguments as text.
+		// Result is the result of each call, a string its JSON; nil returns the arguments as text.
 		Result any
 	}
 }
@@ -92,6 +94,16 @@ func printRequests(ts *testscript.TestScript, args []string) {
 	defer s.mu.Unlock()
 	for _, r := range s.requests {
 		fmt.Fprintln(ts.Stdout(), r)
+	}
+}
+
+// checkDigits checks that a file, or stdout, has the numbers of numbertest N times, with all
+// digits.
+func checkDigits(ts *testscript.TestScript, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	for _, problem := range numbertest.FindProblems(ts.ReadFile(args[0]), n) {
+		ts.Fatalf("%s: %s", args[0], problem)
 	}
 }
 
@@ -239,6 +251,9 @@ func (s *service) serveMCP(w http.ResponseWriter, r *http.Request, body []byte) 
 		}
 	case "tools/call":
 		result = s.file.MCP.Result
+		if text, ok := result.(string); ok {
+			result = json.RawMessage(text)
+		}
 		if result == nil {
 			result = map[string]any{"content": []any{map[string]any{"type": "text", "text": string(request.Params.Arguments)}}}
 		}

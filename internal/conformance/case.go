@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
@@ -253,7 +254,7 @@ func readRecordings(dir string, mode Mode) ([]*recording, error) {
 	var file struct {
 		Recordings []*recording `json:"recordings"`
 	}
-	if err := json.Unmarshal(b, &file); err != nil {
+	if err := number.Decode(b, &file); err != nil {
 		return nil, fmt.Errorf("reading the recordings %s: %w", path, err)
 	}
 	for i, r := range file.Recordings {

@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/session"
 )
 
@@ -215,7 +216,7 @@ func (r *Runner) sendJSON(ctx context.Context, method, path string, body any) (m
 		return nil, err
 	}
 	var v any
-	if err := json.Unmarshal(text, &v); err != nil && method != http.MethodDelete {
+	if err := number.Decode(text, &v); err != nil && method != http.MethodDelete {
 		return nil, fmt.Errorf("%s %s: the response is not JSON: %w", method, path, err)
 	}
 	m, _ := v.(map[string]any)

@@ -9,14 +9,15 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 )
 
 func decode(t *testing.T, text string) map[string]any {
 	t.Helper()
-	var m map[string]any
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
+	m, err := number.DecodeObject([]byte(text))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -184,6 +185,41 @@ func TestCompareValues(t *testing.T) {
 			t.Errorf("%s, %s: %v\n%s", c.content, c.instruction, err, diff)
 		}
 	}
+}
+
+// Numbers of requests, sessions and calls are compared by their digits, not as floats, and not
+// by how they are written.
+func TestCompareNumbers(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"9007199254740993", "9007199254740992", false},
+		{"1e400", "1e401", false},
+		{"18446744073709551615", "18446744073709551616", false},
+		{"2", "2.0", true},
+		{"1e400", "10e399", true},
+		{"9007199254740993", "9007199254740993.0", true},
+	} {
+		a, b := decode(t, `{"n": `+tt.a+`}`), decode(t, `{"n": `+tt.b+`}`)
+		if got := equalArgs(a, asJSON(b)); got != tt.want {
+			t.Errorf("arguments %s and %s are equal: %t", tt.a, tt.b, got)
+		}
+		if diffs, err := compareSessions(map[string]any{"state": a}, map[string]any{"state": b}); err != nil || (len(diffs) == 0) != tt.want {
+			t.Errorf("states %s and %s: %v, %v", tt.a, tt.b, diffs, err)
+		}
+		diff, err := compareRequests(map[string]any{"model": "m", "contents": []any{callWith(a)}}, &runtime.ModelCall{Request: &model.Request{
+			Model: "m", Contents: []*genai.Content{genai.NewContentFromFunctionCall("f", b, genai.RoleModel)},
+		}})
+		if err != nil || (diff == "") != tt.want {
+			t.Errorf("requests with %s and %s: %v\n%s", tt.a, tt.b, err, diff)
+		}
+	}
+}
+
+func callWith(args map[string]any) any {
+	call := map[string]any{"name": "f", "args": args}
+	return map[string]any{"role": "model", "parts": []any{map[string]any{"function_call": call}}}
 }
 
 // TestReplayFolders: the state of a session selects only folders below the root, also through

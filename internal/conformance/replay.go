@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -301,5 +301,5 @@ func (t *turn) reserveTool(call *tool.Call) (*recording, error) {
 }
 
 func equalArgs(a, b map[string]any) bool {
-	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
+	return len(a) == 0 && len(b) == 0 || number.Equal(a, b)
 }

@@ -3,10 +3,10 @@ package conformance
 import (
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool/mcptool"
 )
@@ -318,7 +318,7 @@ func compareRequests(recorded map[string]any, call *runtime.ModelCall) (string, 
 	if !matchesInstruction(wantText, gotText, call.Notes) {
 		want["systemInstruction"], got["systemInstruction"] = wantText, gotText
 	}
-	if reflect.DeepEqual(want, got) {
+	if number.Equal(want, got) {
 		return "", nil
 	}
 	return diffValues("recorded request", "actual request", want, got), nil
@@ -334,9 +334,7 @@ func describeRequest(call *runtime.ModelCall) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var m map[string]any
-	err = json.Unmarshal(b, &m)
-	return m, err
+	return number.DecodeObject(b)
 }
 
 // matchesInstruction reports whether the parts of an instruction that the host has not

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"strings"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 )
@@ -42,11 +42,11 @@ func compareSessions(recorded, actual map[string]any) ([]string, error) {
 		if i < len(actualEvents) {
 			got = actualEvents[i]
 		}
-		if !reflect.DeepEqual(want, got) {
+		if !number.Equal(want, got) {
 			all = append(all, diffValues(fmt.Sprintf("recorded event %d", i), fmt.Sprintf("actual event %d", i), want, got))
 		}
 	}
-	if want, got := normalizeHead(recorded), normalizeHead(actual); !reflect.DeepEqual(want, got) {
+	if want, got := normalizeHead(recorded), normalizeHead(actual); !number.Equal(want, got) {
 		all = append(all, diffValues("recorded session", "actual session", want, got))
 	}
 	return all, nil
@@ -108,7 +108,7 @@ func normalizeEvent(raw map[string]any) (map[string]any, error) {
 		return nil, err
 	}
 	var m map[string]any
-	if err := json.Unmarshal(b, &m); err != nil {
+	if err := number.Decode(b, &m); err != nil {
 		return nil, err
 	}
 	for _, key := range []string{"id", "timestamp", "invocationId", "longRunningToolIds", "nodeInfo"} {
@@ -192,14 +192,14 @@ func normalizeBase64(v any) any {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// asJSON returns a value as JSON decodes it, so that numbers compare by value.
+// asJSON returns a value as JSON decodes it, without losing a digit.
 func asJSON(m map[string]any) map[string]any {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return m
 	}
-	var own map[string]any
-	if err := json.Unmarshal(b, &own); err != nil {
+	own, err := number.DecodeObject(b)
+	if err != nil {
 		return m
 	}
 	return own

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/eval"
 )
 
@@ -42,14 +42,13 @@ func (c *caseRun) failState(result *eval.CaseResult, reason string) {
 	c.notes = append(c.notes, &eval.Note{Reason: reason})
 }
 
-// normalizeJSON returns a state as it is decoded from JSON, in which 2 equals 2.0.
+// normalizeJSON returns a state as it is decoded from JSON, without losing a digit.
 func normalizeJSON(state map[string]any) (map[string]any, error) {
 	text, err := json.Marshal(state)
 	if err != nil {
 		return nil, err
 	}
-	var decoded map[string]any
-	return decoded, json.Unmarshal(text, &decoded)
+	return number.DecodeObject(text)
 }
 
 // A stateDiff has how a state differs from the expected one. Unless it is exact, objects may
@@ -106,7 +105,7 @@ func (d *stateDiff) compareValues(path string, want, got any) {
 		for i := range wantList {
 			d.compareValues(fmt.Sprintf("%s[%d]", path, i), wantList[i], gotList[i])
 		}
-	case !reflect.DeepEqual(want, got):
+	case !number.Equal(want, got):
 		d.addReason("has %s = %s, expected %s", path, formatJSON(got), formatJSON(want))
 	}
 }

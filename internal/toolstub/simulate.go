@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"agenthost/pkg/session"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
@@ -123,8 +124,8 @@ func parseResponse(answer string) (map[string]any, error) {
 	if len(answer) > maxAnswerBytes {
 		return nil, errors.New("it exceeds the limit of 64 KiB")
 	}
-	var v any
-	if err := json.Unmarshal([]byte(trimFence(answer)), &v); err != nil {
+	v, err := session.DecodeValue([]byte(trimFence(answer)))
+	if err != nil {
 		return nil, err
 	}
 	switch v := v.(type) {

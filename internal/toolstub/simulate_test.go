@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/number/numbertest"
 	"agenthost/internal/toolstub"
 	"agenthost/pkg/tool"
 )
@@ -42,6 +43,13 @@ const simulated = `
 tools: {create: {simulate: true}, find: {simulate: true}}
 simulation: {data: {shop: Ana's}, traces: "find(1) was lost"}
 `
+
+// A simulated response keeps the digits of its numbers.
+func TestSimulateNumbers(t *testing.T) {
+	m := &scriptedAnswers{answers: []string{"{}", numbertest.Object}}
+	r := buildSet(t, simulated).Begin(&toolstub.RunOptions{Ask: m.Ask})
+	numbertest.Check(t, "response", runCall(t.Context(), r, orderTool{name: "create"}, "create", nil), 1)
+}
 
 // TestSimulate: the model gets the tools once, and then each call with the data, the traces
 // and the resources that earlier calls created.

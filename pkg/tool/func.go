@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"agenthost/internal/number"
 )
 
 // FromFunc returns a tool that calls a Go function. In is a struct whose
@@ -17,6 +19,9 @@ import (
 // Fields may be strings, booleans, numbers, [time.Time], any, and structs,
 // slices, pointers and string maps of those. A struct without fields takes no
 // parameters.
+//
+// A json.Number has all digits of any number. A number in a field of type any is a float64,
+// or a json.Number where a float64 would round it: 9007199254740993, 1e400.
 //
 // Arguments that In does not declare are rejected. A result that is a JSON
 // object is the response as it is, any other value becomes {"result": …}; a nil
@@ -71,7 +76,7 @@ func decodeArgs[In any](args map[string]any) (In, error) {
 	if err != nil {
 		return in, err
 	}
-	err = json.Unmarshal(raw, &in) // the schema has rejected arguments that In does not declare
+	err = number.Decode(raw, &in) // the schema has rejected arguments that In does not declare
 	return in, err
 }
 
@@ -92,6 +97,8 @@ func typeSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
 		return map[string]any{"type": "string", "format": "date-time"}, nil
 	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[any]():
 		return map[string]any{}, nil
+	case reflect.TypeFor[json.Number]():
+		return map[string]any{"type": "number"}, nil
 	}
 	switch t.Kind() {
 	case reflect.String:

@@ -94,6 +94,46 @@ func TestFromFuncArgs(t *testing.T) {
 	}
 }
 
+// Numbers have all digits that their Go types can have. In any, they are what encoding/json
+// decodes, unless that would round them.
+func TestFromFuncNumbers(t *testing.T) {
+	type numbers struct {
+		Int   int64
+		Uint  uint64
+		Exact json.Number
+		Small any
+		Large any
+		List  []any
+	}
+	var got numbers
+	tool, err := FromFunc("count", "", func(_ context.Context, _ *Call, in numbers) (numbers, error) {
+		got = in
+		return in, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const odd, tiny = 9007199254740993, json.Number("0.123456789012345678901234567890")
+	res, err := tool.Run(t.Context(), newCall(object1{
+		"Int": int64(odd), "Uint": json.Number("18446744073709551615"), "Exact": tiny,
+		"Small": int64(5), "Large": int64(odd), "List": []any{0.1, json.Number("1e400")},
+	}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := numbers{odd, math.MaxUint64, tiny, 5.0, json.Number("9007199254740993"), []any{0.1, json.Number("1e400")}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("in (-want +got):\n%s", diff)
+	}
+	back := object1{
+		"Int": int64(odd), "Uint": json.Number("18446744073709551615"), "Exact": tiny,
+		"Small": int64(5), "Large": int64(odd), "List": []any{0.1, json.Number("1e400")},
+	}
+	if diff := cmp.Diff(back, res.Response); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+}
+
 func TestFromFuncResult(t *testing.T) {
 	type receipt struct {
 		ID int64 `json:"id"`

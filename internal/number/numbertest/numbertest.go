@@ -3,7 +3,10 @@ package numbertest
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,24 +16,33 @@ import (
 const Object = `{"decimal":0.123456789012345678901234567890,"five":5,"half":2.5,"huge":1e400,"least":-9223372036854775808,` +
 	`"odd":9007199254740993,"tenth":0.1,"thirty":123456789012345678901234567890,"unsigned":18446744073709551615}`
 
-// Check reports an error unless a string, such as a request or a file, has each of
-// [Object] at least n times with all its digits, and never with other digits. Quotes may
-// be escaped, as in JSON within JSON.
+// Check reports an error for each problem of [FindProblems].
 func Check(t testing.TB, what, text string, n int) {
 	t.Helper()
+	for _, problem := range FindProblems(text, n) {
+		t.Errorf("%s: %s", what, problem)
+	}
+}
+
+// FindProblems returns what is wrong unless a string, such as a request or a file, has each
+// of [Object] at least n times with all its digits, and never with other digits. Quotes may
+// be escaped, as in JSON within JSON.
+func FindProblems(text string, n int) []string {
 	var want map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(Object), &want); err != nil {
-		t.Fatal(err)
+		return []string{err.Error()}
 	}
-	for name, digits := range want {
-		found := regexp.MustCompile(name+`[\\"]*\s*:\s*([-+.0-9eE]+)`).FindAllStringSubmatch(text, -1)
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		found := regexp.MustCompile(`\b`+name+`[\\"]*\s*:\s*([-+.0-9eE]+)`).FindAllStringSubmatch(text, -1)
 		if len(found) < n {
-			t.Errorf("%s: %d of %d numbers named %s: %s", what, len(found), n, name, strings.TrimSpace(text))
+			all = append(all, fmt.Sprintf("%d of %d numbers named %s: %s", len(found), n, name, strings.TrimSpace(text)))
 		}
 		for _, f := range found {
-			if f[1] != string(digits) {
-				t.Errorf("%s: %s is %s, want %s", what, name, f[1], digits)
+			if f[1] != string(want[name]) {
+				all = append(all, fmt.Sprintf("%s is %s, want %s", name, f[1], want[name]))
 			}
 		}
 	}
+	return all
 }
