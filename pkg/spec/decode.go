@@ -442,9 +442,6 @@ func (k Kind[Env, T]) NewConfig() any { return k.config() }
 // ConfigType returns the type of the config struct.
 func (k Kind[Env, T]) ConfigType() reflect.Type { return reflect.TypeOf(k.config()).Elem() }
 
-// Reference returns the kind's section of the reference in Markdown.
-func (k Kind[Env, T]) Reference() string { return Reference(k.Name, k.Doc, k.ConfigType()) }
-
 // A Checker is a config that reports problems that its fields alone do not show. n is the
 // mapping that it was decoded from.
 type Checker interface {

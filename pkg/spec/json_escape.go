@@ -18,21 +18,6 @@ import (
 // backslash has no meaning. The second time, escapes that YAML has replace them in these
 // scalars: this gives the values.
 
-// readDocuments parses the first document, if any, and returns the problems.
-func readDocuments(file string, src []byte, text *source) ([]*yaml.Node, Diagnostics) {
-	neutral, found := neutralizeJSONEscapes(src)
-	places, ds := parseDocuments(file, neutral, text)
-	if !found || len(places) == 0 {
-		return places, ds
-	}
-	values, valueProblems := parseDocuments(file, rewriteJSONEscapes(src, quotedPlaces(places[0])), text)
-	if len(values) == 0 {
-		return nil, valueProblems
-	}
-	copyPlaces(values[0], places[0])
-	return values, ds
-}
-
 // findJSONEscape returns the length of an escape that YAML lacks, at the start of text, and
 // what YAML has instead of it. The length is 0 if there is none.
 func findJSONEscape(text []byte) (length int, instead string) {

@@ -172,6 +172,21 @@ func posAfter(file string, before []byte) Pos {
 	return Pos{file, len(lines), utf8.RuneCountInString(lines[len(lines)-1]) + 1}
 }
 
+// readDocuments parses the first document, if any, and returns the problems.
+func readDocuments(file string, src []byte, text *source) ([]*yaml.Node, Diagnostics) {
+	neutral, found := neutralizeJSONEscapes(src)
+	places, ds := parseDocuments(file, neutral, text)
+	if !found || len(places) == 0 {
+		return places, ds
+	}
+	values, valueProblems := parseDocuments(file, rewriteJSONEscapes(src, quotedPlaces(places[0])), text)
+	if len(values) == 0 {
+		return nil, valueProblems
+	}
+	copyPlaces(values[0], places[0])
+	return values, ds
+}
+
 // parseDocuments runs the YAML parser. It returns the first document, if any, and the
 // problems.
 func parseDocuments(file string, src []byte, text *source) ([]*yaml.Node, Diagnostics) {

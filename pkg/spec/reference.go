@@ -23,6 +23,9 @@ func Reference(name, doc string, t reflect.Type) string {
 	return b.String()
 }
 
+// Reference returns the kind's section of the reference in Markdown.
+func (k Kind[Env, T]) Reference() string { return Reference(k.Name, k.Doc, k.ConfigType()) }
+
 type referenceTable struct {
 	rows []string
 	// visiting holds the structs that contain the current field; a recursive struct is
