@@ -17,16 +17,6 @@ import (
 	"agenthost/internal/regular"
 )
 
-// readRegular reads a regular file up to the size limit.
-func readRegular(path string) ([]byte, error) {
-	f, err := regular.Open(os.OpenFile, path, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile+1))
-}
-
 // A regularFS gives access to the regular files in a folder. Links cannot leave the
 // folder.
 type regularFS struct{ root *os.Root }

@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"agenthost/internal/regular"
 )
 
 // Discover lists the app folders in a folder: the folder itself if it is an app, else
@@ -192,4 +195,14 @@ func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (
 	b, err := readRegular(path)
 	m.sum = sha256.Sum256(b)
 	return m, err
+}
+
+// readRegular reads a regular file up to the size limit.
+func readRegular(path string) ([]byte, error) {
+	f, err := regular.Open(os.OpenFile, path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }

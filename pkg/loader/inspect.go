@@ -39,6 +39,18 @@ func (l *Loader) ResolveEffective(ctx context.Context, dir string) (*EffectiveAp
 	return e, ds
 }
 
+// VisitModels calls visit for each model that an app uses: those of agents in the order
+// of the tree, of summaries, and then their routes and fallbacks. The models are closed
+// when it returns. It visits nothing if there are errors, or if Options.Model replaces all
+// models.
+func (l *Loader) VisitModels(ctx context.Context, dir string, visit func(ModelUse)) spec.Diagnostics {
+	return l.inspectApp(ctx, dir, func(r *resolver) {
+		for _, use := range r.listModelUses(ctx) {
+			visit(use)
+		}
+	})
+}
+
 // inspectApp resolves an app, calls look if there are no errors, and closes the app.
 func (l *Loader) inspectApp(ctx context.Context, dir string, look func(r *resolver)) spec.Diagnostics {
 	src, ds := l.openAppFolder(dir)

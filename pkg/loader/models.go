@@ -38,18 +38,6 @@ type ModelUse struct {
 	LLM model.LLM
 }
 
-// VisitModels calls visit for each model that an app uses: those of agents in the order
-// of the tree, of summaries, and then their routes and fallbacks. The models are closed
-// when it returns. It visits nothing if there are errors, or if Options.Model replaces all
-// models.
-func (l *Loader) VisitModels(ctx context.Context, dir string, visit func(ModelUse)) spec.Diagnostics {
-	return l.inspectApp(ctx, dir, func(r *resolver) {
-		for _, use := range r.listModelUses(ctx) {
-			visit(use)
-		}
-	})
-}
-
 // modelPlan is the config of a built model.
 type modelPlan struct {
 	kind   string
@@ -87,6 +75,19 @@ func (r *resolver) findContextLimits(plan spec.Plan[provider.Env, model.LLM]) pr
 type namedLimits struct {
 	model string
 	provider.ContextLimits
+}
+
+// checkOutputLimit checks a max_output_tokens, which may be nil.
+func checkOutputLimit(at *spec.Node, limits namedLimits) spec.Diagnostics {
+	if at.IsNull() || limits.Output == 0 {
+		return nil
+	}
+	n, ok := at.Any().(int64)
+	if !ok || n <= int64(limits.Output) {
+		return nil
+	}
+	return spec.Diagnostics{at.Warnf("context-limit", "max_output_tokens %d exceeds the limit of %d tokens of model %s", n, limits.Output, limits.model).
+		WithHint("set it to at most %d, or use a model with longer responses", limits.Output)}
 }
 
 // listModelLimits returns the context limits of a model, or those of the models of a route;

@@ -480,19 +480,6 @@ func outputTokensNode(p *resolvedAgent) *spec.Node {
 	return settings.Get("max_output_tokens")
 }
 
-// checkOutputLimit checks a max_output_tokens, which may be nil.
-func checkOutputLimit(at *spec.Node, limits namedLimits) spec.Diagnostics {
-	if at.IsNull() || limits.Output == 0 {
-		return nil
-	}
-	n, ok := at.Any().(int64)
-	if !ok || n <= int64(limits.Output) {
-		return nil
-	}
-	return spec.Diagnostics{at.Warnf("context-limit", "max_output_tokens %d exceeds the limit of %d tokens of model %s", n, limits.Output, limits.model).
-		WithHint("set it to at most %d, or use a model with longer responses", limits.Output)}
-}
-
 // checkInputLimit estimates the prompt of an agent without its conversation. The warning is
 // at the longest part.
 func checkInputLimit(app *appModel, p *resolvedAgent, limits namedLimits) spec.Diagnostics {
