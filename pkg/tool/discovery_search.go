@@ -17,6 +17,7 @@ import (
 	"cloud.google.com/go/auth/credentials"
 	"google.golang.org/genai"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/spec"
 )
 
@@ -257,7 +258,7 @@ func (t *discoverySearchTool) searchIn(ctx context.Context, query, mode string) 
 		return nil, err
 	}
 	var got searchResponse
-	if err := json.Unmarshal(raw, &got); err != nil {
+	if err := number.Decode(raw, &got); err != nil {
 		return nil, errors.New("the response of the service is not valid JSON")
 	}
 	results := []any{}

@@ -43,7 +43,7 @@ func answerWith(status int, body string) *http.Response {
 func TestDiscoverySearch(t *testing.T) {
 	const chunks = `{"results": [{"chunk": {"content": "Tea is hot.", "documentMetadata": {"title": "Tea", "uri": "gs://b/tea", "structData": {"uri": "https://a.example.com/tea"}}}}, {"document": {}},
 	 {"chunk": {"content": "Cups.", "documentMetadata": {"title": "Cups", "uri": "gs://b/cups"}}}]}`
-	const documents = `{"results": [{"document": {"structData": {"title": "Tea", "link": "https://a.example.com", "price": 3}}},
+	const documents = `{"results": [{"document": {"structData": {"title": "Tea", "link": "https://a.example.com", "price": 3, "sku": 9007199254740993}}},
 	 {"document": {"derivedStructData": {"title": "Cups", "link": "l", "snippets": [{"snippet": "a"}, {"x": 1}]}}},
 	 {"document": {"derivedStructData": {"title": "Pots", "extractive_answers": [{"content": "b"}]}}}]}`
 	const wrongMode = `{"error": {"message": "The store requires content_search_spec.search_result_mode to be set to SearchRequest.ContentSearchSpec.SearchResultMode.DOCUMENTS"}}`
@@ -65,7 +65,7 @@ func TestDiscoverySearch(t *testing.T) {
 		{
 			"documents because the store requires them", storeArgs,
 			[]*http.Response{answerWith(400, wrongMode), answerWith(200, documents)},
-			`{"results":[{"content":"{\"price\":3}","title":"Tea","url":"https://a.example.com"},{"content":"a\n{\"x\":1}","title":"Cups","url":"l"},{"content":"b","title":"Pots","url":""}],"status":"success"}`,
+			`{"results":[{"content":"{\"price\":3,\"sku\":9007199254740993}","title":"Tea","url":"https://a.example.com"},{"content":"a\n{\"x\":1}","title":"Cups","url":"l"},{"content":"b","title":"Pots","url":""}],"status":"success"}`,
 			[]string{search + asChunks, search + asDocuments},
 		},
 		{

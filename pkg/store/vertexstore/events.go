@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/internal/codec"
@@ -71,6 +72,11 @@ func encodeEvent(ev *session.Event, text []byte, at time.Time) (*sentEvent, erro
 	m := mark{Provenance: string(ev.Provenance.Append(nil))}
 	if !survivesDoubles(text) {
 		m.Exact = string(text)
+		rounded, err := roundToDoubles(text)
+		if err != nil {
+			return nil, fmt.Errorf("encoding event %q: %w", ev.ID, err)
+		}
+		text = rounded
 	}
 	var columns struct {
 		Content      map[string]any
@@ -131,6 +137,35 @@ func selectColumns(content map[string]any) map[string]any {
 		c["role"] = role
 	}
 	return c
+}
+
+// roundToDoubles returns the JSON of an event with doubles for its numbers, and with strings
+// for those beyond the range of doubles, which the service rejects.
+func roundToDoubles(text []byte) ([]byte, error) {
+	v, err := number.DecodeObject(text)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(roundNumbers(v))
+}
+
+func roundNumbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+		return string(v)
+	case []any:
+		for i, item := range v {
+			v[i] = roundNumbers(item)
+		}
+	case map[string]any:
+		for key, item := range v {
+			v[key] = roundNumbers(item)
+		}
+	}
+	return v
 }
 
 // survivesDoubles reports whether the JSON of an event is the same after all of its
@@ -269,8 +304,8 @@ const maxExact = 1 << 53
 // checkCells rejects state that the service would change: its numbers are doubles.
 func checkCells(cells []store.StateWrite) error {
 	for _, c := range cells {
-		if number := findInexact(c.Value); number != "" {
-			return fmt.Errorf("state key %q: Vertex AI stores numbers as doubles, which cannot represent %s: store it as a string: %w", c.Key, number, session.ErrInvalid)
+		if found := findInexact(c.Value); found != "" {
+			return fmt.Errorf("state key %q: Vertex AI stores numbers as doubles, which cannot represent %s: store it as a string: %w", c.Key, found, session.ErrInvalid)
 		}
 	}
 	return nil

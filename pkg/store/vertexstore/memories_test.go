@@ -2,6 +2,7 @@ package vertexstore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -372,9 +373,9 @@ func TestMemoryFailures(t *testing.T) {
 // The Memory Bank has profiles of users; other stores have none.
 func TestLoadProfiles(t *testing.T) {
 	s := newMemoryFake()
-	s.Profiles = map[string]any{"guest": map[string]any{"schemaId": "guest", "profile": map[string]any{"diet": "vegan", "seats": 2}}}
+	s.Profiles = map[string]any{"guest": map[string]any{"schemaId": "guest", "profile": map[string]any{"diet": "vegan", "seats": 2, "card": json.Number("9007199254740993")}}}
 	got, err := openMemories(t, s, bankURL).LoadProfiles(t.Context(), "app", "bob")
-	expectText(t, fmt.Sprint(got, err), "map[guest:map[diet:vegan seats:2]] <nil>")
+	expectText(t, fmt.Sprint(got, err), "map[guest:map[card:9007199254740993 diet:vegan seats:2]] <nil>")
 	_, err = openMemories(t, s, corpusURL).LoadProfiles(t.Context(), "app", "bob")
 	expectText(t, fmt.Sprint(err), "the memory store has no profiles: they require the Memory Bank of Vertex AI (--memory agentengine://ENGINE): invalid")
 }

@@ -354,8 +354,8 @@ func (b *MemoryBank) LoadProfiles(ctx context.Context, who store.UserKey) (map[s
 		if size += len(p.Profile); size > maxProfiles {
 			return nil, b.describeError(errors.New("the profiles of the user exceed the limit of 1 MiB"))
 		}
-		var v any
-		if err := json.Unmarshal(p.Profile, &v); err != nil {
+		v, err := session.DecodeValue(p.Profile)
+		if err != nil {
 			return nil, b.describeError(fmt.Errorf("profile %s is not JSON: %w", schema, err))
 		}
 		profiles[schema] = v

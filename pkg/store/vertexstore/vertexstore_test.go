@@ -282,13 +282,14 @@ func TestStateInexact(t *testing.T) {
 	}
 }
 
-// An event keeps integers above 2^53 and its provenance, which rawEvent does not have.
+// An event keeps integers above 2^53, numbers beyond the range of doubles, and its provenance,
+// which rawEvent does not have.
 func TestEventExact(t *testing.T) {
 	s := newFake()
 	all := openStore(t, s)
 	sess := create(t, all, alice, nil)
 	ev := &session.Event{}
-	const text = `{"id":"e1","invocationId":"i","author":"agent","timestamp":1700000000.123456,"content":{"role":"model","parts":[{"functionCall":{"id":"c","name":"f","args":{"n":9007199254740993,"x":1.0}}}]}}`
+	const text = `{"id":"e1","invocationId":"i","author":"agent","timestamp":1700000000.123456,"content":{"role":"model","parts":[{"functionCall":{"id":"c","name":"f","args":{"n":9007199254740993,"x":1.0,"huge":[1e400]}}}]}}`
 	if err := json.Unmarshal([]byte(text), ev); err != nil {
 		t.Fatal(err)
 	}
