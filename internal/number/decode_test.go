@@ -23,7 +23,8 @@ func TestDecode(t *testing.T) {
 		Number  json.Number
 		Int     int64
 		Time    time.Time
-		hidden  any
+		//lint:ignore U1000 shows that unexported fields stay
+		hidden any
 	}
 	const big = "9007199254740993"
 	text := `{"V":[5,` + big + `],"List":[2.5,1e400],"Lists":[[` + big + `]],"Map":{"a":{"b":` + big + `}},"Inners":{"a":{"V":` + big + `}},
