@@ -192,7 +192,7 @@ func TestExpressionScore(t *testing.T) {
 		{"1", "1"},
 		{"turn == 1 ? nil : 1", "none"},
 		{"2", "2 is 2, expected a number from 0 to 1"},
-		{"0 / 0", "cannot evaluate 0 / 0: the result is not a finite number"},
+		{"0 / 0", "cannot evaluate 0 / 0: division by zero"},
 		{"state.x", `state.x is high, expected true, false or a number from 0 to 1`},
 		{"len(map(1..300000, # * 2)) > 0", "cannot evaluate len(map(1..300000, # * 2)) > 0: "},
 	} {
