@@ -74,6 +74,10 @@ func TestHTTPRequest(t *testing.T) {
 			"GET /o\nAuthorization: Bearer s3cret\nUser-Agent: agenthost\nX-Lang: Ana B\nHost: crm.local\n",
 		},
 		{
+			"a number in a header", "url: HOST/o\nheaders: {X-Lang: \"{args.n}\"}",
+			"GET /o\nUser-Agent: agenthost\nX-Lang: 9007199254740993\n",
+		},
+		{
 			"POST sends the arguments that the url does not use",
 			"method: POST\nurl: \"HOST/o/{args.id}\"\nquery: {w: \"{args.who.name}\"}",
 			"POST /o/a%2Fb%20c?w=Bo\n" + json + `{"n":9007199254740993,"on":true,"tags":["x","y z"]}`,
