@@ -124,3 +124,8 @@ type PromptSource interface {
 	// name and arguments.
 	LoadPrompt(ctx context.Context, call *Call, req *PromptRequest) (string, error)
 }
+
+// IsHeaderName reports whether a name is allowed for an HTTP header.
+func IsHeaderName(name string) bool { return validHeader.MatchString(name) }
+
+var validHeader = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -18,11 +17,6 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
-
-// IsHeaderName reports whether a name is allowed for an HTTP header.
-func IsHeaderName(name string) bool { return validHeader.MatchString(name) }
-
-var validHeader = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 type httpConfig struct {
 	Tool        toolConfig             `yaml:",inline"`
@@ -220,8 +214,6 @@ func (c *httpConfig) usedArgs(n *spec.Node) []string {
 	}
 	return used
 }
-
-const userAgent = "agenthost"
 
 // newRequest builds the request of a call. Its errors name fields and
 // placeholders, never values, which may be secret.

@@ -154,6 +154,8 @@ func (e *Exchange) readResponse(resp *http.Response) (*Response, error) {
 	return got, nil
 }
 
+const userAgent = "agenthost"
+
 // SetRequestHeaders sets the headers that all requests of tools have: the user agent, the
 // type of the body, if there is one, and the idempotency key of the call.
 func SetRequestHeaders(req *http.Request, call *Call, contentType string) {
