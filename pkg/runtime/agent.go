@@ -72,35 +72,6 @@ type baseAgent interface {
 
 var _ baseAgent = (*Base)(nil)
 
-// A builtinAgent is an agent of this package. It passes its events directly to
-// the yield function of its parent: an iterator at every level of the tree
-// would allocate several closures for each agent.
-type builtinAgent interface {
-	// run passes the agent's events to yield. It returns false after it
-	// yielded an error or yield returned false.
-	run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool
-}
-
-// streamEvents returns the events of an agent as an iterator.
-func streamEvents(ctx context.Context, a builtinAgent, inv *Invocation) Events {
-	return func(yield func(*session.Event, error) bool) { a.run(ctx, inv, yield) }
-}
-
-// forwardEvents passes the events of an iterator to yield. It returns false
-// when the run is over.
-func forwardEvents(events Events, yield func(*session.Event, error) bool) bool {
-	for ev, err := range events {
-		if err != nil {
-			yield(nil, err)
-			return false
-		}
-		if !yield(ev, nil) {
-			return false
-		}
-	}
-	return true
-}
-
 // Callbacks are functions that are called at certain points of an agent's run
 // (adk-python agents/callback_context.py and the callbacks of its agents). The
 // functions of a list are called in order until one returns an answer; nil

@@ -128,17 +128,6 @@ func (c *nodeCall) runOrResume(ctx context.Context) {
 	}
 }
 
-// hasNodeResult reports whether a ToolNode has stored its result.
-func hasNodeResult(p *frameRecord) bool {
-	return slices.ContainsFunc(p.allEvents(), isNodeResult)
-}
-
-// isNodeResult reports whether an event of a ToolNode has its result: it is not a request, a failure
-// or a checkpoint.
-func isNodeResult(ev *session.Event) bool {
-	return ev.ErrorCode == "" && ev.Actions.AgentState == nil && !ev.Actions.EndOfAgent && !isSkip(ev) && len(ev.Calls()) == 0
-}
-
 // lastNodeRequest returns the last event of a ToolNode that requests human input, or nil.
 func lastNodeRequest(p *frameRecord) *session.Event {
 	for _, ev := range slices.Backward(p.allEvents()) {

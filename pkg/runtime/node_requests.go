@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -31,6 +32,17 @@ func isNodeRequest(c *genai.FunctionCall) bool {
 // a ToolNode's call.
 func isNodeConfirmation(name, id string) bool {
 	return name == tool.RequestInput && strings.HasPrefix(id, NodeConfirmationPrefix)
+}
+
+// hasNodeResult reports whether a ToolNode has stored its result.
+func hasNodeResult(p *frameRecord) bool {
+	return slices.ContainsFunc(p.allEvents(), isNodeResult)
+}
+
+// isNodeResult reports whether an event of a ToolNode has its result: it is not a request, a failure
+// or a checkpoint.
+func isNodeResult(ev *session.Event) bool {
+	return ev.ErrorCode == "" && ev.Actions.AgentState == nil && !ev.Actions.EndOfAgent && !isSkip(ev) && len(ev.Calls()) == 0
 }
 
 // emitNodeRequest yields the event by which a ToolNode requests human input for a call, and

@@ -130,6 +130,15 @@ func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Eve
 	return forwardEvents(inv.runCustomAgent(ctx), yield)
 }
 
+// A builtinAgent is an agent of this package. It passes its events directly to
+// the yield function of its parent: an iterator at every level of the tree
+// would allocate several closures for each agent.
+type builtinAgent interface {
+	// run passes the agent's events to yield. It returns false after it
+	// yielded an error or yield returned false.
+	run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool
+}
+
 // asBuiltin returns an agent of this package, or nil. An agent that embeds one
 // of them is not built in: its own Run is called.
 func asBuiltin(agent Agent) builtinAgent {
@@ -138,6 +147,26 @@ func asBuiltin(agent Agent) builtinAgent {
 		return a.(builtinAgent)
 	}
 	return nil
+}
+
+// streamEvents returns the events of an agent as an iterator.
+func streamEvents(ctx context.Context, a builtinAgent, inv *Invocation) Events {
+	return func(yield func(*session.Event, error) bool) { a.run(ctx, inv, yield) }
+}
+
+// forwardEvents passes the events of an iterator to yield. It returns false
+// when the run is over.
+func forwardEvents(events Events, yield func(*session.Event, error) bool) bool {
+	for ev, err := range events {
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		if !yield(ev, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // runCustomAgent runs an agent of another package.
