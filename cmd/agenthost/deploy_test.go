@@ -218,8 +218,9 @@ func analyzeUnit(t *testing.T, text string) string {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "agenthost.service")
-	// systemd-analyze checks that the binary exists, which is not installed here.
-	units := map[string]string{"agenthost.service": strings.Replace(text, "ExecStart=/usr/local/bin/agenthost", "ExecStart="+self, 1)}
+	// systemd-analyze checks that the programs exist, which may not be installed here.
+	text = strings.NewReplacer("ExecStart=/usr/local/bin/agenthost", "ExecStart="+self, "ExecReload=/bin/kill", "ExecReload="+self).Replace(text)
+	units := map[string]string{"agenthost.service": text}
 	for _, target := range []string{"basic", "sysinit", "shutdown", "network-online", "multi-user"} {
 		units[target+".target"] = "[Unit]\nDescription=" + target + "\n"
 	}
