@@ -60,7 +60,11 @@ as_user() {
 start() {
   local user=$1 port=$2
   shift 2
-  as_user "$user" "$@" >"$work/server-$port.log" 2>&1 &
+  # exec makes the server the process that stop ends, instead of its child.
+  (
+    if [ "$(id -u)" = 0 ]; then exec setpriv --reuid="$user" --regid="$user" --clear-groups -- "$@"; fi
+    exec "$@"
+  ) >"$work/server-$port.log" 2>&1 &
   local pid=$!
   pids+=("$pid")
   for _ in $(seq 300); do
