@@ -88,7 +88,7 @@ func (o *openCalls) linkToCaller(at int, id string) {
 	}
 }
 
-// findRoot returns the event that stands for all events linked to this one. It halves the way
+// findRoot returns the event that represents all events linked to this one. It halves the way
 // to it, so that chains of links stay short.
 func (o *openCalls) findRoot(at int) int {
 	for {
