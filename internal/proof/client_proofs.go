@@ -10,6 +10,7 @@ func clientProofs() []proof {
 	legal := testProof{"no history that a session can hold makes a request that a model's service rejects", "pkg/provider", "TestRandomHistories", true}
 	numbers := testProof{"numbers keep all their digits from a model through a tool to the events and the next request", "pkg/provider", "TestRandomNumbers", true}
 	apps := testProof{"a hostile app is limited as documented in docs/policy.md, in each mode", "pkg/loader", "TestThreats", false}
+	files := testProof{"files of code in the wasi sandbox hold no more memory than their limit counts", "internal/wasi", "TestFilesHoldWhatIsCounted|TestEmptiedFoldersShrink", true}
 	return []proof{
 		{"M22 graceful shutdown", drainRows},
 		{"M23 isolation", isolation.runTests},
@@ -23,6 +24,7 @@ func clientProofs() []proof {
 		{"random numbers", numbers.runTests},
 		{"threats of an app", apps.runTests},
 		{"limits of a whole host", boundRows},
+		{"memory of wasi files", files.runTests},
 		{"mixed load", mixedRows},
 		{"hostile clients", forEachBackend(false, hostileRows)},
 	}

@@ -19,7 +19,11 @@ const (
 	maxFileBytes = 64 << 20
 	maxFiles     = 1000
 	maxHandles   = 1000
-	maxName      = 255
+	// maxFolderHandles limits the open folders, each of which can have a copy of its list.
+	maxFolderHandles = 100
+	maxName          = 255
+	// maxPath limits the paths of calls: the runtime keeps that of an open file.
+	maxPath = 4096
 	// maxCollected and maxCollectedBytes limit the files that become artifacts.
 	maxCollected      = 50
 	maxCollectedBytes = 32 << 20
@@ -27,22 +31,30 @@ const (
 
 // A fileSystem is the file system of one execution, which is a single thread. It lies in
 // memory and has no links. The zero errno is success.
+//
+// The account and the memory stay together: the arrays of all files have at most 1.25 times
+// the counted bytes. A shrunk file, a folder that was emptied and a name have memory of their
+// own, not a slice of something larger.
 type fileSystem struct {
 	expsys.UnimplementedFS
 	root *node
-	// bytes, files and handles are in use; lastID is the ID of the last new node.
-	bytes   int64
-	files   int
-	handles int
-	lastID  uint64
+	// bytes, files, handles and the folders among them are in use; lastID is the ID of the
+	// last new node.
+	bytes         int64
+	files         int
+	handles       int
+	folderHandles int
+	lastID        uint64
 	// exceeded is the first limit that the code has exceeded.
 	exceeded error
 }
 
 // A node is a file or a folder.
 type node struct {
-	// entries is nil for a file.
+	// entries is nil for a file. most is the largest number of entries that the map has had:
+	// maps do not shrink.
 	entries  map[string]*node
+	most     int
 	data     []byte
 	id       uint64
 	modified int64
@@ -153,7 +165,23 @@ func (f *fileSystem) findParent(name string) (*node, string, expsys.Errno) {
 	case len(base) > maxName:
 		return nil, "", expsys.ENAMETOOLONG
 	}
-	return parent, base, 0
+	return parent, strings.Clone(base), 0 // the path can be much longer
+}
+
+// addEntry adds a node to a folder.
+func (n *node) addEntry(base string, entry *node) {
+	n.entries[base] = entry
+	n.most = max(n.most, len(n.entries))
+}
+
+// deleteEntry deletes an entry of a folder. It replaces a map that has become much too large.
+func (n *node) deleteEntry(base string) {
+	delete(n.entries, base)
+	if n.most > 16 && len(n.entries) < n.most/4 {
+		smaller := make(map[string]*node, len(n.entries))
+		maps.Copy(smaller, n.entries)
+		n.entries, n.most = smaller, len(smaller)
+	}
 }
 
 // splitPath returns the names in a path; ".." does not leave the root.
@@ -177,7 +205,7 @@ func (f *fileSystem) createNode(name string, folder bool) (*node, expsys.Errno) 
 	f.files++
 	n := f.newNode(folder)
 	n.changed = true
-	parent.entries[base] = n
+	parent.addEntry(base, n)
 	return n, 0
 }
 
@@ -214,19 +242,35 @@ func (f *fileSystem) resizeNode(n *node, size int64) expsys.Errno {
 		return f.exceedLimit(fmt.Errorf("the files exceed the limit of %d MiB", maxFileBytes>>20))
 	}
 	f.bytes += more
-	if more > 0 {
-		n.data = append(n.data, make([]byte, more)...)
-	} else {
-		n.data = slices.Clip(n.data[:size])
-	}
+	n.data = resizeBytes(n.data, size)
 	n.changed, n.modified = true, time.Now().UnixNano()
 	return 0
+}
+
+// resizeBytes returns data with another size. Its array is at most a quarter larger than the
+// data, so that growing is fast and a file that shrinks returns its memory.
+func resizeBytes(data []byte, size int64) []byte {
+	if size == 0 {
+		return nil
+	}
+	room := size + size/4
+	if size > int64(cap(data)) || room < int64(cap(data)) {
+		resized := make([]byte, size, room)
+		copy(resized, data)
+		return resized
+	}
+	old := len(data)
+	data = data[:size]
+	if int(size) > old {
+		clear(data[old:]) // it may have been part of the file before
+	}
+	return data
 }
 
 // removeNode removes a node from its folder.
 func (f *fileSystem) removeNode(parent *node, base string) {
 	n := parent.entries[base]
-	delete(parent.entries, base)
+	parent.deleteEntry(base)
 	n.removed = true
 	f.freeNode(n)
 }
@@ -245,6 +289,8 @@ func (f *fileSystem) OpenFile(name string, flag expsys.Oflag, _ fs.FileMode) (ex
 	writes := flag&(expsys.O_RDWR|expsys.O_WRONLY|expsys.O_TRUNC) != 0
 	n, errno := f.findNode(name)
 	switch {
+	case len(name) > maxPath:
+		return nil, expsys.ENAMETOOLONG
 	case f.handles >= maxHandles:
 		return nil, f.exceedLimit(fmt.Errorf("the open files exceed the limit of %d", maxHandles))
 	case errno == expsys.ENOENT && flag&expsys.O_CREAT != 0:
@@ -261,6 +307,8 @@ func (f *fileSystem) OpenFile(name string, flag expsys.Oflag, _ fs.FileMode) (ex
 		return nil, expsys.ENOTDIR
 	case writes && n.isFolder():
 		return nil, expsys.EISDIR
+	case n.isFolder() && f.folderHandles >= maxFolderHandles:
+		return nil, f.exceedLimit(fmt.Errorf("the open folders exceed the limit of %d", maxFolderHandles))
 	case flag&expsys.O_TRUNC != 0:
 		if errno := f.resizeNode(n, 0); errno != 0 {
 			return nil, errno
@@ -268,6 +316,9 @@ func (f *fileSystem) OpenFile(name string, flag expsys.Oflag, _ fs.FileMode) (ex
 	}
 	f.handles++
 	n.handles++
+	if n.isFolder() {
+		f.folderHandles++
+	}
 	return openFile[int64]{&handle{
 		files: f, node: n, atEnd: flag&expsys.O_APPEND != 0,
 		writable: flag&(expsys.O_RDWR|expsys.O_WRONLY) != 0, readable: flag&expsys.O_WRONLY == 0,
@@ -365,8 +416,8 @@ func (f *fileSystem) Rename(from, to string) expsys.Errno {
 		}
 		f.removeNode(parent, base)
 	}
-	delete(oldParent.entries, oldBase)
-	parent.entries[base] = n
+	oldParent.deleteEntry(oldBase)
+	parent.addEntry(base, n)
 	n.changed = true
 	return 0
 }

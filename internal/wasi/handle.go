@@ -17,9 +17,8 @@ type handle struct {
 	readable, writable bool
 	atEnd              bool
 	offset             int64
-	// listed are the entries of a folder that were not read yet.
-	listed []expsys.Dirent
-	opened bool
+	// listed is the name of the last entry of a folder that was read.
+	listed string
 	closed bool
 }
 
@@ -83,7 +82,7 @@ func (h *handle) setOffset(offset int64, from int) (int64, expsys.Errno) {
 		if offset != 0 || from != io.SeekStart {
 			return 0, expsys.EINVAL
 		}
-		h.opened = false // list the folder again
+		h.listed = "" // list the folder again
 		return 0, 0
 	}
 	switch from {
@@ -102,23 +101,27 @@ func (h *handle) setOffset(offset int64, from int) (int64, expsys.Errno) {
 	return offset, 0
 }
 
-// Readdir implements [expsys.File].
+// Readdir implements [expsys.File]. It returns the entries in the order of their names, so that
+// no handle needs a list of its own.
 func (h *handle) Readdir(n int) ([]expsys.Dirent, expsys.Errno) {
 	if !h.node.isFolder() {
 		return nil, expsys.EBADF
 	}
-	if !h.opened {
-		h.opened, h.listed = true, nil
-		for _, name := range slices.Sorted(maps.Keys(h.node.entries)) {
-			entry := h.node.entries[name]
-			h.listed = append(h.listed, expsys.Dirent{Ino: entry.id, Name: name, Type: entry.newStat().Mode.Type()})
-		}
+	names := slices.Sorted(maps.Keys(h.node.entries))
+	first, found := slices.BinarySearch(names, h.listed)
+	if found {
+		first++
 	}
-	if n <= 0 || n > len(h.listed) {
-		n = len(h.listed)
+	names = names[first:]
+	if n > 0 && n < len(names) {
+		names = names[:n]
 	}
-	read := h.listed[:n]
-	h.listed = h.listed[n:]
+	read := make([]expsys.Dirent, 0, len(names))
+	for _, name := range names {
+		entry := h.node.entries[name]
+		read = append(read, expsys.Dirent{Ino: entry.id, Name: name, Type: entry.newStat().Mode.Type()})
+		h.listed = name
+	}
 	return read, 0
 }
 
@@ -181,6 +184,9 @@ func (h *handle) Close() expsys.Errno {
 	h.closed = true
 	h.files.handles--
 	h.node.handles--
+	if h.node.isFolder() {
+		h.files.folderHandles--
+	}
 	h.files.freeNode(h.node)
 	return 0
 }

@@ -58,7 +58,7 @@ func (i *Interpreter) Close() error {
 
 // compileModule compiles the module, without the debug information that slows down each exit.
 func (i *interpreter) compileModule() error {
-	ctx := context.Background()
+	ctx := experimental.WithFunctionListenerFactory(context.Background(), experimental.FunctionListenerFactoryFunc(listenToPaths))
 	code, err := i.host.readModule(i.version.name)
 	if err != nil {
 		return err

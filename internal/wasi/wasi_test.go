@@ -135,6 +135,8 @@ func TestLimits(t *testing.T) {
 		{"hide", "10", "65", "the files exceed the limit of 64 MiB"},
 		{"create", "900", "1001", "the files exceed the limit of 1000 files and folders"},
 		{"open", "900", "1001", "the open files exceed the limit of 1000"},
+		{"open-folders", "90", "101", "the open folders exceed the limit of 100"},
+		{"create-long", "4000", "5001", "a path of 5001 bytes exceeds the limit of 4096 bytes"},
 	} {
 		t.Run(tt.command, func(t *testing.T) {
 			run := &tool.ProgramRun{Args: []string{"guest", tt.command, tt.control}, MaxOutput: 1 << 10, Limits: tool.ProgramLimits{Memory: 64 << 20}}

@@ -101,12 +101,24 @@ func useResources(command string, args []string) error {
 		}
 		return nil
 	case "open":
+		if err := os.WriteFile("opened", nil, 0o600); err != nil {
+			return err
+		}
+		for range count {
+			if _, err := os.Open("opened"); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "open-folders":
 		for range count {
 			if _, err := os.Open("/tmp"); err != nil {
 				return err
 			}
 		}
 		return nil
+	case "create-long": // a path in which all but the first character means nothing
+		return createLong(count)
 	case "spin":
 		for {
 		}

@@ -1,0 +1,7 @@
+//go:build !wasip1
+
+package main
+
+import "errors"
+
+func createLong(int) error { return errors.ErrUnsupported }
