@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -16,10 +15,9 @@ import (
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
-)
 
-// maxKeySetBytes limits the size of a JWK set.
-const maxKeySetBytes = 1 << 20
+	"agenthost/internal/limit"
+)
 
 func (ks *keySet) loadKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	text, err := ks.readText(ctx)
@@ -45,11 +43,7 @@ func (ks *keySet) readText(ctx context.Context) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxKeySetBytes+1))
-	if len(text) > maxKeySetBytes {
-		return nil, fmt.Errorf("more than %d bytes", maxKeySetBytes)
-	}
-	return text, err
+	return limit.KeySet.ReadAll(resp.Body)
 }
 
 // parseKeys decodes a JWK set (RFC 7517) and returns its public keys for signatures. It

@@ -10,7 +10,7 @@ import (
 
 // floors is the plan of the house: a package imports only packages of lower floors.
 var floors = map[string]int{
-	"internal/number": -1, "internal/number/numbertest": -1,
+	"internal/limit": -1, "internal/number": -1, "internal/number/numbertest": -1,
 	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0, "internal/safe": 0, "internal/regular": 0, "internal/adkjson": 0, "internal/buffers": 0, "internal/charset": 0, "internal/baseurl": 0,
 	"pkg/session": 1, "pkg/connection": 1, "internal/policy": 1, "internal/sandbox": 1, "internal/programs": 3, "internal/wasi": 3,
 	"pkg/live": 2, "pkg/eval": 2, "pkg/provider": 3, "pkg/tool": 2, "pkg/tool/mcptool": 3, "pkg/tool/openapitool": 3, "internal/toolstub": 3, "internal/auth": 2, "internal/a2a": 2,

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"agenthost/internal/limit"
 )
 
 // The bounds of a device consent (RFC 8628).
@@ -86,7 +88,7 @@ func toSeconds(seconds int64, otherwise time.Duration) time.Duration {
 
 // authorizeDevice requests a device code and a user code (RFC 8628, 3.1).
 func (s *userTokens) authorizeDevice(ctx context.Context, endpoint string) (*deviceResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit.TokenAnswer.Time)
 	defer cancel()
 	form := url.Values{"client_id": {s.config.ClientID.Reveal()}}
 	if len(s.config.Scopes) > 0 {

@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/auth/credentials"
 	"cloud.google.com/go/auth/credentials/idtoken"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/spec"
 )
 
@@ -112,7 +113,7 @@ func (c *googleConfig) listSettings() []string {
 func newGoogleTokens(c *googleConfig, env Env) *sharedToken {
 	var provider auth.TokenProvider
 	issue := func(ctx context.Context) (*issuedToken, error) {
-		ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+		ctx, cancel := context.WithTimeout(ctx, limit.TokenAnswer.Time)
 		defer cancel()
 		if provider == nil {
 			found, err := c.openProvider(env)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/spec"
 )
 
@@ -190,7 +191,7 @@ func TestTokenErrors(t *testing.T) {
 		{"line break", `{"token_type": "Bearer", "access_token": "a\r\nX: b"}`, 200, "requesting a token: the response has no valid access_token"},
 		{"another type", `{"token_type": "mac", "access_token": "t0ken"}`, 200, `requesting a token: token_type must be Bearer, got "mac"`},
 		{"invalid", `{"access_token": "t0ken"`, 200, "requesting a token: the response is not valid JSON of a token"},
-		{"large", strings.Repeat(" ", maxTokenResponse+1), 200, "requesting a token: the response exceeds the limit of 256 KiB"},
+		{"large", strings.Repeat(" ", limit.TokenAnswer.Bytes+1), 200, "requesting a token: token response exceeds the limit of 256 KiB"},
 		{"redirect", "", 307, "requesting a token: 307 Temporary Redirect"},
 	}
 	for _, tt := range tests {

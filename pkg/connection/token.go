@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/spec"
 )
 
@@ -44,14 +43,12 @@ type tokenResponse struct {
 }
 
 const (
-	maxTokenResponse = 256 << 10
-	tokenTimeout     = 30 * time.Second
-	maxErrorText     = 200
+	maxErrorText = 200
 )
 
 // requestToken requests a token. Its errors contain neither the secret nor the token.
 func (s *tokenServer) requestToken(ctx context.Context, r tokenRequest) (*tokenResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit.TokenAnswer.Time)
 	defer cancel()
 	if r.endpoint == "" {
 		m, err := s.findMetadata(ctx)
@@ -139,10 +136,7 @@ func (s *tokenServer) sendRequest(req *http.Request) ([]byte, int, error) {
 		return nil, 0, err
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxTokenResponse+1))
-	if err == nil && len(raw) > maxTokenResponse {
-		err = fmt.Errorf("the response exceeds the limit of %d KiB", maxTokenResponse>>10)
-	}
+	raw, err := limit.TokenAnswer.ReadAll(resp.Body)
 	return raw, resp.StatusCode, err
 }
 
@@ -193,7 +187,7 @@ func (s *tokenServer) findMetadata(ctx context.Context) (*serverMetadata, error)
 	if s.tokenURL != "" {
 		return &serverMetadata{AuthorizationURL: s.authorizationURL, DeviceURL: s.deviceURL, TokenURL: s.tokenURL}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit.TokenAnswer.Time)
 	defer cancel()
 	var last error
 	for _, address := range metadataURLs(s.issuer) {

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"agenthost/internal/limit"
 )
 
 // userTokens is the source of the tokens of each user, who authorizes the app in a browser
@@ -63,10 +65,12 @@ func (e *ConsentError) Error() string {
 	return "the user has not authorized it yet"
 }
 
+// renewalLease returns how long a renewal is reserved: longer than a token request may
+// take, so that it ends first.
+func renewalLease() time.Duration { return limit.TokenAnswer.Time + 15*time.Second }
+
 // The bounds of a renewal.
 const (
-	// renewalLease is longer than a token request may take, so that it ends first.
-	renewalLease = tokenTimeout + 15*time.Second
 	renewalPause = 50 * time.Millisecond
 	evictTimeout = 10 * time.Second
 )
@@ -148,7 +152,7 @@ func (s *userTokens) Credential(ctx context.Context, user User) (*Credential, er
 			}
 			continue
 		}
-		lease, err := s.swapToken(ctx, user, t, row.Version, now.Add(renewalLease))
+		lease, err := s.swapToken(ctx, user, t, row.Version, now.Add(renewalLease()))
 		if err != nil {
 			return nil, err
 		}

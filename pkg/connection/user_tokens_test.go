@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agenthost/internal/fakeidp"
+	"agenthost/internal/limit"
 	"agenthost/pkg/spec"
 )
 
@@ -271,7 +272,7 @@ func TestRefreshRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := source.swapToken(t.Context(), ana, tok, row.Version, now.Add(2*time.Hour+renewalLease)); err != nil { // its replica ends now
+	if _, err := source.swapToken(t.Context(), ana, tok, row.Version, now.Add(2*time.Hour+renewalLease())); err != nil { // its replica ends now
 		t.Fatal(err)
 	}
 	now = now.Add(2 * time.Hour)
@@ -280,7 +281,7 @@ func TestRefreshRefused(t *testing.T) {
 	if _, err := h.source.Credential(ctx, ana); err == nil || err.Error() != "canceled" {
 		t.Errorf("while another replica renews: %v, want canceled", err)
 	}
-	now = now.Add(renewalLease)
+	now = now.Add(renewalLease())
 	if got := h.token(t, ana); !idp.Accepts(got) {
 		t.Errorf("token %q is not valid", got)
 	}
@@ -342,7 +343,7 @@ func TestRejectionDuringRenewal(t *testing.T) {
 func TestTokenServerFailures(t *testing.T) {
 	tests := []struct{ name, body, want string }{
 		{"garbage", "\x00\x01garbage", "requesting a token: the response is not valid JSON of a token"},
-		{"10 MB", strings.Repeat(" ", 10<<20), "requesting a token: the response exceeds the limit of 256 KiB"},
+		{"10 MB", strings.Repeat(" ", 10<<20), "requesting a token: token response exceeds the limit of 256 KiB"},
 		{"no token", `{"token_type": "Bearer"}`, "requesting a token: the response has no valid access_token"},
 		{"other type", `{"token_type": "DPoP", "access_token": "t0ken"}`, `requesting a token: token_type must be Bearer, got "DPoP"`},
 	}
@@ -463,8 +464,8 @@ func TestTokenServerSilent(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = source.Credential(t.Context(), ana)
-		if want := "requesting a token: context deadline exceeded"; err == nil || err.Error() != want || time.Since(began) != tokenTimeout {
-			t.Errorf("Credential = %v after %s, want %s after %s", err, time.Since(began), want, tokenTimeout)
+		if want := "requesting a token: context deadline exceeded"; err == nil || err.Error() != want || time.Since(began) != limit.TokenAnswer.Time {
+			t.Errorf("Credential = %v after %s, want %s after %s", err, time.Since(began), want, limit.TokenAnswer.Time)
 		}
 		if _, row, err := source.readToken(t.Context(), ana); err != nil || !row.BusyUntil.IsZero() {
 			t.Errorf("lease until %s, %v, want none", row.BusyUntil, err)

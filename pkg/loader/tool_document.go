@@ -13,13 +13,11 @@ import (
 	"strings"
 	"sync"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/policy"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
-
-// maxToolDocument limits a document that describes tools, in bytes.
-const maxToolDocument = 24 << 20
 
 // reducedFolder is the folder of a revision with the parts of documents that tools use, of
 // documents at URLs and of those that are larger than the other files of an app.
@@ -190,12 +188,12 @@ func (s *source) readDocumentFile(given string) ([]byte, error) {
 	case s.budget.isExceeded():
 		return nil, s.budget.exceeded
 	}
-	b, err := s.readFileUpTo(file, maxToolDocument)
+	b, err := s.readFileUpTo(file, int64(limit.ToolDocument.Bytes))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read %s: %s", s.displayPath(file), formatOSError(err))
-	case len(b) > maxToolDocument:
-		return nil, fmt.Errorf("%s exceeds the limit of %d MiB", s.displayPath(file), maxToolDocument>>20)
+	case len(b) > limit.ToolDocument.Bytes:
+		return nil, fmt.Errorf("%s exceeds the limit of %d MiB", s.displayPath(file), limit.ToolDocument.Bytes>>20)
 	}
 	return b, s.budget.consume(len(b), 0)
 }
@@ -263,11 +261,7 @@ func downloadDocument(ctx context.Context, client *http.Client, address string) 
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.New(resp.Status)
 	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxToolDocument+1))
-	if err == nil && len(b) > maxToolDocument {
-		err = fmt.Errorf("it exceeds the limit of %d MiB", maxToolDocument>>20)
-	}
-	return b, err
+	return io.ReadAll(limit.ToolDocument.NewReader(resp.Body)) // the scan of the document counts its values
 }
 
 // A documentCache keeps what tools use of the documents at URLs, for the loaders of tests and

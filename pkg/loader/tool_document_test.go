@@ -40,7 +40,7 @@ func TestDocumentAtURL(t *testing.T) {
 		{"a redirect", "spec: URL/moved, sha256: " + sum, ""},
 		{"another hash", "spec: URL/api.json, sha256: " + strings.Repeat("0", 64), "the document at the URL has another hash: " + sum},
 		{"not found", "spec: URL/none, sha256: " + sum, "cannot read the document: 404 Not Found"},
-		{"too large", "spec: URL/large, sha256: " + sum, "cannot read the document: it exceeds the limit of 24 MiB"},
+		{"too large", "spec: URL/large, sha256: " + sum, "cannot read the document: document exceeds the limit of 24 MiB"},
 		{"an operation that it does not have", "spec: URL/api.json, sha256: " + sum + ", operations: [getC]", `unknown operation "getC"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
+
+	"agenthost/internal/limit"
 )
 
 // A PriceList has the prices and context limits of models in the form of models.dev's
@@ -37,9 +38,6 @@ type listedModel struct {
 	} `json:"limit"`
 }
 
-// maxPriceList limits the size of a price list; that of models.dev has about 1 MiB.
-const maxPriceList = 32 << 20
-
 // ReadPriceList reads a price list. Errors name the file and, for the syntax, the line
 // and column.
 func ReadPriceList(path string) (*PriceList, error) {
@@ -48,12 +46,9 @@ func ReadPriceList(path string) (*PriceList, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxPriceList+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) > maxPriceList:
-		return nil, fmt.Errorf("%s: price list exceeds the limit of %d MiB", path, maxPriceList>>20)
+	text, err := limit.PriceList.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	l, err := parsePriceList(text)
 	if err != nil {

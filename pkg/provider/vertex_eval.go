@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"agenthost/internal/baseurl"
+	"agenthost/internal/limit"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
@@ -42,9 +42,7 @@ type VertexEvaluator struct {
 
 // The limits of a call.
 const (
-	maxEvaluation      = 16 << 20
 	evaluationAttempts = 5
-	evaluationTimeout  = 2 * time.Minute
 )
 
 // retriedEvaluations are the statuses that the SDK retries.
@@ -125,7 +123,7 @@ func (e *VertexEvaluator) Evaluate(ctx context.Context, body []byte) ([]byte, er
 const maxEvaluationWait = time.Minute
 
 func (e *VertexEvaluator) attemptCall(ctx context.Context, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, evaluationTimeout, fmt.Errorf("the evaluation service of Vertex AI did not answer within %s", evaluationTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit.Evaluation.Time, fmt.Errorf("the evaluation service of Vertex AI did not answer within %s", limit.Evaluation.Time))
 	defer cancel()
 	at := baseurl.Join(e.base.value, fmt.Sprintf("/v1beta1/projects/%s/locations/%s:evaluateInstances", url.PathEscape(e.project.value), url.PathEscape(e.location.value)))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(body))
@@ -154,14 +152,15 @@ func (e *VertexEvaluator) attemptCall(ctx context.Context, body []byte) ([]byte,
 	if resp.StatusCode != http.StatusOK {
 		return nil, errorFromGemini(resp, spec.NewRedactor(token))
 	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxEvaluation+1))
+	answer, err := limit.Evaluation.ReadAll(resp.Body)
+	_, tooLarge := errors.AsType[*limit.Error](err)
 	switch {
+	case tooLarge:
+		return nil, err
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, &model.Error{Code: http.StatusServiceUnavailable, Status: "UNAVAILABLE", Message: "the response ended early: " + err.Error(), Err: err}
-	case len(answer) > maxEvaluation:
-		return nil, errors.New("the response of the evaluation service of Vertex AI exceeds the limit of 16 MiB")
 	}
 	return answer, nil
 }

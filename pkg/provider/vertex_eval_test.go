@@ -115,7 +115,7 @@ func TestVertexEvaluatorBounds(t *testing.T) {
 	}))
 	defer server.Close()
 	e := newEvaluator(t, &provider.VertexEvaluatorOptions{Lookup: vertexEnv(server.URL)})
-	if _, err := e.Evaluate(t.Context(), []byte("{}")); err == nil || !strings.Contains(err.Error(), "exceeds the limit of 16 MiB") {
+	if _, err := e.Evaluate(t.Context(), []byte("{}")); err == nil || !strings.Contains(err.Error(), "response of Vertex AI evaluation exceeds the limit of 16 MiB") {
 		t.Errorf("a response of 18 MiB: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

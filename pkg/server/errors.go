@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -96,22 +97,6 @@ func (e *bodyReadError) toFailure() failure {
 	return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, "Request body is incomplete", 0}
 }
 
-// maxValues limits the values and keys of a body. A value that takes one byte to send
-// takes dozens of bytes in memory.
-const maxValues = 250_000
-
-// tooManyValuesError reports a body with more than maxValues values.
-type tooManyValuesError struct{}
-
-// Error returns the detail of the response.
-func (tooManyValuesError) Error() string {
-	return fmt.Sprintf("Request body exceeds the limit of %d values", maxValues)
-}
-
-func (e tooManyValuesError) toFailure() failure {
-	return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, e.Error(), 0}
-}
-
 // A sessionError adds the session to an error if the path does not name it.
 type sessionError struct {
 	key session.Key
@@ -159,8 +144,8 @@ func classifyError(key session.Key, err error) failure {
 		re      *runtime.RunError
 		limited *rateLimitError
 		unread  *bodyReadError
-		crowded tooManyValuesError
-		limit   *session.LimitError
+		crowded *limit.Error
+		rules   *session.LimitError
 	)
 	switch {
 	case errors.Is(err, errUnauthenticated):
@@ -179,7 +164,7 @@ func classifyError(key session.Key, err error) failure {
 		detail := fmt.Sprintf("Request body exceeds the limit of %d bytes", large.Limit)
 		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, detail, 0}
 	case errors.As(err, &crowded):
-		return crowded.toFailure()
+		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, "Request body exceeds " + crowded.Excess(), 0}
 	case errors.As(err, &unread):
 		return unread.toFailure()
 	case errors.Is(err, errShuttingDown):
@@ -196,8 +181,8 @@ func classifyError(key session.Key, err error) failure {
 		return failure{http.StatusForbidden, runtime.CodeInvalidRequest, string(forbid), 0}
 	case errors.As(err, &unable):
 		return failure{http.StatusNotImplemented, runtime.CodeInvalidRequest, string(unable), 0}
-	case errors.As(err, &limit):
-		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, limit.Error(), 0}
+	case errors.As(err, &rules):
+		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, rules.Error(), 0}
 	case errors.As(err, &re):
 		return classifyRunError(re)
 	default:

@@ -24,8 +24,6 @@ import (
 
 // Limits of one live socket.
 const (
-	// maxLiveFrame is the longest frame of a client: a photo of 3 MB in base64 fits.
-	maxLiveFrame = 4 << 20
 	// liveBytesPerSecond and liveBurst limit what a client sends; a client that sends more
 	// is read more slowly. Audio needs 45 kB a second, a camera frame 300 kB. Each frame
 	// counts as at least minFrameBytes.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/safe"
 )
 
@@ -83,7 +84,7 @@ func (s *Server) acceptLive(w http.ResponseWriter, r *http.Request) (*websocket.
 	if err != nil {
 		return nil, nil, err
 	}
-	socket.SetReadLimit(maxLiveFrame)
+	socket.SetReadLimit(int64(limit.LiveRequest.Bytes))
 	return socket, h.conn, nil
 }
 

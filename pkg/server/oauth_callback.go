@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/runtime"
 )
@@ -28,15 +29,12 @@ func hashStyle(style string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// maxCallbackBody limits the form.
-const maxCallbackBody = 16 << 10
-
 // handleCallback takes the answer of an authorization server (RFC 6749, 4.1.2). Its state is
 // unguessable and used once. A browser without authentication could have been sent here by
 // someone else, who would then use the account of the person in front of it: the page shows whose
 // agent gets the access, and asks. Only browsers of this machine reach a loopback address.
 func (s *Server) handleCallback(w http.ResponseWriter, r *http.Request) error {
-	r.Body = http.MaxBytesReader(w, r.Body, maxCallbackBody)
+	r.Body = http.MaxBytesReader(w, r.Body, int64(limit.CallbackForm.Bytes))
 	if err := r.ParseForm(); err != nil {
 		return badRequest("invalid form")
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/charset"
+	"agenthost/internal/limit"
 	"agenthost/pkg/session"
 )
 
@@ -52,7 +53,7 @@ type body struct {
 }
 
 // readBody reads a request body. An empty body is an object without fields. The error
-// is a *[http.MaxBytesError], a [tooManyValuesError], an *[invalidBodyError] or a
+// is a *[http.MaxBytesError], a [*limit.Error], an *[invalidBodyError] or a
 // *[bodyReadError].
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error) {
 	text, err := s.readRawBody(w, r)
@@ -79,8 +80,8 @@ func (s *Server) readRawBody(w http.ResponseWriter, r *http.Request) (text []byt
 		return nil, &bodyReadError{err}
 	}
 	text = charset.DecodeJSON("", text)
-	if exceedsMaxValues(text) {
-		return nil, tooManyValuesError{}
+	if err := limit.RequestBody.CheckValues(text); err != nil {
+		return nil, err
 	}
 	return text, ignoreUnsupported(http.NewResponseController(w).SetReadDeadline(time.Time{}))
 }
@@ -227,34 +228,6 @@ func (b *body) readEvents(name string) []*session.Event {
 		}
 	}
 	return events
-}
-
-// exceedsMaxValues counts the separators before values. Most bodies have so few of
-// these characters that they need not be parsed.
-func exceedsMaxValues(text []byte) bool {
-	atMost := 0
-	for _, mark := range []string{",", "[", "{", ":"} {
-		atMost += bytes.Count(text, []byte(mark))
-	}
-	return atMost > maxValues && countSeparators(text) > maxValues
-}
-
-// countSeparators counts the separators outside of strings.
-func countSeparators(text []byte) (n int) {
-	inString := false
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			inString = !inString
-		case '\\':
-			i++
-		case ',', '[', '{', ':':
-			if !inString {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // jsonSpace is the white space that JSON allows between tokens.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -242,7 +243,7 @@ func (o *Options) setDefaults(host *runtime.Host) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.MaxBody == 0 {
-		o.MaxBody = 32 << 20
+		o.MaxBody = int64(limit.RequestBody.Bytes)
 	}
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 30 * time.Second

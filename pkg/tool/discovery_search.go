@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -17,15 +16,15 @@ import (
 	"cloud.google.com/go/auth/credentials"
 	"google.golang.org/genai"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/number"
 	"agenthost/pkg/spec"
 )
 
 // Limits of a search.
 const (
-	discoveryTimeout     = 30 * time.Second
-	maxDiscoveryResponse = 1 << 20
-	maxDiscoveryError    = 500
+	discoveryTimeout  = 30 * time.Second
+	maxDiscoveryError = 500
 )
 
 // The search result modes of the service.
@@ -298,14 +297,12 @@ func (t *discoverySearchTool) sendRequest(ctx context.Context, request map[strin
 		return nil, unwrapURLError(err)
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxDiscoveryResponse+1))
+	raw, err := limit.Search.ReadAll(resp.Body)
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		return nil, newServiceError(resp.StatusCode, raw)
 	case err != nil:
 		return nil, fmt.Errorf("reading response: %w", err)
-	case len(raw) > maxDiscoveryResponse:
-		return nil, fmt.Errorf("the response exceeds the limit of %s", formatSize(maxDiscoveryResponse))
 	}
 	return raw, nil
 }

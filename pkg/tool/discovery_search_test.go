@@ -90,7 +90,7 @@ func TestDiscoverySearch(t *testing.T) {
 		{
 			"a response that is too large", storeArgs,
 			[]*http.Response{answerWith(200, strings.Repeat(" ", 1<<20+1))},
-			"error: discovery_engine_search: the response exceeds the limit of 1 MiB",
+			"error: discovery_engine_search: reading response: response of Discovery Engine exceeds the limit of 1 MiB",
 			[]string{search + asChunks},
 		},
 		{

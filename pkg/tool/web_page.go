@@ -10,17 +10,15 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"golang.org/x/net/html"
 
 	"agenthost/internal/charset"
+	"agenthost/internal/limit"
 )
 
 // Limits of load_web_page.
 const (
-	pageTimeout  = 30 * time.Second
-	maxPageBytes = 5 << 20
 	maxPageChars = 100_000
 )
 
@@ -37,7 +35,7 @@ func newWebPage(_ context.Context, env Env, c *callToolArgs) (Set, error) {
 		objectSchema(map[string]any{"url": map[string]any{"type": "string", "description": "The URL of the page."}}, "url"))
 	caps, err := c.Call.Capabilities(d.decl)
 	if caps.Timeout == 0 {
-		caps.Timeout = pageTimeout
+		caps.Timeout = limit.WebPage.Time
 	}
 	client := http.Client{}
 	if env.HTTP != nil {
@@ -73,7 +71,7 @@ func (t *webPageTool) loadPage(ctx context.Context, address string) (string, err
 	if u.User != nil {
 		return "", errors.New("the URL must not contain a password")
 	}
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit.WebPage.Time)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
@@ -97,7 +95,7 @@ func (t *webPageTool) loadPage(ctx context.Context, address string) (string, err
 
 // readPage returns the text of a page, at most maxPageChars characters.
 func readPage(resp *http.Response) (string, error) {
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxPageBytes))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit.WebPage.Bytes)))
 	if err != nil {
 		return "", err
 	}

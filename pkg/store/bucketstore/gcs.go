@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/auth/credentials"
+
+	"agenthost/internal/limit"
 )
 
 const (
@@ -125,7 +127,7 @@ func (b *gcsBucket) listObjects(ctx context.Context, l listRequest) ([]object, e
 }
 
 func (b *gcsBucket) getJSON(ctx context.Context, address string, into any) error {
-	got, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodGet, url: address, maxBytes: maxListing})
+	got, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodGet, url: address, maxBytes: int64(limit.BucketListing.Bytes)})
 	if err != nil {
 		return err
 	}
@@ -177,7 +179,7 @@ func (b *gcsBucket) createObject(ctx context.Context, o *object) error {
 		return err
 	}
 	got, err := b.client.sendRequest(ctx, &bucketRequest{
-		method: http.MethodPost, url: b.upload + "?uploadType=multipart&ifGenerationMatch=0", maxBytes: maxListing, body: body.Bytes(),
+		method: http.MethodPost, url: b.upload + "?uploadType=multipart&ifGenerationMatch=0", maxBytes: int64(limit.BucketListing.Bytes), body: body.Bytes(),
 		header: http.Header{"Content-Type": {"multipart/related; boundary=" + parts.Boundary()}},
 	})
 	if err != nil {
@@ -194,7 +196,7 @@ func (b *gcsBucket) createObject(ctx context.Context, o *object) error {
 }
 
 func (b *gcsBucket) deleteObject(ctx context.Context, name string) error {
-	_, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodDelete, url: b.objects + "/" + url.PathEscape(name), maxBytes: maxListing})
+	_, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodDelete, url: b.objects + "/" + url.PathEscape(name), maxBytes: int64(limit.BucketListing.Bytes)})
 	if errorStatus(err) == http.StatusNotFound {
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"agenthost/internal/limit"
 )
 
 // The limits of requests to a bucket.
@@ -17,8 +19,6 @@ const (
 	maxBucketAttempts = 5
 	bucketBackoff     = 200 * time.Millisecond
 	maxBucketBackoff  = 10 * time.Second
-	bucketTimeout     = 2 * time.Minute // one attempt, with a body of some megabytes on a slow line
-	maxListing        = 16 << 20        // one page of a list
 )
 
 // A bucketClient sends requests to a bucket service. It retries temporary
@@ -112,7 +112,7 @@ func (w *bucketClient) sendRequest(ctx context.Context, a *bucketRequest) (*buck
 
 // sendOnce makes one attempt.
 func (w *bucketClient) sendOnce(ctx context.Context, a *bucketRequest) (*bucketResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit.BucketListing.Time)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, a.method, a.url, bytes.NewReader(a.body))
 	if err != nil {

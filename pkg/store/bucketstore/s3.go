@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/session"
 )
 
@@ -94,7 +95,7 @@ func (b *s3Bucket) listObjects(ctx context.Context, l listRequest) ([]object, er
 			NextContinuationToken string
 			IsTruncated           bool
 		}
-		got, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodGet, url: b.address + "?" + canonicalQuery(query), maxBytes: maxListing})
+		got, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodGet, url: b.address + "?" + canonicalQuery(query), maxBytes: int64(limit.BucketListing.Bytes)})
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +166,7 @@ func (b *s3Bucket) createObject(ctx context.Context, o *object) error {
 		}
 		header.Set(s3Metadata, string(text))
 	}
-	_, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodPut, url: b.objectURL(o.name), header: header, body: o.bytes, maxBytes: maxListing})
+	_, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodPut, url: b.objectURL(o.name), header: header, body: o.bytes, maxBytes: int64(limit.BucketListing.Bytes)})
 	return mapS3Error(err)
 }
 
@@ -187,7 +188,7 @@ func escapeNonASCII(text []byte) []byte {
 }
 
 func (b *s3Bucket) deleteObject(ctx context.Context, name string) error {
-	_, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodDelete, url: b.objectURL(name), maxBytes: maxListing})
+	_, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodDelete, url: b.objectURL(name), maxBytes: int64(limit.BucketListing.Bytes)})
 	if errorStatus(err) == http.StatusNotFound {
 		return nil
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"agenthost/internal/limit"
 )
 
 const (
@@ -34,9 +36,7 @@ const (
 	// and credentialsRetry the pause after a refresh that failed.
 	credentialsWindow = 5 * time.Minute
 	credentialsRetry  = 30 * time.Second
-	// maxCredentialsBytes limits a response with credentials.
-	maxCredentialsBytes = 1 << 20
-	maxReasonRunes      = 300
+	maxReasonRunes    = 300
 )
 
 // loadS3Credentials returns the credentials and the region of an s3: URL. With
@@ -97,7 +97,7 @@ func limitCredentialsResponse(stack *middleware.Stack) error {
 		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 			out, meta, err := next.HandleDeserialize(ctx, in)
 			if res, ok := out.RawResponse.(*smithyhttp.Response); ok && res.Body != nil {
-				res.Body = http.MaxBytesReader(nil, res.Body, maxCredentialsBytes)
+				res.Body = http.MaxBytesReader(nil, res.Body, int64(limit.Credentials.Bytes))
 			}
 			return out, meta, err
 		}), middleware.After)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/auth/credentials"
+
+	"agenthost/internal/limit"
 )
 
 // The limits of requests to the service.
@@ -24,9 +25,7 @@ const (
 	maxAttempts     = 5
 	firstBackoff    = 200 * time.Millisecond
 	maxBackoff      = 10 * time.Second
-	requestTimeout  = 30 * time.Second
 	uploadTimeout   = 5 * time.Minute // the service indexes the file before it answers
-	maxResponse     = 128 << 20
 	operationLimit  = time.Minute
 	operationPause  = 500 * time.Millisecond
 	cloudScope      = "https://www.googleapis.com/auth/cloud-platform"
@@ -183,11 +182,11 @@ func nextBackoff(attempt int) time.Duration {
 // sendOnce sends a request once. It returns the pause that the service requests.
 func (c *client) sendOnce(ctx context.Context, a *call, body []byte, into any) (wait time.Duration, err error) {
 	parent := ctx
-	limit := requestTimeout
+	timeout := limit.VertexAnswer.Time
 	if a.upload != nil {
-		limit = uploadTimeout
+		timeout = uploadTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	address := c.base + "/v1beta1/" + a.path
 	if a.upload != nil {
@@ -212,12 +211,11 @@ func (c *client) sendOnce(ctx context.Context, a *call, body []byte, into any) (
 		return 0, cmp.Or[error](parent.Err(), &connectionError{withoutURL(err)})
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
-	if err != nil {
+	text, err := limit.VertexAnswer.ReadAll(res.Body)
+	if _, tooLarge := errors.AsType[*limit.Error](err); tooLarge {
+		return 0, err
+	} else if err != nil {
 		return 0, cmp.Or[error](parent.Err(), &connectionError{err})
-	}
-	if len(text) > maxResponse {
-		return 0, fmt.Errorf("response exceeds the limit of %d MiB", maxResponse>>20)
 	}
 	if failure := c.decodeError(res.StatusCode, text); failure != nil {
 		return parseRetryAfter(res.Header), failure

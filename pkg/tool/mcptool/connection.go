@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/safe"
 	connections "agenthost/pkg/connection"
 	"agenthost/pkg/tool"
@@ -218,13 +219,10 @@ func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := send(req)
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = &boundedBody{resp.Body, maxBodyBytes} // eventReader bounds events
+		resp.Body = &boundedBody{resp.Body, limit.MCPMessage.Bytes} // eventReader bounds events
 	}
 	return resp, err
 }
-
-// maxBodyBytes bounds a message of the server.
-const maxBodyBytes = 16 << 20
 
 // A boundedBody fails when a body is too large.
 type boundedBody struct {

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"agenthost/internal/limit"
 )
 
 // An eventReader reads a stream of server-sent events, and returns it with the messages that a
@@ -58,7 +60,7 @@ func (r *eventReader) readEvent() ([]byte, error) {
 			continue // a comment; an endless stream may consist of them
 		}
 		size += len(line) + 1
-		e.tooLong = e.tooLong || errors.Is(err, errTooLarge) || size > maxBodyBytes
+		e.tooLong = e.tooLong || errors.Is(err, errTooLarge) || size > limit.MCPMessage.Bytes
 		if err != nil && !errors.Is(err, errTooLarge) {
 			return nil, err // an event without its end is none
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"regexp"
+
+	"agenthost/internal/limit"
 )
 
 // A lineReader reads the output of a program, with one message in each line, and returns the
@@ -84,7 +86,7 @@ func readLine(lines *bufio.Reader) ([]byte, error) {
 	tooLong := false
 	for {
 		chunk, err := lines.ReadSlice('\n')
-		if tooLong = tooLong || len(line)+len(chunk) > maxBodyBytes; !tooLong {
+		if tooLong = tooLong || len(line)+len(chunk) > limit.MCPMessage.Bytes; !tooLong {
 			line = append(line, chunk...)
 		}
 		switch {

@@ -10,15 +10,15 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/tool"
 )
 
 // The bounds of a list of a server. A longer list is an error, so that nothing is lost
 // without notice.
 const (
-	maxPages     = 100
-	maxListed    = 5000
-	maxListBytes = 16 << 20
+	maxPages  = 100
+	maxListed = 5000
 )
 
 // A limitError reports an answer of a server that exceeds a limit.
@@ -47,8 +47,8 @@ func listPages[T any](l *link, key string, page func(cursor string) (raw []byte,
 		switch {
 		case len(all) > maxListed:
 			return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d", key, maxListed)}
-		case size > maxListBytes:
-			return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d MiB", key, maxListBytes>>20)}
+		case size > limit.MCPList.Bytes:
+			return nil, limitError{fmt.Sprintf("the list of %s exceeds the limit of %d MiB", key, limit.MCPList.Bytes>>20)}
 		case found.next == "":
 			return all, nil
 		case used[found.next]:

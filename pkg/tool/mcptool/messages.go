@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agenthost/internal/limit"
 )
 
 // The library closes the connection when it cannot decode a message, which loses the result
@@ -314,5 +316,5 @@ func (f *messageFilter) logSkipped(raw []byte) {
 	f.logger.Warn("mcp server sent text other than messages, skipped", "server", f.server, "text", text, "last_logged", count == maxLogged)
 }
 
-// errTooLarge reports a message that exceeds maxBodyBytes.
-var errTooLarge = errors.New("it exceeds the limit of " + strconv.Itoa(maxBodyBytes>>20) + " MiB")
+// errTooLarge reports a message that exceeds limit.MCPMessage.Bytes.
+var errTooLarge = errors.New("it exceeds the limit of " + strconv.Itoa(limit.MCPMessage.Bytes>>20) + " MiB")

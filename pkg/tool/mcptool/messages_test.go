@@ -18,6 +18,7 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/testmcp"
 	"agenthost/pkg/tool"
 )
@@ -49,7 +50,7 @@ func TestLongLine(t *testing.T) {
 	f := newTestFilter(io.Discard)
 	f.recordRequest([]byte(`{"id":7,"method":"tools/call"}`))
 	f.recordRequest([]byte(`{"id":8,"method":"ping"}`))
-	text := `{"jsonrpc":"2.0","id":7,"result":"` + strings.Repeat("x", maxBodyBytes) + "\"}\n" + `{"jsonrpc":"2.0","id":8,"result":{}}` + "\n"
+	text := `{"jsonrpc":"2.0","id":7,"result":"` + strings.Repeat("x", limit.MCPMessage.Bytes) + "\"}\n" + `{"jsonrpc":"2.0","id":8,"result":{}}` + "\n"
 	out, err := io.ReadAll(newLineReader(strings.NewReader(text), f))
 	const want = `{"jsonrpc":"2.0","id":7,"error":{"code":-32099,"message":"the response of the server cannot be read: it exceeds the limit of 16 MiB"}}` + "\n" +
 		`{"id":8,"jsonrpc":"2.0","result":{}}` + "\n"
@@ -106,11 +107,11 @@ func TestFailedRequests(t *testing.T) {
 // after it are read.
 func TestEndlessEvents(t *testing.T) {
 	for _, line := range []string{": keep-alive", "id: 1", "other: x", "event: message"} {
-		text := strings.Repeat(line+"\n", 2*maxBodyBytes/(len(line)+1)) + "\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"ping\"}\n\n"
+		text := strings.Repeat(line+"\n", 2*limit.MCPMessage.Bytes/(len(line)+1)) + "\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"ping\"}\n\n"
 		transport := &messageTransport{filter: newTestFilter(io.Discard), answersPosts: true}
 		r := transport.newEventReader(io.NopCloser(strings.NewReader(text)), "")
 		first, err := r.readEvent()
-		if err != nil || len(first) > maxBodyBytes+2 || line[0] == ':' && len(first) > 100 {
+		if err != nil || len(first) > limit.MCPMessage.Bytes+2 || line[0] == ':' && len(first) > 100 {
 			t.Errorf("%s: event of %d bytes, %v", line, len(first), err)
 		}
 		if rest, err := io.ReadAll(r); err != nil || line[0] != ':' && !strings.Contains(string(rest), "ping") {

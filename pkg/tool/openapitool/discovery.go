@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/spec"
 )
 
@@ -123,9 +124,9 @@ func (c *discoveryConverter) listSchemes() *spec.Node {
 }
 
 // addResources adds the methods of resources and of the resources below them. Documents have
-// at most maxJSONDepth levels in JSON.
+// at most 100 levels in JSON.
 func (c *discoveryConverter) addResources(resources *spec.Node, above string, depth int) {
-	if resources == nil || depth > maxJSONDepth || len(c.paths) > maxMethods {
+	if resources == nil || depth > limit.ToolDocument.Depth || len(c.paths) > maxMethods {
 		return
 	}
 	for _, e := range resources.Entries {

@@ -10,14 +10,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/spec"
 )
 
 // The limits of documents. A document in JSON may be large: only the chosen operations and
 // what they refer to are read.
 const (
-	// MaxBytes limits a document in JSON.
-	MaxBytes = 24 << 20
 	// maxYAMLBytes and maxYAMLNodes limit a document in YAML, which is read wholly.
 	maxYAMLBytes = 4 << 20
 	maxYAMLNodes = 300_000
@@ -61,8 +60,8 @@ func readDocument(file string, content []byte) (*document, spec.Diagnostics) {
 		return d, ds
 	}
 	lines := newLineIndex(file, content)
-	if len(content) > MaxBytes {
-		return nil, spec.Diagnostics{lines.newDiagnostic(&jsonError{message: "the document exceeds the limit of " + strconv.Itoa(MaxBytes>>20) + " MiB"})}
+	if len(content) > limit.ToolDocument.Bytes {
+		return nil, spec.Diagnostics{lines.newDiagnostic(&jsonError{message: "the document exceeds the limit of " + strconv.Itoa(limit.ToolDocument.Bytes>>20) + " MiB"})}
 	}
 	if !utf8.Valid(content) {
 		return nil, spec.Diagnostics{lines.newDiagnostic(&jsonError{message: "the document is not valid UTF-8"})}

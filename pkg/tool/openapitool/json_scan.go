@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/spec"
 )
 
@@ -23,10 +24,7 @@ const (
 )
 
 // Limits of a document: its levels, and the values that one scan reads into nodes.
-const (
-	maxJSONDepth = 100
-	maxJSONNodes = 500_000
-)
+const ()
 
 // A jsonScanner reads JSON into nodes in the order of the document, with positions. It
 // passes over values that are not needed without allocating.
@@ -97,11 +95,11 @@ func (s *jsonScanner) nextByte() byte {
 
 func (s *jsonScanner) readValue(depth int) (*spec.Node, error) {
 	c := s.nextByte()
-	if depth > maxJSONDepth && (c == '{' || c == '[') {
-		return nil, s.newError("nesting exceeds the limit of %d levels", maxJSONDepth)
+	if depth > limit.ToolDocument.Depth && (c == '{' || c == '[') {
+		return nil, s.newError("nesting exceeds the limit of %d levels", limit.ToolDocument.Depth)
 	}
-	if s.nodes++; s.nodes > maxJSONNodes {
-		return nil, s.newError("the document exceeds the limit of %d values", maxJSONNodes)
+	if s.nodes++; s.nodes > limit.ToolDocument.Values {
+		return nil, s.newError("the document exceeds the limit of %d values", limit.ToolDocument.Values)
 	}
 	n := &spec.Node{Pos: s.lines.positionOf(s.pos)}
 	switch c {
@@ -212,8 +210,8 @@ func (s *jsonScanner) readLateValue() (*spec.Node, error) {
 	if s.nextByte() != '{' {
 		return s.readValue(len(s.path) + 1)
 	}
-	if s.nodes++; s.nodes > maxJSONNodes {
-		return nil, s.newError("the document exceeds the limit of %d values", maxJSONNodes)
+	if s.nodes++; s.nodes > limit.ToolDocument.Values {
+		return nil, s.newError("the document exceeds the limit of %d values", limit.ToolDocument.Values)
 	}
 	late := lateValue{start: s.pos}
 	isOperation := s.path[0] != "components" && s.path[0] != "schemas"

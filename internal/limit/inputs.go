@@ -1,0 +1,72 @@
+package limit
+
+import "time"
+
+// An Input is a kind of data from outside, with the limits of one item of it.
+type Input struct {
+	// Name is the subject of errors, and the name of the row in docs/security.md.
+	Name string
+	// Bytes limits the size; 0 if a setting, which Note names, limits it.
+	Bytes int
+	// Values and Depth limit JSON; 0 if the input is not decoded as JSON.
+	Values, Depth int
+	// Time limits the whole exchange; 0 if a setting limits it, or the input is a file.
+	Time time.Duration
+	// Note is the setting that replaces a limit, or what else is limited.
+	Note string
+}
+
+// All returns the rows of the table in their order in docs/security.md.
+func All() []Input {
+	return []Input{
+		RequestBody, CallbackForm, LiveRequest,
+		Evaluation, PriceList,
+		TokenAnswer, KeySet,
+		WebPage, Search, ToolDocument, MCPMessage, MCPList,
+		BucketListing, VertexAnswer, Credentials,
+	}
+}
+
+const (
+	// maxValues is the limit of values of inputs that have no smaller one: their decoded
+	// form takes some dozen MB.
+	maxValues = 250_000
+	// maxDepth is the limit of the nesting of documents: that of the values that sessions
+	// store, 1000, inside of parts, contents, events and sessions.
+	maxDepth = 1024
+)
+
+// Requests of clients.
+var (
+	RequestBody  = Input{Name: "request body", Bytes: 32 << 20, Values: maxValues, Depth: maxDepth, Note: "Go callers: `Options.MaxBody`"}
+	CallbackForm = Input{Name: "form of `/oauth/callback`", Bytes: 16 << 10}
+	LiveRequest  = Input{Name: "live request", Bytes: 4 << 20, Note: "100 000 values, 1000 parts"}
+)
+
+// Answers of model services.
+var (
+	Evaluation = Input{Name: "response of Vertex AI evaluation", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Time: 2 * time.Minute}
+	PriceList  = Input{Name: "price list", Bytes: 32 << 20, Values: 1_000_000, Depth: maxDepth}
+)
+
+// Answers of identity providers.
+var (
+	TokenAnswer = Input{Name: "token response", Bytes: 256 << 10, Values: 10_000, Depth: 100, Time: 30 * time.Second, Note: "metadata and device codes, too"}
+	KeySet      = Input{Name: "key set", Bytes: 1 << 20, Values: 20_000, Depth: 100}
+)
+
+// Answers for tools.
+var (
+	WebPage      = Input{Name: "web page", Bytes: 5 << 20, Time: 30 * time.Second, Note: "cut; the model gets at most 100 000 characters"}
+	Search       = Input{Name: "response of Discovery Engine", Bytes: 1 << 20, Values: maxValues, Depth: maxDepth}
+	ToolDocument = Input{Name: "document", Bytes: 24 << 20, Values: 500_000, Depth: 100, Note: "OpenAPI or discovery; YAML 4 MiB"}
+	MCPMessage   = Input{Name: "MCP message", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth}
+	MCPList      = Input{Name: "MCP list", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Note: "5000 entries, 100 pages"}
+)
+
+// Answers of storage services.
+var (
+	BucketListing = Input{Name: "bucket listing", Bytes: 16 << 20, Time: 2 * time.Minute, Note: "one page"}
+	VertexAnswer  = Input{Name: "response of Vertex AI", Bytes: 128 << 20, Time: 30 * time.Second}
+	Credentials   = Input{Name: "credentials of AWS", Bytes: 1 << 20}
+)

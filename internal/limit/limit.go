@@ -1,0 +1,191 @@
+package limit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// An Error reports an input that exceeds a limit.
+type Error struct {
+	// Input is the name of the row.
+	Input string
+	// Unit is bytes, values or levels.
+	Unit  string
+	Limit int
+}
+
+// Error returns the message, which has no text of the input.
+func (e *Error) Error() string {
+	return e.Input + " exceeds " + e.Excess()
+}
+
+// Excess returns what was exceeded, such as "the limit of 64 KiB".
+func (e *Error) Excess() string {
+	switch e.Unit {
+	case levels:
+		return fmt.Sprintf("the nesting limit of %d", e.Limit)
+	case bytesUnit:
+		return "the limit of " + FormatBytes(e.Limit)
+	}
+	return fmt.Sprintf("the limit of %d %s", e.Limit, e.Unit)
+}
+
+// The units of an [Error].
+const (
+	bytesUnit = "bytes"
+	levels    = "levels"
+)
+
+// FormatBytes returns a size in the largest unit that divides it.
+func FormatBytes(n int) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// ReadAll reads a whole input, and checks its bytes, values and depth.
+func (in Input) ReadAll(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(in.NewReader(r))
+	if err != nil {
+		return nil, err
+	}
+	return text, in.CheckJSON(text)
+}
+
+// NewReader returns a reader that fails with an [*Error] after the limit of bytes.
+func (in Input) NewReader(r io.Reader) io.Reader { return &reader{r, in, in.Bytes} }
+
+type reader struct {
+	io.Reader
+	input Input
+	left  int
+}
+
+// Read reads until the limit, and one more byte to find out that there is more.
+func (b *reader) Read(p []byte) (int, error) {
+	if len(p) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.Reader.Read(p)
+	if b.left -= n; b.left < 0 {
+		b.left = -1
+		return 0, &Error{b.input.Name, bytesUnit, b.input.Bytes}
+	}
+	return n, err
+}
+
+// CheckJSON checks the values and the depth of JSON before it is decoded. Most texts have
+// so few marks that they need not be scanned.
+func (in Input) CheckJSON(text []byte) error {
+	if in.Values == 0 || len(text) <= min(in.Values, in.Depth) || countMarks(text) <= min(in.Values, in.Depth) {
+		return nil
+	}
+	return in.checkMeasure(Measure(text))
+}
+
+// CheckValues checks only the values, for decoders that report the depth with its place.
+func (in Input) CheckValues(text []byte) error {
+	if err, ok := errors.AsType[*Error](in.CheckJSON(text)); ok && err.Unit != levels {
+		return err
+	}
+	return nil
+}
+
+func (in Input) checkMeasure(values, depth int) error {
+	switch {
+	case values > in.Values:
+		return &Error{in.Name, "values", in.Values}
+	case depth > in.Depth:
+		return &Error{in.Name, levels, in.Depth}
+	}
+	return nil
+}
+
+// A Meter counts the values of an input that arrives in several texts. The zero value with
+// an Input is ready to use. It is not safe for concurrent use.
+type Meter struct {
+	Input  Input
+	values int
+}
+
+// AddJSON counts the values of one more text. An error means that all texts together
+// exceed the limit of values, or that this one is too deep.
+func (m *Meter) AddJSON(text []byte) error {
+	values, depth := Measure(text)
+	m.values += values
+	return m.Input.checkMeasure(m.values, depth)
+}
+
+// AddValue does the same for a decoded value.
+func (m *Meter) AddValue(v any) error {
+	m.values += CountValues(v, m.Input.Values-m.values)
+	return m.Input.checkMeasure(m.values, 0)
+}
+
+// countMarks counts what Measure counts, also inside of strings.
+func countMarks(text []byte) (n int) {
+	for _, mark := range []string{",", "[", "{", ":"} {
+		n += bytes.Count(text, []byte(mark))
+	}
+	return n
+}
+
+// Measure returns how many values JSON has and how deep it is nested, without decoding it:
+// it counts the separators outside of strings. Other text has a result, too.
+func Measure(text []byte) (values, depth int) {
+	inString, level := false, 0
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if inString {
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				inString = false
+			}
+			continue
+		}
+		switch c {
+		case '"':
+			inString = true
+		case ',', ':':
+			values++
+		case '[', '{':
+			values++
+			level++
+			depth = max(depth, level)
+		case ']', '}':
+			level--
+		}
+	}
+	return values, depth
+}
+
+// CountValues returns how many values a decoded JSON value has, as [Measure] counts them.
+// It stops soon after the limit.
+func CountValues(v any, most int) (values int) {
+	switch v := v.(type) {
+	case map[string]any:
+		values = 1 + max(0, 2*len(v)-1)
+		for _, item := range v {
+			if values > most {
+				return values
+			}
+			values += CountValues(item, most-values)
+		}
+	case []any:
+		values = 1 + max(0, len(v)-1)
+		for _, item := range v {
+			if values > most {
+				return values
+			}
+			values += CountValues(item, most-values)
+		}
+	}
+	return values
+}
