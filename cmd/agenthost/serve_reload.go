@@ -30,6 +30,15 @@ func (s watchReloader) Statuses() []server.Status {
 	return all
 }
 
+// Folders returns the states of the folders of the command line.
+func (s watchReloader) Folders() []server.FolderStatus {
+	var all []server.FolderStatus
+	for _, f := range s.watch.Folders() {
+		all = append(all, server.FolderStatus(f))
+	}
+	return all
+}
+
 // Reload loads changed apps.
 func (s watchReloader) Reload(ctx context.Context) error { return s.watch.Reload(ctx) }
 
@@ -49,7 +58,7 @@ func (s watchReloader) Reports(after int) ([]server.Report, <-chan struct{}) {
 
 func serverStatus(st loader.Status) server.Status {
 	return server.Status{
-		App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.PendingRevision, Loading: st.Loading, Diagnostics: st.Problems(), Loaded: st.Loaded,
+		App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.PendingRevision, Loading: st.Loading, Unreadable: st.Unreadable, Diagnostics: st.Problems(), Loaded: st.Loaded,
 		Loads: server.Loads{Last: st.Loaded, Good: st.LastGood, All: st.LoadCount, Failed: st.FailedCount},
 	}
 }

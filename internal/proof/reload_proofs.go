@@ -27,6 +27,7 @@ func reloadProofs() []proof {
 		{"M4 failing builds", failingBuildRows},
 		{"M5 ways of saving", saveMethodRows},
 		{"M6 killed watcher", killedWatcherRows},
+		{"folders gone", goneFolderRows},
 		{"M7 prefixes of files", halfWrittenRows},
 		{"M8 config status and rollback", configRows},
 		{"M9 random edits", editRows},

@@ -25,13 +25,22 @@ type watchedHost struct {
 
 // newWatchedHost creates a host and loads the apps of the folder.
 func newWatchedHost(ctx context.Context, dir string, opts *loader.WatchOptions) (*watchedHost, error) {
+	s, err := newHostOfFolders(ctx, []string{dir}, opts)
+	if s != nil {
+		s.dir = dir
+	}
+	return s, err
+}
+
+// newHostOfFolders creates a host and loads the apps of the folders.
+func newHostOfFolders(ctx context.Context, folders []string, opts *loader.WatchOptions) (*watchedHost, error) {
 	st, err := storeurl.Open(ctx, "memory:", nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &watchedHost{dir: dir, store: st, host: runtime.NewHost(st, nil), loads: make(chan string, 10_000), stopWatch: func() {}}
+	s := &watchedHost{store: st, host: runtime.NewHost(st, nil), loads: make(chan string, 10_000), stopWatch: func() {}}
 	opts.Revisions = st.Revisions
-	s.watch = loader.NewWatch(loader.New(nil), s, []string{dir}, opts)
+	s.watch = loader.NewWatch(loader.New(nil), s, folders, opts)
 	return s, s.watch.Sync(ctx)
 }
 

@@ -42,6 +42,8 @@ const (
 	ReportWaiting = "waiting"
 	// ReportRecovered means that the content matches the active revision again.
 	ReportRecovered = "recovered"
+	// ReportUnreadable means that the folder cannot be read.
+	ReportUnreadable = "unreadable"
 	// ReportRemoved means that the folder was removed.
 	ReportRemoved = "removed"
 )
@@ -76,6 +78,17 @@ func (j *journal) appendReport(r Report, before, after *store.Revision) {
 	if over := len(j.entries) - maxCompared; over > 0 {
 		j.entries[over-1].releaseFiles()
 	}
+	j.wakeReaders()
+}
+
+// notifyReaders wakes the readers without a report.
+func (j *journal) notifyReaders() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.wakeReaders()
+}
+
+func (j *journal) wakeReaders() {
 	close(j.changed)
 	j.changed = make(chan struct{})
 }

@@ -161,6 +161,24 @@ func formatOSError(err error) string {
 	return err.Error()
 }
 
+// formatFolderError formats the reason why a folder cannot be read, without its path.
+func formatFolderError(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "folder not found"
+	}
+	return formatOSError(err)
+}
+
+// unreadableDiagnostics reports that an app's folder cannot be read.
+func unreadableDiagnostics(dir, revision, reason string) spec.Diagnostics {
+	message := "the app's folder cannot be read, and no revision is serving: " + reason
+	if revision != "" {
+		message = "the app's folder cannot be read, and its last good revision keeps serving: " + reason
+	}
+	d := spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: message}
+	return spec.Diagnostics{d.WithHint("restore the folder; the app is reloaded as soon as it can be read")}
+}
+
 // The limits of an app's folder, hidden folders apart. A poll of an unchanged
 // folder reads each of its entries once.
 const (
@@ -294,6 +312,11 @@ func isLimitError(err error) bool {
 }
 
 const (
+	// maxListTime limits how long all folders may take to be listed. A folder that takes
+	// longer is unreadable until its listing has ended.
+	maxListTime = 3 * time.Second
+	// maxFolderProblems limits the problems in the status of one folder.
+	maxFolderProblems = 20
 	// maxLaneTime is how long a poll blocks others in its lane; then they run
 	// concurrently.
 	maxLaneTime = time.Second

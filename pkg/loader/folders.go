@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"agenthost/internal/regular"
@@ -20,30 +22,76 @@ import (
 // its subfolders that are apps, sorted by name. It ignores folders whose names begin
 // with a dot or an underscore.
 func Discover(dir string) ([]string, error) {
-	if isApp(dir) {
-		return []string{dir}, nil
+	found := listFolder(dir)
+	if found.err != nil {
+		return nil, fmt.Errorf("finding apps: %w", found.err)
+	}
+	return found.apps, nil
+}
+
+// A folderListing is what a folder contains.
+type folderListing struct {
+	// apps are the folders of apps: the folder itself, or subfolders sorted by name.
+	apps []string
+	// candidates are the entries that are apps or may become one.
+	candidates []string
+	// unknown are the entries of which the system does not report whether they are apps,
+	// with its errors.
+	unknown map[string]error
+	// err is the reason why the folder cannot be read.
+	err error
+}
+
+// listFolder lists the apps in a folder; see [Discover].
+func listFolder(dir string) folderListing {
+	switch is, err := findAppFile(dir); {
+	case is:
+		return folderListing{apps: []string{dir}}
+	case err != nil:
+		return folderListing{err: err}
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("finding apps: %w", err)
+		return folderListing{err: err}
 	}
-	var found []string
+	l := folderListing{unknown: map[string]error{}}
 	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_") {
+			continue
+		}
 		sub := filepath.Join(dir, e.Name())
-		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") && isApp(sub) {
-			found = append(found, sub)
+		l.candidates = append(l.candidates, sub)
+		switch is, err := findAppFile(sub); {
+		case is:
+			l.apps = append(l.apps, sub)
+		case err != nil:
+			l.unknown[sub] = err
 		}
 	}
-	return found, nil
+	return l
 }
 
-func isApp(dir string) bool {
+// findAppFile reports whether a folder is an app. The error is the reason why that is
+// unknown. A path that does not exist or is not a folder is not an app.
+func findAppFile(dir string) (bool, error) {
+	var unknown error
 	for _, name := range []string{agentFile, appFile} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
-			return true
+		info, err := os.Stat(filepath.Join(dir, name))
+		switch {
+		case err == nil && info.Mode().IsRegular():
+			return true, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+			unknown = err
 		}
 	}
-	return false
+	return false, unknown
+}
+
+// isFolderOfApps reports whether a folder exists and is not an app itself.
+func isFolderOfApps(dir string) bool {
+	is, err := findAppFile(dir)
+	info, statErr := os.Stat(dir)
+	return !is && err == nil && statErr == nil && info.IsDir()
 }
 
 // misnamedFiles returns common wrong names of agentFile and appFile, with the correct
@@ -77,20 +125,6 @@ func FindMisnamed(dir string) (file, name string) {
 		}
 	}
 	return "", ""
-}
-
-func candidateFolders(dir string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil || isApp(dir) {
-		return nil
-	}
-	var all []string
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
-			all = append(all, filepath.Join(dir, e.Name()))
-		}
-	}
-	return all
 }
 
 // A folderHasher computes the hash of an app folder. It does not read files again that

@@ -21,10 +21,11 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 	case ctx.Err() != nil:
 		return false
 	case err != nil:
-		w.opts.Logger.Warn("cannot read app folder; the loaded revision keeps serving", "app", a.name, "error", err)
+		w.markUnreadable(a, err)
 		return false
 	case hash == a.loadedHash && !(p.requested && (w.hasPendingRevision(a.name) || w.hasFailedEvals(a.name))):
 		a.pendingHash = ""
+		w.markReadable(a)
 		return false
 	case hash == a.loadedHash || p.immediate:
 	case hash != a.pendingHash:
@@ -183,6 +184,8 @@ func (w *Watch) logRejected(name string, s Status) {
 func (w *Watch) recordReport(a *watchedApp, got loadResult, old, now Status) {
 	r := Report{App: now.App, Time: now.Loaded, From: old.Revision, To: now.Revision}
 	switch {
+	case now.Unreadable != old.Unreadable && now.Unreadable != "":
+		r.Kind = ReportUnreadable
 	case now.OK && now.Revision != old.Revision:
 		r.Kind = ReportLoaded
 	case now.OK && !old.OK:

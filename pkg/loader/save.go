@@ -71,11 +71,11 @@ func (w *Watch) findOrCreateFolder(app string) (dir string, made bool, err error
 	if s, ok := w.Status(app); ok {
 		return s.Dir, false, nil
 	}
-	i := slices.IndexFunc(w.dirs, func(dir string) bool { return !isApp(dir) })
+	i := slices.IndexFunc(w.folders, func(f *watchedFolder) bool { return isFolderOfApps(f.dir) })
 	if i < 0 {
 		return "", false, fmt.Errorf("cannot create app %s: the host serves individual apps, not a folder of apps: %w", app, session.ErrInvalid)
 	}
-	dir = filepath.Join(w.dirs[i], app)
+	dir = filepath.Join(w.folders[i].dir, app)
 	err = os.Mkdir(dir, 0o755)
 	if errors.Is(err, fs.ErrExist) {
 		return dir, false, nil

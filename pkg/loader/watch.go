@@ -39,11 +39,11 @@ type Host interface {
 type Watch struct {
 	loader *Loader
 	host   Host
-	dirs   []string
 	opts   WatchOptions
 
-	// discoverErr is the reason why the folders cannot be read; only Run uses it.
-	discoverErr string
+	// discoverMu serializes discoveries. It guards the listings of folders.
+	discoverMu sync.Mutex
+	folders    []*watchedFolder
 
 	// saveMu is held while files are written through the watch.
 	saveMu sync.Mutex
@@ -105,6 +105,9 @@ type WatchOptions struct {
 	Tests bool
 	// OnLoad, if set, is called after every load, serially.
 	OnLoad func(Status)
+
+	// list lists a folder; tests replace it by one of a file system that fails.
+	list func(dir string) folderListing
 }
 
 // A GateFunc checks a changed app before it replaces the running revision. If the
@@ -122,6 +125,9 @@ type Status struct {
 	// PendingRevision is the revision of a change that waits for a manual reload; empty
 	// if there is none.
 	PendingRevision string
+	// Unreadable is the reason why the folder cannot be read; empty if it can. Revision
+	// keeps serving.
+	Unreadable string
 	// Loading reports that the content of the folder has been loading, or passing the
 	// gate, for longer than Sync and Reload wait.
 	Loading bool
@@ -179,8 +185,14 @@ type watchedApp struct {
 	manualReload bool
 	// servingFiles are the files of the serving revision.
 	servingFiles map[string][]byte
+	// readable is the status before the folder became unreadable.
+	readable Status
 
-	folders []string // to watch; guarded by Watch.mu
+	// folder is the folder of the watch in which the app was last found, as foundDir;
+	// guarded by Watch.mu.
+	folder   *watchedFolder
+	foundDir string
+	folders  []string // to watch; guarded by Watch.mu
 	// missed reports that the app was busy when it was due.
 	missed atomic.Bool
 	// pollCost is the recent duration of polls, in nanoseconds. nextPollAt is the
@@ -199,8 +211,11 @@ type pollMode struct {
 // NewWatch returns a watch over folders: apps, or folders of apps.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	w := &Watch{
-		loader: l, host: host, dirs: dirs, apps: map[string]*watchedApp{}, due: map[string]bool{}, status: map[string]Status{}, journal: newJournal(),
+		loader: l, host: host, apps: map[string]*watchedApp{}, due: map[string]bool{}, status: map[string]Status{}, journal: newJournal(),
 		cheapLane: make(chan struct{}, max(2, goruntime.GOMAXPROCS(0))), costlyLane: make(chan struct{}, 2), wake: make(chan struct{}, 1),
+	}
+	for _, dir := range dirs {
+		w.folders = append(w.folders, &watchedFolder{dir: dir, status: FolderStatus{Name: nameFolder(dir)}})
 	}
 	w.pollCtx, w.cancelPolls = context.WithCancel(context.Background())
 	if opts != nil {
@@ -215,6 +230,9 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	}
 	if w.opts.Gate == nil {
 		w.opts.Gate = w.gateApp
+	}
+	if w.opts.list == nil {
+		w.opts.list = listFolder
 	}
 	if w.opts.Clock == nil {
 		w.opts.Clock = time.Now
@@ -231,48 +249,35 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	return w
 }
 
-// discoverApps returns the app folders by name. For a duplicate name, the first folder
-// counts.
-func (w *Watch) discoverApps() (map[string]string, error) {
-	found := map[string]string{}
-	for _, dir := range w.dirs {
-		apps, err := Discover(dir)
-		if err != nil {
-			return nil, err
-		}
-		for _, app := range apps {
-			name := AppName(app)
-			if other, taken := found[name]; taken && other != app {
-				w.opts.Logger.Error("duplicate app name; the first folder is served", "app", name, "first", other, "second", app)
-				continue
-			}
-			found[name] = app
-		}
-	}
-	return found, nil
-}
-
 // watchedFolders returns all folders in which a change matters, with the names of their
 // apps. Folders that would become an app with a new file have no name.
 func (w *Watch) watchedFolders() map[string]string {
 	all := map[string]string{}
-	for _, dir := range w.dirs {
-		for _, candidate := range candidateFolders(dir) {
+	w.discoverMu.Lock()
+	unreadable := map[*watchedFolder]bool{}
+	for _, f := range w.folders {
+		if unreadable[f] = f.listing.err != nil; unreadable[f] {
+			continue // the next listing that succeeds watches it again
+		}
+		for _, candidate := range f.listing.candidates {
 			all[candidate] = ""
 		}
 	}
 	w.mu.Lock()
 	for _, a := range w.apps {
 		for _, folder := range a.folders {
-			all[folder] = a.name
+			if !unreadable[a.folder] {
+				all[folder] = a.name
+			}
 		}
 	}
 	w.mu.Unlock()
-	for _, dir := range w.dirs {
-		if dir = filepath.Clean(dir); all[dir] == "" {
+	for _, f := range w.folders {
+		if dir := filepath.Clean(f.dir); !unreadable[f] && all[dir] == "" {
 			all[dir] = ""
 		}
 	}
+	w.discoverMu.Unlock()
 	maps.DeleteFunc(all, func(dir, _ string) bool {
 		info, err := os.Stat(dir)
 		return err != nil || !info.IsDir()

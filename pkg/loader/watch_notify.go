@@ -54,30 +54,13 @@ func (w *Watch) Run(ctx context.Context) error {
 		case <-every.C:
 			all = true
 		}
-		w.reportDiscovery(w.pollDue(all))
+		w.pollDue(all)
 		all = false
 		// Poll new folders: earlier changes in them caused no events.
 		if n.updateWatches() {
 			all = true
 			arm()
 		}
-	}
-}
-
-// reportDiscovery logs once that the folders cannot be read, and once that they can
-// again.
-func (w *Watch) reportDiscovery(err error) {
-	previous := w.discoverErr
-	w.discoverErr = ""
-	if err != nil {
-		w.discoverErr = err.Error()
-	}
-	switch {
-	case w.discoverErr == previous:
-	case err != nil:
-		w.opts.Logger.Error("cannot discover apps; loaded apps keep serving", "error", err)
-	default:
-		w.opts.Logger.Info("app discovery recovered")
 	}
 }
 

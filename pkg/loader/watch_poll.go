@@ -10,18 +10,20 @@ import (
 	"agenthost/internal/safe"
 )
 
-// Sync loads every changed app now. It returns an error if a folder cannot be read;
-// existing apps keep serving. It does not wait for apps that take longer than
+// Sync loads every changed app now. If a folder cannot be read, it returns an error after
+// it has loaded the apps of the others. It does not wait for apps that take longer than
 // MaxWait.
 func (w *Watch) Sync(ctx context.Context) error {
-	_, err := w.pollAll(ctx, pollMode{immediate: true, requested: true})
-	return err
+	if _, err := w.pollAll(ctx, pollMode{immediate: true, requested: true}); err != nil {
+		return err
+	}
+	return w.firstFolderError()
 }
 
 // Reload polls each app until it settles, loads changes, and publishes changes that
-// wait for a manual reload. The statuses then have the results. It returns an error if
-// a folder cannot be read. It waits at most MaxWait for an app, and 30 s for all
-// apps. Slower loads continue with status Loading.
+// wait for a manual reload. The statuses and Folders then have the results. It waits at
+// most MaxWait for an app, and 30 s for all apps. Slower loads continue with status
+// Loading.
 func (w *Watch) Reload(ctx context.Context) error {
 	return w.pollUntilSettled(ctx, pollMode{requested: true}, nil)
 }
@@ -46,32 +48,34 @@ func (p *poll) waitDone(ctx context.Context) error {
 }
 
 // visitApps finds the app folders and calls visit for every known app by name, with its
-// folder, or "" if it is missing.
-func (w *Watch) visitApps(visit func(a *watchedApp, dir string)) error {
+// folder; the zero foundApp means that the folder does not exist.
+func (w *Watch) visitApps(visit func(a *watchedApp, at foundApp)) {
+	w.discoverMu.Lock()
+	defer w.discoverMu.Unlock()
+	w.listFolders()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	found, err := w.discoverApps()
-	if err != nil {
-		return err
-	}
-	for name := range found {
-		if w.apps[name] == nil {
-			w.apps[name] = &watchedApp{name: name, busy: make(chan struct{}, 1)}
+	found := w.resolveApps()
+	for name, at := range found {
+		a := w.apps[name]
+		if a == nil {
+			a = &watchedApp{name: name, busy: make(chan struct{}, 1)}
+			w.apps[name] = a
 			w.due[name] = true
 		}
+		a.folder, a.foundDir = at.folder, at.dir
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.apps)) {
 		visit(w.apps[name], found[name])
 	}
-	return nil
 }
 
 // pollAll polls every app once, in parallel, and waits. It reports whether another poll
 // should follow soon.
 func (w *Watch) pollAll(ctx context.Context, p pollMode) (again bool, err error) {
 	var mu sync.Mutex
-	err = w.runForApps(ctx, nil, func(ctx context.Context, a *watchedApp, dir string) error {
-		poll := w.startPoll(a, dir, p)
+	err = w.runForApps(ctx, nil, func(ctx context.Context, a *watchedApp, at foundApp) error {
+		poll := w.startPoll(a, at, p)
 		err := poll.waitDone(ctx)
 		select {
 		case <-poll.done:
@@ -90,9 +94,9 @@ func (w *Watch) pollAll(ctx context.Context, p pollMode) (again bool, err error)
 func (w *Watch) pollUntilSettled(ctx context.Context, p pollMode, only func(name string) bool) error {
 	limited, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
-	err := w.runForApps(limited, only, func(ctx context.Context, a *watchedApp, dir string) error {
+	err := w.runForApps(limited, only, func(ctx context.Context, a *watchedApp, at foundApp) error {
 		for {
-			poll := w.startPoll(a, dir, p)
+			poll := w.startPoll(a, at, p)
 			if err := poll.waitDone(ctx); err != nil {
 				return err
 			}
@@ -124,7 +128,7 @@ func (w *Watch) pollUntilSettled(ctx context.Context, p pollMode, only func(name
 
 // runForApps calls fn for every selected app in parallel, once the app is not busy, and
 // waits at most MaxWait. If fn starts a poll, the poll releases the app.
-func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, fn func(ctx context.Context, a *watchedApp, dir string) error) error {
+func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, fn func(ctx context.Context, a *watchedApp, at foundApp) error) error {
 	var all sync.WaitGroup
 	errs := make(chan error, 1)
 	keep := func(err error) {
@@ -137,7 +141,7 @@ func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, fn 
 		w.logPanic(p)
 		keep(p)
 	}
-	err := w.visitApps(func(a *watchedApp, dir string) {
+	w.visitApps(func(a *watchedApp, at foundApp) {
 		if only != nil && !only(a.name) {
 			return
 		}
@@ -146,21 +150,18 @@ func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, fn 
 			defer safe.Recover(fail)
 			select {
 			case a.busy <- struct{}{}:
-				if err := fn(ctx, a, dir); err != nil {
+				if err := fn(ctx, a, at); err != nil {
 					keep(err)
 				}
 			case <-time.After(w.opts.MaxWait):
-				w.markLoading(a.name, dir)
+				w.markLoading(a.name, at.dir)
 			case <-ctx.Done():
-				w.markLoading(a.name, dir)
+				w.markLoading(a.name, at.dir)
 				keep(ctx.Err())
 			}
 		})
 	})
 	all.Wait()
-	if err != nil {
-		return err
-	}
 	select {
 	case err := <-errs:
 		return err
@@ -171,9 +172,9 @@ func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, fn 
 
 // pollDue starts polls of the due apps, or of all apps, without waiting. A busy app is
 // polled later.
-func (w *Watch) pollDue(all bool) error {
-	return w.visitApps(func(a *watchedApp, dir string) {
-		if !all && !w.due[a.name] && dir != "" {
+func (w *Watch) pollDue(all bool) {
+	w.visitApps(func(a *watchedApp, at foundApp) {
+		if !all && !w.due[a.name] && at.dir != "" && at.err == nil {
 			return
 		}
 		if rest := time.Until(time.Unix(0, a.nextPollAt.Load())); rest > 0 {
@@ -189,7 +190,7 @@ func (w *Watch) pollDue(all bool) error {
 		select {
 		case a.busy <- struct{}{}:
 			a.missed.Store(false)
-			w.startPoll(a, dir, pollMode{})
+			w.startPoll(a, at, pollMode{})
 		default:
 		}
 	})
@@ -205,12 +206,12 @@ func (w *Watch) setDue(name string) {
 
 // startPoll polls an app in a new goroutine. The caller holds the app's busy lock,
 // which the poll releases.
-func (w *Watch) startPoll(a *watchedApp, dir string, p pollMode) *poll {
+func (w *Watch) startPoll(a *watchedApp, at foundApp, p pollMode) *poll {
 	job := &poll{done: make(chan struct{}), late: make(chan struct{})}
 	w.polls.Go(func() {
 		defer safe.Recover(w.logPanic)
 		defer close(job.done)
-		if panicked := safe.Call(func() { job.pollAgain = w.pollApp(a, dir, p, job) }); panicked != nil {
+		if panicked := safe.Call(func() { job.pollAgain = w.pollApp(a, at, p, job) }); panicked != nil {
 			panicked.Log(w.opts.Logger, "app reload panicked", "app", a.name)
 			a.loadedHash, a.pendingHash = a.attemptedHash, "" // retry after its files change
 		}
@@ -223,7 +224,7 @@ func (w *Watch) startPoll(a *watchedApp, dir string, p pollMode) *poll {
 }
 
 // pollApp polls an app in its lane.
-func (w *Watch) pollApp(a *watchedApp, dir string, p pollMode, job *poll) (again bool) {
+func (w *Watch) pollApp(a *watchedApp, at foundApp, p pollMode, job *poll) (again bool) {
 	lane := w.cheapLane
 	if time.Duration(a.pollCost.Load()) > costlyThreshold {
 		lane = w.costlyLane
@@ -241,7 +242,7 @@ func (w *Watch) pollApp(a *watchedApp, dir string, p pollMode, job *poll) (again
 	}).Stop()
 	defer time.AfterFunc(w.opts.MaxWait, func() {
 		defer safe.Recover(w.logPanic)
-		w.markLoading(a.name, dir)
+		w.markLoading(a.name, at.dir)
 		close(job.late)
 	}).Stop()
 	began := time.Now()
@@ -249,10 +250,14 @@ func (w *Watch) pollApp(a *watchedApp, dir string, p pollMode, job *poll) (again
 		a.pollCost.Store(max(int64(time.Since(began)), a.pollCost.Load()/2))
 		w.unmarkLoading(a.name)
 	}()
-	if dir == "" {
+	if at.dir == "" {
 		return w.removeIfAbsent(a, p)
 	}
-	a.dir, a.missingSince = dir, time.Time{}
+	a.dir, a.missingSince = at.dir, time.Time{}
+	if at.err != nil {
+		w.markUnreadable(a, at.err)
+		return false
+	}
 	return w.reloadIfChanged(w.pollCtx, a, p)
 }
 

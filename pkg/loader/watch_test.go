@@ -310,20 +310,6 @@ func TestWatchFolderMissingOnce(t *testing.T) {
 	s.pollAndExpect(3)
 }
 
-// TestWatchUnreadable expects all apps to keep serving while their folder cannot be
-// read.
-func TestWatchUnreadable(t *testing.T) {
-	s := newServingEnv(t)
-	s.must(os.Rename(s.top, s.top+"~"))
-	for range 3 {
-		if _, err := s.watch.pollAll(t.Context(), pollMode{}); err == nil || !strings.HasPrefix(err.Error(), "finding apps: ") {
-			t.Errorf("pollAll = %v, want an error", err)
-		}
-	}
-	s.must(os.Rename(s.top+"~", s.top))
-	s.pollAndExpect(3)
-}
-
 // TestWatchSameName expects the first folder of a duplicate name to be served.
 func TestWatchSameName(t *testing.T) {
 	other := t.TempDir()

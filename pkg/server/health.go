@@ -30,8 +30,9 @@ func (s *Server) handleLive(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // handleReady reports readiness. An app with errors in its files adds a reason but does
-// not make the server unready: its last good revision stays active. Nor does a failing memory
-// service, which all replicas share: turns continue without it.
+// not make the server unready: its last good revision stays active. Nor does a folder that
+// cannot be read, nor a failing memory service, which all replicas share: turns continue
+// without it.
 func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	body := readyBody{Ready: true, Reasons: []string{}}
 	addBlocker := func(reason string) { body.Ready, body.Reasons = false, append(body.Reasons, reason) }
@@ -53,6 +54,9 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	if len(s.host.Apps()) == 0 {
 		addBlocker("no app is active")
 	}
+	for _, f := range s.faultyFolders() {
+		body.Reasons = append(body.Reasons, f.readinessReasons()...)
+	}
 	for _, st := range s.reloaderStatuses() {
 		body.Reasons = append(body.Reasons, st.readinessReasons()...)
 	}
@@ -63,12 +67,28 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readinessReasons describes problems that need attention.
+func (f *FolderStatus) readinessReasons() []string {
+	var all []string
+	if f.Unreadable != "" {
+		all = append(all, fmt.Sprintf("folder %s cannot be read: %s", f.Name, f.Unreadable))
+	}
+	for _, problem := range f.Problems {
+		all = append(all, fmt.Sprintf("folder %s: %s", f.Name, problem))
+	}
+	return all
+}
+
+// readinessReasons describes problems that need attention.
 func (st *Status) readinessReasons() []string {
 	switch {
 	case st.Loading:
 		return []string{fmt.Sprintf("app %s: files are still loading", st.App)}
 	case st.OK:
 		return nil
+	case st.Unreadable != "" && st.Revision != "":
+		return []string{fmt.Sprintf("app %s: its folder cannot be read, revision %s stays active", st.App, st.Revision)}
+	case st.Unreadable != "":
+		return []string{fmt.Sprintf("app %s: its folder cannot be read, no revision is active", st.App)}
 	case st.Waiting != "":
 		return []string{fmt.Sprintf("app %s: revision %s is waiting for a manual reload, revision %s stays active", st.App, st.Waiting, st.Revision)}
 	case st.Revision != "":

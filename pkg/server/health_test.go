@@ -183,3 +183,51 @@ func TestMemoryServiceUnavailable(t *testing.T) {
 	failing.Store(true)
 	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":["memory service cannot be read: memories of projects/p/locations/l/ragCorpora/5: 403 PERMISSION_DENIED; hint: check that the project exists, and grant the host's account the role roles/aiplatform.user on it, for projects/p/locations/l/ragCorpora/5"]}`)
 }
+
+// foldersReloader is a reloader with folders that have problems, and an app of one of them.
+type foldersReloader struct{ fakeReloader }
+
+func (foldersReloader) Folders() []server.FolderStatus {
+	return []server.FolderStatus{
+		{Name: "good"},
+		{Name: "lone", Unreadable: "folder not found"},
+		{Name: "more", Problems: []string{"app x is not served: the folder good has an app with the same name"}},
+	}
+}
+
+// Reload changes nothing.
+func (foldersReloader) Reload(context.Context) error { return nil }
+
+// A folder of apps that cannot be read, and its apps, are reasons, but the server stays
+// ready, because their last good revisions serve. A reload and the stream of changes name
+// the folder, also if it has no apps.
+func TestUnreadableFolder(t *testing.T) {
+	apps := fakeReloader{
+		"lone":  {App: "lone", Revision: "r1", Unreadable: "folder not found"},
+		"never": {App: "never", Unreadable: "permission denied"},
+	}
+	for _, tt := range []struct {
+		apps    fakeReloader
+		reasons string
+		failed  string
+	}{
+		{fakeReloader{}, "", ""},
+		{
+			apps, `,"app lone: its folder cannot be read, revision r1 stays active","app never: its folder cannot be read, no revision is active"`,
+			`{"app":"lone","revision":"r1","ok":false,"unreadable":"folder not found","diagnostics":[]},{"app":"never","revision":"","ok":false,"unreadable":"permission denied","diagnostics":[]}`,
+		},
+	} {
+		e := newEnv(t, &server.Options{Reloader: foldersReloader{tt.apps}})
+		e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+		expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":["folder lone cannot be read: folder not found","folder more: app x is not served: the folder good has an app with the same name"`+tt.reasons+`]}`)
+		folders := `"folders":[{"name":"lone","unreadable":"folder not found"},{"name":"more","problems":["app x is not served: the folder good has an app with the same name"]}]`
+		expectResponse(t, e.serve("POST", "/-/reload", ""), 409, `{"changed":[],"failed":[`+tt.failed+`],"removed":[],`+folders+`}`)
+		ctx, stop := context.WithCancel(t.Context())
+		stop() // after the first frame
+		w := httptest.NewRecorder()
+		e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "http://127.0.0.1/-/changes", nil))
+		if !strings.Contains(w.Body.String(), folders) {
+			t.Errorf("changes: %s, want %s", w.Body, folders)
+		}
+	}
+}

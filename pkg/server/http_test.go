@@ -157,6 +157,9 @@ func (r fakeReloader) Statuses() []server.Status {
 	return slices.SortedFunc(maps.Values(r), func(a, b server.Status) int { return strings.Compare(a.App, b.App) })
 }
 
+// Folders returns no folders.
+func (r fakeReloader) Folders() []server.FolderStatus { return nil }
+
 // Reload changes hello and removes waiting.
 func (r fakeReloader) Reload(context.Context) error {
 	r["hello"] = server.Status{App: "hello", Revision: "rev-next", OK: true}

@@ -228,6 +228,7 @@ type stateCollector struct {
 	server *Server
 
 	appOK, appFailed, appLoaded, appGood, appLoads *prometheus.Desc
+	appUnreadable, folderUnreadable                *prometheus.Desc
 	draining, running                              *prometheus.Desc
 	cacheReads, cacheSessions, cacheBytes          *prometheus.Desc
 	waiting, waits, waited                         *prometheus.Desc
@@ -239,23 +240,25 @@ func newStateCollector(s *Server) *stateCollector {
 		return prometheus.NewDesc("agenthost_"+name, help, labels, nil)
 	}
 	return &stateCollector{
-		server:        s,
-		appOK:         desc("app_info", "Always 1; the label is the active revision, empty if there is none.", "app", "revision"),
-		appFailed:     desc("app_last_reload_failed", "Whether the last reload of the app failed: 1 or 0.", "app"),
-		appLoaded:     desc("app_last_reload_timestamp_seconds", "Time of the last reload of the app.", "app"),
-		appGood:       desc("app_last_good_reload_timestamp_seconds", "Time of the last successful reload of the app; 0 if there was none.", "app"),
-		appLoads:      desc("app_reloads_total", "Reloads of the app by outcome: good or failed.", "app", "outcome"),
-		draining:      desc("draining", "Whether the server is shutting down: 1 or 0."),
-		running:       desc("runs_running", "Turns in progress."),
-		cacheReads:    desc("store_cache_reads_total", "Session reads by cache outcome: hit or miss.", "outcome"),
-		cacheSessions: desc("store_cache_sessions", "Sessions in the cache."),
-		cacheBytes:    desc("store_cache_bytes", "Size of the session cache."),
-		waiting:       desc("store_waiting", "Turns waiting: in the queue of a session, or for the lease of another host.", "for"),
-		waits:         desc("store_waits_total", "Completed waits.", "for"),
-		waited:        desc("store_wait_seconds_total", "Total duration of completed waits.", "for"),
-		writes:        desc("store_writes_total", "Writes to the database."),
-		transactions:  desc("store_transactions_total", "Database transactions; concurrent writes share one (group commit)."),
-		queued:        desc("store_writes_queued", "Writes waiting for a transaction."),
+		server:           s,
+		appOK:            desc("app_info", "Always 1; the label is the active revision, empty if there is none.", "app", "revision"),
+		appFailed:        desc("app_last_reload_failed", "Whether the last reload of the app failed: 1 or 0.", "app"),
+		appLoaded:        desc("app_last_reload_timestamp_seconds", "Time of the last reload of the app.", "app"),
+		appGood:          desc("app_last_good_reload_timestamp_seconds", "Time of the last successful reload of the app; 0 if there was none.", "app"),
+		appLoads:         desc("app_reloads_total", "Reloads of the app by outcome: good or failed.", "app", "outcome"),
+		appUnreadable:    desc("app_folder_unreadable", "Whether the folder of the app cannot be read: 1 or 0.", "app"),
+		folderUnreadable: desc("folder_unreadable", "Whether a folder of apps cannot be read: 1 or 0.", "folder"),
+		draining:         desc("draining", "Whether the server is shutting down: 1 or 0."),
+		running:          desc("runs_running", "Turns in progress."),
+		cacheReads:       desc("store_cache_reads_total", "Session reads by cache outcome: hit or miss.", "outcome"),
+		cacheSessions:    desc("store_cache_sessions", "Sessions in the cache."),
+		cacheBytes:       desc("store_cache_bytes", "Size of the session cache."),
+		waiting:          desc("store_waiting", "Turns waiting: in the queue of a session, or for the lease of another host.", "for"),
+		waits:            desc("store_waits_total", "Completed waits.", "for"),
+		waited:           desc("store_wait_seconds_total", "Total duration of completed waits.", "for"),
+		writes:           desc("store_writes_total", "Writes to the database."),
+		transactions:     desc("store_transactions_total", "Database transactions; concurrent writes share one (group commit)."),
+		queued:           desc("store_writes_queued", "Writes waiting for a transaction."),
 	}
 }
 
@@ -270,6 +273,13 @@ func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 	for _, st := range c.server.reloaderStatuses() {
 		c.collectApp(to, &st)
 	}
+	unreadable := map[string]bool{} // folders with the same base name share a series
+	for _, f := range c.server.reloaderFolders() {
+		unreadable[f.Name] = unreadable[f.Name] || f.Unreadable != ""
+	}
+	for name, is := range unreadable {
+		to <- constGauge(c.folderUnreadable, boolValue(is), name)
+	}
 	to <- constGauge(c.draining, boolValue(!c.server.runs.isOpen()))
 	to <- constGauge(c.running, float64(c.server.runs.count()))
 	c.collectStore(to, c.server.host.Store().Stats())
@@ -278,6 +288,7 @@ func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 func (c *stateCollector) collectApp(to chan<- prometheus.Metric, st *Status) {
 	l := st.Loads
 	to <- constGauge(c.appFailed, boolValue(!st.OK && st.Waiting == ""), st.App)
+	to <- constGauge(c.appUnreadable, boolValue(st.Unreadable != ""), st.App)
 	to <- constGauge(c.appLoaded, unixSeconds(l.Last), st.App)
 	to <- constGauge(c.appGood, unixSeconds(l.Good), st.App)
 	to <- constCounter(c.appLoads, float64(l.All-l.Failed), st.App, "good")

@@ -32,9 +32,14 @@ type loadsReloader struct{ server.Reloader }
 func (loadsReloader) Statuses() []server.Status {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	return []server.Status{
-		{App: "broken", Loads: server.Loads{Last: at, All: 2, Failed: 2}, Diagnostics: spec.Diagnostics{{Message: "bad"}}},
+		{App: "broken", Unreadable: "folder not found", Loads: server.Loads{Last: at, All: 2, Failed: 2}, Diagnostics: spec.Diagnostics{{Message: "bad"}}},
 		{App: "hello", OK: true, Loads: server.Loads{Last: at, Good: at, All: 3, Failed: 1}},
 	}
+}
+
+// Folders returns three folders, two with the same base name.
+func (loadsReloader) Folders() []server.FolderStatus {
+	return []server.FolderStatus{{Name: "apps"}, {Name: "more"}, {Name: "apps", Unreadable: "folder not found"}}
 }
 
 // Metrics count runs by app, model and tool, reloads by app, and requests by route.

@@ -14,10 +14,12 @@ type reloadBody struct {
 	Failed  []Status `json:"failed"`
 	Removed []string `json:"removed"`
 	Loading []Status `json:"loading,omitempty"`
+	// Folders are the folders of apps that have problems.
+	Folders []FolderStatus `json:"folders,omitempty"`
 }
 
 // handleReload reloads changed files and returns the result of each app. The status is
-// 409 if an app has errors, otherwise 202 if an app is still loading.
+// 409 if an app has errors or a folder cannot be read, otherwise 202 if an app is still loading.
 func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 	before := map[string]Status{}
 	for _, st := range s.reloaderStatuses() {
@@ -43,7 +45,8 @@ func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 	}
 	body.Removed = slices.AppendSeq(body.Removed, maps.Keys(before))
 	slices.Sort(body.Removed)
-	if len(body.Failed) > 0 {
+	body.Folders = s.faultyFolders()
+	if len(body.Failed) > 0 || slices.ContainsFunc(body.Folders, func(f FolderStatus) bool { return f.Unreadable != "" }) {
 		return writeStatus(w, false, http.StatusConflict, body)
 	}
 	return writeStatus(w, len(body.Loading) == 0, http.StatusAccepted, body)
@@ -72,7 +75,7 @@ func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
 		if len(reports) > 0 {
 			lastSent = reports[len(reports)-1].Number
 		}
-		frame, err := encodeJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.listStatuses(), append([]Report{}, reports...)})
+		frame, err := encodeJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.listStatuses(), s.faultyFolders(), append([]Report{}, reports...)})
 		if err != nil {
 			return err
 		}
@@ -94,9 +97,11 @@ func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
 type changesBody struct {
 	Version string `json:"version"`
 	// DevUI reports whether ADK's web client is served.
-	DevUI   bool     `json:"devUI,omitempty"`
-	Apps    []Status `json:"apps"`
-	Reports []Report `json:"reports"`
+	DevUI bool     `json:"devUI,omitempty"`
+	Apps  []Status `json:"apps"`
+	// Folders are the folders of apps that have problems.
+	Folders []FolderStatus `json:"folders,omitempty"`
+	Reports []Report       `json:"reports"`
 }
 
 // reportsAfter returns the reloader's reports. Without a reloader there are none, and

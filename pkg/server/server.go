@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -139,6 +140,8 @@ type Reloader interface {
 	Status(app string) (Status, bool)
 	// Statuses returns the status of every app, sorted by name.
 	Statuses() []Status
+	// Folders returns the state of each folder in which the reloader finds apps.
+	Folders() []FolderStatus
 	// Reload loads changed files now and activates pending revisions. It returns an
 	// error if the changes cannot be determined.
 	Reload(ctx context.Context) error
@@ -160,12 +163,24 @@ type Status struct {
 	// Loading reports that the files are still being loaded, or that the gate of the
 	// app is still running, after a reload stopped waiting.
 	Loading bool `json:"loading,omitempty"`
+	// Unreadable is the reason why the folder of the app cannot be read; empty if it can.
+	Unreadable string `json:"unreadable,omitempty"`
 	// Diagnostics lists the errors and warnings of the files.
 	Diagnostics spec.Diagnostics `json:"diagnostics"`
 	// Loaded is when the last load of the files ended, successful or not.
 	Loaded time.Time `json:"loaded,omitzero"`
 	// Loads holds the counters for the metrics.
 	Loads Loads `json:"-"`
+}
+
+// A FolderStatus is the state of a folder in which a reloader finds apps.
+type FolderStatus struct {
+	// Name is the base name of the folder: responses contain no paths of the host.
+	Name string `json:"name"`
+	// Unreadable is the reason why the folder cannot be read; empty if it can.
+	Unreadable string `json:"unreadable,omitempty"`
+	// Problems lists the subfolders that are not served.
+	Problems []string `json:"problems,omitempty"`
 }
 
 // Loads counts the loads of an app.
@@ -183,7 +198,7 @@ type Report struct {
 	App    string    `json:"app"`
 	Time   time.Time `json:"time"`
 	// What: loaded, refused, waiting, recovered (the files match the active revision
-	// again) or removed.
+	// again), unreadable (the app's folder) or removed.
 	What string `json:"what"`
 	// From is the revision that was active before, To the one that is active or pending
 	// now; empty if there is none.
@@ -280,4 +295,19 @@ func (s *Server) reloaderStatuses() []Status {
 		return nil
 	}
 	return s.opts.Reloader.Statuses()
+}
+
+// reloaderFolders returns the states of the reloader's folders.
+func (s *Server) reloaderFolders() []FolderStatus {
+	if s.opts.Reloader == nil {
+		return nil
+	}
+	return s.opts.Reloader.Folders()
+}
+
+// faultyFolders returns the states of the folders that have problems.
+func (s *Server) faultyFolders() []FolderStatus {
+	return slices.DeleteFunc(slices.Clone(s.reloaderFolders()), func(f FolderStatus) bool {
+		return f.Unreadable == "" && len(f.Problems) == 0
+	})
 }

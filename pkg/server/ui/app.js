@@ -12,7 +12,7 @@ import { EvalView } from './evals.js';
 
 const MAX_REPORTS = 64;
 
-const view = { apps: null, reports: [], chosen: '', seen: new Set(), info: null, agent: '', changed: new Set() };
+const view = { apps: null, folders: [], reports: [], chosen: '', seen: new Set(), info: null, agent: '', changed: new Set() };
 const evals = new EvalView(byId('evals'), toAddress);
 const chat = new Chat({
   lightUp: (name) => lightUp(byId('agents'), name), onSession: toAddress,
@@ -26,6 +26,7 @@ function onFrame(frame, isFirst) {
   byId('version').textContent = frame.version;
   byId('devui').hidden = !frame.devUI;
   view.apps = frame.apps;
+  view.folders = frame.folders ?? [];
   view.reports = [...(isFirst ? [] : view.reports), ...frame.reports].slice(-MAX_REPORTS);
   for (const app of frame.apps) view.seen.add(app.app);
   // If the selected app is removed, stay on it: only the user selects another one.
@@ -51,11 +52,11 @@ function drawFiles() {
   const app = chosenApp();
   drawApps(byId('apps'), view.apps, view.chosen, choose);
   drawTop();
-  drawProblems(byId('problems'), app);
+  drawProblems(byId('problems'), app, view.folders);
   drawChanges(byId('changes'), view.reports.filter((r) => r.app === view.chosen));
   byId('changes').hidden = byId('state').hidden = byId('views').hidden = !view.chosen;
   chat.setBlocked(reasonToWait(app));
-  const isBroken = view.apps.some((a) => !a.ok && !a.waiting);
+  const isBroken = view.folders.length > 0 || view.apps.some((a) => !a.ok && !a.waiting);
   document.title = `${isBroken ? '▲ ' : ''}${view.chosen || 'agenthost'}${view.chosen ? ' · agenthost' : ''}`;
 }
 

@@ -3,20 +3,22 @@
 import { el, fold, block, short, clock, count } from './dom.js';
 import { hunks } from './diff.js';
 
-/** health returns ok, warned, waiting, stale or down. */
+/** health returns ok, warned, waiting, gone, stale or down. */
 export function health(app) {
+  if (app.unreadable) return app.revision ? 'gone' : 'down';
   if (app.waiting) return 'waiting';
   if (!app.ok) return app.revision ? 'stale' : 'down';
   return app.diagnostics.length ? 'warned' : 'ok';
 }
 
 const RECENT = 5;
-const MARKS = { ok: '●', warned: '●', waiting: '◐', stale: '▲', down: '■' };
+const MARKS = { ok: '●', warned: '●', waiting: '◐', gone: '▲', stale: '▲', down: '■' };
 
 const WORDS = {
   ok: 'running',
   warned: 'running, with warnings',
   waiting: 'changed files wait for a reload',
+  gone: 'its folder is gone or cannot be read: the last good revision keeps running',
   stale: 'errors in the files: the last good revision keeps running',
   down: 'errors in the files: not running',
 };
@@ -93,6 +95,7 @@ export function drawSignIn(section, { status, hasToken, enter }) {
 export function headline(r) {
   if (r.what === 'refused') return r.from ? `rejected: errors in the files, revision ${short(r.from)} keeps running` : 'rejected: errors in the files, not running';
   if (r.what === 'recovered') return `recovered: the files match revision ${short(r.to)} again`;
+  if (r.what === 'unreadable') return r.from ? `its folder is gone or cannot be read, revision ${short(r.from)} keeps running` : 'its folder is gone or cannot be read, not running';
   if (r.what === 'removed') return 'removed';
   if (r.what === 'loaded' && !r.from) return `loaded revision ${short(r.to)}`;
   const all = (r.changes ?? []).map((c) => (c.field ? `${c.where}: ${c.field} ${c.what}` : `${c.where} ${c.what}`));

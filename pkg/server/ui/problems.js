@@ -5,8 +5,11 @@ import { el, count } from './dom.js';
 const MAX_SHOWN = 100;
 const MAX_OPEN_WARNINGS = 3;
 
-/** drawProblems lists errors, then warnings; long lists of warnings are folded. */
-export function drawProblems(section, app) {
+/**
+ * drawProblems lists the problems of the server's folders, then the errors and the
+ * warnings of the app; long lists of warnings are folded.
+ */
+export function drawProblems(section, app, folders = []) {
   const all = app?.diagnostics ?? [];
   const opened = new Map([...section.querySelectorAll('details')].map((d) => [d.dataset.severity, d.open]));
   const group = (severity, isOpen) => {
@@ -16,8 +19,16 @@ export function drawProblems(section, app) {
       el('ol', {}, some.slice(0, MAX_SHOWN).map(problem)),
       some.length > MAX_SHOWN && el('p', { class: 'dim' }, `and ${some.length - MAX_SHOWN} more`));
   };
-  section.hidden = !all.length;
-  section.replaceChildren(...[group('error', () => true), group('warning', (n) => n <= MAX_OPEN_WARNINGS)].filter(Boolean));
+  section.hidden = !all.length && !folders.length;
+  section.replaceChildren(...[folders.length > 0 && el('div', { class: 'folders', role: 'alert' }, folders.flatMap(folderProblems)), group('error', () => true), group('warning', (n) => n <= MAX_OPEN_WARNINGS)].filter(Boolean));
+}
+
+function folderProblems(folder) {
+  const name = () => ['Folder ', el('b', {}, folder.name)];
+  return [
+    folder.unreadable && el('p', {}, name(), ` cannot be read: ${folder.unreadable}. Its apps keep their last good revision. They are reloaded when it is back.`),
+    ...(folder.problems ?? []).map((text) => el('p', {}, name(), `: ${text}`)),
+  ].filter(Boolean);
 }
 
 function problem(d) {

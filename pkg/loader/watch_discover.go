@@ -1,0 +1,271 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/internal/safe"
+)
+
+// A watch finds its apps in the folders that it was given, such as those of a command
+// line. Each folder is listed on its own, in its own goroutine: a folder that is missing,
+// unreadable or on a file system that does not respond never delays or hides the apps of
+// the others.
+//
+// A folder that can be read decides which apps exist. A folder that cannot be read decides
+// nothing: its apps keep their last good revision, and their statuses have the reason.
+
+// A FolderStatus is the state of one of the folders that a watch was given.
+type FolderStatus struct {
+	// Name is the base name of the folder. It does not reveal where the folder is.
+	Name string
+	// Unreadable is the reason why the folder cannot be read; empty if it can.
+	Unreadable string
+	// Problems are the subfolders that are not served: those that cannot be read, and
+	// apps with the name of another app.
+	Problems []string
+}
+
+// A watchedFolder is one of the folders that a watch was given. Watch.discoverMu guards it
+// between listings, except status, which Watch.statusMu guards.
+type watchedFolder struct {
+	dir string
+	// listed is closed when the running listing ends; nil if none is running.
+	listed chan struct{}
+	// late reports that the running listing has exceeded maxListTime.
+	late bool
+	// listing is the result of the last listing that ended in time, or its error.
+	listing folderListing
+	running folderListing
+	status  FolderStatus
+}
+
+// A foundApp is the folder of an app. The folder cannot be read if err is set.
+type foundApp struct {
+	dir string
+	// folder is the folder of the watch in which the app was found.
+	folder *watchedFolder
+	err    error
+}
+
+// A folderError is the error of a folder of the watch, for its apps.
+type folderError struct {
+	folder string
+	err    error
+}
+
+// Error names the folder.
+func (e *folderError) Error() string {
+	return fmt.Sprintf("the folder %s of the server: %s", e.folder, formatFolderError(e.err))
+}
+
+var (
+	errListTimeout   = fmt.Errorf("it did not respond within %s", maxListTime)
+	errListInterrupt = errors.New("listing it panicked, see the log")
+)
+
+// listFolders lists all folders at once. A folder that does not respond is unreadable until
+// its listing has ended.
+func (w *Watch) listFolders() {
+	timeout := time.NewTimer(maxListTime)
+	defer timeout.Stop()
+	for _, f := range w.folders {
+		w.startListing(f)
+	}
+	for _, f := range w.folders {
+		if !f.late {
+			select {
+			case <-f.listed:
+			case <-timeout.C:
+				timeout.Reset(0) // the others have had their time as well
+			}
+		}
+		select {
+		case <-f.listed:
+			f.listing, f.listed, f.late = f.running, nil, false
+		default:
+			f.listing, f.late = folderListing{err: errListTimeout}, true
+		}
+	}
+}
+
+// startListing starts to list a folder, unless a listing is still running.
+func (w *Watch) startListing(f *watchedFolder) {
+	if f.listed != nil {
+		return
+	}
+	ended := make(chan struct{})
+	f.listed, f.running = ended, folderListing{err: errListInterrupt}
+	go func() {
+		defer safe.Recover(w.logPanic)
+		defer close(ended)
+		f.running = w.opts.list(f.dir)
+	}()
+}
+
+// resolveApps returns the apps of the last listings by name. For a duplicate name, the first
+// folder counts. An app that cannot be read belongs to the folder where it was last found.
+// The caller holds discoverMu and mu.
+func (w *Watch) resolveApps() map[string]foundApp {
+	found := map[string]foundApp{}
+	for _, f := range w.folders {
+		var problems []string
+		claim := func(dir string, err error) {
+			name := AppName(dir)
+			other, taken := found[name]
+			switch {
+			case !taken:
+				found[name] = foundApp{dir, f, err}
+			case other.dir != dir:
+				problems = append(problems, fmt.Sprintf("app %s is not served: the folder %s has an app with the same name", filepath.Base(dir), nameFolder(other.folder.dir)))
+			}
+		}
+		for _, a := range w.appsOfFolder(f) {
+			if f.listing.err != nil {
+				claim(a.foundDir, &folderError{nameFolder(f.dir), f.listing.err})
+			} else if err, unknown := f.listing.unknown[a.foundDir]; unknown {
+				claim(a.foundDir, errors.New(formatFolderError(err)))
+			}
+		}
+		for _, dir := range f.listing.apps {
+			claim(dir, nil)
+		}
+		for _, dir := range slices.Sorted(maps.Keys(f.listing.unknown)) {
+			if _, known := found[AppName(dir)]; !known && appName.MatchString(AppName(dir)) {
+				problems = append(problems, fmt.Sprintf("subfolder %s cannot be read: %s", filepath.Base(dir), formatFolderError(f.listing.unknown[dir])))
+			}
+		}
+		w.setFolderStatus(f, problems)
+	}
+	return found
+}
+
+// appsOfFolder returns the known apps that were last found in a folder.
+func (w *Watch) appsOfFolder(f *watchedFolder) []*watchedApp {
+	var all []*watchedApp
+	for _, a := range w.apps {
+		if a.folder == f && a.foundDir != "" {
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, func(a, b *watchedApp) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// setFolderStatus stores the status of a folder, logs what has changed, and wakes the
+// readers of Reports.
+func (w *Watch) setFolderStatus(f *watchedFolder, problems []string) {
+	now := FolderStatus{Name: nameFolder(f.dir)}
+	if f.listing.err != nil {
+		now.Unreadable = formatFolderError(f.listing.err)
+	}
+	now.Problems = problems
+	if over := len(problems) - maxFolderProblems; over > 0 {
+		now.Problems = append(slices.Clip(problems[:maxFolderProblems]), fmt.Sprintf("%d more problems", over))
+	}
+	w.statusMu.Lock()
+	before := f.status
+	f.status = now
+	w.statusMu.Unlock()
+	switch {
+	case now.Unreadable == before.Unreadable:
+	case now.Unreadable != "":
+		w.opts.Logger.Error("cannot read folder; its apps keep serving and are not reloaded", "folder", f.dir, "apps", nameApps(w.appsOfFolder(f)), "error", f.listing.err)
+	default:
+		w.opts.Logger.Info("folder can be read again", "folder", f.dir)
+	}
+	for _, problem := range now.Problems {
+		if !slices.Contains(before.Problems, problem) {
+			w.opts.Logger.Error("part of a folder is not served", "folder", f.dir, "problem", problem)
+		}
+	}
+	if now.Unreadable != before.Unreadable || !slices.Equal(now.Problems, before.Problems) {
+		w.journal.notifyReaders()
+	}
+}
+
+// Folders returns the states of the folders of the watch, in the order of NewWatch.
+func (w *Watch) Folders() []FolderStatus {
+	w.statusMu.RLock()
+	defer w.statusMu.RUnlock()
+	var all []FolderStatus
+	for _, f := range w.folders {
+		all = append(all, f.status)
+	}
+	return all
+}
+
+// firstFolderError returns the error of the first folder that cannot be read.
+func (w *Watch) firstFolderError() error {
+	w.discoverMu.Lock()
+	defer w.discoverMu.Unlock()
+	for _, f := range w.folders {
+		if f.listing.err != nil {
+			return fmt.Errorf("finding apps: %w", f.listing.err)
+		}
+	}
+	return nil
+}
+
+// markUnreadable shows in the status of an app that its folder cannot be read. The app
+// keeps its revision.
+func (w *Watch) markUnreadable(a *watchedApp, err error) {
+	reason := formatFolderError(err)
+	w.reportMu.Lock()
+	defer w.reportMu.Unlock()
+	old, _ := w.Status(a.name)
+	if old.Unreadable == reason {
+		return
+	}
+	if old.Unreadable == "" {
+		a.readable = old
+	}
+	now := old
+	now.App, now.Dir, now.OK, now.Unreadable = a.name, a.dir, false, reason
+	now.Diagnostics = unreadableDiagnostics(a.dir, old.Revision, reason)
+	now.PendingRevision = ""
+	if byFolder := (*folderError)(nil); !errors.As(err, &byFolder) { // otherwise the folder is logged, with its apps
+		w.opts.Logger.Warn("cannot read app folder; the loaded revision keeps serving", "app", a.name, "revision", old.Revision, "error", err)
+	}
+	w.publishStatus(a, old, now)
+}
+
+// markReadable restores the status of an app whose folder can be read again, with the
+// content that was loaded last.
+func (w *Watch) markReadable(a *watchedApp) {
+	w.reportMu.Lock()
+	defer w.reportMu.Unlock()
+	old, _ := w.Status(a.name)
+	if old.Unreadable == "" {
+		return
+	}
+	w.opts.Logger.Info("app can be read again", "app", a.name, "revision", old.Revision)
+	w.publishStatus(a, old, a.readable)
+}
+
+// publishStatus stores a status without a load, and reports it. The caller holds reportMu.
+func (w *Watch) publishStatus(a *watchedApp, old, now Status) {
+	now.Loading = false
+	w.statusMu.Lock()
+	w.status[a.name] = now
+	w.statusMu.Unlock()
+	reported := now
+	reported.Loaded = w.opts.Clock()
+	w.recordReport(a, loadResult{files: a.servingFiles}, old, reported)
+}
+
+// nameFolder returns the base name of a folder.
+func nameFolder(dir string) string { return AppName(dir) }
+
+func nameApps(all []*watchedApp) []string {
+	var names []string
+	for _, a := range all {
+		names = append(names, a.name)
+	}
+	return names
+}
