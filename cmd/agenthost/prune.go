@@ -29,8 +29,8 @@ func newSessionPruneCommand(io stdio) *cobra.Command {
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "prune APPDIR --older-than AGE",
 		Short: "Delete sessions without recent events",
-		Long: `Prune deletes the sessions of an app whose last event is older than AGE, such as
-30d or 12h, with their events, state and artifacts. It skips sessions with a running
+		Long: `Prune deletes the sessions of an app whose creation and last event are older than
+AGE, such as 30d or 12h, with their events, state and artifacts. It skips sessions with a running
 turn. With retention: in app.yaml, serve prunes sessions automatically.`,
 		Args: requireArgs(1, 1),
 	}, func(ctx context.Context, args []string) error { return pruneSessions(ctx, io, &f, args[0]) })
@@ -50,7 +50,7 @@ func pruneSessions(ctx context.Context, io stdio, f *pruneFlags, dir string) err
 	}
 	defer st.Close()
 	n, err := st.Prune(ctx, &store.PruneRequest{
-		App: loader.AppName(dir), Before: time.Now().Add(-time.Duration(age)), DryRun: f.dryRun,
+		App: loader.AppName(dir), Age: time.Duration(age), DryRun: f.dryRun,
 		Each: func(key session.Key) { fmt.Fprintf(io.out, "%s\t%s\n", key.ID, key.User) },
 	})
 	outcome := "deleted"
@@ -62,12 +62,18 @@ func pruneSessions(ctx context.Context, io stdio, f *pruneFlags, dir string) err
 }
 
 // pruneRegularly deletes sessions past their app's retention every 10 minutes, until ctx
-// ends.
+// ends. After a jump of the clock it waits for the next time, when the clock may be right
+// again.
 func (m *serveMain) pruneRegularly(ctx context.Context) {
 	ticker := time.NewTicker(pruneEvery)
 	defer ticker.Stop()
+	began := time.Now()
+	var clock jumpDetector
 	for {
-		if p := safe.Call(func() { m.pruneExpired(ctx) }); p != nil {
+		now := time.Now()
+		if jump := clock.measureJump(now, now.Sub(began)); jump > maxClockJump {
+			m.logger.Warn("the clock was set forward; expired sessions are deleted at the next interval", "jump", jump, "interval", pruneEvery)
+		} else if p := safe.Call(func() { m.pruneExpired(ctx) }); p != nil {
 			p.Log(m.logger, "deleting expired sessions panicked")
 		}
 		select {
@@ -78,12 +84,32 @@ func (m *serveMain) pruneRegularly(ctx context.Context) {
 	}
 }
 
+// maxClockJump is how far the clock may be set forward between two prunings.
+const maxClockJump = time.Minute
+
+// A jumpDetector compares the clock, which can be set, with the time since the start, which
+// cannot. A machine that was suspended looks like a clock that was set.
+type jumpDetector struct {
+	wall   time.Time
+	uptime time.Duration
+}
+
+// measureJump returns how much further the clock went than the time since the last call.
+func (d *jumpDetector) measureJump(wall time.Time, uptime time.Duration) (jump time.Duration) {
+	wall = wall.Round(0) // without the monotonic reading
+	if !d.wall.IsZero() {
+		jump = wall.Sub(d.wall) - (uptime - d.uptime)
+	}
+	d.wall, d.uptime = wall, uptime
+	return jump
+}
+
 func (m *serveMain) pruneExpired(ctx context.Context) {
 	for _, app := range m.host.Apps() {
 		if app.Retention() == 0 {
 			continue
 		}
-		n, err := m.store.Prune(ctx, &store.PruneRequest{App: app.Name(), Before: time.Now().Add(-app.Retention())})
+		n, err := m.store.Prune(ctx, &store.PruneRequest{App: app.Name(), Age: app.Retention(), Interval: pruneEvery})
 		if n > 0 {
 			m.logger.Info("deleted expired sessions", "app", app.Name(), "sessions", n, "retention", app.Retention())
 		}

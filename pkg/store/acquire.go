@@ -79,6 +79,14 @@ func (r *runQueue) acquireOrEnqueue(key session.Key) chan struct{} {
 	return turn
 }
 
+// isHeld reports whether a run of this store has the session.
+func (r *runQueue) isHeld(key session.Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, held := r.waiting[key]
+	return held
+}
+
 func (r *runQueue) waitTurn(ctx context.Context, key session.Key, turn chan struct{}, most time.Duration) error {
 	defer r.waits.startWait()()
 	timer := time.NewTimer(most)

@@ -61,8 +61,9 @@ type SessionRows interface {
 	AppendEvent(ctx context.Context, rec AppendRecord) (AppendResult, error)
 }
 
-// A SessionInspector reads parts of the stored sessions.
+// A SessionInspector reads parts of the stored sessions, and finds the old ones.
 type SessionInspector interface {
+	RetentionRows
 	// ReadInitialState returns the session's own state as CreateSession wrote
 	// it. The caller owns the map. A missing session is ErrNotFound.
 	ReadInitialState(ctx context.Context, key session.Key) (map[string]any, error)
@@ -148,15 +149,11 @@ type SessionQuery struct {
 	After int64
 	// Limit is the maximum number of sessions; 0 means no limit.
 	Limit int
-	// Before selects sessions last changed before this time; the zero time
-	// selects all.
-	Before time.Time
 }
 
 // Matches reports whether a session is selected, apart from the limit.
 func (q SessionQuery) Matches(key session.Key, h Head) bool {
-	return key.App == q.App && (q.User == "" || key.User == q.User) && h.ID > q.After &&
-		(q.Before.IsZero() || h.Updated.Before(q.Before))
+	return key.App == q.App && (q.User == "" || key.User == q.User) && h.ID > q.After
 }
 
 // A ListedSession is a session head with its key and state.
@@ -242,6 +239,75 @@ type LeaseGrant struct {
 	ID, Epoch int64 // id of the session's head, epoch of the grant
 	Owner     string
 	Term      time.Duration
+	// Now is the current time for a backend without its own clock.
+	Now time.Time
+}
+
+// RetentionRows finds the sessions that are past their retention.
+//
+// A backend that stores many sessions records for each one a time at which it was
+// certainly active: at first its creation. FindExpired examines only the sessions whose
+// recorded time is too old, and records the last update of those that turn out to be
+// active. So a session that stays active is examined once in a retention, not at every
+// search.
+type RetentionRows interface {
+	// EarliestTime returns the given time of the process, or the time of the backend's own
+	// clock if that is earlier: one clock that runs ahead expires no session.
+	EarliestTime(ctx context.Context, now time.Time) (time.Time, error)
+	// FindExpired examines a page of sessions. It reads neither their events nor their
+	// state, apart from the time of the last event.
+	FindExpired(ctx context.Context, q ExpiryQuery) (*ExpiredPage, error)
+	// AcquireSweep reserves deleting the expired sessions of an app to one store for a
+	// term, and reports whether it did. The store that has the sweep can acquire it again.
+	AcquireSweep(ctx context.Context, s Sweep) (bool, error)
+}
+
+// An ExpiryQuery selects the sessions of an app that were created, and last changed, before
+// a time.
+type ExpiryQuery struct {
+	App    string
+	Before time.Time
+	// After continues after the page that returned it as Next; nil begins.
+	After *ExpiryCursor
+	// Limit is the maximum number of sessions to examine. A backend whose sessions have no
+	// index by age examines all.
+	Limit int
+	// Now is the current time for a backend without its own clock.
+	Now time.Time
+	// ReadOnly does not record that the other sessions are active.
+	ReadOnly bool
+}
+
+// An ExpiryCursor is the last examined session: its recorded time in microseconds, and its
+// head id.
+type ExpiryCursor struct{ Active, ID int64 }
+
+// IsExpired reports whether a session that was created and last changed at these times
+// is expired.
+func (q ExpiryQuery) IsExpired(created, updated time.Time) bool {
+	return created.Before(q.Before) && updated.Before(q.Before)
+}
+
+// An ExpiredPage holds the expired sessions among the examined ones.
+type ExpiredPage struct {
+	Sessions []ExpiredSession
+	// Next continues the search; nil means that all sessions have been examined.
+	Next *ExpiryCursor
+}
+
+// An ExpiredSession is a session that is past its retention.
+type ExpiredSession struct {
+	Key session.Key
+	// ID is the id of its head. Another session with the key has another id.
+	ID int64
+	// Leased reports that a store holds its lease.
+	Leased bool
+}
+
+// A Sweep reserves deleting the expired sessions of an app to the store with this owner.
+type Sweep struct {
+	App, Owner string
+	Term       time.Duration
 	// Now is the current time for a backend without its own clock.
 	Now time.Time
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // The keys of the rows. Package store rejects IDs that contain a NUL byte, so that it
@@ -15,6 +16,8 @@ import (
 //	h app 0 user 0 session     head as JSON
 //	i number                   initial state of a head as JSON
 //	o app 0 user 0 number      user 0 session of a head; a second row without user
+//	a app 0 time number        user 0 session of a head, by the time of its age row
+//	w app                      sweep of an app as JSON
 //	s app 0 user 0 session 0 k state value as JSON; shared keys without session or user
 //	e number number            event of a head: provenance, and the event as JSON
 //	n number id                number of an event by its ID
@@ -31,6 +34,23 @@ func initialKey(id int64) []byte { return numberKey("i", id) }
 func orderKey(app, user string, id int64) []byte {
 	return appendNumber(joinKey("o", app, user, ""), id)
 }
+
+func ageKey(app string, active, id int64) []byte {
+	return appendNumber(appendNumber(joinKey("a", app, ""), max(0, active)), id)
+}
+
+// parseAgeKey decodes the time and the head id of an age row.
+func parseAgeKey(k []byte) (c store.ExpiryCursor, ok bool) {
+	if len(k) < 16 {
+		return c, false
+	}
+	var first, second bool
+	c.Active, first = parseNumber(k[len(k)-16 : len(k)-8])
+	c.ID, second = parseNumber(k[len(k)-8:])
+	return c, first && second
+}
+
+func sweepKey(app string) []byte { return joinKey("w", app) }
 
 // statePrefix begins the keys of one scope of a session's state.
 func statePrefix(key session.Key, scope session.Scope) []byte {

@@ -97,7 +97,7 @@ func (b *Sessions) CreateSession(ctx context.Context, key session.Key, cells []s
 		if err != nil {
 			return err
 		}
-		h = head{ID: id, Updated: now.UnixMicro()}
+		h = head{ID: id, Updated: now.UnixMicro(), Created: now.UnixMicro(), Active: now.UnixMicro()}
 		if g != nil {
 			h.grantLease(g)
 		}

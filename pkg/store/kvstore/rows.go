@@ -23,7 +23,11 @@ type head struct {
 	Version int64  `json:"version"`
 	Updated int64  `json:"updated"` // microseconds
 	LastID  string `json:"lastId,omitempty"`
-	Bytes   int64  `json:"bytes"` // JSON size of all events
+	Created int64  `json:"created,omitempty"` // microseconds
+	// Active is the time of the age row in microseconds: the session was active then, and
+	// perhaps later.
+	Active int64 `json:"active,omitempty"`
+	Bytes  int64 `json:"bytes"` // JSON size of all events
 	// Epoch, Owner and Until (nanoseconds) are the lease.
 	Epoch int64  `json:"epoch,omitempty"`
 	Owner string `json:"owner,omitempty"`
@@ -109,13 +113,14 @@ func (tx rows) insertSession(key session.Key, h *head, cells []store.StateWrite)
 	return errors.Join(
 		tx.putHead(key, h), tx.Put(initialKey(h.ID), initial),
 		tx.Put(orderKey(key.App, "", h.ID), name), tx.Put(orderKey(key.App, key.User, h.ID), name),
+		tx.Put(ageKey(key.App, h.Active, h.ID), name),
 		tx.writeState(key, cells),
 	)
 }
 
 // deleteSession deletes the rows of a session.
 func (tx rows) deleteSession(key session.Key, h *head) error {
-	doomed := [][]byte{headKey(key), initialKey(h.ID), orderKey(key.App, "", h.ID), orderKey(key.App, key.User, h.ID)}
+	doomed := [][]byte{headKey(key), initialKey(h.ID), orderKey(key.App, "", h.ID), orderKey(key.App, key.User, h.ID), ageKey(key.App, h.Active, h.ID)}
 	state := statePrefix(key, session.ScopeSession)
 	for _, r := range [][2][]byte{
 		{state, endOfPrefix(state)},

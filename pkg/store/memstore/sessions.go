@@ -22,12 +22,14 @@ type Sessions struct {
 	closed   bool
 	lastID   int64
 	sessions map[session.Key]*memSession
+	sweeps   map[string]store.Sweep // by app
 	apps     map[string]map[string]any
 	users    map[store.UserKey]map[string]any
 }
 
 type memSession struct {
 	store.Head
+	created time.Time
 	events  []*session.Event
 	texts   []int64          // JSON sizes of the events
 	bytes   int64            // their sum
@@ -41,6 +43,7 @@ type memSession struct {
 func NewSessions() *Sessions {
 	return &Sessions{
 		sessions: map[session.Key]*memSession{},
+		sweeps:   map[string]store.Sweep{},
 		apps:     map[string]map[string]any{},
 		users:    map[store.UserKey]map[string]any{},
 	}
@@ -59,6 +62,7 @@ func (m *Sessions) CreateSession(_ context.Context, key session.Key, cells []sto
 	m.lastID++
 	m.sessions[key] = &memSession{
 		Head:    store.Head{ID: m.lastID, Updated: now},
+		created: now,
 		state:   map[string]any{},
 		initial: store.SessionState(cells),
 	}

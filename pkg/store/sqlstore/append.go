@@ -78,6 +78,7 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 		{&s.takeLease, d.insertClock(takeLeaseSQL, 4)},
 		{&s.renewLease, d.insertClock(renewLeaseSQL, 3)},
 		{&s.endLease, endLeaseSQL},
+		{&s.takeSweep, d.insertClock(takeSweepSQL, 3)},
 	} {
 		if p.text == "" {
 			continue

@@ -209,9 +209,9 @@ func (d dialect) insertClock(text string, params int) string {
 }
 
 // appendClock returns the parameters of a statement with a clock.
-func (d dialect) appendClock(g *store.LeaseGrant, params ...any) []any {
+func (d dialect) appendClock(now time.Time, params ...any) []any {
 	if d.now == "" {
-		return append(params, g.Now.UnixMicro())
+		return append(params, now.UnixMicro())
 	}
 	return params
 }
@@ -314,7 +314,7 @@ type writeStatements struct {
 	upsert, deleteState     *statement
 	reserve, readState      *statement
 	takeLease, renewLease   *statement
-	endLease                *statement
+	endLease, takeSweep     *statement
 	head, findLease         *statement // reads, see borrowConn
 	all                     []*statement
 }

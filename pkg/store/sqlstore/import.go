@@ -344,18 +344,18 @@ func (b *Database) importSession(ctx context.Context, p *importPlan) error {
 func (w *writer) importHead(d dialect, p *importPlan, initial string) (pk int64, err error) {
 	if p.pk != 0 {
 		g := &p.lease
-		n, err := execAffected(w.stmt.renewLease, d.appendClock(g, g.Term.Microseconds(), g.ID, g.Epoch))
+		n, err := execAffected(w.stmt.renewLease, d.appendClock(g.Now, g.Term.Microseconds(), g.ID, g.Epoch))
 		if err == nil && n == 0 {
 			err = store.SessionFenced(p.Key.ID)
 		}
 		return p.pk, err
 	}
-	row := sessionRow{App: p.Key.App, User: p.Key.User, Session: p.Key.ID, Created: p.Created.UnixMicro(), Initial: initial}
-	res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+	row := newSessionRow(p.Key, p.Created.UnixMicro(), initial)
+	res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(row)
 	if res.Error == nil && res.RowsAffected == 0 {
 		return 0, store.SessionExists(p.Key.ID)
 	}
-	return row.ID, res.Error
+	return row.Row.ID, res.Error
 }
 
 // wasImported reports whether an earlier attempt of the job was committed.

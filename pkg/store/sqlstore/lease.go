@@ -63,7 +63,7 @@ func (b *Database) findLease(ctx context.Context, g *store.LeaseGrant) (holder s
 	find := func(stmt *statement) error {
 		k := g.Key
 		// Watching a context costs more than the statement.
-		row := stmt.QueryRowContext(context.WithoutCancel(ctx), b.dialect.appendClock(g, k.App, k.User, k.ID)...)
+		row := stmt.QueryRowContext(context.WithoutCancel(ctx), b.dialect.appendClock(g.Now, k.App, k.User, k.ID)...)
 		return row.Scan(&g.ID, &g.Epoch, &holder)
 	}
 	w := b.writers[0]
@@ -85,7 +85,7 @@ func (b *Database) findLease(ctx context.Context, g *store.LeaseGrant) (holder s
 
 // acquireUnchanged takes a lease that was read before, unless someone else was faster.
 func (w *writer) acquireUnchanged(d dialect, g *store.LeaseGrant) (taken bool, err error) {
-	n, err := execAffected(w.stmt.takeLease, d.appendClock(g, g.Owner, g.Term.Microseconds(), g.ID, g.Epoch))
+	n, err := execAffected(w.stmt.takeLease, d.appendClock(g.Now, g.Owner, g.Term.Microseconds(), g.ID, g.Epoch))
 	if err != nil {
 		return false, fmt.Errorf("leasing session %s: %w", g.Key.ID, err)
 	}
@@ -108,7 +108,7 @@ func (b *Database) RenewLeases(ctx context.Context, all []*store.LeaseGrant) (go
 	err = b.runPerWriter(ctx, all, func(w *writer, mine []*store.LeaseGrant) error {
 		var late []*store.LeaseGrant
 		for _, g := range mine {
-			n, err := execAffected(w.stmt.renewLease, b.dialect.appendClock(g, g.Term.Microseconds(), g.ID, g.Epoch))
+			n, err := execAffected(w.stmt.renewLease, b.dialect.appendClock(g.Now, g.Term.Microseconds(), g.ID, g.Epoch))
 			if err != nil {
 				return fmt.Errorf("renewing the lease of session %s: %w", g.Key.ID, err)
 			}

@@ -274,9 +274,6 @@ func queryHeads(q store.SessionQuery, tx *gorm.DB) *gorm.DB {
 	if q.User != "" {
 		db = db.Where("s.user_id = ?", q.User)
 	}
-	if !q.Before.IsZero() {
-		db = db.Where("coalesce(h.timestamp, s.create_time) < ?", q.Before.UnixMicro())
-	}
 	if q.Limit > 0 {
 		db = db.Limit(q.Limit)
 	}

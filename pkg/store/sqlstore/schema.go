@@ -192,6 +192,50 @@ func (r *fullEventRow) provenance() []byte {
 	return []byte(*r.Provenance)
 }
 
+// ageColumn is the column of sessions that schema version 9 added: a time at which the
+// session was certainly active, see [store.RetentionRows]. It is 0 in rows written by an
+// older version of agenthost.
+type ageColumn struct {
+	Active int64 `gorm:"column:active_time;not null;default:0"`
+}
+
+// TableName is for GORM.
+func (ageColumn) TableName() string { return "sessions" }
+
+// agedSessionRow is a new session.
+type agedSessionRow struct {
+	Row    sessionRow `gorm:"embedded"`
+	Active int64      `gorm:"column:active_time"`
+}
+
+// TableName is for GORM.
+func (agedSessionRow) TableName() string { return "sessions" }
+
+// sweepRow is the store that deletes the expired sessions of an app until a time.
+type sweepRow struct {
+	App   string `gorm:"column:app_name;size:128;primaryKey"`
+	Owner string `gorm:"column:owner;size:128;not null"`
+	Until int64  `gorm:"column:until_time;not null"`
+}
+
+// TableName is for GORM.
+func (sweepRow) TableName() string { return "retention_sweeps" }
+
+// addAges adds the index by which retention finds old sessions. It does not fill the
+// column, which would rewrite every session in one transaction: the first pruning of an
+// app examines the sessions whose time is 0, page by page.
+func addAges(db *gorm.DB, d dialect) error {
+	if !db.Migrator().HasColumn(&ageColumn{}, "Active") { // else an interrupted migration has added it
+		if err := db.Migrator().AddColumn(&ageColumn{}, "Active"); err != nil {
+			return fmt.Errorf("adding column active_time: %w", err)
+		}
+	}
+	if err := addSessionIndex(db, "sessions_by_age", "app_name, active_time, pk"); err != nil {
+		return err
+	}
+	return createTable(db, d, &sweepRow{})
+}
+
 func addProvenance(db *gorm.DB, _ dialect) error {
 	if db.Migrator().HasColumn(&provenanceColumn{}, "Provenance") {
 		return nil // an interrupted migration has added it
@@ -240,6 +284,7 @@ func migrations() []migration {
 		{6, "provenance of events", addProvenance},
 		{7, "results of evaluations", createResultTable},
 		{8, "grants of users", createGrantTable},
+		{9, "sessions by age", addAges},
 	}
 }
 
@@ -303,11 +348,11 @@ func createTables(db *gorm.DB, d dialect) error {
 	return nil
 }
 
-// tableNames returns the tables of sessions, memories, revisions, results and grants, without
+// tableNames returns the tables of sessions, memories, revisions, results, grants and sweeps, without
 // the migration table.
 func tableNames() []string {
 	var all []string
-	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}, resultRow{}, grantRow{}} {
+	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}, resultRow{}, grantRow{}, sweepRow{}} {
 		all = append(all, row.TableName())
 	}
 	return all
@@ -354,12 +399,20 @@ func addOrderIndexes(db *gorm.DB, _ dialect) error {
 		{"sessions_of_app", "app_name, pk"},
 		{"sessions_of_user", "app_name, user_id, pk"},
 	} {
-		if db.Migrator().HasIndex(&sessionRow{}, index.name) {
-			continue // an interrupted migration has added it
+		if err := addSessionIndex(db, index.name, index.columns); err != nil {
+			return err
 		}
-		if err := db.Exec("CREATE INDEX " + index.name + " ON sessions (" + index.columns + ")").Error; err != nil {
-			return fmt.Errorf("creating index %s: %w", index.name, err)
-		}
+	}
+	return nil
+}
+
+// addSessionIndex adds an index, unless an interrupted migration has added it.
+func addSessionIndex(db *gorm.DB, name, columns string) error {
+	if db.Migrator().HasIndex(&sessionRow{}, name) {
+		return nil
+	}
+	if err := db.Exec("CREATE INDEX " + name + " ON sessions (" + columns + ")").Error; err != nil {
+		return fmt.Errorf("creating index %s: %w", name, err)
 	}
 	return nil
 }

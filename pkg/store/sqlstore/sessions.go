@@ -30,16 +30,16 @@ func (b *Database) CreateSession(ctx context.Context, key session.Key, cells []s
 	j := &job{}
 	j.run = func(w *writer) error {
 		at := now.UnixMicro()
-		row := sessionRow{App: key.App, User: key.User, Session: key.ID, Created: at, Initial: string(initial)}
-		res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+		row := newSessionRow(key, at, string(initial))
+		res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(row)
 		if res.Error != nil {
 			return fmt.Errorf("creating session %s: %w", key.ID, res.Error)
 		}
 		if res.RowsAffected == 0 {
-			return w.explainExists(key, &row, j.maybeDone)
+			return w.explainExists(key, &row.Row, j.maybeDone)
 		}
 		if g != nil {
-			g.ID, g.Epoch = row.ID, 0
+			g.ID, g.Epoch = row.Row.ID, 0
 			if _, err := w.acquireUnchanged(b.dialect, g); err != nil {
 				return err
 			}
@@ -47,6 +47,10 @@ func (b *Database) CreateSession(ctx context.Context, key session.Key, cells []s
 		return w.writeStates(rows)
 	}
 	return b.writerFor(key).executeJob(ctx, j)
+}
+
+func newSessionRow(key session.Key, created int64, initial string) *agedSessionRow {
+	return &agedSessionRow{sessionRow{App: key.App, User: key.User, Session: key.ID, Created: created, Initial: initial}, created}
 }
 
 // explainExists returns ErrExists, unless this job created the session before

@@ -207,7 +207,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 	closeStore(t, s)
 	_, err = Open(t.Context(), url, nil)
-	if err == nil || !strings.Contains(err.Error(), "database has schema version 99, this program supports versions up to 8: use a newer agenthost or another database") {
+	if err == nil || !strings.Contains(err.Error(), "database has schema version 99, this program supports versions up to 9: use a newer agenthost or another database") {
 		t.Errorf("Open = %v", err)
 	}
 }

@@ -102,6 +102,12 @@ func (m *stoppableBackend) lastGrant(key session.Key) store.LeaseGrant {
 	return m.grants[key]
 }
 
+func (m *stoppableBackend) countGrants() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.grants)
+}
+
 // openStore opens another store on a database. The test closes it.
 func openStore(t testing.TB, db Database, opts *store.Options) *testStore {
 	t.Helper()

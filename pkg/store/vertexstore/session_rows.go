@@ -1,6 +1,7 @@
 package vertexstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -168,25 +169,14 @@ func (b *Sessions) listSessions(ctx context.Context, q store.SessionQuery) ([]*s
 		query.Set("filter", "user_id="+quoteFilter(q.User))
 	}
 	var all []*store.ListedSession
-	err := b.client.listPages(ctx, b.client.resourceName()+"/sessions", query, func(page json.RawMessage) (bool, error) {
-		var list struct{ Sessions []receivedSession }
-		if err := json.Unmarshal(page, &list); err != nil {
-			return false, err
+	err := b.eachSession(ctx, q.App, query, func(key session.Key, r *receivedSession) error {
+		h := store.Head{ID: r.headID(), Updated: r.UpdateTime.UTC().Truncate(time.Microsecond)}
+		if !q.Matches(key, h) {
+			return nil
 		}
-		for i := range list.Sessions {
-			r := &list.Sessions[i]
-			key := session.Key{App: q.App, User: r.UserID, ID: decodeID(lastSegment(r.Name))}
-			h := store.Head{ID: r.headID(), Updated: r.UpdateTime.UTC().Truncate(time.Microsecond)}
-			if !r.isOf(key) || !q.Matches(key, h) {
-				continue
-			}
-			state, _, err := r.decodeState()
-			if err != nil {
-				return false, err
-			}
-			all = append(all, &store.ListedSession{Key: key, Head: h, State: state})
-		}
-		return true, nil
+		state, _, err := r.decodeState()
+		all = append(all, &store.ListedSession{Key: key, Head: h, State: state})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing sessions: %w", err)
@@ -196,6 +186,41 @@ func (b *Sessions) listSessions(ctx context.Context, q store.SessionQuery) ([]*s
 		all = all[:q.Limit]
 	}
 	return all, nil
+}
+
+// listExpired returns the sessions of an app that are past their retention, in order of
+// creation.
+func (b *Sessions) listExpired(ctx context.Context, q store.ExpiryQuery) (*store.ExpiredPage, error) {
+	page := &store.ExpiredPage{}
+	err := b.eachSession(ctx, q.App, url.Values{}, func(key session.Key, r *receivedSession) error {
+		if q.IsExpired(r.CreateTime, r.UpdateTime) {
+			page.Sessions = append(page.Sessions, store.ExpiredSession{Key: key, ID: r.headID()})
+		}
+		return nil
+	})
+	slices.SortFunc(page.Sessions, func(a, b store.ExpiredSession) int { return cmp.Compare(a.ID, b.ID) })
+	return page, err
+}
+
+// eachSession lists the sessions of an app.
+func (b *Sessions) eachSession(ctx context.Context, app string, query url.Values, each func(session.Key, *receivedSession) error) error {
+	return b.client.listPages(ctx, b.client.resourceName()+"/sessions", query, func(page json.RawMessage) (bool, error) {
+		var list struct{ Sessions []receivedSession }
+		if err := json.Unmarshal(page, &list); err != nil {
+			return false, err
+		}
+		for i := range list.Sessions {
+			r := &list.Sessions[i]
+			key := session.Key{App: app, User: r.UserID, ID: decodeID(lastSegment(r.Name))}
+			if !r.isOf(key) {
+				continue
+			}
+			if err := each(key, r); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
 }
 
 func quoteFilter(text string) string {

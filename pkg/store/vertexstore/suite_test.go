@@ -72,12 +72,17 @@ var impossible = map[string]string{
 	"Initial":                      doubles,
 	"UpdatesConcurrent":            "computed updates of two hosts are not atomic: the service has no conditional writes",
 	"ListOrder":                    "lists of the service have no number of events",
-	"Prune":                        "the clock of the service sets the times of sessions",
+	"PruneActiveSessions":          serviceClock,
+	"PruneDryRun":                  serviceClock,
+	"PruneEarlierClock":            serviceClock,
+	"PruneOneStore":                serviceClock,
+	"Prune":                        serviceClock,
 }
 
 const (
-	sharedIDs = "ids of sessions are unique in an engine, not for a user of an app"
-	doubles   = "the service stores numbers as doubles: 5.0 is read as 5, and integers above 2^53 are rejected"
+	serviceClock = "the clock of the service sets the times of sessions"
+	sharedIDs    = "ids of sessions are unique in an engine, not for a user of an app"
+	doubles      = "the service stores numbers as doubles: 5.0 is read as 5, and integers above 2^53 are rejected"
 )
 
 const noLeases = "the service has no leases and no conditional writes"

@@ -434,3 +434,23 @@ func (b *Sessions) RenewLeases(context.Context, []*store.LeaseGrant) ([]*store.L
 
 // ReleaseLeases is a method of [store.LeaseRows].
 func (b *Sessions) ReleaseLeases(context.Context, []*store.LeaseGrant) error { return b.checkOpen() }
+
+// EarliestTime is a method of [store.RetentionRows]. The service has no clock to read.
+func (b *Sessions) EarliestTime(_ context.Context, now time.Time) (time.Time, error) {
+	return now, b.checkOpen()
+}
+
+// FindExpired is a method of [store.RetentionRows]. The service lists sessions only by
+// user, so that it examines all.
+func (b *Sessions) FindExpired(ctx context.Context, q store.ExpiryQuery) (*store.ExpiredPage, error) {
+	if err := b.checkOpen(); err != nil {
+		return nil, err
+	}
+	return b.listExpired(ctx, q)
+}
+
+// AcquireSweep is a method of [store.RetentionRows]. The service has no leases: it always
+// succeeds.
+func (b *Sessions) AcquireSweep(context.Context, store.Sweep) (bool, error) {
+	return true, b.checkOpen()
+}
