@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -81,10 +82,11 @@ func parseAnswer(schema *tool.Schema, line string) (response map[string]any, pro
 		}
 		return m, ""
 	}
-	v, err := schema.Parse(line)
+	ctx := context.Background() // the budget of the check ends it
+	v, err := schema.Parse(ctx, line)
 	if err != nil {
 		var asText error
-		if v, asText = schema.Check(line); asText != nil {
+		if v, asText = schema.Check(ctx, line); asText != nil {
 			if !json.Valid([]byte(line)) {
 				err = asText
 			}

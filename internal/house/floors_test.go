@@ -11,7 +11,7 @@ import (
 // floors is the plan of the house: a package imports only packages of lower floors.
 var floors = map[string]int{
 	"internal/limit": -1, "internal/number": -1, "internal/number/numbertest": -1,
-	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0, "internal/safe": 0, "internal/regular": 0, "internal/adkjson": 0, "internal/buffers": 0, "internal/charset": 0, "internal/baseurl": 0,
+	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0, "internal/safe": 0, "internal/regular": 0, "internal/adkjson": 0, "internal/buffers": 0, "internal/charset": 0, "internal/baseurl": 0, "internal/jsonschema": 0,
 	"pkg/session": 1, "pkg/connection": 1, "internal/policy": 1, "internal/sandbox": 1, "internal/programs": 3, "internal/wasi": 3,
 	"pkg/live": 2, "pkg/eval": 2, "pkg/provider": 3, "pkg/tool": 2, "pkg/tool/mcptool": 3, "pkg/tool/openapitool": 3, "internal/toolstub": 3, "internal/auth": 2, "internal/a2a": 2,
 	"internal/textdiff": 0, "internal/conformance": 10, "pkg/store/internal/codec": 2, "pkg/store": 3, "pkg/store/memstore": 4, "pkg/store/kvstore": 4,
@@ -62,6 +62,21 @@ func TestFloors(t *testing.T) {
 					t.Errorf("%s imports %s, a package for tests", from, to)
 				}
 			}
+		}
+	}
+}
+
+// TestOneJSONSchemaPackage: only internal/jsonschema uses the library for JSON Schema, because it
+// bounds what a schema costs. Tests may use the library on the schemas of agenthost.
+func TestOneJSONSchemaPackage(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{range .Imports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}`, "agenthost/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		from, imported, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.Contains(imported, "/jsonschema/") && from != "agenthost/internal/jsonschema" {
+			t.Errorf("%s imports %s: use internal/jsonschema", from, imported)
 		}
 	}
 }

@@ -172,21 +172,21 @@ func valueBombs() []bomb {
 	text := template.Parse(strings.Repeat("{a}", 1<<18))
 	return []bomb{
 		{"a value in many places", func(ctx context.Context) error { _, err := text.Render(ctx, large); return err }},
-		{"a schema that refers to itself", func(context.Context) error {
+		{"a schema that refers to itself", func(ctx context.Context) error {
 			s, err := tool.NewSchema(map[string]any{"$ref": "#"})
 			if err == nil {
-				_, err = s.Parse("{}")
+				_, err = s.Parse(ctx, "{}")
 			}
 			return err
 		}},
-		{"JSON in JSON", func(context.Context) error {
+		{"JSON in JSON", func(ctx context.Context) error {
 			s, err := tool.NewSchema(map[string]any{"type": "array", "items": map[string]any{"$ref": "#"}})
 			if err == nil {
-				_, err = s.Parse(strings.Repeat("[", 1<<20))
+				_, err = s.Parse(ctx, strings.Repeat("[", 1<<20))
 			}
 			return err
 		}},
-		{"JSON in JSON, closed", func(context.Context) error {
+		{"JSON in JSON, closed", func(ctx context.Context) error {
 			var v any
 			return json.Unmarshal([]byte(strings.Repeat("[", 9_999)+strings.Repeat("]", 9_999)), &v)
 		}},

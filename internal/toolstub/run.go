@@ -77,7 +77,7 @@ func (r *Run) RunTool(ctx context.Context, x *tool.Execution) (*tool.Result, err
 	if len(candidates) == 0 {
 		return x.Run(ctx)
 	}
-	if _, err := tool.CheckArgs(x.Tool.Declaration(), x.Call.Args); err != nil {
+	if _, err := tool.CheckArgs(ctx, x.Tool.Declaration(), x.Call.Args); err != nil {
 		return nil, err
 	}
 	s := r.reserveStub(candidates, x.Call.Args)

@@ -169,7 +169,7 @@ type replayedTool struct {
 
 // Run answers from the record; see [tool.Tool].
 func (t *replayedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	if _, err := tool.CheckArgs(t.Declaration(), call.Args); err != nil {
+	if _, err := tool.CheckArgs(ctx, t.Declaration(), call.Args); err != nil {
 		return nil, err
 	}
 	found, err := t.replay.Answer(ctx, call.Origin, call.Name, call.Args)

@@ -89,7 +89,7 @@ func (s *step) handleResponse(ctx context.Context, resp *model.Response, err err
 		return s.emitAndRunCode(ctx, resp, upTo, code)
 	}
 	ev := s.newModelEvent(resp)
-	if !s.emitAnswer(ev) {
+	if !s.emitAnswer(ctx, ev) {
 		return false
 	}
 	if ev.Partial {
@@ -289,7 +289,7 @@ func (s *step) streamModel(ctx context.Context, req *model.Request, yield respon
 
 // emitStructuredOutput yields the answer that the response tool received, as an
 // event of the model (semantics 5.3).
-func (s *step) emitStructuredOutput(answer *session.Event) (*session.Event, bool) {
+func (s *step) emitStructuredOutput(ctx context.Context, answer *session.Event) (*session.Event, bool) {
 	value := answer.Actions.SetModelResponse
 	if value == nil || s.inv.node.tools.byName[setModelResponse] == nil {
 		return answer, true
@@ -297,15 +297,15 @@ func (s *step) emitStructuredOutput(answer *session.Event) (*session.Event, bool
 	ev := s.inv.NewEvent()
 	ev.Content = model.ModelText(jsonText(value))
 	ev.Actions.SetModelResponse = value
-	return ev, s.emitAnswer(ev)
+	return ev, s.emitAnswer(ctx, ev)
 }
 
 // emitAnswer stores the output of an event and yields the event. An answer
 // that does not match the schema is stored and ends the run.
-func (s *step) emitAnswer(ev *session.Event) bool {
+func (s *step) emitAnswer(ctx context.Context, ev *session.Event) bool {
 	var failure *RunError
 	if !ev.Partial {
-		failure = s.agent.storeOutput(s.inv.run.app.state, ev)
+		failure = s.agent.storeOutput(ctx, s.inv.run.app.state, ev)
 	}
 	if failure == nil && s.inv.endsRun && s.inv.endsWithAgent() && !ev.Partial && ev.IsFinal() && len(ev.Calls()) == 0 {
 		s.inv.run.onLastEvent()
@@ -324,7 +324,7 @@ func (s *step) emitAnswer(ev *session.Event) bool {
 // that both are stored together (adk-python llm_agent.py
 // __maybe_save_output_to_state). With an output schema it sets the decoded
 // value, and fails when the text does not match the schema.
-func (a *LLMAgent) storeOutput(s *tool.StateSchema, ev *session.Event) *RunError {
+func (a *LLMAgent) storeOutput(ctx context.Context, s *tool.StateSchema, ev *session.Event) *RunError {
 	if a.opts.OutputKey == "" || a.opts.Mode == ModeTask || !ev.IsFinal() || ev.Content == nil {
 		return nil
 	}
@@ -339,7 +339,7 @@ func (a *LLMAgent) storeOutput(s *tool.StateSchema, ev *session.Event) *RunError
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	v, failure := a.parseOutput(ev, text)
+	v, failure := a.parseOutput(ctx, ev, text)
 	if failure != nil {
 		return failure
 	}
@@ -348,8 +348,8 @@ func (a *LLMAgent) storeOutput(s *tool.StateSchema, ev *session.Event) *RunError
 
 // parseOutput returns the value of the final text. If the text does not match
 // the schema, it makes ev an error event.
-func (a *LLMAgent) parseOutput(ev *session.Event, text string) (any, *RunError) {
-	v, err := a.opts.OutputSchema.Parse(text)
+func (a *LLMAgent) parseOutput(ctx context.Context, ev *session.Event, text string) (any, *RunError) {
+	v, err := a.opts.OutputSchema.Parse(ctx, text)
 	if err == nil {
 		return v, nil
 	}

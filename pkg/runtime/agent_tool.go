@@ -94,7 +94,7 @@ func (t *AgentTool) bindToApp(app *App, inherited model.LLM) (*boundAgentTool, e
 }
 
 func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error) {
-	request, err := t.buildRequest(call.Args)
+	request, err := t.buildRequest(ctx, call.Args)
 	if err != nil {
 		return nil, err
 	}
@@ -131,13 +131,13 @@ func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, c
 	if last != nil && (isTaskFinish(last) || last.IsPlainResult()) {
 		return &tool.Result{Response: asResponse(last.Output)}, nil
 	}
-	return t.buildResult(collectEventText(last))
+	return t.buildResult(ctx, collectEventText(last))
 }
 
 // buildRequest returns the message for the agent: with an input schema the
 // arguments as JSON, else the request argument.
-func (t *boundAgentTool) buildRequest(args map[string]any) (string, error) {
-	args, err := t.params.Check(args)
+func (t *boundAgentTool) buildRequest(ctx context.Context, args map[string]any) (string, error) {
+	args, err := t.params.Check(ctx, args)
 	if err != nil {
 		return "", err
 	}
@@ -150,14 +150,14 @@ func (t *boundAgentTool) buildRequest(args map[string]any) (string, error) {
 
 // buildResult returns the result of the call: with an output schema the
 // decoded value, else the text.
-func (t *boundAgentTool) buildResult(text string) (*tool.Result, error) {
+func (t *boundAgentTool) buildResult(ctx context.Context, text string) (*tool.Result, error) {
 	if t.capabilities.LongRunning && text == "" {
 		return nil, nil
 	}
 	if t.output == nil || strings.TrimSpace(text) == "" {
 		return &tool.Result{Response: map[string]any{"result": text}}, nil
 	}
-	v, err := t.output.Parse(text)
+	v, err := t.output.Parse(ctx, text)
 	if err != nil {
 		return nil, fmt.Errorf("the answer of agent %s does not match its output_schema: %w", t.agent.Name(), err)
 	}

@@ -121,7 +121,7 @@ func (t *ConsultTool) EditRequest(_ context.Context, _ *tool.Call, req *model.Re
 }
 
 func (t *ConsultTool) runInInvocation(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error) {
-	args, err := t.params.Check(call.Args)
+	args, err := t.params.Check(ctx, call.Args)
 	question, _ := args["question"].(string)
 	if err == nil && strings.TrimSpace(question) == "" {
 		err = errors.New("question is required")

@@ -132,7 +132,7 @@ var errSuspended = errors.New("the sub-agent waits for the user")
 // runDelegate runs a sub-agent as a tool call. Errors that do not end the run are text
 // for the model (adk-python tools/agent_tool.py _SingleTurnAgentTool).
 func (s *step) runDelegate(ctx context.Context, t *delegateTool, call *tool.Call) (*tool.Result, error) {
-	args, err := t.params.Check(call.Args)
+	args, err := t.params.Check(ctx, call.Args)
 	switch {
 	case err != nil:
 		return textResult("Error validating input: " + err.Error()), nil
@@ -161,7 +161,7 @@ func (s *step) runDelegate(ctx context.Context, t *delegateTool, call *tool.Call
 	case d.isPending():
 		return nil, errSuspended
 	}
-	return child.delegateResult(d.last)
+	return child.delegateResult(ctx, d.last)
 }
 
 // endsRun reports whether the error of a sub-agent also ends the run of its parent.
@@ -220,7 +220,7 @@ func (s *step) findDelegation(name, call string) (nth, at int) {
 
 // delegateResult returns the result of a sub-agent from its last event: with an output
 // schema the decoded value, else the text.
-func (inv *Invocation) delegateResult(last *session.Event) (*tool.Result, error) {
+func (inv *Invocation) delegateResult(ctx context.Context, last *session.Event) (*tool.Result, error) {
 	if last == nil {
 		return &tool.Result{Response: map[string]any{"result": nil}}, nil
 	}
@@ -229,7 +229,7 @@ func (inv *Invocation) delegateResult(last *session.Event) (*tool.Result, error)
 	if schema == nil || strings.TrimSpace(text) == "" {
 		return textResult(text), nil
 	}
-	v, err := schema.Parse(text)
+	v, err := schema.Parse(ctx, text)
 	if err != nil {
 		return textResult(fmt.Sprintf("Error running sub-agent: the answer of agent %s does not match its output_schema: %s", inv.node.agent.Name(), err)), nil
 	}

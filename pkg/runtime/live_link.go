@@ -111,7 +111,7 @@ func (a *liveAgent) planFresh(ctx context.Context, speak bool) bool {
 		return false
 	}
 	if a.answer != nil {
-		a.emitAnswer(a.newLiveEvent(a.answer))
+		a.emitAnswer(ctx, a.newLiveEvent(a.answer))
 		return false
 	}
 	a.handle = ""

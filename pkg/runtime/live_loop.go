@@ -206,7 +206,7 @@ func (a *liveAgent) emitResponse(ctx context.Context, response *model.Response) 
 	if !a.saveRecordings(ctx, response) {
 		return false
 	}
-	if !a.emitAnswer(a.newLiveEvent(response)) {
+	if !a.emitAnswer(ctx, a.newLiveEvent(response)) {
 		return false
 	}
 	if t := response.InputTranscription; t != nil && !response.Partial {

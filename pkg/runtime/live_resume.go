@@ -40,7 +40,7 @@ func (a *liveAgent) openFirst(ctx context.Context, transferred bool) {
 		return
 	}
 	if a.answer != nil {
-		a.emitAnswer(a.newLiveEvent(a.answer))
+		a.emitAnswer(ctx, a.newLiveEvent(a.answer))
 		return
 	}
 	a.handle = handle

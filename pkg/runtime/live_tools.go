@@ -149,7 +149,7 @@ func (a *liveAgent) emitCalls(ctx context.Context, response *model.Response) boo
 	}
 	if len(calls) > 0 {
 		ev.LongRunningToolIDs = a.longRunningIDs(calls)
-		if !a.emitAnswer(ev) {
+		if !a.emitAnswer(ctx, ev) {
 			return false
 		}
 	}
@@ -301,7 +301,7 @@ func (a *liveAgent) receiveResults(ctx context.Context, b *liveCalls) {
 		return
 	}
 	a.sendResponses(b)
-	if a.emitStructured(answer) {
+	if a.emitStructured(ctx, answer) {
 		a.followActions(answer)
 	}
 }
@@ -394,8 +394,8 @@ func (a *liveAgent) sendText(text string) {
 }
 
 // emitStructured yields the answer of the response tool as an event of the model.
-func (a *liveAgent) emitStructured(answer *session.Event) bool {
-	_, ok := a.emitStructuredOutput(answer)
+func (a *liveAgent) emitStructured(ctx context.Context, answer *session.Event) bool {
+	_, ok := a.emitStructuredOutput(ctx, answer)
 	return ok
 }
 

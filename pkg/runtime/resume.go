@@ -340,7 +340,7 @@ func (s *step) resumeAgent(ctx context.Context) bool {
 	case atTransfer:
 		s.transferTo(ctx, last.Actions.TransferToAgent)
 	case atResults:
-		answer, ok := s.emitStructuredOutput(last)
+		answer, ok := s.emitStructuredOutput(ctx, last)
 		return ok && !answer.IsFinal()
 	}
 	return point == atModelCall

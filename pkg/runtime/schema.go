@@ -100,7 +100,7 @@ func (t *responseTool) Declaration() *genai.FunctionDeclaration { return t.decl 
 
 // Run validates the answer. An invalid one is reported to the model, which may
 // try again.
-func (t *responseTool) Run(_ context.Context, call *tool.Call) (*tool.Result, error) {
+func (t *responseTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	given := any(call.Args)
 	if t.wrapped != "" {
 		v, ok := call.Args[t.wrapped]
@@ -109,7 +109,7 @@ func (t *responseTool) Run(_ context.Context, call *tool.Call) (*tool.Result, er
 		}
 		given = v
 	}
-	answer, err := t.schema.Check(given)
+	answer, err := t.schema.Check(ctx, given)
 	if err != nil {
 		return nil, &tool.ArgsError{Tool: setModelResponse, Wrong: strings.Split(err.Error(), "; ")}
 	}

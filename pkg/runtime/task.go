@@ -183,8 +183,8 @@ func (t *finishTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 }
 
 // runFinish validates the output of a task. The model corrects wrong arguments.
-func (s *step) runFinish(t *finishTool, call *tool.Call) (*tool.Result, error) {
-	args, err := t.params.Check(call.Args)
+func (s *step) runFinish(ctx context.Context, t *finishTool, call *tool.Call) (*tool.Result, error) {
+	args, err := t.params.Check(ctx, call.Args)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (s *step) runFinish(t *finishTool, call *tool.Call) (*tool.Result, error) {
 		output = args["result"]
 	}
 	if t.schema != nil {
-		if output, err = t.schema.Check(output); err != nil {
+		if output, err = t.schema.Check(ctx, output); err != nil {
 			return nil, &tool.ArgsError{Tool: finishTask, Wrong: strings.Split(err.Error(), "; ")}
 		}
 	}
@@ -323,7 +323,7 @@ func (s *step) runTask(ctx context.Context, t openTask) *session.Event {
 	if placed == nil {
 		return s.newTaskResponse(t.call, errorResponse(fmt.Errorf("agent %s cannot be called", t.call.Name)))
 	}
-	args, err := placed.params.Check(t.call.Args)
+	args, err := placed.params.Check(ctx, t.call.Args)
 	if err != nil {
 		return s.newTaskResponse(t.call, errorResponse(err))
 	}

@@ -74,7 +74,7 @@ func (s *step) executeToolCalls(ctx context.Context, calls []*genai.FunctionCall
 		s.transferTo(ctx, to)
 		return nil, false
 	}
-	if final, ok := s.emitStructuredOutput(answer); final != answer || !ok {
+	if final, ok := s.emitStructuredOutput(ctx, answer); final != answer || !ok {
 		return final, ok
 	}
 	return last, true
@@ -323,7 +323,7 @@ func (s *step) runTool(ctx context.Context, t tool.Tool, call *tool.Call) (*tool
 		return s.runDelegate(ctx, sub, call)
 	}
 	if finish, ok := t.(*finishTool); ok {
-		return s.runFinish(finish, call)
+		return s.runFinish(ctx, finish, call)
 	}
 	if own, ok := t.(invocationTool); ok {
 		return own.runInInvocation(ctx, s.inv, call)

@@ -171,7 +171,7 @@ func (w *workflowRun) startOrRestore(ctx context.Context) bool {
 		}
 		return true
 	}
-	input, err := w.checkInput()
+	input, err := w.checkInput(ctx)
 	if err != nil {
 		w.yield(nil, err)
 		return false
@@ -181,7 +181,7 @@ func (w *workflowRun) startOrRestore(ctx context.Context) bool {
 
 // checkInput returns the input of the workflow, which the input schema checks. The text
 // of a message is JSON then.
-func (w *workflowRun) checkInput() (any, error) {
+func (w *workflowRun) checkInput(ctx context.Context) (any, error) {
 	input := w.inv.Input()
 	if w.input == nil || input == nil {
 		return input, nil
@@ -189,9 +189,9 @@ func (w *workflowRun) checkInput() (any, error) {
 	var checked any
 	var err error
 	if text, ok := input.(string); ok {
-		checked, err = w.input.Parse(text)
+		checked, err = w.input.Parse(ctx, text)
 	} else {
-		checked, err = w.input.Check(session.Normalize(input))
+		checked, err = w.input.Check(ctx, session.Normalize(input))
 	}
 	if err != nil {
 		return nil, failf(CodeInvalidRequest, err, "the input of workflow %s does not match its input_schema: %s", w.AgentName, err)

@@ -63,7 +63,7 @@ func TestCheckArgs(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			before, _ := json.Marshal(tt.args)
-			got, err := CheckArgs(decl, tt.args)
+			got, err := CheckArgs(t.Context(), decl, tt.args)
 			if err != nil {
 				t.Fatalf("CheckArgs(%v): %v", tt.args, err)
 			}
@@ -118,7 +118,7 @@ func TestCheckArgsErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := CheckArgs(declOf(t, tt.params), tt.args)
+			_, err := CheckArgs(t.Context(), declOf(t, tt.params), tt.args)
 			var wrongArgs *ArgsError
 			if !errors.As(err, &wrongArgs) {
 				t.Fatalf("CheckArgs(%v) = %v, want an *ArgsError", tt.args, err)
@@ -132,7 +132,7 @@ func TestCheckArgsErrors(t *testing.T) {
 
 // TestCheckArgsReportsAll checks that one error reports all invalid arguments.
 func TestCheckArgsReportsAll(t *testing.T) {
-	_, err := CheckArgs(declOf(t, "{a: integer, b: string}"), map[string]any{"a": "x", "b": int64(1)})
+	_, err := CheckArgs(t.Context(), declOf(t, "{a: integer, b: string}"), map[string]any{"a": "x", "b": int64(1)})
 	var wrong *ArgsError
 	if !errors.As(err, &wrong) || len(wrong.Wrong) != 2 {
 		t.Errorf("CheckArgs = %v, want two errors", err)
@@ -141,7 +141,7 @@ func TestCheckArgsReportsAll(t *testing.T) {
 
 func TestCheckArgsWithoutSchema(t *testing.T) {
 	args := map[string]any{"n": json.Number("18446744073709551615"), "f": json.Number("1.5")}
-	got, err := CheckArgs(&genai.FunctionDeclaration{Name: "any"}, args)
+	got, err := CheckArgs(t.Context(), &genai.FunctionDeclaration{Name: "any"}, args)
 	want := map[string]any{"n": json.Number("18446744073709551615"), "f": 1.5}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("CheckArgs = %v (-want +got):\n%s", err, diff)
@@ -160,14 +160,14 @@ func TestCheckArgsGenaiSchema(t *testing.T) {
 			"id":    {AnyOf: []*genai.Schema{{Type: genai.TypeString}, {Type: genai.TypeInteger}}},
 		},
 	}}
-	got, err := CheckArgs(decl, map[string]any{"sides": 6.0, "note": nil, "tags": []any{"a", nil}, "id": int64(7)})
+	got, err := CheckArgs(t.Context(), decl, map[string]any{"sides": 6.0, "note": nil, "tags": []any{"a", nil}, "id": int64(7)})
 	want := map[string]any{"sides": int64(6), "note": nil, "tags": []any{"a", nil}, "id": int64(7), "tier": "free"}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("CheckArgs = %v (-want +got):\n%s", err, diff)
 	}
 	for name, v := range map[string]any{"sides": int64(101), "note": "long", "tags": []any{"c"}, "id": true} {
 		args := map[string]any{"sides": int64(6), name: v}
-		if _, err := CheckArgs(decl, args); err == nil {
+		if _, err := CheckArgs(t.Context(), decl, args); err == nil {
 			t.Errorf("CheckArgs(%v) found nothing wrong", args)
 		}
 	}
@@ -181,12 +181,12 @@ type: object
 properties: {who: {$ref: "#/definitions/person"}, n: {type: [integer, "null"]}}
 definitions: {person: {type: object, properties: {name: {type: string}}, required: [name]}}
 `)
-	got, err := CheckArgs(decl, map[string]any{"who": map[string]any{"name": "Ana"}, "n": nil})
+	got, err := CheckArgs(t.Context(), decl, map[string]any{"who": map[string]any{"name": "Ana"}, "n": nil})
 	want := map[string]any{"who": map[string]any{"name": "Ana"}, "n": nil}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("CheckArgs = %v (-want +got):\n%s", err, diff)
 	}
-	if _, err := CheckArgs(decl, map[string]any{"who": map[string]any{}}); err == nil {
+	if _, err := CheckArgs(t.Context(), decl, map[string]any{"who": map[string]any{}}); err == nil {
 		t.Error("CheckArgs reported no error for the referenced schema")
 	}
 }
@@ -216,7 +216,7 @@ func TestUndeclaredArgs(t *testing.T) {
 
 // TestCheckArgsBadDeclaration checks that an invalid schema is not an ArgsError.
 func TestCheckArgsBadDeclaration(t *testing.T) {
-	_, err := CheckArgs(&genai.FunctionDeclaration{Name: "roll", ParametersJsonSchema: 1}, nil)
+	_, err := CheckArgs(t.Context(), &genai.FunctionDeclaration{Name: "roll", ParametersJsonSchema: 1}, nil)
 	if want := "parameters of roll: the schema must be a JSON object"; errorString(err) != want {
 		t.Errorf("CheckArgs = %v, want %s", err, want)
 	}
@@ -278,14 +278,14 @@ func FuzzCheckArgs(f *testing.F) {
 			return
 		}
 		before, _ := json.Marshal(args)
-		once, err := params.Check(args)
+		once, err := params.Check(t.Context(), args)
 		if after, _ := json.Marshal(args); string(after) != string(before) {
 			t.Fatalf("Check changed %s to %s", before, after)
 		}
 		if err != nil {
 			return
 		}
-		twice, err := params.Check(once)
+		twice, err := params.Check(t.Context(), once)
 		if diff := cmp.Diff(once, twice); err != nil || diff != "" {
 			t.Fatalf("Check(Check(%s)) = %v (-once +twice):\n%s", src, err, diff)
 		}

@@ -49,8 +49,8 @@ func newLoadArtifacts(_ context.Context, env Env, c *callToolArgs) (Set, error) 
 
 // Run implements [Tool]: it only returns the requested names, which EditRequest
 // reads from the response.
-func (t *loadArtifactsTool) Run(_ context.Context, call *Call) (*Result, error) {
-	args, err := CheckArgs(t.decl, call.Args)
+func (t *loadArtifactsTool) Run(ctx context.Context, call *Call) (*Result, error) {
+	args, err := CheckArgs(ctx, t.decl, call.Args)
 	if err != nil {
 		return nil, err
 	}

@@ -117,7 +117,7 @@ type bashTool struct {
 // Run implements [Tool]. As in ADK, each command requires confirmation after it passed the
 // policy of the tool; the host policy decides when it runs.
 func (t *bashTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.CheckCall(call)
+	call, err := t.CheckCall(ctx, call)
 	if err != nil {
 		return nil, err
 	}

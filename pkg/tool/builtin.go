@@ -44,8 +44,8 @@ type callTool struct {
 func (t *callTool) Capabilities() Capabilities { return t.capabilities }
 
 // Run implements [Tool]. The only possible error is about the arguments.
-func (t *callTool) Run(_ context.Context, call *Call) (*Result, error) {
-	if _, err := CheckArgs(t.decl, call.Args); err != nil {
+func (t *callTool) Run(ctx context.Context, call *Call) (*Result, error) {
+	if _, err := CheckArgs(ctx, t.decl, call.Args); err != nil {
 		return nil, err
 	}
 	return t.run(call), nil

@@ -110,7 +110,7 @@ var (
 
 // Run implements [Tool].
 func (t *commandTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.CheckCall(call)
+	call, err := t.CheckCall(ctx, call)
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ type confirmExpr struct {
 // NeedsConfirmation implements [Confirmer]. Arguments that the tool would
 // reject are an error, so that no confirmation is requested.
 func (e *confirmExpr) NeedsConfirmation(ctx context.Context, call *Call) (bool, error) {
-	args, err := e.params.Check(call.Args)
+	args, err := e.params.Check(ctx, call.Args)
 	if err != nil {
 		return false, err
 	}

@@ -1,14 +1,16 @@
 package tool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"google.golang.org/genai"
+
+	"agenthost/internal/jsonschema"
 )
 
 // maxNameBytes is Gemini's limit for tool names.
@@ -52,8 +54,8 @@ func (d *Declared) LeaveDefaults() { d.params.leavesDefaults = true }
 
 // CheckCall returns a copy of the call with checked and normalized arguments: see
 // [Params.Check].
-func (d *Declared) CheckCall(call *Call) (*Call, error) {
-	args, err := d.params.Check(call.Args)
+func (d *Declared) CheckCall(ctx context.Context, call *Call) (*Call, error) {
+	args, err := d.params.Check(ctx, call.Args)
 	if err != nil {
 		return nil, err
 	}
@@ -122,12 +124,12 @@ func (e *ArgsError) Error() string {
 
 // CheckArgs checks the arguments of one call against a declaration. See
 // [Params.Check]; reusing a Params is faster.
-func CheckArgs(decl *genai.FunctionDeclaration, args map[string]any) (map[string]any, error) {
+func CheckArgs(ctx context.Context, decl *genai.FunctionDeclaration, args map[string]any) (map[string]any, error) {
 	p, err := NewParams(decl)
 	if err != nil {
 		return nil, err
 	}
-	return p.Check(args)
+	return p.Check(ctx, args)
 }
 
 // Params are the compiled parameters of a declaration. They are safe for
@@ -155,13 +157,13 @@ func NewParams(decl *genai.FunctionDeclaration) (*Params, error) {
 	if schema == nil {
 		return p, nil
 	}
-	p.schema = normalizeSchema(schema)
+	p.schema = jsonschema.Normalize(schema)
 	for _, name := range asList(schema["required"]) {
 		if s, ok := name.(string); ok {
 			p.required = append(p.required, s)
 		}
 	}
-	if p.compiled, err = compileSchema(p.schema); err != nil {
+	if p.compiled, err = jsonschema.Compile(p.schema); err != nil {
 		return nil, fmt.Errorf("parameters of %s: %w", decl.Name, err)
 	}
 	return p, nil
@@ -181,33 +183,37 @@ func NewSignature(decl *genai.FunctionDeclaration) (*Params, error) {
 // Check validates the arguments and returns them normalized: defaults are
 // filled in, integers are int64, and null for an optional parameter counts as
 // omitted. Arguments that the schema does not name are kept, unless it forbids
-// them. args is not modified. The error is an [*ArgsError].
-func (p *Params) Check(args map[string]any) (map[string]any, error) {
+// them. args is not modified. The error is an [*ArgsError], or the cause of a context that ends.
+func (p *Params) Check(ctx context.Context, args map[string]any) (map[string]any, error) {
 	if missing := p.missingParams(args); len(missing) > 0 {
 		return nil, &ArgsError{Tool: p.tool, Missing: missing}
 	}
+	n := newNormalizer(ctx)
 	if p.compiled == nil {
-		return normalizeObject(nil, args), nil
+		return n.normalizeObject(nil, args), n.err
 	}
 	if p.dropsUndeclared {
 		args = p.selectDeclared(args)
 	}
-	given := normalizeObject(p.schema, args)
-	err := checkNumbers(given)
+	given := n.normalizeObject(p.schema, args)
+	err := n.err
 	if err == nil {
-		err = p.compiled.Validate(given)
+		err = p.compiled.Validate(ctx, given)
 	}
-	if err == nil {
-		if !p.leavesDefaults {
-			fillDefaults(p.schema, given)
-		}
+	if err == nil && !p.leavesDefaults {
+		n.fillDefaults(p.schema, given)
+		err = n.err
+	}
+	var invalid *jsonschema.InvalidError
+	switch {
+	case err == nil:
 		return given, nil
+	case errors.As(err, &invalid):
+		return nil, &ArgsError{Tool: p.tool, Wrong: invalid.Lines("arguments")}
+	case ctx.Err() != nil:
+		return nil, err
 	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return nil, &ArgsError{Tool: p.tool, Wrong: []string{err.Error()}}
-	}
-	return nil, &ArgsError{Tool: p.tool, Wrong: argsErrors(invalid)}
+	return nil, &ArgsError{Tool: p.tool, Wrong: []string{err.Error()}}
 }
 
 // Required returns the names of the parameters that every call must have. The list is shared.

@@ -194,7 +194,7 @@ func (t *discoverySearchTool) Capabilities() Capabilities { return t.capabilitie
 
 // Run searches. An error of the service is a result with the status error, as in ADK.
 func (t *discoverySearchTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	args, err := CheckArgs(t.decl, call.Args)
+	args, err := CheckArgs(ctx, t.decl, call.Args)
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func (t *exprTool) Capabilities() Capabilities { return t.capabilities }
 // Run implements [Tool]. All expressions use the state from before the call; if
 // one fails, nothing is written.
 func (t *exprTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.CheckCall(call)
+	call, err := t.CheckCall(ctx, call)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ type funcTool[In, Out any] struct {
 
 // Run implements [Tool].
 func (t *funcTool[In, Out]) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.CheckCall(call)
+	call, err := t.CheckCall(ctx, call)
 	if err != nil {
 		return nil, err
 	}

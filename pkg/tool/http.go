@@ -94,7 +94,7 @@ func (t *httpTool) Capabilities() Capabilities { return t.capabilities }
 
 // Run implements [Tool].
 func (t *httpTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.CheckCall(call)
+	call, err := t.CheckCall(ctx, call)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func (t *httpTool) streamsSource() bool {
 // the time until the response begins.
 func (t *httpTool) Stream(ctx context.Context, call *Call) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
-		call, err := t.CheckCall(call)
+		call, err := t.CheckCall(ctx, call)
 		if err == nil {
 			err = t.streamEvents(ctx, call, func(result *Result) bool { return yield(result, nil) })
 			if err != nil {

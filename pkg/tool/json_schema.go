@@ -2,7 +2,7 @@ package tool
 
 import (
 	"bytes"
-	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"google.golang.org/genai"
+
+	"agenthost/internal/jsonschema"
 )
 
 // A Schema is a compiled JSON Schema, for the input or the output of an agent.
@@ -29,12 +30,12 @@ func NewSchema(schema map[string]any) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	v, err := decodeNumbers(raw)
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{source: schema, schema: normalizeSchema(asMap(v))}
-	if s.compiled, err = compileSchema(s.schema); err != nil {
+	s := &Schema{source: schema, schema: jsonschema.Normalize(asMap(v))}
+	if s.compiled, err = jsonschema.Compile(s.schema); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -45,12 +46,12 @@ func (s *Schema) JSON() map[string]any { return s.source }
 
 // Parse decodes a single JSON value and checks it. The errors are those of
 // [Schema.Check], or report invalid JSON.
-func (s *Schema) Parse(text string) (any, error) {
+func (s *Schema) Parse(ctx context.Context, text string) (any, error) {
 	v, err := decodeJSON([]byte(trimFence(text)))
 	if err != nil {
 		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
-	return s.Check(v)
+	return s.Check(ctx, v)
 }
 
 // codeFence matches a Markdown fence around the whole text.
@@ -66,21 +67,22 @@ func trimFence(text string) string {
 }
 
 // Check returns the value with defaults filled in, integers as int64, and
-// without null for optional properties. v is not modified. The error lists all
+// without null for optional properties. v is not modified. The error lists the first
 // violations, each with its path.
-func (s *Schema) Check(v any) (any, error) {
-	full := normalizeValue(s.schema, v)
-	err := checkNumbers(full)
-	if err == nil {
-		err = s.compiled.Validate(full)
+func (s *Schema) Check(ctx context.Context, v any) (any, error) {
+	n := newNormalizer(ctx)
+	full := n.normalizeValue(s.schema, v)
+	if n.err != nil {
+		return nil, n.err
 	}
-	var invalid *jsonschema.ValidationError
+	err := s.compiled.Validate(ctx, full)
+	var invalid *jsonschema.InvalidError
 	switch {
 	case err == nil:
-		fillDefaults(s.schema, full)
-		return full, nil
+		n.fillDefaults(s.schema, full)
+		return full, n.err
 	case errors.As(err, &invalid):
-		lines := validationErrors(invalid, "")
+		lines := invalid.Lines("")
 		slices.Sort(lines)
 		return nil, errors.New(strings.Join(lines, "; "))
 	}
@@ -103,7 +105,7 @@ func decodeSchema(decl *genai.FunctionDeclaration) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	v, err := decodeNumbers(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -114,88 +116,12 @@ func decodeSchema(decl *genai.FunctionDeclaration) (map[string]any, error) {
 	return schema, nil
 }
 
-// maxSchemaParts limits the objects and lists of a schema: compiling each takes
-// about 20 µs and 20 KiB.
-const maxSchemaParts = 2000
-
-// countSchemaParts counts the objects and lists of a schema.
-func countSchemaParts(v any) int {
-	n := 0
-	switch v := v.(type) {
-	case map[string]any:
-		n = 1
-		for _, inner := range v {
-			n += countSchemaParts(inner)
-		}
-	case []any:
-		n = 1
-		for _, inner := range v {
-			n += countSchemaParts(inner)
-		}
-	}
-	return n
-}
-
-// compileSchema compiles a schema of [normalizeSchema].
-func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
-	const at = "params:///schema"
-	if n := countSchemaParts(schema); n > maxSchemaParts {
-		return nil, fmt.Errorf("the schema has %d objects and lists, which exceeds the limit of %d", n, maxSchemaParts)
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	c.UseRegexpEngine(compilePattern)
-	if err := c.AddResource(at, schema); err != nil {
-		return nil, err
-	}
-	s, err := c.Compile(at)
-	if err == nil {
-		relaxSchema(s)
-		return s, nil
-	}
-	var bad *jsonschema.SchemaValidationError
-	var invalid *jsonschema.ValidationError
-	if errors.As(err, &bad) && errors.As(bad.Err, &invalid) {
-		return nil, &invalidSchemaError{invalid}
-	}
-	return nil, err
-}
-
-// An invalidSchemaError reports the keywords that make a schema invalid.
-type invalidSchemaError struct{ invalid *jsonschema.ValidationError }
-
-// Error lists the keywords.
-func (e *invalidSchemaError) Error() string {
-	return "invalid JSON Schema: " + strings.Join(argsErrors(e.invalid), "; ")
-}
-
-// A noLoader prevents schemas from reading files and the network.
-type noLoader struct{}
-
-func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("reference to %s: references must stay within the schema", url)
-}
-
-// argsErrors lists the innermost validation errors of arguments, each with its
-// path.
-func argsErrors(e *jsonschema.ValidationError) []string { return validationErrors(e, "arguments") }
-
-// validationErrors lists the innermost validation errors, each with its path;
-// whole is the name of the top-level value, or "".
-func validationErrors(e *jsonschema.ValidationError, whole string) []string {
-	if len(e.Causes) > 0 {
-		var lines []string
-		for _, c := range e.Causes {
-			lines = append(lines, validationErrors(c, whole)...)
-		}
-		return lines
-	}
-	message := e.BasicOutput().Error.String()
-	place := cmp.Or(strings.Join(e.InstanceLocation, "."), whole)
-	if place == "" {
-		return []string{message}
-	}
-	return []string{place + ": " + message}
+// decodeNumbers decodes JSON, and keeps the digits of numbers.
+func decodeNumbers(raw []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
 }
 
 // convertGenaiSchema converts Gemini's schema type to a JSON Schema.

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -39,7 +40,7 @@ func TestSchemaParse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := s.Parse(tt.in)
+			got, err := s.Parse(t.Context(), tt.in)
 			if text := errorString(err); text != tt.err {
 				t.Errorf("Parse(%s): error %q, want %q", tt.in, text, tt.err)
 			}
@@ -63,5 +64,44 @@ func TestNewSchemaErrors(t *testing.T) {
 		if text := errorString(err); !strings.HasSuffix(text, tt.want) {
 			t.Errorf("NewSchema(%v): error %q, want %q", tt.schema, text, tt.want)
 		}
+	}
+}
+
+// TestSchemaCheckBounds: the cost of converting a value to its schema has a limit, and so has the
+// size of the defaults that it gets.
+func TestSchemaCheckBounds(t *testing.T) {
+	objects := make([]any, 250_000)
+	for i := range objects {
+		objects[i] = map[string]any{}
+	}
+	names, properties := make([]any, 3000), map[string]any{}
+	for i := range names {
+		names[i] = fmt.Sprint("n", i)
+	}
+	for i := range 1500 {
+		properties[fmt.Sprint("n", i)] = true
+	}
+	for _, tt := range []struct {
+		name  string
+		items map[string]any
+		want  string
+	}{
+		{"required names", map[string]any{"required": names}, "converting the value to its schema exceeds the limit of 4000000 steps"},
+		{"properties", map[string]any{"properties": properties}, "converting the value to its schema exceeds the limit of 4000000 steps"},
+		{"defaults", map[string]any{"properties": map[string]any{"a": map[string]any{"default": strings.Repeat("x", 60_000)}}}, "the defaults of the value exceed the limit of 1 MiB"},
+		{"required defaults", map[string]any{"properties": map[string]any{"a": map[string]any{"default": strings.Repeat("x", 60_000)}}, "required": []any{"a"}}, "the defaults of the value exceed the limit of 1 MiB"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := NewSchema(map[string]any{"type": "array", "items": tt.items})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Check(t.Context(), objects); errorString(err) != tt.want {
+				t.Errorf("Check: %.200v\nwant %s", err, tt.want)
+			}
+			if _, err := s.Check(t.Context(), objects[:10]); tt.name != "required names" && err != nil {
+				t.Errorf("Check of 10 objects: %v", err)
+			}
+		})
 	}
 }

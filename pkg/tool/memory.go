@@ -35,7 +35,7 @@ func (t *loadMemoryTool) Capabilities() Capabilities { return t.capabilities }
 
 // Run implements [Tool]: it returns a list of memories, in ADK's format.
 func (t *loadMemoryTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	args, err := CheckArgs(t.decl, call.Args)
+	args, err := CheckArgs(ctx, t.decl, call.Args)
 	if err != nil {
 		return nil, err
 	}

@@ -46,13 +46,13 @@ func TestSchemasForbidNoMore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := params.Check(decodeText(t, tt.args).(map[string]any)); err != nil {
+			if _, err := params.Check(t.Context(), decodeText(t, tt.args).(map[string]any)); err != nil {
 				t.Errorf("%s is forbidden: %v", tt.args, err)
 			}
 			if tt.wrong == "" {
 				return
 			}
-			if got, err := params.Check(decodeText(t, tt.wrong).(map[string]any)); err == nil {
+			if got, err := params.Check(t.Context(), decodeText(t, tt.wrong).(map[string]any)); err == nil {
 				t.Errorf("%s is accepted: %v", tt.wrong, got)
 			}
 		})

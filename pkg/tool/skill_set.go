@@ -265,7 +265,7 @@ func (t *skillTool) Capabilities() Capabilities { return t.capabilities }
 
 // Run implements [Tool]. Errors have ADK's error_code.
 func (t *skillTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	checked, err := t.CheckCall(call)
+	checked, err := t.CheckCall(ctx, call)
 	if err != nil {
 		return nil, newSkillError("INVALID_ARGUMENTS", err)
 	}

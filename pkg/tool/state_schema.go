@@ -1,11 +1,13 @@
 package tool
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"agenthost/internal/jsonschema"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -29,9 +31,9 @@ type StateSchema struct {
 func NewStateSchema(schema map[string]any) (*StateSchema, error) {
 	s := &StateSchema{keys: map[string]*Schema{}, writers: map[string]session.Writer{}}
 	// The schema of each key includes all definitions.
-	all := countSchemaParts(schema["properties"]) + len(asMap(schema["properties"]))*(countSchemaParts(schema["$defs"])+countSchemaParts(schema["definitions"]))
-	if all > maxSchemaParts {
-		return nil, fmt.Errorf("the keys and their definitions have %d objects and lists, which exceeds the limit of %d", all, maxSchemaParts)
+	all := jsonschema.CountParts(schema["properties"]) + len(asMap(schema["properties"]))*(jsonschema.CountParts(schema["$defs"])+jsonschema.CountParts(schema["definitions"]))
+	if all > jsonschema.MaxParts {
+		return nil, fmt.Errorf("the keys and their definitions have %d objects and lists, which exceeds the limit of %d", all, jsonschema.MaxParts)
 	}
 	for key, prop := range asMap(schema["properties"]) {
 		if err := s.addKey(key, copyDefinitions(asMap(prop), schema)); err != nil {
@@ -170,7 +172,7 @@ func (s *StateSchema) Default(key string) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	return normalizeValue(s.keys[key].schema, v), true
+	return newNormalizer(context.Background()).normalizeValue(s.keys[key].schema, v), true
 }
 
 // AddDefaults adds the defaults of the keys that all does not have.
@@ -186,7 +188,8 @@ func (s *StateSchema) AddDefaults(all map[string]any) {
 }
 
 // Check returns the normalized value of a write by an agent, or an error. Nil,
-// which deletes a key, is valid for every type.
+// which deletes a key, is valid for every type. A write has no context: the budgets of
+// [Schema.Check] end the check.
 func (s *StateSchema) Check(key string, v any) (any, error) {
 	if by, _ := s.Writable(key); by > session.WriterAgent {
 		return nil, &WriterError{Key: key, By: by}
@@ -197,7 +200,7 @@ func (s *StateSchema) Check(key string, v any) (any, error) {
 	if s == nil || v == nil || s.keys[key] == nil {
 		return v, nil
 	}
-	checked, err := s.keys[key].Check(v)
+	checked, err := s.keys[key].Check(context.Background(), v)
 	if err != nil {
 		return nil, fmt.Errorf("invalid value for state key %s: %w", key, err)
 	}

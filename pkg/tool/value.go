@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,26 +12,65 @@ import (
 	"agenthost/pkg/session"
 )
 
+// The bounds of normalizing one value, whose cost is that of the value times its schema.
+const (
+	maxNormalizeSteps = 4_000_000
+	maxDefaultBytes   = 1 << 20
+)
+
+// A normalizer converts one value to the form of its schema. Once err is set, its results do not
+// count.
+type normalizer struct {
+	ctx context.Context
+	// steps and bytes are what is left, of the time and of the size of defaults.
+	steps, bytes int
+	err          error
+}
+
+func newNormalizer(ctx context.Context) *normalizer {
+	return &normalizer{ctx: ctx, steps: maxNormalizeSteps, bytes: maxDefaultBytes}
+}
+
+// chargeSteps takes steps from the budget. It returns false if the value costs too much.
+func (n *normalizer) chargeSteps(steps int) bool {
+	before := n.steps
+	n.steps -= steps
+	switch {
+	case n.err != nil:
+		return false
+	case n.steps < 0:
+		n.err = fmt.Errorf("converting the value to its schema exceeds the limit of %d steps", maxNormalizeSteps)
+	case before>>12 != n.steps>>12 && n.ctx.Err() != nil:
+		n.err = context.Cause(n.ctx)
+	}
+	return n.err == nil
+}
+
 // normalizeValue converts a value to the form of its schema: with the defaults of
 // required properties, and integers as int64. A nil schema requires nothing.
 // Changed values are copied, never modified in place.
-func normalizeValue(schema map[string]any, v any) any {
+func (n *normalizer) normalizeValue(schema map[string]any, v any) any {
+	if !n.chargeSteps(1) {
+		return nil
+	}
 	switch v := v.(type) {
 	case map[string]any:
-		return normalizeObject(schema, v)
+		return n.normalizeObject(schema, v)
 	case []any:
 		items := asMap(schema["items"])
 		list := make([]any, len(v))
 		for i, item := range v {
-			list[i] = normalizeValue(items, item)
+			list[i] = n.normalizeValue(items, item)
 		}
 		return list
 	}
 	if acceptsType(schema, "integer") {
-		return wholeNumber(v)
+		v = wholeNumber(v)
+	} else if text, ok := v.(json.Number); ok {
+		v = number.Parse(string(text))
 	}
-	if n, ok := v.(json.Number); ok {
-		return number.Parse(string(n))
+	if text, ok := v.(json.Number); ok && n.err == nil {
+		n.err = checkNumber(text)
 	}
 	return v
 }
@@ -48,20 +88,22 @@ func wholeNumber(v any) any {
 	return v
 }
 
-func normalizeObject(schema, m map[string]any) map[string]any {
+func (n *normalizer) normalizeObject(schema, m map[string]any) map[string]any {
 	props := asMap(schema["properties"])
 	full := make(map[string]any, max(len(m), len(props)))
 	required := asList(schema["required"])
 	for name, v := range m {
 		prop := asMap(props[name])
-		if v == nil && prop != nil && !slices.Contains(required, any(name)) && !acceptsNull(prop) {
+		if v == nil && prop != nil && !acceptsNull(prop) && n.chargeSteps(len(required)) && !slices.Contains(required, any(name)) {
 			continue
 		}
-		full[name] = normalizeValue(prop, v)
+		full[name] = n.normalizeValue(prop, v)
 	}
-	for _, name := range required {
-		if name, ok := name.(string); ok {
-			addDefault(full, name, props[name])
+	if n.chargeSteps(len(required)) {
+		for _, name := range required {
+			if name, ok := name.(string); ok {
+				n.addDefault(full, name, props[name])
+			}
 		}
 	}
 	return full
@@ -69,31 +111,59 @@ func normalizeObject(schema, m map[string]any) map[string]any {
 
 // addDefault adds the default of a property that an object lacks. Null is the default of
 // no value.
-func addDefault(object map[string]any, name string, prop any) {
+func (n *normalizer) addDefault(object map[string]any, name string, prop any) {
 	value, ok := asMap(prop)["default"]
-	if _, given := object[name]; given || !ok || value == nil && !acceptsNull(asMap(prop)) {
+	if _, given := object[name]; given || !ok || value == nil && !acceptsNull(asMap(prop)) || n.err != nil {
 		return
 	}
-	object[name] = normalizeValue(asMap(prop), value)
+	if n.bytes -= len(name) + sizeOf(value); n.bytes < 0 {
+		n.err = fmt.Errorf("the defaults of the value exceed the limit of %d MiB", maxDefaultBytes>>20)
+		return
+	}
+	object[name] = n.normalizeValue(asMap(prop), value)
 }
 
-// fillDefaults adds the defaults of all properties to a value of [normalizeValue] that its
-// schema accepts. A default is not validated: it could contradict a keyword
+// sizeOf estimates the size of a value as JSON.
+func sizeOf(v any) int {
+	size := 8
+	switch v := v.(type) {
+	case string:
+		size += len(v)
+	case []any:
+		for _, item := range v {
+			size += sizeOf(item)
+		}
+	case map[string]any:
+		for name, item := range v {
+			size += len(name) + sizeOf(item)
+		}
+	}
+	return size
+}
+
+// fillDefaults adds the defaults of all properties to a value of [normalizer.normalizeValue] that
+// its schema accepts. A default is not validated: it could contradict a keyword
 // such as maxProperties.
-func fillDefaults(schema map[string]any, v any) {
+func (n *normalizer) fillDefaults(schema map[string]any, v any) {
+	if len(schema) == 0 || !n.chargeSteps(1) {
+		return
+	}
 	switch v := v.(type) {
 	case map[string]any:
 		props := asMap(schema["properties"])
+		if !n.chargeSteps(len(props)) {
+			return
+		}
 		for name, inner := range v {
-			fillDefaults(asMap(props[name]), inner)
+			n.fillDefaults(asMap(props[name]), inner)
 		}
 		for name, prop := range props {
-			addDefault(v, name, prop)
+			n.addDefault(v, name, prop)
 		}
 	case []any:
 		items := asMap(schema["items"])
 		for _, item := range v {
-			fillDefaults(items, item)
+			n.fillDefaults(items, item)
 		}
 	}
 }
@@ -134,26 +204,11 @@ func decodeJSON(raw []byte) (any, error) {
 	return v, nil
 }
 
-// checkNumbers returns an error for a number whose exponent would make the schema's
+// checkNumber returns an error for a number whose exponent would make the schema's
 // arithmetic slow.
-func checkNumbers(v any) error {
-	switch v := v.(type) {
-	case json.Number:
-		if !number.IsPrintable(v) {
-			return fmt.Errorf("the exponent of %.60s exceeds the limit of %d", string(v), number.MaxExponent)
-		}
-	case []any:
-		for _, item := range v {
-			if err := checkNumbers(item); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for _, item := range v {
-			if err := checkNumbers(item); err != nil {
-				return err
-			}
-		}
+func checkNumber(n json.Number) error {
+	if !number.IsPrintable(n) {
+		return fmt.Errorf("the exponent of %.60s exceeds the limit of %d", string(n), number.MaxExponent)
 	}
 	return nil
 }

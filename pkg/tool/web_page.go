@@ -51,7 +51,7 @@ func (t *webPageTool) Capabilities() Capabilities { return t.capabilities }
 // Run loads the page. Redirects are not followed, and lines of three words or fewer, such as
 // menus, are left out, both as in ADK.
 func (t *webPageTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	args, err := CheckArgs(t.decl, call.Args)
+	args, err := CheckArgs(ctx, t.decl, call.Args)
 	if err != nil {
 		return nil, err
 	}

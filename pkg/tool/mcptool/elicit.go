@@ -98,7 +98,7 @@ func readContent(payload any) map[string]any {
 
 // answerQuestion is the handler of a question: it accepts with the stored answer, or
 // cancels the question and keeps it.
-func (c *elicitCall) answerQuestion(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+func (c *elicitCall) answerQuestion(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	schema, ok := readQuestionSchema(p)
@@ -108,7 +108,7 @@ func (c *elicitCall) answerQuestion(p *mcp.ElicitParams) (*mcp.ElicitResult, err
 	key := questionKey(p)
 	if len(c.stored) > 0 && c.stored[0].key == key {
 		given := c.stored[0]
-		if content, err := checkAnswer(schema, given.content); err == nil {
+		if content, err := checkAnswer(ctx, schema, given.content); err == nil {
 			given.content = content
 			c.stored, c.answered = c.stored[1:], append(c.answered, given)
 			return &mcp.ElicitResult{Action: "accept", Content: content}, nil
@@ -137,14 +137,14 @@ func readQuestionSchema(p *mcp.ElicitParams) (schema map[string]any, ok bool) {
 }
 
 // checkAnswer checks an answer against the schema of its question.
-func checkAnswer(schema, content map[string]any) (map[string]any, error) {
+func checkAnswer(ctx context.Context, schema, content map[string]any) (map[string]any, error) {
 	if content == nil {
 		content = map[string]any{}
 	}
 	if schema == nil {
 		return content, nil
 	}
-	return tool.CheckArgs(&genai.FunctionDeclaration{Name: "answer", ParametersJsonSchema: schema}, content)
+	return tool.CheckArgs(ctx, &genai.FunctionDeclaration{Name: "answer", ParametersJsonSchema: schema}, content)
 }
 
 // questionKey identifies a question by its content.
@@ -222,12 +222,12 @@ func (t *serverTool) callWithQuestions(ctx context.Context, l *link, call *tool.
 }
 
 // handleElicit is the handler of the library.
-func (l *link) handleElicit(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+func (l *link) handleElicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	questions := l.questions.Load()
 	if questions == nil || req.Params == nil {
 		return &mcp.ElicitResult{Action: "cancel"}, nil
 	}
-	return questions.answerQuestion(req.Params)
+	return questions.answerQuestion(ctx, req.Params)
 }
 
 // resetConn closes the connection, so that the next request opens another.

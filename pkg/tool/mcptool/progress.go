@@ -64,7 +64,7 @@ var _ tool.Streamer = (*serverTool)(nil)
 // [tool.Streamer].
 func (t *serverTool) Stream(ctx context.Context, call *tool.Call) iter.Seq2[*tool.Result, error] {
 	return func(yield func(*tool.Result, error) bool) {
-		call, err := t.CheckCall(call)
+		call, err := t.CheckCall(ctx, call)
 		if err != nil {
 			yield(nil, err)
 			return

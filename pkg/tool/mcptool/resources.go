@@ -105,8 +105,8 @@ func (t *resourceTool) Capabilities() tool.Capabilities {
 
 // Run implements [tool.Tool]: it only returns the requested names, which EditRequest reads
 // from the response.
-func (t *resourceTool) Run(_ context.Context, call *tool.Call) (*tool.Result, error) {
-	call, err := t.CheckCall(call)
+func (t *resourceTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	call, err := t.CheckCall(ctx, call)
 	if err != nil {
 		return nil, err
 	}

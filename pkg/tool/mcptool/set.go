@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
 
+	"agenthost/internal/jsonschema"
 	connections "agenthost/pkg/connection"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -245,7 +246,7 @@ func (s *serverSet) reuseTool(ctx context.Context, listed *mcp.Tool) (*serverToo
 	if err != nil {
 		return nil, err
 	}
-	if repaired, ignored := tool.RepairSchema(schema); len(ignored) > 0 {
+	if repaired, ignored := jsonschema.Repair(schema); len(ignored) > 0 {
 		schema = repaired
 		s.logger.WarnContext(ctx, "mcp tool has an invalid schema, of which keywords are ignored", "server", s.server.displayName(),
 			"tool", cutText(cleanText(listed.Name), maxNameShown), "keywords", cutText(cleanText(strings.Join(ignored, ", ")), maxErrorText))

@@ -33,7 +33,7 @@ func (t *serverTool) Capabilities() tool.Capabilities { return t.capabilities }
 
 // Run implements [Tool].
 func (t *serverTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	call, err := t.CheckCall(call)
+	call, err := t.CheckCall(ctx, call)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (t *operationTool) Capabilities() tool.Capabilities { return t.capabilities
 
 // Run implements [tool.Tool].
 func (t *operationTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	call, err := t.CheckCall(call)
+	call, err := t.CheckCall(ctx, call)
 	if err != nil {
 		return nil, err
 	}

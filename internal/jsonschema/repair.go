@@ -1,4 +1,4 @@
-package tool
+package jsonschema
 
 import (
 	"errors"
@@ -12,16 +12,16 @@ import (
 // maxRepairs bounds how often a schema is compiled without its invalid keywords.
 const maxRepairs = 8
 
-// RepairSchema returns the schema of a service without the keywords whose values are invalid,
+// Repair returns the schema of a service without the keywords whose values are invalid,
 // and lists these. A member that is null counts as absent. The schema itself is not modified;
 // it is returned as it is if it is valid, or if it cannot be repaired.
-func RepairSchema(schema map[string]any) (repaired map[string]any, ignored []string) {
-	if countSchemaParts(schema) > maxSchemaParts {
+func Repair(schema map[string]any) (repaired map[string]any, ignored []string) {
+	if CountParts(schema) > MaxParts {
 		return schema, nil
 	}
 	repaired, ignored = dropNullMembers(schema, "")
 	for range maxRepairs {
-		normal := normalizeSchema(repaired)
+		normal := Normalize(repaired)
 		_, err := compileSchema(normal)
 		places := invalidKeywords(err)
 		if len(places) == 0 {

@@ -1,8 +1,7 @@
-package tool
+package jsonschema
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -20,9 +19,9 @@ import (
 //   - oneOf is satisfied by several of its branches: models and services mean "one of these
 //     forms", and branches that do not exclude each other would forbid every call.
 
-// normalizeSchema returns a schema with the keywords of 2020-12 for those of older drafts,
+// Normalize returns a schema with the keywords of 2020-12 for those of older drafts,
 // if it does not declare its draft. The schema is not modified.
-func normalizeSchema(schema map[string]any) map[string]any {
+func Normalize(schema map[string]any) map[string]any {
 	n := schemaNormalizer{hasDraft: isKnownDraft(schema["$schema"])}
 	return n.normalizeMembers(schema)
 }
@@ -141,15 +140,6 @@ func acceptNull(schema map[string]any) map[string]any {
 		}
 	}
 	return schema
-}
-
-// compilePattern is the engine of regular expressions. One that only ECMAScript has becomes
-// an unknownPattern, which relaxSchema removes.
-func compilePattern(src string) (jsonschema.Regexp, error) {
-	if compiled, err := regexp.Compile(src); err == nil {
-		return compiled, nil
-	}
-	return unknownPattern(src), nil
 }
 
 // An unknownPattern is a regular expression that Go cannot compile.

@@ -1,4 +1,4 @@
-package tool
+package jsonschema
 
 import (
 	"encoding/json"
@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRepairSchema: keywords with invalid values, and members that are null, are left out of the
+// TestRepair: keywords with invalid values, and members that are null, are left out of the
 // schema of a service; the others stay, and a valid schema is unchanged.
-func TestRepairSchema(t *testing.T) {
+func TestRepair(t *testing.T) {
 	for _, tt := range []struct{ name, schema, want, ignored string }{
 		{"valid", `{"type":"object","properties":{"a":{"default":null}}}`, `{"type":"object","properties":{"a":{"default":null}}}`, ""},
 		{"null members", `{"type":"object","properties":null,"required":null}`, `{"type":"object"}`, "properties, required"},
@@ -22,16 +22,27 @@ func TestRepairSchema(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			schema := decodeText(t, tt.schema).(map[string]any)
-			got, ignored := RepairSchema(schema)
+			got, ignored := Repair(schema)
 			if diff := cmp.Diff(decodeText(t, tt.want), any(got)); diff != "" {
-				t.Errorf("RepairSchema (-want +got):\n%s", diff)
+				t.Errorf("Repair (-want +got):\n%s", diff)
 			}
 			if text := strings.Join(ignored, ", "); text != tt.ignored {
 				t.Errorf("ignored = %s, want %s", text, tt.ignored)
 			}
 			if raw, _ := json.Marshal(schema); !json.Valid(raw) || !cmp.Equal(decodeText(t, tt.schema), any(schema)) {
-				t.Errorf("RepairSchema changed its argument to %s", raw)
+				t.Errorf("Repair changed its argument to %s", raw)
 			}
 		})
 	}
+}
+
+func decodeText(t testing.TB, text string) any {
+	t.Helper()
+	var v any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }

@@ -1,0 +1,334 @@
+// Package jsonschema compiles JSON Schemas of apps, servers and documents, and validates values
+// with them. It is the only package that uses the library for JSON Schema, because a schema is a
+// program that its author did not have to pay for:
+//
+//   - 40 levels of allOf with two references to the level below are 2^40 schemas to the library.
+//     Here a schema that several others name meets a value once: the result is kept.
+//   - A pattern, a list of names and a list of values have a cost that grows with the value. Each
+//     validation has a budget of steps, and ends with the context of its caller.
+//   - The first problems are reported, not all of them.
+//
+// The library compiles a schema, after the checks of this file have bounded the work that it has
+// with it; validate.go replaces its validation.
+package jsonschema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"agenthost/internal/number"
+)
+
+// The bounds of one schema.
+const (
+	// MaxParts limits its objects and lists: compiling each takes about 20 µs and 20 KiB.
+	MaxParts = 2000
+	// maxDepth limits their nesting, whose square is the cost of compiling them.
+	maxDepth = 100
+	// maxReferred limits the objects and lists in the targets of its references, which the
+	// library compiles again if their place is not one of a schema.
+	maxReferred = 10 * MaxParts
+	// maxPatternSize limits the instructions of its regular expressions.
+	maxPatternSize = 20_000
+	// maxDigits limits the digits of its numbers, and of those that it is compared with.
+	maxDigits = 1000
+)
+
+// A Schema is a compiled schema. It is safe for concurrent use.
+type Schema struct {
+	root *jsonschema.Schema
+	// details has what validation needs to know about a schema besides its keywords.
+	details map[*jsonschema.Schema]*detail
+}
+
+// A detail is what validation needs to know about one schema.
+type detail struct {
+	// isShared is set if several schemas name it, so that it could meet a value again.
+	isShared bool
+	// patterns are the patternProperties, sorted by their source.
+	patterns []propertyPattern
+	// values are the keys of the values of enum.
+	values map[string]bool
+	// resource is the root of its document, if the schema has dynamic references.
+	resource *resource
+}
+
+type propertyPattern struct {
+	*pattern
+	schema *jsonschema.Schema
+}
+
+// A resource is a document, or a part of one with an $id.
+type resource struct {
+	isRecursive bool
+	root        *jsonschema.Schema
+	anchors     map[string]*jsonschema.Schema
+}
+
+// CountParts counts the objects and lists of a schema.
+func CountParts(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case map[string]any:
+		n = 1
+		for _, inner := range v {
+			n += CountParts(inner)
+		}
+	case []any:
+		n = 1
+		for _, inner := range v {
+			n += CountParts(inner)
+		}
+	}
+	return n
+}
+
+// Compile compiles a schema of [Normalize]. References to other documents are rejected.
+func Compile(schema map[string]any) (*Schema, error) {
+	root, err := compileSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	s := &Schema{root: root, details: map[*jsonschema.Schema]*detail{}}
+	all := findSchemas(root)
+	named := map[*jsonschema.Schema]int{root: 1}
+	for one := range all {
+		for _, inner := range listSubschemas(one) {
+			named[inner]++
+		}
+	}
+	for one := range all {
+		d := &detail{isShared: named[one] > 1}
+		for p, inner := range one.PatternProperties {
+			if p, ok := p.(*pattern); ok {
+				d.patterns = append(d.patterns, propertyPattern{p, inner})
+			}
+		}
+		slices.SortFunc(d.patterns, func(a, b propertyPattern) int { return strings.Compare(a.String(), b.String()) })
+		if one.Enum != nil {
+			d.values = make(map[string]bool, len(one.Enum.Values))
+			for _, v := range one.Enum.Values {
+				d.values[keyOf(v)] = true
+			}
+		}
+		s.details[one] = d
+	}
+	s.addResources(all)
+	return s, nil
+}
+
+// compileSchema lets the library compile a schema.
+func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
+	if err := checkBounds(schema); err != nil {
+		return nil, err
+	}
+	const at = "params:///schema"
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	patterns := patternCompiler{known: map[string]jsonschema.Regexp{}}
+	c.UseRegexpEngine(patterns.compilePattern)
+	if err := c.AddResource(at, schema); err != nil {
+		return nil, err
+	}
+	s, err := c.Compile(at)
+	if err == nil {
+		relaxSchema(s)
+		return s, nil
+	}
+	var bad *jsonschema.SchemaValidationError
+	var invalid *jsonschema.ValidationError
+	if errors.As(err, &bad) && errors.As(bad.Err, &invalid) {
+		return nil, &invalidSchemaError{invalid}
+	}
+	return nil, err
+}
+
+// checkBounds returns an error for a schema that costs the library too much.
+func checkBounds(schema map[string]any) error {
+	if n := CountParts(schema); n > MaxParts {
+		return fmt.Errorf("the schema has %d objects and lists, which exceeds the limit of %d", n, MaxParts)
+	}
+	targets := map[string]bool{}
+	if err := checkPart(schema, 1, targets); err != nil {
+		return err
+	}
+	referred := 0
+	for target := range targets {
+		if referred += countTarget(schema, target); referred > maxReferred {
+			return fmt.Errorf("the references of the schema name more than %d objects and lists", maxReferred)
+		}
+	}
+	return nil
+}
+
+// checkPart checks the depth and the numbers of a part, and collects the targets of references.
+func checkPart(v any, depth int, targets map[string]bool) error {
+	if depth > maxDepth {
+		return fmt.Errorf("the schema is nested deeper than the limit of %d", maxDepth)
+	}
+	switch v := v.(type) {
+	case json.Number:
+		if !isComputable(v) {
+			return fmt.Errorf("the number %.60s has more than %d digits, or an exponent of more than %d", string(v), maxDigits, number.MaxExponent)
+		}
+	case map[string]any:
+		for key, inner := range v {
+			if target, ok := inner.(string); ok && (key == "$ref" || key == "$dynamicRef" || key == "$recursiveRef") {
+				targets[target] = true
+			}
+			if err := checkPart(inner, depth+1, targets); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if err := checkPart(inner, depth+1, targets); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// countTarget counts the parts that the library may compile again for a reference. Those of
+// anchors, and of the drafts that it has, are compiled once.
+func countTarget(schema map[string]any, target string) int {
+	base, place, _ := strings.Cut(target, "#")
+	if place != "" && !strings.HasPrefix(place, "/") || strings.HasPrefix(base, "http://json-schema.org/") || strings.HasPrefix(base, "https://json-schema.org/") {
+		return 0
+	}
+	var at any = schema
+	for _, step := range strings.Split(strings.TrimPrefix(place, "/"), "/")[:strings.Count(place, "/")] {
+		switch v := at.(type) {
+		case map[string]any:
+			at = v[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(v) {
+				return CountParts(schema)
+			}
+			at = v[i]
+		default:
+			return CountParts(schema) // a place in a part with an $id, or none
+		}
+	}
+	return CountParts(at)
+}
+
+// addResources finds the documents of a schema with dynamic references, which depend on the
+// documents that validation came through.
+func (s *Schema) addResources(all map[*jsonschema.Schema]bool) {
+	isDynamic := false
+	for one := range all {
+		isDynamic = isDynamic || one.DynamicRef != nil || one.RecursiveRef != nil
+	}
+	if !isDynamic {
+		return
+	}
+	roots := map[string]*resource{}
+	for one := range all {
+		if base, pointer, _ := strings.Cut(one.Location, "#"); pointer == "" || one.ID != "" {
+			roots[base+"#"+pointer] = &resource{isRecursive: one.RecursiveAnchor, root: one, anchors: map[string]*jsonschema.Schema{}}
+		}
+	}
+	for one := range all {
+		base, pointer, _ := strings.Cut(one.Location, "#")
+		for pointer != "" && roots[base+"#"+pointer] == nil {
+			pointer = pointer[:max(0, strings.LastIndexByte(pointer, '/'))]
+		}
+		r := roots[base+"#"+pointer]
+		if r == nil {
+			continue
+		}
+		s.details[one].resource = r
+		if one.DynamicAnchor != "" {
+			r.anchors[one.DynamicAnchor] = one
+		}
+	}
+}
+
+// A noLoader prevents schemas from reading files and the network.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("reference to %s: references must stay within the schema", url)
+}
+
+// A patternCompiler compiles the regular expressions of one schema.
+type patternCompiler struct {
+	// known are those by their source, and size is the size of all.
+	known map[string]jsonschema.Regexp
+	size  int
+}
+
+// A pattern is a regular expression; matching takes the product of its size and the string.
+type pattern struct {
+	*regexp.Regexp
+	size int
+}
+
+// compilePattern is the engine of regular expressions. One that only ECMAScript has becomes an
+// unknownPattern, which relaxSchema removes.
+func (c *patternCompiler) compilePattern(src string) (jsonschema.Regexp, error) {
+	if c.known[src] == nil {
+		parsed, err := syntax.Parse(src, syntax.Perl)
+		if err != nil {
+			c.known[src] = unknownPattern(src)
+			return unknownPattern(src), nil
+		}
+		size := countInstructions(parsed)
+		if c.size += size; c.size > maxPatternSize {
+			return nil, fmt.Errorf("the patterns of the schema have more than %d instructions", maxPatternSize)
+		}
+		compiled, err := regexp.Compile(src)
+		if err != nil {
+			return nil, err
+		}
+		c.known[src] = &pattern{compiled, size}
+	}
+	return c.known[src], nil
+}
+
+// countInstructions estimates the size of a compiled expression, in which repetitions are written
+// out.
+func countInstructions(re *syntax.Regexp) int {
+	n := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = len(re.Rune)
+	case syntax.OpCharClass:
+		n += len(re.Rune) / 8
+	}
+	for _, sub := range re.Sub {
+		n += countInstructions(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return n
+}
+
+// isComputable reports whether a number may be written out and divided.
+func isComputable(n json.Number) bool { return len(n) <= maxDigits && number.IsPrintable(n) }
+
+// An invalidSchemaError reports the keywords that make a schema invalid.
+type invalidSchemaError struct{ invalid *jsonschema.ValidationError }
+
+// Error lists the keywords.
+func (e *invalidSchemaError) Error() string {
+	found := problemList{}
+	found.addCauses(e.invalid)
+	return "invalid JSON Schema: " + strings.Join(found.formatLines("arguments"), "; ")
+}
+
+// sortedNames returns the names of an object in order.
+func sortedNames[T any](object map[string]T) []string { return slices.Sorted(maps.Keys(object)) }
