@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	goruntime "runtime"
 	"slices"
@@ -144,8 +145,9 @@ type Status struct {
 func (s Status) Problems() spec.Diagnostics { return relativeToApps(s.Dir, s.Diagnostics) }
 
 // relativeToApps shortens the paths of files in an app's folder so that they begin
-// with the app's name and do not reveal where the folder is.
+// with the app's name and do not reveal where the folder is; also those in messages.
 func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
+	hide := pathHider(dir)
 	below := func(at *spec.Pos) {
 		if rel, err := filepath.Rel(filepath.Dir(dir), at.File); err == nil && filepath.IsLocal(rel) {
 			at.File = filepath.ToSlash(rel)
@@ -154,12 +156,26 @@ func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
 	named := slices.Clone(ds)
 	for i := range named {
 		below(&named[i].Pos)
+		named[i].Message, named[i].Hint = hide.Replace(named[i].Message), hide.Replace(named[i].Hint)
 		named[i].Also = slices.Clone(named[i].Also)
 		for k := range named[i].Also {
 			below(&named[i].Also[k].Pos)
 		}
 	}
 	return named
+}
+
+// pathHider returns a replacer of an app's folder by its name, and of an absolute path of
+// its parent folder by nothing.
+func pathHider(dir string) *strings.Replacer {
+	var pairs []string
+	if given := formatDir(dir); path.Base(given) == AppName(dir) { // not such as . or ..
+		pairs = append(pairs, given+"/", AppName(dir)+"/")
+	}
+	if full, err := filepath.Abs(dir); err == nil {
+		pairs = append(pairs, formatDir(full), AppName(dir), strings.TrimSuffix(formatDir(filepath.Dir(full)), "/")+"/", "")
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 // watchedApp is the state of one app's folder between polls.

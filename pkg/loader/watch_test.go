@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
 )
 
 // recorder is a host that records what is published: the description for a swap, "-"
@@ -366,5 +367,22 @@ func TestWatchRun(t *testing.T) {
 	}
 	if got := slices.Collect(maps.Keys(s.host.apps)); !slices.Equal(got, []string{"y"}) {
 		t.Errorf("apps = %q, want y", got)
+	}
+}
+
+// The problems for remote clients have no folder of the host, in places, messages and hints.
+func TestStatusProblems(t *testing.T) {
+	above := filepath.ToSlash(t.TempDir())
+	for _, tt := range []struct{ dir, message, want string }{
+		{above + "/x", "file " + above + "/x/a.md not found", "x/f.yaml: file x/a.md not found [file]"},
+		{above + "/x", "file " + above + "/shared.yaml not found", "x/f.yaml: file shared.yaml not found [file]"},
+		{"../apps/x", "file ../apps/x/a.md not found", "x/f.yaml: file x/a.md not found [file]"},
+		{"x", "file x/a.md of 1.5 MiB", "x/f.yaml: file x/a.md of 1.5 MiB [file]"},
+		{".", "file a.md of 1.5 MiB", "f.yaml: file a.md of 1.5 MiB [file]"},
+	} {
+		s := Status{Dir: tt.dir, Diagnostics: spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(filepath.Join(tt.dir, "f.yaml"))}, Rule: "file", Message: tt.message}}}
+		if got := strings.Join(s.Problems().Strings(), ""); got != tt.want {
+			t.Errorf("in %s: %q, want %q", tt.dir, got, tt.want)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
 )
 
 // The codes of a [RunError], besides those of model services.
@@ -106,12 +107,20 @@ func storeFailure(key session.Key, err error) error {
 	case errors.Is(err, session.ErrFenced):
 		return failf(CodeSessionTaken, err, "session %s was taken over by another host during this turn: stored events are kept, retry later", key.ID)
 	case errors.Is(err, session.ErrUnavailable):
-		return failf(CodeUnavailable, err, "session store unavailable, retry later")
+		return failf(CodeUnavailable, err, "%s unavailable, retry later", unavailablePart(err))
 	case errors.Is(err, session.ErrInvalid):
 		return failf(CodeInvalidRequest, err, "%s", err)
 	default:
 		return err
 	}
+}
+
+// unavailablePart names the store that is unavailable.
+func unavailablePart(err error) string {
+	if down := (*store.ArtifactsUnavailable)(nil); errors.As(err, &down) {
+		return "artifact store"
+	}
+	return "session store"
 }
 
 // eventFailure returns the error of an agent's event that could not be stored.

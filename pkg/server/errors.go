@@ -12,6 +12,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
 )
 
 // unavailableRetryAfter is the Retry-After in seconds while the store is unavailable.
@@ -229,7 +230,7 @@ func classifyStoreError(key session.Key, err error) failure {
 		detail := fmt.Sprintf("session %s was changed by another writer, retry later", key.ID)
 		return failure{http.StatusConflict, "SESSION_STALE", detail, 1}
 	case errors.Is(err, session.ErrUnavailable):
-		detail := "session store unavailable, retry later"
+		detail := unavailableMessage(err) + ", retry later"
 		return failure{http.StatusServiceUnavailable, runtime.CodeUnavailable, detail, unavailableRetryAfter}
 	case errors.Is(err, session.ErrInvalid):
 		return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, spec.ClientText(err), 0}
@@ -238,6 +239,14 @@ func classifyStoreError(key session.Key, err error) failure {
 	default:
 		return failure{http.StatusInternalServerError, runtime.CodeInternal, internalDetail, 0}
 	}
+}
+
+// unavailableMessage names the store that is unavailable.
+func unavailableMessage(err error) string {
+	if down := (*store.ArtifactsUnavailable)(nil); errors.As(err, &down) {
+		return "artifact store unavailable"
+	}
+	return "session store unavailable"
 }
 
 // writeError responds with an error. If the client has disconnected, it only records
@@ -269,7 +278,7 @@ func (s *Server) logFailure(r *http.Request, err error) failure {
 	log, message := s.opts.Logger.ErrorContext, "request failed"
 	switch {
 	case errors.Is(err, session.ErrUnavailable):
-		log, message = s.opts.Logger.WarnContext, "session store unavailable"
+		log, message = s.opts.Logger.WarnContext, unavailableMessage(err)
 	case f.status != http.StatusInternalServerError:
 		return f
 	}

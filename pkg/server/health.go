@@ -40,12 +40,17 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 		addBlocker("server is shutting down")
 	}
 	err, memoryErr := s.readiness.checkStore(r.Context()), s.memoryReadiness.checkStore(r.Context())
+	artifactErr := s.artifactReadiness.checkStore(r.Context())
 	if ctxErr := r.Context().Err(); ctxErr != nil {
 		return ctxErr // the client disconnected; the store did not fail
 	}
 	if err != nil {
 		s.opts.Logger.WarnContext(r.Context(), "session store is not writable", "error", err)
 		addBlocker("session store is not writable")
+	}
+	if artifactErr != nil {
+		s.opts.Logger.WarnContext(r.Context(), "artifact store is not writable", "error", artifactErr)
+		addBlocker("artifact store is not writable")
 	}
 	if memoryErr != nil {
 		s.opts.Logger.WarnContext(r.Context(), "memory service cannot be read", "error", memoryErr)

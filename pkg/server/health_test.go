@@ -38,7 +38,7 @@ func TestReady(t *testing.T) {
 	if err := e.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["server is shutting down","session store is not writable"]}`)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["server is shutting down","session store is not writable","artifact store is not writable"]}`)
 }
 
 // A client that disconnects during a readiness check is not reported as a store

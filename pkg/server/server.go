@@ -21,12 +21,13 @@ import (
 
 // A Server serves a host over HTTP. It is safe for concurrent use.
 type Server struct {
-	host            *runtime.Host
-	opts            Options
-	mux             *http.ServeMux
-	runs            runGate
-	readiness       readiness
-	memoryReadiness readiness
+	host              *runtime.Host
+	opts              Options
+	mux               *http.ServeMux
+	runs              runGate
+	readiness         readiness
+	memoryReadiness   readiness
+	artifactReadiness readiness
 	// stopping is closed by stop when a shutdown starts.
 	stopping    <-chan struct{}
 	stopContext context.Context
@@ -232,6 +233,7 @@ func New(host *runtime.Host, opts *Options) *Server {
 	s.opts.setDefaults(host)
 	s.responses = newResponseBudget(s.opts.MaxResponseBytes)
 	s.readiness = readiness{ping: func(ctx context.Context) error { return host.Store().Ping(ctx) }, clock: s.opts.Clock}
+	s.artifactReadiness = readiness{ping: func(ctx context.Context) error { return host.Store().Artifacts.Ping(ctx) }, clock: s.opts.Clock}
 	s.memoryReadiness = readiness{ping: func(ctx context.Context) error { return host.Store().Memories.Ping(ctx) }, clock: s.opts.Clock}
 	s.changeStreams = make(chan struct{}, s.opts.MaxChangeStreams)
 	s.evalRuns = make(chan struct{}, maxEvalRuns)

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"io/fs"
 	"net"
 	"os"
@@ -11,17 +12,29 @@ import (
 
 // ClientText returns the text of an error for clients and models, which should not learn the
 // directories of the host: absolute paths of files, programs and sockets that err wraps are
-// replaced by their last element, as by [Pos.Short].
+// replaced by their last element, as by [Pos.Short]. An error that err wraps may replace its
+// own text, by a method ClientText.
 func ClientText(err error) string { return HidePaths(err.Error(), err) }
 
-// HidePaths replaces the absolute paths of err in a message that quotes it.
+// HidePaths replaces the absolute paths of err in a message that quotes it, and the texts of
+// errors that have another one for clients.
 func HidePaths(text string, err error) string {
+	if public := publicError(nil); errors.As(err, &public) {
+		text = strings.ReplaceAll(text, public.Error(), public.ClientText())
+	}
 	for _, path := range wrappedPaths(nil, err) {
 		if filepath.IsAbs(path) {
 			text = strings.ReplaceAll(text, path, filepath.Base(path))
 		}
 	}
 	return text
+}
+
+// A publicError is an error whose text is for the log, and which has another one for
+// clients.
+type publicError interface {
+	error
+	ClientText() string
 }
 
 // The forms of errors that wrap others.

@@ -14,6 +14,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
+// A logError has another text for clients.
+type logError struct{ err error }
+
+func (e *logError) Error() string { return "disk failed: " + e.err.Error() }
+
+func (*logError) ClientText() string { return "disk failed" }
+
 // The text of an error for clients has no directories of the host, however the error is
 // wrapped. Other paths, such as those of the app, stay.
 func TestClientText(t *testing.T) {
@@ -34,6 +41,7 @@ func TestClientText(t *testing.T) {
 		"start":    {exec.CommandContext(t.Context(), file).Run(), "fork/exec key.pem: no such file or directory"},
 		"socket":   {socket, "dial unix db.sock: connect: no such file or directory"},
 		"relative": {&os.PathError{Op: "open", Path: "docs/a.md", Err: os.ErrNotExist}, "open docs/a.md: file does not exist"},
+		"public":   {fmt.Errorf("saving %s: %w", "a.md", &logError{missing}), "saving a.md: disk failed"},
 		"none":     {errors.New("open /etc/x"), "open /etc/x"},
 	} {
 		if got := spec.ClientText(tt.err); got != tt.want || strings.Contains(got, dir) {

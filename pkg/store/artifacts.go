@@ -50,6 +50,9 @@ type ArtifactRows interface {
 // return ErrClosed.
 type ArtifactBackend interface {
 	ArtifactRows
+	// Ping checks that the backend can write. A backend whose test would cost money, or
+	// fail on all hosts at once, tests nothing.
+	Ping(ctx context.Context) error
 	Close() error
 }
 
@@ -66,6 +69,10 @@ type NewArtifact struct {
 	// strings.
 	CustomMetadata map[string]any
 }
+
+// Ping checks that artifacts can be written; buckets are not tested. An error is an
+// [ArtifactsUnavailable].
+func (a *Artifacts) Ping(ctx context.Context) error { return a.backend.Ping(ctx) }
 
 // Save stores a part as a new version and returns its number, from 0. The part
 // has inline data, a file reference, or text.

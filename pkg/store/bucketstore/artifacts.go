@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -216,7 +217,7 @@ func (b *Artifacts) ListNames(ctx context.Context, app, user, id string) ([]stri
 	}
 	objects, err := b.bucket.listObjects(ctx, listRequest{prefix: folder + begin})
 	if err != nil {
-		return nil, fmt.Errorf("listing artifacts of user %q in %s: %w", user, b.at, err)
+		return nil, fmt.Errorf("listing artifacts of user %q in %s: %w", user, b.at, markUnavailable(err))
 	}
 	seen := map[string]bool{}
 	for _, o := range objects {
@@ -272,6 +273,15 @@ func (b *Artifacts) DeleteArtifact(ctx context.Context, at store.ArtifactKey) er
 	return nil
 }
 
+// Ping tests nothing: all hosts share the bucket, so that its outage must not take all of
+// them out of service.
+func (b *Artifacts) Ping(context.Context) error {
+	if b.closed.Load() {
+		return store.ErrClosed
+	}
+	return nil
+}
+
 // Close closes the backend.
 func (b *Artifacts) Close() error {
 	if b.closed.Swap(true) {
@@ -281,7 +291,20 @@ func (b *Artifacts) Close() error {
 }
 
 func (b *Artifacts) wrapError(doing string, at store.ArtifactKey, err error) error {
-	return fmt.Errorf("%s artifact %q in %s: %w", doing, at.PrefixedName(), b.at, err)
+	return fmt.Errorf("%s artifact %q in %s: %w", doing, at.PrefixedName(), b.at, markUnavailable(err))
+}
+
+// markUnavailable marks an error of the service as [store.ArtifactsUnavailable]: no
+// connection, no credentials, or a status after which a retry may succeed.
+func markUnavailable(err error) error {
+	status, lost := (*bucketError)(nil), (*url.Error)(nil)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &status) && isRetryableStatus(status.status), errors.As(err, &lost), errors.Is(err, errAuthentication):
+		return &store.ArtifactsUnavailable{Err: err}
+	}
+	return err
 }
 
 func (b *Artifacts) objectURI(name string) string {

@@ -74,6 +74,9 @@ func (d *Artifacts) SaveVersion(ctx context.Context, at store.ArtifactKey, rec *
 		n, err := d.saveOnce(versionsDir(at), rec)
 		// Another process removed the folder or created this version.
 		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)
+		if again && try == maxSaveAttempts { // the folder itself is missing
+			err = &store.ArtifactsUnavailable{Err: err}
+		}
 		if !again || try == maxSaveAttempts || ctx.Err() != nil {
 			return rec.DescribeVersion(n, at.VersionURI(uriScheme, n)), wrapError(err, "saving artifact %q", at.PrefixedName())
 		}
@@ -296,6 +299,26 @@ func (d *Artifacts) DeleteArtifact(_ context.Context, at store.ArtifactKey) erro
 	return nil
 }
 
+// probeBytes is the size of the file that Ping writes: a block of common file systems.
+const probeBytes = 4096
+
+// Ping writes a file of one block to the disk and deletes it. It detects a full disk, a
+// read-only or removed folder and a failing file system.
+func (d *Artifacts) Ping(context.Context) (err error) {
+	if d.closed.Load() {
+		return store.ErrClosed
+	}
+	name := tempPrefix + "probe-" + rand.Text()
+	err = d.writeFile(name, make([]byte, probeBytes))
+	if removeErr := d.root.Remove(name); !errors.Is(removeErr, fs.ErrNotExist) {
+		err = errors.Join(err, removeErr)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // the folder was removed
+		return &store.ArtifactsUnavailable{Err: err}
+	}
+	return wrapError(err, "writing to the artifact folder")
+}
+
 // Close closes the backend.
 func (d *Artifacts) Close() error {
 	if d.closed.Swap(true) {
@@ -304,12 +327,12 @@ func (d *Artifacts) Close() error {
 	return d.root.Close()
 }
 
-// wrapError adds context to an error; nil stays nil.
+// wrapError adds context to an error, and marks those of the disk; nil stays nil.
 func wrapError(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf(format+": %w", append(args, err)...)
+	return fmt.Errorf(format+": %w", append(args, store.MarkFileError(err))...)
 }
 
 // scopeDir returns the folder of the artifacts of a session or of a user.

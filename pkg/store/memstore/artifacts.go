@@ -90,6 +90,16 @@ func (m *Artifacts) DeleteArtifact(_ context.Context, at store.ArtifactKey) erro
 	return nil
 }
 
+// Ping is a method of [store.ArtifactBackend].
+func (m *Artifacts) Ping(context.Context) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return store.ErrClosed
+	}
+	return nil
+}
+
 // Close closes the backend.
 func (m *Artifacts) Close() error {
 	m.mu.Lock()
