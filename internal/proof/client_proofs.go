@@ -11,6 +11,7 @@ func clientProofs() []proof {
 	numbers := testProof{"numbers keep all their digits from a model through a tool to the events and the next request", "pkg/provider", "TestRandomNumbers", true}
 	apps := testProof{"a hostile app is limited as documented in docs/policy.md, in each mode", "pkg/loader", "TestThreats", false}
 	files := testProof{"files of code in the wasi sandbox hold no more memory than their limit counts", "internal/wasi", "TestFilesHoldWhatIsCounted|TestEmptiedFoldersShrink", true}
+	held := testProof{"a program in the sandbox cannot make the kernel hold memory above its limit, in 20 ways", "internal/sandbox", "TestHeldMemory", false}
 	return []proof{
 		{"M22 graceful shutdown", drainRows},
 		{"M23 isolation", isolation.runTests},
@@ -25,6 +26,7 @@ func clientProofs() []proof {
 		{"threats of an app", apps.runTests},
 		{"limits of a whole host", boundRows},
 		{"memory of wasi files", files.runTests},
+		{"held memory of programs", held.runTests},
 		{"mixed load", mixedRows},
 		{"hostile clients", forEachBackend(false, hostileRows)},
 	}

@@ -96,8 +96,12 @@ func restrictThread(program string, l *Limits) error {
 	return installFilter(f)
 }
 
-// maxOpenFiles limits the descriptors of each process.
-const maxOpenFiles = 256
+// maxOpenFiles limits the descriptors of each process, and maxStack its stack, which the limit of
+// data does not count.
+const (
+	maxOpenFiles = 256
+	maxStack     = 8 << 20
+)
 
 type resourceLimit struct {
 	resource int
@@ -117,6 +121,7 @@ func resourceLimits(l *Limits) ([]resourceLimit, error) {
 		{unix.RLIMIT_CORE, 0},
 		{unix.RLIMIT_NPROC, processes},
 		{unix.RLIMIT_DATA, uint64(l.Memory)},
+		{unix.RLIMIT_STACK, maxStack},
 		{unix.RLIMIT_FSIZE, uint64(l.FileSize)},
 		{unix.RLIMIT_NOFILE, maxOpenFiles},
 		{unix.RLIMIT_MEMLOCK, 0},

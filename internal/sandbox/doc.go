@@ -1,7 +1,8 @@
 // Package sandbox runs programs with bounds: limited output, no inherited descriptors, a
 // clean environment, and a process tree that ends with the call. With [Limits], the kernel
-// restricts the program as well: files by Landlock, the network and dangerous system calls
-// by seccomp, memory, processes and file sizes by resource limits.
+// restricts the program as well: files by Landlock, the network, dangerous system calls and
+// those that hold memory in the kernel by seccomp, data, processes and file sizes by resource
+// limits. The helper measures the memory of all processes.
 //
 // A process cannot restrict a program without restricting itself, so the host starts
 // itself again as a helper (see [ServeHelper]). The helper supervises the program: it is

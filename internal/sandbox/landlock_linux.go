@@ -31,9 +31,11 @@ func Available() error {
 	return checkVersion(int(version))
 }
 
-// listDevices returns the devices that every program may use.
-func listDevices() []string {
-	return []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+// listDevices returns the devices that every program may use, with the rights to them. A
+// writable /dev/zero would be shared memory without a file.
+func listDevices() map[string]uint64 {
+	const both = fileRead | fileWrite
+	return map[string]uint64{"/dev/null": both, "/dev/zero": fileRead, "/dev/full": both, "/dev/random": both, "/dev/urandom": both}
 }
 
 // A ruleset is an open Landlock ruleset.
@@ -56,8 +58,8 @@ func openRuleset(program string, l *Limits) (ruleset, error) {
 	}
 	rules := ruleset(fd)
 	err := rules.allowPath(program, read)
-	for _, path := range listDevices() {
-		if missing := rules.allowPath(path, fileRead|fileWrite); !errors.Is(missing, os.ErrNotExist) {
+	for path, access := range listDevices() {
+		if missing := rules.allowPath(path, access); !errors.Is(missing, os.ErrNotExist) {
 			err = errors.Join(err, missing)
 		}
 	}

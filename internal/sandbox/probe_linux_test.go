@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -89,6 +90,11 @@ func runProbe(name string, args []string) (string, error) {
 		return strings.Join(os.Environ(), "\n"), nil
 	case "unshare":
 		return "", unix.Unshare(unix.CLONE_NEWUSER)
+	case "held":
+		return "", runHolder(args)
+	case "held-by-children":
+		n, _ := strconv.Atoi(args[0])
+		return startChildren(n, append([]string{"held"}, args[1:]...)...)
 	}
 	return runHungryProbe(name, args)
 }
@@ -154,7 +160,9 @@ func startChildren(n int, args ...string) (string, error) {
 		if args[0] == "sleep" {
 			_ = cmd.Process.Kill()
 		}
-		_ = cmd.Wait()
+		if waitErr := cmd.Wait(); args[0] == "held" {
+			err = errors.Join(err, waitErr)
+		}
 	}
 	return fmt.Sprint(len(started)), err
 }

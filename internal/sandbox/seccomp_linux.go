@@ -20,12 +20,14 @@ const (
 
 	atNumber, atArch = 0, 4
 	// The low halves of arguments: both architectures are little-endian.
-	atFirst, atSecond, atSecondHigh = 16, 24, 28
+	atFirst, atSecond, atSecondHigh, atThird, atFourth = 16, 24, 28, 32, 40
 
-	allowCall  = unix.SECCOMP_RET_ALLOW
-	denyCall   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
-	missesCall = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
-	killCaller = unix.SECCOMP_RET_KILL_PROCESS
+	allowCall   = unix.SECCOMP_RET_ALLOW
+	denyCall    = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	missesCall  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	invalidCall = unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL)
+	noFeature   = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
+	killCaller  = unix.SECCOMP_RET_KILL_PROCESS
 
 	// x32Bit marks system calls of another ABI on amd64.
 	x32Bit = 0x40000000
@@ -63,11 +65,25 @@ func deniedCalls() []uintptr {
 	}...)
 }
 
+// heldMemoryCalls are calls whose memory belongs to the kernel: no limit of a process counts it,
+// and it stays when the process unmaps, closes or truncates what it comes from. Each has the
+// error with which programs do without it.
+func heldMemoryCalls() map[uint32][]uintptr {
+	return map[uint32][]uintptr{
+		// Pages in a pipe or a socket keep the whole large page or file that they are part of.
+		invalidCall: {unix.SYS_SPLICE, unix.SYS_VMSPLICE, unix.SYS_TEE, unix.SYS_SENDFILE},
+		// Rings of events, and rules.
+		missesCall: {unix.SYS_IO_SETUP, unix.SYS_LANDLOCK_CREATE_RULESET},
+		// Attributes are not part of a file's size.
+		noFeature: {unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT},
+	}
+}
+
 // ownerCalls change the attributes of files by their paths, which Landlock does not
 // restrict. They are denied if the program runs as the user of the host.
 func ownerCalls() []uintptr {
 	return append(archOwnerCalls(), unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT,
-		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR)
+		unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR)
 }
 
 // A filter is a program of seccomp.
@@ -92,16 +108,64 @@ func (f *filter) denyWhen(number uintptr, at uint32, test uint16, k uint32) {
 	f.addInstruction(opReturn, allowCall, 0, 0)
 }
 
-// denyUnless denies a call unless the low half of its first argument is one of at most
-// three values.
-func (f *filter) denyUnless(number uintptr, allowed ...uint32) {
+// denyUnless denies a call unless the low half of an argument is one of the values, of which
+// there are at most five. If it is, the rules below decide.
+func (f *filter) denyUnless(number uintptr, at uint32, allowed ...uint32) {
 	f.addInstruction(opEqual, uint32(number), 0, uint8(len(allowed)+3))
-	f.addInstruction(opLoad, atFirst, 0, 0)
+	f.addInstruction(opLoad, at, 0, 0)
 	for i, value := range allowed {
 		f.addInstruction(opEqual, value, uint8(len(allowed)-i), 0)
 	}
 	f.addInstruction(opReturn, denyCall, 0, 0)
+	f.addInstruction(opLoad, atNumber, 0, 0)
+}
+
+// returnWhen returns a result for a call if the low half of an argument is one of the values. If
+// it is not, the rules below decide.
+func (f *filter) returnWhen(number uintptr, at, result uint32, values ...uint32) {
+	f.addInstruction(opEqual, uint32(number), 0, uint8(len(values)+3))
+	f.addInstruction(opLoad, at, 0, 0)
+	for i, value := range values {
+		last := uint8(0)
+		if i == len(values)-1 {
+			last = 1
+		}
+		f.addInstruction(opEqual, value, uint8(len(values)-1-i), last)
+	}
+	f.addInstruction(opReturn, result, 0, 0)
+	f.addInstruction(opLoad, atNumber, 0, 0)
+}
+
+// denyHeldMemory denies what makes the kernel hold memory that [measureMemory] cannot count, or
+// not in time: shared memory without a file, mappings of the stack and of large pages, which
+// the limit of data does not count, and buffers above the default size.
+func (f *filter) denyHeldMemory(network bool) {
+	for result, numbers := range heldMemoryCalls() {
+		for _, number := range numbers {
+			f.denyNumber(number, result)
+		}
+	}
+	if !network {
+		f.denyNumber(unix.SYS_SENDMSG, denyCall) // a descriptor in a message is in no table
+		f.denyNumber(unix.SYS_SENDMMSG, denyCall)
+	}
+	const shared = unix.MAP_SHARED | unix.MAP_ANONYMOUS
+	f.addInstruction(opEqual, uint32(unix.SYS_MMAP), 0, 6)
+	f.addInstruction(opLoad, atFourth, 0, 0)
+	f.addInstruction(opAny, unix.MAP_GROWSDOWN|unix.MAP_HUGETLB, 2, 0)
+	f.addInstruction(opAnd, shared, 0, 0)
+	f.addInstruction(opEqual, shared, 0, 1)
+	f.addInstruction(opReturn, denyCall, 0, 0)
 	f.addInstruction(opReturn, allowCall, 0, 0)
+	f.returnWhen(unix.SYS_FCNTL, atSecond, denyCall, unix.F_SETPIPE_SZ)
+	f.returnWhen(unix.SYS_FCNTL, atSecond, invalidCall, unix.F_OFD_SETLK, unix.F_OFD_SETLKW) // such locks have no process
+	f.addInstruction(opEqual, uint32(unix.SYS_SETSOCKOPT), 0, 4)
+	f.addInstruction(opLoad, atSecond, 0, 0)
+	f.addInstruction(opEqual, unix.SOL_SOCKET, 1, 0)
+	f.addInstruction(opReturn, allowCall, 0, 0)
+	f.addInstruction(opLoad, atNumber, 0, 0)
+	f.returnWhen(unix.SYS_SETSOCKOPT, atThird, denyCall, unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_SNDBUFFORCE, unix.SO_RCVBUFFORCE,
+		unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF)
 }
 
 // denySocketPairs allows connected unix sockets only: a datagram socket of a pair can send to
@@ -139,8 +203,10 @@ func buildFilter(network, asHost bool) filter {
 	}
 	f.denyNumber(unix.SYS_CLONE3, missesCall) // its flags cannot be read here; C libraries use clone instead
 	if network {
-		f.denyUnless(unix.SYS_SOCKET, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
+		f.denyUnless(unix.SYS_SOCKET, atFirst, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
+		f.denyUnless(unix.SYS_SOCKET, atThird, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6)
 	}
+	f.denyHeldMemory(network)
 	f.denySocketPairs()
 	f.denyWhen(unix.SYS_CLONE, atFirst, opAny, newNamespaces)
 	f.addInstruction(opEqual, uint32(unix.SYS_PRLIMIT64), 0, 4) // only of the process itself

@@ -19,9 +19,6 @@ import (
 	"agenthost/internal/safe"
 )
 
-// memoryInterval is how often the memory of all processes is added up.
-const memoryInterval = 50 * time.Millisecond
-
 // superviseProgram runs the program of the orders, and reports its end.
 func superviseProgram() {
 	report := os.NewFile(reportFD, "report")
@@ -53,7 +50,7 @@ func superviseOrders(orders *os.File) (s status, err error) {
 	defer w.stopped.Store(true)
 	go w.awaitHost(io.MultiReader(dec.Buffered(), orders))
 	if p.Limits != nil && p.Limits.Memory > 0 {
-		go w.watchMemory(p.Limits.Memory)
+		go w.watchMemory(newMemoryMeter(p.Limits.Network), p.Limits.Memory)
 	}
 	setupError, _ := io.ReadAll(io.LimitReader(failure, 1<<12)) // ends when the program begins
 	err = cmd.Wait()
@@ -135,17 +132,6 @@ func (w *watcher) awaitHost(orders io.Reader) {
 	for !w.stopped.Load() {
 		killDescendants()
 		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-// watchMemory kills the program when all its processes together exceed the limit.
-func (w *watcher) watchMemory(limit int64) {
-	defer safe.Recover(func(*safe.Panic) { os.Exit(helperFailed) })
-	for ; !w.stopped.Load(); time.Sleep(memoryInterval) {
-		if sumMemory() > limit {
-			w.memoryExceeded.Store(true)
-			killDescendants()
-		}
 	}
 }
 

@@ -80,21 +80,3 @@ func (p process) sendSignal(sig unix.Signal) {
 		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
 }
-
-// sumMemory returns the memory of all descendants in bytes: anonymous, shared and swapped
-// pages, without those of files.
-func sumMemory() int64 {
-	var sum int64
-	for _, p := range listDescendants() {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
-		for line := range strings.Lines(string(text)) {
-			name, value, _ := strings.Cut(line, ":")
-			if name != "RssAnon" && name != "RssShmem" && name != "VmSwap" {
-				continue
-			}
-			kib, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
-			sum += kib << 10
-		}
-	}
-	return sum
-}

@@ -1,0 +1,161 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"agenthost/internal/safe"
+)
+
+// Without a control group, the memory of a program is added up again and again. The kernel holds
+// memory for a process that is in no sum of its pages: unread data of sockets and pipes, page
+// tables, locks. The meter charges each of them with its maximum, and the filter denies the kinds
+// that have none (see [filter.denyHeldMemory]). So a program exceeds its limit at most by the
+// memory that it takes between two measurements.
+
+// memoryInterval is how often the memory of all processes is added up. A measurement takes at
+// most a tenth of the time.
+const memoryInterval = 50 * time.Millisecond
+
+// Charges of open descriptors and of locks, in bytes.
+const (
+	pipeCharge       = 64 << 10 // F_SETPIPE_SZ is denied
+	descriptorCharge = 4 << 10
+	eventPollCharge  = 64 << 10 // one item for each of maxOpenFiles
+	lockCharge       = 256
+)
+
+// A memoryMeter adds up the memory of all descendants of this process.
+type memoryMeter struct {
+	// socketCharge is the most that a socket holds with its default buffers.
+	socketCharge int64
+	// network adds the queues of TCP, whose buffers grow by themselves.
+	network bool
+}
+
+func newMemoryMeter(network bool) *memoryMeter {
+	buffer := max(readNumber("/proc/sys/net/core/wmem_default"), readNumber("/proc/sys/net/core/rmem_default"), 208<<10)
+	return &memoryMeter{socketCharge: 2 * buffer, network: network} // a message begins below the limit, and may be as long
+}
+
+// readNumber returns the number in a file, or 0.
+func readNumber(path string) int64 {
+	text, _ := os.ReadFile(path)
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return n
+}
+
+// watchMemory kills the program when all its processes together exceed the limit.
+func (w *watcher) watchMemory(m *memoryMeter, limit int64) {
+	defer safe.Recover(func(*safe.Panic) { os.Exit(helperFailed) })
+	for !w.stopped.Load() {
+		began := time.Now()
+		if m.measureMemory() > limit {
+			w.memoryExceeded.Store(true)
+			killDescendants()
+		}
+		time.Sleep(max(memoryInterval, 9*time.Since(began)))
+	}
+}
+
+// measureMemory returns the memory of all descendants in bytes.
+func (m *memoryMeter) measureMemory() (sum int64) {
+	sockets := map[string]bool{}
+	for _, p := range listDescendants() {
+		pages, slots := sumPages(p.pid)
+		sum += pages + m.chargeDescriptors(p.pid, slots, sockets)
+	}
+	if m.network && len(sockets) > 0 {
+		sum += sumQueues(sockets)
+	}
+	return sum
+}
+
+// sumPages returns the pages of a process in bytes, anonymous, shared and swapped ones and
+// those of page tables, without those of files; and the size of its table of descriptors.
+func sumPages(pid int) (pages, slots int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may have exited
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
+		switch name {
+		case "RssAnon", "RssShmem", "VmSwap", "VmPTE":
+			pages += n << 10
+		case "FDSize":
+			slots = n
+		}
+	}
+	return pages, slots
+}
+
+// chargeDescriptors returns the charge of the open descriptors of a process, and adds its
+// sockets. Where their kind cannot be read, each slot of the table is charged as a socket.
+func (m *memoryMeter) chargeDescriptors(pid int, slots int64, sockets map[string]bool) (sum int64) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if os.IsPermission(err) {
+		return slots * m.socketCharge
+	}
+	for _, e := range entries {
+		target, _ := os.Readlink(filepath.Join(dir, e.Name()))
+		switch kind, id, _ := strings.Cut(target, ":"); {
+		case kind == "socket":
+			if id = strings.Trim(id, "[]"); !sockets[id] {
+				sum += m.socketCharge
+			}
+			sockets[id] = true
+		case kind == "pipe":
+			sum += pipeCharge
+		case target == "anon_inode:[eventpoll]":
+			sum += eventPollCharge
+		case strings.HasPrefix(target, "/"):
+			sum += descriptorCharge + chargeLocks(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, e.Name()))
+		default:
+			sum += descriptorCharge
+		}
+	}
+	return sum
+}
+
+// sumQueues returns the bytes in the queues of the sockets of IPv4 and IPv6.
+func sumQueues(sockets map[string]bool) (sum int64) {
+	for _, protocol := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		text, _ := os.ReadFile("/proc/self/net/" + protocol)
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			if len(fields) < 10 || !sockets[fields[9]] {
+				continue
+			}
+			sent, received, _ := strings.Cut(fields[4], ":")
+			for _, queue := range []string{sent, received} {
+				n, _ := strconv.ParseInt(queue, 16, 64)
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// chargeLocks returns the charge of the locks that a process has on an open file. Of many, it
+// counts the first.
+func chargeLocks(info string) (sum int64) {
+	const most = 16 << 20
+	f, err := os.Open(info)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan() && sum < most; {
+		if strings.HasPrefix(lines.Text(), "lock:") {
+			sum += lockCharge
+		}
+	}
+	return sum
+}
