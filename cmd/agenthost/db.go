@@ -110,14 +110,14 @@ func newDBMigrateCommand(io stdio) *cobra.Command {
 		Short: "Migrate the schema to the current version",
 		Long: `Migrate applies the pending migrations of a database, and lists them. A missing
 SQLite file is created; a database on a server must exist. serve and run also
-migrate when they start. Concurrent migrations are safe: one process applies each
-step.`,
+migrate when they start; no other command does. Afterwards no older agenthost can start
+on the database. Concurrent migrations are safe: one process applies each step.`,
 		Args: requireArgs(0, 1),
 	}, func(ctx context.Context, args []string) error { return dbMigrate(ctx, io, &f, f.databaseURL(args)) })
 }
 
 func dbMigrate(ctx context.Context, io stdio, f *dbFlags, url string) error {
-	steps, err := sqlstore.Migrate(ctx, url, nil)
+	steps, err := sqlstore.Migrate(ctx, url, &sqlstore.Options{Logger: newWarningLogger(io.err)})
 	if err != nil {
 		return failWith(err)
 	}
@@ -140,7 +140,8 @@ func newDBCheckCommand(io stdio) *cobra.Command {
 		Short: "Check the integrity of every row",
 		Long: `Check reads the whole database and reports damage: errors that the engine finds,
 gaps in event numbers, rows without a session, and values that do not decode. It
-writes nothing, and can run while the host is serving. The exit status is 1 when it
+writes nothing, and can run while the host is serving. A database with an older schema,
+such as a backup, is checked with the rules of its version. The exit status is 1 when it
 finds damage.`,
 		Args: requireArgs(0, 1),
 	}, func(ctx context.Context, args []string) error { return dbCheck(ctx, io, &f, f.databaseURL(args)) })
@@ -163,6 +164,9 @@ func dbCheck(ctx context.Context, io stdio, f *dbFlags, url string) error {
 }
 
 func printVerification(io stdio, v *sqlstore.Verification) {
+	if v.Schema < v.Required {
+		fmt.Fprintf(io.out, "schema version %d, checked with the rules of that version (this program's is %d)\n", v.Schema, v.Required)
+	}
 	for _, r := range v.Rules {
 		if r.Broken == 0 {
 			fmt.Fprintf(io.out, "ok      %s\n", r.Rule)

@@ -297,12 +297,13 @@ func (e *evaluation) openModels(ctx context.Context, l *loader.Loader, names []s
 	return models, nil
 }
 
-// openResults opens the database of --session-db, and creates it if necessary.
+// openResults opens the database of --session-db, and creates it if necessary. It does not
+// migrate an older schema.
 func (e *evaluation) openResults(ctx context.Context) error {
 	if e.flags.sessionDB == "" {
 		return nil
 	}
-	st, err := (&storeFlags{sessionDB: e.flags.sessionDB}).openStore(ctx, nil)
+	st, err := (&storeFlags{sessionDB: e.flags.sessionDB}).openStoreFor(ctx, createDatabase)
 	if err != nil {
 		return err
 	}

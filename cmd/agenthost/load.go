@@ -30,7 +30,9 @@ type loadFlags struct {
 	reserved policy.Host
 	// observe is [runtime.Options.Observe] of the host that openHost opens; it may be nil.
 	observe func(runtime.Measurement)
-	flags   *pflag.FlagSet
+	// storesNothing reports that openHost opens a store that is only read.
+	storesNothing bool
+	flags         *pflag.FlagSet
 }
 
 func (f *loadFlags) registerFlags(flags *pflag.FlagSet) {
@@ -138,12 +140,15 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 	if loaded == nil {
 		return nil, "", &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
 	}
-	st, err := open(ctx, nil)
+	st, err := open(ctx, logger)
 	if err != nil {
 		loaded.App.Close()
 		return nil, "", err
 	}
-	if err := loaded.SaveRevision(ctx, st.Revisions); err != nil {
+	if !f.storesNothing {
+		err = loaded.SaveRevision(ctx, st.Revisions)
+	}
+	if err != nil {
 		loaded.App.Close()
 		return nil, "", failWith(errors.Join(fmt.Errorf("storing the app's revision: %w", err), st.Close()))
 	}

@@ -36,14 +36,14 @@ preload_memory. APPDIR is the app's folder; the app is not loaded.`,
 }
 
 // setupCommand adds the flags that all subcommands of memory share, and the function to run.
-func (f *memoryFlags) setupCommand(cmd *cobra.Command, missing missingDatabase, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+func (f *memoryFlags) setupCommand(cmd *cobra.Command, use databaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&f.user, "user", "user", "user who owns the memory")
-	return f.storeFlags.setupCommand(cmd, missing, run)
+	return f.storeFlags.setupCommand(cmd, use, run)
 }
 
 // setupMemoryCommand is setupCommand for verbs that read no session.
-func (f *memoryFlags) setupMemoryCommand(cmd *cobra.Command, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
-	f.setupCommand(cmd, requireDatabase, run)
+func (f *memoryFlags) setupMemoryCommand(cmd *cobra.Command, use databaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+	f.setupCommand(cmd, use, run)
 	open := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f.skipSessions()
@@ -77,7 +77,7 @@ func newMemorySearchCommand(io stdio) *cobra.Command {
 		Use:   "search APPDIR TEXT",
 		Short: "Search the memory, best match first",
 		Args:  requireArgs(2, 2),
-	}, func(ctx context.Context, st *store.Store, args []string) error {
+	}, readDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		found, err := st.Memories.Search(ctx, loader.AppName(args[0]), f.user, store.MemoryQuery{Text: args[1], Limit: f.limit})
 		if err != nil {
 			return failWith(err)
@@ -107,7 +107,7 @@ func newMemoryDeleteCommand(io stdio) *cobra.Command {
 		Use:   "delete APPDIR (SESSION | --all)",
 		Short: "Delete the memories of a session, or all memories of a user",
 		Args:  requireArgs(1, 2),
-	}, func(ctx context.Context, st *store.Store, args []string) error {
+	}, changeDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		switch {
 		case f.all == (len(args) == 2):
 			return errors.New("exactly one of SESSION and --all is required")

@@ -23,7 +23,7 @@ served last, and changes nothing. DIR is an app or a folder of apps. The exit st
 is 0 when nothing would change, 4 when something would, and 1 when an app has
 problems and would not be activated.`,
 		Args: requireArgs(1, -1),
-	}, treatAsEmpty, func(ctx context.Context, st *store.Store, dirs []string) error {
+	}, readOrEmpty, func(ctx context.Context, st *store.Store, dirs []string) error {
 		opts, err := f.load.loaderOptions(nil, dirs...)
 		if err != nil {
 			return err

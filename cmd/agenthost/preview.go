@@ -57,8 +57,9 @@ func printPreview(ctx context.Context, io stdio, f *previewFlags, args []string)
 		f.sessionDB = "memory:"
 	}
 	open := func(ctx context.Context, _ *slog.Logger) (*store.Store, error) {
-		return f.openStoreFor(ctx, requireDatabase)
+		return f.openStoreFor(ctx, readDatabase)
 	}
+	f.load.storesNothing = true
 	host, app, err := f.load.openHost(ctx, io, args[0], nil, open)
 	if err != nil {
 		return err

@@ -44,7 +44,11 @@ func pruneSessions(ctx context.Context, io stdio, f *pruneFlags, dir string) err
 	if ds := age.DecodeSpec(&spec.Node{Kind: spec.Scalar, Value: f.olderThan}); ds.HasErrors() || age == 0 {
 		return fmt.Errorf("--older-than must be a duration above zero, such as 30d, 12h or 1h30m, got %q", f.olderThan)
 	}
-	st, err := f.openStoreFor(ctx, requireDatabase)
+	use := changeDatabase
+	if f.dryRun {
+		use = readDatabase
+	}
+	st, err := f.openStoreFor(ctx, use)
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string)
 
 // readSession reads the session and its initial state from the store.
 func (f *recordFlags) readSession(ctx context.Context, key session.Key) (*apptest.Record, error) {
-	st, err := f.openStoreFor(ctx, requireDatabase)
+	st, err := f.openStoreFor(ctx, readDatabase)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ content of the app's files; every event records its revision. reload: keep_revis
 in app.yaml limits how many are stored. APPDIR is the app's folder; the app is not
 loaded.`,
 		Args: requireArgs(1, 1),
-	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+	}, readDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		return listRevisions(ctx, io, &f, st, loader.AppName(args[0]))
 	}))
 }
@@ -81,7 +81,7 @@ func newDiffCommand(io stdio) *cobra.Command {
 their changed fields; with one revision, it compares that revision with the files in
 APPDIR. A unique prefix of a revision is enough. Variables are not resolved.`,
 		Args: requireArgs(2, 3),
-	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+	}, readDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		before, err := st.Revisions.Get(ctx, loader.AppName(args[0]), args[1])
 		if err != nil {
 			return failWith(err)

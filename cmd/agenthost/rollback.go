@@ -28,7 +28,7 @@ files of the newest revision. A host that serves the folder reloads it as after 
 other change. Files that differ from the newest revision are saved in .replaced
 before they are overwritten or deleted. The .env file does not change.`,
 		Args: requireArgs(2, 2),
-	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+	}, readDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		id, err := rollBack(ctx, io, st, args)
 		if err != nil {
 			return err

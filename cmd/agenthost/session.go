@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -37,7 +38,8 @@ func newSessionCommand(io stdio) *cobra.Command {
 		Short: "List, show, rewind, delete and prune sessions",
 		Long: `Session manages the stored sessions of an app: list them, show the events and state of
 one, rewind one, delete one, or prune old ones. APPDIR is the app's folder; only a
-rewind with TEXT loads the app.`,
+rewind with TEXT loads the app. The commands do not migrate the database: list, show
+and prune --dry-run read older schemas, and the others require the current one.`,
 	}
 	addSubcommands(cmd, newSessionListCommand(io), newSessionShowCommand(io), newSessionRewindCommand(io), newSessionDeleteCommand(io), newSessionPruneCommand(io))
 	return cmd
@@ -59,7 +61,7 @@ func newSessionListCommand(io stdio) *cobra.Command {
 		Args:  requireArgs(1, 1),
 	}, func(ctx context.Context, args []string) error { return listSessions(ctx, io, &f, args[0]) })
 	cmd.Flags().StringVar(&f.user, "user", "", "list only the sessions of this user (default: all users)")
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "maximum number of sessions per page (default: all)")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "maximum number of sessions per page, 1 to 1000 (default: all)")
 	cmd.Flags().StringVar(&f.page, "page", "", "continue the list from this page token")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
@@ -108,7 +110,10 @@ func newSessionDeleteCommand(io stdio) *cobra.Command {
 }
 
 func listSessions(ctx context.Context, io stdio, f *sessionFlags, dir string) error {
-	st, err := f.openStoreFor(ctx, requireDatabase)
+	if f.limit < 0 || f.limit > store.MaxPage {
+		return fmt.Errorf("--limit must be between 1 and %d, got %d; hint: without --limit all sessions are listed", store.MaxPage, f.limit)
+	}
+	st, err := f.openStoreFor(ctx, readDatabase)
 	if err != nil {
 		return err
 	}
@@ -148,7 +153,7 @@ func (f *sessionFlags) sessionKey(args []string) session.Key {
 }
 
 func printSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
-	st, err := f.openStoreFor(ctx, requireDatabase)
+	st, err := f.openStoreFor(ctx, readDatabase)
 	if err != nil {
 		return err
 	}
@@ -274,10 +279,13 @@ func (f *sessionFlags) findTurn(ctx context.Context, st *store.Store, key sessio
 // without apps.
 func (f *sessionFlags) openHost(ctx context.Context, io stdio, args []string) (*runtime.Host, error) {
 	if len(args) == 3 {
-		host, _, err := f.load.openHost(ctx, io, args[0], nil, f.openStore)
+		open := func(ctx context.Context, _ *slog.Logger) (*store.Store, error) {
+			return f.openStoreFor(ctx, changeDatabase)
+		}
+		host, _, err := f.load.openHost(ctx, io, args[0], nil, open)
 		return host, err
 	}
-	st, err := f.openStoreFor(ctx, requireDatabase)
+	st, err := f.openStoreFor(ctx, changeDatabase)
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +293,7 @@ func (f *sessionFlags) openHost(ctx context.Context, io stdio, args []string) (*
 }
 
 func deleteSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
-	st, err := f.openStoreFor(ctx, requireDatabase)
+	st, err := f.openStoreFor(ctx, changeDatabase)
 	if err != nil {
 		return err
 	}

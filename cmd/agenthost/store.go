@@ -19,6 +19,7 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/memstore"
+	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 )
 
@@ -45,34 +46,48 @@ func (f *storeFlags) registerLimits(flags *pflag.FlagSet) {
 	f.limits.registerFlags(flags)
 }
 
+// openStore opens the store of a verb that runs apps: it migrates an older schema, and
+// logs it.
 func (f *storeFlags) openStore(ctx context.Context, logger *slog.Logger) (*store.Store, error) {
-	opts := &storeurl.Options{Options: store.Options{Lease: f.lease, Logger: logger}, Artifacts: f.artifacts, Memory: f.memory, Revisions: f.revisions}
+	return f.openWith(ctx, &storeurl.Options{Options: store.Options{Lease: f.lease, Logger: logger}})
+}
+
+// openWith opens the store of the flags with options.
+func (f *storeFlags) openWith(ctx context.Context, opts *storeurl.Options) (*store.Store, error) {
+	opts.Artifacts, opts.Memory, opts.Revisions = f.artifacts, f.memory, f.revisions
 	f.limits.applyTo(&opts.Options)
 	st, err := storeurl.Open(ctx, f.sessionDB, opts)
-	if err != nil {
+	switch {
+	case err != nil && f.onlyMemories():
+		return nil, failWithf("opening the memories: %w", err)
+	case err != nil:
 		return nil, failWithf("opening the session database: %w", err)
 	}
 	return st, nil
 }
 
-// A missingDatabase selects what a verb does if there is no database file.
-type missingDatabase int
+// A databaseUse is what a verb that runs no app does with the database. None migrates the
+// schema, because no older agenthost can start on the database afterwards.
+type databaseUse int
 
 const (
-	// requireDatabase fails. Verbs that read stored data use it.
-	requireDatabase missingDatabase = iota
-	// treatAsEmpty uses an empty database.
-	treatAsEmpty
-	// createDatabase creates the database. Verbs that write data use it.
+	// readDatabase reads an existing database, also with an older schema, and cannot
+	// change it.
+	readDatabase databaseUse = iota
+	// readOrEmpty is readDatabase, and reads an empty database if there is none.
+	readOrEmpty
+	// changeDatabase changes an existing database.
+	changeDatabase
+	// createDatabase is changeDatabase, and creates the database if there is none.
 	createDatabase
 )
 
 // setupCommand adds the store flags and a function that runs with an open store. The
 // store is closed afterwards.
-func (f *storeFlags) setupCommand(cmd *cobra.Command, missing missingDatabase, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+func (f *storeFlags) setupCommand(cmd *cobra.Command, use databaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.PreRunE = applyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		st, err := f.openStoreFor(cmd.Context(), missing)
+		st, err := f.openStoreFor(cmd.Context(), use)
 		if err != nil {
 			return err
 		}
@@ -83,28 +98,24 @@ func (f *storeFlags) setupCommand(cmd *cobra.Command, missing missingDatabase, r
 	return cmd
 }
 
-// openStoreFor opens the store. It creates a database or a folder only with
+// openStoreFor opens the store for a use. It creates a database or a folder only with
 // createDatabase.
-func (f *storeFlags) openStoreFor(ctx context.Context, missing missingDatabase) (*store.Store, error) {
-	if missing == createDatabase {
-		return f.openStore(ctx, nil)
+func (f *storeFlags) openStoreFor(ctx context.Context, use databaseUse) (*store.Store, error) {
+	opts := &storeurl.Options{Existing: use != createDatabase, Access: sqlstore.AccessWrite}
+	if use == readDatabase || use == readOrEmpty {
+		opts.Access = sqlstore.AccessRead
 	}
-	opts := &storeurl.Options{Artifacts: f.artifacts, Memory: f.memory, Revisions: f.revisions, Existing: true}
-	f.limits.applyTo(&opts.Options)
-	st, err := storeurl.Open(ctx, f.sessionDB, opts)
+	st, err := f.openWith(ctx, opts)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && missing == treatAsEmpty:
+	case !errors.Is(err, fs.ErrNotExist):
+		return st, err
+	case use == readOrEmpty:
 		return memstore.New(nil), nil
-	case errors.Is(err, fs.ErrNotExist) && f.onlyMemories():
+	case f.onlyMemories():
 		return nil, failWithf("no memory database at %s: set --memory, or change to the folder in which agenthost was run", displayDatabase(f.memory))
-	case errors.Is(err, fs.ErrNotExist):
+	default:
 		return nil, failWithf("no session database at %s: set --session-db, or change to the folder in which agenthost was run", displayDatabase(f.sessionDB))
-	case err != nil && f.onlyMemories():
-		return nil, failWithf("opening the memories: %w", err)
-	case err != nil:
-		return nil, failWithf("opening the session database: %w", err)
 	}
-	return st, nil
 }
 
 // skipSessions replaces the session database by an empty one if the memories are elsewhere, for

@@ -27,7 +27,7 @@ and callbacks that took part. It uses the session and the revision recorded in t
 event, not the current files; facts that are in neither are listed as unknown. EVENT
 is an event ID or a prefix of one; the default is the last event.`,
 		Args: requireArgs(2, 3),
-	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+	}, readDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		w, err := explainEvent(ctx, st, session.Key{App: loader.AppName(args[0]), User: user, ID: args[1]}, strings.Join(args[2:], ""))
 		if err != nil {
 			return failWith(err)

@@ -238,8 +238,8 @@ func (s *Sessions) Initial(ctx context.Context, key session.Key) (map[string]any
 	return s.backend.ReadInitialState(ctx, key)
 }
 
-// maxPage is the maximum page size.
-const maxPage = 1000
+// MaxPage is the maximum page size.
+const MaxPage = 1000
 
 // A PageRequest selects a page of a list of sessions.
 type PageRequest struct {
@@ -271,8 +271,8 @@ func compareActivity(a, b *session.Session) int {
 // the next page, which is empty after the last one. Sessions created meanwhile appear at the end, deleted
 // ones are omitted. An invalid size or token is ErrInvalid.
 func (s *Sessions) Page(ctx context.Context, req *PageRequest) (all []*session.Session, next string, err error) {
-	if req.Size < 1 || req.Size > maxPage {
-		return nil, "", fmt.Errorf("page size %d is not between 1 and %d: %w", req.Size, maxPage, session.ErrInvalid)
+	if req.Size < 1 || req.Size > MaxPage {
+		return nil, "", fmt.Errorf("page size %d is not between 1 and %d: %w", req.Size, MaxPage, session.ErrInvalid)
 	}
 	q := SessionQuery{App: req.App, User: req.User, Limit: req.Size + 1}
 	if req.Token != "" {

@@ -28,10 +28,13 @@ type Options struct {
 	Clock func() time.Time
 	// Logger logs schema migrations and warnings; nil discards them.
 	Logger *slog.Logger
-	// Existing fails with [fs.ErrNotExist] if a database file is missing.
+	// Existing fails with [fs.ErrNotExist] if a database is missing or empty.
 	Existing bool
+	// Access limits what opening may change; the zero value migrates.
+	Access Access
 
 	migrated func(Step) // called after each applied migration
+	schema   int64      // version of a database that is only read
 }
 
 // A Step is one migration of the schema.
@@ -72,8 +75,11 @@ type Database struct {
 	leases     *statement // reads one lease
 	writes     *sql.DB    // the connections of the writers
 	writers    []*writer
-	closing    func() error
-	owner      string // identifies this store in leases
+	// provenance and activeTime are expressions for columns that older schemas do
+	// not have: of an event row, and of a session row s.
+	provenance, activeTime string
+	closing                func() error
+	owner                  string // identifies this store in leases
 	// artifactFolder is the default folder of artifacts.
 	artifactFolder string
 	readLimit      *readLimit
@@ -233,6 +239,7 @@ type writer struct {
 	group     *writerGroup
 	fileWatch *fileWatch // nil for a server
 	relaxed   bool       // current sync mode of the connection, see setSyncMode
+	readOnly  bool       // the database is only read: there is no connection
 
 	mu     sync.Mutex
 	closed bool

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
@@ -70,7 +71,7 @@ func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string,
 			imp.Events = append(imp.Events, ev)
 		}
 		return nil
-	}, "SELECT e.seq, e.id, e.event, e.provenance FROM events e WHERE e.session_pk = ? ORDER BY e.seq", pk)
+	}, "SELECT e.seq, e.id, e.event, "+r.provenanceColumn()+" FROM events e WHERE e.session_pk = ? ORDER BY e.seq", pk)
 	return errors.Join(err, broken)
 }
 
@@ -140,8 +141,11 @@ type PackedResult struct {
 }
 
 // Results calls each for each result of an agenthost database. No other query can run
-// meanwhile.
+// meanwhile. Older schemas have no results.
 func (r *ReadOnly) Results(ctx context.Context, each func(PackedResult) error) error {
+	if r.schema > 0 && !slices.Contains(tableNamesAt(r.schema), resultRow{}.TableName()) {
+		return nil
+	}
 	return r.Each(ctx, func(rows *sql.Rows) error {
 		var row resultRow
 		if err := rows.Scan(&row.App, &row.ID, &row.SetID, &row.Revision, &row.Model, &row.Stored, &row.Content); err != nil {

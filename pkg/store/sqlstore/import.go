@@ -30,8 +30,8 @@ type Importer struct {
 	existing *ReadOnly // nil if the database is missing or empty
 }
 
-// OpenImporter opens a database to import into, and creates a missing one. A
-// rehearsal (dry run) only reports what an import would do.
+// OpenImporter opens a database to import into, and creates a missing one, but
+// does not migrate an older schema. A rehearsal (dry run) only reports what an import would do.
 func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool) (*Importer, error) {
 	i := &Importer{url: url}
 	if strings.HasPrefix(url, "memory:") {
@@ -40,10 +40,8 @@ func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool
 	if rehearsal {
 		return i, i.openExisting(ctx)
 	}
-	if err := refuseForeignFile(ctx, url); err != nil {
-		return nil, err
-	}
 	o := opts.withDefaults()
+	o.Access = AccessWrite
 	var err error
 	i.store, i.backend, err = openPlainStore(ctx, url, o)
 	if err != nil {
@@ -61,11 +59,7 @@ func (i *Importer) openExisting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := r.readSchemaVersion(ctx)
-	if err == nil && at > 0 {
-		err = r.requireSchema(ctx)
-	}
-	if err != nil || at == 0 {
+	if err := r.checkSchema(ctx, AccessWrite); err != nil || r.schema == 0 {
 		return errors.Join(err, r.Close())
 	}
 	i.existing = r

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -45,7 +46,7 @@ func openMySQLURL(ctx context.Context, rest string, o *Options) (*Database, erro
 		if err != nil {
 			return nil, err
 		}
-		return newServerBackend(ctx, mysqlDialect(u.writerCount(), collation), u, func() (*gorm.DB, error) { return openMySQL(config) }, o)
+		return newServerBackend(ctx, mysqlDialect(u.writerCount(), collation), u, func() (*gorm.DB, error) { return openMySQL(config, o.Access) }, o)
 	})
 }
 
@@ -130,10 +131,13 @@ func mysqlCollation(ctx context.Context, config *driver.Config) (string, error) 
 	return "utf8mb4_0900_bin", nil
 }
 
-func openMySQL(config *driver.Config) (*gorm.DB, error) {
+func openMySQL(config *driver.Config, a Access) (*gorm.DB, error) {
 	connector, err := driver.NewConnector(config)
 	if err != nil {
 		return nil, err
+	}
+	if a == AccessRead {
+		connector = readOnlyConnector{connector}
 	}
 	pool := sql.OpenDB(connector)
 	// With the version, GORM would use RETURNING, which reports no row count.
@@ -143,6 +147,21 @@ func openMySQL(config *driver.Config) (*gorm.DB, error) {
 		return nil, errors.Join(err, pool.Close())
 	}
 	return db, nil
+}
+
+// A readOnlyConnector opens connections whose transactions are read-only.
+type readOnlyConnector struct{ sqldriver.Connector }
+
+// Connect opens a connection.
+func (c readOnlyConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.(sqldriver.ExecerContext).ExecContext(ctx, "SET SESSION TRANSACTION READ ONLY", nil); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
 }
 
 // mysqlDialector uses LONGTEXT, because TEXT of MySQL is limited to 64 KiB.

@@ -52,6 +52,7 @@ func openPostgresURL(ctx context.Context, rest string, o *Options) (*Database, e
 			return nil, err
 		}
 		connector := newPostgresConnector(place, schema)
+		connector.readOnly = o.Access == AccessRead
 		return newServerBackend(ctx, d, u, func() (*gorm.DB, error) { return openPostgres(connector) }, o)
 	})
 }

@@ -134,6 +134,9 @@ type postgresConnector struct {
 	// behindPooler is set once and stays set: unprepared statements also work
 	// on a direct connection.
 	behindPooler atomic.Bool
+	// readOnly makes the sessions of direct connections read-only. A pooler keeps
+	// no setting of a session.
+	readOnly bool
 }
 
 // newPostgresConnector uses the mode of the URL if it is set, and else detects
@@ -159,6 +162,9 @@ func (c *postgresConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 		own := conn.(*stdlib.Conn)
 		direct, err := isDirect(ctx, own.Conn())
+		if err == nil && direct && c.readOnly {
+			_, err = own.ExecContext(ctx, "SET default_transaction_read_only = on", nil)
+		}
 		if err == nil && direct {
 			return &qualifiedConn{own, c.names}, nil
 		}

@@ -25,8 +25,8 @@ const (
 
 // The statements that read a session. The first reads a consistent snapshot of
 // the head, that is, number and time of the last event, and of the state keys by
-// scope. The second reads the events up to that head; events never change, so it
-// may run later. For the last event of the caller's copy it reads only the ID.
+// scope. The second reads the events up to that head, with the expression for
+// their provenance; events never change, so it may run later. For the last event of the caller's copy it reads only the ID.
 const (
 	lastEventSQL = `LEFT JOIN events h ON h.session_pk = s.pk
  AND h.seq = (SELECT max(m.seq) FROM events m WHERE m.session_pk = s.pk)`
@@ -39,7 +39,7 @@ UNION ALL SELECT 2, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = ''
 UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = $3`
-	eventsSQL = `SELECT e.seq, CASE WHEN e.seq = $2 THEN e.id ELSE e.event END, e.provenance FROM events e
+	eventsSQL = `SELECT e.seq, CASE WHEN e.seq = $2 THEN e.id ELSE e.event END, %s FROM events e
  WHERE e.session_pk = $1 AND e.seq >= $2 AND e.seq <= $3 ORDER BY e.seq`
 )
 
@@ -218,7 +218,7 @@ func (b *Database) narrowQuery(ctx context.Context, h store.Head, w store.EventW
 		older := db.Model(&eventRow{}).Select("seq").Where("session_pk = ? AND timestamp < ?", h.ID, w.After.UnixMicro())
 		q = q.Where("seq > coalesce((?), 0)", older.Order("seq DESC").Limit(1))
 	}
-	return q.Select("seq", "event", "provenance").Order("seq DESC").Limit(w.Last)
+	return q.Select("seq", "event", b.provenance+" AS provenance").Order("seq DESC").Limit(w.Last)
 }
 
 func (b *Database) readNarrow(ctx context.Context, h store.Head, w store.EventWindow) ([]store.StoredEvent, error) {

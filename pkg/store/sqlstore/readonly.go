@@ -30,23 +30,34 @@ type ReadOnly struct {
 	engine readEngine
 	db     *sql.DB
 	tx     *sql.Tx
+	// schema is the schema version that [ReadOnly.checkSchema] has read; 0 is
+	// this program's.
+	schema int64
 }
 
 // OpenReadOnly opens the database of a URL in the forms of [Open], also one of
 // another program. It creates and changes nothing. A missing database is
 // [fs.ErrNotExist].
 func OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
+	r, err := openReadOnly(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("opening %q: %w", store.Redacted(url), err)
+	}
+	return r, nil
+}
+
+func openReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
 	e, rest, err := findReadEngine(url)
 	var db *sql.DB
 	if err == nil {
 		db, err = e.open(rest)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening %q: %w", store.Redacted(url), err)
+		return nil, err
 	}
 	r := &ReadOnly{engine: e, db: db}
 	if err := r.beginSnapshot(ctx, rest); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening %q: %w", store.Redacted(url), sqliteInterrupt(ctx, err)), r.Close())
+		return nil, errors.Join(sqliteInterrupt(ctx, err), r.Close())
 	}
 	return r, nil
 }
@@ -181,17 +192,14 @@ func (r *ReadOnly) Tie() (column string, known bool) { return r.engine.tie, !r.e
 // driver would convert it.
 func (r *ReadOnly) Plain(column string) string { return r.engine.plain + column }
 
-// Ours reports whether agenthost created the database. Another schema version
-// is an error.
+// Ours reports whether agenthost created the database. A schema version that
+// cannot be read is an error.
 func (r *ReadOnly) Ours(ctx context.Context) (bool, error) {
-	at, err := r.readSchemaVersion(ctx)
-	if foreign := (*foreignError)(nil); errors.As(err, &foreign) || err == nil && at == 0 {
+	err := r.checkSchema(ctx, AccessRead)
+	if foreign := (*foreignError)(nil); errors.As(err, &foreign) || errors.Is(err, emptyDatabase{}) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	return true, r.requireSchema(ctx)
+	return err == nil, err
 }
 
 // refuseForeignFile checks a database file before it is opened, because opening
@@ -212,20 +220,21 @@ func refuseForeignFile(ctx context.Context, url string) error {
 	return errors.Join(err, r.Close())
 }
 
-// requireSchema rejects a database with another schema version.
-func (r *ReadOnly) requireSchema(ctx context.Context) error {
-	at, err := r.readSchemaVersion(ctx)
-	if err != nil {
+// checkSchema reads the schema version, and rejects those that cannot be used
+// with an access.
+func (r *ReadOnly) checkSchema(ctx context.Context, a Access) (err error) {
+	if r.schema, err = r.readSchemaVersion(ctx); err != nil {
 		return err
 	}
-	all := migrations()
-	switch newest := all[len(all)-1].version; {
-	case at > newest:
-		return errNewerSchema(at, newest)
-	case at < newest:
-		return fmt.Errorf("database has schema version %d, this program requires %d: run agenthost db migrate first", at, newest)
+	return a.checkVersion(r.schema)
+}
+
+// provenanceColumn returns an expression for the provenance of an event row.
+func (r *ReadOnly) provenanceColumn() string {
+	if r.schema > 0 && r.schema < provenanceVersion {
+		return "NULL"
 	}
-	return nil
+	return "e.provenance"
 }
 
 // readSchemaVersion returns the schema version of the database, 0 without
@@ -265,9 +274,9 @@ type readEngine struct {
 	version  string // query: the engine's name and version
 	bytes    string // query: what the database takes on the disk
 	tables   string // query: the names of all tables, a row each
-	// integrity are queries that return a row for each defect of the database;
-	// a row that ends with "ok" means no defect.
-	integrity []integrityQuery
+	// integrity returns queries with a row for each defect of our tables, or of the
+	// whole database; a row that ends with "ok" means no defect.
+	integrity func(tables []string) []integrityQuery
 	// tie orders rows with equal times by insertion, or else in a stable order.
 	tie string
 	// arbitraryTie reports that the insertion order is unknown.
@@ -313,9 +322,11 @@ func sqliteReadEngine() readEngine {
 		version: "SELECT 'SQLite ' || sqlite_version()",
 		bytes:   "SELECT c.page_count * s.page_size FROM pragma_page_count() c, pragma_page_size() s",
 		tables:  "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
-		integrity: []integrityQuery{
-			{rule: "integrity", query: "SELECT integrity_check FROM pragma_integrity_check"},
-			{rule: "foreign keys", query: "SELECT 'a row of ' || \"table\" || ' has no partner in ' || parent FROM pragma_foreign_key_check"},
+		integrity: func([]string) []integrityQuery {
+			return []integrityQuery{
+				{rule: "integrity", query: "SELECT integrity_check FROM pragma_integrity_check"},
+				{rule: "foreign keys", query: "SELECT 'a row of ' || \"table\" || ' has no partner in ' || parent FROM pragma_foreign_key_check"},
+			}
 		},
 		tie:   "rowid",
 		plain: "+",
@@ -348,16 +359,20 @@ func postgresReadEngine() readEngine {
 		version:  "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)",
 		bytes: `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
  JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'`,
-		tables: "SELECT t.tablename FROM pg_tables t WHERE t.schemaname = current_schema()",
-		integrity: []integrityQuery{
-			{rule: "indexes", query: `SELECT 'index ' || c.relname || ' is not valid' FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+		tables:    "SELECT t.tablename FROM pg_tables t WHERE t.schemaname = current_schema()",
+		integrity: func([]string) []integrityQuery { return postgresIntegrity() },
+		tie:       "ctid",
+	}
+}
+
+func postgresIntegrity() []integrityQuery {
+	return []integrityQuery{
+		{rule: "indexes", query: `SELECT 'index ' || c.relname || ' is not valid' FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
  JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND NOT (i.indisvalid AND i.indisready)`},
-			{rule: "constraints", query: `SELECT 'constraint ' || c.conname || ' was never validated' FROM pg_constraint c
+		{rule: "constraints", query: `SELECT 'constraint ' || c.conname || ' was never validated' FROM pg_constraint c
  JOIN pg_namespace n ON n.oid = c.connamespace WHERE n.nspname = current_schema() AND NOT c.convalidated`},
-			{rule: "checksums of pages", query: `SELECT d.checksum_failures || ' failed, the last at ' || d.checksum_last_failure
+		{rule: "checksums of pages", query: `SELECT d.checksum_failures || ' failed, the last at ' || d.checksum_last_failure
  FROM pg_stat_database d WHERE d.datname = current_database() AND d.checksum_failures > 0`},
-		},
-		tie: "ctid",
 	}
 }
 
@@ -402,8 +417,8 @@ func mysqlReadEngine() readEngine {
  ELSE concat('MySQL ', version()) END`,
 		bytes:  "SELECT cast(coalesce(sum(t.data_length + t.index_length), 0) AS signed) FROM information_schema.tables t WHERE t.table_schema = database()",
 		tables: "SELECT t.table_name FROM information_schema.tables t WHERE t.table_schema = database() AND t.table_type = 'BASE TABLE'",
-		integrity: []integrityQuery{
-			{rule: "integrity", query: "CHECK TABLE " + strings.Join(append(tableNames(), migrationRow{}.TableName()), ", "), ownConn: true},
+		integrity: func(tables []string) []integrityQuery {
+			return []integrityQuery{{rule: "integrity", query: "CHECK TABLE " + strings.Join(tables, ", "), ownConn: true}}
 		},
 		tie:          "id",
 		arbitraryTie: true,

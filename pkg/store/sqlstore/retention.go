@@ -114,6 +114,7 @@ type aged struct {
 }
 
 func (b *Database) queryAges(ctx context.Context, text string, q store.ExpiryQuery, args []any, each func(aged)) error {
+	text = strings.ReplaceAll(text, "s.active_time", b.activeTime)
 	stmt, err := b.dialect.prepareStatement(ctx, b.reads, b.dialect.insertClock(text, len(args)))
 	if err != nil {
 		return err

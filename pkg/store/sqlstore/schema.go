@@ -224,19 +224,16 @@ func (sweepRow) TableName() string { return "retention_sweeps" }
 // addAges adds the index by which retention finds old sessions. It does not fill the
 // column, which would rewrite every session in one transaction: the first pruning of an
 // app examines the sessions whose time is 0, page by page.
-func addAges(db *gorm.DB, d dialect) error {
+func addAges(db *gorm.DB) error {
 	if !db.Migrator().HasColumn(&ageColumn{}, "Active") { // else an interrupted migration has added it
 		if err := db.Migrator().AddColumn(&ageColumn{}, "Active"); err != nil {
 			return fmt.Errorf("adding column active_time: %w", err)
 		}
 	}
-	if err := addSessionIndex(db, "sessions_by_age", "app_name, active_time, pk"); err != nil {
-		return err
-	}
-	return createTable(db, d, &sweepRow{})
+	return addSessionIndex(db, "sessions_by_age", "app_name, active_time, pk")
 }
 
-func addProvenance(db *gorm.DB, _ dialect) error {
+func addProvenance(db *gorm.DB) error {
 	if db.Migrator().HasColumn(&provenanceColumn{}, "Provenance") {
 		return nil // an interrupted migration has added it
 	}
@@ -270,50 +267,86 @@ func decodeEvent(text []byte, seq int64, provenance []byte) (*session.Event, err
 type migration struct {
 	version int64
 	name    string
-	up      func(db *gorm.DB, d dialect) error
+	// tables are created by the migration.
+	tables []table
+	// up changes existing tables; nil changes none.
+	up func(db *gorm.DB) error
+	// read reports that commands that only read need what the migration adds.
+	// The rows of an older version can be read without the others.
+	read bool
 }
 
 // migrations returns all schema versions in order.
 func migrations() []migration {
 	return []migration{
-		{1, "sessions, events, states", createTables},
-		{2, "memories", createMemoryTables},
-		{3, "leases of sessions", addLeases},
-		{4, "sessions in the order of their creation", addOrderIndexes},
-		{5, "revisions of apps", createRevisionTable},
-		{6, "provenance of events", addProvenance},
-		{7, "results of evaluations", createResultTable},
-		{8, "grants of users", createGrantTable},
-		{9, "sessions by age", addAges},
+		{version: 1, name: "sessions, events, states", tables: []table{&sessionRow{}, &eventRow{}, &stateRow{}}, read: true},
+		{version: 2, name: "memories", tables: []table{&memoryOwnerRow{}, &memoryRow{}, &memoryTermRow{}}, read: true},
+		{version: 3, name: "leases of sessions", up: addLeases},
+		{version: 4, name: "sessions in the order of their creation", up: addOrderIndexes},
+		{version: 5, name: "revisions of apps", tables: []table{&revisionRow{}}, read: true},
+		{version: provenanceVersion, name: "provenance of events", up: addProvenance},
+		{version: 7, name: "results of evaluations", tables: []table{&resultRow{}}},
+		{version: 8, name: "grants of users", tables: []table{&grantRow{}}},
+		{version: ageVersion, name: "sessions by age", tables: []table{&sweepRow{}}, up: addAges},
 	}
 }
 
-// migrateSchema upgrades the schema to this program's version. The caller has
-// opened a transaction that excludes other programs.
-func migrateSchema(db *gorm.DB, d dialect, o *Options) error {
-	if err := createMigrationTable(db, d); err != nil {
-		return err
-	}
-	var at int64
-	if err := db.Model(&migrationRow{}).Select("coalesce(max(version), 0)").Scan(&at).Error; err != nil {
-		return fmt.Errorf("reading the schema version: %w", err)
-	}
+// The schema versions that added columns which programs read, if they are there: the
+// provenance of events, and the active time of sessions.
+const (
+	provenanceVersion = 6
+	ageVersion        = 9
+)
+
+// newestVersion returns this program's schema version.
+func newestVersion() int64 {
 	all := migrations()
-	if newest := all[len(all)-1].version; at > newest {
-		return errNewerSchema(at, newest)
+	return all[len(all)-1].version
+}
+
+// oldestReadable returns the oldest schema version that commands can read
+// without migrating it.
+func oldestReadable() (version int64) {
+	for _, m := range migrations() {
+		if m.read {
+			version = m.version
+		}
 	}
-	for _, m := range all {
-		if m.version <= at {
+	return version
+}
+
+// migrateSchema upgrades the schema to this program's version, and returns the
+// version that it had, 0 in an empty database. The caller has opened a
+// transaction that excludes other programs.
+func migrateSchema(db *gorm.DB, d dialect, o *Options) (from int64, err error) {
+	if err := createMigrationTable(db, d); err != nil {
+		return 0, err
+	}
+	if err := db.Model(&migrationRow{}).Select("coalesce(max(version), 0)").Scan(&from).Error; err != nil {
+		return 0, fmt.Errorf("reading the schema version: %w", err)
+	}
+	if err := o.Access.checkVersion(from); err != nil {
+		return from, err
+	}
+	if isMigrated(from) {
+		o.Logger.Warn("migrating the database schema: older versions of agenthost cannot start on it afterwards", "from", from, "to", newestVersion())
+	}
+	for _, m := range migrations() {
+		if m.version <= from {
 			continue
 		}
 		if err := m.apply(db, d, o.Clock()); err != nil {
-			return fmt.Errorf("migration %d (%s): %w", m.version, m.name, err)
+			return from, fmt.Errorf("migration %d (%s): %w", m.version, m.name, err)
 		}
 		o.Logger.Info("applied schema migration", "version", m.version, "name", m.name)
 		o.migrated(Step{m.version, m.name})
 	}
-	return nil
+	return from, nil
 }
+
+// isMigrated reports whether opening a database changes an older schema, as
+// opposed to creating one.
+func isMigrated(from int64) bool { return from > 0 && from < newestVersion() }
 
 // createMigrationTable creates the migration table unless the database contains
 // tables of another program.
@@ -328,32 +361,32 @@ func createMigrationTable(db *gorm.DB, d dialect) error {
 	return createTable(db, d, &migrationRow{})
 }
 
-func errNewerSchema(at, newest int64) error {
-	return fmt.Errorf("database has schema version %d, this program supports versions up to %d: use a newer agenthost or another database", at, newest)
-}
-
 func (m migration) apply(db *gorm.DB, d dialect, now time.Time) error {
-	if err := m.up(db, d); err != nil {
-		return err
-	}
-	return db.Create(&migrationRow{Version: m.version, Name: m.name, Applied: now.UnixMicro()}).Error
-}
-
-func createTables(db *gorm.DB, d dialect) error {
-	for _, row := range []table{&sessionRow{}, &eventRow{}, &stateRow{}} {
+	for _, row := range m.tables {
 		if err := createTable(db, d, row); err != nil {
 			return err
 		}
 	}
-	return nil
+	if m.up != nil {
+		if err := m.up(db); err != nil {
+			return err
+		}
+	}
+	return db.Create(&migrationRow{Version: m.version, Name: m.name, Applied: now.UnixMicro()}).Error
 }
 
-// tableNames returns the tables of sessions, memories, revisions, results, grants and sweeps, without
-// the migration table.
-func tableNames() []string {
+// tableNames returns the tables of all schema versions, without the migration table.
+func tableNames() []string { return tableNamesAt(newestVersion()) }
+
+// tableNamesAt returns the tables of a schema version, without the migration table.
+func tableNamesAt(version int64) []string {
 	var all []string
-	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}, resultRow{}, grantRow{}, sweepRow{}} {
-		all = append(all, row.TableName())
+	for _, m := range migrations() {
+		for _, row := range m.tables {
+			if m.version <= version {
+				all = append(all, row.TableName())
+			}
+		}
 	}
 	return all
 }
@@ -394,7 +427,7 @@ func hasTable(db *gorm.DB, row table) (bool, error) {
 }
 
 // addOrderIndexes adds the indexes for pages of sessions.
-func addOrderIndexes(db *gorm.DB, _ dialect) error {
+func addOrderIndexes(db *gorm.DB) error {
 	for _, index := range []struct{ name, columns string }{
 		{"sessions_of_app", "app_name, pk"},
 		{"sessions_of_user", "app_name, user_id, pk"},
@@ -417,7 +450,7 @@ func addSessionIndex(db *gorm.DB, name, columns string) error {
 	return nil
 }
 
-func addLeases(db *gorm.DB, _ dialect) error {
+func addLeases(db *gorm.DB) error {
 	for _, field := range []string{"Owner", "Epoch", "Until"} {
 		if db.Migrator().HasColumn(&leaseColumns{}, field) {
 			continue // an interrupted migration has added it
@@ -428,21 +461,6 @@ func addLeases(db *gorm.DB, _ dialect) error {
 	}
 	return nil
 }
-
-func createMemoryTables(db *gorm.DB, d dialect) error {
-	for _, row := range []table{&memoryOwnerRow{}, &memoryRow{}, &memoryTermRow{}} {
-		if err := createTable(db, d, row); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func createRevisionTable(db *gorm.DB, d dialect) error { return createTable(db, d, &revisionRow{}) }
-
-func createResultTable(db *gorm.DB, d dialect) error { return createTable(db, d, &resultRow{}) }
-
-func createGrantTable(db *gorm.DB, d dialect) error { return createTable(db, d, &grantRow{}) }
 
 // checkForeignTables rejects tables with our names but without a schema
 // version, because they belong to another program. Tables with other names may

@@ -32,6 +32,9 @@ func openSQLiteURL(ctx context.Context, rest string, o *Options) (*Database, err
 	if _, err := os.Stat(u.path); o.Existing && errors.Is(err, fs.ErrNotExist) {
 		return nil, missingFile(u.path)
 	}
+	if o.Access == AccessRead {
+		return openSQLiteReaders(ctx, u, o)
+	}
 	return openSQLite(ctx, u, o)
 }
 
@@ -103,10 +106,7 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*Database, error)
 	if err != nil {
 		return nil, err
 	}
-	b.artifactFolder = u.path + ".artifacts"
-	n := max(4, runtime.GOMAXPROCS(0))
-	b.reads.SetMaxOpenConns(n)
-	b.reads.SetMaxIdleConns(n)
+	b.setUpFile(u)
 	err = checkWAL(ctx, b)
 	if err == nil {
 		b.liveness, err = acquireLivenessLock(u.path, o.Owner)
@@ -118,6 +118,28 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*Database, error)
 	if err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
+	return b, nil
+}
+
+// setUpFile sets the default place of artifacts, and the number of readers.
+func (b *Database) setUpFile(u sqliteURL) {
+	b.artifactFolder = u.path + ".artifacts"
+	n := max(4, runtime.GOMAXPROCS(0))
+	b.reads.SetMaxOpenConns(n)
+	b.reads.SetMaxIdleConns(n)
+}
+
+// openSQLiteReaders opens an existing database file that no statement can change.
+func openSQLiteReaders(ctx context.Context, u sqliteURL, o *Options) (*Database, error) {
+	readers, err := openPool(ctx, u, url.Values{"mode": {"ro"}, "_query_only": {"1"}})
+	if err != nil {
+		return nil, err
+	}
+	b, err := newSQLBackend(ctx, readers, nil, sqliteDialect(), o)
+	if err != nil {
+		return nil, err
+	}
+	b.setUpFile(u)
 	return b, nil
 }
 

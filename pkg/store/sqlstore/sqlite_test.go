@@ -316,10 +316,10 @@ func TestQueryPlans(t *testing.T) {
 	}
 	dry := b.readers.Session(&gorm.Session{DryRun: true})
 	old := time.Unix(1, 0)
-	narrow := (&Database{readers: dry}).narrowQuery(t.Context(), store.Head{ID: 1, Version: 2}, store.EventWindow{Last: 5, After: &old}).Find(&[]eventRow{}).Statement
+	narrow := (&Database{readers: dry, provenance: b.provenance}).narrowQuery(t.Context(), store.Head{ID: 1, Version: 2}, store.EventWindow{Last: 5, After: &old}).Find(&[]eventRow{}).Statement
 	for name, p := range map[string]string{
 		"head":   plan(headSQL, "a", "u", "s"),
-		"events": plan(eventsSQL, 1, 0, 9),
+		"events": plan(fmt.Sprintf(eventsSQL, b.provenance), 1, 0, 9),
 		"narrow": plan(narrow.SQL.String(), narrow.Vars...),
 	} {
 		if strings.Contains(p, "SCAN") || strings.Contains(p, "TEMP B-TREE") {

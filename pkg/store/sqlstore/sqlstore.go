@@ -66,14 +66,20 @@ func findScheme(url string) (s scheme, rest string, err error) {
 // Open opens a database by URL: sqlite:///relative.db or sqlite:////absolute.db,
 // postgres://user:password@host/database or mysql://user:password@host/database. A
 // missing database file is created, an older schema is migrated, and a schema newer
-// than this program is rejected. Unknown schemes and parameters are errors. No error
-// contains a password.
+// than this program is rejected; [Options.Access] allows less. Unknown schemes and
+// parameters are errors. No error contains a password.
 func Open(ctx context.Context, url string, opts *Options) (*Database, error) {
 	s, rest, err := findScheme(url)
 	if err != nil {
 		return nil, err
 	}
-	return s.open(ctx, rest, opts.withDefaults())
+	o := opts.withDefaults()
+	if o.Access != AccessMigrate {
+		if o.schema, err = o.checkDatabase(ctx, url); err != nil {
+			return nil, err
+		}
+	}
+	return s.open(ctx, rest, o)
 }
 
 // OpenMemories opens a database of its own for memories.
@@ -98,30 +104,26 @@ func openPlainStore(ctx context.Context, url string, o *Options) (*store.Store, 
 }
 
 // newSQLBackend creates a backend from two pools on the same database, migrates
-// the schema and starts the writers. It owns both pools.
+// the schema and starts the writers. It owns both pools. Without a pool for writers
+// the database is only read.
 func newSQLBackend(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Options) (b *Database, err error) {
-	b = &Database{dialect: d, readers: readers, owner: o.Owner, readLimit: &readLimit{}}
+	b = &Database{dialect: d, readers: readers, owner: o.Owner, readLimit: &readLimit{}, provenance: "provenance", activeTime: "s.active_time"}
 	b.closing = sync.OnceValue(b.closeAll)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
 		}
 	}()
+	b.writers = []*writer{{dialect: d, logger: o.Logger, readOnly: true}}
 	if b.reads, err = readers.DB(); err != nil {
-		return b, err
+		return b, errors.Join(err, closePool(writers))
 	}
-	if b.writes, err = writers.DB(); err != nil {
-		return b, err
+	if writers != nil {
+		err = b.openWriters(ctx, writers, o)
+	} else {
+		b.adaptReads(o.schema)
 	}
-	b.startWriters(writers, o.Logger)
-	first := b.writers[0]
-	if err := first.openConn(ctx); err != nil {
-		return b, fmt.Errorf("opening database: %w", err)
-	}
-	if err := migrateLocked(ctx, first.conn, first.orm, d, o); err != nil {
-		return b, err
-	}
-	if err := first.prepareStatements(ctx); err != nil {
+	if err != nil {
 		return b, err
 	}
 	if b.head, err = d.prepareStatement(ctx, b.reads, headSQL); err != nil {
@@ -130,19 +132,48 @@ func newSQLBackend(ctx context.Context, readers, writers *gorm.DB, d dialect, o 
 	if d.server != nil && d.server.headsSQL != "" {
 		b.headReader = &headReader{maxReads: max(1, d.writerCount), logger: o.Logger, read: b.queryHeads}
 	}
-	if b.events, err = d.prepareStatement(ctx, b.reads, eventsSQL); err != nil {
-		return b, err
+	b.events, err = d.prepareStatement(ctx, b.reads, fmt.Sprintf(eventsSQL, b.provenance))
+	if err == nil && writers != nil {
+		b.leases, err = d.prepareStatement(ctx, b.reads, d.insertClock(findLeaseSQL, 3))
 	}
-	b.leases, err = d.prepareStatement(ctx, b.reads, d.insertClock(findLeaseSQL, 3))
 	return b, err
+}
+
+// adaptReads replaces columns that a schema version does not have.
+func (b *Database) adaptReads(version int64) {
+	if version < provenanceVersion {
+		b.provenance = "NULL"
+	}
+	if version < ageVersion {
+		b.activeTime = "s.create_time"
+	}
+}
+
+// openWriters migrates the schema and starts the writers.
+func (b *Database) openWriters(ctx context.Context, writers *gorm.DB, o *Options) (err error) {
+	if b.writes, err = writers.DB(); err != nil {
+		return err
+	}
+	b.startWriters(writers, o.Logger)
+	first := b.writers[0]
+	if err := first.openConn(ctx); err != nil {
+		return fmt.Errorf("opening database: %w", err)
+	}
+	if err := migrateLocked(ctx, first.conn, first.orm, b.dialect, o); err != nil {
+		return err
+	}
+	return first.prepareStatements(ctx)
 }
 
 // newServerBackend creates a backend on a server, with one pool for reads and
 // one for writes.
 func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() (*gorm.DB, error), o *Options) (*Database, error) {
-	writers, err := pool()
-	if err != nil {
-		return nil, err
+	var writers *gorm.DB
+	if o.Access != AccessRead {
+		var err error
+		if writers, err = pool(); err != nil {
+			return nil, err
+		}
 	}
 	readers, err := pool()
 	if err != nil {
@@ -179,16 +210,20 @@ func migrateLocked(ctx context.Context, conn *sql.Conn, orm *gorm.DB, d dialect,
 	if _, err := conn.ExecContext(ctx, d.begin); err != nil {
 		return fmt.Errorf("locking database: %w", err)
 	}
-	end := "COMMIT"
+	end, from := "COMMIT", int64(0)
 	err := d.lockSchema(ctx, conn)
 	if err == nil {
-		err = migrateSchema(orm, d, o)
+		from, err = migrateSchema(orm, d, o)
 	}
 	if err != nil {
 		end = "ROLLBACK"
 	}
 	_, endErr := conn.ExecContext(ctx, end)
-	return errors.Join(err, endErr, d.unlockSchema(ctx, conn))
+	err = errors.Join(err, endErr, d.unlockSchema(ctx, conn))
+	if err == nil && isMigrated(from) {
+		o.Logger.Warn("migrated the database schema", "from", from, "to", newestVersion())
+	}
+	return err
 }
 
 // lockSchema waits until no other program changes the schema. It does nothing

@@ -66,8 +66,7 @@ func ReadStatus(ctx context.Context, url string) (*Status, error) {
 	if s.Schema, err = r.readSchemaVersion(ctx); err != nil {
 		return nil, err
 	}
-	all := migrations()
-	s.Required, s.Pending = all[len(all)-1].version, pendingSteps(s.Schema)
+	s.Required, s.Pending = newestVersion(), pendingSteps(s.Schema)
 	return s, s.measureDatabase(ctx, r)
 }
 
@@ -114,6 +113,9 @@ const maxPlaces = 100
 
 // A Verification is the result of Verify.
 type Verification struct {
+	// Schema is the schema version of the database, Required that of this program.
+	Schema    int64 `json:"schema"`
+	Required  int64 `json:"required"`
 	Sessions  int64 `json:"sessions"`
 	Events    int64 `json:"events"`
 	StateKeys int64 `json:"stateKeys"`
@@ -141,18 +143,21 @@ func (v *Verification) Sound() bool {
 
 // Verify reads a whole database and reports defects: failed integrity checks of
 // the engine, gaps in event numbers, rows without a session, and values that do
-// not decode. It changes nothing. The schema must have this program's version.
+// not decode. It changes nothing. An older schema is checked as its version is.
 func Verify(ctx context.Context, url string) (*Verification, error) {
 	r, err := OpenReadOnly(ctx, url)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	if err := r.requireSchema(ctx); err != nil {
+	if err := r.checkSchema(ctx, AccessMigrate); err != nil {
 		return nil, err
 	}
-	v := &verifier{r: r, v: &Verification{}}
-	for _, q := range r.engine.integrity {
+	if r.schema == 0 {
+		return nil, emptyDatabase{}
+	}
+	v := &verifier{r: r, v: &Verification{Schema: r.schema, Required: newestVersion()}}
+	for _, q := range r.engine.integrity(append(tableNamesAt(r.schema), migrationRow{}.TableName())) {
 		if err := v.checkEngine(ctx, q); err != nil {
 			return nil, err
 		}
@@ -315,7 +320,7 @@ func (v *verifier) checkEvents(ctx context.Context) error {
 			v.reportBroken("session %s, event %s, number %d: %s", key, row.ID, row.Seq, what)
 		}
 		return nil
-	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event, e.provenance
+	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event, `+v.r.provenanceColumn()+`
  FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk ORDER BY e.session_pk, e.seq`)
 	return v.wrapError(err)
 }

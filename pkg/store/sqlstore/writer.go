@@ -48,6 +48,9 @@ func (w *writer) acquireOrEnqueue(j *job, last bool) (first bool, err error) {
 	if w.closed {
 		return false, store.ErrClosed
 	}
+	if w.readOnly && !last {
+		return false, errReadOnly
+	}
 	w.closed = last
 	if !w.busy {
 		w.busy = true
@@ -124,7 +127,7 @@ func (w *writer) promoteNext() {
 // arrive meanwhile wait, so read must be short.
 func (w *writer) borrowConn(read func()) bool {
 	w.mu.Lock()
-	if w.closed || w.busy {
+	if w.closed || w.busy || w.readOnly {
 		w.mu.Unlock()
 		return false
 	}

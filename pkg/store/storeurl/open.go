@@ -39,9 +39,12 @@ type Options struct {
 	// Lookup replaces the environment of the process for buckets, see
 	// [bucketstore.Options].
 	Lookup func(name string) (string, bool)
-	// Existing fails with [fs.ErrNotExist] if a database file is missing, and
+	// Existing fails with [fs.ErrNotExist] if a database is missing or empty, and
 	// creates no artifact folder. Read-only programs set it.
 	Existing bool
+	// Access is what opening may change in databases; the zero value migrates older
+	// schemas.
+	Access sqlstore.Access
 	// HTTP is the client for buckets; nil uses a client of the store.
 	HTTP *http.Client
 }
@@ -158,7 +161,7 @@ func (v *vertexSessions) Ping(ctx context.Context) error {
 func (v *vertexSessions) Close() error { return errors.Join(v.Sessions.Close(), v.database.Close()) }
 
 func (o *Options) sqlOptions() *sqlstore.Options {
-	return &sqlstore.Options{Owner: o.Owner, Clock: o.Clock, Logger: o.Logger, Existing: o.Existing}
+	return &sqlstore.Options{Owner: o.Owner, Clock: o.Clock, Logger: o.Logger, Existing: o.Existing, Access: o.Access}
 }
 
 // openMemories opens the memory store of its own URL, if the backends do not have it.
