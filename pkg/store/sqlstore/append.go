@@ -15,10 +15,19 @@ import (
 )
 
 // AppendEvent is a method of [store.SessionBackend].
-func (b *Database) AppendEvent(ctx context.Context, rec store.AppendRecord) (store.AppendResult, error) {
+func (b *Database) AppendEvent(ctx context.Context, rec store.AppendRecord) (at store.AppendResult, err error) {
+	appendRecord := b.appendPlain
 	if len(rec.Updates) > 0 {
-		return b.appendUpdates(ctx, rec)
+		appendRecord = b.appendUpdates
 	}
+	err = b.breaker.runRequest(ctx, func(ctx context.Context) error {
+		at, err = appendRecord(ctx, rec)
+		return err
+	})
+	return at, err
+}
+
+func (b *Database) appendPlain(ctx context.Context, rec store.AppendRecord) (store.AppendResult, error) {
 	a := &appendJob{AppendRecord: rec, text: string(rec.Text), provenance: string(rec.Event.Provenance.Append(nil))}
 	var err error
 	if a.cells, err = stateRows(rec.Key, rec.Writes); err != nil {
@@ -109,7 +118,7 @@ func (w *writer) insertEvent(a *appendJob, d dialect) error {
 		return err
 	}
 	ev := a.Event
-	res, err := w.stmt.insert.ExecContext(context.Background(), id, a.Version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text, a.Epoch, a.provenance)
+	res, err := w.stmt.insert.ExecContext(w.ctx, id, a.Version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text, a.Epoch, a.provenance)
 	if err != nil && d.isConflict(err) {
 		return errConflict
 	}
@@ -129,7 +138,7 @@ func (w *writer) findSession(a *appendJob) (id int64, err error) {
 		return a.ID, nil
 	}
 	k := a.Key
-	err = w.stmt.find.QueryRowContext(context.Background(), k.App, k.User, k.ID).Scan(&id)
+	err = w.stmt.find.QueryRowContext(w.ctx, k.App, k.User, k.ID).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, store.SessionNotFound(k.ID)
 	}
@@ -143,7 +152,7 @@ func (w *writer) explainConflict(a *appendJob) error {
 	k := a.Key
 	var version, epoch int64
 	var seq sql.NullInt64
-	err := w.stmt.explain.QueryRowContext(context.Background(), k.App, k.User, k.ID, a.Event.ID).Scan(&version, &epoch, &seq)
+	err := w.stmt.explain.QueryRowContext(w.ctx, k.App, k.User, k.ID, a.Event.ID).Scan(&version, &epoch, &seq)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return store.SessionNotFound(k.ID)
@@ -185,13 +194,12 @@ func stateRows(key session.Key, cells []store.StateWrite) ([]stateRow, error) {
 }
 
 func (w *writer) writeStates(rows []stateRow) error {
-	ctx := context.Background()
 	for _, r := range rows {
 		var err error
 		if r.Value == "" {
-			_, err = w.stmt.deleteState.ExecContext(ctx, r.App, r.User, r.Session, r.Key)
+			_, err = w.stmt.deleteState.ExecContext(w.ctx, r.App, r.User, r.Session, r.Key)
 		} else {
-			_, err = w.stmt.upsert.ExecContext(ctx, r.App, r.User, r.Session, r.Key, r.Value)
+			_, err = w.stmt.upsert.ExecContext(w.ctx, r.App, r.User, r.Session, r.Key, r.Value)
 		}
 		if err != nil {
 			return fmt.Errorf("writing state key %q: %w", r.scope().Prefix()+r.Key, err)
@@ -354,14 +362,13 @@ func (w *writer) lockStates(batch []*job) (lockedStates, error) {
 }
 
 func (w *writer) lockState(r *stateRow) (any, error) {
-	ctx := context.Background()
 	if w.stmt.reserve != nil {
-		if _, err := w.stmt.reserve.ExecContext(ctx, r.App, r.User, r.Session, r.Key); err != nil {
+		if _, err := w.stmt.reserve.ExecContext(w.ctx, r.App, r.User, r.Session, r.Key); err != nil {
 			return nil, err
 		}
 	}
 	var text []byte
-	err := w.stmt.readState.QueryRowContext(ctx, r.App, r.User, r.Session, r.Key).Scan(&text)
+	err := w.stmt.readState.QueryRowContext(w.ctx, r.App, r.User, r.Session, r.Key).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -402,8 +409,8 @@ func (w *writer) runUpdateJob(u *updateJob, states lockedStates) error {
 // readStoredEvent reads one event with its JSON.
 func (b *Database) readStoredEvent(ctx context.Context, key session.Key, seq int64) (session.Event, string, error) {
 	var row fullEventRow
-	db := b.readers.WithContext(ctx)
-	err := b.retryRead(ctx, func() error {
+	err := b.retryRead(ctx, func(ctx context.Context) error {
+		db := b.readers.WithContext(ctx)
 		of := db.Model(&sessionRow{}).Select("pk").Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
 		return db.Where("session_pk = (?) AND seq = ?", of, seq).Take(&row).Error
 	})

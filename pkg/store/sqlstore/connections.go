@@ -24,16 +24,26 @@ const (
 	shrinkDuration = 10 * time.Second
 )
 
-// retryRead runs a read. It retries if the connection was lost or none was
+// retryRead runs a read of a request, which has a deadline.
+func (b *Database) retryRead(ctx context.Context, read func(ctx context.Context) error) error {
+	return b.breaker.runRequest(ctx, func(ctx context.Context) error { return b.retryConnected(ctx, read) })
+}
+
+// retryLongRead runs a read that is long by nature.
+func (b *Database) retryLongRead(ctx context.Context, read func(ctx context.Context) error) error {
+	return b.breaker.runLong(ctx, func(ctx context.Context) error { return b.retryConnected(ctx, read) })
+}
+
+// retryConnected runs a read. It retries if the connection was lost or none was
 // free.
-func (b *Database) retryRead(ctx context.Context, read func() error) error {
+func (b *Database) retryConnected(ctx context.Context, read func(ctx context.Context) error) error {
 	if err := b.fileWatch.checkReplaced(); err != nil {
 		return err
 	}
 	var r retries
 	for {
 		b.widenReaders()
-		err := read()
+		err := read(ctx)
 		if err == nil || b.isClosed() || ctx.Err() != nil {
 			return err
 		}

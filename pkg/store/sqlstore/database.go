@@ -85,6 +85,7 @@ type Database struct {
 	readLimit      *readLimit
 	// fileWatch watches the SQLite file; nil for a server.
 	fileWatch *fileWatch
+	breaker   *breaker
 	// liveness detects dead owners of leases in a database file; nil for a
 	// server.
 	liveness *livenessLock
@@ -240,6 +241,10 @@ type writer struct {
 	fileWatch *fileWatch // nil for a server
 	relaxed   bool       // current sync mode of the connection, see setSyncMode
 	readOnly  bool       // the database is only read: there is no connection
+	// lockWait is how long statements wait for a lock of the file; 0 is the timeout.
+	lockWait time.Duration
+	// ctx is the context of the batch that is executed, with its deadline.
+	ctx context.Context
 
 	mu     sync.Mutex
 	closed bool
@@ -252,6 +257,7 @@ type writer struct {
 // A writerGroup holds the writers of a backend.
 type writerGroup struct {
 	writers []*writer
+	breaker *breaker
 	// connectBlocked is the time until which no new connection is opened.
 	connectBlocked deadline
 	// closeIdleReaders closes the idle connections of the readers.
@@ -288,7 +294,11 @@ type job struct {
 	// maybeDone reports that the job may already be committed, because the
 	// connection was lost.
 	maybeDone bool
-	err       error
+	// long reports that the job is long by nature. It has no deadline, and a batch of its own.
+	long bool
+	// deadline is that of the request.
+	deadline time.Time
+	err      error
 	// turn receives false when the job is done, and true when the job leads the
 	// next batch.
 	turn chan bool

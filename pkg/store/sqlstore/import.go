@@ -91,7 +91,7 @@ func (i *Importer) readExisting(ctx context.Context, show func(r *ReadOnly) erro
 	if err != nil {
 		return err
 	}
-	return i.backend.retryRead(ctx, func() error {
+	return i.backend.retryLongRead(ctx, func(ctx context.Context) error {
 		tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
 		if err != nil {
 			return err
@@ -311,7 +311,7 @@ func (b *Database) importSession(ctx context.Context, p *importPlan) error {
 	if err != nil {
 		return err
 	}
-	j := &job{}
+	j := &job{long: true}
 	j.run = func(w *writer) error {
 		// An earlier attempt may have committed before the connection was lost.
 		if done, err := w.wasImported(j, p); done || err != nil {
@@ -338,7 +338,7 @@ func (b *Database) importSession(ctx context.Context, p *importPlan) error {
 func (w *writer) importHead(d dialect, p *importPlan, initial string) (pk int64, err error) {
 	if p.pk != 0 {
 		g := &p.lease
-		n, err := execAffected(w.stmt.renewLease, d.appendClock(g.Now, g.Term.Microseconds(), g.ID, g.Epoch))
+		n, err := execAffected(w.ctx, w.stmt.renewLease, d.appendClock(g.Now, g.Term.Microseconds(), g.ID, g.Epoch))
 		if err == nil && n == 0 {
 			err = store.SessionFenced(p.Key.ID)
 		}

@@ -36,7 +36,7 @@ func (i *Importer) States(ctx context.Context, app, user string, keys map[string
 	out, rows, err := planStateKeys(stateRow{App: app, User: user}, keys, found)
 	if err == nil && i.backend != nil && len(rows) > 0 {
 		// A key that a host writes meanwhile also stays.
-		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
+		err = i.backend.writers[0].runLongWrite(ctx, func(w *writer) error {
 			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(&rows, rowsAtOnce).Error
 		})
 	}
@@ -135,7 +135,7 @@ func (i *Importer) Revision(ctx context.Context, rev PackedRevision) (written bo
 		}, "SELECT v.id FROM revisions v WHERE v.app_name = ? AND v.id = ?", rev.App, rev.row.ID)
 	})
 	if err == nil && !there && i.backend != nil {
-		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
+		err = i.backend.writers[0].runLongWrite(ctx, func(w *writer) error {
 			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&rev.row).Error
 		})
 	}
@@ -155,7 +155,7 @@ func (i *Importer) Result(ctx context.Context, r PackedResult) (written bool, er
 		}, "SELECT r.id FROM eval_results r WHERE r.app_name = ? AND r.id = ?", r.App, r.row.ID)
 	})
 	if err == nil && !there && i.backend != nil {
-		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
+		err = i.backend.writers[0].runLongWrite(ctx, func(w *writer) error {
 			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&r.row).Error
 		})
 	}

@@ -60,15 +60,18 @@ func (b *Database) acquireExpired(ctx context.Context, g *store.LeaseGrant) (tak
 // findLease sets the id and epoch of the grant to the stored ones, and returns
 // the holder if it is not the grant's owner.
 func (b *Database) findLease(ctx context.Context, g *store.LeaseGrant) (holder string, err error) {
-	find := func(stmt *statement) error {
+	find := func(ctx context.Context, stmt *statement) error {
 		k := g.Key
-		// Watching a context costs more than the statement.
-		row := stmt.QueryRowContext(context.WithoutCancel(ctx), b.dialect.appendClock(g.Now, k.App, k.User, k.ID)...)
+		if b.dialect.server == nil {
+			// Watching a context costs more than the statement.
+			ctx = context.WithoutCancel(ctx)
+		}
+		row := stmt.QueryRowContext(ctx, b.dialect.appendClock(g.Now, k.App, k.User, k.ID)...)
 		return row.Scan(&g.ID, &g.Epoch, &holder)
 	}
 	w := b.writers[0]
-	if b.dialect.server != nil || !w.borrowConn(func() { err = find(w.stmt.findLease) }) {
-		err = b.retryRead(ctx, func() error { return find(b.leases) })
+	if b.dialect.server != nil || !w.borrowConn(func() { err = find(ctx, w.stmt.findLease) }) {
+		err = b.retryRead(ctx, func(ctx context.Context) error { return find(ctx, b.leases) })
 	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -85,7 +88,7 @@ func (b *Database) findLease(ctx context.Context, g *store.LeaseGrant) (holder s
 
 // acquireUnchanged takes a lease that was read before, unless someone else was faster.
 func (w *writer) acquireUnchanged(d dialect, g *store.LeaseGrant) (taken bool, err error) {
-	n, err := execAffected(w.stmt.takeLease, d.appendClock(g.Now, g.Owner, g.Term.Microseconds(), g.ID, g.Epoch))
+	n, err := execAffected(w.ctx, w.stmt.takeLease, d.appendClock(g.Now, g.Owner, g.Term.Microseconds(), g.ID, g.Epoch))
 	if err != nil {
 		return false, fmt.Errorf("leasing session %s: %w", g.Key.ID, err)
 	}
@@ -95,8 +98,8 @@ func (w *writer) acquireUnchanged(d dialect, g *store.LeaseGrant) (taken bool, e
 	return n > 0, nil
 }
 
-func execAffected(stmt *statement, params []any) (int64, error) {
-	res, err := stmt.ExecContext(context.Background(), params...)
+func execAffected(ctx context.Context, stmt *statement, params []any) (int64, error) {
+	res, err := stmt.ExecContext(ctx, params...)
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +111,7 @@ func (b *Database) RenewLeases(ctx context.Context, all []*store.LeaseGrant) (go
 	err = b.runPerWriter(ctx, all, func(w *writer, mine []*store.LeaseGrant) error {
 		var late []*store.LeaseGrant
 		for _, g := range mine {
-			n, err := execAffected(w.stmt.renewLease, b.dialect.appendClock(g.Now, g.Term.Microseconds(), g.ID, g.Epoch))
+			n, err := execAffected(w.ctx, w.stmt.renewLease, b.dialect.appendClock(g.Now, g.Term.Microseconds(), g.ID, g.Epoch))
 			if err != nil {
 				return fmt.Errorf("renewing the lease of session %s: %w", g.Key.ID, err)
 			}
@@ -126,7 +129,7 @@ func (b *Database) RenewLeases(ctx context.Context, all []*store.LeaseGrant) (go
 func (b *Database) ReleaseLeases(ctx context.Context, all []*store.LeaseGrant) error {
 	return b.runPerWriter(ctx, all, func(w *writer, mine []*store.LeaseGrant) error {
 		for _, g := range mine {
-			if _, err := execAffected(w.stmt.endLease, []any{g.ID, g.Epoch}); err != nil {
+			if _, err := execAffected(w.ctx, w.stmt.endLease, []any{g.ID, g.Epoch}); err != nil {
 				return fmt.Errorf("releasing the lease of session %s: %w", g.Key.ID, err)
 			}
 		}

@@ -158,7 +158,7 @@ func (m sqlMemories) DeleteUser(ctx context.Context, who store.UserKey) error {
 
 func (m sqlMemories) CountTerms(ctx context.Context, who store.UserKey, terms []string) (store.TermCounts, error) {
 	var t store.TermCounts
-	err := m.b.retryRead(ctx, func() (err error) {
+	err := m.b.retryRead(ctx, func(ctx context.Context) (err error) {
 		t, err = countMemoryTerms(m.b.readers.WithContext(ctx), who, terms)
 		return err
 	})
@@ -198,7 +198,7 @@ func buildTermCountSQL(pk int64, terms []string) (text string, args []any) {
 
 func (m sqlMemories) SearchMemories(ctx context.Context, s *store.MemorySearch) ([]*session.Memory, error) {
 	var texts []string
-	err := m.b.retryRead(ctx, func() (err error) {
+	err := m.b.retryRead(ctx, func(ctx context.Context) (err error) {
 		texts, err = queryBestMemories(m.b.readers.WithContext(ctx), s)
 		return err
 	})

@@ -28,6 +28,7 @@ func mysqlParams() []parameter {
 		{"charset"},
 		{"unix_socket"},
 		{"pool_size"},
+		{"timeout"},
 	}
 }
 
@@ -46,7 +47,11 @@ func openMySQLURL(ctx context.Context, rest string, o *Options) (*Database, erro
 		if err != nil {
 			return nil, err
 		}
-		return newServerBackend(ctx, mysqlDialect(u.writerCount(), collation), u, func() (*gorm.DB, error) { return openMySQL(config, o.Access) }, o)
+		connector, err := newMySQLConnector(config, o.Logger)
+		if err != nil {
+			return nil, err
+		}
+		return newServerBackend(ctx, mysqlDialect(u.writerCount(), collation), u, func() (*gorm.DB, error) { return openMySQL(connector, o.Access) }, o)
 	})
 }
 
@@ -69,7 +74,7 @@ func mysqlConfig(u *serverURL) (*driver.Config, error) {
 		return nil, err
 	}
 	c.AllowFallbackToPlaintext = u.params["tls"] == "preferred"
-	c.ReadTimeout, c.WriteTimeout = answerTimeout, answerTimeout
+	c.DialFunc = u.conns.openConn
 	// Zero asks the server.
 	c.MaxAllowedPacket = 0
 	c.InterpolateParams = true
@@ -131,11 +136,7 @@ func mysqlCollation(ctx context.Context, config *driver.Config) (string, error) 
 	return "utf8mb4_0900_bin", nil
 }
 
-func openMySQL(config *driver.Config, a Access) (*gorm.DB, error) {
-	connector, err := driver.NewConnector(config)
-	if err != nil {
-		return nil, err
-	}
+func openMySQL(connector sqldriver.Connector, a Access) (*gorm.DB, error) {
 	if a == AccessRead {
 		connector = readOnlyConnector{connector}
 	}
@@ -293,7 +294,7 @@ func lockHeads(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 	for i, j := range jobs {
 		ids[i] = j.append.head
 	}
-	rows, err := w.conn.QueryContext(context.Background(), `SELECT s.pk, coalesce((SELECT h.seq FROM events h
+	rows, err := w.conn.QueryContext(w.ctx, `SELECT s.pk, coalesce((SELECT h.seq FROM events h
  WHERE h.session_pk = s.pk ORDER BY h.seq DESC LIMIT 1), 0), s.lease_epoch
  FROM sessions s WHERE s.pk IN (`+repeatPlaceholders("?", len(ids))+`) LOCK IN SHARE MODE`, ids...)
 	if err != nil {
@@ -331,7 +332,7 @@ func writeCellsMySQL(w *writer, cells []cellRow) error {
 		switch {
 		case !last:
 		case c.Value == "":
-			_, err = w.stmt.deleteState.ExecContext(context.Background(), c.App, c.User, c.Session, c.Key)
+			_, err = w.stmt.deleteState.ExecContext(w.ctx, c.App, c.User, c.Session, c.Key)
 		default:
 			err = put.addRow(len(c.Value), c.App, c.User, c.Session, c.Key, c.Value)
 		}
@@ -367,7 +368,7 @@ func (p *bulkInsert) sendRows() error {
 	if p.rows == 0 {
 		return nil
 	}
-	_, err := p.w.conn.ExecContext(context.Background(), p.head+repeatPlaceholders(p.row, p.rows)+p.tail, p.args...)
+	_, err := p.w.conn.ExecContext(p.w.ctx, p.head+repeatPlaceholders(p.row, p.rows)+p.tail, p.args...)
 	p.rows, p.bytes, p.args = 0, 0, nil
 	return err
 }

@@ -32,6 +32,7 @@ func postgresParams() []parameter {
 		{"statement_cache_capacity"},
 		{"host"},
 		{"pool_size"},
+		{"timeout"},
 	}
 }
 
@@ -174,7 +175,7 @@ func appendPostgres(w *writer, jobs []*job) error {
 	if cells := collectCellRows(jobs); len(cells) > 0 {
 		text, args = putAllSQL, append(args, cellArgs(jobs, cells)...)
 	}
-	rows, err := w.conn.QueryContext(context.Background(), text, args...)
+	rows, err := w.conn.QueryContext(w.ctx, text, args...)
 	if err != nil {
 		return err
 	}

@@ -60,13 +60,7 @@ func parsePostgres(u *serverURL) (*postgresTarget, error) {
 		return nil, errors.New("invalid value of a URL parameter or of a PG… environment variable")
 	}
 	p.config.ConnectTimeout = connect
-	p.config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dialWithDeadlines(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return deadlineConn{conn}, nil
-	}
+	p.config.DialFunc = u.conns.openConn
 	return p, nil
 }
 
@@ -92,10 +86,6 @@ func (p *postgresTarget) readMode(u *serverURL) error {
 		u.params["default_query_exec_mode"], p.modeGiven = "cache_describe", true
 	}
 	return nil
-}
-
-func dialWithDeadlines(ctx context.Context, network, addr string) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, network, addr)
 }
 
 // isConnectionLostPostgres matches connection errors, a server that stops or

@@ -46,7 +46,7 @@ UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
 // ReadSession is a method of [store.SessionBackend].
 func (b *Database) ReadSession(ctx context.Context, key session.Key, w store.EventWindow) (*store.Snapshot, error) {
 	var snap *store.Snapshot
-	err := b.retryRead(ctx, func() (err error) {
+	err := b.retryRead(ctx, func(ctx context.Context) (err error) {
 		snap, err = b.readOnce(ctx, key, w)
 		return err
 	})
@@ -90,6 +90,8 @@ func (b *Database) readHead(ctx context.Context, key session.Key) (snap *store.S
 	case b.dialect.server != nil:
 		return queryHead(ctx, b.head, key)
 	}
+	// Watching a context costs more than the statement.
+	ctx = context.WithoutCancel(ctx)
 	w := b.writers[0]
 	if w.borrowConn(func() { snap, err = queryHead(ctx, w.stmt.head, key) }) {
 		return snap, err
@@ -98,8 +100,7 @@ func (b *Database) readHead(ctx context.Context, key session.Key) (snap *store.S
 }
 
 func queryHead(ctx context.Context, stmt *statement, key session.Key) (*store.Snapshot, error) {
-	// Watching a context costs more than the statement.
-	rows, err := stmt.QueryContext(context.WithoutCancel(ctx), key.App, key.User, key.ID)
+	rows, err := stmt.QueryContext(ctx, key.App, key.User, key.ID)
 	if err != nil {
 		return nil, err
 	}

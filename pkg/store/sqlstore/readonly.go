@@ -346,7 +346,7 @@ func openSQLiteReadOnly(rest string) (*sql.DB, error) {
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a folder: name the database file in it", u.path)
 	}
-	params := url.Values{"mode": {"ro"}, "_query_only": {"1"}, "_busy_timeout": {busyMillis}}
+	params := url.Values{"mode": {"ro"}, "_query_only": {"1"}, "_busy_timeout": {formatMillis(u.timeout)}}
 	return sql.Open("sqlite", "file:"+(&url.URL{Path: u.path}).EscapedPath()+"?"+params.Encode())
 }
 
@@ -376,8 +376,6 @@ func postgresIntegrity() []integrityQuery {
 	}
 }
 
-// openPostgresReadOnly opens a pool without response timeouts: one result may
-// be a whole table.
 func openPostgresReadOnly(rest string) (*sql.DB, error) {
 	u, err := parseServer(rest, "5432", postgresParams())
 	if err != nil {
@@ -387,7 +385,6 @@ func openPostgresReadOnly(rest string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.config.DialFunc = dialWithDeadlines
 	if !p.modeGiven {
 		// A view runs each query once.
 		p.config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
@@ -434,7 +431,6 @@ func openMySQLReadOnly(rest string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.ReadTimeout = 0
 	connector, err := driver.NewConnector(config)
 	if err != nil {
 		return nil, err

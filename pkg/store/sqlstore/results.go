@@ -59,7 +59,7 @@ func (s sqlResults) ListResults(ctx context.Context, app string) ([]*store.Resul
 
 func (s sqlResults) queryResults(ctx context.Context, narrow func(*gorm.DB) *gorm.DB) ([]*store.Result, error) {
 	var rows []resultRow
-	err := s.b.retryRead(ctx, func() error { return narrow(s.b.readers.WithContext(ctx)).Find(&rows).Error })
+	err := s.b.retryRead(ctx, func(ctx context.Context) error { return narrow(s.b.readers.WithContext(ctx)).Find(&rows).Error })
 	if err != nil {
 		return nil, s.b.wrapError("reading results", err)
 	}

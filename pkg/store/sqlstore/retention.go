@@ -48,7 +48,7 @@ func (b *Database) EarliestTime(ctx context.Context, now time.Time) (time.Time, 
 		return now, nil
 	}
 	var micros int64
-	err := b.retryRead(ctx, func() error {
+	err := b.retryRead(ctx, func(ctx context.Context) error {
 		return b.reads.QueryRowContext(ctx, "SELECT "+b.dialect.now).Scan(&micros)
 	})
 	if at := microsToTime(micros); err == nil && at.Before(now) {
@@ -61,7 +61,7 @@ func (b *Database) EarliestTime(ctx context.Context, now time.Time) (time.Time, 
 func (b *Database) FindExpired(ctx context.Context, q store.ExpiryQuery) (*store.ExpiredPage, error) {
 	var page *store.ExpiredPage
 	var young []int64
-	err := b.retryRead(ctx, func() (err error) {
+	err := b.retryLongRead(ctx, func(ctx context.Context) (err error) {
 		page, young, err = b.examinePage(ctx, q)
 		return err
 	})
@@ -142,13 +142,13 @@ func (b *Database) recordActive(ctx context.Context, after time.Time, heads []in
 	}
 	text := recordActiveSQL + strings.Join(marks, ", ") + ")"
 	// A power failure only repeats the search.
-	return b.writers[0].executeJob(ctx, &job{single: true, relaxed: true, run: func(w *writer) error {
-		stmt, err := w.dialect.prepareStatement(context.Background(), w.conn, text)
+	return b.writers[0].executeJob(ctx, &job{single: true, relaxed: true, long: true, run: func(w *writer) error {
+		stmt, err := w.dialect.prepareStatement(w.ctx, w.conn, text)
 		if err != nil {
 			return fmt.Errorf("recording active sessions: %w", err)
 		}
 		defer stmt.Close()
-		if _, err := execAffected(stmt, args); err != nil {
+		if _, err := execAffected(w.ctx, stmt, args); err != nil {
 			return fmt.Errorf("recording active sessions: %w", err)
 		}
 		return nil
@@ -159,7 +159,7 @@ func (b *Database) recordActive(ctx context.Context, after time.Time, heads []in
 func (b *Database) AcquireSweep(ctx context.Context, s store.Sweep) (acquired bool, err error) {
 	err = b.writers[0].executeJob(ctx, &job{relaxed: true, run: func(w *writer) error {
 		take := func() (err error) {
-			n, err := execAffected(w.stmt.takeSweep, b.dialect.appendClock(s.Now, s.Owner, s.Term.Microseconds(), s.App))
+			n, err := execAffected(w.ctx, w.stmt.takeSweep, b.dialect.appendClock(s.Now, s.Owner, s.Term.Microseconds(), s.App))
 			acquired = n > 0
 			return err
 		}

@@ -70,7 +70,7 @@ func (s sqlRevisions) ListRevisions(ctx context.Context, app string) ([]*store.R
 
 func (s sqlRevisions) queryRevisions(ctx context.Context, narrow func(*gorm.DB) *gorm.DB) ([]*store.RevisionRecord, error) {
 	var rows []revisionRow
-	err := s.b.retryRead(ctx, func() error { return narrow(s.b.readers.WithContext(ctx)).Find(&rows).Error })
+	err := s.b.retryRead(ctx, func(ctx context.Context) error { return narrow(s.b.readers.WithContext(ctx)).Find(&rows).Error })
 	if err != nil {
 		return nil, s.b.wrapError("reading revisions", err)
 	}

@@ -24,6 +24,9 @@ type serverURL struct {
 	name   string
 	params map[string]string
 	size   int // of the pool
+	// timeout is the deadline of a request.
+	timeout time.Duration
+	conns   *connSet
 }
 
 // parameter holds all names of a URL parameter; the first is the canonical one.
@@ -47,7 +50,7 @@ func parseServer(rest, port string, known []parameter) (*serverURL, error) {
 	if err != nil || parsed.Opaque != "" || !strings.HasPrefix(rest, "//") || hasStrayAt(rest) {
 		return nil, errors.New("write //USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in user and password")
 	}
-	u := &serverURL{user: parsed.User, host: parsed.Hostname(), port: parsed.Port(), name: strings.TrimPrefix(parsed.Path, "/"), size: defaultPool}
+	u := &serverURL{user: parsed.User, host: parsed.Hostname(), port: parsed.Port(), name: strings.TrimPrefix(parsed.Path, "/"), size: defaultPool, conns: &connSet{}}
 	if u.port == "" {
 		u.port = port
 	}
@@ -59,6 +62,9 @@ func parseServer(rest, port string, known []parameter) (*serverURL, error) {
 		return nil, errUnreadableParams()
 	}
 	if u.params, err = readParams(values, known); err != nil {
+		return nil, err
+	}
+	if u.timeout, err = u.removeSeconds("timeout", defaultTimeout); err != nil {
 		return nil, err
 	}
 	return u, u.readPool()
@@ -129,29 +135,15 @@ func (u *serverURL) removeSeconds(name string, otherwise time.Duration) (time.Du
 	if !ok {
 		return otherwise, nil
 	}
+	return parseSeconds(name, text)
+}
+
+func parseSeconds(name, text string) (time.Duration, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 3600 {
 		return 0, fmt.Errorf("%s=%s is not a number of seconds from 1 to 3600", name, text)
 	}
 	return time.Duration(n) * time.Second, nil
-}
-
-// The server timeouts: for establishing a connection, and for a response before
-// the connection counts as lost.
-const (
-	connectTimeout = 10 * time.Second
-	answerTimeout  = time.Minute
-)
-
-// deadlineConn is a connection with a response timeout, so that no caller waits
-// forever for a server that vanished.
-type deadlineConn struct{ net.Conn }
-
-func (c deadlineConn) Write(b []byte) (int, error) {
-	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
-		return 0, err
-	}
-	return c.Conn.Write(b)
 }
 
 // An unavailableState is the reason why the store is unavailable. It is a
@@ -160,6 +152,8 @@ type unavailableState string
 
 const (
 	errUnreachable  = unavailableState("database unreachable")
+	errSilent       = unavailableState("database does not answer")
+	errTimeout      = unavailableState("database did not answer")
 	errUnwritable   = unavailableState("database not writable")
 	errNoConnection = unavailableState("database server has no free connection")
 	errReplaced     = unavailableState("database file removed or replaced")

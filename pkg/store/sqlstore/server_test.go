@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -35,7 +34,14 @@ type proxy struct {
 	// deaf counts the answers that still come through; at 1, the connection ends
 	// instead. Zero lets all through.
 	deaf atomic.Int64
+	// hang is what the proxy swallows; see hangKinds.
+	hang atomic.Pointer[hangKind]
 }
+
+// A hangKind reports whether bytes of a connection are swallowed: isNew of one that was opened
+// during the hang, and isAnswer of bytes from the server. Such a connection stays open, and forwards
+// nothing from then on.
+type hangKind func(isNew, isAnswer bool) bool
 
 // startProxy puts a proxy before the server of a URL.
 func startProxy(t *testing.T, text string) (*proxy, string) {
@@ -78,20 +84,39 @@ func (p *proxy) join(c net.Conn) {
 	p.mu.Lock()
 	p.conns = append(p.conns, c, s)
 	p.mu.Unlock()
-	p.wg.Go(func() { defer s.Close(); _, _ = io.Copy(s, c) })
+	isNew := p.hang.Load() != nil
+	dead := &atomic.Bool{}
+	p.wg.Go(func() { defer s.Close(); p.forward(s, c, func() bool { return p.swallows(isNew, false, dead) }) })
 	p.wg.Go(func() {
 		defer c.Close()
-		b := make([]byte, 1<<16)
-		for {
-			n, err := s.Read(b)
-			if err != nil || p.deaf.Load() > 0 && p.deaf.Add(-1) == 0 {
-				return
-			}
-			if _, err := c.Write(b[:n]); err != nil {
-				return
-			}
-		}
+		p.forward(c, s, func() bool { return p.swallows(isNew, true, dead) })
 	})
+}
+
+// swallows reports whether bytes of a connection are swallowed, and from then on all of them.
+func (p *proxy) swallows(isNew, isAnswer bool, dead *atomic.Bool) bool {
+	if h := p.hang.Load(); h != nil && (*h)(isNew, isAnswer) {
+		dead.Store(true)
+	}
+	return dead.Load()
+}
+
+// forward copies bytes until one side ends.
+func (p *proxy) forward(to, from net.Conn, swallowed func() bool) {
+	isAnswer := from.RemoteAddr().String() == p.to
+	b := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(b)
+		if err != nil || isAnswer && p.deaf.Load() > 0 && p.deaf.Add(-1) == 0 {
+			return
+		}
+		if swallowed() {
+			continue
+		}
+		if _, err := to.Write(b[:n]); err != nil {
+			return
+		}
+	}
 }
 
 // cut takes the server away.

@@ -72,7 +72,7 @@ func (w *writer) explainExists(key session.Key, want *sessionRow, unsure bool) e
 
 // DeleteSession is a method of [store.SessionBackend].
 func (b *Database) DeleteSession(ctx context.Context, key session.Key) error {
-	return b.writerFor(key).runWrite(ctx, func(w *writer) error {
+	return b.writerFor(key).runLongWrite(ctx, func(w *writer) error {
 		one := func() *gorm.DB {
 			return w.orm.Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
 		}
@@ -102,7 +102,7 @@ func (b *Database) ListSessions(ctx context.Context, q store.SessionQuery) ([]*s
 		cells, err = queryStates(q, tx, heads)
 		return err
 	}
-	err := b.retryRead(ctx, func() error {
+	err := b.retryLongRead(ctx, func(ctx context.Context) error {
 		return b.readers.WithContext(ctx).Transaction(read, &sql.TxOptions{ReadOnly: true, Isolation: b.dialect.snapshot})
 	})
 	if err != nil {
@@ -199,7 +199,7 @@ func (s statesByOwner) mergeState(user, id string) map[string]any {
 // ReadInitialState is a method of [store.SessionBackend].
 func (b *Database) ReadInitialState(ctx context.Context, key session.Key) (map[string]any, error) {
 	var row sessionRow
-	err := b.retryRead(ctx, func() error {
+	err := b.retryRead(ctx, func(ctx context.Context) error {
 		return b.readers.WithContext(ctx).Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID).Take(&row).Error
 	})
 	switch {
@@ -221,7 +221,7 @@ func (b *Database) ReadInitialState(ctx context.Context, key session.Key) (map[s
 func (b *Database) ReadSharedState(ctx context.Context, key session.Key) (map[string]any, error) {
 	key.ID = strings.Repeat("-", codec.MaxID+1) // no session has it
 	var snap *store.Snapshot
-	err := b.retryRead(ctx, func() (err error) {
+	err := b.retryRead(ctx, func(ctx context.Context) (err error) {
 		snap, err = b.readHead(ctx, key)
 		return err
 	})
@@ -233,7 +233,7 @@ func (b *Database) ReadSharedState(ctx context.Context, key session.Key) (map[st
 
 // SumEventBytes adds up the lengths of a session's events.
 func (b *Database) SumEventBytes(ctx context.Context, key session.Key) (n int64, err error) {
-	err = b.retryRead(ctx, func() error {
+	err = b.retryRead(ctx, func(ctx context.Context) error {
 		db := b.readers.WithContext(ctx)
 		of := db.Model(&sessionRow{}).Select("pk").Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
 		return db.Model(&eventRow{}).Select("coalesce(sum(octet_length(event)), 0)").Where("session_pk = (?)", of).Scan(&n).Error

@@ -46,18 +46,17 @@ func (f missingFile) Error() string { return "there is no file " + string(f) }
 // Unwrap is a method of [store.SessionBackend].
 func (missingFile) Unwrap() error { return fs.ErrNotExist }
 
-// busyMillis is the lock timeout of a statement.
-const busyMillis = "10000"
-
 // A sqliteURL is a parsed URL in the forms of SQLAlchemy: sqlite:///relative.db
 // or sqlite:////absolute.db.
 type sqliteURL struct {
 	path        string
 	synchronous string
+	// timeout is the deadline of a request, and of a lock.
+	timeout time.Duration
 }
 
 func parseSQLite(rest string) (sqliteURL, error) {
-	u := sqliteURL{synchronous: "FULL"}
+	u := sqliteURL{synchronous: "FULL", timeout: defaultTimeout}
 	rest, query, _ := strings.Cut(rest, "?")
 	path, ok := strings.CutPrefix(rest, "///")
 	switch {
@@ -74,12 +73,19 @@ func parseSQLite(rest string) (sqliteURL, error) {
 		return u, errUnreadableParams()
 	}
 	for name, values := range params {
-		if name != "synchronous" {
-			return u, fmt.Errorf("unknown parameter %q: supported are synchronous=full (the default) and synchronous=normal", name)
-		}
-		u.synchronous = strings.ToUpper(values[len(values)-1])
-		if u.synchronous != "FULL" && u.synchronous != "NORMAL" {
-			return u, fmt.Errorf("synchronous must be full (the default: survives a power failure) or normal, got %s", values[len(values)-1])
+		value := values[len(values)-1]
+		switch name {
+		case "synchronous":
+			u.synchronous = strings.ToUpper(value)
+			if u.synchronous != "FULL" && u.synchronous != "NORMAL" {
+				return u, fmt.Errorf("synchronous must be full (the default: survives a power failure) or normal, got %s", value)
+			}
+		case "timeout":
+			if u.timeout, err = parseSeconds(name, value); err != nil {
+				return u, err
+			}
+		default:
+			return u, fmt.Errorf("unknown parameter %q: supported are synchronous=full (the default), synchronous=normal and timeout=SECONDS", name)
 		}
 	}
 	return u, nil
@@ -102,7 +108,7 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*Database, error)
 	if u.synchronous == "FULL" {
 		d.relaxedSQL, d.durableSQL = "PRAGMA synchronous = NORMAL", "PRAGMA synchronous = FULL"
 	}
-	b, err := newSQLBackend(ctx, readers, writers, d, o)
+	b, err := newSQLBackend(ctx, pools{readers, writers}, newBreaker(d, u.timeout, &connSet{}, o.Logger), d, o)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +141,7 @@ func openSQLiteReaders(ctx context.Context, u sqliteURL, o *Options) (*Database,
 	if err != nil {
 		return nil, err
 	}
-	b, err := newSQLBackend(ctx, readers, nil, sqliteDialect(), o)
+	b, err := newSQLBackend(ctx, pools{readers: readers}, newBreaker(sqliteDialect(), u.timeout, &connSet{}, o.Logger), sqliteDialect(), o)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +169,7 @@ const openPatience = 10 * time.Second
 // openPool opens a pool. Switching to WAL mode does not wait for locks as
 // statements do, so it is retried for a while.
 func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, error) {
-	params.Set("_busy_timeout", busyMillis)
+	params.Set("_busy_timeout", formatMillis(u.timeout))
 	params.Set("_foreign_keys", "1")
 	params.Set("_synchronous", u.synchronous)
 	params.Set("_pragma", "journal_size_limit(67108864)")
@@ -192,6 +198,8 @@ func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, er
 		}
 	}
 }
+
+func formatMillis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func isBusy(err error) bool {
 	var e *engine.Error

@@ -281,7 +281,7 @@ func TestPragmas(t *testing.T) {
 	for query, want := range map[string]string{"": "2", "?synchronous=normal": "1"} {
 		s := openStore(t, sqliteFile(t)+query, nil)
 		b := s.db
-		for pragma, want := range map[string]string{"journal_mode": "wal", "foreign_keys": "1", "synchronous": want, "busy_timeout": busyMillis} {
+		for pragma, want := range map[string]string{"journal_mode": "wal", "foreign_keys": "1", "synchronous": want, "busy_timeout": formatMillis(defaultTimeout)} {
 			var got string
 			if err := b.writers[0].conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 				t.Errorf("%s of the writer%s = %s, %v, want %s", pragma, query, got, err, want)

@@ -13,10 +13,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/internal/codec"
 	"agenthost/pkg/store/memstore"
@@ -103,23 +105,26 @@ func openPlainStore(ctx context.Context, url string, o *Options) (*store.Store, 
 	return store.New(b, &store.Options{Owner: d.owner, Clock: o.Clock, Logger: o.Logger}), d, nil
 }
 
+// pools are the connections of the readers and those of the writers.
+type pools struct{ readers, writers *gorm.DB }
+
 // newSQLBackend creates a backend from two pools on the same database, migrates
-// the schema and starts the writers. It owns both pools. Without a pool for writers
-// the database is only read.
-func newSQLBackend(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Options) (b *Database, err error) {
-	b = &Database{dialect: d, readers: readers, owner: o.Owner, readLimit: &readLimit{}, provenance: "provenance", activeTime: "s.active_time"}
+// the schema and starts the writers. It owns the pools and the breaker. Without a pool for
+// writers the database is only read.
+func newSQLBackend(ctx context.Context, p pools, k *breaker, d dialect, o *Options) (b *Database, err error) {
+	b = &Database{dialect: d, readers: p.readers, owner: o.Owner, readLimit: &readLimit{}, breaker: k, provenance: "provenance", activeTime: "s.active_time"}
 	b.closing = sync.OnceValue(b.closeAll)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
 		}
 	}()
-	b.writers = []*writer{{dialect: d, logger: o.Logger, readOnly: true}}
-	if b.reads, err = readers.DB(); err != nil {
-		return b, errors.Join(err, closePool(writers))
+	b.writers = []*writer{{dialect: d, logger: o.Logger, readOnly: true, group: &writerGroup{breaker: k}, ctx: context.Background()}}
+	if b.reads, err = p.readers.DB(); err != nil {
+		return b, errors.Join(err, closePool(p.writers))
 	}
-	if writers != nil {
-		err = b.openWriters(ctx, writers, o)
+	if p.writers != nil {
+		err = b.openWriters(ctx, p.writers, o)
 	} else {
 		b.adaptReads(o.schema)
 	}
@@ -133,7 +138,7 @@ func newSQLBackend(ctx context.Context, readers, writers *gorm.DB, d dialect, o 
 		b.headReader = &headReader{maxReads: max(1, d.writerCount), logger: o.Logger, read: b.queryHeads}
 	}
 	b.events, err = d.prepareStatement(ctx, b.reads, fmt.Sprintf(eventsSQL, b.provenance))
-	if err == nil && writers != nil {
+	if err == nil && p.writers != nil {
 		b.leases, err = d.prepareStatement(ctx, b.reads, d.insertClock(findLeaseSQL, 3))
 	}
 	return b, err
@@ -155,14 +160,21 @@ func (b *Database) openWriters(ctx context.Context, writers *gorm.DB, o *Options
 		return err
 	}
 	b.startWriters(writers, o.Logger)
-	first := b.writers[0]
-	if err := first.openConn(ctx); err != nil {
+	return b.breaker.runLong(ctx, func(ctx context.Context) error { return b.openFirst(ctx, o) })
+}
+
+// openFirst opens the connection of the first writer and migrates the schema.
+func (b *Database) openFirst(ctx context.Context, o *Options) error {
+	w := b.writers[0]
+	w.ctx = ctx
+	defer w.setContext(context.Background())
+	if err := w.openConn(ctx); err != nil {
 		return fmt.Errorf("opening database: %w", err)
 	}
-	if err := migrateLocked(ctx, first.conn, first.orm, b.dialect, o); err != nil {
+	if err := migrateLocked(ctx, w.conn, w.orm, b.dialect, o); err != nil {
 		return err
 	}
-	return first.prepareStatements(ctx)
+	return w.prepareStatements(ctx)
 }
 
 // newServerBackend creates a backend on a server, with one pool for reads and
@@ -179,7 +191,13 @@ func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() 
 	if err != nil {
 		return nil, errors.Join(err, closePool(writers))
 	}
-	b, err := newSQLBackend(ctx, readers, writers, d, o)
+	probes, err := pool()
+	if err != nil {
+		return nil, errors.Join(err, closePool(writers), closePool(readers))
+	}
+	k := newBreaker(d, u.timeout, u.conns, o.Logger)
+	k.setProbes(probes)
+	b, err := newSQLBackend(ctx, pools{readers, writers}, k, d, o)
 	if err != nil {
 		return nil, err
 	}
@@ -199,9 +217,9 @@ func (b *Database) startWriters(db *gorm.DB, logger *slog.Logger) {
 	n := max(1, b.dialect.writerCount)
 	b.writes.SetMaxOpenConns(n)
 	b.writes.SetMaxIdleConns(n)
-	all := &writerGroup{closeIdleReaders: b.closeIdleReaders}
+	all := &writerGroup{closeIdleReaders: b.closeIdleReaders, breaker: b.breaker}
 	for range n {
-		all.writers = append(all.writers, &writer{pool: b.writes, db: db, dialect: b.dialect, logger: logger, group: all})
+		all.writers = append(all.writers, &writer{pool: b.writes, db: db, dialect: b.dialect, logger: logger, group: all, ctx: context.Background()})
 	}
 	b.writers = all.writers
 }
@@ -271,8 +289,23 @@ func (b *Database) CountWrites() (writes, transactions, queued int64) {
 }
 
 // Ping writes what a turn writes (a session, an event and a state key, without
-// app and user) and deletes them in the same transaction.
+// app and user) and deletes them in the same transaction. It returns as soon as
+// requests fail because the database does not answer.
 func (b *Database) Ping(ctx context.Context) error {
+	opened, done := b.breaker.openChannel(), make(chan error, 1)
+	go func() {
+		defer safe.Recover(func(p *safe.Panic) { done <- p })
+		done <- b.pingWriter(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-opened:
+		return errSilent
+	}
+}
+
+func (b *Database) pingWriter(ctx context.Context) error {
 	return b.writers[0].runWrite(ctx, func(w *writer) error {
 		if err := w.writeProbe(b.owner); err != nil {
 			return fmt.Errorf("writing a probe: %w", err)
@@ -299,11 +332,24 @@ func (w *writer) writeProbe(owner string) error {
 	return w.orm.Where("app_name = '' AND user_id = '' AND session_id = ?", owner).Delete(&stateRow{}).Error
 }
 
+// closeLimit is how long a connection may take to close.
+const closeLimit = 2 * time.Second
+
 // Close waits for the writers and closes the connections.
 func (b *Database) Close() error { return b.closing() }
 
 func (b *Database) closeAll() error {
 	var errs []error
+	for _, w := range b.writers {
+		errs = append(errs, w.close())
+	}
+	// A server that hangs does not answer the end of a connection either.
+	late := time.AfterFunc(closeLimit, func() {
+		defer safe.Recover(b.breaker.logPanic)
+		b.breaker.conns.cutAll()
+	})
+	defer late.Stop()
+	errs = append(errs, b.breaker.stopProber())
 	for _, stmt := range []*statement{b.head, b.events, b.leases} {
 		errs = append(errs, stmt.Close())
 	}
@@ -311,15 +357,15 @@ func (b *Database) closeAll() error {
 		errs = append(errs, b.reads.Close())
 	}
 	for _, w := range b.writers {
-		errs = append(errs, w.close(), w.closeConn())
+		errs = append(errs, w.closeConn())
 	}
 	if b.writes != nil {
 		errs = append(errs, b.writes.Close())
 	}
 	errs = append(errs, b.liveness.close())
-	// Errors of lost connections do not matter any more.
+	// All writes are acknowledged, so errors of connections to a server do not matter any more.
 	errs = slices.DeleteFunc(errs, func(err error) bool {
-		return err == nil || b.dialect.server != nil && b.dialect.isConnectionLost(err)
+		return err == nil || b.dialect.server != nil && !errors.Is(err, store.ErrClosed)
 	})
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("closing database: %w", err)

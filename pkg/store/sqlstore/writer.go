@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -21,12 +22,30 @@ const maxBatch = 128
 
 // runWrite runs a job and returns when it is durable or has failed. If the
 // context ends while the job is queued, the job is withdrawn; after that,
-// runWrite waits for the result.
+// runWrite waits for the result. A batch ends at the first deadline of its jobs.
 func (w *writer) runWrite(ctx context.Context, run func(w *writer) error) error {
 	return w.executeJob(ctx, &job{run: run})
 }
 
+// runLongWrite is runWrite of a job that is long by nature.
+func (w *writer) runLongWrite(ctx context.Context, run func(w *writer) error) error {
+	return w.executeJob(ctx, &job{run: run, long: true})
+}
+
 func (w *writer) executeJob(ctx context.Context, j *job) error {
+	limit := w.group.breaker.runRequest
+	if j.long {
+		limit = w.group.breaker.runLong
+	}
+	return limit(ctx, func(ctx context.Context) error {
+		if at, ok := ctx.Deadline(); ok && !j.long {
+			j.deadline = at
+		}
+		return w.executeQueued(ctx, j)
+	})
+}
+
+func (w *writer) executeQueued(ctx context.Context, j *job) error {
 	first, err := w.acquireOrEnqueue(j, false)
 	if err == nil && !first {
 		first, err = w.waitTurn(ctx, j)
@@ -96,13 +115,71 @@ func (w *writer) leadBatch(j *job) {
 			j.turn <- false
 		}
 	}()
+	end := w.beginBatch(batch)
+	defer end()
 	w.commitBatch(batch)
 }
 
+// beginBatch sets the context of a batch, which ends at the first deadline of its jobs.
+func (w *writer) beginBatch(batch []*job) (end func()) {
+	var first time.Time
+	for _, j := range batch {
+		if !j.deadline.IsZero() && (first.IsZero() || j.deadline.Before(first)) {
+			first = j.deadline
+		}
+	}
+	if w.dialect.server == nil {
+		w.limitLockWait(first)
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if !first.IsZero() {
+		ctx, cancel = context.WithDeadline(context.Background(), first)
+	}
+	w.setContext(ctx)
+	return func() {
+		cancel()
+		w.setContext(context.Background())
+	}
+}
+
+// lockSlack is how much of its time a job may spend in the queue before its lock timeout is
+// reduced.
+const lockSlack = 100 * time.Millisecond
+
+// limitLockWait makes statements on a file that another process has locked wait until a
+// deadline. Watching a context would cost more than the statements.
+func (w *writer) limitLockWait(deadline time.Time) {
+	most := w.group.breaker.timeout
+	if rest := time.Until(deadline); !deadline.IsZero() && rest < most-lockSlack {
+		most = max(rest, time.Millisecond)
+	}
+	if most == cmp.Or(w.lockWait, w.group.breaker.timeout) {
+		return
+	}
+	if _, err := w.conn.ExecContext(w.ctx, "PRAGMA busy_timeout = "+formatMillis(most)); err == nil {
+		w.lockWait = most
+	}
+}
+
+func (w *writer) setContext(ctx context.Context) {
+	w.ctx = ctx
+	if w.conn != nil {
+		w.adoptConn(w.conn)
+	}
+}
+
+// dequeueBatch returns a job with the queued ones that can join it.
 func (w *writer) dequeueBatch(j *job) []*job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := min(len(w.queue), maxBatch-1)
+	if long := slices.IndexFunc(w.queue[:n], func(j *job) bool { return j.long }); long >= 0 {
+		n = long
+	}
+	if j.long {
+		n = 0
+	}
 	batch := append([]*job{j}, w.queue[:n]...)
 	w.queue = slices.Delete(w.queue, 0, n)
 	return batch
@@ -181,6 +258,9 @@ func (w *writer) commitTransaction(batch []*job) {
 		}
 		return
 	}
+	if err != nil && w.ctx.Err() != nil {
+		err = errTimeout
+	}
 	if err = w.dialect.classifyError(err); err != nil {
 		for _, j := range batch {
 			j.err = err
@@ -228,14 +308,13 @@ func (w *writer) runTransaction(batch []*job) (jobFailed bool, err error) {
 	if w.dialect.server != nil && w.dialect.server.atomic && appendsOnly(batch) {
 		return w.runJobs(batch)
 	}
-	ctx := context.Background()
-	if _, err := w.stmt.begin.ExecContext(ctx); err != nil {
+	if _, err := w.stmt.begin.ExecContext(w.ctx); err != nil {
 		return false, fmt.Errorf("beginning transaction: %w", err)
 	}
 	if jobFailed, err := w.runJobs(batch); err != nil {
 		return jobFailed, errors.Join(err, w.rollback())
 	}
-	if _, err := w.stmt.commit.ExecContext(ctx); err != nil {
+	if _, err := w.stmt.commit.ExecContext(w.ctx); err != nil {
 		return false, errors.Join(fmt.Errorf("committing: %w", err), w.rollback())
 	}
 	return false, nil
@@ -280,7 +359,7 @@ func (w *writer) setSyncMode(whole bool) error {
 	if w.relaxed == !whole || text == "" {
 		return nil
 	}
-	if _, err := w.conn.ExecContext(context.Background(), text); err != nil {
+	if _, err := w.conn.ExecContext(w.ctx, text); err != nil {
 		return fmt.Errorf("setting the sync mode: %w", err)
 	}
 	w.relaxed = !whole
@@ -288,7 +367,7 @@ func (w *writer) setSyncMode(whole bool) error {
 }
 
 func (w *writer) rollback() error {
-	if _, err := w.stmt.rollback.ExecContext(context.Background()); err != nil {
+	if _, err := w.stmt.rollback.ExecContext(w.ctx); err != nil {
 		return fmt.Errorf("rolling back: %w", err)
 	}
 	return nil
@@ -330,21 +409,22 @@ func (w *writer) attemptBatch(batch []*job) (jobFailed bool, err error) {
 			}
 		}
 		pause, again := r.nextPause(&w.dialect, err)
-		if !again {
+		if !again || sleepContext(w.ctx, pause) != nil {
 			return jobFailed && !lost, err
 		}
-		<-time.After(pause)
 	}
 }
 
 // attemptConnected executes a batch. It opens a connection if there is none.
 func (w *writer) attemptConnected(batch []*job) (jobFailed bool, err error) {
 	if w.conn == nil {
-		ctx := context.Background()
-		if err := w.acquireConn(ctx); err != nil {
+		if err := w.group.breaker.checkClosed(); err != nil {
 			return false, err
 		}
-		if err := w.prepareStatements(ctx); err != nil {
+		if err := w.acquireConn(w.ctx); err != nil {
+			return false, err
+		}
+		if err := w.prepareStatements(w.ctx); err != nil {
 			return false, err
 		}
 	}
@@ -372,7 +452,7 @@ func (w *writer) openConn(ctx context.Context) error {
 // adoptConn makes a connection the writer's own.
 func (w *writer) adoptConn(conn *sql.Conn) {
 	w.conn = conn
-	w.orm = w.db.Session(&gorm.Session{NewDB: true, Context: context.Background()})
+	w.orm = w.db.Session(&gorm.Session{NewDB: true, Context: w.ctx})
 	w.orm.Statement.ConnPool = conn
 }
 

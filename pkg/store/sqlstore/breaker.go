@@ -1,0 +1,329 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gorm.io/gorm"
+
+	"agenthost/internal/safe"
+)
+
+// The circuit breaker of a database server that may stop answering while its connections stay
+// open, as in a failover that swallows packets.
+//
+//   - A request has one deadline for all its waits, statements and retries.
+//   - When a request has waited for suspectAfter, a prober begins: it opens a new connection
+//     every probeInterval and executes a statement on it, until one is answered.
+//   - When neither a probe nor a request is answered for silenceLimit, the breaker opens: new
+//     requests fail at once, and readiness with them. When the timeout has passed as well, all
+//     connections are cut, which ends everything that still waits.
+//   - The first answered probe closes the breaker and cuts the old connections.
+//   - When only probes are answered, the old connections are dead, as after a failover. They are
+//     cut, and their statements are executed again on new ones.
+//
+// Long work, such as a migration, has no deadline. It ends if the server does not answer probes
+// for the timeout.
+const (
+	suspectAfter  = time.Second
+	probeInterval = 500 * time.Millisecond
+	silenceLimit  = 3 * time.Second
+)
+
+// defaultTimeout is the deadline of a request without the URL parameter timeout.
+const defaultTimeout = 10 * time.Second
+
+// A breaker is safe for concurrent use.
+type breaker struct {
+	timeout time.Duration
+	// probe executes a statement on a new connection; nil for a file, which has deadlines only.
+	probe      func(ctx context.Context) error
+	closeProbe func() error
+	// isAnswer reports whether the server returned an error, as opposed to the network.
+	isAnswer func(error) bool
+	logger   *slog.Logger
+	conns    *connSet
+
+	// pending counts the requests and the long work in progress, long the latter.
+	pending, long atomic.Int64
+	// answered is when the last request was answered, in nanoseconds.
+	answered atomic.Int64
+
+	mu      sync.Mutex
+	opened  chan struct{} // closed while the breaker is open
+	isOpen  bool
+	cutTime time.Time
+	stop    context.CancelFunc // stops the prober; nil if there is none
+	closed  bool
+	prober  sync.WaitGroup
+}
+
+// newBreaker creates the breaker of a server, or with nil connections that of a file.
+func newBreaker(d dialect, timeout time.Duration, conns *connSet, logger *slog.Logger) *breaker {
+	return &breaker{timeout: timeout, isAnswer: d.isAnswer, conns: conns, logger: logger, opened: make(chan struct{})}
+}
+
+// setProbes makes the breaker probe with new connections of a pool.
+func (k *breaker) setProbes(pool *gorm.DB) {
+	k.probe = func(ctx context.Context) error {
+		db, err := pool.DB()
+		if err != nil {
+			return err
+		}
+		db.SetMaxIdleConns(-1)
+		var one int
+		return db.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	}
+	k.closeProbe = func() error { return closePool(pool) }
+}
+
+// runRequest runs a request with its deadline. A request in a request has the deadline of the
+// outer one.
+func (k *breaker) runRequest(ctx context.Context, run func(ctx context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, k.timeout)
+	defer cancel()
+	began := time.Now()
+	err := k.runSuspecting(limited, run)
+	if err == nil || ctx.Err() != nil || limited.Err() == nil && !errors.Is(err, errTimeout) {
+		return err
+	}
+	k.dropConns(began)
+	return fmt.Errorf("%w within %s", errTimeout, k.timeout)
+}
+
+// runLong runs work that is long by nature.
+func (k *breaker) runLong(ctx context.Context, run func(ctx context.Context) error) error {
+	k.long.Add(1)
+	defer k.long.Add(-1)
+	return k.runSuspecting(ctx, run)
+}
+
+// runSuspecting runs a request or long work. It starts the prober when there is no answer.
+func (k *breaker) runSuspecting(ctx context.Context, run func(ctx context.Context) error) error {
+	if k.probe == nil {
+		return run(ctx)
+	}
+	if err := k.checkClosed(); err != nil {
+		return err
+	}
+	k.pending.Add(1)
+	defer k.pending.Add(-1)
+	suspicion := k.suspectLater(suspectAfter)
+	defer suspicion.Stop()
+	err := run(ctx)
+	if err == nil || k.isAnswer(err) {
+		k.answered.Store(time.Now().UnixNano())
+	}
+	return err
+}
+
+// suspectLater starts the prober after a while, and again after each timeout.
+func (k *breaker) suspectLater(after time.Duration) *time.Timer {
+	var t *time.Timer
+	ready := make(chan struct{})
+	t = time.AfterFunc(after, func() {
+		defer safe.Recover(k.logPanic)
+		<-ready
+		k.startProber(time.Now().Add(-suspectAfter))
+		t.Reset(k.timeout)
+	})
+	close(ready)
+	return t
+}
+
+// checkClosed fails if the breaker is open.
+func (k *breaker) checkClosed() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.isOpen {
+		return errSilent
+	}
+	return nil
+}
+
+// openChannel returns a channel that is closed while the breaker is open.
+func (k *breaker) openChannel() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.opened
+}
+
+// dropConns drops the connections after a request that reached its deadline: the idle ones, and
+// while the breaker is open all of them.
+func (k *breaker) dropConns(began time.Time) {
+	if k.probe == nil {
+		return
+	}
+	if k.checkClosed() != nil {
+		k.conns.cutAll()
+		return
+	}
+	k.conns.cutIdle()
+	k.startProber(began)
+}
+
+// startProber starts the prober, unless it runs. Nothing may have been answered since a time.
+func (k *breaker) startProber(since time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || k.stop != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	k.stop = cancel
+	k.prober.Go(func() {
+		defer safe.Recover(k.logPanic)
+		defer k.endProber()
+		if k.awaitAnswer(ctx, since) {
+			k.replaceDead(ctx, since)
+		}
+	})
+}
+
+func (k *breaker) endProber() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stop()
+	k.stop = nil
+}
+
+// awaitAnswer probes until the server answers, and opens the breaker meanwhile. It returns true
+// if the breaker did not open.
+func (k *breaker) awaitAnswer(ctx context.Context, since time.Time) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answered := make(chan struct{}, 1)
+	again := time.NewTicker(probeInterval)
+	defer again.Stop()
+	for {
+		k.prober.Go(func() {
+			defer safe.Recover(k.logPanic)
+			k.probeOnce(ctx, answered)
+		})
+		select {
+		case <-answered:
+			return !k.closeAgain()
+		case <-ctx.Done():
+			return false
+		case <-again.C:
+		}
+		if k.pending.Load() == 0 && k.checkClosed() == nil {
+			since = time.Now() // nothing waits for an answer
+		}
+		k.recordSilence(k.measureSilence(since))
+	}
+}
+
+// probeOnce makes one probe, and reports an answer.
+func (k *breaker) probeOnce(ctx context.Context, answered chan<- struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	err := k.probe(ctx)
+	if ctx.Err() != nil || err != nil && !k.isAnswer(err) {
+		return
+	}
+	select {
+	case answered <- struct{}{}:
+	default:
+	}
+}
+
+// measureSilence returns for how long no request has been answered.
+func (k *breaker) measureSilence(since time.Time) time.Duration {
+	if at := time.Unix(0, k.answered.Load()); at.After(since) {
+		since = at
+	}
+	return time.Since(since)
+}
+
+// recordSilence opens the breaker, and later cuts the connections.
+func (k *breaker) recordSilence(silence time.Duration) {
+	if silence < silenceLimit {
+		return
+	}
+	k.mu.Lock()
+	opens := !k.isOpen && !k.closed
+	if opens {
+		k.isOpen = true
+		close(k.opened)
+	}
+	cuts := k.isOpen && silence >= k.timeout && time.Since(k.cutTime) >= k.timeout
+	if cuts {
+		k.cutTime = time.Now()
+	}
+	k.mu.Unlock()
+	if opens {
+		k.logger.Warn("database does not answer, requests fail until it does", "silent", silence.Round(time.Millisecond))
+	}
+	if cuts {
+		k.conns.cutAll()
+	}
+}
+
+// closeAgain closes the breaker if it was open. The old connections may be dead.
+func (k *breaker) closeAgain() (wasOpen bool) {
+	k.mu.Lock()
+	wasOpen = k.isOpen
+	if wasOpen {
+		k.isOpen, k.opened = false, make(chan struct{})
+	}
+	k.mu.Unlock()
+	if wasOpen {
+		k.conns.cutAll()
+		k.logger.Warn("database answers again")
+	}
+	return wasOpen
+}
+
+// replaceDead cuts the old connections if new ones are answered and they are not. Long work
+// keeps its connection, because a statement of its may just be slow.
+func (k *breaker) replaceDead(ctx context.Context, since time.Time) {
+	if !k.conns.areSilent(since) {
+		return
+	}
+	k.conns.cutIdle()
+	if sleepContext(ctx, time.Until(since.Add(silenceLimit))) != nil || !k.conns.areSilent(since) || k.long.Load() > 0 {
+		return
+	}
+	k.mu.Lock()
+	again := time.Since(k.cutTime) >= k.timeout
+	if again {
+		k.cutTime = time.Now()
+	}
+	k.mu.Unlock()
+	if again {
+		k.logger.Warn("database answers on new connections only, replacing the others")
+		k.conns.cutOpened(since)
+	}
+}
+
+// stopProber stops the prober, after which the breaker neither opens nor closes.
+func (k *breaker) stopProber() error {
+	k.mu.Lock()
+	k.closed = true
+	if k.stop != nil {
+		k.stop()
+	}
+	k.mu.Unlock()
+	k.prober.Wait()
+	if k.closeProbe == nil {
+		return nil
+	}
+	return k.closeProbe()
+}
+
+func (k *breaker) logPanic(p *safe.Panic) { p.Log(k.logger, "probing the database panicked") }
+
+// isAnswer reports whether the server returned an error, as opposed to the network.
+func (d dialect) isAnswer(err error) bool {
+	if d.server.isConnectionLimit(err) {
+		return true
+	}
+	return !errors.Is(err, errUnreachable) && !errors.Is(err, errSilent) && !errors.Is(err, errTimeout) &&
+		!errors.Is(err, context.Canceled) && !d.isConnectionLost(err)
+}

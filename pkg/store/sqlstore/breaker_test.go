@@ -1,0 +1,121 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// newTestBreaker returns a breaker whose probes are answered while the server is not silent.
+func newTestBreaker(silent *atomic.Bool, probes *atomic.Int64, log *logged) *breaker {
+	k := newBreaker(postgresDialect(1), defaultTimeout, &connSet{}, slog.New(slog.NewTextHandler(log, nil)))
+	k.probe = func(ctx context.Context) error {
+		probes.Add(1)
+		if silent.Load() {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	return k
+}
+
+// hang is a request that is not answered.
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// The breaker opens after three seconds without any answer, and closes with the first one. A
+// request that waits meanwhile fails at its deadline, and later ones at once.
+func TestBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		var probes atomic.Int64
+		log := &logged{}
+		k := newTestBreaker(&silent, &probes, log)
+		defer k.stopProber()
+		silent.Store(true)
+		first := make(chan error, 1)
+		began := time.Now()
+		go func() { first <- k.runRequest(t.Context(), hang) }()
+		time.Sleep(silenceLimit + probeInterval)
+		synctest.Wait()
+		wantErr(t, "a request while the breaker is open", k.runRequest(t.Context(), hang), session.ErrUnavailable, "session store: database does not answer")
+		if waited := time.Since(began); waited != silenceLimit+probeInterval {
+			t.Errorf("it waited for %s", waited-silenceLimit-probeInterval)
+		}
+		wantErr(t, "the first request", <-first, session.ErrUnavailable, "session store: database did not answer within 10s")
+		if waited := time.Since(began); waited != defaultTimeout {
+			t.Errorf("the first request waited for %s", waited)
+		}
+		silent.Store(false)
+		time.Sleep(probeInterval)
+		synctest.Wait()
+		if err := k.runRequest(t.Context(), func(context.Context) error { return nil }); err != nil {
+			t.Errorf("a request after the hang: %v", err)
+		}
+		n := probes.Load()
+		time.Sleep(time.Minute)
+		if probes.Load() != n {
+			t.Errorf("%d probes after the hang", probes.Load()-n)
+		}
+		for _, text := range []string{"database does not answer, requests fail until it does", "database answers again"} {
+			if strings.Count(log.String(), text) != 1 {
+				t.Errorf("the log has not %q once: %s", text, log)
+			}
+		}
+	})
+}
+
+// A statement that waits for a lock opens nothing, because probes are answered. Fast requests
+// cause no probe at all, and an error of the server is an answer.
+func TestBreakerStaysClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		var probes atomic.Int64
+		k := newTestBreaker(&silent, &probes, &logged{})
+		defer k.stopProber()
+		refused := errors.New("refused")
+		if err := k.runRequest(t.Context(), func(context.Context) error { return refused }); !errors.Is(err, refused) || probes.Load() != 0 {
+			t.Errorf("runRequest() = %v, %d probes", err, probes.Load())
+		}
+		wantErr(t, "a blocked request", k.runRequest(t.Context(), hang), session.ErrUnavailable, "did not answer within 10s")
+		if err := k.checkClosed(); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		if err := k.runLong(ctx, hang); !errors.Is(err, context.Canceled) {
+			t.Errorf("runLong() = %v, want that only the caller ends it", err)
+		}
+	})
+}
+
+// While probes are swallowed and requests are answered, the breaker stays closed.
+func TestBreakerProbesSwallowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		var probes atomic.Int64
+		k := newTestBreaker(&silent, &probes, &logged{})
+		defer k.stopProber()
+		silent.Store(true)
+		go func() { _ = k.runRequest(t.Context(), hang) }()
+		for range 9 {
+			time.Sleep(time.Second)
+			if err := k.runRequest(t.Context(), func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if probes.Load() < 10 {
+			t.Errorf("%d probes", probes.Load())
+		}
+	})
+}
