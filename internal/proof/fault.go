@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -59,9 +60,30 @@ type faultyProxy struct {
 	listener   net.Listener
 	done       sync.WaitGroup
 
+	// swallows reports that bytes are discarded, on connections that stay open.
+	swallows atomic.Bool
+
 	mu    sync.Mutex
 	down  bool
 	conns map[net.Conn]bool
+}
+
+// A swallowingConn discards what is written to it while its proxy swallows, and from then on.
+type swallowingConn struct {
+	net.Conn
+	proxy *faultyProxy
+	dead  *atomic.Bool
+}
+
+// Write is a method of [net.Conn].
+func (c swallowingConn) Write(b []byte) (int, error) {
+	if c.proxy.swallows.Load() {
+		c.dead.Store(true)
+	}
+	if c.dead.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
 }
 
 func newFaultyProxy(d *database) (*faultyProxy, error) {
@@ -107,13 +129,13 @@ func (l *faultyProxy) forwardConn(client net.Conn) {
 		return
 	}
 	defer l.untrackConn(server)
-	back := make(chan struct{})
+	back, dead := make(chan struct{}), &atomic.Bool{}
 	go func() {
 		defer close(back)
-		_, _ = io.Copy(client, server)
+		_, _ = io.Copy(swallowingConn{client, l, dead}, server)
 		client.Close()
 	}()
-	_, _ = io.Copy(server, client)
+	_, _ = io.Copy(swallowingConn{server, l, dead}, client)
 	server.Close()
 	<-back
 }

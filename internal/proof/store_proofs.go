@@ -17,6 +17,7 @@ func storeProofs() []proof {
 		{"M16 cost of a long session", forEachBackend(true, longSessionRows)},
 		{"M17 throughput", forEachBackend(true, throughputRows)},
 		{"M19 outages of the database", forEachBackend(true, outageRows)},
+		{"hung database", forEachBackend(true, hangRows)},
 		{"kill -9 with Vertex AI sessions", vertexRows},
 		{"replicas that are killed", forEachBackend(true, replicaRows)},
 	}
