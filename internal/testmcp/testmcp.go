@@ -4,7 +4,9 @@
 package testmcp
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +17,8 @@ import (
 )
 
 // Asked is the environment variable that turns a test binary into a server: "serve"
-// serves, "odd" is an [OddServer], "quit" prints errors and exits, and "deaf" never responds.
+// serves, "odd" is an [OddServer], "pings" sends requests and reads nothing
+// during a call, "quit" prints errors and exits, and "deaf" never responds.
 const Asked = "AGENTHOST_TEST_MCP"
 
 // ServeIfAsked serves on standard input and output and exits, if the environment
@@ -26,6 +29,8 @@ func ServeIfAsked() {
 		Serve()
 	case "odd":
 		new(OddServer).ServeProgram(os.Stdin, os.Stdout)
+	case "pings":
+		servePings()
 	case "deaf":
 		time.Sleep(time.Hour)
 	case "quit":
@@ -48,6 +53,33 @@ func Stay() {
 	}
 	defer pipe.Close()
 	time.Sleep(time.Hour)
+}
+
+// servePings serves a tool t, whose call sends requests without end and reads no response.
+func servePings() {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var req struct {
+			ID     json.RawMessage
+			Method string
+		}
+		_ = json.Unmarshal(lines.Bytes(), &req)
+		result := ""
+		switch req.Method {
+		case "initialize":
+			result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"pings","version":"1"}}`
+		case "tools/list":
+			result = `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			for i := 0; ; i++ {
+				if _, err := fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":\"ping-%d\",\"method\":\"ping\"}\n", i); err != nil {
+					return
+				}
+			}
+		}
+		if result != "" {
+			fmt.Printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n", req.ID, result)
+		}
+	}
 }
 
 type addInput struct {

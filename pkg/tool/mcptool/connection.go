@@ -3,6 +3,7 @@ package mcptool
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -26,37 +27,48 @@ import (
 const protocolVersion = "2025-11-25"
 
 // A transportDialer creates the transport to a server, which lives as long as
-// the context; leave is called after the connection has closed.
-type transportDialer func(ctx context.Context) (way mcp.Transport, leave func())
+// the guard; leave is called after the connection has closed.
+type transportDialer func(ctx context.Context, guard *connGuard) (way mcp.Transport, leave func())
 
 // A connection is the session with a server. A nil connection is closed.
 type connection struct {
 	session *mcp.ClientSession
 	// cancel aborts the connection; closed is closed once it is fully shut down.
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	closed chan struct{}
+	// cause returns why the connection was aborted, or nil.
+	cause func() error
 }
 
 // connect connects within the deadline of ctx. The connection outlives ctx.
 func connect(ctx context.Context, l *link) (*connection, error) {
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	inTime := context.AfterFunc(ctx, cancel)
-	way, leave := l.dial(life)
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	inTime := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	way, leave := l.dial(life, newGuard(life, cancel, time.Now))
 	client := mcp.NewClient(&mcp.Implementation{Name: "agenthost", Version: "1"}, l.newClientOptions())
 	session, err := client.Connect(life, way, &mcp.ClientSessionOptions{ProtocolVersion: protocolVersion})
 	late := !inTime()
 	if err != nil {
-		cancel()
+		if fault := (faultError{}); errors.As(context.Cause(life), &fault) {
+			err = fault
+		}
+		cancel(nil)
 		leave()
 		return nil, err
 	}
-	c := &connection{session: session, cancel: cancel, closed: make(chan struct{})}
+	c := &connection{session: session, cancel: cancel, closed: make(chan struct{}), cause: func() error { return context.Cause(life) }}
+	// The library notices the end of the context only at its next request.
+	stop := context.AfterFunc(life, func() {
+		defer safe.Recover(func(p *safe.Panic) { p.Log(l.logger, "closing an MCP connection panicked") })
+		_ = session.Close()
+	})
 	go func() {
 		defer close(c.closed)
-		defer cancel()
+		defer cancel(nil)
 		defer safe.Recover(func(p *safe.Panic) { p.Log(l.logger, "MCP connection panicked") })
 		defer leave()
 		_ = session.Wait() // the next request reports the error
+		stop()
 		_ = session.Close()
 	}()
 	if late {
@@ -95,17 +107,33 @@ func (c *connection) isAlive() bool {
 	}
 }
 
-// close shuts the connection down gracefully, and waits until it is closed.
+// close shuts the connection down gracefully, and waits until it is closed. A server that
+// accepts nothing any more, such as the response to a request of its own, gets closeGrace.
 func (c *connection) close() {
-	if c != nil {
-		_ = c.session.Close() // the server may have closed it first
-		<-c.closed
+	if c == nil {
+		return
 	}
+	timer := time.AfterFunc(closeGrace, func() { c.cancel(nil) })
+	defer timer.Stop()
+	_ = c.session.Close() // the server may have closed it first
+	<-c.closed
 }
+
+// findFault returns why agenthost closed the connection, if the server exceeded a limit.
+func (c *connection) findFault() error {
+	if fault := (faultError{}); errors.As(c.cause(), &fault) {
+		return fault
+	}
+	return nil
+}
+
+// closeGrace is how long a connection may take to close, which is longer than terminateGrace
+// twice.
+const closeGrace = 6 * time.Second
 
 // abort cancels the connection, and waits until it is closed.
 func (c *connection) abort() {
-	c.cancel()
+	c.cancel(nil)
 	c.close()
 }
 
@@ -117,34 +145,34 @@ const terminateGrace = 2 * time.Second
 func (s *server) newDialer(env tool.Env, l *link, header http.Header) transportDialer {
 	switch {
 	case len(s.command) > 0:
-		return func(ctx context.Context) (mcp.Transport, func()) {
+		return func(ctx context.Context, guard *connGuard) (mcp.Transport, func()) {
 			cmd := s.newCommand(ctx, env.Dir)
 			cmd.Stderr = l.stderr
-			return &programTransport{command: cmd, filter: l.newFilter()}, func() { killProcessGroup(cmd) }
+			return &programTransport{command: cmd, filter: l.newFilter(guard)}, func() { killProcessGroup(cmd) }
 		}
 	case s.sse:
 		client := s.newHTTPClient(env, l, header)
-		return func(context.Context) (mcp.Transport, func()) {
-			return &mcp.SSEClientTransport{Endpoint: s.url.Value, HTTPClient: l.filterMessages(client, false), MaxEventSize: -1}, func() {}
+		return func(_ context.Context, guard *connGuard) (mcp.Transport, func()) {
+			return &mcp.SSEClientTransport{Endpoint: s.url.Value, HTTPClient: l.filterMessages(client, guard, false), MaxEventSize: -1}, func() {}
 		}
 	}
 	client := s.newHTTPClient(env, l, header)
 	if s.skipTerminate {
 		client.Transport = &noTerminateTransport{client.Transport}
 	}
-	return func(context.Context) (mcp.Transport, func()) {
+	return func(_ context.Context, guard *connGuard) (mcp.Transport, func()) {
 		// Without a cache each run lists the tools, so notifications between runs are not needed.
 		return &mcp.StreamableClientTransport{
-			Endpoint: s.url.Value, HTTPClient: l.filterMessages(client, true), DisableStandaloneSSE: s.listCache <= 0, MaxEventSize: -1,
+			Endpoint: s.url.Value, HTTPClient: l.filterMessages(client, guard, true), DisableStandaloneSSE: s.listCache <= 0, MaxEventSize: -1,
 		}, func() {}
 	}
 }
 
 // filterMessages returns the client of a new connection, which repairs the messages of the
 // server.
-func (l *link) filterMessages(client *http.Client, answersPosts bool) *http.Client {
+func (l *link) filterMessages(client *http.Client, guard *connGuard, answersPosts bool) *http.Client {
 	filtered := *client
-	filtered.Transport = &messageTransport{next: client.Transport, filter: l.newFilter(), answersPosts: answersPosts}
+	filtered.Transport = &messageTransport{next: client.Transport, filter: l.newFilter(guard), answersPosts: answersPosts}
 	return &filtered
 }
 

@@ -76,6 +76,9 @@ func (r *eventReader) readEvent() ([]byte, error) {
 			}
 			e.data, e.hasData = append(e.data, value...), true
 		case string(field) == "data":
+			if !e.hasData {
+				e.data = append(e.data, value...) // readLine has cut it
+			}
 			e.data, e.hasData = e.data[:min(len(e.data), maxIDText)], true
 		case !e.tooLong:
 			if string(field) == "event" {
@@ -93,7 +96,7 @@ func (r *eventReader) filterEvent(e *event) []byte {
 	switch text := bytes.TrimSpace(e.data); {
 	case e.name == "endpoint" || e.name != "message" && !r.onlyMessages:
 		return append(append(append(e.fields, "data: "...), e.data...), "\n\n"...)
-	case e.name != "message" || !e.hasData || len(text) == 0:
+	case e.name != "message" || !e.hasData || len(text) == 0 && !e.tooLong:
 	case e.tooLong:
 		messages = r.filter.rejectResponse(e.data, r.request, errTooLarge.Error())
 	default:

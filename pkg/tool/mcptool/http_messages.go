@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"time"
 
 	"agenthost/internal/charset"
 )
@@ -21,7 +22,7 @@ type messageTransport struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *messageTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	request := ""
+	request, response := "", ""
 	if req.Method == http.MethodPost && req.GetBody != nil {
 		body, err := req.GetBody()
 		if err != nil {
@@ -31,9 +32,10 @@ func (t *messageTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		if err != nil {
 			return nil, err
 		}
-		request = t.filter.recordRequest(raw)
+		request, response = t.filter.recordRequest(raw), findResponse(raw)
 	}
-	resp, err := t.next.RoundTrip(req)
+	resp, err := t.sendGuarded(req, request)
+	t.filter.guard.closeRequest(response)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		if err != nil || t.answersPosts || resp.StatusCode >= http.StatusMultipleChoices {
 			t.filter.findRequest(nil, request) // no response will come
@@ -52,6 +54,38 @@ func (t *messageTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	}
 	resp.ContentLength = -1
 	resp.Header.Del("Content-Length")
+	return resp, nil
+}
+
+// sendGuarded sends an HTTP request that ends with the connection, and bounds what comes back.
+func (t *messageTransport) sendGuarded(req *http.Request, request string) (*http.Response, error) {
+	guard := t.filter.guard
+	var charge func(n int) error
+	if req.Method == http.MethodGet && t.answersPosts {
+		if err := guard.chargeReopened(); err != nil {
+			return nil, err
+		}
+		charge = guard.chargeStream
+	} else if req.Method == http.MethodPost {
+		charge = guard.chargeResponse()
+	}
+	ctx, release := guard.bind(req.Context())
+	if request == "" && req.Method == http.MethodPost {
+		timer := time.AfterFunc(sendTimeout, release)
+		defer timer.Stop()
+	}
+	resp, err := t.next.RoundTrip(req.WithContext(ctx))
+	if err == nil {
+		err = guard.checkHeader(resp.Header)
+		resp.Body = &guardedBody{resp.Body, release, charge}
+	}
+	if err != nil && resp != nil {
+		_ = resp.Body.Close()
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
 	return resp, nil
 }
 

@@ -73,7 +73,11 @@ func (l *link) withSession(ctx context.Context, repeatable bool, question func(*
 		if err == nil || ctx.Err() != nil || isAnswer(err) {
 			return err
 		}
+		fault := conn.findFault()
 		l.discardConn(conn)
+		if fault != nil {
+			return fault
+		}
 		unheard := errors.Is(err, mcp.ErrSessionMissing) || isDialError(err)
 		if again || !repeatable && !unheard {
 			return disconnectedError{err, repeatable || unheard}

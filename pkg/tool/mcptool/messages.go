@@ -46,6 +46,7 @@ func unwrapResult(meta mcp.Meta) []byte {
 
 // A messageFilter repairs the messages of one connection. It is safe for concurrent use.
 type messageFilter struct {
+	guard  *connGuard
 	logger *slog.Logger
 	// server is its name, and clean prepares its text for the log.
 	server string
@@ -65,8 +66,8 @@ type message struct {
 }
 
 // newFilter returns the filter of a new connection.
-func (l *link) newFilter() *messageFilter {
-	return &messageFilter{logger: l.logger, server: l.server.displayName(), clean: l.cleanText, methods: map[string]string{}}
+func (l *link) newFilter(guard *connGuard) *messageFilter {
+	return &messageFilter{guard: guard, logger: l.logger, server: l.server.displayName(), clean: l.cleanText, methods: map[string]string{}}
 }
 
 // recordRequest records a message to the server. It returns the id of a request, or "".
@@ -93,6 +94,28 @@ func (f *messageFilter) recordRequest(raw []byte) string {
 	return ""
 }
 
+// acceptRequest reports whether a request or notification of the server is for the library:
+// notifications without a handler are left out.
+func (f *messageFilter) acceptRequest(id, method json.RawMessage) bool {
+	if !isNull(id) {
+		return f.guard.openRequest(plainID(id))
+	}
+	name := strings.Trim(string(method), `"`)
+	return name == "notifications/progress" || name == "notifications/cancelled" || strings.HasSuffix(name, "/list_changed")
+}
+
+// findResponse returns the id of the server's request that a message to it answers, or "".
+func findResponse(raw []byte) string {
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if err := json.Unmarshal(raw, &m); err != nil || m.Method != "" || len(m.ID) == 0 {
+		return ""
+	}
+	return plainID(m.ID)
+}
+
 // maxBatch limits the messages of a batch: an element of two bytes becomes hundreds in memory.
 const maxBatch = 1000
 
@@ -101,6 +124,9 @@ const maxBatch = 1000
 // the transport has it.
 func (f *messageFilter) repairMessages(raw []byte, request string) []message {
 	raw = bytes.TrimSpace(bytes.TrimPrefix(raw, []byte("\uFEFF")))
+	if err := limit.MCPMessage.CheckValues(raw); err != nil {
+		return f.rejectResponse(raw, request, err.Error())
+	}
 	batch := []json.RawMessage{raw}
 	if len(raw) > 0 && raw[0] == '[' {
 		var err error
@@ -128,6 +154,9 @@ func (f *messageFilter) repairMessage(raw []byte, request string) []message {
 	failure := m["error"]
 	switch isRequest := len(m["method"]) > 0 && m["method"][0] == '"'; {
 	case isRequest && hasVersion:
+		if !f.acceptRequest(m["id"], m["method"]) {
+			return nil
+		}
 		m["jsonrpc"] = json.RawMessage(`"2.0"`)
 		return []message{{encodeMembers(m), false}}
 	case isRequest, !hasVersion && !hasResult && isNull(failure): // such as a line of a log

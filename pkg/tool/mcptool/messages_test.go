@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,7 +27,7 @@ import (
 
 func newTestFilter(out io.Writer) *messageFilter {
 	l := &link{server: &server{}, logger: slog.New(slog.NewTextHandler(out, nil)), redactor: newLinkRedactor(newTestRedactor())}
-	return l.newFilter()
+	return l.newFilter(newGuard(context.Background(), func(error) {}, time.Now))
 }
 
 // TestSkippedLines: what a program prints next to messages is logged: without control characters
@@ -107,14 +109,14 @@ func TestFailedRequests(t *testing.T) {
 // after it are read.
 func TestEndlessEvents(t *testing.T) {
 	for _, line := range []string{": keep-alive", "id: 1", "other: x", "event: message"} {
-		text := strings.Repeat(line+"\n", 2*limit.MCPMessage.Bytes/(len(line)+1)) + "\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"ping\"}\n\n"
+		text := strings.Repeat(line+"\n", 2*limit.MCPMessage.Bytes/(len(line)+1)) + "\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n"
 		transport := &messageTransport{filter: newTestFilter(io.Discard), answersPosts: true}
 		r := transport.newEventReader(io.NopCloser(strings.NewReader(text)), "")
 		first, err := r.readEvent()
 		if err != nil || len(first) > limit.MCPMessage.Bytes+2 || line[0] == ':' && len(first) > 100 {
 			t.Errorf("%s: event of %d bytes, %v", line, len(first), err)
 		}
-		if rest, err := io.ReadAll(r); err != nil || line[0] != ':' && !strings.Contains(string(rest), "ping") {
+		if rest, err := io.ReadAll(r); err != nil || line[0] != ':' && !strings.Contains(string(rest), "progress") {
 			t.Errorf("%s: %d bytes after the event, %v", line, len(rest), err)
 		}
 	}

@@ -54,6 +54,7 @@ type programInput struct {
 func (i *programInput) Write(p []byte) (int, error) {
 	i.filter.recordRequest(p)
 	n, err := i.WriteCloser.Write(p)
+	i.filter.guard.closeRequest(findResponse(p))
 	if errors.Is(err, syscall.EPIPE) {
 		err = io.EOF // as the library reports for the output of a program that has exited
 	}

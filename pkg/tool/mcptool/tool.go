@@ -159,7 +159,7 @@ func (l *link) describeError(ctx context.Context, err error) error {
 
 func (l *link) errorReason(ctx context.Context, err error) string {
 	refused := (*policy.Refused)(nil)
-	limit, answered := limitError{}, findAnswer(err)
+	limit, answered, fault := limitError{}, findAnswer(err), faultError{}
 	switch {
 	case errors.As(err, &limit):
 		return limit.text
@@ -167,6 +167,8 @@ func (l *link) errorReason(ctx context.Context, err error) string {
 		return l.cleanText(answered.Message) + "; check url and transport"
 	case isUnreadable(err):
 		return l.cleanText(answered.Message)
+	case errors.As(err, &fault):
+		return fault.Error()
 	case answered != nil:
 		return "the server reports: " + l.cleanText(answered.Message)
 	case errors.Is(context.Cause(ctx), errConnectTimeout):
