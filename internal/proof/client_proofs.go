@@ -25,6 +25,7 @@ func clientProofs() []proof {
 		{"random numbers", numbers.runTests},
 		{"threats of an app", apps.runTests},
 		{"limits of a whole host", boundRows},
+		{"hostile MCP servers", mcpRows},
 		{"memory of wasi files", files.runTests},
 		{"held memory of programs", held.runTests},
 		{"mixed load", mixedRows},
