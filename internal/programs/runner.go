@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"agenthost/internal/policy"
 	"agenthost/internal/sandbox"
@@ -26,6 +28,8 @@ type Options struct {
 	Policy *policy.Policy
 	// Dir has the folders of sessions; empty is the folder for temporary files.
 	Dir string
+	// Logger gets how the memory of programs is limited; nil discards it.
+	Logger *slog.Logger
 }
 
 // A Host runs the programs of all apps of one host. It is safe for concurrent use.
@@ -34,6 +38,8 @@ type Host struct {
 	folders *folders
 	// running limits the programs that run at the same time.
 	running chan struct{}
+	// groups returns the control groups for programs in a sandbox, or nil.
+	groups func() *sandbox.Groups
 }
 
 // maxRunning limits the programs that run at the same time.
@@ -41,7 +47,22 @@ const maxRunning = 32
 
 // New returns a host without folders of sessions.
 func New(opts Options) *Host {
-	return &Host{opts: opts, folders: newFolders(opts.Dir), running: make(chan struct{}, maxRunning)}
+	h := &Host{opts: opts, folders: newFolders(opts.Dir), running: make(chan struct{}, maxRunning)}
+	h.groups = sync.OnceValue(h.openGroups)
+	return h
+}
+
+// openGroups opens the control groups when the first program runs in a sandbox. It logs why
+// there are none.
+func (h *Host) openGroups() *sandbox.Groups {
+	logger := cmp.Or(h.opts.Logger, slog.New(slog.DiscardHandler))
+	groups, err := sandbox.OpenGroups()
+	if err != nil {
+		logger.Info("memory of programs is measured: no control group", "reason", err)
+		return nil
+	}
+	logger.Info("memory of programs is limited by control groups")
+	return groups
 }
 
 // Close deletes the folders of sessions.
@@ -117,6 +138,16 @@ func (r *runner) runInFolder(ctx context.Context, run *tool.ProgramRun, limits *
 		p.Limits.Processes = lowerLimit(p.Limits.Processes, run.Limits.Processes)
 	case run.Limits != tool.ProgramLimits{}:
 		return nil, fmt.Errorf("the limits of %s require a grant with a sandbox: add sandbox: {} to it", run.Args[0])
+	}
+	if p.Limits != nil {
+		if g := r.host.groups(); g != nil {
+			group, remove, err := g.NewGroup(p.Limits)
+			if err != nil {
+				return nil, err
+			}
+			defer remove()
+			p.Limits.Group = group
+		}
 	}
 	before, err := f.listVersions(run.Collect)
 	if err != nil {

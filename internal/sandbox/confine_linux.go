@@ -50,6 +50,11 @@ func confineProgram(orders *os.File) error {
 	if err := os.Chdir(p.Dir); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
+	if p.Limits.Group != "" { // before the rules, which do not allow it
+		if err := writeGroupFile(p.Limits.Group, "cgroup.procs", "0"); err != nil {
+			return fmt.Errorf("sandbox: entering the control group: %w", err)
+		}
+	}
 	if err := restrictThread(p.Path, p.Limits); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}

@@ -2,7 +2,7 @@
 // clean environment, and a process tree that ends with the call. With [Limits], the kernel
 // restricts the program as well: files by Landlock, the network, dangerous system calls and
 // those that hold memory in the kernel by seccomp, data, processes and file sizes by resource
-// limits. The helper measures the memory of all processes.
+// limits. A control group limits the memory of all processes; without one, the helper measures it.
 //
 // A process cannot restrict a program without restricting itself, so the host starts
 // itself again as a helper (see [ServeHelper]). The helper supervises the program: it is
@@ -47,6 +47,9 @@ type Limits struct {
 	Processes int
 	// FileSize limits each written file, in bytes.
 	FileSize int64
+	// Group is the folder of the program's control group, from [Groups.NewGroup]. If it is
+	// empty, the helper measures the memory of all processes.
+	Group string
 	// User is the user ID of the program if the host runs as root, else 0: root cannot
 	// be limited in its number of processes.
 	User int

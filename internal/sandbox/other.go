@@ -12,3 +12,12 @@ func RunProgram(context.Context, []string, *Program) (*Result, error) { return n
 
 // ServeHelper does nothing.
 func ServeHelper([]string) {}
+
+// Groups are control groups, which only Linux has.
+type Groups struct{}
+
+// OpenGroups returns [ErrUnsupported].
+func OpenGroups() (*Groups, error) { return nil, ErrUnsupported }
+
+// NewGroup returns [ErrUnsupported].
+func (*Groups) NewGroup(*Limits) (string, func(), error) { return "", nil, ErrUnsupported }

@@ -49,7 +49,7 @@ func superviseOrders(orders *os.File) (s status, err error) {
 	w := &watcher{}
 	defer w.stopped.Store(true)
 	go w.awaitHost(io.MultiReader(dec.Buffered(), orders))
-	if p.Limits != nil && p.Limits.Memory > 0 {
+	if p.Limits != nil && p.Limits.Memory > 0 && p.Limits.Group == "" {
 		go w.watchMemory(newMemoryMeter(p.Limits.Network), p.Limits.Memory)
 	}
 	setupError, _ := io.ReadAll(io.LimitReader(failure, 1<<12)) // ends when the program begins
@@ -64,6 +64,9 @@ func superviseOrders(orders *os.File) (s status, err error) {
 		return s, errors.New(string(setupError))
 	}
 	s.Exit, s.MemoryExceeded = exitCode(cmd.ProcessState), w.memoryExceeded.Load()
+	if p.Limits != nil && p.Limits.Group != "" {
+		s.MemoryExceeded = countKills(p.Limits.Group) > 0
+	}
 	return s, nil
 }
 

@@ -24,7 +24,7 @@ func ServeProgramHelper(args []string) { sandbox.ServeHelper(args) }
 // as long as an app uses it.
 func (r *resolver) acquirePrograms() (tool.ProgramRunner, func() error) {
 	host, end, _ := acquireResource(r.loader.resources, hashResourceKey("programs"), func() (*programs.Host, func() error, error) {
-		host := programs.New(programs.Options{Helper: r.loader.opts.ProgramHelper, Policy: r.loader.opts.Policy})
+		host := programs.New(programs.Options{Helper: r.loader.opts.ProgramHelper, Policy: r.loader.opts.Policy, Logger: r.loader.opts.Logger})
 		return host, host.Close, nil
 	})
 	return host.Runner(r.src.name, r.src.absoluteDir()), end
