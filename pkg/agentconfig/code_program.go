@@ -105,7 +105,7 @@ func (c *codeConfig) programArgs() []string {
 	// Without the program timeout, a container would outlive its client.
 	return []string{
 		p.Runtime, "run", "--rm", "-i", "--init", "--pull=never", "--network=" + network, "--read-only", "--tmpfs=/tmp", "--workdir=/tmp",
-		"--cap-drop=ALL", "--security-opt=no-new-privileges", "--user=65534:65534", "--memory=512m", "--pids-limit=64",
+		"--cap-drop=ALL", "--security-opt=no-new-privileges", "--user=65534:65534", "--memory=512m", "--memory-swap=512m", "--pids-limit=64",
 		p.Image.Value, "timeout", "-s", "KILL", seconds, "python3", "-",
 	}
 }
