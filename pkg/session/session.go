@@ -138,7 +138,9 @@ const (
 )
 
 // MoveLegacyProvenance moves the record of an older version of agenthost from
-// the event's customMetadata to its Provenance, which becomes Unverified.
+// the event's customMetadata to its Provenance, which becomes Unverified. That
+// version recorded the revision on every event that an app created, but not on
+// those that clients sent with a new session: an event without it is Imported.
 func (e *Event) MoveLegacyProvenance() {
 	p := Provenance{Unverified: true}
 	var moved []string
@@ -150,6 +152,8 @@ func (e *Event) MoveLegacyProvenance() {
 	move(legacyRevisionKey, &p.Revision, true)
 	move(legacySkippedKey, &p.Skipped, e.Content == nil && e.ErrorCode == "")
 	move(legacyRewindAfterKey, &p.RewindAfter, e.Author == UserAuthor && e.Actions.RewindBeforeInvocationID != "")
+	p.Imported = p.Revision == "" && !e.isPlainRewind()
+	e.Provenance = p
 	if len(moved) == 0 {
 		return
 	}
@@ -160,7 +164,13 @@ func (e *Event) MoveLegacyProvenance() {
 	if len(rest) == 0 {
 		rest = nil
 	}
-	e.CustomMetadata, e.Provenance = rest, p
+	e.CustomMetadata = rest
+}
+
+// isPlainRewind reports whether the event only rewinds the session: the host wrote such
+// events without a revision.
+func (e *Event) isPlainRewind() bool {
+	return e.Author == UserAuthor && e.Content == nil && e.Actions.RewindBeforeInvocationID != ""
 }
 
 // Recorded returns the events that the host itself stored and that were not
