@@ -164,7 +164,7 @@ func dbCheck(ctx context.Context, io stdio, f *dbFlags, url string) error {
 }
 
 func printVerification(io stdio, v *sqlstore.Verification) {
-	if v.Schema < v.Required {
+	if v.Schema > 0 && v.Schema < v.Required {
 		fmt.Fprintf(io.out, "schema version %d, checked with the rules of that version (this program's is %d)\n", v.Schema, v.Required)
 	}
 	for _, r := range v.Rules {
@@ -177,6 +177,15 @@ func printVerification(io stdio, v *sqlstore.Verification) {
 			fmt.Fprintf(io.out, "        %s\n", place)
 		}
 		if more := r.Broken - len(r.Places); more > 0 {
+			fmt.Fprintf(io.out, "        and %d more\n", more)
+		}
+	}
+	if !v.Sound() {
+		fmt.Fprintf(io.out, "%s can be read, %d cannot\n", formatCount(v.Readable, "session"), v.Unreadable)
+		for _, place := range v.UnreadableSessions {
+			fmt.Fprintf(io.out, "        %s\n", place)
+		}
+		if more := v.Unreadable - len(v.UnreadableSessions); more > 0 {
 			fmt.Fprintf(io.out, "        and %d more\n", more)
 		}
 	}

@@ -28,6 +28,7 @@ type ReadOnly struct {
 	Engine, Version string
 
 	engine readEngine
+	rest   string // the URL after the colon
 	db     *sql.DB
 	tx     *sql.Tx
 	// schema is the schema version that [ReadOnly.checkSchema] has read; 0 is
@@ -55,7 +56,7 @@ func openReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &ReadOnly{engine: e, db: db}
+	r := &ReadOnly{engine: e, rest: rest, db: db}
 	if err := r.beginSnapshot(ctx, rest); err != nil {
 		return nil, errors.Join(sqliteInterrupt(ctx, err), r.Close())
 	}

@@ -121,6 +121,11 @@ type Verification struct {
 	StateKeys int64 `json:"stateKeys"`
 	// Rules are all rules in the order of the checks.
 	Rules []RuleReport `json:"rules"`
+	// Readable is the number of sessions that a host can read, Unreadable that of the
+	// others; UnreadableSessions lists the first hundred with the reason.
+	Readable           int      `json:"readable"`
+	Unreadable         int      `json:"unreadable"`
+	UnreadableSessions []string `json:"unreadableSessions,omitempty"`
 }
 
 // A RuleReport lists the violations of a rule.
@@ -145,18 +150,30 @@ func (v *Verification) Sound() bool {
 // the engine, gaps in event numbers, rows without a session, and values that do
 // not decode. It changes nothing. An older schema is checked as its version is.
 func Verify(ctx context.Context, url string) (*Verification, error) {
+	v := &verifier{v: &Verification{Required: newestVersion()}}
 	r, err := OpenReadOnly(ctx, url)
+	if isDamage(err) {
+		v.beginRule("the file is a database")
+		v.reportBroken("%s", err)
+		return v.v, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	if err := r.checkSchema(ctx, AccessMigrate); err != nil {
+	v.r = r
+	v.beginRule("the schema version can be read")
+	err = r.checkSchema(ctx, AccessMigrate)
+	if err == nil && r.schema == 0 {
+		err = emptyDatabase{}
+	}
+	if err != nil && !isDamage(err) {
 		return nil, err
 	}
-	if r.schema == 0 {
-		return nil, emptyDatabase{}
+	if err := v.endRule(ctx, err); err != nil {
+		return nil, err
 	}
-	v := &verifier{r: r, v: &Verification{Schema: r.schema, Required: newestVersion()}}
+	v.v.Schema = r.schema
 	for _, q := range r.engine.integrity(append(tableNamesAt(r.schema), migrationRow{}.TableName())) {
 		if err := v.checkEngine(ctx, q); err != nil {
 			return nil, err
@@ -172,13 +189,19 @@ func Verify(ctx context.Context, url string) (*Verification, error) {
 			return nil, err
 		}
 	}
-	return v.v, nil
+	if v.v.Sound() {
+		v.v.Readable = int(v.v.Sessions)
+		return v.v, nil
+	}
+	return v.v, v.readSessions(ctx)
 }
 
 type verifier struct {
 	r    *ReadOnly
 	v    *Verification
 	rule *RuleReport
+	// lastRow names the row that the current rule read last.
+	lastRow string
 }
 
 func (v *verifier) beginRule(rule string) {
@@ -206,7 +229,7 @@ func (v *verifier) checkEngine(ctx context.Context, q integrityQuery) error {
 		}
 		return err
 	}, q.query)
-	return v.wrapError(err)
+	return v.endRule(ctx, err)
 }
 
 func scanTexts(rows *sql.Rows) ([]string, error) {
@@ -221,11 +244,26 @@ func scanTexts(rows *sql.Rows) ([]string, error) {
 	return texts, rows.Scan(into...)
 }
 
-func (v *verifier) wrapError(err error) error {
+// endRule ends a rule. Damage that stopped its query is a violation, at the last row
+// that was read, and the other rules continue with a new snapshot, because PostgreSQL
+// has ended the old one. Any other error ends the verification.
+func (v *verifier) endRule(ctx context.Context, err error) error {
+	last := v.lastRow
+	v.lastRow = ""
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("checking %q: %w", v.rule.Rule, err)
+	if !isDamage(err) {
+		return fmt.Errorf("checking %q: %w", v.rule.Rule, err)
+	}
+	if last != "" {
+		last = "after " + last + ": "
+	}
+	v.reportBroken("%s%s: the rest cannot be read", last, err)
+	if err := v.r.renewSnapshot(ctx); err != nil && !isDamage(err) {
+		return fmt.Errorf("checking %q: %w", v.rule.Rule, err)
+	}
+	return nil
 }
 
 // A rowRule is a query for invalid rows, with three strings and two numbers
@@ -286,7 +324,7 @@ func (v *verifier) checkRows(ctx context.Context, q rowRule) error {
 		}
 		return err
 	}, q.query)
-	return v.wrapError(err)
+	return v.endRule(ctx, err)
 }
 
 func (v *verifier) checkSessions(ctx context.Context) error {
@@ -298,12 +336,13 @@ func (v *verifier) checkSessions(ctx context.Context) error {
 			return err
 		}
 		v.v.Sessions++
+		v.lastRow = "session " + key.String()
 		if _, err := session.DecodeMap(text); err != nil {
 			v.reportBroken("session %s: %s", key, err)
 		}
 		return nil
 	}, "SELECT s.app_name, s.user_id, s.id, s.initial FROM sessions s")
-	return v.wrapError(err)
+	return v.endRule(ctx, err)
 }
 
 func (v *verifier) checkEvents(ctx context.Context) error {
@@ -316,13 +355,14 @@ func (v *verifier) checkEvents(ctx context.Context) error {
 			return err
 		}
 		v.v.Events++
+		v.lastRow = fmt.Sprintf("session %s, event %s, number %d", key, row.ID, row.Seq)
 		if what := findMismatch(&row, text, provenance); what != "" {
 			v.reportBroken("session %s, event %s, number %d: %s", key, row.ID, row.Seq, what)
 		}
 		return nil
 	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event, `+v.r.provenanceColumn()+`
  FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk ORDER BY e.session_pk, e.seq`)
-	return v.wrapError(err)
+	return v.endRule(ctx, err)
 }
 
 func findMismatch(row *eventRow, text, provenance []byte) string {
@@ -355,10 +395,11 @@ func (v *verifier) checkStates(ctx context.Context) error {
 			return err
 		}
 		v.v.StateKeys++
+		v.lastRow = fmt.Sprintf("app %q, user %q, session %q, key %s", row.App, row.User, row.Session, row.scope().Prefix()+row.Key)
 		if _, err := codec.DecodeValue(text); err != nil {
 			v.reportBroken("app %q, user %q, session %q, key %s: %s", row.App, row.User, row.Session, row.scope().Prefix()+row.Key, err)
 		}
 		return nil
 	}, "SELECT t.app_name, t.user_id, t.session_id, t.key, t.value FROM states t")
-	return v.wrapError(err)
+	return v.endRule(ctx, err)
 }

@@ -1,0 +1,134 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	engine "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"agenthost/pkg/session"
+)
+
+// Damage is what a database check reports, as opposed to a failure of the check: pages
+// and rows that the engine cannot read, and tables and columns of the schema version that
+// are missing.
+
+// isDamage reports whether an error of a query is damage of the database.
+func isDamage(err error) bool {
+	if e := (*engine.Error)(nil); errors.As(err, &e) {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+			return true
+		}
+		switch e.Code() {
+		case sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS:
+			return true
+		}
+		return strings.Contains(e.Error(), "no such table") || strings.Contains(e.Error(), "no such column")
+	}
+	switch sqlState(err) {
+	case "XX001", "XX002", "22021", "42P01", "42703":
+		return true
+	}
+	switch mysqlCode(err) {
+	case 1034, 1035, 1194, 1195, 1712, 1877, 1146, 1054:
+		return true
+	}
+	return err != nil && strings.Contains(err.Error(), "sql: Scan error on column")
+}
+
+// renewSnapshot ends the view and begins another one.
+func (r *ReadOnly) renewSnapshot(ctx context.Context) error {
+	_ = r.tx.Rollback() // it may have ended
+	return r.beginSnapshot(ctx, r.rest)
+}
+
+// readSessions reads each session as a host does, and reports those that it cannot read.
+func (v *verifier) readSessions(ctx context.Context) error {
+	keys, err := v.listReadable(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		reason, err := v.readSession(ctx, key)
+		if err != nil {
+			return err
+		}
+		if reason == "" {
+			v.v.Readable++
+			continue
+		}
+		v.v.Unreadable++
+		if len(v.v.UnreadableSessions) < maxPlaces {
+			v.v.UnreadableSessions = append(v.v.UnreadableSessions, fmt.Sprintf("session %s: %s", key, reason))
+		}
+	}
+	return nil
+}
+
+// listReadable lists the sessions in both orders, because a damaged page may stop each of
+// them.
+func (v *verifier) listReadable(ctx context.Context) ([]session.Key, error) {
+	var keys []session.Key
+	known := map[session.Key]bool{}
+	for _, order := range []string{"s.pk", "s.pk DESC"} {
+		err := v.r.Each(ctx, func(rows *sql.Rows) error {
+			var key session.Key
+			err := rows.Scan(&key.App, &key.User, &key.ID)
+			if err == nil && !known[key] {
+				known[key], keys = true, append(keys, key)
+			}
+			return err
+		}, "SELECT s.app_name, s.user_id, s.id FROM sessions s ORDER BY "+order)
+		if err == nil {
+			break
+		}
+		if err := v.skipDamage(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(keys, func(a, b session.Key) int { return strings.Compare(a.String(), b.String()) })
+	return keys, nil
+}
+
+// skipDamage returns an error that is not damage, and continues after damage.
+func (v *verifier) skipDamage(ctx context.Context, err error) error {
+	if !isDamage(err) {
+		return fmt.Errorf("reading the sessions: %w", err)
+	}
+	if err := v.r.renewSnapshot(ctx); err != nil && !isDamage(err) {
+		return fmt.Errorf("reading the sessions: %w", err)
+	}
+	return nil
+}
+
+// readSession returns why a session cannot be read, or an empty string.
+func (v *verifier) readSession(ctx context.Context, key session.Key) (reason string, err error) {
+	imp := &Import{Key: key}
+	err = v.r.Fill(ctx, imp, func(event string, err error) {
+		if reason == "" {
+			reason = fmt.Sprintf("event %s: %s", event, err)
+		}
+	})
+	var n, last int
+	if err == nil {
+		err = v.r.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&n, &last) },
+			`SELECT count(*), coalesce(max(e.seq), 0) FROM events e JOIN sessions s ON s.pk = e.session_pk
+ WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?`, key.App, key.User, key.ID)
+	}
+	switch {
+	case err == nil && reason == "" && n != last:
+		return fmt.Sprintf("%d of its %d events are missing", last-n, last), nil
+	case err == nil, errors.Is(err, session.ErrInvalid):
+		if err != nil {
+			reason = err.Error()
+		}
+		return reason, nil
+	}
+	return err.Error(), v.skipDamage(ctx, err)
+}
