@@ -114,16 +114,19 @@ const minSecretLength = 4
 // nothing. It is safe for concurrent use.
 type Redactor struct {
 	replacer *strings.Replacer
+	base64   []base64Form
 	escapes  *escapeMatcher
 }
 
 // NewRedactor returns a redactor for secrets. It ignores those of less than four bytes.
 func NewRedactor(secrets ...string) *Redactor {
 	var forms, long []string
+	var inBase64 []base64Form
 	for _, s := range secrets {
 		if len(s) >= minSecretLength {
 			long = append(long, s)
 			forms = append(forms, secretEncodings(s)...)
+			inBase64 = append(inBase64, base64Forms(s)...)
 		}
 	}
 	// One form may be a prefix of another: replace the longer one first.
@@ -132,7 +135,7 @@ func NewRedactor(secrets ...string) *Redactor {
 	for _, form := range slices.Compact(forms) {
 		pairs = append(pairs, form, redacted)
 	}
-	return &Redactor{strings.NewReplacer(pairs...), newEscapeMatcher(long)}
+	return &Redactor{strings.NewReplacer(pairs...), inBase64, newEscapeMatcher(long)}
 }
 
 // secretEncodings returns the forms in which a secret may appear without escapes.
@@ -140,16 +143,63 @@ func secretEncodings(secret string) []string {
 	forms := []string{secret, url.QueryEscape(secret), hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret)))}
 	for _, code := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		forms = append(forms, code.EncodeToString([]byte(secret)))
+	}
+	return forms
+}
+
+// A base64Form is a secret within longer text in base64. Its first and last characters also
+// encode the adjacent text, so that they differ: inner are those between.
+type base64Form struct {
+	inner string
+	// hasHead reports that the character before inner encodes bits of the secret.
+	hasHead bool
+}
+
+// base64Forms returns the forms of a secret after 0, 1 and 2 bytes of other text.
+func base64Forms(secret string) []base64Form {
+	var forms []base64Form
+	for _, code := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
-			// Within a longer text, the first and last base64 characters of the secret
-			// also encode the adjacent text: leave them out.
 			text := code.EncodeToString([]byte("xx"[:before] + secret))
-			if form := text[(before*8+5)/6 : len(text)-1]; len(form) >= 2*minSecretLength {
-				forms = append(forms, form)
+			f := base64Form{text[(before*8+5)/6 : len(text)-1], before > 0}
+			if len(f.inner) >= 2*minSecretLength && !slices.Contains(forms, f) {
+				forms = append(forms, f)
 			}
 		}
 	}
 	return forms
+}
+
+// redactText replaces the form with the characters next to it that encode a part of the
+// secret, and the padding.
+func (f base64Form) redactText(text string) string {
+	var out strings.Builder
+	for {
+		start := strings.Index(text, f.inner)
+		if start < 0 {
+			out.WriteString(text)
+			return out.String()
+		}
+		end := start + len(f.inner)
+		if f.hasHead && start > 0 && isBase64(text[start-1]) {
+			start--
+		}
+		if end < len(text) && isBase64(text[end]) {
+			end++
+		}
+		for range 2 {
+			if end < len(text) && text[end] == '=' {
+				end++
+			}
+		}
+		out.WriteString(text[:start])
+		out.WriteString(redacted)
+		text = text[end:]
+	}
+}
+
+func isBase64(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("+/-_", c) >= 0
 }
 
 // RedactString returns the text without secrets.
@@ -157,7 +207,11 @@ func (r *Redactor) RedactString(text string) string {
 	if r == nil {
 		return text
 	}
-	return r.replacer.Replace(r.escapes.redactText(text))
+	text = r.escapes.redactText(text)
+	for _, f := range r.base64 {
+		text = f.redactText(text)
+	}
+	return r.replacer.Replace(text)
 }
 
 // RedactValue returns a JSON value without secrets in its strings and keys.
