@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"agenthost/internal/evalrun"
 	"agenthost/internal/junit"
@@ -153,20 +154,41 @@ func formatCSV(o *evalrun.Outcome, with string) string {
 		}
 		number := strconv.Itoa(i + 1)
 		if len(run.Turns) == 0 {
-			rows = append(rows, append([]string{o.SetID, o.CaseID, "", "", "", run.Status.String(), "", "", "", "", "", with, number, "", ""}, used...))
+			rows = append(rows, append([]string{formatCell(o.SetID), formatCell(o.CaseID), "", "", "", run.Status.String(), "", "", "", "", "", formatCell(with), number, "", ""}, used...))
 		}
 		for n, t := range run.Turns {
 			expected := cmp.Or(t.Expected, &eval.Invocation{})
 			for _, m := range t.Metrics {
 				rows = append(rows, append([]string{
-					o.SetID, o.CaseID, m.Metric, formatOptional(evalrun.Threshold(m)), formatOptional(m.Score), m.Status.String(),
-					model.TextOf(t.Actual.UserContent), model.TextOf(expected.FinalResponse), model.TextOf(t.Actual.FinalResponse),
-					formatCalls(expected), formatCalls(t.Actual), with, number, strconv.Itoa(n + 1), formatOptional(t.Actual.Duration),
+					formatCell(o.SetID), formatCell(o.CaseID), formatCell(m.Metric), formatOptional(evalrun.Threshold(m)), formatOptional(m.Score), m.Status.String(),
+					formatCell(model.TextOf(t.Actual.UserContent)), formatCell(model.TextOf(expected.FinalResponse)), formatCell(model.TextOf(t.Actual.FinalResponse)),
+					formatCell(formatCalls(expected)), formatCell(formatCalls(t.Actual)), formatCell(with), number, strconv.Itoa(n + 1), formatOptional(t.Actual.Duration),
 				}, used...))
 			}
 		}
 	}
 	return formatRows(rows)
+}
+
+// formatCell returns text of models, users and files for a cell. Spreadsheets run a cell that
+// begins with one of =+-@ as a formula, also after a tab or a line break: such a cell begins
+// with an apostrophe (OWASP, CSV injection). Control characters and characters that change
+// the direction of text are written as escapes; numbers of the report are not cells of this
+// kind, and stay numbers.
+func formatCell(text string) string {
+	var b strings.Builder
+	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
+		b.WriteByte('\'')
+	}
+	for _, r := range text {
+		switch {
+		case r != '\n' && r != '\t' && unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 func formatRows(rows [][]string) string {
