@@ -189,6 +189,8 @@ func TestTokenErrors(t *testing.T) {
 		{"not JSON", `<html>`, 502, "requesting a token: 502 Bad Gateway"},
 		{"no token", `{"token_type": "Bearer"}`, 200, "requesting a token: the response has no valid access_token"},
 		{"line break", `{"token_type": "Bearer", "access_token": "a\r\nX: b"}`, 200, "requesting a token: the response has no valid access_token"},
+		{"the token as the type", `{"token_type": "\u001b[31mmac t0ken", "access_token": "t0ken"}`, 200, "requesting a token: token_type must be Bearer, got an unknown type"},
+		{"no type", `{"access_token": "t0ken"}`, 200, "requesting a token: token_type must be Bearer, got none"},
 		{"another type", `{"token_type": "mac", "access_token": "t0ken"}`, 200, `requesting a token: token_type must be Bearer, got "mac"`},
 		{"invalid", `{"access_token": "t0ken"`, 200, "requesting a token: the response is not valid JSON of a token"},
 		{"large", strings.Repeat(" ", limit.TokenAnswer.Bytes+1), 200, "requesting a token: token response exceeds the limit of 256 KiB"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"agenthost/internal/limit"
@@ -91,12 +92,24 @@ func (s *tokenServer) postForm(ctx context.Context, r tokenRequest) (*tokenRespo
 		return nil, errors.New("the response is not valid JSON of a token")
 	}
 	if !strings.EqualFold(token.TokenType, "bearer") {
-		return nil, fmt.Errorf("token_type must be Bearer, got %q", cutText(token.TokenType))
+		return nil, fmt.Errorf("token_type must be Bearer, got %s", describeTokenType(token.TokenType))
 	}
 	if !headerValue.MatchString(token.AccessToken) {
 		return nil, errors.New("the response has no valid access_token")
 	}
 	return &token, nil
+}
+
+// describeTokenType returns a token type for an error. Only registered types are quoted: a
+// server may write the token itself into the field.
+func describeTokenType(name string) string {
+	switch strings.ToLower(name) {
+	case "":
+		return "none"
+	case "mac", "dpop", "pop", "n_a", "basic":
+		return strconv.Quote(name)
+	}
+	return "an unknown type"
 }
 
 // sendForm posts a form, and returns the body of a successful response.
