@@ -124,3 +124,32 @@ func TestBuilderWithoutDev(t *testing.T) {
 		expectResponse(t, e.serve("GET", path, ""), 403, want403)
 	}
 }
+
+// An unauthenticated request gets 401 for every path, also for one that is not canonical: a
+// redirect to the canonical path would show which routes exist. With a token it is redirected.
+func TestUnauthenticatedPaths(t *testing.T) {
+	const token = "ops-ops-ops-ops-ops"
+	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: "+token+", claims: {sub: ops}}]\nadmin: \"true\"\n")})
+	get := func(target, header string) int {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "http://127.0.0.1"+target, nil)
+		if header != "" {
+			r.Header.Set("Authorization", header)
+		}
+		e.server.ServeHTTP(w, r)
+		return w.Code
+	}
+	for _, target := range []string{
+		"/apps/echo/users/./bob/sessions", "/apps/echo/users//bob/sessions", "/apps/x/../echo/users/bob/sessions", "/apps/echo/users/bob/sessions/../sessions/s",
+		"//list-apps", "/./list-apps", "/a/../list-apps/", "/nope/./x", "/nope", "/list-apps", "/list-apps/", "/-/./changes",
+	} {
+		if got := get(target, ""); got != 401 {
+			t.Errorf("GET %s without a token = %d, want 401", target, got)
+		}
+	}
+	for target, want := range map[string]int{"/apps/echo/users/./bob/sessions": 307, "//list-apps": 307, "/list-apps": 200, "/livez": 200} {
+		if got := get(target, "Bearer "+token); got != want {
+			t.Errorf("GET %s with a token = %d, want %d", target, got, want)
+		}
+	}
+}

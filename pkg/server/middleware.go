@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -39,6 +41,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if pattern == "" {
 		s.serveUnrouted(rw, r)
 		return
+	}
+	if pattern != "" && !isPublicRoute(pattern) && !isCanonicalPath(r.URL.Path) {
+		// Unauthenticated callers do not learn that the canonical path has a route.
+		if _, err := s.authenticate(r); err != nil {
+			s.writeError(rw, r, err)
+			return
+		}
 	}
 	if strings.Contains(pattern, "{") {
 		h = s.mux // the mux sets the path values
@@ -142,6 +151,12 @@ func (s *Server) stripTrailingSlash(r *http.Request) (to *url.URL, pattern strin
 		}
 	}
 	return nil, ""
+}
+
+// isCanonicalPath reports whether the mux serves a path as it is, and does not redirect to
+// the path without empty steps, . and ... It ignores the slash at the end.
+func isCanonicalPath(given string) bool {
+	return strings.HasPrefix(given, "/") && path.Clean(given) == cmp.Or(strings.TrimSuffix(given, "/"), "/")
 }
 
 // serveUnrouted responds to a request without a route. Unauthenticated callers do not
