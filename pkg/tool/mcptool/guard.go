@@ -43,7 +43,9 @@ type connGuard struct {
 
 	mu sync.Mutex
 	// open are the requests of the server without a response, by their ids.
-	open             map[string]bool
+	open map[string]bool
+	// hasEnded is set after abort: what the server has sent until then does not count.
+	hasEnded         bool
 	stream, reopened quota
 }
 
@@ -71,9 +73,16 @@ func (g *connGuard) openRequest(id string) bool {
 	}
 	g.mu.Unlock()
 	if tooMany {
-		g.abort(faultError{fmt.Sprintf("the server has more than %d requests without a response", maxServerRequests)})
+		_ = g.abortWith(fmt.Sprintf("the server has more than %d requests without a response", maxServerRequests))
 	}
 	return !again && !tooMany
+}
+
+// isAborted reports whether the server has exceeded a limit.
+func (g *connGuard) isAborted() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hasEnded
 }
 
 // closeRequest records that the server has accepted a response.
@@ -122,6 +131,9 @@ func (g *connGuard) checkHeader(header http.Header) error {
 // abortWith ends the connection, and returns the error.
 func (g *connGuard) abortWith(text string) error {
 	err := faultError{text}
+	g.mu.Lock()
+	g.hasEnded = true
+	g.mu.Unlock()
 	g.abort(err)
 	return err
 }

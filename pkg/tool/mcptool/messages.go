@@ -145,6 +145,9 @@ func (f *messageFilter) repairMessages(raw []byte, request string) []message {
 }
 
 func (f *messageFilter) repairMessage(raw []byte, request string) []message {
+	if f.guard.isAborted() {
+		return nil
+	}
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return f.rejectResponse(raw, request, "it is not valid JSON: "+err.Error())
