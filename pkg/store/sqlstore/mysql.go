@@ -130,7 +130,19 @@ func mysqlCollation(ctx context.Context, config *driver.Config) (string, error) 
 	if err := db.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
 		return "", newUnreachableError(err)
 	}
-	if strings.Contains(strings.ToLower(version), "mariadb") {
+	return selectCollation(version)
+}
+
+// selectCollation returns the collation of an engine by its version. It rejects engines
+// that speak the protocol of MySQL without its locks and collations.
+func selectCollation(version string) (string, error) {
+	lower := strings.ToLower(version)
+	for _, engine := range []string{"TiDB", "Vitess"} {
+		if strings.Contains(lower, strings.ToLower(engine)) {
+			return "", fmt.Errorf("%s is not supported, the version of the server is %q; hint: use MySQL, MariaDB or PostgreSQL", engine, version)
+		}
+	}
+	if strings.Contains(lower, "mariadb") {
 		return "utf8mb4_nopad_bin", nil
 	}
 	return "utf8mb4_0900_bin", nil
@@ -193,7 +205,7 @@ func mysqlDialect(lanes int, collation string) dialect {
 		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
  SELECT s.pk, $2, $3, $4, $5, $6, $8 FROM sessions s
  WHERE s.pk = $1 AND coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1
- AND $7 IN (s.lease_epoch, 0) LOCK IN SHARE MODE`,
+ AND $7 IN (s.lease_epoch, 0) FOR UPDATE`,
 		now:          "timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))",
 		tableOptions: func(string) string { return " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=" + collation },
 		isConflict: func(err error) bool {
@@ -288,7 +300,9 @@ func appendMySQL(w *writer, jobs []*job) error {
 type leasedHead struct{ version, epoch int64 }
 
 // lockHeads reads the versions of sessions by head id. No lease on them can be
-// taken until the transaction ends.
+// taken until the transaction ends. The lock is exclusive: the appends of a session follow
+// each other anyway, and some engines that speak the protocol accept LOCK IN SHARE MODE
+// and lock nothing.
 func lockHeads(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 	ids := make([]any, len(jobs))
 	for i, j := range jobs {
@@ -296,7 +310,7 @@ func lockHeads(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 	}
 	rows, err := w.conn.QueryContext(w.ctx, `SELECT s.pk, coalesce((SELECT h.seq FROM events h
  WHERE h.session_pk = s.pk ORDER BY h.seq DESC LIMIT 1), 0), s.lease_epoch
- FROM sessions s WHERE s.pk IN (`+repeatPlaceholders("?", len(ids))+`) LOCK IN SHARE MODE`, ids...)
+ FROM sessions s WHERE s.pk IN (`+repeatPlaceholders("?", len(ids))+`) FOR UPDATE`, ids...)
 	if err != nil {
 		return nil, err
 	}
