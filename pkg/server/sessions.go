@@ -224,12 +224,7 @@ func (s *Server) createSession(ctx context.Context, n newSession) (*session.Sess
 }
 
 func (s *Server) appendEvents(ctx context.Context, sess *session.Session, events ...*session.Event) error {
-	for _, ev := range events {
-		if err := s.host.Store().Sessions.Append(ctx, sess, ev); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.host.Store().Sessions.AppendAll(ctx, sess, events)
 }
 
 func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) error {

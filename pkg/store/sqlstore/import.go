@@ -377,11 +377,7 @@ func eventRows(p *importPlan) ([]fullEventRow, error) {
 		if err != nil {
 			return nil, fmt.Errorf("event %s: %w", ev.ID, err)
 		}
-		provenance := string(ev.Provenance.Append(nil))
-		rows = append(rows, fullEventRow{
-			Seq: int64(p.present + i + 1), ID: ev.ID, Invocation: ev.InvocationID, Time: ev.Timestamp.UnixMicro(),
-			Event: string(text), Provenance: &provenance,
-		})
+		rows = append(rows, newEventRow(ev, int64(p.present+i+1), text))
 	}
 	return rows, nil
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
@@ -317,5 +319,83 @@ func (su *Suite) testConcurrentSessionWrites(t *testing.T) {
 	diff(t, "cached and stored", plainState(t, sess), plainState(t, cached))
 	if sess.Version != stored.Load() || int64(sess.History.Len()) != stored.Load() {
 		t.Errorf("version %d, %d events, want %d", sess.Version, sess.History.Len(), stored.Load())
+	}
+}
+
+// Many events that are appended together are stored like those that are appended one after
+// the other: in order, with their state, and over several transactions.
+func (su *Suite) testAppendAll(t *testing.T) {
+	const n = 600
+	s := su.open(t, nil)
+	events := func() []*session.Event {
+		all := make([]*session.Event, n)
+		for i := range all {
+			all[i] = textEvent("user", fmt.Sprint("message ", i))
+			all[i].ID, all[i].Timestamp = fmt.Sprint("e-", i), time.UnixMicro(int64(i))
+			all[i].Actions.StateDelta = map[string]any{"n": float64(i), "user:u": fmt.Sprint(i), "temp:t": true, fmt.Sprint("k", i%7): nil}
+		}
+		all[0].Actions.StateDelta["k3"] = "deleted later"
+		all[n-1].Actions.StateDelta["app:a"] = []any{"x"}
+		return all
+	}
+	one, other := alice, session.Key{App: "app", User: "alice", ID: "other"}
+	sess := createSession(t, s, one, nil)
+	if err := s.Sessions.AppendAll(t.Context(), sess, events()); err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := sess.State.Get("temp:t"); v != true || sess.Version != n || sess.History.Len() != n {
+		t.Errorf("version %d, %d events, temp:t = %v", sess.Version, sess.History.Len(), v)
+	}
+	single := createSession(t, s, other, nil)
+	for _, ev := range events() {
+		appendEvent(t, s, single, ev)
+	}
+	s.dropCache()
+	got, want := plainState(t, getSession(t, s, one, nil)), plainState(t, getSession(t, s, other, nil))
+	got["key"] = want["key"]
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("appended together (-one by one +together):\n%s", d)
+	}
+}
+
+// If events that are appended together cannot be stored, because the session has changed or
+// one exceeds a limit, they are not changed. An event whose id the session has is not added
+// again.
+func (su *Suite) testAppendAllRejected(t *testing.T) {
+	s := su.open(t, &store.Options{MaxEventBytes: 10_000})
+	sess := createSession(t, s, alice, nil)
+	stale := getSession(t, s, alice, nil)
+	first := textEvent("user", "first")
+	first.ID = "e-1"
+	appendEvent(t, s, sess, first)
+	for _, tt := range []struct {
+		name string
+		sess *session.Session
+		ids  []string
+		text string
+		want error
+	}{
+		{"stale", stale, []string{"a", "b"}, "", session.ErrStale},
+		{"too large", sess, []string{"d", "e"}, strings.Repeat("x", 10_000), session.ErrTooLarge},
+	} {
+		var all []*session.Event
+		for _, id := range tt.ids {
+			ev := textEvent("user", tt.text)
+			ev.ID, ev.Actions.StateDelta = id, map[string]any{"k": id}
+			all = append(all, ev)
+		}
+		if err := s.Sessions.AppendAll(t.Context(), tt.sess, all); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+		for _, ev := range all {
+			if ev.Seq != 0 || ev.Actions.StateDelta["k"] != ev.ID {
+				t.Errorf("%s: event %s has number %d, delta %v", tt.name, ev.ID, ev.Seq, ev.Actions.StateDelta)
+			}
+		}
+	}
+	again := []*session.Event{textEvent("user", "2"), textEvent("user", "first again"), textEvent("user", "3")}
+	again[0].ID, again[1].ID, again[2].ID = "e-2", "e-1", "e-3"
+	if err := s.Sessions.AppendAll(t.Context(), sess, again); err != nil || sess.Version != 3 {
+		t.Errorf("with a repeated event: %v, version %d", err, sess.Version)
 	}
 }

@@ -48,6 +48,8 @@ func (su *Suite) sessionTests() map[string]func(*testing.T) {
 		"AppendStale":                  su.testAppendStale,
 		"AppendIdempotent":             su.testAppendIdempotent,
 		"AppendRetryAfterLostResponse": su.testAppendRetryAfterLostResponse,
+		"AppendAll":                    su.testAppendAll,
+		"AppendAllRejected":            su.testAppendAllRejected,
 		"AppendPartialEvent":           su.testAppendPartialEvent,
 		"AppendMissingSession":         su.testAppendMissingSession,
 		"AppendCopiesMaps":             su.testAppendCopiesMaps,
