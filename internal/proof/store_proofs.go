@@ -16,6 +16,7 @@ func storeProofs() []proof {
 		{"M15 soak of 256 sessions", forEachBackend(false, soakRows)},
 		{"M16 cost of a long session", forEachBackend(true, longSessionRows)},
 		{"M17 throughput", forEachBackend(true, throughputRows)},
+		{"retention", forEachBackend(true, retentionRows)},
 		{"M19 outages of the database", forEachBackend(true, outageRows)},
 		{"hung database", forEachBackend(true, hangRows)},
 		{"kill -9 with Vertex AI sessions", vertexRows},
