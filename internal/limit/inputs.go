@@ -19,10 +19,10 @@ type Input struct {
 // All returns the rows of the table in their order in docs/security.md.
 func All() []Input {
 	return []Input{
-		RequestBody, CallbackForm, LiveRequest,
-		Evaluation, PriceList,
+		RequestBody, CallbackForm, LiveRequest, StoredEvent,
+		ModelAnswer, ModelEvent, ModelError, LiveMessage, Evaluation, PriceList,
 		TokenAnswer, KeySet,
-		WebPage, Search, ToolDocument, MCPMessage, MCPList,
+		ToolResult, WebPage, Search, ToolDocument, MCPMessage, MCPList,
 		BucketListing, VertexAnswer, Credentials,
 	}
 }
@@ -34,6 +34,9 @@ const (
 	// maxDepth is the limit of the nesting of documents: that of the values that sessions
 	// store, 1000, inside of parts, contents, events and sessions.
 	maxDepth = 1024
+	// wireDepth is that of encoding/json, for answers in which a value that is too deep
+	// fails only the call whose arguments it is.
+	wireDepth = 10_000
 )
 
 // Requests of clients.
@@ -43,10 +46,26 @@ var (
 	LiveRequest  = Input{Name: "live request", Bytes: 4 << 20, Note: "100 000 values, 1000 parts"}
 )
 
+// Events of sessions.
+var (
+	StoredEvent = Input{Name: "event", Values: 2 * maxValues, Depth: maxDepth, Note: "bytes: `--max-event`"}
+)
+
+// ModelCalls limits the calls of an answer without max_function_calls, and ModelParts the
+// parts of any answer.
+const (
+	ModelCalls = 1000
+	ModelParts = 10_000
+)
+
 // Answers of model services.
 var (
-	Evaluation = Input{Name: "response of Vertex AI evaluation", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Time: 2 * time.Minute}
-	PriceList  = Input{Name: "price list", Bytes: 32 << 20, Values: 1_000_000, Depth: maxDepth}
+	ModelAnswer = Input{Name: "response of the model", Bytes: 64 << 20, Values: maxValues, Depth: wireDepth, Note: "10 000 parts, `max_function_calls` calls; time: `timeouts` of the model"}
+	ModelEvent  = Input{Name: "stream event of the model", Bytes: 32 << 20, Values: maxValues, Depth: wireDepth}
+	ModelError  = Input{Name: "error of the model", Bytes: 64 << 10, Note: "cut"}
+	LiveMessage = Input{Name: "live message of the model", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth}
+	Evaluation  = Input{Name: "response of Vertex AI evaluation", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Time: 2 * time.Minute}
+	PriceList   = Input{Name: "price list", Bytes: 32 << 20, Values: 1_000_000, Depth: maxDepth}
 )
 
 // Answers of identity providers.
@@ -57,6 +76,8 @@ var (
 
 // Answers for tools.
 var (
+	// ToolResult also limits all results of one answer of a model together.
+	ToolResult   = Input{Name: "tool result", Values: maxValues, Depth: maxDepth, Note: "bytes and time: settings of the tool; values of all results of one model response together"}
 	WebPage      = Input{Name: "web page", Bytes: 5 << 20, Time: 30 * time.Second, Note: "cut; the model gets at most 100 000 characters"}
 	Search       = Input{Name: "response of Discovery Engine", Bytes: 1 << 20, Values: maxValues, Depth: maxDepth}
 	ToolDocument = Input{Name: "document", Bytes: 24 << 20, Values: 500_000, Depth: 100, Note: "OpenAPI or discovery; YAML 4 MiB"}

@@ -1,10 +1,12 @@
 package limit
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // An Error reports an input that exceeds a limit.
@@ -80,6 +82,47 @@ func (b *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// An EventReader limits the bytes that are read for one event of a stream. Input is that of
+// an event.
+type EventReader struct {
+	io.Reader
+	Input Input
+	read  int
+}
+
+// Read reads until the limit.
+func (e *EventReader) Read(p []byte) (int, error) {
+	n, err := e.Reader.Read(p)
+	if e.read += n; e.read > e.Input.Bytes {
+		return 0, &Error{e.Input.Name, bytesUnit, e.Input.Bytes}
+	}
+	return n, err
+}
+
+// NextEvent begins the next event.
+func (e *EventReader) NextEvent() { e.read = 0 }
+
+// Lines scans the lines of a stream. A line has at most the bytes of its Input.
+type Lines struct {
+	*bufio.Scanner
+	input Input
+}
+
+// NewLines returns the lines of a stream whose lines are an input.
+func NewLines(r io.Reader, line Input) *Lines {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, line.Bytes)
+	return &Lines{lines, line}
+}
+
+// Err returns the first error.
+func (l *Lines) Err() error {
+	if err := l.Scanner.Err(); !errors.Is(err, bufio.ErrTooLong) {
+		return err
+	}
+	return &Error{l.input.Name, bytesUnit, l.input.Bytes}
+}
+
 // CheckJSON checks the values and the depth of JSON before it is decoded. Most texts have
 // so few marks that they need not be scanned.
 func (in Input) CheckJSON(text []byte) error {
@@ -91,18 +134,19 @@ func (in Input) CheckJSON(text []byte) error {
 
 // CheckValues checks only the values, for decoders that report the depth with its place.
 func (in Input) CheckValues(text []byte) error {
-	if err, ok := errors.AsType[*Error](in.CheckJSON(text)); ok && err.Unit != levels {
-		return err
-	}
-	return nil
+	in.Depth = math.MaxInt
+	return in.CheckJSON(text)
 }
+
+// CheckCount checks a number of values.
+func (in Input) CheckCount(values int) error { return in.checkMeasure(values, 0) }
 
 func (in Input) checkMeasure(values, depth int) error {
 	switch {
-	case values > in.Values:
-		return &Error{in.Name, "values", in.Values}
 	case depth > in.Depth:
 		return &Error{in.Name, levels, in.Depth}
+	case values > in.Values:
+		return &Error{in.Name, "values", in.Values}
 	}
 	return nil
 }
@@ -120,12 +164,6 @@ func (m *Meter) AddJSON(text []byte) error {
 	values, depth := Measure(text)
 	m.values += values
 	return m.Input.checkMeasure(m.values, depth)
-}
-
-// AddValue does the same for a decoded value.
-func (m *Meter) AddValue(v any) error {
-	m.values += CountValues(v, m.Input.Values-m.values)
-	return m.Input.checkMeasure(m.values, 0)
 }
 
 // countMarks counts what Measure counts, also inside of strings.

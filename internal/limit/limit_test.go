@@ -67,7 +67,7 @@ func TestMeter(t *testing.T) {
 	if err := m.AddJSON([]byte(`[0,0,0]`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.AddValue([]any{int64(0), int64(0)}); err != nil {
+	if err := m.AddJSON([]byte(`[0,0]`)); err != nil {
 		t.Fatal(err)
 	}
 	if got := errorText(m.AddJSON([]byte(`[]`))); got != "thing exceeds the limit of 5 values" {

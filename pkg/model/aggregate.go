@@ -83,6 +83,9 @@ func (a *Aggregator) flushText() {
 	a.thought = false
 }
 
+// CountParts returns how many parts the response has so far.
+func (a *Aggregator) CountParts() int { return len(a.parts) }
+
 // Whole returns the complete response: the merged parts, and the latest value of each
 // other field. It returns nil if no chunk was added.
 func (a *Aggregator) Whole() *Response {

@@ -35,6 +35,14 @@ type Error struct {
 	Hint string
 }
 
+// A CallsLimitError ends an answer with more function calls than [Request.MaxCalls].
+type CallsLimitError struct{ Limit int }
+
+// Error names the limit.
+func (e *CallsLimitError) Error() string {
+	return fmt.Sprintf("the function calls in one answer exceed the limit of %d", e.Limit)
+}
+
 // Error returns the model, code, status, message, address, attempt and hint, as far as
 // they are known.
 func (e *Error) Error() string {

@@ -46,6 +46,10 @@ type Request struct {
 	// Stream requests partial responses.
 	Stream bool
 
+	// MaxCalls limits the function calls of the answer; 0 is the limit of the provider. A
+	// provider ends a longer answer with a [*CallsLimitError] as soon as it sees it.
+	MaxCalls int
+
 	// Origin identifies the run. It is never sent to a remote model.
 	Origin Origin
 

@@ -129,7 +129,7 @@ func (a *anthropic) Generate(ctx context.Context, req *model.Request) iter.Seq2[
 		case err != nil:
 			yield(nil, err)
 		default:
-			yield(reply.buildResponse(), nil)
+			yield(reply.buildResponse())
 		}
 	}
 }
@@ -162,6 +162,10 @@ func (r *anthropicReply) readReply(ctx context.Context) error {
 	}
 	defer resp.closeBody()
 	r.resp = resp
+	if r.budget == nil {
+		r.budget = resp.budget
+	}
+	resp.budget = r.budget
 	if resp.isStream(r.stream) {
 		err := r.readStream()
 		if err == nil && !r.stopped {
@@ -178,6 +182,7 @@ type anthropicCall struct {
 	model     string
 	body      map[string]any
 	options   *genai.HTTPOptions
+	maxCalls  int
 	// answerTool is set if the response schema was sent as the tool of that name.
 	answerTool string
 }
@@ -204,7 +209,7 @@ func (a *anthropic) sendCall(ctx context.Context, c *anthropicCall) (*serviceRes
 	if err != nil {
 		return nil, err
 	}
-	call := &serviceRequest{url: at.url, header: http.Header{}, body: c.body, secrets: at.secrets}
+	call := &serviceRequest{url: at.url, header: http.Header{}, body: c.body, secrets: at.secrets, maxCalls: c.maxCalls}
 	maps.Copy(call.header, at.header)
 	for name, values := range a.opts.Header {
 		call.header[http.CanonicalHeaderKey(name)] = values

@@ -33,7 +33,7 @@ func (a *anthropic) newCall(ctx context.Context, req *model.Request) (*anthropic
 		config = &genai.GenerateContentConfig{}
 	}
 	c := &anthropicCall{
-		anthropic: a, model: firstNonEmpty(req.Model, a.name), body: map[string]any{}, options: config.HTTPOptions,
+		anthropic: a, model: firstNonEmpty(req.Model, a.name), body: map[string]any{}, options: config.HTTPOptions, maxCalls: req.MaxCalls,
 	}
 	if a.opts.Vertex != nil {
 		c.body["anthropic_version"] = vertexVersion

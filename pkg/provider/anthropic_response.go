@@ -18,6 +18,7 @@ type replyBlock struct {
 	text      bytes.Buffer // of text or a thought, or the JSON of a call's input
 	signature bytes.Buffer
 	raw       json.RawMessage // of types that have no genai form
+	call      *genai.Part     // of a call that is complete
 }
 
 // A wireBlock is a content block as the service sends it.
@@ -84,6 +85,7 @@ type anthropicReply struct {
 	stream bool
 	yield  func(*model.Response, error) bool
 	resp   *serviceResponse
+	budget *answerBudget // of all requests of the turn
 
 	blocks  []*replyBlock
 	first   int // the index of the first block of the current request
@@ -156,11 +158,27 @@ func (r *anthropicReply) readMessage() error {
 		if err != nil {
 			return r.resp.malformedError(raw, err)
 		}
-		r.blocks = append(r.blocks, block)
+		if err := r.addBlock(block); err != nil {
+			return err
+		}
 	}
 	r.version = firstNonEmpty(r.version, m.Model)
 	r.usage.addUsage(m.Usage)
 	r.stop, r.details = m.StopReason, m.StopDetails.Explanation
+	return nil
+}
+
+// addBlock adds a block to the response.
+func (r *anthropicReply) addBlock(b *replyBlock) error {
+	if err := r.budget.checkParts(len(r.blocks) + 1); err != nil {
+		return r.resp.toModelError(err)
+	}
+	if b.Type == "tool_use" {
+		if err := r.budget.addCall(); err != nil {
+			return err
+		}
+	}
+	r.blocks = append(r.blocks, b)
 	return nil
 }
 
@@ -177,16 +195,19 @@ type wireMessage struct {
 }
 
 // buildResponse returns the complete response.
-func (r *anthropicReply) buildResponse() *model.Response {
+func (r *anthropicReply) buildResponse() (*model.Response, error) {
 	whole := &model.Response{ModelVersion: r.version, UsageMetadata: r.usage.usageMetadata(), FinishReason: anthropicFinish(r.stop)}
 	content := modelContent()
 	for _, b := range r.blocks {
-		part, bad := r.blockPart(b)
+		part, bad, err := r.blockPart(b)
+		if err != nil {
+			return nil, err
+		}
 		if bad != nil {
 			if whole.FinishReason == genai.FinishReasonMaxTokens {
 				continue // the limit cut the arguments
 			}
-			return bad.errorResponse(whole)
+			return bad.errorResponse(whole), nil
 		}
 		if part != nil {
 			content.Parts = append(content.Parts, part)
@@ -195,7 +216,7 @@ func (r *anthropicReply) buildResponse() *model.Response {
 	if len(content.Parts) > 0 {
 		whole.Content = content
 	}
-	return withContent(withFinishError(whole, describeFinish(r)))
+	return withContent(withFinishError(whole, describeFinish(r))), nil
 }
 
 // describeFinish returns why the response is not complete.
@@ -227,8 +248,9 @@ func anthropicFinish(stop string) genai.FinishReason {
 }
 
 // blockPart converts a complete block. It returns nil for blocks without a genai form,
-// such as calls of tools that the service runs itself.
-func (r *anthropicReply) blockPart(b *replyBlock) (*genai.Part, *malformedCall) {
+// such as calls of tools that the service runs itself. The error is that of an answer above
+// a limit.
+func (r *anthropicReply) blockPart(b *replyBlock) (*genai.Part, *malformedCall, error) {
 	signed := func(p *genai.Part) *genai.Part {
 		p.Thought, p.PartMetadata = true, vendorMetadata(anthropicVendor, bareModelName(r.call.model))
 		return p
@@ -236,20 +258,25 @@ func (r *anthropicReply) blockPart(b *replyBlock) (*genai.Part, *malformedCall) 
 	switch b.Type {
 	case "text":
 		if b.text.Len() == 0 {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return &genai.Part{Text: b.text.String()}, nil
+		return &genai.Part{Text: b.text.String()}, nil, nil
 	case "thinking":
-		return signed(&genai.Part{Text: b.text.String(), ThoughtSignature: bytes.Clone(b.signature.Bytes())}), nil
+		return signed(&genai.Part{Text: b.text.String(), ThoughtSignature: bytes.Clone(b.signature.Bytes())}), nil, nil
 	case "redacted_thinking":
 		p := signed(&genai.Part{ThoughtSignature: []byte(b.Data)})
 		p.PartMetadata[redactedKey] = true
-		return p, nil
+		return p, nil, nil
 	case "tool_use":
 		if r.call.answerTool != "" && b.Name == r.call.answerTool {
-			return &genai.Part{Text: strings.TrimSpace(b.inputJSON())}, nil
+			return &genai.Part{Text: strings.TrimSpace(b.inputJSON())}, nil, nil
 		}
-		return callPart(chatCall{ID: string(b.ID), Function: chatFunction{Name: b.Name, Arguments: b.inputJSON()}})
+		if b.call != nil {
+			return b.call, nil, nil
+		}
+		part, bad, err := r.resp.callPart(chatCall{ID: string(b.ID), Function: chatFunction{Name: b.Name, Arguments: b.inputJSON()}})
+		b.call = part
+		return part, bad, err
 	}
-	return nil, nil
+	return nil, nil, nil
 }

@@ -95,7 +95,9 @@ func (r *anthropicReply) startBlock(e *anthropicEvent, data []byte) error {
 	if err != nil {
 		return r.resp.malformedError(data, err)
 	}
-	r.blocks = append(r.blocks, block)
+	if err := r.addBlock(block); err != nil {
+		return err
+	}
 	if block.Type == "text" || block.Type == "thinking" {
 		r.emitText(block, block.text.String())
 	}
@@ -143,10 +145,11 @@ func (r *anthropicReply) endBlock(e *anthropicEvent, data []byte) error {
 	if block.Type != "tool_use" || r.call.answerTool != "" && block.Name == r.call.answerTool {
 		return nil
 	}
-	if part, bad := r.blockPart(block); bad == nil {
+	part, bad, err := r.blockPart(block)
+	if bad == nil && err == nil {
 		r.emitPart(part)
 	}
-	return nil
+	return err
 }
 
 func (r *anthropicReply) emitText(block *replyBlock, text string) {

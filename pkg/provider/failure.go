@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/model"
 )
 
@@ -96,6 +97,9 @@ func kindOfFailure(e *model.Error) failureKind {
 		return failOverloaded
 	case 0:
 		if errors.Is(e.Err, context.Canceled) {
+			return failOther
+		}
+		if _, tooLarge := errors.AsType[*limit.Error](e.Err); tooLarge {
 			return failOther
 		}
 		if wait, ok := errors.AsType[net.Error](e.Err); ok && wait.Timeout() || e.Status == statusWord(http.StatusGatewayTimeout) {

@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/model"
 )
 
@@ -156,10 +157,11 @@ type geminiCall struct {
 	model    string
 	contents []*genai.Content
 	config   *genai.GenerateContentConfig
+	budget   *answerBudget
 }
 
 func newGeminiCall(name string, client *genai.Client, req *model.Request) (*geminiCall, error) {
-	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(req.Contents), config: copyConfig(req.Config)}
+	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(req.Contents), config: copyConfig(req.Config), budget: newAnswerBudget(req.MaxCalls)}
 	if c.model == "" {
 		c.model = name
 	}
@@ -347,7 +349,9 @@ func (c *geminiCall) generateOnce(ctx context.Context) (*model.Response, error) 
 		return nil, c.toModelError(ctx, err)
 	}
 	r, _ := fromGemini(answer)
-	if bad := unquoteValues(r.Content); bad != nil {
+	if bad, err := c.budget.unquoteValues(r.Content); err != nil {
+		return nil, c.toModelError(ctx, err)
+	} else if bad != nil {
 		return bad.errorResponse(r), nil
 	}
 	return withContent(r), nil
@@ -375,7 +379,12 @@ func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Respo
 			break
 		}
 		r, message := fromGemini(chunk)
-		if bad := unquoteValues(r.Content); bad != nil {
+		bad, err := c.budget.unquoteValues(r.Content)
+		if err != nil {
+			yield(nil, c.toModelError(ctx, err))
+			return
+		}
+		if bad != nil {
 			yield(bad.errorResponse(r), nil)
 			return
 		}
@@ -384,6 +393,10 @@ func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Respo
 		}
 		answered = answered || len(chunk.Candidates) > 0
 		whole.Add(r)
+		if err := c.budget.checkParts(whole.CountParts()); err != nil {
+			yield(nil, c.toModelError(ctx, err))
+			return
+		}
 		if !yield(toPartial(r), nil) {
 			return
 		}
@@ -430,7 +443,17 @@ func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 	if named, ok := errors.AsType[*model.Error](err); ok {
 		return named
 	}
-	if apiErr, ok := errors.AsType[genai.APIError](err); ok {
+	if _, ok := errors.AsType[*model.CallsLimitError](err); ok {
+		return err
+	}
+	if tooLarge, ok := errors.AsType[*limit.Error](err); ok {
+		return &model.Error{URL: c.resolveAddress(), Message: tooLarge.Error(), Err: tooLarge}
+	}
+	apiErr, ok := errors.AsType[genai.APIError](err)
+	if ok && apiErr.Status == statusTooLarge {
+		return &model.Error{URL: c.resolveAddress(), Message: apiErr.Message, Err: &limit.Error{}}
+	}
+	if ok {
 		return &model.Error{URL: c.resolveAddress(), Code: apiErr.Code, Status: apiErr.Status, Reason: errorInfoReason(apiErr.Details), Message: apiErr.Message, Err: retryDelay(apiErr.Details)}
 	}
 	if urlErr, ok := errors.AsType[*url.Error](err); ok {

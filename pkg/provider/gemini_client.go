@@ -1,10 +1,10 @@
 package provider
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +15,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/charset"
+	"agenthost/internal/limit"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
@@ -223,7 +224,7 @@ func (t *geminiTransport) authorizeRequest(req *http.Request) (authorized *http.
 }
 
 func errorFromGemini(resp *http.Response, redactor *spec.Redactor) *model.Error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit.ModelError.Bytes)))
 	if err != nil {
 		body = nil
 	}
@@ -276,7 +277,10 @@ func parseErrorBody(body []byte) genai.APIError {
 func bufferResponse(resp *http.Response, redactor *spec.Redactor) *model.Error {
 	defer resp.Body.Close()
 	resp.Header.Del(finishMessageHeader)
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes))
+	body, err := limit.ModelAnswer.ReadAll(resp.Body)
+	if tooLarge, ok := errors.AsType[*limit.Error](err); ok {
+		return &model.Error{Message: tooLarge.Error(), Err: tooLarge}
+	}
 	if err != nil {
 		return &model.Error{Status: statusOfSilence(err), Message: "response of Gemini was truncated: " + err.Error(), Err: err}
 	}
@@ -348,7 +352,7 @@ func truncateBytes(text []byte) string {
 // lines. It drops comments and other fields. It ends a truncated or malformed stream
 // with an error block.
 type sseReader struct {
-	lines    *bufio.Scanner
+	lines    *limit.Lines
 	body     io.Closer
 	header   http.Header
 	redactor *spec.Redactor
@@ -358,9 +362,8 @@ type sseReader struct {
 
 func newSSEReader(resp *http.Response, redactor *spec.Redactor) *sseReader {
 	resp.Header.Del(finishMessageHeader)
-	b := &sseReader{lines: bufio.NewScanner(resp.Body), body: resp.Body, header: resp.Header, redactor: redactor}
-	b.lines.Buffer(nil, maxResponseBytes)
-	return b
+	lines := limit.NewLines(limit.ModelAnswer.NewReader(resp.Body), limit.ModelEvent)
+	return &sseReader{lines: lines, body: resp.Body, header: resp.Header, redactor: redactor}
 }
 
 // Read returns whole blocks, split to the size of p.
@@ -382,7 +385,15 @@ func (b *sseReader) Close() error {
 
 func (b *sseReader) readEvent() {
 	data := bytes.TrimSpace(b.nextData())
-	if err := b.lines.Err(); err != nil {
+	err := b.lines.Err()
+	if err == nil {
+		err = limit.ModelEvent.CheckJSON(data)
+	}
+	if tooLarge, ok := errors.AsType[*limit.Error](err); ok {
+		b.writeError(statusTooLarge, tooLarge.Error())
+		return
+	}
+	if err != nil {
 		b.writeError(statusOfSilence(err), "stream of Gemini was interrupted: "+err.Error())
 		return
 	}
@@ -424,6 +435,10 @@ func (b *sseReader) nextData() []byte {
 	b.ended = true
 	return data
 }
+
+// statusTooLarge is the status of an error block for a response above a limit. By it the call,
+// after the SDK, distinguishes the error from one of the network.
+const statusTooLarge = "AGENTHOST_RESPONSE_TOO_LARGE"
 
 func (b *sseReader) writeError(status, message string) {
 	b.ended = true

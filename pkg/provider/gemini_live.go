@@ -17,6 +17,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/buffers"
+	"agenthost/internal/limit"
 	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
@@ -24,7 +25,6 @@ import (
 
 // Limits of a live connection.
 const (
-	maxLiveMessage = 16 << 20 // a turn's grounding and images fit; the service sends far less
 	liveWriteLimit = 10 * time.Second
 	livePingEvery  = 20 * time.Second
 	liveSetupLimit = 30 * time.Second
@@ -108,7 +108,7 @@ func (g *gemini) openLive(ctx context.Context, config *genai.ClientConfig, setup
 	if err != nil {
 		return nil, liveDialError(ctx, resp, err, redactor)
 	}
-	socket.SetReadLimit(maxLiveMessage)
+	socket.SetReadLimit(int64(limit.LiveMessage.Bytes))
 	c := &geminiLiveConn{socket: socket, network: upgrade.conn, typed: g.LiveTraits(setup.Model).TypedMedia, redactor: redactor, rules: rules, names: names}
 	if err := c.startSession(ctx, text); err != nil {
 		_ = socket.CloseNow() // the error of the setup is the cause

@@ -269,9 +269,9 @@ func TestGeminiLiveHostileService(t *testing.T) {
 	})
 	for name, c := range map[string]struct{ message, want string }{
 		"100 MB":          {strings.Repeat("a", 100<<20), "the live connection was closed with code 1009: the model sent a message of more than 16 MiB"},
-		"many parts":      {`{"serverContent":{"modelTurn":{"parts":[` + strings.Repeat("{},", 1<<20) + `{}]}}}`, "malformed response from Gemini: serverContent.modelTurn.parts: the number of values exceeds the limit of 100000"},
-		"many calls":      {`{"toolCall":{"functionCalls":[` + strings.Repeat("{},", 1<<20) + `{}]}}`, "malformed response from Gemini: toolCall.functionCalls: the number of values exceeds the limit of 100000"},
-		"deep JSON":       {`{"toolCall":{"functionCalls":[{"args":{"a":` + strings.Repeat("[", 1<<20), "nesting exceeds the limit of 1000"},
+		"many parts":      {`{"serverContent":{"modelTurn":{"parts":[` + strings.Repeat("{},", 1<<20) + `{}]}}}`, "malformed response from Gemini: live message of the model exceeds the limit of 250000 values"},
+		"many calls":      {`{"toolCall":{"functionCalls":[` + strings.Repeat("{},", 1<<20) + `{}]}}`, "malformed response from Gemini: live message of the model exceeds the limit of 250000 values"},
+		"deep JSON":       {`{"toolCall":{"functionCalls":[{"args":{"a":` + strings.Repeat("[", 1<<20), "live message of the model exceeds the nesting limit of 1024"},
 		"negative number": {`{"sessionResumptionUpdate":{"lastConsumedClientMessageIndex":"1e400"}}`, "sessionResumptionUpdate.lastConsumedClientMessageIndex: expected a whole number"},
 	} {
 		t.Run(name, func(t *testing.T) {

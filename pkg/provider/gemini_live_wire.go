@@ -10,6 +10,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/adkjson"
+	"agenthost/internal/limit"
 	"agenthost/pkg/model"
 )
 
@@ -194,13 +195,13 @@ func (k *liveKeys) findKey(name []byte) any {
 	return nil
 }
 
-// maxLiveValues limits the items of all lists and objects of a message.
-const maxLiveValues = 100_000
-
 // decodeLiveMessage decodes a message of the Live API, with keys in either spelling. The
 // result does not alias the text. Unknown keys are ignored.
 func decodeLiveMessage(text []byte) (*liveMessage, error) {
-	d := &adkjson.Decoder{Buf: text, MaxValues: maxLiveValues}
+	if err := limit.LiveMessage.CheckJSON(text); err != nil {
+		return nil, err
+	}
+	d := &adkjson.Decoder{Buf: text}
 	var k liveKeys
 	d.ReadFields(k.findKey, func(_, _ []byte) { d.SkipValue() })
 	if err := d.CheckEnd(); err != nil {

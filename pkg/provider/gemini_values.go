@@ -2,12 +2,14 @@ package provider
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/session"
 )
 
@@ -257,12 +259,18 @@ func quoteValues(part map[string]any) {
 }
 
 // unquoteValues decodes the free values of a content, before it is used. It returns the call whose arguments
-// cannot be decoded; another value that cannot be decoded is left out.
-func unquoteValues(c *genai.Content) *malformedCall {
+// cannot be decoded; another value that cannot be decoded is left out. An error means that
+// the answer exceeds a limit.
+func (b *answerBudget) unquoteValues(c *genai.Content) (*malformedCall, error) {
 	if c == nil {
-		return nil
+		return nil, nil
 	}
 	for _, p := range c.Parts {
+		if p.FunctionCall != nil {
+			if err := b.addCall(); err != nil {
+				return nil, err
+			}
+		}
 		for _, f := range freeValues {
 			value := f.find(p)
 			if value == nil {
@@ -272,12 +280,15 @@ func unquoteValues(c *genai.Content) *malformedCall {
 			if !ok {
 				continue
 			}
-			decoded, err := decodeArguments(text)
+			decoded, err := b.decodeArguments(text)
+			if _, tooLarge := errors.AsType[*limit.Error](err); tooLarge {
+				return nil, err
+			}
 			if err != nil && f.holder == "functionCall" {
-				return &malformedCall{name: p.FunctionCall.Name, args: text}
+				return &malformedCall{name: p.FunctionCall.Name, args: text}, nil
 			}
 			*value = decoded
 		}
 	}
-	return nil
+	return nil, nil
 }

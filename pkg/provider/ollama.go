@@ -110,7 +110,7 @@ func (o *ollama) sendRequest(ctx context.Context, req *model.Request) (*serviceR
 		return nil, err
 	}
 	at := ollamaEndpoint(newVariables(o.opts.Lookup, o.opts.App), o.opts.APIKey, o.opts.BaseURL)
-	call := &serviceRequest{url: baseurl.Join(at.base.value, "/api/chat"), header: http.Header{}, body: body, secrets: []string{at.key.value}}
+	call := &serviceRequest{url: baseurl.Join(at.base.value, "/api/chat"), header: http.Header{}, body: body, secrets: []string{at.key.value}, maxCalls: req.MaxCalls}
 	if at.key.value != "" {
 		call.header.Set("Authorization", "Bearer "+at.key.value)
 	}

@@ -47,7 +47,11 @@ func (r *ollamaReader) readResponse() error {
 			return err
 		}
 		last = value
-		for _, part := range r.addChunk(chunk) {
+		parts, err := r.addChunk(chunk)
+		if err != nil {
+			return err
+		}
+		for _, part := range parts {
 			partial := &model.Response{Content: modelContent(part), ModelVersion: chunk.Model, Partial: true}
 			if r.stopped = !r.yield(partial, nil); r.stopped {
 				return nil
@@ -78,7 +82,7 @@ func (r *ollamaReader) decodeChunk(data []byte) (*ollamaChunk, error) {
 }
 
 // addChunk adds a chunk to the response and returns its parts.
-func (r *ollamaReader) addChunk(chunk *ollamaChunk) []*genai.Part {
+func (r *ollamaReader) addChunk(chunk *ollamaChunk) ([]*genai.Part, error) {
 	var parts []*genai.Part
 	if chunk.Message.Thinking != "" {
 		parts = append(parts, &genai.Part{Text: chunk.Message.Thinking, Thought: true})
@@ -86,8 +90,14 @@ func (r *ollamaReader) addChunk(chunk *ollamaChunk) []*genai.Part {
 	if chunk.Message.Content != "" {
 		parts = append(parts, &genai.Part{Text: chunk.Message.Content})
 	}
+	if err := r.resp.budget.addCalls(len(chunk.Message.ToolCalls)); err != nil {
+		return nil, err
+	}
 	for _, call := range chunk.Message.ToolCalls {
-		part, bad := callPart(chatCall{ID: call.ID, Function: chatFunction{Name: call.Function.Name, Arguments: unquoteJSON(call.Function.Arguments)}})
+		part, bad, err := r.resp.callPart(chatCall{ID: call.ID, Function: chatFunction{Name: call.Function.Name, Arguments: unquoteJSON(call.Function.Arguments)}})
+		if err != nil {
+			return nil, err
+		}
 		if bad != nil {
 			r.bad = bad
 			continue
@@ -96,7 +106,10 @@ func (r *ollamaReader) addChunk(chunk *ollamaChunk) []*genai.Part {
 	}
 	r.last = *chunk
 	r.all.Add(&model.Response{Content: modelContent(parts...), ModelVersion: chunk.Model})
-	return parts
+	if err := r.resp.budget.checkParts(r.all.CountParts()); err != nil {
+		return nil, r.resp.toModelError(err)
+	}
+	return parts, nil
 }
 
 // buildWhole returns the complete response. Thoughts are counted as part of the output: the

@@ -134,7 +134,7 @@ func (o *openAI) sendBody(ctx context.Context, req *model.Request, path string, 
 	if at.problem != "" {
 		return nil, newConfigError(http.StatusBadRequest, at.problem)
 	}
-	call := &serviceRequest{url: baseurl.Join(at.base.value, path), header: http.Header{}, body: body, secrets: []string{at.key.value}}
+	call := &serviceRequest{url: baseurl.Join(at.base.value, path), header: http.Header{}, body: body, secrets: []string{at.key.value}, maxCalls: req.MaxCalls}
 	switch {
 	case at.key.value == "":
 	case o.vendor.keyHeader != "":

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 )
@@ -37,8 +38,14 @@ func readChatResponse(resp *serviceResponse, target *chatTarget) (*model.Respons
 		return nil, failed
 	}
 	r.Content = modelContent(choice.Message.textParts()...)
+	if err := resp.budget.addCalls(len(choice.Message.ToolCalls)); err != nil {
+		return nil, err
+	}
 	for _, call := range choice.Message.ToolCalls {
-		part, bad := callPart(call)
+		part, bad, err := resp.callPart(call)
+		if err != nil {
+			return nil, err
+		}
 		if bad = bad.orCut(call, choice.FinishReason); bad != nil {
 			return bad.errorResponse(r), nil
 		}
@@ -120,16 +127,20 @@ func (b *malformedCall) orCut(c chatCall, finish string) *malformedCall {
 	if finishReason(finish) != genai.FinishReasonMaxTokens || b == nil && strings.TrimSpace(c.Function.Arguments) != "" {
 		return b
 	}
-	return &malformedCall{c.Function.Name, c.Function.Arguments, true}
+	return &malformedCall{name: c.Function.Name, args: c.Function.Arguments, cut: true}
 }
 
-func callPart(c chatCall) (*genai.Part, *malformedCall) {
-	args, err := decodeArguments(c.Function.Arguments)
+// callPart converts a complete call. The error is that of an answer above a limit.
+func (r *serviceResponse) callPart(c chatCall) (*genai.Part, *malformedCall, error) {
+	args, err := r.budget.decodeArguments(c.Function.Arguments)
+	if _, tooLarge := errors.AsType[*limit.Error](err); tooLarge {
+		return nil, nil, r.toModelError(err)
+	}
 	if err != nil {
-		return nil, &malformedCall{name: c.Function.Name, args: strings.TrimSpace(c.Function.Arguments)}
+		return nil, &malformedCall{name: c.Function.Name, args: strings.TrimSpace(c.Function.Arguments)}, nil
 	}
 	id, signature := c.splitSignature()
-	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: c.Function.Name, Args: args}, ThoughtSignature: signature}, nil
+	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: c.Function.Name, Args: args}, ThoughtSignature: signature}, nil, nil
 }
 
 // decodeArguments decodes the arguments of a call. No text and null are none.
@@ -175,17 +186,67 @@ type chatStream struct {
 type streamedCall struct {
 	chatCall
 	names, arguments []string
+	nameBytes        int
+	object           objectScanner // of the arguments
 }
 
+// maxCallName limits the chunks of a name together, which are joined more than once. Some
+// servers send in each chunk the name so far.
+const maxCallName = 10_000
+
 // addChunk adds the fields that are not empty.
-func (c *streamedCall) addChunk(f chatFunction) {
-	if f.Name != "" {
+func (c *streamedCall) addChunk(f chatFunction) error {
+	isRepeated := len(c.names) == 1 && c.names[0] == f.Name
+	if f.Name != "" && !isRepeated {
+		if c.nameBytes += len(f.Name); c.nameBytes > maxCallName {
+			return fmt.Errorf("name of a function exceeds the limit of %d bytes", maxCallName)
+		}
 		c.names = append(c.names, f.Name)
 	}
 	if f.Arguments != "" {
 		c.arguments = append(c.arguments, f.Arguments)
+		c.object.scanChunk(f.Arguments)
+	}
+	return nil
+}
+
+// An objectScanner reports whether chunks may together be one JSON object, without reading
+// them again for each chunk.
+type objectScanner struct {
+	begun, inString, escaped, ended, other bool
+	depth                                  int
+}
+
+func (s *objectScanner) scanChunk(text string) {
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case s.other:
+			return
+		case s.escaped:
+			s.escaped = false
+		case s.inString:
+			s.escaped, s.inString = c == '\\', c != '"'
+		case strings.IndexByte(jsonSpace, c) >= 0:
+		case s.ended, !s.begun && c != '{':
+			s.other = true
+		case c == '"':
+			s.inString = true
+		case c == '{', c == '[':
+			s.begun = true
+			s.depth++
+		case c == '}', c == ']':
+			s.depth--
+			s.ended = s.depth == 0
+		}
 	}
 }
+
+// jsonSpace is the white space that JSON allows between tokens.
+const jsonSpace = " \t\r\n"
+
+// mayBeObject reports whether the chunks so far may be an object.
+func (s *objectScanner) mayBeObject() bool { return s.ended && !s.other }
 
 // joinChunks returns the whole call.
 func (c *streamedCall) joinChunks() chatCall {
@@ -263,8 +324,12 @@ func (s *chatStream) handleChunk(data []byte) error {
 		if delta := cmp.Or(choice.Delta, choice.Message); delta != nil {
 			s.refusal.WriteString(delta.Refusal)
 			s.thoughts.addReply(delta)
-			s.addCalls(delta.ToolCalls)
-			s.emitParts(delta.textParts()...)
+			if err := s.addCalls(delta.ToolCalls); err != nil {
+				return err
+			}
+			if err := s.emitParts(delta.textParts()...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -273,15 +338,20 @@ func (s *chatStream) handleChunk(data []byte) error {
 // addCalls merges the chunks of calls. A chunk belongs to the last call of its index,
 // unless it has another ID: some servers send no index. Without both, a chunk with a whole
 // call begins another one.
-func (s *chatStream) addCalls(chunks []chatCall) {
+func (s *chatStream) addCalls(chunks []chatCall) error {
 	for _, p := range chunks {
 		c := s.findOpenCall(p)
 		if c == nil {
+			if err := s.resp.budget.addCall(); err != nil {
+				return err
+			}
 			c = &streamedCall{chatCall: chatCall{Index: p.Index, ID: p.ID}}
 			s.calls = append(s.calls, c)
 		}
 		c.ID = firstNonEmpty(c.ID, p.ID)
-		c.addChunk(p.Function)
+		if err := c.addChunk(p.Function); err != nil {
+			return s.resp.newError(0, err.Error())
+		}
 		for _, fields := range []*liteLLMFields{p.LiteLLM, p.Function.LiteLLM} {
 			if fields != nil {
 				c.LiteLLM = fields
@@ -291,6 +361,7 @@ func (s *chatStream) addCalls(chunks []chatCall) {
 			c.Extra = p.Extra
 		}
 	}
+	return nil
 }
 
 // isOther reports whether a chunk without an ID is a whole call, and c too: one without an
@@ -299,8 +370,10 @@ func (c *streamedCall) isOther(p chatCall) bool {
 	if p.ID != "" || p.Function.Name == "" || !isObject(p.Function.Arguments) {
 		return false
 	}
-	own := c.joinChunks().Function
-	return isObject(own.Arguments) && (p.Index == nil || p.Function.Name != own.Name)
+	if !c.object.mayBeObject() || p.Index != nil && p.Function.Name == joinNameChunks(c.names) {
+		return false
+	}
+	return isObject(joinArgumentChunks(c.arguments))
 }
 
 func (s *chatStream) findOpenCall(p chatCall) *streamedCall {
@@ -321,15 +394,19 @@ func (s *chatStream) findOpenCall(p chatCall) *streamedCall {
 }
 
 // emitParts yields parts as a chunk.
-func (s *chatStream) emitParts(parts ...*genai.Part) {
+func (s *chatStream) emitParts(parts ...*genai.Part) error {
 	for _, p := range parts {
 		if s.stopped {
-			return
+			return nil
 		}
 		r := &model.Response{Content: modelContent(p), ModelVersion: s.version}
 		s.whole.Add(r)
+		if err := s.resp.budget.checkParts(s.whole.CountParts()); err != nil {
+			return s.resp.toModelError(err)
+		}
 		s.stopped = !s.yield(toPartial(r), nil)
 	}
+	return nil
 }
 
 // emitFinal yields the calls, and then the whole response.
@@ -340,12 +417,19 @@ func (s *chatStream) emitFinal() {
 	}
 	for _, c := range s.calls {
 		call := c.joinChunks()
-		part, bad := callPart(call)
+		part, bad, err := s.resp.callPart(call)
 		if bad = bad.orCut(call, s.finish); bad != nil {
 			s.yield(bad.errorResponse(last), nil)
 			return
 		}
-		if s.emitParts(part); s.stopped {
+		if err == nil {
+			err = s.emitParts(part)
+		}
+		if err != nil {
+			s.yield(nil, err)
+			return
+		}
+		if s.stopped {
 			return
 		}
 	}

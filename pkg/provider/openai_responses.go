@@ -167,6 +167,7 @@ type responsesReader struct {
 	yield   func(*model.Response, error) bool
 	model   string
 	items   []responsesItem // of a stream, in order
+	parts   int             // of the items
 	stopped bool            // the consumer has stopped iterating
 }
 
@@ -232,7 +233,9 @@ func (r *responsesReader) handleEvent(e *responsesEvent) (*model.Response, error
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		r.emitPart(&genai.Part{Text: e.Delta, Thought: true})
 	case "response.output_item.done":
-		r.addItem(e.Item)
+		if err := r.addItem(e.Item); err != nil {
+			return nil, err
+		}
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		if e.Response == nil {
 			return nil, r.resp.newError(0, "event "+e.Type+" has no response")
@@ -255,17 +258,26 @@ func (r *responsesReader) emitPart(p *genai.Part) {
 }
 
 // addItem adds a complete item, and yields it if it is a call.
-func (r *responsesReader) addItem(item *responsesItem) {
+func (r *responsesReader) addItem(item *responsesItem) error {
 	if item == nil {
-		return
+		return nil
 	}
 	r.items = append(r.items, *item)
-	if item.Type != "function_call" || item.Status == "incomplete" {
-		return
+	r.parts += 1 + len(item.Content) + len(item.Summary)
+	if err := r.resp.budget.checkParts(r.parts); err != nil {
+		return r.resp.toModelError(err)
 	}
-	if part, bad := callPart(item.toCall()); bad == nil {
+	if item.Type != "function_call" {
+		return nil
+	}
+	if err := r.resp.budget.addCall(); err != nil || item.Status == "incomplete" {
+		return err
+	}
+	part, bad, err := r.resp.callPart(item.toCall())
+	if bad == nil && err == nil {
 		r.emitPart(part)
 	}
+	return err
 }
 
 func (i *responsesItem) toCall() chatCall {
@@ -311,7 +323,14 @@ func (r *responsesReader) buildResponse(answer *responsesAnswer) (*model.Respons
 		resp.FinishReason = incompleteReason(answer)
 	}
 	message := finishMessage(resp.FinishReason)
-	content, refusal, bad := r.decodeItems(answer)
+	r.resp.budget = newAnswerBudget(r.resp.budget.maxCalls) // the whole answer repeats the items of its stream
+	if err := r.resp.budget.addCalls(countCalls(answer.Output)); err != nil {
+		return nil, err
+	}
+	content, refusal, bad, err := r.decodeItems(answer)
+	if err != nil {
+		return nil, err
+	}
 	if bad != nil {
 		return bad.errorResponse(resp), nil
 	}
@@ -332,6 +351,15 @@ func (r *responsesReader) buildResponse(answer *responsesAnswer) (*model.Respons
 	return withContent(resp), nil
 }
 
+func countCalls(items []responsesItem) (n int) {
+	for i := range items {
+		if items[i].Type == "function_call" {
+			n++
+		}
+	}
+	return n
+}
+
 func incompleteReason(answer *responsesAnswer) genai.FinishReason {
 	if answer.Incomplete == nil {
 		return genai.FinishReasonOther
@@ -347,7 +375,7 @@ func incompleteReason(answer *responsesAnswer) genai.FinishReason {
 
 // decodeItems converts the items of a response. If it has encrypted reasoning, the parts
 // have the IDs of their items, because the service requires both together.
-func (r *responsesReader) decodeItems(answer *responsesAnswer) (content *genai.Content, refusal string, bad *malformedCall) {
+func (r *responsesReader) decodeItems(answer *responsesAnswer) (content *genai.Content, refusal string, bad *malformedCall, err error) {
 	d := &itemDecoder{target: r.target, content: modelContent()}
 	for _, item := range answer.Output {
 		d.signed = d.signed || item.Type == "reasoning" && item.Encrypted != ""
@@ -359,17 +387,20 @@ func (r *responsesReader) decodeItems(answer *responsesAnswer) (content *genai.C
 		case "message":
 			d.addMessage(&item)
 		case "function_call":
-			part, problem := callPart(item.toCall())
+			part, problem, err := r.resp.callPart(item.toCall())
+			if err != nil {
+				return nil, "", nil, err
+			}
 			if item.Status == "incomplete" {
 				problem = problem.orCut(item.toCall(), "length")
 			}
 			if problem != nil {
-				return nil, "", problem
+				return nil, "", problem, nil
 			}
 			d.addPart(part, &item)
 		}
 	}
-	return d.content, d.refusal.String(), nil
+	return d.content, d.refusal.String(), nil, nil
 }
 
 // An itemDecoder converts items to parts.

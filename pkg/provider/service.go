@@ -17,13 +17,9 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/charset"
+	"agenthost/internal/limit"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
-)
-
-const (
-	maxErrorBytes    = 64 << 10
-	maxResponseBytes = 256 << 20
 )
 
 // A service is the HTTP API of a model. Providers translate requests to JSON and
@@ -58,6 +54,8 @@ type serviceRequest struct {
 	secrets []string
 	// timeout limits the whole call; 0 disables the limit.
 	timeout time.Duration
+	// maxCalls is that of the request of the runtime.
+	maxCalls int
 }
 
 // addOptions adds the headers and the timeout of the generation settings. opts may be
@@ -84,7 +82,7 @@ func (s *service) postJSON(ctx context.Context, req *serviceRequest) (*serviceRe
 	if problem := badBaseURL(req.url); problem != "" {
 		return nil, newConfigError(http.StatusBadRequest, problem)
 	}
-	r := &serviceResponse{service: s, caller: ctx.Err, redactor: spec.NewRedactor(req.secrets...)}
+	r := &serviceResponse{service: s, caller: ctx.Err, redactor: spec.NewRedactor(req.secrets...), budget: newAnswerBudget(req.maxCalls)}
 	if req.timeout > 0 {
 		ctx, r.cancel = context.WithTimeoutCause(ctx, req.timeout, &silenceError{req.timeout, "a complete response"})
 	} else {
@@ -105,6 +103,7 @@ type serviceResponse struct {
 	header   http.Header
 	body     *serviceBody
 	redactor *spec.Redactor
+	budget   *answerBudget
 	cancel   context.CancelFunc
 	caller   func() error // the error of the caller's context
 }
@@ -124,7 +123,7 @@ func (r *serviceResponse) sendCall(ctx context.Context, req *serviceRequest, bod
 	if err != nil {
 		return r.toModelError(err)
 	}
-	r.header, r.body = resp.Header, &serviceBody{Reader: bufio.NewReader(resp.Body), Closer: resp.Body}
+	r.header, r.body = resp.Header, &serviceBody{Reader: bufio.NewReader(limit.ModelAnswer.NewReader(resp.Body)), Closer: resp.Body}
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		defer r.closeBody()
@@ -151,7 +150,7 @@ func (r *serviceResponse) drainBody() {
 
 // errorFromStatus reads the body of an error.
 func (r *serviceResponse) errorFromStatus(resp *http.Response) *model.Error {
-	body, err := io.ReadAll(io.LimitReader(r.body, maxErrorBytes))
+	body, err := io.ReadAll(io.LimitReader(r.body, int64(limit.ModelError.Bytes)))
 	if err != nil {
 		body = nil
 	}
@@ -210,6 +209,11 @@ func (r *serviceResponse) toModelError(err error) error {
 	if named, ok := errors.AsType[*model.Error](err); ok {
 		return named
 	}
+	if tooLarge, ok := errors.AsType[*limit.Error](err); ok {
+		e := r.newError(0, tooLarge.Error())
+		e.Err = tooLarge
+		return e
+	}
 	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		err = urlErr.Err
 	}
@@ -220,11 +224,15 @@ func (r *serviceResponse) toModelError(err error) error {
 
 // readBody reads a body that is not streamed.
 func (r *serviceResponse) readBody() ([]byte, error) {
-	raw, err := io.ReadAll(&boundedReader{r.body, maxResponseBytes})
+	raw, err := io.ReadAll(r.body)
 	if err != nil {
 		return nil, r.toModelError(fmt.Errorf("response was truncated: %w", err))
 	}
-	return charset.DecodeJSON(r.header.Get("Content-Type"), raw), nil
+	raw = charset.DecodeJSON(r.header.Get("Content-Type"), raw)
+	if err := limit.ModelAnswer.CheckJSON(raw); err != nil {
+		return nil, r.toModelError(err)
+	}
+	return raw, nil
 }
 
 // A serviceBody is a body whose beginning can be read twice.
@@ -280,15 +288,20 @@ func (r *serviceResponse) readValues() iter.Seq2[json.RawMessage, error] {
 			yield(nil, r.htmlError(0))
 			return
 		}
-		values := json.NewDecoder(&boundedReader{r.body, maxResponseBytes})
+		event := &limit.EventReader{Reader: r.body, Input: limit.ModelEvent}
+		values := json.NewDecoder(event)
 		for {
 			var value json.RawMessage
 			err := values.Decode(&value)
+			event.NextEvent()
+			if err == nil {
+				err = limit.ModelEvent.CheckJSON(value)
+			}
 			if errors.Is(err, io.EOF) {
 				return
 			}
 			if _, malformed := errors.AsType[*json.SyntaxError](err); malformed {
-				rest, _ := io.ReadAll(io.LimitReader(values.Buffered(), maxErrorBytes))
+				rest, _ := io.ReadAll(io.LimitReader(values.Buffered(), int64(limit.ModelError.Bytes)))
 				err = r.malformedError(rest, err)
 			} else if err != nil {
 				err = r.toModelError(fmt.Errorf("stream was interrupted: %w", err))
@@ -336,6 +349,10 @@ func (r *serviceResponse) readEvents() iter.Seq2[serviceEvent, error] {
 			case "event":
 				name = string(value)
 			case "data":
+				if err := limit.ModelEvent.CheckJSON(value); err != nil {
+					yield(serviceEvent{}, r.toModelError(err))
+					return
+				}
 				if len(value) > 0 && !yield(serviceEvent{name, value}, nil) {
 					return
 				}
@@ -348,8 +365,7 @@ func (r *serviceResponse) readEvents() iter.Seq2[serviceEvent, error] {
 // yielded last; a page of HTML is one. A line is valid until the next one.
 func (r *serviceResponse) readLines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		lines := bufio.NewScanner(&boundedReader{r.body, maxResponseBytes})
-		lines.Buffer(nil, maxResponseBytes)
+		lines := limit.NewLines(r.body, limit.ModelEvent)
 		for lines.Scan() {
 			line := bytes.TrimSpace(lines.Bytes())
 			if isHTML(line) {
@@ -364,21 +380,6 @@ func (r *serviceResponse) readLines() iter.Seq2[[]byte, error] {
 			yield(nil, r.toModelError(fmt.Errorf("stream was interrupted: %w", err)))
 		}
 	}
-}
-
-// A boundedReader fails after a number of bytes.
-type boundedReader struct {
-	io.Reader
-	left int
-}
-
-// Read reads from the reader until the limit.
-func (b *boundedReader) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, fmt.Errorf("response exceeds the limit of %d bytes", maxResponseBytes)
-	}
-	return n, err
 }
 
 // parseServiceError returns the message of an error body: {"error": {"message": …}},

@@ -140,14 +140,14 @@ func TestGeminiTimeouts(t *testing.T) {
 	})
 }
 
-// A response of more than 256 MiB is an error.
+// A response of more than 64 MiB is an error.
 func TestResponseLimit(t *testing.T) {
 	server := endless{}
 	llm := provider.NewOpenAI("gpt-x", &provider.OpenAIOptions{
 		BaseURL: "http://fake/v1", HTTP: &http.Client{Transport: server}, Retry: provider.RetryOptions{Attempts: 1},
 	})
 	_, err := ask(t, llm, true)
-	want := "model: no response from gpt-x: stream was interrupted: response exceeds the limit of 268435456 bytes"
+	want := "model: response of the model exceeds the limit of 64 MiB"
 	if err == nil || err.Error() != want {
 		t.Errorf("Generate() = %v, want %s", err, want)
 	}

@@ -119,21 +119,36 @@ func withoutOwnID(p *genai.Part) *genai.Part {
 // newer one: a response with the same ID is replaced, others are appended.
 func mergeResponses(old, now *genai.Content) *genai.Content {
 	merged := &genai.Content{Role: old.Role, Parts: slices.Clone(old.Parts)}
-	for _, p := range now.Parts {
-		i := -1
+	places := make(map[responseKey]int, len(merged.Parts))
+	for i, p := range slices.Backward(merged.Parts) {
 		if p.FunctionResponse != nil {
-			i = slices.IndexFunc(merged.Parts, func(q *genai.Part) bool {
-				r := q.FunctionResponse
-				return r != nil && r.ID == p.FunctionResponse.ID && (r.ID != "" || r.Name == p.FunctionResponse.Name)
-			})
-		}
-		if i >= 0 {
-			merged.Parts[i] = p
-		} else {
-			merged.Parts = append(merged.Parts, p)
+			places[newResponseKey(p.FunctionResponse)] = i
 		}
 	}
+	for _, p := range now.Parts {
+		if p.FunctionResponse == nil {
+			merged.Parts = append(merged.Parts, p)
+			continue
+		}
+		key := newResponseKey(p.FunctionResponse)
+		if i, found := places[key]; found {
+			merged.Parts[i] = p
+			continue
+		}
+		places[key] = len(merged.Parts)
+		merged.Parts = append(merged.Parts, p)
+	}
 	return merged
+}
+
+// A responseKey identifies the call of a response: its ID, or else its name.
+type responseKey struct{ id, name string }
+
+func newResponseKey(f *genai.FunctionResponse) responseKey {
+	if f.ID != "" {
+		return responseKey{id: f.ID}
+	}
+	return responseKey{name: f.Name}
 }
 
 // orderResponses returns a content whose responses to calls of one tool are in the order

@@ -83,6 +83,9 @@ func modelFailure(name string, err error) *RunError {
 		}
 		return failf(me.EventCode(), err, "model %s failed: %s", name, me.ClientMessage())
 	}
+	if tooMany, ok := errors.AsType[*model.CallsLimitError](err); ok {
+		return failf(CodeToolCallsLimit, errTooManyCalls, "the function calls in one answer of model %s exceed the limit of %d (run_config: max_function_calls)", name, tooMany.Limit)
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return AsRunError(err)
 	}

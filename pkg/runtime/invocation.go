@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -16,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/genai"
 
-	"agenthost/internal/adkjson"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/live"
 	"agenthost/pkg/model"
@@ -501,29 +499,6 @@ func (s *step) emitEvent(ev *session.Event, err error) bool {
 	s.emitted = true
 	s.done = s.done || !s.sink(ev, err) || err != nil
 	return !s.done
-}
-
-// callResult is the outcome of one call: a part for the model, which is nil
-// when the result comes later, the actions, or an error that ends the run.
-type callResult struct {
-	part    *genai.Part
-	actions session.Actions
-	err     error
-	span    callSpan
-	// turn is the call's among those of its answer, state its view of the state.
-	turn  *callTurn
-	state *callState
-}
-
-// setResponse sets the response to a call. A response that no event can hold, such as one
-// that is nested too deeply, becomes an error that the model reads.
-func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any) {
-	if !adkjson.IsPlain(response) {
-		if _, err := session.EncodeMap(response); err != nil {
-			response = errorResponse(fmt.Errorf("the response of tool %s cannot be stored: %.300s", fc.Name, err))
-		}
-	}
-	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
 }
 
 // stampMetadata adds the run's metadata and the app's revision to an event.

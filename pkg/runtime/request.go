@@ -63,6 +63,7 @@ func (inv *Invocation) setModelAndOrigin(req *model.Request) {
 	req.Stream = inv.run.config.StreamingMode == StreamingSSE
 	req.Origin = inv.requestOrigin()
 	req.OnWait = inv.run.onModelWait
+	req.MaxCalls = inv.run.config.maxFunctionCalls()
 }
 
 func (inv *Invocation) applyRequestEditors(ctx context.Context, req *model.Request) error {

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/safe"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/session"
@@ -148,9 +149,15 @@ func (s *step) rejectCalls(calls []*genai.FunctionCall, limit int) (failed *sess
 // mergeAnswers merges the available results into one event.
 func (s *step) mergeAnswers(answers []*callResult) *session.Event {
 	var merged *session.Event
+	values := 0
 	for _, a := range answers {
 		if a.part == nil {
 			continue
+		}
+		if err := limit.ToolResult.CheckCount(values + a.values); err != nil {
+			a.rejectResponse(err)
+		} else {
+			values += a.values
 		}
 		if merged == nil {
 			merged = s.inv.NewEvent()
@@ -162,6 +169,13 @@ func (s *step) mergeAnswers(answers []*callResult) *session.Event {
 		merged.Content.Parts = append(merged.Content.Parts, a.part)
 	}
 	return merged
+}
+
+// rejectResponse replaces a response that is too large together with those before it.
+func (a *callResult) rejectResponse(err error) {
+	f := *a.part.FunctionResponse
+	f.Response = errorResponse(fmt.Errorf("the response of tool %s cannot be stored: together with those of the other calls, %w", f.Name, err))
+	a.part = &genai.Part{FunctionResponse: &f}
 }
 
 // firstFailure returns the first error that ends the run, or nil.

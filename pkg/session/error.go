@@ -51,15 +51,20 @@ func (e *FieldError) Unwrap() error { return ErrInvalid }
 type LimitError struct {
 	// Part is the name of the part, such as "state of the user".
 	Part string
-	// Limit is in bytes.
+	// Limit is in Unit, which is bytes if it is empty.
 	Limit int64
+	Unit  string
 	// Hint is an instruction for the user; it may be empty.
 	Hint string
 }
 
 // Error returns "state of the user exceeds the limit of 4 MiB: " and the hint.
 func (e *LimitError) Error() string {
-	text := fmt.Sprintf("%s exceeds the limit of %s", e.Part, formatBytes(e.Limit))
+	size := formatBytes(e.Limit)
+	if e.Unit != "" {
+		size = fmt.Sprintf("%d %s", e.Limit, e.Unit)
+	}
+	text := e.Part + " exceeds the limit of " + size
 	if e.Hint != "" {
 		text += ": " + e.Hint
 	}

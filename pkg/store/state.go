@@ -2,10 +2,12 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store/internal/codec"
 )
@@ -137,6 +139,9 @@ func (b *appendLimits) encodeEvent(room []byte, ev *session.Event) ([]byte, erro
 	n := int64(len(text))
 	if n > b.event {
 		return nil, &session.LimitError{Part: "event", Limit: b.event}
+	}
+	if tooMany, ok := errors.AsType[*limit.Error](limit.StoredEvent.CheckValues(text)); ok {
+		return nil, &session.LimitError{Part: "event", Limit: int64(tooMany.Limit), Unit: tooMany.Unit}
 	}
 	if b.size+n > b.session {
 		return nil, &session.LimitError{Part: "session", Limit: b.session, Hint: "start a new session"}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
@@ -241,6 +243,24 @@ func (su *Suite) testEventLimit(t *testing.T) {
 	ev.Content = textEvent("user", strings.Repeat("x", 3500)).Content
 	wantLimit(t, s.Sessions.Append(t.Context(), sess, ev), want)
 	diff(t, "events", 4, len(getSession(t, s, alice, nil).Events()))
+}
+
+// An event with more values than the limit is rejected, also if it has few bytes; the
+// session stays usable.
+func (su *Suite) testEventValues(t *testing.T) {
+	s := su.open(t, nil)
+	sess := createSession(t, s, alice, nil)
+	most := limit.StoredEvent.Values
+	call := func(values int) *session.Event {
+		ev := textEvent("agent", "")
+		ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{
+			Name: "f", Args: map[string]any{"list": make([]any, values)},
+		}}}}
+		return ev
+	}
+	wantLimit(t, s.Sessions.Append(t.Context(), sess, call(most)), fmt.Sprintf("event exceeds the limit of %d values", most))
+	appendEvent(t, s, sess, call(most/2))
+	diff(t, "events", 1, len(getSession(t, s, alice, nil).Events()))
 }
 
 // A session that has reached the limit rejects further events from every store and

@@ -72,6 +72,7 @@ func (su *Suite) sessionTests() map[string]func(*testing.T) {
 		"StateLimitUpdates":            su.testStateLimitUpdates,
 		"StateLimitShrink":             su.testStateLimitShrink,
 		"EventLimit":                   su.testEventLimit,
+		"EventValues":                  su.testEventValues,
 		"SessionLimit":                 su.testSessionLimit,
 		"StateLimitConcurrent":         su.testStateLimitConcurrent,
 		"PagesMatchList":               su.testPagesMatchList,
