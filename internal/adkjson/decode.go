@@ -26,10 +26,6 @@ type Decoder struct {
 	// Suggest returns the known key that is nearest to an unknown one, or "". Strict
 	// decoders need it.
 	Suggest func(key string, known []string) string
-	// MaxValues, if above 0, limits the items of all lists and objects of the input
-	// together: an empty object of two bytes may need hundreds of bytes in memory.
-	MaxValues int
-	values    int
 	// FindField, if set, returns a pointer to the field with a camelCase name of the
 	// struct that p points to, or nil to search the struct's tags.
 	FindField func(p any, name []byte) any
@@ -181,22 +177,13 @@ func (r *Decoder) hasMoreItems(end byte, first bool) bool {
 		r.depth--
 		return false
 	case first:
-		return r.countValue()
+		return true
 	case c == ',':
 		r.pos++
-		return r.countValue()
+		return true
 	}
 	r.failExpected("a comma or " + strconv.QuoteRune(rune(end)))
 	return false
-}
-
-// countValue counts an item against MaxValues.
-func (r *Decoder) countValue() bool {
-	if r.values++; r.MaxValues > 0 && r.values > r.MaxValues {
-		r.setError("the number of values exceeds the limit of %d", r.MaxValues)
-		return false
-	}
-	return true
 }
 
 // readString reads a string.

@@ -43,7 +43,7 @@ const (
 var (
 	RequestBody  = Input{Name: "request body", Bytes: 32 << 20, Values: maxValues, Depth: maxDepth, Note: "Go callers: `Options.MaxBody`"}
 	CallbackForm = Input{Name: "form of `/oauth/callback`", Bytes: 16 << 10}
-	LiveRequest  = Input{Name: "live request", Bytes: 4 << 20, Note: "100 000 values, 1000 parts"}
+	LiveRequest  = Input{Name: "live request", Bytes: 4 << 20, Values: 100_000, Depth: maxDepth, Note: "1000 parts"}
 )
 
 // Events of sessions.
@@ -81,8 +81,8 @@ var (
 	WebPage      = Input{Name: "web page", Bytes: 5 << 20, Time: 30 * time.Second, Note: "cut; the model gets at most 100 000 characters"}
 	Search       = Input{Name: "response of Discovery Engine", Bytes: 1 << 20, Values: maxValues, Depth: maxDepth}
 	ToolDocument = Input{Name: "document", Bytes: 24 << 20, Values: 500_000, Depth: 100, Note: "OpenAPI or discovery; YAML 4 MiB"}
-	MCPMessage   = Input{Name: "MCP message", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth}
-	MCPList      = Input{Name: "MCP list", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Note: "5000 entries, 100 pages"}
+	MCPMessage   = Input{Name: "MCP message", Bytes: 16 << 20, Note: "a result is a tool result, too"}
+	MCPList      = Input{Name: "MCP list", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Note: "5000 entries, 100 pages; values of each page"}
 )
 
 // Answers of storage services.

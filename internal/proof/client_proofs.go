@@ -28,6 +28,7 @@ func clientProofs() []proof {
 		{"hostile MCP servers", mcpRows},
 		{"memory of wasi files", files.runTests},
 		{"held memory of programs", held.runTests},
+		{"size of answers", answerSizeRows},
 		{"mixed load", mixedRows},
 		{"hostile clients", forEachBackend(false, hostileRows)},
 	}

@@ -176,6 +176,10 @@ func runChild(ctx context.Context, args []string, stderr io.Writer) int {
 		err = runWriters(ctx, args[0], args[1], args[2])
 	case len(args) == 1 && args[0] == liveModelMode:
 		runLiveModel()
+	case len(args) == 1 && args[0] == answerSizeMode:
+		if err = decodeAnswerNaively(); err == nil {
+			return 0
+		}
 	case len(args) == 1 && args[0] == panicMode:
 		readCheckpointNaively(`{"waiting_for": [1]}`)
 	}

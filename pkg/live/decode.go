@@ -9,16 +9,15 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/adkjson"
+	"agenthost/internal/limit"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
 
 // Bounds of a request.
 const (
-	// maxRequestValues limits the items of all lists and objects of a request.
-	maxRequestValues = 100_000
-	maxParts         = 1000
-	maxMediaType     = 100
+	maxParts     = 1000
+	maxMediaType = 100
 )
 
 // requestKeys is the JSON form of a request.
@@ -35,10 +34,13 @@ type requestKeys struct {
 
 // DecodeRequest decodes a request of a client: a JSON object with at least one of content,
 // blob, activityStart, activityEnd, audioStreamEnd, stateDelta and close, in camelCase or
-// snake_case, and null for absent. It has at most 1000 parts and 100 000 values. The error
-// names the key and the problem.
+// snake_case, and null for absent. It has at most 1000 parts and the values of
+// limit.LiveRequest. The error names the key and the problem.
 func DecodeRequest(text []byte) (*Request, error) {
-	d := &adkjson.Decoder{Buf: text, Strict: true, Suggest: spec.Suggest, MaxValues: maxRequestValues}
+	if err := limit.LiveRequest.CheckValues(text); err != nil {
+		return nil, newRequestError(err.Error())
+	}
+	d := &adkjson.Decoder{Buf: text, Strict: true, Suggest: spec.Suggest}
 	var k requestKeys
 	d.ReadInto(&k)
 	if err := d.CheckEnd(); err != nil {

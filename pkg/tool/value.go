@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/number"
 	"agenthost/pkg/session"
 )
@@ -197,12 +198,18 @@ func asList(v any) []any { l, _ := v.([]any); return l }
 // decodeJSON decodes exactly one JSON value, by the rules of [session.DecodeValue]. The
 // error is that of a service or a model, so it is no [session.ErrInvalid].
 func decodeJSON(raw []byte) (any, error) {
+	if err := CheckResult(raw); err != nil {
+		return nil, err
+	}
 	v, err := session.DecodeValue(raw)
 	if err != nil {
 		return nil, errors.New(err.Error())
 	}
 	return v, nil
 }
+
+// CheckResult checks the values of JSON from a tool before it is decoded.
+func CheckResult(raw []byte) error { return limit.ToolResult.CheckValues(raw) }
 
 // checkNumber returns an error for a number whose exponent would make the schema's
 // arithmetic slow.

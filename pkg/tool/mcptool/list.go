@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -36,6 +37,9 @@ func listPages[T any](l *link, key string, page func(cursor string) (raw []byte,
 		raw, err := page(cursor)
 		if err != nil {
 			return nil, err
+		}
+		if tooLarge, ok := errors.AsType[*limit.Error](limit.MCPList.CheckJSON(raw)); ok {
+			return nil, limitError{fmt.Sprintf("the list of %s exceeds %s", key, tooLarge.Excess())}
 		}
 		found, err := decodePage[T](raw, key)
 		if err != nil {

@@ -107,6 +107,9 @@ func (t *serverTool) convertResult(l *link, raw []byte) (*tool.Result, error) {
 	if limit := int(t.set.server.offer.MaxResult); len(raw) > limit {
 		return nil, fmt.Errorf("tool %s: the result of %d bytes exceeds the limit of %d (max_result)", t.Declaration().Name, len(raw), limit)
 	}
+	if err := tool.CheckResult(raw); err != nil {
+		return nil, fmt.Errorf("tool %s: %w", t.Declaration().Name, err)
+	}
 	res, err := decodeCallResult(raw)
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: decoding result: %w", t.Declaration().Name, err)

@@ -1,0 +1,166 @@
+package limit_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"agenthost/internal/limit"
+)
+
+// Each row of the table holds: an input at a limit is read, and one byte, value
+// or level more is the error that docs/security.md describes.
+func TestEveryInput(t *testing.T) {
+	for _, in := range limit.All() {
+		t.Run(in.Name, func(t *testing.T) {
+			if in.Bytes > 0 {
+				own := limit.Input{Name: in.Name, Bytes: in.Bytes}
+				checkReader(t, own, in.Bytes, "")
+				checkReader(t, own, in.Bytes+1, fmt.Sprintf("%s exceeds the limit of %s", in.Name, limit.FormatBytes(in.Bytes)))
+			}
+			if in.Values == 0 {
+				return
+			}
+			checkText(t, in, "["+strings.Repeat("0,", in.Values-1)+"0]", "")
+			checkText(t, in, "["+strings.Repeat("0,", in.Values)+"0]", fmt.Sprintf("%s exceeds the limit of %d values", in.Name, in.Values))
+			checkText(t, in, strings.Repeat("[", in.Depth)+strings.Repeat("]", in.Depth), "")
+			checkText(t, in, strings.Repeat("[", in.Depth+1), fmt.Sprintf("%s exceeds the nesting limit of %d", in.Name, in.Depth))
+		})
+	}
+}
+
+func checkReader(t *testing.T, in limit.Input, size int, want string) {
+	t.Helper()
+	_, err := io.CopyN(io.Discard, in.NewReader(&countingReader{}), int64(size))
+	if got := errorText(err); got != want {
+		t.Errorf("reading %d bytes = %q, want %q", size, got, want)
+	}
+}
+
+func checkText(t *testing.T, in limit.Input, text, want string) {
+	t.Helper()
+	if got := errorText(in.CheckJSON([]byte(text))); got != want {
+		t.Errorf("CheckJSON of %.20s… (%d bytes) = %q, want %q", text, len(text), got, want)
+	}
+}
+
+// reader matches a call that reads or decodes what another wrote.
+var reader = regexp.MustCompile(`\b(io\.ReadAll|json\.NewDecoder|io\.LimitReader|http\.MaxBytesReader)\(`)
+
+// unlisted are the files that read without a row of the table, with the reason.
+var unlisted = map[string]string{
+	"cmd/agenthost/evalset.go":            "files of the person who runs the command",
+	"cmd/agenthost/licenses.go":           "files in the program",
+	"cmd/agenthost/ready.go":              "the answer of the person's own server, 64 KiB",
+	"cmd/agenthost/serve_demo.go":         "the demo's own requests, 64 KiB",
+	"internal/evalreport/spool.go":        "a temporary file of its own",
+	"internal/evalrun/answer_cache.go":    "a cache of its own, 512 KiB for each answer",
+	"internal/evalrun/baseline.go":        "a file of the person who runs the command",
+	"internal/evalrun/host.go":            "a file of its own, 64 MiB",
+	"internal/evalrun/journal.go":         "a file of its own, 64 MiB",
+	"internal/evalrun/sets.go":            "files of the person who runs the command, 64 MiB",
+	"internal/number/decode.go":           "decodes what its caller has read",
+	"internal/optimize/config.go":         "a file of the person who runs the command, 1 MiB",
+	"internal/programs/files.go":          "files of a program, within the limits of its sandbox",
+	"internal/sandbox/confine_linux.go":   "orders of this program to itself",
+	"internal/sandbox/run_linux.go":       "the report of this program to itself, 64 KiB",
+	"internal/sandbox/supervise_linux.go": "orders of this program to itself",
+	"pkg/eval/locator.go":                 "decodes what its caller has read",
+	"pkg/loader/folders.go":               "files of an app, by the limits of reloads",
+	"pkg/loader/source.go":                "files of an app, by the limits of reloads",
+	"pkg/loader/values.go":                "secret files of the host, 64 KiB",
+	"pkg/provider/gemini_lenient.go":      "decodes an event that its caller has checked",
+	"pkg/server/builder.go":               "a request body, by MaxBody",
+	"pkg/server/eval_files.go":            "files of an app, 64 MiB",
+	"pkg/server/eval_results.go":          "decodes what its caller has read",
+	"pkg/session/event_json.go":           "decodes what its caller has read",
+	"pkg/store/results.go":                "stored results, 64 MiB decompressed",
+	"pkg/store/revisions.go":              "stored revisions, by the limits of reloads",
+	"pkg/template/funcs.go":               "a string of an expression, by its own limits",
+	"pkg/tool/http_exchange.go":           "by max_response; tool/value.go counts its values",
+	"pkg/tool/json_schema.go":             "decodes what its caller has read",
+	"pkg/tool/mcptool/decode.go":          "decodes what its caller has read",
+	"pkg/tool/mcptool/http_messages.go":   "a body that connection.go bounds",
+}
+
+// All code that reads from outside uses a row of the table, or is on the list above with
+// its reason; and the list has no file that does not need to be there.
+func TestReadersUseTheTable(t *testing.T) {
+	needless := maps.Clone(unlisted)
+	for file, text := range ownSources(t) {
+		if !reader.Match(text) || bytes.Contains(text, []byte(`"agenthost/internal/limit"`)) {
+			continue
+		}
+		if unlisted[file] == "" {
+			t.Errorf("%s reads without a row of internal/limit: use limit.X.ReadAll, or list the file with its reason", file)
+		}
+		delete(needless, file)
+	}
+	for _, file := range slices.Sorted(maps.Keys(needless)) {
+		t.Errorf("%s is on the list and needs not be", file)
+	}
+}
+
+// Each row is used by code outside of the table, and is one of All.
+func TestRowsAreUsed(t *testing.T) {
+	var all bytes.Buffer
+	for _, text := range ownSources(t) {
+		all.Write(text)
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), "inputs.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		if lit, ok := spec.Values[0].(*ast.CompositeLit); ok && fmt.Sprint(lit.Type) == "Input" {
+			rows++
+			if !bytes.Contains(all.Bytes(), []byte("limit."+spec.Names[0].Name)) {
+				t.Errorf("no code uses limit.%s", spec.Names[0].Name)
+			}
+		}
+		return true
+	})
+	if rows != len(limit.All()) {
+		t.Errorf("the table declares %d inputs, and All returns %d", rows, len(limit.All()))
+	}
+}
+
+// ownSources returns the code of the program, without tests, test servers and this package.
+func ownSources(t *testing.T) map[string][]byte {
+	t.Helper()
+	foreign := regexp.MustCompile(`^internal/(fake\w+|proof|testmcp|testenv|testdb|conformance|gotest|film|house|limit)/`)
+	files := map[string][]byte{}
+	for _, top := range []string{"cmd", "internal", "pkg"} {
+		err := filepath.WalkDir(filepath.Join("../..", top), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := filepath.Rel("../..", path)
+			if err != nil || foreign.MatchString(filepath.ToSlash(file)) {
+				return err
+			}
+			files[filepath.ToSlash(file)], err = os.ReadFile(path)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
