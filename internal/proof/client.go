@@ -163,6 +163,7 @@ type statusError struct {
 	status     int
 	retryAfter time.Duration // Retry-After; 0 if absent
 	text       string
+	runFailed  bool // the stream has reported an error of the run
 }
 
 // Error returns the request and the response.
@@ -171,7 +172,7 @@ func (r *statusError) Error() string { return r.text }
 // newRunError returns the error of a run that failed during a stream. Some error codes
 // permit a retry.
 func newRunError(code, frame string) *statusError {
-	r := &statusError{status: http.StatusInternalServerError, text: "the run failed: " + frame}
+	r := &statusError{status: http.StatusInternalServerError, text: "the run failed: " + frame, runFailed: true}
 	switch code {
 	case runtime.CodeSessionTaken, runtime.CodeSessionBusy, runtime.CodeCanceled:
 		r.retryAfter = time.Second

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,12 +25,18 @@ const (
 	// mixedGrowth is the maximum growth of live memory between the second and the last
 	// quarter, in MB, without the memory of the race detector.
 	mixedGrowth = 8.0
+	// upstreamWait is the maximum time of a turn whose model, tool or MCP server is hostile:
+	// far above the timeouts of its app, also under the race detector.
+	upstreamWait = time.Minute
+	// upstreamClients is the number of clients of the apps with hostile upstreams.
+	upstreamClients = 2
 	// oversized is the length of a body above the server's limit.
 	oversized = 40 << 20
 )
 
-// A mixedLoad sends honest turns, hostile requests, forged histories and oversized
-// bodies to one host concurrently. The host is built with the race detector.
+// A mixedLoad sends honest turns, turns of apps with hostile upstreams, hostile requests,
+// forged histories and oversized bodies to one host concurrently. The host is built with the
+// race detector.
 type mixedLoad struct {
 	host   *host
 	length time.Duration
@@ -42,6 +49,7 @@ type mixedLoad struct {
 	worked    atomic.Int64
 	large     atomic.Int64
 	accepted  atomic.Int64 // oversized bodies that were not rejected
+	upstreams turnCount    // turns of apps with hostile upstreams; failed if there is no end
 	liveMB    []float64    // live memory in MB, at each measurement
 }
 
@@ -76,16 +84,19 @@ func (m *mixedLoad) buildRow(control *mixedLoad) row {
 	if first := m.honest.firstErr.Load(); first != nil {
 		problems = append(problems, "an honest turn: "+(*first).Error())
 	}
+	if first := m.upstreams.firstErr.Load(); first != nil {
+		problems = append(problems, "a hostile upstream: "+(*first).Error())
+	}
 	if races+panics > 0 {
 		problems = append(problems, "the log: "+log[:min(len(log), 2000)])
 	}
 	return row{
-		fmt.Sprintf("%s of mixed load with forged and oversized requests: no 5xx, data race or memory growth", m.length),
-		fmt.Sprintf("%d honest turns, %d failed; %d hostile requests, %d unexplained 5xx; %d forgeries, %d with an effect; %d oversized bodies, %d accepted; %d data races, %d panics%s; "+
+		fmt.Sprintf("%s of mixed load with hostile upstreams, forged and oversized requests: no 5xx, data race or memory growth", m.length),
+		fmt.Sprintf("%d honest turns, %d failed; %d turns with hostile upstreams, %d without an end; %d hostile requests, %d unexplained 5xx; %d forgeries, %d with an effect; %d oversized bodies, %d accepted; %d data races, %d panics%s; "+
 			"%.1f MB live in the second quarter, %.1f MB in the last; control, sessions that are never deleted: %.1f MB and %.1f MB",
-			m.honest.turns.Load(), m.honest.failed.Load(), m.report.requests, m.report.serverErrors, m.forgeries.Load(), m.worked.Load(), m.large.Load(), m.accepted.Load(), races, panics, formatTrouble(problems),
+			m.honest.turns.Load(), m.honest.failed.Load(), m.upstreams.turns.Load(), m.upstreams.failed.Load(), m.report.requests, m.report.serverErrors, m.forgeries.Load(), m.worked.Load(), m.large.Load(), m.accepted.Load(), races, panics, formatTrouble(problems),
 			leastInQuarter(m.liveMB, 1), leastInQuarter(m.liveMB, 3), leastInQuarter(control.liveMB, 1), leastInQuarter(control.liveMB, 3)),
-		m.honest.turns.Load() > 0 && m.honest.failed.Load() == 0 && m.report.serverErrors+races+panics == 0 && m.forgeries.Load() > 0 && m.worked.Load() == 0 &&
+		m.honest.turns.Load() > 0 && m.honest.failed.Load() == 0 && m.upstreams.turns.Load() > 0 && m.upstreams.failed.Load() == 0 && m.report.serverErrors+races+panics == 0 && m.forgeries.Load() > 0 && m.worked.Load() == 0 &&
 			m.large.Load() > 0 && m.accepted.Load() == 0 && m.liveGrowth() < mixedGrowth && control.liveGrowth() > mixedGrowth,
 	}
 }
@@ -111,6 +122,12 @@ func (m *mixedLoad) runLoad(ctx context.Context, l *lab, name string) (err error
 	if err := errors.Join(guideApp().writeTo(apps), victimApp().writeTo(apps), tillApp(true).writeTo(apps), panelApp().writeTo(apps)); err != nil {
 		return err
 	}
+	hostile := httptest.NewServer(upstream{})
+	defer hostile.Close()
+	evil, names := upstreamApps(hostile.URL)
+	if err := evil.writeTo(apps); err != nil {
+		return err
+	}
 	url := "sqlite:///" + filepath.Join(l.dir, name+".db")
 	if m.keepSessions {
 		url = "memory:"
@@ -126,6 +143,9 @@ func (m *mixedLoad) runLoad(ctx context.Context, l *lab, name string) (err error
 		wg.Go(func() { m.runHonestClient(loadCtx, i) })
 	}
 	if !m.keepSessions {
+		for i := range upstreamClients {
+			wg.Go(func() { m.runHostileUpstreams(loadCtx, i, names) })
+		}
 		wg.Go(func() { m.runForgeries(loadCtx) })
 		wg.Go(func() { m.sendOversized(loadCtx) })
 	}
@@ -177,6 +197,28 @@ func (m *mixedLoad) runHonestClient(ctx context.Context, i int) {
 		if !m.keepSessions {
 			_ = c.deleteSession(ctx)
 		}
+		c.close()
+	}
+}
+
+// runHostileUpstreams runs turns of the apps with hostile upstreams, in fresh sessions. Each
+// turn ends, with an answer, an error of the run, or 503 and Retry-After.
+func (m *mixedLoad) runHostileUpstreams(ctx context.Context, i int, apps []string) {
+	for n := i; ctx.Err() == nil; n += upstreamClients {
+		c := newClient(m.host.url, apps[n%len(apps)], fmt.Sprint("upstream-", n))
+		turnCtx, cancel := context.WithTimeout(ctx, upstreamWait)
+		_, err := c.postRunSSE(turnCtx, c.newRunRequest("go", n/len(apps)%2 == 0))
+		if failed := (*statusError)(nil); errors.As(err, &failed) && (failed.runFailed || failed.retryAfter > 0) {
+			err = nil // reported in the stream, or 503 with Retry-After
+		}
+		if ctx.Err() == nil {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", c.app, err)
+			}
+			m.upstreams.addTurn(err, false)
+			_ = c.deleteSession(ctx)
+		}
+		cancel()
 		c.close()
 	}
 }
