@@ -19,6 +19,7 @@ func storeProofs() []proof {
 		{"retention", forEachBackend(true, retentionRows)},
 		{"M19 outages of the database", forEachBackend(true, outageRows)},
 		{"hung database", forEachBackend(true, hangRows)},
+		{"commands that only look", forEachBackend(true, lookingRows)},
 		{"kill -9 with Vertex AI sessions", vertexRows},
 		{"replicas that are killed", forEachBackend(true, replicaRows)},
 	}

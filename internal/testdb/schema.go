@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 )
 
@@ -62,21 +64,58 @@ func engineOf(at string) string {
 	}
 }
 
-// DumpSchema returns the tables, columns and indexes of the database of a URL, and its
-// applied migrations, as text.
-func DumpSchema(ctx context.Context, at string) (string, error) {
+// DumpDatabase returns the tables, columns, indexes and rows of the database of a URL as text,
+// and the bytes of a file.
+func DumpDatabase(ctx context.Context, at string) (string, error) {
 	db, err := Open(at)
 	if err != nil {
 		return "", err
 	}
 	defer db.Close()
 	var b strings.Builder
-	for _, query := range append(schemaQueries(engineOf(at)), "SELECT version, name, apply_time FROM schema_migrations ORDER BY version") {
+	for _, query := range schemaQueries(engineOf(at)) {
 		if err := dumpRows(ctx, db, query, &b); err != nil {
 			return "", fmt.Errorf("%s: %w", query, err)
 		}
 	}
+	if file, ok := strings.CutPrefix(at, "sqlite:///"); ok {
+		text, err := os.ReadFile(file)
+		b.Write(text)
+		return b.String(), err
+	}
+	tables, err := listTables(ctx, db, engineOf(at))
+	if err != nil {
+		return "", err
+	}
+	for _, table := range tables {
+		var rows strings.Builder
+		if err := dumpRows(ctx, db, "SELECT * FROM "+table, &rows); err != nil {
+			return "", fmt.Errorf("%s: %w", table, err)
+		}
+		fmt.Fprintln(&b, table, strings.Join(slices.Sorted(strings.Lines(rows.String())), ""))
+	}
 	return b.String(), nil
+}
+
+// listTables returns the names of the tables of a server's database.
+func listTables(ctx context.Context, db *sql.DB, engine string) (tables []string, err error) {
+	schema := "current_schema()"
+	if engine == "mysql" {
+		schema = "database()"
+	}
+	rows, err := db.QueryContext(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = "+schema+" ORDER BY 1")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		tables = append(tables, name)
+	}
+	return tables, rows.Err()
 }
 
 func schemaQueries(engine string) []string {

@@ -16,7 +16,7 @@ import (
 // dumpSchema describes the schema of a database.
 func dumpSchema(t *testing.T, url string) string {
 	t.Helper()
-	text, err := testdb.DumpSchema(t.Context(), url)
+	text, err := testdb.DumpDatabase(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
