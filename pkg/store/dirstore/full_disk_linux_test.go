@@ -95,7 +95,7 @@ func TestArtifactFolderUnusable(t *testing.T) {
 			t.Errorf("%s: %v, want unavailable with the text %q", errno, spec.ClientText(err), want)
 		}
 	}
-	if err := error(&os.PathError{Op: "open", Path: dir, Err: syscall.ENAMETOOLONG}); store.MarkFileError(err) != err {
+	if err := store.MarkFileError(&os.PathError{Op: "open", Path: dir, Err: syscall.ENAMETOOLONG}); errors.Is(err, session.ErrUnavailable) {
 		t.Error("a name that is too long is an unavailable store")
 	}
 }
