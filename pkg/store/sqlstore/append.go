@@ -41,7 +41,7 @@ func (b *Database) appendPlain(ctx context.Context, rec store.AppendRecord) (sto
 	w := b.writerFor(rec.Key)
 	err = w.executeJob(ctx, j)
 	if errors.Is(err, errConflict) {
-		err = w.runWrite(ctx, func(w *writer) error { return w.explainConflict(a) })
+		err = w.executeJob(ctx, &job{deadline: j.deadline, run: func(w *writer) error { return w.explainConflict(a) }})
 	}
 	return store.AppendResult{Seq: a.seq, TextBytes: int64(len(a.text)), CacheBytes: estimateEventBytes(len(a.text))}, err
 }
@@ -280,9 +280,10 @@ func (b *Database) appendUpdates(ctx context.Context, rec store.AppendRecord) (s
 		return store.AppendResult{}, err
 	}
 	w := b.writerFor(rec.Key)
-	err = w.executeJob(ctx, &job{update: u})
+	j := &job{update: u}
+	err = w.executeJob(ctx, j)
 	if errors.Is(err, errConflict) {
-		err = w.runWrite(ctx, func(w *writer) error { return w.explainConflict(&u.appendJob) })
+		err = w.executeJob(ctx, &job{deadline: j.deadline, run: func(w *writer) error { return w.explainConflict(&u.appendJob) }})
 		if err == nil { // an earlier attempt stored it
 			u.event, u.text, err = b.readStoredEvent(ctx, rec.Key, u.seq)
 		}

@@ -64,12 +64,12 @@ func (b *Database) AppendEvents(ctx context.Context, recs []store.AppendRecord) 
 // was lost, an earlier attempt may have stored the events.
 func (w *writer) checkBulk(j *job, pk int64, a *appendJob, last *fullEventRow) (done bool, err error) {
 	var version, epoch int64
-	stmt, err := w.dialect.prepareStatement(context.Background(), w.conn, headForBulkSQL+w.dialect.lockRow)
+	stmt, err := w.dialect.prepareStatement(w.ctx, w.conn, headForBulkSQL+w.dialect.lockRow)
 	if err != nil {
 		return false, err
 	}
 	defer stmt.Close()
-	err = stmt.QueryRowContext(context.Background(), pk).Scan(&version, &epoch)
+	err = stmt.QueryRowContext(w.ctx, pk).Scan(&version, &epoch)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return false, store.SessionNotFound(a.Key.ID)

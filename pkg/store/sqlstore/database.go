@@ -296,9 +296,12 @@ type job struct {
 	maybeDone bool
 	// long reports that the job is long by nature. It has no deadline, and a batch of its own.
 	long bool
-	// deadline is that of the request.
+	// deadline is that of the request; the zero value is one timeout from now. The context of
+	// a caller may end earlier, which ends only its wait in the queue.
 	deadline time.Time
-	err      error
+	// isLate reports that the batch of the job ended at a deadline.
+	isLate bool
+	err    error
 	// turn receives false when the job is done, and true when the job leads the
 	// next batch.
 	turn chan bool

@@ -22,7 +22,9 @@ const maxBatch = 128
 
 // runWrite runs a job and returns when it is durable or has failed. If the
 // context ends while the job is queued, the job is withdrawn; after that,
-// runWrite waits for the result. A batch ends at the first deadline of its jobs.
+// runWrite waits for the result: the deadline of a caller must not end the writes
+// of others. A batch ends at the first deadline of its jobs, and those with a later
+// one are executed again.
 func (w *writer) runWrite(ctx context.Context, run func(w *writer) error) error {
 	return w.executeJob(ctx, &job{run: run})
 }
@@ -36,13 +38,10 @@ func (w *writer) executeJob(ctx context.Context, j *job) error {
 	limit := w.group.breaker.runRequest
 	if j.long {
 		limit = w.group.breaker.runLong
+	} else if j.deadline.IsZero() {
+		j.deadline = time.Now().Add(w.group.breaker.timeout)
 	}
-	return limit(ctx, func(ctx context.Context) error {
-		if at, ok := ctx.Deadline(); ok && !j.long {
-			j.deadline = at
-		}
-		return w.executeQueued(ctx, j)
-	})
+	return limit(ctx, func(ctx context.Context) error { return w.executeQueued(ctx, j) })
 }
 
 func (w *writer) executeQueued(ctx context.Context, j *job) error {
@@ -106,18 +105,50 @@ func (w *writer) withdrawJob(j *job) bool {
 // leadBatch executes a job together with the queued ones. In every case the
 // other callers get their results and the queue continues.
 func (w *writer) leadBatch(j *job) {
-	batch := w.dequeueBatch(j)
+	defer w.promoteNext()
+	for w.executeBatch(w.dequeueBatch(j)) {
+	}
+}
+
+// executeBatch executes a batch. It returns true if its first job has to be executed again.
+func (w *writer) executeBatch(batch []*job) (again bool) {
 	w.jobs.Add(int64(len(batch)))
 	w.batches.Add(1)
 	defer func() {
-		w.promoteNext()
-		for _, j := range batch[1:] {
-			j.turn <- false
-		}
+		again = w.requeueEarly(batch)
 	}()
+	for _, j := range batch {
+		j.isLate = false
+	}
 	end := w.beginBatch(batch)
 	defer end()
 	w.commitBatch(batch)
+	return false
+}
+
+// requeueEarly puts the jobs that ended because of an earlier deadline than theirs back at the
+// front of the queue, and passes the others their results. It returns true if the first job of
+// the batch, whose caller executes it, is one of them.
+func (w *writer) requeueEarly(batch []*job) (again bool) {
+	var early []*job
+	now := time.Now()
+	for i, j := range batch {
+		switch isEarly := j.isLate && j.deadline.After(now); {
+		case isEarly && i == 0:
+			again, j.maybeDone = true, w.dialect.server != nil
+		case isEarly:
+			early, j.maybeDone = append(early, j), w.dialect.server != nil
+		case i > 0:
+			j.turn <- false
+		}
+	}
+	if len(early) > 0 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.jobs.Add(-int64(len(early)))
+		w.queue = slices.Insert(w.queue, 0, early...)
+	}
+	return again
 }
 
 // beginBatch sets the context of a batch, which ends at the first deadline of its jobs.
@@ -258,12 +289,13 @@ func (w *writer) commitTransaction(batch []*job) {
 		}
 		return
 	}
-	if err != nil && w.ctx.Err() != nil {
+	isLate := w.dialect.server == nil && isBusy(err) || err != nil && w.ctx.Err() != nil
+	if isLate && w.dialect.server != nil {
 		err = errTimeout
 	}
 	if err = w.dialect.classifyError(err); err != nil {
 		for _, j := range batch {
-			j.err = err
+			j.err, j.isLate = err, isLate
 		}
 	}
 }
