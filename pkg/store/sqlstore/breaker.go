@@ -319,9 +319,10 @@ func (k *breaker) stopProber() error {
 
 func (k *breaker) logPanic(p *safe.Panic) { p.Log(k.logger, "probing the database panicked") }
 
-// isAnswer reports whether the server returned an error, as opposed to the network.
+// isAnswer reports whether the server returned an error, as opposed to the network. A file has no
+// network.
 func (d dialect) isAnswer(err error) bool {
-	if d.server.isConnectionLimit(err) {
+	if d.server == nil || d.server.isConnectionLimit(err) {
 		return true
 	}
 	return !errors.Is(err, errUnreachable) && !errors.Is(err, errSilent) && !errors.Is(err, errTimeout) &&

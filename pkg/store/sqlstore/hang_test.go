@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,6 +172,30 @@ func TestFailoverSwallowsOldConnections(t *testing.T) {
 			if got, want := getSession(t, s.testStore, hangKey(i), nil).History.Len(), 2*((i+1)%2); got != want {
 				t.Errorf("session %d has %d events, want %d", i, got, want)
 			}
+		}
+	})
+}
+
+// A ping succeeds while one connection of a writer is not answered, also if that has locked the
+// rows of a ping: requests on the other connections succeed. It does not wait until the
+// connection is replaced.
+func TestPingOneSilentConnection(t *testing.T) {
+	eachHanging(t, func(t *testing.T, p *proxy, s *hangStore) {
+		for answers := range 4 {
+			var n atomic.Int64
+			one := hangKind(func(isNew, isAnswer bool) bool {
+				return isAnswer && !isNew && n.Add(1) == int64(answers+1)
+			})
+			p.hang.Store(&one)
+			began := time.Now()
+			if err := s.Ping(t.Context()); err != nil {
+				t.Errorf("Ping() = %v after %d answers", err, answers)
+			}
+			if held := time.Since(began); held >= silenceLimit {
+				t.Errorf("Ping() took %s after %d answers", held, answers)
+			}
+			p.hang.Store(nil)
+			s.db.writers[0].borrowConn(func() { _ = s.db.writers[0].dropConn() })
 		}
 	})
 }

@@ -289,37 +289,59 @@ func (b *Database) CountWrites() (writes, transactions, queued int64) {
 }
 
 // Ping writes what a turn writes (a session, an event and a state key, without
-// app and user) and deletes them in the same transaction. It returns as soon as
-// requests fail because the database does not answer.
-func (b *Database) Ping(ctx context.Context) error {
-	opened, done := b.breaker.openChannel(), make(chan error, 1)
-	go func() {
-		defer safe.Recover(func(p *safe.Panic) { done <- p })
-		done <- b.pingWriter(ctx)
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-opened:
-		return errSilent
+// app and user) and deletes them in the same transaction. If the connection of a
+// writer does not answer, the others try too, because requests succeed if one of
+// them does. It returns as soon as requests fail because the database does not
+// answer.
+func (b *Database) Ping(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // withdraws what is in the queue of a writer
+	opened, done := b.breaker.openChannel(), make(chan error, len(b.writers))
+	ping := func(i int) {
+		go func() {
+			defer safe.Recover(func(p *safe.Panic) { done <- p })
+			done <- b.pingWriter(ctx, i)
+		}()
 	}
+	ping(0)
+	others := time.NewTimer(suspectAfter)
+	defer others.Stop()
+	for pending := 1; pending > 0; {
+		select {
+		case err = <-done:
+			if err == nil || b.dialect.isAnswer(err) {
+				return err
+			}
+			pending--
+		case <-others.C:
+			for i := 1; i < len(b.writers); i++ {
+				ping(i)
+				pending++
+			}
+		case <-opened:
+			return errSilent
+		}
+	}
+	return err
 }
 
-func (b *Database) pingWriter(ctx context.Context) error {
-	return b.writers[0].runWrite(ctx, func(w *writer) error {
-		if err := w.writeProbe(b.owner); err != nil {
+// pingWriter writes a row of its own for each writer: a connection that does not
+// answer may have locked its row.
+func (b *Database) pingWriter(ctx context.Context, i int) error {
+	return b.writers[i].runWrite(ctx, func(w *writer) error {
+		if err := w.writeProbe(fmt.Sprintf("%s/%d", b.owner, i)); err != nil {
 			return fmt.Errorf("writing a probe: %w", err)
 		}
 		return nil
 	})
 }
 
-func (w *writer) writeProbe(owner string) error {
-	row := sessionRow{Session: owner, Initial: "{}"}
+func (w *writer) writeProbe(name string) error {
+	row := sessionRow{Session: name, Initial: "{}"}
 	if err := w.orm.Create(&row).Error; err != nil {
 		return err
 	}
-	state := stateRow{Session: owner, Key: "probe", Value: "1"}
+	state := stateRow{Session: name, Key: "probe", Value: "1"}
 	for _, of := range []any{&eventRow{SessionID: row.ID, Seq: 1, ID: "probe", Event: "{}"}, &state} {
 		if err := w.orm.Omit(clause.Associations).Create(of).Error; err != nil {
 			return err
@@ -329,7 +351,7 @@ func (w *writer) writeProbe(owner string) error {
 	if err := w.orm.Where("pk = ?", row.ID).Delete(&sessionRow{}).Error; err != nil {
 		return err
 	}
-	return w.orm.Where("app_name = '' AND user_id = '' AND session_id = ?", owner).Delete(&stateRow{}).Error
+	return w.orm.Where("app_name = '' AND user_id = '' AND session_id = ?", name).Delete(&stateRow{}).Error
 }
 
 // closeLimit is how long a connection may take to close.
