@@ -24,6 +24,7 @@ import (
 	"testing"
 
 	"agenthost/internal/testenv"
+	"agenthost/pkg/spec"
 )
 
 // Secrets that no output may contain: one of an app, with characters that URLs, JSON and
@@ -33,9 +34,25 @@ const (
 	callersToken = "c4n4ry-of-a-caller-0001"
 )
 
+// credentialStarts returns the texts in front of a secret in credentials, for each of the three
+// alignments of base64.
+func credentialStarts() []string {
+	return []string{"me:", "you:", "user:", "Basic me:", "Basic you:", "Basic user:", "Bearer ", "\tBearer ", ": Bearer "}
+}
+
+// encodeCredentials returns a secret after each start in base64, for files and for URLs.
+func encodeCredentials(secret string) string {
+	var b strings.Builder
+	for _, start := range credentialStarts() {
+		text := []byte(start + secret)
+		fmt.Fprintf(&b, " %s %s", base64.StdEncoding.EncodeToString(text), base64.RawURLEncoding.EncodeToString(text))
+	}
+	return b.String()
+}
+
 // newEchoService starts a service that repeats the received secret in its responses and
-// errors, plain and encoded for URLs, JSON and base64, and counts requests with the
-// secret.
+// errors, plain and encoded for URLs, JSON and base64, alone and in credentials, and counts
+// requests with the secret.
 func newEchoService(t *testing.T) (url string, received *atomic.Int64) {
 	received = new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,8 +61,8 @@ func newEchoService(t *testing.T) (url string, received *atomic.Int64) {
 			received.Add(1)
 		}
 		inJSON, _ := json.Marshal(key)
-		echo := fmt.Sprintf("received %s%s, %s, %q, %s, %s at %s", r.Header.Get("Authorization"), r.Header.Get("X-Goog-Api-Key"),
-			r.URL.Query().Get("key"), key, inJSON, base64.StdEncoding.EncodeToString([]byte(key)), r.URL)
+		echo := fmt.Sprintf("received %s%s, %s, %q, %s, %s,%s at %s", r.Header.Get("Authorization"), r.Header.Get("X-Goog-Api-Key"),
+			r.URL.Query().Get("key"), key, inJSON, base64.StdEncoding.EncodeToString([]byte(key)), encodeCredentials(key), r.URL)
 		whole, _ := json.Marshal(map[string]any{"echo": echo, key: []string{key}})
 		w.Header().Set("X-Echo", r.Header.Get("Authorization"))
 		switch r.URL.Path {
@@ -187,8 +204,8 @@ func searchVerbs(t *testing.T, modelName string) (outputs, size int) {
 }
 
 // findSecret returns the index of a secret in text, plain or encoded, or -1. It searches
-// for a part that templates, shells and URLs do not change, and for its base64 at each
-// of the three alignments.
+// for a part that templates, shells and URLs do not change, for its base64 at each
+// of the three alignments, and for a part of it next to its replacement.
 func findSecret(text []byte) int {
 	const marker = "c4n4ry"
 	forms := []string{marker, hex.EncodeToString([]byte(marker))}
@@ -197,12 +214,27 @@ func findSecret(text []byte) int {
 		// The first and last characters contain bits of adjacent bytes.
 		forms = append(forms, code[(before*8+5)/6:len(code)-1])
 	}
+	for _, start := range credentialStarts() {
+		forms = append(forms, partlyRedacted(start)...)
+	}
 	for _, form := range forms {
 		if at := bytes.Index(text, []byte(form)); at >= 0 {
 			return at
 		}
 	}
 	return -1
+}
+
+// partlyRedacted returns the base64 of a credential whose replacement leaves the first or the
+// last character that has bits of the secret.
+func partlyRedacted(start string) (forms []string) {
+	code := base64.StdEncoding.EncodeToString([]byte(start + canary))
+	plain := strings.TrimRight(code, "=")
+	first, rest := plain[:len(start)*8/6], plain[len(start)*8/6:]
+	if len(start)%3 != 0 {
+		forms = append(forms, first+rest[:1]+"***")
+	}
+	return append(forms, first+"***"+plain[len(plain)-1:])
 }
 
 func checkNoSecret(t *testing.T, where string, b []byte) {
@@ -224,6 +256,15 @@ func TestSecretSearchFindsLeaks(t *testing.T) {
 		"base64": base64.StdEncoding.EncodeToString([]byte(canary)), "base64 for URLs": base64.URLEncoding.EncodeToString([]byte("x" + canary)),
 		"Basic": base64.StdEncoding.EncodeToString([]byte("me:" + canary)), "hexadecimal": hex.EncodeToString([]byte(canary)), "a struct": fmt.Sprintf("%+v", struct{ Key string }{canary}),
 	}
+	for _, start := range credentialStarts() {
+		text := []byte(start + canary)
+		forms["base64 of "+start] = base64.StdEncoding.EncodeToString(text)
+		forms["base64 for URLs of "+start] = base64.RawURLEncoding.EncodeToString(text)
+		for i, form := range partlyRedacted(start) {
+			forms[fmt.Sprintf("part %d of base64 of %s", i, start)] = form
+		}
+		forms["base64 as redacted by old versions of "+start] = redactInside(start)
+	}
 	caught := 0
 	for name, form := range forms {
 		var log bytes.Buffer
@@ -234,10 +275,19 @@ func TestSecretSearchFindsLeaks(t *testing.T) {
 			t.Errorf("%s: findSecret misses %s", name, &log)
 		}
 	}
-	if findSecret([]byte("Bearer ***")) >= 0 {
-		t.Error("findSecret reports a redacted secret")
+	redacted := "Bearer ***" + spec.NewRedactor(canary).RedactString(encodeCredentials(canary))
+	if at := findSecret([]byte(redacted)); at >= 0 || strings.Count(redacted, "***") != 1+2*len(credentialStarts()) {
+		t.Errorf("findSecret reports %d in redacted secrets: %s", at, redacted)
 	}
 	t.Logf("shown: control, a logger that leaks: found in %d of %d forms", caught, len(forms))
+}
+
+// redactInside returns the base64 of a credential without the characters that encode only bits
+// of the secret: the first and the last one with some of its bits stay.
+func redactInside(start string) string {
+	code := base64.StdEncoding.EncodeToString([]byte(start + canary))
+	plain := strings.TrimRight(code, "=")
+	return plain[:(len(start)*8+5)/6] + "***" + code[len(plain)-1:]
 }
 
 // TestServeRedactsSecrets does the same for serve with debug logs, developer tools and
