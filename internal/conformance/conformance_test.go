@@ -223,7 +223,8 @@ func callWith(args map[string]any) any {
 }
 
 // TestReplayFolders: the state of a session selects only folders below the root, also through
-// symbolic links, and the error does not report which folders exist.
+// symbolic links, and the error does not report which folders exist. The control joins the
+// paths without a check.
 func TestReplayFolders(t *testing.T) {
 	base := t.TempDir()
 	root, secret := filepath.Join(base, "cases"), filepath.Join(base, "secret")
@@ -241,11 +242,23 @@ func TestReplayFolders(t *testing.T) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
-	for _, dir := range []string{secret, "../secret", filepath.Join(root, "link"), "link", filepath.Join(base, "missing"), "missing", "/", base} {
+	attacks, control := []string{secret, "../secret", filepath.Join(root, "link"), "link", filepath.Join(base, "missing"), "missing", "/", base, "a/../../secret", "../secret\x00"}, 0
+	for _, dir := range attacks {
+		joined := dir
+		if !filepath.IsAbs(dir) {
+			joined = filepath.Join(root, dir)
+		}
+		if _, err := os.Stat(joined); err == nil {
+			control++
+		}
 		if _, err := r.resolveDir(dir); err == nil || err.Error() != "the folder of recordings is not below that of --replay-recordings" {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
+	if control < 5 {
+		t.Errorf("control: %d of %d paths lead out without a check", control, len(attacks))
+	}
+	t.Logf("shown: %d paths out of the folder of recordings: none opened; control, joined without a check: %d opened", len(attacks), control)
 	for _, config := range []any{nil, "x", map[string]any{"dir": "a/b"}, map[string]any{"dir": "a/b", "user_message_index": 0.5}, map[string]any{"dir": "a/b", "user_message_index": 0, "streaming_mode": "bidi"}} {
 		if _, err := r.openTurn(config); err == nil || err.Error() != "_adk_replay_config requires dir, user_message_index and streaming_mode none or sse" {
 			t.Errorf("%v: %v", config, err)

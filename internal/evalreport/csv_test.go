@@ -1,10 +1,15 @@
 package evalreport
 
-import "testing"
+import (
+	"regexp"
+	"testing"
+)
 
 // A cell of the CSV report is never a formula, and has no characters that control a terminal
-// or the direction of text.
+// or the direction of text. The control is the text itself.
 func TestFormatCell(t *testing.T) {
+	hostile := regexp.MustCompile("^[=+\\-@\t\r\n]|[\x00-\x08\x0b-\x1f\x7f-\u009f\u202a-\u202e\u2066-\u2069]")
+	cells, attacks, control := 0, 0, 0
 	for text, want := range map[string]string{
 		"=cmd|calc!A1":       "'=cmd|calc!A1",
 		"+1":                 "'+1",
@@ -20,8 +25,20 @@ func TestFormatCell(t *testing.T) {
 		"grüße \u65e5\u672c": "grüße \u65e5\u672c",
 		"":                   "",
 	} {
-		if got := formatCell(text); got != want {
+		got := formatCell(text)
+		if got != want {
 			t.Errorf("formatCell(%q) = %q, want %q", text, got, want)
 		}
+		cells++
+		if hostile.MatchString(got) {
+			attacks++
+		}
+		if hostile.MatchString(text) {
+			control++
+		}
 	}
+	if attacks > 0 || control < cells/2 {
+		t.Errorf("%d of %d cells are formulas or have control characters, control %d", attacks, cells, control)
+	}
+	t.Logf("shown: %d cells: %d formulas or control characters; control, written as they are: %d", cells, attacks, control)
 }

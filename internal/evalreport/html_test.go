@@ -56,16 +56,22 @@ func renderPage(t *testing.T, o *evalrun.Outcome) string {
 }
 
 // Texts of users, models and judges are escaped. The page has no scripts and loads nothing,
-// and its policy allows its own style only.
+// and its policy allows its own style only. The control is the page without its escapes.
 func TestPageHostile(t *testing.T) {
 	page := renderPage(t, hostileOutcome())
+	control := 0
 	for _, pattern := range []string{`<script`, `<img`, `<[a-z]+[^>]*\s(onerror|src)=`, `href="[^#]`, `url\(`, `@import`} {
+		control += len(regexp.MustCompile(pattern).FindAllString(html.UnescapeString(page), -1))
 		if at := regexp.MustCompile(pattern).FindStringIndex(page); at != nil {
 			t.Errorf("the page has %s: %s", pattern, page[max(at[0]-40, 0):min(at[1]+40, len(page))])
 		}
 	}
 	if n := strings.Count(page, "&lt;script&gt;"); n < 15 {
 		t.Errorf("the page shows %d of the texts, want at least 15", n)
+	}
+	t.Logf("shown: %d hostile texts in a page of evaluation results: no element, attribute or address of them; control, without escapes: %d", strings.Count(page, "&lt;script&gt;"), control)
+	if control == 0 {
+		t.Error("control: the page without escapes is harmless")
 	}
 	hash := sha256.Sum256([]byte(page[strings.Index(page, "<style>")+7 : strings.Index(page, "</style>")]))
 	if want := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"; !strings.Contains(html.UnescapeString(page), want) {

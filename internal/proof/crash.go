@@ -180,6 +180,10 @@ func runChild(ctx context.Context, args []string, stderr io.Writer) int {
 		if err = decodeAnswerNaively(); err == nil {
 			return 0
 		}
+	case len(args) == 1 && args[0] == requestSizeMode:
+		if err = decodeRequestNaively(); err == nil {
+			return 0
+		}
 	case len(args) == 1 && args[0] == panicMode:
 		readCheckpointNaively(`{"waiting_for": [1]}`)
 	}

@@ -16,16 +16,31 @@ var shownLine = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: shown: (.*)$`)
 // A testProof runs tests of the program that have controls of their own and log their
 // results.
 type testProof struct {
-	promised string
-	// pkg is the package path in the module, and tests the pattern of test names.
-	pkg, tests string
+	name, promised string
+	// packages are the package paths in the module, and tests the names of tests.
+	packages, tests []string
 	// seeded means that the tests accept the flags -seed and -full.
 	seeded bool
 }
 
+// newTestProof returns a proof by tests. Packages and tests are separated by spaces.
+func newTestProof(name, promised, packages, tests string) testProof {
+	return testProof{name: name, promised: promised, packages: strings.Fields(packages), tests: strings.Fields(tests)}
+}
+
+// newSeededProof returns a proof by tests of a package that accept the flags -seed and -full.
+func newSeededProof(name, promised, pkg, tests string) testProof {
+	p := newTestProof(name, promised, pkg, tests)
+	p.seeded = true
+	return p
+}
+
 // runTests runs the tests and returns a row with the results that they log.
 func (p testProof) runTests(ctx context.Context, l *lab) ([]row, error) {
-	args := []string{"test", "-count=1", "-v", "-timeout", fullLimit.String(), "-run", "^(" + p.tests + ")$", "./" + p.pkg}
+	args := []string{"test", "-count=1", "-v", "-timeout", fullLimit.String(), "-run", "^(" + strings.Join(p.tests, "|") + ")$"}
+	for _, pkg := range p.packages {
+		args = append(args, "./"+pkg)
+	}
 	if p.seeded {
 		args = append(args, "-args", "-seed", fmt.Sprint(l.seed), fmt.Sprintf("-full=%v", l.full))
 	}

@@ -177,7 +177,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 // TestTokenErrors checks the errors of token endpoints: they are bounded, and show neither
-// the secret nor a token.
+// the secret nor a token. The control takes any access_token, and returns the body as the error.
 func TestTokenErrors(t *testing.T) {
 	tests := []struct {
 		name, body string
@@ -196,7 +196,14 @@ func TestTokenErrors(t *testing.T) {
 		{"large", strings.Repeat(" ", limit.TokenAnswer.Bytes+1), 200, "requesting a token: token response exceeds the limit of 256 KiB"},
 		{"redirect", "", 307, "requesting a token: 307 Temporary Redirect"},
 	}
+	control := 0
 	for _, tt := range tests {
+		var naive struct {
+			AccessToken string `json:"access_token"`
+		}
+		if json.Unmarshal([]byte(tt.body), &naive); naive.AccessToken != "" || strings.Contains(tt.body, "s3cr:t") || len(tt.body) > limit.TokenAnswer.Bytes {
+			control++
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			s := newAuthServer(t)
 			s.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -214,4 +221,8 @@ func TestTokenErrors(t *testing.T) {
 			}
 		})
 	}
+	if control < len(tests)/2 {
+		t.Errorf("control: %d of %d responses fool a client without checks", control, len(tests))
+	}
+	t.Logf("shown: %d responses of a hostile token endpoint: no token, secret or long error; control, a client without checks: %d accepted or shown", len(tests), control)
 }

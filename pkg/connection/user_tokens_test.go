@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,7 +137,8 @@ func TestConsent(t *testing.T) {
 }
 
 // TestConsentAnswers checks answers that are not those of the request. Each uses up the state,
-// except those of other users, sessions and calls.
+// except those of other users, sessions and calls. The control is the same answer without the
+// change: it gets a token. Of 20 equal answers at once, one gets a token.
 func TestConsentAnswers(t *testing.T) {
 	now := time.Now()
 	idp := fakeidp.New(t, redirectURL)
@@ -156,8 +158,13 @@ func TestConsentAnswers(t *testing.T) {
 		{"call", func(a *Answer) { a.User, a.SessionID, a.CallID = &ana, "s1", "c2" }, ErrNoConsent.Error()},
 		{"late", func(*Answer) { now = now.Add(consentLifetime) }, ErrNoConsent.Error()},
 	}
+	control := 0
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			other := fakeidp.New(t, redirectURL)
+			newTestHost(t, other, &MemoryGrants{}, func() time.Time { return now }).authorize(t, other, ana)
+			_, issued := other.Counts()
+			control += issued
 			h := newTestHost(t, idp, &MemoryGrants{}, func() time.Time { return now })
 			address, _ := h.request(t, ana)
 			a := answerOf(idp.Authorize(t, address))
@@ -173,10 +180,20 @@ func TestConsentAnswers(t *testing.T) {
 	h := newTestHost(t, idp, &MemoryGrants{}, nil)
 	address, _ := h.request(t, ana)
 	a := answerOf(idp.Authorize(t, address))
-	for i, want := range []error{nil, ErrNoConsent} {
-		if err := h.grants.FinishConsent(t.Context(), a); !errors.Is(err, want) {
-			t.Errorf("use %d: %v, want %v", i+1, err, want)
-		}
+	var accepted atomic.Int64
+	var answers sync.WaitGroup
+	for range 20 {
+		answers.Go(func() {
+			if err := h.grants.FinishConsent(t.Context(), a); err == nil {
+				accepted.Add(1)
+			} else if !errors.Is(err, ErrNoConsent) {
+				t.Errorf("a repeated answer: %v, want %v", err, ErrNoConsent)
+			}
+		})
+	}
+	answers.Wait()
+	if accepted.Load() != 1 {
+		t.Errorf("%d of 20 equal answers accepted, want 1", accepted.Load())
 	}
 	address, _ = newTestHost(t, idp, h.grants.opts.Store, nil).request(t, User{"shop", "bob"})
 	openUserTokens(t, idp, h.grants, "scopes: [other]")
@@ -184,6 +201,10 @@ func TestConsentAnswers(t *testing.T) {
 	if want := "connection crm has changed: start again in the conversation"; err == nil || err.Error() != want {
 		t.Errorf("changed connection: %v, want %s", err, want)
 	}
+	if control != len(tests) {
+		t.Errorf("control: %d of %d answers without the change got a token", control, len(tests))
+	}
+	t.Logf("shown: %d changed answers: no token; %d of 20 equal answers at once got one; control, without the change: %d tokens", len(tests), accepted.Load(), control)
 }
 
 // TestRefreshOnce checks that 50 calls of two replicas that need a new token make one refresh,

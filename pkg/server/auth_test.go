@@ -126,7 +126,8 @@ func TestBuilderWithoutDev(t *testing.T) {
 }
 
 // An unauthenticated request gets 401 for every path, also for one that is not canonical: a
-// redirect to the canonical path would show which routes exist. With a token it is redirected.
+// redirect to the canonical path would show which routes exist. The control has a token: it is
+// redirected.
 func TestUnauthenticatedPaths(t *testing.T) {
 	const token = "ops-ops-ops-ops-ops"
 	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: "+token+", claims: {sub: ops}}]\nadmin: \"true\"\n")})
@@ -139,10 +140,11 @@ func TestUnauthenticatedPaths(t *testing.T) {
 		e.server.ServeHTTP(w, r)
 		return w.Code
 	}
-	for _, target := range []string{
+	paths := []string{
 		"/apps/echo/users/./bob/sessions", "/apps/echo/users//bob/sessions", "/apps/x/../echo/users/bob/sessions", "/apps/echo/users/bob/sessions/../sessions/s",
 		"//list-apps", "/./list-apps", "/a/../list-apps/", "/nope/./x", "/nope", "/list-apps", "/list-apps/", "/-/./changes",
-	} {
+	}
+	for _, target := range paths {
 		if got := get(target, ""); got != 401 {
 			t.Errorf("GET %s without a token = %d, want 401", target, got)
 		}
@@ -152,4 +154,11 @@ func TestUnauthenticatedPaths(t *testing.T) {
 			t.Errorf("GET %s with a token = %d, want %d", target, got, want)
 		}
 	}
+	shown := 0
+	for _, target := range paths {
+		if got := get(target, "Bearer "+token); got != 401 {
+			shown++
+		}
+	}
+	t.Logf("shown: %d paths without a token: all 401; control, with a token: %d others", len(paths), shown)
 }

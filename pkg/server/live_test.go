@@ -333,7 +333,7 @@ func TestRunLiveDrain(t *testing.T) {
 }
 
 // Browsers authenticate by a ticket or a subprotocol. A ticket opens one conversation of its
-// session; the token is never sent back.
+// session; the token is never sent back. The control is a server without authentication.
 func TestRunLiveAuth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth.yaml")
 	if err := os.WriteFile(file, []byte("tokens:\n  - {token: token-of-u-0123456789, claims: {sub: u}}\n  - {token: token-of-v-0123456789, claims: {sub: v}}\n"), 0o600); err != nil {
@@ -378,11 +378,21 @@ func TestRunLiveAuth(t *testing.T) {
 		{"ticket of another session", "app_name=talk&user_id=u&session_id=other&ticket=" + newTicket(talkQuery), nil, 401},
 		{"invented ticket", talkQuery + "&ticket=" + url.QueryEscape("abc"), nil, 401},
 	}
+	rejected, control, open := 0, 0, newLiveEnv(t, &server.Options{AutoCreateSession: true})
 	for _, tc := range tests {
 		c, resp, _ := e.connect(t, tc.query, tc.header...)
 		if resp == nil || resp.StatusCode != tc.status {
 			t.Errorf("%s: %v, want %d", tc.name, resp, tc.status)
 			continue
+		}
+		if tc.status >= 400 {
+			rejected++
+			query, _, _ := strings.Cut(tc.query, "&ticket=")
+			if other, _, err := open.connect(t, query); err == nil {
+				control++
+				sendFrame(t, other, `{"close":true}`)
+				expectClose(t, other, websocket.StatusNormalClosure, "")
+			}
 		}
 		if tc.status != 101 {
 			continue
@@ -395,4 +405,8 @@ func TestRunLiveAuth(t *testing.T) {
 		sendFrame(t, c, `{"close":true}`)
 		expectClose(t, c, websocket.StatusNormalClosure, "")
 	}
+	if control != rejected {
+		t.Errorf("control: %d of %d conversations opened without authentication", control, rejected)
+	}
+	t.Logf("shown: %d live conversations with the credentials of others, used or none: all rejected; control, no authentication: %d opened", rejected, control)
 }
