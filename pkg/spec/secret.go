@@ -207,11 +207,12 @@ func (r *Redactor) RedactString(text string) string {
 	if r == nil {
 		return text
 	}
-	text = r.escapes.redactText(text)
+	// A secret that is base64 itself, such as the credential of Basic, before the secrets in it.
+	text = r.replacer.Replace(r.escapes.redactText(text))
 	for _, f := range r.base64 {
 		text = f.redactText(text)
 	}
-	return r.replacer.Replace(text)
+	return text
 }
 
 // RedactValue returns a JSON value without secrets in its strings and keys.
