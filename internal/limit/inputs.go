@@ -81,7 +81,7 @@ var (
 	WebPage      = Input{Name: "web page", Bytes: 5 << 20, Time: 30 * time.Second, Note: "cut; the model gets at most 100 000 characters"}
 	Search       = Input{Name: "response of Discovery Engine", Bytes: 1 << 20, Values: maxValues, Depth: maxDepth}
 	ToolDocument = Input{Name: "document", Bytes: 24 << 20, Values: 500_000, Depth: 100, Note: "OpenAPI or discovery; YAML 4 MiB"}
-	MCPMessage   = Input{Name: "MCP message", Bytes: 16 << 20, Note: "a result is a tool result, too"}
+	MCPMessage   = Input{Name: "MCP message", Bytes: 16 << 20, Values: maxValues, Depth: wireDepth, Note: "a result is a tool result, too"}
 	MCPList      = Input{Name: "MCP list", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Note: "5000 entries, 100 pages; values of each page"}
 )
 
