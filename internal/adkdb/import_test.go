@@ -29,7 +29,7 @@ func (c endsAfter) Done() <-chan struct{} {
 // An import that is interrupted at any point leaves only whole sessions in the
 // target, and the next import adds the others.
 func TestImportInterrupted(t *testing.T) {
-	const sessions, events = 5, 250
+	const sessions, events = 10, 250
 	dir := t.TempDir()
 	source, target := filepath.Join(dir, "source.db"), "sqlite:///"+filepath.Join(dir, "target.db")
 	db, err := sql.Open("sqlite", source)
@@ -54,7 +54,7 @@ INSERT INTO events SELECT 'e' || i, 'a', 'u', s.id, 'i', 100 - i / 3, '{"author"
 		t.Fatal(err)
 	}
 	written, cut := 0, 0
-	for asks := int64(1); ; asks += asks/2 + 1 {
+	for asks := int64(1); ; asks += asks/16 + 1 {
 		c := endsAfter{left: new(atomic.Int64)}
 		c.Context, c.end = context.WithCancel(t.Context())
 		c.left.Store(asks)
