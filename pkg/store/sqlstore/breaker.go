@@ -18,12 +18,13 @@ import (
 // open, as in a failover that swallows packets.
 //
 //   - A request has one deadline for all its waits, statements and retries.
-//   - When a request has waited for suspectAfter, a prober begins: it opens a new connection
-//     every probeInterval and executes a statement on it, until one is answered.
-//   - When neither a probe nor a request is answered for silenceLimit, the breaker opens: new
-//     requests fail at once, and readiness with them. When the timeout has passed as well, all
-//     connections are cut, which ends everything that still waits.
-//   - The first answered probe closes the breaker and cuts the old connections.
+//   - When a request has waited for suspectAfter, a prober begins: every probeInterval it
+//     executes a statement on a new connection, and on an idle one if there is one, until one is
+//     answered. A server may be unable to accept connections while those that it has work.
+//   - When neither a probe nor a request is answered for silenceLimit, and no bytes arrive, the
+//     breaker opens: new requests fail at once, and readiness with them. When the timeout has
+//     passed as well, all connections are cut, which ends everything that still waits.
+//   - The first answered probe closes the breaker. That on a new connection cuts the old ones.
 //   - When only probes are answered, the old connections are dead, as after a failover. They are
 //     cut, and their statements are executed again on new ones.
 //
@@ -44,6 +45,9 @@ type breaker struct {
 	// probe executes a statement on a new connection; nil for a file, which has deadlines only.
 	probe      func(ctx context.Context) error
 	closeProbe func() error
+	// probeIdle executes a statement on an idle connection, and returns errNoneIdle if there is
+	// none; nil probes only new ones.
+	probeIdle func(ctx context.Context) error
 	// isAnswer reports whether the server returned an error, as opposed to the network.
 	isAnswer func(error) bool
 	logger   *slog.Logger
@@ -68,8 +72,8 @@ func newBreaker(d dialect, timeout time.Duration, conns *connSet, logger *slog.L
 	return &breaker{timeout: timeout, isAnswer: d.isAnswer, conns: conns, logger: logger, opened: make(chan struct{})}
 }
 
-// setProbes makes the breaker probe with new connections of a pool.
-func (k *breaker) setProbes(pool *gorm.DB) {
+// setProbes makes the breaker probe with new connections of a pool, and idle ones of the readers.
+func (k *breaker) setProbes(pool, readers *gorm.DB) {
 	k.probe = func(ctx context.Context) error {
 		db, err := pool.DB()
 		if err != nil {
@@ -79,8 +83,22 @@ func (k *breaker) setProbes(pool *gorm.DB) {
 		var one int
 		return db.QueryRowContext(ctx, "SELECT 1").Scan(&one)
 	}
+	k.probeIdle = func(ctx context.Context) error {
+		db, err := readers.DB()
+		if err != nil {
+			return err
+		}
+		if db.Stats().Idle == 0 {
+			return errNoneIdle
+		}
+		var one int
+		return db.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	}
 	k.closeProbe = func() error { return closePool(pool) }
 }
+
+// errNoneIdle reports that no connection is idle.
+var errNoneIdle = errors.New("no connection is idle")
 
 // runRequest runs a request with its deadline. A request in a request has the deadline of the
 // outer one.
@@ -114,7 +132,7 @@ func (k *breaker) runSuspecting(ctx context.Context, run func(ctx context.Contex
 	k.pending.Add(1)
 	defer k.pending.Add(-1)
 	suspicion := k.suspectLater(suspectAfter)
-	defer suspicion.Stop()
+	defer suspicion()
 	err := run(ctx)
 	if err == nil || k.isAnswer(err) {
 		k.answered.Store(time.Now().UnixNano())
@@ -122,18 +140,29 @@ func (k *breaker) runSuspecting(ctx context.Context, run func(ctx context.Contex
 	return err
 }
 
-// suspectLater starts the prober after a while, and again after each timeout.
-func (k *breaker) suspectLater(after time.Duration) *time.Timer {
+// suspectLater starts the prober after a while, and again after each timeout until the request
+// ends.
+func (k *breaker) suspectLater(after time.Duration) (end func()) {
+	var mu sync.Mutex
 	var t *time.Timer
-	ready := make(chan struct{})
+	ended := false
+	mu.Lock()
+	defer mu.Unlock()
 	t = time.AfterFunc(after, func() {
 		defer safe.Recover(k.logPanic)
-		<-ready
 		k.startProber(time.Now().Add(-suspectAfter))
-		t.Reset(k.timeout)
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			t.Reset(k.timeout)
+		}
 	})
-	close(ready)
-	return t
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		t.Stop()
+	}
 }
 
 // checkClosed fails if the breaker is open.
@@ -197,17 +226,14 @@ func (k *breaker) endProber() {
 func (k *breaker) awaitAnswer(ctx context.Context, since time.Time) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answered := make(chan struct{}, 1)
+	answered := make(chan bool, 1)
 	again := time.NewTicker(probeInterval)
 	defer again.Stop()
 	for {
-		k.prober.Go(func() {
-			defer safe.Recover(k.logPanic)
-			k.probeOnce(ctx, answered)
-		})
+		k.beginProbes(ctx, answered)
 		select {
-		case <-answered:
-			return !k.closeAgain()
+		case isNew := <-answered:
+			return !k.closeAgain(isNew)
 		case <-ctx.Done():
 			return false
 		case <-again.C:
@@ -219,24 +245,44 @@ func (k *breaker) awaitAnswer(ctx context.Context, since time.Time) bool {
 	}
 }
 
-// probeOnce makes one probe, and reports an answer.
-func (k *breaker) probeOnce(ctx context.Context, answered chan<- struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	err := k.probe(ctx)
-	if ctx.Err() != nil || err != nil && !k.isAnswer(err) {
-		return
-	}
-	select {
-	case answered <- struct{}{}:
-	default:
+// beginProbes probes a new connection and an idle one, and reports the first answer with whether
+// the connection is new.
+func (k *breaker) beginProbes(ctx context.Context, answered chan<- bool) {
+	for _, p := range []struct {
+		probe func(ctx context.Context) error
+		isNew bool
+	}{{k.probe, true}, {k.probeIdle, false}} {
+		if p.probe == nil {
+			continue
+		}
+		k.prober.Go(func() {
+			defer safe.Recover(k.logPanic)
+			if !k.isAnswered(ctx, p.probe) {
+				return
+			}
+			select {
+			case answered <- p.isNew:
+			default:
+			}
+		})
 	}
 }
 
-// measureSilence returns for how long no request has been answered.
+// isAnswered makes one probe.
+func (k *breaker) isAnswered(ctx context.Context, probe func(ctx context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	err := probe(ctx)
+	return ctx.Err() == nil && (err == nil || !errors.Is(err, errNoneIdle) && k.isAnswer(err))
+}
+
+// measureSilence returns for how long no request has been answered, and no part of an answer has
+// arrived on a connection that is older than the suspicion: a long answer takes its time.
 func (k *breaker) measureSilence(since time.Time) time.Duration {
-	if at := time.Unix(0, k.answered.Load()); at.After(since) {
-		since = at
+	for _, at := range []time.Time{time.Unix(0, k.answered.Load()), k.conns.lastAnswer(since)} {
+		if at.After(since) {
+			since = at
+		}
 	}
 	return time.Since(since)
 }
@@ -265,16 +311,19 @@ func (k *breaker) recordSilence(silence time.Duration) {
 	}
 }
 
-// closeAgain closes the breaker if it was open. The old connections may be dead.
-func (k *breaker) closeAgain() (wasOpen bool) {
+// closeAgain closes the breaker if it was open. If a new connection was answered, the old ones may
+// be dead.
+func (k *breaker) closeAgain(isNew bool) (wasOpen bool) {
 	k.mu.Lock()
 	wasOpen = k.isOpen
 	if wasOpen {
 		k.isOpen, k.opened = false, make(chan struct{})
 	}
 	k.mu.Unlock()
-	if wasOpen {
+	if wasOpen && isNew {
 		k.conns.cutAll()
+	}
+	if wasOpen {
 		k.logger.Warn("database answers again")
 	}
 	return wasOpen

@@ -119,3 +119,28 @@ func TestBreakerProbesSwallowed(t *testing.T) {
 		}
 	})
 }
+
+// A request that ends while the prober is started is not suspected again.
+func TestSuspicionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		var probes atomic.Int64
+		k := newTestBreaker(&silent, &probes, &logged{})
+		defer k.stopProber()
+		done := make(chan error, 1)
+		go func() {
+			done <- k.runRequest(t.Context(), func(context.Context) error {
+				time.Sleep(suspectAfter)
+				return nil
+			})
+		}()
+		synctest.Wait()
+		k.mu.Lock() // the start of the prober waits for it
+		err := <-done
+		k.mu.Unlock()
+		time.Sleep(time.Hour)
+		if n := probes.Load(); n > 1 || err != nil {
+			t.Errorf("%d probes in an hour without requests, %v", n, err)
+		}
+	})
+}

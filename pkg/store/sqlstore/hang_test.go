@@ -217,6 +217,30 @@ func TestNewConnectionsSwallowed(t *testing.T) {
 	})
 }
 
+// While only new connections are swallowed, one blocked statement opens nothing either, and it is
+// not executed twice: an idle connection is answered.
+func TestNewConnectionsSwallowedWhileBlocked(t *testing.T) {
+	eachHanging(t, func(t *testing.T, p *proxy, s *hangStore) {
+		callAtOnce(t, s)
+		sess := getSession(t, s.testStore, hangKey(1), nil)
+		unlock := lockSession(t, s, hangKey(1))
+		p.hang.Store(&hangNew)
+		appended := make(chan error, 1)
+		go func() { appended <- s.Sessions.Append(t.Context(), sess, textEvent("user", "hi")) }()
+		select {
+		case <-s.db.breaker.openChannel():
+			t.Error("the breaker opened because of one blocked statement")
+		case err := <-appended:
+			t.Errorf("Append() = %v", err)
+		case <-time.After(hangTimeout - time.Second/4):
+		}
+		unlock()
+		if err := <-appended; err != nil {
+			t.Errorf("Append() = %v", err)
+		}
+	})
+}
+
 // An append whose answer is lost in a hang is stored once when it is sent again.
 func TestAppendAfterHang(t *testing.T) {
 	eachHanging(t, func(t *testing.T, p *proxy, s *hangStore) {

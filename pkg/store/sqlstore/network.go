@@ -92,6 +92,19 @@ func (s *connSet) areSilent(since time.Time) bool {
 	return awaiting
 }
 
+// lastAnswer returns when bytes were last received on a connection that was opened before a time.
+func (s *connSet) lastAnswer(before time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var last int64
+	for c := range s.conns {
+		if c.opened.Before(before) {
+			last = max(last, c.answered.Load())
+		}
+	}
+	return time.Unix(0, last)
+}
+
 func (s *connSet) cutConns(selects func(*trackedConn) bool) {
 	s.mu.Lock()
 	var cut []*trackedConn

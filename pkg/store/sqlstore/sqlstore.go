@@ -196,7 +196,7 @@ func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() 
 		return nil, errors.Join(err, closePool(writers), closePool(readers))
 	}
 	k := newBreaker(d, u.timeout, u.conns, o.Logger)
-	k.setProbes(probes)
+	k.setProbes(probes, readers)
 	b, err := newSQLBackend(ctx, pools{readers, writers}, k, d, o)
 	if err != nil {
 		return nil, err
