@@ -89,6 +89,10 @@ func TestBombs(t *testing.T) {
 		{"a reference to itself", `{"$ref":"#"}`, map[string]any{}, 10, "the schema refers to itself without a part of the value in between"},
 		{"references in a circle", `{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/b"}]},"b":{"anyOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}]}}}`, nil, 200, "the schema refers to itself"},
 		{"a long number", `{"multipleOf":0.5}`, decodeText(t, strings.Repeat("7", 100_000)), 100, "the number has more than 1000 digits"},
+		{"multiples of a small number", `{"items":{"multipleOf":1e-9999}}`, repeatItem(250_000, decodeText(t, "1e9999")), 4_002_000, budget},
+		{"integers of many digits", `{"items":{"type":"integer"}}`, repeatItem(250_000, decodeText(t, "1e9999")), 4_001_000, budget},
+		{"constants for a long number", `{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"not":{"const":1}},`, 900), ",") + `]}`, decodeText(t, strings.Repeat("7", 8<<20)), 4_040_000, budget},
+		{"references for a long number", `{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/a"},`, 900), ",") + `],"$defs":{"a":true}}`, decodeText(t, strings.Repeat("7", 8<<20)), 4_040_000, budget},
 		{"a large exponent", `{"minimum":0}`, decodeText(t, "1e999999999"), 100, "the number has more than 1000 digits"},
 	} {
 		count++

@@ -1,6 +1,7 @@
 package jsonschema
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -55,6 +56,8 @@ func countSteps(v any) int {
 	n := 1
 	switch v := v.(type) {
 	case string:
+		n += len(v) / bytesPerStep
+	case json.Number:
 		n += len(v) / bytesPerStep
 	case []any:
 		for _, item := range v {

@@ -27,6 +27,10 @@ const (
 	// product of a string and a pattern.
 	bytesPerStep   = 256
 	patternPerStep = 32
+	// digitsPerStep is how many digits of a number become a fraction in a step, and bitsPerStep
+	// how much of two fractions is computed with.
+	digitsPerStep = 16
+	bitsPerStep   = 32
 )
 
 // A BudgetError reports a validation that was ended.
@@ -148,7 +152,7 @@ func (e *evaluation) isValid(s *jsonschema.Schema, at *scope, v any) bool {
 		return e.checkFrame(&frame{Schema: s, evaluation: e, detail: d, scope: at, value: v})
 	}
 	key := meeting{s, at, identityOf(v)}
-	if text, ok := v.(string); ok && !e.chargeSteps(len(text)/bytesPerStep) {
+	if kind := kindOf(v); (kind == "string" || kind == "number") && !e.chargeSteps(countSteps(v)-1) {
 		return false
 	}
 	switch e.known[key] {
@@ -293,7 +297,7 @@ func (f *frame) checkType() bool {
 		return true
 	}
 	want := f.Types.ToStrings()
-	if slices.Contains(want, got) || got == "number" && slices.Contains(want, "integer") && isInteger(f.value) {
+	if slices.Contains(want, got) || got == "number" && slices.Contains(want, "integer") && f.isInteger() {
 		return true
 	}
 	return f.reportProblem(&kind.Type{Got: got, Want: want})
@@ -391,11 +395,11 @@ func (f *frame) checkNumber() bool {
 	if f.Minimum == nil && f.Maximum == nil && f.ExclusiveMinimum == nil && f.ExclusiveMaximum == nil && f.MultipleOf == nil || !number.Is(f.value) {
 		return true
 	}
-	n, ok := toRational(f.value)
+	n, ok := f.toRational()
 	if !ok {
 		return f.reportProblem(&longNumber{})
 	}
-	valid := f.chargeSteps(10)
+	valid := f.chargeNumbers(n, f.Minimum, f.Maximum, f.ExclusiveMinimum, f.ExclusiveMaximum, f.MultipleOf)
 	if f.Minimum != nil && n.Cmp(f.Minimum) < 0 {
 		valid = f.reportProblem(&kind.Minimum{Got: n, Want: f.Minimum})
 	}
@@ -414,27 +418,42 @@ func (f *frame) checkNumber() bool {
 	return valid
 }
 
-// toRational returns a number as a fraction. ok is false if it has too many digits.
-func toRational(v any) (n *big.Rat, ok bool) {
-	switch v := v.(type) {
+// toRational returns the value, a number, as a fraction. ok is false if it has too many digits.
+func (f *frame) toRational() (n *big.Rat, ok bool) {
+	switch v := f.value.(type) {
 	case int64:
 		return new(big.Rat).SetInt64(v), true
 	case json.Number:
-		if !isComputable(v) {
+		if !isComputable(v) || !f.chargeSteps(number.CountDigits(v)/digitsPerStep) {
 			return nil, false
 		}
 	}
-	return new(big.Rat).SetString(fmt.Sprint(v))
+	return new(big.Rat).SetString(fmt.Sprint(f.value))
 }
 
-func isInteger(v any) bool {
-	switch v := v.(type) {
+// chargeNumbers charges for computing with a number and the bounds of the schema, some of which
+// are nil.
+func (f *frame) chargeNumbers(n *big.Rat, bounds ...*big.Rat) bool {
+	steps := 10
+	for _, bound := range bounds {
+		if bound != nil {
+			steps += (countBits(n) + countBits(bound)) / bitsPerStep
+		}
+	}
+	return f.chargeSteps(steps)
+}
+
+// countBits returns the length of a fraction.
+func countBits(n *big.Rat) int { return n.Num().BitLen() + n.Denom().BitLen() }
+
+func (f *frame) isInteger() bool {
+	switch v := f.value.(type) {
 	case int64, int:
 		return true
 	case float64:
 		return v == math.Trunc(v)
 	}
-	n, ok := toRational(v)
+	n, ok := f.toRational()
 	return ok && n.IsInt()
 }
 

@@ -83,6 +83,13 @@ func IsPrintable(n json.Number) bool {
 	return ok && -MaxExponent <= d.exponent && d.exponent <= MaxExponent
 }
 
+// CountDigits returns how many digits a number has that is written out, or 0 if its exponent does
+// not fit.
+func CountDigits(n json.Number) int {
+	d, _ := parseDecimal(string(n))
+	return len(d.digits) + max(d.exponent, -d.exponent)
+}
+
 // A decimal is digits times ten to the power of exponent. The digits have no zeros at
 // either end, so equal numbers have equal decimals; those of 0 are empty.
 type decimal struct {
