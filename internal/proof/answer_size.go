@@ -9,13 +9,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"agenthost/pkg/session"
 )
@@ -135,7 +133,7 @@ func answerSizeRows(ctx context.Context, l *lab) ([]row, error) {
 		ok = ok && strings.Contains(out, a.want) && peak <= ordinary+maxAnswerMemory
 		shown = append(shown, text)
 	}
-	control, err := runMeasured(exec.CommandContext(ctx, l.self, "child", answerSizeMode), nil)
+	control, err := l.runMeasured(ctx, io.Discard, l.self, "child", answerSizeMode)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +166,7 @@ func (l *lab) runHostileAnswer(ctx context.Context, a hostileAnswer) (out string
 		return "", 0, err
 	}
 	var text bytes.Buffer
-	peak, err = runMeasured(exec.CommandContext(ctx, l.bin, "run", app, "go", "--session-db", "memory:"), &text)
+	peak, err = l.runMeasured(ctx, &text, l.bin, "run", app, "go", "--session-db", "memory:")
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
 		err = nil // a rejected answer ends the run
 	}
@@ -186,21 +184,6 @@ instruction: x
 tools:
 - http: {name: get, description: d, url: "%s/tool", max_response: 32MiB}
 `
-
-// runMeasured runs a program and returns its peak memory.
-func runMeasured(cmd *exec.Cmd, out io.Writer) (peak int64, err error) {
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(os.Environ(), "NO_COLOR=1")
-	err = cmd.Run()
-	if cmd.ProcessState == nil {
-		return 0, err
-	}
-	usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if usage == nil {
-		return 0, errors.New("the system reports no memory of a process")
-	}
-	return usage.Maxrss << 10, err
-}
 
 // decodeAnswerNaively is the control: the values of the hostile answer without the limit.
 func decodeAnswerNaively() error {

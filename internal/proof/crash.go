@@ -172,7 +172,7 @@ const (
 func runChild(ctx context.Context, args []string, stderr io.Writer) int {
 	err := errors.New("child is internal: want child MODE URL NUMBERS")
 	switch {
-	case len(args) == 3:
+	case len(args) == 3 && args[0] != measureMode:
 		err = runWriters(ctx, args[0], args[1], args[2])
 	case len(args) == 1 && args[0] == liveModelMode:
 		runLiveModel()
@@ -184,6 +184,8 @@ func runChild(ctx context.Context, args []string, stderr io.Writer) int {
 		if err = decodeRequestNaively(); err == nil {
 			return 0
 		}
+	case len(args) > 1 && args[0] == measureMode:
+		return measureProgram(ctx, args[1:])
 	case len(args) == 1 && args[0] == panicMode:
 		readCheckpointNaively(`{"waiting_for": [1]}`)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -68,7 +67,7 @@ func requestSizeRows(ctx context.Context, l *lab) ([]row, error) {
 		shown = append(shown, fmt.Sprintf("%s: %d, %d MiB", req.name, status, more>>20))
 		ok = ok && status < 500 && (req.status == 0 || status == req.status) && more <= maxRequestMemory
 	}
-	control, err := runMeasured(exec.CommandContext(ctx, l.self, "child", requestSizeMode), io.Discard)
+	control, err := l.runMeasured(ctx, io.Discard, l.self, "child", requestSizeMode)
 	if err != nil {
 		return nil, err
 	}
