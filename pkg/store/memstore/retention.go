@@ -37,7 +37,7 @@ func (m *Sessions) AcquireSweep(_ context.Context, s store.Sweep) (bool, error) 
 	if m.closed {
 		return false, store.ErrClosed
 	}
-	if last, ok := m.sweeps[s.App]; ok && last.Owner != s.Owner && s.Now.Before(last.Now.Add(last.Term)) {
+	if last, ok := m.sweeps[s.App]; ok && last.Owner != s.Owner && s.Now.Before(last.Now.Add(last.Term)) && !s.Now.Before(last.Now.Add(-s.Term)) {
 		return false, nil
 	}
 	m.sweeps[s.App] = s

@@ -87,6 +87,32 @@ func TestRetentionMigration(t *testing.T) {
 	})
 }
 
+// A sweep that a store reserved while the clock ran ahead does not stop retention until then,
+// once the clock is right again.
+func TestSweepAfterClockJump(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := openStore(t, url, nil)
+		acquire := func(owner string) bool {
+			t.Helper()
+			ok, err := s.db.AcquireSweep(t.Context(), store.Sweep{App: "app", Owner: owner, Term: time.Hour, Now: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		if first, second := acquire("a"), acquire("b"); !first || second {
+			t.Fatalf("the first store has the sweep: %t, the second one: %t", first, second)
+		}
+		runStatements(t, s, fmt.Sprintf("UPDATE retention_sweeps SET until_time = until_time + %d", (365*24*time.Hour).Microseconds()))
+		if !acquire("b") {
+			t.Error("a sweep is reserved for a year")
+		}
+		if acquire("a") {
+			t.Error("two stores have the sweep")
+		}
+	})
+}
+
 // insertOldSession is what a program of schema version 8 writes.
 func insertOldSession(id string, created time.Time) string {
 	return fmt.Sprintf("INSERT INTO sessions (app_name, user_id, id, create_time, initial) VALUES ('app', 'u', '%s', %d, '{}')", id, created.UnixMicro())

@@ -122,6 +122,27 @@ func (su *Suite) testPruneDryRun(t *testing.T) {
 	wantPruned(t, s, &store.PruneRequest{App: "app", Age: day}, old-1)
 }
 
+// A sweep that was reserved while the clock of the store ran ahead does not stop retention until
+// then, once the clock is right again. A server has its own clock.
+func (su *Suite) testSweepAfterClockJump(t *testing.T) {
+	b, err := su.Create(t)(t.Context(), &store.Options{Owner: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Sessions.Close()
+	now := time.Now()
+	for _, tt := range []struct {
+		owner string
+		at    time.Time
+		want  bool
+	}{{"a", now.AddDate(1, 0, 0), true}, {"b", now, su.LocalClock}, {"b", now, su.LocalClock}, {"a", now, !su.LocalClock}} {
+		got, err := b.Sessions.AcquireSweep(t.Context(), store.Sweep{App: "app", Owner: tt.owner, Term: time.Hour, Now: tt.at})
+		if got != tt.want || err != nil {
+			t.Errorf("store %s acquires the sweep at %s: %t, %v, want %t", tt.owner, tt.at, got, err, tt.want)
+		}
+	}
+}
+
 // With an interval, one store at a time prunes an app: another one does nothing until the
 // interval has passed since the last page of the first.
 func (su *Suite) testPruneOneStore(t *testing.T) {

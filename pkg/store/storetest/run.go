@@ -82,6 +82,7 @@ func (su *Suite) sessionTests() map[string]func(*testing.T) {
 		"PruneActiveSessions":          su.testPruneActiveSessions,
 		"PruneDryRun":                  su.testPruneDryRun,
 		"PruneOneStore":                su.testPruneOneStore,
+		"SweepAfterClockJump":          su.testSweepAfterClockJump,
 		"PruneEarlierClock":            su.testPruneEarlierClock,
 		"StoreClosed":                  su.testStoreClosed,
 		"ContextCancelled":             su.testContextCancelled,
