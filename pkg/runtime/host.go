@@ -184,9 +184,10 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 
 // acquireSession waits until it holds the lease of the session, for at most wait, and loads or
 // creates the session. If another host creates the session first, it waits for
-// that host. It returns the context of the run.
+// that host. All this has one timeout of the store. It returns the context of the run.
 func (h *Host) acquireSession(ctx context.Context, app *App, req *RunRequest, wait time.Duration) (run context.Context, sess *session.Session, free func(), err error) {
 	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
+	ctx = store.ShareTimeout(ctx)
 	for {
 		if run, free, err = h.store.Sessions.Acquire(ctx, key, wait); err != nil {
 			return nil, nil, nil, storeFailure(key, err)
@@ -196,7 +197,7 @@ func (h *Host) acquireSession(ctx context.Context, app *App, req *RunRequest, wa
 			sess, err = h.store.Sessions.Create(ctx, key, nil)
 		}
 		if err == nil {
-			return run, sess, free, nil
+			return store.SeparateTimeouts(run), sess, free, nil
 		}
 		free()
 		if !errors.Is(err, session.ErrExists) {

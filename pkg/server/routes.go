@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"agenthost/pkg/store"
 )
 
 type route struct {
@@ -28,6 +30,14 @@ func (s *Server) allRoutes() []route {
 	return slices.Concat(s.coreRoutes(), s.evalViewRoutes(), s.devRoutes(), s.devUIRoutes())
 }
 
+// shareTimeout gives the calls of the store by a request one timeout together. Runs, rewinds and
+// imported events have one for each call, because they may be long.
+func shareTimeout(handle handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		return handle(w, r.WithContext(store.ShareTimeout(r.Context())))
+	}
+}
+
 func (s *Server) coreRoutes() []route {
 	const sessions = "/apps/{app}/users/{user}/sessions"
 	return []route{
@@ -48,14 +58,14 @@ func (s *Server) coreRoutes() []route {
 		{"GET /apps/{app}/app-info", s.handleAppInfo},
 		{"POST /apps/{app}/preview", s.handlePreview},
 
-		{"GET " + sessions, s.handleListSessions},
+		{"GET " + sessions, shareTimeout(s.handleListSessions)},
 		{"POST " + sessions, s.handleCreateSession},
-		{"GET " + sessions + "/{session}", s.handleSession},
-		{"POST " + sessions + "/{session}", s.handleCreateNamedSession},
-		{"DELETE " + sessions + "/{session}", s.handleDeleteSession},
-		{"PATCH " + sessions + "/{session}", s.handlePatchSession},
+		{"GET " + sessions + "/{session}", shareTimeout(s.handleSession)},
+		{"POST " + sessions + "/{session}", shareTimeout(s.handleCreateNamedSession)},
+		{"DELETE " + sessions + "/{session}", shareTimeout(s.handleDeleteSession)},
+		{"PATCH " + sessions + "/{session}", shareTimeout(s.handlePatchSession)},
 		{"POST " + sessions + "/{session}/rewind", s.handleRewind},
-		{"PATCH /apps/{app}/users/{user}/memory", s.handleMemory},
+		{"PATCH /apps/{app}/users/{user}/memory", shareTimeout(s.handleMemory)},
 
 		{"GET " + sessions + "/{session}/artifacts", s.handleListArtifacts},
 		{"POST " + sessions + "/{session}/artifacts", s.handleSaveArtifact},

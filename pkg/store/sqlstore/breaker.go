@@ -12,18 +12,21 @@ import (
 	"gorm.io/gorm"
 
 	"agenthost/internal/safe"
+	"agenthost/pkg/store"
 )
 
 // The circuit breaker of a database server that may stop answering while its connections stay
 // open, as in a failover that swallows packets.
 //
-//   - A request has one deadline for all its waits, statements and retries.
+//   - A request has one deadline for all its waits, statements and retries. The calls of an HTTP
+//     request have one deadline together, unless it is a run.
 //   - When a request has waited for suspectAfter, a prober begins: every probeInterval it
 //     executes a statement on a new connection, and on an idle one if there is one, until one is
 //     answered. A server may be unable to accept connections while those that it has work.
 //   - When neither a probe nor a request is answered for silenceLimit, and no bytes arrive, the
-//     breaker opens: new requests fail at once, and readiness with them. When the timeout has
-//     passed as well, all connections are cut, which ends everything that still waits.
+//     breaker opens: new requests and those in a queue fail at once, and readiness with them. When
+//     the timeout has passed as well, all connections are cut, which ends everything that still
+//     waits.
 //   - The first answered probe closes the breaker. That on a new connection cuts the old ones.
 //   - When only probes are answered, the old connections are dead, as after a failover. They are
 //     cut, and their statements are executed again on new ones.
@@ -101,9 +104,14 @@ func (k *breaker) setProbes(pool, readers *gorm.DB) {
 var errNoneIdle = errors.New("no connection is idle")
 
 // runRequest runs a request with its deadline. A request in a request has the deadline of the
-// outer one.
+// outer one, and those of a context of [store.ShareTimeout] have one timeout together.
 func (k *breaker) runRequest(ctx context.Context, run func(ctx context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, k.timeout)
+	defer store.BeginCall(ctx)()
+	rest := store.RemainingTimeout(ctx, k.timeout)
+	if rest <= 0 {
+		return k.newTimeoutError()
+	}
+	limited, cancel := context.WithTimeout(ctx, rest)
 	defer cancel()
 	began := time.Now()
 	err := k.runSuspecting(limited, run)
@@ -111,6 +119,10 @@ func (k *breaker) runRequest(ctx context.Context, run func(ctx context.Context) 
 		return err
 	}
 	k.dropConns(began)
+	return k.newTimeoutError()
+}
+
+func (k *breaker) newTimeoutError() error {
 	return fmt.Errorf("%w within %s", errTimeout, k.timeout)
 }
 

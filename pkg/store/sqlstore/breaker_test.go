@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // newTestBreaker returns a breaker whose probes are answered while the server is not silent.
@@ -73,6 +74,49 @@ func TestBreaker(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The calls of one request have one timeout together, nested ones too. The time between them
+// does not count. Without a shared timeout each call has its own.
+func TestSharedTimeout(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		share  func(context.Context) context.Context
+		failed int
+	}{
+		{"shared", store.ShareTimeout, 3},
+		{"one each", func(ctx context.Context) context.Context { return ctx }, 0},
+		{"separated", func(ctx context.Context) context.Context { return store.SeparateTimeouts(store.ShareTimeout(ctx)) }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var silent atomic.Bool
+				var probes atomic.Int64
+				k := newTestBreaker(&silent, &probes, &logged{})
+				defer k.stopProber()
+				slow := func(ctx context.Context) error {
+					return k.runRequest(ctx, func(ctx context.Context) error { return sleepContext(ctx, 4*time.Second) })
+				}
+				ctx, failed, inCalls := tt.share(t.Context()), 0, time.Duration(0)
+				for range 5 {
+					began := time.Now()
+					err := k.runRequest(ctx, slow)
+					inCalls += time.Since(began)
+					if err != nil {
+						failed++
+						wantErr(t, "a call after the timeout", err, session.ErrUnavailable, "session store: database did not answer within 10s")
+					}
+					time.Sleep(time.Minute)
+				}
+				if failed != tt.failed {
+					t.Errorf("%d calls failed, want %d", failed, tt.failed)
+				}
+				if want := 20 * time.Second; tt.failed > 0 && inCalls != defaultTimeout || tt.failed == 0 && inCalls != want {
+					t.Errorf("the calls took %s", inCalls)
+				}
+			})
+		})
+	}
 }
 
 // A statement that waits for a lock opens nothing, because probes are answered. Fast requests

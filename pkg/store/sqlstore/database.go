@@ -97,6 +97,7 @@ type Database struct {
 type headReader struct {
 	maxReads int
 	logger   *slog.Logger
+	breaker  *breaker
 	read     func(ctx context.Context, keys []session.Key) ([]*store.Snapshot, error)
 
 	mu    sync.Mutex

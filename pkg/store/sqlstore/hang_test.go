@@ -176,6 +176,33 @@ func TestFailoverSwallowsOldConnections(t *testing.T) {
 	})
 }
 
+// When the breaker opens, the writes fail that still wait for others. Only those that the server
+// may have got wait until their deadline.
+func TestWaitingWritesEndWhenBreakerOpens(t *testing.T) {
+	eachHanging(t, func(t *testing.T, p *proxy, s *hangStore) {
+		sessions := make([]*session.Session, 48)
+		for i := range sessions {
+			sessions[i] = getSession(t, s.testStore, hangKey(i), nil)
+		}
+		p.hang.Store(&hangAll)
+		var silent, late atomic.Int64
+		runConcurrently(t, len(sessions), func(i int) error {
+			switch err := s.Sessions.Append(t.Context(), sessions[i], textEvent("user", "hi")); {
+			case errors.Is(err, errSilent):
+				silent.Add(1)
+			case errors.Is(err, errTimeout):
+				late.Add(1)
+			default:
+				return fmt.Errorf("append %d: %w", i, err)
+			}
+			return nil
+		})
+		if silent.Load() < 24 || late.Load() == 0 {
+			t.Errorf("%d writes ended when the breaker opened, %d at their deadline", silent.Load(), late.Load())
+		}
+	})
+}
+
 // A ping succeeds while one connection of a writer is not answered, also if that has locked the
 // rows of a ping: requests on the other connections succeed. It does not wait until the
 // connection is replaced.

@@ -19,7 +19,7 @@ func TestHeadReadsBatched(t *testing.T) {
 		var mu sync.Mutex
 		var sizes []int
 		gate, broken := make(chan struct{}), errors.New("broken")
-		h := &headReader{maxReads: 2, read: func(_ context.Context, keys []session.Key) ([]*store.Snapshot, error) {
+		h := &headReader{maxReads: 2, breaker: &breaker{}, read: func(_ context.Context, keys []session.Key) ([]*store.Snapshot, error) {
 			mu.Lock()
 			sizes = append(sizes, len(keys))
 			n := len(sizes)
@@ -72,7 +72,7 @@ func TestHeadReadsBatched(t *testing.T) {
 func TestHeadReadCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, ended := make(chan struct{}), 0
-		h := &headReader{maxReads: 1, read: func(ctx context.Context, keys []session.Key) ([]*store.Snapshot, error) {
+		h := &headReader{maxReads: 1, breaker: &breaker{}, read: func(ctx context.Context, keys []session.Key) ([]*store.Snapshot, error) {
 			select {
 			case <-gate:
 				return make([]*store.Snapshot, len(keys)), nil
@@ -139,4 +139,32 @@ func TestHeadBatchMatchesSingleReads(t *testing.T) {
 			t.Errorf("%v is %s, alone %s", key, got, want)
 		}
 	}
+}
+
+// When the breaker opens, the requests fail that wait for a batch. One in a batch waits for it.
+func TestHeadWaitEndsWhenBreakerOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, gate := &breaker{opened: make(chan struct{})}, make(chan struct{})
+		h := &headReader{maxReads: 1, breaker: k, read: func(_ context.Context, keys []session.Key) ([]*store.Snapshot, error) {
+			<-gate
+			return make([]*store.Snapshot, len(keys)), nil
+		}}
+		read := func() <-chan error {
+			done := make(chan error, 1)
+			go func() { _, err := h.readHead(t.Context(), alice); done <- err }()
+			synctest.Wait()
+			return done
+		}
+		sent, waiting := read(), read()
+		close(k.opened)
+		wantErr(t, "a request that waits", <-waiting, session.ErrUnavailable, "session store: database does not answer")
+		synctest.Wait()
+		if len(sent) > 0 || len(h.queue) > 0 {
+			t.Errorf("%d requests in a batch ended, %d are queued", len(sent), len(h.queue))
+		}
+		close(gate)
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	})
 }

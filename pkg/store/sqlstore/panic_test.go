@@ -109,7 +109,7 @@ func TestBorrowPanics(t *testing.T) {
 func TestHeadsPanic(t *testing.T) {
 	log := &logged{}
 	n := 0
-	h := &headReader{maxReads: 1, logger: slog.New(slog.NewTextHandler(log, nil)), read: func(_ context.Context, keys []session.Key) ([]*store.Snapshot, error) {
+	h := &headReader{breaker: &breaker{}, maxReads: 1, logger: slog.New(slog.NewTextHandler(log, nil)), read: func(_ context.Context, keys []session.Key) ([]*store.Snapshot, error) {
 		if n++; n == 1 {
 			panic("nil map")
 		}

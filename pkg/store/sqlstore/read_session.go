@@ -285,10 +285,20 @@ func queryHeads(q store.SessionQuery, tx *gorm.DB) *gorm.DB {
 const maxHeadBatch = 128
 
 // readHead returns the head of one session, with the id 0 if it is missing. It
-// returns as soon as its context ends.
+// returns as soon as its context ends, and if it still waits for a batch, when the
+// breaker opens.
 func (h *headReader) readHead(ctx context.Context, key session.Key) (*store.Snapshot, error) {
 	q := &headRequest{key: key, done: make(chan struct{})}
 	h.enqueueRequest(q)
+	select {
+	case <-q.done:
+		return q.snap, q.err
+	case <-h.breaker.openChannel():
+		if h.withdrawRequest(q) {
+			return nil, errSilent
+		}
+	case <-ctx.Done():
+	}
 	select {
 	case <-q.done:
 		return q.snap, q.err
@@ -311,13 +321,23 @@ func (h *headReader) enqueueRequest(q *headRequest) {
 	}
 }
 
-func (h *headReader) cancelRequest(q *headRequest) {
+// withdrawRequest removes a request from the queue, unless it is in a batch.
+func (h *headReader) withdrawRequest(q *headRequest) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if q.batch == nil {
-		h.queue = slices.DeleteFunc(h.queue, func(other *headRequest) bool { return other == q })
+	if q.batch != nil {
+		return false
+	}
+	h.queue = slices.DeleteFunc(h.queue, func(other *headRequest) bool { return other == q })
+	return true
+}
+
+func (h *headReader) cancelRequest(q *headRequest) {
+	if h.withdrawRequest(q) {
 		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if q.batch.waiters--; q.batch.waiters == 0 {
 		q.batch.cancel()
 	}

@@ -135,7 +135,7 @@ func newSQLBackend(ctx context.Context, p pools, k *breaker, d dialect, o *Optio
 		return b, err
 	}
 	if d.server != nil && d.server.headsSQL != "" {
-		b.headReader = &headReader{maxReads: max(1, d.writerCount), logger: o.Logger, read: b.queryHeads}
+		b.headReader = &headReader{maxReads: max(1, d.writerCount), logger: o.Logger, breaker: k, read: b.queryHeads}
 	}
 	b.events, err = d.prepareStatement(ctx, b.reads, fmt.Sprintf(eventsSQL, b.provenance))
 	if err == nil && p.writers != nil {

@@ -39,7 +39,7 @@ func (w *writer) executeJob(ctx context.Context, j *job) error {
 	if j.long {
 		limit = w.group.breaker.runLong
 	} else if j.deadline.IsZero() {
-		j.deadline = time.Now().Add(w.group.breaker.timeout)
+		j.deadline = time.Now().Add(store.RemainingTimeout(ctx, w.group.breaker.timeout))
 	}
 	return limit(ctx, func(ctx context.Context) error { return w.executeQueued(ctx, j) })
 }
@@ -79,16 +79,25 @@ func (w *writer) acquireOrEnqueue(j *job, last bool) (first bool, err error) {
 	return false, nil
 }
 
+// waitTurn waits in the queue, which a job leaves when its context ends or, unless it is long,
+// when the breaker opens.
 func (w *writer) waitTurn(ctx context.Context, j *job) (first bool, err error) {
+	var opened <-chan struct{}
+	if !j.long {
+		opened = w.group.breaker.openChannel()
+	}
 	select {
 	case first := <-j.turn:
 		return first, nil
 	case <-ctx.Done():
-		if w.withdrawJob(j) {
-			return false, ctx.Err()
-		}
-		return <-j.turn, nil
+		err = ctx.Err()
+	case <-opened:
+		err = errSilent
 	}
+	if w.withdrawJob(j) {
+		return false, err
+	}
+	return <-j.turn, nil
 }
 
 func (w *writer) withdrawJob(j *job) bool {

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A request of a client makes several calls of the store, and each could take almost as long as
+// the timeout of the database. A context of [ShareTimeout] gives them one timeout together. Only
+// time within calls counts, so that a request may wait for another run of its session for longer.
+// A run has no shared timeout, because it may be long.
+
+type sharedTimeoutKey struct{}
+
+// A sharedTimeout measures the time that is spent in calls.
+type sharedTimeout struct {
+	mu    sync.Mutex
+	calls int       // in progress; calls may contain others
+	began time.Time // the first of those
+	spent time.Duration
+}
+
+// ShareTimeout returns a context whose calls of a store have one timeout together, instead of one
+// each.
+func ShareTimeout(ctx context.Context) context.Context {
+	if findSharedTimeout(ctx) != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, sharedTimeoutKey{}, &sharedTimeout{})
+}
+
+// SeparateTimeouts returns a context whose calls have a timeout each.
+func SeparateTimeouts(ctx context.Context) context.Context {
+	return context.WithValue(ctx, sharedTimeoutKey{}, (*sharedTimeout)(nil))
+}
+
+func findSharedTimeout(ctx context.Context) *sharedTimeout {
+	t, _ := ctx.Value(sharedTimeoutKey{}).(*sharedTimeout)
+	return t
+}
+
+// BeginCall is for backends that have a timeout. It counts the time until end is called.
+func BeginCall(ctx context.Context) (end func()) {
+	t := findSharedTimeout(ctx)
+	if t == nil {
+		return func() {}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls++; t.calls == 1 {
+		t.began = time.Now()
+	}
+	return t.endCall
+}
+
+func (t *sharedTimeout) endCall() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls--; t.calls == 0 {
+		t.spent += time.Since(t.began)
+	}
+}
+
+// RemainingTimeout returns how much of a timeout the earlier calls of a request have left.
+func RemainingTimeout(ctx context.Context, timeout time.Duration) time.Duration {
+	t := findSharedTimeout(ctx)
+	if t == nil {
+		return timeout
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	timeout -= t.spent
+	if t.calls > 0 {
+		timeout -= time.Since(t.began)
+	}
+	return timeout
+}
