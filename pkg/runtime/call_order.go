@@ -3,6 +3,8 @@ package runtime
 import (
 	"context"
 	"maps"
+	"reflect"
+	"slices"
 	"sync"
 
 	"agenthost/pkg/session"
@@ -23,6 +25,10 @@ import (
 type callOrder struct {
 	mu    sync.Mutex
 	turns []*callTurn
+	// ended is the number of calls that have ended, of those without a running one before.
+	ended int
+	// keys are the writes of each state key, so that a read merges only those of its key.
+	keys map[string]*keyWrites
 }
 
 // A callTurn is the turn of one call. A nil turn is that of a call without others.
@@ -31,16 +37,30 @@ type callTurn struct {
 	index int
 	// begun is closed when the next call may begin, ended when this one has ended.
 	begun, ended chan struct{}
-	// writes are the published state writes; the lock of the order guards them.
-	writes *callWrites
+	// hasEnded and writes, the published state writes, are guarded by the lock of the order.
+	hasEnded bool
+	writes   *callWrites
 }
 
-// callWrites are state writes of a call. Keys that the call read after an earlier call had
-// written them are replaced: their values include what the earlier call wrote. Others are
-// merged as ADK merges the actions of parallel calls.
+// callWrites are state writes of a call, by key. Keys that the call read after an earlier
+// call had written them are replaced: their values include what the earlier call wrote.
+// Others are merged as ADK merges the actions of parallel calls.
 type callWrites struct {
-	actions  session.Actions
+	keys     map[string]*session.Actions
 	replaced map[string]bool
+}
+
+// keyWrites are the writes of one key by the calls of an answer. Those of calls that have
+// ended are merged only once: calls that end one after the other cost the same each.
+type keyWrites struct {
+	// calls are the sorted indexes of the calls that published writes of the key.
+	calls []int
+	// merged are the writes of the first calls, as many as settled, which have ended.
+	merged  session.Actions
+	settled int
+	// value is that after the first merged updates, as many as applied, from the value base.
+	base, value any
+	applied     int
 }
 
 func newCallOrder(calls int) *callOrder {
@@ -71,7 +91,10 @@ func (t *callTurn) waitForEarlier(ctx context.Context) {
 	if t == nil {
 		return
 	}
-	for _, earlier := range t.order.turns[:t.index] {
+	t.order.mu.Lock()
+	ended := min(t.order.ended, t.index)
+	t.order.mu.Unlock()
+	for _, earlier := range t.order.turns[ended:t.index] {
 		if waitClosed(ctx, earlier.ended) != nil {
 			return
 		}
@@ -92,32 +115,136 @@ func (t *callTurn) endCall(a *callResult) {
 }
 
 func (t *callTurn) publishWrites(writes *callWrites, done ...chan struct{}) {
-	t.order.mu.Lock()
-	defer t.order.mu.Unlock()
+	o := t.order
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	t.writes = writes
+	if writes != nil {
+		for key := range writes.keys {
+			o.addWriter(key, t.index)
+		}
+	}
 	for _, c := range done {
 		select {
 		case <-c:
 		default:
 			close(c)
 		}
+		t.hasEnded = t.hasEnded || c == t.ended
+	}
+	for o.ended < len(o.turns) && o.turns[o.ended].hasEnded {
+		o.ended++
 	}
 }
 
-// earlierWrites returns the merged published writes of the earlier calls.
-func (t *callTurn) earlierWrites() *session.Actions {
-	merged := &session.Actions{}
+// addWriter adds a call to those that write a key. The caller holds the lock.
+func (o *callOrder) addWriter(key string, call int) {
+	if o.keys == nil {
+		o.keys = map[string]*keyWrites{}
+	}
+	k := o.keys[key]
+	if k == nil {
+		k = &keyWrites{}
+		o.keys[key] = k
+	}
+	if at, found := slices.BinarySearch(k.calls, call); !found {
+		k.calls = slices.Insert(k.calls, at, call)
+	}
+}
+
+// earlierKeys returns the keys that earlier calls have written.
+func (t *callTurn) earlierKeys() []string {
 	if t == nil {
-		return merged
+		return nil
 	}
 	t.order.mu.Lock()
 	defer t.order.mu.Unlock()
-	for _, earlier := range t.order.turns[:t.index] {
-		if earlier.writes != nil {
-			mergeCallActions(merged, &earlier.writes.actions, earlier.writes.replaced)
+	var keys []string
+	for key, k := range t.order.keys {
+		if k.calls[0] < t.index {
+			keys = append(keys, key)
 		}
 	}
-	return merged
+	return keys
+}
+
+// earlierValue returns the value of a key after the published writes of the earlier calls,
+// given its value old before them, as [session.Actions.Updated] does. isSet reports that
+// one of them set it, and did not only update it.
+func (t *callTurn) earlierValue(key string, old any) (v any, written, isSet bool, err error) {
+	if t == nil {
+		return old, false, false, nil
+	}
+	o := t.order
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.keys[key]
+	if k == nil {
+		return old, false, false, nil
+	}
+	if t.index < o.ended { // the call has ended, and its tool still reads
+		k = &keyWrites{calls: k.calls}
+	} else {
+		k.mergeEnded(o, key)
+	}
+	return k.computeValue(o, t.index, key, old)
+}
+
+// mergeEnded merges the writes of the calls that have ended. The caller holds the lock.
+func (k *keyWrites) mergeEnded(o *callOrder, key string) {
+	for ; k.settled < len(k.calls) && k.calls[k.settled] < o.ended; k.settled++ {
+		w := o.turns[k.calls[k.settled]].writes
+		if w == nil || w.keys[key] == nil {
+			continue
+		}
+		if len(w.keys[key].StateDelta) > 0 {
+			k.base, k.value, k.applied = nil, nil, 0
+		}
+		mergeCallActions(&k.merged, w.keys[key], w.replaced)
+	}
+}
+
+// computeValue returns the value after the settled writes, and those of other calls before index.
+func (k *keyWrites) computeValue(o *callOrder, index int, key string, old any) (v any, written, isSet bool, err error) {
+	later, sets := session.Actions{}, false
+	for _, i := range k.calls[k.settled:] {
+		if i >= index {
+			break
+		}
+		if w := o.turns[i].writes; w != nil && w.keys[key] != nil {
+			if len(w.keys[key].StateDelta) > 0 && !sets {
+				later.StateDelta, sets = maps.Clone(k.merged.StateDelta), true
+			}
+			mergeCallActions(&later, w.keys[key], w.replaced)
+		}
+	}
+	_, isSet = k.merged.StateDelta[key]
+	if v = old; !sets {
+		if v, err = k.settledValue(key, old); err != nil {
+			return nil, true, isSet, err
+		}
+	}
+	written = isSet || len(k.merged.StateUpdates) > 0
+	v, more, err := later.Updated(key, v)
+	return v, written || more, isSet || sets, err
+}
+
+// settledValue returns the value after the settled writes.
+func (k *keyWrites) settledValue(key string, old any) (v any, err error) {
+	if k.applied == 0 || !reflect.DeepEqual(k.base, old) {
+		k.base, k.value, k.applied = old, old, 0
+		if set, ok := k.merged.StateDelta[key]; ok {
+			k.value = set
+		}
+	}
+	for ; k.applied < len(k.merged.StateUpdates); k.applied++ {
+		u := &k.merged.StateUpdates[k.applied]
+		if v, err = u.Apply(k.value); err != nil {
+			return nil, err
+		}
+		k.value = v
+	}
+	return k.value, nil
 }
 
 // mergeCallActions adds the actions of a later call of the answer.

@@ -3,6 +3,9 @@ package runtime_test
 import (
 	"context"
 	"fmt"
+	goruntime "runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/genai"
@@ -10,6 +13,7 @@ import (
 	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
 
@@ -193,5 +197,43 @@ func TestCallsInOrderCanceled(t *testing.T) {
 	}
 	if last == nil || runtime.AsRunError(last).Code != runtime.CodeCanceled {
 		t.Errorf("Run = %v, want %s", last, runtime.CodeCanceled)
+	}
+}
+
+// TestCallsCost: what the calls of an answer cost grows with their number, not with its
+// square, whether they share one key or write one each, set or updated.
+func TestCallsCost(t *testing.T) {
+	tools := []tool.Tool{
+		&testTool{name: "one", run: countCall},
+		&testTool{name: "each", run: func(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+			call.State.Set(call.ID, strings.Repeat("x", 1000))
+			return countCall(ctx, call)
+		}},
+		&testTool{name: "update", run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
+			err := call.State.Update(session.StateUpdate{Key: "n", Verb: session.UpdateAdd, Value: int64(1)})
+			return nil, err
+		}},
+	}
+	for _, name := range []string{"one", "each", "update"} {
+		t.Run(name, func(t *testing.T) {
+			const few, many = 100, 400
+			cost := func(calls int) uint64 {
+				config := oneWorker()
+				config.MaxFunctionCalls = calls
+				names := slices.Repeat([]string{name}, calls)
+				var before, after goruntime.MemStats
+				goruntime.ReadMemStats(&before)
+				state := runCalls(t, &runtime.LLMOptions{Model: toolCallModel(names...), Tools: tools}, config)
+				goruntime.ReadMemStats(&after)
+				if state["n"] != int64(calls) {
+					t.Errorf("n = %v, want %d", state["n"], calls)
+				}
+				return after.TotalAlloc - before.TotalAlloc
+			}
+			fewCost, manyCost := cost(few), cost(many)
+			if manyCost > 2*many/few*fewCost {
+				t.Errorf("%d calls allocate %d bytes, and %d calls %d", few, fewCost, many, manyCost)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -163,6 +164,7 @@ func (s *step) mergeAnswers(answers []*callResult) *session.Event {
 			merged = s.inv.NewEvent()
 			merged.Content = &genai.Content{Role: genai.RoleUser}
 			merged.Actions = a.actions
+			merged.Actions.StateUpdates = slices.Clip(a.actions.StateUpdates) // those of later calls are appended
 		} else {
 			mergeCallActions(&merged.Actions, &a.actions, a.replacedKeys())
 		}

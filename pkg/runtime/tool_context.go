@@ -82,7 +82,7 @@ func (s *callState) readBefore(key string) any {
 	if s.turn == nil {
 		return old
 	}
-	v, written, err := s.turn.earlierWrites().Updated(key, old)
+	v, written, _, err := s.turn.earlierValue(key, old)
 	if err != nil {
 		return old
 	}
@@ -148,10 +148,14 @@ func (s *callState) sharedValues() map[string]any {
 	all := s.run.sess.State.All()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	earlier := s.turn.earlierWrites()
-	overlayWrites(all, earlier)
-	for key := range earlier.StateDelta {
-		s.markRead(key)
+	for _, key := range s.turn.earlierKeys() {
+		v, written, isSet, err := s.turn.earlierValue(key, all[key])
+		if err == nil && written { // the append reports an error
+			setOrDelete(all, key, v)
+		}
+		if isSet {
+			s.markRead(key)
+		}
 	}
 	overlayWrites(all, s.actions)
 	s.run.app.state.AddDefaults(all)
@@ -161,14 +165,17 @@ func (s *callState) sharedValues() map[string]any {
 // overlayWrites applies the writes of actions to values.
 func overlayWrites(all map[string]any, actions *session.Actions) {
 	for _, key := range slices.Concat(slices.Collect(maps.Keys(actions.StateDelta)), actions.UpdatedKeys()) {
-		v, _, err := actions.Updated(key, all[key])
-		switch {
-		case err != nil: // the append reports it
-		case v == nil:
-			delete(all, key)
-		default:
-			all[key] = v
+		if v, _, err := actions.Updated(key, all[key]); err == nil { // the append reports it
+			setOrDelete(all, key, v)
 		}
+	}
+}
+
+func setOrDelete(all map[string]any, key string, v any) {
+	if v == nil {
+		delete(all, key)
+	} else {
+		all[key] = v
 	}
 }
 
@@ -180,11 +187,15 @@ func (s *callState) copyWrites() *callWrites {
 	if len(s.actions.StateDelta)+len(s.actions.StateUpdates) == 0 {
 		return nil
 	}
-	w := &callWrites{replaced: maps.Clone(s.replaced)}
-	w.actions.StateUpdates = slices.Clone(s.actions.StateUpdates)
-	w.actions.StateDelta = make(map[string]any, len(s.actions.StateDelta))
+	w := &callWrites{keys: map[string]*session.Actions{}, replaced: maps.Clone(s.replaced)}
 	for key, v := range s.actions.StateDelta {
-		w.actions.StateDelta[key] = session.Normalize(v)
+		w.keys[key] = &session.Actions{StateDelta: map[string]any{key: session.Normalize(v)}}
+	}
+	for _, u := range s.actions.StateUpdates {
+		if w.keys[u.Key] == nil {
+			w.keys[u.Key] = &session.Actions{}
+		}
+		w.keys[u.Key].Update(u)
 	}
 	return w
 }

@@ -215,7 +215,7 @@ func (a *Actions) IsEmpty() bool {
 // SetState sets a state key; nil deletes it. It discards earlier updates of the
 // key.
 func (a *Actions) SetState(key string, value any) {
-	a.dropUpdates(key)
+	a.dropUpdates(func(k string) bool { return k == key })
 	if a.StateDelta == nil {
 		a.StateDelta = map[string]any{}
 	}
@@ -234,10 +234,10 @@ func (a *Actions) SetArtifact(name string, version int) {
 // one event: maps are merged deeply, later values win, and flags and widgets
 // accumulate (adk-python flows/llm_flows/functions.py).
 func (a *Actions) Merge(b *Actions) {
-	for key := range b.StateDelta {
-		a.dropUpdates(key)
+	if len(b.StateDelta) > 0 {
+		a.dropUpdates(func(key string) bool { _, isSet := b.StateDelta[key]; return isSet })
 	}
-	a.StateUpdates = slices.Concat(a.StateUpdates, b.StateUpdates)
+	a.StateUpdates = append(a.StateUpdates, b.StateUpdates...)
 	a.StateDelta = mergeDeep(a.StateDelta, b.StateDelta)
 	a.ArtifactDelta = mergeFlat(a.ArtifactDelta, b.ArtifactDelta)
 	a.RequestedAuthConfigs = mergeFlat(a.RequestedAuthConfigs, b.RequestedAuthConfigs)

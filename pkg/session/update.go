@@ -199,10 +199,11 @@ func (a *Actions) UpdatedKeys() []string {
 	return slices.Compact(keys)
 }
 
-// dropUpdates discards the updates of a key that is set.
-func (a *Actions) dropUpdates(key string) {
-	if len(a.StateUpdates) > 0 {
-		a.StateUpdates = slices.DeleteFunc(slices.Clone(a.StateUpdates), func(u StateUpdate) bool { return u.Key == key })
+// dropUpdates discards the updates of keys that are set.
+func (a *Actions) dropUpdates(isSet func(key string) bool) {
+	drops := func(u StateUpdate) bool { return isSet(u.Key) }
+	if slices.ContainsFunc(a.StateUpdates, drops) {
+		a.StateUpdates = slices.DeleteFunc(slices.Clone(a.StateUpdates), drops)
 	}
 }
 
