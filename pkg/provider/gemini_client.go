@@ -337,13 +337,15 @@ func malformedMessage(redactor *spec.Redactor, answer []byte, err error) string 
 	if isHTML(answer) {
 		return htmlMessage("Gemini", 0)
 	}
-	return fmt.Sprintf("malformed response from Gemini: %v in %q", err, truncateBytes([]byte(redactor.RedactString(string(answer)))))
+	return fmt.Sprintf("malformed response from Gemini: %v in %q", err, redactor.RedactStart(string(answer), maxQuoted))
 }
 
+// maxQuoted is how many bytes of an answer an error quotes.
+const maxQuoted = 200
+
 func truncateBytes(text []byte) string {
-	const most = 200
-	if len(text) > most {
-		return string(bytes.ToValidUTF8(text[:most], nil)) + "…"
+	if len(text) > maxQuoted {
+		return string(bytes.ToValidUTF8(text[:maxQuoted], nil)) + "…"
 	}
 	return string(text)
 }

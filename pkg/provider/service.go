@@ -181,7 +181,7 @@ func (r *serviceResponse) malformedError(data []byte, err error) *model.Error {
 	if isHTML(data) {
 		return r.htmlError(0)
 	}
-	e := r.newError(0, fmt.Sprintf("malformed response from %s: %v in %q", r.service.model, err, truncateBytes([]byte(r.redactor.RedactString(string(data))))))
+	e := r.newError(0, fmt.Sprintf("malformed response from %s: %v in %q", r.service.model, err, r.redactor.RedactStart(string(data), maxQuoted)))
 	e.Err = err
 	return e
 }

@@ -155,14 +155,15 @@ type base64Form struct {
 	hasHead bool
 }
 
-// base64Forms returns the forms of a secret after 0, 1 and 2 bytes of other text.
+// base64Forms returns the forms of a secret after 0, 1 and 2 bytes of other text. Their inner
+// part has at least minSecretLength characters.
 func base64Forms(secret string) []base64Form {
 	var forms []base64Form
 	for _, code := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			text := code.EncodeToString([]byte("xx"[:before] + secret))
 			f := base64Form{text[(before*8+5)/6 : len(text)-1], before > 0}
-			if len(f.inner) >= 2*minSecretLength && !slices.Contains(forms, f) {
+			if !slices.Contains(forms, f) {
 				forms = append(forms, f)
 			}
 		}
@@ -213,6 +214,29 @@ func (r *Redactor) RedactString(text string) string {
 		text = f.redactText(text)
 	}
 	return text
+}
+
+// RedactStart returns the first bytes of the text without secrets, at most as many as most,
+// and … if there is more. It reads only the part of the text that decides it: a secret that
+// begins in the first bytes is seen whole.
+func (r *Redactor) RedactStart(text string, most int) string {
+	overlap := 0
+	if r != nil {
+		overlap = r.escapes.longestForm()
+	}
+	start := text[:min(len(text), most+overlap)]
+	isCut := len(start) < len(text)
+	start = r.RedactString(start)
+	if isCut { // the last bytes may be the begin of a secret
+		start = start[:max(0, len(start)-overlap)]
+	}
+	if len(start) > most {
+		start, isCut = start[:most], true
+	}
+	if !isCut {
+		return start
+	}
+	return strings.ToValidUTF8(start, "") + "…"
 }
 
 // RedactValue returns a JSON value without secrets in its strings and keys.

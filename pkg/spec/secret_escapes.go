@@ -82,10 +82,15 @@ func (m *escapeMatcher) findEnd(text string, steps *int) int {
 				continue
 			}
 			left := 8 * len(s)
-			if end, ok := matchEscaped(text[u.size:], rest, &left); ok {
-				longest = max(longest, u.size+end)
-			} else {
+			end, ok := matchEscaped(text[u.size:], rest, &left)
+			if !ok {
 				*steps -= 8*len(s) - left
+			}
+			if left < 0 { // it may be the secret: redact as much as that can take
+				end, ok = min(len(text)-u.size, maxEscape*len(rest)), true
+			}
+			if ok {
+				longest = max(longest, u.size+end)
 			}
 		}
 	}
@@ -115,6 +120,19 @@ func matchEscaped(text, secret string, steps *int) (end int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// maxEscape is how many bytes an escape of one byte of a secret takes at most: backslashes,
+// and the five characters after them in \u002f.
+const maxEscape = maxBackslashes + 5
+
+// longestForm returns how many bytes of text a secret takes at most.
+func (m *escapeMatcher) longestForm() int {
+	longest := 0
+	for _, s := range m.secrets {
+		longest = max(longest, maxEscape*len(s))
+	}
+	return longest
 }
 
 // A unit is a character of text: what it means and how many bytes it takes.

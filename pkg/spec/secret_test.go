@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -173,5 +174,66 @@ func TestRedactorOfRepeatedSecrets(t *testing.T) {
 	text := `\n` + "sk-" + strings.Repeat("x/", 400)
 	if got := r.RedactString(text); got != text {
 		t.Errorf("part of a secret: %.100s", got)
+	}
+}
+
+// A secret that can be read in too many ways is redacted without deciding whether it is there:
+// backslashes are escapes of each other.
+func TestRedactorFailsClosed(t *testing.T) {
+	r := spec.NewRedactor("a" + strings.Repeat(`\`, 40) + "b")
+	if got := r.RedactString("%61" + strings.Repeat(`\`, 40) + "b"); got != "***" {
+		t.Errorf("got %q, want ***", got)
+	}
+}
+
+// A short secret is redacted within longer text in base64, wherever it begins.
+func TestRedactorOfShortSecrets(t *testing.T) {
+	for _, secret := range []string{"pa:s", "pa:ss", "pa:ss1", "pa:ss12"} {
+		for before := range 3 {
+			text := base64.StdEncoding.EncodeToString([]byte("012"[:before] + secret + "345"))
+			if got := spec.NewRedactor(secret).RedactString(text); !strings.Contains(got, "***") {
+				t.Errorf("%s after %d bytes: %s", secret, before, got)
+			}
+		}
+	}
+}
+
+// The start of text has no part of a secret that is cut, in any form and at any place, and
+// its cost does not depend on the length of the text.
+func TestRedactStart(t *testing.T) {
+	const secret = "sk-s3cr3t/key+1"
+	r := spec.NewRedactor(secret)
+	for _, form := range []string{secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte(secret)), `\\\\u0073` + secret[1:]} {
+		for before := range 260 {
+			for _, after := range []int{0, 1, 200, 5000} {
+				text := strings.Repeat("-", before) + form + strings.Repeat(" "+form, 3) + strings.Repeat("-", after)
+				got := r.RedactStart(text, 200)
+				if len(got) > 200+len("…") || strings.Trim(got, "-*… ") != "" {
+					t.Fatalf("%d bytes before and %d after %s: %s", before, after, form, got)
+				}
+			}
+		}
+	}
+	many := strings.Repeat(secret+" ", 1000)
+	if got := r.RedactStart(many, 200); strings.Trim(got, "*… ") != "" {
+		t.Errorf("many secrets: %s", got)
+	}
+	for text, want := range map[string]string{"short": "short", strings.Repeat("x", 200): strings.Repeat("x", 200), strings.Repeat("x", 201): strings.Repeat("x", 200) + "…"} {
+		if got := r.RedactStart(text, 200); got != want {
+			t.Errorf("RedactStart(%s) = %s, want %s", text, got, want)
+		}
+	}
+	huge := strings.Repeat("%41", 1<<20)
+	allocated := func(text string) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range 100 {
+			r.RedactStart(text, 200)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if small, large := allocated(huge[:1<<12]), allocated(huge); large > 2*small+100_000 {
+		t.Errorf("the start of %d bytes takes %d bytes, and that of %d bytes %d", 1<<12, small, len(huge), large)
 	}
 }
