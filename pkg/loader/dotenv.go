@@ -42,6 +42,7 @@ func (s *source) readDotenv() error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %s", s.displayPath(dotenvFile), formatOSError(err))
 	}
+	defer s.reportMoreDotenv()
 	bindings, badLines := parseDotenv(string(bytes.TrimPrefix(b, []byte("\uFEFF"))))
 	for _, line := range badLines {
 		s.reportDotenv(line, "env", "this line is not NAME=value, and is ignored", "quote a value that has quotes or # in it, and close each quote")
@@ -49,11 +50,29 @@ func (s *source) readDotenv() error {
 	return s.expandDotenv(bindings)
 }
 
+// maxDotenvProblems is how many problems of a .env are reported one by one.
+const maxDotenvProblems = 20
+
 func (s *source) reportDotenv(line int, rule, message, hint string) {
+	if len(s.dotenvProblems) == maxDotenvProblems {
+		s.moreDotenvProblems++
+		return
+	}
 	s.dotenvProblems = append(s.dotenvProblems, spec.Diagnostic{
 		Pos:      spec.Pos{File: s.displayPath(dotenvFile), Line: line, Col: 1},
 		Severity: spec.Warning, Rule: rule, Message: message, Hint: hint,
 	})
+}
+
+// reportMoreDotenv reports how many problems are not reported one by one.
+func (s *source) reportMoreDotenv() {
+	if s.moreDotenvProblems == 0 {
+		return
+	}
+	last := s.dotenvProblems[len(s.dotenvProblems)-1]
+	last.Rule, last.Hint = "env", "correct the problems above, and check again"
+	last.Message = fmt.Sprintf("and %d more problems after this line", s.moreDotenvProblems)
+	s.dotenvProblems = append(s.dotenvProblems, last)
 }
 
 // dotenvSyntax returns the patterns of a .env, which match at the start of a

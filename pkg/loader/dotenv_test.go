@@ -49,6 +49,30 @@ func TestParseDotenv(t *testing.T) {
 	}
 }
 
+// The problems of a .env are bounded: its first lines are reported one by one, and the others
+// as a number.
+func TestDotenvProblems(t *testing.T) {
+	for _, tt := range []struct {
+		bad   int
+		want  int
+		extra string
+	}{
+		{maxDotenvProblems, maxDotenvProblems, ""},
+		{maxDotenvProblems + 1, maxDotenvProblems + 1, "and 1 more problems after this line"},
+		{100_000, maxDotenvProblems + 1, "and 99980 more problems after this line"},
+	} {
+		s := &source{}
+		for line := range tt.bad {
+			s.reportDotenv(line+1, "env", "this line is not NAME=value, and is ignored", "")
+		}
+		s.reportMoreDotenv()
+		last := s.dotenvProblems[len(s.dotenvProblems)-1]
+		if len(s.dotenvProblems) != tt.want || tt.extra != "" && (last.Message != tt.extra || last.Pos.Line != maxDotenvProblems) {
+			t.Errorf("%d bad lines: %d problems, the last one is %s", tt.bad, len(s.dotenvProblems), last)
+		}
+	}
+}
+
 // FuzzParseDotenv expects each binding to have a name and a place in the file.
 func FuzzParseDotenv(f *testing.F) {
 	for _, seed := range []string{"A=1", "export 'B'=\"x\\\"\ny\" # c\r\nC", "D='", "=\n\rE=\u2028#\x85"} {

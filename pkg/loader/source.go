@@ -41,6 +41,8 @@ type source struct {
 	// dotenv are the variables of the app's .env, with its problems.
 	dotenv         map[string]string
 	dotenvProblems spec.Diagnostics
+	// moreDotenvProblems is the number of those that dotenvProblems does not list.
+	moreDotenvProblems int
 	// secrets is the secrets folder; "" means none.
 	secrets string
 	// policy decides which values of the host the app may read.
