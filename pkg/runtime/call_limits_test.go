@@ -70,6 +70,43 @@ func TestFunctionCallsLimit(t *testing.T) {
 	}
 }
 
+// TestFunctionCallsLimitInAnswer: an answer that its provider ended at max_function_calls
+// ends the run with the same code. Its calls are not stored, so that the next request has
+// neither calls without responses nor responses without calls.
+func TestFunctionCallsLimitInAnswer(t *testing.T) {
+	for _, streams := range []runtime.StreamingMode{runtime.StreamingNone, runtime.StreamingSSE} {
+		e := testenv.New(t, nil)
+		key := e.Session(t, "app", "s", nil)
+		ended := false
+		m := func(ctx context.Context, req *model.Request) (*genai.Content, error) {
+			if !ended {
+				ended = true
+				return nil, &model.CallsLimitError{Limit: req.MaxCalls}
+			}
+			return echoRequest(ctx, req)
+		}
+		f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+		config := &runtime.RunConfig{MaxFunctionCalls: 2, StreamingMode: streams}
+		deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: modelFunc(m), Tools: []tool.Tool{f}}), &runtime.AppOptions{Config: config})
+		got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
+		if want := "TOOL_CALLS_LIMIT: the function calls in one answer of model answering exceed the limit of 2 (run_config: max_function_calls)"; !strings.Contains(got, want) {
+			t.Errorf("Run() = %s, want %s", got, want)
+		}
+		sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := sess.Events()
+		if last := events[len(events)-1]; len(events) != 2 || last.ErrorCode != runtime.CodeToolCallsLimit || last.Content != nil {
+			t.Errorf("%d events are stored, the last one with %q and %v, want 2, %s and no content", len(events), last.ErrorCode, last.Content, runtime.CodeToolCallsLimit)
+		}
+		got = formatRun(e.Host.Run(t.Context(), userMessage(key, "again")))
+		if want := "a: <user: go><user: again>\n"; !strings.HasSuffix(got, want) {
+			t.Errorf("the next turn = %s, want %s", got, want)
+		}
+	}
+}
+
 // TestToolWorkers: at most 8 calls of a response, or tool_thread_pool_config, run at the
 // same time; on the whole host, at most one per turn plus Options.ToolWorkers.
 func TestToolWorkers(t *testing.T) {
