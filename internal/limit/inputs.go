@@ -87,7 +87,7 @@ var (
 
 // Answers of storage services.
 var (
-	BucketListing = Input{Name: "bucket listing", Bytes: 16 << 20, Time: 2 * time.Minute, Note: "one page"}
-	VertexAnswer  = Input{Name: "response of Vertex AI", Bytes: 128 << 20, Time: 30 * time.Second}
+	BucketListing = Input{Name: "bucket listing", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Time: 2 * time.Minute, Note: "one page"}
+	VertexAnswer  = Input{Name: "response of Vertex AI", Bytes: 128 << 20, Values: 2_000_000, Depth: wireDepth, Time: 30 * time.Second}
 	Credentials   = Input{Name: "credentials of AWS", Bytes: 1 << 20}
 )

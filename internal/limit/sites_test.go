@@ -94,21 +94,109 @@ var unlisted = map[string]string{
 	"pkg/tool/mcptool/http_messages.go":   "a body that connection.go bounds",
 }
 
+// decoder matches a call that decodes what another wrote.
+var decoder = regexp.MustCompile(`\b((json|yaml)\.Unmarshal|number\.Decode(Object)?)\(`)
+
+// boundedDecoders are the files that decode what was read and counted elsewhere, with the
+// place where it was.
+var boundedDecoders = map[string]string{
+	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
+	"internal/evalrun/answer_cache.go":         "a cache of its own, 512 KiB for each answer",
+	"internal/evalrun/final_state.go":          "what it encodes itself",
+	"internal/evalrun/journal.go":              "a file of its own, 64 MiB",
+	"internal/lsp/rpc.go":                      "a message of the person's editor, maxMessage",
+	"internal/lsp/server.go":                   "a part of a message that rpc.go reads",
+	"internal/number/numbertest/numbertest.go": "a constant",
+	"internal/sandbox/run_linux.go":            "the report of this program to itself, 64 KiB",
+	"internal/toolstub/simulate.go":            "the text of an answer of a model",
+	"pkg/connection/grants.go":                 "stored grants of its own",
+	"pkg/eval/hosted.go":                       "an answer that vertex_eval.go of pkg/provider reads",
+	"pkg/eval/json.go":                         "what its caller has read",
+	"pkg/eval/place.go":                        "what its caller has read",
+	"pkg/eval/read.go":                         "what its caller has read",
+	"pkg/provider/anthropic.go":                "an error that service.go reads",
+	"pkg/provider/anthropic_response.go":       "an answer that service.go reads",
+	"pkg/provider/anthropic_stream.go":         "an event that service.go reads",
+	"pkg/provider/gemini_lenient.go":           "an event that its caller has checked",
+	"pkg/provider/lenient.go":                  "a part of an answer that service.go reads",
+	"pkg/provider/ollama_request.go":           "a part of an answer that service.go reads",
+	"pkg/provider/ollama_response.go":          "an answer that service.go reads",
+	"pkg/provider/openai_request.go":           "what it encodes itself",
+	"pkg/provider/openai_responses.go":         "an answer that service.go reads",
+	"pkg/provider/openai_wire.go":              "an answer that service.go reads",
+	"pkg/provider/record.go":                   "what it encodes itself",
+	"pkg/provider/token_count.go":              "a part of an answer that service.go reads",
+	"pkg/server/builder_merge.go":              "files of a request body, by MaxBody",
+	"pkg/server/eval_cases.go":                 "what it encodes itself",
+	"pkg/server/eval_run.go":                   "a field of a request body",
+	"pkg/server/live_query.go":                 "a parameter of a URL, by the limit of headers",
+	"pkg/server/openapi.go":                    "a file in the program",
+	"pkg/server/pages.go":                      "a file in the program",
+	"pkg/session/event_json.go":                "what its caller has read",
+	"pkg/store/artifacts.go":                   "a stored part",
+	"pkg/store/dirstore/dirstore.go":           "metadata of its own",
+	"pkg/store/kvstore/retention.go":           "stored rows of its own",
+	"pkg/store/kvstore/rows.go":                "stored rows of its own",
+	"pkg/store/vertexstore/error.go":           "an error that client.go reads",
+	"pkg/store/vertexstore/event_log.go":       "a page that client.go reads",
+	"pkg/store/vertexstore/events.go":          "a page that client.go reads",
+	"pkg/store/vertexstore/memory_bank.go":     "a page that client.go reads",
+	"pkg/store/vertexstore/rag_memory.go":      "a page that client.go reads",
+	"pkg/store/vertexstore/session_rows.go":    "a page that client.go reads",
+	"pkg/tool/func.go":                         "arguments of a call in an answer of a model",
+	"pkg/tool/mcptool/decode.go":               "what its caller has read",
+}
+
 // All code that reads from outside uses a row of the table, or is on the list above with
 // its reason; and the list has no file that does not need to be there.
 func TestReadersUseTheTable(t *testing.T) {
-	needless := maps.Clone(unlisted)
+	checkSites(t, reader, unlisted)
+}
+
+// All code that decodes what is from outside uses a row of the table, or is on a list with
+// the place that bounds what it decodes.
+func TestDecodersUseTheTable(t *testing.T) {
+	checkSites(t, decoder, boundedDecoders)
+}
+
+func checkSites(t *testing.T, pattern *regexp.Regexp, reasons map[string]string) {
+	t.Helper()
+	needless := maps.Clone(reasons)
 	for file, text := range ownSources(t) {
-		if !reader.Match(text) || bytes.Contains(text, []byte(`"agenthost/internal/limit"`)) {
+		if !pattern.Match(text) || bytes.Contains(text, []byte(`"agenthost/internal/limit"`)) {
 			continue
 		}
-		if unlisted[file] == "" {
-			t.Errorf("%s reads without a row of internal/limit: use limit.X.ReadAll, or list the file with its reason", file)
+		if reasons[file] == "" {
+			t.Errorf("%s matches %s without a row of internal/limit: use limit.X.ReadAll, or list the file with its reason", file, pattern)
 		}
 		delete(needless, file)
 	}
 	for _, file := range slices.Sorted(maps.Keys(needless)) {
 		t.Errorf("%s is on the list and needs not be", file)
+	}
+}
+
+// uncounted are the large inputs without a limit of values, with the reason.
+var uncounted = map[string]string{
+	"MCP message": "its results and lists are counted as such",
+	"web page":    "is not JSON",
+}
+
+// A row of more than 1 MiB has a limit of values, or is on the list with its reason:
+// a limit of bytes is none of memory.
+func TestLargeInputsAreCounted(t *testing.T) {
+	needless := maps.Clone(uncounted)
+	for _, in := range limit.All() {
+		if in.Bytes <= 1<<20 || in.Values > 0 {
+			continue
+		}
+		if uncounted[in.Name] == "" {
+			t.Errorf("%s of %s has no limit of values", in.Name, limit.FormatBytes(in.Bytes))
+		}
+		delete(needless, in.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(needless)) {
+		t.Errorf("%s is on the list and needs not be", name)
 	}
 }
 

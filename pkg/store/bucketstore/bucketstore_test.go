@@ -23,6 +23,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/fakebucket"
+	"agenthost/internal/limit"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/memstore"
@@ -226,6 +227,32 @@ func TestBucketLargeArtifact(t *testing.T) {
 		saveArtifact(t, openBucket(t, url, service, nil), alice, "a", textPart("123456789"))
 		_, err := openBucket(t, url, service, &Options{MaxArtifactBytes: 8}).Load(t.Context(), alice, "a", -1)
 		wantErr(t, "Load from "+url, err, session.ErrInvalid, `artifact "a" version 0 exceeds the limit of 8 bytes`)
+	}
+}
+
+// A listing at the limits is read; one byte or value more is an error that names the limit.
+func TestBucketLargeListing(t *testing.T) {
+	gcs := func(items int, padding int) string {
+		return `{"items":[` + strings.TrimSuffix(strings.Repeat("{},", items), ",") + "]" + strings.Repeat(" ", padding) + "}"
+	}
+	// An item has two values, its object and the comma after it; the object and the list
+	// around them have three.
+	most, empty := limit.BucketListing, len(gcs(0, 0))
+	for _, tt := range []struct {
+		url, listing, want string
+	}{
+		{"gs://box", gcs((most.Values-2)/2, 0), ""},
+		{"gs://box", gcs(most.Values/2, 0), "bucket listing exceeds the limit of 250000 values"},
+		{"gs://box", gcs(0, most.Bytes-empty), ""},
+		{"gs://box", gcs(0, most.Bytes-empty+1), "exceeds the limit of 16 MiB"},
+		{"s3://box", "<a>" + strings.Repeat(" ", most.Bytes-7) + "</a>", ""},
+		{"s3://box", "<a>" + strings.Repeat(" ", most.Bytes-6) + "</a>", "exceeds the limit of 16 MiB"},
+	} {
+		reply := func(*http.Request) *http.Response { return errorResponse(http.StatusOK, tt.listing, http.Header{}) }
+		_, err := openBucket(t, tt.url, reply, nil).Keys(t.Context(), alice)
+		if tt.want == "" && err != nil || tt.want != "" && !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("a listing of %d bytes in %s: %v, want %q", len(tt.listing), tt.url, err, tt.want)
+		}
 	}
 }
 

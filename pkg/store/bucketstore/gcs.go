@@ -131,6 +131,9 @@ func (b *gcsBucket) getJSON(ctx context.Context, address string, into any) error
 	if err != nil {
 		return err
 	}
+	if err := limit.BucketListing.CheckJSON(got.body); err != nil {
+		return err
+	}
 	return json.Unmarshal(got.body, into)
 }
 

@@ -76,8 +76,8 @@ func (e *bucketError) Error() string {
 	return text
 }
 
-// errTooLarge is the error for an object that exceeds the size limit.
-var errTooLarge = errors.New("exceeds the size limit")
+// errTooLarge is the cause of the error for a response that exceeds its limit.
+var errTooLarge = errors.New("exceeds the limit")
 
 // errAuthentication is the error for a request that cannot be authenticated.
 var errAuthentication = errors.New("authenticating request")
@@ -131,7 +131,7 @@ func (w *bucketClient) sendOnce(ctx context.Context, a *bucketRequest) (*bucketR
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, a.maxBytes+1))
 	if err == nil && int64(len(body)) > a.maxBytes {
-		err = errTooLarge
+		err = fmt.Errorf("response %w of %s", errTooLarge, limit.FormatBytes(int(a.maxBytes)))
 	}
 	return &bucketResponse{res.StatusCode, res.Header, body}, err
 }
