@@ -48,7 +48,7 @@ type attackProof struct {
 
 // hostileRows attacks a host on one kind of database.
 func hostileRows(ctx context.Context, s *sandbox) ([]row, error) {
-	g := &attackProof{site: s, apps: filepath.Join(s.dir, "siege-"+s.name)}
+	g := &attackProof{site: s, apps: filepath.Join(s.dir, s.name, "siege")}
 	if err := errors.Join(guideApp().writeTo(g.apps), victimApp().writeTo(g.apps)); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ const (
 // types and packages, SQL, and paths of the machine.
 var internalWords = regexp.MustCompile(`\.go:\d|goroutine \d|(?i:runtime error|nil pointer|panic|unmarshal)|\breflect\b|interface \{|map\[string|` +
 	`\b(json|http|session|store|runtime|server|genai|strconv|fmt|errors|url|multipart)\.[A-Z][a-z]|0xc0[0-9a-f]{6}|` +
-	`(?i:\bsql(ite|state)?\b|SELECT |INSERT |constraint|pgconn|gorm|duplicate key|no such table)|/(tmp|home|root|work|var|usr)/`)
+	`(?i:\bsql(ite|state)?\b|SELECT |INSERT |constraint|pgconn|gorm|duplicate (key value|entry)|no such table)|/(tmp|home|root|work|var|usr)/`)
 
 // isAllowedStatus reports whether a 5xx status is permitted: unsupported methods,
 // encodings and HTTP versions.

@@ -88,6 +88,9 @@ func (r *Results) Save(ctx context.Context, result *Result) error {
 
 // Get returns a result with its content. A missing one is ErrNotFound.
 func (r *Results) Get(ctx context.Context, app, id string) (*Result, error) {
+	if !codec.IsStorable(app, id) {
+		return nil, ResultNotFound(app, id)
+	}
 	row, err := r.backend.GetResult(ctx, app, id)
 	if err != nil {
 		return nil, err
@@ -101,11 +104,17 @@ func (r *Results) Get(ctx context.Context, app, id string) (*Result, error) {
 
 // List returns the results of an app without content, newest first.
 func (r *Results) List(ctx context.Context, app string) ([]*Result, error) {
+	if !codec.IsStorable(app) {
+		return nil, ctx.Err()
+	}
 	return r.backend.ListResults(ctx, app)
 }
 
 // Delete deletes a result. A missing result is not an error.
 func (r *Results) Delete(ctx context.Context, app, id string) error {
+	if !codec.IsStorable(app, id) {
+		return ctx.Err()
+	}
 	return r.backend.DeleteResult(ctx, app, id)
 }
 

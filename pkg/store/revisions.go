@@ -87,6 +87,9 @@ func checkRevision(rev *Revision) error {
 // Get returns a revision with its files by id or by a unique prefix of the id.
 // A missing revision or an ambiguous prefix is ErrNotFound.
 func (r *Revisions) Get(ctx context.Context, app, id string) (*Revision, error) {
+	if !codec.IsStorable(app, id) {
+		return nil, RevisionNotFound(app, id)
+	}
 	row, err := r.backend.GetRevision(ctx, app, id)
 	if errors.Is(err, session.ErrNotFound) {
 		if row, err = r.findByPrefix(ctx, app, id); err == nil {
@@ -126,6 +129,9 @@ func RevisionNotFound(app, id string) error {
 
 // List returns the revisions of an app without their files, newest first.
 func (r *Revisions) List(ctx context.Context, app string) ([]*Revision, error) {
+	if !codec.IsStorable(app) {
+		return nil, ctx.Err()
+	}
 	rows, err := r.backend.ListRevisions(ctx, app)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -103,6 +104,31 @@ func (su *Suite) testResultInvalid(t *testing.T) {
 	}
 	if got, err := s.Results.Get(t.Context(), "app", "large"); err != nil || !bytes.Equal(got.Content, large) {
 		t.Errorf("Get of 30 MiB = %v, want the same content", err)
+	}
+}
+
+// Names that no database stores are missing, whatever the engine would report.
+func (su *Suite) testUnstorableNames(t *testing.T) {
+	s := su.open(t, nil)
+	for _, name := range []string{"a\x00b", "\xed\xa0\x80", "\xff", strings.Repeat("a", 1000)} {
+		if _, err := s.Results.Get(t.Context(), "app", name); !errors.Is(err, session.ErrNotFound) {
+			t.Errorf("Results.Get(%.10q) = %v, want ErrNotFound", name, err)
+		}
+		if _, err := s.Results.Get(t.Context(), name, "a"); !errors.Is(err, session.ErrNotFound) {
+			t.Errorf("Results.Get of app %.10q = %v, want ErrNotFound", name, err)
+		}
+		if all, err := s.Results.List(t.Context(), name); err != nil || len(all) > 0 {
+			t.Errorf("Results.List(%.10q) = %v, %v", name, all, err)
+		}
+		if err := s.Results.Delete(t.Context(), "app", name); err != nil {
+			t.Errorf("Results.Delete(%.10q) = %v", name, err)
+		}
+		if _, err := s.Revisions.Get(t.Context(), "app", name); !errors.Is(err, session.ErrNotFound) {
+			t.Errorf("Revisions.Get(%.10q) = %v, want ErrNotFound", name, err)
+		}
+		if all, err := s.Revisions.List(t.Context(), name); err != nil || len(all) > 0 {
+			t.Errorf("Revisions.List(%.10q) = %v, %v", name, all, err)
+		}
 	}
 }
 

@@ -148,6 +148,7 @@ func (su *Suite) resultTests() map[string]func(*testing.T) {
 		"ResultRoundTrip": su.testResultRoundTrip,
 		"ResultOrder":     su.testResultOrder,
 		"ResultInvalid":   su.testResultInvalid,
+		"UnstorableNames": su.testUnstorableNames,
 		"ResultsClosed":   su.testResultsClosed,
 	}
 }

@@ -39,6 +39,16 @@ func CheckSession(key session.Key) error {
 	return CheckText("session id", key.ID, MaxID)
 }
 
+// IsStorable reports whether a database can have the strings in its keys: others are in no row.
+func IsStorable(texts ...string) bool {
+	for _, text := range texts {
+		if CheckText("key", text, MaxUser) != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // CheckText rejects strings that a database would reject or change.
 func CheckText(what, text string, most int) error {
 	switch {
