@@ -44,7 +44,7 @@ func upstreamApps(url string) (apps files, names []string) {
 		names = append(names, name)
 	}
 	for _, kind := range modelKinds() {
-		add("model_"+kind, fmt.Sprintf("models:\n  m: {provider: openai_compatible, base_url: '%s/model/%s', model: x, api_key: k, retry: {attempts: 1}, timeouts: {first_byte: 2s, silence: 2s}}\n", url, kind),
+		add("model_"+kind, fmt.Sprintf("models:\n  m: {provider: openai_compatible, base_url: '%s/model/%s', model: x, api_key: k, retry: {attempts: 1}, timeouts: {first_byte: 2s, idle: 2s}}\n", url, kind),
 			"", "tools:\n  - expr: {name: ask, params: {k: any}, value: \"1\"}\n")
 	}
 	const scripted = "models:\n  m: {provider: scripted, script: script.yaml}\n"
