@@ -148,6 +148,18 @@ func (h *host) liveMemory() (heap, stacks float64, err error) {
 	return heap, stacks, err
 }
 
+// countLiveGoroutines counts the goroutines of a running host that serves with --pprof.
+func (h *host) countLiveGoroutines() (n int, err error) {
+	resp, err := http.Get(h.url + "/debug/pprof/goroutine?debug=1")
+	if err != nil {
+		return 0, err
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer resp.Body.Close()
+	_, err = fmt.Fscanf(resp.Body, "goroutine profile: total %d", &n)
+	return n, err
+}
+
 // clockTicks is the number of kernel clock ticks per second in /proc.
 const clockTicks = 100
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -20,10 +21,8 @@ import (
 )
 
 const (
-	// mixedInterval is the interval of the memory measurements.
-	mixedInterval = time.Second
-	// mixedGrowth is the maximum growth of live memory between the second and the last
-	// quarter, in MB, without the memory of the race detector.
+	// mixedGrowth is the maximum growth of live memory from one half of the load to the next,
+	// in MB, without the memory of the race detector.
 	mixedGrowth = 8.0
 	// upstreamWait is the maximum time of a turn whose model, tool or MCP server is hostile:
 	// far above the timeouts of its app, also under the race detector.
@@ -49,8 +48,15 @@ type mixedLoad struct {
 	worked    atomic.Int64
 	large     atomic.Int64
 	accepted  atomic.Int64 // oversized bodies that were not rejected
+	nextApp   atomic.Int64 // of the apps with hostile upstreams
 	upstreams turnCount    // turns of apps with hostile upstreams; failed if there is no end
-	liveMB    []float64    // live memory in MB, at each measurement
+	halves    []mixedRest  // what the host holds after each half of the load
+}
+
+// A mixedRest is what a host holds when the load has ended.
+type mixedRest struct {
+	liveMB              float64
+	handles, goroutines int
 }
 
 // mixedRows runs the mixed load for 20 seconds, or ten minutes in the full form.
@@ -93,27 +99,24 @@ func (m *mixedLoad) buildRow(control *mixedLoad) row {
 	return row{
 		fmt.Sprintf("%s of mixed load with hostile upstreams, forged and oversized requests: no 5xx, data race or memory growth", m.length),
 		fmt.Sprintf("%d honest turns, %d failed; %d turns with hostile upstreams, %d without an end; %d hostile requests, %d unexplained 5xx; %d forgeries, %d with an effect; %d oversized bodies, %d accepted; %d data races, %d panics%s; "+
-			"%.1f MB live in the second quarter, %.1f MB in the last; control, sessions that are never deleted: %.1f MB and %.1f MB",
+			"%s after each half; control, sessions that are never deleted: %.1f and %.1f MB live",
 			m.honest.turns.Load(), m.honest.failed.Load(), m.upstreams.turns.Load(), m.upstreams.failed.Load(), m.report.requests, m.report.serverErrors, m.forgeries.Load(), m.worked.Load(), m.large.Load(), m.accepted.Load(), races, panics, formatTrouble(problems),
-			leastInQuarter(m.liveMB, 1), leastInQuarter(m.liveMB, 3), leastInQuarter(control.liveMB, 1), leastInQuarter(control.liveMB, 3)),
+			formatRests(m.halves), control.halves[0].liveMB, control.halves[1].liveMB),
 		m.honest.turns.Load() > 0 && m.honest.failed.Load() == 0 && m.upstreams.turns.Load() > 0 && m.upstreams.failed.Load() == 0 && m.report.serverErrors+races+panics == 0 && m.forgeries.Load() > 0 && m.worked.Load() == 0 &&
-			m.large.Load() > 0 && m.accepted.Load() == 0 && m.liveGrowth() < mixedGrowth && control.liveGrowth() > mixedGrowth,
+			m.large.Load() > 0 && m.accepted.Load() == 0 && m.liveGrowth() < mixedGrowth && control.liveGrowth() > mixedGrowth &&
+			m.halves[1].handles <= m.halves[0].handles+moreHandles && m.halves[1].goroutines <= m.halves[0].goroutines+moreGoroutines,
 	}
 }
 
-// liveGrowth returns the growth of live memory between the second and the last quarter.
-func (m *mixedLoad) liveGrowth() float64 {
-	return leastInQuarter(m.liveMB, 3) - leastInQuarter(m.liveMB, 1)
-}
+// liveGrowth returns the growth of live memory from the first half to the second, in MB.
+func (m *mixedLoad) liveGrowth() float64 { return m.halves[1].liveMB - m.halves[0].liveMB }
 
-// leastInQuarter returns the lowest measurement of a quarter. Bodies in flight raise
-// single measurements; a leak raises all of them.
-func leastInQuarter(looks []float64, quarter int) float64 {
-	part := looks[len(looks)*quarter/4 : len(looks)*(quarter+1)/4]
-	if len(part) == 0 {
-		return 0
+func formatRests(rests []mixedRest) string {
+	var shown []string
+	for _, r := range rests {
+		shown = append(shown, fmt.Sprintf("%.1f MB live, %d file handles, %d goroutines", r.liveMB, r.handles, r.goroutines))
 	}
-	return slices.Min(part)
+	return strings.Join(shown, " and ")
 }
 
 // runLoad serves the apps under load for the configured length.
@@ -136,44 +139,66 @@ func (m *mixedLoad) runLoad(ctx context.Context, l *lab, name string) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, m.host.kill()) }()
-	loadCtx, cancel := context.WithTimeout(ctx, m.length)
+	m.report = &attackReport{statuses: map[int]int{}}
+	for half := range 2 {
+		if err := m.runHalf(ctx, l.seed+uint64(half), names); err != nil {
+			return err
+		}
+		rest, err := m.measureRest(ctx)
+		if err != nil {
+			return err
+		}
+		m.halves = append(m.halves, rest)
+	}
+	return nil
+}
+
+// runHalf sends all kinds of traffic concurrently for half of the length.
+func (m *mixedLoad) runHalf(ctx context.Context, seed uint64, hostileApps []string) error {
+	loadCtx, cancel := context.WithTimeout(ctx, m.length/2)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range companions {
-		wg.Go(func() { m.runHonestClient(loadCtx, i) })
+		wg.Go(func() { m.runHonestClient(loadCtx, fmt.Sprint(seed, "-", i)) })
 	}
 	if !m.keepSessions {
-		for i := range upstreamClients {
-			wg.Go(func() { m.runHostileUpstreams(loadCtx, i, names) })
+		for range upstreamClients {
+			wg.Go(func() { m.runHostileUpstreams(loadCtx, hostileApps) })
 		}
 		wg.Go(func() { m.runForgeries(loadCtx) })
 		wg.Go(func() { m.sendOversized(loadCtx) })
 	}
-	m.report = &attackReport{statuses: map[int]int{}}
-	var loadErr error
-	wg.Go(func() { loadErr = m.sendHostile(loadCtx, l.seed) })
-	ticker := time.NewTicker(mixedInterval)
-	defer ticker.Stop()
-	for loadCtx.Err() == nil {
-		select {
-		case <-loadCtx.Done():
-		case <-ticker.C:
-			live, _, err := m.host.liveMemory()
-			if err != nil {
-				loadErr = errors.Join(loadErr, err)
-				cancel()
-			}
-			m.liveMB = append(m.liveMB, live)
-		}
-	}
+	err := m.sendHostile(loadCtx, seed)
 	wg.Wait()
-	return errors.Join(loadErr, ctx.Err())
+	return errors.Join(err, ctx.Err())
+}
+
+// measureRest waits until the host has ended what its clients left, and measures it: until
+// memory no longer falls.
+func (m *mixedLoad) measureRest(ctx context.Context) (rest mixedRest, err error) {
+	rest.liveMB = math.Inf(1)
+	for fell := true; fell; {
+		if err := waitFor(ctx, 3*time.Second); err != nil {
+			return rest, err
+		}
+		live, _, err := m.host.liveMemory()
+		if err != nil {
+			return rest, err
+		}
+		fell = live < rest.liveMB-0.5
+		rest.liveMB = min(live, rest.liveMB)
+	}
+	if rest.handles, _, err = m.host.countHandles(); err != nil {
+		return rest, err
+	}
+	rest.goroutines, err = m.host.countLiveGoroutines()
+	return rest, err
 }
 
 // runHonestClient runs honest turns in consecutive sessions.
-func (m *mixedLoad) runHonestClient(ctx context.Context, i int) {
+func (m *mixedLoad) runHonestClient(ctx context.Context, name string) {
 	for n := 0; ctx.Err() == nil; n++ {
-		c := newClient(m.host.url, "guide", fmt.Sprintf("honest-%d-%d", i, n))
+		c := newClient(m.host.url, "guide", fmt.Sprintf("honest-%s-%d", name, n))
 		for turn := 1; turn <= sessionLife && ctx.Err() == nil; turn++ {
 			request := c.newRunRequest("hi", turn%2 == 0).(map[string]any)
 			if m.keepSessions {
@@ -203,8 +228,9 @@ func (m *mixedLoad) runHonestClient(ctx context.Context, i int) {
 
 // runHostileUpstreams runs turns of the apps with hostile upstreams, in fresh sessions. Each
 // turn ends, with an answer, an error of the run, or 503 and Retry-After.
-func (m *mixedLoad) runHostileUpstreams(ctx context.Context, i int, apps []string) {
-	for n := i; ctx.Err() == nil; n += upstreamClients {
+func (m *mixedLoad) runHostileUpstreams(ctx context.Context, apps []string) {
+	for ctx.Err() == nil {
+		n := int(m.nextApp.Add(1))
 		c := newClient(m.host.url, apps[n%len(apps)], fmt.Sprint("upstream-", n))
 		turnCtx, cancel := context.WithTimeout(ctx, upstreamWait)
 		_, err := c.postRunSSE(turnCtx, c.newRunRequest("go", n/len(apps)%2 == 0))
