@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/evalfile"
+	"agenthost/internal/limit"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/loader"
 )
@@ -159,7 +160,7 @@ func (s *setFile) readSet() error {
 		return failWith(err)
 	}
 	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, eval.MaxFile+1))
+	src, err := io.ReadAll(io.LimitReader(f, int64(limit.EvalFile.Bytes)+1))
 	if err != nil {
 		return failWith(err)
 	}
@@ -220,7 +221,7 @@ func readLimitedFile(file string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, eval.MaxFile+1))
+	return io.ReadAll(io.LimitReader(f, int64(limit.EvalFile.Bytes)+1))
 }
 
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }

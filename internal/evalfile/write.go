@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/session"
 )
@@ -15,8 +16,8 @@ func WriteSet(root *os.Root, name string, set *eval.Set) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > eval.MaxFile {
-		return &session.LimitError{Part: "eval set", Limit: eval.MaxFile, Hint: "split it into several sets"}
+	if len(text) > limit.EvalFile.Bytes {
+		return &session.LimitError{Part: "eval set", Limit: int64(limit.EvalFile.Bytes), Hint: "split it into several sets"}
 	}
 	// The watch of the loader ignores names that begin with a dot.
 	draft := "." + name + eval.SetSuffix + ".new"

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/regular"
 	"agenthost/pkg/eval"
 )
@@ -206,7 +207,7 @@ func (j *Job) openJournal(file string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	line, err := bufio.NewReader(io.LimitReader(f, eval.MaxFile)).ReadBytes('\n')
+	line, err := bufio.NewReader(io.LimitReader(f, int64(limit.EvalFile.Bytes))).ReadBytes('\n')
 	journal := j.newJournal(filepath.Dir(file), journalHeader{})
 	if err == nil {
 		err = json.Unmarshal(line, &journal.header)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"agenthost/internal/evalfile"
+	"agenthost/internal/limit"
 	"agenthost/internal/regular"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
@@ -106,7 +107,7 @@ func readLimited(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, eval.MaxFile+1))
+	return io.ReadAll(io.LimitReader(f, int64(limit.EvalFile.Bytes)+1))
 }
 
 // selectSets returns the sets that the selections name by path, file name or ID, each with

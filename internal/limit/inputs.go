@@ -24,6 +24,7 @@ func All() []Input {
 		TokenAnswer, KeySet,
 		ToolResult, WebPage, Search, ToolDocument, MCPMessage, MCPList,
 		BucketListing, VertexAnswer, Credentials,
+		AppDocument, AppFile, AppLoad, SkillFiles, SecretFile, EvalFile, ProgramFiles,
 	}
 }
 
@@ -90,4 +91,19 @@ var (
 	BucketListing = Input{Name: "bucket listing", Bytes: 16 << 20, Values: maxValues, Depth: maxDepth, Time: 2 * time.Minute, Note: "one page"}
 	VertexAnswer  = Input{Name: "response of Vertex AI", Bytes: 128 << 20, Values: 2_000_000, Depth: wireDepth, Time: 30 * time.Second}
 	Credentials   = Input{Name: "credentials of AWS", Bytes: 1 << 20}
+)
+
+// fileDepth is the limit of the nesting of YAML.
+const fileDepth = 64
+
+// Files. The values of YAML are its lines, keys and items.
+var (
+	AppDocument = Input{Name: "YAML document", Bytes: 1 << 20, Values: 50_000, Depth: fileDepth, Note: "aliases add at most 10 000 nodes, 100 times the written ones, and 1 MiB"}
+	AppFile     = Input{Name: "file of an app", Bytes: 4 << 20}
+	// AppLoad limits what one load of an app reads, counted at each use.
+	AppLoad      = Input{Name: "all files of an app", Bytes: 32 << 20, Values: 500_000, Depth: fileDepth, Time: 10 * time.Second, Note: "its folder: 256 MiB, 10 000 entries, 32 levels"}
+	SkillFiles   = Input{Name: "skills of a tool", Bytes: 16 << 20, Note: "200 skills, 1000 files each"}
+	SecretFile   = Input{Name: "secret file", Bytes: 64 << 10}
+	EvalFile     = Input{Name: "eval set or result", Bytes: 64 << 20, Values: 2_000_000, Depth: maxDepth}
+	ProgramFiles = Input{Name: "files that a program returns", Bytes: 32 << 20, Note: "50 files"}
 )

@@ -15,14 +15,14 @@ import (
 	"syscall"
 	"time"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/regular"
 )
 
 // Limits of the files that are collected from a folder of a session.
 const (
-	maxCollected      = 50
-	maxCollectedBytes = 32 << 20
-	maxListed         = 10_000
+	maxCollected = 50
+	maxListed    = 10_000
 )
 
 // writeFiles writes files to the folder.
@@ -119,7 +119,7 @@ func (f *folder) collectFiles(patterns []string, before map[string]fileVersion) 
 	if err != nil {
 		return nil, err
 	}
-	files, left := map[string][]byte{}, int64(maxCollectedBytes)
+	files, left := map[string][]byte{}, int64(limit.ProgramFiles.Bytes)
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		if old, ok := before[name]; ok && old.size == after[name].size && old.modified.Equal(after[name].modified) {
 			continue
@@ -137,15 +137,15 @@ func (f *folder) collectFiles(patterns []string, before map[string]fileVersion) 
 	return files, nil
 }
 
-func readBounded(root *os.Root, name string, limit int64) ([]byte, error) {
+func readBounded(root *os.Root, name string, size int64) ([]byte, error) {
 	in, err := regular.Open(root.OpenFile, name, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	b, err := io.ReadAll(io.LimitReader(in, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("all collected files exceed the limit of %d MiB", maxCollectedBytes>>20)
+	b, err := io.ReadAll(io.LimitReader(in, size+1))
+	if err == nil && int64(len(b)) > size {
+		err = fmt.Errorf("all collected files exceed the limit of %d MiB", limit.ProgramFiles.Bytes>>20)
 	}
 	return b, err
 }

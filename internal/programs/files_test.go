@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/model"
 	"agenthost/pkg/tool"
 )
@@ -73,7 +74,7 @@ func TestCollectChanged(t *testing.T) {
 	if err != nil || len(files) != 2 || string(files["a/old.png"]) != "changed" || string(files["a/new.png"]) != "3" {
 		t.Errorf("collected %q, %v", files, err)
 	}
-	if err := os.Truncate(filepath.Join(f.dir, "a/new.png"), maxCollectedBytes+1); err != nil {
+	if err := os.Truncate(filepath.Join(f.dir, "a/new.png"), int64(limit.ProgramFiles.Bytes)+1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.collectFiles([]string{"a/*.png"}, nil); err == nil || !strings.Contains(err.Error(), "exceed the limit of 32 MiB") {

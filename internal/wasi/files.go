@@ -12,6 +12,8 @@ import (
 
 	expsys "github.com/tetratelabs/wazero/experimental/sys"
 	"github.com/tetratelabs/wazero/sys"
+
+	"agenthost/internal/limit"
 )
 
 // Limits of the file system of an execution.
@@ -24,9 +26,8 @@ const (
 	maxName          = 255
 	// maxPath limits the paths of calls: the runtime keeps that of an open file.
 	maxPath = 4096
-	// maxCollected and maxCollectedBytes limit the files that become artifacts.
-	maxCollected      = 50
-	maxCollectedBytes = 32 << 20
+	// maxCollected limits the files that become artifacts; limit.ProgramFiles has their size.
+	maxCollected = 50
 )
 
 // A fileSystem is the file system of one execution, which is a single thread. It lies in
@@ -106,7 +107,7 @@ func (f *fileSystem) writeFiles(files map[string][]byte) error {
 
 // collectFiles returns the files that match one of the patterns and have changed.
 func (f *fileSystem) collectFiles(patterns []string) (map[string][]byte, error) {
-	files, left := map[string][]byte{}, int64(maxCollectedBytes)
+	files, left := map[string][]byte{}, int64(limit.ProgramFiles.Bytes)
 	var collect func(dir string, at *node) error
 	collect = func(dir string, at *node) error {
 		for base, n := range at.entries {
@@ -118,7 +119,7 @@ func (f *fileSystem) collectFiles(patterns []string) (map[string][]byte, error) 
 				}
 			case n.changed && slices.ContainsFunc(patterns, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }):
 				if left -= int64(len(n.data)); left < 0 {
-					return fmt.Errorf("all collected files exceed the limit of %d MiB", maxCollectedBytes>>20)
+					return fmt.Errorf("all collected files exceed the limit of %d MiB", limit.ProgramFiles.Bytes>>20)
 				}
 				files[name] = n.data
 			}

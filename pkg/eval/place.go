@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"agenthost/internal/adkjson"
+	"agenthost/internal/limit"
 	"agenthost/pkg/spec"
 )
 
@@ -24,8 +25,11 @@ func formatSuggestion(name string, names []string) string {
 
 // checkSyntax rejects files over the limit and invalid JSON.
 func checkSyntax(file string, src []byte) error {
-	if len(src) > MaxFile {
+	if len(src) > limit.EvalFile.Bytes {
 		return newDiagnostic(spec.Pos{File: file}, "file size exceeds the limit of 64 MiB", "split the file")
+	}
+	if tooLarge, ok := errors.AsType[*limit.Error](limit.EvalFile.CheckJSON(src)); ok {
+		return newDiagnostic(spec.Pos{File: file}, "file exceeds "+tooLarge.Excess(), "split the file")
 	}
 	if !utf8.Valid(src) {
 		return newDiagnostic(spec.Pos{File: file}, "file is not UTF-8", "save it as UTF-8")

@@ -29,9 +29,6 @@ const (
 	ResultSuffix  = ".evalset_result.json"
 )
 
-// MaxFile limits the size of a file in bytes. Results contain whole conversations.
-const MaxFile = 64 << 20
-
 // ReadOptions are the values that old forms of eval sets lack.
 type ReadOptions struct {
 	// SetID is the ID and name of the set; empty for the name of the file.

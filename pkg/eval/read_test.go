@@ -18,6 +18,8 @@ func TestReadSetErrors(t *testing.T) {
 		{"empty file", ``, `set.json:1:1: invalid JSON: unexpected end of JSON input`},
 		{"syntax", "{\n  \"eval_set_id\": \"s\",\n}", `set.json:3:1: invalid JSON: invalid character '}' looking for beginning of object key string`},
 		{"not UTF-8", "{\"eval_set_id\": \"\xff\"}", `set.json: file is not UTF-8; save it as UTF-8`},
+		{"many values", "[" + strings.Repeat("0,", 2_000_000) + "0]", `set.json: file exceeds the limit of 2000000 values; split the file`},
+		{"deep", strings.Repeat("[", 1025), `set.json: file exceeds the nesting limit of 1024; split the file`},
 		{"neither form", `"text"`, `set.json:1:1: expected an object, got a string`},
 		{"no ID", `{"eval_cases": []}`, `set.json:1:1: eval_set_id is required`},
 		{"no cases", `{"eval_set_id": "s"}`, `set.json:1:1: eval_cases is required`},

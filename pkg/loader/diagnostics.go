@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/policy"
 	"agenthost/pkg/spec"
 )
@@ -190,18 +191,9 @@ const (
 	maxWatchedFolders = 500
 )
 
-// The limits of one load of an app.
-const (
-	// maxLoadTime limits the time of a load without its tests.
-	maxLoadTime = 10 * time.Second
-	// maxLoadBytes limits the size of files and values of references, counted at
-	// each use.
-	maxLoadBytes = 32 << 20
-	// maxLoadItems limits the lines, keys and items of the documents.
-	maxLoadItems = 500_000
-	// maxOutsideFiles limits the files outside of its folder that an app depends on.
-	maxOutsideFiles = 1000
-)
+// maxOutsideFiles limits the files outside of its folder that an app depends on.
+// limit.AppLoad has the other limits of a load without its tests.
+const maxOutsideFiles = 1000
 
 // maxAgents limits the size of the tree. Agents that use each other twice at each level
 // would otherwise grow exponentially.
@@ -211,9 +203,6 @@ const maxAgents = 4000
 // requests of each agent describe all of its transfer targets, so 1000 sub-agents of
 // one agent would take 1,000,000 descriptions.
 const maxTransferPairs = 100_000
-
-// maxSecret limits the size of a secret file, in bytes.
-const maxSecret = 64 << 10
 
 const (
 	// maxGateTests limits the concurrent tests of an app, because the host serves
@@ -261,7 +250,7 @@ type loadBudget struct {
 func newLoadBudget(ctx context.Context) *loadBudget {
 	return &loadBudget{
 		cause:    func() error { return context.Cause(ctx) },
-		deadline: time.Now().Add(maxLoadTime), bytes: maxLoadBytes, items: maxLoadItems,
+		deadline: time.Now().Add(limit.AppLoad.Time), bytes: limit.AppLoad.Bytes, items: limit.AppLoad.Values,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/spec"
 )
 
@@ -34,7 +35,7 @@ func (s *source) readDotenv() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case err == nil && len(b) > maxFile:
+	case err == nil && len(b) > limit.AppFile.Bytes:
 		err = errors.New("exceeds the limit of 4 MiB")
 	case err == nil && !utf8.Valid(b):
 		err = errors.New("not valid UTF-8")
@@ -214,12 +215,12 @@ func (s *source) expandDotenvValue(b dotenvBinding, declared map[string]bool) (v
 		} else {
 			expanded.WriteString(s.expandHostVariable(b.line, name, fallback, hasFallback))
 		}
-		if expanded.Len() > maxFile {
+		if expanded.Len() > limit.AppFile.Bytes {
 			return "", false
 		}
 	}
 	expanded.WriteString(b.value[copied:])
-	return expanded.String(), expanded.Len() <= maxFile
+	return expanded.String(), expanded.Len() <= limit.AppFile.Bytes
 }
 
 // expandHostVariable returns a variable of the environment for a value of the .env, or the

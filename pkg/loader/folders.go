@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/regular"
 )
 
@@ -189,7 +190,7 @@ func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []str
 		if info == nil {
 			return
 		}
-		if info.Size() <= maxFile {
+		if info.Size() <= int64(limit.AppFile.Bytes) {
 			left -= info.Size()
 		}
 		if left >= 0 {
@@ -220,7 +221,7 @@ func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (
 	if old, known := t.states[path]; known && old.isSameFile(m) && old.isSettled() {
 		return old, nil
 	}
-	if info.Size() > maxFile {
+	if info.Size() > int64(limit.AppFile.Bytes) {
 		if isDocumentFile(path) { // hashed when it is loaded
 			m.sum = sha256.Sum256(fmt.Appendf(nil, "%d %d %d", info.Size(), m.modified.UnixNano(), m.changed.UnixNano()))
 		}
@@ -238,5 +239,5 @@ func readRegular(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile+1))
+	return io.ReadAll(io.LimitReader(f, int64(limit.AppFile.Bytes)+1))
 }

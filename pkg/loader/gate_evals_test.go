@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -282,7 +283,7 @@ func TestGateEvalsRequestedAgain(t *testing.T) {
 // check, and not invalid JSON at the place where it was cut off.
 func TestGateLargeEvalSet(t *testing.T) {
 	s := newEvalGatedEnv(t, "")
-	s.writeFile("x/large.evalset.json", `{"eval_set_id": "large", "description": "`+strings.Repeat("x", maxFile)+`", "eval_cases": []}`)
+	s.writeFile("x/large.evalset.json", `{"eval_set_id": "large", "description": "`+strings.Repeat("x", limit.AppFile.Bytes)+`", "eval_cases": []}`)
 	writeGated(s, "better", "better", "")
 	s.pollAndExpect(3)
 	const want = "x/large.evalset.json: cannot read the file: it exceeds the limit of 4 MiB for files that check and the gate read; split it [file]"

@@ -235,8 +235,6 @@ const (
 	agentFile = "root_agent.yaml"
 	// dotenvFile contains variables in addition to the environment.
 	dotenvFile = ".env"
-	// maxFile limits the size of a file, in bytes.
-	maxFile = 4 << 20
 )
 
 // appName matches the names that ADK allows for apps (adk-python apps/app.py).

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
@@ -72,7 +73,7 @@ func (w *Watch) readTests() func(context.Context, *resolver) {
 // hashApp returns the hash of the folder and of the outside files. For a folder beyond
 // the limits it is the message of the limit.
 func (w *Watch) hashApp(ctx context.Context, a *watchedApp) (string, *limitError, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, maxLoadTime, folderTooSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit.AppLoad.Time, folderTooSlow)
 	defer cancel()
 	began := time.Now()
 	hash, err := a.tree.hashFolder(ctx, a.dir, a.outsideFiles)

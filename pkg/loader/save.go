@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/limit"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
@@ -59,8 +60,8 @@ func checkSaveRequest(app string, files map[string][]byte) error {
 		switch {
 		case !fs.ValidPath(name) || hidden || strings.ContainsAny(name, `\:`) || ext != ".yaml" && ext != ".yml":
 			return fmt.Errorf("file name must be the path of a .yaml or .yml file within the app's folder, got %q: %w", name, session.ErrInvalid)
-		case len(text) > maxFile:
-			return fmt.Errorf("file %s has %d bytes, which exceeds the limit of %d: %w", name, len(text), maxFile, session.ErrInvalid)
+		case len(text) > limit.AppFile.Bytes:
+			return fmt.Errorf("file %s has %d bytes, which exceeds the limit of %d: %w", name, len(text), limit.AppFile.Bytes, session.ErrInvalid)
 		}
 	}
 	return nil

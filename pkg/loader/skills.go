@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/runtime"
@@ -20,7 +21,6 @@ import (
 const (
 	maxSkills      = 200
 	maxSkillFiles  = 1000
-	maxSkillBytes  = 16 << 20
 	maxSkillFolder = 8 // levels below the folder of the skill
 )
 
@@ -132,7 +132,7 @@ func (s *source) hasSkillFile(folder string) bool {
 // readSkillFiles reads the files of a skill, by their paths in it. Hidden files, and folders
 // that are not part of apps, do not belong to it.
 func (s *source) readSkillFiles(folder string) (map[string][]byte, error) {
-	w := &skillWalk{src: s, folder: folder, files: map[string][]byte{}, left: maxSkillBytes}
+	w := &skillWalk{src: s, folder: folder, files: map[string][]byte{}, left: limit.SkillFiles.Bytes}
 	if err := w.readFolder("", 0); err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (w *skillWalk) readFile(name string) error {
 		return err
 	case err != nil:
 		return errors.New("cannot read " + shown + ": " + formatOSError(err))
-	case len(b) > maxFile:
+	case len(b) > limit.AppFile.Bytes:
 		return errors.New("file " + shown + " exceeds the limit of 4 MiB for files of skills")
 	}
 	if w.left -= len(b); w.left < 0 {

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/policy"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
@@ -210,13 +211,15 @@ var errEvalFileTooLarge = errors.New("it exceeds the limit of 4 MiB for files th
 // readEvalFile reads an eval set or its config, which would be invalid if it were cut off.
 func (s *source) readEvalFile(file string) ([]byte, error) {
 	b, err := s.readWithinBudget(file)
-	if err == nil && len(b) > maxFile {
+	if err == nil && len(b) > limit.AppFile.Bytes {
 		return nil, errEvalFileTooLarge
 	}
 	return b, err
 }
 
-func (s *source) readFile(file string) ([]byte, error) { return s.readFileUpTo(file, maxFile) }
+func (s *source) readFile(file string) ([]byte, error) {
+	return s.readFileUpTo(file, int64(limit.AppFile.Bytes))
+}
 
 // readFileUpTo reads a file and records it. A file beyond the limit has one byte more than
 // the limit.

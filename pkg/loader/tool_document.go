@@ -164,7 +164,7 @@ func (r *resolver) readDocumentContent(ctx context.Context, from tool.DocumentSo
 		return documentContent{}, spec.Diagnostics{from.At.Errorf(0, "file", "%s", err)}
 	}
 	got := newDocumentContent(r.src.displayPath(file), b)
-	got.isFile = len(b) <= maxFile
+	got.isFile = len(b) <= limit.AppFile.Bytes
 	return got, nil
 }
 
@@ -247,7 +247,7 @@ func (r *resolver) readURLDocument(ctx context.Context, from tool.DocumentSource
 }
 
 func downloadDocument(ctx context.Context, client *http.Client, address string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxLoadTime)
+	ctx, cancel := context.WithTimeout(ctx, limit.AppLoad.Time)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"agenthost/internal/limit"
 	"agenthost/internal/policy"
 	"agenthost/internal/regular"
 	"agenthost/pkg/spec"
@@ -187,11 +188,11 @@ func readSecret(root *os.Root, name string) (string, error) {
 		return "", secretError(name, err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	b, err := io.ReadAll(io.LimitReader(f, int64(limit.SecretFile.Bytes)+1))
 	switch {
 	case err != nil:
 		return "", secretError(name, err)
-	case len(b) > maxSecret:
+	case len(b) > limit.SecretFile.Bytes:
 		return "", fmt.Errorf("secret %s exceeds the limit of 64 KiB", name)
 	case !utf8.Valid(b):
 		return "", fmt.Errorf("secret %s is not valid UTF-8", name)
@@ -227,7 +228,7 @@ func (s *source) readTextFile(given string) (string, error) {
 		return "", err
 	case err != nil:
 		return "", fmt.Errorf("cannot read %s: %s", s.displayPath(file), formatOSError(err))
-	case len(b) > maxFile:
+	case len(b) > limit.AppFile.Bytes:
 		return "", fmt.Errorf("%s exceeds the limit of 4 MiB", s.displayPath(file))
 	case !utf8.Valid(b):
 		return "", fmt.Errorf("%s is not valid UTF-8", s.displayPath(file))

@@ -13,6 +13,7 @@ import (
 
 	"agenthost/internal/evalfile"
 	"agenthost/internal/evalrun"
+	"agenthost/internal/limit"
 	"agenthost/internal/regular"
 	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
@@ -196,7 +197,7 @@ func readLimited(root *os.Root, file string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, eval.MaxFile+1))
+	return io.ReadAll(io.LimitReader(f, int64(limit.EvalFile.Bytes)+1))
 }
 
 // wrapEvalFileError makes the problems of a file the detail of the response.

@@ -10,6 +10,7 @@ import (
 
 	"agenthost/internal/evalfile"
 	"agenthost/internal/evalrun"
+	"agenthost/internal/limit"
 	"agenthost/pkg/eval"
 )
 
@@ -104,7 +105,7 @@ func listEvalSets(root *os.Root) ([]evalSetEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	sets, budget := []evalSetEntry{}, int64(eval.MaxFile)
+	sets, budget := []evalSetEntry{}, int64(limit.EvalFile.Bytes)
 	for _, file := range files {
 		rel, err := filepath.Rel(root.Name(), file)
 		if err != nil {

@@ -11,13 +11,12 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"agenthost/internal/limit"
 )
 
-// Limits of a document.
+// Limits of the aliases of a document; limit.AppDocument has the others.
 const (
-	maxBytes        = 1 << 20
-	maxNodeEstimate = 50_000
-	maxDepth        = 64
 	maxAliased      = 10_000
 	maxAliasRatio   = 100
 	maxAliasedBytes = 1 << 20
@@ -29,17 +28,17 @@ const (
 // aliases, 10,000 nodes, 100 times the written nodes, or 1 MiB of text. The node is
 // never nil: an empty or unreadable document is a null scalar.
 func Parse(file string, src []byte) (*Node, Diagnostics) {
-	return ParseWithin(file, src, maxBytes, maxNodeEstimate)
+	return ParseWithin(file, src, int64(limit.AppDocument.Bytes), limit.AppDocument.Values)
 }
 
 // ParseWithin is [Parse] with other limits of bytes, and of lines, keys and items, for
 // documents of other programs.
-func ParseWithin(file string, src []byte, limit int64, nodes int) (*Node, Diagnostics) {
+func ParseWithin(file string, src []byte, size int64, nodes int) (*Node, Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\uFEFF"))
-	if int64(len(src)) > limit {
+	if int64(len(src)) > size {
 		return emptyDocument(file, nil), Diagnostics{{
 			Pos: Pos{File: file}, Rule: "limit",
-			Message: fmt.Sprintf("file size of %d bytes exceeds the limit of %s", len(src), limitText(limit)),
+			Message: fmt.Sprintf("file size of %d bytes exceeds the limit of %s", len(src), limitText(size)),
 		}}
 	}
 	if n := EstimateNodes(src); n > nodes {
@@ -66,8 +65,8 @@ func ParseWithin(file string, src []byte, limit int64, nodes int) (*Node, Diagno
 }
 
 // limitText formats a limit with a space before its unit.
-func limitText(limit int64) string {
-	size := FormatSize(limit)
+func limitText(bytes int64) string {
+	size := FormatSize(bytes)
 	digits := strings.TrimRight(size, "KMGiB")
 	return strings.TrimSpace(digits + " " + size[len(digits):])
 }
@@ -268,8 +267,8 @@ func (c *composer) composeNode(y *yaml.Node, depth int) *Node {
 			return n
 		}
 	}
-	if depth > maxDepth && y.Kind != yaml.ScalarNode {
-		c.ds = append(c.ds, c.reportedNode(n).Errorf("limit", "nesting exceeds the limit of %d levels", maxDepth))
+	if depth > limit.AppDocument.Depth && y.Kind != yaml.ScalarNode {
+		c.ds = append(c.ds, c.reportedNode(n).Errorf("limit", "nesting exceeds the limit of %d levels", limit.AppDocument.Depth))
 		return n
 	}
 	if y.Anchor != "" {
