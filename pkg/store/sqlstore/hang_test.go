@@ -135,7 +135,7 @@ func TestHangingServer(t *testing.T) {
 					wantErr(t, what+" while the breaker is open", call(), session.ErrUnavailable, "session store: database does not answer")
 				}
 				p.hang.Store(nil)
-				awaitAnswering(t, s)
+				awaitAnswering(t, s.testStore)
 				if n := callAtOnce(t, s); n != 0 {
 					t.Errorf("%d calls failed after the hang", n)
 				}
@@ -145,7 +145,7 @@ func TestHangingServer(t *testing.T) {
 }
 
 // awaitAnswering waits until the breaker is closed.
-func awaitAnswering(t *testing.T, s *hangStore) {
+func awaitAnswering(t *testing.T, s *testStore) {
 	t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -276,7 +276,7 @@ func TestAppendAfterHang(t *testing.T) {
 		p.hang.Store(&hangAnswers)
 		wantErr(t, "Append", s.Sessions.Append(t.Context(), sess, ev), session.ErrUnavailable, "session store: database did not answer within 4s")
 		p.hang.Store(nil)
-		awaitAnswering(t, s)
+		awaitAnswering(t, s.testStore)
 		appendEvent(t, s.testStore, sess, ev)
 		s.dropCache()
 		if n := getSession(t, s.testStore, hangKey(0), nil).History.Len(); n != 1 {

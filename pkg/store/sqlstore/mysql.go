@@ -43,11 +43,11 @@ func openMySQLURL(ctx context.Context, rest string, o *Options) (*Database, erro
 		return nil, err
 	}
 	return retryOpen(ctx, mysqlDialect(u.writerCount(), ""), func() (*Database, error) {
-		collation, err := mysqlCollation(ctx, config)
+		connector, err := newMySQLConnector(config, o.Logger)
 		if err != nil {
 			return nil, err
 		}
-		connector, err := newMySQLConnector(config, o.Logger)
+		collation, err := mysqlCollation(ctx, connector)
 		if err != nil {
 			return nil, err
 		}
@@ -119,11 +119,7 @@ func mysqlTLS(u *serverURL) (*tls.Config, error) {
 // mysqlCollation returns the collation that compares byte by byte including
 // trailing spaces, which most do not. It also reports an unreachable server
 // early.
-func mysqlCollation(ctx context.Context, config *driver.Config) (string, error) {
-	connector, err := driver.NewConnector(config)
-	if err != nil {
-		return "", err
-	}
+func mysqlCollation(ctx context.Context, connector *mysqlConnector) (string, error) {
 	db := sql.OpenDB(connector)
 	defer db.Close()
 	var version string

@@ -19,7 +19,8 @@ import (
 // closes the connection then, and the server would continue to execute it.
 type mysqlConnector struct {
 	sqldriver.Connector
-	logger *slog.Logger
+	timeout time.Duration // connect_timeout; 0 is none
+	logger  *slog.Logger
 }
 
 func newMySQLConnector(config *driver.Config, logger *slog.Logger) (*mysqlConnector, error) {
@@ -27,7 +28,7 @@ func newMySQLConnector(config *driver.Config, logger *slog.Logger) (*mysqlConnec
 	if err != nil {
 		return nil, err
 	}
-	return &mysqlConnector{c, logger}, nil
+	return &mysqlConnector{c, config.Timeout, logger}, nil
 }
 
 // A mysqlThread identifies a connection at the server: ids repeat on another server, but not
@@ -37,8 +38,22 @@ type mysqlThread struct {
 	host string
 }
 
-// Connect opens a connection and reads its id.
+// Connect opens a connection and reads its id. The driver limits only the time until the network
+// connection is open, and a server may accept it and send nothing.
 func (c *mysqlConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	if c.timeout == 0 {
+		return c.openConn(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	conn, err := c.openConn(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("the server did not answer within %s (connect_timeout): %w", c.timeout, err)
+	}
+	return conn, err
+}
+
+func (c *mysqlConnector) openConn(ctx context.Context) (sqldriver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err

@@ -77,6 +77,7 @@ var impossible = map[string]string{
 	"PruneEarlierClock":            serviceClock,
 	"PruneOneStore":                serviceClock,
 	"Prune":                        serviceClock,
+	"SweepAfterClockJump":          serviceClock,
 }
 
 const (
