@@ -141,7 +141,7 @@ func serveMCPApp(ctx context.Context, l *lab, s *hostileMCP, name, settings stri
 	return serveStore(ctx, l, "memory:", dir, "--max-run-time", "5s", "--pprof")
 }
 
-// expandingSchema calls a tool whose schema stands for 2^40 schemas.
+// expandingSchema calls a tool whose schema refers to 2^40 schemas.
 func expandingSchema(ctx context.Context, l *lab) (row, error) {
 	s := serveHostileMCP()
 	defer s.stopServer()
