@@ -111,8 +111,12 @@ func (k *breaker) runRequest(ctx context.Context, run func(ctx context.Context) 
 	if rest <= 0 {
 		return k.newTimeoutError()
 	}
-	limited, cancel := context.WithTimeout(ctx, rest)
-	defer cancel()
+	limited := ctx
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > rest {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, rest)
+		defer cancel()
+	}
 	began := time.Now()
 	err := k.runSuspecting(limited, run)
 	if err == nil || ctx.Err() != nil || limited.Err() == nil && !errors.Is(err, errTimeout) {
