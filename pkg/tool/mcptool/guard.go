@@ -15,7 +15,7 @@ const (
 	// maxServerRequests limits the requests of a server that wait for their response.
 	maxServerRequests = 16
 	// maxStreamBytes limits the response to one request as a stream, after decompression.
-	maxStreamBytes = 4 << 24
+	maxStreamBytes = 64 << 20
 	// The stream of a server that belongs to no request may have maxStreamBytes at once, and
 	// then streamRate bytes each second.
 	streamRate = 256 << 10
