@@ -48,7 +48,7 @@ unit: gotest ## run tests without the race detector
 
 race: gotest ## run tests with the race detector
 	@command -v $(CC) >/dev/null || { echo 'SKIPPED: race detector: no C compiler'; exit 0; }; \
-	set -x; CGO_ENABLED=1 $(GOTEST) -race -shuffle=on ./pkg/session ./pkg/connection ./pkg/store/... ./internal/adkdb ./pkg/runtime ./pkg/agentconfig ./pkg/loader ./pkg/server ./pkg/provider
+	set -x; CGO_ENABLED=1 $(GOTEST) -race -shuffle=on ./pkg/session ./pkg/connection ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./pkg/agentconfig ./pkg/loader ./pkg/server ./pkg/provider
 
 lint: ## run go vet, the analyzers of tools/lint and staticcheck, check that the module is tidy
 	$(NOCGO) $(GO) vet ./...
@@ -58,10 +58,10 @@ lint: ## run go vet, the analyzers of tools/lint and staticcheck, check that the
 	$(GO) mod tidy -diff
 
 fmt: ## format all Go files
-	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal pkg bench examples
+	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal pkg wing bench examples
 
 fmt-check:
-	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal pkg bench examples); \
+	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal pkg wing bench examples); \
 	if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
 
 generate: ## generate schemas, reference, usage texts and licences
@@ -123,7 +123,7 @@ ui-test: build ## test the page, the official Dev UI and ADK's own client in a b
 	ui-test/run.sh
 
 fuzz: ## run each fuzz target for 10 seconds
-	@for pkg in $$($(GO) list ./pkg/...); do \
+	@for pkg in $$($(GO) list ./pkg/... ./wing/...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "$$pkg $$target"; $(NOCGO) $(GO) test $$pkg -run '^$$' -fuzz "^$$target\$$" -fuzztime 10s || exit 1; \
 	  done; done
@@ -136,7 +136,7 @@ module: ## change the module path everywhere: make module PATH=github.com/you/ag
 	@/bin/sh tools/module.sh '$(PATH)'
 
 cover: ## print test coverage by package
-	$(NOCGO) $(GO) test -cover ./pkg/... | awk '{print $$2, $$5}'
+	$(NOCGO) $(GO) test -cover ./pkg/... ./wing/... | awk '{print $$2, $$5}'
 
 clean: ## remove build output
 	rm -rf bin dist

@@ -18,13 +18,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/internal/conformance"
 	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/memstore"
+	"agenthost/wing/adk/conformance"
 )
 
 // conformanceFlags are the flags of the conformance verbs.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/internal/adkdb"
+	"agenthost/wing/adk/adkdb"
 )
 
 func newDBImportCommand(io stdio) *cobra.Command {

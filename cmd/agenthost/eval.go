@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/internal/evalreport"
-	"agenthost/internal/evalrun"
-	"agenthost/pkg/eval"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalreport"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 // evalFlags are the flags of eval.

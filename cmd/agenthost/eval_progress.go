@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"agenthost/internal/evalrun"
-	"agenthost/pkg/eval"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"agenthost/internal/evalreport"
-	"agenthost/internal/evalrun"
+	"agenthost/wing/evaluation/evalreport"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 // evalReports are the report of --output and those of --report.

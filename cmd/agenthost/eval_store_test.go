@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"agenthost/pkg/eval"
 	"agenthost/pkg/store/storeurl"
+	"agenthost/wing/evaluation/eval"
 )
 
 // With --session-db, the database has each result as the file has it.

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"agenthost/pkg/eval"
+	"agenthost/wing/evaluation/eval"
 )
 
 const evalCases = 60

@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/internal/evalfile"
 	"agenthost/internal/limit"
-	"agenthost/pkg/eval"
 	"agenthost/pkg/loader"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalfile"
 )
 
 func newEvalSetCommand(io stdio) *cobra.Command {

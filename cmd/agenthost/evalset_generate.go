@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/internal/evalrun"
-	"agenthost/pkg/eval"
 	"agenthost/pkg/loader"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 // generateFlags are the flags of evalset generate.

@@ -5,8 +5,8 @@ import (
 
 	"agenthost/pkg/loader"
 	"agenthost/pkg/tool"
-	"agenthost/pkg/tool/mcptool"
-	"agenthost/pkg/tool/openapitool"
+	"agenthost/wing/mcptool"
+	"agenthost/wing/openapitool"
 )
 
 // newLoader returns a loader with the kinds of this program; options may be nil.

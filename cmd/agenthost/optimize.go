@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/genai"
 
-	"agenthost/internal/evalrun"
-	"agenthost/internal/optimize"
 	"agenthost/internal/textdiff"
-	"agenthost/pkg/eval"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalrun"
+	"agenthost/wing/evaluation/optimize"
 )
 
 // optimizeFlags are the flags of optimize.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/internal/evalfile"
-	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalfile"
 )
 
 // recordCase appends a session as a case to the eval set of --out.

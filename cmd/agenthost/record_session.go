@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"agenthost/internal/apptest"
-	"agenthost/internal/evalfile"
-	"agenthost/pkg/eval"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
+	"agenthost/wing/apptest"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalfile"
 )
 
 // recordFlags are the flags of record.

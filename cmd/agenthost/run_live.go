@@ -10,11 +10,11 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
-	"agenthost/pkg/live"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/wing/live"
 )
 
 // A liveConversation is a live conversation in the terminal: lines can be written while the

@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/internal/evalrun"
 	"agenthost/internal/safe"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/loader"
@@ -25,6 +24,7 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"agenthost/internal/evalrun"
 	"agenthost/pkg/server"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 // devFlags are the developer flags of serve.

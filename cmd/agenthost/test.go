@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/internal/apptest"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
+	"agenthost/wing/apptest"
 )
 
 // testFlags are the flags of test.

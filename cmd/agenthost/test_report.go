@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/internal/apptest"
 	"agenthost/internal/junit"
 	"agenthost/pkg/spec"
+	"agenthost/wing/apptest"
 )
 
 // writeText prints failed tests on stdout, each with the failed expectation, the values

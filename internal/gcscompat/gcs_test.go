@@ -10,8 +10,8 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/bucketstore"
 	"agenthost/pkg/store/storetest"
+	"agenthost/wing/bucketstore"
 )
 
 // gs: passes the artifact suite on an independent implementation of the server.

@@ -55,7 +55,7 @@ func TestArchitecturePathsExist(t *testing.T) {
 // without their receivers; nil if there is no such file.
 func functionsOf(t *testing.T, file string) map[string]bool {
 	t.Helper()
-	for _, top := range []string{"pkg", "internal", "cmd"} {
+	for _, top := range []string{"pkg", "wing", "internal", "cmd"} {
 		at := filepath.Join("..", "..", top, file)
 		if _, err := os.Stat(at); err != nil {
 			continue

@@ -43,30 +43,32 @@ func TestErrorsPage(t *testing.T) {
 func collectErrorCodes(t *testing.T) map[string]string {
 	t.Helper()
 	codes, files := map[string]string{}, token.NewFileSet()
-	err := filepath.WalkDir("../../pkg", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			for _, e := range codesIn(n) {
-				text, ok := e.(*ast.BasicLit)
-				if !ok || text.Kind != token.STRING {
-					continue
-				}
-				if code, err := strconv.Unquote(text.Value); err == nil && errorCode.MatchString(code) {
-					codes[code] = files.Position(e.Pos()).String()
-				}
+	for _, top := range []string{"../../pkg", "../../wing"} {
+		err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
 			}
-			return true
+			file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				for _, e := range codesIn(n) {
+					text, ok := e.(*ast.BasicLit)
+					if !ok || text.Kind != token.STRING {
+						continue
+					}
+					if code, err := strconv.Unquote(text.Value); err == nil && errorCode.MatchString(code) {
+						codes[code] = files.Position(e.Pos()).String()
+					}
+				}
+				return true
+			})
+			return nil
 		})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return codes
 }

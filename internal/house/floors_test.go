@@ -12,15 +12,15 @@ import (
 var floors = map[string]int{
 	"internal/limit": -1, "internal/number": -1, "internal/number/numbertest": -1,
 	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0, "internal/safe": 0, "internal/regular": 0, "internal/adkjson": 0, "internal/buffers": 0, "internal/charset": 0, "internal/baseurl": 0, "internal/jsonschema": 0,
-	"pkg/session": 1, "pkg/connection": 1, "internal/policy": 1, "internal/sandbox": 1, "internal/programs": 3, "internal/wasi": 3,
-	"pkg/live": 2, "pkg/eval": 2, "pkg/provider": 3, "pkg/tool": 2, "pkg/tool/mcptool": 3, "pkg/tool/openapitool": 3, "internal/toolstub": 3, "internal/auth": 2, "internal/a2a": 2,
-	"internal/textdiff": 0, "internal/conformance": 10, "pkg/store/internal/codec": 2, "pkg/store": 3, "pkg/store/memstore": 4, "pkg/store/kvstore": 4,
-	"pkg/store/dirstore": 4, "pkg/store/bucketstore": 4, "pkg/store/vertexstore": 4, "pkg/store/sqlstore": 5, "pkg/store/storeurl": 6,
-	"pkg/runtime": 5, "internal/adkdb": 6,
-	"pkg/agentconfig": 6, "internal/turn": 6, "internal/apptest": 7, "internal/evalfile": 7, "internal/evalrun": 8,
+	"pkg/session": 1, "pkg/connection": 1, "internal/policy": 1, "wing/programs/sandbox": 1, "wing/programs": 3, "wing/wasi": 3,
+	"wing/live": 2, "wing/evaluation/eval": 2, "pkg/provider": 3, "pkg/tool": 2, "wing/mcptool": 3, "wing/openapitool": 3, "internal/toolstub": 3, "internal/auth": 2, "internal/a2a": 2,
+	"internal/textdiff": 0, "wing/adk/conformance": 10, "internal/codec": 2, "pkg/store": 3, "pkg/store/memstore": 4, "pkg/store/kvstore": 4,
+	"pkg/store/dirstore": 4, "wing/bucketstore": 4, "wing/vertex/vertexstore": 4, "pkg/store/sqlstore": 5, "pkg/store/storeurl": 6,
+	"pkg/runtime": 5, "wing/adk/adkdb": 6,
+	"pkg/agentconfig": 6, "internal/turn": 6, "wing/apptest": 7, "wing/evaluation/evalfile": 7, "wing/evaluation/evalrun": 8,
 	"pkg/loader": 9,
-	"pkg/server": 10, "pkg/evaltest": 10, "internal/lsp": 10,
-	"cmd/agenthost": 11, "examples/embed": 11, "internal/proof": 11, "internal/gotest": 11, "internal/dist": 0, "internal/junit": 0, "internal/evalstats": 0, "internal/evalreport": 9, "internal/optimize": 9,
+	"pkg/server": 10, "wing/evaluation/evaltest": 10, "internal/lsp": 10,
+	"cmd/agenthost": 11, "examples/embed": 11, "internal/proof": 11, "internal/gotest": 11, "internal/dist": 0, "internal/junit": 0, "wing/evaluation/evalstats": 0, "wing/evaluation/evalreport": 9, "wing/evaluation/optimize": 9,
 
 	// Test support: only tests import it.
 	"internal/fakeodd": 0, "internal/fakeanthropic": 1, "internal/fakeidp": 0, "internal/fakegemini": 1, "internal/fakeollama": 1, "internal/fakeopenai": 1, "internal/fakebucket": 0, "internal/fakevertex": 0, "internal/fakevertex/serve": 1, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "ui-test/fakelive": 0, "ui-test/fakeauth": 1, "pkg/store/storetest": 5, "internal/testenv": 10,

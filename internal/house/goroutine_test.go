@@ -12,21 +12,23 @@ import (
 // unguarded are the goroutines that do not recover, each with the reason why
 // their panic may end the process, or cannot happen.
 var unguarded = map[string]string{
-	"cmd/agenthost/main.go: context.AfterFunc":          "it calls a cancel function of the standard library",
-	"pkg/provider/service.go: time.AfterFunc":           "it calls a cancel function of the standard library",
-	"pkg/provider/timeout.go: time.AfterFunc":           "it calls a cancel function of the standard library",
-	"pkg/provider/limits.go: time.AfterFunc":            "it compares numbers and closes channels that are open",
-	"pkg/tool/http_stream.go: time.AfterFunc":           "it calls a cancel function of the standard library",
-	"pkg/tool/mcptool/connection.go: context.AfterFunc": "it calls a cancel function of the standard library",
-	"pkg/tool/mcptool/connection.go: time.AfterFunc":    "it calls a cancel function of the standard library",
-	"pkg/tool/mcptool/guard.go: context.AfterFunc":      "it calls a cancel function of the standard library",
-	"pkg/tool/mcptool/http_messages.go: time.AfterFunc": "it calls a cancel function of the standard library",
-	"pkg/tool/mcptool/sampling.go: context.AfterFunc":   "it calls a cancel function of the standard library",
-	"cmd/agenthost/run_converse.go: go":                 "a conversation in a terminal has no turn but its own",
-	"cmd/agenthost/run_converse.go: watching.Go":        "a conversation in a terminal has no turn but its own",
-	"cmd/agenthost/signal.go: go":                       "a verb of the command line ends with its panic, as main does; what serve runs recovers",
-	"cmd/agenthost/test.go: wg.Go":                      "the panic of a test ends the test run with its stack",
-	"internal/lsp/server.go: go":                        "the language server belongs to one editor, which starts it again",
+	"cmd/agenthost/main.go: context.AfterFunc":      "it calls a cancel function of the standard library",
+	"pkg/provider/service.go: time.AfterFunc":       "it calls a cancel function of the standard library",
+	"pkg/provider/timeout.go: time.AfterFunc":       "it calls a cancel function of the standard library",
+	"pkg/provider/limits.go: time.AfterFunc":        "it compares numbers and closes channels that are open",
+	"pkg/tool/http_stream.go: time.AfterFunc":       "it calls a cancel function of the standard library",
+	"wing/mcptool/connection.go: context.AfterFunc": "it calls a cancel function of the standard library",
+	"wing/mcptool/connection.go: time.AfterFunc":    "it calls a cancel function of the standard library",
+	"wing/mcptool/guard.go: context.AfterFunc":      "it calls a cancel function of the standard library",
+	"wing/mcptool/http_messages.go: time.AfterFunc": "it calls a cancel function of the standard library",
+	"wing/mcptool/sampling.go: context.AfterFunc":   "it calls a cancel function of the standard library",
+	"cmd/agenthost/run_converse.go: go":             "a conversation in a terminal has no turn but its own",
+	"cmd/agenthost/run_converse.go: watching.Go":    "a conversation in a terminal has no turn but its own",
+	"cmd/agenthost/signal.go: go":                   "a verb of the command line ends with its panic, as main does; what serve runs recovers",
+	"cmd/agenthost/test.go: wg.Go":                  "the panic of a test ends the test run with its stack",
+	"wing/programs/sandbox/supervise_linux.go: go":  "the helper process supervises one program, and the host reports its end",
+	"wing/wasi/host.go: go":                         "compileInBackground recovers after it has ended the compilation",
+	"internal/lsp/server.go: go":                    "the language server belongs to one editor, which starts it again",
 }
 
 // A panic on a goroutine without recover ends the process and all its turns. Each
@@ -63,7 +65,7 @@ func isProduct(path string) bool {
 	if testOnly(filepath.ToSlash(filepath.Dir(path))) {
 		return false
 	}
-	for _, dir := range []string{"pkg/", "cmd/", "internal/adkdb/", "internal/apptest/", "internal/auth/", "internal/lsp/", "internal/policy/"} {
+	for _, dir := range []string{"pkg/", "cmd/", "wing/", "internal/auth/", "internal/lsp/", "internal/policy/"} {
 		if strings.HasPrefix(path, dir) {
 			return true
 		}

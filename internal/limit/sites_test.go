@@ -60,30 +60,30 @@ var reader = regexp.MustCompile(`\b(io\.ReadAll|json\.NewDecoder|io\.LimitReader
 
 // unlisted are the files that read without a row of the table, with the reason.
 var unlisted = map[string]string{
-	"cmd/agenthost/licenses.go":           "files in the program",
-	"cmd/agenthost/ready.go":              "the answer of the person's own server, 64 KiB",
-	"cmd/agenthost/serve_demo.go":         "the demo's own requests, 64 KiB",
-	"internal/evalreport/spool.go":        "a temporary file of its own",
-	"internal/evalrun/answer_cache.go":    "a cache of its own, 512 KiB for each answer",
-	"internal/evalrun/baseline.go":        "a file of the person who runs the command",
-	"internal/evalrun/host.go":            "a file of its own, 64 MiB",
-	"internal/number/decode.go":           "decodes what its caller has read",
-	"internal/optimize/config.go":         "a file of the person who runs the command, 1 MiB",
-	"internal/sandbox/confine_linux.go":   "orders of this program to itself",
-	"internal/sandbox/run_linux.go":       "the report of this program to itself, 64 KiB",
-	"internal/sandbox/supervise_linux.go": "orders of this program to itself",
-	"pkg/eval/locator.go":                 "decodes what its caller has read",
-	"pkg/provider/gemini_lenient.go":      "decodes an event that its caller has checked",
-	"pkg/server/builder.go":               "a request body, by MaxBody",
-	"pkg/server/eval_results.go":          "decodes what its caller has read",
-	"pkg/session/event_json.go":           "decodes what its caller has read",
-	"pkg/store/results.go":                "stored results, 64 MiB decompressed",
-	"pkg/store/revisions.go":              "stored revisions, by the limits of reloads",
-	"pkg/template/funcs.go":               "a string of an expression, by its own limits",
-	"pkg/tool/http_exchange.go":           "by max_response; tool/value.go counts its values",
-	"pkg/tool/json_schema.go":             "decodes what its caller has read",
-	"pkg/tool/mcptool/decode.go":          "decodes what its caller has read",
-	"pkg/tool/mcptool/http_messages.go":   "a body that connection.go bounds",
+	"cmd/agenthost/licenses.go":                "files in the program",
+	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
+	"cmd/agenthost/serve_demo.go":              "the demo's own requests, 64 KiB",
+	"wing/evaluation/evalreport/spool.go":      "a temporary file of its own",
+	"wing/evaluation/evalrun/answer_cache.go":  "a cache of its own, 512 KiB for each answer",
+	"wing/evaluation/evalrun/baseline.go":      "a file of the person who runs the command",
+	"wing/evaluation/evalrun/host.go":          "a file of its own, 64 MiB",
+	"internal/number/decode.go":                "decodes what its caller has read",
+	"wing/evaluation/optimize/config.go":       "a file of the person who runs the command, 1 MiB",
+	"wing/programs/sandbox/confine_linux.go":   "orders of this program to itself",
+	"wing/programs/sandbox/run_linux.go":       "the report of this program to itself, 64 KiB",
+	"wing/programs/sandbox/supervise_linux.go": "orders of this program to itself",
+	"wing/evaluation/eval/locator.go":          "decodes what its caller has read",
+	"pkg/provider/gemini_lenient.go":           "decodes an event that its caller has checked",
+	"pkg/server/builder.go":                    "a request body, by MaxBody",
+	"pkg/server/eval_results.go":               "decodes what its caller has read",
+	"pkg/session/event_json.go":                "decodes what its caller has read",
+	"pkg/store/results.go":                     "stored results, 64 MiB decompressed",
+	"pkg/store/revisions.go":                   "stored revisions, by the limits of reloads",
+	"pkg/template/funcs.go":                    "a string of an expression, by its own limits",
+	"pkg/tool/http_exchange.go":                "by max_response; tool/value.go counts its values",
+	"pkg/tool/json_schema.go":                  "decodes what its caller has read",
+	"wing/mcptool/decode.go":                   "decodes what its caller has read",
+	"wing/mcptool/http_messages.go":            "a body that connection.go bounds",
 }
 
 // decoder matches a call that decodes what another wrote.
@@ -93,17 +93,17 @@ var decoder = regexp.MustCompile(`\b((json|yaml)\.Unmarshal|number\.Decode(Objec
 // place where it was.
 var boundedDecoders = map[string]string{
 	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
-	"internal/evalrun/answer_cache.go":         "a cache of its own, 512 KiB for each answer",
-	"internal/evalrun/final_state.go":          "what it encodes itself",
+	"wing/evaluation/evalrun/answer_cache.go":  "a cache of its own, 512 KiB for each answer",
+	"wing/evaluation/evalrun/final_state.go":   "what it encodes itself",
 	"internal/lsp/rpc.go":                      "a message of the person's editor, maxMessage",
 	"internal/lsp/server.go":                   "a part of a message that rpc.go reads",
 	"internal/number/numbertest/numbertest.go": "a constant",
-	"internal/sandbox/run_linux.go":            "the report of this program to itself, 64 KiB",
+	"wing/programs/sandbox/run_linux.go":       "the report of this program to itself, 64 KiB",
 	"internal/toolstub/simulate.go":            "the text of an answer of a model",
 	"pkg/connection/grants.go":                 "stored grants of its own",
-	"pkg/eval/hosted.go":                       "an answer that vertex_eval.go of pkg/provider reads",
-	"pkg/eval/json.go":                         "what its caller has read",
-	"pkg/eval/read.go":                         "what its caller has read",
+	"wing/evaluation/eval/hosted.go":           "an answer that vertex_eval.go of pkg/provider reads",
+	"wing/evaluation/eval/json.go":             "what its caller has read",
+	"wing/evaluation/eval/read.go":             "what its caller has read",
 	"pkg/provider/anthropic.go":                "an error that service.go reads",
 	"pkg/provider/anthropic_response.go":       "an answer that service.go reads",
 	"pkg/provider/anthropic_stream.go":         "an event that service.go reads",
@@ -127,14 +127,14 @@ var boundedDecoders = map[string]string{
 	"pkg/store/dirstore/dirstore.go":           "metadata of its own",
 	"pkg/store/kvstore/retention.go":           "stored rows of its own",
 	"pkg/store/kvstore/rows.go":                "stored rows of its own",
-	"pkg/store/vertexstore/error.go":           "an error that client.go reads",
-	"pkg/store/vertexstore/event_log.go":       "a page that client.go reads",
-	"pkg/store/vertexstore/events.go":          "a page that client.go reads",
-	"pkg/store/vertexstore/memory_bank.go":     "a page that client.go reads",
-	"pkg/store/vertexstore/rag_memory.go":      "a page that client.go reads",
-	"pkg/store/vertexstore/session_rows.go":    "a page that client.go reads",
+	"wing/vertex/vertexstore/error.go":         "an error that client.go reads",
+	"wing/vertex/vertexstore/event_log.go":     "a page that client.go reads",
+	"wing/vertex/vertexstore/events.go":        "a page that client.go reads",
+	"wing/vertex/vertexstore/memory_bank.go":   "a page that client.go reads",
+	"wing/vertex/vertexstore/rag_memory.go":    "a page that client.go reads",
+	"wing/vertex/vertexstore/session_rows.go":  "a page that client.go reads",
 	"pkg/tool/func.go":                         "arguments of a call in an answer of a model",
-	"pkg/tool/mcptool/decode.go":               "what its caller has read",
+	"wing/mcptool/decode.go":                   "what its caller has read",
 }
 
 // All code that reads from outside uses a row of the table, or is on the list above with
@@ -224,9 +224,9 @@ func TestRowsAreUsed(t *testing.T) {
 // ownSources returns the code of the program, without tests, test servers and this package.
 func ownSources(t *testing.T) map[string][]byte {
 	t.Helper()
-	foreign := regexp.MustCompile(`^internal/(fake\w+|proof|testmcp|testenv|testdb|conformance|gotest|film|house|limit)/`)
+	foreign := regexp.MustCompile(`^internal/(fake\w+|proof|testmcp|testenv|testdb|gotest|film|house|limit)/|^wing/adk/conformance/`)
 	files := map[string][]byte{}
-	for _, top := range []string{"cmd", "internal", "pkg"} {
+	for _, top := range []string{"cmd", "internal", "pkg", "wing"} {
 		err := filepath.WalkDir(filepath.Join("../..", top), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -22,8 +22,8 @@ import (
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
-	"agenthost/pkg/tool/mcptool"
-	"agenthost/pkg/tool/openapitool"
+	"agenthost/wing/mcptool"
+	"agenthost/wing/openapitool"
 )
 
 // Env is a host for one test.

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"agenthost/pkg/eval"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
+	"agenthost/wing/evaluation/eval"
 )
 
 // RunOptions are what the stubs of a conversation use.

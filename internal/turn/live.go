@@ -7,9 +7,9 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/live"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/wing/live"
 )
 
 // RunLive sends one message in a live conversation, and yields events as [runtime.Host.Run]

@@ -17,11 +17,11 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/wasi"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/wing/wasi"
 )
 
 // Names of executors that run programs, which the policy of the host grants.

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"agenthost/internal/evalrun"
 	"agenthost/internal/safe"
-	"agenthost/pkg/eval"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 // RunGate runs the gate that the app configures with reload: {gate: […]}: with tests, all

@@ -11,11 +11,11 @@ import (
 
 	"agenthost/internal/policy"
 	"agenthost/internal/testenv"
-	"agenthost/pkg/live"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
+	"agenthost/wing/live"
 )
 
 // TestLiveGuard: the live connections of an app reach only addresses that the policy allows, as

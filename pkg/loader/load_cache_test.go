@@ -12,7 +12,7 @@ import (
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
-	"agenthost/pkg/tool/openapitool"
+	"agenthost/wing/openapitool"
 )
 
 // TestLoadCacheSameResult expects a load with a cache to have the same result as a load

@@ -26,15 +26,15 @@ import (
 	"strings"
 
 	"agenthost/internal/policy"
-	"agenthost/internal/wasi"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/connection"
-	"agenthost/pkg/eval"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/wasi"
 )
 
 // DefaultModel is the model of agents that neither set a model nor inherit one.

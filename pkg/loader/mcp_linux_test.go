@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/storeurl"
-	"agenthost/pkg/tool/mcptool"
+	"agenthost/wing/mcptool"
 )
 
 // countChildren counts the child processes of this process, including zombies.

@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store/storeurl"
-	"agenthost/pkg/tool/mcptool"
+	"agenthost/wing/mcptool"
 )
 
 // An mcpApp is an app x with an MCP server over HTTP, which runs in this process.

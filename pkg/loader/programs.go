@@ -3,11 +3,11 @@ package loader
 import (
 	"errors"
 
-	"agenthost/internal/programs"
-	"agenthost/internal/sandbox"
-	"agenthost/internal/wasi"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/wing/programs"
+	"agenthost/wing/programs/sandbox"
+	"agenthost/wing/wasi"
 )
 
 // DefaultProgramHelper starts this program again, for [Options.ProgramHelper].

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/internal/apptest"
 	"agenthost/internal/auth"
-	"agenthost/internal/evalfile"
 	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/connection"
@@ -17,6 +15,8 @@ import (
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/wing/apptest"
+	"agenthost/wing/evaluation/evalfile"
 )
 
 // Reference returns the Markdown reference of all fields. It is generated from the

@@ -12,13 +12,13 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/internal/apptest"
-	"agenthost/internal/evalfile"
-	"agenthost/internal/evalrun"
-	"agenthost/pkg/eval"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/wing/apptest"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalfile"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 // testSuffix is the suffix of test files.

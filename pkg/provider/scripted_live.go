@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
+	"agenthost/wing/live"
 )
 
 // Live returns the live conversations of the script: it answers texts as in other runs, and

@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
+	"agenthost/wing/live"
 )
 
 func newScriptedLive(t *testing.T, script string) model.LiveConn {

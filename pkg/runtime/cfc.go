@@ -5,8 +5,8 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
+	"agenthost/wing/live"
 )
 
 // NeedsLiveAPI is the error of [RunConfig.SupportCFC] with a model that has no live API. Its

@@ -7,10 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agenthost/internal/testenv"
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
+	"agenthost/wing/live"
 )
 
 // TestSupportCFC: with support_cfc an agent calls its tools in a live conversation, and its run

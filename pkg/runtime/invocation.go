@@ -16,10 +16,10 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/connection"
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
+	"agenthost/wing/live"
 )
 
 // An Invocation is the view that one agent has of a run: the agent, its branch

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
-	"agenthost/pkg/live"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
+	"agenthost/wing/live"
 )
 
 // A LiveRequest describes one live run.

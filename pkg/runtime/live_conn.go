@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"agenthost/internal/safe"
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
+	"agenthost/wing/live"
 )
 
 // Bounds of a live connection.

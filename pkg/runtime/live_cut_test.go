@@ -14,11 +14,11 @@ import (
 
 	"agenthost/internal/fakegemini"
 	"agenthost/internal/testenv"
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/wing/live"
 )
 
 // A cutConn is a connection that ends after a number of bytes from the peer.

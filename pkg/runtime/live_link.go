@@ -8,8 +8,8 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
+	"agenthost/wing/live"
 )
 
 // liveConnectTimeout bounds one attempt to connect.

@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/wing/live"
 )
 
 // recordOutput records the audio of a response.

@@ -11,11 +11,11 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
+	"agenthost/wing/live"
 )
 
 var errLiveDropped = &model.LiveCloseError{Code: live.CloseAbnormal}

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/connection"
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
+	"agenthost/wing/live"
 )
 
 // maxPartialBytes limits the partial contents of a turn.

@@ -7,9 +7,9 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/wing/live"
 )
 
 // LatestHandle is the value of session_resumption.handle that resumes the newest

@@ -7,9 +7,9 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/tool"
+	"agenthost/wing/live"
 )
 
 // TaskCompleted is the tool with which an agent of a sequence ends its part of a live

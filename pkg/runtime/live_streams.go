@@ -10,10 +10,10 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
-	"agenthost/pkg/live"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/wing/live"
 )
 
 const (

@@ -13,10 +13,10 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
+	"agenthost/wing/live"
 )
 
 // pollingTool is a tool that streams by being called again and again.

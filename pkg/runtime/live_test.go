@@ -16,11 +16,11 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/testenv"
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
+	"agenthost/wing/live"
 )
 
 // A liveModel is a live model whose connections a test holds in its hands.

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
+	"agenthost/wing/live"
 )
 
 const (

@@ -24,12 +24,12 @@ import (
 
 	"agenthost/internal/fakegemini"
 	"agenthost/internal/testenv"
-	"agenthost/pkg/live"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
+	"agenthost/wing/live"
 )
 
 // A liveTrace is a recorded live run of ADK; the head of the file describes the format.

@@ -12,10 +12,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"agenthost/pkg/eval"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
+	"agenthost/wing/evaluation/eval"
 )
 
 // maxCaseID limits the characters of the ID of a new case.

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"syscall"
 
-	"agenthost/internal/evalfile"
-	"agenthost/internal/evalrun"
 	"agenthost/internal/limit"
 	"agenthost/internal/regular"
-	"agenthost/pkg/eval"
 	"agenthost/pkg/spec"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalfile"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 const errEvalSetsReadOnly = forbiddenError("Eval sets cannot be changed: start the server with --dev")

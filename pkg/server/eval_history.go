@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/pkg/eval"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/wing/evaluation/eval"
 )
 
 // An evalHistory reads the results of an app: the files of its folder, and those of the

@@ -11,10 +11,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"agenthost/internal/evalrun"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/store"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 const replicaApp = `

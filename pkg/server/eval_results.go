@@ -16,9 +16,9 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/eval"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
+	"agenthost/wing/evaluation/eval"
 )
 
 // handleListEvalResults lists the results of an app, as a list or in the given field of an

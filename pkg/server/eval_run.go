@@ -11,8 +11,8 @@ import (
 	"net/http"
 	"syscall"
 
-	"agenthost/internal/evalfile"
-	"agenthost/pkg/eval"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalfile"
 )
 
 // An Evaluator runs eval sets.

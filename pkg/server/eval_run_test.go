@@ -16,8 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"agenthost/pkg/eval"
 	"agenthost/pkg/server"
+	"agenthost/wing/evaluation/eval"
 )
 
 const runPath = "/dev/apps/shop/eval-sets/basics/run"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"agenthost/pkg/eval"
+	"agenthost/wing/evaluation/eval"
 )
 
 // maxEvalSetID limits the characters of an ID, which is a part of file names.

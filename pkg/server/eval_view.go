@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"agenthost/internal/evalfile"
-	"agenthost/internal/evalrun"
 	"agenthost/internal/limit"
-	"agenthost/pkg/eval"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalfile"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 // The page's Evaluations view reads lists first, and one case of a result at a time: a

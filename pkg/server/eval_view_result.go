@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"agenthost/internal/evalrun"
-	"agenthost/pkg/eval"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 // An evalResultView is a result without conversations.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"agenthost/pkg/eval"
+	"agenthost/wing/evaluation/eval"
 )
 
 // An evalRunFrame is a step of a run that the page follows: its start, a case that ended, or

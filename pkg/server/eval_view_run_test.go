@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"agenthost/pkg/eval"
 	"agenthost/pkg/server"
+	"agenthost/wing/evaluation/eval"
 )
 
 // An evaluatorFunc is an evaluator.

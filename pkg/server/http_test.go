@@ -22,12 +22,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"agenthost/internal/evalrun"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 var update = flag.Bool("update", false, "write the responses into the exchanges")

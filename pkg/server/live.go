@@ -17,9 +17,9 @@ import (
 
 	"agenthost/internal/buffers"
 	"agenthost/internal/safe"
-	"agenthost/pkg/live"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/wing/live"
 )
 
 // Limits of one live socket.

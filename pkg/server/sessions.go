@@ -13,10 +13,10 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/evalrun"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 // isEvalSession reports whether an evaluation created the ID of a session (adk-python

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // Append stores an event and its state changes in one durable transaction. It

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // The limits of the events that share a transaction, so that other writers wait only a

@@ -14,8 +14,8 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // Artifacts stores artifacts: named parts with versions. A name belongs to a

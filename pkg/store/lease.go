@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"agenthost/internal/codec"
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // Memories stores content for later sessions of the same user. Each method

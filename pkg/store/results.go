@@ -9,8 +9,8 @@ import (
 	"io"
 	"time"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // The limits of results.

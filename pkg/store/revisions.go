@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // Revisions stores the source files of each app revision that served, under its

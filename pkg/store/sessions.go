@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // Sessions stores sessions with their events and state. It is safe for

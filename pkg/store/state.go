@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	"agenthost/internal/codec"
 	"agenthost/internal/limit"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // A StateWrite is one write of a state key; a nil value deletes the key. The key

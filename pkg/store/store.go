@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // A Store holds the sessions, artifacts, memories, revisions and results of evaluations of a

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // The names below the folder of an artifact:

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // appendEvent inserts an event after the last one.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // EarliestTime is a method of [store.RetentionRows].

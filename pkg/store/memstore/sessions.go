@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // memEventBytes is the cache cost of an event of the memory backend: a slice

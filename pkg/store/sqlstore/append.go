@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // AppendEvent is a method of [store.SessionBackend].

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // Sessions returns the sessions of an agenthost database in order of creation,

@@ -12,9 +12,9 @@ import (
 
 	"gorm.io/gorm/clause"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // importLeaseTimeout is how long an import waits for a session with an active

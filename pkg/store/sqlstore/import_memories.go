@@ -10,9 +10,9 @@ import (
 
 	"gorm.io/gorm/clause"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // States imports keys of an app, or of a user of it if user is not empty; the

@@ -9,10 +9,10 @@ import (
 
 	"gorm.io/gorm"
 
+	"agenthost/internal/codec"
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // The kinds of rows of the head statement, in the order of its parts.

@@ -8,8 +8,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // The tables. Ids compare byte by byte: a dialect with another default sets

@@ -12,9 +12,9 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // CreateSession is a method of [store.SessionBackend].

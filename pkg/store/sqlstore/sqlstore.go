@@ -18,9 +18,9 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"agenthost/internal/codec"
 	"agenthost/internal/safe"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 	"agenthost/pkg/store/memstore"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/internal/codec"
 )
 
 // Migrate migrates a database to this program's schema version, as [Open] does,

@@ -13,11 +13,11 @@ import (
 	"strings"
 
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/bucketstore"
 	"agenthost/pkg/store/dirstore"
 	"agenthost/pkg/store/memstore"
 	"agenthost/pkg/store/sqlstore"
-	"agenthost/pkg/store/vertexstore"
+	"agenthost/wing/bucketstore"
+	"agenthost/wing/vertex/vertexstore"
 )
 
 // Options configure a store and its engines. Nil and the zero value are valid.

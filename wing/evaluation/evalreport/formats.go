@@ -1,0 +1,219 @@
+package evalreport
+
+import (
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"agenthost/internal/junit"
+	"agenthost/pkg/model"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalrun"
+)
+
+func (r *Report) writeJSON(out io.Writer) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	report := map[string]any{
+		"passed": r.countStatus(eval.Passed), "failed": r.countStatus(eval.Failed), "notEvaluated": r.countStatus(eval.NotEvaluated),
+		"seconds": r.Duration.Seconds(), "usage": r.sumUsage(), "results": r.Files, "cases": r.Cases,
+	}
+	if len(r.Comparisons) > 0 {
+		report["comparisons"] = r.Comparisons
+	}
+	return enc.Encode(report)
+}
+
+// writeJUnit prints a suite for each set and model. A case that failed is a failure, and one that was
+// not evaluated an error. Usage is in properties of the suites and in the output of the
+// cases, because cases have no properties in the schema of JUnit.
+func (r *Report) writeJUnit(out io.Writer) error {
+	all := &junit.Suites{Time: junit.FormatSeconds(r.Duration)}
+	usage := map[*junit.Suite]*eval.CaseUsage{}
+	for _, c := range r.Cases {
+		n := len(all.Suites)
+		name := formatSubject(c.SetID, c.Model)
+		if n == 0 || all.Suites[n-1].Name != name {
+			all.Suites = append(all.Suites, &junit.Suite{Name: name, File: filepath.ToSlash(c.file)})
+			n++
+		}
+		suite := all.Suites[n-1]
+		if usage[suite] == nil {
+			usage[suite] = &eval.CaseUsage{}
+		}
+		usage[suite].Add(&c.Usage)
+		text, err := r.texts.readText(c.text)
+		if err != nil {
+			return err
+		}
+		item := junit.Case{
+			Name: c.CaseID, Class: name, Time: junit.FormatSeconds(time.Duration(c.Seconds * float64(time.Second))),
+			Out: formatProperties(c.listProperties()),
+		}
+		problem := &junit.Problem{Message: c.findReason(), Text: text}
+		switch c.Status {
+		case eval.Failed.String():
+			item.Failure = problem
+		case eval.NotEvaluated.String():
+			item.Error = problem
+		}
+		suite.AddCase(item)
+	}
+	for _, suite := range all.Suites {
+		if properties := usageProperties(usage[suite]); len(properties) > 0 {
+			suite.Properties = &junit.Properties{Properties: properties}
+		}
+	}
+	return all.WriteXML(out)
+}
+
+// listProperties lists the usage and the baseline of a case.
+func (c *Case) listProperties() []junit.Property {
+	all := usageProperties(&c.Usage)
+	if baseline := formatBaseline(c); baseline != unknown {
+		all = append(all, junit.Property{Name: "baseline", Value: baseline})
+	}
+	return all
+}
+
+// usageProperties are the known tokens and costs of turns and judges.
+func usageProperties(u *eval.CaseUsage) []junit.Property {
+	var all []junit.Property
+	for _, part := range []struct {
+		prefix string
+		usage  *eval.Usage
+	}{{"", u.Turns}, {"judge_", u.Judges}} {
+		if part.usage.Tokens() > 0 {
+			all = append(all, junit.Property{Name: part.prefix + "input_tokens", Value: strconv.FormatInt(part.usage.InputTokens, 10)},
+				junit.Property{Name: part.prefix + "output_tokens", Value: strconv.FormatInt(part.usage.OutputTokens, 10)})
+		}
+		if part.usage != nil && part.usage.Cost != nil {
+			all = append(all, junit.Property{Name: part.prefix + "cost_usd", Value: formatOptional(part.usage.Cost)})
+		}
+	}
+	return all
+}
+
+func formatProperties(all []junit.Property) string {
+	var lines []string
+	for _, p := range all {
+		lines = append(lines, p.Name+": "+p.Value)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// findReason returns the first metric that did not pass, or else the first note.
+func (c *Case) findReason() string {
+	for _, m := range c.Metrics {
+		if m.Status != eval.Passed.String() {
+			return fmt.Sprintf("%s %s", m.Name, strings.Replace(formatScored(&m), unknown, "not evaluated", 1))
+		}
+	}
+	for _, n := range c.Notes {
+		if n.Reason != "" {
+			return n.Reason
+		}
+	}
+	return c.Status
+}
+
+// writeCSV prints a row for each turn and metric, with the columns of ADK's AgentEvaluator
+// and those of the usage of the case, and a row without metric for a case that did not run.
+func (r *Report) writeCSV(out io.Writer) error {
+	header := []string{
+		"eval_set_id", "eval_id", "metric_name", "threshold", "score", "eval_status",
+		"prompt", "expected_response", "actual_response", "expected_tool_calls", "actual_tool_calls",
+		"model", "run", "turn", "seconds", "run_tokens", "run_cost_usd", "run_judge_tokens", "run_judge_cost_usd",
+	}
+	if _, err := io.WriteString(out, formatRows([][]string{header})); err != nil {
+		return err
+	}
+	for _, c := range r.Cases {
+		if err := r.texts.copyText(out, c.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// formatCSV formats the rows of a case with a model, which may be empty.
+func formatCSV(o *evalrun.Outcome, with string) string {
+	var rows [][]string
+	for i, run := range o.Runs {
+		usage := cmp.Or(run.Usage, &eval.CaseUsage{})
+		used := []string{
+			formatKnownTokens(usage.Turns), formatKnownCost(usage.Turns), formatKnownTokens(usage.Judges), formatKnownCost(usage.Judges),
+		}
+		number := strconv.Itoa(i + 1)
+		if len(run.Turns) == 0 {
+			rows = append(rows, append([]string{formatCell(o.SetID), formatCell(o.CaseID), "", "", "", run.Status.String(), "", "", "", "", "", formatCell(with), number, "", ""}, used...))
+		}
+		for n, t := range run.Turns {
+			expected := cmp.Or(t.Expected, &eval.Invocation{})
+			for _, m := range t.Metrics {
+				rows = append(rows, append([]string{
+					formatCell(o.SetID), formatCell(o.CaseID), formatCell(m.Metric), formatOptional(evalrun.Threshold(m)), formatOptional(m.Score), m.Status.String(),
+					formatCell(model.TextOf(t.Actual.UserContent)), formatCell(model.TextOf(expected.FinalResponse)), formatCell(model.TextOf(t.Actual.FinalResponse)),
+					formatCell(formatCalls(expected)), formatCell(formatCalls(t.Actual)), formatCell(with), number, strconv.Itoa(n + 1), formatOptional(t.Actual.Duration),
+				}, used...))
+			}
+		}
+	}
+	return formatRows(rows)
+}
+
+// formatCell returns text of models, users and files for a cell. Spreadsheets run a cell that
+// begins with one of =+-@ as a formula, also after a tab or a line break: such a cell begins
+// with an apostrophe (OWASP, CSV injection). Control characters and characters that change
+// the direction of text are written as escapes; numbers of the report are not cells of this
+// kind, and stay numbers.
+func formatCell(text string) string {
+	var b strings.Builder
+	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
+		b.WriteByte('\'')
+	}
+	for _, r := range text {
+		switch {
+		case r != '\n' && r != '\t' && unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func formatRows(rows [][]string) string {
+	var b strings.Builder
+	_ = csv.NewWriter(&b).WriteAll(rows) // a builder does not fail
+	return b.String()
+}
+
+func formatKnownTokens(u *eval.Usage) string {
+	if u.Tokens() == 0 {
+		return ""
+	}
+	return strconv.FormatInt(u.Tokens(), 10)
+}
+
+func formatKnownCost(u *eval.Usage) string {
+	if u == nil {
+		return ""
+	}
+	return formatOptional(u.Cost)
+}
+
+func formatOptional(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*v, 'f', -1, 64)
+}

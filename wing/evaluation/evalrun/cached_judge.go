@@ -1,0 +1,140 @@
+package evalrun
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sync"
+
+	"agenthost/wing/evaluation/eval"
+)
+
+// caseAnswers are the cached answers of a run of a case. Several samples of a prompt have an
+// entry each, by the number of the run and the number of the sample. Answers are stored when
+// the case has been scored, without those that the metrics could not read. It is safe for
+// concurrent use.
+type caseAnswers struct {
+	cache *AnswerCache
+	// settings has the fingerprints of the models; one without is not cached.
+	settings map[string]string
+	run      int
+
+	mu sync.Mutex
+	// uses are the samples in use by prompt; those of requests that failed are false.
+	uses map[string][]bool
+	used []*usedAnswer
+}
+
+// A usedAnswer is an answer that a metric got.
+type usedAnswer struct {
+	key, prompt, answer string
+	stored, rejected    bool
+}
+
+// newCaseAnswers returns nil without a cache.
+func (r *Runner) newCaseAnswers(run int) *caseAnswers {
+	if r.Cache == nil {
+		return nil
+	}
+	return &caseAnswers{cache: r.Cache, settings: r.Fingerprints, run: run, uses: map[string][]bool{}}
+}
+
+// reserveSample returns the number of the next sample of a prompt.
+func (a *caseAnswers) reserveSample(prompt string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, inUse := range a.uses[prompt] {
+		if !inUse {
+			a.uses[prompt][i] = true
+			return i
+		}
+	}
+	a.uses[prompt] = append(a.uses[prompt], true)
+	return len(a.uses[prompt]) - 1
+}
+
+// releaseSample returns the number of a sample whose request failed.
+func (a *caseAnswers) releaseSample(prompt string, sample int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.uses[prompt][sample] = false
+}
+
+func (a *caseAnswers) addUsed(u *usedAnswer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used = append(a.used, u)
+}
+
+// rejectAnswer marks an answer that a metric could not read.
+func (a *caseAnswers) rejectAnswer(prompt, answer string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, u := range a.used {
+		if u.prompt == prompt && u.answer == answer {
+			u.rejected = true
+		}
+	}
+}
+
+// commitAnswers stores the new answers, and deletes stored ones that could not be read. It
+// accepts nil.
+func (a *caseAnswers) commitAnswers() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, u := range a.used {
+		switch {
+		case u.stored && u.rejected:
+			a.cache.deleteAnswer(u.key)
+		case !u.stored && !u.rejected:
+			a.cache.putAnswer(u.key, u.answer)
+		}
+	}
+}
+
+// A cachedJudge returns cached answers, and requests the others.
+type cachedJudge struct {
+	*judge
+	answers *caseAnswers
+	// settings are the fingerprint of the model and the config of the judge.
+	settings string
+}
+
+var _ eval.AnswerRejecter = (*cachedJudge)(nil)
+
+// Answer returns the cached answer of the next sample of a prompt, or requests one.
+func (j *cachedJudge) Answer(ctx context.Context, prompt string) (string, error) {
+	base := hashStrings(j.settings, prompt)
+	sample := j.answers.reserveSample(base)
+	key := hashStrings(base, fmt.Sprint(j.answers.run), fmt.Sprint(sample))
+	if answer, ok := j.answers.cache.getAnswer(key); ok {
+		j.usage.addCached()
+		j.answers.addUsed(&usedAnswer{key: key, prompt: base, answer: answer, stored: true})
+		return answer, nil
+	}
+	answer, err := j.judge.Answer(ctx, prompt)
+	if err != nil {
+		j.answers.releaseSample(base, sample)
+		return "", err
+	}
+	j.answers.addUsed(&usedAnswer{key: key, prompt: base, answer: answer})
+	return answer, nil
+}
+
+// RejectAnswer removes an answer that a metric could not read; see [eval.AnswerRejecter].
+func (j *cachedJudge) RejectAnswer(prompt, answer string) {
+	j.answers.rejectAnswer(hashStrings(j.settings, prompt), answer)
+}
+
+// hashStrings hashes strings with their lengths.
+func hashStrings(parts ...string) string {
+	h := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(h, "%d %s\n", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

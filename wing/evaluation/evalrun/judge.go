@@ -1,0 +1,82 @@
+package evalrun
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/wing/evaluation/eval"
+)
+
+// The agents that scripted models see as the origin of requests.
+const (
+	judgeOrigin     = "judge"
+	userOrigin      = "user"
+	simulatorOrigin = "simulator"
+	generatorOrigin = "generator"
+)
+
+// NewGenerator returns the model that writes scenarios; see [eval.GenerateScenarios].
+func NewGenerator(llm model.LLM) eval.Judge {
+	return &judge{llm: llm, origin: generatorOrigin, config: &genai.GenerateContentConfig{}, usage: &usageMeter{}}
+}
+
+// Models are models by name, for judges, simulated users and simulated tools.
+type Models map[string]model.LLM
+
+// openJudge opens the judge that options select; it is an [eval.Judges].
+func (c *caseRun) openJudge(_ context.Context, o *eval.JudgeOptions) (eval.Judge, error) {
+	j, err := c.openModel(judgeOrigin, o.Model, o.Config)
+	if err != nil || c.answers == nil || c.answers.settings[o.Model] == "" {
+		return j, err
+	}
+	return &cachedJudge{judge: j, answers: c.answers, settings: c.answers.settings[o.Model] + "\n" + string(o.Config)}, nil
+}
+
+func (c *caseRun) openModel(origin, name string, config json.RawMessage) (*judge, error) {
+	llm, ok := c.models[name]
+	if !ok {
+		return nil, fmt.Errorf("model %s is not loaded", name)
+	}
+	j := &judge{llm: llm, origin: origin, config: &genai.GenerateContentConfig{}, usage: &c.judgeUsage}
+	if len(config) > 0 {
+		if err := eval.Decode(name, config, j.config); err != nil {
+			return nil, fmt.Errorf("reading the config of model %s: %w", name, err)
+		}
+	}
+	return j, nil
+}
+
+// A judge answers prompts by a model.
+type judge struct {
+	llm    model.LLM
+	origin string
+	config *genai.GenerateContentConfig
+	usage  *usageMeter
+}
+
+// judgeRetry returns the retries of judges and simulated users: those of ADK
+// (evaluation/_retry_options_utils.py), instead of those of the model.
+func judgeRetry() *model.RetryPolicy {
+	return &model.RetryPolicy{Attempts: 7, Initial: 5 * time.Second, Max: 120 * time.Second, Codes: []int{408, 429, 500, 502, 503, 504, 529}}
+}
+
+// Answer returns the text of one response without thoughts.
+func (j *judge) Answer(ctx context.Context, prompt string) (string, error) {
+	config := *j.config
+	resp, err := model.Answer(ctx, j.llm, &model.Request{
+		Contents: []*genai.Content{model.UserText(prompt)}, Config: &config,
+		Origin: model.Origin{Agent: j.origin, UserText: prompt, Turn: 1}, Retry: judgeRetry(),
+	})
+	if resp != nil {
+		j.usage.addResponse(resp)
+	}
+	if err != nil {
+		return "", err
+	}
+	return model.TextOf(resp.Content), nil
+}
