@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"agenthost/internal/fakegemini"
+	"agenthost/internal/fake/fakegemini"
 )
 
 // containedHost is a host process with its own file system and user, as in a container.

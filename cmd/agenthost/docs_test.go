@@ -11,7 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"agenthost/internal/fakeanthropic"
+	"agenthost/internal/fake/fakeanthropic"
 )
 
 // TestDocs runs the examples of README.md and of the pages in docs/. A fenced block

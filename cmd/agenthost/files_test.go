@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakebucket"
+	"agenthost/internal/fake/fakebucket"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"

@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
-	"agenthost/internal/testmcp"
+	"agenthost/internal/fake/fakemcp"
 	"agenthost/pkg/loader"
 )
 
@@ -16,7 +16,7 @@ import (
 // and as an MCP server that ignores the end of its input.
 func TestMain(m *testing.M) {
 	loader.ServeProgramHelper(os.Args[1:])
-	testscript.Main(leakCheck{m}, map[string]func(){"agenthost": main, "sums-mcp": testmcp.Serve, "stays-mcp": testmcp.Stay})
+	testscript.Main(leakCheck{m}, map[string]func(){"agenthost": main, "sums-mcp": fakemcp.Serve, "stays-mcp": fakemcp.Stay})
 }
 
 // leakCheck runs the tests, then checks for leaked goroutines.

@@ -14,7 +14,7 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakeidp"
+	"agenthost/internal/fake/fakeidp"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"agenthost/internal/fakeidp"
+	"agenthost/internal/fake/fakeidp"
 )
 
 // startFakeIDP starts an authorization server, and a service that accepts its tokens.

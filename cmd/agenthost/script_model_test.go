@@ -6,10 +6,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"agenthost/internal/fakeanthropic"
-	"agenthost/internal/fakegemini"
-	"agenthost/internal/fakeollama"
-	"agenthost/internal/fakeopenai"
+	"agenthost/internal/fake/fakeanthropic"
+	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/fake/fakeollama"
+	"agenthost/internal/fake/fakeopenai"
 )
 
 // A fakeModel is a running fake of a provider.

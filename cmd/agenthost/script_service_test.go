@@ -18,8 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"gopkg.in/yaml.v3"
 
-	"agenthost/internal/fakeanthropic"
-	"agenthost/internal/fakeopenai"
+	"agenthost/internal/fake/fakeanthropic"
+	"agenthost/internal/fake/fakeopenai"
 	"agenthost/internal/number/numbertest"
 )
 

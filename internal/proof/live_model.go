@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/internal/fakegemini"
+	"agenthost/internal/fake/fakegemini"
 )
 
 // liveModelMode is the mode of the child that serves the fake Live API.

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"agenthost/internal/fakevertex"
+	"agenthost/internal/fake/fakevertex"
 	"agenthost/internal/safe"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/storeurl"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"agenthost/internal/fakeidp"
+	"agenthost/internal/fake/fakeidp"
 	"agenthost/pkg/spec"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agenthost/internal/fakeidp"
+	"agenthost/internal/fake/fakeidp"
 	"agenthost/internal/limit"
 	"agenthost/pkg/spec"
 )

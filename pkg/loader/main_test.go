@@ -10,8 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.uber.org/goleak"
 
+	"agenthost/internal/fake/fakemcp"
 	"agenthost/internal/testenv"
-	"agenthost/internal/testmcp"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
@@ -22,7 +22,7 @@ func isUpdating() bool { return flag.Lookup("update").Value.String() == "true" }
 
 // TestMain also runs the test binary as an MCP server.
 func TestMain(m *testing.M) {
-	testmcp.ServeIfAsked()
+	fakemcp.ServeIfAsked()
 	goleak.VerifyTestMain(m)
 }
 

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"agenthost/internal/fake/fakemcp"
 	"agenthost/internal/policy"
-	"agenthost/internal/testmcp"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -44,7 +44,7 @@ func countChildren(t *testing.T) int {
 // newGrantingPolicy returns a policy that allows all apps to run this program.
 func newGrantingPolicy(t *testing.T) *policy.Policy {
 	t.Helper()
-	n, ds := spec.Parse("policy.yaml", fmt.Appendf(nil, "grants: [{commands: [[%q]], env: [%s, MOOD]}]", os.Args[0], testmcp.Asked))
+	n, ds := spec.Parse("policy.yaml", fmt.Appendf(nil, "grants: [{commands: [[%q]], env: [%s, MOOD]}]", os.Args[0], fakemcp.Asked))
 	p, more := policy.Decode(n)
 	if err := append(ds, more...).Err(); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestProgramsOutliveReloads(t *testing.T) {
 		s.writeFile("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
 		s.writeFile("x/s.yaml", "- {when: responses.who == nil, calls: [{name: who}]}\n- text: done\n")
 		s.writeFile("x/root_agent.yaml", fmt.Sprintf("name: a\nmodel: m\ndescription: about %s\ninstruction: x\ntools:\n- mcp: {command: [%q], env: {%s: serve, MOOD: %s}}",
-			description, os.Args[0], testmcp.Asked, mood))
+			description, os.Args[0], fakemcp.Asked, mood))
 		s.must(s.watch.Sync(t.Context()))
 	}
 	turns := 0

@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakegemini"
-	"agenthost/internal/fakeopenai"
+	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/fake/fakeopenai"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"

@@ -17,7 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakeanthropic"
+	"agenthost/internal/fake/fakeanthropic"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/session"

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakegemini"
-	"agenthost/internal/fakeopenai"
+	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/fake/fakeopenai"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )

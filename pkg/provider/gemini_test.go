@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakegemini"
+	"agenthost/internal/fake/fakegemini"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )

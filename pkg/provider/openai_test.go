@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakeopenai"
+	"agenthost/internal/fake/fakeopenai"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )

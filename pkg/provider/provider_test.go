@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakegemini"
+	"agenthost/internal/fake/fakegemini"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agenthost/internal/fakegemini"
+	"agenthost/internal/fake/fakegemini"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )

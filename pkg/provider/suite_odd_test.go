@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakeodd"
+	"agenthost/internal/fake/fakeodd"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 )

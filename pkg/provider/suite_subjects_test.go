@@ -13,11 +13,11 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakeanthropic"
-	"agenthost/internal/fakegemini"
-	"agenthost/internal/fakeodd"
-	"agenthost/internal/fakeollama"
-	"agenthost/internal/fakeopenai"
+	"agenthost/internal/fake/fakeanthropic"
+	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/fake/fakeodd"
+	"agenthost/internal/fake/fakeollama"
+	"agenthost/internal/fake/fakeopenai"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/session"

@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakeanthropic"
-	"agenthost/internal/fakegemini"
-	"agenthost/internal/fakeopenai"
+	"agenthost/internal/fake/fakeanthropic"
+	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/fake/fakeopenai"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"

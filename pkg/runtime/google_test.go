@@ -14,8 +14,8 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakebucket"
-	"agenthost/internal/fakevertex"
+	"agenthost/internal/fake/fakebucket"
+	"agenthost/internal/fake/fakevertex"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"agenthost/internal/fakegemini"
+	"agenthost/internal/fake/fakegemini"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"

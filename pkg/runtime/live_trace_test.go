@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakegemini"
+	"agenthost/internal/fake/fakegemini"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/genai"
 	"pgregory.net/rapid"
 
-	"agenthost/internal/fakebucket"
+	"agenthost/internal/fake/fakebucket"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"agenthost/internal/fakevertex"
+	"agenthost/internal/fake/fakevertex"
 	"agenthost/internal/testdb"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"

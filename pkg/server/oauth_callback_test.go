@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"agenthost/internal/fakeidp"
+	"agenthost/internal/fake/fakeidp"
 	"agenthost/internal/testdb"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/loader"

@@ -10,7 +10,7 @@ import (
 	"os"
 	"testing"
 
-	"agenthost/internal/fakeidp"
+	"agenthost/internal/fake/fakeidp"
 )
 
 // TestServe serves until stdin ends, if ui-test/fake-auth.mjs has started this process. It

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"agenthost/internal/fakegemini"
+	"agenthost/internal/fake/fakegemini"
 )
 
 // A command is one line of stdin. It applies to the newest connection.

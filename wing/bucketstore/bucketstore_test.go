@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakebucket"
+	"agenthost/internal/fake/fakebucket"
 	"agenthost/internal/limit"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agenthost/internal/fakebucket"
+	"agenthost/internal/fake/fakebucket"
 )
 
 const role = "arn:aws:iam::123456789012:role/agenthost"

@@ -5,7 +5,7 @@ import (
 	"path"
 	"testing"
 
-	"agenthost/internal/fakebucket"
+	"agenthost/internal/fake/fakebucket"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/storetest"
 )

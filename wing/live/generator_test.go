@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakegemini"
+	"agenthost/internal/fake/fakegemini"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/wing/live"

@@ -19,14 +19,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	"agenthost/internal/testmcp"
+	"agenthost/internal/fake/fakemcp"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
 // TestMain lets the test binary also run as an MCP server.
 func TestMain(m *testing.M) {
-	testmcp.ServeIfAsked()
+	fakemcp.ServeIfAsked()
 	goleak.VerifyTestMain(m)
 }
 
@@ -56,7 +56,7 @@ func serveMCP(t *testing.T, sse bool) *mcpHost {
 // the old one.
 func (h *mcpHost) restart(sse bool, title string) {
 	h.forget()
-	server := testmcp.New(title)
+	server := fakemcp.New(title)
 	h.serving = server
 	of := func(*http.Request) *mcp.Server { return server }
 	var handler http.Handler = mcp.NewStreamableHTTPHandler(of, nil)
@@ -104,7 +104,7 @@ func buildSet(t *testing.T, kind, yaml string) tool.Set {
 
 // self returns the configuration of a server that is the test binary in a mode.
 func self(mood string) string {
-	return fmt.Sprintf("command: [%q]\nenv: {%s: %s, TOKEN: t0ken}\n", os.Args[0], testmcp.Asked, mood)
+	return fmt.Sprintf("command: [%q]\nenv: {%s: %s, TOKEN: t0ken}\n", os.Args[0], fakemcp.Asked, mood)
 }
 
 // onlyLink returns the only link of a set.
@@ -166,7 +166,7 @@ func whoServes(t *testing.T, set tool.Set) map[string]any {
 func TestMCP(t *testing.T) {
 	http, sse := serveMCP(t, false), serveMCP(t, true)
 	const key = "headers: {X-Key: k3y}"
-	program := fmt.Sprintf("command: %q, env: {%s: serve}", os.Args[0], testmcp.Asked)
+	program := fmt.Sprintf("command: %q, env: {%s: serve}", os.Args[0], fakemcp.Asked)
 	for _, tt := range []struct{ name, kind, yaml string }{
 		{"program", "mcp", self("serve")},
 		{"http", "mcp", "url: " + http.URL + "/mcp\n" + key},

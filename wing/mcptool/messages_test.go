@@ -20,8 +20,8 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
 
+	"agenthost/internal/fake/fakemcp"
 	"agenthost/internal/limit"
-	"agenthost/internal/testmcp"
 	"agenthost/pkg/tool"
 )
 
@@ -136,7 +136,7 @@ func TestManyMessages(t *testing.T) {
 // TestOddResources: of resources and prompts that are not as in the protocol, what can be read is
 // used.
 func TestOddResources(t *testing.T) {
-	h := httptest.NewServer(&testmcp.OddServer{})
+	h := httptest.NewServer(&fakemcp.OddServer{})
 	t.Cleanup(h.Close)
 	set := buildSet(t, "mcp", "url: "+h.URL+"\nresources: true").(*serverSet)
 	l, release, err := set.acquireLink(t.Context(), &tool.Call{State: emptyState{}})
@@ -165,7 +165,7 @@ func TestOddResources(t *testing.T) {
 // FuzzMessages checks that no message of a server makes the filter or the decoders panic, and that
 // the library can decode each message that the filter returns.
 func FuzzMessages(f *testing.F) {
-	for _, odd := range testmcp.OddTools() {
+	for _, odd := range fakemcp.OddTools() {
 		f.Add(strings.ReplaceAll(odd.Response, "ID", "1"))
 	}
 	f.Add("event: message\ndata: {}\n\n")

@@ -8,13 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agenthost/internal/testmcp"
+	"agenthost/internal/fake/fakemcp"
 	"agenthost/pkg/tool"
 )
 
 const fortyTwo = `{"content":[{"text":"forty-two","type":"text"}],"isError":false}`
 
-// oddResponses are the responses that the model gets from the tools of [testmcp.OddServer], or
+// oddResponses are the responses that the model gets from the tools of [fakemcp.OddServer], or
 // the errors.
 func oddResponses() map[string]string {
 	return map[string]string{
@@ -55,7 +55,7 @@ func oddResponses() map[string]string {
 func TestOddServer(t *testing.T) {
 	for name, path := range map[string]string{"program": "", "json": "/", "events": "/stream", "text": "/text", "sse": "/sse"} {
 		t.Run(name, func(t *testing.T) {
-			server := &testmcp.OddServer{}
+			server := &fakemcp.OddServer{}
 			yaml := self("odd")
 			if path != "" {
 				h := httptest.NewServer(server)

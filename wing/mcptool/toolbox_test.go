@@ -7,13 +7,13 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"agenthost/internal/testmcp"
+	"agenthost/internal/fake/fakemcp"
 )
 
 // TestToolbox: a toolset of a Toolbox is the MCP server at /mcp/TOOLSET, and all tools are
 // at /mcp.
 func TestToolbox(t *testing.T) {
-	server := testmcp.New("toolbox")
+	server := fakemcp.New("toolbox")
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	paths := make(chan string, 100)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,7 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakevertex"
+	"agenthost/internal/fake/fakevertex"
 	"agenthost/internal/testdb"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"

@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakevertex"
+	"agenthost/internal/fake/fakevertex"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"agenthost/internal/fakevertex"
+	"agenthost/internal/fake/fakevertex"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/storetest"
 )

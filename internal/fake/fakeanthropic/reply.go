@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"agenthost/internal/fakeodd"
+	"agenthost/internal/fake/fakeodd"
 )
 
 // A Reply is one response of the server.

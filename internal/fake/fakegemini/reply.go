@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakeodd"
+	"agenthost/internal/fake/fakeodd"
 )
 
 // A Reply is one response of the server. The zero value is an empty answer with finish

@@ -1,4 +1,4 @@
-package testmcp
+package fakemcp
 
 import (
 	"bufio"

@@ -1,6 +1,6 @@
 // Command serve runs the imitation of Vertex AI as a process, to try agenthost by hand:
 //
-//	go run ./internal/fakevertex/serve 127.0.0.1:8099
+//	go run ./internal/fake/fakevertex/serve 127.0.0.1:8099
 //
 // It prints the environment for agenthost, whose store is then agentengine://77, and whose
 // memories may be in rag://5.
@@ -12,7 +12,7 @@ import (
 	"os"
 	"time"
 
-	"agenthost/internal/fakevertex"
+	"agenthost/internal/fake/fakevertex"
 )
 
 func main() {

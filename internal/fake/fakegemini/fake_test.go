@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
-	"agenthost/internal/fakegemini"
+	"agenthost/internal/fake/fakegemini"
 )
 
 const helloBody = `{"contents":[{"role":"user","parts":[{"text":"hello there"}]}]}`

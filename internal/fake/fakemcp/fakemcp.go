@@ -1,7 +1,7 @@
-// Package testmcp is an MCP server for tests, built with the official SDK. [New] serves
+// Package fakemcp is an MCP server for tests, built with the official SDK. [New] serves
 // over HTTP. For stdio, the test binary starts itself and calls [ServeIfAsked] before
 // its tests.
-package testmcp
+package fakemcp
 
 import (
 	"bufio"
