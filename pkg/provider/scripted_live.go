@@ -8,14 +8,14 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/textlive"
 	"agenthost/pkg/model"
-	"agenthost/wing/live"
 )
 
 // Live returns the live conversations of the script: it answers texts as in other runs, and
 // audio by the words of its transcript entries. It speaks with a tone for each word.
 func (m *scriptedModel) Live() model.LiveLLM {
-	return live.OverText(m, &live.OverTextOptions{
+	return textlive.OverText(m, &textlive.OverTextOptions{
 		Transcribe: m.transcribeEntry, Speak: speakTone, Wait: func(ctx context.Context, d time.Duration) error { return m.opts.Wait(ctx, d) },
 	})
 }

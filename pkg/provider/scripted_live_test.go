@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/textlive"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
-	"agenthost/wing/live"
 )
 
 func newScriptedLive(t *testing.T, script string) model.LiveConn {
@@ -137,7 +137,7 @@ func TestScriptedClose(t *testing.T) {
 // A user who continues interrupts the answer; the model keeps the part that was sent.
 func TestOverTextInterruption(t *testing.T) {
 	speaking := make(chan struct{}, 1)
-	llm := live.OverText(&scriptedModel{script: mustScript(t, "- {text: \"one two three: {user}\"}"), opts: ScriptedOptions{Name: "m", Wait: waitFor}}, &live.OverTextOptions{
+	llm := textlive.OverText(&scriptedModel{script: mustScript(t, "- {text: \"one two three: {user}\"}"), opts: ScriptedOptions{Name: "m", Wait: waitFor}}, &textlive.OverTextOptions{
 		Speak: speakTone,
 		Wait: func(ctx context.Context, _ time.Duration) error {
 			select {
@@ -193,7 +193,7 @@ func TestOverTextAsync(t *testing.T) {
 - text: "you wrote {user}"
 `
 	waits, waiting := make(chan struct{}, 1), make(chan struct{})
-	llm := live.OverText(&scriptedModel{script: mustScript(t, script), opts: ScriptedOptions{Name: "m", Wait: waitFor}}, &live.OverTextOptions{
+	llm := textlive.OverText(&scriptedModel{script: mustScript(t, script), opts: ScriptedOptions{Name: "m", Wait: waitFor}}, &textlive.OverTextOptions{
 		Speak: speakTone,
 		Wait: func(ctx context.Context, _ time.Duration) error {
 			select {
@@ -235,7 +235,7 @@ func TestOverTextAsync(t *testing.T) {
 	write("report")
 	_, _, _, calls := receiveTurn(t, conn)
 	check("I am working on it")
-	respond(calls[0].ID, "status", live.PendingStatus, "")
+	respond(calls[0].ID, "status", textlive.PendingStatus, "")
 	respond(calls[0].ID, "is", "first", genai.FunctionResponseSchedulingSilent)
 	write("hello")
 	check("you wrote hello")

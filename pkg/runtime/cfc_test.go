@@ -7,10 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agenthost/internal/testenv"
+	"agenthost/internal/textlive"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
-	"agenthost/wing/live"
 )
 
 // TestSupportCFC: with support_cfc an agent calls its tools in a live conversation, and its run
@@ -21,7 +21,7 @@ func TestSupportCFC(t *testing.T) {
 		llm  model.LLM
 		want string
 	}{
-		{"live", live.OverText(toolCallModel("f"), nil), "a: call f\na: f map[result:clear]\na: done\na: done\n"},
+		{"live", textlive.OverText(toolCallModel("f"), nil), "a: call f\na: f map[result:clear]\na: done\na: done\n"},
 		{"not live", toolCallModel("f"), "error INVALID_REQUEST: support_cfc requires models with a live API; model answering of agent a has none\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

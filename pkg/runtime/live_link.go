@@ -8,6 +8,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
+	"agenthost/internal/textlive"
 	"agenthost/pkg/model"
 	"agenthost/wing/live"
 )
@@ -79,7 +80,7 @@ func (l *liveLink) retryTime() <-chan time.Time {
 func (a *liveAgent) prepareLink(ctx context.Context) error {
 	llm := model.LiveOf(a.inv.node.llm)
 	if llm == nil {
-		llm = live.OverText(a.inv.node.llm, nil)
+		llm = textlive.OverText(a.inv.node.llm, nil)
 	}
 	a.llm = llm
 	a.traits = llm.LiveTraits("")

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
+	"agenthost/internal/textlive"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -94,7 +95,7 @@ func (l *liveStreams) startStream(s *step, t tool.Tool, call *tool.Call, traits 
 	case <-st.done:
 	case <-wait.C:
 	}
-	return &tool.Result{Response: map[string]any{"status": live.PendingStatus}}
+	return &tool.Result{Response: map[string]any{"status": textlive.PendingStatus}}
 }
 
 func (l *liveStreams) endStream(st *liveStream) {

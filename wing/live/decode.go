@@ -10,6 +10,7 @@ import (
 
 	"agenthost/internal/adkjson"
 	"agenthost/internal/limit"
+	"agenthost/internal/textlive"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
@@ -127,7 +128,7 @@ func isMediaType(text string) bool {
 
 // checkPCM checks the parameters of 16-bit audio and that it has whole samples.
 func checkPCM(parameters string, data []byte) error {
-	if rate, ok := pcmRate(parameters); !ok || rate < minSampleRate || rate > maxSampleRate {
+	if rate, ok := textlive.PCMRate(parameters); !ok || rate < minSampleRate || rate > maxSampleRate {
 		return newRequestError(`expected a rate from 8000 to 48000, such as "audio/pcm;rate=16000"`, "blob", "mime_type")
 	}
 	if len(data)%2 != 0 {
@@ -138,29 +139,9 @@ func checkPCM(parameters string, data []byte) error {
 
 // Sampling rates that live models accept.
 const (
-	defaultSampleRate = 16000
-	minSampleRate     = 8000
-	maxSampleRate     = 48000
+	minSampleRate = 8000
+	maxSampleRate = 48000
 )
-
-// pcmRate reads the rate of ;rate=16000; the default without one.
-func pcmRate(parameters string) (rate int, ok bool) {
-	rate = defaultSampleRate
-	for p := range strings.SplitSeq(parameters, ";") {
-		value, found := strings.CutPrefix(strings.TrimSpace(p), "rate=")
-		if !found {
-			continue
-		}
-		rate = 0
-		for _, c := range []byte(value) {
-			if c < '0' || c > '9' || rate > maxSampleRate {
-				return 0, false
-			}
-			rate = rate*10 + int(c-'0')
-		}
-	}
-	return rate, true
-}
 
 func newRequestError(message string, path ...any) error {
 	return &adkjson.Error{Path: path, Message: message}

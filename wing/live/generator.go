@@ -16,7 +16,7 @@ import (
 )
 
 // A Generator generates the answers of one agent over live connections: the opposite of
-// [OverText]. The connection stays open while the agent executes calls, so that a model
+// [textlive.OverText]. The connection stays open while the agent executes calls, so that a model
 // that composes functions in its own code continues with their results; a request that does
 // not answer its calls begins a new connection. Calls of all models are executed at once:
 // some complete the turn of a call before its response, others only with their answer. It is

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/textlive"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/wing/live"
@@ -241,7 +242,7 @@ func TestGeneratorCanceled(t *testing.T) {
 // A model that sends nothing for some minutes fails.
 func TestGeneratorSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &generatorTest{T: t, gen: live.NewGenerator(live.OverText(silentModel{}, nil), func(*model.Request) *model.LiveSetup { return &model.LiveSetup{} })}
+		g := &generatorTest{T: t, gen: live.NewGenerator(textlive.OverText(silentModel{}, nil), func(*model.Request) *model.LiveSetup { return &model.LiveSetup{} })}
 		began := time.Now()
 		g.generateAnswer(t.Context(), model.UserText("hello"))
 		g.expectLog("error: model: the live model sent nothing for 5 minutes")

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/genai"
+
+	"agenthost/internal/textlive"
 )
 
 // Bounds of recordings. A turn of five minutes at 24 kHz fits.
@@ -76,8 +78,8 @@ func sameAudio(first, other string) bool {
 	if !pcm || !otherPCM {
 		return first == other
 	}
-	rate, ok := pcmRate(a)
-	otherRate, otherOK := pcmRate(b)
+	rate, ok := textlive.PCMRate(a)
+	otherRate, otherOK := textlive.PCMRate(b)
 	return ok == otherOK && rate == otherRate
 }
 
@@ -101,7 +103,7 @@ func (r *recording) nextSpan() Span {
 }
 
 func (r *recording) durationOf(size int) time.Duration {
-	return pcmDuration(&genai.Blob{MIMEType: r.mimeType, Data: r.data[:size]})
+	return textlive.PCMDuration(&genai.Blob{MIMEType: r.mimeType, Data: r.data[:size]})
 }
 
 // RemoveInput returns the audio of the user since the last call, or nil.
@@ -131,9 +133,9 @@ func (r *recording) removeFile(side string) *Recording {
 // encodeWAV returns a WAV file with 16-bit mono samples, whose rate is in the parameters of
 // their media type (RIFF WAVE, PCM).
 func encodeWAV(samples []byte, parameters string) []byte {
-	rate, ok := pcmRate(parameters)
+	rate, ok := textlive.PCMRate(parameters)
 	if !ok || rate == 0 {
-		rate = defaultSampleRate
+		rate = textlive.DefaultSampleRate
 	}
 	const headerBytes, pcmFormat, channels, bytesPerSample = 44, 1, 1, 2
 	f := make([]byte, 0, headerBytes+len(samples))

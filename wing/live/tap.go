@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/genai"
+
+	"agenthost/internal/textlive"
 )
 
 // maxTapAudio is how much audio waits for a reader; the oldest is dropped.
@@ -57,7 +59,7 @@ func (t *Tap) Offer(b *genai.Blob) {
 // maxBytes returns the size of the audio that may wait, in whole samples.
 func (t *Tap) maxBytes(b *genai.Blob) int {
 	perSecond := len(b.Data)
-	if d := pcmDuration(b); d > 0 {
+	if d := textlive.PCMDuration(b); d > 0 {
 		perSecond = int(int64(len(b.Data)) * int64(time.Second) / int64(d))
 	}
 	return perSecond * int(maxTapAudio/time.Second) &^ 1

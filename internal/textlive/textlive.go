@@ -1,4 +1,6 @@
-package live
+// Package textlive holds live conversations with models that have no live API: those of scripts, and
+// those that generate text only.
+package textlive
 
 import (
 	"context"
@@ -171,23 +173,13 @@ func (c *textConn) Send(_ context.Context, f *model.LiveFrame) error {
 	case len(f.Turns) > 0:
 		c.beginTurn(f.Turns, f.TurnComplete)
 	case f.Blob != nil && strings.HasPrefix(f.Blob.MIMEType, "audio/"):
-		c.receiveAudio(pcmDuration(f.Blob), false)
+		c.receiveAudio(PCMDuration(f.Blob), false)
 	case f.Blob != nil:
 		c.images = []*genai.Part{{InlineData: f.Blob}} // the newest one counts
 	case f.ActivityEnd, f.AudioStreamEnd:
 		c.receiveAudio(0, true)
 	}
 	return nil
-}
-
-// pcmDuration returns the duration of 16-bit audio.
-func pcmDuration(b *genai.Blob) time.Duration {
-	_, parameters, _ := strings.Cut(b.MIMEType, ";")
-	rate, ok := pcmRate(parameters)
-	if !ok || rate == 0 {
-		rate = defaultSampleRate
-	}
-	return time.Duration(len(b.Data)/2) * time.Second / time.Duration(rate)
 }
 
 // receiveAudio adds audio, and begins a turn when there is a transcript.
