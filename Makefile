@@ -17,10 +17,12 @@ TOOLS   := tools/go.mod
 GOTEST  := $(CURDIR)/bin/gotest
 # The random seed of proof and probes.
 SEED    ?= 1
+# The proofs or probes to run, a regular expression.
+RUN     ?=
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test interpreters unit race lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
+.PHONY: all help build run test interpreters unit race qa-test lint fmt fmt-check generate film fresh apps eval examples-test gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## same as test
 
@@ -34,14 +36,14 @@ run: build ## build, then serve the example apps on the scripted model
 	$(BIN) serve apps --auto-create-session --demo --dev
 
 test: ## run all checks: format, lint, tests, race detector, apps, other modules; starts the servers that are missing
-	tools/test.sh fmt-check lint interpreters unit race apps bench-test examples-test gcs-test kube-test
+	tools/test.sh fmt-check lint interpreters unit race apps qa-test bench-test examples-test gcs-test kube-test
 
 interpreters: ## install Python for the tests of the code executor wasi (48 MB, requires npm)
 	tools/install-python.sh
 
-.PHONY: gotest
+.PHONY: gotest bin/proof
 gotest:
-	$(NOCGO) $(GO) build -o $(GOTEST) ./internal/gotest
+	cd qa && $(NOCGO) $(GO) build -o $(GOTEST) ./gotest
 
 unit: gotest ## run tests without the race detector
 	$(NOCGO) $(GOTEST) -shuffle=on ./...
@@ -50,18 +52,22 @@ race: gotest ## run tests with the race detector
 	@command -v $(CC) >/dev/null || { echo 'SKIPPED: race detector: no C compiler'; exit 0; }; \
 	set -x; CGO_ENABLED=1 $(GOTEST) -race -shuffle=on ./pkg/session ./pkg/connection ./pkg/store/... ./wing/vertex/... ./wing/bucketstore ./wing/adk/adkdb ./pkg/runtime ./pkg/agentconfig ./pkg/loader ./pkg/server ./pkg/provider
 
-lint: ## run go vet, the analyzers of tools/lint and staticcheck, check that the module is tidy
+lint: ## run go vet, the analyzers of tools/lint and staticcheck, check that the modules are tidy
 	$(NOCGO) $(GO) vet ./...
+	cd qa && $(NOCGO) $(GO) vet ./...
 	cd tools && $(NOCGO) $(GO) build -o ../bin/lint ./lint
 	$(NOCGO) $(GO) vet -vettool=$(CURDIR)/bin/lint ./...
+	cd qa && $(NOCGO) $(GO) vet -vettool=$(CURDIR)/bin/lint ./...
 	$(NOCGO) $(GO) tool -modfile=$(TOOLS) staticcheck ./...
+	cd qa && $(NOCGO) $(GO) tool -modfile=../$(TOOLS) staticcheck ./...
 	$(GO) mod tidy -diff
+	cd qa && $(GO) mod tidy -diff
 
 fmt: ## format all Go files
-	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal pkg wing bench examples
+	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal pkg wing qa examples
 
 fmt-check:
-	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal pkg wing bench examples); \
+	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal pkg wing qa examples); \
 	if [ -n "$$out" ]; then echo "not formatted, run make fmt:"; echo "$$out"; exit 1; fi
 
 generate: ## generate schemas, reference, usage texts and licences
@@ -69,7 +75,7 @@ generate: ## generate schemas, reference, usage texts and licences
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh|TestHostSchemaFresh|TestEditorSettingsFresh|TestLicensesFresh' -update
 
 film: ## record the film of the README
-	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestFilmFresh' -update
+	cd qa && $(NOCGO) $(GO) test ./film -run 'TestFilmFresh' -update
 
 apps: build ## check the example apps and run their tests
 	$(BIN) check apps
@@ -79,43 +85,49 @@ apps: build ## check the example apps and run their tests
 eval: build ## evaluate the example apps on all their eval sets, offline
 	@failed=0; for app in apps/*/; do $(BIN) eval $$app --results bin/evals || failed=1; done; exit $$failed
 
+qa-test: gotest ## test the proofs, the film and the release tool (separate module)
+	cd qa && $(NOCGO) $(GOTEST) -shuffle=on ./...
+
 bench-test: gotest
-	cd bench && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
-	@command -v $(CC) >/dev/null || { echo 'SKIPPED: floors of bench/stores: no C compiler'; exit 0; }; \
-	set -x; cd bench && CGO_ENABLED=1 $(GOTEST) -run Floor ./stores
+	cd qa/bench && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
+	@command -v $(CC) >/dev/null || { echo 'SKIPPED: floors of qa/bench/stores: no C compiler'; exit 0; }; \
+	set -x; cd qa/bench && CGO_ENABLED=1 $(GOTEST) -run Floor ./stores
 
 examples-test: gotest ## build and run the example of a Go program with its own kinds (separate module)
 	cd examples/extend && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
 gcs-test: gotest ## test artifacts on a third-party fake of Google Cloud Storage (separate module)
-	cd internal/gcscompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
+	cd qa/gcscompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
 kube-test: gotest ## validate the manifests in deploy/ with Kubernetes' own types (separate module)
-	cd internal/kubecompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
+	cd qa/kubecompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
 bench: ## benchmark against adk-go and print ratios
-	cd bench && $(NOCGO) $(GO) run .
+	cd qa/bench && $(NOCGO) $(GO) run .
 
 bench-live: ## benchmark forwarding the audio of live conversations against a bare relay and adk-go
-	cd bench && $(NOCGO) $(GO) run ./live
+	cd qa/bench && $(NOCGO) $(GO) run ./live
 
 bench-stores: ## benchmark the session stores only; needs a C compiler for adk-go's best setup
-	cd bench && CGO_ENABLED=1 $(GO) run ./stores
+	cd qa/bench && CGO_ENABLED=1 $(GO) run ./stores
 
-proof: build ## verify the guarantees under load and faults, print a table
-	$(NOCGO) $(GO) run ./internal/proof -bin $(BIN) -seed $(SEED)
+bin/proof: # the folder of the run stays the root of the repository
+	cd qa && $(NOCGO) $(GO) build -o ../bin/proof ./proof
 
-proof-full: build ## run proof in its long form, which takes hours
-	$(NOCGO) $(GO) run ./internal/proof -bin $(BIN) -seed $(SEED) -full
+proof: build bin/proof ## verify the guarantees under load and faults, print a table
+	bin/proof -bin $(BIN) -seed $(SEED) -run '$(RUN)'
 
-probes: build ## count violations of session store guarantees, print a table of zeros
-	$(NOCGO) $(GO) run ./internal/proof probes -bin $(BIN) -seed $(SEED)
+proof-full: build bin/proof ## run proof in its long form, which takes hours
+	bin/proof -bin $(BIN) -seed $(SEED) -run '$(RUN)' -full
+
+probes: build bin/proof ## count violations of session store guarantees, print a table of zeros
+	bin/proof probes -bin $(BIN) -seed $(SEED) -run '$(RUN)'
 
 bench-http: ## benchmark both HTTP servers in separate processes, about 20 minutes
-	cd bench && CGO_ENABLED=1 $(GO) run ./http
+	cd qa/bench && CGO_ENABLED=1 $(GO) run ./http
 
-bench-replicas: build ## benchmark turns with 1, 2 and 3 replicas on PostgreSQL
-	$(NOCGO) $(GO) run ./internal/proof replicas -bin $(BIN) -seed $(SEED)
+bench-replicas: build bin/proof ## benchmark turns with 1, 2 and 3 replicas on PostgreSQL
+	bin/proof replicas -bin $(BIN) -seed $(SEED)
 
 ui-test: build ## test the page, the official Dev UI and ADK's own client in a browser; requires npm, installs the rest (Chromium as root)
 	$(NOCGO) $(GO) test -c -o bin/fakelive.test ./ui-test/fakelive
@@ -129,7 +141,8 @@ fuzz: ## run each fuzz target for 10 seconds
 	  done; done
 
 dist: ## build the archives of a release for six platforms, with checksums and SBOMs, in dist/
-	$(NOCGO) $(GO) run ./internal/dist -version '$(VERSION)'
+	cd qa && $(NOCGO) $(GO) build -o ../bin/release ./release
+	bin/release -version '$(VERSION)'
 
 # The path is an argument named PATH, which hides the search path of commands here.
 module: ## change the module path everywhere: make module PATH=github.com/you/agenthost

@@ -20,7 +20,7 @@ var (
 // existing file, and an existing heading if it has an anchor.
 func TestDocsLinks(t *testing.T) {
 	var files []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "apps/*/README.md", "bench/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "apps/*/README.md", "qa/*/*.md"} {
 		matches, err := filepath.Glob(filepath.Join(repo, pattern))
 		if err != nil {
 			t.Fatal(err)

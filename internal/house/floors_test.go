@@ -20,10 +20,10 @@ var floors = map[string]int{
 	"pkg/agentconfig": 6, "internal/turn": 6, "wing/apptest": 7, "wing/evaluation/evalfile": 7, "wing/evaluation/evalrun": 8,
 	"pkg/loader": 9,
 	"pkg/server": 10, "wing/evaluation/evaltest": 10, "internal/lsp": 10,
-	"cmd/agenthost": 11, "examples/embed": 11, "internal/proof": 11, "internal/gotest": 11, "internal/dist": 0, "internal/junit": 0, "wing/evaluation/evalstats": 0, "wing/evaluation/evalreport": 9, "wing/evaluation/optimize": 9,
+	"cmd/agenthost": 11, "examples/embed": 11, "internal/junit": 0, "wing/evaluation/evalstats": 0, "wing/evaluation/evalreport": 9, "wing/evaluation/optimize": 9,
 
 	// Test support: only tests import it.
-	"internal/fake/fakeodd": 0, "internal/fake/fakeanthropic": 1, "internal/fake/fakeidp": 0, "internal/fake/fakegemini": 1, "internal/fake/fakeollama": 1, "internal/fake/fakeopenai": 1, "internal/fake/fakebucket": 0, "internal/fake/fakevertex": 0, "internal/fake/fakevertex/serve": 1, "internal/testdb": 0, "internal/film": 0, "internal/fake/fakemcp": 0, "ui-test/fakelive": 0, "ui-test/fakeauth": 1, "pkg/store/storetest": 5, "internal/testenv": 10,
+	"internal/fake/fakeodd": 0, "internal/fake/fakeanthropic": 1, "internal/fake/fakeidp": 0, "internal/fake/fakegemini": 1, "internal/fake/fakeollama": 1, "internal/fake/fakeopenai": 1, "internal/fake/fakebucket": 0, "internal/fake/fakevertex": 0, "internal/fake/fakevertex/serve": 1, "internal/testdb": 0, "internal/fake/fakemcp": 0, "ui-test/fakelive": 0, "ui-test/fakeauth": 1, "pkg/store/storetest": 5, "internal/testenv": 10,
 }
 
 func TestFloors(t *testing.T) {
@@ -58,7 +58,7 @@ func TestFloors(t *testing.T) {
 				t.Errorf("%s (floor %d) imports %s (floor %d)", from, floor, to, floors[to])
 			}
 			if testOnly(to) && !testOnly(from) {
-				if from != "internal/testenv" && (from != "internal/proof" || to != "internal/fake/fakegemini" && to != "internal/testdb") { // a proof runs the fake in a process of its own
+				if from != "internal/testenv" {
 					t.Errorf("%s imports %s, a package for tests", from, to)
 				}
 			}
@@ -82,5 +82,5 @@ func TestOneJSONSchemaPackage(t *testing.T) {
 }
 
 func testOnly(pkg string) bool {
-	return slices.Contains([]string{"internal/fake/fakeodd", "internal/fake/fakeanthropic", "internal/fake/fakeidp", "internal/fake/fakegemini", "internal/fake/fakeollama", "internal/fake/fakeopenai", "internal/fake/fakebucket", "internal/testdb", "internal/film", "pkg/store/storetest", "internal/fake/fakemcp", "internal/testenv", "internal/number/numbertest"}, pkg)
+	return slices.Contains([]string{"internal/fake/fakeodd", "internal/fake/fakeanthropic", "internal/fake/fakeidp", "internal/fake/fakegemini", "internal/fake/fakeollama", "internal/fake/fakeopenai", "internal/fake/fakebucket", "internal/testdb", "pkg/store/storetest", "internal/fake/fakemcp", "internal/testenv", "internal/number/numbertest"}, pkg)
 }

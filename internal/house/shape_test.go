@@ -24,7 +24,7 @@ const (
 func eachFile(t *testing.T, visit func(path string, fset *token.FileSet, f *ast.File)) {
 	t.Helper()
 	fset := token.NewFileSet()
-	for _, top := range []string{"cmd", "internal", "pkg", "wing"} {
+	for _, top := range []string{"cmd", "internal", "pkg", "wing", "qa"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", top), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -224,7 +224,7 @@ func TestRowsAreUsed(t *testing.T) {
 // ownSources returns the code of the program, without tests, test servers and this package.
 func ownSources(t *testing.T) map[string][]byte {
 	t.Helper()
-	foreign := regexp.MustCompile(`^internal/(fake|proof|testenv|testdb|gotest|film|house|limit)/|^wing/adk/conformance/`)
+	foreign := regexp.MustCompile(`^internal/(fake|testenv|testdb|house|limit)/|^wing/adk/conformance/`)
 	files := map[string][]byte{}
 	for _, top := range []string{"cmd", "internal", "pkg", "wing"} {
 		err := filepath.WalkDir(filepath.Join("../..", top), func(path string, d fs.DirEntry, err error) error {

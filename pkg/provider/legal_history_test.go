@@ -21,7 +21,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// internal/proof runs the random tests with more cases for each service, and another seed.
+// qa/proof runs the random tests with more cases for each service, and another seed.
 var (
 	seed    = flag.Uint64("seed", 1, "seed of the random tests")
 	fullRun = flag.Bool("full", false, "run the random tests with all their cases")

@@ -19,7 +19,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// internal/proof runs the test with more rounds and another seed.
+// qa/proof runs the test with more rounds and another seed.
 var (
 	seed = flag.Uint64("seed", 1, "seed of the random requests")
 	full = flag.Bool("full", false, "call each route 1000 times")
