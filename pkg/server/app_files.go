@@ -23,7 +23,7 @@ const maxAppFileSize = 4 << 20
 
 // readAppFile reads a file of an app's folder. The error is [fs.ErrNotExist] if the app
 // or the file does not exist.
-func (s *Server) readAppFile(app, name string) ([]byte, error) {
+func (s *Services) readAppFile(app, name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrNotExist
 	}
@@ -39,7 +39,7 @@ func (s *Server) readAppFile(app, name string) ([]byte, error) {
 	return root.ReadFile(name)
 }
 
-func (s *Server) openFolder(app string) (*os.Root, error) {
+func (s *Services) openFolder(app string) (*os.Root, error) {
 	if s.opts.Folders == nil {
 		return nil, fs.ErrNotExist
 	}
@@ -52,7 +52,7 @@ func (s *Server) openFolder(app string) (*os.Root, error) {
 
 // listFiles returns the sorted names, without the suffix, of the files in a directory
 // of an app's folder. A missing directory is empty.
-func (s *Server) listFiles(app, dir, suffix string) ([]string, error) {
+func (s *Services) listFiles(app, dir, suffix string) ([]string, error) {
 	names := []string{}
 	root, err := s.openFolder(app)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +76,7 @@ func (s *Server) listFiles(app, dir, suffix string) ([]string, error) {
 }
 
 // readReadme returns the content of an app's README.md, or an empty string.
-func (s *Server) readReadme(app string) string {
+func (s *Services) readReadme(app string) string {
 	text, err := s.readAppFile(app, "README.md")
 	if err != nil {
 		return ""
@@ -92,12 +92,12 @@ const (
 
 const errNoRecordedTests = unsupportedError("ADK's recorded tests cannot be changed or run here: use agenthost test for the *.test.yaml files of an app")
 
-func rejectWith(err error) handler {
+func rejectWith(err error) Handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }
 }
 
 // handleTests lists the tests recorded with ADK's web client.
-func (s *Server) handleTests(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleTests(w http.ResponseWriter, r *http.Request) error {
 	names, err := s.listFiles(r.PathValue("app"), testFolder, testSuffix)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *Server) handleTests(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, names)
 }
 
-func (s *Server) handleTest(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleTest(w http.ResponseWriter, r *http.Request) error {
 	name := strings.TrimSuffix(r.PathValue("name"), testSuffix)
 	text, err := s.readAppFile(r.PathValue("app"), path.Join(testFolder, name+testSuffix))
 	if strings.Contains(name, "/") || err != nil || !json.Valid(text) {

@@ -30,11 +30,11 @@ type (
 	}
 )
 
-func (s *Server) handleVersion(w http.ResponseWriter, _ *http.Request) error {
+func (s *Services) handleVersion(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, versionBody{s.opts.Version, "go", strings.TrimPrefix(goruntime.Version(), "go")})
 }
 
-func (s *Server) handleListApps(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleListApps(w http.ResponseWriter, r *http.Request) error {
 	detailed, err := readQueryFlag(r, "detailed")
 	if err != nil {
 		return err
@@ -47,8 +47,11 @@ func (s *Server) handleListApps(w http.ResponseWriter, r *http.Request) error {
 	for i, a := range apps {
 		names[i] = a.Name()
 	}
-	// The visual builder opens a new app only if the list includes its draft.
-	names = append(names, s.drafts.appNames()...)
+	for _, x := range s.extensions {
+		if x.ListApps != nil {
+			names = append(names, x.ListApps()...)
+		}
+	}
 	slices.Sort(names)
 	return writeJSON(w, slices.Compact(names))
 }
@@ -61,7 +64,7 @@ func newAppBodies(apps []*runtime.App) []appBody {
 	return bodies
 }
 
-func (s *Server) handleDiagnostics(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleDiagnostics(w http.ResponseWriter, r *http.Request) error {
 	st, ok := s.findStatus(r.PathValue("app"))
 	if !ok {
 		return appNotFound(r.PathValue("app"))
@@ -71,7 +74,7 @@ func (s *Server) handleDiagnostics(w http.ResponseWriter, r *http.Request) error
 
 // findStatus returns the reloader's status of an app. Apps built in Go code are unknown
 // to the reloader and have no problems.
-func (s *Server) findStatus(app string) (Status, bool) {
+func (s *Services) findStatus(app string) (Status, bool) {
 	if s.opts.Reloader != nil {
 		if st, ok := s.opts.Reloader.Status(app); ok {
 			return st, true
@@ -84,7 +87,7 @@ func (s *Server) findStatus(app string) (Status, bool) {
 	return Status{App: a.Name(), Revision: a.Revision(), OK: true}, true
 }
 
-func (s *Server) handlePreview(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handlePreview(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return err
@@ -124,7 +127,7 @@ type (
 )
 
 // findApp returns the current revision of the app in the path.
-func (s *Server) findApp(r *http.Request) (*runtime.App, error) {
+func (s *Services) findApp(r *http.Request) (*runtime.App, error) {
 	app := s.host.App(r.PathValue("app"))
 	if app == nil {
 		return nil, appNotFound(r.PathValue("app"))
@@ -134,7 +137,7 @@ func (s *Server) findApp(r *http.Request) (*runtime.App, error) {
 
 // handleAppInfo describes the LLM agents of an app. As in adk-python, the root agent
 // must be an LLM agent.
-func (s *Server) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {
 		return err

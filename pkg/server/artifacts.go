@@ -20,9 +20,9 @@ const (
 
 // artifactStore returns the store. As in adk-python, the app and the session need not
 // exist.
-func (s *Server) artifactStore() *store.Artifacts { return s.host.Store().Artifacts }
+func (s *Services) artifactStore() *store.Artifacts { return s.host.Store().Artifacts }
 
-func (s *Server) handleListArtifacts(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleListArtifacts(w http.ResponseWriter, r *http.Request) error {
 	names, err := s.artifactStore().Keys(r.Context(), pathKey(r))
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (s *Server) handleListArtifacts(w http.ResponseWriter, r *http.Request) err
 	return writeJSON(w, names)
 }
 
-func (s *Server) handleSaveArtifact(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleSaveArtifact(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (s *Server) handleSaveArtifact(w http.ResponseWriter, r *http.Request) erro
 	return writeJSON(w, made)
 }
 
-func (s *Server) handleDeleteArtifact(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleDeleteArtifact(w http.ResponseWriter, r *http.Request) error {
 	if err := s.artifactStore().Delete(r.Context(), pathKey(r), r.PathValue("name")); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *Server) handleDeleteArtifact(w http.ResponseWriter, r *http.Request) er
 //
 //	{name}  {name}/versions  {name}/versions/metadata
 //	{name}/versions/{version}  {name}/versions/{version}/metadata
-func (s *Server) handleArtifact(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleArtifact(w http.ResponseWriter, r *http.Request) error {
 	path := r.PathValue("name")
 	if name, ok := strings.CutSuffix(path, "/versions"); ok {
 		return s.writeVersions(w, r, name, false)
@@ -85,7 +85,7 @@ func (s *Server) handleArtifact(w http.ResponseWriter, r *http.Request) error {
 	return s.writeArtifact(w, r, path, version)
 }
 
-func (s *Server) writeArtifact(w http.ResponseWriter, r *http.Request, name string, version int) error {
+func (s *Services) writeArtifact(w http.ResponseWriter, r *http.Request, name string, version int) error {
 	part, err := s.artifactStore().Load(r.Context(), pathKey(r), name, version)
 	if errors.Is(err, session.ErrNotFound) {
 		return errArtifactNotFound
@@ -101,7 +101,7 @@ func (s *Server) writeArtifact(w http.ResponseWriter, r *http.Request, name stri
 	return nil
 }
 
-func (s *Server) writeVersions(w http.ResponseWriter, r *http.Request, name string, described bool) error {
+func (s *Services) writeVersions(w http.ResponseWriter, r *http.Request, name string, described bool) error {
 	all, err := s.artifactStore().Versions(r.Context(), pathKey(r), name)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *Server) writeVersions(w http.ResponseWriter, r *http.Request, name stri
 	return writeJSON(w, numbers)
 }
 
-func (s *Server) writeVersion(w http.ResponseWriter, r *http.Request, name string, version int) error {
+func (s *Services) writeVersion(w http.ResponseWriter, r *http.Request, name string, version int) error {
 	v, err := s.artifactStore().Version(r.Context(), pathKey(r), name, version)
 	if errors.Is(err, session.ErrNotFound) {
 		return errVersionNotFound

@@ -45,29 +45,8 @@ func ReadAuth(path string, lookup spec.Lookup) (*Auth, error) {
 	return a, nil
 }
 
-// publicRoutes lists the routes that need no authentication: health checks, the page,
-// which contains no data and asks for a token, the OpenAPI document, which is the
-// same on every server, and the page for authorization servers, whose state is a credential. ADK's clients poll /docs to detect whether a server is up.
-func publicRoutes() []string {
-	return append(probeRoutes(), "GET /{$}", "GET /ui/{file}", "GET /docs", "GET /openapi.json", "GET "+CallbackPath, "POST "+CallbackPath)
-}
-
-// probeRoutes lists the routes that accept any Host header: health checks use addresses
-// that are not known in advance, such as the IP of a pod.
-func probeRoutes() []string { return []string{"GET /health", "GET /livez", "GET /readyz"} }
-
-func isPublicRoute(pattern string) bool { return slices.Contains(publicRoutes(), pattern) }
-
-// userRoutes lists the routes without {user} that every authenticated caller may use;
-// their handlers check the user ID. Routes with {user} are checked in authorizeRequest.
-// All other routes require an administrator, so that a new route is not exposed by
-// mistake.
-func userRoutes() []string {
-	return []string{"GET /version", "GET /list-apps", "POST /run", "POST /run_sse", "POST /run_live/ticket"}
-}
-
 // authenticate returns the caller, or nil if authentication is disabled.
-func (s *Server) authenticate(r *http.Request) (*auth.Principal, error) {
+func (s *Services) authenticate(r *http.Request) (*auth.Principal, error) {
 	if s.opts.Auth == nil {
 		return nil, nil
 	}
@@ -86,19 +65,18 @@ func (s *Server) authenticate(r *http.Request) (*auth.Principal, error) {
 	return p, nil
 }
 
-// authorizeRequest checks whether the caller may use the route of a pattern.
-func (s *Server) authorizeRequest(r *http.Request, pattern string) error {
-	if s.opts.Auth == nil || isPublicRoute(pattern) || pattern == liveRoute {
-		return nil // handleRunLive authenticates: browsers send no headers
+// authorizeRequest checks whether the caller may use a route.
+func (s *Services) authorizeRequest(r *http.Request, rt *mountedRoute) error {
+	if s.opts.Auth == nil || rt.Access.isPublic() || rt.Access == AccessHandler {
+		return nil
 	}
 	p, err := s.authenticate(r)
 	if err != nil || p.Admin {
 		return err
 	}
-	own := strings.Contains(pattern, "{user}")
-	if !own && !slices.Contains(userRoutes(), pattern) ||
-		own && r.PathValue("user") != p.UserID ||
-		strings.Contains(pattern, "{app}") && !p.MayUse(r.Context(), r.PathValue("app")) {
+	if !rt.hasUser && rt.Access != AccessUser ||
+		rt.hasUser && r.PathValue("user") != p.UserID ||
+		rt.hasApp && !p.MayUse(r.Context(), r.PathValue("app")) {
 		return errPermissionDenied
 	}
 	return nil
@@ -106,7 +84,7 @@ func (s *Server) authorizeRequest(r *http.Request, pattern string) error {
 
 // resolveUser returns the user ID that a request acts as. The request may omit it; if
 // present, it must be the caller's, unless the caller is an administrator.
-func (s *Server) resolveUser(r *http.Request, app, user string) (string, error) {
+func (s *Services) resolveUser(r *http.Request, app, user string) (string, error) {
 	p, err := s.authenticate(r)
 	switch {
 	case p == nil:
@@ -124,7 +102,7 @@ func (s *Server) resolveUser(r *http.Request, app, user string) (string, error) 
 
 // stateWriter returns the role in which the caller writes state. Without authentication
 // there are no administrators.
-func (s *Server) stateWriter(r *http.Request) session.Writer {
+func (s *Services) stateWriter(r *http.Request) session.Writer {
 	if p, err := s.authenticate(r); err == nil && p != nil && p.Admin {
 		return session.WriterAdmin
 	}
@@ -134,7 +112,7 @@ func (s *Server) stateWriter(r *http.Request) session.Writer {
 // authorizeWrites rejects state keys that the caller may not write: keys reserved by
 // the app's state_schema and, with authentication, app: keys, which are shared by all
 // users, unless the state_schema allows clients to write them.
-func (s *Server) authorizeWrites(r *http.Request, name string, deltas ...map[string]any) error {
+func (s *Services) authorizeWrites(r *http.Request, name string, deltas ...map[string]any) error {
 	app, w := s.host.App(name), s.stateWriter(r)
 	for _, delta := range deltas {
 		if len(delta) == 0 {
@@ -166,12 +144,12 @@ func isClientWritable(app *runtime.App, key string) bool {
 }
 
 // isPrivileged reports whether the caller may see the host's own data.
-func (s *Server) isPrivileged(r *http.Request) bool {
+func (s *Services) isPrivileged(r *http.Request) bool {
 	p, err := s.authenticate(r)
 	return err == nil && (p == nil || p.Admin)
 }
 
-func (s *Server) canUseApp(r *http.Request, app string) bool {
+func (s *Services) canUseApp(r *http.Request, app string) bool {
 	p, err := s.authenticate(r)
 	return err == nil && (p == nil || p.MayUse(r.Context(), app))
 }

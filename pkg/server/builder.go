@@ -24,7 +24,7 @@ const errDevDisabled = forbiddenError("App files are not available: start the se
 // handleBuilderFile returns a YAML file of an app, or its draft if the client asks for
 // it. A missing file is an empty response: ADK's web client then treats the app as not
 // editable.
-func (s *Server) handleBuilderFile(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleBuilderFile(w http.ResponseWriter, r *http.Request) error {
 	if !s.opts.Dev {
 		return errDevDisabled
 	}
@@ -48,7 +48,7 @@ func (s *Server) handleBuilderFile(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-func (s *Server) readBuilderFile(app, name string, tmp bool) ([]byte, error) {
+func (s *Services) readBuilderFile(app, name string, tmp bool) ([]byte, error) {
 	if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
 		return nil, fs.ErrNotExist
 	}
@@ -60,17 +60,17 @@ func (s *Server) readBuilderFile(app, name string, tmp bool) ([]byte, error) {
 
 // handleBuilderSave stores files as the app's draft, or writes them together with the
 // draft to the app's folder. Fields that the builder does not support are kept.
-func (s *Server) handleBuilderSave(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleBuilderSave(w http.ResponseWriter, r *http.Request) error {
 	return s.saveBuilderForm(w, r, r.PathValue("app"))
 }
 
 // handleBuilderSaveAny is handleBuilderSave for a path without an app: file names start
 // with the app.
-func (s *Server) handleBuilderSaveAny(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleBuilderSaveAny(w http.ResponseWriter, r *http.Request) error {
 	return s.saveBuilderForm(w, r, "")
 }
 
-func (s *Server) saveBuilderForm(w http.ResponseWriter, r *http.Request, app string) error {
+func (s *Services) saveBuilderForm(w http.ResponseWriter, r *http.Request, app string) error {
 	tmp, err := readQueryFlag(r, "tmp")
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Server) saveBuilderForm(w http.ResponseWriter, r *http.Request, app str
 	return s.saveDraft(w, r, u)
 }
 
-func (s *Server) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) error {
+func (s *Services) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) error {
 	files := map[string][]byte{}
 	maps.Copy(files, s.drafts.get(u.app))
 	maps.Copy(files, u.files)
@@ -112,7 +112,7 @@ func (s *Server) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) er
 	return writeJSON(w, true)
 }
 
-func (s *Server) handleBuilderCancel(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleBuilderCancel(w http.ResponseWriter, r *http.Request) error {
 	if !s.opts.Dev {
 		return errDevDisabled
 	}

@@ -23,7 +23,7 @@ type builderMerger struct {
 
 // mergeBuilderFiles merges the builder's files into the files of an app and returns the
 // merged files and the names of the preserved fields.
-func (s *Server) mergeBuilderFiles(app string, files map[string][]byte) (map[string][]byte, []string) {
+func (s *Services) mergeBuilderFiles(app string, files map[string][]byte) (map[string][]byte, []string) {
 	k := &builderMerger{
 		read:    func(name string) ([]byte, error) { return s.readAppFile(app, name) },
 		visited: map[string]bool{},

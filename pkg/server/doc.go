@@ -6,24 +6,25 @@
 //	GET    /ui/{file}                            files of the page
 //	GET    /docs                                 OpenAPI document as a page
 //	GET    /openapi.json                         OpenAPI document of all routes
+//	GET    /oauth/callback                       answer of an authorization server
+//	POST   /oauth/callback                       the same, confirmed by a form
 //	GET    /health                               liveness
 //	GET    /livez                                liveness
 //	GET    /readyz                               readiness, with reasons
-//	GET    /oauth/callback                       answer of an authorization server
-//	POST   /oauth/callback                       the same, confirmed by a form
+//	GET    /version                              versions of the server and of Go
 //	POST   /-/reload                             reload changed files
 //	GET    /-/changes                            stream of the status of all apps
-//	GET    /version                              versions of the server and of Go
+//	GET    /metrics                              Prometheus metrics, if Options.Metrics is set
 //	GET    /list-apps                            names, or ?detailed=true
-//	GET    /apps/{app}/diagnostics               errors and warnings of the app's files
 //	GET    /apps/{app}/app-info                  LLM agents of the app
+//	GET    /apps/{app}/diagnostics               errors and warnings of the app's files
 //	POST   /apps/{app}/preview                   request that a model would get
 //	GET    /apps/{app}/users/{user}/sessions             list, without events
 //	POST   /apps/{app}/users/{user}/sessions             create
 //	GET    /apps/{app}/users/{user}/sessions/{session}   with events
 //	POST   /apps/{app}/users/{user}/sessions/{session}   create, body is the state (deprecated)
-//	DELETE /apps/{app}/users/{user}/sessions/{session}   also if it does not exist
 //	PATCH  /apps/{app}/users/{user}/sessions/{session}   change the state
+//	DELETE /apps/{app}/users/{user}/sessions/{session}   also if it does not exist
 //	POST   /apps/{app}/users/{user}/sessions/{session}/rewind   remove the end, optionally run
 //	PATCH  /apps/{app}/users/{user}/memory               add a session to the memory
 //	GET    /apps/{app}/users/{user}/sessions/{session}/artifacts             names
@@ -32,11 +33,9 @@
 //	DELETE /apps/{app}/users/{user}/sessions/{session}/artifacts/{name...}   also if it does not exist
 //	POST   /run                                  one invocation, all events in one response
 //	POST   /run_sse                              one invocation, events as a stream
-//	GET    /run_live                             a live conversation on a WebSocket
-//	POST   /run_live/ticket                      a ticket for one live conversation
-//	GET    /metrics                              Prometheus metrics, if Options.Metrics is set
 //
-// routes.go lists all routes, with those for developers and for ADK's web client.
+// routes.go lists the routes. Extensions add more ([Extension]): live conversations,
+// evaluations, and what ADK's web client reads.
 //
 // Request bodies are parsed as JSON regardless of Content-Type. Keys may be camelCase or
 // snake_case; camelCase takes precedence. Unknown keys are ignored at the top level and
@@ -63,6 +62,5 @@
 // ?detach=true. With Last-Event-ID a client resumes a stream (run.go). Event
 // IDs are sent to clients that ask for them with ?eventIds=true.
 //
-// The OpenAPI document is generated from the routes, the operations
-// (openapi.go) and the schemas (openapi.yaml).
+// The OpenAPI document is generated from the routes and the schemas (openapi.yaml).
 package server

@@ -251,7 +251,7 @@ func unavailableMessage(err error) string {
 
 // writeError responds with an error. If the client has disconnected, it only records
 // the status; during a shutdown, canceled requests still get a response.
-func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Services) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	var unread *bodyReadError // its request has ended too, but the client may still read
 	if r.Context().Err() != nil && s.runs.isOpen() && !errors.As(err, &unread) {
 		w.WriteHeader(statusClientGone)
@@ -268,7 +268,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // logFailure classifies an error and logs the cause if the response omits it.
-func (s *Server) logFailure(r *http.Request, err error) failure {
+func (s *Services) logFailure(r *http.Request, err error) failure {
 	key := pathKey(r)
 	var a *sessionError
 	if errors.As(err, &a) {

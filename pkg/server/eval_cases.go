@@ -26,7 +26,7 @@ func caseNotFound(set, id string) error {
 }
 
 // handleEvalCases lists the IDs of the cases of a set. A missing set is 400, as in ADK.
-func (s *Server) handleEvalCases(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleEvalCases(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEvalView(w, r, func() (any, error) {
 		set, err := s.readEvalSet(r)
 		if missing := notFoundError(""); errors.As(err, &missing) {
@@ -45,7 +45,7 @@ func (s *Server) handleEvalCases(w http.ResponseWriter, r *http.Request) error {
 }
 
 // handleEvalCase responds with a case, or with what results have of one that was deleted.
-func (s *Server) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEval(w, r, func() (any, error) {
 		name, id := r.PathValue("name"), r.PathValue("case")
 		set, err := s.readEvalSet(r)
@@ -68,7 +68,7 @@ func (s *Server) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
 
 // handleSaveEvalCase changes a case. Fields that the body omits are kept, because ADK's
 // web client omits those that it cannot edit; null removes a field.
-func (s *Server) handleSaveEvalCase(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleSaveEvalCase(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *Server) handleSaveEvalCase(w http.ResponseWriter, r *http.Request) erro
 	})
 }
 
-func (s *Server) handleDeleteEvalCase(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleDeleteEvalCase(w http.ResponseWriter, r *http.Request) error {
 	return s.editCase(w, r, func(set *eval.Set, i int) error {
 		set.Cases = slices.Delete(set.Cases, i, i+1)
 		return nil
@@ -98,7 +98,7 @@ func (s *Server) handleDeleteEvalCase(w http.ResponseWriter, r *http.Request) er
 }
 
 // editCase changes the set of the case in the path.
-func (s *Server) editCase(w http.ResponseWriter, r *http.Request, change func(set *eval.Set, i int) error) error {
+func (s *Services) editCase(w http.ResponseWriter, r *http.Request, change func(set *eval.Set, i int) error) error {
 	name, id := r.PathValue("name"), r.PathValue("case")
 	err := s.editEvalSet(r, func(set *eval.Set) error {
 		i := slices.IndexFunc(set.Cases, func(c *eval.Case) bool { return c.ID == id })
@@ -175,7 +175,7 @@ func (b *body) addEvalError(err error, keys ...any) {
 }
 
 // handleAddEvalSession adds the conversation of a session to a set as a new case.
-func (s *Server) handleAddEvalSession(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleAddEvalSession(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (s *Server) handleAddEvalSession(w http.ResponseWriter, r *http.Request) er
 // recordConversation returns the turns of a session, without those that were rewound, and
 // the session that they began in. Its state has the keys that no turn wrote and, as in
 // ADK, an empty value for each other key in an instruction.
-func (s *Server) recordConversation(sess *session.Session) ([]*eval.Invocation, *eval.SessionInput) {
+func (s *Services) recordConversation(sess *session.Session) ([]*eval.Invocation, *eval.SessionInput) {
 	events := session.WithoutRewound(sess.Events())
 	turns := slices.DeleteFunc(eval.Turns(events), func(inv *eval.Invocation) bool {
 		// A change of the state is an invocation too.

@@ -22,7 +22,7 @@ import (
 const errEvalSetsReadOnly = forbiddenError("Eval sets cannot be changed: start the server with --dev")
 
 // sendEval sends a value of package eval within the limit of large responses.
-func (s *Server) sendEval(w http.ResponseWriter, r *http.Request, read func() (any, error)) error {
+func (s *Services) sendEval(w http.ResponseWriter, r *http.Request, read func() (any, error)) error {
 	return s.responses.sendResponse(w, r, responseRequest{encode: func() ([]byte, error) {
 		v, err := read()
 		if err != nil {
@@ -33,7 +33,7 @@ func (s *Server) sendEval(w http.ResponseWriter, r *http.Request, read func() (a
 }
 
 // requireEvalEdits rejects requests unless developers may write the files of apps.
-func (s *Server) requireEvalEdits(h handler) handler {
+func (s *Services) requireEvalEdits(h Handler) Handler {
 	if !s.opts.Dev || s.opts.Folders == nil {
 		return rejectWith(errEvalSetsReadOnly)
 	}
@@ -42,7 +42,7 @@ func (s *Server) requireEvalEdits(h handler) handler {
 
 // handleListEvalSets lists the names of the sets of an app, as a list or in the given
 // field of an object.
-func (s *Server) handleListEvalSets(field string) handler {
+func (s *Services) handleListEvalSets(field string) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		names := []string{}
 		for _, suffix := range setSuffixes() {
@@ -58,7 +58,7 @@ func (s *Server) handleListEvalSets(field string) handler {
 }
 
 // readEvalSet reads the set in the path.
-func (s *Server) readEvalSet(r *http.Request) (*evalrun.SetFile, error) {
+func (s *Services) readEvalSet(r *http.Request) (*evalrun.SetFile, error) {
 	name := r.PathValue("name")
 	root, err := s.openFolder(r.PathValue("app"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +115,7 @@ func readEvalConfig(root *os.Root) (*eval.Config, error) {
 
 // editEvalSet changes the set in the path. Edits are serialized, and the file is replaced
 // atomically.
-func (s *Server) editEvalSet(r *http.Request, change func(*eval.Set) error) error {
+func (s *Services) editEvalSet(r *http.Request, change func(*eval.Set) error) error {
 	root, err := s.openWritableFolder(r.PathValue("app"))
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func rejectEvalFile(root *os.Root, name string) error {
 func setSuffixes() []string { return append([]string{eval.SetSuffix}, evalfile.YAMLSuffixes()...) }
 
 // openWritableFolder opens the folder of an app for changes by developers.
-func (s *Server) openWritableFolder(app string) (*os.Root, error) {
+func (s *Services) openWritableFolder(app string) (*os.Root, error) {
 	root, err := s.openFolder(app)
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):

@@ -39,7 +39,7 @@ type evalResultEntry struct {
 }
 
 // openEvalHistory opens the results of an app, which may have no folder.
-func (s *Server) openEvalHistory(app string) (*evalHistory, error) {
+func (s *Services) openEvalHistory(app string) (*evalHistory, error) {
 	root, err := s.openFolder(app)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

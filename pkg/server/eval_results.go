@@ -19,12 +19,13 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalrun"
 )
 
 // handleListEvalResults lists the results of an app, as a list or in the given field of an
 // object. It omits those that cannot be read and logs them: ADK's web client reads all
 // listed results, and shows none if one fails.
-func (s *Server) handleListEvalResults(field string) handler {
+func (s *Services) handleListEvalResults(field string) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		return s.sendEvalView(w, r, func() (any, error) {
 			history, err := s.openEvalHistory(r.PathValue("app"))
@@ -99,7 +100,7 @@ func (e evalResultEntry) describePlace() string {
 }
 
 // handleEvalResult responds with a result, in the form that ADK's web client can show.
-func (s *Server) handleEvalResult(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleEvalResult(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEval(w, r, func() (any, error) {
 		result, err := s.readEvalResult(r)
 		if err != nil {
@@ -132,7 +133,7 @@ func omitLargeSessions(result *eval.SetResult) {
 }
 
 // readEvalResult reads the result in the path. As in ADK, an invalid file is 404.
-func (s *Server) readEvalResult(r *http.Request) (*eval.SetResult, error) {
+func (s *Services) readEvalResult(r *http.Request) (*eval.SetResult, error) {
 	name := strings.TrimSuffix(r.PathValue("name"), eval.ResultSuffix)
 	history, err := s.openEvalHistory(r.PathValue("app"))
 	if err != nil {
@@ -155,7 +156,7 @@ const maxSearchedBytes = 256 << 20
 
 // findCaseResult returns the newest result of a case for which match returns true, or nil.
 // Results contain the word, unless JSON escapes it.
-func (s *Server) findCaseResult(ctx context.Context, app, word string, match func(*eval.CaseResult) bool) (*eval.CaseResult, error) {
+func (s *Services) findCaseResult(ctx context.Context, app, word string, match func(*eval.CaseResult) bool) (*eval.CaseResult, error) {
 	history, err := s.openEvalHistory(app)
 	if err != nil {
 		return nil, err
@@ -194,7 +195,7 @@ func (s *Server) findCaseResult(ctx context.Context, app, word string, match fun
 // findRecordedCase returns a case as its newest result has it, or nil. ADK's web client opens
 // a result only with its case, which may have been deleted since. The turns of a scenario are
 // those that happened.
-func (s *Server) findRecordedCase(ctx context.Context, app, set, id string) (*eval.Case, error) {
+func (s *Services) findRecordedCase(ctx context.Context, app, set, id string) (*eval.Case, error) {
 	result, err := s.findCaseResult(ctx, app, id, func(c *eval.CaseResult) bool { return c.SetID == set && c.CaseID == id })
 	if err != nil || result == nil {
 		return nil, err
@@ -206,10 +207,19 @@ func (s *Server) findRecordedCase(ctx context.Context, app, set, id string) (*ev
 	return c, nil
 }
 
-// readEvalSession returns a session of an eval run, which is stored in its result only. The
-// error is that of a missing session.
-func (s *Server) readEvalSession(ctx context.Context, key session.Key) ([]byte, error) {
-	c, err := s.findCaseResult(ctx, key.App, key.ID, func(c *eval.CaseResult) bool {
+// evalSessions are the sessions of eval runs, which are stored in their results only.
+type evalSessions struct{ services *Services }
+
+// Owns reports whether an evaluation created the ID of a session (adk-python
+// cli/cli_eval.py, until 2.10 and since 2.11).
+func (e *evalSessions) Owns(id string) bool {
+	return strings.HasPrefix(id, "___eval___session___") || strings.HasPrefix(id, evalrun.SessionPrefix)
+}
+
+// Read returns the session in the path.
+func (e *evalSessions) Read(r *http.Request) ([]byte, error) {
+	key := pathKey(r)
+	c, err := e.services.findCaseResult(r.Context(), key.App, key.ID, func(c *eval.CaseResult) bool {
 		return c.SessionID == key.ID && c.UserID == key.User && len(c.Session) > 0
 	})
 	if err != nil {

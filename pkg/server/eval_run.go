@@ -39,7 +39,7 @@ const (
 var errTooManyEvalRuns = fmt.Errorf("too many eval runs in progress (limit %d), retry later", maxEvalRuns)
 
 // requireEvaluator rejects requests unless developers may run eval sets.
-func (s *Server) requireEvaluator(h handler) handler {
+func (s *Services) requireEvaluator(h Handler) Handler {
 	switch {
 	case !s.opts.Dev:
 		return rejectWith(errEvalRunsForbidden)
@@ -50,18 +50,18 @@ func (s *Server) requireEvaluator(h handler) handler {
 }
 
 // handleRunEvalSet runs a set and responds with the result of each case.
-func (s *Server) handleRunEvalSet(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleRunEvalSet(w http.ResponseWriter, r *http.Request) error {
 	return s.runEvalSet(w, r, func(list []byte) []byte {
 		return append(append([]byte(`{"runEvalResults":`), list...), '}')
 	})
 }
 
 // handleRunEval responds as ADK 1, with a list.
-func (s *Server) handleRunEval(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleRunEval(w http.ResponseWriter, r *http.Request) error {
 	return s.runEvalSet(w, r, func(list []byte) []byte { return list })
 }
 
-func (s *Server) runEvalSet(w http.ResponseWriter, r *http.Request, wrap func(list []byte) []byte) error {
+func (s *Services) runEvalSet(w http.ResponseWriter, r *http.Request, wrap func(list []byte) []byte) error {
 	req, err := s.readEvalRequest(w, r)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func appendRunResult(list []byte, result *eval.CaseResult) ([]byte, error) {
 }
 
 // readEvalRequest reads the body of a run.
-func (s *Server) readEvalRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
+func (s *Services) readEvalRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (s *Server) readEvalRequest(w http.ResponseWriter, r *http.Request) (*eval.
 }
 
 // addEvalSet reads the set in the path, and the config in its folder.
-func (s *Server) addEvalSet(r *http.Request, req *eval.RunRequest) error {
+func (s *Services) addEvalSet(r *http.Request, req *eval.RunRequest) error {
 	name := r.PathValue("name")
 	root, err := s.openFolder(req.App)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,7 +148,7 @@ func checkEvalCases(req *eval.RunRequest) error {
 // evaluateSet runs a request of which the errors become responses. The run ends with ctx, and
 // a shutdown waits for it as for other runs. AddSet adds the set and its config to the request,
 // only if the run may start: sets may be large.
-func (s *Server) evaluateSet(ctx context.Context, req *eval.RunRequest, addSet func() error) iter.Seq2[*eval.RunProgress, error] {
+func (s *Services) evaluateSet(ctx context.Context, req *eval.RunRequest, addSet func() error) iter.Seq2[*eval.RunProgress, error] {
 	return func(yield func(*eval.RunProgress, error) bool) {
 		select {
 		case s.evalRuns <- struct{}{}:

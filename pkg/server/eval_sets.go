@@ -14,7 +14,7 @@ func evalSetNotFound(name string) error { return notFoundError("Eval set `" + na
 
 // handleEvalMetrics lists the metrics that have a threshold. ADK's web client cannot show
 // the others.
-func (s *Server) handleEvalMetrics(w http.ResponseWriter, _ *http.Request) error {
+func (s *Services) handleEvalMetrics(w http.ResponseWriter, _ *http.Request) error {
 	infos := []*eval.MetricInfo{}
 	for _, m := range eval.Metrics() {
 		if !m.Informational() {
@@ -26,7 +26,7 @@ func (s *Server) handleEvalMetrics(w http.ResponseWriter, _ *http.Request) error
 
 // handleEvalSet responds with an eval set. As in ADK's API, its own keys stay
 // snake_case.
-func (s *Server) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEval(w, r, func() (any, error) {
 		file, err := s.readEvalSet(r)
 		if err != nil {
@@ -37,7 +37,7 @@ func (s *Server) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
 }
 
 // handleCreateEvalSet creates the set in the body, with its cases.
-func (s *Server) handleCreateEvalSet(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleCreateEvalSet(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return err
@@ -57,14 +57,14 @@ func (s *Server) handleCreateEvalSet(w http.ResponseWriter, r *http.Request) err
 }
 
 // handleCreateNamedEvalSet creates an empty set with the ID in the path.
-func (s *Server) handleCreateNamedEvalSet(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleCreateNamedEvalSet(w http.ResponseWriter, r *http.Request) error {
 	if err := s.createEvalSet(r, &eval.Set{ID: r.PathValue("name"), Cases: []*eval.Case{}}); err != nil {
 		return err
 	}
 	return writeJSON(w, nil)
 }
 
-func (s *Server) createEvalSet(r *http.Request, set *eval.Set) error {
+func (s *Services) createEvalSet(r *http.Request, set *eval.Set) error {
 	if err := checkNewEvalSet(set); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *Server) createEvalSet(r *http.Request, set *eval.Set) error {
 	return writeEvalSet(root, set.ID, set)
 }
 
-func (s *Server) nowSeconds() float64 { return float64(s.opts.Clock().UnixMicro()) / 1e6 }
+func (s *Services) nowSeconds() float64 { return float64(s.opts.Clock().UnixMicro()) / 1e6 }
 
 func checkNewEvalSet(set *eval.Set) error {
 	if err := eval.CheckNewSetID(set.ID); err != nil {
@@ -108,7 +108,7 @@ func checkNewEvalSet(set *eval.Set) error {
 }
 
 // handleDeleteEvalSet deletes a set. Its results remain.
-func (s *Server) handleDeleteEvalSet(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleDeleteEvalSet(w http.ResponseWriter, r *http.Request) error {
 	root, err := s.openWritableFolder(r.PathValue("app"))
 	if err != nil {
 		return err

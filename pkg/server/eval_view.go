@@ -47,7 +47,7 @@ type evalSetEntry struct {
 }
 
 // handleEvalOverview lists the eval sets and the results of an app.
-func (s *Server) handleEvalOverview(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleEvalOverview(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEvalView(w, r, func() (any, error) {
 		app := r.PathValue("app")
 		view := &evalOverview{Locked: s.findEvalLock(app), Sets: []evalSetEntry{}, Results: []evalResultEntry{}}
@@ -75,7 +75,7 @@ func (s *Server) handleEvalOverview(w http.ResponseWriter, r *http.Request) erro
 }
 
 // sendEvalView sends a value within the limit of large responses.
-func (s *Server) sendEvalView(w http.ResponseWriter, r *http.Request, read func() (any, error)) error {
+func (s *Services) sendEvalView(w http.ResponseWriter, r *http.Request, read func() (any, error)) error {
 	return s.responses.sendResponse(w, r, responseRequest{encode: func() ([]byte, error) {
 		v, err := read()
 		if err != nil {
@@ -86,7 +86,7 @@ func (s *Server) sendEvalView(w http.ResponseWriter, r *http.Request, read func(
 }
 
 // findEvalLock returns why the sets of an app can be neither changed nor run, or "".
-func (s *Server) findEvalLock(app string) string {
+func (s *Services) findEvalLock(app string) string {
 	if !s.opts.Dev || s.opts.Folders == nil {
 		return "Eval sets can be neither changed nor run: they call models. Start the server with --dev."
 	}
@@ -176,7 +176,7 @@ type evalCaseView struct {
 }
 
 // handleEvalSetView lists the cases of a set.
-func (s *Server) handleEvalSetView(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleEvalSetView(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEvalView(w, r, func() (any, error) {
 		file := r.PathValue("file")
 		root, err := s.openWritableFolder(r.PathValue("app"))

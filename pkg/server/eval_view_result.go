@@ -43,7 +43,7 @@ type evalMetricScore struct {
 }
 
 // handleEvalResultView responds with the scores of a result.
-func (s *Server) handleEvalResultView(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleEvalResultView(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEvalView(w, r, func() (any, error) {
 		result, err := s.readEvalResult(r)
 		if err != nil {
@@ -77,7 +77,7 @@ func newCaseOutcome(c *eval.CaseResult) evalCaseOutcome {
 }
 
 // handleEvalCaseResult responds with a case of a result, by its index.
-func (s *Server) handleEvalCaseResult(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleEvalCaseResult(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEval(w, r, func() (any, error) {
 		result, err := s.readEvalResult(r)
 		if err != nil {

@@ -19,7 +19,7 @@ type evalRunFrame struct {
 
 // handleFollowEvalRun runs a set and streams the scores of each case when it has ended, with
 // comments while none does. A client that disconnects cancels the run, and nothing is stored.
-func (s *Server) handleFollowEvalRun(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleFollowEvalRun(w http.ResponseWriter, r *http.Request) error {
 	req, err := s.readEvalViewRequest(w, r)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *Server) handleFollowEvalRun(w http.ResponseWriter, r *http.Request) err
 }
 
 // readEvalViewRequest reads the body of a run.
-func (s *Server) readEvalViewRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
+func (s *Services) readEvalViewRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (s *Server) readEvalViewRequest(w http.ResponseWriter, r *http.Request) (*e
 }
 
 // addEvalViewSet reads the set in the path with its config.
-func (s *Server) addEvalViewSet(r *http.Request, req *eval.RunRequest) error {
+func (s *Services) addEvalViewSet(r *http.Request, req *eval.RunRequest) error {
 	root, err := s.openWritableFolder(req.App)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func writeEvalFrame(st *stream, frame evalRunFrame) error {
 }
 
 // failEvalRun responds with an error, which is the last frame if the run has started.
-func (s *Server) failEvalRun(st *stream, r *http.Request, err error) error {
+func (s *Services) failEvalRun(st *stream, r *http.Request, err error) error {
 	st.mu.Lock()
 	started := st.started
 	st.mu.Unlock()

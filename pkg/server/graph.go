@@ -53,7 +53,7 @@ type (
 )
 
 // handleBuildGraph describes the structure of an app and includes its README.md.
-func (s *Server) handleBuildGraph(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleBuildGraph(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ type dotBody struct {
 }
 
 // handleGraph draws the whole app.
-func (s *Server) handleGraph(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleGraph(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *Server) handleGraph(w http.ResponseWriter, r *http.Request) error {
 
 // handleGraphImages returns a drawing of each agent with sub-agents by its path, and of
 // the requested one as dotSrc. ADK's web client reads either form.
-func (s *Server) handleGraphImages(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleGraphImages(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func findChild(p *runtime.AgentInfo, name string) *runtime.AgentInfo {
 
 // handleEventGraph draws the app and highlights an event. As in adk-python, the
 // response is an empty object if the session or the event does not exist.
-func (s *Server) handleEventGraph(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleEventGraph(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.findApp(r)
 	if err != nil {
 		return err

@@ -20,12 +20,12 @@ type readyBody struct {
 	Reasons []string `json:"reasons"`
 }
 
-func (s *Server) handleHealth(w http.ResponseWriter, _ *http.Request) error {
+func (s *Services) handleHealth(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, healthBody{"ok"})
 }
 
 // handleLive reports liveness. It checks no dependency.
-func (s *Server) handleLive(w http.ResponseWriter, _ *http.Request) error {
+func (s *Services) handleLive(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, healthBody{"ok"})
 }
 
@@ -33,7 +33,7 @@ func (s *Server) handleLive(w http.ResponseWriter, _ *http.Request) error {
 // not make the server unready: its last good revision stays active. Nor does a folder that
 // cannot be read, nor a failing memory service, which all replicas share: turns continue
 // without it.
-func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleReady(w http.ResponseWriter, r *http.Request) error {
 	body := readyBody{Ready: true, Reasons: []string{}}
 	addBlocker := func(reason string) { body.Ready, body.Reasons = false, append(body.Reasons, reason) }
 	if !s.runs.isOpen() {

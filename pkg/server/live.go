@@ -47,12 +47,10 @@ const (
 	reasonShutdown        = "the server is shutting down, connect again"
 )
 
-const liveRoute = "GET /run_live"
-
 // handleRunLive upgrades to a WebSocket and holds a live conversation on it (adk-python
 // cli/api_server.py run_live). Errors before the upgrade are HTTP errors. Without an
 // upgrade, the response is 426 if a WebSocket would be accepted.
-func (s *Server) handleRunLive(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleRunLive(w http.ResponseWriter, r *http.Request) error {
 	q, r, err := s.readLiveRequest(r)
 	if err != nil {
 		return err
@@ -90,7 +88,7 @@ func isUpgrade(r *http.Request) bool {
 }
 
 // enterLive counts a live run against the limits, and returns the function that ends it.
-func (s *Server) enterLive(app, user string) (leave func(), err error) {
+func (s *Services) enterLive(app, user string) (leave func(), err error) {
 	release, err := s.liveSockets.acquireSocket(user)
 	if err != nil {
 		return nil, err
@@ -109,7 +107,7 @@ func (s *Server) enterLive(app, user string) (leave func(), err error) {
 // A liveSocket is the connection of one client. One goroutine reads it; the goroutine of
 // the request runs the conversation and writes the events.
 type liveSocket struct {
-	server  *Server
+	server  *Services
 	request *http.Request
 	socket  *websocket.Conn
 	conn    *liveConn

@@ -71,7 +71,7 @@ func (h *liveHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // acceptLive upgrades a request to a WebSocket.
-func (s *Server) acceptLive(w http.ResponseWriter, r *http.Request) (*websocket.Conn, *liveConn, error) {
+func (s *Services) acceptLive(w http.ResponseWriter, r *http.Request) (*websocket.Conn, *liveConn, error) {
 	h := &liveHijacker{ResponseWriter: w, clock: s.opts.Clock}
 	socket, err := websocket.Accept(h, r, &websocket.AcceptOptions{
 		Subprotocols:       []string{liveSubprotocol},

@@ -83,7 +83,7 @@ func (q *liveQuery) requireKnown() {
 
 // readLiveRequest reads the query of /run_live and authenticates the caller. The returned
 // request has the caller in its context.
-func (s *Server) readLiveRequest(r *http.Request) (*runtime.LiveRequest, *http.Request, error) {
+func (s *Services) readLiveRequest(r *http.Request) (*runtime.LiveRequest, *http.Request, error) {
 	q := &liveQuery{values: r.URL.Query()}
 	q.requireKnown()
 	req := &runtime.LiveRequest{
@@ -117,7 +117,7 @@ func (s *Server) readLiveRequest(r *http.Request) (*runtime.LiveRequest, *http.R
 
 // readLiveConfig returns the run config of the app with the parameters of the query, or nil
 // if there are none or the app does not exist.
-func (s *Server) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
+func (s *Services) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
 	config := map[string]any{}
 	if text := q.readText("run_config"); text != "" {
 		if json.Unmarshal([]byte(text), &config) != nil || config == nil {
@@ -170,7 +170,7 @@ type callerKey struct{}
 
 // authenticateLive authenticates a handshake by a ticket, the Authorization header or a
 // subprotocol, and returns the request with the caller.
-func (s *Server) authenticateLive(r *http.Request, ticket string, key session.Key) (*http.Request, error) {
+func (s *Services) authenticateLive(r *http.Request, ticket string, key session.Key) (*http.Request, error) {
 	if s.opts.Auth == nil {
 		return r, nil
 	}

@@ -95,7 +95,7 @@ func (t *ticketStore) redeemTicket(text string, key session.Key) (*auth.Principa
 }
 
 // handleLiveTicket issues a ticket for the session in the query.
-func (s *Server) handleLiveTicket(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleLiveTicket(w http.ResponseWriter, r *http.Request) error {
 	q, r, err := s.readLiveRequest(r)
 	if err != nil {
 		return err

@@ -217,7 +217,7 @@ func (m *Metrics) newHandler(states *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, states}, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-func (s *Server) handleMetrics(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleMetrics(w http.ResponseWriter, r *http.Request) error {
 	s.opts.Metrics.newHandler(s.stateMetrics).ServeHTTP(w, r)
 	return nil
 }
@@ -225,7 +225,7 @@ func (s *Server) handleMetrics(w http.ResponseWriter, r *http.Request) error {
 // A stateCollector collects metrics that are read on request: the reloads of apps and
 // the statistics of the store.
 type stateCollector struct {
-	server *Server
+	server *Services
 
 	appOK, appFailed, appLoaded, appGood, appLoads *prometheus.Desc
 	appUnreadable, folderUnreadable                *prometheus.Desc
@@ -235,7 +235,7 @@ type stateCollector struct {
 	writes, transactions, queued                   *prometheus.Desc
 }
 
-func newStateCollector(s *Server) *stateCollector {
+func newStateCollector(s *Services) *stateCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("agenthost_"+name, help, labels, nil)
 	}

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"path"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +41,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveUnrouted(rw, r)
 		return
 	}
-	if pattern != "" && !isPublicRoute(pattern) && !isCanonicalPath(r.URL.Path) {
+	if !s.isPublicRoute(pattern) && !isCanonicalPath(r.URL.Path) {
 		// Unauthenticated callers do not learn that the canonical path has a route.
 		if _, err := s.authenticate(r); err != nil {
 			s.writeError(rw, r, err)
@@ -122,7 +121,7 @@ func (w *jsonErrorWriter) Write(b []byte) (int, error) {
 // administrators. Without Options.Auth it restricts nothing.
 func (s *Server) Protect(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := s.authorizeRequest(r, "protected"); err != nil {
+		if err := s.authorizeRequest(r, &mountedRoute{Route: &Route{}}); err != nil {
 			s.writeError(w, r, err)
 			return
 		}
@@ -163,7 +162,7 @@ func isCanonicalPath(given string) bool {
 // learn whether a similar path exists.
 func (s *Server) serveUnrouted(w http.ResponseWriter, r *http.Request) {
 	to, pattern := s.stripTrailingSlash(r)
-	if to == nil || !isPublicRoute(pattern) {
+	if to == nil || !s.isPublicRoute(pattern) {
 		if _, err := s.authenticate(r); err != nil {
 			s.writeError(w, r, err)
 			return
@@ -187,7 +186,7 @@ func redirectTo(w http.ResponseWriter, to string) {
 // calling this server through a browser.
 func (s *Server) rejectReason(r *http.Request, pattern string) string {
 	switch {
-	case !s.isHostAllowed(r.Host) && !slices.Contains(probeRoutes(), pattern):
+	case !s.isHostAllowed(r.Host) && !s.isProbeRoute(pattern):
 		return "Forbidden: host not allowed"
 	case !isOriginAllowed(r):
 		return "Forbidden: origin not allowed"
@@ -196,8 +195,20 @@ func (s *Server) rejectReason(r *http.Request, pattern string) string {
 	}
 }
 
+// isPublicRoute reports whether a route needs no authentication.
+func (s *Server) isPublicRoute(pattern string) bool {
+	rt := s.routes[pattern]
+	return rt != nil && rt.Access.isPublic()
+}
+
+// isProbeRoute reports whether a route accepts any Host header.
+func (s *Server) isProbeRoute(pattern string) bool {
+	rt := s.routes[pattern]
+	return rt != nil && rt.Access == AccessProbe
+}
+
 // isHostAllowed protects against DNS rebinding.
-func (s *Server) isHostAllowed(host string) bool {
+func (s *Services) isHostAllowed(host string) bool {
 	if len(s.opts.AllowedHosts) == 0 {
 		return true
 	}

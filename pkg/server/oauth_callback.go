@@ -33,7 +33,7 @@ func hashStyle(style string) string {
 // unguessable and used once. A browser without authentication could have been sent here by
 // someone else, who would then use the account of the person in front of it: the page shows whose
 // agent gets the access, and asks. Only browsers of this machine reach a loopback address.
-func (s *Server) handleCallback(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleCallback(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, int64(limit.CallbackForm.Bytes))
 	if err := r.ParseForm(); err != nil {
 		return badRequest("invalid form")
@@ -95,7 +95,7 @@ var callbackTemplate = template.Must(template.New("callback").Parse(`<!doctype h
 {{end}}</html>
 `))
 
-func (s *Server) sendCallbackPage(w http.ResponseWriter, status int, page callbackPage) error {
+func (s *Services) sendCallbackPage(w http.ResponseWriter, status int, page callbackPage) error {
 	h := w.Header()
 	setPageHeaders(h)
 	h.Set("Content-Security-Policy", callbackCSP)

@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"html"
 	"io/fs"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 )
 
 // pageFiles contains the page: HTML, a style sheet and modules, without a build step.
@@ -29,11 +28,11 @@ const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connec
 	"img-src 'self' data:; media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // handlePage serves the page for app authors.
-func (s *Server) handlePage(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handlePage(w http.ResponseWriter, r *http.Request) error {
 	return sendPageFile(w, r, "index.html")
 }
 
-func (s *Server) handlePageFile(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handlePageFile(w http.ResponseWriter, r *http.Request) error {
 	return sendPageFile(w, r, r.PathValue("file"))
 }
 
@@ -74,7 +73,7 @@ const docsHead = `<!doctype html>
 `
 
 // handleDocs serves the OpenAPI document as a page without scripts.
-func (s *Server) handleDocs(w http.ResponseWriter, _ *http.Request) error {
+func (s *Services) handleDocs(w http.ResponseWriter, _ *http.Request) error {
 	page, err := s.docsPage()
 	if err != nil {
 		return err
@@ -86,34 +85,36 @@ func (s *Server) handleDocs(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // renderDocsPage lists the operations by tag, then the schemas.
-func renderDocsPage() ([]byte, error) {
-	var base struct {
-		Components struct {
-			Schemas map[string]any
-		}
-	}
-	if err := yaml.Unmarshal(openAPIBase, &base); err != nil {
+func renderDocsPage(routes []Route, components [][]byte) ([]byte, error) {
+	doc, err := readOpenAPIBase(components)
+	if err != nil {
 		return nil, err
 	}
 	var b strings.Builder
 	b.WriteString(docsHead)
-	for _, g := range operationGroups() {
-		fmt.Fprintf(&b, "<h2>%s</h2>\n", g.tag)
-		for _, op := range g.operations {
-			if err := op.writeHTML(&b); err != nil {
+	tags := []string{"sessions", "runs", "artifacts", "apps", "server", "developer"}
+	for _, rt := range routes {
+		if tag := rt.Doc.tag(); !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	for _, tag := range tags {
+		fmt.Fprintf(&b, "<h2>%s</h2>\n", html.EscapeString(tag))
+		for _, rt := range routes {
+			if rt.Doc.tag() != tag {
+				continue
+			}
+			if err := rt.writeHTML(&b); err != nil {
 				return nil, err
 			}
 		}
 	}
 	b.WriteString("<h2>schemas</h2>\n")
-	names := make([]string, 0, len(base.Components.Schemas))
-	for name := range base.Components.Schemas {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	own, _ := doc["components"].(map[string]any)
+	schemas, _ := own["schemas"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
 		fmt.Fprintf(&b, "<details id=%q><summary>%s</summary>", name, name)
-		if err := writeCode(&b, base.Components.Schemas[name]); err != nil {
+		if err := writeCode(&b, schemas[name]); err != nil {
 			return nil, err
 		}
 		b.WriteString("</details>\n")
@@ -123,13 +124,15 @@ func renderDocsPage() ([]byte, error) {
 }
 
 // writeHTML writes an operation: a summary line, then its parameters and responses.
-func (op operation) writeHTML(b *strings.Builder) error {
-	method, path := splitPattern(op.pattern)
-	fmt.Fprintf(b, "<details id=%q><summary><b>%s</b> <code>%s</code> %s</summary>", op.id, method, html.EscapeString(path), html.EscapeString(op.summary))
-	if strings.Contains(path, "…") {
+func (rt *Route) writeHTML(b *strings.Builder) error {
+	_, path := splitPattern(rt.Method + " " + rt.Pattern)
+	fmt.Fprintf(b, "<details id=%q><summary><b>%s</b> <code>%s</code> %s</summary>", rt.Doc.ID, rt.Method, html.EscapeString(path), html.EscapeString(rt.Doc.Summary))
+	if strings.HasPrefix(path, developerMark) {
 		b.WriteString("<p>Below <code>/dev/apps/{app}</code>, and for older clients below <code>/apps/{app}</code>.</p>")
 	}
-	if err := writeCode(b, op.encodeOperation(op.pattern, "")); err != nil {
+	operation := rt.encodeOperation(path)
+	operation["tags"] = []string{""}
+	if err := writeCode(b, operation); err != nil {
 		return err
 	}
 	b.WriteString("</details>\n")
@@ -182,12 +185,28 @@ func redirectToDevUI(w http.ResponseWriter, r *http.Request) error {
 
 // isDevUIFile reports whether a file exists; the empty name is the page. Directories
 // are not listed.
-func (s *Server) isDevUIFile(name string) bool {
+func (s *Services) isDevUIFile(name string) bool {
 	if name == "" {
 		return true
 	}
 	info, err := fs.Stat(s.opts.UI, name)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// handleDevUIFile serves a file of the bundle.
+func (s *Services) handleDevUIFile(w http.ResponseWriter, r *http.Request) error {
+	if !s.isDevUIFile(r.PathValue("file")) {
+		return notFoundError("Not Found")
+	}
+	setDevUIHeaders(w.Header())
+	http.StripPrefix("/dev-ui/", http.FileServerFS(s.opts.UI)).ServeHTTP(w, r)
+	return nil
+}
+
+// handleRuntimeConfig responds with the configuration of ADK's web client.
+func handleRuntimeConfig(w http.ResponseWriter, _ *http.Request) error {
+	writeRawJSON(w, http.StatusOK, []byte(runtimeConfig))
+	return nil
 }
 
 // audioProcessor is the file of the bundle that records the microphone.
@@ -196,7 +215,7 @@ const audioProcessor = "assets/audio-processor.js"
 // handleAudioProcessor corrects the rate at which ADK Web of adk-devtools 2.0.0 records. It
 // sends the audio without a rate, which means 16 kHz, but records at 22 kHz; later versions
 // of ADK Web record at 16 kHz.
-func (s *Server) handleAudioProcessor(w http.ResponseWriter, _ *http.Request) error {
+func (s *Services) handleAudioProcessor(w http.ResponseWriter, _ *http.Request) error {
 	text, err := fs.ReadFile(s.opts.UI, audioProcessor)
 	if err != nil {
 		return notFoundError("Not Found")
@@ -207,7 +226,7 @@ func (s *Server) handleAudioProcessor(w http.ResponseWriter, _ *http.Request) er
 	return nil
 }
 
-func (s *Server) handleDevUIConfig(w http.ResponseWriter, _ *http.Request) error {
+func (s *Services) handleDevUIConfig(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, struct {
 		Text  *string `json:"logo_text"`
 		Image *string `json:"logo_image_url"`
@@ -216,6 +235,6 @@ func (s *Server) handleDevUIConfig(w http.ResponseWriter, _ *http.Request) error
 
 // handleTelemetry reports that telemetry is off, whatever the user of ADK's web client
 // chose.
-func (s *Server) handleTelemetry(w http.ResponseWriter, _ *http.Request) error {
+func (s *Services) handleTelemetry(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, map[string]bool{"telemetry": false})
 }

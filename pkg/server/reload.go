@@ -20,7 +20,7 @@ type reloadBody struct {
 
 // handleReload reloads changed files and returns the result of each app. The status is
 // 409 if an app has errors or a folder cannot be read, otherwise 202 if an app is still loading.
-func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleReload(w http.ResponseWriter, r *http.Request) error {
 	before := map[string]Status{}
 	for _, st := range s.reloaderStatuses() {
 		before[st.App] = st
@@ -56,7 +56,7 @@ func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 // change. Each event is a complete snapshot, so a client can connect or reconnect at
 // any time. The stream ends on shutdown. The number of streams is limited: each holds a
 // connection and re-encodes the snapshot on every change.
-func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	if !s.runs.isOpen() {
 		return errShuttingDown
 	}
@@ -106,7 +106,7 @@ type changesBody struct {
 
 // reportsAfter returns the reloader's reports. Without a reloader there are none, and
 // the channel never closes.
-func (s *Server) reportsAfter(after int) ([]Report, <-chan struct{}) {
+func (s *Services) reportsAfter(after int) ([]Report, <-chan struct{}) {
 	if s.opts.Reloader == nil {
 		return nil, nil
 	}
@@ -115,7 +115,7 @@ func (s *Server) reportsAfter(after int) ([]Report, <-chan struct{}) {
 
 // listStatuses returns the statuses of all apps sorted by name, including apps built in
 // Go code.
-func (s *Server) listStatuses() []Status {
+func (s *Services) listStatuses() []Status {
 	all := append([]Status{}, s.reloaderStatuses()...)
 	for _, a := range s.host.Apps() {
 		if !slices.ContainsFunc(all, func(st Status) bool { return st.App == a.Name() }) {

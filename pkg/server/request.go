@@ -55,7 +55,7 @@ type body struct {
 // readBody reads a request body. An empty body is an object without fields. The error
 // is a *[http.MaxBytesError], a [*limit.Error], an *[invalidBodyError] or a
 // *[bodyReadError].
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error) {
+func (s *Services) readBody(w http.ResponseWriter, r *http.Request) (*body, error) {
 	text, err := s.readRawBody(w, r)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error)
 
 // readRawBody reads a request body within the deadline set by ServeHTTP. JSON in UTF-16 or
 // UTF-32, or with a byte order mark, becomes UTF-8: ADK reads all of them.
-func (s *Server) readRawBody(w http.ResponseWriter, r *http.Request) (text []byte, err error) {
+func (s *Services) readRawBody(w http.ResponseWriter, r *http.Request) (text []byte, err error) {
 	if n := r.ContentLength; 0 <= n && n <= min(maxPreallocated, s.opts.MaxBody) {
 		text = make([]byte, n)
 		_, err = io.ReadFull(r.Body, text)

@@ -9,213 +9,148 @@ import (
 	"agenthost/pkg/store"
 )
 
-type route struct {
-	pattern string
-	handle  handler
+// A mountedRoute is a route with what a request needs to know of its pattern.
+type mountedRoute struct {
+	*Route
+	// hasUser and hasApp report whether the path has {user} and {app}.
+	hasUser, hasApp bool
 }
 
-// registerRoutes registers the enabled routes, and the documents that describe all
-// routes.
-func (s *Server) registerRoutes() {
-	for _, r := range slices.DeleteFunc(s.allRoutes(), s.isDisabled) {
-		s.mux.HandleFunc(r.pattern, s.wrapHandler(r))
+// mountRoutes mounts the enabled routes of the server and its extensions, and prepares the
+// documents that describe all of them.
+func (s *Server) mountRoutes() {
+	s.extensions = append(s.extensions, s.ownExtensions()...)
+	for _, extend := range s.opts.Extensions {
+		s.extensions = append(s.extensions, extend(s.Services))
 	}
-	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(listPatterns(s.allRoutes())) })
-	s.docsPage = sync.OnceValues(renderDocsPage)
-}
-
-// allRoutes lists every route, including those that the options disable. Each has an
-// operation in openapi.go.
-func (s *Server) allRoutes() []route {
-	return slices.Concat(s.coreRoutes(), s.evalViewRoutes(), s.devRoutes(), s.devUIRoutes())
-}
-
-// shareTimeout gives the calls of the store by a request one timeout together. Runs, rewinds and
-// imported events have one for each call, because they may be long.
-func shareTimeout(handle handler) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		return handle(w, r.WithContext(store.ShareTimeout(r.Context())))
-	}
-}
-
-func (s *Server) coreRoutes() []route {
-	const sessions = "/apps/{app}/users/{user}/sessions"
-	return []route{
-		{"GET /{$}", s.handlePage},
-		{"GET /ui/{file}", s.handlePageFile},
-		{"GET /docs", s.handleDocs},
-		{"GET /openapi.json", s.handleOpenAPI},
-		{"GET /health", s.handleHealth},
-		{"GET /livez", s.handleLive},
-		{"GET /readyz", s.handleReady},
-		{"GET " + CallbackPath, s.handleCallback},
-		{"POST " + CallbackPath, s.handleCallback},
-		{"POST /-/reload", s.handleReload},
-		{"GET /-/changes", s.handleChanges},
-		{"GET /version", s.handleVersion},
-		{"GET /list-apps", s.handleListApps},
-		{"GET /apps/{app}/diagnostics", s.handleDiagnostics},
-		{"GET /apps/{app}/app-info", s.handleAppInfo},
-		{"POST /apps/{app}/preview", s.handlePreview},
-
-		{"GET " + sessions, shareTimeout(s.handleListSessions)},
-		{"POST " + sessions, s.handleCreateSession},
-		{"GET " + sessions + "/{session}", shareTimeout(s.handleSession)},
-		{"POST " + sessions + "/{session}", shareTimeout(s.handleCreateNamedSession)},
-		{"DELETE " + sessions + "/{session}", shareTimeout(s.handleDeleteSession)},
-		{"PATCH " + sessions + "/{session}", shareTimeout(s.handlePatchSession)},
-		{"POST " + sessions + "/{session}/rewind", s.handleRewind},
-		{"PATCH /apps/{app}/users/{user}/memory", shareTimeout(s.handleMemory)},
-
-		{"GET " + sessions + "/{session}/artifacts", s.handleListArtifacts},
-		{"POST " + sessions + "/{session}/artifacts", s.handleSaveArtifact},
-		{"GET " + sessions + "/{session}/artifacts/{name...}", s.handleArtifact},
-		{"DELETE " + sessions + "/{session}/artifacts/{name...}", s.handleDeleteArtifact},
-
-		{"POST /run", s.handleRun},
-		{"POST /run_sse", s.handleRunSSE},
-		{liveRoute, s.handleRunLive},
-		{"POST /run_live/ticket", s.handleLiveTicket},
-
-		{"GET /metrics", s.handleMetrics},
-	}
-}
-
-// devRoutes lists the developer routes used by ADK's web client. Each is served below
-// /dev/apps/{app}, as in ADK 2, and below /apps/{app}, as in ADK 1 and its Go and Java
-// servers.
-func (s *Server) devRoutes() []route {
-	table := []route{
-		{"GET /debug/trace/{event}", s.handleEventTrace},
-		{"GET /debug/trace/session/{session}", s.handleSessionTrace},
-		{"POST /builder/save", s.handleBuilderSaveAny},
-		{"GET /builder/app/{app}", s.handleBuilderFile},
-		{"POST /builder/app/{app}/cancel", s.handleBuilderCancel},
-		{"GET /config/telemetry", s.handleTelemetry},
-		{"POST /config/telemetry", s.handleTelemetry},
-	}
-	for _, r := range append(s.devAppRoutes(), s.evalRoutes()...) {
-		method, tail, _ := strings.Cut(r.pattern, " ")
-		for _, prefix := range []string{"/dev/apps/{app}", "/apps/{app}"} {
-			table = append(table, route{method + " " + prefix + tail, r.handle})
+	s.routes = map[string]*mountedRoute{}
+	for _, rt := range s.allRoutes() {
+		if rt.Disabled {
+			continue
+		}
+		for _, pattern := range rt.patterns() {
+			m := &mountedRoute{&rt, strings.Contains(pattern, "{user}"), strings.Contains(pattern, "{app}")}
+			s.routes[pattern] = m
+			s.mux.HandleFunc(pattern, s.serveRoute(m))
 		}
 	}
-	return table
+	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(s.allRoutes(), s.components()) })
+	s.docsPage = sync.OnceValues(func() ([]byte, error) { return renderDocsPage(s.allRoutes(), s.components()) })
 }
 
-func (s *Server) devAppRoutes() []route {
-	return []route{
-		{"GET /build_graph", s.handleBuildGraph},
-		{"GET /build_graph_image", s.handleGraphImages},
-		{"GET /graph", s.handleGraph},
-		{"GET /users/{user}/sessions/{session}/events/{event}/graph", s.handleEventGraph},
-		{"GET /debug/trace/{event}", s.handleEventTrace},
-		{"GET /debug/trace/session/{session}", s.handleSessionTrace},
-		{"GET /builder", s.handleBuilderFile},
-		{"POST /builder/save", s.handleBuilderSave},
-		{"POST /builder/cancel", s.handleBuilderCancel},
-
-		{"GET /tests", s.handleTests},
-		{"GET /tests/{name}", s.handleTest},
-		{"PUT /tests/{name}", rejectWith(errNoRecordedTests)},
-		{"DELETE /tests/{name}", rejectWith(errNoRecordedTests)},
-		{"POST /tests/rebuild", rejectWith(errNoRecordedTests)},
-		{"POST /tests/run", rejectWith(errNoRecordedTests)},
+// allRoutes lists every route, including those that the options disable.
+func (s *Server) allRoutes() []Route {
+	all := slices.Concat(s.pageRoutes(), s.appRoutes(), s.sessionRoutes(), s.artifactRoutes(), s.runRoutes())
+	for _, x := range s.extensions {
+		all = append(all, x.Routes...)
 	}
+	return all
 }
 
-func (s *Server) evalRoutes() []route {
-	table := []route{
-		{"GET /metrics-info", s.handleEvalMetrics},
-		{"GET /eval_sets", s.handleListEvalSets("")},
-		{"GET /eval-sets", s.handleListEvalSets("evalSetIds")},
-		{"POST /eval-sets", s.requireEvalEdits(s.handleCreateEvalSet)},
-		{"POST /eval_sets/{name}", s.requireEvalEdits(s.handleCreateNamedEvalSet)},
-		{"POST /eval-sets/{name}/add-session", s.requireEvalEdits(s.handleAddEvalSession)},
-		{"POST /eval_sets/{name}/add_session", s.requireEvalEdits(s.handleAddEvalSession)},
-		{"POST /eval-sets/{name}/run", s.requireEvaluator(s.handleRunEvalSet)},
-		{"POST /eval_sets/{name}/run_eval", s.requireEvaluator(s.handleRunEval)},
-		{"GET /eval_sets/{name}/evals", s.handleEvalCases},
-		{"GET /eval-sets/{name}/eval-cases", s.handleEvalCases},
-		{"GET /eval_results", s.handleListEvalResults("")},
-		{"GET /eval-results", s.handleListEvalResults("evalResultIds")},
-		{"GET /eval_results/{name}", s.handleEvalResult},
-		{"GET /eval-results/{name}", s.handleEvalResult},
+// components returns the components of the OpenAPI document in YAML: those of the server and
+// those of its extensions.
+func (s *Server) components() [][]byte {
+	all := [][]byte{}
+	for _, x := range s.extensions {
+		all = append(all, x.Components)
 	}
-	for _, path := range []string{"/eval_sets/{name}", "/eval-sets/{name}"} {
-		table = append(table, route{"GET " + path, s.handleEvalSet}, route{"DELETE " + path, s.requireEvalEdits(s.handleDeleteEvalSet)})
-	}
-	for _, path := range []string{"/eval_sets/{name}/evals/{case}", "/eval-sets/{name}/eval-cases/{case}"} {
-		table = append(table, route{"GET " + path, s.handleEvalCase}, route{"PUT " + path, s.requireEvalEdits(s.handleSaveEvalCase)}, route{"DELETE " + path, s.requireEvalEdits(s.handleDeleteEvalCase)})
-	}
-	return table
-}
-
-// evalViewRoutes are what the page's Evaluations view reads, in addition to the routes of
-// ADK.
-func (s *Server) evalViewRoutes() []route {
-	return []route{
-		{"GET /-/evals/{app}", s.handleEvalOverview},
-		{"GET /-/evals/{app}/sets/{file...}", s.handleEvalSetView},
-		{"POST /-/evals/{app}/sets/{file...}", s.requireEvaluator(s.handleFollowEvalRun)},
-		{"GET /-/evals/{app}/results/{name}", s.handleEvalResultView},
-		{"GET /-/evals/{app}/results/{name}/cases/{index}", s.handleEvalCaseResult},
-	}
-}
-
-// devUIRoutes serves a built ADK Web bundle if there is one.
-func (s *Server) devUIRoutes() []route {
-	files := http.StripPrefix("/dev-ui/", http.FileServerFS(s.opts.UI))
-	return []route{
-		{"GET /dev-ui", redirectToDevUI},
-		{"GET /dev-ui/config", s.handleDevUIConfig},
-		{"GET /dev-ui/assets/config/runtime-config.json", func(w http.ResponseWriter, _ *http.Request) error {
-			writeRawJSON(w, http.StatusOK, []byte(runtimeConfig))
-			return nil
-		}},
-		{"GET /dev-ui/" + audioProcessor, s.handleAudioProcessor},
-		{"GET /dev-ui/{file...}", func(w http.ResponseWriter, r *http.Request) error {
-			if !s.isDevUIFile(r.PathValue("file")) {
-				return notFoundError("Not Found")
-			}
-			setDevUIHeaders(w.Header())
-			files.ServeHTTP(w, r)
-			return nil
-		}},
-	}
-}
-
-// isDisabled reports whether the options disable a route.
-func (s *Server) isDisabled(r route) bool {
-	switch {
-	case r.pattern == "GET /metrics":
-		return s.opts.Metrics == nil
-	default:
-		return s.opts.UI == nil && strings.HasPrefix(r.pattern, "GET /dev-ui")
-	}
+	return all
 }
 
 // Patterns returns the patterns of the enabled routes in the syntax of [http.ServeMux].
 func (s *Server) Patterns() []string {
-	return listPatterns(slices.DeleteFunc(s.allRoutes(), s.isDisabled))
-}
-
-func listPatterns(routes []route) []string {
-	patterns := make([]string, len(routes))
-	for i, r := range routes {
-		patterns[i] = r.pattern
+	var patterns []string
+	for _, rt := range s.allRoutes() {
+		if !rt.Disabled {
+			patterns = append(patterns, rt.patterns()...)
+		}
 	}
 	return patterns
 }
 
-func (s *Server) wrapHandler(rt route) http.HandlerFunc {
+// serveRoute authorizes and limits the requests of a route, and writes its errors.
+func (s *Server) serveRoute(rt *mountedRoute) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := s.authorizeRequest(r, rt.pattern)
+		err := s.authorizeRequest(r, rt)
 		if err == nil {
-			err = rt.handle(w, r)
+			if rt.Limits.Body > 0 {
+				r.Body = http.MaxBytesReader(w, r.Body, rt.Limits.Body)
+			}
+			if rt.Limits.ShareTimeout {
+				r = r.WithContext(store.ShareTimeout(r.Context()))
+			}
+			err = rt.Handler(w, r)
 		}
 		if err != nil {
 			s.writeError(w, r, err)
 		}
+	}
+}
+
+// pageRoutes are those of the server itself: pages, health checks, reload and metrics.
+func (s *Services) pageRoutes() []Route {
+	return []Route{
+		{Method: "GET", Pattern: "/{$}", Access: AccessPublic, Handler: s.handlePage, Doc: Doc{Tag: "server", ID: "getPage", Summary: "Page for app authors", Answer: "text/html"}},
+		{Method: "GET", Pattern: "/ui/{file}", Access: AccessPublic, Handler: s.handlePageFile, Doc: Doc{Tag: "server", ID: "getPageFile", Summary: "File of a page", Answer: "text/plain"}},
+		{Method: "GET", Pattern: "/docs", Access: AccessPublic, Handler: s.handleDocs, Doc: Doc{Tag: "server", ID: "getDocs", Summary: "This document as a web page", Answer: "text/html"}},
+		{Method: "GET", Pattern: "/openapi.json", Access: AccessPublic, Handler: s.handleOpenAPI, Doc: Doc{Tag: "server", ID: "getOpenAPI", Summary: "This document", Answer: "AnyObject"}},
+		{Method: "GET", Pattern: CallbackPath, Access: AccessPublic, Handler: s.handleCallback, Doc: Doc{Tag: "server", ID: "receiveAuthorization", Summary: "Receive the answer of an authorization server", Answer: "text/html", AltStatus: "400"}},
+		{Method: "POST", Pattern: CallbackPath, Access: AccessPublic, Handler: s.handleCallback, Doc: Doc{Tag: "server", ID: "confirmAuthorization", Summary: "Confirm the answer of an authorization server", Answer: "text/html", AltStatus: "400"}},
+		{Method: "GET", Pattern: "/health", Access: AccessProbe, Handler: s.handleHealth, Doc: Doc{Tag: "server", ID: "getHealth", Summary: "Liveness", Answer: "Health"}},
+		{Method: "GET", Pattern: "/livez", Access: AccessProbe, Handler: s.handleLive, Doc: Doc{Tag: "server", ID: "getLiveness", Summary: "Liveness", Answer: "Health"}},
+		{Method: "GET", Pattern: "/readyz", Access: AccessProbe, Handler: s.handleReady, Doc: Doc{Tag: "server", ID: "getReadiness", Summary: "Readiness", Answer: "Readiness", AltStatus: "503"}},
+		{Method: "GET", Pattern: "/version", Access: AccessUser, Handler: s.handleVersion, Doc: Doc{Tag: "server", ID: "getVersion", Summary: "Versions of the server and of Go", Answer: "Version"}},
+		{Method: "POST", Pattern: "/-/reload", Handler: s.handleReload, Doc: Doc{Tag: "server", ID: "reload", Summary: "Reload changed files now", Answer: "Reload", AltStatus: "409"}},
+		{Method: "GET", Pattern: "/-/changes", Handler: s.handleChanges, Doc: Doc{Tag: "server", ID: "streamChanges", Summary: "Stream the status of all apps", Answer: "text/event-stream:Changes"}},
+		{Method: "GET", Pattern: "/metrics", Disabled: s.opts.Metrics == nil, Handler: s.handleMetrics, Doc: Doc{Tag: "server", ID: "getMetrics", Summary: "Prometheus metrics", Answer: "text/plain"}},
+	}
+}
+
+func (s *Services) appRoutes() []Route {
+	return []Route{
+		{Method: "GET", Pattern: "/list-apps", Access: AccessUser, Handler: s.handleListApps, Doc: Doc{Tag: "apps", ID: "listApps", Summary: "List apps", Params: []string{"detailed"}, Answer: "AppList"}},
+		{Method: "GET", Pattern: "/apps/{app}/app-info", Handler: s.handleAppInfo, Doc: Doc{Tag: "apps", ID: "getAppInfo", Summary: "Describe the LLM agents of an app", Answer: "AppInfo"}},
+		{Method: "GET", Pattern: "/apps/{app}/diagnostics", Handler: s.handleDiagnostics, Doc: Doc{Tag: "apps", ID: "getDiagnostics", Summary: "Report the problems of an app's files", Answer: "AppStatus"}},
+		{Method: "POST", Pattern: "/apps/{app}/preview", Handler: s.handlePreview, Doc: Doc{Tag: "apps", ID: "previewRequest", Summary: "Show the request that a model would get", Body: "PreviewRequest", Answer: "Preview"}},
+	}
+}
+
+func (s *Services) sessionRoutes() []Route {
+	const sessions = "/apps/{app}/users/{user}/sessions"
+	return []Route{
+		{Method: "GET", Pattern: sessions, Limits: Limits{ShareTimeout: true}, Handler: s.handleListSessions, Doc: Doc{Tag: "sessions", ID: "listSessions", Summary: "List sessions without their events", Params: []string{"pageSize", "pageToken"}, Answer: "[Session]"}},
+		{Method: "POST", Pattern: sessions, Handler: s.handleCreateSession, Doc: Doc{Tag: "sessions", ID: "createSession", Summary: "Create a session", Params: []string{"provenance"}, Body: "CreateSessionRequest", Answer: "Session"}},
+		{Method: "GET", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handleSession, Doc: Doc{Tag: "sessions", ID: "getSession", Summary: "Get a session with its events", Params: []string{"provenance"}, Answer: "Session"}},
+		{Method: "POST", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handleCreateNamedSession, Doc: Doc{Tag: "sessions", ID: "createNamedSession", Summary: "Create a session with this id; prefer createSession", Params: []string{"provenance"}, Body: "CreateNamedSessionRequest", Answer: "Session"}},
+		{Method: "PATCH", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handlePatchSession, Doc: Doc{Tag: "sessions", ID: "updateSession", Summary: "Change the state", Params: []string{"provenance"}, Body: "UpdateSessionRequest", Answer: "Session"}},
+		{Method: "DELETE", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handleDeleteSession, Doc: Doc{Tag: "sessions", ID: "deleteSession", Summary: "Delete a session with its artifacts"}},
+		{Method: "POST", Pattern: sessions + "/{session}/rewind", Handler: s.handleRewind, Doc: Doc{Tag: "sessions", ID: "rewindSession", Summary: "Undo the end of a session", Params: []string{"provenance"}, Body: "RewindRequest", Answer: "RewindAnswer"}},
+		{Method: "PATCH", Pattern: "/apps/{app}/users/{user}/memory", Limits: Limits{ShareTimeout: true}, Handler: s.handleMemory, Doc: Doc{Tag: "sessions", ID: "updateMemory", Summary: "Add a session to the user's memory", Body: "UpdateMemoryRequest"}},
+	}
+}
+
+func (s *Services) artifactRoutes() []Route {
+	const artifacts = "/apps/{app}/users/{user}/sessions/{session}/artifacts"
+	return []Route{
+		{Method: "GET", Pattern: artifacts, Handler: s.handleListArtifacts, Doc: Doc{Tag: "artifacts", ID: "listArtifacts", Summary: "List names", Answer: "[string]"}},
+		{Method: "POST", Pattern: artifacts, Handler: s.handleSaveArtifact, Doc: Doc{Tag: "artifacts", ID: "saveArtifact", Summary: "Save a new version", Body: "SaveArtifactRequest", Answer: "ArtifactVersion"}},
+		{Method: "GET", Pattern: artifacts + "/{name...}", Handler: s.handleArtifact, Doc: Doc{Tag: "artifacts", ID: "getArtifact", Summary: "Get an artifact or its versions; the name may have slashes", Params: []string{"version"}, Answer: "ArtifactAnswer"}},
+		{Method: "DELETE", Pattern: artifacts + "/{name...}", Handler: s.handleDeleteArtifact, Doc: Doc{Tag: "artifacts", ID: "deleteArtifact", Summary: "Delete an artifact"}},
+	}
+}
+
+func (s *Services) runRoutes() []Route {
+	return []Route{
+		{Method: "POST", Pattern: "/run", Access: AccessUser, Handler: s.handleRun, Doc: Doc{Tag: "runs", ID: "run", Summary: "Run one turn and answer with its events", Params: []string{"detach", "provenance"}, Body: "RunRequest", Answer: "[Event]"}},
+		{Method: "POST", Pattern: "/run_sse", Access: AccessUser, Handler: s.handleRunSSE, Doc: Doc{Tag: "runs", ID: "runSSE", Summary: "Run one turn and stream its events; a failed run ends with {\"error\", \"errorCode\"}", Params: []string{"detach", "eventIds", "provenance", "lastEventID"}, Body: "RunRequest", Answer: "text/event-stream:Event"}},
+	}
+}
+
+// ownExtensions are those that are still part of this package.
+func (s *Services) ownExtensions() []*Extension {
+	return []*Extension{
+		{Routes: s.liveRoutes()},
+		{Routes: s.devUIRoutes(), ListApps: s.drafts.appNames},
+		{Routes: s.evalRoutes(), Sessions: &evalSessions{s}},
 	}
 }

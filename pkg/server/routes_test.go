@@ -18,8 +18,10 @@ func TestDocListsEveryRoute(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^//\t([A-Z]+) +(/\S+)`).FindAllSubmatch(doc, -1) {
 		documented = append(documented, string(m[1])+" "+string(m[2]))
 	}
-	for _, r := range New(nil, &Options{Metrics: NewMetrics("")}).coreRoutes() {
-		routed = append(routed, r.pattern)
+	s := New(nil, nil)
+	s.extensions = nil
+	for _, rt := range s.allRoutes() {
+		routed = append(routed, rt.patterns()...)
 	}
 	if diff := cmp.Diff(routed, documented); diff != "" {
 		t.Errorf("routes (-table +doc.go):\n%s", diff)
@@ -33,11 +35,11 @@ func TestPageListsEveryDeveloperPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New(nil, nil)
-	for _, r := range append(s.devAppRoutes(), s.evalRoutes()...) {
-		method, tail, _ := strings.Cut(r.pattern, " ")
+	for _, rt := range s.allRoutes() {
+		tail, isDeveloper := strings.CutPrefix(rt.Pattern, developerMark)
 		older := strings.NewReplacer("/eval-sets", "/eval_sets", "/eval-cases", "/evals", "/eval-results", "/eval_results").Replace(tail)
-		if method == "GET" && !strings.Contains(string(page), "…"+older+"`") {
-			t.Errorf("docs/dev-ui.md has no %s", r.pattern)
+		if isDeveloper && rt.Method == "GET" && !strings.Contains(string(page), "…"+older+"`") {
+			t.Errorf("docs/dev-ui.md has no %s", rt.Pattern)
 		}
 	}
 }

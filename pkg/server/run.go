@@ -27,7 +27,7 @@ func (q *runRequest) sessionKey() session.Key {
 }
 
 // readRunRequest reads the body of /run and /run_sse. The host validates the message.
-func (s *Server) readRunRequest(w http.ResponseWriter, r *http.Request) (*runRequest, error) {
+func (s *Services) readRunRequest(w http.ResponseWriter, r *http.Request) (*runRequest, error) {
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func runFields() []string {
 
 // readRunConfig returns the run config of the app with the overrides of the request, or
 // nil if the request has none or the app does not exist.
-func (s *Server) readRunConfig(b *body, name string) *runtime.RunConfig {
+func (s *Services) readRunConfig(b *body, name string) *runtime.RunConfig {
 	f := b.findField("runConfig")
 	app := s.host.App(name)
 	if f == nil || app == nil {
@@ -91,7 +91,7 @@ func (s *Server) readRunConfig(b *body, name string) *runtime.RunConfig {
 
 // startRun counts a run against the rate limits and as running, and returns its context.
 // The caller calls end when the run has ended.
-func (s *Server) startRun(r *http.Request, q *runRequest) (ctx context.Context, detached bool, end func(), err error) {
+func (s *Services) startRun(r *http.Request, q *runRequest) (ctx context.Context, detached bool, end func(), err error) {
 	if err := s.reserveRun(q.App, q.UserID); err != nil {
 		return nil, false, nil, err
 	}
@@ -108,7 +108,7 @@ func (s *Server) startRun(r *http.Request, q *runRequest) (ctx context.Context, 
 
 // reserveRun counts a run for its user and its app. A run that exceeds one of the
 // limits counts for neither.
-func (s *Server) reserveRun(app, user string) error {
+func (s *Services) reserveRun(app, user string) error {
 	if s.host.App(app) == nil {
 		return nil // the run fails anyway; do not track invented names
 	}
@@ -125,7 +125,7 @@ func (s *Server) reserveRun(app, user string) error {
 // refundMissing returns the token of the app if the session does not exist, so that
 // runs of invented sessions do not use up the allowance of other users. They still
 // count for their own user.
-func (s *Server) refundMissing(app string, err error) {
+func (s *Services) refundMissing(app string, err error) {
 	if classifyError(session.Key{}, err).status == http.StatusNotFound {
 		s.appLimiter.refund(app)
 	}
@@ -134,7 +134,7 @@ func (s *Server) refundMissing(app string, err error) {
 // newRunContext returns the context of a run. It ends with the request or after
 // Options.MaxRunTime. With ?detach=true it outlives the request and ends on
 // [Server.Abort]: a client that disconnects does not stop the run.
-func (s *Server) newRunContext(r *http.Request) (ctx context.Context, detached bool, end func(), err error) {
+func (s *Services) newRunContext(r *http.Request) (ctx context.Context, detached bool, end func(), err error) {
 	if detached, err = readQueryFlag(r, "detach"); err != nil {
 		return nil, false, nil, err
 	}
@@ -154,7 +154,7 @@ func (s *Server) newRunContext(r *http.Request) (ctx context.Context, detached b
 
 // handleRun responds with all events of an invocation. It never streams, whatever the
 // request or the app configures (adk-python cli/api_server.py).
-func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleRun(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func appendListItem(list []byte, ev *session.Event, form session.Form) ([]byte, 
 }
 
 // handleRunSSE streams the events of an invocation.
-func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	ids, err := readEventIDsFlag(r)
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 
 // streamRun runs the request and writes its events. The error is that of the run or of
 // the connection.
-func (s *Server) streamRun(ctx context.Context, q *runRequest, st *stream) error {
+func (s *Services) streamRun(ctx context.Context, q *runRequest, st *stream) error {
 	last := false
 	q.OnLastEvent = func() { last = true }
 	q.OnModelWait = func(wait model.Wait) { st.writeComment(wait.String()) }
@@ -264,7 +264,7 @@ func (s *Server) streamRun(ctx context.Context, q *runRequest, st *stream) error
 // failStream ends a stream with an error. If nothing was sent yet, errors of the
 // request and an unavailable store become the status of the response. Any other error
 // is the last frame.
-func (s *Server) failStream(st *stream, r *http.Request, q *runRequest, err error) error {
+func (s *Services) failStream(st *stream, r *http.Request, q *runRequest, err error) error {
 	err = wrapRunError(q.sessionKey(), err)
 	f := s.logFailure(r, err)
 	if !st.started && (f.status < http.StatusInternalServerError || errors.Is(err, session.ErrUnavailable)) {
@@ -276,7 +276,7 @@ func (s *Server) failStream(st *stream, r *http.Request, q *runRequest, err erro
 
 // rootAgentName returns the name of an app's root agent, or an empty string if the app
 // does not exist.
-func (s *Server) rootAgentName(app string) string {
+func (s *Services) rootAgentName(app string) string {
 	if a := s.host.App(app); a != nil {
 		return a.Root().Name()
 	}
@@ -290,7 +290,7 @@ const resumePollInterval = 250 * time.Millisecond
 // resumeStream serves a client that reconnects: it sends the stored events of the
 // invocation after Last-Event-ID, then new events until the invocation ends. Any
 // replica can serve it, and no run is started.
-func (s *Server) resumeStream(w http.ResponseWriter, r *http.Request, q *runRequest, form session.Form) error {
+func (s *Services) resumeStream(w http.ResponseWriter, r *http.Request, q *runRequest, form session.Form) error {
 	rs := &resumedStream{server: s, key: q.sessionKey(), lastEventID: r.Header.Get("Last-Event-ID")}
 	missed, err := rs.loadMissed(r.Context())
 	if err != nil {
@@ -327,7 +327,7 @@ func (s *Server) resumeStream(w http.ResponseWriter, r *http.Request, q *runRequ
 
 // A resumedStream is the position of a reconnected client in an invocation.
 type resumedStream struct {
-	server *Server
+	server *Services
 	key    session.Key
 	// lastEventID is the last event that the client has received.
 	lastEventID, invocationID string

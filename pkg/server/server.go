@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,36 +20,10 @@ import (
 
 // A Server serves a host over HTTP. It is safe for concurrent use.
 type Server struct {
-	host              *runtime.Host
-	opts              Options
-	mux               *http.ServeMux
-	runs              runGate
-	readiness         readiness
-	memoryReadiness   readiness
-	artifactReadiness readiness
-	// stopping is closed by stop when a shutdown starts.
-	stopping    <-chan struct{}
-	stopContext context.Context
-	stop        func()
-	// stateMetrics are the metrics of this server and its host; nil without
-	// Options.Metrics.
-	stateMetrics *prometheus.Registry
-	// changeStreams is the semaphore of open change streams.
-	changeStreams chan struct{}
-
-	userLimiter, appLimiter rateLimiter
-	liveSockets             liveSockets
-	tickets                 ticketStore
-	detachedRuns            cancelGroup
-	drafts                  draftStore
-	evalEdits               sync.Mutex // serializes changes of eval sets
-	// evalRuns is the semaphore of eval runs.
-	evalRuns    chan struct{}
-	evalResults resultChecks
-	responses   *responseBudget
-
-	// openAPI and docsPage encode their documents on first use.
-	openAPI, docsPage func() ([]byte, error)
+	*Services
+	mux *http.ServeMux
+	// routes are the mounted routes by their patterns in the mux.
+	routes map[string]*mountedRoute
 }
 
 // Options configure a server. The zero value is valid.
@@ -117,6 +90,8 @@ type Options struct {
 	// Grants receive the answers of authorization servers at /oauth/callback; nil disables
 	// the route.
 	Grants *connection.Grants
+	// Extensions add routes. Each is called once, before the first request.
+	Extensions []func(*Services) *Extension
 	// Clock is the time source; the default is time.Now.
 	Clock func() time.Time
 	// NewID generates the IDs of invocations that change a state; the default is random
@@ -222,9 +197,9 @@ type Difference struct {
 }
 
 // New returns a server for a host. The caller closes the host. Nil options are the zero
-// options.
+// options. It panics if two routes have the same pattern, as [http.ServeMux] does.
 func New(host *runtime.Host, opts *Options) *Server {
-	s := &Server{host: host, mux: http.NewServeMux()}
+	s := &Services{host: host}
 	s.stopContext, s.stop = context.WithCancel(context.Background())
 	s.stopping = s.stopContext.Done()
 	if opts != nil {
@@ -245,8 +220,9 @@ func New(host *runtime.Host, opts *Options) *Server {
 		s.stateMetrics = prometheus.NewRegistry()
 		s.stateMetrics.MustRegister(newStateCollector(s))
 	}
-	s.registerRoutes()
-	return s
+	server := &Server{Services: s, mux: http.NewServeMux()}
+	server.mountRoutes()
+	return server
 }
 
 func (o *Options) setDefaults(host *runtime.Host) {
@@ -288,11 +264,8 @@ func (o *Options) setDefaults(host *runtime.Host) {
 	}
 }
 
-// A handler handles a request. An error that it returns becomes the response.
-type handler func(w http.ResponseWriter, r *http.Request) error
-
 // reloaderStatuses returns the statuses of the reloader's apps, sorted by name.
-func (s *Server) reloaderStatuses() []Status {
+func (s *Services) reloaderStatuses() []Status {
 	if s.opts.Reloader == nil {
 		return nil
 	}
@@ -300,7 +273,7 @@ func (s *Server) reloaderStatuses() []Status {
 }
 
 // reloaderFolders returns the states of the reloader's folders.
-func (s *Server) reloaderFolders() []FolderStatus {
+func (s *Services) reloaderFolders() []FolderStatus {
 	if s.opts.Reloader == nil {
 		return nil
 	}
@@ -308,7 +281,7 @@ func (s *Server) reloaderFolders() []FolderStatus {
 }
 
 // faultyFolders returns the states of the folders that have problems.
-func (s *Server) faultyFolders() []FolderStatus {
+func (s *Services) faultyFolders() []FolderStatus {
 	return slices.DeleteFunc(slices.Clone(s.reloaderFolders()), func(f FolderStatus) bool {
 		return f.Unreadable == "" && len(f.Problems) == 0
 	})

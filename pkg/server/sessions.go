@@ -16,19 +16,23 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/wing/evaluation/evalrun"
 )
 
-// isEvalSession reports whether an evaluation created the ID of a session (adk-python
-// cli/cli_eval.py, until 2.10 and since 2.11).
-func isEvalSession(id string) bool {
-	return strings.HasPrefix(id, "___eval___session___") || strings.HasPrefix(id, evalrun.SessionPrefix)
+// foreignSessions returns the extension's sessions to which an ID belongs, or nil if the ID
+// is one of the store.
+func (s *Services) foreignSessions(id string) ForeignSessions {
+	for _, x := range s.extensions {
+		if x.Sessions != nil && x.Sessions.Owns(id) {
+			return x.Sessions
+		}
+	}
+	return nil
 }
 
 // defaultPageSize is the page size if the request has only a page token.
 const defaultPageSize = 100
 
-func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleListSessions(w http.ResponseWriter, r *http.Request) error {
 	return s.responses.sendResponse(w, r, responseRequest{user: pathKey(r).User, encode: func() ([]byte, error) {
 		all, next, err := s.listSessions(r)
 		if err != nil {
@@ -39,7 +43,7 @@ func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) erro
 		}
 		heads := []any{}
 		for _, sess := range all {
-			if !isEvalSession(sess.ID) {
+			if s.foreignSessions(sess.ID) == nil {
 				heads = append(heads, sess.Head())
 			}
 		}
@@ -48,7 +52,7 @@ func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) erro
 }
 
 // listSessions returns all sessions of a user, as in ADK, or the requested page.
-func (s *Server) listSessions(r *http.Request) (all []*session.Session, next string, err error) {
+func (s *Services) listSessions(r *http.Request) (all []*session.Session, next string, err error) {
 	key, sessions, query := pathKey(r), s.host.Store().Sessions, r.URL.Query()
 	if !query.Has("pageSize") && !query.Has("pageToken") {
 		all, err = sessions.List(r.Context(), key.App, key.User)
@@ -63,7 +67,7 @@ func (s *Server) listSessions(r *http.Request) (all []*session.Session, next str
 	return sessions.Page(r.Context(), req)
 }
 
-func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleSession(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -71,8 +75,10 @@ func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
 	key := pathKey(r)
 	return s.responses.sendResponse(w, r, responseRequest{user: key.User, encode: func() ([]byte, error) {
 		sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
-		if errors.Is(err, session.ErrNotFound) && isEvalSession(key.ID) && s.isPrivileged(r) {
-			return s.readEvalSession(r.Context(), key)
+		if errors.Is(err, session.ErrNotFound) {
+			if foreign := s.foreignSessions(key.ID); foreign != nil && s.isPrivileged(r) {
+				return foreign.Read(r)
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -81,14 +87,14 @@ func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
 	}})
 }
 
-func (s *Server) handleDeleteSession(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleDeleteSession(w http.ResponseWriter, r *http.Request) error {
 	if err := s.host.Store().Delete(r.Context(), pathKey(r)); err != nil {
 		return err
 	}
 	return writeJSON(w, nil)
 }
 
-func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleCreateSession(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -122,7 +128,7 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 // handleCreateNamedSession reads the state from the whole body, as adk-python does. A
 // body whose only key is state with an object is {"state": {…}}, the form of ADK's
 // JavaScript client and adk-js.
-func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleCreateNamedSession(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -167,7 +173,7 @@ type newSession struct {
 
 // readExpiry reads ttl, seconds such as "7200s", or expireTime (adk-python 2.10). The zero time
 // means neither.
-func (s *Server) readExpiry(b *body) time.Time {
+func (s *Services) readExpiry(b *body) time.Time {
 	ttl, at := b.readString("ttl"), b.readString("expireTime")
 	switch {
 	case ttl != "" && at != "":
@@ -199,7 +205,7 @@ func (n *newSession) stateWrites() []map[string]any {
 }
 
 // createSession creates a session with all its events, or none.
-func (s *Server) createSession(ctx context.Context, n newSession) (*session.Session, error) {
+func (s *Services) createSession(ctx context.Context, n newSession) (*session.Session, error) {
 	if s.host.App(n.key.App) == nil {
 		return nil, appNotFound(n.key.App)
 	}
@@ -223,11 +229,11 @@ func (s *Server) createSession(ctx context.Context, n newSession) (*session.Sess
 	return sessions.Get(ctx, sess.Key, nil)
 }
 
-func (s *Server) appendEvents(ctx context.Context, sess *session.Session, events ...*session.Event) error {
+func (s *Services) appendEvents(ctx context.Context, sess *session.Session, events ...*session.Event) error {
 	return s.host.Store().Sessions.AppendAll(ctx, sess, events)
 }
 
-func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handlePatchSession(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -257,7 +263,7 @@ func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) erro
 
 // patchSession changes the state of a session between two runs. During a run, the
 // change would make the next event of the run stale.
-func (s *Server) patchSession(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
+func (s *Services) patchSession(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
 	sessions := s.host.Store().Sessions
 	ctx, release, err := sessions.Acquire(ctx, key, s.opts.Wait)
 	if err != nil {
@@ -278,7 +284,7 @@ func (s *Server) patchSession(ctx context.Context, key session.Key, delta map[st
 }
 
 // writeSession responds to a request that changed a session.
-func (s *Server) writeSession(w http.ResponseWriter, r *http.Request, sess *session.Session, form session.Form) error {
+func (s *Services) writeSession(w http.ResponseWriter, r *http.Request, sess *session.Session, form session.Form) error {
 	return s.responses.sendResponse(w, r, responseRequest{user: sess.User, exempt: true, encode: func() ([]byte, error) {
 		return form.AppendSession(nil, sess)
 	}})
@@ -293,7 +299,7 @@ const maxClockSkew = 5 * time.Minute
 // rejected. A state delta is accepted, because the request may write the state anyway.
 // With authentication, only administrators may import events other than the user's own
 // input.
-func (s *Server) importEvents(r *http.Request, events []*session.Event) error {
+func (s *Services) importEvents(r *http.Request, events []*session.Event) error {
 	ids := map[string]bool{}
 	for i, ev := range events {
 		if reason := s.importProblem(ev); reason != "" {
@@ -314,7 +320,7 @@ func (s *Server) importEvents(r *http.Request, events []*session.Event) error {
 }
 
 // importProblem returns why an event cannot be imported, or an empty string.
-func (s *Server) importProblem(ev *session.Event) string {
+func (s *Services) importProblem(ev *session.Event) string {
 	a := ev.Actions
 	a.StateDelta = nil
 	switch {
@@ -367,7 +373,7 @@ func isUserInput(ev *session.Event) bool {
 
 // handleRewind removes the end of a session. With a message it responds with the events
 // of the run that follows, otherwise with the session.
-func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -423,7 +429,7 @@ func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 }
 
 // handleMemory adds a session to the memory and replaces its earlier entries.
-func (s *Server) handleMemory(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleMemory(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ type errorFrame struct {
 
 // newStream returns the stream of a response. An extended stream sends event IDs and
 // always sends comments: its client supports more of server-sent events than ADK sends.
-func (s *Server) newStream(w http.ResponseWriter, extended bool) *stream {
+func (s *Services) newStream(w http.ResponseWriter, extended bool) *stream {
 	every := s.opts.KeepAlive
 	if extended && every == 0 {
 		every = defaultKeepAlive
@@ -78,7 +78,7 @@ func readEventIDsFlag(r *http.Request) (bool, error) {
 
 // trackStream counts an open stream. When it ends early, end logs the reason, which the
 // client can no longer receive.
-func (s *Server) trackStream(r *http.Request, st *stream, key session.Key) (end func()) {
+func (s *Services) trackStream(r *http.Request, st *stream, key session.Key) (end func()) {
 	counted := s.opts.Metrics.trackStream(st)
 	return func() {
 		counted()

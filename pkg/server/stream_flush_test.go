@@ -210,7 +210,7 @@ func TestLastEventOfResumableApp(t *testing.T) {
 func TestEndedStreamKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		s := &Server{opts: Options{KeepAlive: time.Second, WriteTimeout: time.Second}}
+		s := &Services{opts: Options{KeepAlive: time.Second, WriteTimeout: time.Second}}
 		st := s.newStream(w, true)
 		end := st.startKeepAlive(func() {})
 		<-time.After(1500 * time.Millisecond)
@@ -244,7 +244,7 @@ func (w *flushRecorder) Flush() {
 func TestFramesFlushSeparately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no time passes
 		w := &flushRecorder{ResponseRecorder: httptest.NewRecorder()}
-		s := &Server{opts: Options{KeepAlive: time.Hour, WriteTimeout: time.Second}}
+		s := &Services{opts: Options{KeepAlive: time.Hour, WriteTimeout: time.Second}}
 		st := s.newStream(w, true)
 		end := st.startKeepAlive(func() {})
 		whole, partial := &session.Event{ID: "whole"}, &session.Event{ID: "partial"}

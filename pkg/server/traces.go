@@ -204,7 +204,7 @@ type spanBody struct {
 }
 
 // handleSessionTrace lists the spans of a session's runs, oldest first.
-func (s *Server) handleSessionTrace(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleSessionTrace(w http.ResponseWriter, r *http.Request) error {
 	key := pathKey(r)
 	found := s.opts.Traces.findSpans(func(k *keptSpan) bool {
 		return k.session == key.ID && (key.App == "" || k.app == key.App)
@@ -218,7 +218,7 @@ func (s *Server) handleSessionTrace(w http.ResponseWriter, r *http.Request) erro
 }
 
 // handleEventTrace describes the model call or tool call that produced an event.
-func (s *Server) handleEventTrace(w http.ResponseWriter, r *http.Request) error {
+func (s *Services) handleEventTrace(w http.ResponseWriter, r *http.Request) error {
 	app, event := r.PathValue("app"), r.PathValue("event")
 	found := s.opts.Traces.findSpans(func(k *keptSpan) bool {
 		return event != "" && k.event == event && (app == "" || k.app == app)

@@ -1,0 +1,9 @@
+package server
+
+// liveRoutes are those of live conversations.
+func (s *Services) liveRoutes() []Route {
+	return []Route{
+		{Method: "GET", Pattern: "/run_live", Access: AccessHandler, Handler: s.handleRunLive, Doc: Doc{Tag: "runs", ID: "runLive", Summary: "Hold a live conversation on a WebSocket, see docs/live.md; 426 without an upgrade", Params: []string{"liveApp", "liveUser", "liveSession"}, Answer: "Event"}},
+		{Method: "POST", Pattern: "/run_live/ticket", Access: AccessUser, Handler: s.handleLiveTicket, Doc: Doc{Tag: "runs", ID: "createLiveTicket", Summary: "Create a ticket that opens one live conversation within a minute", Params: []string{"liveApp", "liveUser", "liveSession"}, Answer: "LiveTicket"}},
+	}
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+)
+
+// A Handler handles a request. An error that it returns becomes the response: an [*Error] as
+// it is, the errors of the store and the runtime with the statuses of the server's own
+// routes, and any other as 500 with its cause in the log.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// A Route is a route of a server. The server authorizes, limits, counts and logs its requests,
+// recovers its panics, writes its errors, and describes it in its OpenAPI document.
+type Route struct {
+	// Method is an HTTP method.
+	Method string
+	// Pattern is a path in the syntax of [http.ServeMux]. A path that starts with … is a
+	// developer route: it is served below /dev/apps/{app}, as in ADK 2, and below
+	// /apps/{app}, as in ADK 1 and its Go and Java servers.
+	Pattern string
+	// Access says who may use the route.
+	Access Access
+	// Limits bound its requests.
+	Limits Limits
+	// Disabled routes are documented but not served.
+	Disabled bool
+	Handler  Handler
+	// Doc describes the route in the OpenAPI document.
+	Doc Doc
+}
+
+// An Access says who may use a route. Without Options.Auth every caller may use every route.
+type Access int
+
+const (
+	// AccessPath allows the user {user} of the path, and for {app} only an app that the
+	// caller may use. Without {user} in the path it allows administrators only, so that a
+	// new route is not exposed by mistake. Administrators may use every route.
+	AccessPath Access = iota
+	// AccessUser allows every authenticated caller. The handler checks the user of the
+	// request with [Services.ResolveUser].
+	AccessUser
+	// AccessHandler leaves authentication to the handler.
+	AccessHandler
+	// AccessPublic allows everyone: the response has no data of apps or users.
+	AccessPublic
+	// AccessProbe is AccessPublic for any Host header: health checks use addresses that are
+	// not known in advance, such as the IP of a pod.
+	AccessProbe
+)
+
+// Limits bound the requests of a route.
+type Limits struct {
+	// Body limits the bytes of the request body; the default is Options.MaxBody.
+	Body int64
+	// ShareTimeout gives the calls of the store by a request one timeout together. Without it
+	// each call has its own, because runs and imports may be long.
+	ShareTimeout bool
+}
+
+// A Doc describes a route in the OpenAPI document.
+type Doc struct {
+	// Tag is the group of the route: one of sessions, runs, artifacts, apps, server,
+	// developer, or one of its own; the default is server.
+	Tag string
+	// ID is unique: client generators name functions after it.
+	ID, Summary string
+	// Params names query parameters and headers of the components.
+	Params []string
+	// Body and Answer are the schemas of the request and the response. [X] is a list of X,
+	// MEDIA/TYPE is text, and MEDIA/TYPE:X is text that contains X. An empty answer is null,
+	// 307 a redirect, and 501 a route that always responds with this status.
+	Body, Answer string
+	// AltStatus is another status with the same response.
+	AltStatus string
+}
+
+// An Extension adds routes to a server, and what they bring along.
+type Extension struct {
+	Routes []Route
+	// Components are the parameters and schemas that the docs of the routes name, in YAML:
+	// an object with the keys parameters and schemas of OpenAPI.
+	Components []byte
+	// ListApps returns the names of apps that /list-apps lists next to those of the host, such
+	// as drafts; nil for none.
+	ListApps func() []string
+	// Sessions are sessions outside of the store; nil for none.
+	Sessions ForeignSessions
+}
+
+// ForeignSessions are sessions that the store does not have. Lists omit them, and
+// administrators can read them. Implementations are safe for concurrent use.
+type ForeignSessions interface {
+	// Owns reports whether a session with the ID is one of them.
+	Owns(id string) bool
+	// Read returns a session in JSON. The error is [session.ErrNotFound] if it does not exist.
+	Read(r *http.Request) ([]byte, error)
+}
+
+// developerPrefixes are the paths below which a developer route is served.
+func developerPrefixes() []string { return []string{"/dev/apps/{app}", "/apps/{app}"} }
+
+const developerMark = "…"
+
+// patterns returns the patterns of the route in the syntax of [http.ServeMux].
+func (rt *Route) patterns() []string {
+	tail, isDeveloper := strings.CutPrefix(rt.Pattern, developerMark)
+	if !isDeveloper {
+		return []string{rt.Method + " " + rt.Pattern}
+	}
+	var all []string
+	for _, prefix := range developerPrefixes() {
+		all = append(all, rt.Method+" "+prefix+tail)
+	}
+	return all
+}
+
+func (a Access) isPublic() bool { return a == AccessPublic || a == AccessProbe }
