@@ -12,7 +12,8 @@ import (
 var floors = map[string]int{
 	"internal/limit": -1, "internal/number": -1, "internal/number/numbertest": -1,
 	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0, "internal/safe": 0, "internal/regular": 0, "internal/adkjson": 0, "internal/buffers": 0, "internal/charset": 0, "internal/baseurl": 0, "internal/jsonschema": 0,
-	"pkg/session": 1, "pkg/connection": 1, "internal/policy": 1, "internal/textlive": 1, "wing/programs/sandbox": 1, "wing/programs": 3, "wing/wasi": 3,
+	"internal/jsonbody": 2,
+	"pkg/session":       1, "pkg/connection": 1, "internal/policy": 1, "internal/textlive": 1, "wing/programs/sandbox": 1, "wing/programs": 3, "wing/wasi": 3,
 	"wing/live": 2, "wing/evaluation/eval": 2, "pkg/provider": 3, "pkg/tool": 2, "wing/mcptool": 3, "wing/openapitool": 3, "internal/toolstub": 3, "internal/auth": 2, "internal/a2a": 2,
 	"internal/textdiff": 0, "wing/adk/conformance": 10, "internal/codec": 2, "pkg/store": 3, "pkg/store/memstore": 4, "pkg/store/kvstore": 4,
 	"pkg/store/dirstore": 4, "wing/bucketstore": 4, "wing/vertex/vertexstore": 4, "pkg/store/sqlstore": 5, "pkg/store/storeurl": 6,

@@ -90,7 +90,7 @@ const (
 	testSuffix = ".json"
 )
 
-const errNoRecordedTests = unsupportedError("ADK's recorded tests cannot be changed or run here: use agenthost test for the *.test.yaml files of an app")
+var errNoRecordedTests = NewError(http.StatusNotImplemented, "ADK's recorded tests cannot be changed or run here: use agenthost test for the *.test.yaml files of an app")
 
 func rejectWith(err error) Handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }
@@ -105,7 +105,7 @@ func (s *Services) handleTests(w http.ResponseWriter, r *http.Request) error {
 	for i := range names {
 		names[i] += testSuffix
 	}
-	return writeJSON(w, names)
+	return WriteJSON(w, names)
 }
 
 func (s *Services) handleTest(w http.ResponseWriter, r *http.Request) error {
@@ -114,12 +114,12 @@ func (s *Services) handleTest(w http.ResponseWriter, r *http.Request) error {
 	if strings.Contains(name, "/") || err != nil || !json.Valid(text) {
 		return notFoundError("Test file not found")
 	}
-	writeRawJSON(w, http.StatusOK, text)
+	WriteRawJSON(w, http.StatusOK, text)
 	return nil
 }
 
 func writeNames(w http.ResponseWriter, names []string, field string) error {
-	return writeJSON(w, wrapNames(names, field))
+	return WriteJSON(w, wrapNames(names, field))
 }
 
 // wrapNames returns names as a list or in the given field of an object.

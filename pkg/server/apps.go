@@ -31,17 +31,17 @@ type (
 )
 
 func (s *Services) handleVersion(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, versionBody{s.opts.Version, "go", strings.TrimPrefix(goruntime.Version(), "go")})
+	return WriteJSON(w, versionBody{s.opts.Version, "go", strings.TrimPrefix(goruntime.Version(), "go")})
 }
 
 func (s *Services) handleListApps(w http.ResponseWriter, r *http.Request) error {
-	detailed, err := readQueryFlag(r, "detailed")
+	detailed, err := ReadQueryFlag(r, "detailed")
 	if err != nil {
 		return err
 	}
 	apps := slices.DeleteFunc(s.host.Apps(), func(a *runtime.App) bool { return !s.canUseApp(r, a.Name()) })
 	if detailed {
-		return writeJSON(w, appsBody{newAppBodies(apps)})
+		return WriteJSON(w, appsBody{newAppBodies(apps)})
 	}
 	names := make([]string, len(apps))
 	for i, a := range apps {
@@ -53,7 +53,7 @@ func (s *Services) handleListApps(w http.ResponseWriter, r *http.Request) error 
 		}
 	}
 	slices.Sort(names)
-	return writeJSON(w, slices.Compact(names))
+	return WriteJSON(w, slices.Compact(names))
 }
 
 func newAppBodies(apps []*runtime.App) []appBody {
@@ -69,7 +69,7 @@ func (s *Services) handleDiagnostics(w http.ResponseWriter, r *http.Request) err
 	if !ok {
 		return appNotFound(r.PathValue("app"))
 	}
-	return writeJSON(w, st)
+	return WriteJSON(w, st)
 }
 
 // findStatus returns the reloader's status of an app. Apps built in Go code are unknown
@@ -88,15 +88,15 @@ func (s *Services) findStatus(app string) (Status, bool) {
 }
 
 func (s *Services) handlePreview(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.readBody(w, r)
+	b, err := s.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
 	req := &runtime.PreviewRequest{
-		App: r.PathValue("app"), Agent: b.readString("agent"), UserID: b.readString("userId"), SessionID: b.readString("sessionId"),
-		State: b.readMap("state"), Text: b.readString("text"),
+		App: r.PathValue("app"), Agent: b.ReadString("agent"), UserID: b.ReadString("userId"), SessionID: b.ReadString("sessionId"),
+		State: b.ReadMap("state"), Text: b.ReadString("text"),
 	}
-	if err := b.err(); err != nil {
+	if err := b.Err(); err != nil {
 		return err
 	}
 	p, err := s.host.Preview(r.Context(), req)
@@ -108,7 +108,7 @@ func (s *Services) handlePreview(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, p)
+	return WriteJSON(w, p)
 }
 
 // Response bodies of /apps/{app}/app-info. The field name sub_agents is adk-python's.
@@ -147,7 +147,7 @@ func (s *Services) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
 	}
 	body := appInfoBody{appBody: newAppBodies([]*runtime.App{app})[0], Agents: map[string]*agentInfoBody{}}
 	body.addAgents(app.AgentInfo())
-	return writeJSON(w, body)
+	return WriteJSON(w, body)
 }
 
 func (b *appInfoBody) addAgents(p *runtime.AgentInfo) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"agenthost/internal/jsonbody"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
@@ -13,7 +14,7 @@ import (
 // latestVersion is the version number by which the store returns the newest version.
 const latestVersion = -1
 
-const (
+var (
 	errArtifactNotFound = notFoundError("Artifact not found")
 	errVersionNotFound  = notFoundError("Artifact version not found")
 )
@@ -23,36 +24,36 @@ const (
 func (s *Services) artifactStore() *store.Artifacts { return s.host.Store().Artifacts }
 
 func (s *Services) handleListArtifacts(w http.ResponseWriter, r *http.Request) error {
-	names, err := s.artifactStore().Keys(r.Context(), pathKey(r))
+	names, err := s.artifactStore().Keys(r.Context(), PathKey(r))
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, names)
+	return WriteJSON(w, names)
 }
 
 func (s *Services) handleSaveArtifact(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.readBody(w, r)
+	b, err := s.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
-	b.requireField("filename")
-	b.requireField("artifact")
-	n := &store.NewArtifact{Name: b.readString("filename"), Part: b.readPart("artifact"), CustomMetadata: b.readMap("customMetadata")}
-	if err := b.err(); err != nil {
+	b.RequireField("filename")
+	b.RequireField("artifact")
+	n := &store.NewArtifact{Name: b.ReadString("filename"), Part: b.ReadPart("artifact"), CustomMetadata: b.ReadMap("customMetadata")}
+	if err := b.Err(); err != nil {
 		return err
 	}
-	made, err := s.artifactStore().Create(r.Context(), pathKey(r), n)
+	made, err := s.artifactStore().Create(r.Context(), PathKey(r), n)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, made)
+	return WriteJSON(w, made)
 }
 
 func (s *Services) handleDeleteArtifact(w http.ResponseWriter, r *http.Request) error {
-	if err := s.artifactStore().Delete(r.Context(), pathKey(r), r.PathValue("name")); err != nil {
+	if err := s.artifactStore().Delete(r.Context(), PathKey(r), r.PathValue("name")); err != nil {
 		return err
 	}
-	return writeJSON(w, nil)
+	return WriteJSON(w, nil)
 }
 
 // handleArtifact parses the paths below an artifact name, which may contain slashes:
@@ -86,7 +87,7 @@ func (s *Services) handleArtifact(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (s *Services) writeArtifact(w http.ResponseWriter, r *http.Request, name string, version int) error {
-	part, err := s.artifactStore().Load(r.Context(), pathKey(r), name, version)
+	part, err := s.artifactStore().Load(r.Context(), PathKey(r), name, version)
 	if errors.Is(err, session.ErrNotFound) {
 		return errArtifactNotFound
 	}
@@ -97,34 +98,34 @@ func (s *Services) writeArtifact(w http.ResponseWriter, r *http.Request, name st
 	if err != nil {
 		return err
 	}
-	writeRawJSON(w, http.StatusOK, text)
+	WriteRawJSON(w, http.StatusOK, text)
 	return nil
 }
 
 func (s *Services) writeVersions(w http.ResponseWriter, r *http.Request, name string, described bool) error {
-	all, err := s.artifactStore().Versions(r.Context(), pathKey(r), name)
+	all, err := s.artifactStore().Versions(r.Context(), PathKey(r), name)
 	if err != nil {
 		return err
 	}
 	if described {
-		return writeJSON(w, append([]session.ArtifactVersion{}, all...))
+		return WriteJSON(w, append([]session.ArtifactVersion{}, all...))
 	}
 	numbers := make([]int, len(all))
 	for i, v := range all {
 		numbers[i] = v.Version
 	}
-	return writeJSON(w, numbers)
+	return WriteJSON(w, numbers)
 }
 
 func (s *Services) writeVersion(w http.ResponseWriter, r *http.Request, name string, version int) error {
-	v, err := s.artifactStore().Version(r.Context(), pathKey(r), name, version)
+	v, err := s.artifactStore().Version(r.Context(), PathKey(r), name, version)
 	if errors.Is(err, session.ErrNotFound) {
 		return errVersionNotFound
 	}
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, v)
+	return WriteJSON(w, v)
 }
 
 // parseVersion parses a version in the path.
@@ -150,9 +151,7 @@ func readQueryVersion(r *http.Request) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil:
-		return 0, &invalidBodyError{[]errorDetail{{
-			"int_parsing", []any{"query", "version"}, "Input should be a valid integer, unable to parse string as an integer",
-		}}}
+		return 0, jsonbody.NewError("int_parsing", "Input should be a valid integer, unable to parse string as an integer", "query", "version")
 	case n < 0:
 		return 0, errArtifactNotFound
 	}

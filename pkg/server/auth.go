@@ -45,12 +45,12 @@ func ReadAuth(path string, lookup spec.Lookup) (*Auth, error) {
 	return a, nil
 }
 
-// authenticate returns the caller, or nil if authentication is disabled.
-func (s *Services) authenticate(r *http.Request) (*auth.Principal, error) {
+// Authenticate returns the caller, or nil if authentication is disabled.
+func (s *Services) Authenticate(r *http.Request) (*Principal, error) {
 	if s.opts.Auth == nil {
 		return nil, nil
 	}
-	if caller, ok := r.Context().Value(callerKey{}).(*auth.Principal); ok {
+	if caller, ok := r.Context().Value(principalKey{}).(*auth.Principal); ok {
 		return caller, nil
 	}
 	p, err := s.opts.Auth.Authenticate(r.Context(), r.Header.Get("Authorization"))
@@ -70,7 +70,7 @@ func (s *Services) authorizeRequest(r *http.Request, rt *mountedRoute) error {
 	if s.opts.Auth == nil || rt.Access.isPublic() || rt.Access == AccessHandler {
 		return nil
 	}
-	p, err := s.authenticate(r)
+	p, err := s.Authenticate(r)
 	if err != nil || p.Admin {
 		return err
 	}
@@ -82,10 +82,10 @@ func (s *Services) authorizeRequest(r *http.Request, rt *mountedRoute) error {
 	return nil
 }
 
-// resolveUser returns the user ID that a request acts as. The request may omit it; if
+// ResolveUser returns the user ID that a request acts as. The request may omit it; if
 // present, it must be the caller's, unless the caller is an administrator.
-func (s *Services) resolveUser(r *http.Request, app, user string) (string, error) {
-	p, err := s.authenticate(r)
+func (s *Services) ResolveUser(r *http.Request, app, user string) (string, error) {
+	p, err := s.Authenticate(r)
 	switch {
 	case p == nil:
 		return user, err
@@ -100,20 +100,20 @@ func (s *Services) resolveUser(r *http.Request, app, user string) (string, error
 	return user, nil
 }
 
-// stateWriter returns the role in which the caller writes state. Without authentication
+// StateWriter returns the role in which the caller writes state. Without authentication
 // there are no administrators.
-func (s *Services) stateWriter(r *http.Request) session.Writer {
-	if p, err := s.authenticate(r); err == nil && p != nil && p.Admin {
+func (s *Services) StateWriter(r *http.Request) session.Writer {
+	if p, err := s.Authenticate(r); err == nil && p != nil && p.Admin {
 		return session.WriterAdmin
 	}
 	return session.WriterClient
 }
 
-// authorizeWrites rejects state keys that the caller may not write: keys reserved by
+// AuthorizeWrites rejects state keys that the caller may not write: keys reserved by
 // the app's state_schema and, with authentication, app: keys, which are shared by all
 // users, unless the state_schema allows clients to write them.
-func (s *Services) authorizeWrites(r *http.Request, name string, deltas ...map[string]any) error {
-	app, w := s.host.App(name), s.stateWriter(r)
+func (s *Services) AuthorizeWrites(r *http.Request, name string, deltas ...map[string]any) error {
+	app, w := s.host.App(name), s.StateWriter(r)
 	for _, delta := range deltas {
 		if len(delta) == 0 {
 			continue
@@ -145,11 +145,11 @@ func isClientWritable(app *runtime.App, key string) bool {
 
 // isPrivileged reports whether the caller may see the host's own data.
 func (s *Services) isPrivileged(r *http.Request) bool {
-	p, err := s.authenticate(r)
+	p, err := s.Authenticate(r)
 	return err == nil && (p == nil || p.Admin)
 }
 
 func (s *Services) canUseApp(r *http.Request, app string) bool {
-	p, err := s.authenticate(r)
+	p, err := s.Authenticate(r)
 	return err == nil && (p == nil || p.MayUse(r.Context(), app))
 }

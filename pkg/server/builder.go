@@ -19,7 +19,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-const errDevDisabled = forbiddenError("App files are not available: start the server with --dev")
+var errDevDisabled = forbiddenError("App files are not available: start the server with --dev")
 
 // handleBuilderFile returns a YAML file of an app, or its draft if the client asks for
 // it. A missing file is an empty response: ADK's web client then treats the app as not
@@ -28,7 +28,7 @@ func (s *Services) handleBuilderFile(w http.ResponseWriter, r *http.Request) err
 	if !s.opts.Dev {
 		return errDevDisabled
 	}
-	tmp, err := readQueryFlag(r, "tmp")
+	tmp, err := ReadQueryFlag(r, "tmp")
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Services) handleBuilderSaveAny(w http.ResponseWriter, r *http.Request) 
 }
 
 func (s *Services) saveBuilderForm(w http.ResponseWriter, r *http.Request, app string) error {
-	tmp, err := readQueryFlag(r, "tmp")
+	tmp, err := ReadQueryFlag(r, "tmp")
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Services) saveBuilderForm(w http.ResponseWriter, r *http.Request, app s
 		if !s.drafts.put(u.app, u.files) {
 			return badRequest(fmt.Sprintf("Draft exceeds the limit of %d files or %d MiB", maxDraftFiles, maxDraftBytes>>20))
 		}
-		return writeJSON(w, true)
+		return WriteJSON(w, true)
 	}
 	return s.saveDraft(w, r, u)
 }
@@ -100,7 +100,7 @@ func (s *Services) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) 
 	ds, err := s.opts.Folders.Save(r.Context(), u.app, files)
 	switch {
 	case err != nil:
-		return withSessionKey(session.Key{App: u.app}, err)
+		return WithSessionKey(session.Key{App: u.app}, err)
 	case ds.HasErrors():
 		return badRequest("Nothing was saved: the files have errors:\n" + strings.Join(ds.Strings(), "\n"))
 	}
@@ -109,7 +109,7 @@ func (s *Services) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) 
 		s.opts.Logger.Info("kept fields that the visual builder does not support", "app", u.app, "fields", kept)
 		w.Header().Set("X-Kept-Fields", strings.Join(kept, ", "))
 	}
-	return writeJSON(w, true)
+	return WriteJSON(w, true)
 }
 
 func (s *Services) handleBuilderCancel(w http.ResponseWriter, r *http.Request) error {
@@ -117,7 +117,7 @@ func (s *Services) handleBuilderCancel(w http.ResponseWriter, r *http.Request) e
 		return errDevDisabled
 	}
 	s.drafts.delete(r.PathValue("app"))
-	return writeJSON(w, true)
+	return WriteJSON(w, true)
 }
 
 // An upload holds the files of a form by their paths in the app's folder.

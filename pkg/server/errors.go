@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
+	"agenthost/internal/jsonbody"
 	"agenthost/internal/limit"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -22,10 +24,7 @@ const unavailableRetryAfter = 2
 // statusClientGone is nginx's status for a client that closed the connection.
 const statusClientGone = 499
 
-var (
-	errShuttingDown   = errors.New("server is shutting down, retry later")
-	errTooManyStreams = errors.New("too many open change streams")
-)
+var errShuttingDown = &Error{Status: http.StatusServiceUnavailable, Code: runtime.CodeCanceled, Detail: "server is shutting down, retry later", RetryAfter: time.Second}
 
 // Error details reveal no more than the status: not whether a user, session or path
 // exists.
@@ -39,47 +38,51 @@ func badRequest(message string) error {
 	return &runtime.RunError{Code: runtime.CodeInvalidRequest, Message: message, Err: session.ErrInvalid}
 }
 
-// A notFoundError reports a missing resource.
-type notFoundError string
+// An Error is an error with its response. The server writes it as {"detail": …}, with
+// Retry-After if retrying can help.
+type Error struct {
+	// Status is the status of the response.
+	Status int
+	// Code identifies the error for clients of streams, such as NOT_FOUND.
+	Code string
+	// Detail describes the error to clients.
+	Detail string
+	// RetryAfter is the wait before another attempt, in whole seconds; 0 if retrying cannot
+	// help.
+	RetryAfter time.Duration
+}
+
+// NewError returns an error with a status, its usual code, and for 503 a Retry-After of 5
+// seconds.
+func NewError(status int, detail string) *Error {
+	e := &Error{Status: status, Code: runtime.CodeInvalidRequest, Detail: detail}
+	switch status {
+	case http.StatusUnauthorized:
+		e.Code = "UNAUTHENTICATED"
+	case http.StatusNotFound:
+		e.Code = "NOT_FOUND"
+	case http.StatusInternalServerError:
+		e.Code = runtime.CodeInternal
+	case http.StatusServiceUnavailable:
+		e.Code, e.RetryAfter = runtime.CodeUnavailable, 5*time.Second
+	}
+	return e
+}
+
+// Error returns the detail of the response.
+func (e *Error) Error() string { return e.Detail }
+
+func notFoundError(detail string) error { return NewError(http.StatusNotFound, detail) }
 
 func appNotFound(app string) error { return notFoundError("App not found: " + app) }
 
-// Error returns the detail of the response.
-func (e notFoundError) Error() string { return string(e) }
-
-// A forbiddenError reports an operation that this server does not allow.
-type forbiddenError string
-
-// Error returns the detail of the response.
-func (e forbiddenError) Error() string { return string(e) }
-
-// An unsupportedError reports an operation that is not implemented.
-type unsupportedError string
-
-// Error returns the detail of the response.
-func (e unsupportedError) Error() string { return string(e) }
+func forbiddenError(detail string) error { return NewError(http.StatusForbidden, detail) }
 
 // invalidVersionError reports a version that is not a number.
 type invalidVersionError struct{}
 
 // Error returns the detail of the response.
 func (invalidVersionError) Error() string { return "Invalid version ID" }
-
-// An errorDetail is one error of a request body in adk-python's form: the kind, the
-// keys that lead to the value, and a message.
-type errorDetail struct {
-	Type string `json:"type"`
-	Loc  []any  `json:"loc"`
-	Msg  string `json:"msg"`
-}
-
-// invalidBodyError lists the errors of a request body.
-type invalidBodyError struct{ details []errorDetail }
-
-// Error describes the first error.
-func (e *invalidBodyError) Error() string {
-	return fmt.Sprintf("request body: %v: %s", e.details[0].Loc, e.details[0].Msg)
-}
 
 // bodyReadError reports a request body that could not be read to its end.
 type bodyReadError struct{ err error }
@@ -104,17 +107,17 @@ type sessionError struct {
 	err error
 }
 
-func withSessionKey(key session.Key, err error) error { return &sessionError{key, err} }
+func WithSessionKey(key session.Key, err error) error { return &sessionError{key, err} }
 
-// wrapRunError adds the session to an error that ended a run. Invalid data that comes
+// WrapRunError adds the session to an error that ended a run. Invalid data that comes
 // from the run itself, such as an event that cannot be stored, becomes an internal
 // error: it is not the client's fault.
-func wrapRunError(key session.Key, err error) error {
+func WrapRunError(key session.Key, err error) error {
 	var re *runtime.RunError
 	if errors.Is(err, session.ErrInvalid) && !errors.As(err, &re) {
 		err = runtime.AsRunError(err)
 	}
-	return withSessionKey(key, err)
+	return WithSessionKey(key, err)
 }
 
 // Error returns the message of the wrapped error.
@@ -128,7 +131,7 @@ type failure struct {
 	status int
 	// code identifies the error for clients of streams.
 	code string
-	// detail is a string or a list of errorDetail.
+	// detail is a string or a list of [jsonbody.Detail].
 	detail any
 	// retryAfter is the Retry-After in seconds; 0 if retrying cannot help.
 	retryAfter int
@@ -137,11 +140,9 @@ type failure struct {
 // classifyError is the only mapping from errors to statuses.
 func classifyError(key session.Key, err error) failure {
 	var (
-		invalid *invalidBodyError
+		invalid *jsonbody.InvalidError
 		large   *http.MaxBytesError
-		missing notFoundError
-		forbid  forbiddenError
-		unable  unsupportedError
+		own     *Error
 		re      *runtime.RunError
 		limited *rateLimitError
 		unread  *bodyReadError
@@ -158,7 +159,7 @@ func classifyError(key session.Key, err error) failure {
 	case errors.As(err, &limited):
 		return failure{http.StatusTooManyRequests, "RATE_LIMITED", limited.Error(), limited.retryAfterSeconds()}
 	case errors.As(err, &invalid):
-		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, invalid.details, 0}
+		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, invalid.Details, 0}
 	case errors.As(err, &invalidVersionError{}):
 		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, err.Error(), 0}
 	case errors.As(err, &large):
@@ -168,20 +169,8 @@ func classifyError(key session.Key, err error) failure {
 		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, "Request body exceeds " + crowded.Excess(), 0}
 	case errors.As(err, &unread):
 		return unread.toFailure()
-	case errors.Is(err, errShuttingDown):
-		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errShuttingDown.Error(), 1}
-	case errors.Is(err, errResponsesFull):
-		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errResponsesFull.Error(), 5}
-	case errors.Is(err, errUpgradeRequired):
-		return failure{http.StatusUpgradeRequired, runtime.CodeInvalidRequest, err.Error(), 0}
-	case errors.Is(err, errTooManyStreams), errors.Is(err, errTooManyEvalRuns), errors.Is(err, errTooManyLiveSockets):
-		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", err.Error(), 5}
-	case errors.As(err, &missing):
-		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), 0}
-	case errors.As(err, &forbid):
-		return failure{http.StatusForbidden, runtime.CodeInvalidRequest, string(forbid), 0}
-	case errors.As(err, &unable):
-		return failure{http.StatusNotImplemented, runtime.CodeInvalidRequest, string(unable), 0}
+	case errors.As(err, &own):
+		return failure{own.Status, own.Code, own.Detail, int(own.RetryAfter / time.Second)}
 	case errors.As(err, &rules):
 		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, rules.Error(), 0}
 	case errors.As(err, &re):
@@ -267,9 +256,17 @@ func (s *Services) writeError(w http.ResponseWriter, r *http.Request, err error)
 	writeDetail(w, f.status, f.detail)
 }
 
+// LogError returns the response to an error of a request whose handler cannot return it, such
+// as one that has started to respond, and logs the cause if the response omits it.
+func (s *Services) LogError(r *http.Request, err error) *Error {
+	f := s.logFailure(r, err)
+	detail, _ := f.detail.(string)
+	return &Error{f.status, f.code, detail, time.Duration(f.retryAfter) * time.Second}
+}
+
 // logFailure classifies an error and logs the cause if the response omits it.
 func (s *Services) logFailure(r *http.Request, err error) failure {
-	key := pathKey(r)
+	key := PathKey(r)
 	var a *sessionError
 	if errors.As(err, &a) {
 		key = a.key

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"agenthost/internal/jsonbody"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -21,6 +22,12 @@ import (
 // maxCaseID limits the characters of the ID of a new case.
 const maxCaseID = 200
 
+// isNotFound reports whether an error responds with 404.
+func isNotFound(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == http.StatusNotFound
+}
+
 func caseNotFound(set, id string) error {
 	return notFoundError("Eval set `" + set + "` or Eval `" + id + "` not found.")
 }
@@ -29,8 +36,8 @@ func caseNotFound(set, id string) error {
 func (s *Services) handleEvalCases(w http.ResponseWriter, r *http.Request) error {
 	return s.sendEvalView(w, r, func() (any, error) {
 		set, err := s.readEvalSet(r)
-		if missing := notFoundError(""); errors.As(err, &missing) {
-			return nil, badRequest(string(missing))
+		if isNotFound(err) {
+			return nil, badRequest(err.Error())
 		}
 		if err != nil {
 			return nil, err
@@ -49,7 +56,7 @@ func (s *Services) handleEvalCase(w http.ResponseWriter, r *http.Request) error 
 	return s.sendEval(w, r, func() (any, error) {
 		name, id := r.PathValue("name"), r.PathValue("case")
 		set, err := s.readEvalSet(r)
-		if missing := notFoundError(""); errors.As(err, &missing) {
+		if isNotFound(err) {
 			return nil, caseNotFound(name, id)
 		}
 		if err != nil {
@@ -69,13 +76,13 @@ func (s *Services) handleEvalCase(w http.ResponseWriter, r *http.Request) error 
 // handleSaveEvalCase changes a case. Fields that the body omits are kept, because ADK's
 // web client omits those that it cannot edit; null removes a field.
 func (s *Services) handleSaveEvalCase(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.readBody(w, r)
+	b, err := s.readEvalBody(w, r)
 	if err != nil {
 		return err
 	}
 	id := r.PathValue("case")
-	given := b.readString("evalId")
-	if err := b.err(); err != nil {
+	given := b.ReadString("evalId")
+	if err := b.Err(); err != nil {
 		return err
 	}
 	if given != "" && given != id {
@@ -107,13 +114,13 @@ func (s *Services) editCase(w http.ResponseWriter, r *http.Request, change func(
 		}
 		return change(set, i)
 	})
-	if missing := notFoundError(""); errors.As(err, &missing) && missing.Error() == evalSetNotFound(name).Error() {
+	if isNotFound(err) && err.Error() == evalSetNotFound(name).Error() {
 		return caseNotFound(name, id)
 	}
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, nil)
+	return WriteJSON(w, nil)
 }
 
 func caseFields() []string {
@@ -122,7 +129,7 @@ func caseFields() []string {
 
 // mergeIntoCase returns the case with the fields of the body. A conversation replaces a
 // scenario, and the other way round.
-func (b *body) mergeIntoCase(c *eval.Case) (*eval.Case, error) {
+func (b evalBody) mergeIntoCase(c *eval.Case) (*eval.Case, error) {
 	text, err := eval.EncodeWire(c)
 	if err != nil {
 		return nil, err
@@ -131,61 +138,61 @@ func (b *body) mergeIntoCase(c *eval.Case) (*eval.Case, error) {
 	if err := json.Unmarshal(text, &merged); err != nil {
 		return nil, err
 	}
-	if b.findField("conversation") != nil {
+	if b.FindField("conversation") != nil {
 		delete(merged, "conversationScenario")
 	}
-	if b.findField("conversationScenario") != nil {
+	if b.FindField("conversationScenario") != nil {
 		delete(merged, "conversation")
 	}
-	for _, f := range b.fields {
-		key := string(f.key)
-		if i := slices.IndexFunc(caseFields(), func(name string) bool { return isSnakeCase(f.key, name) }); i >= 0 {
+	for _, f := range b.Fields {
+		key := string(f.Key)
+		if i := slices.IndexFunc(caseFields(), func(name string) bool { return jsonbody.IsSnakeCase(f.Key, name) }); i >= 0 {
 			key = caseFields()[i]
 		}
-		merged[key] = f.value
-		if string(f.value) == "null" {
+		merged[key] = f.Value
+		if string(f.Value) == "null" {
 			delete(merged, key)
 		}
 	}
-	merged["evalId"], err = encodeJSON(c.ID)
+	merged["evalId"], err = EncodeJSON(c.ID)
 	if err != nil {
 		return nil, err
 	}
-	if text, err = encodeJSON(merged); err != nil {
+	if text, err = EncodeJSON(merged); err != nil {
 		return nil, err
 	}
 	edited := &eval.Case{}
 	b.addEvalError(eval.Decode("", text, edited))
-	return edited, b.err()
+	return edited, b.Err()
 }
 
 // addEvalError records an error of package eval about the value at the keys. Its message
 // contains the path within the value; a position would be that of re-encoded text.
-func (b *body) addEvalError(err error, keys ...any) {
+func (b evalBody) addEvalError(err error, keys ...any) {
 	var ds spec.Diagnostics
 	switch {
 	case err == nil:
 	case errors.As(err, &ds):
 		for _, d := range ds {
-			b.addDetail("value_error", d.Message, keys...)
+			b.AddDetail("value_error", d.Message, keys...)
 		}
 	default:
-		b.addFieldError(err, keys...)
+		b.AddFieldError(err, keys...)
 	}
 }
 
 // handleAddEvalSession adds the conversation of a session to a set as a new case.
 func (s *Services) handleAddEvalSession(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.readBody(w, r)
+	b, err := s.readEvalBody(w, r)
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{"evalId", "sessionId", "userId"} {
-		b.requireField(name)
+		b.RequireField(name)
 	}
-	c := &eval.Case{ID: b.readString("evalId"), CreationTimestamp: s.nowSeconds()}
-	key := session.Key{App: r.PathValue("app"), User: b.readString("userId"), ID: b.readString("sessionId")}
-	if err := b.err(); err != nil {
+	c := &eval.Case{ID: b.ReadString("evalId"), CreationTimestamp: s.nowSeconds()}
+	key := session.Key{App: r.PathValue("app"), User: b.ReadString("userId"), ID: b.ReadString("sessionId")}
+	if err := b.Err(); err != nil {
 		return err
 	}
 	if err := checkNewCaseID(c.ID); err != nil {
@@ -193,7 +200,7 @@ func (s *Services) handleAddEvalSession(w http.ResponseWriter, r *http.Request) 
 	}
 	sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
 	if err != nil {
-		return withSessionKey(key, err)
+		return WithSessionKey(key, err)
 	}
 	c.Conversation, c.Session = s.recordConversation(sess)
 	if len(c.Conversation) == 0 {
@@ -208,7 +215,7 @@ func (s *Services) handleAddEvalSession(w http.ResponseWriter, r *http.Request) 
 	}); err != nil {
 		return err
 	}
-	return writeJSON(w, nil)
+	return WriteJSON(w, nil)
 }
 
 // recordConversation returns the turns of a session, without those that were rewound, and

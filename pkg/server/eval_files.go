@@ -19,7 +19,7 @@ import (
 	"agenthost/wing/evaluation/evalrun"
 )
 
-const errEvalSetsReadOnly = forbiddenError("Eval sets cannot be changed: start the server with --dev")
+var errEvalSetsReadOnly = forbiddenError("Eval sets cannot be changed: start the server with --dev")
 
 // sendEval sends a value of package eval within the limit of large responses.
 func (s *Services) sendEval(w http.ResponseWriter, r *http.Request, read func() (any, error)) error {

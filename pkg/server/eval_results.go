@@ -166,7 +166,7 @@ func (s *Services) findCaseResult(ctx context.Context, app, word string, match f
 	if err != nil {
 		return nil, err
 	}
-	if quoted, err := encodeJSON(word); err != nil || string(quoted) != `"`+word+`"` {
+	if quoted, err := EncodeJSON(word); err != nil || string(quoted) != `"`+word+`"` {
 		word = "" // every result contains it
 	}
 	budget := int64(maxSearchedBytes)
@@ -218,7 +218,7 @@ func (e *evalSessions) Owns(id string) bool {
 
 // Read returns the session in the path.
 func (e *evalSessions) Read(r *http.Request) ([]byte, error) {
-	key := pathKey(r)
+	key := PathKey(r)
 	c, err := e.services.findCaseResult(r.Context(), key.App, key.ID, func(c *eval.CaseResult) bool {
 		return c.SessionID == key.ID && c.UserID == key.User && len(c.Session) > 0
 	})
@@ -274,7 +274,7 @@ func convertKeys(text []byte) []byte {
 	if dec.Decode(&v) != nil {
 		return text
 	}
-	renamed, err := encodeJSON(renameKeys(v))
+	renamed, err := EncodeJSON(renameKeys(v))
 	if err != nil {
 		return text
 	}

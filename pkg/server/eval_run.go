@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"syscall"
 
+	"agenthost/internal/jsonbody"
 	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalfile"
 )
@@ -31,12 +32,12 @@ const (
 	maxEvalCases = 1000
 )
 
-const (
+var (
 	errEvalRunsForbidden   = forbiddenError("Eval sets cannot be run: they call models; start the server with --dev")
-	errEvalRunsUnavailable = unsupportedError("Eval sets cannot be run on this server: use agenthost eval")
+	errEvalRunsUnavailable = NewError(http.StatusNotImplemented, "Eval sets cannot be run on this server: use agenthost eval")
 )
 
-var errTooManyEvalRuns = fmt.Errorf("too many eval runs in progress (limit %d), retry later", maxEvalRuns)
+var errTooManyEvalRuns = NewError(http.StatusServiceUnavailable, fmt.Sprintf("too many eval runs in progress (limit %d), retry later", maxEvalRuns))
 
 // requireEvaluator rejects requests unless developers may run eval sets.
 func (s *Services) requireEvaluator(h Handler) Handler {
@@ -98,11 +99,11 @@ func appendRunResult(list []byte, result *eval.CaseResult) ([]byte, error) {
 
 // readEvalRequest reads the body of a run.
 func (s *Services) readEvalRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
-	b, err := s.readBody(w, r)
+	b, err := s.readEvalBody(w, r)
 	if err != nil {
 		return nil, err
 	}
-	b.requireField("evalMetrics")
+	b.RequireField("evalMetrics")
 	req := &eval.RunRequest{
 		App: r.PathValue("app"), CaseIDs: b.readStrings("evalCaseIds"), Measures: b.readMeasures("evalMetrics"), Simulator: b.readSimulator("userSimulatorConfig"),
 	}
@@ -110,7 +111,7 @@ func (s *Services) readEvalRequest(w http.ResponseWriter, r *http.Request) (*eva
 		req.CaseIDs = old
 	}
 	req.Live = b.readLiveConfig("liveModelConfig")
-	return req, b.err()
+	return req, b.Err()
 }
 
 // addEvalSet reads the set in the path, and the config in its folder.
@@ -187,59 +188,67 @@ func wrapEvaluationError(err error) error {
 	return err
 }
 
-func (b *body) readStrings(name string) []string {
-	f := b.findField(name)
+// An evalBody is a request body with values of package eval.
+type evalBody struct{ *jsonbody.Body }
+
+func (s *Services) readEvalBody(w http.ResponseWriter, r *http.Request) (evalBody, error) {
+	b, err := s.ReadBody(w, r)
+	return evalBody{b}, err
+}
+
+func (b evalBody) readStrings(name string) []string {
+	f := b.FindField(name)
 	if f == nil {
 		return nil
 	}
 	var list []string
-	if json.Unmarshal(f.value, &list) != nil {
-		b.addDetail("list_type", "Input should be a valid list of strings", string(f.key))
+	if json.Unmarshal(f.Value, &list) != nil {
+		b.AddDetail("list_type", "Input should be a valid list of strings", string(f.Key))
 	}
 	return list
 }
 
-func (b *body) readMeasures(name string) []*eval.Measure {
-	f := b.findField(name)
+func (b evalBody) readMeasures(name string) []*eval.Measure {
+	f := b.FindField(name)
 	if f == nil {
 		return nil
 	}
 	var items []json.RawMessage
-	if json.Unmarshal(f.value, &items) != nil {
-		b.addDetail("list_type", "Input should be a valid list", string(f.key))
+	if json.Unmarshal(f.Value, &items) != nil {
+		b.AddDetail("list_type", "Input should be a valid list", string(f.Key))
 	}
 	measures := make([]*eval.Measure, len(items))
 	for i, item := range items {
 		measures[i] = &eval.Measure{}
-		b.addEvalError(eval.Decode("", item, measures[i]), string(f.key), i)
+		b.addEvalError(eval.Decode("", item, measures[i]), string(f.Key), i)
 	}
 	return measures
 }
 
-func (b *body) readLiveConfig(name string) *eval.LiveConfig {
-	f := b.findField(name)
-	if f == nil || string(f.value) == "null" {
+func (b evalBody) readLiveConfig(name string) *eval.LiveConfig {
+	f := b.FindField(name)
+	if f == nil || string(f.Value) == "null" {
 		return nil
 	}
 	config := &eval.LiveConfig{}
-	err := eval.Decode("", f.value, config)
+	err := eval.Decode("", f.Value, config)
 	if err == nil {
 		err = config.CheckFields()
 	}
-	b.addEvalError(err, string(f.key))
+	b.addEvalError(err, string(f.Key))
 	return config
 }
 
-func (b *body) readSimulator(name string) *eval.SimulatorConfig {
-	f := b.findField(name)
+func (b evalBody) readSimulator(name string) *eval.SimulatorConfig {
+	f := b.FindField(name)
 	if f == nil {
 		return nil
 	}
 	config := &eval.SimulatorConfig{}
-	err := eval.Decode("", f.value, config)
+	err := eval.Decode("", f.Value, config)
 	if err == nil {
 		err = config.CheckFields(false)
 	}
-	b.addEvalError(err, string(f.key))
+	b.addEvalError(err, string(f.Key))
 	return config
 }

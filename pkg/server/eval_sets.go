@@ -21,7 +21,7 @@ func (s *Services) handleEvalMetrics(w http.ResponseWriter, _ *http.Request) err
 			infos = append(infos, m.Info())
 		}
 	}
-	return writeJSON(w, map[string][]*eval.MetricInfo{"metricsInfo": infos})
+	return WriteJSON(w, map[string][]*eval.MetricInfo{"metricsInfo": infos})
 }
 
 // handleEvalSet responds with an eval set. As in ADK's API, its own keys stay
@@ -38,16 +38,16 @@ func (s *Services) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
 
 // handleCreateEvalSet creates the set in the body, with its cases.
 func (s *Services) handleCreateEvalSet(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.readBody(w, r)
+	b, err := s.readEvalBody(w, r)
 	if err != nil {
 		return err
 	}
-	b.requireField("evalSet")
+	b.RequireField("evalSet")
 	set := &eval.Set{}
-	if f := b.findField("evalSet"); f != nil {
-		b.addEvalError(eval.Decode("", f.value, set), string(f.key))
+	if f := b.FindField("evalSet"); f != nil {
+		b.addEvalError(eval.Decode("", f.Value, set), string(f.Key))
 	}
-	if err := b.err(); err != nil {
+	if err := b.Err(); err != nil {
 		return err
 	}
 	if err := s.createEvalSet(r, set); err != nil {
@@ -61,7 +61,7 @@ func (s *Services) handleCreateNamedEvalSet(w http.ResponseWriter, r *http.Reque
 	if err := s.createEvalSet(r, &eval.Set{ID: r.PathValue("name"), Cases: []*eval.Case{}}); err != nil {
 		return err
 	}
-	return writeJSON(w, nil)
+	return WriteJSON(w, nil)
 }
 
 func (s *Services) createEvalSet(r *http.Request, set *eval.Set) error {
@@ -126,5 +126,5 @@ func (s *Services) handleDeleteEvalSet(w http.ResponseWriter, r *http.Request) e
 	if err := root.Remove(name + eval.SetSuffix); err != nil {
 		return wrapWriteError(err)
 	}
-	return writeJSON(w, nil)
+	return WriteJSON(w, nil)
 }

@@ -81,7 +81,7 @@ func (s *Services) sendEvalView(w http.ResponseWriter, r *http.Request, read fun
 		if err != nil {
 			return nil, err
 		}
-		return encodeJSON(v)
+		return EncodeJSON(v)
 	}})
 }
 

@@ -26,36 +26,36 @@ func (s *Services) handleFollowEvalRun(w http.ResponseWriter, r *http.Request) e
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	st := s.newStream(w, true)
+	st := s.NewStream(w)
 	last := evalRunFrame{Done: true}
 	for step, err := range s.evaluateSet(ctx, req, func() error { return s.addEvalViewSet(r, req) }) {
 		if err != nil {
-			return s.failEvalRun(st, r, err)
+			return s.FailStream(st, r, err)
 		}
 		frame := evalRunFrame{ResultID: step.ResultID, Total: step.Total}
 		if step.Result == nil {
 			last.ResultID = step.ResultID
-			defer st.startKeepAlive(cancel)()
+			defer st.StartKeepAlive(cancel)()
 		} else {
 			outcome := newCaseOutcome(step.Result)
 			frame = evalRunFrame{Case: &outcome}
 		}
-		if writeEvalFrame(st, frame) != nil {
+		if st.SendJSON(frame) != nil {
 			return nil // the client has disconnected
 		}
 	}
-	_ = writeEvalFrame(st, last)
+	_ = st.SendJSON(last)
 	return nil
 }
 
 // readEvalViewRequest reads the body of a run.
 func (s *Services) readEvalViewRequest(w http.ResponseWriter, r *http.Request) (*eval.RunRequest, error) {
-	b, err := s.readBody(w, r)
+	b, err := s.readEvalBody(w, r)
 	if err != nil {
 		return nil, err
 	}
 	req := &eval.RunRequest{App: r.PathValue("app"), CaseIDs: b.readStrings("evalCaseIds"), Measures: b.readMeasures("evalMetrics")}
-	if err := b.err(); err != nil {
+	if err := b.Err(); err != nil {
 		return nil, err
 	}
 	return req, nil
@@ -72,24 +72,4 @@ func (s *Services) addEvalViewSet(r *http.Request, req *eval.RunRequest) error {
 		return err
 	}
 	return checkEvalCases(req)
-}
-
-func writeEvalFrame(st *stream, frame evalRunFrame) error {
-	text, err := encodeJSON(frame)
-	if err != nil {
-		return err
-	}
-	return st.writeFrame([]byte("data: " + string(text) + "\n\n"))
-}
-
-// failEvalRun responds with an error, which is the last frame if the run has started.
-func (s *Services) failEvalRun(st *stream, r *http.Request, err error) error {
-	st.mu.Lock()
-	started := st.started
-	st.mu.Unlock()
-	if !started {
-		return err
-	}
-	_ = st.writeFailure(s.logFailure(r, err), "")
-	return nil
 }

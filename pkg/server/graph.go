@@ -68,7 +68,7 @@ func (s *Services) handleBuildGraph(w http.ResponseWriter, r *http.Request) erro
 	if app.Resumable() {
 		body.Resumability = &resumabilityBody{true}
 	}
-	return writeJSON(w, body)
+	return WriteJSON(w, body)
 }
 
 func newNodeBody(p *runtime.AgentInfo) *nodeBody {
@@ -130,11 +130,11 @@ func (s *Services) handleGraph(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	dark, err := readQueryFlag(r, "dark_mode")
+	dark, err := ReadQueryFlag(r, "dark_mode")
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, dotBody{renderDOT(app.AgentInfo(), graphPalette(dark))})
+	return WriteJSON(w, dotBody{renderDOT(app.AgentInfo(), graphPalette(dark))})
 }
 
 // handleGraphImages returns a drawing of each agent with sub-agents by its path, and of
@@ -144,7 +144,7 @@ func (s *Services) handleGraphImages(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	dark, err := readQueryFlag(r, "dark_mode")
+	dark, err := ReadQueryFlag(r, "dark_mode")
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (s *Services) handleGraphImages(w http.ResponseWriter, r *http.Request) err
 	}
 	images := map[string]any{"dotSrc": renderDOT(requested, colors), "": dotBody{renderDOT(root, colors)}}
 	addImages(images, root, root.Name, colors)
-	return writeJSON(w, images)
+	return WriteJSON(w, images)
 }
 
 // addImages adds drawings of the agents below p. Paths start with the name of the root.
@@ -200,19 +200,19 @@ func (s *Services) handleEventGraph(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	sess, err := s.host.Store().Sessions.Get(r.Context(), pathKey(r), nil)
+	sess, err := s.host.Store().Sessions.Get(r.Context(), PathKey(r), nil)
 	if errors.Is(err, session.ErrNotFound) {
-		return writeJSON(w, struct{}{})
+		return WriteJSON(w, struct{}{})
 	}
 	if err != nil {
 		return err
 	}
 	for _, ev := range sess.Events() {
 		if ev.ID == r.PathValue("event") {
-			return writeJSON(w, dotBody{renderDOT(app.AgentInfo(), eventPalette(), eventHighlights(ev)...)})
+			return WriteJSON(w, dotBody{renderDOT(app.AgentInfo(), eventPalette(), eventHighlights(ev)...)})
 		}
 	}
-	return writeJSON(w, struct{}{})
+	return WriteJSON(w, struct{}{})
 }
 
 // eventHighlights returns the edges that an event took (adk-python cli/dev_server.py).

@@ -21,12 +21,12 @@ type readyBody struct {
 }
 
 func (s *Services) handleHealth(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, healthBody{"ok"})
+	return WriteJSON(w, healthBody{"ok"})
 }
 
 // handleLive reports liveness. It checks no dependency.
 func (s *Services) handleLive(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, healthBody{"ok"})
+	return WriteJSON(w, healthBody{"ok"})
 }
 
 // handleReady reports readiness. An app with errors in its files adds a reason but does

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -129,7 +128,7 @@ const (
 	userShareDivisor = 4
 )
 
-var errResponsesFull = errors.New("too many large responses in progress, retry later")
+var errResponsesFull = NewError(http.StatusServiceUnavailable, "too many large responses in progress, retry later")
 
 // responseBudget limits the memory of large responses. It encodes few at a time,
 // because encoding needs more memory than the result; it shares the buffer of identical
@@ -182,7 +181,7 @@ func (b *responseBudget) sendResponse(w http.ResponseWriter, r *http.Request, q 
 		return err
 	}
 	defer release()
-	writeRawJSON(w, http.StatusOK, text)
+	WriteRawJSON(w, http.StatusOK, text)
 	return nil
 }
 

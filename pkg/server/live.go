@@ -93,7 +93,7 @@ func (s *Services) enterLive(app, user string) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.reserveRun(app, user); err != nil {
+	if err := s.ReserveRun(app, user); err != nil {
 		release()
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (c *liveSocket) writeEvents(ctx context.Context, q *runtime.LiveRequest) er
 			if ctx.Err() != nil && c.server.stopContext.Err() == nil && errors.Is(context.Cause(ctx), context.Canceled) {
 				return nil
 			}
-			return wrapRunError(session.Key{App: q.App, User: q.UserID, ID: q.SessionID}, err)
+			return WrapRunError(session.Key{App: q.App, User: q.UserID, ID: q.SessionID}, err)
 		}
 		if left, err := c.writeEvent(ctx, ev); left || err != nil {
 			return err
@@ -256,7 +256,7 @@ func (c *liveSocket) passRequest(ctx context.Context, kind websocket.MessageType
 	if err != nil {
 		return err
 	}
-	if err := c.server.authorizeWrites(c.request, c.app, req.StateDelta); err != nil {
+	if err := c.server.AuthorizeWrites(c.request, c.app, req.StateDelta); err != nil {
 		return err
 	}
 	return c.queue.Send(ctx, req)
@@ -289,7 +289,7 @@ func (c *liveSocket) closeSocket(q *runtime.LiveRequest, err error) {
 		code = websocket.StatusInternalError
 		reason, _ = c.server.logFailure(c.request, err).detail.(string)
 	}
-	c.server.refundMissing(q.App, err)
+	c.server.RefundMissing(q.App, err)
 	closeLive(c.socket, c.conn, code, reason)
 }
 

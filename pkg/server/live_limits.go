@@ -3,15 +3,16 @@ package server
 import (
 	"errors"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 )
 
 // Errors of live sockets beyond the limits.
 var (
-	errTooManyLiveSockets     = errors.New("too many live conversations on this server, try again later")
+	errTooManyLiveSockets     = NewError(http.StatusServiceUnavailable, "too many live conversations on this server, try again later")
 	errTooManyUserLiveSockets = errors.New("too many live conversations of this user, end one of them")
-	errUpgradeRequired        = errors.New("expected a WebSocket handshake: this address holds live conversations")
+	errUpgradeRequired        = NewError(http.StatusUpgradeRequired, "expected a WebSocket handshake: this address holds live conversations")
 )
 
 // liveSockets counts the open live sockets, in total and for each user. It is safe for

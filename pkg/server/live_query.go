@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"iter"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"agenthost/internal/auth"
+	"agenthost/internal/jsonbody"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -31,7 +31,7 @@ func liveParameters() map[string]string {
 // A liveQuery reads the query of /run_live and records its errors.
 type liveQuery struct {
 	values  url.Values
-	details []errorDetail
+	details []jsonbody.Detail
 }
 
 // readText returns a parameter in either spelling.
@@ -58,12 +58,12 @@ func (q *liveQuery) readFlag(name string) *bool {
 	case "false", "0", "off", "no", "f", "n":
 		return new(bool)
 	}
-	q.addDetail("bool_parsing", name, "Input should be true or false")
+	q.AddDetail("bool_parsing", name, "Input should be true or false")
 	return nil
 }
 
-func (q *liveQuery) addDetail(kind, name, message string) {
-	q.details = append(q.details, errorDetail{kind, []any{"query", name}, message})
+func (q *liveQuery) AddDetail(kind, name, message string) {
+	q.details = append(q.details, jsonbody.Detail{Type: kind, Loc: []any{"query", name}, Msg: message})
 }
 
 // requireKnown reports parameters that the server would ignore.
@@ -77,7 +77,7 @@ func (q *liveQuery) requireKnown() {
 		if near := spec.Suggest(name, known); near != "" {
 			message += ", did you mean " + near + "?"
 		}
-		q.addDetail("extra_forbidden", name, message)
+		q.AddDetail("extra_forbidden", name, message)
 	}
 }
 
@@ -96,22 +96,22 @@ func (s *Services) readLiveRequest(r *http.Request) (*runtime.LiveRequest, *http
 		return nil, r, err
 	}
 	if req.App == "" {
-		q.addDetail("missing", "app_name", "Field required")
+		q.AddDetail("missing", "app_name", "Field required")
 	}
 	if req.UserID == "" && s.opts.Auth == nil {
-		q.addDetail("missing", "user_id", "Field required")
+		q.AddDetail("missing", "user_id", "Field required")
 	}
 	if req.SessionID == "" {
-		q.addDetail("missing", "session_id", "Field required")
+		q.AddDetail("missing", "session_id", "Field required")
 	}
 	req.Config = s.readLiveConfig(q, req.App)
 	if len(q.details) > 0 {
-		return nil, r, &invalidBodyError{q.details}
+		return nil, r, &jsonbody.InvalidError{Details: q.details}
 	}
-	if req.UserID, err = s.resolveUser(r, req.App, req.UserID); err != nil {
+	if req.UserID, err = s.ResolveUser(r, req.App, req.UserID); err != nil {
 		return nil, r, err
 	}
-	req.Writer = s.stateWriter(r)
+	req.Writer = s.StateWriter(r)
 	return req, r, nil
 }
 
@@ -121,7 +121,7 @@ func (s *Services) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
 	config := map[string]any{}
 	if text := q.readText("run_config"); text != "" {
 		if json.Unmarshal([]byte(text), &config) != nil || config == nil {
-			q.addDetail("json_invalid", "run_config", "Input should be a JSON object")
+			q.AddDetail("json_invalid", "run_config", "Input should be a JSON object")
 			return nil
 		}
 	}
@@ -153,20 +153,17 @@ func (s *Services) readLiveConfig(q *liveQuery, app string) *runtime.RunConfig {
 	}
 	text, err := json.Marshal(config)
 	if err != nil {
-		q.addDetail("json_invalid", "run_config", "Input should be a JSON object")
+		q.AddDetail("json_invalid", "run_config", "Input should be a JSON object")
 		return nil
 	}
 	changed, problems := found.Config().Override(text)
 	for _, p := range problems {
 		if p.Severity == spec.Error {
-			q.addDetail("value_error", "run_config", p.Message)
+			q.AddDetail("value_error", "run_config", p.Message)
 		}
 	}
 	return changed
 }
-
-// callerKey is the key of the caller in the context of a live request.
-type callerKey struct{}
 
 // authenticateLive authenticates a handshake by a ticket, the Authorization header or a
 // subprotocol, and returns the request with the caller.
@@ -182,14 +179,14 @@ func (s *Services) authenticateLive(r *http.Request, ticket string, key session.
 	case header != "" && r.Header.Get("Authorization") == "":
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", header)
-		caller, err = s.authenticate(r)
+		caller, err = s.Authenticate(r)
 	default:
-		caller, err = s.authenticate(r)
+		caller, err = s.Authenticate(r)
 	}
 	if err != nil {
 		return r, err
 	}
-	return r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)), nil
+	return WithPrincipal(r, caller), nil
 }
 
 // splitList returns the elements of a header that is a list.

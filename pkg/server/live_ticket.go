@@ -100,7 +100,7 @@ func (s *Services) handleLiveTicket(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	caller, err := s.authenticate(r)
+	caller, err := s.Authenticate(r)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *Services) handleLiveTicket(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	return writeJSON(w, map[string]any{"ticket": text, "expiresIn": int(ticketLifetime.Seconds())})
+	return WriteJSON(w, map[string]any{"ticket": text, "expiresIn": int(ticketLifetime.Seconds())})
 }
 
 // liveSubprotocol is the WebSocket subprotocol that the server selects if the client offers

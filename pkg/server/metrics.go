@@ -199,7 +199,7 @@ func (m *Metrics) observeRequest(pattern string, status int, took time.Duration)
 }
 
 // trackStream counts an open stream until end is called.
-func (m *Metrics) trackStream(st *stream) (end func()) {
+func (m *Metrics) trackStream(st *Stream) (end func()) {
 	if m == nil {
 		return func() {}
 	}

@@ -43,7 +43,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !s.isPublicRoute(pattern) && !isCanonicalPath(r.URL.Path) {
 		// Unauthenticated callers do not learn that the canonical path has a route.
-		if _, err := s.authenticate(r); err != nil {
+		if _, err := s.Authenticate(r); err != nil {
 			s.writeError(rw, r, err)
 			return
 		}
@@ -163,7 +163,7 @@ func isCanonicalPath(given string) bool {
 func (s *Server) serveUnrouted(w http.ResponseWriter, r *http.Request) {
 	to, pattern := s.stripTrailingSlash(r)
 	if to == nil || !s.isPublicRoute(pattern) {
-		if _, err := s.authenticate(r); err != nil {
+		if _, err := s.Authenticate(r); err != nil {
 			s.writeError(w, r, err)
 			return
 		}

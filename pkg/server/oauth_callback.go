@@ -50,7 +50,7 @@ func (s *Services) handleCallback(w http.ResponseWriter, r *http.Request) error 
 	page := callbackPage{Answer: a, User: pending.User.UserID, App: pending.User.App, Connection: pending.Connection}
 	asks := !s.opts.Grants.IsLocal()
 	if s.opts.Auth != nil {
-		caller, err := s.authenticate(r)
+		caller, err := s.Authenticate(r)
 		switch {
 		case err == nil && caller.UserID != pending.User.UserID:
 			return errPermissionDenied

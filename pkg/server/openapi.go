@@ -26,7 +26,7 @@ func encodeOpenAPI(routes []Route, components [][]byte) ([]byte, error) {
 	}
 	paths := map[string]map[string]any{}
 	for _, rt := range routes {
-		for i, pattern := range rt.patterns() {
+		for i, pattern := range rt.listPatterns() {
 			method, path := splitPattern(pattern)
 			if paths[path] == nil {
 				paths[path] = map[string]any{}
@@ -35,12 +35,12 @@ func encodeOpenAPI(routes []Route, components [][]byte) ([]byte, error) {
 			if i > 0 { // the older path of a developer route
 				operation["operationId"], operation["deprecated"] = rt.Doc.ID+"Old", true
 			}
-			operation["tags"] = []string{rt.Doc.tag()}
+			operation["tags"] = []string{rt.Doc.groupTag()}
 			paths[path][strings.ToLower(method)] = operation
 		}
 	}
 	doc["paths"] = paths
-	return encodeJSON(doc)
+	return EncodeJSON(doc)
 }
 
 // readOpenAPIBase returns the document without its paths, with the components of extensions.
@@ -73,7 +73,7 @@ func (s *Services) handleOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-cache")
-	writeRawJSON(w, http.StatusOK, text)
+	WriteRawJSON(w, http.StatusOK, text)
 	return nil
 }
 
@@ -86,8 +86,8 @@ func splitPattern(pattern string) (method, path string) {
 // notSupported is the answer of a route that always responds with 501.
 const notSupported = "501"
 
-// tag returns the group of the route.
-func (d *Doc) tag() string { return cmp.Or(d.Tag, "server") }
+// groupTag returns the group of the route.
+func (d *Doc) groupTag() string { return cmp.Or(d.Tag, "server") }
 
 // encodeOperation describes the route at one of its paths, in OpenAPI's notation.
 func (rt *Route) encodeOperation(path string) map[string]any {

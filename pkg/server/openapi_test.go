@@ -29,7 +29,7 @@ func TestOpenAPIListsEveryRoute(t *testing.T) {
 		if rt.Doc.ID == "" || rt.Doc.Tag == "" || rt.Doc.Summary == "" && rt.Doc.Answer != notSupported {
 			t.Errorf("%s %s is not described: %+v", rt.Method, rt.Pattern, rt.Doc)
 		}
-		for _, pattern := range rt.patterns() {
+		for _, pattern := range rt.listPatterns() {
 			method, path := splitPattern(pattern)
 			if item, _ := paths[path].(map[string]any); item[strings.ToLower(method)] == nil {
 				t.Errorf("the document does not have %s", pattern)

@@ -94,14 +94,14 @@ func renderDocsPage(routes []Route, components [][]byte) ([]byte, error) {
 	b.WriteString(docsHead)
 	tags := []string{"sessions", "runs", "artifacts", "apps", "server", "developer"}
 	for _, rt := range routes {
-		if tag := rt.Doc.tag(); !slices.Contains(tags, tag) {
+		if tag := rt.Doc.groupTag(); !slices.Contains(tags, tag) {
 			tags = append(tags, tag)
 		}
 	}
 	for _, tag := range tags {
 		fmt.Fprintf(&b, "<h2>%s</h2>\n", html.EscapeString(tag))
 		for _, rt := range routes {
-			if rt.Doc.tag() != tag {
+			if rt.Doc.groupTag() != tag {
 				continue
 			}
 			if err := rt.writeHTML(&b); err != nil {
@@ -205,7 +205,7 @@ func (s *Services) handleDevUIFile(w http.ResponseWriter, r *http.Request) error
 
 // handleRuntimeConfig responds with the configuration of ADK's web client.
 func handleRuntimeConfig(w http.ResponseWriter, _ *http.Request) error {
-	writeRawJSON(w, http.StatusOK, []byte(runtimeConfig))
+	WriteRawJSON(w, http.StatusOK, []byte(runtimeConfig))
 	return nil
 }
 
@@ -227,7 +227,7 @@ func (s *Services) handleAudioProcessor(w http.ResponseWriter, _ *http.Request) 
 }
 
 func (s *Services) handleDevUIConfig(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, struct {
+	return WriteJSON(w, struct {
 		Text  *string `json:"logo_text"`
 		Image *string `json:"logo_image_url"`
 	}{})
@@ -236,5 +236,5 @@ func (s *Services) handleDevUIConfig(w http.ResponseWriter, _ *http.Request) err
 // handleTelemetry reports that telemetry is off, whatever the user of ADK's web client
 // chose.
 func (s *Services) handleTelemetry(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, map[string]bool{"telemetry": false})
+	return WriteJSON(w, map[string]bool{"telemetry": false})
 }

@@ -64,22 +64,18 @@ func (s *Services) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	case s.changeStreams <- struct{}{}:
 		defer func() { <-s.changeStreams }()
 	default:
-		return fmt.Errorf("%w (limit %d), retry later", errTooManyStreams, s.opts.MaxChangeStreams)
+		return NewError(http.StatusServiceUnavailable, fmt.Sprintf("too many open change streams (limit %d), retry later", s.opts.MaxChangeStreams))
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	st := s.newStream(w, true)
-	defer st.startKeepAlive(stop)()
+	defer st.StartKeepAlive(stop)()
 	for lastSent := 0; ; {
 		reports, more := s.reportsAfter(lastSent)
 		if len(reports) > 0 {
 			lastSent = reports[len(reports)-1].Number
 		}
-		frame, err := encodeJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.listStatuses(), s.faultyFolders(), append([]Report{}, reports...)})
-		if err != nil {
-			return err
-		}
-		if st.writeFrame([]byte("data: "+string(frame)+"\n\n")) != nil {
+		if st.SendJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.listStatuses(), s.faultyFolders(), append([]Report{}, reports...)}) != nil {
 			return nil // the client has disconnected
 		}
 		select {

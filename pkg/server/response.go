@@ -18,7 +18,7 @@ type detailBody struct {
 // internalDetail is the detail of errors whose cause is only logged.
 const internalDetail = "internal error"
 
-func encodeJSON(v any) ([]byte, error) {
+func EncodeJSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
@@ -28,34 +28,34 @@ func encodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-func writeJSON(w http.ResponseWriter, v any) error {
-	text, err := encodeJSON(v)
+func WriteJSON(w http.ResponseWriter, v any) error {
+	text, err := EncodeJSON(v)
 	if err != nil {
 		return err
 	}
-	writeRawJSON(w, http.StatusOK, text)
+	WriteRawJSON(w, http.StatusOK, text)
 	return nil
 }
 
-// writeRawJSON sends encoded JSON. It ignores write errors, because the client has
+// WriteRawJSON sends encoded JSON. It ignores write errors, because the client has
 // disconnected.
-func writeRawJSON(w http.ResponseWriter, status int, text []byte) {
+func WriteRawJSON(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(text)
 }
 
 func writeDetail(w http.ResponseWriter, status int, detail any) {
-	text, err := encodeJSON(detailBody{detail})
+	text, err := EncodeJSON(detailBody{detail})
 	if err != nil {
 		text = []byte(`{"detail":"` + internalDetail + `"}`)
 	}
-	writeRawJSON(w, status, text)
+	WriteRawJSON(w, status, text)
 }
 
 // writeStatus responds with 200 if ok, otherwise with the given status.
 func writeStatus(w http.ResponseWriter, ok bool, otherwise int, v any) error {
-	text, err := encodeJSON(v)
+	text, err := EncodeJSON(v)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func writeStatus(w http.ResponseWriter, ok bool, otherwise int, v any) error {
 	if !ok {
 		status = otherwise
 	}
-	writeRawJSON(w, status, text)
+	WriteRawJSON(w, status, text)
 	return nil
 }
 

@@ -19,7 +19,7 @@ type Route struct {
 	// developer route: it is served below /dev/apps/{app}, as in ADK 2, and below
 	// /apps/{app}, as in ADK 1 and its Go and Java servers.
 	Pattern string
-	// Access says who may use the route.
+	// Access is who may use the route.
 	Access Access
 	// Limits bound its requests.
 	Limits Limits
@@ -30,7 +30,7 @@ type Route struct {
 	Doc Doc
 }
 
-// An Access says who may use a route. Without Options.Auth every caller may use every route.
+// An Access is who may use a route. Without Options.Auth every caller may use every route.
 type Access int
 
 const (
@@ -103,8 +103,8 @@ func developerPrefixes() []string { return []string{"/dev/apps/{app}", "/apps/{a
 
 const developerMark = "…"
 
-// patterns returns the patterns of the route in the syntax of [http.ServeMux].
-func (rt *Route) patterns() []string {
+// listPatterns returns the patterns of the route in the syntax of [http.ServeMux].
+func (rt *Route) listPatterns() []string {
 	tail, isDeveloper := strings.CutPrefix(rt.Pattern, developerMark)
 	if !isDeveloper {
 		return []string{rt.Method + " " + rt.Pattern}

@@ -28,14 +28,14 @@ func (s *Server) mountRoutes() {
 		if rt.Disabled {
 			continue
 		}
-		for _, pattern := range rt.patterns() {
+		for _, pattern := range rt.listPatterns() {
 			m := &mountedRoute{&rt, strings.Contains(pattern, "{user}"), strings.Contains(pattern, "{app}")}
 			s.routes[pattern] = m
 			s.mux.HandleFunc(pattern, s.serveRoute(m))
 		}
 	}
-	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(s.allRoutes(), s.components()) })
-	s.docsPage = sync.OnceValues(func() ([]byte, error) { return renderDocsPage(s.allRoutes(), s.components()) })
+	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(s.allRoutes(), s.listComponents()) })
+	s.docsPage = sync.OnceValues(func() ([]byte, error) { return renderDocsPage(s.allRoutes(), s.listComponents()) })
 }
 
 // allRoutes lists every route, including those that the options disable.
@@ -47,9 +47,9 @@ func (s *Server) allRoutes() []Route {
 	return all
 }
 
-// components returns the components of the OpenAPI document in YAML: those of the server and
+// listComponents returns the components of the OpenAPI document in YAML: those of the server and
 // those of its extensions.
-func (s *Server) components() [][]byte {
+func (s *Server) listComponents() [][]byte {
 	all := [][]byte{}
 	for _, x := range s.extensions {
 		all = append(all, x.Components)
@@ -62,7 +62,7 @@ func (s *Server) Patterns() []string {
 	var patterns []string
 	for _, rt := range s.allRoutes() {
 		if !rt.Disabled {
-			patterns = append(patterns, rt.patterns()...)
+			patterns = append(patterns, rt.listPatterns()...)
 		}
 	}
 	return patterns

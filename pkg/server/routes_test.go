@@ -21,7 +21,7 @@ func TestDocListsEveryRoute(t *testing.T) {
 	s := New(nil, nil)
 	s.extensions = nil
 	for _, rt := range s.allRoutes() {
-		routed = append(routed, rt.patterns()...)
+		routed = append(routed, rt.listPatterns()...)
 	}
 	if diff := cmp.Diff(routed, documented); diff != "" {
 		t.Errorf("routes (-table +doc.go):\n%s", diff)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agenthost/internal/buffers"
+	"agenthost/internal/jsonbody"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -28,36 +29,36 @@ func (q *runRequest) sessionKey() session.Key {
 
 // readRunRequest reads the body of /run and /run_sse. The host validates the message.
 func (s *Services) readRunRequest(w http.ResponseWriter, r *http.Request) (*runRequest, error) {
-	b, err := s.readBody(w, r)
+	b, err := s.ReadBody(w, r)
 	if err != nil {
 		return nil, err
 	}
 	if s.opts.Auth == nil {
-		b.requireField("userId")
+		b.RequireField("userId")
 	}
-	b.requireField("sessionId")
+	b.RequireField("sessionId")
 	q := &runRequest{RunRequest: runtime.RunRequest{
-		App: b.readString("appName"), UserID: b.readString("userId"), SessionID: b.readString("sessionId"),
-		Message: b.readContent("newMessage"), StateDelta: b.readMap("stateDelta"),
-		Streaming: b.readBool("streaming"), CustomMetadata: b.readMap("customMetadata"),
-		CreateSession: s.opts.AutoCreateSession, Writer: s.stateWriter(r),
+		App: b.ReadString("appName"), UserID: b.ReadString("userId"), SessionID: b.ReadString("sessionId"),
+		Message: b.ReadContent("newMessage"), StateDelta: b.ReadMap("stateDelta"),
+		Streaming: b.ReadBool("streaming"), CustomMetadata: b.ReadMap("customMetadata"),
+		CreateSession: s.opts.AutoCreateSession, Writer: s.StateWriter(r),
 	}}
 	q.Config = s.readRunConfig(b, q.App)
-	q.singleFrame = b.readString("functionCallEventId") != ""
-	q.InvocationID = b.readString("invocationId")
+	q.singleFrame = b.ReadString("functionCallEventId") != ""
+	q.InvocationID = b.ReadString("invocationId")
 	if q.InvocationID != "" && q.Message == nil {
-		b.rejectUnknownFields(runFields()...) // the message may have a misspelt key
+		b.RejectUnknownFields(runFields()...) // the message may have a misspelt key
 	}
-	switch err := b.err(); {
+	switch err := b.Err(); {
 	case err != nil:
 		return nil, err
 	case q.App == "":
 		return nil, badRequest("appName is required")
 	}
-	if q.UserID, err = s.resolveUser(r, q.App, q.UserID); err != nil {
+	if q.UserID, err = s.ResolveUser(r, q.App, q.UserID); err != nil {
 		return nil, err
 	}
-	if err := s.authorizeWrites(r, q.App, q.StateDelta); err != nil {
+	if err := s.AuthorizeWrites(r, q.App, q.StateDelta); err != nil {
 		return nil, err
 	}
 	return q, nil
@@ -74,16 +75,16 @@ func runFields() []string {
 
 // readRunConfig returns the run config of the app with the overrides of the request, or
 // nil if the request has none or the app does not exist.
-func (s *Services) readRunConfig(b *body, name string) *runtime.RunConfig {
-	f := b.findField("runConfig")
+func (s *Services) readRunConfig(b *jsonbody.Body, name string) *runtime.RunConfig {
+	f := b.FindField("runConfig")
 	app := s.host.App(name)
 	if f == nil || app == nil {
 		return nil
 	}
-	config, problems := app.Config().Override(f.value)
+	config, problems := app.Config().Override(f.Value)
 	for _, p := range problems {
 		if p.Severity == spec.Error {
-			b.addDetail("value_error", p.Message, string(f.key))
+			b.AddDetail("value_error", p.Message, string(f.Key))
 		}
 	}
 	return config
@@ -92,7 +93,7 @@ func (s *Services) readRunConfig(b *body, name string) *runtime.RunConfig {
 // startRun counts a run against the rate limits and as running, and returns its context.
 // The caller calls end when the run has ended.
 func (s *Services) startRun(r *http.Request, q *runRequest) (ctx context.Context, detached bool, end func(), err error) {
-	if err := s.reserveRun(q.App, q.UserID); err != nil {
+	if err := s.ReserveRun(q.App, q.UserID); err != nil {
 		return nil, false, nil, err
 	}
 	if !s.runs.acquire() {
@@ -106,9 +107,9 @@ func (s *Services) startRun(r *http.Request, q *runRequest) (ctx context.Context
 	return ctx, detached, func() { cancel(); s.runs.release() }, nil
 }
 
-// reserveRun counts a run for its user and its app. A run that exceeds one of the
+// ReserveRun counts a run for its user and its app. A run that exceeds one of the
 // limits counts for neither.
-func (s *Services) reserveRun(app, user string) error {
+func (s *Services) ReserveRun(app, user string) error {
 	if s.host.App(app) == nil {
 		return nil // the run fails anyway; do not track invented names
 	}
@@ -122,10 +123,10 @@ func (s *Services) reserveRun(app, user string) error {
 	return nil
 }
 
-// refundMissing returns the token of the app if the session does not exist, so that
+// RefundMissing returns the token of the app if the session does not exist, so that
 // runs of invented sessions do not use up the allowance of other users. They still
 // count for their own user.
-func (s *Services) refundMissing(app string, err error) {
+func (s *Services) RefundMissing(app string, err error) {
 	if classifyError(session.Key{}, err).status == http.StatusNotFound {
 		s.appLimiter.refund(app)
 	}
@@ -135,7 +136,7 @@ func (s *Services) refundMissing(app string, err error) {
 // Options.MaxRunTime. With ?detach=true it outlives the request and ends on
 // [Server.Abort]: a client that disconnects does not stop the run.
 func (s *Services) newRunContext(r *http.Request) (ctx context.Context, detached bool, end func(), err error) {
-	if detached, err = readQueryFlag(r, "detach"); err != nil {
+	if detached, err = ReadQueryFlag(r, "detach"); err != nil {
 		return nil, false, nil, err
 	}
 	ctx, end = r.Context(), func() {}
@@ -174,16 +175,16 @@ func (s *Services) handleRun(w http.ResponseWriter, r *http.Request) error {
 	text := append((*buffer)[:0], '[')
 	for ev, err := range s.opts.Run(ctx, &q.RunRequest) {
 		if err != nil {
-			s.refundMissing(q.App, err)
-			return wrapRunError(q.sessionKey(), err)
+			s.RefundMissing(q.App, err)
+			return WrapRunError(q.sessionKey(), err)
 		}
 		setRevisionHeader(w, ev)
 		if text, err = appendListItem(text, ev, form); err != nil {
-			return wrapRunError(q.sessionKey(), err)
+			return WrapRunError(q.sessionKey(), err)
 		}
 	}
 	*buffer = append(text, ']')
-	writeRawJSON(w, http.StatusOK, *buffer)
+	WriteRawJSON(w, http.StatusOK, *buffer)
 	return nil
 }
 
@@ -228,11 +229,11 @@ func (s *Services) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	if !detached {
 		q.ClientLeft = func() bool { return (r.Context().Err() != nil || st.hasFailed()) && s.runs.isOpen() }
 	}
-	end := st.startKeepAlive(stop)
+	end := st.StartKeepAlive(stop)
 	defer end()
 	err = s.streamRun(ctx, q, st)
 	end()
-	s.refundMissing(q.App, err)
+	s.RefundMissing(q.App, err)
 	switch {
 	case err == nil:
 		_ = st.start() // a run without events still sends the header
@@ -240,13 +241,13 @@ func (s *Services) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	case st.writeErr != nil:
 		return nil // the client has disconnected
 	default:
-		return s.failStream(st, r, q, err)
+		return s.failRun(st, r, q, err)
 	}
 }
 
 // streamRun runs the request and writes its events. The error is that of the run or of
 // the connection.
-func (s *Services) streamRun(ctx context.Context, q *runRequest, st *stream) error {
+func (s *Services) streamRun(ctx context.Context, q *runRequest, st *Stream) error {
 	last := false
 	q.OnLastEvent = func() { last = true }
 	q.OnModelWait = func(wait model.Wait) { st.writeComment(wait.String()) }
@@ -261,11 +262,11 @@ func (s *Services) streamRun(ctx context.Context, q *runRequest, st *stream) err
 	return nil
 }
 
-// failStream ends a stream with an error. If nothing was sent yet, errors of the
+// failRun ends a stream with an error. If nothing was sent yet, errors of the
 // request and an unavailable store become the status of the response. Any other error
 // is the last frame.
-func (s *Services) failStream(st *stream, r *http.Request, q *runRequest, err error) error {
-	err = wrapRunError(q.sessionKey(), err)
+func (s *Services) failRun(st *Stream, r *http.Request, q *runRequest, err error) error {
+	err = WrapRunError(q.sessionKey(), err)
 	f := s.logFailure(r, err)
 	if !st.started && (f.status < http.StatusInternalServerError || errors.Is(err, session.ErrUnavailable)) {
 		return err
@@ -294,14 +295,14 @@ func (s *Services) resumeStream(w http.ResponseWriter, r *http.Request, q *runRe
 	rs := &resumedStream{server: s, key: q.sessionKey(), lastEventID: r.Header.Get("Last-Event-ID")}
 	missed, err := rs.loadMissed(r.Context())
 	if err != nil {
-		return withSessionKey(q.sessionKey(), err)
+		return WithSessionKey(q.sessionKey(), err)
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	st := s.newStream(w, true)
 	st.form = form
 	defer s.trackStream(r, st, q.sessionKey())()
-	end := st.startKeepAlive(stop)
+	end := st.StartKeepAlive(stop)
 	defer end()
 	err = st.start()
 	for ended := false; err == nil; {
@@ -320,7 +321,7 @@ func (s *Services) resumeStream(w http.ResponseWriter, r *http.Request, q *runRe
 	}
 	end()
 	if st.writeErr == nil && ctx.Err() == nil {
-		_ = st.writeFailure(s.logFailure(r, withSessionKey(q.sessionKey(), err)), s.rootAgentName(q.App))
+		_ = st.writeFailure(s.logFailure(r, WithSessionKey(q.sessionKey(), err)), s.rootAgentName(q.App))
 	}
 	return nil
 }

@@ -2,10 +2,17 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"agenthost/internal/auth"
+	"agenthost/internal/jsonbody"
 	"agenthost/pkg/runtime"
 )
 
@@ -42,4 +49,72 @@ type Services struct {
 
 	// openAPI and docsPage encode their documents on first use.
 	openAPI, docsPage func() ([]byte, error)
+}
+
+// Host returns the host that the server serves.
+func (s *Services) Host() *runtime.Host { return s.host }
+
+// Logger returns the logger of the server; it is not nil.
+func (s *Services) Logger() *slog.Logger { return s.opts.Logger }
+
+// Now returns the time of the server's clock.
+func (s *Services) Now() time.Time { return s.opts.Clock() }
+
+// CreatesSessions reports whether runs create missing sessions.
+func (s *Services) CreatesSessions() bool { return s.opts.AutoCreateSession }
+
+// MaxBody returns the limit of the bytes of a request body.
+func (s *Services) MaxBody() int64 { return s.opts.MaxBody }
+
+// Stopping returns a context that ends when a shutdown starts. Streams without end return
+// then.
+func (s *Services) Stopping() context.Context { return s.stopContext }
+
+// HasAuth reports whether callers are authenticated.
+func (s *Services) HasAuth() bool { return s.opts.Auth != nil }
+
+// A Principal is an authenticated caller.
+type Principal = auth.Principal
+
+// principalKey is the key of the caller in the context of a request.
+type principalKey struct{}
+
+// WithPrincipal returns the request with a caller that the handler of an AccessHandler route
+// has authenticated. [Services.Authenticate] returns it.
+func WithPrincipal(r *http.Request, p *Principal) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), principalKey{}, p))
+}
+
+// TrackRun counts work that a shutdown waits for, until end is called. During a shutdown it
+// returns an error. It applies no rate limit; [Services.ReserveRun] does.
+func (s *Services) TrackRun() (end func(), err error) {
+	if !s.runs.acquire() {
+		return nil, errShuttingDown
+	}
+	return sync.OnceFunc(s.runs.release), nil
+}
+
+// ReadJSON reads a request body within the limits of the server into v, as [json.Unmarshal].
+// An empty body leaves v as it is. The response to its error is 400, 408, 413 or 422.
+func (s *Services) ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	text, err := s.readRawBody(w, r)
+	if err != nil || len(text) == 0 {
+		return err
+	}
+	err = json.Unmarshal(text, v)
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return jsonbody.NewError("json_invalid", "JSON decode error: "+syntax.Error(), "body", syntax.Offset)
+	case err != nil:
+		return jsonbody.NewError("value_error", err.Error(), "body")
+	}
+	return nil
+}
+
+// WriteLarge encodes a JSON response and writes it within the limit of large responses
+// (Options.MaxResponseBytes). It encodes few at a time, because encoding needs more memory
+// than the result. A response that reports a completed write is exempt from the limit.
+func (s *Services) WriteLarge(w http.ResponseWriter, r *http.Request, exempt bool, encode func() ([]byte, error)) error {
+	return s.responses.sendResponse(w, r, responseRequest{exempt: exempt, encode: encode})
 }

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/jsonbody"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
@@ -33,7 +34,7 @@ func (s *Services) foreignSessions(id string) ForeignSessions {
 const defaultPageSize = 100
 
 func (s *Services) handleListSessions(w http.ResponseWriter, r *http.Request) error {
-	return s.responses.sendResponse(w, r, responseRequest{user: pathKey(r).User, encode: func() ([]byte, error) {
+	return s.responses.sendResponse(w, r, responseRequest{user: PathKey(r).User, encode: func() ([]byte, error) {
 		all, next, err := s.listSessions(r)
 		if err != nil {
 			return nil, err
@@ -47,13 +48,13 @@ func (s *Services) handleListSessions(w http.ResponseWriter, r *http.Request) er
 				heads = append(heads, sess.Head())
 			}
 		}
-		return encodeJSON(heads)
+		return EncodeJSON(heads)
 	}})
 }
 
 // listSessions returns all sessions of a user, as in ADK, or the requested page.
 func (s *Services) listSessions(r *http.Request) (all []*session.Session, next string, err error) {
-	key, sessions, query := pathKey(r), s.host.Store().Sessions, r.URL.Query()
+	key, sessions, query := PathKey(r), s.host.Store().Sessions, r.URL.Query()
 	if !query.Has("pageSize") && !query.Has("pageToken") {
 		all, err = sessions.List(r.Context(), key.App, key.User)
 		return all, "", err
@@ -72,7 +73,7 @@ func (s *Services) handleSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	key := pathKey(r)
+	key := PathKey(r)
 	return s.responses.sendResponse(w, r, responseRequest{user: key.User, encode: func() ([]byte, error) {
 		sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
 		if errors.Is(err, session.ErrNotFound) {
@@ -88,10 +89,10 @@ func (s *Services) handleSession(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Services) handleDeleteSession(w http.ResponseWriter, r *http.Request) error {
-	if err := s.host.Store().Delete(r.Context(), pathKey(r)); err != nil {
+	if err := s.host.Store().Delete(r.Context(), PathKey(r)); err != nil {
 		return err
 	}
-	return writeJSON(w, nil)
+	return WriteJSON(w, nil)
 }
 
 func (s *Services) handleCreateSession(w http.ResponseWriter, r *http.Request) error {
@@ -99,17 +100,17 @@ func (s *Services) handleCreateSession(w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	b, err := s.readBody(w, r)
+	b, err := s.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
-	n := newSession{key: pathKey(r), state: b.readMap("state"), events: b.readEvents("events")}
-	n.key.ID = strings.TrimSpace(b.readString("sessionId"))
+	n := newSession{key: PathKey(r), state: b.ReadMap("state"), events: b.ReadEvents("events")}
+	n.key.ID = strings.TrimSpace(b.ReadString("sessionId"))
 	n.expires = s.readExpiry(b)
-	if err := b.err(); err != nil {
+	if err := b.Err(); err != nil {
 		return err
 	}
-	if err := s.authorizeWrites(r, n.key.App, n.stateWrites()...); err != nil {
+	if err := s.AuthorizeWrites(r, n.key.App, n.stateWrites()...); err != nil {
 		return err
 	}
 	if err := s.responses.checkUser(n.key.User); err != nil {
@@ -120,7 +121,7 @@ func (s *Services) handleCreateSession(w http.ResponseWriter, r *http.Request) e
 	}
 	sess, err := s.createSession(r.Context(), n)
 	if err != nil {
-		return withSessionKey(n.key, err)
+		return WithSessionKey(n.key, err)
 	}
 	return s.writeSession(w, r, sess, form)
 }
@@ -137,20 +138,20 @@ func (s *Services) handleCreateNamedSession(w http.ResponseWriter, r *http.Reque
 	if err != nil {
 		return err
 	}
-	b := &body{}
-	n := newSession{key: pathKey(r)}
+	b := &jsonbody.Body{}
+	n := newSession{key: PathKey(r)}
 	if len(text) > 0 {
 		if n.state, err = session.DecodeMap(text); err != nil {
-			b.addFieldError(err)
+			b.AddFieldError(err)
 		}
 		if inner, ok := n.state["state"].(map[string]any); ok && len(n.state) == 1 {
 			n.state = inner
 		}
 	}
-	if err := b.err(); err != nil {
+	if err := b.Err(); err != nil {
 		return err
 	}
-	if err := s.authorizeWrites(r, n.key.App, n.stateWrites()...); err != nil {
+	if err := s.AuthorizeWrites(r, n.key.App, n.stateWrites()...); err != nil {
 		return err
 	}
 	if err := s.responses.checkUser(n.key.User); err != nil {
@@ -173,22 +174,22 @@ type newSession struct {
 
 // readExpiry reads ttl, seconds such as "7200s", or expireTime (adk-python 2.10). The zero time
 // means neither.
-func (s *Services) readExpiry(b *body) time.Time {
-	ttl, at := b.readString("ttl"), b.readString("expireTime")
+func (s *Services) readExpiry(b *jsonbody.Body) time.Time {
+	ttl, at := b.ReadString("ttl"), b.ReadString("expireTime")
 	switch {
 	case ttl != "" && at != "":
-		b.addDetail("value_error", "ttl and expireTime are mutually exclusive", "expireTime")
+		b.AddDetail("value_error", "ttl and expireTime are mutually exclusive", "expireTime")
 	case ttl != "":
 		d, err := time.ParseDuration(ttl)
 		if err != nil || d <= 0 || !strings.HasSuffix(ttl, "s") {
-			b.addDetail("value_error", `expected seconds, such as "86400s"`, "ttl")
+			b.AddDetail("value_error", `expected seconds, such as "86400s"`, "ttl")
 			return time.Time{}
 		}
 		return s.opts.Clock().Add(d)
 	case at != "":
 		t, err := time.Parse(time.RFC3339Nano, at)
 		if err != nil {
-			b.addDetail("value_error", "expected a time, such as 2027-01-31T12:00:00Z", "expireTime")
+			b.AddDetail("value_error", "expected a time, such as 2027-01-31T12:00:00Z", "expireTime")
 		}
 		return t
 	}
@@ -238,23 +239,23 @@ func (s *Services) handlePatchSession(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	b, err := s.readBody(w, r)
+	b, err := s.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
-	b.requireField("stateDelta")
-	delta := b.readMap("stateDelta")
-	b.rejectUnknownFields("stateDelta") // the client would miss what it did not write
-	if err := b.err(); err != nil {
+	b.RequireField("stateDelta")
+	delta := b.ReadMap("stateDelta")
+	b.RejectUnknownFields("stateDelta") // the client would miss what it did not write
+	if err := b.Err(); err != nil {
 		return err
 	}
-	if err := s.authorizeWrites(r, pathKey(r).App, delta); err != nil {
+	if err := s.AuthorizeWrites(r, PathKey(r).App, delta); err != nil {
 		return err
 	}
-	if err := s.responses.checkUser(pathKey(r).User); err != nil {
+	if err := s.responses.checkUser(PathKey(r).User); err != nil {
 		return err
 	}
-	sess, err := s.patchSession(r.Context(), pathKey(r), delta)
+	sess, err := s.patchSession(r.Context(), PathKey(r), delta)
 	if err != nil {
 		return err
 	}
@@ -378,22 +379,22 @@ func (s *Services) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.readBody(w, r)
+	b, err := s.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
-	key := pathKey(r)
+	key := PathKey(r)
 	req := &runtime.RewindRequest{
 		App: key.App, UserID: key.User, SessionID: key.ID,
-		BeforeInvocationID: b.readString("rewindBeforeInvocationId"), AfterEventID: b.readString("eventId"),
-		Message: b.readContent("newMessage"), Streaming: new(bool), Writer: s.stateWriter(r),
+		BeforeInvocationID: b.ReadString("rewindBeforeInvocationId"), AfterEventID: b.ReadString("eventId"),
+		Message: b.ReadContent("newMessage"), Streaming: new(bool), Writer: s.StateWriter(r),
 	}
-	b.rejectUnknownFields("rewindBeforeInvocationId", "eventId", "newMessage") // it changes history
-	if err := b.err(); err != nil {
+	b.RejectUnknownFields("rewindBeforeInvocationId", "eventId", "newMessage") // it changes history
+	if err := b.Err(); err != nil {
 		return err
 	}
 	if req.Message != nil {
-		if err := s.reserveRun(key.App, key.User); err != nil {
+		if err := s.ReserveRun(key.App, key.User); err != nil {
 			return err
 		}
 	}
@@ -408,17 +409,17 @@ func (s *Services) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	for ev, err := range s.host.Rewind(r.Context(), req) {
 		if err != nil {
 			if req.Message != nil {
-				s.refundMissing(key.App, err)
+				s.RefundMissing(key.App, err)
 			}
-			return wrapRunError(key, err)
+			return WrapRunError(key, err)
 		}
 		setRevisionHeader(w, ev)
 		if text, err = appendListItem(text, ev, form); err != nil {
-			return wrapRunError(key, err)
+			return WrapRunError(key, err)
 		}
 	}
 	if req.Message != nil {
-		writeRawJSON(w, http.StatusOK, append(text, ']'))
+		WriteRawJSON(w, http.StatusOK, append(text, ']'))
 		return nil
 	}
 	sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
@@ -430,23 +431,23 @@ func (s *Services) handleRewind(w http.ResponseWriter, r *http.Request) error {
 
 // handleMemory adds a session to the memory and replaces its earlier entries.
 func (s *Services) handleMemory(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.readBody(w, r)
+	b, err := s.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
-	b.requireField("sessionId")
-	key := pathKey(r)
-	key.ID = b.readString("sessionId")
-	if err := b.err(); err != nil {
+	b.RequireField("sessionId")
+	key := PathKey(r)
+	key.ID = b.ReadString("sessionId")
+	if err := b.Err(); err != nil {
 		return err
 	}
 	st := s.host.Store()
 	sess, err := st.Sessions.Get(r.Context(), key, nil)
 	if err != nil {
-		return withSessionKey(key, err)
+		return WithSessionKey(key, err)
 	}
 	if err := st.Memories.AddSession(r.Context(), sess); err != nil {
-		return withSessionKey(key, err)
+		return WithSessionKey(key, err)
 	}
-	return writeJSON(w, nil)
+	return WriteJSON(w, nil)
 }

@@ -15,13 +15,13 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A stream writes server-sent events: one data: line for each event, in one write,
+// A Stream writes server-sent events: one data: line for each event, in one write,
 // because ADK's clients read an event that arrives in two chunks twice. ADK sends
 // nothing else, and public clients parse every line as JSON. A client that asks for
 // event IDs also gets an id: line after each complete event, in a block of its own:
 // ADK's JavaScript client expects data: first in a block and nothing after it. Comments
 // keep proxies from closing an idle connection.
-type stream struct {
+type Stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	// eventIDs is set if the client asked for event IDs.
@@ -61,24 +61,41 @@ type errorFrame struct {
 
 // newStream returns the stream of a response. An extended stream sends event IDs and
 // always sends comments: its client supports more of server-sent events than ADK sends.
-func (s *Services) newStream(w http.ResponseWriter, extended bool) *stream {
+func (s *Services) newStream(w http.ResponseWriter, extended bool) *Stream {
 	every := s.opts.KeepAlive
 	if extended && every == 0 {
 		every = defaultKeepAlive
 	}
-	return &stream{w: w, control: http.NewResponseController(w), logger: s.opts.Logger, eventIDs: extended, keepAliveInterval: every, writeTimeout: s.opts.WriteTimeout}
+	return &Stream{w: w, control: http.NewResponseController(w), logger: s.opts.Logger, eventIDs: extended, keepAliveInterval: every, writeTimeout: s.opts.WriteTimeout}
+}
+
+// NewStream returns a stream of events, which starts with its first event. Idle streams get a
+// comment every 15 seconds, or as often as Options.KeepAlive.
+func (s *Services) NewStream(w http.ResponseWriter) *Stream { return s.newStream(w, true) }
+
+// FailStream ends a stream with an error: it returns the error as the response if the stream
+// has not started, and otherwise writes it as the last event.
+func (s *Services) FailStream(st *Stream, r *http.Request, err error) error {
+	st.mu.Lock()
+	started := st.started
+	st.mu.Unlock()
+	if !started {
+		return err
+	}
+	_ = st.writeFailure(s.logFailure(r, err), "")
+	return nil
 }
 
 // readEventIDsFlag reports whether the client asked for event IDs, by ?eventIds=true or
 // by resuming a stream.
 func readEventIDsFlag(r *http.Request) (bool, error) {
-	eventIDs, err := readQueryFlag(r, "eventIds")
+	eventIDs, err := ReadQueryFlag(r, "eventIds")
 	return eventIDs || r.Header.Get("Last-Event-ID") != "", err
 }
 
 // trackStream counts an open stream. When it ends early, end logs the reason, which the
 // client can no longer receive.
-func (s *Services) trackStream(r *http.Request, st *stream, key session.Key) (end func()) {
+func (s *Services) trackStream(r *http.Request, st *Stream, key session.Key) (end func()) {
 	counted := s.opts.Metrics.trackStream(st)
 	return func() {
 		counted()
@@ -88,9 +105,9 @@ func (s *Services) trackStream(r *http.Request, st *stream, key session.Key) (en
 	}
 }
 
-// startKeepAlive flushes buffered frames and writes comments until end is called. It
+// StartKeepAlive flushes buffered frames and writes comments until end is called. It
 // calls onLost if a write fails.
-func (st *stream) startKeepAlive(onLost func()) (end func()) {
+func (st *Stream) StartKeepAlive(onLost func()) (end func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.keepAliveTimer = time.AfterFunc(max(st.keepAliveInterval, maxFlushDelay), func() {
@@ -107,7 +124,7 @@ func (st *stream) startKeepAlive(onLost func()) (end func()) {
 }
 
 // flushOrKeepAlive flushes a buffered frame or writes a comment.
-func (st *stream) flushOrKeepAlive() error {
+func (st *Stream) flushOrKeepAlive() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	switch {
@@ -124,7 +141,7 @@ func (st *stream) flushOrKeepAlive() error {
 
 // writeComment writes a comment to a client that accepts comments. The next event
 // reports a write error.
-func (st *stream) writeComment(text string) {
+func (st *Stream) writeComment(text string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.keepAliveInterval == 0 || st.ended {
@@ -134,7 +151,7 @@ func (st *stream) writeComment(text string) {
 }
 
 // hasFailed reports whether a write failed: the client has disconnected.
-func (st *stream) hasFailed() bool {
+func (st *Stream) hasFailed() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.writeErr != nil
@@ -142,7 +159,7 @@ func (st *stream) hasFailed() bool {
 
 // stopKeepAlive stops the timer. When it returns, no comment is being written. The end
 // of the response flushes a buffered frame.
-func (st *stream) stopKeepAlive() {
+func (st *Stream) stopKeepAlive() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.ended = true
@@ -157,7 +174,7 @@ func (st *stream) stopKeepAlive() {
 // An event with both content and saved artifacts becomes two frames with the same ID,
 // unless singleFrame is set: ADK's web client shows either the content or the artifacts of a
 // frame.
-func (st *stream) writeEvent(ev *session.Event, singleFrame, last bool) error {
+func (st *Stream) writeEvent(ev *session.Event, singleFrame, last bool) error {
 	st.author = ev.Author
 	st.setRevision(ev)
 	if singleFrame || len(ev.Actions.ArtifactDelta) == 0 || ev.Content == nil || len(ev.Content.Parts) == 0 {
@@ -173,7 +190,7 @@ func (st *stream) writeEvent(ev *session.Event, singleFrame, last bool) error {
 }
 
 // setRevision sets the revision header from the first event of a stream.
-func (st *stream) setRevision(ev *session.Event) {
+func (st *Stream) setRevision(ev *session.Event) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.started {
@@ -183,7 +200,7 @@ func (st *stream) setRevision(ev *session.Event) {
 
 // writeEventFrame writes a frame. The id: line marks a complete event; its partial
 // events have the same ID.
-func (st *stream) writeEventFrame(ev *session.Event, complete, last bool) error {
+func (st *Stream) writeEventFrame(ev *session.Event, complete, last bool) error {
 	// Most streams are idle most of the time, so they share buffers.
 	buffer := buffers.Take()
 	defer buffers.Return(buffer)
@@ -205,16 +222,26 @@ func (st *stream) writeEventFrame(ev *session.Event, complete, last bool) error 
 // writeFailure writes the error that ended the run, with the author of the last event,
 // or the given one if there was no event. ADK's clients show a frame under the name of
 // its author.
-func (st *stream) writeFailure(f failure, author string) error {
-	text, err := encodeJSON(errorFrame{f.detail, f.code, cmp.Or(st.author, author)})
+func (st *Stream) writeFailure(f failure, author string) error {
+	text, err := EncodeJSON(errorFrame{f.detail, f.code, cmp.Or(st.author, author)})
 	if err != nil {
 		return err
 	}
 	return st.writeLastFrame([]byte("data: " + string(text) + "\n\n"))
 }
 
+// SendJSON writes a value in JSON as an event, and flushes it. It returns the first error of
+// writing: the client has disconnected or does not read.
+func (st *Stream) SendJSON(v any) error {
+	text, err := EncodeJSON(v)
+	if err != nil {
+		return err
+	}
+	return st.writeFrame([]byte("data: " + string(text) + "\n\n"))
+}
+
 // start sends the header unless it was already sent.
-func (st *stream) start() error {
+func (st *Stream) start() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.started {
@@ -224,7 +251,7 @@ func (st *stream) start() error {
 }
 
 // writeFrame writes and flushes a frame. After a write error it writes nothing.
-func (st *stream) writeFrame(frame []byte) error {
+func (st *Stream) writeFrame(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.writeAndFlush(frame)
@@ -232,7 +259,7 @@ func (st *stream) writeFrame(frame []byte) error {
 
 // writeLastFrame writes the final frame. The end of the response or the timer flushes
 // it.
-func (st *stream) writeLastFrame(frame []byte) error {
+func (st *Stream) writeLastFrame(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.bufferFrame(frame)
@@ -242,14 +269,14 @@ func (st *stream) writeLastFrame(frame []byte) error {
 }
 
 // writeAndFlush is writeFrame for callers that hold the lock.
-func (st *stream) writeAndFlush(frame []byte) error {
+func (st *Stream) writeAndFlush(frame []byte) error {
 	st.bufferFrame(frame)
 	return st.flushFrame()
 }
 
 // bufferFrame writes a frame under its own deadline, after flushing a buffered frame.
 // The caller holds the lock.
-func (st *stream) bufferFrame(frame []byte) {
+func (st *Stream) bufferFrame(frame []byte) {
 	if st.unflushed {
 		_ = st.flushFrame()
 	}
@@ -271,7 +298,7 @@ func (st *stream) bufferFrame(frame []byte) {
 
 // flushFrame flushes written frames and removes the deadline: HTTP/2 resets a stream
 // when its deadline passes, even if it is idle. The caller holds the lock.
-func (st *stream) flushFrame() error {
+func (st *Stream) flushFrame() error {
 	st.unflushed = false
 	if st.writeErr == nil {
 		st.writeErr = ignoreUnsupported(st.control.Flush())
@@ -284,7 +311,7 @@ func (st *stream) flushFrame() error {
 }
 
 // resetTimer schedules the timer after the given idle time; 0 stops it.
-func (st *stream) resetTimer(idle time.Duration) {
+func (st *Stream) resetTimer(idle time.Duration) {
 	switch {
 	case st.keepAliveTimer == nil || st.ended || st.writeErr != nil:
 	case idle == 0:
@@ -295,7 +322,7 @@ func (st *stream) resetTimer(idle time.Duration) {
 }
 
 // recordPanic ends the stream after a panic of the ResponseWriter.
-func (st *stream) recordPanic(p *safe.Panic) {
+func (st *Stream) recordPanic(p *safe.Panic) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.writeErr == nil {
@@ -305,7 +332,7 @@ func (st *stream) recordPanic(p *safe.Panic) {
 }
 
 // dropReason returns why the client was dropped: slow or gone.
-func (st *stream) dropReason() string {
+func (st *Stream) dropReason() string {
 	if errors.Is(st.writeErr, os.ErrDeadlineExceeded) {
 		return "slow"
 	}

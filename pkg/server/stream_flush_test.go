@@ -212,7 +212,7 @@ func TestEndedStreamKeepAlive(t *testing.T) {
 		w := httptest.NewRecorder()
 		s := &Services{opts: Options{KeepAlive: time.Second, WriteTimeout: time.Second}}
 		st := s.newStream(w, true)
-		end := st.startKeepAlive(func() {})
+		end := st.StartKeepAlive(func() {})
 		<-time.After(1500 * time.Millisecond)
 		end()
 		if err := st.start(); err != nil {
@@ -246,7 +246,7 @@ func TestFramesFlushSeparately(t *testing.T) {
 		w := &flushRecorder{ResponseRecorder: httptest.NewRecorder()}
 		s := &Services{opts: Options{KeepAlive: time.Hour, WriteTimeout: time.Second}}
 		st := s.newStream(w, true)
-		end := st.startKeepAlive(func() {})
+		end := st.StartKeepAlive(func() {})
 		whole, partial := &session.Event{ID: "whole"}, &session.Event{ID: "partial"}
 		partial.Partial = true
 		for _, ev := range []*session.Event{whole, partial, whole} {

@@ -205,7 +205,7 @@ type spanBody struct {
 
 // handleSessionTrace lists the spans of a session's runs, oldest first.
 func (s *Services) handleSessionTrace(w http.ResponseWriter, r *http.Request) error {
-	key := pathKey(r)
+	key := PathKey(r)
 	found := s.opts.Traces.findSpans(func(k *keptSpan) bool {
 		return k.session == key.ID && (key.App == "" || k.app == key.App)
 	})
@@ -214,7 +214,7 @@ func (s *Services) handleSessionTrace(w http.ResponseWriter, r *http.Request) er
 	for _, k := range found {
 		bodies = append(bodies, k.wireBody())
 	}
-	return writeJSON(w, bodies)
+	return WriteJSON(w, bodies)
 }
 
 // handleEventTrace describes the model call or tool call that produced an event.
@@ -229,7 +229,7 @@ func (s *Services) handleEventTrace(w http.ResponseWriter, r *http.Request) erro
 	k := found[len(found)-1]
 	body := k.wireAttributes()
 	body["trace_id"], body["span_id"] = k.trace.String(), k.span.String()
-	return writeJSON(w, body)
+	return WriteJSON(w, body)
 }
 
 func (k *keptSpan) wireBody() spanBody {

@@ -1,4 +1,4 @@
-package server
+package jsonbody
 
 import (
 	"encoding/json"
@@ -23,7 +23,7 @@ func FuzzAppendFields(f *testing.F) {
 		}
 		got := map[string]json.RawMessage{}
 		for _, field := range appendFields(nil, text) {
-			got[string(field.key)] = field.value
+			got[string(field.Key)] = field.Value
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("appendFields(%q) (-want +got):\n%s", text, diff)
@@ -33,16 +33,16 @@ func FuzzAppendFields(f *testing.F) {
 
 // Strings are decoded as by encoding/json, including the replacement of invalid UTF-8.
 func TestReadString(t *testing.T) {
-	b := &body{}
+	b := &Body{}
 	b.parseObject([]byte("{\"plain\":\"a b\",\"escaped\":\"a\\nb\",\"broken\":\"a\xffb\",\"snake_case\":\"s\",\"bothWays\":\"camel\",\"both_ways\":\"snake\",\"null\":null}"))
 	for name, want := range map[string]string{
 		"plain": "a b", "escaped": "a\nb", "broken": "a\ufffdb", "snakeCase": "s", "bothWays": "camel", "null": "", "absent": "",
 	} {
-		if got := b.readString(name); got != want {
-			t.Errorf("readString(%s) = %q, want %q", name, got, want)
+		if got := b.ReadString(name); got != want {
+			t.Errorf("ReadString(%s) = %q, want %q", name, got, want)
 		}
 	}
-	if err := b.err(); err != nil {
+	if err := b.Err(); err != nil {
 		t.Error(err)
 	}
 }
@@ -63,8 +63,8 @@ func TestIsSnakeCase(t *testing.T) {
 		{"", "parts", false},
 	}
 	for _, tt := range tests {
-		if got := isSnakeCase([]byte(tt.key), tt.name); got != tt.want {
-			t.Errorf("isSnakeCase(%q, %q) = %v", tt.key, tt.name, got)
+		if got := IsSnakeCase([]byte(tt.key), tt.name); got != tt.want {
+			t.Errorf("IsSnakeCase(%q, %q) = %v", tt.key, tt.name, got)
 		}
 	}
 }
