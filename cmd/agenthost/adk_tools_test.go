@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"testing"
 
-	"agenthost/pkg/agentconfig"
-	"agenthost/pkg/loader"
 	"agenthost/pkg/tool"
 )
 
@@ -17,13 +15,11 @@ func TestDocsADKTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var opts loader.Options
-	addKinds(&opts)
 	supported := map[string]bool{"FunctionTool": true, "LongRunningFunctionTool": true}
-	for _, k := range opts.BuiltinTools {
+	for _, k := range listKinds().Builtins {
 		supported[k.Name] = true
 	}
-	for _, k := range agentconfig.AgentToolKinds() {
+	for _, k := range listKinds().AgentTools {
 		supported[k.Name] = true
 	}
 	delete(supported, "agent")      // the short form of AgentTool

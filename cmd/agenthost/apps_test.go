@@ -43,7 +43,7 @@ func TestExampleApps(t *testing.T) {
 	for _, dir := range exampleApps(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			for _, vars := range []map[string]string{nil, {"DEMO_MODEL": "gemini-flash-latest"}, {"RESEARCH_SOURCE": "server"}} {
-				l := loader.New(testenv.AddMCP(&loader.Options{Env: lookupEnv(vars)}))
+				l := newLoader(&loader.Options{Env: lookupEnv(vars)})
 				if ds := l.Check(t.Context(), dir); len(ds) > 0 {
 					t.Errorf("Check with %v:\n%v", vars, ds)
 				}

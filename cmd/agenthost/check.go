@@ -71,7 +71,7 @@ func (c *checkRun) checkApps(ctx context.Context, io stdio, dirs []string) error
 	}
 	ds := spec.Diagnostics{}
 	opts.MissingKey = func(_ string, _ loader.ModelUse, d spec.Diagnostic) { ds = append(ds, d) }
-	l := loader.New(opts)
+	l := newLoader(opts)
 	for _, app := range apps {
 		found, err := c.findProblems(ctx, io, l, app)
 		if err != nil {

@@ -70,5 +70,5 @@ func (f *loadFlags) newLoader(dir string) (*loader.Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loader.New(opts), nil
+	return newLoader(opts), nil
 }

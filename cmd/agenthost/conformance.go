@@ -408,7 +408,7 @@ func (t *conformanceRun) loadApps(ctx context.Context, f *conformanceFlags, case
 	if err != nil {
 		return err
 	}
-	l := loader.New(opts)
+	l := newLoader(opts)
 	for _, name := range slices.Sorted(maps.Keys(folders)) {
 		app, ds := l.Load(ctx, folders[name])
 		if app == nil {

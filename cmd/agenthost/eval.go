@@ -132,7 +132,7 @@ func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) err
 	opts.WrapModel = evalrun.WrapModel
 	e := &evaluation{io: io, flags: f, dir: dir}
 	defer e.closeAll()
-	if err := e.openService(ctx, loader.New(opts)); err != nil {
+	if err := e.openService(ctx, newLoader(opts)); err != nil {
 		return failWith(err)
 	}
 	f.plan.Vertex = e.service != nil
@@ -235,7 +235,7 @@ func (e *evaluation) resultFolder() string {
 
 // loadAll loads the app and the models of judges and of --model.
 func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges []string) error {
-	l := loader.New(opts)
+	l := newLoader(opts)
 	app, err := e.loadApp(ctx, l)
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges [
 	for _, s := range e.subjects {
 		replaced := *opts
 		replaced.Model = models[s.model]
-		if s.app, err = e.loadApp(ctx, loader.New(&replaced)); err != nil {
+		if s.app, err = e.loadApp(ctx, newLoader(&replaced)); err != nil {
 			return err
 		}
 	}

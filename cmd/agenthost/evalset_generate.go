@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/pkg/loader"
 	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalrun"
 )
@@ -109,7 +108,7 @@ func (f *generateFlags) askModel(ctx context.Context, io stdio, dir string, sess
 	if err != nil {
 		return nil, err
 	}
-	l := loader.New(opts)
+	l := newLoader(opts)
 	app, ds := l.Load(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return nil, err

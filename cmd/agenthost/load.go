@@ -50,7 +50,10 @@ var overlayName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // loaderOptions applies the flags to options; nil means default options. It rejects an
 // overlay name that no app uses; without folders it does not check the name.
 func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader.Options, error) {
-	opts = addKinds(opts)
+	if opts == nil {
+		opts = &loader.Options{}
+	}
+	opts.ProgramHelper = loader.DefaultProgramHelper()
 	opts.Overlay, opts.Secrets, opts.Interpreters = f.env, f.secrets, f.interpreters
 	if err := f.applyPolicy(opts); err != nil {
 		return nil, err
@@ -132,7 +135,7 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 	}
 	logger := newWarningLogger(io.err)
 	opts.Logger = cmp.Or(opts.Logger, logger)
-	l := loader.New(opts)
+	l := newLoader(opts)
 	loaded, ds := l.LoadFiles(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return nil, "", err

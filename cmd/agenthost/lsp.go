@@ -21,7 +21,7 @@ docs/developer-tools.md has their settings.`,
 			if err != nil {
 				return err
 			}
-			return failWith(lsp.New(&lsp.Options{Version: buildVersion(), Loader: *opts}).Serve(cmd.Context(), io.in, io.out))
+			return failWith(lsp.New(&lsp.Options{Version: buildVersion(), Kinds: listKinds(), Loader: *opts}).Serve(cmd.Context(), io.in, io.out))
 		},
 	}
 	load.registerFlags(cmd.Flags())

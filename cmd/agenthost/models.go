@@ -94,7 +94,7 @@ func (f *modelsFlags) listModels(ctx context.Context, io stdio, dirs []string) e
 	if err != nil {
 		return err
 	}
-	l := loader.New(opts)
+	l := newLoader(opts)
 	all := []listedModel{}
 	var problems spec.Diagnostics
 	for _, app := range apps {

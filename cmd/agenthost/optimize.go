@@ -163,7 +163,7 @@ func optimizeApp(ctx context.Context, io stdio, f *optimizeFlags, args []string)
 	o.meter.OnCallLimit = func(err *evalrun.CallsError) { o.stop.setOnce(err) }
 	o.meter.OnLimit = func(err *evalrun.CostError) { o.stop.setOnce(err) }
 	opts.WrapModel = func(llm model.LLM) model.LLM { return evalrun.WrapModel(o.meter.WrapModel(llm)) }
-	o.loader = loader.New(opts)
+	o.loader = newLoader(opts)
 	return o.runSearch(ctx)
 }
 

@@ -28,7 +28,7 @@ problems and would not be activated.`,
 		if err != nil {
 			return err
 		}
-		p := &planner{io: io, loader: loader.New(opts), store: st, since: time.Now().Add(-live)}
+		p := &planner{io: io, loader: newLoader(opts), store: st, since: time.Now().Add(-live)}
 		return p.planApps(ctx, dirs, f.json)
 	})))
 	cmd.Flags().DurationVar(&live, "live", 24*time.Hour, "count a session as live if its last event is newer than this")

@@ -111,7 +111,7 @@ func (f *revisionFlags) loadRevision(ctx context.Context, io stdio, dir string) 
 	if err != nil {
 		return nil, err
 	}
-	loaded, ds := loader.New(opts).LoadFiles(ctx, dir)
+	loaded, ds := newLoader(opts).LoadFiles(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return nil, err
 	}

@@ -159,9 +159,9 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 	}
 	defer t.printContinue(f.continueCommand(args[0], t.key.ID))
 	if f.live {
-		return t.runLiveLoop(ctx, loader.New(opts), args[0])
+		return t.runLiveLoop(ctx, newLoader(opts), args[0])
 	}
-	return t.runLoop(ctx, loader.New(opts), args[0])
+	return t.runLoop(ctx, newLoader(opts), args[0])
 }
 
 // continueCommand returns the command that continues a session, without passwords, or "" if

@@ -223,7 +223,7 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	})
 	defer m.host.Close()
 	problems, report := f.observe.problemReporter(io, m.logger)
-	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
+	m.watch = loader.NewWatch(newLoader(load), m.host, dirs, &loader.WatchOptions{
 		Logger: m.logger, Problems: problems, OnLoad: report, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
 	})
 	if err := m.watch.Sync(ctx); err != nil {

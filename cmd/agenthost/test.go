@@ -82,7 +82,7 @@ func newTester(io stdio, f *testFlags, dirs []string) (*tester, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tester{io: io, flags: f, name: name, loader: loader.New(opts)}, nil
+	return &tester{io: io, flags: f, name: name, loader: newLoader(opts)}, nil
 }
 
 // runOnce runs all tests of all apps once.

@@ -14,10 +14,13 @@ import (
 	"syscall"
 	"time"
 
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
+	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/store/storeurl"
+	"agenthost/pkg/tool"
 )
 
 func main() {
@@ -38,7 +41,15 @@ func serve(ctx context.Context, folder, address string) error {
 	host := runtime.NewHost(st, nil)
 	defer host.Close()
 
-	watch := loader.NewWatch(loader.New(nil), host, []string{folder}, &loader.WatchOptions{Problems: os.Stderr})
+	kinds := loader.Kinds{ // what the apps may name
+		Models:     provider.Kinds(),
+		Tools:      tool.Kinds(),
+		Builtins:   tool.Builtins(),
+		Agents:     agentconfig.AgentKinds(),
+		AgentTools: agentconfig.AgentToolKinds(),
+		Plugins:    agentconfig.PluginKinds(),
+	}
+	watch := loader.NewWatch(loader.New(kinds, nil), host, []string{folder}, &loader.WatchOptions{Problems: os.Stderr})
 	if err := watch.Sync(ctx); err != nil { // load the apps
 		return err
 	}

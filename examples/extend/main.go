@@ -63,10 +63,12 @@ func newStore(db boltDB) *store.Store {
 
 // newLoader returns a loader with our kinds after those of agenthost.
 func newLoader() *loader.Loader {
-	return loader.New(&loader.Options{
-		Providers:    append(provider.Kinds(), providers()...),
-		ToolKinds:    append(tool.Kinds(), toolKinds()...),
-		AgentClasses: append(agentconfig.AgentKinds(), agentClasses()...),
-		Plugins:      append(agentconfig.PluginKinds(), plugins()...),
-	})
+	return loader.New(loader.Kinds{
+		Models:     append(provider.Kinds(), providers()...),
+		Tools:      append(tool.Kinds(), toolKinds()...),
+		Builtins:   tool.Builtins(),
+		Agents:     append(agentconfig.AgentKinds(), agentClasses()...),
+		AgentTools: agentconfig.AgentToolKinds(),
+		Plugins:    append(agentconfig.PluginKinds(), plugins()...),
+	}, nil)
 }

@@ -112,7 +112,7 @@ func TestPolicyAndAuth(t *testing.T) {
 		return file
 	}
 	policy, err := loader.ReadPolicy(write("policy.yaml", "grants: [{variables: [PRICE]}]"), loader.PolicyHost{Shared: true})
-	if err != nil || loader.New(&loader.Options{Policy: policy}) == nil {
+	if err != nil || loader.New(loader.Kinds{}, &loader.Options{Policy: policy}) == nil {
 		t.Errorf("ReadPolicy: %v", err)
 	}
 	if _, err := loader.ReadPolicy(write("bad.yaml", "grant: []"), loader.PolicyHost{}); err == nil || !strings.Contains(err.Error(), "bad.yaml:1:1") {

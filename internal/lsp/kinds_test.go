@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agenthost/pkg/loader"
+	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
@@ -37,13 +37,13 @@ func startEditorWithKinds(t *testing.T) *editor {
 	newPriceList := func(context.Context, tool.Env, *priceListConfig) (tool.Set, error) {
 		return nil, errors.New("an editor runs no tool")
 	}
-	return startEditorWith(t, loader.Options{
-		Providers: append(provider.Kinds(), spec.NewKind("echo", "Repeats the user's message.", newEcho)),
-		ToolKinds: append(tool.Kinds(), spec.NewKind("price_list", "Finds prices in a list.", newPriceList)),
-	})
+	kinds := testenv.Kinds()
+	kinds.Models = append(kinds.Models, spec.NewKind("echo", "Repeats the user's message.", newEcho))
+	kinds.Tools = append(kinds.Tools, spec.NewKind("price_list", "Finds prices in a list.", newPriceList))
+	return startEditorWith(t, kinds)
 }
 
-// The kinds that a program adds in loader.Options complete, with their fields, next to
+// The kinds that a program adds to loader.Kinds complete, with their fields, next to
 // those of agenthost.
 func TestCompletionOfAddedKinds(t *testing.T) {
 	e := startEditorWithKinds(t)

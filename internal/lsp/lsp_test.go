@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agenthost/internal/lsp"
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 )
 
@@ -54,10 +55,10 @@ tools:
 `
 
 // startEditor starts a server for the app shop.
-func startEditor(t *testing.T) *editor { return startEditorWith(t, loader.Options{}) }
+func startEditor(t *testing.T) *editor { return startEditorWith(t, testenv.Kinds()) }
 
-// startEditorWith starts a server whose loader has these options and no environment.
-func startEditorWith(t *testing.T, opts loader.Options) *editor {
+// startEditorWith starts a server whose loader has these kinds and no environment.
+func startEditorWith(t *testing.T, kinds loader.Kinds) *editor {
 	t.Helper()
 	e := &editor{T: t, dir: filepath.Join(t.TempDir(), "shop"), ended: make(chan error, 1), published: map[string][]string{}}
 	for file, text := range map[string]string{
@@ -78,9 +79,9 @@ func startEditorWith(t *testing.T, opts loader.Options) *editor {
 	out, fromServer := io.Pipe()
 	e.in, e.messages = in, make(chan wire, 1024)
 	go e.readMessages(bufio.NewReader(out))
-	opts.Env = func(string) (string, bool) { return "", false }
+	opts := loader.Options{Env: func(string) (string, bool) { return "", false }}
 	go func() {
-		err := lsp.New(&lsp.Options{Loader: opts, Version: "test"}).Serve(t.Context(), fromEditor, fromServer)
+		err := lsp.New(&lsp.Options{Kinds: kinds, Loader: opts, Version: "test"}).Serve(t.Context(), fromEditor, fromServer)
 		fromServer.Close()
 		e.ended <- err
 	}()

@@ -29,6 +29,8 @@ type Server struct {
 
 // Options configure a Server. The zero value works.
 type Options struct {
+	// Kinds are what the documents may name.
+	Kinds loader.Kinds
 	// Loader configures the loading of apps. The server sets its Open.
 	Loader loader.Options
 	// Version is the server version, as sent to the editor.
@@ -51,7 +53,7 @@ func New(opts *Options) *Server {
 	}
 	s := &Server{opts: *opts, files: newFileOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}}
 	s.opts.Loader.Open = s.files.read
-	s.loader = loader.New(&s.opts.Loader)
+	s.loader = loader.New(opts.Kinds, &s.opts.Loader)
 	return s
 }
 

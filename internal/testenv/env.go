@@ -16,7 +16,9 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
+	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
@@ -80,19 +82,19 @@ func New(t testing.TB, opts *Options) *Env {
 			t.Error(err)
 		}
 	})
-	return &Env{Host: h, Store: st, Loader: loader.New(AddMCP(opts.Loader))}
+	return &Env{Host: h, Store: st, Loader: loader.New(Kinds(), opts.Loader)}
 }
 
-// AddMCP adds the kinds of MCP servers and OpenAPI documents to options without kinds of tools.
-func AddMCP(opts *loader.Options) *loader.Options {
-	if opts == nil {
-		opts = &loader.Options{}
+// Kinds returns the kinds of the program agenthost.
+func Kinds() loader.Kinds {
+	return loader.Kinds{
+		Models:     provider.Kinds(),
+		Tools:      slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds()),
+		Builtins:   slices.Concat(tool.Builtins(), mcptool.Toolsets(), openapitool.Toolsets()),
+		Agents:     agentconfig.AgentKinds(),
+		AgentTools: agentconfig.AgentToolKinds(),
+		Plugins:    agentconfig.PluginKinds(),
 	}
-	if opts.ToolKinds == nil {
-		opts.ToolKinds = slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds())
-		opts.BuiltinTools = slices.Concat(tool.Builtins(), mcptool.Toolsets(), openapitool.Toolsets())
-	}
-	return opts
 }
 
 // Load publishes the app of a folder.

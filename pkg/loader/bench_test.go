@@ -79,7 +79,9 @@ func BenchmarkReload(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		watch := func() *loader.Watch { return loader.NewWatch(loader.New(nil), host, []string{top}, nil) }
+		watch := func() *loader.Watch {
+			return loader.NewWatch(loader.New(testenv.Kinds(), nil), host, []string{top}, nil)
+		}
 		measure("full", func(b *testing.B) func() { return func() { sync(b, watch()) } })
 		measure("quiet", func(b *testing.B) func() {
 			w := watch()
@@ -142,7 +144,7 @@ func BenchmarkReloadOpenAPI(b *testing.B) {
 			}
 			change()
 			host := runtime.NewHost(nil, nil)
-			w := loader.NewWatch(loader.New(testenv.AddMCP(nil)), host, []string{dir}, nil)
+			w := loader.NewWatch(loader.New(testenv.Kinds(), nil), host, []string{dir}, nil)
 			sync := func() {
 				if err := w.Sync(b.Context()); err != nil {
 					b.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
@@ -27,7 +28,7 @@ func TestFunctions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	file := filepath.Join(dir, "root_agent.yaml")
 	write(t, file, "name: a\ninstruction: x\nbefore_agent_callbacks: [{name: my_pkg.guard}]\n")
-	app, ds := loader.New(opts).Load(t.Context(), dir)
+	app, ds := loader.New(testenv.Kinds(), opts).Load(t.Context(), dir)
 	if app == nil {
 		t.Fatal(ds.Error())
 	}
@@ -51,7 +52,7 @@ func TestFunctions(t *testing.T) {
 	}
 
 	write(t, file, "name: a\ninstruction: x\nafter_agent_callbacks: [{name: my_pkg.guard}]\n")
-	ds = loader.New(opts).Check(t.Context(), dir)
+	ds = loader.New(testenv.Kinds(), opts).Check(t.Context(), dir)
 	if len(ds) != 1 || ds[0].Rule != "code" {
 		t.Errorf("Check of another hook: %s", ds.Error())
 	}
@@ -64,7 +65,7 @@ func TestNodeFunctionByName(t *testing.T) {
 	opts := &loader.Options{Functions: agentconfig.Functions{Nodes: map[string]runtime.NodeFunc{".agent.route": route}}}
 	dir := filepath.Join(t.TempDir(), "app")
 	write(t, filepath.Join(dir, "root_agent.yaml"), "agent_class: Workflow\nname: a\nedges: [[START, .agent.route, w], [w, {again: route}]]\nagents: {w: {instruction: x, include_contents: none}}\n")
-	app, ds := loader.New(opts).Load(t.Context(), dir)
+	app, ds := loader.New(testenv.Kinds(), opts).Load(t.Context(), dir)
 	if app == nil || len(ds) > 0 {
 		t.Fatal(ds.Error())
 	}

@@ -50,6 +50,7 @@ const (
 
 // A journal keeps the last reports. Writers never wait for readers.
 type journal struct {
+	kinds   Kinds
 	mu      sync.Mutex
 	count   int
 	entries []*journalEntry
@@ -64,7 +65,7 @@ type journalEntry struct {
 	before, after *store.Revision // nil once compared or released
 }
 
-func newJournal() *journal { return &journal{changed: make(chan struct{})} }
+func newJournal(kinds Kinds) *journal { return &journal{kinds: kinds, changed: make(chan struct{})} }
 
 func (j *journal) appendReport(r Report, before, after *store.Revision) {
 	j.mu.Lock()
@@ -104,18 +105,18 @@ func (j *journal) reportsAfter(n int) ([]Report, <-chan struct{}) {
 	j.mu.Unlock()
 	var all []Report
 	for _, e := range found {
-		all = append(all, e.resolveChanges())
+		all = append(all, e.resolveChanges(j.kinds))
 	}
 	return all, more
 }
 
 // resolveChanges returns the report with its changes.
-func (e *journalEntry) resolveChanges() Report {
+func (e *journalEntry) resolveChanges(kinds Kinds) Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.before != nil {
 		// A separate loader: it must not share open resources with running apps.
-		l, ctx := New(nil), context.Background()
+		l, ctx := New(kinds, nil), context.Background()
 		e.report.Changes = Compare(l.Summarize(ctx, e.before), l.Summarize(ctx, e.after))
 		e.before, e.after = nil, nil
 	}

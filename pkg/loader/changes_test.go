@@ -79,7 +79,7 @@ func TestReportsManualReload(t *testing.T) {
 
 // TestReportsAreBounded expects the oldest reports to be dropped.
 func TestReportsAreBounded(t *testing.T) {
-	j := newJournal()
+	j := newJournal(listKinds())
 	for range maxReports + 3 {
 		j.appendReport(Report{}, nil, nil)
 	}
@@ -95,7 +95,7 @@ func TestReportsAreBounded(t *testing.T) {
 // TestReportsUnread expects changes to be computed when a report is read. Only the last
 // reports keep their files; a report that was read keeps its changes.
 func TestReportsUnread(t *testing.T) {
-	j := newJournal()
+	j := newJournal(listKinds())
 	revisionAt := func(n int) *store.Revision {
 		return &store.Revision{App: "x", Files: map[string][]byte{"root_agent.yaml": fmt.Appendf(nil, "name: a\ninstruction: i%d\n", n)}}
 	}

@@ -135,7 +135,7 @@ models: {m: {provider: scripted, script: m.script.yaml}}
 		"root_agent.yaml": []byte("name: desk\nmodel: m\ninstruction: Help.\ntools:\n  - http: {name: find, url: \"https://crm.example.com/find\", auth: crm}\n"),
 	})
 	grants := connection.NewGrants(connection.GrantOptions{Store: &connection.MemoryGrants{}})
-	loaded, ds := loader.New(&loader.Options{Grants: grants}).LoadFiles(t.Context(), dir)
+	loaded, ds := loader.New(testenv.Kinds(), &loader.Options{Grants: grants}).LoadFiles(t.Context(), dir)
 	if loaded != nil || len(ds) != 1 {
 		t.Fatalf("LoadFiles = %v, %v, want one error", loaded, ds)
 	}

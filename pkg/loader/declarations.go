@@ -169,9 +169,9 @@ func (r *resolver) checkDefaults() {
 		if d.shared {
 			r.markUsed(d)
 		}
-		kind, ok := r.loader.agentKinds.Lookup(class)
+		kind, ok := r.loader.kinds.Agents.Lookup(class)
 		if !ok {
-			r.report(unknownNameError(d.node, "agent class %s", class, r.loader.agentKinds.Names()))
+			r.report(unknownNameError(d.node, "agent class %s", class, r.loader.kinds.Agents.Names()))
 			continue
 		}
 		for _, e := range d.node.Entries {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
@@ -51,7 +52,7 @@ func checkGolden(t *testing.T, folder, name string, archive *txtar.Archive) spec
 // checkOneVerdict expects an app to load if and only if check reports no errors.
 func checkOneVerdict(t *testing.T, dir string, ds spec.Diagnostics) {
 	t.Helper()
-	app, more := loader.New(newOptions(dir)).Load(t.Context(), dir)
+	app, more := loader.New(testenv.Kinds(), newOptions(dir)).Load(t.Context(), dir)
 	if app != nil {
 		app.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
@@ -25,7 +26,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	with, without := newEmptyApp(f, "app.yaml"), newEmptyApp(f)
 	var unsaved map[string]string
-	l := loader.New(&loader.Options{Env: lookUpEnv, Open: func(path string) ([]byte, bool) {
+	l := loader.New(testenv.Kinds(), &loader.Options{Env: lookUpEnv, Open: func(path string) ([]byte, bool) {
 		text, ok := unsaved[filepath.Base(path)]
 		return []byte(text), ok
 	}})
@@ -76,7 +77,7 @@ func checkFixIdempotent(t *testing.T, files map[string]string) {
 	for name, text := range files {
 		write(t, filepath.Join(dir, name), text)
 	}
-	l := loader.New(&loader.Options{Env: lookUpEnv})
+	l := loader.New(testenv.Kinds(), &loader.Options{Env: lookUpEnv})
 	if _, _, err := l.Fix(t.Context(), dir); err != nil {
 		t.Fatalf("Fix: %v", err)
 	}
@@ -102,7 +103,7 @@ func BenchmarkCheck1000(b *testing.B) {
 	if err != nil || len(apps) != 100 {
 		b.Fatalf("Discover: %d apps, %v", len(apps), err)
 	}
-	l := loader.New(&loader.Options{Env: lookUpEnv})
+	l := loader.New(testenv.Kinds(), &loader.Options{Env: lookUpEnv})
 	for b.Loop() {
 		for _, dir := range apps {
 			if ds := l.Check(b.Context(), dir); len(ds) > 0 {

@@ -150,7 +150,7 @@ func TestGateTimeBudget(t *testing.T) {
 	s := newWatchEnv(t)
 	writeGated(s, "good", "good", ", budget: {time: 7s}")
 	synctest.Test(t, func(t *testing.T) {
-		l := New(&Options{Model: blockingModel{}})
+		l := New(listKinds(), &Options{Model: blockingModel{}})
 		app, ds := l.Load(t.Context(), s.path("x"))
 		if app == nil {
 			t.Fatal(ds.Err())
@@ -212,7 +212,7 @@ func TestGateStoppedWithEvals(t *testing.T) {
 	s := newWatchEnv(t)
 	writeGated(s, "good", "good", "")
 	started := make(chan string, 10)
-	s.watch = NewWatch(New(&Options{Model: blockingModel{started}}), s.host, []string{s.top}, &WatchOptions{})
+	s.watch = NewWatch(New(listKinds(), &Options{Model: blockingModel{started}}), s.host, []string{s.top}, &WatchOptions{})
 	ctx, stop := withDeadline(t)
 	ended := make(chan error)
 	go func() { ended <- s.watch.Run(ctx) }()
@@ -237,7 +237,7 @@ func TestGateStoredRevision(t *testing.T) {
 	defer st.Close()
 	other := memstore.New(nil)
 	defer other.Close()
-	s.watch = NewWatch(New(nil), s.host, []string{s.top}, &WatchOptions{Clock: s.clock, Revisions: st.Revisions})
+	s.watch = NewWatch(New(listKinds(), nil), s.host, []string{s.top}, &WatchOptions{Clock: s.clock, Revisions: st.Revisions})
 	s.must(s.watch.Sync(t.Context()))
 	s.writeFile("x/orders.eval.yaml", strings.Replace(ordersEval, "%s", "another", 1))
 	for name, restart := range map[string]struct {
@@ -248,7 +248,7 @@ func TestGateStoredRevision(t *testing.T) {
 		"not stored": {&WatchOptions{Clock: s.clock, Revisions: other.Revisions}, false},
 	} {
 		host := newRecorder()
-		s.must(NewWatch(New(nil), host, []string{s.top}, restart.options).Sync(t.Context()))
+		s.must(NewWatch(New(listKinds(), nil), host, []string{s.top}, restart.options).Sync(t.Context()))
 		if (host.apps["x"] != nil) != restart.serves {
 			t.Errorf("%s: the app serves: %t, want %t", name, host.apps["x"] != nil, restart.serves)
 		}
@@ -290,7 +290,7 @@ func TestGateLargeEvalSet(t *testing.T) {
 	if diff := cmp.Diff(want, problemsOf(s)); diff != "" {
 		t.Errorf("problems of the gate (-want +got):\n%s", diff)
 	}
-	ds := New(&Options{}).Check(t.Context(), s.path("x"))
+	ds := New(listKinds(), &Options{}).Check(t.Context(), s.path("x"))
 	if got := strings.ReplaceAll(strings.Join(ds.Strings(), "\n"), filepath.ToSlash(s.top)+"/", ""); !strings.Contains(got, want) || strings.Contains(got, "JSON") {
 		t.Errorf("problems of check = %.300s, want %s", got, want)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 )
 
@@ -28,7 +29,7 @@ func TestFindInstruction(t *testing.T) {
 	write(t, filepath.Join(dir, "app.yaml"), "models: {demo: {provider: scripted, script: demo.script.yaml}}\n")
 	write(t, filepath.Join(dir, "demo.script.yaml"), "- text: hi\n")
 	write(t, filepath.Join(dir, ".env"), "SHOP=Ana's\n")
-	l := loader.New(newOptions(dir))
+	l := loader.New(testenv.Kinds(), newOptions(dir))
 	root, ds, err := l.FindInstruction(t.Context(), dir, "")
 	if root == nil || err != nil {
 		t.Fatal(ds, err)

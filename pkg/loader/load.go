@@ -295,9 +295,9 @@ func (r *resolver) buildPlugins(ctx context.Context) {
 		if ref.name == nil {
 			continue // already reported when app.yaml was decoded
 		}
-		kind, ok := r.loader.plugins.Lookup(ref.name.Value)
+		kind, ok := r.loader.kinds.Plugins.Lookup(ref.name.Value)
 		if !ok {
-			r.report(unknownNameError(ref.name, "plugin %s", ref.name.Value, r.loader.plugins.Names()))
+			r.report(unknownNameError(ref.name, "plugin %s", ref.name.Value, r.loader.kinds.Plugins.Names()))
 			continue
 		}
 		if seen[kind.Name] {
@@ -372,7 +372,7 @@ func (r *resolver) isToolDefinition(n *spec.Node) bool {
 	if n.Kind != spec.Mapping || len(n.Entries) != 1 {
 		return false
 	}
-	_, ok := r.loader.toolKinds.Lookup(n.Entries[0].Key.Value)
+	_, ok := r.loader.kinds.Tools.Lookup(n.Entries[0].Key.Value)
 	return ok
 }
 

@@ -5,14 +5,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"agenthost/pkg/spec"
-	"agenthost/pkg/tool"
-	"agenthost/wing/openapitool"
 )
 
 // TestLoadCacheSameResult expects a load with a cache to have the same result as a load
@@ -72,10 +69,7 @@ func TestLoadCacheSameResult(t *testing.T) {
 	for _, file := range files {
 		put(file, edits[file][0])
 	}
-	l, rnd := New(&Options{
-		ToolKinds:    slices.Concat(tool.Kinds(), openapitool.Kinds()),
-		BuiltinTools: slices.Concat(tool.Builtins(), openapitool.Toolsets()),
-	}), rand.New(rand.NewPCG(1, 2))
+	l, rnd := New(listKinds(), nil), rand.New(rand.NewPCG(1, 2))
 	loadAsText := func(c *loadCache) string {
 		src, _ := l.openAppFolder(dir)
 		defer src.close()

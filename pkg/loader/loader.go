@@ -30,7 +30,6 @@ import (
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 	"agenthost/wing/evaluation/eval"
@@ -42,14 +41,9 @@ const DefaultModel = "gemini-flash-latest"
 
 // A Loader builds an app from its folder. It is safe for concurrent use.
 type Loader struct {
-	opts       Options
-	agentKinds spec.Kinds[agentconfig.AgentEnv, runtime.Agent]
-	agentTools spec.Kinds[agentconfig.AgentToolEnv, tool.Set]
-	toolKinds  spec.Kinds[tool.Env, tool.Set]
-	builtins   spec.Kinds[tool.Env, tool.Set]
-	providers  spec.Kinds[provider.Env, model.LLM]
-	plugins    spec.Kinds[agentconfig.PluginEnv, *runtime.Plugin]
-	resources  *resources
+	opts      Options
+	kinds     Kinds
+	resources *resources
 }
 
 // Options configure a loader. The zero value is valid.
@@ -101,19 +95,6 @@ type Options struct {
 	// Metrics are custom metrics of Go programs: eval sets and test_config.json may name
 	// them.
 	Metrics map[string]eval.MeasureFunc
-	// Providers are the providers of models; nil is [provider.Kinds]. This list and
-	// the following ones are the kinds that documents may name, and that schemas,
-	// reference and checks know. A program appends its own kinds to ours; of two kinds
-	// with the same name, the first one is used.
-	Providers spec.Kinds[provider.Env, model.LLM]
-	// ToolKinds are the kinds of tools; nil is [tool.Kinds], without packages mcptool and openapitool.
-	ToolKinds spec.Kinds[tool.Env, tool.Set]
-	// BuiltinTools are the tools that documents name by name:; nil is [tool.Builtins].
-	BuiltinTools spec.Kinds[tool.Env, tool.Set]
-	// AgentClasses are the classes of agents; nil is [agentconfig.AgentKinds].
-	AgentClasses spec.Kinds[agentconfig.AgentEnv, runtime.Agent]
-	// Plugins are the plugins of app.yaml; nil is [agentconfig.PluginKinds].
-	Plugins spec.Kinds[agentconfig.PluginEnv, *runtime.Plugin]
 	// MaxLLMCalls is max_llm_calls of apps whose run_config has none; nil is
 	// [runtime.DefaultMaxLLMCalls], 0 or less means no limit.
 	MaxLLMCalls *int
@@ -158,24 +139,14 @@ func ReadPolicy(path string, host PolicyHost) (*Policy, error) {
 	return p.For(host), nil
 }
 
-// kindsOr returns the kinds of the options, or else the default ones.
-func kindsOr[Env, T any](given spec.Kinds[Env, T], defaults func() spec.Kinds[Env, T]) spec.Kinds[Env, T] {
-	if len(given) > 0 {
-		return given
-	}
-	return defaults()
-}
-
-// New returns a loader; options may be nil.
-func New(opts *Options) *Loader {
+// New returns a loader of these kinds; options may be nil.
+func New(kinds Kinds, opts *Options) *Loader {
 	if opts == nil {
 		opts = &Options{}
 	}
 	l := &Loader{
-		opts:       *opts,
-		agentKinds: kindsOr(opts.AgentClasses, agentconfig.AgentKinds), agentTools: agentconfig.AgentToolKinds(),
-		toolKinds: kindsOr(opts.ToolKinds, tool.Kinds), builtins: kindsOr(opts.BuiltinTools, tool.Builtins),
-		providers: kindsOr(opts.Providers, provider.Kinds), plugins: kindsOr(opts.Plugins, agentconfig.PluginKinds),
+		opts:      *opts,
+		kinds:     kinds,
 		resources: &resources{byKey: map[resourceKey]*resource{}},
 	}
 	if l.opts.Env == nil {

@@ -92,7 +92,7 @@ func write(t testing.TB, file, content string) {
 // newOptions returns the options of the tests: the overlay app.prod.yaml and the
 // secrets folder next to the app are used.
 func newOptions(dir string) *loader.Options {
-	opts := testenv.AddMCP(&loader.Options{Env: lookUpEnv, Overlay: "prod"})
+	opts := &loader.Options{Env: lookUpEnv, Overlay: "prod"}
 	if secrets := filepath.Join(filepath.Dir(dir), "secrets"); isFolder(secrets) {
 		opts.Secrets = secrets
 	}
@@ -108,7 +108,7 @@ func isFolder(dir string) bool {
 // folder.
 func check(t testing.TB, dir string) spec.Diagnostics {
 	t.Helper()
-	ds := loader.New(newOptions(dir)).Check(t.Context(), dir)
+	ds := loader.New(testenv.Kinds(), newOptions(dir)).Check(t.Context(), dir)
 	above := filepath.ToSlash(filepath.Dir(dir)) + "/"
 	for i := range ds {
 		ds[i].Pos.File = strings.TrimPrefix(ds[i].Pos.File, above)

@@ -15,7 +15,6 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/storeurl"
-	"agenthost/wing/mcptool"
 )
 
 // countChildren counts the child processes of this process, including zombies.
@@ -60,7 +59,7 @@ func TestProgramsOutliveReloads(t *testing.T) {
 	st, err := storeurl.Open(t.Context(), "memory:", nil)
 	s.must(err)
 	defer st.Close()
-	host, l := runtime.NewHost(st, nil), New(&Options{Policy: newGrantingPolicy(t), ToolKinds: mcptool.Kinds()})
+	host, l := runtime.NewHost(st, nil), New(listKinds(), &Options{Policy: newGrantingPolicy(t)})
 	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	before := countChildren(t)
 	reload := func(mood, description string) {
@@ -131,7 +130,7 @@ func TestToolsServerDown(t *testing.T) {
 	defer st.Close()
 	host := runtime.NewHost(st, nil)
 	defer host.Close()
-	s.watch = NewWatch(New(&Options{ToolKinds: mcptool.Kinds()}), host, []string{s.top}, &WatchOptions{Clock: s.clock})
+	s.watch = NewWatch(New(listKinds(), nil), host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	s.writeFile("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
 	s.writeFile("x/s.yaml", "- text: done\n")
 	s.writeFile("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: x\ntools:\n- mcp: {url: 'http://127.0.0.1:1/mcp?key=k'}")

@@ -16,7 +16,6 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store/storeurl"
-	"agenthost/wing/mcptool"
 )
 
 // An mcpApp is an app x with an MCP server over HTTP, which runs in this process.
@@ -39,7 +38,7 @@ func newMCPApp(t *testing.T, files map[string]string) *mcpApp {
 	t.Cleanup(func() { _ = st.Close() })
 	a.host = runtime.NewHost(st, nil)
 	t.Cleanup(a.host.Close)
-	a.watch = NewWatch(New(&Options{ToolKinds: mcptool.Kinds(), BuiltinTools: mcptool.Toolsets()}), a.host, []string{a.top}, &WatchOptions{Clock: a.clock})
+	a.watch = NewWatch(New(listKinds(), nil), a.host, []string{a.top}, &WatchOptions{Clock: a.clock})
 	for name, text := range files {
 		a.writeFile("x/"+name, strings.ReplaceAll(text, "URL", web.URL))
 	}
@@ -225,7 +224,7 @@ func TestExportPrompt(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/app.yaml", "tools: {docs: {mcp: {url: https://example.com}}}")
 	s.writeFile("x/root_agent.yaml", "name: a\ninstruction: {mcp_prompt: {server: docs, name: support}}")
-	_, ds := New(&Options{ToolKinds: mcptool.Kinds()}).Export(t.Context(), s.top+"/x")
+	_, ds := New(listKinds(), nil).Export(t.Context(), s.top+"/x")
 	if text := ds.Error(); !ds.HasErrors() || !strings.Contains(text, "ADK requires text here: its McpInstructionProvider is code") {
 		t.Errorf("Export: %s", text)
 	}

@@ -16,7 +16,7 @@ func TestFingerprintModels(t *testing.T) {
 		dir := testenv.Files(t, "shop", map[string][]byte{
 			"root_agent.yaml": []byte("name: clerk\ninstruction: Sell.\nmodel: a\n"), "app.yaml": []byte("models:\n" + models), "s.yaml": []byte("- text: Hi.\n"),
 		})
-		l := loader.New(&loader.Options{Env: func(name string) (string, bool) {
+		l := loader.New(testenv.Kinds(), &loader.Options{Env: func(name string) (string, bool) {
 			value, ok := strings.CutPrefix(env, name+"=")
 			return value, ok
 		}})

@@ -35,7 +35,7 @@ func TestKeyVariables(t *testing.T) {
 		{"acme/llama", nil, nil},
 		{"scripted/x", nil, nil},
 	} {
-		l := loader.New(&loader.Options{Env: func(name string) (string, bool) {
+		l := loader.New(testenv.Kinds(), &loader.Options{Env: func(name string) (string, bool) {
 			v, ok := tt.env[name]
 			return v, ok
 		}})
@@ -67,7 +67,7 @@ func TestMissingVariables(t *testing.T) {
 		{"acme/llama", nil, nil},
 		{"scripted/x", nil, nil},
 	} {
-		l := loader.New(&loader.Options{Env: func(name string) (string, bool) {
+		l := loader.New(testenv.Kinds(), &loader.Options{Env: func(name string) (string, bool) {
 			v, ok := tt.env[name]
 			return v, ok
 		}})
@@ -90,7 +90,8 @@ func (*acmeConfig) KeyVariables(provider.Env) []string { return []string{"ACME_K
 // The key of a program's kind that only names its variables is in one of them, or
 // missing.
 func TestVisitModelsOfPrograms(t *testing.T) {
-	kinds := append(provider.Kinds(), spec.NewKind("acme", "Acme.", func(context.Context, provider.Env, *acmeConfig) (model.LLM, error) {
+	kinds := testenv.Kinds()
+	kinds.Models = append(kinds.Models, spec.NewKind("acme", "Acme.", func(context.Context, provider.Env, *acmeConfig) (model.LLM, error) {
 		return provider.NewScripted(nil, nil), nil
 	}))
 	missing := provider.Credential{Variable: "ACME_KEY", Missing: "no key: set ACME_KEY or ACME_TOKEN in the environment or in the app's .env"}
@@ -109,7 +110,7 @@ func TestVisitModelsOfPrograms(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "shop")
 			write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\nmodel: acme/large\ninstruction: x\n")
 			write(t, filepath.Join(dir, ".env"), tt.dotenv)
-			l := loader.New(&loader.Options{Providers: kinds, Env: func(name string) (string, bool) {
+			l := loader.New(kinds, &loader.Options{Env: func(name string) (string, bool) {
 				v, ok := tt.env[name]
 				return v, ok
 			}})
@@ -135,7 +136,7 @@ func TestOpenModels(t *testing.T) {
 		"app.yaml":         []byte("models:\n  demo: {provider: scripted, script: demo.script.yaml, model: demo-1}\n"),
 		"demo.script.yaml": []byte("- text: Hello.\n"),
 	})
-	l := loader.New(nil)
+	l := loader.New(testenv.Kinds(), nil)
 	models, release, ds := l.OpenModels(t.Context(), dir, []string{"demo", "ollama/qwen3"})
 	if len(ds) > 0 || len(models) != 2 {
 		t.Fatalf("OpenModels = %v, %v", models, ds)

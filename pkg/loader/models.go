@@ -385,10 +385,10 @@ func exampleValue(name string) string {
 // name, and the model's name there.
 func (l *Loader) findModelKind(name string) (kind spec.Kind[provider.Env, model.LLM], rest string, ok bool) {
 	vendor, rest, qualified := strings.Cut(name, "/")
-	if kind, ok := l.providers.Lookup(vendor); ok && qualified && rest != "" {
+	if kind, ok := l.kinds.Models.Lookup(vendor); ok && qualified && rest != "" {
 		return kind, rest, true
 	}
-	for _, kind := range l.providers {
+	for _, kind := range l.kinds.Models {
 		if c, ok := kind.NewConfig().(provider.NameConfig); ok && c.RecognizesName(name) {
 			return kind, name, true
 		}

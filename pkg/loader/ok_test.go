@@ -7,13 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 )
 
 func mustLoad(t testing.TB, dir string, opts *loader.Options) *runtime.App {
 	t.Helper()
-	app, ds := loader.New(opts).Load(t.Context(), dir)
+	app, ds := loader.New(testenv.Kinds(), opts).Load(t.Context(), dir)
 	if app == nil || len(ds) > 0 {
 		t.Fatalf("Load(%s):\n%s", dir, renderText(t, ds))
 	}
@@ -144,7 +145,7 @@ func TestDotenvProblems(t *testing.T) {
 		write(t, filepath.Join(dir, ".env"), tt.lines)
 		write(t, filepath.Join(dir, "root_agent.yaml"), `{name: a, instruction: x}`)
 		var got []string
-		for _, d := range loader.New(&loader.Options{Env: lookUpEnv}).Check(t.Context(), dir) {
+		for _, d := range loader.New(testenv.Kinds(), &loader.Options{Env: lookUpEnv}).Check(t.Context(), dir) {
 			got = append(got, strings.ReplaceAll(d.String(), filepath.ToSlash(top)+"/", ""))
 		}
 		if diff := cmp.Diff(tt.want, strings.Join(got, "\n")); diff != "" {

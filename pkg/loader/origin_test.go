@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/store"
 )
@@ -30,7 +31,7 @@ sub_agents:
       - {name: helper, instruction: Help here.}
 `),
 	}}
-	found := loader.New(nil).Origins(t.Context(), rev, "helper")
+	found := loader.New(testenv.Kinds(), nil).Origins(t.Context(), rev, "helper")
 	want := []*loader.Origin{{
 		Agent: "helper", Class: "LlmAgent", At: "sub/helper.yaml:1:1",
 		YAML: "name: helper  # sub/helper.yaml:1\n" +
@@ -54,7 +55,7 @@ sub_agents:
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("Origins (-want +got)\n%s", diff)
 	}
-	if none := loader.New(nil).Origins(t.Context(), rev, "unknown"); len(none) != 0 {
+	if none := loader.New(testenv.Kinds(), nil).Origins(t.Context(), rev, "unknown"); len(none) != 0 {
 		t.Errorf("Origins of an unknown agent = %v", none)
 	}
 }

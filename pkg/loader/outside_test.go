@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 )
 
@@ -50,7 +51,7 @@ func TestFilesOutsideRejected(t *testing.T) {
 			}
 			opts := &loader.Options{Env: lookUpEnv, Secrets: filepath.Join(dir, "..", "secrets")}
 			var got []string
-			for _, d := range loader.New(opts).Check(t.Context(), dir) {
+			for _, d := range loader.New(testenv.Kinds(), opts).Check(t.Context(), dir) {
 				got = append(got, strings.ReplaceAll(d.String(), filepath.ToSlash(filepath.Dir(dir))+"/", ""))
 			}
 			if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
@@ -81,7 +82,7 @@ func TestIrregularFiles(t *testing.T) {
 			if err := os.Rename(filepath.Join(dir, tt.from), filepath.Join(dir, tt.to)); err != nil {
 				t.Fatal(err)
 			}
-			ds := loader.New(&loader.Options{Env: lookUpEnv, Overlay: "prod"}).Check(t.Context(), dir)
+			ds := loader.New(testenv.Kinds(), &loader.Options{Env: lookUpEnv, Overlay: "prod"}).Check(t.Context(), dir)
 			if strings.ReplaceAll(strings.Join(ds.Strings(), "\n"), filepath.ToSlash(filepath.Dir(dir))+"/", "") != tt.want {
 				t.Errorf("Check = %q, want %q", ds.Strings(), tt.want)
 			}

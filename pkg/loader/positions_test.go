@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 )
 
@@ -70,7 +71,7 @@ func TestProblemPositions(t *testing.T) {
 				for name, text := range way.files {
 					write(t, filepath.Join(top, filepath.FromSlash(name)), strings.ReplaceAll(text, "MISTAKE", line))
 				}
-				ds := loader.New(&loader.Options{Env: lookUpEnv, Overlay: "prod"}).Check(t.Context(), filepath.Join(top, "app"))
+				ds := loader.New(testenv.Kinds(), &loader.Options{Env: lookUpEnv, Overlay: "prod"}).Check(t.Context(), filepath.Join(top, "app"))
 				for _, d := range ds {
 					at := strings.Index(d.Source, line)
 					file := strings.TrimPrefix(d.Pos.File, filepath.ToSlash(top)+"/")

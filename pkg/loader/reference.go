@@ -28,18 +28,18 @@ func (l *Loader) Reference() string {
 		spec.Reference("The document", "The fields of app.yaml.", reflect.TypeFor[document]()),
 		spec.Reference("run_config", "The settings of invocations.", reflect.TypeFor[runtime.RunConfig]()),
 		spec.Reference("events_compaction_config", "When to replace older events of a session by a summary.", reflect.TypeFor[compactionConfig]()))
-	writeChapter(&b, "Agents", "An agent is declared in a file, or under `sub_agents:`, `agents:` or `root_agent:`.", renderKinds(l.agentKinds)...)
+	writeChapter(&b, "Agents", "An agent is declared in a file, or under `sub_agents:`, `agents:` or `root_agent:`.", renderKinds(l.kinds.Agents)...)
 	writeChapter(&b, "Callbacks", "An item of the `_callbacks` lists. [language.md](language.md#callbacks) describes the verbs and variables of each list.",
 		spec.Reference("A callback", "The name of a function, or a rule with one verb.", reflect.TypeFor[agentconfig.CallbackConfig]()))
 	adk, short := l.renderAgentTools()
 	writeChapter(&b, "Tools", "Under `tools:`, a tool is a mapping with one of these keys, or `use: NAME`, or the `name:` of a built-in tool.",
-		append(renderKinds(l.toolKinds), short...)...)
+		append(renderKinds(l.kinds.Tools), short...)...)
 	writeChapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK. Settings, if any, are in `args:`.",
-		append(renderKinds(l.builtins), adk...)...)
+		append(renderKinds(l.kinds.Builtins), adk...)...)
 	writeChapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", l.renderProviders()...)
 	writeChapter(&b, "Connections", "Under `connections:` in app.yaml, or as the `auth:` of a tool; see [connections.md](connections.md).",
 		spec.Reference("A connection", "Exactly one kind of credential, and the hosts that may receive it.", reflect.TypeFor[connection.Config]()))
-	writeChapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", renderKinds(l.plugins)...)
+	writeChapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", renderKinds(l.kinds.Plugins)...)
 	writeChapter(&b, "Scripts", "The file of a scripted model is a list. The first matching entry answers.",
 		spec.Reference("An entry", "One response of the model.", reflect.TypeFor[provider.ScriptEntry]()))
 	writeChapter(&b, "Tests", "A file `*.test.yaml` in an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
@@ -62,7 +62,7 @@ func writeChapter(b *strings.Builder, title, about string, pages ...string) {
 // renderAgentTools returns the reference of both forms of an agent as a tool: ADK's
 // name and the key agent.
 func (l *Loader) renderAgentTools() (adk, short []string) {
-	for _, k := range l.agentTools {
+	for _, k := range l.kinds.AgentTools {
 		if k.Name == "AgentTool" {
 			adk = append(adk, k.Reference())
 		} else {
@@ -181,7 +181,7 @@ func (l *Loader) renderProviders() []string {
 // first of each.
 func (l *Loader) groupProviders() []spec.Kinds[provider.Env, model.LLM] {
 	var groups []spec.Kinds[provider.Env, model.LLM]
-	for _, k := range l.providers {
+	for _, k := range l.kinds.Models {
 		i := slices.IndexFunc(groups, func(g spec.Kinds[provider.Env, model.LLM]) bool { return g[0].ConfigType() == k.ConfigType() })
 		if i < 0 {
 			groups = append(groups, spec.Kinds[provider.Env, model.LLM]{k})
@@ -228,7 +228,7 @@ func removeValue(list []any, value any) []any {
 // names are their keys.
 func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 	var all []any
-	for _, k := range l.agentKinds {
+	for _, k := range l.kinds.Agents {
 		a := set.Object(k.ConfigType())
 		setEnum(a, "agent_class", classNames(k.Name)...)
 		addSchemaCode(a)
@@ -284,7 +284,7 @@ func classNames(class string) []any {
 // toolSchemas returns a schema for each form of a tool.
 func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
 	var names []any
-	for _, n := range append(l.builtins.Names(), "AgentTool", "FunctionTool", "LongRunningFunctionTool") {
+	for _, n := range append(l.kinds.Builtins.Names(), "AgentTool", "FunctionTool", "LongRunningFunctionTool") {
 		names = append(names, n)
 	}
 	all := []any{
@@ -292,10 +292,10 @@ func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
 			"args", map[string]any{"type": []any{"object", "array"}}),
 		newObjectSchema("use", map[string]any{"type": "string", "description": "A tool under tools in app.yaml."}),
 	}
-	for _, k := range l.toolKinds {
+	for _, k := range l.kinds.Tools {
 		all = append(all, newObjectSchema(k.Name, setDescription(set.Object(k.ConfigType()), k.Doc)))
 	}
-	if k, ok := l.agentTools.Lookup("agent"); ok {
+	if k, ok := l.kinds.AgentTools.Lookup("agent"); ok {
 		all = append(all, newObjectSchema(k.Name, setDescription(set.Object(k.ConfigType()), k.Doc)))
 	}
 	return all
@@ -315,11 +315,11 @@ func newObjectSchema(first string, schema any, more ...any) map[string]any {
 // settings.
 func (l *Loader) pluginSchema(set *spec.SchemaSet) map[string]any {
 	var names []any
-	for _, name := range l.plugins.Names() {
+	for _, name := range l.kinds.Plugins.Names() {
 		names = append(names, name)
 	}
 	all := []any{map[string]any{"enum": names}}
-	for _, k := range l.plugins {
+	for _, k := range l.kinds.Plugins {
 		all = append(all, newObjectSchema(k.Name, setDescription(set.Object(k.ConfigType()), k.Doc)))
 	}
 	return anyOfSchema(all)

@@ -18,7 +18,7 @@ import (
 // schemaText returns the text of a schema file.
 func schemaText(t *testing.T, name string) string {
 	t.Helper()
-	schema, err := loader.New(testenv.AddMCP(nil)).Schema(name)
+	schema, err := loader.New(testenv.Kinds(), nil).Schema(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestSchemaStable(t *testing.T) {
 }
 
 func TestSchemaUnknown(t *testing.T) {
-	_, err := loader.New(nil).Schema("tool")
+	_, err := loader.New(testenv.Kinds(), nil).Schema("tool")
 	const want = `unknown schema "tool", must be one of app, agent, parts, script, test, eval, policy, auth`
 	if err == nil || err.Error() != want {
 		t.Errorf("Schema(tool) = %v, want %s", err, want)

@@ -25,6 +25,10 @@ func (r *resolver) resolveAgent(ctx context.Context, n *spec.Node, t ancestry) *
 	if n.Kind != spec.Mapping || r.src.budget.isExceeded() {
 		return nil // already reported when the list was decoded, or reported at the end
 	}
+	if len(r.loader.kinds.Agents) == 0 {
+		r.report(n.Errorf("unknown-name", "this program has no agent classes").WithHint("in Go, add those of agentconfig.AgentKinds to loader.Kinds"))
+		return nil
+	}
 	slot := r.app.slots
 	r.app.slots++
 	if n = r.applyMappedClass(n); n == nil {
@@ -146,7 +150,7 @@ func (r *resolver) readConfigFiles(config any, ds *spec.Diagnostics) (selfContai
 // error and returns the suggested class with known true, or else LlmAgent, so that the
 // rest of the agent is validated.
 func (r *resolver) findAgentKind(n *spec.Node) (kind spec.Kind[agentconfig.AgentEnv, runtime.Agent], known bool) {
-	kinds := r.loader.agentKinds
+	kinds := r.loader.kinds.Agents
 	fallback, ok := kinds.Lookup("LlmAgent")
 	if !ok {
 		fallback = kinds[0]

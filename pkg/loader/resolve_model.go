@@ -126,12 +126,12 @@ func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (m
 	at := n.Get("provider")
 	if at == nil {
 		r.report(n.Errorf("required", "a model requires a provider").
-			WithHint("write provider: with one of %s", strings.Join(r.loader.providers.Names(), ", ")))
+			WithHint("write provider: with one of %s", strings.Join(r.loader.kinds.Models.Names(), ", ")))
 		return nil, nil
 	}
-	kind, ok := r.loader.providers.Lookup(at.Value)
+	kind, ok := r.loader.kinds.Models.Lookup(at.Value)
 	if !ok {
-		r.report(unknownNameError(at, "provider %s", at.Value, r.loader.providers.Names()))
+		r.report(unknownNameError(at, "provider %s", at.Value, r.loader.kinds.Models.Names()))
 		return nil, nil
 	}
 	plan, ds := kind.Decode(n)
@@ -344,7 +344,7 @@ func (r *resolver) reportUnknownModel(name spec.Text) bool {
 // server of one's own.
 func (r *resolver) unknownProviderError(name spec.Text, vendor, rest string) spec.Diagnostic {
 	var prefixes []string
-	for _, kind := range r.loader.providers {
+	for _, kind := range r.loader.kinds.Models {
 		if _, ds := kind.Decode(name.Mapping("model", vendor)); !needsSettings(ds) {
 			prefixes = append(prefixes, kind.Name)
 		}
@@ -365,7 +365,7 @@ func (r *resolver) unknownProviderError(name spec.Text, vendor, rest string) spe
 }
 
 func (r *resolver) buildGeminiModel(ctx context.Context, name spec.Text) model.LLM {
-	kind, ok := r.loader.providers.Lookup("gemini")
+	kind, ok := r.loader.kinds.Models.Lookup("gemini")
 	if !ok {
 		r.report(name.Errorf(0, "model", "model %s requires the provider gemini, which this program does not have", name.Value).
 			WithHint("declare the model under models in app.yaml, and refer to it by name"))

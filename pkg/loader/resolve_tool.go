@@ -99,14 +99,14 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRe
 		return r.resolveMappedTool(ctx, f, name, t)
 	}
 	name = trimToolModule(name)
-	if kind, ok := r.loader.agentTools.Lookup(name); ok && name != "agent" {
+	if kind, ok := r.loader.kinds.AgentTools.Lookup(name); ok && name != "agent" {
 		args := normalizeArgs(ref)
 		if name == "AgentTool" {
 			args = normalizeAgentToolArgs(args)
 		}
 		return r.resolveAgentTool(ctx, kind, args, t)
 	}
-	if kind, ok := r.loader.builtins.Lookup(name); ok {
+	if kind, ok := r.loader.kinds.Builtins.Lookup(name); ok {
 		kind, args := r.replaceTool(kind, normalizeArgs(ref), t)
 		found := r.buildTool(ctx, kind, args)
 		more := r.withAdditionalTools(ctx, found, t)
@@ -126,7 +126,7 @@ func (r *resolver) resolveNamedTool(ctx context.Context, ref *agentconfig.ToolRe
 		r.report(missingToolCodeError(ref.Node.Get("name"), name))
 		return nil
 	}
-	r.report(unknownToolError(ref, name, r.loader.builtins.Names()))
+	r.report(unknownToolError(ref, name, r.loader.kinds.Builtins.Names()))
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (r *resolver) replaceTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node,
 		return kind, n
 	}
 	name, setting := c.Replacement()
-	other, ok := r.loader.builtins.Lookup(name)
+	other, ok := r.loader.kinds.Builtins.Lookup(name)
 	if !ok {
 		return kind, n
 	}
@@ -199,22 +199,22 @@ func googleToolsets() []string {
 // unlinkedMCPError reports a tool of package mcptool, which the program does not use.
 func unlinkedMCPError(at spec.Text) spec.Diagnostic {
 	return at.Errorf(0, "tool", "this program does not support MCP servers").
-		WithHint("in Go, add the kinds of package mcptool to loader.Options")
+		WithHint("in Go, add the kinds of package mcptool to loader.Kinds")
 }
 
 // unlinkedOpenAPIError reports a tool of package openapitool, which the program does not use.
 func unlinkedOpenAPIError(at spec.Text) spec.Diagnostic {
 	return at.Errorf(0, "tool", "this program does not support OpenAPI documents").
-		WithHint("in Go, add the kinds of package openapitool to loader.Options")
+		WithHint("in Go, add the kinds of package openapitool to loader.Kinds")
 }
 
 // resolveKindTool resolves a tool that its kind declares: one key with its settings.
 func (r *resolver) resolveKindTool(ctx context.Context, ref *agentconfig.ToolRef, t ancestry) []*resolvedTool {
 	name := ref.Kind.Value
-	if kind, ok := r.loader.agentTools.Lookup(name); ok && name == "agent" {
+	if kind, ok := r.loader.kinds.AgentTools.Lookup(name); ok && name == "agent" {
 		return r.resolveAgentTool(ctx, kind, ref.Config, t)
 	}
-	if kind, ok := r.loader.toolKinds.Lookup(name); ok {
+	if kind, ok := r.loader.kinds.Tools.Lookup(name); ok {
 		found := r.buildTool(ctx, kind, ref.Config)
 		more := r.withAdditionalTools(ctx, found, t)
 		for _, t := range found {
@@ -230,7 +230,7 @@ func (r *resolver) resolveKindTool(ctx context.Context, ref *agentconfig.ToolRef
 		r.report(unlinkedOpenAPIError(ref.Kind))
 		return nil
 	}
-	r.report(unknownNameError(ref.Node.Entries[0].Key, "kind of tool %s", name, append(r.loader.toolKinds.Names(), "agent")))
+	r.report(unknownNameError(ref.Node.Entries[0].Key, "kind of tool %s", name, append(r.loader.kinds.Tools.Names(), "agent")))
 	return nil
 }
 

@@ -126,7 +126,7 @@ func newResolver(l *Loader, src *source) *resolver {
 		loader: l, src: src, included: map[string]bool{}, models: map[string]model.LLM{}, modelPlans: map[string]modelPlan{}, bareModels: map[string]bareModel{},
 		connections: map[*spec.Node]*connection.Config{}, sharedTools: map[sharedToolKey]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
 		held: heldResources{app: src.name, logger: l.opts.Logger},
-		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.builtins.Names(), findModelKind: l.findModelKind},
+		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.kinds.Builtins.Names(), findModelKind: l.findModelKind},
 	}
 	r.app.listModelLimits = r.listModelLimits
 	r.app.findGeminiToolRefuser = r.findGeminiToolRefuser

@@ -69,7 +69,9 @@ func TestResources(t *testing.T) {
 	d := &doorKind{}
 	s := newWatchEnv(t)
 	host := runtime.NewHost(nil, nil)
-	l := New(&Options{ToolKinds: append(tool.Kinds(), d.newKind())})
+	kinds := listKinds()
+	kinds.Tools = append(kinds.Tools, d.newKind())
+	l := New(kinds, nil)
 	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	for _, step := range []struct{ name, file, diary string }{
 		{"two doors, one of them twice", "tools: [{door: {name: front}}, {door: {name: back}}]\nsub_agents: [{name: b, model: m, instruction: x, tools: [{door: {name: back}}]}]", "open front, open back"},
@@ -139,7 +141,7 @@ func TestConnectionsOutliveReloads(t *testing.T) {
 	st, err := storeurl.Open(t.Context(), "memory:", nil)
 	s.must(err)
 	defer st.Close()
-	host, l := runtime.NewHost(st, nil), New(nil)
+	host, l := runtime.NewHost(st, nil), New(listKinds(), nil)
 	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	turn := func(base, instruction string) {
 		t.Helper()
@@ -209,7 +211,7 @@ func TestAppsShareLimits(t *testing.T) {
 			s.must(err)
 			defer st.Close()
 			host := runtime.NewHost(st, nil)
-			s.watch = NewWatch(New(nil), host, []string{s.top}, &WatchOptions{Clock: s.clock})
+			s.watch = NewWatch(New(listKinds(), nil), host, []string{s.top}, &WatchOptions{Clock: s.clock})
 			for app, settings := range map[string]string{"x": "model: m, api_key: k", "y": "model: " + tt.model + ", api_key: " + tt.key} {
 				s.writeFile(app+"/app.yaml", "models: {llm: {provider: openai_compatible, "+settings+", base_url: "+server.URL+", limits: {concurrent: 1}}}")
 				s.writeFile(app+"/root_agent.yaml", "name: a\nmodel: llm\ninstruction: x")

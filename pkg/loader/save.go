@@ -99,7 +99,7 @@ func (l *Loader) WithFiles(dir string, files map[string][]byte) *Loader {
 		}
 		return open(file)
 	}
-	return New(&opts)
+	return New(l.kinds, &opts)
 }
 
 // writeFiles writes each file atomically, and the root agent last, so that the app

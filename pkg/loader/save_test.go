@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -26,7 +27,7 @@ func newSaveWatch(t *testing.T, dir string) (*loader.Watch, *runtime.Host) {
 			t.Error(err)
 		}
 	})
-	w := loader.NewWatch(loader.New(nil), host, []string{dir}, &loader.WatchOptions{Settle: time.Millisecond})
+	w := loader.NewWatch(loader.New(testenv.Kinds(), nil), host, []string{dir}, &loader.WatchOptions{Settle: time.Millisecond})
 	if err := w.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 )
 
@@ -59,7 +60,7 @@ func TestSkillFolders(t *testing.T) {
 			if err := tt.prepare(t, filepath.Join(dir, "skills/pdf")); err != nil {
 				t.Fatal(err)
 			}
-			ds := loader.New(newOptions(dir)).Check(t.Context(), dir)
+			ds := loader.New(testenv.Kinds(), newOptions(dir)).Check(t.Context(), dir)
 			want := strings.Replace(tt.want, "app/", filepath.ToSlash(dir)+"/", 1)
 			if len(ds) != 1 || ds[0].Message != want || ds[0].Pos.Line != 4 || ds[0].Pos.Col != 21 {
 				t.Errorf("Check = %v, want %s", ds, want)

@@ -71,7 +71,7 @@ func (s *Suite) Run(ctx context.Context, t *apptest.Test) *apptest.Result {
 func (s *Suite) openApp(ctx context.Context, env *apptest.TestEnv) (*runtime.App, error) {
 	opts := s.loader.opts
 	opts.Model, opts.HTTP, opts.Offline, opts.WrapTool = env.Model, env.HTTP, true, nil
-	app, ds := New(&opts).Load(ctx, s.dir)
+	app, ds := New(s.loader.kinds, &opts).Load(ctx, s.dir)
 	if app == nil {
 		return nil, ds.Err()
 	}

@@ -47,7 +47,7 @@ func TestDocumentAtURL(t *testing.T) {
 			requests = 0
 			dir := filepath.Join(t.TempDir(), "app")
 			write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\ninstruction: x\ntools:\n  - openapi: {"+strings.ReplaceAll(tt.settings, "URL", s.URL)+"}\n")
-			l := loader.New(testenv.AddMCP(&loader.Options{HTTP: s.Client()}))
+			l := loader.New(testenv.Kinds(), &loader.Options{HTTP: s.Client()})
 			app, ds := l.Load(t.Context(), dir)
 			if got := fmt.Sprint(ds); tt.want == "" && app == nil || !strings.Contains(got, tt.want) || tt.want != "" && !strings.Contains(got, "root_agent.yaml:4:") {
 				t.Fatalf("problems = %s, want %q", got, tt.want)
@@ -83,7 +83,7 @@ func TestLargeDocumentInRevision(t *testing.T) {
 "/b": {"get": {"operationId": "getB", "description": %q}}}, "x-filler": %q}`, used, unused, strings.Repeat("filler ", 800_000))
 	}
 	write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\ninstruction: x\ntools:\n  - openapi: {spec: api.json, operations: [getA]}\n")
-	l := loader.New(testenv.AddMCP(nil))
+	l := loader.New(testenv.Kinds(), nil)
 	loadRevision := func(used, unused string) string {
 		t.Helper()
 		write(t, filepath.Join(dir, "api.json"), document(used, unused))

@@ -227,7 +227,7 @@ type pollMode struct {
 // NewWatch returns a watch over folders: apps, or folders of apps.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	w := &Watch{
-		loader: l, host: host, apps: map[string]*watchedApp{}, due: map[string]bool{}, status: map[string]Status{}, journal: newJournal(),
+		loader: l, host: host, apps: map[string]*watchedApp{}, due: map[string]bool{}, status: map[string]Status{}, journal: newJournal(l.kinds),
 		cheapLane: make(chan struct{}, max(2, goruntime.GOMAXPROCS(0))), costlyLane: make(chan struct{}, 2), wake: make(chan struct{}, 1),
 	}
 	for _, dir := range dirs {

@@ -30,7 +30,7 @@ func newDiscoverEnv(t *testing.T) *discoverEnv {
 	t.Helper()
 	e := &discoverEnv{watchEnv: newWatchEnv(t), base: t.TempDir()}
 	folders := []string{e.top, e.in("lone"), e.in("more")}
-	e.watch = NewWatch(New(nil), e.host, folders, &WatchOptions{Clock: e.clock, Logger: slog.New(slog.NewTextHandler(&e.log, nil)), list: e.list})
+	e.watch = NewWatch(New(listKinds(), nil), e.host, folders, &WatchOptions{Clock: e.clock, Logger: slog.New(slog.NewTextHandler(&e.log, nil)), list: e.list})
 	write("one")(e.watchEnv)
 	for _, app := range []string{"lone", "more/p", "more/q"} {
 		e.save(app, "one")

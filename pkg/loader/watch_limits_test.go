@@ -66,7 +66,7 @@ func TestCheckFolderBeyondLimits(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/root_agent.yaml", agentYAML("one"))
 	s.mkdir(s.path("x" + strings.Repeat("/d", 900)))
-	ds := New(nil).Check(t.Context(), s.path("x"))
+	ds := New(listKinds(), nil).Check(t.Context(), s.path("x"))
 	want := "x: the app's folder exceeds the limit of 32 levels of folders [limit]"
 	if got := strings.ReplaceAll(ds.Error(), filepath.ToSlash(s.top)+"/", ""); got != want {
 		t.Errorf("Check = %q, want %q", got, want)
@@ -110,7 +110,7 @@ func TestLoadBeyondLimits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newWatchEnv(t)
 			tt.put(s)
-			app, ds := New(nil).Load(t.Context(), s.path("x"))
+			app, ds := New(listKinds(), nil).Load(t.Context(), s.path("x"))
 			if app != nil {
 				app.Close()
 			}

@@ -18,7 +18,7 @@ func startWatch(t *testing.T, opts *WatchOptions) (s *watchEnv, next func(want s
 	write("one")(s)
 	s.host.eventChannel = make(chan string)
 	opts.Settle = time.Millisecond
-	s.watch = NewWatch(New(nil), s.host, []string{s.top}, opts)
+	s.watch = NewWatch(New(listKinds(), nil), s.host, []string{s.top}, opts)
 	ctx, stop := withDeadline(t)
 	ended := make(chan error, 1)
 	go func() { ended <- s.watch.Run(ctx) }()

@@ -40,7 +40,7 @@ func TestWatchSecret(t *testing.T) {
 	s.writeFile("../secrets/..v2/KEY", "two")
 	s.must(os.Symlink("..v1", s.path("../secrets/..data")))
 	s.must(os.Symlink("..data/KEY", s.path("../secrets/KEY")))
-	s.watch = NewWatch(New(&Options{Secrets: s.path("../secrets")}), s.host, []string{s.top}, &WatchOptions{Clock: s.clock})
+	s.watch = NewWatch(New(listKinds(), &Options{Secrets: s.path("../secrets")}), s.host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	s.writeFile("x/root_agent.yaml", "{name: a, instruction: x, model: m}")
 	s.writeFile("x/app.yaml", "models: {m: {provider: gemini, model: gemini-x, api_key: '${secret:KEY}'}}")
 	s.pollAndExpect(2, "x ")

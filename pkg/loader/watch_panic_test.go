@@ -17,7 +17,7 @@ import (
 func TestWatchLoadPanics(t *testing.T) {
 	s := newWatchEnv(t)
 	var log bytes.Buffer
-	l := New(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), WrapModel: func(m model.LLM) model.LLM {
+	l := New(listKinds(), &Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), WrapModel: func(m model.LLM) model.LLM {
 		if m.Name() == "gemini-panics" {
 			panic("nil map")
 		}
@@ -60,7 +60,7 @@ func TestWatchRunPanics(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/root_agent.yaml", agentYAML("one"))
 	s.host.eventChannel = make(chan string)
-	s.watch = NewWatch(New(nil), &panickingHost{recorder: s.host}, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: 5 * time.Millisecond})
+	s.watch = NewWatch(New(listKinds(), nil), &panickingHost{recorder: s.host}, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: 5 * time.Millisecond})
 	ctx, stop := withDeadline(t)
 	ended := make(chan error)
 	go func() { ended <- s.watch.Run(ctx) }()

@@ -160,7 +160,7 @@ func TestWatchChangedWhileLoading(t *testing.T) {
 	s := newWatchEnv(t)
 	write("one")(s)
 	reading := func() {}
-	s.watch = NewWatch(New(&Options{Env: func(string) (string, bool) { reading(); return "", false }}), s.host, []string{s.top}, &WatchOptions{Clock: s.clock})
+	s.watch = NewWatch(New(listKinds(), &Options{Env: func(string) (string, bool) { reading(); return "", false }}), s.host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	s.must(s.watch.Sync(t.Context()))
 	const asks = "# ${env:X:-}\n"
 	writeRoot(agentYAML("${env:X:-two}") + asks)(s)

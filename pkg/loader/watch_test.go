@@ -80,7 +80,7 @@ func newWatchEnv(t *testing.T, more ...string) *watchEnv {
 	t.Helper()
 	s := &watchEnv{T: t, top: filepath.Join(t.TempDir(), "apps"), host: newRecorder()}
 	s.mkdir(s.top)
-	s.watch = NewWatch(New(nil), s.host, append([]string{s.top}, more...), &WatchOptions{Clock: s.clock})
+	s.watch = NewWatch(New(listKinds(), nil), s.host, append([]string{s.top}, more...), &WatchOptions{Clock: s.clock})
 	return s
 }
 
@@ -184,7 +184,7 @@ func TestWatchParentLink(t *testing.T) {
 	base := t.TempDir()
 	current := filepath.Join(base, "current")
 	s := newWatchEnv(t)
-	s.watch = NewWatch(New(nil), s.host, []string{current}, &WatchOptions{Clock: s.clock})
+	s.watch = NewWatch(New(listKinds(), nil), s.host, []string{current}, &WatchOptions{Clock: s.clock})
 	s.writeFile(filepath.Join(base, "v1/x/root_agent.yaml"), agentYAML("one"))
 	s.writeFile(filepath.Join(base, "v2/x/root_agent.yaml"), agentYAML("two"))
 	for _, v := range []string{"v1", "v2"} {
@@ -337,7 +337,7 @@ func TestWatchRun(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/root_agent.yaml", agentYAML("one"))
 	s.host.eventChannel = make(chan string)
-	s.watch = NewWatch(New(nil), s.host, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: time.Hour, Absence: time.Millisecond})
+	s.watch = NewWatch(New(listKinds(), nil), s.host, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: time.Hour, Absence: time.Millisecond})
 	ctx, stop := withDeadline(t)
 	ended := make(chan error)
 	go func() { ended <- s.watch.Run(ctx) }()

@@ -14,6 +14,7 @@ import (
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
 )
@@ -32,7 +33,8 @@ func Example_embedded() {
 		m.State.Set("name", "Ana")
 		return nil, nil // no answer: the agent itself runs
 	}
-	app, problems := loader.New(&loader.Options{Functions: agentconfig.Functions{
+	kinds := loader.Kinds{Models: provider.Kinds(), Agents: agentconfig.AgentKinds()}
+	app, problems := loader.New(kinds, &loader.Options{Functions: agentconfig.Functions{
 		Tools:     map[string]tool.Tool{"till.vat": vat},
 		Callbacks: map[string]runtime.Callbacks{"till.greet": {BeforeAgent: []runtime.AgentFunc{greet}}},
 	}}).Load(context.Background(), "testdata/examples/till")

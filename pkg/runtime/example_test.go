@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
@@ -79,7 +80,7 @@ func Example_functions() {
 		}
 		return nil, nil // no answer: the agent itself runs
 	}
-	app, problems := loader.New(&loader.Options{Functions: agentconfig.Functions{
+	app, problems := loader.New(testenv.Kinds(), &loader.Options{Functions: agentconfig.Functions{
 		Tools:         map[string]tool.Tool{"my_pkg.tools.roll_die": roll},
 		Callbacks:     map[string]runtime.Callbacks{"my_pkg.bye": {BeforeAgent: []runtime.AgentFunc{bye}}},
 		CodeExecutors: map[string]runtime.CodeExecutor{"upper": upperExecutor{}},
@@ -137,7 +138,7 @@ func Example_folder() {
 			log.Fatal(err)
 		}
 	}
-	app, problems := loader.New(nil).Load(ctx, hello)
+	app, problems := loader.New(testenv.Kinds(), nil).Load(ctx, hello)
 	if app == nil {
 		log.Fatal(problems)
 	}

@@ -226,7 +226,7 @@ func TestCacheAcrossRestart(t *testing.T) {
 		".env":            []byte("GOOGLE_API_KEY=k\nGOOGLE_GEMINI_BASE_URL=" + fake.URL() + "\n"),
 	})
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
-	l := loader.New(&loader.Options{HTTP: fake.Client(), Env: func(string) (string, bool) { return "", false }})
+	l := loader.New(testenv.Kinds(), &loader.Options{HTTP: fake.Client(), Env: func(string) (string, bool) { return "", false }})
 	got := []string{runOnNewHost(t, l, dir, url), runOnNewHost(t, l, dir, url), runOnNewHost(t, l, dir, url)}
 	want := []string{`"" holds 1, use 0`, `"cachedContents/1" holds 1, use 1`, `"cachedContents/1" holds 1, use 2`}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -140,7 +141,7 @@ func (w *watchedFolders) loadApps(t *testing.T, e *env, ar *txtar.Archive, dir s
 		}
 	}
 	none := func(string) (string, bool) { return "", false }
-	w.Watch = loader.NewWatch(loader.New(&loader.Options{Env: none, WrapModel: evalrun.WrapModel}), e.host, []string{dir}, &loader.WatchOptions{Settle: time.Millisecond})
+	w.Watch = loader.NewWatch(loader.New(testenv.Kinds(), &loader.Options{Env: none, WrapModel: evalrun.WrapModel}), e.host, []string{dir}, &loader.WatchOptions{Settle: time.Millisecond})
 	if err := w.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"agenthost/internal/fake/fakeidp"
 	"agenthost/internal/testdb"
+	"agenthost/internal/testenv"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
@@ -160,7 +161,7 @@ func (w *oauthWorld) open(t *testing.T, auth *server.Auth) (*env, func()) {
 	}
 	grants := connection.NewGrants(connection.GrantOptions{Store: st.Grants, Keys: keys, RedirectURL: oauthRedirect, Logger: logger, Now: w.now, Wait: wait})
 	host := runtime.NewHost(st, &runtime.Options{Consents: grants, Logger: logger})
-	loaded, ds := loader.New(&loader.Options{
+	loaded, ds := loader.New(testenv.Kinds(), &loader.Options{
 		Grants: grants, Logger: logger, Env: func(name string) (string, bool) { return fakeidp.ClientSecret, name == "CRM_SECRET" },
 	}).LoadFiles(t.Context(), w.dir)
 	if loaded == nil {

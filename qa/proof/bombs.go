@@ -113,7 +113,7 @@ func yamlBombs(dir string) ([]bomb, error) {
 			return nil, err
 		}
 		all = append(all, bomb{name, func(ctx context.Context) error {
-			got, ds := loader.New(nil).Load(ctx, app)
+			got, ds := loader.New(listKinds(), nil).Load(ctx, app)
 			if got != nil {
 				got.Close()
 			}

@@ -75,7 +75,7 @@ func (f *fuzzer) summarize() string {
 // runWorker loads trees with a loader of its own until the total is reached.
 func (f *fuzzer) runWorker(ctx context.Context, l *lab, d *mutator) error {
 	open := map[string]string{} // file contents by full path
-	ldr := loader.New(&loader.Options{Open: func(path string) ([]byte, bool) {
+	ldr := loader.New(listKinds(), &loader.Options{Open: func(path string) ([]byte, bool) {
 		text, ok := open[path]
 		return []byte(text), ok
 	}})

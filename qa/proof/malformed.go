@@ -104,7 +104,7 @@ func (m *malformedTrees) loadTree(ctx context.Context, s *watchedHost, changes s
 	for range 2 { // keep the cheapest of three runs: other processes share the CPU caches
 		if spent.err == nil && (spent.time > treeTime || spent.memory > treeMemory) {
 			repeat := measureCost(func() error {
-				app, _ := loader.New(nil).Load(ctx, filepath.Join(s.dir, "app"))
+				app, _ := loader.New(listKinds(), nil).Load(ctx, filepath.Join(s.dir, "app"))
 				if app != nil {
 					app.Close()
 				}

@@ -40,7 +40,7 @@ func newHostOfFolders(ctx context.Context, folders []string, opts *loader.WatchO
 	}
 	s := &watchedHost{store: st, host: runtime.NewHost(st, nil), loads: make(chan string, 10_000), stopWatch: func() {}}
 	opts.Revisions = st.Revisions
-	s.watch = loader.NewWatch(loader.New(nil), s, folders, opts)
+	s.watch = loader.NewWatch(loader.New(listKinds(), nil), s, folders, opts)
 	return s, s.watch.Sync(ctx)
 }
 

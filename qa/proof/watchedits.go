@@ -69,7 +69,7 @@ func editRows(ctx context.Context, l *lab) ([]row, error) {
 		if err := s.watch.Reload(ctx); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
-		fresh, ds := loader.New(nil).Load(ctx, filepath.Join(top, "tower"))
+		fresh, ds := loader.New(listKinds(), nil).Load(ctx, filepath.Join(top, "tower"))
 		if fresh == nil {
 			return nil, errors.Join(ds.Err(), s.close())
 		}

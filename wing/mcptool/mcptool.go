@@ -1,10 +1,10 @@
 // Package mcptool provides the tools of MCP servers: the tool kind mcp, and ADK's
-// McpToolset. To use them, add both lists to the options of its loader:
+// McpToolset. To use them, add both lists to the loader's kinds:
 //
-//	loader.New(&loader.Options{
-//		ToolKinds:    append(tool.Kinds(), mcptool.Kinds()...),
-//		BuiltinTools: append(tool.Builtins(), mcptool.Toolsets()...),
-//	})
+//	loader.Kinds{
+//		Tools:    append(tool.Kinds(), mcptool.Kinds()...),
+//		Builtins: append(tool.Builtins(), mcptool.Toolsets()...),
+//	}
 package mcptool
 
 import (

@@ -1,10 +1,10 @@
 // Package openapitool provides the operations of an OpenAPI document, or of a discovery document
-// of Google, as tools: the tool kind openapi, and ADK's OpenAPIToolset. To use them, add both lists to the options of a loader:
+// of Google, as tools: the tool kind openapi, and ADK's OpenAPIToolset. To use them, add both lists to the loader's kinds:
 //
-//	loader.New(&loader.Options{
-//		ToolKinds:    append(tool.Kinds(), openapitool.Kinds()...),
-//		BuiltinTools: append(tool.Builtins(), openapitool.Toolsets()...),
-//	})
+//	loader.Kinds{
+//		Tools:    append(tool.Kinds(), openapitool.Kinds()...),
+//		Builtins: append(tool.Builtins(), openapitool.Toolsets()...),
+//	}
 //
 // The document is read once per load: in JSON only the chosen operations and what they refer
 // to become nodes, so that a document of many megabytes costs little time and memory.

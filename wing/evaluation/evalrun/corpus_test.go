@@ -37,7 +37,7 @@ func TestCorpusRuns(t *testing.T) {
 		"app.yaml":         []byte(demoApp),
 		"demo.script.yaml": []byte("- {when: agent == \"user\", text: </finished>}\n- text: Hello.\n"),
 	})
-	l := loader.New(&loader.Options{WrapModel: evalrun.WrapModel})
+	l := loader.New(testenv.Kinds(), &loader.Options{WrapModel: evalrun.WrapModel})
 	app, ds := l.Load(t.Context(), dir)
 	if app == nil {
 		t.Fatal(ds)

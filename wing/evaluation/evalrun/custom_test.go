@@ -32,7 +32,7 @@ func TestRegisteredMetrics(t *testing.T) {
 		"adk/adk.evalset.json":   []byte(caseSet(1)),
 		"adk/" + eval.ConfigFile: []byte(`{"criteria": {"size": 4}, "custom_metrics": {"size": {"code_config": {"name": "checks.length"}}}}`),
 	})
-	l := loader.New(&loader.Options{WrapModel: evalrun.WrapModel, Metrics: custom})
+	l := loader.New(testenv.Kinds(), &loader.Options{WrapModel: evalrun.WrapModel, Metrics: custom})
 	if ds := l.Check(t.Context(), dir); len(ds) > 0 {
 		t.Errorf("Check = %v, want no problem", ds)
 	}

@@ -62,7 +62,7 @@ func serveShop(t *testing.T, n int, hook func(ctx context.Context, req *model.Re
 	dir := testenv.Files(t, "shop", map[string][]byte{
 		"root_agent.yaml": []byte(rootAgent), "app.yaml": []byte(demoApp), "demo.script.yaml": []byte("- text: Hello.\n"),
 	})
-	l := loader.New(&loader.Options{WrapModel: func(llm model.LLM) model.LLM { return hookedModel{evalrun.WrapModel(llm), hook} }})
+	l := loader.New(testenv.Kinds(), &loader.Options{WrapModel: func(llm model.LLM) model.LLM { return hookedModel{evalrun.WrapModel(llm), hook} }})
 	app, ds := l.Load(t.Context(), dir)
 	if app == nil {
 		t.Fatal(ds)

@@ -72,7 +72,7 @@ func TestHostedMetrics(t *testing.T) {
 cases: [{name: a, user: hi, then: [{user: again}]}]
 `),
 	})
-	l := loader.New(&loader.Options{WrapModel: evalrun.WrapModel, Env: func(name string) (string, bool) {
+	l := loader.New(testenv.Kinds(), &loader.Options{WrapModel: evalrun.WrapModel, Env: func(name string) (string, bool) {
 		value, ok := map[string]string{"GOOGLE_CLOUD_PROJECT": "p-1", "GOOGLE_CLOUD_LOCATION": "us-central1", "GOOGLE_VERTEX_BASE_URL": server.URL}[name]
 		return value, ok
 	}})

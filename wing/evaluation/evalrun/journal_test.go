@@ -46,7 +46,7 @@ func openRun(t testing.TB, files map[string]string) (*evalrun.Runner, *evalrun.J
 		all[name] = []byte(text)
 	}
 	dir := testenv.Files(t, "shop", all)
-	app, ds := loader.New(&loader.Options{WrapModel: evalrun.WrapModel}).Load(t.Context(), dir)
+	app, ds := loader.New(testenv.Kinds(), &loader.Options{WrapModel: evalrun.WrapModel}).Load(t.Context(), dir)
 	if app == nil {
 		t.Fatal(ds)
 	}

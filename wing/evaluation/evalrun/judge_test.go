@@ -34,7 +34,7 @@ func TestJudgeRetriesOnce(t *testing.T) {
 		"root_agent.yaml": []byte(rootAgent), "app.yaml": []byte(demoApp), "demo.script.yaml": []byte("- text: Hello.\n"),
 		"a.eval.yaml": []byte("metrics: {safety: {threshold: 1, judge_model_options: {judge_model: critic, num_samples: 1}}}\ncases: [{name: a, user: hi}]\n"),
 	})
-	app, ds := loader.New(nil).Load(t.Context(), dir)
+	app, ds := loader.New(testenv.Kinds(), nil).Load(t.Context(), dir)
 	if app == nil {
 		t.Fatal(ds)
 	}

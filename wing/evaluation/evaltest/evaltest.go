@@ -50,6 +50,8 @@ type Options struct {
 	AllowNotEvaluated bool
 	// Timeout limits the conversation of a case; 0 is 5 minutes.
 	Timeout time.Duration
+	// Kinds are what the app's documents may name.
+	Kinds loader.Kinds
 	// Loader has the models, tools and metrics of the Go program; nil for none.
 	Loader *loader.Options
 }
@@ -70,7 +72,7 @@ func Run(t *testing.T, dir string, opts *Options) {
 		lo = *o.Loader
 	}
 	lo.WrapModel = wrapModel(lo.WrapModel)
-	l := loader.New(&lo)
+	l := loader.New(o.Kinds, &lo)
 	service := openService(t, l, dir)
 	jobs, err := evalrun.Plan(dir, eval.ParseSelections(o.Sets), &evalrun.PlanOptions{
 		Config: o.Config, Metrics: o.Metrics, Custom: slices.Sorted(maps.Keys(lo.Metrics)), Judge: o.Judge, AllowNotEvaluated: o.AllowNotEvaluated, Vertex: service != nil,

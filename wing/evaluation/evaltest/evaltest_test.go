@@ -23,17 +23,17 @@ var failingCalls = map[string]struct {
 	opts *evaltest.Options
 	want []string
 }{
-	"judge": {"testdata/desk", &evaltest.Options{Sets: []string{"orders:status"}, Metrics: []string{"safety=1"}, Judge: "demo"}, []string{
+	"judge": {"testdata/desk", &evaltest.Options{Kinds: kinds, Sets: []string{"orders:status"}, Metrics: []string{"safety=1"}, Judge: "demo"}, []string{
 		"--- FAIL: TestFailing/orders/status", "FAILED orders:status", "safety_v1: 0, required 1", `"reasoning": "It is rude."`,
 	}},
-	"response": {"testdata/desk", &evaltest.Options{Loader: &loader.Options{Model: vagueModel{}}}, []string{
+	"response": {"testdata/desk", &evaltest.Options{Kinds: kinds, Loader: &loader.Options{Model: vagueModel{}}}, []string{
 		"--- FAIL: TestFailing/orders/asks_back", "response_match_score: 0", "user: Where is my parcel?", "expected response: Which order is it?",
 	}},
 	"no app":         {"testdata/none", nil, []string{"cannot evaluate testdata/none: "}},
-	"unknown set":    {"testdata/desk", &evaltest.Options{Sets: []string{"order"}}, []string{`unknown eval set "order": did you mean "orders"?`}},
-	"unknown case":   {"testdata/desk", &evaltest.Options{Sets: []string{"orders:statu"}}, []string{`unknown case "statu": did you mean "status"?`}},
-	"unknown metric": {"testdata/desk", &evaltest.Options{Metrics: []string{"safty"}}, []string{`unknown metric "safty": did you mean "safety"?`}},
-	"no judge":       {"testdata/desk", &evaltest.Options{Metrics: []string{"safety"}, Judge: "none/x"}, []string{"cannot open the models of judges", `unknown provider "none"`}},
+	"unknown set":    {"testdata/desk", &evaltest.Options{Kinds: kinds, Sets: []string{"order"}}, []string{`unknown eval set "order": did you mean "orders"?`}},
+	"unknown case":   {"testdata/desk", &evaltest.Options{Kinds: kinds, Sets: []string{"orders:statu"}}, []string{`unknown case "statu": did you mean "status"?`}},
+	"unknown metric": {"testdata/desk", &evaltest.Options{Kinds: kinds, Metrics: []string{"safty"}}, []string{`unknown metric "safty": did you mean "safety"?`}},
+	"no judge":       {"testdata/desk", &evaltest.Options{Kinds: kinds, Metrics: []string{"safety"}, Judge: "none/x"}, []string{"cannot open the models of judges", `unknown provider "none"`}},
 }
 
 // A vagueModel is a model of a Go program.
@@ -79,7 +79,8 @@ func TestFailures(t *testing.T) {
 func TestMetricsOfProgram(t *testing.T) {
 	called := make(chan int, 10)
 	evaltest.Run(t, "testdata/desk", &evaltest.Options{
-		Sets: []string{"orders:status"}, Metrics: []string{"length=0.5"},
+		Kinds: kinds,
+		Sets:  []string{"orders:status"}, Metrics: []string{"length=0.5"},
 		Loader: &loader.Options{Metrics: map[string]eval.MeasureFunc{"length": func(_ context.Context, in *eval.Input) (*eval.Scores, error) {
 			called <- len(in.Actual)
 			return eval.ScoreTurns(in, func(int) *float64 { one := 1.0; return &one }), nil

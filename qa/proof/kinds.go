@@ -1,0 +1,20 @@
+package main
+
+import (
+	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/tool"
+)
+
+// listKinds returns what the apps of the proofs may name.
+func listKinds() loader.Kinds {
+	return loader.Kinds{
+		Models:     provider.Kinds(),
+		Tools:      tool.Kinds(),
+		Builtins:   tool.Builtins(),
+		Agents:     agentconfig.AgentKinds(),
+		AgentTools: agentconfig.AgentToolKinds(),
+		Plugins:    agentconfig.PluginKinds(),
+	}
+}
