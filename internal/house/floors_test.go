@@ -24,7 +24,7 @@ var floors = map[string]int{
 	"cmd/agenthost": 11, "examples/embed": 11, "internal/junit": 0, "wing/evaluation/evalstats": 0, "wing/evaluation/evalreport": 9, "wing/evaluation/optimize": 9,
 
 	// Test support: only tests import it.
-	"internal/fake/fakeodd": 0, "internal/fake/fakeanthropic": 1, "internal/fake/fakeidp": 0, "internal/fake/fakegemini": 1, "internal/fake/fakeollama": 1, "internal/fake/fakeopenai": 1, "internal/fake/fakebucket": 0, "internal/fake/fakevertex": 0, "internal/fake/fakevertex/serve": 1, "internal/testdb": 0, "internal/fake/fakemcp": 0, "ui-test/fakelive": 0, "ui-test/fakeauth": 1, "pkg/store/storetest": 5, "internal/testenv": 10,
+	"internal/fake": 0, "internal/fake/fakeodd": 0, "internal/fake/fakeanthropic": 1, "internal/fake/fakeidp": 0, "internal/fake/fakegemini": 1, "internal/fake/fakeollama": 1, "internal/fake/fakeopenai": 1, "internal/fake/fakebucket": 0, "internal/fake/fakevertex": 0, "internal/fake/fakevertex/serve": 1, "internal/testdb": 0, "internal/fake/fakemcp": 0, "ui-test/fakelive": 0, "ui-test/fakeauth": 1, "pkg/store/storetest": 5, "internal/testenv": 10,
 }
 
 func TestFloors(t *testing.T) {
@@ -83,5 +83,5 @@ func TestOneJSONSchemaPackage(t *testing.T) {
 }
 
 func testOnly(pkg string) bool {
-	return slices.Contains([]string{"internal/fake/fakeodd", "internal/fake/fakeanthropic", "internal/fake/fakeidp", "internal/fake/fakegemini", "internal/fake/fakeollama", "internal/fake/fakeopenai", "internal/fake/fakebucket", "internal/testdb", "pkg/store/storetest", "internal/fake/fakemcp", "internal/testenv", "internal/number/numbertest"}, pkg)
+	return slices.Contains([]string{"internal/fake", "internal/fake/fakeodd", "internal/fake/fakeanthropic", "internal/fake/fakeidp", "internal/fake/fakegemini", "internal/fake/fakeollama", "internal/fake/fakeopenai", "internal/fake/fakebucket", "internal/testdb", "pkg/store/storetest", "internal/fake/fakemcp", "internal/testenv", "internal/number/numbertest"}, pkg)
 }

@@ -9,11 +9,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 
+	"agenthost/internal/fake"
 	"agenthost/internal/number"
 )
 
@@ -23,15 +22,14 @@ const (
 	Token = "test-token-1234"
 )
 
-// A Server is a fake Anthropic server on a loopback port. It is safe for concurrent use.
+// A Server is a fake Anthropic server on a loopback port. Each accepted call takes a reply.
+// Without replies it answers "ok". It is safe for concurrent use.
 type Server struct {
-	http *httptest.Server
+	fake.Service[Request, Reply]
 
-	mu       sync.Mutex
-	replies  []Reply
-	requests []Request
-	issued   map[string]bool // thinking blocks that the server sent
-	counter  int
+	mu      sync.Mutex
+	issued  map[string]bool // thinking blocks that the server sent
+	counter int
 }
 
 // A Request is one received request.
@@ -54,35 +52,8 @@ func New() *Server {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.writeFailure(w, Reply{Status: http.StatusNotFound, Message: "Not found"})
 	})
-	s.http = httptest.NewServer(mux)
+	s.StartServer(mux)
 	return s
-}
-
-// URL returns the base URL, without a version.
-func (s *Server) URL() string { return s.http.URL }
-
-// Client returns an HTTP client. Close closes its idle connections.
-func (s *Server) Client() *http.Client { return s.http.Client() }
-
-// Close closes open connections and stops the server.
-func (s *Server) Close() {
-	s.http.CloseClientConnections()
-	s.http.Close()
-}
-
-// Enqueue appends replies. Each accepted call takes one. Without replies the server
-// answers "ok".
-func (s *Server) Enqueue(replies ...Reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replies = append(s.replies, replies...)
-}
-
-// Requests returns the received requests in order.
-func (s *Server) Requests() []Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.requests)
 }
 
 // handleVertex serves MODEL:rawPredict and MODEL:streamRawPredict.
@@ -110,11 +81,12 @@ func (s *Server) handleMessages(w http.ResponseWriter, r *http.Request, model st
 	}
 	if failure != nil {
 		req.Rejected = failure.Message
-		s.recordRequest(req)
+		s.RecordRequest(req)
 		s.writeFailure(w, *failure)
 		return
 	}
-	reply := s.nextReply(req)
+	s.RecordRequest(req)
+	reply := s.NextReply(Reply{Blocks: []Block{Text("ok")}})
 	if model == "" {
 		model, _ = req.Body["model"].(string)
 	}
@@ -152,24 +124,6 @@ func readBody(body io.Reader, req *Request) *Reply {
 		return newInvalid("The request body is not valid JSON")
 	}
 	return nil
-}
-
-func (s *Server) recordRequest(req Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests = append(s.requests, req)
-}
-
-func (s *Server) nextReply(req Request) Reply {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests = append(s.requests, req)
-	if len(s.replies) == 0 {
-		return Reply{Blocks: []Block{Text("ok")}}
-	}
-	reply := s.replies[0]
-	s.replies = s.replies[1:]
-	return reply
 }
 
 // nextID returns a new ID with a prefix such as toolu_.

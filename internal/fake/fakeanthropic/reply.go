@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"agenthost/internal/fake"
 	"agenthost/internal/fake/fakeodd"
 )
 
@@ -80,29 +81,15 @@ func (r Reply) encodeUsage(output int) object {
 
 // startReply writes a failure. It returns false if there is one.
 func (s *Server) startReply(w http.ResponseWriter, r Reply) bool {
-	if r.Started != nil {
-		r.Started()
-	}
+	fake.SignalStart(r.Started)
 	if r.Status != 0 {
 		s.writeFailure(w, r)
 	}
 	return r.Status == 0
 }
 
-func (r Reply) waitForHold(req *http.Request) bool {
-	if r.Hold == nil {
-		return true
-	}
-	select {
-	case <-r.Hold:
-		return true
-	case <-req.Context().Done():
-		return false
-	}
-}
-
 func (s *Server) writeReply(w http.ResponseWriter, req *http.Request, r Reply, model string) {
-	if !s.startReply(w, r) || !r.waitForHold(req) {
+	if !s.startReply(w, r) || !fake.WaitForHold(req, r.Hold) {
 		return
 	}
 	if r.Raw != "" {

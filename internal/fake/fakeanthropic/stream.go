@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"agenthost/internal/fake"
 	"agenthost/internal/number"
 )
 
@@ -33,7 +34,7 @@ func (s *Server) streamReply(w http.ResponseWriter, req *http.Request, r Reply, 
 		writeEvent(w, "content_block_start", object{"index": i, "content_block": stream[0]})
 		for j, delta := range stream[1:] {
 			writeEvent(w, "content_block_delta", object{"index": i, "delta": delta})
-			if i == 0 && j == 0 && !r.waitForHold(req) {
+			if i == 0 && j == 0 && !fake.WaitForHold(req, r.Hold) {
 				return
 			}
 		}
@@ -77,15 +78,9 @@ func (s *Server) writeFailure(w http.ResponseWriter, r Reply) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Request-Id", id)
-	if r.RetryAfter != "" {
-		w.Header().Set("Retry-After", r.RetryAfter)
-	}
 	if r.Raw != "" {
 		w.Header().Set("Content-Type", r.ContentType)
-		w.WriteHeader(r.Status)
-		fmt.Fprint(w, r.Raw)
-		return
 	}
-	w.WriteHeader(r.Status)
-	fmt.Fprintln(w, encodeJSON(object{"type": "error", "error": object{"type": kind, "message": r.Message}, "request_id": id}))
+	body := object{"type": "error", "error": object{"type": kind, "message": r.Message}, "request_id": id}
+	fake.WriteFailure(w, fake.Failure{Status: r.Status, RetryAfter: r.RetryAfter, Raw: r.Raw, Body: body})
 }

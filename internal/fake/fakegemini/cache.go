@@ -90,9 +90,9 @@ func (s *Server) handleCache(answer func(r *http.Request, req Request) (any, *Re
 			return
 		}
 		req.Action = "cachedContents " + r.Method
+		s.RecordRequest(req)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.requests = append(s.requests, req)
 		if req.Credential == "" {
 			Failure(http.StatusForbidden, "Method doesn't allow unregistered callers.").writeFailure(w)
 			return

@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,19 +22,19 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/fake"
 	"agenthost/internal/number"
 )
 
-// A Server is a fake Gemini server on a loopback port. It is safe for concurrent use.
+// A Server is a fake Gemini server on a loopback port. Each generate call takes a reply.
+// Without replies it echoes the last user text. It is safe for concurrent use.
 type Server struct {
-	http *httptest.Server
-	mux  *http.ServeMux
+	fake.Service[Request, Reply]
+	mux *http.ServeMux
 
-	mu       sync.Mutex
-	replies  []Reply
-	requests []Request
-	caches   caches
-	live     liveState
+	mu     sync.Mutex
+	caches caches
+	live   liveState
 }
 
 // A Request is one received request.
@@ -60,7 +59,7 @@ type Request struct {
 // New starts a server. The caller must close it.
 func New() *Server {
 	s := newServer()
-	s.http = httptest.NewServer(s.mux)
+	s.StartServer(s.mux)
 	return s
 }
 
@@ -82,40 +81,13 @@ func newServer() *Server {
 	return s
 }
 
-// URL returns the base URL without a trailing slash.
-func (s *Server) URL() string { return s.http.URL }
-
-// Client returns an HTTP client. Close closes its idle connections.
-func (s *Server) Client() *http.Client { return s.http.Client() }
-
-// Close closes open connections and stops the server.
-func (s *Server) Close() {
-	s.http.CloseClientConnections()
-	s.http.Close()
-}
-
-// Enqueue appends replies. Each generate call takes one. Without replies the server
-// echoes the last user text.
-func (s *Server) Enqueue(replies ...Reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replies = append(s.replies, replies...)
-}
-
-// Requests returns the received requests in order.
-func (s *Server) Requests() []Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.requests)
-}
-
 func (s *Server) handleCall(w http.ResponseWriter, r *http.Request) {
 	req, err := readRequest(r)
 	if err != nil {
 		Failure(http.StatusBadRequest, "Invalid JSON payload received. "+err.Error()).writeFailure(w)
 		return
 	}
-	s.recordRequest(req)
+	s.RecordRequest(req)
 	failure := s.checkCache(req)
 	for _, check := range []func(Request) *Reply{checkTools, checkParts, checkTurns} {
 		if failure == nil {
@@ -128,31 +100,14 @@ func (s *Server) handleCall(w http.ResponseWriter, r *http.Request) {
 	case failure != nil:
 		failure.writeFailure(w)
 	case req.Action == "generateContent":
-		s.nextReply(req).writeUnary(w, r)
+		s.NextReply(Text(req.user)).writeUnary(w, r)
 	case req.Action == "streamGenerateContent" && r.URL.Query().Get("alt") == "sse":
-		s.nextReply(req).writeStream(w, r)
+		s.NextReply(Text(req.user)).writeStream(w, r)
 	case req.Action == "countTokens":
 		writeJSON(w, http.StatusOK, map[string]any{"totalTokens": len(strings.Fields(req.user))})
 	default:
 		Failure(http.StatusNotFound, "unknown action: "+req.Action).writeFailure(w)
 	}
-}
-
-func (s *Server) recordRequest(req Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests = append(s.requests, req)
-}
-
-func (s *Server) nextReply(req Request) Reply {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.replies) == 0 {
-		return Text(req.user)
-	}
-	reply := s.replies[0]
-	s.replies = s.replies[1:]
-	return reply
 }
 
 func readRequest(r *http.Request) (Request, error) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 
@@ -207,8 +206,7 @@ func ListenInMemory() (net.Listener, func(context.Context) (net.Conn, error)) {
 func NewInMemory() (*Server, *http.Client) {
 	s := newServer()
 	pipes, connect := ListenInMemory()
-	s.http = &httptest.Server{Listener: pipes, Config: &http.Server{Handler: s.mux}}
-	s.http.Start()
+	s.StartServerOn(pipes, s.mux)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) }
 	return s, &http.Client{Transport: &http.Transport{DialContext: dial, DialTLSContext: dial}}
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/fake"
 	"agenthost/internal/fake/fakeodd"
 )
 
@@ -69,14 +70,6 @@ func Failure(status int, message string) Reply { return Reply{Status: status, Me
 func Blocked(reason genai.BlockedReason) Reply { return Reply{Block: reason} }
 
 func (r Reply) writeFailure(w http.ResponseWriter) {
-	if r.RetryAfter != "" {
-		w.Header().Set("Retry-After", r.RetryAfter)
-	}
-	if r.Raw != "" {
-		w.WriteHeader(r.Status)
-		fmt.Fprint(w, r.Raw)
-		return
-	}
 	failure := map[string]any{"code": r.Status, "message": r.Message, "status": statusName(r.Status)}
 	var details []any
 	if r.Reason != "" {
@@ -88,13 +81,16 @@ func (r Reply) writeFailure(w http.ResponseWriter) {
 	if details != nil {
 		failure["details"] = details
 	}
-	writeJSON(w, r.Status, map[string]any{"error": failure})
+	if r.Raw == "" {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	fake.WriteFailure(w, fake.Failure{Status: r.Status, RetryAfter: r.RetryAfter, Raw: r.Raw, Body: map[string]any{"error": failure}})
 }
 
 func (r Reply) writeUnary(w http.ResponseWriter, req *http.Request) {
 	w = r.Odd.WrapWriter(w)
-	r.signalStart()
-	if !r.waitForHold(req) {
+	fake.SignalStart(r.Started)
+	if !fake.WaitForHold(req, r.Hold) {
 		return
 	}
 	switch {
@@ -113,9 +109,9 @@ func (r Reply) writeUnary(w http.ResponseWriter, req *http.Request) {
 
 func (r Reply) writeStream(w http.ResponseWriter, req *http.Request) {
 	w = r.Odd.WrapWriter(w)
-	r.signalStart()
+	fake.SignalStart(r.Started)
 	if r.Status != 0 {
-		if r.waitForHold(req) {
+		if fake.WaitForHold(req, r.Hold) {
 			r.writeFailure(w)
 		}
 		return
@@ -128,13 +124,13 @@ func (r Reply) writeStream(w http.ResponseWriter, req *http.Request) {
 	broken := r.Cut || r.Raw != ""
 	for i, p := range r.Parts {
 		last := i == len(r.Parts)-1 && !broken
-		writeBlock(w, r.buildChunk([]*genai.Part{p}, last))
-		if i == 0 && !r.waitForHold(req) {
+		fake.WriteEvent(w, r.buildChunk([]*genai.Part{p}, last))
+		if i == 0 && !fake.WaitForHold(req, r.Hold) {
 			return
 		}
 	}
 	if len(r.Parts) == 0 && !broken {
-		writeBlock(w, r.buildChunk(nil, true))
+		fake.WriteEvent(w, r.buildChunk(nil, true))
 	}
 	fmt.Fprint(w, r.Raw)
 	if r.Cut {
@@ -150,24 +146,6 @@ func (r Reply) writeList(w http.ResponseWriter) {
 		chunks = append(chunks, r.buildChunk([]*genai.Part{p}, i == len(r.Parts)-1))
 	}
 	writeJSON(w, http.StatusOK, chunks)
-}
-
-func (r Reply) signalStart() {
-	if r.Started != nil {
-		r.Started()
-	}
-}
-
-func (r Reply) waitForHold(req *http.Request) bool {
-	if r.Hold == nil {
-		return true
-	}
-	select {
-	case <-r.Hold:
-		return true
-	case <-req.Context().Done():
-		return false
-	}
 }
 
 // joinTexts joins adjacent texts, as the service does in unary responses.
@@ -210,13 +188,6 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
-}
-
-func writeBlock(w http.ResponseWriter, v any) {
-	fmt.Fprint(w, "data: ")
-	_ = json.NewEncoder(w).Encode(v)
-	fmt.Fprintln(w)
-	_ = http.NewResponseController(w).Flush()
 }
 
 func closeMidway(w http.ResponseWriter) {

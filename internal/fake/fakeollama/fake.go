@@ -8,26 +8,19 @@ package fakeollama
 import (
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"agenthost/internal/number"
+	"agenthost/internal/fake"
 )
 
 // A Server is a fake Ollama server on a loopback port. It has the models qwen3 and
-// gpt-oss, which think and use tools, and plain, which does neither. It is safe for
-// concurrent use.
+// gpt-oss, which think and use tools, and plain, which does neither. Each call takes a reply.
+// Without replies it answers "ok". It is safe for concurrent use.
 type Server struct {
-	http *httptest.Server
-
-	mu       sync.Mutex
-	replies  []Reply
-	requests []Request
+	fake.Service[Request, Reply]
 }
 
 // A Request is one received request.
@@ -43,76 +36,28 @@ func New() *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/chat", s.handleChat)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", http.StatusNotFound) })
-	s.http = httptest.NewServer(mux)
+	s.StartServer(mux)
 	return s
 }
 
-// URL returns the base URL.
-func (s *Server) URL() string { return s.http.URL }
-
-// Client returns an HTTP client. Close closes its idle connections.
-func (s *Server) Client() *http.Client { return s.http.Client() }
-
-// Close closes open connections and stops the server.
-func (s *Server) Close() {
-	s.http.CloseClientConnections()
-	s.http.Close()
-}
-
-// Enqueue appends replies. Each call takes one. Without replies the server answers
-// "ok".
-func (s *Server) Enqueue(replies ...Reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replies = append(s.replies, replies...)
-}
-
-// Requests returns the received requests in order.
-func (s *Server) Requests() []Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.requests)
-}
-
-// readBody reads the body, with the digits of its numbers.
-func (req *Request) readBody(r *http.Request) error {
-	raw, err := io.ReadAll(r.Body)
-	if err == nil {
-		req.Body, err = number.DecodeObject(raw)
-	}
-	return err
-}
-
 func (s *Server) handleChat(w http.ResponseWriter, r *http.Request) {
-	req := Request{Header: r.Header.Clone()}
-	err := req.readBody(r)
-	reply := s.nextReply(req)
+	body, err := fake.DecodeBody(r)
+	s.RecordRequest(Request{Header: r.Header.Clone(), Body: body})
+	reply := s.NextReply(Reply{Chunks: []string{"ok"}})
 	code := http.StatusBadRequest
 	if err == nil {
-		code, err = checkRequest(req.Body)
+		code, err = checkRequest(body)
 	}
 	if err != nil {
 		writeFailure(w, Reply{Status: code, Message: err.Error()})
 		return
 	}
 	w = reply.Odd.WrapWriter(w)
-	if streaming, ok := req.Body["stream"].(bool); reply.Odd.Streams(!ok || streaming) {
-		reply.streamReply(w, r, req.Body["model"])
+	if streaming, ok := body["stream"].(bool); reply.Odd.Streams(!ok || streaming) {
+		reply.streamReply(w, r, body["model"])
 		return
 	}
-	reply.writeReply(w, r, req.Body["model"])
-}
-
-func (s *Server) nextReply(req Request) Reply {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests = append(s.requests, req)
-	if len(s.replies) == 0 {
-		return Reply{Chunks: []string{"ok"}}
-	}
-	reply := s.replies[0]
-	s.replies = s.replies[1:]
-	return reply
+	reply.writeReply(w, r, body["model"])
 }
 
 // checkRequest rejects what Ollama rejects, with its status.

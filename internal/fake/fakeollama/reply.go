@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"agenthost/internal/fake"
 	"agenthost/internal/fake/fakeodd"
 )
 
@@ -44,25 +45,11 @@ type Call struct {
 }
 
 func (r Reply) startReply(w http.ResponseWriter) bool {
-	if r.Started != nil {
-		r.Started()
-	}
+	fake.SignalStart(r.Started)
 	if r.Status != 0 {
 		writeFailure(w, r)
 	}
 	return r.Status == 0
-}
-
-func (r Reply) waitForHold(req *http.Request) bool {
-	if r.Hold == nil {
-		return true
-	}
-	select {
-	case <-r.Hold:
-		return true
-	case <-req.Context().Done():
-		return false
-	}
 }
 
 func newChunk(name any, message map[string]any) map[string]any {
@@ -106,7 +93,7 @@ func (r Reply) finishChunk(chunk map[string]any) map[string]any {
 }
 
 func (r Reply) writeReply(w http.ResponseWriter, req *http.Request, name any) {
-	if !r.startReply(w) || !r.waitForHold(req) {
+	if !r.startReply(w) || !fake.WaitForHold(req, r.Hold) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -134,7 +121,7 @@ func (r Reply) streamReply(w http.ResponseWriter, req *http.Request, name any) {
 	}
 	for i, chunk := range r.Chunks {
 		writeLine(w, newChunk(name, map[string]any{"content": chunk}))
-		if i == 0 && !r.waitForHold(req) {
+		if i == 0 && !fake.WaitForHold(req, r.Hold) {
 			return
 		}
 	}
@@ -154,14 +141,6 @@ func writeLine(w http.ResponseWriter, v any) {
 }
 
 func writeFailure(w http.ResponseWriter, r Reply) {
-	if r.RetryAfter != "" {
-		w.Header().Set("Retry-After", r.RetryAfter)
-	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(r.Status)
-	if r.Raw != "" {
-		fmt.Fprint(w, r.Raw)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": r.Message})
+	fake.WriteFailure(w, fake.Failure{Status: r.Status, RetryAfter: r.RetryAfter, Raw: r.Raw, Body: map[string]any{"error": r.Message}})
 }

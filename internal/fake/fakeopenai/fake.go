@@ -11,25 +11,22 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
-	"agenthost/internal/number"
+	"agenthost/internal/fake"
 )
 
-// A Server is a fake OpenAI server on a loopback port. It is safe for concurrent use.
+// A Server is a fake OpenAI server on a loopback port. Each call takes a reply. Without replies
+// it answers "ok". It is safe for concurrent use.
 type Server struct {
-	http *httptest.Server
+	fake.Service[Request, Reply]
 
-	mu       sync.Mutex
-	replies  []Reply
-	requests []Request
-	issued   map[string]issuedItem
+	mu     sync.Mutex
+	issued map[string]issuedItem
 }
 
 // A Request is one received request.
@@ -50,59 +47,26 @@ func New() *Server {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Reply{Status: http.StatusNotFound, Message: "Invalid URL (" + r.Method + " " + r.URL.Path + ")"})
 	})
-	s.http = httptest.NewServer(mux)
+	s.StartServer(mux)
 	return s
 }
 
 // URL returns the base URL with its version.
-func (s *Server) URL() string { return s.http.URL + "/v1" }
-
-// Client returns an HTTP client. Close closes its idle connections.
-func (s *Server) Client() *http.Client { return s.http.Client() }
-
-// Close closes open connections and stops the server.
-func (s *Server) Close() {
-	s.http.CloseClientConnections()
-	s.http.Close()
-}
-
-// Enqueue appends replies. Each call takes one. Without replies the server answers
-// "ok".
-func (s *Server) Enqueue(replies ...Reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replies = append(s.replies, replies...)
-}
-
-// Requests returns the received requests in order.
-func (s *Server) Requests() []Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.requests)
-}
+func (s *Server) URL() string { return s.Service.URL() + "/v1" }
 
 func readKey(h http.Header) string {
 	token, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
 	return cmp.Or(token, h.Get("Api-Key"))
 }
 
-// readBody reads the body, with the digits of its numbers.
-func (req *Request) readBody(r *http.Request) error {
-	raw, err := io.ReadAll(r.Body)
-	if err == nil {
-		req.Body, err = number.DecodeObject(raw)
-	}
-	return err
-}
-
 func (s *Server) handleCompletion(w http.ResponseWriter, r *http.Request) {
-	req := Request{Header: r.Header.Clone()}
-	req.Key = readKey(r.Header)
-	err := req.readBody(r)
+	body, err := fake.DecodeBody(r)
+	req := Request{Key: readKey(r.Header), Header: r.Header.Clone(), Body: body}
 	if err == nil {
 		err = checkRequest(req.Body)
 	}
-	reply := s.nextReply(req)
+	s.RecordRequest(req)
+	reply := s.NextReply(Reply{Chunks: []string{"ok"}})
 	if err != nil {
 		writeFailure(w, Reply{Status: http.StatusBadRequest, Message: err.Error()})
 		return
@@ -114,18 +78,6 @@ func (s *Server) handleCompletion(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply.writeReply(w, r)
-}
-
-func (s *Server) nextReply(req Request) Reply {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests = append(s.requests, req)
-	if len(s.replies) == 0 {
-		return Reply{Chunks: []string{"ok"}}
-	}
-	reply := s.replies[0]
-	s.replies = s.replies[1:]
-	return reply
 }
 
 // checkRequest rejects what OpenAI rejects.

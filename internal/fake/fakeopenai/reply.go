@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"agenthost/internal/fake"
 	"agenthost/internal/fake/fakeodd"
 )
 
@@ -57,29 +58,15 @@ func (r Reply) finishReason() string {
 
 // startReply writes a failure. It returns false if there is one.
 func (r Reply) startReply(w http.ResponseWriter) bool {
-	if r.Started != nil {
-		r.Started()
-	}
+	fake.SignalStart(r.Started)
 	if r.Status != 0 {
 		writeFailure(w, r)
 	}
 	return r.Status == 0
 }
 
-func (r Reply) waitForHold(req *http.Request) bool {
-	if r.Hold == nil {
-		return true
-	}
-	select {
-	case <-r.Hold:
-		return true
-	case <-req.Context().Done():
-		return false
-	}
-}
-
 func (r Reply) writeReply(w http.ResponseWriter, req *http.Request) {
-	if !r.startReply(w) || !r.waitForHold(req) {
+	if !r.startReply(w) || !fake.WaitForHold(req, r.Hold) {
 		return
 	}
 	if r.Raw != "" {
@@ -160,7 +147,7 @@ func (r Reply) streamReply(w http.ResponseWriter, req *http.Request, usage bool)
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	delta := func(d map[string]any) {
-		writeEvent(w, newChunk(map[string]any{"index": 0, "delta": d, "finish_reason": nil}))
+		fake.WriteEvent(w, newChunk(map[string]any{"index": 0, "delta": d, "finish_reason": nil}))
 	}
 	delta(map[string]any{"role": "assistant", "content": ""})
 	if r.Thought != "" {
@@ -168,7 +155,7 @@ func (r Reply) streamReply(w http.ResponseWriter, req *http.Request, usage bool)
 	}
 	for i, chunk := range r.Chunks {
 		delta(map[string]any{"content": chunk})
-		if i == 0 && !r.waitForHold(req) {
+		if i == 0 && !fake.WaitForHold(req, r.Hold) {
 			return
 		}
 	}
@@ -187,32 +174,16 @@ func (r Reply) streamReply(w http.ResponseWriter, req *http.Request, usage bool)
 		fmt.Fprint(w, r.Raw)
 		return
 	}
-	writeEvent(w, newChunk(map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": r.finishReason()}))
+	fake.WriteEvent(w, newChunk(map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": r.finishReason()}))
 	if usage {
 		last := newChunk()
 		last["usage"] = r.Usage
-		writeEvent(w, last)
+		fake.WriteEvent(w, last)
 	}
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-func writeEvent(w http.ResponseWriter, v any) {
-	fmt.Fprint(w, "data: ")
-	_ = json.NewEncoder(w).Encode(v)
-	fmt.Fprintln(w)
-	_ = http.NewResponseController(w).Flush()
-}
-
 func writeFailure(w http.ResponseWriter, r Reply) {
-	w.Header().Set("Content-Type", "application/json")
-	if r.RetryAfter != "" {
-		w.Header().Set("Retry-After", r.RetryAfter)
-	}
-	w.WriteHeader(r.Status)
-	if r.Raw != "" {
-		fmt.Fprint(w, r.Raw)
-		return
-	}
 	failure := map[string]any{"message": r.Message, "type": "error", "param": nil, "code": nil}
 	if r.Status == http.StatusBadRequest {
 		failure["type"] = "invalid_request_error"
@@ -220,5 +191,6 @@ func writeFailure(w http.ResponseWriter, r Reply) {
 	if r.Code != "" {
 		failure["code"] = r.Code
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": failure})
+	w.Header().Set("Content-Type", "application/json")
+	fake.WriteFailure(w, fake.Failure{Status: r.Status, RetryAfter: r.RetryAfter, Raw: r.Raw, Body: map[string]any{"error": failure}})
 }

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"agenthost/internal/fake"
 )
 
 // An issuedItem is an item of an output, whose ID a later input may have.
@@ -19,10 +21,10 @@ type issuedItem struct {
 }
 
 func (s *Server) handleResponses(w http.ResponseWriter, r *http.Request) {
-	req := Request{Header: r.Header.Clone()}
-	req.Key = readKey(r.Header)
-	err := req.readBody(r)
-	reply := s.nextReply(req)
+	body, err := fake.DecodeBody(r)
+	req := Request{Key: readKey(r.Header), Header: r.Header.Clone(), Body: body}
+	s.RecordRequest(req)
+	reply := s.NextReply(Reply{Chunks: []string{"ok"}})
 	if err == nil {
 		err = s.checkResponses(req.Body)
 	}
@@ -43,7 +45,7 @@ func (s *Server) handleResponses(w http.ResponseWriter, r *http.Request) {
 		reply.streamResponse(w, r, output)
 		return
 	}
-	if !reply.waitForHold(r) {
+	if !fake.WaitForHold(r, reply.Hold) {
 		return
 	}
 	if reply.Raw != "" {

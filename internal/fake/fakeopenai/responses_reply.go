@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"agenthost/internal/fake"
 )
 
 // issueOutput returns the items of a reply and stores their IDs. Reasoning is
@@ -71,7 +73,7 @@ func (r Reply) streamResponse(w http.ResponseWriter, req *http.Request, output [
 		fields["type"], fields["sequence_number"] = kind, n
 		n++
 		fmt.Fprintf(w, "event: %s\n", kind)
-		writeEvent(w, fields)
+		fake.WriteEvent(w, fields)
 	}
 	started := r.responseObject(nil)
 	started["status"], started["usage"] = "in_progress", nil
@@ -93,7 +95,7 @@ func (r Reply) streamResponse(w http.ResponseWriter, req *http.Request, output [
 			}
 			for j, chunk := range r.Chunks {
 				delta("output_text", chunk)
-				if j == 0 && !r.waitForHold(req) {
+				if j == 0 && !fake.WaitForHold(req, r.Hold) {
 					return
 				}
 			}
