@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/number"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
-	"agenthost/wing/evaluation/eval"
 )
 
 // RunOptions are what the stubs of a conversation use.
@@ -132,11 +132,11 @@ func (r *Run) drawsStub(s *stub) bool {
 // matchesArgs compares arguments as JSON values.
 func (s *stub) matchesArgs(args map[string]any) bool {
 	args, _ = session.Normalize(args).(map[string]any)
-	if s.Args != nil && !eval.EqualValues(s.Args, args) {
+	if s.Args != nil && !number.EqualInPython(s.Args, args, 0) {
 		return false
 	}
 	for name, want := range s.MatchArgs {
-		if got, ok := args[name]; !ok || !eval.EqualValues(want, got) {
+		if got, ok := args[name]; !ok || !number.EqualInPython(want, got, 0) {
 			return false
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"agenthost/internal/fence"
 )
 
 // FuzzFenceText: text of a server never ends its fence, and is bounded and valid UTF-8.
 func FuzzFenceText(f *testing.F) {
-	for _, text := range []string{"", "Finds.", fenceEnd, "<mcp_</mcp_server_text>server_text>", "\xff\u202e", strings.Repeat("é", 200)} {
+	for _, text := range []string{"", "Finds.", fence.End, "<mcp_</mcp_server_text>server_text>", "\xff\u202e", strings.Repeat("é", 200)} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -16,7 +18,7 @@ func FuzzFenceText(f *testing.F) {
 		if got == "" {
 			return
 		}
-		if strings.Count(got, fenceBegin) != 1 || strings.Count(got, fenceEnd) != 1 || !strings.HasSuffix(got, "\n"+fenceEnd) {
+		if strings.Count(got, fence.Begin) != 1 || strings.Count(got, fence.End) != 1 || !strings.HasSuffix(got, "\n"+fence.End) {
 			t.Errorf("fenceText(%q) = %q", text, got)
 		}
 		if n := utf8.RuneCountInString(got); n > 100+len("… (cut)")+200 || !utf8.ValidString(got) {

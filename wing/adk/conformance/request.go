@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/fence"
 	"agenthost/internal/number"
 	"agenthost/pkg/runtime"
-	"agenthost/wing/mcptool"
 )
 
 // freeMaps are keys whose values have keys of their own, which are compared as written.
@@ -176,7 +176,7 @@ func takesNoArgs(schema map[string]any) bool {
 // normalizeDescription returns the words of a description: recordings have the line breaks and
 // the indentation of docstrings. The fence of an MCP server's description does not count.
 func normalizeDescription(text string) string {
-	return strings.Join(strings.Fields(mcptool.RemoveFence(text)), " ")
+	return strings.Join(strings.Fields(fence.Remove(text)), " ")
 }
 
 // dropReason removes the parameter of transfers that ADK has since 2.9.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
-	"math/big"
 	"regexp"
 	"slices"
 
@@ -151,7 +149,7 @@ func (m *callMatcher) matchesCall(actual, expected *genai.FunctionCall) bool {
 		tool, rule = "*", m.Tools["*"]
 	}
 	if rule == nil {
-		return (actual.Args == nil) == (expected.Args == nil) && equalValues(actual.Args, expected.Args, 0)
+		return (actual.Args == nil) == (expected.Args == nil) && number.EqualInPython(actual.Args, expected.Args, 0)
 	}
 	return m.matchesArgs(actual.Args, expected.Args, tool)
 }
@@ -175,7 +173,7 @@ func (m *callMatcher) matchesArgs(actual, expected map[string]any, tool string) 
 		}
 		a, inActual := actual[name]
 		e, inExpected := expected[name]
-		if inActual != inExpected || !equalValues(a, e, rule.Tolerance) {
+		if inActual != inExpected || !number.EqualInPython(a, e, rule.Tolerance) {
 			return false
 		}
 	}
@@ -203,73 +201,6 @@ func textOfValue(v any) string {
 		return fmt.Sprint(v)
 	}
 	return string(b)
-}
-
-// EqualValues compares JSON values as Python does: 2 equals 2.0, and true equals 1.
-func EqualValues(a, b any) bool { return equalValues(a, b, 0) }
-
-// equalValues compares JSON values as Python does, 2 equals 2.0 and true equals 1, but
-// numbers may differ by a tolerance.
-func equalValues(a, b any, tolerance float64) bool {
-	if x, ok := numberOf(a); ok {
-		y, ok := numberOf(b)
-		return ok && areClose(x, y, tolerance)
-	}
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for k, v := range a {
-			if w, ok := b[k]; !ok || !equalValues(v, w, tolerance) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, func(v, w any) bool { return equalValues(v, w, tolerance) })
-	case string:
-		b, ok := b.(string)
-		return ok && a == b
-	default:
-		return a == nil && b == nil
-	}
-}
-
-// numberOf returns a number; booleans are 0 and 1, as in Python.
-func numberOf(v any) (any, bool) {
-	switch v := v.(type) {
-	case bool:
-		return *scoreOf(v), true
-	case int:
-		return int64(v), true
-	case json.Number:
-		return number.Parse(string(v)), true
-	case float64:
-		if number.Is(v) && math.Abs(v) >= 1<<53 {
-			return number.Parse(big.NewFloat(v).Text('f', 0)), true // an integer
-		}
-	}
-	return v, number.Is(v)
-}
-
-// areClose compares two numbers by their digits, and, with a tolerance, their difference.
-func areClose(x, y any, tolerance float64) bool {
-	if order, ok := number.Compare(x, y); ok && order == 0 {
-		return true
-	}
-	if x == y {
-		return true // such as exponents that are too large to compare
-	}
-	difference, err := number.Compute(x, number.Minus, y)
-	if tolerance == 0 || err != nil {
-		return false
-	}
-	order, ok := number.Compare(difference, tolerance)
-	least, _ := number.Compare(difference, -tolerance)
-	return ok && order <= 0 && least >= 0
 }
 
 // measureParameters scores the share of expected arguments that the calls have. The rule
@@ -301,7 +232,7 @@ func shareOfArgs(actual, expected map[string]any) float64 {
 	}
 	n := 0
 	for k, e := range expected {
-		if a, ok := actual[k]; ok && equalValues(a, e, 0) {
+		if a, ok := actual[k]; ok && number.EqualInPython(a, e, 0) {
 			n++
 		}
 	}

@@ -1,12 +1,9 @@
 package eval
 
 import (
-	"encoding/json"
 	"testing"
 
 	"google.golang.org/genai"
-
-	"agenthost/internal/number"
 )
 
 func callsOf(t *testing.T, text string) []*genai.FunctionCall {
@@ -69,33 +66,6 @@ func TestAnyOrderAssignsCalls(t *testing.T) {
 	expected := callsOf(t, `[{"name": "f", "args": {"n": 1}}, {"name": "f", "args": {"n": 2}}]`)
 	if got := m.scoreCalls(actual, expected); got != 1 {
 		t.Errorf("scoreCalls = %v, want 1", got)
-	}
-}
-
-// TestEqualValues: values are equal as in Python.
-func TestEqualValues(t *testing.T) {
-	for _, digits := range []string{"9007199254740993", "-9223372036854775808", "18446744073709551615", "1e400", "0.10000000000000001", "1e99999999999"} {
-		if v := number.Parse(digits); !equalValues(v, v, 0) || !equalValues(v, v, 0.5) || equalValues(v, 9007199254740992.0, 0) {
-			t.Errorf("%s is not compared by its digits", digits)
-		}
-	}
-
-	for _, test := range []struct {
-		a, b any
-		want bool
-	}{
-		{int64(2), 2.0, true},
-		{true, int64(1), true},
-		{false, nil, false},
-		{"2", int64(2), false},
-		{int64(1<<53 + 1), int64(1 << 53), false},
-		{json.Number("18446744073709551616"), 18446744073709551616.0, true},
-		{[]any{nil, "a"}, []any{nil, "a"}, true},
-		{map[string]any{"a": nil}, map[string]any{"b": nil}, false},
-	} {
-		if got := equalValues(test.a, test.b, 0); got != test.want {
-			t.Errorf("equalValues(%v, %v) = %v, want %v", test.a, test.b, got, test.want)
-		}
 	}
 }
 
