@@ -62,7 +62,7 @@ func TestGoroutinesRecover(t *testing.T) {
 
 // isProduct reports whether a file is linked into the program.
 func isProduct(path string) bool {
-	if testOnly(filepath.ToSlash(filepath.Dir(path))) {
+	if isTestSupport(filepath.ToSlash(filepath.Dir(path))) {
 		return false
 	}
 	for _, dir := range []string{"pkg/", "cmd/", "wing/", "internal/auth/", "internal/lsp/", "internal/policy/"} {
