@@ -50,7 +50,7 @@ on standard output.`,
 			return c.checkApps(cmd.Context(), io, dirs)
 		},
 	}
-	c.load.registerFlags(cmd.Flags())
+	c.load.registerFlags(io, cmd.Flags())
 	cmd.Flags().BoolVar(&c.portable, "portable", false, "warn about features that plain ADK does not support")
 	cmd.Flags().StringVar(&c.format, "format", "text", "output format: "+strings.Join(checkFormats(), ", "))
 	cmd.Flags().BoolVar(&c.fix, "fix", false, "repair problems that have exactly one fix")

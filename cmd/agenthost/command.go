@@ -14,6 +14,7 @@ import (
 
 // newRootCommand builds the command line with all verbs.
 func newRootCommand(io stdio) *cobra.Command {
+	io.version, io.kinds = buildVersion(), listKinds()
 	root := &cobra.Command{
 		Use:           "agenthost",
 		Short:         "Turns folders of YAML into running AI agents",

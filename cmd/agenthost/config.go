@@ -31,7 +31,7 @@ with the file and line that it came from. Secrets are printed as ***.`,
 			return printConfig(cmd.Context(), io, &f, args[0])
 		},
 	}
-	f.load.registerFlags(cmd.Flags())
+	f.load.registerFlags(io, cmd.Flags())
 	cmd.Flags().BoolVar(&f.resolved, "resolved", false, "print the effective document")
 	return cmd
 }
@@ -70,5 +70,5 @@ func (f *loadFlags) newLoader(dir string) (*loader.Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLoader(opts), nil
+	return f.io.newLoader(opts), nil
 }

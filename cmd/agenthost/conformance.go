@@ -51,8 +51,8 @@ they were recorded, and the stored session must be the recorded one.`,
 	return cmd
 }
 
-func (f *conformanceFlags) registerFlags(cmd *cobra.Command) {
-	f.load.registerFlags(cmd.Flags())
+func (f *conformanceFlags) registerFlags(io stdio, cmd *cobra.Command) {
+	f.load.registerFlags(io, cmd.Flags())
 	cmd.Flags().StringSliceVar(&f.apps, "apps", []string{"."}, "folders that contain the apps of the cases, at any depth; repeatable")
 }
 
@@ -70,7 +70,7 @@ agenthost serve --replay-recordings. The exit status is 1 if a case fails.`,
 			return testConformance(cmd.Context(), io, &f, args)
 		},
 	}
-	f.registerFlags(cmd)
+	f.registerFlags(io, cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.modes, "streaming-mode", "", "none or sse (default: both)")
 	flags.StringVar(&f.runMode, "mode", "replay", "replay; the mode live of ADK is not implemented there either")
@@ -94,7 +94,7 @@ replaces. The last argument is the streaming mode (default: none).`,
 			return recordConformance(cmd.Context(), io, &f, args)
 		},
 	}
-	f.registerFlags(cmd)
+	f.registerFlags(io, cmd)
 	return cmd
 }
 
@@ -324,7 +324,7 @@ func (t *conformanceRun) serveCase(ctx context.Context, run func() error) error 
 		return failWith(err)
 	}
 	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: server.New(host, &server.Options{
-		Version: buildVersion(),
+		Version: t.io.version,
 		Run: func(ctx context.Context, req *runtime.RunRequest) runtime.Events {
 			return t.wrap(ctx, host.Run, req)
 		},
@@ -408,7 +408,7 @@ func (t *conformanceRun) loadApps(ctx context.Context, f *conformanceFlags, case
 	if err != nil {
 		return err
 	}
-	l := newLoader(opts)
+	l := t.io.newLoader(opts)
 	for _, name := range slices.Sorted(maps.Keys(folders)) {
 		app, ds := l.Load(ctx, folders[name])
 		if app == nil {
@@ -418,21 +418,4 @@ func (t *conformanceRun) loadApps(ctx context.Context, f *conformanceFlags, case
 		t.apps = append(t.apps, app)
 	}
 	return nil
-}
-
-// openReplay opens the replay of --replay-recordings, and returns the runs of the host with
-// it; nil without the flag.
-func (m *serveMain) openReplay() (func(context.Context, *runtime.RunRequest) runtime.Events, error) {
-	folder := m.flags.replayRecordings
-	if folder == "" {
-		return nil, nil
-	}
-	if err := checkFolder(folder); err != nil {
-		return nil, err
-	}
-	replayer := &conformance.Replayer{Root: folder}
-	m.replay = replayer
-	return func(ctx context.Context, req *runtime.RunRequest) runtime.Events {
-		return replayer.Run(ctx, m.host.Run, req)
-	}, nil
 }

@@ -64,7 +64,7 @@ a set has no case to run.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.load.registerFlags(flags)
+	f.load.registerFlags(io, flags)
 	flags.StringSliceVar(&f.plan.Metrics, "metrics", nil, "metrics by name, each with an optional threshold, such as response_match=0.7,safety")
 	flags.StringVar(&f.plan.Config, "config", "", "file with the criteria of metrics (default: the test_config.json next to each set)")
 	flags.StringVar(&f.plan.Judge, "judge", "", "model of judges, simulated users and simulated tools whose config names none (default: "+eval.DefaultJudgeModel+")")
@@ -132,7 +132,7 @@ func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) err
 	opts.WrapModel = evalrun.WrapModel
 	e := &evaluation{io: io, flags: f, dir: dir}
 	defer e.closeAll()
-	if err := e.openService(ctx, newLoader(opts)); err != nil {
+	if err := e.openService(ctx, io.newLoader(opts)); err != nil {
 		return failWith(err)
 	}
 	f.plan.Vertex = e.service != nil
@@ -235,7 +235,7 @@ func (e *evaluation) resultFolder() string {
 
 // loadAll loads the app and the models of judges and of --model.
 func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges []string) error {
-	l := newLoader(opts)
+	l := e.io.newLoader(opts)
 	app, err := e.loadApp(ctx, l)
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges [
 	for _, s := range e.subjects {
 		replaced := *opts
 		replaced.Model = models[s.model]
-		if s.app, err = e.loadApp(ctx, newLoader(&replaced)); err != nil {
+		if s.app, err = e.loadApp(ctx, e.io.newLoader(&replaced)); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ empty value for each key that an instruction requires.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.load.registerFlags(flags)
+	f.load.registerFlags(io, flags)
 	flags.StringVar(&f.config, "config", "", "file with count, model_name, generation_instruction and environment_context, in JSON as for adk eval_set generate_eval_cases")
 	flags.IntVar(&f.generation.Count, "count", 5, "how many scenarios to generate")
 	flags.StringVar(&f.generation.Model, "model", eval.DefaultJudgeModel, "model that writes the scenarios")
@@ -108,7 +108,7 @@ func (f *generateFlags) askModel(ctx context.Context, io stdio, dir string, sess
 	if err != nil {
 		return nil, err
 	}
-	l := newLoader(opts)
+	l := io.newLoader(opts)
 	app, ds := l.Load(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return nil, err

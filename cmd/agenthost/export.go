@@ -34,7 +34,7 @@ Features that ADK does not support are errors, and then nothing is written;
 			return exportApp(cmd.Context(), io, &f, args[0])
 		},
 	}
-	f.load.registerFlags(cmd.Flags())
+	f.load.registerFlags(io, cmd.Flags())
 	cmd.Flags().StringVar(&f.adk, "adk", "", "output folder, which must be new or empty")
 	return cmd
 }

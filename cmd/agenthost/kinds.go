@@ -25,9 +25,5 @@ func listKinds() loader.Kinds {
 
 // newLoader returns a loader with the kinds of this program; options may be nil.
 func newLoader(opts *loader.Options) *loader.Loader {
-	if opts == nil {
-		opts = &loader.Options{}
-	}
-	opts.ProgramHelper = loader.DefaultProgramHelper()
-	return loader.New(listKinds(), opts)
+	return stdio{kinds: listKinds()}.newLoader(opts)
 }

@@ -23,7 +23,7 @@ import (
 
 // loadFlags control how apps are loaded.
 type loadFlags struct {
-	env, secrets, policy, prices, interpreters string
+	overlay, secrets, policy, prices, interpreters string
 	// maxLLMCalls is only a flag of serve.
 	maxLLMCalls int
 	// reserved lists what apps may not read or reach, even if the policy grants it.
@@ -32,12 +32,13 @@ type loadFlags struct {
 	observe func(runtime.Measurement)
 	// storesNothing reports that openHost opens a store that is only read.
 	storesNothing bool
+	io            stdio
 	flags         *pflag.FlagSet
 }
 
-func (f *loadFlags) registerFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.env, "env", "", "apply the overlay app.NAME.yaml to the app.yaml of every app that has one")
-	f.flags = flags
+func (f *loadFlags) registerFlags(io stdio, flags *pflag.FlagSet) {
+	flags.StringVar(&f.overlay, "env", "", "apply the overlay app.NAME.yaml to the app.yaml of every app that has one")
+	f.io, f.flags = io, flags
 	flags.StringVar(&f.policy, "policy", "", "file that grants variables, secrets, addresses and programs to apps (default: the environment, and public and loopback addresses)")
 	flags.StringVar(&f.interpreters, "interpreters", "", "folder with the WebAssembly interpreters of the code executor wasi")
 	flags.StringVar(&f.prices, "prices", "", "file with prices and context limits of models in the form of models.dev's api.json, for events, metrics, traces and warnings")
@@ -54,7 +55,7 @@ func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader
 		opts = &loader.Options{}
 	}
 	opts.ProgramHelper = loader.DefaultProgramHelper()
-	opts.Overlay, opts.Secrets, opts.Interpreters = f.env, f.secrets, f.interpreters
+	opts.Overlay, opts.Secrets, opts.Interpreters = f.overlay, f.secrets, f.interpreters
 	if err := f.applyPolicy(opts); err != nil {
 		return nil, err
 	}
@@ -80,11 +81,11 @@ func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader
 			return nil, failWithf("--interpreters %s: folder not found", f.interpreters)
 		}
 	}
-	if f.env == "" || len(dirs) == 0 {
+	if f.overlay == "" || len(dirs) == 0 {
 		return opts, nil
 	}
-	if !overlayName.MatchString(f.env) {
-		return nil, fmt.Errorf("--env must contain only letters, digits, _ and -, got %q", f.env)
+	if !overlayName.MatchString(f.overlay) {
+		return nil, fmt.Errorf("--env must contain only letters, digits, _ and -, got %q", f.overlay)
 	}
 	for _, dir := range dirs {
 		apps, err := loader.Discover(dir)
@@ -92,12 +93,12 @@ func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader
 			return nil, failWith(err)
 		}
 		for _, app := range apps {
-			if _, err := os.Stat(filepath.Join(app, loader.OverlayFile(f.env))); err == nil {
+			if _, err := os.Stat(filepath.Join(app, loader.OverlayFile(f.overlay))); err == nil {
 				return opts, nil
 			}
 		}
 	}
-	return nil, failWithf("--env %s: no app has a file %s", f.env, loader.OverlayFile(f.env))
+	return nil, failWithf("--env %s: no app has a file %s", f.overlay, loader.OverlayFile(f.overlay))
 }
 
 // defaultLLMCalls returns the max_llm_calls of apps without their own: of the flag, or else
@@ -135,7 +136,7 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 	}
 	logger := newWarningLogger(io.err)
 	opts.Logger = cmp.Or(opts.Logger, logger)
-	l := newLoader(opts)
+	l := f.io.newLoader(opts)
 	loaded, ds := l.LoadFiles(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return nil, "", err

@@ -24,6 +24,6 @@ docs/developer-tools.md has their settings.`,
 			return failWith(lsp.New(&lsp.Options{Version: buildVersion(), Kinds: listKinds(), Loader: *opts}).Serve(cmd.Context(), io.in, io.out))
 		},
 	}
-	load.registerFlags(cmd.Flags())
+	load.registerFlags(io, cmd.Flags())
 	return cmd
 }

@@ -23,12 +23,26 @@ const (
 	exitChanges = 4
 )
 
-// stdio holds the standard streams of a verb, and the interrupts (^C) of its terminal; nil
-// has none.
+// An stdio is what the program hands to a command.
 type stdio struct {
-	in         io.Reader
-	out, err   io.Writer
+	// in, out and err are the standard streams.
+	in       io.Reader
+	out, err io.Writer
+	// interrupts are those (^C) of the terminal; nil has none.
 	interrupts *interrupter
+	// version is the version of the program.
+	version string
+	// kinds are what documents can name.
+	kinds loader.Kinds
+}
+
+// newLoader returns a loader for the kinds of the program; options may be nil.
+func (io stdio) newLoader(opts *loader.Options) *loader.Loader {
+	if opts == nil {
+		opts = &loader.Options{}
+	}
+	opts.ProgramHelper = loader.DefaultProgramHelper()
+	return loader.New(io.kinds, opts)
 }
 
 func main() {

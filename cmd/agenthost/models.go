@@ -47,7 +47,7 @@ address, such as scripts, are not called.`,
 			return f.listModels(cmd.Context(), io, dirs)
 		},
 	}
-	f.load.registerFlags(cmd.Flags())
+	f.load.registerFlags(io, cmd.Flags())
 	cmd.Flags().BoolVar(&f.ping, "ping", false, "call each model once")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd

@@ -62,7 +62,7 @@ the command is interrupted.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.load.registerFlags(flags)
+	f.load.registerFlags(io, flags)
 	flags.StringVar(&f.agent, "agent", "", "agent whose instruction is improved (default: the root agent)")
 	flags.StringArrayVar(&f.validation, "validation", nil, "SET or SET:CASE,CASE whose score decides; repeatable (default: the sets to learn from)")
 	flags.StringVar(&f.model, "model", "", "model that proposes instructions: a name under models:, or PROVIDER/NAME (default: "+eval.DefaultJudgeModel+")")
@@ -163,7 +163,7 @@ func optimizeApp(ctx context.Context, io stdio, f *optimizeFlags, args []string)
 	o.meter.OnCallLimit = func(err *evalrun.CallsError) { o.stop.setOnce(err) }
 	o.meter.OnLimit = func(err *evalrun.CostError) { o.stop.setOnce(err) }
 	opts.WrapModel = func(llm model.LLM) model.LLM { return evalrun.WrapModel(o.meter.WrapModel(llm)) }
-	o.loader = newLoader(opts)
+	o.loader = io.newLoader(opts)
 	return o.runSearch(ctx)
 }
 

@@ -15,7 +15,7 @@ import (
 func newPlanCommand(io stdio) *cobra.Command {
 	var f revisionFlags
 	var live time.Duration
-	cmd := f.addLoadFlags(f.addJSONFlag(f.setupCommand(&cobra.Command{
+	cmd := f.addLoadFlags(io, f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "plan DIR...",
 		Short: "Show what serving these files would change",
 		Long: `Plan compares the apps of the folders with the revisions that the session database

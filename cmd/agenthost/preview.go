@@ -39,7 +39,7 @@ model and stores nothing.`,
 	}
 	flags := cmd.Flags()
 	f.registerFlags(flags)
-	f.load.registerFlags(flags)
+	f.load.registerFlags(io, flags)
 	flags.StringVar(&f.agent, "agent", "", "agent to preview (default: the agent that handles the next turn)")
 	flags.StringVar(&f.session, "session", "", "stored session (default: a new session)")
 	flags.StringVar(&f.user, "user", "user", "user of the session")

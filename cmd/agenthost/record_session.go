@@ -48,7 +48,7 @@ you share it.`,
 	}
 	flags := cmd.Flags()
 	f.registerFlags(flags)
-	f.load.registerFlags(flags)
+	f.load.registerFlags(io, flags)
 	flags.SetNormalizeFunc(expandDBFlag)
 	flags.StringVar(&f.user, "user", "user", "user of the session")
 	flags.StringVar(&f.name, "name", "", "name of the test or case (default: the name of the session)")

@@ -21,8 +21,8 @@ type revisionFlags struct {
 }
 
 // addLoadFlags adds the flags of verbs that load a folder.
-func (f *revisionFlags) addLoadFlags(cmd *cobra.Command) *cobra.Command {
-	f.load.registerFlags(cmd.Flags())
+func (f *revisionFlags) addLoadFlags(io stdio, cmd *cobra.Command) *cobra.Command {
+	f.load.registerFlags(io, cmd.Flags())
 	return cmd
 }
 
@@ -74,7 +74,7 @@ func listRevisions(ctx context.Context, io stdio, f *revisionFlags, st *store.St
 
 func newDiffCommand(io stdio) *cobra.Command {
 	var f revisionFlags
-	return f.addLoadFlags(f.addJSONFlag(f.setupCommand(&cobra.Command{
+	return f.addLoadFlags(io, f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "diff APPDIR REVISION [REVISION]",
 		Short: "Compare two revisions of an app",
 		Long: `Diff lists the agents that were added, removed or changed between two revisions, and

@@ -20,7 +20,7 @@ import (
 
 func newRollbackCommand(io stdio) *cobra.Command {
 	var f revisionFlags
-	return f.addLoadFlags(f.setupCommand(&cobra.Command{
+	return f.addLoadFlags(io, f.setupCommand(&cobra.Command{
 		Use:   "rollback APPDIR REVISION",
 		Short: "Restore the files of an earlier revision",
 		Long: `Rollback writes the files of a revision into the app's folder, and deletes the other

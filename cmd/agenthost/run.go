@@ -74,7 +74,7 @@ session's state, /session its ID, and /answer prompts again for pending calls.`,
 	flags := cmd.Flags()
 	f.registerFlags(flags)
 	f.registerLimits(flags)
-	f.load.registerFlags(flags)
+	f.load.registerFlags(io, flags)
 	f.authorize.registerFlags(flags)
 	flags.StringVar(&f.session, "session", "", "continue this session, or start one with this ID")
 	flags.StringVar(&f.user, "user", defaultUser, "user ID")

@@ -92,7 +92,7 @@ file.`,
 	flags := cmd.Flags()
 	f.registerFlags(flags)
 	f.registerLimits(flags)
-	f.load.registerFlags(flags)
+	f.load.registerFlags(io, flags)
 	flags.StringVar(&f.addr, "addr", defaultAddr, "address to listen on; if the default port is in use, serve uses the next free one")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "grace period for running turns after a signal")
 	flags.DurationVar(&f.poll, "poll", 0, "poll for changes at this interval instead of using file notifications (default: notifications, and polling every 2s)")

@@ -90,7 +90,7 @@ artifacts of the user or the app do not change.`,
 		Args: requireArgs(2, 3),
 	}, func(ctx context.Context, args []string) error { return rewindSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
-	f.load.registerFlags(cmd.Flags())
+	f.load.registerFlags(io, cmd.Flags())
 	cmd.Flags().StringVar(&f.before, "before", "", "undo this invocation and all later ones")
 	cmd.Flags().IntVar(&f.turns, "turns", 0, "number of turns to undo")
 	cmd.Flags().StringVar(&f.after, "after", "", "undo all events after this one")

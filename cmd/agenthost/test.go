@@ -48,7 +48,7 @@ problems, and 3 when there is no test to run.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.load.registerFlags(flags)
+	f.load.registerFlags(io, flags)
 	flags.StringVar(&f.run, "run", "", "run only the tests whose names match this regular expression")
 	flags.StringVar(&f.format, "format", "text", "output format: text, json or junit")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print every test with its transcript")
@@ -82,7 +82,7 @@ func newTester(io stdio, f *testFlags, dirs []string) (*tester, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tester{io: io, flags: f, name: name, loader: newLoader(opts)}, nil
+	return &tester{io: io, flags: f, name: name, loader: io.newLoader(opts)}, nil
 }
 
 // runOnce runs all tests of all apps once.
