@@ -6,17 +6,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agenthost/pkg/loader"
+	"agenthost/internal/command"
 	"agenthost/pkg/spec"
 )
 
 // configFlags are the flags of config.
 type configFlags struct {
-	load     loadFlags
+	load     command.LoadFlags
 	resolved bool
 }
 
-func newConfigCommand(io stdio) *cobra.Command {
+func newConfigCommand(env command.Env) *cobra.Command {
 	var f configFlags
 	cmd := &cobra.Command{
 		Use:   "config APPDIR",
@@ -25,50 +25,38 @@ func newConfigCommand(io stdio) *cobra.Command {
 depends on. With --resolved it prints the effective document: overlay, includes,
 defaults, schemas and values are applied, and all agents are inlined. Each line ends
 with the file and line that it came from. Secrets are printed as ***.`,
-		Args:    requireArgs(1, 1),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(1, 1),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return printConfig(cmd.Context(), io, &f, args[0])
+			return printConfig(cmd.Context(), env, &f, args[0])
 		},
 	}
-	f.load.registerFlags(io, cmd.Flags())
+	f.load.RegisterFlags(env, cmd.Flags())
 	cmd.Flags().BoolVar(&f.resolved, "resolved", false, "print the effective document")
 	return cmd
 }
 
-func printConfig(ctx context.Context, io stdio, f *configFlags, dir string) error {
-	l, err := f.load.newLoader(dir)
+func printConfig(ctx context.Context, env command.Env, f *configFlags, dir string) error {
+	l, err := f.load.NewLoader(dir)
 	if err != nil {
 		return err
 	}
 	app, ds := l.ResolveEffective(ctx, dir)
-	if err := writeDiagnostics(io, ds); err != nil {
+	if err := env.WriteDiagnostics(ds); err != nil {
 		return err
 	}
 	if app == nil {
-		return &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
+		return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("%s has problems", dir)}
 	}
 	if f.resolved {
-		return failWith(spec.Print(io.out, app.Document, true))
+		return command.FailWith(spec.Print(env.Out, app.Document, true))
 	}
-	fmt.Fprintf(io.out, "revision %s\n", app.Revision)
+	fmt.Fprintf(env.Out, "revision %s\n", app.Revision)
 	for _, file := range app.Files {
-		fmt.Fprintf(io.out, "file %s\n", file)
+		fmt.Fprintf(env.Out, "file %s\n", file)
 	}
 	for _, value := range app.Values {
-		fmt.Fprintln(io.out, value)
+		fmt.Fprintln(env.Out, value)
 	}
 	return nil
-}
-
-// newLoader returns a loader for the single app of a folder.
-func (f *loadFlags) newLoader(dir string) (*loader.Loader, error) {
-	if err := checkApp(dir); err != nil {
-		return nil, err
-	}
-	opts, err := f.loaderOptions(nil, dir)
-	if err != nil {
-		return nil, err
-	}
-	return f.io.newLoader(opts), nil
 }

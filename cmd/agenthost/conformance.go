@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
@@ -29,7 +30,7 @@ import (
 
 // conformanceFlags are the flags of the conformance verbs.
 type conformanceFlags struct {
-	load      loadFlags
+	load      command.LoadFlags
 	apps      []string
 	modes     string
 	runMode   string
@@ -38,7 +39,7 @@ type conformanceFlags struct {
 	reportDir string
 }
 
-func newConformanceCommand(io stdio) *cobra.Command {
+func newConformanceCommand(env command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance",
 		Short: "Run and record the cases of ADK's conformance suite",
@@ -47,16 +48,16 @@ case is a folder CATEGORY/NAME with a spec.yaml, generated-recordings.yaml and
 generated-session.yaml, and the same with -sse for streaming. Models and tools answer as
 they were recorded, and the stored session must be the recorded one.`,
 	}
-	addSubcommands(cmd, newConformanceTestCommand(io), newConformanceRecordCommand(io))
+	command.AddSubcommands(cmd, newConformanceTestCommand(env), newConformanceRecordCommand(env))
 	return cmd
 }
 
-func (f *conformanceFlags) registerFlags(io stdio, cmd *cobra.Command) {
-	f.load.registerFlags(io, cmd.Flags())
+func (f *conformanceFlags) registerFlags(env command.Env, cmd *cobra.Command) {
+	f.load.RegisterFlags(env, cmd.Flags())
 	cmd.Flags().StringSliceVar(&f.apps, "apps", []string{"."}, "folders that contain the apps of the cases, at any depth; repeatable")
 }
 
-func newConformanceTestCommand(io stdio) *cobra.Command {
+func newConformanceTestCommand(env command.Env) *cobra.Command {
 	var f conformanceFlags
 	cmd := &cobra.Command{
 		Use:   "test [PATH...]",
@@ -65,12 +66,12 @@ func newConformanceTestCommand(io stdio) *cobra.Command {
 modes. A case without recordings of a mode is skipped. The apps are served in this
 process, without network and keys; with --url, a server replays them, such as
 agenthost serve --replay-recordings. The exit status is 1 if a case fails.`,
-		PreRunE: applyEnvironment,
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return testConformance(cmd.Context(), io, &f, args)
+			return testConformance(cmd.Context(), env, &f, args)
 		},
 	}
-	f.registerFlags(io, cmd)
+	f.registerFlags(env, cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.modes, "streaming-mode", "", "none or sse (default: both)")
 	flags.StringVar(&f.runMode, "mode", "replay", "replay; the mode live of ADK is not implemented there either")
@@ -80,7 +81,7 @@ agenthost serve --replay-recordings. The exit status is 1 if a case fails.`,
 	return cmd
 }
 
-func newConformanceRecordCommand(io stdio) *cobra.Command {
+func newConformanceRecordCommand(env command.Env) *cobra.Command {
 	var f conformanceFlags
 	cmd := &cobra.Command{
 		Use:   "record PATH... [none|sse]",
@@ -88,13 +89,13 @@ func newConformanceRecordCommand(io stdio) *cobra.Command {
 		Long: `Record sends the messages of the cases in the folders to their apps, with their own
 models and tools, and writes the recordings and the session of each case, which it
 replaces. The last argument is the streaming mode (default: none).`,
-		Args:    requireArgs(1, -1),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(1, -1),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return recordConformance(cmd.Context(), io, &f, args)
+			return recordConformance(cmd.Context(), env, &f, args)
 		},
 	}
-	f.registerFlags(io, cmd)
+	f.registerFlags(env, cmd)
 	return cmd
 }
 
@@ -109,7 +110,7 @@ func (f *conformanceFlags) selectModes() ([]conformance.Mode, error) {
 	return nil, fmt.Errorf("--streaming-mode must be none or sse, got %q", f.modes)
 }
 
-func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths []string) error {
+func testConformance(ctx context.Context, env command.Env, f *conformanceFlags, paths []string) error {
 	modes, err := f.selectModes()
 	if err != nil {
 		return err
@@ -120,11 +121,11 @@ func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths [
 	if len(paths) == 0 {
 		paths = []string{"tests"}
 	}
-	cases, err := findCases(io, paths)
+	cases, err := findCases(env, paths)
 	if err != nil {
 		return err
 	}
-	t := &conformanceRun{io: io, client: &conformance.Runner{
+	t := &conformanceRun{env: env, client: &conformance.Runner{
 		Client: &http.Client{}, URL: strings.TrimSuffix(f.url, "/"), OwnUsers: f.url != "",
 	}}
 	if f.url != "" {
@@ -140,7 +141,7 @@ func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths [
 		defer t.closeApps()
 	}
 	line := strings.Repeat("=", 50)
-	fmt.Fprintf(io.out, "%s\nRunning ADK conformance tests in replay mode...\n%s\n", line, line)
+	fmt.Fprintf(env.Out, "%s\nRunning ADK conformance tests in replay mode...\n%s\n", line, line)
 	var all []*conformance.Summary
 	ran, failed := 0, 0
 	for _, mode := range modes {
@@ -148,8 +149,8 @@ func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths [
 		if err != nil {
 			return err
 		}
-		if err := s.WriteText(io.out); err != nil {
-			return failWith(err)
+		if err := s.WriteText(env.Out); err != nil {
+			return command.FailWith(err)
 		}
 		all, ran, failed = append(all, s), ran+len(s.Results), failed+s.Failed()
 	}
@@ -160,12 +161,12 @@ func testConformance(ctx context.Context, io stdio, f *conformanceFlags, paths [
 	}
 	switch {
 	case ran == 0:
-		return failWithf("no case has recordings; hint: write them with agenthost conformance record %s", strings.Join(paths, " "))
+		return command.FailWithf("no case has recordings; hint: write them with agenthost conformance record %s", strings.Join(paths, " "))
 	case failed > 0:
-		fmt.Fprintf(io.out, "\n%d test(s) failed\n", failed)
-		return &codedError{code: exitProblems}
+		fmt.Fprintf(env.Out, "\n%d test(s) failed\n", failed)
+		return &command.ExitError{Code: command.ExitProblems}
 	}
-	fmt.Fprintf(io.out, "\nAll tests passed!\n")
+	fmt.Fprintf(env.Out, "\nAll tests passed!\n")
 	return nil
 }
 
@@ -178,20 +179,20 @@ func (t *conformanceRun) checkServer(ctx context.Context, address string) error 
 	}
 	var unreachable *url.Error
 	if _, err := t.client.ReadVersion(ctx); errors.As(err, &unreachable) {
-		return failWithf("the server at --url cannot be reached: %w; hint: start it with agenthost serve DIR --replay-recordings DIR", unreachable.Err)
+		return command.FailWithf("the server at --url cannot be reached: %w; hint: start it with agenthost serve DIR --replay-recordings DIR", unreachable.Err)
 	}
 	return nil
 }
 
-func findCases(io stdio, paths []string) ([]*conformance.Case, error) {
+func findCases(env command.Env, paths []string) ([]*conformance.Case, error) {
 	cases, err := conformance.FindCases(paths)
 	if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
-		if err := writeDiagnostics(io, ds); err != nil {
+		if err := env.WriteDiagnostics(ds); err != nil {
 			return nil, err
 		}
-		return nil, &codedError{code: exitProblems}
+		return nil, &command.ExitError{Code: command.ExitProblems}
 	}
-	return cases, failWith(err)
+	return cases, command.FailWith(err)
 }
 
 // rootFolder returns the root of the file system of a path: the user of the command has named
@@ -202,7 +203,7 @@ func rootFolder(path string) string {
 
 // A conformanceRun runs cases on a server, by default in this process.
 type conformanceRun struct {
-	io     stdio
+	env    command.Env
 	client *conformance.Runner
 	// apps, replay and wrap are those of the server in this process.
 	apps   []*runtime.App
@@ -217,18 +218,18 @@ func (t *conformanceRun) runCases(ctx context.Context, cases []*conformance.Case
 	s := &conformance.Summary{Mode: mode}
 	for _, c := range cases {
 		if !c.HasRecordings(mode) {
-			fmt.Fprintf(t.io.out, "Skipping %s: no recordings\n", c)
+			fmt.Fprintf(t.env.Out, "Skipping %s: no recordings\n", c)
 			continue
 		}
-		fmt.Fprintf(t.io.out, "Running %s...", c)
+		fmt.Fprintf(t.env.Out, "Running %s...", c)
 		result, err := t.runCase(ctx, c, mode)
 		if err != nil {
 			return nil, err
 		}
 		if result.Passed() {
-			fmt.Fprint(t.io.out, " ✓ PASS\n")
+			fmt.Fprint(t.env.Out, " ✓ PASS\n")
 		} else {
-			fmt.Fprintf(t.io.out, " ✗ FAIL\nError: %s\n", result.Error)
+			fmt.Fprintf(t.env.Out, " ✗ FAIL\nError: %s\n", result.Error)
 		}
 		s.Results = append(s.Results, result)
 	}
@@ -258,21 +259,21 @@ func (f *conformanceFlags) writeReport(ctx context.Context, t *conformanceRun, a
 		return err
 	})
 	if err != nil {
-		return failWithf("reading the version of the server: %w", err)
+		return command.FailWithf("reading the version of the server: %w", err)
 	}
 	path := filepath.Join(f.reportDir, version.ReportName())
 	file, err := os.Create(path)
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	if err := errors.Join(conformance.WriteMarkdown(file, version, all), file.Close()); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
-	fmt.Fprintf(t.io.err, "report: %s\n", path)
+	fmt.Fprintf(t.env.Err, "report: %s\n", path)
 	return nil
 }
 
-func recordConformance(ctx context.Context, io stdio, f *conformanceFlags, args []string) error {
+func recordConformance(ctx context.Context, env command.Env, f *conformanceFlags, args []string) error {
 	mode := conformance.ModeNone
 	switch last := args[len(args)-1]; last {
 	case "none", "sse":
@@ -283,24 +284,24 @@ func recordConformance(ctx context.Context, io stdio, f *conformanceFlags, args 
 	if len(args) == 0 {
 		return errors.New("name a folder with cases before the streaming mode")
 	}
-	cases, err := findCases(io, args)
+	cases, err := findCases(env, args)
 	if err != nil {
 		return err
 	}
 	recorder := &conformance.Recorder{}
-	t := &conformanceRun{io: io, client: &conformance.Runner{Client: &http.Client{}, Timeout: 10 * time.Minute}, replay: recorder, wrap: recorder.Run}
+	t := &conformanceRun{env: env, client: &conformance.Runner{Client: &http.Client{}, Timeout: 10 * time.Minute}, replay: recorder, wrap: recorder.Run}
 	if err := t.loadApps(ctx, f, cases); err != nil {
 		return err
 	}
 	defer t.closeApps()
 	for _, c := range cases {
 		if err := t.unavailable[c.Spec.Agent]; err != nil {
-			return &codedError{exitProblems, fmt.Errorf("recording %s: %w", c, err)}
+			return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("recording %s: %w", c, err)}
 		}
 		if err := t.serveCase(ctx, func() error { return recorder.RecordCase(ctx, t.client, c, mode) }); err != nil {
-			return failWithf("recording %s: %w", c, err)
+			return command.FailWithf("recording %s: %w", c, err)
 		}
-		fmt.Fprintf(io.out, "Recorded %s\n", c)
+		fmt.Fprintf(env.Out, "Recorded %s\n", c)
 	}
 	return nil
 }
@@ -321,10 +322,10 @@ func (t *conformanceRun) serveCase(ctx context.Context, run func() error) error 
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: server.New(host, &server.Options{
-		Version: t.io.version,
+		Version: t.env.Version,
 		Run: func(ctx context.Context, req *runtime.RunRequest) runtime.Events {
 			return t.wrap(ctx, host.Run, req)
 		},
@@ -364,10 +365,10 @@ func (f *conformanceFlags) findApps() (map[string][]string, error) {
 			return err
 		})
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, failWithf("--apps: folder %s not found", root)
+			return nil, command.FailWithf("--apps: folder %s not found", root)
 		}
 		if err != nil {
-			return nil, failWith(err)
+			return nil, command.FailWith(err)
 		}
 	}
 	return all, nil
@@ -404,11 +405,11 @@ func (t *conformanceRun) loadApps(ctx context.Context, f *conformanceFlags, case
 			t.unavailable[name] = err
 		}
 	}
-	opts, err := f.load.loaderOptions(nil, slices.Sorted(maps.Values(folders))...)
+	opts, err := f.load.LoaderOptions(nil, slices.Sorted(maps.Values(folders))...)
 	if err != nil {
 		return err
 	}
-	l := t.io.newLoader(opts)
+	l := t.env.NewLoader(opts)
 	for _, name := range slices.Sorted(maps.Keys(folders)) {
 		app, ds := l.Load(ctx, folders[name])
 		if app == nil {

@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/wing/adk/adkdb"
 )
 
-func newDBImportCommand(io stdio) *cobra.Command {
-	var f dbFlags
+func newDBImportCommand(env command.Env) *cobra.Command {
+	var f command.DatabaseFlags
 	var o adkdb.Options
-	cmd := f.setupCommand(&cobra.Command{
+	cmd := f.SetupCommand(&cobra.Command{
 		Use:   "import SOURCE",
 		Short: "Import sessions from an ADK database or another agenthost database",
 		Long: `Import copies sessions, events and state from a database of adk-python or adk-go
@@ -25,31 +26,31 @@ only read. Hosts can use both databases during the import: sessions with a runni
 turn are left out. Existing rows are not written again, and sessions that exist with
 different events are left out, so an import can be repeated.
 The exit status is 1 when something was left out; the report lists the reasons.`,
-		Args: requireArgs(1, 1),
-	}, func(ctx context.Context, args []string) error { return dbImport(ctx, io, &f, args[0], &o) })
+		Args: command.RequireArgs(1, 1),
+	}, func(ctx context.Context, args []string) error { return dbImport(ctx, env, &f, args[0], &o) })
 	cmd.Flags().StringVar(&o.App, "app", "", "import only the sessions and the state of this app")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "report what would be imported, and write nothing")
 	return cmd
 }
 
-func dbImport(ctx context.Context, io stdio, f *dbFlags, from string, o *adkdb.Options) error {
-	r, err := adkdb.Import(ctx, from, f.sessionDB, o)
+func dbImport(ctx context.Context, env command.Env, f *command.DatabaseFlags, from string, o *adkdb.Options) error {
+	r, err := adkdb.Import(ctx, from, f.SessionDB, o)
 	if r != nil {
 		printReport := printImport
-		if f.json {
-			printReport = func(io stdio, r *adkdb.Report) error { return printJSON(io, r) }
+		if f.JSON {
+			printReport = func(env command.Env, r *adkdb.Report) error { return env.PrintJSON(r) }
 		}
-		if printErr := printReport(io, r); printErr != nil {
-			return errors.Join(failWith(err), printErr)
+		if printErr := printReport(env, r); printErr != nil {
+			return errors.Join(command.FailWith(err), printErr)
 		}
 	}
 	switch {
 	case err != nil && r != nil:
-		return failWithf("%w: the import is incomplete, run it again to continue", err)
+		return command.FailWithf("%w: the import is incomplete, run it again to continue", err)
 	case err != nil:
-		return failWith(err)
+		return command.FailWith(err)
 	case len(r.LeftOut) > 0:
-		return &codedError{code: exitProblems}
+		return &command.ExitError{Code: command.ExitProblems}
 	}
 	return nil
 }
@@ -57,13 +58,13 @@ func dbImport(ctx context.Context, io stdio, f *dbFlags, from string, o *adkdb.O
 // maxSkippedLines limits the printed list of rows that were left out; JSON has all.
 const maxSkippedLines = 200
 
-func printImport(io stdio, r *adkdb.Report) error {
-	fmt.Fprintf(io.out, "from %s\n", r.Source)
+func printImport(env command.Env, r *adkdb.Report) error {
+	fmt.Fprintf(env.Out, "from %s\n", r.Source)
 	written := "WRITTEN"
 	if r.DryRun {
 		written = "TO WRITE"
 	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\tREAD\t%s\tPRESENT\tLEFT OUT\n", written)
 	for _, row := range []struct {
 		name string
@@ -75,17 +76,17 @@ func printImport(io stdio, r *adkdb.Report) error {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", row.name, row.Read, row.Written, row.Present, row.LeftOut)
 	}
 	if err := w.Flush(); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	for i, l := range r.LeftOut {
 		if i == maxSkippedLines {
-			fmt.Fprintf(io.out, "and %d more: use --json to list all\n", len(r.LeftOut)-i)
+			fmt.Fprintf(env.Out, "and %d more: use --json to list all\n", len(r.LeftOut)-i)
 			break
 		}
-		fmt.Fprintf(io.out, "left out: %s: %s\n", l.What, l.Reason)
+		fmt.Fprintf(env.Out, "left out: %s: %s\n", l.What, l.Reason)
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(io.out, "note: %s\n", n)
+		fmt.Fprintf(env.Out, "note: %s\n", n)
 	}
 	return nil
 }

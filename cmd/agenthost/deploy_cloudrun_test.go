@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agenthost/internal/command"
 )
 
 // cloudRunGrace is the time between SIGTERM and the end of an instance of Cloud Run.
@@ -62,7 +64,7 @@ func TestCloudRunService(t *testing.T) {
 // that turns end within the time that Google's runtimes give. An empty value is a secret.
 func checkServeVariables(t *testing.T, env map[string]string) {
 	t.Helper()
-	flags := newServeCommand(stdio{}).Flags()
+	flags := newServeCommand(command.Env{}).Flags()
 	for variable, value := range env {
 		flag, isFlag := strings.CutPrefix(variable, "AGENTHOST_")
 		if name := strings.ReplaceAll(strings.ToLower(flag), "_", "-"); isFlag && value != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 )
 
@@ -81,7 +82,7 @@ func TestDeployedSettings(t *testing.T) {
 	m, pod := readImage(t), readPod(t)
 	container := pod.container()
 	variables := []map[string]string{m.env, container.variables(), readSecret(t)}
-	flags := newServeCommand(stdio{}).Flags()
+	flags := newServeCommand(command.Env{}).Flags()
 	for _, set := range variables {
 		for name, value := range set {
 			if flag, isFlag := strings.CutPrefix(name, "AGENTHOST_"); isFlag {
@@ -123,7 +124,7 @@ func setFlag(t *testing.T, flags *pflag.FlagSet, variable, name, value string) {
 // parseServeFlags parses arguments of serve and the config file that they name.
 func parseServeFlags(t *testing.T, words []string) *serveFlags {
 	t.Helper()
-	cmd := newServeCommand(stdio{})
+	cmd := newServeCommand(command.Env{})
 	if err := cmd.ParseFlags(words); err != nil {
 		t.Errorf("serve %q: %v", words, err)
 	}

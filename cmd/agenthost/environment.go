@@ -9,21 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/spec"
 )
-
-const variablePrefix = "AGENTHOST_"
-
-// flagVariable returns the environment variable of a flag: AGENTHOST_SESSION_DB for
-// --session-db.
-func flagVariable(flag string) string {
-	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
 
 // flagVariables returns the environment variables of the flags of all verbs.
 func flagVariables(root *cobra.Command) []string {
 	var names []string
-	add := func(f *pflag.Flag) { names = append(names, flagVariable(f.Name)) }
+	add := func(f *pflag.Flag) { names = append(names, command.FlagVariable(f.Name)) }
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		cmd.LocalFlags().VisitAll(add)
@@ -42,17 +35,17 @@ func flagVariables(root *cobra.Command) []string {
 func warnUnknownVariables(logger *slog.Logger, known, used []string) {
 	short := make([]string, len(known)) // the shared prefix would make all names similar
 	for i, name := range known {
-		short[i] = strings.TrimPrefix(name, variablePrefix)
+		short[i] = strings.TrimPrefix(name, command.VariablePrefix)
 	}
 	variables := os.Environ()
 	slices.Sort(variables)
 	for _, variable := range variables {
 		name, value, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, variablePrefix) || slices.Contains(known, name) || slices.Contains(used, name) || isForeignVariable(name, value) {
+		if !strings.HasPrefix(name, command.VariablePrefix) || slices.Contains(known, name) || slices.Contains(used, name) || isForeignVariable(name, value) {
 			continue
 		}
-		if near := spec.Suggest(strings.TrimPrefix(name, variablePrefix), short); near != "" {
-			logger.Warn("ignoring unknown environment variable", "variable", name, "did_you_mean", variablePrefix+near)
+		if near := spec.Suggest(strings.TrimPrefix(name, command.VariablePrefix), short); near != "" {
+			logger.Warn("ignoring unknown environment variable", "variable", name, "did_you_mean", command.VariablePrefix+near)
 			continue
 		}
 		logger.Warn("ignoring unknown environment variable", "variable", name)
@@ -62,7 +55,7 @@ func warnUnknownVariables(logger *slog.Logger, known, used []string) {
 // isForeignVariable reports whether a variable belongs to agenthost's own tests, or is
 // one that Kubernetes and Docker set for a service named agenthost.
 func isForeignVariable(name, value string) bool {
-	rest := strings.TrimPrefix(name, variablePrefix)
+	rest := strings.TrimPrefix(name, command.VariablePrefix)
 	return rest == "CORPUS" || strings.HasPrefix(rest, "TEST_") || strings.HasPrefix(rest, "SERVICE_") ||
 		strings.HasPrefix(rest, "PORT_") || rest == "PORT" && strings.Contains(value, "://")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -24,7 +25,7 @@ import (
 
 // evalFlags are the flags of eval.
 type evalFlags struct {
-	load            loadFlags
+	load            command.LoadFlags
 	plan            evalrun.PlanOptions
 	models          []string
 	baseline        string
@@ -43,7 +44,7 @@ const (
 	maxEvalParallel = 256
 )
 
-func newEvalCommand(io stdio) *cobra.Command {
+func newEvalCommand(env command.Env) *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
 		Use:   "eval DIR [SET[:CASE,CASE]...]",
@@ -57,14 +58,14 @@ else of the test_config.json next to the set, or else tool_trajectory=1 and
 response_match=0.8. The results are stored in the app's .adk/eval_history. The exit status
 is 1 when a case fails, is not evaluated or crashes, or a file has problems, and 3 when
 a set has no case to run.`,
-		Args:    requireArgs(1, -1),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(1, -1),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return evaluateApp(cmd.Context(), io, &f, args)
+			return evaluateApp(cmd.Context(), env, &f, args)
 		},
 	}
 	flags := cmd.Flags()
-	f.load.registerFlags(io, flags)
+	f.load.RegisterFlags(env, flags)
 	flags.StringSliceVar(&f.plan.Metrics, "metrics", nil, "metrics by name, each with an optional threshold, such as response_match=0.7,safety")
 	flags.StringVar(&f.plan.Config, "config", "", "file with the criteria of metrics (default: the test_config.json next to each set)")
 	flags.StringVar(&f.plan.Judge, "judge", "", "model of judges, simulated users and simulated tools whose config names none (default: "+eval.DefaultJudgeModel+")")
@@ -117,31 +118,31 @@ func (f *evalFlags) subjectModels() []string {
 	return f.models
 }
 
-func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) error {
+func evaluateApp(ctx context.Context, env command.Env, f *evalFlags, args []string) error {
 	if err := f.validateFlags(); err != nil {
 		return err
 	}
 	dir := args[0]
-	if err := checkApp(dir); err != nil {
+	if err := command.CheckApp(dir); err != nil {
 		return err
 	}
-	opts, err := f.load.loaderOptions(nil, dir)
+	opts, err := f.load.LoaderOptions(nil, dir)
 	if err != nil {
 		return err
 	}
 	opts.WrapModel = evalrun.WrapModel
-	e := &evaluation{io: io, flags: f, dir: dir}
+	e := &evaluation{env: env, flags: f, dir: dir}
 	defer e.closeAll()
-	if err := e.openService(ctx, io.newLoader(opts)); err != nil {
-		return failWith(err)
+	if err := e.openService(ctx, env.NewLoader(opts)); err != nil {
+		return command.FailWith(err)
 	}
 	f.plan.Vertex = e.service != nil
 	jobs, err := evalrun.Plan(dir, eval.ParseSelections(args[1:]), &f.plan)
 	if err != nil {
-		return planFailure(io, err)
+		return planFailure(env, err)
 	}
 	for _, job := range jobs {
-		if err := writeDiagnostics(io, job.Warnings); err != nil {
+		if err := env.WriteDiagnostics(job.Warnings); err != nil {
 			return err
 		}
 	}
@@ -149,7 +150,7 @@ func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) err
 		e.subjects = append(e.subjects, &evalSubject{model: model})
 	}
 	if err := e.readBaselines(jobs); err != nil {
-		return planFailure(io, err)
+		return planFailure(env, err)
 	}
 	if err := e.openResults(ctx); err != nil {
 		return err
@@ -162,22 +163,22 @@ func evaluateApp(ctx context.Context, io stdio, f *evalFlags, args []string) err
 
 // planFailure returns the error of a plan with its exit status: that of problems for a
 // file, of a failure if there is nothing to run, else of wrong usage.
-func planFailure(io stdio, err error) error {
+func planFailure(env command.Env, err error) error {
 	if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
-		if err := writeDiagnostics(io, ds); err != nil {
+		if err := env.WriteDiagnostics(ds); err != nil {
 			return err
 		}
-		return &codedError{code: exitProblems}
+		return &command.ExitError{Code: command.ExitProblems}
 	}
 	if at := (*fs.PathError)(nil); errors.Is(err, evalrun.ErrNoSets) || errors.Is(err, evalrun.ErrNoCases) || errors.As(err, &at) {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	return err
 }
 
 // An evaluation runs jobs and reports them.
 type evaluation struct {
-	io    stdio
+	env   command.Env
 	flags *evalFlags
 	dir   string
 	// subjects are the app, once for each model.
@@ -216,7 +217,7 @@ func (e *evaluation) readBaselines(jobs []*evalrun.Job) error {
 		return err
 	}
 	for _, set := range without {
-		fmt.Fprintf(e.io.err, "baseline %s has no result of eval set %s\n", e.flags.baseline, set)
+		fmt.Fprintf(e.env.Err, "baseline %s has no result of eval set %s\n", e.flags.baseline, set)
 	}
 	for _, s := range e.subjects {
 		s.baselines = map[string]*evalrun.Baseline{}
@@ -235,7 +236,7 @@ func (e *evaluation) resultFolder() string {
 
 // loadAll loads the app and the models of judges and of --model.
 func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges []string) error {
-	l := e.io.newLoader(opts)
+	l := e.env.NewLoader(opts)
 	app, err := e.loadApp(ctx, l)
 	if err != nil {
 		return err
@@ -255,7 +256,7 @@ func (e *evaluation) loadAll(ctx context.Context, opts *loader.Options, judges [
 	for _, s := range e.subjects {
 		replaced := *opts
 		replaced.Model = models[s.model]
-		if s.app, err = e.loadApp(ctx, e.io.newLoader(&replaced)); err != nil {
+		if s.app, err = e.loadApp(ctx, e.env.NewLoader(&replaced)); err != nil {
 			return err
 		}
 	}
@@ -275,11 +276,11 @@ func (e *evaluation) openService(ctx context.Context, l *loader.Loader) error {
 
 func (e *evaluation) loadApp(ctx context.Context, l *loader.Loader) (*runtime.App, error) {
 	app, ds := l.Load(ctx, e.dir)
-	if err := writeDiagnostics(e.io, ds); err != nil {
+	if err := e.env.WriteDiagnostics(ds); err != nil {
 		return nil, err
 	}
 	if app == nil {
-		return nil, &codedError{exitProblems, fmt.Errorf("%s has problems", e.dir)}
+		return nil, &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("%s has problems", e.dir)}
 	}
 	e.releases = append(e.releases, app.Close)
 	return app, nil
@@ -287,11 +288,11 @@ func (e *evaluation) loadApp(ctx context.Context, l *loader.Loader) (*runtime.Ap
 
 func (e *evaluation) openModels(ctx context.Context, l *loader.Loader, names []string, what string) (evalrun.Models, error) {
 	models, release, ds := l.OpenModels(ctx, e.dir, names)
-	if err := writeDiagnostics(e.io, ds); err != nil {
+	if err := e.env.WriteDiagnostics(ds); err != nil {
 		return nil, err
 	}
 	if models == nil {
-		return nil, &codedError{exitProblems, fmt.Errorf("%s has problems", what)}
+		return nil, &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("%s has problems", what)}
 	}
 	e.releases = append(e.releases, release)
 	return models, nil
@@ -303,7 +304,7 @@ func (e *evaluation) openResults(ctx context.Context) error {
 	if e.flags.sessionDB == "" {
 		return nil
 	}
-	st, err := (&storeFlags{sessionDB: e.flags.sessionDB}).openStoreFor(ctx, createDatabase)
+	st, err := (&command.StoreFlags{SessionDB: e.flags.sessionDB}).OpenStoreFor(ctx, command.CreateDatabase)
 	if err != nil {
 		return err
 	}
@@ -332,13 +333,13 @@ func (e *evaluation) openCache(ctx context.Context, l *loader.Loader, judges []s
 	}
 	answers, err := evalrun.OpenAnswerCache(filepath.Join(e.dir, ".adk", "eval_cache"), nil)
 	if err != nil {
-		fmt.Fprintf(e.io.err, "judge answers are not cached: %v\n", err)
+		fmt.Fprintf(e.env.Err, "judge answers are not cached: %v\n", err)
 		return
 	}
 	e.answers = answers
 	e.releases = append(e.releases, func() {
 		if err := answers.Close(); err != nil {
-			fmt.Fprintln(e.io.err, err)
+			fmt.Fprintln(e.env.Err, err)
 		}
 	})
 }
@@ -354,11 +355,11 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 	began := time.Now()
 	reports, err := e.flags.openReports()
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	defer reports.closeAll()
 	total, done := evalrun.CountCases(jobs)*e.flags.runs*len(e.subjects), 0
-	e.progress = newProgressBar(e.io.err, total)
+	e.progress = newProgressBar(e.env.Err, total)
 	defer e.progress.clearLine()
 	for _, subject := range e.subjects {
 		for _, job := range jobs {
@@ -367,16 +368,16 @@ func (e *evaluation) runJobs(ctx context.Context, jobs []*evalrun.Job) error {
 				err = fmt.Errorf("interrupted after %d of %d runs of cases: continue with --resume", done, total)
 			}
 			if err != nil {
-				return failWith(err)
+				return command.FailWith(err)
 			}
 		}
 	}
 	e.progress.clearLine()
-	if err := reports.writeAll(e.io, time.Since(began)); err != nil {
-		return failWith(err)
+	if err := reports.writeAll(e.env, time.Since(began)); err != nil {
+		return command.FailWith(err)
 	}
 	if !reports.output.HasPassed() {
-		return &codedError{code: exitProblems}
+		return &command.ExitError{Code: command.ExitProblems}
 	}
 	return nil
 }
@@ -417,7 +418,7 @@ func (e *evaluation) openJournal(s *evalSubject, job *evalrun.Job) (*evalrun.Jou
 			return journal, err
 		}
 		e.progress.clearLine()
-		fmt.Fprintf(e.io.err, "no interrupted run of eval set %s: running all of its cases\n", job.Set.ID)
+		fmt.Fprintf(e.env.Err, "no interrupted run of eval set %s: running all of its cases\n", job.Set.ID)
 	}
 	return job.Begin(folder, subject, time.Now())
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"agenthost/internal/command"
 )
 
 // A junitElement is the rule of an element in a JUnit schema.
@@ -141,8 +143,8 @@ cases:
 `)
 	for _, args := range [][]string{nil, {"--runs", "2"}, {"--model", "demo,mute"}} {
 		var out, problems bytes.Buffer
-		code := run(t.Context(), append([]string{"eval", app, "--output", "junit"}, args...), stdio{out: &out, err: &problems})
-		if code != exitProblems || problems.Len() > 0 {
+		code := run(t.Context(), append([]string{"eval", app, "--output", "junit"}, args...), command.Env{Out: &out, Err: &problems})
+		if code != command.ExitProblems || problems.Len() > 0 {
 			t.Fatalf("%v: status %d, %s", args, code, &problems)
 		}
 		if err := validateJUnit(out.Bytes()); err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"agenthost/internal/command"
 	"agenthost/wing/evaluation/evalreport"
 	"agenthost/wing/evaluation/evalrun"
 )
@@ -90,7 +91,7 @@ func (r *evalReports) addFile(path string) {
 }
 
 // writeAll writes the files, and then the report of --output.
-func (r *evalReports) writeAll(io stdio, took time.Duration) error {
+func (r *evalReports) writeAll(env command.Env, took time.Duration) error {
 	for _, f := range r.files {
 		f.report.Duration = took
 		if err := f.writeFile(); err != nil {
@@ -98,7 +99,7 @@ func (r *evalReports) writeAll(io stdio, took time.Duration) error {
 		}
 	}
 	r.output.Duration = took
-	return r.output.Write(io.out, io.err)
+	return r.output.Write(env.Out, env.Err)
 }
 
 func (f *reportFile) writeFile() error {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/wing/evaluation/eval"
 )
@@ -18,7 +19,7 @@ func TestEvalSessionDB(t *testing.T) {
 	saveFile(t, app, "first.eval.yaml", "metrics: {response_match: 1}\ncases:\n- {name: hello, user: hi, expect: {text: Hello.}}\n")
 	url := "sqlite:///" + filepath.ToSlash(filepath.Join(t.TempDir(), "r.db"))
 	var out, problems bytes.Buffer
-	if code := run(t.Context(), []string{"eval", app, "--model", "demo", "--session-db", url}, stdio{out: &out, err: &problems}); code != exitOK {
+	if code := run(t.Context(), []string{"eval", app, "--model", "demo", "--session-db", url}, command.Env{Out: &out, Err: &problems}); code != command.ExitOK {
 		t.Fatalf("status %d\n%s%s", code, &out, &problems)
 	}
 	st, err := storeurl.Open(t.Context(), url, nil)
@@ -38,7 +39,7 @@ func TestEvalSessionDB(t *testing.T) {
 	if err != nil || result.ID != listed[0].ID || result.Cases[0].Status != eval.Passed {
 		t.Errorf("result = %+v, %v, want that of the run", result, err)
 	}
-	if code := run(t.Context(), []string{"eval", app, "--session-db", "oracle://x"}, stdio{out: &out, err: &problems}); code != exitFailure {
-		t.Errorf("status %d with an unknown database, want %d", code, exitFailure)
+	if code := run(t.Context(), []string{"eval", app, "--session-db", "oracle://x"}, command.Env{Out: &out, Err: &problems}); code != command.ExitFailure {
+		t.Errorf("status %d with an unknown database, want %d", code, command.ExitFailure)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"agenthost/internal/command"
 	"agenthost/wing/evaluation/eval"
 )
 
@@ -38,7 +39,7 @@ func writeEvalApp(t *testing.T, url string) (app string) {
 func resumeEval(t *testing.T, app string) {
 	t.Helper()
 	var out, problems bytes.Buffer
-	if code := run(t.Context(), []string{"eval", app, "--metrics", "response_match", "--resume"}, stdio{out: &out, err: &problems}); code != exitOK {
+	if code := run(t.Context(), []string{"eval", app, "--metrics", "response_match", "--resume"}, command.Env{Out: &out, Err: &problems}); code != command.ExitOK {
 		t.Fatalf("resume: status %d\n%s%s", code, &out, &problems)
 	}
 	files, err := filepath.Glob(filepath.Join(app, ".adk", "eval_history", "*"))
@@ -105,9 +106,9 @@ func TestEvalInterrupted(t *testing.T) {
 	defer service.Close()
 	app := writeEvalApp(t, service.URL)
 	var out, problems bytes.Buffer
-	code := run(ctx, []string{"eval", app, "--metrics", "response_match", "--parallel", "1"}, stdio{out: &out, err: &problems})
+	code := run(ctx, []string{"eval", app, "--metrics", "response_match", "--parallel", "1"}, command.Env{Out: &out, Err: &problems})
 	const want = "agenthost: interrupted after 5 of 60 runs of cases: continue with --resume\n"
-	if code != exitFailure || problems.String() != want || out.Len() > 0 {
+	if code != command.ExitFailure || problems.String() != want || out.Len() > 0 {
 		t.Errorf("status %d, stdout %q, stderr %q, want status 3 and %q", code, &out, &problems, want)
 	}
 	resumeEval(t, app)
@@ -131,12 +132,12 @@ cases:
 - {name: second, user: maybe, expect: {text: "2"}}
 `)
 	var out, problems bytes.Buffer
-	code := run(t.Context(), []string{"eval", app, "--runs", "4", "--parallel", "1"}, stdio{out: &out, err: &problems})
+	code := run(t.Context(), []string{"eval", app, "--runs", "4", "--parallel", "1"}, command.Env{Out: &out, Err: &problems})
 	const table = `case          status  passed  95 % interval   pass@2  pass^2  response_match  calls/turn  time
 first:always  PASSED  4/4     0.51 to 1       1       1       1               0           <1s
 first:second  FAILED  1/4     0.046 to 0.699  0.5     0       0.25 < 1        1           <1s
 `
-	if code != exitProblems || !strings.HasPrefix(out.String(), table) {
+	if code != command.ExitProblems || !strings.HasPrefix(out.String(), table) {
 		t.Errorf("status %d, stdout:\n%s\nwant:\n%s", code, &out, table)
 	}
 	for _, want := range []string{
@@ -149,7 +150,7 @@ first:second  FAILED  1/4     0.046 to 0.699  0.5     0       0.25 < 1        1 
 	}
 	calls.Store(0)
 	out.Reset()
-	run(t.Context(), []string{"eval", app, "first:second", "--runs", "4", "--parallel", "1", "--output", "json"}, stdio{out: &out, err: &problems})
+	run(t.Context(), []string{"eval", app, "first:second", "--runs", "4", "--parallel", "1", "--output", "json"}, command.Env{Out: &out, Err: &problems})
 	if want := `"passRate":{"share":0.25,"low":0.0455`; !strings.Contains(strings.Join(strings.Fields(out.String()), ""), want) {
 		t.Errorf("stdout = %s, want %s", &out, want)
 	}

@@ -13,13 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/internal/limit"
 	"agenthost/pkg/loader"
 	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalfile"
 )
 
-func newEvalSetCommand(io stdio) *cobra.Command {
+func newEvalSetCommand(env command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evalset",
 		Short: "Create eval sets, and generate their cases with a model",
@@ -27,15 +28,15 @@ func newEvalSetCommand(io stdio) *cobra.Command {
 eval_set does. Their cases have scenarios: a first message, and the plan of a simulated
 user. It does not change sets in YAML.`,
 	}
-	addSubcommands(cmd, newEvalSetCreateCommand(io), newEvalSetAddCommand(io), newEvalSetGenerateCommand(io), newEvalSetPersonasCommand(io))
+	command.AddSubcommands(cmd, newEvalSetCreateCommand(env), newEvalSetAddCommand(env), newEvalSetGenerateCommand(env), newEvalSetPersonasCommand(env))
 	return cmd
 }
 
-func newEvalSetCreateCommand(io stdio) *cobra.Command {
+func newEvalSetCreateCommand(env command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "create DIR NAME",
 		Short: "Create an empty eval set",
-		Args:  requireArgs(2, 2),
+		Args:  command.RequireArgs(2, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := openSetFile(args[0], args[1])
 			if err != nil {
@@ -43,19 +44,19 @@ func newEvalSetCreateCommand(io stdio) *cobra.Command {
 			}
 			defer s.root.Close()
 			if s.exists {
-				return failWithf("eval set %q already exists: %s", s.name, s.filePath())
+				return command.FailWithf("eval set %q already exists: %s", s.name, s.filePath())
 			}
-			return s.writeSet(io)
+			return s.writeSet(env)
 		},
 	}
 }
 
-func newEvalSetAddCommand(io stdio) *cobra.Command {
+func newEvalSetAddCommand(env command.Env) *cobra.Command {
 	var scenarios, session string
 	cmd := &cobra.Command{
 		Use:   "add DIR NAME --scenarios FILE",
 		Short: "Add a case for each scenario of a file to an eval set",
-		Args:  requireArgs(2, 2),
+		Args:  command.RequireArgs(2, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if scenarios == "" {
 				return errors.New("--scenarios is required: a file such as {\"scenarios\": [{\"starting_prompt\": \"…\", \"conversation_plan\": \"…\"}]}")
@@ -66,14 +67,14 @@ func newEvalSetAddCommand(io stdio) *cobra.Command {
 			}
 			defer s.root.Close()
 			if !s.exists {
-				return failWithf("eval set %q not found: create it with agenthost evalset create %s %s", s.name, s.dir, s.name)
+				return command.FailWithf("eval set %q not found: create it with agenthost evalset create %s %s", s.name, s.dir, s.name)
 			}
 			found, input := &eval.Scenarios{}, s.defaultSession()
-			if err := readJSON(io, scenarios, func(src []byte) error { return eval.Decode(filepath.ToSlash(scenarios), src, found) }); err != nil {
+			if err := readJSON(env, scenarios, func(src []byte) error { return eval.Decode(filepath.ToSlash(scenarios), src, found) }); err != nil {
 				return err
 			}
 			if session != "" {
-				if err := readJSON(io, session, func(src []byte) (err error) {
+				if err := readJSON(env, session, func(src []byte) (err error) {
 					input, err = eval.ReadSession(filepath.ToSlash(session), src)
 					return err
 				}); err != nil {
@@ -81,10 +82,10 @@ func newEvalSetAddCommand(io stdio) *cobra.Command {
 				}
 			}
 			if len(found.Scenarios) == 0 {
-				return failWithf("%s has no scenarios", scenarios)
+				return command.FailWithf("%s has no scenarios", scenarios)
 			}
 			s.addScenarios(found.Scenarios, input)
-			return s.writeSet(io)
+			return s.writeSet(env)
 		},
 	}
 	cmd.Flags().StringVar(&scenarios, "scenarios", "", "file with the scenarios, in JSON as for adk eval_set add_eval_case")
@@ -92,13 +93,13 @@ func newEvalSetAddCommand(io stdio) *cobra.Command {
 	return cmd
 }
 
-func newEvalSetPersonasCommand(io stdio) *cobra.Command {
+func newEvalSetPersonasCommand(env command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "personas",
 		Short: "List the prebuilt personas of simulated users",
-		Args:  requireArgs(0, 0),
+		Args:  command.RequireArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "ID\tDESCRIPTION\tBEHAVIORS")
 			for _, p := range eval.Personas() {
 				var traits []string
@@ -124,12 +125,12 @@ type setFile struct {
 
 // openSetFile reads a set, which need not exist. The caller closes its root.
 func openSetFile(dir, name string) (*setFile, error) {
-	if err := checkApp(dir); err != nil {
+	if err := command.CheckApp(dir); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, failWith(err)
+		return nil, command.FailWith(err)
 	}
 	s := &setFile{root: root, dir: dir, name: name, set: &eval.Set{ID: name, Name: name, Cases: []*eval.Case{}, CreationTimestamp: unixSeconds(time.Now())}}
 	if err := s.readSet(); err != nil {
@@ -149,7 +150,7 @@ func (s *setFile) readSet() error {
 	}
 	for _, suffix := range evalfile.YAMLSuffixes() {
 		if _, err := s.root.Lstat(s.name + suffix); err == nil {
-			return failWithf("eval set %q is in YAML: add its cases to %s%s in an editor", s.name, s.name, suffix)
+			return command.FailWithf("eval set %q is in YAML: add its cases to %s%s in an editor", s.name, s.name, suffix)
 		}
 	}
 	f, err := s.root.Open(s.name + eval.SetSuffix)
@@ -157,16 +158,16 @@ func (s *setFile) readSet() error {
 		return eval.CheckNewSetID(s.name)
 	}
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	defer f.Close()
 	src, err := io.ReadAll(io.LimitReader(f, int64(limit.EvalFile.Bytes)+1))
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	set, err := eval.ReadSet(s.filePath(), src, eval.ReproducibleOptions(s.name))
 	if err != nil {
-		return &codedError{exitProblems, err}
+		return &command.ExitError{Code: command.ExitProblems, Err: err}
 	}
 	s.set, s.exists = set, true
 	return nil
@@ -190,27 +191,27 @@ func (s *setFile) addScenarios(scenarios []*eval.Scenario, session *eval.Session
 }
 
 // writeSet writes the set, and prints what has changed.
-func (s *setFile) writeSet(io stdio) error {
+func (s *setFile) writeSet(env command.Env) error {
 	if err := evalfile.WriteSet(s.root, s.name, s.set); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	if !s.exists {
-		fmt.Fprintf(io.out, "Eval set '%s' created for app '%s'.\n", s.name, loader.AppName(s.dir))
+		fmt.Fprintf(env.Out, "Eval set '%s' created for app '%s'.\n", s.name, loader.AppName(s.dir))
 	}
 	for _, message := range s.messages {
-		fmt.Fprintln(io.out, message)
+		fmt.Fprintln(env.Out, message)
 	}
 	return nil
 }
 
 // readJSON reads a file and decodes it. Its problems are printed with their places.
-func readJSON(io stdio, file string, decode func(src []byte) error) error {
+func readJSON(env command.Env, file string, decode func(src []byte) error) error {
 	src, err := readLimitedFile(file)
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	if err := decode(src); err != nil {
-		return planFailure(io, err)
+		return planFailure(env, err)
 	}
 	return nil
 }

@@ -9,18 +9,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalrun"
 )
 
 // generateFlags are the flags of evalset generate.
 type generateFlags struct {
-	load            loadFlags
+	load            command.LoadFlags
 	config, persona string
 	generation      eval.GenerationConfig
 }
 
-func newEvalSetGenerateCommand(io stdio) *cobra.Command {
+func newEvalSetGenerateCommand(env command.Env) *cobra.Command {
 	var f generateFlags
 	cmd := &cobra.Command{
 		Use:   "generate DIR NAME",
@@ -29,14 +30,14 @@ func newEvalSetGenerateCommand(io stdio) *cobra.Command {
 app, and adds a case for each to the eval set, which is created if it does not exist. The
 model is one of the app, or another by its name. The initial state of the sessions has an
 empty value for each key that an instruction requires.`,
-		Args:    requireArgs(2, 2),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(2, 2),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.generateCases(cmd.Context(), io, args[0], args[1])
+			return f.generateCases(cmd.Context(), env, args[0], args[1])
 		},
 	}
 	flags := cmd.Flags()
-	f.load.registerFlags(io, flags)
+	f.load.RegisterFlags(env, flags)
 	flags.StringVar(&f.config, "config", "", "file with count, model_name, generation_instruction and environment_context, in JSON as for adk eval_set generate_eval_cases")
 	flags.IntVar(&f.generation.Count, "count", 5, "how many scenarios to generate")
 	flags.StringVar(&f.generation.Model, "model", eval.DefaultJudgeModel, "model that writes the scenarios")
@@ -50,9 +51,9 @@ empty value for each key that an instruction requires.`,
 	return cmd
 }
 
-func (f *generateFlags) generateCases(ctx context.Context, io stdio, dir, name string) error {
+func (f *generateFlags) generateCases(ctx context.Context, env command.Env, dir, name string) error {
 	if f.config != "" {
-		err := readJSON(io, f.config, func(src []byte) error {
+		err := readJSON(env, f.config, func(src []byte) error {
 			c, err := eval.ReadGenerationConfig(filepath.ToSlash(f.config), src)
 			f.generation = *c
 			return err
@@ -74,7 +75,7 @@ func (f *generateFlags) generateCases(ctx context.Context, io stdio, dir, name s
 	}
 	defer s.root.Close()
 	session := s.defaultSession()
-	scenarios, err := f.askModel(ctx, io, dir, session)
+	scenarios, err := f.askModel(ctx, env, dir, session)
 	if len(scenarios) == 0 && err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (f *generateFlags) generateCases(ctx context.Context, io stdio, dir, name s
 		scenario.Persona = persona
 	}
 	s.addScenarios(scenarios, session)
-	if writeErr := s.writeSet(io); writeErr != nil {
+	if writeErr := s.writeSet(env); writeErr != nil {
 		return writeErr
 	}
 	return err
@@ -103,32 +104,32 @@ func (f *generateFlags) findPersona() (*eval.Persona, error) {
 }
 
 // askModel loads the app and asks the model for scenarios. It sets the state of the session.
-func (f *generateFlags) askModel(ctx context.Context, io stdio, dir string, session *eval.SessionInput) ([]*eval.Scenario, error) {
-	opts, err := f.load.loaderOptions(nil, dir)
+func (f *generateFlags) askModel(ctx context.Context, env command.Env, dir string, session *eval.SessionInput) ([]*eval.Scenario, error) {
+	opts, err := f.load.LoaderOptions(nil, dir)
 	if err != nil {
 		return nil, err
 	}
-	l := io.newLoader(opts)
+	l := env.NewLoader(opts)
 	app, ds := l.Load(ctx, dir)
-	if err := writeDiagnostics(io, ds); err != nil {
+	if err := env.WriteDiagnostics(ds); err != nil {
 		return nil, err
 	}
 	if app == nil {
-		return nil, &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
+		return nil, &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("%s has problems", dir)}
 	}
 	defer app.Close()
 	models, release, ds := l.OpenModels(ctx, dir, []string{f.generation.Model})
-	if err := writeDiagnostics(io, ds); err != nil {
+	if err := env.WriteDiagnostics(ds); err != nil {
 		return nil, err
 	}
 	if models == nil {
-		return nil, &codedError{exitProblems, errors.New("the model has problems")}
+		return nil, &command.ExitError{Code: command.ExitProblems, Err: errors.New("the model has problems")}
 	}
 	defer release()
 	session.State = evalrun.ListStateKeys(app)
 	scenarios, err := eval.GenerateScenarios(ctx, evalrun.NewGenerator(models[f.generation.Model]), evalrun.DescribeApp(app), &f.generation)
 	if err != nil {
-		return scenarios, failWith(err)
+		return scenarios, command.FailWith(err)
 	}
 	return scenarios, nil
 }

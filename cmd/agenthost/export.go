@@ -10,15 +10,17 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"agenthost/internal/command"
 )
 
 // exportFlags are the flags of export.
 type exportFlags struct {
-	load loadFlags
+	load command.LoadFlags
 	adk  string
 }
 
-func newExportCommand(io stdio) *cobra.Command {
+func newExportCommand(env command.Env) *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
 		Use:   "export APPDIR --adk DIR",
@@ -28,43 +30,43 @@ on agenthost: one file per agent, models by name, and values instead of referenc
 Scripted models are left out with a warning: ADK then uses its default model.
 Features that ADK does not support are errors, and then nothing is written;
 "agenthost check --portable" lists them all.`,
-		Args:    requireArgs(1, 1),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(1, 1),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return exportApp(cmd.Context(), io, &f, args[0])
+			return exportApp(cmd.Context(), env, &f, args[0])
 		},
 	}
-	f.load.registerFlags(io, cmd.Flags())
+	f.load.RegisterFlags(env, cmd.Flags())
 	cmd.Flags().StringVar(&f.adk, "adk", "", "output folder, which must be new or empty")
 	return cmd
 }
 
-func exportApp(ctx context.Context, io stdio, f *exportFlags, dir string) error {
+func exportApp(ctx context.Context, env command.Env, f *exportFlags, dir string) error {
 	if f.adk == "" {
 		return errors.New("--adk is required: the output folder")
 	}
-	l, err := f.load.newLoader(dir)
+	l, err := f.load.NewLoader(dir)
 	if err != nil {
 		return err
 	}
 	if entries, err := os.ReadDir(f.adk); err == nil && len(entries) > 0 {
-		return failWithf("%s is not empty: export requires a new or empty folder", f.adk)
+		return command.FailWithf("%s is not empty: export requires a new or empty folder", f.adk)
 	}
 	files, ds := l.Export(ctx, dir)
-	if err := writeDiagnostics(io, ds); err != nil {
+	if err := env.WriteDiagnostics(ds); err != nil {
 		return err
 	}
 	if files == nil {
-		return &codedError{exitProblems, fmt.Errorf("cannot export %s to ADK", dir)}
+		return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("cannot export %s to ADK", dir)}
 	}
 	if err := os.MkdirAll(f.adk, 0o755); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := os.WriteFile(filepath.Join(f.adk, name), files[name], 0o644); err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
-		fmt.Fprintln(io.out, filepath.Join(f.adk, name))
+		fmt.Fprintln(env.Out, filepath.Join(f.adk, name))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"agenthost/internal/command"
 	"agenthost/internal/policy"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/server"
@@ -45,7 +46,7 @@ func (f *grantFlags) readKeys(reserved *policy.Host, sessionDB string) (*connect
 	}
 	keys, err := connection.ParseKeys(text)
 	if err != nil {
-		return nil, failWithf("--credentials-key: %w", err)
+		return nil, command.FailWithf("--credentials-key: %w", err)
 	}
 	reserved.Values = append(reserved.Values, strings.Fields(text)...)
 	return keys, nil
@@ -56,14 +57,14 @@ func (f *grantFlags) readKeyText(reserved *policy.Host) (string, error) {
 	if !ok {
 		text, err := os.ReadFile(f.key)
 		if err != nil {
-			return "", failWithf("--credentials-key: %w", err)
+			return "", command.FailWithf("--credentials-key: %w", err)
 		}
 		return string(text), nil
 	}
 	reserved.Variables = append(reserved.Variables, name)
 	text := os.Getenv(name)
 	if text == "" {
-		return "", failWithf("--credentials-key: environment variable %s is not set", name)
+		return "", command.FailWithf("--credentials-key: environment variable %s is not set", name)
 	}
 	return text, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
@@ -25,5 +26,5 @@ func listKinds() loader.Kinds {
 
 // newLoader returns a loader with the kinds of this program; options may be nil.
 func newLoader(opts *loader.Options) *loader.Loader {
-	return stdio{kinds: listKinds()}.newLoader(opts)
+	return command.Env{Kinds: listKinds()}.NewLoader(opts)
 }

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"agenthost/internal/command"
 )
 
 // licensesFile lists the modules that are linked into the binary, one per line with its
@@ -19,7 +21,7 @@ import (
 //go:embed licenses.txt.gz
 var licensesFile []byte
 
-func newLicensesCommand(io stdio) *cobra.Command {
+func newLicensesCommand(env command.Env) *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
 		Use:   "licenses",
@@ -27,8 +29,8 @@ func newLicensesCommand(io stdio) *cobra.Command {
 		Long: `Licenses prints the modules that are linked into this binary, with their versions and
 licences. With --full it also prints the texts of licences and notices. The source of
 each module is available at its path, in the printed version.`,
-		Args: requireArgs(0, 0),
-		RunE: func(*cobra.Command, []string) error { return failWith(printLicenses(io.out, full)) },
+		Args: command.RequireArgs(0, 0),
+		RunE: func(*cobra.Command, []string) error { return command.FailWith(printLicenses(env.Out, full)) },
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "also print the texts of the licences")
 	return cmd

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
@@ -16,14 +17,14 @@ import (
 
 // memoryFlags are the flags of the subcommands of memory.
 type memoryFlags struct {
-	storeFlags
+	command.StoreFlags
 	user  string
 	limit int
 	json  bool
 	all   bool
 }
 
-func newMemoryCommand(io stdio) *cobra.Command {
+func newMemoryCommand(env command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "memory",
 		Short: "Add sessions to a user's memory, search and delete it",
@@ -31,96 +32,96 @@ func newMemoryCommand(io stdio) *cobra.Command {
 sessions that were added. Agents search them with the tools load_memory and
 preload_memory. APPDIR is the app's folder; the app is not loaded.`,
 	}
-	addSubcommands(cmd, newMemoryAddCommand(io), newMemorySearchCommand(io), newMemoryDeleteCommand(io))
+	command.AddSubcommands(cmd, newMemoryAddCommand(env), newMemorySearchCommand(env), newMemoryDeleteCommand(env))
 	return cmd
 }
 
 // setupCommand adds the flags that all subcommands of memory share, and the function to run.
-func (f *memoryFlags) setupCommand(cmd *cobra.Command, use databaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+func (f *memoryFlags) setupCommand(cmd *cobra.Command, use command.DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&f.user, "user", "user", "user who owns the memory")
-	return f.storeFlags.setupCommand(cmd, use, run)
+	return f.StoreFlags.SetupCommand(cmd, use, run)
 }
 
 // setupMemoryCommand is setupCommand for verbs that read no session.
-func (f *memoryFlags) setupMemoryCommand(cmd *cobra.Command, use databaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+func (f *memoryFlags) setupMemoryCommand(cmd *cobra.Command, use command.DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	f.setupCommand(cmd, use, run)
 	open := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		f.skipSessions()
+		f.SkipSessions()
 		return open(cmd, args)
 	}
 	return cmd
 }
 
-func newMemoryAddCommand(io stdio) *cobra.Command {
+func newMemoryAddCommand(env command.Env) *cobra.Command {
 	var f memoryFlags
 	return f.setupCommand(&cobra.Command{
 		Use:   "add APPDIR SESSION",
 		Short: "Add a session to the memory, replacing its earlier memories",
-		Args:  requireArgs(2, 2),
-	}, createDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+		Args:  command.RequireArgs(2, 2),
+	}, command.CreateDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		sess, err := st.Sessions.Get(ctx, f.sessionKey(args), nil)
 		if err == nil {
 			err = st.Memories.AddSession(ctx, sess)
 		}
 		if err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
-		fmt.Fprintf(io.err, "session %s added to memory\n", args[1])
+		fmt.Fprintf(env.Err, "session %s added to memory\n", args[1])
 		return nil
 	})
 }
 
-func newMemorySearchCommand(io stdio) *cobra.Command {
+func newMemorySearchCommand(env command.Env) *cobra.Command {
 	var f memoryFlags
 	cmd := f.setupMemoryCommand(&cobra.Command{
 		Use:   "search APPDIR TEXT",
 		Short: "Search the memory, best match first",
-		Args:  requireArgs(2, 2),
-	}, readDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+		Args:  command.RequireArgs(2, 2),
+	}, command.ReadDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		found, err := st.Memories.Search(ctx, loader.AppName(args[0]), f.user, store.MemoryQuery{Text: args[1], Limit: f.limit})
 		if err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
-		return f.printMemories(io, found)
+		return f.printMemories(env, found)
 	})
 	cmd.Flags().IntVar(&f.limit, "limit", 10, "maximum number of results")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
-func (f *memoryFlags) printMemories(io stdio, found []*session.Memory) error {
+func (f *memoryFlags) printMemories(env command.Env, found []*session.Memory) error {
 	if f.json {
-		return printJSON(io, append([]*session.Memory{}, found...))
+		return env.PrintJSON(append([]*session.Memory{}, found...))
 	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TIME\tAUTHOR\tTEXT")
 	for _, m := range found {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", m.Timestamp.Local().Format("2006-01-02 15:04:05"), m.Author, strings.Join(strings.Fields(m.Text()), " "))
 	}
-	return failWith(w.Flush())
+	return command.FailWith(w.Flush())
 }
 
-func newMemoryDeleteCommand(io stdio) *cobra.Command {
+func newMemoryDeleteCommand(env command.Env) *cobra.Command {
 	var f memoryFlags
 	cmd := f.setupMemoryCommand(&cobra.Command{
 		Use:   "delete APPDIR (SESSION | --all)",
 		Short: "Delete the memories of a session, or all memories of a user",
-		Args:  requireArgs(1, 2),
-	}, changeDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+		Args:  command.RequireArgs(1, 2),
+	}, command.ChangeDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		switch {
 		case f.all == (len(args) == 2):
 			return errors.New("exactly one of SESSION and --all is required")
 		case f.all:
 			if err := st.Memories.DeleteAll(ctx, loader.AppName(args[0]), f.user); err != nil {
-				return failWith(err)
+				return command.FailWith(err)
 			}
-			fmt.Fprintf(io.err, "all memories of user %s deleted\n", f.user)
+			fmt.Fprintf(env.Err, "all memories of user %s deleted\n", f.user)
 		default:
 			if err := st.Memories.Delete(ctx, f.sessionKey(args)); err != nil {
-				return failWith(err)
+				return command.FailWith(err)
 			}
-			fmt.Fprintf(io.err, "memories of session %s deleted\n", args[1])
+			fmt.Fprintf(env.Err, "memories of session %s deleted\n", args[1])
 		}
 		return nil
 	})

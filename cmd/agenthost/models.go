@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/genai"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
@@ -25,11 +26,11 @@ const pingTimeout = 30 * time.Second
 
 // modelsFlags are the flags of models.
 type modelsFlags struct {
-	load       loadFlags
+	load       command.LoadFlags
 	ping, json bool
 }
 
-func newModelsCommand(io stdio) *cobra.Command {
+func newModelsCommand(env command.Env) *cobra.Command {
 	var f modelsFlags
 	cmd := &cobra.Command{
 		Use:   "models DIR...",
@@ -41,13 +42,13 @@ to set. Keys are never printed. DIR is an app or a folder of apps.
 With --ping, models calls each model once with a short message, and exits with
 status 1 when one fails. Waits for retries are printed to stderr. Models without an
 address, such as scripts, are not called.`,
-		Args:    requireArgs(1, -1),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(1, -1),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			return f.listModels(cmd.Context(), io, dirs)
+			return f.listModels(cmd.Context(), env, dirs)
 		},
 	}
-	f.load.registerFlags(io, cmd.Flags())
+	f.load.RegisterFlags(env, cmd.Flags())
 	cmd.Flags().BoolVar(&f.ping, "ping", false, "call each model once")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
@@ -85,12 +86,12 @@ type pingReply struct {
 	Error        string `json:"error,omitempty"`
 }
 
-func (f *modelsFlags) listModels(ctx context.Context, io stdio, dirs []string) error {
-	apps, err := discoverApps(dirs)
+func (f *modelsFlags) listModels(ctx context.Context, env command.Env, dirs []string) error {
+	apps, err := command.DiscoverApps(dirs)
 	if err != nil {
 		return err
 	}
-	opts, err := f.load.loaderOptions(nil, apps...)
+	opts, err := f.load.LoaderOptions(nil, apps...)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (f *modelsFlags) listModels(ctx context.Context, io stdio, dirs []string) e
 	var problems spec.Diagnostics
 	for _, app := range apps {
 		ds := l.VisitModels(ctx, app, func(use loader.ModelUse) {
-			all = append(all, f.describeUse(ctx, io, loader.AppName(app), use))
+			all = append(all, f.describeUse(ctx, env, loader.AppName(app), use))
 		})
 		for _, d := range ds {
 			if d.Severity == spec.Error {
@@ -107,29 +108,29 @@ func (f *modelsFlags) listModels(ctx context.Context, io stdio, dirs []string) e
 			}
 		}
 	}
-	if err := writeDiagnostics(io, problems); err != nil {
+	if err := env.WriteDiagnostics(problems); err != nil {
 		return err
 	}
 	if f.json {
-		err = json.NewEncoder(io.out).Encode(all)
+		err = json.NewEncoder(env.Out).Encode(all)
 	} else {
-		err = writeModels(io, all, len(apps) > 1)
+		err = writeModels(env, all, len(apps) > 1)
 	}
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	for _, m := range all {
 		if m.Ping != nil && !m.Ping.OK {
-			return &codedError{code: exitProblems}
+			return &command.ExitError{Code: command.ExitProblems}
 		}
 	}
 	if problems.HasErrors() {
-		return &codedError{code: exitProblems}
+		return &command.ExitError{Code: command.ExitProblems}
 	}
 	return nil
 }
 
-func (f *modelsFlags) describeUse(ctx context.Context, io stdio, app string, use loader.ModelUse) listedModel {
+func (f *modelsFlags) describeUse(ctx context.Context, env command.Env, app string, use loader.ModelUse) listedModel {
 	m := listedModel{
 		App: app, Name: use.Name, Agents: append([]string{}, use.Agents...), Provider: use.Provider, Model: use.Model, URL: use.URL,
 		Summaries: use.Summaries, RouteOf: use.RouteOf, FallbackOf: use.FallbackOf, Fallbacks: use.Fallbacks, Routes: use.Routes, Key: listedKey{State: "none"},
@@ -141,20 +142,20 @@ func (f *modelsFlags) describeUse(ctx context.Context, io stdio, app string, use
 		m.Key = listedKey{State: "present", From: c.From}
 	}
 	if f.ping && use.URL != "" || f.ping && use.Credential.Missing != "" {
-		m.Ping = pingModel(ctx, io, use.LLM)
+		m.Ping = pingModel(ctx, env, use.LLM)
 	}
 	return m
 }
 
 // pingModel calls a model once, and prints what the call waits for. A truncated response
 // counts as a success.
-func pingModel(ctx context.Context, io stdio, llm model.LLM) *pingReply {
+func pingModel(ctx context.Context, env command.Env, llm model.LLM) *pingReply {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	req := &model.Request{
 		Contents: []*genai.Content{model.UserText("Reply with the word ok.")},
 		Config:   &genai.GenerateContentConfig{MaxOutputTokens: 16},
-		OnWait:   func(w model.Wait) { fmt.Fprintln(io.err, w) },
+		OnWait:   func(w model.Wait) { fmt.Fprintln(env.Err, w) },
 	}
 	start := time.Now()
 	var err error
@@ -172,12 +173,12 @@ func pingModel(ctx context.Context, io stdio, llm model.LLM) *pingReply {
 	return reply
 }
 
-func writeModels(io stdio, all []listedModel, several bool) error {
+func writeModels(env command.Env, all []listedModel, several bool) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(io.err, "no models")
+		_, err := fmt.Fprintln(env.Err, "no models")
 		return err
 	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 	if several {
 		fmt.Fprint(w, "APP\t")
 	}
@@ -196,7 +197,7 @@ func writeModels(io stdio, all []listedModel, several bool) error {
 	}
 	for _, m := range all {
 		if m.Ping != nil {
-			fmt.Fprintln(io.out, m.formatPing(several))
+			fmt.Fprintln(env.Out, m.formatPing(several))
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
@@ -19,7 +20,7 @@ import (
 // newFlags are the flags of new.
 type newFlags struct{ template, model string }
 
-func newNewCommand(io stdio) *cobra.Command {
+func newNewCommand(env command.Env) *cobra.Command {
 	var f newFlags
 	cmd := &cobra.Command{
 		Use:   "new DIR",
@@ -36,10 +37,10 @@ one of:
 
 With --model the app uses the model of this name. Otherwise it answers from a script,
 without an API key or network access, until you configure a model.`,
-		Args:    requireArgs(1, 1),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(1, 1),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return createApp(cmd.Context(), io, &f, filepath.Clean(args[0]))
+			return createApp(cmd.Context(), env, &f, filepath.Clean(args[0]))
 		},
 	}
 	flags := cmd.Flags()
@@ -48,15 +49,15 @@ without an API key or network access, until you configure a model.`,
 	return cmd
 }
 
-func createApp(ctx context.Context, io stdio, f *newFlags, dir string) error {
+func createApp(ctx context.Context, env command.Env, f *newFlags, dir string) error {
 	if err := f.validateFlags(); err != nil {
 		return err
 	}
 	if err := loader.CheckAppName(dir); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	if _, err := os.Lstat(dir); err == nil {
-		return failWithf("%s already exists: new requires a new folder", dir)
+		return command.FailWithf("%s already exists: new requires a new folder", dir)
 	}
 	app := newApp{Name: loader.AppName(dir), Template: f.template, Model: f.model}
 	if f.model != "" {
@@ -66,7 +67,7 @@ func createApp(ctx context.Context, io stdio, f *newFlags, dir string) error {
 	if err := app.createFolder(ctx, dir); err != nil {
 		return err
 	}
-	printNextSteps(io, &app, dir)
+	printNextSteps(env, &app, dir)
 	return nil
 }
 
@@ -75,7 +76,7 @@ var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+~-]*[A-Za-z0-9]$
 
 func (f *newFlags) validateFlags() error {
 	if !slices.Contains(templateNames(), f.template) {
-		text := fmt.Sprintf("unknown template %q: the templates are %s", f.template, joinNames(templateNames()))
+		text := fmt.Sprintf("unknown template %q: the templates are %s", f.template, command.JoinNames(templateNames()))
 		if near := spec.Suggest(f.template, templateNames()); near != "" {
 			text = fmt.Sprintf("unknown template %q: did you mean %q?", f.template, near)
 		}
@@ -95,29 +96,29 @@ func isPlainString(text string) bool {
 }
 
 // printNextSteps prints the commands that lead to the first answer.
-func printNextSteps(io stdio, app *newApp, dir string) {
+func printNextSteps(env command.Env, app *newApp, dir string) {
 	lacksKey := slices.ContainsFunc(app.missing, func(name string) bool { return slices.Contains(app.keys, name) })
 	switch {
 	case app.IsScripted():
-		fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n", dir)
+		fmt.Fprintf(env.Out, "Wrote %s. Talk to it:\n\n", dir)
 	case len(app.missing) == 0:
-		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Talk to it:\n\n", dir, app.Model)
+		fmt.Fprintf(env.Out, "Wrote %s, which uses the model %s. Talk to it:\n\n", dir, app.Model)
 	default:
 		what := "variables"
 		if lacksKey && len(app.missing) == 1 {
 			what = "key"
 		}
-		fmt.Fprintf(io.out, "Wrote %s, which uses the model %s. Set its %s, and talk to it:\n\n  export %s=…\n",
+		fmt.Fprintf(env.Out, "Wrote %s, which uses the model %s. Set its %s, and talk to it:\n\n  export %s=…\n",
 			dir, app.Model, what, strings.Join(app.missing, "=… "))
 	}
-	fmt.Fprintf(io.out, "  agenthost run %s\n\n", dir)
+	fmt.Fprintf(env.Out, "  agenthost run %s\n\n", dir)
 	switch {
 	case app.IsScripted():
-		fmt.Fprintf(io.out, "It answers from a script; %s shows how to use a real model.\n", filepath.Join(dir, "README.md"))
+		fmt.Fprintf(env.Out, "It answers from a script; %s shows how to use a real model.\n", filepath.Join(dir, "README.md"))
 	case lacksKey && len(app.missing) == 1:
-		fmt.Fprintf(io.out, "The key can also be in %s, which git ignores.\n", filepath.Join(dir, ".env"))
+		fmt.Fprintf(env.Out, "The key can also be in %s, which git ignores.\n", filepath.Join(dir, ".env"))
 	case lacksKey:
-		fmt.Fprintf(io.out, "The variables can also be in %s, which git ignores.\n", filepath.Join(dir, ".env"))
+		fmt.Fprintf(env.Out, "The variables can also be in %s, which git ignores.\n", filepath.Join(dir, ".env"))
 	}
-	fmt.Fprintln(io.out, "Edit the files while you chat: the next answer uses the saved version.")
+	fmt.Fprintln(env.Out, "Edit the files while you chat: the next answer uses the saved version.")
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/template"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/spec"
 )
 
@@ -129,7 +130,7 @@ func failToCreate(dir string, err error) error {
 	case errors.As(err, &link):
 		err = link.Err
 	}
-	return failWithf("cannot create %s: %w", dir, err)
+	return command.FailWithf("cannot create %s: %w", dir, err)
 }
 
 func (a *newApp) writeFiles(dir string) error {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/command"
 )
 
 // newModels are models by the names that people write, with the variables of their keys.
@@ -56,13 +58,13 @@ func TestNewTemplates(t *testing.T) {
 // TestNewReadmes runs the commands of the README of each template in the app's folder. Lines
 // that begin with > are typed into the conversation.
 func TestNewReadmes(t *testing.T) {
-	command := regexp.MustCompile(`(?m)^    agenthost (.*?)(?: +#.*)?\n((?:    > .*\n)*)`)
+	line := regexp.MustCompile(`(?m)^    agenthost (.*?)(?: +#.*)?\n((?:    > .*\n)*)`)
 	for _, name := range templateNames() {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "my-app")
 			runNew(t, "new", dir, "--template", name)
 			t.Chdir(dir)
-			commands := command.FindAllStringSubmatch(readText(t, "README.md"), -1)
+			commands := line.FindAllStringSubmatch(readText(t, "README.md"), -1)
 			for _, m := range commands {
 				verb, text, quoted := strings.Cut(m[1], ` "`)
 				args := strings.Fields(verb)
@@ -70,8 +72,8 @@ func TestNewReadmes(t *testing.T) {
 					args = append(args, strings.TrimSuffix(text, `"`))
 				}
 				var out, problems bytes.Buffer
-				code := run(t.Context(), args, stdio{in: strings.NewReader(strings.ReplaceAll(m[2], "    > ", "")), out: &out, err: &problems})
-				if code != exitOK || args[0] == "run" && out.Len() == 0 {
+				code := run(t.Context(), args, command.Env{In: strings.NewReader(strings.ReplaceAll(m[2], "    > ", "")), Out: &out, Err: &problems})
+				if code != command.ExitOK || args[0] == "run" && out.Len() == 0 {
 					t.Errorf("%s: exit status %d\n%s%s", m[1], code, &out, &problems)
 				}
 			}
@@ -86,8 +88,8 @@ func TestNewReadmes(t *testing.T) {
 func runNew(t *testing.T, args ...string) {
 	t.Helper()
 	var out, problems bytes.Buffer
-	code := run(t.Context(), args, stdio{in: strings.NewReader(""), out: &out, err: &problems})
-	if code != exitOK || strings.Contains(problems.String(), "hint:") {
+	code := run(t.Context(), args, command.Env{In: strings.NewReader(""), Out: &out, Err: &problems})
+	if code != command.ExitOK || strings.Contains(problems.String(), "hint:") {
 		t.Fatalf("%q: exit status %d\n%s%s", args, code, &out, &problems)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	goio "io"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
@@ -43,7 +44,7 @@ func (f *observeFlags) registerFlags(flags *pflag.FlagSet) {
 }
 
 // newLogger returns the host's logger.
-func (f *observeFlags) newLogger(io stdio) (*slog.Logger, error) {
+func (f *observeFlags) newLogger(env command.Env) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level must be debug, info, warn or error, got %q", f.logLevel)
@@ -51,9 +52,9 @@ func (f *observeFlags) newLogger(io stdio) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: level}
 	switch f.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(io.err, opts)), nil
+		return slog.New(slog.NewTextHandler(env.Err, opts)), nil
 	case logFormatJSON:
-		return slog.New(slog.NewJSONHandler(io.err, opts)), nil
+		return slog.New(slog.NewJSONHandler(env.Err, opts)), nil
 	}
 	return nil, fmt.Errorf("--log-format must be text or json, got %q", f.logFormat)
 }
@@ -61,9 +62,9 @@ func (f *observeFlags) newLogger(io stdio) (*slog.Logger, error) {
 // problemReporter returns how a watch reports the problems of apps: as text to out, or
 // with --log-format json to report, which logs one entry per problem with its facts as
 // attributes.
-func (f *observeFlags) problemReporter(io stdio, logger *slog.Logger) (out goio.Writer, report func(loader.Status)) {
+func (f *observeFlags) problemReporter(env command.Env, logger *slog.Logger) (out io.Writer, report func(loader.Status)) {
 	if f.logFormat != logFormatJSON {
-		return io.err, nil
+		return env.Err, nil
 	}
 	return nil, func(s loader.Status) {
 		logProblems(context.Background(), logger.With("app", s.App), "app problem", s.Diagnostics)
@@ -100,32 +101,32 @@ func hasJSONLog(cmd *cobra.Command, args []string) bool {
 			return args[i+1] == logFormatJSON
 		}
 	}
-	return os.Getenv(flagVariable(flagLogFormat)) == logFormatJSON
+	return os.Getenv(command.FlagVariable(flagLogFormat)) == logFormatJSON
 }
 
 // logFailure logs the failure of a command with --log-format json, and each problem of a
 // document that made it fail.
-func logFailure(ctx context.Context, io stdio, cmd *cobra.Command, failure *codedError) {
-	logger := slog.New(slog.NewJSONHandler(io.err, nil))
-	text := failure.err.Error()
-	if document, ok := errors.AsType[*documentError](failure.err); ok {
-		logProblems(ctx, logger, "config problem", document.problems)
-		text = document.formatSummary()
+func logFailure(ctx context.Context, env command.Env, cmd *cobra.Command, failure *command.ExitError) {
+	logger := slog.New(slog.NewJSONHandler(env.Err, nil))
+	text := failure.Err.Error()
+	if document, ok := errors.AsType[*command.DocumentError](failure.Err); ok {
+		logProblems(ctx, logger, "config problem", document.Problems)
+		text = document.FormatSummary()
 	}
-	attrs := []any{"error", text, "exit_code", failure.code}
-	if failure.code == exitUsage {
+	attrs := []any{"error", text, "exit_code", failure.Code}
+	if failure.Code == command.ExitUsage {
 		attrs = append(attrs, "hint", helpHint)
 	}
 	logger.ErrorContext(ctx, cmd.Name()+" failed", attrs...)
 }
 
 // printNotice prints a line for the operator, or a log entry with --log-format json.
-func (f *observeFlags) printNotice(io stdio, logger *slog.Logger, text string) {
+func (f *observeFlags) printNotice(env command.Env, logger *slog.Logger, text string) {
 	if f.logFormat == logFormatJSON {
 		logger.Info(text)
 		return
 	}
-	fmt.Fprintln(io.err, text)
+	fmt.Fprintln(env.Err, text)
 }
 
 // withProfiler adds Go's profiler to a handler if --pprof is set. Profiling can slow the

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/genai"
 
+	"agenthost/internal/command"
 	"agenthost/internal/textdiff"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
@@ -23,7 +24,7 @@ import (
 
 // optimizeFlags are the flags of optimize.
 type optimizeFlags struct {
-	load                       loadFlags
+	load                       command.LoadFlags
 	plan                       evalrun.PlanOptions
 	agent, model               string
 	validation                 []string
@@ -41,7 +42,7 @@ type optimizeFlags struct {
 	trainCases, validationSets []*eval.Selection
 }
 
-func newOptimizeCommand(io stdio) *cobra.Command {
+func newOptimizeCommand(env command.Env) *cobra.Command {
 	var f optimizeFlags
 	cmd := &cobra.Command{
 		Use:   "optimize DIR [SET[:CASE,CASE]...]",
@@ -55,14 +56,14 @@ It keeps all placeholders, and has no new problem that check reports.
 The scores are printed on stderr. The exit status is 0 if a better instruction was found, 1
 if none was found or a file has problems, and 3 if there is no case to run, a model fails, or
 the command is interrupted.`,
-		Args:    requireArgs(1, -1),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(1, -1),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return optimizeApp(cmd.Context(), io, &f, args)
+			return optimizeApp(cmd.Context(), env, &f, args)
 		},
 	}
 	flags := cmd.Flags()
-	f.load.registerFlags(io, flags)
+	f.load.RegisterFlags(env, flags)
 	flags.StringVar(&f.agent, "agent", "", "agent whose instruction is improved (default: the root agent)")
 	flags.StringArrayVar(&f.validation, "validation", nil, "SET or SET:CASE,CASE whose score decides; repeatable (default: the sets to learn from)")
 	flags.StringVar(&f.model, "model", "", "model that proposes instructions: a name under models:, or PROVIDER/NAME (default: "+eval.DefaultJudgeModel+")")
@@ -134,42 +135,42 @@ func (f *optimizeFlags) readConfigs(dir string, args []string) error {
 		if f.optimizerConfig, err = optimize.ReadOptimizerConfig(f.optimizer); err != nil {
 			return err
 		}
-		if n := f.optimizerConfig.MaxCaseRuns; n != nil && !f.load.flags.Changed("max-cases") {
+		if n := f.optimizerConfig.MaxCaseRuns; n != nil && !f.load.Flags.Changed("max-cases") {
 			f.maxCases = *n
 		}
-		if n := f.optimizerConfig.BatchSize; n != nil && !f.load.flags.Changed("batch") {
+		if n := f.optimizerConfig.BatchSize; n != nil && !f.load.Flags.Changed("batch") {
 			f.batch = *n
 		}
 	}
 	return nil
 }
 
-func optimizeApp(ctx context.Context, io stdio, f *optimizeFlags, args []string) error {
+func optimizeApp(ctx context.Context, env command.Env, f *optimizeFlags, args []string) error {
 	if err := f.validateFlags(args); err != nil {
 		return err
 	}
 	dir := args[0]
-	if err := checkApp(dir); err != nil {
+	if err := command.CheckApp(dir); err != nil {
 		return err
 	}
 	if err := f.readConfigs(dir, args[1:]); err != nil {
-		return planFailure(io, err)
+		return planFailure(env, err)
 	}
-	opts, err := f.load.loaderOptions(nil, dir)
+	opts, err := f.load.LoaderOptions(nil, dir)
 	if err != nil {
 		return err
 	}
-	o := &optimization{io: io, flags: f, dir: dir, meter: &evalrun.CostMeter{Limit: f.maxCost, CallLimit: f.maxCalls}}
+	o := &optimization{env: env, flags: f, dir: dir, meter: &evalrun.CostMeter{Limit: f.maxCost, CallLimit: f.maxCalls}}
 	o.meter.OnCallLimit = func(err *evalrun.CallsError) { o.stop.setOnce(err) }
 	o.meter.OnLimit = func(err *evalrun.CostError) { o.stop.setOnce(err) }
 	opts.WrapModel = func(llm model.LLM) model.LLM { return evalrun.WrapModel(o.meter.WrapModel(llm)) }
-	o.loader = io.newLoader(opts)
+	o.loader = env.NewLoader(opts)
 	return o.runSearch(ctx)
 }
 
 // An optimization is one search for a better instruction.
 type optimization struct {
-	io     stdio
+	env    command.Env
 	flags  *optimizeFlags
 	dir    string
 	loader *loader.Loader
@@ -203,23 +204,23 @@ func (s *stopReason) getReason() error {
 func (o *optimization) runSearch(ctx context.Context) error {
 	train, validation, err := o.planJobs()
 	if err != nil {
-		return planFailure(o.io, err)
+		return planFailure(o.env, err)
 	}
 	if err := o.readInstruction(ctx); err != nil {
 		return err
 	}
 	proposer := cmp.Or(o.flags.model, o.flags.optimizerConfig.Model, eval.DefaultJudgeModel)
 	models, release, ds := o.loader.OpenModels(ctx, o.dir, append(evalrun.ModelNames(append(train, validation...)), proposer))
-	if err := writeDiagnostics(o.io, ds); err != nil {
+	if err := o.env.WriteDiagnostics(ds); err != nil {
 		return err
 	}
 	if models == nil {
-		return &codedError{exitProblems, errors.New("the model of --model or of a judge has problems")}
+		return &command.ExitError{Code: command.ExitProblems, Err: errors.New("the model of --model or of a judge has problems")}
 	}
 	defer release()
 	ask, err := o.newProposer(models[proposer])
 	if err != nil {
-		return planFailure(o.io, err)
+		return planFailure(o.env, err)
 	}
 	f := o.flags
 	search := &optimize.Optimizer{
@@ -230,11 +231,11 @@ func (o *optimization) runSearch(ctx context.Context) error {
 	result, err := search.Run(ctx)
 	switch unpriced := o.meter.Unpriced(); {
 	case ctx.Err() != nil:
-		return failWithf("interrupted: nothing was written")
+		return command.FailWithf("interrupted: nothing was written")
 	case f.maxCost > 0 && unpriced != "":
-		return failWithf("--max-cost requires prices, and model %s has none: give it a price under models: in app.yaml, or pass --prices", unpriced)
+		return command.FailWithf("--max-cost requires prices, and model %s has none: give it a price under models: in app.yaml, or pass --prices", unpriced)
 	case err != nil:
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	return o.reportResult(result)
 }
@@ -257,13 +258,13 @@ func (o *optimization) planJobs() (train, validation []*evalrun.Job, err error) 
 func (o *optimization) readInstruction(ctx context.Context) error {
 	found, ds, err := o.loader.FindInstruction(ctx, o.dir, o.flags.agent)
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
-	if err := writeDiagnostics(o.io, ds); err != nil {
+	if err := o.env.WriteDiagnostics(ds); err != nil {
 		return err
 	}
 	if found == nil {
-		return &codedError{exitProblems, fmt.Errorf("%s has problems", o.dir)}
+		return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("%s has problems", o.dir)}
 	}
 	o.instruction, o.problems = found, map[string]bool{}
 	for _, d := range o.loader.Check(ctx, o.dir) {
@@ -323,40 +324,40 @@ func (o *optimization) findLimit() error {
 
 func (o *optimization) printStep(s *optimize.Step) {
 	if s.Iteration == 0 {
-		fmt.Fprintf(o.io.err, "present instruction: %s\n", s.Validation)
+		fmt.Fprintf(o.env.Err, "present instruction: %s\n", s.Validation)
 		return
 	}
-	fmt.Fprintf(o.io.err, "iteration %d: ", s.Iteration)
+	fmt.Fprintf(o.env.Err, "iteration %d: ", s.Iteration)
 	if s.Batch != nil {
-		fmt.Fprintf(o.io.err, "batch %s, was %s", s.Batch, s.ParentBatch)
+		fmt.Fprintf(o.env.Err, "batch %s, was %s", s.Batch, s.ParentBatch)
 	}
 	switch {
 	case s.Validation != nil:
-		fmt.Fprintf(o.io.err, "; validation %s\n", s.Validation)
+		fmt.Fprintf(o.env.Err, "; validation %s\n", s.Validation)
 	case s.Batch != nil:
-		fmt.Fprintf(o.io.err, "; rejected: %s\n", s.Rejected)
+		fmt.Fprintf(o.env.Err, "; rejected: %s\n", s.Rejected)
 	case s.Instruction == "":
-		fmt.Fprintf(o.io.err, "%s\n", s.Rejected)
+		fmt.Fprintf(o.env.Err, "%s\n", s.Rejected)
 	default:
-		fmt.Fprintf(o.io.err, "rejected: %s\n", s.Rejected)
+		fmt.Fprintf(o.env.Err, "rejected: %s\n", s.Rejected)
 	}
 }
 
 func (o *optimization) reportResult(result *optimize.Result) error {
 	if dir := o.flags.optimizerConfig.RunDir; dir != "" {
 		if err := optimize.WriteResult(dir, result); err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
 	}
 	if result.Stopped != "" {
-		fmt.Fprintf(o.io.err, "stopped: %s\n", result.Stopped)
+		fmt.Fprintf(o.env.Err, "stopped: %s\n", result.Stopped)
 	}
 	diff, err := o.writeProposal(result)
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	if o.flags.output == "json" {
-		err = printJSON(o.io, struct {
+		err = o.env.PrintJSON(struct {
 			*optimize.Result
 			Agent string  `json:"agent"`
 			File  string  `json:"file"`
@@ -365,23 +366,23 @@ func (o *optimization) reportResult(result *optimize.Result) error {
 			Cost  float64 `json:"costUSD"`
 		}{result, o.instruction.Agent, o.shownFile(), diff, o.meter.Calls(), o.meter.Spent()})
 	} else {
-		_, err = o.io.out.Write([]byte(diff))
+		_, err = o.env.Out.Write([]byte(diff))
 	}
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	spent := fmt.Sprintf("%d case runs and %d model calls", result.CaseRuns, o.meter.Calls())
 	if !result.Improved {
 		if result.Before.Passed == result.Before.Cases {
-			fmt.Fprintf(o.io.err, "all cases pass: nothing to improve (%s)\n", spent)
+			fmt.Fprintf(o.env.Err, "all cases pass: nothing to improve (%s)\n", spent)
 		} else {
-			fmt.Fprintf(o.io.err, "no better instruction found after %s\n", spent)
+			fmt.Fprintf(o.env.Err, "no better instruction found after %s\n", spent)
 		}
-		return &codedError{code: exitProblems}
+		return &command.ExitError{Code: command.ExitProblems}
 	}
-	fmt.Fprintf(o.io.err, "instruction of agent %s: %s, was %s, after %s\n", o.instruction.Agent, result.After, result.Before, spent)
+	fmt.Fprintf(o.env.Err, "instruction of agent %s: %s, was %s, after %s\n", o.instruction.Agent, result.After, result.Before, spent)
 	if o.flags.write {
-		fmt.Fprintf(o.io.err, "written: %s\n", o.shownFile())
+		fmt.Fprintf(o.env.Err, "written: %s\n", o.shownFile())
 	}
 	return nil
 }

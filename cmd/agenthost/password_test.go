@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"agenthost/internal/command"
 	"agenthost/internal/testdb"
 )
 
@@ -127,6 +128,6 @@ func runVerb(t *testing.T, args []string) (string, int) {
 	}
 	var complaints bytes.Buffer
 	out := &outputCapture{cancel: end}
-	code := run(ctx, args, stdio{in: strings.NewReader(""), out: out, err: &complaints})
+	code := run(ctx, args, command.Env{In: strings.NewReader(""), Out: out, Err: &complaints})
 	return out.String() + complaints.String(), code
 }

@@ -7,28 +7,29 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
 )
 
-func newPlanCommand(io stdio) *cobra.Command {
+func newPlanCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
 	var live time.Duration
-	cmd := f.addLoadFlags(io, f.addJSONFlag(f.setupCommand(&cobra.Command{
+	cmd := f.addLoadFlags(env, f.addJSONFlag(f.SetupCommand(&cobra.Command{
 		Use:   "plan DIR...",
 		Short: "Show what serving these files would change",
 		Long: `Plan compares the apps of the folders with the revisions that the session database
 served last, and changes nothing. DIR is an app or a folder of apps. The exit status
 is 0 when nothing would change, 4 when something would, and 1 when an app has
 problems and would not be activated.`,
-		Args: requireArgs(1, -1),
-	}, readOrEmpty, func(ctx context.Context, st *store.Store, dirs []string) error {
-		opts, err := f.load.loaderOptions(nil, dirs...)
+		Args: command.RequireArgs(1, -1),
+	}, command.ReadOrEmpty, func(ctx context.Context, st *store.Store, dirs []string) error {
+		opts, err := f.load.LoaderOptions(nil, dirs...)
 		if err != nil {
 			return err
 		}
-		p := &planner{io: io, loader: newLoader(opts), store: st, since: time.Now().Add(-live)}
+		p := &planner{env: env, loader: newLoader(opts), store: st, since: time.Now().Add(-live)}
 		return p.planApps(ctx, dirs, f.json)
 	})))
 	cmd.Flags().DurationVar(&live, "live", 24*time.Hour, "count a session as live if its last event is newer than this")
@@ -37,7 +38,7 @@ problems and would not be activated.`,
 
 // A planner compares folders with a database.
 type planner struct {
-	io     stdio
+	env    command.Env
 	loader *loader.Loader
 	store  *store.Store
 	since  time.Time
@@ -58,10 +59,10 @@ func (p *planner) planApps(ctx context.Context, dirs []string, asJSON bool) erro
 	for _, dir := range dirs {
 		apps, err := loader.Discover(dir)
 		if err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
 		if len(apps) == 0 {
-			return noAppError(dir)
+			return command.NoAppError(dir)
 		}
 		for _, app := range apps {
 			appPlan, err := p.planApp(ctx, app)
@@ -70,7 +71,7 @@ func (p *planner) planApps(ctx context.Context, dirs []string, asJSON bool) erro
 			}
 			if appPlan == nil {
 				broken = true
-				fmt.Fprintf(p.io.err, "agenthost: cannot plan app %s: its files have problems\n", loader.AppName(app))
+				fmt.Fprintf(p.env.Err, "agenthost: cannot plan app %s: its files have problems\n", loader.AppName(app))
 			}
 			if appPlan != nil && appPlan.From != appPlan.To {
 				plans = append(plans, appPlan)
@@ -78,20 +79,20 @@ func (p *planner) planApps(ctx context.Context, dirs []string, asJSON bool) erro
 		}
 	}
 	if asJSON {
-		if err := printJSON(p.io, plans); err != nil {
+		if err := p.env.PrintJSON(plans); err != nil {
 			return err
 		}
 	} else {
 		p.printPlans(plans)
 		if len(plans) == 0 && !broken {
-			fmt.Fprintln(p.io.out, "nothing would change")
+			fmt.Fprintln(p.env.Out, "nothing would change")
 		}
 	}
 	switch {
 	case broken:
-		return &codedError{exitProblems, nil}
+		return &command.ExitError{Code: command.ExitProblems, Err: nil}
 	case len(plans) > 0:
-		return &codedError{exitChanges, nil}
+		return &command.ExitError{Code: command.ExitChanges, Err: nil}
 	}
 	return nil
 }
@@ -99,14 +100,14 @@ func (p *planner) planApps(ctx context.Context, dirs []string, asJSON bool) erro
 // planApp compares one app with the revision served last; nil if the app has problems.
 func (p *planner) planApp(ctx context.Context, dir string) (*plan, error) {
 	loaded, ds := p.loader.LoadFiles(ctx, dir)
-	if err := writeDiagnostics(p.io, ds); err != nil || loaded == nil {
+	if err := p.env.WriteDiagnostics(ds); err != nil || loaded == nil {
 		return nil, err
 	}
 	defer loaded.App.Close()
 	after := &store.Revision{App: loaded.App.Name(), ID: loaded.App.Revision(), Files: loaded.Files}
 	served, err := p.store.Revisions.List(ctx, after.App)
 	if err != nil {
-		return nil, failWith(err)
+		return nil, command.FailWith(err)
 	}
 	appPlan := &plan{App: after.App, Reach: loaded.App.Reload().Sessions, comparison: comparison{To: after.ID, Changes: []loader.Change{}, Files: []string{}}}
 	if len(served) == 0 || served[0].ID == after.ID {
@@ -117,7 +118,7 @@ func (p *planner) planApp(ctx context.Context, dir string) (*plan, error) {
 	}
 	before, err := p.store.Revisions.Get(ctx, after.App, served[0].ID)
 	if err != nil {
-		return nil, failWith(err)
+		return nil, command.FailWith(err)
 	}
 	appPlan.comparison = compareRevisions(ctx, before, after)
 	return appPlan, p.countSessions(ctx, appPlan)
@@ -128,7 +129,7 @@ func (p *planner) countSessions(ctx context.Context, appPlan *plan) error {
 	for token := ""; ; {
 		page, next, err := p.store.Sessions.Page(ctx, &store.PageRequest{App: appPlan.App, Size: 1000, Token: token})
 		if err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
 		for _, sess := range page {
 			appPlan.Sessions++
@@ -145,15 +146,15 @@ func (p *planner) countSessions(ctx context.Context, appPlan *plan) error {
 func (p *planner) printPlans(plans []*plan) {
 	for i, appPlan := range plans {
 		if i > 0 {
-			fmt.Fprintln(p.io.out)
+			fmt.Fprintln(p.env.Out)
 		}
 		if appPlan.From == "" {
-			fmt.Fprintf(p.io.out, "app %s is new: revision %s\n", appPlan.App, appPlan.To)
+			fmt.Fprintf(p.env.Out, "app %s is new: revision %s\n", appPlan.App, appPlan.To)
 			continue
 		}
-		fmt.Fprintf(p.io.out, "app %s: revision %s → %s\n", appPlan.App, appPlan.From, appPlan.To)
-		appPlan.printText(p.io)
-		fmt.Fprintf(p.io.out, "applies to %s: %s, %d live\n", appPlan.describeReach(), formatCount(appPlan.Sessions, "session"), appPlan.Live)
+		fmt.Fprintf(p.env.Out, "app %s: revision %s → %s\n", appPlan.App, appPlan.From, appPlan.To)
+		appPlan.printText(p.env)
+		fmt.Fprintf(p.env.Out, "applies to %s: %s, %d live\n", appPlan.describeReach(), command.FormatCount(appPlan.Sessions, "session"), appPlan.Live)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
@@ -16,14 +17,14 @@ import (
 
 // previewFlags are the flags of preview.
 type previewFlags struct {
-	storeFlags
-	load                 loadFlags
+	command.StoreFlags
+	load                 command.LoadFlags
 	agent, user, session string
 	state                []string
 	stateFile            string
 }
 
-func newPreviewCommand(io stdio) *cobra.Command {
+func newPreviewCommand(env command.Env) *cobra.Command {
 	var f previewFlags
 	cmd := &cobra.Command{
 		Use:   "preview APPDIR [TEXT]",
@@ -31,15 +32,15 @@ func newPreviewCommand(io stdio) *cobra.Command {
 		Long: `Preview prints, as JSON, the exact request that an agent's model would receive: with
 TEXT as the next user message, or without it for the current session. It calls no
 model and stores nothing.`,
-		Args:    requireArgs(1, 2),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(1, 2),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return printPreview(cmd.Context(), io, &f, args)
+			return printPreview(cmd.Context(), env, &f, args)
 		},
 	}
 	flags := cmd.Flags()
-	f.registerFlags(flags)
-	f.load.registerFlags(io, flags)
+	f.RegisterFlags(flags)
+	f.load.RegisterFlags(env, flags)
 	flags.StringVar(&f.agent, "agent", "", "agent to preview (default: the agent that handles the next turn)")
 	flags.StringVar(&f.session, "session", "", "stored session (default: a new session)")
 	flags.StringVar(&f.user, "user", "user", "user of the session")
@@ -48,19 +49,19 @@ model and stores nothing.`,
 	return cmd
 }
 
-func printPreview(ctx context.Context, io stdio, f *previewFlags, args []string) error {
+func printPreview(ctx context.Context, env command.Env, f *previewFlags, args []string) error {
 	state, err := f.readState()
 	if err != nil {
 		return err
 	}
 	if f.session == "" {
-		f.sessionDB = "memory:"
+		f.SessionDB = "memory:"
 	}
 	open := func(ctx context.Context, _ *slog.Logger) (*store.Store, error) {
-		return f.openStoreFor(ctx, readDatabase)
+		return f.OpenStoreFor(ctx, command.ReadDatabase)
 	}
-	f.load.storesNothing = true
-	host, app, err := f.load.openHost(ctx, io, args[0], nil, open)
+	f.load.StoresNothing = true
+	host, app, err := f.load.OpenHost(ctx, args[0], nil, open)
 	if err != nil {
 		return err
 	}
@@ -71,9 +72,9 @@ func printPreview(ctx context.Context, io stdio, f *previewFlags, args []string)
 		Text: strings.Join(args[1:], " "),
 	})
 	if err != nil {
-		return f.addLocation(runFailure(err))
+		return f.AddLocation(runFailure(err))
 	}
-	return printJSON(io, p)
+	return env.PrintJSON(p)
 }
 
 func (f *previewFlags) readState() (map[string]any, error) {
@@ -98,10 +99,10 @@ func (f *previewFlags) readState() (map[string]any, error) {
 func runFailure(err error) error {
 	re := runtime.AsRunError(err)
 	if re.Code == runtime.CodeInternal && re.Err != nil {
-		return failWith(re.Err)
+		return command.FailWith(re.Err)
 	}
 	if failed, ok := errors.AsType[*model.Error](err); ok && failed.URL != "" {
-		return failWith(failed) // with the address, which clients of a server do not get
+		return command.FailWith(failed) // with the address, which clients of a server do not get
 	}
-	return failWith(re)
+	return command.FailWith(re)
 }

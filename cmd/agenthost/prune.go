@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
@@ -24,7 +25,7 @@ type pruneFlags struct {
 	dryRun    bool
 }
 
-func newSessionPruneCommand(io stdio) *cobra.Command {
+func newSessionPruneCommand(env command.Env) *cobra.Command {
 	var f pruneFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "prune APPDIR --older-than AGE",
@@ -32,37 +33,37 @@ func newSessionPruneCommand(io stdio) *cobra.Command {
 		Long: `Prune deletes the sessions of an app whose creation and last event are older than
 AGE, such as 30d or 12h, with their events, state and artifacts. It skips sessions with a running
 turn. With retention: in app.yaml, serve prunes sessions automatically.`,
-		Args: requireArgs(1, 1),
-	}, func(ctx context.Context, args []string) error { return pruneSessions(ctx, io, &f, args[0]) })
+		Args: command.RequireArgs(1, 1),
+	}, func(ctx context.Context, args []string) error { return pruneSessions(ctx, env, &f, args[0]) })
 	cmd.Flags().StringVar(&f.olderThan, "older-than", "", "minimum age of the last event, such as 30d")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list the sessions without deleting them")
 	return cmd
 }
 
-func pruneSessions(ctx context.Context, io stdio, f *pruneFlags, dir string) error {
+func pruneSessions(ctx context.Context, env command.Env, f *pruneFlags, dir string) error {
 	var age spec.Duration
 	if ds := age.DecodeSpec(&spec.Node{Kind: spec.Scalar, Value: f.olderThan}); ds.HasErrors() || age == 0 {
 		return fmt.Errorf("--older-than must be a duration above zero, such as 30d, 12h or 1h30m, got %q", f.olderThan)
 	}
-	use := changeDatabase
+	use := command.ChangeDatabase
 	if f.dryRun {
-		use = readDatabase
+		use = command.ReadDatabase
 	}
-	st, err := f.openStoreFor(ctx, use)
+	st, err := f.OpenStoreFor(ctx, use)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
 	n, err := st.Prune(ctx, &store.PruneRequest{
 		App: loader.AppName(dir), Age: time.Duration(age), DryRun: f.dryRun,
-		Each: func(key session.Key) { fmt.Fprintf(io.out, "%s\t%s\n", key.ID, key.User) },
+		Each: func(key session.Key) { fmt.Fprintf(env.Out, "%s\t%s\n", key.ID, key.User) },
 	})
 	outcome := "deleted"
 	if f.dryRun {
 		outcome = "would be deleted"
 	}
-	fmt.Fprintf(io.err, "%s %s\n", formatCount(n, "session"), outcome)
-	return failWith(err)
+	fmt.Fprintf(env.Err, "%s %s\n", command.FormatCount(n, "session"), outcome)
+	return command.FailWith(err)
 }
 
 // pruneRegularly deletes sessions past their app's retention every 10 minutes, until ctx

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"agenthost/internal/command"
 )
 
 const repo = "../.."
@@ -64,15 +66,15 @@ func linkApps(t *testing.T, apps string) string {
 }
 
 // runCommandLine runs a command and returns its output.
-func runCommandLine(t *testing.T, command, input string) string {
+func runCommandLine(t *testing.T, line, input string) string {
 	t.Helper()
 	var args []string
-	for _, w := range shellWord.FindAllStringSubmatch(command, -1)[1:] {
+	for _, w := range shellWord.FindAllStringSubmatch(line, -1)[1:] {
 		args = append(args, w[1]+w[2])
 	}
 	var out, problems bytes.Buffer
-	if code := run(t.Context(), args, stdio{in: strings.NewReader(input), out: &out, err: &problems}); code != exitOK {
-		t.Fatalf("%s: exit status %d\n%s", command, code, &problems)
+	if code := run(t.Context(), args, command.Env{In: strings.NewReader(input), Out: &out, Err: &problems}); code != command.ExitOK {
+		t.Fatalf("%s: exit status %d\n%s", line, code, &problems)
 	}
 	return out.String()
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"agenthost/internal/command"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 	readyTimeout = 3 * time.Second
 )
 
-func newReadyCommand(io stdio) *cobra.Command {
+func newReadyCommand(env command.Env) *cobra.Command {
 	var addr string
 	cmd := &cobra.Command{
 		Use:   "ready",
@@ -29,15 +31,15 @@ func newReadyCommand(io stdio) *cobra.Command {
 		Long: `Ready checks the readiness of the host that listens on --addr. When the host is not
 ready, it prints the reasons and exits with status 1. Use it as the health check of
 a container that contains no other program.`,
-		Args:    requireArgs(0, 0),
-		PreRunE: applyEnvironment,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return checkReady(cmd.Context(), io, addr) },
+		Args:    command.RequireArgs(0, 0),
+		PreRunE: command.ApplyEnvironment,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return checkReady(cmd.Context(), env, addr) },
 	}
 	cmd.Flags().StringVar(&addr, "addr", defaultAddr, "address that serve listens on")
 	return cmd
 }
 
-func checkReady(ctx context.Context, std stdio, addr string) error {
+func checkReady(ctx context.Context, std command.Env, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("--addr must be HOST:PORT, such as %s, got %q", defaultAddr, addr)
@@ -64,17 +66,17 @@ func checkReady(ctx context.Context, std stdio, addr string) error {
 		return notReady("the server at %s is not an agenthost: status %d", at, res.StatusCode)
 	}
 	for _, reason := range body.Reasons {
-		fmt.Fprintln(std.err, reason)
+		fmt.Fprintln(std.Err, reason)
 	}
 	if !*body.Ready {
 		return notReady("the host at %s is not ready", at)
 	}
-	fmt.Fprintln(std.out, "ready")
+	fmt.Fprintln(std.Out, "ready")
 	return nil
 }
 
 func notReady(format string, args ...any) error {
-	return &codedError{exitProblems, fmt.Errorf(format, args...)}
+	return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf(format, args...)}
 }
 
 // dialHost returns the loopback address for a host that listens on all addresses.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
@@ -14,22 +15,22 @@ import (
 func runRecorded(file string, run func(opts *loader.Options) error) error {
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return failWithf("--record: %w", err)
+		return command.FailWithf("--record: %w", err)
 	}
 	rec := provider.NewRecorder(out)
 	err = run(&loader.Options{WrapModel: rec.Wrap, WrapTool: loader.RecordTools(rec)})
 	if writeErr := errors.Join(rec.Err(), out.Close()); err == nil {
-		err = failWith(writeErr)
+		err = command.FailWith(writeErr)
 	}
 	return err
 }
 
 // replayOptions returns loader options that replay the responses of models and tools
 // from a record.
-func replayOptions(io stdio, file string) (*loader.Options, error) {
+func replayOptions(env command.Env, file string) (*loader.Options, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, failWithf("--replay: %w", err)
+		return nil, command.FailWithf("--replay: %w", err)
 	}
 	n, ds := spec.Parse(file, text)
 	var script *provider.Script
@@ -38,11 +39,11 @@ func replayOptions(io stdio, file string) (*loader.Options, error) {
 		script, more = provider.DecodeScript(n)
 		ds = append(ds, more...)
 	}
-	if err := writeDiagnostics(io, ds); err != nil {
+	if err := env.WriteDiagnostics(ds); err != nil {
 		return nil, err
 	}
 	if ds.HasErrors() {
-		return nil, failWithf("--replay: %s has problems", file)
+		return nil, command.FailWithf("--replay: %s has problems", file)
 	}
 	return &loader.Options{Model: provider.NewScripted(script, nil), WrapTool: loader.ReplayTools(script)}, nil
 }

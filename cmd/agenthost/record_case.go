@@ -9,16 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/spec"
 	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalfile"
 )
 
 // recordCase appends a session as a case to the eval set of --out.
-func (f *recordFlags) recordCase(io stdio, r *evalfile.Record) error {
+func (f *recordFlags) recordCase(env command.Env, r *evalfile.Record) error {
 	src, err := os.ReadFile(f.out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return failWithf("--out: %w", err)
+		return command.FailWithf("--out: %w", err)
 	}
 	appendCase := appendToSet
 	if strings.HasSuffix(f.out, evalfile.Suffix) {
@@ -26,18 +27,18 @@ func (f *recordFlags) recordCase(io stdio, r *evalfile.Record) error {
 	}
 	text, cutOff, err := appendCase(f.out, src, r)
 	if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
-		if err := writeDiagnostics(io, ds); err != nil {
+		if err := env.WriteDiagnostics(ds); err != nil {
 			return err
 		}
-		return &codedError{exitProblems, fmt.Errorf("session %s was not added to %s", r.Session.ID, f.out)}
+		return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("session %s was not added to %s", r.Session.ID, f.out)}
 	}
 	if err != nil {
-		return failWithf("cannot create a case from session %s: %w", r.Session.ID, err)
+		return command.FailWithf("cannot create a case from session %s: %w", r.Session.ID, err)
 	}
 	if cutOff {
-		fmt.Fprintf(io.err, "agenthost: the last turn of session %s has no answer and is not part of the case\n", r.Session.ID)
+		fmt.Fprintf(env.Err, "agenthost: the last turn of session %s has no answer and is not part of the case\n", r.Session.ID)
 	}
-	return failWith(replaceFile(f.out, text))
+	return command.FailWith(replaceFile(f.out, text))
 }
 
 // appendToEvalFile returns the text of an eval file with the session as a further case.

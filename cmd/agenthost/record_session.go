@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 	"agenthost/wing/apptest"
@@ -18,12 +19,12 @@ import (
 
 // recordFlags are the flags of record.
 type recordFlags struct {
-	storeFlags
-	load            loadFlags
+	command.StoreFlags
+	load            command.LoadFlags
 	user, name, out string
 }
 
-func newRecordCommand(io stdio) *cobra.Command {
+func newRecordCommand(env command.Env) *cobra.Command {
 	var f recordFlags
 	cmd := &cobra.Command{
 		Use:   "record APPDIR SESSION",
@@ -40,15 +41,15 @@ session as the expected ones. Comments in YAML are kept.
 
 A session contains the user's messages, and so does its test or case: review it before
 you share it.`,
-		Args:    requireArgs(2, 2),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(2, 2),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return recordSession(cmd.Context(), io, &f, args)
+			return recordSession(cmd.Context(), env, &f, args)
 		},
 	}
 	flags := cmd.Flags()
-	f.registerFlags(flags)
-	f.load.registerFlags(io, flags)
+	f.RegisterFlags(flags)
+	f.load.RegisterFlags(env, flags)
 	flags.SetNormalizeFunc(expandDBFlag)
 	flags.StringVar(&f.user, "user", "user", "user of the session")
 	flags.StringVar(&f.name, "name", "", "name of the test or case (default: the name of the session)")
@@ -64,89 +65,89 @@ func expandDBFlag(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string) error {
-	l, err := f.load.newLoader(args[0])
+func recordSession(ctx context.Context, env command.Env, f *recordFlags, args []string) error {
+	l, err := f.load.NewLoader(args[0])
 	if err != nil {
 		return err
 	}
 	suite, ds := l.Suite(ctx, args[0])
-	if err := writeDiagnostics(io, ds); err != nil {
+	if err := env.WriteDiagnostics(ds); err != nil {
 		return err
 	}
 	if suite == nil {
-		return &codedError{exitProblems, fmt.Errorf("%s has problems", args[0])}
+		return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("%s has problems", args[0])}
 	}
 	record, err := f.readSession(ctx, session.Key{App: suite.App, User: f.user, ID: args[1]})
 	if err != nil {
 		return err
 	}
 	if strings.HasSuffix(f.out, evalfile.Suffix) || strings.HasSuffix(f.out, eval.SetSuffix) {
-		return f.recordCase(io, &evalfile.Record{Name: f.name, Session: record.Session, Initial: record.Initial})
+		return f.recordCase(env, &evalfile.Record{Name: f.name, Session: record.Session, Initial: record.Initial})
 	}
 	record.Own = suite.UnmockedTools
 	text, cutOff, err := apptest.Make(record)
 	if err != nil {
-		return failWithf("cannot create a test from session %s: %w", args[1], err)
+		return command.FailWithf("cannot create a test from session %s: %w", args[1], err)
 	}
 	if cutOff {
-		fmt.Fprintf(io.err, "agenthost: the last turn of session %s has no answer and is not part of the test\n", args[1])
+		fmt.Fprintf(env.Err, "agenthost: the last turn of session %s has no answer and is not part of the test\n", args[1])
 	}
-	if err := f.writeTest(io, text); err != nil {
+	if err := f.writeTest(env, text); err != nil {
 		return err
 	}
-	return runRecordedTest(ctx, io, suite, text)
+	return runRecordedTest(ctx, env, suite, text)
 }
 
 // readSession reads the session and its initial state from the store.
 func (f *recordFlags) readSession(ctx context.Context, key session.Key) (*apptest.Record, error) {
-	st, err := f.openStoreFor(ctx, readDatabase)
+	st, err := f.OpenStoreFor(ctx, command.ReadDatabase)
 	if err != nil {
 		return nil, err
 	}
 	defer st.Close()
 	r := &apptest.Record{Name: f.name}
 	if r.Session, err = st.Sessions.Get(ctx, key, nil); err != nil {
-		return nil, failWith(f.addLocation(err))
+		return nil, command.FailWith(f.AddLocation(err))
 	}
 	if r.Initial, err = st.Sessions.Initial(ctx, key); err != nil {
-		return nil, failWith(err)
+		return nil, command.FailWith(err)
 	}
 	return r, nil
 }
 
 // writeTest prints the test, or appends it to the file of --out.
-func (f *recordFlags) writeTest(io stdio, text string) error {
+func (f *recordFlags) writeTest(env command.Env, text string) error {
 	if f.out == "" {
-		_, err := fmt.Fprint(io.out, text)
-		return failWith(err)
+		_, err := fmt.Fprint(env.Out, text)
+		return command.FailWith(err)
 	}
 	file, err := os.OpenFile(f.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return failWithf("--out: %w", err)
+		return command.FailWithf("--out: %w", err)
 	}
 	if info, err := file.Stat(); err == nil && info.Size() > 0 {
 		text = "\n" + text
 	}
 	if _, err = file.WriteString(text); err != nil {
 		file.Close()
-		return failWithf("--out: %w", err)
+		return command.FailWithf("--out: %w", err)
 	}
-	return failWith(file.Close())
+	return command.FailWith(file.Close())
 }
 
 // runRecordedTest checks that the new test passes.
-func runRecordedTest(ctx context.Context, io stdio, suite *loader.Suite, text string) error {
+func runRecordedTest(ctx context.Context, env command.Env, suite *loader.Suite, text string) error {
 	tests, ds := suite.DecodeTests("the test", []byte(text))
 	if ds.HasErrors() {
-		return &codedError{exitProblems, fmt.Errorf("the test was created, but is not valid for the current app:\n%w", ds.Err())}
+		return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("the test was created, but is not valid for the current app:\n%w", ds.Err())}
 	}
 	for _, t := range tests {
 		if r := suite.Run(ctx, t); !r.Passed() {
 			var out strings.Builder
 			if err := writeResult(&out, r); err != nil {
-				return failWith(err)
+				return command.FailWith(err)
 			}
-			return &codedError{exitProblems, fmt.Errorf("the test was created, but fails:\n%s", out.String())}
+			return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("the test was created, but fails:\n%s", out.String())}
 		}
 	}
 	return nil

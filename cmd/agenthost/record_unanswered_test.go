@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store/storeurl"
@@ -20,10 +21,10 @@ func TestRecordSkipsUnansweredTurn(t *testing.T) {
 	db := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	agenthost := func(args ...string) (code int, out, problems string) {
 		var o, e strings.Builder
-		code = run(t.Context(), append(args, "--session-db", db), stdio{in: strings.NewReader(""), out: &o, err: &e})
+		code = run(t.Context(), append(args, "--session-db", db), command.Env{In: strings.NewReader(""), Out: &o, Err: &e})
 		return code, o.String(), e.String()
 	}
-	if code, _, problems := agenthost("run", dir, "one", "--session", "s"); code != exitOK {
+	if code, _, problems := agenthost("run", dir, "one", "--session", "s"); code != command.ExitOK {
 		t.Fatal(problems)
 	}
 	st, err := storeurl.Open(t.Context(), db, nil)
@@ -48,14 +49,14 @@ func TestRecordSkipsUnansweredTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, problems := agenthost("record", dir, "s")
-	if want := "agenthost: the last turn of session s has no answer and is not part of the test\n"; code != exitOK || problems != want {
+	if want := "agenthost: the last turn of session s has no answer and is not part of the test\n"; code != command.ExitOK || problems != want {
 		t.Errorf("record = %d, stderr %q, want %q", code, problems, want)
 	}
 	if !strings.Contains(out, `user: "one"`) || strings.Contains(out, "never answered") {
 		t.Errorf("the test is\n%s", out)
 	}
 	code, _, problems = agenthost("record", dir, "only")
-	if want := "agenthost: cannot create a test from session only: the only turn was interrupted before an answer\n"; code != exitFailure || problems != want {
+	if want := "agenthost: cannot create a test from session only: the only turn was interrupted before an answer\n"; code != command.ExitFailure || problems != want {
 		t.Errorf("record = %d, stderr %q, want %q", code, problems, want)
 	}
 }

@@ -9,20 +9,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/store"
 )
 
 // revisionFlags are the flags of the verbs that work on revisions.
 type revisionFlags struct {
-	storeFlags
-	load loadFlags
+	command.StoreFlags
+	load command.LoadFlags
 	json bool
 }
 
 // addLoadFlags adds the flags of verbs that load a folder.
-func (f *revisionFlags) addLoadFlags(io stdio, cmd *cobra.Command) *cobra.Command {
-	f.load.registerFlags(io, cmd.Flags())
+func (f *revisionFlags) addLoadFlags(env command.Env, cmd *cobra.Command) *cobra.Command {
+	f.load.RegisterFlags(env, cmd.Flags())
 	return cmd
 }
 
@@ -31,18 +32,18 @@ func (f *revisionFlags) addJSONFlag(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func newRevisionsCommand(io stdio) *cobra.Command {
+func newRevisionsCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
-	return f.addJSONFlag(f.setupCommand(&cobra.Command{
+	return f.addJSONFlag(f.SetupCommand(&cobra.Command{
 		Use:   "revisions APPDIR",
 		Short: "List the stored revisions of an app, newest first",
 		Long: `Revisions lists the revisions of an app that were served. A revision identifies the
 content of the app's files; every event records its revision. reload: keep_revisions
 in app.yaml limits how many are stored. APPDIR is the app's folder; the app is not
 loaded.`,
-		Args: requireArgs(1, 1),
-	}, readDatabase, func(ctx context.Context, st *store.Store, args []string) error {
-		return listRevisions(ctx, io, &f, st, loader.AppName(args[0]))
+		Args: command.RequireArgs(1, 1),
+	}, command.ReadDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+		return listRevisions(ctx, env, &f, st, loader.AppName(args[0]))
 	}))
 }
 
@@ -52,71 +53,71 @@ type revisionLine struct {
 	Served   string `json:"served"`
 }
 
-func listRevisions(ctx context.Context, io stdio, f *revisionFlags, st *store.Store, app string) error {
+func listRevisions(ctx context.Context, env command.Env, f *revisionFlags, st *store.Store, app string) error {
 	all, err := st.Revisions.List(ctx, app)
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	lines := []revisionLine{}
 	for _, rev := range all {
 		lines = append(lines, revisionLine{rev.ID, rev.Served.Local().Format("2006-01-02 15:04:05")})
 	}
 	if f.json {
-		return printJSON(io, lines)
+		return env.PrintJSON(lines)
 	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "REVISION\tSERVED SINCE")
 	for _, l := range lines {
 		fmt.Fprintf(w, "%s\t%s\n", l.Revision, l.Served)
 	}
-	return failWith(w.Flush())
+	return command.FailWith(w.Flush())
 }
 
-func newDiffCommand(io stdio) *cobra.Command {
+func newDiffCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
-	return f.addLoadFlags(io, f.addJSONFlag(f.setupCommand(&cobra.Command{
+	return f.addLoadFlags(env, f.addJSONFlag(f.SetupCommand(&cobra.Command{
 		Use:   "diff APPDIR REVISION [REVISION]",
 		Short: "Compare two revisions of an app",
 		Long: `Diff lists the agents that were added, removed or changed between two revisions, and
 their changed fields; with one revision, it compares that revision with the files in
 APPDIR. A unique prefix of a revision is enough. Variables are not resolved.`,
-		Args: requireArgs(2, 3),
-	}, readDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+		Args: command.RequireArgs(2, 3),
+	}, command.ReadDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		before, err := st.Revisions.Get(ctx, loader.AppName(args[0]), args[1])
 		if err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
 		if len(args) == 3 {
 			after, err := st.Revisions.Get(ctx, before.App, args[2])
 			if err != nil {
-				return failWith(err)
+				return command.FailWith(err)
 			}
-			return f.printDiff(ctx, io, before, after)
+			return f.printDiff(ctx, env, before, after)
 		}
-		after, err := f.loadRevision(ctx, io, args[0])
+		after, err := f.loadRevision(ctx, env, args[0])
 		if err != nil {
 			return err
 		}
-		return f.printDiff(ctx, io, before, after)
+		return f.printDiff(ctx, env, before, after)
 	})))
 }
 
 // loadRevision returns the revision of the current files of a folder. It fails if the
 // files have errors.
-func (f *revisionFlags) loadRevision(ctx context.Context, io stdio, dir string) (*store.Revision, error) {
-	if err := checkApp(dir); err != nil {
+func (f *revisionFlags) loadRevision(ctx context.Context, env command.Env, dir string) (*store.Revision, error) {
+	if err := command.CheckApp(dir); err != nil {
 		return nil, err
 	}
-	opts, err := f.load.loaderOptions(nil, dir)
+	opts, err := f.load.LoaderOptions(nil, dir)
 	if err != nil {
 		return nil, err
 	}
 	loaded, ds := newLoader(opts).LoadFiles(ctx, dir)
-	if err := writeDiagnostics(io, ds); err != nil {
+	if err := env.WriteDiagnostics(ds); err != nil {
 		return nil, err
 	}
 	if loaded == nil {
-		return nil, &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
+		return nil, &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("%s has problems", dir)}
 	}
 	defer loaded.App.Close()
 	return &store.Revision{App: loaded.App.Name(), ID: loaded.App.Revision(), Files: loaded.Files}, nil
@@ -137,37 +138,37 @@ func compareRevisions(ctx context.Context, before, after *store.Revision) compar
 	return c
 }
 
-func (f *revisionFlags) printDiff(ctx context.Context, io stdio, before, after *store.Revision) error {
+func (f *revisionFlags) printDiff(ctx context.Context, env command.Env, before, after *store.Revision) error {
 	c := compareRevisions(ctx, before, after)
 	if f.json {
-		return printJSON(io, c)
+		return env.PrintJSON(c)
 	}
-	c.printText(io)
+	c.printText(env)
 	return nil
 }
 
 // printText prints the changes for people, agent by agent.
-func (c *comparison) printText(io stdio) {
+func (c *comparison) printText(env command.Env) {
 	where := ""
 	for _, ch := range c.Changes {
 		if ch.Field == "" {
-			fmt.Fprintf(io.out, "%s %s\n", ch.Where, ch.Kind)
+			fmt.Fprintf(env.Out, "%s %s\n", ch.Where, ch.Kind)
 			continue
 		}
 		if ch.Where != where {
 			where = ch.Where
-			fmt.Fprintln(io.out, where)
+			fmt.Fprintln(env.Out, where)
 		}
-		fmt.Fprintf(io.out, "  %s\n", formatChange(ch))
+		fmt.Fprintf(env.Out, "  %s\n", formatChange(ch))
 	}
 	switch {
 	case len(c.Changes) == 0 && len(c.Files) > 0:
-		fmt.Fprintln(io.out, "no agent changed, only comments, order, or files that tools and models read")
+		fmt.Fprintln(env.Out, "no agent changed, only comments, order, or files that tools and models read")
 	case len(c.Changes) == 0 && c.From != c.To:
-		fmt.Fprintln(io.out, "the files are the same, but an environment variable or .env differs")
+		fmt.Fprintln(env.Out, "the files are the same, but an environment variable or .env differs")
 	}
 	if len(c.Files) > 0 {
-		fmt.Fprintf(io.out, "files: %s\n", strings.Join(c.Files, ", "))
+		fmt.Fprintf(env.Out, "files: %s\n", strings.Join(c.Files, ", "))
 	}
 }
 

@@ -14,66 +14,67 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/store"
 )
 
-func newRollbackCommand(io stdio) *cobra.Command {
+func newRollbackCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
-	return f.addLoadFlags(io, f.setupCommand(&cobra.Command{
+	return f.addLoadFlags(env, f.SetupCommand(&cobra.Command{
 		Use:   "rollback APPDIR REVISION",
 		Short: "Restore the files of an earlier revision",
 		Long: `Rollback writes the files of a revision into the app's folder, and deletes the other
 files of the newest revision. A host that serves the folder reloads it as after any
 other change. Files that differ from the newest revision are saved in .replaced
 before they are overwritten or deleted. The .env file does not change.`,
-		Args: requireArgs(2, 2),
-	}, readDatabase, func(ctx context.Context, st *store.Store, args []string) error {
-		id, err := rollBack(ctx, io, st, args)
+		Args: command.RequireArgs(2, 2),
+	}, command.ReadDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+		id, err := rollBack(ctx, env, st, args)
 		if err != nil {
 			return err
 		}
-		return f.reportOtherRevision(ctx, io, args[0], id)
+		return f.reportOtherRevision(ctx, env, args[0], id)
 	}))
 }
 
 // rollBack restores the files of a revision and returns its full ID.
-func rollBack(ctx context.Context, io stdio, st *store.Store, args []string) (id string, err error) {
+func rollBack(ctx context.Context, env command.Env, st *store.Store, args []string) (id string, err error) {
 	dir, app := args[0], loader.AppName(args[0])
 	rev, err := st.Revisions.Get(ctx, app, args[1])
 	if err != nil {
-		return "", failWith(err)
+		return "", command.FailWith(err)
 	}
 	newest, err := st.Revisions.List(ctx, app)
 	if err != nil {
-		return "", failWith(err)
+		return "", command.FailWith(err)
 	}
 	now, err := st.Revisions.Get(ctx, app, newest[0].ID)
 	if err != nil {
-		return "", failWith(err)
+		return "", command.FailWith(err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", failWith(err)
+		return "", command.FailWith(err)
 	}
 	defer root.Close()
 	r := &restorer{root: root, known: now.Files}
 	if err := r.restoreFiles(rev.Files); err != nil {
-		return "", failWith(fmt.Errorf("rolling back %s: %w", dir, err))
+		return "", command.FailWith(fmt.Errorf("rolling back %s: %w", dir, err))
 	}
-	fmt.Fprintf(io.err, "%s restored to revision %s: %d files written, %d deleted, %d saved in %s\n", dir, rev.ID, r.written, r.removed, r.kept, replacedDir)
+	fmt.Fprintf(env.Err, "%s restored to revision %s: %d files written, %d deleted, %d saved in %s\n", dir, rev.ID, r.written, r.removed, r.kept, replacedDir)
 	for _, name := range r.shared {
-		fmt.Fprintf(io.err, "%s is shared with other apps and was not changed\n", filepath.Join(dir, name))
+		fmt.Fprintf(env.Err, "%s is shared with other apps and was not changed\n", filepath.Join(dir, name))
 	}
 	return rev.ID, nil
 }
 
 // reportOtherRevision prints the revision of the folder if it differs from the expected
 // one, because a revision also depends on the environment.
-func (f *revisionFlags) reportOtherRevision(ctx context.Context, io stdio, dir, want string) error {
-	got, err := f.loadRevision(ctx, io, dir)
+func (f *revisionFlags) reportOtherRevision(ctx context.Context, env command.Env, dir, want string) error {
+	got, err := f.loadRevision(ctx, env, dir)
 	if err == nil && got.ID != want {
-		fmt.Fprintf(io.err, "with the current environment and .env, the revision is %s\n", got.ID)
+		fmt.Fprintf(env.Err, "with the current environment and .env, the revision is %s\n", got.ID)
 	}
 	return err
 }

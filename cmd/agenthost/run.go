@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/genai"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -24,8 +25,8 @@ const defaultUser = "user"
 
 // runFlags are the flags of run.
 type runFlags struct {
-	storeFlags
-	load          loadFlags
+	command.StoreFlags
+	load          command.LoadFlags
 	authorize     authorizeFlags
 	user, session string
 	state         []string
@@ -35,7 +36,7 @@ type runFlags struct {
 	replay        string
 }
 
-func newRunCommand(io stdio) *cobra.Command {
+func newRunCommand(env command.Env) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run APPDIR [TEXT]",
@@ -65,16 +66,16 @@ errors is reported and changes nothing.
 ^C stops the answer, and the conversation continues. At the prompt, ^C, ^D or /quit
 ends the conversation and prints the command that continues it. /state prints the
 session's state, /session its ID, and /answer prompts again for pending calls.`,
-		Args:    requireArgs(1, 2),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(1, 2),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runApp(cmd.Context(), io, &f, args)
+			return runApp(cmd.Context(), env, &f, args)
 		},
 	}
 	flags := cmd.Flags()
-	f.registerFlags(flags)
-	f.registerLimits(flags)
-	f.load.registerFlags(io, flags)
+	f.RegisterFlags(flags)
+	f.RegisterLimits(flags)
+	f.load.RegisterFlags(env, flags)
 	f.authorize.registerFlags(flags)
 	flags.StringVar(&f.session, "session", "", "continue this session, or start one with this ID")
 	flags.StringVar(&f.user, "user", defaultUser, "user ID")
@@ -87,23 +88,23 @@ session's state, /session its ID, and /answer prompts again for pending calls.`,
 	return cmd
 }
 
-func runApp(ctx context.Context, io stdio, f *runFlags, args []string) error {
+func runApp(ctx context.Context, env command.Env, f *runFlags, args []string) error {
 	switch {
 	case f.record != "" && f.replay != "":
 		return errors.New("--record and --replay cannot be combined: a replay calls no models or tools to record")
 	case f.replay != "":
-		opts, err := replayOptions(io, f.replay)
+		opts, err := replayOptions(env, f.replay)
 		if err != nil {
 			return err
 		}
-		return runAppWith(ctx, io, f, args, opts)
+		return runAppWith(ctx, env, f, args, opts)
 	case f.record == "":
-		return runAppWith(ctx, io, f, args, nil)
+		return runAppWith(ctx, env, f, args, nil)
 	}
-	return runRecorded(f.record, func(opts *loader.Options) error { return runAppWith(ctx, io, f, args, opts) })
+	return runRecorded(f.record, func(opts *loader.Options) error { return runAppWith(ctx, env, f, args, opts) })
 }
 
-func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts *loader.Options) error {
+func runAppWith(ctx context.Context, env command.Env, f *runFlags, args []string, opts *loader.Options) error {
 	state, err := parseState(f.state)
 	if err != nil {
 		return err
@@ -115,8 +116,8 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 		return errors.New("--resume and --live cannot be combined: a live run continues the session, not its last invocation")
 	}
 	var spent costMeter
-	f.load.observe = spent.addCall
-	auth, err := f.newAuthorizer(io)
+	f.load.Observe = spent.addCall
+	auth, err := f.newAuthorizer(env)
 	if err != nil {
 		return err
 	}
@@ -124,15 +125,15 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 		opts = &loader.Options{}
 	}
 	opts.Grants = auth.Grants
-	host, app, err := f.load.openHost(ctx, io, args[0], opts, f.openStore)
+	host, app, err := f.load.OpenHost(ctx, args[0], opts, f.OpenStore)
 	if err != nil {
 		return err
 	}
 	auth.useStore(host.Store())
 	defer host.Store().Close()
 	defer host.Close()
-	t := &conversation{io: io, host: host, state: state, json: f.json, spent: &spent, authorizer: auth, askedAgain: map[string]bool{}}
-	if t.key, err = f.ensureSession(ctx, io, session.Key{App: app, User: f.user, ID: f.session}, host.Store()); err != nil {
+	t := &conversation{env: env, host: host, state: state, json: f.json, spent: &spent, authorizer: auth, askedAgain: map[string]bool{}}
+	if t.key, err = f.ensureSession(ctx, env, session.Key{App: app, User: f.user, ID: f.session}, host.Store()); err != nil {
 		return err
 	}
 	if f.resume {
@@ -151,10 +152,10 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 			err = t.authorizePending(ctx)
 		}
 		t.printPending(ctx, f.continueCommand(args[0], t.key.ID))
-		fmt.Fprintf(io.err, "session %s\n", t.key.ID)
+		fmt.Fprintf(env.Err, "session %s\n", t.key.ID)
 		return err
 	}
-	if opts, err = f.load.loaderOptions(opts, args[0]); err != nil {
+	if opts, err = f.load.LoaderOptions(opts, args[0]); err != nil {
 		return err
 	}
 	defer t.printContinue(f.continueCommand(args[0], t.key.ID))
@@ -167,15 +168,15 @@ func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts 
 // continueCommand returns the command that continues a session, without passwords, or "" if
 // the session ends with this process.
 func (f *runFlags) continueCommand(dir, id string) string {
-	if strings.HasPrefix(f.sessionDB, "memory:") {
+	if strings.HasPrefix(f.SessionDB, "memory:") {
 		return ""
 	}
 	args := []string{"agenthost", "run", dir, "--session", id}
 	if f.user != defaultUser {
 		args = append(args, "--user", f.user)
 	}
-	if f.sessionDB != defaultSessionDB && os.Getenv(flagVariable("session-db")) != f.sessionDB {
-		args = append(args, "--session-db", store.Redacted(f.sessionDB))
+	if f.SessionDB != command.DefaultSessionDB && os.Getenv(command.FlagVariable("session-db")) != f.SessionDB {
+		args = append(args, "--session-db", store.Redacted(f.SessionDB))
 	}
 	if f.live {
 		args = append(args, "--live")
@@ -198,7 +199,7 @@ func quoteShell(arg string) string {
 }
 
 // ensureSession creates the session unless it exists, and returns its key.
-func (f *runFlags) ensureSession(ctx context.Context, io stdio, key session.Key, st *store.Store) (session.Key, error) {
+func (f *runFlags) ensureSession(ctx context.Context, env command.Env, key session.Key, st *store.Store) (session.Key, error) {
 	if key.ID == "" {
 		key.ID = uuid.NewString()
 	}
@@ -208,14 +209,14 @@ func (f *runFlags) ensureSession(ctx context.Context, io stdio, key session.Key,
 		return key, nil
 	case err == nil && f.session != "":
 		// Report it, because the ID may be misspelt.
-		fmt.Fprintf(io.err, "session %s created\n", key.ID)
+		fmt.Fprintf(env.Err, "session %s created\n", key.ID)
 	}
-	return key, failWith(err)
+	return key, command.FailWith(err)
 }
 
 // A conversation is a session with one app in the terminal.
 type conversation struct {
-	io    stdio
+	env   command.Env
 	host  *runtime.Host
 	key   session.Key
 	state map[string]any
@@ -248,7 +249,7 @@ func (t *conversation) runInvocation(ctx context.Context, message *genai.Content
 	req := &runtime.RunRequest{
 		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID,
 		Message: message, StateDelta: t.state, Writer: session.WriterAdmin, Streaming: &streaming,
-		ClientLeft: func() bool { return isAnswerStopped(ctx) },
+		ClientLeft: func() bool { return command.IsAnswerStopped(ctx) },
 	}
 	t.state = nil
 	return t.runRequest(ctx, req)
@@ -258,11 +259,11 @@ func (t *conversation) runInvocation(ctx context.Context, message *genai.Content
 func (t *conversation) resumeInvocation(ctx context.Context) error {
 	sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	id := runtime.ResumableInvocation(sess.Events())
 	if id == "" {
-		fmt.Fprintf(t.io.err, "nothing to resume: the last invocation of session %s is complete\n", t.key.ID)
+		fmt.Fprintf(t.env.Err, "nothing to resume: the last invocation of session %s is complete\n", t.key.ID)
 		return nil
 	}
 	streaming := !t.json
@@ -275,22 +276,22 @@ func (t *conversation) resumeInvocation(ctx context.Context) error {
 // is reported at once.
 func (t *conversation) runRequest(ctx context.Context, req *runtime.RunRequest) error {
 	req.OnModelWait = t.printWait
-	defer t.spent.printCost(t.io.err)
+	defer t.spent.printCost(t.env.Err)
 	return t.printEvents(t.host.Run(ctx, req))
 }
 
-func (t *conversation) printWait(wait model.Wait) { fmt.Fprintln(t.io.err, wait) }
+func (t *conversation) printWait(wait model.Wait) { fmt.Fprintln(t.env.Err, wait) }
 
 // printEvents prints the events of a run.
 func (t *conversation) printEvents(events runtime.Events) error {
-	p := &printer{out: t.io.out, root: t.host.App(t.key.App).Root().Name()}
+	p := &printer{out: t.env.Out, root: t.host.App(t.key.App).Root().Name()}
 	for ev, err := range events {
 		if err != nil {
 			p.endLine()
 			return runFailure(err)
 		}
 		if err := t.printEvent(p, ev); err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
 	}
 	p.flushProblem()
@@ -307,6 +308,6 @@ func (t *conversation) printEvent(p *printer, ev *session.Event) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(t.io.out, "%s\n", b)
+	_, err = fmt.Fprintf(t.env.Out, "%s\n", b)
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/genai"
 
+	"agenthost/internal/command"
 	"agenthost/internal/safe"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/runtime"
@@ -46,19 +47,19 @@ type authorizer struct {
 type openedGrants struct{ connection.GrantStore }
 
 // newAuthorizer returns an authorizer whose tokens are in memory until it opens a database.
-func (f *runFlags) newAuthorizer(io stdio) (*authorizer, error) {
-	keys, err := f.authorize.grants.readKeys(&f.load.reserved, f.sessionDB)
+func (f *runFlags) newAuthorizer(env command.Env) (*authorizer, error) {
+	keys, err := f.authorize.grants.readKeys(&f.load.Reserved, f.SessionDB)
 	if err != nil {
 		return nil, err
 	}
 	a := &authorizer{store: &openedGrants{&connection.MemoryGrants{}}, port: f.authorize.port, stored: keys != nil && f.authorize.grants.key != ""}
 	if keys == nil {
 		if keys, err = connection.NewRandomKeys(); err != nil {
-			return nil, failWith(err)
+			return nil, command.FailWith(err)
 		}
 	}
-	a.person = isPerson(io.in)
-	a.enabled = f.authorize.always || a.person && isPerson(io.err)
+	a.person = isPerson(env.In)
+	a.enabled = f.authorize.always || a.person && isPerson(env.Err)
 	a.Grants = connection.NewGrants(connection.GrantOptions{Store: a.store, Keys: keys})
 	return a, nil
 }
@@ -66,8 +67,8 @@ func (f *runFlags) newAuthorizer(io stdio) (*authorizer, error) {
 // isPerson reports whether a stream is a terminal, and not the null device.
 func isPerson(stream any) bool {
 	f, ok := stream.(*os.File)
-	if !ok || !isTerminal(stream) {
-		return isTerminal(stream)
+	if !ok || !command.IsTerminal(stream) {
+		return command.IsTerminal(stream)
 	}
 	null, err := os.Stat(os.DevNull)
 	info, statErr := f.Stat()
@@ -160,7 +161,7 @@ func (t *conversation) authorizeCall(ctx context.Context, c *credentialCall) (ma
 	if !t.authorizer.stored {
 		note = " until this command ends: --credentials-key stores its tokens in the session database"
 	}
-	fmt.Fprintf(t.io.err, "connection %s is authorized%s\n", c.connection, note)
+	fmt.Fprintf(t.env.Err, "connection %s is authorized%s\n", c.connection, note)
 	return map[string]any{}, nil
 }
 
@@ -174,7 +175,7 @@ func (t *conversation) answerOf(c *credentialCall, query url.Values, redirectURL
 
 // waitForCode polls until the user has entered the code.
 func (t *conversation) waitForCode(ctx context.Context, c *credentialCall) error {
-	fmt.Fprintf(t.io.err, "connection %s needs your authorization: open\n  %s\nand enter the code %s\n", c.connection, c.address, c.userCode)
+	fmt.Fprintf(t.env.Err, "connection %s needs your authorization: open\n  %s\nand enter the code %s\n", c.connection, c.address, c.userCode)
 	answer := t.answerOf(c, url.Values{"state": {c.state}}, "")
 	return t.waitWithLines(ctx, func(ctx context.Context) error {
 		for {
@@ -197,9 +198,9 @@ func (t *conversation) waitForBrowser(ctx context.Context, c *credentialCall) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(t.io.err, "connection %s needs your authorization: open\n  %s\n", c.connection, address)
+	fmt.Fprintf(t.env.Err, "connection %s needs your authorization: open\n  %s\n", c.connection, address)
 	if t.readsLines() {
-		fmt.Fprintf(t.io.err, "A browser on another machine ends at %s without a response: enter that address here.\n", l.redirectURL)
+		fmt.Fprintf(t.env.Err, "A browser on another machine ends at %s without a response: enter that address here.\n", l.redirectURL)
 	}
 	finish := func(query url.Values) error {
 		return t.authorizer.FinishConsent(context.WithoutCancel(ctx), t.answerOf(c, query, l.redirectURL))
@@ -207,7 +208,7 @@ func (t *conversation) waitForBrowser(ctx context.Context, c *credentialCall) er
 	return t.waitWithLines(ctx, func(ctx context.Context) error { return l.waitForAnswer(ctx, finish) }, func(line string) (bool, error) {
 		u, err := url.Parse(line)
 		if err != nil || u.Query().Get("state") != c.state {
-			fmt.Fprintln(t.io.err, "this is not the address at which the browser ends")
+			fmt.Fprintln(t.env.Err, "this is not the address at which the browser ends")
 			return false, nil
 		}
 		return true, finish(u.Query())
@@ -245,7 +246,7 @@ func (t *conversation) waitWithLines(ctx context.Context, work func(context.Cont
 	var lines chan string
 	if t.readsLines() {
 		lines = t.lines
-		fmt.Fprintln(t.io.err, "waiting [Enter: later]")
+		fmt.Fprintln(t.env.Err, "waiting [Enter: later]")
 	}
 	for {
 		select {
@@ -278,13 +279,13 @@ func (t *conversation) authorizePending(ctx context.Context) error {
 			return nil
 		}
 		if !t.authorizer.enabled {
-			return failWithf("connection %s is not authorized for user %s: authorize it in a terminal, or with --authorize", calls[0].connection, t.key.User)
+			return command.FailWithf("connection %s is not authorized for user %s: authorize it in a terminal, or with --authorize", calls[0].connection, t.key.User)
 		}
 		reply := &genai.Content{Role: genai.RoleUser}
 		for _, c := range calls {
 			response, err := t.authorizeCall(ctx, c)
 			if err != nil {
-				return failWith(c.wrapError(err))
+				return command.FailWith(c.wrapError(err))
 			}
 			reply.Parts = append(reply.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: response}})
 		}
@@ -319,7 +320,7 @@ func (t *conversation) answerCall(ctx context.Context, call *genai.FunctionCall)
 		return t.promptUser(ctx, newQuestion(call))
 	}
 	if !t.authorizer.enabled {
-		fmt.Fprintf(t.io.err, "%s: authorize it in a terminal, or with --authorize\n", c.describePending())
+		fmt.Fprintf(t.env.Err, "%s: authorize it in a terminal, or with --authorize\n", c.describePending())
 		return nil, true
 	}
 	var response map[string]any
@@ -328,7 +329,7 @@ func (t *conversation) answerCall(ctx context.Context, call *genai.FunctionCall)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		fmt.Fprintln(t.io.err, c.wrapError(err))
+		fmt.Fprintln(t.env.Err, c.wrapError(err))
 	}
 	return response, ctx.Err() == nil
 }

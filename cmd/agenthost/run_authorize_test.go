@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/command"
 	"agenthost/internal/fake/fakeidp"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/runtime"
@@ -108,7 +109,7 @@ func newTerminalWorld(t *testing.T, grant string, left time.Duration) *terminalW
 	}
 	w.call = newCredentialCall(&genai.FunctionCall{Name: runtime.RequestCredential, ID: "q", Args: map[string]any{"functionCallId": "c", "authConfig": config}})
 	w.conversation = &conversation{
-		io: stdio{err: w.errOut}, key: session.Key{App: "shop", User: "ana", ID: "s"}, lines: make(chan string, 9), askedAgain: map[string]bool{},
+		env: command.Env{Err: w.errOut}, key: session.Key{App: "shop", User: "ana", ID: "s"}, lines: make(chan string, 9), askedAgain: map[string]bool{},
 		authorizer: &authorizer{Grants: grants, enabled: true, person: true},
 	}
 	return w
@@ -140,7 +141,7 @@ func TestAuthorizeByAddress(t *testing.T) {
 	}
 	done := make(chan result)
 	out, in := io.Pipe()
-	w.io.err = in
+	w.env.Err = in
 	go func() {
 		response, err := w.authorizeCall(t.Context(), w.call)
 		in.Close()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 )
 
@@ -16,7 +17,7 @@ func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string
 	ctx, end := t.openInput(ctx, l, dir)
 	defer end()
 	prompt := ""
-	if isTerminal(t.io.in) {
+	if command.IsTerminal(t.env.In) {
 		prompt = "> "
 	}
 	for t.answerPending(ctx) {
@@ -25,7 +26,7 @@ func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string
 			return nil
 		}
 		if err := t.handleLine(ctx, line); err != nil {
-			fmt.Fprintf(t.io.err, "%s\n", err)
+			fmt.Fprintf(t.env.Err, "%s\n", err)
 		}
 	}
 	return nil
@@ -38,11 +39,11 @@ func (t *conversation) openInput(ctx context.Context, l *loader.Loader, dir stri
 	t.reloads = make(chan loader.Status, 1)
 	t.reportedRevision = t.host.App(t.key.App).Revision()
 	watching.Go(func() { t.watchFiles(ctx, l, dir) })
-	fmt.Fprintf(t.io.err, "Talking to %s, session %s. Type /quit to exit.\n", t.key.App, t.key.ID)
+	fmt.Fprintf(t.env.Err, "Talking to %s, session %s. Type /quit to exit.\n", t.key.App, t.key.ID)
 	t.lines, t.prompted = make(chan string), map[string]bool{}
 	go func() {
 		defer close(t.lines)
-		for in := bufio.NewScanner(t.io.in); in.Scan(); {
+		for in := bufio.NewScanner(t.env.In); in.Scan(); {
 			select {
 			case t.lines <- in.Text():
 			case <-ctx.Done():
@@ -59,7 +60,7 @@ func (t *conversation) openInput(ctx context.Context, l *loader.Loader, dir stri
 // readLine reads a line; it returns false at the end of input, at /quit, and at the end
 // of ctx.
 func (t *conversation) readLine(ctx context.Context, prompt string) (string, bool) {
-	fmt.Fprint(t.io.err, prompt)
+	fmt.Fprint(t.env.Err, prompt)
 	for {
 		select {
 		case <-ctx.Done():
@@ -71,7 +72,7 @@ func (t *conversation) readLine(ctx context.Context, prompt string) (string, boo
 				before = "\n"
 			}
 			if t.printReload(s, before) {
-				fmt.Fprint(t.io.err, prompt)
+				fmt.Fprint(t.env.Err, prompt)
 			}
 		case line, ok := <-t.lines:
 			t.printQueuedReload()
@@ -87,7 +88,7 @@ func (t *conversation) readLine(ctx context.Context, prompt string) (string, boo
 // endPrompt ends the line of a prompt that the user has not answered.
 func (t *conversation) endPrompt(prompt string) {
 	if prompt != "" {
-		fmt.Fprintln(t.io.err)
+		fmt.Fprintln(t.env.Err)
 	}
 }
 
@@ -97,7 +98,7 @@ func (t *conversation) handleLine(ctx context.Context, line string) error {
 	case line == "":
 		return nil
 	case line == "/session":
-		fmt.Fprintln(t.io.out, t.key.ID)
+		fmt.Fprintln(t.env.Out, t.key.ID)
 		return nil
 	case line == "/answer":
 		clear(t.prompted) // answerPending prompts
@@ -107,7 +108,7 @@ func (t *conversation) handleLine(ctx context.Context, line string) error {
 		if err != nil {
 			return err
 		}
-		return printJSON(t.io, sess.State.All())
+		return t.env.PrintJSON(sess.State.All())
 	case strings.HasPrefix(line, "/"):
 		return fmt.Errorf("unknown command %s: the commands are /state, /session, /answer and /quit", line)
 	}
@@ -117,11 +118,11 @@ func (t *conversation) handleLine(ctx context.Context, line string) error {
 // runStoppable runs a part of the conversation that an interrupt (^C) stops, with
 // [errAnswerStopped].
 func (t *conversation) runStoppable(ctx context.Context, part func(context.Context) error) error {
-	ctx, end := t.io.interrupts.withStop(ctx)
+	ctx, end := t.env.Interrupts.WithStop(ctx)
 	defer end()
 	err := part(ctx)
-	if err != nil && isAnswerStopped(ctx) {
-		return errAnswerStopped
+	if err != nil && command.IsAnswerStopped(ctx) {
+		return command.ErrAnswerStopped
 	}
 	return err
 }
@@ -129,6 +130,6 @@ func (t *conversation) runStoppable(ctx context.Context, part func(context.Conte
 // printContinue prints the command that continues the conversation.
 func (t *conversation) printContinue(command string) {
 	if command != "" {
-		fmt.Fprintf(t.io.err, "continue with: %s\n", command)
+		fmt.Fprintf(t.env.Err, "continue with: %s\n", command)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"agenthost/internal/command"
 )
 
 // interruptedApp answers "hold" by a call of look, after which it never answers; "look" by a
@@ -53,7 +55,7 @@ func TestRunInterruptedInTerminal(t *testing.T) {
 				c.waitFor("You wrote: next\r\n> ")
 				c.write(leave)
 				c.waitFor("\r\ncontinue with: agenthost run 'my apps/clerk' --session s" + strings.TrimSuffix(" "+live, " ") + "\r\n")
-				c.expectExit(exitOK)
+				c.expectExit(command.ExitOK)
 			})
 		}
 	}
@@ -75,7 +77,7 @@ func TestRunStoresStoppedAnswer(t *testing.T) {
 	c.write("next\n")
 	c.waitFor("You wrote: next\r\n> ")
 	c.write("/quit\n")
-	c.expectExit(exitOK)
+	c.expectExit(command.ExitOK)
 	show := exec.CommandContext(t.Context(), "agenthost", "session", "show", "my apps/clerk", "s", "--json")
 	show.Dir = c.cmd.Dir
 	events, err := show.CombinedOutput()
@@ -108,7 +110,7 @@ func TestRunInterruptedWithPipe(t *testing.T) {
 	c.waitFor("You wrote: next")
 	input.Close()
 	c.waitFor("continue with: agenthost run 'my apps/clerk' --session s")
-	c.expectExit(exitOK)
+	c.expectExit(command.ExitOK)
 }
 
 // An interruptedRun is agenthost run in a terminal.

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/command"
 	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
@@ -62,12 +63,12 @@ func (t *conversation) sendLive(ctx context.Context, text string) error {
 			l.endRun()
 		}
 	}
-	t.spent.printCost(t.io.err)
+	t.spent.printCost(t.env.Err)
 	return failure
 }
 
 func (t *conversation) newLiveConversation() *liveConversation {
-	return &liveConversation{conversation: t, printer: &printer{out: t.io.out, root: t.host.App(t.key.App).Root().Name()}}
+	return &liveConversation{conversation: t, printer: &printer{out: t.env.Out, root: t.host.App(t.key.App).Root().Name()}}
 }
 
 // runLiveLoop handles lines and events until the end of input, /quit, or the end of ctx. It
@@ -76,7 +77,7 @@ func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir st
 	ctx, end := t.openInput(ctx, l, dir)
 	defer end()
 	c := t.newLiveConversation()
-	if isTerminal(t.io.in) {
+	if command.IsTerminal(t.env.In) {
 		c.prompt = "> "
 	}
 	c.askPending(ctx)
@@ -121,7 +122,7 @@ func (t *conversation) runLiveLoop(ctx context.Context, l *loader.Loader, dir st
 func (c *liveConversation) printError(err error) {
 	if err != nil {
 		c.printer.endLine()
-		fmt.Fprintf(c.io.err, "%s\n", err)
+		fmt.Fprintf(c.env.Err, "%s\n", err)
 	}
 }
 
@@ -130,9 +131,9 @@ func (c *liveConversation) printPrompt() {
 	switch {
 	case c.answering:
 	case len(c.questions) > 0:
-		fmt.Fprint(c.io.err, newQuestion(c.questions[0]).prompt)
+		fmt.Fprint(c.env.Err, newQuestion(c.questions[0]).prompt)
 	default:
-		fmt.Fprint(c.io.err, c.prompt)
+		fmt.Fprint(c.env.Err, c.prompt)
 	}
 }
 
@@ -162,7 +163,7 @@ func (c *liveConversation) sendRequest(ctx context.Context, r *live.Request) err
 		c.interrupted++
 	}
 	c.answering = true
-	c.io.interrupts.setStopAnswer(c.stopRun)
+	c.env.Interrupts.SetStopAnswer(c.stopRun)
 	return c.queue.Send(ctx, r)
 }
 
@@ -177,8 +178,8 @@ func (c *liveConversation) startRun(ctx context.Context) {
 		defer close(events)
 		defer safe.Recover(func(p *safe.Panic) { events <- liveEvent{err: p} })
 		for ev, err := range c.host.Live(ctx, req) {
-			if err != nil && isAnswerStopped(ctx) {
-				err = errAnswerStopped
+			if err != nil && command.IsAnswerStopped(ctx) {
+				err = command.ErrAnswerStopped
 			}
 			events <- liveEvent{ev, err}
 		}
@@ -208,7 +209,7 @@ func (c *liveConversation) receiveEvent(ctx context.Context, e liveEvent, ok boo
 		c.endAnswer()
 		c.ending = true
 		switch {
-		case errors.Is(e.err, errAnswerStopped):
+		case errors.Is(e.err, command.ErrAnswerStopped):
 			return e.err
 		case errors.Is(e.err, context.Canceled):
 			return nil
@@ -216,7 +217,7 @@ func (c *liveConversation) receiveEvent(ctx context.Context, e liveEvent, ok boo
 		return runFailure(e.err)
 	}
 	if err := c.printEvent(c.printer, e.event); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	switch {
 	case e.event.TurnComplete && c.interrupted > 0:
@@ -230,7 +231,7 @@ func (c *liveConversation) receiveEvent(ctx context.Context, e liveEvent, ok boo
 // endAnswer ends that the agent answers, and that an interrupt stops it.
 func (c *liveConversation) endAnswer() {
 	c.answering = false
-	c.io.interrupts.setStopAnswer(nil)
+	c.env.Interrupts.SetStopAnswer(nil)
 }
 
 // completeTurn prompts for the next line.
@@ -238,7 +239,7 @@ func (c *liveConversation) completeTurn(ctx context.Context) {
 	c.printer.flushProblem()
 	c.printer.endLine()
 	c.endAnswer()
-	c.spent.printCost(c.io.err)
+	c.spent.printCost(c.env.Err)
 	if c.outdated {
 		c.endRun()
 	}
@@ -266,7 +267,7 @@ func (c *liveConversation) reportCredential(call *genai.FunctionCall) bool {
 		return false
 	}
 	if !c.prompted[call.ID] {
-		fmt.Fprintf(c.io.err, "%s: authorize it in a conversation without --live\n", waiting.describePending())
+		fmt.Fprintf(c.env.Err, "%s: authorize it in a conversation without --live\n", waiting.describePending())
 	}
 	c.prompted[call.ID] = true
 	return true
@@ -277,7 +278,7 @@ func (c *liveConversation) printQuestion() {
 		return
 	}
 	if q := newQuestion(c.questions[0]); q.message != "" {
-		fmt.Fprintf(c.io.err, "%s\n", q.message)
+		fmt.Fprintf(c.env.Err, "%s\n", q.message)
 	}
 }
 

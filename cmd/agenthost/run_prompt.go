@@ -35,7 +35,7 @@ func (t *conversation) answerPending(ctx context.Context) bool {
 			continue
 		}
 		if err := t.runStoppable(ctx, func(ctx context.Context) error { return t.runInvocation(ctx, reply) }); err != nil {
-			fmt.Fprintf(t.io.err, "%s\n", err)
+			fmt.Fprintf(t.env.Err, "%s\n", err)
 		}
 	}
 	return true
@@ -67,7 +67,7 @@ func (t *conversation) pendingCalls(ctx context.Context) []runtime.PendingCalls 
 // leaves the call pending; it returns false at the end of the conversation.
 func (t *conversation) promptUser(ctx context.Context, q *question) (map[string]any, bool) {
 	if q.message != "" {
-		fmt.Fprintf(t.io.err, "%s\n", q.message)
+		fmt.Fprintf(t.env.Err, "%s\n", q.message)
 	}
 	for {
 		line, ok := t.readLine(ctx, q.prompt)
@@ -79,7 +79,7 @@ func (t *conversation) promptUser(ctx context.Context, q *question) (map[string]
 			return response, true
 		}
 		if problem != "" {
-			fmt.Fprintf(t.io.err, "%s\n", problem)
+			fmt.Fprintf(t.env.Err, "%s\n", problem)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (t *conversation) printPending(ctx context.Context, command string) {
 			if command != "" {
 				text += ": answer with " + command
 			}
-			fmt.Fprintln(t.io.err, text)
+			fmt.Fprintln(t.env.Err, text)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func (t *conversation) watchFiles(ctx context.Context, l *loader.Loader, dir str
 		Revisions: t.host.Store().Revisions, Gate: passGate, OnLoad: t.queueReload,
 	})
 	if err := w.Run(ctx); err != nil {
-		fmt.Fprintf(t.io.err, "watching for file changes failed: %s\n", err)
+		fmt.Fprintf(t.env.Err, "watching for file changes failed: %s\n", err)
 	}
 }
 
@@ -62,7 +62,7 @@ func (t *conversation) printReload(s loader.Status, before string) bool {
 	b.WriteString(before)
 	_ = s.Diagnostics.WriteText(&b) // a strings.Builder returns no errors
 	fmt.Fprintf(&b, "%s %s\n", s.App, text)
-	fmt.Fprint(t.io.err, b.String())
+	fmt.Fprint(t.env.Err, b.String())
 	return true
 }
 

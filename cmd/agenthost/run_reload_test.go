@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agenthost/internal/command"
 )
 
 // TestRunReloadsSavedFiles saves files during a conversation: the next answer uses the
@@ -23,7 +25,7 @@ func TestRunReloadsSavedFiles(t *testing.T) {
 	output, stdout := io.Pipe()
 	exitCode := make(chan int, 1)
 	go func() {
-		exitCode <- run(t.Context(), []string{"run", dir, "--session-db", "memory:", "--artifacts", "memory:"}, stdio{in: stdin, out: stdout, err: stdout})
+		exitCode <- run(t.Context(), []string{"run", dir, "--session-db", "memory:", "--artifacts", "memory:"}, command.Env{In: stdin, Out: stdout, Err: stdout})
 		stdout.Close()
 	}()
 	lines := bufio.NewScanner(output)
@@ -58,7 +60,7 @@ func TestRunReloadsSavedFiles(t *testing.T) {
 	input.Close()
 	for lines.Scan() {
 	}
-	if code := <-exitCode; code != exitOK {
+	if code := <-exitCode; code != command.ExitOK {
 		t.Errorf("exit status %d, want 0", code)
 	}
 }

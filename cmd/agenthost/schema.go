@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"agenthost/internal/auth"
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
@@ -23,7 +24,7 @@ const hostSchemaName = "host"
 
 func schemaNames() []string { return append(loader.SchemaNames(), hostSchemaName) }
 
-func newSchemaCommand(io stdio) *cobra.Command {
+func newSchemaCommand(env command.Env) *cobra.Command {
 	var write string
 	cmd := &cobra.Command{
 		Use:   "schema [" + strings.Join(schemaNames(), "|") + "]",
@@ -36,23 +37,23 @@ of serve --config (host). Editors use it for completion and validation.
 With --write it writes all schemas into a folder, and prints the settings with which
 VS Code's YAML extension finds them by the names of your files. The language server,
 "agenthost lsp", needs no schemas.`,
-		Args:      requireArgs(0, 1),
+		Args:      command.RequireArgs(0, 1),
 		ValidArgs: schemaNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if write == "" {
-				return printSchema(io, strings.Join(append(args, "app")[:1], ""))
+				return printSchema(env, strings.Join(append(args, "app")[:1], ""))
 			}
 			if len(args) > 0 {
 				return fmt.Errorf("--write writes all schemas and cannot be combined with the name %s", args[0])
 			}
-			return writeSchemas(io, write)
+			return writeSchemas(env, write)
 		},
 	}
 	cmd.Flags().StringVar(&write, "write", "", "write all schemas into this folder, and print the settings of VS Code")
 	return cmd
 }
 
-func printSchema(io stdio, name string) error {
+func printSchema(env command.Env, name string) error {
 	if !slices.Contains(schemaNames(), name) {
 		return fmt.Errorf("unknown schema %s: the schemas are %s", name, strings.Join(schemaNames(), ", "))
 	}
@@ -60,7 +61,7 @@ func printSchema(io stdio, name string) error {
 	if err != nil {
 		return err
 	}
-	return printJSON(io, schema)
+	return env.PrintJSON(schema)
 }
 
 func newSchema(name string) (map[string]any, error) {
@@ -74,13 +75,13 @@ func newSchema(name string) (map[string]any, error) {
 func schemaFile(name string) string { return "agenthost." + name + ".schema.json" }
 
 // writeSchemas writes all schemas into a folder, and prints the settings of VS Code.
-func writeSchemas(io stdio, dir string) error {
+func writeSchemas(env command.Env, dir string) error {
 	full, err := filepath.Abs(dir)
 	if err == nil {
 		err = os.MkdirAll(full, 0o755)
 	}
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	for _, name := range schemaNames() {
 		schema, err := newSchema(name)
@@ -88,15 +89,15 @@ func writeSchemas(io stdio, dir string) error {
 			return err
 		}
 		var b bytes.Buffer
-		if err := printJSON(stdio{out: &b}, schema); err != nil {
+		if err := (command.Env{Out: &b}).PrintJSON(schema); err != nil {
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(full, schemaFile(name)), b.Bytes(), 0o644); err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
 	}
-	fmt.Fprintf(io.err, "Wrote %d schemas to %s. Add this to the settings.json of VS Code:\n", len(schemaNames()), dir)
-	return printJSON(io, editorSettings(func(name string) string {
+	fmt.Fprintf(env.Err, "Wrote %d schemas to %s. Add this to the settings.json of VS Code:\n", len(schemaNames()), dir)
+	return env.PrintJSON(editorSettings(func(name string) string {
 		return (&url.URL{Scheme: "file", Path: path.Join("/", filepath.ToSlash(full), schemaFile(name))}).String()
 	}))
 }
@@ -135,7 +136,7 @@ func hostSchema() map[string]any {
 	properties := map[string]any{
 		keyDirs: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "The folders to serve, each an app or a folder of apps."},
 	}
-	newServeCommand(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
+	newServeCommand(command.Env{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(commandLineOnly(), f.Name) {
 			return
 		}

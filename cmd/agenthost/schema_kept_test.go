@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/internal/testdb"
 )
 
@@ -66,7 +67,7 @@ func TestDatabaseCommandsListed(t *testing.T) {
 			walk(c)
 		}
 	}
-	walk(newRootCommand(stdio{}))
+	walk(newRootCommand(command.Env{}))
 	if want, got := slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(listed)); !slices.Equal(want, got) {
 		t.Errorf("commands with a database:\n%s\nin the list:\n%s", want, got)
 	}
@@ -105,7 +106,7 @@ func newOldDatabase(t *testing.T, e testdb.Engine) *testdb.OldDatabase {
 	}
 	old, err := testdb.NewOldDatabase(t.Context(), dir, fresh(e), fresh(testdb.Engines()[0]), func(ctx context.Context, args []string) (code int, out string) {
 		var b bytes.Buffer
-		code = run(ctx, args, stdio{in: strings.NewReader(""), out: &b, err: &b})
+		code = run(ctx, args, command.Env{In: strings.NewReader(""), Out: &b, Err: &b})
 		return code, b.String()
 	})
 	if err != nil {

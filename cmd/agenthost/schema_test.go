@@ -8,13 +8,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/pflag"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/spec"
 )
 
 // TestHostSchemaFresh compares the schema file for editors with the flags of serve.
 func TestHostSchemaFresh(t *testing.T) {
 	var out bytes.Buffer
-	if err := printJSON(stdio{out: &out}, hostSchema()); err != nil {
+	if err := (command.Env{Out: &out}).PrintJSON(hostSchema()); err != nil {
 		t.Fatal(err)
 	}
 	testFresh(t, "../../schemas/agenthost.host.schema.json", out.Bytes())
@@ -25,7 +26,7 @@ func TestHostSchemaFresh(t *testing.T) {
 func TestEditorSettingsFresh(t *testing.T) {
 	var out bytes.Buffer
 	settings := editorSettings(func(name string) string { return "schemas/" + schemaFile(name) })
-	if err := printJSON(stdio{out: &out}, settings); err != nil {
+	if err := (command.Env{Out: &out}).PrintJSON(settings); err != nil {
 		t.Fatal(err)
 	}
 	testFresh(t, "../../.vscode/settings.json", out.Bytes())
@@ -75,7 +76,7 @@ func TestHostSchemaMatchesServe(t *testing.T) {
 // docs/serving.md documents every flag of serve.
 func TestServingDocumentsFlags(t *testing.T) {
 	page := readText(t, repo+"/docs/serving.md")
-	newServeCommand(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
+	newServeCommand(command.Env{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && !strings.Contains(page, "`--"+f.Name+"`") {
 			t.Errorf("docs/serving.md does not mention --%s", f.Name)
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"agenthost/internal/command"
 )
 
 // updating reports whether the tests write golden files: the flag -update, which package
@@ -96,7 +98,7 @@ func setUpScript(env *testscript.Env) error {
 // Each script has a verb in its name and a headline.
 func TestScriptsHaveHeadlines(t *testing.T) {
 	verbs := []string{"help", "usage"}
-	for _, c := range newRootCommand(stdio{}).Commands() {
+	for _, c := range newRootCommand(command.Env{}).Commands() {
 		verbs = append(verbs, c.Name())
 	}
 	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))

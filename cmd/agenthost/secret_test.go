@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"agenthost/internal/command"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/spec"
 )
@@ -172,7 +173,7 @@ func searchVerbs(t *testing.T, modelName string) (outputs, size int) {
 		append([]string{"record", dir, "s", "--out", filepath.Join(filepath.Dir(db), "case.yaml"), "--secrets", secrets}, at...),
 		{"export", dir, "--adk", filepath.Join(filepath.Dir(db), "adk"), "--secrets", secrets},
 	} {
-		run(t.Context(), args, stdio{in: strings.NewReader(""), out: all, err: all})
+		run(t.Context(), args, command.Env{In: strings.NewReader(""), Out: all, Err: all})
 		outputs++
 	}
 	if want := int64(12); modelName != "unreachable" && received.Load() < want {
@@ -185,8 +186,8 @@ func searchVerbs(t *testing.T, modelName string) (outputs, size int) {
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte("- text: ${secret:TOKEN}\n- texts: ${secret:TOKEN}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code := run(t.Context(), []string{"check", dir, "--secrets", secrets}, stdio{out: all, err: all}); code != exitProblems {
-		t.Errorf("a secret in a script: exit status %d, want %d", code, exitProblems)
+	if code := run(t.Context(), []string{"check", dir, "--secrets", secrets}, command.Env{Out: all, Err: all}); code != command.ExitProblems {
+		t.Errorf("a secret in a script: exit status %d, want %d", code, command.ExitProblems)
 	}
 	checkNoSecret(t, "the output", all.Bytes())
 	err := filepath.WalkDir(filepath.Dir(db), func(path string, d fs.DirEntry, err error) error {
@@ -313,7 +314,7 @@ func searchResponses(t *testing.T, modelName string) (outputs int) {
 			"serve", dir, "--addr", "127.0.0.1:0", "--session-db", "memory:", "--artifacts", "memory:", "--dev",
 			"--otlp", traces, "--trace-contents", "--auth", filepath.Join(filepath.Dir(dir), "auth.yaml"),
 			"--secrets", secrets, "--log-level", "debug", "--auto-create-session", "--policy", filepath.Join(filepath.Dir(dir), "policy.yaml"),
-		}, stdio{in: strings.NewReader(""), out: in, err: log})
+		}, command.Env{In: strings.NewReader(""), Out: in, Err: log})
 		in.Close()
 	}()
 	greeting := bufio.NewReader(out)
@@ -341,7 +342,7 @@ func searchResponses(t *testing.T, modelName string) (outputs int) {
 		responses = append(responses, sendPlain(t, http.MethodGet, base+path, ""))
 	}
 	cancel()
-	if code := <-exitCode; code != exitOK {
+	if code := <-exitCode; code != command.ExitOK {
 		t.Errorf("serve: exit status %d\n%s", code, log)
 	}
 	joined := strings.Join(responses, "\n")

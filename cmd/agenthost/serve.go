@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/internal/safe"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/loader"
@@ -37,8 +38,8 @@ const (
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
-	storeFlags
-	load          loadFlags
+	command.StoreFlags
+	load          command.LoadFlags
 	addr          string
 	addrGiven     bool
 	drain         time.Duration
@@ -60,14 +61,14 @@ type serveFlags struct {
 	runsPerUser, runsPerApp string
 	maxRunTime              time.Duration
 	maxLive, maxUserLive    int
-	maxAnswers              sizeFlag
+	maxAnswers              command.SizeFlag
 	observe                 observeFlags
 	dev                     devFlags
 	replayRecordings        string
 	grants                  grantFlags
 }
 
-func newServeCommand(io stdio) *cobra.Command {
+func newServeCommand(env command.Env) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve DIR...",
@@ -78,25 +79,25 @@ file with errors changes nothing. Every flag has an environment variable
 (AGENTHOST_SESSION_DB for --session-db) and a key in the file of --config
 (session_db). The command line overrides the environment, and both override the
 file.`,
-		Args:    requireArgs(0, -1),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(0, -1),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			dirs, err := f.resolveSettings(cmd, dirs)
 			if err != nil {
 				return err
 			}
 			f.knownVariables = flagVariables(cmd.Root())
-			return serveApps(cmd.Context(), io, &f, dirs)
+			return serveApps(cmd.Context(), env, &f, dirs)
 		},
 	}
 	flags := cmd.Flags()
-	f.registerFlags(flags)
-	f.registerLimits(flags)
-	f.load.registerFlags(io, flags)
+	f.RegisterFlags(flags)
+	f.RegisterLimits(flags)
+	f.load.RegisterFlags(env, flags)
 	flags.StringVar(&f.addr, "addr", defaultAddr, "address to listen on; if the default port is in use, serve uses the next free one")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "grace period for running turns after a signal")
 	flags.DurationVar(&f.poll, "poll", 0, "poll for changes at this interval instead of using file notifications (default: notifications, and polling every 2s)")
-	flags.DurationVar(&f.lease, "lease", 15*time.Second, "session lease duration; after a crash other replicas take over a session once it expires")
+	flags.DurationVar(&f.Lease, "lease", 15*time.Second, "session lease duration; after a crash other replicas take over a session once it expires")
 	flags.BoolVar(&f.createSession, "auto-create-session", false, "create missing sessions on first use")
 	flags.BoolVar(&f.demo, "demo", false, "also serve orders at http://"+demoAddr+"/demo, for the example apps tools and support")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow listening on a non-loopback address without authentication")
@@ -107,7 +108,7 @@ file.`,
 	flags.IntVar(&f.maxLive, "max-live", 10000, "maximum number of open live conversations")
 	flags.IntVar(&f.maxUserLive, "max-live-per-user", 20, "maximum number of open live conversations of one user")
 	flags.DurationVar(&f.maxRunTime, "max-run-time", 0, "maximum duration of a turn (default: no limit)")
-	flags.IntVar(&f.load.maxLLMCalls, "max-llm-calls", runtime.DefaultMaxLLMCalls, "maximum number of model calls of one invocation in apps whose run_config has no max_llm_calls; 0 means no limit; overrides ADK_MAX_LLM_CALLS")
+	flags.IntVar(&f.load.MaxLLMCalls, "max-llm-calls", runtime.DefaultMaxLLMCalls, "maximum number of model calls of one invocation in apps whose run_config has no max_llm_calls; 0 means no limit; overrides ADK_MAX_LLM_CALLS")
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "rate limit of runs per app, such as 600/1m (default: no limit)")
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams that are idle for this duration, for proxies that close idle connections (default: 15s, only for clients that request event IDs)")
 	flags.StringVar(&f.replayRecordings, "replay-recordings", "", "folder with conformance cases; runs whose state delta has _adk_replay_config replay them instead of calling models (default: off)")
@@ -123,7 +124,7 @@ file.`,
 type serveMain struct {
 	flags  *serveFlags
 	dirs   []string
-	io     stdio
+	env    command.Env
 	logger *slog.Logger
 	store  *store.Store
 	host   *runtime.Host
@@ -141,8 +142,8 @@ func (f *serveFlags) validateLimits() error {
 	if f.maxLive < 1 || f.maxUserLive < 1 {
 		return errors.New("--max-live and --max-live-per-user must be at least 1")
 	}
-	if f.lease < minLease {
-		return fmt.Errorf("--lease must be at least %s, got %s", minLease, f.lease)
+	if f.Lease < minLease {
+		return fmt.Errorf("--lease must be at least %s, got %s", minLease, f.Lease)
 	}
 	if f.poll < 0 {
 		return fmt.Errorf("--poll must be above 0, such as 2s, got %s", f.poll)
@@ -153,16 +154,16 @@ func (f *serveFlags) validateLimits() error {
 	return nil
 }
 
-func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
+func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []string) error {
 	if err := f.validateLimits(); err != nil {
 		return err
 	}
-	logger, err := f.observe.newLogger(io)
+	logger, err := f.observe.newLogger(env)
 	if err != nil {
 		return err
 	}
 	limitMemory(logger)
-	m := &serveMain{flags: f, dirs: dirs, io: io, logger: logger}
+	m := &serveMain{flags: f, dirs: dirs, env: env, logger: logger}
 	// Redirect the standard logger, which libraries use, to the host's log.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
 	opts, err := f.serverOptions()
@@ -173,7 +174,7 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	opts.Logger, opts.Version, opts.MaxRunTime, opts.KeepAlive = m.logger, buildVersion(), f.maxRunTime, f.keepAlive
 	opts.MaxLiveSockets, opts.MaxUserLiveSockets = f.maxLive, f.maxUserLive
 	opts.MaxResponseBytes = int64(f.maxAnswers)
-	if err := checkFolders(dirs); err != nil {
+	if err := command.CheckFolders(dirs); err != nil {
 		return err
 	}
 	var closeUI func() error
@@ -188,15 +189,15 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 	if f.observe.traceContents && f.observe.otlp == "" {
 		logger.Warn("--trace-contents has no effect without --otlp")
 	}
-	warnUnknownVariables(logger, f.knownVariables, f.load.reserved.Variables)
+	warnUnknownVariables(logger, f.knownVariables, f.load.Reserved.Variables)
 	listener, err := m.openListener(ctx)
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	defer listener.Close()
 	f.reserveListener(load, listener.Addr())
 	defer f.serveDemo(ctx, m.logger)()
-	if m.store, err = f.openStore(ctx, m.logger); err != nil {
+	if m.store, err = f.OpenStore(ctx, m.logger); err != nil {
 		return err
 	}
 	defer m.store.Close()
@@ -222,12 +223,12 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 		TracerProvider: tracing, TraceContents: f.dev.isEnabled() || f.observe.traceContents && f.observe.otlp != "",
 	})
 	defer m.host.Close()
-	problems, report := f.observe.problemReporter(io, m.logger)
+	problems, report := f.observe.problemReporter(env, m.logger)
 	m.watch = loader.NewWatch(newLoader(load), m.host, dirs, &loader.WatchOptions{
 		Logger: m.logger, Problems: problems, OnLoad: report, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
 	})
 	if err := m.watch.Sync(ctx); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	opts.Reloader, opts.AutoCreateSession, opts.Grants = watchReloader{m.watch}, f.createSession, load.Grants
 	m.server = server.New(m.host, m.devOptions(opts))
@@ -237,21 +238,12 @@ func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) erro
 // loadOptions returns the options of the loader, and the keys of the tokens of users, which
 // apps may not read.
 func (m *serveMain) loadOptions() (*loader.Options, *connection.Keys, error) {
-	keys, err := m.flags.grants.readKeys(&m.flags.load.reserved, m.flags.sessionDB)
+	keys, err := m.flags.grants.readKeys(&m.flags.load.Reserved, m.flags.SessionDB)
 	if err != nil {
 		return nil, nil, err
 	}
-	load, err := m.flags.load.loaderOptions(&loader.Options{Logger: m.logger}, m.dirs...)
+	load, err := m.flags.load.LoaderOptions(&loader.Options{Logger: m.logger}, m.dirs...)
 	return load, keys, err
-}
-
-func checkFolders(dirs []string) error {
-	for _, dir := range dirs {
-		if err := checkFolder(dir); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // openListener listens on the address. If the default port is in use, it tries the
@@ -268,7 +260,7 @@ func (m *serveMain) openListener(ctx context.Context) (net.Listener, error) {
 	}
 	for port := 8001; port < 8001+extraPorts; port++ {
 		if l, err := lc.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			m.flags.observe.printNotice(m.io, m.logger, fmt.Sprintf("%s is already in use, serving at %s", m.flags.addr, l.Addr()))
+			m.flags.observe.printNotice(m.env, m.logger, fmt.Sprintf("%s is already in use, serving at %s", m.flags.addr, l.Addr()))
 			return l, nil
 		}
 	}
@@ -317,7 +309,7 @@ func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) e
 	case err = <-served:
 	}
 	stopWatching()
-	return failWith(errors.Join(err, <-watched))
+	return command.FailWith(errors.Join(err, <-watched))
 }
 
 // backgroundPanicked logs the panic of a background task.
@@ -325,7 +317,7 @@ func (m *serveMain) backgroundPanicked(p *safe.Panic) { p.Log(m.logger, "backgro
 
 // shutDown rejects new runs, and waits for running turns up to the grace period.
 func (m *serveMain) shutDown(web *http.Server) error {
-	m.flags.observe.printNotice(m.io, m.logger, "shutting down: waiting for running turns, a second signal stops immediately")
+	m.flags.observe.printNotice(m.env, m.logger, "shutting down: waiting for running turns, a second signal stops immediately")
 	ctx, cancel := context.WithTimeout(context.Background(), m.flags.drain)
 	defer cancel()
 	m.server.Drain()
@@ -347,7 +339,7 @@ func (m *serveMain) shutDown(web *http.Server) error {
 func (m *serveMain) printGreeting(url string) {
 	// Write once, so that a reader that waits for the greeting gets all of it.
 	out := new(bytes.Buffer)
-	defer func() { _, _ = out.WriteTo(m.io.out) }()
+	defer func() { _, _ = out.WriteTo(m.env.Out) }()
 	fmt.Fprintf(out, "agenthost serves at %s\nOpen %s/ in a browser to talk to the apps; %s/docs documents the API.\n\n", url, url, url)
 	example := ""
 	for _, s := range m.watch.Statuses() {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"agenthost/internal/auth"
+	"agenthost/internal/command"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/storeurl"
 )
@@ -32,7 +33,7 @@ func (f *serveFlags) applyConfigFile(flags *pflag.FlagSet) error {
 	if f.config == "" {
 		return nil
 	}
-	root, ds, err := readDocument("--config", f.config)
+	root, ds, err := command.ReadDocument("--config", f.config)
 	if err != nil {
 		return err
 	}
@@ -103,9 +104,9 @@ func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, n *spec.Node) spec.Diag
 		return spec.Diagnostics{n.Errorf("config", "expected one value of type %s", flag.Value.Type())}
 	}
 	if err := flags.Set(flag.Name, value); err != nil {
-		var explained *flagError
-		if errors.As(explainFlag(strings.ReplaceAll(flag.Name, "-", "_"), err), &explained) {
-			return spec.Diagnostics{n.Errorf("config", "%s", explained.message).WithHint("%s", explained.hint)}
+		var explained *command.FlagError
+		if errors.As(command.ExplainFlag(strings.ReplaceAll(flag.Name, "-", "_"), err), &explained) {
+			return spec.Diagnostics{n.Errorf("config", "%s", explained.Message).WithHint("%s", explained.Hint)}
 		}
 		var invalid *pflag.InvalidValueError
 		if errors.As(err, &invalid) {
@@ -126,7 +127,7 @@ func (f *serveFlags) loadAuth() (*auth.Auth, error) {
 	if n == nil {
 		var ds spec.Diagnostics
 		var err error
-		if n, ds, err = readDocument("--auth", f.auth); err != nil {
+		if n, ds, err = command.ReadDocument("--auth", f.auth); err != nil {
 			return nil, err
 		}
 		if ds.HasErrors() {
@@ -152,7 +153,7 @@ func (f *serveFlags) hideTokens(n *spec.Node) {
 	for _, item := range tokens.Items {
 		var token spec.Secret
 		if at := item.Get("token"); at != nil && token.DecodeSpec(at) == nil {
-			f.load.reserved.Values = append(f.load.reserved.Values, token.Reveal())
+			f.load.Reserved.Values = append(f.load.Reserved.Values, token.Reveal())
 		}
 	}
 }
@@ -162,10 +163,10 @@ func (f *serveFlags) hideTokens(n *spec.Node) {
 func (f *serveFlags) resolveReference(kind, name string) (string, error) {
 	value, err := f.readReference(kind, name)
 	if err == nil {
-		f.load.reserved.Variables = append(f.load.reserved.Variables, name)
+		f.load.Reserved.Variables = append(f.load.Reserved.Variables, name)
 	}
 	if err == nil && kind == "secret" {
-		f.load.reserved.Values = append(f.load.reserved.Values, value)
+		f.load.Reserved.Values = append(f.load.Reserved.Values, value)
 	}
 	return value, err
 }
@@ -174,8 +175,8 @@ func (f *serveFlags) readReference(kind, name string) (string, error) {
 	switch {
 	case kind == "file":
 		return "", errors.New("cannot be used here")
-	case kind == "secret" && f.load.secrets != "":
-		root, err := os.OpenRoot(f.load.secrets)
+	case kind == "secret" && f.load.Secrets != "":
+		root, err := os.OpenRoot(f.load.Secrets)
 		if err != nil {
 			return "", err
 		}
@@ -193,45 +194,10 @@ func (f *serveFlags) readReference(kind, name string) (string, error) {
 	return v, nil
 }
 
-func readDocument(flag, file string) (*spec.Node, spec.Diagnostics, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, nil, failWithf("%s: %w", flag, err)
-	}
-	n, ds := spec.Parse(file, text)
-	return n, ds, nil
-}
-
 // redactedError is problemsError for a file that may contain tokens and passwords: no text of
 // its lines is printed.
 func redactedError(flag, file string, ds spec.Diagnostics) error {
-	return problemsError(flag, file, ds.Redact())
-}
-
-// problemsError returns the problems of the file of a flag as an error, or nil.
-func problemsError(flag, file string, ds spec.Diagnostics) error {
-	if !ds.HasErrors() {
-		return nil
-	}
-	return &codedError{exitProblems, &documentError{flag, file, ds}}
-}
-
-// A documentError reports the problems of the file of a flag.
-type documentError struct {
-	flag, file string
-	problems   spec.Diagnostics
-}
-
-// Error returns the summary and the problems.
-func (e *documentError) Error() string {
-	var text strings.Builder
-	text.WriteString(e.formatSummary() + ":\n")
-	_ = e.problems.WriteText(&text) // a strings.Builder returns no errors
-	return strings.TrimSuffix(text.String(), "\n")
-}
-
-func (e *documentError) formatSummary() string {
-	return fmt.Sprintf("%s: %s has problems", e.flag, e.file)
+	return command.ProblemsError(flag, file, ds.Redact())
 }
 
 // resolveSettings sets flags from the environment and the config file, in this order, and
@@ -242,8 +208,8 @@ func (f *serveFlags) resolveSettings(cmd *cobra.Command, dirs []string) ([]strin
 		return nil, err
 	}
 	f.addrGiven = cmd.Flags().Changed("addr")
-	if cmd.Flags().Changed("lease") && storeurl.HasNoLeases(f.sessionDB) {
-		return nil, fmt.Errorf("--lease has no effect with --session-db %s, which has no leases: omit it, and run one host for an engine", f.sessionDB)
+	if cmd.Flags().Changed("lease") && storeurl.HasNoLeases(f.SessionDB) {
+		return nil, fmt.Errorf("--lease has no effect with --session-db %s, which has no leases: omit it, and run one host for an engine", f.SessionDB)
 	}
 	if len(dirs) == 0 {
 		dirs = f.dirs

@@ -22,7 +22,7 @@ func (f *serveFlags) serverOptions() (*server.Options, error) {
 		return nil, fmt.Errorf("--runs-per-app %w", err)
 	}
 	reachable, err := f.isReachable()
-	f.load.reserved.Shared = reachable || authenticator != nil || f.insecure
+	f.load.Reserved.Shared = reachable || authenticator != nil || f.insecure
 	switch {
 	case err != nil:
 		return nil, err

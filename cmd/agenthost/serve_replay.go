@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/runtime"
 	"agenthost/wing/adk/conformance"
 )
@@ -14,7 +15,7 @@ func (m *serveMain) openReplay() (func(context.Context, *runtime.RunRequest) run
 	if folder == "" {
 		return nil, nil
 	}
-	if err := checkFolder(folder); err != nil {
+	if err := command.CheckFolder(folder); err != nil {
 		return nil, err
 	}
 	replayer := &conformance.Replayer{Root: folder}

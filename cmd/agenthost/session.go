@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -22,8 +23,8 @@ import (
 
 // sessionFlags are the flags of the subcommands of session.
 type sessionFlags struct {
-	storeFlags
-	load          loadFlags
+	command.StoreFlags
+	load          command.LoadFlags
 	user          string
 	before, after string
 	turns         int
@@ -32,7 +33,7 @@ type sessionFlags struct {
 	page          string
 }
 
-func newSessionCommand(io stdio) *cobra.Command {
+func newSessionCommand(env command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "session",
 		Short: "List, show, rewind, delete and prune sessions",
@@ -41,25 +42,25 @@ one, rewind one, delete one, or prune old ones. APPDIR is the app's folder; only
 rewind with TEXT loads the app. The commands do not migrate the database: list, show
 and prune --dry-run read older schemas, and the others require the current one.`,
 	}
-	addSubcommands(cmd, newSessionListCommand(io), newSessionShowCommand(io), newSessionRewindCommand(io), newSessionDeleteCommand(io), newSessionPruneCommand(io))
+	command.AddSubcommands(cmd, newSessionListCommand(env), newSessionShowCommand(env), newSessionRewindCommand(env), newSessionDeleteCommand(env), newSessionPruneCommand(env))
 	return cmd
 }
 
 // setupCommand adds the flags that all subcommands of session share, and the function to run.
 func (f *sessionFlags) setupCommand(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
-	cmd.PreRunE = applyEnvironment
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.addLocation(run(cmd.Context(), args)) }
-	f.registerFlags(cmd.Flags())
+	cmd.PreRunE = command.ApplyEnvironment
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.AddLocation(run(cmd.Context(), args)) }
+	f.RegisterFlags(cmd.Flags())
 	return cmd
 }
 
-func newSessionListCommand(io stdio) *cobra.Command {
+func newSessionListCommand(env command.Env) *cobra.Command {
 	var f sessionFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "list APPDIR",
 		Short: "List sessions",
-		Args:  requireArgs(1, 1),
-	}, func(ctx context.Context, args []string) error { return listSessions(ctx, io, &f, args[0]) })
+		Args:  command.RequireArgs(1, 1),
+	}, func(ctx context.Context, args []string) error { return listSessions(ctx, env, &f, args[0]) })
 	cmd.Flags().StringVar(&f.user, "user", "", "list only the sessions of this user (default: all users)")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "maximum number of sessions per page, 1 to 1000 (default: all)")
 	cmd.Flags().StringVar(&f.page, "page", "", "continue the list from this page token")
@@ -67,19 +68,19 @@ func newSessionListCommand(io stdio) *cobra.Command {
 	return cmd
 }
 
-func newSessionShowCommand(io stdio) *cobra.Command {
+func newSessionShowCommand(env command.Env) *cobra.Command {
 	var f sessionFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "show APPDIR SESSION",
 		Short: "Show the events and the state of a session",
-		Args:  requireArgs(2, 2),
-	}, func(ctx context.Context, args []string) error { return printSession(ctx, io, &f, args) })
+		Args:  command.RequireArgs(2, 2),
+	}, func(ctx context.Context, args []string) error { return printSession(ctx, env, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
-func newSessionRewindCommand(io stdio) *cobra.Command {
+func newSessionRewindCommand(env command.Env) *cobra.Command {
 	var f sessionFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "rewind APPDIR SESSION (--turns N | --before INVOCATION | --after EVENT) [TEXT]",
@@ -87,10 +88,10 @@ func newSessionRewindCommand(io stdio) *cobra.Command {
 		Long: `Rewind undoes the end of a session: it restores the session's state and artifacts,
 and models no longer receive the undone events, which remain stored. State and
 artifacts of the user or the app do not change.`,
-		Args: requireArgs(2, 3),
-	}, func(ctx context.Context, args []string) error { return rewindSession(ctx, io, &f, args) })
+		Args: command.RequireArgs(2, 3),
+	}, func(ctx context.Context, args []string) error { return rewindSession(ctx, env, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
-	f.load.registerFlags(io, cmd.Flags())
+	f.load.RegisterFlags(env, cmd.Flags())
 	cmd.Flags().StringVar(&f.before, "before", "", "undo this invocation and all later ones")
 	cmd.Flags().IntVar(&f.turns, "turns", 0, "number of turns to undo")
 	cmd.Flags().StringVar(&f.after, "after", "", "undo all events after this one")
@@ -98,46 +99,46 @@ artifacts of the user or the app do not change.`,
 	return cmd
 }
 
-func newSessionDeleteCommand(io stdio) *cobra.Command {
+func newSessionDeleteCommand(env command.Env) *cobra.Command {
 	var f sessionFlags
 	cmd := f.setupCommand(&cobra.Command{
 		Use:   "delete APPDIR SESSION",
 		Short: "Delete a session with its events, state and artifacts",
-		Args:  requireArgs(2, 2),
-	}, func(ctx context.Context, args []string) error { return deleteSession(ctx, io, &f, args) })
+		Args:  command.RequireArgs(2, 2),
+	}, func(ctx context.Context, args []string) error { return deleteSession(ctx, env, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "user of the session")
 	return cmd
 }
 
-func listSessions(ctx context.Context, io stdio, f *sessionFlags, dir string) error {
+func listSessions(ctx context.Context, env command.Env, f *sessionFlags, dir string) error {
 	if f.limit < 0 || f.limit > store.MaxPage {
 		return fmt.Errorf("--limit must be between 1 and %d, got %d; hint: without --limit all sessions are listed", store.MaxPage, f.limit)
 	}
-	st, err := f.openStoreFor(ctx, readDatabase)
+	st, err := f.OpenStoreFor(ctx, command.ReadDatabase)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
 	all, next, err := f.listPage(ctx, st.Sessions, loader.AppName(dir))
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	if next != "" {
-		defer fmt.Fprintf(io.err, "more sessions: --page %s\n", next)
+		defer fmt.Fprintf(env.Err, "more sessions: --page %s\n", next)
 	}
 	if f.json {
 		heads := []any{}
 		for _, sess := range all {
 			heads = append(heads, sess.Head())
 		}
-		return printJSON(io, heads)
+		return env.PrintJSON(heads)
 	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SESSION\tUSER\tEVENTS\tLAST")
 	for _, sess := range all {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", sess.ID, sess.User, sess.Version, sess.LastUpdate.Local().Format("2006-01-02 15:04:05"))
 	}
-	return failWith(w.Flush())
+	return command.FailWith(w.Flush())
 }
 
 func (f *sessionFlags) listPage(ctx context.Context, s *store.Sessions, app string) (all []*session.Session, next string, err error) {
@@ -152,24 +153,24 @@ func (f *sessionFlags) sessionKey(args []string) session.Key {
 	return session.Key{App: loader.AppName(args[0]), User: f.user, ID: args[1]}
 }
 
-func printSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
-	st, err := f.openStoreFor(ctx, readDatabase)
+func printSession(ctx context.Context, env command.Env, f *sessionFlags, args []string) error {
+	st, err := f.OpenStoreFor(ctx, command.ReadDatabase)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
 	sess, err := st.Sessions.Get(ctx, f.sessionKey(args), nil)
 	if err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	if f.json {
 		text, err := session.Form{Provenance: true}.AppendSession(nil, sess)
 		if err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
-		return printJSON(io, json.RawMessage(text))
+		return env.PrintJSON(json.RawMessage(text))
 	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "EVENT\tINVOCATION\tAUTHOR\tWHAT")
 	active := map[*session.Event]bool{}
 	for _, ev := range session.WithoutRewound(sess.Events()) {
@@ -183,10 +184,10 @@ func printSession(ctx context.Context, io stdio, f *sessionFlags, args []string)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", ev.ID, ev.InvocationID, ev.Author, what)
 	}
 	if err := w.Flush(); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
-	fmt.Fprint(io.out, "\nstate ")
-	return printJSON(io, sess.State.All())
+	fmt.Fprint(env.Out, "\nstate ")
+	return env.PrintJSON(sess.State.All())
 }
 
 // summarizeEvent returns the content and the actions of an event in one line.
@@ -225,13 +226,13 @@ func summarizeEvent(ev *session.Event) string {
 	return strings.Join(parts, "; ")
 }
 
-func rewindSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
+func rewindSession(ctx context.Context, env command.Env, f *sessionFlags, args []string) error {
 	key := f.sessionKey(args)
 	req := &runtime.RewindRequest{
 		App: key.App, UserID: key.User, SessionID: key.ID, BeforeInvocationID: f.before, AfterEventID: f.after,
 		Writer: session.WriterAdmin,
 	}
-	host, err := f.openHost(ctx, io, args)
+	host, err := f.openHost(ctx, env, args)
 	if err != nil {
 		return err
 	}
@@ -242,12 +243,12 @@ func rewindSession(ctx context.Context, io stdio, f *sessionFlags, args []string
 			return err
 		}
 	}
-	t := &conversation{io: io, host: host, key: key, json: f.json}
+	t := &conversation{env: env, host: host, key: key, json: f.json}
 	if len(args) < 3 {
 		for _, err := range host.Rewind(ctx, req) {
 			return runFailure(err)
 		}
-		fmt.Fprintf(io.err, "session %s rewound\n", key.ID)
+		fmt.Fprintf(env.Err, "session %s rewound\n", key.ID)
 		return nil
 	}
 	streaming := !f.json
@@ -262,7 +263,7 @@ func (f *sessionFlags) findTurn(ctx context.Context, st *store.Store, key sessio
 	}
 	sess, err := st.Sessions.Get(ctx, key, nil)
 	if err != nil {
-		return "", failWith(err)
+		return "", command.FailWith(err)
 	}
 	remaining := f.turns
 	for _, ev := range slices.Backward(session.WithoutRewound(sess.Events())) {
@@ -272,39 +273,39 @@ func (f *sessionFlags) findTurn(ctx context.Context, st *store.Store, key sessio
 			}
 		}
 	}
-	return "", failWithf("cannot rewind session %s by %d turns: it has %d", key.ID, f.turns, f.turns-remaining)
+	return "", command.FailWithf("cannot rewind session %s by %d turns: it has %d", key.ID, f.turns, f.turns-remaining)
 }
 
 // openHost returns a host with the app if there is TEXT to run, otherwise a host
 // without apps.
-func (f *sessionFlags) openHost(ctx context.Context, io stdio, args []string) (*runtime.Host, error) {
+func (f *sessionFlags) openHost(ctx context.Context, env command.Env, args []string) (*runtime.Host, error) {
 	if len(args) == 3 {
 		open := func(ctx context.Context, _ *slog.Logger) (*store.Store, error) {
-			return f.openStoreFor(ctx, changeDatabase)
+			return f.OpenStoreFor(ctx, command.ChangeDatabase)
 		}
-		host, _, err := f.load.openHost(ctx, io, args[0], nil, open)
+		host, _, err := f.load.OpenHost(ctx, args[0], nil, open)
 		return host, err
 	}
-	st, err := f.openStoreFor(ctx, changeDatabase)
+	st, err := f.OpenStoreFor(ctx, command.ChangeDatabase)
 	if err != nil {
 		return nil, err
 	}
 	return runtime.NewHost(st, nil), nil
 }
 
-func deleteSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
-	st, err := f.openStoreFor(ctx, changeDatabase)
+func deleteSession(ctx context.Context, env command.Env, f *sessionFlags, args []string) error {
+	st, err := f.OpenStoreFor(ctx, command.ChangeDatabase)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
 	key := f.sessionKey(args)
 	if _, err := st.Sessions.Get(ctx, key, nil); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	if err := st.Delete(ctx, key); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
-	fmt.Fprintf(io.err, "session %s deleted\n", key.ID)
+	fmt.Fprintf(env.Err, "session %s deleted\n", key.ID)
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"agenthost/internal/command"
 )
 
 // A signal stops every verb, even while it reads a file that blocks: a policy that is a
@@ -36,36 +37,12 @@ func TestVerbsStopOnSignal(t *testing.T) {
 	for _, s := range all { // they stop in parallel, because each has a timeout
 		err := s.cmd.Wait()
 		var failure *exec.ExitError
-		if !errors.As(err, &failure) || failure.ExitCode() != exitFailure {
+		if !errors.As(err, &failure) || failure.ExitCode() != command.ExitFailure {
 			t.Errorf("%s exited: %v", s.cmd.Args[1], err)
 		}
 		if got, want := s.problems.String(), "agenthost: stopped by a signal while waiting for a file or another program\n"; got != want {
 			t.Errorf("%s prints %q, want %q", s.cmd.Args[1], got, want)
 		}
-	}
-}
-
-// The first interrupt during an answer stops the answer; another one before the answer has
-// ended, and one between answers, stop the verb.
-func TestInterrupter(t *testing.T) {
-	verb, stopVerb := context.WithCancel(t.Context())
-	i := &interrupter{stopVerb: stopVerb}
-	answer, end := i.withStop(verb)
-	i.handleInterrupt()
-	if !isAnswerStopped(answer) || verb.Err() != nil {
-		t.Errorf("the first interrupt: answer %v, verb %v", context.Cause(answer), verb.Err())
-	}
-	i.handleInterrupt()
-	if verb.Err() == nil {
-		t.Error("a second interrupt does not stop the verb while the answer continues")
-	}
-	end()
-	verb, i.stopVerb = context.WithCancel(t.Context())
-	answer, end = i.withStop(verb)
-	end()
-	i.handleInterrupt()
-	if verb.Err() == nil || isAnswerStopped(answer) {
-		t.Errorf("an interrupt after the answer: answer %v, verb %v", context.Cause(answer), verb.Err())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 	"agenthost/wing/apptest"
@@ -17,7 +18,7 @@ import (
 
 // testFlags are the flags of test.
 type testFlags struct {
-	load    loadFlags
+	load    command.LoadFlags
 	run     string
 	format  string
 	verbose bool
@@ -25,7 +26,7 @@ type testFlags struct {
 	timeout time.Duration
 }
 
-func newTestCommand(io stdio) *cobra.Command {
+func newTestCommand(env command.Env) *cobra.Command {
 	var f testFlags
 	cmd := &cobra.Command{
 		Use:   "test DIR...",
@@ -34,10 +35,10 @@ func newTestCommand(io stdio) *cobra.Command {
 models answer from the scripts of the tests, and nothing accesses the network. DIR is
 an app or a folder of apps. The exit status is 1 when a test fails or a file has
 problems, and 3 when there is no test to run.`,
-		Args:    requireArgs(1, -1),
-		PreRunE: applyEnvironment,
+		Args:    command.RequireArgs(1, -1),
+		PreRunE: command.ApplyEnvironment,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			t, err := newTester(io, &f, dirs)
+			t, err := newTester(env, &f, dirs)
 			if err != nil {
 				return err
 			}
@@ -48,7 +49,7 @@ problems, and 3 when there is no test to run.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.load.registerFlags(io, flags)
+	f.load.RegisterFlags(env, flags)
 	flags.StringVar(&f.run, "run", "", "run only the tests whose names match this regular expression")
 	flags.StringVar(&f.format, "format", "text", "output format: text, json or junit")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print every test with its transcript")
@@ -59,13 +60,13 @@ problems, and 3 when there is no test to run.`,
 
 // tester runs tests and reports them.
 type tester struct {
-	io     stdio
+	env    command.Env
 	flags  *testFlags
 	name   *regexp.Regexp
 	loader *loader.Loader
 }
 
-func newTester(io stdio, f *testFlags, dirs []string) (*tester, error) {
+func newTester(env command.Env, f *testFlags, dirs []string) (*tester, error) {
 	name, err := regexp.Compile(f.run)
 	if err != nil {
 		return nil, fmt.Errorf("--run %q: %w", f.run, err)
@@ -78,17 +79,17 @@ func newTester(io stdio, f *testFlags, dirs []string) (*tester, error) {
 	if f.watch && f.format != "text" {
 		return nil, fmt.Errorf("--watch requires --format text, got %s", f.format)
 	}
-	opts, err := f.load.loaderOptions(nil, dirs...)
+	opts, err := f.load.LoaderOptions(nil, dirs...)
 	if err != nil {
 		return nil, err
 	}
-	return &tester{io: io, flags: f, name: name, loader: io.newLoader(opts)}, nil
+	return &tester{env: env, flags: f, name: name, loader: env.NewLoader(opts)}, nil
 }
 
 // runOnce runs all tests of all apps once.
 func (t *tester) runOnce(ctx context.Context, dirs []string) error {
 	began := time.Now()
-	apps, err := discoverApps(dirs)
+	apps, err := command.DiscoverApps(dirs)
 	if err != nil {
 		return err
 	}
@@ -98,15 +99,15 @@ func (t *tester) runOnce(ctx context.Context, dirs []string) error {
 	}
 	r.duration = time.Since(began)
 	if err := t.writeReport(r); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	switch {
 	case r.problems.HasErrors() || r.countFailed() > 0:
-		return &codedError{code: exitProblems}
+		return &command.ExitError{Code: command.ExitProblems}
 	case len(r.results) == 0 && t.flags.run != "":
-		return failWithf("no test name matches %s", t.flags.run)
+		return command.FailWithf("no test name matches %s", t.flags.run)
 	case len(r.results) == 0:
-		return failWithf("no tests found: write one in a file next to an agent, such as %s/root_agent.test.yaml", apps[0])
+		return command.FailWithf("no tests found: write one in a file next to an agent, such as %s/root_agent.test.yaml", apps[0])
 	}
 	return nil
 }
@@ -144,11 +145,11 @@ func (t *tester) testApp(ctx context.Context, dir string, r *testReport) {
 func (t *tester) writeReport(r *testReport) error {
 	switch t.flags.format {
 	case "json":
-		return r.writeJSON(t.io)
+		return r.writeJSON(t.env)
 	case "junit":
-		return r.writeJUnit(t.io)
+		return r.writeJUnit(t.env)
 	}
-	return r.writeText(t.io, t.flags.verbose)
+	return r.writeText(t.env, t.flags.verbose)
 }
 
 // testReport holds the results of the tests of apps.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/command"
 	"agenthost/internal/junit"
 	"agenthost/pkg/spec"
 	"agenthost/wing/apptest"
@@ -14,19 +15,19 @@ import (
 // writeText prints failed tests on stdout, each with the failed expectation, the values
 // of its parts and the transcript; with verbose, also passed tests. It prints problems
 // and the summary on stderr.
-func (r *testReport) writeText(out stdio, verbose bool) error {
-	if err := r.problems.WriteText(out.err); err != nil {
+func (r *testReport) writeText(out command.Env, verbose bool) error {
+	if err := r.problems.WriteText(out.Err); err != nil {
 		return err
 	}
 	for _, result := range r.results {
 		if result.Passed() && !verbose {
 			continue
 		}
-		if err := writeResult(out.out, result); err != nil {
+		if err := writeResult(out.Out, result); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(out.err, "%s passed, %d failed in %s\n", formatCount(len(r.results)-r.countFailed(), "test"), r.countFailed(), r.duration.Round(time.Millisecond))
+	fmt.Fprintf(out.Err, "%s passed, %d failed in %s\n", command.FormatCount(len(r.results)-r.countFailed(), "test"), r.countFailed(), r.duration.Round(time.Millisecond))
 	return nil
 }
 
@@ -76,7 +77,7 @@ type failureJSON struct {
 }
 
 // writeJSON prints an object with the problems and the tests.
-func (r *testReport) writeJSON(out stdio) error {
+func (r *testReport) writeJSON(out command.Env) error {
 	tests := []testJSON{}
 	for _, result := range r.results {
 		t := testJSON{
@@ -93,12 +94,12 @@ func (r *testReport) writeJSON(out stdio) error {
 		}
 		tests = append(tests, t)
 	}
-	return printJSON(out, map[string]any{"problems": r.problems, "tests": tests})
+	return out.PrintJSON(map[string]any{"problems": r.problems, "tests": tests})
 }
 
 // writeJUnit prints a suite for each app, and a suite with the problems that prevented
 // tests from running.
-func (r *testReport) writeJUnit(out stdio) error {
+func (r *testReport) writeJUnit(out command.Env) error {
 	all := &junit.Suites{Time: junit.FormatSeconds(r.duration)}
 	byApp := map[string]*junit.Suite{}
 	suite := func(name string) *junit.Suite {
@@ -119,7 +120,7 @@ func (r *testReport) writeJUnit(out stdio) error {
 			suite("check").AddCase(junit.Case{Name: d.Pos.String(), Class: "check", Time: "0", Error: &junit.Problem{Message: d.Message, Text: d.String()}})
 		}
 	}
-	return all.WriteXML(out.out)
+	return all.WriteXML(out.Out)
 }
 
 func junitFailureOf(r *apptest.Result) *junit.Problem {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -13,15 +14,15 @@ import (
 // watchApps runs the tests of an app when a file in its folder, or another file that the
 // app or its tests read, changes, until ctx ends.
 func (t *tester) watchApps(ctx context.Context, dirs []string) error {
-	if err := checkFolders(dirs); err != nil {
+	if err := command.CheckFolders(dirs); err != nil {
 		return err
 	}
 	w := loader.NewWatch(t.loader, emptyHost{}, dirs, &loader.WatchOptions{
-		Problems: t.io.err, Tests: true, Gate: openGate,
+		Problems: t.env.Err, Tests: true, Gate: openGate,
 		OnLoad: func(s loader.Status) { t.rerunTests(ctx, s) },
 	})
 	if err := w.Sync(ctx); err != nil {
-		return failWith(err)
+		return command.FailWith(err)
 	}
 	return w.Run(ctx)
 }
@@ -39,9 +40,9 @@ func (t *tester) rerunTests(ctx context.Context, s loader.Status) {
 	r := &testReport{}
 	t.testApp(ctx, s.Dir, r)
 	r.problems, r.duration = nil, time.Since(began)
-	fmt.Fprintf(t.io.err, "%s %s: ", began.Format(time.TimeOnly), s.App)
+	fmt.Fprintf(t.env.Err, "%s %s: ", began.Format(time.TimeOnly), s.App)
 	if err := t.writeReport(r); err != nil {
-		fmt.Fprintf(t.io.err, "%s\n", err)
+		fmt.Fprintf(t.env.Err, "%s\n", err)
 	}
 }
 

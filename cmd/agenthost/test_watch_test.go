@@ -6,6 +6,8 @@ import (
 	"io"
 	"path/filepath"
 	"testing"
+
+	"agenthost/internal/command"
 )
 
 // TestTestWatch saves files while agenthost test --watch runs: files of the app, of the
@@ -20,7 +22,7 @@ func TestTestWatch(t *testing.T) {
 	output, stdout := io.Pipe()
 	exitCode := make(chan int, 1)
 	go func() {
-		exitCode <- run(ctx, []string{"test", "--watch", dir}, stdio{out: stdout, err: stdout})
+		exitCode <- run(ctx, []string{"test", "--watch", dir}, command.Env{Out: stdout, Err: stdout})
 		stdout.Close()
 	}()
 	lines := bufio.NewScanner(output)
@@ -46,7 +48,7 @@ func TestTestWatch(t *testing.T) {
 	cancel()
 	for lines.Scan() {
 	}
-	if code := <-exitCode; code != exitOK {
+	if code := <-exitCode; code != command.ExitOK {
 		t.Errorf("exit status %d, want 0", code)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 )
@@ -98,7 +99,7 @@ func newExportProcessor(ctx context.Context, base string, contents bool) (sdktra
 	}
 	client, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.JoinPath("v1/traces").String()))
 	if err != nil {
-		return nil, failWithf("--otlp: %w", err)
+		return nil, command.FailWithf("--otlp: %w", err)
 	}
 	return contentFilter{sdktrace.NewBatchSpanProcessor(client), contents}, nil
 }

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/command"
 )
 
 // TestUsageFresh compares the help of every verb with its golden file.
 func TestUsageFresh(t *testing.T) {
-	for _, c := range newRootCommand(stdio{}).Commands() {
+	for _, c := range newRootCommand(command.Env{}).Commands() {
 		if c.Name() != "help" {
 			t.Run(c.Name(), func(t *testing.T) { testFresh(t, filepath.Join("usage", c.Name()+".txt"), renderHelp(t, c.Name())) })
 		}
@@ -22,8 +24,8 @@ func TestUsageFresh(t *testing.T) {
 func renderHelp(t *testing.T, verb ...string) []byte {
 	t.Helper()
 	var out, problems bytes.Buffer
-	code := run(t.Context(), append([]string{"help"}, verb...), stdio{out: &out, err: &problems})
-	if code != exitOK || problems.Len() > 0 {
+	code := run(t.Context(), append([]string{"help"}, verb...), command.Env{Out: &out, Err: &problems})
+	if code != command.ExitOK || problems.Len() > 0 {
 		t.Fatalf("help %v: exit status %d\n%s", verb, code, &problems)
 	}
 	return out.Bytes()

@@ -7,20 +7,22 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"agenthost/internal/command"
 )
 
 // release and commit come from git; the Makefile and the Dockerfile set them with
 // -ldflags -X. A build without them falls back to what Go recorded.
 var release, commit string
 
-func newVersionCommand(io stdio) *cobra.Command {
+func newVersionCommand(env command.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit and the version of Go",
-		Args:  requireArgs(0, 0),
+		Args:  command.RequireArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(io.out, "agenthost %s\n", versionLine())
-			return failWith(err)
+			_, err := fmt.Fprintf(env.Out, "agenthost %s\n", versionLine())
+			return command.FailWith(err)
 		},
 	}
 }

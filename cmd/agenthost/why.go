@@ -10,15 +10,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
 
-func newWhyCommand(io stdio) *cobra.Command {
+func newWhyCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
 	var user string
-	cmd := f.addJSONFlag(f.setupCommand(&cobra.Command{
+	cmd := f.addJSONFlag(f.SetupCommand(&cobra.Command{
 		Use:   "why APPDIR SESSION [EVENT]",
 		Short: "Explain an event: its agent, instruction and state",
 		Long: `Why shows the agent that produced an event and its lines of YAML, the instruction that
@@ -26,16 +27,16 @@ its model received, the state keys that were read and who wrote them, and the to
 and callbacks that took part. It uses the session and the revision recorded in the
 event, not the current files; facts that are in neither are listed as unknown. EVENT
 is an event ID or a prefix of one; the default is the last event.`,
-		Args: requireArgs(2, 3),
-	}, readDatabase, func(ctx context.Context, st *store.Store, args []string) error {
+		Args: command.RequireArgs(2, 3),
+	}, command.ReadDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		w, err := explainEvent(ctx, st, session.Key{App: loader.AppName(args[0]), User: user, ID: args[1]}, strings.Join(args[2:], ""))
 		if err != nil {
-			return failWith(err)
+			return command.FailWith(err)
 		}
 		if f.json {
-			return printJSON(io, w)
+			return env.PrintJSON(w)
 		}
-		w.printText(io)
+		w.printText(env)
 		return nil
 	}))
 	cmd.Flags().StringVar(&user, "user", "user", "user of the session")

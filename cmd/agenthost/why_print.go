@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"strings"
 
+	"agenthost/internal/command"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
 )
 
 // printText prints the explanation for people, with a heading for each kind of cause.
-func (w *explanation) printText(io stdio) {
-	fmt.Fprintf(io.out, "event %s of session %s: %s\n", w.Event, w.Session, w.Description)
-	p := &whyPrinter{io}
+func (w *explanation) printText(env command.Env) {
+	fmt.Fprintf(env.Out, "event %s of session %s: %s\n", w.Event, w.Session, w.Description)
+	p := &whyPrinter{env}
 	p.printList("produced by", w.describeOrigin())
 	if w.Agent != nil {
 		p.printList("definition", strings.Split(strings.TrimSuffix(w.Agent.YAML, "\n"), "\n"))
@@ -29,16 +30,16 @@ func (w *explanation) printText(io stdio) {
 	p.printList("unknown", w.Unknown)
 }
 
-type whyPrinter struct{ io stdio }
+type whyPrinter struct{ env command.Env }
 
 // printList prints lines under a heading; without lines it prints nothing.
 func (p *whyPrinter) printList(heading string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprintln(p.io.out, heading)
+	fmt.Fprintln(p.env.Out, heading)
 	for _, line := range lines {
-		fmt.Fprintln(p.io.out, strings.TrimRight("  "+line, " "))
+		fmt.Fprintln(p.env.Out, strings.TrimRight("  "+line, " "))
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 
 // limitFlags limit the size of sessions. Verbs without these flags have no limits, so
 // that an operator can work on all stored data.
-type limitFlags struct{ state, event, session sizeFlag }
+type limitFlags struct{ state, event, session SizeFlag }
 
 func (f *limitFlags) registerFlags(flags *pflag.FlagSet) {
 	*f = limitFlags{4 << 20, 32 << 20, 256 << 20}
@@ -29,21 +29,21 @@ func (f *limitFlags) applyTo(o *store.Options) {
 	o.MaxStateBytes, o.MaxEventBytes, o.MaxSessionBytes = int64(f.state), int64(f.event), int64(f.session)
 }
 
-// A sizeFlag is a positive number of bytes.
-type sizeFlag int64
+// A SizeFlag is a positive number of bytes.
+type SizeFlag int64
 
 // Set parses the flag.
-func (s *sizeFlag) Set(text string) error {
+func (s *SizeFlag) Set(text string) error {
 	n, ok := spec.ParseSize(text)
 	if !ok || n <= 0 {
 		return errors.New("must be a size above 0, such as 4MiB")
 	}
-	*s = sizeFlag(n)
+	*s = SizeFlag(n)
 	return nil
 }
 
 // String formats the size as users write it.
-func (s *sizeFlag) String() string { return spec.FormatSize(int64(*s)) }
+func (s *SizeFlag) String() string { return spec.FormatSize(int64(*s)) }
 
 // Type names the type in the usage text.
-func (s *sizeFlag) Type() string { return "size" }
+func (s *SizeFlag) Type() string { return "size" }

@@ -1,9 +1,9 @@
-package main
+package command
 
 import (
 	"context"
 	"fmt"
-	goio "io"
+	"io"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -11,13 +11,13 @@ import (
 	"unicode"
 )
 
-// newWarningLogger returns a logger that prints the warnings and errors of a host to a
+// NewWarningLogger returns a logger that prints the warnings and errors of a host to a
 // person, one a line: the message, its error, and other facts.
-func newWarningLogger(out goio.Writer) *slog.Logger { return slog.New(warningPrinter{out, nil}) }
+func NewWarningLogger(out io.Writer) *slog.Logger { return slog.New(warningPrinter{out, nil}) }
 
-// A warningPrinter is the handler of [newWarningLogger].
+// A warningPrinter is the handler of [NewWarningLogger].
 type warningPrinter struct {
-	out   goio.Writer
+	out   io.Writer
 	attrs []slog.Attr
 }
 

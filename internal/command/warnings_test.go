@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // left out.
 func TestWarningLogger(t *testing.T) {
 	var out strings.Builder
-	logger := newWarningLogger(&out).With("app", "a", "session", "s", "invocation", "i", "agent", "clerk")
+	logger := NewWarningLogger(&out).With("app", "a", "session", "s", "invocation", "i", "agent", "clerk")
 	logger.Info("app loaded")
 	logger.Warn("compaction failed", "error", errors.New("the summarizer is down"))
 	logger.Error("tool panicked", "panic", "\x1b[2J\nboom", "revision", "r")

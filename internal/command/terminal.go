@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// isTerminal reports whether a stream is a terminal.
-func isTerminal(stream any) bool {
+// IsTerminal reports whether a stream is a terminal.
+func IsTerminal(stream any) bool {
 	if _, guarded := stream.(*terminalGuard); guarded {
 		return true
 	}
@@ -22,18 +22,18 @@ func isTerminal(stream any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// guardTerminal returns a file, or a writer that protects it if it is a terminal: what
+// GuardTerminal returns a file, or a writer that protects it if it is a terminal: what
 // models, tools and files contain must not move its cursor, set its title or hide text.
-func guardTerminal(f *os.File) io.Writer {
-	if !isTerminal(f) {
+func GuardTerminal(f *os.File) io.Writer {
+	if !IsTerminal(f) {
 		return f
 	}
 	return &terminalGuard{out: f}
 }
 
-// unguardTerminal returns the writer for text that controls the terminal itself, such as a
+// UnguardTerminal returns the writer for text that controls the terminal itself, such as a
 // line of progress.
-func unguardTerminal(w io.Writer) io.Writer {
+func UnguardTerminal(w io.Writer) io.Writer {
 	if g, ok := w.(*terminalGuard); ok {
 		return g.out
 	}

@@ -1,0 +1,144 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/store/memstore"
+	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/storeurl"
+)
+
+// StoreFlags select the stores of sessions, artifacts and memories.
+type StoreFlags struct {
+	SessionDB, artifacts, memory, revisions string
+	Lease                                   time.Duration // 0 means the default of the store
+	limits                                  *limitFlags
+}
+
+// RegisterFlags adds the flags.
+func (f *StoreFlags) RegisterFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.SessionDB, "session-db", DefaultSessionDB, "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database, agentengine://engine or memory:")
+	flags.StringVar(&f.artifacts, "artifacts", "", "artifact store URL: dir:///folder, gs://bucket/prefix, s3://bucket/prefix or memory: (default: next to the database file, or in data/)")
+	flags.StringVar(&f.memory, "memory", "", "memory store URL: a database in the form of --session-db, agentengine://engine or rag://corpus (default: the session database)")
+	flags.StringVar(&f.revisions, "revisions", "", "database URL of revisions and evaluation results when sessions are in agentengine: (default: the memory database)")
+}
+
+// RegisterLimits adds the limits of verbs that run apps.
+func (f *StoreFlags) RegisterLimits(flags *pflag.FlagSet) {
+	f.limits = &limitFlags{}
+	f.limits.registerFlags(flags)
+}
+
+// SetupCommand adds the store flags and a function that runs with an open store. The
+// store is closed afterwards.
+func (f *StoreFlags) SetupCommand(cmd *cobra.Command, use DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+	cmd.PreRunE = ApplyEnvironment
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		st, err := f.OpenStoreFor(cmd.Context(), use)
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		return f.AddLocation(run(cmd.Context(), st, args))
+	}
+	f.RegisterFlags(cmd.Flags())
+	return cmd
+}
+
+// A DatabaseUse is what a verb that runs no app does with the database. None migrates the
+// schema, because no older agenthost can start on the database afterwards.
+type DatabaseUse int
+
+const (
+	// ReadDatabase reads an existing database, also with an older schema, and cannot
+	// change it.
+	ReadDatabase DatabaseUse = iota
+	// ReadOrEmpty is ReadDatabase, and reads an empty database if there is none.
+	ReadOrEmpty
+	// ChangeDatabase changes an existing database.
+	ChangeDatabase
+	// CreateDatabase is ChangeDatabase, and creates the database if there is none.
+	CreateDatabase
+)
+
+// OpenStoreFor opens the store for a use. It creates a database or a folder only with
+// [CreateDatabase].
+func (f *StoreFlags) OpenStoreFor(ctx context.Context, use DatabaseUse) (*store.Store, error) {
+	opts := &storeurl.Options{Existing: use != CreateDatabase, Access: sqlstore.AccessWrite}
+	if use == ReadDatabase || use == ReadOrEmpty {
+		opts.Access = sqlstore.AccessRead
+	}
+	st, err := f.openWith(ctx, opts)
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return st, err
+	case use == ReadOrEmpty:
+		return memstore.New(nil), nil
+	case f.onlyMemories():
+		return nil, FailWithf("no memory database at %s: set --memory, or change to the folder in which agenthost was run", displayDatabase(f.memory))
+	default:
+		return nil, FailWithf("no session database at %s: set --session-db, or change to the folder in which agenthost was run", displayDatabase(f.SessionDB))
+	}
+}
+
+// OpenStore opens the store of a verb that runs apps: it migrates an older schema, and
+// logs it.
+func (f *StoreFlags) OpenStore(ctx context.Context, logger *slog.Logger) (*store.Store, error) {
+	return f.openWith(ctx, &storeurl.Options{Options: store.Options{Lease: f.Lease, Logger: logger}})
+}
+
+// openWith opens the store of the flags with options.
+func (f *StoreFlags) openWith(ctx context.Context, opts *storeurl.Options) (*store.Store, error) {
+	opts.Artifacts, opts.Memory, opts.Revisions = f.artifacts, f.memory, f.revisions
+	f.limits.applyTo(&opts.Options)
+	st, err := storeurl.Open(ctx, f.SessionDB, opts)
+	switch {
+	case err != nil && f.onlyMemories():
+		return nil, FailWithf("opening the memories: %w", err)
+	case err != nil:
+		return nil, FailWithf("opening the session database: %w", err)
+	}
+	return st, nil
+}
+
+// SkipSessions replaces the session database by an empty one if the memories are elsewhere, for
+// verbs that need only memories.
+func (f *StoreFlags) SkipSessions() {
+	if f.memory != "" {
+		f.SessionDB, f.artifacts, f.revisions = "memory:", "memory:", ""
+	}
+}
+
+// onlyMemories reports whether the memories are the only data that is stored.
+func (f *StoreFlags) onlyMemories() bool { return f.SessionDB == "memory:" && f.memory != "" }
+
+// AddLocation adds the session database to a not-found error.
+func (f *StoreFlags) AddLocation(err error) error {
+	if errors.Is(err, session.ErrNotFound) {
+		return FailWithf("%w in %s", err, displayDatabase(f.SessionDB))
+	}
+	return err
+}
+
+// displayDatabase returns the file of a database, or its URL without the password.
+func displayDatabase(rawURL string) string {
+	_, path, ok := strings.Cut(rawURL, ":///")
+	if strings.HasPrefix(rawURL, "sqlite") && ok {
+		path, _, _ = strings.Cut(path, "?")
+		if abs, err := filepath.Abs(path); err == nil {
+			return abs
+		}
+	}
+	return store.Redacted(rawURL)
+}

@@ -1,0 +1,127 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"agenthost/pkg/spec"
+)
+
+// RequireArgs accepts between minimum and maximum arguments; a negative maximum means no limit.
+func RequireArgs(minimum, maximum int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < minimum || maximum >= 0 && len(args) > maximum {
+			return fmt.Errorf("wrong number of arguments, usage: %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		}
+		return nil
+	}
+}
+
+// AddSubcommands adds subcommands to a command that cannot run without one. An unknown
+// subcommand is an error that suggests the most similar one.
+func AddSubcommands(cmd *cobra.Command, verbs ...*cobra.Command) {
+	cmd.AddCommand(verbs...)
+	names := make([]string, len(verbs))
+	for i, v := range verbs {
+		names[i] = v.Name()
+	}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		unknown := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		if near := spec.Suggest(args[0], names); near != "" {
+			return fmt.Errorf("%s: did you mean %q?", unknown, near)
+		}
+		return errors.New(unknown + ": available commands are " + JoinNames(names))
+	}
+	cmd.RunE = func(*cobra.Command, []string) error {
+		return fmt.Errorf("%s requires one of the commands %s", cmd.Name(), JoinNames(names))
+	}
+}
+
+// JoinNames formats names as "a, b and c".
+func JoinNames(names []string) string {
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// ApplyEnvironment sets the flags of a command from the environment before it runs.
+func ApplyEnvironment(cmd *cobra.Command, _ []string) error { return setFromEnv(cmd.Flags()) }
+
+// setFromEnv sets flags that are not on the command line from their environment
+// variables: --session-db from AGENTHOST_SESSION_DB.
+func setFromEnv(flags *pflag.FlagSet) error {
+	var failure error
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := FlagVariable(f.Name)
+		v, ok := os.LookupEnv(name)
+		if !ok || f.Changed || failure != nil {
+			return
+		}
+		if err := flags.Set(f.Name, v); err != nil {
+			if failure = ExplainFlag(name, err); errors.Is(failure, err) {
+				failure = fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	})
+	return failure
+}
+
+// FlagVariable returns the environment variable of a flag: AGENTHOST_SESSION_DB for
+// --session-db.
+func FlagVariable(flag string) string {
+	return VariablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// VariablePrefix begins the names of the environment variables of flags.
+const VariablePrefix = "AGENTHOST_"
+
+// A FlagError is an invalid value of a flag from the command line, the environment or
+// the config file.
+type FlagError struct{ Message, Hint string }
+
+// ExplainFlag explains an invalid duration, with the name of the flag, variable or key
+// that has it. It returns other errors unchanged.
+func ExplainFlag(name string, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) || invalid.GetFlag().Value.Type() != "duration" {
+		return err
+	}
+	value := invalid.GetValue()
+	e := &FlagError{fmt.Sprintf("%s must be a duration with a unit, got %s", name, value), "write 30s, 5m or 1h30m"}
+	if _, err := time.ParseDuration(value + "s"); err == nil {
+		e.Hint = fmt.Sprintf("write %ss (seconds), %[1]sm (minutes) or %[1]sh (hours)", value)
+	}
+	if strings.TrimSpace(value) == "" {
+		e.Message = fmt.Sprintf("%s must be a duration with a unit, got an empty string", name)
+	}
+	return e
+}
+
+// ExplainFlags applies [ExplainFlag] to the flags of a command line, and names the flag for
+// the --port of other servers.
+func ExplainFlags(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "port" && c.Flags().Lookup("addr") != nil {
+		return &FlagError{err.Error(), "use --addr, such as --addr 127.0.0.1:8000"}
+	}
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	return ExplainFlag("--"+invalid.GetFlag().Name, err)
+}
+
+// Error returns the message and the hint.
+func (e *FlagError) Error() string {
+	if e.Hint == "" {
+		return e.Message
+	}
+	return e.Message + ": " + e.Hint
+}
