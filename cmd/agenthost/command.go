@@ -23,10 +23,11 @@ func newRootCommand(env command.Env) *cobra.Command {
 	root.SetErr(env.Err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newServeCommand(env), newReadyCommand(env), newRunCommand(env), newCheckCommand(env), newTestCommand(env), newEvalCommand(env), newEvalSetCommand(env), newConformanceCommand(env), newOptimizeCommand(env), newRecordCommand(env), newLSPCommand(env), newModelsCommand(env), newPreviewCommand(env), newConfigCommand(env), newExportCommand(env),
+		newServeCommand(env), newReadyCommand(env), newRunCommand(env), newCheckCommand(env), newTestCommand(env), newConformanceCommand(env), newRecordCommand(env), newLSPCommand(env), newModelsCommand(env), newPreviewCommand(env), newConfigCommand(env), newExportCommand(env),
 		newSessionCommand(env), newMemoryCommand(env), newDBCommand(env), newRevisionsCommand(env), newDiffCommand(env), newPlanCommand(env), newRollbackCommand(env), newWhyCommand(env),
 		newSchemaCommand(env), newNewCommand(env), newVersionCommand(env), newLicensesCommand(env),
 	)
+	root.AddCommand(wingCommands(env)...)
 	root.SetFlagErrorFunc(command.ExplainFlags)
 	stopOnSignal(root)
 	return root

@@ -3,11 +3,14 @@ package main
 import (
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"agenthost/internal/command"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/tool"
+	"agenthost/wing/evaluation/evalcommand"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
 )
@@ -27,4 +30,11 @@ func listKinds() loader.Kinds {
 // newLoader returns a loader with the kinds of this program; options may be nil.
 func newLoader(opts *loader.Options) *loader.Loader {
 	return command.Env{Kinds: listKinds()}.NewLoader(opts)
+}
+
+// wingCommands returns the commands of the wings.
+func wingCommands(env command.Env) []*cobra.Command {
+	return slices.Concat(
+		evalcommand.Commands(env),
+	)
 }

@@ -1,0 +1,13 @@
+// Package evalcommand has the commands eval, evalset and optimize.
+package evalcommand
+
+import (
+	"github.com/spf13/cobra"
+
+	"agenthost/internal/command"
+)
+
+// Commands returns the commands of the package.
+func Commands(env command.Env) []*cobra.Command {
+	return []*cobra.Command{newEvalCommand(env), newEvalSetCommand(env), newOptimizeCommand(env)}
+}
