@@ -11,6 +11,7 @@ import (
 
 	"agenthost/internal/command"
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/wing/adk/adkcommand"
 )
 
 func newDBCommand(env command.Env) *cobra.Command {
@@ -21,7 +22,7 @@ func newDBCommand(env command.Env) *cobra.Command {
 integrity, or import sessions from databases of Google's ADKs. URL has the same
 form as --session-db, which is the default.`,
 	}
-	command.AddSubcommands(cmd, newDBStatusCommand(env), newDBMigrateCommand(env), newDBCheckCommand(env), newDBImportCommand(env))
+	command.AddSubcommands(cmd, newDBStatusCommand(env), newDBMigrateCommand(env), newDBCheckCommand(env), adkcommand.NewImportCommand(env))
 	return cmd
 }
 

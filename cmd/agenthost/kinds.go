@@ -10,6 +10,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/tool"
+	"agenthost/wing/adk/adkcommand"
 	"agenthost/wing/evaluation/evalcommand"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
@@ -36,5 +37,6 @@ func newLoader(opts *loader.Options) *loader.Loader {
 func wingCommands(env command.Env) []*cobra.Command {
 	return slices.Concat(
 		evalcommand.Commands(env),
+		adkcommand.Commands(env),
 	)
 }

@@ -1,4 +1,4 @@
-package main
+package adkcommand
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"agenthost/wing/adk/adkdb"
 )
 
-func newDBImportCommand(env command.Env) *cobra.Command {
+// NewImportCommand returns the subcommand import of db.
+func NewImportCommand(env command.Env) *cobra.Command {
 	var f command.DatabaseFlags
 	var o adkdb.Options
 	cmd := f.SetupCommand(&cobra.Command{
