@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/provider"
 	"agenthost/pkg/tool"
 	"agenthost/wing/adk/adkcommand"
+	"agenthost/wing/apptest/testcommand"
 	"agenthost/wing/evaluation/evalcommand"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
@@ -36,6 +37,7 @@ func newLoader(opts *loader.Options) *loader.Loader {
 // wingCommands returns the commands of the wings.
 func wingCommands(env command.Env) []*cobra.Command {
 	return slices.Concat(
+		testcommand.Commands(env),
 		evalcommand.Commands(env),
 		adkcommand.Commands(env),
 	)

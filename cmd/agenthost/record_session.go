@@ -13,6 +13,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 	"agenthost/wing/apptest"
+	"agenthost/wing/apptest/testcommand"
 	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalfile"
 )
@@ -144,7 +145,7 @@ func runRecordedTest(ctx context.Context, env command.Env, suite *loader.Suite, 
 	for _, t := range tests {
 		if r := suite.Run(ctx, t); !r.Passed() {
 			var out strings.Builder
-			if err := writeResult(&out, r); err != nil {
+			if err := testcommand.WriteResult(&out, r); err != nil {
 				return command.FailWith(err)
 			}
 			return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("the test was created, but fails:\n%s", out.String())}

@@ -25,7 +25,7 @@ var unguarded = map[string]string{
 	"cmd/agenthost/run_converse.go: go":             "a conversation in a terminal has no turn but its own",
 	"cmd/agenthost/run_converse.go: watching.Go":    "a conversation in a terminal has no turn but its own",
 	"cmd/agenthost/signal.go: go":                   "a verb of the command line ends with its panic, as main does; what serve runs recovers",
-	"cmd/agenthost/test.go: wg.Go":                  "the panic of a test ends the test run with its stack",
+	"wing/apptest/testcommand/test.go: wg.Go":       "the panic of a test ends the test run with its stack",
 	"wing/programs/sandbox/supervise_linux.go: go":  "the helper process supervises one program, and the host reports its end",
 	"wing/wasi/host.go: go":                         "compileInBackground recovers after it has ended the compilation",
 	"internal/lsp/server.go: go":                    "the language server belongs to one editor, which starts it again",

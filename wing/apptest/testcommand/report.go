@@ -1,4 +1,4 @@
-package main
+package testcommand
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func (r *testReport) writeText(out command.Env, verbose bool) error {
 		if result.Passed() && !verbose {
 			continue
 		}
-		if err := writeResult(out.Out, result); err != nil {
+		if err := WriteResult(out.Out, result); err != nil {
 			return err
 		}
 	}
@@ -31,7 +31,8 @@ func (r *testReport) writeText(out command.Env, verbose bool) error {
 	return nil
 }
 
-func writeResult(w io.Writer, r *apptest.Result) error {
+// WriteResult prints a test with its failures and its transcript.
+func WriteResult(w io.Writer, r *apptest.Result) error {
 	var b strings.Builder
 	outcome := "ok  "
 	if !r.Passed() {
