@@ -1,24 +1,29 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/auth"
 	"agenthost/internal/command"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/tool"
 	"agenthost/wing/adk/adkcommand"
+	"agenthost/wing/apptest"
 	"agenthost/wing/apptest/testcommand"
 	"agenthost/wing/evaluation/evalcommand"
+	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
 )
 
 // listKinds returns all that documents may name.
 func listKinds() loader.Kinds {
+	evals := &evalgate.Kind{}
 	return loader.Kinds{
 		Models:     provider.Kinds(),
 		Tools:      slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds()),
@@ -26,6 +31,8 @@ func listKinds() loader.Kinds {
 		Agents:     agentconfig.AgentKinds(),
 		AgentTools: agentconfig.AgentToolKinds(),
 		Plugins:    agentconfig.PluginKinds(),
+		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
+		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},
 	}
 }
 
@@ -41,4 +48,13 @@ func wingCommands(env command.Env) []*cobra.Command {
 		evalcommand.Commands(env),
 		adkcommand.Commands(env),
 	)
+}
+
+// authFiles returns the file kind of the callers of a server.
+func authFiles() loader.FileKind {
+	return loader.FileKind{
+		Name: "auth", Matches: func(file string) bool { return filepath.Base(file) == "auth.yaml" }, Schema: auth.Schema,
+		Title: "Callers", About: "The file of `--auth`, or `auth:` in the file of `--config`; see [security.md](security.md).",
+		Reference: func() []string { return []string{auth.Reference()} },
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"agenthost/internal/command"
-	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 	"agenthost/wing/apptest"
 	"agenthost/wing/apptest/testcommand"
@@ -71,7 +70,7 @@ func recordSession(ctx context.Context, env command.Env, f *recordFlags, args []
 	if err != nil {
 		return err
 	}
-	suite, ds := l.Suite(ctx, args[0])
+	suite, ds := apptest.OpenSuite(ctx, l, args[0])
 	if err := env.WriteDiagnostics(ds); err != nil {
 		return err
 	}
@@ -137,7 +136,7 @@ func (f *recordFlags) writeTest(env command.Env, text string) error {
 }
 
 // runRecordedTest checks that the new test passes.
-func runRecordedTest(ctx context.Context, env command.Env, suite *loader.Suite, text string) error {
+func runRecordedTest(ctx context.Context, env command.Env, suite *apptest.Suite, text string) error {
 	tests, ds := suite.DecodeTests("the test", []byte(text))
 	if ds.HasErrors() {
 		return &command.ExitError{Code: command.ExitProblems, Err: fmt.Errorf("the test was created, but is not valid for the current app:\n%w", ds.Err())}

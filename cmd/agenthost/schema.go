@@ -15,14 +15,13 @@ import (
 
 	"agenthost/internal/auth"
 	"agenthost/internal/command"
-	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
 
 // hostSchemaName names the schema of the file of serve --config.
 const hostSchemaName = "host"
 
-func schemaNames() []string { return append(loader.SchemaNames(), hostSchemaName) }
+func schemaNames() []string { return append(listKinds().SchemaNames(), hostSchemaName) }
 
 func newSchemaCommand(env command.Env) *cobra.Command {
 	var write string

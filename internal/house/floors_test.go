@@ -42,10 +42,6 @@ var floors = []floor{
 var openTies = []string{
 	"internal/turn > wing/live",
 	"pkg/agentconfig > wing/wasi",
-	"pkg/loader > wing/apptest",
-	"pkg/loader > wing/evaluation/eval",
-	"pkg/loader > wing/evaluation/evalfile",
-	"pkg/loader > wing/evaluation/evalrun",
 	"pkg/loader > wing/programs",
 	"pkg/loader > wing/programs/sandbox",
 	"pkg/loader > wing/wasi",

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"agenthost/pkg/loader"
 )
 
 // listItem is the path step into a list.
@@ -13,8 +15,10 @@ const listItem = "[]"
 // from lines and indentation, because an unfinished document cannot be parsed.
 type cursor struct {
 	path, dir string
-	lines     []string
-	line      int
+	// files are the kinds of files besides the documents of apps.
+	files []loader.FileKind
+	lines []string
+	line  int
 	// before and after are the text of the line on both sides of the cursor.
 	before, after string
 	// keys is the path to the mapping or list that contains the cursor. key is
@@ -25,8 +29,8 @@ type cursor struct {
 	siblings map[string]string
 }
 
-func newCursorAt(path, text string, at position) *cursor {
-	c := &cursor{path: path, lines: splitIntoLines(text), line: at.Line, siblings: map[string]string{}}
+func newCursorAt(path, text string, at position, files []loader.FileKind) *cursor {
+	c := &cursor{path: path, files: files, lines: splitIntoLines(text), line: at.Line, siblings: map[string]string{}}
 	if at.Line >= len(c.lines) || at.Line < 0 {
 		return c
 	}
@@ -258,20 +262,17 @@ func isNameCharacter(r rune) bool {
 	return r == '_' || r == '-' || r == '.' || r == '/' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r > 127
 }
 
-// documentKind returns the kind of document: app, agent, script, test, eval, policy or auth.
+// documentKind returns the kind of document: app, agent, script, or that of a file kind.
 func (c *cursor) documentKind() string {
+	for _, k := range c.files {
+		if k.Matches(filepath.ToSlash(c.path)) {
+			return k.Name
+		}
+	}
 	name := filepath.Base(c.path)
 	switch {
-	case strings.HasSuffix(name, ".test.yaml"):
-		return "test"
-	case strings.HasSuffix(name, ".eval.yaml"):
-		return "eval"
 	case name == "app.yaml", strings.HasPrefix(name, "app.") && strings.HasSuffix(name, ".yaml"):
 		return "app"
-	case name == "policy.yaml":
-		return "policy"
-	case name == "auth.yaml":
-		return "auth"
 	case strings.HasSuffix(name, ".script.yaml"):
 		return "script"
 	}

@@ -253,7 +253,7 @@ func (s *Server) answerAtCursor(ctx context.Context, m *message, answer func(*cu
 	if !ok {
 		return nil, nil
 	}
-	c := newCursorAt(path, text, p.Position)
+	c := newCursorAt(path, text, p.Position, s.opts.Kinds.Files)
 	c.dir = s.files.findAppFolder(path)
 	// The last change may have added the name at the cursor.
 	if c.dir != "" && (s.dirty[c.dir] || s.apps[c.dir] == nil) {

@@ -16,6 +16,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"agenthost/internal/auth"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
@@ -24,6 +25,8 @@ import (
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
+	"agenthost/wing/apptest"
+	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
 )
@@ -87,6 +90,7 @@ func New(t testing.TB, opts *Options) *Env {
 
 // Kinds returns the kinds of the program agenthost.
 func Kinds() loader.Kinds {
+	evals := &evalgate.Kind{}
 	return loader.Kinds{
 		Models:     provider.Kinds(),
 		Tools:      slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds()),
@@ -94,6 +98,17 @@ func Kinds() loader.Kinds {
 		Agents:     agentconfig.AgentKinds(),
 		AgentTools: agentconfig.AgentToolKinds(),
 		Plugins:    agentconfig.PluginKinds(),
+		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
+		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},
+	}
+}
+
+// authFiles returns the file kind of the callers of a server.
+func authFiles() loader.FileKind {
+	return loader.FileKind{
+		Name: "auth", Matches: func(file string) bool { return filepath.Base(file) == "auth.yaml" }, Schema: auth.Schema,
+		Title: "Callers", About: "The file of `--auth`, or `auth:` in the file of `--config`; see [security.md](security.md).",
+		Reference: func() []string { return []string{auth.Reference()} },
 	}
 }
 

@@ -204,16 +204,6 @@ const maxAgents = 4000
 // one agent would take 1,000,000 descriptions.
 const maxTransferPairs = 100_000
 
-const (
-	// maxGateTests limits the concurrent tests of an app, because the host serves
-	// requests at the same time.
-	maxGateTests = 2
-	// gateTestTimeout limits the time of one test.
-	gateTestTimeout = 30 * time.Second
-	// maxGateCases limits the concurrent cases of eval sets, which mostly wait for models.
-	maxGateCases = 4
-)
-
 // A watch keeps maxReports reports. Only the last maxCompared of them keep the files
 // that are needed to compute changes.
 const (

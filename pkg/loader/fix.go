@@ -13,7 +13,7 @@ import (
 
 // Check reports all problems of a folder's app, its tests and its eval sets.
 func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
-	got := l.loadApp(ctx, dir, nil, checkTests)
+	got := l.loadApp(ctx, dir, nil, checkFiles)
 	if got.app != nil {
 		got.app.Close()
 	}
@@ -30,7 +30,7 @@ const maxFixRounds = 100
 // example because it changed after it was read; this file stays unchanged.
 func (l *Loader) Fix(ctx context.Context, dir string) (repaired, remaining spec.Diagnostics, err error) {
 	for range maxFixRounds {
-		got := l.loadApp(ctx, dir, nil, checkTests)
+		got := l.loadApp(ctx, dir, nil, checkFiles)
 		if got.app != nil {
 			got.app.Close()
 		}

@@ -182,7 +182,7 @@ func TestGateNewerSave(t *testing.T) {
 		began <- struct{}{}
 		<-ctx.Done()
 		stopped <- context.Cause(ctx)
-		return spec.Diagnostics{failedGate(dir, "eval-failed", "stopped")}
+		return spec.Diagnostics{{Pos: spec.Pos{File: dir}, Rule: "eval-failed", Message: "stopped"}}
 	}
 	s.host.eventChannel = make(chan string, 10)
 	ctx, stop := withDeadline(t)

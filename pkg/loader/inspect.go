@@ -153,7 +153,7 @@ type Symbol struct {
 func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagnostics) {
 	var o *Outline
 	got := l.loadApp(ctx, dir, nil, func(ctx context.Context, r *resolver) {
-		checkTests(ctx, r)
+		checkFiles(ctx, r)
 		o = r.app.buildOutline(r.src.documents)
 	})
 	if got.app != nil {

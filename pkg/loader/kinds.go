@@ -1,6 +1,10 @@
 package loader
 
 import (
+	"context"
+	"path"
+
+	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
@@ -26,4 +30,47 @@ type Kinds struct {
 	AgentTools spec.Kinds[agentconfig.AgentToolEnv, tool.Set]
 	// Plugins are the plugins of app.yaml, such as [agentconfig.PluginKinds].
 	Plugins spec.Kinds[agentconfig.PluginEnv, *runtime.Plugin]
+	// Files are the files of apps besides their documents, in the order of their schemas.
+	Files []FileKind
+	// Gates run in this order, each only if those before it found no errors.
+	Gates []Gate
+}
+
+// A FileKind is a kind of YAML files besides the documents of apps, such as tests.
+type FileKind struct {
+	// Name is the name of its schema, such as test.
+	Name string
+	// Matches reports whether an editor uses the schema for a file, by its path.
+	Matches func(file string) bool
+	// Schema returns its JSON Schema.
+	Schema func() map[string]any
+	// Title, About and Reference are its chapter of the reference: the heading, a paragraph
+	// and the sections.
+	Title, About string
+	Reference    func() []string
+	// Check, if set, finds and reads the files in an app and reports their problems.
+	Check func(context.Context, *Inspection)
+}
+
+// A Gate decides by its own means whether a changed app is activated.
+type Gate struct {
+	// Name is its name under gate in app.yaml, such as [runtime.GateTests].
+	Name string
+	// Rule is the rule of its failures.
+	Rule string
+	// Run returns the problems; an error keeps the app from being activated. The context
+	// ends with the time budget of the app.
+	Run func(context.Context, *GateRun) spec.Diagnostics
+	// Unsteady reports that the result costs money and may change without a change of the
+	// app. A stored revision, which has passed once, does not run such a gate again, and a
+	// requested reload repeats a failed one.
+	Unsteady bool
+}
+
+// PolicyFiles returns the file kind of the host's policy.
+func PolicyFiles() FileKind {
+	return FileKind{
+		Name: "policy", Matches: func(file string) bool { return path.Base(file) == "policy.yaml" }, Schema: policy.Schema,
+		Title: "Policy", About: "The file of `--policy`; see [policy.md](policy.md).", Reference: func() []string { return []string{policy.Reference()} },
+	}
 }

@@ -1,28 +1,18 @@
 package loader
 
 import (
-	"slices"
 	"strings"
 	"testing"
-
-	"agenthost/pkg/agentconfig"
-	"agenthost/pkg/provider"
-	"agenthost/pkg/tool"
-	"agenthost/wing/mcptool"
-	"agenthost/wing/openapitool"
 )
 
-// listKinds returns the kinds of testenv.Kinds, whose package imports this one.
-func listKinds() Kinds {
-	return Kinds{
-		Models:     provider.Kinds(),
-		Tools:      slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds()),
-		Builtins:   slices.Concat(tool.Builtins(), mcptool.Toolsets(), openapitool.Toolsets()),
-		Agents:     agentconfig.AgentKinds(),
-		AgentTools: agentconfig.AgentToolKinds(),
-		Plugins:    agentconfig.PluginKinds(),
-	}
-}
+// testKinds are those of testenv.Kinds, whose package imports this one: TestMain sets them.
+var testKinds Kinds
+
+// SetTestKinds sets the kinds of the tests in this package.
+func SetTestKinds(kinds Kinds) { testKinds = kinds }
+
+// listKinds returns the kinds of the program agenthost.
+func listKinds() Kinds { return testKinds }
 
 // Without kinds, an app with an agent has a problem at the agent.
 func TestNoKinds(t *testing.T) {
@@ -31,5 +21,21 @@ func TestNoKinds(t *testing.T) {
 	ds := New(Kinds{}, nil).Check(t.Context(), s.path("x"))
 	if got := ds.Error(); !strings.Contains(got, "this program has no agent classes") {
 		t.Errorf("problems = %s", got)
+	}
+}
+
+// A program without a gate that an app configures does not activate the app.
+func TestUnknownGate(t *testing.T) {
+	s := newGatedEnv(t)
+	kinds := listKinds()
+	kinds.Gates = nil
+	app, ds := New(kinds, nil).Load(t.Context(), s.path("x"))
+	if app == nil {
+		t.Fatal(ds)
+	}
+	defer app.Close()
+	got := New(kinds, nil).RunGate(t.Context(), s.path("x"), app)
+	if want := "this program has no gate tests [value]"; !got.HasErrors() || !strings.Contains(got.Error(), want) {
+		t.Errorf("RunGate = %v, want %s", got, want)
 	}
 }

@@ -32,7 +32,6 @@ import (
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
-	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/wasi"
 )
 
@@ -92,9 +91,6 @@ type Options struct {
 	Interpreters string
 	// Functions are Go functions that documents may name.
 	Functions agentconfig.Functions
-	// Metrics are custom metrics of Go programs: eval sets and test_config.json may name
-	// them.
-	Metrics map[string]eval.MeasureFunc
 	// MaxLLMCalls is max_llm_calls of apps whose run_config has none; nil is
 	// [runtime.DefaultMaxLLMCalls], 0 or less means no limit.
 	MaxLLMCalls *int

@@ -22,6 +22,7 @@ func isUpdating() bool { return flag.Lookup("update").Value.String() == "true" }
 
 // TestMain also runs the test binary as an MCP server.
 func TestMain(m *testing.M) {
+	loader.SetTestKinds(testenv.Kinds())
 	fakemcp.ServeIfAsked()
 	goleak.VerifyTestMain(m)
 }

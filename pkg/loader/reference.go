@@ -7,16 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/internal/auth"
-	"agenthost/internal/policy"
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
-	"agenthost/wing/apptest"
-	"agenthost/wing/evaluation/evalfile"
 )
 
 // Reference returns the Markdown reference of all fields. It is generated from the
@@ -42,10 +38,9 @@ func (l *Loader) Reference() string {
 	writeChapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", renderKinds(l.kinds.Plugins)...)
 	writeChapter(&b, "Scripts", "The file of a scripted model is a list. The first matching entry answers.",
 		spec.Reference("An entry", "One response of the model.", reflect.TypeFor[provider.ScriptEntry]()))
-	writeChapter(&b, "Tests", "A file `*.test.yaml` in an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
-	writeChapter(&b, "Evaluations", "A file `*.eval.yaml` in an app is an eval set; see [eval-sets.md](eval-sets.md#eval-sets-in-yaml).", evalfile.Reference()...)
-	writeChapter(&b, "Policy", "The file of `--policy`; see [policy.md](policy.md).", policy.Reference())
-	writeChapter(&b, "Callers", "The file of `--auth`, or `auth:` in the file of `--config`; see [security.md](security.md).", auth.Reference())
+	for _, k := range l.kinds.Files {
+		writeChapter(&b, k.Title, k.About, k.Reference()...)
+	}
 	return newLinkReplacer().Replace(b.String())
 }
 
@@ -104,9 +99,13 @@ func renderKinds[Env, T any](kinds spec.Kinds[Env, T]) []string {
 
 // SchemaNames returns the names of the documents with a JSON Schema: app is app.yaml,
 // agent is an agent's file, parts is an include, script is a script of the scripted
-// model, test is a test file, eval is an eval file, policy is policy.yaml, and auth is the --auth file.
-func SchemaNames() []string {
-	return []string{"app", "agent", "parts", "script", "test", "eval", "policy", "auth"}
+// model; the others are those of the file kinds.
+func (k Kinds) SchemaNames() []string {
+	names := []string{"app", "agent", "parts", "script"}
+	for _, f := range k.Files {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // Schema returns the JSON Schema of a document, for editors. It is generated from the
@@ -125,16 +124,13 @@ func (l *Loader) Schema(name string) (map[string]any, error) {
 		return set.Document(set.Object(reflect.TypeFor[parts]())), nil
 	case "script":
 		return set.Document(map[string]any{"type": "array", "items": set.Of(reflect.TypeFor[provider.ScriptEntry]())}), nil
-	case "test":
-		return apptest.Schema(), nil
-	case "eval":
-		return evalfile.Schema(), nil
-	case "policy":
-		return policy.Schema(), nil
-	case "auth":
-		return auth.Schema(), nil
 	}
-	return nil, fmt.Errorf("unknown schema %q, must be one of %s", name, strings.Join(SchemaNames(), ", "))
+	for _, k := range l.kinds.Files {
+		if k.Name == name {
+			return k.Schema(), nil
+		}
+	}
+	return nil, fmt.Errorf("unknown schema %q, must be one of %s", name, strings.Join(l.kinds.SchemaNames(), ", "))
 }
 
 // addDefinitions adds the definitions that documents refer to: #/$defs/agent,

@@ -31,7 +31,7 @@ func schemaText(t *testing.T, name string) string {
 
 // TestSchemaFilesUpToDate expects the schema files to match the loader.
 func TestSchemaFilesUpToDate(t *testing.T) {
-	for _, name := range loader.SchemaNames() {
+	for _, name := range testenv.Kinds().SchemaNames() {
 		file := filepath.Join("..", "..", "schemas", "agenthost."+name+".schema.json")
 		want := schemaText(t, name)
 		if isUpdating() {
@@ -48,7 +48,7 @@ func TestSchemaFilesUpToDate(t *testing.T) {
 }
 
 func TestSchemaStable(t *testing.T) {
-	for _, name := range loader.SchemaNames() {
+	for _, name := range testenv.Kinds().SchemaNames() {
 		if one, two := schemaText(t, name), schemaText(t, name); one != two {
 			t.Errorf("schema %s is not deterministic:\n%s", name, cmp.Diff(one, two))
 		}
@@ -107,7 +107,7 @@ func TestSchemasRejectMistakes(t *testing.T) {
 func compileSchemas(t *testing.T) map[string]*jsonschema.Schema {
 	t.Helper()
 	all := map[string]*jsonschema.Schema{}
-	for _, name := range loader.SchemaNames() {
+	for _, name := range testenv.Kinds().SchemaNames() {
 		var doc any
 		if err := json.Unmarshal([]byte(schemaText(t, name)), &doc); err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 	case err != nil:
 		w.markUnreadable(a, err)
 		return false
-	case hash == a.loadedHash && !(p.requested && (w.hasPendingRevision(a.name) || w.hasFailedEvals(a.name))):
+	case hash == a.loadedHash && !(p.requested && (w.hasPendingRevision(a.name) || w.hasUnsteadyFailure(a.name))):
 		a.pendingHash = ""
 		w.markReadable(a)
 		return false
@@ -65,7 +65,7 @@ func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) 
 // readTests returns how to read the tests of an app; nil if tests are not read.
 func (w *Watch) readTests() func(context.Context, *resolver) {
 	if w.opts.Tests {
-		return checkTests
+		return checkFiles
 	}
 	return nil
 }

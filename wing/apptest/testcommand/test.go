@@ -114,7 +114,7 @@ func (t *tester) runOnce(ctx context.Context, dirs []string) error {
 
 // testApp runs the tests of an app in parallel, one per processor.
 func (t *tester) testApp(ctx context.Context, dir string, r *testReport) {
-	suite, ds := t.loader.Suite(ctx, dir)
+	suite, ds := apptest.OpenSuite(ctx, t.loader, dir)
 	r.problems = append(r.problems, ds...)
 	if suite == nil {
 		return

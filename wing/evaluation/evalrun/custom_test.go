@@ -10,6 +10,7 @@ import (
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/evaluation/evalrun"
 )
 
@@ -32,7 +33,9 @@ func TestRegisteredMetrics(t *testing.T) {
 		"adk/adk.evalset.json":   []byte(caseSet(1)),
 		"adk/" + eval.ConfigFile: []byte(`{"criteria": {"size": 4}, "custom_metrics": {"size": {"code_config": {"name": "checks.length"}}}}`),
 	})
-	l := loader.New(testenv.Kinds(), &loader.Options{WrapModel: evalrun.WrapModel, Metrics: custom})
+	kinds := testenv.Kinds()
+	kinds.Files = []loader.FileKind{(&evalgate.Kind{Metrics: custom}).Files()}
+	l := loader.New(kinds, &loader.Options{WrapModel: evalrun.WrapModel})
 	if ds := l.Check(t.Context(), dir); len(ds) > 0 {
 		t.Errorf("Check = %v, want no problem", ds)
 	}

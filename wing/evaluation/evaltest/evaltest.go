@@ -52,7 +52,9 @@ type Options struct {
 	Timeout time.Duration
 	// Kinds are what the app's documents may name.
 	Kinds loader.Kinds
-	// Loader has the models, tools and metrics of the Go program; nil for none.
+	// Custom are metrics of the Go program, which sets and configs may name.
+	Custom map[string]eval.MeasureFunc
+	// Loader has the models and tools of the Go program; nil for none.
 	Loader *loader.Options
 }
 
@@ -75,13 +77,13 @@ func Run(t *testing.T, dir string, opts *Options) {
 	l := loader.New(o.Kinds, &lo)
 	service := openService(t, l, dir)
 	jobs, err := evalrun.Plan(dir, eval.ParseSelections(o.Sets), &evalrun.PlanOptions{
-		Config: o.Config, Metrics: o.Metrics, Custom: slices.Sorted(maps.Keys(lo.Metrics)), Judge: o.Judge, AllowNotEvaluated: o.AllowNotEvaluated, Vertex: service != nil,
+		Config: o.Config, Metrics: o.Metrics, Custom: slices.Sorted(maps.Keys(o.Custom)), Judge: o.Judge, AllowNotEvaluated: o.AllowNotEvaluated, Vertex: service != nil,
 	})
 	if err != nil {
 		t.Fatalf("cannot evaluate %s: %s", dir, formatError(err))
 	}
 	runner := openRunner(t, l, dir, evalrun.ModelNames(jobs))
-	runner.Service, runner.Custom, runner.Logger = service, lo.Metrics, lo.Logger
+	runner.Service, runner.Custom, runner.Logger = service, o.Custom, lo.Logger
 	runner.Runs, runner.Parallel, runner.Timeout = max(o.Runs, 1), max(o.Runs, 1), o.Timeout
 	if runner.Timeout <= 0 {
 		runner.Timeout = defaultTimeout

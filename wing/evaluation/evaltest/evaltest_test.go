@@ -81,10 +81,10 @@ func TestMetricsOfProgram(t *testing.T) {
 	evaltest.Run(t, "testdata/desk", &evaltest.Options{
 		Kinds: kinds,
 		Sets:  []string{"orders:status"}, Metrics: []string{"length=0.5"},
-		Loader: &loader.Options{Metrics: map[string]eval.MeasureFunc{"length": func(_ context.Context, in *eval.Input) (*eval.Scores, error) {
+		Custom: map[string]eval.MeasureFunc{"length": func(_ context.Context, in *eval.Input) (*eval.Scores, error) {
 			called <- len(in.Actual)
 			return eval.ScoreTurns(in, func(int) *float64 { one := 1.0; return &one }), nil
-		}}},
+		}},
 	})
 	t.Cleanup(func() { // after the parallel subtests
 		if len(called) != 1 {

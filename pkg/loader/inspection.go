@@ -1,0 +1,241 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// An Inspection is an app during a load, after its documents have been read, resolved and
+// checked. A [FileKind] and a [Gate] read it. It is not safe for concurrent use, and must not
+// be used after the function that received it returns.
+type Inspection struct{ r *resolver }
+
+// Inspect loads the app of a folder and calls look before the files are closed, even if the
+// app has errors. It returns the app and the diagnostics as [Loader.Load] does, with those
+// that look reports.
+func (l *Loader) Inspect(ctx context.Context, dir string, look func(context.Context, *Inspection)) (*runtime.App, spec.Diagnostics) {
+	got := l.loadApp(ctx, dir, nil, func(ctx context.Context, r *resolver) { look(ctx, &Inspection{r}) })
+	return got.app, got.ds
+}
+
+// checkFiles reads the files of all kinds in an app for their problems.
+func checkFiles(ctx context.Context, r *resolver) {
+	for _, k := range r.loader.kinds.Files {
+		if k.Check != nil {
+			k.Check(ctx, &Inspection{r})
+		}
+	}
+}
+
+// AppName returns the name of the app.
+func (in *Inspection) AppName() string { return in.r.src.name }
+
+// Revision returns the ID of the app's content, as far as it was read.
+func (in *Inspection) Revision() string { return in.r.src.computeRevision() }
+
+// Report adds problems to those of the load. An error means that no app is built.
+func (in *Inspection) Report(ds ...spec.Diagnostic) { in.r.report(ds...) }
+
+// HasErrors reports whether the load has errors until now.
+func (in *Inspection) HasErrors() bool { return in.r.ds.HasErrors() }
+
+// Setting returns the node below a path of keys in app.yaml with its overlay, or nil.
+func (in *Inspection) Setting(keys ...string) *spec.Node {
+	n := in.r.app.appNode
+	for _, key := range keys {
+		n = n.Get(key)
+	}
+	return n
+}
+
+// Reload returns how changes of the app take effect, or nil for the defaults.
+func (in *Inspection) Reload() *runtime.ReloadOptions { return in.r.app.doc.reloadOptions() }
+
+// FindFiles lists the files with one of the suffixes, by their paths in the app, in folders
+// that are not hidden. An unreadable file or folder is reported, since nothing else would
+// show that its content has no effect; what names the files in the message.
+func (in *Inspection) FindFiles(ctx context.Context, what string, suffixes ...string) []string {
+	r := in.r
+	root, err := filepath.EvalSymlinks(r.src.dir)
+	var files []string
+	w := newWalker(root)
+	w.file = func(_, rel string, _ fs.FileInfo) {
+		file := filepath.ToSlash(rel)
+		switch {
+		case !slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(file, suffix) }):
+		case r.src.fileExists(file):
+			files = append(files, file)
+		case !isIgnored(path.Base(file)): // the lock file of an editor may be a hidden dangling link
+			r.reportIrregularFile(file)
+		}
+	}
+	if err == nil {
+		err = w.walkFolder(ctx, root, "", 0)
+	}
+	if limit := (*limitError)(nil); errors.As(err, &limit) {
+		r.report(limit.toDiagnostic(r.src.displayDir))
+	} else if err != nil {
+		r.report(spec.Diagnostic{Pos: spec.Pos{File: r.src.displayDir}, Rule: "file", Message: "cannot find " + what + ": " + formatOSError(err)})
+	}
+	return files
+}
+
+// DisplayPath returns the path of a file of the app in messages.
+func (in *Inspection) DisplayPath(file string) string { return in.r.src.displayPath(file) }
+
+// ReadDocument parses a YAML file of the app and expands its references to variables and
+// secrets. The node is nil if it cannot be parsed.
+func (in *Inspection) ReadDocument(file string) (*spec.Node, spec.Diagnostics) {
+	return in.r.src.readDocument(file)
+}
+
+// ParseFile parses a YAML file of the app without expanding references.
+func (in *Inspection) ParseFile(file string) (*spec.Node, spec.Diagnostics) {
+	return in.r.src.parseFile(file)
+}
+
+// ReadNamedFile reads the YAML file that a document names by a path from the app folder, or
+// reports a path outside of it.
+func (in *Inspection) ReadNamedFile(ctx context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
+	return in.r.readModelFile(ctx, at)
+}
+
+// ReadFile reads a file of the app by the path that [Inspection.FindFiles] or
+// [Inspection.DisplayPath] returns. The error is [fs.ErrNotExist] if there is none; a file
+// above the limit of a load is an error as well. [Inspection.DescribeReadError] returns its
+// diagnostics.
+func (in *Inspection) ReadFile(file string) ([]byte, error) {
+	rel := strings.TrimPrefix(filepath.ToSlash(file), in.r.src.displayDir+"/")
+	if !in.r.src.fileExists(rel) {
+		return nil, fs.ErrNotExist
+	}
+	return in.r.src.readEvalFile(rel)
+}
+
+// DescribeReadError returns the problem of a file that could not be read.
+func (in *Inspection) DescribeReadError(file string, err error) spec.Diagnostic {
+	if isLimitError(err) {
+		return in.r.src.budget.exceeded.toDiagnostic(in.r.src.displayDir)
+	}
+	return spec.Diagnostic{Pos: spec.Pos{File: in.DisplayPath(file)}, Rule: "file", Message: "cannot read the file: " + formatOSError(err)}
+}
+
+// Names are the names in an app that its files may refer to. Nil lists are unknown, because
+// the app has errors or its tools are known only at run time.
+type Names struct {
+	// Agents are the agents with a model.
+	Agents []string
+	// Tools are the names that models see.
+	Tools []string
+	// State has a value of the type of each key of the state schema; nil if there is none.
+	State map[string]any
+}
+
+// Names returns the names in the app.
+func (in *Inspection) Names() Names {
+	r := in.r
+	var names Names
+	if r.app.root == nil || r.ds.HasErrors() {
+		return names
+	}
+	dynamic := false
+	names.Agents, names.Tools = []string{}, []string{}
+	if typed := r.app.stateSchema(); typed != nil {
+		names.State = typed.Samples()
+	}
+	r.app.root.visitTree(func(p *resolvedAgent) {
+		if _, ok := p.modelName(); ok {
+			names.Agents = append(names.Agents, p.name)
+		}
+		names.Tools = append(names.Tools, modeTools(p)...)
+		for _, t := range p.tools {
+			names.Tools = append(names.Tools, t.names...)
+			dynamic = dynamic || t.isDynamic()
+		}
+	})
+	if dynamic {
+		names.Tools = nil
+	}
+	return names
+}
+
+// HasAgents reports whether the agents of the app are known: its root agent was resolved and
+// the load has no errors.
+func (in *Inspection) HasAgents() bool { return in.r.app.root != nil && !in.r.ds.HasErrors() }
+
+// SessionTools returns the tools that use only the session, without servers and programs:
+// expressions, the built-in tools except memory search, and the tools of the runtime.
+func (in *Inspection) SessionTools() []string {
+	own := []string{"set_model_response", "transfer_to_agent", "finish_task"}
+	if in.r.app.root == nil {
+		return own
+	}
+	builtins := tool.Builtins()
+	in.r.app.root.visitTree(func(p *resolvedAgent) {
+		own = append(own, modeTools(p)...)
+		for _, t := range p.tools {
+			_, builtin := builtins.Lookup(t.kind)
+			if t.kind == "expr" || builtin && t.kind != "load_memory" {
+				own = append(own, t.names...)
+			}
+		}
+	})
+	return own
+}
+
+// ResolveModel returns the model of a name, as agents name it. It is nil if the name is empty
+// or has problems, which it reports.
+func (in *Inspection) ResolveModel(ctx context.Context, name spec.Text) model.LLM {
+	return in.r.resolveModel(ctx, name)
+}
+
+// HasPrice reports whether calls of a model have a cost. All have one if [Options].Model
+// replaces the models.
+func (in *Inspection) HasPrice(name string) bool {
+	return in.r.loader.opts.Model != nil || in.r.hasPrice(name)
+}
+
+// UnpricedModels returns the models without a price that the app may call.
+func (in *Inspection) UnpricedModels(ctx context.Context) []string {
+	return in.r.listUnpricedModels(ctx)
+}
+
+// ReportMissingPrice reports a limit of cost that requires the price of a model.
+func (in *Inspection) ReportMissingPrice(at *spec.Node, rule, limit, name string) {
+	in.r.report(missingPrice(at, rule, limit, name))
+}
+
+// Logger returns the logger of the loader's options; it discards logs if they have none.
+func (l *Loader) Logger() *slog.Logger { return l.opts.Logger }
+
+// WrapModels returns a loader that shares connections and logins with l, and wraps all
+// models, outside of [Options].WrapModel.
+func (l *Loader) WrapModels(wrap func(model.LLM) model.LLM) *Loader {
+	own := *l
+	own.opts.WrapModel = func(llm model.LLM) model.LLM { return wrap(l.opts.WrapModel(llm)) }
+	own.opts.MissingKey = nil
+	if own.opts.Model != nil {
+		own.opts.Model = wrap(own.opts.Model)
+	}
+	return &own
+}
+
+// Isolate returns a loader whose apps answer with one model, send requests by one client, and
+// neither connect to servers nor run programs.
+func (l *Loader) Isolate(llm model.LLM, client *http.Client) *Loader {
+	opts := l.opts
+	opts.Model, opts.HTTP, opts.Offline, opts.WrapTool = llm, client, true, nil
+	return New(l.kinds, &opts)
+}

@@ -1,0 +1,70 @@
+package apptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+)
+
+const (
+	// maxGateTests limits the concurrent tests of an app, because the host serves
+	// requests at the same time.
+	maxGateTests = 2
+	// gateTestTimeout limits the time of one test.
+	gateTestTimeout = 30 * time.Second
+)
+
+// Files returns the file kind of tests.
+func Files() loader.FileKind {
+	return loader.FileKind{
+		Name: "test", Matches: func(file string) bool { return strings.HasSuffix(file, testSuffix) }, Schema: Schema,
+		Title: "Tests", About: "A file `*.test.yaml` in an app is a list of tests; see [testing.md](testing.md).", Reference: Reference,
+		Check: func(ctx context.Context, in *loader.Inspection) { readSuite(ctx, in) },
+	}
+}
+
+// Gate returns the gate that lets an app pass if all of its tests pass.
+func Gate() loader.Gate {
+	return loader.Gate{Name: runtime.GateTests, Rule: "test-failed", Run: runGate}
+}
+
+func runGate(ctx context.Context, g *loader.GateRun) spec.Diagnostics {
+	suite, ds := OpenSuite(ctx, g.Loader, g.Dir)
+	switch {
+	case suite == nil:
+		return ds
+	case suite.Revision != g.App.Revision():
+		return spec.Diagnostics{g.DescribeFailure("the files changed before the tests ran; the tests run again")}
+	}
+	failures := make([]spec.Diagnostics, len(suite.Tests))
+	var wg sync.WaitGroup
+	free := make(chan struct{}, maxGateTests)
+	for i, t := range suite.Tests {
+		free <- struct{}{}
+		if ctx.Err() != nil {
+			failures[i] = spec.Diagnostics{g.DescribeStop(ctx, fmt.Sprintf("%d of %d tests", i, len(suite.Tests)))}
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-free }()
+			defer safe.Recover(func(p *safe.Panic) {
+				p.Log(g.Loader.Logger(), "test panicked", "app", g.App.Name(), "test", t.Name)
+				failures[i] = spec.Diagnostics{g.DescribeFailure("test " + t.Name + " panicked, which is a bug in agenthost: " + p.Error())}
+			})
+			ctx, cancel := context.WithTimeoutCause(ctx, gateTestTimeout, errors.New("the test exceeded the limit of 30s"))
+			defer cancel()
+			failures[i] = suite.Run(ctx, t).Diagnostics()
+		})
+	}
+	wg.Wait()
+	return slices.Concat(failures...)
+}

@@ -1,0 +1,237 @@
+// Package evalgate makes evaluation a part of apps: a loader checks the eval sets in their
+// folders, and a gate runs them before a changed app is activated.
+//
+//	evals := &evalgate.Kind{}
+//	loader.Kinds{Files: []loader.FileKind{evals.Files()}, Gates: []loader.Gate{evals.Gate()}}
+package evalgate
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/wing/evaluation/eval"
+	"agenthost/wing/evaluation/evalfile"
+	"agenthost/wing/evaluation/evalrun"
+)
+
+// A Kind is evaluation in apps: the file kind of eval sets and the gate that runs them.
+type Kind struct {
+	// Metrics are custom metrics of a Go program, which eval sets and test_config.json may
+	// name.
+	Metrics map[string]eval.MeasureFunc
+}
+
+// Files returns the file kind of eval sets: *.eval.yaml, ADK's eval sets and test files in JSON
+// and YAML, and their test_config.json.
+func (k *Kind) Files() loader.FileKind {
+	return loader.FileKind{
+		Name: "eval", Matches: func(file string) bool { return strings.HasSuffix(file, evalfile.Suffix) }, Schema: evalfile.Schema,
+		Title: "Evaluations", About: "A file `*.eval.yaml` in an app is an eval set; see [eval-sets.md](eval-sets.md#eval-sets-in-yaml).", Reference: evalfile.Reference,
+		Check: k.checkFiles,
+	}
+}
+
+// Gate returns the gate that lets an app pass if the cases of its eval sets pass.
+func (k *Kind) Gate() loader.Gate {
+	return loader.Gate{Name: runtime.GateEvals, Rule: "eval-failed", Run: k.runGate, Unsteady: true}
+}
+
+// checkFiles reports the problems of eval files, and those of the gate that the app
+// configures.
+func (k *Kind) checkFiles(ctx context.Context, in *loader.Inspection) {
+	k.checkEvals(ctx, in)
+	if jobs, _ := k.planGatedEvals(ctx, in, false); jobs != nil {
+		resolveJudges(ctx, in, jobs)
+	}
+}
+
+// checkEvals reports the problems of eval files, of ADK's eval sets and test files, and of
+// their configs.
+func (k *Kind) checkEvals(ctx context.Context, in *loader.Inspection) {
+	isUsable := in.HasAgents()
+	own := in.Names()
+	names := k.metricNames()
+	names.Tools, names.State = own.Tools, own.State
+	if names.Tools != nil {
+		names.Tools = append(slices.Clone(names.Tools), "transfer_to_agent", "set_model_response", "adk_request_confirmation", "adk_request_credential")
+	}
+	files := in.FindFiles(ctx, "eval sets", evalfile.Suffix, evalfile.SetSuffix, eval.SetSuffix, eval.TestSuffix, eval.ConfigFile)
+	configs := readEvalConfigs(in, files, names)
+	var judges []spec.Text
+	for _, file := range files {
+		names.Config = configs[path.Dir(file)]
+		if strings.HasSuffix(file, evalfile.Suffix) {
+			n, ds := in.ParseFile(file) // without references, as it runs
+			if n != nil && !ds.HasErrors() {
+				f, more := evalfile.Decode(n, names)
+				ds = append(ds, more...)
+				judges = append(judges, f.Models...)
+			}
+			in.Report(ds...)
+			continue
+		}
+		if name := path.Base(file); name == eval.ConfigFile || !strings.HasSuffix(name, eval.ConfigFile) {
+			models, ds := checkADKFile(in, file, names)
+			judges = append(judges, models...)
+			in.Report(ds...)
+		}
+	}
+	if !isUsable {
+		return // names of models may be unknown because of other problems
+	}
+	for _, name := range judges {
+		in.ResolveModel(ctx, name)
+	}
+}
+
+// readEvalConfigs reads the test_config.json of folders. One with problems, which are reported
+// elsewhere, is empty.
+func readEvalConfigs(in *loader.Inspection, files []string, names *evalfile.Names) map[string]*eval.Config {
+	configs := map[string]*eval.Config{}
+	for _, file := range files {
+		if path.Base(file) != eval.ConfigFile {
+			continue
+		}
+		config := &eval.Config{}
+		if src, err := in.ReadFile(file); err == nil {
+			if read, ds := evalfile.ReadConfig(file, src, names); !ds.HasErrors() {
+				config = read
+				if config.Criteria == nil {
+					config.Criteria = eval.DefaultConfig().Criteria
+				}
+			}
+		}
+		configs[path.Dir(file)] = config
+	}
+	return configs
+}
+
+// checkADKFile returns the problems of a file of ADK.
+func checkADKFile(in *loader.Inspection, file string, names *evalfile.Names) ([]spec.Text, spec.Diagnostics) {
+	at := in.DisplayPath(file)
+	src, err := in.ReadFile(file)
+	if err != nil {
+		return nil, spec.Diagnostics{in.DescribeReadError(file, err)}
+	}
+	if path.Base(file) == eval.ConfigFile {
+		config, ds := evalfile.ReadConfig(at, src, names)
+		if ds.HasErrors() {
+			return nil, ds
+		}
+		return evalfile.ModelsOf(at, src, config), ds
+	}
+	_, ds := evalfile.ReadSet(at, src, nil, names)
+	return nil, ds
+}
+
+// casePlaces are the positions of cases by SET:CASE.
+type casePlaces map[string]spec.Pos
+
+// planGatedEvals reads the eval sets that the gate of the app runs, and reports their
+// problems. The jobs are nil if there are errors, or if evals do not gate the app. vertex
+// reports that the evaluation service of Vertex AI is available.
+func (k *Kind) planGatedEvals(ctx context.Context, in *loader.Inspection, vertex bool) ([]*evalrun.Job, casePlaces) {
+	options := in.Reload()
+	if in.HasErrors() || options == nil || !slices.Contains(options.Gate, runtime.GateEvals) {
+		return nil, nil
+	}
+	at := in.Setting("reload", "gate")
+	if named := in.Setting("reload", "eval_sets"); named != nil {
+		at = named
+	}
+	places := casePlaces{}
+	jobs, err := evalrun.PlanSets(k.readEvalSets(ctx, in, places), eval.ParseSelections(options.EvalSets), &evalrun.PlanOptions{Custom: k.metricNames().Metrics, Vertex: vertex, Read: in.ReadFile})
+	problems := spec.Diagnostics(nil)
+	switch {
+	case in.HasErrors():
+		return nil, nil
+	case errors.Is(err, evalrun.ErrNoSets):
+		in.Report(at.Errorf("value", "evals gate the app, which has no eval set").WithHint("write one in a file such as first.eval.yaml, or remove evals from gate"))
+		return nil, nil
+	case errors.As(err, &problems):
+		in.Report(problems...)
+		return nil, nil
+	case err != nil:
+		in.Report(at.Errorf("value", "%s", err))
+		return nil, nil
+	}
+	return jobs, places
+}
+
+// resolveJudges returns the models of judges and simulated users. With a budget of cost,
+// it rejects models of the app and judges that have no price.
+func resolveJudges(ctx context.Context, in *loader.Inspection, jobs []*evalrun.Job) evalrun.Models {
+	at := in.Setting("reload", "gate")
+	models := evalrun.Models{}
+	var unpriced []string
+	for _, name := range evalrun.ModelNames(jobs) {
+		models[name] = in.ResolveModel(ctx, spec.Text{Value: name, Pos: at.Pos})
+		if models[name] != nil && !in.HasPrice(name) {
+			unpriced = append(unpriced, name)
+		}
+	}
+	if cost := in.Setting("reload", "budget", "cost"); cost != nil {
+		unpriced = append(unpriced, in.UnpricedModels(ctx)...)
+		slices.Sort(unpriced)
+		for _, name := range slices.Compact(unpriced) {
+			in.ReportMissingPrice(cost, "value", "cost", name)
+		}
+	}
+	return models
+}
+
+// readEvalSets reads all eval sets of the app with the places of their cases.
+func (k *Kind) readEvalSets(ctx context.Context, in *loader.Inspection, places casePlaces) []*evalrun.SetFile {
+	var sets []*evalrun.SetFile
+	for _, file := range in.FindFiles(ctx, "eval sets", evalfile.Suffix, evalfile.SetSuffix, eval.SetSuffix, eval.TestSuffix) {
+		at := in.DisplayPath(file)
+		text, err := in.ReadFile(file)
+		var set *evalrun.SetFile
+		if err == nil {
+			set, err = evalrun.DecodeSet(at, text, k.metricNames())
+		}
+		switch problems := spec.Diagnostics(nil); {
+		case err == nil:
+			sets = append(sets, set)
+			places.addCases(set.ID, at, text)
+		case errors.As(err, &problems):
+			in.Report(problems...)
+		default:
+			in.Report(in.DescribeReadError(file, err))
+		}
+	}
+	return sets
+}
+
+// metricNames are the names of the metrics that the Go program has registered.
+func (k *Kind) metricNames() *evalfile.Names {
+	return &evalfile.Names{Metrics: slices.Sorted(maps.Keys(k.Metrics))}
+}
+
+// addCases adds the places of the cases of a set in any form.
+func (p casePlaces) addCases(set, file string, text []byte) {
+	n, _ := spec.Parse(file, text)
+	if n == nil {
+		return
+	}
+	items := n.Items // the oldest form
+	for _, key := range []string{"cases", "eval_cases", "evalCases"} {
+		if list := n.Get(key); list != nil {
+			items = list.Items
+		}
+	}
+	for _, item := range items {
+		for _, key := range []string{"name", "eval_id", "evalId"} {
+			if id := item.Get(key); id != nil && id.Kind == spec.Scalar {
+				p[set+":"+id.Value] = id.Pos
+			}
+		}
+	}
+}
