@@ -1,44 +1,32 @@
 package mcptool
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agenthost/internal/limit"
+	"agenthost/internal/policy"
 	"agenthost/internal/safe"
 	connections "agenthost/pkg/connection"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
 // protocolVersion is the newest version that starts with initialize, which
 // every server supports; some servers never respond to any other first request.
 const protocolVersion = "2025-11-25"
-
-// A transportDialer creates the transport to a server, which lives as long as
-// the guard; leave is called after the connection has closed.
-type transportDialer func(ctx context.Context, guard *connGuard) (way mcp.Transport, leave func())
-
-// A connection is the session with a server. A nil connection is closed.
-type connection struct {
-	session *mcp.ClientSession
-	// cancel aborts the connection; closed is closed once it is fully shut down.
-	cancel context.CancelCauseFunc
-	closed chan struct{}
-	// cause returns why the connection was aborted, or nil.
-	cause func() error
-}
 
 // connect connects within the deadline of ctx. The connection outlives ctx.
 func connect(ctx context.Context, l *link) (*connection, error) {
@@ -136,10 +124,6 @@ func (c *connection) abort() {
 	c.cancel(nil)
 	c.close()
 }
-
-// terminateGrace is how long a program may take to exit by itself, and again
-// after SIGTERM.
-const terminateGrace = 2 * time.Second
 
 // newDialer returns the dialer of a link with these headers.
 func (s *server) newDialer(env tool.Env, l *link, header http.Header) transportDialer {
@@ -279,31 +263,173 @@ func (s *noTerminateTransport) RoundTrip(req *http.Request) (*http.Response, err
 	return s.next.RoundTrip(req)
 }
 
-// A stderrTail keeps the end of a program's standard error. It is safe for
-// concurrent use.
-type stderrTail struct {
-	mu   sync.Mutex
-	text []byte
+// closeLink closes the connection, and stops the server program.
+func (l *link) closeLink() {
+	l.lock <- struct{}{}
+	defer l.releaseLock()
+	l.closed = true
+	l.conn.close()
+	l.conn = nil
 }
 
-// maxStderrBytes is how much output is kept.
-const maxStderrBytes = 4 << 10
-
-// Write implements [io.Writer], and never fails.
-func (w *stderrTail) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.text = append(w.text, p...)
-	if over := len(w.text) - maxStderrBytes; over > 0 {
-		w.text = append([]byte(nil), w.text[over:]...)
+// withSession runs a request on the connection. If the connection turns out to be lost, it
+// reconnects and retries once, provided that the server cannot have received the request
+// or that repeating it is safe.
+func (l *link) withSession(ctx context.Context, repeatable bool, question func(*mcp.ClientSession) error) error {
+	for again := false; ; again = true {
+		conn, err := l.acquireConn(ctx)
+		if err != nil {
+			return err
+		}
+		err = question(conn.session)
+		if err == nil || ctx.Err() != nil || isAnswer(err) {
+			return err
+		}
+		fault := conn.findFault()
+		l.discardConn(conn)
+		if fault != nil {
+			return fault
+		}
+		unheard := errors.Is(err, mcp.ErrSessionMissing) || isDialError(err)
+		if again || !repeatable && !unheard {
+			return disconnectedError{err, repeatable || unheard}
+		}
 	}
-	return len(p), nil
 }
 
-// lastLine returns the last non-empty line.
-func (w *stderrTail) lastLine() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	text := bytes.TrimSpace(w.text)
-	return string(bytes.TrimSpace(text[bytes.LastIndexByte(text, '\n')+1:]))
+// isDialError reports whether a request was not sent because there was no connection.
+func isDialError(err error) bool {
+	op := (*net.OpError)(nil)
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// A disconnectedError reports that the connection closed during a request.
+type disconnectedError struct {
+	error
+	safeToRetry bool
+}
+
+func (e disconnectedError) Unwrap() error { return e.error }
+
+// acquireConn returns the open connection, or connects.
+func (l *link) acquireConn(ctx context.Context) (*connection, error) {
+	if err := l.acquireLock(ctx); err != nil {
+		return nil, err
+	}
+	defer l.releaseLock()
+	if l.closed {
+		return nil, connectError{fmt.Errorf("%s is closed", l.server.displayName())}
+	}
+	if l.conn.isAlive() {
+		return l.conn, nil
+	}
+	if l.conn != nil {
+		l.conn.close()
+		l.conn = nil
+		l.lists.dropAll() // a new connection may have others
+	}
+	limit, stop := l.server.withConnectTimeout(ctx)
+	defer stop()
+	conn, err := connect(limit, l)
+	if err != nil {
+		return nil, connectError{l.describeError(limit, err)}
+	}
+	l.conn = conn
+	return conn, nil
+}
+
+// discardConn closes a connection that has failed.
+func (l *link) discardConn(conn *connection) {
+	l.lock <- struct{}{}
+	defer l.releaseLock()
+	if l.conn == conn {
+		l.conn = nil
+		l.lists.dropAll()
+	}
+	conn.abort()
+}
+
+func (l *link) acquireLock(ctx context.Context) error {
+	select {
+	case l.lock <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *link) releaseLock() { <-l.lock }
+
+// describeError formats a failure for the operator: the server, the reason and
+// what to check.
+func (l *link) describeError(ctx context.Context, err error) error {
+	if made := (connectError{}); errors.As(err, &made) {
+		return made.error
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errConnectTimeout) {
+		return cause
+	}
+	return fmt.Errorf("%s: %s", l.server.displayName(), l.redactor.redactString(l.errorReason(ctx, err)))
+}
+
+func (l *link) errorReason(ctx context.Context, err error) string {
+	refused := (*policy.Refused)(nil)
+	limit, answered, fault := limitError{}, findAnswer(err), faultError{}
+	switch {
+	case errors.As(err, &limit):
+		return limit.text
+	case isUnreadable(err) && len(l.server.command) == 0:
+		return l.cleanText(answered.Message) + "; check url and transport"
+	case isUnreadable(err):
+		return l.cleanText(answered.Message)
+	case errors.As(err, &fault):
+		return fault.Error()
+	case answered != nil:
+		return "the server reports: " + l.cleanText(answered.Message)
+	case errors.Is(context.Cause(ctx), errConnectTimeout):
+		return fmt.Sprintf("no response within %s; increase connect_timeout to wait longer", tool.FormatDuration(l.server.connectTimeout))
+	case errors.As(err, &refused):
+		return refused.Error()
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Sprintf("program %s not found; install it on the host, or use its absolute path", l.server.command[0].Value)
+	case len(l.server.command) > 0:
+		if line := l.stderr.lastLine(); line != "" {
+			l.logger.Warn("mcp server failed", "server", l.server.displayName(), "stderr", l.redactor.redactString(line))
+			return fmt.Sprintf("the server program failed: %s; the host log has its last line of output", stripURL(err))
+		}
+		return fmt.Sprintf("the server program failed: %s; run it manually to see why", stripURL(err))
+	}
+	return fmt.Sprintf("server unreachable: %s; check that it is running, and check url, transport and headers", stripURL(err))
+}
+
+// withConnectTimeout bounds connecting and listing tools.
+func (s *server) withConnectTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.connectTimeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, s.connectTimeout, errConnectTimeout)
+}
+
+// errConnectTimeout is the cancellation cause when a server does not respond in
+// time.
+var errConnectTimeout = errors.New("connect timeout exceeded")
+
+// stripURL returns the innermost reason of a failed request: the outer errors
+// contain the URL, which may contain a key. It contains no directories of the host.
+func stripURL(err error) string {
+	if ue := (*url.Error)(nil); errors.As(err, &ue) {
+		return spec.ClientText(ue.Err)
+	}
+	return spec.ClientText(err)
+}
+
+// resetConn closes the connection, so that the next request opens another.
+func (l *link) resetConn() {
+	l.lock <- struct{}{}
+	defer l.releaseLock()
+	if l.conn != nil {
+		l.conn.abort()
+		l.conn = nil
+		l.lists.dropAll()
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -14,7 +13,6 @@ import (
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -39,27 +37,6 @@ const (
 
 // elicitKey is the key of a question in the payload of a confirmation.
 const elicitKey = "mcp_elicitation"
-
-// A storedAnswer is the answer to a question of an earlier attempt.
-type storedAnswer struct {
-	key     string
-	content map[string]any
-}
-
-// An elicitCall answers the questions of a server during one call. It is safe for
-// concurrent use.
-type elicitCall struct {
-	link *link
-	// stop cancels the call some time after a question was canceled.
-	stop func()
-
-	mu       sync.Mutex
-	stored   []storedAnswer
-	answered []storedAnswer
-	count    int
-	asked    *mcp.ElicitParams
-	timer    *time.Timer
-}
 
 // newElicitCall returns the questions of a call, with the answers of its confirmation.
 func (l *link) newElicitCall(call *tool.Call, stop func()) *elicitCall {
@@ -195,32 +172,6 @@ func emptyContent(schema map[string]any) map[string]any {
 	return content
 }
 
-// callWithQuestions calls the tool on a server that may ask the user or the model. Calls on
-// one connection run one after the other, because a question does not name its call.
-func (t *serverTool) callWithQuestions(ctx context.Context, l *link, call *tool.Call) (*tool.Result, error) {
-	select {
-	case l.asking <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	defer func() { <-l.asking }()
-	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
-	questions := l.newElicitCall(call, cancel)
-	l.questions.Store(questions)
-	l.sampling.Store(l.newSamplingCall(inner, call))
-	result, err := t.callServer(inner, l, call, "")
-	l.questions.Store(nil)
-	l.sampling.Store(nil)
-	if inner.Err() != nil {
-		l.resetConn() // a late question would belong to no call
-	}
-	if ctx.Err() == nil && questions.requestAnswer(call) {
-		return nil, nil
-	}
-	return result, err
-}
-
 // handleElicit is the handler of the library.
 func (l *link) handleElicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	questions := l.questions.Load()
@@ -228,28 +179,4 @@ func (l *link) handleElicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.E
 		return &mcp.ElicitResult{Action: "cancel"}, nil
 	}
 	return questions.answerQuestion(ctx, req.Params)
-}
-
-// resetConn closes the connection, so that the next request opens another.
-func (l *link) resetConn() {
-	l.lock <- struct{}{}
-	defer l.releaseLock()
-	if l.conn != nil {
-		l.conn.abort()
-		l.conn = nil
-		l.lists.dropAll()
-	}
-}
-
-// checkElicitation reports settings that exclude questions.
-func (o *offer) checkElicitation(n *spec.Node) spec.Diagnostics {
-	var ds spec.Diagnostics
-	streams := !n.Get("stream").IsNull()
-	if o.Elicitation && streams {
-		ds = append(ds, n.Get("elicitation").Errorf("tool", "elicitation and stream are mutually exclusive: a call that streams cannot wait for a person"))
-	}
-	if o.Sampling != nil && streams {
-		ds = append(ds, n.Get("sampling").Errorf("tool", "sampling and stream are mutually exclusive: a request of the server would belong to no call"))
-	}
-	return ds
 }

@@ -23,12 +23,6 @@ type eventReader struct {
 	err          error
 }
 
-// newEventReader returns the reader of a body; request is the id of the request that it
-// answers, or "".
-func (t *messageTransport) newEventReader(body io.ReadCloser, request string) *eventReader {
-	return &eventReader{Closer: body, lines: bufio.NewReaderSize(body, 64<<10), filter: t.filter, request: request, onlyMessages: !t.answersPosts}
-}
-
 // Read implements [io.Reader].
 func (r *eventReader) Read(p []byte) (int, error) {
 	for len(r.ready) == 0 && r.err == nil {

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -134,4 +135,10 @@ func (b *responseBody) repairBody(raw []byte, err error) []byte {
 		response = b.filter.newRejection(b.request, "it is not a message of the protocol: "+cutText(b.filter.clean(string(raw[:min(len(raw), 8*maxLoggedText)])), maxLoggedText))
 	}
 	return response
+}
+
+// newEventReader returns the reader of a body; request is the id of the request that it
+// answers, or "".
+func (t *messageTransport) newEventReader(body io.ReadCloser, request string) *eventReader {
+	return &eventReader{Closer: body, lines: bufio.NewReaderSize(body, 64<<10), filter: t.filter, request: request, onlyMessages: !t.answersPosts}
 }

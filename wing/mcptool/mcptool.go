@@ -9,15 +9,10 @@ package mcptool
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	connections "agenthost/pkg/connection"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
 
@@ -50,19 +45,6 @@ type config struct {
 	ListCache      spec.Duration          `yaml:"list_cache" doc:"How long the lists of the server are used again, unless it reports a change; default: tools are listed in each run of the agent."`
 	Resources      resourcesConfig        `yaml:"resources" doc:"Gives the model the resources of the server: true, or their names. It sees the names, and loads contents with load_mcp_resource."`
 	Offer          offer                  `yaml:",inline"`
-}
-
-// An offer configures which tools of a server are provided, and how.
-type offer struct {
-	ToolFilter     []string        `yaml:"tool_filter" doc:"The tools to provide, by their names on the server; default: all."`
-	ToolNamePrefix string          `yaml:"tool_name_prefix" doc:"Prefix of the tool names, joined with _."`
-	OnError        string          `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
-	Confirm        spec.Expr       `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation, agent and mcp, such as mcp.destructive."`
-	Elicitation    bool            `yaml:"elicitation" doc:"Whether the server may ask the user questions during a call: the turn then ends with a request for confirmation that has a form, and the call is made again with the answers."`
-	Sampling       *samplingConfig `yaml:"sampling" doc:"Lets the server use the model of the calling agent during a call (sampling), without its conversation and tools; {} for the default limits. The host policy must allow it."`
-	MaxResult      spec.Size       `yaml:"max_result" default:"4MiB" doc:"Maximum size of a result."`
-
-	Async tool.AsyncConfig `yaml:",inline"`
 }
 
 var (
@@ -140,100 +122,4 @@ func (c *config) newServer() *server {
 
 func newConfigSet(_ context.Context, env tool.Env, c *config) (tool.Set, error) {
 	return c.newServer().newSet(env)
-}
-
-// A server is the server configuration that all YAML forms resolve to.
-type server struct {
-	url     spec.Text
-	sse     bool
-	headers map[string]spec.Secret
-	// skipTerminate leaves the session on the server when the connection closes.
-	skipTerminate bool
-	// command is empty for a server with a url.
-	command []spec.Text
-	env     map[string]spec.Secret
-	cwd     spec.Text
-	// connectTimeout bounds connecting and listing tools, callTimeout a call.
-	connectTimeout, callTimeout time.Duration
-	// listCache is how long lists are used again; 0 is one run of an agent.
-	listCache time.Duration
-	resources resourcesConfig
-	offer     offer
-}
-
-func (s *server) serverAddresses() []spec.Text {
-	if s.url.Value == "" {
-		return nil
-	}
-	return []spec.Text{s.url}
-}
-
-// urlHosts returns the host of the URL, if the server has one.
-func (s *server) urlHosts() []string {
-	if s.url.Value == "" {
-		return nil
-	}
-	return []string{connections.HostOf(s.url.Value)}
-}
-
-func (s *server) commandPrograms() []*tool.Program {
-	if len(s.command) == 0 || s.command[0].Value == "" {
-		return nil
-	}
-	return []*tool.Program{{Args: s.commandArgs(), Env: slices.Sorted(maps.Keys(s.env)), Unconfined: true, At: s.command[0]}}
-}
-
-func (s *server) commandArgs() []string {
-	argv := make([]string, len(s.command))
-	for i, arg := range s.command {
-		argv[i] = arg.Value
-	}
-	return argv
-}
-
-// checkConfig reports settings with which the server can never be reached.
-func (s *server) checkConfig() spec.Diagnostics {
-	var ds spec.Diagnostics
-	if s.url.Pos.Line > 0 && (tool.ConstantHost(s.url.Value) == "" || hasPlaceholder(s.url.Value)) {
-		ds = append(ds, s.url.Errorf(0, "url", "the URL must start with http:// or https:// and a host, without placeholders: all sessions share one server"))
-	}
-	var invalid spec.Diagnostics
-	if _, err := tool.CompileHeaders(s.headers); errors.As(err, &invalid) {
-		ds = append(ds, invalid...)
-	}
-	if len(s.command) > 0 && s.command[0].Pos.Line > 0 && s.command[0].Value == "" {
-		ds = append(ds, s.command[0].Errorf(0, "tool", "command must start with the program to run"))
-	}
-	if s.cwd.Value != "" && !isLocalPath(s.cwd.Value) {
-		ds = append(ds, s.cwd.Errorf(0, "path", "cwd must be a relative path inside the app folder"))
-	}
-	ds.Sort()
-	return ds
-}
-
-// stateUse returns the placeholders of the headers and the condition of the confirmation.
-func (s *server) stateUse() tool.StateUse {
-	u := tool.ConfirmRuleUse(s.offer.Confirm, annotationEnv())
-	for _, name := range slices.Sorted(maps.Keys(s.headers)) {
-		u.AddPaths(s.headers[name].Text, func(root string) bool {
-			return root == "session" || root == "agent" || root == "args" || root == "user" || root == "invocation" || root == "run_config"
-		})
-	}
-	return u
-}
-
-func hasPlaceholder(text string) bool {
-	paths, err := template.ParsePaths(text)
-	return err == nil && len(paths.Refs()) > 0
-}
-
-// displayName identifies the server in messages. Users may read them, so it
-// contains neither the full URL nor the arguments, nor the path of the apps on
-// the host.
-func (s *server) displayName() string {
-	what, at := hostOfURL(s.url.Value), s.url.Pos
-	if len(s.command) > 0 {
-		what, at = baseName(s.command[0].Value), s.command[0].Pos
-	}
-	return fmt.Sprintf("mcp server %s (%s)", what, at.Short())
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agenthost/internal/limit"
@@ -350,3 +351,23 @@ func (f *messageFilter) logSkipped(raw []byte) {
 
 // errTooLarge reports a message that exceeds limit.MCPMessage.Bytes.
 var errTooLarge = errors.New("it exceeds the limit of " + strconv.Itoa(limit.MCPMessage.Bytes>>20) + " MiB")
+
+// isAnswer reports whether an error is about an answer of the server, so that the
+// connection works.
+func isAnswer(err error) bool {
+	limit := limitError{}
+	return findAnswer(err) != nil || errors.As(err, &limit)
+}
+
+// findAnswer returns the error that the server answered a request with, or nil. The library
+// wraps errors of the transport in an error of the same type.
+func findAnswer(err error) *jsonrpc.Error {
+	answered := (*jsonrpc.Error)(nil)
+	if errors.As(err, &answered) && answered.Code != rejectedByTransport {
+		return answered
+	}
+	return nil
+}
+
+// rejectedByTransport is the code of the library for requests that were not sent.
+const rejectedByTransport = -32005

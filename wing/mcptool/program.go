@@ -88,3 +88,7 @@ func (i *programInput) stopProgram() error {
 	}
 	return errors.Join(closeErr, <-exited)
 }
+
+// terminateGrace is how long a program may take to exit by itself, and again
+// after SIGTERM.
+const terminateGrace = 2 * time.Second

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -15,14 +14,6 @@ import (
 
 // maxProgress is how many notifications wait for a reader; the oldest are dropped.
 const maxProgress = 16
-
-// A progressHub distributes the progress that a server reports to the calls that it belongs
-// to. The zero value is ready to use, by many goroutines.
-type progressHub struct {
-	mu    sync.Mutex
-	calls map[string]chan *mcp.ProgressNotificationParams
-	count int
-}
 
 // addCall returns a token for a call, and its progress.
 func (h *progressHub) addCall() (token string, progress <-chan *mcp.ProgressNotificationParams, leave func()) {

@@ -12,38 +12,12 @@ import (
 
 	"agenthost/internal/charset"
 	"agenthost/pkg/model"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
 
 // loadResourceName is ADK's name of the tool that loads resources.
 const loadResourceName = "load_mcp_resource"
-
-// resourcesConfig is the YAML of the resources of a server: true for all, or their names.
-type resourcesConfig struct {
-	enabled bool
-	// names is nil for all resources.
-	names []string
-}
-
-// DecodeSpec accepts a boolean or a list of names.
-func (c *resourcesConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	if n.Kind == spec.Scalar {
-		if v, ok := n.Any().(bool); ok {
-			c.enabled = v
-			return nil
-		}
-	}
-	if n.Kind == spec.Sequence && len(n.Items) > 0 && !slices.ContainsFunc(n.Items, func(item *spec.Node) bool { return item.Kind != spec.Scalar }) {
-		c.enabled = true
-		for _, item := range n.Items {
-			c.names = append(c.names, item.Value)
-		}
-		return nil
-	}
-	return spec.Diagnostics{n.Errorf("type", "resources must be true or a list of names")}
-}
 
 // SchemaSpec describes the forms.
 func (*resourcesConfig) SchemaSpec() map[string]any {

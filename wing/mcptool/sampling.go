@@ -1,21 +1,19 @@
 package mcptool
 
-//lint:file-ignore SA1019 servers use sampling until MCP removes it
-
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genai"
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/model"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
+
+//lint:file-ignore SA1019 servers use sampling until MCP removes it
 
 // A server may use the model of the calling agent during a call (MCP 2025-11-25 client
 // features, sampling; deprecated since 2026-07-28). The model sees only what the server
@@ -23,38 +21,6 @@ import (
 
 // maxSampling limits the text and the files of one request of a server, in bytes.
 const maxSampling = 1 << 20
-
-// samplingConfig is the YAML of the limits.
-type samplingConfig struct {
-	MaxCalls  int `yaml:"max_calls" default:"3" doc:"Maximum number of requests during one call. They also count against max_llm_calls and max_cost of the run."`
-	MaxTokens int `yaml:"max_tokens" default:"1024" doc:"Maximum length of a response, in tokens; the server may ask for less."`
-
-	at *spec.Node
-}
-
-// DecodeSpec requires positive limits.
-func (c *samplingConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	ds := spec.Decode(n, c)
-	c.at = n
-	for _, limit := range []struct {
-		key   string
-		value int
-	}{{"max_calls", c.MaxCalls}, {"max_tokens", c.MaxTokens}} {
-		if at := n.Get(limit.key); !at.IsNull() && limit.value < 1 {
-			ds = append(ds, at.Errorf("value", "%s must be at least 1, got %d", limit.key, limit.value).WithHint("remove sampling to forbid it"))
-		}
-	}
-	return ds
-}
-
-// A samplingCall answers the requests of a server during one call. It is safe for
-// concurrent use.
-type samplingCall struct {
-	ctx    context.Context
-	call   *tool.Call
-	limits *samplingConfig
-	used   atomic.Int64
-}
 
 // offerSampling declares that the server may use the model.
 func (l *link) offerSampling(opts *mcp.ClientOptions) {

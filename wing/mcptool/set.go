@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,27 +20,6 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
-
-// A serverSet provides the tools of one server, which are listed in each run. It
-// connects on first use, and reconnects after a connection is lost.
-type serverSet struct {
-	server       *server
-	capabilities tool.Capabilities
-	// confirm is nil without a confirm in the document.
-	confirm *tool.ConfirmRule
-	headers *tool.Headers
-	env     tool.Env
-	// secrets are those of the document, which redactor redacts.
-	secrets  []string
-	redactor *spec.Redactor
-	logger   *slog.Logger
-	links    *linkPool
-	now      func() time.Time
-
-	// mu guards tools, the compiled tools by their names on the server.
-	mu    sync.Mutex
-	tools map[string]*serverTool
-}
 
 // newSet returns the set without connecting.
 func (s *server) newSet(env tool.Env) (tool.Set, error) {
@@ -71,41 +47,6 @@ func (s *server) newSet(env tool.Env) (tool.Set, error) {
 		return offlineSet{set}, nil
 	}
 	return set, nil
-}
-
-// newLink returns a link with these headers, which is not connected.
-func (s *serverSet) newLink(header http.Header, user connections.User) *link {
-	l := &link{
-		server: s.server, stderr: &stderrTail{}, logger: s.logger, lock: make(chan struct{}, 1), asking: make(chan struct{}, 1),
-		redactor: newLinkRedactor(s.redactor), user: user,
-	}
-	if secrets := s.headers.Credentials(header); len(secrets) > 0 {
-		l.redactor = newLinkRedactor(spec.NewRedactor(append(s.secrets, secrets...)...))
-	}
-	l.dial = s.server.newDialer(s.env, l, header)
-	return l
-}
-
-// acquireLink returns the link for the session of a call; release must be called once.
-func (s *serverSet) acquireLink(ctx context.Context, call *tool.Call) (l *link, release func(), err error) {
-	header, err := s.headers.Render(call)
-	user := connections.User{}
-	if s.env.Connection.IsPerUser() {
-		user = connections.User{App: call.Origin.App, UserID: call.Origin.UserID}
-	}
-	if err == nil {
-		err = s.env.Connection.Prepare(ctx, user)
-	}
-	if err == nil {
-		l, release, err = s.links.acquireLink(header, user)
-	}
-	switch {
-	case errors.Is(err, errPoolClosed):
-		return nil, nil, connectError{fmt.Errorf("%s %w", s.server.displayName(), err)}
-	case err != nil:
-		return nil, nil, connectError{fmt.Errorf("%s: %w", s.server.displayName(), err)}
-	}
-	return l, release, nil
 }
 
 // Dynamic reports that the tools are unknown before a run lists them.
@@ -282,13 +223,6 @@ func readInputSchema(listed any) (map[string]any, error) {
 	return schema, nil
 }
 
-func (s *server) prefixedName(name string) string {
-	if s.offer.ToolNamePrefix == "" {
-		return name
-	}
-	return s.offer.ToolNamePrefix + "_" + name
-}
-
 // emptyState is the state outside of any session.
 type emptyState struct{}
 
@@ -347,4 +281,12 @@ func (t offlineTool) Capabilities() tool.Capabilities { return t.capabilities }
 // Run fails: tests must define the response of the tool.
 func (t offlineTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 	return nil, &tool.EndError{Err: fmt.Errorf("tests call no mcp server: set the response of the tool with tools: {%s: {return: {…}}}", t.decl.Name)}
+}
+
+// reservedNames are the names of ADK's own functions, which no server may provide.
+func reservedNames() []string {
+	return []string{
+		"adk_request_confirmation", "adk_request_credential", tool.RequestInput, "adk_framework",
+		"transfer_to_agent", "set_model_response", "finish_task", loadResourceName,
+	}
 }

@@ -4,29 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"os/exec"
-	"path"
-	"path/filepath"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"agenthost/internal/policy"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
-
-// A serverTool is one tool of a server.
-type serverTool struct {
-	*tool.Declared
-	set *serverSet
-	// name is the name on the server, source the tool's entry in the list as JSON.
-	name, source string
-	// hints are what the server declares about the tool.
-	hints        annotations
-	capabilities tool.Capabilities
-}
 
 // Capabilities returns the settings of the document.
 func (t *serverTool) Capabilities() tool.Capabilities { return t.capabilities }
@@ -90,14 +72,6 @@ func (t *serverTool) wrapCallError(ctx context.Context, l *link, err error) erro
 	return fmt.Errorf(callFailed+"%s: %s", t.set.server.displayName(), l.cleanText(stripURL(err)))
 }
 
-// maxErrorText bounds the text of a server in an error, in characters.
-const maxErrorText = 2000
-
-// cleanText returns text of the server for an error: without secrets, bounded.
-func (l *link) cleanText(text string) string {
-	return cutText(l.redactor.redactString(cleanText(text)), maxErrorText)
-}
-
 // convertResult converts the server's result as ADK does, which returns all that the server
 // sent, without what is missing: {"content": […], "isError": false}, structuredContent and
 // _meta (adk-python tools/mcp_tool/mcp_tool.py). The warnings describe what was not as in the
@@ -130,85 +104,28 @@ func (t *serverTool) convertResult(l *link, raw []byte) (*tool.Result, error) {
 	return &tool.Result{Response: response}, nil
 }
 
-// errConnectTimeout is the cancellation cause when a server does not respond in
-// time.
-var errConnectTimeout = errors.New("connect timeout exceeded")
-
-// A connectError reports a server that cannot be reached, with a complete
-// message.
-type connectError struct{ error }
-
-func (e connectError) Unwrap() error { return e.error }
-
-// withConnectTimeout bounds connecting and listing tools.
-func (s *server) withConnectTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	if s.connectTimeout <= 0 {
-		return context.WithCancel(ctx)
+// callWithQuestions calls the tool on a server that may ask the user or the model. Calls on
+// one connection run one after the other, because a question does not name its call.
+func (t *serverTool) callWithQuestions(ctx context.Context, l *link, call *tool.Call) (*tool.Result, error) {
+	select {
+	case l.asking <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	return context.WithTimeoutCause(ctx, s.connectTimeout, errConnectTimeout)
-}
-
-// describeError formats a failure for the operator: the server, the reason and
-// what to check.
-func (l *link) describeError(ctx context.Context, err error) error {
-	if made := (connectError{}); errors.As(err, &made) {
-		return made.error
+	defer func() { <-l.asking }()
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	questions := l.newElicitCall(call, cancel)
+	l.questions.Store(questions)
+	l.sampling.Store(l.newSamplingCall(inner, call))
+	result, err := t.callServer(inner, l, call, "")
+	l.questions.Store(nil)
+	l.sampling.Store(nil)
+	if inner.Err() != nil {
+		l.resetConn() // a late question would belong to no call
 	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errConnectTimeout) {
-		return cause
+	if ctx.Err() == nil && questions.requestAnswer(call) {
+		return nil, nil
 	}
-	return fmt.Errorf("%s: %s", l.server.displayName(), l.redactor.redactString(l.errorReason(ctx, err)))
-}
-
-func (l *link) errorReason(ctx context.Context, err error) string {
-	refused := (*policy.Refused)(nil)
-	limit, answered, fault := limitError{}, findAnswer(err), faultError{}
-	switch {
-	case errors.As(err, &limit):
-		return limit.text
-	case isUnreadable(err) && len(l.server.command) == 0:
-		return l.cleanText(answered.Message) + "; check url and transport"
-	case isUnreadable(err):
-		return l.cleanText(answered.Message)
-	case errors.As(err, &fault):
-		return fault.Error()
-	case answered != nil:
-		return "the server reports: " + l.cleanText(answered.Message)
-	case errors.Is(context.Cause(ctx), errConnectTimeout):
-		return fmt.Sprintf("no response within %s; increase connect_timeout to wait longer", tool.FormatDuration(l.server.connectTimeout))
-	case errors.As(err, &refused):
-		return refused.Error()
-	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Sprintf("program %s not found; install it on the host, or use its absolute path", l.server.command[0].Value)
-	case len(l.server.command) > 0:
-		if line := l.stderr.lastLine(); line != "" {
-			l.logger.Warn("mcp server failed", "server", l.server.displayName(), "stderr", l.redactor.redactString(line))
-			return fmt.Sprintf("the server program failed: %s; the host log has its last line of output", stripURL(err))
-		}
-		return fmt.Sprintf("the server program failed: %s; run it manually to see why", stripURL(err))
-	}
-	return fmt.Sprintf("server unreachable: %s; check that it is running, and check url, transport and headers", stripURL(err))
-}
-
-// stripURL returns the innermost reason of a failed request: the outer errors
-// contain the URL, which may contain a key. It contains no directories of the host.
-func stripURL(err error) string {
-	if ue := (*url.Error)(nil); errors.As(err, &ue) {
-		return spec.ClientText(ue.Err)
-	}
-	return spec.ClientText(err)
-}
-
-func hostOfURL(address string) string {
-	if u, err := url.Parse(address); err == nil && u.Host != "" {
-		return u.Host
-	}
-	return "without a URL"
-}
-
-func baseName(name string) string { return path.Base(filepath.ToSlash(name)) }
-
-// isLocalPath reports whether a path stays inside the folder that it starts in.
-func isLocalPath(name string) bool {
-	return !strings.Contains(name, `\`) && filepath.IsLocal(filepath.FromSlash(name))
+	return result, err
 }
