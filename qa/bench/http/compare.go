@@ -12,12 +12,6 @@ import (
 	"agenthost/qa/bench/internal/engine"
 )
 
-const (
-	oursName   = "agenthost"
-	theirsName = "adk-go"
-	floorName  = "net/http"
-)
-
 // A sessionStorage is where both sides store sessions.
 type sessionStorage struct {
 	name string

@@ -17,24 +17,6 @@ import (
 	"time"
 )
 
-// serveVerb makes the program a server process. It prints its address, prints its
-// resource usage for every input line, and exits at the end of the input.
-const serveVerb = "serve"
-
-// serverConfig configures a server process.
-type serverConfig struct {
-	// Side is adk-go, agenthost or net/http.
-	Side string `json:"side"`
-	// URL is the database URL; empty means memory. Setup is adk-go's configuration.
-	URL    string `json:"url"`
-	Setup  string `json:"setup"`
-	Script script `json:"script"`
-	// Answer is the response of net/http.
-	Answer *answer `json:"answer"`
-	// Profile is the file for a CPU profile; empty means none.
-	Profile string `json:"profile"`
-}
-
 func serveProcess(ctx context.Context, text string, in io.Reader, out io.Writer) error {
 	at := &serverConfig{}
 	if err := json.Unmarshal([]byte(text), at); err != nil {
@@ -96,13 +78,6 @@ func openSide(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, e
 		return openFloor(at)
 	}
 	return nil, nil, fmt.Errorf("unknown side %q", at.Side)
-}
-
-// usage is the resource usage of a process.
-type usage struct {
-	CPU time.Duration `json:"cpu"`
-	// Peak is the maximum resident memory in bytes.
-	Peak int64 `json:"peak"`
 }
 
 // processUsage returns the resource usage of this process.

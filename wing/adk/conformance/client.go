@@ -37,18 +37,6 @@ type Runner struct {
 	OwnUsers bool
 }
 
-// A Result is the outcome of a case in a mode.
-type Result struct {
-	Case *Case
-	Mode Mode
-	// Error is why the case failed; empty if it passed. Differences are those of the sessions.
-	Error       string
-	Differences []string
-}
-
-// Passed reports whether the case passed.
-func (r *Result) Passed() bool { return r.Error == "" }
-
 // RunCase runs a case that has recordings of the mode.
 func (r *Runner) RunCase(ctx context.Context, c *Case, mode Mode) *Result {
 	result := &Result{Case: c, Mode: mode}
@@ -65,11 +53,6 @@ func (r *Runner) RunCase(ctx context.Context, c *Case, mode Mode) *Result {
 	return result
 }
 
-// FailCase returns the result of a case that could not run.
-func FailCase(c *Case, mode Mode, err error) *Result {
-	return &Result{Case: c, Mode: mode, Error: "Test setup failed: " + err.Error()}
-}
-
 // ReadVersion returns the version of the server.
 func (r *Runner) ReadVersion(ctx context.Context) (*Version, error) {
 	m, err := r.sendJSON(ctx, http.MethodGet, "/version", nil)
@@ -80,11 +63,6 @@ func (r *Runner) ReadVersion(ctx context.Context) (*Version, error) {
 	language, _ := m["language"].(string)
 	return &Version{Version: version, Language: language}, nil
 }
-
-// A replayError is an error that the server has sent in the stream of a run.
-type replayError struct{ message string }
-
-func (e *replayError) Error() string { return e.message }
 
 // replayCase sends the messages of a case and compares the session.
 func (r *Runner) replayCase(ctx context.Context, result *Result) error {

@@ -91,3 +91,25 @@ func WriteMarkdown(w io.Writer, v *Version, all []*Summary) error {
 func escapeCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(strings.TrimSpace(text))
 }
+
+// A Result is the outcome of a case in a mode.
+type Result struct {
+	Case *Case
+	Mode Mode
+	// Error is why the case failed; empty if it passed. Differences are those of the sessions.
+	Error       string
+	Differences []string
+}
+
+// Passed reports whether the case passed.
+func (r *Result) Passed() bool { return r.Error == "" }
+
+// FailCase returns the result of a case that could not run.
+func FailCase(c *Case, mode Mode, err error) *Result {
+	return &Result{Case: c, Mode: mode, Error: "Test setup failed: " + err.Error()}
+}
+
+// A replayError is an error that the server has sent in the stream of a run.
+type replayError struct{ message string }
+
+func (e *replayError) Error() string { return e.message }
