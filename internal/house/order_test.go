@@ -24,8 +24,8 @@ const (
 // The list only shrinks.
 var disordered = map[string]int{
 	"cmd/agenthost": 17, "internal/lsp": 16, "internal/policy": 25, "pkg/connection": 23, "pkg/runtime": 16,
-	"qa/bench": 23, "qa/bench/http": 16, "pkg/store/sqlstore": 14, "wing/adk/conformance": 13, "wing/apptest": 22, "wing/evaluation/evalrun": 15,
-	"wing/live": 19, "wing/mcptool": 28, "wing/openapitool": 21, "wing/programs/sandbox": 20,
+	"pkg/store/sqlstore": 14, "wing/apptest": 22, "wing/evaluation/evalrun": 15,
+	"wing/live": 19, "wing/openapitool": 21, "wing/programs/sandbox": 20,
 }
 
 // manyMethods are the types above the limit, with the number they may not exceed. The
@@ -153,7 +153,9 @@ func newFileGraph(files map[string]*ast.File) *fileGraph {
 			}
 			return true
 		}
-		ast.Inspect(f, visit)
+		for _, d := range f.Decls { // the name of the package is none of its names
+			ast.Inspect(d, visit)
+		}
 	}
 	g.arrange()
 	return g
