@@ -12,7 +12,7 @@ import (
 
 // readAgentFile reads an agent's file and registers its declarations. It returns a nil
 // node if the file does not contain an agent.
-func (r *resolver) readAgentFile(file string, t ancestry, root bool) (*spec.Node, ancestry) {
+func (r *declarationReader) readAgentFile(file string, t ancestry, root bool) (*spec.Node, ancestry) {
 	n, ds := r.src.readDocument(file)
 	r.report(ds...)
 	if n == nil {
@@ -27,7 +27,7 @@ func (r *resolver) readAgentFile(file string, t ancestry, root bool) (*spec.Node
 
 // extractParts registers the declarations in an agent's file, and returns the agent
 // without them. Only the root agent's file may declare more than agents.
-func (r *resolver) extractParts(n *spec.Node, file string, root bool) *spec.Node {
+func (r *declarationReader) extractParts(n *spec.Node, file string, root bool) *spec.Node {
 	if n.Get("agent_class") == nil && n.Get("name") == nil {
 		return n
 	}
@@ -59,7 +59,7 @@ func (r *resolver) extractParts(n *spec.Node, file string, root bool) *spec.Node
 }
 
 // includeFiles registers the declarations of included files.
-func (r *resolver) includeFiles(files []spec.Text, from string) {
+func (r *declarationReader) includeFiles(files []spec.Text, from string) {
 	for _, at := range files {
 		file := path.Join(path.Dir(from), at.Value)
 		switch {
@@ -77,7 +77,7 @@ func (r *resolver) includeFiles(files []spec.Text, from string) {
 	}
 }
 
-func (r *resolver) includeFile(file string) {
+func (r *declarationReader) includeFile(file string) {
 	n, ds := r.src.parseFile(file)
 	r.report(ds...)
 	if n == nil || ds.HasErrors() {
@@ -91,7 +91,7 @@ func (r *resolver) includeFile(file string) {
 	r.declareParts(&p, part{file: file, shared: true})
 }
 
-func (r *resolver) declareParts(p *parts, from part) {
+func (r *declarationReader) declareParts(p *parts, from part) {
 	declareNamed(r, partTable{"model", r.app.names.models}, p.Models, from)
 	declareNamed(r, partTable{"agent", r.app.names.agents}, p.Agents, from)
 	declareNamed(r, partTable{"tool", r.app.names.tools}, p.Tools, from)
@@ -103,7 +103,7 @@ func (r *resolver) declareParts(p *parts, from part) {
 
 // declareNamed registers the declarations of a document. A duplicate name is an error
 // with both positions.
-func declareNamed[N partNode](r *resolver, into partTable, found map[string]N, from part) {
+func declareNamed[N partNode](r *declarationReader, into partTable, found map[string]N, from part) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		n := found[name].yamlNode()
 		old, taken := into.parts[name]
@@ -119,7 +119,7 @@ func declareNamed[N partNode](r *resolver, into partTable, found map[string]N, f
 
 // inlineNames replaces the names of schemas and callbacks in an agent's mapping with
 // their definitions. Every node keeps its position.
-func (r *resolver) inlineNames(n *spec.Node) *spec.Node {
+func (r *declarationReader) inlineNames(n *spec.Node) *spec.Node {
 	for _, key := range []string{"output_schema", "input_schema", "state_schema"} {
 		n = r.inlineSchema(n, key)
 	}
@@ -127,7 +127,7 @@ func (r *resolver) inlineNames(n *spec.Node) *spec.Node {
 }
 
 // applyDefaults adds the default values of the keys that the agent does not set.
-func (r *resolver) applyDefaults(n *spec.Node, class string) *spec.Node {
+func (r *declarationReader) applyDefaults(n *spec.Node, class string) *spec.Node {
 	p, ok := r.app.names.defaults[class]
 	if !ok {
 		return n
@@ -155,7 +155,7 @@ type composedKey struct {
 
 // replaceKeyCached is replaceKey that returns the same node for the same value, so
 // that caches find it again.
-func (r *resolver) replaceKeyCached(n *spec.Node, key string, value *spec.Node) *spec.Node {
+func (r *declarationReader) replaceKeyCached(n *spec.Node, key string, value *spec.Node) *spec.Node {
 	if n.Get(key) == value {
 		return n
 	}
@@ -163,7 +163,7 @@ func (r *resolver) replaceKeyCached(n *spec.Node, key string, value *spec.Node) 
 }
 
 // checkDefaults checks the classes and keys of defaults.
-func (r *resolver) checkDefaults() {
+func (r *declarationReader) checkDefaults() {
 	own := []string{"name", "agent_class", "sub_agents", "instruction", "instruction_provider"}
 	for class, d := range sortedParts(r.app.names.defaults) {
 		if d.shared {
@@ -185,7 +185,7 @@ func (r *resolver) checkDefaults() {
 
 // inlineSchema replaces the name of a schema, or of a code class that functions: maps
 // to a schema, with the schema.
-func (r *resolver) inlineSchema(n *spec.Node, key string) *spec.Node {
+func (r *declarationReader) inlineSchema(n *spec.Node, key string) *spec.Node {
 	at := n.Get(key)
 	if at.IsNull() {
 		return n
@@ -220,7 +220,7 @@ func replaceKey(n *spec.Node, key string, value *spec.Node) *spec.Node {
 }
 
 // checkSchemas checks all declared schemas, used or not.
-func (r *resolver) checkSchemas() {
+func (r *declarationReader) checkSchemas() {
 	for name, s := range sortedParts(r.app.names.schemas) {
 		if s.shared {
 			continue // checked where it is used
@@ -243,7 +243,7 @@ func isTypeName(name string) bool {
 
 // inlineCallbacks replaces names of callbacks with their rules from functions. A
 // registered Go function of the name takes precedence.
-func (r *resolver) inlineCallbacks(n *spec.Node) *spec.Node {
+func (r *declarationReader) inlineCallbacks(n *spec.Node) *spec.Node {
 	for _, e := range n.Entries {
 		if strings.HasSuffix(e.Key.Value, "_callbacks") && e.Value.Kind == spec.Sequence {
 			n = r.replaceKeyCached(n, e.Key.Value, r.inlineRules(e.Value))
@@ -252,7 +252,7 @@ func (r *resolver) inlineCallbacks(n *spec.Node) *spec.Node {
 	return n
 }
 
-func (r *resolver) inlineRules(list *spec.Node) *spec.Node {
+func (r *declarationReader) inlineRules(list *spec.Node) *spec.Node {
 	all := *list
 	all.Items = nil
 	for _, item := range list.Items {
@@ -293,7 +293,7 @@ func checkCodeArgs(ref *spec.Node) spec.Diagnostics {
 }
 
 // stripCodeArgs returns a code name without its arguments, and reports them.
-func (r *resolver) stripCodeArgs(ref *spec.Node) *spec.Node {
+func (r *declarationReader) stripCodeArgs(ref *spec.Node) *spec.Node {
 	ds := checkCodeArgs(ref)
 	if len(ds) == 0 || ref.Get("name") == nil {
 		return ref

@@ -67,7 +67,7 @@ func unrelatedSettings() []string { return []string{"price", "limits", "timeouts
 
 // writeFingerprint writes what identifies a model and the models that it calls; false means
 // that it has no fingerprint.
-func (r *resolver) writeFingerprint(w io.Writer, name string, seen map[string]bool) bool {
+func (r *modelResolver) writeFingerprint(w io.Writer, name string, seen map[string]bool) bool {
 	if seen[name] {
 		return true
 	}

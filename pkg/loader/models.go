@@ -50,7 +50,7 @@ type modelPlan struct {
 }
 
 // recordModel keeps the config of a model by its name in the app.
-func (r *resolver) recordModel(name string, plan spec.Plan[provider.Env, model.LLM], at spec.Text, m model.LLM) {
+func (r *modelResolver) recordModel(name string, plan spec.Plan[provider.Env, model.LLM], at spec.Text, m model.LLM) {
 	limits := r.findContextLimits(plan)
 	r.modelPlans[name] = modelPlan{plan.Kind.Name, plan.Config, plan.Node, at, m, limits, r.findPrice(plan) != nil}
 	if at := plan.Node.Get("max_output_tokens"); at != nil { // of the model, not of an agent
@@ -60,7 +60,7 @@ func (r *resolver) recordModel(name string, plan spec.Plan[provider.Env, model.L
 
 // findContextLimits returns the context limits of a model, each from its settings or else
 // from Options.Prices.
-func (r *resolver) findContextLimits(plan spec.Plan[provider.Env, model.LLM]) provider.ContextLimits {
+func (r *modelResolver) findContextLimits(plan spec.Plan[provider.Env, model.LLM]) provider.ContextLimits {
 	var own, listed provider.ContextLimits
 	if c, ok := plan.Config.(provider.SizedConfig); ok {
 		own = c.ContextLimits()
@@ -92,7 +92,7 @@ func checkOutputLimit(at *spec.Node, limits namedLimits) spec.Diagnostics {
 
 // listModelLimits returns the context limits of a model, or those of the models of a route;
 // an empty name is the default model.
-func (r *resolver) listModelLimits(name string) []namedLimits {
+func (r *modelResolver) listModelLimits(name string) []namedLimits {
 	if r.loader.opts.Model != nil {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (r *resolver) listModelLimits(name string) []namedLimits {
 
 // findGeminiToolRefuser returns the model itself, or a model of its routes, if it refuses the
 // tools that run inside of Gemini's service; else "". An empty name is the default model.
-func (r *resolver) findGeminiToolRefuser(name string) string {
+func (r *modelResolver) findGeminiToolRefuser(name string) string {
 	if r.loader.opts.Model != nil {
 		return ""
 	}
@@ -138,7 +138,7 @@ func (r *resolver) findGeminiToolRefuser(name string) string {
 
 // listModelUses returns the models that the app uses. r.app has been resolved without
 // errors.
-func (r *resolver) listModelUses(ctx context.Context) []ModelUse {
+func (r *modelResolver) listModelUses(ctx context.Context) []ModelUse {
 	if r.loader.opts.Model != nil {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (r *resolver) listModelUses(ctx context.Context) []ModelUse {
 
 // A useCollector collects the models of an app.
 type useCollector struct {
-	resolver *resolver
+	resolver *modelResolver
 	uses     []*ModelUse
 	byName   map[string]int
 }
@@ -243,7 +243,7 @@ func addName(names []string, name string) []string {
 	return append(names, name)
 }
 
-func (r *resolver) describeModel(name string, plan modelPlan) ModelUse {
+func (r *modelResolver) describeModel(name string, plan modelPlan) ModelUse {
 	env := r.newModelEnv(name)
 	use := ModelUse{Name: name, Provider: plan.kind, Model: plan.llm.Name(), At: plan.at, LLM: plan.llm, Credential: provider.DescribeCredential(plan.config, env)}
 	if e, ok := modelEndpoint(plan.config, env); ok {
@@ -273,7 +273,7 @@ func bareAddress(address string) string {
 
 // reportMissingKeys calls Options.MissingKey for the models of agents, of routes and of
 // summaries whose calls would fail. A fallback without a key does not stop a turn.
-func (r *resolver) reportMissingKeys(ctx context.Context) {
+func (r *modelResolver) reportMissingKeys(ctx context.Context) {
 	if r.loader.opts.MissingKey == nil {
 		return
 	}
@@ -288,7 +288,7 @@ func (r *resolver) reportMissingKeys(ctx context.Context) {
 
 // checkMaxCost rejects max_cost if a model that the app may call has no price: its calls
 // would not count.
-func (r *resolver) checkMaxCost(ctx context.Context) {
+func (r *modelResolver) checkMaxCost(ctx context.Context) {
 	c := r.app.doc.RunConfig
 	if c == nil || c.config.MaxCost <= 0 {
 		return
@@ -299,7 +299,7 @@ func (r *resolver) checkMaxCost(ctx context.Context) {
 }
 
 // listUnpricedModels returns the models without a price that the app may call.
-func (r *resolver) listUnpricedModels(ctx context.Context) []string {
+func (r *modelResolver) listUnpricedModels(ctx context.Context) []string {
 	var names []string
 	for _, use := range r.listModelUses(ctx) {
 		if !r.hasPrice(use.Name) {
@@ -311,7 +311,7 @@ func (r *resolver) listUnpricedModels(ctx context.Context) []string {
 
 // hasPrice reports whether calls of a model have a cost. Those of a route have that of the
 // model that it chooses.
-func (r *resolver) hasPrice(name string) bool {
+func (r *modelResolver) hasPrice(name string) bool {
 	plan := r.modelPlans[name]
 	_, isRoute := plan.config.(provider.RouteConfig)
 	return isRoute || plan.priced

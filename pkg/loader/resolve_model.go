@@ -18,7 +18,7 @@ import (
 
 // buildModels builds every declared model, used or not, to validate its settings. It
 // opens no connections. Models from includes are built when they are used.
-func (r *resolver) buildModels(ctx context.Context) {
+func (r *modelResolver) buildModels(ctx context.Context) {
 	for name, p := range sortedParts(r.app.names.models) {
 		if !p.shared {
 			r.buildDeclaredModel(ctx, name)
@@ -28,11 +28,11 @@ func (r *resolver) buildModels(ctx context.Context) {
 
 // buildDeclaredModel builds a declared model with its fallbacks. It returns nil if the
 // settings are invalid.
-func (r *resolver) buildDeclaredModel(ctx context.Context, name string) model.LLM {
+func (r *modelResolver) buildDeclaredModel(ctx context.Context, name string) model.LLM {
 	return r.buildPartModel(ctx, name, r.app.names.models[name])
 }
 
-func (r *resolver) buildPartModel(ctx context.Context, name string, p part) model.LLM {
+func (r *modelResolver) buildPartModel(ctx context.Context, name string, p part) model.LLM {
 	if m, ok := r.models[name]; ok {
 		return m
 	}
@@ -46,7 +46,7 @@ func (r *resolver) buildPartModel(ctx context.Context, name string, p part) mode
 
 // buildUnwrappedModel builds a declared model with its fallbacks, without
 // Options.WrapModel.
-func (r *resolver) buildUnwrappedModel(ctx context.Context, name string, p part) model.LLM {
+func (r *modelResolver) buildUnwrappedModel(ctx context.Context, name string, p part) model.LLM {
 	b := r.buildBareModel(ctx, name, p)
 	if b.model == nil || b.resolved != nil {
 		return b.resolved
@@ -56,7 +56,7 @@ func (r *resolver) buildUnwrappedModel(ctx context.Context, name string, p part)
 	return b.resolved
 }
 
-func (r *resolver) buildBareModel(ctx context.Context, name string, p part) bareModel {
+func (r *modelResolver) buildBareModel(ctx context.Context, name string, p part) bareModel {
 	b, ok := r.bareModels[name]
 	if !ok {
 		r.markUsed(p)
@@ -70,7 +70,7 @@ func (r *resolver) buildBareModel(ctx context.Context, name string, p part) bare
 
 // resolveFallbacks returns a model and its fallback models. The fallbacks of a fallback
 // are ignored.
-func (r *resolver) resolveFallbacks(ctx context.Context, name string, b bareModel) []provider.FallbackModel {
+func (r *modelResolver) resolveFallbacks(ctx context.Context, name string, b bareModel) []provider.FallbackModel {
 	all := []provider.FallbackModel{{Model: b.model, Name: name}}
 	for _, f := range b.fallbacks {
 		ref := f.Model
@@ -93,7 +93,7 @@ func (r *resolver) resolveFallbacks(ctx context.Context, name string, b bareMode
 
 // resolveRoute returns the model of a route with its fallbacks, or nil after reporting a
 // problem.
-func (r *resolver) resolveRoute(ctx context.Context, ref spec.Text) model.LLM {
+func (r *modelResolver) resolveRoute(ctx context.Context, ref spec.Text) model.LLM {
 	p, named := r.app.names.models[ref.Value]
 	switch {
 	case !named:
@@ -109,7 +109,7 @@ func (r *resolver) resolveRoute(ctx context.Context, ref spec.Text) model.LLM {
 }
 
 // reportModelCycle reports a reference to a model that is being built.
-func (r *resolver) reportModelCycle(ref spec.Text) bool {
+func (r *modelResolver) reportModelCycle(ref spec.Text) bool {
 	at := slices.Index(r.buildingModels, ref.Value)
 	if at < 0 {
 		return false
@@ -119,7 +119,7 @@ func (r *resolver) reportModelCycle(ref spec.Text) bool {
 	return true
 }
 
-func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (model.LLM, []provider.FallbackRef) {
+func (r *modelResolver) buildModel(ctx context.Context, name string, n *spec.Node) (model.LLM, []provider.FallbackRef) {
 	if n.Kind != spec.Mapping {
 		return nil, nil // already reported when the document was decoded
 	}
@@ -159,7 +159,7 @@ func (r *resolver) buildModel(ctx context.Context, name string, n *spec.Node) (m
 // acquireModel builds a model from its settings. If the model reaches a server, and its
 // settings and .env are unchanged, it returns the model of the previous revision with
 // its connections, login and caches.
-func (r *resolver) acquireModel(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
+func (r *modelResolver) acquireModel(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
 	m, err := r.acquireUnpricedModel(ctx, plan, name)
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (r *resolver) acquireModel(ctx context.Context, plan spec.Plan[provider.Env
 
 // findPrice returns the price of a model, from its settings or else from Options.Prices;
 // nil means that it has none.
-func (r *resolver) findPrice(plan spec.Plan[provider.Env, model.LLM]) *provider.Price {
+func (r *modelResolver) findPrice(plan spec.Plan[provider.Env, model.LLM]) *provider.Price {
 	if c, ok := plan.Config.(provider.PricedConfig); ok {
 		if p := c.ModelPrice(); p != nil {
 			return p
@@ -181,7 +181,7 @@ func (r *resolver) findPrice(plan spec.Plan[provider.Env, model.LLM]) *provider.
 	return nil
 }
 
-func (r *resolver) acquireUnpricedModel(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
+func (r *modelResolver) acquireUnpricedModel(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
 	env := r.newModelEnv(name)
 	env.Provider = plan.Kind.Name
 	endpoint, ok := modelEndpoint(plan.Config, env)
@@ -212,7 +212,7 @@ func (r *resolver) acquireUnpricedModel(ctx context.Context, plan spec.Plan[prov
 
 // acquireGate returns the gate that models of all apps with the same key, address and
 // name share, or nil if the config has no limits.
-func (r *resolver) acquireGate(plan spec.Plan[provider.Env, model.LLM], e provider.Endpoint) (*provider.Gate, func() error, error) {
+func (r *modelResolver) acquireGate(plan spec.Plan[provider.Env, model.LLM], e provider.Endpoint) (*provider.Gate, func() error, error) {
 	none := func() error { return nil }
 	c, ok := plan.Config.(provider.LimitedConfig)
 	if !ok {
@@ -239,12 +239,12 @@ func (r *resolver) acquireGate(plan spec.Plan[provider.Env, model.LLM], e provid
 
 // newModelEnv returns the environment of models: the host's variables, which providers
 // may read without a grant to the app, and the variables of the app.
-func (r *resolver) newModelEnv(name string) provider.Env {
+func (r *modelResolver) newModelEnv(name string) provider.Env {
 	return provider.Env{Name: name, Lookup: r.src.env, App: r.src.dotenv, Logger: r.loader.opts.Logger}
 }
 
 // readModelFile reads a file of a model's settings, such as a script.
-func (r *resolver) readModelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
+func (r *modelResolver) readModelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
 	file := path.Clean(at.Value)
 	if escapesFolder(at.Value) {
 		return nil, spec.Diagnostics{addSlashHint(at.Errorf(0, "path", "%s is outside of the app folder", at.Value), at.Value)}
@@ -258,7 +258,7 @@ func (r *resolver) readModelFile(_ context.Context, at spec.Text) (*spec.Node, s
 // resolveModel resolves the model name of an agent: a declared model, provider/model,
 // or a name that a provider recognizes. It returns nil if the agent names no model, or
 // one with invalid settings.
-func (r *resolver) resolveModel(ctx context.Context, name spec.Text) model.LLM {
+func (r *modelResolver) resolveModel(ctx context.Context, name spec.Text) model.LLM {
 	if r.loader.opts.Model != nil {
 		return r.loader.opts.Model
 	}
@@ -281,7 +281,7 @@ func (r *resolver) resolveModel(ctx context.Context, name spec.Text) model.LLM {
 
 // resolveModelName builds a model that is not under models, from provider/model or from
 // the name alone.
-func (r *resolver) resolveModelName(ctx context.Context, name spec.Text) model.LLM {
+func (r *modelResolver) resolveModelName(ctx context.Context, name spec.Text) model.LLM {
 	if kind, rest, ok := r.loader.findModelKind(name.Value); ok {
 		return r.buildProviderModel(ctx, kind, name, rest)
 	}
@@ -292,7 +292,7 @@ func (r *resolver) resolveModelName(ctx context.Context, name spec.Text) model.L
 }
 
 // buildProviderModel builds a model that has only a name.
-func (r *resolver) buildProviderModel(ctx context.Context, kind spec.Kind[provider.Env, model.LLM], name spec.Text, rest string) model.LLM {
+func (r *modelResolver) buildProviderModel(ctx context.Context, kind spec.Kind[provider.Env, model.LLM], name spec.Text, rest string) model.LLM {
 	plan, ds := kind.Decode(name.Mapping("model", rest))
 	if ds.HasErrors() {
 		if needsSettings(ds) {
@@ -321,7 +321,7 @@ func needsSettings(ds spec.Diagnostics) bool {
 
 // reportUnknownModel reports a name that is not declared and that no provider recognizes.
 // It returns false for a name that may be a Gemini model.
-func (r *resolver) reportUnknownModel(name spec.Text) bool {
+func (r *modelResolver) reportUnknownModel(name spec.Text) bool {
 	if r.appBroken || strings.Contains(name.Value, "${") {
 		return false // already reported
 	}
@@ -342,7 +342,7 @@ func (r *resolver) reportUnknownModel(name spec.Text) bool {
 
 // unknownProviderError reports the prefix of a name, with the declaration of a model on a
 // server of one's own.
-func (r *resolver) unknownProviderError(name spec.Text, vendor, rest string) spec.Diagnostic {
+func (r *modelResolver) unknownProviderError(name spec.Text, vendor, rest string) spec.Diagnostic {
 	var prefixes []string
 	for _, kind := range r.loader.kinds.Models {
 		if _, ds := kind.Decode(name.Mapping("model", vendor)); !needsSettings(ds) {
@@ -364,7 +364,7 @@ func (r *resolver) unknownProviderError(name spec.Text, vendor, rest string) spe
 	return d.WithHint("%s", hint)
 }
 
-func (r *resolver) buildGeminiModel(ctx context.Context, name spec.Text) model.LLM {
+func (r *modelResolver) buildGeminiModel(ctx context.Context, name spec.Text) model.LLM {
 	kind, ok := r.loader.kinds.Models.Lookup("gemini")
 	if !ok {
 		r.report(name.Errorf(0, "model", "model %s requires the provider gemini, which this program does not have", name.Value).
@@ -375,7 +375,7 @@ func (r *resolver) buildGeminiModel(ctx context.Context, name spec.Text) model.L
 }
 
 // buildDefaultModel builds the model of agents that neither name nor inherit one.
-func (r *resolver) buildDefaultModel(ctx context.Context) model.LLM {
+func (r *modelResolver) buildDefaultModel(ctx context.Context) model.LLM {
 	if r.loader.opts.Model != nil {
 		return r.loader.opts.Model
 	}
@@ -389,7 +389,7 @@ func (r *resolver) buildDefaultModel(ctx context.Context) model.LLM {
 
 // resolveModelCode returns the model of an agent's model_code: the one that functions:
 // maps the name to, or that of a model class of ADK. It returns its name as well.
-func (r *resolver) resolveModelCode(ctx context.Context, agent *spec.Node) (model.LLM, string) {
+func (r *modelResolver) resolveModelCode(ctx context.Context, agent *spec.Node) (model.LLM, string) {
 	code := agent.Get("model_code")
 	ref := agentconfig.CodeRef(code)
 	if ref == nil {
@@ -426,7 +426,7 @@ func adkModelClass(name string) (prefix string, ok bool) {
 }
 
 // resolveModelClass builds a model of an ADK class from the arguments of its constructor.
-func (r *resolver) resolveModelClass(ctx context.Context, code *spec.Node, prefix string) (model.LLM, string) {
+func (r *modelResolver) resolveModelClass(ctx context.Context, code *spec.Node, prefix string) (model.LLM, string) {
 	args, ok := r.decodeModelArgs(code)
 	if !ok {
 		return nil, ""
@@ -456,7 +456,7 @@ func (r *resolver) resolveModelClass(ctx context.Context, code *spec.Node, prefi
 
 // decodeModelArgs returns the arguments of a model class: a mapping, or a list of {name,
 // value}.
-func (r *resolver) decodeModelArgs(code *spec.Node) (map[string]*spec.Node, bool) {
+func (r *modelResolver) decodeModelArgs(code *spec.Node) (map[string]*spec.Node, bool) {
 	known := []string{"model", "api_base", "api_key"}
 	class, args, valid := agentconfig.CodeRef(code), map[string]*spec.Node{}, true
 	for _, e := range listArgs(code.Get("args")) {

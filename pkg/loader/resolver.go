@@ -95,8 +95,23 @@ func (a *appModel) stateSchema() *tool.StateSchema {
 }
 
 // A resolver reads the documents of one app and fills its model. It reports all problems
-// of files, names and settings; [rules] check the whole model afterwards.
+// of files, names and settings; [rules] check the whole model afterwards. Its parts have what
+// only they need: the declarations of the documents, and the models.
 type resolver struct {
+	*appLoad
+	*declarationReader
+	*modelResolver
+
+	agentCount    int
+	transferPairs int
+	// connections are the decoded connections; invalid ones are nil.
+	connections map[*spec.Node]*connection.Config
+	sharedTools map[sharedToolKey]*resolvedTool // built tools under tools, shared by their users
+}
+
+// An appLoad is one load of an app: what all parts of its resolver read, and the problems
+// that they report.
+type appLoad struct {
 	loader *Loader
 	src    *source
 	app    *appModel
@@ -104,29 +119,38 @@ type resolver struct {
 
 	// appBroken reports that app.yaml could not be parsed completely, so that
 	// declarations may be missing.
-	appBroken     bool
-	included      map[string]bool
-	agentCount    int
-	transferPairs int
-	models        map[string]model.LLM
-	modelPlans    map[string]modelPlan
-	bareModels    map[string]bareModel
-	// buildingModels are the models being built, outermost first.
-	buildingModels []string
-	// connections are the decoded connections; invalid ones are nil.
-	connections map[*spec.Node]*connection.Config
-	sharedTools map[sharedToolKey]*resolvedTool // built tools under tools, shared by their users
-	held        heldResources
+	appBroken bool
+	held      heldResources
 	// guard decides which addresses the app may use.
 	guard *policy.Guard
 }
 
+// A declarationReader registers the declarations of documents, and replaces their names in
+// agents.
+type declarationReader struct {
+	*appLoad
+	included map[string]bool
+}
+
+// A modelResolver builds the models that an app declares or names.
+type modelResolver struct {
+	*appLoad
+	models     map[string]model.LLM
+	modelPlans map[string]modelPlan
+	bareModels map[string]bareModel
+	// buildingModels are the models being built, outermost first.
+	buildingModels []string
+}
+
 func newResolver(l *Loader, src *source) *resolver {
+	load := &appLoad{
+		loader: l, src: src, guard: l.opts.Policy.Guard(src.name), held: heldResources{app: src.name, logger: l.opts.Logger},
+		app: &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.kinds.Builtins.Names(), findModelKind: l.findModelKind},
+	}
 	r := &resolver{
-		loader: l, src: src, included: map[string]bool{}, models: map[string]model.LLM{}, modelPlans: map[string]modelPlan{}, bareModels: map[string]bareModel{},
-		connections: map[*spec.Node]*connection.Config{}, sharedTools: map[sharedToolKey]*resolvedTool{}, guard: l.opts.Policy.Guard(src.name),
-		held: heldResources{app: src.name, logger: l.opts.Logger},
-		app:  &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.kinds.Builtins.Names(), findModelKind: l.findModelKind},
+		appLoad: load, declarationReader: &declarationReader{load, map[string]bool{}},
+		modelResolver: &modelResolver{appLoad: load, models: map[string]model.LLM{}, modelPlans: map[string]modelPlan{}, bareModels: map[string]bareModel{}},
+		connections:   map[*spec.Node]*connection.Config{}, sharedTools: map[sharedToolKey]*resolvedTool{},
 	}
 	r.app.listModelLimits = r.listModelLimits
 	r.app.findGeminiToolRefuser = r.findGeminiToolRefuser
@@ -153,11 +177,11 @@ func (h *heldResources) close() {
 	}
 }
 
-func (r *resolver) report(ds ...spec.Diagnostic) { r.ds = append(r.ds, ds...) }
+func (r *appLoad) report(ds ...spec.Diagnostic) { r.ds = append(r.ds, ds...) }
 
 // reportBuildError reports a build error, at its own position if the builder returns
 // one.
-func (r *resolver) reportBuildError(n *spec.Node, rule string, err error) {
+func (r *appLoad) reportBuildError(n *spec.Node, rule string, err error) {
 	var ds spec.Diagnostics
 	if errors.As(err, &ds) {
 		r.report(ds...)
@@ -168,7 +192,7 @@ func (r *resolver) reportBuildError(n *spec.Node, rule string, err error) {
 
 // markUsed marks a declaration as used. References in an included declaration are
 // expanded only now, so that apps need not define the variables of unused ones.
-func (r *resolver) markUsed(p part) {
+func (r *appLoad) markUsed(p part) {
 	if r.app.used[p.node] {
 		return
 	}
@@ -179,7 +203,7 @@ func (r *resolver) markUsed(p part) {
 }
 
 // findFunction returns the entry of functions: for a name of code.
-func (r *resolver) findFunction(name string) (part, bool) {
+func (r *appLoad) findFunction(name string) (part, bool) {
 	f, ok := r.app.names.functions[name]
 	if ok {
 		r.markUsed(f)
@@ -387,7 +411,7 @@ func (s wrappedSet) wrapTools(tools []tool.Tool, err error) ([]tool.Tool, error)
 	return wrapped, nil
 }
 
-func (r *resolver) reportIrregularFile(file string) {
+func (r *appLoad) reportIrregularFile(file string) {
 	r.report(spec.Diagnostic{
 		Pos: spec.Pos{File: r.src.displayPath(file)}, Rule: "file",
 		Message: "not a regular file of the app: it is a folder, a pipe, a device, or a link out of the app folder",

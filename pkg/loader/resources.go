@@ -116,7 +116,7 @@ func modelEndpoint(config any, env provider.Env) (provider.Endpoint, bool) {
 // acquireToolClient returns an HTTP client for a tool. It can reach the addresses that
 // the host grants to the app, and the given ones. Tools with the same addresses
 // share connections, also across revisions.
-func (r *resolver) acquireToolClient(addresses []spec.Text) (*http.Client, func() error) {
+func (r *appLoad) acquireToolClient(addresses []spec.Text) (*http.Client, func() error) {
 	words := []string{"client", r.src.name}
 	for _, text := range addresses {
 		words = append(words, text.Value)
@@ -131,7 +131,7 @@ func (r *resolver) acquireToolClient(addresses []spec.Text) (*http.Client, func(
 // acquireModelClient returns an HTTP client for a model. It can reach the address of
 // the provider, or the address in the host's configuration with the host's key. An
 // address or a key from the app requires a grant for the address.
-func (r *resolver) acquireModelClient(e provider.Endpoint) (*http.Client, func() error) {
+func (r *appLoad) acquireModelClient(e provider.Endpoint) (*http.Client, func() error) {
 	return r.acquireGuardedClient([]string{"model client", r.src.name, e.URL, fmt.Sprint(e.OfHost)}, func(guard *policy.Guard) {
 		if e.OfHost {
 			guard.Trust(e.URL)
@@ -141,7 +141,7 @@ func (r *resolver) acquireModelClient(e provider.Endpoint) (*http.Client, func()
 	})
 }
 
-func (r *resolver) acquireGuardedClient(words []string, prepare func(guard *policy.Guard)) (*http.Client, func() error) {
+func (r *appLoad) acquireGuardedClient(words []string, prepare func(guard *policy.Guard)) (*http.Client, func() error) {
 	if r.loader.opts.HTTP != nil {
 		return r.loader.opts.HTTP, func() error { return nil }
 	}
@@ -159,7 +159,7 @@ func (r *resolver) acquireGuardedClient(words []string, prepare func(guard *poli
 
 // checkPolicy reports programs and addresses of a config that the host does not grant.
 // If the caller supplies its own HTTP client, that client decides about addresses.
-func (r *resolver) checkPolicy(config any) spec.Diagnostics {
+func (r *appLoad) checkPolicy(config any) spec.Diagnostics {
 	ds := r.checkProgram(config)
 	if c, ok := config.(tool.SamplingConfig); ok && c.Sampling() != nil {
 		ds = append(ds, policyDiagnostic(r.loader.opts.Policy.CheckSampling(r.src.name), c.Sampling().Text())...)
@@ -175,7 +175,7 @@ func (r *resolver) checkPolicy(config any) spec.Diagnostics {
 
 // checkEndpoint reports a model endpoint without a grant if the app chose the address
 // or the key. The diagnostic is at the address, or at the model.
-func (r *resolver) checkEndpoint(e provider.Endpoint, at spec.Text) spec.Diagnostics {
+func (r *appLoad) checkEndpoint(e provider.Endpoint, at spec.Text) spec.Diagnostics {
 	if e.OfHost {
 		return nil
 	}
@@ -185,14 +185,14 @@ func (r *resolver) checkEndpoint(e provider.Endpoint, at spec.Text) spec.Diagnos
 	return r.checkAddress(e.URL, at)
 }
 
-func (r *resolver) checkAddress(address string, at spec.Text) spec.Diagnostics {
+func (r *appLoad) checkAddress(address string, at spec.Text) spec.Diagnostics {
 	if r.loader.opts.HTTP != nil {
 		return nil
 	}
 	return policyDiagnostic(r.guard.Check(address), at)
 }
 
-func (r *resolver) checkProgram(config any) spec.Diagnostics {
+func (r *appLoad) checkProgram(config any) spec.Diagnostics {
 	c, ok := config.(tool.ProgramConfig)
 	if !ok {
 		return nil
@@ -204,7 +204,7 @@ func (r *resolver) checkProgram(config any) spec.Diagnostics {
 	return ds
 }
 
-func (r *resolver) checkOneProgram(asked *tool.Program) spec.Diagnostics {
+func (r *appLoad) checkOneProgram(asked *tool.Program) spec.Diagnostics {
 	ds := policyDiagnostic(r.loader.opts.Policy.CheckProgram(r.src.name, policy.Program{Args: asked.Args, Kinds: asked.Kinds, Env: asked.Env, Unconfined: asked.Unconfined}), asked.At)
 	for i := range ds {
 		if ds[i].Hint != "" && asked.Note != "" {
