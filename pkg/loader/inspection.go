@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"log/slog"
-	"net/http"
 	"path"
 	"path/filepath"
 	"slices"
@@ -39,8 +37,8 @@ func checkFiles(ctx context.Context, r *resolver) {
 	}
 }
 
-// AppName returns the name of the app.
-func (in *Inspection) AppName() string { return in.r.src.name }
+// FolderName returns the name of the app, which is that of its folder.
+func (in *Inspection) FolderName() string { return in.r.src.name }
 
 // Revision returns the ID of the app's content, as far as it was read.
 func (in *Inspection) Revision() string { return in.r.src.computeRevision() }
@@ -112,11 +110,11 @@ func (in *Inspection) ReadNamedFile(ctx context.Context, at spec.Text) (*spec.No
 	return in.r.readModelFile(ctx, at)
 }
 
-// ReadFile reads a file of the app by the path that [Inspection.FindFiles] or
+// ReadAppFile reads a file of the app by the path that [Inspection.FindFiles] or
 // [Inspection.DisplayPath] returns. The error is [fs.ErrNotExist] if there is none; a file
 // above the limit of a load is an error as well. [Inspection.DescribeReadError] returns its
 // diagnostics.
-func (in *Inspection) ReadFile(file string) ([]byte, error) {
+func (in *Inspection) ReadAppFile(file string) ([]byte, error) {
 	rel := strings.TrimPrefix(filepath.ToSlash(file), in.r.src.displayDir+"/")
 	if !in.r.src.fileExists(rel) {
 		return nil, fs.ErrNotExist
@@ -132,9 +130,9 @@ func (in *Inspection) DescribeReadError(file string, err error) spec.Diagnostic 
 	return spec.Diagnostic{Pos: spec.Pos{File: in.DisplayPath(file)}, Rule: "file", Message: "cannot read the file: " + formatOSError(err)}
 }
 
-// Names are the names in an app that its files may refer to. Nil lists are unknown, because
+// AppNames are the names in an app that its files may refer to. Nil lists are unknown, because
 // the app has errors or its tools are known only at run time.
-type Names struct {
+type AppNames struct {
 	// Agents are the agents with a model.
 	Agents []string
 	// Tools are the names that models see.
@@ -143,10 +141,10 @@ type Names struct {
 	State map[string]any
 }
 
-// Names returns the names in the app.
-func (in *Inspection) Names() Names {
+// ListNames returns the names in the app.
+func (in *Inspection) ListNames() AppNames {
 	r := in.r
-	var names Names
+	var names AppNames
 	if r.app.root == nil || r.ds.HasErrors() {
 		return names
 	}
@@ -215,27 +213,4 @@ func (in *Inspection) UnpricedModels(ctx context.Context) []string {
 // ReportMissingPrice reports a limit of cost that requires the price of a model.
 func (in *Inspection) ReportMissingPrice(at *spec.Node, rule, limit, name string) {
 	in.r.report(missingPrice(at, rule, limit, name))
-}
-
-// Logger returns the logger of the loader's options; it discards logs if they have none.
-func (l *Loader) Logger() *slog.Logger { return l.opts.Logger }
-
-// WrapModels returns a loader that shares connections and logins with l, and wraps all
-// models, outside of [Options].WrapModel.
-func (l *Loader) WrapModels(wrap func(model.LLM) model.LLM) *Loader {
-	own := *l
-	own.opts.WrapModel = func(llm model.LLM) model.LLM { return wrap(l.opts.WrapModel(llm)) }
-	own.opts.MissingKey = nil
-	if own.opts.Model != nil {
-		own.opts.Model = wrap(own.opts.Model)
-	}
-	return &own
-}
-
-// Isolate returns a loader whose apps answer with one model, send requests by one client, and
-// neither connect to servers nor run programs.
-func (l *Loader) Isolate(llm model.LLM, client *http.Client) *Loader {
-	opts := l.opts
-	opts.Model, opts.HTTP, opts.Offline, opts.WrapTool = llm, client, true, nil
-	return New(l.kinds, &opts)
 }

@@ -166,6 +166,29 @@ func New(kinds Kinds, opts *Options) *Loader {
 	return l
 }
 
+// Logger returns the logger of the loader's options; it discards logs if they have none.
+func (l *Loader) Logger() *slog.Logger { return l.opts.Logger }
+
+// WrapModels returns a loader that shares connections and logins with l, and wraps all
+// models, outside of [Options].WrapModel.
+func (l *Loader) WrapModels(wrap func(model.LLM) model.LLM) *Loader {
+	own := *l
+	own.opts.WrapModel = func(llm model.LLM) model.LLM { return wrap(l.opts.WrapModel(llm)) }
+	own.opts.MissingKey = nil
+	if own.opts.Model != nil {
+		own.opts.Model = wrap(own.opts.Model)
+	}
+	return &own
+}
+
+// Isolate returns a loader whose apps answer with one model, send requests by one client, and
+// neither connect to servers nor run programs.
+func (l *Loader) Isolate(llm model.LLM, client *http.Client) *Loader {
+	opts := l.opts
+	opts.Model, opts.HTTP, opts.Offline, opts.WrapTool = llm, client, true, nil
+	return New(l.kinds, &opts)
+}
+
 // AppName returns the name of the app in a folder, which is the folder's base name.
 func AppName(dir string) string {
 	full, err := filepath.Abs(dir)

@@ -42,8 +42,8 @@ func OpenSuite(ctx context.Context, l *loader.Loader, dir string) (*Suite, spec.
 
 // readSuite reads the tests of an app, whose agents may be unknown.
 func readSuite(ctx context.Context, in *loader.Inspection) *Suite {
-	s := &Suite{App: in.AppName(), Revision: in.Revision()}
-	names := in.Names()
+	s := &Suite{App: in.FolderName(), Revision: in.Revision()}
+	names := in.ListNames()
 	s.names = &Names{Agents: names.Agents, Tools: names.Tools, State: names.State, File: func(at spec.Text) (*spec.Node, spec.Diagnostics) {
 		return in.ReadNamedFile(ctx, at)
 	}}

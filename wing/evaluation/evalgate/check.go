@@ -56,7 +56,7 @@ func (k *Kind) checkFiles(ctx context.Context, in *loader.Inspection) {
 // their configs.
 func (k *Kind) checkEvals(ctx context.Context, in *loader.Inspection) {
 	isUsable := in.HasAgents()
-	own := in.Names()
+	own := in.ListNames()
 	names := k.metricNames()
 	names.Tools, names.State = own.Tools, own.State
 	if names.Tools != nil {
@@ -100,7 +100,7 @@ func readEvalConfigs(in *loader.Inspection, files []string, names *evalfile.Name
 			continue
 		}
 		config := &eval.Config{}
-		if src, err := in.ReadFile(file); err == nil {
+		if src, err := in.ReadAppFile(file); err == nil {
 			if read, ds := evalfile.ReadConfig(file, src, names); !ds.HasErrors() {
 				config = read
 				if config.Criteria == nil {
@@ -116,7 +116,7 @@ func readEvalConfigs(in *loader.Inspection, files []string, names *evalfile.Name
 // checkADKFile returns the problems of a file of ADK.
 func checkADKFile(in *loader.Inspection, file string, names *evalfile.Names) ([]spec.Text, spec.Diagnostics) {
 	at := in.DisplayPath(file)
-	src, err := in.ReadFile(file)
+	src, err := in.ReadAppFile(file)
 	if err != nil {
 		return nil, spec.Diagnostics{in.DescribeReadError(file, err)}
 	}
@@ -147,7 +147,7 @@ func (k *Kind) planGatedEvals(ctx context.Context, in *loader.Inspection, vertex
 		at = named
 	}
 	places := casePlaces{}
-	jobs, err := evalrun.PlanSets(k.readEvalSets(ctx, in, places), eval.ParseSelections(options.EvalSets), &evalrun.PlanOptions{Custom: k.metricNames().Metrics, Vertex: vertex, Read: in.ReadFile})
+	jobs, err := evalrun.PlanSets(k.readEvalSets(ctx, in, places), eval.ParseSelections(options.EvalSets), &evalrun.PlanOptions{Custom: k.metricNames().Metrics, Vertex: vertex, Read: in.ReadAppFile})
 	problems := spec.Diagnostics(nil)
 	switch {
 	case in.HasErrors():
@@ -192,7 +192,7 @@ func (k *Kind) readEvalSets(ctx context.Context, in *loader.Inspection, places c
 	var sets []*evalrun.SetFile
 	for _, file := range in.FindFiles(ctx, "eval sets", evalfile.Suffix, evalfile.SetSuffix, eval.SetSuffix, eval.TestSuffix) {
 		at := in.DisplayPath(file)
-		text, err := in.ReadFile(file)
+		text, err := in.ReadAppFile(file)
 		var set *evalrun.SetFile
 		if err == nil {
 			set, err = evalrun.DecodeSet(at, text, k.metricNames())
