@@ -8,7 +8,7 @@ import (
 
 // newRootCommand builds the command line with all verbs.
 func newRootCommand(env command.Env) *cobra.Command {
-	env.Version, env.Kinds = buildVersion(), listKinds()
+	env.Version, env.Kinds, env.Schemes = buildVersion(), listKinds(), storeSchemes()
 	root := &cobra.Command{
 		Use:           "agenthost",
 		Short:         "Turns folders of YAML into running AI agents",

@@ -22,7 +22,7 @@ func TestEvalSessionDB(t *testing.T) {
 	if code := run(t.Context(), []string{"eval", app, "--model", "demo", "--session-db", url}, command.Env{Out: &out, Err: &problems}); code != command.ExitOK {
 		t.Fatalf("status %d\n%s%s", code, &out, &problems)
 	}
-	st, err := storeurl.Open(t.Context(), url, nil)
+	st, err := storeurl.Open(t.Context(), url, &storeurl.Options{Schemes: storeSchemes()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,14 +11,18 @@ import (
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
+	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 	"agenthost/wing/adk/adkcommand"
 	"agenthost/wing/apptest"
 	"agenthost/wing/apptest/testcommand"
+	"agenthost/wing/bucketstore"
 	"agenthost/wing/evaluation/evalcommand"
 	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
+	"agenthost/wing/vertex/vertexstore"
 )
 
 // listKinds returns all that documents may name.
@@ -57,4 +61,9 @@ func authFiles() loader.FileKind {
 		Title: "Callers", About: "The file of `--auth`, or `auth:` in the file of `--config`; see [security.md](security.md).",
 		Reference: func() []string { return []string{auth.Reference()} },
 	}
+}
+
+// storeSchemes returns the schemes of store URLs besides memory: and dir:.
+func storeSchemes() []storeurl.Scheme {
+	return slices.Concat(sqlstore.Schemes(), vertexstore.Schemes(), bucketstore.Schemes())
 }

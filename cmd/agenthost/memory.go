@@ -37,14 +37,14 @@ preload_memory. APPDIR is the app's folder; the app is not loaded.`,
 }
 
 // setupCommand adds the flags that all subcommands of memory share, and the function to run.
-func (f *memoryFlags) setupCommand(cmd *cobra.Command, use command.DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+func (f *memoryFlags) setupCommand(env command.Env, cmd *cobra.Command, use command.DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&f.user, "user", "user", "user who owns the memory")
-	return f.StoreFlags.SetupCommand(cmd, use, run)
+	return f.StoreFlags.SetupCommand(env, cmd, use, run)
 }
 
 // setupMemoryCommand is setupCommand for verbs that read no session.
-func (f *memoryFlags) setupMemoryCommand(cmd *cobra.Command, use command.DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
-	f.setupCommand(cmd, use, run)
+func (f *memoryFlags) setupMemoryCommand(env command.Env, cmd *cobra.Command, use command.DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+	f.setupCommand(env, cmd, use, run)
 	open := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f.SkipSessions()
@@ -55,7 +55,7 @@ func (f *memoryFlags) setupMemoryCommand(cmd *cobra.Command, use command.Databas
 
 func newMemoryAddCommand(env command.Env) *cobra.Command {
 	var f memoryFlags
-	return f.setupCommand(&cobra.Command{
+	return f.setupCommand(env, &cobra.Command{
 		Use:   "add APPDIR SESSION",
 		Short: "Add a session to the memory, replacing its earlier memories",
 		Args:  command.RequireArgs(2, 2),
@@ -74,7 +74,7 @@ func newMemoryAddCommand(env command.Env) *cobra.Command {
 
 func newMemorySearchCommand(env command.Env) *cobra.Command {
 	var f memoryFlags
-	cmd := f.setupMemoryCommand(&cobra.Command{
+	cmd := f.setupMemoryCommand(env, &cobra.Command{
 		Use:   "search APPDIR TEXT",
 		Short: "Search the memory, best match first",
 		Args:  command.RequireArgs(2, 2),
@@ -104,7 +104,7 @@ func (f *memoryFlags) printMemories(env command.Env, found []*session.Memory) er
 
 func newMemoryDeleteCommand(env command.Env) *cobra.Command {
 	var f memoryFlags
-	cmd := f.setupMemoryCommand(&cobra.Command{
+	cmd := f.setupMemoryCommand(env, &cobra.Command{
 		Use:   "delete APPDIR (SESSION | --all)",
 		Short: "Delete the memories of a session, or all memories of a user",
 		Args:  command.RequireArgs(1, 2),

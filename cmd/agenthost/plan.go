@@ -16,7 +16,7 @@ import (
 func newPlanCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
 	var live time.Duration
-	cmd := f.addLoadFlags(env, f.addJSONFlag(f.SetupCommand(&cobra.Command{
+	cmd := f.addLoadFlags(env, f.addJSONFlag(f.SetupCommand(env, &cobra.Command{
 		Use:   "plan DIR...",
 		Short: "Show what serving these files would change",
 		Long: `Plan compares the apps of the folders with the revisions that the session database

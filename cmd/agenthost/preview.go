@@ -39,7 +39,7 @@ model and stores nothing.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.RegisterFlags(flags)
+	f.RegisterFlags(env, flags)
 	f.load.RegisterFlags(env, flags)
 	flags.StringVar(&f.agent, "agent", "", "agent to preview (default: the agent that handles the next turn)")
 	flags.StringVar(&f.session, "session", "", "stored session (default: a new session)")

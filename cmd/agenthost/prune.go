@@ -27,7 +27,7 @@ type pruneFlags struct {
 
 func newSessionPruneCommand(env command.Env) *cobra.Command {
 	var f pruneFlags
-	cmd := f.setupCommand(&cobra.Command{
+	cmd := f.setupCommand(env, &cobra.Command{
 		Use:   "prune APPDIR --older-than AGE",
 		Short: "Delete sessions without recent events",
 		Long: `Prune deletes the sessions of an app whose creation and last event are older than

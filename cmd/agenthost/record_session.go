@@ -48,7 +48,7 @@ you share it.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.RegisterFlags(flags)
+	f.RegisterFlags(env, flags)
 	f.load.RegisterFlags(env, flags)
 	flags.SetNormalizeFunc(expandDBFlag)
 	flags.StringVar(&f.user, "user", "user", "user of the session")

@@ -27,7 +27,7 @@ func TestRecordSkipsUnansweredTurn(t *testing.T) {
 	if code, _, problems := agenthost("run", dir, "one", "--session", "s"); code != command.ExitOK {
 		t.Fatal(problems)
 	}
-	st, err := storeurl.Open(t.Context(), db, nil)
+	st, err := storeurl.Open(t.Context(), db, &storeurl.Options{Schemes: storeSchemes()})
 	if err != nil {
 		t.Fatal(err)
 	}

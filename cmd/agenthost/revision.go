@@ -34,7 +34,7 @@ func (f *revisionFlags) addJSONFlag(cmd *cobra.Command) *cobra.Command {
 
 func newRevisionsCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
-	return f.addJSONFlag(f.SetupCommand(&cobra.Command{
+	return f.addJSONFlag(f.SetupCommand(env, &cobra.Command{
 		Use:   "revisions APPDIR",
 		Short: "List the stored revisions of an app, newest first",
 		Long: `Revisions lists the revisions of an app that were served. A revision identifies the
@@ -75,7 +75,7 @@ func listRevisions(ctx context.Context, env command.Env, f *revisionFlags, st *s
 
 func newDiffCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
-	return f.addLoadFlags(env, f.addJSONFlag(f.SetupCommand(&cobra.Command{
+	return f.addLoadFlags(env, f.addJSONFlag(f.SetupCommand(env, &cobra.Command{
 		Use:   "diff APPDIR REVISION [REVISION]",
 		Short: "Compare two revisions of an app",
 		Long: `Diff lists the agents that were added, removed or changed between two revisions, and

@@ -21,7 +21,7 @@ import (
 
 func newRollbackCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
-	return f.addLoadFlags(env, f.SetupCommand(&cobra.Command{
+	return f.addLoadFlags(env, f.SetupCommand(env, &cobra.Command{
 		Use:   "rollback APPDIR REVISION",
 		Short: "Restore the files of an earlier revision",
 		Long: `Rollback writes the files of a revision into the app's folder, and deletes the other

@@ -73,7 +73,7 @@ session's state, /session its ID, and /answer prompts again for pending calls.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.RegisterFlags(flags)
+	f.RegisterFlags(env, flags)
 	f.RegisterLimits(flags)
 	f.load.RegisterFlags(env, flags)
 	f.authorize.registerFlags(flags)

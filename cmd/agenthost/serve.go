@@ -91,7 +91,7 @@ file.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.RegisterFlags(flags)
+	f.RegisterFlags(env, flags)
 	f.RegisterLimits(flags)
 	f.load.RegisterFlags(env, flags)
 	flags.StringVar(&f.addr, "addr", defaultAddr, "address to listen on; if the default port is in use, serve uses the next free one")

@@ -208,7 +208,7 @@ func (f *serveFlags) resolveSettings(cmd *cobra.Command, dirs []string) ([]strin
 		return nil, err
 	}
 	f.addrGiven = cmd.Flags().Changed("addr")
-	if cmd.Flags().Changed("lease") && storeurl.HasNoLeases(f.SessionDB) {
+	if cmd.Flags().Changed("lease") && storeurl.HasNoLeases(f.Schemes, f.SessionDB) {
 		return nil, fmt.Errorf("--lease has no effect with --session-db %s, which has no leases: omit it, and run one host for an engine", f.SessionDB)
 	}
 	if len(dirs) == 0 {

@@ -47,16 +47,16 @@ and prune --dry-run read older schemas, and the others require the current one.`
 }
 
 // setupCommand adds the flags that all subcommands of session share, and the function to run.
-func (f *sessionFlags) setupCommand(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
+func (f *sessionFlags) setupCommand(env command.Env, cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd.PreRunE = command.ApplyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.AddLocation(run(cmd.Context(), args)) }
-	f.RegisterFlags(cmd.Flags())
+	f.RegisterFlags(env, cmd.Flags())
 	return cmd
 }
 
 func newSessionListCommand(env command.Env) *cobra.Command {
 	var f sessionFlags
-	cmd := f.setupCommand(&cobra.Command{
+	cmd := f.setupCommand(env, &cobra.Command{
 		Use:   "list APPDIR",
 		Short: "List sessions",
 		Args:  command.RequireArgs(1, 1),
@@ -70,7 +70,7 @@ func newSessionListCommand(env command.Env) *cobra.Command {
 
 func newSessionShowCommand(env command.Env) *cobra.Command {
 	var f sessionFlags
-	cmd := f.setupCommand(&cobra.Command{
+	cmd := f.setupCommand(env, &cobra.Command{
 		Use:   "show APPDIR SESSION",
 		Short: "Show the events and the state of a session",
 		Args:  command.RequireArgs(2, 2),
@@ -82,7 +82,7 @@ func newSessionShowCommand(env command.Env) *cobra.Command {
 
 func newSessionRewindCommand(env command.Env) *cobra.Command {
 	var f sessionFlags
-	cmd := f.setupCommand(&cobra.Command{
+	cmd := f.setupCommand(env, &cobra.Command{
 		Use:   "rewind APPDIR SESSION (--turns N | --before INVOCATION | --after EVENT) [TEXT]",
 		Short: "Rewind a session, and continue it with TEXT",
 		Long: `Rewind undoes the end of a session: it restores the session's state and artifacts,
@@ -101,7 +101,7 @@ artifacts of the user or the app do not change.`,
 
 func newSessionDeleteCommand(env command.Env) *cobra.Command {
 	var f sessionFlags
-	cmd := f.setupCommand(&cobra.Command{
+	cmd := f.setupCommand(env, &cobra.Command{
 		Use:   "delete APPDIR SESSION",
 		Short: "Delete a session with its events, state and artifacts",
 		Args:  command.RequireArgs(2, 2),

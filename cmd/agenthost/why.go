@@ -19,7 +19,7 @@ import (
 func newWhyCommand(env command.Env) *cobra.Command {
 	var f revisionFlags
 	var user string
-	cmd := f.addJSONFlag(f.SetupCommand(&cobra.Command{
+	cmd := f.addJSONFlag(f.SetupCommand(env, &cobra.Command{
 		Use:   "why APPDIR SESSION [EVENT]",
 		Short: "Explain an event: its agent, instruction and state",
 		Long: `Why shows the agent that produced an event and its lines of YAML, the instruction that

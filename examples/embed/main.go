@@ -19,6 +19,7 @@ import (
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
+	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 )
@@ -33,7 +34,7 @@ func main() {
 
 // serve serves the apps of a folder until ctx ends.
 func serve(ctx context.Context, folder, address string) error {
-	st, err := storeurl.Open(ctx, "memory:", nil) // or sqlite:agents.db, postgres://…
+	st, err := storeurl.Open(ctx, "memory:", &storeurl.Options{Schemes: sqlstore.Schemes()}) // or sqlite:agents.db, postgres://…
 	if err != nil {
 		return err
 	}

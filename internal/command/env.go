@@ -7,6 +7,7 @@ import (
 
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store/storeurl"
 )
 
 // An Env is what the program hands to a command.
@@ -20,6 +21,8 @@ type Env struct {
 	Version string
 	// Kinds are what documents can name.
 	Kinds loader.Kinds
+	// Schemes are the schemes of store URLs.
+	Schemes []storeurl.Scheme
 }
 
 // NewLoader returns a loader for the kinds of the program; options may be nil.

@@ -15,19 +15,21 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/memstore"
-	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 )
 
 // StoreFlags select the stores of sessions, artifacts and memories.
 type StoreFlags struct {
+	// Schemes are those of the program.
+	Schemes                                 []storeurl.Scheme
 	SessionDB, artifacts, memory, revisions string
 	Lease                                   time.Duration // 0 means the default of the store
 	limits                                  *limitFlags
 }
 
-// RegisterFlags adds the flags.
-func (f *StoreFlags) RegisterFlags(flags *pflag.FlagSet) {
+// RegisterFlags adds the flags, and sets the schemes.
+func (f *StoreFlags) RegisterFlags(env Env, flags *pflag.FlagSet) {
+	f.Schemes = env.Schemes
 	flags.StringVar(&f.SessionDB, "session-db", DefaultSessionDB, "session database URL: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database, agentengine://engine or memory:")
 	flags.StringVar(&f.artifacts, "artifacts", "", "artifact store URL: dir:///folder, gs://bucket/prefix, s3://bucket/prefix or memory: (default: next to the database file, or in data/)")
 	flags.StringVar(&f.memory, "memory", "", "memory store URL: a database in the form of --session-db, agentengine://engine or rag://corpus (default: the session database)")
@@ -42,7 +44,7 @@ func (f *StoreFlags) RegisterLimits(flags *pflag.FlagSet) {
 
 // SetupCommand adds the store flags and a function that runs with an open store. The
 // store is closed afterwards.
-func (f *StoreFlags) SetupCommand(cmd *cobra.Command, use DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+func (f *StoreFlags) SetupCommand(env Env, cmd *cobra.Command, use DatabaseUse, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.PreRunE = ApplyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		st, err := f.OpenStoreFor(cmd.Context(), use)
@@ -52,7 +54,7 @@ func (f *StoreFlags) SetupCommand(cmd *cobra.Command, use DatabaseUse, run func(
 		defer st.Close()
 		return f.AddLocation(run(cmd.Context(), st, args))
 	}
-	f.RegisterFlags(cmd.Flags())
+	f.RegisterFlags(env, cmd.Flags())
 	return cmd
 }
 
@@ -75,9 +77,9 @@ const (
 // OpenStoreFor opens the store for a use. It creates a database or a folder only with
 // [CreateDatabase].
 func (f *StoreFlags) OpenStoreFor(ctx context.Context, use DatabaseUse) (*store.Store, error) {
-	opts := &storeurl.Options{Existing: use != CreateDatabase, Access: sqlstore.AccessWrite}
+	opts := &storeurl.Options{Existing: use != CreateDatabase, Access: store.AccessWrite}
 	if use == ReadDatabase || use == ReadOrEmpty {
-		opts.Access = sqlstore.AccessRead
+		opts.Access = store.AccessRead
 	}
 	st, err := f.openWith(ctx, opts)
 	switch {
@@ -100,6 +102,7 @@ func (f *StoreFlags) OpenStore(ctx context.Context, logger *slog.Logger) (*store
 
 // openWith opens the store of the flags with options.
 func (f *StoreFlags) openWith(ctx context.Context, opts *storeurl.Options) (*store.Store, error) {
+	opts.Schemes = f.Schemes
 	opts.Artifacts, opts.Memory, opts.Revisions = f.artifacts, f.memory, f.revisions
 	f.limits.applyTo(&opts.Options)
 	st, err := storeurl.Open(ctx, f.SessionDB, opts)

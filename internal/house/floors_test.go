@@ -29,8 +29,8 @@ var floors = []floor{
 	{"kernel: tools and encodings", []string{"pkg/tool", "internal/auth", "internal/codec", "internal/jsonbody"}},
 	{"kernel: models and stores", []string{"pkg/provider", "pkg/store"}},
 	{"kernel: stores", []string{"pkg/store/memstore", "pkg/store/kvstore", "pkg/store/dirstore"}},
-	{"kernel: runtime and databases", []string{"pkg/runtime", "pkg/store/sqlstore"}},
-	{"kernel: configuration", []string{"pkg/agentconfig", "pkg/store/storeurl"}},
+	{"kernel: runtime and schemes of stores", []string{"pkg/runtime", "pkg/store/storeurl"}},
+	{"kernel: configuration and databases", []string{"pkg/agentconfig", "pkg/store/sqlstore"}},
 	{"shared: turns of tests and evaluations", []string{"internal/turn", "internal/toolstub"}},
 	{"kernel: loader", []string{"pkg/loader"}},
 	{"kernel: server", []string{"pkg/server"}},
@@ -50,8 +50,6 @@ var openTies = []string{
 	"pkg/server > wing/evaluation/evalfile",
 	"pkg/server > wing/evaluation/evalrun",
 	"pkg/server > wing/live",
-	"pkg/store/storeurl > wing/bucketstore",
-	"pkg/store/storeurl > wing/vertex/vertexstore",
 }
 
 // isTestSupport reports whether only tests, and the programs of qa, import a package.

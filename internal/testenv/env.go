@@ -23,12 +23,15 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 	"agenthost/wing/apptest"
+	"agenthost/wing/bucketstore"
 	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
+	"agenthost/wing/vertex/vertexstore"
 )
 
 // Env is a host for one test.
@@ -70,7 +73,7 @@ func New(t testing.TB, opts *Options) *Env {
 	}
 	ids, clock := &counter{n: opts.FirstID}, &Clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
 	st, err := storeurl.Open(context.Background(), url, &storeurl.Options{
-		Options: store.Options{Clock: clock.Now, NewID: ids.next}, Artifacts: opts.Artifacts, Memory: opts.Memory, Revisions: opts.Revisions, Lookup: opts.Env,
+		Schemes: Schemes(), Options: store.Options{Clock: clock.Now, NewID: ids.next}, Artifacts: opts.Artifacts, Memory: opts.Memory, Revisions: opts.Revisions, Lookup: opts.Env,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +89,11 @@ func New(t testing.TB, opts *Options) *Env {
 		}
 	})
 	return &Env{Host: h, Store: st, Loader: loader.New(Kinds(), opts.Loader)}
+}
+
+// Schemes returns the schemes of all stores.
+func Schemes() []storeurl.Scheme {
+	return slices.Concat(sqlstore.Schemes(), vertexstore.Schemes(), bucketstore.Schemes())
 }
 
 // Kinds returns the kinds of the program agenthost.

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/genai"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -93,7 +94,7 @@ func (discardSpans) ForceFlush(context.Context) error                { return ni
 
 func benchTurn(b *testing.B, url string, history int, opts *runtime.Options) {
 	ctx := b.Context()
-	st, err := storeurl.Open(ctx, url, nil)
+	st, err := storeurl.Open(ctx, url, &storeurl.Options{Schemes: testenv.Schemes()})
 	if err != nil {
 		b.Fatal(err)
 	}

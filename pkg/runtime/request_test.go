@@ -247,7 +247,7 @@ func TestCacheAcrossRestart(t *testing.T) {
 // of the response.
 func runOnNewHost(t *testing.T, l *loader.Loader, dir, url string) (summary string) {
 	t.Helper()
-	st, err := storeurl.Open(t.Context(), url, nil)
+	st, err := storeurl.Open(t.Context(), url, &storeurl.Options{Schemes: testenv.Schemes()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/genai"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -64,7 +65,7 @@ func newEnvWith(t *testing.T, url string, with *store.Options, opts *server.Opti
 	var ids atomic.Int64
 	newID := func() string { return fmt.Sprintf("new-%04d", ids.Add(1)) }
 	with.NewID = newID
-	st, err := storeurl.Open(context.Background(), url, &storeurl.Options{Options: *with})
+	st, err := storeurl.Open(context.Background(), url, &storeurl.Options{Schemes: testenv.Schemes(), Options: *with})
 	if err != nil {
 		t.Fatal(err)
 	}

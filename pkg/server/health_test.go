@@ -16,6 +16,7 @@ import (
 
 	"agenthost/internal/fake/fakevertex"
 	"agenthost/internal/testdb"
+	"agenthost/internal/testenv"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -120,7 +121,7 @@ func TestProbesShareWrites(t *testing.T) {
 // A damaged row is an internal error; the log names app, user, session and event.
 func TestDamagedRow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
-	st, err := storeurl.Open(t.Context(), "sqlite:///"+path, nil)
+	st, err := storeurl.Open(t.Context(), "sqlite:///"+path, &storeurl.Options{Schemes: testenv.Schemes()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func TestMemoryServiceUnavailable(t *testing.T) {
 	vertex := httptest.NewServer(fake)
 	defer vertex.Close()
 	variables := map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l", "GOOGLE_VERTEX_BASE_URL": vertex.URL}
-	st, err := storeurl.Open(t.Context(), "memory:", &storeurl.Options{Memory: "rag://5", Lookup: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }})
+	st, err := storeurl.Open(t.Context(), "memory:", &storeurl.Options{Schemes: testenv.Schemes(), Memory: "rag://5", Lookup: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,6 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
-	"agenthost/pkg/store"
 	"agenthost/pkg/store/storeurl"
 )
 
@@ -146,7 +145,7 @@ func (w *oauthWorld) now() time.Time { return time.Now().Add(time.Duration(w.pas
 // open starts a replica, and returns the function that ends it.
 func (w *oauthWorld) open(t *testing.T, auth *server.Auth) (*env, func()) {
 	t.Helper()
-	st, err := storeurl.Open(t.Context(), w.url, &storeurl.Options{Options: store.Options{}})
+	st, err := storeurl.Open(t.Context(), w.url, &storeurl.Options{Schemes: testenv.Schemes()})
 	if err != nil {
 		t.Fatal(err)
 	}

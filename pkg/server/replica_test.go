@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agenthost/internal/testdb"
+	"agenthost/internal/testenv"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -22,7 +23,7 @@ import (
 
 func openReplica(t *testing.T, url string, clock func() time.Time) *store.Sessions {
 	t.Helper()
-	st, err := storeurl.Open(t.Context(), url, &storeurl.Options{Options: store.Options{Clock: clock}})
+	st, err := storeurl.Open(t.Context(), url, &storeurl.Options{Schemes: testenv.Schemes(), Options: store.Options{Clock: clock}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestLeaseTakenOverDuringWait(t *testing.T) {
 // newLeasedEnv returns a server with a lease duration and the real clock.
 func newLeasedEnv(t *testing.T, url string, lease time.Duration) *env {
 	t.Helper()
-	st, err := storeurl.Open(t.Context(), url, &storeurl.Options{Options: store.Options{Lease: lease}})
+	st, err := storeurl.Open(t.Context(), url, &storeurl.Options{Schemes: testenv.Schemes(), Options: store.Options{Lease: lease}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func startPooler(t *testing.T) (at string, kill func() error) {
 // newReplica returns a server with its own host on a shared database.
 func newReplica(t *testing.T, at string) *env {
 	t.Helper()
-	st, err := storeurl.Open(t.Context(), at, &storeurl.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(t.Context(), at, &storeurl.Options{Schemes: testenv.Schemes(), Artifacts: "memory:"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 )
 
@@ -31,7 +32,7 @@ func hangRows(ctx context.Context, s *sandbox) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := storeurl.Open(ctx, addTimeout(proxy.url()), &storeurl.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, addTimeout(proxy.url()), &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"})
 	if err != nil {
 		return nil, errors.Join(err, proxy.close())
 	}

@@ -9,6 +9,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 )
 
@@ -71,7 +72,7 @@ func (s *sandbox) fillSession(ctx context.Context, i, events int) (err error) {
 	if s.file != "" {
 		url += "?synchronous=normal"
 	}
-	st, err := storeurl.Open(ctx, url, &storeurl.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, url, &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"})
 	if err != nil {
 		return err
 	}

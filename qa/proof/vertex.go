@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,9 @@ import (
 	"agenthost/internal/fake/fakevertex"
 	"agenthost/internal/safe"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
+	"agenthost/wing/vertex/vertexstore"
 )
 
 // vertexURL is the store of the proof. Its service is in this process.
@@ -55,7 +58,7 @@ func startVertex(seed uint64) (*lossyVertex, error) {
 
 // openStoreAt opens a store, with the defaults that the URL needs.
 func openStoreAt(ctx context.Context, url string) (*store.Store, error) {
-	o := &storeurl.Options{Artifacts: "memory:"}
+	o := &storeurl.Options{Schemes: slices.Concat(sqlstore.Schemes(), vertexstore.Schemes()), Artifacts: "memory:"}
 	if url == vertexURL {
 		o.Memory = "memory:"
 	}

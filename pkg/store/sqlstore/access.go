@@ -5,22 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-)
 
-// An Access is what opening a database may change. Only programs that run apps,
-// and db migrate, change the schema: after that, no older program can start on the
-// database.
-type Access int
-
-const (
-	// AccessMigrate creates a missing database and migrates an older schema.
-	AccessMigrate Access = iota
-	// AccessWrite creates a missing database and rejects one with an older schema.
-	AccessWrite
-	// AccessRead creates and changes nothing. It reads older schemas as far as their
-	// rows can be read without a migration. A missing or empty database is
-	// [fs.ErrNotExist].
-	AccessRead
+	"agenthost/pkg/store"
 )
 
 // errReadOnly is returned for a write to a database that was opened to be read.
@@ -28,16 +14,16 @@ var errReadOnly = errors.New("the database was opened only for reading")
 
 // checkVersion rejects the schema versions that cannot be used with an access.
 // Version 0 is an empty database.
-func (a Access) checkVersion(at int64) error {
+func checkVersion(a store.Access, at int64) error {
 	newest := newestVersion()
 	switch {
 	case at > newest:
 		return fmt.Errorf("database has schema version %d, this program supports versions up to %d: use a newer agenthost or another database", at, newest)
-	case at == 0 && a == AccessRead:
+	case at == 0 && a == store.AccessRead:
 		return emptyDatabase{}
-	case a == AccessRead && at < oldestReadable():
+	case a == store.AccessRead && at < oldestReadable():
 		return errOlderSchema(at, fmt.Sprintf("commands that only read require %d or later", oldestReadable()))
-	case a == AccessWrite && isMigrated(at):
+	case a == store.AccessWrite && isMigrated(at):
 		return errOlderSchema(at, fmt.Sprintf("this command requires %d", newest))
 	}
 	return nil
@@ -62,7 +48,7 @@ func (emptyDatabase) Unwrap() error { return fs.ErrNotExist }
 // left to opening.
 func (o *Options) checkDatabase(ctx context.Context, url string) (version int64, err error) {
 	r, err := openReadOnly(ctx, url)
-	if errors.Is(err, fs.ErrNotExist) && o.Access != AccessRead {
+	if errors.Is(err, fs.ErrNotExist) && o.Access != store.AccessRead {
 		return 0, nil
 	}
 	if err != nil {
@@ -70,7 +56,7 @@ func (o *Options) checkDatabase(ctx context.Context, url string) (version int64,
 	}
 	at, err := r.readSchemaVersion(ctx)
 	if err == nil {
-		err = o.Access.checkVersion(at)
+		err = checkVersion(o.Access, at)
 	}
 	if err == nil && at == 0 && o.Existing {
 		err = emptyDatabase{}

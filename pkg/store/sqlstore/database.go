@@ -31,7 +31,7 @@ type Options struct {
 	// Existing fails with [fs.ErrNotExist] if a database is missing or empty.
 	Existing bool
 	// Access limits what opening may change; the zero value migrates.
-	Access Access
+	Access store.Access
 
 	migrated func(Step) // called after each applied migration
 	schema   int64      // version of a database that is only read

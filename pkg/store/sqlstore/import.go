@@ -41,7 +41,7 @@ func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool
 		return i, i.openExisting(ctx)
 	}
 	o := opts.withDefaults()
-	o.Access = AccessWrite
+	o.Access = store.AccessWrite
 	var err error
 	i.store, i.backend, err = openPlainStore(ctx, url, o)
 	if err != nil {
@@ -59,7 +59,7 @@ func (i *Importer) openExisting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.checkSchema(ctx, AccessWrite); err != nil || r.schema == 0 {
+	if err := r.checkSchema(ctx, store.AccessWrite); err != nil || r.schema == 0 {
 		return errors.Join(err, r.Close())
 	}
 	i.existing = r

@@ -17,6 +17,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/migrator"
 	"gorm.io/gorm/schema"
+
+	"agenthost/pkg/store"
 )
 
 // mysqlParams returns the parameters of a MySQL or MariaDB URL.
@@ -144,8 +146,8 @@ func selectCollation(version string) (string, error) {
 	return "utf8mb4_0900_bin", nil
 }
 
-func openMySQL(connector sqldriver.Connector, a Access) (*gorm.DB, error) {
-	if a == AccessRead {
+func openMySQL(connector sqldriver.Connector, a store.Access) (*gorm.DB, error) {
+	if a == store.AccessRead {
 		connector = readOnlyConnector{connector}
 	}
 	pool := sql.OpenDB(connector)

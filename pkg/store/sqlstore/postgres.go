@@ -13,6 +13,8 @@ import (
 	"gorm.io/gorm/logger"
 	"gorm.io/gorm/migrator"
 	"gorm.io/gorm/schema"
+
+	"agenthost/pkg/store"
 )
 
 // postgresParams returns the parameters of a PostgreSQL URL. All but pool_size
@@ -53,7 +55,7 @@ func openPostgresURL(ctx context.Context, rest string, o *Options) (*Database, e
 			return nil, err
 		}
 		connector := newPostgresConnector(place, schema)
-		connector.readOnly = o.Access == AccessRead
+		connector.readOnly = o.Access == store.AccessRead
 		return newServerBackend(ctx, d, u, func() (*gorm.DB, error) { return openPostgres(connector) }, o)
 	})
 }

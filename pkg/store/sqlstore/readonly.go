@@ -196,7 +196,7 @@ func (r *ReadOnly) Plain(column string) string { return r.engine.plain + column 
 // Ours reports whether agenthost created the database. A schema version that
 // cannot be read is an error.
 func (r *ReadOnly) Ours(ctx context.Context) (bool, error) {
-	err := r.checkSchema(ctx, AccessRead)
+	err := r.checkSchema(ctx, store.AccessRead)
 	if foreign := (*foreignError)(nil); errors.As(err, &foreign) || errors.Is(err, emptyDatabase{}) {
 		return false, nil
 	}
@@ -223,11 +223,11 @@ func refuseForeignFile(ctx context.Context, url string) error {
 
 // checkSchema reads the schema version, and rejects those that cannot be used
 // with an access.
-func (r *ReadOnly) checkSchema(ctx context.Context, a Access) (err error) {
+func (r *ReadOnly) checkSchema(ctx context.Context, a store.Access) (err error) {
 	if r.schema, err = r.readSchemaVersion(ctx); err != nil {
 		return err
 	}
-	return a.checkVersion(r.schema)
+	return checkVersion(a, r.schema)
 }
 
 // provenanceColumn returns an expression for the provenance of an event row.

@@ -325,7 +325,7 @@ func migrateSchema(db *gorm.DB, d dialect, o *Options) (from int64, err error) {
 	if err := db.Model(&migrationRow{}).Select("coalesce(max(version), 0)").Scan(&from).Error; err != nil {
 		return 0, fmt.Errorf("reading the schema version: %w", err)
 	}
-	if err := o.Access.checkVersion(from); err != nil {
+	if err := checkVersion(o.Access, from); err != nil {
 		return from, err
 	}
 	if isMigrated(from) {

@@ -32,7 +32,7 @@ func openSQLiteURL(ctx context.Context, rest string, o *Options) (*Database, err
 	if _, err := os.Stat(u.path); o.Existing && errors.Is(err, fs.ErrNotExist) {
 		return nil, missingFile(u.path)
 	}
-	if o.Access == AccessRead {
+	if o.Access == store.AccessRead {
 		return openSQLiteReaders(ctx, u, o)
 	}
 	return openSQLite(ctx, u, o)

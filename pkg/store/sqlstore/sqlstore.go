@@ -76,7 +76,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Database, error) {
 		return nil, err
 	}
 	o := opts.withDefaults()
-	if o.Access != AccessMigrate {
+	if o.Access != store.AccessMigrate {
 		if o.schema, err = o.checkDatabase(ctx, url); err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func (b *Database) openFirst(ctx context.Context, o *Options) error {
 // one for writes.
 func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() (*gorm.DB, error), o *Options) (*Database, error) {
 	var writers *gorm.DB
-	if o.Access != AccessRead {
+	if o.Access != store.AccessRead {
 		var err error
 		if writers, err = pool(); err != nil {
 			return nil, err

@@ -163,7 +163,7 @@ func Verify(ctx context.Context, url string) (*Verification, error) {
 	defer r.Close()
 	v.r = r
 	v.beginRule("the schema version can be read")
-	err = r.checkSchema(ctx, AccessMigrate)
+	err = r.checkSchema(ctx, store.AccessMigrate)
 	if err == nil && r.schema == 0 {
 		err = emptyDatabase{}
 	}

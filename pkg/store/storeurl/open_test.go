@@ -1,4 +1,4 @@
-package storeurl
+package storeurl_test
 
 import (
 	"errors"
@@ -16,19 +16,30 @@ import (
 
 	"agenthost/internal/fake/fakevertex"
 	"agenthost/internal/testdb"
+	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/storeurl"
 )
 
-func openStore(t testing.TB, url string, o *Options) *store.Store {
+func openStore(t testing.TB, url string, o *storeurl.Options) *store.Store {
 	t.Helper()
-	s, err := Open(t.Context(), url, o)
+	s, err := openURL(t, url, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeStore(t, s) })
 	return s
+}
+
+// openURL opens a store with the schemes of all engines; options may be nil.
+func openURL(t testing.TB, url string, o *storeurl.Options) (*store.Store, error) {
+	if o == nil {
+		o = &storeurl.Options{}
+	}
+	o.Schemes = testenv.Schemes()
+	return storeurl.Open(t.Context(), url, o)
 }
 
 func closeStore(t testing.TB, s *store.Store) {
@@ -104,7 +115,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := Open(t.Context(), tt.url, &Options{Artifacts: tt.artifacts, Lookup: func(string) (string, bool) { return "", false }})
+			s, err := openURL(t, tt.url, &storeurl.Options{Artifacts: tt.artifacts, Lookup: func(string) (string, bool) { return "", false }})
 			if err == nil {
 				closeStore(t, s)
 			}
@@ -145,18 +156,18 @@ func TestArtifactFolderUnwritable(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), "sqlite:///"+filepath.Join(file, "x.db"), nil)
+	_, err := openURL(t, "sqlite:///"+filepath.Join(file, "x.db"), nil)
 	if err == nil || !strings.Contains(err.Error(), "creating database folder") {
 		t.Errorf("Open below a file = %v", err)
 	}
-	_, err = Open(t.Context(), "memory:", &Options{Artifacts: "dir://" + file})
+	_, err = openURL(t, "memory:", &storeurl.Options{Artifacts: "dir://" + file})
 	if err == nil || !strings.Contains(err.Error(), `opening artifacts "dir://`+file) {
 		t.Errorf("artifacts in a file = %v", err)
 	}
 }
 
 func TestOpenNegativeLease(t *testing.T) {
-	_, err := Open(t.Context(), "memory:", &Options{Options: store.Options{Lease: -time.Second}})
+	_, err := openURL(t, "memory:", &storeurl.Options{Options: store.Options{Lease: -time.Second}})
 	if err == nil || !strings.Contains(err.Error(), "lease must not be negative, got -1s") {
 		t.Errorf("Open = %v", err)
 	}
@@ -165,21 +176,21 @@ func TestOpenNegativeLease(t *testing.T) {
 // Memories may be kept elsewhere than the sessions.
 func TestMemorySeparateDatabase(t *testing.T) {
 	sessions, memory := newFile(t), newFile(t)
-	s := openStore(t, sessions, &Options{Memory: memory})
+	s := openStore(t, sessions, &storeurl.Options{Memory: memory})
 	if err := s.Memories.Add(t.Context(), "app", "alice", &session.Memory{Content: model.UserText("kept")}); err != nil {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
 	expectMemory(t, "with the sessions", openStore(t, sessions, nil), "")
-	expectMemory(t, "elsewhere", openStore(t, "memory:", &Options{Memory: memory}), "kept")
-	expectMemory(t, "the same place", openStore(t, memory, &Options{Memory: memory}), "kept")
-	expectMemory(t, "in memory", openStore(t, memory, &Options{Memory: "memory:"}), "")
+	expectMemory(t, "elsewhere", openStore(t, "memory:", &storeurl.Options{Memory: memory}), "kept")
+	expectMemory(t, "the same place", openStore(t, memory, &storeurl.Options{Memory: memory}), "kept")
+	expectMemory(t, "in memory", openStore(t, memory, &storeurl.Options{Memory: "memory:"}), "")
 
 	for url, want := range map[string]string{
 		"redis:":  `opening memories "redis:": unknown scheme "redis": supported are memory:, sqlite:///file.db, postgres://user@host/database and mysql://user@host/database`,
 		"sqlite:": `opening memories "sqlite:": write sqlite:///FILE`,
 	} {
-		if _, err := Open(t.Context(), newFile(t), &Options{Memory: url}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := openURL(t, newFile(t), &storeurl.Options{Memory: url}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open with memories %s = %v, want %q", url, err, want)
 		}
 	}
@@ -246,7 +257,7 @@ func TestOpenVertex(t *testing.T) {
 		{"memory:", "rag://5", ""},
 		{newFile(t), "agentengine://77", ""},
 	} {
-		s := openStore(t, tt.sessions, &Options{Artifacts: "memory:", Memory: tt.memory, Revisions: tt.revisions, Lookup: lookup})
+		s := openStore(t, tt.sessions, &storeurl.Options{Artifacts: "memory:", Memory: tt.memory, Revisions: tt.revisions, Lookup: lookup})
 		sess, err := s.Sessions.Create(t.Context(), session.Key{App: "app", User: "u"}, nil)
 		if err != nil {
 			t.Error(err)
@@ -267,7 +278,7 @@ func TestOpenVertex(t *testing.T) {
 	fake.Fault = func(*http.Request) *fakevertex.Fault {
 		return &fakevertex.Fault{Code: 403, Status: "PERMISSION_DENIED"}
 	}
-	_, err := Open(t.Context(), "agentengine://77", &Options{Artifacts: "memory:", Memory: "memory:", Lookup: lookup})
+	_, err := openURL(t, "agentengine://77", &storeurl.Options{Artifacts: "memory:", Memory: "memory:", Lookup: lookup})
 	if err == nil || !strings.Contains(err.Error(), `opening store "agentengine://77": sessions of projects/p/locations/l/reasoningEngines/77: 403 PERMISSION_DENIED; hint: check that the project exists, and grant the host's account the role roles/aiplatform.user`) {
 		t.Errorf("Open = %v", err)
 	}
@@ -276,7 +287,7 @@ func TestOpenVertex(t *testing.T) {
 		{"agentengine://77", "rag://5", "", `opening store "agentengine://77": agentengine: stores only sessions: set a database for revisions (--revisions), or memory: to lose them on exit`},
 		{"memory:", "", "memory:", `opening store "memory:": a database of sessions also stores revisions: omit the other database (--revisions)`},
 	} {
-		_, err := Open(t.Context(), tt.sessions, &Options{Artifacts: "memory:", Memory: tt.memory, Revisions: tt.revisions, Lookup: lookup})
+		_, err := openURL(t, tt.sessions, &storeurl.Options{Artifacts: "memory:", Memory: tt.memory, Revisions: tt.revisions, Lookup: lookup})
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("Open(%v) = %v", tt, err)
 		}

@@ -16,13 +16,14 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 )
 
 // openAgenthost returns agenthost's server as configured by the serve command, with
 // metrics and without traces, which serve keeps with --dev only.
 func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
-	st, err := storeurl.Open(ctx, cmp.Or(at.URL, "memory:"), &storeurl.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, cmp.Or(at.URL, "memory:"), &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"})
 	if err != nil {
 		return nil, nil, err
 	}

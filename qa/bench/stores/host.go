@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/qa/bench/internal/engine"
 )
@@ -23,7 +24,7 @@ type hostStore struct {
 }
 
 func openHost(ctx context.Context, at *engine.Database) (*hostStore, error) {
-	st, err := storeurl.Open(ctx, at.URL(), &storeurl.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, at.URL(), &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/qa/bench/internal/engine"
 )
@@ -44,7 +45,7 @@ type openSession interface {
 type agenthostStore struct{ store *store.Store }
 
 func openOurs(ctx context.Context, d *engine.Database) (sessionStore, error) {
-	st, err := storeurl.Open(ctx, d.URL(), &storeurl.Options{Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, d.URL(), &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"})
 	if err != nil {
 		return nil, err
 	}

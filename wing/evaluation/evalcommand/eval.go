@@ -304,7 +304,7 @@ func (e *evaluation) openResults(ctx context.Context) error {
 	if e.flags.sessionDB == "" {
 		return nil
 	}
-	st, err := (&command.StoreFlags{SessionDB: e.flags.sessionDB}).OpenStoreFor(ctx, command.CreateDatabase)
+	st, err := (&command.StoreFlags{SessionDB: e.flags.sessionDB, Schemes: e.env.Schemes}).OpenStoreFor(ctx, command.CreateDatabase)
 	if err != nil {
 		return err
 	}

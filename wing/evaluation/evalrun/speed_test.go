@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	agentruntime "agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -36,7 +37,7 @@ func cpuTime(t testing.TB) time.Duration {
 // runTurns sends the message of each case in a session of its own, without an evaluation.
 func runTurns(t testing.TB, r *evalrun.Runner, job *evalrun.Job, store string) {
 	t.Helper()
-	st, err := storeurl.Open(t.Context(), store, nil)
+	st, err := storeurl.Open(t.Context(), store, &storeurl.Options{Schemes: testenv.Schemes()})
 	if err != nil {
 		t.Fatal(err)
 	}
