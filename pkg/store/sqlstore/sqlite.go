@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,9 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 	engine "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -179,15 +178,11 @@ func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, er
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for {
-		db, err := gorm.Open(sqlite.New(sqlite.Config{DriverName: "sqlite", DSN: dsn}), &gorm.Config{
-			Logger:                 logger.Discard,
-			SkipDefaultTransaction: true,
-			DisableAutomaticPing:   true,
-		})
+		db, err := openSQLitePool(ctx, dsn)
 		if err == nil {
 			return db, nil
 		}
-		err = fmt.Errorf("opening database %s: %w", u.path, errors.Join(err, closePool(db)))
+		err = fmt.Errorf("opening database %s: %w", u.path, err)
 		if !isBusy(err) {
 			return nil, err
 		}
@@ -197,6 +192,22 @@ func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, er
 			return nil, err
 		}
 	}
+}
+
+// openSQLitePool opens a pool with its first connection, which reads the file.
+func openSQLitePool(ctx context.Context, dsn string) (*gorm.DB, error) {
+	pool, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := pool.PingContext(ctx); err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+	db, err := gorm.Open(sqliteDialector{pool}, gormConfig())
+	if err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+	return db, nil
 }
 
 func formatMillis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

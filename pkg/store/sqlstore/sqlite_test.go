@@ -260,6 +260,20 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// The tables and indexes of a new file are those that earlier programs created, to the byte.
+func TestSQLiteSchemaText(t *testing.T) {
+	want, err := os.ReadFile("testdata/sqlite_schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	err = openStore(t, sqliteFile(t), nil).db.readers.Raw("SELECT sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name").Scan(&texts).Error
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, "schema", string(want), strings.Join(texts, ";\n")+";\n")
+}
+
 // The last program that closes a database file removes its -wal and -shm files, so that it
 // can be copied; one that closes it earlier leaves them to the others.
 func TestCloseRemovesWAL(t *testing.T) {
