@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
-	"agenthost/internal/lsp"
+	"agenthost/wing/lsp"
 )
 
 func newLSPCommand(env command.Env) *cobra.Command {

@@ -34,7 +34,7 @@ var floors = []floor{
 	{"shared: turns of tests and evaluations", []string{"internal/turn", "internal/toolstub"}},
 	{"kernel: loader", []string{"pkg/loader"}},
 	{"kernel: server", []string{"pkg/server"}},
-	{"shared: editors and commands", []string{"internal/lsp", "internal/command"}},
+	{"shared: commands", []string{"internal/command"}},
 }
 
 // openTies are the imports that the rules forbid and the tree still has, "from > to". No tie is

@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agenthost/internal/lsp"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
+	"agenthost/wing/lsp"
 )
 
 // editor is the client end of the pipes.
