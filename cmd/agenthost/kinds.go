@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
+	"agenthost/pkg/server"
 	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
@@ -18,8 +19,10 @@ import (
 	"agenthost/wing/apptest"
 	"agenthost/wing/apptest/testcommand"
 	"agenthost/wing/bucketstore"
+	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalcommand"
 	"agenthost/wing/evaluation/evalgate"
+	"agenthost/wing/evaluation/evalweb"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
 	"agenthost/wing/vertex/vertexstore"
@@ -66,4 +69,10 @@ func authFiles() loader.FileKind {
 // storeSchemes returns the schemes of store URLs besides memory: and dir:.
 func storeSchemes() []storeurl.Scheme {
 	return slices.Concat(sqlstore.Schemes(), vertexstore.Schemes(), bucketstore.Schemes())
+}
+
+// serverExtensions lists what adds routes to the server: ADK's web client and evaluations. The
+// options may be nil.
+func serverExtensions(ui *devui.Options, evals *evalweb.Options) []func(*server.Services) *server.Extension {
+	return []func(*server.Services) *server.Extension{devui.Extend(ui), evalweb.Extend(evals)}
 }

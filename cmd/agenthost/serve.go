@@ -25,6 +25,7 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
+	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalrun"
 )
 
@@ -131,7 +132,7 @@ type serveMain struct {
 	watch  *loader.Watch
 	server *server.Server
 	// traces is nil without developer tools.
-	traces *server.Traces
+	traces *devui.Traces
 	ui     fs.FS
 	// replay is that of --replay-recordings, or nil.
 	replay runtime.Replay
@@ -204,7 +205,7 @@ func serveApps(ctx context.Context, env command.Env, f *serveFlags, dirs []strin
 	load.Grants = f.grants.newGrants(m.store.Grants, keys, m.logger)
 	opts.Metrics = server.NewMetrics(buildVersion())
 	if f.dev.isEnabled() {
-		m.traces = server.NewTraces(true)
+		m.traces = devui.NewTraces(true)
 	}
 	tracing, flush, err := f.observe.newTracing(ctx, m.logger, m.traces)
 	if err != nil {

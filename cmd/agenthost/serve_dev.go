@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"agenthost/pkg/server"
+	"agenthost/wing/devui"
 	"agenthost/wing/evaluation/evalrun"
+	"agenthost/wing/evaluation/evalweb"
 )
 
 // devFlags are the developer flags of serve.
@@ -43,9 +45,11 @@ func (f *devFlags) isEnabled() bool { return f.dev || f.ui != "" }
 
 // devOptions adds the developer options of the server.
 func (m *serveMain) devOptions(opts *server.Options) *server.Options {
-	opts.Traces, opts.Folders, opts.Dev, opts.UI = m.traces, m.watch, m.flags.dev.isEnabled(), m.ui
-	if opts.Dev {
-		opts.Evaluator = &evalrun.HostRunner{Host: m.host, Apps: m.watch, Logger: m.logger}
+	ui := &devui.Options{UI: m.ui, Traces: m.traces, Folders: m.watch, Dev: m.flags.dev.isEnabled()}
+	evals := &evalweb.Options{Folders: m.watch, Dev: ui.Dev}
+	if ui.Dev {
+		evals.Evaluator = &evalrun.HostRunner{Host: m.host, Apps: m.watch, Logger: m.logger}
 	}
+	opts.Extensions = serverExtensions(ui, evals)
 	return opts
 }

@@ -21,13 +21,13 @@ import (
 
 	"agenthost/internal/command"
 	"agenthost/pkg/runtime"
-	"agenthost/pkg/server"
+	"agenthost/wing/devui"
 )
 
 // newTracing returns the provider of the spans of runs: for the Dev UI if traces is not
 // nil, and for a collector with --otlp. Without both it is nil. flush sends spans that are
 // not sent yet.
-func (f *observeFlags) newTracing(ctx context.Context, logger *slog.Logger, traces *server.Traces) (_ trace.TracerProvider, flush func(), err error) {
+func (f *observeFlags) newTracing(ctx context.Context, logger *slog.Logger, traces *devui.Traces) (_ trace.TracerProvider, flush func(), err error) {
 	if traces == nil && f.otlp == "" {
 		return nil, func() {}, nil
 	}

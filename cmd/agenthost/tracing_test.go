@@ -23,6 +23,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
+	"agenthost/wing/devui"
 )
 
 // TestExportedSpans checks that a collector receives the spans of a run with their IDs,
@@ -36,7 +37,7 @@ func TestExportedSpans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := collectTraces(t, ar, contents, server.NewTraces(true))
+			got := collectTraces(t, ar, contents, devui.NewTraces(true))
 			at := slices.IndexFunc(ar.Files, func(f txtar.File) bool { return f.Name == "spans" })
 			if updating() {
 				ar.Files[at].Data = []byte(got)
@@ -76,12 +77,12 @@ func TestTracingSampler(t *testing.T) {
 		t.Run(tt.sampler+tt.arg, func(t *testing.T) {
 			t.Setenv("OTEL_TRACES_SAMPLER", tt.sampler)
 			t.Setenv("OTEL_TRACES_SAMPLER_ARG", tt.arg)
-			traces := server.NewTraces(false)
+			traces := devui.NewTraces(false)
 			if got := collectTraces(t, ar, false, traces) != ""; got != tt.exported {
 				t.Errorf("exported = %v, want %v", got, tt.exported)
 			}
 			w := httptest.NewRecorder()
-			server.New(testenv.New(t, nil).Host, &server.Options{Traces: traces}).ServeHTTP(w, httptest.NewRequest("GET", "/debug/trace/session/s", nil))
+			server.New(testenv.New(t, nil).Host, &server.Options{Extensions: serverExtensions(&devui.Options{Traces: traces}, nil)}).ServeHTTP(w, httptest.NewRequest("GET", "/debug/trace/session/s", nil))
 			if got := strings.Count(w.Body.String(), "span_id\":") - strings.Count(w.Body.String(), "parent_span_id\":"); w.Code != 200 || got != 5 {
 				t.Errorf("the Dev UI shows %d spans, want 5: %d %s", got, w.Code, w.Body)
 			}
@@ -91,7 +92,7 @@ func TestTracingSampler(t *testing.T) {
 
 // collectTraces runs the app of an archive, and formats the spans that a collector
 // receives.
-func collectTraces(t *testing.T, ar *txtar.Archive, contents bool, traces *server.Traces) string {
+func collectTraces(t *testing.T, ar *txtar.Archive, contents bool, traces *devui.Traces) string {
 	t.Helper()
 	var spans []*traced.Span
 	collectorServer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -26,7 +26,7 @@ var floors = []floor{
 	}},
 	{"kernel: language", []string{"pkg/model", "pkg/spec", "pkg/template"}},
 	{"kernel: sessions and grants", []string{"pkg/session", "pkg/connection", "internal/policy", "internal/textlive"}},
-	{"kernel: tools and encodings", []string{"pkg/tool", "internal/auth", "internal/codec", "internal/jsonbody"}},
+	{"kernel: tools and encodings", []string{"pkg/tool", "internal/auth", "internal/appfolder", "internal/codec", "internal/jsonbody"}},
 	{"kernel: models and stores", []string{"pkg/provider", "pkg/store"}},
 	{"kernel: stores", []string{"pkg/store/memstore", "pkg/store/kvstore", "pkg/store/dirstore"}},
 	{"kernel: runtime and schemes of stores", []string{"pkg/runtime", "pkg/store/storeurl"}},
@@ -46,9 +46,6 @@ var openTies = []string{
 	"pkg/loader > wing/programs/sandbox",
 	"pkg/loader > wing/wasi",
 	"pkg/runtime > wing/live",
-	"pkg/server > wing/evaluation/eval",
-	"pkg/server > wing/evaluation/evalfile",
-	"pkg/server > wing/evaluation/evalrun",
 	"pkg/server > wing/live",
 }
 
@@ -57,7 +54,7 @@ func isTestSupport(pkg string) bool {
 	if pkg == "internal/fake" || strings.HasPrefix(pkg, "internal/fake/") || strings.HasPrefix(pkg, "ui-test/") {
 		return true
 	}
-	return slices.Contains([]string{"internal/house", "internal/number/numbertest", "internal/testdb", "internal/testenv", "pkg/store/storetest"}, pkg)
+	return slices.Contains([]string{"internal/house", "internal/number/numbertest", "internal/servertest", "internal/testdb", "internal/testenv", "pkg/store/storetest"}, pkg)
 }
 
 // isTop reports whether a package is a program that may import each package.

@@ -72,6 +72,7 @@ func (b *Body) parseObject(text []byte) {
 	}
 }
 
+// AddDetail records an error about the value at the keys.
 func (b *Body) AddDetail(kind, message string, keys ...any) {
 	b.details = append(b.details, Detail{kind, append([]any{"body"}, keys...), message})
 }
@@ -118,12 +119,14 @@ func (b *Body) RejectUnknownFields(known ...string) {
 	}
 }
 
+// RequireField records an error if the field is absent.
 func (b *Body) RequireField(name string) {
 	if b.FindField(name) == nil {
 		b.AddDetail("missing", "Field required", name)
 	}
 }
 
+// ReadString reads a string; an absent field is empty.
 func (b *Body) ReadString(name string) string {
 	f := b.FindField(name)
 	if f == nil {
@@ -139,6 +142,7 @@ func (b *Body) ReadString(name string) string {
 	return text
 }
 
+// ReadBool reads a boolean; an absent field is nil.
 func (b *Body) ReadBool(name string) *bool {
 	f := b.FindField(name)
 	if f == nil {
@@ -171,12 +175,15 @@ func decodeField[T any](b *Body, name string, read func(text []byte, keys ...any
 // ReadMap reads a free-form object.
 func (b *Body) ReadMap(name string) map[string]any { return decodeField(b, name, session.DecodeMap) }
 
+// ReadContent reads a message; an absent field is nil.
 func (b *Body) ReadContent(name string) *genai.Content {
 	return decodeField(b, name, session.DecodeContent)
 }
 
+// ReadPart reads a part of a message; an absent field is nil.
 func (b *Body) ReadPart(name string) *genai.Part { return decodeField(b, name, session.DecodePart) }
 
+// ReadEvents reads a list of events, each with its author.
 func (b *Body) ReadEvents(name string) []*session.Event {
 	f := b.FindField(name)
 	if f == nil {

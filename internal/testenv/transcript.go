@@ -27,6 +27,9 @@ import (
 
 var update = flag.Bool("update", false, "update the transcripts with the actual output")
 
+// IsUpdating reports whether the test has the flag -update: it writes its golden files.
+func IsUpdating() bool { return *update }
+
 // Transcripts runs every transcript in a folder. A transcript is a txtar file with a
 // comment that names the tested rule, the files of the app, and these sections: input,
 // with a line for each turn (plain text, or JSON {"message", "parts", "stateDelta",

@@ -13,6 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"agenthost/internal/auth"
+	"agenthost/internal/servertest"
+	"agenthost/internal/testenv"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
@@ -45,12 +47,12 @@ func runGuarded(t *testing.T, file string) {
 		got.Files = append(got.Files, f)
 		if f.Name == "request" {
 			w := httptest.NewRecorder()
-			e.server.ServeHTTP(w, parseRequest(t, f.Data))
-			got.Files = append(got.Files, txtar.File{Name: "response", Data: formatResponse(w)})
+			e.server.ServeHTTP(w, servertest.ParseRequest(t, f.Data))
+			got.Files = append(got.Files, txtar.File{Name: "response", Data: servertest.FormatResponse(w)})
 		}
 	}
 	text := txtar.Format(got)
-	if *update {
+	if testenv.IsUpdating() {
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +77,7 @@ func newGuardedEnv(t *testing.T, ar *txtar.Archive) *env {
 	e := newEnv(t, opts)
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	e.addLLMApp(t, "other", &runtime.LLMOptions{Model: scriptedModel(t)})
-	(&watchedFolders{}).loadApps(t, e, ar, t.TempDir())
+	(&servertest.Folders{}).LoadApps(t, e.Env, ar, t.TempDir())
 	return e
 }
 
@@ -112,16 +114,6 @@ func TestRateLimitMissingSession(t *testing.T) {
 		if want := []int{404, 404, 404, 404, 429, 200, 200, 200, 429}; !slices.Equal(codes, want) {
 			t.Errorf("%s: the statuses are %v, want %v", path, codes, want)
 		}
-	}
-}
-
-// Without --dev the files of apps are not served.
-func TestBuilderWithoutDev(t *testing.T) {
-	const want403 = `{"detail":"App files are not available: start the server with --dev"}`
-	e := newEnv(t, nil)
-	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
-	for _, path := range []string{"/apps/hello/builder", "/dev/apps/hello/builder?file_path=app.yaml", "/builder/app/hello?tmp=true"} {
-		expectResponse(t, e.serve("GET", path, ""), 403, want403)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/storeurl"
+	"agenthost/wing/devui"
 )
 
 // instantModel responds immediately. gatedModel sends a first chunk and waits for the
@@ -57,7 +58,7 @@ func newBenchServer(b *testing.B, m model.LLM) (*store.Store, *httptest.Server) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	metrics, traces := server.NewMetrics("bench"), server.NewTraces(false)
+	metrics, traces := server.NewMetrics("bench"), devui.NewTraces(false)
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(traces))
 	host := runtime.NewHost(st, &runtime.Options{TracerProvider: provider, Observe: metrics.Observe})
 	app, err := runtime.NewApp("bench", runtime.NewLLM("bench", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Answer.", nil)}), nil)
@@ -65,7 +66,7 @@ func newBenchServer(b *testing.B, m model.LLM) (*store.Store, *httptest.Server) 
 		b.Fatal(err)
 	}
 	host.Swap(app)
-	web := httptest.NewServer(server.New(host, &server.Options{Metrics: metrics, Traces: traces}))
+	web := httptest.NewServer(server.New(host, &server.Options{Metrics: metrics}))
 	b.Cleanup(func() {
 		web.Close()
 		host.Close()

@@ -11,10 +11,13 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/servertest"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/tool"
+	"agenthost/wing/devui"
+	"agenthost/wing/evaluation/evalweb"
 )
 
 // echoModel is the model of the recorded servers: it repeats the last message and calls
@@ -71,7 +74,10 @@ func requestedCalls(req *model.Request, text string) []*genai.Part {
 // recordedApps returns the apps of the recorded servers.
 func recordedApps(t *testing.T) *env {
 	t.Helper()
-	e := newEnv(t, &server.Options{Traces: server.NewTraces(true)})
+	traces := devui.NewTraces(true)
+	e := wrapEnv(servertest.New(t, &servertest.Options{Spans: traces, Server: &server.Options{Extensions: []func(*server.Services) *server.Extension{
+		devui.Extend(&devui.Options{Traces: traces}), evalweb.Extend(nil),
+	}}}))
 	hello := runtime.NewLLM("hello_app", &runtime.LLMOptions{
 		Model: echoModel{}, Description: "Says hello.", OutputKey: "last_reply",
 		Instruction: runtime.NewInstruction("You are hello. Mood: {mood?}", nil), Tools: recordedTools(t),

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"agenthost/internal/testenv"
 	"agenthost/pkg/session"
 )
 
@@ -34,7 +35,7 @@ func compareWith(t *testing.T, name string) {
 	}
 	golden := filepath.Join("testdata", "rest", name+".txt")
 	listed, err := os.ReadFile(golden)
-	if err != nil && !*update {
+	if err != nil && !testenv.IsUpdating() {
 		t.Fatal(err)
 	}
 	reasons := parseReasons(string(listed))
@@ -55,7 +56,7 @@ func compareWith(t *testing.T, name string) {
 		fmt.Fprintf(&out, "%s: %s\n  theirs: %s\n  ours:   %s\n  why:    %s\n", exchange.Name, line, theirs, ours, reason)
 	}
 	got := fmt.Sprintf("%d of %d responses are the same. The others:\n\n%s", same, len(exchanges.Files), out.String())
-	if *update {
+	if testenv.IsUpdating() {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -2,28 +2,20 @@ package server_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/goleak"
-	"google.golang.org/genai"
 
-	"agenthost/internal/testenv"
+	"agenthost/internal/servertest"
 	"agenthost/pkg/model"
-	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 )
 
@@ -31,13 +23,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // env is a server on a memory store with sequential IDs and a fixed clock.
 type env struct {
+	*servertest.Env
 	host   *runtime.Host
 	store  *store.Store
 	server *server.Server
 }
 
 // sessionWait is how long test requests wait for a busy session.
-const sessionWait = time.Millisecond
+const sessionWait = servertest.SessionWait
+
+func fixedTime() time.Time { return servertest.FixedTime() }
 
 func newEnv(t *testing.T, opts *server.Options) *env {
 	t.Helper()
@@ -50,92 +45,48 @@ func newEnvOn(t *testing.T, url string, opts *server.Options) *env {
 	return newEnvWith(t, url, &store.Options{Clock: fixedTime}, opts)
 }
 
-func fixedTime() time.Time { return time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC) }
-
 // newEnvWith is newEnvOn with store options, whose clock the server shares.
 func newEnvWith(t *testing.T, url string, with *store.Options, opts *server.Options) *env {
 	t.Helper()
-	clock := with.Clock
-	if clock == nil {
-		clock = time.Now
-	}
-	if opts == nil {
-		opts = &server.Options{}
-	}
-	var ids atomic.Int64
-	newID := func() string { return fmt.Sprintf("new-%04d", ids.Add(1)) }
-	with.NewID = newID
-	st, err := storeurl.Open(context.Background(), url, &storeurl.Options{Schemes: testenv.Schemes(), Options: *with})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hostOpts := &runtime.Options{Clock: clock, NewID: newID, Wait: sessionWait}
-	if opts.Metrics != nil {
-		hostOpts.Observe = opts.Metrics.Observe
-	}
-	if opts.Traces != nil {
-		hostOpts.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(opts.Traces))
-		hostOpts.TraceContents = true
-	}
-	host := runtime.NewHost(st, hostOpts)
-	t.Cleanup(func() {
-		host.Close()
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	opts.NewID = newID
-	if opts.Metrics != nil {
-		opts.Clock = clock
-	}
-	if opts.Wait == 0 {
-		opts.Wait = sessionWait
-	}
-	return &env{host, st, server.New(host, opts)}
+	return wrapEnv(servertest.New(t, &servertest.Options{URL: url, Store: with, Server: opts}))
 }
 
-// addLLMApp adds an app whose root is an LLM agent with the name of the app.
+func wrapEnv(e *servertest.Env) *env { return &env{e, e.Host, e.Store, e.Server} }
+
 func (e *env) addLLMApp(t *testing.T, name string, opts *runtime.LLMOptions) {
 	t.Helper()
-	app, err := runtime.NewApp(name, runtime.NewLLM(name, opts), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.host.Swap(app)
+	e.AddLLMApp(t, name, opts)
 }
 
-// createSession creates a session of user u.
 func (e *env) createSession(t *testing.T, app, id string) session.Key {
 	t.Helper()
-	key := session.Key{App: app, User: "u", ID: id}
-	if _, err := e.store.Sessions.Create(t.Context(), key, nil); err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return e.CreateSession(t, app, id)
 }
 
-// storeSession stores a session as if runs of the host had created it.
 func (e *env) storeSession(t *testing.T, text []byte) {
 	t.Helper()
-	var given struct {
-		App    string           `json:"appName"`
-		ID     string           `json:"id"`
-		State  map[string]any   `json:"state"`
-		Events []*session.Event `json:"events"`
-	}
-	if err := json.Unmarshal(text, &given); err != nil {
-		t.Fatal(err)
-	}
-	sess, err := e.store.Sessions.Create(t.Context(), session.Key{App: given.App, User: "u", ID: given.ID}, given.State)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, ev := range given.Events {
-		if err := e.store.Sessions.Append(t.Context(), sess, ev); err != nil {
-			t.Fatal(err)
-		}
-	}
+	e.StoreSession(t, text)
 }
+
+func (e *env) serve(method, path, body string) *httptest.ResponseRecorder {
+	return e.Serve(method, path, body)
+}
+
+func expectResponse(t *testing.T, w *httptest.ResponseRecorder, status int, body string) {
+	t.Helper()
+	servertest.ExpectResponse(t, w, status, body)
+}
+
+func (e *env) addResumableApp(t *testing.T, m model.LLM) {
+	t.Helper()
+	e.AddResumableApp(t, m)
+}
+
+func scriptedModel(t *testing.T) model.LLM { return servertest.ScriptedModel(t) }
+
+func saveNoteTool(t *testing.T) tool.Tool { return servertest.SaveNoteTool(t) }
+
+func preloadMemoryTool(t *testing.T) tool.Tool { return servertest.BuiltinTool(t, "preload_memory") }
 
 // eventAuthors lists the authors of the stored events.
 func (e *env) eventAuthors(t *testing.T, key session.Key) string {
@@ -151,61 +102,9 @@ func (e *env) eventAuthors(t *testing.T, key session.Key) string {
 	return strings.Join(names, " ")
 }
 
-// serve handles a request without a network connection.
-func (e *env) serve(method, path, body string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	e.server.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
-	return w
-}
-
 // runBody returns the body of a run in a session of user u.
 func runBody(app, sess, text string) string {
 	return fmt.Sprintf(`{"appName":%q,"userId":"u","sessionId":%q,"newMessage":{"parts":[{"text":%q}]}}`, app, sess, text)
-}
-
-// scriptedModel is the model of most test apps.
-func scriptedModel(t *testing.T) model.LLM {
-	t.Helper()
-	n, ds := spec.Parse("test.script.yaml", []byte(`
-- when: user == "fail"
-  error: {code: 429, message: "come back later"}
-- when: user == "break"
-  error: {code: 500, message: "the model broke"}
-- when: user == "save" and responses.save_note != nil
-  text: Saved.
-- when: user == "save"
-  calls: [{name: save_note, args: {text: hello}}]
-- when: user == "count"
-  text: one two three
-  chunks: 3
-  usage: {prompt: 7, candidates: 3}
-- text: "Hello <{user}> & friends"
-`))
-	if err := ds.Err(); err != nil {
-		t.Fatal(err)
-	}
-	script, ds := provider.DecodeScript(n)
-	if err := ds.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return provider.NewScripted(script, nil)
-}
-
-func saveNoteTool(t *testing.T) tool.Tool {
-	t.Helper()
-	type note struct {
-		Text string `json:"text"`
-	}
-	save := func(ctx context.Context, call *tool.Call, n note) (map[string]any, error) {
-		call.State.Set("saved", true)
-		version, err := call.Artifacts.Save(ctx, "note.txt", &genai.Part{Text: n.Text})
-		return map[string]any{"version": version}, err
-	}
-	st, err := tool.FromFunc("save_note", "Saves a note.", save)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return st
 }
 
 // emitFunc yields a text event. It returns false if the consumer has stopped.
@@ -247,47 +146,4 @@ func (e *env) addFuncApp(t *testing.T, name string, act agentFunc) {
 		t.Fatal(err)
 	}
 	e.host.Swap(app)
-}
-
-// expectResponse fails unless the response has a status and a body.
-func expectResponse(t *testing.T, w *httptest.ResponseRecorder, status int, body string) {
-	t.Helper()
-	if w.Code != status || w.Body.String() != body {
-		t.Errorf("response = %d %s\nwant %d %s", w.Code, w.Body, status, body)
-	}
-}
-
-// addResumableApp adds the app line, a resumable sequence of two agents.
-func (e *env) addResumableApp(t *testing.T, m model.LLM) {
-	t.Helper()
-	opts := &runtime.LLMOptions{Model: m}
-	line := runtime.NewSequential("line", "", runtime.NewLLM("first", opts), runtime.NewLLM("second", opts))
-	app, err := runtime.NewApp("line", line, &runtime.AppOptions{Resumable: true, Revision: "rev-line"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.host.Swap(app)
-}
-
-func preloadMemoryTool(t *testing.T) tool.Tool { return builtinTool(t, "preload_memory") }
-
-func builtinTool(t *testing.T, name string) tool.Tool {
-	t.Helper()
-	kind, ok := tool.Builtins().Lookup(name)
-	if !ok {
-		t.Fatalf("unknown built-in tool %s", name)
-	}
-	plan, ds := kind.Decode(nil)
-	if err := ds.Err(); err != nil {
-		t.Fatal(err)
-	}
-	set, err := plan.Build(t.Context(), tool.Env{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tools, err := set.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tools[0]
 }

@@ -93,6 +93,11 @@ func (e *bodyReadError) Error() string { return "reading the request body: " + e
 // Unwrap returns the connection's error.
 func (e *bodyReadError) Unwrap() error { return e.err }
 
+// WrapBodyError marks an error of reading a request body, for handlers that read it
+// themselves: the response is 408 if the client was too slow, 413 above the limit, otherwise
+// 400.
+func WrapBodyError(err error) error { return &bodyReadError{err} }
+
 // toFailure returns 408 or 400: the client was too slow or closed the connection.
 func (e *bodyReadError) toFailure() failure {
 	if errors.Is(e.err, os.ErrDeadlineExceeded) {
@@ -107,6 +112,7 @@ type sessionError struct {
 	err error
 }
 
+// WithSessionKey adds the session to an error, for the log, if the path does not name it.
 func WithSessionKey(key session.Key, err error) error { return &sessionError{key, err} }
 
 // WrapRunError adds the session to an error that ended a run. Invalid data that comes

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"agenthost/internal/servertest"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/store/storeurl"
@@ -56,7 +57,7 @@ func TestArtifactDiskFull(t *testing.T) {
 		}
 	})
 	var log bytes.Buffer
-	e := &env{host, st, server.New(host, &server.Options{Clock: tickingClock(), Logger: slog.New(slog.NewTextHandler(&log, nil)), AutoCreateSession: true})}
+	e := wrapEnv(&servertest.Env{Host: host, Store: st, Server: server.New(host, &server.Options{Clock: tickingClock(), Logger: slog.New(slog.NewTextHandler(&log, nil)), AutoCreateSession: true})})
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t), Tools: []tool.Tool{saveNoteTool(t)}})
 	const artifacts = "/apps/hello/users/u/sessions/s/artifacts"
 	upload := `{"filename":"f.txt","artifact":{"text":"` + strings.Repeat("x", 100) + `"}}`

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"agenthost/internal/fake/fakevertex"
+	"agenthost/internal/servertest"
 	"agenthost/internal/testdb"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/runtime"
@@ -178,7 +179,7 @@ func TestMemoryServiceUnavailable(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	e := &env{host, st, server.New(host, &server.Options{Clock: tickingClock(), Logger: slog.New(slog.DiscardHandler)})}
+	e := wrapEnv(&servertest.Env{Host: host, Store: st, Server: server.New(host, &server.Options{Clock: tickingClock(), Logger: slog.New(slog.DiscardHandler)})})
 	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
 	failing.Store(true)

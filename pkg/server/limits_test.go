@@ -14,11 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"agenthost/internal/servertest"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/wing/devui"
 )
 
 func TestParseRate(t *testing.T) {
@@ -111,7 +113,7 @@ func newObservedServer(t *testing.T, e *env, connections int) (srv *httptest.Ser
 // A promised body that does not arrive holds a connection no longer than
 // Options.ReadTimeout, for any path and response.
 func TestMissingRequestBody(t *testing.T) {
-	opts := &server.Options{ReadTimeout: 50 * time.Millisecond, Dev: true, Folders: &watchedFolders{}}
+	opts := &server.Options{ReadTimeout: 50 * time.Millisecond, Extensions: []func(*server.Services) *server.Extension{devui.Extend(&devui.Options{Dev: true, Folders: &servertest.Folders{}})}}
 	e := newEnv(t, opts)
 	requests := []string{
 		"GET /health", "GET /unknown", "PUT /run", "POST /run", "DELETE /apps/a/users/u/sessions/s", "POST /-/reload",

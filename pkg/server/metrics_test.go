@@ -19,6 +19,8 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/servertest"
+	"agenthost/internal/testenv"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -67,7 +69,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	const file = "testdata/metrics.txt"
-	if *update {
+	if testenv.IsUpdating() {
 		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -127,12 +129,11 @@ func newTracedEnv(t *testing.T) (*env, *tracetest.SpanRecorder) {
 	spans := tracetest.NewSpanRecorder()
 	opts := &server.Options{Metrics: server.NewMetrics("v1"), AutoCreateSession: true}
 	e := newEnv(t, opts)
-	e.host = runtime.NewHost(e.store, &runtime.Options{
+	host := runtime.NewHost(e.store, &runtime.Options{
 		Observe: opts.Metrics.Observe, TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)),
 	})
-	t.Cleanup(e.host.Close)
-	e.server = server.New(e.host, opts)
-	return e, spans
+	t.Cleanup(host.Close)
+	return wrapEnv(&servertest.Env{Host: host, Store: e.store, Server: server.New(host, opts)}), spans
 }
 
 // eventCosts lists the tokens and costs of the stored events.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"agenthost/internal/fake/fakeidp"
+	"agenthost/internal/servertest"
 	"agenthost/internal/testdb"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/connection"
@@ -175,7 +176,7 @@ func (w *oauthWorld) open(t *testing.T, auth *server.Auth) (*env, func()) {
 	})
 	t.Cleanup(end)
 	srv := server.New(host, &server.Options{Grants: grants, Logger: logger, AutoCreateSession: true, Auth: auth})
-	return &env{host, st, srv}, end
+	return wrapEnv(&servertest.Env{Host: host, Store: st, Server: srv}), end
 }
 
 // ask runs the agent until it asks for the credential.

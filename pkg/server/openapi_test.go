@@ -1,22 +1,17 @@
 package server
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"google.golang.org/genai"
 )
@@ -117,137 +112,6 @@ func TestOpenAPIPartHasEveryField(t *testing.T) {
 			t.Errorf("%s (-genai +openapi.yaml):\n%s", name, diff)
 		}
 	}
-}
-
-// Accepted requests and all responses in testdata/http match the document and have no
-// undeclared keys.
-func TestOpenAPIDescribesExchanges(t *testing.T) {
-	checker := newSchemaChecker(t, readOpenAPI(t))
-	files, err := filepath.Glob("testdata/http/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no exchanges: %v", err)
-	}
-	for _, file := range files {
-		ar, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var request []byte
-		for _, f := range ar.Files {
-			switch f.Name {
-			case "request":
-				request = f.Data
-			case "response":
-				for _, problem := range checker.checkExchange(request, f.Data) {
-					t.Errorf("%s: %s: %v", filepath.Base(file), firstLine(request), problem)
-				}
-			}
-		}
-	}
-	if checker.checked < 100 {
-		t.Errorf("only %d bodies were checked", checker.checked)
-	}
-}
-
-// The schema check rejects responses that do not match the document.
-func TestOpenAPICheckFindsFaults(t *testing.T) {
-	checker := newSchemaChecker(t, readOpenAPI(t))
-	for _, answer := range []string{`{"status":"fine"}`, `{"status":"ok","more":1}`, `[]`} {
-		if len(checker.checkExchange([]byte("GET /health\n"), []byte("200\nContent-Type: application/json\n\n"+answer+"\n"))) == 0 {
-			t.Errorf("%s is accepted as the response of /health", answer)
-		}
-	}
-}
-
-func firstLine(text []byte) string {
-	line, _, _ := strings.Cut(string(text), "\n")
-	return line
-}
-
-// A schemaChecker validates bodies against the schemas of a document.
-type schemaChecker struct {
-	doc      map[string]any
-	compiler *jsonschema.Compiler
-	routes   *Server
-	checked  int
-}
-
-func newSchemaChecker(t *testing.T, doc map[string]any) *schemaChecker {
-	for _, schema := range doc["components"].(map[string]any)["schemas"].(map[string]any) {
-		if s := schema.(map[string]any); s["properties"] != nil && s["additionalProperties"] == nil {
-			s["additionalProperties"] = false // reject undeclared keys
-		}
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	if err := c.AddResource("openapi.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	return &schemaChecker{doc: doc, compiler: c, routes: New(nil, &Options{Metrics: NewMetrics("")})}
-}
-
-// checkExchange returns the mismatches of an exchange.
-func (c *schemaChecker) checkExchange(request, response []byte) (problems []error) {
-	method, target, _ := strings.Cut(firstLine(request), " ")
-	_, pattern := c.routes.mux.Handler(httptest.NewRequest(method, target, nil))
-	status, err := strconv.Atoi(firstLine(response))
-	if err != nil || pattern == "" || !strings.Contains(string(response), "\nContent-Type: application/json\n") {
-		return nil
-	}
-	_, path := splitPattern(pattern)
-	at := []string{"paths", path, strings.ToLower(method)}
-	responses := c.schemaAt(at...)["responses"].(map[string]any)
-	schema := []string{"components", "responses", "Error"}
-	if responses[strconv.Itoa(status)] != nil && status != 501 {
-		schema = append(slices.Clone(at), "responses", strconv.Itoa(status))
-	}
-	problems = append(problems, c.validateBody(append(schema, "content", "application/json", "schema"), messageBody(response)))
-	if body := toDocumented(messageBody(request)); status == 200 && body != nil && c.schemaAt(at...)["requestBody"] != nil {
-		problems = append(problems, c.validateBody(append(at, "requestBody", "content", "application/json", "schema"), body))
-	}
-	return slices.DeleteFunc(problems, func(err error) bool { return err == nil })
-}
-
-// toDocumented converts a request body to camelCase and removes nulls, which count as
-// absent. It returns nil if the body is not an object.
-func toDocumented(body []byte) []byte {
-	var fields map[string]any
-	if json.Unmarshal(body, &fields) != nil || fields == nil {
-		return nil
-	}
-	maps.DeleteFunc(fields, func(_ string, v any) bool { return v == nil })
-	text, _ := json.Marshal(renameKeys(fields))
-	return text
-}
-
-func (c *schemaChecker) schemaAt(keys ...string) map[string]any {
-	at := c.doc
-	for _, key := range keys {
-		at, _ = at[key].(map[string]any)
-	}
-	return at
-}
-
-func (c *schemaChecker) validateBody(at []string, body []byte) error {
-	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
-	for i := range at {
-		at[i] = escape.Replace(at[i])
-	}
-	schema, err := c.compiler.Compile("openapi.json#/" + strings.Join(at, "/"))
-	if err != nil {
-		return err
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	c.checked++
-	return schema.Validate(v)
-}
-
-func messageBody(message []byte) []byte {
-	_, body, _ := bytes.Cut(message, []byte("\n\n"))
-	return body
 }
 
 // The page lists every operation and has no inline scripts or styles.

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"agenthost/pkg/server"
 )
@@ -79,31 +78,4 @@ func TestDocsWithoutToken(t *testing.T) {
 	for _, path := range []string{"/docs", "/openapi.json"} {
 		expectResponse(t, e.serve("GET", path, ""), 200, open.serve("GET", path, "").Body.String())
 	}
-}
-
-// The Dev UI has a content security policy that forbids framing.
-func TestDevUIPolicy(t *testing.T) {
-	e := newEnv(t, &server.Options{UI: fstest.MapFS{"index.html": {Data: []byte("<p>")}, "main.js": {Data: []byte("1")}}})
-	for _, path := range []string{"/dev-ui/", "/dev-ui/main.js"} {
-		h := e.serve("GET", path, "").Header()
-		policy := h.Get("Content-Security-Policy")
-		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || h.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("GET %s: the headers are %v", path, h)
-		}
-	}
-}
-
-// The Dev UI labels its recordings as 16 kHz, so it must not record at 22 kHz.
-func TestDevUIRecordsAt16kHz(t *testing.T) {
-	e := newEnv(t, &server.Options{UI: fstest.MapFS{
-		"index.html":                {Data: []byte("<p>")},
-		"assets/audio-processor.js": {Data: []byte("this.targetSampleRate = 22000;  // rate")},
-	}})
-	w := e.serve("GET", "/dev-ui/assets/audio-processor.js", "")
-	expectResponse(t, w, 200, "this.targetSampleRate = 16000;  // rate")
-	if h := w.Header(); h.Get("Content-Type") != "text/javascript; charset=utf-8" || h.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("the headers are %v", h)
-	}
-	without := newEnv(t, &server.Options{UI: fstest.MapFS{"index.html": {Data: []byte("<p>")}}})
-	expectResponse(t, without.serve("GET", "/dev-ui/assets/audio-processor.js", ""), 404, `{"detail":"Not Found"}`)
 }

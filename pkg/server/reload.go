@@ -70,12 +70,13 @@ func (s *Services) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	defer stop()
 	st := s.newStream(w, true)
 	defer st.StartKeepAlive(stop)()
+	devUI := slices.ContainsFunc(s.extensions, func(x *Extension) bool { return x.DevUI })
 	for lastSent := 0; ; {
 		reports, more := s.reportsAfter(lastSent)
 		if len(reports) > 0 {
 			lastSent = reports[len(reports)-1].Number
 		}
-		if st.SendJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.listStatuses(), s.faultyFolders(), append([]Report{}, reports...)}) != nil {
+		if st.SendJSON(changesBody{s.opts.Version, devUI, s.listStatuses(), s.faultyFolders(), append([]Report{}, reports...)}) != nil {
 			return nil // the client has disconnected
 		}
 		select {

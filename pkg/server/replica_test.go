@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"agenthost/internal/servertest"
 	"agenthost/internal/testdb"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/runtime"
@@ -162,7 +163,7 @@ func newLeasedEnv(t *testing.T, url string, lease time.Duration) *env {
 			t.Error(err)
 		}
 	})
-	return &env{host, st, server.New(host, nil)}
+	return wrapEnv(&servertest.Env{Host: host, Store: st, Server: server.New(host, nil)})
 }
 
 // startPooler starts a PgBouncer in transaction mode for an empty PostgreSQL schema. It
@@ -221,7 +222,7 @@ func newReplica(t *testing.T, at string) *env {
 			t.Error(err)
 		}
 	})
-	return &env{host, st, server.New(host, nil)}
+	return wrapEnv(&servertest.Env{Host: host, Store: st, Server: server.New(host, nil)})
 }
 
 // Two replicas share a PgBouncer in transaction mode without special URL parameters.

@@ -17,6 +17,7 @@ func PathKey(r *http.Request) session.Key {
 	return session.Key{App: r.PathValue("app"), User: r.PathValue("user"), ID: r.PathValue("session")}
 }
 
+// ReadQueryFlag reads a boolean of the query; an absent one is false. The response to its error is 422.
 func ReadQueryFlag(r *http.Request, name string) (bool, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

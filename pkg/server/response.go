@@ -18,6 +18,7 @@ type detailBody struct {
 // internalDetail is the detail of errors whose cause is only logged.
 const internalDetail = "internal error"
 
+// EncodeJSON encodes a value without escaping HTML.
 func EncodeJSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -28,6 +29,7 @@ func EncodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
+// WriteJSON responds with 200 and a value in JSON. Errors of encoding come before the response.
 func WriteJSON(w http.ResponseWriter, v any) error {
 	text, err := EncodeJSON(v)
 	if err != nil {

@@ -85,6 +85,8 @@ type Extension struct {
 	// ListApps returns the names of apps that /list-apps lists next to those of the host, such
 	// as drafts; nil for none.
 	ListApps func() []string
+	// DevUI reports that the routes serve ADK's web client at /dev-ui/: the page links to it.
+	DevUI bool
 	// Sessions are sessions outside of the store; nil for none.
 	Sessions ForeignSessions
 }

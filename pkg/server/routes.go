@@ -150,7 +150,5 @@ func (s *Services) runRoutes() []Route {
 func (s *Services) ownExtensions() []*Extension {
 	return []*Extension{
 		{Routes: s.liveRoutes()},
-		{Routes: s.devUIRoutes(), ListApps: s.drafts.appNames},
-		{Routes: s.evalRoutes(), Sessions: &evalSessions{s}},
 	}
 }

@@ -2,10 +2,8 @@ package server
 
 import (
 	"context"
-	"io/fs"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"time"
 
@@ -76,17 +74,6 @@ type Options struct {
 	AutoCreateSession bool
 	// Metrics are served at GET /metrics; nil disables the route.
 	Metrics *Metrics
-	// Traces are the spans shown to developers; nil shows none.
-	Traces *Traces
-	// Folders gives developers access to the files of apps; nil gives none.
-	Folders Folders
-	// Dev lets any client that may use the developer routes write the files of Folders and
-	// run eval sets.
-	Dev bool
-	// Evaluator runs eval sets for clients that may write; nil disables it.
-	Evaluator Evaluator
-	// UI is a built ADK Web bundle, served at /dev-ui/; nil disables it.
-	UI fs.FS
 	// Grants receive the answers of authorization servers at /oauth/callback; nil disables
 	// the route.
 	Grants *connection.Grants
@@ -97,16 +84,6 @@ type Options struct {
 	// NewID generates the IDs of invocations that change a state; the default is random
 	// UUIDs.
 	NewID func() string
-}
-
-// Folders gives developers access to the files of apps.
-type Folders interface {
-	// Open opens the folder of an app. The error is [session.ErrNotFound] if there is
-	// none.
-	Open(app string) (*os.Root, error)
-	// Save writes YAML files to the folder of an app, creates the folder if needed, and
-	// waits for the reload. If the diagnostics contain errors, no file is written.
-	Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error)
 }
 
 // A Reloader loads apps when their files change.
@@ -211,7 +188,6 @@ func New(host *runtime.Host, opts *Options) *Server {
 	s.artifactReadiness = readiness{ping: func(ctx context.Context) error { return host.Store().Artifacts.Ping(ctx) }, clock: s.opts.Clock}
 	s.memoryReadiness = readiness{ping: func(ctx context.Context) error { return host.Store().Memories.Ping(ctx) }, clock: s.opts.Clock}
 	s.changeStreams = make(chan struct{}, s.opts.MaxChangeStreams)
-	s.evalRuns = make(chan struct{}, maxEvalRuns)
 	s.userLimiter = rateLimiter{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
 	s.liveSockets = liveSockets{most: s.opts.MaxLiveSockets, mostPerUser: s.opts.MaxUserLiveSockets}
 	s.tickets = ticketStore{clock: s.opts.Clock}

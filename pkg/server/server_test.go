@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"agenthost/internal/servertest"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/tool"
@@ -160,7 +161,7 @@ func TestHandlerPanics(t *testing.T) {
 // A preview without a user ID is that of a new user, whatever the tools need.
 func TestPreviewWithoutUser(t *testing.T) {
 	e := newEnv(t, nil)
-	e.addLLMApp(t, "filing", &runtime.LLMOptions{Model: scriptedModel(t), Tools: []tool.Tool{builtinTool(t, "load_artifacts")}})
+	e.addLLMApp(t, "filing", &runtime.LLMOptions{Model: scriptedModel(t), Tools: []tool.Tool{servertest.BuiltinTool(t, "load_artifacts")}})
 	if w := e.serve("POST", "/apps/filing/preview", `{"text":"hi"}`); w.Code != 200 || !strings.Contains(w.Body.String(), `"name":"load_artifacts"`) {
 		t.Errorf("preview without a user = %d %s", w.Code, w.Body)
 	}

@@ -39,13 +39,8 @@ type Services struct {
 	liveSockets             liveSockets
 	tickets                 ticketStore
 	detachedRuns            cancelGroup
-	drafts                  draftStore
-	evalEdits               sync.Mutex // serializes changes of eval sets
-	// evalRuns is the semaphore of eval runs.
-	evalRuns    chan struct{}
-	evalResults resultChecks
-	responses   *responseBudget
-	extensions  []*Extension
+	responses               *responseBudget
+	extensions              []*Extension
 
 	// openAPI and docsPage encode their documents on first use.
 	openAPI, docsPage func() ([]byte, error)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"agenthost/internal/servertest"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
@@ -54,7 +55,7 @@ func TestRequestHasOneTimeout(t *testing.T) {
 			Revisions: memstore.NewRevisions(), Unshared: true,
 		}, nil)
 		host := runtime.NewHost(st, nil)
-		e := &env{host, st, server.New(host, nil)}
+		e := wrapEnv(&servertest.Env{Host: host, Store: st, Server: server.New(host, nil)})
 		e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 		e.createSession(t, "hello", "s")
 		for _, tt := range []struct {

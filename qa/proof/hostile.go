@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"agenthost/pkg/server"
+	"agenthost/wing/devui"
+	"agenthost/wing/evaluation/evalweb"
 )
 
 const (
@@ -175,7 +177,7 @@ func (g *attackProof) sendAttack(ctx context.Context) error {
 	}
 	var slow sync.WaitGroup
 	slow.Go(func() { g.slowKept = g.countSlowClientsKept(ctx) })
-	a := &requestGenerator{random: rand.New(rand.NewPCG(g.site.seed, 0)), patterns: server.New(nil, &server.Options{Metrics: server.NewMetrics("")}).Patterns()}
+	a := &requestGenerator{random: rand.New(rand.NewPCG(g.site.seed, 0)), patterns: server.New(nil, &server.Options{Metrics: server.NewMetrics(""), Extensions: serverExtensions()}).Patterns()}
 	var err error
 	g.report, err = sendHostileRequests(ctx, g.hostAddr(), a, g.site.choose(1500, 10_000))
 	slow.Wait()
@@ -221,4 +223,9 @@ func (g *attackProof) countStuckSessions(ctx context.Context) (stuck int) {
 		c.close()
 	}
 	return stuck
+}
+
+// serverExtensions lists what adds routes to the server of agenthost.
+func serverExtensions() []func(*server.Services) *server.Extension {
+	return []func(*server.Services) *server.Extension{devui.Extend(nil), evalweb.Extend(nil)}
 }

@@ -52,7 +52,7 @@ func attackNaiveHost(ctx context.Context, shots int) (report *attackReport, err 
 	web := &http.Server{Handler: http.HandlerFunc(serveNaiveHost), ReadTimeout: time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(l) }()
-	a := &requestGenerator{random: rand.New(rand.NewPCG(1, 0)), patterns: server.New(nil, nil).Patterns()}
+	a := &requestGenerator{random: rand.New(rand.NewPCG(1, 0)), patterns: server.New(nil, &server.Options{Extensions: serverExtensions()}).Patterns()}
 	report, err = sendHostileRequests(ctx, l.Addr().String(), a, shots)
 	err = errors.Join(err, web.Close())
 	if serveErr := <-ended; !errors.Is(serveErr, http.ErrServerClosed) {

@@ -26,7 +26,7 @@ func TestHostileClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	srv := server.New(s.host, &server.Options{ReadTimeout: time.Second, AutoCreateSession: true, Metrics: server.NewMetrics("")})
+	srv := server.New(s.host, &server.Options{ReadTimeout: time.Second, AutoCreateSession: true, Metrics: server.NewMetrics(""), Extensions: serverExtensions()})
 	web := httptest.NewServer(srv)
 	defer web.Close()
 	a := &requestGenerator{random: rand.New(rand.NewPCG(1, 0)), patterns: srv.Patterns()}

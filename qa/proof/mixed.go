@@ -317,7 +317,7 @@ func (e *endless) Read(p []byte) (int, error) {
 
 // sendHostile sends hostile requests until the context ends.
 func (m *mixedLoad) sendHostile(ctx context.Context, seed uint64) error {
-	a := &requestGenerator{random: rand.New(rand.NewPCG(seed, 7)), patterns: server.New(nil, &server.Options{Metrics: server.NewMetrics("")}).Patterns()}
+	a := &requestGenerator{random: rand.New(rand.NewPCG(seed, 7)), patterns: server.New(nil, &server.Options{Metrics: server.NewMetrics(""), Extensions: serverExtensions()}).Patterns()}
 	for ctx.Err() == nil {
 		report, err := sendHostileRequests(ctx, strings.TrimPrefix(m.host.url, "http://"), a, 100)
 		m.report.requests += report.requests
