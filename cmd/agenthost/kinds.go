@@ -8,7 +8,6 @@ import (
 
 	"agenthost/internal/auth"
 	"agenthost/internal/command"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/server"
@@ -35,9 +34,9 @@ func listKinds() loader.Kinds {
 		Models:     provider.Kinds(),
 		Tools:      slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds()),
 		Builtins:   slices.Concat(tool.Builtins(), mcptool.Toolsets(), openapitool.Toolsets()),
-		Agents:     agentconfig.AgentKinds(),
-		AgentTools: agentconfig.AgentToolKinds(),
-		Plugins:    agentconfig.PluginKinds(),
+		Agents:     loader.AgentKinds(),
+		AgentTools: loader.AgentToolKinds(),
+		Plugins:    loader.PluginKinds(),
 		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
 		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},
 	}

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -46,9 +45,9 @@ func serve(ctx context.Context, folder, address string) error {
 		Models:     provider.Kinds(),
 		Tools:      tool.Kinds(),
 		Builtins:   tool.Builtins(),
-		Agents:     agentconfig.AgentKinds(),
-		AgentTools: agentconfig.AgentToolKinds(),
-		Plugins:    agentconfig.PluginKinds(),
+		Agents:     loader.AgentKinds(),
+		AgentTools: loader.AgentToolKinds(),
+		Plugins:    loader.PluginKinds(),
 	}
 	watch := loader.NewWatch(loader.New(kinds, nil), host, []string{folder}, &loader.WatchOptions{Problems: os.Stderr})
 	if err := watch.Sync(ctx); err != nil { // load the apps

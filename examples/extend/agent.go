@@ -3,28 +3,28 @@ package main
 import (
 	"context"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
 
 // agentClasses lists our classes of agents.
-func agentClasses() spec.Kinds[agentconfig.AgentEnv, runtime.Agent] {
-	return spec.Kinds[agentconfig.AgentEnv, runtime.Agent]{
+func agentClasses() spec.Kinds[loader.AgentEnv, runtime.Agent] {
+	return spec.Kinds[loader.AgentEnv, runtime.Agent]{
 		spec.NewKind("FirstAnswerAgent", "Runs its sub-agents in order until one answers.", newFirstAnswer),
 	}
 }
 
 // firstAnswerConfig is the YAML of a FirstAnswerAgent.
 type firstAnswerConfig struct {
-	Common agentconfig.CommonConfig `yaml:",inline"`
+	Common loader.CommonConfig `yaml:",inline"`
 }
 
 // AgentRefs returns the sub-agents, which the loader builds first.
-func (c *firstAnswerConfig) AgentRefs() []*agentconfig.AgentRef { return c.Common.AgentRefs() }
+func (c *firstAnswerConfig) AgentRefs() []*loader.AgentRef { return c.Common.AgentRefs() }
 
-func newFirstAnswer(_ context.Context, env agentconfig.AgentEnv, c *firstAnswerConfig) (runtime.Agent, error) {
+func newFirstAnswer(_ context.Context, env loader.AgentEnv, c *firstAnswerConfig) (runtime.Agent, error) {
 	return &firstAnswer{runtime.Base{
 		AgentName: c.Common.Name.Value, AgentDescription: c.Common.Description, Children: env.SubAgents,
 	}}, nil

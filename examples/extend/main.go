@@ -8,7 +8,6 @@ import (
 	"log"
 	"os"
 
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
@@ -67,8 +66,8 @@ func newLoader() *loader.Loader {
 		Models:     append(provider.Kinds(), providers()...),
 		Tools:      append(tool.Kinds(), toolKinds()...),
 		Builtins:   tool.Builtins(),
-		Agents:     append(agentconfig.AgentKinds(), agentClasses()...),
-		AgentTools: agentconfig.AgentToolKinds(),
-		Plugins:    append(agentconfig.PluginKinds(), plugins()...),
+		Agents:     append(loader.AgentKinds(), agentClasses()...),
+		AgentTools: loader.AgentToolKinds(),
+		Plugins:    append(loader.PluginKinds(), plugins()...),
 	}, nil)
 }

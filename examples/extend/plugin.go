@@ -5,14 +5,14 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
 
 // plugins lists our plugins.
-func plugins() spec.Kinds[agentconfig.PluginEnv, *runtime.Plugin] {
-	return spec.Kinds[agentconfig.PluginEnv, *runtime.Plugin]{
+func plugins() spec.Kinds[loader.PluginEnv, *runtime.Plugin] {
+	return spec.Kinds[loader.PluginEnv, *runtime.Plugin]{
 		spec.NewKind("opening_hours", "Answers that the shop is closed.", newOpeningHours),
 	}
 }
@@ -23,7 +23,7 @@ type openingHoursConfig struct {
 	Answer string `yaml:"answer" default:"We are closed." doc:"The answer while it is closed."`
 }
 
-func newOpeningHours(_ context.Context, _ agentconfig.PluginEnv, c *openingHoursConfig) (*runtime.Plugin, error) {
+func newOpeningHours(_ context.Context, _ loader.PluginEnv, c *openingHoursConfig) (*runtime.Plugin, error) {
 	return &runtime.Plugin{
 		Name: "opening_hours",
 		BeforeRun: func(context.Context, *runtime.Invocation) (*genai.Content, error) {

@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"agenthost/internal/auth"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -103,9 +102,9 @@ func Kinds() loader.Kinds {
 		Models:     provider.Kinds(),
 		Tools:      slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds()),
 		Builtins:   slices.Concat(tool.Builtins(), mcptool.Toolsets(), openapitool.Toolsets()),
-		Agents:     agentconfig.AgentKinds(),
-		AgentTools: agentconfig.AgentToolKinds(),
-		Plugins:    agentconfig.PluginKinds(),
+		Agents:     loader.AgentKinds(),
+		AgentTools: loader.AgentToolKinds(),
+		Plugins:    loader.PluginKinds(),
 		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
 		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},
 	}

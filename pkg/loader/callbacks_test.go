@@ -8,7 +8,6 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/testenv"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -22,7 +21,7 @@ func TestFunctions(t *testing.T) {
 	guard := func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		return model.ModelText("guarded " + m.Agent().Name()), nil
 	}
-	opts := &loader.Options{Functions: agentconfig.Functions{Callbacks: map[string]runtime.Callbacks{
+	opts := &loader.Options{Functions: loader.Functions{Callbacks: map[string]runtime.Callbacks{
 		"my_pkg.guard": {BeforeAgent: []runtime.AgentFunc{guard}},
 	}}}
 	dir := filepath.Join(t.TempDir(), "app")
@@ -62,7 +61,7 @@ func TestFunctions(t *testing.T) {
 // and to refer to it by the last word of its name.
 func TestNodeFunctionByName(t *testing.T) {
 	route := func(context.Context, *runtime.CallbackContext, any) (any, error) { return "again", nil }
-	opts := &loader.Options{Functions: agentconfig.Functions{Nodes: map[string]runtime.NodeFunc{".agent.route": route}}}
+	opts := &loader.Options{Functions: loader.Functions{Nodes: map[string]runtime.NodeFunc{".agent.route": route}}}
 	dir := filepath.Join(t.TempDir(), "app")
 	write(t, filepath.Join(dir, "root_agent.yaml"), "agent_class: Workflow\nname: a\nedges: [[START, .agent.route, w], [w, {again: route}]]\nagents: {w: {instruction: x, include_contents: none}}\n")
 	app, ds := loader.New(testenv.Kinds(), opts).Load(t.Context(), dir)

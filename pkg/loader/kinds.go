@@ -5,7 +5,6 @@ import (
 	"path"
 
 	"agenthost/internal/policy"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -23,13 +22,13 @@ type Kinds struct {
 	Tools spec.Kinds[tool.Env, tool.Set]
 	// Builtins are the tools that documents name by name:, such as [tool.Builtins].
 	Builtins spec.Kinds[tool.Env, tool.Set]
-	// Agents are the classes of agents, such as [agentconfig.AgentKinds].
-	Agents spec.Kinds[agentconfig.AgentEnv, runtime.Agent]
+	// Agents are the classes of agents, such as [AgentKinds].
+	Agents spec.Kinds[AgentEnv, runtime.Agent]
 	// AgentTools are the tools that run an agent or a model, such as
-	// [agentconfig.AgentToolKinds].
-	AgentTools spec.Kinds[agentconfig.AgentToolEnv, tool.Set]
-	// Plugins are the plugins of app.yaml, such as [agentconfig.PluginKinds].
-	Plugins spec.Kinds[agentconfig.PluginEnv, *runtime.Plugin]
+	// [AgentToolKinds].
+	AgentTools spec.Kinds[AgentToolEnv, tool.Set]
+	// Plugins are the plugins of app.yaml, such as [PluginKinds].
+	Plugins spec.Kinds[PluginEnv, *runtime.Plugin]
 	// Files are the files of apps besides their documents, in the order of their schemas.
 	Files []FileKind
 	// Gates run in this order, each only if those before it found no errors.

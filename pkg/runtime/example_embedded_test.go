@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
@@ -33,8 +32,8 @@ func Example_embedded() {
 		m.State.Set("name", "Ana")
 		return nil, nil // no answer: the agent itself runs
 	}
-	kinds := loader.Kinds{Models: provider.Kinds(), Agents: agentconfig.AgentKinds()}
-	app, problems := loader.New(kinds, &loader.Options{Functions: agentconfig.Functions{
+	kinds := loader.Kinds{Models: provider.Kinds(), Agents: loader.AgentKinds()}
+	app, problems := loader.New(kinds, &loader.Options{Functions: loader.Functions{
 		Tools:     map[string]tool.Tool{"till.vat": vat},
 		Callbacks: map[string]runtime.Callbacks{"till.greet": {BeforeAgent: []runtime.AgentFunc{greet}}},
 	}}).Load(context.Background(), "testdata/examples/till")

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/testenv"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -80,7 +79,7 @@ func Example_functions() {
 		}
 		return nil, nil // no answer: the agent itself runs
 	}
-	app, problems := loader.New(testenv.Kinds(), &loader.Options{Functions: agentconfig.Functions{
+	app, problems := loader.New(testenv.Kinds(), &loader.Options{Functions: loader.Functions{
 		Tools:         map[string]tool.Tool{"my_pkg.tools.roll_die": roll},
 		Callbacks:     map[string]runtime.Callbacks{"my_pkg.bye": {BeforeAgent: []runtime.AgentFunc{bye}}},
 		CodeExecutors: map[string]runtime.CodeExecutor{"upper": upperExecutor{}},

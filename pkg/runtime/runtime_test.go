@@ -10,7 +10,6 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/testenv"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -32,7 +31,7 @@ func TestTraces(t *testing.T) {
 }
 
 // testFunctions are the code that transcripts name.
-func testFunctions(t *testing.T) agentconfig.Functions {
+func testFunctions(t *testing.T) loader.Functions {
 	stop, err := tool.FromFunc("stop", "Ends the agent's run.", func(_ context.Context, call *tool.Call, _ struct{}) (string, error) {
 		call.EndInvocation()
 		return "stopped", nil
@@ -40,7 +39,7 @@ func testFunctions(t *testing.T) agentconfig.Functions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return agentconfig.Functions{
+	return loader.Functions{
 		Tools: map[string]tool.Tool{"test.stop": stop},
 		Callbacks: map[string]runtime.Callbacks{"test.end": {
 			BeforeAgent: []runtime.AgentFunc{func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {

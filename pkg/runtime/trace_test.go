@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"agenthost/internal/testenv"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
@@ -51,7 +50,7 @@ func newTracedEnv(t *testing.T, opts *testenv.Options) *testenv.Env {
 		}
 		return &tool.Result{Response: map[string]any{"found": "secret"}}, nil
 	}}
-	opts.Loader = &loader.Options{Functions: agentconfig.Functions{Tools: map[string]tool.Tool{"test.look_up": lookUp}}}
+	opts.Loader = &loader.Options{Functions: loader.Functions{Tools: map[string]tool.Tool{"test.look_up": lookUp}}}
 	e := testenv.New(t, opts)
 	files := map[string][]byte{}
 	for name, text := range tracedFiles {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/tool"
@@ -13,8 +12,8 @@ func listKinds() loader.Kinds {
 		Models:     provider.Kinds(),
 		Tools:      tool.Kinds(),
 		Builtins:   tool.Builtins(),
-		Agents:     agentconfig.AgentKinds(),
-		AgentTools: agentconfig.AgentToolKinds(),
-		Plugins:    agentconfig.PluginKinds(),
+		Agents:     loader.AgentKinds(),
+		AgentTools: loader.AgentToolKinds(),
+		Plugins:    loader.PluginKinds(),
 	}
 }

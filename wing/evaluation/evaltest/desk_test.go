@@ -3,14 +3,13 @@ package evaltest_test
 import (
 	"testing"
 
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/tool"
 	"agenthost/wing/evaluation/evaltest"
 )
 
-var kinds = loader.Kinds{Models: provider.Kinds(), Tools: tool.Kinds(), Agents: agentconfig.AgentKinds()}
+var kinds = loader.Kinds{Models: provider.Kinds(), Tools: tool.Kinds(), Agents: loader.AgentKinds()}
 
 func TestDesk(t *testing.T) {
 	evaltest.Run(t, "testdata/desk", &evaltest.Options{Kinds: kinds, Sets: []string{"orders"}, Runs: 2})

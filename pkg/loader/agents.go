@@ -1,0 +1,37 @@
+package loader
+
+import (
+	"agenthost/pkg/agentconfig"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// What a kind of a program declares and gets. A config of an agent class embeds
+// [CommonConfig] and, for the agents and tools to build first, has methods AgentRefs and
+// ToolRefs that return references of its fields.
+type (
+	// AgentEnv is what the loader has resolved for an agent before it is built.
+	AgentEnv = agentconfig.AgentEnv
+	// AgentToolEnv is the same for a tool that runs an agent or a model.
+	AgentToolEnv = agentconfig.AgentToolEnv
+	// PluginEnv is the same for a plugin.
+	PluginEnv = agentconfig.PluginEnv
+	// CommonConfig has the fields that all agent classes have.
+	CommonConfig = agentconfig.CommonConfig
+	// AgentRef is a field that refers to an agent: a file, a name or the agent inline.
+	AgentRef = agentconfig.AgentRef
+	// ToolRef is a field that refers to a tool: its settings or a name.
+	ToolRef = agentconfig.ToolRef
+	// Functions are Go functions that documents name, by these names.
+	Functions = agentconfig.Functions
+)
+
+// AgentKinds returns the agent classes of agenthost.
+func AgentKinds() spec.Kinds[AgentEnv, runtime.Agent] { return agentconfig.AgentKinds() }
+
+// AgentToolKinds returns the tools of agenthost that run an agent or a model.
+func AgentToolKinds() spec.Kinds[AgentToolEnv, tool.Set] { return agentconfig.AgentToolKinds() }
+
+// PluginKinds returns the plugins of agenthost.
+func PluginKinds() spec.Kinds[PluginEnv, *runtime.Plugin] { return agentconfig.PluginKinds() }
