@@ -30,7 +30,7 @@ var floors = []floor{
 	{"kernel: models and stores", []string{"pkg/provider", "pkg/store"}},
 	{"kernel: stores", []string{"pkg/store/memstore", "pkg/store/kvstore", "pkg/store/dirstore"}},
 	{"kernel: runtime and schemes of stores", []string{"pkg/runtime", "pkg/store/storeurl"}},
-	{"kernel: configuration and databases", []string{"pkg/agentconfig", "pkg/store/sqlstore"}},
+	{"kernel: configuration and databases", []string{"internal/agentconfig", "pkg/store/sqlstore"}},
 	{"shared: turns of tests and evaluations", []string{"internal/turn", "internal/toolstub"}},
 	{"kernel: loader", []string{"pkg/loader"}},
 	{"kernel: server", []string{"pkg/server"}},
@@ -41,7 +41,7 @@ var floors = []floor{
 // added; one that is cut leaves the list.
 var openTies = []string{
 	"internal/turn > wing/live",
-	"pkg/agentconfig > wing/wasi",
+	"internal/agentconfig > wing/wasi",
 	"pkg/loader > wing/programs",
 	"pkg/loader > wing/programs/sandbox",
 	"pkg/loader > wing/wasi",

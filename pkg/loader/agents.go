@@ -1,7 +1,7 @@
 package loader
 
 import (
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"time"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/spec"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )

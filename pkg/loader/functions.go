@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agenthost/internal/agentconfig"
 	"agenthost/internal/safe"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"

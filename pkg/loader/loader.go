@@ -25,8 +25,8 @@ import (
 	"regexp"
 	"strings"
 
+	"agenthost/internal/agentconfig"
 	"agenthost/internal/policy"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"

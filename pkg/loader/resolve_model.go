@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/agentconfig"
 	"agenthost/internal/policy"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"

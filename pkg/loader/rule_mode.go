@@ -3,7 +3,7 @@ package loader
 import (
 	"slices"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )

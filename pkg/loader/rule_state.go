@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/agentconfig"
+	"agenthost/internal/agentconfig"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/agentconfig"
 	"agenthost/internal/limit"
 	"agenthost/internal/policy"
-	"agenthost/pkg/agentconfig"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
