@@ -9,7 +9,6 @@ import (
 
 	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalrun"
-	"agenthost/wing/evaluation/evalstats"
 )
 
 // significant is the p below which a difference counts.
@@ -94,7 +93,7 @@ func (r *Report) compareRun(job *evalrun.Job, cases []*Case, b *evalrun.Baseline
 		}
 		slices.Sort(result.Missing)
 	}
-	result.P = evalstats.McNemarTest(result.Better, result.Worse)
+	result.P = testPairs(result.Better, result.Worse)
 	result.compareMetrics()
 	r.Comparisons = append(r.Comparisons, result)
 }
@@ -120,7 +119,7 @@ func (r *Comparison) addCase(c *Case, before *evalrun.Outcome) {
 	}
 	b.Regression = b.Change == worse
 	if c.Runs > 1 || b.Runs > 1 {
-		p := evalstats.FisherTest(b.Runs, b.PassedRuns, c.Runs, c.PassedRuns)
+		p := testShares(b.Runs, b.PassedRuns, c.Runs, c.PassedRuns)
 		b.P, b.Regression = &p, b.Regression && p < significant
 	}
 	if b.Regression {
@@ -168,9 +167,9 @@ func (r *Comparison) compareMetrics() {
 		m := &r.Metrics[i]
 		m.Mean /= float64(len(m.differences))
 		m.Baseline /= float64(len(m.differences))
-		p[i] = evalstats.PermutationTest(m.differences)
+		p[i] = testDifferences(m.differences)
 	}
-	for i, adjusted := range evalstats.AdjustHolm(p) {
+	for i, adjusted := range adjustTests(p) {
 		m := &r.Metrics[i]
 		if m.P = adjusted; m.P < significant && m.Mean < m.Baseline {
 			r.Regressions = append(r.Regressions, fmt.Sprintf("%s fell from %s to %s on average, p %s", shortMetricName(m.Name), formatScore(m.Baseline), formatScore(m.Mean), formatP(m.P)))

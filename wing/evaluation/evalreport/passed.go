@@ -3,9 +3,8 @@ package evalreport
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
-
-	"agenthost/wing/evaluation/evalstats"
 )
 
 // maxK is the largest k of pass@k and pass^k in a report.
@@ -29,10 +28,10 @@ func newPassRate(runs, passed int) *PassRate {
 		return nil
 	}
 	p := &PassRate{Share: float64(passed) / float64(runs)}
-	p.Low, p.High = evalstats.WilsonInterval(runs, passed)
+	p.Low, p.High = estimateShare(runs, passed)
 	for k := 1; k <= min(runs, maxK); k++ {
-		p.AtK = append(p.AtK, evalstats.PassAtK(runs, passed, k))
-		p.HatK = append(p.HatK, evalstats.PassHatK(runs, passed, k))
+		p.AtK = append(p.AtK, estimatePassAtK(runs, passed, k))
+		p.HatK = append(p.HatK, estimatePassHatK(runs, passed, k))
 	}
 	return p
 }
@@ -82,4 +81,39 @@ func writePassRates(w io.Writer, cases []*Case) {
 			fmt.Fprintf(w, "%s, mean of the cases: %s\n", line.title, strings.Join(means, ", "))
 		}
 	}
+}
+
+// estimatePassAtK returns the unbiased estimate of the probability that at least one of k runs
+// passes, from n runs of which passed did: 1 - C(n-passed, k) / C(n, k) (Chen et al. 2021,
+// Evaluating Large Language Models Trained on Code). 1 ≤ k ≤ n.
+func estimatePassAtK(n, passed, k int) float64 { return 1 - drawnShare(n, n-passed, k) }
+
+// estimatePassHatK returns the unbiased estimate of the probability that all of k runs pass, from n
+// runs of which passed did: C(passed, k) / C(n, k) (Yao et al. 2024, τ-bench). 1 ≤ k ≤ n.
+func estimatePassHatK(n, passed, k int) float64 { return drawnShare(n, passed, k) }
+
+// drawnShare returns C(marked, k) / C(n, k): the probability that k of n runs, drawn without
+// replacement, are all marked.
+func drawnShare(n, marked, k int) float64 {
+	share := 1.0
+	for i := range k {
+		share *= float64(max(marked-i, 0)) / float64(n-i)
+	}
+	return share
+}
+
+// z95 is the quantile of a two-sided 95 % interval of the normal distribution.
+const z95 = 1.959963984540054
+
+// estimateShare returns the 95 % score interval of a share (Wilson 1927). Without runs it
+// is from 0 to 1.
+func estimateShare(n, passed int) (low, high float64) {
+	if n == 0 {
+		return 0, 1
+	}
+	size, share := float64(n), float64(passed)/float64(n)
+	center := share + z95*z95/(2*size)
+	spread := z95 * math.Sqrt(share*(1-share)/size+z95*z95/(4*size*size))
+	scale := 1 + z95*z95/size
+	return max((center-spread)/scale, 0), min((center+spread)/scale, 1)
 }

@@ -1,4 +1,4 @@
-package evalstats
+package evalreport
 
 import (
 	"cmp"
@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// McNemarTest returns the exact two-sided p of McNemar's test: of the pairs that differ,
+// testPairs returns the exact two-sided p of McNemar's test: of the pairs that differ,
 // better and worse are equally probable. It is also the sign test.
-func McNemarTest(better, worse int) float64 {
+func testPairs(better, worse int) float64 {
 	n := better + worse
 	if n == 0 {
 		return 1
@@ -21,9 +21,9 @@ func McNemarTest(better, worse int) float64 {
 	return min(2*tail, 1)
 }
 
-// FisherTest returns the one-sided p of Fisher's exact test: the probability that the second
+// testShares returns the one-sided p of Fisher's exact test: the probability that the second
 // sample has as few passed runs or fewer, if both have the same probability to pass.
-func FisherTest(n1, passed1, n2, passed2 int) float64 {
+func testShares(n1, passed1, n2, passed2 int) float64 {
 	all, passed := n1+n2, passed1+passed2
 	tail := 0.0
 	for i := max(passed-n1, 0); i <= passed2; i++ {
@@ -50,11 +50,11 @@ const (
 	samples = 20_000
 )
 
-// PermutationTest returns the two-sided p of the paired permutation test (Fisher 1935): how
+// testDifferences returns the two-sided p of the paired permutation test (Fisher 1935): how
 // often differences with random signs have a sum that is at least as far from 0. Pairs
 // without a difference do not matter. Up to 16 pairs it is exact, else it is estimated from
 // 20 000 samples with a fixed seed.
-func PermutationTest(differences []float64) float64 {
+func testDifferences(differences []float64) float64 {
 	d := slices.DeleteFunc(slices.Clone(differences), func(v float64) bool { return v == 0 })
 	if len(d) == 0 {
 		return 1
@@ -104,9 +104,9 @@ func sumSigned(d []float64, signs uint64) float64 {
 	return sum
 }
 
-// AdjustHolm adjusts the p of several tests by the method of Holm (1979), in their order: a
+// adjustTests adjusts the p of several tests by the method of Holm (1979), in their order: a
 // test is significant if its adjusted p is.
-func AdjustHolm(p []float64) []float64 {
+func adjustTests(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i

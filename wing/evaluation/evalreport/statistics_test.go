@@ -1,4 +1,4 @@
-package evalstats
+package evalreport
 
 import (
 	"math"
@@ -40,12 +40,12 @@ func TestPassed(t *testing.T) {
 						allPassed++
 					}
 				}
-				checkNear(t, "PassAtK", PassAtK(n, passed, k), float64(anyPassed)/float64(ways))
-				checkNear(t, "PassHatK", PassHatK(n, passed, k), float64(allPassed)/float64(ways))
+				checkNear(t, "PassAtK", estimatePassAtK(n, passed, k), float64(anyPassed)/float64(ways))
+				checkNear(t, "PassHatK", estimatePassHatK(n, passed, k), float64(allPassed)/float64(ways))
 			}
 		}
 	}
-	checkNear(t, "PassAtK of 1000 runs", PassAtK(1000, 500, 1), 0.5)
+	checkNear(t, "PassAtK of 1000 runs", estimatePassAtK(1000, 500, 1), 0.5)
 }
 
 // The intervals of published tables; they never leave 0 to 1.
@@ -59,9 +59,9 @@ func TestWilsonInterval(t *testing.T) {
 		{5, 0, 0, 0.4344825},
 		{0, 0, 0, 1},
 	} {
-		low, high := WilsonInterval(tt.n, tt.passed)
+		low, high := estimateShare(tt.n, tt.passed)
 		if math.Abs(low-tt.low) > 1e-6 || math.Abs(high-tt.high) > 1e-6 {
-			t.Errorf("WilsonInterval(%d, %d) = %v, %v, want %v, %v", tt.n, tt.passed, low, high, tt.low, tt.high)
+			t.Errorf("estimateShare(%d, %d) = %v, %v, want %v, %v", tt.n, tt.passed, low, high, tt.low, tt.high)
 		}
 	}
 }
@@ -72,9 +72,9 @@ func TestMcNemar(t *testing.T) {
 		better, worse int
 		p             float64
 	}{{0, 0, 1}, {0, 1, 1}, {3, 3, 1}, {0, 6, 0.03125}, {6, 0, 0.03125}, {2, 8, 0.109375}, {0, 5, 0.0625}} {
-		checkNear(t, "McNemarTest", McNemarTest(tt.better, tt.worse), tt.p)
+		checkNear(t, "McNemarTest", testPairs(tt.better, tt.worse), tt.p)
 	}
-	if p := McNemarTest(40_000, 60_000); !(p >= 0 && p < 1e-9) {
+	if p := testPairs(40_000, 60_000); !(p >= 0 && p < 1e-9) {
 		t.Errorf("McNemarTest of large counts = %v, want a small number", p)
 	}
 }
@@ -92,20 +92,20 @@ func TestFisher(t *testing.T) {
 		{5, 0, 5, 5, 1},
 		{1, 1, 1, 1, 1},
 	} {
-		checkNear(t, "FisherTest", FisherTest(tt.n1, tt.passed1, tt.n2, tt.passed2), tt.p)
+		checkNear(t, "FisherTest", testShares(tt.n1, tt.passed1, tt.n2, tt.passed2), tt.p)
 	}
 }
 
 // The permutation test tries all signs of few differences; the estimate for many is near to
 // the exact p, and is the same each time.
 func TestPermutation(t *testing.T) {
-	checkNear(t, "no differences", PermutationTest([]float64{0, 0}), 1)
-	checkNear(t, "six equal signs", PermutationTest([]float64{0.1, 0.2, 0.3, 0, 0.4, 0.5, 0.6}), 2.0/64)
-	checkNear(t, "both signs", PermutationTest([]float64{0.5, -0.5}), 1)
+	checkNear(t, "no differences", testDifferences([]float64{0, 0}), 1)
+	checkNear(t, "six equal signs", testDifferences([]float64{0.1, 0.2, 0.3, 0, 0.4, 0.5, 0.6}), 2.0/64)
+	checkNear(t, "both signs", testDifferences([]float64{0.5, -0.5}), 1)
 	many := slices.Repeat([]float64{0.1, 0.1, 0.1, -0.1}, 8)
 	// 24 of 32 equal differences: the sign test has the exact p.
-	exact, estimate := McNemarTest(24, 8), PermutationTest(many)
-	if math.Abs(exact-estimate) > 0.002 || estimate != PermutationTest(many) {
+	exact, estimate := testPairs(24, 8), testDifferences(many)
+	if math.Abs(exact-estimate) > 0.002 || estimate != testDifferences(many) {
 		t.Errorf("PermutationTest = %v, want %v", estimate, exact)
 	}
 }
@@ -113,9 +113,9 @@ func TestPermutation(t *testing.T) {
 // Holm's method: the smallest p counts for all tests, the next one for the others.
 func TestHolm(t *testing.T) {
 	for i, want := range []float64{0.03, 0.06, 0.06} {
-		checkNear(t, "AdjustHolm", AdjustHolm([]float64{0.01, 0.04, 0.03})[i], want)
+		checkNear(t, "AdjustHolm", adjustTests([]float64{0.01, 0.04, 0.03})[i], want)
 	}
-	if got := AdjustHolm(nil); len(got) != 0 {
+	if got := adjustTests(nil); len(got) != 0 {
 		t.Errorf("AdjustHolm of nothing = %v", got)
 	}
 }
