@@ -14,6 +14,8 @@
 //	read.go                     files of sets in all forms of ADK
 //	criterion.go                criteria and test_config.json
 //	result.go                   results, their files, and statuses
+//	outcome.go                  the result of all runs of a case
+//	scores.go, usage.go         what a metric returns, and what runs used
 //	select.go                   arguments SET:case,case, and IDs
 //	turns.go                    events of a session to turns
 //	evaluate.go                 one case: all its metrics, notes and the final status

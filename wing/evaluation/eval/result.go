@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"agenthost/internal/adkjson"
-	"agenthost/pkg/model"
 )
 
 // A Status is the outcome of a metric or a case.
@@ -128,6 +126,14 @@ type MetricResult struct {
 	Extra          Extra      `json:"-"`
 }
 
+// RequiredScore returns the threshold that the score was compared with, or nil.
+func (m *MetricResult) RequiredScore() *float64 {
+	if m.Criterion != nil && m.Criterion.Threshold != nil {
+		return m.Criterion.Threshold
+	}
+	return m.Threshold
+}
+
 // A TurnResult is a turn with its scores.
 type TurnResult struct {
 	Actual   *Invocation     `json:"actualInvocation"`
@@ -154,6 +160,20 @@ type CaseResult struct {
 	// Notes explain scores. ADK has no such field, and ignores it.
 	Notes []*Note `json:"notes,omitempty"`
 	Extra Extra   `json:"-"`
+}
+
+// DropTexts drops the conversation, and keeps scores, notes and times.
+func (r *CaseResult) DropTexts() {
+	r.Session = nil
+	for _, t := range r.Turns {
+		t.Expected = nil
+		if t.Actual != nil {
+			t.Actual = &Invocation{Duration: t.Actual.Duration}
+		}
+		for _, m := range t.Metrics {
+			m.Details = nil
+		}
+	}
 }
 
 // A Note explains a score, or why there is none.
@@ -192,177 +212,4 @@ func NewSetResult(app, set string, seconds float64) *SetResult {
 	}
 	id := app + "_" + set + "_" + stamp
 	return &SetResult{ID: id, Name: strings.ReplaceAll(id, "/", "_"), SetID: set, CreationTimestamp: seconds}
-}
-
-// MergeRuns returns the score of a metric over several runs: the mean over all turns of
-// all runs that have one.
-func MergeRuns(runs [][]*float64, threshold float64) (*float64, Status) {
-	mean := meanOf(slices.Concat(runs...))
-	return mean, StatusOf(mean, threshold)
-}
-
-// meanOf returns the mean of the scores that are not nil, or nil.
-func meanOf(scores []*float64) *float64 {
-	sum, n := 0.0, 0
-	for _, s := range scores {
-		if s != nil {
-			sum += *s
-			n++
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	mean := sum / float64(n)
-	return &mean
-}
-
-// Input is what a metric scores.
-type Input struct {
-	// Actual are the turns that happened, with the rubrics that apply to each.
-	Actual []*Invocation
-	// Expected are the turns of the case, as many as actual ones; nil for a scenario.
-	Expected []*Invocation
-	Scenario *Scenario
-	// Criterion is never nil.
-	Criterion *Criterion
-	// Threshold is that of the criterion, or else of the metric.
-	Threshold float64
-	// Judges opens judges, and Service is that of Vertex AI; see [Options].
-	Judges  Judges
-	Service Service
-}
-
-// A Service is the evaluation service of Vertex AI. It may be called concurrently.
-type Service interface {
-	// Evaluate sends the body of an evaluateInstances request, and returns that of the
-	// response. It retries errors that may be temporary itself.
-	Evaluate(ctx context.Context, body []byte) ([]byte, error)
-}
-
-// Scores are the result of a metric.
-type Scores struct {
-	// Overall is the score of the case; nil if it was not evaluated.
-	Overall *float64
-	Status  Status
-	// Turns has an item for each actual turn, or none if the metric was not evaluated.
-	Turns []*TurnScore
-	// Rubrics are the means of the rubric scores.
-	Rubrics []*RubricScore
-	Tokens  *TokenUsage
-	// Judge names the model that scored, if one did.
-	Judge string
-}
-
-// A TurnScore is the score of a turn.
-type TurnScore struct {
-	Score   *float64
-	Status  Status
-	Rubrics []*RubricScore
-	Tokens  *TokenUsage
-	// Reason explains the score, or why there is none.
-	Reason string
-	// Answer is an answer of the judge that could not be read.
-	Answer string
-}
-
-// ScoreTurns scores each turn by itself; nil for a turn that does not count. The score of the
-// case is the mean.
-func ScoreTurns(in *Input, score func(i int) *float64) *Scores {
-	s := &Scores{}
-	var all []*float64
-	for i := range in.Actual {
-		v := score(i)
-		all = append(all, v)
-		s.Turns = append(s.Turns, &TurnScore{Score: v, Status: StatusOf(v, in.Threshold)})
-	}
-	s.setOverall(meanOf(all), in.Threshold)
-	return s
-}
-
-func (s *Scores) setOverall(score *float64, threshold float64) {
-	s.Overall, s.Status = score, StatusOf(score, threshold)
-}
-
-// A CaseUsage is what a run of a case used.
-type CaseUsage struct {
-	// Turns are the model calls of the app; nil if it made none.
-	Turns *Usage `json:"turns,omitempty"`
-	// Judges are those of judges and of the simulated user; nil if there were none.
-	Judges *Usage `json:"judges,omitempty"`
-}
-
-// Usage adds up model calls.
-type Usage struct {
-	Calls int `json:"calls"`
-	// InputTokens and OutputTokens are the tokens of prompts, and of responses with their
-	// thoughts. Both are 0 if no model reported them.
-	InputTokens  int64 `json:"inputTokens"`
-	OutputTokens int64 `json:"outputTokens"`
-	// Cost is in US dollars; nil if a call has no price.
-	Cost *float64 `json:"costUsd,omitempty"`
-	// CachedAnswers counts answers that came from a cache instead of a call.
-	CachedAnswers int `json:"cachedAnswers,omitempty"`
-}
-
-// AddResponse adds the call of a complete response.
-func (u *Usage) AddResponse(r *model.Response) {
-	call := &Usage{Calls: 1}
-	if m := r.UsageMetadata; m != nil {
-		call.InputTokens = int64(m.PromptTokenCount) + int64(m.ToolUsePromptTokenCount)
-		call.OutputTokens = int64(m.CandidatesTokenCount) + int64(m.ThoughtsTokenCount)
-	}
-	if usd, ok := model.CostOf(r); ok {
-		call.Cost = &usd
-	}
-	u.Add(call)
-}
-
-// Add adds other calls; nil adds nothing.
-func (u *Usage) Add(other *Usage) {
-	if other == nil {
-		return
-	}
-	u.CachedAnswers += other.CachedAnswers
-	switch {
-	case other.Calls == 0:
-		return
-	case u.Calls == 0:
-		u.Cost = other.Cost
-	case u.Cost != nil && other.Cost != nil:
-		sum := *u.Cost + *other.Cost
-		u.Cost = &sum
-	default:
-		u.Cost = nil
-	}
-	u.Calls += other.Calls
-	u.InputTokens += other.InputTokens
-	u.OutputTokens += other.OutputTokens
-}
-
-// Tokens returns the sum of input and output; 0 if they are unknown.
-func (u *Usage) Tokens() int64 {
-	if u == nil {
-		return 0
-	}
-	return u.InputTokens + u.OutputTokens
-}
-
-// Add adds the usage of another run; nil adds nothing.
-func (u *CaseUsage) Add(other *CaseUsage) {
-	if other == nil {
-		return
-	}
-	for _, sum := range []struct {
-		to   **Usage
-		from *Usage
-	}{{&u.Turns, other.Turns}, {&u.Judges, other.Judges}} {
-		if sum.from == nil {
-			continue
-		}
-		if *sum.to == nil {
-			*sum.to = &Usage{}
-		}
-		(*sum.to).Add(sum.from)
-	}
 }

@@ -198,7 +198,7 @@ func vectorGroups() map[string]vectorCheck {
 				Runs      [][]*float64
 				Threshold float64
 			}](t, input)
-			score, status := MergeRuns(v.Runs, v.Threshold)
+			score, status := mergeScores(v.Runs, v.Threshold)
 			return result{"score": score, "status": status.String()}
 		},
 		"cli-selector":          checkSelections,

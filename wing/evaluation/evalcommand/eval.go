@@ -200,7 +200,7 @@ type evalSubject struct {
 	app   *runtime.App
 	model string
 	// baselines are those of --baseline by the IDs of the sets.
-	baselines map[string]*evalrun.Baseline
+	baselines map[string]*eval.SetResult
 }
 
 // readBaselines reads the baselines of all sets and models, and prints the sets without one.
@@ -220,7 +220,7 @@ func (e *evaluation) readBaselines(jobs []*evalrun.Job) error {
 		fmt.Fprintf(e.env.Err, "baseline %s has no result of eval set %s\n", e.flags.baseline, set)
 	}
 	for _, s := range e.subjects {
-		s.baselines = map[string]*evalrun.Baseline{}
+		s.baselines = map[string]*eval.SetResult{}
 		for _, job := range jobs {
 			if s.baselines[job.Set.ID], err = finder.FindBaseline(job, s.model); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agenthost/internal/command"
+	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalreport"
 	"agenthost/wing/evaluation/evalrun"
 )
@@ -75,7 +76,7 @@ func (r *evalReports) closeAll() error {
 }
 
 // addRun adds a run, and the file of its result.
-func (r *evalReports) addRun(job *evalrun.Job, journal *evalrun.Journal, baseline *evalrun.Baseline) error {
+func (r *evalReports) addRun(job *evalrun.Job, journal *evalrun.Journal, baseline *eval.SetResult) error {
 	for _, report := range r.listAll() {
 		if err := report.AddRun(job, journal, baseline); err != nil {
 			return err

@@ -109,12 +109,12 @@ func (g *evalGate) runJobs(ctx context.Context) spec.Diagnostics {
 }
 
 // describeFailure names the set, the case, and each metric with its score and threshold.
-func (g *evalGate) describeFailure(o *evalrun.Outcome) spec.Diagnostic {
+func (g *evalGate) describeFailure(o *eval.Outcome) spec.Diagnostic {
 	var reasons []string
 	for _, m := range o.Metrics {
 		switch {
 		case m.Status == eval.Failed && m.Score != nil:
-			reasons = append(reasons, fmt.Sprintf("%s is %.3g, required %g", m.Metric, *m.Score, *evalrun.Threshold(m)))
+			reasons = append(reasons, fmt.Sprintf("%s is %.3g, required %g", m.Metric, *m.Score, *m.RequiredScore()))
 		case m.Status == eval.NotEvaluated:
 			reasons = append(reasons, m.Metric+" was not evaluated")
 		}
@@ -139,7 +139,7 @@ func (g *evalGate) describeFailure(o *evalrun.Outcome) spec.Diagnostic {
 	}
 }
 
-func isNotEvaluated(o *evalrun.Outcome, metric string) bool {
+func isNotEvaluated(o *eval.Outcome, metric string) bool {
 	for _, m := range o.Metrics {
 		if m.Metric == metric {
 			return m.Status == eval.NotEvaluated

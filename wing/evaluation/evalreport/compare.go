@@ -76,17 +76,21 @@ type CaseBaseline struct {
 }
 
 // compareRun compares the cases of a run with a baseline, and adds the comparison.
-func (r *Report) compareRun(job *evalrun.Job, cases []*Case, b *evalrun.Baseline) {
+func (r *Report) compareRun(job *evalrun.Job, cases []*Case, b *eval.SetResult) {
 	if b == nil {
 		return
+	}
+	before := map[string]*eval.Outcome{}
+	for _, o := range b.Outcomes(job.AllowNotEvaluated) {
+		before[o.CaseID] = o
 	}
 	result := &Comparison{SetID: b.SetID, Baseline: b.ID, BaselineRevision: b.Revision, BaselineModel: b.Model}
 	for _, c := range cases {
 		result.Model = c.Model
-		result.addCase(c, b.Cases[c.CaseID])
+		result.addCase(c, before[c.CaseID])
 	}
 	if len(cases) == len(job.Set.Cases) {
-		for id := range b.Cases {
+		for id := range before {
 			if job.Set.Case(id) == nil {
 				result.Missing = append(result.Missing, id)
 			}
@@ -98,15 +102,15 @@ func (r *Report) compareRun(job *evalrun.Job, cases []*Case, b *evalrun.Baseline
 	r.Comparisons = append(r.Comparisons, result)
 }
 
-func (r *Comparison) addCase(c *Case, before *evalrun.Outcome) {
+func (r *Comparison) addCase(c *Case, before *eval.Outcome) {
 	if before == nil {
 		c.Baseline = &CaseBaseline{Change: added}
 		return
 	}
-	b := &CaseBaseline{Status: before.Status.String(), Runs: before.RunCount, PassedRuns: before.PassedRuns, Scores: map[string]*float64{}}
+	b := &CaseBaseline{Status: before.Status.String(), Runs: len(before.Runs), PassedRuns: before.PassedRuns, Scores: map[string]*float64{}}
 	c.Baseline = b
 	// The products compare the shares without rounding.
-	switch now, then := c.PassedRuns*b.Runs, b.PassedRuns*c.Runs; {
+	switch now, then := c.PassedRuns*b.Runs, b.PassedRuns*len(c.Runs); {
 	case now > then:
 		b.Change = better
 		r.Better++
@@ -118,19 +122,19 @@ func (r *Comparison) addCase(c *Case, before *evalrun.Outcome) {
 		r.Equal++
 	}
 	b.Regression = b.Change == worse
-	if c.Runs > 1 || b.Runs > 1 {
-		p := testShares(b.Runs, b.PassedRuns, c.Runs, c.PassedRuns)
+	if len(c.Runs) > 1 || b.Runs > 1 {
+		p := testShares(b.Runs, b.PassedRuns, len(c.Runs), c.PassedRuns)
 		b.P, b.Regression = &p, b.Regression && p < significant
 	}
 	if b.Regression {
-		r.Regressions = append(r.Regressions, fmt.Sprintf("%s:%s %s, was %s", c.SetID, c.CaseID, formatOutcomeOf(c.Status, c.PassedRuns, c.Runs), formatOutcomeOf(b.Status, b.PassedRuns, b.Runs)))
+		r.Regressions = append(r.Regressions, fmt.Sprintf("%s:%s %s, was %s", c.SetID, c.CaseID, formatOutcomeOf(c.Status.String(), c.PassedRuns, len(c.Runs)), formatOutcomeOf(b.Status, b.PassedRuns, b.Runs)))
 	}
 	for _, m := range before.Metrics {
 		b.Scores[m.Metric] = m.Score
 	}
 	for _, m := range c.Metrics {
-		if score := b.Scores[m.Name]; m.Score != nil && score != nil {
-			r.addScore(m.Name, *m.Score, *score)
+		if score := b.Scores[m.Metric]; m.Score != nil && score != nil {
+			r.addScore(m.Metric, *m.Score, *score)
 		}
 	}
 	r.Usage.Add(&c.Usage)
@@ -209,7 +213,7 @@ func (r *Report) writeComparisons(w io.Writer) {
 // without a baseline whether the case did not pass.
 func (c *Case) hasRegression() bool {
 	if c.Baseline == nil || c.Baseline.Change == added {
-		return c.Status != eval.Passed.String()
+		return c.Status != eval.Passed
 	}
 	return c.Baseline.Regression
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agenthost/wing/evaluation/eval"
-	"agenthost/wing/evaluation/evalrun"
 )
 
 // compareScores compares cases that all pass, with these scores now and before.
@@ -15,12 +14,20 @@ func compareScores(now, before []float64) *Comparison {
 	c := &Comparison{}
 	for i := range now {
 		c.addCase(
-			&Case{SetID: "s", CaseID: fmt.Sprint(i), Status: "PASSED", Runs: 1, PassedRuns: 1, Metrics: []Metric{{Name: eval.ResponseMatch, Score: &now[i]}}},
-			&evalrun.Outcome{Status: eval.Passed, RunCount: 1, PassedRuns: 1, Metrics: []*eval.MetricResult{{Metric: eval.ResponseMatch, Score: &before[i]}}},
+			&Case{Outcome: newPassed(fmt.Sprint(i), &now[i])},
+			newPassed(fmt.Sprint(i), &before[i]),
 		)
 	}
 	c.compareMetrics()
 	return c
+}
+
+// newPassed returns a case that has passed with a score.
+func newPassed(id string, score *float64) *eval.Outcome {
+	return &eval.Outcome{
+		SetID: "s", CaseID: id, Status: eval.Passed, Runs: []*eval.CaseResult{{Status: eval.Passed}}, PassedRuns: 1,
+		Metrics: []*eval.MetricResult{{Metric: eval.ResponseMatch, Score: score}},
+	}
 }
 
 // Scores that fall significantly are a regression though all cases pass; so few that it may

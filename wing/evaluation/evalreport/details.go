@@ -10,16 +10,15 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/wing/evaluation/eval"
-	"agenthost/wing/evaluation/evalrun"
 )
 
 // FormatDetails formats the scores, the reasons and the turns of a case: of each run that
 // did not pass, the turns that failed; if all, every turn of every run.
-func FormatDetails(o *evalrun.Outcome, model string, all bool) string {
+func FormatDetails(o *eval.Outcome, all bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s:%s", o.Status, o.SetID, o.CaseID)
-	if model != "" {
-		fmt.Fprintf(&b, " with %s", model)
+	if o.Model != "" {
+		fmt.Fprintf(&b, " with %s", o.Model)
 	}
 	b.WriteString("\n")
 	for _, m := range o.Metrics {
@@ -27,7 +26,7 @@ func FormatDetails(o *evalrun.Outcome, model string, all bool) string {
 		if m.Score != nil {
 			score = formatScore(*m.Score)
 		}
-		if t := evalrun.Threshold(m); t != nil {
+		if t := m.RequiredScore(); t != nil {
 			threshold = ", required " + formatScore(*t)
 		}
 		if all || m.Status != eval.Passed {

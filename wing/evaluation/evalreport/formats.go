@@ -15,7 +15,6 @@ import (
 	"agenthost/internal/junit"
 	"agenthost/pkg/model"
 	"agenthost/wing/evaluation/eval"
-	"agenthost/wing/evaluation/evalrun"
 )
 
 func (r *Report) writeJSON(out io.Writer) error {
@@ -24,12 +23,76 @@ func (r *Report) writeJSON(out io.Writer) error {
 	enc.SetIndent("", "  ")
 	report := map[string]any{
 		"passed": r.countStatus(eval.Passed), "failed": r.countStatus(eval.Failed), "notEvaluated": r.countStatus(eval.NotEvaluated),
-		"seconds": r.Duration.Seconds(), "usage": r.sumUsage(), "results": r.Files, "cases": r.Cases,
+		"seconds": r.Duration.Seconds(), "usage": r.sumUsage(), "results": r.Files, "cases": r.listCaseJSON(),
 	}
 	if len(r.Comparisons) > 0 {
 		report["comparisons"] = r.Comparisons
 	}
 	return enc.Encode(report)
+}
+
+// caseJSON is a case in --output json.
+type caseJSON struct {
+	SetID         string         `json:"set"`
+	CaseID        string         `json:"case"`
+	Model         string         `json:"model,omitempty"`
+	Status        string         `json:"status"`
+	Runs          int            `json:"runs"`
+	PassedRuns    int            `json:"passedRuns"`
+	PassRate      *PassRate      `json:"passRate,omitempty"`
+	Seconds       float64        `json:"seconds"`
+	Usage         eval.CaseUsage `json:"usage"`
+	Metrics       []metricJSON   `json:"metrics"`
+	Informational []metricJSON   `json:"informational"`
+	Notes         []noteJSON     `json:"notes,omitempty"`
+	Baseline      *CaseBaseline  `json:"baseline,omitempty"`
+}
+
+// metricJSON is a score; Score is nil if there is none.
+type metricJSON struct {
+	Name      string   `json:"name"`
+	Score     *float64 `json:"score"`
+	Threshold *float64 `json:"threshold,omitempty"`
+	Status    string   `json:"status"`
+}
+
+// noteJSON explains a score. Runs and turns count from 1.
+type noteJSON struct {
+	Run    int    `json:"run"`
+	Turn   int    `json:"turn,omitempty"`
+	Metric string `json:"metric,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Judge  string `json:"judge,omitempty"`
+	Answer string `json:"answer,omitempty"`
+}
+
+// listCaseJSON returns the cases as JSON has them.
+func (r *Report) listCaseJSON() []caseJSON {
+	list := func(metrics []*eval.MetricResult) []metricJSON {
+		all := []metricJSON{}
+		for _, m := range metrics {
+			all = append(all, metricJSON{m.Metric, m.Score, m.RequiredScore(), m.Status.String()})
+		}
+		return all
+	}
+	var all []caseJSON
+	for _, c := range r.Cases {
+		var notes []noteJSON
+		for i, run := range c.Runs {
+			for _, n := range run.Notes {
+				note := noteJSON{Run: i + 1, Metric: n.Metric, Reason: n.Reason, Judge: n.Judge, Answer: n.Answer}
+				if n.Turn != nil {
+					note.Turn = *n.Turn + 1
+				}
+				notes = append(notes, note)
+			}
+		}
+		all = append(all, caseJSON{
+			c.SetID, c.CaseID, c.Model, c.Status.String(), len(c.Runs), c.PassedRuns, c.PassRate, c.Seconds, c.Usage,
+			list(c.Metrics), list(c.Informational), notes, c.Baseline,
+		})
+	}
+	return all
 }
 
 // writeJUnit prints a suite for each set and model. A case that failed is a failure, and one that was
@@ -60,9 +123,9 @@ func (r *Report) writeJUnit(out io.Writer) error {
 		}
 		problem := &junit.Problem{Message: c.findReason(), Text: text}
 		switch c.Status {
-		case eval.Failed.String():
+		case eval.Failed:
 			item.Failure = problem
-		case eval.NotEvaluated.String():
+		case eval.NotEvaluated:
 			item.Error = problem
 		}
 		suite.AddCase(item)
@@ -113,16 +176,18 @@ func formatProperties(all []junit.Property) string {
 // findReason returns the first metric that did not pass, or else the first note.
 func (c *Case) findReason() string {
 	for _, m := range c.Metrics {
-		if m.Status != eval.Passed.String() {
-			return fmt.Sprintf("%s %s", m.Name, strings.Replace(formatScored(&m), unknown, "not evaluated", 1))
+		if m.Status != eval.Passed {
+			return fmt.Sprintf("%s %s", m.Metric, strings.Replace(formatScored(m), unknown, "not evaluated", 1))
 		}
 	}
-	for _, n := range c.Notes {
-		if n.Reason != "" {
-			return n.Reason
+	for _, run := range c.Runs {
+		for _, n := range run.Notes {
+			if n.Reason != "" {
+				return n.Reason
+			}
 		}
 	}
-	return c.Status
+	return c.Status.String()
 }
 
 // writeCSV prints a row for each turn and metric, with the columns of ADK's AgentEvaluator
@@ -144,8 +209,8 @@ func (r *Report) writeCSV(out io.Writer) error {
 	return nil
 }
 
-// formatCSV formats the rows of a case with a model, which may be empty.
-func formatCSV(o *evalrun.Outcome, with string) string {
+// formatCSV formats the rows of a case.
+func formatCSV(o *eval.Outcome) string {
 	var rows [][]string
 	for i, run := range o.Runs {
 		usage := cmp.Or(run.Usage, &eval.CaseUsage{})
@@ -154,15 +219,15 @@ func formatCSV(o *evalrun.Outcome, with string) string {
 		}
 		number := strconv.Itoa(i + 1)
 		if len(run.Turns) == 0 {
-			rows = append(rows, append([]string{formatCell(o.SetID), formatCell(o.CaseID), "", "", "", run.Status.String(), "", "", "", "", "", formatCell(with), number, "", ""}, used...))
+			rows = append(rows, append([]string{formatCell(o.SetID), formatCell(o.CaseID), "", "", "", run.Status.String(), "", "", "", "", "", formatCell(o.Model), number, "", ""}, used...))
 		}
 		for n, t := range run.Turns {
 			expected := cmp.Or(t.Expected, &eval.Invocation{})
 			for _, m := range t.Metrics {
 				rows = append(rows, append([]string{
-					formatCell(o.SetID), formatCell(o.CaseID), formatCell(m.Metric), formatOptional(evalrun.Threshold(m)), formatOptional(m.Score), m.Status.String(),
+					formatCell(o.SetID), formatCell(o.CaseID), formatCell(m.Metric), formatOptional(m.RequiredScore()), formatOptional(m.Score), m.Status.String(),
 					formatCell(model.TextOf(t.Actual.UserContent)), formatCell(model.TextOf(expected.FinalResponse)), formatCell(model.TextOf(t.Actual.FinalResponse)),
-					formatCell(formatCalls(expected)), formatCell(formatCalls(t.Actual)), formatCell(with), number, strconv.Itoa(n + 1), formatOptional(t.Actual.Duration),
+					formatCell(formatCalls(expected)), formatCell(formatCalls(t.Actual)), formatCell(o.Model), number, strconv.Itoa(n + 1), formatOptional(t.Actual.Duration),
 				}, used...))
 			}
 		}

@@ -16,7 +16,6 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/wing/evaluation/eval"
-	"agenthost/wing/evaluation/evalrun"
 )
 
 //go:embed report.html
@@ -38,8 +37,8 @@ func parsePage() *template.Template {
 		"score": formatScored, "baseline": formatBaseline, "short": shortMetricName, "tokens": formatTokens, "cost": formatCost,
 		"time": formatTime, "number": formatScore, "p": formatP, "short_p": func(p float64) string { return strings.TrimPrefix(formatP(p), "= ") }, "subject": formatSubject, "count": formatCount,
 		"anchor": func(c *Case) string { return c.anchor },
-		"metric": func(c *Case, name string) *Metric { return findMetric(c.Metrics, name) },
-		"class":  func(status string) string { return strings.ToLower(strings.ReplaceAll(status, "_", "-")) },
+		"metric": func(c *Case, name string) *eval.MetricResult { return findMetric(c.Metrics, name) },
+		"class":  func(status any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(status), "_", "-")) },
 	}).Parse(pageSource))
 }
 
@@ -76,12 +75,12 @@ type pageScore struct {
 }
 
 // formatPageCase renders the section of a case. Beyond the limit it is empty.
-func (r *Report) formatPageCase(c *Case, o *evalrun.Outcome) string {
+func (r *Report) formatPageCase(c *Case) string {
 	if r.texts.end > maxPageCases {
 		return ""
 	}
-	page := &pageCase{Anchor: c.anchor, SetID: c.SetID, CaseID: c.CaseID, Model: c.Model, Status: c.Status}
-	for i, run := range o.Runs {
+	page := &pageCase{Anchor: c.anchor, SetID: c.SetID, CaseID: c.CaseID, Model: c.Model, Status: c.Status.String()}
+	for i, run := range c.Runs {
 		page.Runs = append(page.Runs, newPageRun(i+1, run))
 	}
 	var b strings.Builder

@@ -12,13 +12,12 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/wing/evaluation/eval"
-	"agenthost/wing/evaluation/evalrun"
 )
 
 const hostile = `</style></dd><script>alert(1)</script><img src=x onerror="alert(2)">'"` + "\u2028"
 
 // hostileOutcome has a string of an attacker in each field that a page shows.
-func hostileOutcome() *evalrun.Outcome {
+func hostileOutcome() *eval.Outcome {
 	score, turn := 0.5, 0
 	metric := &eval.MetricResult{
 		Metric: hostile, Score: &score, Status: eval.Failed,
@@ -28,22 +27,22 @@ func hostileOutcome() *evalrun.Outcome {
 		UserContent: genai.NewContentFromText(hostile, "user"), FinalResponse: genai.NewContentFromText(hostile, "model"),
 		Intermediate: &eval.Intermediate{ToolUses: []*genai.FunctionCall{{Name: hostile, Args: map[string]any{hostile: hostile}}}},
 	}
-	return &evalrun.Outcome{SetID: hostile, CaseID: hostile, Status: eval.Failed, RunCount: 1, Metrics: []*eval.MetricResult{metric}, Runs: []*eval.CaseResult{{
+	return &eval.Outcome{SetID: hostile, CaseID: hostile, Status: eval.Failed, Model: hostile, Metrics: []*eval.MetricResult{metric}, Runs: []*eval.CaseResult{{
 		Status: eval.Failed, Turns: []*eval.TurnResult{{Actual: inv, Expected: &eval.Invocation{UserContent: inv.UserContent}, Metrics: []*eval.MetricResult{metric}}},
 		Notes: []*eval.Note{{Reason: hostile, Judge: hostile, Answer: hostile}, {Turn: &turn, Metric: hostile, Reason: hostile, Answer: hostile}},
 	}}}
 }
 
-func renderPage(t *testing.T, o *evalrun.Outcome) string {
+func renderPage(t *testing.T, o *eval.Outcome) string {
 	t.Helper()
 	r, err := New("html", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	c := &Case{SetID: o.SetID, CaseID: o.CaseID, Model: hostile, Status: o.Status.String(), Runs: 1, Metrics: newMetrics(o.Metrics), anchor: "case-1"}
+	c := &Case{Outcome: o, anchor: "case-1"}
 	comparison := &Comparison{SetID: hostile, Model: hostile, Baseline: hostile, BaselineModel: hostile, Regressions: []string{hostile}, Missing: []string{hostile}}
-	c.text, err = r.texts.appendText(r.formatPageCase(c, o))
+	c.text, err = r.texts.appendText(r.formatPageCase(c))
 	r.Cases, r.Comparisons, r.Files = []*Case{c}, []*Comparison{comparison}, []string{hostile}
 	var b strings.Builder
 	if err == nil {

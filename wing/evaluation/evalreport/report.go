@@ -41,46 +41,18 @@ type Report struct {
 	page *template.Template
 }
 
-// A Case is a case in the report, and in --output json.
+// A Case is a case in the report. Its runs have no turns: the texts of the report have them.
 type Case struct {
-	SetID         string         `json:"set"`
-	CaseID        string         `json:"case"`
-	Model         string         `json:"model,omitempty"`
-	Status        string         `json:"status"`
-	Runs          int            `json:"runs"`
-	PassedRuns    int            `json:"passedRuns"`
-	PassRate      *PassRate      `json:"passRate,omitempty"`
-	Seconds       float64        `json:"seconds"`
-	Usage         eval.CaseUsage `json:"usage"`
-	Metrics       []Metric       `json:"metrics"`
-	Informational []Metric       `json:"informational"`
-	Notes         []*Note        `json:"notes,omitempty"`
-	// Baseline is nil if the set has none.
-	Baseline *CaseBaseline `json:"baseline,omitempty"`
+	*eval.Outcome
+	// PassRate is nil for a single run, and Baseline if the set has none.
+	PassRate *PassRate
+	Baseline *CaseBaseline
 
 	file string
 	// anchor identifies the case in an HTML page.
 	anchor string
 	// text is what the format prints of the conversations.
 	text segment
-}
-
-// A Metric is a score; Score is nil if there is none.
-type Metric struct {
-	Name      string   `json:"name"`
-	Score     *float64 `json:"score"`
-	Threshold *float64 `json:"threshold,omitempty"`
-	Status    string   `json:"status"`
-}
-
-// A Note explains a score. Runs and turns count from 1.
-type Note struct {
-	Run    int    `json:"run"`
-	Turn   int    `json:"turn,omitempty"`
-	Metric string `json:"metric,omitempty"`
-	Reason string `json:"reason,omitempty"`
-	Judge  string `json:"judge,omitempty"`
-	Answer string `json:"answer,omitempty"`
 }
 
 // New returns an empty report in one of the [Formats]. Verbose adds the turns of passed
@@ -102,20 +74,18 @@ func (r *Report) Close() error { return r.texts.closeFile() }
 
 // AddRun adds the outcomes of a run of a set, and compares them with its baseline; nil if
 // there is none.
-func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal, baseline *evalrun.Baseline) error {
+func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal, baseline *eval.SetResult) error {
 	first := len(r.Cases)
 	for o, err := range journal.Outcomes(job.AllowNotEvaluated) {
 		if err != nil {
 			return err
 		}
-		c := &Case{
-			SetID: o.SetID, CaseID: o.CaseID, Model: journal.Subject().Model, Status: o.Status.String(), Runs: len(o.Runs), PassedRuns: o.PassedRuns,
-			PassRate: newPassRate(len(o.Runs), o.PassedRuns),
-			Seconds:  o.Seconds, Usage: o.Usage, Metrics: newMetrics(o.Metrics), Informational: newMetrics(o.Informational),
-			Notes: newNotes(o), file: job.Set.Path, anchor: fmt.Sprintf("case-%d", len(r.Cases)+1),
-		}
-		if c.text, err = r.texts.appendText(r.formatOutcome(c, o)); err != nil {
+		c := &Case{Outcome: o, PassRate: newPassRate(len(o.Runs), o.PassedRuns), file: job.Set.Path, anchor: fmt.Sprintf("case-%d", len(r.Cases)+1)}
+		if c.text, err = r.texts.appendText(r.formatConversations(c)); err != nil {
 			return err
+		}
+		for i, run := range c.Runs {
+			c.Runs[i] = &eval.CaseResult{Status: run.Status, Notes: run.Notes}
 		}
 		r.Cases = append(r.Cases, c)
 	}
@@ -123,39 +93,17 @@ func (r *Report) AddRun(job *evalrun.Job, journal *evalrun.Journal, baseline *ev
 	return nil
 }
 
-// formatOutcome formats the conversations of a case.
-func (r *Report) formatOutcome(c *Case, o *evalrun.Outcome) string {
+// formatConversations formats the conversations of a case.
+func (r *Report) formatConversations(c *Case) string {
 	switch {
 	case r.format == "html":
-		return r.formatPageCase(c, o)
+		return r.formatPageCase(c)
 	case r.format == "csv":
-		return formatCSV(o, c.Model)
-	case r.format != "json" && (o.Status != eval.Passed || r.verbose):
-		return FormatDetails(o, c.Model, r.verbose)
+		return formatCSV(c.Outcome)
+	case r.format != "json" && (c.Status != eval.Passed || r.verbose):
+		return FormatDetails(c.Outcome, r.verbose)
 	}
 	return ""
-}
-
-func newMetrics(metrics []*eval.MetricResult) []Metric {
-	all := []Metric{}
-	for _, m := range metrics {
-		all = append(all, Metric{m.Metric, m.Score, evalrun.Threshold(m), m.Status.String()})
-	}
-	return all
-}
-
-func newNotes(o *evalrun.Outcome) []*Note {
-	var all []*Note
-	for i, run := range o.Runs {
-		for _, n := range run.Notes {
-			note := &Note{Run: i + 1, Metric: n.Metric, Reason: n.Reason, Judge: n.Judge, Answer: n.Answer}
-			if n.Turn != nil {
-				note.Turn = *n.Turn + 1
-			}
-			all = append(all, note)
-		}
-	}
-	return all
 }
 
 // HasPassed reports whether all cases passed; those with a baseline, whether there is no
@@ -168,7 +116,7 @@ func (r *Report) HasPassed() bool {
 func (r *Report) countStatus(s eval.Status) int {
 	n := 0
 	for _, c := range r.Cases {
-		if c.Status == s.String() {
+		if c.Status == s {
 			n++
 		}
 	}
@@ -225,10 +173,10 @@ func (r *Report) Write(out, summary io.Writer) error {
 	return r.writeTable(out, summary)
 }
 
-func findMetric(metrics []Metric, name string) *Metric {
-	i := slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == name })
+func findMetric(metrics []*eval.MetricResult, name string) *eval.MetricResult {
+	i := slices.IndexFunc(metrics, func(m *eval.MetricResult) bool { return m.Metric == name })
 	if i < 0 {
 		return nil
 	}
-	return &metrics[i]
+	return metrics[i]
 }

@@ -121,7 +121,7 @@ func (r *Report) writeModels(w io.Writer, models []string) {
 				continue
 			}
 			cases = append(cases, c)
-			if c.Status == eval.Passed.String() {
+			if c.Status == eval.Passed {
 				passed++
 			}
 			sum.Add(&c.Usage)
@@ -148,7 +148,7 @@ func (r *Report) listColumns() []column {
 	if len(r.listModels()) > 0 {
 		columns = append(columns, column{title: "model", format: func(c *Case) string { return c.Model }, names: true})
 	}
-	columns = append(columns, column{title: "status", format: func(c *Case) string { return c.Status }})
+	columns = append(columns, column{title: "status", format: func(c *Case) string { return c.Status.String() }})
 	addKnown := func(title string, format func(c *Case) string) {
 		if slices.ContainsFunc(r.Cases, func(c *Case) bool { return format(c) != unknown }) {
 			columns = append(columns, column{title: title, format: format})
@@ -174,8 +174,8 @@ func (r *Report) listMetrics() []string {
 	var names []string
 	for _, c := range r.Cases {
 		for _, m := range c.Metrics {
-			if !slices.Contains(names, m.Name) {
-				names = append(names, m.Name)
+			if !slices.Contains(names, m.Metric) {
+				names = append(names, m.Metric)
 			}
 		}
 	}
@@ -193,19 +193,19 @@ func shortMetricName(name string) string {
 const unknown = "-"
 
 func formatPassedRuns(c *Case) string {
-	if c.Runs < 2 {
+	if len(c.Runs) < 2 {
 		return unknown
 	}
-	return fmt.Sprintf("%d/%d", c.PassedRuns, c.Runs)
+	return fmt.Sprintf("%d/%d", c.PassedRuns, len(c.Runs))
 }
 
 // formatScored formats a score, with its threshold if it is below.
-func formatScored(m *Metric) string {
+func formatScored(m *eval.MetricResult) string {
 	switch {
 	case m == nil || m.Score == nil:
 		return unknown
-	case m.Status == eval.Failed.String() && m.Threshold != nil:
-		return formatScore(*m.Score) + " < " + formatScore(*m.Threshold)
+	case m.Status == eval.Failed && m.RequiredScore() != nil:
+		return formatScore(*m.Score) + " < " + formatScore(*m.RequiredScore())
 	default:
 		return formatScore(*m.Score)
 	}

@@ -16,15 +16,6 @@ import (
 	"agenthost/wing/evaluation/eval"
 )
 
-// A Baseline is a stored result of a set, to compare a run with.
-type Baseline struct {
-	ID, SetID string
-	// Revision and Model are empty if the result does not have them.
-	Revision, Model string
-	// Cases are the outcomes by the IDs of the cases, without conversations.
-	Cases map[string]*Outcome
-}
-
 // A BaselineFinder finds the baselines that a name selects: the result of a file or of an
 // ID in the folder of results, or the newest results of a revision of the app.
 type BaselineFinder struct {
@@ -160,8 +151,8 @@ func readResultHead(path string) (*resultFile, error) {
 }
 
 // FindBaseline reads the baseline of a job: a result of its set, if possible one with the
-// model. It returns nil if there is none.
-func (f *BaselineFinder) FindBaseline(job *Job, model string) (*Baseline, error) {
+// model, without its conversations. It returns nil if there is none.
+func (f *BaselineFinder) FindBaseline(job *Job, model string) (*eval.SetResult, error) {
 	var found *resultFile
 	for i, file := range f.files {
 		if file.set == job.Set.ID && (found == nil || found.model != model && file.model == model) {
@@ -179,7 +170,10 @@ func (f *BaselineFinder) FindBaseline(job *Job, model string) (*Baseline, error)
 	if err != nil {
 		return nil, err
 	}
-	return newBaseline(result, job.AllowNotEvaluated), nil
+	for _, c := range result.Cases {
+		c.DropTexts()
+	}
+	return result, nil
 }
 
 // CheckJobs returns an error if no job has a baseline, and else the IDs of the sets that
@@ -199,19 +193,4 @@ func (f *BaselineFinder) CheckJobs(jobs []*Job) (without []string, err error) {
 		return nil, fmt.Errorf("baseline %s has results of eval set %s, the run has eval set %s", f.name, strings.Join(slices.Compact(sets), ", "), strings.Join(without, ", "))
 	}
 	return without, nil
-}
-
-// newBaseline merges the runs of each case.
-func newBaseline(result *eval.SetResult, allowNotEvaluated bool) *Baseline {
-	b := &Baseline{ID: result.ID, SetID: result.SetID, Revision: result.Revision, Model: result.Model, Cases: map[string]*Outcome{}}
-	runs := map[string][]*eval.CaseResult{}
-	for _, c := range result.Cases {
-		runs[c.CaseID] = append(runs[c.CaseID], c)
-	}
-	for id, all := range runs {
-		o := mergeRuns(all, allowNotEvaluated)
-		o.Runs = nil
-		b.Cases[id] = o
-	}
-	return b
 }

@@ -300,6 +300,34 @@ func (j *Journal) writeLine(line []byte) (int, error) {
 	return n, nil
 }
 
+// Outcomes reads the outcomes of a journal, one at a time.
+func (j *Journal) Outcomes(allowNotEvaluated bool) iter.Seq2[*eval.Outcome, error] {
+	merge := func(runs []*eval.CaseResult) *eval.Outcome {
+		o := eval.NewOutcome(runs, allowNotEvaluated)
+		o.Model = j.header.Model
+		return o
+	}
+	return func(yield func(*eval.Outcome, error) bool) {
+		var runs []*eval.CaseResult
+		for result, err := range j.Results() {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(runs) > 0 && runs[0].CaseID != result.CaseID {
+				if !yield(merge(runs), nil) {
+					return
+				}
+				runs = nil
+			}
+			runs = append(runs, result)
+		}
+		if len(runs) > 0 {
+			yield(merge(runs), nil)
+		}
+	}
+}
+
 // Results reads the results in the order of the cases in the set; those of several runs
 // follow each other.
 func (j *Journal) Results() iter.Seq2[*eval.CaseResult, error] {

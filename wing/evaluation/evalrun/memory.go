@@ -38,14 +38,14 @@ func (m *MemoryLog) Append(result *eval.CaseResult) error {
 }
 
 // Outcomes returns the outcomes of cases that have a result, in the order of the job.
-func (m *MemoryLog) Outcomes(j *Job) []*Outcome {
+func (m *MemoryLog) Outcomes(j *Job) []*eval.Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []*Outcome
+	var all []*eval.Outcome
 	for _, c := range j.Cases {
 		runs := slices.DeleteFunc(slices.Clone(m.results), func(r *eval.CaseResult) bool { return r.CaseID != c.ID })
 		if len(runs) > 0 {
-			all = append(all, mergeRuns(runs, j.AllowNotEvaluated))
+			all = append(all, eval.NewOutcome(runs, j.AllowNotEvaluated))
 		}
 	}
 	return all

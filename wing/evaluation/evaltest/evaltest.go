@@ -152,7 +152,7 @@ func runCase(t *testing.T, runner *evalrun.Runner, job *evalrun.Job, c *eval.Cas
 	if len(outcomes) == 0 {
 		t.Fatal("the case was canceled")
 	}
-	report := evalreport.FormatDetails(outcomes[0], "", testing.Verbose())
+	report := evalreport.FormatDetails(outcomes[0], testing.Verbose())
 	switch {
 	case outcomes[0].Status != eval.Passed:
 		t.Error("\n" + report)

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"agenthost/wing/evaluation/eval"
-	"agenthost/wing/evaluation/evalrun"
 )
 
 // An evalResultView is a result without conversations.
@@ -60,7 +59,7 @@ func (s *handlers) handleEvalResultView(w http.ResponseWriter, r *http.Request) 
 func newCaseOutcome(c *eval.CaseResult) evalCaseOutcome {
 	o := evalCaseOutcome{CaseID: c.CaseID, Status: c.Status, Turns: len(c.Turns), Metrics: make([]evalMetricScore, len(c.Overall))}
 	for i, m := range c.Overall {
-		o.Metrics[i] = evalMetricScore{m.Metric, m.Score, evalrun.Threshold(m), m.Status}
+		o.Metrics[i] = evalMetricScore{m.Metric, m.Score, m.RequiredScore(), m.Status}
 	}
 	if c.Usage != nil {
 		sum := eval.Usage{}

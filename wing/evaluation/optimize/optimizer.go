@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"agenthost/pkg/runtime"
+	"agenthost/wing/evaluation/eval"
 	"agenthost/wing/evaluation/evalrun"
 )
 
@@ -76,7 +77,7 @@ type Result struct {
 type candidate struct {
 	iteration   int
 	instruction string
-	results     map[example]*evalrun.Outcome
+	results     map[example]*eval.Outcome
 }
 
 // A RejectedError is why an instruction cannot be used.
@@ -129,7 +130,7 @@ func (o *Optimizer) addStep(result *Result, s *Step) {
 }
 
 func (o *Optimizer) addCandidate(iteration int, instruction string) *candidate {
-	c := &candidate{iteration: iteration, instruction: instruction, results: map[example]*evalrun.Outcome{}}
+	c := &candidate{iteration: iteration, instruction: instruction, results: map[example]*eval.Outcome{}}
 	o.candidates = append(o.candidates, c)
 	return c
 }
@@ -180,7 +181,7 @@ func (o *Optimizer) improveCandidate(ctx context.Context, step *Step, train, val
 	if err == nil && slices.Contains(proposed, step.Instruction) {
 		err = &RejectedError{"an earlier instruction is the same"}
 	}
-	child := &candidate{iteration: step.Iteration, instruction: step.Instruction, results: map[example]*evalrun.Outcome{}}
+	child := &candidate{iteration: step.Iteration, instruction: step.Instruction, results: map[example]*eval.Outcome{}}
 	if err == nil {
 		err = o.runCases(ctx, child, batch)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/wing/evaluation/eval"
-	"agenthost/wing/evaluation/evalrun"
 )
 
 const reflectPrompt = `You improve the instruction of an AI agent. Below are the current instruction, and conversations of the agent with the scores that tests gave them.
@@ -49,7 +48,7 @@ func buildPrompt(c *candidate, batch []example) string {
 }
 
 // describeOutcome describes the first run of a case that did not pass, or else its last one.
-func describeOutcome(o *evalrun.Outcome) string {
+func describeOutcome(o *eval.Outcome) string {
 	i := slices.IndexFunc(o.Runs, func(r *eval.CaseResult) bool { return r.Status != eval.Passed })
 	if i < 0 {
 		i = len(o.Runs) - 1
@@ -101,7 +100,7 @@ func describeScore(m *eval.MetricResult) string {
 	if m.Score != nil {
 		text = fmt.Sprintf("%.3g", *m.Score)
 	}
-	if t := evalrun.Threshold(m); t != nil {
+	if t := m.RequiredScore(); t != nil {
 		text += fmt.Sprintf(", required %.3g", *t)
 	}
 	if m.Details != nil {

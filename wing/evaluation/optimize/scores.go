@@ -114,7 +114,7 @@ func listJobs(examples []example) []*evalrun.Job {
 	return jobs
 }
 
-func (c *candidate) addOutcomes(job *evalrun.Job, outcomes []*evalrun.Outcome, examples []example) {
+func (c *candidate) addOutcomes(job *evalrun.Job, outcomes []*eval.Outcome, examples []example) {
 	for _, outcome := range outcomes {
 		for _, ex := range examples {
 			if ex.job == job && ex.c.ID == outcome.CaseID {
