@@ -48,6 +48,3 @@ func run(ctx context.Context, args []string, env command.Env) int {
 	}
 	return coded.Code
 }
-
-// helpHint is printed after a usage error.
-const helpHint = "See agenthost --help."

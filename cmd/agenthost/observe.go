@@ -173,3 +173,6 @@ func isLocalRequest(r *http.Request) bool {
 	addr, err := netip.ParseAddr(host)
 	return from.Addr().IsLoopback() && (host == "localhost" || err == nil && addr.IsLoopback())
 }
+
+// helpHint is printed after a usage error.
+const helpHint = "See agenthost --help."

@@ -23,8 +23,8 @@ const (
 // disordered are the packages above the limit, with the percentage they may not exceed.
 // The list only shrinks.
 var disordered = map[string]int{
-	"cmd/agenthost": 17, "wing/lsp": 16, "internal/policy": 25, "pkg/connection": 23, "pkg/runtime": 16,
-	"pkg/store/sqlstore": 14, "wing/apptest": 22, "wing/evaluation/evalrun": 15,
+	"cmd/agenthost": 16, "wing/lsp": 16, "internal/policy": 25, "pkg/connection": 23, "pkg/runtime": 16,
+	"pkg/store/sqlstore": 14, "wing/apptest": 22,
 	"wing/live": 19, "wing/openapitool": 21, "wing/programs/sandbox": 20,
 }
 

@@ -63,7 +63,7 @@ var unlisted = map[string]string{
 	"cmd/agenthost/licenses.go":                "files in the program",
 	"cmd/agenthost/ready.go":                   "the answer of the person's own server, 64 KiB",
 	"cmd/agenthost/serve_demo.go":              "the demo's own requests, 64 KiB",
-	"wing/evaluation/evalreport/spool.go":      "a temporary file of its own",
+	"wing/evaluation/evalreport/report.go":     "a temporary file of its own",
 	"wing/evaluation/evalrun/answer_cache.go":  "a cache of its own, 512 KiB for each answer",
 	"wing/evaluation/evalrun/baseline.go":      "a file of the person who runs the command",
 	"wing/evaluation/evalrun/host.go":          "a file of its own, 64 MiB",

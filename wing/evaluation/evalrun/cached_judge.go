@@ -32,14 +32,6 @@ type usedAnswer struct {
 	stored, rejected    bool
 }
 
-// newCaseAnswers returns nil without a cache.
-func (r *Runner) newCaseAnswers(run int) *caseAnswers {
-	if r.Cache == nil {
-		return nil
-	}
-	return &caseAnswers{cache: r.Cache, settings: r.Fingerprints, run: run, uses: map[string][]bool{}}
-}
-
 // reserveSample returns the number of the next sample of a prompt.
 func (a *caseAnswers) reserveSample(prompt string) int {
 	a.mu.Lock()

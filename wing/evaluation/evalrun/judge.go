@@ -2,8 +2,6 @@ package evalrun
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"google.golang.org/genai"
@@ -27,29 +25,6 @@ func NewGenerator(llm model.LLM) eval.Judge {
 
 // Models are models by name, for judges, simulated users and simulated tools.
 type Models map[string]model.LLM
-
-// openJudge opens the judge that options select; it is an [eval.Judges].
-func (c *caseRun) openJudge(_ context.Context, o *eval.JudgeOptions) (eval.Judge, error) {
-	j, err := c.openModel(judgeOrigin, o.Model, o.Config)
-	if err != nil || c.answers == nil || c.answers.settings[o.Model] == "" {
-		return j, err
-	}
-	return &cachedJudge{judge: j, answers: c.answers, settings: c.answers.settings[o.Model] + "\n" + string(o.Config)}, nil
-}
-
-func (c *caseRun) openModel(origin, name string, config json.RawMessage) (*judge, error) {
-	llm, ok := c.models[name]
-	if !ok {
-		return nil, fmt.Errorf("model %s is not loaded", name)
-	}
-	j := &judge{llm: llm, origin: origin, config: &genai.GenerateContentConfig{}, usage: &c.judgeUsage}
-	if len(config) > 0 {
-		if err := eval.Decode(name, config, j.config); err != nil {
-			return nil, fmt.Errorf("reading the config of model %s: %w", name, err)
-		}
-	}
-	return j, nil
-}
 
 // A judge answers prompts by a model.
 type judge struct {

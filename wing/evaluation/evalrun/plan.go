@@ -16,25 +16,6 @@ import (
 	"agenthost/wing/evaluation/evalfile"
 )
 
-// A Job is a set with the cases to run and the metrics that score them.
-type Job struct {
-	Set      *SetFile
-	Cases    []*eval.Case
-	Measures []*eval.Measure
-	// own has the metrics of cases with criteria of their own.
-	own map[*eval.Case][]*eval.Measure
-	// Simulator configures the simulated user of scenarios; nil for the defaults.
-	Simulator *eval.SimulatorConfig
-	// Live makes the cases run live; nil as text.
-	Live *eval.LiveConfig
-	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated.
-	AllowNotEvaluated bool
-	// Warnings are metrics whose result will not be what a person expects.
-	Warnings spec.Diagnostics
-	// stubs are those of the cases that have any.
-	stubs map[*eval.Case]*evalfile.Stubs
-}
-
 // PlanOptions select the metrics of a run.
 type PlanOptions struct {
 	// Config is a file with criteria; empty for the test_config.json next to each set.
@@ -121,33 +102,6 @@ func PlanRun(req *eval.RunRequest) (*Job, error) {
 		return nil, errors.New("a simulated user of type llm_audio is not supported: use llm_backed")
 	}
 	return job, job.applyConfig(&config, eval.ConfigFile, req.Measures, &PlanOptions{})
-}
-
-// newJob selects cases of a set by their IDs; none for all.
-func newJob(set *SetFile, ids []string) (*Job, error) {
-	job := &Job{Set: set, Cases: set.Cases}
-	var ds spec.Diagnostics
-	if job.stubs, ds = evalfile.StubsOf(set.Set); ds.HasErrors() {
-		return nil, ds.Err()
-	}
-	if len(ids) == 0 {
-		return job, nil
-	}
-	job.Cases = nil
-	for _, id := range ids {
-		c := set.Case(id)
-		if c == nil {
-			var names []string
-			for _, c := range set.Cases {
-				names = append(names, c.ID)
-			}
-			return nil, &eval.UnknownNameError{Kind: "case", Name: id, Known: names}
-		}
-		if !slices.Contains(job.Cases, c) {
-			job.Cases = append(job.Cases, c)
-		}
-	}
-	return job, nil
 }
 
 // setMetrics sets the metrics of a job, and the models of its judges.

@@ -208,3 +208,49 @@ func (k *knownSets) readAll() error {
 	}
 	return problems.Err()
 }
+
+// A Job is a set with the cases to run and the metrics that score them.
+type Job struct {
+	Set      *SetFile
+	Cases    []*eval.Case
+	Measures []*eval.Measure
+	// own has the metrics of cases with criteria of their own.
+	own map[*eval.Case][]*eval.Measure
+	// Simulator configures the simulated user of scenarios; nil for the defaults.
+	Simulator *eval.SimulatorConfig
+	// Live makes the cases run live; nil as text.
+	Live *eval.LiveConfig
+	// AllowNotEvaluated lets a case pass by its other metrics if one was not evaluated.
+	AllowNotEvaluated bool
+	// Warnings are metrics whose result will not be what a person expects.
+	Warnings spec.Diagnostics
+	// stubs are those of the cases that have any.
+	stubs map[*eval.Case]*evalfile.Stubs
+}
+
+// newJob selects cases of a set by their IDs; none for all.
+func newJob(set *SetFile, ids []string) (*Job, error) {
+	job := &Job{Set: set, Cases: set.Cases}
+	var ds spec.Diagnostics
+	if job.stubs, ds = evalfile.StubsOf(set.Set); ds.HasErrors() {
+		return nil, ds.Err()
+	}
+	if len(ids) == 0 {
+		return job, nil
+	}
+	job.Cases = nil
+	for _, id := range ids {
+		c := set.Case(id)
+		if c == nil {
+			var names []string
+			for _, c := range set.Cases {
+				names = append(names, c.ID)
+			}
+			return nil, &eval.UnknownNameError{Kind: "case", Name: id, Known: names}
+		}
+		if !slices.Contains(job.Cases, c) {
+			job.Cases = append(job.Cases, c)
+		}
+	}
+	return job, nil
+}
