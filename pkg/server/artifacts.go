@@ -11,6 +11,19 @@ import (
 	"agenthost/pkg/store"
 )
 
+// artifactHandlers handle the routes of artifacts.
+type artifactHandlers struct{ *Services }
+
+func (s artifactHandlers) listRoutes() []Route {
+	const artifacts = "/apps/{app}/users/{user}/sessions/{session}/artifacts"
+	return []Route{
+		{Method: "GET", Pattern: artifacts, Handler: s.handleListArtifacts, Doc: Doc{Tag: "artifacts", ID: "listArtifacts", Summary: "List names", Answer: "[string]"}},
+		{Method: "POST", Pattern: artifacts, Handler: s.handleSaveArtifact, Doc: Doc{Tag: "artifacts", ID: "saveArtifact", Summary: "Save a new version", Body: "SaveArtifactRequest", Answer: "ArtifactVersion"}},
+		{Method: "GET", Pattern: artifacts + "/{name...}", Handler: s.handleArtifact, Doc: Doc{Tag: "artifacts", ID: "getArtifact", Summary: "Get an artifact or its versions; the name may have slashes", Params: []string{"version"}, Answer: "ArtifactAnswer"}},
+		{Method: "DELETE", Pattern: artifacts + "/{name...}", Handler: s.handleDeleteArtifact, Doc: Doc{Tag: "artifacts", ID: "deleteArtifact", Summary: "Delete an artifact"}},
+	}
+}
+
 // latestVersion is the version number by which the store returns the newest version.
 const latestVersion = -1
 
@@ -21,9 +34,9 @@ var (
 
 // artifactStore returns the store. As in adk-python, the app and the session need not
 // exist.
-func (s *Services) artifactStore() *store.Artifacts { return s.host.Store().Artifacts }
+func (s artifactHandlers) artifactStore() *store.Artifacts { return s.host.Store().Artifacts }
 
-func (s *Services) handleListArtifacts(w http.ResponseWriter, r *http.Request) error {
+func (s artifactHandlers) handleListArtifacts(w http.ResponseWriter, r *http.Request) error {
 	names, err := s.artifactStore().Keys(r.Context(), PathKey(r))
 	if err != nil {
 		return err
@@ -31,7 +44,7 @@ func (s *Services) handleListArtifacts(w http.ResponseWriter, r *http.Request) e
 	return WriteJSON(w, names)
 }
 
-func (s *Services) handleSaveArtifact(w http.ResponseWriter, r *http.Request) error {
+func (s artifactHandlers) handleSaveArtifact(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.ReadBody(w, r)
 	if err != nil {
 		return err
@@ -49,7 +62,7 @@ func (s *Services) handleSaveArtifact(w http.ResponseWriter, r *http.Request) er
 	return WriteJSON(w, made)
 }
 
-func (s *Services) handleDeleteArtifact(w http.ResponseWriter, r *http.Request) error {
+func (s artifactHandlers) handleDeleteArtifact(w http.ResponseWriter, r *http.Request) error {
 	if err := s.artifactStore().Delete(r.Context(), PathKey(r), r.PathValue("name")); err != nil {
 		return err
 	}
@@ -60,7 +73,7 @@ func (s *Services) handleDeleteArtifact(w http.ResponseWriter, r *http.Request) 
 //
 //	{name}  {name}/versions  {name}/versions/metadata
 //	{name}/versions/{version}  {name}/versions/{version}/metadata
-func (s *Services) handleArtifact(w http.ResponseWriter, r *http.Request) error {
+func (s artifactHandlers) handleArtifact(w http.ResponseWriter, r *http.Request) error {
 	path := r.PathValue("name")
 	if name, ok := strings.CutSuffix(path, "/versions"); ok {
 		return s.writeVersions(w, r, name, false)
@@ -86,7 +99,7 @@ func (s *Services) handleArtifact(w http.ResponseWriter, r *http.Request) error 
 	return s.writeArtifact(w, r, path, version)
 }
 
-func (s *Services) writeArtifact(w http.ResponseWriter, r *http.Request, name string, version int) error {
+func (s artifactHandlers) writeArtifact(w http.ResponseWriter, r *http.Request, name string, version int) error {
 	part, err := s.artifactStore().Load(r.Context(), PathKey(r), name, version)
 	if errors.Is(err, session.ErrNotFound) {
 		return errArtifactNotFound
@@ -102,7 +115,7 @@ func (s *Services) writeArtifact(w http.ResponseWriter, r *http.Request, name st
 	return nil
 }
 
-func (s *Services) writeVersions(w http.ResponseWriter, r *http.Request, name string, described bool) error {
+func (s artifactHandlers) writeVersions(w http.ResponseWriter, r *http.Request, name string, described bool) error {
 	all, err := s.artifactStore().Versions(r.Context(), PathKey(r), name)
 	if err != nil {
 		return err
@@ -117,7 +130,7 @@ func (s *Services) writeVersions(w http.ResponseWriter, r *http.Request, name st
 	return WriteJSON(w, numbers)
 }
 
-func (s *Services) writeVersion(w http.ResponseWriter, r *http.Request, name string, version int) error {
+func (s artifactHandlers) writeVersion(w http.ResponseWriter, r *http.Request, name string, version int) error {
 	v, err := s.artifactStore().Version(r.Context(), PathKey(r), name, version)
 	if errors.Is(err, session.ErrNotFound) {
 		return errVersionNotFound

@@ -40,7 +40,7 @@ func (s *Server) mountRoutes() {
 
 // allRoutes lists every route, including those that the options disable.
 func (s *Server) allRoutes() []Route {
-	all := slices.Concat(s.pageRoutes(), s.appRoutes(), s.sessionRoutes(), s.artifactRoutes(), s.runRoutes())
+	all := slices.Concat(s.pageRoutes(), s.appRoutes(), sessionHandlers{s.Services}.listRoutes(), artifactHandlers{s.Services}.listRoutes(), s.runRoutes())
 	for _, x := range s.extensions {
 		all = append(all, x.Routes...)
 	}
@@ -112,30 +112,6 @@ func (s *Services) appRoutes() []Route {
 		{Method: "GET", Pattern: "/apps/{app}/app-info", Handler: s.handleAppInfo, Doc: Doc{Tag: "apps", ID: "getAppInfo", Summary: "Describe the LLM agents of an app", Answer: "AppInfo"}},
 		{Method: "GET", Pattern: "/apps/{app}/diagnostics", Handler: s.handleDiagnostics, Doc: Doc{Tag: "apps", ID: "getDiagnostics", Summary: "Report the problems of an app's files", Answer: "AppStatus"}},
 		{Method: "POST", Pattern: "/apps/{app}/preview", Handler: s.handlePreview, Doc: Doc{Tag: "apps", ID: "previewRequest", Summary: "Show the request that a model would get", Body: "PreviewRequest", Answer: "Preview"}},
-	}
-}
-
-func (s *Services) sessionRoutes() []Route {
-	const sessions = "/apps/{app}/users/{user}/sessions"
-	return []Route{
-		{Method: "GET", Pattern: sessions, Limits: Limits{ShareTimeout: true}, Handler: s.handleListSessions, Doc: Doc{Tag: "sessions", ID: "listSessions", Summary: "List sessions without their events", Params: []string{"pageSize", "pageToken"}, Answer: "[Session]"}},
-		{Method: "POST", Pattern: sessions, Handler: s.handleCreateSession, Doc: Doc{Tag: "sessions", ID: "createSession", Summary: "Create a session", Params: []string{"provenance"}, Body: "CreateSessionRequest", Answer: "Session"}},
-		{Method: "GET", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handleSession, Doc: Doc{Tag: "sessions", ID: "getSession", Summary: "Get a session with its events", Params: []string{"provenance"}, Answer: "Session"}},
-		{Method: "POST", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handleCreateNamedSession, Doc: Doc{Tag: "sessions", ID: "createNamedSession", Summary: "Create a session with this id; prefer createSession", Params: []string{"provenance"}, Body: "CreateNamedSessionRequest", Answer: "Session"}},
-		{Method: "PATCH", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handlePatchSession, Doc: Doc{Tag: "sessions", ID: "updateSession", Summary: "Change the state", Params: []string{"provenance"}, Body: "UpdateSessionRequest", Answer: "Session"}},
-		{Method: "DELETE", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handleDeleteSession, Doc: Doc{Tag: "sessions", ID: "deleteSession", Summary: "Delete a session with its artifacts"}},
-		{Method: "POST", Pattern: sessions + "/{session}/rewind", Handler: s.handleRewind, Doc: Doc{Tag: "sessions", ID: "rewindSession", Summary: "Undo the end of a session", Params: []string{"provenance"}, Body: "RewindRequest", Answer: "RewindAnswer"}},
-		{Method: "PATCH", Pattern: "/apps/{app}/users/{user}/memory", Limits: Limits{ShareTimeout: true}, Handler: s.handleMemory, Doc: Doc{Tag: "sessions", ID: "updateMemory", Summary: "Add a session to the user's memory", Body: "UpdateMemoryRequest"}},
-	}
-}
-
-func (s *Services) artifactRoutes() []Route {
-	const artifacts = "/apps/{app}/users/{user}/sessions/{session}/artifacts"
-	return []Route{
-		{Method: "GET", Pattern: artifacts, Handler: s.handleListArtifacts, Doc: Doc{Tag: "artifacts", ID: "listArtifacts", Summary: "List names", Answer: "[string]"}},
-		{Method: "POST", Pattern: artifacts, Handler: s.handleSaveArtifact, Doc: Doc{Tag: "artifacts", ID: "saveArtifact", Summary: "Save a new version", Body: "SaveArtifactRequest", Answer: "ArtifactVersion"}},
-		{Method: "GET", Pattern: artifacts + "/{name...}", Handler: s.handleArtifact, Doc: Doc{Tag: "artifacts", ID: "getArtifact", Summary: "Get an artifact or its versions; the name may have slashes", Params: []string{"version"}, Answer: "ArtifactAnswer"}},
-		{Method: "DELETE", Pattern: artifacts + "/{name...}", Handler: s.handleDeleteArtifact, Doc: Doc{Tag: "artifacts", ID: "deleteArtifact", Summary: "Delete an artifact"}},
 	}
 }
 

@@ -19,9 +19,26 @@ import (
 	"agenthost/pkg/store"
 )
 
+// sessionHandlers handle the routes of sessions.
+type sessionHandlers struct{ *Services }
+
+func (s sessionHandlers) listRoutes() []Route {
+	const sessions = "/apps/{app}/users/{user}/sessions"
+	return []Route{
+		{Method: "GET", Pattern: sessions, Limits: Limits{ShareTimeout: true}, Handler: s.handleListSessions, Doc: Doc{Tag: "sessions", ID: "listSessions", Summary: "List sessions without their events", Params: []string{"pageSize", "pageToken"}, Answer: "[Session]"}},
+		{Method: "POST", Pattern: sessions, Handler: s.handleCreateSession, Doc: Doc{Tag: "sessions", ID: "createSession", Summary: "Create a session", Params: []string{"provenance"}, Body: "CreateSessionRequest", Answer: "Session"}},
+		{Method: "GET", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handleSession, Doc: Doc{Tag: "sessions", ID: "getSession", Summary: "Get a session with its events", Params: []string{"provenance"}, Answer: "Session"}},
+		{Method: "POST", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handleCreateNamedSession, Doc: Doc{Tag: "sessions", ID: "createNamedSession", Summary: "Create a session with this id; prefer createSession", Params: []string{"provenance"}, Body: "CreateNamedSessionRequest", Answer: "Session"}},
+		{Method: "PATCH", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handlePatchSession, Doc: Doc{Tag: "sessions", ID: "updateSession", Summary: "Change the state", Params: []string{"provenance"}, Body: "UpdateSessionRequest", Answer: "Session"}},
+		{Method: "DELETE", Pattern: sessions + "/{session}", Limits: Limits{ShareTimeout: true}, Handler: s.handleDeleteSession, Doc: Doc{Tag: "sessions", ID: "deleteSession", Summary: "Delete a session with its artifacts"}},
+		{Method: "POST", Pattern: sessions + "/{session}/rewind", Handler: s.handleRewind, Doc: Doc{Tag: "sessions", ID: "rewindSession", Summary: "Undo the end of a session", Params: []string{"provenance"}, Body: "RewindRequest", Answer: "RewindAnswer"}},
+		{Method: "PATCH", Pattern: "/apps/{app}/users/{user}/memory", Limits: Limits{ShareTimeout: true}, Handler: s.handleMemory, Doc: Doc{Tag: "sessions", ID: "updateMemory", Summary: "Add a session to the user's memory", Body: "UpdateMemoryRequest"}},
+	}
+}
+
 // foreignSessions returns the extension's sessions to which an ID belongs, or nil if the ID
 // is one of the store.
-func (s *Services) foreignSessions(id string) ForeignSessions {
+func (s sessionHandlers) foreignSessions(id string) ForeignSessions {
 	for _, x := range s.extensions {
 		if x.Sessions != nil && x.Sessions.Owns(id) {
 			return x.Sessions
@@ -33,7 +50,7 @@ func (s *Services) foreignSessions(id string) ForeignSessions {
 // defaultPageSize is the page size if the request has only a page token.
 const defaultPageSize = 100
 
-func (s *Services) handleListSessions(w http.ResponseWriter, r *http.Request) error {
+func (s sessionHandlers) handleListSessions(w http.ResponseWriter, r *http.Request) error {
 	return s.responses.sendResponse(w, r, responseRequest{user: PathKey(r).User, encode: func() ([]byte, error) {
 		all, next, err := s.listSessions(r)
 		if err != nil {
@@ -53,7 +70,7 @@ func (s *Services) handleListSessions(w http.ResponseWriter, r *http.Request) er
 }
 
 // listSessions returns all sessions of a user, as in ADK, or the requested page.
-func (s *Services) listSessions(r *http.Request) (all []*session.Session, next string, err error) {
+func (s sessionHandlers) listSessions(r *http.Request) (all []*session.Session, next string, err error) {
 	key, sessions, query := PathKey(r), s.host.Store().Sessions, r.URL.Query()
 	if !query.Has("pageSize") && !query.Has("pageToken") {
 		all, err = sessions.List(r.Context(), key.App, key.User)
@@ -68,7 +85,7 @@ func (s *Services) listSessions(r *http.Request) (all []*session.Session, next s
 	return sessions.Page(r.Context(), req)
 }
 
-func (s *Services) handleSession(w http.ResponseWriter, r *http.Request) error {
+func (s sessionHandlers) handleSession(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -88,14 +105,14 @@ func (s *Services) handleSession(w http.ResponseWriter, r *http.Request) error {
 	}})
 }
 
-func (s *Services) handleDeleteSession(w http.ResponseWriter, r *http.Request) error {
+func (s sessionHandlers) handleDeleteSession(w http.ResponseWriter, r *http.Request) error {
 	if err := s.host.Store().Delete(r.Context(), PathKey(r)); err != nil {
 		return err
 	}
 	return WriteJSON(w, nil)
 }
 
-func (s *Services) handleCreateSession(w http.ResponseWriter, r *http.Request) error {
+func (s sessionHandlers) handleCreateSession(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -129,7 +146,7 @@ func (s *Services) handleCreateSession(w http.ResponseWriter, r *http.Request) e
 // handleCreateNamedSession reads the state from the whole body, as adk-python does. A
 // body whose only key is state with an object is {"state": {…}}, the form of ADK's
 // JavaScript client and adk-js.
-func (s *Services) handleCreateNamedSession(w http.ResponseWriter, r *http.Request) error {
+func (s sessionHandlers) handleCreateNamedSession(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -174,7 +191,7 @@ type newSession struct {
 
 // readExpiry reads ttl, seconds such as "7200s", or expireTime (adk-python 2.10). The zero time
 // means neither.
-func (s *Services) readExpiry(b *jsonbody.Body) time.Time {
+func (s sessionHandlers) readExpiry(b *jsonbody.Body) time.Time {
 	ttl, at := b.ReadString("ttl"), b.ReadString("expireTime")
 	switch {
 	case ttl != "" && at != "":
@@ -206,7 +223,7 @@ func (n *newSession) stateWrites() []map[string]any {
 }
 
 // createSession creates a session with all its events, or none.
-func (s *Services) createSession(ctx context.Context, n newSession) (*session.Session, error) {
+func (s sessionHandlers) createSession(ctx context.Context, n newSession) (*session.Session, error) {
 	if s.host.App(n.key.App) == nil {
 		return nil, appNotFound(n.key.App)
 	}
@@ -230,11 +247,11 @@ func (s *Services) createSession(ctx context.Context, n newSession) (*session.Se
 	return sessions.Get(ctx, sess.Key, nil)
 }
 
-func (s *Services) appendEvents(ctx context.Context, sess *session.Session, events ...*session.Event) error {
+func (s sessionHandlers) appendEvents(ctx context.Context, sess *session.Session, events ...*session.Event) error {
 	return s.host.Store().Sessions.AppendAll(ctx, sess, events)
 }
 
-func (s *Services) handlePatchSession(w http.ResponseWriter, r *http.Request) error {
+func (s sessionHandlers) handlePatchSession(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -264,7 +281,7 @@ func (s *Services) handlePatchSession(w http.ResponseWriter, r *http.Request) er
 
 // patchSession changes the state of a session between two runs. During a run, the
 // change would make the next event of the run stale.
-func (s *Services) patchSession(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
+func (s sessionHandlers) patchSession(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
 	sessions := s.host.Store().Sessions
 	ctx, release, err := sessions.Acquire(ctx, key, s.opts.Wait)
 	if err != nil {
@@ -285,7 +302,7 @@ func (s *Services) patchSession(ctx context.Context, key session.Key, delta map[
 }
 
 // writeSession responds to a request that changed a session.
-func (s *Services) writeSession(w http.ResponseWriter, r *http.Request, sess *session.Session, form session.Form) error {
+func (s sessionHandlers) writeSession(w http.ResponseWriter, r *http.Request, sess *session.Session, form session.Form) error {
 	return s.responses.sendResponse(w, r, responseRequest{user: sess.User, exempt: true, encode: func() ([]byte, error) {
 		return form.AppendSession(nil, sess)
 	}})
@@ -300,7 +317,7 @@ const maxClockSkew = 5 * time.Minute
 // rejected. A state delta is accepted, because the request may write the state anyway.
 // With authentication, only administrators may import events other than the user's own
 // input.
-func (s *Services) importEvents(r *http.Request, events []*session.Event) error {
+func (s sessionHandlers) importEvents(r *http.Request, events []*session.Event) error {
 	ids := map[string]bool{}
 	for i, ev := range events {
 		if reason := s.importProblem(ev); reason != "" {
@@ -321,7 +338,7 @@ func (s *Services) importEvents(r *http.Request, events []*session.Event) error 
 }
 
 // importProblem returns why an event cannot be imported, or an empty string.
-func (s *Services) importProblem(ev *session.Event) string {
+func (s sessionHandlers) importProblem(ev *session.Event) string {
 	a := ev.Actions
 	a.StateDelta = nil
 	switch {
@@ -374,7 +391,7 @@ func isUserInput(ev *session.Event) bool {
 
 // handleRewind removes the end of a session. With a message it responds with the events
 // of the run that follows, otherwise with the session.
-func (s *Services) handleRewind(w http.ResponseWriter, r *http.Request) error {
+func (s sessionHandlers) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	form, err := readEventForm(r)
 	if err != nil {
 		return err
@@ -430,7 +447,7 @@ func (s *Services) handleRewind(w http.ResponseWriter, r *http.Request) error {
 }
 
 // handleMemory adds a session to the memory and replaces its earlier entries.
-func (s *Services) handleMemory(w http.ResponseWriter, r *http.Request) error {
+func (s sessionHandlers) handleMemory(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.ReadBody(w, r)
 	if err != nil {
 		return err
