@@ -56,7 +56,7 @@ func testProofs() []testProof {
 		newTestProof("terminals", "no text of a model, tool, file or session controls the terminal",
 			"cmd/agenthost internal/command", "TestTerminalGuard TestTerminalOfCommands"),
 		newTestProof("pages", "no text of a user, model or judge becomes a part of a page",
-			"pkg/server wing/evaluation/evalreport", "TestPage TestPageSources TestDevUIPolicy TestPageHostile"),
+			"pkg/server wing/evaluation/evalreport wing/devui", "TestPage TestPageSources TestDevUIPolicy TestPageHostile"),
 		newTestProof("spreadsheets", "no cell of an evaluation report is a formula",
 			"wing/evaluation/evalreport", "TestFormatCell"),
 		newTestProof("expanding schemas", "a JSON Schema that is small and costs much ends with its result or at a limit of steps",
