@@ -2,9 +2,11 @@ package provider
 
 import (
 	"cmp"
+	"strings"
 
 	"agenthost/internal/limit"
 	"agenthost/pkg/model"
+	"agenthost/pkg/session"
 )
 
 // An answerBudget limits what is kept of one answer of a model: over all chunks of a
@@ -53,4 +55,12 @@ func (b *answerBudget) decodeArguments(text string) (map[string]any, error) {
 		return nil, err
 	}
 	return decodeArguments(text)
+}
+
+// decodeArguments decodes the arguments of a call. No text and null are none.
+func decodeArguments(text string) (map[string]any, error) {
+	if text = strings.TrimSpace(text); text == "" || text == "null" {
+		return map[string]any{}, nil
+	}
+	return session.DecodeMap([]byte(text))
 }

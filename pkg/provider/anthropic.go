@@ -116,7 +116,7 @@ func (a *anthropic) Name() string { return a.name }
 // Generate calls the model once; see [model.LLM].
 func (a *anthropic) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		legal := newLegalRequest(&anthropicRules, anthropicVendor, req)
+		legal := newLegalRequest(ctx, &anthropicRules, anthropicVendor, req)
 		req, yield := legal.Request, legal.restoreCalls(yield)
 		call, err := a.newCall(ctx, req)
 		if err != nil {
@@ -136,9 +136,6 @@ func (a *anthropic) Generate(ctx context.Context, req *model.Request) iter.Seq2[
 
 // maxPauses is the maximum number of continuations of one response.
 const maxPauses = 8
-
-// reasonPaused is the reason of a turn with more pauses.
-const reasonPaused = "pause_turn"
 
 // readTurn sends the request, and sends it again with the content so far for as long as
 // the service pauses the turn.

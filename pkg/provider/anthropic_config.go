@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"regexp"
@@ -21,10 +22,8 @@ type anthropicConfig struct {
 	Effort          string                 `yaml:"effort" enum:"low|medium|high|xhigh|max" doc:"How much work the model puts into its answers. Default: that of the model."`
 	Cache           string                 `yaml:"cache" enum:"auto|1h|off" default:"auto" doc:"Prompt caching of the tools, the instruction and the conversation: auto for 5 minutes or as long as context_cache_config sets, 1h for an hour, off never."`
 	MaxOutputTokens int32                  `yaml:"max_output_tokens" doc:"The maximum length of a response, thoughts included. Default: 8192, in addition to the budget of thinking. An agent's max_output_tokens takes precedence."`
-	Calls           callsConfig            `yaml:",inline"`
+	CallsConfig     `yaml:",inline"`
 }
-
-const noVertexKeyForClaude = "Claude on Vertex AI has no api_key: it uses the host's Google credentials"
 
 type anthropicVertexConfig struct {
 	Project  string `yaml:"project" doc:"The Google Cloud project. Default: GOOGLE_CLOUD_PROJECT."`
@@ -32,16 +31,17 @@ type anthropicVertexConfig struct {
 }
 
 var (
-	_ EndpointConfig = (*anthropicConfig)(nil)
-	_ NameConfig     = (*anthropicConfig)(nil)
-	_ KeyConfig      = (*anthropicConfig)(nil)
-	_ LimitedConfig  = (*anthropicConfig)(nil)
-	_ FallbackConfig = (*anthropicConfig)(nil)
+	_ EndpointConfig   = (*anthropicConfig)(nil)
+	_ CredentialConfig = (*anthropicConfig)(nil)
+	_ NameConfig       = (*anthropicConfig)(nil)
+	_ KeyConfig        = (*anthropicConfig)(nil)
+	_ LimitedConfig    = (*anthropicConfig)(nil)
+	_ FallbackConfig   = (*anthropicConfig)(nil)
 )
 
 // DecodeSpec decodes and checks the config.
 func (c *anthropicConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	ds := decodeService(n, c, &c.BaseURL, &c.Calls)
+	ds := decodeService(n, c, &c.BaseURL, &c.CallsConfig)
 	vertex := resolveVertexName(c.Model, c.Vertex.vertexOptions())
 	if vertex != nil && vertex.Location != "" {
 		if _, err := vertexURL(vertex.Location); err != nil {
@@ -66,18 +66,6 @@ func (c *anthropicVertexConfig) vertexOptions() *AnthropicVertex {
 	return &AnthropicVertex{Project: c.Project, Location: c.Location}
 }
 
-// Fallbacks returns the names of the fallback models.
-func (c *anthropicConfig) Fallbacks() []FallbackRef { return c.Calls.Fallback }
-
-// CallLimits returns the limits of the model's calls.
-func (c *anthropicConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limits() }
-
-// ModelPrice returns the price of the model, or nil.
-func (c *anthropicConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
-
-// ContextLimits returns the maximum sizes of prompts and responses.
-func (c *anthropicConfig) ContextLimits() ContextLimits { return c.Calls.Context.contextLimits() }
-
 // claudeName matches the names of Claude models, also on Vertex AI.
 var claudeName = regexp.MustCompile(`^claude-|^(projects/[^/]+/locations/[^/]+/)?publishers/anthropic/models/`)
 
@@ -98,7 +86,7 @@ func (c *anthropicConfig) Endpoint(env Env) Endpoint {
 	if err != nil {
 		return Endpoint{OfHost: true} // the first call reports it
 	}
-	return Endpoint{URL: s.base.value, At: c.BaseURL, OfHost: !s.base.ofApp && !s.key.ofApp && !s.project.ofApp, Account: accountOf(firstNonEmpty(s.key.value, s.project.value))}
+	return Endpoint{URL: s.base.value, At: c.BaseURL, OfHost: !s.base.ofApp && !s.key.ofApp && !s.project.ofApp, Account: accountOf(cmp.Or(s.key.value, s.project.value))}
 }
 
 func buildAnthropic(_ context.Context, env Env, c *anthropicConfig) (model.LLM, error) {
@@ -109,7 +97,7 @@ func buildAnthropic(_ context.Context, env Env, c *anthropicConfig) (model.LLM, 
 	return NewAnthropic(c.Model, &AnthropicOptions{
 		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Vertex: c.Vertex.vertexOptions(), Header: header,
 		MaxOutputTokens: c.MaxOutputTokens, Thinking: string(c.Thinking), Effort: c.Effort, Cache: c.Cache, HTTP: env.HTTP,
-		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
+		Timeouts: c.TimeoutOptions(), Retry: *c.RetryOptions(env), Logger: env.Logger,
 	}), nil
 }
 
@@ -134,4 +122,35 @@ func (t *thinkingSetting) SchemaSpec() map[string]any {
 		map[string]any{"type": "string", "enum": []any{thinkingOff, thinkingAdaptive}},
 		map[string]any{"type": "integer", "minimum": minThinkingBudget},
 	}}
+}
+
+// Credential describes the key, or the login on Vertex AI.
+func (c *anthropicConfig) Credential(env Env) Credential {
+	vars := newVariables(env.Lookup, env.App)
+	s, err := anthropicSettings(vars, c.APIKey.Reveal(), c.BaseURL.Value, resolveVertexName(c.Model, c.Vertex.vertexOptions()))
+	switch {
+	case err != nil:
+		return Credential{Variable: "GOOGLE_CLOUD_LOCATION", Missing: err.Error()}
+	case s.vertex && s.project.value == "":
+		return Credential{Variable: "GOOGLE_CLOUD_PROJECT", Missing: noAnthropicProject}
+	case s.vertex:
+		return Credential{From: fromGoogle}
+	case s.key.value != "":
+		return Credential{From: vars.sourceOf(c.APIKey.Reveal(), s.key, "ANTHROPIC_API_KEY")}
+	case hasHeader(c.Headers, "X-Api-Key", "Authorization"):
+		return Credential{From: fromHeaders}
+	case c.BaseURL.Value != "":
+		return Credential{}
+	case s.base.ofApp:
+		return Credential{Missing: noAnthropicKeyForBase}
+	}
+	return Credential{Variable: "ANTHROPIC_API_KEY", Missing: noAnthropicKey}
+}
+
+// RefusesGeminiTools returns true.
+func (c *anthropicConfig) RefusesGeminiTools() bool { return true }
+
+// AnthropicKind returns the kind of Claude models, through Anthropic's API or Vertex AI.
+func AnthropicKind() spec.Kind[Env, model.LLM] {
+	return spec.NewKind("anthropic", "Claude, through Anthropic's API or Vertex AI.", buildAnthropic)
 }

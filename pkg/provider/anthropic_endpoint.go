@@ -1,11 +1,11 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"agenthost/internal/baseurl"
@@ -25,9 +25,6 @@ const (
 		"or give the model vertex: {project: P, location: L} under models: in app.yaml"
 )
 
-// vertexName matches the full name of a Claude model on Vertex AI.
-var vertexName = regexp.MustCompile(`^projects/([^/]+)/locations/([^/]+)/publishers/anthropic/models/([^/]+)$`)
-
 // resolveVertexName returns the settings of a full name, or v.
 func resolveVertexName(name string, v *AnthropicVertex) *AnthropicVertex {
 	m := vertexName.FindStringSubmatch(name)
@@ -39,14 +36,6 @@ func resolveVertexName(name string, v *AnthropicVertex) *AnthropicVertex {
 		full.Token = v.Token
 	}
 	return &full
-}
-
-// bareModelName returns a name without the project of Vertex AI.
-func bareModelName(name string) string {
-	if m := vertexName.FindStringSubmatch(name); m != nil {
-		return m[3]
-	}
-	return strings.TrimPrefix(strings.TrimPrefix(name, "publishers/"), "anthropic/models/")
 }
 
 // An anthropicChoice is the address and the credentials of a model.
@@ -76,7 +65,7 @@ func anthropicSettings(v variables, key, base string, vertex *AnthropicVertex) (
 	if vertex.Project != "" {
 		c.project = setting{vertex.Project, true}
 	}
-	c.location = firstNonEmpty(vertex.Location, v.valueOf("GOOGLE_CLOUD_LOCATION"), v.valueOf("CLOUD_ML_REGION"), "global")
+	c.location = cmp.Or(vertex.Location, v.valueOf("GOOGLE_CLOUD_LOCATION"), v.valueOf("CLOUD_ML_REGION"), "global")
 	if c.base.value != "" {
 		c.base.value = baseurl.TrimPath(c.base.value, "/v1")
 		return c, nil

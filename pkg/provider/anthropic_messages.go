@@ -2,8 +2,8 @@ package provider
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -261,4 +261,11 @@ func fileBlock(f *genai.FileData) anthropicBlock {
 	return anthropicBlock{"type": kind, "source": map[string]any{"type": "url", "url": f.FileURI}}
 }
 
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+// claudeDate matches the date at the end of a version of Claude.
+var claudeDate = regexp.MustCompile(`[-@]20[0-9]{6}$`)
+
+// isSigner reports whether a model of Claude wrote what signer signed: it has this name,
+// or the name without a date of this version.
+func isSigner(signer, name string) bool {
+	return signer == name || claudeDate.ReplaceAllString(signer, "") == name
+}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -33,7 +34,7 @@ func (a *anthropic) newCall(ctx context.Context, req *model.Request) (*anthropic
 		config = &genai.GenerateContentConfig{}
 	}
 	c := &anthropicCall{
-		anthropic: a, model: firstNonEmpty(req.Model, a.name), body: map[string]any{}, options: config.HTTPOptions, maxCalls: req.MaxCalls,
+		anthropic: a, model: cmp.Or(req.Model, a.name), body: map[string]any{}, options: config.HTTPOptions, maxCalls: req.MaxCalls,
 	}
 	if a.opts.Vertex != nil {
 		c.body["anthropic_version"] = vertexVersion

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -162,7 +163,7 @@ func (r *anthropicReply) readMessage() error {
 			return err
 		}
 	}
-	r.version = firstNonEmpty(r.version, m.Model)
+	r.version = cmp.Or(r.version, m.Model)
 	r.usage.addUsage(m.Usage)
 	r.stop, r.details = m.StopReason, m.StopDetails.Explanation
 	return nil
@@ -274,7 +275,7 @@ func (r *anthropicReply) blockPart(b *replyBlock) (*genai.Part, *malformedCall, 
 		if b.call != nil {
 			return b.call, nil, nil
 		}
-		part, bad, err := r.resp.callPart(chatCall{ID: string(b.ID), Function: chatFunction{Name: b.Name, Arguments: b.inputJSON()}})
+		part, bad, err := r.resp.decodeCall(string(b.ID), b.Name, b.inputJSON())
 		b.call = part
 		return part, bad, err
 	}

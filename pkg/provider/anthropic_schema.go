@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -9,8 +8,6 @@ import (
 	"strconv"
 
 	"google.golang.org/genai"
-
-	"agenthost/pkg/session"
 )
 
 // answerTool is the tool of a response schema on models without structured output.
@@ -83,19 +80,6 @@ func (c *anthropicCall) dropThinking() {
 	}
 }
 
-// copyJSON returns a deep copy of a JSON value. It returns nil for other values.
-func copyJSON(v any) any {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	own, err := session.DecodeValue(raw)
-	if err != nil {
-		return nil
-	}
-	return own
-}
-
 // The keywords and formats that constrained decoding does not support; the runtime
 // validates them in the response.
 var (
@@ -158,4 +142,15 @@ func constrainObject(schema map[string]any, path string) string {
 		}
 	}
 	return ""
+}
+
+// anthropicRules are those of the Messages API.
+var anthropicRules = requestRules{
+	names: nameRule{legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), illegal: regexp.MustCompile(`[^a-zA-Z0-9_-]`), max: 128, reserved: []string{answerTool}, parameters: regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)},
+	ids:   idRule{legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), max: 64, prefix: "toolu_fallback_"},
+	turns: turnsAlternate,
+	media: mediaRule{
+		inline: slices.Concat(webImages, []string{"application/pdf"}, textTypes),
+		files:  []fileRule{{"https://", "image/*"}, {"http://", "image/*"}, {"https://", "application/pdf"}, {"http://", "application/pdf"}},
+	},
 }

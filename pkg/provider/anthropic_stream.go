@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 
@@ -58,7 +59,7 @@ func (r *anthropicReply) handleEvent(e *anthropicEvent, data []byte) error {
 	case "error":
 		return r.newFailure(&e.anthropicFailure)
 	case "message_start":
-		r.version = firstNonEmpty(r.version, e.Message.Model)
+		r.version = cmp.Or(r.version, e.Message.Model)
 		r.current = e.Message.Usage
 	case "content_block_start":
 		return r.startBlock(e, data)
@@ -67,8 +68,8 @@ func (r *anthropicReply) handleEvent(e *anthropicEvent, data []byte) error {
 	case "content_block_stop":
 		return r.endBlock(e, data)
 	case "message_delta":
-		r.stop = firstNonEmpty(e.Delta.StopReason, r.stop)
-		r.details = firstNonEmpty(e.Delta.StopDetails.Explanation, r.details)
+		r.stop = cmp.Or(e.Delta.StopReason, r.stop)
+		r.details = cmp.Or(e.Delta.StopDetails.Explanation, r.details)
 		r.mergeUsage(e.Usage)
 	}
 	return nil // ping, and events that the service may add

@@ -130,7 +130,7 @@ func decodeSection(t *testing.T, data []byte, v any) {
 func buildClaude(t *testing.T, src string, fake *fakeanthropic.Server) model.LLM {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(strings.ReplaceAll(src, "http://fake", fake.URL())))
-	kind, ok := provider.Kinds().Lookup("anthropic")
+	kind, ok := allKinds().Lookup("anthropic")
 	if err := ds.Err(); err != nil || !ok {
 		t.Fatal(err, ok)
 	}
@@ -447,7 +447,7 @@ func TestAnthropicOnVertex(t *testing.T) {
 func TestVertexPrefixOfClaude(t *testing.T) {
 	fake := fakeanthropic.New()
 	defer fake.Close()
-	kind, _ := provider.Kinds().Lookup("vertex_ai")
+	kind, _ := allKinds().Lookup("vertex_ai")
 	n, _ := spec.Parse("app.yaml", []byte("{model: claude-opus-4-6, base_url: '"+fake.URL()+"'}"))
 	plan, ds := kind.Decode(n)
 	if ds.HasErrors() {

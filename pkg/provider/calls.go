@@ -1,10 +1,16 @@
 package provider
 
-import "agenthost/pkg/spec"
+import (
+	"cmp"
+	"time"
 
-// callsConfig configures what calls of all services have in common: retries, timeouts,
-// limits, prices and fallbacks.
-type callsConfig struct {
+	"agenthost/pkg/spec"
+)
+
+// A CallsConfig configures what calls of all services have in common: retries, timeouts,
+// limits, prices and fallbacks. The config of a provider embeds it with yaml:",inline", and
+// thereby is a [FallbackConfig], a [LimitedConfig], a [PricedConfig] and a [SizedConfig].
+type CallsConfig struct {
 	Retry    retryConfig    `yaml:"retry" doc:"When to retry failed calls."`
 	Timeouts timeoutsConfig `yaml:"timeouts" doc:"How long the service may be silent before the call fails."`
 	Limits   LimitsConfig   `yaml:"limits" doc:"The limits of calls. All models of the host with the same key, address and name share them."`
@@ -18,11 +24,30 @@ type retryConfig struct {
 	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum number of attempts, including the first."`
 }
 
-// validateCalls reports problems of the settings in n.
-func (c *callsConfig) validateCalls(n *spec.Node) spec.Diagnostics {
+// ValidateCalls reports problems of the settings in the mapping n, from which they were
+// decoded.
+func (c *CallsConfig) ValidateCalls(n *spec.Node) spec.Diagnostics {
 	ds := append(c.Retry.validateRetry(n.Get("retry")), c.Limits.validateLimits(n.Get("limits"))...)
 	return append(ds, c.Context.validateContext(n.Get("context"))...)
 }
+
+// RetryOptions returns the options of the model's retries.
+func (c *CallsConfig) RetryOptions(env Env) *RetryOptions { return c.Retry.retryOptions(env) }
+
+// TimeoutOptions returns the options of the model's timeouts.
+func (c *CallsConfig) TimeoutOptions() TimeoutOptions { return c.Timeouts.timeoutOptions() }
+
+// Fallbacks returns the names of the fallback models.
+func (c *CallsConfig) Fallbacks() []FallbackRef { return c.Fallback }
+
+// CallLimits returns the limits of the model's calls.
+func (c *CallsConfig) CallLimits() (Limits, bool) { return c.Limits.Limits() }
+
+// ModelPrice returns the price of the model, or nil.
+func (c *CallsConfig) ModelPrice() *Price { return c.Price.priceOrNil() }
+
+// ContextLimits returns the maximum sizes of prompts and responses.
+func (c *CallsConfig) ContextLimits() ContextLimits { return c.Context.contextLimits() }
 
 func (c *retryConfig) retryOptions(env Env) *RetryOptions {
 	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger, Provider: env.Provider, Gate: env.Gate}
@@ -39,20 +64,6 @@ func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {
 			ds = append(ds, codes.Items[i].Errorf("value", "%d is not an error status, must be 400 to 599", code))
 		}
 	}
-	return ds
-}
-
-// decodeService decodes and checks the settings of a service. base and calls are fields
-// of dst.
-func decodeService(n *spec.Node, dst any, base *spec.Text, calls *callsConfig) spec.Diagnostics {
-	ds := spec.Decode(n, dst)
-	if base.Value != "" {
-		if problem := badBaseURL(base.Value); problem != "" {
-			ds = append(ds, base.Errorf(0, "value", "%s", problem))
-		}
-	}
-	ds = append(ds, calls.validateCalls(n)...)
-	ds.Sort()
 	return ds
 }
 
@@ -93,4 +104,26 @@ func (c *ContextConfig) contextLimits() ContextLimits {
 		return ContextLimits{}
 	}
 	return ContextLimits(*c)
+}
+
+// TimeoutOptions limit the silence of a service. The zero value has the defaults.
+type TimeoutOptions struct {
+	// FirstByte is the maximum time from the request to the first byte of the response's
+	// body; 0 is 5 min, negative disables the limit.
+	FirstByte time.Duration
+	// Idle is the maximum duration of each later read of the body; 0 is 2 min, and a
+	// negative time disables the limit.
+	Idle time.Duration
+}
+
+type timeoutsConfig struct {
+	FirstByte spec.Duration `yaml:"first_byte" default:"5m" doc:"Maximum time from the request to the first byte of the response. 0 disables the limit."`
+	Idle      spec.Duration `yaml:"idle" default:"2m" doc:"Maximum time between two chunks of the response. 0 disables the limit."`
+}
+
+func (c *timeoutsConfig) timeoutOptions() TimeoutOptions {
+	disabled := time.Duration(-1)
+	return TimeoutOptions{
+		FirstByte: cmp.Or(time.Duration(c.FirstByte), disabled), Idle: cmp.Or(time.Duration(c.Idle), disabled),
+	}
 }

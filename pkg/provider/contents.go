@@ -2,6 +2,7 @@ package provider
 
 import (
 	"slices"
+	"strings"
 
 	"google.golang.org/genai"
 
@@ -46,28 +47,47 @@ func isEmptyPart(p *genai.Part) bool {
 	return p == nil || model.IsEmptyText(p) && len(p.ThoughtSignature) == 0
 }
 
-// copyPart copies the fields that the runtime modifies: the IDs of calls.
-func copyPart(p *genai.Part) *genai.Part {
-	own := *p
-	if p.FunctionCall != nil {
-		call := *p.FunctionCall
-		own.FunctionCall = &call
+// answerText returns the text of a part of an answer other than a call. Code is text.
+func answerText(p *genai.Part) string {
+	switch {
+	case p.ExecutableCode != nil:
+		return p.ExecutableCode.Code
+	case p.CodeExecutionResult != nil:
+		return p.CodeExecutionResult.Output
 	}
-	return &own
+	return p.Text
 }
 
-func modelContent(parts ...*genai.Part) *genai.Content {
-	return &genai.Content{Role: genai.RoleModel, Parts: parts}
+// isTextData reports whether data is sent as text.
+func isTextData(b *genai.Blob) bool {
+	return isTextType(baseType(b.MIMEType))
 }
 
-// finishMessage returns the error message of a finish reason; ADK has only that of
-// MAX_TOKENS.
-func finishMessage(reason genai.FinishReason) string {
-	switch reason {
-	case genai.FinishReasonMaxTokens:
-		return "Maximum tokens reached"
-	case genai.FinishReasonSafety:
-		return "The service filtered the response for its content"
+func dataText(b *genai.Blob) string { return strings.ToValidUTF8(string(b.Data), "\uFFFD") }
+
+// isTextType reports whether data of a type is sent as text.
+func isTextType(base string) bool {
+	return strings.HasPrefix(base, "text/") || base == "application/json"
+}
+
+// baseType returns a media type without its parameters, in lower case.
+func baseType(kind string) string {
+	base, _, _ := strings.Cut(kind, ";")
+	return strings.ToLower(strings.TrimSpace(base))
+}
+
+// beginText begins a conversation that the model began.
+const beginText = "Continue the conversation."
+
+// endWithUser appends a user message if the last content is not a user's, because the
+// service requires one. An agent that continues after its own response, as in a loop,
+// has none (adk-python models/google_llm.py _maybe_append_user_content).
+func endWithUser(contents []*genai.Content) []*genai.Content {
+	switch n := len(contents); {
+	case n == 0:
+		return []*genai.Content{model.UserText("Do what your instructions ask of you.")}
+	case contents[n-1].Role != genai.RoleUser:
+		return append(slices.Clip(contents), model.UserText("Continue with the previous request. If nothing is left to do, provide a summary."))
 	}
-	return ""
+	return contents
 }

@@ -140,15 +140,6 @@ func TestSignatureInCache(t *testing.T) {
 	}
 }
 
-func bodyOf(t *testing.T, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // calling returns a content of the model with calls, each ID:NAME.
 func calling(calls ...string) *genai.Content {
 	c := &genai.Content{Role: genai.RoleModel}

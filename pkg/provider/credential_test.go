@@ -47,7 +47,7 @@ func TestCredentials(t *testing.T) {
 		if err := ds.Err(); err != nil {
 			t.Fatal(err)
 		}
-		kind, ok := provider.Kinds().Lookup(n.Get("provider").Value)
+		kind, ok := allKinds().Lookup(n.Get("provider").Value)
 		if !ok {
 			t.Fatalf("no provider %s", tt.settings)
 		}

@@ -2,11 +2,8 @@ package provider
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"log/slog"
 	"net/http"
-	"os"
 	"time"
 
 	"agenthost/pkg/model"
@@ -70,87 +67,7 @@ type Endpoint struct {
 	Account string
 }
 
-// accountOf returns the hash of a key.
-func accountOf(key string) string {
-	if key == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:])
-}
-
-// variables reads the host's environment, then the app's .env.
-type variables struct {
-	host func(name string) (string, bool)
-	app  map[string]string
-}
-
-func newVariables(host func(name string) (string, bool), app map[string]string) variables {
-	if host == nil {
-		host = os.LookupEnv
-	}
-	return variables{host, app}
-}
-
-// A setting is a value and its owner.
-type setting struct {
-	value string
-	ofApp bool
-}
-
-// firstSet returns the first variable that is set and not empty.
-func (v variables) firstSet(names ...string) setting {
-	for _, name := range names {
-		if value, _ := v.lookupVar(name); value.value != "" {
-			return value
-		}
-	}
-	return setting{}
-}
-
-func (v variables) lookupVar(name string) (setting, bool) {
-	if value, ok := v.host(name); ok {
-		return setting{value: value}, true
-	}
-	value, ok := v.app[name]
-	return setting{value, ok}, ok
-}
-
-func (v variables) valueOf(name string) string { return v.firstSet(name).value }
-
-// ownKey returns the first variable that the app sets.
-func (v variables) ownKey(names ...string) setting {
-	return variables{func(string) (string, bool) { return "", false }, v.app}.firstSet(names...)
-}
-
-// chooseKey returns the key for an address: that of the document or of a variable. A key
-// of the host is never sent to an address that the app chose.
-func (v variables) chooseKey(document string, base setting, names ...string) setting {
-	switch {
-	case document != "":
-		return setting{document, true}
-	case base.ofApp:
-		return v.ownKey(names...)
-	}
-	return v.firstSet(names...)
-}
-
-// chooseBase returns the address of the document, of the variable, or the default.
-func (v variables) chooseBase(document, name, usual string) setting {
-	if document != "" {
-		return setting{document, true}
-	}
-	if s := v.firstSet(name); s.value != "" {
-		return s
-	}
-	return setting{value: usual}
-}
-
-func firstNonEmpty(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
+// A GeminiToolRefuser is the config of a model that may refuse requests with tools that run
+// inside of Gemini's service, such as google_search: they cannot be left out without changing
+// the answer.
+type GeminiToolRefuser interface{ RefusesGeminiTools() bool }

@@ -32,9 +32,6 @@ const (
 	failOther    failureKind = ""
 )
 
-// overloadedStatus is the status of Anthropic's overloaded_error.
-const overloadedStatus = 529
-
 // failurePatterns are reasons and, in lower case, parts of messages of services that
 // have no status of their own for a kind of failure.
 var failurePatterns = []struct {
@@ -155,73 +152,4 @@ func modelListPath(call string) string {
 		return base + "/models"
 	}
 	return ""
-}
-
-// bareURL returns a URL without user info, query and fragment, for errors.
-func bareURL(u *url.URL) string {
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
-}
-
-// reasonCode returns the HTTP status of an error that a service sends inside of a
-// response with status 200, or 0.
-func reasonCode(reason string) int {
-	switch reason {
-	case "invalid_request_error", "context_length_exceeded", "invalid_prompt":
-		return http.StatusBadRequest
-	case "authentication_error", "invalid_api_key":
-		return http.StatusUnauthorized
-	case "billing_error", "insufficient_quota":
-		return http.StatusPaymentRequired
-	case "permission_error":
-		return http.StatusForbidden
-	case "not_found_error", "model_not_found":
-		return http.StatusNotFound
-	case "request_too_large":
-		return http.StatusRequestEntityTooLarge
-	case "rate_limit_error", "rate_limit_exceeded":
-		return http.StatusTooManyRequests
-	case "api_error", "server_error", "internal_server_error":
-		return http.StatusInternalServerError
-	case "timeout_error":
-		return http.StatusGatewayTimeout
-	case "overloaded_error":
-		return overloadedStatus
-	}
-	return 0
-}
-
-// newConfigError returns an error of the configuration. Retries cannot fix it, so it has
-// the status that the service would return.
-func newConfigError(code int, message string) *model.Error {
-	return &model.Error{Code: code, Status: statusWord(code), Message: message}
-}
-
-// statusWord returns Google's name of an HTTP status (google.rpc.Code).
-func statusWord(code int) string {
-	switch code {
-	case http.StatusBadRequest:
-		return "INVALID_ARGUMENT"
-	case http.StatusUnauthorized:
-		return "UNAUTHENTICATED"
-	case http.StatusForbidden:
-		return "PERMISSION_DENIED"
-	case http.StatusNotFound:
-		return "NOT_FOUND"
-	case http.StatusConflict:
-		return "ABORTED"
-	case http.StatusTooManyRequests:
-		return "RESOURCE_EXHAUSTED"
-	case 499:
-		return "CANCELLED"
-	case http.StatusInternalServerError:
-		return "INTERNAL"
-	case http.StatusNotImplemented:
-		return "UNIMPLEMENTED"
-	case http.StatusServiceUnavailable:
-		return "UNAVAILABLE"
-	case http.StatusGatewayTimeout:
-		return "DEADLINE_EXCEEDED"
-	default:
-		return ""
-	}
 }

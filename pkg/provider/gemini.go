@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,15 +103,6 @@ func isGemini2(name string) bool {
 	return ok && !strings.HasPrefix(version, "1.")
 }
 
-// requestRules returns what the service accepts.
-func (g *gemini) requestRules() *requestRules {
-	r := geminiRules
-	if g.geminiAccess().usesVertex(g.newVariables()) {
-		r.media.files = vertexFiles
-	}
-	return &r
-}
-
 // Generate calls the model once with a legal request; see [model.LLM].
 func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
@@ -177,35 +169,6 @@ func newGeminiCall(name string, client *genai.Client, req *model.Request) (*gemi
 		c.addAgentLabel(req.Origin.Agent)
 	}
 	return c, c.withholdValues()
-}
-
-// isGemini3 reports whether a model's name has version 3 or newer.
-func isGemini3(name string) bool {
-	version, ok := strings.CutPrefix(path.Base(name), "gemini-")
-	return ok && version != "" && '3' <= version[0] && version[0] <= '9'
-}
-
-// unsignedCall is Google's documented signature for calls of other models, which have
-// none: Gemini 3 rejects a step whose first call is not signed.
-const unsignedCall = "skip_thought_signature_validator"
-
-// signCalls signs the first call of each step without a signature, such as one of a
-// fallback. It does not modify contents.
-func signCalls(contents []*genai.Content) []*genai.Content {
-	own := slices.Clone(contents)
-	for i, c := range own {
-		isCall := func(p *genai.Part) bool { return p.FunctionCall != nil }
-		isSigned := func(p *genai.Part) bool { return isCall(p) && len(p.ThoughtSignature) > 0 }
-		first := slices.IndexFunc(c.Parts, isCall)
-		if first < 0 || slices.ContainsFunc(c.Parts, isSigned) {
-			continue
-		}
-		call := *c.Parts[first]
-		call.ThoughtSignature = []byte(unsignedCall)
-		own[i] = &genai.Content{Role: c.Role, Parts: slices.Clone(c.Parts)}
-		own[i].Parts[first] = &call
-	}
-	return own
 }
 
 // restoreEmptyText sends "text": "" for parts with a thought signature and no text: the
@@ -349,7 +312,7 @@ func (c *geminiCall) generateOnce(ctx context.Context) (*model.Response, error) 
 		return nil, c.toModelError(ctx, err)
 	}
 	r, _ := fromGemini(answer)
-	if bad, err := c.budget.unquoteValues(r.Content); err != nil {
+	if bad, err := unquoteValues(c.budget, r.Content); err != nil {
 		return nil, c.toModelError(ctx, err)
 	} else if bad != nil {
 		return bad.errorResponse(r), nil
@@ -379,7 +342,7 @@ func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Respo
 			break
 		}
 		r, message := fromGemini(chunk)
-		bad, err := c.budget.unquoteValues(r.Content)
+		bad, err := unquoteValues(c.budget, r.Content)
 		if err != nil {
 			yield(nil, c.toModelError(ctx, err))
 			return
@@ -466,19 +429,6 @@ func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 	return &model.Error{Code: http.StatusBadRequest, Status: "INVALID_ARGUMENT", Message: err.Error(), Err: err}
 }
 
-// endWithUser appends a user message if the last content is not a user's, because the
-// service requires one. An agent that continues after its own response, as in a loop,
-// has none (adk-python models/google_llm.py _maybe_append_user_content).
-func endWithUser(contents []*genai.Content) []*genai.Content {
-	switch n := len(contents); {
-	case n == 0:
-		return []*genai.Content{model.UserText("Do what your instructions ask of you.")}
-	case contents[n-1].Role != genai.RoleUser:
-		return append(slices.Clip(contents), model.UserText("Continue with the previous request. If nothing is left to do, provide a summary."))
-	}
-	return contents
-}
-
 // fromGemini converts a response or chunk like ADK: it uses the first candidate. Content
 // with parts, or the finish reason STOP, is a success; other responses get the error
 // code of the finish reason or the block reason; an empty response is an empty success.
@@ -498,41 +448,12 @@ func fromGemini(answer *genai.GenerateContentResponse) (*model.Response, string)
 	r.AvgLogprobs, r.LogprobsResult = c.AvgLogprobs, c.LogprobsResult
 	message := c.FinishMessage
 	if sent := answer.SDKHTTPResponse; sent != nil && c.FinishReason != "" {
-		message = firstNonEmpty(message, sent.Headers.Get(finishMessageHeader))
+		message = cmp.Or(message, sent.Headers.Get(finishMessageHeader))
 	}
 	if !hasParts(r.Content) && c.FinishReason != genai.FinishReasonStop {
 		r.ErrorCode, r.ErrorMessage = string(c.FinishReason), message
 	}
 	return r, message
-}
-
-// toPartial converts a chunk to a partial response. Errors are reported only once, on
-// the complete response.
-func toPartial(r *model.Response) *model.Response {
-	p := *r
-	p.Partial = true
-	p.ErrorCode, p.ErrorMessage = "", ""
-	return &p
-}
-
-// withFinishError sets the error of a complete streamed response whose finish reason is
-// not STOP, even if it has content. A nil one is an empty response.
-func withFinishError(whole *model.Response, finishMessage string) *model.Response {
-	if whole == nil {
-		return &model.Response{}
-	}
-	if whole.ErrorCode == "" && whole.FinishReason != genai.FinishReasonStop && whole.FinishReason != "" {
-		whole.ErrorCode, whole.ErrorMessage = string(whole.FinishReason), finishMessage
-	}
-	return whole
-}
-
-// withContent adds an empty content of role model to a success without content.
-func withContent(r *model.Response) *model.Response {
-	if r.Content == nil && r.ErrorCode == "" {
-		r.Content = modelContent()
-	}
-	return r
 }
 
 // withoutNil removes parts that the service sent as null.
@@ -542,5 +463,3 @@ func withoutNil(c *genai.Content) *genai.Content {
 	}
 	return c
 }
-
-func hasParts(c *genai.Content) bool { return c != nil && len(c.Parts) > 0 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -50,7 +51,7 @@ func (c *cachingModel) Live() model.LiveLLM { return c.gemini }
 func (c *cachingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		// The request is made legal first: the metadata of a cache counts contents.
-		legal := newLegalRequest(c.gemini.requestRules(), geminiVendor, req)
+		legal := newLegalRequest(ctx, c.gemini.requestRules(), geminiVendor, req)
 		yield = legal.restoreCalls(yield)
 		if req.Cache == nil {
 			c.LLM.Generate(ctx, legal.Request)(yield)
@@ -118,7 +119,7 @@ type cacheResolver struct {
 	config *model.CacheRequest
 }
 
-func (k *cacheResolver) modelName() string { return firstNonEmpty(k.req.Model, k.gemini.name) }
+func (k *cacheResolver) modelName() string { return cmp.Or(k.req.Model, k.gemini.name) }
 
 // resolveCache returns the metadata to use. If it is active, its cache contains the
 // beginning of the request.
@@ -278,3 +279,8 @@ func cacheHTTP(config *genai.GenerateContentConfig) *genai.HTTPOptions {
 
 // MixesToolsAndSchema reports the capability of the model.
 func (c *cachingModel) MixesToolsAndSchema() bool { return c.gemini.MixesToolsAndSchema() }
+
+// The vendors of parts.
+const (
+	geminiVendor = "gemini"
+)

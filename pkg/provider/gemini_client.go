@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
-	"cloud.google.com/go/auth/credentials"
 	"google.golang.org/genai"
 
 	"agenthost/internal/charset"
@@ -21,15 +19,12 @@ import (
 )
 
 const (
-	cloudScope  = "https://www.googleapis.com/auth/cloud-platform"
 	noGeminiKey = "no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the app's .env, " +
 		"or give the model an api_key under models: in app.yaml"
 	noGeminiKeyForBase = "no key for Gemini at the app's own address, which does not get the host's key: " +
 		"give the model an api_key under models: in app.yaml, such as ${secret:GOOGLE_API_KEY}"
 	noVertexProject = "no project for Vertex AI: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, " +
 		"or GOOGLE_API_KEY for express mode"
-	noVertexLogin = "no credentials for Vertex AI: set GOOGLE_APPLICATION_CREDENTIALS for the host, " +
-		"or run gcloud auth application-default login"
 )
 
 // newClient creates the SDK's client. It passes all settings explicitly, so that the
@@ -132,37 +127,6 @@ func (g *gemini) addCredentials(ctx context.Context, config *genai.ClientConfig,
 	return nil
 }
 
-// detectGoogleCredentials returns the source of tokens of Google's application default
-// credentials, and the project that they bill, which may be empty.
-func detectGoogleCredentials(ctx context.Context) (token func(context.Context) (string, error), quota string, err error) {
-	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{cloudScope}})
-	if err != nil {
-		return nil, "", err
-	}
-	if quota, err = found.QuotaProjectID(ctx); err != nil {
-		quota = ""
-	}
-	return func(ctx context.Context) (string, error) {
-		token, err := found.Token(ctx)
-		if err != nil {
-			return "", err
-		}
-		return token.Value, nil
-	}, quota, nil
-}
-
-// badBaseURL returns the problem of a base URL, or "".
-func badBaseURL(base string) string {
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "base_url must be a URL such as https://example.com"
-	}
-	if strings.Contains(base, "#") {
-		return "base_url cannot have a fragment: remove # and what follows"
-	}
-	return ""
-}
-
 // A geminiTransport is the HTTP transport of the SDK. It adds the token, turns failures
 // into [*model.Error] with the requested retry delay (the SDK drops headers), and
 // rejects malformed responses, on which the SDK logs, hides the cause, or panics.
@@ -260,20 +224,6 @@ func errorInfoReason(details []map[string]any) string {
 	return ""
 }
 
-// parseErrorBody parses Google's error JSON, alone or in a list (as Vertex AI sends it
-// for streams). It uses other bodies as the message.
-func parseErrorBody(body []byte) genai.APIError {
-	var one struct{ Error genai.APIError }
-	if json.Unmarshal(body, &one) == nil && one.Error.Message != "" {
-		return one.Error
-	}
-	var list []struct{ Error genai.APIError }
-	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
-		return list[0].Error
-	}
-	return genai.APIError{Message: truncateBytes(bytes.TrimSpace(body))}
-}
-
 func bufferResponse(resp *http.Response, redactor *spec.Redactor) *model.Error {
 	defer resp.Body.Close()
 	resp.Header.Del(finishMessageHeader)
@@ -338,16 +288,6 @@ func malformedMessage(redactor *spec.Redactor, answer []byte, err error) string 
 		return htmlMessage("Gemini", 0)
 	}
 	return fmt.Sprintf("malformed response from Gemini: %v in %q", err, redactor.RedactStart(string(answer), maxQuoted))
-}
-
-// maxQuoted is how many bytes of an answer an error quotes.
-const maxQuoted = 200
-
-func truncateBytes(text []byte) string {
-	if len(text) > maxQuoted {
-		return string(bytes.ToValidUTF8(text[:maxQuoted], nil)) + "…"
-	}
-	return string(text)
 }
 
 // sseReader converts server-sent events to the only form that the SDK accepts: `data:`

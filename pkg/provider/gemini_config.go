@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -13,31 +14,26 @@ import (
 const geminiURL = "https://generativelanguage.googleapis.com/"
 
 type geminiConfig struct {
-	Provider string      `yaml:"provider" doc:"gemini."`
-	Model    string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest."`
-	BaseURL  spec.Text   `yaml:"base_url" doc:"The URL of the service. Default: Google's."`
-	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: GOOGLE_API_KEY or GEMINI_API_KEY."`
-	Calls    callsConfig `yaml:",inline"`
+	Provider    string      `yaml:"provider" doc:"gemini."`
+	Model       string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest."`
+	BaseURL     spec.Text   `yaml:"base_url" doc:"The URL of the service. Default: Google's."`
+	APIKey      spec.Secret `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: GOOGLE_API_KEY or GEMINI_API_KEY."`
+	CallsConfig `yaml:",inline"`
 }
 
 var (
-	_ EndpointConfig = (*geminiConfig)(nil)
-	_ NameConfig     = (*geminiConfig)(nil)
-	_ LimitedConfig  = (*geminiConfig)(nil)
-	_ FallbackConfig = (*geminiConfig)(nil)
-	_ KeyConfig      = (*geminiConfig)(nil)
+	_ EndpointConfig   = (*geminiConfig)(nil)
+	_ CredentialConfig = (*geminiConfig)(nil)
+	_ NameConfig       = (*geminiConfig)(nil)
+	_ LimitedConfig    = (*geminiConfig)(nil)
+	_ FallbackConfig   = (*geminiConfig)(nil)
+	_ KeyConfig        = (*geminiConfig)(nil)
 )
 
 // DecodeSpec decodes and checks the config.
 func (c *geminiConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	return decodeService(n, c, &c.BaseURL, &c.Calls)
+	return decodeService(n, c, &c.BaseURL, &c.CallsConfig)
 }
-
-// Fallbacks returns the names of the fallback models.
-func (c *geminiConfig) Fallbacks() []FallbackRef { return c.Calls.Fallback }
-
-// CallLimits returns the limits of calls.
-func (c *geminiConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limits() }
 
 // geminiNames matches the model names of Gemini's service.
 var geminiNames = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/google/|tunedModels/)`)
@@ -47,12 +43,6 @@ var geminiNames = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|p
 func (c *geminiConfig) RecognizesName(name string) bool {
 	return geminiNames.MatchString(name) && !strings.Contains(name, "publishers/anthropic/")
 }
-
-// ModelPrice returns the price.
-func (c *geminiConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
-
-// ContextLimits returns the maximum sizes of prompts and responses.
-func (c *geminiConfig) ContextLimits() ContextLimits { return c.Calls.Context.contextLimits() }
 
 // Endpoint returns the address of the model's calls.
 func (c *geminiConfig) Endpoint(env Env) Endpoint {
@@ -67,7 +57,7 @@ func (c *geminiConfig) KeyVariables(env Env) []string {
 func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error) {
 	return NewGemini(c.Model, &GeminiOptions{
 		Lookup: env.Lookup, App: env.App, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, HTTP: env.HTTP,
-		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
+		Timeouts: c.TimeoutOptions(), Retry: *c.RetryOptions(env), Logger: env.Logger,
 	}), nil
 }
 
@@ -96,7 +86,7 @@ const (
 // usesVertex reports whether the backend is Vertex AI.
 func (a geminiAccess) usesVertex(v variables) bool {
 	if a.backend == "" {
-		return v.usesVertex()
+		return vertexIsSet(v)
 	}
 	return a.backend == vertexBackend
 }
@@ -129,7 +119,7 @@ func (a geminiAccess) resolveEndpoint(v variables) (geminiChoice, error) {
 	if a.key != "" {
 		c.key = setting{a.key, true}
 	} else if c.project = v.firstSet("GOOGLE_CLOUD_PROJECT"); c.project.value != "" {
-		c.location = firstNonEmpty(v.valueOf("GOOGLE_CLOUD_LOCATION"), v.valueOf("GOOGLE_CLOUD_REGION"), "global")
+		c.location = cmp.Or(v.valueOf("GOOGLE_CLOUD_LOCATION"), v.valueOf("GOOGLE_CLOUD_REGION"), "global")
 	} else {
 		c.key = v.chooseKey("", c.base, keys...)
 	}
@@ -149,12 +139,12 @@ func (a geminiAccess) describeEndpoint(env Env, at spec.Text) Endpoint {
 	}
 	return Endpoint{
 		URL: c.base.value, At: at, OfHost: !c.base.ofApp && !c.key.ofApp && !c.project.ofApp,
-		Account: accountOf(firstNonEmpty(c.key.value, c.project.value)),
+		Account: accountOf(cmp.Or(c.key.value, c.project.value)),
 	}
 }
 
-// usesVertex reads both switches; the newer one takes precedence if it is set.
-func (v variables) usesVertex() bool {
+// vertexIsSet reads both switches; the newer one takes precedence if it is set.
+func vertexIsSet(v variables) bool {
 	for _, name := range []string{"GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI"} {
 		if s, ok := v.lookupVar(name); ok {
 			return s.value == "1" || strings.EqualFold(s.value, "true")
@@ -174,19 +164,35 @@ func (a geminiAccess) keyVariables(v variables) []string {
 
 func geminiKeyVariables() []string { return []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"} }
 
-// location matches the names of Google's regions. The region becomes part of the host
-// name, so other characters could change the host.
-var location = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
+// Credential describes the key or the login.
+func (c *geminiConfig) Credential(env Env) Credential {
+	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value}.describeCredential(env)
+}
 
-// vertexURL returns the address of Vertex AI in a region, like the SDK.
-func vertexURL(at string) (string, error) {
+// describeCredential describes the key, or the login on Vertex AI.
+func (a geminiAccess) describeCredential(env Env) Credential {
+	vars := newVariables(env.Lookup, env.App)
+	c, err := a.resolveEndpoint(vars)
 	switch {
-	case at == "" || at == "global":
-		return "https://aiplatform.googleapis.com/", nil
-	case !location.MatchString(at):
-		return "", fmt.Errorf("GOOGLE_CLOUD_LOCATION must be a region such as europe-west1, got %q", at)
-	case at == "us" || at == "eu":
-		return "https://aiplatform." + at + ".rep.googleapis.com/", nil
+	case err != nil && c.base.value == "" && a.baseVariable != "":
+		return Credential{Variable: a.baseVariable, Missing: err.Error()}
+	case err != nil:
+		return Credential{Variable: "GOOGLE_CLOUD_LOCATION", Missing: err.Error()}
+	case c.project.value != "":
+		return Credential{From: fromGoogle}
+	case c.key.value != "":
+		return Credential{From: vars.sourceOf(a.key, c.key, geminiKeyVariables()...)}
+	case c.vertex && a.chooseBase(vars).value != "":
+		return Credential{} // a proxy adds it
+	case c.vertex:
+		return Credential{Variable: "GOOGLE_CLOUD_PROJECT", Missing: noVertexProject}
+	case c.base.ofApp:
+		return Credential{Missing: noGeminiKeyForBase}
 	}
-	return "https://" + at + "-aiplatform.googleapis.com/", nil
+	return Credential{Variable: geminiKeyVariables()[0], Missing: noGeminiKey}
+}
+
+// GeminiKind returns the kind of Gemini models, through the Gemini API or Vertex AI.
+func GeminiKind() spec.Kind[Env, model.LLM] {
+	return spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini)
 }

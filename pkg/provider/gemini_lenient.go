@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -24,7 +25,7 @@ func decodeAnswers(data []byte) (answers [][]byte, check answerCheck, err error)
 		}
 		answers = append(answers, answer)
 		check.failed = check.failed || last.failed
-		check.finishMessage = firstNonEmpty(last.finishMessage, check.finishMessage)
+		check.finishMessage = cmp.Or(last.finishMessage, check.finishMessage)
 	}
 	return answers, check, nil
 }

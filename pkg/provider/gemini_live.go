@@ -95,7 +95,7 @@ func (g *gemini) openLive(ctx context.Context, config *genai.ClientConfig, setup
 	names := newNameMap(&rules.names)
 	legal := *setup
 	legal.Tools = legalTools(names, setup.Tools)
-	text, err := encodeLiveSetup(liveModelName(config, firstNonEmpty(setup.Model, g.name)), &legal)
+	text, err := encodeLiveSetup(liveModelName(config, cmp.Or(setup.Model, g.name)), &legal)
 	if err != nil {
 		return nil, newConfigError(http.StatusBadRequest, err.Error())
 	}
@@ -160,23 +160,23 @@ func (g *gemini) liveAddress(config *genai.ClientConfig) (string, error) {
 	base := config.HTTPOptions.BaseURL
 	vertex := config.Backend == genai.BackendVertexAI
 	if base == "" && vertex {
-		usual, err := vertexURL(firstNonEmpty(config.Location, "global"))
+		usual, err := vertexURL(cmp.Or(config.Location, "global"))
 		if err != nil {
 			return "", newConfigError(http.StatusBadRequest, err.Error())
 		}
 		base = usual
 	}
-	u, err := url.Parse(firstNonEmpty(base, geminiURL))
+	u, err := url.Parse(cmp.Or(base, geminiURL))
 	if err != nil {
 		return "", newConfigError(http.StatusBadRequest, badBaseURL(base))
 	}
-	version, method := firstNonEmpty(g.opts.APIVersion, "v1alpha"), "BidiGenerateContent"
+	version, method := cmp.Or(g.opts.APIVersion, "v1alpha"), "BidiGenerateContent"
 	if strings.HasPrefix(config.APIKey, ephemeralPrefix) {
 		version, method = "v1alpha", "BidiGenerateContentConstrained"
 	}
 	name := "google.ai.generativelanguage." + version + ".GenerativeService." + method
 	if vertex {
-		name = "google.cloud.aiplatform." + firstNonEmpty(g.opts.APIVersion, "v1beta1") + ".LlmBidiService/BidiGenerateContent"
+		name = "google.cloud.aiplatform." + cmp.Or(g.opts.APIVersion, "v1beta1") + ".LlmBidiService/BidiGenerateContent"
 	}
 	return u.JoinPath("ws", name).String(), nil
 }
@@ -220,7 +220,7 @@ func liveModelName(config *genai.ClientConfig, name string) string {
 	if config.Project == "" {
 		return "publishers/google/models/" + name
 	}
-	return "projects/" + config.Project + "/locations/" + firstNonEmpty(config.Location, "global") + "/publishers/google/models/" + name
+	return "projects/" + config.Project + "/locations/" + cmp.Or(config.Location, "global") + "/publishers/google/models/" + name
 }
 
 // liveDialError returns the error of a handshake that failed, with the text of the service.

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -108,35 +107,6 @@ func testFinishMessage(t *testing.T, options func(*fakegemini.Server) *provider.
 	}
 }
 
-// detail formats a response as "+role: (thought)[text] FINISH n tokens !CODE(message)".
-func detail(r *model.Response) string {
-	var words []string
-	if r.Content != nil {
-		text := r.Content.Role + ": "
-		for _, p := range r.Content.Parts {
-			if p.Thought {
-				text += "(" + p.Text + ")"
-			} else {
-				text += "[" + p.Text + "]"
-			}
-		}
-		words = append(words, text)
-	}
-	if r.FinishReason != "" {
-		words = append(words, string(r.FinishReason))
-	}
-	if r.UsageMetadata != nil {
-		words = append(words, fmt.Sprint(r.UsageMetadata.TotalTokenCount, " tokens"))
-	}
-	if r.ErrorCode != "" {
-		words = append(words, "!"+r.ErrorCode+"("+r.ErrorMessage+")")
-	}
-	if r.Partial {
-		return "+" + strings.Join(words, " ")
-	}
-	return strings.Join(words, " ")
-}
-
 func TestGeminiErrors(t *testing.T) {
 	part := fakegemini.Text("one ")
 	cut, odd, late := part, part, part
@@ -231,13 +201,6 @@ func TestGeminiNoAnswer(t *testing.T) {
 	if !ok || !failed.Retryable() || !strings.HasPrefix(failed.Error(), "model: no response from Gemini: dial tcp ") {
 		t.Errorf("Generate() = %v, want a retryable *model.Error about a failed dial", err)
 	}
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // Only Vertex AI supports tools and a schema in one request, for Gemini 2 and newer.

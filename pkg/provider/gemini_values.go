@@ -261,7 +261,7 @@ func quoteValues(part map[string]any) {
 // unquoteValues decodes the free values of a content, before it is used. It returns the call whose arguments
 // cannot be decoded; another value that cannot be decoded is left out. An error means that
 // the answer exceeds a limit.
-func (b *answerBudget) unquoteValues(c *genai.Content) (*malformedCall, error) {
+func unquoteValues(b *answerBudget, c *genai.Content) (*malformedCall, error) {
 	if c == nil {
 		return nil, nil
 	}

@@ -13,17 +13,20 @@ import (
 
 // vertexConfig is the config of a model on Vertex AI. It ignores GOOGLE_GENAI_USE_VERTEXAI.
 type vertexConfig struct {
-	Provider string      `yaml:"provider" doc:"vertex_ai."`
-	Model    string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest or claude-opus-4-6."`
-	BaseURL  spec.Text   `yaml:"base_url" doc:"The URL of the service. Default: GOOGLE_VERTEX_BASE_URL, for Claude ANTHROPIC_VERTEX_BASE_URL, or Google's."`
-	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The API key of express mode. Default: the project in GOOGLE_CLOUD_PROJECT, with the host's Google credentials."`
-	Calls    callsConfig `yaml:",inline"`
+	claude HostVendor
+
+	Provider    string      `yaml:"provider" doc:"vertex_ai."`
+	Model       string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest or claude-opus-4-6."`
+	BaseURL     spec.Text   `yaml:"base_url" doc:"The URL of the service. Default: GOOGLE_VERTEX_BASE_URL, for Claude ANTHROPIC_VERTEX_BASE_URL, or Google's."`
+	APIKey      spec.Secret `yaml:"api_key" secret:"true" doc:"The API key of express mode. Default: the project in GOOGLE_CLOUD_PROJECT, with the host's Google credentials."`
+	CallsConfig `yaml:",inline"`
 }
 
 var (
-	_ EndpointConfig = (*vertexConfig)(nil)
-	_ LimitedConfig  = (*vertexConfig)(nil)
-	_ FallbackConfig = (*vertexConfig)(nil)
+	_ EndpointConfig   = (*vertexConfig)(nil)
+	_ CredentialConfig = (*vertexConfig)(nil)
+	_ LimitedConfig    = (*vertexConfig)(nil)
+	_ FallbackConfig   = (*vertexConfig)(nil)
 )
 
 // vertexNames matches the models of Google on Vertex AI, and tuned models.
@@ -31,10 +34,10 @@ var vertexNames = regexp.MustCompile(`^(gemini|gemma|learnlm|google/|projects/|p
 
 // DecodeSpec decodes and checks the config.
 func (c *vertexConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	ds := decodeService(n, c, &c.BaseURL, &c.Calls)
-	if c.claudeConfig() != nil {
-		if at := n.Get("api_key"); at != nil {
-			ds = append(ds, at.Errorf("value", "%s", noVertexKeyForClaude))
+	ds := decodeService(n, c, &c.BaseURL, &c.CallsConfig)
+	if claude := c.claudeConfig(); claude != nil {
+		if at, problem := n.Get("api_key"), claude.KeyProblem(); at != nil && problem != "" {
+			ds = append(ds, at.Errorf("value", "%s", problem))
 		}
 		return ds
 	}
@@ -46,29 +49,13 @@ func (c *vertexConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// Fallbacks returns the names of the fallback models.
-func (c *vertexConfig) Fallbacks() []FallbackRef { return c.Calls.Fallback }
-
-// CallLimits returns the limits of calls.
-func (c *vertexConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limits() }
-
-// ModelPrice returns the price.
-func (c *vertexConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
-
-// ContextLimits returns the maximum sizes of prompts and responses.
-func (c *vertexConfig) ContextLimits() ContextLimits { return c.Calls.Context.contextLimits() }
-
 func (c *vertexConfig) geminiAccess() geminiAccess {
 	return geminiAccess{key: c.APIKey.Reveal(), base: c.BaseURL.Value, backend: vertexBackend}
 }
 
 // claudeConfig returns the config of a Claude model, or nil for models of Google.
-func (c *vertexConfig) claudeConfig() *anthropicConfig {
-	name := strings.TrimPrefix(c.Model, "anthropic/")
-	if !claudeName.MatchString(name) {
-		return nil
-	}
-	return &anthropicConfig{Model: name, BaseURL: c.BaseURL, Vertex: &anthropicVertexConfig{}, Calls: c.Calls}
+func (c *vertexConfig) claudeConfig() HostedConfig {
+	return c.claude.ConfigOf(HostedModel{Name: c.Model, BaseURL: c.BaseURL, APIKey: c.APIKey, Calls: c.CallsConfig})
 }
 
 // Endpoint returns the address of the model's calls.
@@ -79,63 +66,66 @@ func (c *vertexConfig) Endpoint(env Env) Endpoint {
 	return c.geminiAccess().describeEndpoint(env, c.BaseURL)
 }
 
-// KeyVariables returns none if there is a project, and none for Claude.
+// KeyVariables returns none if there is a project, and those of the vendor for Claude.
 func (c *vertexConfig) KeyVariables(env Env) []string {
-	if c.claudeConfig() != nil {
-		return nil
+	if claude := c.claudeConfig(); claude != nil {
+		return claude.KeyVariables(env)
 	}
 	return c.geminiAccess().keyVariables(newVariables(env.Lookup, env.App))
 }
 
+// VertexKind returns the kind of models on Vertex AI. claude adds those of Claude; it may be
+// nil.
+func VertexKind(claude HostVendor) spec.Kind[Env, model.LLM] {
+	return spec.NewKindFrom("vertex_ai", "Gemini and Claude on Vertex AI.", func() *vertexConfig { return &vertexConfig{claude: claude} }, buildVertex)
+}
+
 func buildVertex(ctx context.Context, env Env, c *vertexConfig) (model.LLM, error) {
 	if claude := c.claudeConfig(); claude != nil {
-		return buildAnthropic(ctx, env, claude)
+		return claude.BuildModel(ctx, env)
 	}
 	return NewGemini(strings.TrimPrefix(c.Model, "google/"), &GeminiOptions{
 		Lookup: env.Lookup, App: env.App, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, Backend: vertexBackend, HTTP: env.HTTP,
-		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
+		Timeouts: c.TimeoutOptions(), Retry: *c.RetryOptions(env), Logger: env.Logger,
 	}), nil
 }
 
 // apigeeConfig is the config of a model behind an Apigee proxy (adk-python
 // models/apigee_llm.py).
 type apigeeConfig struct {
-	Provider string      `yaml:"provider" doc:"apigee."`
-	Model    string      `yaml:"model" required:"true" doc:"[PROVIDER/][VERSION/]MODEL, where PROVIDER is openai, gemini or vertex_ai, and VERSION is such as v1. Default: that of Google's SDK."`
-	BaseURL  spec.Text   `yaml:"base_url" doc:"The URL of the proxy. Default: APIGEE_PROXY_URL."`
-	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The API key for Gemini, or the bearer token for openai. Default for Gemini, if base_url is not set: GOOGLE_API_KEY or GEMINI_API_KEY."`
-	Calls    callsConfig `yaml:",inline"`
+	openAI HostVendor
+
+	Provider    string      `yaml:"provider" doc:"apigee."`
+	Model       string      `yaml:"model" required:"true" doc:"[PROVIDER/][VERSION/]MODEL, where PROVIDER is openai, gemini or vertex_ai, and VERSION is such as v1. Default: that of Google's SDK."`
+	BaseURL     spec.Text   `yaml:"base_url" doc:"The URL of the proxy. Default: APIGEE_PROXY_URL."`
+	APIKey      spec.Secret `yaml:"api_key" secret:"true" doc:"The API key for Gemini, or the bearer token for openai. Default for Gemini, if base_url is not set: GOOGLE_API_KEY or GEMINI_API_KEY."`
+	CallsConfig `yaml:",inline"`
 }
 
 var (
-	_ EndpointConfig = (*apigeeConfig)(nil)
-	_ LimitedConfig  = (*apigeeConfig)(nil)
-	_ FallbackConfig = (*apigeeConfig)(nil)
+	_ EndpointConfig   = (*apigeeConfig)(nil)
+	_ CredentialConfig = (*apigeeConfig)(nil)
+	_ LimitedConfig    = (*apigeeConfig)(nil)
+	_ FallbackConfig   = (*apigeeConfig)(nil)
 )
 
 const apigeeVariable = "APIGEE_PROXY_URL"
 
+// openAIProvider is the provider of models with OpenAI's API.
+const openAIProvider = "openai"
+
 // DecodeSpec decodes and checks the config.
 func (c *apigeeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	ds := decodeService(n, c, &c.BaseURL, &c.Calls)
+	ds := decodeService(n, c, &c.BaseURL, &c.CallsConfig)
 	if _, ok := parseApigeeName(c.Model); c.Model != "" && !ok {
 		ds = append(ds, n.Get("model").Errorf("model", "a model of apigee must be [PROVIDER/][VERSION/]MODEL, got %q", c.Model).
 			WithHint("PROVIDER is openai, gemini or vertex_ai, and VERSION is such as v1"))
 	}
+	if c.openAI == nil && c.RefusesGeminiTools() {
+		ds = append(ds, n.Get("model").Errorf("model", "this program has no client for OpenAI's API behind Apigee"))
+	}
 	return ds
 }
-
-// Fallbacks returns the names of the fallback models.
-func (c *apigeeConfig) Fallbacks() []FallbackRef { return c.Calls.Fallback }
-
-// CallLimits returns the limits of calls.
-func (c *apigeeConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limits() }
-
-// ModelPrice returns the price.
-func (c *apigeeConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
-
-// ContextLimits returns the maximum sizes of prompts and responses.
-func (c *apigeeConfig) ContextLimits() ContextLimits { return c.Calls.Context.contextLimits() }
 
 // An apigeeName is the parsed name of a model. Its provider may be empty.
 type apigeeName struct{ provider, version, model string }
@@ -143,7 +133,7 @@ type apigeeName struct{ provider, version, model string }
 func parseApigeeName(name string) (apigeeName, bool) {
 	var parsed apigeeName
 	words := strings.Split(name, "/")
-	if slices.Contains([]string{"openai", geminiBackend, vertexBackend}, words[0]) {
+	if slices.Contains([]string{openAIProvider, geminiBackend, vertexBackend}, words[0]) {
 		parsed.provider, words = words[0], words[1:]
 	}
 	if len(words) == 2 && strings.HasPrefix(words[0], "v") {
@@ -156,11 +146,13 @@ func parseApigeeName(name string) (apigeeName, bool) {
 	return parsed, true
 }
 
-// apigeeVendor is the proxy of models with OpenAI's API. It adds the key.
-func apigeeVendor() *vendor {
-	return &vendor{
-		prefix: "apigee", title: "Apigee", example: "https://proxy.example.com/llm", baseVariables: []string{apigeeVariable}, keyless: true,
+// chatConfig returns the config of a model with OpenAI's API, or nil for models of Google.
+func (c *apigeeConfig) chatConfig() HostedConfig {
+	name, _ := parseApigeeName(c.Model)
+	if name.provider != openAIProvider {
+		return nil
 	}
+	return c.openAI.ConfigOf(HostedModel{Name: name.model, BaseURL: c.BaseURL, APIKey: c.APIKey, Calls: c.CallsConfig})
 }
 
 func (c *apigeeConfig) geminiAccess(name apigeeName) geminiAccess {
@@ -169,36 +161,66 @@ func (c *apigeeConfig) geminiAccess(name apigeeName) geminiAccess {
 
 // Endpoint returns the address of the model's calls.
 func (c *apigeeConfig) Endpoint(env Env) Endpoint {
-	name, _ := parseApigeeName(c.Model)
-	if name.provider == "openai" {
-		return describeVendorEndpoint(apigeeVendor(), env, c.APIKey, c.BaseURL)
+	if chat := c.chatConfig(); chat != nil {
+		return chat.Endpoint(env)
 	}
+	name, _ := parseApigeeName(c.Model)
 	return c.geminiAccess(name).describeEndpoint(env, c.BaseURL)
 }
 
-// KeyVariables returns none for OpenAI's API: the proxy adds the key.
+// KeyVariables returns those of the Gemini API, or none for OpenAI's: the proxy adds the key.
 func (c *apigeeConfig) KeyVariables(env Env) []string {
-	name, _ := parseApigeeName(c.Model)
-	if name.provider == "openai" {
-		return nil
+	if chat := c.chatConfig(); chat != nil {
+		return chat.KeyVariables(env)
 	}
+	name, _ := parseApigeeName(c.Model)
 	return c.geminiAccess(name).keyVariables(newVariables(env.Lookup, env.App))
 }
 
-func buildApigee(_ context.Context, env Env, c *apigeeConfig) (model.LLM, error) {
+// ApigeeKind returns the kind of models behind an Apigee proxy. openAI adds those with
+// OpenAI's API; it may be nil.
+func ApigeeKind(openAI HostVendor) spec.Kind[Env, model.LLM] {
+	return spec.NewKindFrom("apigee", "Models behind an Apigee proxy, at the address in APIGEE_PROXY_URL.",
+		func() *apigeeConfig { return &apigeeConfig{openAI: openAI} }, buildApigee)
+}
+
+func buildApigee(ctx context.Context, env Env, c *apigeeConfig) (model.LLM, error) {
 	name, ok := parseApigeeName(c.Model)
 	if !ok {
 		return nil, fmt.Errorf("a model of apigee must be [PROVIDER/][VERSION/]MODEL, got %q", c.Model)
 	}
-	if name.provider == "openai" {
-		return newChat(apigeeVendor(), name.model, &OpenAIOptions{
-			Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), HTTP: env.HTTP,
-			Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
-		}), nil
+	if chat := c.chatConfig(); chat != nil {
+		return chat.BuildModel(ctx, env)
 	}
 	return NewGemini(name.model, &GeminiOptions{
 		Lookup: env.Lookup, App: env.App, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, BaseVariable: apigeeVariable,
 		Backend: name.provider, APIVersion: name.version, HTTP: env.HTTP,
-		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
+		Timeouts: c.TimeoutOptions(), Retry: *c.RetryOptions(env), Logger: env.Logger,
 	}), nil
+}
+
+// Credential describes the login, or the key of express mode.
+func (c *vertexConfig) Credential(env Env) Credential {
+	if claude := c.claudeConfig(); claude != nil {
+		return claude.Credential(env)
+	}
+	return c.geminiAccess().describeCredential(env)
+}
+
+// Credential describes the key. A proxy of OpenAI's API adds it.
+func (c *apigeeConfig) Credential(env Env) Credential {
+	if chat := c.chatConfig(); chat != nil {
+		return chat.Credential(env)
+	}
+	name, _ := parseApigeeName(c.Model)
+	return c.geminiAccess(name).describeCredential(env)
+}
+
+// RefusesGeminiTools reports whether the model is Claude.
+func (c *vertexConfig) RefusesGeminiTools() bool { return c.claudeConfig() != nil }
+
+// RefusesGeminiTools reports whether the proxy speaks OpenAI's API for the model.
+func (c *apigeeConfig) RefusesGeminiTools() bool {
+	name, _ := parseApigeeName(c.Model)
+	return name.provider == openAIProvider
 }

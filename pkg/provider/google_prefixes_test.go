@@ -73,7 +73,7 @@ func TestGooglePrefixes(t *testing.T) {
 		},
 	} {
 		t.Run(tt.prefix+"/"+tt.model, func(t *testing.T) {
-			kind, _ := provider.Kinds().Lookup(tt.prefix)
+			kind, _ := allKinds().Lookup(tt.prefix)
 			plan, ds := kind.Decode(spec.Text{}.Mapping("model", tt.model))
 			if err := ds.Err(); err != nil {
 				t.Fatal(err)

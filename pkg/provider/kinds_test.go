@@ -2,7 +2,6 @@ package provider_test
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,46 +10,9 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/fake/fakeopenai"
-	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
 )
-
-// buildModel builds a model of app.yaml like the loader, with files by name.
-func buildModel(t *testing.T, src string, files map[string]string) (model.LLM, []string) {
-	t.Helper()
-	n, ds := spec.Parse("app.yaml", []byte(src))
-	if err := ds.Err(); err != nil {
-		t.Fatal(err)
-	}
-	kind, ok := provider.Kinds().Lookup(n.Get("provider").Value)
-	if !ok {
-		t.Fatalf("no provider %q", n.Get("provider").Value)
-	}
-	plan, ds := kind.Decode(n)
-	if ds.HasErrors() {
-		return nil, ds.Strings()
-	}
-	env := provider.Env{Lookup: lookup(nil)}
-	if files != nil {
-		env.File = func(_ context.Context, path spec.Text) (*spec.Node, spec.Diagnostics) {
-			src, ok := files[path.Value]
-			if !ok {
-				return nil, spec.Diagnostics{path.Errorf(0, "file", "no such file")}
-			}
-			return spec.Parse(path.Value, []byte(src))
-		}
-	}
-	llm, err := plan.Build(t.Context(), env)
-	if err != nil {
-		var problems spec.Diagnostics
-		if !errors.As(err, &problems) {
-			t.Fatal(err)
-		}
-		return nil, problems.Strings()
-	}
-	return llm, nil
-}
 
 func TestKinds(t *testing.T) {
 	files := map[string]string{"demo.yaml": "- text: hi"}
@@ -80,7 +42,7 @@ func TestKinds(t *testing.T) {
 // the methods the settings would be decoded and have no effect.
 func TestKindsReturnCallSettings(t *testing.T) {
 	found := 0
-	for _, kind := range provider.Kinds() {
+	for _, kind := range allKinds() {
 		if !hasCallSettings(kind.NewConfig()) {
 			continue
 		}
@@ -112,10 +74,10 @@ func TestKindsReturnCallSettings(t *testing.T) {
 	}
 }
 
-// hasCallSettings reports whether a config has a field of the type callsConfig.
+// hasCallSettings reports whether a config has a field of the type CallsConfig.
 func hasCallSettings(config any) bool {
 	for _, f := range reflect.VisibleFields(reflect.TypeOf(config).Elem()) {
-		if f.Type.Name() == "callsConfig" {
+		if f.Type.Name() == "CallsConfig" {
 			return true
 		}
 	}

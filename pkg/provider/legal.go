@@ -1,7 +1,7 @@
 package provider
 
 import (
-	"maps"
+	"context"
 	"regexp"
 	"slices"
 
@@ -40,104 +40,8 @@ var (
 	textTypes = []string{"text/*", "application/json"}
 )
 
-// The names of tools in OpenAI's APIs, which compatible services copy.
-var openAINames = nameRule{legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), illegal: regexp.MustCompile(`[^a-zA-Z0-9_-]`), max: 64}
-
-// The table of the services: what each one accepts. Sources are
-// https://ai.google.dev/api/caching#FunctionDeclaration with the guides of media,
-// https://docs.claude.com/en/api/messages, https://platform.openai.com/docs/api-reference
-// and https://github.com/ollama/ollama/blob/main/docs/api.md.
-var (
-	// geminiRules are those of the Gemini API and the Live API; see [gemini.requestRules].
-	geminiRules = requestRules{
-		names: nameRule{legal: regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]*$`), illegal: regexp.MustCompile(`[^a-zA-Z0-9_.:-]`), max: 64},
-		ids:   idRule{legal: anyID, max: 128, prefix: "call_", optional: true},
-		turns: turnsOfModel, blankText: true,
-		media: mediaRule{
-			inline: slices.Concat([]string{"image/*", "audio/*", "video/*", "application/pdf", "application/rtf"}, textTypes, []string{
-				"application/x-javascript", "application/x-typescript", "application/x-python-code", "application/xml", "application/yaml",
-			}),
-			files:   []fileRule{{"https://", "*"}, {"gs://", "*"}},
-			ofModel: true, anyImage: true,
-		},
-	}
-	// vertexFiles are those of Vertex AI, which requires a type.
-	vertexFiles = []fileRule{{"https://", "*/*"}, {"http://", "*/*"}, {"gs://", "*/*"}}
-	// anthropicRules are those of the Messages API.
-	anthropicRules = requestRules{
-		names: nameRule{legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), illegal: regexp.MustCompile(`[^a-zA-Z0-9_-]`), max: 128, reserved: []string{answerTool}, parameters: regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)},
-		ids:   idRule{legal: regexp.MustCompile(`^[a-zA-Z0-9_-]+$`), max: 64, prefix: "toolu_fallback_"},
-		turns: turnsAlternate,
-		media: mediaRule{
-			inline: slices.Concat(webImages, []string{"application/pdf"}, textTypes),
-			files:  []fileRule{{"https://", "image/*"}, {"http://", "image/*"}, {"https://", "application/pdf"}, {"http://", "application/pdf"}},
-		},
-	}
-	// chatRules are those of chat completions; see [chatTarget.requestRules].
-	chatRules = requestRules{
-		names: openAINames, ids: idRule{legal: anyID, max: 40, prefix: "call_"}, blankText: true,
-		media: mediaRule{
-			inline: slices.Concat(webImages, textTypes, []string{"audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "application/pdf"}),
-			files:  []fileRule{{"https://", "image/*"}, {"http://", "image/*"}},
-		},
-	}
-	// shortIDRule is that of services whose IDs have exactly 9 alphanumeric characters.
-	shortIDRule = idRule{legal: regexp.MustCompile(`^[a-zA-Z0-9]{9}$`), max: 9, prefix: "call_", hashed: true}
-	// responsesRules are those of OpenAI's Responses API.
-	responsesRules = requestRules{
-		names: openAINames, ids: idRule{legal: anyID, max: 40, prefix: "call_"}, blankText: true,
-		media: mediaRule{
-			inline: slices.Concat(webImages, textTypes, slices.Sorted(maps.Keys(documentSuffixes))),
-			files: []fileRule{
-				{"https://", ""},
-				{"https://", "image/*"},
-				{"https://", "text/*"},
-				{"https://", "application/*"},
-				{"http://", ""},
-				{"http://", "image/*"},
-				{"http://", "text/*"},
-				{"http://", "application/*"},
-				{"file-", ""},
-				{"file-", "image/*"},
-				{"file-", "text/*"},
-				{"file-", "application/*"},
-			},
-		},
-	}
-	// ollamaRules are those of Ollama's API. Its names are free, but models write them.
-	ollamaRules = requestRules{
-		names: nameRule{legal: regexp.MustCompile(`^[a-zA-Z0-9_.:/-]+$`), illegal: regexp.MustCompile(`[^a-zA-Z0-9_.:/-]`), max: 128},
-		ids:   idRule{legal: anyID, max: 128, prefix: "call_", optional: true}, blankText: true,
-		media: mediaRule{inline: slices.Concat([]string{"image/png", "image/jpeg", "image/webp"}, textTypes)},
-	}
-)
-
 // anyID matches all IDs but the empty one.
 var anyID = regexp.MustCompile(`^(?s:.+)$`)
-
-// requestRules returns the rules of chat completions, and what else the service takes.
-func (t *chatTarget) requestRules() *requestRules {
-	r := chatRules
-	r.media.inline, r.media.files = slices.Clip(r.media.inline), slices.Clip(r.media.files)
-	if t.shortIDs {
-		r.ids = shortIDRule
-	}
-	if t.video {
-		r.media.inline = append(r.media.inline, "video/*")
-		r.media.files = append(r.media.files, fileRule{"https://", "video/*"}, fileRule{"http://", "video/*"})
-	}
-	if t.fileURLs {
-		r.media.files = append(r.media.files, fileRule{"https://", "*"}, fileRule{"http://", "*"})
-	}
-	if t.fileIDs {
-		r.media.files = append(r.media.files, fileRule{"file-", "*"})
-	}
-	if t.format == formatLiteLLM {
-		r.media.files = append(r.media.files, fileRule{"gs://", "*"})
-		r.media.inline, r.media.anyImage = append(r.media.inline, "image/*"), true
-	}
-	return &r
-}
 
 // A legalRequest is a request that the service accepts.
 type legalRequest struct {
@@ -148,13 +52,24 @@ type legalRequest struct {
 }
 
 // newLegalRequest returns a request that a service accepts. vendor is the one whose
-// signatures the service verifies. It does not modify req; what is legal is shared.
-func newLegalRequest(rules *requestRules, vendor string, req *model.Request) *legalRequest {
+// signatures the service verifies. It does not modify req; what is legal is shared. With a
+// context of [WithoutRules] it is req itself.
+func newLegalRequest(ctx context.Context, rules *requestRules, vendor string, req *model.Request) *legalRequest {
 	own := *req
 	l := &legalRequest{Request: &own, names: newNameMap(&rules.names), used: map[string]bool{}}
-	own.Config = l.legalConfig(req.Config)
-	own.Contents = rules.legalContents(vendor, req.Contents, l.names, l.used)
+	if ctx.Value(withoutRules{}) == nil {
+		own.Config = l.legalConfig(req.Config)
+		own.Contents = rules.legalContents(vendor, req.Contents, l.names, l.used)
+	}
 	return l
+}
+
+type withoutRules struct{}
+
+// WithoutRules returns a context whose requests stay as they are, which is the control of
+// tests of the rules.
+func WithoutRules(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withoutRules{}, true)
 }
 
 // legalContents returns a conversation that the service accepts. used receives the IDs of

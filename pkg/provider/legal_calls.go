@@ -324,9 +324,6 @@ const (
 	turnsAlternate          // the user begins, and roles alternate
 )
 
-// beginText begins a conversation that the model began.
-const beginText = "Continue the conversation."
-
 // orderTurns returns contents whose roles follow each other as the service requires. It
 // does not modify contents.
 func (r turnRule) orderTurns(contents []*genai.Content) []*genai.Content {

@@ -66,11 +66,11 @@ func TestRandomHistories(t *testing.T) {
 // A historyTest runs turns of sessions with random histories.
 type historyTest struct {
 	historyMaker
-	llm, bare model.LLM
-	host      *runtime.Host
-	store     *store.Store
-	tools     []tool.Tool
-	count     int
+	llm   model.LLM
+	host  *runtime.Host
+	store *store.Store
+	tools []tool.Tool
+	count int
 }
 
 func newHistoryTest(t *testing.T, llm model.LLM, random *rand.Rand) *historyTest {
@@ -80,7 +80,7 @@ func newHistoryTest(t *testing.T, llm model.LLM, random *rand.Rand) *historyTest
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	h := &historyTest{historyMaker: historyMaker{random: random}, llm: llm, bare: provider.WithoutRules(llm), host: runtime.NewHost(st, nil), store: st}
+	h := &historyTest{historyMaker: historyMaker{random: random}, llm: llm, host: runtime.NewHost(st, nil), store: st}
 	for _, name := range h.chooseNames(5) {
 		h.tools = append(h.tools, &oddTool{&genai.FunctionDeclaration{Name: name, Description: "Does.", ParametersJsonSchema: h.makeSchema(0)}})
 	}
@@ -125,7 +125,7 @@ func (h *historyTest) sendHistory(t *testing.T) (refused, control int) {
 		refused++
 		t.Errorf("history %d: Generate() = %v", h.count, err)
 	}
-	if isRejected(h.bare, t.Context(), req) {
+	if isRejected(h.llm, provider.WithoutRules(t.Context()), req) {
 		control++
 	}
 	return refused, control

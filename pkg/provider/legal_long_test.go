@@ -37,7 +37,7 @@ func TestLongHistories(t *testing.T) {
 		{"calls in one content", []*genai.Content{calls, responses}, 3, 2*n + 1},
 		{"responses one by one", append([]*genai.Content{calls}, apart...), 3, 2*n + 1},
 	} {
-		got := newLegalRequest(&anthropicRules, "anthropic", &model.Request{Contents: tt.contents}).Contents
+		got := newLegalRequest(t.Context(), &anthropicRules, "anthropic", &model.Request{Contents: tt.contents}).Contents
 		parts, used := 0, map[string]bool{}
 		for _, c := range got {
 			parts += len(c.Parts)

@@ -290,19 +290,8 @@ func (r *mediaRule) checkData(declared string, data []byte) (kind, reason string
 	return kind, ""
 }
 
-// isTextType reports whether data of a type is sent as text.
-func isTextType(base string) bool {
-	return strings.HasPrefix(base, "text/") || base == "application/json"
-}
-
 // isPDF reports whether data has the header of PDF.
 func isPDF(data []byte) bool { return bytes.Contains(data[:min(len(data), 1024)], []byte("%PDF")) }
-
-// baseType returns a media type without its parameters, in lower case.
-func baseType(kind string) string {
-	base, _, _ := strings.Cut(kind, ";")
-	return strings.ToLower(strings.TrimSpace(base))
-}
 
 // fileTypes are the types of files by the suffix of their address.
 var fileTypes = map[string]string{

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
-	"agenthost/pkg/provider"
 )
 
 // eachService runs a test with each provider that has a service. The fakes reject what the
@@ -446,25 +445,4 @@ func mustCompact(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return string(raw)
-}
-
-// FuzzToolName maps arbitrary names: each gets a legal one, two names never the same, and
-// the original is restored.
-func FuzzToolName(f *testing.F) {
-	for _, seed := range [][2]string{{"a.b", "a_b"}, {"", "unnamed_tool"}, {"x\xff", "x_"}, {strings.Repeat("x", 70), strings.Repeat("x", 71)}, {"structured_output", "9"}} {
-		f.Add(seed[0], seed[1])
-	}
-	f.Fuzz(func(t *testing.T, a, b string) {
-		for _, service := range []string{"gemini", "anthropic", "openai", "ollama"} {
-			sentA, restoredA, legalA := provider.LegalName(service, a)
-			sentB, restoredB, legalB := provider.LegalName(service, a, b)
-			if !legalA || !legalB || restoredA != a || restoredB != b || (sentA == sentB) != (a == b) {
-				t.Errorf("%s: %q is sent as %q and restored as %q, %q as %q and restored as %q", service, a, sentA, restoredA, b, sentB, restoredB)
-			}
-			again, _, _ := provider.LegalName(service, sentB)
-			if again != sentB && sentB != "structured_output" {
-				t.Errorf("%s: the legal name %q is sent as %q", service, sentB, again)
-			}
-		}
-	})
 }

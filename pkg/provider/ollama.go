@@ -84,7 +84,7 @@ func (o *ollama) Name() string { return o.name }
 // Generate calls the model once; see [model.LLM].
 func (o *ollama) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		legal := newLegalRequest(&ollamaRules, ollamaName, req)
+		legal := newLegalRequest(ctx, &ollamaRules, ollamaName, req)
 		req, yield := legal.Request, legal.restoreCalls(yield)
 		resp, err := o.sendRequest(ctx, req)
 		if err != nil {
@@ -169,7 +169,7 @@ func (o *ollama) addHint(err error, req *model.Request) error {
 	message := strings.ToLower(failed.Message)
 	switch {
 	case failed.Code == http.StatusNotFound && strings.Contains(message, "not found") && strings.Contains(message, "model"):
-		hinted.Hint = "pull it with `ollama pull " + firstNonEmpty(req.Model, o.name) + "`"
+		hinted.Hint = "pull it with `ollama pull " + cmp.Or(req.Model, o.name) + "`"
 	case strings.Contains(message, "does not support tools"):
 		hinted.Hint = "use a model with tools, or an agent without"
 	case strings.Contains(message, "does not support thinking"):
@@ -183,21 +183,22 @@ func (o *ollama) addHint(err error, req *model.Request) error {
 }
 
 type ollamaConfig struct {
-	Provider  string                 `yaml:"provider" doc:"ollama, or ollama_chat, which is the same."`
-	Model     string                 `yaml:"model" required:"true" doc:"The model's name, such as qwen3:8b."`
-	BaseURL   spec.Text              `yaml:"base_url" doc:"The URL of the server. Default: OLLAMA_API_BASE, OLLAMA_HOST, or http://127.0.0.1:11434."`
-	APIKey    spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key, if the server needs one. Default, if base_url is not set: OLLAMA_API_KEY."`
-	Headers   map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`
-	Think     spec.Text              `yaml:"think" doc:"Whether the model thinks: true, false, low, medium or high. thinking_config of an agent takes precedence. Default: that of the model."`
-	KeepAlive spec.Text              `yaml:"keep_alive" doc:"How long the model stays loaded after a call: a duration such as 10m or a number of seconds; negative means forever. Default: that of the server."`
-	Options   map[string]any         `yaml:"options" doc:"Ollama's settings of the model, such as num_ctx, the size of the context in tokens: the server drops what exceeds it."`
-	Thoughts  string                 `yaml:"thoughts" enum:"drop|tools|always" default:"tools" doc:"Which of its own thoughts the model gets back: none, those of the current turn, or all."`
-	Calls     callsConfig            `yaml:",inline"`
+	Provider    string                 `yaml:"provider" doc:"ollama, or ollama_chat, which is the same."`
+	Model       string                 `yaml:"model" required:"true" doc:"The model's name, such as qwen3:8b."`
+	BaseURL     spec.Text              `yaml:"base_url" doc:"The URL of the server. Default: OLLAMA_API_BASE, OLLAMA_HOST, or http://127.0.0.1:11434."`
+	APIKey      spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key, if the server needs one. Default, if base_url is not set: OLLAMA_API_KEY."`
+	Headers     map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`
+	Think       spec.Text              `yaml:"think" doc:"Whether the model thinks: true, false, low, medium or high. thinking_config of an agent takes precedence. Default: that of the model."`
+	KeepAlive   spec.Text              `yaml:"keep_alive" doc:"How long the model stays loaded after a call: a duration such as 10m or a number of seconds; negative means forever. Default: that of the server."`
+	Options     map[string]any         `yaml:"options" doc:"Ollama's settings of the model, such as num_ctx, the size of the context in tokens: the server drops what exceeds it."`
+	Thoughts    string                 `yaml:"thoughts" enum:"drop|tools|always" default:"tools" doc:"Which of its own thoughts the model gets back: none, those of the current turn, or all."`
+	CallsConfig `yaml:",inline"`
 }
 
 var (
-	_ EndpointConfig = (*ollamaConfig)(nil)
-	_ FallbackConfig = (*ollamaConfig)(nil)
+	_ EndpointConfig   = (*ollamaConfig)(nil)
+	_ CredentialConfig = (*ollamaConfig)(nil)
+	_ FallbackConfig   = (*ollamaConfig)(nil)
 )
 
 // DecodeSpec decodes and checks the config.
@@ -216,7 +217,7 @@ func (c *ollamaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 			ds = append(ds, c.BaseURL.Errorf(0, "value", "%s", problem))
 		}
 	}
-	ds = append(ds, c.Calls.validateCalls(n)...)
+	ds = append(ds, c.ValidateCalls(n)...)
 	ds.Sort()
 	return ds
 }
@@ -233,19 +234,10 @@ func parseKeepAlive(text string) (value any, ok bool) {
 	return text, err == nil
 }
 
-// Fallbacks returns the names of the fallback models.
-func (c *ollamaConfig) Fallbacks() []FallbackRef { return c.Calls.Fallback }
-
-// CallLimits returns the limits of calls.
-func (c *ollamaConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limits() }
-
-// ModelPrice returns the price.
-func (c *ollamaConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
-
 // ContextLimits returns the maximum sizes of prompts and responses. num_ctx limits the
 // prompt, whatever the model accepts.
 func (c *ollamaConfig) ContextLimits() ContextLimits {
-	l := c.Calls.Context.contextLimits()
+	l := c.CallsConfig.ContextLimits()
 	if n, ok := c.Options["num_ctx"].(int64); ok && n > 0 && (l.Input == 0 || int(n) < l.Input) {
 		l.Input = int(n)
 	}
@@ -260,7 +252,7 @@ func buildOllama(_ context.Context, env Env, c *ollamaConfig) (model.LLM, error)
 	return NewOllama(c.Model, &OllamaOptions{
 		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header,
 		Think: c.Think.Value, KeepAlive: c.KeepAlive.Value, Options: c.Options, Thoughts: c.Thoughts, HTTP: env.HTTP,
-		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
+		Timeouts: c.TimeoutOptions(), Retry: *c.RetryOptions(env), Logger: env.Logger,
 	}), nil
 }
 
@@ -268,4 +260,30 @@ func buildOllama(_ context.Context, env Env, c *ollamaConfig) (model.LLM, error)
 func (c *ollamaConfig) Endpoint(env Env) Endpoint {
 	e := ollamaEndpoint(newVariables(env.Lookup, env.App), c.APIKey.Reveal(), c.BaseURL.Value)
 	return Endpoint{URL: e.base.value, At: c.BaseURL, OfHost: !e.base.ofApp && !e.key.ofApp, Account: accountOf(e.key.value)}
+}
+
+// ollamaName is the name of Ollama in the marks of parts.
+const ollamaName = "ollama"
+
+// ollamaVendor returns the service of Ollama's own API.
+func ollamaVendor() *vendor {
+	return &vendor{
+		prefix: ollamaName, title: "Ollama", base: "http://127.0.0.1:11434", baseVariables: []string{"OLLAMA_API_BASE", "OLLAMA_HOST"},
+		keyVariables: []string{"OLLAMA_API_KEY"}, local: true,
+	}
+}
+
+// Credential describes the key, which a local server does not need.
+func (c *ollamaConfig) Credential(env Env) Credential {
+	return ollamaVendor().describeCredential(env, c.APIKey.Reveal(), c.BaseURL.Value)
+}
+
+// RefusesGeminiTools returns true.
+func (c *ollamaConfig) RefusesGeminiTools() bool { return true }
+
+// OllamaKinds returns the kinds of models of Ollama servers: ollama and ollama_chat, which is
+// the same.
+func OllamaKinds() spec.Kinds[Env, model.LLM] {
+	const doc = "Ollama, by default on this machine."
+	return spec.Kinds[Env, model.LLM]{spec.NewKind(ollamaName, doc, buildOllama), spec.NewKind("ollama_chat", doc, buildOllama)}
 }

@@ -1,10 +1,12 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,7 +26,7 @@ func (o *ollama) encodeRequest(ctx context.Context, req *model.Request) (map[str
 	if err != nil {
 		return nil, err
 	}
-	name := firstNonEmpty(req.Model, o.name)
+	name := cmp.Or(req.Model, o.name)
 	body := map[string]any{"model": name, "messages": messages, "stream": req.Stream}
 	tools, err := ollamaTools(name, config)
 	if err != nil {
@@ -256,3 +258,16 @@ func encodeOllamaInput(c *genai.Content) ([]ollamaMessage, error) {
 	}
 	return messages, nil
 }
+
+// The table of the services: what each one accepts. Sources are
+// https://ai.google.dev/api/caching#FunctionDeclaration with the guides of media,
+// https://docs.claude.com/en/api/messages, https://platform.openai.com/docs/api-reference
+// and https://github.com/ollama/ollama/blob/main/docs/api.md.
+var (
+	// ollamaRules are those of Ollama's API. Its names are free, but models write them.
+	ollamaRules = requestRules{
+		names: nameRule{legal: regexp.MustCompile(`^[a-zA-Z0-9_.:/-]+$`), illegal: regexp.MustCompile(`[^a-zA-Z0-9_.:/-]`), max: 128},
+		ids:   idRule{legal: anyID, max: 128, prefix: "call_", optional: true}, blankText: true,
+		media: mediaRule{inline: slices.Concat([]string{"image/png", "image/jpeg", "image/webp"}, textTypes)},
+	}
+)

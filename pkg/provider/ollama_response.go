@@ -94,7 +94,7 @@ func (r *ollamaReader) addChunk(chunk *ollamaChunk) ([]*genai.Part, error) {
 		return nil, err
 	}
 	for _, call := range chunk.Message.ToolCalls {
-		part, bad, err := r.resp.callPart(chatCall{ID: call.ID, Function: chatFunction{Name: call.Function.Name, Arguments: unquoteJSON(call.Function.Arguments)}})
+		part, bad, err := r.resp.decodeCall(call.ID, call.Function.Name, unquoteJSON(call.Function.Arguments))
 		if err != nil {
 			return nil, err
 		}

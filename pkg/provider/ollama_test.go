@@ -42,7 +42,7 @@ func TestOllamaRequest(t *testing.T) {
 	if key := got.Header.Get("Authorization"); key != "Bearer test-key-1234" {
 		t.Errorf("Authorization = %q, want the key", key)
 	}
-	checkGolden(t, "ollama_request.json", got.Body)
+	checkGolden(t, *update, "ollama_request.json", got.Body)
 }
 
 // A request of an agent, or else the model's setting, decides whether the model thinks.
@@ -289,7 +289,7 @@ func TestOllamaAddress(t *testing.T) {
 		{"http://mine:1/proxy/api", map[string]string{"OLLAMA_API_BASE": "http://other:11434"}, "http://mine:1/proxy"},
 	} {
 		n, ds := spec.Parse("app.yaml", []byte("{model: qwen3, base_url: '"+tt.base+"'}"))
-		kind, _ := provider.Kinds().Lookup("ollama_chat")
+		kind, _ := allKinds().Lookup("ollama_chat")
 		plan, more := kind.Decode(n)
 		if err := append(ds, more...).Err(); err != nil {
 			t.Fatal(err)

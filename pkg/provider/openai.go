@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -52,7 +53,7 @@ func NewOpenAI(name string, opts *OpenAIOptions) model.LLM {
 }
 
 // newChat returns a model of a vendor. opts may be nil.
-func newChat(v *vendor, name string, opts *OpenAIOptions) model.LLM {
+func newChat(v *chatVendor, name string, opts *OpenAIOptions) model.LLM {
 	o := &openAI{name: name, vendor: v}
 	if opts != nil {
 		o.opts = *opts
@@ -66,7 +67,7 @@ func newChat(v *vendor, name string, opts *OpenAIOptions) model.LLM {
 
 type openAI struct {
 	name    string
-	vendor  *vendor
+	vendor  *chatVendor
 	opts    OpenAIOptions
 	service *service
 }
@@ -96,13 +97,13 @@ func (o *openAI) isOpenAI() bool {
 // Generate calls the model once; see [model.LLM].
 func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		target := o.newTarget(firstNonEmpty(req.Model, o.name))
+		target := o.newTarget(cmp.Or(req.Model, o.name))
 		if o.usesResponses(target.model) {
-			legal := newLegalRequest(&responsesRules, target.vendor, req)
+			legal := newLegalRequest(ctx, &responsesRules, target.vendor, req)
 			o.generateResponses(ctx, legal.Request, legal.restoreCalls(yield))
 			return
 		}
-		legal := newLegalRequest(target.requestRules(), target.vendor, req)
+		legal := newLegalRequest(ctx, target.requestRules(), target.vendor, req)
 		req, yield := legal.Request, legal.restoreCalls(yield)
 		resp, err := o.sendRequest(ctx, req)
 		if err != nil {

@@ -15,62 +15,48 @@ const (
 
 // A chatConfig is the config of all services with OpenAI's chat completions API.
 type chatConfig struct {
-	vendor *vendor
+	vendor *chatVendor
 
-	Provider string                 `yaml:"provider" doc:"One of the providers above."`
-	Model    string                 `yaml:"model" required:"true" doc:"The model's name at the service."`
-	BaseURL  spec.Text              `yaml:"base_url" doc:"The URL of the service, without /chat/completions. Default: that of the provider's variable, or its usual one."`
-	APIKey   spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: that of the provider's variable. Local servers may need none."`
-	Headers  map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`
-	API      string                 `yaml:"api" enum:"chat|responses" doc:"The API of the service: chat completions, or OpenAI's Responses. Default: responses for reasoning models of the provider openai at OpenAI's own address, else chat."`
-	Thoughts string                 `yaml:"thoughts" enum:"drop|tools|always" doc:"Which of its own thoughts the model gets back: none, those of the current turn, or all. Default: what the service requires."`
-	Calls    callsConfig            `yaml:",inline"`
+	Provider    string                 `yaml:"provider" doc:"One of the providers above."`
+	Model       string                 `yaml:"model" required:"true" doc:"The model's name at the service."`
+	BaseURL     spec.Text              `yaml:"base_url" doc:"The URL of the service, without /chat/completions. Default: that of the provider's variable, or its usual one."`
+	APIKey      spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: that of the provider's variable. Local servers may need none."`
+	Headers     map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`
+	API         string                 `yaml:"api" enum:"chat|responses" doc:"The API of the service: chat completions, or OpenAI's Responses. Default: responses for reasoning models of the provider openai at OpenAI's own address, else chat."`
+	Thoughts    string                 `yaml:"thoughts" enum:"drop|tools|always" doc:"Which of its own thoughts the model gets back: none, those of the current turn, or all. Default: what the service requires."`
+	CallsConfig `yaml:",inline"`
 }
 
 var (
-	_ EndpointConfig = (*chatConfig)(nil)
-	_ NameConfig     = (*chatConfig)(nil)
-	_ LimitedConfig  = (*chatConfig)(nil)
-	_ FallbackConfig = (*chatConfig)(nil)
-	_ KeyConfig      = (*chatConfig)(nil)
+	_ EndpointConfig   = (*chatConfig)(nil)
+	_ CredentialConfig = (*chatConfig)(nil)
+	_ NameConfig       = (*chatConfig)(nil)
+	_ LimitedConfig    = (*chatConfig)(nil)
+	_ FallbackConfig   = (*chatConfig)(nil)
+	_ KeyConfig        = (*chatConfig)(nil)
 )
 
-func newChatKind(v *vendor) spec.Kind[Env, model.LLM] {
+func newChatKind(v *chatVendor) spec.Kind[Env, model.LLM] {
 	return spec.NewKindFrom(v.prefix, v.describeVendor(), func() *chatConfig { return &chatConfig{vendor: v} }, buildChat)
 }
 
 // DecodeSpec decodes and checks the config.
 func (c *chatConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	return decodeService(n, c, &c.BaseURL, &c.Calls)
+	return decodeService(n, c, &c.BaseURL, &c.CallsConfig)
 }
-
-// Fallbacks returns the names of the fallback models.
-func (c *chatConfig) Fallbacks() []FallbackRef { return c.Calls.Fallback }
-
-// CallLimits returns the limits of calls.
-func (c *chatConfig) CallLimits() (Limits, bool) { return c.Calls.Limits.Limits() }
 
 // RecognizesName reports whether a model name without a prefix belongs to the service.
 func (c *chatConfig) RecognizesName(name string) bool {
 	return c.vendor.names != nil && c.vendor.names.MatchString(name)
 }
 
-// ModelPrice returns the price.
-func (c *chatConfig) ModelPrice() *Price { return c.Calls.Price.priceOrNil() }
-
-// ContextLimits returns the maximum sizes of prompts and responses.
-func (c *chatConfig) ContextLimits() ContextLimits { return c.Calls.Context.contextLimits() }
-
 // Endpoint returns the address of the model's calls.
 func (c *chatConfig) Endpoint(env Env) Endpoint {
-	return describeVendorEndpoint(c.vendor, env, c.APIKey, c.BaseURL)
+	return c.vendor.describeEndpoint(env, c.APIKey, c.BaseURL)
 }
 
-// KeyVariables returns the variables of the service. A local server needs no key.
+// KeyVariables returns the variables of the service.
 func (c *chatConfig) KeyVariables(Env) []string {
-	if c.vendor.local {
-		return nil
-	}
 	return c.vendor.keyVariables
 }
 
@@ -81,6 +67,27 @@ func buildChat(_ context.Context, env Env, c *chatConfig) (model.LLM, error) {
 	}
 	return newChat(c.vendor, c.Model, &OpenAIOptions{
 		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, API: c.API, Thoughts: c.Thoughts, HTTP: env.HTTP,
-		Timeouts: c.Calls.Timeouts.timeoutOptions(), Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
+		Timeouts: c.TimeoutOptions(), Retry: *c.RetryOptions(env), Logger: env.Logger,
 	}), nil
+}
+
+// Credential describes the key.
+func (c *chatConfig) Credential(env Env) Credential {
+	if hasHeader(c.Headers, "Authorization", "Api-Key") {
+		return Credential{From: fromHeaders}
+	}
+	return c.vendor.describeCredential(env, c.APIKey.Reveal(), c.BaseURL.Value)
+}
+
+// RefusesGeminiTools returns true.
+func (c *chatConfig) RefusesGeminiTools() bool { return true }
+
+// OpenAIKinds returns the kinds of services with OpenAI's chat completions API, and
+// openai_compatible for any other.
+func OpenAIKinds() spec.Kinds[Env, model.LLM] {
+	var kinds spec.Kinds[Env, model.LLM]
+	for _, v := range chatVendors() {
+		kinds = append(kinds, newChatKind(v))
+	}
+	return kinds
 }

@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
-	"agenthost/pkg/session"
 )
 
 // encodeMessages converts the conversation: the system instruction first, and each tool
@@ -149,17 +146,6 @@ func (t *chatTarget) addThought(m *chatMessage, p *genai.Part) {
 	}
 }
 
-// answerText returns the text of a part of an answer other than a call. Code is text.
-func answerText(p *genai.Part) string {
-	switch {
-	case p.ExecutableCode != nil:
-		return p.ExecutableCode.Code
-	case p.CodeExecutionResult != nil:
-		return p.CodeExecutionResult.Output
-	}
-	return p.Text
-}
-
 func (w *chatWriter) encodeCall(p *genai.Part) (chatCall, error) {
 	raw, err := encodeArguments(p.FunctionCall)
 	if err != nil {
@@ -173,24 +159,6 @@ func (w *chatWriter) encodeCall(p *genai.Part) (chatCall, error) {
 		}
 	}
 	return call, nil
-}
-
-// encodeArguments returns the arguments of a call as JSON.
-func encodeArguments(c *genai.FunctionCall) (json.RawMessage, error) {
-	raw, err := session.EncodeMap(c.Args)
-	if err != nil {
-		return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode arguments of %s: %s", c.Name, err))
-	}
-	return raw, nil
-}
-
-// encodeResponse returns the response of a tool as JSON.
-func encodeResponse(r *genai.FunctionResponse) (json.RawMessage, error) {
-	raw, err := session.EncodeMap(r.Response)
-	if err != nil {
-		return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode response of %s: %s", r.Name, err))
-	}
-	return raw, nil
 }
 
 // userPart converts text, an image, audio, video or a file; it returns nil for an empty
@@ -241,10 +209,3 @@ func (t *chatTarget) inlinePart(b *genai.Blob) *chatPart {
 	}
 	return &chatPart{Type: "file", File: &chatFile{Name: cmp.Or(b.DisplayName, "file.pdf"), Data: dataURL}}
 }
-
-// isTextData reports whether data is sent as text.
-func isTextData(b *genai.Blob) bool {
-	return isTextType(baseType(b.MIMEType))
-}
-
-func dataText(b *genai.Blob) string { return strings.ToValidUTF8(string(b.Data), "\uFFFD") }

@@ -1,13 +1,10 @@
 package provider
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
-	"net/http"
 	"slices"
-	"strings"
 
 	"google.golang.org/genai"
 
@@ -20,7 +17,7 @@ func (o *openAI) encodeRequest(ctx context.Context, req *model.Request) (map[str
 	if config == nil {
 		config = &genai.GenerateContentConfig{}
 	}
-	target := o.newTarget(firstNonEmpty(req.Model, o.name))
+	target := o.newTarget(cmp.Or(req.Model, o.name))
 	messages, err := target.encodeMessages(req)
 	if err != nil {
 		return nil, err
@@ -54,7 +51,7 @@ func (t *chatTarget) addSettings(body map[string]any, c *genai.GenerateContentCo
 		limit = "max_completion_tokens"
 	}
 	set(limit, c.MaxOutputTokens > 0, c.MaxOutputTokens)
-	set(firstNonEmpty(t.seed, "seed"), c.Seed != nil, c.Seed)
+	set(cmp.Or(t.seed, "seed"), c.Seed != nil, c.Seed)
 	if !t.reasoning {
 		set("stop", len(c.StopSequences) > 0, c.StopSequences)
 		set("temperature", c.Temperature != nil, c.Temperature)
@@ -119,51 +116,6 @@ func chooseFunctions(name string, c *genai.GenerateContentConfig) (declared []*g
 	return declared, choice, nil
 }
 
-// functionDeclarations returns the functions of a request. It rejects Gemini's built-in
-// tools, which cannot be ignored without changing the result.
-func functionDeclarations(name string, tools []*genai.Tool) ([]*genai.FunctionDeclaration, error) {
-	var declared []*genai.FunctionDeclaration
-	for _, t := range tools {
-		if t == nil {
-			continue
-		}
-		bare := *t
-		bare.FunctionDeclarations = nil
-		if names := jsonKeys(bare); len(names) > 0 {
-			return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("%s has no %s: that is a tool of Gemini's", name, strings.Join(names, " and ")))
-		}
-		declared = append(declared, t.FunctionDeclarations...)
-	}
-	return declared, nil
-}
-
-func chatDeclaration(d *genai.FunctionDeclaration) map[string]any {
-	f := map[string]any{"name": d.Name, "parameters": functionParameters(d)}
-	if d.Description != "" {
-		f["description"] = d.Description
-	}
-	return f
-}
-
-// functionParameters returns the JSON Schema of a function's parameters.
-func functionParameters(d *genai.FunctionDeclaration) any {
-	switch {
-	case d.ParametersJsonSchema != nil:
-		return d.ParametersJsonSchema
-	case d.Parameters != nil:
-		return plainSchema(d.Parameters)
-	}
-	return map[string]any{"type": "object", "properties": map[string]any{}}
-}
-
-// supportedSettings lists the Gemini API settings that are sent or have no effect here.
-func supportedSettings() []string {
-	return []string{
-		"httpOptions", "systemInstruction", "temperature", "topP", "maxOutputTokens", "stopSequences", "presencePenalty", "frequencyPenalty",
-		"seed", "responseMimeType", "responseSchema", "responseJsonSchema", "tools", "toolConfig", "automaticContinuation", "thinkingConfig",
-	}
-}
-
 // logUnsupported logs settings that the service lacks.
 func (o *openAI) logUnsupported(ctx context.Context, t *chatTarget, c *genai.GenerateContentConfig) {
 	left := *c
@@ -182,24 +134,4 @@ func (o *openAI) logUnsupported(ctx context.Context, t *chatTarget, c *genai.Gen
 	if len(names) > 0 {
 		o.opts.Logger.WarnContext(ctx, "ignoring Gemini settings that this provider does not support", "model", o.name, "settings", names)
 	}
-}
-
-// unsupportedSettings returns the names of the settings that are not in
-// [supportedSettings], sorted.
-func unsupportedSettings(c *genai.GenerateContentConfig) []string {
-	left := *c
-	if len(left.ResponseModalities) == 1 && left.ResponseModalities[0] == "TEXT" {
-		left.ResponseModalities = nil
-	}
-	return slices.DeleteFunc(jsonKeys(left), func(name string) bool { return slices.Contains(supportedSettings(), name) })
-}
-
-// jsonKeys returns the JSON names of the non-empty fields of a struct, sorted.
-func jsonKeys(v any) []string {
-	raw, err := json.Marshal(v)
-	var fields map[string]json.RawMessage
-	if err != nil || json.Unmarshal(raw, &fields) != nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(fields))
 }

@@ -11,9 +11,7 @@ import (
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/limit"
 	"agenthost/pkg/model"
-	"agenthost/pkg/session"
 )
 
 // readChatResponse reads a response that is not streamed.
@@ -42,11 +40,11 @@ func readChatResponse(resp *serviceResponse, target *chatTarget) (*model.Respons
 		return nil, err
 	}
 	for _, call := range choice.Message.ToolCalls {
-		part, bad, err := resp.callPart(call)
+		part, bad, err := decodeChatCall(resp, call)
 		if err != nil {
 			return nil, err
 		}
-		if bad = bad.orCut(call, choice.FinishReason); bad != nil {
+		if bad = problemOrCut(bad, call, choice.FinishReason); bad != nil {
 			return bad.errorResponse(r), nil
 		}
 		r.Content.Parts = append(r.Content.Parts, part)
@@ -58,7 +56,7 @@ func readChatResponse(resp *serviceResponse, target *chatTarget) (*model.Respons
 		r.ErrorMessage = message
 	}
 	if len(r.Content.Parts) == 0 && r.FinishReason != genai.FinishReasonStop {
-		r.Content, r.ErrorCode, r.ErrorMessage = nil, string(r.FinishReason), firstNonEmpty(message, finishMessage(r.FinishReason))
+		r.Content, r.ErrorCode, r.ErrorMessage = nil, string(r.FinishReason), cmp.Or(message, finishMessage(r.FinishReason))
 	}
 	thoughts := &chatThoughts{}
 	thoughts.addReply(choice.Message)
@@ -102,53 +100,24 @@ func errorInChoice(resp *serviceResponse, c *chatChoice) *model.Error {
 	return nil
 }
 
-// A malformedCall is a call whose arguments are not a JSON object, or were cut.
-type malformedCall struct {
-	name, args string
-	cut        bool // at the limit of tokens
-}
-
-// errorResponse returns a response with the error MALFORMED_FUNCTION_CALL, or MAX_TOKENS
-// for a call that was cut.
-func (b *malformedCall) errorResponse(r *model.Response) *model.Response {
-	r.Content, r.FinishReason = nil, genai.FinishReasonMalformedFunctionCall
-	r.ErrorMessage = fmt.Sprintf("arguments of %s must be a JSON object: %s", b.name, truncateBytes([]byte(b.args)))
-	if b.cut {
-		r.FinishReason = genai.FinishReasonMaxTokens
-		r.ErrorMessage = fmt.Sprintf("arguments of %s exceed the limit of output tokens: %s", b.name, truncateBytes([]byte(b.args)))
+// decodeChatCall converts a complete call with its signature. The error is that of an answer
+// above a limit.
+func decodeChatCall(resp *serviceResponse, c chatCall) (*genai.Part, *malformedCall, error) {
+	id, signature := c.splitSignature()
+	part, bad, err := resp.decodeCall(id, c.Function.Name, c.Function.Arguments)
+	if part != nil {
+		part.ThoughtSignature = signature
 	}
-	r.ErrorCode = string(r.FinishReason)
-	return r
+	return part, bad, err
 }
 
-// orCut returns the problem of a call of a response with a finish reason. A call that the
+// problemOrCut returns the problem of a call of a response with a finish reason. A call that the
 // limit of tokens cut must not run, also if it has no arguments yet. b may be nil.
-func (b *malformedCall) orCut(c chatCall, finish string) *malformedCall {
+func problemOrCut(b *malformedCall, c chatCall, finish string) *malformedCall {
 	if finishReason(finish) != genai.FinishReasonMaxTokens || b == nil && strings.TrimSpace(c.Function.Arguments) != "" {
 		return b
 	}
 	return &malformedCall{name: c.Function.Name, args: c.Function.Arguments, cut: true}
-}
-
-// callPart converts a complete call. The error is that of an answer above a limit.
-func (r *serviceResponse) callPart(c chatCall) (*genai.Part, *malformedCall, error) {
-	args, err := r.budget.decodeArguments(c.Function.Arguments)
-	if _, tooLarge := errors.AsType[*limit.Error](err); tooLarge {
-		return nil, nil, r.toModelError(err)
-	}
-	if err != nil {
-		return nil, &malformedCall{name: c.Function.Name, args: strings.TrimSpace(c.Function.Arguments)}, nil
-	}
-	id, signature := c.splitSignature()
-	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: c.Function.Name, Args: args}, ThoughtSignature: signature}, nil, nil
-}
-
-// decodeArguments decodes the arguments of a call. No text and null are none.
-func decodeArguments(text string) (map[string]any, error) {
-	if text = strings.TrimSpace(text); text == "" || text == "null" {
-		return map[string]any{}, nil
-	}
-	return session.DecodeMap([]byte(text))
 }
 
 // finishReason converts a finish reason to Gemini's.
@@ -309,7 +278,7 @@ func (s *chatStream) handleChunk(data []byte) error {
 	if failed := errorInChat(s.resp, chunk.errorObject(data)); failed != nil {
 		return failed
 	}
-	s.version = firstNonEmpty(s.version, chunk.Model)
+	s.version = cmp.Or(s.version, chunk.Model)
 	if chunk.Usage != nil {
 		s.usage = chunk.Usage
 	}
@@ -320,7 +289,7 @@ func (s *chatStream) handleChunk(data []byte) error {
 		if failed := errorInChoice(s.resp, &choice); failed != nil {
 			return failed
 		}
-		s.finish = firstNonEmpty(choice.FinishReason, s.finish)
+		s.finish = cmp.Or(choice.FinishReason, s.finish)
 		if delta := cmp.Or(choice.Delta, choice.Message); delta != nil {
 			s.refusal.WriteString(delta.Refusal)
 			s.thoughts.addReply(delta)
@@ -348,7 +317,7 @@ func (s *chatStream) addCalls(chunks []chatCall) error {
 			c = &streamedCall{chatCall: chatCall{Index: p.Index, ID: p.ID}}
 			s.calls = append(s.calls, c)
 		}
-		c.ID = firstNonEmpty(c.ID, p.ID)
+		c.ID = cmp.Or(c.ID, p.ID)
 		if err := c.addChunk(p.Function); err != nil {
 			return s.resp.newError(0, err.Error())
 		}
@@ -417,8 +386,8 @@ func (s *chatStream) emitFinal() {
 	}
 	for _, c := range s.calls {
 		call := c.joinChunks()
-		part, bad, err := s.resp.callPart(call)
-		if bad = bad.orCut(call, s.finish); bad != nil {
+		part, bad, err := decodeChatCall(s.resp, call)
+		if bad = problemOrCut(bad, call, s.finish); bad != nil {
 			s.yield(bad.errorResponse(last), nil)
 			return
 		}
@@ -434,7 +403,7 @@ func (s *chatStream) emitFinal() {
 		}
 	}
 	s.whole.Add(last)
-	whole := withContent(withFinishError(s.whole.Whole(), firstNonEmpty(s.refusal.String(), finishMessage(last.FinishReason))))
+	whole := withContent(withFinishError(s.whole.Whole(), cmp.Or(s.refusal.String(), finishMessage(last.FinishReason))))
 	s.thoughts.markResponse(whole, s.target)
 	s.yield(whole, nil)
 }

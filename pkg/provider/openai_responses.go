@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,7 @@ func (o *openAI) usesResponses(name string) bool {
 
 // generateResponses calls the model once by the Responses API.
 func (o *openAI) generateResponses(ctx context.Context, req *model.Request, yield func(*model.Response, error) bool) {
-	target := o.newTarget(firstNonEmpty(req.Model, o.name))
+	target := o.newTarget(cmp.Or(req.Model, o.name))
 	target.assumeOpenAI()
 	resp, err := o.sendResponses(ctx, target, req)
 	if isForgottenReasoning(err) && target.thoughts != thoughtsDrop {
@@ -225,7 +226,7 @@ func (r *responsesReader) readStream() (*model.Response, error) {
 // handleEvent handles an event and returns the response that it completes.
 func (r *responsesReader) handleEvent(e *responsesEvent) (*model.Response, error) {
 	if e.Response != nil {
-		r.model = firstNonEmpty(e.Response.Model, r.model)
+		r.model = cmp.Or(e.Response.Model, r.model)
 	}
 	switch e.Type {
 	case "response.output_text.delta":
@@ -273,7 +274,7 @@ func (r *responsesReader) addItem(item *responsesItem) error {
 	if err := r.resp.budget.addCall(); err != nil || item.Status == "incomplete" {
 		return err
 	}
-	part, bad, err := r.resp.callPart(item.toCall())
+	part, bad, err := decodeChatCall(r.resp, item.toCall())
 	if bad == nil && err == nil {
 		r.emitPart(part)
 	}
@@ -288,7 +289,7 @@ func (i *responsesItem) toCall() chatCall {
 func (r *responsesReader) eventError(e *responsesEvent) error {
 	raw := e.Error
 	if len(raw) == 0 || string(raw) == "null" {
-		raw, _ = json.Marshal(map[string]string{"code": e.Code, "message": firstNonEmpty(e.Message, "the service sent an error without a message")})
+		raw, _ = json.Marshal(map[string]string{"code": e.Code, "message": cmp.Or(e.Message, "the service sent an error without a message")})
 	}
 	return r.newFailure(raw)
 }
@@ -318,7 +319,7 @@ func (r *responsesReader) buildResponse(answer *responsesAnswer) (*model.Respons
 	default:
 		return nil, r.newFailure(answer.Error)
 	}
-	resp := &model.Response{ModelVersion: firstNonEmpty(answer.Model, r.model), UsageMetadata: answer.Usage.usageMetadata(), FinishReason: genai.FinishReasonStop}
+	resp := &model.Response{ModelVersion: cmp.Or(answer.Model, r.model), UsageMetadata: answer.Usage.usageMetadata(), FinishReason: genai.FinishReasonStop}
 	if answer.Status == "incomplete" {
 		resp.FinishReason = incompleteReason(answer)
 	}
@@ -387,12 +388,12 @@ func (r *responsesReader) decodeItems(answer *responsesAnswer) (content *genai.C
 		case "message":
 			d.addMessage(&item)
 		case "function_call":
-			part, problem, err := r.resp.callPart(item.toCall())
+			part, problem, err := decodeChatCall(r.resp, item.toCall())
 			if err != nil {
 				return nil, "", nil, err
 			}
 			if item.Status == "incomplete" {
-				problem = problem.orCut(item.toCall(), "length")
+				problem = problemOrCut(problem, item.toCall(), "length")
 			}
 			if problem != nil {
 				return nil, "", problem, nil

@@ -15,16 +15,6 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// fakeResponses returns a model of the Responses API on a fake server, without retries.
-// opts may be nil.
-func fakeResponses(t *testing.T, name string, opts *provider.OpenAIOptions, replies ...fakeopenai.Reply) (model.LLM, *fakeopenai.Server) {
-	t.Helper()
-	fake := fakeopenai.New()
-	t.Cleanup(fake.Close)
-	fake.Enqueue(replies...)
-	return connectResponses(fake, name, opts), fake
-}
-
 func connectResponses(fake *fakeopenai.Server, name string, opts *provider.OpenAIOptions) model.LLM {
 	var o provider.OpenAIOptions
 	if opts != nil {
@@ -73,7 +63,7 @@ func TestResponsesRequest(t *testing.T) {
 		if _, err := collect(llm.Generate(t.Context(), req)); err != nil {
 			t.Fatal(err)
 		}
-		checkGolden(t, file, fake.Requests()[0].Body)
+		checkGolden(t, *update, file, fake.Requests()[0].Body)
 		want := map[string]string{"gpt-4o": "[seed stopSequences thinkingConfig topK]", "gpt-5": "[seed stopSequences temperature topK topP]"}[name]
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%s: log = %s, want the settings %s", name, &log, want)
@@ -196,15 +186,6 @@ func TestResponsesStream(t *testing.T) {
 	}
 }
 
-// continueTurn returns the request after a response with the call c1.
-func continueTurn(content *genai.Content) *model.Request {
-	req := scriptInput("hi", false)
-	req.Contents = append(req.Contents, content, &genai.Content{Role: "user", Parts: []*genai.Part{
-		{FunctionResponse: &genai.FunctionResponse{ID: "c1", Name: "look", Response: map[string]any{"n": 1}}},
-	}})
-	return req
-}
-
 // itemTypes formats the items of a request, with their IDs.
 func itemTypes(body map[string]any) []string {
 	var types []string
@@ -279,35 +260,6 @@ func TestResponsesForgottenReasoning(t *testing.T) {
 		if diff := cmp.Diff([]string{"message", "function_call", "function_call_output"}, itemTypes(fake.Requests()[2].Body)); diff != "" {
 			t.Errorf("%s: items (-want +got):\n%s", name, diff)
 		}
-	}
-}
-
-// A reasoning model of OpenAI and other models continue each other's turns.
-func TestResponsesSwitch(t *testing.T) {
-	llm, fake := fakeResponses(t, "gpt-5", nil, fakeopenai.Reply{Thought: "Hm.", Calls: []fakeopenai.Call{{ID: "c1", Name: "look", Arguments: "{}"}}})
-	got, err := ask(t, llm, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, other := range suiteSubjects() {
-		if other.local {
-			continue
-		}
-		next, _ := other.build(t)
-		if _, err := collect(next.Generate(t.Context(), continueTurn(got[0].Content))); err != nil {
-			t.Errorf("%s after OpenAI: %v", other.name, err)
-		}
-		next, _ = other.build(t, suiteReply{calls: []*genai.FunctionCall{{ID: "c1", Name: "look", Args: map[string]any{"at": "a"}}}})
-		answer, err := ask(t, next, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := collect(llm.Generate(t.Context(), continueTurn(answer[0].Content))); err != nil {
-			t.Errorf("OpenAI after %s: %v", other.name, err)
-		}
-	}
-	if n, want := len(fake.Requests()), len(suiteSubjects()); n != want { // the first, and one after each other model
-		t.Errorf("%d requests, want %d", n, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -9,14 +10,6 @@ import (
 
 	"google.golang.org/genai"
 )
-
-// responseSchema returns the JSON Schema of the response, or nil.
-func responseSchema(c *genai.GenerateContentConfig) any {
-	if c.ResponseJsonSchema == nil && c.ResponseSchema != nil {
-		return plainSchema(c.ResponseSchema)
-	}
-	return c.ResponseJsonSchema
-}
 
 // addFormat requests JSON, or JSON that matches a schema, in the service's form.
 func (t *chatTarget) addFormat(body map[string]any, c *genai.GenerateContentConfig) {
@@ -66,7 +59,7 @@ func schemaName(schema any) string {
 	fields, _ := schema.(map[string]any)
 	title, _ := fields["title"].(string)
 	name := strings.Trim(badNameCharacters.ReplaceAllString(title, "_"), "_")
-	return firstNonEmpty(name[:min(len(name), 64)], "response")
+	return cmp.Or(name[:min(len(name), 64)], "response")
 }
 
 // strictSchema returns a copy of a schema in the form that strict output requires:
@@ -138,36 +131,4 @@ func tightenInner(v map[string]any) bool {
 		}
 	}
 	return true
-}
-
-// plainSchema converts Gemini's schema format to JSON Schema: its types are upper case,
-// and its counts are strings.
-func plainSchema(s *genai.Schema) any {
-	v := copyJSON(s)
-	if v == nil {
-		return map[string]any{}
-	}
-	return lowerTypes(v)
-}
-
-func lowerTypes(v any) any {
-	switch v := v.(type) {
-	case []any:
-		for i, item := range v {
-			v[i] = lowerTypes(item)
-		}
-	case map[string]any:
-		for key, inner := range v {
-			text, isText := inner.(string)
-			switch {
-			case key == "type" && isText:
-				v[key] = strings.ToLower(text)
-			case isText && (strings.HasPrefix(key, "min") || strings.HasPrefix(key, "max")):
-				v[key] = json.Number(text)
-			case key != "enum" && key != "example" && key != "default":
-				v[key] = lowerTypes(inner)
-			}
-		}
-	}
-	return v
 }

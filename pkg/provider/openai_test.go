@@ -22,17 +22,6 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// fakeOpenAI returns a model on a fake server, without retries.
-func fakeOpenAI(t *testing.T, replies ...fakeopenai.Reply) (model.LLM, *fakeopenai.Server) {
-	t.Helper()
-	fake := fakeopenai.New()
-	t.Cleanup(fake.Close)
-	fake.Enqueue(replies...)
-	return provider.NewOpenAI("gpt-x", &provider.OpenAIOptions{
-		BaseURL: fake.URL(), APIKey: "test-key-1234", HTTP: fake.Client(), Retry: provider.RetryOptions{Attempts: 1},
-	}), fake
-}
-
 // Connections are reused, also after a stream that continues after its last event.
 func TestOpenAIKeepsConnections(t *testing.T) {
 	var made atomic.Int64

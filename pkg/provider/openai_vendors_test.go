@@ -46,7 +46,7 @@ const okAnswer = `{"choices": [{"message": {"content": "ok"}, "finish_reason": "
 func buildRecorded(t *testing.T, src string) (model.LLM, *recorder) {
 	t.Helper()
 	n, ds := spec.Parse("app.yaml", []byte(src))
-	kind, _ := provider.Kinds().Lookup(n.Get("provider").Value)
+	kind, _ := allKinds().Lookup(n.Get("provider").Value)
 	plan, more := kind.Decode(n)
 	if err := append(ds, more...).Err(); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestChatRequests(t *testing.T) {
 			if _, err := collect(llm.Generate(t.Context(), wholeRequest(tt.own))); err != nil {
 				t.Fatal(err)
 			}
-			checkGolden(t, tt.file, r.body)
+			checkGolden(t, *update, tt.file, r.body)
 		})
 	}
 }

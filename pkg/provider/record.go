@@ -365,3 +365,13 @@ func yamlSafe(text string) string {
 	}
 	return b.String()
 }
+
+// copyPart copies the fields that the runtime modifies: the IDs of calls.
+func copyPart(p *genai.Part) *genai.Part {
+	own := *p
+	if p.FunctionCall != nil {
+		call := *p.FunctionCall
+		own.FunctionCall = &call
+	}
+	return &own
+}

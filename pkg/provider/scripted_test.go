@@ -18,19 +18,6 @@ import (
 	"agenthost/pkg/spec"
 )
 
-func script(t testing.TB, src string) *provider.Script {
-	t.Helper()
-	n, ds := spec.Parse("demo.script.yaml", []byte(src))
-	if err := ds.Err(); err != nil {
-		t.Fatal(err)
-	}
-	s, ds := provider.DecodeScript(n)
-	if err := ds.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 const demo = `
 - when: user == "read"
   text: "Loaded: {added}"

@@ -3,6 +3,7 @@ package provider
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -165,7 +166,7 @@ func (r *serviceResponse) errorFromStatus(resp *http.Response) *model.Error {
 		message = fmt.Sprintf("%s answered %s", r.service.model, resp.Status)
 	}
 	e := r.newError(resp.StatusCode, message)
-	e.Status, e.Err = firstNonEmpty(status, e.Status), retryAfter(resp.Header)
+	e.Status, e.Err = cmp.Or(status, e.Status), retryAfter(resp.Header)
 	e.Reason = r.redactor.RedactString(errorReason(body))
 	return e
 }
@@ -411,5 +412,27 @@ func errorReason(body []byte) string {
 	}
 	code, _ := fields.Error.Code.(string)
 	kind, _ := fields.Error.Type.(string)
-	return firstNonEmpty(code, kind)
+	return cmp.Or(code, kind)
+}
+
+// badBaseURL returns the problem of a base URL, or "".
+func badBaseURL(base string) string {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return "base_url must be a URL such as https://example.com"
+	}
+	if strings.Contains(base, "#") {
+		return "base_url cannot have a fragment: remove # and what follows"
+	}
+	return ""
+}
+
+// maxQuoted is how many bytes of an answer an error quotes.
+const maxQuoted = 200
+
+func truncateBytes(text []byte) string {
+	if len(text) > maxQuoted {
+		return string(bytes.ToValidUTF8(text[:maxQuoted], nil)) + "…"
+	}
+	return string(text)
 }

@@ -166,7 +166,7 @@ func (s *suiteSubject) build(t testing.TB, answers ...suiteReply) (model.LLM, *w
 		src += "base_url: " + base + "\n"
 	}
 	n, ds := spec.Parse("app.yaml", []byte(src))
-	kind, _ := provider.Kinds().Lookup(n.Get("provider").Value)
+	kind, _ := allKinds().Lookup(n.Get("provider").Value)
 	plan, more := kind.Decode(n)
 	if err := append(ds, more...).Err(); err != nil {
 		t.Fatal(err)

@@ -9,36 +9,12 @@ import (
 	"math"
 	"net/http"
 	"time"
-
-	"agenthost/pkg/spec"
 )
-
-// TimeoutOptions limit the silence of a service. The zero value has the defaults.
-type TimeoutOptions struct {
-	// FirstByte is the maximum time from the request to the first byte of the response's
-	// body; 0 is 5 min, negative disables the limit.
-	FirstByte time.Duration
-	// Idle is the maximum duration of each later read of the body; 0 is 2 min, and a
-	// negative time disables the limit.
-	Idle time.Duration
-}
 
 const (
 	defaultFirstByte = 5 * time.Minute
 	defaultIdle      = 2 * time.Minute
 )
-
-type timeoutsConfig struct {
-	FirstByte spec.Duration `yaml:"first_byte" default:"5m" doc:"Maximum time from the request to the first byte of the response. 0 disables the limit."`
-	Idle      spec.Duration `yaml:"idle" default:"2m" doc:"Maximum time between two chunks of the response. 0 disables the limit."`
-}
-
-func (c *timeoutsConfig) timeoutOptions() TimeoutOptions {
-	disabled := time.Duration(-1)
-	return TimeoutOptions{
-		FirstByte: cmp.Or(time.Duration(c.FirstByte), disabled), Idle: cmp.Or(time.Duration(c.Idle), disabled),
-	}
-}
 
 // A silenceError ends a call whose service was silent for too long.
 type silenceError struct {

@@ -1,18 +1,16 @@
 package provider
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"agenthost/internal/baseurl"
 	"agenthost/pkg/spec"
 )
 
-// A vendor is a service with OpenAI's chat completions API, as data: its addresses, its
-// variables, and what it does differently. The prefixes and variables are those of
-// LiteLLM (its get_llm_provider_logic.py), because ADK's names of models are LiteLLM's.
+// A vendor is a service of models, as data: its addresses and its variables.
 type vendor struct {
 	prefix string
 	// title is the name of the service in errors and in the documentation.
@@ -33,119 +31,6 @@ type vendor struct {
 	local bool
 	// keyless marks a proxy that adds the key.
 	keyless bool
-	// names matches the model names that need no prefix.
-	names *regexp.Regexp
-	// openAI marks services with OpenAI's newer names of settings, at any address.
-	openAI bool
-	// chat is what the service does differently.
-	chat chatDialect
-}
-
-// chatVendors returns the services in the order of the documentation, which lists the source
-// of each row.
-func chatVendors() []*vendor {
-	return []*vendor{
-		{
-			prefix: openAIPrefix, title: "OpenAI", base: openAIURL, baseVariables: []string{"OPENAI_BASE_URL", "OPENAI_API_BASE"},
-			keyVariables: []string{"OPENAI_API_KEY"}, names: regexp.MustCompile(`^(gpt-|chatgpt-|o[1-9](-|$))`),
-		},
-		{
-			prefix: "azure", title: "Azure OpenAI", example: "https://RESOURCE.openai.azure.com", baseVariables: []string{"AZURE_API_BASE"},
-			path: "/openai/v1", keyVariables: []string{"AZURE_API_KEY", "AZURE_OPENAI_API_KEY"}, keyHeader: "Api-Key", openAI: true,
-		},
-		{
-			prefix: "azure_ai", title: "Azure AI Foundry", example: "https://RESOURCE.services.ai.azure.com", baseVariables: []string{"AZURE_AI_API_BASE"},
-			path: "/openai/v1", keyVariables: []string{"AZURE_AI_API_KEY"}, keyHeader: "Api-Key",
-		},
-		{
-			prefix: "groq", title: "Groq", base: "https://api.groq.com/openai/v1",
-			baseVariables: []string{"GROQ_API_BASE"}, keyVariables: []string{"GROQ_API_KEY"},
-		},
-		{
-			prefix: "mistral", title: "Mistral", base: "https://api.mistral.ai/v1",
-			baseVariables: []string{"MISTRAL_API_BASE"}, keyVariables: []string{"MISTRAL_API_KEY"},
-			chat: chatDialect{seed: "random_seed", shortIDs: true, answersTools: true},
-		},
-		{
-			prefix: "deepseek", title: "DeepSeek", base: "https://api.deepseek.com",
-			baseVariables: []string{"DEEPSEEK_API_BASE"}, keyVariables: []string{"DEEPSEEK_API_KEY"},
-			chat: chatDialect{format: formatObject, effort: effortSwitch, thoughts: thoughtsTools},
-		},
-		{
-			prefix: "together_ai", title: "Together AI", base: "https://api.together.xyz/v1", baseVariables: []string{"TOGETHER_AI_API_BASE"},
-			keyVariables: []string{"TOGETHERAI_API_KEY", "TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"},
-			chat:         chatDialect{topK: true},
-		},
-		{
-			prefix: "fireworks_ai", title: "Fireworks AI", base: "https://api.fireworks.ai/inference/v1", baseVariables: []string{"FIREWORKS_API_BASE"},
-			keyVariables: []string{"FIREWORKS_AI_API_KEY", "FIREWORKS_API_KEY"},
-			chat:         chatDialect{topK: true},
-		},
-		{
-			prefix: "openrouter", title: "OpenRouter", base: "https://openrouter.ai/api/v1",
-			baseVariables: []string{"OPENROUTER_API_BASE"}, keyVariables: []string{"OPENROUTER_API_KEY"},
-			chat: chatDialect{effort: effortOpenRouter, topK: true, thoughts: thoughtsTools, video: true, fileURLs: true},
-		},
-		{
-			prefix: "xai", title: "xAI", base: "https://api.x.ai/v1",
-			baseVariables: []string{"XAI_API_BASE"}, keyVariables: []string{"XAI_API_KEY"},
-		},
-		{
-			prefix: "cohere", title: "Cohere", base: "https://api.cohere.ai/compatibility/v1", // COHERE_API_BASE is that of Cohere's own API
-			keyVariables: []string{"COHERE_API_KEY", "CO_API_KEY"},
-		},
-		{
-			prefix: "databricks", title: "Databricks", example: "https://WORKSPACE.cloud.databricks.com", baseVariables: []string{"DATABRICKS_API_BASE"},
-			path: "/serving-endpoints", keyVariables: []string{"DATABRICKS_API_KEY", "DATABRICKS_TOKEN"},
-		},
-		{
-			prefix: "ai21", title: "AI21", base: "https://api.ai21.com/studio/v1",
-			baseVariables: []string{"AI21_API_BASE"}, keyVariables: []string{"AI21_API_KEY"},
-			chat: chatDialect{format: formatObject},
-		},
-		{
-			prefix: "bedrock", title: "Amazon Bedrock", base: "https://bedrock-runtime.{region}.amazonaws.com/openai/v1",
-			regionVariables: []string{"AWS_REGION", "AWS_REGION_NAME", "AWS_DEFAULT_REGION"}, keyVariables: []string{"AWS_BEARER_TOKEN_BEDROCK"},
-		},
-		compatibleVendor(),
-	}
-}
-
-// compatiblePrefix is the prefix of servers that are not in the table.
-const compatiblePrefix = "openai_compatible"
-
-// openAIPrefix is the prefix of OpenAI itself.
-const openAIPrefix = "openai"
-
-// compatibleVendor returns the service of openai_compatible: without settings it is
-// OpenAI.
-func compatibleVendor() *vendor {
-	return &vendor{
-		prefix: compatiblePrefix, title: "OpenAI", base: openAIURL,
-		baseVariables: []string{"OPENAI_BASE_URL"}, keyVariables: []string{"OPENAI_API_KEY"},
-	}
-}
-
-// ollamaName is the name of Ollama in the marks of parts.
-const ollamaName = "ollama"
-
-// ollamaVendor returns the service of Ollama's own API.
-func ollamaVendor() *vendor {
-	return &vendor{
-		prefix: ollamaName, title: "Ollama", base: "http://127.0.0.1:11434", baseVariables: []string{"OLLAMA_API_BASE", "OLLAMA_HOST"},
-		keyVariables: []string{"OLLAMA_API_KEY"}, local: true,
-	}
-}
-
-// describeVendor returns the description of the provider in the reference.
-func (v *vendor) describeVendor() string {
-	switch {
-	case v.prefix == compatiblePrefix:
-		return "Any server with OpenAI's chat completions API."
-	case v.local:
-		return v.title + ", by default on this machine."
-	}
-	return v.title + ", with the key in " + v.keyVariables[0] + "."
 }
 
 // A vendorEndpoint is the address and the key of a model of a vendor.
@@ -199,8 +84,8 @@ func (v *vendor) completeAddress(vars variables, base string) (address, problem 
 	return base, ""
 }
 
-// describeVendorEndpoint returns the endpoint of a config with this key and address.
-func describeVendorEndpoint(v *vendor, env Env, key spec.Secret, base spec.Text) Endpoint {
+// describeEndpoint returns the endpoint of a config with this key and address.
+func (v *vendor) describeEndpoint(env Env, key spec.Secret, base spec.Text) Endpoint {
 	e := v.resolveEndpoint(newVariables(env.Lookup, env.App), key.Reveal(), base.Value)
 	return Endpoint{URL: e.base.value, At: base, OfHost: !e.base.ofApp && !e.key.ofApp, Account: accountOf(e.key.value)}
 }
@@ -216,4 +101,18 @@ func (v *vendor) missingKey(e vendorEndpoint) string {
 	}
 	return fmt.Sprintf("no key for %s: set %s in the environment or in the app's .env, "+
 		"or give the model an api_key or a base_url under models: in app.yaml", v.title, v.keyVariables[0])
+}
+
+// describeCredential describes the key of a model with a key and an address of the
+// document.
+func (v *vendor) describeCredential(env Env, key, base string) Credential {
+	vars := newVariables(env.Lookup, env.App)
+	e := v.resolveEndpoint(vars, key, base)
+	switch missing := v.missingKey(e); {
+	case e.problem != "":
+		return Credential{Variable: cmp.Or(append(v.regionVariables, v.baseVariables...)...), Missing: e.problem}
+	case missing != "":
+		return Credential{Variable: v.keyVariables[0], Missing: missing}
+	}
+	return Credential{From: vars.sourceOf(key, e.key, v.keyVariables...)}
 }

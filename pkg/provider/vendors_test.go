@@ -42,7 +42,7 @@ func callModel(t *testing.T, settings string, host, app map[string]string) (sent
 	if err := ds.Err(); err != nil {
 		t.Fatal(err)
 	}
-	kind, ok := provider.Kinds().Lookup(n.Get("provider").Value)
+	kind, ok := allKinds().Lookup(n.Get("provider").Value)
 	if !ok {
 		t.Fatalf("no provider %s", n.Get("provider").Value)
 	}
@@ -192,7 +192,7 @@ func TestVendorsKeepKeys(t *testing.T) {
 	for _, name := range bases {
 		app[name] = "https://app.example/v1"
 	}
-	for _, kind := range provider.Kinds() {
+	for _, kind := range allKinds() {
 		if _, ok := kind.NewConfig().(provider.NameConfig); !ok || kind.Name == "gemini" || kind.Name == "anthropic" {
 			continue
 		}
@@ -226,7 +226,7 @@ func TestRecognizedNames(t *testing.T) {
 		"ollama": "", "oracle": "", "o": "", "gpt": "", "llama3": "",
 	} {
 		got := ""
-		for _, kind := range provider.Kinds() {
+		for _, kind := range allKinds() {
 			if c, ok := kind.NewConfig().(provider.NameConfig); ok && c.RecognizesName(name) {
 				got += kind.Name
 			}
