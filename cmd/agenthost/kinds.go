@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 
@@ -9,12 +10,15 @@ import (
 	"agenthost/internal/auth"
 	"agenthost/internal/command"
 	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/server"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
 	"agenthost/wing/adk/adkcommand"
+	"agenthost/wing/anthropic"
 	"agenthost/wing/apptest"
 	"agenthost/wing/apptest/testcommand"
 	"agenthost/wing/bucketstore"
@@ -22,7 +26,10 @@ import (
 	"agenthost/wing/evaluation/evalcommand"
 	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/evaluation/evalweb"
+	"agenthost/wing/gemini"
 	"agenthost/wing/mcptool"
+	"agenthost/wing/ollama"
+	"agenthost/wing/openai"
 	"agenthost/wing/openapitool"
 	"agenthost/wing/vertex/vertexstore"
 )
@@ -31,7 +38,7 @@ import (
 func listKinds() loader.Kinds {
 	evals := &evalgate.Kind{}
 	return loader.Kinds{
-		Models:     provider.Kinds(),
+		Models:     listModelKinds(),
 		Tools:      slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds()),
 		Builtins:   slices.Concat(tool.Builtins(), mcptool.Toolsets(), openapitool.Toolsets()),
 		Agents:     loader.AgentKinds(),
@@ -39,6 +46,7 @@ func listKinds() loader.Kinds {
 		Plugins:    loader.PluginKinds(),
 		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
 		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},
+		Evaluator:  openEvaluator,
 	}
 }
 
@@ -74,4 +82,22 @@ func storeSchemes() []storeurl.Scheme {
 // options may be nil.
 func serverExtensions(ui *devui.Options, evals *evalweb.Options) []func(*server.Services) *server.Extension {
 	return []func(*server.Services) *server.Extension{devui.Extend(ui), evalweb.Extend(evals)}
+}
+
+// listModelKinds lists the providers of models, in the order of the reference.
+func listModelKinds() spec.Kinds[provider.Env, model.LLM] {
+	return slices.Concat(
+		spec.Kinds[provider.Env, model.LLM]{gemini.Kind(), anthropic.Kind(), gemini.VertexKind(anthropic.OnVertex)},
+		openai.Kinds(), ollama.Kinds(),
+		spec.Kinds[provider.Env, model.LLM]{provider.RouteKind(), gemini.ApigeeKind(openai.OnApigee), provider.ScriptedKind()},
+	)
+}
+
+// openEvaluator opens the evaluation service of Vertex AI.
+func openEvaluator(ctx context.Context, env provider.Env) (loader.HostedEvaluator, error) {
+	service, err := gemini.OpenVertexEvaluator(ctx, env)
+	if service == nil {
+		return nil, err
+	}
+	return service, err
 }

@@ -21,6 +21,7 @@ import (
 	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
+	"agenthost/wing/gemini"
 )
 
 func main() {
@@ -42,7 +43,7 @@ func serve(ctx context.Context, folder, address string) error {
 	defer host.Close()
 
 	kinds := loader.Kinds{ // what the apps may name
-		Models:     provider.Kinds(),
+		Models:     append(provider.Kinds(), gemini.Kind()),
 		Tools:      tool.Kinds(),
 		Builtins:   tool.Builtins(),
 		Agents:     loader.AgentKinds(),

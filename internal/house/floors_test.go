@@ -26,8 +26,10 @@ var floors = []floor{
 	}},
 	{"kernel: language", []string{"pkg/model", "pkg/spec", "pkg/template"}},
 	{"kernel: sessions and grants", []string{"pkg/session", "pkg/connection", "internal/policy", "internal/textlive"}},
-	{"kernel: tools and encodings", []string{"pkg/tool", "internal/auth", "internal/appfolder", "internal/codec", "internal/jsonbody"}},
+	{"kernel: tools and encodings", []string{"pkg/tool", "internal/auth", "internal/appfolder", "internal/codec", "internal/jsonbody", "internal/modelcall"}},
 	{"kernel: models and stores", []string{"pkg/provider", "pkg/store"}},
+	{"shared: models of vendors", []string{"internal/modelapi"}},
+	{"shared: requests to vendors", []string{"internal/legalrequest"}},
 	{"kernel: stores", []string{"pkg/store/memstore", "pkg/store/kvstore", "pkg/store/dirstore"}},
 	{"kernel: runtime and schemes of stores", []string{"pkg/runtime", "pkg/store/storeurl"}},
 	{"kernel: configuration and databases", []string{"internal/agentconfig", "pkg/store/sqlstore"}},
@@ -54,7 +56,7 @@ func isTestSupport(pkg string) bool {
 	if pkg == "internal/fake" || strings.HasPrefix(pkg, "internal/fake/") || strings.HasPrefix(pkg, "ui-test/") {
 		return true
 	}
-	return slices.Contains([]string{"internal/house", "internal/number/numbertest", "internal/servertest", "internal/testdb", "internal/testenv", "pkg/store/storetest"}, pkg)
+	return slices.Contains([]string{"internal/house", "internal/legalrequest/legaltest", "internal/modeltest", "internal/number/numbertest", "internal/servertest", "internal/testdb", "internal/testenv", "pkg/store/storetest"}, pkg)
 }
 
 // isTop reports whether a package is a program that may import each package.

@@ -13,8 +13,8 @@ import (
 // their panic may end the process, or cannot happen.
 var unguarded = map[string]string{
 	"cmd/agenthost/main.go: context.AfterFunc":      "it calls a cancel function of the standard library",
-	"pkg/provider/service.go: time.AfterFunc":       "it calls a cancel function of the standard library",
-	"pkg/provider/timeout.go: time.AfterFunc":       "it calls a cancel function of the standard library",
+	"internal/modelapi/service.go: time.AfterFunc":  "it calls a cancel function of the standard library",
+	"internal/modelapi/timeout.go: time.AfterFunc":  "it calls a cancel function of the standard library",
 	"pkg/provider/limits.go: time.AfterFunc":        "it compares numbers and closes channels that are open",
 	"pkg/tool/http_stream.go: time.AfterFunc":       "it calls a cancel function of the standard library",
 	"wing/mcptool/connection.go: context.AfterFunc": "it calls a cancel function of the standard library",
@@ -65,7 +65,7 @@ func isProduct(path string) bool {
 	if isTestSupport(filepath.ToSlash(filepath.Dir(path))) {
 		return false
 	}
-	for _, dir := range []string{"pkg/", "cmd/", "wing/", "internal/auth/", "internal/policy/"} {
+	for _, dir := range []string{"pkg/", "cmd/", "wing/", "internal/auth/", "internal/policy/", "internal/modelapi/", "internal/modelcall/", "internal/legalrequest/"} {
 		if strings.HasPrefix(path, dir) {
 			return true
 		}

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"agenthost/internal/auth"
+	"agenthost/internal/modeltest"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -28,6 +29,7 @@ import (
 	"agenthost/wing/apptest"
 	"agenthost/wing/bucketstore"
 	"agenthost/wing/evaluation/evalgate"
+	"agenthost/wing/gemini"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
 	"agenthost/wing/vertex/vertexstore"
@@ -99,7 +101,7 @@ func Schemes() []storeurl.Scheme {
 func Kinds() loader.Kinds {
 	evals := &evalgate.Kind{}
 	return loader.Kinds{
-		Models:     provider.Kinds(),
+		Models:     modeltest.AllKinds(),
 		Tools:      slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds()),
 		Builtins:   slices.Concat(tool.Builtins(), mcptool.Toolsets(), openapitool.Toolsets()),
 		Agents:     loader.AgentKinds(),
@@ -107,6 +109,7 @@ func Kinds() loader.Kinds {
 		Plugins:    loader.PluginKinds(),
 		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
 		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},
+		Evaluator:  openEvaluator,
 	}
 }
 
@@ -180,4 +183,13 @@ func (c *Clock) Now() time.Time {
 	defer c.mu.Unlock()
 	c.now = c.now.Add(time.Second)
 	return c.now
+}
+
+// openEvaluator opens the evaluation service of Vertex AI.
+func openEvaluator(ctx context.Context, env provider.Env) (loader.HostedEvaluator, error) {
+	service, err := gemini.OpenVertexEvaluator(ctx, env)
+	if service == nil {
+		return nil, err
+	}
+	return service, err
 }

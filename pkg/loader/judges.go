@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 
 	"agenthost/pkg/model"
@@ -104,13 +105,24 @@ func writeSettings(w io.Writer, n *spec.Node) {
 	}
 }
 
+// A HostedEvaluator calls the evaluation service of a vendor.
+type HostedEvaluator interface {
+	// Evaluate sends the body of a request, and returns that of the response.
+	Evaluate(ctx context.Context, body []byte) ([]byte, error)
+	// Endpoint returns the address of the service.
+	Endpoint() provider.Endpoint
+	// SetHTTP sets the client before the first call.
+	SetHTTP(client *http.Client)
+}
+
 // OpenVertexEvaluator returns the evaluation service of Vertex AI for the metrics that ADK
-// leaves to it, with the client and the credentials that Gemini models of the app on Vertex
-// AI would have. It is nil without a project, a region or credentials, and if Options.Model
-// replaces all models. The caller calls release after the last call of the service.
-func (l *Loader) OpenVertexEvaluator(ctx context.Context, dir string) (service *provider.VertexEvaluator, release func(), err error) {
+// leaves to it, by Kinds.Evaluator, with the client and the credentials that Gemini
+// models of the app on Vertex AI would have. It is nil if that function is or returns nil,
+// and if Options.Model replaces all models. The caller calls release after the last call of
+// the service.
+func (l *Loader) OpenVertexEvaluator(ctx context.Context, dir string) (service HostedEvaluator, release func(), err error) {
 	none := func() {}
-	if l.opts.Model != nil {
+	if l.opts.Model != nil || l.kinds.Evaluator == nil {
 		return nil, none, nil
 	}
 	src, ds := l.openAppFolder(dir)
@@ -118,7 +130,7 @@ func (l *Loader) OpenVertexEvaluator(ctx context.Context, dir string) (service *
 		return nil, none, ds.Err()
 	}
 	defer src.close()
-	service, err = provider.NewVertexEvaluator(ctx, &provider.VertexEvaluatorOptions{Lookup: l.opts.Env, App: src.dotenv})
+	service, err = l.kinds.Evaluator(ctx, provider.Env{Lookup: l.opts.Env, App: src.dotenv})
 	if service == nil {
 		return nil, none, err
 	}

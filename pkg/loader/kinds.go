@@ -33,6 +33,10 @@ type Kinds struct {
 	Files []FileKind
 	// Gates run in this order, each only if those before it found no errors.
 	Gates []Gate
+	// Evaluator opens the evaluation service of a vendor with the variables of an app, such
+	// as that of Vertex AI in wing/gemini. It returns nil without a project, a region or
+	// credentials. A nil function means that there is no such service.
+	Evaluator func(ctx context.Context, env provider.Env) (HostedEvaluator, error)
 }
 
 // A FileKind is a kind of YAML files besides the documents of apps, such as tests.

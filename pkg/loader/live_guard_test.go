@@ -13,8 +13,8 @@ import (
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
-	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
+	"agenthost/wing/gemini"
 	"agenthost/wing/live"
 )
 
@@ -75,7 +75,7 @@ func TestLiveGuardWhenConnecting(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received.Add(1) }))
 	defer service.Close()
 	guard := decodePolicy("grants: []").For(policy.Host{Shared: true}).Guard("talk")
-	llm := model.LiveOf(provider.NewGemini("gemini-live-2.5-flash", &provider.GeminiOptions{
+	llm := model.LiveOf(gemini.New("gemini-live-2.5-flash", &gemini.Options{
 		BaseURL: service.URL, APIKey: "k", HTTP: &http.Client{Transport: guard.Transport()}, Lookup: func(string) (string, bool) { return "", false },
 	}))
 	_, err := llm.ConnectLive(t.Context(), &model.LiveSetup{})

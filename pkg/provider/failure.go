@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"agenthost/internal/limit"
+	"agenthost/internal/modelcall"
 	"agenthost/pkg/model"
 )
 
@@ -90,7 +91,7 @@ func kindOfFailure(e *model.Error) failureKind {
 		return failNotFound
 	case http.StatusTooManyRequests:
 		return failRateLimit
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, overloadedStatus:
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, modelcall.OverloadedStatus:
 		return failOverloaded
 	case 0:
 		if errors.Is(e.Err, context.Canceled) {
@@ -99,7 +100,7 @@ func kindOfFailure(e *model.Error) failureKind {
 		if _, tooLarge := errors.AsType[*limit.Error](e.Err); tooLarge {
 			return failOther
 		}
-		if wait, ok := errors.AsType[net.Error](e.Err); ok && wait.Timeout() || e.Status == statusWord(http.StatusGatewayTimeout) {
+		if wait, ok := errors.AsType[net.Error](e.Err); ok && wait.Timeout() || e.Status == modelcall.StatusWord(http.StatusGatewayTimeout) {
 			return failTimeout
 		}
 		return failConnection

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"agenthost/internal/modeltest"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )
@@ -92,10 +93,10 @@ func TestErrorHints(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var waited waits
-			llm := provider.Retry(&failing{9, &tt.err}, &provider.RetryOptions{Provider: "openai", Wait: waited.wait})
-			_, err := ask(t, llm, false)
-			if got := errorText(err); got != tt.want {
+			var waited modeltest.Waits
+			llm := provider.Retry(&failing{9, &tt.err}, &provider.RetryOptions{Provider: "openai", Wait: waited.Wait})
+			_, err := modeltest.Ask(t, llm, false)
+			if got := modeltest.ErrorText(err); got != tt.want {
 				t.Errorf("Error() =\n%s, want\n%s", got, tt.want)
 			}
 			failed, ok := errors.AsType[*model.Error](err)

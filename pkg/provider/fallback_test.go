@@ -14,6 +14,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/fake/fakeopenai"
+	"agenthost/internal/modeltest"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )
@@ -36,17 +37,17 @@ func TestFallback(t *testing.T) {
 		{"an answer that was begun", fakeopenai.Reply{Chunks: []string{"a"}, Raw: "data: x\n\n"}, fakeopenai.Reply{}, `model: malformed response from gpt-x: invalid character 'x' looking for beginning of value in "x"`, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			first, _ := fakeOpenAI(t, tt.first)
-			second, asked := fakeOpenAI(t, tt.second)
+			first, _ := modeltest.FakeOpenAI(t, tt.first)
+			second, asked := modeltest.FakeOpenAI(t, tt.second)
 			stream := tt.first.Raw != "" && len(tt.first.Chunks) > 0
-			req := scriptInput("hi", stream)
+			req := modeltest.ScriptInput("hi", stream)
 			req.Model = "gpt-first"
-			got, err := collect(provider.Fallback([]provider.FallbackModel{{Model: first}, {Model: second}}, nil).Generate(t.Context(), req))
+			got, err := modeltest.Collect(provider.Fallback([]provider.FallbackModel{{Model: first}, {Model: second}}, nil).Generate(t.Context(), req))
 			text := ""
 			if err != nil {
 				text = err.Error()
 			} else {
-				text = outline(got)[len(got)-1]
+				text = modeltest.Outline(got)[len(got)-1]
 			}
 			if text != tt.want || len(asked.Requests()) != tt.asked {
 				t.Errorf("Generate() = %s, with %d calls of the fallback, want %s and %d", text, len(asked.Requests()), tt.want, tt.asked)
@@ -60,11 +61,11 @@ func TestFallback(t *testing.T) {
 
 // The log names the model that answered.
 func TestFallbackLogs(t *testing.T) {
-	first, _ := fakeOpenAI(t, fakeopenai.Reply{Status: 503, Message: "busy"})
-	second, _ := fakeOpenAI(t)
+	first, _ := modeltest.FakeOpenAI(t, fakeopenai.Reply{Status: 503, Message: "busy"})
+	second, _ := modeltest.FakeOpenAI(t)
 	var log bytes.Buffer
 	llm := provider.Fallback([]provider.FallbackModel{{Model: first, Name: "main"}, {Model: second, Name: "spare"}}, slog.New(slog.NewTextHandler(&log, nil)))
-	if _, err := ask(t, llm, false); err != nil {
+	if _, err := modeltest.Ask(t, llm, false); err != nil {
 		t.Fatal(err)
 	}
 	if want := `msg="model failed, trying fallback" model=main fallback=spare reason=overloaded error="model: 503 UNAVAILABLE: busy"`; !strings.Contains(log.String(), want) {
@@ -100,9 +101,9 @@ func TestFallbackOn(t *testing.T) {
 				first = fixedResponse{refused}
 			}
 			llm := provider.Fallback([]provider.FallbackModel{{Model: first, Name: "a"}, {Model: &failing{}, Name: "b", On: tt.on}}, nil)
-			got, err := ask(t, llm, false)
+			got, err := modeltest.Ask(t, llm, false)
 			if err != nil {
-				if errorText(err) != tt.want {
+				if modeltest.ErrorText(err) != tt.want {
 					t.Errorf("Generate() = %v, want %v", err, tt.want)
 				}
 				return
@@ -129,7 +130,7 @@ func TestFallbackCooldown(t *testing.T) {
 		first, second := &failing{1, &model.Error{Code: 503}}, &failing{}
 		llm := provider.Fallback([]provider.FallbackModel{{Model: first, Name: "a"}, {Model: second, Name: "b", Cooldown: time.Minute}}, nil)
 		reason := func() any {
-			got, err := ask(t, llm, false)
+			got, err := modeltest.Ask(t, llm, false)
 			if err != nil {
 				return err.Error()
 			}

@@ -1,5 +1,5 @@
 // Package provider is what models of all vendors have in common: their environment and their
-// settings ([Env], [CallsConfig]), and what a vendor tells about a model ([EndpointConfig],
+// settings ([Env], [CallsConfig]), and what a vendor reports about a model ([EndpointConfig],
 // [NameConfig], [CredentialConfig] and others), retries, fallbacks, limits, prices and
 // records of calls. It has the models that need no vendor: scripted and route. Vendors are
 // packages of their own, such as wing/gemini; each has a list of kinds for the loader.
@@ -10,20 +10,14 @@
 package provider
 
 import (
-	"slices"
-
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
 
-// Kinds lists the models of all vendors. Problems that a builder finds in a file are a
-// [spec.Diagnostics] error.
+// Kinds lists the models that need no vendor: route and scripted. Problems that a builder
+// finds in a file are a [spec.Diagnostics] error.
 func Kinds() spec.Kinds[Env, model.LLM] {
-	return slices.Concat(
-		spec.Kinds[Env, model.LLM]{GeminiKind(), AnthropicKind(), VertexKind(OnVertex)},
-		OpenAIKinds(), OllamaKinds(),
-		spec.Kinds[Env, model.LLM]{RouteKind(), ApigeeKind(BehindApigee), ScriptedKind()},
-	)
+	return spec.Kinds[Env, model.LLM]{RouteKind(), ScriptedKind()}
 }
 
 // RouteKind returns the kind of models that choose another model of the app.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/modelcall"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
@@ -148,9 +149,9 @@ func (g *Gate) Queued() (waiting, running int) {
 	return len(g.queue), g.running
 }
 
-// acquireSlot waits until the call may run. It calls onWait if it has to wait. The caller
+// AcquireSlot waits until the call may run. It calls onWait if it has to wait. The caller
 // releases the gate after the call.
-func (g *Gate) acquireSlot(ctx context.Context, onWait func(cause string, delay time.Duration)) error {
+func (g *Gate) AcquireSlot(ctx context.Context, onWait func(cause string, delay time.Duration)) error {
 	w, cause, delay, err := g.runOrEnqueue()
 	if w == nil {
 		return err
@@ -168,13 +169,13 @@ func (g *Gate) acquireSlot(ctx context.Context, onWait func(cause string, delay 
 		err = limitError("waited %s for the model's limits: it %s", limit, cause)
 	}
 	if !g.leaveQueue(w) { // it was admitted at the same moment
-		g.releaseSlot(0)
+		g.ReleaseSlot(0)
 	}
 	return err
 }
 
 func limitError(format string, args ...any) *model.Error {
-	e := newConfigError(http.StatusTooManyRequests, fmt.Sprintf(format, args...))
+	e := modelcall.NewConfigError(http.StatusTooManyRequests, fmt.Sprintf(format, args...))
 	e.Hint = "raise limits of the model, or declare a fallback"
 	return e
 }
@@ -284,8 +285,8 @@ func (g *Gate) leaveQueue(w *gateWaiter) bool {
 	return true
 }
 
-// releaseSlot ends a call that used tokens.
-func (g *Gate) releaseSlot(tokens int) {
+// ReleaseSlot ends a call that used tokens.
+func (g *Gate) ReleaseSlot(tokens int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running--

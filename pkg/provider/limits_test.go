@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
+	"agenthost/internal/modeltest"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )
@@ -78,7 +79,7 @@ func TestConcurrentLimit(t *testing.T) {
 					time.AfterFunc(100*time.Millisecond, cancel)
 				}
 				defer cancel()
-				_, err := collect(llm.Generate(ctx, scriptInput("hi", true)))
+				_, err := modeltest.Collect(llm.Generate(ctx, modeltest.ScriptInput("hi", true)))
 				if err != nil && !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
@@ -115,7 +116,7 @@ func TestRateLimits(t *testing.T) {
 				llm, _ := limited(s, tt.limits)
 				var all sync.WaitGroup
 				for range tt.calls {
-					all.Go(func() { _, _ = collect(llm.Generate(t.Context(), scriptInput("hi", false))) })
+					all.Go(func() { _, _ = modeltest.Collect(llm.Generate(t.Context(), modeltest.ScriptInput("hi", false))) })
 					synctest.Wait()
 				}
 				all.Wait()
@@ -138,23 +139,23 @@ func TestLimitWaitEnds(t *testing.T) {
 		llm, gate := limited(s, provider.Limits{Concurrent: 1, Wait: 10 * time.Second})
 		busy, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
-		all.Go(func() { _, _ = collect(llm.Generate(busy, scriptInput("hi", false))) })
+		all.Go(func() { _, _ = modeltest.Collect(llm.Generate(busy, modeltest.ScriptInput("hi", false))) })
 		synctest.Wait()
 		var waits []string
-		req := scriptInput("hi", false)
+		req := modeltest.ScriptInput("hi", false)
 		req.OnWait = func(w model.Wait) { waits = append(waits, w.String()) }
-		_, err := collect(llm.Generate(t.Context(), req))
+		_, err := modeltest.Collect(llm.Generate(t.Context(), req))
 		const want = "test/slow: 429 RESOURCE_EXHAUSTED: waited 10s for the model's limits: it is at its limit of 1 concurrent calls; raise limits of the model, or declare a fallback"
-		if errorText(err) != want || !slices.Equal(waits, []string{"waiting: test/slow is at its limit of 1 concurrent calls"}) {
+		if modeltest.ErrorText(err) != want || !slices.Equal(waits, []string{"waiting: test/slow is at its limit of 1 concurrent calls"}) {
 			t.Errorf("Generate() = %v, waits %q, want %s", err, waits, want)
 		}
 		spare := provider.Fallback([]provider.FallbackModel{{Model: llm}, {Model: &failing{}}}, nil)
-		if got, err := ask(t, spare, false); err != nil || got[0].CustomMetadata == nil {
+		if got, err := modeltest.Ask(t, spare, false); err != nil || got[0].CustomMetadata == nil {
 			t.Errorf("the fallback answered %v, %v", got, err)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if _, err := collect(llm.Generate(ended, scriptInput("hi", false))); errorText(err) != "waiting for the limits of slow: context canceled" {
+		if _, err := modeltest.Collect(llm.Generate(ended, modeltest.ScriptInput("hi", false))); modeltest.ErrorText(err) != "waiting for the limits of slow: context canceled" {
 			t.Errorf("a canceled turn: %v", err)
 		}
 		stop()
@@ -174,7 +175,7 @@ func TestGateTighten(t *testing.T) {
 		gate.Tighten(provider.Limits{Concurrent: 4})
 		var all sync.WaitGroup
 		for range 6 {
-			all.Go(func() { _, _ = collect(llm.Generate(t.Context(), scriptInput("hi", false))) })
+			all.Go(func() { _, _ = modeltest.Collect(llm.Generate(t.Context(), modeltest.ScriptInput("hi", false))) })
 		}
 		all.Wait()
 		if s.most != 2 {
@@ -194,7 +195,7 @@ func TestLimitsProblems(t *testing.T) {
 		{"{tokens: 0/1m}", []string{"0/1m is not a rate such as 60/1m or 200k/1m"}},
 		{"{tokens: 1k/soon}", []string{"1k/soon is not a rate such as 60/1m or 200k/1m"}},
 	} {
-		_, problems := buildModel(t, fmt.Sprintf("{provider: gemini, model: m, limits: %s}", tt.limits), nil)
+		_, problems := modeltest.BuildModel(t, fmt.Sprintf("{provider: gemini, model: m, limits: %s}", tt.limits), nil)
 		var got []string
 		for _, p := range problems {
 			_, text, _ := strings.Cut(p, ": ")

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
+	"agenthost/internal/modeltest"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )
@@ -20,7 +21,7 @@ func TestWithPrice(t *testing.T) {
 		PromptTokenCount: 1000, CachedContentTokenCount: 400, ToolUsePromptTokenCount: 100, CandidatesTokenCount: 50, ThoughtsTokenCount: 150,
 	}
 	llm := provider.WithPrice(fixedResponse{&model.Response{Content: model.ModelText("hi"), UsageMetadata: usage}}, &provider.Price{Input: 2, Cached: 0.5, Output: 10})
-	got, err := ask(t, llm, false)
+	got, err := modeltest.Ask(t, llm, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestPriceProblems(t *testing.T) {
 		}},
 		{"{input: 1}", []string{`missing field "output" [required]`}},
 	} {
-		_, problems := buildModel(t, "{provider: gemini, model: m, price: "+tt.price+"}", nil)
+		_, problems := modeltest.BuildModel(t, "{provider: gemini, model: m, price: "+tt.price+"}", nil)
 		var got []string
 		for _, p := range problems {
 			_, text, _ := strings.Cut(p, ": ")
@@ -86,7 +87,7 @@ func TestReadPriceList(t *testing.T) {
 				t.Fatal(err)
 			}
 			l, err := provider.ReadPriceList(file)
-			if got := strings.ReplaceAll(errorText(err), file, "FILE"); got != tt.err {
+			if got := strings.ReplaceAll(modeltest.ErrorText(err), file, "FILE"); got != tt.err {
 				t.Fatalf("ReadPriceList() = %s, want %s", got, tt.err)
 			}
 			if diff := cmp.Diff(tt.want, l.Find(tt.provider, tt.model)); diff != "" {

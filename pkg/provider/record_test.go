@@ -12,9 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
+	"agenthost/internal/modeltest"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
+	"agenthost/wing/gemini"
 )
 
 // fixedModel yields fixed responses and then an optional error.
@@ -47,7 +49,7 @@ func record(t *testing.T, llm model.LLM, req *model.Request) string {
 	t.Helper()
 	var script strings.Builder
 	rec := provider.NewRecorder(&script)
-	_, _ = collect(rec.Wrap(llm).Generate(t.Context(), req))
+	_, _ = modeltest.Collect(rec.Wrap(llm).Generate(t.Context(), req))
 	if err := rec.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +98,7 @@ func TestRecord(t *testing.T) {
 		{"no answer", fixedModel{err: &model.Error{Message: "cut"}}, `error: {code: 503, status: "MODEL_ERROR", message: "cut"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			req := scriptInput("it's\nme", len(tt.llm.answers) > 1)
+			req := modeltest.ScriptInput("it's\nme", len(tt.llm.answers) > 1)
 			req.Origin.Turn = 2
 			got := record(t, tt.llm, req)
 			want := "- when: 'agent == \"root\" and turn == 2 and user == \"it''s\\nme\"'\n  times: 1\n  " + strings.ReplaceAll(tt.want, "; ", "\n  ") + "\n"
@@ -148,7 +150,7 @@ func replayOutline(llm model.LLM, req *model.Request) []string {
 
 // The condition of a long message contains its beginning, cut between two characters.
 func TestRecordLongMessage(t *testing.T) {
-	req := scriptInput(strings.Repeat("é", 101), false)
+	req := modeltest.ScriptInput(strings.Repeat("é", 101), false)
 	got := record(t, fixedModel{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}}, req)
 	want := `- when: 'agent == "root" and turn == 0 and user startsWith "` + strings.Repeat("é", 100) + "\"'\n  times: 1\n  text: \"ok\"\n"
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -163,9 +165,9 @@ func TestRecordCanceled(t *testing.T) {
 	var script strings.Builder
 	rec := provider.NewRecorder(&script)
 	for _, err := range []error{&model.Error{Message: "cut"}, errors.New("broken")} {
-		_, _ = collect(rec.Wrap(fixedModel{err: err}).Generate(ctx, scriptInput("hi", false)))
+		_, _ = modeltest.Collect(rec.Wrap(fixedModel{err: err}).Generate(ctx, modeltest.ScriptInput("hi", false)))
 	}
-	for range rec.Wrap(fixedModel{answers: []*model.Response{{Partial: true, Content: model.ModelText("a")}, answer()}}).Generate(t.Context(), scriptInput("hi", true)) {
+	for range rec.Wrap(fixedModel{answers: []*model.Response{{Partial: true, Content: model.ModelText("a")}, answer()}}).Generate(t.Context(), modeltest.ScriptInput("hi", true)) {
 		break
 	}
 	if script.Len() != 0 || rec.Err() != nil {
@@ -182,11 +184,11 @@ func TestRecordFails(t *testing.T) {
 	rec := provider.NewRecorder(full{})
 	llm := rec.Wrap(fixedModel{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}})
 	for range 2 {
-		if got, err := ask(t, llm, false); err != nil || model.TextOf(got[0].Content) != "ok" {
-			t.Errorf("Generate() = %v, %v, want ok", outline(got), err)
+		if got, err := modeltest.Ask(t, llm, false); err != nil || model.TextOf(got[0].Content) != "ok" {
+			t.Errorf("Generate() = %v, %v, want ok", modeltest.Outline(got), err)
 		}
 	}
-	if got, want := errorText(rec.Err()), "recording model responses: the disk is full"; got != want {
+	if got, want := modeltest.ErrorText(rec.Err()), "recording model responses: the disk is full"; got != want {
 		t.Errorf("Err() = %q, want %q", got, want)
 	}
 }
@@ -198,12 +200,14 @@ func TestRecordParallel(t *testing.T) {
 	llm := rec.Wrap(fixedModel{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}})
 	var group sync.WaitGroup
 	for i := range 8 {
-		group.Go(func() { _, _ = collect(llm.Generate(context.Background(), scriptInput(fmt.Sprint(i), false))) })
+		group.Go(func() {
+			_, _ = modeltest.Collect(llm.Generate(context.Background(), modeltest.ScriptInput(fmt.Sprint(i), false)))
+		})
 	}
 	group.Wait()
 	again := replay(t, script.String())
 	for i := range 8 {
-		if _, err := collect(again.Generate(t.Context(), scriptInput(fmt.Sprint(i), false))); err != nil {
+		if _, err := modeltest.Collect(again.Generate(t.Context(), modeltest.ScriptInput(fmt.Sprint(i), false))); err != nil {
 			t.Error(err)
 		}
 	}
@@ -212,7 +216,7 @@ func TestRecordParallel(t *testing.T) {
 // A recording model has the capabilities of its model.
 func TestRecordCapabilities(t *testing.T) {
 	rec := provider.NewRecorder(full{})
-	gemini, other := rec.Wrap(provider.NewGemini("gemini-x", nil)), rec.Wrap(fixedModel{})
+	gemini, other := rec.Wrap(gemini.New("gemini-x", nil)), rec.Wrap(fixedModel{})
 	if !model.CanCache(gemini) || model.CanCache(other) {
 		t.Error("CanCache of a recorded model is not that of the model")
 	}
@@ -231,7 +235,7 @@ func FuzzRecord(f *testing.F) {
 		if text == "" || user == "" {
 			t.Skip()
 		}
-		req := scriptInput(strings.ToValidUTF8(user, "?"), false)
+		req := modeltest.ScriptInput(strings.ToValidUTF8(user, "?"), false)
 		llm := fixedModel{answers: []*model.Response{answer(&genai.Part{Text: text})}}
 		script := record(t, llm, req)
 		if diff := cmp.Diff(replayOutline(llm, req), replayOutline(replay(t, script), req)); diff != "" {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"agenthost/internal/modelcall"
 	"agenthost/pkg/model"
 )
 
@@ -52,7 +53,7 @@ func Retry(llm model.LLM, opts *RetryOptions) model.LLM {
 	if o.Codes == nil {
 		o.Codes = []int{
 			http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
-			http.StatusServiceUnavailable, http.StatusGatewayTimeout, overloadedStatus,
+			http.StatusServiceUnavailable, http.StatusGatewayTimeout, modelcall.OverloadedStatus,
 		}
 	}
 	if o.Attempts == 0 {
@@ -142,14 +143,14 @@ func (r *retryingModel) attemptCall(ctx context.Context, req *model.Request, yie
 			req.OnWait(model.Wait{Model: r.fullName(), Cause: cause, Delay: delay})
 		}
 	}
-	if err := g.acquireSlot(ctx, onWait); err != nil {
+	if err := g.AcquireSlot(ctx, onWait); err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("waiting for the limits of %s: %w", r.Name(), err)
 		}
 		return false, &gateError{err}
 	}
 	tokens := 0
-	defer func() { g.releaseSlot(tokens) }()
+	defer func() { g.ReleaseSlot(tokens) }()
 	return forwardResponses(ctx, r.LLM, req, func(resp *model.Response, err error) bool {
 		if err == nil && !resp.Partial && resp.UsageMetadata != nil {
 			tokens = int(resp.UsageMetadata.TotalTokenCount)
@@ -222,14 +223,14 @@ func (r *retryingModel) nextWait(err error, attempt int) (time.Duration, bool) {
 	if !ok || attempt >= r.opts.Attempts {
 		return 0, false
 	}
-	if failed.Code != 0 && !slices.Contains(r.opts.Codes, failed.Code) || failed.Reason == reasonPaused {
+	if failed.Code != 0 && !slices.Contains(r.opts.Codes, failed.Code) || failed.Reason == modelcall.ReasonPaused {
 		return 0, false
 	}
 	switch kind := kindOfFailure(failed); {
 	case kind == failCredit, kind == failContextWindow, kind == failOther && failed.Code == 0:
 		return 0, false
 	}
-	if asked, ok := errors.AsType[requestedWait](failed.Err); ok {
+	if asked, ok := errors.AsType[modelcall.RequestedWait](failed.Err); ok {
 		return time.Duration(asked), time.Duration(asked) <= r.opts.Max
 	}
 	wait := r.opts.Initial << min(attempt-1, 20)
@@ -239,5 +240,5 @@ func (r *retryingModel) nextWait(err error, attempt int) (time.Duration, bool) {
 // waitWithJitter waits for d plus up to 25 %, so that callers that failed together do
 // not retry together.
 func waitWithJitter(ctx context.Context, d time.Duration) error {
-	return waitFor(ctx, d+rand.N(d/4+1))
+	return modelcall.WaitFor(ctx, d+rand.N(d/4+1))
 }

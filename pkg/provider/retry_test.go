@@ -17,8 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agenthost/internal/fake/fakegemini"
+	"agenthost/internal/modeltest"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
+	"agenthost/wing/gemini"
+	"agenthost/wing/openai"
 )
 
 // failing fails a number of times before it answers.
@@ -88,9 +91,9 @@ func TestRetryOptions(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var waited waits
-			tt.opts.Wait = waited.wait
-			_, err := ask(t, provider.Retry(&failing{tt.failures, tt.err}, &tt.opts), false)
+			var waited modeltest.Waits
+			tt.opts.Wait = waited.Wait
+			_, err := modeltest.Ask(t, provider.Retry(&failing{tt.failures, tt.err}, &tt.opts), false)
 			if ok := err == nil; ok != tt.ok {
 				t.Errorf("Generate() = %v, want success %v", err, tt.ok)
 			}
@@ -102,7 +105,7 @@ func TestRetryDefaultWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		opts := &provider.RetryOptions{Attempts: 8, Max: 4 * time.Second}
-		if _, err := ask(t, provider.Retry(&failing{5, &model.Error{Code: 500}}, opts), false); err != nil {
+		if _, err := modeltest.Ask(t, provider.Retry(&failing{5, &model.Error{Code: 500}}, opts), false); err != nil {
 			t.Fatal(err)
 		}
 		const least = (1 + 2 + 4 + 4 + 4) * time.Second
@@ -117,8 +120,8 @@ func TestRetryContextCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer time.AfterFunc(100*time.Millisecond, cancel).Stop()
-		_, err := collect(provider.Retry(&failing{9, &model.Error{Code: 500}}, nil).Generate(ctx, scriptInput("hi", false)))
-		if got, want := errorText(err), "waiting to retry failing: context canceled"; got != want {
+		_, err := modeltest.Collect(provider.Retry(&failing{9, &model.Error{Code: 500}}, nil).Generate(ctx, modeltest.ScriptInput("hi", false)))
+		if got, want := modeltest.ErrorText(err), "waiting to retry failing: context canceled"; got != want {
 			t.Errorf("Generate() = %q, want %q", got, want)
 		}
 	})
@@ -130,8 +133,8 @@ func TestRetryBeyondDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		_, err := collect(provider.Retry(&failing{9, &model.Error{Code: 500, Message: "down"}}, nil).Generate(ctx, scriptInput("hi", false)))
-		if got, want := errorText(err), "model: 500: down"; got != want || time.Since(start) > 0 {
+		_, err := modeltest.Collect(provider.Retry(&failing{9, &model.Error{Code: 500, Message: "down"}}, nil).Generate(ctx, modeltest.ScriptInput("hi", false)))
+		if got, want := modeltest.ErrorText(err), "model: 500: down"; got != want || time.Since(start) > 0 {
 			t.Errorf("Generate() = %q after %v, want %q at once", got, time.Since(start), want)
 		}
 	})
@@ -151,11 +154,11 @@ func TestRetryReportsWaits(t *testing.T) {
 		{"no credit", "openai", &model.Error{Code: 429, Reason: "insufficient_quota"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var waited waits
+			var waited modeltest.Waits
 			var got []string
-			req := scriptInput("hi", false)
+			req := modeltest.ScriptInput("hi", false)
 			req.OnWait = func(w model.Wait) { got = append(got, w.String()) }
-			_, err := collect(provider.Retry(&failing{9, tt.err}, &provider.RetryOptions{Wait: waited.wait, Provider: tt.provider}).Generate(t.Context(), req))
+			_, err := modeltest.Collect(provider.Retry(&failing{9, tt.err}, &provider.RetryOptions{Wait: waited.Wait, Provider: tt.provider}).Generate(t.Context(), req))
 			if diff := cmp.Diff(tt.want, got); diff != "" || err == nil || len(waited) != len(got) {
 				t.Errorf("waits (-want +got):\n%s\nerror %v, waited %v", diff, err, waited)
 			}
@@ -165,9 +168,9 @@ func TestRetryReportsWaits(t *testing.T) {
 
 func TestRetryLogs(t *testing.T) {
 	var log bytes.Buffer
-	var waited waits
-	opts := &provider.RetryOptions{Wait: waited.wait, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	if _, err := ask(t, provider.Retry(&failing{1, &model.Error{Code: 503, Message: "down"}}, opts), false); err != nil {
+	var waited modeltest.Waits
+	opts := &provider.RetryOptions{Wait: waited.Wait, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	if _, err := modeltest.Ask(t, provider.Retry(&failing{1, &model.Error{Code: 503, Message: "down"}}, opts), false); err != nil {
 		t.Fatal(err)
 	}
 	const want = `level=WARN msg="model call failed, retrying" model=failing attempt=1 wait=1s error="model: 503: down"`
@@ -190,25 +193,25 @@ func TestGeminiRetry(t *testing.T) {
 		replies []fakegemini.Reply
 		stream  bool
 		want    []string
-		waits   waits
+		waits   modeltest.Waits
 		err     string
 	}{
-		{"success after 429", []fakegemini.Reply{busy}, false, []string{"hi"}, waits{time.Second}, ""},
-		{"waits grow", []fakegemini.Reply{down, down}, true, []string{"+hi", "hi"}, waits{time.Second, 2 * time.Second}, ""},
-		{"header", []fakegemini.Reply{asking}, false, []string{"hi"}, waits{7 * time.Second}, ""},
-		{"detail", []fakegemini.Reply{detailed}, false, []string{"hi"}, waits{2500 * time.Millisecond}, ""},
-		{"header with a date that is over", []fakegemini.Reply{dated}, false, []string{"hi"}, waits{0}, ""},
+		{"success after 429", []fakegemini.Reply{busy}, false, []string{"hi"}, modeltest.Waits{time.Second}, ""},
+		{"waits grow", []fakegemini.Reply{down, down}, true, []string{"+hi", "hi"}, modeltest.Waits{time.Second, 2 * time.Second}, ""},
+		{"header", []fakegemini.Reply{asking}, false, []string{"hi"}, modeltest.Waits{7 * time.Second}, ""},
+		{"detail", []fakegemini.Reply{detailed}, false, []string{"hi"}, modeltest.Waits{2500 * time.Millisecond}, ""},
+		{"header with a date that is over", []fakegemini.Reply{dated}, false, []string{"hi"}, modeltest.Waits{0}, ""},
 		{"asked for too long", []fakegemini.Reply{long}, false, nil, nil, "model: 429 RESOURCE_EXHAUSTED: slow down"},
 		{
 			"exhausted",
 			[]fakegemini.Reply{down, down, down},
 			false, nil,
-			waits{time.Second, 2 * time.Second},
+			modeltest.Waits{time.Second, 2 * time.Second},
 			"model: 503 UNAVAILABLE: overloaded",
 		},
 		{"not for 400", []fakegemini.Reply{fakegemini.Failure(400, "no")}, false, nil, nil, "model: 400 INVALID_ARGUMENT: no"},
-		{"cut at once", []fakegemini.Reply{{Cut: true}}, false, []string{"hi"}, waits{time.Second}, ""},
-		{"error as the first chunk", []fakegemini.Reply{first}, true, []string{"+hi", "hi"}, waits{time.Second}, ""},
+		{"cut at once", []fakegemini.Reply{{Cut: true}}, false, []string{"hi"}, modeltest.Waits{time.Second}, ""},
+		{"error as the first chunk", []fakegemini.Reply{first}, true, []string{"+hi", "hi"}, modeltest.Waits{time.Second}, ""},
 		{
 			"not after the first chunk",
 			[]fakegemini.Reply{late},
@@ -220,16 +223,16 @@ func TestGeminiRetry(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			fake := newFake(t)
+			fake := modeltest.NewFake(t)
 			fake.Enqueue(tt.replies...)
-			var waited waits
-			opts := fakeOptions(fake)
-			opts.Retry = provider.RetryOptions{Wait: waited.wait}
-			got, err := ask(t, provider.NewGemini("gemini-x", opts), tt.stream)
-			if text := errorText(err); text != tt.err {
+			var waited modeltest.Waits
+			opts := modeltest.FakeOptions(fake)
+			opts.Retry = provider.RetryOptions{Wait: waited.Wait}
+			got, err := modeltest.Ask(t, gemini.New("gemini-x", opts), tt.stream)
+			if text := modeltest.ErrorText(err); text != tt.err {
 				t.Errorf("Generate() = %q, want %q", text, tt.err)
 			}
-			if diff := cmp.Diff(tt.want, outline(got)); diff != "" {
+			if diff := cmp.Diff(tt.want, modeltest.Outline(got)); diff != "" {
 				t.Errorf("Generate() (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.waits, waited); diff != "" {
@@ -278,12 +281,12 @@ func TestRequestedDelay(t *testing.T) {
 				w.WriteHeader(http.StatusTooManyRequests)
 			}))
 			defer service.Close()
-			var waited waits
-			llm := provider.NewOpenAI("m", &provider.OpenAIOptions{BaseURL: service.URL, HTTP: service.Client(), Retry: provider.RetryOptions{Wait: waited.wait}})
-			if _, err := ask(t, llm, false); err != nil {
+			var waited modeltest.Waits
+			llm := openai.New("m", &openai.Options{BaseURL: service.URL, HTTP: service.Client(), Retry: provider.RetryOptions{Wait: waited.Wait}})
+			if _, err := modeltest.Ask(t, llm, false); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(waits{tt.want}, waited); diff != "" {
+			if diff := cmp.Diff(modeltest.Waits{tt.want}, waited); diff != "" {
 				t.Errorf("waits (-want +got):\n%s", diff)
 			}
 		})

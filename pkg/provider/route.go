@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/modelcall"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -181,11 +182,11 @@ func (r *routeModel) chooseModel(ctx context.Context, from *model.Origin) (model
 		}
 		ok, err := c.when.Bool(ctx, vars)
 		if err != nil {
-			return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("when of a route of model %s: %v", r.name, err))
+			return nil, modelcall.NewConfigError(http.StatusBadRequest, fmt.Sprintf("when of a route of model %s: %v", r.name, err))
 		}
 		if ok {
 			return c.llm, nil
 		}
 	}
-	return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("no route of model %s matches: add a route without when", r.name))
+	return nil, modelcall.NewConfigError(http.StatusBadRequest, fmt.Sprintf("no route of model %s matches: add a route without when", r.name))
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/modelcall"
 	"agenthost/pkg/model"
 	"agenthost/pkg/template"
 )
@@ -84,7 +85,7 @@ func (e *scriptEntry) renderError(q *scriptInput) error {
 	}
 	failed := &model.Error{Code: e.Error.Code, Status: e.Error.Status, Message: message}
 	if failed.Status == "" {
-		failed.Status = statusWord(failed.Code)
+		failed.Status = modelcall.StatusWord(failed.Code)
 	}
 	return failed
 }

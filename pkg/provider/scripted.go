@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"agenthost/internal/modelcall"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -87,7 +88,7 @@ func NewScripted(s *Script, opts *ScriptedOptions) model.LLM {
 		m.opts.Name = "scripted"
 	}
 	if m.opts.Wait == nil {
-		m.opts.Wait = waitFor
+		m.opts.Wait = modelcall.WaitFor
 	}
 	return m
 }
@@ -167,7 +168,7 @@ func (m *scriptedModel) generateEntry(ctx context.Context, e *scriptEntry, q *sc
 				return err
 			}
 		}
-		chunk := &model.Response{Content: modelContent(p), Partial: true, ModelVersion: m.opts.Name}
+		chunk := &model.Response{Content: modelcall.ModelContent(p), Partial: true, ModelVersion: m.opts.Name}
 		whole.Add(chunk)
 		if stream && !yield(chunk, nil) {
 			return nil
@@ -177,10 +178,10 @@ func (m *scriptedModel) generateEntry(ctx context.Context, e *scriptEntry, q *sc
 		return &model.LiveCloseError{Code: e.Close.Code, Reason: e.Close.Reason}
 	}
 	answer := whole.Whole()
-	if stream || !hasParts(answer.Content) {
-		answer = withFinishError(answer, message)
+	if stream || !modelcall.HasParts(answer.Content) {
+		answer = modelcall.WithFinishError(answer, message)
 	}
-	yield(withContent(answer), nil)
+	yield(modelcall.WithContent(answer), nil)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/modelcall"
 	"agenthost/internal/textlive"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
@@ -137,7 +138,7 @@ func TestScriptedClose(t *testing.T) {
 // A user who continues interrupts the answer; the model keeps the part that was sent.
 func TestOverTextInterruption(t *testing.T) {
 	speaking := make(chan struct{}, 1)
-	llm := textlive.OverText(&scriptedModel{script: mustScript(t, "- {text: \"one two three: {user}\"}"), opts: ScriptedOptions{Name: "m", Wait: waitFor}}, &textlive.OverTextOptions{
+	llm := textlive.OverText(&scriptedModel{script: mustScript(t, "- {text: \"one two three: {user}\"}"), opts: ScriptedOptions{Name: "m", Wait: modelcall.WaitFor}}, &textlive.OverTextOptions{
 		Speak: speakTone,
 		Wait: func(ctx context.Context, _ time.Duration) error {
 			select {
@@ -193,7 +194,7 @@ func TestOverTextAsync(t *testing.T) {
 - text: "you wrote {user}"
 `
 	waits, waiting := make(chan struct{}, 1), make(chan struct{})
-	llm := textlive.OverText(&scriptedModel{script: mustScript(t, script), opts: ScriptedOptions{Name: "m", Wait: waitFor}}, &textlive.OverTextOptions{
+	llm := textlive.OverText(&scriptedModel{script: mustScript(t, script), opts: ScriptedOptions{Name: "m", Wait: modelcall.WaitFor}}, &textlive.OverTextOptions{
 		Speak: speakTone,
 		Wait: func(ctx context.Context, _ time.Duration) error {
 			select {

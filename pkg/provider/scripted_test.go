@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
+	"agenthost/internal/modeltest"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
@@ -102,11 +103,11 @@ func TestScripted(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := collect(provider.NewScripted(script(t, demo), nil).Generate(t.Context(), &tt.req))
+			got, err := modeltest.Collect(provider.NewScripted(modeltest.Script(t, demo), nil).Generate(t.Context(), &tt.req))
 			if err != nil {
 				t.Fatalf("Generate() = %v", err)
 			}
-			if diff := cmp.Diff(tt.want, detail(got[0])); diff != "" {
+			if diff := cmp.Diff(tt.want, modeltest.Detail(got[0])); diff != "" {
 				t.Errorf("Generate() (-want +got):\n%s", diff)
 			}
 		})
@@ -121,7 +122,7 @@ func (s state) get(key string) (any, bool) {
 }
 
 func TestScriptedParts(t *testing.T) {
-	got, err := ask(t, provider.NewScripted(script(t, strings.ReplaceAll(demo, `"raw"`, `"hi"`)), nil), false)
+	got, err := modeltest.Ask(t, provider.NewScripted(modeltest.Script(t, strings.ReplaceAll(demo, `"raw"`, `"hi"`)), nil), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +153,8 @@ func TestScriptedErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := collect(provider.NewScripted(script(t, tt.src), nil).Generate(t.Context(), scriptInput("boom", false)))
-			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" {
+			_, err := modeltest.Collect(provider.NewScripted(modeltest.Script(t, tt.src), nil).Generate(t.Context(), modeltest.ScriptInput("boom", false)))
+			if diff := cmp.Diff(tt.want, modeltest.ErrorText(err)); diff != "" {
 				t.Errorf("Generate() (-want +got):\n%s", diff)
 			}
 		})
@@ -161,16 +162,16 @@ func TestScriptedErrors(t *testing.T) {
 }
 
 func TestScriptedTimes(t *testing.T) {
-	llm := provider.NewScripted(script(t, "- {text: first, times: 2}\n- text: later"), nil)
+	llm := provider.NewScripted(modeltest.Script(t, "- {text: first, times: 2}\n- text: later"), nil)
 	var got []string
 	for _, session := range []string{"a", "a", "b", "a", "b", "b"} {
-		req := scriptInput("hi", false)
+		req := modeltest.ScriptInput("hi", false)
 		req.Origin.SessionID = session
-		rs, err := collect(llm.Generate(t.Context(), req))
+		rs, err := modeltest.Collect(llm.Generate(t.Context(), req))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, session+" "+outline(rs)[0])
+		got = append(got, session+" "+modeltest.Outline(rs)[0])
 	}
 	want := []string{"a first", "a first", "b first", "a later", "b first", "b later"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -179,15 +180,15 @@ func TestScriptedTimes(t *testing.T) {
 }
 
 func TestScriptedEvictsOldSessions(t *testing.T) {
-	llm := provider.NewScripted(script(t, "- {text: first, times: 1}\n- text: later"), nil)
+	llm := provider.NewScripted(modeltest.Script(t, "- {text: first, times: 1}\n- text: later"), nil)
 	reply := func(session int) string {
-		req := scriptInput("hi", false)
+		req := modeltest.ScriptInput("hi", false)
 		req.Origin.SessionID = fmt.Sprint(session)
-		rs, err := collect(llm.Generate(t.Context(), req))
+		rs, err := modeltest.Collect(llm.Generate(t.Context(), req))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return outline(rs)[0]
+		return modeltest.Outline(rs)[0]
 	}
 	for session := range 1025 {
 		reply(session)
@@ -213,40 +214,40 @@ func TestScriptedChunks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := ask(t, provider.NewScripted(script(t, tt.src), nil), true)
+			got, err := modeltest.Ask(t, provider.NewScripted(modeltest.Script(t, tt.src), nil), true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, outline(got)); diff != "" {
+			if diff := cmp.Diff(tt.want, modeltest.Outline(got)); diff != "" {
 				t.Errorf("Generate() (-want +got):\n%s", diff)
 			}
 		})
 	}
-	many := provider.NewScripted(script(t, "- text: "+strings.Repeat("word ", 50)), nil)
-	if got, err := ask(t, many, true); err != nil || len(got) != 17 {
+	many := provider.NewScripted(modeltest.Script(t, "- text: "+strings.Repeat("word ", 50)), nil)
+	if got, err := modeltest.Ask(t, many, true); err != nil || len(got) != 17 {
 		t.Errorf("50 words: %d responses, %v, want 16 chunks and the complete response", len(got), err)
 	}
 }
 
 func TestScriptedDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		llm := provider.NewScripted(script(t, demo), nil)
+		llm := provider.NewScripted(modeltest.Script(t, demo), nil)
 		for stream, want := range map[bool]time.Duration{false: 50 * time.Millisecond, true: 200 * time.Millisecond} {
 			start := time.Now()
-			if _, err := collect(llm.Generate(t.Context(), scriptInput("slow", stream))); err != nil {
+			if _, err := modeltest.Collect(llm.Generate(t.Context(), modeltest.ScriptInput("slow", stream))); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(start); took != want {
-				t.Errorf("%s: took %v, want %v", mode(stream), took, want)
+				t.Errorf("%s: took %v, want %v", modeltest.Mode(stream), took, want)
 			}
 		}
 	})
 }
 
 func TestScriptedCallsAreFresh(t *testing.T) {
-	llm := provider.NewScripted(script(t, "- {calls: [{name: f}], parts: [{function_call: {name: g}}]}"), nil)
+	llm := provider.NewScripted(modeltest.Script(t, "- {calls: [{name: f}], parts: [{function_call: {name: g}}]}"), nil)
 	for range 2 {
-		got, err := ask(t, llm, false)
+		got, err := modeltest.Ask(t, llm, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -323,11 +324,11 @@ func TestScriptedCancelWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
 		defer cancel()
-		got, err := collect(provider.NewScripted(script(t, demo), nil).Generate(ctx, scriptInput("slow", true)))
+		got, err := modeltest.Collect(provider.NewScripted(modeltest.Script(t, demo), nil).Generate(ctx, modeltest.ScriptInput("slow", true)))
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Generate() = %v, want deadline exceeded", err)
 		}
-		if diff := cmp.Diff([]string{"+one ", "+two "}, outline(got)); diff != "" {
+		if diff := cmp.Diff([]string{"+one ", "+two "}, modeltest.Outline(got)); diff != "" {
 			t.Errorf("Generate() (-want +got):\n%s", diff)
 		}
 	})
@@ -382,7 +383,7 @@ func TestToolReplayMissing(t *testing.T) {
 	} {
 		_, err := replay.Answer(t.Context(), model.Origin{Agent: "a", Turn: 1}, tt.name, map[string]any{"a": 2})
 		want := "s.yaml has no answer for this call of " + tt.name + ` by agent "a" in turn 1, with the arguments {"a":2}: ` + tt.want + "; record the conversation again, or add an entry"
-		if diff := cmp.Diff(want, errorText(err)); diff != "" {
+		if diff := cmp.Diff(want, modeltest.ErrorText(err)); diff != "" {
 			t.Errorf("Answer(%s) (-want +got):\n%s", tt.name, diff)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"agenthost/internal/fake/fakegemini"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
-	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/wing/gemini"
 	"agenthost/wing/live"
 )
 
@@ -76,7 +76,7 @@ func newCutService() *cutService {
 		}
 		return conn, err
 	}
-	s.llm = provider.NewGemini("gemini-live-2.5-flash", &provider.GeminiOptions{
+	s.llm = gemini.New("gemini-live-2.5-flash", &gemini.Options{
 		BaseURL: "http://gemini.test", APIKey: "key", HTTP: client, Lookup: func(string) (string, bool) { return "", false },
 	})
 	return s

@@ -25,10 +25,10 @@ import (
 	"agenthost/internal/fake/fakegemini"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
-	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
+	"agenthost/wing/gemini"
 	"agenthost/wing/live"
 )
 
@@ -490,13 +490,13 @@ func newTraceWire(backend string) *traceWire {
 }
 
 func (w *traceWire) newModel(name string) model.LLM {
-	opts := &provider.GeminiOptions{
+	opts := &gemini.Options{
 		HTTP: w.client, BaseURL: "http://gemini.test", APIKey: "key-1234", Lookup: func(string) (string, bool) { return "", false },
 	}
 	if w.vertex {
 		opts.Backend = "vertex_ai"
 	}
-	return provider.NewGemini(name, opts)
+	return gemini.New(name, opts)
 }
 
 func (w *traceWire) last() *fakegemini.LiveConn {

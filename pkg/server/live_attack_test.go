@@ -17,11 +17,11 @@ import (
 	"github.com/coder/websocket"
 
 	"agenthost/internal/fake/fakegemini"
-	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/wing/gemini"
 )
 
 // testLiveAttack runs a test in a bubble of synctest, with a server and a model that are
@@ -29,14 +29,14 @@ import (
 func testLiveAttack(t *testing.T, opts *server.Options, test func(*testing.T, *liveEnv)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		gemini, client := fakegemini.NewInMemory()
-		defer gemini.Close()
+		service, client := fakegemini.NewInMemory()
+		defer service.Close()
 		if opts == nil {
 			opts = &server.Options{}
 		}
 		opts.Clock = time.Now
-		e := &liveEnv{env: newEnvWith(t, "memory:", &store.Options{}, opts), gemini: gemini}
-		e.addLLMApp(t, "talk", &runtime.LLMOptions{Model: provider.NewGemini("gemini-live-2.5-flash", &provider.GeminiOptions{
+		e := &liveEnv{env: newEnvWith(t, "memory:", &store.Options{}, opts), gemini: service}
+		e.addLLMApp(t, "talk", &runtime.LLMOptions{Model: gemini.New("gemini-live-2.5-flash", &gemini.Options{
 			BaseURL: "http://gemini.test", APIKey: "key", HTTP: client, Lookup: func(string) (string, bool) { return "", false },
 		})})
 		listener, dial := fakegemini.ListenInMemory()

@@ -18,10 +18,10 @@ import (
 	"github.com/coder/websocket"
 
 	"agenthost/internal/fake/fakegemini"
-	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/wing/gemini"
 )
 
 // liveEnv is a server on a port with an app named talk, whose model is a fake Gemini.
@@ -37,7 +37,7 @@ func newLiveEnv(t *testing.T, opts *server.Options) *liveEnv {
 	t.Helper()
 	e := &liveEnv{env: newEnv(t, opts), gemini: fakegemini.New()}
 	t.Cleanup(e.gemini.Close)
-	e.addLLMApp(t, "talk", &runtime.LLMOptions{Model: provider.NewGemini("gemini-live-2.5-flash", &provider.GeminiOptions{
+	e.addLLMApp(t, "talk", &runtime.LLMOptions{Model: gemini.New("gemini-live-2.5-flash", &gemini.Options{
 		BaseURL: e.gemini.URL(), APIKey: "key", HTTP: e.gemini.Client(), Lookup: func(string) (string, bool) { return "", false },
 	})})
 	e.http = httptest.NewServer(e.server)
@@ -175,8 +175,8 @@ func TestRunLiveInvalidFrames(t *testing.T) {
 		`hello`: `Invalid live request: expected an object, got 'h' at byte 0`,
 		`{"` + strings.Repeat("k", 2000) + `":1}`:    `Invalid live request: ` + strings.Repeat("k", 100) + ": unknown key",
 		`{"activityStart":{},"audioStreamEnd":true}`: `Invalid live request: expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a request of its own`,
-		`{"contents":{}}`:        `Invalid live request: contents: unknown key (did you mean "content"?)`,
-		`{"blob":{"data":"AA"}}`: `Invalid live request: blob.mime_type: expected a media type, such as "audio/pcm;rate=16000"`,
+		`{"contents":{}}`:                            `Invalid live request: contents: unknown key (did you mean "content"?)`,
+		`{"blob":{"data":"AA"}}`:                     `Invalid live request: blob.mime_type: expected a media type, such as "audio/pcm;rate=16000"`,
 	} {
 		sendFrame(t, c, text)
 		frames := readUntil(t, c, "error")

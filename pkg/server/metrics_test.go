@@ -26,6 +26,7 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/wing/gemini"
 )
 
 // loadsReloader is a reloader with the load counts of two apps.
@@ -106,7 +107,7 @@ func TestCostOfTurn(t *testing.T) {
 			fake := fakegemini.New()
 			defer fake.Close()
 			fake.Enqueue(call, answer)
-			llm := provider.NewGemini("gemini-x", &provider.GeminiOptions{APIKey: "test-key", BaseURL: fake.URL(), HTTP: fake.Client()})
+			llm := gemini.New("gemini-x", &gemini.Options{APIKey: "test-key", BaseURL: fake.URL(), HTTP: fake.Client()})
 			e, spans := newTracedEnv(t)
 			e.addLLMApp(t, "hello", &runtime.LLMOptions{
 				Model: provider.WithPrice(llm, &provider.Price{Input: 2, Cached: 0.5, Output: 10}), Tools: []tool.Tool{saveNoteTool(t)},

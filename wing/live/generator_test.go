@@ -16,7 +16,7 @@ import (
 	"agenthost/internal/fake/fakegemini"
 	"agenthost/internal/textlive"
 	"agenthost/pkg/model"
-	"agenthost/pkg/provider"
+	"agenthost/wing/gemini"
 	"agenthost/wing/live"
 )
 
@@ -32,7 +32,7 @@ func newGeneratorTest(t *testing.T, name string, handle func(*fakegemini.LiveCon
 	server := fakegemini.New()
 	t.Cleanup(server.Close)
 	server.HandleLive(handle)
-	llm := provider.NewGemini(name, &provider.GeminiOptions{
+	llm := gemini.New(name, &gemini.Options{
 		APIKey: "k", BaseURL: server.URL(), HTTP: server.Client(), Lookup: func(string) (string, bool) { return "", false },
 	})
 	g := live.NewGenerator(model.LiveOf(llm), func(req *model.Request) *model.LiveSetup {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"agenthost/pkg/provider"
+	"agenthost/internal/modelapi"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store/sqlstore"
 )
@@ -213,7 +213,7 @@ func (s *adkSource) decodeEvent(row []any) (*session.Event, []byte, error) {
 	}
 	ev.ID, ev.InvocationID = string(bytesOf(row[0])), string(bytesOf(row[1]))
 	ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)
-	provider.MarkClaudeThoughts(ev.Content, ev.ModelVersion)
+	modelapi.MarkClaudeThoughts(ev.Content, ev.ModelVersion)
 	switch {
 	case ev.ID == "":
 		return nil, nil, errors.New("the event has no ID")

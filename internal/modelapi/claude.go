@@ -1,0 +1,42 @@
+package modelapi
+
+import (
+	"regexp"
+	"strings"
+
+	"google.golang.org/genai"
+)
+
+// AnthropicVendor is the name of Anthropic in the marks of parts.
+const AnthropicVendor = "anthropic"
+
+// MarkClaudeThoughts marks the signed thoughts of Claude in a content of adk-python, which
+// does not mark them, with the version of the model that wrote them: only this model gets
+// them back, and no other vendor gets its signatures. It does nothing if the version is
+// not Claude's, and modifies the parts of c otherwise.
+func MarkClaudeThoughts(c *genai.Content, version string) {
+	name := strings.TrimPrefix(BareModelName(version), "anthropic/")
+	if c == nil || !strings.HasPrefix(name, "claude-") {
+		return
+	}
+	for _, p := range c.Parts {
+		if p == nil || !p.Thought || len(p.ThoughtSignature) == 0 || p.PartMetadata != nil {
+			continue
+		}
+		p.PartMetadata = VendorMetadata(AnthropicVendor, name)
+		if p.Text == "" { // as adk-python stores encrypted thoughts
+			p.PartMetadata[RedactedKey] = true
+		}
+	}
+}
+
+// VertexName matches the full name of a Claude model on Vertex AI.
+var VertexName = regexp.MustCompile(`^projects/([^/]+)/locations/([^/]+)/publishers/anthropic/models/([^/]+)$`)
+
+// BareModelName returns a name without the project of Vertex AI.
+func BareModelName(name string) string {
+	if m := VertexName.FindStringSubmatch(name); m != nil {
+		return m[3]
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(name, "publishers/"), "anthropic/models/")
+}

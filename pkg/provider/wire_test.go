@@ -1,5 +1,0 @@
-package provider_test
-
-import "flag"
-
-var update = flag.Bool("update", false, "rewrite the golden files")

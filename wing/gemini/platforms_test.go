@@ -1,0 +1,95 @@
+package gemini_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/modeltest"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/spec"
+)
+
+// A geminiCall is the request of one call: its URL and its key.
+type geminiCall struct{ url, key string }
+
+// RoundTrip records the request and answers "ok".
+func (c *geminiCall) RoundTrip(req *http.Request) (*http.Response, error) {
+	c.url, c.key = req.URL.String(), req.Header.Get("X-Goog-Api-Key")+req.Header.Get("Authorization")
+	answer := `{"candidates": [{"content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}]}`
+	if strings.HasSuffix(c.url, "/chat/completions") {
+		answer = `{"choices": [{"message": {"content": "ok"}}]}`
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: req}, nil
+}
+
+// vertex_ai is Vertex AI and gemini follows the switch, and apigee calls the proxy in the
+// API of the name. A proxy of the app gets no key of the host.
+func TestGooglePrefixes(t *testing.T) {
+	const proxy = "https://proxy.example/llm"
+	for _, tt := range []struct {
+		prefix, model string
+		host, app     map[string]string
+		want          geminiCall
+		err           string
+	}{
+		{
+			prefix: "vertex_ai", model: "gemini-x", host: map[string]string{"GOOGLE_API_KEY": "k"},
+			want: geminiCall{"https://aiplatform.googleapis.com/v1beta1/publishers/google/models/gemini-x:generateContent", "k"},
+		},
+		{
+			prefix: "gemini", model: "gemini-x", host: map[string]string{"GOOGLE_API_KEY": "k"},
+			want: geminiCall{"https://generativelanguage.googleapis.com/v1beta/models/gemini-x:generateContent", "k"},
+		},
+		{
+			prefix: "apigee", model: "gemini-x", host: map[string]string{"GOOGLE_API_KEY": "k", "APIGEE_PROXY_URL": proxy},
+			want: geminiCall{proxy + "/v1beta/models/gemini-x:generateContent", "k"},
+		},
+		{
+			prefix: "apigee", model: "gemini/v1/gemini-x", host: map[string]string{"GOOGLE_API_KEY": "k", "APIGEE_PROXY_URL": proxy, "GOOGLE_GENAI_USE_VERTEXAI": "1"},
+			want: geminiCall{proxy + "/v1/models/gemini-x:generateContent", "k"},
+		},
+		{
+			prefix: "apigee", model: "openai/gpt-x", host: map[string]string{"OPENAI_API_KEY": "k", "APIGEE_PROXY_URL": proxy},
+			want: geminiCall{proxy + "/chat/completions", ""},
+		},
+		{
+			prefix: "apigee", model: "gemini-x", host: map[string]string{"GOOGLE_API_KEY": "k"}, app: map[string]string{"APIGEE_PROXY_URL": proxy},
+			err: "no key for Gemini at the app's own address, which does not get the host's key",
+		},
+		{
+			prefix: "apigee", model: "gemini-x", host: map[string]string{"GOOGLE_API_KEY": "k"},
+			err: "no address: set APIGEE_PROXY_URL, or give the model a base_url under models: in app.yaml",
+		},
+		{
+			prefix: "apigee", model: "openai/gpt-x",
+			err: "no address for Apigee: set APIGEE_PROXY_URL, such as https://proxy.example.com/llm, or give the model a base_url under models: in app.yaml",
+		},
+		{
+			prefix: "vertex_ai", model: "gemini-x",
+			err: "no project for Vertex AI: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or GOOGLE_API_KEY for express mode",
+		},
+	} {
+		t.Run(tt.prefix+"/"+tt.model, func(t *testing.T) {
+			kind, _ := modeltest.AllKinds().Lookup(tt.prefix)
+			plan, ds := kind.Decode(spec.Text{}.Mapping("model", tt.model))
+			if err := ds.Err(); err != nil {
+				t.Fatal(err)
+			}
+			var got geminiCall
+			llm, err := plan.Build(t.Context(), provider.Env{Lookup: modeltest.Lookup(tt.host), App: tt.app, HTTP: &http.Client{Transport: &got}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := modeltest.Ask(t, llm, false); (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("Generate() = %v, want %q", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(geminiCall{})); diff != "" {
+				t.Errorf("the call (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

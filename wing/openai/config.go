@@ -1,0 +1,90 @@
+package openai
+
+import (
+	"context"
+	"net/http"
+
+	"agenthost/internal/modelapi"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/spec"
+)
+
+// A chatConfig is the config of all services with OpenAI's chat completions API.
+type chatConfig struct {
+	vendor *chatVendor
+
+	Provider             string                 `yaml:"provider" doc:"One of the providers above."`
+	Model                string                 `yaml:"model" required:"true" doc:"The model's name at the service."`
+	BaseURL              spec.Text              `yaml:"base_url" doc:"The URL of the service, without /chat/completions. Default: that of the provider's variable, or its usual one."`
+	APIKey               spec.Secret            `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: that of the provider's variable. Local servers may need none."`
+	Headers              map[string]spec.Secret `yaml:"headers" doc:"Headers to send with each call."`
+	API                  string                 `yaml:"api" enum:"chat|responses" doc:"The API of the service: chat completions, or OpenAI's Responses. Default: responses for reasoning models of the provider openai at OpenAI's own address, else chat."`
+	Thoughts             string                 `yaml:"thoughts" enum:"drop|tools|always" doc:"Which of its own thoughts the model gets back: none, those of the current turn, or all. Default: what the service requires."`
+	provider.CallsConfig `yaml:",inline"`
+}
+
+var (
+	_ provider.EndpointConfig   = (*chatConfig)(nil)
+	_ provider.CredentialConfig = (*chatConfig)(nil)
+	_ provider.NameConfig       = (*chatConfig)(nil)
+	_ provider.LimitedConfig    = (*chatConfig)(nil)
+	_ provider.FallbackConfig   = (*chatConfig)(nil)
+	_ provider.KeyConfig        = (*chatConfig)(nil)
+)
+
+func newChatKind(v *chatVendor) spec.Kind[provider.Env, model.LLM] {
+	return spec.NewKindFrom(v.Prefix, v.describeVendor(), func() *chatConfig { return &chatConfig{vendor: v} }, buildChat)
+}
+
+// DecodeSpec decodes and checks the config.
+func (c *chatConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return modelapi.DecodeService(n, c, &c.BaseURL, &c.CallsConfig)
+}
+
+// RecognizesName reports whether a model name without a prefix belongs to the service.
+func (c *chatConfig) RecognizesName(name string) bool {
+	return c.vendor.names != nil && c.vendor.names.MatchString(name)
+}
+
+// Endpoint returns the address of the model's calls.
+func (c *chatConfig) Endpoint(env provider.Env) provider.Endpoint {
+	return c.vendor.DescribeEndpoint(env, c.APIKey, c.BaseURL)
+}
+
+// KeyVariables returns the variables of the service.
+func (c *chatConfig) KeyVariables(provider.Env) []string {
+	return c.vendor.KeyVariables
+}
+
+func buildChat(_ context.Context, env provider.Env, c *chatConfig) (model.LLM, error) {
+	header := http.Header{}
+	for name, value := range c.Headers {
+		header.Set(name, value.Reveal())
+	}
+	return newChat(c.vendor, c.Model, &Options{
+		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, API: c.API, Thoughts: c.Thoughts, HTTP: env.HTTP,
+		Timeouts: c.TimeoutOptions(), Retry: *c.RetryOptions(env), Logger: env.Logger,
+	}), nil
+}
+
+// Credential describes the key.
+func (c *chatConfig) Credential(env provider.Env) provider.Credential {
+	if modelapi.HasHeader(c.Headers, "Authorization", "Api-Key") {
+		return provider.Credential{From: modelapi.FromHeaders}
+	}
+	return c.vendor.DescribeCredential(env, c.APIKey.Reveal(), c.BaseURL.Value)
+}
+
+// RefusesGeminiTools returns true.
+func (c *chatConfig) RefusesGeminiTools() bool { return true }
+
+// Kinds returns the kinds of services with OpenAI's chat completions API, and
+// openai_compatible for any other.
+func Kinds() spec.Kinds[provider.Env, model.LLM] {
+	var kinds spec.Kinds[provider.Env, model.LLM]
+	for _, v := range chatVendors() {
+		kinds = append(kinds, newChatKind(v))
+	}
+	return kinds
+}

@@ -1,0 +1,9 @@
+package openai
+
+import (
+	"testing"
+
+	"agenthost/internal/legalrequest/legaltest"
+)
+
+func FuzzToolName(f *testing.F) { legaltest.FuzzToolName(f, &chatRules) }

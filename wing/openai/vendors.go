@@ -1,0 +1,112 @@
+package openai
+
+import (
+	"regexp"
+
+	"agenthost/internal/modelapi"
+)
+
+// A chatVendor is a service with OpenAI's chat completions API, as data. The prefixes and
+// variables are those of LiteLLM (its get_llm_provider_logic.py), because ADK's names of
+// models are LiteLLM's.
+type chatVendor struct {
+	modelapi.Vendor
+	// names matches the model names that need no prefix.
+	names *regexp.Regexp
+	// openAI marks services with OpenAI's newer names of settings, at any address.
+	openAI bool
+	// chat is what the service does differently.
+	chat chatDialect
+}
+
+// chatVendors returns the services in the order of the documentation, which lists the source
+// of each row.
+func chatVendors() []*chatVendor {
+	return []*chatVendor{
+		{Vendor: modelapi.Vendor{
+			Prefix: openAIPrefix, Title: "OpenAI", Base: openAIURL, BaseVariables: []string{"OPENAI_BASE_URL", "OPENAI_API_BASE"},
+			KeyVariables: []string{"OPENAI_API_KEY"},
+		}, names: regexp.MustCompile(`^(gpt-|chatgpt-|o[1-9](-|$))`)},
+		{Vendor: modelapi.Vendor{
+			Prefix: "azure", Title: "Azure OpenAI", Example: "https://RESOURCE.openai.azure.com", BaseVariables: []string{"AZURE_API_BASE"},
+			Path: "/openai/v1", KeyVariables: []string{"AZURE_API_KEY", "AZURE_OPENAI_API_KEY"}, KeyHeader: "Api-Key",
+		}, openAI: true},
+		{Vendor: modelapi.Vendor{
+			Prefix: "azure_ai", Title: "Azure AI Foundry", Example: "https://RESOURCE.services.ai.azure.com", BaseVariables: []string{"AZURE_AI_API_BASE"},
+			Path: "/openai/v1", KeyVariables: []string{"AZURE_AI_API_KEY"}, KeyHeader: "Api-Key",
+		}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "groq", Title: "Groq", Base: "https://api.groq.com/openai/v1",
+			BaseVariables: []string{"GROQ_API_BASE"}, KeyVariables: []string{"GROQ_API_KEY"},
+		}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "mistral", Title: "Mistral", Base: "https://api.mistral.ai/v1",
+			BaseVariables: []string{"MISTRAL_API_BASE"}, KeyVariables: []string{"MISTRAL_API_KEY"},
+		}, chat: chatDialect{seed: "random_seed", shortIDs: true, answersTools: true}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "deepseek", Title: "DeepSeek", Base: "https://api.deepseek.com",
+			BaseVariables: []string{"DEEPSEEK_API_BASE"}, KeyVariables: []string{"DEEPSEEK_API_KEY"},
+		}, chat: chatDialect{format: formatObject, effort: effortSwitch, thoughts: modelapi.ThoughtsTools}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "together_ai", Title: "Together AI", Base: "https://api.together.xyz/v1", BaseVariables: []string{"TOGETHER_AI_API_BASE"},
+			KeyVariables: []string{"TOGETHERAI_API_KEY", "TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"},
+		}, chat: chatDialect{topK: true}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "fireworks_ai", Title: "Fireworks AI", Base: "https://api.fireworks.ai/inference/v1", BaseVariables: []string{"FIREWORKS_API_BASE"},
+			KeyVariables: []string{"FIREWORKS_AI_API_KEY", "FIREWORKS_API_KEY"},
+		}, chat: chatDialect{topK: true}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "openrouter", Title: "OpenRouter", Base: "https://openrouter.ai/api/v1",
+			BaseVariables: []string{"OPENROUTER_API_BASE"}, KeyVariables: []string{"OPENROUTER_API_KEY"},
+		}, chat: chatDialect{effort: effortOpenRouter, topK: true, thoughts: modelapi.ThoughtsTools, video: true, fileURLs: true}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "xai", Title: "xAI", Base: "https://api.x.ai/v1",
+			BaseVariables: []string{"XAI_API_BASE"}, KeyVariables: []string{"XAI_API_KEY"},
+		}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "cohere", Title: "Cohere", Base: "https://api.cohere.ai/compatibility/v1", // COHERE_API_BASE is that of Cohere's own API
+			KeyVariables: []string{"COHERE_API_KEY", "CO_API_KEY"},
+		}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "databricks", Title: "Databricks", Example: "https://WORKSPACE.cloud.databricks.com", BaseVariables: []string{"DATABRICKS_API_BASE"},
+			Path: "/serving-endpoints", KeyVariables: []string{"DATABRICKS_API_KEY", "DATABRICKS_TOKEN"},
+		}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "ai21", Title: "AI21", Base: "https://api.ai21.com/studio/v1",
+			BaseVariables: []string{"AI21_API_BASE"}, KeyVariables: []string{"AI21_API_KEY"},
+		}, chat: chatDialect{format: formatObject}},
+		{Vendor: modelapi.Vendor{
+			Prefix: "bedrock", Title: "Amazon Bedrock", Base: "https://bedrock-runtime.{region}.amazonaws.com/openai/v1",
+			RegionVariables: []string{"AWS_REGION", "AWS_REGION_NAME", "AWS_DEFAULT_REGION"}, KeyVariables: []string{"AWS_BEARER_TOKEN_BEDROCK"},
+		}},
+		compatibleVendor(),
+	}
+}
+
+// compatiblePrefix is the prefix of servers that are not in the table.
+const compatiblePrefix = "openai_compatible"
+
+// openAIPrefix is the prefix of OpenAI itself.
+const openAIPrefix = "openai"
+
+// compatibleVendor returns the service of openai_compatible: without settings it is
+// OpenAI.
+func compatibleVendor() *chatVendor {
+	return &chatVendor{Vendor: modelapi.Vendor{
+		Prefix: compatiblePrefix, Title: "OpenAI", Base: openAIURL,
+		BaseVariables: []string{"OPENAI_BASE_URL"}, KeyVariables: []string{"OPENAI_API_KEY"},
+	}}
+}
+
+// describeVendor returns the description of the provider in the reference.
+func (v *chatVendor) describeVendor() string {
+	if v.Prefix == compatiblePrefix {
+		return "Any server with OpenAI's chat completions API."
+	}
+	return v.Title + ", with the key in " + v.KeyVariables[0] + "."
+}
+
+const (
+	openAIHost = "api.openai.com"
+	openAIURL  = "https://" + openAIHost + "/v1"
+)
