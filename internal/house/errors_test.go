@@ -95,7 +95,7 @@ func codesIn(n ast.Node) []ast.Expr {
 			}
 		}
 	case *ast.FuncDecl:
-		if n.Name.Name == "statusWord" || n.Name.Name == "EventCode" {
+		if n.Name.Name == "StatusWord" || n.Name.Name == "EventCode" {
 			return returnedIn(n)
 		}
 	}

@@ -115,7 +115,7 @@ func allBegin(text string, chunks []string) bool {
 	return !slices.ContainsFunc(chunks, func(chunk string) bool { return !strings.HasPrefix(text, chunk) })
 }
 
-// IsObject reports whether a text is a JSON object.
+// IsObject reports whether a string is a JSON object.
 func IsObject(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text))
 }
