@@ -175,8 +175,8 @@ func TestRunLiveInvalidFrames(t *testing.T) {
 		`hello`: `Invalid live request: expected an object, got 'h' at byte 0`,
 		`{"` + strings.Repeat("k", 2000) + `":1}`:    `Invalid live request: ` + strings.Repeat("k", 100) + ": unknown key",
 		`{"activityStart":{},"audioStreamEnd":true}`: `Invalid live request: expected only one of blob, activity_start, activity_end and audio_stream_end: send each in a request of its own`,
-		`{"contents":{}}`:                            `Invalid live request: contents: unknown key (did you mean "content"?)`,
-		`{"blob":{"data":"AA"}}`:                     `Invalid live request: blob.mime_type: expected a media type, such as "audio/pcm;rate=16000"`,
+		`{"contents":{}}`:        `Invalid live request: contents: unknown key (did you mean "content"?)`,
+		`{"blob":{"data":"AA"}}`: `Invalid live request: blob.mime_type: expected a media type, such as "audio/pcm;rate=16000"`,
 	} {
 		sendFrame(t, c, text)
 		frames := readUntil(t, c, "error")

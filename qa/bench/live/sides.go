@@ -20,10 +20,10 @@ import (
 	"google.golang.org/adk/v2/session"
 	"google.golang.org/genai"
 
-	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/store/storeurl"
+	hostgemini "agenthost/wing/gemini"
 )
 
 // The names of the sides.
@@ -115,7 +115,7 @@ func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, error) 
 		return nil, err
 	}
 	root := runtime.NewLLM(app, &runtime.LLMOptions{
-		Model:       provider.NewGemini(modelName, &provider.GeminiOptions{BaseURL: "http://" + at.Fake, APIKey: "bench"}),
+		Model:       hostgemini.New(modelName, &hostgemini.Options{BaseURL: "http://" + at.Fake, APIKey: "bench"}),
 		Instruction: runtime.NewInstruction(instruction, nil),
 	})
 	a, err := runtime.NewApp(app, root, nil)
