@@ -16,7 +16,8 @@ import (
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
-	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/builtin"
+	"agenthost/pkg/tool/httptool"
 	"agenthost/wing/adk/adkcommand"
 	"agenthost/wing/anthropic"
 	"agenthost/wing/apptest"
@@ -31,16 +32,24 @@ import (
 	"agenthost/wing/ollama"
 	"agenthost/wing/openai"
 	"agenthost/wing/openapitool"
+	"agenthost/wing/programs"
+	"agenthost/wing/skills"
 	"agenthost/wing/vertex/vertexstore"
+	"agenthost/wing/vertex/vertextool"
 )
 
 // listKinds returns all that documents may name.
 func listKinds() loader.Kinds {
 	evals := &evalgate.Kind{}
 	return loader.Kinds{
-		Models:     listModelKinds(),
-		Tools:      slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds()),
-		Builtins:   slices.Concat(tool.Builtins(), mcptool.Toolsets(), openapitool.Toolsets()),
+		Models: listModelKinds(),
+		Tools: slices.Concat(
+			programs.Kinds(), builtin.Kinds(), httptool.Kinds(), skills.Kinds(), mcptool.Kinds(), openapitool.Kinds(),
+		),
+		Builtins: slices.Concat(
+			slices.Concat(builtin.Builtins(), httptool.Builtins(), programs.Builtins(), skills.Builtins(), vertextool.Builtins()).SortByName(),
+			mcptool.Toolsets(), openapitool.Toolsets(),
+		),
 		Agents:     loader.AgentKinds(),
 		AgentTools: loader.AgentToolKinds(),
 		Plugins:    loader.PluginKinds(),

@@ -20,7 +20,8 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
-	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/builtin"
+	"agenthost/pkg/tool/httptool"
 	"agenthost/wing/gemini"
 )
 
@@ -44,8 +45,8 @@ func serve(ctx context.Context, folder, address string) error {
 
 	kinds := loader.Kinds{ // what the apps may name
 		Models:     append(provider.Kinds(), gemini.Kind()),
-		Tools:      tool.Kinds(),
-		Builtins:   tool.Builtins(),
+		Tools:      append(builtin.Kinds(), httptool.Kinds()...),
+		Builtins:   append(builtin.Builtins(), httptool.Builtins()...),
 		Agents:     loader.AgentKinds(),
 		AgentTools: loader.AgentToolKinds(),
 		Plugins:    loader.PluginKinds(),

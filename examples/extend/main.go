@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/kvstore"
 	"agenthost/pkg/store/memstore"
-	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/builtin"
 )
 
 func main() {
@@ -64,8 +64,8 @@ func newStore(db boltDB) *store.Store {
 func newLoader() *loader.Loader {
 	return loader.New(loader.Kinds{
 		Models:     append(provider.Kinds(), providers()...),
-		Tools:      append(tool.Kinds(), toolKinds()...),
-		Builtins:   tool.Builtins(),
+		Tools:      append(builtin.Kinds(), toolKinds()...),
+		Builtins:   builtin.Builtins(),
 		Agents:     append(loader.AgentKinds(), agentClasses()...),
 		AgentTools: loader.AgentToolKinds(),
 		Plugins:    append(loader.PluginKinds(), plugins()...),

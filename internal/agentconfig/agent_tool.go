@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/toolconfig"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -24,9 +25,9 @@ type agentToolConfig struct {
 type agentCallConfig struct {
 	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins also apply to runs of the agent."`
 
-	LongRunning bool             `yaml:"long_running" doc:"Long-running: the agent's output is returned as an interim response, if there is any, and the client supplies the final one later."`
-	Call        tool.CallConfig  `yaml:",inline"`
-	Async       tool.AsyncConfig `yaml:",inline"`
+	LongRunning bool                   `yaml:"long_running" doc:"Long-running: the agent's output is returned as an interim response, if there is any, and the client supplies the final one later."`
+	Call        toolconfig.CallConfig  `yaml:",inline"`
+	Async       toolconfig.AsyncConfig `yaml:",inline"`
 }
 
 func (c *agentToolConfig) AgentRefs() []*AgentRef { return []*AgentRef{&c.Agent} }
@@ -97,7 +98,7 @@ func (c *agentCallConfig) checkCall(n *spec.Node) spec.Diagnostics {
 // checkConfirm validates a confirm expression, except for the names of
 // arguments, which are known once the agent is built.
 func checkConfirm(src spec.Expr) spec.Diagnostics {
-	_, err := tool.CompileConfirm(src, &genai.FunctionDeclaration{
+	_, err := toolconfig.CompileConfirm(src, &genai.FunctionDeclaration{
 		ParametersJsonSchema: map[string]any{"type": "object", "additionalProperties": true},
 	})
 	var ds spec.Diagnostics

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/toolconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
-	"agenthost/pkg/tool"
 )
 
 // agentCallbackLists are the callbacks in YAML that all agents have.
@@ -52,16 +52,16 @@ func (*callbackList) SchemaSpec() map[string]any {
 // A CallbackConfig is one callback in YAML: the name of a function, or a rule
 // with one verb.
 type CallbackConfig struct {
-	Name    spec.Text          `yaml:"name" doc:"Name of a function registered by the program; not combined with other keys."`
-	When    spec.Expr          `yaml:"when" doc:"Condition of the rule. Default: always true."`
-	Respond *spec.Node         `yaml:"respond" doc:"Answers with a string with placeholders; for tools also with a mapping of such strings."`
-	Deny    spec.Text          `yaml:"deny" doc:"Denies the call with a message: a tool returns {error: message}; a model response gets the errorCode DENIED."`
-	Confirm spec.Text          `yaml:"confirm" doc:"Requires a person to approve the tool call, and shows this text."`
-	Replace spec.Expr          `yaml:"replace" doc:"Replaces the text of the model response, without thoughts, or the tool result with the value of an expression; null keeps it."`
-	Emit    spec.Text          `yaml:"emit" doc:"Adds an event with this text."`
-	Writes  tool.StateWrites   `yaml:",inline"`
-	Saves   tool.ArtifactSaves `yaml:"save_artifact" doc:"Artifacts of the session to save, each with its expression. Names may contain placeholders. A string has the media type of the name's extension, any other value is JSON; null saves nothing."`
-	Fail    spec.Text          `yaml:"fail" doc:"Ends the run with this message."`
+	Name    spec.Text                `yaml:"name" doc:"Name of a function registered by the program; not combined with other keys."`
+	When    spec.Expr                `yaml:"when" doc:"Condition of the rule. Default: always true."`
+	Respond *spec.Node               `yaml:"respond" doc:"Answers with a string with placeholders; for tools also with a mapping of such strings."`
+	Deny    spec.Text                `yaml:"deny" doc:"Denies the call with a message: a tool returns {error: message}; a model response gets the errorCode DENIED."`
+	Confirm spec.Text                `yaml:"confirm" doc:"Requires a person to approve the tool call, and shows this text."`
+	Replace spec.Expr                `yaml:"replace" doc:"Replaces the text of the model response, without thoughts, or the tool result with the value of an expression; null keeps it."`
+	Emit    spec.Text                `yaml:"emit" doc:"Adds an event with this text."`
+	Writes  toolconfig.StateWrites   `yaml:",inline"`
+	Saves   toolconfig.ArtifactSaves `yaml:"save_artifact" doc:"Artifacts of the session to save, each with its expression. Names may contain placeholders. A string has the media type of the name's extension, any other value is JSON; null saves nothing."`
+	Fail    spec.Text                `yaml:"fail" doc:"Ends the run with this message."`
 }
 
 // A hookSpec describes the callbacks of one hook in YAML.
@@ -76,7 +76,7 @@ type hookSpec struct {
 // withWriteVerbs returns the verbs of a hook including those that write state or artifacts.
 func withWriteVerbs(own ...string) []string {
 	last := len(own) - 1
-	return slices.Concat(own[:last], tool.WriteVerbs(), []string{tool.SaveVerb}, own[last:])
+	return slices.Concat(own[:last], toolconfig.WriteVerbs(), []string{toolconfig.SaveVerb}, own[last:])
 }
 
 // hookSpecs returns the hooks of an agent. The list is built once, because
@@ -200,7 +200,7 @@ func (d *callbackDecoder) resolveNamed(n *spec.Node, c *CallbackConfig, h hookSp
 func (d *callbackDecoder) compileRule(n *spec.Node, c *CallbackConfig, h hookSpec) *rule {
 	env := h.declareEnv()
 	r := &rule{verb: d.decodeVerb(n, h)}
-	if slices.Contains(tool.WriteVerbs(), r.verb) {
+	if slices.Contains(toolconfig.WriteVerbs(), r.verb) {
 		r.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return d.compileExpr(e, env, template.Compile) })
 		if len(r.writes) == 0 {
 			d.addDiagnostics(n.Get(r.verb).Errorf("callback", "%s requires at least one key", r.verb))
@@ -210,7 +210,7 @@ func (d *callbackDecoder) compileRule(n *spec.Node, c *CallbackConfig, h hookSpe
 		r.when = d.compileExpr(c.When, env, template.CompileBool)
 	}
 	switch r.verb {
-	case tool.SaveVerb:
+	case toolconfig.SaveVerb:
 		r.saves = d.compileSaves(c.Saves, env)
 	case "replace":
 		r.replace = d.compileExpr(c.Replace, env, template.Compile)
@@ -311,14 +311,14 @@ func (d *callbackDecoder) compileTexts(n *spec.Node, env template.Env) any {
 }
 
 // compileSaves compiles the artifacts that a rule saves.
-func (d *callbackDecoder) compileSaves(saves tool.ArtifactSaves, env template.Env) []tool.ArtifactSave {
-	var all []tool.ArtifactSave
+func (d *callbackDecoder) compileSaves(saves toolconfig.ArtifactSaves, env template.Env) []toolconfig.ArtifactSave {
+	var all []toolconfig.ArtifactSave
 	for _, s := range saves {
-		name, err := tool.NewArtifactName(s.Name.Value, d.compileText(s.Name, env))
+		name, err := toolconfig.NewArtifactName(s.Name.Value, d.compileText(s.Name, env))
 		if err != nil {
 			d.addDiagnostics(s.Name.Errorf(0, "callback", "%s", err))
 		}
-		all = append(all, tool.ArtifactSave{Name: name, Value: d.compileExpr(s.Value, env, template.Compile)})
+		all = append(all, toolconfig.ArtifactSave{Name: name, Value: d.compileExpr(s.Value, env, template.Compile)})
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/toolconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/template"
@@ -19,8 +20,8 @@ type rule struct {
 	verb    string
 	when    *template.Expr
 	replace *template.Expr
-	writes  []tool.Assignment
-	saves   []tool.ArtifactSave
+	writes  []toolconfig.Assignment
+	saves   []toolconfig.ArtifactSave
 	// respond is a mapping with strings, for hooks of tools.
 	respond any
 	text    *template.Paths
@@ -53,11 +54,11 @@ func (r *rule) evaluateRule(ctx context.Context, vars map[string]any, to ruleTar
 		}
 	}
 	if len(r.writes) > 0 {
-		return nil, tool.Assign(ctx, r.writes, vars, state)
+		return nil, toolconfig.Assign(ctx, r.writes, vars, state)
 	}
 	switch r.verb {
-	case tool.SaveVerb:
-		return nil, tool.SaveArtifacts(ctx, r.saves, vars, placeholderLookup(vars, state), to.artifacts)
+	case toolconfig.SaveVerb:
+		return nil, toolconfig.SaveArtifacts(ctx, r.saves, vars, placeholderLookup(vars, state), to.artifacts)
 	case "replace":
 		v, err := r.replace.Eval(ctx, vars)
 		return v, wrapWithKey("replace", err)
@@ -164,7 +165,7 @@ func (r *rule) editAfterModel(ctx context.Context, m *runtime.CallbackContext, r
 	if r.verb == "replace" && !hasText(resp.Content) {
 		return nil, nil
 	}
-	if r.verb == tool.SaveVerb && resp.Partial {
+	if r.verb == toolconfig.SaveVerb && resp.Partial {
 		return nil, nil // each chunk would be a version of its own
 	}
 	vars := m.ExprVars()

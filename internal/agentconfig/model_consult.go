@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/toolconfig"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -32,7 +33,7 @@ type consultConfig struct {
 
 	Config *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the advisor's requests, named as in the Gemini API."`
 
-	Call tool.CallConfig `yaml:",inline"`
+	Call toolconfig.CallConfig `yaml:",inline"`
 }
 
 type consultContextConfig struct {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/toolconfig"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -128,12 +129,12 @@ func (c *toolNodeConfig) stateUse(n *spec.Node) tool.StateUse {
 
 // StateUse returns the use of the confirmation condition.
 func (c *agentToolConfig) StateUse(*spec.Node) tool.StateUse {
-	return tool.ConfirmUse(c.Call.Call.Confirm)
+	return toolconfig.ConfirmUse(c.Call.Call.Confirm)
 }
 
 // StateUse returns the use of the confirmation condition.
 func (c *agentKindConfig) StateUse(*spec.Node) tool.StateUse {
-	return tool.ConfirmUse(c.Call.Call.Confirm)
+	return toolconfig.ConfirmUse(c.Call.Call.Confirm)
 }
 
 // A CallbackUse is a callback of an agent's mapping.
@@ -170,7 +171,7 @@ func (h hookSpec) collectUses(list *spec.Node) []CallbackUse {
 		}
 		u := h.describeRuleUse(item, &c, sure)
 		u.Opaque = c.Name.Value != ""
-		onlySets := slices.ContainsFunc(append(tool.WriteVerbs(), tool.SaveVerb), func(verb string) bool { return item.Get(verb) != nil })
+		onlySets := slices.ContainsFunc(append(toolconfig.WriteVerbs(), toolconfig.SaveVerb), func(verb string) bool { return item.Get(verb) != nil })
 		u.Guarded = h.name == "before_agent" && !onlySets
 		sure = sure && onlySets
 		all = append(all, CallbackUse{h.name, item, u})
@@ -207,7 +208,7 @@ func (h hookSpec) describeRuleUse(n *spec.Node, c *CallbackConfig, sure bool) to
 		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: s.Value, Env: env})
 		u.AddPaths(s.Name, named)
 	}
-	u.AddWrites(n, tool.StateWrite{Sure: sure && c.When.Value == "", First: h.name == "before_agent"})
+	toolconfig.AddWrites(&u, n, tool.StateWrite{Sure: sure && c.When.Value == "", First: h.name == "before_agent"})
 	for _, verb := range []string{"respond", "deny", "confirm", "emit", "fail"} {
 		u.AddTexts(n.Get(verb), named)
 	}

@@ -21,12 +21,15 @@ type floor struct {
 var floors = []floor{
 	{"ground: limits and numbers", []string{"internal/limit", "internal/number"}},
 	{"ground", []string{
-		"internal/adkjson", "internal/baseurl", "internal/buffers", "internal/charset", "internal/fence", "internal/jsonschema",
+		"internal/adkjson", "internal/adktools", "internal/baseurl", "internal/buffers", "internal/charset", "internal/fence", "internal/jsonschema",
 		"internal/junit", "internal/regular", "internal/safe", "internal/textdiff",
 	}},
 	{"kernel: language", []string{"pkg/model", "pkg/spec", "pkg/template"}},
-	{"kernel: sessions and grants", []string{"pkg/session", "pkg/connection", "internal/policy", "internal/textlive"}},
+	{"kernel: sessions and grants", []string{"pkg/session", "pkg/connection", "internal/textlive"}},
 	{"kernel: tools and encodings", []string{"pkg/tool", "internal/auth", "internal/appfolder", "internal/codec", "internal/jsonbody", "internal/modelcall"}},
+	{"kernel: settings of tools, grants of programs", []string{"internal/toolconfig", "internal/policy"}},
+	{"kernel: requests of tools", []string{"internal/toolhttp"}},
+	{"kernel: kinds of tools", []string{"pkg/tool/builtin", "pkg/tool/httptool"}},
 	{"kernel: models and stores", []string{"pkg/provider", "pkg/store"}},
 	{"shared: models of vendors", []string{"internal/modelapi"}},
 	{"shared: requests to vendors", []string{"internal/legalrequest"}},
@@ -56,7 +59,7 @@ func isTestSupport(pkg string) bool {
 	if pkg == "internal/fake" || strings.HasPrefix(pkg, "internal/fake/") || strings.HasPrefix(pkg, "ui-test/") {
 		return true
 	}
-	return slices.Contains([]string{"internal/house", "internal/legalrequest/legaltest", "internal/modeltest", "internal/number/numbertest", "internal/servertest", "internal/testdb", "internal/testenv", "pkg/store/storetest"}, pkg)
+	return slices.Contains([]string{"internal/house", "internal/legalrequest/legaltest", "internal/modeltest", "internal/number/numbertest", "internal/servertest", "internal/testdb", "internal/testenv", "internal/tooltest", "pkg/store/storetest"}, pkg)
 }
 
 // isTop reports whether a package is a program that may import each package.

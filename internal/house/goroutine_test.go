@@ -16,7 +16,7 @@ var unguarded = map[string]string{
 	"internal/modelapi/service.go: time.AfterFunc":  "it calls a cancel function of the standard library",
 	"internal/modelapi/timeout.go: time.AfterFunc":  "it calls a cancel function of the standard library",
 	"pkg/provider/limits.go: time.AfterFunc":        "it compares numbers and closes channels that are open",
-	"pkg/tool/http_stream.go: time.AfterFunc":       "it calls a cancel function of the standard library",
+	"pkg/tool/httptool/stream.go: time.AfterFunc":   "it calls a cancel function of the standard library",
 	"wing/mcptool/connection.go: context.AfterFunc": "it calls a cancel function of the standard library",
 	"wing/mcptool/connection.go: time.AfterFunc":    "it calls a cancel function of the standard library",
 	"wing/mcptool/guard.go: context.AfterFunc":      "it calls a cancel function of the standard library",

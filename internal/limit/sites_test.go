@@ -81,7 +81,7 @@ var unlisted = map[string]string{
 	"pkg/store/results.go":                     "stored results, 64 MiB decompressed",
 	"pkg/store/revisions.go":                   "stored revisions, by the limits of reloads",
 	"pkg/template/funcs.go":                    "a string of an expression, by its own limits",
-	"pkg/tool/http_exchange.go":                "by max_response; tool/value.go counts its values",
+	"internal/toolhttp/exchange.go":            "by max_response; tool/value.go counts its values",
 	"pkg/tool/json_schema.go":                  "decodes what its caller has read",
 	"wing/mcptool/decode.go":                   "decodes what its caller has read",
 	"wing/mcptool/http_messages.go":            "a body that connection.go bounds",

@@ -17,6 +17,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/httptool"
 )
 
 // Random integers and decimals keep all their digits from the answer of each service
@@ -141,7 +142,7 @@ func countRounded(t *testing.T, numbers []string) (rounded int) {
 // buildHTTPTool builds an http tool.
 func buildHTTPTool(t *testing.T, yaml string) tool.Tool {
 	t.Helper()
-	kind, ok := tool.Kinds().Lookup("http")
+	kind, ok := httptool.Kinds().Lookup("http")
 	if !ok {
 		t.Fatal("no kind http")
 	}

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"strings"
+
+	"agenthost/pkg/tool"
 )
 
 // A Program is a program that an app requests to run.
@@ -11,24 +13,12 @@ type Program struct {
 	Args []string
 	// Kinds are the kinds of the arguments, before a call fixes them; nil means that all
 	// are fixed.
-	Kinds []ArgKind
+	Kinds []tool.ArgKind
 	// Env are the sorted names of the variables that the app sets for it.
 	Env []string
 	// Unconfined reports that a sandbox cannot apply to the program.
 	Unconfined bool
 }
-
-// An ArgKind is the kind of an argument when an app is loaded.
-type ArgKind int
-
-// The kinds of arguments: with a fixed value; with a value that a call has; one that a
-// call may omit; and any number of arguments.
-const (
-	FixedArg ArgKind = iota
-	VariableArg
-	OptionalArg
-	FurtherArgs
-)
 
 // Arguments of grants with a meaning: any one argument that is not an option, and any
 // further arguments.
@@ -73,7 +63,7 @@ func (p *Policy) GrantProgram(app string, program Program) (*Sandbox, error) {
 	if len(program.Env) > 0 {
 		line += ", env: " + quoteYAMLList(program.Env...)
 	}
-	if slices.Contains(program.Kinds, FurtherArgs) { // options make many programs run others
+	if slices.Contains(program.Kinds, tool.FurtherArgs) { // options make many programs run others
 		line += ", sandbox: {}"
 	}
 	return nil, p.newRefused(app, "run "+program.String(), reason, line)
@@ -87,24 +77,24 @@ func (p *Program) grantArgs() []string {
 	args := slices.Clone(p.Args)
 	for i, kind := range p.Kinds {
 		switch kind {
-		case VariableArg, OptionalArg:
+		case tool.VariableArg, tool.OptionalArg:
 			args[i] = anyArg
 			if i == 0 {
 				args[i] = anyProgram
 			}
-		case FurtherArgs:
+		case tool.FurtherArgs:
 			args[i] = furtherArgs
-		case FixedArg:
+		case tool.FixedArg:
 		}
 	}
 	return args
 }
 
-func (p *Program) kindOf(i int) ArgKind {
+func (p *Program) kindOf(i int) tool.ArgKind {
 	if i < len(p.Kinds) {
 		return p.Kinds[i]
 	}
-	return FixedArg
+	return tool.FixedArg
 }
 
 func (g *grant) allowsProgram(program Program) bool {
@@ -124,14 +114,14 @@ func allowsArgs(granted []string, p *Program, i int, literal bool) bool {
 		return true
 	case i == len(p.Args):
 		return len(granted) == 0
-	case p.kindOf(i) == OptionalArg && allowsArgs(granted, p, i+1, literal):
+	case p.kindOf(i) == tool.OptionalArg && allowsArgs(granted, p, i+1, literal):
 		return true
-	case p.kindOf(i) == FurtherArgs:
+	case p.kindOf(i) == tool.FurtherArgs:
 		return true // there may be as many as are granted, or none
 	case len(granted) == 0:
 		return false
 	}
-	if p.kindOf(i) == FixedArg && !allowsArg(granted[0], p.Args[i], literal) {
+	if p.kindOf(i) == tool.FixedArg && !allowsArg(granted[0], p.Args[i], literal) {
 		return false
 	}
 	return allowsArgs(granted[1:], p, i+1, literal || granted[0] == endOfOptions)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/tool"
 )
 
 // TestCheckProgram expects a program to run if one grant has exactly its arguments and
@@ -73,11 +75,11 @@ func TestRefused(t *testing.T) {
 // TestProgramPatterns covers grants with patterns: * is one argument that is not an option, ...
 // is any further arguments. An argument that a call has must be allowed for some value.
 func TestProgramPatterns(t *testing.T) {
-	fixed, variable, optional, further := FixedArg, VariableArg, OptionalArg, FurtherArgs
+	fixed, variable, optional, further := tool.FixedArg, tool.VariableArg, tool.OptionalArg, tool.FurtherArgs
 	for _, tt := range []struct {
 		grant string
 		args  []string
-		kinds []ArgKind
+		kinds []tool.ArgKind
 		runs  bool
 	}{
 		{`[go, test, "*"]`, []string{"go", "test", "./x"}, nil, true},
@@ -93,15 +95,15 @@ func TestProgramPatterns(t *testing.T) {
 		{`[git, log, ...]`, []string{"git", "log", "-x", "y"}, nil, true},
 		{`[git, log, ...]`, []string{"git", "push"}, nil, false},
 		{`[git, log, ...]`, []string{"gitx", "log"}, nil, false},
-		{`[go, test, "*"]`, []string{"go", "test", "{args.x}"}, []ArgKind{fixed, fixed, variable}, true},
-		{`[go, test, ./x]`, []string{"go", "test", "{args.x}"}, []ArgKind{fixed, fixed, variable}, true},
-		{`[go, vet, "*"]`, []string{"go", "test", "{args.x}"}, []ArgKind{fixed, fixed, variable}, false},
-		{`[ls]`, []string{"ls", "{args.x?}"}, []ArgKind{fixed, optional}, true},
-		{`[ls, "*"]`, []string{"ls", "{args.x?}"}, []ArgKind{fixed, optional}, true},
-		{`[ls, "*"]`, []string{"ls", "{args.x}", "{args.y?}"}, []ArgKind{fixed, variable, optional}, true},
-		{`[ls, a, b]`, []string{"ls", "{args.y?}"}, []ArgKind{fixed, optional}, false},
-		{`[git, log, "*"]`, []string{"git", "log", ""}, []ArgKind{fixed, fixed, further}, true},
-		{`[git, push]`, []string{"git", "log", ""}, []ArgKind{fixed, fixed, further}, false},
+		{`[go, test, "*"]`, []string{"go", "test", "{args.x}"}, []tool.ArgKind{fixed, fixed, variable}, true},
+		{`[go, test, ./x]`, []string{"go", "test", "{args.x}"}, []tool.ArgKind{fixed, fixed, variable}, true},
+		{`[go, vet, "*"]`, []string{"go", "test", "{args.x}"}, []tool.ArgKind{fixed, fixed, variable}, false},
+		{`[ls]`, []string{"ls", "{args.x?}"}, []tool.ArgKind{fixed, optional}, true},
+		{`[ls, "*"]`, []string{"ls", "{args.x?}"}, []tool.ArgKind{fixed, optional}, true},
+		{`[ls, "*"]`, []string{"ls", "{args.x}", "{args.y?}"}, []tool.ArgKind{fixed, variable, optional}, true},
+		{`[ls, a, b]`, []string{"ls", "{args.y?}"}, []tool.ArgKind{fixed, optional}, false},
+		{`[git, log, "*"]`, []string{"git", "log", ""}, []tool.ArgKind{fixed, fixed, further}, true},
+		{`[git, push]`, []string{"git", "log", ""}, []tool.ArgKind{fixed, fixed, further}, false},
 	} {
 		p, problems := decodePolicy(t, "grants: [{commands: ["+tt.grant+"]}]")
 		if len(problems) > 0 {

@@ -26,6 +26,7 @@ import (
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/builtin"
 )
 
 // An Env is a server with sequential IDs and a fixed clock.
@@ -224,7 +225,7 @@ func (e *Env) AddResumableApp(t *testing.T, m model.LLM) {
 // BuiltinTool returns a built-in tool that needs no arguments.
 func BuiltinTool(t *testing.T, name string) tool.Tool {
 	t.Helper()
-	kind, ok := tool.Builtins().Lookup(name)
+	kind, ok := builtin.Builtins().Lookup(name)
 	if !ok {
 		t.Fatalf("unknown built-in tool %s", name)
 	}

@@ -25,14 +25,18 @@ import (
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
-	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/builtin"
+	"agenthost/pkg/tool/httptool"
 	"agenthost/wing/apptest"
 	"agenthost/wing/bucketstore"
 	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/gemini"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
+	"agenthost/wing/programs"
+	"agenthost/wing/skills"
 	"agenthost/wing/vertex/vertexstore"
+	"agenthost/wing/vertex/vertextool"
 )
 
 // Env is a host for one test.
@@ -101,9 +105,14 @@ func Schemes() []storeurl.Scheme {
 func Kinds() loader.Kinds {
 	evals := &evalgate.Kind{}
 	return loader.Kinds{
-		Models:     modeltest.AllKinds(),
-		Tools:      slices.Concat(tool.Kinds(), mcptool.Kinds(), openapitool.Kinds()),
-		Builtins:   slices.Concat(tool.Builtins(), mcptool.Toolsets(), openapitool.Toolsets()),
+		Models: modeltest.AllKinds(),
+		Tools: slices.Concat(
+			programs.Kinds(), builtin.Kinds(), httptool.Kinds(), skills.Kinds(), mcptool.Kinds(), openapitool.Kinds(),
+		),
+		Builtins: slices.Concat(
+			slices.Concat(builtin.Builtins(), httptool.Builtins(), programs.Builtins(), skills.Builtins(), vertextool.Builtins()).SortByName(),
+			mcptool.Toolsets(), openapitool.Toolsets(),
+		),
 		Agents:     loader.AgentKinds(),
 		AgentTools: loader.AgentToolKinds(),
 		Plugins:    loader.PluginKinds(),

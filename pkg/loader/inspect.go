@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/toolconfig"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/tool"
 )
 
 // An EffectiveApp is the effective configuration of an app.
@@ -218,7 +218,7 @@ func collectStateKeys(documents map[string]*spec.Node) []string {
 			switch {
 			case e.Key.Value == "output_key" && e.Value.Kind == spec.Scalar && !e.Value.IsNull():
 				keys = append(keys, e.Value.Value)
-			case slices.Contains(tool.WriteVerbs(), e.Key.Value) || e.Key.Value == "state_schema":
+			case slices.Contains(toolconfig.WriteVerbs(), e.Key.Value) || e.Key.Value == "state_schema":
 				schema := e.Value
 				if properties := schema.Get("properties"); properties != nil {
 					schema = properties

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/adktools"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/tool"
 )
 
 // An Inspection is an app during a load, after its documents have been read, resolved and
@@ -180,12 +180,10 @@ func (in *Inspection) SessionTools() []string {
 	if in.r.app.root == nil {
 		return own
 	}
-	builtins := tool.Builtins()
 	in.r.app.root.visitTree(func(p *resolvedAgent) {
 		own = append(own, modeTools(p)...)
 		for _, t := range p.tools {
-			_, builtin := builtins.Lookup(t.kind)
-			if t.kind == "expr" || builtin && t.kind != "load_memory" {
+			if t.kind == "expr" || adktools.IsBuiltin(t.kind) && t.kind != "load_memory" {
 				own = append(own, t.names...)
 			}
 		}

@@ -18,9 +18,9 @@ import (
 type Kinds struct {
 	// Models are the providers of models, such as [provider.Kinds].
 	Models spec.Kinds[provider.Env, model.LLM]
-	// Tools are the kinds of tools that documents declare by a key, such as [tool.Kinds].
+	// Tools are the kinds of tools that documents declare by a key, such as those of package builtin.
 	Tools spec.Kinds[tool.Env, tool.Set]
-	// Builtins are the tools that documents name by name:, such as [tool.Builtins].
+	// Builtins are the tools that documents name by name:, such as those of package builtin.
 	Builtins spec.Kinds[tool.Env, tool.Set]
 	// Agents are the classes of agents, such as [AgentKinds].
 	Agents spec.Kinds[AgentEnv, runtime.Agent]

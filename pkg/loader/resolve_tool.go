@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"agenthost/internal/adktools"
 	"agenthost/internal/agentconfig"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -175,7 +176,7 @@ func unknownToolError(ref *agentconfig.ToolRef, name string, builtins []string) 
 	if name == "OpenAPIToolset" || slices.Contains(googleToolsets(), name) {
 		return unlinkedOpenAPIError(ref.Name)
 	}
-	if found, ok := tool.FindUnsupported(name); ok {
+	if found, ok := adktools.FindUnsupported(name); ok {
 		d := ref.Name.Errorf(0, "tool", "%s %s", ref.Name.Value, found.Reason)
 		if found.Hint != "" {
 			d = d.WithHint("%s", found.Hint)
@@ -296,7 +297,7 @@ func (r *resolver) decodeTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node) 
 type toolInputs struct {
 	conn   toolConnection
 	doc    toolDocument
-	skills []*tool.Skill
+	skills []tool.Skill
 }
 
 // acquireToolSet returns the set for a tool's settings: a new one, or that of the

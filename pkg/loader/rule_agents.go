@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/adktools"
 	"agenthost/internal/agentconfig"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -269,7 +270,7 @@ func reservedToolNames() []string {
 // or models would misinterpret.
 func checkReservedNames(c *agentCheck, p *resolvedAgent, _ []*resolvedAgent) {
 	for _, t := range p.tools {
-		if _, builtin := tool.Builtins().Lookup(t.kind); builtin {
+		if adktools.IsBuiltin(t.kind) {
 			continue
 		}
 		for _, name := range t.names {

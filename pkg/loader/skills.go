@@ -26,23 +26,23 @@ const (
 
 // readSkills reads the skills of a tool, if its kind has some, and reports their problems.
 // It returns false if there are errors.
-func (r *resolver) readSkills(config any) ([]*tool.Skill, bool) {
+func (r *resolver) readSkills(config any) ([]tool.Skill, bool) {
 	c, ok := config.(tool.SkillConfig)
 	if !ok {
 		return nil, true
 	}
-	var skills []*tool.Skill
+	var skills []tool.Skill
 	var ds spec.Diagnostics
 	for _, at := range c.SkillFolders() {
-		folders, err := r.src.findSkills(at.Value)
+		folders, err := r.src.findSkills(at.Value, c.SkillFileNames())
 		if err != nil {
 			ds = append(ds, r.skillError(at, err)...)
 			continue
 		}
 		for _, folder := range folders {
-			skill, more := r.readSkill(at, folder)
-			if skill != nil && slices.ContainsFunc(skills, func(s *tool.Skill) bool { return s.Name == skill.Name }) {
-				more = append(more, at.Errorf(0, "skill", "skill %s appears more than once", skill.Name))
+			skill, more := r.readSkill(c, at, folder)
+			if skill != nil && slices.ContainsFunc(skills, func(s tool.Skill) bool { return s.Content().Name == skill.Content().Name }) {
+				more = append(more, at.Errorf(0, "skill", "skill %s appears more than once", skill.Content().Name))
 			}
 			if ds = append(ds, more...); skill != nil {
 				skills = append(skills, skill)
@@ -53,7 +53,7 @@ func (r *resolver) readSkills(config any) ([]*tool.Skill, bool) {
 	if len(skills) > maxSkills {
 		ds = append(ds, c.SkillFolders()[0].Errorf(0, "skill", "%d skills exceed the limit of %d for one tool", len(skills), maxSkills))
 	}
-	slices.SortFunc(skills, func(a, b *tool.Skill) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(skills, func(a, b tool.Skill) int { return strings.Compare(a.Content().Name, b.Content().Name) })
 	r.report(ds...)
 	return skills, !ds.HasErrors()
 }
@@ -67,24 +67,27 @@ func (r *resolver) skillError(at spec.Text, err error) spec.Diagnostics {
 }
 
 // readSkill reads one skill. It is nil if there are errors.
-func (r *resolver) readSkill(at spec.Text, folder string) (*tool.Skill, spec.Diagnostics) {
+func (r *resolver) readSkill(c tool.SkillConfig, at spec.Text, folder string) (tool.Skill, spec.Diagnostics) {
 	files, err := r.src.readSkillFiles(folder)
 	if err != nil {
 		return nil, r.skillError(at, err)
 	}
-	file := tool.SkillFileNames()[0]
-	if _, ok := files[file]; !ok {
-		file = tool.SkillFileNames()[1]
+	file := c.SkillFileNames()[0]
+	for _, name := range c.SkillFileNames() {
+		if _, ok := files[name]; ok {
+			file = name
+			break
+		}
 	}
-	return tool.ReadSkill(tool.SkillContent{Folder: folder, Name: path.Base(folder), Files: files}, r.src.displayPath(path.Join(folder, file)))
+	return c.ReadSkill(tool.SkillContent{Folder: folder, Name: path.Base(folder), Files: files}, r.src.displayPath(path.Join(folder, file)))
 }
 
 // checkSkillGrant warns of scripts that the host does not grant: a call would fail.
-func (r *resolver) checkSkillGrant(c tool.SkillConfig, skill *tool.Skill, at spec.Text) spec.Diagnostics {
+func (r *resolver) checkSkillGrant(c tool.SkillConfig, skill tool.Skill, at spec.Text) spec.Diagnostics {
 	if !c.RunsScripts() || !skill.HasScripts() {
 		return nil
 	}
-	_, err := r.loader.opts.Policy.GrantSkill(r.src.name, skill.Folder, policy.HashSkill(skill.Files))
+	_, err := r.loader.opts.Policy.GrantSkill(r.src.name, skill.Content().Folder, policy.HashSkill(skill.Content().Files))
 	ds := policyDiagnostic(err, at)
 	for i := range ds {
 		ds[i].Severity = spec.Warning
@@ -93,8 +96,8 @@ func (r *resolver) checkSkillGrant(c tool.SkillConfig, skill *tool.Skill, at spe
 }
 
 // findSkills returns the folders of the skills at a path: the folder itself, or its
-// subfolders with SKILL.md.
-func (s *source) findSkills(given string) ([]string, error) {
+// subfolders with a file of one of the names.
+func (s *source) findSkills(given string, fileNames []string) ([]string, error) {
 	folder := path.Clean(given)
 	switch {
 	case given == "" || folder == ".":
@@ -106,7 +109,7 @@ func (s *source) findSkills(given string) ([]string, error) {
 	case slices.ContainsFunc(strings.Split(folder, "/"), isIgnored):
 		return nil, errors.New(given + " is in a folder that is not part of the app")
 	}
-	if s.hasSkillFile(folder) {
+	if s.hasSkillFile(folder, fileNames) {
 		return []string{folder}, nil
 	}
 	entries, err := s.readSkillFolder(folder)
@@ -115,18 +118,18 @@ func (s *source) findSkills(given string) ([]string, error) {
 	}
 	var found []string
 	for _, e := range entries {
-		if sub := path.Join(folder, e.name); e.isFolder && s.hasSkillFile(sub) {
+		if sub := path.Join(folder, e.name); e.isFolder && s.hasSkillFile(sub, fileNames) {
 			found = append(found, sub)
 		}
 	}
 	if len(found) == 0 {
-		return nil, errors.New("no skill in " + s.displayPath(folder) + ": a skill is a folder with SKILL.md")
+		return nil, errors.New("no skill in " + s.displayPath(folder) + ": a skill is a folder with " + fileNames[0])
 	}
 	return found, nil
 }
 
-func (s *source) hasSkillFile(folder string) bool {
-	return slices.ContainsFunc(tool.SkillFileNames(), func(name string) bool { return s.fileExists(path.Join(folder, name)) })
+func (s *source) hasSkillFile(folder string, fileNames []string) bool {
+	return slices.ContainsFunc(fileNames, func(name string) bool { return s.fileExists(path.Join(folder, name)) })
 }
 
 // readSkillFiles reads the files of a skill, by their paths in it. Hidden files, and folders
@@ -251,10 +254,10 @@ func listStoredFolder(files map[string][]byte, folder string) []skillEntry {
 }
 
 // hashSkills returns what identifies the content of skills in the key of a resource.
-func hashSkills(skills []*tool.Skill) string {
+func hashSkills(skills []tool.Skill) string {
 	var all []string
 	for _, s := range skills {
-		all = append(all, s.Folder+" "+policy.HashSkill(s.Files))
+		all = append(all, s.Content().Folder+" "+policy.HashSkill(s.Content().Files))
 	}
 	return strings.Join(all, "\n")
 }

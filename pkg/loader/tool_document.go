@@ -15,6 +15,7 @@ import (
 
 	"agenthost/internal/limit"
 	"agenthost/internal/policy"
+	"agenthost/internal/toolhttp"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
@@ -253,7 +254,7 @@ func downloadDocument(ctx context.Context, client *http.Client, address string) 
 	if err != nil {
 		return nil, err
 	}
-	resp, err := tool.GuardRedirects(client).Do(req)
+	resp, err := toolhttp.GuardRedirects(client).Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -483,3 +483,9 @@ func (ks Kinds[Env, T]) Names() []string {
 	}
 	return names
 }
+
+// SortByName sorts the kinds by name, regardless of case, and returns them.
+func (ks Kinds[Env, T]) SortByName() Kinds[Env, T] {
+	slices.SortFunc(ks, func(a, b Kind[Env, T]) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+	return ks
+}

@@ -1,9 +1,11 @@
-package tool
+package tool_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/tooltest"
 )
 
 func TestRequestCredential(t *testing.T) {
@@ -23,12 +25,12 @@ func TestRequestCredential(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			call := newCall(nil, nil)
+			call := tooltest.NewCall(nil, nil)
 			if c, ok := call.Credential(tt.config); ok {
 				t.Errorf("Credential before it was given = %v", c)
 			}
 			call.RequestCredential(tt.config)
-			asked := asMap(call.Actions.RequestedAuthConfigs["call-1"])
+			asked, _ := call.Actions.RequestedAuthConfigs["call-1"].(map[string]any)
 			if diff := cmp.Diff(tt.key, asked["credentialKey"]); diff != "" || !call.Actions.SkipSummarization {
 				t.Errorf("credentialKey (-want +got):\n%s\nskip: %v", diff, call.Actions.SkipSummarization)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/jsonschema"
+	"agenthost/pkg/template"
 )
 
 // maxNameBytes is Gemini's limit for tool names.
@@ -23,16 +25,6 @@ var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
 const pendingNote = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned " +
 	"some intermediate or pending status."
 
-// A declaration is the part of a tool that declares it to the model. Tools
-// embed it.
-type declaration struct{ decl *genai.FunctionDeclaration }
-
-// Declaration implements [Tool].
-func (n declaration) Declaration() *genai.FunctionDeclaration { return n.decl }
-
-// addPendingNote appends the note for long-running tools to the description.
-func (n declaration) addPendingNote() { n.decl.Description = WithPendingNote(n.decl.Description) }
-
 // WithPendingNote returns the description of a long-running tool: it instructs
 // the model not to call the tool twice.
 func WithPendingNote(description string) string {
@@ -42,11 +34,20 @@ func WithPendingNote(description string) string {
 	return description + "\n\n" + pendingNote
 }
 
-// Declared is a declaration with its compiled parameters.
+// Declared is a declaration with its compiled parameters. Tools embed it.
 type Declared struct {
-	declaration
+	decl   *genai.FunctionDeclaration
 	params *Params
 }
+
+// Declaration implements [Tool].
+func (d *Declared) Declaration() *genai.FunctionDeclaration { return d.decl }
+
+// Params returns the compiled parameters.
+func (d *Declared) Params() *Params { return d.params }
+
+// DropUndeclared makes [Declared.CheckCall] drop the arguments that the schema does not name.
+func (d *Declared) DropUndeclared() { d.params.dropsUndeclared = true }
 
 // LeaveDefaults leaves the defaults of optional parameters to a service: sent values would
 // differ from omitted ones, for example in an update. Those of required parameters are sent.
@@ -71,7 +72,7 @@ func NewDeclared(name, description string, schema map[string]any) (*Declared, er
 		return nil, err
 	}
 	if len(schema) == 0 {
-		schema = objectSchema(map[string]any{})
+		schema = map[string]any{"type": "object", "properties": map[string]any{}}
 	}
 	decl := &genai.FunctionDeclaration{Name: name, Description: description, ParametersJsonSchema: schema}
 	params, err := NewParams(decl)
@@ -81,7 +82,7 @@ func NewDeclared(name, description string, schema map[string]any) (*Declared, er
 	if params.takesNoArgs() {
 		decl.ParametersJsonSchema = nil
 	}
-	return &Declared{declaration: declaration{decl}, params: params}, nil
+	return &Declared{decl, params}, nil
 }
 
 func checkName(name string) error {
@@ -275,10 +276,64 @@ func (p *Params) acceptsUndeclared() bool {
 	return p.declaresElsewhere() && p.schema["additionalProperties"] != false
 }
 
-func objectSchema(props map[string]any, required ...any) map[string]any {
-	schema := map[string]any{"type": "object", "properties": props}
-	if len(required) > 0 {
-		schema["required"] = required
+// SampleArgs returns a value of the right type for each parameter that every
+// call has, and nil for the others. If undeclared parameters are accepted, any
+// name is valid.
+func (p *Params) SampleArgs() any {
+	if p.acceptsUndeclared() {
+		return map[string]any{}
 	}
-	return schema
+	props := asMap(p.schema["properties"])
+	samples := make(template.Env, len(props))
+	for name, prop := range props {
+		samples[name] = nil
+		if slices.Contains(p.required, name) || hasDefault(prop) {
+			samples[name] = sampleValue(asMap(prop))
+		}
+	}
+	return samples
+}
+
+func sampleValue(schema map[string]any) any {
+	switch schema["type"] {
+	case "string":
+		return ""
+	case "integer":
+		return int64(0)
+	case "boolean":
+		return false
+	case "array":
+		return []any{}
+	case "object":
+		return map[string]any{}
+	default:
+		return nil
+	}
+}
+
+// CheckPlaceholders rejects placeholders for undeclared parameters.
+func (p *Params) CheckPlaceholders(refs []template.Ref) error {
+	if p.acceptsUndeclared() {
+		return nil
+	}
+	props := asMap(p.schema["properties"])
+	for _, ref := range refs {
+		root, rest, _ := strings.Cut(ref.Name, ".")
+		name, _, _ := strings.Cut(rest, ".")
+		if _, ok := props[name]; ok || root != "args" || rest == "" {
+			continue
+		}
+		return &template.Error{
+			Offset: ref.Offset,
+			Msg:    fmt.Sprintf("{%s}: unknown parameter; declared: %s", ref.Name, joinNames(props)),
+		}
+	}
+	return nil
+}
+
+func joinNames(m map[string]any) string {
+	if len(m) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }

@@ -29,12 +29,8 @@ func TestCheckName(t *testing.T) {
 }
 
 func TestPendingNoteAlone(t *testing.T) {
-	d, err := NewDeclared("it", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.addPendingNote(); d.decl.Description != pendingNote {
-		t.Errorf("description = %q, want only the note", d.decl.Description)
+	if got := WithPendingNote(""); got != pendingNote {
+		t.Errorf("description = %q, want only the note", got)
 	}
 }
 
@@ -49,7 +45,7 @@ func TestDecodeJSON(t *testing.T) {
 		{` null `, nil},
 	}
 	for _, tt := range tests {
-		got, err := decodeJSON([]byte(tt.in))
+		got, err := DecodeResult([]byte(tt.in))
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
 			t.Errorf("decodeJSON(%s) = %v (-want +got):\n%s", tt.in, err, diff)
 		}

@@ -143,8 +143,7 @@ func nestedStructSchema(t reflect.Type, above []reflect.Type) (map[string]any, e
 		return nil, fmt.Errorf("%s is recursive", t)
 	}
 	above = append(slices.Clip(above), t)
-	schema := objectSchema(map[string]any{})
-	schema["additionalProperties"] = false
+	schema := map[string]any{"type": "object", "properties": map[string]any{}, "additionalProperties": false}
 	for i := range t.NumField() {
 		if err := addFieldSchema(schema, t.Field(i), above); err != nil {
 			return nil, fmt.Errorf("field %s: %w", t.Field(i).Name, err)

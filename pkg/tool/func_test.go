@@ -1,4 +1,4 @@
-package tool
+package tool_test
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/tooltest"
+	"agenthost/pkg/tool"
 )
 
 type place struct {
@@ -38,7 +41,7 @@ type search struct {
 type object1 = map[string]any
 
 func TestFromFuncDeclaration(t *testing.T) {
-	tool, err := FromFunc("search", "Finds things.", func(context.Context, *Call, search) (int, error) { return 0, nil })
+	tool, err := tool.FromFunc("search", "Finds things.", func(context.Context, *tool.Call, search) (int, error) { return 0, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +72,7 @@ func TestFromFuncDeclaration(t *testing.T) {
 
 func TestFromFuncArgs(t *testing.T) {
 	var got search
-	tool, err := FromFunc("search", "", func(_ context.Context, _ *Call, in search) (any, error) {
+	tool, err := tool.FromFunc("search", "", func(_ context.Context, _ *tool.Call, in search) (any, error) {
 		got = in
 		return nil, nil
 	})
@@ -80,7 +83,7 @@ func TestFromFuncArgs(t *testing.T) {
 		"words": []any{"a"}, "Exact": true, "limit": 3.0, "near": object1{"city": "Porto"}, "since": "2026-01-02T03:04:05Z",
 		"weights": object1{"a": int64(7)}, "blob": "aGk=",
 	}
-	res, err := tool.Run(t.Context(), newCall(args, nil))
+	res, err := tool.Run(t.Context(), tooltest.NewCall(args, nil))
 	if err != nil || !cmp.Equal(res.Response, object1{"result": nil}) {
 		t.Fatalf("Run = %v, %v", res, err)
 	}
@@ -106,7 +109,7 @@ func TestFromFuncNumbers(t *testing.T) {
 		List  []any
 	}
 	var got numbers
-	tool, err := FromFunc("count", "", func(_ context.Context, _ *Call, in numbers) (numbers, error) {
+	tool, err := tool.FromFunc("count", "", func(_ context.Context, _ *tool.Call, in numbers) (numbers, error) {
 		got = in
 		return in, nil
 	})
@@ -114,7 +117,7 @@ func TestFromFuncNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const odd, tiny = 9007199254740993, json.Number("0.123456789012345678901234567890")
-	res, err := tool.Run(t.Context(), newCall(object1{
+	res, err := tool.Run(t.Context(), tooltest.NewCall(object1{
 		"Int": int64(odd), "Uint": json.Number("18446744073709551615"), "Exact": tiny,
 		"Small": int64(5), "Large": int64(odd), "List": []any{0.1, json.Number("1e400")},
 	}, nil))
@@ -153,11 +156,11 @@ func TestFromFuncResult(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tool, err := FromFunc("it", "", func(context.Context, *Call, struct{}) (any, error) { return tt.out, nil })
+			tool, err := tool.FromFunc("it", "", func(context.Context, *tool.Call, struct{}) (any, error) { return tt.out, nil })
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := tool.Run(t.Context(), newCall(nil, nil))
+			got, err := tool.Run(t.Context(), tooltest.NewCall(nil, nil))
 			if err != nil {
 				t.Fatalf("Run: %v", err)
 			}
@@ -195,15 +198,15 @@ func TestFromFuncFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tool, err := FromFunc("it", "", func(context.Context, *Call, in) (any, error) {
+			tool, err := tool.FromFunc("it", "", func(context.Context, *tool.Call, in) (any, error) {
 				err, _ := tt.out.(error)
 				return tt.out, err
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := tool.Run(t.Context(), newCall(tt.args, nil))
-			if diff := cmp.Diff(tt.want, errorString(err)); diff != "" || got != nil {
+			got, err := tool.Run(t.Context(), tooltest.NewCall(tt.args, nil))
+			if diff := cmp.Diff(tt.want, tooltest.ErrorString(err)); diff != "" || got != nil {
 				t.Errorf("Run = %v, error (-want +got):\n%s", got, diff)
 			}
 		})
@@ -219,7 +222,7 @@ func TestFromFuncDeclarationErrors(t *testing.T) {
 		{"a name", declareError[struct{}]("a b"), `declaring tool a b: tool name "a b" must start with a letter or _, followed by letters, digits and _ . : -`},
 		{"a channel", declareError[struct{ C chan int }]("it"), "declaring tool it: field C: chan int has no JSON Schema"},
 		{"keys", declareError[struct{ M map[int]string }]("it"), "declaring tool it: field M: map[int]string has no JSON Schema: keys must be strings"},
-		{"recursive", declareError[chain]("it"), "declaring tool it: field Next: tool.chain is recursive"},
+		{"recursive", declareError[chain]("it"), "declaring tool it: field Next: tool_test.chain is recursive"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -231,6 +234,6 @@ func TestFromFuncDeclarationErrors(t *testing.T) {
 }
 
 func declareError[In any](name string) string {
-	_, err := FromFunc(name, "", func(context.Context, *Call, In) (any, error) { return nil, nil })
-	return errorString(err)
+	_, err := tool.FromFunc(name, "", func(context.Context, *tool.Call, In) (any, error) { return nil, nil })
+	return tooltest.ErrorString(err)
 }

@@ -47,7 +47,7 @@ func (s *Schema) JSON() map[string]any { return s.source }
 // Parse decodes a single JSON value and checks it. The errors are those of
 // [Schema.Check], or report invalid JSON.
 func (s *Schema) Parse(ctx context.Context, text string) (any, error) {
-	v, err := decodeJSON([]byte(trimFence(text)))
+	v, err := DecodeResult([]byte(trimFence(text)))
 	if err != nil {
 		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}

@@ -3,7 +3,6 @@ package tool
 import (
 	"context"
 
-	"agenthost/internal/policy"
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
@@ -30,15 +29,15 @@ type HostAccountConfig interface {
 }
 
 // An ArgKind is the kind of an argument of a program when an app is loaded.
-type ArgKind = policy.ArgKind
+type ArgKind int
 
 // The kinds of arguments: with a fixed value; with a value that a call has; one that a
 // call may omit; and any number of arguments.
 const (
-	FixedArg    = policy.FixedArg
-	VariableArg = policy.VariableArg
-	OptionalArg = policy.OptionalArg
-	FurtherArgs = policy.FurtherArgs
+	FixedArg ArgKind = iota
+	VariableArg
+	OptionalArg
+	FurtherArgs
 )
 
 // A Program is a program that a tool runs.
@@ -106,14 +105,6 @@ type ProgramLimits struct {
 	// Memory and FileSize are in bytes.
 	Memory, FileSize int64
 	Processes        int
-}
-
-// A SkillContent is the content of a skill's folder.
-type SkillContent struct {
-	// Folder is the path of the skill in the app, and Name its name.
-	Folder, Name string
-	// Files are the files of the folder, by their paths in it.
-	Files map[string][]byte
 }
 
 // A ProgramResult is the result of a program.

@@ -316,7 +316,7 @@ func (s *StateSchema) checkExpr(e StateExpr) spec.Diagnostics {
 		compile = template.CompileBool
 	}
 	if _, err := compile(e.Expr.Value, e.Env); err != nil {
-		return spec.Diagnostics{templateError(e.Expr.Text, "expression", err)}
+		return spec.Diagnostics{NewTemplateDiagnostic(e.Expr.Text, "expression", err)}
 	}
 	uses := template.UsesOf(e.Expr.Value, "state")
 	for _, m := range uses.Members {

@@ -8,10 +8,10 @@ import (
 
 func tierSchema(t *testing.T) *StateSchema {
 	t.Helper()
-	s, err := NewStateSchema(objectSchema(map[string]any{
+	s, err := NewStateSchema(map[string]any{"type": "object", "properties": map[string]any{
 		"tier": map[string]any{"enum": []any{"free", "gold"}, "default": "free"},
 		"n":    map[string]any{"type": "integer"},
-	}))
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

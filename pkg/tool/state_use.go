@@ -1,7 +1,7 @@
 package tool
 
 import (
-	"maps"
+	"errors"
 	"strings"
 
 	"agenthost/pkg/spec"
@@ -52,9 +52,9 @@ type StateExpr struct {
 type StateWrite struct {
 	// Key is the key with its position.
 	Key spec.Text
-	// Verb is the field that writes: output_key, or one of [StateWrites].
+	// Verb is the field that writes: output_key, or one of [toolconfig.StateWrites].
 	Verb string
-	// Value is the expression of one of [StateWrites]; empty for output_key.
+	// Value is the expression of one of [toolconfig.StateWrites]; empty for output_key.
 	Value spec.Text
 	// Text means that the value is always a string.
 	Text bool
@@ -110,48 +110,19 @@ func (u *StateUse) AddTexts(n *spec.Node, named func(root string) bool) {
 	}
 }
 
-// AddWrites adds the keys that a mapping writes by the fields of [StateWrites].
-// Updates are not marked Sure, because another update may take effect instead.
-func (u *StateUse) AddWrites(n *spec.Node, write StateWrite) {
-	for _, verb := range WriteVerbs() {
-		one := write
-		one.Verb, one.Sure = verb, write.Sure && verb == setVerb
-		if keys := n.Get(verb); keys != nil {
-			for _, e := range keys.Entries {
-				one.Key, one.Value = e.Key.Text(), spec.Text{}
-				if e.Value.Kind == spec.Scalar {
-					one.Value = e.Value.Text()
-				}
-				u.Writes = append(u.Writes, one)
-			}
-		}
-	}
-}
-
-// addConfirm adds the condition of a confirmation, if there is one.
-func (u *StateUse) addConfirm(e spec.Expr, env template.Env) {
+// AddConfirm adds the condition of a confirmation, if there is one.
+func (u *StateUse) AddConfirm(e spec.Expr, env template.Env) {
 	if e.Pos != (spec.Pos{}) {
 		u.Exprs = append(u.Exprs, StateExpr{Expr: e, Env: env, Bool: true, Guard: "confirm"})
 	}
 }
 
-// ConfirmUse returns how a confirm of a document uses the state; any arguments
-// are valid.
-func ConfirmUse(e spec.Expr) StateUse { return ConfirmRuleUse(e, nil) }
-
-// ConfirmRuleUse is [ConfirmUse] for expressions with further variables.
-func ConfirmRuleUse(e spec.Expr, more template.Env) StateUse {
-	var u StateUse
-	env := callEnv(&Params{})
-	env["args"] = map[string]any{}
-	maps.Copy(env, more)
-	u.addConfirm(e, env)
-	return u
-}
-
-// isCallName reports whether the root of a path is a variable of a call rather
-// than a state key.
-func isCallName(root string) bool {
-	_, ok := callEnv(&Params{})[root]
-	return ok
+// NewTemplateDiagnostic converts an error of a template to a diagnostic at its position
+// in the text.
+func NewTemplateDiagnostic(t spec.Text, rule string, err error) spec.Diagnostic {
+	offset := 0
+	if te := (*template.Error)(nil); errors.As(err, &te) {
+		offset = te.Offset
+	}
+	return t.Errorf(offset, rule, "%s", err)
 }

@@ -1,5 +1,5 @@
-// Package tool defines the interface of tools, and the kinds of tools that a
-// document may declare.
+// Package tool defines the interface of tools, and what kinds of tools build on: declarations with
+// their parameters, JSON Schemas, and the dependencies that the loader hands to a kind.
 package tool
 
 import (
@@ -228,7 +228,7 @@ type Env struct {
 	// Document is the document of a [DocumentConfig], else nil.
 	Document Document
 	// Skills are those of a [SkillConfig], sorted by name.
-	Skills []*Skill
+	Skills []Skill
 	// Logger is never nil.
 	Logger *slog.Logger
 }
@@ -385,3 +385,43 @@ type ConfirmFunc func(ctx context.Context, call *Call) (bool, error)
 func (f ConfirmFunc) NeedsConfirmation(ctx context.Context, call *Call) (bool, error) {
 	return f(ctx, call)
 }
+
+// A SessionSet is a set whose tools may differ between sessions, such as those of a server
+// that users authenticate to.
+type SessionSet interface {
+	Set
+	// ListTools lists the tools for the session of a call, which has no ID, name and
+	// arguments.
+	ListTools(ctx context.Context, call *Call) ([]Tool, error)
+}
+
+// ListTools lists the tools of a set for the session of a call.
+func ListTools(ctx context.Context, s Set, call *Call) ([]Tool, error) {
+	if own, ok := s.(SessionSet); ok {
+		return own.ListTools(ctx, call)
+	}
+	return s.Tools(ctx)
+}
+
+// A PromptRequest names a prompt of a [PromptSource].
+type PromptRequest struct {
+	Name string
+	// Args are arguments by name. Arguments of the prompt that are not in it are the
+	// state keys of their names.
+	Args map[string]string
+}
+
+// A PromptSource is a set whose server has prompts, such as an MCP server.
+type PromptSource interface {
+	// LoadPrompt returns the text of a prompt for the session of a call, which has no ID,
+	// name and arguments.
+	LoadPrompt(ctx context.Context, call *Call, req *PromptRequest) (string, error)
+}
+
+// RequestInput is the function name in calls of ADK's tool request_input. Their
+// arguments are message and optionally response_schema.
+const RequestInput = "adk_request_input"
+
+// UserChoice is the tool that asks the user to choose one of its argument
+// options.
+const UserChoice = "get_user_choice"

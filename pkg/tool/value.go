@@ -195,9 +195,9 @@ func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
 func asList(v any) []any { l, _ := v.([]any); return l }
 
-// decodeJSON decodes exactly one JSON value, by the rules of [session.DecodeValue]. The
+// DecodeResult decodes exactly one JSON value, by the rules of [session.DecodeValue]. The
 // error is that of a service or a model, so it is no [session.ErrInvalid].
-func decodeJSON(raw []byte) (any, error) {
+func DecodeResult(raw []byte) (any, error) {
 	if err := CheckResult(raw); err != nil {
 		return nil, err
 	}

@@ -3,15 +3,16 @@ package main
 import (
 	"agenthost/internal/modeltest"
 	"agenthost/pkg/loader"
-	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/builtin"
+	"agenthost/pkg/tool/httptool"
 )
 
 // listKinds returns what the apps of the proofs may name.
 func listKinds() loader.Kinds {
 	return loader.Kinds{
 		Models:     modeltest.AllKinds(),
-		Tools:      tool.Kinds(),
-		Builtins:   tool.Builtins(),
+		Tools:      append(builtin.Kinds(), httptool.Kinds()...),
+		Builtins:   append(builtin.Builtins(), httptool.Builtins()...),
 		Agents:     loader.AgentKinds(),
 		AgentTools: loader.AgentToolKinds(),
 		Plugins:    loader.PluginKinds(),

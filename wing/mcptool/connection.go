@@ -19,6 +19,7 @@ import (
 	"agenthost/internal/limit"
 	"agenthost/internal/policy"
 	"agenthost/internal/safe"
+	"agenthost/internal/toolhttp"
 	connections "agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -194,7 +195,7 @@ func inheritedEnv() []string {
 // newHTTPClient returns a client that sends the headers and the credential to the server,
 // and to no other host, and bounds the responses.
 func (s *server) newHTTPClient(env tool.Env, l *link, header http.Header) *http.Client {
-	client := tool.GuardRedirects(env.HTTP)
+	client := toolhttp.GuardRedirects(env.HTTP)
 	home, _ := url.Parse(s.url.Value)
 	client.Transport = &headerTransport{next: client.Transport, target: home, header: header, link: l, connection: env.Connection}
 	return client

@@ -2,8 +2,8 @@
 // McpToolset. To use them, add both lists to the loader's kinds:
 //
 //	loader.Kinds{
-//		Tools:    append(tool.Kinds(), mcptool.Kinds()...),
-//		Builtins: append(tool.Builtins(), mcptool.Toolsets()...),
+//		Tools:    append(builtin.Kinds(), mcpbuiltin.Kinds()...),
+//		Builtins: append(builtin.Builtins(), mcptool.Toolsets()...),
 //	}
 package mcptool
 
@@ -11,6 +11,7 @@ import (
 	"context"
 	"time"
 
+	"agenthost/internal/toolconfig"
 	connections "agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -86,7 +87,7 @@ func (c *config) StateUse(*spec.Node) tool.StateUse { return c.newServer().state
 
 // Check reports settings that belong to another transport.
 func (c *config) Check(n *spec.Node) spec.Diagnostics {
-	ds := append(tool.CheckTimeout(n), c.newServer().checkConfig()...)
+	ds := append(toolconfig.CheckTimeout(n), c.newServer().checkConfig()...)
 	ds = append(ds, c.Offer.Async.CheckAsync(n, false, true)...)
 	ds = append(ds, c.Offer.checkElicitation(n)...)
 	url, command := n.Get("url"), n.Get("command")

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
 

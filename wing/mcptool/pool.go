@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agenthost/internal/safe"
+	"agenthost/internal/toolconfig"
 	connections "agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -168,8 +169,8 @@ type serverSet struct {
 	server       *server
 	capabilities tool.Capabilities
 	// confirm is nil without a confirm in the document.
-	confirm *tool.ConfirmRule
-	headers *tool.Headers
+	confirm *toolconfig.ConfirmRule
+	headers *toolconfig.Headers
 	env     tool.Env
 	// secrets are those of the document, which redactor redacts.
 	secrets  []string

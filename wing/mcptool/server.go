@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/toolconfig"
+	"agenthost/internal/toolhttp"
 	connections "agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -69,11 +71,11 @@ func (s *server) commandArgs() []string {
 // checkConfig reports settings with which the server can never be reached.
 func (s *server) checkConfig() spec.Diagnostics {
 	var ds spec.Diagnostics
-	if s.url.Pos.Line > 0 && (tool.ConstantHost(s.url.Value) == "" || hasPlaceholder(s.url.Value)) {
+	if s.url.Pos.Line > 0 && (toolhttp.ConstantHost(s.url.Value) == "" || hasPlaceholder(s.url.Value)) {
 		ds = append(ds, s.url.Errorf(0, "url", "the URL must start with http:// or https:// and a host, without placeholders: all sessions share one server"))
 	}
 	var invalid spec.Diagnostics
-	if _, err := tool.CompileHeaders(s.headers); errors.As(err, &invalid) {
+	if _, err := toolconfig.CompileHeaders(s.headers); errors.As(err, &invalid) {
 		ds = append(ds, invalid...)
 	}
 	if len(s.command) > 0 && s.command[0].Pos.Line > 0 && s.command[0].Value == "" {
@@ -88,7 +90,7 @@ func (s *server) checkConfig() spec.Diagnostics {
 
 // stateUse returns the placeholders of the headers and the condition of the confirmation.
 func (s *server) stateUse() tool.StateUse {
-	u := tool.ConfirmRuleUse(s.offer.Confirm, annotationEnv())
+	u := toolconfig.ConfirmRuleUse(s.offer.Confirm, annotationEnv())
 	for _, name := range slices.Sorted(maps.Keys(s.headers)) {
 		u.AddPaths(s.headers[name].Text, func(root string) bool {
 			return root == "session" || root == "agent" || root == "args" || root == "user" || root == "invocation" || root == "run_config"
@@ -137,7 +139,7 @@ type offer struct {
 	Sampling       *samplingConfig `yaml:"sampling" doc:"Lets the server use the model of the calling agent during a call (sampling), without its conversation and tools; {} for the default limits. The host policy must allow it."`
 	MaxResult      spec.Size       `yaml:"max_result" default:"4MiB" doc:"Maximum size of a result."`
 
-	Async tool.AsyncConfig `yaml:",inline"`
+	Async toolconfig.AsyncConfig `yaml:",inline"`
 }
 
 // checkElicitation reports settings that exclude questions.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/internal/jsonschema"
+	"agenthost/internal/toolconfig"
 	connections "agenthost/pkg/connection"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -23,17 +24,17 @@ import (
 
 // newSet returns the set without connecting.
 func (s *server) newSet(env tool.Env) (tool.Set, error) {
-	confirm, err := tool.CompileConfirmRule(s.offer.Confirm, anyArgsDeclaration("mcp"), annotationEnv())
+	confirm, err := toolconfig.CompileConfirmRule(s.offer.Confirm, anyArgsDeclaration("mcp"), annotationEnv())
 	if err != nil {
 		return nil, err
 	}
-	headers, err := tool.CompileHeaders(s.headers)
+	headers, err := toolconfig.CompileHeaders(s.headers)
 	if err != nil {
 		return nil, err
 	}
 	set := &serverSet{
 		server: s, confirm: confirm, headers: headers, env: env, logger: env.Logger,
-		secrets:      slices.Clip(tool.SecretsOf(s.headers, s.env)),
+		secrets:      slices.Clip(toolconfig.SecretsOf(s.headers, s.env)),
 		capabilities: tool.Capabilities{Timeout: s.callTimeout, FailOnError: s.offer.OnError == "fail"},
 		tools:        map[string]*serverTool{}, now: time.Now,
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agenthost/internal/baseurl"
+	"agenthost/internal/toolhttp"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
@@ -40,7 +41,7 @@ func (c *toolboxConfig) Check(*spec.Node) spec.Diagnostics { return c.newServer(
 // newServer returns the MCP server of the toolset, with ADK's timeouts.
 func (c *toolboxConfig) newServer() *server {
 	address := c.ServerURL
-	if tool.ConstantHost(address.Value) != "" {
+	if toolhttp.ConstantHost(address.Value) != "" {
 		path := "/mcp"
 		if c.ToolsetName != "" {
 			path += "/" + url.PathEscape(c.ToolsetName)

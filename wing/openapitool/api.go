@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/toolhttp"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
@@ -360,7 +361,7 @@ func (t *toolset) findAddresses(doc *document, a *api) spec.Diagnostics {
 		if doc.reported[op.server.Pos] {
 			continue
 		}
-		if tool.ConstantHost(op.server.Value) == "" || strings.ContainsAny(op.server.Value, "{}?#") {
+		if toolhttp.ConstantHost(op.server.Value) == "" || strings.ContainsAny(op.server.Value, "{}?#") {
 			problem := fmt.Sprintf("the server %q is not a URL with a host", cutMessage(op.server.Value))
 			if op.server.Value == "" {
 				problem = "the document has no URL of a server"

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/toolconfig"
+	"agenthost/internal/toolhttp"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/tool"
 )
 
 // authConfig is the name of a connection, or a static credential.
@@ -145,7 +146,7 @@ func (c *credential) listSecrets() []string {
 	if c == nil {
 		return nil
 	}
-	secrets := tool.SecretsOf(map[string]spec.Secret{"value": c.value, "password": c.password})
+	secrets := toolconfig.SecretsOf(map[string]spec.Secret{"value": c.value, "password": c.password})
 	if c.kind == "basic" && len(secrets) > 0 {
 		secrets = append(secrets, c.encodeBasic())
 	}
@@ -187,7 +188,7 @@ func (c *credential) authorizeRequest(req *http.Request, scheme *securityScheme)
 	}
 	switch in {
 	case "query":
-		req.URL.RawQuery = strings.TrimPrefix(tool.AppendQuery("?"+req.URL.RawQuery, url.Values{name: {value}}.Encode()), "?")
+		req.URL.RawQuery = strings.TrimPrefix(toolhttp.AppendQuery("?"+req.URL.RawQuery, url.Values{name: {value}}.Encode()), "?")
 	case "cookie":
 		addCookie(req, name, value)
 	default:

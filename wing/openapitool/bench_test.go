@@ -13,6 +13,7 @@ import (
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
+	"agenthost/pkg/tool/httptool"
 )
 
 func mustParse(tb testing.TB, yaml string) *spec.Node {
@@ -143,7 +144,7 @@ func BenchmarkCall(b *testing.B) {
 			}
 		})
 	}
-	kind, _ := tool.Kinds().Lookup("http")
+	kind, _ := httptool.Kinds().Lookup("http")
 	plan, _ := kind.Decode(mustParse(b, "{name: get, url: \""+s.URL+"/pets/{args.id}\", query: {limit: \"{args.limit}\"}, params: {id: string, limit: integer}}"))
 	set, err := plan.Build(b.Context(), env)
 	measure("http", set, err)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/toolconfig"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -186,7 +187,7 @@ func (c *googleConfig) Check(n *spec.Node) spec.Diagnostics {
 		}
 	}
 	var invalid spec.Diagnostics
-	if _, err := tool.CompileHeaders(c.AdditionalHeaders); errors.As(err, &invalid) {
+	if _, err := toolconfig.CompileHeaders(c.AdditionalHeaders); errors.As(err, &invalid) {
 		ds = append(ds, invalid...)
 	}
 	return ds

@@ -2,8 +2,8 @@
 // of Google, as tools: the tool kind openapi, and ADK's OpenAPIToolset. To use them, add both lists to the loader's kinds:
 //
 //	loader.Kinds{
-//		Tools:    append(tool.Kinds(), openapitool.Kinds()...),
-//		Builtins: append(tool.Builtins(), openapitool.Toolsets()...),
+//		Tools:    append(builtin.Kinds(), openapibuiltin.Kinds()...),
+//		Builtins: append(builtin.Builtins(), openapitool.Toolsets()...),
 //	}
 //
 // The document is read once per load: in JSON only the chosen operations and what they refer
@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"agenthost/internal/toolconfig"
+	"agenthost/internal/toolhttp"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -56,7 +58,7 @@ type config struct {
 	Timeout               spec.Duration                    `yaml:"timeout" default:"30s" doc:"Maximum duration of a call."`
 	MaxResponse           spec.Size                        `yaml:"max_response" default:"1MiB" doc:"Maximum size of a response."`
 	PreservePropertyNames bool                             `yaml:"preserve_property_names" doc:"Whether parameters keep the names of the document; by default they are in snake_case, as in ADK."`
-	Async                 tool.AsyncConfig                 `yaml:",inline"`
+	Async                 toolconfig.AsyncConfig           `yaml:",inline"`
 }
 
 var (
@@ -78,7 +80,7 @@ func (c *config) DocumentSource() tool.DocumentSource {
 
 // Addresses returns the address in the settings, if there is one.
 func (c *config) Addresses() []spec.Text {
-	if tool.ConstantHost(c.BaseURL.Value) == "" {
+	if toolhttp.ConstantHost(c.BaseURL.Value) == "" {
 		return nil // none, or reported by Check
 	}
 	return []spec.Text{c.BaseURL}
@@ -91,7 +93,7 @@ func (c *config) ReadDocument(file string, content []byte) (tool.Document, spec.
 
 // StateUse returns the placeholders of the headers and the condition of the confirmation.
 func (c *config) StateUse(*spec.Node) tool.StateUse {
-	u := tool.ConfirmRuleUse(c.Confirm, confirmEnv())
+	u := toolconfig.ConfirmRuleUse(c.Confirm, confirmEnv())
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		u.AddPaths(c.Headers[name].Text, isCallName)
 	}
@@ -108,13 +110,13 @@ func isCallName(root string) bool {
 
 // Check reports settings that cannot work with any document.
 func (c *config) Check(n *spec.Node) spec.Diagnostics {
-	ds := append(tool.CheckTimeout(n), c.Async.CheckAsync(n, false, false)...)
-	if c.BaseURL.Pos.Line > 0 && (tool.ConstantHost(c.BaseURL.Value) == "" || strings.ContainsAny(c.BaseURL.Value, "{}?#")) {
+	ds := append(toolconfig.CheckTimeout(n), c.Async.CheckAsync(n, false, false)...)
+	if c.BaseURL.Pos.Line > 0 && (toolhttp.ConstantHost(c.BaseURL.Value) == "" || strings.ContainsAny(c.BaseURL.Value, "{}?#")) {
 		ds = append(ds, c.BaseURL.Errorf(0, "url", "base_url must start with http:// or https:// and a host, without placeholders and query"))
 	}
 	ds = append(ds, checkSource(c.Spec, c.SHA256)...)
 	var invalid spec.Diagnostics
-	if _, err := tool.CompileHeaders(c.Headers); errors.As(err, &invalid) {
+	if _, err := toolconfig.CompileHeaders(c.Headers); errors.As(err, &invalid) {
 		ds = append(ds, invalid...)
 	}
 	return ds

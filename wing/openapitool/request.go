@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/toolconfig"
+	"agenthost/internal/toolhttp"
 	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
@@ -33,7 +35,7 @@ func (o *operation) newRequest(ctx context.Context, call *tool.Call) (*http.Requ
 	if err != nil {
 		return nil, err
 	}
-	address := tool.AppendQuery(o.server.Value+path, query)
+	address := toolhttp.AppendQuery(o.server.Value+path, query)
 	if len(address) > maxURL {
 		return nil, errURLTooLong
 	}
@@ -41,7 +43,7 @@ func (o *operation) newRequest(ctx context.Context, call *tool.Call) (*http.Requ
 	if err != nil {
 		return nil, errors.New("url: invalid URL after rendering")
 	}
-	tool.SetRequestHeaders(req, call, contentType)
+	toolhttp.SetRequestHeaders(req, call, contentType)
 	return req, o.setParameters(req, call.Args)
 }
 
@@ -163,12 +165,12 @@ func (o *operation) setParameters(req *http.Request, args map[string]any) error 
 		switch p.in {
 		case "header":
 			text := p.formatValue(v, withoutEscapes)
-			if strings.ContainsAny(text, "\r\n\x00") || !tool.IsHeaderName(p.original) {
+			if strings.ContainsAny(text, "\r\n\x00") || !toolconfig.IsHeaderName(p.original) {
 				return fmt.Errorf("header %s: the name or the value is invalid", p.name)
 			}
 			req.Header.Set(p.original, text)
 		case "cookie":
-			if !tool.IsHeaderName(p.original) {
+			if !toolconfig.IsHeaderName(p.original) {
 				return fmt.Errorf("cookie %s: the name is invalid", p.name)
 			}
 			addCookie(req, p.original, p.formatValue(v, withoutEscapes))

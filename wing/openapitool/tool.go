@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/toolconfig"
+	"agenthost/internal/toolhttp"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
@@ -16,16 +18,16 @@ func (t *toolset) newSet(env tool.Env) (tool.Set, error) {
 	if !ok {
 		return nil, fmt.Errorf("the loader has read no document")
 	}
-	confirm, err := tool.CompileConfirmRule(t.confirm, anyArgsDeclaration(), confirmEnv())
+	confirm, err := toolconfig.CompileConfirmRule(t.confirm, anyArgsDeclaration(), confirmEnv())
 	if err != nil {
 		return nil, err
 	}
-	headers, err := tool.CompileHeaders(t.headers)
+	headers, err := toolconfig.CompileHeaders(t.headers)
 	if err != nil {
 		return nil, err
 	}
-	secrets := append(tool.SecretsOf(t.headers), t.auth.listSecrets()...)
-	exchange := tool.NewExchange(env, t.maxResponse, secrets...)
+	secrets := append(toolconfig.SecretsOf(t.headers), t.auth.listSecrets()...)
+	exchange := toolhttp.NewExchange(env, t.maxResponse, secrets...)
 	set := make(operationSet, 0, len(a.operations))
 	for _, op := range a.operations {
 		made, err := t.newTool(op, exchange, headers)
@@ -49,7 +51,7 @@ func anyArgsDeclaration() *genai.FunctionDeclaration {
 	return &genai.FunctionDeclaration{Name: "openapi", ParametersJsonSchema: schema}
 }
 
-func (t *toolset) newTool(op *operation, exchange *tool.Exchange, headers *tool.Headers) (*operationTool, error) {
+func (t *toolset) newTool(op *operation, exchange *toolhttp.Exchange, headers *toolconfig.Headers) (*operationTool, error) {
 	d, err := tool.NewDeclared(op.name, op.description, op.schema)
 	if err != nil {
 		return nil, spec.Diagnostics{t.at.Errorf(0, "tool", "operation %s: %s", op.displayName(), err)}
@@ -57,12 +59,12 @@ func (t *toolset) newTool(op *operation, exchange *tool.Exchange, headers *tool.
 	d.LeaveDefaults()
 	made := &operationTool{Declared: d, operation: op, exchange: exchange, headers: headers, capabilities: t.capabilities, auth: t.auth}
 	if rule, ok := findSetting(t.result, op); ok {
-		if made.result, err = tool.CompileResult(rule); err != nil {
+		if made.result, err = toolhttp.CompileResult(rule); err != nil {
 			return nil, err
 		}
 	}
 	if name, ok := findSetting(t.artifacts, op); ok {
-		if made.artifact, err = d.CompileArtifactName(name); err != nil {
+		if made.artifact, err = toolconfig.CompileArtifactName(d, name); err != nil {
 			return nil, err
 		}
 	}
@@ -88,12 +90,12 @@ func (s operationSet) Close() error { return nil }
 type operationTool struct {
 	*tool.Declared
 	operation    *operation
-	exchange     *tool.Exchange
-	headers      *tool.Headers
+	exchange     *toolhttp.Exchange
+	headers      *toolconfig.Headers
 	capabilities tool.Capabilities
 	auth         *credential
-	artifact     *tool.ArtifactName
-	result       *tool.ResultRule
+	artifact     *toolconfig.ArtifactName
+	result       *toolhttp.ResultRule
 }
 
 var _ tool.CapableTool = (*operationTool)(nil)
@@ -153,7 +155,7 @@ func (t *operationTool) sendRequest(ctx context.Context, call *tool.Call) (*tool
 
 // newResult returns the result of a response: JSON as it is, and text as {"text": …} as in ADK; for a file,
 // an object that describes its artifact.
-func (t *operationTool) newResult(ctx context.Context, call *tool.Call, got *tool.Response) (*tool.Result, error) {
+func (t *operationTool) newResult(ctx context.Context, call *tool.Call, got *toolhttp.Response) (*tool.Result, error) {
 	if t.result != nil {
 		value, err := t.result.Eval(ctx, call, got)
 		if err != nil {

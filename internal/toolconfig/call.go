@@ -1,0 +1,67 @@
+package toolconfig
+
+import (
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// BuiltinConfig is the config of a built-in tool that runs in this process.
+type BuiltinConfig struct {
+	Call CallConfig `yaml:",inline"`
+}
+
+// A Declarer is the part of a tool that declares it to the model. Tools embed it.
+type Declarer struct{ Decl *genai.FunctionDeclaration }
+
+// Declaration implements [tool.Tool].
+func (d Declarer) Declaration() *genai.FunctionDeclaration { return d.Decl }
+
+// NewDeclarer declares a tool with a JSON Schema of its parameters, nil for none.
+func NewDeclarer(name, description string, schema map[string]any) Declarer {
+	decl := &genai.FunctionDeclaration{Name: name, Description: description}
+	if schema != nil {
+		decl.ParametersJsonSchema = schema
+	}
+	return Declarer{decl}
+}
+
+// AddPendingNote appends the note for long-running tools to the description.
+func (d Declarer) AddPendingNote() { d.Decl.Description = tool.WithPendingNote(d.Decl.Description) }
+
+// StringListSchema returns the JSON Schema of a list of strings.
+func StringListSchema(description string) map[string]any {
+	return map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": description}
+}
+
+var _ tool.StateConfig = (*BuiltinConfig)(nil)
+
+// A CallConfig is the YAML of the call settings of built-in tools and agent
+// tools.
+type CallConfig struct {
+	OnError string        `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
+	Timeout spec.Duration `yaml:"timeout" doc:"Maximum duration of a call."`
+	Confirm spec.Expr     `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, run_config, invocation and agent."`
+}
+
+// Capabilities returns the settings for a tool with this declaration. The error
+// is a [spec.Diagnostics].
+func (c *CallConfig) Capabilities(decl *genai.FunctionDeclaration) (tool.Capabilities, error) {
+	confirm, err := CompileConfirm(c.Confirm, decl)
+	return tool.Capabilities{Timeout: time.Duration(c.Timeout), FailOnError: c.OnError == "fail", Confirm: confirm}, err
+}
+
+// StateUse returns the condition of the confirmation.
+func (c *BuiltinConfig) StateUse(*spec.Node) tool.StateUse { return ConfirmUse(c.Call.Confirm) }
+
+// ObjectSchema returns the JSON Schema of an object with these properties.
+func ObjectSchema(props map[string]any, required ...any) map[string]any {
+	schema := map[string]any{"type": "object", "properties": props}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	return schema
+}

@@ -1,0 +1,277 @@
+// Package toolconfig holds the YAML settings that kinds of tools share, and what they compile to:
+// the expressions, templates and confirmations of calls.
+package toolconfig
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// A Config holds the settings common to all kinds.
+type Config struct {
+	Name        spec.Text        `yaml:"name" required:"true" doc:"The name that the model calls."`
+	Description string           `yaml:"description" doc:"Description of the tool for the model."`
+	Params      spec.ShortSchema `yaml:"params" doc:"The parameters, as a short schema or a JSON Schema."`
+	OnError     string           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
+	LongRunning bool             `yaml:"long_running" doc:"Long-running: the client supplies the final result later; null returns no interim response."`
+	Confirm     spec.Expr        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, run_config, invocation and agent."`
+	Async       AsyncConfig      `yaml:",inline"`
+}
+
+// DeclareTool builds the declaration. The error is a [spec.Diagnostics].
+func (c *Config) DeclareTool() (*tool.Declared, error) {
+	d, err := tool.NewDeclared(c.Name.Value, c.Description, c.Params.JSON())
+	if err != nil {
+		return nil, spec.Diagnostics{c.Name.Errorf(0, "tool", "%s", err)}
+	}
+	if !c.Params.IsFull() {
+		d.DropUndeclared()
+	}
+	if c.LongRunning {
+		decl := d.Declaration()
+		decl.Description = tool.WithPendingNote(decl.Description)
+	}
+	return d, nil
+}
+
+// Capabilities returns the capabilities of the settings.
+func (c *Config) Capabilities(timeout spec.Duration) tool.Capabilities {
+	all := tool.Capabilities{
+		LongRunning: c.LongRunning,
+		Timeout:     time.Duration(timeout),
+		FailOnError: c.OnError == "fail",
+	}
+	c.Async.SetCapabilities(&all)
+	return all
+}
+
+// ExprEnv declares the variables of the tool's expressions.
+func (c *Config) ExprEnv(p *tool.Params) template.Env {
+	env := CallEnv(p)
+	if c.Async.WatchesMedia() {
+		env["media"] = template.Env{"mime_type": "", "data": ""}
+	}
+	return env
+}
+
+// IsCallName reports whether the root of a placeholder is a variable of calls, and no state key.
+func (c *Config) IsCallName(root string) bool {
+	return root == "media" && c.Async.WatchesMedia() || IsCallName(root)
+}
+
+// A Compiler compiles the templates and expressions of one tool, and
+// collects their diagnostics.
+type Compiler struct {
+	Params      *tool.Params
+	diagnostics spec.Diagnostics
+}
+
+// AddDiagnostic adds a problem.
+func (c *Compiler) AddDiagnostic(d spec.Diagnostic) { c.diagnostics = append(c.diagnostics, d) }
+
+// AddDiagnostics adds the diagnostics of an error.
+func (c *Compiler) AddDiagnostics(err error) {
+	if ds := spec.Diagnostics(nil); errors.As(err, &ds) {
+		c.diagnostics = append(c.diagnostics, ds...)
+	}
+}
+
+// CompileExpr returns nil if the expression is absent or not a string, which
+// the decoder reports.
+func (c *Compiler) CompileExpr(src spec.Expr, env template.Env) *template.Expr {
+	if src.Pos.Line == 0 {
+		return nil
+	}
+	x, err := template.Compile(src.Value, env)
+	if err != nil {
+		c.AddDiagnostic(tool.NewTemplateDiagnostic(src.Text, "expression", err))
+	}
+	return x
+}
+
+// BuildSet returns a set of the tool if there are no errors.
+func (c *Compiler) BuildSet(t tool.Tool) (tool.Set, error) {
+	c.diagnostics.Sort()
+	if err := c.diagnostics.Err(); err != nil {
+		return nil, err
+	}
+	return tool.One(t), nil
+}
+
+// CheckUnusedParams warns about parameters that a model has to fill in but that
+// nothing uses. With confirm set they may serve the person who confirms.
+func (c *Config) CheckUnusedParams(n *spec.Node, used []string) spec.Diagnostics {
+	params := n.Get("params")
+	if params == nil || c.Confirm.Pos != (spec.Pos{}) || slices.ContainsFunc(used, c.isUndeclared) {
+		return nil
+	}
+	fields := params
+	declared, _ := c.Params.JSON()["properties"].(map[string]any)
+	if len(declared) > 0 && params.Get("properties") != nil {
+		fields = params.Get("properties")
+	}
+	var ds spec.Diagnostics
+	for _, e := range fields.Entries {
+		if _, ok := declared[e.Key.Value]; ok && !slices.Contains(used, e.Key.Value) {
+			ds = append(ds, e.Key.Warnf("unused-param", "tool %s does not use its parameter %s", c.Name.Value, e.Key.Value).
+				WithHint("use {args.%s} or args.%[1]s, or remove the parameter", e.Key.Value))
+		}
+	}
+	return ds
+}
+
+// isUndeclared reports whether a used name is not a declared parameter: either
+// all parameters are used, or the name itself is the problem.
+func (c *Config) isUndeclared(name string) bool {
+	declared, _ := c.Params.JSON()["properties"].(map[string]any)
+	_, ok := declared[name]
+	return !ok
+}
+
+// CheckTimeout warns about a timeout that sets no limit.
+func CheckTimeout(n *spec.Node) spec.Diagnostics {
+	at := n.Get("timeout")
+	var d spec.Duration
+	if at.IsNull() || d.DecodeSpec(at).HasErrors() || d > 0 {
+		return nil
+	}
+	return spec.Diagnostics{at.Warnf("timeout", "timeout %s sets no limit: a call may run forever", at.Value).
+		WithHint("set a maximum duration, such as 10s")}
+}
+
+// CallEnv declares the variables of a tool's expressions.
+func CallEnv(p *tool.Params) template.Env {
+	return template.Env{
+		"args":       p.SampleArgs(),
+		"state":      map[string]any{},
+		"user":       "",
+		"session":    template.Env{"id": "", "user_id": "", "app": ""},
+		"run_config": template.Env(model.SampleRunConfig()),
+		"invocation": template.Env{"id": ""},
+		"agent":      "",
+	}
+}
+
+// CallVars returns the values of the variables in CallEnv.
+func CallVars(call *tool.Call) map[string]any {
+	vars := map[string]any{
+		"args":       call.Args,
+		"state":      call.State, // copied only if the expression reads it
+		"user":       call.Origin.UserText,
+		"session":    sessionVars(call),
+		"run_config": call.Origin.ReadRunConfig(),
+		"invocation": map[string]any{"id": call.Origin.InvocationID},
+		"agent":      call.Origin.Agent,
+
+		template.BudgetName: call.Expressions,
+	}
+	if call.Media != nil {
+		vars["media"] = mediaVars(call.Media)
+	}
+	return vars
+}
+
+func sessionVars(call *tool.Call) map[string]any {
+	return map[string]any{"id": call.Origin.SessionID, "user_id": call.Origin.UserID, "app": call.Origin.App}
+}
+
+// ValueLookup resolves dotted paths in a call: the names of CallEnv, and
+// otherwise state keys.
+func ValueLookup(call *tool.Call) func(path string) (any, bool) {
+	return func(path string) (any, bool) {
+		root, rest, _ := strings.Cut(path, ".")
+		switch root {
+		case "args":
+			return template.Dig(call.Args, rest)
+		case "state":
+			return lookupState(call, rest)
+		case "user":
+			return call.Origin.UserText, rest == ""
+		case "session":
+			return template.Dig(sessionVars(call), rest)
+		case "run_config":
+			return template.Dig(call.Origin.ReadRunConfig(), rest)
+		case "invocation":
+			return call.Origin.InvocationID, rest == "id"
+		case "agent":
+			return call.Origin.Agent, rest == ""
+		case "media":
+			if call.Media == nil { // a state key
+				return lookupState(call, path)
+			}
+			return template.Dig(mediaVars(call.Media), rest)
+		default:
+			return lookupState(call, path)
+		}
+	}
+}
+
+func lookupState(call *tool.Call, path string) (any, bool) {
+	key, rest, _ := strings.Cut(path, ".")
+	v, ok := call.State.Get(key)
+	if !ok {
+		return nil, false
+	}
+	return template.Dig(v, rest)
+}
+
+// TextArgs lists the arguments in the placeholders of a string.
+func TextArgs(t spec.Text) []string {
+	paths, err := template.ParsePaths(t.Value)
+	if err != nil {
+		return nil // reported when the text is compiled
+	}
+	var used []string
+	for _, ref := range paths.Refs() {
+		if root, rest, _ := strings.Cut(ref.Name, "."); root == "args" {
+			name, _, _ := strings.Cut(rest, ".")
+			used = append(used, name)
+		}
+	}
+	return used
+}
+
+// ExprArgs lists the arguments that an expression uses.
+func ExprArgs(e spec.Expr) []string {
+	uses := template.UsesOf(e.Value, "args")
+	var used []string
+	for _, m := range uses.Members {
+		used = append(used, m.Name)
+	}
+	if uses.Whole {
+		used = append(used, allArgs)
+	}
+	return used
+}
+
+// allArgs marks that the arguments are used as a whole.
+const allArgs = "*"
+
+// ConfirmUse returns how a confirm of a document uses the state; any arguments
+// are valid.
+func ConfirmUse(e spec.Expr) tool.StateUse { return ConfirmRuleUse(e, nil) }
+
+// ConfirmRuleUse is [ConfirmUse] for expressions with further variables.
+func ConfirmRuleUse(e spec.Expr, more template.Env) tool.StateUse {
+	var u tool.StateUse
+	env := CallEnv(&tool.Params{})
+	env["args"] = map[string]any{}
+	maps.Copy(env, more)
+	u.AddConfirm(e, env)
+	return u
+}
+
+// IsCallName reports whether the root of a path is a variable of a call rather
+// than a state key.
+func IsCallName(root string) bool {
+	_, ok := CallEnv(&tool.Params{})[root]
+	return ok
+}

@@ -1,0 +1,97 @@
+package toolconfig
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// CompileConfirm compiles the confirm of a document: an expression over the
+// variables of tool expressions. It returns nil if there is none. The error is
+// a [spec.Diagnostics].
+func CompileConfirm(src spec.Expr, decl *genai.FunctionDeclaration) (tool.Confirmer, error) {
+	rule, err := CompileConfirmRule(src, decl, nil)
+	if rule == nil || err != nil {
+		return nil, err
+	}
+	return rule.With(nil), nil
+}
+
+// A ConfirmRule is the compiled confirm of a set of tools, whose variables may differ
+// between the tools.
+type ConfirmRule struct {
+	name   string
+	params *tool.Params
+	when   *template.Expr
+}
+
+// CompileConfirmRule is [CompileConfirm] for expressions with further variables. It
+// returns nil if there is no expression.
+func CompileConfirmRule(src spec.Expr, decl *genai.FunctionDeclaration, more template.Env) (*ConfirmRule, error) {
+	params, err := tool.NewParams(decl)
+	if err != nil {
+		return nil, spec.Diagnostics{src.Errorf(0, "tool", "%s", err)}
+	}
+	if src.Pos == (spec.Pos{}) {
+		return nil, nil
+	}
+	env := CallEnv(params)
+	maps.Copy(env, more)
+	x, err := template.CompileBool(src.Value, env)
+	if err != nil {
+		return nil, spec.Diagnostics{tool.NewTemplateDiagnostic(src.Text, "expression", err)}
+	}
+	return &ConfirmRule{decl.Name, params, x}, nil
+}
+
+// With returns the rule for calls with these values of its further variables.
+func (r *ConfirmRule) With(vars map[string]any) tool.Confirmer {
+	return &confirmExpr{r.name, r.params, r.when, vars}
+}
+
+// CompileConfirm compiles the confirm of the tool with a name. It returns nil if there is none, or
+// if it is invalid, which is reported.
+func (c *Compiler) CompileConfirm(src spec.Expr, name string) tool.Confirmer {
+	if src.Pos == (spec.Pos{}) {
+		return nil
+	}
+	x, err := template.CompileBool(src.Value, CallEnv(c.Params))
+	if err != nil {
+		c.AddDiagnostic(tool.NewTemplateDiagnostic(src.Text, "expression", err))
+		return nil
+	}
+	return &confirmExpr{name, c.Params, x, nil}
+}
+
+// A confirmExpr requires confirmation when an expression is true.
+type confirmExpr struct {
+	name   string
+	params *tool.Params
+	when   *template.Expr
+	// vars are further variables, by name.
+	vars map[string]any
+}
+
+// NeedsConfirmation implements [tool.Confirmer]. Arguments that the tool would
+// reject are an error, so that no confirmation is requested.
+func (e *confirmExpr) NeedsConfirmation(ctx context.Context, call *tool.Call) (bool, error) {
+	args, err := e.params.Check(ctx, call.Args)
+	if err != nil {
+		return false, err
+	}
+	checked := *call
+	checked.Args = args
+	vars := CallVars(&checked)
+	maps.Copy(vars, e.vars)
+	needed, err := e.when.Bool(ctx, vars)
+	if err != nil {
+		return false, fmt.Errorf("%s: confirm: %w", e.name, err)
+	}
+	return needed, nil
+}

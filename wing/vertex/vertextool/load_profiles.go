@@ -1,0 +1,46 @@
+package vertextool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"agenthost/internal/toolconfig"
+	"agenthost/pkg/tool"
+)
+
+// A ProfileReader is a [tool.Memories] that may have profiles of the user.
+type ProfileReader interface {
+	// LoadProfiles returns the profiles of the user by the names of their schemas. A store
+	// without profiles is an error.
+	LoadProfiles(ctx context.Context) (map[string]any, error)
+}
+
+// A loadProfilesTool lets the model read the profiles of the user (adk-python
+// VertexAiLoadProfilesTool).
+type loadProfilesTool struct {
+	toolconfig.Declarer
+	capabilities tool.Capabilities
+}
+
+func newLoadProfiles(_ context.Context, _ tool.Env, c *toolconfig.BuiltinConfig) (tool.Set, error) {
+	d := toolconfig.NewDeclarer("load_profiles", "Returns the profiles of the user: structured data from earlier conversations, by schema.", nil)
+	caps, err := c.Call.Capabilities(d.Declaration())
+	return tool.One(&loadProfilesTool{d, caps}), err
+}
+
+// Capabilities returns the settings of the document.
+func (t *loadProfilesTool) Capabilities() tool.Capabilities { return t.capabilities }
+
+// Run returns the profiles by their schemas.
+func (t *loadProfilesTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	reader, ok := call.Memories.(ProfileReader)
+	if !ok {
+		return nil, errors.New("the memory store has no profiles")
+	}
+	profiles, err := reader.LoadProfiles(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("loading profiles: %w", err)
+	}
+	return &tool.Result{Response: map[string]any{"profiles": profiles}}, nil
+}
