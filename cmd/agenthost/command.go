@@ -8,7 +8,7 @@ import (
 
 // newRootCommand builds the command line with all verbs.
 func newRootCommand(env command.Env) *cobra.Command {
-	env.Version, env.Kinds, env.Schemes = buildVersion(), listKinds(), storeSchemes()
+	env.Version, env.Kinds, env.Schemes, env.Engines = buildVersion(), listKinds(), storeSchemes(), databaseEngines()
 	root := &cobra.Command{
 		Use:           "agenthost",
 		Short:         "Turns folders of YAML into running AI agents",

@@ -40,7 +40,7 @@ supports.`,
 }
 
 func dbStatus(ctx context.Context, env command.Env, f *command.DatabaseFlags, url string) error {
-	s, err := sqlstore.ReadStatus(ctx, url)
+	s, err := env.Engines.ReadStatus(ctx, url)
 	if err != nil {
 		return withMigrateHint(err)
 	}
@@ -96,7 +96,7 @@ on the database. Concurrent migrations are safe: one process applies each step.`
 }
 
 func dbMigrate(ctx context.Context, env command.Env, f *command.DatabaseFlags, url string) error {
-	steps, err := sqlstore.Migrate(ctx, url, &sqlstore.Options{Logger: command.NewWarningLogger(env.Err)})
+	steps, err := env.Engines.Migrate(ctx, url, &sqlstore.Options{Logger: command.NewWarningLogger(env.Err)})
 	if err != nil {
 		return command.FailWith(err)
 	}
@@ -127,7 +127,7 @@ finds damage.`,
 }
 
 func dbCheck(ctx context.Context, env command.Env, f *command.DatabaseFlags, url string) error {
-	v, err := sqlstore.Verify(ctx, url)
+	v, err := env.Engines.Verify(ctx, url)
 	if err != nil {
 		return withMigrateHint(err)
 	}

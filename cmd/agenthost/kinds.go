@@ -15,6 +15,9 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/sqlstore/mysql"
+	"agenthost/pkg/store/sqlstore/postgres"
+	"agenthost/pkg/store/sqlstore/sqlite"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
@@ -84,7 +87,12 @@ func authFiles() loader.FileKind {
 
 // storeSchemes returns the schemes of store URLs besides memory: and dir:.
 func storeSchemes() []storeurl.Scheme {
-	return slices.Concat(sqlstore.Schemes(), vertexstore.Schemes(), bucketstore.Schemes())
+	return slices.Concat(databaseEngines().Schemes(), vertexstore.Schemes(), bucketstore.Schemes())
+}
+
+// databaseEngines returns the engines of session databases.
+func databaseEngines() sqlstore.Engines {
+	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}
 }
 
 // serverExtensions lists what adds routes to the server: ADK's web client and evaluations. The

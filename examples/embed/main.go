@@ -19,6 +19,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/sqlstore/sqlite"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
@@ -35,7 +36,9 @@ func main() {
 
 // serve serves the apps of a folder until ctx ends.
 func serve(ctx context.Context, folder, address string) error {
-	st, err := storeurl.Open(ctx, "memory:", &storeurl.Options{Schemes: sqlstore.Schemes()}) // or sqlite:agents.db, postgres://…
+	st, err := storeurl.Open(ctx, "memory:", &storeurl.Options{ // or sqlite:///agents.db
+		Schemes: sqlstore.Engines{sqlite.Engine()}.Schemes(),
+	})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 )
 
@@ -23,6 +24,8 @@ type Env struct {
 	Kinds loader.Kinds
 	// Schemes are the schemes of store URLs.
 	Schemes []storeurl.Scheme
+	// Engines are the engines of session databases.
+	Engines sqlstore.Engines
 }
 
 // NewLoader returns a loader for the kinds of the program; options may be nil.

@@ -22,7 +22,7 @@ var floors = []floor{
 	{"ground: limits and numbers", []string{"internal/limit", "internal/number"}},
 	{"ground", []string{
 		"internal/adkjson", "internal/adktools", "internal/baseurl", "internal/buffers", "internal/charset", "internal/fence", "internal/jsonschema",
-		"internal/junit", "internal/regular", "internal/safe", "internal/textdiff",
+		"internal/junit", "internal/regular", "internal/safe", "internal/textdiff", "pkg/store/sqlstore/internal/engine",
 	}},
 	{"kernel: language", []string{"pkg/model", "pkg/spec", "pkg/template"}},
 	{"kernel: sessions and grants", []string{"pkg/session", "pkg/connection", "internal/textlive"}},
@@ -33,7 +33,10 @@ var floors = []floor{
 	{"kernel: models and stores", []string{"pkg/provider", "pkg/store"}},
 	{"shared: models of vendors", []string{"internal/modelapi"}},
 	{"shared: requests to vendors", []string{"internal/legalrequest"}},
-	{"kernel: stores", []string{"pkg/store/memstore", "pkg/store/kvstore", "pkg/store/dirstore"}},
+	{"kernel: stores and drivers", []string{
+		"pkg/store/memstore", "pkg/store/kvstore", "pkg/store/dirstore",
+		"pkg/store/sqlstore/sqlite", "pkg/store/sqlstore/postgres", "pkg/store/sqlstore/mysql",
+	}},
 	{"kernel: runtime and schemes of stores", []string{"pkg/runtime", "pkg/store/storeurl"}},
 	{"kernel: configuration and databases", []string{"internal/agentconfig", "pkg/store/sqlstore"}},
 	{"shared: turns of tests and evaluations", []string{"internal/turn", "internal/toolstub"}},

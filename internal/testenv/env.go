@@ -24,6 +24,9 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/sqlstore/mysql"
+	"agenthost/pkg/store/sqlstore/postgres"
+	"agenthost/pkg/store/sqlstore/sqlite"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
@@ -96,9 +99,14 @@ func New(t testing.TB, opts *Options) *Env {
 	return &Env{Host: h, Store: st, Loader: loader.New(Kinds(), opts.Loader)}
 }
 
+// Engines returns the engines of session databases.
+func Engines() sqlstore.Engines {
+	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}
+}
+
 // Schemes returns the schemes of all stores.
 func Schemes() []storeurl.Scheme {
-	return slices.Concat(sqlstore.Schemes(), vertexstore.Schemes(), bucketstore.Schemes())
+	return slices.Concat(Engines().Schemes(), vertexstore.Schemes(), bucketstore.Schemes())
 }
 
 // Kinds returns the kinds of the program agenthost.

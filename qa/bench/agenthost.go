@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/sqlstore/sqlite"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/pkg/template"
 )
@@ -33,7 +34,7 @@ func (agenthost) Open(ctx context.Context, s Setup) (Chat, error) {
 	if s.Dir != "" {
 		url = "sqlite:///" + filepath.Join(s.Dir, "agenthost.db") + "?synchronous=" + strings.ToLower(s.Synchronous)
 	}
-	opened, err := storeurl.Open(ctx, url, &storeurl.Options{Schemes: sqlstore.Schemes()})
+	opened, err := storeurl.Open(ctx, url, &storeurl.Options{Schemes: sqlstore.Engines{sqlite.Engine()}.Schemes()})
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}

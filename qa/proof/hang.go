@@ -12,7 +12,6 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 )
 
@@ -32,7 +31,7 @@ func hangRows(ctx context.Context, s *sandbox) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := storeurl.Open(ctx, addTimeout(proxy.url()), &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, addTimeout(proxy.url()), &storeurl.Options{Schemes: databaseSchemes(), Artifacts: "memory:"})
 	if err != nil {
 		return nil, errors.Join(err, proxy.close())
 	}

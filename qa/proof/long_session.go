@@ -10,6 +10,9 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/sqlstore/mysql"
+	"agenthost/pkg/store/sqlstore/postgres"
+	"agenthost/pkg/store/sqlstore/sqlite"
 	"agenthost/pkg/store/storeurl"
 )
 
@@ -72,7 +75,7 @@ func (s *sandbox) fillSession(ctx context.Context, i, events int) (err error) {
 	if s.file != "" {
 		url += "?synchronous=normal"
 	}
-	st, err := storeurl.Open(ctx, url, &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, url, &storeurl.Options{Schemes: databaseSchemes(), Artifacts: "memory:"})
 	if err != nil {
 		return err
 	}
@@ -159,4 +162,9 @@ func (s *sandbox) timeFirstGet(ctx context.Context, i int) (took time.Duration, 
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	return timedGet(ctx, st, i, nil)
+}
+
+// databaseSchemes returns the schemes of all databases.
+func databaseSchemes() []storeurl.Scheme {
+	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}.Schemes()
 }

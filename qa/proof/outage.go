@@ -11,7 +11,6 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 )
 
@@ -80,7 +79,7 @@ func (s *sandbox) runOutages(ctx context.Context, pauses []time.Duration, ackFir
 	if o.fault, err = newFaultInjector(s); err != nil {
 		return nil, err
 	}
-	if o.store, err = storeurl.Open(ctx, o.fault.url(), &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"}); err != nil {
+	if o.store, err = storeurl.Open(ctx, o.fault.url(), &storeurl.Options{Schemes: databaseSchemes(), Artifacts: "memory:"}); err != nil {
 		return nil, errors.Join(err, o.fault.close())
 	}
 	quit := make(chan struct{})

@@ -16,7 +16,6 @@ import (
 	"agenthost/internal/fake/fakevertex"
 	"agenthost/internal/safe"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/wing/vertex/vertexstore"
 )
@@ -58,7 +57,7 @@ func startVertex(seed uint64) (*lossyVertex, error) {
 
 // openStoreAt opens a store, with the defaults that the URL needs.
 func openStoreAt(ctx context.Context, url string) (*store.Store, error) {
-	o := &storeurl.Options{Schemes: slices.Concat(sqlstore.Schemes(), vertexstore.Schemes()), Artifacts: "memory:"}
+	o := &storeurl.Options{Schemes: slices.Concat(databaseSchemes(), vertexstore.Schemes()), Artifacts: "memory:"}
 	if url == vertexURL {
 		o.Memory = "memory:"
 	}

@@ -46,8 +46,8 @@ func (emptyDatabase) Unwrap() error { return fs.ErrNotExist }
 // checkDatabase checks a database before it is opened, because opening a file to
 // write may change it, and returns its schema version. A file that is missing is
 // left to opening.
-func (o *Options) checkDatabase(ctx context.Context, url string) (version int64, err error) {
-	r, err := openReadOnly(ctx, url)
+func (all Engines) checkDatabase(ctx context.Context, url string, o *Options) (version int64, err error) {
+	r, err := all.openReadOnly(ctx, url)
 	if errors.Is(err, fs.ErrNotExist) && o.Access != store.AccessRead {
 		return 0, nil
 	}

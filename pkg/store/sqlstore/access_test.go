@@ -48,14 +48,14 @@ func TestAccessKeepsSchema(t *testing.T) {
 			for version := newestVersion() - 1; version > 0; version-- {
 				downgrade(t, url, version)
 				before := dumpSchema(t, url)
-				if _, err := Open(t.Context(), url, &Options{Access: store.AccessWrite}); err == nil || !strings.Contains(err.Error(), "this command requires") || !strings.Contains(err.Error(), "hint: run agenthost db migrate") {
+				if _, err := allEngines().Open(t.Context(), url, &Options{Access: store.AccessWrite}); err == nil || !strings.Contains(err.Error(), "this command requires") || !strings.Contains(err.Error(), "hint: run agenthost db migrate") {
 					t.Errorf("opening version %d to write = %v", version, err)
 				}
 				readOldSchema(t, url, version)
 				diff(t, "schema", before, dumpSchema(t, url))
 			}
 			var log strings.Builder
-			d, err := Open(t.Context(), url, &Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+			d, err := allEngines().Open(t.Context(), url, &Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestAccessKeepsSchema(t *testing.T) {
 // has no table of revisions.
 func readOldSchema(t *testing.T, url string, version int64) {
 	t.Helper()
-	d, err := Open(t.Context(), url, &Options{Access: store.AccessRead})
+	d, err := allEngines().Open(t.Context(), url, &Options{Access: store.AccessRead})
 	if version < oldestReadable() {
 		if err == nil || !strings.Contains(err.Error(), "commands that only read require 5 or later; hint: run agenthost db migrate") {
 			t.Errorf("opening version %d to read = %v", version, err)
@@ -108,7 +108,7 @@ func TestAccessReadRejectsWrites(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			url := be.url(t)
 			closeStore(t, openStore(t, url, nil))
-			d, err := Open(t.Context(), url, &Options{Access: store.AccessRead})
+			d, err := allEngines().Open(t.Context(), url, &Options{Access: store.AccessRead})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestAccessReadWithoutDatabase(t *testing.T) {
 			mustSucceed(t, "creating a folder", os.Mkdir(filepath.Dir(path), 0o700))
 			mustSucceed(t, "creating a file", os.WriteFile(path, nil, 0o600))
 		}
-		_, err := Open(t.Context(), "sqlite:///"+path, &Options{Access: store.AccessRead})
+		_, err := allEngines().Open(t.Context(), "sqlite:///"+path, &Options{Access: store.AccessRead})
 		wantErr(t, file, err, fs.ErrNotExist, "")
 	}
 	if all, err := os.ReadDir(filepath.Join(dir, "sub")); err != nil || len(all) != 1 {

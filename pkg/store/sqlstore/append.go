@@ -12,6 +12,7 @@ import (
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
 // AppendEvent is a method of [store.SessionBackend].
@@ -119,7 +120,7 @@ func (w *writer) insertEvent(a *appendJob, d dialect) error {
 	}
 	ev := a.Event
 	res, err := w.stmt.insert.ExecContext(w.ctx, id, a.Version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text, a.Epoch, a.provenance)
-	if err != nil && d.isConflict(err) {
+	if err != nil && d.hasFault(err, engine.Conflict) {
 		return errConflict
 	}
 	if err != nil {
@@ -230,7 +231,7 @@ func (w *writer) appendBatch(jobs []*job) error {
 		return nil
 	}
 	err := w.dialect.server.appendBatch(w, known)
-	if err != nil && len(known) == 1 && w.dialect.isConflict(err) {
+	if err != nil && len(known) == 1 && w.dialect.hasFault(err, engine.Conflict) {
 		return fmt.Errorf("%w: %w", errConflict, err)
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
 // headForBulkSQL reads the last event and the lease epoch of a session, before a
@@ -54,7 +55,7 @@ func (b *Database) AppendEvents(ctx context.Context, recs []store.AppendRecord) 
 		return w.writeStates(cells)
 	}
 	err := b.writerFor(first.Key).executeJob(ctx, j)
-	if err != nil && b.dialect.isConflict(err) {
+	if err != nil && b.dialect.hasFault(err, engine.Conflict) {
 		err = fmt.Errorf("event %w: %w", session.ErrExists, err)
 	}
 	return results, err

@@ -13,6 +13,7 @@ import (
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
 // The circuit breaker of a database server that may stop answering while its connections stay
@@ -38,9 +39,6 @@ const (
 	probeInterval = 500 * time.Millisecond
 	silenceLimit  = 3 * time.Second
 )
-
-// defaultTimeout is the deadline of a request without the URL parameter timeout.
-const defaultTimeout = 10 * time.Second
 
 // A breaker is safe for concurrent use.
 type breaker struct {
@@ -286,7 +284,7 @@ func (k *breaker) beginProbes(ctx context.Context, answered chan<- bool) {
 
 // isAnswered makes one probe.
 func (k *breaker) isAnswered(ctx context.Context, probe func(ctx context.Context) error) bool {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, engine.ConnectTimeout)
 	defer cancel()
 	err := probe(ctx)
 	return ctx.Err() == nil && (err == nil || !errors.Is(err, errNoneIdle) && k.isAnswer(err))
@@ -387,7 +385,7 @@ func (k *breaker) logPanic(p *safe.Panic) { p.Log(k.logger, "probing the databas
 // isAnswer reports whether the server returned an error, as opposed to the network. A file has no
 // network.
 func (d dialect) isAnswer(err error) bool {
-	if d.server == nil || d.server.isConnectionLimit(err) {
+	if d.server == nil || d.isConnectionLimit(err) {
 		return true
 	}
 	return !errors.Is(err, errUnreachable) && !errors.Is(err, errSilent) && !errors.Is(err, errTimeout) &&

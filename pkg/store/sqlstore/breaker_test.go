@@ -12,11 +12,12 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/postgres"
 )
 
 // newTestBreaker returns a breaker whose probes are answered while the server is not silent.
 func newTestBreaker(silent *atomic.Bool, probes *atomic.Int64, log *logged) *breaker {
-	k := newBreaker(postgresDialect(1), defaultTimeout, &connSet{}, slog.New(slog.NewTextHandler(log, nil)))
+	k := newBreaker(postgresDialect(postgres.Engine().Classify, 1), defaultTimeout, &connSet{}, slog.New(slog.NewTextHandler(log, nil)))
 	k.probe = func(ctx context.Context) error {
 		probes.Add(1)
 		if silent.Load() {

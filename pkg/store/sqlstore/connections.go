@@ -10,8 +10,11 @@ import (
 	"net"
 	"time"
 
+	"gorm.io/gorm"
+
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
 // A server may allow fewer connections than the pool has. Then the writers share
@@ -51,7 +54,7 @@ func (b *Database) retryConnected(ctx context.Context, read func(ctx context.Con
 		switch {
 		case !again:
 			return b.dialect.classifyError(err)
-		case b.dialect.server.isConnectionLimit(err):
+		case b.dialect.isConnectionLimit(err):
 			b.shrinkReaders(r.n)
 		default:
 			b.closeIdleReaders()
@@ -82,18 +85,18 @@ func (d *dialect) classifyError(err error) error {
 	switch {
 	case err == nil || errors.Is(err, session.ErrUnavailable):
 		return err
-	case d.isUnwritable(err):
+	case d.hasFault(err, engine.Unwritable):
 		state = errUnwritable
 	case d.server == nil:
 		return err
-	case d.server.isConnectionLimit(err):
+	case d.isConnectionLimit(err):
 		state = errNoConnection
 	case d.isConnectionLost(err):
 		state = errUnreachable
 	default:
 		return err
 	}
-	return fmt.Errorf("%w: %s", state, connectReason(err))
+	return fmt.Errorf("%w: %s", state, engine.ConnectReason(err))
 }
 
 // isConnectionLost reports whether the connection, not the statement, caused an
@@ -101,7 +104,12 @@ func (d *dialect) classifyError(err error) error {
 func (d dialect) isConnectionLost(err error) bool {
 	var network net.Error
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.EOF) ||
-		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) || d.server.isConnectionLost(err)
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) || d.hasFault(err, engine.Lost)
+}
+
+// isConnectionLimit reports whether the server has no free connection.
+func (d dialect) isConnectionLimit(err error) bool {
+	return d.hasFault(err, engine.Limited) || errors.Is(err, errNoConnection)
 }
 
 // The limits of retries: the number of attempts after a conflict and their total time, and
@@ -128,10 +136,10 @@ func (r *retries) nextPause(d *dialect, err error) (time.Duration, bool) {
 	switch {
 	case d.server == nil || err == nil:
 		return 0, false
-	case d.server.isConnectionLimit(err):
+	case d.isConnectionLimit(err):
 		most = maxConnectionWait
 	case d.isConnectionLost(err):
-	case d.server.isRetryable(err) && r.n+1 < maxConflictAttempts:
+	case d.hasFault(err, engine.Aborted) && r.n+1 < maxConflictAttempts:
 		most = maxConflictTime
 	default:
 		return 0, false
@@ -150,11 +158,11 @@ func retryOpen[T any](ctx context.Context, d dialect, open func() (T, error)) (T
 	var r retries
 	for {
 		opened, err := open()
-		var openErr *openError
+		var openErr *engine.UnreachableError
 		if err != nil && !errors.As(err, &openErr) && d.isConnectionLost(err) {
-			err = newUnreachableError(err)
+			err = engine.NewUnreachableError(err, d.classify(err))
 		}
-		if err == nil || !d.server.isConnectionLimit(err) {
+		if err == nil || !d.isConnectionLimit(err) {
 			return opened, err
 		}
 		pause, again := r.nextPause(&d, err)
@@ -162,6 +170,17 @@ func retryOpen[T any](ctx context.Context, d dialect, open func() (T, error)) (T
 			return opened, err
 		}
 	}
+}
+
+func closePool(db *gorm.DB) error {
+	if db == nil || db.ConnPool == nil {
+		return nil
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return err
+	}
+	return pool.Close()
 }
 
 func sleepContext(ctx context.Context, d time.Duration) error {

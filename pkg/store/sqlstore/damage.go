@@ -8,10 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	engine "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"agenthost/pkg/session"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
 // Damage is what a database check reports, as opposed to a failure of the check: pages
@@ -19,27 +17,8 @@ import (
 // are missing.
 
 // isDamage reports whether an error of a query is damage of the database.
-func isDamage(err error) bool {
-	if e := (*engine.Error)(nil); errors.As(err, &e) {
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-			return true
-		}
-		switch e.Code() {
-		case sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS:
-			return true
-		}
-		return strings.Contains(e.Error(), "no such table") || strings.Contains(e.Error(), "no such column")
-	}
-	switch sqlState(err) {
-	case "XX001", "XX002", "22021", "42P01", "42703":
-		return true
-	}
-	switch mysqlCode(err) {
-	case 1034, 1035, 1194, 1195, 1712, 1877, 1146, 1054:
-		return true
-	}
-	return err != nil && strings.Contains(err.Error(), "sql: Scan error on column")
+func (e *readEngine) isDamage(err error) bool {
+	return err != nil && (e.classify(err).Has(engine.Damaged) || strings.Contains(err.Error(), "sql: Scan error on column"))
 }
 
 // renewSnapshot ends the view and begins another one.
@@ -98,10 +77,10 @@ func (v *verifier) listReadable(ctx context.Context) ([]session.Key, error) {
 
 // skipDamage returns an error that is not damage, and continues after damage.
 func (v *verifier) skipDamage(ctx context.Context, err error) error {
-	if !isDamage(err) {
+	if !v.r.engine.isDamage(err) {
 		return fmt.Errorf("reading the sessions: %w", err)
 	}
-	if err := v.r.renewSnapshot(ctx); err != nil && !isDamage(err) {
+	if err := v.r.renewSnapshot(ctx); err != nil && !v.r.engine.isDamage(err) {
 		return fmt.Errorf("reading the sessions: %w", err)
 	}
 	return nil

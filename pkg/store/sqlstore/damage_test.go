@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestVerifyDamagedPages(t *testing.T) {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "x.db")
 		mustSucceed(t, "writing", os.WriteFile(path, content, 0o600))
-		v, err := Verify(t.Context(), "sqlite:///"+path)
+		v, err := allEngines().Verify(t.Context(), "sqlite:///"+path)
 		if err != nil {
 			t.Fatalf("the check failed: %v", err)
 		}
@@ -89,7 +90,7 @@ func TestVerifyMissingTable(t *testing.T) {
 			createSession(t, s, alice, map[string]any{"k": 1})
 			closeStore(t, s)
 			execSQL(t, url, "ALTER TABLE states RENAME TO lost")
-			v, err := Verify(t.Context(), url)
+			v, err := allEngines().Verify(t.Context(), url)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +120,8 @@ func TestDamageErrors(t *testing.T) {
 		{&driver.MySQLError{Number: 1045}, false},
 		{fmt.Errorf("reading: %w", errors.New(`sql: Scan error on column index 0, name "seq"`)), true},
 	} {
-		if got := isDamage(tt.err); got != tt.want {
+		got := slices.ContainsFunc(allEngines(), func(e *Engine) bool { return (&readEngine{classify: e.Classify}).isDamage(tt.err) })
+		if got != tt.want {
 			t.Errorf("isDamage(%v) = %t", tt.err, got)
 		}
 	}

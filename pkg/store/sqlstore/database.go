@@ -17,6 +17,7 @@ import (
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
 // Options configure a database. Nil and the zero value are valid.
@@ -140,6 +141,8 @@ func (b *Database) isClosed() bool { return b.writers[0].isClosed() }
 
 // A dialect holds what differs between SQL engines.
 type dialect struct {
+	// classify returns what an error of the driver means.
+	classify func(error) engine.Fault
 	// begin begins a write transaction.
 	begin string
 	// upsert writes a state row. Parameters: app, user, session, key, value.
@@ -152,9 +155,6 @@ type dialect struct {
 	lockRow string
 	// tableOptions follows the closing parenthesis of CREATE TABLE.
 	tableOptions func(table string) string
-	// isConflict matches violations of a unique index, a foreign key or NOT
-	// NULL.
-	isConflict func(error) bool
 	// now is an expression for the database clock in microseconds. If it is
 	// empty, all processes run on one machine and use its clock.
 	now string
@@ -174,11 +174,12 @@ type dialect struct {
 	questionMarks bool
 	// writerCount is the number of writers; 0 means one.
 	writerCount int
-	// isUnwritable matches errors of a database that is full or read-only.
-	isUnwritable func(error) bool
 	// server holds what a database server needs; nil for a file.
 	server *serverDialect
 }
+
+// hasFault reports whether an error is one of the driver with a meaning.
+func (d dialect) hasFault(err error, f engine.Fault) bool { return d.classify(err).Has(f) }
 
 // serverDialect holds what a dialect needs for a database server.
 type serverDialect struct {
@@ -187,14 +188,6 @@ type serverDialect struct {
 	// lockSQL waits for the schema lock and returns 1 when it holds it. The
 	// lock ends with the transaction, or with unlockSQL.
 	lockSQL, unlockSQL string
-	// isConnectionLost matches errors after which the connection or the server
-	// is unusable. Errors common to all engines are already covered.
-	isConnectionLost func(error) bool
-	// isConnectionLimit matches errors of a server that has no free connection.
-	isConnectionLimit func(error) bool
-	// isRetryable matches errors of a transaction that the server aborted in
-	// favor of another one.
-	isRetryable func(error) bool
 	// appendBatch executes appends with known head ids. Each gets its number,
 	// or its job gets errConflict. An error rolls back all.
 	appendBatch func(w *writer, jobs []*job) error

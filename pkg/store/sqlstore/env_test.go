@@ -19,6 +19,9 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/memstore"
+	"agenthost/pkg/store/sqlstore/mysql"
+	"agenthost/pkg/store/sqlstore/postgres"
+	"agenthost/pkg/store/sqlstore/sqlite"
 )
 
 // A testBackend is a row of the table that the tests of all engines run over.
@@ -26,6 +29,9 @@ type testBackend struct {
 	name string
 	url  func(t testing.TB) string
 }
+
+// allEngines returns the engines with the drivers of all tests.
+func allEngines() Engines { return Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()} }
 
 func backends() []testBackend {
 	return []testBackend{
@@ -82,7 +88,7 @@ func openStore(t testing.TB, url string, opts *store.Options) *testStore {
 	s.backends = memstore.NewBackends()
 	if url != "memory:" {
 		var err error
-		if s.db, err = Open(t.Context(), url, &Options{Owner: s.opts.Owner, Clock: s.opts.Clock, Logger: s.opts.Logger}); err != nil {
+		if s.db, err = allEngines().Open(t.Context(), url, &Options{Owner: s.opts.Owner, Clock: s.opts.Clock, Logger: s.opts.Logger}); err != nil {
 			t.Fatal(err)
 		}
 		s.backends = s.db.Backends()

@@ -15,6 +15,7 @@ import (
 	"agenthost/internal/codec"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
 // importLeaseTimeout is how long an import waits for a session with an active
@@ -24,6 +25,7 @@ const importLeaseTimeout = time.Second
 // An Importer imports sessions into a database that hosts may be using. It is
 // not safe for concurrent use.
 type Importer struct {
+	engines  Engines
 	url      string
 	backend  *Database // nil in a rehearsal
 	store    *store.Store
@@ -32,8 +34,8 @@ type Importer struct {
 
 // OpenImporter opens a database to import into, and creates a missing one, but
 // does not migrate an older schema. A rehearsal (dry run) only reports what an import would do.
-func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool) (*Importer, error) {
-	i := &Importer{url: url}
+func (all Engines) OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool) (*Importer, error) {
+	i := &Importer{engines: all, url: url}
 	if strings.HasPrefix(url, "memory:") {
 		return nil, errors.New("cannot import into memory: name a database")
 	}
@@ -43,7 +45,7 @@ func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool
 	o := opts.withDefaults()
 	o.Access = store.AccessWrite
 	var err error
-	i.store, i.backend, err = openPlainStore(ctx, url, o)
+	i.store, i.backend, err = all.openPlainStore(ctx, url, o)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +54,7 @@ func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool
 
 // openExisting opens a view of the current database.
 func (i *Importer) openExisting(ctx context.Context) error {
-	r, err := OpenReadOnly(ctx, i.url)
+	r, err := i.engines.OpenReadOnly(ctx, i.url)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -87,7 +89,7 @@ func (i *Importer) readExisting(ctx context.Context, show func(r *ReadOnly) erro
 		}
 		return show(i.existing)
 	}
-	e, _, err := findReadEngine(i.url)
+	e, _, err := i.engines.findReadEngine(i.url)
 	if err != nil {
 		return err
 	}
@@ -327,7 +329,7 @@ func (b *Database) importSession(ctx context.Context, p *importPlan) error {
 		return err
 	}
 	err = b.writerFor(p.Key).executeJob(ctx, j)
-	if err != nil && b.dialect.isConflict(err) {
+	if err != nil && b.dialect.hasFault(err, engine.Conflict) {
 		err = fmt.Errorf("%w: %w", session.ErrStale, err)
 	}
 	return err

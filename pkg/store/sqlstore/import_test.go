@@ -24,7 +24,7 @@ func newImport(n int) *Import {
 
 func openImporter(t *testing.T, url string) *Importer {
 	t.Helper()
-	i, err := OpenImporter(t.Context(), url, nil, false)
+	i, err := allEngines().OpenImporter(t.Context(), url, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestImportRevisions(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
 		for _, written := range []bool{true, false} {
-			r, err := OpenReadOnly(t.Context(), source)
+			r, err := allEngines().OpenReadOnly(t.Context(), source)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +181,7 @@ func TestImportResults(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
 		for _, written := range []bool{true, false} {
-			r, err := OpenReadOnly(t.Context(), source)
+			r, err := allEngines().OpenReadOnly(t.Context(), source)
 			if err != nil {
 				t.Fatal(err)
 			}

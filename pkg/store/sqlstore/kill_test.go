@@ -23,7 +23,7 @@ const childSessions = 8
 // appendForever prints "session event" on stdout after each acknowledged append.
 func appendForever(url string) int {
 	ctx := context.Background()
-	s, _, err := openPlainStore(ctx, url, nil)
+	s, _, err := allEngines().openPlainStore(ctx, url, nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -20,6 +20,11 @@ const (
 	endLeaseSQL   = `UPDATE sessions SET lease_until = 0 WHERE pk = $1 AND lease_epoch = $2`
 )
 
+// takeSweepSQL also takes a sweep that ends later than two terms from now: the clock ran ahead when
+// it was reserved.
+const takeSweepSQL = `UPDATE retention_sweeps SET owner = $1, until_time = {now} + $2
+ WHERE app_name = $3 AND (owner = $1 OR until_time <= {now} OR until_time > {now} + $2 + $2)`
+
 // AcquireLease is a method of [store.SessionBackend].
 func (b *Database) AcquireLease(ctx context.Context, g *store.LeaseGrant) (holder string, err error) {
 	if g.Epoch != 0 {

@@ -2,27 +2,11 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"testing"
-)
 
-// Engines that speak the protocol of MySQL, but lack its locks, are rejected by name.
-func TestMySQLEngines(t *testing.T) {
-	for _, tt := range []struct{ version, collation, err string }{
-		{"8.0.36", "utf8mb4_0900_bin", ""},
-		{"10.11.19-MariaDB-0+deb12u1", "utf8mb4_nopad_bin", ""},
-		{"5.7.25-TiDB-v5.4.0", "", `TiDB is not supported, the version of the server is "5.7.25-TiDB-v5.4.0"; hint: use MySQL, MariaDB or PostgreSQL`},
-		{"8.0.30-Vitess", "", `Vitess is not supported, the version of the server is "8.0.30-Vitess"; hint: use MySQL, MariaDB or PostgreSQL`},
-	} {
-		got, err := selectCollation(tt.version)
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		if got != tt.collation || text != tt.err {
-			t.Errorf("%s: %s, %s", tt.version, got, text)
-		}
-	}
-}
+	driver "github.com/go-sql-driver/mysql"
+)
 
 // Until an append has committed, no other transaction locks the session, not even for
 // reading: its lease cannot be taken between the check of the epoch and the event.
@@ -33,6 +17,7 @@ func TestAppendLocksSession(t *testing.T) {
 	if err := s.db.reads.QueryRowContext(t.Context(), "SELECT pk FROM sessions").Scan(&id); err != nil {
 		t.Fatal(err)
 	}
+	var locked *driver.MySQLError
 	tryLock := func() error {
 		tx, err := s.db.reads.BeginTx(t.Context(), nil)
 		if err != nil {
@@ -57,7 +42,7 @@ func TestAppendLocksSession(t *testing.T) {
 			if err := lock(w); err != nil {
 				return err
 			}
-			if err := tryLock(); mysqlCode(err) != 1205 {
+			if err := tryLock(); !errors.As(err, &locked) || locked.Number != 1205 {
 				t.Errorf("%s: another transaction locks the session, %v", name, err)
 			}
 			return nil

@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// connectTimeout is the default limit of connecting to one address, and that of a probe.
-const connectTimeout = 5 * time.Second
-
 // The kernel closes a connection whose peer is gone after about deadPeerTimeout, also while a
 // statement runs that has no deadline.
 const deadPeerTimeout = 30 * time.Second

@@ -1,101 +1,15 @@
 package sqlstore
 
 import (
-	"context"
 	"database/sql"
-	"database/sql/driver"
-	"errors"
-	"slices"
-	"strings"
 
-	"gorm.io/driver/postgres"
-	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
-	"gorm.io/gorm/migrator"
-	"gorm.io/gorm/schema"
-
-	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// postgresParams returns the parameters of a PostgreSQL URL. All but pool_size
-// have their libpq meaning; ssl is asyncpg's name of sslmode.
-func postgresParams() []parameter {
-	return []parameter{
-		{"sslmode", "ssl"},
-		{"sslrootcert"},
-		{"sslcert"},
-		{"sslkey"},
-		{"connect_timeout"},
-		{"application_name"},
-		{"search_path"},
-		{"synchronous_commit"},
-		{"target_session_attrs"},
-		{"default_query_exec_mode"},
-		{"statement_cache_capacity"},
-		{"host"},
-		{"pool_size"},
-		{"timeout"},
-	}
-}
-
-// openPostgresURL opens the database of a URL: postgres://user@host/database.
-func openPostgresURL(ctx context.Context, rest string, o *Options) (*Database, error) {
-	u, err := parseServer(rest, "5432", postgresParams())
-	if err != nil {
-		return nil, err
-	}
-	place, err := parsePostgres(u)
-	if err != nil {
-		return nil, err
-	}
-	d := postgresDialect(u.writerCount())
-	return retryOpen(ctx, d, func() (*Database, error) {
-		schema, err := findSchema(ctx, place)
-		if err != nil {
-			return nil, err
-		}
-		connector := newPostgresConnector(place, schema)
-		connector.readOnly = o.Access == store.AccessRead
-		return newServerBackend(ctx, d, u, func() (*gorm.DB, error) { return openPostgres(connector) }, o)
-	})
-}
-
-func openPostgres(connector driver.Connector) (*gorm.DB, error) {
-	pool := sql.OpenDB(connector)
-	db, err := gorm.Open(postgresDialector{postgres.Dialector{Config: &postgres.Config{Conn: pool}}}, gormConfig())
-	if err != nil {
-		return nil, errors.Join(err, pool.Close())
-	}
-	return db, nil
-}
-
-func gormConfig() *gorm.Config {
-	return &gorm.Config{Logger: logger.Discard, SkipDefaultTransaction: true, DisableAutomaticPing: true}
-}
-
-// postgresDialector makes ids compare and sort byte by byte, so that indexes do
-// not depend on collations of the operating system, which change.
-type postgresDialector struct{ postgres.Dialector }
-
-// DataTypeOf returns the type of a column.
-func (d postgresDialector) DataTypeOf(f *schema.Field) string {
-	t := d.Dialector.DataTypeOf(f)
-	if strings.HasPrefix(t, "varchar") {
-		t += ` COLLATE "C"`
-	}
-	return t
-}
-
-// Migrator migrates tables with the types of this dialector.
-func (d postgresDialector) Migrator(db *gorm.DB) gorm.Migrator {
-	return postgres.Migrator{Migrator: migrator.Migrator{Config: migrator.Config{
-		DB: db, Dialector: d, CreateIndexAfterCreateTable: true,
-	}}}
-}
-
-func postgresDialect(lanes int) dialect {
+func postgresDialect(classify func(error) engine.Fault, lanes int) dialect {
 	return dialect{
-		begin: "BEGIN",
+		classify: classify,
+		begin:    "BEGIN",
 		upsert: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, $5)
  ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value`,
 		reserve: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, 'null')
@@ -108,21 +22,13 @@ func postgresDialect(lanes int) dialect {
  ON CONFLICT DO NOTHING`,
 		now:          "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
 		tableOptions: func(string) string { return "" },
-		isConflict: func(err error) bool {
-			code := sqlState(err)
-			return code == "23505" || code == "23503" || code == "23502"
-		},
-		isUnwritable: func(err error) bool { return slices.Contains([]string{"25006", "53100"}, sqlState(err)) },
 		snapshot:     sql.LevelRepeatableRead,
 		writerCount:  lanes,
 		server: &serverDialect{
-			lockSQL:           "SELECT 1 FROM pg_advisory_xact_lock(hashtext('agenthost ' || current_schema()))",
-			isConnectionLost:  isConnectionLostPostgres,
-			isConnectionLimit: isConnectionLimitPostgres,
-			isRetryable:       func(err error) bool { code := sqlState(err); return code == "40001" || code == "40P01" },
-			appendBatch:       appendPostgres,
-			headsSQL:          headsPostgresSQL,
-			atomic:            true,
+			lockSQL:     "SELECT 1 FROM pg_advisory_xact_lock(hashtext('agenthost ' || current_schema()))",
+			appendBatch: appendPostgres,
+			headsSQL:    headsPostgresSQL,
+			atomic:      true,
 		},
 	}
 }

@@ -59,7 +59,7 @@ func TestProvenanceStored(t *testing.T) {
 // copySession imports alice's session from one database into another.
 func copySession(t *testing.T, from, to string) {
 	t.Helper()
-	r, err := OpenReadOnly(t.Context(), from)
+	r, err := allEngines().OpenReadOnly(t.Context(), from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestProvenanceOfOlderSchema(t *testing.T) {
 			diff(t, "plain rewind", session.Provenance{Unverified: true}, events[3].Provenance)
 			diff(t, "forged call", session.Provenance{Imported: true, Unverified: true}, events[4].Provenance)
 			diff(t, "metadata of the rewind", map[string]any(nil), events[2].CustomMetadata)
-			v, err := Verify(t.Context(), url)
+			v, err := allEngines().Verify(t.Context(), url)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,11 +13,8 @@ import (
 	"strconv"
 	"strings"
 
-	driver "github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
 // A ReadOnly is a consistent read-only view of a database. It is not safe for
@@ -27,7 +24,7 @@ type ReadOnly struct {
 	// Engine is the name of the database engine, Version its version.
 	Engine, Version string
 
-	engine readEngine
+	engine *readEngine
 	rest   string // the URL after the colon
 	db     *sql.DB
 	tx     *sql.Tx
@@ -36,19 +33,19 @@ type ReadOnly struct {
 	schema int64
 }
 
-// OpenReadOnly opens the database of a URL in the forms of [Open], also one of
+// OpenReadOnly opens the database of a URL in the forms of [Engines.Open], also one of
 // another program. It creates and changes nothing. A missing database is
 // [fs.ErrNotExist].
-func OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
-	r, err := openReadOnly(ctx, url)
+func (all Engines) OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
+	r, err := all.openReadOnly(ctx, url)
 	if err != nil {
 		return nil, fmt.Errorf("opening %q: %w", store.Redacted(url), err)
 	}
 	return r, nil
 }
 
-func openReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
-	e, rest, err := findReadEngine(url)
+func (all Engines) openReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
+	e, rest, err := all.findReadEngine(url)
 	var db *sql.DB
 	if err == nil {
 		db, err = e.open(rest)
@@ -58,7 +55,7 @@ func openReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
 	}
 	r := &ReadOnly{engine: e, rest: rest, db: db}
 	if err := r.beginSnapshot(ctx, rest); err != nil {
-		return nil, errors.Join(sqliteInterrupt(ctx, err), r.Close())
+		return nil, errors.Join(e.contextError(ctx, err), r.Close())
 	}
 	return r, nil
 }
@@ -100,7 +97,7 @@ func (r *ReadOnly) Query(ctx context.Context, query string, args ...any) (*sql.R
 		query = numberParameters(query)
 	}
 	rows, err := r.tx.QueryContext(ctx, query, args...)
-	return rows, sqliteInterrupt(ctx, err)
+	return rows, r.engine.contextError(ctx, err)
 }
 
 func numberParameters(query string) string {
@@ -122,7 +119,7 @@ func (r *ReadOnly) Each(ctx context.Context, scan func(*sql.Rows) error, query s
 	if err != nil {
 		return err
 	}
-	return sqliteInterrupt(ctx, scanRows(rows, scan))
+	return r.engine.contextError(ctx, scanRows(rows, scan))
 }
 
 // eachOnOwnConn is Each on a separate connection, which does not affect the
@@ -132,7 +129,7 @@ func (r *ReadOnly) eachOnOwnConn(ctx context.Context, scan func(*sql.Rows) error
 	if err == nil {
 		err = scanRows(rows, scan)
 	}
-	return sqliteInterrupt(ctx, err)
+	return r.engine.contextError(ctx, err)
 }
 
 func scanRows(rows *sql.Rows, scan func(*sql.Rows) error) error {
@@ -205,12 +202,12 @@ func (r *ReadOnly) Ours(ctx context.Context) (bool, error) {
 
 // refuseForeignFile checks a database file before it is opened, because opening
 // changes the journal mode. A server's database is not changed before the check
-// in Open.
-func refuseForeignFile(ctx context.Context, url string) error {
-	if e, _, err := findReadEngine(url); err != nil || !e.file {
+// in [Engines.Open].
+func (all Engines) refuseForeignFile(ctx context.Context, url string) error {
+	if e, _, err := all.findReadEngine(url); err != nil || !e.file {
 		return nil // opening returns the error
 	}
-	r, err := OpenReadOnly(ctx, url)
+	r, err := all.OpenReadOnly(ctx, url)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -261,8 +258,8 @@ func (r *ReadOnly) readSchemaVersion(ctx context.Context) (at int64, err error) 
 // A readEngine holds what differs between SQL engines for read-only access. The
 // result of a query is the first column of its first row.
 type readEngine struct {
-	// scheme is the first URL scheme of the engine.
-	scheme string
+	// classify returns what an error of the driver means.
+	classify func(error) engine.Fault
 	// file reports that the database is a file.
 	file bool
 	// open gets the URL after the colon.
@@ -294,32 +291,41 @@ type integrityQuery struct {
 	ownConn bool
 }
 
-// readEngines returns all readable engines.
-func readEngines() []readEngine {
-	return []readEngine{sqliteReadEngine(), postgresReadEngine(), mysqlReadEngine()}
-}
-
 // findReadEngine returns the engine of a URL and the rest after the colon.
-func findReadEngine(url string) (e readEngine, rest string, err error) {
+func (all Engines) findReadEngine(url string) (r *readEngine, rest string, err error) {
 	if strings.HasPrefix(url, "memory:") {
-		return e, "", errors.New("memory: cannot be read by another process: name a database")
+		return nil, "", errors.New("memory: cannot be read by another process: name a database")
 	}
-	s, rest, err := findScheme(url)
+	e, rest, err := all.findEngine(url)
 	if err != nil {
-		return e, "", err
+		return nil, "", err
 	}
-	i := slices.IndexFunc(readEngines(), func(e readEngine) bool { return e.scheme == s.names[0] })
-	if i < 0 {
-		return e, "", fmt.Errorf("%s cannot be read by another process: name a database", s.form)
+	switch e.Kind {
+	case engine.SQLite:
+		r = sqliteReadEngine(e)
+	case engine.MySQL:
+		r = mysqlReadEngine(e)
+	default:
+		r = postgresReadEngine(e)
 	}
-	return readEngines()[i], rest, nil
+	r.classify = e.Classify
+	return r, rest, nil
 }
 
-func sqliteReadEngine() readEngine {
-	return readEngine{
-		scheme:  "sqlite",
+// contextError returns the error of a context that has ended instead of SQLite's
+// "interrupted", which its driver returns from some statements that the end of their context
+// stopped. Other errors are returned unchanged.
+func (e *readEngine) contextError(ctx context.Context, err error) error {
+	if ctx.Err() != nil && e.classify(err).Has(engine.Interrupted) {
+		return ctx.Err()
+	}
+	return err
+}
+
+func sqliteReadEngine(e *Engine) *readEngine {
+	return &readEngine{
 		file:    true,
-		open:    openSQLiteReadOnly,
+		open:    func(rest string) (*sql.DB, error) { return openSQLiteReadOnly(e.File, rest) },
 		version: "SELECT 'SQLite ' || sqlite_version()",
 		bytes:   "SELECT c.page_count * s.page_size FROM pragma_page_count() c, pragma_page_size() s",
 		tables:  "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
@@ -334,7 +340,7 @@ func sqliteReadEngine() readEngine {
 	}
 }
 
-func openSQLiteReadOnly(rest string) (*sql.DB, error) {
+func openSQLiteReadOnly(e *engine.File, rest string) (*sql.DB, error) {
 	u, err := parseSQLite(rest)
 	if err != nil {
 		return nil, err
@@ -348,14 +354,15 @@ func openSQLiteReadOnly(rest string) (*sql.DB, error) {
 		return nil, fmt.Errorf("%s is a folder: name the database file in it", u.path)
 	}
 	params := url.Values{"mode": {"ro"}, "_query_only": {"1"}, "_busy_timeout": {formatMillis(u.timeout)}}
-	return sql.Open("sqlite", "file:"+(&url.URL{Path: u.path}).EscapedPath()+"?"+params.Encode())
+	return e.OpenPlain("file:" + (&url.URL{Path: u.path}).EscapedPath() + "?" + params.Encode())
 }
 
-func postgresReadEngine() readEngine {
-	return readEngine{
-		scheme:   "postgres",
-		open:     openPostgresReadOnly,
-		enter:    enterSearchPath,
+func postgresReadEngine(e *Engine) *readEngine {
+	return &readEngine{
+		open: func(rest string) (*sql.DB, error) { return openServerReadOnly(e.Server, rest) },
+		enter: func(ctx context.Context, tx *sql.Tx, rest string) error {
+			return enterSearchPath(ctx, tx, e.Server, rest)
+		},
 		numbered: true,
 		version:  "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)",
 		bytes: `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
@@ -377,40 +384,31 @@ func postgresIntegrity() []integrityQuery {
 	}
 }
 
-func openPostgresReadOnly(rest string) (*sql.DB, error) {
-	u, err := parseServer(rest, "5432", postgresParams())
+func openServerReadOnly(e *engine.Server, rest string) (*sql.DB, error) {
+	u, err := parseServer(rest, e)
 	if err != nil {
 		return nil, err
 	}
-	p, err := parsePostgres(u)
-	if err != nil {
-		return nil, err
-	}
-	if !p.modeGiven {
-		// A view runs each query once.
-		p.config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	}
-	return stdlib.OpenDB(*p.config), nil
+	return e.OpenPlain(&u.URL)
 }
 
 // enterSearchPath sets the search_path of a URL in a transaction.
-func enterSearchPath(ctx context.Context, tx *sql.Tx, rest string) error {
-	u, err := parseServer(rest, "5432", postgresParams())
+func enterSearchPath(ctx context.Context, tx *sql.Tx, e *engine.Server, rest string) error {
+	u, err := parseServer(rest, e)
 	if err != nil {
 		return err
 	}
-	path, ok := u.removeParam("search_path")
+	path, ok := u.RemoveParam("search_path")
 	if !ok {
 		return nil
 	}
-	_, err = tx.ExecContext(ctx, setSearchPath, path)
+	_, err = tx.ExecContext(ctx, "SELECT set_config('search_path', $1, true)", path)
 	return err
 }
 
-func mysqlReadEngine() readEngine {
-	return readEngine{
-		scheme: "mysql",
-		open:   openMySQLReadOnly,
+func mysqlReadEngine(e *Engine) *readEngine {
+	return &readEngine{
+		open: func(rest string) (*sql.DB, error) { return openServerReadOnly(e.Server, rest) },
 		version: `SELECT CASE WHEN version() LIKE '%MariaDB%' THEN concat('MariaDB ', substring_index(version(), '-', 1))
  ELSE concat('MySQL ', version()) END`,
 		bytes:  "SELECT cast(coalesce(sum(t.data_length + t.index_length), 0) AS signed) FROM information_schema.tables t WHERE t.table_schema = database()",
@@ -421,20 +419,4 @@ func mysqlReadEngine() readEngine {
 		tie:          "id",
 		arbitraryTie: true,
 	}
-}
-
-func openMySQLReadOnly(rest string) (*sql.DB, error) {
-	u, err := parseServer(rest, "3306", mysqlParams())
-	if err != nil {
-		return nil, err
-	}
-	config, err := mysqlConfig(u)
-	if err != nil {
-		return nil, err
-	}
-	connector, err := driver.NewConnector(config)
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(connector), nil
 }

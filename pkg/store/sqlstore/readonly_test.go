@@ -17,7 +17,7 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 			url := be.url(t)
 			s := openStore(t, url, nil)
 			createSession(t, s, alice, nil)
-			r, err := OpenReadOnly(t.Context(), url)
+			r, err := allEngines().OpenReadOnly(t.Context(), url)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -36,7 +36,7 @@ func TestReadOnlySnapshot(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			url := be.url(t)
 			s := openStore(t, url, nil)
-			r, err := OpenReadOnly(t.Context(), url)
+			r, err := allEngines().OpenReadOnly(t.Context(), url)
 			if err != nil {
 				t.Fatal(err)
 			}

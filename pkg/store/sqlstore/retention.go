@@ -39,11 +39,6 @@ const recordActiveSQL = `UPDATE sessions SET active_time = CASE WHEN create_time
  coalesce((SELECT h.timestamp FROM events h WHERE h.session_pk = sessions.pk ORDER BY h.seq DESC LIMIT 1), create_time) END
  WHERE pk IN (`
 
-// takeSweepSQL also takes a sweep that ends later than two terms from now: the clock ran ahead when
-// it was reserved.
-const takeSweepSQL = `UPDATE retention_sweeps SET owner = $1, until_time = {now} + $2
- WHERE app_name = $3 AND (owner = $1 OR until_time <= {now} OR until_time > {now} + $2 + $2)`
-
 // EarliestTime is a method of [store.RetentionRows].
 func (b *Database) EarliestTime(ctx context.Context, now time.Time) (time.Time, error) {
 	if b.dialect.now == "" {

@@ -7,19 +7,18 @@ import (
 	"agenthost/pkg/store/storeurl"
 )
 
-// Schemes returns the schemes of all engines: sqlite:, postgres: and mysql: with the driver
-// names of SQLAlchemy, for example postgresql+asyncpg:.
-func Schemes() []storeurl.Scheme {
-	var all []storeurl.Scheme
-	for _, s := range schemes() {
-		all = append(all, storeurl.Scheme{Names: s.names, Form: s.form, Database: openDatabase, Memories: openMemories})
+// Schemes returns the schemes of the engines for [storeurl.Options].
+func (all Engines) Schemes() []storeurl.Scheme {
+	var schemes []storeurl.Scheme
+	for _, e := range all {
+		schemes = append(schemes, storeurl.Scheme{Names: e.Names, Form: e.Form, Database: all.openDatabase, Memories: all.openMemories})
 	}
-	return all
+	return schemes
 }
 
 // openDatabase is the Database of a [storeurl.Scheme].
-func openDatabase(ctx context.Context, url string, o *storeurl.Options) (*store.Backends, string, error) {
-	d, err := Open(ctx, url, databaseOptions(o))
+func (all Engines) openDatabase(ctx context.Context, url string, o *storeurl.Options) (*store.Backends, string, error) {
+	d, err := all.Open(ctx, url, databaseOptions(o))
 	if err != nil {
 		return nil, "", err
 	}
@@ -27,8 +26,8 @@ func openDatabase(ctx context.Context, url string, o *storeurl.Options) (*store.
 }
 
 // openMemories is the Memories of a [storeurl.Scheme].
-func openMemories(ctx context.Context, url string, o *storeurl.Options) (store.MemoryBackend, error) {
-	return OpenMemories(ctx, url, databaseOptions(o))
+func (all Engines) openMemories(ctx context.Context, url string, o *storeurl.Options) (store.MemoryBackend, error) {
+	return all.OpenMemories(ctx, url, databaseOptions(o))
 }
 
 func databaseOptions(o *storeurl.Options) *Options {

@@ -165,7 +165,7 @@ func TestOpenSilentServer(t *testing.T) {
 	}
 	defer l.Close() // the system accepts the connections
 	for _, scheme := range []string{"postgres", "mysql"} {
-		db, err := Open(t.Context(), scheme+"://root@"+l.Addr().String()+"/test?connect_timeout=1", nil)
+		db, err := allEngines().Open(t.Context(), scheme+"://root@"+l.Addr().String()+"/test?connect_timeout=1", nil)
 		if err == nil {
 			t.Fatalf("%s: Open succeeded: %v", scheme, db.Close())
 		}
@@ -305,7 +305,7 @@ func TestTwoStoresOnOneServer(t *testing.T) {
 func TestConcurrentOpenServer(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		runConcurrently(t, 8, func(int) error {
-			s, err := Open(t.Context(), url, nil)
+			s, err := allEngines().Open(t.Context(), url, nil)
 			if err != nil {
 				return err
 			}
@@ -322,7 +322,7 @@ func TestNewerServerSchemaIsRefused(t *testing.T) {
 		if err := w.runWrite(t.Context(), func(w *writer) error { return w.orm.Create(&row).Error }); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Open(t.Context(), url, nil)
+		_, err := allEngines().Open(t.Context(), url, nil)
 		if err == nil || !strings.Contains(err.Error(), "database has schema version 99, this program supports versions up to") {
 			t.Errorf("Open = %v", err)
 		}
@@ -348,7 +348,7 @@ func TestForeignTablesAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			closeStore(t, s)
-			_, err = Open(t.Context(), url, nil)
+			_, err = allEngines().Open(t.Context(), url, nil)
 			if err == nil || !strings.Contains(err.Error(), "the database holds the tables of another program (sessions") {
 				t.Errorf("Open = %v", err)
 			}
@@ -414,7 +414,7 @@ func TestServerURLParameters(t *testing.T) {
 func TestMissingSchema(t *testing.T) {
 	url := engineURL(t, "postgres")
 	url.RawQuery = "search_path=absent"
-	_, err := Open(t.Context(), url.String(), nil)
+	_, err := allEngines().Open(t.Context(), url.String(), nil)
 	if err == nil || !strings.Contains(err.Error(), `no schema of search_path "absent" exists: create it with CREATE SCHEMA, or name an existing one`) {
 		t.Errorf("Open = %v", err)
 	}

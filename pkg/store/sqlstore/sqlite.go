@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,13 +16,12 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	engine "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-func openSQLiteURL(ctx context.Context, rest string, o *Options) (*Database, error) {
+func openSQLiteURL(ctx context.Context, e *Engine, rest string, o *Options) (*Database, error) {
 	u, err := parseSQLite(rest)
 	if err != nil {
 		return nil, err
@@ -32,9 +30,9 @@ func openSQLiteURL(ctx context.Context, rest string, o *Options) (*Database, err
 		return nil, missingFile(u.path)
 	}
 	if o.Access == store.AccessRead {
-		return openSQLiteReaders(ctx, u, o)
+		return openSQLiteReaders(ctx, e, u, o)
 	}
-	return openSQLite(ctx, u, o)
+	return openSQLite(ctx, e, u, o)
 }
 
 // A missingFile is the error for a missing database file.
@@ -80,7 +78,7 @@ func parseSQLite(rest string) (sqliteURL, error) {
 				return u, fmt.Errorf("synchronous must be full (the default: survives a power failure) or normal, got %s", value)
 			}
 		case "timeout":
-			if u.timeout, err = parseSeconds(name, value); err != nil {
+			if u.timeout, err = engine.ParseSeconds(name, value); err != nil {
 				return u, err
 			}
 		default:
@@ -91,19 +89,19 @@ func parseSQLite(rest string) (sqliteURL, error) {
 }
 
 // openSQLite opens a database file. It creates a missing file and its folder.
-func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*Database, error) {
+func openSQLite(ctx context.Context, e *Engine, u sqliteURL, o *Options) (*Database, error) {
 	if err := createPrivateFile(u.path); err != nil {
 		return nil, err
 	}
-	writers, err := openPool(ctx, u, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}})
+	writers, err := openPool(ctx, e, u, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}})
 	if err != nil {
 		return nil, err
 	}
-	readers, err := openPool(ctx, u, url.Values{"_query_only": {"1"}})
+	readers, err := openPool(ctx, e, u, url.Values{"_query_only": {"1"}})
 	if err != nil {
 		return nil, errors.Join(err, closePool(writers))
 	}
-	d := sqliteDialect()
+	d := sqliteDialect(e.Classify)
 	if u.synchronous == "FULL" {
 		d.relaxedSQL, d.durableSQL = "PRAGMA synchronous = NORMAL", "PRAGMA synchronous = FULL"
 	}
@@ -135,12 +133,12 @@ func (b *Database) setUpFile(u sqliteURL) {
 }
 
 // openSQLiteReaders opens an existing database file that no statement can change.
-func openSQLiteReaders(ctx context.Context, u sqliteURL, o *Options) (*Database, error) {
-	readers, err := openPool(ctx, u, url.Values{"mode": {"ro"}, "_query_only": {"1"}})
+func openSQLiteReaders(ctx context.Context, e *Engine, u sqliteURL, o *Options) (*Database, error) {
+	readers, err := openPool(ctx, e, u, url.Values{"mode": {"ro"}, "_query_only": {"1"}})
 	if err != nil {
 		return nil, err
 	}
-	b, err := newSQLBackend(ctx, pools{readers: readers}, newBreaker(sqliteDialect(), u.timeout, &connSet{}, o.Logger), sqliteDialect(), o)
+	b, err := newSQLBackend(ctx, pools{readers: readers}, newBreaker(sqliteDialect(e.Classify), u.timeout, &connSet{}, o.Logger), sqliteDialect(e.Classify), o)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +165,7 @@ const openPatience = 10 * time.Second
 
 // openPool opens a pool. Switching to WAL mode does not wait for locks as
 // statements do, so it is retried for a while.
-func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, error) {
+func openPool(ctx context.Context, e *Engine, u sqliteURL, params url.Values) (*gorm.DB, error) {
 	params.Set("_busy_timeout", formatMillis(u.timeout))
 	params.Set("_foreign_keys", "1")
 	params.Set("_synchronous", u.synchronous)
@@ -178,12 +176,12 @@ func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, er
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for {
-		db, err := openSQLitePool(ctx, dsn)
+		db, err := e.File.Open(ctx, dsn)
 		if err == nil {
 			return db, nil
 		}
 		err = fmt.Errorf("opening database %s: %w", u.path, err)
-		if !isBusy(err) {
+		if !e.Classify(err).Has(engine.Busy) {
 			return nil, err
 		}
 		select {
@@ -194,39 +192,7 @@ func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, er
 	}
 }
 
-// openSQLitePool opens a pool with its first connection, which reads the file.
-func openSQLitePool(ctx context.Context, dsn string) (*gorm.DB, error) {
-	pool, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		return nil, err
-	}
-	if err := pool.PingContext(ctx); err != nil {
-		return nil, errors.Join(err, pool.Close())
-	}
-	db, err := gorm.Open(sqliteDialector{pool}, gormConfig())
-	if err != nil {
-		return nil, errors.Join(err, pool.Close())
-	}
-	return db, nil
-}
-
 func formatMillis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-func isBusy(err error) bool {
-	var e *engine.Error
-	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
-}
-
-func closePool(db *gorm.DB) error {
-	if db == nil || db.ConnPool == nil {
-		return nil
-	}
-	pool, err := db.DB()
-	if err != nil {
-		return err
-	}
-	return pool.Close()
-}
 
 // checkWAL rejects a file system on which WAL mode does not work, because
 // neither performance nor durability would be as promised.
@@ -241,9 +207,10 @@ func checkWAL(ctx context.Context, b *Database) error {
 	return nil
 }
 
-func sqliteDialect() dialect {
+func sqliteDialect(classify func(error) engine.Fault) dialect {
 	return dialect{
-		begin: "BEGIN IMMEDIATE",
+		classify: classify,
+		begin:    "BEGIN IMMEDIATE",
 		// A CASE without ELSE is null, which seq rejects; for an INSERT … SELECT
 		// with a WHERE, SQLite would fill a temporary table first.
 		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance) VALUES ($1,
@@ -259,41 +226,8 @@ func sqliteDialect() dialect {
 			// Saves one B-tree, and stores the rows of a session next to each other.
 			return " STRICT, WITHOUT ROWID"
 		},
-		isConflict: func(err error) bool {
-			var e *engine.Error
-			if !errors.As(err, &e) {
-				return false
-			}
-			switch e.Code() {
-			case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
-				sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, sqlite3.SQLITE_CONSTRAINT_NOTNULL:
-				return true
-			}
-			return false
-		},
-		isUnwritable: func(err error) bool {
-			var e *engine.Error
-			if !errors.As(err, &e) {
-				return false
-			}
-			switch e.Code() & 0xff {
-			case sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY:
-				return true
-			}
-			return false
-		},
 		closeSQL: "PRAGMA wal_checkpoint(TRUNCATE)",
 	}
-}
-
-// sqliteInterrupt returns the error of a context that has ended instead of
-// SQLite's "interrupted", which its driver returns from some statements that the
-// end of their context stopped. Other errors are returned unchanged.
-func sqliteInterrupt(ctx context.Context, err error) error {
-	if e := (*engine.Error)(nil); ctx.Err() != nil && errors.As(err, &e) && e.Code() == sqlite3.SQLITE_INTERRUPT {
-		return ctx.Err()
-	}
-	return err
 }
 
 // A fileWatch detects that the database files that SQLite has open were removed

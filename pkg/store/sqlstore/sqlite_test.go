@@ -206,7 +206,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
-	_, err = Open(t.Context(), url, nil)
+	_, err = allEngines().Open(t.Context(), url, nil)
 	if err == nil || !strings.Contains(err.Error(), "database has schema version 99, this program supports versions up to 9: use a newer agenthost or another database") {
 		t.Errorf("Open = %v", err)
 	}
@@ -217,7 +217,7 @@ func TestForeignDatabaseIsRefused(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Repeat("no database", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), "sqlite:///"+file, nil)
+	_, err := allEngines().Open(t.Context(), "sqlite:///"+file, nil)
 	if err == nil || !strings.Contains(err.Error(), "file is not a database") {
 		t.Errorf("Open = %v", err)
 	}
@@ -226,7 +226,7 @@ func TestForeignDatabaseIsRefused(t *testing.T) {
 func TestConcurrentOpenFile(t *testing.T) {
 	url := sqliteFile(t)
 	runConcurrently(t, 4, func(int) error {
-		s, err := Open(t.Context(), url, nil)
+		s, err := allEngines().Open(t.Context(), url, nil)
 		if err != nil {
 			return err
 		}

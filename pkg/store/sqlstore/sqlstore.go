@@ -1,5 +1,6 @@
 // Package sqlstore keeps sessions, memories and revisions in an SQL database:
-// SQLite, PostgreSQL, MySQL and MariaDB, through GORM. It also migrates, describes,
+// SQLite, PostgreSQL, MySQL and MariaDB, through GORM. The drivers are in packages sqlite,
+// postgres and mysql. It also migrates, describes,
 // verifies, exports and imports such databases.
 package sqlstore
 
@@ -11,7 +12,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,71 +22,34 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/memstore"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
-
-// A scheme opens the databases of URLs that begin with one of its names.
-type scheme struct {
-	names []string
-	form  string
-	// open gets the URL after the colon.
-	open func(ctx context.Context, rest string, o *Options) (*Database, error)
-}
-
-// schemes returns the schemes of all engines. The driver names of SQLAlchemy are
-// accepted.
-func schemes() []scheme {
-	return []scheme{
-		{[]string{"sqlite", "sqlite+aiosqlite"}, "sqlite:///file.db", openSQLiteURL},
-		{
-			[]string{"postgres", "postgresql", "postgresql+asyncpg", "postgresql+psycopg", "postgresql+psycopg2"},
-			"postgres://user@host/database", openPostgresURL,
-		},
-		{
-			[]string{
-				"mysql", "mysql+pymysql", "mysql+aiomysql", "mysql+asyncmy", "mysql+mysqldb", "mysql+mysqlconnector",
-				"mariadb", "mariadb+pymysql", "mariadb+aiomysql", "mariadb+asyncmy", "mariadb+mariadbconnector",
-			},
-			"mysql://user@host/database", openMySQLURL,
-		},
-	}
-}
-
-// findScheme returns the scheme of a URL and the rest after the colon.
-func findScheme(url string) (s scheme, rest string, err error) {
-	name, rest, _ := strings.Cut(url, ":")
-	forms := []string{"memory:"} // of package memstore
-	for _, s := range schemes() {
-		if slices.Contains(s.names, name) {
-			return s, rest, nil
-		}
-		forms = append(forms, s.form)
-	}
-	last := len(forms) - 1
-	return scheme{}, "", fmt.Errorf("unknown scheme %q: supported are %s and %s", store.Redacted(name), strings.Join(forms[:last], ", "), forms[last])
-}
 
 // Open opens a database by URL: sqlite:///relative.db or sqlite:////absolute.db,
 // postgres://user:password@host/database or mysql://user:password@host/database. A
 // missing database file is created, an older schema is migrated, and a schema newer
 // than this program is rejected; [Options.Access] allows less. Unknown schemes and
 // parameters are errors. No error contains a password.
-func Open(ctx context.Context, url string, opts *Options) (*Database, error) {
-	s, rest, err := findScheme(url)
+func (all Engines) Open(ctx context.Context, url string, opts *Options) (*Database, error) {
+	e, rest, err := all.findEngine(url)
 	if err != nil {
 		return nil, err
 	}
 	o := opts.withDefaults()
 	if o.Access != store.AccessMigrate {
-		if o.schema, err = o.checkDatabase(ctx, url); err != nil {
+		if o.schema, err = all.checkDatabase(ctx, url, o); err != nil {
 			return nil, err
 		}
 	}
-	return s.open(ctx, rest, o)
+	if e.Kind == engine.SQLite {
+		return openSQLiteURL(ctx, e, rest, o)
+	}
+	return openServerURL(ctx, e, rest, o)
 }
 
 // OpenMemories opens a database of its own for memories.
-func OpenMemories(ctx context.Context, url string, opts *Options) (store.MemoryBackend, error) {
-	d, err := Open(ctx, url, opts)
+func (all Engines) OpenMemories(ctx context.Context, url string, opts *Options) (store.MemoryBackend, error) {
+	d, err := all.Open(ctx, url, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +57,8 @@ func OpenMemories(ctx context.Context, url string, opts *Options) (store.MemoryB
 }
 
 // openPlainStore opens a database and a store over it, with artifacts in memory.
-func openPlainStore(ctx context.Context, url string, o *Options) (*store.Store, *Database, error) {
-	d, err := Open(ctx, url, o)
+func (all Engines) openPlainStore(ctx context.Context, url string, o *Options) (*store.Store, *Database, error) {
+	d, err := all.Open(ctx, url, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening store %q: %w", store.Redacted(url), err)
 	}
@@ -177,6 +140,36 @@ func (b *Database) openFirst(ctx context.Context, o *Options) error {
 	return w.prepareStatements(ctx)
 }
 
+// openServerURL opens the database of a URL such as postgres://user@host/database.
+func openServerURL(ctx context.Context, e *Engine, rest string, o *Options) (*Database, error) {
+	u, err := parseServer(rest, e.Server)
+	if err != nil {
+		return nil, err
+	}
+	connect, err := e.Server.Prepare(&u.URL, engine.Settings{
+		ReadOnly: o.Access == store.AccessRead, Tables: append(tableNames(), migrationRow{}.TableName()), Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return retryOpen(ctx, newServerDialect(e, u.writerCount(), ""), func() (*Database, error) {
+		pools, err := connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return newServerBackend(ctx, newServerDialect(e, u.writerCount(), pools.Collation), u, pools.Open, o)
+	})
+}
+
+// newServerDialect returns the dialect of a server. The collation is that of the tables of
+// MySQL.
+func newServerDialect(e *Engine, writers int, collation string) dialect {
+	if e.Kind == engine.MySQL {
+		return mysqlDialect(e.Classify, writers, collation)
+	}
+	return postgresDialect(e.Classify, writers)
+}
+
 // newServerBackend creates a backend on a server, with one pool for reads and
 // one for writes.
 func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() (*gorm.DB, error), o *Options) (*Database, error) {
@@ -210,7 +203,7 @@ func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() 
 // defaultArtifactFolder is the default folder of artifacts of a database server,
 // which has no place for artifacts.
 func defaultArtifactFolder(u *serverURL) string {
-	return filepath.Join("data", codec.EscapeFileName(u.name, "")+".artifacts")
+	return filepath.Join("data", codec.EscapeFileName(u.Name, "")+".artifacts")
 }
 
 func (b *Database) startWriters(db *gorm.DB, logger *slog.Logger) {

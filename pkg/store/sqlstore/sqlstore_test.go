@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 			suite.Create = func(t testing.TB) storetest.Database {
 				url := url(t)
 				return func(ctx context.Context, o *store.Options) (*store.Backends, error) {
-					d, err := Open(ctx, url, &Options{Owner: o.Owner, Clock: o.Clock, Logger: o.Logger})
+					d, err := allEngines().Open(ctx, url, &Options{Owner: o.Owner, Clock: o.Clock, Logger: o.Logger})
 					if err != nil {
 						return nil, err
 					}

@@ -13,17 +13,17 @@ import (
 	"agenthost/pkg/store"
 )
 
-// Migrate migrates a database to this program's schema version, as [Open] does,
+// Migrate migrates a database to this program's schema version, as [Engines.Open] does,
 // and returns the applied steps. If several processes migrate concurrently,
 // each step is applied once. A missing database file is created.
-func Migrate(ctx context.Context, url string, opts *Options) ([]Step, error) {
-	if err := refuseForeignFile(ctx, url); err != nil {
+func (all Engines) Migrate(ctx context.Context, url string, opts *Options) ([]Step, error) {
+	if err := all.refuseForeignFile(ctx, url); err != nil {
 		return nil, err
 	}
 	steps := []Step{}
 	o := opts.withDefaults()
 	o.migrated = func(s Step) { steps = append(steps, s) }
-	st, _, err := openPlainStore(ctx, url, o)
+	st, _, err := all.openPlainStore(ctx, url, o)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +56,8 @@ func (s *Status) Newer() bool { return s.Schema > s.Required }
 // ReadStatus reads the status of a database and changes nothing. A missing
 // database is [fs.ErrNotExist]; a database with tables of another program is
 // rejected.
-func ReadStatus(ctx context.Context, url string) (*Status, error) {
-	r, err := OpenReadOnly(ctx, url)
+func (all Engines) ReadStatus(ctx context.Context, url string) (*Status, error) {
+	r, err := all.OpenReadOnly(ctx, url)
 	if err != nil {
 		return nil, err
 	}
@@ -149,10 +149,10 @@ func (v *Verification) Sound() bool {
 // Verify reads a whole database and reports defects: failed integrity checks of
 // the engine, gaps in event numbers, rows without a session, and values that do
 // not decode. It changes nothing. An older schema is checked as its version is.
-func Verify(ctx context.Context, url string) (*Verification, error) {
+func (all Engines) Verify(ctx context.Context, url string) (*Verification, error) {
 	v := &verifier{v: &Verification{Required: newestVersion()}}
-	r, err := OpenReadOnly(ctx, url)
-	if isDamage(err) {
+	r, err := all.OpenReadOnly(ctx, url)
+	if e, _, unknown := all.findReadEngine(url); unknown == nil && e.isDamage(err) {
 		v.beginRule("the file is a database")
 		v.reportBroken("%s", err)
 		return v.v, nil
@@ -167,7 +167,7 @@ func Verify(ctx context.Context, url string) (*Verification, error) {
 	if err == nil && r.schema == 0 {
 		err = emptyDatabase{}
 	}
-	if err != nil && !isDamage(err) {
+	if err != nil && !v.r.engine.isDamage(err) {
 		return nil, err
 	}
 	if err := v.endRule(ctx, err); err != nil {
@@ -253,14 +253,14 @@ func (v *verifier) endRule(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if !isDamage(err) {
+	if !v.r.engine.isDamage(err) {
 		return fmt.Errorf("checking %q: %w", v.rule.Rule, err)
 	}
 	if last != "" {
 		last = "after " + last + ": "
 	}
 	v.reportBroken("%s%s: the rest cannot be read", last, err)
-	if err := v.r.renewSnapshot(ctx); err != nil && !isDamage(err) {
+	if err := v.r.renewSnapshot(ctx); err != nil && !v.r.engine.isDamage(err) {
 		return fmt.Errorf("checking %q: %w", v.rule.Rule, err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
 // maxBatch is the maximum number of jobs in one transaction.
@@ -298,7 +299,7 @@ func (w *writer) commitTransaction(batch []*job) {
 		}
 		return
 	}
-	isLate := w.dialect.server == nil && isBusy(err) || err != nil && w.ctx.Err() != nil
+	isLate := w.dialect.server == nil && w.dialect.hasFault(err, engine.Busy) || err != nil && w.ctx.Err() != nil
 	if isLate && w.dialect.server != nil {
 		err = errTimeout
 	}
@@ -502,7 +503,7 @@ func (w *writer) adoptConn(conn *sql.Conn) {
 func (w *writer) acquireConn(ctx context.Context) error {
 	err := error(errNoConnection)
 	if w.group.connectBlocked.hasPassed() {
-		if err = w.openConn(ctx); err == nil || !w.dialect.server.isConnectionLimit(err) {
+		if err = w.openConn(ctx); err == nil || !w.dialect.isConnectionLimit(err) {
 			return err
 		}
 		w.group.connectBlocked.setAfter(connectBackoff)

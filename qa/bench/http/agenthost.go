@@ -17,13 +17,16 @@ import (
 	"agenthost/pkg/server"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/sqlstore/mysql"
+	"agenthost/pkg/store/sqlstore/postgres"
+	"agenthost/pkg/store/sqlstore/sqlite"
 	"agenthost/pkg/store/storeurl"
 )
 
 // openAgenthost returns agenthost's server as configured by the serve command, with
 // metrics and without traces, which serve keeps with --dev only.
 func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
-	st, err := storeurl.Open(ctx, cmp.Or(at.URL, "memory:"), &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, cmp.Or(at.URL, "memory:"), &storeurl.Options{Schemes: databaseSchemes(), Artifacts: "memory:"})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,4 +79,9 @@ func (m ourModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*m
 			yield(nil, err)
 		}
 	}
+}
+
+// databaseSchemes returns the schemes of all databases.
+func databaseSchemes() []storeurl.Scheme {
+	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}.Schemes()
 }

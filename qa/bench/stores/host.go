@@ -11,7 +11,6 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/sqlstore"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/qa/bench/internal/engine"
 )
@@ -24,7 +23,7 @@ type hostStore struct {
 }
 
 func openHost(ctx context.Context, at *engine.Database) (*hostStore, error) {
-	st, err := storeurl.Open(ctx, at.URL(), &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, at.URL(), &storeurl.Options{Schemes: databaseSchemes(), Artifacts: "memory:"})
 	if err != nil {
 		return nil, err
 	}

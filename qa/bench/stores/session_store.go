@@ -13,6 +13,9 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/sqlstore/mysql"
+	"agenthost/pkg/store/sqlstore/postgres"
+	"agenthost/pkg/store/sqlstore/sqlite"
 	"agenthost/pkg/store/storeurl"
 	"agenthost/qa/bench/internal/engine"
 )
@@ -45,7 +48,7 @@ type openSession interface {
 type agenthostStore struct{ store *store.Store }
 
 func openOurs(ctx context.Context, d *engine.Database) (sessionStore, error) {
-	st, err := storeurl.Open(ctx, d.URL(), &storeurl.Options{Schemes: sqlstore.Schemes(), Artifacts: "memory:"})
+	st, err := storeurl.Open(ctx, d.URL(), &storeurl.Options{Schemes: databaseSchemes(), Artifacts: "memory:"})
 	if err != nil {
 		return nil, err
 	}
@@ -132,4 +135,9 @@ func fillSession(ctx context.Context, k sessionStore, id string, events int) err
 		return fmt.Errorf("filling %s: %w", id, err)
 	}
 	return nil
+}
+
+// databaseSchemes returns the schemes of all databases.
+func databaseSchemes() []storeurl.Scheme {
+	return sqlstore.Engines{sqlite.Engine(), postgres.Engine(), mysql.Engine()}.Schemes()
 }

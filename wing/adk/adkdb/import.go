@@ -29,13 +29,13 @@ type Options struct {
 // written in one transaction while no other run holds it, so hosts can keep
 // running and an interrupted import can be repeated. Existing data is neither
 // written again nor changed, except for sessions that have grown in the source but
-// not in the target. The report is returned even with an error, and covers what was
+// not in the target. Both databases are of one of the engines. The report is returned even with an error, and covers what was
 // imported until then.
-func Import(ctx context.Context, from, to string, o *Options) (*Report, error) {
+func Import(ctx context.Context, engines sqlstore.Engines, from, to string, o *Options) (*Report, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	view, err := sqlstore.OpenReadOnly(ctx, from)
+	view, err := engines.OpenReadOnly(ctx, from)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func Import(ctx context.Context, from, to string, o *Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", store.Redacted(from), err)
 	}
-	if m.target, err = sqlstore.OpenImporter(ctx, to, nil, o.DryRun); err != nil {
+	if m.target, err = engines.OpenImporter(ctx, to, nil, o.DryRun); err != nil {
 		return nil, err
 	}
 	err = m.importAll(ctx, heads)

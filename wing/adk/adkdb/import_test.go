@@ -10,7 +10,11 @@ import (
 	"testing"
 
 	"agenthost/pkg/store/sqlstore"
+	"agenthost/pkg/store/sqlstore/sqlite"
 )
+
+// engines are those of the tests.
+var engines = sqlstore.Engines{sqlite.Engine()}
 
 // endsAfter is a context that is canceled after a number of calls of Done.
 type endsAfter struct {
@@ -58,7 +62,7 @@ INSERT INTO events SELECT 'e' || i, 'a', 'u', s.id, 'i', 100 - i / 3, '{"author"
 		c := endsAfter{left: new(atomic.Int64)}
 		c.Context, c.end = context.WithCancel(t.Context())
 		c.left.Store(asks)
-		r, err := Import(c, "sqlite:///"+source, target, nil)
+		r, err := Import(c, engines, "sqlite:///"+source, target, nil)
 		c.end()
 		if r != nil {
 			written += r.Sessions.Written
@@ -79,7 +83,7 @@ INSERT INTO events SELECT 'e' || i, 'a', 'u', s.id, 'i', 100 - i / 3, '{"author"
 	if written != sessions || cut == 0 {
 		t.Errorf("%d sessions were written in the end, want %d; the import was interrupted %d times", written, sessions, cut)
 	}
-	v, err := sqlstore.Verify(t.Context(), target)
+	v, err := engines.Verify(t.Context(), target)
 	if err != nil || !v.Sound() || v.Sessions != sessions || v.Events != sessions*events {
 		t.Errorf("Verify = %+v, %v", v, err)
 	}

@@ -1,4 +1,4 @@
-package sqlstore
+package postgres
 
 import (
 	"context"
@@ -17,10 +17,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"agenthost/pkg/store/sqlstore/internal/engine"
 )
 
-// A postgresTarget is the parsed URL of a PostgreSQL database.
-type postgresTarget struct {
+// A target is the parsed URL of a PostgreSQL database.
+type target struct {
 	config *pgx.ConnConfig
 	// searchPath lists schemas; empty uses the server's setting.
 	searchPath string
@@ -28,27 +30,27 @@ type postgresTarget struct {
 	modeGiven bool
 }
 
-func parsePostgres(u *serverURL) (*postgresTarget, error) {
-	connect, err := u.removeSeconds("connect_timeout", connectTimeout)
+func parseTarget(u *engine.URL) (*target, error) {
+	connect, err := u.RemoveSeconds("connect_timeout", engine.ConnectTimeout)
 	if err != nil {
 		return nil, err
 	}
-	u.removeParam("pool_size")
-	p := &postgresTarget{}
-	p.searchPath, _ = u.removeParam("search_path")
+	u.RemoveParam("pool_size")
+	p := &target{}
+	p.searchPath, _ = u.RemoveParam("search_path")
 	if err := p.readMode(u); err != nil {
 		return nil, err
 	}
 	values := url.Values{}
-	for name, value := range u.params {
+	for name, value := range u.Params {
 		values.Set(name, value)
 	}
 	if values.Get("application_name") == "" {
 		values.Set("application_name", "agenthost")
 	}
-	dsn := url.URL{Scheme: "postgres", User: u.user, Path: "/" + u.name, RawQuery: values.Encode()}
-	if u.host != "" {
-		dsn.Host = net.JoinHostPort(u.host, u.port)
+	dsn := url.URL{Scheme: "postgres", User: u.User, Path: "/" + u.Name, RawQuery: values.Encode()}
+	if u.Host != "" {
+		dsn.Host = net.JoinHostPort(u.Host, u.Port)
 	}
 	p.config, err = pgx.ParseConfig(dsn.String())
 	var parse *pgconn.ParseConfigError
@@ -60,19 +62,19 @@ func parsePostgres(u *serverURL) (*postgresTarget, error) {
 		return nil, errors.New("invalid value of a URL parameter or of a PG… environment variable")
 	}
 	p.config.ConnectTimeout = connect
-	p.config.DialFunc = u.conns.openConn
+	p.config.DialFunc = u.Dial
 	return p, nil
 }
 
 // readMode reads the statement mode. A statement cache of size 0, which pgx
 // rejects, means that no statement is prepared.
-func (p *postgresTarget) readMode(u *serverURL) error {
-	mode, given := u.params["default_query_exec_mode"]
+func (p *target) readMode(u *engine.URL) error {
+	mode, given := u.Params["default_query_exec_mode"]
 	if given && !slices.Contains(execModes(), mode) {
 		return fmt.Errorf("default_query_exec_mode=%s is not one of %s", mode, strings.Join(execModes(), ", "))
 	}
 	p.modeGiven = given
-	text, ok := u.params["statement_cache_capacity"]
+	text, ok := u.Params["statement_cache_capacity"]
 	if !ok {
 		return nil
 	}
@@ -83,29 +85,9 @@ func (p *postgresTarget) readMode(u *serverURL) error {
 	case n == 0 && mode == "cache_statement":
 		return errors.New("statement_cache_capacity=0 contradicts default_query_exec_mode=cache_statement")
 	case n == 0 && !given:
-		u.params["default_query_exec_mode"], p.modeGiven = "cache_describe", true
+		u.Params["default_query_exec_mode"], p.modeGiven = "cache_describe", true
 	}
 	return nil
-}
-
-// isConnectionLostPostgres matches connection errors, a server that stops or
-// starts, and a former primary that became read-only.
-func isConnectionLostPostgres(err error) bool {
-	var connect *pgconn.ConnectError
-	code := sqlState(err)
-	switch code {
-	case "57P01", "57P02", "57P03", "25006":
-		return true
-	}
-	return !isConnectionLimitPostgres(err) && errors.As(err, &connect) || errors.Is(err, pgconn.ErrConnClosed) || strings.HasPrefix(code, "08")
-}
-
-// isConnectionLimitPostgres matches the connection limits of the server, the
-// role and a pooler. PgBouncer has no error code for it.
-func isConnectionLimitPostgres(err error) bool {
-	var e *pgconn.PgError
-	return errors.Is(err, errNoConnection) || errors.As(err, &e) &&
-		(e.Code == "53300" || e.Code == "53400" || strings.HasPrefix(e.Message, "no more connections allowed"))
 }
 
 // execModes returns the statement modes of pgx. Only the first one relies on
@@ -114,11 +96,11 @@ func execModes() []string {
 	return []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"}
 }
 
-// A postgresConnector opens connections to PostgreSQL, directly or through a
+// A connector opens connections to PostgreSQL, directly or through a
 // transaction pooler such as PgBouncer. No statement relies on the session of a
 // server connection: behind a pooler statements are not prepared by name, and
 // tables are qualified with their schema, so that search_path does not matter.
-type postgresConnector struct {
+type connector struct {
 	direct, pooled driver.Connector
 	names          *schemaQualifier
 	// behindPooler is set once and stays set: unprepared statements also work
@@ -129,12 +111,12 @@ type postgresConnector struct {
 	readOnly bool
 }
 
-// newPostgresConnector uses the mode of the URL if it is set, and else detects
+// newConnector uses the mode of the URL if it is set, and else detects
 // on each connection which mode works.
-func newPostgresConnector(p *postgresTarget, schema string) *postgresConnector {
+func newConnector(p *target, names *schemaQualifier) *connector {
 	pooled := p.config.Copy()
 	pooled.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	c := &postgresConnector{direct: stdlib.GetConnector(*p.config), names: newSchemaQualifier(schema)}
+	c := &connector{direct: stdlib.GetConnector(*p.config), names: names}
 	c.pooled = stdlib.GetConnector(*pooled)
 	if p.modeGiven {
 		c.pooled = c.direct
@@ -144,7 +126,7 @@ func newPostgresConnector(p *postgresTarget, schema string) *postgresConnector {
 }
 
 // Connect opens a connection.
-func (c *postgresConnector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !c.behindPooler.Load() {
 		conn, err := c.direct.Connect(ctx)
 		if err != nil {
@@ -171,7 +153,7 @@ func (c *postgresConnector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // Driver returns pgx's driver.
-func (c *postgresConnector) Driver() driver.Driver { return c.direct.Driver() }
+func (c *connector) Driver() driver.Driver { return c.direct.Driver() }
 
 // isDirect compares the process id from the connection handshake with that of
 // the process that executes statements. A pooler cannot pass on the server's
@@ -181,7 +163,7 @@ func isDirect(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var pid uint32
 	err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid)
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) && !isConnectionLostPostgres(err) {
+	if errors.As(err, &refused) && !classifyError(err).Has(engine.Lost) {
 		return false, nil
 	}
 	return pid == conn.PgConn().PID(), err
@@ -216,25 +198,21 @@ const maxQualified = 256
 // tables, and replaces current_schema().
 type schemaQualifier struct {
 	schema, text string // as an identifier and as a literal
+	tableUse     *regexp.Regexp
 
 	mu    sync.RWMutex
 	known map[string]string
 }
 
-func newSchemaQualifier(schema string) *schemaQualifier {
+func newSchemaQualifier(schema string, tables []string) *schemaQualifier {
 	return &schemaQualifier{
-		schema: pgx.Identifier{schema}.Sanitize(), text: "'" + strings.ReplaceAll(schema, "'", "''") + "'",
+		tableUse: regexp.MustCompile(`(?i)\b(FROM|JOIN|INTO|UPDATE|TABLE|ON|REFERENCES)(\s+)("?)(` + strings.Join(tables, "|") + `)\b("?)`),
+		schema:   pgx.Identifier{schema}.Sanitize(), text: "'" + strings.ReplaceAll(schema, "'", "''") + "'",
 		known: map[string]string{},
 	}
 }
 
-var (
-	tableUse = sync.OnceValue(func() *regexp.Regexp {
-		names := strings.Join(append(tableNames(), migrationRow{}.TableName()), "|")
-		return regexp.MustCompile(`(?i)\b(FROM|JOIN|INTO|UPDATE|TABLE|ON|REFERENCES)(\s+)("?)(` + names + `)\b("?)`)
-	})
-	schemaUse = regexp.MustCompile(`(?i)\bcurrent_schema\(\)`)
-)
+var schemaUse = regexp.MustCompile(`(?i)\bcurrent_schema\(\)`)
 
 func (q *schemaQualifier) qualifyTables(query string) string {
 	q.mu.RLock()
@@ -243,7 +221,7 @@ func (q *schemaQualifier) qualifyTables(query string) string {
 	if ok {
 		return text
 	}
-	text = tableUse().ReplaceAllString(query, "$1$2"+strings.ReplaceAll(q.schema, "$", "$$")+".$3$4$5")
+	text = q.tableUse.ReplaceAllString(query, "$1$2"+strings.ReplaceAll(q.schema, "$", "$$")+".$3$4$5")
 	text = schemaUse.ReplaceAllLiteralString(text, q.text)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -256,25 +234,25 @@ func (q *schemaQualifier) qualifyTables(query string) string {
 // findSchema returns the schema of the tables: the first existing one of the
 // search_path. It reports an unreachable database or an unsupported setting
 // early.
-func findSchema(ctx context.Context, p *postgresTarget) (string, error) {
+func findSchema(ctx context.Context, p *target) (string, error) {
 	plain := p.config.Copy()
 	delete(plain.RuntimeParams, syncCommit)
 	conn, err := pgx.ConnectConfig(ctx, plain)
 	if err != nil {
-		return "", newUnreachableError(err)
+		return "", engine.NewUnreachableError(err, classifyError(err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	if p.config.RuntimeParams[syncCommit] != "" {
 		switch direct, err := isDirect(ctx, conn); {
 		case err != nil:
-			return "", newUnreachableError(err)
+			return "", engine.NewUnreachableError(err, classifyError(err))
 		case !direct:
 			return "", errPooledSetting(syncCommit)
 		}
 	}
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return "", newUnreachableError(err)
+		return "", engine.NewUnreachableError(err, classifyError(err))
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	if p.searchPath != "" {

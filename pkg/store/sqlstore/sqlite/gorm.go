@@ -1,4 +1,4 @@
-package sqlstore
+package sqlite
 
 import (
 	"database/sql"
@@ -13,17 +13,17 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// A sqliteDialector lets GORM use a pool of modernc.org/sqlite. GORM's own dialector links
-// a second SQLite, the one in C. This one has what the schema and the statements of this
-// package use: tables, columns and indexes are created and found, and never changed or
+// A dialector lets GORM use a pool of modernc.org/sqlite. GORM's own dialector links
+// a second SQLite, the one in C. This one has what the schema and the statements of
+// sqlstore use: tables, columns and indexes are created and found, and never changed or
 // dropped.
-type sqliteDialector struct{ pool *sql.DB }
+type dialector struct{ pool *sql.DB }
 
 // Name is the name of the engine.
-func (sqliteDialector) Name() string { return "sqlite" }
+func (dialector) Name() string { return "sqlite" }
 
 // Initialize sets the pool and the clauses of statements.
-func (d sqliteDialector) Initialize(db *gorm.DB) error {
+func (d dialector) Initialize(db *gorm.DB) error {
 	db.ConnPool = d.pool
 	callbacks.RegisterDefaultCallbacks(db, &callbacks.Config{
 		CreateClauses:        []string{"INSERT", "VALUES", "ON CONFLICT", "RETURNING"},
@@ -31,13 +31,13 @@ func (d sqliteDialector) Initialize(db *gorm.DB) error {
 		DeleteClauses:        []string{"DELETE", "FROM", "WHERE", "RETURNING"},
 		LastInsertIDReversed: true,
 	})
-	db.ClauseBuilders["LIMIT"] = buildSQLiteLimit
+	db.ClauseBuilders["LIMIT"] = buildLimit
 	return nil
 }
 
-// buildSQLiteLimit writes limits as numbers: SQLite plans a statement by them, and has no
+// buildLimit writes limits as numbers: SQLite plans a statement by them, and has no
 // OFFSET without LIMIT.
-func buildSQLiteLimit(c clause.Clause, b clause.Builder) {
+func buildLimit(c clause.Clause, b clause.Builder) {
 	l, ok := c.Expression.(clause.Limit)
 	if !ok || l.Limit == nil && l.Offset <= 0 {
 		return
@@ -54,12 +54,12 @@ func buildSQLiteLimit(c clause.Clause, b clause.Builder) {
 }
 
 // Migrator creates tables, and their indexes in statements of their own.
-func (d sqliteDialector) Migrator(db *gorm.DB) gorm.Migrator {
-	return sqliteMigrator{migrator.Migrator{Config: migrator.Config{DB: db, Dialector: d, CreateIndexAfterCreateTable: true}}}
+func (d dialector) Migrator(db *gorm.DB) gorm.Migrator {
+	return tableFinder{migrator.Migrator{Config: migrator.Config{DB: db, Dialector: d, CreateIndexAfterCreateTable: true}}}
 }
 
 // DataTypeOf returns the type of a column, one of those of STRICT tables.
-func (sqliteDialector) DataTypeOf(f *schema.Field) string {
+func (dialector) DataTypeOf(f *schema.Field) string {
 	switch f.DataType {
 	case schema.Int, schema.Uint:
 		if f.AutoIncrement {
@@ -77,15 +77,15 @@ func (sqliteDialector) DataTypeOf(f *schema.Field) string {
 
 // DefaultValueOf returns the value of a column that an INSERT leaves to the engine: NULL,
 // for which it numbers rows.
-func (sqliteDialector) DefaultValueOf(*schema.Field) clause.Expression {
+func (dialector) DefaultValueOf(*schema.Field) clause.Expression {
 	return clause.Expr{SQL: "NULL"}
 }
 
 // BindVarTo writes the placeholder of a parameter.
-func (sqliteDialector) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) { _ = w.WriteByte('?') }
+func (dialector) BindVarTo(w clause.Writer, _ *gorm.Statement, _ any) { _ = w.WriteByte('?') }
 
 // QuoteTo writes an identifier, with dots between its parts.
-func (sqliteDialector) QuoteTo(w clause.Writer, name string) {
+func (dialector) QuoteTo(w clause.Writer, name string) {
 	for i, part := range strings.Split(name, ".") {
 		if i > 0 {
 			_ = w.WriteByte('.')
@@ -95,22 +95,22 @@ func (sqliteDialector) QuoteTo(w clause.Writer, name string) {
 }
 
 // Explain returns a statement with its values, for logs.
-func (sqliteDialector) Explain(text string, vars ...any) string {
+func (dialector) Explain(text string, vars ...any) string {
 	return logger.ExplainSQL(text, nil, `"`, vars...)
 }
 
-// A sqliteMigrator finds tables, columns and indexes in SQLite's own tables.
-type sqliteMigrator struct{ migrator.Migrator }
+// A tableFinder finds tables, columns and indexes in SQLite's own tables.
+type tableFinder struct{ migrator.Migrator }
 
 // HasTable reports whether a table exists.
-func (m sqliteMigrator) HasTable(row any) bool {
+func (m tableFinder) HasTable(row any) bool {
 	return m.isFound(row, func(stmt *gorm.Statement) (string, []any) {
 		return "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?", []any{stmt.Table}
 	})
 }
 
 // HasColumn reports whether a table has a column, which is named by its field or its name.
-func (m sqliteMigrator) HasColumn(row any, name string) bool {
+func (m tableFinder) HasColumn(row any, name string) bool {
 	return m.isFound(row, func(stmt *gorm.Statement) (string, []any) {
 		if f := stmt.Schema.LookUpField(name); f != nil {
 			name = f.DBName
@@ -120,7 +120,7 @@ func (m sqliteMigrator) HasColumn(row any, name string) bool {
 }
 
 // HasIndex reports whether a table has an index.
-func (m sqliteMigrator) HasIndex(row any, name string) bool {
+func (m tableFinder) HasIndex(row any, name string) bool {
 	return m.isFound(row, func(stmt *gorm.Statement) (string, []any) {
 		return "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND name = ?", []any{stmt.Table, name}
 	})
@@ -129,7 +129,7 @@ func (m sqliteMigrator) HasIndex(row any, name string) bool {
 // isFound reports whether a count of the table of a row type, or of a name, is above 0.
 // Like GORM's migrators it is false if the query fails; the statement that follows fails
 // then, too.
-func (m sqliteMigrator) isFound(row any, query func(*gorm.Statement) (string, []any)) bool {
+func (m tableFinder) isFound(row any, query func(*gorm.Statement) (string, []any)) bool {
 	var n int
 	err := m.RunWithValue(row, func(stmt *gorm.Statement) error {
 		text, args := query(stmt)

@@ -1,4 +1,4 @@
-package sqlstore
+package mysql
 
 import (
 	"context"
@@ -15,32 +15,32 @@ import (
 	"agenthost/internal/safe"
 )
 
-// A mysqlConnector opens connections whose statements end with their context. The driver only
+// A connector opens connections whose statements end with their context. The driver only
 // closes the connection then, and the server would continue to execute it.
-type mysqlConnector struct {
+type connector struct {
 	sqldriver.Connector
 	timeout time.Duration // connect_timeout; 0 is none
 	logger  *slog.Logger
 }
 
-func newMySQLConnector(config *driver.Config, logger *slog.Logger) (*mysqlConnector, error) {
+func newConnector(config *driver.Config, logger *slog.Logger) (*connector, error) {
 	c, err := driver.NewConnector(config)
 	if err != nil {
 		return nil, err
 	}
-	return &mysqlConnector{c, config.Timeout, logger}, nil
+	return &connector{c, config.Timeout, logger}, nil
 }
 
-// A mysqlThread identifies a connection at the server: ids repeat on another server, but not
+// A thread identifies a connection at the server: ids repeat on another server, but not
 // with the same address of the client.
-type mysqlThread struct {
+type thread struct {
 	id   int64
 	host string
 }
 
 // Connect opens a connection and reads its id. The driver limits only the time until the network
 // connection is open, and a server may accept it and send nothing.
-func (c *mysqlConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
+func (c *connector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	if c.timeout == 0 {
 		return c.openConn(ctx)
 	}
@@ -53,31 +53,31 @@ func (c *mysqlConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	return conn, err
 }
 
-func (c *mysqlConnector) openConn(ctx context.Context) (sqldriver.Conn, error) {
+func (c *connector) openConn(ctx context.Context) (sqldriver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m := &mysqlConn{mysqlDriverConn: conn.(mysqlDriverConn), connector: c}
+	m := &killingConn{driverConn: conn.(driverConn), connector: c}
 	const query = "SELECT p.id, p.host FROM information_schema.processlist p WHERE p.id = connection_id()"
-	if m.thread, err = queryThread(ctx, m.mysqlDriverConn, query); err != nil {
+	if m.thread, err = queryThread(ctx, m.driverConn, query); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return m, nil
 }
 
 // queryThread returns the first row of a query, or io.EOF without one.
-func queryThread(ctx context.Context, conn mysqlDriverConn, query string, args ...sqldriver.NamedValue) (mysqlThread, error) {
+func queryThread(ctx context.Context, conn driverConn, query string, args ...sqldriver.NamedValue) (thread, error) {
 	rows, err := conn.QueryContext(ctx, query, args)
 	if err != nil {
-		return mysqlThread{}, err
+		return thread{}, err
 	}
 	defer rows.Close()
 	values := make([]sqldriver.Value, 2)
 	if err := rows.Next(values); err != nil {
-		return mysqlThread{}, err
+		return thread{}, err
 	}
-	t := mysqlThread{host: fmt.Sprintf("%s", values[1])}
+	t := thread{host: fmt.Sprintf("%s", values[1])}
 	if text, ok := values[0].([]byte); ok {
 		t.id, err = strconv.ParseInt(string(text), 10, 64)
 	} else {
@@ -90,7 +90,7 @@ func queryThread(ctx context.Context, conn mysqlDriverConn, query string, args .
 const killTimeout = 2 * time.Second
 
 // killThread ends a connection at the server with its statement.
-func (c *mysqlConnector) killThread(t mysqlThread) error {
+func (c *connector) killThread(t thread) error {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
 	conn, err := c.Connector.Connect(ctx)
@@ -98,7 +98,7 @@ func (c *mysqlConnector) killThread(t mysqlThread) error {
 		return err
 	}
 	defer conn.Close()
-	m := conn.(mysqlDriverConn)
+	m := conn.(driverConn)
 	const query = "SELECT p.id, p.host FROM information_schema.processlist p WHERE p.id = ? AND p.host = ?"
 	_, err = queryThread(ctx, m, query, sqldriver.NamedValue{Ordinal: 1, Value: t.id}, sqldriver.NamedValue{Ordinal: 2, Value: t.host})
 	if err == nil {
@@ -110,22 +110,22 @@ func (c *mysqlConnector) killThread(t mysqlThread) error {
 	return err
 }
 
-// A mysqlDriverConn is a connection of the driver.
-type mysqlDriverConn interface {
-	mysqlStatements
-	mysqlSession
+// A driverConn is a connection of the driver.
+type driverConn interface {
+	statements
+	sessionState
 }
 
-// mysqlStatements are what a connection executes.
-type mysqlStatements interface {
+// statements are what a connection executes.
+type statements interface {
 	sqldriver.ExecerContext
 	sqldriver.QueryerContext
 	sqldriver.ConnPrepareContext
 	sqldriver.NamedValueChecker
 }
 
-// mysqlSession is the state of a connection.
-type mysqlSession interface {
+// sessionState is the state of a connection.
+type sessionState interface {
 	sqldriver.Conn
 	sqldriver.ConnBeginTx
 	sqldriver.Pinger
@@ -133,28 +133,28 @@ type mysqlSession interface {
 	sqldriver.Validator
 }
 
-// A mysqlConn kills its statement at the server if the context or the connection ends.
-type mysqlConn struct {
-	mysqlDriverConn
-	connector *mysqlConnector
-	thread    mysqlThread
+// A killingConn kills its statement at the server if the context or the connection ends.
+type killingConn struct {
+	driverConn
+	connector *connector
+	thread    thread
 }
 
 // ExecContext executes a statement.
-func (c *mysqlConn) ExecContext(ctx context.Context, query string, args []sqldriver.NamedValue) (sqldriver.Result, error) {
-	res, err := c.mysqlDriverConn.ExecContext(ctx, query, args)
+func (c *killingConn) ExecContext(ctx context.Context, query string, args []sqldriver.NamedValue) (sqldriver.Result, error) {
+	res, err := c.driverConn.ExecContext(ctx, query, args)
 	c.killAbandoned(ctx, err)
 	return res, err
 }
 
 // QueryContext executes a query.
-func (c *mysqlConn) QueryContext(ctx context.Context, query string, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
-	rows, err := c.mysqlDriverConn.QueryContext(ctx, query, args)
+func (c *killingConn) QueryContext(ctx context.Context, query string, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
+	rows, err := c.driverConn.QueryContext(ctx, query, args)
 	c.killAbandoned(ctx, err)
 	return rows, err
 }
 
-func (c *mysqlConn) killAbandoned(ctx context.Context, err error) {
+func (c *killingConn) killAbandoned(ctx context.Context, err error) {
 	if err == nil || ctx.Err() == nil && !errors.Is(err, driver.ErrInvalidConn) {
 		return
 	}
