@@ -6,6 +6,7 @@ require agenthost v0.0.0
 
 require (
 	go.etcd.io/bbolt v1.5.0
+	go.uber.org/goleak v1.3.0
 	google.golang.org/genai v1.77.0
 )
 

@@ -8,12 +8,12 @@ import (
 	"log"
 	"os"
 
+	"agenthost/examples/extend/kvstore"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/kvstore"
 	"agenthost/pkg/store/memstore"
 	"agenthost/pkg/tool/builtin"
 )

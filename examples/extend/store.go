@@ -7,7 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"agenthost/pkg/store/kvstore"
+	"agenthost/examples/extend/kvstore"
 )
 
 // boltDB is a bbolt file as a kvstore.DB. One process at a time can open it.

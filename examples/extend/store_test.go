@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"agenthost/examples/extend/kvstore"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/kvstore"
 	"agenthost/pkg/store/storetest"
 )
 

@@ -34,7 +34,7 @@ var floors = []floor{
 	{"shared: models of vendors", []string{"internal/modelapi"}},
 	{"shared: requests to vendors", []string{"internal/legalrequest"}},
 	{"kernel: stores and drivers", []string{
-		"pkg/store/memstore", "pkg/store/kvstore", "pkg/store/dirstore",
+		"pkg/store/memstore", "pkg/store/dirstore",
 		"pkg/store/sqlstore/sqlite", "pkg/store/sqlstore/postgres", "pkg/store/sqlstore/mysql",
 	}},
 	{"kernel: runtime and schemes of stores", []string{"pkg/runtime", "pkg/store/storeurl"}},

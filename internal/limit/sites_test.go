@@ -131,8 +131,6 @@ var boundedDecoders = map[string]string{
 	"pkg/session/event_json.go":                "what its caller has read",
 	"pkg/store/artifacts.go":                   "a stored part",
 	"pkg/store/dirstore/dirstore.go":           "metadata of its own",
-	"pkg/store/kvstore/retention.go":           "stored rows of its own",
-	"pkg/store/kvstore/rows.go":                "stored rows of its own",
 	"wing/vertex/vertexstore/error.go":         "an error that client.go reads",
 	"wing/vertex/vertexstore/event_log.go":     "a page that client.go reads",
 	"wing/vertex/vertexstore/events.go":        "a page that client.go reads",

@@ -5,7 +5,7 @@
 // rule: the scopes of state keys, temp: keys, partial events, optimistic
 // concurrency, names and limits, and memory search. The backends below them only
 // store rows: in memory (memstore), in SQL databases (sqlstore), in key-value databases of
-// the caller (kvstore), and for artifacts also in folders (dirstore) and in buckets
+// the caller (examples/extend/kvstore), and for artifacts also in folders (dirstore) and in buckets
 // (bucketstore). [New] opens a store over backends, storeurl.Open by URL. Package
 // storetest tests a backend.
 //

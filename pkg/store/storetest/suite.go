@@ -1,6 +1,6 @@
 // Package storetest is the conformance suite of session backends and artifact backends:
 // the rules of package store, run over a backend. The tests of memstore, sqlstore,
-// kvstore, dirstore and bucketstore run it; so can those of a backend outside of this module.
+// dirstore and bucketstore run it; so can those of a backend outside of this module.
 package storetest
 
 import (

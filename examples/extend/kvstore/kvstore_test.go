@@ -11,10 +11,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"agenthost/examples/extend/kvstore"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
-	"agenthost/pkg/store/kvstore"
 	"agenthost/pkg/store/memstore"
 	"agenthost/pkg/store/storetest"
 )
