@@ -98,7 +98,7 @@ func (c *checkRun) checkApps(ctx context.Context, env command.Env, dirs []string
 func (c *checkRun) findProblems(ctx context.Context, env command.Env, l *loader.Loader, app string) (spec.Diagnostics, error) {
 	switch {
 	case c.portable:
-		return l.CheckPortable(ctx, app), nil
+		return loader.CheckPortability(ctx, l, app), nil
 	case !c.fix:
 		return l.Check(ctx, app), nil
 	}

@@ -13,34 +13,35 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// CheckPortable reports all problems of an app, and a warning for everything that plain ADK
-// does not support.
-func (l *Loader) CheckPortable(ctx context.Context, dir string) spec.Diagnostics {
-	return l.inspectApp(ctx, dir, func(r *resolver) {
-		for _, f := range r.app.findForeign() {
+// CheckPortability reports all problems of the app in a folder, and a warning for everything
+// that plain ADK does not support.
+func CheckPortability(ctx context.Context, l *Loader, dir string) spec.Diagnostics {
+	return l.InspectAgents(ctx, dir, func(in *Inspection) {
+		for _, f := range newExportedApp(in).findForeign() {
 			d := f.at.Warnf("portable", "%s", f.message).WithHint("%s", f.hint)
 			if f.lowered {
 				d.Hint = "agenthost export --adk converts it"
 			}
-			r.report(d)
+			in.Report(d)
 		}
 	})
 }
 
-// Export converts an app to plain files of ADK's Agent Config, by file name:
+// ConvertApp converts the app in a folder to plain files of ADK's Agent Config, by file name:
 // root_agent.yaml, and one file for each other agent. Anything that cannot be
 // converted is an error, and then no files are returned.
-func (l *Loader) Export(ctx context.Context, dir string) (map[string][]byte, spec.Diagnostics) {
+func ConvertApp(ctx context.Context, l *Loader, dir string) (map[string][]byte, spec.Diagnostics) {
 	var files map[string][]byte
-	ds := l.inspectApp(ctx, dir, func(r *resolver) {
-		for _, f := range r.app.findForeign() {
+	ds := l.InspectAgents(ctx, dir, func(in *Inspection) {
+		app := newExportedApp(in)
+		for _, f := range app.findForeign() {
 			if !f.lowered {
-				r.report(f.at.Errorf("portable", "%s", f.message).WithHint("%s", cmp.Or(f.hint, "remove it, or use an equivalent that ADK supports")))
+				in.Report(f.at.Errorf("portable", "%s", f.message).WithHint("%s", cmp.Or(f.hint, "remove it, or use an equivalent that ADK supports")))
 			}
 		}
-		if !r.ds.HasErrors() {
-			x := &exporter{app: r.app, report: r.report, files: map[string][]byte{}}
-			x.writeAgent(r.app.root, agentFile)
+		if !in.HasErrors() {
+			x := &exporter{app: app, files: map[string][]byte{}}
+			x.writeAgent(app.root, agentFile)
 			files = x.files
 		}
 	})
@@ -49,6 +50,14 @@ func (l *Loader) Export(ctx context.Context, dir string) (map[string][]byte, spe
 	}
 	return files, ds
 }
+
+// An exportedApp is an app to check or convert.
+type exportedApp struct {
+	in   *Inspection
+	root *InspectedAgent
+}
+
+func newExportedApp(in *Inspection) *exportedApp { return &exportedApp{in, in.RootAgent()} }
 
 // A finding is something that plain ADK does not support. lowered reports that an
 // export converts it; hint is the way out if it does not.
@@ -100,33 +109,31 @@ func foreignFieldHint(class, field string) string {
 }
 
 // findForeign returns the findings of an app.
-func (a *appModel) findForeign() []finding {
+func (a *exportedApp) findForeign() []finding {
 	var all []finding
-	if a.appNode != nil {
+	if doc := a.in.Setting(); doc != nil {
 		lowered := []string{"name", "root_agent", "include", "models", "agents", "tools", "functions", "schemas", "defaults"}
-		for _, e := range a.appNode.Entries {
+		for _, e := range doc.Entries {
 			all = append(all, newFinding(e.Key, e.Key.Value+": ADK does not support app.yaml", slices.Contains(lowered, e.Key.Value)))
 		}
 	}
-	for _, key := range a.partKeys {
+	for _, key := range a.in.PartKeys() {
 		all = append(all, newFinding(key, "ADK's agents have no field "+key.Value, true))
 	}
-	for name, f := range sortedParts(a.names.functions) {
-		if a.used[f.node] {
-			all = append(all, newFinding(f.node, "ADK resolves the name "+name+" to code and ignores its replacement here", false))
-		}
+	for name, f := range a.in.UsedFunctions() {
+		all = append(all, newFinding(f, "ADK resolves the name "+name+" to code and ignores its replacement here", false))
 	}
 	return append(all, a.findForeignInAgent(a.root)...)
 }
 
-func (a *appModel) findForeignInAgent(p *resolvedAgent) []finding {
-	class := p.plan.Kind.Name
+func (a *exportedApp) findForeignInAgent(p *InspectedAgent) []finding {
+	class := p.Class
 	fields, known := adkFields()[class]
 	var all []finding
 	if !known {
 		all = append(all, findForeignClass(p))
 	}
-	for _, e := range p.base.Entries {
+	for _, e := range p.Base.Entries {
 		if known && !slices.Contains(fields, e.Key.Value) {
 			all = append(all, newFinding(e.Key, "ADK's "+class+" has no field "+e.Key.Value, false).withHint(foreignFieldHint(class, e.Key.Value)))
 			continue
@@ -134,35 +141,35 @@ func (a *appModel) findForeignInAgent(p *resolvedAgent) []finding {
 		all = append(all, a.findForeignInField(p, e)...)
 	}
 	all = append(all, a.findForeignInGraph(p)...)
-	for _, sub := range p.subs {
-		if class != "Workflow" && sub.at.Get("config_path") == nil {
-			all = append(all, newFinding(sub.at, "ADK requires sub-agents in separate files, with config_path", true))
+	for _, sub := range p.Agents {
+		if class != "Workflow" && sub.At.Get("config_path") == nil {
+			all = append(all, newFinding(sub.At, "ADK requires sub-agents in separate files, with config_path", true))
 		}
 		all = append(all, a.findForeignInAgent(sub)...)
 	}
-	for _, t := range p.tools {
+	for _, t := range p.Tools {
 		all = append(all, a.findForeignInTool(t)...)
 	}
 	return all
 }
 
 // findForeignClass returns the finding for an agent of a class that ADK does not have.
-func findForeignClass(p *resolvedAgent) finding {
-	if p.plan.Kind.Name == "ToolNode" {
-		return newFinding(p.base, "ADK for Python has no class ToolNode in YAML; adk-go has", false).
+func findForeignClass(p *InspectedAgent) finding {
+	if p.Class == "ToolNode" {
+		return newFinding(p.Base, "ADK for Python has no class ToolNode in YAML; adk-go has", false).
 			withHint("call the tool from an agent, or from a Python function")
 	}
-	return newFinding(p.base, "ADK's config files do not support the class "+p.plan.Kind.Name, false)
+	return newFinding(p.Base, "ADK's config files do not support the class "+p.Class, false)
 }
 
 // findForeignInField returns the findings in the value of a field that ADK has.
-func (a *appModel) findForeignInField(p *resolvedAgent, e spec.Entry) []finding {
+func (a *exportedApp) findForeignInField(p *InspectedAgent, e spec.Entry) []finding {
 	var all []finding
 	switch key := e.Key.Value; {
 	case key == "edges":
 		return nil // findForeignInGraph
-	case key == "input_schema" && p.plan.Kind.Name == "Workflow":
-		if at := p.plan.Node.Get(key); agentconfig.CodeRef(e.Value) == nil && exportSchema(at) != at {
+	case key == "input_schema" && p.Class == "Workflow":
+		if at := p.Node.Get(key); agentconfig.CodeRef(e.Value) == nil && exportSchema(at) != at {
 			all = append(all, newFinding(e.Value, "ADK requires a JSON Schema here", true))
 		}
 	case key == "output_schema" || key == "input_schema" || key == "state_schema":
@@ -224,12 +231,8 @@ func findForeignInText(n *spec.Node) []finding {
 
 // isScripted reports whether a model of the app is scripted. ADK has no such model: an
 // agent without a model uses the model of its parent or ADK's default.
-func (a *appModel) isScripted(name string) bool {
-	p, declared := a.names.models[name]
-	if !declared {
-		return false
-	}
-	provider := p.node.Get("provider")
+func (a *exportedApp) isScripted(name string) bool {
+	provider := a.in.DeclaredModel(name).Get("provider")
 	return !provider.IsNull() && provider.Value == "scripted"
 }
 
@@ -239,16 +242,16 @@ func scriptedModelMessage(name string) string {
 
 // exportedModelName returns the name of a model for ADK. plain reports that the name is
 // written as is, lowered that an export may convert it.
-func (a *appModel) exportedModelName(name string) (exported string, lowered, plain bool) {
+func (a *exportedApp) exportedModelName(name string) (exported string, lowered, plain bool) {
 	prefix, bare := "", name
-	if p, declared := a.names.models[name]; declared {
-		only := !slices.ContainsFunc(p.node.Entries, func(e spec.Entry) bool { return e.Key.Value != "provider" && e.Key.Value != "model" })
-		if !only || p.node.Get("model") == nil {
+	if m := a.in.DeclaredModel(name); m != nil {
+		only := !slices.ContainsFunc(m.Entries, func(e spec.Entry) bool { return e.Key.Value != "provider" && e.Key.Value != "model" })
+		if !only || m.Get("model") == nil {
 			return "", false, false
 		}
-		prefix, bare = p.node.Get("provider").Value, p.node.Get("model").Value
-	} else if kind, rest, ok := a.findModelKind(name); ok {
-		prefix, bare = kind.Name, rest
+		prefix, bare = m.Get("provider").Value, m.Get("model").Value
+	} else if provider, rest, ok := a.in.SplitModelName(name); ok {
+		prefix, bare = provider, rest
 	}
 	switch {
 	case prefix == "":
@@ -272,44 +275,34 @@ func adkModelPrefixes() []string {
 	}
 }
 
-func (a *appModel) findForeignInTool(t *resolvedTool) []finding {
-	n := a.findToolNode(t)
+func (a *exportedApp) findForeignInTool(t *InspectedTool) []finding {
+	n := t.Declaration
 	switch {
-	case t.agent != nil:
+	case t.Agent != nil:
 		var all []finding
-		if t.at.Get("name") == nil || t.agent.at.Get("config_path") == nil {
-			all = append(all, newFinding(t.at, "ADK requires AgentTool with config_path for an agent as a tool", true))
+		if t.At.Get("name") == nil || t.Agent.At.Get("config_path") == nil {
+			all = append(all, newFinding(t.At, "ADK requires AgentTool with config_path for an agent as a tool", true))
 		}
-		if confirm := t.plan.Node.Get("confirm"); confirm != nil {
+		if confirm := t.Node.Get("confirm"); confirm != nil {
 			all = append(all, newFinding(confirm, "ADK's AgentTool has no field confirm", false))
 		}
-		return append(all, a.findForeignInAgent(t.agent)...)
-	case n.Get("name") == nil || isCodeName(n.Get("name").Value) && t.at != n:
+		return append(all, a.findForeignInAgent(t.Agent)...)
+	case n.Get("name") == nil || isCodeName(n.Get("name").Value) && t.At != n:
 		return []finding{newFinding(n, "ADK supports only its own tools in YAML", false)}
-	case t.at != n:
-		return []finding{newFinding(t.at, "ADK does not support tools by name", true)}
+	case t.At != n:
+		return []finding{newFinding(t.At, "ADK does not support tools by name", true)}
 	}
 	return findReferences(n)
 }
 
-// findToolNode returns the node that declares a tool of an agent: in the agent, or
-// under tools.
-func (a *appModel) findToolNode(t *resolvedTool) *spec.Node {
-	if use := t.at.Get("use"); use != nil {
-		return a.names.tools[use.Value].node
-	}
-	return t.at
-}
-
 // An exporter writes agents as files.
 type exporter struct {
-	app    *appModel
-	report func(...spec.Diagnostic)
-	files  map[string][]byte
+	app   *exportedApp
+	files map[string][]byte
 }
 
 // writeAgent writes an agent and its descendants, each to a file of its own.
-func (x *exporter) writeAgent(p *resolvedAgent, file string) {
+func (x *exporter) writeAgent(p *InspectedAgent, file string) {
 	x.files[file] = nil // reserves the name
 	var text bytes.Buffer
 	_ = spec.Print(&text, x.exportAgent(p), false) // a buffer does not fail
@@ -317,10 +310,10 @@ func (x *exporter) writeAgent(p *resolvedAgent, file string) {
 }
 
 // exportAgent returns the mapping of an agent, and writes the files that it refers to.
-func (x *exporter) exportAgent(p *resolvedAgent) *spec.Node {
-	out := *p.base
+func (x *exporter) exportAgent(p *InspectedAgent) *spec.Node {
+	out := *p.Base
 	out.Entries = nil
-	for _, e := range p.base.Entries {
+	for _, e := range p.Base.Entries {
 		switch e.Key.Value {
 		case "sub_agents":
 			e.Value = x.replaceItems(e.Value, x.writeSubAgents(p))
@@ -328,7 +321,7 @@ func (x *exporter) exportAgent(p *resolvedAgent) *spec.Node {
 			e.Value = x.replaceItems(e.Value, x.exportTools(p))
 		case "model":
 			if x.app.isScripted(e.Value.Value) {
-				x.report(e.Value.Warnf("portable", "%s", scriptedModelMessage(e.Value.Value)).WithHint("%s", exportModelHint(e.Value)))
+				x.app.in.Report(e.Value.Warnf("portable", "%s", scriptedModelMessage(e.Value.Value)).WithHint("%s", exportModelHint(e.Value)))
 				continue
 			}
 			if gemini, lowered, _ := x.app.exportedModelName(e.Value.Value); lowered {
@@ -339,7 +332,7 @@ func (x *exporter) exportAgent(p *resolvedAgent) *spec.Node {
 		case "edges":
 			e.Value = x.exportEdges(p)
 		case "input_schema":
-			e.Value = exportSchema(p.plan.Node.Get("input_schema"))
+			e.Value = exportSchema(p.Node.Get("input_schema"))
 		case "timeout", "retry_config":
 			e.Value = exportSeconds(e.Key.Value, e.Value)
 		}
@@ -371,18 +364,18 @@ func (x *exporter) replaceItems(n *spec.Node, items []*spec.Node) *spec.Node {
 }
 
 // writeSubAgents writes the sub-agents to files and returns the references.
-func (x *exporter) writeSubAgents(p *resolvedAgent) []*spec.Node {
+func (x *exporter) writeSubAgents(p *InspectedAgent) []*spec.Node {
 	var refs []*spec.Node
-	for _, sub := range p.subs {
+	for _, sub := range p.Agents {
 		refs = append(refs, x.writeReferencedAgent(sub))
 	}
 	return refs
 }
 
-func (x *exporter) writeReferencedAgent(p *resolvedAgent) *spec.Node {
-	file := p.name + ".yaml"
+func (x *exporter) writeReferencedAgent(p *InspectedAgent) *spec.Node {
+	file := p.Name + ".yaml"
 	for n := 2; x.isNameTaken(file); n++ {
-		file = fmt.Sprintf("%s_%d.yaml", p.name, n)
+		file = fmt.Sprintf("%s_%d.yaml", p.Name, n)
 	}
 	x.writeAgent(p, file)
 	return newMapping("config_path", newScalar(file))
@@ -399,16 +392,16 @@ func newMapping(key string, value *spec.Node) *spec.Node {
 }
 
 // exportTools returns built-in tools as they are, and agents as AgentTool.
-func (x *exporter) exportTools(p *resolvedAgent) []*spec.Node {
+func (x *exporter) exportTools(p *InspectedAgent) []*spec.Node {
 	var tools []*spec.Node
-	for _, t := range p.tools {
-		if t.agent == nil {
-			tools = append(tools, x.app.findToolNode(t))
+	for _, t := range p.Tools {
+		if t.Agent == nil {
+			tools = append(tools, t.Declaration)
 			continue
 		}
-		args := newMapping("agent", x.writeReferencedAgent(t.agent))
+		args := newMapping("agent", x.writeReferencedAgent(t.Agent))
 		for _, key := range []string{"skip_summarization", "include_plugins"} {
-			if v := t.plan.Node.Get(key); v != nil {
+			if v := t.Node.Get(key); v != nil {
 				args.Entries = append(args.Entries, spec.Entry{Key: newScalar(key), Value: v})
 			}
 		}

@@ -93,7 +93,7 @@ func exportAndReload(t *testing.T, dir string) []string {
 	t.Helper()
 	opts := newOptions(dir)
 	opts.Model = newAnsweringModel(t, "It works.")
-	files, ds := loader.New(testenv.Kinds(), opts).Export(t.Context(), dir)
+	files, ds := loader.ConvertApp(t.Context(), loader.New(testenv.Kinds(), opts), dir)
 	var reasons []string
 	for _, d := range ds {
 		if d.Severity == spec.Error {
@@ -109,7 +109,7 @@ func exportAndReload(t *testing.T, dir string) []string {
 		write(t, filepath.Join(again, file), string(text))
 	}
 	plain := &loader.Options{Env: lookUpEnv, Model: opts.Model}
-	for _, d := range loader.New(testenv.Kinds(), plain).CheckPortable(t.Context(), again) {
+	for _, d := range loader.CheckPortability(t.Context(), loader.New(testenv.Kinds(), plain), again) {
 		if d.Rule == "portable" || d.Severity == spec.Error {
 			t.Errorf("Portable: %s", d)
 		}

@@ -29,8 +29,8 @@ const defaultRoute = "__DEFAULT__"
 
 // findForeignInGraph returns the findings in the edges of a workflow, without those in its
 // nodes.
-func (a *appModel) findForeignInGraph(p *resolvedAgent) []finding {
-	c, ok := p.plan.Config.(agentconfig.EdgeConfig)
+func (a *exportedApp) findForeignInGraph(p *InspectedAgent) []finding {
+	c, ok := p.Config.(agentconfig.EdgeConfig)
 	if !ok {
 		return nil
 	}
@@ -42,33 +42,33 @@ func (a *appModel) findForeignInGraph(p *resolvedAgent) []finding {
 	}
 	all = append(all, findDuplicateEdges(p, g)...)
 	for _, u := range g.Unreachable {
-		all = append(all, newFinding(u.At, "ADK rejects a graph with a node that START does not reach: "+p.subs[u.Node].name, false).
+		all = append(all, newFinding(u.At, "ADK rejects a graph with a node that START does not reach: "+p.Agents[u.Node].Name, false).
 			withHint("add an edge that leads to the node, or remove the node"))
 	}
-	for _, sub := range p.subs {
-		if class := sub.plan.Kind.Name; slices.Contains([]string{"SequentialAgent", "ParallelAgent", "LoopAgent"}, class) {
-			all = append(all, newFinding(sub.plan.Node, "ADK rejects a "+class+" as a node of a Workflow", false).
+	for _, sub := range p.Agents {
+		if class := sub.Class; slices.Contains([]string{"SequentialAgent", "ParallelAgent", "LoopAgent"}, class) {
+			all = append(all, newFinding(sub.Node, "ADK rejects a "+class+" as a node of a Workflow", false).
 				withHint("write its sub-agents as nodes, with edges between them"))
 		}
 	}
-	return append(all, findForeignRoutes(p.plan.Node.Get("edges"), listUses(g))...)
+	return append(all, findForeignRoutes(p.Node.Get("edges"), listUses(g))...)
 }
 
 // findForeignUses returns the findings in the places that name nodes: ADK has no names
 // under agents, and no names of later edges.
-func findForeignUses(p *resolvedAgent, g *agentconfig.Graph) []finding {
+func findForeignUses(p *InspectedAgent, g *agentconfig.Graph) []finding {
 	var all []finding
 	introduced := map[int]bool{}
 	for _, u := range g.Uses {
 		all = append(all, findUseReferences(u.At)...)
-		sub := p.subs[u.Node]
+		sub := p.Agents[u.Node]
 		switch {
 		case introduced[u.Node]:
 			continue
-		case sub.at.Get("use") != nil:
-			all = append(all, newFinding(u.At, "ADK has no names under agents: it rejects "+sub.name+" in edges as an unknown node", true))
-		case isInlineAgent(sub) && u.At != sub.at:
-			all = append(all, newFinding(u.At, "ADK rejects "+sub.name+" as an unknown node: it is declared only later in edges", true))
+		case sub.At.Get("use") != nil:
+			all = append(all, newFinding(u.At, "ADK has no names under agents: it rejects "+sub.Name+" in edges as an unknown node", true))
+		case isInlineAgent(sub) && u.At != sub.At:
+			all = append(all, newFinding(u.At, "ADK rejects "+sub.Name+" as an unknown node: it is declared only later in edges", true))
 		}
 		introduced[u.Node] = true
 	}
@@ -85,13 +85,13 @@ func findUseReferences(n *spec.Node) []finding {
 }
 
 // isInlineAgent reports whether an agent is declared where it is used.
-func isInlineAgent(p *resolvedAgent) bool {
-	return p.at.Get("config_path") == nil && p.at.Get("use") == nil && p.at.Get("code") == nil
+func isInlineAgent(p *InspectedAgent) bool {
+	return p.At.Get("config_path") == nil && p.At.Get("use") == nil && p.At.Get("code") == nil
 }
 
 // findDuplicateEdges returns a finding for each further edge between two nodes. An export
 // makes one edge of several routes; a default route cannot be part of a list.
-func findDuplicateEdges(p *resolvedAgent, g *agentconfig.Graph) []finding {
+func findDuplicateEdges(p *InspectedAgent, g *agentconfig.Graph) []finding {
 	var all []finding
 	for _, same := range groupEdges(g.Edges) {
 		hasDefault := slices.ContainsFunc(same, func(e agentconfig.GraphEdge) bool { return e.Kind == runtime.EdgeDefault })
@@ -115,11 +115,11 @@ func listFurtherEdges(same []agentconfig.GraphEdge) []agentconfig.GraphEdge {
 	return further
 }
 
-func nodeName(p *resolvedAgent, i int) string {
+func nodeName(p *InspectedAgent, i int) string {
 	if i == runtime.Start {
 		return "START"
 	}
-	return p.subs[i].name
+	return p.Agents[i].Name
 }
 
 // groupEdges groups edges by their nodes, in the order of the first edge of each group.
@@ -195,7 +195,7 @@ func otherForm(key *spec.Node) string {
 // A graphWriter writes the edges of a workflow, with its nodes.
 type graphWriter struct {
 	x    *exporter
-	p    *resolvedAgent
+	p    *InspectedAgent
 	uses map[*spec.Node]int
 	// written has the references to the nodes that edges have introduced.
 	written map[int]*spec.Node
@@ -203,9 +203,9 @@ type graphWriter struct {
 
 // exportEdges writes the nodes of a workflow, and returns its edges in the form of the
 // document, or as single edges if ADK would reject that form.
-func (x *exporter) exportEdges(p *resolvedAgent) *spec.Node {
-	g := p.plan.Config.(agentconfig.EdgeConfig).Graph()
-	edges := p.plan.Node.Get("edges")
+func (x *exporter) exportEdges(p *InspectedAgent) *spec.Node {
+	g := p.Config.(agentconfig.EdgeConfig).Graph()
+	edges := p.Node.Get("edges")
 	w := &graphWriter{x: x, p: p, uses: listUses(g), written: map[int]*spec.Node{}}
 	hasDuplicates := func(same []agentconfig.GraphEdge) bool { return len(listFurtherEdges(same)) > 0 }
 	if slices.ContainsFunc(groupEdges(g.Edges), hasDuplicates) || w.hasEqualKeys(edges) {
@@ -285,12 +285,12 @@ func (w *graphWriter) writeNode(i int) *spec.Node {
 	if ref := w.written[i]; ref != nil {
 		return ref
 	}
-	sub := w.p.subs[i]
+	sub := w.p.Agents[i]
 	if isInlineAgent(sub) {
-		w.written[i] = newScalar(sub.name)
+		w.written[i] = newScalar(sub.Name)
 		return w.x.exportAgent(sub)
 	}
-	ref := sub.at.Get("code")
+	ref := sub.At.Get("code")
 	if ref == nil {
 		ref = w.x.writeReferencedAgent(sub).Get("config_path")
 	}

@@ -42,7 +42,7 @@ func TestExportDurations(t *testing.T) {
 	const head = "agent_class: Workflow\nname: flow\nedges:\n  - - START\n    - {agent_class: FunctionNode, name: f, expr: input, message: false, timeout: 90s, retry_config: {initial_delay: 500ms, max_delay: 2, exceptions: [TOOL_FAILED]}}\n"
 	write(t, filepath.Join(dir, "root_agent.yaml"), head)
 	var got []string
-	for _, d := range loader.New(testenv.Kinds(), &loader.Options{Env: lookUpEnv}).CheckPortable(t.Context(), dir) {
+	for _, d := range loader.CheckPortability(t.Context(), loader.New(testenv.Kinds(), &loader.Options{Env: lookUpEnv}), dir) {
 		got = append(got, d.Message)
 	}
 	want := []string{

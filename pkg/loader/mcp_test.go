@@ -224,7 +224,7 @@ func TestExportPrompt(t *testing.T) {
 	s := newWatchEnv(t)
 	s.writeFile("x/app.yaml", "tools: {docs: {mcp: {url: https://example.com}}}")
 	s.writeFile("x/root_agent.yaml", "name: a\ninstruction: {mcp_prompt: {server: docs, name: support}}")
-	_, ds := New(listKinds(), nil).Export(t.Context(), s.top+"/x")
+	_, ds := ConvertApp(t.Context(), New(listKinds(), nil), s.top+"/x")
 	if text := ds.Error(); !ds.HasErrors() || !strings.Contains(text, "ADK requires text here: its McpInstructionProvider is code") {
 		t.Errorf("Export: %s", text)
 	}

@@ -53,8 +53,6 @@ type appModel struct {
 	listModelLimits func(name string) []namedLimits
 	// findGeminiToolRefuser returns the name of a model that refuses tools of Gemini's.
 	findGeminiToolRefuser func(name string) string
-	// findModelKind is [Loader.findModelKind].
-	findModelKind func(name string) (spec.Kind[provider.Env, model.LLM], string, bool)
 }
 
 // An unusedPart is a declaration that nothing uses, with its kind and name.
@@ -145,7 +143,7 @@ type modelResolver struct {
 func newResolver(l *Loader, src *source) *resolver {
 	load := &appLoad{
 		loader: l, src: src, guard: l.opts.Policy.Guard(src.name), held: heldResources{app: src.name, logger: l.opts.Logger},
-		app: &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.kinds.Builtins.Names(), findModelKind: l.findModelKind},
+		app: &appModel{names: newRegistry(), used: map[*spec.Node]bool{}, builtinTools: l.kinds.Builtins.Names()},
 	}
 	r := &resolver{
 		appLoad: load, declarationReader: &declarationReader{load, map[string]bool{}},

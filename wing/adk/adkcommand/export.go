@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
+	"agenthost/pkg/loader"
 )
 
 // exportFlags are the flags of export.
@@ -52,7 +53,7 @@ func exportApp(ctx context.Context, env command.Env, f *exportFlags, dir string)
 	if entries, err := os.ReadDir(f.adk); err == nil && len(entries) > 0 {
 		return command.FailWithf("%s is not empty: export requires a new or empty folder", f.adk)
 	}
-	files, ds := l.Export(ctx, dir)
+	files, ds := loader.ConvertApp(ctx, l, dir)
 	if err := env.WriteDiagnostics(ds); err != nil {
 		return err
 	}
