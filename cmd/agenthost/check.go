@@ -14,6 +14,7 @@ import (
 	"agenthost/internal/command"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
+	"agenthost/wing/adk/export"
 )
 
 // checkRun holds the flags of one run of check.
@@ -98,7 +99,7 @@ func (c *checkRun) checkApps(ctx context.Context, env command.Env, dirs []string
 func (c *checkRun) findProblems(ctx context.Context, env command.Env, l *loader.Loader, app string) (spec.Diagnostics, error) {
 	switch {
 	case c.portable:
-		return loader.CheckPortability(ctx, l, app), nil
+		return export.CheckPortability(ctx, l, app), nil
 	case !c.fix:
 		return l.Check(ctx, app), nil
 	}

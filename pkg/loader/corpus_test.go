@@ -140,3 +140,63 @@ func checkCode(t *testing.T, dir string, s sample) {
 		t.Errorf("names of code (-want +got):\n%s", diff)
 	}
 }
+
+// TestCorpusMapped declares a replacement for each name of code in the corpus. The apps
+// then load and run a turn.
+func TestCorpusMapped(t *testing.T) {
+	folder, all := readSamples(t)
+	mapped := 0
+	for _, s := range all {
+		if s.Verdict != "needs code" {
+			continue
+		}
+		root := filepath.Join(folder, filepath.FromSlash(s.Root))
+		dir := filepath.Join(t.TempDir(), filepath.Base(filepath.Dir(root)))
+		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(root))); err != nil {
+			t.Fatal(err)
+		}
+		functions, ok := stubFunctions(t, dir)
+		if !ok {
+			continue // an agent class, or an unsupported tool
+		}
+		mapped++
+		t.Run(s.Root, func(t *testing.T) {
+			doc := "functions:\n" + functions
+			if name := filepath.Base(root); name != "root_agent.yaml" {
+				doc += "root_agent: " + name + "\n"
+			}
+			write(t, filepath.Join(dir, "app.yaml"), doc)
+			runSample(t, dir)
+		})
+	}
+	if mapped < 5 {
+		t.Errorf("only %d apps can be mapped", mapped)
+	}
+}
+
+// stubFunctions returns a functions section with an entry for each name of code of an
+// app.
+func stubFunctions(t *testing.T, dir string) (string, bool) {
+	t.Helper()
+	var b strings.Builder
+	seen := map[string]bool{}
+	for _, d := range check(t, dir) {
+		what, _, isCode := strings.Cut(d.Message, " is code that")
+		words := strings.Fields(what)
+		if !isCode || strings.HasPrefix(what, "agent class") {
+			return "", false
+		}
+		name := words[len(words)-1]
+		stub := map[string]string{
+			"tool": `{expr: {value: '"done"'}}`, "schema": "{answer: string}", "agent": "{description: Helps., instruction: Help.}",
+		}[words[0]]
+		if stub == "" {
+			stub = `{set: {seen: "true"}}`
+		}
+		if !seen[name] {
+			b.WriteString("  " + name + ": " + stub + "\n")
+		}
+		seen[name] = true
+	}
+	return b.String(), b.Len() > 0
+}

@@ -218,14 +218,3 @@ func TestElicitation(t *testing.T) {
 		})
 	}
 }
-
-// TestExportPrompt: a prompt as instruction cannot be exported to ADK.
-func TestExportPrompt(t *testing.T) {
-	s := newWatchEnv(t)
-	s.writeFile("x/app.yaml", "tools: {docs: {mcp: {url: https://example.com}}}")
-	s.writeFile("x/root_agent.yaml", "name: a\ninstruction: {mcp_prompt: {server: docs, name: support}}")
-	_, ds := ConvertApp(t.Context(), New(listKinds(), nil), s.top+"/x")
-	if text := ds.Error(); !ds.HasErrors() || !strings.Contains(text, "ADK requires text here: its McpInstructionProvider is code") {
-		t.Errorf("Export: %s", text)
-	}
-}

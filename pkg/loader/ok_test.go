@@ -154,6 +154,31 @@ func TestDotenvProblems(t *testing.T) {
 	}
 }
 
+// TestRouteKeys expects the routes of a mapping to have the types of ADK's YAML, unless they
+// have quotes.
+func TestRouteKeys(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "app")
+	write(t, filepath.Join(dir, "root_agent.yaml"), `agent_class: Workflow
+name: flow
+edges:
+  - [START, a, {1: b, true: c, "2": d, "false": e, yes: f}]
+agents:
+  a: {instruction: A., include_contents: none}
+  b: {instruction: B.}
+  c: {instruction: C.}
+  d: {instruction: D.}
+  e: {instruction: E.}
+  f: {instruction: F.}
+`)
+	var got []any
+	for _, e := range mustLoad(t, dir, &loader.Options{Env: lookUpEnv}).AgentInfo().Edges[1:] {
+		got = append(got, e.Route)
+	}
+	if diff := cmp.Diff([]any{int64(1), true, "2", "false", "yes"}, got); diff != "" {
+		t.Errorf("routes (-want +got):\n%s", diff)
+	}
+}
+
 func TestDiscover(t *testing.T) {
 	top := t.TempDir()
 	for _, file := range []string{"b/root_agent.yaml", "a/app.yaml", ".hidden/app.yaml", "_shared/app.yaml", "none/README.md", "deep/c/app.yaml", "odd/app.yaml/x"} {

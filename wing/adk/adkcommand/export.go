@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/command"
-	"agenthost/pkg/loader"
+	"agenthost/wing/adk/export"
 )
 
 // exportFlags are the flags of export.
@@ -53,7 +53,7 @@ func exportApp(ctx context.Context, env command.Env, f *exportFlags, dir string)
 	if entries, err := os.ReadDir(f.adk); err == nil && len(entries) > 0 {
 		return command.FailWithf("%s is not empty: export requires a new or empty folder", f.adk)
 	}
-	files, ds := loader.ConvertApp(ctx, l, dir)
+	files, ds := export.ConvertApp(ctx, l, dir)
 	if err := env.WriteDiagnostics(ds); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package loader
+package export
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agenthost/internal/agentconfig"
+	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
@@ -29,7 +30,7 @@ const defaultRoute = "__DEFAULT__"
 
 // findForeignInGraph returns the findings in the edges of a workflow, without those in its
 // nodes.
-func (a *exportedApp) findForeignInGraph(p *InspectedAgent) []finding {
+func (a *exportedApp) findForeignInGraph(p *loader.InspectedAgent) []finding {
 	c, ok := p.Config.(agentconfig.EdgeConfig)
 	if !ok {
 		return nil
@@ -56,7 +57,7 @@ func (a *exportedApp) findForeignInGraph(p *InspectedAgent) []finding {
 
 // findForeignUses returns the findings in the places that name nodes: ADK has no names
 // under agents, and no names of later edges.
-func findForeignUses(p *InspectedAgent, g *agentconfig.Graph) []finding {
+func findForeignUses(p *loader.InspectedAgent, g *agentconfig.Graph) []finding {
 	var all []finding
 	introduced := map[int]bool{}
 	for _, u := range g.Uses {
@@ -85,13 +86,13 @@ func findUseReferences(n *spec.Node) []finding {
 }
 
 // isInlineAgent reports whether an agent is declared where it is used.
-func isInlineAgent(p *InspectedAgent) bool {
+func isInlineAgent(p *loader.InspectedAgent) bool {
 	return p.At.Get("config_path") == nil && p.At.Get("use") == nil && p.At.Get("code") == nil
 }
 
 // findDuplicateEdges returns a finding for each further edge between two nodes. An export
 // makes one edge of several routes; a default route cannot be part of a list.
-func findDuplicateEdges(p *InspectedAgent, g *agentconfig.Graph) []finding {
+func findDuplicateEdges(p *loader.InspectedAgent, g *agentconfig.Graph) []finding {
 	var all []finding
 	for _, same := range groupEdges(g.Edges) {
 		hasDefault := slices.ContainsFunc(same, func(e agentconfig.GraphEdge) bool { return e.Kind == runtime.EdgeDefault })
@@ -115,7 +116,7 @@ func listFurtherEdges(same []agentconfig.GraphEdge) []agentconfig.GraphEdge {
 	return further
 }
 
-func nodeName(p *InspectedAgent, i int) string {
+func nodeName(p *loader.InspectedAgent, i int) string {
 	if i == runtime.Start {
 		return "START"
 	}
@@ -195,7 +196,7 @@ func otherForm(key *spec.Node) string {
 // A graphWriter writes the edges of a workflow, with its nodes.
 type graphWriter struct {
 	x    *exporter
-	p    *InspectedAgent
+	p    *loader.InspectedAgent
 	uses map[*spec.Node]int
 	// written has the references to the nodes that edges have introduced.
 	written map[int]*spec.Node
@@ -203,7 +204,7 @@ type graphWriter struct {
 
 // exportEdges writes the nodes of a workflow, and returns its edges in the form of the
 // document, or as single edges if ADK would reject that form.
-func (x *exporter) exportEdges(p *InspectedAgent) *spec.Node {
+func (x *exporter) exportEdges(p *loader.InspectedAgent) *spec.Node {
 	g := p.Config.(agentconfig.EdgeConfig).Graph()
 	edges := p.Node.Get("edges")
 	w := &graphWriter{x: x, p: p, uses: listUses(g), written: map[int]*spec.Node{}}

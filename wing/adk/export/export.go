@@ -1,4 +1,6 @@
-package loader
+// Package export converts apps to plain files of ADK's Agent Config, and reports what ADK does
+// not support.
+package export
 
 import (
 	"bytes"
@@ -10,13 +12,14 @@ import (
 	"strings"
 
 	"agenthost/internal/agentconfig"
+	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
 
 // CheckPortability reports all problems of the app in a folder, and a warning for everything
 // that plain ADK does not support.
-func CheckPortability(ctx context.Context, l *Loader, dir string) spec.Diagnostics {
-	return l.InspectAgents(ctx, dir, func(in *Inspection) {
+func CheckPortability(ctx context.Context, l *loader.Loader, dir string) spec.Diagnostics {
+	return l.InspectAgents(ctx, dir, func(in *loader.Inspection) {
 		for _, f := range newExportedApp(in).findForeign() {
 			d := f.at.Warnf("portable", "%s", f.message).WithHint("%s", f.hint)
 			if f.lowered {
@@ -30,9 +33,9 @@ func CheckPortability(ctx context.Context, l *Loader, dir string) spec.Diagnosti
 // ConvertApp converts the app in a folder to plain files of ADK's Agent Config, by file name:
 // root_agent.yaml, and one file for each other agent. Anything that cannot be
 // converted is an error, and then no files are returned.
-func ConvertApp(ctx context.Context, l *Loader, dir string) (map[string][]byte, spec.Diagnostics) {
+func ConvertApp(ctx context.Context, l *loader.Loader, dir string) (map[string][]byte, spec.Diagnostics) {
 	var files map[string][]byte
-	ds := l.InspectAgents(ctx, dir, func(in *Inspection) {
+	ds := l.InspectAgents(ctx, dir, func(in *loader.Inspection) {
 		app := newExportedApp(in)
 		for _, f := range app.findForeign() {
 			if !f.lowered {
@@ -41,7 +44,7 @@ func ConvertApp(ctx context.Context, l *Loader, dir string) (map[string][]byte, 
 		}
 		if !in.HasErrors() {
 			x := &exporter{app: app, files: map[string][]byte{}}
-			x.writeAgent(app.root, agentFile)
+			x.writeAgent(app.root, "root_agent.yaml")
 			files = x.files
 		}
 	})
@@ -53,11 +56,11 @@ func ConvertApp(ctx context.Context, l *Loader, dir string) (map[string][]byte, 
 
 // An exportedApp is an app to check or convert.
 type exportedApp struct {
-	in   *Inspection
-	root *InspectedAgent
+	in   *loader.Inspection
+	root *loader.InspectedAgent
 }
 
-func newExportedApp(in *Inspection) *exportedApp { return &exportedApp{in, in.RootAgent()} }
+func newExportedApp(in *loader.Inspection) *exportedApp { return &exportedApp{in, in.RootAgent()} }
 
 // A finding is something that plain ADK does not support. lowered reports that an
 // export converts it; hint is the way out if it does not.
@@ -126,7 +129,7 @@ func (a *exportedApp) findForeign() []finding {
 	return append(all, a.findForeignInAgent(a.root)...)
 }
 
-func (a *exportedApp) findForeignInAgent(p *InspectedAgent) []finding {
+func (a *exportedApp) findForeignInAgent(p *loader.InspectedAgent) []finding {
 	class := p.Class
 	fields, known := adkFields()[class]
 	var all []finding
@@ -154,7 +157,7 @@ func (a *exportedApp) findForeignInAgent(p *InspectedAgent) []finding {
 }
 
 // findForeignClass returns the finding for an agent of a class that ADK does not have.
-func findForeignClass(p *InspectedAgent) finding {
+func findForeignClass(p *loader.InspectedAgent) finding {
 	if p.Class == "ToolNode" {
 		return newFinding(p.Base, "ADK for Python has no class ToolNode in YAML; adk-go has", false).
 			withHint("call the tool from an agent, or from a Python function")
@@ -163,7 +166,7 @@ func findForeignClass(p *InspectedAgent) finding {
 }
 
 // findForeignInField returns the findings in the value of a field that ADK has.
-func (a *exportedApp) findForeignInField(p *InspectedAgent, e spec.Entry) []finding {
+func (a *exportedApp) findForeignInField(p *loader.InspectedAgent, e spec.Entry) []finding {
 	var all []finding
 	switch key := e.Key.Value; {
 	case key == "edges":
@@ -275,7 +278,7 @@ func adkModelPrefixes() []string {
 	}
 }
 
-func (a *exportedApp) findForeignInTool(t *InspectedTool) []finding {
+func (a *exportedApp) findForeignInTool(t *loader.InspectedTool) []finding {
 	n := t.Declaration
 	switch {
 	case t.Agent != nil:
@@ -287,7 +290,7 @@ func (a *exportedApp) findForeignInTool(t *InspectedTool) []finding {
 			all = append(all, newFinding(confirm, "ADK's AgentTool has no field confirm", false))
 		}
 		return append(all, a.findForeignInAgent(t.Agent)...)
-	case n.Get("name") == nil || isCodeName(n.Get("name").Value) && t.At != n:
+	case n.Get("name") == nil || strings.Contains(n.Get("name").Value, ".") && t.At != n:
 		return []finding{newFinding(n, "ADK supports only its own tools in YAML", false)}
 	case t.At != n:
 		return []finding{newFinding(t.At, "ADK does not support tools by name", true)}
@@ -302,7 +305,7 @@ type exporter struct {
 }
 
 // writeAgent writes an agent and its descendants, each to a file of its own.
-func (x *exporter) writeAgent(p *InspectedAgent, file string) {
+func (x *exporter) writeAgent(p *loader.InspectedAgent, file string) {
 	x.files[file] = nil // reserves the name
 	var text bytes.Buffer
 	_ = spec.Print(&text, x.exportAgent(p), false) // a buffer does not fail
@@ -310,7 +313,7 @@ func (x *exporter) writeAgent(p *InspectedAgent, file string) {
 }
 
 // exportAgent returns the mapping of an agent, and writes the files that it refers to.
-func (x *exporter) exportAgent(p *InspectedAgent) *spec.Node {
+func (x *exporter) exportAgent(p *loader.InspectedAgent) *spec.Node {
 	out := *p.Base
 	out.Entries = nil
 	for _, e := range p.Base.Entries {
@@ -364,7 +367,7 @@ func (x *exporter) replaceItems(n *spec.Node, items []*spec.Node) *spec.Node {
 }
 
 // writeSubAgents writes the sub-agents to files and returns the references.
-func (x *exporter) writeSubAgents(p *InspectedAgent) []*spec.Node {
+func (x *exporter) writeSubAgents(p *loader.InspectedAgent) []*spec.Node {
 	var refs []*spec.Node
 	for _, sub := range p.Agents {
 		refs = append(refs, x.writeReferencedAgent(sub))
@@ -372,7 +375,7 @@ func (x *exporter) writeSubAgents(p *InspectedAgent) []*spec.Node {
 	return refs
 }
 
-func (x *exporter) writeReferencedAgent(p *InspectedAgent) *spec.Node {
+func (x *exporter) writeReferencedAgent(p *loader.InspectedAgent) *spec.Node {
 	file := p.Name + ".yaml"
 	for n := 2; x.isNameTaken(file); n++ {
 		file = fmt.Sprintf("%s_%d.yaml", p.Name, n)
@@ -383,7 +386,12 @@ func (x *exporter) writeReferencedAgent(p *InspectedAgent) *spec.Node {
 
 func (x *exporter) isNameTaken(file string) bool {
 	_, taken := x.files[file]
-	return taken || file == appFile
+	return taken || file == "app.yaml"
+}
+
+// newScalar returns a scalar without a position.
+func newScalar(text string) *spec.Node {
+	return &spec.Node{Kind: spec.Scalar, Tag: "!!str", Value: text}
 }
 
 // newMapping returns a mapping with one key.
@@ -392,7 +400,7 @@ func newMapping(key string, value *spec.Node) *spec.Node {
 }
 
 // exportTools returns built-in tools as they are, and agents as AgentTool.
-func (x *exporter) exportTools(p *InspectedAgent) []*spec.Node {
+func (x *exporter) exportTools(p *loader.InspectedAgent) []*spec.Node {
 	var tools []*spec.Node
 	for _, t := range p.Tools {
 		if t.Agent == nil {

@@ -1,7 +1,8 @@
-package loader_test
+package export_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/wing/adk/export"
 )
 
 // TestExportLoadsAgain exports the apps of the repository, the conformance agents, the good apps of
@@ -25,21 +27,21 @@ import (
 // file lists the reasons of the apps that cannot be exported.
 func TestExportLoadsAgain(t *testing.T) {
 	dirs := map[string]string{}
-	for name, archive := range readArchives(t, "ok") {
+	for name, archive := range readArchives(t, "loader/testdata/ok") {
 		dirs["ok/"+name] = unpackArchive(t, archive)
 	}
-	for name, archive := range readArchives(t, "../../runtime/testdata/transcripts") {
+	for name, archive := range readArchives(t, "runtime/testdata/transcripts") {
 		if slices.ContainsFunc(archive.Files, func(f txtar.File) bool { return bytes.Contains(f.Data, []byte("agent_class: Workflow")) }) {
 			dirs["transcripts/"+name] = unpackArchive(t, archive)
 		}
 	}
 	for _, pattern := range []string{"apps/*/root_agent.yaml", "conformance/agents/*/root_agent.yaml"} {
-		found, err := filepath.Glob(filepath.Join("../..", pattern))
+		found, err := filepath.Glob(filepath.Join("../../..", pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no apps in %s: %v", pattern, err)
 		}
 		for _, file := range found {
-			dirs[strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../../")] = filepath.Dir(file)
+			dirs[strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../../../")] = filepath.Dir(file)
 		}
 	}
 	compareExports(t, dirs, "testdata/exports.txt")
@@ -47,9 +49,18 @@ func TestExportLoadsAgain(t *testing.T) {
 
 // TestExportCorpus does the same with the apps of the corpus.
 func TestExportCorpus(t *testing.T) {
-	folder, all := optionalSamples(t)
-	if folder == "" {
+	corpus := os.Getenv("AGENTHOST_CORPUS")
+	if corpus == "" {
 		t.Skip("SKIPPED: no corpus: set AGENTHOST_CORPUS")
+	}
+	folder := filepath.Join(corpus, "agent-config")
+	b, err := os.ReadFile(filepath.Join(folder, "apps.json"))
+	if err != nil {
+		t.Skipf("SKIPPED: no corpus: set AGENTHOST_CORPUS (%v)", err)
+	}
+	var all []struct{ Root string }
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatal(err)
 	}
 	dirs := map[string]string{}
 	for _, s := range all {
@@ -74,7 +85,7 @@ func compareExports(t *testing.T, dirs map[string]string, golden string) {
 			got.WriteString(name + "\n  " + strings.Join(reasons, "\n  ") + "\n")
 		})
 	}
-	if isUpdating() {
+	if testenv.IsUpdating() {
 		write(t, golden, got.String())
 		return
 	}
@@ -93,7 +104,7 @@ func exportAndReload(t *testing.T, dir string) []string {
 	t.Helper()
 	opts := newOptions(dir)
 	opts.Model = newAnsweringModel(t, "It works.")
-	files, ds := loader.ConvertApp(t.Context(), loader.New(testenv.Kinds(), opts), dir)
+	files, ds := export.ConvertApp(t.Context(), loader.New(testenv.Kinds(), opts), dir)
 	var reasons []string
 	for _, d := range ds {
 		if d.Severity == spec.Error {
@@ -109,7 +120,7 @@ func exportAndReload(t *testing.T, dir string) []string {
 		write(t, filepath.Join(again, file), string(text))
 	}
 	plain := &loader.Options{Env: lookUpEnv, Model: opts.Model}
-	for _, d := range loader.CheckPortability(t.Context(), loader.New(testenv.Kinds(), plain), again) {
+	for _, d := range export.CheckPortability(t.Context(), loader.New(testenv.Kinds(), plain), again) {
 		if d.Rule == "portable" || d.Severity == spec.Error {
 			t.Errorf("Portable: %s", d)
 		}
@@ -165,72 +176,14 @@ func previewAll(t *testing.T, dir string, opts *loader.Options) map[string]*runt
 	return all
 }
 
-// optionalSamples returns the samples of the corpus, or none if it is missing.
-func optionalSamples(t *testing.T) (string, []sample) {
-	t.Helper()
-	corpus := os.Getenv("AGENTHOST_CORPUS")
-	if corpus == "" {
-		return "", nil
+// TestExportPrompt: a prompt as instruction cannot be exported to ADK.
+func TestExportPrompt(t *testing.T) {
+	dir := testenv.Files(t, "x", map[string][]byte{
+		"app.yaml":        []byte("tools: {docs: {mcp: {url: https://example.com}}}"),
+		"root_agent.yaml": []byte("name: a\ninstruction: {mcp_prompt: {server: docs, name: support}}"),
+	})
+	_, ds := export.ConvertApp(t.Context(), loader.New(testenv.Kinds(), nil), dir)
+	if text := ds.Error(); !ds.HasErrors() || !strings.Contains(text, "ADK requires text here: its McpInstructionProvider is code") {
+		t.Errorf("ConvertApp: %s", text)
 	}
-	return readSamples(t)
-}
-
-// TestCorpusMapped declares a replacement for each name of code in the corpus. The apps
-// then load and run a turn.
-func TestCorpusMapped(t *testing.T) {
-	folder, all := readSamples(t)
-	mapped := 0
-	for _, s := range all {
-		if s.Verdict != "needs code" {
-			continue
-		}
-		root := filepath.Join(folder, filepath.FromSlash(s.Root))
-		dir := filepath.Join(t.TempDir(), filepath.Base(filepath.Dir(root)))
-		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(root))); err != nil {
-			t.Fatal(err)
-		}
-		functions, ok := stubFunctions(t, dir)
-		if !ok {
-			continue // an agent class, or an unsupported tool
-		}
-		mapped++
-		t.Run(s.Root, func(t *testing.T) {
-			doc := "functions:\n" + functions
-			if name := filepath.Base(root); name != "root_agent.yaml" {
-				doc += "root_agent: " + name + "\n"
-			}
-			write(t, filepath.Join(dir, "app.yaml"), doc)
-			runSample(t, dir)
-		})
-	}
-	if mapped < 5 {
-		t.Errorf("only %d apps can be mapped", mapped)
-	}
-}
-
-// stubFunctions returns a functions section with an entry for each name of code of an
-// app.
-func stubFunctions(t *testing.T, dir string) (string, bool) {
-	t.Helper()
-	var b strings.Builder
-	seen := map[string]bool{}
-	for _, d := range check(t, dir) {
-		what, _, isCode := strings.Cut(d.Message, " is code that")
-		words := strings.Fields(what)
-		if !isCode || strings.HasPrefix(what, "agent class") {
-			return "", false
-		}
-		name := words[len(words)-1]
-		stub := map[string]string{
-			"tool": `{expr: {value: '"done"'}}`, "schema": "{answer: string}", "agent": "{description: Helps., instruction: Help.}",
-		}[words[0]]
-		if stub == "" {
-			stub = `{set: {seen: "true"}}`
-		}
-		if !seen[name] {
-			b.WriteString("  " + name + ": " + stub + "\n")
-		}
-		seen[name] = true
-	}
-	return b.String(), b.Len() > 0
 }
