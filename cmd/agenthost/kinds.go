@@ -31,6 +31,7 @@ import (
 	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/evaluation/evalweb"
 	"agenthost/wing/gemini"
+	"agenthost/wing/live"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/ollama"
 	"agenthost/wing/openai"
@@ -56,6 +57,7 @@ func listKinds() loader.Kinds {
 		Agents:     loader.AgentKinds(),
 		AgentTools: loader.AgentToolKinds(),
 		Plugins:    loader.PluginKinds(),
+		Live:       live.Driver{},
 		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
 		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},
 		Evaluator:  openEvaluator,

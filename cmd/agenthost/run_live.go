@@ -13,7 +13,6 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/wing/live"
 )
@@ -171,13 +170,13 @@ func (c *liveConversation) sendRequest(ctx context.Context, r *live.Request) err
 func (c *liveConversation) startRun(ctx context.Context) {
 	c.queue, c.events, c.outdated = live.NewQueue(), make(chan liveEvent), false
 	c.ending = false
-	req := &runtime.LiveRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Requests: c.queue, Writer: session.WriterAdmin}
+	req := &live.RunRequest{App: c.key.App, UserID: c.key.User, SessionID: c.key.ID, Requests: c.queue, Writer: session.WriterAdmin}
 	events := c.events
 	ctx, c.stopRun = context.WithCancelCause(ctx)
 	go func() {
 		defer close(events)
 		defer safe.Recover(func(p *safe.Panic) { events <- liveEvent{err: p} })
-		for ev, err := range c.host.Live(ctx, req) {
+		for ev, err := range live.Run(ctx, c.host, req) {
 			if err != nil && command.IsAnswerStopped(ctx) {
 				err = command.ErrAnswerStopped
 			}

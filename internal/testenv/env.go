@@ -34,6 +34,7 @@ import (
 	"agenthost/wing/bucketstore"
 	"agenthost/wing/evaluation/evalgate"
 	"agenthost/wing/gemini"
+	"agenthost/wing/live"
 	"agenthost/wing/mcptool"
 	"agenthost/wing/openapitool"
 	"agenthost/wing/programs"
@@ -124,6 +125,7 @@ func Kinds() loader.Kinds {
 		Agents:     loader.AgentKinds(),
 		AgentTools: loader.AgentToolKinds(),
 		Plugins:    loader.PluginKinds(),
+		Live:       live.Driver{},
 		Files:      []loader.FileKind{apptest.Files(), evals.Files(), loader.PolicyFiles(), authFiles()},
 		Gates:      []loader.Gate{apptest.Gate(), evals.Gate()},
 		Evaluator:  openEvaluator,

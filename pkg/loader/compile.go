@@ -19,6 +19,7 @@ type compiler struct {
 	app  *appModel
 	src  *source
 	held *heldResources
+	live runtime.LiveDriver
 }
 
 // compileApp builds the agents, leaves first, into an app, which owns the resources of
@@ -34,7 +35,7 @@ func (c *compiler) compileApp(ctx context.Context) (*runtime.App, error) {
 		ContextCache: doc.contextCache(), Retention: time.Duration(doc.Retention),
 		Compaction: doc.compactionOptions(), Summarizer: c.app.summarizer,
 		StateSchema: c.app.stateSchema(), Resumable: c.app.isResumable(), Reload: doc.reloadOptions(),
-		Plugins: c.app.plugins, Logger: c.held.logger,
+		Plugins: c.app.plugins, Logger: c.held.logger, Live: c.live,
 	})
 }
 

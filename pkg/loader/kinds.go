@@ -29,6 +29,9 @@ type Kinds struct {
 	AgentTools spec.Kinds[AgentToolEnv, tool.Set]
 	// Plugins are the plugins of app.yaml, such as [PluginKinds].
 	Plugins spec.Kinds[PluginEnv, *runtime.Plugin]
+	// Live holds live conversations of apps, as agenthost/wing/live does; nil if the program
+	// has none.
+	Live runtime.LiveDriver
 	// Files are the files of apps besides their documents, in the order of their schemas.
 	Files []FileKind
 	// Gates run in this order, each only if those before it found no errors.

@@ -13,7 +13,6 @@ import (
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
-	"agenthost/pkg/runtime"
 	"agenthost/wing/gemini"
 	"agenthost/wing/live"
 )
@@ -55,7 +54,7 @@ func TestLiveGuard(t *testing.T) {
 			if app != nil {
 				env.Host.Swap(app)
 				key := env.Session(t, "talk", "s", nil)
-				for _, err := range env.Host.Live(t.Context(), &runtime.LiveRequest{App: "talk", UserID: key.User, SessionID: key.ID, Requests: live.NewQueue()}) {
+				for _, err := range live.Run(t.Context(), env.Host, &live.RunRequest{App: "talk", UserID: key.User, SessionID: key.ID, Requests: live.NewQueue()}) {
 					if err != nil {
 						output += err.Error()
 					}

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/genai"
@@ -180,4 +181,10 @@ func LiveOf(m LLM) LiveLLM {
 		return m
 	}
 	return nil
+}
+
+// IsAudio reports whether a part has audio, or refers to a file of audio.
+func IsAudio(p *genai.Part) bool {
+	return p.InlineData != nil && strings.HasPrefix(p.InlineData.MIMEType, "audio/") ||
+		p.FileData != nil && strings.HasPrefix(p.FileData.MIMEType, "audio/")
 }

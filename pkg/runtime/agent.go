@@ -237,6 +237,7 @@ type App struct {
 	refs     refCount
 
 	compactor *compactor // nil if compaction is disabled
+	live      LiveDriver
 }
 
 // Name returns the name of the app.
@@ -268,6 +269,9 @@ func (a *App) ContextCache() *model.CacheConfig {
 	c := *a.contextCache
 	return &c
 }
+
+// Live returns what holds live conversations of the app; nil if the program has none.
+func (a *App) Live() LiveDriver { return a.live }
 
 // Resumable reports whether invocations can be resumed.
 func (a *App) Resumable() bool { return a.resumable }
@@ -308,6 +312,8 @@ type AppOptions struct {
 	StateSchema *tool.StateSchema
 	// Reload is nil for the defaults.
 	Reload *ReloadOptions
+	// Live holds live conversations; nil if the program has none.
+	Live LiveDriver
 	// Resumable allows invocations to be resumed after an interruption, or to
 	// pause until a call is answered. Events then carry checkpoints.
 	Resumable bool

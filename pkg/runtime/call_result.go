@@ -8,6 +8,7 @@ import (
 	"agenthost/internal/adkjson"
 	"agenthost/internal/limit"
 	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
 )
 
 // callResult is the outcome of one call: a part for the model, which is nil
@@ -28,7 +29,7 @@ type callResult struct {
 func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any) {
 	if err := a.checkResponse(response); err != nil {
 		a.values = 0
-		response = errorResponse(fmt.Errorf("the response of tool %s cannot be stored: %.300s", fc.Name, err))
+		response = tool.ErrorResponse(fmt.Errorf("the response of tool %s cannot be stored: %.300s", fc.Name, err))
 	}
 	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
 }

@@ -1,13 +1,29 @@
 package runtime
 
 import (
-	"slices"
-
-	"google.golang.org/genai"
+	"context"
 
 	"agenthost/pkg/model"
-	"agenthost/wing/live"
 )
+
+// A LiveDriver holds live conversations for an app: agenthost/wing/live implements it. It is safe
+// for concurrent use.
+type LiveDriver interface {
+	// NewGenerator returns a model that answers the requests of one agent over a live
+	// connection: compositional function calling. It is nil for a model without a live API.
+	NewGenerator(llm model.LLM, config *RunConfig) LiveGenerator
+	// RunMessage sends one message in a live conversation, and yields events as [Host.Run]
+	// does. The conversation ends when the model has completed its turn, or when a call
+	// waits for the user. The transcript of speech is its content, and its audio is not
+	// yielded.
+	RunMessage(ctx context.Context, host *Host, req *RunRequest) Events
+}
+
+// A LiveGenerator is a model on one live connection, which Close ends.
+type LiveGenerator interface {
+	model.LLM
+	Close() error
+}
 
 // NeedsLiveAPI is the error of [RunConfig.SupportCFC] with a model that has no live API. Its
 // arguments are the names of the model and of the agent.
@@ -19,11 +35,14 @@ func (s *step) addGenerator() error {
 	if !s.inv.run.config.SupportCFC {
 		return nil
 	}
-	llm := model.LiveOf(s.inv.node.llm)
-	if llm == nil {
+	driver := s.inv.run.app.live
+	if driver == nil {
+		return invalidRequest("support_cfc requires live conversations, which this program does not include")
+	}
+	s.generator = driver.NewGenerator(s.inv.node.llm, &s.inv.run.config)
+	if s.generator == nil {
 		return invalidRequest(NeedsLiveAPI, s.inv.node.llm.Name(), s.agent.Name())
 	}
-	s.generator = live.NewGenerator(llm, func(req *model.Request) *model.LiveSetup { return s.inv.run.config.cfcSetup(req) })
 	return nil
 }
 
@@ -35,22 +54,4 @@ func (s *step) closeGenerator() {
 	if err := s.generator.Close(); err != nil {
 		s.inv.run.logger().Debug("closing the live connection failed", "agent", s.agent.Name(), "error", err)
 	}
-}
-
-// cfcSetup returns the setup of a connection for one agent: its answers are text unless the
-// run asks for speech, and the model can execute code that calls functions.
-func (c *RunConfig) cfcSetup(req *model.Request) *model.LiveSetup {
-	speaks := slices.Contains(c.ResponseModalities, string(genai.ModalityAudio))
-	setup := &model.LiveSetup{
-		Model: req.Model, SystemInstruction: req.Config.SystemInstruction, Tools: slices.Clip(req.Config.Tools),
-		Thinking: req.Config.ThinkingConfig, Modalities: []genai.Modality{genai.ModalityText}, Origin: req.Origin,
-	}
-	if speaks {
-		setup.Modalities = []genai.Modality{genai.ModalityAudio}
-		setup.Speech, setup.OutputTranscription = req.Config.SpeechConfig, &genai.AudioTranscriptionConfig{}
-	}
-	if !slices.ContainsFunc(setup.Tools, func(t *genai.Tool) bool { return t.CodeExecution != nil }) {
-		setup.Tools = append(setup.Tools, &genai.Tool{CodeExecution: &genai.ToolCodeExecution{}})
-	}
-	return setup
 }

@@ -1,14 +1,35 @@
 package runtime
 
 import (
-	"slices"
 	"strings"
+	"time"
 
-	"google.golang.org/genai"
-
-	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
+
+// DefaultIdleTimeout is the default of [LiveLimits].IdleTimeout.
+const DefaultIdleTimeout = 15 * time.Minute
+
+// LiveLimits limit one live conversation: live in run_config. Requests cannot change them.
+type LiveLimits struct {
+	MaxDuration spec.Duration `yaml:"max_duration" doc:"Maximum duration of a live conversation, such as 30m. Default: no limit."`
+	IdleTimeout spec.Duration `yaml:"idle_timeout" default:"15m" doc:"Ends a live conversation in which nothing arrives from the client or from the model for this time."`
+	MaxTokens   int           `yaml:"max_tokens" doc:"Maximum number of tokens that the models of a live conversation report. Default: no limit."`
+}
+
+// checkLimits rejects limits below zero.
+func (l *LiveLimits) checkLimits(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, one := range []struct {
+		key   string
+		value int64
+	}{{"max_duration", int64(l.MaxDuration)}, {"idle_timeout", int64(l.IdleTimeout)}, {"max_tokens", int64(l.MaxTokens)}} {
+		if at := n.Get(one.key); !at.IsNull() && one.value <= 0 {
+			ds = append(ds, at.Errorf("run-config", "%s must be above 0", one.key))
+		}
+	}
+	return ds
+}
 
 // checkLive reports settings of live runs that a model's service refuses after the user
 // has begun to speak, and those without effect.
@@ -56,56 +77,4 @@ func (c *RunConfig) checkDetection(n *spec.Node) spec.Diagnostics {
 		ds = append(ds, getAnySpelling(at, "silence_duration_ms").Errorf("run-config", "silence_duration_ms must be 0 or more, got %d", *d.SilenceDurationMs))
 	}
 	return ds
-}
-
-// liveSetup returns the setup of a live connection: the settings of the request that the
-// Live API has, and those of the run (adk-python flows/llm_flows/basic.py).
-func (c *RunConfig) liveSetup(req *model.Request, traits model.LiveTraits) *model.LiveSetup {
-	s := &model.LiveSetup{
-		Model: req.Model, SystemInstruction: req.Config.SystemInstruction, Tools: req.Config.Tools,
-		Thinking: req.Config.ThinkingConfig, Speech: req.Config.SpeechConfig,
-		InputTranscription: c.InputAudioTranscription, OutputTranscription: c.OutputAudioTranscription,
-		RealtimeInput: c.RealtimeInputConfig, Resumption: c.SessionResumption, Compression: c.ContextWindowCompression,
-		Proactivity: c.Proactivity, AffectiveDialog: c.EnableAffectiveDialog, Avatar: c.AvatarConfig,
-		ExplicitVAD: c.ExplicitVADSignal, Translation: c.TranslationConfig, History: c.HistoryConfig,
-	}
-	if s.InputTranscription == nil {
-		s.InputTranscription = &genai.AudioTranscriptionConfig{}
-	}
-	if s.OutputTranscription == nil {
-		s.OutputTranscription = &genai.AudioTranscriptionConfig{}
-	}
-	if traits.NoDialogOptions {
-		s.Proactivity, s.AffectiveDialog = nil, nil
-	}
-	for _, m := range c.ResponseModalities {
-		s.Modalities = append(s.Modalities, genai.Modality(m))
-	}
-	if len(s.Modalities) == 0 {
-		s.Modalities = []genai.Modality{genai.ModalityAudio}
-	}
-	return s
-}
-
-// liveContents returns the history without audio, which the Live API does not accept in
-// contents (adk-python flows/llm_flows/contents.py).
-func liveContents(contents []*genai.Content) []*genai.Content {
-	kept := make([]*genai.Content, 0, len(contents))
-	for _, c := range contents {
-		if !slices.ContainsFunc(c.Parts, isAudioPart) {
-			kept = append(kept, c)
-			continue
-		}
-		without := *c
-		without.Parts = slices.DeleteFunc(slices.Clone(c.Parts), isAudioPart)
-		if len(without.Parts) > 0 {
-			kept = append(kept, &without)
-		}
-	}
-	return kept
-}
-
-func isAudioPart(p *genai.Part) bool {
-	return p.InlineData != nil && strings.HasPrefix(p.InlineData.MIMEType, "audio/") ||
-		p.FileData != nil && strings.HasPrefix(p.FileData.MIMEType, "audio/")
 }

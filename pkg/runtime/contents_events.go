@@ -50,6 +50,12 @@ func isEmpty(c *genai.Content) bool {
 	return true
 }
 
+// isAudioReference reports whether a part refers to the recording of a live conversation, which models
+// do not read: they read its transcript.
+func isAudioReference(p *genai.Part) bool {
+	return model.IsAudio(p) && strings.HasPrefix(p.FileData.FileURI, "artifact://")
+}
+
 // isFrameworkEvent reports whether a content is a request for human input or
 // its answer, which models do not see.
 func isFrameworkEvent(c *genai.Content) bool {

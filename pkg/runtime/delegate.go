@@ -284,7 +284,7 @@ type callOutcome struct {
 // runCallsOrDelegate executes the calls of one event. If one of them is of a sub-agent,
 // they run on another goroutine, and the events of the sub-agents are yielded meanwhile.
 func (s *step) runCallsOrDelegate(ctx context.Context, calls []*genai.FunctionCall) (o callOutcome) {
-	if s.agent == nil || s.inv.run.live != nil || !slices.ContainsFunc(calls, s.inv.callsDelegate) {
+	if s.agent == nil || s.inv.run.twoWay != nil || !slices.ContainsFunc(calls, s.inv.callsDelegate) {
 		o.merged, o.failed, o.err = s.runCalls(ctx, calls)
 		return o
 	}

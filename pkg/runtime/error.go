@@ -74,8 +74,8 @@ func AsRunError(err error) *RunError {
 	return &RunError{Code: CodeInternal, Message: "internal error: see the host's log", Err: err}
 }
 
-// modelFailure returns the error of a failed model call.
-func modelFailure(name string, err error) *RunError {
+// NewModelError returns the error that ends a run after a failed call of the model of this name.
+func NewModelError(name string, err error) *RunError {
 	var me *model.Error
 	if errors.As(err, &me) {
 		if me.Provider != "" {
@@ -98,7 +98,7 @@ func (inv *Invocation) ModelError(err error) *RunError {
 	if inv.node.llm == nil {
 		return AsRunError(err)
 	}
-	return modelFailure(inv.node.llm.Name(), err)
+	return NewModelError(inv.node.llm.Name(), err)
 }
 
 func storeFailure(key session.Key, err error) error {

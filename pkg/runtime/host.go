@@ -150,6 +150,11 @@ func (req *RunRequest) validateRequest() error {
 // [AsRunError] converts, and ends the run; stored events stay. A consumer that
 // stops ends the run.
 func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
+	return h.streamRun(ctx, req, nil)
+}
+
+// streamRun runs one invocation: a two-way one if drive is not nil.
+func (h *Host) streamRun(ctx context.Context, req *RunRequest, drive func(context.Context, *TwoWayTurn)) Events {
 	return func(yield func(*session.Event, error) bool) {
 		ctx, span := h.beginRunSpan(ctx, req.App, req.SessionID)
 		guarded := panicGuard[*session.Event]{yield: span.recordErrors(yield)}
@@ -163,7 +168,12 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			return
 		}
 		defer app.refs.release()
-		err = req.validateRequest()
+		wait := h.wait
+		if drive != nil {
+			wait = min(wait, twoWaySessionWait)
+		} else {
+			err = req.validateRequest()
+		}
 		if err == nil {
 			err = req.validateConfig(h)
 		}
@@ -171,14 +181,19 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			yield(nil, err)
 			return
 		}
-		ctx, sess, free, err := h.acquireSession(ctx, app, req, h.wait)
+		ctx, sess, free, err := h.acquireSession(ctx, app, req, wait)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		defer free()
 		span.recordSessionWait()
-		h.runInvocation(ctx, app, sess, req, reportingStoreCause(ctx, sess.Key, yield))
+		yield = reportingStoreCause(ctx, sess.Key, yield)
+		if drive != nil {
+			h.runTwoWay(ctx, app, sess, req, drive, yield)
+			return
+		}
+		h.runInvocation(ctx, app, sess, req, yield)
 	}
 }
 

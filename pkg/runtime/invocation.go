@@ -19,7 +19,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
-	"agenthost/wing/live"
+	"agenthost/pkg/tool"
 )
 
 // An Invocation is the view that one agent has of a run: the agent, its branch
@@ -92,8 +92,8 @@ type run struct {
 	// onLastEvent is called before the last event of the run, where that is
 	// known; it is never nil in an invocation with endsRun.
 	onLastEvent func()
-	// live is nil in a run that is not live.
-	live *liveRun
+	// twoWay is nil in a run that a message starts.
+	twoWay *twoWayRun
 	// onModelWait is [RunRequest.OnModelWait].
 	onModelWait func(model.Wait)
 	// commit stores an event. An inner run only appends it to its temporary
@@ -102,6 +102,24 @@ type run struct {
 	// traced are the attributes of all spans inside the run; nil if it is not
 	// traced.
 	traced []attribute.KeyValue
+}
+
+// twoWayRun is what the agents of a two-way run share.
+type twoWayRun struct {
+	drive func(context.Context, *TwoWayTurn)
+	// input is read by tools while the driver replaces it.
+	input atomic.Pointer[userInput]
+	// continues reports that the next agent continues the conversation of another one, over
+	// that no other agent starts.
+	continues, over bool
+}
+
+// A userInput is the latest text or transcript of the user, its number in the session, and the
+// budget of the expressions until the next one.
+type userInput struct {
+	text        string
+	turn        int
+	expressions *template.Budget
 }
 
 // nodeValue is the output of a node. Tasks contain a pointer to it so that they
@@ -241,6 +259,30 @@ func (b *callBudget) countCost(yield responseFunc) responseFunc {
 		}
 		return yield(resp, err)
 	}
+}
+
+// expressionBudget returns the budget that all expressions of the turn share.
+func (r *run) expressionBudget() *template.Budget {
+	if r.twoWay != nil {
+		return r.twoWay.input.Load().expressions
+	}
+	return r.expressions
+}
+
+// latestText returns the text of the user's message; in a two-way run, of the latest one.
+func (r *run) latestText() string {
+	if r.twoWay != nil {
+		return r.twoWay.input.Load().text
+	}
+	return r.userText
+}
+
+// latestTurn returns the number of user messages of the session.
+func (r *run) latestTurn() int {
+	if r.twoWay != nil {
+		return r.twoWay.input.Load().turn
+	}
+	return r.turn
 }
 
 // Input is the output of the previous node of a [Workflow]. For a JoinNode it
@@ -457,8 +499,9 @@ type step struct {
 	suspended atomic.Bool
 	// finished is the output of a task that finish_task has completed; nil before.
 	finished atomic.Pointer[nodeValue]
-	// streams are the streaming tools of a live conversation; nil in other runs.
-	streams *liveStreams
+	// intercept may answer a call instead of its tool: [TwoWayTurn].Intercept; nil in most
+	// runs.
+	intercept func(ctx context.Context, t tool.Tool, call *tool.Call) *tool.Result
 	// attempts are the invocations of the first attempts of calls, by call ID.
 	attempts map[string]string
 	// state is nil until a value is stored, which most steps do not need.
@@ -470,7 +513,7 @@ type step struct {
 	// guard wraps the model's stream.
 	guard panicGuard[*model.Response]
 	// generator answers over a live connection; nil without support_cfc.
-	generator *live.Generator
+	generator LiveGenerator
 	// emitted reports whether the agent has yielded an event in this run; done
 	// reports that the run must end, after an error or because the consumer
 	// stopped.

@@ -121,8 +121,8 @@ func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Eve
 	if inv.hasEnded() {
 		return true
 	}
-	if inv.run.live != nil {
-		return inv.runLiveBody(ctx, yield)
+	if inv.run.twoWay != nil {
+		return inv.runTwoWayBody(ctx, yield)
 	}
 	if a := asBuiltin(inv.node.agent); a != nil {
 		return a.run(ctx, inv, yield)
@@ -302,7 +302,7 @@ func (r *run) sessionVars() map[string]any {
 func (r *run) configVars() map[string]any {
 	c := &r.config
 	mode := cmp.Or(c.StreamingMode, StreamingNone)
-	if r.live != nil {
+	if r.twoWay != nil {
 		mode = StreamingBidi
 	}
 	modalities := make([]any, len(c.ResponseModalities))

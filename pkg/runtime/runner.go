@@ -201,7 +201,7 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 // storeEvent commits one event. Partial events are not stored.
 func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 	r.stampMetadata(ev)
-	if ev.Partial || r.live != nil && holdsLiveMedia(ev) {
+	if ev.Partial || r.twoWay != nil && holdsLiveMedia(ev) {
 		return nil
 	}
 	// Writes of tools and answers are checked earlier; this check is for
@@ -215,6 +215,15 @@ func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 		}
 	}
 	return r.commit(ctx, ev)
+}
+
+// holdsLiveMedia reports whether an event has audio, video or an image of the model, which is
+// yielded and not stored (adk-python runners.py _is_live_model_audio_event_with_inline_data).
+func holdsLiveMedia(ev *session.Event) bool {
+	if ev.Author == session.UserAuthor || ev.Content == nil {
+		return false
+	}
+	return slices.ContainsFunc(ev.Content.Parts, func(p *genai.Part) bool { return p.InlineData != nil })
 }
 
 // commitThenYield wraps yield: each event is stored before it is yielded, and

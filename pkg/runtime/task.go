@@ -238,7 +238,7 @@ func (r *run) isTaskCall(ev *session.Event, c *genai.FunctionCall) bool {
 // withoutTasks returns the calls that do not delegate a task.
 func (s *step) withoutTasks(calls []*genai.FunctionCall) []*genai.FunctionCall {
 	isTask := func(c *genai.FunctionCall) bool { return s.inv.node.findTaskNode(c) != nil }
-	if s.inv.run.live != nil || !slices.ContainsFunc(calls, isTask) {
+	if s.inv.run.twoWay != nil || !slices.ContainsFunc(calls, isTask) {
 		return calls
 	}
 	return slices.DeleteFunc(slices.Clone(calls), isTask)
@@ -299,7 +299,7 @@ func (r *run) findMessageScope() string {
 // returns the last response, which is nil without one, and false when a task waits for
 // the user or the run is over.
 func (s *step) dispatchTasks(ctx context.Context) (answer *session.Event, proceed bool) {
-	if s.inv.run.live != nil {
+	if s.inv.run.twoWay != nil {
 		return nil, true
 	}
 	for _, t := range s.inv.run.findOpenTasks(s.inv.node) {
@@ -321,11 +321,11 @@ func (s *step) dispatchTasks(ctx context.Context) (answer *session.Event, procee
 func (s *step) runTask(ctx context.Context, t openTask) *session.Event {
 	placed, _ := s.inv.activeToolbox().byName[t.call.Name].(*delegateTool)
 	if placed == nil {
-		return s.newTaskResponse(t.call, errorResponse(fmt.Errorf("agent %s cannot be called", t.call.Name)))
+		return s.newTaskResponse(t.call, tool.ErrorResponse(fmt.Errorf("agent %s cannot be called", t.call.Name)))
 	}
 	args, err := placed.params.Check(ctx, t.call.Args)
 	if err != nil {
-		return s.newTaskResponse(t.call, errorResponse(err))
+		return s.newTaskResponse(t.call, tool.ErrorResponse(err))
 	}
 	finish := s.inv.run.findTaskFinish(t)
 	if finish == nil || s.inv.frame != nil && finish.InvocationID == s.inv.run.id {

@@ -15,7 +15,6 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/connection"
 	"agenthost/pkg/session"
-	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
@@ -176,7 +175,7 @@ func (s *step) mergeAnswers(answers []*callResult) *session.Event {
 // rejectResponse replaces a response that is too large together with those before it.
 func (a *callResult) rejectResponse(err error) {
 	f := *a.part.FunctionResponse
-	f.Response = errorResponse(fmt.Errorf("the response of tool %s cannot be stored: together with those of the other calls, %w", f.Name, err))
+	f.Response = tool.ErrorResponse(fmt.Errorf("the response of tool %s cannot be stored: together with those of the other calls, %w", f.Name, err))
 	a.part = &genai.Part{FunctionResponse: &f}
 }
 
@@ -213,7 +212,7 @@ func (s *step) newFailureEvent(calls []*genai.FunctionCall, answers []*callResul
 		if runErr.Code == CodeCanceled {
 			runErr = &RunError{Message: callStoppedText}
 		}
-		a.setResponse(calls[i], errorResponse(runErr))
+		a.setResponse(calls[i], tool.ErrorResponse(runErr))
 		ev.Content.Parts = append(ev.Content.Parts, a.part)
 	}
 	return ev
@@ -255,9 +254,9 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall, turn *callTu
 	case err != nil && s.isFatal(ctx, err, traits):
 		a.err = s.wrapToolError(ctx, fc.Name, err)
 	case err == nil && refused != nil:
-		a.setResponse(fc, errorResponse(refused))
+		a.setResponse(fc, tool.ErrorResponse(refused))
 	case err != nil:
-		a.setResponse(fc, errorResponse(err))
+		a.setResponse(fc, tool.ErrorResponse(err))
 	case traits.LongRunning && (result == nil || len(result.Response) == 0):
 		if s.decided[fc.ID] != nil {
 			a.setPendingResponse(fc)
@@ -268,15 +267,6 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall, turn *callTu
 		a.setResponse(fc, result.Response)
 	}
 	return a
-}
-
-// errorResponse returns the response to the model for a failed call.
-func errorResponse(err error) map[string]any {
-	var answered *tool.AnswerError
-	if errors.As(err, &answered) {
-		return answered.Response
-	}
-	return map[string]any{"error": spec.ClientText(err)}
 }
 
 // invocationTool is a tool of the runtime that requires the invocation.
@@ -322,8 +312,10 @@ func (s *step) runApproved(ctx context.Context, t tool.Tool, call *tool.Call, tr
 		}
 	}
 	run := func(ctx context.Context) (*tool.Result, error) {
-		if result := s.runLiveTool(ctx, t, call); result != nil {
-			return result, nil
+		if s.intercept != nil {
+			if result := s.intercept(ctx, t, call); result != nil {
+				return result, nil
+			}
 		}
 		return s.runTool(ctx, t, call)
 	}
@@ -453,7 +445,7 @@ func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Cal
 func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a *callResult) {
 	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, cmp.Or(strings.Join(s.inv.activeToolbox().names, ", "), "none"))
 	if s.inv.node.hooks == nil {
-		a.setResponse(fc, errorResponse(err))
+		a.setResponse(fc, tool.ErrorResponse(err))
 		return
 	}
 	result, err := s.recoverToolError(ctx, missingTool{fc.Name}, s.inv.newToolCall(fc, a.state), err, a.turn)
@@ -464,7 +456,7 @@ func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a 
 	case ctx.Err() != nil:
 		a.err = AsRunError(ctx.Err())
 	case err != nil:
-		a.setResponse(fc, errorResponse(err))
+		a.setResponse(fc, tool.ErrorResponse(err))
 	default:
 		a.setResponse(fc, result.Response)
 	}

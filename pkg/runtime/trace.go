@@ -257,7 +257,7 @@ func (s *modelSpan) endSpan(resp *model.Response, err error) {
 	h, code, message := s.run.host, "", ""
 	switch {
 	case err != nil:
-		code, message = modelFailure(s.req.Model, err).Code, err.Error()
+		code, message = NewModelError(s.req.Model, err).Code, err.Error()
 	case resp != nil:
 		code, message = resp.ErrorCode, resp.ErrorMessage
 	}

@@ -119,7 +119,7 @@ type liveSocket struct {
 }
 
 // runConversation runs the conversation until it ends or the client leaves.
-func (c *liveSocket) runConversation(ctx context.Context, q *runtime.LiveRequest) {
+func (c *liveSocket) runConversation(ctx context.Context, q *live.RunRequest) {
 	if m := c.server.opts.Metrics; m != nil {
 		defer m.openLiveSocket()()
 	}
@@ -171,8 +171,8 @@ func (c *liveSocket) startPing(ctx context.Context) *time.Timer {
 
 // writeEvents sends the events of the run. The error is that of the run; nil if the client
 // has left.
-func (c *liveSocket) writeEvents(ctx context.Context, q *runtime.LiveRequest) error {
-	for ev, err := range c.server.host.Live(ctx, q) {
+func (c *liveSocket) writeEvents(ctx context.Context, q *live.RunRequest) error {
+	for ev, err := range live.Run(ctx, c.server.host, q) {
 		if err != nil {
 			if ctx.Err() != nil && c.server.stopContext.Err() == nil && errors.Is(context.Cause(ctx), context.Canceled) {
 				return nil
@@ -272,7 +272,7 @@ func (c *liveSocket) writeError(ctx context.Context, err error) error {
 
 // closeSocket closes the socket with the code that ADK uses, and a reason if something
 // failed. ADK's web client shows any reason as an error.
-func (c *liveSocket) closeSocket(q *runtime.LiveRequest, err error) {
+func (c *liveSocket) closeSocket(q *live.RunRequest, err error) {
 	code, reason := websocket.StatusNormalClosure, ""
 	failure := runtime.AsRunError(err)
 	switch {

@@ -15,6 +15,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
+	"agenthost/wing/live"
 )
 
 // liveParameters are the query parameters of /run_live, in snake_case. Each is also read in
@@ -83,10 +84,10 @@ func (q *liveQuery) requireKnown() {
 
 // readLiveRequest reads the query of /run_live and authenticates the caller. The returned
 // request has the caller in its context.
-func (s *Services) readLiveRequest(r *http.Request) (*runtime.LiveRequest, *http.Request, error) {
+func (s *Services) readLiveRequest(r *http.Request) (*live.RunRequest, *http.Request, error) {
 	q := &liveQuery{values: r.URL.Query()}
 	q.requireKnown()
-	req := &runtime.LiveRequest{
+	req := &live.RunRequest{
 		App: q.readText("app_name"), UserID: q.readText("user_id"), SessionID: q.readText("session_id"),
 		CreateSession: s.opts.AutoCreateSession,
 	}

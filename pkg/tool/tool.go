@@ -299,6 +299,15 @@ func (e *AnswerError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
+// ErrorResponse returns the response to the model for a call that failed.
+func ErrorResponse(err error) map[string]any {
+	var answered *AnswerError
+	if errors.As(err, &answered) {
+		return answered.Response
+	}
+	return map[string]any{"error": spec.ClientText(err)}
+}
+
 // An EndError is a failure that ends the invocation, whatever the tool's
 // capabilities, and that no callback may handle: its cause is outside the tool.
 type EndError struct{ Err error }

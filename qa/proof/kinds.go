@@ -5,6 +5,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/tool/builtin"
 	"agenthost/pkg/tool/httptool"
+	"agenthost/wing/live"
 )
 
 // listKinds returns what the apps of the proofs may name.
@@ -16,5 +17,6 @@ func listKinds() loader.Kinds {
 		Agents:     loader.AgentKinds(),
 		AgentTools: loader.AgentToolKinds(),
 		Plugins:    loader.PluginKinds(),
+		Live:       live.Driver{},
 	}
 }

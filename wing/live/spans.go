@@ -1,4 +1,4 @@
-package runtime
+package live
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
 )
 
 // OperationLive is the operation of the span of a live connection.
@@ -24,15 +25,12 @@ type liveSpan struct {
 
 // beginConnSpan starts the span of a connection.
 func (a *liveAgent) beginConnSpan(ctx context.Context) {
-	a.connSpan = liveSpan{start: a.host.now()}
+	a.connSpan = liveSpan{start: a.ReadClock()}
 	a.connSpan.turn = a.connSpan.start
-	if a.host.tracer == nil {
-		return
-	}
-	_, a.connSpan.span = a.host.startSpan(ctx, OperationLive+" "+a.modelName(), trace.SpanKindClient, a.connSpan.start,
-		a.spanAttributes(AttrOperation.String(OperationLive), AttrAgent.String(a.inv.node.agent.Name()), AttrModel.String(a.modelName())))
-	if isRecording(a.connSpan.span) {
-		a.connSpan.span.SetAttributes(attribute.Bool("agenthost.live.resumed", a.attempt.handle != ""), attribute.Int("agenthost.live.connection", a.connections))
+	a.connSpan.span = a.StartSpan(ctx, OperationLive+" "+a.modelName(), a.connSpan.start,
+		runtime.AttrOperation.String(OperationLive), runtime.AttrAgent.String(a.Agent().Name()), runtime.AttrModel.String(a.modelName()))
+	if span := a.connSpan.span; span != nil && span.IsRecording() {
+		span.SetAttributes(attribute.Bool("agenthost.live.resumed", a.attempt.handle != ""), attribute.Int("agenthost.live.connection", a.connections))
 	}
 }
 
@@ -41,33 +39,27 @@ func (a *liveAgent) endConnSpan(err error) {
 	if a.connSpan.start.IsZero() {
 		return
 	}
-	code, end := "", a.host.now()
+	code, message, end := "", "", a.ReadClock()
 	if err != nil {
-		code = modelFailure(a.modelName(), err).Code
-		a.host.setSpanError(a.connSpan.span, code, err.Error())
+		code, message = runtime.NewModelError(a.modelName(), err).Code, err.Error()
 	}
-	a.host.endSpan(a.connSpan.span, end)
+	a.EndSpan(a.connSpan.span, end, code, message)
 	dropped := a.out.Dropped() + a.req.Requests.Dropped() - a.dropped
 	if a.dropped += dropped; dropped > 0 {
-		a.logger().Warn("media of a live conversation was dropped", "app", a.app.name, "session", a.sess.Key.ID, "chunks", dropped)
+		a.RunLogger().Warn("media of a live conversation was dropped", "app", a.App().Name(), "session", a.Session().Key.ID, "chunks", dropped)
 	}
-	if a.host.observe != nil {
-		a.host.observe(Measurement{Kind: MeasuredLive, App: a.app.name, Name: a.modelName(), Code: code, Start: a.connSpan.start, End: end, Dropped: dropped})
-	}
+	a.ReportMeasurement(runtime.Measurement{Kind: runtime.MeasuredLive, Name: a.modelName(), Code: code, Start: a.connSpan.start, End: end, Dropped: dropped})
 	a.connSpan = liveSpan{}
 }
 
 // measureTurn reports the tokens and the cost of a turn like those of a model call.
 func (a *liveAgent) measureTurn(response *model.Response) {
-	if a.host.observe == nil {
-		return
-	}
-	end := a.host.now()
-	m := Measurement{
-		Kind: MeasuredModel, App: a.app.name, Agent: a.inv.node.agent.Name(), Name: a.modelName(), Start: a.connSpan.turn, End: end,
+	end := a.ReadClock()
+	m := runtime.Measurement{
+		Kind: runtime.MeasuredModel, Agent: a.Agent().Name(), Name: a.modelName(), Start: a.connSpan.turn, End: end,
 		FirstChunk: a.connSpan.first, Usage: response.UsageMetadata,
 	}
 	m.Cost, _ = model.CostOf(response)
 	a.connSpan.turn, a.connSpan.first = end, time.Time{}
-	a.host.observe(m)
+	a.ReportMeasurement(m)
 }

@@ -1,4 +1,4 @@
-package runtime_test
+package live_test
 
 import (
 	"cmp"
@@ -103,7 +103,7 @@ func (l *liveTest) storeEvent(ev *session.Event) {
 // starts the next run, which resumes the handle from before the text.
 func runKilled(t *testing.T, m *liveModel, book tool.Tool, more ...*session.Event) *liveTest {
 	config := runtime.DefaultRunConfig()
-	config.SessionResumption = &genai.SessionResumptionConfig{Handle: runtime.LatestHandle}
+	config.SessionResumption = &genai.SessionResumptionConfig{Handle: live.LatestHandle}
 	l := runLive(t, m, liveAgent(m, book), &runtime.AppOptions{Config: &config})
 	l.speak("book it")
 	m.conn(1).giveHandle("h1")

@@ -1,4 +1,4 @@
-package runtime_test
+package live_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package runtime_test
+package live_test
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func TestLiveSessionBusy(t *testing.T) {
 	m := &liveModel{}
 	testLive(t, m, liveAgent(m), nil, func(l *liveTest) {
 		began := time.Now()
-		for _, err := range l.env.Host.Live(l.Context(), &runtime.LiveRequest{App: "app", UserID: l.key.User, SessionID: l.key.ID, Requests: live.NewQueue()}) {
+		for _, err := range live.Run(l.Context(), l.env.Host, &live.RunRequest{App: "app", UserID: l.key.User, SessionID: l.key.ID, Requests: live.NewQueue()}) {
 			if got := runtime.AsRunError(err).Code; got != runtime.CodeSessionBusy {
 				t.Errorf("code %s, want %s", got, runtime.CodeSessionBusy)
 			}
@@ -690,10 +690,10 @@ func TestLiveSequence(t *testing.T) {
 	testLive(t, m, seq, nil, func(l *liveTest) {
 		for i := 1; i <= 2; i++ {
 			setup := m.conn(i).setup
-			if setup.Tools[0].FunctionDeclarations[0].Name != runtime.TaskCompleted || !strings.Contains(model.TextOf(setup.SystemInstruction), runtime.TaskCompleted) {
-				t.Errorf("setup without %s", runtime.TaskCompleted)
+			if setup.Tools[0].FunctionDeclarations[0].Name != live.TaskCompleted || !strings.Contains(model.TextOf(setup.SystemInstruction), live.TaskCompleted) {
+				t.Errorf("setup without %s", live.TaskCompleted)
 			}
-			m.conn(i).call(fmt.Sprint("c", i), runtime.TaskCompleted, nil)
+			m.conn(i).call(fmt.Sprint("c", i), live.TaskCompleted, nil)
 			synctest.Wait()
 		}
 		<-l.ended
@@ -741,7 +741,7 @@ func TestLiveModalities(t *testing.T) {
 // and sends what the session has and the model has not answered.
 func TestLiveResumeLatest(t *testing.T) {
 	config := runtime.DefaultRunConfig()
-	config.SessionResumption = &genai.SessionResumptionConfig{Handle: runtime.LatestHandle}
+	config.SessionResumption = &genai.SessionResumptionConfig{Handle: live.LatestHandle}
 	m := &liveModel{}
 	synctest.Test(t, func(t *testing.T) {
 		l := runLive(t, m, liveAgent(m), &runtime.AppOptions{Config: &config})

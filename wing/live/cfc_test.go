@@ -1,4 +1,4 @@
-package runtime_test
+package live_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
+	"agenthost/wing/live"
 )
 
 // TestSupportCFC: with support_cfc an agent calls its tools in a live conversation, and its run
@@ -29,7 +30,7 @@ func TestSupportCFC(t *testing.T) {
 			f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
 				return &tool.Result{Response: map[string]any{"result": "clear"}}, nil
 			}}
-			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: tt.llm, Tools: []tool.Tool{f}}), nil)
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: tt.llm, Tools: []tool.Tool{f}}), &runtime.AppOptions{Live: live.Driver{}})
 			config := runtime.DefaultRunConfig()
 			config.StreamingMode, config.SupportCFC = runtime.StreamingSSE, true
 			req := userMessage(e.Session(t, "app", "s", nil), "hi")

@@ -1,16 +1,14 @@
-package runtime
+package live
 
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/wing/live"
 )
 
 // recordOutput records the audio of a response.
@@ -19,7 +17,7 @@ func (a *liveAgent) recordOutput(response *model.Response) {
 		return
 	}
 	for _, p := range response.Content.Parts {
-		a.recorder.AddOutput(p.InlineData, a.host.now())
+		a.recorder.AddOutput(p.InlineData, a.ReadClock())
 	}
 }
 
@@ -30,7 +28,7 @@ func (a *liveAgent) locateTranscript(response *model.Response) {
 	if a.recorder == nil || response.Partial {
 		return
 	}
-	locate := func(t *genai.Transcription, next func() live.Span) {
+	locate := func(t *genai.Transcription, next func() Span) {
 		if t == nil || t.StartOffset != 0 || t.EndOffset != 0 {
 			return
 		}
@@ -43,8 +41,8 @@ func (a *liveAgent) locateTranscript(response *model.Response) {
 
 // saveOpenRecordings saves the audio of a turn that the end of the conversation leaves open.
 func (a *liveAgent) saveOpenRecordings(ctx context.Context) {
-	if a.recorder != nil && !a.done && ctx.Err() == nil && a.saveRecording(ctx, a.recorder.RemoveInput(), session.UserAuthor, genai.RoleUser) {
-		a.saveRecording(ctx, a.recorder.RemoveOutput(), a.agent.AgentName, genai.RoleModel)
+	if a.recorder != nil && !a.IsDone() && ctx.Err() == nil && a.saveRecording(ctx, a.recorder.RemoveInput(), session.UserAuthor, genai.RoleUser) {
+		a.saveRecording(ctx, a.recorder.RemoveOutput(), a.Agent().Name(), genai.RoleModel)
 	}
 }
 
@@ -58,34 +56,29 @@ func (a *liveAgent) saveRecordings(ctx context.Context, response *model.Response
 	if response.TurnComplete && !a.saveRecording(ctx, a.recorder.RemoveInput(), session.UserAuthor, genai.RoleUser) {
 		return false
 	}
-	return a.saveRecording(ctx, a.recorder.RemoveOutput(), a.agent.AgentName, genai.RoleModel)
+	return a.saveRecording(ctx, a.recorder.RemoveOutput(), a.Agent().Name(), genai.RoleModel)
 }
 
 // saveRecording saves a recording and yields its event. Without it the conversation
 // continues: a failure is logged.
-func (a *liveAgent) saveRecording(ctx context.Context, r *live.Recording, author, role string) bool {
+func (a *liveAgent) saveRecording(ctx context.Context, r *Recording, author, role string) bool {
 	if r == nil {
 		return true
 	}
-	key := a.sess.Key
-	version, err := a.host.store.Artifacts.Save(ctx, key, r.Name, &genai.Part{InlineData: r.Blob})
+	key := a.Session().Key
+	var actions session.Actions
+	version, err := a.OpenArtifacts(&actions).Save(ctx, r.Name, &genai.Part{InlineData: r.Blob})
 	if err != nil {
-		a.logger().Warn("saving a recording failed", "app", key.App, "session", key.ID, "artifact", r.Name, "error", err)
+		a.RunLogger().Warn("saving a recording failed", "app", key.App, "session", key.ID, "artifact", r.Name, "error", err)
 		return true
 	}
 	if r.Truncated {
-		a.logger().Warn("a recording was truncated", "app", key.App, "session", key.ID, "artifact", r.Name)
+		a.RunLogger().Warn("a recording was truncated", "app", key.App, "session", key.ID, "artifact", r.Name)
 	}
-	ev := a.inv.NewEvent()
+	ev := a.NewEvent()
 	ev.Author, ev.Timestamp = author, r.Start
-	ev.Actions.SetArtifact(r.Name, version)
+	ev.Actions.ArtifactDelta = actions.ArtifactDelta
 	uri := fmt.Sprintf("artifact://apps/%s/users/%s/sessions/%s/artifacts/%s/versions/%d", key.App, key.User, key.ID, r.Name, version)
 	ev.Content = &genai.Content{Role: role, Parts: []*genai.Part{{FileData: &genai.FileData{FileURI: uri, MIMEType: r.Blob.MIMEType}}}}
-	return a.emitEvent(ev, nil)
-}
-
-// isAudioReference reports whether a part refers to a recording, which models do not read: they
-// read its transcript.
-func isAudioReference(p *genai.Part) bool {
-	return isAudioPart(p) && strings.HasPrefix(p.FileData.FileURI, "artifact://")
+	return a.Commit(ev)
 }

@@ -1,9 +1,10 @@
-package runtime
+package live
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,10 +12,10 @@ import (
 
 	"agenthost/internal/safe"
 	"agenthost/internal/textlive"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
-	"agenthost/wing/live"
 )
 
 const (
@@ -47,11 +48,11 @@ func newLiveStreams(ctx context.Context) *liveStreams {
 
 // A liveStream is a call of a tool that streams.
 type liveStream struct {
-	step   *step
+	agent  *liveAgent
 	tool   tool.Tool
 	call   *tool.Call
 	traits tool.Capabilities
-	tap    *live.Tap
+	tap    *Tap
 	cancel context.CancelCauseFunc
 	// first is closed when the loop has received the first result, done when the tool has
 	// ended.
@@ -71,11 +72,11 @@ type streamItem struct {
 }
 
 // startStream starts the stream of a call, and returns the response to the call.
-func (l *liveStreams) startStream(s *step, t tool.Tool, call *tool.Call, traits tool.Capabilities) *tool.Result {
+func (l *liveStreams) startStream(a *liveAgent, t tool.Tool, call *tool.Call, traits tool.Capabilities) *tool.Result {
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	st := &liveStream{
-		step: s, tool: t, call: call, traits: traits, cancel: cancel,
-		first: make(chan struct{}), done: make(chan struct{}), tap: live.NewTap(traits.Stream.Watch),
+		agent: a, tool: t, call: call, traits: traits, cancel: cancel,
+		first: make(chan struct{}), done: make(chan struct{}), tap: NewTap(traits.Stream.Watch),
 	}
 	l.mu.Lock()
 	l.open[st] = true
@@ -83,7 +84,7 @@ func (l *liveStreams) startStream(s *step, t tool.Tool, call *tool.Call, traits 
 	go func() {
 		defer l.endStream(st)
 		defer safe.Recover(func(p *safe.Panic) {
-			p.Log(s.inv.run.logger(), "tool panicked", "tool", call.Name)
+			p.Log(a.RunLogger(), "tool panicked", "tool", call.Name)
 			l.sendItem(ctx, &streamItem{stream: st, response: map[string]any{"error": errPanicked.Error()}})
 		})
 		l.runStream(ctx, st)
@@ -128,7 +129,7 @@ func (l *liveStreams) runStream(ctx context.Context, st *liveStream) {
 // runSource yields the results of a tool whose source streams.
 func (l *liveStreams) runSource(ctx context.Context, st *liveStream, t tool.Streamer) {
 	var actions session.Actions
-	call := st.step.newStreamCall(st, &actions)
+	call := st.newCall(&actions)
 	call.NextMedia = st.tap.Next
 	for result, err := range t.Stream(ctx, call) {
 		if ctx.Err() != nil {
@@ -164,7 +165,7 @@ func (l *liveStreams) pollTool(ctx context.Context, st *liveStream) {
 		if failures == maxStreamFailures {
 			item.response = map[string]any{"error": fmt.Sprintf("the stream has ended after %d failed calls, the last with: %s", failures, spec.ClientText(err))}
 		}
-		text := jsonText(item.response)
+		text := encodeJSON(item.response)
 		if text == st.last && !st.traits.Stream.Always && item.failure == nil && failures < maxStreamFailures {
 			continue
 		}
@@ -178,7 +179,7 @@ func (l *liveStreams) pollTool(ctx context.Context, st *liveStream) {
 // callOnce calls the tool once.
 func (st *liveStream) callOnce(ctx context.Context) (*streamItem, error) {
 	item := &streamItem{stream: st}
-	call := st.step.newStreamCall(st, &item.actions)
+	call := st.newCall(&item.actions)
 	if st.traits.Stream.Watch != "" {
 		media, err := st.tap.Next(ctx)
 		if err != nil {
@@ -186,26 +187,16 @@ func (st *liveStream) callOnce(ctx context.Context) (*streamItem, error) {
 		}
 		call.Media = media
 	}
-	result, err := tool.RunWithTimeout(ctx, st.call.Name, st.traits.Timeout, func(ctx context.Context) (*tool.Result, error) {
-		return st.step.runTool(ctx, st.tool, call)
-	})
-	if err == nil && requestsInput(&item.actions) {
-		item.actions = session.Actions{}
-		err = errors.New("a stream cannot wait for a confirmation, a credential or input")
-	}
-	if err == nil {
-		err = st.step.checkWrites(&item.actions)
-	}
+	result, err := st.agent.CallTool(ctx, st.tool, call)
 	item.setResult(result, err)
 	return item, err
 }
 
-// newStreamCall returns a call for one result. Each has an idempotency key and a budget of
+// newCall returns a call for one result. Each has an idempotency key and a budget of
 // expressions of its own.
-func (s *step) newStreamCall(st *liveStream, actions *session.Actions) *tool.Call {
-	call := s.inv.newToolCall(&genai.FunctionCall{ID: st.call.ID, Name: st.call.Name, Args: st.call.Args}, s.inv.newCallState(actions))
+func (st *liveStream) newCall(actions *session.Actions) *tool.Call {
+	call := st.agent.NewCall(&genai.FunctionCall{ID: st.call.ID, Name: st.call.Name, Args: st.call.Args}, actions)
 	call.IdempotencyKey = fmt.Sprintf("%s/%d", call.IdempotencyKey, st.sent)
-	call.Expressions = s.inv.run.host.newExpressionBudget()
 	st.sent++
 	return call
 }
@@ -215,9 +206,9 @@ func (i *streamItem) setResult(result *tool.Result, err error) {
 	var args *tool.ArgsError
 	switch {
 	case err != nil && i.stream.traits.FailOnError && !errors.As(err, &args):
-		i.failure = failf(CodeToolFailed, err, "tool %s of agent %s failed: %s", i.stream.call.Name, i.stream.step.inv.node.agent.Name(), err)
+		i.failure = newRunError(runtime.CodeToolFailed, err, "tool %s of agent %s failed: %s", i.stream.call.Name, i.stream.agent.Agent().Name(), err)
 	case err != nil:
-		i.response = errorResponse(err)
+		i.response = tool.ErrorResponse(err)
 	case result == nil || result.Response == nil:
 		i.response = map[string]any{"result": nil}
 	default:
@@ -308,17 +299,15 @@ func (l *liveStreams) stopStreams(ctx context.Context, name string) *tool.Result
 	return status("Successfully stopped streaming function %s")
 }
 
-// runLiveTool runs the calls that only live conversations treat differently. It returns nil
+// interceptCall answers the calls that only live conversations treat differently. It returns nil
 // for all others.
-func (s *step) runLiveTool(ctx context.Context, t tool.Tool, call *tool.Call) *tool.Result {
-	if s.streams == nil {
-		return nil
-	}
+func (a *liveAgent) interceptCall(ctx context.Context, t tool.Tool, call *tool.Call) *tool.Result {
+	streams := a.tools.streams
 	if name, ok := call.Args["function_name"].(string); ok && call.Name == tool.StopStreaming {
-		return s.streams.stopStreams(ctx, name)
+		return streams.stopStreams(ctx, name)
 	}
 	if traits := tool.CapabilitiesOf(t); traits.Stream != nil {
-		return s.streams.startStream(s, t, call, traits)
+		return streams.startStream(a, t, call, traits)
 	}
 	return nil
 }
@@ -327,20 +316,20 @@ func (s *step) runLiveTool(ctx context.Context, t tool.Tool, call *tool.Call) *t
 // the artifacts that the tool has written.
 func (a *liveAgent) receiveItem(ctx context.Context, item *streamItem) {
 	if item.failure != nil {
-		a.emitEvent(nil, item.failure)
+		a.Fail(item.failure)
 		return
 	}
 	if written := item.actions; len(written.StateDelta)+len(written.StateUpdates)+len(written.ArtifactDelta) > 0 {
-		ev := a.inv.NewEvent()
+		ev := a.NewEvent()
 		ev.Actions.StateDelta, ev.Actions.StateUpdates, ev.Actions.ArtifactDelta = written.StateDelta, written.StateUpdates, written.ArtifactDelta
-		if !a.emitEvent(ev, nil) {
+		if !a.Commit(ev) {
 			return
 		}
 	}
 	call := item.stream.call
 	response := &genai.FunctionResponse{ID: call.ID, Name: call.Name, Response: item.response, Scheduling: a.schedulingOf(call.Name)}
 	if a.traits.NoAsyncCalls || !a.isOpenCall(call.ID) {
-		a.sendText(fmt.Sprintf("Function %s returned: %s", call.Name, jsonText(item.response)))
+		a.sendText(fmt.Sprintf("Function %s returned: %s", call.Name, encodeJSON(item.response)))
 		return
 	}
 	a.pushResponses(response)
@@ -348,7 +337,7 @@ func (a *liveAgent) receiveItem(ctx context.Context, item *streamItem) {
 
 // schedulingOf returns when the model receives the responses of a tool.
 func (a *liveAgent) schedulingOf(name string) genai.FunctionResponseScheduling {
-	t := a.inv.activeToolbox().byName[name]
+	t := a.FindTool(name)
 	if t == nil || a.traits.NoAsyncCalls {
 		return ""
 	}
@@ -357,13 +346,9 @@ func (a *liveAgent) schedulingOf(name string) genai.FunctionResponseScheduling {
 
 // addStopStreaming adds the tool that stops streams, in this run only. adk-python requires
 // apps to declare it.
-func (inv *Invocation) addStopStreaming(a *LLMAgent) error {
-	box := inv.activeToolbox()
-	streams := false
-	for _, t := range box.byName {
-		streams = streams || tool.CapabilitiesOf(t).Stream != nil
-	}
-	if !streams || box.byName[tool.StopStreaming] != nil || a.opts.WithoutStopStreaming {
+func (a *liveAgent) addStopStreaming() error {
+	streams := slices.ContainsFunc(a.ListTools(), func(t tool.Tool) bool { return tool.CapabilitiesOf(t).Stream != nil })
+	if !streams || a.FindTool(tool.StopStreaming) != nil || a.LacksStopStreaming() {
 		return nil
 	}
 	type args struct {
@@ -375,12 +360,12 @@ func (inv *Invocation) addStopStreaming(a *LLMAgent) error {
 	if err != nil {
 		return err
 	}
-	inv.toolbox = a.buildToolbox(append(box.listTools(), stop))
+	a.AddTool(stop)
 	return nil
 }
 
 // markAsync marks the functions that the model need not wait for.
-func (b *toolbox) markAsync(tools []*genai.Tool) []*genai.Tool {
+func (a *liveAgent) markAsync(tools []*genai.Tool) []*genai.Tool {
 	marked := make([]*genai.Tool, len(tools))
 	for i, one := range tools {
 		marked[i] = one
@@ -388,7 +373,7 @@ func (b *toolbox) markAsync(tools []*genai.Tool) []*genai.Tool {
 		changed := false
 		for j, d := range one.FunctionDeclarations {
 			decls[j] = d
-			if t := b.byName[d.Name]; t != nil && isAsync(tool.CapabilitiesOf(t)) {
+			if t := a.FindTool(d.Name); t != nil && isAsync(tool.CapabilitiesOf(t)) {
 				async := *d
 				async.Behavior = genai.BehaviorNonBlocking
 				decls[j], changed = &async, true

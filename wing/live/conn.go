@@ -1,14 +1,14 @@
-package runtime
+package live
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
 	"agenthost/internal/safe"
 	"agenthost/pkg/model"
-	"agenthost/wing/live"
 )
 
 // Bounds of a live connection.
@@ -35,6 +35,7 @@ type liveConn struct {
 	cancel   context.CancelFunc
 	writing  context.CancelFunc
 	running  sync.WaitGroup
+	log      *slog.Logger
 }
 
 // liveReceived is a message of the model, or the end of the connection.
@@ -45,21 +46,21 @@ type liveReceived struct {
 
 // startLiveConn starts reading from a connection. Frames are sent from [liveConn.startSending]
 // on.
-func (r *run) startLiveConn(ctx context.Context, conn model.LiveConn) *liveConn {
+func startLiveConn(ctx context.Context, conn model.LiveConn, log *slog.Logger) *liveConn {
 	// The end of the run must not cut the connection before its close frame is sent.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c := &liveConn{LiveConn: conn, opened: time.Now(), messages: make(chan liveReceived, maxUnreadMessages), cancel: cancel}
+	c := &liveConn{LiveConn: conn, opened: time.Now(), messages: make(chan liveReceived, maxUnreadMessages), cancel: cancel, log: log}
 	c.running.Add(1)
 	go func() {
 		defer c.running.Done()
-		defer safe.Recover(func(p *safe.Panic) { c.deliverMessage(ctx, liveReceived{err: r.livePanicked(p)}) })
+		defer safe.Recover(func(p *safe.Panic) { c.deliverMessage(ctx, liveReceived{err: logPanic(log, p)}) })
 		c.readMessages(ctx)
 	}()
 	return c
 }
 
-func (r *run) livePanicked(p *safe.Panic) error {
-	p.Log(r.logger(), "live model panicked")
+func logPanic(log *slog.Logger, p *safe.Panic) error {
+	p.Log(log, "live model panicked")
 	return errPanicked
 }
 
@@ -82,23 +83,23 @@ func (c *liveConn) deliverMessage(ctx context.Context, received liveReceived) bo
 }
 
 // startSending sends the frames of the outbox until the connection ends.
-func (c *liveConn) startSending(ctx context.Context, r *run, out *live.Outbox) {
+func (c *liveConn) startSending(ctx context.Context, out *Outbox) {
 	ctx, c.writing = context.WithCancel(context.WithoutCancel(ctx))
 	c.running.Add(1)
 	go func() {
 		defer c.running.Done()
 		defer safe.Recover(func(p *safe.Panic) {
-			_ = r.livePanicked(p)
+			_ = logPanic(c.log, p)
 			c.Close()
 		})
-		if err := c.sendFrames(ctx, r, out); err != nil && ctx.Err() == nil {
-			r.logger().Warn("sending to the live model failed", "error", err)
+		if err := c.sendFrames(ctx, out); err != nil && ctx.Err() == nil {
+			c.log.Warn("sending to the live model failed", "error", err)
 			c.Close() // the reader reports the end
 		}
 	}()
 }
 
-func (c *liveConn) sendFrames(ctx context.Context, r *run, out *live.Outbox) error {
+func (c *liveConn) sendFrames(ctx context.Context, out *Outbox) error {
 	for {
 		frame := out.Next(time.Now())
 		if frame == nil {
@@ -129,7 +130,7 @@ func (c *liveConn) sendFrame(ctx context.Context, frame *model.LiveFrame) error 
 }
 
 // flushFrames waits until the frames of the outbox are sent, or the connection is too slow or ends.
-func (c *liveConn) flushFrames(ctx context.Context, out *live.Outbox) {
+func (c *liveConn) flushFrames(ctx context.Context, out *Outbox) {
 	limit := time.NewTimer(liveFlushTimeout)
 	defer limit.Stop()
 	for {
@@ -149,12 +150,12 @@ func (c *liveConn) flushFrames(ctx context.Context, out *live.Outbox) {
 }
 
 // closeConn closes the connection and waits for its goroutines.
-func (c *liveConn) closeConn(r *run) {
+func (c *liveConn) closeConn() {
 	if c.writing != nil {
 		c.writing()
 	}
 	func() {
-		defer safe.Recover(func(p *safe.Panic) { _ = r.livePanicked(p) })
+		defer safe.Recover(func(p *safe.Panic) { _ = logPanic(c.log, p) })
 		c.Close()
 	}()
 	c.cancel()

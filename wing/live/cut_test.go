@@ -1,4 +1,4 @@
-package runtime_test
+package live_test
 
 import (
 	"context"
@@ -103,7 +103,7 @@ func runUntilCut(t *testing.T, e *testenv.Env, offset int, opts *runtime.AppOpti
 		t.Fatal(err)
 	}
 	r := &cutRun{}
-	for ev, err := range e.Host.Live(t.Context(), &runtime.LiveRequest{App: "app", UserID: key.User, SessionID: key.ID, Requests: queue}) {
+	for ev, err := range live.Run(t.Context(), e.Host, &live.RunRequest{App: "app", UserID: key.User, SessionID: key.ID, Requests: queue}) {
 		if err != nil {
 			r.err = err
 			break

@@ -1,4 +1,4 @@
-package runtime_test
+package live_test
 
 import (
 	"bytes"
@@ -72,7 +72,7 @@ type traceStep struct {
 // live API: its frames, events and stored events, without generated IDs and times.
 func loadLiveTraces(t *testing.T) []*liveTrace {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "live", "testdata", "adk_traces.jsonl"))
+	text, err := os.ReadFile(filepath.Join("testdata", "adk_traces.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package runtime
+package live
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
-	"agenthost/wing/live"
 )
 
 // TaskCompleted is the tool with which an agent of a sequence ends its part of a live
@@ -19,24 +19,15 @@ const TaskCompleted = "task_completed"
 const taskCompletedInstruction = "When the user is satisfied with your part of the task, or you are done with it, " +
 	"call the function `" + TaskCompleted + "` to let the next agent take over. Write nothing besides the call."
 
-// inSequence reports whether another agent continues after this one.
-func (inv *Invocation) inSequence() bool {
-	if inv.node.parent == nil {
-		return false
-	}
-	_, ok := inv.node.parent.agent.(*SequentialAgent)
-	return ok
-}
-
 // addTaskCompleted adds the tool that ends the agent's part, in this run only.
-func (inv *Invocation) addTaskCompleted(a *LLMAgent) error {
+func (a *liveAgent) addTaskCompleted() error {
 	done, err := tool.FromFunc(TaskCompleted, "Reports that your part of the task is complete.", func(context.Context, *tool.Call, struct{}) (string, error) {
 		return "Task completion signaled.", nil
 	})
 	if err != nil {
 		return err
 	}
-	inv.toolbox = a.buildToolbox(append(slices.Clip(inv.activeToolbox().listTools()), done))
+	a.AddTool(done)
 	return nil
 }
 
@@ -45,37 +36,19 @@ func (inv *Invocation) addTaskCompleted(a *LLMAgent) error {
 // answer ends the agent before it connects. adk-python calls no callbacks of models in live
 // runs, which would disable plugins such as global_instruction.
 func (a *liveAgent) buildSetup(ctx context.Context) (history []*genai.Content, err error) {
-	req, userContents, err := a.inv.prepareRequest(ctx, a.agent)
-	if err != nil {
-		return nil, err
-	}
-	contents, err := a.inv.buildContents(a.agent.opts.IncludeContents)
-	if err != nil {
-		return nil, err
-	}
-	req.Contents = liveContents(insertBeforeUserTail(contents, userContents))
-	if a.inv.toolbox != nil {
-		config := *req.Config
-		config.Tools = a.inv.toolbox.declared // the request may be one that runs share
-		req.Config = &config
-	}
-	if a.inv.inSequence() {
-		req.AppendNote(taskCompletedInstruction)
-	}
-	if err := a.inv.applyRequestEditors(ctx, req); err != nil {
-		return nil, err
-	}
-	if a.inv.node.hooks != nil {
-		answer, err := a.inv.runBeforeModel(ctx, a.modelCallbackContext(), req)
-		if err != nil {
-			hookErr, _ := asHookError(err)
-			return nil, hookErr
+	req, answer, err := a.BuildRequest(ctx, func(req *model.Request) {
+		req.Contents = withoutAudio(req.Contents)
+		if a.InSequence() {
+			req.AppendNote(taskCompletedInstruction)
 		}
-		a.answer = answer
+	})
+	if err != nil {
+		return nil, err
 	}
-	a.setup = a.config.liveSetup(req, a.traits)
+	a.answer = answer
+	a.setup = newSetup(a.config, req, a.traits)
 	if !a.traits.NoAsyncCalls {
-		a.setup.Tools = a.inv.activeToolbox().markAsync(a.setup.Tools)
+		a.setup.Tools = a.markAsync(a.setup.Tools)
 	}
 	return req.Contents, nil
 }
@@ -95,7 +68,7 @@ func (a *liveAgent) attemptSetup() *model.LiveSetup {
 	if len(a.attempt.history) > 0 && setup.History == nil {
 		setup.History = &genai.HistoryConfig{InitialHistoryInClientContent: true}
 	}
-	setup.Origin = a.inv.requestOrigin()
+	setup.Origin = a.RequestOrigin()
 	return &setup
 }
 
@@ -110,11 +83,58 @@ func (a *liveAgent) sendHistory() {
 	if a.attempt.speak && a.traits.AnswersHistory && frame.TurnComplete {
 		a.turnOpen = true
 	} else if a.attempt.speak {
-		speak = &model.LiveFrame{Turns: []*genai.Content{model.UserText(live.ContinueText)}, TurnComplete: true}
+		speak = &model.LiveFrame{Turns: []*genai.Content{model.UserText(ContinueText)}, TurnComplete: true}
 		if a.traits.RealtimeText {
-			speak = &model.LiveFrame{Text: live.ContinueText}
+			speak = &model.LiveFrame{Text: ContinueText}
 		}
 		a.turnOpen = true
 	}
 	a.out.Seed(frame, speak, time.Now())
+}
+
+// newSetup returns the setup of a live connection: the settings of the request that the
+// Live API has, and those of the run (adk-python flows/llm_flows/basic.py).
+func newSetup(c *runtime.RunConfig, req *model.Request, traits model.LiveTraits) *model.LiveSetup {
+	s := &model.LiveSetup{
+		Model: req.Model, SystemInstruction: req.Config.SystemInstruction, Tools: req.Config.Tools,
+		Thinking: req.Config.ThinkingConfig, Speech: req.Config.SpeechConfig,
+		InputTranscription: c.InputAudioTranscription, OutputTranscription: c.OutputAudioTranscription,
+		RealtimeInput: c.RealtimeInputConfig, Resumption: c.SessionResumption, Compression: c.ContextWindowCompression,
+		Proactivity: c.Proactivity, AffectiveDialog: c.EnableAffectiveDialog, Avatar: c.AvatarConfig,
+		ExplicitVAD: c.ExplicitVADSignal, Translation: c.TranslationConfig, History: c.HistoryConfig,
+	}
+	if s.InputTranscription == nil {
+		s.InputTranscription = &genai.AudioTranscriptionConfig{}
+	}
+	if s.OutputTranscription == nil {
+		s.OutputTranscription = &genai.AudioTranscriptionConfig{}
+	}
+	if traits.NoDialogOptions {
+		s.Proactivity, s.AffectiveDialog = nil, nil
+	}
+	for _, m := range c.ResponseModalities {
+		s.Modalities = append(s.Modalities, genai.Modality(m))
+	}
+	if len(s.Modalities) == 0 {
+		s.Modalities = []genai.Modality{genai.ModalityAudio}
+	}
+	return s
+}
+
+// withoutAudio returns the history without audio, which the Live API does not accept in
+// contents (adk-python flows/llm_flows/contents.py).
+func withoutAudio(contents []*genai.Content) []*genai.Content {
+	kept := make([]*genai.Content, 0, len(contents))
+	for _, c := range contents {
+		if !slices.ContainsFunc(c.Parts, model.IsAudio) {
+			kept = append(kept, c)
+			continue
+		}
+		without := *c
+		without.Parts = slices.DeleteFunc(slices.Clone(c.Parts), model.IsAudio)
+		if len(without.Parts) > 0 {
+			kept = append(kept, &without)
+		}
+	}
+	return kept
 }

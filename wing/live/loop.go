@@ -1,4 +1,4 @@
-package runtime
+package live
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
-	"agenthost/pkg/session"
+	"agenthost/pkg/runtime"
 )
 
 // A liveAgent is an LLM agent of a live run: one goroutine, the loop, that receives from the
@@ -16,12 +16,12 @@ import (
 // reading, writing and tools have goroutines of their own; they share nothing with the loop
 // but channels, the outbox and the session.
 //
-//	client ── live.Queue ──▶ loop ── live.Outbox ──▶ writer ──▶ model
+//	client ── Queue ──▶ loop ── Outbox ──▶ writer ──▶ model
 //	client ◀─── yield ────── loop ◀── messages ───── reader ◀── model
 //	                          ▲ └──── calls ─▶ tools
 //	                          └── results ──────┘
 type liveAgent struct {
-	*step
+	*runtime.TwoWayTurn
 	*liveRun
 	liveLink
 	tools *liveTools
@@ -45,54 +45,32 @@ type liveAgent struct {
 	completed bool
 }
 
-// runLiveAgent runs the live conversation of an agent, and then that of the agent to which it
-// transfers. It returns false when the run is over.
-func (inv *Invocation) runLiveAgent(ctx context.Context, agent *LLMAgent, yield func(*session.Event, error) bool) bool {
-	a := &liveAgent{step: &step{inv: inv, agent: agent, sink: yield}, liveRun: inv.run.live, made: map[string]madeCall{}, earlier: map[string]*earlierCall{}}
-	if a.isOver() {
-		return true
-	}
-	if err := a.prepareLink(ctx); err != nil {
-		a.emitEvent(nil, err)
-		return false
-	}
-	a.runLoop(ctx, a.transferred)
-	if a.done {
-		return false
-	}
-	if a.target != "" {
-		a.transferred = true
-		a.transferTo(ctx, a.target)
-	}
-	return !a.done
-}
-
-// runLoop runs the loop until the agent has ended. The model of an agent that was
-// transferred to speaks first.
-func (a *liveAgent) runLoop(ctx context.Context, transferred bool) {
+// runLoop runs the loop until the agent has ended. The model of an agent that
+// continues the conversation of another one speaks first.
+func (a *liveAgent) runLoop(ctx context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.tools = newLiveTools(ctx, a)
 	defer a.endLink()
 	defer a.endTools(ctx)
 	defer cancel(errLiveEnded)
-	a.transferred = false
-	a.openFirst(ctx, transferred)
+	a.Intercept = a.interceptCall
+	a.openFirst(ctx)
 	for !a.hasEnded() {
 		a.receiveNext(ctx)
 	}
 	a.emitHeldInput(ctx)
-	if !a.done {
+	if !a.IsDone() {
 		a.flushResponses(ctx)
 		a.saveOpenRecordings(ctx)
 	}
-	if a.conn != nil && ctx.Err() == nil && !a.done {
+	if a.conn != nil && ctx.Err() == nil && !a.IsDone() {
 		a.conn.flushFrames(ctx, a.out)
 	}
 }
 
 // hasEnded reports whether the loop is over.
 func (a *liveAgent) hasEnded() bool {
-	return a.done || a.closed || a.answer != nil || a.completed || a.target != "" || a.inv.hasEnded() || a.draining && !a.turnOpen && !a.tools.areRunning()
+	return a.IsDone() || a.closed || a.answer != nil || a.completed || a.target != "" || a.HasEnded() || a.draining && !a.turnOpen && !a.tools.areRunning()
 }
 
 // receiveNext waits for the next thing that happens, and handles it.
@@ -125,10 +103,10 @@ func (a *liveAgent) receiveNext(ctx context.Context) {
 		a.draining = true
 	case <-a.limiter.timer.C:
 		if err := a.limiter.checkTime(); err != nil {
-			a.emitEvent(nil, err)
+			a.Fail(err)
 		}
 	case <-ctx.Done():
-		a.emitEvent(nil, AsRunError(context.Cause(ctx)))
+		a.Fail(runtime.AsRunError(context.Cause(ctx)))
 	}
 }
 
@@ -170,7 +148,7 @@ func (a *liveAgent) beginSpeech(m *model.LiveMessage) {
 		return
 	}
 	if !a.speaking {
-		a.connSpan.first = a.host.now()
+		a.connSpan.first = a.ReadClock()
 	}
 	a.called = a.called && !a.responding
 	a.turnOpen, a.speaking, a.responding = true, true, false
@@ -183,7 +161,7 @@ func (a *liveAgent) dropForgedResponses(m *model.LiveMessage) {
 	if len(model.ResponsesOf(m.Content)) == 0 {
 		return
 	}
-	a.logger().Warn("the live model sent a function response, which was dropped", "agent", a.inv.node.agent.Name())
+	a.RunLogger().Warn("the live model sent a function response, which was dropped", "agent", a.Agent().Name())
 	parts := slices.DeleteFunc(slices.Clone(m.Content.Parts), func(p *genai.Part) bool { return p.FunctionResponse != nil })
 	m.Content = &genai.Content{Role: m.Content.Role, Parts: parts}
 }
@@ -206,37 +184,24 @@ func (a *liveAgent) emitResponse(ctx context.Context, response *model.Response) 
 	if !a.saveRecordings(ctx, response) {
 		return false
 	}
-	if !a.emitAnswer(ctx, a.newLiveEvent(response)) {
+	if !a.CommitAnswer(ctx, a.NewAnswer(response)) {
 		return false
 	}
 	if t := response.InputTranscription; t != nil && !response.Partial {
-		a.storeInput(t.Text)
+		a.SetInput(t.Text)
 	}
 	if response.UsageMetadata == nil {
 		return true
 	}
 	a.measureTurn(response)
-	err := a.budget.addCost(response)
+	err := a.AddCost(response)
 	if err == nil {
 		err = a.limiter.addTokens(response)
 	}
 	if err != nil {
-		a.emitEvent(nil, err)
+		a.Fail(err)
 	}
-	return !a.done
-}
-
-// newLiveEvent returns the event of a response. Events with the speech of the user have the user as author.
-func (a *liveAgent) newLiveEvent(response *model.Response) *session.Event {
-	ev := a.inv.NewEvent()
-	ev.Response = *response
-	if response.InputTranscription != nil || response.Content != nil && response.Content.Role == session.UserAuthor {
-		ev.Author = session.UserAuthor
-	}
-	if !ev.Partial {
-		a.attachCallbackActions(ev)
-	}
-	return ev
+	return !a.IsDone()
 }
 
 // flushResponses yields what the model has not completed, as interrupted. Calls that wait for
@@ -265,7 +230,7 @@ func (a *liveAgent) flushResponses(ctx context.Context) {
 
 // emitHeldInput yields the transcript of audio that is not sent again after all.
 func (a *liveAgent) emitHeldInput(ctx context.Context) {
-	if held := a.heldInput; held != nil && !a.done {
+	if held := a.heldInput; held != nil && !a.IsDone() {
 		a.emitResponse(ctx, held)
 	}
 }

@@ -1,4 +1,4 @@
-package runtime
+package live
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func (a *liveAgent) swapConn(ctx context.Context) {
 	stopTimer(a.goAway)
 	a.goAway = nil
 	if !a.reconnects.HasBudget(time.Now()) {
-		a.logger().Warn("the live model asks too often for another connection", "agent", a.inv.node.agent.Name())
+		a.RunLogger().Warn("the live model asks too often for another connection", "agent", a.Agent().Name())
 		return // until the connection ends
 	}
 	if a.handle == "" {

@@ -1,4 +1,4 @@
-package runtime
+package live
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
-	"agenthost/wing/live"
 )
 
 // LatestHandle is the value of session_resumption.handle that resumes the newest
@@ -22,25 +21,25 @@ const maxHandleAge = 2 * time.Hour
 
 // openFirst begins the first conversation of the agent, or resumes one of an earlier run. An
 // agent that was transferred to begins a new one, and speaks first.
-func (a *liveAgent) openFirst(ctx context.Context, transferred bool) {
+func (a *liveAgent) openFirst(ctx context.Context) {
 	handle, at := "", -1
-	if !transferred {
+	if !a.Continues {
 		handle, at = a.findHandle()
 	}
 	if at < 0 && handle != "" && a.isForeignHandle(handle) {
-		a.emitEvent(nil, invalidRequest("the handle of session_resumption is not one of agent %s in this session", a.inv.node.agent.Name()))
+		a.Fail(invalidRequest("the handle of session_resumption is not one of agent %s in this session", a.Agent().Name()))
 		return
 	}
 	if handle == "" {
-		a.connectFresh(ctx, transferred)
+		a.connectFresh(ctx, a.Continues)
 		return
 	}
 	if _, err := a.buildSetup(ctx); err != nil {
-		a.emitEvent(nil, err)
+		a.Fail(err)
 		return
 	}
 	if a.answer != nil {
-		a.emitAnswer(ctx, a.newLiveEvent(a.answer))
+		a.CommitAnswer(ctx, a.NewAnswer(a.answer))
 		return
 	}
 	a.handle = handle
@@ -57,7 +56,7 @@ func (a *liveAgent) isForeignHandle(handle string) bool {
 	if a.req.Config == nil || a.req.Writer != session.WriterClient {
 		return false
 	}
-	own := a.app.config.SessionResumption
+	own := a.App().Config().SessionResumption
 	return own == nil || own.Handle != handle
 }
 
@@ -67,17 +66,17 @@ func (a *liveAgent) findHandle() (handle string, at int) {
 	if c == nil || c.Handle == "" {
 		return "", -1
 	}
-	events := a.sess.Events()
+	events := a.Session().Events()
 	for i, ev := range slices.Backward(events) {
 		r := ev.Resumption
-		if r == nil || r.NewHandle == "" || ev.Provenance.Imported || ev.Author != a.inv.node.agent.Name() {
+		if r == nil || r.NewHandle == "" || ev.Provenance.Imported || ev.Author != a.Agent().Name() {
 			continue
 		}
 		switch {
 		case r.NewHandle == c.Handle:
 			return c.Handle, i
 		case c.Handle != LatestHandle:
-		case a.host.now().Sub(ev.Timestamp) > maxHandleAge:
+		case a.ReadClock().Sub(ev.Timestamp) > maxHandleAge:
 			return "", -1
 		default:
 			return r.NewHandle, i
@@ -97,7 +96,7 @@ func (a *liveAgent) resendStored(at int) {
 	if at < 0 {
 		return
 	}
-	events := a.sess.Events()
+	events := a.Session().Events()
 	runs := map[string]bool{} // live ones
 	for _, ev := range events {
 		if ev.LiveSessionID != "" || ev.Resumption != nil || ev.OutputTranscription != nil {
@@ -166,7 +165,7 @@ func (u *unansweredInput) addEvent(ev *session.Event, traits model.LiveTraits) {
 		u.addResponses(ev.Responses())
 	case ev.Author == session.UserAuthor && ev.Content != nil:
 		u.settled = nil
-		if out, err := live.Translate(&live.Request{Content: ev.Content}, traits); err == nil {
+		if out, err := Translate(&Request{Content: ev.Content}, traits); err == nil {
 			u.frames = append(u.frames, out.Frames...)
 		}
 	case !completesAnswer(ev) || len(u.open) > 0:

@@ -1,4 +1,4 @@
-package runtime_test
+package live_test
 
 import (
 	"context"
@@ -229,7 +229,7 @@ func (l *liveTest) start() {
 	l.cancel = cancel
 	go func() {
 		defer close(l.ended)
-		for ev, err := range l.env.Host.Live(ctx, &runtime.LiveRequest{App: "app", UserID: l.key.User, SessionID: l.key.ID, Requests: l.queue, Drain: l.drain}) {
+		for ev, err := range live.Run(ctx, l.env.Host, &live.RunRequest{App: "app", UserID: l.key.User, SessionID: l.key.ID, Requests: l.queue, Drain: l.drain}) {
 			l.mu.Lock()
 			if err != nil {
 				l.err = err

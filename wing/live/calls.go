@@ -1,20 +1,20 @@
-package runtime
+package live
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"google.golang.org/genai"
 
-	"agenthost/internal/safe"
 	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
-	"agenthost/wing/live"
 )
 
 const (
@@ -37,24 +37,17 @@ var errCallInterrupted = errors.New("the model canceled the call")
 // liveTools runs the calls of a live conversation while it continues. The loop starts calls and
 // receives their results; only it uses the fields.
 type liveTools struct {
-	ctx   context.Context //nolint:containedctx // of the conversation, which owns this value
-	agent *liveAgent
+	ctx context.Context //nolint:containedctx // of the conversation, which owns this value
 	// results has the calls of one message when all of them have ended.
 	results chan *liveCalls
 	streams *liveStreams
 	// batches are the calls that run.
 	batches map[*liveCalls]bool
-	running sync.WaitGroup
 }
 
 // liveCalls are the calls of one message of the model, or those that a person has decided.
 type liveCalls struct {
-	step      *step
-	calls     []*genai.FunctionCall
-	answers   []*callResult
-	order     *callOrder
-	ctxs      []context.Context
-	cancels   []context.CancelCauseFunc
+	*runtime.CallBatch
 	sessionID string
 	// background reports a call that the model does not wait for: its result is stored and
 	// not yielded (adk-python flows/llm_flows/functions.py).
@@ -62,9 +55,9 @@ type liveCalls struct {
 }
 
 func newLiveTools(ctx context.Context, a *liveAgent) *liveTools {
-	limit := a.config.maxFunctionCalls()
+	limit := a.CallLimit()
 	return &liveTools{
-		ctx: ctx, agent: a, results: make(chan *liveCalls, limit), batches: map[*liveCalls]bool{},
+		ctx: ctx, results: make(chan *liveCalls, limit), batches: map[*liveCalls]bool{},
 		streams: newLiveStreams(ctx),
 	}
 }
@@ -75,7 +68,7 @@ func (t *liveTools) areRunning() bool { return len(t.batches) > 0 }
 func (t *liveTools) countRunning() int {
 	n := t.streams.countOpen()
 	for b := range t.batches {
-		n += len(b.calls)
+		n += len(b.Calls)
 	}
 	return n
 }
@@ -84,7 +77,7 @@ func (t *liveTools) countRunning() int {
 func (t *liveTools) runningIDs() map[string]bool {
 	ids := map[string]bool{}
 	for b := range t.batches {
-		for _, c := range b.calls {
+		for _, c := range b.Calls {
 			ids[c.ID] = true
 		}
 	}
@@ -93,36 +86,8 @@ func (t *liveTools) runningIDs() map[string]bool {
 
 // startCalls runs calls on goroutines of their own.
 func (t *liveTools) startCalls(b *liveCalls) {
-	b.answers, b.order = make([]*callResult, len(b.calls)), newCallOrder(len(b.calls))
-	for range b.calls {
-		ctx, cancel := context.WithCancelCause(t.ctx)
-		b.ctxs, b.cancels = append(b.ctxs, ctx), append(b.cancels, cancel)
-	}
 	t.batches[b] = true
-	t.running.Add(1)
-	run := t.agent.liveRun.run
-	go func() {
-		defer t.running.Done()
-		defer func() { t.results <- b }()
-		defer safe.Recover(func(p *safe.Panic) { p.Log(run.logger(), "tool calls panicked") })
-		run.host.workers.runBatch(len(b.calls), run.config.maxToolWorkers(), b.runOne)
-	}()
-}
-
-// runOne runs one call. The panic of a tool is the error of its call.
-func (b *liveCalls) runOne(i int) {
-	run := b.step.inv.run
-	defer func() { b.order.turns[i].endCall(b.answers[i]) }()
-	defer safe.Recover(func(p *safe.Panic) {
-		p.Log(run.logger(), "tool call panicked", "tool", b.calls[i].Name)
-		b.answers[i] = &callResult{}
-		b.answers[i].setResponse(b.calls[i], map[string]any{"error": errPanicked.Error()})
-	})
-	if b.ctxs[i].Err() != nil {
-		b.answers[i] = &callResult{err: AsRunError(b.ctxs[i].Err())}
-		return
-	}
-	b.answers[i] = b.step.runCall(b.ctxs[i], b.calls[i], b.order.turns[i])
+	b.StartCalls(t.ctx, func() { t.results <- b })
 }
 
 // cancelCalls cancels the calls with these ids, and their streams.
@@ -130,8 +95,8 @@ func (t *liveTools) cancelCalls(ids []string) {
 	for _, id := range ids {
 		t.streams.cancelStreams(func(st *liveStream) bool { return st.call.ID == id }, errCallInterrupted)
 		for b := range t.batches {
-			if i := slices.IndexFunc(b.calls, func(c *genai.FunctionCall) bool { return c.ID == id }); i >= 0 {
-				b.cancels[i](errCallInterrupted)
+			if i := slices.IndexFunc(b.Calls, func(c *genai.FunctionCall) bool { return c.ID == id }); i >= 0 {
+				b.Cancel(i, errCallInterrupted)
 			}
 		}
 	}
@@ -140,8 +105,7 @@ func (t *liveTools) cancelCalls(ids []string) {
 // emitCalls yields the calls of a response, starts them, and waits a moment for their
 // results.
 func (a *liveAgent) emitCalls(ctx context.Context, response *model.Response) bool {
-	ev := a.newLiveEvent(response)
-	ev.Content = a.assignCallIDs(ev.Content)
+	ev := a.NewAnswer(response)
 	calls, repeated := a.skipAnswered(ev)
 	a.called = true
 	if len(calls)+len(repeated) == 0 {
@@ -149,7 +113,7 @@ func (a *liveAgent) emitCalls(ctx context.Context, response *model.Response) boo
 	}
 	if len(calls) > 0 {
 		ev.LongRunningToolIDs = a.longRunningIDs(calls)
-		if !a.emitAnswer(ctx, ev) {
+		if !a.CommitAnswer(ctx, ev) {
 			return false
 		}
 	}
@@ -158,31 +122,34 @@ func (a *liveAgent) emitCalls(ctx context.Context, response *model.Response) boo
 		attempts[c.ID] = a.earlier[c.ID].invocation
 		delete(a.earlier, c.ID)
 	}
-	waiting := &liveCalls{step: a.newCallStep(), sessionID: response.LiveSessionID}
-	waiting.step.attempts = attempts
+	waiting := &liveCalls{CallBatch: a.NewBatch(nil, attempts), sessionID: response.LiveSessionID}
 	for _, c := range append(calls, repeated...) {
 		if a.runsInBackground(c) {
-			b := &liveCalls{step: a.newCallStep(), calls: []*genai.FunctionCall{c}, background: true}
-			b.step.attempts = attempts
-			a.startCalls(ctx, b)
+			a.startCalls(ctx, &liveCalls{CallBatch: a.NewBatch([]*genai.FunctionCall{c}, attempts), background: true})
 		} else {
-			waiting.calls = append(waiting.calls, c)
+			waiting.Calls = append(waiting.Calls, c)
 		}
 	}
-	if len(waiting.calls) > 0 {
+	if len(waiting.Calls) > 0 {
 		a.startCalls(ctx, waiting)
 	}
-	return !a.hasEnded() || !a.done && a.target == "" && !a.completed
+	return !a.hasEnded() || !a.IsDone() && a.target == "" && !a.completed
 }
 
-// newCallStep returns the step of calls.
-func (a *liveAgent) newCallStep() *step {
-	return &step{inv: a.inv, agent: a.agent, streams: a.tools.streams}
+// longRunningIDs returns the IDs of the calls that are answered later.
+func (a *liveAgent) longRunningIDs(calls []*genai.FunctionCall) []string {
+	ids := []string{}
+	for _, c := range calls {
+		if t := a.FindTool(c.Name); t != nil && tool.CapabilitiesOf(t).LongRunning {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
 }
 
 // runsInBackground reports whether the model continues without the response to a call.
 func (a *liveAgent) runsInBackground(c *genai.FunctionCall) bool {
-	t := a.inv.activeToolbox().byName[c.Name]
+	t := a.FindTool(c.Name)
 	if t == nil || a.traits.NoAsyncCalls {
 		return false
 	}
@@ -192,8 +159,8 @@ func (a *liveAgent) runsInBackground(c *genai.FunctionCall) bool {
 
 // startCalls starts calls and waits a moment for their results.
 func (a *liveAgent) startCalls(ctx context.Context, b *liveCalls) {
-	if limit := a.config.maxFunctionCalls(); a.tools.countRunning()+len(b.calls) > limit {
-		a.rejectLiveCalls(b, limit)
+	if running := a.tools.countRunning(); running+len(b.Calls) > a.CallLimit() {
+		b.RejectAll(a.tools.ctx, running)
 		a.receiveResults(ctx, b)
 		return
 	}
@@ -203,7 +170,7 @@ func (a *liveAgent) startCalls(ctx context.Context, b *liveCalls) {
 	}
 	grace := time.NewTimer(liveCallGrace)
 	defer grace.Stop()
-	for a.tools.batches[b] && !a.done {
+	for a.tools.batches[b] && !a.IsDone() {
 		select {
 		case result := <-a.tools.results:
 			a.receiveResults(ctx, result)
@@ -214,18 +181,6 @@ func (a *liveAgent) startCalls(ctx context.Context, b *liveCalls) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// rejectLiveCalls answers too many calls with an error.
-func (a *liveAgent) rejectLiveCalls(b *liveCalls, limit int) {
-	failure := failf(CodeToolCallsLimit, errTooManyCalls, "%d function calls of agent %s at the same time exceed the limit of %d (run_config: max_function_calls)",
-		a.tools.countRunning()+len(b.calls), a.inv.node.agent.Name(), limit)
-	for _, c := range b.calls {
-		answer := &callResult{}
-		answer.setResponse(c, errorResponse(failure))
-		b.answers = append(b.answers, answer)
-		b.ctxs = append(b.ctxs, a.tools.ctx)
 	}
 }
 
@@ -247,7 +202,7 @@ func (a *liveAgent) skipAnswered(ev *session.Event) (calls, repeated []*genai.Fu
 		}
 		if c := p.FunctionCall; c != nil {
 			if running[c.ID] {
-				a.logger().Warn("the live model repeated the ID of a call", "agent", a.inv.node.agent.Name(), "tool", c.Name)
+				a.RunLogger().Warn("the live model repeated the ID of a call", "agent", a.Agent().Name(), "tool", c.Name)
 				continue
 			}
 			running[c.ID] = true
@@ -271,96 +226,83 @@ type madeCall struct {
 // wasMade reports whether a call was made on an earlier connection of this conversation.
 func (a *liveAgent) wasMade(c *genai.FunctionCall) bool {
 	before, ok := a.made[c.ID]
-	return ok && before.connection != a.connections && before.call.Name == c.Name && sameJSON(cloneArgs(before.call.Args), cloneArgs(c.Args))
+	return ok && before.connection != a.connections && before.call.Name == c.Name && sameArgs(before.call.Args, c.Args)
+}
+
+// sameArgs compares arguments by their JSON, because only one may have been decoded from a store.
+func sameArgs(a, b map[string]any) bool {
+	return len(a)+len(b) == 0 || encodeJSON(a) == encodeJSON(b)
+}
+
+// encodeJSON returns a value as JSON text.
+func encodeJSON(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// explainCanceled returns the response of a canceled call. Those that the model has canceled itself
+// are silent.
+func explainCanceled(cause error) (text string, silent bool) {
+	if errors.Is(cause, errCallInterrupted) {
+		return callInterruptedText, true
+	}
+	return callEndedText, false
 }
 
 // receiveResults yields the results of calls, and sends them to the model.
 func (a *liveAgent) receiveResults(ctx context.Context, b *liveCalls) {
 	delete(a.tools.batches, b)
-	for i := range b.answers {
-		b.resolveAnswer(i, callEndedText)
-	}
-	answer := b.step.mergeAnswers(b.answers)
-	failure := firstFailure(b.answers)
-	var failed *session.Event
-	if failure != nil {
-		failed = b.step.newFailureEvent(b.calls, b.answers, AsRunError(failure))
-	}
-	a.host.endCallSpans(b.answers, answer)
-	b.cancelAll()
-	if answer != nil && !a.emitResults(ctx, b, answer) {
+	results := b.Collect(explainCanceled)
+	if results.Event != nil && !a.emitResults(ctx, b, results) {
 		return
 	}
-	if failure != nil {
-		if failed == nil || a.emitEvent(failed, nil) {
-			a.emitEvent(nil, failure)
+	if results.Failure != nil {
+		if results.Failed == nil || a.Commit(results.Failed) {
+			a.Fail(results.Failure)
 		}
 		return
 	}
-	if answer == nil {
+	if results.Event == nil {
 		return
 	}
-	a.sendResponses(b)
-	if a.emitStructured(ctx, answer) {
-		a.followActions(answer)
+	a.sendResponses(results.Responses)
+	if a.CommitOutput(ctx, results.Event) {
+		a.followActions(results.Event)
 	}
 }
 
 // emitResults yields the event of the results. That of a call in the background is stored
 // only, unless it waits for a person.
-func (a *liveAgent) emitResults(ctx context.Context, b *liveCalls, answer *session.Event) bool {
+func (a *liveAgent) emitResults(ctx context.Context, b *liveCalls, results *runtime.CallResults) bool {
+	answer := results.Event
 	for _, r := range answer.Responses() {
 		r.Scheduling = a.schedulingOf(r.Name)
 	}
-	if b.background && !requestsInput(&answer.Actions) {
-		err := a.storeEvent(ctx, answer)
+	if b.background && !results.RequestsInput() {
+		err := a.StoreEvent(ctx, answer)
 		if err != nil {
-			a.emitEvent(nil, err)
+			a.Fail(err)
 		}
 		return err == nil
 	}
 	answer.LiveSessionID = b.sessionID
 	a.finishTransfer(answer)
-	_, ok := a.step.emitResults(answer, b.calls)
-	return ok
+	return a.CommitResults(answer, b.Calls)
 }
 
-// resolveAnswer makes sure that a call has a result: a call that was canceled has one that
-// states that.
-func (b *liveCalls) resolveAnswer(i int, ended string) {
-	if b.answers[i] == nil {
-		b.answers[i] = &callResult{err: AsRunError(context.Canceled)}
-	}
-	answer := b.answers[i]
-	if answer.err == nil || b.ctxs[i].Err() == nil {
-		return
-	}
-	text := ended
-	if errors.Is(context.Cause(b.ctxs[i]), errCallInterrupted) {
-		text = callInterruptedText
-	}
-	answer.err = nil
-	answer.setResponse(b.calls[i], map[string]any{"error": text})
-}
-
-func (b *liveCalls) cancelAll() {
-	for _, cancel := range b.cancels {
-		cancel(nil)
-	}
-}
-
-// sendResponses sends the results of calls to the model. Calls that the model has canceled,
-// and calls that wait for a person, have none.
-func (a *liveAgent) sendResponses(b *liveCalls) {
+// sendResponses sends the results of calls to the model.
+func (a *liveAgent) sendResponses(all []*genai.FunctionResponse) {
 	var responses []*genai.FunctionResponse
-	for i, answer := range b.answers {
-		if answer.part == nil || requestsInput(&answer.actions) || errors.Is(context.Cause(b.ctxs[i]), errCallInterrupted) {
-			continue
-		}
-		if response := answer.part.FunctionResponse; a.isOpenCall(response.ID) {
+	for _, response := range all {
+		if a.isOpenCall(response.ID) {
 			responses = append(responses, response)
 		} else {
-			a.sendText(fmt.Sprintf("The call of %s has ended with this result: %s", response.Name, jsonText(response.Response)))
+			a.sendText(fmt.Sprintf("The call of %s has ended with this result: %s", response.Name, encodeJSON(response.Response)))
 		}
 	}
 	if len(responses) > 0 {
@@ -393,30 +335,24 @@ func (a *liveAgent) sendText(text string) {
 	a.out.Push(frame, true, time.Now())
 }
 
-// emitStructured yields the answer of the response tool as an event of the model.
-func (a *liveAgent) emitStructured(ctx context.Context, answer *session.Event) bool {
-	_, ok := a.emitStructuredOutput(ctx, answer)
-	return ok
-}
-
 // finishTransfer replaces a transfer to an agent that may not take over by an error for the
 // model.
 func (a *liveAgent) finishTransfer(answer *session.Event) {
 	to := answer.Actions.TransferToAgent
-	_, refused := a.inv.node.findTransferTarget(to)
+	refused := a.CheckTransfer(to)
 	switch {
 	case to == "":
 		return
 	case refused != nil:
 	case !a.reconnects.HasBudget(time.Now()):
-		refused = failf(CodeTransferFailed, nil, "too many transfers: at most %d a minute, continue the conversation yourself", live.MaxConnectsPerMinute)
+		refused = newRunError(runtime.CodeTransferFailed, nil, "too many transfers: at most %d a minute, continue the conversation yourself", MaxConnectsPerMinute)
 	default:
 		return
 	}
 	answer.Actions.TransferToAgent = ""
 	for _, r := range answer.Responses() {
 		if r.Name == "transfer_to_agent" {
-			r.Response = errorResponse(refused)
+			r.Response = tool.ErrorResponse(refused)
 		}
 	}
 }
@@ -424,7 +360,7 @@ func (a *liveAgent) finishTransfer(answer *session.Event) {
 // followActions ends the conversation of this agent if its tools ask for it.
 func (a *liveAgent) followActions(answer *session.Event) {
 	a.target = answer.Actions.TransferToAgent
-	if first := answer.Responses(); len(first) > 0 && first[0].Name == TaskCompleted && a.inv.inSequence() {
+	if first := answer.Responses(); len(first) > 0 && first[0].Name == TaskCompleted && a.InSequence() {
 		a.completed = true
 	}
 }
@@ -443,7 +379,7 @@ func (a *liveAgent) endTools(ctx context.Context) {
 	}
 	for b := range a.tools.batches {
 		// The tool does not react. Its own result is dropped when it comes.
-		left := &liveCalls{step: b.step, calls: b.calls, ctxs: b.ctxs, answers: make([]*callResult, len(b.calls)), sessionID: b.sessionID}
+		left := &liveCalls{CallBatch: b.Abandon(), sessionID: b.sessionID}
 		delete(a.tools.batches, b)
 		a.storeEnded(ctx, left)
 	}
@@ -452,23 +388,19 @@ func (a *liveAgent) endTools(ctx context.Context) {
 // storeEnded stores the results of calls that the end of the conversation has canceled.
 func (a *liveAgent) storeEnded(ctx context.Context, b *liveCalls) {
 	delete(a.tools.batches, b)
-	for i := range b.calls {
-		b.resolveAnswer(i, callEndedText)
-	}
-	answer := b.step.mergeAnswers(b.answers)
-	a.host.endCallSpans(b.answers, answer)
+	answer := b.Collect(explainCanceled).Event
 	if answer == nil {
 		return
 	}
 	answer.Actions.TransferToAgent = ""
 	answer.LiveSessionID = b.sessionID
-	if !a.done && ctx.Err() == nil {
-		a.emitEvent(answer, nil)
+	if !a.IsDone() && ctx.Err() == nil {
+		a.Commit(answer)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), liveToolsTimeout)
 	defer cancel()
-	if err := a.storeEvent(ctx, answer); err != nil {
-		a.logger().Warn("storing the results of canceled calls failed", "error", err)
+	if err := a.StoreEvent(ctx, answer); err != nil {
+		a.RunLogger().Warn("storing the results of canceled calls failed", "error", err)
 	}
 }

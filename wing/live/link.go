@@ -1,4 +1,4 @@
-package runtime
+package live
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/internal/textlive"
 	"agenthost/pkg/model"
-	"agenthost/wing/live"
+	"agenthost/pkg/runtime"
 )
 
 // liveConnectTimeout bounds one attempt to connect.
@@ -26,7 +26,7 @@ type liveLink struct {
 	answer *model.Response
 	// conn is nil while there is no connection.
 	conn     *liveConn
-	receiver *live.Receiver
+	receiver *Receiver
 	// connecting has the result of an attempt that is under way; nil if there is none.
 	connecting    chan liveConnected
 	cancelConnect context.CancelFunc
@@ -78,21 +78,21 @@ func (l *liveLink) retryTime() <-chan time.Time {
 
 // prepareLink resolves the model and the setup of its connections.
 func (a *liveAgent) prepareLink(ctx context.Context) error {
-	llm := model.LiveOf(a.inv.node.llm)
+	llm := model.LiveOf(a.AgentModel())
 	if llm == nil {
-		llm = textlive.OverText(a.inv.node.llm, nil)
+		llm = textlive.OverText(a.AgentModel(), nil)
 	}
 	a.llm = llm
 	a.traits = llm.LiveTraits("")
-	if err := a.inv.loadToolsets(ctx); err != nil {
+	if err := a.LoadTools(ctx); err != nil {
 		return err
 	}
-	if a.inv.inSequence() {
-		if err := a.inv.addTaskCompleted(a.agent); err != nil {
+	if a.InSequence() {
+		if err := a.addTaskCompleted(); err != nil {
 			return err
 		}
 	}
-	return a.inv.addStopStreaming(a.agent)
+	return a.addStopStreaming()
 }
 
 // connectFresh begins a new conversation with the history of the session. Speak asks the
@@ -108,17 +108,17 @@ func (a *liveAgent) planFresh(ctx context.Context, speak bool) bool {
 	a.emitHeldInput(ctx)
 	history, err := a.buildSetup(ctx)
 	if err != nil {
-		a.emitEvent(nil, err)
+		a.Fail(err)
 		return false
 	}
 	if a.answer != nil {
-		a.emitAnswer(ctx, a.newLiveEvent(a.answer))
+		a.CommitAnswer(ctx, a.NewAnswer(a.answer))
 		return false
 	}
 	a.handle = ""
 	a.conversation++
 	a.out.Restart(a.traits.CanReplay, time.Now())
-	a.attempt = liveAttempt{history: history, speak: speak, waits: len(Pending(a.sess.Events())) > 0}
+	a.attempt = liveAttempt{history: history, speak: speak, waits: len(runtime.Pending(a.Session().Events())) > 0}
 	return true
 }
 
@@ -137,9 +137,9 @@ func (a *liveAgent) openConn(ctx context.Context) {
 	result := make(chan liveConnected, 1)
 	a.connecting, a.cancelConnect = result, cancel
 	a.reconnects.Opened(time.Now())
-	llm, r := a.llm, a.liveRun.run
+	llm, log := a.llm, a.RunLogger()
 	go func() {
-		defer safe.Recover(func(p *safe.Panic) { result <- liveConnected{err: r.livePanicked(p)} })
+		defer safe.Recover(func(p *safe.Panic) { result <- liveConnected{err: logPanic(log, p)} })
 		conn, err := llm.ConnectLive(ctx, setup)
 		result <- liveConnected{conn, err}
 	}()
@@ -162,22 +162,22 @@ func (a *liveAgent) receiveConnection(ctx context.Context, connected liveConnect
 	a.out.Unpause()
 	a.connections++
 	a.beginConnSpan(ctx)
-	a.conn = a.startLiveConn(ctx, connected.conn)
-	a.receiver = live.NewReceiver(a.traits, a.modelName(), connected.conn.SessionID())
+	a.conn = startLiveConn(ctx, connected.conn, a.RunLogger())
+	a.receiver = NewReceiver(a.traits, a.modelName(), connected.conn.SessionID())
 	a.sendHistory()
-	a.conn.startSending(ctx, a.liveRun.run, a.out)
+	a.conn.startSending(ctx, a.out)
 }
 
 // receiveRefusal handles an attempt that failed.
 func (a *liveAgent) receiveRefusal(ctx context.Context, err error) {
 	a.reconnects.Ended(0, false)
-	a.logger().Warn("connecting to the live model failed", "agent", a.inv.node.agent.Name(), "resumed", a.attempt.handle != "", "error", err)
+	a.RunLogger().Warn("connecting to the live model failed", "agent", a.Agent().Name(), "resumed", a.attempt.handle != "", "error", err)
 	if a.swapping { // the old connection still works
 		a.swapping = false
 		a.out.Unpause()
 		return
 	}
-	if a.attempt.handle != "" && live.RefusesHandle(err) {
+	if a.attempt.handle != "" && RefusesHandle(err) {
 		a.connectFresh(ctx, a.turnOpen)
 		return
 	}
@@ -186,13 +186,13 @@ func (a *liveAgent) receiveRefusal(ctx context.Context, err error) {
 
 // receiveEnd handles the end of the connection by the model's side.
 func (a *liveAgent) receiveEnd(ctx context.Context, err error) {
-	a.logger().Info("live connection ended", "agent", a.inv.node.agent.Name(), "error", err)
+	a.RunLogger().Info("live connection ended", "agent", a.Agent().Name(), "error", err)
 	useful := a.conn.useful
 	a.reconnects.Ended(time.Since(a.conn.opened), useful)
 	a.endConnSpan(err)
 	a.flushResponses(ctx)
 	a.dropConn()
-	if a.done {
+	if a.IsDone() {
 		return
 	}
 	if a.swapping { // an attempt is under way
@@ -200,7 +200,7 @@ func (a *liveAgent) receiveEnd(ctx context.Context, err error) {
 		a.planResume()
 		return
 	}
-	if a.attempt.handle != "" && !useful && live.RefusesHandle(err) { // or what belongs to its state
+	if a.attempt.handle != "" && !useful && RefusesHandle(err) { // or what belongs to its state
 		a.connectFresh(ctx, a.turnOpen)
 		return
 	}
@@ -209,13 +209,13 @@ func (a *liveAgent) receiveEnd(ctx context.Context, err error) {
 
 // reconnectOrFail plans the next attempt, or ends the run.
 func (a *liveAgent) reconnectOrFail(ctx context.Context, err error) {
-	if !live.IsRecoverable(err) || !a.mayReconnect() {
+	if !IsRecoverable(err) || !a.mayReconnect() {
 		a.failDisconnected(ctx, err)
 		return
 	}
 	delay, ok := a.reconnects.Next(time.Now())
 	if !ok {
-		a.failDisconnected(ctx, fmt.Errorf("%d attempts to reconnect failed, the last with: %w", live.MaxFailedConnects, err))
+		a.failDisconnected(ctx, fmt.Errorf("%d attempts to reconnect failed, the last with: %w", MaxFailedConnects, err))
 		return
 	}
 	if a.handle != "" {
@@ -235,11 +235,11 @@ func (a *liveAgent) mayReconnect() bool {
 // failDisconnected ends the run.
 func (a *liveAgent) failDisconnected(ctx context.Context, err error) {
 	a.emitHeldInput(ctx)
-	failure := modelFailure(a.modelName(), err)
-	if failure.Code == CodeModelFailed {
-		failure.Code = CodeLiveDisconnected
+	failure := runtime.NewModelError(a.modelName(), err)
+	if failure.Code == runtime.CodeModelFailed {
+		failure.Code = runtime.CodeLiveDisconnected
 	}
-	a.emitEvent(nil, failure)
+	a.Fail(failure)
 }
 
 // storeHandle keeps the newest state that can be resumed. A state that cannot be resumed does
@@ -259,7 +259,7 @@ func (a *liveAgent) dropConn() {
 	if a.conn == nil {
 		return
 	}
-	a.conn.closeConn(a.liveRun.run)
+	a.conn.closeConn()
 	a.endConnSpan(nil)
 	a.conn, a.receiver, a.speaking, a.called = nil, nil, false, false
 	stopTimer(a.goAway)

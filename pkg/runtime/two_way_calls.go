@@ -1,0 +1,221 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/connection"
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// A CallBatch runs the calls of one message of a model on the host's workers, while the turn
+// continues. Its methods are for the goroutine of the driver.
+type CallBatch struct {
+	// Calls are in the order of the message.
+	Calls []*genai.FunctionCall
+
+	step    *step
+	answers []*callResult
+	order   *callOrder
+	ctxs    []context.Context
+	cancels []context.CancelCauseFunc
+}
+
+// NewBatch returns a batch that does not run yet. attempts has the invocations of calls that were
+// made before by their IDs: they run with the idempotency keys of those.
+func (t *TwoWayTurn) NewBatch(calls []*genai.FunctionCall, attempts map[string]string) *CallBatch {
+	return &CallBatch{Calls: calls, step: &step{inv: t.Invocation, agent: t.step.agent, intercept: t.Intercept, attempts: attempts}}
+}
+
+// CallLimit returns how many calls may run at the same time.
+func (t *TwoWayTurn) CallLimit() int { return t.run.config.maxFunctionCalls() }
+
+// StartCalls runs the calls. done is called on another goroutine when all have ended.
+func (b *CallBatch) StartCalls(ctx context.Context, done func()) {
+	b.answers, b.order = make([]*callResult, len(b.Calls)), newCallOrder(len(b.Calls))
+	for range b.Calls {
+		ctx, cancel := context.WithCancelCause(ctx)
+		b.ctxs, b.cancels = append(b.ctxs, ctx), append(b.cancels, cancel)
+	}
+	run := b.step.inv.run
+	go func() {
+		defer done()
+		defer safe.Recover(func(p *safe.Panic) { p.Log(run.logger(), "tool calls panicked") })
+		run.host.workers.runBatch(len(b.Calls), run.config.maxToolWorkers(), b.runOne)
+	}()
+}
+
+// runOne runs one call. The panic of a tool is the error of its call.
+func (b *CallBatch) runOne(i int) {
+	run := b.step.inv.run
+	defer func() { b.order.turns[i].endCall(b.answers[i]) }()
+	defer safe.Recover(func(p *safe.Panic) {
+		p.Log(run.logger(), "tool call panicked", "tool", b.Calls[i].Name)
+		b.answers[i] = &callResult{}
+		b.answers[i].setResponse(b.Calls[i], map[string]any{"error": errPanicked.Error()})
+	})
+	if b.ctxs[i].Err() != nil {
+		b.answers[i] = &callResult{err: AsRunError(b.ctxs[i].Err())}
+		return
+	}
+	b.answers[i] = b.step.runCall(b.ctxs[i], b.Calls[i], b.order.turns[i])
+}
+
+// Cancel cancels a call of a batch that runs. The cause explains its result: see
+// [CallBatch.Collect].
+func (b *CallBatch) Cancel(i int, cause error) { b.cancels[i](cause) }
+
+// RejectAll answers the calls of a batch that does not run: there are too many at the same time,
+// running ones included.
+func (b *CallBatch) RejectAll(ctx context.Context, running int) {
+	inv := b.step.inv
+	failure := failf(CodeToolCallsLimit, errTooManyCalls, "%d function calls of agent %s at the same time exceed the limit of %d (run_config: max_function_calls)",
+		running+len(b.Calls), inv.node.agent.Name(), inv.run.config.maxFunctionCalls())
+	for _, c := range b.Calls {
+		answer := &callResult{}
+		answer.setResponse(c, tool.ErrorResponse(failure))
+		b.answers, b.ctxs = append(b.answers, answer), append(b.ctxs, ctx)
+	}
+}
+
+// Abandon returns a batch with the calls of one that does not end, all of them without a result.
+// Those of the tools are dropped when they come.
+func (b *CallBatch) Abandon() *CallBatch {
+	return &CallBatch{Calls: b.Calls, step: b.step, answers: make([]*callResult, len(b.Calls)), ctxs: b.ctxs}
+}
+
+// CallResults are the results of a batch.
+type CallResults struct {
+	// Event has the responses and the writes of the calls; nil when all come later.
+	Event *session.Event
+	// Responses are those of Event that can be sent to the model: without calls that wait
+	// for a person, and those that were canceled silently.
+	Responses []*genai.FunctionResponse
+	// Failure ends the run; Failed is the event that reports it, nil if it was canceled.
+	Failure error
+	Failed  *session.Event
+}
+
+// Collect returns the results once all calls have ended. explain returns the text for a call that
+// was canceled, and whether it is silent: without a response to the model.
+func (b *CallBatch) Collect(explain func(cause error) (text string, silent bool)) *CallResults {
+	silent := make([]bool, len(b.answers))
+	for i, answer := range b.answers {
+		if answer == nil {
+			answer = &callResult{err: AsRunError(context.Canceled)}
+			b.answers[i] = answer
+		}
+		if b.ctxs[i].Err() == nil {
+			continue
+		}
+		var text string
+		if text, silent[i] = explain(context.Cause(b.ctxs[i])); answer.err != nil {
+			answer.err = nil
+			answer.setResponse(b.Calls[i], map[string]any{"error": text})
+		}
+	}
+	results := &CallResults{Event: b.step.mergeAnswers(b.answers), Failure: firstFailure(b.answers)}
+	if results.Failure != nil {
+		results.Failed = b.step.newFailureEvent(b.Calls, b.answers, AsRunError(results.Failure))
+	}
+	b.step.inv.run.host.endCallSpans(b.answers, results.Event)
+	for _, cancel := range b.cancels {
+		cancel(nil)
+	}
+	for i, answer := range b.answers {
+		if answer.part != nil && !requestsInput(&answer.actions) && !silent[i] {
+			results.Responses = append(results.Responses, answer.part.FunctionResponse)
+		}
+	}
+	return results
+}
+
+// NewCall returns a call with a budget of expressions of its own, for a tool that is called
+// outside of a batch. The actions receive its writes. It is safe for concurrent use.
+func (t *TwoWayTurn) NewCall(fc *genai.FunctionCall, actions *session.Actions) *tool.Call {
+	call := t.newToolCall(fc, t.newCallState(actions))
+	call.Expressions = t.run.host.newExpressionBudget()
+	return call
+}
+
+// CallTool runs a call of [TwoWayTurn.NewCall] within the timeout of its tool, without callbacks.
+// A call that requests a confirmation, a credential or input fails, and so does one whose writes
+// do not match the state schema; its actions are dropped. It is safe for concurrent use.
+func (t *TwoWayTurn) CallTool(ctx context.Context, called tool.Tool, call *tool.Call) (*tool.Result, error) {
+	s := &step{inv: t.Invocation, agent: t.step.agent}
+	result, err := tool.RunWithTimeout(ctx, call.Name, tool.CapabilitiesOf(called).Timeout, func(ctx context.Context) (*tool.Result, error) {
+		return s.runTool(ctx, called, call)
+	})
+	if err == nil && requestsInput(call.Actions) {
+		*call.Actions = session.Actions{}
+		err = errors.New("a stream cannot wait for a confirmation, a credential or input")
+	}
+	if err == nil {
+		err = s.checkWrites(call.Actions)
+	}
+	return result, err
+}
+
+// RequestsInput reports whether the results of calls request a confirmation or a credential.
+func (r *CallResults) RequestsInput() bool { return r.Event != nil && requestsInput(&r.Event.Actions) }
+
+// HoldsDecisions reports whether a content answers a request for a confirmation or a credential:
+// [TwoWayTurn.InjectDecisions] takes it.
+func HoldsDecisions(c *genai.Content) bool {
+	return slices.ContainsFunc(model.ResponsesOf(c), isDecision)
+}
+
+// CheckAnswers returns an error if the function responses of a content do not answer open calls
+// of the session.
+func (t *TwoWayTurn) CheckAnswers(c *genai.Content) error {
+	answers := model.ResponsesOf(c)
+	if len(answers) == 0 {
+		return nil
+	}
+	return checkAnswers(newCallIndex(t.run.sess.Events()), answers)
+}
+
+// InjectDecisions stores the user's answers to requests for confirmations and credentials, with a
+// state delta, and returns the batch of the calls that waited for them; nil without any.
+func (t *TwoWayTurn) InjectDecisions(ctx context.Context, content *genai.Content, delta map[string]any) (*CallBatch, error) {
+	host, sess, index := t.run.host, t.run.sess, newCallIndex(t.run.sess.Events())
+	responses := model.ResponsesOf(content)
+	if len(responses) < len(content.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
+		return nil, invalidRequest("a message that answers %s or %s must not contain anything else", RequestConfirmation, RequestCredential)
+	}
+	d := &decisions{credentials: map[string]any{}}
+	for _, resp := range responses {
+		if err := d.readResponse(index, resp); err != nil {
+			return nil, err
+		}
+	}
+	if d.author != t.node.agent.Name() {
+		return nil, invalidRequest("agent %s made the request, and agent %s holds the conversation now", d.author, t.node.agent.Name())
+	}
+	for i := range d.consents {
+		d.consents[i].Immediate = true // the conversation continues meanwhile
+	}
+	if err := host.finishConsents(ctx, d, connection.User{App: sess.App, UserID: sess.User}, sess.ID); err != nil {
+		return nil, err
+	}
+	kept := d.withoutCodes(&genai.Content{Role: genai.RoleUser, Parts: content.Parts})
+	if err := t.Inject(ctx, kept, d.withCredentials(delta)); err != nil {
+		return nil, err
+	}
+	if len(d.open) == 0 {
+		return nil, nil
+	}
+	b := t.NewBatch(nil, nil)
+	b.step.decided = map[string]*decision{}
+	for _, one := range d.open {
+		b.Calls = append(b.Calls, one.call)
+		b.step.decided[one.call.ID] = one
+	}
+	return b, nil
+}

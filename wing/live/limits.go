@@ -1,0 +1,63 @@
+package live
+
+import (
+	"cmp"
+	"time"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+)
+
+// liveLimiter enforces the limits of a live run, for its loop.
+type liveLimiter struct {
+	limits runtime.LiveLimits
+	start  time.Time
+	// active is when something arrived last.
+	active time.Time
+	timer  *time.Timer
+	tokens int
+}
+
+func newLiveLimiter(limits runtime.LiveLimits) *liveLimiter {
+	now := time.Now()
+	l := &liveLimiter{limits: limits, start: now, active: now}
+	l.timer = time.NewTimer(l.remainingTime(now))
+	return l
+}
+
+func (l *liveLimiter) idleTimeout() time.Duration {
+	return cmp.Or(time.Duration(l.limits.IdleTimeout), runtime.DefaultIdleTimeout)
+}
+
+// recordActivity restarts the idle timeout.
+func (l *liveLimiter) recordActivity() { l.active = time.Now() }
+
+func (l *liveLimiter) remainingTime(now time.Time) time.Duration {
+	left := l.idleTimeout() - now.Sub(l.active)
+	if most := time.Duration(l.limits.MaxDuration); most > 0 {
+		left = min(left, most-now.Sub(l.start))
+	}
+	return left
+}
+
+// checkTime returns the error of the limit that is reached, or restarts the timer.
+func (l *liveLimiter) checkTime() error {
+	now := time.Now()
+	if most := time.Duration(l.limits.MaxDuration); most > 0 && now.Sub(l.start) >= most {
+		return newRunError(runtime.CodeLiveLimit, nil, "the live conversation has reached its maximum duration of %s (run_config: live.max_duration)", most)
+	}
+	if idle := l.idleTimeout(); now.Sub(l.active) >= idle {
+		return newRunError(runtime.CodeLiveLimit, nil, "the live conversation was idle for %s (run_config: live.idle_timeout)", idle)
+	}
+	l.timer.Reset(l.remainingTime(now))
+	return nil
+}
+
+// addTokens counts the tokens of a response, and fails when the limit is reached.
+func (l *liveLimiter) addTokens(response *model.Response) error {
+	l.tokens += int(response.UsageMetadata.TotalTokenCount)
+	if most := l.limits.MaxTokens; most > 0 && l.tokens >= most {
+		return newRunError(runtime.CodeLiveLimit, nil, "the live conversation has used %d tokens of at most %d (run_config: live.max_tokens)", l.tokens, most)
+	}
+	return nil
+}
