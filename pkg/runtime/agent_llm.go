@@ -53,7 +53,7 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 // runStep runs the next step, and returns whether another one must follow.
 func (s *step) runStep(ctx context.Context) bool {
 	s.decided, s.state, s.last = nil, nil, nil
-	s.inv.compactBefore(ctx)
+	compaction{s.inv}.compactBefore(ctx)
 	req, err := s.inv.buildRequest(ctx, s.agent)
 	whole := false
 	if err == nil {

@@ -37,10 +37,13 @@ func newCompactor(opts *AppOptions, top *node) (*compactor, error) {
 	return c, nil
 }
 
+// A compaction replaces events of the session by summaries, for one agent of a run.
+type compaction struct{ *Invocation }
+
 // compactAfter compacts the history by the token threshold, or else the
 // invocations since the last summary if there are enough of them (adk-python
 // apps/compaction.py). A failure is logged and changes nothing.
-func (inv *Invocation) compactAfter(ctx context.Context) {
+func (inv compaction) compactAfter(ctx context.Context) {
 	c, h := inv.run.app.compactor, inv.run.sess.History
 	if !compactedIn(liveEvents(h), inv.run.id) && inv.compactTokens(ctx, c.EventRetention) {
 		return
@@ -65,7 +68,7 @@ func compactedIn(events []*session.Event, invocation string) bool {
 // threshold is reached. The last event, which the model answers, is always
 // kept. It does nothing on a parallel branch, where other agents write at the
 // same time.
-func (inv *Invocation) compactBefore(ctx context.Context) {
+func (inv compaction) compactBefore(ctx context.Context) {
 	if c := inv.run.app.compactor; c != nil && inv.branch == "" {
 		inv.compactTokens(ctx, max(c.EventRetention, 1))
 	}
@@ -73,7 +76,7 @@ func (inv *Invocation) compactBefore(ctx context.Context) {
 
 // compactTokens summarizes all but the latest events if the prompt has reached
 // the token threshold. It reports whether it did.
-func (inv *Invocation) compactTokens(ctx context.Context, retain int) bool {
+func (inv compaction) compactTokens(ctx context.Context, retain int) bool {
 	c := inv.run.app.compactor
 	if c.TokenThreshold == 0 {
 		return false
@@ -96,7 +99,7 @@ type futileKey struct{}
 
 // logFutileCompaction logs that the prompt has reached the token threshold and that no
 // summary can shorten it. It logs once between two summaries of a session.
-func (inv *Invocation) logFutileCompaction(ctx context.Context, tokens int, events []*session.Event) {
+func (inv compaction) logFutileCompaction(ctx context.Context, tokens int, events []*session.Event) {
 	logged := false
 	inv.run.sess.History.Derive(futileKey{}, func(last any, events []*session.Event) (any, int64) {
 		end := lastCompactionEnd(events)
@@ -116,7 +119,7 @@ func (inv *Invocation) logFutileCompaction(ctx context.Context, tokens int, even
 // reported by the model since the last summary, or else an estimate of its next prompt.
 // Prompts of other agents do not count, because they have other instructions, tools and
 // contents (adk-python since 2.10); an agent without a model takes the latest of all.
-func (inv *Invocation) estimatePromptTokens(events []*session.Event) int {
+func (inv compaction) estimatePromptTokens(events []*session.Event) int {
 	a, hasModel := inv.node.agent.(*LLMAgent)
 	for i := len(events) - 1; i >= 0 && !isCompaction(events[i]); i-- {
 		ev := events[i]
@@ -157,7 +160,7 @@ func countCallChars(p *genai.Part) int {
 
 // storeSummary stores the summary of a range, and reports whether it did. The
 // event is stored but not yielded.
-func (inv *Invocation) storeSummary(ctx context.Context, s compactionRange) bool {
+func (inv compaction) storeSummary(ctx context.Context, s compactionRange) bool {
 	if len(s.events) == 0 {
 		return false
 	}
@@ -176,7 +179,7 @@ func (inv *Invocation) storeSummary(ctx context.Context, s compactionRange) bool
 
 // buildSummary calls the model and returns the summary event; nil when the
 // range has no text.
-func (inv *Invocation) buildSummary(ctx context.Context, s compactionRange) (*session.Event, error) {
+func (inv compaction) buildSummary(ctx context.Context, s compactionRange) (*session.Event, error) {
 	r := inv.run
 	text := s.conversationText()
 	if text == "" {
@@ -199,7 +202,7 @@ func (inv *Invocation) buildSummary(ctx context.Context, s compactionRange) (*se
 }
 
 // summaryOrigin returns the origin of the model call, which has no agent.
-func (inv *Invocation) summaryOrigin(prompt string) model.Origin {
+func (inv compaction) summaryOrigin(prompt string) model.Origin {
 	o := inv.requestOrigin()
 	o.Agent, o.UserText = "", prompt
 	return o

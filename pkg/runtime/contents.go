@@ -19,11 +19,11 @@ func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content,
 	key := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, scope: inv.scope, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}
 	switch {
 	case inv.scope != "":
-		return inv.buildTaskTurn(key)
+		return turnContents{inv}.buildTaskTurn(key)
 	case inv.node.isDelegate() && inv.input != nil:
-		return inv.buildDelegateTurn(key, include)
-	case inv.hasSingleTurn():
-		return inv.buildTurn(key)
+		return turnContents{inv}.buildDelegateTurn(key, include)
+	case turnContents{inv}.hasSingleTurn():
+		return turnContents{inv}.buildTurn(key)
 	}
 	if events := inv.run.sess.Events(); include == IncludeNone || len(events) <= shortHistory {
 		v := contentsView{viewKey: key}

@@ -339,7 +339,7 @@ func (inv *Invocation) callsDelegate(c *genai.FunctionCall) bool {
 
 // buildDelegateTurn returns the contents of a sub-agent that its parent called. With
 // IncludeDefault they begin with the conversation before the call.
-func (inv *Invocation) buildDelegateTurn(key viewKey, include IncludeContents) ([]*genai.Content, error) {
+func (inv turnContents) buildDelegateTurn(key viewKey, include IncludeContents) ([]*genai.Content, error) {
 	input := inv.newInputEvent(model.UserText(delegateInput(inv.input.v)))
 	all := inv.run.sess.Events()
 	start := min(inv.turnStart, len(all))

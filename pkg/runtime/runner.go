@@ -283,7 +283,7 @@ func (inv *Invocation) runAndCompact(ctx context.Context, yield func(*session.Ev
 		return ended
 	})
 	if ended && ctx.Err() == nil {
-		inv.compactAfter(ctx)
+		compaction{inv}.compactAfter(ctx)
 	}
 }
 

@@ -30,22 +30,26 @@ func (n *node) isSingleTurn() bool {
 	return isNode
 }
 
+// turnContents are the contents of an agent that sees only its own turn: its input, and the events
+// that belong to it.
+type turnContents struct{ *Invocation }
+
 // hasSingleTurn reports whether this run of an agent is a single turn with an input. A
 // node without an input, or one that another agent transfers to, sees the conversation.
-func (inv *Invocation) hasSingleTurn() bool {
+func (inv turnContents) hasSingleTurn() bool {
 	return inv.input != nil && inv.input.v != nil && inv.node.isSingleTurn()
 }
 
 // buildTurn returns the contents of a single turn: the input as a user message, which
 // is never stored, and the events of this run.
-func (inv *Invocation) buildTurn(key viewKey) ([]*genai.Content, error) {
+func (inv turnContents) buildTurn(key viewKey) ([]*genai.Content, error) {
 	v := contentsView{viewKey: key}
 	v.appendEvents(append([]*session.Event{inv.newInputEvent(inv.inputContent())}, inv.turnEvents()...))
 	return v.currentContents()
 }
 
 // newInputEvent returns an event of the user with an input.
-func (inv *Invocation) newInputEvent(input *genai.Content) *session.Event {
+func (inv turnContents) newInputEvent(input *genai.Content) *session.Event {
 	return &session.Event{
 		Author: session.UserAuthor, InvocationID: inv.run.id, Branch: inv.branch,
 		Response: model.Response{Content: input},
@@ -54,7 +58,7 @@ func (inv *Invocation) newInputEvent(input *genai.Content) *session.Event {
 
 // inputContent returns the input as a user message: the user's own message with its
 // files, text, or JSON of any other value.
-func (inv *Invocation) inputContent() *genai.Content {
+func (inv turnContents) inputContent() *genai.Content {
 	if text, ok := inv.input.v.(string); ok && text == inv.run.userText && inv.run.user != nil {
 		return inv.run.user
 	}
@@ -63,7 +67,7 @@ func (inv *Invocation) inputContent() *genai.Content {
 
 // turnEvents returns the events of this run of the agent, and the user's answers to its
 // calls.
-func (inv *Invocation) turnEvents() []*session.Event {
+func (inv turnContents) turnEvents() []*session.Event {
 	events := inv.run.sess.Events()
 	if inv.frame == nil {
 		events = events[min(inv.turnStart, len(events)):]
@@ -86,7 +90,7 @@ func (inv *Invocation) turnEvents() []*session.Event {
 
 // isOfTurn reports whether an event of the agent is of this run. Other runs at the same time have
 // other branches.
-func (inv *Invocation) isOfTurn(ev *session.Event) bool {
+func (inv turnContents) isOfTurn(ev *session.Event) bool {
 	if inv.frame == nil {
 		return ev.Branch == inv.branch
 	}

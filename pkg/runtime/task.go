@@ -379,7 +379,7 @@ func (s *step) newTaskResponse(c *genai.FunctionCall, response map[string]any) *
 
 // buildTaskTurn returns the contents of the agent of a task: its input, and the events with its
 // scope.
-func (inv *Invocation) buildTaskTurn(key viewKey) ([]*genai.Content, error) {
+func (inv turnContents) buildTaskTurn(key viewKey) ([]*genai.Content, error) {
 	v := contentsView{viewKey: key}
 	events := slices.DeleteFunc(slices.Clone(session.WithoutRewound(inv.run.sess.Events())), func(ev *session.Event) bool {
 		return !inv.isTaskEvent(ev)
@@ -395,7 +395,7 @@ func (inv *Invocation) buildTaskTurn(key viewKey) ([]*genai.Content, error) {
 
 // taskInput returns the input of a task as a user message: the arguments of its call as JSON. The
 // input of a node is text or JSON, or the message that started the invocation, with its files.
-func (inv *Invocation) taskInput() *genai.Content {
+func (inv turnContents) taskInput() *genai.Content {
 	switch text, isText := inv.Input().(string); {
 	case !inv.node.isTaskNode():
 		return model.UserText(jsonText(inv.input.v))

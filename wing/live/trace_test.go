@@ -87,7 +87,7 @@ func loadLiveTraces(t *testing.T) []*liveTrace {
 	return traces
 }
 
-// TestLiveTraces: Host.Live does what ADK's run_live does, but for the differences of
+// TestLiveTraces: live.Run does what ADK's run_live does, but for the differences of
 // liveDifferences.
 func TestLiveTraces(t *testing.T) {
 	for _, trace := range loadLiveTraces(t) {
